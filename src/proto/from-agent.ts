@@ -1,7 +1,6 @@
-import { fromBinary, toBinary } from '@bufbuild/protobuf'
 import type { Metadata } from '../call/call.ts'
-import { KasError } from '../lib/errors.ts'
-import { type Status, StatusSchema } from './gen/google/rpc/status_pb.ts'
+import { decodeMessage } from './decode.ts'
+import { StatusSchema } from './gen/google/rpc/status_pb.ts'
 import {
   boundedText,
   boundedUtf8,
@@ -69,13 +68,8 @@ export function readAgentMetadata(reader: Reader, field: number): AgentMetadata 
  */
 export function readAgentStatus(bytes: Buffer): { readonly status: AgentStatus; readonly isCut: boolean } {
   if (bytes.length > maxWholeStatusBytes) return { status: readLargeStatus(bytes), isCut: true }
-  let status: Status
-  try {
-    status = fromBinary(StatusSchema, bytes)
-  } catch (cause) {
-    throw new KasError({ code: 'INVALID_MESSAGE', detail: `malformed ${StatusSchema.typeName}` }, { cause })
-  }
-  const details = status.details.length > 0 ? toBinary(StatusSchema, status) : undefined
+  const status = decodeMessage(StatusSchema, bytes)
+  const details = status.details.length > 0 ? Uint8Array.from(bytes) : undefined // a copy, for it is kept
   const message = boundedText(status.message)
   const isWhole = !details || details.length <= maxStatusDetailsBytes
   return {

@@ -2,12 +2,12 @@ import {
   type DescMessage,
   type DescMethod,
   type DescService,
-  fromBinary,
   type Message,
   type MessageShape,
   toBinary,
 } from '@bufbuild/protobuf'
 import { Code, KasError } from '../lib/errors.ts'
+import { decodeMessage } from './decode.ts'
 import type { ClientSession, OpenOptions } from './grpc/client-session.ts'
 import type { Handler } from './grpc/server-session.ts'
 
@@ -89,13 +89,4 @@ export async function callUnary<I extends DescMessage, O extends DescMessage>(
   if (error) throw error
   if (!response) throw new KasError({ code: 'STATUS', grpc: Code.INTERNAL, message: 'no response message' })
   return decodeMessage(output, response)
-}
-
-/** @throws KasError INVALID_MESSAGE */
-export function decodeMessage<T extends DescMessage>(schema: T, bytes: Uint8Array): MessageShape<T> {
-  try {
-    return fromBinary(schema, bytes)
-  } catch (cause) {
-    throw new KasError({ code: 'INVALID_MESSAGE', detail: `malformed ${schema.typeName}` }, { cause })
-  }
 }

@@ -15,12 +15,13 @@ const rooms: Readonly<Record<string, string>> = {
   'proto/wire': 'lib',
   'proto/grpc': 'lib call | @bufbuild/protobuf',
   'proto/http': 'lib proto/wire',
-  proto: 'lib call proto/gen proto/wire proto/grpc | @bufbuild/protobuf',
-  'membership/table': 'lib call proto/gen | @bufbuild/protobuf',
+  'proto/decode.ts': 'lib | @bufbuild/protobuf',
+  proto: 'lib call proto/decode.ts proto/gen proto/wire proto/grpc | @bufbuild/protobuf',
+  'membership/table': 'lib call proto/decode.ts proto/gen | @bufbuild/protobuf',
   'membership/discovery': 'lib | @kubernetes/client-node',
   'membership/protocol': 'lib membership/table membership/discovery',
   'membership/network':
-    'lib proto/gen membership/table membership/protocol | libp2p @libp2p/* @multiformats/multiaddr @bufbuild/protobuf',
+    'lib proto/decode.ts proto/gen membership/table membership/protocol | libp2p @libp2p/* @multiformats/multiaddr @bufbuild/protobuf',
   membership:
     'lib call ring membership/table membership/protocol membership/network membership/discovery | prom-client',
   'kas/agent.ts': 'call',
@@ -31,7 +32,7 @@ const rooms: Readonly<Record<string, string>> = {
     'lib call proto proto/gen proto/grpc membership kas/tunnels | prom-client @peculiar/x509 @bufbuild/protobuf',
   'kas/router': 'lib call kas/tunnels kas/replicas',
   'kas/repositories':
-    'lib call proto proto/gen proto/grpc kas/agent.ts kas/observability | simple-git prom-client @bufbuild/protobuf',
+    'lib call proto proto/decode.ts proto/gen proto/grpc kas/agent.ts kas/observability | simple-git prom-client @bufbuild/protobuf',
   'kas/agent-config':
     'lib proto proto/gen proto/http kas/agent.ts kas/repositories | zod prom-client @bufbuild/protobuf',
   'kas/directory':
@@ -45,7 +46,7 @@ const rooms: Readonly<Record<string, string>> = {
     'lib call proto proto/grpc proto/http kas/config kas/observability kas/replicas kas/servers | @grpc/grpc-js jose prom-client',
   'kas/servers/replicas': 'lib call proto/grpc kas/config kas/replicas kas/servers kas/tunnels | prom-client',
   'kas/servers/ops-socket':
-    'lib call proto/gen proto/http membership kas/module.ts kas/replicas kas/tunnels | @bufbuild/protobuf',
+    'lib call proto/decode.ts proto/gen proto/http membership kas/module.ts kas/replicas kas/tunnels | @bufbuild/protobuf',
   'kas/servers/kubernetes/request': 'lib proto/http',
   'kas/servers/kubernetes/response': 'lib proto/http proto/wire | negotiator',
   'kas/servers/kubernetes/http':
@@ -59,7 +60,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/servers/kubernetes':
     'lib call proto/http proto/wire membership kas/module.ts kas/config kas/directory kas/replicas kas/tunnels kas/servers kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/access kas/servers/kubernetes/watch kas/servers/kubernetes/views',
   'kas/modules/*':
-    'lib call proto proto/gen proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/replicas kas/repositories | @bufbuild/protobuf prom-client',
+    'lib call proto proto/decode.ts proto/gen proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/replicas kas/repositories | @bufbuild/protobuf prom-client',
   'kas/cli':
     'lib kas/cli/command.ts kas/cli/text-table.ts kas/cli/views kas/cli/gitops kas/agent.ts kas/config kas/directory kas/repositories kas/servers/ops-socket | yaml',
   'kas/cli/command.ts': '',
@@ -72,17 +73,17 @@ const rooms: Readonly<Record<string, string>> = {
   'agentk/tunnels': 'lib call proto proto/gen proto/wire proto/grpc | ws prom-client @bufbuild/protobuf',
   'agentk/config': 'lib lib/tracing/otlp-tracing.ts agentk/cluster agentk/tunnels',
   'agentk/election': 'lib agentk/cluster',
-  'agentk/configuration': 'lib call proto proto/gen proto/grpc agentk/tunnels | @bufbuild/protobuf',
+  'agentk/configuration': 'lib call proto proto/decode.ts proto/gen proto/grpc agentk/tunnels | @bufbuild/protobuf',
   'agentk/health': '| @bufbuild/cel yaml zod',
   'agentk/module.ts': 'lib proto/gen agentk/cluster agentk/tunnels agentk/election agentk/configuration',
   'agentk/modules/views/record.ts': 'proto agentk/cluster agentk/health',
   'agentk/modules/views/projection': 'agentk/health agentk/modules/views/record.ts',
   'agentk/modules/views':
-    'lib call proto proto/gen proto/grpc proto/http proto/wire agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts agentk/modules/views/* | @bufbuild/protobuf prom-client',
+    'lib call proto proto/decode.ts proto/gen proto/grpc proto/http proto/wire agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts agentk/modules/views/* | @bufbuild/protobuf prom-client',
   'agentk/modules/gitops':
-    'lib call proto proto/gen proto/grpc agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client js-yaml zod',
+    'lib call proto proto/decode.ts proto/gen proto/grpc agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client js-yaml zod',
   'agentk/modules/*':
-    'lib call proto proto/gen proto/grpc proto/http proto/wire agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client',
+    'lib call proto proto/decode.ts proto/gen proto/grpc proto/http proto/wire agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client',
   agentk: 'lib lib/tracing/otlp-tracing.ts call proto proto/* agentk/* | @bufbuild/protobuf',
 }
 

@@ -1,4 +1,4 @@
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { create, toBinary } from '@bufbuild/protobuf'
 import { noMetadata } from '../../call/call.ts'
 import { Advice } from '../../lib/advice.ts'
 import { Backoff } from '../../lib/backoff.ts'
@@ -6,6 +6,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { Code, errorText, KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
+import { decodeMessage } from '../../proto/decode.ts'
 import {
   AgentConfiguration as AgentConfigurationService,
   ConfigurationRequestSchema,
@@ -133,9 +134,9 @@ export class Configuration implements Service {
   #accept(message: Uint8Array): KasError | undefined {
     let response: ConfigurationResponse
     try {
-      response = fromBinary(ConfigurationResponseSchema, message)
-    } catch (cause) {
-      return new KasError({ code: 'INVALID_MESSAGE', detail: 'malformed ConfigurationResponse' }, { cause })
+      response = decodeMessage(ConfigurationResponseSchema, message)
+    } catch (error) {
+      return KasError.from(error)
     }
     const { configuration, commitId, warning: warnings } = response
     if (!configuration || !commitId) {

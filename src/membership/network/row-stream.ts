@@ -1,5 +1,6 @@
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { create, toBinary } from '@bufbuild/protobuf'
 import type { Stream } from '@libp2p/interface'
+import { decodeMessage } from '../../proto/decode.ts'
 import {
   ConnectionsSchema,
   RowEndSchema,
@@ -81,7 +82,7 @@ export async function readRow(
       const length = rest.readUInt32BE()
       if (length > maxPartBytes) throw outOfBounds('the size of a part of a row')
       if (rest.length < lengthBytes + length) break
-      reader.part(fromBinary(RowPartSchema, rest.subarray(lengthBytes, lengthBytes + length)))
+      reader.part(decodeMessage(RowPartSchema, rest.subarray(lengthBytes, lengthBytes + length)))
       rest = rest.subarray(lengthBytes + length)
     }
     if (reader.row) return reader.row

@@ -1,6 +1,6 @@
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { create, toBinary } from '@bufbuild/protobuf'
 import type { AgentId } from '../../call/call.ts'
-import { KasError } from '../../lib/errors.ts'
+import { decodeMessage } from '../../proto/decode.ts'
 import {
   BeatSchema,
   type Connection,
@@ -63,12 +63,7 @@ export function decodeGossip(bytes: Uint8Array): {
   readonly instance: InstanceId
   readonly message: GossipMessage | undefined
 } {
-  let news: News
-  try {
-    news = fromBinary(NewsSchema, bytes)
-  } catch (cause) {
-    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'malformed gossip of a replica' }, { cause })
-  }
+  const news = decodeMessage(NewsSchema, bytes)
   return { instance: news.instance as InstanceId, message: messageOf(news.news) }
 }
 

@@ -4,6 +4,7 @@ import type { Clock } from '../../../lib/clock.ts'
 import { Code, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { pause } from '../../../lib/pause.ts'
+import { decodeMessage } from '../../../proto/decode.ts'
 import {
   GitLabFlux,
   ReconcileProjectsRequestSchema,
@@ -11,7 +12,7 @@ import {
 } from '../../../proto/gen/flux_pb.ts'
 import type { ClientSession } from '../../../proto/grpc/client-session.ts'
 import { writeFeatures } from '../../../proto/placement.ts'
-import { decodeMessage, methodPath } from '../../../proto/unary.ts'
+import { methodPath } from '../../../proto/unary.ts'
 import type { KasConnections } from '../../tunnels/kas-connections.ts'
 
 export const reconcileProjectsMethod = methodPath(GitLabFlux.method.reconcileProjects)

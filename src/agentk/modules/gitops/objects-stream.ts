@@ -3,6 +3,7 @@ import { Backoff } from '../../../lib/backoff.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { Code, KasError } from '../../../lib/errors.ts'
 import { pause } from '../../../lib/pause.ts'
+import { decodeMessage } from '../../../proto/decode.ts'
 import {
   Gitops,
   ObjectsToSynchronizeRequestSchema,
@@ -11,7 +12,7 @@ import {
 } from '../../../proto/gen/gitops_pb.ts'
 import { maxFileBytes, maxFiles, maxRoundBytes } from '../../../proto/gitops-json.ts'
 import type { ClientSession } from '../../../proto/grpc/client-session.ts'
-import { decodeMessage, methodPath } from '../../../proto/unary.ts'
+import { methodPath } from '../../../proto/unary.ts'
 import type { KasConnections } from '../../tunnels/kas-connections.ts'
 import type { RepositoryFile } from './manifests/manifest.ts'
 import type { SourceOptions } from './source-options.ts'

@@ -1,12 +1,12 @@
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { KasError } from '../../../lib/errors.ts'
+import { decodeMessage } from '../../../proto/decode.ts'
 import {
   type FollowRequest,
   FollowRequestSchema,
   FollowResponseSchema,
   type Open,
 } from '../../../proto/gen/views_pb.ts'
-import { decodeMessage } from '../../../proto/unary.ts'
 import type { Caller } from './access/reviews.ts'
 import type { OpenView, ViewHost } from './view-host.ts'
 

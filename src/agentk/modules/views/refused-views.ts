@@ -2,8 +2,8 @@ import { create, toBinary } from '@bufbuild/protobuf'
 import { type Call, noMetadata, type Outcome } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
+import { decodeMessage } from '../../../proto/decode.ts'
 import { FollowRequestSchema, FollowResponseSchema } from '../../../proto/gen/views_pb.ts'
-import { decodeMessage } from '../../../proto/unary.ts'
 import type { ServeReply } from '../../tunnels/serve.ts'
 
 /**

@@ -5,6 +5,7 @@ import { Code, errorText, type KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { pause } from '../../../lib/pause.ts'
 import { abortable } from '../../../lib/signals.ts'
+import { decodeMessage } from '../../../proto/decode.ts'
 import {
   type Environment,
   ReportRequestSchema,
@@ -13,7 +14,7 @@ import {
   type ViewsConfiguration as ToldConfiguration,
 } from '../../../proto/gen/views_pb.ts'
 import type { ClientSession, ClientStream } from '../../../proto/grpc/client-session.ts'
-import { decodeMessage, methodPath } from '../../../proto/unary.ts'
+import { methodPath } from '../../../proto/unary.ts'
 import type { KasConnections } from '../../tunnels/kas-connections.ts'
 import type { ListedEnvironment } from './groups.ts'
 import type { ViewsConfiguration, ViewsFacts } from './thread-messages.ts'

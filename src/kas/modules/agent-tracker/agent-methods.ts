@@ -1,5 +1,6 @@
 import { create, type DescMessage, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { KasError } from '../../../lib/errors.ts'
+import { decodeMessage } from '../../../proto/decode.ts'
 import {
   AgentRegistrar,
   RegisterRequestSchema,
@@ -7,7 +8,7 @@ import {
   UnregisterRequestSchema,
   UnregisterResponseSchema,
 } from '../../../proto/gen/agent_registrar_pb.ts'
-import { decodeMessage, methodPath, readOne, readOneMessage } from '../../../proto/unary.ts'
+import { methodPath, readOne, readOneMessage } from '../../../proto/unary.ts'
 import { fieldBytes } from '../../../proto/wire/wire.ts'
 import type { Usage } from '../../directory/usage.ts'
 import type { AgentCall, AgentMethod } from '../../module.ts'

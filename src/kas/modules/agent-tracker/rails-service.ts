@@ -1,8 +1,9 @@
-import { create, fromBinary } from '@bufbuild/protobuf'
+import { create } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { AgentId } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Registration } from '../../../membership/membership.ts'
+import { decodeMessage } from '../../../proto/decode.ts'
 import {
   AgentTracker,
   CountAgentsByAgentVersionsResponseSchema,
@@ -81,7 +82,7 @@ function countVersions(registrations: readonly Registration[]): Record<string, b
 
 function versionOf(meta: Uint8Array): string {
   try {
-    return fromBinary(AgentMetaSchema, meta).version
+    return decodeMessage(AgentMetaSchema, meta).version
   } catch {
     return ''
   }

@@ -1,9 +1,10 @@
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { create, toBinary } from '@bufbuild/protobuf'
 import type { Clock } from '../../../lib/clock.ts'
 import { warningTexts } from '../../../lib/config.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
+import { decodeMessage } from '../../../proto/decode.ts'
 import {
   AgentConfiguration as AgentConfigurationService,
   ConfigurationRequestSchema,
@@ -61,12 +62,8 @@ interface ConfigurationQuestion {
 
 async function readRequest(call: AgentCall): Promise<ConfigurationQuestion> {
   for await (const bytes of call.messages) {
-    try {
-      const { commitId, skipRegister } = fromBinary(ConfigurationRequestSchema, bytes)
-      return { commitId, meta: skipRegister ? undefined : fieldBytes(bytes, 2) }
-    } catch (cause) {
-      throw new KasError({ code: 'INVALID_MESSAGE', detail: 'malformed ConfigurationRequest' }, { cause })
-    }
+    const { commitId, skipRegister } = decodeMessage(ConfigurationRequestSchema, bytes)
+    return { commitId, meta: skipRegister ? undefined : fieldBytes(bytes, 2) }
   }
   throw new KasError({ code: 'INVALID_MESSAGE', detail: 'no request message' })
 }

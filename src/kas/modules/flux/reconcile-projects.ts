@@ -5,13 +5,14 @@ import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { LoopTurns } from '../../../lib/loop-turns.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
+import { decodeMessage } from '../../../proto/decode.ts'
 import {
   GitLabFlux,
   ReconcileProjectsRequestSchema,
   ReconcileProjectsResponseSchema,
 } from '../../../proto/gen/flux_pb.ts'
 import { hasFeature } from '../../../proto/placement.ts'
-import { decodeMessage, methodPath } from '../../../proto/unary.ts'
+import { methodPath } from '../../../proto/unary.ts'
 import { countField } from '../../../proto/wire/wire.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { Usage } from '../../directory/usage.ts'

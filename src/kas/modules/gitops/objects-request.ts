@@ -1,6 +1,6 @@
 import { KasError } from '../../../lib/errors.ts'
+import { decodeMessage } from '../../../proto/decode.ts'
 import { type GitRefCF, ObjectsToSynchronizeRequestSchema } from '../../../proto/gen/gitops_pb.ts'
-import { decodeMessage } from '../../../proto/unary.ts'
 import { countField } from '../../../proto/wire/wire.ts'
 import type { AgentCall } from '../../module.ts'
 import { isCommitId } from '../../repositories/repositories.ts'

@@ -2,14 +2,15 @@ import { create, toBinary } from '@bufbuild/protobuf'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
+import { decodeMessage } from '../../../proto/decode.ts'
 import {
   GitopsStates,
   PushEndSchema,
   type SourceState,
   SourceStateSchema,
 } from '../../../proto/gen/gitops_states_pb.ts'
-import { decodeMessage, methodPath } from '../../../proto/unary.ts'
-import { countField } from '../../../proto/wire/wire.ts'
+import { methodPath } from '../../../proto/unary.ts'
+import { Reader } from '../../../proto/wire/wire.ts'
 import type { AgentCall } from '../../module.ts'
 import type { States } from './states.ts'
 
@@ -19,7 +20,18 @@ export const pushMethod = methodPath(GitopsStates.method.push)
 /** Objects, and environments, that one state names. */
 const maxListed = 100
 
+/** Of one field of a state, an object of a list among them. bytes */
+const maxFieldBytes = 16 * 1024
+
+/** Of all lists, and some that a later version may add. */
+const maxFields = 1000
+
+/** Of fields that a later version may add: all who read a state pass over them. bytes */
+const maxUnknownBytes = 4096
+
 const { field } = SourceStateSchema
+
+const lists = [field.trouble, field.planned, field.environment, field.orphan]
 
 /** Of the name of a source: an agent's, a project's number, a name of 32. */
 const maxSourceLength = 128
@@ -45,7 +57,7 @@ export function pushStates(
         const { done, value } = await abortable(messages.next(), ended.signal)
         if (done) break
         const state = readState(value)
-        const kept = { whole: value, cut: () => cutDown(state), isRemoved: state.removed }
+        const kept = { whole: withoutUnknown(value, state), cut: () => cutDown(state), isRemoved: state.removed }
         if (!told.tell(state.source, kept)) throw invalid('more than an agent may tell of its sources')
       }
     } catch (error) {
@@ -81,27 +93,41 @@ function watchToken(
   }
 }
 
-/** Counted before anything is built of it. @throws KasError INVALID_MESSAGE */
+/** @throws KasError INVALID_MESSAGE */
 function readState(bytes: Uint8Array): SourceState {
-  for (const { number, name } of [field.trouble, field.planned, field.environment, field.orphan]) {
-    if (count(bytes, number) > maxListed) throw invalid(`more than ${maxListed} of ${name}`)
-  }
+  checkFields(bytes)
   const state = decodeMessage(SourceStateSchema, bytes)
   if (state.source === '' || state.source.length > maxSourceLength) throw invalid('source is no name of one')
   return state
 }
 
+/** Before anything is built of them. @throws KasError INVALID_MESSAGE */
+function checkFields(bytes: Uint8Array): void {
+  const counts = new Map<number, number>()
+  let fields = 0
+  const reader = new Reader(bytes)
+  while (reader.next()) {
+    fields += 1
+    if (fields > maxFields) throw invalid(`more than ${maxFields} fields of a state`)
+    if (reader.type === 2 && reader.bytes.length > maxFieldBytes) {
+      throw invalid(`field ${reader.field} of a state has more than ${maxFieldBytes} bytes`)
+    }
+    counts.set(reader.field, (counts.get(reader.field) ?? 0) + 1)
+  }
+  for (const { number, name } of lists) {
+    if ((counts.get(number) ?? 0) > maxListed) throw invalid(`more than ${maxListed} of ${name}`)
+  }
+}
+
+/** As it came, unless what this version does not know is much of it. */
+function withoutUnknown(bytes: Uint8Array, state: SourceState): Uint8Array {
+  const known = toBinary(SourceStateSchema, state)
+  return bytes.length - known.length > maxUnknownBytes ? known : bytes
+}
+
 /** How many objects are not well, and not which. */
 function cutDown(state: SourceState): Uint8Array {
   return toBinary(SourceStateSchema, { ...state, trouble: [], planned: [], environment: [], orphan: [] })
-}
-
-function count(bytes: Uint8Array, number: number): number {
-  try {
-    return countField(bytes, number)
-  } catch (cause) {
-    throw new KasError({ code: 'INVALID_MESSAGE', detail: 'malformed SourceState' }, { cause })
-  }
 }
 
 function invalid(detail: string): KasError {

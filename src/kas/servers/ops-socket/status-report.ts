@@ -1,6 +1,6 @@
-import { fromBinary } from '@bufbuild/protobuf'
 import type { AgentId } from '../../../call/call.ts'
 import type { Membership, Row, RowConnection, RowRegistration } from '../../../membership/membership.ts'
+import { decodeMessage } from '../../../proto/decode.ts'
 import { AgentMetaSchema } from '../../../proto/gen/entity_pb.ts'
 import type { KasModule, StatusLine } from '../../module.ts'
 import type { Reach } from '../../replicas/link.ts'
@@ -200,7 +200,7 @@ function registrationReport(replica: string, { meta, registeredAt: since }: RowR
 
 function metaOf(bytes: Uint8Array) {
   try {
-    return fromBinary(AgentMetaSchema, bytes)
+    return decodeMessage(AgentMetaSchema, bytes)
   } catch {
     return undefined // an agent may send anything
   }

@@ -215,3 +215,70 @@ t.test('a body stays bounded', async (t) => {
   t.ok(body.length < 1 << 20)
   t.match(JSON.parse(String(Buffer.from(body))).sources[0], { cut: true, counts: { failed: 100 }, trouble: [] })
 })
+
+/** Fields 1000 and up, of two bytes or more each, that nobody knows. */
+function unknownFields(bytes: number, each = 0): Uint8Array {
+  const field = Buffer.concat([Buffer.from([0xc2, 0x3e, ...varint(each)]), Buffer.alloc(each)])
+  return Buffer.concat(Array<Buffer>(Math.floor(bytes / field.length)).fill(field))
+}
+
+const varint = (value: number) => (value < 128 ? [value] : [(value & 127) | 128, value >> 7])
+
+t.test('what this version does not know is kept as it came where it is little, and never much of it', async (t) => {
+  const { states, clock } = start()
+  const serve = pushStates({ states, clock }, { pollMs: 1000 })
+  const state = encoded({ source: '42-7', project: 'a/b', phase: Phase.SYNCED, trouble: [{ text: 'x' }] })
+  const push = (more: Uint8Array) => new FakeAgentCall({ messages: [Buffer.concat([state, more])] }).servedBy(serve)
+  const kept = () => states.of(someAgent.id).get('42-7')?.bytes ?? bytes(0)
+  t.equal(await push(unknownFields(4000, 8)), 'OK')
+  t.equal(kept().length, Buffer.concat([state, unknownFields(4000, 8)]).length, 'a later agentk says more')
+  t.equal(await push(unknownFields(9000, 1000)), 'OK')
+  t.strictSame(Buffer.from(kept()), Buffer.from(state))
+  const nested = Buffer.concat([Buffer.from([0x32, ...varint(9000)]), unknownFields(9000, 6)]) // in `counts`
+  t.equal(nested.length, 9003)
+  t.equal(await push(nested), 'OK')
+  t.ok(kept().length <= state.length + 2, 'also where it stands inside')
+  for (const [more, text] of [
+    [unknownFields(60_000), 'more than 1000 fields of a state'],
+    [encoded({ problem: 'x'.repeat(16 * 1024 + 1) }), 'field 10 of a state has more than 16384 bytes'],
+    [encoded({ project: 'x'.repeat(16 * 1024) }), undefined],
+  ] as const) {
+    const ended = await push(more)
+    if (text === undefined) t.equal(ended, 'OK')
+    else t.match(ended, { code: 'INVALID_MESSAGE', message: new RegExp(text) })
+  }
+})
+
+t.test('who asks at once gets one answer, and others have their turn while it is made', async (t) => {
+  const { states, clock } = start({ maxAgentBytes: 64 << 20 })
+  const stream = states.open(a)
+  const trouble = Array.from({ length: 100 }, () => ({ text: 'x'.repeat(500) }))
+  for (let i = 0; i < 15; i++) {
+    const state = Buffer.concat([encoded({ source: `s${i}`, trouble }), unknownFields(60_000)]) // of an older replica
+    stream.tell(`s${i}`, { whole: state, cut: () => state })
+  }
+  let broadcasts = 0
+  const peers = {
+    ...noPeers,
+    broadcast: async () => {
+      broadcasts += 1
+      return new Map()
+    },
+  } as unknown as typeof noPeers
+  const endpoint = stateEndpoint({ states, clock, peers })
+  let turns = 0
+  let isOver = false
+  const turn = () => {
+    turns += 1
+    if (!isOver) setImmediate(turn)
+  }
+  setImmediate(turn)
+  const answers = await Promise.all(Array.from({ length: 16 }, () => endpoint.serve({ agentId: a } as OwnRequest)))
+  isOver = true
+  t.ok(turns >= 15, `${turns} turns of others`)
+  t.equal(broadcasts, 1)
+  t.equal(new Set(answers.map(({ body }) => body)).size, 1)
+  t.equal(JSON.parse(String(Buffer.from(answers[0]?.body ?? bytes(0)))).sources.length, 15)
+  await endpoint.serve({ agentId: a } as OwnRequest)
+  t.equal(broadcasts, 2, 'who asks later gets what is newer')
+})
