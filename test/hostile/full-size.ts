@@ -47,6 +47,8 @@ export interface FullSize {
   readonly rounds: number
   /** what the evil tenant was told */
   readonly refusal: string
+  /** rounds that were cut short, in words */
+  readonly unplayed: readonly string[]
   /** of one core */
   readonly attackerShare: number
 }
@@ -102,7 +104,7 @@ export async function playFullSize(
     }
     const order = { name: attack.name, size: 'full', stage: ground.stage, timeoutMs: prepareMs } as const
     await attacker.prepare(order)
-    let played: Played = { rounds: 0, refusal: '', share: 0, newcomers: [] }
+    let played: Played = { rounds: 0, refusal: '', share: 0, newcomers: [], unplayed: [] }
     const during = await observe(
       ground,
       good,
@@ -116,9 +118,20 @@ export async function playFullSize(
     const threadsEnded = died.includes(ground.agentk.name) ? 0 : (await threadEnds()) - endsBefore
     const control = slower({ quiet, during }).length > 0 ? await besideSpinner(ground, good, played.share) : undefined
     const more = ground.watched.map(({ name }, i) => ({ name, bytes: (most[i] as number) - (before[i] as number) }))
-    const { rounds, refusal, share: attackerShare, newcomers } = played
+    const { rounds, refusal, share: attackerShare, newcomers, unplayed } = played
     const around = { quiet, during, ...(control ? { control } : {}) }
-    return { ...around, cut, newcomers, more, died, viewsThreadEnds: threadsEnded, rounds, refusal, attackerShare }
+    return {
+      ...around,
+      cut,
+      newcomers,
+      more,
+      died,
+      viewsThreadEnds: threadsEnded,
+      rounds,
+      refusal,
+      unplayed,
+      attackerShare,
+    }
   } finally {
     await attacker.stop()
     await good.stop()
@@ -140,6 +153,7 @@ interface Played {
   readonly refusal: string
   readonly share: number
   readonly newcomers: readonly string[]
+  readonly unplayed: readonly string[]
 }
 
 async function playFor(
@@ -148,12 +162,14 @@ async function playFor(
 ): Promise<Played> {
   const began = performance.now()
   const newcomers: string[] = []
+  const unplayed: string[] = []
   let refusal = ''
   let rounds = 0
   let usedMs = 0
   while (performance.now() < endsAt) {
     const answer = await attacker.play({ name, size: 'full', stage: ground.stage, timeoutMs: roundMs })
     refusal = answer.refusal ?? `nothing: ${answer.failure}`
+    if (answer.failure !== undefined) unplayed.push(answer.failure)
     const newcomer = await newcomerServed(ground)
     if (newcomer !== undefined) newcomers.push(newcomer)
     const { cpuMs = usedMs } = await attacker.end()
@@ -161,7 +177,7 @@ async function playFor(
     rounds++
     await delay(Math.max(0, usedMs / maxAttackerShare - (performance.now() - began)))
   }
-  return { rounds, refusal, share: usedMs / (performance.now() - began), newcomers }
+  return { rounds, refusal, share: usedMs / (performance.now() - began), newcomers, unplayed }
 }
 
 /** What good tenants and programs are like while `run` goes on. */

@@ -75,8 +75,8 @@ async function inParts<One, Made>(all: readonly One[], send: (one: One) => Promi
 export class EvilView {
   readonly #socket: WebSocket
   readonly #waiting = new Set<() => void>()
-  /** so far */
-  updates = 0
+  /** ids of rows that were shown so far */
+  readonly rows = new Set<string>()
   /** it has ended with that */
   error = ''
 
@@ -87,7 +87,7 @@ export class EvilView {
     socket.on('close', () => this.#end(this.error || 'the socket was closed'))
   }
 
-  /** Resolves once something is shown. @throws Error: it is refused; the signal's reason */
+  /** Resolves once a row is shown. @throws Error: it is refused; the signal's reason */
   static async open(stage: Stage, query: Pick<Query, 'filter' | 'limit'>, signal: AbortSignal): Promise<EvilView> {
     const { userCredential, namespace } = sharedOf(stage)
     const socket = new WebSocket(`wss://127.0.0.1:${stage.entry.kubernetes}/views`, viewsProtocol, {
@@ -99,12 +99,21 @@ export class EvilView {
     await abortable(Promise.race([once(socket, 'open'), once(socket, 'close')]), signal)
     const [, agent = ''] = userCredential.split(':')
     view.#send({ type: 'open', id: 1, agent, view: 'tree', scope: { namespaces: [namespace] }, ...query })
-    await abortable(view.#shown(), signal)
-    if (view.error) {
-      view.close()
-      throw new Error(view.error)
-    }
+    await view.shown(1, signal)
     return view
+  }
+
+  /** Resolves once so many rows were shown. @throws Error: it has ended; the signal's reason */
+  async shown(rows: number, signal: AbortSignal): Promise<void> {
+    try {
+      while (this.rows.size < rows) {
+        if (this.error) throw new Error(this.error)
+        await abortable(new Promise<void>((resolve) => void this.#waiting.add(resolve)), signal)
+      }
+    } catch (error) {
+      this.close()
+      throw error
+    }
   }
 
   /** The children of a node. */
@@ -116,16 +125,10 @@ export class EvilView {
     this.#socket.terminate()
   }
 
-  #shown(): Promise<void> {
-    return this.updates > 0 || this.error
-      ? Promise.resolve()
-      : new Promise((resolve) => void this.#waiting.add(resolve))
-  }
-
   #take(message: ViewsMessage): void {
     if (message.type === 'error') this.#end(`${message.code} ${message.text}`)
     else {
-      this.updates++
+      for (const { u } of message.update.rows ?? []) this.rows.add(u)
       this.#wake()
     }
   }

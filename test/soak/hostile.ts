@@ -40,7 +40,7 @@ for (const attack of attacks.filter(({ name }) => chosen === undefined || name =
       throw error
     })
     const { quiet, during, control, cut, newcomers, more, rounds, refusal, attackerShare } = result
-    const { died, viewsThreadEnds } = result
+    const { died, viewsThreadEnds, unplayed } = result
     const failures = during.done.flatMap((each) => each.failures)
     t.comment(`${rounds} rounds in ${seconds} s, ${(100 * attackerShare).toFixed(0)} % of a core is the attacker's own`)
     t.comment(`the evil tenant is told: ${refusal || 'nothing'}`)
@@ -49,9 +49,13 @@ for (const attack of attacks.filter(({ name }) => chosen === undefined || name =
     if (control) t.comment(`beside a process that only takes as much CPU as the attacker: ${told(control)}`)
     t.comment(`memory: ${more.map(({ name, bytes }) => `${name} ${mebibytes(bytes)} MiB`).join(', ')} more than before`)
     if (attack.refusal) t.match(refusal, attack.refusal, `${attack.name}: the evil tenant is told what he may not`)
-    for (const line of [...failures, ...cut, ...newcomers.slice(0, 1), ...during.broken].slice(0, shownFailures))
+    for (const line of [...unplayed.slice(0, 1), ...failures, ...cut, ...newcomers.slice(0, 1), ...during.broken].slice(
+      0,
+      shownFailures,
+    ))
       t.comment(`! ${line.split('\n')[0]}`)
     t.equal(failures.length, 0, `${attack.name}: nothing that is good fails`)
+    t.same(unplayed, [], `${attack.name}: each round is played whole`)
     t.equal(newcomers.length, 0, `${attack.name}: newcomers are served`)
     t.equal(cut.length, 0, `${attack.name}: no watch, exec or view is cut`)
     t.same(died, [], `${attack.name}: each program lives`)

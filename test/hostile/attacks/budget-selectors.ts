@@ -14,25 +14,26 @@ const label = 'attack=budget-selectors'
 const labels = { attack: 'budget-selectors' }
 const budgetsOf = 'apis/policy/v1 poddisruptionbudgets'
 const podsOf = 'api/v1 pods'
-/** A selector of more is not kept, one of more values takes more room in the cluster than she may have. */
+/** as many as a selector that is kept may have */
 const expressions = 64
-const values = 64
+const values = 128
 /** The budgets alone, so that each has a row: their links are shown where they are open. */
 const query = { filter: { kinds: ['policy/PodDisruptionBudget'] }, limit: viewsBounds.maxLimit }
 const touchMs = 100
+
+/** Asked for what no Pod has: short words, so that they take time and little room. */
+const costly = Array.from({ length: expressions - 1 }, (_, n) => ({
+  key: 'attack',
+  operator: 'NotIn',
+  values: Array.from({ length: values }, (_, m) => `${n}-${m}`),
+}))
 
 /** Selects all Pods, and no other does it with the same words. */
 const budget = (i: number) => ({
   metadata: { name: `budget-${i}`, labels },
   spec: {
     minAvailable: 1,
-    selector: {
-      matchExpressions: Array.from({ length: expressions }, (_, n) => ({
-        key: 'attack',
-        operator: 'NotIn',
-        values: Array.from({ length: values }, (_, m) => `budget-selectors-${i}-${n}-${m}`),
-      })),
-    },
+    selector: { matchExpressions: [...costly, { key: 'attack', operator: 'NotIn', values: [`b${i}`] }] },
   },
 })
 
@@ -42,11 +43,7 @@ const pod = (i: number) => ({
   spec: { schedulingGates: [{ name: 'example.com/never' }], containers: [{ name: 'main', image: 'none' }] },
 })
 
-interface Budget {
-  readonly metadata: { readonly uid: string }
-}
-
-export const budgetSelectors: Attack<Size, readonly Budget[]> = {
+export const budgetSelectors: Attack<Size, number> = {
   name: 'budget-selectors',
   what: 'budgets that select all Pods of a namespace, each open in one view',
   cluster: true,
@@ -58,7 +55,7 @@ export const budgetSelectors: Attack<Size, readonly Budget[]> = {
       podsOf,
       Array.from({ length: pods }, (_, i) => pod(i)),
     )
-    const made = await mallory.create<Budget>(
+    await mallory.create(
       budgetsOf,
       Array.from({ length: budgets }, (_, i) => budget(i)),
     )
@@ -66,7 +63,7 @@ export const budgetSelectors: Attack<Size, readonly Budget[]> = {
       for (const resource of [budgetsOf, podsOf]) await mallory.remove(resource, label)
       mallory.close()
     }
-    return { made, clean }
+    return { made: budgets, clean }
   },
   async play(stage, { lookMs }, signal, budgets) {
     const mallory = new Mallory(stage, signal)
@@ -76,11 +73,14 @@ export const budgetSelectors: Attack<Size, readonly Budget[]> = {
       mallory.close()
     }
     try {
-      for (const { metadata } of budgets.slice(0, viewsBounds.maxPages - 1)) view.page(metadata.uid, 1)
+      const [bundle = ''] = view.rows // siblings of one kind are one row
+      view.page(bundle, viewsBounds.maxLimit)
+      await view.shown(1 + budgets, signal)
+      for (const id of [...view.rows].slice(1, viewsBounds.maxPages - 1)) view.page(id, 1)
       const until = performance.now() + lookMs
       for (let i = 0; performance.now() < until; i++) {
         const body = { metadata: { annotations: { touched: `${i}` } } }
-        await mallory.patch(budgetsOf, { name: `budget-${i % budgets.length}`, body })
+        await mallory.patch(budgetsOf, { name: `budget-${i % budgets}`, body })
         await delay(touchMs, signal)
       }
     } catch (error) {
