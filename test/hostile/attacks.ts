@@ -1,11 +1,13 @@
 import type { Attack } from './attack.ts'
 import { badMetadata } from './attacks/bad-metadata.ts'
 import { budgetSelectors } from './attacks/budget-selectors.ts'
+import { deltaBomb } from './attacks/delta-bomb.ts'
 import { descriptors } from './attacks/descriptors.ts'
 import { fatRows } from './attacks/fat-rows.ts'
 import { gzip } from './attacks/gzip.ts'
 import { halfMessages } from './attacks/half-messages.ts'
 import { halfWebSockets } from './attacks/half-websockets.ts'
+import { heavyStates } from './attacks/heavy-states.ts'
 import { idleConnects } from './attacks/idle-connects.ts'
 import { knocking } from './attacks/knocking.ts'
 import { longErrors } from './attacks/long-errors.ts'
@@ -40,4 +42,6 @@ export const attacks: readonly Attack<unknown>[] = [
   madeUpTokens,
   budgetSelectors,
   ownerChains,
+  deltaBomb,
+  heavyStates,
 ] as Attack<unknown>[]

@@ -28,6 +28,8 @@ export interface Watched {
   readonly name: string
   readonly opsPort: number
   readonly pid: () => number | undefined
+  /** its memory is also that of processes that it has started, such as git */
+  readonly withChildren?: true
 }
 
 export interface HostileReplica extends Watched {
@@ -129,7 +131,12 @@ export class HostileGround {
       )
       const [holder, standby, entry] = await roles(ground)
       const { access } = ground
-      const watch = (local: LocalReplica) => ({ name: local.name, opsPort: local.ports.ops, pid: () => local.pid })
+      const watch = (local: LocalReplica): Watched => ({
+        name: local.name,
+        opsPort: local.ports.ops,
+        pid: () => local.pid,
+        withChildren: true,
+      })
       const of = (local: LocalReplica) => ({
         ...watch(local),
         local,
@@ -141,6 +148,7 @@ export class HostileGround {
         holder: holder.ports,
         standby: standby.ports,
         evil: tenants.evil,
+        evilRepository: tenants.evilRepository,
         workload: { path: workloadPath, userCredential: access.credential },
         ...(server ? { shared: server.shared } : {}),
       }

@@ -25,6 +25,8 @@ export interface Stage {
   /** where its other one is */
   readonly standby: ReplicaPorts
   readonly evil: Tenant
+  /** a bare repository, a path: what he may push to; empty where GitLab has his */
+  readonly evilRepository: string
   /** of an API server that good tenants use too, of the evil one's workload there */
   readonly workload: { readonly path: string; readonly userCredential: string }
   /** what a developer with one namespace and one repository has; of attacks with `cluster` alone */

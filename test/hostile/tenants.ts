@@ -14,6 +14,8 @@ export const newcomerId = 44
 
 /** Who is there beside the good tenant of `npm start`: rights, tokens, a project each with its repository. */
 export class Tenants {
+  /** of the evil tenant, once it is written; a path */
+  evilRepository = ''
   readonly newcomerToken = newToken()
   readonly #evilToken = newToken()
   readonly #evilUserToken = newToken()
@@ -28,6 +30,7 @@ export class Tenants {
     const directory = parse(await readFile(path, 'utf8')) as Record<'projects' | 'agents' | 'users', object[]>
     const [evilGit, newcomerGit] = [join(folder, 'evil.git'), join(folder, 'newcomer.git')]
     const access = (id: string) => stringify({ user_access: { access_as: { agent: {} }, projects: [{ id }] } })
+    this.evilRepository = evilGit
     await createProjectRepository(evilGit, { '.gitlab/agents/evil/config.yaml': access('evil/clusters') })
     await createProjectRepository(newcomerGit, { '.gitlab/agents/newcomer/config.yaml': access(agent.project.path) })
     const [evilGroups, goodGroups] = [[{ id: 8, path: 'evil' }], [{ id: 7, path: 'demo' }]]

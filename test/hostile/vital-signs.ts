@@ -27,8 +27,21 @@ export async function vitalSigns({ name, opsPort }: Watched): Promise<VitalSigns
 }
 
 /** Resident. bytes; 0: it has ended */
-export async function residentBytes({ pid }: Watched): Promise<number> {
-  const status = await readFile(`/proc/${pid()}/status`, 'utf8').catch(() => '')
+export async function residentBytes({ pid, withChildren }: Watched): Promise<number> {
+  const own = pid()
+  if (own === undefined) return 0
+  const pids = withChildren ? await withDescendants(own) : [own]
+  return (await Promise.all(pids.map(residentOf))).reduce((sum, bytes) => sum + bytes, 0)
+}
+
+async function withDescendants(pid: number): Promise<number[]> {
+  const text = await readFile(`/proc/${pid}/task/${pid}/children`, 'latin1').catch(() => '') // it has ended
+  const children = text.split(' ').filter((each) => each !== '')
+  return [pid, ...(await Promise.all(children.map(Number).map(withDescendants))).flat()]
+}
+
+async function residentOf(pid: number): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')
   const [, kilobytes = 0] = /^VmRSS:\s+(\d+) kB$/m.exec(status) ?? []
   return Number(kilobytes) * 1024
 }

@@ -1,0 +1,79 @@
+import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { pushMethod } from '../../../src/kas/modules/gitops/state-push.ts'
+import { SourceStateSchema } from '../../../src/proto/gen/gitops_states_pb.ts'
+import { maxStateBytes } from '../../../src/proto/gitops-json.ts'
+import { framePrefix } from '../../../src/proto/grpc/frames.ts'
+import type { Attack } from '../attack.ts'
+import { dialStreams } from '../raw-streams.ts'
+import { EvilUser, type Stage } from '../stage.ts'
+
+interface Size {
+  /** by each replica */
+  readonly rounds: number
+}
+
+const sources = 15
+const askedAtOnce = 16
+/** All that a state may name, in characters that JSON writes with six. */
+const trouble = Array.from({ length: 100 }, () => ({ text: '\u0001'.repeat(300), key: { kind: 'K', name: 'n' } }))
+/** Number 2047, a varint: nobody knows it. */
+const unknownField = Buffer.from([0xf8, 0x7f, 1])
+
+const encoded = (init: MessageInitShape<typeof SourceStateSchema>) =>
+  toBinary(SourceStateSchema, create(SourceStateSchema, { project: 'evil/clusters', ...init }))
+
+const framed = (bytes: Uint8Array) => Buffer.concat([framePrefix(bytes.length), bytes])
+
+/** As large as a state may be. */
+const full = Array.from({ length: sources }, (_, i) => framed(encoded({ source: `43-2-${i}`, trouble })))
+
+const unknown = Array.from({ length: sources }, (_, i) => {
+  const known = encoded({ source: `43-2-${i}` })
+  const fields = Math.floor((maxStateBytes - known.length) / unknownField.length)
+  return framed(Buffer.concat([known, Buffer.alloc(fields * unknownField.length, unknownField)]))
+})
+
+export const heavyStates: Attack<Size> = {
+  name: 'heavy-states',
+  what: 'states of 64 KiB at each replica, also of fields that nobody knows, and all of them asked for at once',
+  refusal: /more than 1000 fields of a state/,
+  cluster: true,
+  cheap: { rounds: 1 },
+  full: { rounds: 8 },
+  async play(stage, { rounds }, signal) {
+    const replicas = [stage.holder, stage.standby, stage.entry]
+    const connections = await Promise.all(replicas.map((at) => dialStreams(stage, at)))
+    const user = new EvilUser(stage, askedAtOnce)
+    const end = async () => {
+      user.close()
+      for (const connection of connections) connection.destroy()
+    }
+    const push = async (messages: readonly Buffer[]) =>
+      await Promise.all(
+        connections.map(async (connection) => {
+          const stream = connection.open(pushMethod, stage.evil.agentToken)
+          for (const message of messages) await stream.write(message)
+          return stream
+        }),
+      )
+    try {
+      const refused = await Promise.all((await push(unknown)).map((stream) => stream.refused))
+      await push(full)
+      const answers = new Set<string>()
+      for (let round = 0; round < rounds; round++) answers.add(await askAll(user, stage, signal))
+      return { refusal: [...new Set(refused), ...answers].join('; '), end }
+    } catch (error) {
+      await end()
+      throw error
+    }
+  },
+}
+
+/** @returns the statuses that there were */
+async function askAll(user: EvilUser, { entry, holder, standby }: Stage, signal: AbortSignal): Promise<string> {
+  const asked = [entry, holder, standby].flatMap((at) =>
+    Array.from({ length: askedAtOnce }, () => user.get(at, '/gitops/state', { signal })),
+  )
+  const statuses = (await Promise.all(asked)).map(({ status }) => status)
+  return [...new Set(statuses)].join(', ')
+}
