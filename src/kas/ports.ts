@@ -9,7 +9,8 @@ import type { AgentMethod, KasHost, KasModule } from './module.ts'
 import { grpcObserver } from './observability/grpc-observer.ts'
 import type { Readiness } from './observability/readiness.ts'
 import type { Peering } from './peering.ts'
-import { AgentsServer, agentMethodTypes } from './servers/agents/agents-server.ts'
+import { createRateMetrics } from './servers/agents/agent-rates.ts'
+import { AgentsServer, agentMethodRates, agentMethodTypes } from './servers/agents/agents-server.ts'
 import { createRefusalMetrics } from './servers/agents/refusals.ts'
 import type { TokenRate } from './servers/agents/token-rate.ts'
 import { frontRedirect } from './servers/kubernetes/front-redirect.ts'
@@ -108,6 +109,7 @@ export class Ports {
         log: log.child({ mod_name: 'agent_server' }),
         onRateExceeded: rateExceeded,
         onRefused: createRefusalMetrics(register),
+        onOverRate: createRateMetrics(register, Object.keys(agentMethodRates(methods))),
         ...(held ? { held, placement: new MemberPlacement({ membership: peering.membership }) } : {}),
         events: grpcObserver(this.#grpcMetrics, agentMethodTypes(methods)),
         ...certificate,

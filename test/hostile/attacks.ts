@@ -3,6 +3,7 @@ import { badMetadata } from './attacks/bad-metadata.ts'
 import { budgetSelectors } from './attacks/budget-selectors.ts'
 import { deltaBomb } from './attacks/delta-bomb.ts'
 import { descriptors } from './attacks/descriptors.ts'
+import { fatRequests } from './attacks/fat-requests.ts'
 import { fatRows } from './attacks/fat-rows.ts'
 import { gzip } from './attacks/gzip.ts'
 import { halfMessages } from './attacks/half-messages.ts'
@@ -16,10 +17,13 @@ import { madeUpTokens } from './attacks/made-up-tokens.ts'
 import { manyConnections } from './attacks/many-connections.ts'
 import { manyHeaders } from './attacks/many-headers.ts'
 import { ownerChains } from './attacks/owner-chains.ts'
+import { reportStream } from './attacks/report-stream.ts'
 import { slowReaders } from './attacks/slow-readers.ts'
+import { stateStream } from './attacks/state-stream.ts'
 import { unreadReplies } from './attacks/unread-replies.ts'
 import { unreadViews } from './attacks/unread-views.ts'
 import { waitingCalls } from './attacks/waiting-calls.ts'
+import { wideRounds } from './attacks/wide-rounds.ts'
 
 /** All that is played. */
 export const attacks: readonly Attack<unknown>[] = [
@@ -39,6 +43,10 @@ export const attacks: readonly Attack<unknown>[] = [
   knocking,
   halfMessages,
   halfWebSockets,
+  fatRequests,
+  stateStream,
+  reportStream,
+  wideRounds,
   madeUpTokens,
   budgetSelectors,
   ownerChains,

@@ -47,10 +47,8 @@ function open(session: ClientHttp2Session, method: string, token: string | undef
   stream.on('trailers', hear)
   stream.resume()
   const refused = new Promise<string>((resolve) => stream.once('close', () => resolve(refusal)))
+  const ended = refused.then(() => undefined)
   const write = (bytes: Buffer) =>
-    new Promise<void>((resolve) => {
-      stream.write(bytes, () => resolve())
-      stream.once('close', () => resolve())
-    })
+    Promise.race([new Promise<void>((resolve) => void stream.write(bytes, () => resolve())), ended])
   return { refused, write }
 }

@@ -29,8 +29,8 @@ export class Tenants {
     const path = join(folder, files.directory)
     const directory = parse(await readFile(path, 'utf8')) as Record<'projects' | 'agents' | 'users', object[]>
     const [evilGit, newcomerGit] = [join(folder, 'evil.git'), join(folder, 'newcomer.git')]
-    const access = (id: string) => stringify({ user_access: { access_as: { agent: {} }, projects: [{ id }] } })
     this.evilRepository = evilGit
+    const access = (id: string) => stringify({ user_access: { access_as: { agent: {} }, projects: [{ id }] } })
     await createProjectRepository(evilGit, { '.gitlab/agents/evil/config.yaml': access('evil/clusters') })
     await createProjectRepository(newcomerGit, { '.gitlab/agents/newcomer/config.yaml': access(agent.project.path) })
     const [evilGroups, goodGroups] = [[{ id: 8, path: 'evil' }], [{ id: 7, path: 'demo' }]]

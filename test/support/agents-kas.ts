@@ -19,6 +19,7 @@ import {
 import { readOne } from '../../src/proto/unary.ts'
 import { AgentkGo } from './agentk-go.ts'
 import { oneAgent, startAgentsServer } from './agents-server.ts'
+import { anyRate } from './method-rate.ts'
 
 export const schemes = ['grpc', 'grpcs', 'ws', 'wss'] as const
 export type Scheme = (typeof schemes)[number]
@@ -88,6 +89,7 @@ function methodsOf(registered: RegisterRequest[]): Record<string, AgentMethod> {
     '/gitlab.agent.agent_registrar.rpc.AgentRegistrar/Register': {
       type: 'unary',
       patient: false,
+      rate: anyRate,
       async serve(call) {
         registered.push(await readOne(RegisterRequestSchema, call.messages))
         await call.send(toBinary(RegisterResponseSchema, create(RegisterResponseSchema)))
@@ -96,6 +98,7 @@ function methodsOf(registered: RegisterRequest[]): Record<string, AgentMethod> {
     '/gitlab.agent.agent_configuration.rpc.AgentConfiguration/GetConfiguration': {
       type: 'server_stream',
       patient: true,
+      rate: anyRate,
       async serve(call) {
         const { id, project } = call.agent
         await readOne(ConfigurationRequestSchema, call.messages)

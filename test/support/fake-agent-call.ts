@@ -20,6 +20,8 @@ export class FakeAgentCall implements AgentCall {
   readonly messages: AsyncIterable<Uint8Array>
   readonly sent: Uint8Array[] = []
   readonly sentMetadata: Metadata[] = []
+  /** units of work */
+  spent = 0
   /** what `stillValid` throws */
   invalid: KasError | undefined
   readonly #cut = new AbortController()
@@ -33,6 +35,10 @@ export class FakeAgentCall implements AgentCall {
     this.messages = (async function* () {
       yield* messages
     })()
+  }
+
+  spend(units: number): undefined {
+    this.spent += units
   }
 
   get signal(): AbortSignal {

@@ -15,6 +15,7 @@ import { connectMethod } from '../../../src/proto/reverse-tunnel.ts'
 import { callThrough, oneAgent, startAgentsServer } from '../../support/agents-server.ts'
 import { eventually } from '../../support/eventually.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
+import { anyRate } from '../../support/method-rate.ts'
 
 /** Peers on 8150, with a token or without, that mean harm: they fail alone. */
 
@@ -143,7 +144,9 @@ t.test('descriptors have bounds', async (t) => {
 
 t.test('an agent that has as many streams as it may: one more is refused, those that it has serve', async (t) => {
   const endless = async ({ signal }: AgentCall) => once(signal, 'abort').then(() => undefined)
-  const methods = { '/test.Poll/Wait': { type: 'server_stream', patient: true, serve: endless } } as const
+  const methods = {
+    '/test.Poll/Wait': { type: 'server_stream', patient: true, rate: anyRate, serve: endless },
+  } as const
   const refused: string[] = []
   const server = await startAgentsServer(t, {
     components: { methods, onRefused: (reason) => refused.push(reason) },
@@ -172,7 +175,7 @@ t.test('an agent that has as many streams as it may: one more is refused, those 
 
 t.test('a method may have fewer calls of an agent than all together', async (t) => {
   const endless = async ({ signal }: AgentCall) => once(signal, 'abort').then(() => undefined)
-  const method = { type: 'server_stream', patient: true, serve: endless } as const
+  const method = { type: 'server_stream', patient: true, rate: anyRate, serve: endless } as const
   const refused: string[] = []
   const server = await startAgentsServer(t, {
     components: {
@@ -332,7 +335,7 @@ t.test('connections beyond those of an agent end, and are newcomers until then',
 t.test('a stream counts until its answer has been taken', async (t) => {
   const answer = async (call: AgentCall) => void call.send(Buffer.from('answer'))
   const server = await startAgentsServer(t, {
-    components: { methods: { '/test.Ask/Once': { type: 'unary', patient: false, serve: answer } } },
+    components: { methods: { '/test.Ask/Once': { type: 'unary', patient: false, rate: anyRate, serve: answer } } },
     options: { openStreams: { maxTunnels: 3, maxCalls: 2 } },
   })
   const session = connectHttp2(`http://127.0.0.1:${server.port}`, { settings: { initialWindowSize: 0 } })
@@ -441,7 +444,9 @@ t.test('a message that is longer than its method takes is refused before it is d
   const serve = async ({ messages }: AgentCall) => {
     for await (const message of messages) taken.push(message.length)
   }
-  const methods = { '/test.Small/Ask': { type: 'unary', patient: false, maxMessageBytes: 1000, serve } } as const
+  const methods = {
+    '/test.Small/Ask': { type: 'unary', patient: false, rate: anyRate, maxMessageBytes: 1000, serve },
+  } as const
   const { port } = await startAgentsServer(t, { components: { methods } })
   const { session } = await FakeAgent.dial(port)
   t.teardown(() => session.destroy())

@@ -11,6 +11,7 @@ import { createRegistry } from '../../../src/lib/metrics.ts'
 import { connectMethod, encodeConnectRequest } from '../../../src/proto/reverse-tunnel.ts'
 import { oneAgent, startAgentsServer } from '../../support/agents-server.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
+import { anyRate } from '../../support/method-rate.ts'
 
 /** What is refused on 8150 is counted, under reasons that no peer can make. */
 
@@ -66,7 +67,7 @@ t.test('calls: a directory that is away, a rate, a method that is not served', a
   const directory = oneAgent(() => new KasError({ code: 'DIRECTORY_UNAVAILABLE' }))
   const serve = async () => undefined
   const { port, refused } = await counting(t, {
-    components: { directory, methods: { '/test.Unary/Call': { type: 'unary', patient: false, serve } } },
+    components: { directory, methods: { '/test.Unary/Call': { type: 'unary', patient: false, rate: anyRate, serve } } },
     options: { authenticator: { callsPerTokenPerMinute: 1 } },
   })
   await callWith(t, port, 'x', '/test.Unary/Call')
@@ -147,7 +148,7 @@ t.test('the directory gets the address from which a token comes, without the por
       return agentByToken(token, signal)
     },
   }
-  const methods = { '/a.B/C': { type: 'unary', patient: false, serve: async () => undefined } } as const
+  const methods = { '/a.B/C': { type: 'unary', patient: false, rate: anyRate, serve: async () => undefined } } as const
   const { port } = await startAgentsServer(t, { components: { directory, methods } })
   await callWith(t, port, 'unknown')
   await callWith(t, port, 'unknown', '/a.B/C')

@@ -3,6 +3,7 @@ import t from 'tap'
 import type { AgentCall } from '../../../src/kas/module.ts'
 import { oneAgent, startAgentsServer } from '../../support/agents-server.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
+import { anyRate } from '../../support/method-rate.ts'
 
 t.test('the token of a patient method is watched while its call runs, that of others is not', async (t) => {
   const watched: string[] = []
@@ -21,8 +22,8 @@ t.test('the token of a patient method is watched while its call runs, that of ot
     throw new Error('cut')
   }
   const methods = {
-    '/test.Poll/Wait': { type: 'server_stream', patient: true, serve: wait },
-    '/test.Ask/Once': { type: 'unary', patient: false, serve: async () => undefined },
+    '/test.Poll/Wait': { type: 'server_stream', patient: true, rate: anyRate, serve: wait },
+    '/test.Ask/Once': { type: 'unary', patient: false, rate: anyRate, serve: async () => undefined },
   } as const
   const { port } = await startAgentsServer(t, { components: { directory, methods } })
   const { session } = await FakeAgent.dial(port)

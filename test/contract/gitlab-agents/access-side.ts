@@ -10,6 +10,7 @@ import { startAgentsServer } from '../../support/agents-server.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
 import { GitlabDouble, type GitlabDoubleOptions } from '../../support/gitlab/gitlab-double.ts'
 import { type GitlabSideOptions, startGitlabSide } from '../../support/gitlab/gitlab-side.ts'
+import { anyRate } from '../../support/method-rate.ts'
 
 export const modules = '/internal/kubernetes/modules'
 
@@ -26,7 +27,7 @@ export async function startAccess(t: Test, options: { gitlab?: GitlabDoubleOptio
       log,
       ...(tracer ? { tracer } : {}),
       methods: {
-        [gitlabAccessMethod]: { type: 'bidi_stream', patient: false, serve },
+        [gitlabAccessMethod]: { type: 'bidi_stream', patient: false, rate: anyRate, serve },
       },
     },
   })

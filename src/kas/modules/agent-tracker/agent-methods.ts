@@ -23,6 +23,8 @@ export interface AgentTrackerComponents {
 
 /** AgentMeta has 4 KiB at the most. */
 const maxMessageBytes = 16 * 1024
+/** 500 pods at once with the longest AgentMeta, and 50 a second: each comes again after five minutes. */
+const rate = { perSecond: 300, burst: 3000, cost: { call: 1, message: 1, kib: 1 } }
 
 /**
  * AgentRegistrar: pods register, again every five minutes, and unregister when they leave.
@@ -55,5 +57,5 @@ function unary<Schema extends DescMessage>(
     await take(call)
     await call.send(toBinary(schema, create(schema, {} as MessageInitShape<Schema>)))
   }
-  return { type: 'unary', patient: false, maxMessageBytes, serve }
+  return { type: 'unary', patient: false, maxMessageBytes, rate, serve }
 }

@@ -11,6 +11,8 @@ export interface AgentRegistry {
 const maxMessageBytes = 16 * 1024
 /** A pod keeps one open, and two while it moves. Each asks about its token at every poll, and may not read its answers. */
 const maxPerAgent = 250
+/** All of them at once, each with the agent's meta, and again 20 s later. */
+const rate = { perSecond: 100, burst: 2000, cost: { call: 1, message: 1, kib: 1 } }
 
 /** Sends agents their configuration, and posts it to GitLab. */
 export function createConfiguration(host: KasHost, tracker: AgentRegistry, options: ConfigurationOptions): KasModule {
@@ -39,6 +41,7 @@ export function createConfiguration(host: KasHost, tracker: AgentRegistry, optio
         patient: true,
         maxMessageBytes,
         maxPerAgent,
+        rate,
         serve: followed,
       },
     },

@@ -11,6 +11,8 @@ import { reconcileProjects, reconcileProjectsMethod } from './reconcile-projects
 const maxMessageBytes = 1024 * 1024
 /** The pod that leads keeps one open. Each hears of every push, and of the recent ones at its start. */
 const maxPerAgent = 20
+/** Four of the longest lists at once, and one each two seconds: a new one comes when Flux's objects change. */
+const rate = { perSecond: 500, burst: 5000, cost: { call: 1, message: 1, kib: 1 } }
 /** pushes in one call */
 const maxPushesAtOnce = 1000
 
@@ -32,7 +34,7 @@ export function createFlux({ directory, pushes, peers, usage, clock, register, l
   return {
     name: 'flux',
     agentMethods: {
-      [reconcileProjectsMethod]: { type: 'server_stream', patient: true, maxMessageBytes, maxPerAgent, serve },
+      [reconcileProjectsMethod]: { type: 'server_stream', patient: true, maxMessageBytes, maxPerAgent, rate, serve },
     },
     replicaMethods: unaryService(Pushes, {
       recentPushes: async ({ push }) => {

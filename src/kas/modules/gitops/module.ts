@@ -14,9 +14,13 @@ import { States } from './states.ts'
 const maxMessageBytes = 256 * 1024
 /** 100 sources, of two pods while they change */
 const maxPerAgent = 250
+/** 100 sources at once, each with 1,000 known blobs, and a round of most of them; a tenth of the event loop. */
+const rate = { perSecond: 1000, burst: 5000, cost: { call: 1, message: 1, kib: 1 } }
 
 /** The pod that leads keeps one open, and two while it moves. */
 const maxPushesPerAgent = 20
+/** The states of 100 sources at once, some KiB each; agentk waits 250 ms before it pushes what has changed. */
+const pushRate = { perSecond: 500, burst: 4000, cost: { call: 1, message: 1, kib: 1 } }
 
 /** files that rounds hold at once */
 const maxBufferedBytes = 256 * 1024 * 1024
@@ -67,12 +71,13 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule |
   return {
     name: 'gitops',
     agentMethods: {
-      [getObjectsMethod]: { type: 'server_stream', patient: true, maxMessageBytes, maxPerAgent, serve },
+      [getObjectsMethod]: { type: 'server_stream', patient: true, maxMessageBytes, maxPerAgent, rate, serve },
       [pushMethod]: {
         type: 'client_stream',
         patient: true,
         maxMessageBytes: maxStateBytes,
         maxPerAgent: maxPushesPerAgent,
+        rate: pushRate,
         serve: push,
       },
     },

@@ -8,6 +8,8 @@ import { createViewsMetrics } from './views-metrics.ts'
 const maxMessageBytes = 16 * 1024
 /** The pod that leads keeps one open, and two while it moves. */
 const maxPerAgent = 20
+/** agentk reports once a second at the most, some hundred bytes. */
+const rate = { perSecond: 50, burst: 500, cost: { call: 1, message: 1, kib: 1 } }
 
 /** What agents show of their clusters, to those who may see it (doc/views.md). */
 export function createViews(host: KasHost, options: Pick<ReportsOptions, 'pollMs'>): KasModule {
@@ -20,7 +22,7 @@ export function createViews(host: KasHost, options: Pick<ReportsOptions, 'pollMs
   return {
     name: 'views',
     agentMethods: {
-      [reportMethod]: { type: 'bidi_stream', patient: true, maxMessageBytes, maxPerAgent, serve },
+      [reportMethod]: { type: 'bidi_stream', patient: true, maxMessageBytes, maxPerAgent, rate, serve },
     },
     views: feeds,
     services: [feeds],

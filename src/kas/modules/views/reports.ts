@@ -2,7 +2,6 @@ import { create, toBinary } from '@bufbuild/protobuf'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
-import { pause } from '../../../lib/pause.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
 import { decodeMessage } from '../../../proto/decode.ts'
 import { type ReportRequest, ReportRequestSchema, ReportResponseSchema, Reports } from '../../../proto/gen/views_pb.ts'
@@ -26,11 +25,9 @@ export interface ReportsOptions {
   readonly pollMs: number
   /** until a file that could not be read is tried again. ms */
   readonly retryMs?: number
-  /** between two facts of an agent that are read. ms */
-  readonly factsMs?: number
 }
 
-const defaults = { retryMs: 10_000, factsMs: 100 }
+const defaults = { retryMs: 10_000 }
 
 /**
  * The pod that leads says what its views are of, and is told what they are to show: at once, and after each commit that
@@ -98,11 +95,10 @@ class ReportStream {
 
   /** Until the agent half-closes. @throws KasError INVALID_MESSAGE */
   async #readFacts(): Promise<void> {
-    const { facts, clock } = this.#components
+    const { facts } = this.#components
     for await (const bytes of this.#call.messages) {
       const request: ReportRequest = decodeMessage(ReportRequestSchema, bytes)
       if (request.facts && !this.#hasEnded) facts.learn(this.#call, request.facts)
-      await pause(this.#options.factsMs, clock, this.#call.signal)
     }
   }
 

@@ -1,7 +1,7 @@
 import type { AddressInfo, ListenOptions } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { CertificateFiles } from '../../../lib/certificate-files.ts'
-import { systemClock } from '../../../lib/clock.ts'
+import { type Clock, monotonicClock, systemClock } from '../../../lib/clock.ts'
 import { Drain } from '../../../lib/drain.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { GrpcType } from '../../../lib/metrics.ts'
@@ -12,7 +12,7 @@ import { type ServerSessionEvents, serveSession } from '../../../proto/grpc/serv
 import { UnpackTurns } from '../../../proto/grpc/unpack-turns.ts'
 import { connectMethod } from '../../../proto/reverse-tunnel.ts'
 import type { Directory } from '../../directory/directory.ts'
-import type { AgentMethod } from '../../module.ts'
+import type { AgentMethod, MethodRate } from '../../module.ts'
 import { AgentConnection, defaultLiveness, type LivenessOptions } from '../../tunnels/agent-connection.ts'
 import { Descriptions } from '../../tunnels/descriptions.ts'
 import type { Placement } from '../../tunnels/home-placement.ts'
@@ -20,8 +20,9 @@ import type { PublishedConnections } from '../../tunnels/published-connections.t
 import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
 import { UnreadByAgent } from '../../tunnels/unread-by-agent.ts'
 import { defaultNewcomers, Newcomers, type NewcomersOptions } from '../newcomers.ts'
+import type { OverRate } from './agent-rates.ts'
 import { Authenticator, type AuthenticatorOptions, defaultAuthenticatorOptions } from './authenticator.ts'
-import { CallAdmission } from './call-admission.ts'
+import { CallAdmission, connect } from './call-admission.ts'
 import { ConnectionAge, type ConnectionAgeOptions } from './connection-age.ts'
 import { Departure } from './departure.ts'
 import { defaultHomeHints, HomeHints, type HomeHintsOptions } from './home-hints.ts'
@@ -44,6 +45,10 @@ export interface AgentsServerComponents {
   /** where agents' pods should be; absent: this replica is alone */
   readonly placement?: Placement
   readonly onRefused?: (reason: RefusalReason) => void
+  /** @param method - `Service/Method` */
+  readonly onOverRate?: (method: string, outcome: OverRate) => void
+  /** of the rates of methods; absent: the process's own */
+  readonly clock?: Clock
   readonly events?: ServerSessionEvents
   readonly tracer: Tracer
   /** absent: those of this replica alone */
@@ -132,6 +137,8 @@ export class AgentsServer implements Service {
       { ...newcomerOptions, ...options.newcomers },
     )
     this.#calls = new CallAdmission({
+      clock: monotonicClock,
+      onOverRate: () => undefined,
       ...components,
       authenticator,
       newcomers: this.#newcomers,
@@ -272,7 +279,13 @@ export class AgentsServer implements Service {
 /** For metrics: Connect is among them. */
 export function agentMethodTypes(methods: Readonly<Record<string, AgentMethod>>): Readonly<Record<string, GrpcType>> {
   const types = Object.entries(methods).map(([name, { type }]) => [name, type] as const)
-  return { [connectMethod]: 'bidi_stream', ...Object.fromEntries(types) }
+  return { [connectMethod]: connect.type, ...Object.fromEntries(types) }
+}
+
+/** Connect is among them. */
+export function agentMethodRates(methods: Readonly<Record<string, AgentMethod>>): Readonly<Record<string, MethodRate>> {
+  const rates = Object.entries(methods).map(([name, { rate }]) => [name, rate] as const)
+  return { [connectMethod]: connect.rate, ...Object.fromEntries(rates) }
 }
 
 const enhanceYourCalm = 11

@@ -1,4 +1,5 @@
 import { traceAdmitted } from '../../../call/rpc-span.ts'
+import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
@@ -11,6 +12,7 @@ import type { AgentConnection } from '../../tunnels/agent-connection.ts'
 import { type ConnectComponents, serveConnect } from '../../tunnels/connect.ts'
 import type { UnreadByAgent } from '../../tunnels/unread-by-agent.ts'
 import type { Newcomers } from '../newcomers.ts'
+import { type AgentRate, AgentRates, type OverRate } from './agent-rates.ts'
 import { type Authenticator, bearerToken } from './authenticator.ts'
 import { headBytes, type MethodBound, type OpenStreams } from './open-streams.ts'
 import { type RefusalReason, refusalReason } from './refusals.ts'
@@ -23,8 +25,12 @@ export interface CallAdmissionComponents {
   readonly heldByAgent: UnreadByAgent
   readonly newcomers: Newcomers
   readonly connect: ConnectComponents
-  /** by `/package.Service/Method`; Connect is served here */
+  /** by `/package.Service/Method`, beside the server's own */
   readonly methods: Readonly<Record<string, AgentMethod>>
+  /** a monotonic one, of rates */
+  readonly clock: Clock
+  /** @param method - `Service/Method` */
+  readonly onOverRate: (method: string, outcome: OverRate) => void
   readonly refused: (reason: RefusalReason) => void
   readonly log: Logger
   readonly tracer: Tracer
@@ -36,6 +42,20 @@ export interface CallAdmissionComponents {
  */
 const maxUndecidedHeadBytes = 1024 * 1024
 
+/** A method that the server answers itself. */
+export interface OwnMethod extends Pick<AgentMethod, 'type' | 'rate'> {
+  serve(stream: ServerStream, connection: AgentConnection): Promise<void>
+}
+
+/**
+ * A tunnel: it costs to be opened, unless it replaces one that was used up, and what it carries is the calls'. Three times
+ * as many as an agent may have come at once, after a replica has died, and come again.
+ */
+export const connect: Omit<OwnMethod, 'serve'> = {
+  type: 'bidi_stream',
+  rate: { perSecond: 700, burst: 4500, cost: { call: 1, message: 0, kib: 0 } },
+}
+
 /** What a stream counts as. */
 interface Entered {
   readonly kind: 'tunnels' | 'calls'
@@ -44,16 +64,31 @@ interface Entered {
   readonly method: MethodBound | undefined
 }
 
+/** How a call is let in. */
+interface Admitting extends Pick<Entered, 'kind' | 'method'> {
+  readonly patient: boolean
+  readonly counted: boolean
+  /** absent: it costs nothing */
+  readonly rate: AgentRate | undefined
+}
+
 /** Authenticates the calls of agents, each by its own token, charges them to their agent, and serves them. */
 export class CallAdmission {
   readonly #components: CallAdmissionComponents
   readonly #connectComponents: ConnectComponents
+  /** by `/package.Service/Method` */
+  readonly #own: Readonly<Record<string, OwnMethod>> = {
+    [connectMethod]: { ...connect, serve: (stream, connection) => this.#connect(stream, connection) },
+  }
+  readonly #rates: AgentRates
   readonly #undecidedHeadBytes = new WeakMap<AgentConnection, number>()
   /** connections that are counted as an agent's: the first that was let in */
   readonly #known = new WeakSet<ServerStream['session']>()
 
   constructor(components: CallAdmissionComponents) {
     this.#components = components
+    const { clock, log, onOverRate: onOver } = components
+    this.#rates = new AgentRates({ clock, log, onOver }, { ...components.methods, ...this.#own })
     this.#connectComponents = {
       ...components.connect,
       onFailed: (stream, error) => {
@@ -65,7 +100,8 @@ export class CallAdmission {
 
   /** @returns undefined for a method that is not served */
   handlerFor(method: string, connection: AgentConnection): Handler | undefined {
-    if (method === connectMethod) return (stream) => this.#connect(stream, connection)
+    const own = Object.hasOwn(this.#own, method) ? this.#own[method] : undefined
+    if (own) return (stream) => own.serve(stream, connection)
     const { methods, directory, tracer, refused } = this.#components
     const served = Object.hasOwn(methods, method) ? methods[method] : undefined
     if (!served) {
@@ -73,8 +109,9 @@ export class CallAdmission {
       return undefined
     }
     const { patient, maxPerAgent: limit } = served
-    const own = limit === undefined ? undefined : { name: method.slice(method.lastIndexOf('/') + 1), limit }
-    const how = { patient, counted: true, kind: 'calls', method: own } as const
+    const bound = limit === undefined ? undefined : { name: method.slice(method.lastIndexOf('/') + 1), limit }
+    const rate = this.#rates.of(method)
+    const how = { patient, counted: true, kind: 'calls', method: bound, rate } as const
     return (stream) =>
       traceAdmitted(tracer, stream, {
         admit: () => this.#admit(stream, connection, how),
@@ -88,6 +125,7 @@ export class CallAdmission {
               agent,
               token: bearerToken(stream.metadata),
               retired: connection.retired,
+              rate,
             }),
           )
         },
@@ -96,29 +134,31 @@ export class CallAdmission {
 
   #serve(method: AgentMethod, call: ServedCall): ReturnType<AgentMethod['serve']> {
     const release = method.patient ? this.#components.directory.watchToken?.(call.token) : undefined
-    const served = method.serve(call)
-    return release ? served.finally(release) : served
+    return method.serve(call).finally(() => {
+      release?.()
+      call.served()
+    })
   }
 
   /** No function of its own waits for the end: there is one for each idle tunnel already. */
   #connect(stream: ServerStream, connection: AgentConnection): Promise<void> {
-    const how = { patient: true, counted: !connection.spendReplacement(), kind: 'tunnels', method: undefined } as const
+    const counted = !connection.spendReplacement()
+    const rate = counted ? this.#rates.of(connectMethod) : undefined
+    const how = { patient: true, counted, kind: 'tunnels', method: undefined, rate } as const
     return this.#admit(stream, connection, how).then((agent) =>
       serveConnect(this.#connectComponents, { agent, connection, stream }),
     )
   }
 
-  async #admit(
-    stream: ServerStream,
-    connection: AgentConnection,
-    how: { patient: boolean; counted: boolean; kind: 'tunnels' | 'calls'; method: MethodBound | undefined },
-  ): Promise<Agent> {
+  async #admit(stream: ServerStream, connection: AgentConnection, { rate, ...how }: Admitting): Promise<Agent> {
     const bytes = headBytes(stream.metadata)
     try {
       const agent = await this.#authenticate(stream, connection, { ...how, bytes })
       this.#components.openStreams.enter(agent.id, how.kind, bytes, how.method)
       this.#charge(stream, agent, { kind: how.kind, bytes, method: how.method })
       stream.session.quota.admitted(stream.session.streams.size)
+      const waitMs = rate?.call(agent.id) ?? 0
+      if (rate && waitMs > 0) await stream.whileOpen((signal) => rate.wait(waitMs, signal))
       return agent
     } catch (error) {
       if (KasError.from(error).code === 'TOO_MANY_STREAMS') stream.session.quota.refused(stream.session.streams.size)

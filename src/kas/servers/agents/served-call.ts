@@ -1,28 +1,39 @@
 import type { AgentId, Metadata } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { linkedController } from '../../../lib/signals.ts'
 import type { ServerStream } from '../../../proto/grpc/server-session.ts'
 import type { Agent } from '../../agent.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { AgentCall } from '../../module.ts'
+import type { AgentRate } from './agent-rates.ts'
+import { PaidMessages } from './paid-messages.ts'
 
 export interface ServedCallInit {
   readonly directory: Pick<Directory, 'agentByToken' | 'onChange'>
   readonly agent: Agent
   readonly token: string
   readonly retired: AbortSignal
+  /** of its method */
+  readonly rate: Pick<AgentRate, 'message' | 'work' | 'wait'>
 }
 
-/** A stream of an agent, as modules get it. */
+/** A stream of an agent, as modules get it: what the agent sends comes once it is paid for. */
 export class ServedCall implements AgentCall {
   readonly agent: Agent
   readonly token: string
   readonly retired: AbortSignal
+  readonly messages: AsyncIterable<Uint8Array>
   readonly #stream: ServerStream
   readonly #directory: ServedCallInit['directory']
+  readonly #rate: ServedCallInit['rate']
+  /** aborts once the call is served; absent: nothing has waited yet */
+  #served: AbortController | undefined
 
-  constructor(stream: ServerStream, { directory, agent, token, retired }: ServedCallInit) {
+  constructor(stream: ServerStream, { directory, agent, token, retired, rate }: ServedCallInit) {
     this.#stream = stream
     this.#directory = directory
+    this.#rate = rate
+    this.messages = new PaidMessages(stream.messages, (bytes) => this.#wait(rate.message(agent.id, bytes)))
     this.agent = agent
     this.token = token
     this.retired = retired
@@ -32,12 +43,17 @@ export class ServedCall implements AgentCall {
     return this.#stream.metadata
   }
 
-  get messages(): AsyncIterable<Uint8Array> {
-    return this.#stream.messages
-  }
-
   get signal(): AbortSignal {
     return this.#stream.signal
+  }
+
+  spend(units: number): Promise<void> | undefined {
+    return this.#wait(this.#rate.work(this.agent.id, units))
+  }
+
+  /** Its method has returned: nothing waits any more. */
+  served(): void {
+    this.#served?.abort(new KasError({ code: 'CANCELLED', detail: 'the call is served' }))
   }
 
   sendMetadata(metadata: Metadata): void {
@@ -62,5 +78,12 @@ export class ServedCall implements AgentCall {
       if (!agentIds || agentIds.has(this.agent.id)) listener()
     }
     return this.#directory.onChange?.(ifOwn) ?? (() => undefined)
+  }
+
+  #wait(ms: number): Promise<void> | undefined {
+    if (ms === 0) return undefined
+    this.#served ??= new AbortController()
+    const ended = linkedController(this.#stream.signal, this.#served.signal)
+    return this.#rate.wait(ms, ended.signal).finally(() => ended.dispose())
   }
 }

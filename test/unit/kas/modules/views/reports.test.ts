@@ -163,7 +163,7 @@ t.test('a repository that fails is asked again; a bad config.yaml changes nothin
 })
 
 t.test('facts stand in kas status while the stream runs', async (t) => {
-  const { messages, facts, clock, ended } = start(t)
+  const { messages, facts, ended } = start(t)
   await settle()
   messages.facts({ state: 'live', kinds: 30, objects: 900, podName: 'a' })
   await settle()
@@ -177,15 +177,12 @@ t.test('facts stand in kas status while the stream runs', async (t) => {
   ])
   messages.facts({ state: '<odd>', kinds: 1, objects: 2 })
   await settle()
-  t.strictSame(facts.lines().at(-1), ['objects', 900], 'ten a second')
-  await clock.advance(100)
   t.strictSame(facts.lines().slice(-3), [
     ['of them stale', 1],
     ['kinds', 1],
     ['objects', 2],
   ])
   messages.end()
-  await clock.advance(100)
   t.equal(await ended, 'OK')
   t.strictSame(facts.lines()[0], ['agents that report', 0])
 })

@@ -2,10 +2,13 @@ import t from 'tap'
 import type { AgentId, Metadata } from '../../../../../src/call/call.ts'
 import type { Agent } from '../../../../../src/kas/agent.ts'
 import type { DirectoryListener } from '../../../../../src/kas/directory/directory.ts'
+import { AgentRates } from '../../../../../src/kas/servers/agents/agent-rates.ts'
 import { ServedCall, type ServedCallInit } from '../../../../../src/kas/servers/agents/served-call.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import type { ServerStream } from '../../../../../src/proto/grpc/server-session.ts'
+import { capturedLog } from '../../../../support/captured-log.ts'
 import { someAgent as agent } from '../../../../support/fake-agent-call.ts'
+import { ManualClock } from '../../../../support/manual-clock.ts'
 
 const other: Agent = { ...agent, id: 43n as AgentId }
 
@@ -37,8 +40,15 @@ function start(more: Partial<ServedCallInit['directory']> = {}) {
     },
     ...more,
   }
-  const call = new ServedCall(stream, { directory, agent, token: 'secret', retired: retirement.signal })
-  return { call, stream, world, asked, sent, room, retirement }
+  const clock = new ManualClock()
+  const over: string[] = []
+  const rates = new AgentRates(
+    { clock, log: capturedLog().log, onOver: (method, outcome) => over.push(`${method} ${outcome}`) },
+    { '/test.A/B': { rate: { perSecond: 10, burst: 10, cost: { call: 0, message: 1, kib: 1024 } } } },
+  )
+  const rate = rates.of('/test.A/B')
+  const call = new ServedCall(stream, { directory, agent, token: 'secret', retired: retirement.signal, rate })
+  return { call, caller, clock, over, stream, world, asked, sent, room, retirement }
 }
 
 t.test('a module has of the stream what it needs', async (t) => {
@@ -101,4 +111,42 @@ t.test('a listener is called for changes of the directory that may concern the a
 t.test('a directory without changes', (t) => {
   start().call.onDirectoryChange(() => t.fail('nothing changes'))()
   t.end()
+})
+
+t.test('a message comes once it is paid for; work is paid for, too', async (t) => {
+  const { call, clock, over } = start() // 'hello' costs 6 of 10 units
+  t.equal(call.spend(5), undefined, 'there were as many')
+  const messages = call.messages[Symbol.asyncIterator]()
+  let value: string | undefined
+  const read = messages.next().then((next) => {
+    value = Buffer.from(next.value).toString()
+  })
+  await new Promise(setImmediate)
+  clock.advance(99)
+  await new Promise(setImmediate)
+  t.equal(value, undefined, 'one unit is missing')
+  clock.advance(1)
+  await read
+  t.equal(value, 'hello')
+  const paid = call.spend(20)
+  clock.advance(2000)
+  await paid
+  t.strictSame(over, ['A/B slowed', 'A/B slowed'])
+  t.equal(clock.pending, 0)
+})
+
+t.test('nothing waits once the call is cut, or served', async (t) => {
+  for (const end of ['cut', 'served'] as const) {
+    const { call, caller, clock } = start()
+    t.equal(call.spend(10), undefined)
+    const read = call.messages[Symbol.asyncIterator]().next()
+    const paid = call.spend(1)
+    await new Promise(setImmediate)
+    t.equal(clock.pending, 2)
+    if (end === 'cut') caller.abort(new KasError({ code: 'CANCELLED' }))
+    else call.served()
+    await t.rejects(read, { code: 'CANCELLED' })
+    await t.rejects(Promise.resolve(paid), { code: 'CANCELLED' })
+    t.equal(clock.pending, 0)
+  }
 })

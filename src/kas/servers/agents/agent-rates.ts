@@ -1,0 +1,147 @@
+import { Counter } from 'prom-client'
+import type { AgentId } from '../../../call/call.ts'
+import { Buckets } from '../../../lib/bucket.ts'
+import type { Clock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+import type { Registry } from '../../../lib/metrics.ts'
+import { clockDelay } from '../../../lib/pause.ts'
+import type { MethodRate } from '../../module.ts'
+
+/** Agents that a method knows beside those that have rested. */
+const maxAgents = 10_000
+/** A call that would wait for longer is refused. */
+const maxWaitMs = 30_000
+/** Of one agent: one line a minute. */
+const logged = { perSecond: 1 / 60, burst: 1, maxKeys: 1000 }
+
+/** What comes of a call or a message that is over its rate. */
+export type OverRate = 'slowed' | 'refused'
+
+export interface AgentRatesComponents {
+  /** a monotonic one */
+  readonly clock: Clock
+  readonly log: Logger
+  /** @param method - `Service/Method` */
+  readonly onOver: (method: string, outcome: OverRate) => void
+}
+
+/** What agents may take of this replica, method by method: one place for all that 8150 serves. */
+export class AgentRates {
+  readonly #components: AgentRatesComponents
+  readonly #methods = new Map<string, AgentRate>()
+  readonly #lines: Buckets<AgentId>
+
+  /** @param methods - by `/package.Service/Method`. @throws Error naming those without a rate */
+  constructor(components: AgentRatesComponents, methods: Readonly<Record<string, { readonly rate: MethodRate }>>) {
+    this.#components = components
+    this.#lines = new Buckets(components.clock, logged)
+    for (const [method, { rate }] of Object.entries(methods)) {
+      if (rate === undefined) throw new Error(`The method ${method} that agents may call has no rate`)
+      const name = shortName(method)
+      const over = (agentId: AgentId, over: Over) => this.#over(name, agentId, over)
+      this.#methods.set(method, new AgentRate({ clock: components.clock, over }, { name, rate }))
+    }
+  }
+
+  of(method: string): AgentRate {
+    return this.#methods.get(method) as AgentRate
+  }
+
+  #over(method: string, agentId: AgentId, { outcome, waitMs }: Over): void {
+    const { log, onOver } = this.#components
+    onOver(method, outcome)
+    const lines = this.#lines.of(agentId)
+    if (lines.units < 1) return
+    lines.take(1)
+    const fields = { agent_id: String(agentId), grpc_method: method, duration_ms: Math.ceil(waitMs) }
+    log.warn(
+      fields,
+      outcome === 'slowed' ? 'An agent calls too often and is slowed down' : 'An agent calls too often and is refused',
+    )
+  }
+}
+
+interface Over {
+  readonly outcome: OverRate
+  readonly waitMs: number
+}
+
+/** The rate of one method. */
+export class AgentRate {
+  readonly #clock: Clock
+  /** `Service/Method` */
+  readonly #name: string
+  readonly #rate: MethodRate
+  readonly #buckets: Buckets<AgentId>
+  readonly #over: (agentId: AgentId, over: Over) => void
+
+  constructor(
+    { clock, over }: { readonly clock: Clock; readonly over: (agentId: AgentId, over: Over) => void },
+    { name, rate }: { readonly name: string; readonly rate: MethodRate },
+  ) {
+    this.#clock = clock
+    this.#name = name
+    this.#rate = rate
+    this.#buckets = new Buckets(clock, { ...rate, maxKeys: maxAgents })
+    this.#over = over
+  }
+
+  /**
+   * A call begins.
+   *
+   * @returns ms until it may
+   * @throws KasError TOO_MANY_STREAMS if that is too long: it costs nothing
+   */
+  call(agentId: AgentId): number {
+    const { call } = this.#rate.cost
+    const waitMs = this.#buckets.of(agentId).msUntil(call)
+    if (waitMs > maxWaitMs) {
+      this.#over(agentId, { outcome: 'refused', waitMs })
+      const what = `calls and messages of ${this.#name} of this agent at this replica, in units a second`
+      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: this.#rate.perSecond, what })
+    }
+    return this.#charge(agentId, call)
+  }
+
+  /** A message of so many bytes. @returns ms until it may be read */
+  message(agentId: AgentId, bytes: number): number {
+    const { message, kib } = this.#rate.cost
+    return this.#charge(agentId, message + (kib * bytes) / 1024)
+  }
+
+  /** Work beside it. @returns ms until the agent has paid */
+  work(agentId: AgentId, units: number): number {
+    return this.#charge(agentId, units)
+  }
+
+  /** Rejects with the signal's reason. */
+  wait(ms: number, signal: AbortSignal): Promise<void> {
+    return clockDelay(this.#clock, ms, signal)
+  }
+
+  #charge(agentId: AgentId, units: number): number {
+    if (units === 0) return 0
+    const waitMs = this.#buckets.of(agentId).take(units)
+    if (waitMs > 0) this.#over(agentId, { outcome: 'slowed', waitMs })
+    return waitMs
+  }
+}
+
+/** `/package.Service/Method` as `Service/Method`. */
+export function shortName(method: string): string {
+  return method.slice(Math.max(method.indexOf('/'), method.lastIndexOf('.')) + 1)
+}
+
+/** @param methods - `/package.Service/Method`. @returns counts one */
+export function createRateMetrics(register: Registry, methods: readonly string[]): AgentRatesComponents['onOver'] {
+  const counter = new Counter({
+    name: 'kas_agent_rate_limited_total',
+    help: 'Calls, messages and work of agents that were over the rate of their method, and waited or were refused',
+    labelNames: ['method', 'outcome'] as const,
+    registers: [register],
+  })
+  for (const method of methods)
+    for (const outcome of ['slowed', 'refused']) counter.inc({ method: shortName(method), outcome }, 0)
+  return (method, outcome) => counter.inc({ method, outcome })
+}

@@ -1,0 +1,98 @@
+import type { Clock } from './clock.ts'
+
+/** How fast a bucket fills, and how much it takes. */
+export interface Rate {
+  /** units */
+  readonly perSecond: number
+  /** units after a rest */
+  readonly burst: number
+}
+
+/**
+ * A rate of units. Whoever waits as long as `take` says keeps to it: in any time no more go by than the burst, or one
+ * piece that is larger, and what has filled in meanwhile.
+ */
+export class Bucket {
+  readonly #clock: Pick<Clock, 'now'>
+  readonly #rate: Rate
+  #units: number
+  #at: number
+
+  /** Full. */
+  constructor(clock: Pick<Clock, 'now'>, rate: Rate) {
+    this.#clock = clock
+    this.#rate = rate
+    this.#units = rate.burst
+    this.#at = clock.now()
+  }
+
+  /** In it now; below 0: what is owed. */
+  get units(): number {
+    const now = this.#clock.now()
+    const { perSecond, burst } = this.#rate
+    const filled = (Math.max(0, now - this.#at) * perSecond) / 1000 // a clock may be put back
+    this.#units = Math.min(burst, this.#units + filled)
+    this.#at = now
+    return this.#units
+  }
+
+  get isFull(): boolean {
+    return this.units >= this.#rate.burst
+  }
+
+  /** Ms until it has so many; 0: it has. */
+  msUntil(units: number): number {
+    return Math.max(0, ((units - this.units) * 1000) / this.#rate.perSecond)
+  }
+
+  /** Takes units, also those that it does not have. @returns ms until nothing is owed; 0: it had them */
+  take(units: number): number {
+    this.#units = this.units - units
+    return this.msUntil(0)
+  }
+
+  /** Puts back what was taken for nothing. */
+  give(units: number): void {
+    this.#units = Math.min(this.#rate.burst, this.units + units)
+  }
+}
+
+/** That stay when there are too many: making room for one more at a time would take a search each. */
+const keptShare = 3 / 4
+
+/** Buckets by key, in a bounded number: those that are full again are not kept. */
+export class Buckets<Key> {
+  readonly #clock: Pick<Clock, 'now'>
+  readonly #rate: Rate
+  readonly #maxKeys: number
+  /** longest there first */
+  readonly #buckets = new Map<Key, Bucket>()
+
+  /** @param maxKeys - past it those that are full make room, else those that are there longest, as if they were */
+  constructor(clock: Pick<Clock, 'now'>, { maxKeys, ...rate }: Rate & { readonly maxKeys: number }) {
+    this.#clock = clock
+    this.#rate = rate
+    this.#maxKeys = maxKeys
+  }
+
+  get size(): number {
+    return this.#buckets.size
+  }
+
+  of(key: Key): Bucket {
+    const known = this.#buckets.get(key)
+    if (known) return known
+    if (this.#buckets.size >= this.#maxKeys) this.#makeRoom()
+    const bucket = new Bucket(this.#clock, this.#rate)
+    this.#buckets.set(key, bucket)
+    return bucket
+  }
+
+  #makeRoom(): void {
+    for (const [key, bucket] of this.#buckets) if (bucket.isFull) this.#buckets.delete(key)
+    for (const oldest of this.#buckets.keys()) {
+      if (this.#buckets.size <= this.#maxKeys * keptShare) return
+      this.#buckets.delete(oldest)
+    }
+  }
+}

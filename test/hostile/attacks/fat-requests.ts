@@ -1,0 +1,51 @@
+import { create, toBinary } from '@bufbuild/protobuf'
+import { getObjectsMethod } from '../../../src/kas/modules/gitops/objects-to-synchronize.ts'
+import { delay } from '../../../src/lib/signals.ts'
+import { ObjectsToSynchronizeRequestSchema } from '../../../src/proto/gen/gitops_pb.ts'
+import type { Attack } from '../attack.ts'
+import { withUnknownFields } from '../raw-messages.ts'
+import { dialStreams } from '../raw-streams.ts'
+
+interface Size {
+  /** at once; each is followed by the next */
+  readonly streams: number
+  readonly ms: number
+}
+
+/** the longest that is taken */
+const messageBytes = 256 * 1024
+/** of no project: it is refused once it is read */
+const request = create(ObjectsToSynchronizeRequestSchema, { paths: [{ path: { case: 'glob', value: '*' } }] })
+const message = withUnknownFields(toBinary(ObjectsToSynchronizeRequestSchema, request), messageBytes)
+
+export const fatRequests: Attack<Size> = {
+  name: 'fat-requests',
+  what: 'requests for the files of a project, 256 KiB of fields that nobody knows each',
+  refusal: /more than \d+ fields/,
+  counter: 'kas_agent_rate_limited_total{method="Gitops/GetObjectsToSynchronize",outcome="slowed"}',
+  cheap: { streams: 16, ms: 3000 },
+  full: { streams: 16, ms: 15_000 },
+  async play(stage, { streams, ms }, signal) {
+    const connection = await dialStreams(stage, stage.holder)
+    let isOver = false
+    const over = delay(ms, signal).then(() => {
+      isOver = true
+      return ''
+    })
+    const refusals = new Set<string>()
+    const ask = async () => {
+      while (!isOver) {
+        const stream = connection.open(getObjectsMethod, stage.evil.agentToken)
+        void stream.write(message)
+        refusals.add(await Promise.race([stream.refused, over]))
+      }
+    }
+    try {
+      await Promise.all(Array.from({ length: streams }, ask))
+      return { refusal: [...refusals].join('; '), end: async () => connection.destroy() }
+    } catch (error) {
+      connection.destroy()
+      throw error
+    }
+  },
+}

@@ -1,0 +1,37 @@
+import { create, toBinary } from '@bufbuild/protobuf'
+import { reportMethod } from '../../../src/kas/modules/views/reports.ts'
+import { ReportRequestSchema } from '../../../src/proto/gen/views_pb.ts'
+import type { Attack } from '../attack.ts'
+import { repeat, withUnknownFields } from '../raw-messages.ts'
+import { dialStreams } from '../raw-streams.ts'
+
+interface Size {
+  readonly ms: number
+}
+
+/** as many as one agent may have */
+const streams = 20
+/** the longest that is taken */
+const messageBytes = 16 * 1024
+const request = create(ReportRequestSchema, { facts: { podName: 'evil', state: 'live' } })
+const message = withUnknownFields(toBinary(ReportRequestSchema, request), messageBytes)
+
+export const reportStream: Attack<Size> = {
+  name: 'report-stream',
+  what: 'reports on views, 16 KiB of fields that nobody knows, on as many streams as may be',
+  counter: 'kas_agent_rate_limited_total{method="Reports/Report",outcome="slowed"}',
+  cheap: { ms: 3000 },
+  full: { ms: 15_000 },
+  async play(stage, { ms }, signal) {
+    const connection = await dialStreams(stage, stage.holder)
+    const end = async () => connection.destroy()
+    try {
+      const open = Array.from({ length: streams }, () => connection.open(reportMethod, stage.evil.agentToken))
+      await Promise.all(open.map((stream) => repeat(stream, message, ms, signal)))
+    } catch (error) {
+      await end()
+      throw error
+    }
+    return { refusal: '', end }
+  },
+}
