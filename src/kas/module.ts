@@ -76,9 +76,10 @@ export interface AgentCall {
   /**
    * Charges the agent for work beside its messages, in units of the method's rate.
    *
+   * @param atMostMs - it waits no longer: what is owed then delays what the agent does next; absent: until it has paid
    * @returns undefined to go on, or a promise that the agent has paid; it rejects with the signal's reason
    */
-  spend(units: number): Promise<void> | undefined
+  spend(units: number, atMostMs?: number): Promise<void> | undefined
   /** aborts when the call has ended, or is cut */
   readonly signal: AbortSignal
   /** aborts when the call should end with OK, for the agent to open it on a newer connection */

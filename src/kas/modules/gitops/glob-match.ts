@@ -13,11 +13,29 @@ export interface Glob {
   readonly alternatives: readonly Matcher[]
 }
 
-/** Whether a path matches, of which these are the parts. */
-export type Matcher = (names: PathNames, effort: Effort) => boolean
+/** Whether a path matches. */
+export type Matcher = (path: ComparedPath, effort: Effort) => boolean
 
 /** The parts of a path, each as its characters. */
-export type PathNames = readonly (readonly string[])[]
+type PathNames = readonly (readonly string[])[]
+
+/** A path that is compared with many globs: taken apart once, if at all. */
+export class ComparedPath {
+  readonly text: string
+  #names: PathNames | undefined
+
+  constructor(text: string) {
+    this.text = text
+  }
+
+  names(effort: Effort): PathNames {
+    if (!this.#names) {
+      effort.steps += this.text.length * stepsOfCharacter
+      this.#names = this.text.split('/').map((name) => Array.from(name))
+    }
+    return this.#names
+  }
+}
 
 /** What comparisons took, in comparisons of one character. */
 export interface Effort {
@@ -26,6 +44,10 @@ export interface Effort {
 
 /** A place in a glob, for one part of a path. */
 const stepsOfPlace = 10
+/** A path, taken apart. */
+const stepsOfCharacter = 4
+/** A glob that ends otherwise. */
+const stepsOfEnd = 2
 
 /** of one glob, once all `{a,b}` are written out */
 const maxAlternatives = 100
@@ -60,12 +82,25 @@ export function readGlob(text: string): Glob {
   const [, folder = ''] = /^([^\\*?[\]{}]+)\//.exec(glob) ?? []
   return {
     folder,
-    alternatives: patterns.map((parts) => (names, effort) => matchParts(parts, names, effort)),
+    alternatives: patterns.map((parts) => {
+      const end = literalEnd(parts)
+      return (path, effort) => {
+        effort.steps += stepsOfEnd
+        return path.text.endsWith(end) && matchParts(parts, path.names(effort), effort)
+      }
+    }),
   }
 }
 
-export function pathNames(path: string): PathNames {
-  return path.split('/').map((name) => Array.from(name))
+/** What all that match end with: most globs end with `.yaml`, and most that differ do so there. */
+function literalEnd(parts: readonly Part[]): string {
+  const last = parts.at(-1)
+  if (last === undefined || last === '**') return ''
+  const from = last.findLastIndex(({ kind }) => kind !== 'character') + 1
+  return last
+    .map((token) => (token.kind === 'character' ? token.character : ''))
+    .slice(from)
+    .join('')
 }
 
 /** All that `{a,b}` stand for, nested ones too; in each the characters that are escaped stay so. */

@@ -1,13 +1,16 @@
 import { KasError } from '../../../lib/errors.ts'
 import { decodeMessage } from '../../../proto/decode.ts'
 import { type GitRefCF, ObjectsToSynchronizeRequestSchema } from '../../../proto/gen/gitops_pb.ts'
-import { countField } from '../../../proto/wire/wire.ts'
+import { Reader } from '../../../proto/wire/wire.ts'
 import type { AgentCall } from '../../module.ts'
 import { isCommitId } from '../../repositories/repositories.ts'
 import { checkPathCount, type FileChoice, readPaths } from './round-files.ts'
 
 /** More than a round of the highest limit has files; those beyond the limit are sent again. */
 const maxKnownBlobs = 10_000
+
+/** The project, the ref, the commit, and what later versions of agents may add. */
+const maxOtherFields = 100
 
 /** A project's full path, in characters. */
 const maxProjectLength = 1024
@@ -33,9 +36,7 @@ export async function readRequest(
   limits: { readonly maxPaths: number; readonly maxFiles: number },
 ): Promise<ObjectsRequest> {
   for await (const bytes of call.messages) {
-    const { paths, knownBlob } = ObjectsToSynchronizeRequestSchema.field // counted before anything is built of them
-    checkPathCount(countField(bytes, paths.number), limits.maxPaths)
-    if (countField(bytes, knownBlob.number) > maxKnownBlobs) throw invalid(`more than ${maxKnownBlobs} known blobs`)
+    checkCounts(bytes, limits.maxPaths) // before anything is built of them
     const request = decodeMessage(ObjectsToSynchronizeRequestSchema, bytes)
     if (request.projectId === '') throw invalid('project_id is required')
     if (request.projectId.length > maxProjectLength) throw invalid('project_id is too long')
@@ -49,6 +50,21 @@ export async function readRequest(
     }
   }
   throw invalid('no request message')
+}
+
+/** Reads no further than to what is one too many. @throws KasError INVALID_MESSAGE */
+function checkCounts(bytes: Uint8Array, maxPaths: number): void {
+  const { paths, knownBlob } = ObjectsToSynchronizeRequestSchema.field
+  let [pathCount, blobCount, otherCount] = [0, 0, 0]
+  const reader = new Reader(bytes)
+  while (reader.next()) {
+    if (reader.field === paths.number) pathCount += 1
+    else if (reader.field === knownBlob.number) blobCount += 1
+    else otherCount += 1
+    if (blobCount > maxKnownBlobs) throw invalid(`more than ${maxKnownBlobs} known blobs`)
+    if (otherCount > maxOtherFields) throw invalid(`more than ${maxOtherFields} fields beside paths and known blobs`)
+  }
+  checkPathCount(pathCount, maxPaths)
 }
 
 /** @throws KasError REF_NOT_FOUND for what can be none */

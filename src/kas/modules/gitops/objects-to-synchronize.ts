@@ -63,6 +63,14 @@ const defaults = {
   minContendedBytesPerSecond: 512 * 1024, // the same within 40 seconds
 }
 
+/** In a round of an agent that owes something, after each ms or so of work: others wait for its turn. ms */
+const restMs = 10
+
+/** What of a round is paid for with a unit: 0.1 ms. Files that are listed */
+const filesOfUnit = 50
+/** bytes that are sent */
+const bytesOfUnit = 16 * 1024
+
 /**
  * Sends an agent the files of a project at a commit that it does not have, once there is one, and ends: header, files,
  * trailer.
@@ -208,6 +216,7 @@ class ObjectsStream {
     const { repositories, cache, turns, clock, log, sent } = this.#components
     const { choice, known } = this.#question
     const { maxFiles, maxReadMs } = this.#options
+    await this.#call.spend(0) // for the rounds before, while nothing is kept for this one
     const end = await turns.take(this.#call.agent.id, signal)
     const bounded = linkedController(signal)
     const detail = `reading took longer than ${maxReadMs} ms`
@@ -215,13 +224,15 @@ class ObjectsStream {
     try {
       if (!(await this.#mayStillRead(reading, bounded.signal))) return false
       const tree = await repositories.files(reading, commit, choice.folder, bounded.signal)
-      const files = await chosenFiles(choice, tree, maxFiles)
+      await this.#pay(tree.length / filesOfUnit)
+      const files = await chosenFiles(choice, tree, maxFiles, (units) => this.#pay(units))
       const missing = files.filter(({ blob }) => !known.has(blob))
       const contents = await cache.contents(missing, {
         projectId: reading.project.id,
         limits: this.#options,
         read: (rest, limits) => repositories.blobs(reading, commit, rest, limits, bounded.signal),
       })
+      await this.#pay(sizeOf(contents) / bytesOfUnit)
       cancel()
       const sender = new ObjectsSender(
         { call: this.#call, clock, isContended: () => turns.isContended, signal },
@@ -239,6 +250,11 @@ class ObjectsStream {
       bounded.dispose()
       end()
     }
+  }
+
+  /** A round that goes on for long leaves the event loop to others; the rest is paid before the next one. */
+  #pay(units: number): Promise<void> | undefined {
+    return this.#call.spend(units, restMs)
   }
 
   /**
@@ -262,4 +278,8 @@ class ObjectsStream {
     const { agent } = this.#call
     return { agent_id: String(agent.id), project_id: String(this.#reading?.project.id ?? '') }
   }
+}
+
+function sizeOf(contents: ReadonlyMap<unknown, Uint8Array>): number {
+  return contents.values().reduce((sum, { length }) => sum + length, 0)
 }

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import { KasError } from '../../../lib/errors.ts'
 import type { PathCF } from '../../../proto/gen/gitops_pb.ts'
 import type { TreeFile } from '../../repositories/tree.ts'
-import { type Glob, type Matcher, pathNames, readGlob } from './glob-match.ts'
+import { ComparedPath, type Glob, type Matcher, readGlob } from './glob-match.ts'
 
 /** Which files an agent asks for. */
 export interface FileChoice {
@@ -15,10 +15,12 @@ export interface FileChoice {
 
 /** of all globs, once `{a,b}` are written out: each is compared with each file */
 const maxAlternatives = 200
-/** of all comparisons, as `Effort` counts: one round takes no more than a second or two of the event loop */
-const maxSteps = 200_000_000
+/** of all comparisons, as `Effort` counts: one round takes no more than a second of the event loop */
+const maxSteps = 100_000_000
 /** until others get their turn of the event loop: about 1 ms, and one comparison more */
 const stepsAtOnce = 100_000
+/** of what is paid for a round: 0.1 ms */
+const stepsOfUnit = 10_000
 
 /** @throws KasError INVALID_MESSAGE */
 export function checkPathCount(count: number, maxPaths: number): void {
@@ -54,31 +56,30 @@ function commonFolder(folders: readonly string[]): string {
   return first.slice(0, end < 0 ? first.length : end).join('/')
 }
 
+/** Whoever asks for the files pays: undefined to go on, or a promise that it has. */
+export type Spend = (units: number) => Promise<void> | undefined
+
 /**
  * The chosen files, in the order in which stock kas sends them: glob by glob, then single files. What lies in a folder
  * that begins with a dot is left out.
  *
+ * @param spend - some 0.1 ms each
  * @throws KasError MANIFESTS_REFUSED if two globs match one file, a single file is not there, there are too many, or
- * comparing takes too long
+ * comparing takes too long; what `spend` rejects with
  */
 export async function chosenFiles(
   { globs, files }: FileChoice,
   tree: readonly TreeFile[],
   maxFiles: number,
+  spend: Spend = () => undefined,
 ): Promise<TreeFile[]> {
-  const visible = tree.filter(({ path }) => !isHidden(path))
   const chosen = new Map<string, TreeFile>()
   const choose = (file: TreeFile) => {
     if (chosen.size >= maxFiles) throw refused(`maximum number of files limit reached: ${maxFiles}`)
     chosen.set(file.path, file)
   }
-  const comparing = new Comparing()
-  for (const { folder, alternatives } of globs) {
-    await comparing.spend(visible.length)
-    const prefix = folder === '' ? '' : `${folder}/`
-    for (const file of visible) {
-      if (!file.path.startsWith(prefix)) continue
-      if (!(await comparing.matches(alternatives, file.path))) continue
+  for (const matching of await matches(globs, tree, { atMost: maxFiles + 1, spend })) {
+    for (const file of matching) {
       if (chosen.has(file.path)) throw refused(`path visited more than once: ${file.path}`)
       choose(file)
     }
@@ -94,34 +95,70 @@ export async function chosenFiles(
   return [...chosen.values()]
 }
 
-/** Compares paths in turn with the rest of the program, and not without end. */
+/**
+ * What each glob matches, file by file, so that each path is taken apart once.
+ *
+ * @param atMost - of one glob: what is beyond is not compared with it
+ */
+async function matches(
+  globs: readonly Glob[],
+  tree: readonly TreeFile[],
+  { atMost, spend }: { readonly atMost: number; readonly spend: Spend },
+): Promise<readonly (readonly TreeFile[])[]> {
+  const compared = globs.map(({ folder, alternatives }) => {
+    return { prefix: folder === '' ? '' : `${folder}/`, alternatives, found: [] as TreeFile[] }
+  })
+  const comparing = new Comparing(spend)
+  for (const file of tree) {
+    if (isHidden(file.path)) continue
+    const path = new ComparedPath(file.path)
+    for (const { prefix, alternatives, found } of compared) {
+      if (!comparing.isBelow(prefix, file.path) || found.length >= atMost) continue
+      for (const matcher of alternatives) {
+        const isMatch = comparing.matches(matcher, path)
+        if (comparing.isDue) await comparing.pause()
+        if (!isMatch) continue
+        found.push(file)
+        break
+      }
+    }
+    if (comparing.isDue) await comparing.pause()
+  }
+  await comparing.pause()
+  return compared.map(({ found }) => found)
+}
+
+/** Compares paths in turn with the rest of the program, paid by whoever asks, and not without end. */
 class Comparing {
   readonly #effort = { steps: 0 }
-  #pauseAt = stepsAtOnce
+  readonly #spend: Spend
+  #paidSteps = 0
 
-  /** @throws KasError MANIFESTS_REFUSED */
-  async matches(alternatives: readonly Matcher[], path: string): Promise<boolean> {
-    const names = pathNames(path)
-    this.#effort.steps += path.length
-    for (const matches of alternatives) {
-      const isMatch = matches(names, this.#effort)
-      if (this.#effort.steps >= this.#pauseAt) await this.#pause()
-      if (isMatch) return true
-    }
-    return false
+  constructor(spend: Spend) {
+    this.#spend = spend
   }
 
-  /** For what else is done with paths. @throws KasError MANIFESTS_REFUSED */
-  async spend(steps: number): Promise<void> {
-    this.#effort.steps += steps
-    if (this.#effort.steps >= this.#pauseAt) await this.#pause()
+  get isDue(): boolean {
+    return this.#effort.steps - this.#paidSteps >= stepsAtOnce
   }
 
-  async #pause(): Promise<void> {
+  isBelow(prefix: string, path: string): boolean {
+    this.#effort.steps += 1
+    return path.startsWith(prefix)
+  }
+
+  matches(matcher: Matcher, path: ComparedPath): boolean {
+    return matcher(path, this.#effort)
+  }
+
+  /** Others go on. @throws KasError MANIFESTS_REFUSED; what paying rejects with */
+  async pause(): Promise<void> {
     const { steps } = this.#effort
     if (steps > maxSteps) throw refused('the globs take too long to compare with all files')
-    await setImmediate()
-    this.#pauseAt = steps + stepsAtOnce
+    const isDue = this.isDue
+    await this.#spend((steps - this.#paidSteps) / stepsOfUnit)
+    this.#paidSteps = steps
+    if (isDue) await setImmediate()
   }
 }
 

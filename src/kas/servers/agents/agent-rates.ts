@@ -121,7 +121,6 @@ export class AgentRate {
   }
 
   #charge(agentId: AgentId, units: number): number {
-    if (units === 0) return 0
     const waitMs = this.#buckets.of(agentId).take(units)
     if (waitMs > 0) this.#over(agentId, { outcome: 'slowed', waitMs })
     return waitMs

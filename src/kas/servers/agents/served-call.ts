@@ -47,8 +47,8 @@ export class ServedCall implements AgentCall {
     return this.#stream.signal
   }
 
-  spend(units: number): Promise<void> | undefined {
-    return this.#wait(this.#rate.work(this.agent.id, units))
+  spend(units: number, atMostMs = Number.POSITIVE_INFINITY): Promise<void> | undefined {
+    return this.#wait(Math.min(atMostMs, this.#rate.work(this.agent.id, units)))
   }
 
   /** Its method has returned: nothing waits any more. */

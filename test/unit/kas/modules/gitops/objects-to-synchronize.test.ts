@@ -30,6 +30,7 @@ function start(
   request: RequestInit = {},
   options: Partial<ObjectsToSynchronizeOptions> = {},
   cache = new FileCache({ maxBytes: 1 << 20, maxBytesOfProject: 1 << 20 }),
+  unknown = Buffer.alloc(0),
 ) {
   const clock = new ManualClock()
   const moved = new Set<() => void>()
@@ -114,7 +115,8 @@ function start(
     { pollMs: 1000, maxPaths: 2, maxFiles: 3, maxFileBytes: 1 << 20, maxTotalBytes: 1 << 20, ...options },
   )
   const message = create(ObjectsToSynchronizeRequestSchema, { projectId: 'apps/web', paths, ...request })
-  const call = new FakeAgentCall({ messages: [toBinary(ObjectsToSynchronizeRequestSchema, message)] })
+  const bytes = Buffer.concat([toBinary(ObjectsToSynchronizeRequestSchema, message), unknown])
+  const call = new FakeAgentCall({ messages: [bytes] })
   const ended = call.servedBy(serve)
   const answers = () => call.sent.map((bytes) => fromBinary(ObjectsToSynchronizeResponseSchema, bytes).message)
   const settle = async () => {
@@ -407,4 +409,32 @@ t.test('requests that are none', async (t) => {
   ] as const) {
     t.match(await start(request as RequestInit).ended, { code: 'INVALID_MESSAGE', message: says })
   }
+})
+
+t.test('fields that nobody knows: a few are of a later version, many are refused before any is built', async (t) => {
+  const fields = (count: number) => Buffer.alloc(3 * count, Buffer.from([0xf8, 0x7f, 1])) // number 2047, a varint
+  const few = start({}, {}, undefined, fields(98))
+  await few.move(one)
+  t.equal(await few.ended, 'OK')
+  const many = await start({}, {}, undefined, Buffer.concat([fields(100), Buffer.from([0x07])])).ended
+  t.match(
+    many,
+    { code: 'INVALID_MESSAGE', message: /more than 100 fields beside paths and known blobs/ },
+    'read no further',
+  )
+  const cut = await start({}, {}, undefined, Buffer.from([0x07])).ended
+  t.match(cut, { code: 'INVALID_MESSAGE', message: /malformed/ })
+})
+
+t.test('the agent pays for a round: for files that are listed, compared, and sent', async (t) => {
+  const { call, ended, move } = start()
+  await move(one)
+  await ended
+  const small = call.spent
+  t.ok(small > 1 / 50 && small < 1, `${small} units`)
+  const large = start()
+  large.state.content = 'x'.repeat(64 * 1024)
+  await large.move(one)
+  await large.ended
+  t.ok(Math.abs(large.call.spent - small - 4) < 0.01, `${large.call.spent - small} units more for 64 KiB`)
 })

@@ -68,7 +68,7 @@ t.test('others are served while many files are compared', async (t) => {
   const many = Array.from({ length: 20_000 }, (_, i) => `${i}.yaml`)
   let turns = 0
   const counting = setInterval(() => turns++)
-  const choosing = chosenFiles(choice([glob('*7.yaml')]), treeOf(...many), 10_000)
+  const choosing = chosenFiles(choice([glob('*7.yam?')]), treeOf(...many), 10_000)
   const immediate = new Promise<number>((resolve) => setImmediate(() => resolve(turns)))
   await immediate
   let isDone = false
@@ -82,7 +82,7 @@ t.test('others are served while many files are compared', async (t) => {
 })
 
 t.test('globs that take long to compare are given up, and others are served meanwhile', async (t) => {
-  const slow = `**/*${'a'.repeat(500)}b`
+  const slow = `**/*${'a'.repeat(500)}[b]`
   const many = Array.from({ length: 5000 }, (_, i) => `${i}${'a'.repeat(4000)}`)
   let turns = 0
   let isDone = false
@@ -94,4 +94,35 @@ t.test('globs that take long to compare are given up, and others are served mean
   t.equal(await chosen([glob(slow)], many), 'the globs take too long to compare with all files')
   isDone = true
   t.ok(turns > 50, `${turns} turns`)
+})
+
+t.test('who asks pays for what is compared, as it goes on; what is not paid for is not done', async (t) => {
+  const many = Array.from({ length: 20_000 }, (_, i) => `${i}.yaml`)
+  const paid: number[] = []
+  const files = await chosenFiles(choice([glob('*7.yam?')]), treeOf(...many), 10_000, (units) => {
+    paid.push(units)
+    return undefined
+  })
+  t.equal(files.length, 2000)
+  t.ok(paid.length > 5, `${paid.length} times`)
+  t.ok(
+    paid.every((units) => units < 11),
+    'a slice at a time',
+  )
+  const cut = new Error('the call has ended')
+  let times = 0
+  const refuse = () => (++times > 2 ? Promise.reject(cut) : undefined)
+  await t.rejects(chosenFiles(choice([glob('*7.yam?')]), treeOf(...many), 10_000, refuse), cut)
+  t.equal(times, 3)
+})
+
+t.test('others are served while one path is compared with many globs', async (t) => {
+  const globs = [
+    glob(`{${'a,'.repeat(99)}b}${'*a'.repeat(300)}[b]`),
+    glob(`{${'c,'.repeat(98)}d}${'*a'.repeat(300)}[b]`),
+  ]
+  const paid: number[] = []
+  const spend = (units: number) => void paid.push(units)
+  await chosenFiles(choice(globs), treeOf('a'.repeat(4000)), 10, spend)
+  t.ok(paid.length > 5, `${paid.length} times`)
 })

@@ -131,7 +131,15 @@ t.test('a message comes once it is paid for; work is paid for, too', async (t) =
   const paid = call.spend(20)
   clock.advance(2000)
   await paid
-  t.strictSame(over, ['A/B slowed', 'A/B slowed'])
+  const soon = call.spend(10, 50)
+  clock.advance(50)
+  await soon
+  const rest = call.spend(0)
+  clock.advance(949)
+  t.equal(clock.pending, 1, 'the rest delays what comes next')
+  clock.advance(1)
+  await rest
+  t.strictSame([...new Set(over)], ['A/B slowed'])
   t.equal(clock.pending, 0)
 })
 
