@@ -1,3 +1,4 @@
+import { Bucket } from '../../../lib/bucket.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { FairQueue } from '../../../lib/fair-queue.ts'
@@ -93,8 +94,7 @@ export class CallGate {
   readonly #events: CallGateEvents
   readonly #options: CallGateOptions & typeof defaults
   readonly #queues: readonly QueueState[]
-  #tokens: number
-  #filledAt: number
+  readonly #bucket: Bucket
   #running = 0
   /** index of the queue whose turn is next */
   #turn = 0
@@ -113,16 +113,16 @@ export class CallGate {
       waiting: new FairQueue(Math.min(maxWaitingInQueue, waitingLimits[queue] ?? maxWaitingInQueue)),
       running: 0,
     }))
-    this.#tokens = options.bucketSize
-    this.#filledAt = this.#clock.now()
+    this.#bucket = new Bucket(this.#clock, { perSecond: options.refillPerSecond, burst: options.bucketSize })
   }
 
   /** Whether there is room for what is not needed: calls that are tried again. */
   get isCalm(): boolean {
-    this.#refill()
     const { bucketSize, maxRunningInQueue } = this.#options
     const isFull = ({ running, maxRunning }: QueueState) => maxRunning < maxRunningInQueue && running >= maxRunning
-    return this.#tokens >= bucketSize / 2 && this.#queues.every((queue) => queue.waiting.size === 0 || isFull(queue))
+    return (
+      this.#bucket.units >= bucketSize / 2 && this.#queues.every((queue) => queue.waiting.size === 0 || isFull(queue))
+    )
   }
 
   /**
@@ -140,10 +140,9 @@ export class CallGate {
 
   /** @throws KasError CREDENTIAL_NOT_CHECKED unless there is plenty of room */
   #beginAtOnce(state: QueueState): () => void {
-    this.#refill()
     const { bucketSize, maxRunning } = this.#options
     const isRoom = state.running < state.maxRunning && this.#running < maxRunning && state.waiting.size === 0
-    const begins = isRoom && this.#tokens >= Math.max(1, bucketSize * keptOfBurst)
+    const begins = isRoom && this.#bucket.units >= Math.max(1, bucketSize * keptOfBurst)
     this.#events.waited(begins, 0)
     if (!begins) throw notChecked
     return this.#begin(state)
@@ -189,7 +188,7 @@ export class CallGate {
 
   /** Takes a turn in the books; the function gives it back, once. */
   #begin(state: QueueState): () => void {
-    this.#tokens -= 1
+    this.#bucket.take(1)
     this.#running += 1
     state.running += 1
     let running = true
@@ -203,11 +202,11 @@ export class CallGate {
   }
 
   #pump(): void {
-    this.#refill()
     let refused = 0
     for (let state = this.#next(); state; state = this.#next()) {
-      if (this.#tokens < 1) {
-        this.#pumpLater(Math.ceil(((1 - this.#tokens) * 1000) / this.#options.refillPerSecond))
+      const waitMs = this.#bucket.msUntil(1)
+      if (waitMs > 0) {
+        this.#pumpLater(Math.ceil(waitMs))
         return
       }
       if (refused >= maxRefusedAtOnce) {
@@ -271,13 +270,6 @@ export class CallGate {
       waiting.expire()
       refused += 1
     }
-  }
-
-  #refill(): void {
-    const now = this.#clock.now()
-    const gained = ((now - this.#filledAt) * this.#options.refillPerSecond) / 1000
-    this.#tokens = Math.min(this.#options.bucketSize, this.#tokens + Math.max(0, gained))
-    this.#filledAt = now
   }
 }
 

@@ -1,10 +1,10 @@
+import { Bucket } from '../../../../lib/bucket.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { FairQueue } from '../../../../lib/fair-queue.ts'
 
 export const maxReviewsInFlight = 8
 /** At once, after a while without; then so many a second. */
-const burst = 300
-const perSecond = 100
+const rate = { perSecond: 100, burst: 300 }
 /** Those of whoever has the most are lost first. */
 const maxWaiting = 100_000
 
@@ -21,13 +21,12 @@ export class ReviewQueue {
   readonly #clock: Clock
   readonly #waiting = new FairQueue<Job>(maxWaiting)
   #inFlight = 0
-  #tokens = burst
-  #countedAt: number
+  readonly #bucket: Bucket
   #cancel: (() => void) | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
-    this.#countedAt = clock.now()
+    this.#bucket = new Bucket(clock, rate)
   }
 
   add(job: Job): void {
@@ -45,13 +44,13 @@ export class ReviewQueue {
   }
 
   #next(): void {
-    this.#refill()
     while (this.#inFlight < maxReviewsInFlight && this.#waiting.size > 0) {
-      if (this.#tokens < 1) {
-        this.#waitForToken()
+      const waitMs = this.#bucket.msUntil(1)
+      if (waitMs > 0) {
+        this.#nextAfter(waitMs)
         return
       }
-      this.#tokens--
+      this.#bucket.take(1)
       this.#inFlight++
       const job = this.#waiting.take() as Job
       void job.run().finally(() => {
@@ -61,14 +60,8 @@ export class ReviewQueue {
     }
   }
 
-  #refill(): void {
-    const now = this.#clock.now()
-    this.#tokens = Math.min(burst, this.#tokens + (Math.max(0, now - this.#countedAt) * perSecond) / 1000)
-    this.#countedAt = now
-  }
-
-  #waitForToken(): void {
-    this.#cancel ??= this.#clock.after(1000 / perSecond, () => {
+  #nextAfter(ms: number): void {
+    this.#cancel ??= this.#clock.after(ms, () => {
       this.#cancel = undefined
       this.#next()
     })
