@@ -37,8 +37,9 @@ export class FakeAgentCall implements AgentCall {
     })()
   }
 
-  spend(units: number): undefined {
+  spend(units: number): Promise<void> | undefined {
     this.spent += units
+    return undefined
   }
 
   get signal(): AbortSignal {

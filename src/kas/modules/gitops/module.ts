@@ -20,7 +20,7 @@ const rate = { perSecond: 1000, burst: 5000, cost: { call: 1, message: 1, kib: 1
 /** The pod that leads keeps one open, and two while it moves. */
 const maxPushesPerAgent = 20
 /** The states of 100 sources at once, some KiB each; agentk waits 250 ms before it pushes what has changed. */
-const pushRate = { perSecond: 500, burst: 4000, cost: { call: 1, message: 1, kib: 1 } }
+const pushRate = { perSecond: 400, burst: 2500, cost: { call: 1, message: 1, kib: 1 } }
 
 /** files that rounds hold at once */
 const maxBufferedBytes = 256 * 1024 * 1024

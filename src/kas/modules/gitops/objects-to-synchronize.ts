@@ -216,8 +216,7 @@ class ObjectsStream {
     const { repositories, cache, turns, clock, log, sent } = this.#components
     const { choice, known } = this.#question
     const { maxFiles, maxReadMs } = this.#options
-    await this.#call.spend(0) // for the rounds before, while nothing is kept for this one
-    const end = await turns.take(this.#call.agent.id, signal)
+    const end = await this.#turn(signal)
     const bounded = linkedController(signal)
     const detail = `reading took longer than ${maxReadMs} ms`
     const cancel = clock.after(maxReadMs, () => bounded.abort(new KasError({ code: 'REPOSITORY_FAILED', detail })))
@@ -249,6 +248,17 @@ class ObjectsStream {
       cancel()
       bounded.dispose()
       end()
+    }
+  }
+
+  /** Once the agent has paid for its rounds before: who still owes has no turn, and keeps nothing. @returns what ends it */
+  async #turn(signal: AbortSignal): Promise<() => void> {
+    for (;;) {
+      const end = await this.#components.turns.take(this.#call.agent.id, signal)
+      const owed = this.#call.spend(0)
+      if (!owed) return end
+      end()
+      await owed
     }
   }
 

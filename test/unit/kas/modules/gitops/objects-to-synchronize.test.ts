@@ -438,3 +438,18 @@ t.test('the agent pays for a round: for files that are listed, compared, and sen
   await large.ended
   t.ok(Math.abs(large.call.spent - small - 4) < 0.01, `${large.call.spent - small} units more for 64 KiB`)
 })
+
+t.test('an agent that owes for rounds before has no turn until it has paid', async (t) => {
+  const { call, ended, move, settle, state, answers } = start()
+  const paid = Promise.withResolvers<void>()
+  let owes = true
+  call.spend = (units) => (units === 0 && owes ? paid.promise : undefined)
+  await move(one)
+  t.equal(state.turns, 0, 'it was given back')
+  t.strictSame(answers(), [])
+  owes = false
+  paid.resolve()
+  await settle()
+  t.equal(await ended, 'OK')
+  t.equal(state.turns, 0)
+})
