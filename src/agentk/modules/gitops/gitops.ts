@@ -11,13 +11,16 @@ import { textAt } from '../../health/object.ts'
 import type { AgentkHost } from '../../module.ts'
 import type { GitopsMetrics } from './gitops-metrics.ts'
 import { Inventory, storedSources } from './inventory/inventory.ts'
+import { KeptFiles } from './kept-files.ts'
 import { ObjectWaits, WatchPlaces } from './live/object-waits.ts'
 import { ManifestsThread } from './manifests/manifests-thread.ts'
 import { inventoryLabel } from './manifests/marks.ts'
+import { podMemory } from './pod-memory.ts'
 import { runRemoval } from './removal.ts'
 import { RemovedSources } from './removed-sources.ts'
-import { Renderer } from './render/renderer.ts'
+import { commitTurns, Renderer } from './render/renderer.ts'
 import { type RoundComponents, runRound } from './round.ts'
+import { SharedBytes } from './shared-bytes.ts'
 import { SharedKinds } from './shared-kinds.ts'
 import { readBlock, type SourceOptions } from './source-options.ts'
 import { SourceTable } from './source-table.ts'
@@ -80,6 +83,8 @@ class Sources {
   readonly #push: StatePush
   readonly #renderer: Renderer
   readonly #manifests: ManifestsThread
+  readonly #objects: SharedBytes
+  readonly #files: KeptFiles
   readonly #places = new WatchPlaces()
   readonly #agentId: bigint
   /** by what the configuration says of each */
@@ -102,10 +107,15 @@ class Sources {
     this.#control = this.#lanes.lane('control')
     this.#kinds = new SharedKinds({ lane: this.#control, clock, signal: term.signal })
     this.#push = new StatePush({ ...components, holds: term.holds })
+    const memory = podMemory(process.constrainedMemory() ?? 0)
+    const turns = commitTurns(memory.turns)
+    this.#manifests = new ManifestsThread({ clock, turns }, { memoryLimitMb: memory.threadMb })
     const onNetworkKept = (reason: string) =>
       components.log.warn({ reason }, 'Programs that render keep the network: no namespace can be made for them')
-    this.#renderer = new Renderer({ path: options.path, folder: options.folder, onNetworkKept }, clock)
-    this.#manifests = new ManifestsThread(clock)
+    const rendering = { path: options.path, folder: options.folder, onNetworkKept }
+    this.#renderer = new Renderer(rendering, { jobs: this.#manifests, turns, clock })
+    this.#objects = new SharedBytes(memory.objectBytes, () => this.#running.size)
+    this.#files = new KeptFiles(memory.fileBytes, () => this.#running.size)
     const events = new SourceEvents({ ...components, lane: this.#lanes.lane('scan') })
     const own = { lane: this.#control, client: api, kinds: this.#kinds, events }
     const { namespace } = options
@@ -207,7 +217,14 @@ class Sources {
     const work: SourceWork = new SourceWork(
       {
         kas,
-        round: (input, options, inRound) => runRound(this.#roundOf(options, stop), input, options, inRound),
+        files: this.#files,
+        round: async (input, options, inRound) => {
+          try {
+            return await runRound(this.#roundOf(options, stop), input, options, inRound)
+          } finally {
+            this.#objects.release(stop)
+          }
+        },
         ...this.#told,
         claim: (id) => {
           this.#table.claim(stop, id)
@@ -286,7 +303,10 @@ class Sources {
         const version = options.helm ? await this.#version(signal) : ''
         return this.#renderer.render(files, options, { version, apiVersions }, signal)
       },
-      read: (job, signal) => this.#manifests.read(options.project, job, signal),
+      read: (job, signal) => {
+        const limited = { ...job, maxBytes: this.#objects.maxBytes }
+        return this.#manifests.read(options.project, limited, signal, (bytes) => this.#objects.set(source, bytes))
+      },
       others: {
         ...others,
         mayWant: (key, commit) =>

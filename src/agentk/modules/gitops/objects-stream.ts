@@ -14,7 +14,7 @@ import { maxFileBytes, maxFiles, maxRoundBytes } from '../../../proto/gitops-jso
 import type { ClientSession } from '../../../proto/grpc/client-session.ts'
 import { methodPath } from '../../../proto/unary.ts'
 import type { KasConnections } from '../../tunnels/kas-connections.ts'
-import type { RepositoryFile } from './manifests/manifest.ts'
+import type { Arrival, HeldFile, KeptFiles } from './kept-files.ts'
 import type { SourceOptions } from './source-options.ts'
 
 export const objectsMethod = methodPath(Gitops.method.getObjectsToSynchronize)
@@ -25,11 +25,6 @@ const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, 
 const minStreamMs = 1000
 /** What kas refuses it refuses sooner. ms */
 const acceptedMs = 10_000
-
-/** A file with what names its content; empty: kas has not said it. */
-export interface HeldFile extends RepositoryFile {
-  readonly blob: string
-}
 
 /** All files of a source at a commit. */
 export interface ObjectSet {
@@ -45,6 +40,8 @@ export interface ObjectSet {
 
 export interface ObjectsStreamComponents {
   readonly kas: Pick<KasConnections, 'session' | 'metadata'>
+  /** of all sources */
+  readonly files: Pick<KeptFiles, 'arrival' | 'release'>
   readonly onSet: (set: ObjectSet) => void
   /** kas has refused, or what came was no set: it is asked again */
   readonly onProblem: (error: KasError) => void
@@ -65,6 +62,20 @@ export async function followObjects(
   request: ObjectsRequest,
   signal: AbortSignal,
 ): Promise<void> {
+  const source = {}
+  try {
+    await followAs(source, components, request, signal)
+  } finally {
+    components.files.release(source)
+  }
+}
+
+async function followAs(
+  source: object,
+  components: ObjectsStreamComponents,
+  request: ObjectsRequest,
+  signal: AbortSignal,
+): Promise<void> {
   const { kas, clock, onSet, onProblem } = components
   const backoff = new Backoff(components, backoffOptions)
   let held: ObjectSet | undefined
@@ -72,7 +83,7 @@ export async function followObjects(
     const beganAt = clock.now()
     try {
       const session = await kas.session(signal)
-      const set = await followOnce(components, session, { request, held, signal })
+      const set = await followOnce(components, session, { request, held, source, signal })
       if (set) {
         held = set
         backoff.reset()
@@ -98,19 +109,21 @@ export async function followObjects(
 interface Following {
   readonly request: ObjectsRequest
   readonly held: ObjectSet | undefined
+  /** whose files they are */
+  readonly source: object
   readonly signal: AbortSignal
 }
 
 /** @returns undefined: the stream has ended without a set. @throws its error */
 async function followOnce(
-  { kas, clock, onFollowing }: ObjectsStreamComponents,
+  { kas, clock, files, onFollowing }: ObjectsStreamComponents,
   session: ClientSession,
-  { request, held, signal }: Following,
+  { request, held, source, signal }: Following,
 ): Promise<ObjectSet | undefined> {
   const stream = session.open({ method: objectsMethod, metadata: kas.metadata(), signal })
   void stream.send(toBinary(ObjectsToSynchronizeRequestSchema, encoded(request, held)))
   stream.end()
-  const reader = new SetReader(held, clock)
+  const reader = new SetReader(held, (projectId) => files.arrival(source, projectId), clock)
   const cancel = clock.after(acceptedMs, onFollowing)
   try {
     for await (const message of stream.messages) {
@@ -121,6 +134,7 @@ async function followOnce(
     throw error
   } finally {
     cancel()
+    reader.end()
   }
   const { error } = await stream.done
   if (error) throw error
@@ -161,29 +175,36 @@ interface Piece {
 interface FileBeingRead {
   readonly path: string
   readonly blob: string
-  readonly pieces: Uint8Array[]
+  pieces: Uint8Array[]
   bytes: number
 }
 
 /** One set, in the order in which it must come: header, pieces of files, trailer. */
 class SetReader {
   readonly #known: ReadonlyMap<string, Uint8Array>
-  readonly #files: FileBeingRead[] = []
+  readonly #begin: (projectId: bigint) => Arrival
   readonly #clock: Clock
+  readonly #files: HeldFile[] = []
+  #last: FileBeingRead | undefined
   #header: Omit<ObjectSet, 'files'> | undefined
+  #arrival: Arrival | undefined
   #bytes = 0
   #isWhole = false
 
-  constructor(held: ObjectSet | undefined, clock: Clock) {
+  constructor(held: ObjectSet | undefined, begin: (projectId: bigint) => Arrival, clock: Clock) {
+    this.#begin = begin
     this.#clock = clock
     this.#known = new Map((held?.files ?? []).map(({ blob, data }) => [blob, data]))
   }
 
   /** undefined: it has not come to its end. */
   get set(): ObjectSet | undefined {
-    if (!this.#isWhole || !this.#header) return undefined
-    const files = this.#files.map(({ path, blob, pieces }) => ({ path, blob, data: joined(pieces) }))
-    return { ...this.#header, files }
+    return this.#isWhole && this.#header ? { ...this.#header, files: this.#files } : undefined
+  }
+
+  /** Nothing more comes. */
+  end(): void {
+    this.#arrival?.leave()
   }
 
   /** @throws KasError INVALID_MESSAGE, MESSAGE_TOO_LARGE */
@@ -195,13 +216,17 @@ class SetReader {
       if (commit === '') throw invalid('a header without a commit')
       const pushedAt = ageMs === 0 ? undefined : this.#clock.now() - ageMs
       this.#header = { commit, projectId, pushedAt, traceparent }
-    } else if (message.case === 'trailer') this.#isWhole = true
-    else this.#piece(message.value)
+      this.#arrival = this.#begin(projectId)
+    } else if (message.case === 'trailer') {
+      this.#finishFile()
+      this.#arrival?.keep(this.#files)
+      this.#isWhole = true
+    } else this.#piece(message.value)
   }
 
   #piece({ source, data, blob, known }: Piece): void {
-    const last = this.#files.at(-1)
-    const file = last?.path === source ? last : this.#next(source, Buffer.from(blob).toString('hex'))
+    if (this.#last?.path !== source) this.#next(source, Buffer.from(blob).toString('hex'))
+    const file = this.#last as FileBeingRead
     const content = known ? this.#known.get(file.blob) : data
     if (!content) throw invalid(`${source} is taken for known, and is not`)
     file.bytes += content.length
@@ -211,17 +236,19 @@ class SetReader {
     if (content.length > 0) file.pieces.push(content)
   }
 
-  #next(path: string, blob: string): FileBeingRead {
+  #next(path: string, blob: string): void {
+    this.#finishFile()
     if (this.#files.length === maxFiles) throw invalid(`more than ${maxFiles} files`)
-    const file = { path, blob, pieces: [], bytes: 0 }
-    this.#files.push(file)
-    return file
+    this.#last = { path, blob, pieces: [], bytes: 0 }
   }
-}
 
-function joined(pieces: readonly Uint8Array[]): Uint8Array {
-  const [first] = pieces
-  return pieces.length === 1 && first ? first : Buffer.concat(pieces)
+  /** Before the next one: its pieces are kept no longer. */
+  #finishFile(): void {
+    if (!this.#last || !this.#arrival) return
+    const { path, blob, pieces } = this.#last
+    this.#files.push({ path, blob, data: this.#arrival.add(blob, pieces) })
+    this.#last = undefined
+  }
 }
 
 function invalid(what: string): KasError {

@@ -36,6 +36,7 @@ export interface Wishes {
 
 export interface SourceWorkComponents {
   readonly kas: ObjectsStreamComponents['kas']
+  readonly files: ObjectsStreamComponents['files']
   /** one round of the source. @throws: it is tried again */
   readonly round: (input: RoundInput, options: SourceOptions, signal: AbortSignal) => Promise<RoundResult>
   /** as they are now. @throws: it is tried again */
@@ -89,7 +90,7 @@ export class SourceWork {
 
   /** Until the signal aborts. Never rejects, unless the block cannot be used, or its id is another's. */
   async run(signal: AbortSignal): Promise<void> {
-    const { kas, clock, random } = this.#components
+    const { kas, files, clock, random } = this.#components
     const request = this.#optionsOf(0n)
     const told = {
       onSet: (set: ObjectSet) => this.#take(set),
@@ -102,7 +103,7 @@ export class SourceWork {
       this.#wake.resolve()
     })
     const both = [
-      followObjects({ kas, ...told, clock, random }, request, ended.signal),
+      followObjects({ kas, files, ...told, clock, random }, request, ended.signal),
       this.#rounds(ended.signal),
     ] as const
     try {

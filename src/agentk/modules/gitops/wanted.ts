@@ -1,7 +1,9 @@
 import { type WaveGraph, waveGraph } from './apply/wave-graph.ts'
 import type { ClusterKinds } from './cluster-kinds.ts'
 import type { Manifest, ManifestProblem, RepositoryFile } from './manifests/manifest.ts'
-import type { ManifestsAnswer, ManifestsJob } from './manifests/read-manifests.ts'
+import type { ReadJob } from './manifests/manifests-thread.ts'
+import type { ManifestsAnswer } from './manifests/read-manifests.ts'
+import type { Rendered } from './render/renderer.ts'
 import type { SharedKinds } from './shared-kinds.ts'
 import type { SourceOptions } from './source-options.ts'
 
@@ -12,13 +14,9 @@ export interface WantedComponents {
     files: readonly RepositoryFile[],
     kinds: ClusterKinds,
     signal: AbortSignal,
-  ) => Promise<{
-    readonly files: readonly RepositoryFile[]
-    readonly problems: readonly ManifestProblem[]
-    readonly notes?: readonly string[]
-  }>
+  ) => Promise<Pick<Rendered, 'files' | 'problems' | 'chart' | 'budget'> & Partial<Pick<Rendered, 'notes'>>>
   /** what these want */
-  readonly read: (job: ManifestsJob, signal: AbortSignal) => Promise<ManifestsAnswer>
+  readonly read: (job: ReadJob, signal: AbortSignal) => Promise<ManifestsAnswer>
 }
 
 /** What a commit wants of the cluster, in order. */
@@ -38,10 +36,11 @@ export async function readWanted(
   signal: AbortSignal,
 ): Promise<Wanted | { problems: readonly ManifestProblem[] }> {
   const kinds = await shared.current(signal)
-  const rendered = await render(files, kinds, signal)
-  if (rendered.problems.length > 0) return { problems: rendered.problems }
-  const { manifests, problems } = await read({ files: rendered.files, scopes: kinds.scopes, options }, signal)
+  const { problems: unrendered, files: rendered, notes = [], chart, budget } = await render(files, kinds, signal)
+  if (unrendered.length > 0) return { problems: unrendered }
+  const job = { files: rendered, scopes: kinds.scopes, options, ...(chart && { chart }), ...(budget && { budget }) }
+  const { manifests, problems } = await read(job, signal)
   if (problems.length > 0) return { problems }
   const { graph, problems: cycles } = waveGraph(manifests)
-  return cycles.length > 0 ? { problems: cycles } : { manifests, graph, kinds, notes: rendered.notes ?? [] }
+  return cycles.length > 0 ? { problems: cycles } : { manifests, graph, kinds, notes }
 }

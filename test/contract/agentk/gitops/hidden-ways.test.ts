@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { FileSet } from '../../../../src/agentk/modules/gitops/render/file-set.ts'
 import { helmArguments } from '../../../../src/agentk/modules/gitops/render/helm.ts'
+import { KeptOutput } from '../../../../src/agentk/modules/gitops/render/program-output.ts'
 import { Renderer } from '../../../../src/agentk/modules/gitops/render/renderer.ts'
 import { RendererProcesses, RenderFailure } from '../../../../src/agentk/modules/gitops/render/renderer-process.ts'
 import { type InstalledRenderer, installedRenderers } from '../../../support/renderers.ts'
@@ -93,7 +94,9 @@ async function unchecked(
   }
   try {
     const run = { program, args, folder: join(base, 'files'), home: base }
-    return (await new RendererProcesses({ path: '', keepsNetwork: true }).run(run, signal)).toString()
+    const output = new KeptOutput(64 * 1024 * 1024)
+    await new RendererProcesses({ path: '', keepsNetwork: true, maxMemoryKib: 1024 * 1024 }).run(run, output, signal)
+    return Buffer.from(output.bytes).toString()
   } catch (error) {
     if (error instanceof RenderFailure) return error.message
     throw error

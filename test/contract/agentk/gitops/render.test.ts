@@ -114,7 +114,7 @@ t.test('bounds: output, memory, time', async (t) => {
   const clock = new ManualClock()
   const path = await scripted(t, 'kustomize', '/bin/sleep 600 & echo $! > pid; wait')
   const { signal } = new AbortController()
-  const rendering = new Renderer({ path, folder: path, timeoutMs: 30_000 }, clock).render(
+  const rendering = new Renderer({ path, folder: path, timeoutMs: 30_000 }, { clock }).render(
     filesOf(shop),
     byKustomize,
     cluster,

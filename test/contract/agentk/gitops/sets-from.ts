@@ -1,7 +1,9 @@
 import type { Test } from 'tap'
+import { KeptFiles } from '../../../../src/agentk/modules/gitops/kept-files.ts'
 import { followObjects, type ObjectSet } from '../../../../src/agentk/modules/gitops/objects-stream.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import type { KasError } from '../../../../src/lib/errors.ts'
+import { maxRoundBytes } from '../../../../src/proto/gitops-json.ts'
 import { kasOf, startSessions } from '../agent-side.ts'
 import { type FakeKas, listenAs } from '../fake-kas.ts'
 
@@ -14,6 +16,7 @@ export async function setsFrom(t: Test, kas: FakeKas) {
   const ended = followObjects(
     {
       kas: kasOf(sessions),
+      files: new KeptFiles(maxRoundBytes, () => 1),
       onSet: (set) => sets.push(set),
       onProblem: (error) => problems.push(error),
       onFollowing: () => undefined,

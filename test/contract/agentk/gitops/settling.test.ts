@@ -1,6 +1,8 @@
 import t from 'tap'
+import { KeptFiles } from '../../../../src/agentk/modules/gitops/kept-files.ts'
 import type { RoundInput } from '../../../../src/agentk/modules/gitops/round.ts'
 import { SourceWork } from '../../../../src/agentk/modules/gitops/source-work.ts'
+import { maxRoundBytes } from '../../../../src/proto/gitops-json.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
@@ -18,6 +20,7 @@ t.test('a commit is brought once more when what the pod before has sent has land
   const work = new SourceWork(
     {
       kas: kasOf(sessions),
+      files: new KeptFiles(maxRoundBytes, () => 1),
       round: async (input) => {
         rounds.push(input)
         const none = { ends: [], entries: new Map(), pruned: [], plan: '', planned: [], orphans: [] }

@@ -2,6 +2,7 @@ import { create, toBinary } from '@bufbuild/protobuf'
 import { Registry } from 'prom-client'
 import t from 'tap'
 import type { Term } from '../../../../src/agentk/election/terms.ts'
+import { KeptFiles } from '../../../../src/agentk/modules/gitops/kept-files.ts'
 import { createGitops } from '../../../../src/agentk/modules/gitops/module.ts'
 import { followObjects, objectsMethod } from '../../../../src/agentk/modules/gitops/objects-stream.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
@@ -12,6 +13,7 @@ import {
   ObjectsToSynchronizeRequestSchema,
   ObjectsToSynchronizeResponseSchema,
 } from '../../../../src/proto/gen/gitops_pb.ts'
+import { maxRoundBytes } from '../../../../src/proto/gitops-json.ts'
 import { readOne } from '../../../../src/proto/unary.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { RecordedTracer } from '../../../support/recorded-tracer.ts'
@@ -90,6 +92,7 @@ t.test('one that does not serve it any more: told, and asked again later', async
   const following = followObjects(
     {
       kas: kasOf(sessions),
+      files: new KeptFiles(maxRoundBytes, () => 1),
       onSet: () => t.fail('a set'),
       onProblem: told.resolve,
       onFollowing: () => undefined,

@@ -181,11 +181,12 @@ export class ApplyRun {
   }
 
   /** The digest and our part of it are as they were after our last apply. */
-  #isUnchanged({ key, digest, version, object }: Manifest, text: string): boolean {
+  #isUnchanged(manifest: Manifest, text: string): boolean {
+    const { digest, version } = manifest
     const entry = this.#input.entries.get(text)
     const live = this.#input.live.get(text)
     if (entry?.digest !== digest || entry.version !== version || live === null) return false
-    if (!live) return runsOnce(key, object)
+    if (!live) return runsOnce(manifest)
     const isAsApplied = live.digest === digest && live.fields === entry.fields && live.uid === entry.uid
     return isAsApplied && live.owner === this.#input.id && !live.isBeingDeleted
   }
@@ -215,7 +216,7 @@ export class ApplyRun {
       if ('problem' in outcome) return failed(outcome.problem)
       if (this.#input.graph.dependents(text).length > 0) this.#applied.set(text, outcome.object)
       const end: ApplyEnd = { is: 'applied', live: outcome.live }
-      if (runsOnce(key, manifest.object)) await this.#components.remember(manifest, end)
+      if (runsOnce(manifest)) await this.#components.remember(manifest, end)
       return end
     } catch (error) {
       this.#signal.throwIfAborted()
@@ -235,10 +236,10 @@ function oncePerList<T>(work: (texts: readonly string[]) => T): (texts: readonly
 }
 
 /** A Job that is cleaned up runs once. */
-function runsOnce({ group, kind }: ObjectKey, { spec }: Manifest['object']): boolean {
-  return (
-    group === 'batch' && kind === 'Job' && (spec as KubernetesObject | undefined)?.ttlSecondsAfterFinished !== undefined
-  )
+function runsOnce(manifest: Manifest): boolean {
+  const { group, kind } = manifest.key
+  if (group !== 'batch' || kind !== 'Job') return false
+  return (manifest.object.spec as KubernetesObject | undefined)?.ttlSecondsAfterFinished !== undefined
 }
 
 function failed(problem: ApplyProblem): ApplyEnd {

@@ -1,74 +1,108 @@
 import { maxObjects } from '../../../../proto/gitops-json.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { digestOf } from './digest.ts'
-import type { Manifest, ManifestProblem, ObjectTree } from './manifest.ts'
+import {
+  type KeptManifest,
+  keptManifest,
+  type Manifest,
+  type ManifestProblem,
+  type ObjectTree,
+  treeOf,
+} from './manifest.ts'
 import { type NormalObject, normalObject } from './normal-object.ts'
 import { keyName, keyText, type ObjectKey } from './object-key.ts'
+import { maxProblems, Problems } from './problems.ts'
 import type { Document } from './read-yaml.ts'
 import { outsideReach, type Reach, reserved, type Scopes } from './scope.ts'
 
 export interface Desired {
-  readonly manifests: Manifest[]
+  readonly manifests: readonly KeptManifest[]
   /** of kinds that nobody serves yet; their namespace is a guess, unless a definition among the documents tells */
-  readonly unknown: Manifest[]
+  readonly unknown: readonly KeptManifest[]
   /** what the configuration keeps the source off; each is a problem, too */
-  readonly detached: ObjectKey[]
-  readonly problems: ManifestProblem[]
+  readonly detached: readonly ObjectKey[]
+  readonly problems: readonly ManifestProblem[]
 }
 
-/** What documents want of the cluster. With a problem, nothing of it is to be applied, and nothing pruned. */
-export function desired(
-  documents: readonly Document[],
-  scopes: Scopes,
-  options: Reach & Pick<SourceOptions, 'defaultNamespace'>,
-): Desired {
-  const wanted: Desired = { manifests: [], unknown: [], detached: [], problems: [] }
-  const objects: { normal: NormalObject; document: Document }[] = []
+interface DesiredOptions extends Reach, Pick<SourceOptions, 'defaultNamespace'> {
+  /** of all manifests, as JSON; default: no more than documents may have */
+  readonly maxBytes?: number
+}
+
+/**
+ * What documents want of the cluster. With a problem, nothing of it is to be applied, and nothing pruned. Of a document
+ * that was taken its JSON alone is kept.
+ */
+export function desired(documents: Iterable<Document>, scopes: Scopes, options: DesiredOptions): Desired {
+  const problems = new Problems()
+  const objects: Placeable[] = []
+  let bytes = 0
   for (const document of documents) {
+    const { file, line } = document
     const normal = normalObject(document)
-    if (typeof normal === 'string') wanted.problems.push(problemOf(document, normal))
-    else if (normal) objects.push({ normal, document })
+    if (typeof normal === 'string') problems.push({ file, line, text: normal })
+    if (normal === undefined || typeof normal === 'string') continue
+    bytes += normal.json.length
+    if (bytes > (options.maxBytes ?? Number.POSITIVE_INFINITY)) {
+      problems.push({ file, line, text: `the objects take more than ${options.maxBytes} bytes as JSON` })
+      break
+    }
+    objects.push({ normal, file, line, declared: declaredScope(normal) })
   }
-  const declared = new Map(objects.flatMap(({ normal }) => declaredScope(normal)))
-  const known = new Map<string, Manifest>()
-  for (const { normal, document } of objects) {
+  return placed(objects, problems, scopes, options)
+}
+
+interface Placeable extends Omit<Document, 'object'> {
+  readonly normal: NormalObject
+  readonly declared: readonly [string, boolean] | undefined
+}
+
+/** Each in its namespace, no two the same, none outside of what the source may. */
+function placed(objects: Placeable[], problems: Problems, scopes: Scopes, options: DesiredOptions): Desired {
+  const [manifests, unknown, detached]: [KeptManifest[], KeptManifest[], ObjectKey[]] = [[], [], []]
+  const declared = new Map(objects.flatMap(({ declared }) => (declared ? [declared] : [])))
+  const known = new Map<string, Pick<Manifest, 'file' | 'line'>>()
+  for (const { normal, file, line } of drained(objects)) {
     const served = scopes.isNamespaced(normal.group, normal.kind)
     const guess = normal.namespace !== '' || options.namespaces !== undefined
     const isNamespaced = served ?? declared.get(`${normal.group}/${normal.kind}`) ?? guess
-    const manifest = manifestOf(normal, document, isNamespaced ? normal.namespace || options.defaultNamespace : '')
-    const { key } = manifest
+    const namespace = isNamespaced ? normal.namespace || options.defaultNamespace : ''
+    const { group, kind, name, version } = normal
+    const key = { group, kind, namespace, name }
+    const object = inNamespace(treeOf(normal.json), namespace)
     const outside = outsideReach(key, options)
     const twin = known.get(keyText(key))
-    const why = outside ?? reserved(key, manifest.object) ?? (twin && `it stands at ${twin.file}:${twin.line}, too`)
-    if (outside) wanted.detached.push(key)
-    if (why) wanted.problems.push(problemOf(document, `${keyName(key)}: ${why}`))
-    else (served === undefined ? wanted.unknown : wanted.manifests).push(manifest)
-    if (!twin) known.set(keyText(key), manifest)
+    const why = outside ?? reserved(key, object) ?? (twin && `it stands at ${twin.file}:${twin.line}, too`)
+    if (outside && detached.length < maxProblems) detached.push(key)
+    if (why) problems.push({ file, line, text: `${keyName(key)}: ${why}` })
+    else {
+      const json = Buffer.from(JSON.stringify(object))
+      const about = { key, version, file, line, digest: digestOf(object) }
+      const kept = served === undefined ? unknown : manifests
+      kept.push(keptManifest(about, json))
+    }
+    if (!twin) known.set(keyText(key), { file, line })
   }
   if (known.size > maxObjects) {
-    wanted.problems.push({ file: '', line: 0, text: `more than ${maxObjects} objects: ${known.size}` })
+    problems.push({ file: '', line: 0, text: `more than ${maxObjects} objects: ${known.size}` })
   }
-  return wanted
+  return { manifests, unknown, detached, problems: problems.list() }
 }
 
-function problemOf({ file, line }: Document, text: string): ManifestProblem {
-  return { file, line, text }
+/** From the first to the last, each of which the list lets go of. */
+function* drained<T>(items: T[]): Generator<T> {
+  items.reverse()
+  for (let item = items.pop(); item !== undefined; item = items.pop()) yield item
 }
 
-function manifestOf(
-  { group, kind, name, version, object }: NormalObject,
-  document: Document,
-  namespace: string,
-): Manifest {
+function inNamespace(object: ObjectTree, namespace: string): ObjectTree {
   const { namespace: _, ...metadata } = object.metadata as Record<string, unknown>
-  const placed: ObjectTree = { ...object, metadata: namespace ? { ...metadata, namespace } : metadata }
-  const { file, line } = document
-  return { key: { group, kind, namespace, name }, version, object: placed, file, line, digest: digestOf(placed) }
+  return { ...object, metadata: namespace ? { ...metadata, namespace } : metadata }
 }
 
 /** What a definition of a kind says of it. */
-function declaredScope({ group, kind, object }: NormalObject): (readonly [string, boolean])[] {
-  if (group !== 'apiextensions.k8s.io' || kind !== 'CustomResourceDefinition') return []
-  const { group: of, scope, names } = (object.spec ?? {}) as Record<string, unknown>
-  return [[`${of}/${(names as ObjectTree | undefined)?.kind}`, scope === 'Namespaced']]
+function declaredScope({ group, kind, json }: NormalObject): readonly [string, boolean] | undefined {
+  if (group !== 'apiextensions.k8s.io' || kind !== 'CustomResourceDefinition') return undefined
+  const { group: of, scope, names } = (treeOf(json).spec ?? {}) as Record<string, unknown>
+  return [`${of}/${(names as ObjectTree | undefined)?.kind}`, scope === 'Namespaced']
 }

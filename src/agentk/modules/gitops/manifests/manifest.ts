@@ -35,3 +35,23 @@ export interface Manifest {
   /** of `object`, whatever the order of its keys: hex */
   readonly digest: string
 }
+
+/** A manifest as it is kept: its bytes alone. `object` is made of them each time that it is asked for. */
+export interface KeptManifest extends Manifest {
+  readonly json: Uint8Array
+}
+
+export function keptManifest(about: Omit<Manifest, 'object'>, json: Uint8Array): KeptManifest {
+  return {
+    ...about,
+    json,
+    get object() {
+      return treeOf(json)
+    },
+  }
+}
+
+/** What JSON says, in UTF-8. */
+export function treeOf(json: Uint8Array): ObjectTree {
+  return JSON.parse(Buffer.from(json.buffer, json.byteOffset, json.byteLength).toString())
+}

@@ -4,18 +4,31 @@ import type { Clock } from '../../../../lib/clock.ts'
 import { FairTurns } from '../../../../lib/fair-turns.ts'
 import { abortable } from '../../../../lib/signals.ts'
 import { maxSources } from '../../../../proto/gitops-json.ts'
+import type { Checked, CheckJob, PlaceJob } from '../render/check-commit.ts'
+import type { SourceOptions } from '../source-options.ts'
 import type { Manifest, ManifestProblem } from './manifest.ts'
-import type { ManifestsAnswer, ManifestsJob } from './read-manifests.ts'
+import { type ManifestsAnswer, type ManifestsJob, type ManifestsPart, manifestsOf } from './read-manifests.ts'
+import { roundBudget } from './round-budget.ts'
 
-export type ThreadRequest = { readonly is: 'job'; readonly job: ManifestsJob } | { readonly is: 'next' }
+/** Manifests of a commit's files, or of what helm has printed. */
+export interface ReadJob extends ManifestsJob {
+  /** the files are what it has printed of this chart */
+  readonly chart?: NonNullable<SourceOptions['helm']>
+}
+
+export type ThreadJob =
+  | ({ readonly is: 'check' } & CheckJob)
+  | ({ readonly is: 'place' } & PlaceJob)
+  | ({ readonly is: 'read' } & ReadJob)
+
+export type ThreadRequest = { readonly is: 'job'; readonly job: ThreadJob } | { readonly is: 'next' }
 
 export type ThreadAnswer =
-  | { readonly is: 'read'; readonly problems: readonly ManifestProblem[] }
-  | { readonly is: 'part'; readonly manifests: readonly Manifest[] }
-  | { readonly is: 'end' }
+  | { readonly is: 'part'; readonly part: ManifestsPart }
+  | { readonly is: 'done'; readonly result: unknown; readonly heapBytes: number }
 
 export interface ManifestsThreadOptions {
-  /** for one commit. ms */
+  /** for one job. ms */
   readonly timeLimitMs: number
   /** of the heap. MiB */
   readonly memoryLimitMb: number
@@ -23,38 +36,41 @@ export interface ManifestsThreadOptions {
   readonly idleMs: number
 }
 
-const maxMemoryMb = 1024
-
-/**
- * Of the thread, in MiB: half of the pod's memory at most, as nothing but the kernel ends a pod that takes more.
- *
- * @param podBytes - that the pod may use; 0: no limit is known
- */
-export function threadMemoryMb(podBytes: number): number {
-  return podBytes > 0 ? Math.min(maxMemoryMb, Math.max(1, Math.floor(podBytes / 2 / 1024 / 1024))) : maxMemoryMb
+export interface ManifestsThreadComponents {
+  readonly clock: Clock
+  /** by project: a job has one, as programs that render have */
+  readonly turns: Pick<FairTurns<string>, 'take'>
 }
+
+/** A thread whose heap has grown beyond ends with its job: what is at work next has the memory. */
+const maxIdleHeapBytes = 32 * 1024 * 1024
+const youngGenerationMb = 16
 
 /** Each source reads one commit at a time: those that leave the configuration may still be there. */
 const maxWaiting = 2 * maxSources
 const tooMany = () => new Error(`more than ${maxWaiting} commits wait to be read`)
 
-/** 10,000 Deployments take some seconds and 256 MiB; other load may leave the thread little of a processor. */
+/** 10,000 Deployments take some seconds; other load may leave the thread little of a processor. */
 const defaults = { timeLimitMs: 120_000, idleMs: 30_000 }
 
 interface Running {
   readonly worker: Worker
-  readonly done: PromiseWithResolvers<ManifestsAnswer>
-  problems: readonly ManifestProblem[]
-  readonly manifests: Manifest[]
+  readonly done: PromiseWithResolvers<unknown>
+  /** @throws: the job ends, and the thread */
+  readonly onPart: (part: ManifestsPart) => void
 }
 
+/** Whether there is room for so many bytes of objects of a round, with those before. */
+export type ObjectRoom = (bytes: number) => boolean
+
 /**
- * Reads manifests, one commit after another, in a thread of its own, which exists while there is work: tunnels go on
+ * Checks and reads commits, one after another, in a thread of its own, which exists while there is work: tunnels go on
  * meanwhile. Projects take turns. A commit that takes too much, or too long, ends that thread and nothing else.
  */
 export class ManifestsThread {
   readonly #clock: Clock
   readonly #options: ManifestsThreadOptions
+  readonly #shared: Pick<FairTurns<string>, 'take'>
   #worker: Worker | undefined
   #running: Running | undefined
   /** by project */
@@ -62,16 +78,70 @@ export class ManifestsThread {
   readonly #ending = new Set<Promise<void>>()
   #cancelIdle = () => {}
 
-  constructor(clock: Clock, options: Partial<ManifestsThreadOptions> = {}) {
+  constructor(
+    { clock, turns }: ManifestsThreadComponents,
+    options: Partial<ManifestsThreadOptions> & Pick<ManifestsThreadOptions, 'memoryLimitMb'>,
+  ) {
     this.#clock = clock
-    this.#options = { ...defaults, memoryLimitMb: threadMemoryMb(process.constrainedMemory() ?? 0), ...options }
+    this.#shared = turns
+    this.#options = { ...defaults, ...options }
   }
 
-  /** @throws Error that too many wait, what ended the thread, or the signal's reason */
-  async read(project: string, job: ManifestsJob, signal: AbortSignal): Promise<ManifestsAnswer> {
+  /** @throws as `read` */
+  async check(project: string, job: Omit<CheckJob, 'budget'>, signal: AbortSignal): Promise<Checked> {
+    const budget = roundBudget(this.#options.memoryLimitMb)
+    const refused = (text: string): Checked => ({
+      problems: [problem(text)],
+      notes: [],
+      replacements: [],
+      programs: [],
+      budget,
+    })
+    return (await this.#run(project, { is: 'check', ...job, budget }, { refused }, signal)) as Checked
+  }
+
+  /** @throws as `read` */
+  async place(project: string, job: PlaceJob, signal: AbortSignal): Promise<{ file: string; line: number }> {
+    const refused = () => ({ file: '', line: 0 })
+    return (await this.#run(project, { is: 'place', ...job }, { refused }, signal)) as { file: string; line: number }
+  }
+
+  /** @throws Error that too many wait, that there is no room, what ended the thread, or the signal's reason */
+  async read(
+    project: string,
+    job: ReadJob,
+    signal: AbortSignal,
+    room: ObjectRoom = () => true,
+  ): Promise<ManifestsAnswer> {
+    const manifests: Manifest[] = []
+    let bytes = 0
+    const onPart = (part: ManifestsPart) => {
+      bytes += part.json.length
+      if (!room(bytes)) throw new Error('the objects of other sources leave no room for those of this one now')
+      for (const manifest of manifestsOf(part)) manifests.push(manifest)
+    }
+    const refused = (text: string) => ({ problems: [problem(text)] })
+    const budget = job.budget ?? roundBudget(this.#options.memoryLimitMb)
+    const result = await this.#run(project, { is: 'read', ...job, budget }, { refused, onPart }, signal)
+    const { problems } = result as { problems: readonly ManifestProblem[] }
+    return { manifests: problems.length > 0 ? [] : manifests, problems }
+  }
+
+  async #run(
+    project: string,
+    job: ThreadJob,
+    { refused, onPart = () => {} }: { refused: (text: string) => unknown; onPart?: Running['onPart'] },
+    signal: AbortSignal,
+  ): Promise<unknown> {
     const endTurn = await this.#turns.take(project, signal)
     try {
-      return await this.#readNow(job, signal)
+      const endShared = await this.#shared.take(project, signal)
+      try {
+        return await this.#runNow(job, { refused, onPart }, signal)
+      } finally {
+        await this.#ended()
+        endShared()
+      }
     } finally {
       endTurn()
     }
@@ -80,44 +150,53 @@ export class ManifestsThread {
   /** Once nothing is read any more. */
   async stop(): Promise<void> {
     await this.#end()
+    await this.#ended()
+  }
+
+  /** Threads that end have given back their memory. */
+  async #ended(): Promise<void> {
     await Promise.all(this.#ending)
   }
 
-  async #readNow(job: ManifestsJob, signal: AbortSignal): Promise<ManifestsAnswer> {
+  async #runNow(
+    job: ThreadJob,
+    { refused, onPart }: { refused: (text: string) => unknown; onPart: Running['onPart'] },
+    signal: AbortSignal,
+  ): Promise<unknown> {
     const { timeLimitMs, memoryLimitMb, idleMs } = this.#options
     this.#cancelIdle()
     const worker = this.#worker ?? this.#begin()
-    const running: Running = { worker, done: Promise.withResolvers(), problems: [], manifests: [] }
+    const running: Running = { worker, done: Promise.withResolvers(), onPart }
     this.#running = running
     const cancelLimit = this.#clock.after(timeLimitMs, () => {
-      running.done.resolve(refusal(`not read in ${timeLimitMs / 1000} s: the commit has too much`))
+      running.done.resolve(refused(`not read in ${timeLimitMs / 1000} s: the commit has too much`))
       void this.#end() // it is at work still
     })
     worker.ref()
-    const files = job.files.map(({ path, data }) => ({ path, data: new Uint8Array(data) })) // each alone in its memory
-    const request: ThreadRequest = { is: 'job', job: { ...job, files } }
-    worker.postMessage(
-      request,
-      files.map(({ data }) => data.buffer),
-    )
+    worker.postMessage({ is: 'job', job } satisfies ThreadRequest) // files are shared, not copied
     try {
       return await abortable(running.done.promise, signal)
     } catch (error) {
       void this.#end() // it may be at work still
       if ((error as { code?: unknown }).code !== 'ERR_WORKER_OUT_OF_MEMORY') throw error
-      return refusal(`not read with ${memoryLimitMb} MiB of memory: the commit has too many values`)
+      return refused(`not read with ${memoryLimitMb} MiB of memory: the commit has too many values`)
     } finally {
       cancelLimit()
-      worker.unref() // a thread that waits keeps no program alive
       this.#running = undefined
-      if (this.#worker) this.#cancelIdle = this.#clock.after(idleMs, () => void this.#end())
+      if (this.#worker) {
+        worker.unref() // a thread that waits keeps no program alive
+        this.#cancelIdle = this.#clock.after(idleMs, () => void this.#end())
+      }
     }
   }
 
   #begin(): Worker {
     // the program lies beside this file: .ts in the tree, .js where it is installed
     const program = new URL(`./manifests-thread-program${extname(import.meta.url)}`, import.meta.url)
-    const resourceLimits = { maxOldGenerationSizeMb: this.#options.memoryLimitMb }
+    const resourceLimits = {
+      maxOldGenerationSizeMb: this.#options.memoryLimitMb,
+      maxYoungGenerationSizeMb: youngGenerationMb,
+    }
     const worker = new Worker(program, { name: 'manifests', resourceLimits })
     const failed = (error: unknown) => {
       if (this.#running?.worker === worker) this.#running.done.reject(error)
@@ -133,16 +212,18 @@ export class ManifestsThread {
     return worker
   }
 
-  #take(answer: ThreadAnswer, running: Running): void {
-    const { worker, done, manifests, problems } = running
-    if (answer.is === 'end') {
-      done.resolve({ manifests, problems })
+  #take(answer: ThreadAnswer, { worker, done, onPart }: Running): void {
+    if (answer.is === 'done') {
+      if (answer.heapBytes > maxIdleHeapBytes) void this.#end()
+      done.resolve(answer.result)
       return
     }
-    if (answer.is === 'part') manifests.push(...answer.manifests)
-    else running.problems = answer.problems
-    const next: ThreadRequest = { is: 'next' }
-    worker.postMessage(next)
+    try {
+      onPart(answer.part)
+      worker.postMessage({ is: 'next' } satisfies ThreadRequest)
+    } catch (error) {
+      done.reject(error)
+    }
   }
 
   async #end(): Promise<void> {
@@ -150,6 +231,7 @@ export class ManifestsThread {
     const worker = this.#worker
     this.#worker = undefined
     if (!worker) return
+    worker.ref() // its end is waited for
     const ended = worker.terminate().then(() => void this.#ending.delete(ended))
     this.#ending.add(ended)
     await ended
@@ -157,6 +239,6 @@ export class ManifestsThread {
 }
 
 /** Of a commit that would take as much when it is tried again. */
-function refusal(text: string): ManifestsAnswer {
-  return { manifests: [], problems: [{ file: '', line: 0, text }] }
+function problem(text: string): ManifestProblem {
+  return { file: '', line: 0, text }
 }

@@ -10,7 +10,8 @@ export interface NormalObject {
   /** as the document has it; empty: none */
   readonly namespace: string
   readonly name: string
-  readonly object: ObjectTree
+  /** the object, as JSON */
+  readonly json: Uint8Array
 }
 
 /** The server's alone, or of a client that was not us. */
@@ -60,11 +61,11 @@ export function normalObject({ object, file }: Document): NormalObject | string 
   if (typeof secret === 'string') return secret
   const normal = withoutNulls({ ...secret, metadata: keptMetadata(metadata) }) as Record<string, unknown>
   delete normal.status
-  const bytes = Buffer.byteLength(JSON.stringify(normal))
-  if (bytes > maxObjectBytes) return `the object is too large: ${bytes} of ${maxObjectBytes} bytes`
+  const json = Buffer.from(JSON.stringify(normal))
+  if (json.length > maxObjectBytes) return `the object is too large: ${json.length} of ${maxObjectBytes} bytes`
   const group = groupOf(apiVersion)
   const version = group ? apiVersion.slice(group.length + 1) : apiVersion
-  return { group, version, kind, namespace: namespace ?? '', name, object: normal }
+  return { group, version, kind, namespace: namespace ?? '', name, json }
 }
 
 // what of them stands in a path or between the slashes of a key

@@ -1,6 +1,14 @@
 import { desired } from './desired.ts'
-import type { Manifest, ManifestProblem, RepositoryFile } from './manifest.ts'
-import { readFiles } from './read-yaml.ts'
+import {
+  type KeptManifest,
+  keptManifest,
+  type Manifest,
+  type ManifestProblem,
+  type RepositoryFile,
+} from './manifest.ts'
+import { Problems } from './problems.ts'
+import { type Document, YamlReading } from './read-yaml.ts'
+import type { RoundBudget } from './round-budget.ts'
 import type { Reach } from './scope.ts'
 
 /** What is to be read, and by which rules. A thread can be told it. */
@@ -9,6 +17,10 @@ export interface ManifestsJob {
   /** by `group/Kind`: whether the kind has namespaces */
   readonly scopes: ReadonlyMap<string, boolean>
   readonly options: Reach & { readonly defaultNamespace: string }
+  /** what the commit's checks have left; default: all */
+  readonly budget?: RoundBudget
+  /** of the objects, as JSON */
+  readonly maxBytes?: number
 }
 
 export interface ManifestsAnswer {
@@ -18,29 +30,71 @@ export interface ManifestsAnswer {
   readonly problems: readonly ManifestProblem[]
 }
 
-/** What files want of the cluster. */
-export function readManifests({ files, scopes, options }: ManifestsJob): ManifestsAnswer {
-  const { documents, problems } = readFiles(files)
-  if (problems.length > 0) return { manifests: [], problems }
-  const isNamespaced = (group: string, kind: string) => scopes.get(`${group}/${kind}`)
-  const found = desired(documents, { isNamespaced }, options)
-  return { manifests: [...found.manifests, ...found.unknown], problems: found.problems }
+/** Manifests on their way from one thread to another. */
+export interface ManifestsPart {
+  /** and the bytes of each */
+  readonly about: readonly (Omit<Manifest, 'object'> & { readonly bytes: number })[]
+  /** of all, one behind another: JSON */
+  readonly json: Uint8Array<ArrayBuffer>
 }
 
-/** Of manifests that are handed on at once: objects, and characters of their JSON. */
-const maxPart = { manifests: 64, characters: 256 * 1024 }
+/** What files want of the cluster. */
+export function readManifests(job: ManifestsJob): ManifestsAnswer {
+  const { problems, parts } = manifestParts(job)
+  return { manifests: [...parts].flatMap(manifestsOf), problems }
+}
+
+/** The same, part by part. With a problem there is none. */
+export function manifestParts({ files, scopes, options, budget, maxBytes }: ManifestsJob): {
+  problems: readonly ManifestProblem[]
+  parts: Generator<ManifestsPart>
+} {
+  const problems = new Problems()
+  const reading = new YamlReading(problems, budget && { budget })
+  function* documents(): Generator<Document> {
+    for (const file of files) yield* reading.documents(file)
+  }
+  const isNamespaced = (group: string, kind: string) => scopes.get(`${group}/${kind}`)
+  const found = desired(documents(), { isNamespaced }, { ...options, ...(maxBytes !== undefined && { maxBytes }) })
+  if (problems.count === 0) problems.push(...found.problems)
+  return { problems: problems.list(), parts: partsOf(problems.count > 0 ? [] : [...found.manifests, ...found.unknown]) }
+}
+
+/** Of manifests that are handed on at once: objects, and bytes of their JSON. */
+const maxPart = { manifests: 64, bytes: 256 * 1024 }
 
 /** In parts, each of which takes its reader a moment alone. */
-export function* partsOf(manifests: readonly Manifest[]): Generator<readonly Manifest[]> {
-  let part: Manifest[] = []
-  let characters = 0
+function* partsOf(manifests: readonly KeptManifest[]): Generator<ManifestsPart> {
+  let part: KeptManifest[] = []
+  let bytes = 0
   for (const manifest of manifests) {
     part.push(manifest)
-    characters += JSON.stringify(manifest.object).length
-    if (part.length < maxPart.manifests && characters < maxPart.characters) continue
-    yield part
+    bytes += manifest.json.length
+    if (part.length < maxPart.manifests && bytes < maxPart.bytes) continue
+    yield partOf(part, bytes)
     part = []
-    characters = 0
+    bytes = 0
   }
-  if (part.length > 0) yield part
+  if (part.length > 0) yield partOf(part, bytes)
+}
+
+function partOf(manifests: readonly KeptManifest[], bytes: number): ManifestsPart {
+  const all = new Uint8Array(bytes)
+  let at = 0
+  const about = manifests.map(({ key, version, file, line, digest, json }) => {
+    all.set(json, at)
+    at += json.length
+    return { key, version, file, line, digest, bytes: json.length }
+  })
+  return { about, json: all }
+}
+
+/** As they are kept: no more than the bytes of the part. */
+export function manifestsOf({ about, json }: ManifestsPart): Manifest[] {
+  let at = 0
+  return about.map(({ bytes, ...rest }) => {
+    const own = json.subarray(at, at + bytes)
+    at += bytes
+    return keptManifest(rest, own)
+  })
 }

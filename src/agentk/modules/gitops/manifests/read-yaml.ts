@@ -1,7 +1,9 @@
 import { isUtf8 } from 'node:buffer'
 import { maxObjectBytes, maxObjects } from '../../../../proto/gitops-json.ts'
 import type { ManifestProblem, ObjectTree, RepositoryFile } from './manifest.ts'
-import { isObject, maxRoundMarks, type Tree, YamlFault, YamlTrees, type YamlTreesOptions } from './yaml-trees.ts'
+import { Problems } from './problems.ts'
+import { maxDocuments, type RoundBudget, roundBudget } from './round-budget.ts'
+import { isObject, type Tree, YamlFault, YamlTrees, type YamlTreesOptions } from './yaml-trees.ts'
 
 /** A YAML or JSON document that is an object, or an item of one that is a list. */
 export interface Document {
@@ -11,12 +13,18 @@ export interface Document {
   readonly line: number
 }
 
-/** Of all documents of a round, in characters of JSON, what aliases stand for each time. */
-export const maxTreeCharacters = 64 * 1024 * 1024
 /** Of one object: at most twice its JSON, and what is left out of it. */
 export const maxObjectCharacters = 4 * maxObjectBytes
-/** Of a round, empty ones included: each costs its parser. */
-export const maxDocuments = 2 * maxObjects
+
+/** Of a document: more than the largest file of a repository has. */
+const maxTextBytes = 6 * 1024 * 1024
+
+export interface ReadingOptions extends Pick<YamlTreesOptions, 'asPrograms'> {
+  /** of the commit: it is taken from; default: one of its own */
+  readonly budget?: RoundBudget
+  /** the documents of a file have the values of one together: they are kept */
+  readonly asOne?: boolean
+}
 
 /**
  * Reads manifests as kubectl does, by the rules of Go's YAML 1.1. A file with a problem has no documents; the first
@@ -24,40 +32,104 @@ export const maxDocuments = 2 * maxObjects
  */
 export function readFiles(
   files: readonly RepositoryFile[],
-  rules: Pick<YamlTreesOptions, 'asPrograms'> = {},
+  options: ReadingOptions = {},
 ): { documents: Document[]; problems: ManifestProblem[] } {
   const documents: Document[] = []
-  const problems: ManifestProblem[] = []
-  let [maxCharacters, marksLeft, left] = [maxTreeCharacters, maxRoundMarks, maxDocuments]
-  for (const { path: file, data } of files) {
-    const before = documents.length
+  const problems = new Problems()
+  const reading = new YamlReading(problems, options)
+  for (const file of files) {
+    const [before, bad] = [documents.length, problems.count]
+    for (const document of reading.documents(file)) documents.push(document)
+    if (problems.count > bad) documents.length = before
+  }
+  return { documents, problems: problems.list() }
+}
+
+/** Of one commit, a document after another, so that not all of them have to be kept. */
+export class YamlReading {
+  readonly #problems: Problems
+  readonly #budget: RoundBudget
+  readonly #asOne: boolean
+  readonly #rules: Pick<YamlTreesOptions, 'asPrograms'>
+  #objects = 0
+
+  constructor(problems: Problems, { budget = roundBudget(), asOne = false, ...rules }: ReadingOptions = {}) {
+    this.#problems = problems
+    this.#budget = budget
+    this.#asOne = asOne
+    this.#rules = rules
+  }
+
+  /** Those before the first problem, which is pushed: with one the file is not to be used. None if no more are named. */
+  *documents(file: RepositoryFile): Generator<Document> {
+    if (this.#problems.isFull) return
     try {
-      for (const { text, line } of parts(decoded(data))) {
-        if (left <= 0) throw new YamlFault(`more than ${maxDocuments} documents`, line)
-        const trees = new YamlTrees(text, { ...rules, line, maxCharacters, marksLeft })
-        marksLeft -= trees.marks
-        const read = trees.read()
-        left -= Math.max(1, read.length)
-        for (const document of read) addDocument(document, { file, trees, documents })
-        maxCharacters -= trees.characters
-      }
+      yield* this.#documentsOf(file)
     } catch (error) {
       if (!(error instanceof YamlFault)) throw error
-      documents.length = before
-      problems.push({ file, line: error.line, text: error.message })
+      this.#problems.push({ file: file.path, line: error.line, text: error.message })
     }
   }
-  return { documents, problems }
+
+  *#documentsOf({ path: file, data }: RepositoryFile): Generator<Document> {
+    const before = this.#budget.marks
+    for (const { text, line } of texts(data)) {
+      const marks = before - this.#budget.marks
+      if (this.#asOne && marks > this.#budget.maxMarks) throw new YamlFault('too many values in one file', line)
+      if (this.#budget.documents <= 0) throw new YamlFault(`more than ${maxDocuments} documents`, line)
+      const trees = new YamlTrees(text, { ...this.#rules, line, budget: this.#budget })
+      const read = trees.read()
+      this.#budget.documents -= Math.max(1, read.length)
+      for (const tree of read) {
+        for (const { value: object, line, characters } of objectsOf(tree, trees)) {
+          if (this.#objects++ >= maxObjects) throw new YamlFault(`more than ${maxObjects} objects`, line)
+          if (characters > maxObjectCharacters) {
+            throw new YamlFault(`the object is too large: ${characters} of ${maxObjectCharacters} characters`, line)
+          }
+          yield { object, file, line }
+        }
+      }
+    }
+  }
 }
 
-/** Without its byte order mark. */
-function decoded(data: Uint8Array): string {
-  if (!isUtf8(data)) throw new YamlFault('the file is no UTF-8 text')
-  return new TextDecoder().decode(data)
+interface Text {
+  readonly text: string
+  /** where it begins in its file */
+  readonly line: number
 }
+
+/** Each alone, so that no text is as long as a file that a program has printed. */
+function* texts(data: Uint8Array): Generator<Text> {
+  if (!isUtf8(data)) throw new YamlFault('the file is no UTF-8 text')
+  for (const { bytes, line: first } of pieces(data)) {
+    if (bytes.length > maxTextBytes) {
+      throw new YamlFault(`the document is too large: ${bytes.length} of ${maxTextBytes} bytes`, first)
+    }
+    const decoded = new TextDecoder().decode(bytes) // without its byte order mark
+    for (const { text, line } of parts(decoded)) yield { text, line: first + line - 1 }
+  }
+}
+
+/** From one `---` to the next, if no line is a directive: those are of the whole file. */
+function* pieces(data: Uint8Array): Generator<{ readonly bytes: Uint8Array; readonly line: number }> {
+  const bytes = Buffer.from(data.buffer, data.byteOffset, data.byteLength)
+  const isDirected = bytes[0] === percent || ['\n%', '\r%', '\u2028%', '\u2029%'].some((text) => bytes.includes(text))
+  let [start, line] = [0, 1]
+  for (let end = bytes.indexOf('\n---'); end >= 0 && !isDirected; end = bytes.indexOf('\n---', end + 1)) {
+    const next = bytes[end + '\n---'.length]
+    if (next !== undefined && next !== 10 && next !== 32) continue
+    yield { bytes: bytes.subarray(start, end + 1), line }
+    for (let at = start; at <= end; at++) if (bytes[at] === 10) line++
+    start = end + 1
+  }
+  yield { bytes: bytes.subarray(start), line }
+}
+
+const percent = '%'.charCodeAt(0)
 
 /** One after another from `---` to `---`, as each costs its parser; from the first with a directive on they are one. */
-function* parts(text: string): Generator<{ readonly text: string; readonly line: number }> {
+function* parts(text: string): Generator<Text> {
   const directive = text.search(/^%/m)
   let [start, line] = [0, 1]
   for (const { index } of text.matchAll(/^---(?=\s|$)/gm)) {
@@ -72,25 +144,20 @@ function* parts(text: string): Generator<{ readonly text: string; readonly line:
 }
 
 /** A kind that ends in `List` and has `items` stands for these, which need not repeat its version and kind. */
-function addDocument(
+function* objectsOf(
   { value, line, characters }: Tree,
-  to: { readonly file: string; readonly trees: YamlTrees; readonly documents: Document[] },
-): void {
+  trees: YamlTrees,
+): Generator<Tree & { readonly value: Record<string, unknown> }> {
   if (value === null) return
   if (!isObject(value)) throw new YamlFault('the document is no object', line)
   const { kind, apiVersion, items } = value
   if (typeof kind !== 'string' || !kind.endsWith('List') || !Array.isArray(items)) {
-    const { documents, file } = to
-    if (documents.length === maxObjects) throw new YamlFault(`more than ${maxObjects} objects`, line)
-    if (characters > maxObjectCharacters) {
-      throw new YamlFault(`the object is too large: ${characters} of ${maxObjectCharacters} characters`, line)
-    }
-    documents.push({ object: value, file, line })
+    yield { value, line, characters }
     return
   }
   const own = kind === 'List' ? {} : { apiVersion, kind: kind.slice(0, -'List'.length) }
   for (const item of items) {
     if (!isObject(item)) throw new YamlFault(`an item of the ${kind} is no object`, line)
-    addDocument({ line, characters, ...to.trees.extentOf(item), value: { ...own, ...item } }, to)
+    yield* objectsOf({ line, characters, ...trees.extentOf(item), value: { ...own, ...item } }, trees)
   }
 }

@@ -12,22 +12,17 @@ import {
   YAMLException,
 } from 'js-yaml'
 import { goScalar, goTaggedScalar } from './go-scalar.ts'
+import { marksOf, maxTreeCharacters, type RoundBudget, takeMarks } from './round-budget.ts'
 
 /** In one document. */
 export const maxAliases = 100
 /** Of maps and lists inside one another, those that aliases stand for included. */
 export const maxDepth = 100
-/** Of a text: the characters of which each value needs one. An event of the parser takes some 150 bytes. */
-export const maxMarks = 1_000_000
-/** Of all texts of a round: their values are held together. */
-export const maxRoundMarks = 2 * maxMarks
-
 export interface YamlTreesOptions {
   /** where the text begins in its file */
   readonly line: number
-  /** what other texts have left: of characters and of marks */
-  readonly maxCharacters: number
-  readonly marksLeft: number
+  /** what other texts have left: it is taken from */
+  readonly budget: RoundBudget
   /** what other readers of YAML may take for something else is a fault: of what programs read by themselves */
   readonly asPrograms?: boolean
 }
@@ -78,7 +73,7 @@ export class YamlTrees {
   readonly #text: string
   readonly #events: readonly Event[]
   readonly #lines: Lines
-  readonly #maxCharacters: number
+  readonly #budget: RoundBudget
   readonly #asPrograms: boolean
   #at = 0
   #depth = 0
@@ -90,21 +85,17 @@ export class YamlTrees {
   #anchors = new Map<string, Anchored>()
   /** items of lists near the root, which may be objects of their own */
   readonly #items = new WeakMap<object, Extent>()
-  readonly marks: number
   /** of all documents as JSON, about */
   characters = 0
 
   /** @throws YamlFault if the text is no YAML, or too much of it */
-  constructor(text: string, { line, maxCharacters, marksLeft, asPrograms = false }: YamlTreesOptions) {
-    this.marks = marksOf(text)
-    if (this.marks > Math.min(maxMarks, marksLeft)) {
-      const most = `${maxMarks} in a document, or ${maxRoundMarks} in all,`
-      throw new YamlFault(`too many values: more than ${most} of , : - [ { and line ends`, line)
-    }
+  constructor(text: string, { line, budget, asPrograms = false }: YamlTreesOptions) {
+    const tooMany = takeMarks(budget, marksOf(text))
+    if (tooMany !== undefined) throw new YamlFault(tooMany, line)
     this.#text = text
     this.#events = eventsOf(text, line)
     this.#lines = new Lines(text, line)
-    this.#maxCharacters = maxCharacters
+    this.#budget = budget
     this.#asPrograms = asPrograms
   }
 
@@ -292,9 +283,10 @@ export class YamlTrees {
 
   #add(characters: number, offset: number): void {
     this.characters += characters
-    if (this.characters <= this.#maxCharacters) return
+    this.#budget.characters -= characters
+    if (this.#budget.characters >= 0) return
     throw this.#fault(
-      `more than ${this.#maxCharacters} characters of values, with those that aliases stand for`,
+      `more than ${maxTreeCharacters} characters of values in the commit, with those that aliases stand for`,
       offset,
     )
   }
@@ -312,16 +304,6 @@ function startOf(event: Event): number {
     default:
       return 0
   }
-}
-
-/** At least one for each value but the first of its document. */
-function marksOf(text: string): number {
-  let marks = 0
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at)
-    if (code === 10 || code === 13 || code === 44 || code === 45 || code === 58 || code === 91 || code === 123) marks++
-  }
-  return marks
 }
 
 function eventsOf(text: string, line: number): readonly Event[] {

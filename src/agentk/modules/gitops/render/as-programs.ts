@@ -1,5 +1,5 @@
 import type { ManifestProblem, RepositoryFile } from '../manifests/manifest.ts'
-import { type Document, readFiles } from '../manifests/read-yaml.ts'
+import { type Document, type ReadingOptions, readFiles } from '../manifests/read-yaml.ts'
 
 /** What the YAML of helm and kustomize takes for something else than ours: an address could hide behind it. */
 const otherwise: readonly (readonly [RegExp, string])[] = [
@@ -10,10 +10,10 @@ const otherwise: readonly (readonly [RegExp, string])[] = [
 ]
 
 /** Reads what decides over what a program fetches, only if the program reads it alike. */
-export function readAsPrograms(files: readonly RepositoryFile[]): {
-  documents: Document[]
-  problems: ManifestProblem[]
-} {
+export function readAsPrograms(
+  files: readonly RepositoryFile[],
+  options: ReadingOptions,
+): { documents: Document[]; problems: ManifestProblem[] } {
   const alike: RepositoryFile[] = []
   const others: ManifestProblem[] = []
   for (const file of files) {
@@ -21,7 +21,7 @@ export function readAsPrograms(files: readonly RepositoryFile[]): {
     if (text === undefined) alike.push(file)
     else others.push({ file: file.path, line: line ?? 0, text })
   }
-  const { documents, problems } = readFiles(alike, { asPrograms: true })
+  const { documents, problems } = readFiles(alike, { ...options, asPrograms: true, asOne: true })
   return { documents, problems: [...problems, ...others] }
 }
 

@@ -1,5 +1,5 @@
 import { posix } from 'node:path'
-import type { RepositoryFile } from '../manifests/manifest.ts'
+import type { ManifestProblem, RepositoryFile } from '../manifests/manifest.ts'
 
 /** The files of a commit by their paths, and the folders that they make. */
 export class FileSet {
@@ -33,4 +33,15 @@ export class FileSet {
 export function unsafePath(files: readonly RepositoryFile[]): string | undefined {
   const isSafe = (path: string) => /[^/]$/.test(path) && !path.includes('\0') && posix.join('/', path) === `/${path}`
   return files.find(({ path }) => !isSafe(path))?.path
+}
+
+/** Of folders inside one another that a path may have, where files are written for a program. */
+const maxFolders = 64
+
+/** Why files cannot be written for a program. */
+export function pathProblem(files: readonly RepositoryFile[]): ManifestProblem | undefined {
+  const file = unsafePath(files)
+  if (file !== undefined) return { file, line: 0, text: 'the path is not one of a repository' }
+  const deep = files.find(({ path }) => path.split('/', maxFolders + 2).length > maxFolders + 1)
+  return deep && { file: deep.path.slice(0, 200), line: 0, text: `the path has more than ${maxFolders} folders` }
 }

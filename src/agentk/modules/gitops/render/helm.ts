@@ -1,7 +1,10 @@
 import type { ManifestProblem, ObjectTree, RepositoryFile } from '../manifests/manifest.ts'
+import { Problems } from '../manifests/problems.ts'
+import { marksOf, type RoundBudget, roundBudget, takeMarks } from '../manifests/round-budget.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { readAsPrograms } from './as-programs.ts'
 import type { FileSet } from './file-set.ts'
+import { lineAt, renderedName } from './rendered-place.ts'
 import { readValuesSchema } from './values-schema.ts'
 
 export interface ClusterVersion {
@@ -14,31 +17,36 @@ export interface ClusterVersion {
 type Chart = NonNullable<SourceOptions['helm']>
 
 /** What a chart lacks in the files of the commit: helm is not to look for it elsewhere. */
-export function helmProblems(set: FileSet, { chart, values }: Chart): ManifestProblem[] {
+export function helmProblems(
+  set: FileSet,
+  { chart, values }: Chart,
+  budget: RoundBudget = roundBudget(),
+): ManifestProblem[] {
+  const problems = new Problems()
   const folder = chartFolder(chart)
   const about = inFolder(folder, 'Chart.yaml')
   if (!set.isFile(about)) return [{ file: folder, line: 0, text: 'the folder has no Chart.yaml' }]
-  const missing = values.filter((path) => !set.isFile(path))
   const lists = [about, inFolder(folder, 'requirements.yaml')].flatMap((path) => set.files.get(path) ?? [])
-  const { documents, problems } = readAsPrograms(lists)
-  const unvendored = documents.flatMap(({ object, file, line }) =>
-    dependenciesIn(object).flatMap(({ name, version }) => {
-      const isVendored = isIn(set, inFolder(folder, 'charts'), String(name), String(version))
-      return isVendored
-        ? []
-        : [{ file, line, text: `the chart ${name} is not vendored in ${inFolder(folder, 'charts')}` }]
-    }),
-  )
-  const text = 'the file of values is not in the commit'
-  return [
-    ...problems,
-    ...missing.map((file) => ({ file, line: 0, text })),
-    ...unvendored,
-    ...schemas(set, folder).flatMap(({ path, data }) => {
-      const { problem } = readValuesSchema(Buffer.from(data).toString())
-      return problem === undefined ? [] : [{ file: path, line: 0, text: problem }]
-    }),
-  ]
+  const { documents, problems: unread } = readAsPrograms(lists, { budget })
+  problems.push(...unread)
+  const missing = values.filter((path) => !set.isFile(path))
+  problems.push(...missing.map((file) => ({ file, line: 0, text: 'the file of values is not in the commit' })))
+  const charts = inFolder(folder, 'charts')
+  const archives = archivesIn(set, charts)
+  for (const { object, file, line } of documents) {
+    for (const { name, version } of dependenciesIn(object)) {
+      if (problems.isFull) return problems.list()
+      if (isIn(set, charts, archives, String(name), String(version))) continue
+      problems.push({ file, line, text: `the chart ${String(name).slice(0, 200)} is not vendored in ${charts}` })
+    }
+  }
+  for (const { path, data } of schemas(set, folder)) {
+    if (problems.isFull) break
+    const schema = Buffer.from(data).toString()
+    const text = takeMarks(budget, marksOf(schema)) ?? readValuesSchema(schema).problem
+    if (text !== undefined) problems.push({ file: path, line: 0, text })
+  }
+  return problems.list()
 }
 
 /** Where helm reads it from: of a chart, and of those in `charts`. */
@@ -67,13 +75,25 @@ function hasArchives(set: FileSet, folder: string): boolean {
   return [...set.files.keys()].some((path) => path.startsWith(inFolder(folder, 'charts/')) && /\.t?gz$/.test(path))
 }
 
+/** helm gives a chart's name no more than 250. */
+const maxArchiveName = 500
+
+/** By the name of the chart, and by each shorter one that ends before a dash and a number. */
+function archivesIn(set: FileSet, charts: string): ReadonlySet<string> {
+  const names = new Set<string>()
+  for (const path of set.files.keys()) {
+    if (!path.startsWith(`${charts}/`)) continue
+    const archive = path.slice(charts.length + 1)
+    if (archive.length > maxArchiveName || archive.includes('/') || !archive.endsWith('.tgz')) continue
+    for (const { index } of archive.matchAll(/-(?=v?\d)/g)) names.add(archive.slice(0, index))
+  }
+  return names
+}
+
 /** The version of a dependency may be a range: any archive of the chart's name will do, helm checks it. */
-function isIn(set: FileSet, charts: string, name: string, version: string): boolean {
+function isIn(set: FileSet, charts: string, archives: ReadonlySet<string>, name: string, version: string): boolean {
   if (set.isFile(`${charts}/${name}/Chart.yaml`) || set.isFile(`${charts}/${name}-${version}.tgz`)) return true
-  const prefix = `${charts}/${name}-`
-  return [...set.files.keys()].some(
-    (path) => path.startsWith(prefix) && /^v?\d[^/]*\.tgz$/.test(path.slice(prefix.length)),
-  )
+  return archives.has(name)
 }
 
 function dependenciesIn({ dependencies }: ObjectTree): ObjectTree[] {
@@ -108,25 +128,70 @@ export function helmNotes(set: FileSet, { chart }: Chart): string[] {
 }
 
 /** What helm prints of one template after another, as files of their own; its paths begin with the chart's name. */
-export function templateFiles(output: Buffer, { chart }: Chart): RepositoryFile[] {
-  const parts = new Map<string, string[]>()
-  for (const part of output.toString().split(/^---\n(?=# Source: )/m)) {
-    const [, path] = /^# Source: [^/\n]+\/(.+)$/m.exec(part) ?? []
-    if (path === undefined) continue
-    const texts = parts.get(path) ?? []
-    texts.push(part)
-    parts.set(path, texts)
+export function templateFiles(output: Uint8Array, chart: Chart): RepositoryFile[] {
+  const parts = new Map<string, Uint8Array[]>()
+  for (const { path, start, end } of templatesIn(output, chart)) {
+    const own = parts.get(path) ?? []
+    if (own.length > 0) own.push(Buffer.from('---\n'))
+    own.push(output.subarray(start, end))
+    parts.set(path, own)
   }
-  return [...parts].map(([path, texts]) => ({
-    path: `${inFolder(chartFolder(chart), path)} (rendered)`,
-    data: Buffer.from(texts.join('---\n')),
+  return [...parts].map(([path, own]) => ({
+    path,
+    data: own.length === 1 ? (own[0] as Uint8Array) : Buffer.concat(own),
   }))
+}
+
+/** Where in what helm has printed: the file of the template, and the line in it. */
+export function placeInTemplates(output: Uint8Array, offset: number, chart: Chart): { file: string; line: number } {
+  let line = 1
+  let found: Template | undefined
+  const before = new Map<string, number>()
+  for (const template of templatesIn(output, chart)) {
+    found = template
+    const { path, start, end } = template
+    line = (before.get(path) ?? 0) + lineAt(output, start, Math.min(offset, end))
+    if (offset < end) break
+    before.set(path, line)
+  }
+  return found ? { file: found.path, line } : { file: renderedName(chart.chart), line: lineAt(output, 0, offset) }
+}
+
+interface Template {
+  readonly path: string
+  /** of its bytes in what was printed */
+  readonly start: number
+  readonly end: number
+}
+
+const separator = '---\n# Source: '
+
+/** Behind its `---`, up to that of the next one. */
+function* templatesIn(output: Uint8Array, { chart }: Chart): Generator<Template> {
+  const bytes = Buffer.from(output.buffer, output.byteOffset, output.byteLength)
+  const isAtLine = (at: number) => at === 0 || bytes[at - 1] === 10
+  const next = (from: number) => {
+    let at = bytes.indexOf(separator, from)
+    while (at > 0 && !isAtLine(at)) at = bytes.indexOf(separator, at + 1)
+    return at < 0 ? bytes.length : at
+  }
+  for (let at = next(0); at < bytes.length; ) {
+    const [start, end] = [at + '---\n'.length, next(at + 1)]
+    const name = bytes.toString(
+      'utf8',
+      at + separator.length,
+      Math.min(end, bytes.indexOf('\n', at + separator.length)),
+    )
+    const path = name.slice(name.indexOf('/') + 1)
+    if (name.includes('/') && path !== '') yield { path: renderedName(inFolder(chartFolder(chart), path)), start, end }
+    at = end
+  }
 }
 
 /** Where helm says that a template failed. */
 export function failedTemplate(
   said: string,
-  set: FileSet,
+  set: Pick<FileSet, 'isFile'>,
   { chart }: Chart,
 ): { file: string; line: number } | undefined {
   const [, path = ''] = /[^\s/(]+\/((?:charts\/[^/\s]+\/)*templates\/[^:\s]+):/.exec(said) ?? []

@@ -1,6 +1,8 @@
 import { posix } from 'node:path'
 import type { ManifestProblem, ObjectTree } from '../manifests/manifest.ts'
+import { Problems } from '../manifests/problems.ts'
 import type { Document } from '../manifests/read-yaml.ts'
+import { type RoundBudget, roundBudget } from '../manifests/round-budget.ts'
 import { readAsPrograms } from './as-programs.ts'
 import type { FileSet } from './file-set.ts'
 
@@ -27,8 +29,12 @@ const repositoryForm = /^(?:git::)*(?:[a-z][a-z\d-]*@[^/]*[:/]|github\.com[:/]|g
  * What a kustomization, and those that it names, would take from elsewhere than the files of the commit. kustomize
  * fetches addresses by itself, and takes some folders' names for those of repositories.
  */
-export function kustomizeProblems(set: FileSet, folder: string): ManifestProblem[] {
-  return new Kustomizations(set).check(folder)
+export function kustomizeProblems(
+  set: FileSet,
+  folder: string,
+  budget: RoundBudget = roundBudget(),
+): ManifestProblem[] {
+  return new Kustomizations(set, budget).check(folder)
 }
 
 /** A folder with a kustomization. */
@@ -41,17 +47,21 @@ interface Place {
 class Kustomizations {
   readonly #set: FileSet
   readonly #seen = new Set<string>()
-  readonly #problems: ManifestProblem[] = []
+  /** once these are full nothing more is checked */
+  readonly #problems = new Problems()
+  readonly #budget: RoundBudget
   readonly #places: Place[] = []
 
-  constructor(set: FileSet) {
+  constructor(set: FileSet, budget: RoundBudget) {
     this.#set = set
+    this.#budget = budget
   }
 
   check(root: string): ManifestProblem[] {
     this.#add({ folder: root, isConfiguration: false })
-    for (let place = this.#places.pop(); place; place = this.#places.pop()) this.#kustomization(place)
-    return this.#problems
+    for (let place = this.#places.pop(); place && !this.#problems.isFull; place = this.#places.pop())
+      this.#kustomization(place)
+    return this.#problems.list()
   }
 
   /** However often it is named. */
@@ -78,6 +88,7 @@ class Kustomizations {
         if (valuesOf(object, field).length > 0) bad(`${field}: charts are rendered by helm of the configuration`)
       for (const field of folderFields) {
         for (const path of texts(valuesOf(object, field))) {
+          if (this.#problems.isFull) return
           const found = this.#foundPlace(folder, path)
           if (found === undefined) bad(`${field}: ${spelt(path)} is no file or folder of the commit`)
           else if (this.#set.isFolder(found)) this.#add({ folder: found, isConfiguration })
@@ -101,7 +112,9 @@ class Kustomizations {
     if (inlineMarks.test(text)) {
       // what makes no objects is a path for kustomize
       if (found !== undefined || leadsElsewhere(folder, path)) bad(`${spelt(text)} may be read as a path`)
-      const { documents, problems } = readAsPrograms([{ path: 'inline', data: Buffer.from(text) }])
+      const { documents, problems } = readAsPrograms([{ path: 'inline', data: Buffer.from(text) }], {
+        budget: this.#budget,
+      })
       for (const { text } of problems) bad(text)
       checkAddresses(documents, bad)
     } else if (found === undefined) bad(`${spelt(text)} is no file or folder of the commit`)
@@ -130,7 +143,7 @@ class Kustomizations {
   #read(path: string): Document[] {
     const file = this.#set.files.get(path)
     if (!file) return []
-    const { documents, problems } = readAsPrograms([file])
+    const { documents, problems } = readAsPrograms([file], { budget: this.#budget })
     this.#problems.push(...problems)
     return documents
   }

@@ -4,6 +4,7 @@ import { basename, delimiter, isAbsolute, join } from 'node:path'
 import { type Clock, systemClock } from '../../../../lib/clock.ts'
 import { errorText } from '../../../../lib/errors.ts'
 import { abortable } from '../../../../lib/signals.ts'
+import type { OutputReader } from './program-output.ts'
 
 export interface RendererOptions {
   /** where programs are: folders as PATH has them */
@@ -11,9 +12,9 @@ export interface RendererOptions {
   /** where each rendering has its own folder; default: the system's for what is temporary */
   readonly folder?: string
   readonly timeoutMs?: number
-  /** of what a program prints */
+  /** of what a program prints; default: as the pod's memory has it */
   readonly maxOutputBytes?: number
-  /** of a program, in KiB */
+  /** of a program, in KiB; default: the same */
   readonly maxMemoryKib?: number
   /** of memory that the pod may use, with the programs; 0: no limit is known; default: as the system says */
   readonly podBytes?: number
@@ -24,9 +25,6 @@ export interface RendererOptions {
 }
 
 export const renderTimeoutMs = 30_000
-export const maxOutputBytes = 64 * 1024 * 1024
-const maxMemoryBytes = 1024 * 1024 * 1024
-const maxPrograms = 2
 /** Of what a program says when it fails. */
 const maxErrorBytes = 8 * 1024
 /** Nobody listens there: what a program would fetch is not fetched. */
@@ -45,13 +43,6 @@ export interface ProgramRun {
   readonly home: string
 }
 
-/** Programs at the same time and what each may use: together no more than half of the pod's memory. */
-export function programBounds(podBytes: number): { programs: number; maxMemoryKib: number } {
-  const half = podBytes > 0 ? podBytes / 2 : Number.POSITIVE_INFINITY
-  const bytes = Math.min(maxMemoryBytes, half)
-  return { programs: Math.min(maxPrograms, Math.floor(half / bytes)), maxMemoryKib: Math.floor(bytes / 1024) }
-}
-
 /** What runs a program in a network namespace of its own, as root of a user namespace of its own. */
 const unshare = 'unshare'
 
@@ -60,18 +51,13 @@ const unshare = 'unshare'
  * `unshare -rn` may make a namespace for it.
  */
 export class RendererProcesses {
-  readonly #options: Omit<RendererOptions, 'folder' | 'podBytes'> &
-    Required<Pick<RendererOptions, 'timeoutMs' | 'maxOutputBytes' | 'maxMemoryKib'>>
-  readonly #maxPrograms: number
+  readonly #options: Omit<RendererOptions, 'folder' | 'podBytes' | 'maxOutputBytes'> &
+    Required<Pick<RendererOptions, 'timeoutMs' | 'maxMemoryKib'>>
   readonly #clock: Clock
-  #running = 0
   #network: Promise<string | undefined> | undefined
-  readonly #waiting = new Set<() => void>()
 
-  constructor(options: RendererOptions, clock: Clock = systemClock) {
-    const { programs, maxMemoryKib } = programBounds(options.podBytes ?? process.constrainedMemory() ?? 0)
-    this.#options = { timeoutMs: renderTimeoutMs, maxOutputBytes, maxMemoryKib, ...options }
-    this.#maxPrograms = programs
+  constructor(options: RendererOptions & Required<Pick<RendererOptions, 'maxMemoryKib'>>, clock: Clock = systemClock) {
+    this.#options = { timeoutMs: renderTimeoutMs, ...options }
     this.#clock = clock
   }
 
@@ -79,43 +65,6 @@ export class RendererProcesses {
   find(name: string): string | undefined {
     const folders = this.#options.path.split(delimiter).filter((folder) => isAbsolute(folder))
     return folders.map((folder) => join(folder, name)).find(isProgram)
-  }
-
-  /** Waits for its turn, which is for one program after another. @throws the signal's reason */
-  async inTurn<Result>(work: () => Promise<Result>, signal: AbortSignal): Promise<Result> {
-    await this.#turn(signal)
-    try {
-      return await work()
-    } finally {
-      const [next] = this.#waiting
-      if (next) next()
-      else this.#running--
-    }
-  }
-
-  /** Who leaves hands its turn to who waits the longest. */
-  async #turn(signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted()
-    if (this.#running < this.#maxPrograms) {
-      this.#running++
-      return
-    }
-    await new Promise<void>((resolve, reject) => {
-      const leave = () => {
-        this.#waiting.delete(go)
-        signal.removeEventListener('abort', onAbort)
-      }
-      const onAbort = () => {
-        leave()
-        reject(signal.reason)
-      }
-      const go = () => {
-        leave()
-        resolve()
-      }
-      this.#waiting.add(go)
-      signal.addEventListener('abort', onAbort, { once: true })
-    })
   }
 
   /** Tried once. @returns why programs keep the network; undefined: they have none */
@@ -133,24 +82,30 @@ export class RendererProcesses {
     if (program === undefined) return `the PATH of agentk lacks ${unshare}`
     try {
       const { signal } = new AbortController()
-      await this.#spawned([program, '-rn'], { program: '/bin/sh', args: ['-c', ':'], folder: '/', home: '/' }, signal)
+      const nothing = { program: '/bin/sh', args: ['-c', ':'], folder: '/', home: '/' }
+      await this.#spawned([program, '-rn'], nothing, { add: () => undefined }, signal)
       return undefined
     } catch (error) {
       return errorText(error)
     }
   }
 
-  /** Within a turn. @returns what it prints. @throws RenderFailure; the signal's reason */
-  async run(run: ProgramRun, signal: AbortSignal): Promise<Buffer> {
+  /** Until it ends. @throws RenderFailure; what `output` throws; the signal's reason */
+  async run(run: ProgramRun, output: OutputReader, signal: AbortSignal): Promise<void> {
     const kept = await abortable(this.networkKept(), signal)
     const namespace = kept === undefined ? [this.find(unshare) ?? unshare, '-rn'] : []
-    return this.#spawned(namespace, run, signal)
+    await this.#spawned(namespace, run, output, signal)
   }
 
   /** @param prefix - runs the program, which takes its place */
-  #spawned(prefix: readonly string[], { program, args, folder, home }: ProgramRun, signal: AbortSignal) {
+  #spawned(
+    prefix: readonly string[],
+    { program, args, folder, home }: ProgramRun,
+    output: OutputReader,
+    signal: AbortSignal,
+  ): Promise<void> {
     signal.throwIfAborted()
-    const { timeoutMs, maxOutputBytes, maxMemoryKib } = this.#options
+    const { timeoutMs, maxMemoryKib } = this.#options
     const limited = ['-c', `ulimit -d ${maxMemoryKib} && exec "$0" "$@"`, ...prefix, program, ...args]
     const child = spawn('/bin/sh', limited, {
       cwd: folder,
@@ -158,10 +113,9 @@ export class RendererProcesses {
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true, // a group of its own, which ends whole
     })
-    return new Promise<Buffer>((resolve, reject) => {
-      const output: Buffer[] = []
+    return new Promise((resolve, reject) => {
       const errors: Buffer[] = []
-      let [bytes, errorBytes] = [0, 0]
+      let errorBytes = 0
       let failure: unknown
       const fail = (why: unknown) => {
         failure ??= why
@@ -173,9 +127,12 @@ export class RendererProcesses {
       )
       signal.addEventListener('abort', onAbort, { once: true })
       child.stdout.on('data', (chunk: Buffer) => {
-        bytes += chunk.length
-        if (bytes > maxOutputBytes) fail(new RenderFailure(`it printed more than ${maxOutputBytes} bytes`))
-        else output.push(chunk)
+        if (failure !== undefined) return
+        try {
+          output.add(chunk)
+        } catch (error) {
+          fail(error)
+        }
       })
       child.stderr.on('data', (chunk: Buffer) => {
         errors.push(chunk.subarray(0, maxErrorBytes - errorBytes))
@@ -186,7 +143,7 @@ export class RendererProcesses {
         cancelTimeout()
         signal.removeEventListener('abort', onAbort)
         if (failure) return reject(failure)
-        if (code === 0) return resolve(Buffer.concat(output))
+        if (code === 0) return resolve()
         const said = Buffer.concat(errors).toString().trim()
         // no namespace was left for it: that is not the commit's
         if (said.startsWith(`${unshare}: `)) return reject(new Error(said))

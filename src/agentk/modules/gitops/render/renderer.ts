@@ -2,42 +2,54 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Clock } from '../../../../lib/clock.ts'
+import { FairTurns } from '../../../../lib/fair-turns.ts'
+import { maxSources } from '../../../../proto/gitops-json.ts'
 import type { ManifestProblem, RepositoryFile } from '../manifests/manifest.ts'
+import { type RoundBudget, roundBudget } from '../manifests/round-budget.ts'
+import { podMemory } from '../pod-memory.ts'
 import type { SourceOptions } from '../source-options.ts'
-import { FileSet, unsafePath } from './file-set.ts'
-import {
-  type ClusterVersion,
-  failedTemplate,
-  helmArguments,
-  helmNotes,
-  helmProblems,
-  helmReplacements,
-  templateFiles,
-} from './helm.ts'
-import { kustomizeProblems } from './hermetic.ts'
+import { type Checked, type CheckJob, checkCommit, kustomizedFolder, type PlaceJob, placeOf } from './check-commit.ts'
+import { unsafePath } from './file-set.ts'
+import { type ClusterVersion, failedTemplate } from './helm.ts'
+import { ComparedOutput, KeptOutput, OutputDiffers, type OutputReader, OutputTooLarge } from './program-output.ts'
+import { renderedName } from './rendered-place.ts'
 import { type RendererOptions, RendererProcesses, RenderFailure } from './renderer-process.ts'
+
+/** What takes its time with a commit: beside the main thread. */
+export interface CommitJobs {
+  check(project: string, job: Omit<CheckJob, 'budget'>, signal: AbortSignal): Promise<Checked>
+  place(project: string, job: PlaceJob, signal: AbortSignal): Promise<{ file: string; line: number }>
+}
+
+export interface RendererComponents {
+  /** default: here and now */
+  readonly jobs?: CommitJobs
+  /** by project; a turn is for both runs of a program; default: as the pod's memory has it */
+  readonly turns?: Pick<FairTurns<string>, 'take'>
+  readonly clock?: Clock
+}
+
+/** Of both runs of a program. */
+interface RunInput {
+  readonly files: readonly RepositoryFile[]
+  /** what the program reads in place of files of the commit */
+  readonly replacements: readonly RepositoryFile[]
+  readonly project: string
+  readonly output: KeptOutput
+}
+
+type RenderOptions = CheckJob['options'] & Partial<Pick<SourceOptions, 'project'>>
 
 export interface Rendered {
   /** of manifests; `… (rendered)`: their lines are of what a program made of that */
   readonly files: readonly RepositoryFile[]
-  readonly problems: ManifestProblem[]
+  readonly problems: readonly ManifestProblem[]
   /** what users are to know of it */
-  readonly notes: string[]
-}
-
-/** How a source is rendered. */
-interface Plan {
-  /** what the configuration names: problems are of it */
-  readonly file: string
-  readonly problems: ManifestProblem[]
-  readonly notes: string[]
-  /** what the program reads in place of files of the commit */
-  readonly replacements: readonly RepositoryFile[]
-  /** the first that is there is taken */
-  readonly programs: readonly { readonly name: string; readonly args: readonly string[] }[]
-  files(output: Buffer): RepositoryFile[]
-  /** where a failure lies, by what the program said */
-  place(said: string): { file: string; line: number } | undefined
+  readonly notes: readonly string[]
+  /** the files are what helm has printed of this chart: templates, one behind another */
+  readonly chart?: NonNullable<SourceOptions['helm']>
+  /** what the checks have left of it; absent: there was none */
+  readonly budget?: RoundBudget
 }
 
 /**
@@ -47,65 +59,114 @@ interface Plan {
 export class Renderer {
   readonly #processes: RendererProcesses
   readonly #folder: string
+  readonly #jobs: CommitJobs
+  readonly #turns: Pick<FairTurns<string>, 'take'>
+  readonly #maxOutputBytes: number
 
-  constructor(options: RendererOptions, clock?: Clock) {
-    this.#processes = new RendererProcesses(options, clock)
+  constructor(options: RendererOptions, components: RendererComponents = {}) {
+    const memory = podMemory(options.podBytes ?? process.constrainedMemory() ?? 0)
+    const { jobs = jobsHere, turns = commitTurns(memory.turns), clock } = components
+    this.#processes = new RendererProcesses({ maxMemoryKib: memory.programKib, ...options }, clock)
     this.#folder = options.folder ?? tmpdir()
+    this.#jobs = jobs
+    this.#turns = turns
+    this.#maxOutputBytes = options.maxOutputBytes ?? memory.outputBytes
   }
 
   /** @throws the signal's reason; an error that may pass: of the file system, of time, of programs that are not there */
   async render(
     files: readonly RepositoryFile[],
-    options: Pick<SourceOptions, 'kustomize' | 'helm' | 'defaultNamespace'>,
+    options: RenderOptions,
     cluster: ClusterVersion,
     signal: AbortSignal,
   ): Promise<Rendered> {
-    const unsafe = unsafePath(files)
-    if (unsafe !== undefined) return refused({ file: unsafe, line: 0, text: 'the path is not one of a repository' })
-    const plan = planOf(new FileSet(files), options, cluster)
-    if (!plan) return { files, problems: [], notes: [] }
-    if (plan.problems.length > 0) return { files: [], problems: plan.problems, notes: plan.notes }
-    const programs = plan.programs.map(({ name, args }) => ({ program: this.#processes.find(name), args }))
-    const found = programs.find(({ program }) => program !== undefined)
-    if (found?.program === undefined) {
-      const names = plan.programs.map(({ name }) => name).join(' or ')
-      throw new Error(`${plan.file}: it needs the program ${names}, which the PATH of agentk lacks`)
+    const { kustomize, helm, defaultNamespace, project = '' } = options
+    if (!kustomize && !helm) {
+      const file = unsafePath(files)
+      if (file === undefined) return { files, problems: [], notes: [] }
+      return refused({ file, line: 0, text: 'the path is not one of a repository' })
     }
-    const run = { program: found.program, args: found.args }
-    return this.#processes.inTurn(() => this.#run(plan, run, files, signal), signal)
+    const chosen = { defaultNamespace, ...(helm ? { helm } : kustomize && { kustomize }) }
+    const { problems, notes, programs, replacements, budget } = await this.#jobs.check(
+      project,
+      { files, options: chosen, cluster },
+      signal,
+    )
+    if (problems.length > 0) return { files: [], problems, notes }
+    const place = helm ? helm.chart : kustomizedFolder(options)
+    const found = programs
+      .map(({ name, args }) => ({ program: this.#processes.find(name), args }))
+      .find(({ program }) => program !== undefined)
+    if (found?.program === undefined) {
+      const names = programs.map(({ name }) => name).join(' or ')
+      throw new Error(`${place}: it needs the program ${names}, which the PATH of agentk lacks`)
+    }
+    const output = new KeptOutput(this.#maxOutputBytes)
+    try {
+      await this.#run({ program: found.program, args: found.args }, { files, replacements, project, output }, signal)
+    } catch (error) {
+      if (error instanceof OutputDiffers) {
+        const { message: text, offset } = error
+        const job = { output: output.bytes, offset, options: chosen }
+        return refused({ ...(await this.#jobs.place(project, job, signal)), text })
+      }
+      if (!(error instanceof RenderFailure || error instanceof OutputTooLarge)) throw error
+      const paths = new Set(files.map(({ path }) => path))
+      const failed = helm && failedTemplate(error.message, { isFile: (path) => paths.has(path) }, helm)
+      return refused({ file: place, line: 0, ...failed, text: error.message })
+    }
+    const rendered = [{ path: renderedName(place), data: output.bytes }]
+    const kept = await this.#processes.networkKept()
+    const all = kept === undefined ? notes : [...notes, `the program that renders keeps the network: ${kept}`]
+    return { files: rendered, problems: [], notes: all, ...(helm && { chart: helm }), budget }
   }
 
+  /** Twice, in one turn. @throws OutputDiffers, OutputTooLarge, RenderFailure */
   async #run(
-    plan: Plan,
     { program, args }: { program: string; args: readonly string[] },
-    files: readonly RepositoryFile[],
+    { files, replacements, project, output }: RunInput,
     signal: AbortSignal,
-  ): Promise<Rendered> {
-    const base = await mkdtemp(join(this.#folder, 'agentk-render-'))
+  ): Promise<void> {
+    const endTurn = await this.#turns.take(project, signal)
     try {
+      const base = await mkdtemp(join(this.#folder, 'agentk-render-'))
       const folder = join(base, 'files')
-      await writeAll([...files, ...plan.replacements], folder)
-      const run = async (name: string) => {
-        const home = join(base, name)
-        await mkdir(home)
-        return this.#processes.run({ program, args, folder, home }, signal)
+      try {
+        await writeAll(files, folder)
+        for (const { path, data } of replacements) await writeFile(join(folder, path), data)
+        const run = async (name: string, reader: OutputReader) => {
+          const home = join(base, name)
+          await mkdir(home)
+          await this.#processes.run({ program, args, folder, home }, reader, signal)
+        }
+        await run('one', output)
+        const again = new ComparedOutput(output.bytes)
+        await run('two', again)
+        again.end()
+      } catch (error) {
+        if (!(error instanceof RenderFailure)) throw error
+        throw new RenderFailure(firstParagraph(error.message.replaceAll(`${folder}/`, '')))
+      } finally {
+        await rm(base, { recursive: true, force: true })
       }
-      const one = await run('one')
-      const two = await run('two')
-      const rendered = plan.files(one)
-      const differing = one.equals(two) ? undefined : firstDifference(rendered, plan.files(two))
-      if (differing) return refused({ ...differing, text: 'it renders differently each time, as random values do' })
-      const kept = await this.#processes.networkKept()
-      const notes = kept === undefined ? [] : [`the program that renders keeps the network: ${kept}`]
-      return { files: rendered, problems: [], notes: [...plan.notes, ...notes] }
-    } catch (error) {
-      if (!(error instanceof RenderFailure)) throw error
-      const text = firstParagraph(error.message.replaceAll(`${join(base, 'files')}/`, ''))
-      return refused({ file: plan.file, line: 0, ...plan.place(text), text })
     } finally {
-      await rm(base, { recursive: true, force: true })
+      endTurn()
     }
   }
+}
+
+const jobsHere: CommitJobs = {
+  check: async (_, job) => checkCommit({ ...job, budget: roundBudget() }),
+  place: async (_, job) => placeOf(job),
+}
+
+/** Each source has one commit at a time in work: those that leave the configuration may still be there. */
+const maxWaiting = 2 * maxSources
+
+/** For what is at work on one commit, by project: the thread of manifests, and programs. */
+export function commitTurns(maxRunning: number): FairTurns<string> {
+  const tooMany = () => new Error(`more than ${maxWaiting} commits wait for their turn`)
+  return new FairTurns({ maxRunning, maxWaiting, tooMany })
 }
 
 const maxFailureLength = 1000
@@ -119,55 +180,9 @@ function refused(problem: ManifestProblem): Rendered {
   return { files: [], problems: [problem], notes: [] }
 }
 
-function planOf(
-  set: FileSet,
-  { kustomize, helm, defaultNamespace }: Pick<SourceOptions, 'kustomize' | 'helm' | 'defaultNamespace'>,
-  cluster: ClusterVersion,
-): Plan | undefined {
-  if (helm) {
-    const problems = helmProblems(set, helm)
-    return {
-      file: helm.chart,
-      problems,
-      notes: helmNotes(set, helm),
-      replacements: problems.length > 0 ? [] : helmReplacements(set, helm),
-      programs: [{ name: 'helm', args: helmArguments(set, helm, defaultNamespace, cluster) }],
-      files: (output) => templateFiles(output, helm),
-      place: (said) => failedTemplate(said, set, helm),
-    }
-  }
-  if (!kustomize) return undefined
-  const folder = set.resolve('.', kustomize.path) ?? ''
-  return {
-    file: folder,
-    problems: kustomizeProblems(set, folder),
-    notes: [],
-    replacements: [],
-    programs: [
-      { name: 'kustomize', args: ['build', `./${folder}`] },
-      { name: 'kubectl', args: ['kustomize', `./${folder}`] },
-    ],
-    files: (output) => [{ path: `${folder} (rendered)`, data: output }],
-    place: () => undefined,
-  }
-}
-
 async function writeAll(files: readonly RepositoryFile[], folder: string): Promise<void> {
   await mkdir(folder)
   for (const parent of new Set(files.map(({ path }) => dirname(path))))
     await mkdir(join(folder, parent), { recursive: true })
   for (const { path, data } of files) await writeFile(join(folder, path), data)
-}
-
-function firstDifference(
-  one: readonly RepositoryFile[],
-  two: readonly RepositoryFile[],
-): { file: string; line: number } {
-  const others = new Map(two.map(({ path, data }) => [path, Buffer.from(data).toString().split('\n')]))
-  for (const { path, data } of one) {
-    const [lines, other = []] = [Buffer.from(data).toString().split('\n'), others.get(path)]
-    const at = lines.findIndex((line, index) => line !== other[index])
-    if (at >= 0 || lines.length !== other.length) return { file: path, line: (at < 0 ? lines.length : at) + 1 }
-  }
-  return { file: two.find(({ path }) => !one.some((file) => file.path === path))?.path ?? '', line: 0 }
 }

@@ -1,16 +1,12 @@
 import t from 'tap'
+import { maxObjectCharacters, readFiles } from '../../../../../../src/agentk/modules/gitops/manifests/read-yaml.ts'
 import {
   maxDocuments,
-  maxObjectCharacters,
-  maxTreeCharacters,
-  readFiles,
-} from '../../../../../../src/agentk/modules/gitops/manifests/read-yaml.ts'
-import {
-  maxAliases,
-  maxDepth,
   maxMarks,
   maxRoundMarks,
-} from '../../../../../../src/agentk/modules/gitops/manifests/yaml-trees.ts'
+  maxTreeCharacters,
+} from '../../../../../../src/agentk/modules/gitops/manifests/round-budget.ts'
+import { maxAliases, maxDepth } from '../../../../../../src/agentk/modules/gitops/manifests/yaml-trees.ts'
 import { maxObjects } from '../../../../../../src/proto/gitops-json.ts'
 
 const file = (text: string | Uint8Array, path = 'a.yaml') => ({ path, data: Buffer.from(text) })

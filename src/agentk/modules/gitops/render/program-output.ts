@@ -1,0 +1,71 @@
+/** What a program prints, as it comes. @throws: the program ends, with this error */
+export interface OutputReader {
+  add(chunk: Uint8Array): void
+}
+
+/** More than may be kept of it. */
+export class OutputTooLarge extends Error {}
+
+/** Kept as it comes, in memory that threads share: nothing of it is copied again. */
+export class KeptOutput implements OutputReader {
+  readonly #memory: SharedArrayBuffer
+  #length = 0
+
+  constructor(maxBytes: number) {
+    this.#memory = new SharedArrayBuffer(0, { maxByteLength: maxBytes })
+  }
+
+  get bytes(): Uint8Array {
+    return new Uint8Array(this.#memory, 0, this.#length)
+  }
+
+  add(chunk: Uint8Array): void {
+    const [start, length] = [this.#length, this.#length + chunk.length]
+    const most = this.#memory.maxByteLength
+    if (length > most) throw new OutputTooLarge(`it printed more than ${most} bytes`)
+    if (length > this.#memory.byteLength) this.#memory.grow(Math.min(most, Math.max(length, start + growBytes)))
+    new Uint8Array(this.#memory).set(chunk, start)
+    this.#length = length
+  }
+}
+
+const growBytes = 1024 * 1024
+
+/** It is not the same as before. */
+export class OutputDiffers extends Error {
+  /** of the first byte that does */
+  readonly offset: number
+
+  constructor(offset: number) {
+    super('it renders differently each time, as random values do')
+    this.offset = offset
+  }
+}
+
+/** The same program once more: ends it where it prints something else, and keeps nothing. */
+export class ComparedOutput implements OutputReader {
+  readonly #first: Buffer
+  #at = 0
+
+  constructor(first: Uint8Array) {
+    this.#first = Buffer.from(first.buffer, first.byteOffset, first.byteLength)
+  }
+
+  /** @throws OutputDiffers */
+  add(chunk: Uint8Array): void {
+    const before = this.#first.subarray(this.#at, this.#at + chunk.length)
+    if (!before.equals(chunk)) throw new OutputDiffers(this.#at + commonBytes(before, chunk))
+    this.#at += chunk.length
+  }
+
+  /** It prints nothing more. @throws OutputDiffers */
+  end(): void {
+    if (this.#at < this.#first.length) throw new OutputDiffers(this.#at)
+  }
+}
+
+function commonBytes(one: Uint8Array, other: Uint8Array): number {
+  let at = 0
+  while (at < one.length && at < other.length && one[at] === other[at]) at++
+  return at
+}
