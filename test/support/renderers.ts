@@ -1,5 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { KeptOutput } from '../../src/agentk/modules/gitops/render/program-output.ts'
+import { type ProgramRun, RendererProcesses } from '../../src/agentk/modules/gitops/render/renderer-process.ts'
 
 export interface InstalledRenderer {
   /** as `helm 3.17.4` */
@@ -15,4 +17,12 @@ export function installedRenderers(program: 'kustomize' | 'helm'): InstalledRend
   return names
     .filter((name) => name.startsWith(`${program}-`) && existsSync(join(root, name, program)))
     .map((name) => ({ name: name.replace('-', ' '), folder: join(root, name) }))
+}
+
+/** What a program prints, as the renderer runs it, without the checks before. @throws RenderFailure */
+export async function printedBy(run: ProgramRun, signal: AbortSignal): Promise<Buffer> {
+  const output = new KeptOutput(64 * 1024 * 1024)
+  const processes = new RendererProcesses({ path: '', keepsNetwork: true, maxMemoryKib: 1024 * 1024 })
+  await processes.run(run, output, signal)
+  return Buffer.from(output.bytes)
 }

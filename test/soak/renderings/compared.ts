@@ -3,9 +3,10 @@ import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import type { RepositoryFile } from '../../../src/agentk/modules/gitops/manifests/manifest.ts'
 import { FileSet } from '../../../src/agentk/modules/gitops/render/file-set.ts'
-import { helmArguments, templateFiles } from '../../../src/agentk/modules/gitops/render/helm.ts'
+import { helmArguments } from '../../../src/agentk/modules/gitops/render/helm.ts'
 import { Renderer } from '../../../src/agentk/modules/gitops/render/renderer.ts'
-import { RendererProcesses, RenderFailure } from '../../../src/agentk/modules/gitops/render/renderer-process.ts'
+import { RenderFailure } from '../../../src/agentk/modules/gitops/render/renderer-process.ts'
+import { printedBy } from '../../support/renderers.ts'
 
 /** What is rendered, of a commit's files. */
 export type Rendering = { readonly kustomize: string } | { readonly helm: string }
@@ -58,10 +59,7 @@ export async function compare(
     cluster,
     signal,
   )
-  const wanted = helm ? templateFiles(alone, helm).map(({ data }) => data) : [alone]
-  const isSame =
-    rendered.files.length === wanted.length &&
-    rendered.files.every(({ data }, index) => Buffer.from(data).equals(wanted[index] as Buffer))
+  const isSame = rendered.files.length === 1 && alone.equals(rendered.files[0]?.data ?? new Uint8Array())
   return { alone, isSame, problems: rendered.problems.map(({ file, line, text }) => `${file}:${line}: ${text}`) }
 }
 
@@ -78,7 +76,7 @@ async function renderedAlone(
       await writeFile(join(base, 'files', file.path), file.data)
     }
     const run = { program: join(path, name), args, folder: join(base, 'files'), home: base }
-    return await new RendererProcesses({ path: '', keepsNetwork: true }).run(run, signal)
+    return await printedBy(run, signal)
   } catch (error) {
     if (error instanceof RenderFailure) return undefined
     throw error

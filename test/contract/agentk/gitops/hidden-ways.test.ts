@@ -5,10 +5,9 @@ import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { FileSet } from '../../../../src/agentk/modules/gitops/render/file-set.ts'
 import { helmArguments } from '../../../../src/agentk/modules/gitops/render/helm.ts'
-import { KeptOutput } from '../../../../src/agentk/modules/gitops/render/program-output.ts'
 import { Renderer } from '../../../../src/agentk/modules/gitops/render/renderer.ts'
-import { RendererProcesses, RenderFailure } from '../../../../src/agentk/modules/gitops/render/renderer-process.ts'
-import { type InstalledRenderer, installedRenderers } from '../../../support/renderers.ts'
+import { RenderFailure } from '../../../../src/agentk/modules/gitops/render/renderer-process.ts'
+import { type InstalledRenderer, installedRenderers, printedBy } from '../../../support/renderers.ts'
 import { type HiddenWay, helmWays, kustomizeWays, type Trap } from './hidden-ways.ts'
 
 /** Ways to hide a key or an address from the checks, against the real programs, which keep the network here. */
@@ -94,9 +93,7 @@ async function unchecked(
   }
   try {
     const run = { program, args, folder: join(base, 'files'), home: base }
-    const output = new KeptOutput(64 * 1024 * 1024)
-    await new RendererProcesses({ path: '', keepsNetwork: true, maxMemoryKib: 1024 * 1024 }).run(run, output, signal)
-    return Buffer.from(output.bytes).toString()
+    return (await printedBy(run, signal)).toString()
   } catch (error) {
     if (error instanceof RenderFailure) return error.message
     throw error

@@ -6,6 +6,7 @@ import { type AddressInfo, createServer as createTcpServer } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { readFiles } from '../../../../src/agentk/modules/gitops/manifests/read-yaml.ts'
+import { templateFiles } from '../../../../src/agentk/modules/gitops/render/helm.ts'
 import { type Rendered, Renderer } from '../../../../src/agentk/modules/gitops/render/renderer.ts'
 import type { RendererOptions } from '../../../../src/agentk/modules/gitops/render/renderer-process.ts'
 import { absent } from '../../../support/absent.ts'
@@ -286,7 +287,7 @@ t.test('helm', withHelm, async (t) => {
   const rendered = await render(chart)
   t.strictSame(rendered.problems, [])
   t.strictSame(rendered.notes, ['charts/shop/templates/job.yaml: hooks of helm are left out'])
-  const { documents } = readFiles(rendered.files)
+  const { documents } = readFiles(templateFiles(rendered.files[0]?.data ?? Buffer.of(), helm.helm))
   const named = documents.map(({ file, object }) => [
     file,
     object.kind,

@@ -1,0 +1,113 @@
+import { join } from 'node:path'
+import { ManifestsThread } from '../../../../src/agentk/modules/gitops/manifests/manifests-thread.ts'
+import { podMemory } from '../../../../src/agentk/modules/gitops/pod-memory.ts'
+import { commitTurns, Renderer } from '../../../../src/agentk/modules/gitops/render/renderer.ts'
+import type { SharedKinds } from '../../../../src/agentk/modules/gitops/shared-kinds.ts'
+import { sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
+import { readWanted } from '../../../../src/agentk/modules/gitops/wanted.ts'
+import { systemClock } from '../../../../src/lib/clock.ts'
+import type { SourceBlock } from '../../../../src/proto/gitops-json.ts'
+
+/** What agentk does with a commit before it touches the cluster, as in a pod of 512 MiB: one form of heavy commit each. */
+
+export const podBytes = 512 * 1024 * 1024
+
+/** What came of it. */
+export interface HeavyResult {
+  readonly problems: number
+  /** the first, as people read it */
+  readonly problem: string
+  /** of the main thread meanwhile */
+  readonly turns: number
+  readonly maxRssBytes: number
+}
+
+type Files = Readonly<Record<string, string>>
+type Form = { readonly block: SourceBlock; files(): Files }
+
+const byHelm = { helm: { chart: '.', release: 'r' } }
+const byKustomize = { kustomize: { path: '.' } }
+const many = (count: number, text: string) => Array(count).fill(text).join(', ')
+
+export const forms = {
+  'wide kustomizations': {
+    block: byKustomize,
+    files: () => ({
+      'kustomization.yaml': `resources: [b, c, d, ${many(480_000, 'a')}]`,
+      ...Object.fromEntries(
+        ['b', 'c', 'd'].map((name) => [`${name}/kustomization.yaml`, `resources: [${many(480_000, 'a')}]`]),
+      ),
+    }),
+  },
+  'entries that are not there': {
+    block: byKustomize,
+    files: () => ({ 'kustomization.yaml': `resources: [${many(100_000, 'a')}]` }),
+  },
+  'wide chart': {
+    block: byHelm,
+    files: () => ({ 'Chart.yaml': `name: c\ndependencies: [${many(330_000, '{ name: a }')}]` }),
+  },
+  'wide schema': {
+    block: byHelm,
+    files: () => ({ 'Chart.yaml': 'name: c', 'values.schema.json': `{ "a": [${many(1_200_000, '{}')}] }` }),
+  },
+  'lines that differ': { block: byKustomize, files: () => ({ 'kustomization.yaml': 'resources: []' }) },
+  'small maps': {
+    block: {},
+    files: () => {
+      const maps = Array.from({ length: 400_000 }, (_, index) => `{k${index}: 1}`)
+      return { 'a.yaml': `apiVersion: v1\nkind: ConfigMap\nmetadata: { name: a }\ndata: [${maps.join(',')}]` }
+    },
+  },
+} satisfies Readonly<Record<string, Form>>
+
+/** @param path - for PATH: where a script stands for kustomize */
+async function play({ block, files }: Form, path: string): Promise<HeavyResult> {
+  const memory = podMemory(podBytes)
+  const turns = commitTurns(memory.turns)
+  const thread = new ManifestsThread({ clock: systemClock, turns }, { memoryLimitMb: memory.threadMb })
+  const renderer = new Renderer({ path, folder: path, podBytes, keepsNetwork: true }, { jobs: thread, turns })
+  const options = sourceOptions(block, { agentId: 42n, projectId: 7n, ownProject: 'platform/shop' })
+  const kinds = { scopes: new Map([['/ConfigMap', true]]), apiVersions: [] }
+  const { signal } = new AbortController()
+  let mainTurns = 0
+  let turning = setImmediate(function turn() {
+    mainTurns++
+    turning = setImmediate(turn)
+  })
+  const commit = Object.entries(files()).map(([name, text]) => ({ path: name, data: shared(text) }))
+  try {
+    const wanted = await readWanted(
+      {
+        kinds: { current: async () => kinds } as unknown as SharedKinds,
+        render: (all, { apiVersions }, leave) =>
+          renderer.render(all, options, { version: 'v1.35.4', apiVersions }, leave),
+        read: (job, leave) => thread.read('shop', { ...job, maxBytes: memory.objectBytes }, leave),
+      },
+      commit,
+      options,
+      signal,
+    )
+    const problems = 'problems' in wanted ? wanted.problems : []
+    const [first] = problems
+    const problem = first ? `${first.file}:${first.line}: ${first.text}` : ''
+    const maxRssBytes = process.resourceUsage().maxRSS * 1024
+    return { problems: problems.length, problem, turns: mainTurns, maxRssBytes }
+  } finally {
+    clearImmediate(turning)
+    await thread.stop()
+  }
+}
+
+/** As files come from kas. */
+function shared(text: string): Uint8Array {
+  const bytes = Buffer.from(text)
+  const data = new Uint8Array(new SharedArrayBuffer(bytes.length))
+  data.set(bytes)
+  return data
+}
+
+const [, program = '', name, path = ''] = process.argv
+if (program === join(import.meta.dirname, 'heavy-commits-program.ts')) {
+  process.stdout.write(JSON.stringify(await play(forms[name as keyof typeof forms], path)))
+}

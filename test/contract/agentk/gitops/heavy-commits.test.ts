@@ -1,0 +1,43 @@
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { nodeFlags } from '../../../../dev/node-flags.ts'
+import { maxProblems } from '../../../../src/agentk/modules/gitops/manifests/problems.ts'
+import { type forms, type HeavyResult, podBytes } from './heavy-commits-program.ts'
+import { scripted } from './scripted.ts'
+
+/** Of the main thread's heap: agentk's own quarter of the pod, so that a check there would end it. MiB */
+const mainHeapMb = 128
+const run = promisify(execFile)
+
+/** What a source's state says: the bound, and where it was passed. */
+const bounds: Readonly<Record<keyof typeof forms, RegExp>> = {
+  'wide kustomizations': /^kustomization\.yaml:1: too many values: more than \d+ in a document/,
+  'entries that are not there': /^kustomization\.yaml:1: resources: a is no file or folder of the commit/,
+  'wide chart': /^Chart\.yaml:1: too many values/,
+  'wide schema': /^values\.schema\.json:0: too many values/,
+  'lines that differ': /^\. \(rendered\):30000001: it renders differently each time/,
+  'small maps': /^a\.yaml:1: too many values/,
+}
+/** kustomize's place: line ends, and then what is not the same again. */
+const differing = '/usr/bin/head -c 30000000 /dev/zero | /usr/bin/tr "\\0" "\\n"; echo "a: $HOME"'
+
+for (const [name, bound] of Object.entries(bounds)) {
+  t.test(`${name}: in a pod of 512 MiB the commit is refused, and the main thread goes on`, async (t) => {
+    const path = await scripted(t, 'kustomize', differing)
+    const program = join(import.meta.dirname, 'heavy-commits-program.ts')
+    const { stdout } = await run(process.execPath, [
+      ...nodeFlags,
+      `--max-old-space-size=${mainHeapMb}`,
+      program,
+      name,
+      path,
+    ])
+    const { problems, problem, turns, maxRssBytes } = JSON.parse(stdout) as HeavyResult
+    t.match(problem, bound)
+    t.ok(problems <= maxProblems, `${problems} problems`)
+    t.ok(turns > 20, `${turns} turns of the main thread`)
+    t.ok(maxRssBytes < podBytes, `${maxRssBytes} bytes of the pod's ${podBytes}`)
+  })
+}

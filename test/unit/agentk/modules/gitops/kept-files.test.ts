@@ -1,0 +1,63 @@
+import t from 'tap'
+import { KeptFiles } from '../../../../../src/agentk/modules/gitops/kept-files.ts'
+import { SharedBytes } from '../../../../../src/agentk/modules/gitops/shared-bytes.ts'
+
+const [one, two] = [{}, {}]
+const bytes = (count: number) => [new Uint8Array(count)]
+
+/** All of a set, as it comes. */
+function bring(files: KeptFiles, source: object, blobs: Readonly<Record<string, number>>, projectId = 7n) {
+  const arrival = files.arrival(source, projectId)
+  try {
+    const set = Object.entries(blobs).map(([blob, size]) => ({
+      path: blob,
+      blob,
+      data: arrival.add(blob, bytes(size)),
+    }))
+    arrival.keep(set)
+    return set
+  } finally {
+    arrival.leave()
+  }
+}
+
+t.test('sources share the bytes; each has its share in any case', async (t) => {
+  const files = new KeptFiles(100, () => 4)
+  bring(files, one, { a: 90 })
+  t.throws(() => bring(files, two, { b: 30 }), { message: /files of all sources take more than 100 bytes/ })
+  bring(files, two, { b: 25 })
+  files.release(one)
+  bring(files, two, { c: 90 })
+  bring(files, two, { d: 95 }, 7n)
+  files.release(two)
+  bring(files, one, { a: 100 })
+})
+
+t.test('what sources of one project have alike is kept once', async (t) => {
+  const files = new KeptFiles(100, () => 4)
+  const [first] = bring(files, one, { a: 90 })
+  const [second] = bring(files, two, { a: 90 })
+  t.equal(first?.data, second?.data)
+  t.throws(() => bring(files, {}, { a: 90 }, 8n), { message: /more than 100 bytes/ }, 'of another project')
+  files.release(one)
+  t.throws(() => bring(files, {}, { z: 50 }), { message: /more than 100 bytes/ }, 'the other one has it still')
+  files.release(two)
+  t.equal(bring(files, {}, { z: 100 }).length, 1)
+})
+
+t.test('content is in memory that threads share', async (t) => {
+  const [file] = bring(new KeptFiles(100, () => 1), one, { '': 10 })
+  t.ok(file?.data.buffer instanceof SharedArrayBuffer)
+})
+
+t.test('bytes that are shared', async (t) => {
+  const shared = new SharedBytes(100, () => 4)
+  t.equal(shared.set(one, 80), true)
+  t.equal(shared.set(two, 30), false)
+  t.equal(shared.set(two, 25), true, 'its share')
+  t.equal(shared.set(one, 90), false)
+  shared.release(one)
+  t.equal(shared.set(two, 100), true)
+  t.equal(shared.set(two, 10), true, 'less is always possible')
+  t.equal(shared.set(one, 90), true)
+})
