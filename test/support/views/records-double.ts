@@ -33,6 +33,14 @@ export class RecordsDouble implements ReadonlyRecords {
     )
   }
 
+  places(): ReturnType<ReadonlyRecords['places']> {
+    const byPlace = Map.groupBy(this.#records.values(), ({ kind, namespace }) => JSON.stringify([kind.key, namespace]))
+    return [...byPlace.values()].map((all) => {
+      const { kind, namespace } = all[0] as ObjectRecord
+      return { kind, namespace, size: all.length }
+    })
+  }
+
   inNamespace(kind: string, namespace: string): Iterable<ObjectRecord> {
     return this.#where((record) => record.kind.key === kind && record.namespace === namespace)
   }

@@ -1,6 +1,7 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { type EventRow, type PageState, type ViewState, viewsBounds } from '../../../proto/views-json.ts'
 import { type AskEvents, AskedEvents } from './asked-events.ts'
+import type { FairTurns } from './fair-turns.ts'
 import { Flush, type Made } from './flush.ts'
 import type { ReadQuery } from './query.ts'
 import type { EventChange, ReadonlyEvents, Visibility } from './record.ts'
@@ -8,6 +9,7 @@ import { keyedPart, UpdateWriter } from './update-writer.ts'
 
 export interface EventsViewComponents {
   readonly clock: Clock
+  readonly turns: FairTurns
   readonly events: ReadonlyEvents
   readonly onDue: () => void
   readonly send: (seq: number, json: Uint8Array) => void
@@ -39,7 +41,8 @@ export class EventsView {
     this.#query = query
     this.#limit = query.limit
     this.#asked = new AskedEvents({ clock, onChange: () => this.#flush.request() })
-    this.#flush = new Flush({ clock, onDue, make: (seq) => this.#make(seq), send })
+    const inTurn = (action: () => void) => this.#inTurn(action)
+    this.#flush = new Flush({ clock, inTurn, onDue, make: (seq) => this.#make(seq), send })
   }
 
   show(visibility: Visibility): void {
@@ -81,6 +84,14 @@ export class EventsView {
   close(): void {
     this.#asked.stop()
     this.#flush.close()
+  }
+
+  #inTurn(action: () => void): () => void {
+    const step = () => {
+      action()
+      return false
+    }
+    return this.#components.turns.run(this.#visibility?.key ?? '', step, () => undefined)
   }
 
   #refuse(node: string): void {

@@ -11,6 +11,8 @@ export interface Made {
 
 export interface FlushComponents {
   readonly clock: Clock
+  /** Others that send have theirs. @returns ends the wait for it */
+  readonly inTurn: (action: () => void) => () => void
   /** What is due now may differ: told before anything is made. */
   readonly onDue: () => void
   /** What differs from what was sent, now. @returns undefined: nothing */
@@ -52,7 +54,16 @@ export class Flush {
   #schedule(): void {
     if (!this.#isAsked || this.#isInFlight || this.#cancel || this.#isClosed) return
     const { clock } = this.#components
-    this.#cancel = clock.after(Math.max(0, this.#sentAt + updatePauseMs - clock.now()), () => this.#flush())
+    this.#cancel = clock.after(Math.max(0, this.#sentAt + updatePauseMs - clock.now()), () => this.#wait())
+  }
+
+  #wait(): void {
+    let isOver = false
+    const cancel = this.#components.inTurn(() => {
+      isOver = true
+      this.#flush()
+    })
+    if (!isOver) this.#cancel = cancel
   }
 
   #flush(): void {

@@ -1,16 +1,22 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { Applications } from './applications.ts'
+import { BelowWalk } from './below-walk.ts'
+import { turnMs } from './fair-turns.ts'
+import { updatePauseMs } from './flush.ts'
 import { Family, Node, type Words } from './forest-node.ts'
-import { type Above, Owners, standsOtherwise } from './owners.ts'
+import { type Above, maxAbove } from './owners.ts'
 import { PlaceholderNames } from './placeholder-names.ts'
 import type { ReadQuery } from './query.ts'
 import { QueryScope } from './query-scope.ts'
-import type { ObjectRecord, ReadonlyRecords, RecordChange, Visibility } from './record.ts'
+import type { ObjectRecord, ReadonlyRecords } from './record.ts'
 import { severityOf, type VerdictSide } from './severity.ts'
-import { inSlices } from './slices.ts'
+import type { Moved, Sight } from './sight.ts'
 
 /** Applications or environments of a view: anyone may name one. Objects of further ones stand as if in none. */
 export const maxGroups = 2000
+
+/** After work that took longer than one turn it stands still so long: whoever shows it can send what it is. ms */
+const restMs = updatePauseMs + turnMs
 
 /** Told of what is seen, and of nothing else. */
 export interface ForestListener {
@@ -24,7 +30,7 @@ export interface ForestListener {
 
 export interface ForestComponents {
   readonly records: ReadonlyRecords
-  readonly visibility: Visibility
+  readonly sight: Sight
   readonly clock: Clock
   readonly side: VerdictSide
 }
@@ -34,6 +40,8 @@ export interface ForestComponents {
  * is above it. It is a function of these objects alone: of the others neither a change nor their number is noticed.
  *
  * An object is placed anew when it changes, or what it is placed by; each placing asks the records as they are now.
+ * What changed by the time that the work begins is one batch, with all that follows from it; what changes meanwhile is
+ * the next. Between them it is settled: however often something changes, each batch ends.
  */
 export class Forest {
   readonly root = new Node({ what: 'root', id: '', kind: '', name: '', namespace: '' })
@@ -41,32 +49,56 @@ export class Forest {
   readonly #components: ForestComponents
   readonly #query: ReadQuery
   readonly #scope: QueryScope
-  readonly #owners: Owners
   readonly #nodes = new Map<string, Node>([['', this.root]])
   /** among them */
   #groups = 0
   readonly #placeholders = new PlaceholderNames()
-  /** ids of what is to be placed, the first first */
-  readonly #unplaced = new Set<string>()
-  /** undefined: settled. Ends the work. */
-  #working: (() => void) | undefined
+  /** of the first batch: all that is seen, and how many of it were not placed yet */
+  #first: Iterator<ObjectRecord> | undefined
+  #firstLeft = 0
+  /** ids of what is to be placed in this batch, the first first */
+  #unplaced = new Set<string>()
+  /** one walk through it: a new one would pass all that was deleted */
+  #ids: Iterator<string> | undefined
+  #below: BelowWalk
+  /** the same of the next batch */
+  #unplacedNext = new Set<string>()
+  #belowNext: BelowWalk
+  #isSettled = false
+  /** when the batch began */
+  #since = 0
+  #restsUntil = Number.NEGATIVE_INFINITY
+  /** undefined: no batch waits or runs. Ends it. */
+  #cancel: (() => void) | undefined
+  #comings = 0
 
   constructor(components: ForestComponents, query: ReadQuery) {
     this.#components = components
     this.#query = query
-    const { records, side } = components
-    this.#owners = new Owners(records, this.#mayList)
-    this.#scope = new QueryScope(query, side, new Applications(records, this.#mayList, query.namespaces))
+    const { records, sight, side } = components
+    this.#scope = new QueryScope(query, side, new Applications(records, sight.sees, query.namespaces))
+    this.#below = this.#walk()
+    this.#belowNext = this.#walk()
   }
 
-  /** Nothing is to be said of it before. */
+  /** Nothing is to be said of it otherwise. */
   get isSettled(): boolean {
-    return this.#working === undefined
+    return this.#isSettled
+  }
+
+  get sight(): Sight {
+    return this.#components.sight
+  }
+
+  /** Another number once a node has come, has moved or has gone. */
+  get comings(): number {
+    return this.#comings
   }
 
   /** What it takes room for: objects, groups and placeholders, what waits for its place, and what inherits a group. */
   get size(): number {
-    return this.#nodes.size - 1 + this.#unplaced.size + this.#scope.size
+    const waiting = this.#firstLeft + this.#unplaced.size + this.#unplacedNext.size
+    return this.#nodes.size - 1 + waiting + this.#scope.size
   }
 
   node(id: string): Node | undefined {
@@ -75,58 +107,105 @@ export class Forest {
   }
 
   start(): void {
-    for (const record of this.#components.records.all()) if (this.#mayList(record)) this.#unplaced.add(record.uid)
+    const { records, sight } = this.#components
+    const places = [...records.places()].filter((place) => sight.sees(place))
+    this.#firstLeft = places.reduce((sum, { size }) => sum + size, 0)
+    this.#first = allOf(records, places)
+    this.#beginBatch()
     this.#work()
   }
 
   stop(): void {
-    this.#working?.()
+    this.#cancel?.()
     this.listeners.clear()
   }
 
-  change({ before, after }: RecordChange): void {
-    const seen = [before, after].filter((record) => record && this.#mayList(record)) as ObjectRecord[]
-    if (seen.length === 0) return
-    for (const { uid } of seen) this.#unplaced.add(uid)
-    if (standsOtherwise(before, after)) {
-      for (const record of seen) this.#unplaceBelow(record)
-      if (before) this.#unplaceCycle(before, Owners.asOf(before, this.#components.records, this.#mayList))
-      if (after) this.#unplaceCycle(after, this.#owners)
-    }
-    if (this.isSettled) this.#work()
+  change({ uids, below }: Moved): void {
+    for (const uid of uids) this.#unplacedNext.add(uid)
+    for (const each of below) this.#belowNext.add(each)
+    this.#work()
   }
 
-  readonly #mayList = ({ kind, namespace }: ObjectRecord): boolean => {
-    return this.#components.visibility.mayList(kind, namespace)
+  #walk(): BelowWalk {
+    return new BelowWalk(this.#components.records, maxAbove + 1)
   }
 
   #unplaceBelow(record: ObjectRecord): void {
-    for (const { uid } of this.#components.records.claiming(record)) this.#unplaced.add(uid)
+    this.#below.add({ record, claims: true, first: 1, last: 0 })
   }
 
-  #unplaceCycle(record: ObjectRecord, owners: Owners): void {
-    if (!this.#mayList(record)) return
-    for (const { uid } of owners.cycleOf(record)) this.#unplaced.add(uid)
-  }
-
+  /** In its turn, not before it has stood still for a while after much work. */
   #work(): void {
-    let isLong = false
-    // one walk for all: a new one would pass all that was deleted
-    const ids = this.#unplaced.values()
-    const step = () => {
-      const { value: id } = ids.next()
-      if (id === undefined) return false
-      this.#unplaced.delete(id)
-      this.#place(id)
+    if (this.#cancel) return
+    const { clock, sight } = this.#components
+    const waitMs = this.#restsUntil - clock.now()
+    if (waitMs > 0) {
+      this.#cancel = clock.after(waitMs, () => {
+        this.#cancel = undefined
+        this.#work()
+      })
+      return
+    }
+    let isAtOnce = true
+    let isOver = false
+    this.#cancel = () => undefined
+    const cancel = sight.run(
+      () => this.#step(),
+      () => {
+        isOver = true
+        this.#settled(isAtOnce)
+      },
+    )
+    if (!isOver) this.#cancel = cancel
+    isAtOnce = false
+  }
+
+  #beginBatch(): void {
+    this.#isSettled = false
+    this.#since = this.#components.clock.now()
+    ;[this.#unplaced, this.#unplacedNext] = [this.#unplacedNext, this.#unplaced]
+    ;[this.#below, this.#belowNext] = [this.#belowNext, this.#below]
+    this.#ids = undefined
+  }
+
+  #step(): boolean {
+    if (this.#isSettled) this.#beginBatch()
+    if (!this.#below.isEmpty) {
+      this.#below.step((record) => {
+        if (this.sight.sees(record)) this.#unplaced.add(record.uid)
+      })
       return true
     }
-    this.#working = () => undefined
-    const cancel = inSlices(this.#components.clock, step, () => {
-      this.#working = undefined
-      if (isLong) for (const listener of this.listeners) listener.settled()
-    })
-    if (!this.isSettled) this.#working = cancel
-    isLong = true
+    const uid = this.#nextOfFirst()
+    if (uid !== undefined) {
+      this.#place(uid)
+      return true
+    }
+    this.#ids ??= this.#unplaced.values()
+    const { value: id } = this.#ids.next()
+    if (id === undefined) return false
+    this.#unplaced.delete(id)
+    this.#place(id)
+    return true
+  }
+
+  #nextOfFirst(): string | undefined {
+    const { value: record } = this.#first?.next() ?? {}
+    if (record) this.#firstLeft = Math.max(0, this.#firstLeft - 1)
+    else if (this.#first) {
+      this.#first = undefined
+      this.#firstLeft = 0
+    }
+    return record?.uid
+  }
+
+  #settled(isAtOnce: boolean): void {
+    const now = this.#components.clock.now()
+    this.#cancel = undefined
+    this.#isSettled = true
+    if (now - this.#since > turnMs) this.#restsUntil = now + restMs
+    if (!isAtOnce) for (const listener of this.listeners) listener.settled()
+    if (this.#unplacedNext.size > 0 || !this.#belowNext.isEmpty) this.#work()
   }
 
   #place(id: string): void {
@@ -137,8 +216,8 @@ export class Forest {
 
   #placeUid(uid: string, node: Node | undefined): void {
     const known = this.#components.records.get(uid)
-    const record = known && this.#mayList(known) ? known : undefined
-    const above = record && this.#owners.above(record)
+    const record = known && this.sight.sees(known) ? known : undefined
+    const above = record && this.sight.owners.above(record)
     if (this.#scope.place(uid, record, above) && known) this.#unplaceBelow(known)
     const isWanted = record && this.#scope.holds(record) && (this.#scope.isAskedFor(record) || node?.families.length)
     if (isWanted) this.#placeObject(node ?? this.#add(new Node(record)), record, above)
@@ -231,6 +310,7 @@ export class Forest {
   }
 
   #attach(node: Node, parent: Node): void {
+    this.#comings++
     this.#openCycle(node, parent)
     let family = parent.families.find(({ kind }) => kind === node.kind)
     if (!family) {
@@ -246,6 +326,7 @@ export class Forest {
   #detach(node: Node): void {
     const { family } = node
     if (!family) return
+    this.#comings++
     const wasBundle = family.isBundle
     family.delete(node)
     if (family.members.length === 0) family.parent.families = family.parent.families.filter((one) => one !== family)
@@ -297,4 +378,11 @@ export class Forest {
     const { parent } = node
     if (parent) for (const listener of this.listeners) listener.touched(node, parent)
   }
+}
+
+function* allOf(
+  records: ReadonlyRecords,
+  places: readonly { readonly kind: ObjectRecord['kind']; readonly namespace: string }[],
+): Generator<ObjectRecord, undefined> {
+  for (const { kind, namespace } of places) yield* records.inNamespace(kind.key, namespace)
 }

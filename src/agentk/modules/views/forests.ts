@@ -2,6 +2,7 @@ import { KasError } from '../../../lib/errors.ts'
 import { Forest, type ForestComponents } from './forest.ts'
 import type { ReadQuery } from './query.ts'
 import type { RecordChange, Visibility } from './record.ts'
+import { Sight, type SightComponents } from './sight.ts'
 
 /** Objects in views: some 150 bytes each. */
 export interface ForestsOptions {
@@ -19,13 +20,17 @@ interface Shared {
   readonly users: (string | undefined)[]
 }
 
+export type ForestsComponents = Omit<ForestComponents, 'sight'> & SightComponents
+
 /** One forest for all views that ask for the same and may see the same. */
 export class Forests {
-  readonly #components: Omit<ForestComponents, 'visibility'>
+  readonly #components: ForestsComponents
   readonly #options: ForestsOptions
   readonly #shared = new Map<string, Shared>()
+  /** by the key of its visibility: as long as there is a forest of it */
+  readonly #sights = new Map<string, { readonly sight: Sight; readonly forests: Set<Forest> }>()
 
-  constructor(components: Omit<ForestComponents, 'visibility'>, options: ForestsOptions = forestsDefaults) {
+  constructor(components: ForestsComponents, options: ForestsOptions = forestsDefaults) {
     this.#components = components
     this.#options = options
   }
@@ -44,7 +49,13 @@ export class Forests {
       return known.forest
     }
     this.#checkRoom(user)
-    const forest = new Forest({ ...this.#components, visibility }, query)
+    const sharing = this.#sights.get(visibility.key) ?? {
+      sight: new Sight(this.#components, visibility),
+      forests: new Set(),
+    }
+    this.#sights.set(visibility.key, sharing)
+    const forest = new Forest({ ...this.#components, sight: sharing.sight }, query)
+    sharing.forests.add(forest)
     this.#shared.set(key, { forest, users: [user] })
     forest.start()
     return forest
@@ -58,7 +69,15 @@ export class Forests {
       if (users.length > 0) continue
       forest.stop()
       this.#shared.delete(key)
+      this.#leave(forest)
     }
+  }
+
+  #leave(forest: Forest): void {
+    const { key } = forest.sight.visibility
+    const sharing = this.#sights.get(key)
+    sharing?.forests.delete(forest)
+    if (sharing?.forests.size === 0) this.#sights.delete(key)
   }
 
   /** @throws KasError TOO_MANY_STREAMS */
@@ -76,6 +95,9 @@ export class Forests {
   }
 
   change(change: RecordChange): void {
-    for (const { forest } of this.#shared.values()) forest.change(change)
+    for (const { sight, forests } of this.#sights.values()) {
+      const moved = sight.moved(change)
+      if (moved) for (const forest of forests) forest.change(moved)
+    }
   }
 }

@@ -1,6 +1,9 @@
 import { statefulSetsOf } from './projection/storage.ts'
 import type { ObjectRecord, Owner, ReadonlyRecords } from './record.ts'
 
+/** Owners of an object, one above the other: what has more stands as a root. */
+export const maxAbove = 64
+
 /** What stands above an object, as one caller sees it. */
 export type Above =
   | { readonly is: 'object'; readonly record: ObjectRecord }
@@ -37,7 +40,7 @@ export class Owners {
 
   above(record: ObjectRecord): Above {
     const believed = this.believed(record)
-    if (believed) return this.#isCut(record, believed) ? undefined : { is: 'object', record: believed }
+    if (believed) return this.#isCut(record) ? undefined : { is: 'object', record: believed }
     const { owner, namespace } = record
     return owner && { is: 'placeholder', id: `o:${namespace}:${owner.uid}`, owner }
   }
@@ -50,17 +53,13 @@ export class Owners {
     return found && this.#sees(found) && agrees(found, owner, namespace) ? found : undefined
   }
 
-  /** Those of the cycle that `record` is in; none: it is in no cycle. */
-  cycleOf(record: ObjectRecord): ObjectRecord[] {
-    const cycle = [record]
-    const seen = new Set([record.uid])
+  /** Owners above it, one above the other; `Infinity`: more than `maxAbove`, or they go round. */
+  countAbove(record: ObjectRecord): number {
+    let count = 0
     for (let at = this.believed(record); at; at = this.believed(at)) {
-      if (at.uid === record.uid) return cycle
-      if (seen.has(at.uid)) return []
-      seen.add(at.uid)
-      cycle.push(at)
+      if (++count > maxAbove) return Number.POSITIVE_INFINITY
     }
-    return []
+    return count
   }
 
   /** The first that is seen: of the others nothing is known. */
@@ -73,21 +72,16 @@ export class Owners {
   }
 
   /**
-   * A cycle is cut at its least uid. The first above with a lesser one ends the search: uids are random, so it is
-   * short. What is below a cycle goes round in it (Brent's algorithm).
+   * A cycle is cut at its least uid; one that has more owners above it than there may be stands as a root, a member of
+   * a longer cycle too. So the way up is short, whatever objects say.
    */
-  #isCut(record: ObjectRecord, above: ObjectRecord): boolean {
-    let mark = record.uid
-    let steps = 0
-    let lap = 1
-    for (let at: ObjectRecord | undefined = above; at; at = this.believed(at)) {
-      if (at.uid === record.uid) return true
-      if (at.uid < record.uid || at.uid === mark) return false
-      if (++steps === lap) {
-        mark = at.uid
-        steps = 0
-        lap *= 2
-      }
+  #isCut(record: ObjectRecord): boolean {
+    const above: ObjectRecord[] = []
+    for (let at = this.believed(record); at; at = this.believed(at)) {
+      if (at.uid === record.uid) return above.every(({ uid }) => record.uid < uid)
+      if (above.includes(at)) return false // below a cycle, which is cut
+      if (above.length === maxAbove) return true
+      above.push(at)
     }
     return false
   }
@@ -109,20 +103,23 @@ function agrees(found: ObjectRecord, said: Owner, namespace: string): boolean {
   return isNear && found.kind.key === said.kind && found.name === said.name
 }
 
-/** Whether another place in trees, or in groups, may follow from it: for it, or for those below. */
-export function standsOtherwise(before: ObjectRecord | undefined, after: ObjectRecord | undefined): boolean {
-  if (!before || !after) return true
-  const [one, other] = [placeOf(before), placeOf(after)]
-  return one.some((part, i) => part !== other[i])
-}
-
-function placeOf({ owner, customParent, environment, application, claim, ...record }: ObjectRecord) {
-  const { uid, kind, name } = owner ?? { uid: '', ...customParent }
-  const groups = [environment, application, claim?.application, claim?.kind, deployedBy(record)]
-  return [uid, kind, name, ...groups, record.name, record.namespace, record.kind.key]
+/** Whether those that claim it, as their owner or as what deploys them, find the same. */
+export function isSameToClaims(one: ObjectRecord, other: ObjectRecord): boolean {
+  const isSamePlace = one.name === other.name && one.namespace === other.namespace && one.kind.key === other.kind.key
+  return isSamePlace && deployedBy(one) === deployedBy(other)
 }
 
 /** What says which objects are of an application that claim to be. */
-function deployedBy({ references }: Pick<ObjectRecord, 'references'>) {
+function deployedBy({ references }: ObjectRecord) {
   return references[0]?.relation.startsWith('deploys') ? references : undefined
+}
+
+/** Whether the owner that it says is another. */
+export function saysOtherOwner(one: ObjectRecord, other: ObjectRecord): boolean {
+  const [owner, before] = [ownerSaid(one), ownerSaid(other)]
+  return owner.uid !== before.uid || owner.kind !== before.kind || owner.name !== before.name
+}
+
+function ownerSaid({ owner, customParent }: ObjectRecord): Partial<Owner> {
+  return owner ?? { uid: '', ...customParent }
 }

@@ -1,22 +1,26 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { compareEntries, type Entry, Family, type Node } from './forest-node.ts'
-import { inSlices } from './slices.ts'
 
 /** More that came and went than this are found by a scan. */
 const maxTouched = 1000
 /** Scans of pages that were shown before take this part of the time at most. */
 const scansShare = 0.1
 
+/** Does `step` until it says that nothing is left, then `done`. @returns ends it before */
+export type RunInTurns = (step: () => boolean, done: () => void) => () => void
+
 /** Scans, one at a time. */
 export class Scans {
+  readonly runInTurns: RunInTurns
   readonly #clock: Clock
   readonly #waiting: { readonly isFirst: boolean; readonly run: (done: () => void) => void }[] = []
   #isRunning = false
   #pauseUntil = Number.NEGATIVE_INFINITY
   #cancelPause: (() => void) | undefined
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, runInTurns: RunInTurns) {
     this.#clock = clock
+    this.runInTurns = runInTurns
   }
 
   /**
@@ -67,7 +71,6 @@ export class Page {
   /** rows that were asked for */
   readonly asked: number
   #limit: number
-  readonly #clock: Clock
   readonly #scans: Scans
   readonly #onScanned: () => void
   #source: PageSource
@@ -80,11 +83,12 @@ export class Page {
   readonly #touchedInScan = new Set<Entry>()
   #scan: 'none' | 'needed' | 'waits' | 'runs' = 'needed'
   #isScanned = false
+  /** what the scan that runs finds is not all that there is by now */
+  #isLate = false
   #cancelScan: () => void = () => undefined
 
   /** @param onScanned - it may have another order now */
-  constructor(clock: Clock, scans: Scans, source: PageSource, asked: number, onScanned: () => void) {
-    this.#clock = clock
+  constructor(scans: Scans, source: PageSource, asked: number, onScanned: () => void) {
     this.#scans = scans
     this.#source = source
     this.asked = asked
@@ -123,14 +127,24 @@ export class Page {
     if (this.#touched.size > maxTouched) this.scanAnew()
   }
 
-  /** What was found is not enough, or not to be used at all where the source is another. */
+  /**
+   * What was found is not enough, or not to be used at all where the source is another. A scan that runs goes on: if
+   * each change ended it, none would end by itself.
+   */
   scanAnew(source = this.#source): void {
+    if (source === this.#source && this.#scan === 'runs') {
+      this.#isLate = true
+      this.#touched.clear()
+      this.#touchedInScan.clear()
+      return
+    }
     if (source !== this.#source) this.#isScanned = false
     this.#source = source
     this.#touched.clear()
     this.#best = this.#best.filter((entry) => this.#isHere(entry)).sort(compareEntries)
     this.#isAll = false
     this.#cancelScan()
+    this.#isLate = false
     this.#scan = 'needed'
   }
 
@@ -187,7 +201,7 @@ export class Page {
       this.#scan = 'runs'
       this.#touchedInScan.clear()
       const entries = this.#entries()
-      const cancel = best(this.#clock, entries, 2 * this.#limit, (found) => {
+      const cancel = best(this.#scans.runInTurns, entries, 2 * this.#limit, (found) => {
         done()
         this.#found(found, found.length === entries.length)
         if (!isAtOnce) this.#onScanned()
@@ -210,6 +224,7 @@ export class Page {
     this.#scan = 'none'
     this.#isScanned = true
     this.#touched.clear()
+    if (this.#isLate) this.scanAnew()
     if (this.#touchedInScan.size === 0) return
     for (const entry of this.#touchedInScan) this.#touched.add(entry)
     this.#placeTouched()
@@ -227,7 +242,7 @@ export class Page {
 }
 
 /** The first `count` of them. @returns ends it before */
-function best(clock: Clock, entries: readonly Entry[], count: number, done: (found: Entry[]) => void): () => void {
+function best(run: RunInTurns, entries: readonly Entry[], count: number, done: (found: Entry[]) => void): () => void {
   let found: Entry[] = []
   // as it was: entries may change meanwhile
   let bound: Entry | undefined
@@ -244,7 +259,7 @@ function best(clock: Clock, entries: readonly Entry[], count: number, done: (fou
     if (found.length >= 4 * count) cut()
     return true
   }
-  return inSlices(clock, step, () => {
+  return run(step, () => {
     cut()
     done(found)
   })

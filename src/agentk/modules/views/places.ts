@@ -24,6 +24,11 @@ export class Places {
     else for (const names of namespaces?.values() ?? []) yield* names.values()
   }
 
+  /** Of each kind in each namespace: uids by name. */
+  *all(): Iterable<readonly [namespace: string, uids: ReadonlyMap<string, string>]> {
+    for (const namespaces of this.#kinds.values()) yield* namespaces
+  }
+
   add({ uid, name, namespace, kind: { key } }: Place): void {
     const namespaces = this.#kinds.get(key) ?? new Map<string, Names>()
     const names: Names = namespaces.get(namespace) ?? new Map()

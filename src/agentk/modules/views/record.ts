@@ -92,7 +92,9 @@ export interface ReadonlyRecords {
   named(kind: string, namespace: string, name: string): ObjectRecord | undefined
   /** Those that say so by `owner.uid`, by custom or as their application, whether that is to be believed or not. */
   claiming(parent: ObjectRecord): Iterable<ObjectRecord>
-  /** Of one namespace: links are shown of open nodes alone. */
+  /** Where there are objects: of which kind in which namespace (empty: in none), and how many. */
+  places(): Iterable<{ readonly kind: ResourceKind; readonly namespace: string; readonly size: number }>
+  /** Of one namespace. It may change while it is read: what comes meanwhile may be missed, and is a change. */
   inNamespace(kind: string, namespace: string): Iterable<ObjectRecord>
   /** Called at each change, until the returned function is called. */
   onChange(listener: (change: RecordChange) => void): () => void

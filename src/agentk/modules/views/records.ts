@@ -101,6 +101,13 @@ export class Records implements ObjectSink, ReadonlyRecords {
     yield* this.#those(this.#claims.get(place(kind.key, namespace, name)))
   }
 
+  *places(): ReturnType<ReadonlyRecords['places']> {
+    for (const [namespace, uids] of this.#places.all()) {
+      const [first] = this.#those(uids.values())
+      if (first) yield { kind: first.kind, namespace, size: uids.size }
+    }
+  }
+
   inNamespace(kind: string, namespace: string): Iterable<ObjectRecord> {
     return this.#those(this.#places.uids(kind, namespace))
   }

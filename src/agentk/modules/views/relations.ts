@@ -1,66 +1,48 @@
-import type { LabelSelector, ObjectRecord, ReadonlyRecords } from './record.ts'
+import type { ObjectRecord, ReadonlyRecords } from './record.ts'
 
 /** of one object */
 const maxLinks = 50
 
 export type Link = readonly [relation: string, id: string]
 
-/** What an object is linked with, of what is seen: what it selects, what it names, and owners that are not its parent. */
-export function linksOf(record: ObjectRecord, records: ReadonlyRecords, isSeen: (uid: string) => boolean): Link[] {
+export interface Around {
+  readonly records: Pick<ReadonlyRecords, 'get' | 'named'>
+  readonly isSeen: (uid: string) => boolean
+  /** uids of what its selector selects, in order */
+  readonly selected: readonly string[]
+}
+
+/**
+ * What an object is linked with, of what is seen: what it selects, what it names, and owners that are not its parent.
+ *
+ * @returns the first in order, and how many objects were read for them
+ */
+export function linksOf(record: ObjectRecord, { records, isSeen, selected }: Around) {
   const links: Link[] = []
-  const add = (relation: string, other: ObjectRecord | undefined) => {
-    if (other && isSeen(other.uid)) keepFirst(links, [relation, other.uid])
+  const add = (relation: string, uid: string | undefined) => {
+    if (uid !== undefined && isSeen(uid)) links.push([relation, uid])
   }
-  const { selector, namespace } = record
-  if (selector) {
-    for (const pod of records.inNamespace('Pod', namespace)) if (selects(selector, pod.labels)) add('selects', pod)
+  const { namespace, references, otherOwners } = record
+  let read = references.length + otherOwners.length
+  for (const uid of selected) {
+    if (links.length >= maxLinks) break
+    add('selects', uid)
+    read++
   }
-  for (const { relation, kind, namespace, name } of record.references)
-    add(relation, records.named(kind, namespace, name))
-  for (const { uid, kind, name } of record.otherOwners) {
+  for (const { relation, kind, namespace, name } of references) add(relation, records.named(kind, namespace, name)?.uid)
+  for (const { uid, kind, name } of otherOwners) {
     const owner = records.get(uid)
     const isNear = owner?.namespace === '' || owner?.namespace === namespace
-    if (isNear && owner?.kind.key === kind && owner?.name === name) add('owned by', owner)
+    if (isNear && owner?.kind.key === kind && owner?.name === name) add('owned by', uid)
   }
-  return links
-}
-
-/** In order, without room for more than there are at most: a selector may hold for 50,000 Pods. */
-function keepFirst(links: Link[], link: Link): void {
-  const last = links.at(-1)
-  if (links.length >= maxLinks && last && compareLinks(link, last) >= 0) return
-  const at = links.findIndex((one) => compareLinks(link, one) < 0)
-  links.splice(at < 0 ? links.length : at, 0, link)
-  links.length = Math.min(links.length, maxLinks)
-}
-
-function compareLinks([relation, id]: Link, [otherRelation, otherId]: Link): number {
-  if (relation !== otherRelation) return relation < otherRelation ? -1 : 1
-  return id < otherId ? -1 : 1
+  return { links: links.sort(compareLinks).slice(0, maxLinks), read }
 }
 
 export function hasLinks({ selector, references, otherOwners }: ObjectRecord): boolean {
   return selector !== undefined || references.length > 0 || otherOwners.length > 0
 }
 
-/** As Kubernetes has it: all that it says must hold, so an empty one selects all. */
-export function selects({ labels, expressions }: LabelSelector, of: ObjectRecord['labels']): boolean {
-  return (
-    labels.every(([name, value]) => of.get(name) === value) && expressions.every((one) => holds(one, of.get(one.key)))
-  )
-}
-
-function holds({ operator, values }: LabelSelector['expressions'][number], value: string | undefined): boolean {
-  switch (operator) {
-    case 'In':
-      return value !== undefined && values.includes(value)
-    case 'NotIn':
-      return value === undefined || !values.includes(value)
-    case 'Exists':
-      return value !== undefined
-    case 'DoesNotExist':
-      return value === undefined
-    default:
-      return false
-  }
+function compareLinks([relation, id]: Link, [otherRelation, otherId]: Link): number {
+  if (relation !== otherRelation) return relation < otherRelation ? -1 : 1
+  return id < otherId ? -1 : 1
 }

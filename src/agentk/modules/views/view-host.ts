@@ -5,12 +5,13 @@ import type { Access, Caller, Reviews } from './access/reviews.ts'
 import { eventKind, namingKinds } from './access/visibility.ts'
 import type { AskEvents } from './asked-events.ts'
 import { EventsView } from './events-view.ts'
+import { FairTurns } from './fair-turns.ts'
 import type { Forest } from './forest.ts'
 import { Forests } from './forests.ts'
-import { Scans } from './pages.ts'
 import { Present } from './present.ts'
 import { type ReadQuery, readQuery } from './query.ts'
 import type { FollowStates, ReadonlyEvents, ReadonlyRecords, Visibility } from './record.ts'
+import { Selections } from './selections.ts'
 import type { VerdictSide } from './severity.ts'
 import { View } from './view.ts'
 import { type Seat, ViewRoom, type ViewRoomOptions } from './view-room.ts'
@@ -80,7 +81,8 @@ interface Opened extends Seat {
 export class ViewHost {
   readonly #components: ViewHostComponents
   readonly #forests: Forests
-  readonly #scans: Scans
+  readonly #turns: FairTurns
+  readonly #selections: Selections
   readonly #present = new Present()
   readonly #opened = new Set<Opened>()
   readonly #room: ViewRoom
@@ -95,8 +97,10 @@ export class ViewHost {
     const { records, states, events, clock } = components
     this.#components = components
     this.#room = new ViewRoom(this.#opened, room)
-    this.#forests = new Forests({ records, clock, side: verdict })
-    this.#scans = new Scans(clock)
+    this.#turns = new FairTurns(clock)
+    const turns = this.#turns
+    this.#forests = new Forests({ records, clock, turns, side: verdict })
+    this.#selections = new Selections({ records, turns })
     for (const { kind, namespace } of records.all()) this.#present.add(kind, namespace)
     for (const { ns } of events.all()) this.#present.add(eventKind, ns)
     this.#unsubscribe = [
@@ -107,6 +111,7 @@ export class ViewHost {
         // what states are told follows from it too: at a time that depends on nothing else
         if (isNew || isLast) this.#statesMayDiffer()
         this.#forests.change(change)
+        this.#selections.change(change)
       }),
       events.onChange((change) => {
         const { before, after } = change
@@ -135,7 +140,7 @@ export class ViewHost {
     const opened: Opened = {
       user,
       query: read,
-      view: this.#makeView(read, out),
+      view: this.#makeView(read, user, out),
       openedAt: clock.now(),
       out,
       access: undefined,
@@ -176,15 +181,16 @@ export class ViewHost {
       this.#end(opened, new KasError({ code: 'BAD_REQUEST', detail: `no node has an id of ${node.length} characters` }))
   }
 
-  #makeView(query: ReadQuery, out: ViewOut): View | EventsView {
+  #makeView(query: ReadQuery, user: string | undefined, out: ViewOut): View | EventsView {
     const { clock, records, events } = this.#components
+    const [turns, selections] = [this.#turns, this.#selections]
     const send = (seq: number, json: Uint8Array) => out.update(seq, json)
     // an update of the moment at which states are read has them, whichever of both comes first
     const onDue = () => {
       if (this.#statesDue && this.#statesDue.at <= clock.now()) this.#readStates()
     }
-    if (query.view === 'events') return new EventsView({ clock, events, onDue, send }, query)
-    return new View({ clock, records, scans: this.#scans, onDue, send }, query.limit)
+    if (query.view === 'events') return new EventsView({ clock, turns, events, onDue, send }, query)
+    return new View({ clock, records, selections, user, onDue, send }, query.limit)
   }
 
   #show(opened: Opened, visibility: Visibility): void {

@@ -3,16 +3,19 @@ import { argoWords, type PageState, type ViewState, viewsBounds } from '../../..
 import { Flush, type Made } from './flush.ts'
 import type { Forest, ForestListener } from './forest.ts'
 import { bundleId, type Entry, type Family, type Node, readBundleId } from './forest-node.ts'
-import { Page, type PageSource, type Scans } from './pages.ts'
+import { Page, type PageSource } from './pages.ts'
 import type { ReadonlyRecords } from './record.ts'
-import { hasLinks, type Link, linksOf } from './relations.ts'
 import { isSameRow, type RowParts, rowJson, rowParts } from './rows.ts'
+import type { Selections } from './selections.ts'
 import { keyedPart, UpdateWriter } from './update-writer.ts'
+import { ViewLinks } from './view-links.ts'
 
 export interface ViewComponents {
   readonly clock: Clock
   readonly records: ReadonlyRecords
-  readonly scans: Scans
+  readonly selections: Selections
+  /** whose view it is; undefined: the agent's */
+  readonly user: string | undefined
   readonly onDue: () => void
   readonly send: (seq: number, json: Uint8Array) => void
 }
@@ -33,13 +36,14 @@ export class View implements ForestListener {
   #state = ''
   #sentState = ''
   #forest: Forest | undefined
-  /** a page is open of a node that is linked with others */
-  #showsLinks = false
+  readonly #links: ViewLinks
 
   constructor(components: ViewComponents, limit: number) {
     const { clock, onDue, send } = components
     this.#components = components
-    this.#flush = new Flush({ clock, onDue, make: (seq) => this.#make(seq), send })
+    this.#links = new ViewLinks(components, () => this.#flush.request())
+    const inTurn = (action: () => void) => this.#inTurn(action)
+    this.#flush = new Flush({ clock, inTurn, onDue, make: (seq) => this.#make(seq), send })
     this.#pages.set('', { asked: limit })
   }
 
@@ -81,6 +85,7 @@ export class View implements ForestListener {
 
   close(): void {
     this.#flush.close()
+    this.#links.close()
     this.#forest?.listeners.delete(this)
     for (const id of [...this.#pages.keys()]) this.#closePage(id)
   }
@@ -90,7 +95,7 @@ export class View implements ForestListener {
     const pages = [this.#pages.get(parent.id), this.#pages.get(bundle)]
     for (const page of pages) if (page instanceof Page) page.touch(child)
     this.#touchRows([child.id, bundle])
-    if (this.#showsLinks || pages.some(Boolean) || this.#pages.has(child.id)) this.#flush.request()
+    if (this.#links.size > 0 || pages.some(Boolean) || this.#pages.has(child.id)) this.#flush.request()
   }
 
   rebundled(family: Family): void {
@@ -102,6 +107,16 @@ export class View implements ForestListener {
 
   settled(): void {
     this.#flush.request()
+  }
+
+  #inTurn(action: () => void): () => void {
+    const step = () => {
+      action()
+      return false
+    }
+    if (this.#forest) return this.#forest.sight.run(step, () => undefined)
+    action() // there is nothing to make yet
+    return () => undefined
   }
 
   #touchRows(ids: Iterable<string>): void {
@@ -121,12 +136,15 @@ export class View implements ForestListener {
     if (![...pages.values()].every((page) => page.isScanned)) return undefined
     const writer = new UpdateWriter()
     const isWhole = this.#write(writer, forest, pages)
-    if (writer.isEmpty) return undefined
+    if (writer.isEmpty) {
+      if (!isWhole) this.#flush.request()
+      return undefined
+    }
     return { json: writer.end(seq, this.#components.clock.now()), isPart: !isWhole }
   }
 
   #upToDate(forest: Forest): Map<string, Page> {
-    const { clock, scans } = this.#components
+    const { scans } = forest.sight
     const pages = new Map<string, Page>()
     for (const [id, known] of this.#pages) {
       const source = sourceOf(id, forest)
@@ -137,7 +155,7 @@ export class View implements ForestListener {
         continue
       }
       const isNew = !(known instanceof Page)
-      const page = isNew ? new Page(clock, scans, source, known.asked, () => this.#flush.request()) : known
+      const page = isNew ? new Page(scans, source, known.asked, () => this.#flush.request()) : known
       if (page.source.node !== source.node) page.scanAnew(source)
       this.#pages.set(id, page)
       pages.set(id, page)
@@ -155,7 +173,16 @@ export class View implements ForestListener {
     }
     const shown = new Map<string, Entry>()
     for (const page of pages.values()) for (const entry of page.order) shown.set(entry.id, entry)
-    return this.#writeGone(writer, shown) && this.#writePages(writer, forest, pages)
+    const isLinked = this.#link(forest, shown)
+    return this.#writeGone(writer, shown) && this.#writePages(writer, pages) && isLinked
+  }
+
+  /** Links are shown of open nodes alone. @returns whether all were read: else some may be others by now */
+  #link(forest: Forest, shown: ReadonlyMap<string, Entry>): boolean {
+    const open = [...this.#pages.keys()].flatMap((id) => (shown.has(id) && forest.node(id)?.record) || [])
+    const { changed, isWhole } = this.#links.update(forest, open)
+    this.#touchRows(changed)
+    return isWhole
   }
 
   /** First: what must not be seen any more is the most urgent. */
@@ -174,11 +201,10 @@ export class View implements ForestListener {
     return true
   }
 
-  #writePages(writer: UpdateWriter, forest: Forest, pages: ReadonlyMap<string, Page>): boolean {
-    this.#showsLinks = false
+  #writePages(writer: UpdateWriter, pages: ReadonlyMap<string, Page>): boolean {
     for (const [id, page] of pages) {
       const { order } = page
-      for (const entry of order) if (!this.#writeRow(writer, forest, entry)) return false
+      for (const entry of order) if (!this.#writeRow(writer, entry)) return false
       const state = keyedPart(id, pageState(page, order))
       if (state === this.#sentPages.get(id)) continue
       if (!writer.add(['pages', state])) return false
@@ -187,11 +213,10 @@ export class View implements ForestListener {
     return true
   }
 
-  #writeRow(writer: UpdateWriter, forest: Forest, entry: Entry): boolean {
+  #writeRow(writer: UpdateWriter, entry: Entry): boolean {
     const sent = this.#sentRows.get(entry.id)
-    const links = this.#linksOf(forest, entry)
-    if (sent && !links && !this.#touchedRows.has(entry.id)) return true
-    const parts = rowParts(entry, links ?? [])
+    if (sent && !this.#touchedRows.has(entry.id)) return true
+    const parts = rowParts(entry, this.#links.of(entry.id))
     if (!sent || !isSameRow(sent, parts)) {
       const kind = this.#untoldKind(entry)
       if (!writer.add(['rows', rowJson(entry, parts)], ...(kind ? [['kinds', kind] as const] : []))) return false
@@ -200,14 +225,6 @@ export class View implements ForestListener {
     this.#sentRows.set(entry.id, parts)
     this.#touchedRows.delete(entry.id)
     return true
-  }
-
-  /** Of open nodes alone; others have none. */
-  #linksOf(forest: Forest, entry: Entry): readonly Link[] | undefined {
-    const record = this.#pages.has(entry.id) ? forest.node(entry.id)?.record : undefined
-    if (!record || !hasLinks(record)) return undefined
-    this.#showsLinks = true
-    return linksOf(record, this.#components.records, (uid) => forest.node(uid) !== undefined)
   }
 
   #untoldKind(entry: Entry): string | undefined {

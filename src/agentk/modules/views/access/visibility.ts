@@ -11,9 +11,10 @@ export const eventKind: ResourceKind = {
 }
 
 const core = { group: '', version: 'v1', isNamespaced: true }
+export const podKind: ResourceKind = { ...core, key: 'Pod', plural: 'pods' }
 /** Who may list one of these in a namespace knows of the namespace. */
 export const namingKinds: readonly ResourceKind[] = [
-  { ...core, key: 'Pod', plural: 'pods' },
+  podKind,
   { ...core, key: 'Service', plural: 'services' },
   { ...core, key: 'apps/Deployment', group: 'apps', plural: 'deployments' },
   { ...core, key: 'batch/Job', group: 'batch', plural: 'jobs' },

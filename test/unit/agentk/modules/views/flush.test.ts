@@ -8,6 +8,10 @@ function stage(parts: (seq: number) => { text: string; isPart?: boolean } | unde
   const start = clock.now()
   const flush = new Flush({
     clock,
+    inTurn: (action) => {
+      action()
+      return () => undefined
+    },
     onDue: () => undefined,
     make: (seq) => {
       const part = parts(seq)

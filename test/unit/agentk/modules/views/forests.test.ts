@@ -1,4 +1,5 @@
 import t from 'tap'
+import { FairTurns } from '../../../../../src/agentk/modules/views/fair-turns.ts'
 import { Forests } from '../../../../../src/agentk/modules/views/forests.ts'
 import { readQuery } from '../../../../../src/agentk/modules/views/query.ts'
 import type { Visibility } from '../../../../../src/agentk/modules/views/record.ts'
@@ -17,7 +18,8 @@ function start() {
   const records = new RecordsDouble()
   for (let i = 0; i < objects; i++) records.put(recordOf({ uid: `u${i}` }))
   let last = 0
-  const forests = new Forests({ records, clock: new ManualClock(), side: 'argo' }, options)
+  const clock = new ManualClock()
+  const forests = new Forests({ records, clock, turns: new FairTurns(clock), side: 'argo' }, options)
   return { forests, take: (user: string | undefined) => forests.take(all, query(last++), user) }
 }
 

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { FairTurns } from '../../../../../src/agentk/modules/views/fair-turns.ts'
 import { Family, Node } from '../../../../../src/agentk/modules/views/forest-node.ts'
 import { Page, Scans } from '../../../../../src/agentk/modules/views/pages.ts'
 import type { Clock } from '../../../../../src/lib/clock.ts'
@@ -35,7 +36,9 @@ function stage(count: number, limit: number) {
   }
   const nodes = Array.from({ length: count }, (_, i) => node(`n${String(i).padStart(6, '0')}`))
   let scanned = 0
-  const page = new Page(clock, new Scans(clock), { node: root, kind: undefined }, limit, () => scanned++)
+  const turns = new FairTurns(clock)
+  const scans = new Scans(clock, (step, done) => turns.run('', step, done))
+  const page = new Page(scans, { node: root, kind: undefined }, limit, () => scanned++)
   const order = () => page.order.map(({ id }) => Number(id.slice(1)))
   const remove = (one: Node) => {
     family.delete(one)

@@ -1,5 +1,6 @@
 import t from 'tap'
-import { linksOf, selects } from '../../../../../src/agentk/modules/views/relations.ts'
+import { linksOf } from '../../../../../src/agentk/modules/views/relations.ts'
+import { compileSelector } from '../../../../../src/agentk/modules/views/selectors.ts'
 import { kinds, recordOf } from '../../../../support/views/records.ts'
 import { RecordsDouble } from '../../../../support/views/records-double.ts'
 
@@ -9,11 +10,11 @@ t.test('selectors, as Kubernetes reads them', async (t) => {
     ['tier', 'front'],
   ])
   const expression = (key: string, operator: string, ...values: string[]) =>
-    selects({ labels: [], expressions: [{ key, operator, values }] }, of)
-  t.ok(selects({ labels: [], expressions: [] }, of), 'an empty one selects all')
-  t.ok(selects({ labels: [['app', 'web']], expressions: [] }, of))
+    compileSelector({ labels: [], expressions: [{ key, operator, values }] })(of)
+  t.ok(compileSelector({ labels: [], expressions: [] })(of), 'an empty one selects all')
+  t.ok(compileSelector({ labels: [['app', 'web']], expressions: [] })(of))
   const front = { labels: [['app', 'web'] as const, ['tier', 'back'] as const], expressions: [] }
-  t.notOk(selects(front, of))
+  t.notOk(compileSelector(front)(of))
   t.ok(expression('app', 'In', 'db', 'web'))
   t.notOk(expression('app', 'In', 'db'))
   t.notOk(expression('zone', 'In', 'a'))
@@ -27,11 +28,12 @@ t.test('selectors, as Kubernetes reads them', async (t) => {
 
 t.test('links are in order, and so many; an owner counts where all agrees', async (t) => {
   const records = new RecordsDouble()
-  for (let i = 100; i < 200; i++) records.put(recordOf({ uid: `p${i}` }))
+  const selected = Array.from({ length: 100 }, (_, i) => `p${i + 100}`)
+  for (const uid of selected) records.put(recordOf({ uid }))
   records.put(recordOf({ uid: 'set', kind: kinds.replicaSet }))
   const otherOwners = ['set', 'sat'].map((name) => ({ uid: 'set', kind: 'apps/ReplicaSet', name }))
-  const one = recordOf({ uid: 'one', otherOwners, selector: { labels: [], expressions: [] } })
-  const links = linksOf(one, records, (uid) => uid !== 'p100')
+  const one = recordOf({ uid: 'one', otherOwners })
+  const { links } = linksOf(one, { records, isSeen: (uid) => uid !== 'p100', selected })
   t.equal(links.length, 50)
   t.strictSame(links.slice(0, 2), [
     ['owned by', 'set'],

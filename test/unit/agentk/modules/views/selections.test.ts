@@ -1,0 +1,139 @@
+import t from 'tap'
+import { FairTurns, turnMs } from '../../../../../src/agentk/modules/views/fair-turns.ts'
+import type { LabelSelector, RecordChange } from '../../../../../src/agentk/modules/views/record.ts'
+import {
+  Selections,
+  type SelectionsOptions,
+  selectionsDefaults,
+} from '../../../../../src/agentk/modules/views/selections.ts'
+import type { Clock } from '../../../../../src/lib/clock.ts'
+import { ManualClock } from '../../../../support/manual-clock.ts'
+import { Seeded } from '../../../../support/seeded.ts'
+import { recordOf } from '../../../../support/views/records.ts'
+import { RecordsDouble } from '../../../../support/views/records-double.ts'
+import { WorkClock } from '../../../../support/work-clock.ts'
+
+/** Labels that count how often they are read: each comparison with a selector of one label reads once. */
+class CountedLabels extends Map<string, string> {
+  static reads = 0
+
+  override get(name: string): string | undefined {
+    CountedLabels.reads++
+    return super.get(name)
+  }
+}
+
+const app = (value: string): LabelSelector => ({ labels: [['app', value]], expressions: [] })
+const everything: LabelSelector = { labels: [], expressions: [] }
+
+function stage(options: Partial<SelectionsOptions> = {}, clock: Clock = new ManualClock()) {
+  CountedLabels.reads = 0
+  const turns = new FairTurns(clock)
+  const records = new RecordsDouble()
+  const selections = new Selections({ records, turns }, { ...selectionsDefaults, ...options })
+  records.onChange((change: RecordChange) => selections.change(change))
+  const pod = (uid: string, value: string, namespace = 'shop', Labels = CountedLabels) =>
+    records.put(recordOf({ uid, namespace, labels: new Labels([['app', value]]) }))
+  const take = (selector: LabelSelector, user: string | undefined = 'ann', onChange: () => void = () => {}) =>
+    selections.take('shop', selector, user, onChange)
+  return { selections, records, pod, take, turns }
+}
+
+const names = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => `p${1000 + from + i}`)
+
+t.test('one for each selector and namespace: a Pod is compared with it once', async (t) => {
+  const { pod, take, selections, records } = stage()
+  for (const [i, uid] of names(0, 1500).entries()) pod(uid, `a${i % 10}`)
+  for (let i = 0; i < 199; i++) t.ok(take(app(`a${i % 10}`)))
+  t.equal(selections.size, 10)
+  t.equal(CountedLabels.reads, 10 * 1500)
+  const [first] = names(0, 1)
+  pod(first as string, 'a1')
+  t.equal(CountedLabels.reads, 10 * 1500 + 10, 'changed labels are compared with each')
+  records.put({ ...(records.get(first as string) as ReturnType<typeof recordOf>), facts: ['1/1 ready'] })
+  t.equal(CountedLabels.reads, 10 * 1500 + 10, 'the same labels with none')
+  pod('elsewhere', 'a1', 'bank')
+  t.equal(CountedLabels.reads, 10 * 1500 + 10)
+})
+
+t.test('members follow the Pods, in order, and whoever shows them is called', async (t) => {
+  const { pod, take, records, selections } = stage()
+  let calls = 0
+  const onChange = () => {
+    calls++
+  }
+  const selection = take(app('web'), 'ann', onChange)
+  pod('b', 'web')
+  pod('a', 'web')
+  pod('c', 'db')
+  t.strictSame(selection?.members, ['a', 'b'])
+  pod('b', 'db')
+  pod('c', 'web')
+  records.delete('a')
+  t.strictSame(selection?.members, ['c'])
+  t.equal(calls, 5)
+  if (selection) selections.release(selection, 'ann', onChange)
+  pod('d', 'web')
+  t.equal(calls, 5)
+  t.equal(selections.size, 0)
+})
+
+t.test('the least are kept; where they went, others come', async (t) => {
+  const random = new Seeded(Number(process.env.KAS_SEED ?? 5))
+  const { pod, take, records } = stage({ maxMembers: 20 })
+  const selection = take(app('web'))
+  const all = names(0, 60)
+  for (let step = 0; step < 2000; step++) {
+    const uid = random.pick(all)
+    if (random.chance(step % 400 < 200 ? 0.3 : 0.7)) records.delete(uid)
+    else pod(uid, random.chance(0.8) ? 'web' : 'db')
+    const web = all.filter((one) => records.get(one)?.labels.get('app') === 'web')
+    const members = selection?.members ?? []
+    if (!t.strictSame(members, web.slice(0, members.length), `step ${step}`)) return
+    if (!t.ok(members.length >= Math.min(web.length, 10), `step ${step}: ${members.length} of ${web.length}`)) return
+  }
+})
+
+t.test('it is built in slices, by turns with others', async (t) => {
+  const clock = new WorkClock()
+  const comparisonMs = 0.1
+  class SlowLabels extends CountedLabels {
+    override get(name: string): string | undefined {
+      clock.work(comparisonMs)
+      return super.get(name)
+    }
+  }
+  const { pod, take, turns } = stage({}, clock)
+  for (const uid of names(0, 1500)) pod(uid, 'web', 'shop', SlowLabels)
+  const selections = Array.from({ length: 20 }, (_, i) => take(app(i === 19 ? 'web' : `a${i}`)))
+  let turnsOfOthers = 0
+  while (turns.size > 0) {
+    turns.run(
+      'another',
+      () => false,
+      () => turnsOfOthers++,
+    )
+    clock.turn()
+  }
+  t.equal(selections[19]?.members.length, 1500)
+  t.equal(CountedLabels.reads, 20 * 1500)
+  t.ok(clock.longestMs <= 2 * turnMs + 16 * comparisonMs, `${clock.longestMs} ms without a yield`)
+  t.ok(turnsOfOthers >= (20 * 1500 * comparisonMs) / (3 * turnMs), `others had ${turnsOfOthers} turns`)
+})
+
+t.test('so many of all, so many of one user', async (t) => {
+  const { take, selections } = stage({ maxSelections: 5, maxSelectionsPerUser: 3 })
+  const onChange = () => undefined
+  const taken = ['a', 'b', 'c'].map((value) => take(app(value), 'mallory', onChange))
+  t.ok(taken.every(Boolean))
+  t.equal(take(app('d'), 'mallory'), undefined)
+  t.ok(take(app('a'), 'mallory'), 'what he has already')
+  t.ok(take(app('d'), 'bob'))
+  t.equal(take(app('d'), 'mallory'), undefined, 'what another has counts for him too')
+  t.ok(take(everything, undefined))
+  t.equal(take(app('f'), 'carl'), undefined)
+  t.ok(take(app('a'), 'carl'), 'what is there takes no more room')
+  const [, b] = taken
+  if (b) selections.release(b, 'mallory', onChange)
+  t.ok(take(app('f'), 'mallory'))
+})
