@@ -34,7 +34,7 @@ export class RecordsDouble implements ReadonlyRecords {
   }
 
   places(): ReturnType<ReadonlyRecords['places']> {
-    const byPlace = Map.groupBy(this.#records.values(), ({ kind, namespace }) => JSON.stringify([kind.key, namespace]))
+    const byPlace = Map.groupBy(this.#records.values(), ({ kind, namespace }) => `${kind.key} ${namespace}`)
     return [...byPlace.values()].map((all) => {
       const { kind, namespace } = all[0] as ObjectRecord
       return { kind, namespace, size: all.length }

@@ -26,8 +26,8 @@ export class EventsView {
   readonly #asked: AskedEvents
   /** pages that there are not, or no more: to be told */
   readonly #refused = new Set<string>()
-  /** JSON, by uid */
-  readonly #sent = new Map<string, string>()
+  /** by uid. Never changed: what is the same object says the same */
+  readonly #sent = new Map<string, EventRow>()
   #visibility: Visibility | undefined
   #limit: number
   /** JSON, by node */
@@ -59,6 +59,11 @@ export class EventsView {
 
   change({ before, after }: EventChange): void {
     if ((before && this.#shows(before)) || (after && this.#shows(after))) this.#flush.request()
+  }
+
+  /** Rows that its viewer has. */
+  get rows(): number {
+    return this.#sent.size
   }
 
   /** Nodes whose events are asked for. */
@@ -140,10 +145,13 @@ export class EventsView {
       this.#sent.delete(id)
     }
     for (const event of events.values()) {
+      const sent = this.#sent.get(event.u)
+      if (sent === event) continue
       const json = JSON.stringify(event)
-      if (json === this.#sent.get(event.u)) continue
-      if (!writer.add(['events', json])) return false
-      this.#sent.set(event.u, json)
+      if (!sent || json !== JSON.stringify(sent)) {
+        if (!writer.add(['events', json])) return false
+      }
+      this.#sent.set(event.u, event)
     }
     return true
   }

@@ -17,6 +17,8 @@ export interface ReadQuery {
   readonly text: string
   readonly kinds: ReadonlySet<string> | undefined
   readonly verdicts: ReadonlySet<ArgoWord> | undefined
+  /** equal ones have the same `namespaces` */
+  readonly namespacesKey: string
   /** equal ones ask for the same, but for the limit */
   readonly key: string
 }
@@ -54,6 +56,7 @@ export function readQuery(bytes: Uint8Array): ReadQuery {
     namespaces: set(asked.namespaces),
     kinds: set(asked.kinds),
     verdicts: set(asked.verdicts),
+    namespacesKey: JSON.stringify(asked.namespaces ?? null),
     key: JSON.stringify(asked),
   }
 }

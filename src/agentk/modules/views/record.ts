@@ -152,6 +152,8 @@ export interface ObjectSink {
 /** What one caller may list. */
 export interface Visibility {
   mayList(kind: ResourceKind, namespace: string): boolean
+  /** In one of them at least; there may be thousands. */
+  mayListWithin(kind: ResourceKind, namespaces: ReadonlySet<string>): boolean
   /** Events of the namespace. */
   mayListEvents(namespace: string): boolean
   /** Whether the namespace itself may be named. */

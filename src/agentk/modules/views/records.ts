@@ -2,6 +2,7 @@ import type { Clock } from '../../../lib/clock.ts'
 import type { ResourceKind } from '../../cluster/api-kinds.ts'
 import type { KubernetesObject } from '../../health/object.ts'
 import { DueVerdicts } from './due-verdicts.ts'
+import { Extras, type ExtrasOptions, extrasDefaults } from './extras.ts'
 import { Environments } from './groups.ts'
 import type { Interned } from './interned.ts'
 import { addShared, areEqual, recordOf } from './object-record.ts'
@@ -26,9 +27,10 @@ export interface RecordsComponents {
 export interface RecordsOptions {
   /** in the cluster; past them the largest kinds without rules go */
   readonly maxObjects: number
+  readonly extras: ExtrasOptions
 }
 
-export const recordsDefaults: RecordsOptions = { maxObjects: 200_000 }
+export const recordsDefaults: RecordsOptions = { maxObjects: 200_000, extras: extrasDefaults }
 
 /** A kind that went for want of room is kept again, when it is listed anew, while no more than this is taken. */
 const roomyShare = 0.75
@@ -59,6 +61,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
   /** by kind, namespace and name of what stands for the application */
   readonly #claims = new UidIndex()
   readonly #lists = new OpenLists()
+  readonly #extras: Extras
   readonly #interned: Interned
   readonly #environments: Environments
   /** records that went since the last sweep: what they alone had is still interned */
@@ -70,9 +73,10 @@ export class Records implements ObjectSink, ReadonlyRecords {
   readonly #listeners = new Set<(change: RecordChange) => void>()
   readonly #stateListeners = new Set<() => void>()
 
-  constructor(components: RecordsComponents, options: RecordsOptions = recordsDefaults) {
+  constructor(components: RecordsComponents, options: Partial<RecordsOptions> = {}) {
     this.#components = components
-    this.#options = options
+    this.#options = { ...recordsDefaults, ...options }
+    this.#extras = new Extras(this.#options.extras)
     this.#interned = components.interned
     this.#environments = components.environments ?? new Environments([])
     this.#due = new DueVerdicts(components.clock, (uid, health) => this.#judgeAnew(uid, health))
@@ -164,7 +168,8 @@ export class Records implements ObjectSink, ReadonlyRecords {
     if (!before && !this.#makeRoom(kind)) return
     const environments = this.#environments
     const health = this.#judge(kind, object, uid)
-    const after = recordOf({ kind, object, metadata, health, environments }, this.#interned)
+    const whole = recordOf({ kind, object, metadata, health, environments }, this.#interned)
+    const after = this.#extras.fit(whole, before)
     if (before) this.#replace(before, after)
     else this.#add(after)
     if (!this.#interned.isFull) return
@@ -211,6 +216,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
   #add(record: ObjectRecord): void {
     this.#records.set(record.uid, record)
     this.#places.add(record)
+    this.#extras.change(undefined, record)
     this.#index(record)
     this.#tell({ before: undefined, after: record })
   }
@@ -219,6 +225,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     if (areEqual(before, after)) return
     this.#shed++
     this.#records.set(after.uid, after)
+    this.#extras.change(before, after)
     if (indexed.some((field) => before[field] !== after[field])) {
       this.#unindex(before)
       this.#index(after)
@@ -231,6 +238,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     this.#records.delete(record.uid)
     this.#due.delete(record.uid)
     this.#places.delete(record)
+    this.#extras.change(record, undefined)
     this.#unindex(record)
     this.#tell({ before: record, after: undefined })
   }

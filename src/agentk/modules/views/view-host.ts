@@ -13,7 +13,7 @@ import { type ReadQuery, readQuery } from './query.ts'
 import type { FollowStates, ReadonlyEvents, ReadonlyRecords, Visibility } from './record.ts'
 import { Selections } from './selections.ts'
 import type { VerdictSide } from './severity.ts'
-import { View } from './view.ts'
+import { View, type ViewComponents } from './view.ts'
 import { type Seat, ViewRoom, type ViewRoomOptions } from './view-room.ts'
 import { type SeenStates, seenStates, viewState } from './view-state.ts'
 
@@ -140,13 +140,16 @@ export class ViewHost {
     const opened: Opened = {
       user,
       query: read,
-      view: this.#makeView(read, user, out),
+      view: this.#makeView(read, { user, maxRows: () => this.#room.rowsFor(opened) }, out),
       openedAt: clock.now(),
       out,
       access: undefined,
       visibility: undefined,
       get asked() {
         return this.view instanceof EventsView ? this.view.asked : 0
+      },
+      get rows() {
+        return this.view.rows
       },
       isHeld: resumes && this.#holds,
       forest: undefined,
@@ -181,7 +184,7 @@ export class ViewHost {
       this.#end(opened, new KasError({ code: 'BAD_REQUEST', detail: `no node has an id of ${node.length} characters` }))
   }
 
-  #makeView(query: ReadQuery, user: string | undefined, out: ViewOut): View | EventsView {
+  #makeView(query: ReadQuery, seat: Pick<ViewComponents, 'user' | 'maxRows'>, out: ViewOut): View | EventsView {
     const { clock, records, events } = this.#components
     const [turns, selections] = [this.#turns, this.#selections]
     const send = (seq: number, json: Uint8Array) => out.update(seq, json)
@@ -190,7 +193,7 @@ export class ViewHost {
       if (this.#statesDue && this.#statesDue.at <= clock.now()) this.#readStates()
     }
     if (query.view === 'events') return new EventsView({ clock, turns, events, onDue, send }, query)
-    return new View({ clock, records, selections, user, onDue, send }, query.limit)
+    return new View({ clock, records, selections, ...seat, onDue, send }, query.limit)
   }
 
   #show(opened: Opened, visibility: Visibility): void {
@@ -295,7 +298,7 @@ export class ViewHost {
     const states = isOfEvents ? this.#components.events.states : this.#components.states
     const problem = access?.problem || (access?.hasTooManyNamespaces ? tooManyNamespaces : '')
     const isFirstList = isOfEvents ? [...states.all()].length === 0 : this.#isFirstList
-    const key = JSON.stringify([isOfEvents, visibility.key, namespaces && [...namespaces]])
+    const key = `${isOfEvents} ${visibility.key} ${query.namespacesKey}`
     const namespacesOf = (kind: Parameters<Present['namespacesOf']>[0]) => this.#present.namespacesOf(kind)
     const seen = known.get(key) ?? seenStates({ states, visibility, namespaces, namespacesOf })
     known.set(key, seen)

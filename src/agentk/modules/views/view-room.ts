@@ -12,7 +12,13 @@ export interface ViewRoomOptions {
   /** objects and namespaces whose events are asked for */
   readonly maxAsked: number
   readonly maxAskedPerUser: number
+  /** that viewers have: some 500 bytes each */
+  readonly maxRows: number
+  readonly maxRowsPerUser: number
 }
+
+/** Rows that each view may have, however many others there are. */
+export const leastRows = 100
 
 export const viewRoomDefaults: ViewRoomOptions = {
   maxViews: viewsBounds.maxViewsPerAgent,
@@ -21,6 +27,8 @@ export const viewRoomDefaults: ViewRoomOptions = {
   maxVisibilitiesPerUser: 16,
   maxAsked: 100,
   maxAskedPerUser: 20,
+  maxRows: 150_000,
+  maxRowsPerUser: 40_000,
 }
 
 /** A view that is open. */
@@ -31,6 +39,8 @@ export interface Seat {
   readonly visibility: Visibility | undefined
   /** of how many objects and namespaces it asks for events */
   readonly asked: number
+  /** that its viewer has */
+  readonly rows: number
 }
 
 /** Whether those that look leave room. */
@@ -68,6 +78,15 @@ export class ViewRoom {
     const { maxAsked, maxAskedPerUser } = this.#options
     const sum = (seats: Iterable<Seat>) => [...seats].reduce((all, { asked }) => all + asked, 0)
     return sum(this.#seats) < maxAsked && (user === undefined || sum(this.#of(user)) < maxAskedPerUser)
+  }
+
+  /** Rows that `seat` may have: what others leave. */
+  rowsFor(seat: Seat): number {
+    const { maxRows, maxRowsPerUser } = this.#options
+    const ofOthers = (seats: Iterable<Seat>) => [...seats].reduce((all, one) => all + (one === seat ? 0 : one.rows), 0)
+    const left = maxRows - ofOthers(this.#seats)
+    const own = seat.user === undefined ? left : maxRowsPerUser - ofOthers(this.#of(seat.user))
+    return Math.min(viewsBounds.maxRows, Math.max(leastRows, Math.min(left, own)))
   }
 
   #of(user: string): readonly Seat[] {

@@ -58,7 +58,7 @@ export function viewState(parts: ViewStateParts): ViewState {
 
 function mayListAny(seeing: Seeing, kind: ResourceKind, state: FollowState): boolean {
   const { visibility, namespaces, namespacesOf } = seeing
-  if (namespaces) return [...namespaces].some((namespace) => visibility.mayList(kind, namespace))
+  if (namespaces) return visibility.mayListWithin(kind, namespaces)
   if (visibility.mayList(kind, '')) return true
   const missing = [...state.refusedNamespaces, ...state.leftOut.map(({ namespace }) => namespace)]
   if (missing.some((namespace) => visibility.mayList(kind, namespace))) return true

@@ -16,6 +16,8 @@ export interface ViewComponents {
   readonly selections: Selections
   /** whose view it is; undefined: the agent's */
   readonly user: string | undefined
+  /** rows that it may have, as of now */
+  readonly maxRows: () => number
   readonly onDue: () => void
   readonly send: (seq: number, json: Uint8Array) => void
 }
@@ -49,6 +51,11 @@ export class View implements ForestListener {
 
   get forest(): Forest | undefined {
     return this.#forest
+  }
+
+  /** Rows that its viewer has. */
+  get rows(): number {
+    return this.#sentRows.size
   }
 
   /** What the caller may list has changed, or is known for the first time. */
@@ -160,7 +167,7 @@ export class View implements ForestListener {
       this.#pages.set(id, page)
       pages.set(id, page)
     }
-    let room: number = viewsBounds.maxRows
+    let room = this.#components.maxRows()
     for (const page of pages.values()) room -= page.update(room)
     return pages
   }

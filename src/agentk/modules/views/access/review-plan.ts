@@ -83,18 +83,43 @@ function namespaceQuestions(
 /** With the namespaces to ask about: where there are any; and those of a small scope, before there are. */
 function kindsWanted(present: Pick<Present, 'kinds'>, views: readonly Wanted[]): KindWanted[] {
   const found: KindWanted[] = []
+  const [objects, events] = [scopeOf(views, 'objects'), scopeOf(views, 'events')]
   for (const { kind, namespaces } of present.kinds()) {
-    const what = kind.key === eventKind.key ? 'events' : 'objects'
-    const showing = views.filter((view) => view.what === what && (kind.isNamespaced || !view.namespaces))
+    const scope = kind.key === eventKind.key ? events : objects
+    const isShown = kind.isNamespaced ? scope.isShown : scope.isOfAll
     const all = [...namespaces.keys()]
-    const wanted = new Set(all.filter((one) => showing.some((view) => !view.namespaces || view.namespaces.has(one))))
-    for (const view of showing) {
-      if (view.namespaces && view.namespaces.size <= maxScopeAskedWhole)
-        for (const one of view.namespaces) wanted.add(one)
-    }
-    const isWanted = wanted.size > 0 || (all.length === 0 && showing.length > 0)
+    const wanted = new Set(all.filter((one) => scope.isOfAll || (kind.isNamespaced && scope.shows(one))))
+    if (kind.isNamespaced) for (const one of scope.askedWhole) wanted.add(one)
+    const isWanted = wanted.size > 0 || (all.length === 0 && isShown)
     wanted.delete('')
     if (isWanted) found.push({ kind, namespaces: [...wanted] })
   }
   return found
+}
+
+/** Of all views of events, or of all others. */
+interface Scope {
+  readonly isShown: boolean
+  /** one of them shows all namespaces */
+  readonly isOfAll: boolean
+  /** namespaces of small ones */
+  readonly askedWhole: ReadonlySet<string>
+  readonly shows: (namespace: string) => boolean
+}
+
+function scopeOf(views: readonly Wanted[], what: Wanted['what']): Scope {
+  const showing = views.filter((view) => view.what === what)
+  const scopes = showing.flatMap(({ namespaces }) => namespaces ?? [])
+  const known = new Map<string, boolean>()
+  const find = (namespace: string) => {
+    const found = scopes.some((scope) => scope.has(namespace))
+    known.set(namespace, found)
+    return found
+  }
+  return {
+    isShown: showing.length > 0,
+    isOfAll: scopes.length < showing.length,
+    askedWhole: new Set(scopes.filter(({ size }) => size <= maxScopeAskedWhole).flatMap((scope) => [...scope])),
+    shows: (namespace) => known.get(namespace) ?? find(namespace),
+  }
 }

@@ -49,6 +49,13 @@ export class ListRights implements Visibility {
     return this.#inCluster.has(key) || (namespace !== '' && this.#inNamespaces.get(key)?.has(namespace) === true)
   }
 
+  mayListWithin(resource: Resource, namespaces: ReadonlySet<string>): boolean {
+    const key = resourceKey(resource)
+    if (this.#all || this.#inCluster.has(key)) return namespaces.size > 0
+    const allowed = this.#inNamespaces.get(key)
+    return allowed !== undefined && !allowed.isDisjointFrom(namespaces)
+  }
+
   mayListEvents(namespace: string): boolean {
     return this.mayList(eventKind, namespace)
   }

@@ -15,6 +15,10 @@ export const maxOwners = 16
 export const maxReferences = 1000
 /** labels, expressions and values of a selector */
 export const maxSelector = 64
+/** characters of all of it */
+export const maxSelectorText = 8192
+/** characters of all owners of an object */
+export const maxOwnerText = 4096
 
 /** A copy, so that the rest of a long text goes. */
 export function cut(text: string, most: number): string {

@@ -1,6 +1,6 @@
 import { at, type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
 import type { Owner } from '../record.ts'
-import { maxLabels, maxLabelText, maxName, maxOwners } from './bounds.ts'
+import { maxLabels, maxLabelText, maxName, maxOwners, maxOwnerText } from './bounds.ts'
 
 /** What objects of all kinds have. */
 export interface Metadata {
@@ -62,7 +62,14 @@ function ownersOf(object: KubernetesObject): readonly Owner[] {
     .filter(({ owner: { uid, kind, name } }) => [uid, kind, name].every((text) => text && text.length <= maxName))
   const controller = owners.find(({ isController }) => isController)
   const rest = owners.filter((one) => one !== controller)
-  return [...(controller ? [controller] : []), ...rest].slice(0, 1 + maxOwners).map(({ owner }) => owner)
+  let left = maxOwnerText
+  return [...(controller ? [controller] : []), ...rest]
+    .slice(0, 1 + maxOwners)
+    .map(({ owner }) => owner)
+    .filter(({ uid, kind, name }) => {
+      left -= uid.length + kind.length + name.length
+      return left >= 0
+    })
 }
 
 function toOwner(reference: KubernetesObject): Owner {

@@ -1,6 +1,6 @@
 import { at, listAt, textAt } from '../../../health/object.ts'
 import type { LabelSelector } from '../record.ts'
-import { maxName, maxSelector } from './bounds.ts'
+import { maxName, maxSelector, maxSelectorText } from './bounds.ts'
 
 /**
  * As Services have it: labels alone.
@@ -9,7 +9,7 @@ import { maxName, maxSelector } from './bounds.ts'
  */
 export function plainSelector(object: unknown, path: string): LabelSelector | undefined {
   const labels = pairsOf(at(object, path))
-  return labels?.length ? { labels, expressions: [] } : undefined
+  return labels?.length ? bounded({ labels, expressions: [] }) : undefined
 }
 
 /**
@@ -31,7 +31,12 @@ export function labelSelector(object: unknown, path: string): LabelSelector | un
   const asked = at(selector, 'matchExpressions') ?? []
   if (!labels || !Array.isArray(asked) || asked.length !== expressions.length) return undefined
   if (expressions.length > maxSelector || !expressions.every(isWhole)) return undefined
-  return { labels, expressions }
+  return bounded({ labels, expressions })
+}
+
+function bounded(selector: LabelSelector): LabelSelector | undefined {
+  const texts = [...selector.labels.flat(), ...selector.expressions.flatMap(({ key, values }) => [key, ...values])]
+  return texts.reduce((sum, { length }) => sum + length, 0) <= maxSelectorText ? selector : undefined
 }
 
 function pairsOf(table: unknown): (readonly [string, string])[] | undefined {

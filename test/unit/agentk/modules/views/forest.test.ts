@@ -52,6 +52,7 @@ function stage(
   const visibility = {
     key: '',
     mayList: ({ key }: { key: string }) => !hidden.includes(key),
+    mayListWithin: () => true,
     mayListEvents: () => true,
     mayName: () => true,
   }
@@ -257,7 +258,13 @@ t.test('what changes again and again, faster than it is placed, leaves each batc
 t.test('what it takes room for: what waits for its place too, and what is in a group, shown or not', async (t) => {
   const records = new RecordsDouble()
   for (let i = 0; i < 1000; i++) records.put(recordOf({ uid: `${i}` }))
-  const visibility = { key: '', mayList: () => true, mayListEvents: () => true, mayName: () => true }
+  const visibility = {
+    key: '',
+    mayList: () => true,
+    mayListWithin: () => true,
+    mayListEvents: () => true,
+    mayName: () => true,
+  }
   const clock = new ManualClock()
   const ticking = { now: () => clock.now() + ticks++, after: clock.after.bind(clock) }
   let ticks = 0

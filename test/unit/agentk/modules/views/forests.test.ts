@@ -9,7 +9,13 @@ import { RecordsDouble } from '../../../../support/views/records-double.ts'
 
 const objects = 10
 const options = { maxNodes: 8 * objects, maxNodesPerUser: 3 * objects }
-const all: Visibility = { mayList: () => true, mayListEvents: () => true, mayName: () => true, key: '*' }
+const all: Visibility = {
+  mayList: () => true,
+  mayListWithin: () => true,
+  mayListEvents: () => true,
+  mayName: () => true,
+  key: '*',
+}
 /** Of all objects; none shares its forest with another. */
 const query = (other: number) =>
   readQuery(Buffer.from(JSON.stringify({ view: 'list', filter: { kinds: ['Pod', `Other${other}`] } })))

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Visibility } from '../../../../../src/agentk/modules/views/record.ts'
-import { type Seat, ViewRoom } from '../../../../../src/agentk/modules/views/view-room.ts'
+import { leastRows, type Seat, ViewRoom } from '../../../../../src/agentk/modules/views/view-room.ts'
 
 const options = {
   maxViews: 6,
@@ -9,20 +9,23 @@ const options = {
   maxVisibilitiesPerUser: 2,
   maxAsked: 5,
   maxAskedPerUser: 3,
+  maxRows: 5000,
+  maxRowsPerUser: 3000,
 }
 const seeing = (key: string): Visibility => ({
   mayList: () => true,
+  mayListWithin: () => true,
   mayListEvents: () => true,
   mayName: () => true,
   key,
 })
 
 function start() {
-  const seats: { user: string | undefined; visibility: Visibility | undefined; asked: number }[] = []
+  const seats: { user: string | undefined; visibility: Visibility | undefined; asked: number; rows: number }[] = []
   const room = new ViewRoom(seats, options)
   const enter = (user: string | undefined): (typeof seats)[number] => {
     room.checkView(user)
-    const seat = { user, visibility: undefined, asked: 0 }
+    const seat = { user, visibility: undefined, asked: 0, rows: 0 }
     seats.push(seat)
     return seat
   }
@@ -68,6 +71,21 @@ t.test('events that are asked for: of all, and of one user', async (t) => {
   t.ok(room.mayAsk('bob'))
   agent.asked = 2
   for (const user of ['bob', undefined]) t.notOk(room.mayAsk(user))
+})
+
+t.test('rows: of all, and of one user; a view has some, however many others have', async (t) => {
+  const { room, enter } = start()
+  const [ann, other, bob, agent] = [enter('ann'), enter('ann'), enter('bob'), enter(undefined)]
+  t.equal(room.rowsFor(ann), 2000)
+  other.rows = 2000
+  t.equal(room.rowsFor(ann), 1000)
+  ann.rows = 1000
+  t.equal(room.rowsFor(ann), 1000, 'its own are no others')
+  t.equal(room.rowsFor(bob), 2000)
+  bob.rows = 1500
+  t.equal(room.rowsFor(agent), 500)
+  agent.rows = 2000
+  t.equal(room.rowsFor(bob), leastRows)
 })
 
 t.test('those let in as the agent are no one user', async (t) => {

@@ -1,0 +1,79 @@
+import type { ObjectRecord } from './record.ts'
+
+export interface ExtrasOptions {
+  /** characters beyond `ordinaryText` of all records of one namespace */
+  readonly maxPerNamespace: number
+  /** of all */
+  readonly max: number
+}
+
+/** A third to the whole of the thread's heap, as labels or as references. */
+export const extrasDefaults: ExtrasOptions = { maxPerNamespace: 16 * 1024 * 1024, max: 64 * 1024 * 1024 }
+
+/** Characters that a record has without being counted: ordinary objects have some hundreds. */
+export const ordinaryText = 1024
+/** References of one that is cut. */
+const fewReferences = 8
+
+/**
+ * How much records have beyond what is ordinary. What records share is counted for each: it is seldom so much. Past the
+ * bound a record is kept without it: a namespace full of such objects takes no other's room, and ends no thread.
+ */
+export class Extras {
+  readonly #options: ExtrasOptions
+  readonly #byNamespace = new Map<string, number>()
+  #all = 0
+
+  constructor(options: ExtrasOptions = extrasDefaults) {
+    this.#options = options
+  }
+
+  /** @param before - the record whose place it takes. @returns the record, or as much of it as there is room for */
+  fit(record: ObjectRecord, before: ObjectRecord | undefined): ObjectRecord {
+    const more = extraOf(record)
+    if (more === 0) return record
+    const { maxPerNamespace, max } = this.#options
+    const freed = before ? extraOf(before) : 0
+    const ofNamespace = this.#byNamespace.get(record.namespace) ?? 0
+    const isRoom = ofNamespace - freed + more <= maxPerNamespace && this.#all - freed + more <= max
+    return isRoom || more <= freed ? record : cutRecord(record)
+  }
+
+  change(before: ObjectRecord | undefined, after: ObjectRecord | undefined): void {
+    if (before) this.#count(before.namespace, -extraOf(before))
+    if (after) this.#count(after.namespace, extraOf(after))
+  }
+
+  #count(namespace: string, extra: number): void {
+    if (extra === 0) return
+    this.#all += extra
+    const count = (this.#byNamespace.get(namespace) ?? 0) + extra
+    if (count > 0) this.#byNamespace.set(namespace, count)
+    else this.#byNamespace.delete(namespace)
+  }
+}
+
+function extraOf({ labels, owner, otherOwners, references, selector }: ObjectRecord): number {
+  let text = 0
+  for (const [name, value] of labels) text += name.length + value.length
+  for (const one of otherOwners) text += ownerText(one)
+  if (owner) text += ownerText(owner)
+  for (const { name, kind, namespace } of references) text += name.length + kind.length + namespace.length
+  for (const { values } of selector?.expressions ?? []) for (const value of values) text += value.length
+  return Math.max(0, text - ordinaryText)
+}
+
+const ownerText = ({ uid, kind, name }: NonNullable<ObjectRecord['owner']>) => uid.length + kind.length + name.length
+
+/** Cut, a selector would select more. */
+function cutRecord(record: ObjectRecord): ObjectRecord {
+  const labels = new Map<string, string>()
+  let left = ordinaryText
+  for (const [name, value] of record.labels) {
+    left -= name.length + value.length
+    if (left < 0) break
+    labels.set(name, value)
+  }
+  const references = record.references.slice(0, fewReferences)
+  return { ...record, labels, otherOwners: [], references, selector: undefined }
+}
