@@ -1,4 +1,8 @@
+import type { Clock } from '../../../lib/clock.ts'
 import type { ResourceKind } from '../../cluster/api-kinds.ts'
+
+/** What went is of interest so long: what comes and goes is nothing new to ask about each time. ms */
+const keptMs = 30_000
 
 interface Counted {
   kind: ResourceKind
@@ -9,9 +13,17 @@ interface Counted {
 /** Which kinds there are in which namespaces: what there is to ask about. */
 export class Present {
   readonly #kinds = new Map<string, Counted>()
+  readonly #clock: Clock
+  /** namespaces of which the last object of a kind went, the longest ago first */
+  readonly #gone = new Map<string, { readonly at: number; readonly key: string; readonly namespace: string }>()
   readonly #listeners = new Set<() => void>()
 
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
   kinds(): Iterable<{ readonly kind: ResourceKind; readonly namespaces: ReadonlyMap<string, number> }> {
+    this.#forget()
     return this.#kinds.values()
   }
 
@@ -51,8 +63,20 @@ export class Present {
   delete(kind: ResourceKind, namespace: string): boolean {
     const namespaces = this.#kinds.get(kind.key)?.namespaces
     const count = (namespaces?.get(namespace) ?? 0) - 1
-    if (count > 0) namespaces?.set(namespace, count)
-    else namespaces?.delete(namespace)
-    return count <= 0
+    namespaces?.set(namespace, Math.max(0, count))
+    if (count > 0) return false
+    const place = `${kind.key} ${namespace}`
+    this.#gone.delete(place)
+    this.#gone.set(place, { at: this.#clock.now(), key: kind.key, namespace })
+    return true
+  }
+
+  #forget(): void {
+    for (const [place, { at, key, namespace }] of this.#gone) {
+      if (at + keptMs > this.#clock.now()) return
+      this.#gone.delete(place)
+      const namespaces = this.#kinds.get(key)?.namespaces
+      if (namespaces?.get(namespace) === 0) namespaces.delete(namespace)
+    }
   }
 }

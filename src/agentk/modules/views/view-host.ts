@@ -83,7 +83,7 @@ export class ViewHost {
   readonly #forests: Forests
   readonly #turns: FairTurns
   readonly #selections: Selections
-  readonly #present = new Present()
+  readonly #present: Present
   readonly #opened = new Set<Opened>()
   readonly #room: ViewRoom
   readonly #unsubscribe: (() => void)[]
@@ -96,6 +96,7 @@ export class ViewHost {
   constructor(components: ViewHostComponents, { verdict = 'argo', room }: ViewHostOptions = {}) {
     const { records, states, events, clock } = components
     this.#components = components
+    this.#present = new Present(clock)
     this.#room = new ViewRoom(this.#opened, room)
     this.#turns = new FairTurns(clock)
     const turns = this.#turns

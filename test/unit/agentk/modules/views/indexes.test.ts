@@ -1,6 +1,9 @@
 import t from 'tap'
+import type { ResourceKind } from '../../../../../src/agentk/cluster/api-kinds.ts'
 import { Places } from '../../../../../src/agentk/modules/views/places.ts'
+import { Present } from '../../../../../src/agentk/modules/views/present.ts'
 import { UidIndex } from '../../../../../src/agentk/modules/views/uid-index.ts'
+import { ManualClock } from '../../../../support/manual-clock.ts'
 import { kinds } from './objects.ts'
 
 t.test('uids by a key, one or many', async (t) => {
@@ -35,4 +38,29 @@ t.test('places say how many there are of each kind', async (t) => {
   t.same([...places.sizes], [['Pod', 2]], 'what is not there does not count')
   for (const each of [place('b', 'one'), place('c', 'two')]) places.delete(each)
   t.same([...places.sizes], [])
+})
+
+t.test('what comes and goes again and again is nothing new to ask about', async (t) => {
+  const clock = new ManualClock()
+  const present = new Present(clock)
+  let more = 0
+  present.onMore(() => more++)
+  const namespaces = (kind: ResourceKind) => {
+    for (const one of present.kinds()) if (one.kind === kind) return [...one.namespaces.keys()]
+    return []
+  }
+  for (let i = 0; i < 100; i++) {
+    t.ok(present.add(kinds.pod, 'shop'))
+    t.ok(present.delete(kinds.pod, 'shop'))
+  }
+  t.equal(more, 1)
+  t.strictSame([...present.namespacesOf(kinds.pod)], [], 'there is none')
+  t.strictSame(namespaces(kinds.pod), ['shop'], 'and yet it is of interest')
+  clock.advance(60_000)
+  t.strictSame(namespaces(kinds.pod), [])
+  present.add(kinds.pod, 'shop')
+  t.equal(more, 2)
+  t.notOk(present.add(kinds.pod, 'shop'))
+  clock.advance(60_000)
+  t.strictSame(namespaces(kinds.pod), ['shop'])
 })

@@ -92,6 +92,24 @@ t.test('a long scan yields, and what comes and goes meanwhile counts', async (t)
   t.strictSame(order(), [777777, 1, 2])
 })
 
+t.test('a scan that runs is not ended by what changes: it is shown, and all are looked through again', async (t) => {
+  const { page, order, node, clock, scanned, family } = stage(10_000, 3)
+  clock.lookMs = 1
+  page.update(1000)
+  let turns = 0
+  for (; scanned() === 0 && turns < 5000; turns++) {
+    page.scanAnew()
+    clock.manual.advance(1)
+  }
+  t.ok(turns < 5000, `shown after ${turns} turns`)
+  t.ok(page.isScanned)
+  family.setSeverities(node('n999999'), 6, 6)
+  page.update(1000)
+  clock.manual.advance(100_000)
+  page.update(1000)
+  t.strictSame(order(), [999999, 0, 1])
+})
+
 t.test('scans take a tenth of the time', async (t) => {
   const { page, order, nodes, remove, clock, scanned } = stage(10_000, 3)
   clock.lookMs = 5

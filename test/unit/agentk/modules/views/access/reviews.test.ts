@@ -14,7 +14,7 @@ function start(t: Test, parts: { own?: { username: string; groups: string[]; uid
   const api = new ReviewDouble()
   const { log, lines } = capturedLog()
   const reviews = new Reviews({ api, clock, log, ...parts })
-  const present = new Present()
+  const present = new Present(clock)
   t.teardown(() => reviews.close())
   const open = (caller = user('ann'), namespaces?: string[], what: 'objects' | 'events' = 'objects') => {
     const seen: Visibility[] = []

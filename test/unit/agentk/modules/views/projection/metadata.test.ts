@@ -4,6 +4,7 @@ import {
   maxLabels,
   maxLabelText,
   maxOwners,
+  maxOwnerText,
 } from '../../../../../../src/agentk/modules/views/projection/bounds.ts'
 import { metadataOf } from '../../../../../../src/agentk/modules/views/projection/metadata.ts'
 
@@ -47,6 +48,9 @@ t.test('the controller owns it, else the first; the others are told', async (t) 
   t.match(of({ ownerReferences: [one, { ...two, controller: 'true' }] }), { owner: { uid: '1' } })
   const many = Array.from({ length: 500 }, (_, i) => owner(String(i)))
   t.equal(of({ ownerReferences: many })?.otherOwners.length, maxOwners)
+  const long = many.map((one, i) => ({ ...one, uid: `${i}`.padEnd(250, 'x'), name: 'n'.repeat(250) }))
+  const texts = of({ ownerReferences: long })?.otherOwners.map(({ uid, kind, name }) => uid + kind + name) ?? []
+  t.ok(texts.length > 0 && texts.join('').length < maxOwnerText)
 })
 
 t.test('what cannot be an object is none', async (t) => {

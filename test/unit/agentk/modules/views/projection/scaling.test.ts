@@ -32,6 +32,10 @@ t.test('a budget selects Pods', async (t) => {
   const exists = budget({ matchExpressions: [{ key: 'tier', operator: 'Exists' }] })
   t.same(exists.selector, { labels: [], expressions: [{ key: 'tier', operator: 'Exists', values: [] }] })
   t.same(budget({}).selector, { labels: [], expressions: [] }, 'an empty one selects all')
+  const values = (count: number) =>
+    Array.from({ length: count }, (_, i) => ({ key: `k${i}`, operator: 'In', values: Array(128).fill('v'.repeat(63)) }))
+  t.ok(budget({ matchExpressions: values(1) }).selector)
+  t.equal(budget({ matchExpressions: values(2) }).selector, undefined, 'too long: cut, it would select more')
   const odd = [
     undefined,
     null,

@@ -1,0 +1,62 @@
+import t from 'tap'
+import { Extras, ordinaryText } from '../../../../../src/agentk/modules/views/extras.ts'
+import { Interned } from '../../../../../src/agentk/modules/views/interned.ts'
+import { Records } from '../../../../../src/agentk/modules/views/records.ts'
+import { Rules } from '../../../../../src/agentk/modules/views/rules.ts'
+import { ManualClock } from '../../../../support/manual-clock.ts'
+import { recordOf } from '../../../../support/views/records.ts'
+import { kinds, object } from './objects.ts'
+
+const options = { maxPerNamespace: 3000, max: 5000 }
+/** So many characters of labels beyond what is ordinary. */
+const fat = (uid: string, extra: number, namespace = 'mallory') =>
+  recordOf({
+    uid,
+    namespace,
+    labels: new Map([
+      ['app', 'web'],
+      ['x', 'x'.repeat(ordinaryText - 7)],
+      ['y', 'y'.repeat(extra - 1)],
+    ]),
+    references: [{ relation: 'routes', kind: '', namespace: '', name: '' }],
+  })
+
+t.test('what is beyond the ordinary: of one namespace, and of all', async (t) => {
+  const extras = new Extras(options)
+  const put = (record: ReturnType<typeof fat>, before?: ReturnType<typeof fat>) => {
+    const kept = extras.fit(record, before)
+    extras.change(before, kept)
+    return kept
+  }
+  const first = fat('a', 2000)
+  t.equal(put(first), first)
+  const cut = put(fat('b', 2000))
+  t.strictSame([...cut.labels.keys()], ['app', 'x'], 'the first labels stay')
+  t.equal(cut.references.length, 1)
+  const ordinary = recordOf({ uid: 'c', namespace: 'mallory', labels: new Map([['app', 'web']]) })
+  t.equal(put(ordinary), ordinary)
+  const other = fat('d', 3000, 'shop')
+  t.equal(put(other), other, 'another namespace has its own')
+  t.not(put(fat('e', 1000, 'bank')).labels.size, 3, 'until all have too much')
+  const smaller = fat('a', 500)
+  t.equal(put(smaller, first), smaller)
+  const again = fat('b', 1500)
+  t.equal(put(again, cut), again, 'there is room again')
+})
+
+t.test('records count what they keep', async (t) => {
+  const records = new Records(
+    { clock: new ManualClock(), rules: new Rules([], []), interned: new Interned() },
+    { extras: options },
+  )
+  const labels = { app: 'web', ...Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`l${i}`, 'x'.repeat(180)])) }
+  const size = (uid: string) => records.get(uid)?.labels.size
+  for (let i = 0; i < 3; i++) records.put(kinds.configMap, object({ uid: `c${i}`, labels }))
+  t.strictSame(['c0', 'c1', 'c2'].map(size), [21, 6, 6])
+  records.gone(kinds.configMap, 'c0')
+  records.put(kinds.configMap, object({ uid: 'c2', labels }))
+  t.strictSame(['c1', 'c2'].map(size), [6, 21])
+  records.put(kinds.configMap, object({ uid: 'c2', labels: { app: 'web' } }))
+  records.put(kinds.configMap, object({ uid: 'c1', labels }))
+  t.equal(size('c1'), 21)
+})
