@@ -1,12 +1,10 @@
 import t from 'tap'
 import type { ResourceKind } from '../../../../../src/agentk/cluster/api-kinds.ts'
-import { Forest } from '../../../../../src/agentk/modules/views/forest.ts'
 import { Environments } from '../../../../../src/agentk/modules/views/groups.ts'
 import { Interned } from '../../../../../src/agentk/modules/views/interned.ts'
 import { recordOf as recordFrom } from '../../../../../src/agentk/modules/views/object-record.ts'
 import { metadataOf } from '../../../../../src/agentk/modules/views/projection/metadata.ts'
-import { readQuery } from '../../../../../src/agentk/modules/views/query.ts'
-import { ManualClock } from '../../../../support/manual-clock.ts'
+import { forestOf } from '../../../../support/views/forest-of.ts'
 import { kindOf, kinds } from '../../../../support/views/records.ts'
 import { RecordsDouble } from '../../../../support/views/records-double.ts'
 
@@ -48,16 +46,8 @@ function counts(
   hidden: readonly string[] = [],
 ) {
   const double = new RecordsDouble()
-  const visibility = {
-    key: '',
-    mayList: ({ key }: { key: string }) => !hidden.includes(key),
-    mayListEvents: () => true,
-    mayName: () => true,
-  }
-  const query = readQuery(Buffer.from(JSON.stringify({ view: 'list', scope })))
-  const forest = new Forest({ records: double, visibility, clock: new ManualClock(), side: 'argo' }, query)
-  forest.start()
-  double.onChange((change) => forest.change(change))
+  const query = JSON.stringify({ view: 'list', scope })
+  const forest = forestOf({ records: double, query, hidden })
   for (const one of records) double.put(one)
   const shown = () => [...forest.root.children()].map(({ namespace, name }) => `${namespace}/${name}`).sort()
   return { shown, records: double }

@@ -1,13 +1,11 @@
 import t from 'tap'
-import { FairTurns } from '../../../../../src/agentk/modules/views/fair-turns.ts'
-import { Forest, maxGroups } from '../../../../../src/agentk/modules/views/forest.ts'
+import { maxGroups } from '../../../../../src/agentk/modules/views/forest.ts'
 import { maxAbove } from '../../../../../src/agentk/modules/views/owners.ts'
-import { readQuery } from '../../../../../src/agentk/modules/views/query.ts'
 import type { ObjectRecord } from '../../../../../src/agentk/modules/views/record.ts'
-import { Sight } from '../../../../../src/agentk/modules/views/sight.ts'
 import type { Clock } from '../../../../../src/lib/clock.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 import { Seeded } from '../../../../support/seeded.ts'
+import { forestOf } from '../../../../support/views/forest-of.ts'
 import { kinds, recordOf } from '../../../../support/views/records.ts'
 import { RecordsDouble } from '../../../../support/views/records-double.ts'
 
@@ -49,20 +47,7 @@ function stage(
 ) {
   const double = new CountedRecords()
   for (const record of records) double.put(record)
-  const visibility = {
-    key: '',
-    mayList: ({ key }: { key: string }) => !hidden.includes(key),
-    mayListWithin: () => true,
-    mayListEvents: () => true,
-    mayName: () => true,
-  }
-  const sight = new Sight({ records: double, clock, turns: new FairTurns(clock) }, visibility)
-  const forest = new Forest({ records: double, sight, clock, side: 'argo' }, readQuery(Buffer.from(query)))
-  forest.start()
-  double.onChange((change) => {
-    const moved = sight.moved(change)
-    if (moved) forest.change(moved)
-  })
+  const forest = forestOf({ records: double, query, hidden, clock })
   return { records: double, parent: (uid: string) => forest.node(uid)?.parent?.id, forest, walked: () => double.read }
 }
 
@@ -258,20 +243,11 @@ t.test('what changes again and again, faster than it is placed, leaves each batc
 t.test('what it takes room for: what waits for its place too, and what is in a group, shown or not', async (t) => {
   const records = new RecordsDouble()
   for (let i = 0; i < 1000; i++) records.put(recordOf({ uid: `${i}` }))
-  const visibility = {
-    key: '',
-    mayList: () => true,
-    mayListWithin: () => true,
-    mayListEvents: () => true,
-    mayName: () => true,
-  }
   const clock = new ManualClock()
   const ticking = { now: () => clock.now() + ticks++, after: clock.after.bind(clock) }
   let ticks = 0
-  const query = readQuery(Buffer.from('{"view":"tree","scope":{"environment":"1/none"}}'))
-  const sight = new Sight({ records, clock: ticking, turns: new FairTurns(ticking) }, visibility)
-  const forest = new Forest({ records, sight, clock: ticking, side: 'argo' }, query)
-  forest.start()
+  const query = '{"view":"tree","scope":{"environment":"1/none"}}'
+  const forest = forestOf({ records, query, clock: ticking })
   t.equal(forest.isSettled, false)
   t.ok(forest.size >= 1000)
   while (!forest.isSettled) clock.advance(1)

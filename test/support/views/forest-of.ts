@@ -1,0 +1,35 @@
+import { FairTurns } from '../../../src/agentk/modules/views/fair-turns.ts'
+import { Forest } from '../../../src/agentk/modules/views/forest.ts'
+import { readQuery } from '../../../src/agentk/modules/views/query.ts'
+import type { ReadonlyRecords } from '../../../src/agentk/modules/views/record.ts'
+import { Sight } from '../../../src/agentk/modules/views/sight.ts'
+import type { Clock } from '../../../src/lib/clock.ts'
+import { ManualClock } from '../manual-clock.ts'
+
+export interface ForestParts {
+  readonly records: ReadonlyRecords
+  /** JSON */
+  readonly query: string
+  /** keys of kinds that may not be listed */
+  readonly hidden?: readonly string[]
+  readonly clock?: Clock
+}
+
+/** A forest by itself, which follows the records. */
+export function forestOf({ records, query, hidden = [], clock = new ManualClock() }: ForestParts): Forest {
+  const visibility = {
+    key: '',
+    mayList: ({ key }: { key: string }) => !hidden.includes(key),
+    mayListWithin: () => true,
+    mayListEvents: () => true,
+    mayName: () => true,
+  }
+  const sight = new Sight({ records, clock, turns: new FairTurns(clock) }, visibility)
+  const forest = new Forest({ records, sight, clock, side: 'argo' }, readQuery(Buffer.from(query)))
+  forest.start()
+  records.onChange((change) => {
+    const moved = sight.moved(change)
+    if (moved) forest.change(moved)
+  })
+  return forest
+}
