@@ -140,9 +140,13 @@ export async function playFullSize(
   }
 }
 
-/** Against the machine without the attack; if that was slower, against the machine as busy as the attacker makes it. */
+/**
+ * Against the machine without the attack; if that was slower, against the machine as busy as the attacker makes it, as far
+ * as nothing has failed there: what an attack leaves behind excuses nothing.
+ */
 export function slower({ quiet, during, control }: Pick<FullSize, 'quiet' | 'during' | 'control'>): readonly Done[] {
-  const p99Of = (seen: Seen | undefined, name: string) => seen?.done.find((one) => one.name === name)?.p99Ms ?? 0
+  const p99Of = (seen: Seen | undefined, name: string) =>
+    seen?.done.find((one) => one.name === name && one.failures.length === 0)?.p99Ms ?? 0
   return during.done.filter(({ name, p99Ms }) => {
     return p99Ms > maxSlowdown * Math.max(floorMs, p99Of(quiet, name), p99Of(control, name))
   })
