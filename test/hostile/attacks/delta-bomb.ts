@@ -15,25 +15,23 @@ interface Size {
   readonly branches: number
 }
 
-/** Of each size one commit: what it takes to hash is not the attack. */
-const commits = new Map<string, Promise<string>>()
-
-export const deltaBomb: Attack<Size> = {
+export const deltaBomb: Attack<Size, string> = {
   name: 'delta-bomb',
   what: 'branches with a pack of some hundred bytes whose file has gigabytes, which kas is to fetch',
   refusal: /more than 64 MiB of memory/,
   cheap: { fileBytes: 256 * 2 ** 20, branches: 4 },
   full: { fileBytes: 3 * 2 ** 30, branches: 16 },
-  async play({ evilRepository, ...stage }, { fileBytes, branches }, signal) {
-    const key = `${evilRepository} ${fileBytes}`
-    const written = commits.get(key) ?? write(evilRepository, fileBytes)
-    commits.set(key, written)
-    const commit = await written
-    const connection = await dialStreams({ evilRepository, ...stage }, stage.holder)
+  /** @returns the commit, which takes long to hash */
+  async prepare({ evilRepository }, { fileBytes }) {
+    const { commit } = await writeDeltaBomb(evilRepository, { fileBytes, branch: 'bomb' })
+    return { made: commit, clean: async () => undefined }
+  },
+  async play(stage, { branches }, signal, commit) {
+    const connection = await dialStreams(stage, stage.holder)
     const end = async () => connection.destroy()
     const ask = async (_: unknown, i: number) => {
       const branch = `bomb-${i}`
-      await writeFile(join(evilRepository, 'refs', 'heads', branch), `${commit}\n`)
+      await writeFile(join(stage.evilRepository, 'refs', 'heads', branch), `${commit}\n`)
       const stream = connection.open(getObjectsMethod, stage.evil.agentToken)
       void stream.write(requestOf(branch))
       return await stream.refused
@@ -46,10 +44,6 @@ export const deltaBomb: Attack<Size> = {
       throw error
     }
   },
-}
-
-async function write(repository: string, fileBytes: number): Promise<string> {
-  return (await writeDeltaBomb(repository, { fileBytes, branch: 'bomb' })).commit
 }
 
 function requestOf(branch: string): Buffer {

@@ -25,13 +25,15 @@ const encoded = (init: MessageInitShape<typeof SourceStateSchema>) =>
 const framed = (bytes: Uint8Array) => Buffer.concat([framePrefix(bytes.length), bytes])
 
 /** As large as a state may be. */
-const full = Array.from({ length: sources }, (_, i) => framed(encoded({ source: `43-2-${i}`, trouble })))
+const full = Buffer.concat(Array.from({ length: sources }, (_, i) => framed(encoded({ source: `43-2-${i}`, trouble }))))
 
-const unknown = Array.from({ length: sources }, (_, i) => {
-  const known = encoded({ source: `43-2-${i}` })
-  const fields = Math.floor((maxStateBytes - known.length) / unknownField.length)
-  return framed(Buffer.concat([known, Buffer.alloc(fields * unknownField.length, unknownField)]))
-})
+const unknown = Buffer.concat(
+  Array.from({ length: sources }, (_, i) => {
+    const known = encoded({ source: `43-2-${i}` })
+    const fields = Math.floor((maxStateBytes - known.length) / unknownField.length)
+    return framed(Buffer.concat([known, Buffer.alloc(fields * unknownField.length, unknownField)]))
+  }),
+)
 
 export const heavyStates: Attack<Size> = {
   name: 'heavy-states',
@@ -48,11 +50,11 @@ export const heavyStates: Attack<Size> = {
       user.close()
       for (const connection of connections) connection.destroy()
     }
-    const push = async (messages: readonly Buffer[]) =>
+    const push = async (messages: Buffer) =>
       await Promise.all(
         connections.map(async (connection) => {
           const stream = connection.open(pushMethod, stage.evil.agentToken)
-          for (const message of messages) await stream.write(message)
+          await stream.write(messages)
           return stream
         }),
       )
