@@ -1,6 +1,7 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import type { Stream } from '@libp2p/interface'
 import { decodeMessage } from '../../proto/decode.ts'
+import { fieldCountWithin } from '../../proto/field-count.ts'
 import {
   ConnectionsSchema,
   RowEndSchema,
@@ -27,6 +28,8 @@ const partBytes = 64 * 1024
 /** a part with the largest item in it */
 const maxPartBytes = 512 * 1024
 const lengthBytes = 4
+/** of `RowPart` */
+const connectionsField = RowPartSchema.field.connections.number
 
 /** Sends the row and ends the stream; waits where the other side does not read. */
 export async function sendRow(stream: Stream, row: RowSnapshot, signal: AbortSignal): Promise<void> {
@@ -82,7 +85,11 @@ export async function readRow(
       const length = rest.readUInt32BE()
       if (length > maxPartBytes) throw outOfBounds('the size of a part of a row')
       if (rest.length < lengthBytes + length) break
-      reader.part(decodeMessage(RowPartSchema, rest.subarray(lengthBytes, lengthBytes + length)))
+      const part = rest.subarray(lengthBytes, lengthBytes + length)
+      if (fieldCountWithin(part, connectionsField, bounds.itemsOfMessage) > bounds.itemsOfMessage) {
+        throw outOfBounds('the number of connections in a part of a row')
+      }
+      reader.part(decodeMessage(RowPartSchema, part))
       rest = rest.subarray(lengthBytes + length)
     }
     if (reader.row) return reader.row

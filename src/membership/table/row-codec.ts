@@ -1,6 +1,7 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import type { AgentId } from '../../call/call.ts'
 import { decodeMessage } from '../../proto/decode.ts'
+import { fieldCountWithin } from '../../proto/field-count.ts'
 import {
   BeatSchema,
   type Connection,
@@ -15,6 +16,7 @@ import {
   State,
 } from '../../proto/gen/replica_pb.ts'
 import {
+  bounds,
   byKind,
   checkHead,
   checkItem,
@@ -28,6 +30,9 @@ import {
 } from './row.ts'
 
 /** Rows and gossip to the messages of `src/proto/replica.proto` and back; what is out of bounds is refused. */
+
+/** of `News` */
+const deltaField = NewsSchema.field.delta.number
 
 /** What an instance publishes about its row. */
 export type GossipMessage =
@@ -63,6 +68,9 @@ export function decodeGossip(bytes: Uint8Array): {
   readonly instance: InstanceId
   readonly message: GossipMessage | undefined
 } {
+  if (fieldCountWithin(bytes, deltaField, bounds.itemsOfMessage) > bounds.itemsOfMessage) {
+    throw outOfBounds('the number of changes in a message')
+  }
   const news = decodeMessage(NewsSchema, bytes)
   return { instance: news.instance as InstanceId, message: messageOf(news.news) }
 }

@@ -114,6 +114,8 @@ export const bounds = {
   /** of a row of another: an older version counts less for an item than this one */
   peerRowBytes: 128 * 1024 * 1024,
   instances: 256,
+  /** added and removed in one message, or a part of a row: each takes 12 bytes at least, where its owner counts */
+  itemsOfMessage: 32_768,
 } as const
 
 /** what an item, and each method, takes on the wire at most beside its texts */

@@ -1,6 +1,6 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
-import { fieldCount } from '../../../src/proto/field-count.ts'
+import { fieldCount, fieldCountWithin } from '../../../src/proto/field-count.ts'
 import { GetTreeEntriesResponseSchema, TreeEntryResponseSchema } from '../../../src/proto/gen/gitaly_pb.ts'
 
 t.test('fields of all wire types count, those of what is inside them do not', async (t) => {
@@ -16,6 +16,14 @@ t.test('fields of all wire types count, those of what is inside them do not', as
   t.equal(fieldCount(toBinary(TreeEntryResponseSchema, file), 100), 5)
   t.equal(fieldCount(Buffer.from('0d000000000900000000000000000801', 'hex'), 100), 3, 'fixed32, fixed64, varint')
   t.equal(fieldCount(Buffer.alloc(0), 100), 0)
+})
+
+t.test('fields within a field, over all messages that stand in it', async (t) => {
+  const bytes = Buffer.from('0a040a000a00' + '12020a00' + '0a020a00' + '0a00', 'hex')
+  t.equal(fieldCountWithin(bytes, 1, 100), 3)
+  t.equal(fieldCountWithin(bytes, 2, 100), 1)
+  t.equal(fieldCountWithin(bytes, 3, 100), 0)
+  t.equal(fieldCountWithin(bytes, 1, 2), 3, 'one more than may be')
 })
 
 t.test('bytes that are no message end the count', async (t) => {

@@ -1,9 +1,9 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
 import { bounds } from '../../../../src/membership/table/row.ts'
-import { itemOf, itemToMessage } from '../../../../src/membership/table/row-codec.ts'
+import { decodeGossip, encodeGossip, itemOf, itemToMessage } from '../../../../src/membership/table/row-codec.ts'
 import { type Connection, ConnectionSchema } from '../../../../src/proto/gen/replica_pb.ts'
-import { connection, registration } from '../rows.ts'
+import { connection, delta, instance, registration } from '../rows.ts'
 
 const sent = (message: Connection) => fromBinary(ConnectionSchema, toBinary(ConnectionSchema, message))
 
@@ -37,4 +37,30 @@ t.test('a description is a copy: a part of a message would keep all of it', asyn
   const message = sent(itemToMessage(registration(7n)))
   const item = itemOf(message)
   t.ok('meta' in item && item.meta.buffer !== message.agentMeta.buffer)
+})
+
+t.test('changes of two bytes each are counted before they are built', async (t) => {
+  const many = (key: number, count: number) => {
+    const changes = Buffer.alloc(2 * count)
+    for (let at = 0; at < changes.length; at += 2) changes[at] = key
+    const length = Buffer.from([
+      (changes.length & 127) | 128,
+      ((changes.length >> 7) & 127) | 128,
+      changes.length >> 14,
+    ])
+    return Buffer.concat([Buffer.from([0x0a, 1, 0x78, 0x12]), length, changes])
+  }
+  for (const [kind, key] of [
+    ['removed', 0x22],
+    ['added', 0x2a],
+  ] as const) {
+    t.throws(
+      () => decodeGossip(many(key, 125_000)),
+      { message: /the number of changes in a message is out of bounds/ },
+      kind,
+    )
+  }
+  const removed = Array.from({ length: bounds.itemsOfMessage - 3 }, () => 'x')
+  const { message } = decodeGossip(encodeGossip(instance('a'), { kind: 'delta', delta: delta(1, { removed }) }))
+  t.equal(message?.kind === 'delta' && message.delta.removed.length, removed.length)
 })
