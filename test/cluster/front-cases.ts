@@ -1,12 +1,17 @@
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { connect } from 'node:http2'
 import type { Duplex } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import type { Test } from 'tap'
 import { parseKasAddress } from '../../src/agentk/tunnels/kas-address.ts'
 import { dialKas } from '../../src/agentk/tunnels/transport.ts'
+import { AgentConfiguration } from '../../src/proto/gen/agent_configuration_pb.ts'
+import { GitopsStates } from '../../src/proto/gen/gitops_states_pb.ts'
+import { Reports } from '../../src/proto/gen/views_pb.ts'
 import { kubernetesApiMethod } from '../../src/proto/http/http-over-grpc.ts'
+import { methodPath } from '../../src/proto/unary.ts'
 import { eventually } from '../support/eventually.ts'
 import { FakeAgent } from '../support/fake-agent.ts'
 import { bearerFor, FrontClient, kubernetesPath } from './front-client.ts'
@@ -243,10 +248,23 @@ export function grpcAddress({ url }: RunningFront): string {
   return url.replace('https:', 'grpcs:')
 }
 
+/** What agents call at kas, beside GitLab's own services: kas answers, not the front. */
+async function carriesOwnServices(t: Test, { front, replicas }: Fronted): Promise<void> {
+  const session = connect(front.url, { ca: replicas.ca })
+  t.teardown(() => session.destroy())
+  const services = [AgentConfiguration, GitopsStates, Reports]
+  for (const path of services.flatMap(({ methods }) => methods).map(methodPath)) {
+    const headers = { ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' }
+    const [head] = (await once(session.request(headers, { endStream: true }), 'response')) as [object]
+    t.match(head, { ':status': 200, 'content-type': /^application\/grpc/ }, path)
+  }
+}
+
 /** What every front must do. */
 export async function carriesAll(t: Test, fronted: Fronted): Promise<void> {
   await t.test('carries requests', (t) => carriesRequests(t, fronted))
   await t.test('carries HTTP/2', (t) => carriesHttp2(t, fronted))
+  await t.test('carries what agents call', (t) => carriesOwnServices(t, fronted))
   await t.test('carries watches', (t) => carriesWatches(t, fronted))
   await t.test('carries upgrades', (t) => carriesUpgrades(t, fronted))
   await t.test('is not steered by clusters', (t) => ignoresClusters(t, fronted))

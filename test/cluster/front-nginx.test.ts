@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { readFile, writeFile } from 'node:fs/promises'
+import { request } from 'node:https'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { startConnections } from '../contract/agentk/connections-side.ts'
@@ -22,6 +24,7 @@ import {
   upgrades,
   withoutAgent,
 } from './front-cases.ts'
+import { kubernetesPath } from './front-client.ts'
 import { startNginx } from './front-program.ts'
 import { FrontedReplicas, tokenOf } from './fronted-replicas.ts'
 
@@ -39,6 +42,7 @@ t.test('nginx as the front', { skip, timeout: 120_000 }, async (t) => {
   await t.test('lets agents hear what is told on one idle tunnel', (t) => hearsStandby(t, fronted))
   await t.test('places agents', (t) => placesAgents(t, fronted))
   await t.test('takes what has no body to the holder', (t) => redirects(t, fronted))
+  await t.test('takes no long body of a stranger', (t) => refusesLongBodies(t, fronted))
   t.equal(fronted.front.program.stderr, '', 'nginx has nothing to complain of')
   await t.test('keeps a watch over a reload', (t) => reloads(t, fronted))
   await t.test('goes round a replica that is away', (t) => goesRound(t, fronted))
@@ -90,6 +94,26 @@ async function redirects(t: Test, fronted: Fronted): Promise<void> {
   for (const method of ['POST', 'PATCH']) {
     const change = () => client.echo('/api/v1/pods', { method, body: Buffer.from('{}') })
     t.match(await grown(change), { redirected: 0, answered: 1 }, `${method} with a body is carried`)
+  }
+}
+
+/** nginx would write it to its disk before kas has asked who sends it. */
+async function refusesLongBodies(t: Test, fronted: Fronted): Promise<void> {
+  const { replicas, front } = fronted
+  for (const method of ['PUT', 'DELETE']) {
+    const headers = { 'content-length': '1000000000' }
+    const asked = request(`${front.url}${kubernetesPath}/api`, { method, headers, ca: replicas.ca, agent: false })
+    t.teardown(() => asked.destroy())
+    asked.on('error', () => undefined) // it is closed behind the answer
+    asked.write(Buffer.alloc(100_000))
+    const [answer] = await once(asked, 'response')
+    t.equal(answer.statusCode, 401, `${method}: answered while it is on its way`)
+    asked.destroy()
+  }
+  const client = clientOf(fronted, agents[0])
+  for (const method of ['PUT', 'DELETE']) {
+    const { bytes } = await client.echo('/api/v1/pods', { method, body: Buffer.alloc(3_000_000) })
+    t.equal(bytes, 3_000_000, `${method} of who is known, from each replica`)
   }
 }
 

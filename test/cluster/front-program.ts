@@ -8,6 +8,9 @@ import type { FrontedReplicas } from './fronted-replicas.ts'
 
 const deploy = new URL('../../deploy/', import.meta.url).pathname
 
+/** of one address */
+export const haproxyConnections = 300
+
 type Edits = readonly (readonly [from: string | RegExp, to: string])[]
 
 export interface RunningFront {
@@ -76,6 +79,7 @@ export async function startHaproxy(replicas: FrontedReplicas, all = replicas.all
     ['/run/haproxy/admin.sock', join(folder, 'admin.sock')],
     ['bind :443', `bind 127.0.0.1:${port}`],
     ['maxconn 65536', 'maxconn 1024'],
+    ['sc0_conn_cur gt 2000', `sc0_conn_cur gt ${haproxyConnections}`],
   ]
   const configuration = join(folder, 'haproxy.cfg')
   await writeFile(configuration, edited(await readFile(join(deploy, 'haproxy/haproxy.cfg'), 'utf8'), edits))
