@@ -9,11 +9,14 @@ export function withUnknownFields(known: Uint8Array, bytes: number): Buffer {
   return Buffer.concat([framePrefix(known.length + unknown.length), known, unknown])
 }
 
-/** The same message again and again, as fast as it is taken, for `ms`. */
+/** The same message again and again, as fast as it is taken, for `ms`. @throws Error if the stream ends before */
 export async function repeat(stream: RawStream, message: Buffer, ms: number, signal: AbortSignal): Promise<void> {
   let isOver = false
   const over = delay(ms, signal).then(() => {
     isOver = true
   })
-  while (!isOver) await Promise.race([stream.write(message), over])
+  const ended = stream.refused.then((refusal) => {
+    if (!isOver) throw new Error(`the stream has ended: ${refusal}`)
+  })
+  while (!isOver) await Promise.race([stream.write(message), over, ended])
 }

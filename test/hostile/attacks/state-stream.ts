@@ -1,21 +1,31 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import { pushMethod } from '../../../src/kas/modules/gitops/state-push.ts'
-import { SourceStateSchema } from '../../../src/proto/gen/gitops_states_pb.ts'
-import { maxStateBytes } from '../../../src/proto/gitops-json.ts'
+import { Phase, SourceStateSchema } from '../../../src/proto/gen/gitops_states_pb.ts'
+import { framePrefix } from '../../../src/proto/grpc/frames.ts'
 import type { Attack } from '../attack.ts'
-import { repeat, withUnknownFields } from '../raw-messages.ts'
+import { repeat } from '../raw-messages.ts'
 import { dialStreams } from '../raw-streams.ts'
 
 interface Size {
   readonly ms: number
 }
 
-const state = create(SourceStateSchema, { source: 'evil-2', project: 'evil/clusters' })
-const message = withUnknownFields(toBinary(SourceStateSchema, state), maxStateBytes)
+/** As much of what is not well as one state may name, all of it as long as there is room for. */
+const trouble = Array.from({ length: 100 }, (_, i) => ({
+  key: { version: 'v1', kind: 'ConfigMap', namespace: 'evil', name: `evil-${i}` },
+  text: 'x'.repeat(560),
+  file: 'evil.yaml',
+  line: i + 1,
+}))
+const state = toBinary(
+  SourceStateSchema,
+  create(SourceStateSchema, { source: 'evil-2', phase: Phase.FAILING, trouble }),
+)
+const message = Buffer.concat([framePrefix(state.length), state])
 
 export const stateStream: Attack<Size> = {
   name: 'state-stream',
-  what: 'the state of a source, 64 KiB of fields that nobody knows, again and again on one stream',
+  what: 'the state of a source, 60 KiB of objects that are not well, again and again on one stream',
   counter: 'kas_agent_rate_limited_total{method="GitopsStates/Push",outcome="slowed"}',
   cheap: { ms: 3000 },
   full: { ms: 15_000 },

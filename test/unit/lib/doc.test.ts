@@ -8,6 +8,7 @@ import { createFluxMetrics } from '../../../src/kas/modules/flux/flux-metrics.ts
 import { createViewsMetrics } from '../../../src/kas/modules/views/views-metrics.ts'
 import { createLinkMetrics } from '../../../src/kas/replicas/links.ts'
 import { createGitalyMetrics } from '../../../src/kas/repositories/gitaly/gitaly-metrics.ts'
+import { createRateMetrics } from '../../../src/kas/servers/agents/agent-rates.ts'
 import { createRefusalMetrics } from '../../../src/kas/servers/agents/refusals.ts'
 import { createKubernetesMetrics } from '../../../src/kas/servers/kubernetes/http/metrics.ts'
 import { createRailsRefusalMetrics } from '../../../src/kas/servers/rails/refusals.ts'
@@ -45,6 +46,7 @@ t.test('doc/metrics.md has a row for each metric', async (t) => {
   createKubernetesMetrics(register, () => 0)
   createViewsMetrics(register, () => 0)
   createRefusalMetrics(register)
+  createRateMetrics(register, [])
   createRailsRefusalMetrics(register)
   createStrangersMetric(register)
   createLinkMetrics(register, { reaches: () => [] })
