@@ -8,6 +8,7 @@ import { fatRows } from './attacks/fat-rows.ts'
 import { gzip } from './attacks/gzip.ts'
 import { halfMessages } from './attacks/half-messages.ts'
 import { halfWebSockets } from './attacks/half-websockets.ts'
+import { heavyCommits } from './attacks/heavy-commits.ts'
 import { heavyStates } from './attacks/heavy-states.ts'
 import { idleConnects } from './attacks/idle-connects.ts'
 import { knocking } from './attacks/knocking.ts'
@@ -51,5 +52,6 @@ export const attacks: readonly Attack<unknown>[] = [
   budgetSelectors,
   ownerChains,
   deltaBomb,
+  heavyCommits,
   heavyStates,
 ] as Attack<unknown>[]

@@ -13,6 +13,8 @@ export interface GitPushesOptions {
   /** absolute path: the secret that GitLab and kas share */
   readonly secretFile: string
   readonly project: { readonly id: number; readonly path: string }
+  /** that have a commit, beside `main` */
+  readonly branches?: readonly string[]
 }
 
 const method = '/gitlab.agent.notifications.rpc.Notifications/GitPushEvent'
@@ -23,10 +25,11 @@ const tellTimeoutMs = 5000
 export class GitPushes {
   readonly #options: GitPushesOptions
   readonly #clients = new Map<number, grpc.Client>()
-  readonly #branches = new Set(['main'])
+  readonly #branches: Set<string>
 
   constructor(options: GitPushesOptions) {
     this.#options = options
+    this.#branches = new Set(['main', ...(options.branches ?? [])])
   }
 
   /**
