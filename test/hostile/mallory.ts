@@ -99,14 +99,14 @@ export class EvilView {
     await abortable(Promise.race([once(socket, 'open'), once(socket, 'close')]), signal)
     const [, agent = ''] = userCredential.split(':')
     view.#send({ type: 'open', id: 1, agent, view: 'tree', scope: { namespaces: [namespace] }, ...query })
-    await view.shown(1, signal)
+    await view.shown(({ size }) => size > 0, signal)
     return view
   }
 
-  /** Resolves once so many rows were shown. @throws Error: it has ended; the signal's reason */
-  async shown(rows: number, signal: AbortSignal): Promise<void> {
+  /** Resolves once `isEnough` of the ids of rows that were shown. @throws Error: it has ended; the signal's reason */
+  async shown(isEnough: (rows: ReadonlySet<string>) => boolean, signal: AbortSignal): Promise<void> {
     try {
-      while (this.rows.size < rows) {
+      while (!isEnough(this.rows)) {
         if (this.error) throw new Error(this.error)
         await abortable(new Promise<void>((resolve) => void this.#waiting.add(resolve)), signal)
       }
