@@ -17,11 +17,11 @@ const rooms: Readonly<Record<string, string>> = {
   'proto/http': 'lib proto/wire',
   'proto/decode.ts': 'lib | @bufbuild/protobuf',
   proto: 'lib call proto/decode.ts proto/gen proto/wire proto/grpc | @bufbuild/protobuf',
-  'membership/table': 'lib call proto/decode.ts proto/gen | @bufbuild/protobuf',
+  'membership/table': 'lib call proto/decode.ts proto/gen proto/wire | @bufbuild/protobuf',
   'membership/discovery': 'lib | @kubernetes/client-node',
   'membership/protocol': 'lib membership/table membership/discovery',
   'membership/network':
-    'lib proto/decode.ts proto/gen membership/table membership/protocol | libp2p @libp2p/* @multiformats/multiaddr @bufbuild/protobuf',
+    'lib proto/decode.ts proto/gen proto/wire membership/table membership/protocol | libp2p @libp2p/* @multiformats/multiaddr @bufbuild/protobuf',
   membership:
     'lib call ring membership/table membership/protocol membership/network membership/discovery | prom-client',
   'kas/agent.ts': 'call',
@@ -32,7 +32,7 @@ const rooms: Readonly<Record<string, string>> = {
     'lib call proto proto/gen proto/grpc membership kas/tunnels | prom-client @peculiar/x509 @bufbuild/protobuf',
   'kas/router': 'lib call kas/tunnels kas/replicas',
   'kas/repositories':
-    'lib call proto proto/decode.ts proto/gen proto/grpc kas/agent.ts kas/observability | simple-git prom-client @bufbuild/protobuf',
+    'lib call proto proto/decode.ts proto/gen proto/grpc proto/wire kas/agent.ts kas/observability | simple-git prom-client @bufbuild/protobuf',
   'kas/agent-config':
     'lib proto proto/gen proto/http kas/agent.ts kas/repositories | zod prom-client @bufbuild/protobuf',
   'kas/directory':

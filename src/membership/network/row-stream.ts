@@ -1,7 +1,6 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import type { Stream } from '@libp2p/interface'
 import { decodeMessage } from '../../proto/decode.ts'
-import { fieldCountWithin } from '../../proto/field-count.ts'
 import {
   ConnectionsSchema,
   RowEndSchema,
@@ -9,6 +8,7 @@ import {
   RowPartSchema,
   RowStartSchema,
 } from '../../proto/gen/replica_pb.ts'
+import { fieldCountWithin } from '../../proto/wire/field-count.ts'
 import {
   bounds,
   byKind,

@@ -1,7 +1,6 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import type { AgentId } from '../../call/call.ts'
 import { decodeMessage } from '../../proto/decode.ts'
-import { fieldCountWithin } from '../../proto/field-count.ts'
 import {
   BeatSchema,
   type Connection,
@@ -15,6 +14,7 @@ import {
   Role,
   State,
 } from '../../proto/gen/replica_pb.ts'
+import { fieldCountWithin } from '../../proto/wire/field-count.ts'
 import {
   bounds,
   byKind,

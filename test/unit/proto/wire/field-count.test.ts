@@ -1,7 +1,7 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
-import { fieldCount, fieldCountWithin } from '../../../src/proto/field-count.ts'
-import { GetTreeEntriesResponseSchema, TreeEntryResponseSchema } from '../../../src/proto/gen/gitaly_pb.ts'
+import { GetTreeEntriesResponseSchema, TreeEntryResponseSchema } from '../../../../src/proto/gen/gitaly_pb.ts'
+import { fieldCount, fieldCountWithin } from '../../../../src/proto/wire/field-count.ts'
 
 t.test('fields of all wire types count, those of what is inside them do not', async (t) => {
   const entry = { path: Buffer.from('a/b'), oid: 'a'.repeat(40), mode: 0o100644 }
@@ -26,9 +26,10 @@ t.test('fields within a field, over all messages that stand in it', async (t) =>
   t.equal(fieldCountWithin(bytes, 1, 2), 3, 'one more than may be')
 })
 
-t.test('bytes that are no message end the count', async (t) => {
+t.test('bytes that are no message are refused where they are read', async (t) => {
   for (const bytes of ['ff', '0aff', '0affffffffffffffffff01', '0b', '08ffffffffffffffffffffff']) {
-    t.ok(fieldCount(Buffer.from(bytes, 'hex'), 100) <= 1, bytes)
+    t.throws(() => fieldCount(Buffer.from(bytes, 'hex'), 100), { code: 'INVALID_MESSAGE' }, bytes)
   }
-  t.equal(fieldCount(Buffer.from('0a000a000b0a00', 'hex'), 100), 2, 'those before the fault')
+  t.throws(() => fieldCount(Buffer.from('0a000a000b0a00', 'hex'), 100), { code: 'INVALID_MESSAGE' })
+  t.equal(fieldCount(Buffer.from('0a000a000b0a00', 'hex'), 1), 2, 'no further than is counted')
 })
