@@ -9,8 +9,8 @@ interface Size {
   readonly ms: number
 }
 
-/** as many as one agent may have */
-const streams = 20
+/** Together as many streams as one agent may have; a new connection may have 16 at once. */
+const [connections, streams] = [2, 10]
 /** the longest that is taken */
 const messageBytes = 16 * 1024
 const request = create(ReportRequestSchema, { facts: { podName: 'evil', state: 'live' } })
@@ -23,10 +23,14 @@ export const reportStream: Attack<Size> = {
   cheap: { ms: 3000 },
   full: { ms: 15_000 },
   async play(stage, { ms }, signal) {
-    const connection = await dialStreams(stage, stage.holder)
-    const end = async () => connection.destroy()
+    const dialled = await Promise.all(Array.from({ length: connections }, () => dialStreams(stage, stage.holder)))
+    const end = async () => {
+      for (const connection of dialled) connection.destroy()
+    }
     try {
-      const open = Array.from({ length: streams }, () => connection.open(reportMethod, stage.evil.agentToken))
+      const open = dialled.flatMap((connection) =>
+        Array.from({ length: streams }, () => connection.open(reportMethod, stage.evil.agentToken)),
+      )
       await Promise.all(open.map((stream) => repeat(stream, message, ms, signal)))
     } catch (error) {
       await end()

@@ -47,7 +47,7 @@ const stepsOfPlace = 10
 /** A path, taken apart. */
 const stepsOfCharacter = 4
 /** A glob that ends otherwise. */
-const stepsOfEnd = 2
+const stepsOfEnd = 4
 
 /** of one glob, once all `{a,b}` are written out */
 const maxAlternatives = 100
