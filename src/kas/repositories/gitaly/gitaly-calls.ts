@@ -115,13 +115,13 @@ function decoded<T extends DescMessage>(
   method: DescMethodServerStreaming & { readonly output: T },
   bytes: Uint8Array,
 ): MessageShape<T> {
-  if (fieldCount(bytes, maxFields) > maxFields) throw faulty(method, `a message of more than ${maxFields} fields`)
   try {
-    return decodeMessage(method.output, bytes)
+    if (fieldCount(bytes, maxFields) <= maxFields) return decodeMessage(method.output, bytes)
   } catch (cause) {
     const detail = `Gitaly sent what is no ${method.output.typeName}`
     throw new KasError({ code: 'REPOSITORY_FAILED', detail }, { cause })
   }
+  throw faulty(method, `a message of more than ${maxFields} fields`)
 }
 
 function faulty({ name }: DescMethodServerStreaming, what: string): KasError {
