@@ -1,4 +1,5 @@
 import { EventEmitter, on } from 'node:events'
+import { mock } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { AgentId } from '../../../../../src/call/call.ts'
@@ -17,6 +18,11 @@ interface Question {
   answer(agent: Agent): void
   fail(error: KasError): void
 }
+
+mock.timers.enable({ apis: ['setTimeout'] })
+t.teardown(() => mock.timers.reset())
+/** What waits to ask again does. */
+const retry = () => mock.timers.tick(1)
 
 /** A directory whose questions the test answers. */
 function ground(t: Test) {
@@ -45,7 +51,7 @@ function ground(t: Test) {
     const opened = authenticator.authenticate(metadata, { patient: true, counted: true }, signal)
     opened.catch(() => undefined)
     ;(await next()).fail(away())
-    await turn() // it polls now
+    await turn() // it waits to ask again
     return { opened }
   }
   return { open, next, asked: () => count }
@@ -56,6 +62,7 @@ t.test('the tries that streams of one token share outlive the connection that be
   const first = new AbortController()
   const { opened: one } = await open('a', first.signal)
   const { opened: two } = await open('a')
+  retry()
   const shared = await next()
   const gone = lost()
   first.abort(gone)
