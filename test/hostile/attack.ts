@@ -14,6 +14,16 @@ export interface Prepared<Made> {
   clean(): Promise<void>
 }
 
+/** What good tenants may notice of an attack at full size. */
+export interface Bounds {
+  /** how many times as long what they do may take */
+  readonly slowdown: number
+  /** of each program, more than before. MiB */
+  readonly moreMib: number
+}
+
+export const commonBounds: Bounds = { slowdown: 2, moreMib: 64 }
+
 /** One way to do harm, in two sizes. */
 export interface Attack<Size, Made = void> {
   /** as its file */
@@ -34,6 +44,8 @@ export interface Attack<Size, Made = void> {
   readonly cluster?: true
   /** agentk may take more meanwhile, within its pod: judged by that it lives */
   readonly agentkMemory?: 'bounded'
+  /** at full size, where it may cost good tenants more than others may: doc/soak.md says why. Default: `commonBounds` */
+  readonly bounds?: Partial<Bounds>
   /** What has to be there once, before all rounds: that is not judged by time. @throws the signal's reason */
   prepare?(stage: Stage, size: Size, signal: AbortSignal): Promise<Prepared<Made>>
   /**

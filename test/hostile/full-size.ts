@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { Programs } from '../../dev/start/local-programs.ts'
 import { delay } from '../../src/lib/signals.ts'
-import type { Attack } from './attack.ts'
+import { type Attack, commonBounds } from './attack.ts'
 import { Attacker } from './attacker.ts'
 import { forkProgram } from './fork-program.ts'
 import { GoodLoad } from './good-load.ts'
@@ -55,9 +55,6 @@ export interface FullSize {
 
 /** so much slower is still as fast, where calls take next to nothing. ms */
 export const floorMs = 5
-/** how often as long calls may take */
-export const maxSlowdown = 2
-
 const load = { callsPerSecond: 15, watches: 5, patienceMs: 10_000 }
 const execs = 2
 const startMs = 60_000
@@ -116,7 +113,9 @@ export async function playFullSize(
     const cut = good.cut.slice(cutBefore)
     const died = ground.watched.filter(({ pid }, i) => pid() !== pids[i]).map(({ name }) => name)
     const threadsEnded = died.includes(ground.agentk.name) ? 0 : (await threadEnds()) - endsBefore
-    const control = slower({ quiet, during }).length > 0 ? await besideSpinner(ground, good, played.share) : undefined
+    const { slowdown } = { ...commonBounds, ...attack.bounds }
+    const control =
+      slower({ quiet, during }, slowdown).length > 0 ? await besideSpinner(ground, good, played.share) : undefined
     const more = ground.watched.map(({ name }, i) => ({ name, bytes: (most[i] as number) - (before[i] as number) }))
     const { rounds, refusal, share: attackerShare, newcomers, unplayed } = played
     const around = { quiet, during, ...(control ? { control } : {}) }
@@ -144,11 +143,14 @@ export async function playFullSize(
  * Against the machine without the attack; if that was slower, against the machine as busy as the attacker makes it, as far
  * as nothing has failed there: what an attack leaves behind excuses nothing.
  */
-export function slower({ quiet, during, control }: Pick<FullSize, 'quiet' | 'during' | 'control'>): readonly Done[] {
+export function slower(
+  { quiet, during, control }: Pick<FullSize, 'quiet' | 'during' | 'control'>,
+  slowdown: number,
+): readonly Done[] {
   const p99Of = (seen: Seen | undefined, name: string) =>
     seen?.done.find((one) => one.name === name && one.failures.length === 0)?.p99Ms ?? 0
   return during.done.filter(({ name, p99Ms }) => {
-    return p99Ms > maxSlowdown * Math.max(floorMs, p99Of(quiet, name), p99Of(control, name))
+    return p99Ms > slowdown * Math.max(floorMs, p99Of(quiet, name), p99Of(control, name))
   })
 }
 

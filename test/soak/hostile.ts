@@ -1,8 +1,9 @@
 import t from 'tap'
 import { missingAssets } from '../../dev/control-plane/assets.ts'
 import { TemporaryInstallation } from '../../dev/installed/temporary-installation.ts'
+import { commonBounds } from '../hostile/attack.ts'
 import { attacks } from '../hostile/attacks.ts'
-import { floorMs, maxSlowdown, playFullSize, type Seen, slower } from '../hostile/full-size.ts'
+import { floorMs, playFullSize, type Seen, slower } from '../hostile/full-size.ts'
 
 /** Each attack of an evil tenant at full size, beside good tenants' load, which must not notice. */
 
@@ -16,7 +17,6 @@ interface Options {
 
 const { seconds, attack: chosen, installed }: Options = JSON.parse(process.env.KAS_SOAK_OPTIONS ?? '{"seconds":60}')
 const maxStallMs = 200
-const maxMoreBytes = 64 * 1024 * 1024
 /** start, warm-up, quiet time, control and end; each round may take as long as all of it. ms */
 const aroundMs = 600_000
 const shownFailures = 3
@@ -60,15 +60,16 @@ for (const attack of attacks.filter(({ name }) => chosen === undefined || name =
     t.equal(cut.length, 0, `${attack.name}: no watch, exec or view is cut`)
     t.same(died, [], `${attack.name}: each program lives`)
     t.equal(viewsThreadEnds, 0, `${attack.name}: the thread of views goes on`)
+    const { slowdown, moreMib } = { ...commonBounds, ...attack.bounds }
     for (const { name } of during.done) {
-      const isFast = !slower(result).some((one) => one.name === name)
-      t.ok(isFast, `${attack.name}: p99 of each ${name} at most ${maxSlowdown} times, above ${floorMs} ms`)
+      const isFast = !slower(result, slowdown).some((one) => one.name === name)
+      t.ok(isFast, `${attack.name}: p99 of each ${name} at most ${slowdown} times, above ${floorMs} ms`)
     }
     t.ok(during.stallMs <= maxStallMs, `${attack.name}: no event loop stalls for more than ${maxStallMs} ms`)
     t.equal(during.broken.length, 0, `${attack.name}: all links can be used`)
     const judged = more.filter(({ name }) => name !== 'agentk' || attack.agentkMemory !== 'bounded')
     const worst = Math.max(...judged.map(({ bytes }) => bytes))
-    t.ok(worst <= maxMoreBytes, `${attack.name}: no program takes more than ${mebibytes(maxMoreBytes)} MiB more`)
+    t.ok(worst <= moreMib * 2 ** 20, `${attack.name}: no program takes more than ${moreMib} MiB more`)
   })
 }
 

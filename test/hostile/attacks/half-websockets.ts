@@ -48,6 +48,7 @@ const upgrade = [
 export const halfWebSockets: Attack<Size> = {
   name: 'half-websockets',
   what: 'WebSocket messages of strangers: long ones, each without its last byte, and many of one byte',
+  bounds: { slowdown: 3, moreMib: 80 },
   cheap: { connections: 16 },
   full: { connections: 60 },
   async play(stage, { connections }, signal) {

@@ -48,6 +48,7 @@ export const knocking: Attack<Size> = {
   what: 'strangers of four addresses who connect, call with made-up tokens and come again, without end',
   refusal: /unauthenticated/,
   counter: 'kas_agents_refused_total{reason="unauthenticated"}',
+  bounds: { slowdown: 4 },
   cheap: { connections: 40 },
   full: { connections: 200 },
   async play(stage, { connections }, signal) {

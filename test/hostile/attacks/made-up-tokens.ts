@@ -40,6 +40,7 @@ export const madeUpTokens: Attack<Size> = {
   what: 'thousands of tokens that a slow GitLab does not know, of agents and of users',
   refusal: /^(401|429|503) /,
   gitlab: true,
+  bounds: { slowdown: 5, moreMib: 96 },
   cheap: { agentTokens: 1500, userTokens: 1000 },
   full: { agentTokens: 10_000, userTokens: 3000 },
   async play(stage, { agentTokens, userTokens }, signal) {

@@ -18,6 +18,7 @@ const chunks = 64
 export const slowReaders: Attack<Size> = {
   name: 'slow-readers',
   what: 'hundreds of callers that read nothing of long answers, which pass a link',
+  bounds: { slowdown: 5, moreMib: 96 },
   cheap: { readers: 50 },
   full: { readers: 400 },
   async play(stage, { readers }, signal) {
