@@ -52,10 +52,10 @@ async function start(
   return { ...started, world, clock, ask }
 }
 
-const answerOf = (body: string | Buffer = ''): OwnAnswer => ({
+const answerOf = (body: string | Uint8Array = ''): OwnAnswer => ({
   status: 200,
   mediaType: 'text/plain',
-  body: Buffer.from(body),
+  body: typeof body === 'string' ? Buffer.from(body) : body,
 })
 const failure = async (response: Response) => [
   response.status,
@@ -232,19 +232,34 @@ t.test('about one agent only so many run at once', async (t) => {
   }
 })
 
-t.test('who does not take his answer is cut, and then counts no more', async (t) => {
-  const size = 32 * 1024 * 1024
-  const answers = [Buffer.alloc(size), Buffer.from('short')]
-  const limits = { maxOwnRequests: 1, maxOwnAnswerBytes: size, ownAnswerTimeoutMs: 50 }
-  const { port, ask, count } = await start(t, async () => answerOf(answers.shift()), limits)
-  const client = await RawClient.open(port)
-  t.teardown(() => client.close())
-  client.socket.pause()
-  client.write(`${post}Content-Length: 0\r\n\r\n`)
-  await eventually(async () => (await count('cut')) === 1)
-  t.equal(await (await ask('/echo/state')).text(), 'short', 'there is room again')
-  t.equal(await count('endpoint'), 1)
-})
+/** Counts how much of it is written. */
+class CountedBody extends Uint8Array {
+  written = 0
+
+  override subarray(begin = 0, end = this.length): Uint8Array<ArrayBuffer> {
+    this.written += Math.min(end, this.length) - begin
+    return Buffer.from(this.buffer as ArrayBuffer, this.byteOffset + begin, Math.min(end, this.length) - begin)
+  }
+}
+
+t.test(
+  'who does not take his answer is cut, and then counts no more; what he would not take is not written',
+  async (t) => {
+    const size = 32 * 1024 * 1024
+    const long = new CountedBody(size)
+    const answers = [long, Buffer.from('short')]
+    const limits = { maxOwnRequests: 1, maxOwnAnswerBytes: size, ownAnswerTimeoutMs: 50 }
+    const { port, ask, count } = await start(t, async () => answerOf(answers.shift()), limits)
+    const client = await RawClient.open(port)
+    t.teardown(() => client.close())
+    client.socket.pause()
+    client.write(`${post}Content-Length: 0\r\n\r\n`)
+    await eventually(async () => (await count('cut')) === 1)
+    t.ok(long.written > 0 && long.written < size, `${long.written} bytes were written`)
+    t.equal(await (await ask('/echo/state')).text(), 'short', 'there is room again')
+    t.equal(await count('endpoint'), 1)
+  },
+)
 
 t.test('an answer that is longer than kas keeps is a fault of kas', async (t) => {
   const { ask, log } = await start(t, async () => answerOf('too long'), { maxOwnAnswerBytes: 7 })

@@ -177,8 +177,8 @@ export class OwnEndpoints {
     })
     const { status, mediaType, body } = await abortable(answer, exchange.signal)
     if (body.length > maxOwnAnswerBytes) throw new Error(`the answer of ${endpoint.path} has ${body.length} bytes`)
-    await exchange.answer(status, [...headers, ...contentHeaders(mediaType)], body)
-    return (await exchange.isTaken(ownAnswerTimeoutMs)) ? 'endpoint' : 'cut'
+    const all = [...headers, ...contentHeaders(mediaType)]
+    return (await exchange.answerInPieces(status, all, body, ownAnswerTimeoutMs)) ? 'endpoint' : 'cut'
   }
 }
 

@@ -157,15 +157,30 @@ export class Exchange {
     this.#response.end()
   }
 
-  /** Whether the client takes all of the answer within `timeoutMs`. If it does not it is cut; it may have left, too. */
-  async isTaken(timeoutMs: number): Promise<boolean> {
+  /**
+   * As `answer`, with a body that may be long: each piece leaves once the one before is sent, so that little waits in the
+   * connection, and others have their turn.
+   *
+   * @returns whether the client has taken all of it within `timeoutMs`: if not it is cut, or has left
+   */
+  async answerInPieces(code: number, headers: string[], body: Uint8Array, timeoutMs: number): Promise<boolean> {
     const response = this.#response
-    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#keepAliveOrNot()
+    headers.push('Content-Length', String(body.length))
+    response.writeHead(code, http.STATUS_CODES[code] ?? '', headers)
+    this.#headFlushed = true
     const timer = setTimeout(() => this.cut(), timeoutMs)
-    response.once('finish', resolve)
-    this.signal.addEventListener('abort', () => resolve(), { once: true })
-    if (!response.writableFinished && !this.signal.aborted) await promise
-    clearTimeout(timer)
+    try {
+      await this.#writePieces(body)
+      if (!this.isRequestRead) await this.#discardRest()
+      const { promise, resolve } = Promise.withResolvers<void>()
+      response.once('finish', resolve)
+      this.signal.addEventListener('abort', () => resolve(), { once: true })
+      response.end()
+      if (!response.writableFinished && !this.signal.aborted) await promise
+    } finally {
+      clearTimeout(timer)
+    }
     return response.writableFinished
   }
 
