@@ -32,6 +32,9 @@ export interface GitMirrorOptions extends GitProcessOptions {
   readonly keepReplacedMs: number
 }
 
+/** A commit that was refused is tried again after this: a machine that has no memory left refuses as its bound does. ms */
+const refusedForMs = 3_600_000
+
 interface Generation {
   readonly folder: GitFolder
   readonly generation: number
@@ -53,8 +56,8 @@ export class GitMirror {
   readonly #replaced = new Map<GitFolder, () => void>()
   readonly #removals = new Set<Promise<void>>()
   #current: Generation | undefined
-  /** fetching it again would end as it did */
-  #refused: { readonly commit: CommitId; readonly error: KasError } | undefined
+  /** fetching it again soon would end as it did */
+  #refused: { readonly commit: CommitId; readonly error: KasError; readonly until: number } | undefined
 
   constructor(components: GitMirrorComponents, options: GitMirrorOptions) {
     this.#components = components
@@ -145,7 +148,9 @@ export class GitMirror {
   }
 
   async #fetch(remote: Branch, signal: AbortSignal): Promise<CommitId> {
-    if (this.#refused?.commit === remote.commit) throw this.#refused.error
+    const refused = this.#refused
+    if (refused?.commit === remote.commit && this.#components.clock.now() < refused.until) throw refused.error
+    this.#refused = undefined
     const current = this.#current
     if (current && !this.#isWorn(current)) {
       const commit = await this.#fetchInto(current, remote.ref, signal).catch((error) => this.#failed(error))
@@ -201,7 +206,8 @@ export class GitMirror {
     try {
       const commit = await this.#bounded(next.folder, remote.ref, signal)
       if (commit instanceof KasError) {
-        this.#refused = { commit: remote.commit, error: commit }
+        const until = this.#components.clock.now() + refusedForMs
+        this.#refused = { commit: remote.commit, error: commit, until }
         throw commit
       }
       this.#current = { ...next, ref: remote.ref, fetched: commit, fetches: 1 }

@@ -11,6 +11,7 @@ import { type GitRepositoriesOptions, gitRepositories } from '../../../src/kas/r
 import { ProcessLimit } from '../../../src/kas/repositories/process-limit.ts'
 import type { CommitId } from '../../../src/kas/repositories/repositories.ts'
 import type { RepositoryAddress } from '../../../src/kas/repositories/repository-url.ts'
+import { type Clock, systemClock } from '../../../src/lib/clock.ts'
 import { type ErrorCode, KasError } from '../../../src/lib/errors.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { writeDeltaBomb } from '../../support/delta-bomb.ts'
@@ -34,13 +35,17 @@ async function newFolder(t: Test): Promise<string> {
   return folder
 }
 
-async function start(t: Test, address: RepositoryAddress, options: Partial<GitRepositoriesOptions> = {}) {
+async function start(
+  t: Test,
+  address: RepositoryAddress,
+  { clock = systemClock, ...options }: Partial<GitRepositoriesOptions> & { readonly clock?: Clock } = {},
+) {
   const folder = await newFolder(t)
   const addresses = { repository: () => address, onChange: () => () => undefined }
   // every process that git starts has its HOME
   const env = { ...process.env, ...options.env, HOME: folder }
   const all = { stateDir: join(folder, 'state'), pollMs: 60_000, ...options, env }
-  const repositories = gitRepositories({ addresses, log: capturedLog().log }, all)
+  const repositories = gitRepositories({ addresses, log: capturedLog().log, clock }, all)
   t.teardown(() => repositories.stop())
   await repositories.start()
   return { repositories, mark: `HOME=${folder}` }
@@ -102,13 +107,19 @@ t.test('git: a commit that was refused is not fetched again, the next one is', {
   const path = join(folder, 'x.git')
   const good = await GitRepository.create(folder, 'x')
   const first = await good.push('a', '1')
-  const { repositories } = await start(t, { url: path }, { env })
-  t.teardown(repositories.onMove(agent, () => undefined))
-  const fetches = async () => {
-    const before = count('fetch')
-    await repositories.poke(agent.project.id)
-    return count('fetch') - before
+  let ahead = 0
+  const clock: Clock = {
+    now: () => systemClock.now() + ahead,
+    after: (ms, listener) => systemClock.after(ms, listener),
   }
+  const { repositories } = await start(t, { url: path }, { env, clock })
+  t.teardown(repositories.onMove(agent, () => undefined))
+  const asked = async (command: string) => {
+    const before = count(command)
+    await repositories.poke(agent.project.id)
+    return count(command) - before
+  }
+  const fetches = () => asked('fetch')
   t.equal(await repositories.head(agent, signal), first)
   await writeDeltaBomb(path, { fileBytes: 512 * mebibyte })
   t.equal(await fetches(), 2, 'once as it is, once without what is there')
@@ -116,9 +127,15 @@ t.test('git: a commit that was refused is not fetched again, the next one is', {
   t.equal(await fetches(), 0)
   t.match((await failure(repositories.head(agent, signal))).message, /64 MiB of memory/)
   t.equal(String(await repositories.file(agent, first as CommitId, 'a', 9, signal)), '1', 'what is there can be read')
+  ahead = 3_600_000
+  t.equal(await fetches(), 1, 'after an hour once more: it may have been the machine')
+  t.equal(await fetches(), 0)
   const next = await good.push('a', '2', { force: true })
   t.equal(await fetches(), 1)
   t.equal(await repositories.head(agent, signal), next)
+  const last = await good.push('a', '3')
+  t.equal(await asked('ls-remote'), 0, 'a push is fetched without a question again')
+  t.equal(await repositories.head(agent, signal), last)
 })
 
 t.test('git: large files are no harm where they are whole, also when they change', { skip }, async (t) => {

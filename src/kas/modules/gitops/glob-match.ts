@@ -4,7 +4,7 @@ import { KasError } from '../../../lib/errors.ts'
  * Globs as stock kas matches them (the second version of doublestar): `*` and `?` within one part of a path, `**` alone
  * in its place for any number of parts, `[a-z]`, `[^a]`, `{a,b}`, a backslash before what means itself. A leading dot is
  * a character like any other. Who writes the globs owns the files as well, so matching never goes back: its cost is at
- * most the length of the glob times that of the path, whatever either holds, and is counted.
+ * most the length of the glob times that of the path, whatever either holds. It is counted, and has an end.
  */
 export interface Glob {
   /** the folder, as a full path, below which all lies that can match; empty: the root */
@@ -13,7 +13,7 @@ export interface Glob {
   readonly alternatives: readonly Matcher[]
 }
 
-/** Whether a path matches. */
+/** Whether a path matches. @throws KasError MANIFESTS_REFUSED if that takes too long to find out */
 export type Matcher = (path: ComparedPath, effort: Effort) => boolean
 
 /** The parts of a path, each as its characters. */
@@ -48,6 +48,9 @@ const stepsOfPlace = 10
 const stepsOfCharacter = 4
 /** A glob that ends otherwise. */
 const stepsOfEnd = 4
+
+/** Of a path of 4,096 characters and a glob with some dozens of `*`: others wait for one comparison, some 5 ms. */
+const maxStepsOfComparison = 200_000
 
 /** of one glob, once all `{a,b}` are written out */
 const maxAlternatives = 100
@@ -84,9 +87,16 @@ export function readGlob(text: string): Glob {
     folder,
     alternatives: patterns.map((parts) => {
       const end = literalEnd(parts)
+      const tooLong = (path: ComparedPath) =>
+        refused(`it takes too long to compare with a path of ${path.text.length} characters: write fewer * into it`)
       return (path, effort) => {
         effort.steps += stepsOfEnd
-        return path.text.endsWith(end) && matchParts(parts, path.names(effort), effort)
+        if (!path.text.endsWith(end)) return false
+        const names = path.names(effort)
+        const bounded = { effort, maxSteps: effort.steps + maxStepsOfComparison }
+        const isMatch = matchParts(parts, names, bounded)
+        if (effort.steps > bounded.maxSteps) throw tooLong(path)
+        return isMatch
       }
     }),
   }
@@ -220,17 +230,25 @@ function classOf(characters: readonly string[]): Token | undefined {
   return ranges.length === 0 ? undefined : { kind: 'class', isNegated, ranges }
 }
 
+/** One comparison, which ends without an answer once there are more steps. */
+interface BoundedEffort {
+  readonly effort: Effort
+  readonly maxSteps: number
+}
+
 /** Follows all places of the glob at once that what was read of the path can stand for. */
-function matchParts(parts: readonly Part[], names: PathNames, effort: Effort): boolean {
+function matchParts(parts: readonly Part[], names: PathNames, bounded: BoundedEffort): boolean {
+  const { effort, maxSteps } = bounded
   let places = reached(parts, [0])
   for (const name of names) {
     const next = new Set<number>()
     effort.steps += places.size * stepsOfPlace
     for (const place of places) {
+      if (effort.steps > maxSteps) return false
       const part = parts[place]
       if (part === undefined) continue
       if (part === '**') next.add(place).add(place + 1)
-      else if (matchName(part, name, effort)) next.add(place + 1)
+      else if (matchName(part, name, bounded)) next.add(place + 1)
     }
     places = reached(parts, next)
     if (places.size === 0) return false
@@ -246,10 +264,11 @@ function reached(parts: readonly Part[], places: Iterable<number>): Set<number> 
 }
 
 /** One part against one name: of all stars the last that was passed may take more, which is enough. */
-function matchName(tokens: readonly Token[], name: readonly string[], effort: Effort): boolean {
+function matchName(tokens: readonly Token[], name: readonly string[], { effort, maxSteps }: BoundedEffort): boolean {
   let [at, token] = [0, 0]
   let star: { readonly token: number; at: number } | undefined
   while (at < name.length) {
+    if (effort.steps > maxSteps) return false
     const current = tokens[token]
     effort.steps += current?.kind === 'class' ? current.ranges.length : 1
     if (current?.kind === 'star') star = { token: token++, at }

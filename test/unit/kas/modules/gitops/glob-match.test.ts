@@ -68,8 +68,8 @@ t.test('what is malformed, or stands for too much, is refused by name', async (t
 t.test('no glob makes a path cost more than their lengths', async (t) => {
   for (const [glob, path] of [
     [`${'*a'.repeat(200)}[b]`, 'a'.repeat(4000)],
-    [`${'**/'.repeat(200)}[b]`, 'a/'.repeat(1000)],
-    [`*${'a'.repeat(200)}[b]`, 'a'.repeat(4000)],
+    [`${'**/'.repeat(20)}[b]`, 'a/'.repeat(500)],
+    [`*${'a'.repeat(40)}[b]`, 'a'.repeat(4000)],
     [`**/${'[a-y]'.repeat(150)}*[z]`, 'b'.repeat(4000)],
   ] as const) {
     const { isMatch, steps } = compare(glob, path)
@@ -79,4 +79,25 @@ t.test('no glob makes a path cost more than their lengths', async (t) => {
   }
   t.ok(compare('**/*.yaml', 'apps/production/web/deployment.yaml').steps < 300)
   t.ok(compare(`${'*a'.repeat(200)}b`, 'a'.repeat(4000)).steps < 10, 'which ends otherwise')
+})
+
+t.test('a comparison that takes too long is refused by the name of its glob', async (t) => {
+  for (const [glob, path] of [
+    [`${'**/'.repeat(340)}*a`, `${'a/'.repeat(2047)}ba`],
+    [`${'**/*/'.repeat(200)}a*a`, `${'a/'.repeat(2047)}ba`],
+    [`**/*${'a'.repeat(900)}[b]`, 'a'.repeat(4095)],
+    [`${'**/*[!b]/'.repeat(110)}a*`, `${'aaa/'.repeat(1023)}a`],
+    [`*${'[a-bc-de-f]'.repeat(90)}[z]`, 'a'.repeat(4095)],
+  ] as const) {
+    const effort = { steps: 0 }
+    const [matches] = readGlob(glob).alternatives
+    const refused = `glob ${glob} match failed: it takes too long to compare with a path of ${path.length} characters`
+    try {
+      matches?.(new ComparedPath(path), effort)
+      t.fail(`${glob} is compared to the end`)
+    } catch (error) {
+      t.match((error as Error).message, refused)
+    }
+    t.ok(effort.steps < 250_000, `${effort.steps} steps`)
+  }
 })

@@ -82,7 +82,7 @@ t.test('others are served while many files are compared', async (t) => {
 })
 
 t.test('globs that take long to compare are given up, and others are served meanwhile', async (t) => {
-  const slow = `**/*${'a'.repeat(500)}[b]`
+  const slow = `**/*${'a'.repeat(40)}[b]`
   const many = Array.from({ length: 5000 }, (_, i) => `${i}${'a'.repeat(4000)}`)
   let turns = 0
   let isDone = false
