@@ -28,6 +28,8 @@ const partBytes = 64 * 1024
 /** a part with the largest item in it */
 const maxPartBytes = 512 * 1024
 const lengthBytes = 4
+/** Chunks of one part that are kept as they came: copied together for each byte that comes, a part would take seconds. */
+const maxChunks = 1000
 /** of `RowPart` */
 const connectionsField = RowPartSchema.field.connections.number
 
@@ -74,13 +76,18 @@ export async function readRow(
   owner: InstanceId,
 ): Promise<RowSnapshot> {
   const reader = new RowReader(owner)
-  let rest = Buffer.alloc(0)
+  let unread: Uint8Array[] = []
+  let unreadBytes = 0
+  let neededBytes = lengthBytes
   let total = 0
   for await (const chunk of stream) {
     const bytes = chunk.subarray()
     total += bytes.length
     if (total > bounds.peerRowBytes) throw outOfBounds('the size of a row')
-    rest = rest.length === 0 ? Buffer.from(bytes) : Buffer.concat([rest, bytes])
+    unread.push(bytes)
+    unreadBytes += bytes.length
+    if (unreadBytes < neededBytes && unread.length < maxChunks) continue
+    let rest = Buffer.concat(unread)
     while (rest.length >= lengthBytes) {
       const length = rest.readUInt32BE()
       if (length > maxPartBytes) throw outOfBounds('the size of a part of a row')
@@ -93,6 +100,9 @@ export async function readRow(
       rest = rest.subarray(lengthBytes + length)
     }
     if (reader.row) return reader.row
+    unread = [rest]
+    unreadBytes = rest.length
+    neededBytes = lengthBytes + (rest.length < lengthBytes ? 0 : rest.readUInt32BE())
   }
   throw outOfBounds('the end of a row')
 }

@@ -7,6 +7,11 @@ import type { MembershipTimers } from './timers.ts'
  */
 export const maxHeldBytes = 8 * 1024 * 1024
 
+/** Of this program's time, what the rows of one owner take at the most, if each is fetched as soon as it may be. */
+const maxShare = 0.1
+/** Of an owner whose row takes longer than this and the share allow. ms */
+const maxRestMs = 60_000
+
 export interface AntiEntropyComponents {
   readonly clock: Clock
   /** 0 to 1 */
@@ -31,11 +36,16 @@ interface Pull {
   dropped: boolean
 }
 
-/** Fetches rows that are missing or behind from their owners: one pull an owner at a time. */
+/**
+ * Fetches rows that are missing or behind from their owners: one pull an owner at a time. A row is put into the table in
+ * one piece, so that its owner's next one waits for nine times as long as that took.
+ */
 export class AntiEntropy {
   readonly #components: AntiEntropyComponents
   readonly #timers: MembershipTimers
   readonly #pulls = new Map<InstanceId, Pull>()
+  /** until when no row of theirs is fetched, by the clock; those that may be again are not kept */
+  readonly #resting = new Map<InstanceId, number>()
 
   constructor(components: AntiEntropyComponents, timers: MembershipTimers) {
     this.#components = components
@@ -116,7 +126,9 @@ export class AntiEntropy {
   #begin(owner: InstanceId, pull: Pull): void {
     pull.cancelWait?.()
     pull.cancelWait = undefined
-    void this.#run(owner, pull)
+    const restMs = (this.#resting.get(owner) ?? 0) - this.#components.clock.now()
+    if (restMs > 0) this.#wait(owner, pull, restMs)
+    else void this.#run(owner, pull)
   }
 
   async #run(owner: InstanceId, pull: Pull): Promise<void> {
@@ -133,7 +145,12 @@ export class AntiEntropy {
       pull.held = []
       pull.heldBytes = 0
       pull.dropped = false
-      again = pulled(row, held) || dropped
+      const before = clock.now()
+      try {
+        again = pulled(row, held) || dropped
+      } finally {
+        this.#rest(owner, clock.now() - before)
+      }
     } catch (error) {
       if (this.#pulls.get(owner) === pull) failed(owner, error)
     } finally {
@@ -142,6 +159,13 @@ export class AntiEntropy {
     if (this.#pulls.get(owner) !== pull) return
     if (again) this.#wait(owner, pull, this.#backoff(pull))
     else this.#pulls.delete(owner)
+  }
+
+  #rest(owner: InstanceId, costMs: number): void {
+    const now = this.#components.clock.now()
+    for (const [other, until] of this.#resting) if (until <= now) this.#resting.delete(other)
+    const restMs = Math.min(costMs * (1 / maxShare - 1), maxRestMs)
+    if (restMs > 0) this.#resting.set(owner, now + restMs)
   }
 
   #backoff(pull: Pull): number {

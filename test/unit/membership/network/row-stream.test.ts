@@ -34,6 +34,13 @@ t.test('a row comes through, whatever its parts', async (t) => {
   t.ok(chunks.every(({ length }) => length <= 512 * 1024))
   const row = await readRow(received(chunks), a)
   t.ok(isDeepStrictEqual(row, snapshot(a, 7, { connections, registrations })))
+  const whole = Buffer.concat(chunks)
+  for (const size of [13, 70_000, whole.length]) {
+    const pieces = Array.from({ length: Math.ceil(whole.length / size) }, (_, i) =>
+      whole.subarray(i * size, (i + 1) * size),
+    )
+    t.ok(isDeepStrictEqual(await readRow(received(pieces), a), row), `in pieces of ${size} bytes`)
+  }
   await t.rejects(readRow(received(chunks.slice(0, -1)), a), { code: 'INVALID_MESSAGE' }, 'cut short')
   await t.rejects(readRow(received(chunks), instance('b')), { code: 'INVALID_MESSAGE' }, 'of another')
 })

@@ -174,6 +174,55 @@ t.test('a pull that fails is tried again, with pauses; none once the connection 
   t.ok(b.pulls.length <= before + 1)
 })
 
+t.test('a row that took long is not fetched again at once, also by its owner on a new connection', async (t) => {
+  const {
+    network: net,
+    replicas: [a, b],
+  } = await network(t, 'a', 'b')
+  const [c] = net.add('c') as [FakeReplica]
+  await settled()
+  const fetched = (owner: FakeReplica) => b.pulls.filter((each) => each === owner.instance).length
+  b.onChange = () => net.clock.advance(100) // what it takes
+  a.own.add(connection('1'))
+  b.rules.refresh(a.instance)
+  await settled()
+  b.onChange = () => undefined
+  t.equal(fetched(a), 2)
+  for (let i = 0; i < 8; i++) {
+    b.rules.refresh(a.instance)
+    b.rules.disconnected(a.instance)
+    b.rules.connected(a.instance)
+    b.rules.refresh(c.instance)
+    await net.advance(100)
+  }
+  t.equal(fetched(a), 2, 'it rests')
+  t.equal(fetched(c), 9, 'others do not')
+  await net.advance(100)
+  t.equal(fetched(a), 3, 'then it is fetched')
+  b.rules.refresh(a.instance)
+  await settled()
+  t.equal(fetched(a), 4, 'one that took nothing needs no rest')
+})
+
+t.test('no row waits longer than a minute for the rest of the one before', async (t) => {
+  const {
+    network: net,
+    replicas: [a, b],
+  } = await network(t, 'a', 'b')
+  net.loses = () => true // and is not cut: the network is a double
+  a.own.add(connection('1'))
+  b.onChange = () => net.clock.advance(20_000)
+  b.rules.refresh(a.instance)
+  await settled()
+  b.onChange = () => undefined
+  a.own.add(connection('2'))
+  b.rules.refresh(a.instance)
+  await net.advance(59_900)
+  t.strictSame(ids(b, a), ['1'])
+  await net.advance(200)
+  t.strictSame(ids(b, a), ['1', '2'])
+})
+
 t.test('a pull that does not come back is given up', async (t) => {
   const {
     network: net,
