@@ -248,7 +248,8 @@ t.test(
     const size = 32 * 1024 * 1024
     const long = new CountedBody(size)
     const answers = [long, Buffer.from('short')]
-    const limits = { maxOwnRequests: 1, maxOwnAnswerBytes: size, ownAnswerTimeoutMs: 50 }
+    const ownAnswerRate = { perSecond: size, burst: 2 * size }
+    const limits = { maxOwnRequests: 1, maxOwnAnswerBytes: size, ownAnswerRate, ownAnswerTimeoutMs: 50 }
     const { port, ask, count } = await start(t, async () => answerOf(answers.shift()), limits)
     const client = await RawClient.open(port)
     t.teardown(() => client.close())
@@ -260,6 +261,23 @@ t.test(
     t.equal(await count('endpoint'), 1)
   },
 )
+
+t.test('answers about one agent have a rate in bytes: what is over delays the next one, and loses none', async (t) => {
+  let served = 0
+  const serve = async () => {
+    served++
+    return answerOf(Buffer.alloc(3000))
+  }
+  const { ask, clock } = await start(t, serve, { ownAnswerRate: { perSecond: 1000, burst: 1000 } })
+  t.equal((await (await ask('/echo/state')).arrayBuffer()).byteLength, 3000)
+  const second = ask('/echo/state')
+  await eventually(() => clock.pending === 2) // its access is checked now and then, and it waits
+  clock.advance(1999)
+  t.equal(served, 1, 'nothing is made before')
+  clock.advance(1)
+  t.equal((await (await second).arrayBuffer()).byteLength, 3000)
+  t.equal(served, 2)
+})
 
 t.test('an answer that is longer than kas keeps is a fault of kas', async (t) => {
   const { ask, log } = await start(t, async () => answerOf('too long'), { maxOwnAnswerBytes: 7 })

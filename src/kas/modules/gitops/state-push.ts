@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { create, toBinary } from '@bufbuild/protobuf'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
@@ -29,6 +30,9 @@ const maxFields = 1000
 /** Of fields that a later version may add: all who read a state pass over them. bytes */
 const maxUnknownBytes = 4096
 
+/** After a longer one others have their turn, also where the next one is there already. */
+const turnBytes = 4096
+
 const { field } = SourceStateSchema
 
 const lists = [field.trouble, field.planned, field.environment, field.orphan]
@@ -59,6 +63,7 @@ export function pushStates(
         const state = readState(value)
         const kept = { whole: withoutUnknown(value, state), cut: () => cutDown(state), isRemoved: state.removed }
         if (!told.tell(state.source, kept)) throw invalid('more than an agent may tell of its sources')
+        if (value.length > turnBytes) await setImmediate()
       }
     } catch (error) {
       if (!call.retired.aborted || call.signal.aborted) throw error

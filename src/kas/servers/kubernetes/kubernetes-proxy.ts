@@ -85,7 +85,7 @@ export class KubernetesProxy {
     const parts = { clock: systemClock, ...components, countAccess: this.#countAccess }
     const watches = new WatchApi(parts, { product, limits, via: this.#via })
     const views = feeds && new ViewsApi({ ...parts, feeds }, { product, limits })
-    this.#own = new OwnEndpoints({ webSocketTokens, watches, views, endpoints }, limits)
+    this.#own = new OwnEndpoints({ webSocketTokens, watches, views, endpoints, clock: parts.clock }, limits)
   }
 
   /** Answers, whatever happens; never rejects. */

@@ -1,5 +1,8 @@
 import type { AgentId } from '../../../call/call.ts'
+import { Buckets } from '../../../lib/bucket.ts'
+import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { clockDelay } from '../../../lib/pause.ts'
 import { abortable } from '../../../lib/signals.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
 import type { OwnEndpoint } from '../../module.ts'
@@ -22,6 +25,7 @@ export interface OwnEndpointsComponents {
   /** undefined: no views */
   readonly views: Pick<ViewsApi, 'accept' | 'endpoint'> | undefined
   readonly endpoints: readonly OwnEndpoint[]
+  readonly clock: Clock
 }
 
 /** Of requests to `endpoints`. */
@@ -32,6 +36,7 @@ export type OwnEndpointsOptions = Pick<
   | 'maxOwnBodyBytes'
   | 'ownBodyTimeoutMs'
   | 'maxOwnAnswerBytes'
+  | 'ownAnswerRate'
   | 'ownAnswerTimeoutMs'
 >
 
@@ -63,6 +68,9 @@ export interface OwnCall {
   checkAccess(watch?: AccessWatch): () => void
 }
 
+/** Agents whose rate is known beside those that have rested. */
+const maxAnsweredAgents = 10_000
+
 const graphRefusal = "GitLab's graph API is not served: kas tree shows what belongs to what, from <prefix>views"
 
 /** What kas answers by itself on 8154. */
@@ -71,6 +79,8 @@ export class OwnEndpoints {
   readonly #options: OwnEndpointsOptions
   /** of each agent: requests to `endpoints` whose answers have not been taken yet */
   readonly #running: CountedPerAgent
+  /** of each agent: bytes of these answers. What is over delays the next one */
+  readonly #answered: Buckets<AgentId>
   /** of each agent: WebSockets on which its views are looked at */
   readonly #sockets: CountedPerAgent
 
@@ -78,6 +88,7 @@ export class OwnEndpoints {
     this.#components = components
     this.#options = options
     this.#running = new CountedPerAgent(options.maxOwnRequests, 'requests to kas itself about this agent')
+    this.#answered = new Buckets(components.clock, { ...options.ownAnswerRate, maxKeys: maxAnsweredAgents })
     this.#sockets = new CountedPerAgent(options.maxViewSockets, 'WebSockets for views of this agent')
   }
 
@@ -167,6 +178,9 @@ export class OwnEndpoints {
     exchange.upgrade?.refused()
     const { maxOwnBodyBytes, maxOwnAnswerBytes, ownAnswerTimeoutMs } = this.#options
     if (head.contentLength > maxOwnBodyBytes) throw tooLarge(head.contentLength, maxOwnBodyBytes)
+    const answered = this.#answered.of(credentials.agentId)
+    for (let waitMs = answered.msUntil(0); waitMs > 0; waitMs = answered.msUntil(0))
+      await clockDelay(this.#components.clock, waitMs, exchange.signal)
     const answer = endpoint.serve({
       agentId: credentials.agentId,
       impersonation,
@@ -177,6 +191,7 @@ export class OwnEndpoints {
     })
     const { status, mediaType, body } = await abortable(answer, exchange.signal)
     if (body.length > maxOwnAnswerBytes) throw new Error(`the answer of ${endpoint.path} has ${body.length} bytes`)
+    answered.take(body.length)
     const all = [...headers, ...contentHeaders(mediaType)]
     return (await exchange.answerInPieces(status, all, body, ownAnswerTimeoutMs)) ? 'endpoint' : 'cut'
   }

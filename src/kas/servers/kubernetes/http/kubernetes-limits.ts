@@ -1,3 +1,4 @@
+import type { Rate } from '../../../../lib/bucket.ts'
 import { defaultNewcomers, type NewcomersOptions } from '../../newcomers.ts'
 
 /** doc/reference/tunnel-protocol.md 6.5, 6.7 and 6.8. There is no limit on bodies for clusters, nor on the time that one request takes. */
@@ -29,6 +30,8 @@ export interface KubernetesLimits {
   readonly ownBodyTimeoutMs: number
   /** bytes of the answer of an endpoint of its own */
   readonly maxOwnAnswerBytes: number
+  /** of all such answers about one agent, in bytes: the next one waits */
+  readonly ownAnswerRate: Rate
   /** for a client to take all of such an answer; else it is cut. ms */
   readonly ownAnswerTimeoutMs: number
   /** watches that run at once over one WebSocket */
@@ -61,6 +64,7 @@ export const defaultKubernetesLimits: KubernetesLimits = {
   maxOwnBodyBytes: 1024 * 1024,
   ownBodyTimeoutMs: 30_000,
   maxOwnAnswerBytes: 4 * 1024 * 1024,
+  ownAnswerRate: { perSecond: 2 * 1024 * 1024, burst: 16 * 1024 * 1024 },
   ownAnswerTimeoutMs: 60_000,
   maxWatches: 100, // a page of GitLab has 3 to 8 (doc/reference/gitlab-contract.md 3.5)
   maxWatchMessageBytes: 64 * 1024,
