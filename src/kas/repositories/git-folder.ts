@@ -19,6 +19,8 @@ export interface GitFolderComponents {
   readonly disk?: DiskUse | undefined
   /** on whose behalf its processes take turns, and its bytes count */
   readonly source: unknown
+  /** Turns that a fetch takes before its process does: it may last as long as any git may. Absent: it takes none */
+  readonly fetches?: { readonly limit: ProcessLimit; readonly source: unknown }
 }
 
 /** Of a git whose answer is read as a whole: of some refs, or of 100 paths. bytes */
@@ -97,8 +99,11 @@ export class GitFolder {
     const { url } = this.#components.address
     const options = ['--no-tags', '--depth=1', '--no-write-fetch-head', '--no-recurse-submodules', '--quiet']
     const argv = ['fetch', ...options, ...uploadPackOptions(url), '--', url, `+${ref}:${ownRef}`]
+    const { fetches } = this.#components
+    const fetch = () => this.#ask(argv, signal)
     try {
-      await this.#ask(argv, signal)
+      if (fetches) await fetches.limit.run(fetch, { source: fetches.source, signal })
+      else await fetch()
     } catch (error) {
       if (!isCommitId(ref) || !/not our ref|couldn't find remote ref|no such remote ref/.test(String(error)))
         throw error

@@ -92,6 +92,12 @@ export function gitRepositories(
     maxRunningOfSource: options.maxProcessesOfSource,
     maxWaiting: options.maxWaitingProcesses,
   })
+  // one git is always left for questions, and one project fetches one commit at a time, whoever follows its refs
+  const fetches = new ProcessLimit({
+    maxRunning: Math.max(1, options.maxProcesses - 1),
+    maxRunningOfSource: 1,
+    maxWaiting: options.maxWaitingProcesses,
+  })
   const disk = new DiskUse()
   /** mirrors that are being removed: the next one in the same folder waits */
   const ending = new Map<string, Promise<void>>()
@@ -103,7 +109,8 @@ export function gitRepositories(
     // who names many refs waits for his own; a default branch is everybody's
     const source = ref === undefined ? `project ${projectId}` : `agent ${agentId}`
     const counted = ref === undefined ? {} : { disk }
-    const own = { ...counted, address: { ...address, ref }, limit, source, log: log.child({ mirror: key }), clock }
+    const turns = { limit, source, fetches: { limit: fetches, source: projectId } }
+    const own = { ...counted, ...turns, address: { ...address, ref }, log: log.child({ mirror: key }), clock }
     const { maxCountedBytesOfAgent: maxCountedBytesOfSource, updateTimeoutMs: maxRunMs } = options
     const bounds = { ...options, maxCountedBytesOfSource, maxRunMs }
     const mirror = new GitMirror(own, { ...bounds, folder: join(options.stateDir, key) })

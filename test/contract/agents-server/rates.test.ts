@@ -132,6 +132,32 @@ t.test('a call that waits for its turn begins, or ends with its agent', async (t
   t.ok((await Promise.all(calls)).every(({ error }) => error === undefined))
 })
 
+t.test('new connections and cancelled calls cost what others do; refused ones do not wait', async (t) => {
+  const { clock, over, dial } = await start(t)
+  const connections = [await dial('evil'), await dial('evil'), await dial('evil')]
+  for (const { open } of connections) {
+    const calls = Array.from({ length: 10 }, () => open())
+    for (const call of calls) void call.send(Buffer.alloc(0))
+    await settle()
+    for (const call of calls) call.cancel()
+  }
+  await eventually(() => over.length > 0 && clock.pending === 0)
+  const owing = (await dial('evil')).open()
+  await eventually(() => clock.pending === 1)
+  owing.cancel()
+  await eventually(() => clock.pending === 0)
+  clock.advance(60_000)
+  const busy = (await dial('evil')).open()
+  void busy.send(Buffer.alloc(400 * 1024))
+  await eventually(() => clock.pending === 1)
+  const { open } = await dial('evil')
+  for (let i = 0; i < 50; i++) t.match((await open().done).error, { grpcCode: Code.RESOURCE_EXHAUSTED })
+  t.equal(clock.pending, 1, 'none of them waits')
+  const good = (await dial('good')).open()
+  good.end()
+  t.equal((await good.done).error, undefined)
+})
+
 t.test('three pods that come at once are not slowed, nor what their tunnels carry', async (t) => {
   const endless = async ({ messages, signal }: AgentCall) => {
     for await (const _ of messages);

@@ -1,8 +1,10 @@
+import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
+import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import type { AgentId } from '../../../src/call/call.ts'
 import type { Agent } from '../../../src/kas/agent.ts'
@@ -15,6 +17,7 @@ import { type Clock, systemClock } from '../../../src/lib/clock.ts'
 import { type ErrorCode, KasError } from '../../../src/lib/errors.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { writeDeltaBomb } from '../../support/delta-bomb.ts'
+import { eventually } from '../../support/eventually.ts'
 import { startGitHttpsServer } from '../../support/git-https-server.ts'
 import { GitRepository } from '../../support/git-repository.ts'
 import { watchMemory } from '../../support/process-memory.ts'
@@ -37,11 +40,12 @@ async function newFolder(t: Test): Promise<string> {
 
 async function start(
   t: Test,
-  address: RepositoryAddress,
+  address: RepositoryAddress | ((projectId: bigint) => RepositoryAddress),
   { clock = systemClock, ...options }: Partial<GitRepositoriesOptions> & { readonly clock?: Clock } = {},
 ) {
   const folder = await newFolder(t)
-  const addresses = { repository: () => address, onChange: () => () => undefined }
+  const repository = typeof address === 'function' ? address : () => address
+  const addresses = { repository, onChange: () => () => undefined }
   // every process that git starts has its HOME
   const env = { ...process.env, ...options.env, HOME: folder }
   const all = { stateDir: join(folder, 'state'), pollMs: 60_000, ...options, env }
@@ -154,6 +158,40 @@ t.test('git: large files are no harm where they are whole, also when they change
   const [block] = (await repositories.files(agent, second as CommitId, '', signal)).slice(-1)
   t.equal(block?.path, 'large')
   t.ok((await memory.end()) < maxResident)
+})
+
+t.test('git: fetches of one project that last take one git, however many refs of it are followed', async (t) => {
+  const folder = await newFolder(t)
+  const evil = await GitRepository.create(folder, 'evil')
+  const first = await evil.push('a', '1')
+  await promisify(execFile)('git', ['-C', join(folder, 'evil.git'), 'update-ref', 'refs/heads/other', first])
+  const good = await GitRepository.create(folder, 'good')
+  const commit = await good.push('a', '1')
+  const { env, count } = await fakeGit(t, 'case "$*" in fetch*evil.git*) exec sleep 1000;; esac')
+  const url = (projectId: bigint) => ({ url: join(folder, projectId === 1n ? 'good.git' : 'evil.git') })
+  const { repositories } = await start(t, url, { env, updateTimeoutMs: 30_000 })
+  const project = { id: 2n, path: 'evil/clusters' }
+  const evils = [42n, 43n, 44n].flatMap((id) =>
+    [undefined, 'refs/heads/main', 'refs/heads/other'].map((ref) => ({ id: id as AgentId, project, ref })),
+  )
+  const ended = evils.map((of) => repositories.head(of, signal).catch(() => 'ended'))
+  await eventually(() => count('fetch') > 0)
+  t.equal(await Promise.race([repositories.head(agent, signal), ...ended]), commit)
+  t.equal(count('fetch'), 2, 'one of each')
+})
+
+t.test('git: a path with all that means something to a shell is a path', async (t) => {
+  const folder = await newFolder(t)
+  const name = `a b'"; touch made; $(touch made) \`touch made\` & \n touch made #*?`
+  const odd = await GitRepository.create(folder, name)
+  const commit = await odd.push('a', '1')
+  const { repositories } = await start(t, { url: join(folder, `${name}.git`) })
+  const at = await repositories.head(agent, signal)
+  t.equal(at, commit)
+  const file = await repositories.file(agent, commit as CommitId, 'a', 9, signal)
+  t.equal(String(file), '1')
+  const files = await readdir(folder, { recursive: true })
+  t.notOk(files.some((each) => basename(each) === 'made'))
 })
 
 t.test('git: what never ends is ended', async (t) => {
