@@ -127,5 +127,5 @@ function sourceJson({ state, ageMs, live }: State): object | undefined {
 
 function shortJson(state: State): object | undefined {
   const source = sourceJson(state)
-  return source && { ...source, trouble: [], planned: [], orphan: [], problem: '', cut: true }
+  return source && { ...source, trouble: [], planned: [], environment: [], orphan: [], problem: '', cut: true }
 }
