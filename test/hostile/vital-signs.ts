@@ -30,14 +30,30 @@ export async function vitalSigns({ name, opsPort }: Watched): Promise<VitalSigns
 export async function residentBytes({ pid, withChildren }: Watched): Promise<number> {
   const own = pid()
   if (own === undefined) return 0
-  const pids = withChildren ? await withDescendants(own) : [own]
-  return (await Promise.all(pids.map(residentOf))).reduce((sum, bytes) => sum + bytes, 0)
+  const children = withChildren ? await descendants(own) : []
+  const bytes = await Promise.all([residentOf(own), ...children.map(shareOf)])
+  return bytes.reduce((sum, each) => sum + each, 0)
 }
 
-async function withDescendants(pid: number): Promise<number[]> {
+/** Without those that serve a repository of this machine: of one elsewhere its server has them. */
+async function descendants(pid: number): Promise<number[]> {
   const text = await readFile(`/proc/${pid}/task/${pid}/children`, 'latin1').catch(() => '') // it has ended
-  const children = text.split(' ').filter((each) => each !== '')
-  return [pid, ...(await Promise.all(children.map(Number).map(withDescendants))).flat()]
+  const all = text.split(' ').filter((each) => each !== '')
+  const own = await Promise.all(all.map(async (child) => ((await isServer(child)) ? [] : [Number(child)])))
+  const children = own.flat()
+  return [...children, ...(await Promise.all(children.map(descendants))).flat()]
+}
+
+async function isServer(pid: string): Promise<boolean> {
+  const words = (await readFile(`/proc/${pid}/cmdline`, 'latin1').catch(() => '')).split('\0')
+  return words.includes('upload-pack') || (words[0] === '/bin/sh' && / upload-pack /.test(words[2] ?? ''))
+}
+
+/** Resident, what it shares with other processes by its part. bytes */
+async function shareOf(pid: number): Promise<number> {
+  const rollup = await readFile(`/proc/${pid}/smaps_rollup`, 'latin1').catch(() => '')
+  const [, kilobytes = 0] = /^Pss:\s+(\d+) kB$/m.exec(rollup) ?? []
+  return Number(kilobytes) * 1024
 }
 
 async function residentOf(pid: number): Promise<number> {
