@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import type { Readable } from 'node:stream'
 import { GitPluginError, type SimpleGit, simpleGit } from 'simple-git'
 import { linkedController } from '../../lib/signals.ts'
 import { gitEnvironment } from './git-environment.ts'
@@ -55,9 +56,12 @@ export async function askGit<Answer>(
     let left = maxBytes
     stdout.on('data', (bytes: Buffer) => {
       left -= bytes.length
-      if (left < 0) ended.abort(new GitFailure(`git ${command} answers with more than ${maxBytes} bytes`))
+      if (left >= 0) return
+      ;(stdout as Readable).destroy() // simple-git would keep what comes until git has ended
+      ended.abort(new GitFailure(`git ${command} answers with more than ${maxBytes} bytes`))
     })
   })
+  ended.signal.addEventListener('abort', () => void endLeftovers(run), { once: true }) // git outlives its shell
   try {
     return await ask(git)
   } catch (error) {

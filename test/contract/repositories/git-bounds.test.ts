@@ -204,14 +204,14 @@ t.test('git: what never ends is ended', async (t) => {
   const asked = async (script: string, changed: Partial<typeof bounds>) => {
     const { env } = await fakeGit(t, script)
     const git = new GitFolder(path, { address: { url: path }, limit, source: 1 }, { ...bounds, ...changed, env })
-    return { git, listed: failure(git.pipe(['ls-tree', 'HEAD'], '', { take: () => undefined, signal })) }
+    return { git, list: () => failure(git.pipe(['ls-tree', 'HEAD'], '', { take: () => undefined, signal })) }
   }
   const dripping = await asked('while :; do echo x; sleep 0.01; done', { maxRunMs: 300 })
-  t.equal((await dripping.listed).message, 'Repository: git took longer than 300 ms', 'it is never silent')
+  t.equal((await dripping.list()).message, 'Repository: git took longer than 300 ms', 'it is never silent')
   const silent = await asked('sleep 1000', { silenceTimeoutMs: 300 })
-  t.equal((await silent.listed).message, 'Repository: git said nothing for 300 ms')
+  t.equal((await silent.list()).message, 'Repository: git said nothing for 300 ms')
   const busy = await asked('while :; do :; done', { maxCpuSeconds: 1 })
-  t.match((await busy.listed).message, /^Repository: git computes longer than 1 s for this commit: /)
+  t.match((await busy.list()).message, /^Repository: git computes longer than 1 s for this commit: /)
   const flooding = await asked('exec yes "0123456789abcdef0123456789abcdef01234567\trefs/heads/main"', {})
   const flood = await failure(flooding.git.remoteHead(signal))
   t.equal(flood.message, 'Repository: git ls-remote answers with more than 1048576 bytes')
