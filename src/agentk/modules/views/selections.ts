@@ -250,6 +250,7 @@ export class Selections {
     const { value: record } = pods.next()
     if (record) return this.#place(namespace, place, shared, record.uid)
     place.filling.delete(shared)
+    this.#refill(namespace, place, shared) // members went meanwhile
     return true
   }
 
@@ -257,10 +258,14 @@ export class Selections {
     const record = this.#components.records.get(uid)
     const isInPlace = record?.namespace === namespace && record.kind.key === pod
     if (shared.selection.place(uid, isInPlace ? record : undefined)) for (const listener of shared.listeners) listener()
-    if (shared.selection.isShort && !place.filling.has(shared)) {
-      shared.selection.refill()
-      place.filling.set(shared, this.#components.records.inNamespace(pod, namespace)[Symbol.iterator]())
-    }
+    this.#refill(namespace, place, shared)
     return true
+  }
+
+  /** Where it is short, and is not being filled. */
+  #refill(namespace: string, place: Place, shared: Shared): void {
+    if (!shared.selection.isShort || place.filling.has(shared)) return
+    shared.selection.refill()
+    place.filling.set(shared, this.#components.records.inNamespace(pod, namespace)[Symbol.iterator]())
   }
 }

@@ -137,3 +137,23 @@ t.test('so many of all, so many of one user', async (t) => {
   if (b) selections.release(b, 'mallory', onChange)
   t.ok(take(app('f'), 'mallory'))
 })
+
+t.test('members that go while it fills make room for those that were passed over', async (t) => {
+  const clock = new WorkClock()
+  class SlowLabels extends CountedLabels {
+    override get(name: string): string | undefined {
+      clock.work(1)
+      return super.get(name)
+    }
+  }
+  const { pod, take, turns, records } = stage({ maxMembers: 20 }, clock)
+  const all = names(0, 200)
+  for (const uid of all) pod(uid, 'web', 'shop', SlowLabels)
+  const selection = take(app('web'))
+  while ((selection?.members.length ?? 0) < 20) clock.turn()
+  clock.turn()
+  t.ok(turns.size > 0, 'it fills still')
+  for (const uid of all.slice(0, 15)) records.delete(uid)
+  while (turns.size > 0) clock.turn()
+  t.strictSame(selection?.members, all.slice(15, 35))
+})
