@@ -41,21 +41,21 @@ export class KeptFiles {
     const row = this.#rows.get(source) ?? { keys: [], arriving: 0 }
     this.#rows.set(source, row)
     const [keyOf, added] = [(blob: string) => `${projectId} ${blob}`, new Map<string, Uint8Array>()]
-    const others = this.#bytes - this.#bytesOf(row.keys)
+    const own = this.#bytesOf(row.keys)
     return {
       add: (blob, pieces) => {
         const known = blob === '' ? undefined : (this.#contents.get(keyOf(blob))?.data ?? added.get(keyOf(blob)))
         if (known) return known
         const data = shared(pieces)
-        this.#arrive(row, others, data.length)
+        this.#arrive(row, own, data.length)
         if (blob !== '') added.set(keyOf(blob), data)
         return data
       },
       keep: (files) => {
         this.release(source)
         const keys = files.map(({ blob }) => (blob === '' ? `unnamed ${this.#unnamed++}` : keyOf(blob)))
-        for (const [index, { data }] of files.entries()) this.#keep(keys[index] as string, data)
         this.#rows.set(source, { keys, arriving: 0 })
+        return files.map((file, index) => ({ ...file, data: this.#keep(keys[index] as string, file.data) }))
       },
       leave: () => {
         this.#bytes -= row.arriving
@@ -79,18 +79,22 @@ export class KeptFiles {
     }
   }
 
-  #keep(key: string, data: Uint8Array): void {
+  /** @returns the content that is kept: another source may have brought it meanwhile */
+  #keep(key: string, data: Uint8Array): Uint8Array {
     const kept = this.#contents.get(key)
-    if (kept) kept.files++
-    else {
-      this.#contents.set(key, { data, files: 1 })
-      this.#bytes += data.length
+    if (kept) {
+      kept.files++
+      return kept.data
     }
+    this.#contents.set(key, { data, files: 1 })
+    this.#bytes += data.length
+    return data
   }
 
-  /** @param others - bytes that stay if the source keeps nothing of what it has */
-  #arrive(row: Row, others: number, bytes: number): void {
+  /** @param own - bytes that go if the source keeps nothing of what it has; what others bring now is counted */
+  #arrive(row: Row, own: number, bytes: number): void {
     const arriving = row.arriving + bytes
+    const others = this.#bytes - row.arriving - own
     const share = this.#maxBytes / Math.max(1, this.#sources())
     if (arriving > share && others + arriving > this.#maxBytes) {
       const all = `more than ${this.#maxBytes} bytes of the memory of agentk's pod`
@@ -117,8 +121,8 @@ export class KeptFiles {
 export interface Arrival {
   /** The content of a file, as it is to be kept. @throws KasError that there is no room */
   add(blob: string, pieces: readonly Uint8Array[]): Uint8Array
-  /** It has come to its end: what the source had before goes. */
-  keep(files: readonly HeldFile[]): void
+  /** It has come to its end: what the source had before goes. @returns the files, each content as it is kept */
+  keep(files: readonly HeldFile[]): HeldFile[]
   /** It has not, or is kept: nothing of it is on its way. */
   leave(): void
 }

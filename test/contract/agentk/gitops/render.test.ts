@@ -287,7 +287,7 @@ t.test('helm', withHelm, async (t) => {
   const rendered = await render(chart)
   t.strictSame(rendered.problems, [])
   t.strictSame(rendered.notes, ['charts/shop/templates/job.yaml: hooks of helm are left out'])
-  const { documents } = readFiles(templateFiles(rendered.files[0]?.data ?? Buffer.of(), helm.helm))
+  const { documents } = readFiles(templateFiles(rendered.files[0]?.data ?? Buffer.of(), helm.helm) ?? [])
   const named = documents.map(({ file, object }) => [
     file,
     object.kind,

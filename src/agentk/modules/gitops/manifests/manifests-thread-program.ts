@@ -3,8 +3,12 @@ import { getHeapStatistics } from 'node:v8'
 import { parentPort } from 'node:worker_threads'
 import { checkCommit, placeOf } from '../render/check-commit.ts'
 import { templateFiles } from '../render/helm.ts'
-import type { ThreadAnswer, ThreadJob, ThreadRequest } from './manifests-thread.ts'
+import type { RepositoryFile } from './manifest.ts'
+import type { ReadJob, ThreadAnswer, ThreadJob, ThreadRequest } from './manifests-thread.ts'
 import { type ManifestsPart, manifestParts } from './read-manifests.ts'
+import { maxDocuments } from './round-budget.ts'
+
+type Chart = NonNullable<ReadJob['chart']>
 
 /** What `ManifestsThread` runs: it is asked for each part, as those that come together are read together. */
 let parts: Iterator<ManifestsPart> = [][Symbol.iterator]()
@@ -29,10 +33,20 @@ function done(job: ThreadJob): unknown {
   if (job.is === 'check') return checkCommit(job)
   if (job.is === 'place') return placeOf(job)
   const { chart } = job
-  const files = chart ? job.files.flatMap(({ data }) => templateFiles(data, chart)) : job.files
+  const files = chart ? templatesOf(job.files, chart) : job.files
+  if (!files) {
+    const text = `the chart prints more than ${maxDocuments} documents`
+    return { problems: [{ file: chart?.chart ?? '', line: 0, text }] }
+  }
   const read = manifestParts({ ...job, files })
   parts = read.parts
   return { problems: read.problems }
+}
+
+/** Of what helm has printed. @returns undefined: there are too many */
+function templatesOf(files: readonly RepositoryFile[], chart: Chart): RepositoryFile[] | undefined {
+  const templates = files.map(({ data }) => templateFiles(data, chart))
+  return templates.every((some) => some !== undefined) ? templates.flat() : undefined
 }
 
 function answer(message: ThreadAnswer, transfer: ArrayBuffer[] = []): void {

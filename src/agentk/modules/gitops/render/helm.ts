@@ -1,6 +1,6 @@
 import type { ManifestProblem, ObjectTree, RepositoryFile } from '../manifests/manifest.ts'
 import { Problems } from '../manifests/problems.ts'
-import { marksOf, type RoundBudget, roundBudget, takeMarks } from '../manifests/round-budget.ts'
+import { marksOf, maxDocuments, type RoundBudget, roundBudget, takeMarks } from '../manifests/round-budget.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { readAsPrograms } from './as-programs.ts'
 import type { FileSet } from './file-set.ts'
@@ -127,10 +127,16 @@ export function helmNotes(set: FileSet, { chart }: Chart): string[] {
   return hooks.map(({ path }) => `${path}: hooks of helm are left out`)
 }
 
-/** What helm prints of one template after another, as files of their own; its paths begin with the chart's name. */
-export function templateFiles(output: Uint8Array, chart: Chart): RepositoryFile[] {
+/**
+ * What helm prints of one template after another, as files of their own; its paths begin with the chart's name.
+ *
+ * @returns undefined: more of them than a commit may have documents. Files of CRDs may print as many as they like
+ */
+export function templateFiles(output: Uint8Array, chart: Chart): RepositoryFile[] | undefined {
   const parts = new Map<string, Uint8Array[]>()
+  let count = 0
   for (const { path, start, end } of templatesIn(output, chart)) {
+    if (++count > maxDocuments) return undefined
     const own = parts.get(path) ?? []
     if (own.length > 0) own.push(Buffer.from('---\n'))
     own.push(output.subarray(start, end))
@@ -142,16 +148,18 @@ export function templateFiles(output: Uint8Array, chart: Chart): RepositoryFile[
   }))
 }
 
-/** Where in what helm has printed: the file of the template, and the line in it. */
+/** Where in what helm has printed: the file of the template, and the line in it; of too many it is in the last one. */
 export function placeInTemplates(output: Uint8Array, offset: number, chart: Chart): { file: string; line: number } {
   let line = 1
   let found: Template | undefined
   const before = new Map<string, number>()
+  let count = 0
   for (const template of templatesIn(output, chart)) {
     found = template
+    count++
     const { path, start, end } = template
     line = (before.get(path) ?? 0) + lineAt(output, start, Math.min(offset, end))
-    if (offset < end) break
+    if (offset < end || count === maxDocuments) break
     before.set(path, line)
   }
   return found ? { file: found.path, line } : { file: renderedName(chart.chart), line: lineAt(output, 0, offset) }

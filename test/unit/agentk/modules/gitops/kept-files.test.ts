@@ -61,3 +61,23 @@ t.test('bytes that are shared', async (t) => {
   t.equal(shared.set(two, 10), true, 'less is always possible')
   t.equal(shared.set(one, 90), true)
 })
+
+t.test('what comes at once has the same bound, and is kept once', async (t) => {
+  const sources = Array.from({ length: 4 }, () => ({}))
+  const files = new KeptFiles(100, () => 4)
+  const others = sources.map((source) => files.arrival(source, 7n))
+  const refused = others.filter((arrival, index) => {
+    try {
+      arrival.add(`${index} a`, bytes(25))
+      arrival.add(`${index} b`, bytes(25))
+      return false
+    } catch {
+      return true
+    }
+  })
+  t.equal(refused.length, 2, 'beyond their share there is room for two')
+  for (const arrival of others) arrival.leave()
+  const alike = sources.slice(0, 2).map((source) => files.arrival(source, 7n))
+  const sets = alike.map((arrival) => arrival.keep([{ path: 'c', blob: 'c', data: arrival.add('c', bytes(50)) }]))
+  t.equal(sets[0]?.[0]?.data, sets[1]?.[0]?.data)
+})

@@ -4,6 +4,7 @@ import {
   type ManifestsThreadOptions,
 } from '../../../../../../src/agentk/modules/gitops/manifests/manifests-thread.ts'
 import { readManifests } from '../../../../../../src/agentk/modules/gitops/manifests/read-manifests.ts'
+import { maxDocuments } from '../../../../../../src/agentk/modules/gitops/manifests/round-budget.ts'
 import { commitTurns } from '../../../../../../src/agentk/modules/gitops/render/renderer.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
@@ -116,4 +117,18 @@ t.test('a thread that has nothing to do ends, and begins again', async (t) => {
   clock.advance(1000)
   t.equal(clock.pending, 0)
   t.match(await thread.read('shop', jobOf(map('two')), signal), { manifests: [{ key: { name: 'two' } }] })
+})
+
+t.test('a chart that prints more templates than documents may be is refused', async (t) => {
+  const { thread } = start(t)
+  const chart = { chart: 'web', values: [], release: 'web' }
+  const printed = (count: number) => ({
+    ...jobOf(Array.from({ length: count }, (_, i) => `---\n# Source: web/${i}\n`).join('')),
+    chart,
+  })
+  t.strictSame(await thread.read('shop', printed(maxDocuments), signal), { manifests: [], problems: [] })
+  t.match(await thread.read('shop', printed(maxDocuments + 1), signal), {
+    manifests: [],
+    problems: [{ file: 'web', text: `the chart prints more than ${maxDocuments} documents` }],
+  })
 })

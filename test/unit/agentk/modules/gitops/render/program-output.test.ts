@@ -1,4 +1,5 @@
 import t from 'tap'
+import { maxDocuments } from '../../../../../../src/agentk/modules/gitops/manifests/round-budget.ts'
 import { placeInTemplates, templateFiles } from '../../../../../../src/agentk/modules/gitops/render/helm.ts'
 import {
   ComparedOutput,
@@ -39,7 +40,7 @@ t.test('templates of a chart', async (t) => {
   const printed = Buffer.from(
     '---\n# Source: shop/templates/a.yaml\na: 1\n---\n# Source: shop/templates/b.yaml\nb: 1\n---\n# Source: shop/templates/a.yaml\na: 2\n',
   )
-  const named = templateFiles(printed, chart).map(({ path, data }) => [path, Buffer.from(data).toString()])
+  const named = templateFiles(printed, chart)?.map(({ path, data }) => [path, Buffer.from(data).toString()])
   t.strictSame(named, [
     [
       'charts/shop/templates/a.yaml (rendered)',
@@ -52,4 +53,6 @@ t.test('templates of a chart', async (t) => {
     line: 2,
   })
   t.match(placeInTemplates(printed, printed.indexOf('a: 2') + 3, chart), { file: /a\.yaml/ })
+  const many = Buffer.from(Array.from({ length: maxDocuments + 2 }, (_, i) => `---\n# Source: shop/${i}\n`).join(''))
+  t.match(placeInTemplates(many, many.length - 1, chart), { file: `charts/shop/${maxDocuments - 1} (rendered)` })
 })
