@@ -1,3 +1,4 @@
+import type { ZodType } from 'zod'
 import { printable } from './text-table.ts'
 
 /** characters of a path, of which the agent has chosen the keys */
@@ -11,10 +12,18 @@ export class BadAnswer extends Error {
   constructor(what: string, options?: ErrorOptions) {
     super(`what the agent says cannot be used: ${what}`, options)
   }
+}
 
-  /** Names the first key that is wrong, by its path, and no value. */
-  static of({ issues: [issue] }: { readonly issues: readonly { readonly path: readonly PropertyKey[] }[] }): BadAnswer {
-    const path = issue?.path.map(String).join('.').slice(0, maxPath)
-    return new BadAnswer(path ? `${printable(path)} is missing or wrong` : 'it is not of the form of an answer')
+/** @throws BadAnswer that names the first key that is wrong, by its path, and no value */
+export function readAnswer<T>(schema: ZodType<T>, json: string): T {
+  let answer: unknown
+  try {
+    answer = JSON.parse(json)
+  } catch (cause) {
+    throw new BadAnswer('it is no JSON', { cause })
   }
+  const { success, data, error } = schema.safeParse(answer)
+  if (success) return data
+  const path = error.issues[0]?.path.map(String).join('.').slice(0, maxPath)
+  throw new BadAnswer(path ? `${printable(path)} is missing or wrong` : 'it is not of the form of an answer')
 }

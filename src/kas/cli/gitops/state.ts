@@ -1,7 +1,7 @@
 import { type IncomingMessage, request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import * as z from 'zod'
-import { BadAnswer } from '../bad-answer.ts'
+import { BadAnswer, readAnswer } from '../bad-answer.ts'
 import { printable } from '../text-table.ts'
 import type { Endpoint } from '../views/endpoint.ts'
 
@@ -57,15 +57,7 @@ export async function askState({ url: views, authorization, tls }: Endpoint): Pr
 /** @throws BadAnswer that says which key is wrong, and no value */
 export function readState(body: string): readonly ShownSource[] {
   if (depthOf(body) > maxDepth) throw new BadAnswer(`it is nested more than ${maxDepth} deep`)
-  let answer: unknown
-  try {
-    answer = JSON.parse(body)
-  } catch (cause) {
-    throw new BadAnswer('it is no JSON', { cause })
-  }
-  const result = state.safeParse(answer)
-  if (!result.success) throw BadAnswer.of(result.error)
-  return result.data.sources
+  return readAnswer(state, body).sources
 }
 
 async function bodyOf(response: IncomingMessage): Promise<string> {

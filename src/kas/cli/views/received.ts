@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { argoWords, type Update, type ViewsMessage, viewsBounds } from '../../../proto/views-json.ts'
-import { BadAnswer } from '../bad-answer.ts'
+import { readAnswer } from '../bad-answer.ts'
 
 /**
  * What comes from an agent is an agent's word: it is checked before anything is kept of it. Keys that are not named here
@@ -88,13 +88,5 @@ const message = z.discriminatedUnion('type', [
 
 /** @throws BadAnswer that says which key is wrong, and no value */
 export function readMessage(json: string): ViewsMessage {
-  let answer: unknown
-  try {
-    answer = JSON.parse(json)
-  } catch (cause) {
-    throw new BadAnswer('a message is no JSON', { cause })
-  }
-  const result = message.safeParse(answer)
-  if (result.success) return result.data as ViewsMessage & { readonly update: Update }
-  throw BadAnswer.of(result.error)
+  return readAnswer(message, json) as ViewsMessage & { readonly update: Update }
 }

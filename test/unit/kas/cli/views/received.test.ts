@@ -127,7 +127,7 @@ t.test('the commands say what is wrong, and which exit code that is', async (t) 
   const { viewer, run } = await startViewsServer(t)
   const wrong: [json: string, said: string][] = [
     ['null', 'it is not of the form of an answer'],
-    ['{"type":"update"', 'a message is no JSON'],
+    ['{"type":"update"', 'it is no JSON'],
     ['{"type":"news","id":1}', 'type is missing or wrong'],
     ['{"type":"update","id":1}', 'update is missing or wrong'],
     ['{"type":"update","id":1,"update":{"seq":1,"at":1,"rows":{}}}', 'update.rows is missing or wrong'],
