@@ -1,10 +1,8 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { Applications } from './applications.ts'
-import { BelowWalk } from './below-walk.ts'
-import { turnMs } from './fair-turns.ts'
-import { updatePauseMs } from './flush.ts'
+import { Batches } from './batches.ts'
 import { Family, Node, type Words } from './forest-node.ts'
-import { type Above, maxAbove } from './owners.ts'
+import type { Above } from './owners.ts'
 import { PlaceholderNames } from './placeholder-names.ts'
 import type { ReadQuery } from './query.ts'
 import { QueryScope } from './query-scope.ts'
@@ -14,9 +12,6 @@ import type { Moved, Sight } from './sight.ts'
 
 /** Applications or environments of a view: anyone may name one. Objects of further ones stand as if in none. */
 export const maxGroups = 2000
-
-/** After work that took longer than one turn it stands still so long: whoever shows it can send what it is. ms */
-const restMs = updatePauseMs + turnMs
 
 /** Told of what is seen, and of nothing else. */
 export interface ForestListener {
@@ -39,9 +34,8 @@ export interface ForestComponents {
  * The tree of what is seen: of what the caller may list, what the scope holds and the filter lets through, with what
  * is above it. It is a function of these objects alone: of the others neither a change nor their number is noticed.
  *
- * An object is placed anew when it changes, or what it is placed by; each placing asks the records as they are now.
- * What changed by the time that the work begins is one batch, with all that follows from it; what changes meanwhile is
- * the next. Between them it is settled: however often something changes, each batch ends.
+ * An object is placed anew when it changes, or what it is placed by; each placing asks the records as they are now. Between
+ * two batches of these it is settled.
  */
 export class Forest {
   readonly root = new Node({ what: 'root', id: '', kind: '', name: '', namespace: '' })
@@ -53,23 +47,7 @@ export class Forest {
   /** among them */
   #groups = 0
   readonly #placeholders = new PlaceholderNames()
-  /** of the first batch: all that is seen, and how many of it were not placed yet */
-  #first: Iterator<ObjectRecord> | undefined
-  #firstLeft = 0
-  /** ids of what is to be placed in this batch, the first first */
-  #unplaced = new Set<string>()
-  /** one walk through it: a new one would pass all that was deleted */
-  #ids: Iterator<string> | undefined
-  #below: BelowWalk
-  /** the same of the next batch */
-  #unplacedNext = new Set<string>()
-  #belowNext: BelowWalk
-  #isSettled = false
-  /** when the batch began */
-  #since = 0
-  #restsUntil = Number.NEGATIVE_INFINITY
-  /** undefined: no batch waits or runs. Ends it. */
-  #cancel: (() => void) | undefined
+  readonly #batches: Batches
   #comings = 0
 
   constructor(components: ForestComponents, query: ReadQuery) {
@@ -77,13 +55,17 @@ export class Forest {
     this.#query = query
     const { records, sight, side } = components
     this.#scope = new QueryScope(query, side, new Applications(records, sight.sees, query.namespaces))
-    this.#below = this.#walk()
-    this.#belowNext = this.#walk()
+    this.#batches = new Batches(components, {
+      place: (id) => this.#place(id),
+      settled: () => {
+        for (const listener of this.listeners) listener.settled()
+      },
+    })
   }
 
   /** Nothing is to be said of it otherwise. */
   get isSettled(): boolean {
-    return this.#isSettled
+    return this.#batches.isSettled
   }
 
   get sight(): Sight {
@@ -97,8 +79,7 @@ export class Forest {
 
   /** What it takes room for: objects, groups and placeholders, what waits for its place, and what inherits a group. */
   get size(): number {
-    const waiting = this.#firstLeft + this.#unplaced.size + this.#unplacedNext.size
-    return this.#nodes.size - 1 + waiting + this.#scope.size
+    return this.#nodes.size - 1 + this.#batches.size + this.#scope.size
   }
 
   node(id: string): Node | undefined {
@@ -107,105 +88,16 @@ export class Forest {
   }
 
   start(): void {
-    const { records, sight } = this.#components
-    const places = [...records.places()].filter((place) => sight.sees(place))
-    this.#firstLeft = places.reduce((sum, { size }) => sum + size, 0)
-    this.#first = allOf(records, places)
-    this.#beginBatch()
-    this.#work()
+    this.#batches.start()
   }
 
   stop(): void {
-    this.#cancel?.()
+    this.#batches.stop()
     this.listeners.clear()
   }
 
-  change({ uids, below }: Moved): void {
-    for (const uid of uids) this.#unplacedNext.add(uid)
-    for (const each of below) this.#belowNext.add(each)
-    this.#work()
-  }
-
-  #walk(): BelowWalk {
-    return new BelowWalk(this.#components.records, maxAbove + 1)
-  }
-
-  #unplaceBelow(record: ObjectRecord): void {
-    this.#below.add({ record, claims: true, first: 1, last: 0 })
-  }
-
-  /** In its turn, not before it has stood still for a while after much work. */
-  #work(): void {
-    if (this.#cancel) return
-    const { clock, sight } = this.#components
-    const waitMs = this.#restsUntil - clock.now()
-    if (waitMs > 0) {
-      this.#cancel = clock.after(waitMs, () => {
-        this.#cancel = undefined
-        this.#work()
-      })
-      return
-    }
-    let isAtOnce = true
-    let isOver = false
-    this.#cancel = () => undefined
-    const cancel = sight.run(
-      () => this.#step(),
-      () => {
-        isOver = true
-        this.#settled(isAtOnce)
-      },
-    )
-    if (!isOver) this.#cancel = cancel
-    isAtOnce = false
-  }
-
-  #beginBatch(): void {
-    this.#isSettled = false
-    this.#since = this.#components.clock.now()
-    ;[this.#unplaced, this.#unplacedNext] = [this.#unplacedNext, this.#unplaced]
-    ;[this.#below, this.#belowNext] = [this.#belowNext, this.#below]
-    this.#ids = undefined
-  }
-
-  #step(): boolean {
-    if (this.#isSettled) this.#beginBatch()
-    if (!this.#below.isEmpty) {
-      this.#below.step((record) => {
-        if (this.sight.sees(record)) this.#unplaced.add(record.uid)
-      })
-      return true
-    }
-    const uid = this.#nextOfFirst()
-    if (uid !== undefined) {
-      this.#place(uid)
-      return true
-    }
-    this.#ids ??= this.#unplaced.values()
-    const { value: id } = this.#ids.next()
-    if (id === undefined) return false
-    this.#unplaced.delete(id)
-    this.#place(id)
-    return true
-  }
-
-  #nextOfFirst(): string | undefined {
-    const { value: record } = this.#first?.next() ?? {}
-    if (record) this.#firstLeft = Math.max(0, this.#firstLeft - 1)
-    else if (this.#first) {
-      this.#first = undefined
-      this.#firstLeft = 0
-    }
-    return record?.uid
-  }
-
-  #settled(isAtOnce: boolean): void {
-    const now = this.#components.clock.now()
-    this.#cancel = undefined
-    this.#isSettled = true
-    if (now - this.#since > turnMs) this.#restsUntil = now + restMs
-    if (!isAtOnce) for (const listener of this.listeners) listener.settled()
-    if (this.#unplacedNext.size > 0 || !this.#belowNext.isEmpty) this.#work()
+  change(moved: Moved): void {
+    this.#batches.change(moved)
   }
 
   #place(id: string): void {
@@ -218,7 +110,7 @@ export class Forest {
     const known = this.#components.records.get(uid)
     const record = known && this.sight.sees(known) ? known : undefined
     const above = record && this.sight.owners.above(record)
-    if (this.#scope.place(uid, record, above) && known) this.#unplaceBelow(known)
+    if (this.#scope.place(uid, record, above) && known) this.#batches.addBelow(known)
     const isWanted = record && this.#scope.holds(record) && (this.#scope.isAskedFor(record) || node?.families.length)
     if (isWanted) this.#placeObject(node ?? this.#add(new Node(record)), record, above)
     else if (node) this.#remove(node)
@@ -267,7 +159,7 @@ export class Forest {
   #objectNode(record: ObjectRecord): Node {
     const known = this.#nodes.get(record.uid)
     if (known) return known
-    this.#unplaced.add(record.uid)
+    this.#batches.add(record.uid)
     const node = this.#add(new Node(record))
     node.own = severityOf(record.health, this.#components.side)
     node.total = node.own
@@ -284,7 +176,7 @@ export class Forest {
   }
 
   #mayRename(parent: Node, child: Node): void {
-    if (parent.what === 'placeholder' && this.#placeholders.touch(child, parent)) this.#unplaced.add(parent.id)
+    if (parent.what === 'placeholder' && this.#placeholders.touch(child, parent)) this.#batches.add(parent.id)
   }
 
   #rename(placeholder: Node): void {
@@ -299,8 +191,8 @@ export class Forest {
   /** Once all that is below it stands elsewhere. */
   #remove(node: Node): void {
     if (node.families.length > 0) {
-      for (const { id } of node.children()) this.#unplaced.add(id)
-      this.#unplaced.add(node.id)
+      for (const { id } of node.children()) this.#batches.add(id)
+      this.#batches.add(node.id)
       return
     }
     this.#detach(node)
@@ -341,7 +233,7 @@ export class Forest {
     }
     this.#mayRename(parent, node)
     // it may have been there for it alone
-    if (parent.families.length === 0) this.#unplaced.add(parent.id)
+    if (parent.families.length === 0) this.#batches.add(parent.id)
     this.#refresh(parent)
   }
 
@@ -352,7 +244,7 @@ export class Forest {
       if (at !== node && at.parent !== node) continue
       if (at === node) return
       this.#detach(at)
-      this.#unplaced.add(at.id)
+      this.#batches.add(at.id)
       return
     }
   }
@@ -378,11 +270,4 @@ export class Forest {
     const { parent } = node
     if (parent) for (const listener of this.listeners) listener.touched(node, parent)
   }
-}
-
-function* allOf(
-  records: ReadonlyRecords,
-  places: readonly { readonly kind: ObjectRecord['kind']; readonly namespace: string }[],
-): Generator<ObjectRecord, undefined> {
-  for (const { kind, namespace } of places) yield* records.inNamespace(kind.key, namespace)
 }
