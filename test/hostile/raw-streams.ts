@@ -1,6 +1,8 @@
 import { once } from 'node:events'
 import { type ClientHttp2Session, connect } from 'node:http2'
 import type { ReplicaPorts } from '../../dev/start/ports.ts'
+import { delay } from '../../src/lib/signals.ts'
+import type { Round } from './attack.ts'
 import { dial, type Stage } from './stage.ts'
 
 /** A call whose bytes are the attack's own. */
@@ -24,6 +26,59 @@ export async function dialStreams({ ca }: Stage, { agents }: ReplicaPorts): Prom
   session.on('error', () => undefined)
   await once(session, 'connect')
   return { open: (method, token) => open(session, method, token), destroy: () => session.destroy() }
+}
+
+/**
+ * One round on connections that are there until it ends, also where it was cut short.
+ *
+ * @param play - resolves with what the evil tenant was told
+ */
+export async function playedOn(connections: readonly RawStreams[], play: () => Promise<string>): Promise<Round> {
+  const end = async () => {
+    for (const connection of connections) connection.destroy()
+  }
+  try {
+    return { refusal: await play(), end }
+  } catch (error) {
+    await end()
+    throw error
+  }
+}
+
+/**
+ * The same request again and again for `ms`, each as soon as the one before it has ended.
+ *
+ * @param streams - at once
+ * @returns how they ended, each way once
+ */
+export async function repeatRequest(
+  connection: RawStreams,
+  { method, token, message, streams, ms }: RepeatedRequest,
+  signal: AbortSignal,
+): Promise<string> {
+  let isOver = false
+  const over = delay(ms, signal).then(() => {
+    isOver = true
+    return ''
+  })
+  const ends = new Set<string>()
+  const ask = async () => {
+    while (!isOver) {
+      const stream = connection.open(method, token)
+      void stream.write(message)
+      ends.add(await Promise.race([stream.refused, over]))
+    }
+  }
+  await Promise.all(Array.from({ length: streams }, ask))
+  return [...ends].join('; ')
+}
+
+export interface RepeatedRequest {
+  readonly method: string
+  readonly token: string
+  readonly message: Buffer
+  readonly streams: number
+  readonly ms: number
 }
 
 function open(session: ClientHttp2Session, method: string, token: string | undefined): RawStream {

@@ -1,10 +1,9 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import { getObjectsMethod } from '../../../src/kas/modules/gitops/objects-to-synchronize.ts'
-import { delay } from '../../../src/lib/signals.ts'
 import { ObjectsToSynchronizeRequestSchema } from '../../../src/proto/gen/gitops_pb.ts'
 import type { Attack } from '../attack.ts'
 import { withUnknownFields } from '../raw-messages.ts'
-import { dialStreams } from '../raw-streams.ts'
+import { dialStreams, playedOn, repeatRequest } from '../raw-streams.ts'
 
 interface Size {
   /** at once; each is followed by the next */
@@ -27,25 +26,7 @@ export const fatRequests: Attack<Size> = {
   full: { streams: 16, ms: 15_000 },
   async play(stage, { streams, ms }, signal) {
     const connection = await dialStreams(stage, stage.holder)
-    let isOver = false
-    const over = delay(ms, signal).then(() => {
-      isOver = true
-      return ''
-    })
-    const refusals = new Set<string>()
-    const ask = async () => {
-      while (!isOver) {
-        const stream = connection.open(getObjectsMethod, stage.evil.agentToken)
-        void stream.write(message)
-        refusals.add(await Promise.race([stream.refused, over]))
-      }
-    }
-    try {
-      await Promise.all(Array.from({ length: streams }, ask))
-      return { refusal: [...refusals].join('; '), end: async () => connection.destroy() }
-    } catch (error) {
-      connection.destroy()
-      throw error
-    }
+    const repeated = { method: getObjectsMethod, token: stage.evil.agentToken, message, streams, ms }
+    return await playedOn([connection], () => repeatRequest(connection, repeated, signal))
   },
 }

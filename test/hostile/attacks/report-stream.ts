@@ -3,7 +3,7 @@ import { reportMethod } from '../../../src/kas/modules/views/reports.ts'
 import { ReportRequestSchema } from '../../../src/proto/gen/views_pb.ts'
 import type { Attack } from '../attack.ts'
 import { repeat, withUnknownFields } from '../raw-messages.ts'
-import { dialStreams } from '../raw-streams.ts'
+import { dialStreams, playedOn } from '../raw-streams.ts'
 
 interface Size {
   readonly ms: number
@@ -24,18 +24,12 @@ export const reportStream: Attack<Size> = {
   full: { ms: 15_000 },
   async play(stage, { ms }, signal) {
     const dialled = await Promise.all(Array.from({ length: connections }, () => dialStreams(stage, stage.holder)))
-    const end = async () => {
-      for (const connection of dialled) connection.destroy()
-    }
-    try {
+    return await playedOn(dialled, async () => {
       const open = dialled.flatMap((connection) =>
         Array.from({ length: streams }, () => connection.open(reportMethod, stage.evil.agentToken)),
       )
       await Promise.all(open.map((stream) => repeat(stream, message, ms, signal)))
-    } catch (error) {
-      await end()
-      throw error
-    }
-    return { refusal: '', end }
+      return ''
+    })
   },
 }

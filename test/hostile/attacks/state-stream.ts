@@ -4,7 +4,7 @@ import { Phase, SourceStateSchema } from '../../../src/proto/gen/gitops_states_p
 import { framePrefix } from '../../../src/proto/grpc/frames.ts'
 import type { Attack } from '../attack.ts'
 import { repeat } from '../raw-messages.ts'
-import { dialStreams } from '../raw-streams.ts'
+import { dialStreams, playedOn } from '../raw-streams.ts'
 
 interface Size {
   readonly ms: number
@@ -31,13 +31,9 @@ export const stateStream: Attack<Size> = {
   full: { ms: 15_000 },
   async play(stage, { ms }, signal) {
     const connection = await dialStreams(stage, stage.holder)
-    const end = async () => connection.destroy()
-    try {
+    return await playedOn([connection], async () => {
       await repeat(connection.open(pushMethod, stage.evil.agentToken), message, ms, signal)
-    } catch (error) {
-      await end()
-      throw error
-    }
-    return { refusal: '', end }
+      return ''
+    })
   },
 }

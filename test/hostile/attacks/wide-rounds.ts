@@ -1,11 +1,10 @@
 import { execFile } from 'node:child_process'
 import { create, toBinary } from '@bufbuild/protobuf'
 import { getObjectsMethod } from '../../../src/kas/modules/gitops/objects-to-synchronize.ts'
-import { delay } from '../../../src/lib/signals.ts'
 import { ObjectsToSynchronizeRequestSchema } from '../../../src/proto/gen/gitops_pb.ts'
 import { framePrefix } from '../../../src/proto/grpc/frames.ts'
 import type { Attack } from '../attack.ts'
-import { dialStreams } from '../raw-streams.ts'
+import { dialStreams, playedOn, repeatRequest } from '../raw-streams.ts'
 
 interface Size {
   readonly files: number
@@ -31,11 +30,6 @@ export const wideRounds: Attack<Size> = {
   async play(stage, { files, streams, ms }, signal) {
     await push(stage.evilRepository, files, signal)
     const connection = await dialStreams(stage, stage.holder)
-    let isOver = false
-    const over = delay(ms, signal).then(() => {
-      isOver = true
-      return ''
-    })
     const request = create(ObjectsToSynchronizeRequestSchema, {
       projectId: 'evil/clusters',
       ref: { ref: { case: 'branch', value: branch } },
@@ -43,21 +37,8 @@ export const wideRounds: Attack<Size> = {
     })
     const bytes = toBinary(ObjectsToSynchronizeRequestSchema, request)
     const message = Buffer.concat([framePrefix(bytes.length), bytes])
-    const answers = new Set<string>()
-    const ask = async () => {
-      while (!isOver) {
-        const stream = connection.open(getObjectsMethod, stage.evil.agentToken)
-        void stream.write(message)
-        answers.add(await Promise.race([stream.refused, over]))
-      }
-    }
-    try {
-      await Promise.all(Array.from({ length: streams }, ask))
-      return { refusal: [...answers].join('; '), end: async () => connection.destroy() }
-    } catch (error) {
-      connection.destroy()
-      throw error
-    }
+    const repeated = { method: getObjectsMethod, token: stage.evil.agentToken, message, streams, ms }
+    return await playedOn([connection], () => repeatRequest(connection, repeated, signal))
   },
 }
 
