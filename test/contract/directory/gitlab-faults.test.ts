@@ -114,6 +114,14 @@ t.test('answers that are too large are not read', async (t) => {
   }
 })
 
+t.test('an answer that is small while it is packed may be large', async (t) => {
+  const gitlab = await GitlabDouble.start(t, { world: world() })
+  const { directory } = await startGitlabSide(t, gitlab, { client: { maxAnswerBytes: 2 << 20 } })
+  gitlab.fault = { kind: 'json', body: { x: 'x'.repeat(1 << 20) } }
+  const error = await directory.agentByToken('glagent-prod', signal).catch((one: unknown) => one)
+  t.match(error, { code: 'DIRECTORY_UNAVAILABLE', message: /agent_id/ }, 'it was read to its end')
+})
+
 // wire: rest.repeat
 t.test('repeats: only what does no harm, a few times, as GitLab asks', async (t) => {
   const gitlab = await GitlabDouble.start(t, { world: world() })
