@@ -1,7 +1,8 @@
 import { KasError } from '../../lib/errors.ts'
+import { FileList } from './file-list.ts'
 import type { GitMirror } from './git-mirror.ts'
 import type { CommitId } from './repositories.ts'
-import { type BlobLimits, checkSizes, type Tree, TreeCount, type TreeFile } from './tree.ts'
+import { type BlobLimits, checkSizes, type Tree, TreeCount, type TreeFile, type TreeFiles } from './tree.ts'
 
 /** What of a mirror a tree is read from. */
 export type TreeMirror = Pick<GitMirror, 'read'>
@@ -14,7 +15,7 @@ export class GitTree implements Tree {
     this.#mirror = mirror
   }
 
-  async files(commit: CommitId, folder: string, signal: AbortSignal): Promise<readonly TreeFile[]> {
+  async files(commit: CommitId, folder: string, signal: AbortSignal): Promise<TreeFiles> {
     const below = folder === '' ? [] : ['--', `${folder}/`]
     const argv = ['ls-tree', '-z', '-r', '-t', '--full-tree', commit, ...below] // with folders: they count
     return await this.#mirror.read(async (git, ended) => {
@@ -50,11 +51,16 @@ export class GitTree implements Tree {
 /** A line of `--batch` before each object is no longer, nor is what stands before a path in a listing. */
 const maxHeadBytes = 200
 
+const nothing = Buffer.alloc(0)
+
+/** Before the path: mode, type, object id. */
+const headForm = /^\d{6} \w+ [0-9a-f]{40,64}$/
+
 /** Entries out of what `git ls-tree -z` says, however it is cut into pieces. */
 class ListingReading {
-  readonly #files: TreeFile[] = []
+  readonly #files = new FileList()
   readonly #count: TreeCount
-  #begun = Buffer.alloc(0)
+  #begun = nothing
 
   constructor(folder: string) {
     this.#count = new TreeCount(folder)
@@ -64,8 +70,9 @@ class ListingReading {
   take(bytes: Buffer): void {
     let from = 0
     for (let end = bytes.indexOf(0); end >= 0; end = bytes.indexOf(0, from)) {
-      this.#takeEntry(Buffer.concat([this.#begun, bytes.subarray(from, end)]))
-      this.#begun = Buffer.alloc(0)
+      const rest = bytes.subarray(from, end)
+      this.#takeEntry(this.#begun.length === 0 ? rest : Buffer.concat([this.#begun, rest]))
+      this.#begun = nothing
       from = end + 1
     }
     this.#begun = Buffer.concat([this.#begun, bytes.subarray(from)])
@@ -73,20 +80,19 @@ class ListingReading {
   }
 
   /** @throws KasError REPOSITORY_FAILED if the last entry is cut */
-  end(): readonly TreeFile[] {
+  end(): TreeFiles {
     if (this.#begun.length > 0) throw malformed('ls-tree', 'it ends in the middle')
     return this.#files
   }
 
   #takeEntry(entry: Buffer): void {
     const tab = entry.indexOf(9)
-    const head = entry.subarray(0, Math.max(0, tab)).toString('latin1')
-    const [, mode = '', type, blob] = /^(\d{6}) (\w+) ([0-9a-f]{40,64})$/.exec(head) ?? []
-    if (blob === undefined) throw malformed('ls-tree', entry.toString('latin1', 0, maxHeadBytes))
+    const head = entry.toString('latin1', 0, Math.max(0, tab))
+    if (!headForm.test(head)) throw malformed('ls-tree', entry.toString('latin1', 0, maxHeadBytes))
     const path = entry.subarray(tab + 1)
-    const isFile = type === 'blob' && mode.startsWith('100')
+    const isFile = head.startsWith('100') && head.startsWith('blob ', 'mode00 '.length)
     this.#count.add(path.length, isFile)
-    if (isFile) this.#files.push({ path: path.toString(), blob })
+    if (isFile) this.#files.add(path, head.slice(head.lastIndexOf(' ') + 1))
   }
 }
 
@@ -96,10 +102,11 @@ class BatchReading {
   readonly #limits: BlobLimits
   readonly #blobs: Buffer[] = []
   #totalBytes = 0
-  #head = Buffer.alloc(0)
-  /** of the object that is read, with the line break after it */
+  #head = nothing
+  /** the object that is read: a buffer of its own, so that nobody has to copy it to keep it */
+  #content = nothing
+  /** of the object, with the line break after it */
   #missing = 0
-  #parts: Buffer[] = []
 
   constructor(files: readonly TreeFile[], limits: BlobLimits) {
     this.#files = files
@@ -122,25 +129,23 @@ class BatchReading {
     const at = bytes.indexOf(10)
     const line = Buffer.concat([this.#head, at < 0 ? bytes : bytes.subarray(0, at)])
     if (line.length > maxHeadBytes) throw malformed('cat-file', 'a line is too long')
-    this.#head = at < 0 ? line : Buffer.alloc(0)
-    if (at < 0) return Buffer.alloc(0)
+    this.#head = at < 0 ? line : nothing
+    if (at < 0) return nothing
     const [, size] = /^[0-9a-f]+ blob (\d+)$/.exec(line.toString('latin1')) ?? []
     const file = this.#files[this.#blobs.length]
     if (size === undefined || !file) throw malformed('cat-file', line.toString('latin1'))
     this.#totalBytes += Number(size)
     checkSizes(file, { bytes: Number(size), totalBytes: this.#totalBytes }, this.#limits)
+    this.#content = Buffer.allocUnsafeSlow(Number(size))
     this.#missing = Number(size) + 1
     return bytes.subarray(at + 1)
   }
 
   #takeContent(bytes: Buffer): Buffer {
     const taken = bytes.subarray(0, this.#missing)
-    this.#parts.push(taken)
+    taken.copy(this.#content, this.#content.length + 1 - this.#missing) // all but the line break
     this.#missing -= taken.length
-    if (this.#missing === 0) {
-      this.#blobs.push(Buffer.concat(this.#parts).subarray(0, -1))
-      this.#parts = []
-    }
+    if (this.#missing === 0) this.#blobs.push(this.#content)
     return bytes.subarray(taken.length)
   }
 }

@@ -9,6 +9,11 @@ export interface TreeFile {
   readonly blob: string
 }
 
+/** Those of a listing, in the order of git; each is made anew for whoever goes through them. */
+export interface TreeFiles extends Iterable<TreeFile> {
+  readonly length: number
+}
+
 export interface BlobLimits {
   readonly maxFileBytes: number
   /** of all files that are asked for at once */
@@ -18,12 +23,12 @@ export interface BlobLimits {
 /** What commits of one repository hold. */
 export interface Tree {
   /**
-   * The files below a folder at a commit, in the order of git; none if the folder is not there.
+   * The files below a folder at a commit; none if the folder is not there.
    *
    * @param folder - full path; empty: the root
    * @throws KasError MANIFESTS_REFUSED as `TreeCount`; REPOSITORY_FAILED, also if the commit is not there
    */
-  files(commit: CommitId, folder: string, signal: AbortSignal): Promise<readonly TreeFile[]>
+  files(commit: CommitId, folder: string, signal: AbortSignal): Promise<TreeFiles>
   /**
    * Whether there may be a file at `path`, for less than it costs to find none there; `false` is sure.
    *

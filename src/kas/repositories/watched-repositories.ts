@@ -5,7 +5,7 @@ import type { Service } from '../../lib/service.ts'
 import type { BranchWatch, BranchWatchComponents } from './branch-watch.ts'
 import { RecentlyUsed } from './recently-used.ts'
 import type { CommitId, Following, Reading, Repositories } from './repositories.ts'
-import type { Tree, TreeFile, Trees } from './tree.ts'
+import type { Tree, TreeFiles, Trees } from './tree.ts'
 
 /** Where the repositories of projects lie. */
 export interface ProjectAddresses<Address> {
@@ -159,7 +159,7 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     return await this.#of(of).read((repository) => repository.file(commit, path, maxBytes, signal))
   }
 
-  async files(of: Reading, ...args: Parameters<Tree['files']>): Promise<readonly TreeFile[]> {
+  async files(of: Reading, ...args: Parameters<Tree['files']>): Promise<TreeFiles> {
     return await this.#of(of).read(({ tree }) => tree.files(...args))
   }
 

@@ -155,7 +155,7 @@ t.test('git: large files are no harm where they are whole, also when they change
   const second = await good.push('large', large)
   await repositories.poke(agent.project.id)
   t.equal(await repositories.head(agent, signal), second)
-  const [block] = (await repositories.files(agent, second as CommitId, '', signal)).slice(-1)
+  const block = [...(await repositories.files(agent, second as CommitId, '', signal))].at(-1)
   t.equal(block?.path, 'large')
   t.ok((await memory.end()) < maxResident)
 })

@@ -46,7 +46,7 @@ t.test('a round is three calls, and its answers come in pieces of any size', asy
     const { repositories, repository, gitaly } = await startGitalySide(t, { ...unpolled, double: { chunkBytes } })
     const commit = (await repository.push({ 'a/x': '1'.repeat(60), 'a/y': '', 'b/z': '3' })) as CommitId
     t.equal(await repositories.head(agent, signal), commit)
-    const files = await repositories.files(agent, commit, '', signal)
+    const files = [...(await repositories.files(agent, commit, '', signal))]
     const limits = { maxFileBytes: 60, maxTotalBytes: 61 }
     const blobs = await repositories.blobs(agent, commit, files, limits, signal)
     t.strictSame(blobs.map(String), ['1'.repeat(60), '', '3'])

@@ -37,20 +37,20 @@ export function treesSuite(name: string, start: (t: Test) => Promise<TreesWorld>
     await git('commit', '--quiet', '--message', 'module')
     await git('push', '--quiet', world.url, 'HEAD:main')
     const commit = await headOf(world, agent)
-    const files = await repositories.files(agent, commit, '', signal)
+    const files = [...(await repositories.files(agent, commit, '', signal))]
     t.strictSame(
       files.map(({ path }) => path),
       ['a', 'b/.hidden/y', 'b/c/größe.yaml', 'b/x', 'ba/z'],
     )
     t.ok(files.every(({ blob }) => /^[0-9a-f]{40}$/.test(blob)))
     t.equal(files[3]?.blob, files[4]?.blob, 'equal contents are one blob')
-    const below = await repositories.files(agent, commit, 'b', signal)
+    const below = [...(await repositories.files(agent, commit, 'b', signal))]
     t.strictSame(
       below.map(({ path }) => path),
       ['b/.hidden/y', 'b/c/größe.yaml', 'b/x'],
     )
-    t.strictSame(await repositories.files(agent, commit, 'none', signal), [])
-    t.strictSame(await repositories.files(agent, commit, 'b/*', signal), [], 'no wildcards')
+    t.strictSame([...(await repositories.files(agent, commit, 'none', signal))], [])
+    t.strictSame([...(await repositories.files(agent, commit, 'b/*', signal))], [], 'no wildcards')
     const blobs = await repositories.blobs(agent, commit, files, limits, signal)
     t.strictSame(blobs.map(String), ['A', '', 'ü', '1', '1'])
     t.strictSame(await repositories.blobs(agent, commit, [], limits, signal), [])
@@ -62,7 +62,7 @@ export function treesSuite(name: string, start: (t: Test) => Promise<TreesWorld>
     const bytes = Uint8Array.from({ length: 300_000 }, (_, i) => i % 256)
     await push({ large: bytes, lines: '\n\nblob 5\n', z: 'zz' })
     const commit = await headOf(world, agent)
-    const files = await repositories.files(agent, commit, '', signal)
+    const files = [...(await repositories.files(agent, commit, '', signal))]
     const read = (maxFileBytes: number, maxTotalBytes: number) =>
       repositories.blobs(agent, commit, files, { maxFileBytes, maxTotalBytes }, signal)
     const [large, lines, z] = await read(300_000, 300_011)
@@ -112,7 +112,7 @@ export function treesSuite(name: string, start: (t: Test) => Promise<TreesWorld>
     await repositories.poke(agent.project.id)
     await moved
     const read = async (reading: Reading, commit: CommitId) => {
-      const files = await repositories.files(reading, commit, '', signal)
+      const files = [...(await repositories.files(reading, commit, '', signal))]
       return (await repositories.blobs(reading, commit, files, limits, signal)).map(String)
     }
     for (const [ref, commit, content] of [

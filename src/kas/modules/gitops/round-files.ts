@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { KasError } from '../../../lib/errors.ts'
 import type { PathCF } from '../../../proto/gen/gitops_pb.ts'
-import type { TreeFile } from '../../repositories/tree.ts'
+import type { TreeFile, TreeFiles } from '../../repositories/tree.ts'
 import { ComparedPath, type Glob, type Matcher, readGlob } from './glob-match.ts'
 
 /** Which files an agent asks for. */
@@ -69,7 +69,7 @@ export type Spend = (units: number) => Promise<void> | undefined
  */
 export async function chosenFiles(
   { globs, files }: FileChoice,
-  tree: readonly TreeFile[],
+  tree: TreeFiles,
   maxFiles: number,
   spend: Spend = () => undefined,
 ): Promise<TreeFile[]> {
@@ -85,7 +85,7 @@ export async function chosenFiles(
     }
   }
   if (files.length > 0) {
-    const known = new Map(tree.map((file) => [file.path, file]))
+    const known = named(files, tree)
     for (const path of files) {
       const file = known.get(path)
       if (!file) throw refused(`file/directory/ref not found: ${path}`)
@@ -95,6 +95,14 @@ export async function chosenFiles(
   return [...chosen.values()]
 }
 
+/** Those at these paths. */
+function named(paths: readonly string[], tree: TreeFiles): ReadonlyMap<string, TreeFile> {
+  const wanted = new Set(paths)
+  const found = new Map<string, TreeFile>()
+  for (const file of tree) if (wanted.has(file.path)) found.set(file.path, file)
+  return found
+}
+
 /**
  * What each glob matches, file by file, so that each path is taken apart once.
  *
@@ -102,7 +110,7 @@ export async function chosenFiles(
  */
 async function matches(
   globs: readonly Glob[],
-  tree: readonly TreeFile[],
+  tree: TreeFiles,
   { atMost, spend }: { readonly atMost: number; readonly spend: Spend },
 ): Promise<readonly (readonly TreeFile[])[]> {
   const compared = globs.map(({ folder, alternatives }) => {

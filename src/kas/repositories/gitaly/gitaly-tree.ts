@@ -10,8 +10,9 @@ import {
   type TreeEntry as GitalyTreeEntry,
   TreeEntry_EntryType,
 } from '../../../proto/gen/gitaly_pb.ts'
+import { FileList } from '../file-list.ts'
 import { type CommitId, isCommitId } from '../repositories.ts'
-import { type BlobLimits, checkSizes, type Tree, TreeCount, type TreeFile } from '../tree.ts'
+import { type BlobLimits, checkSizes, type Tree, TreeCount, type TreeFile, type TreeFiles } from '../tree.ts'
 import { failed, type GitalyCalls, isStatus } from './gitaly-calls.ts'
 
 export interface GitalyTreeComponents {
@@ -34,7 +35,7 @@ export class GitalyTree implements Tree {
     this.#components = components
   }
 
-  async files(commit: CommitId, folder: string, signal: AbortSignal): Promise<readonly TreeFile[]> {
+  async files(commit: CommitId, folder: string, signal: AbortSignal): Promise<TreeFiles> {
     const { calls, assurePresent } = this.#components
     const request = create(GetTreeEntriesRequestSchema, {
       repository: calls.repository,
@@ -43,7 +44,7 @@ export class GitalyTree implements Tree {
       recursive: true,
       skipFlatPaths: true,
     })
-    const files: TreeFile[] = []
+    const files = new FileList()
     const count = new TreeCount(folder)
     try {
       for await (const { entries } of calls.call(CommitService.method.getTreeEntries, request, signal)) {
@@ -51,7 +52,7 @@ export class GitalyTree implements Tree {
           const isFile = isRegular({ type, mode })
           count.add(path.length, isFile)
           if (isFile && !isCommitId(oid)) throw malformed('GetTreeEntries', 'an entry without an object id')
-          if (isFile) files.push({ path: Buffer.from(path).toString(), blob: oid })
+          if (isFile) files.add(path, oid)
         }
       }
     } catch (error) {
@@ -119,8 +120,8 @@ class BlobsReading {
   readonly #limits: BlobLimits
   readonly #blobs: Uint8Array[] = []
   #totalBytes = 0
-  /** of the file that is read: at first there is none */
-  #parts: Uint8Array[] | undefined
+  /** the file that is read, in a buffer of its own, so that nobody has to copy it to keep it; at first there is none */
+  #content: Buffer | undefined
   #missing = 0
 
   constructor(files: readonly TreeFile[], limits: BlobLimits) {
@@ -131,10 +132,10 @@ class BlobsReading {
   /** @throws KasError MANIFESTS_REFUSED, REPOSITORY_FAILED */
   take({ oid, path, size, data }: GetBlobsResponse): void {
     if (path.length > 0 || oid !== '') this.#begin(oid, Number(size))
-    if (!this.#parts) throw malformed('GetBlobs', 'it begins in the middle')
-    this.#parts.push(data)
+    if (!this.#content) throw malformed('GetBlobs', 'it begins in the middle')
+    if (data.length > this.#missing) throw malformed('GetBlobs', 'a file is longer than it says')
+    this.#content.set(data, this.#content.length - this.#missing)
     this.#missing -= data.length
-    if (this.#missing < 0) throw malformed('GetBlobs', 'a file is longer than it says')
   }
 
   /** @throws KasError REPOSITORY_FAILED if one is missing */
@@ -149,17 +150,18 @@ class BlobsReading {
     const file = this.#files[this.#blobs.length]
     if (!file || file.blob !== oid)
       throw malformed('GetBlobs', `${file?.path ?? 'what was not asked for'} is not there`)
+    if (size < 0) throw malformed('GetBlobs', `${file.path} has ${size} bytes`)
     this.#totalBytes += size
     checkSizes(file, { bytes: size, totalBytes: this.#totalBytes }, this.#limits)
-    this.#parts = []
+    this.#content = Buffer.allocUnsafeSlow(size)
     this.#missing = size
   }
 
   #finish(): void {
-    if (!this.#parts) return
+    if (!this.#content) return
     if (this.#missing > 0) throw malformed('GetBlobs', 'a file is shorter than it says')
-    this.#blobs.push(Buffer.concat(this.#parts))
-    this.#parts = undefined
+    this.#blobs.push(this.#content)
+    this.#content = undefined
   }
 }
 

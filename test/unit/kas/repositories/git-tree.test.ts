@@ -3,6 +3,7 @@ import type { GitFolder } from '../../../../src/kas/repositories/git-folder.ts'
 import { GitTree, type TreeMirror } from '../../../../src/kas/repositories/git-tree.ts'
 import type { CommitId } from '../../../../src/kas/repositories/repositories.ts'
 import type { KasError } from '../../../../src/lib/errors.ts'
+import { collectAll } from '../../../../src/lib/v8.ts'
 
 const { signal } = new AbortController()
 const commit = 'a'.repeat(40) as CommitId
@@ -33,6 +34,18 @@ t.test('what cat-file says, however it is cut', async (t) => {
   for (let size = 1; size <= whole.length; size++) t.strictSame(await read(whole, size), ['abc', ''], `${size} bytes`)
 })
 
+t.test('each content has a buffer of its own, however it comes', async (t) => {
+  for (const size of [1, 10, whole.length]) {
+    const tree = new GitTree(saying(whole, size))
+    const contents = await tree.blobs(commit, files, { maxFileBytes: 10, maxTotalBytes: 10 }, signal)
+    t.strictSame(
+      contents.map(({ buffer }) => buffer.byteLength),
+      [3, 0],
+      `${size} bytes`,
+    )
+  }
+})
+
 t.test('what is cut, missing or malformed is an error', async (t) => {
   for (let length = 0; length < whole.length; length++) {
     t.match(await read(whole.slice(0, length)), 'Repository: git cat-file: it ends in the middle', `${length} bytes`)
@@ -57,11 +70,39 @@ t.test('names with any characters; links, submodules and folders are no files', 
   ]
   const listed = [...lines, `040000 tree ${x}\tfolder`].map((line) => `${line}\0`).join('')
   for (let size = 1; size <= listed.length; size++) {
-    t.strictSame(await new GitTree(saying(listed, size)).files(commit, '', signal), [
+    t.strictSame(Array.from(await new GitTree(saying(listed, size)).files(commit, '', signal)), [
       { path: 'a\tb\nc', blob: x },
       { path: `100644 blob ${x}`, blob: y },
     ])
   }
+})
+
+/** What git says of so many files. */
+function listingOf(count: number, pathBytes: number): string {
+  const paths = Array.from({ length: count }, (_, i) => String(i).padStart(pathBytes, 'p'))
+  return paths.map((path) => `100644 blob ${x}\t${path}\0`).join('')
+}
+
+t.test('a listing is kept as bytes: on the heap it takes no more for more files', async (t) => {
+  const [count, pathBytes] = [45_000, 30]
+  const mirror = saying(listingOf(count, pathBytes), 64 * 1024)
+  const memory = () => {
+    collectAll()
+    collectAll() // buffers that the first one found are counted until it has freed them, in a thread beside this one
+    return process.memoryUsage()
+  }
+  const kept = [await new GitTree(mirror).files(commit, '', signal)]
+  const before = memory()
+  for (let more = 0; more < 4; more++) kept.push(await new GitTree(mirror).files(commit, '', signal))
+  const after = memory()
+  t.strictSame(
+    kept.map(({ length }) => length),
+    Array(5).fill(count),
+  )
+  const onHeap = after.heapUsed - before.heapUsed
+  t.ok(onHeap < 10 * 4 * count, `${onHeap} bytes on the heap`)
+  const outside = after.arrayBuffers - before.arrayBuffers
+  t.ok(outside < 1.1 * 4 * count * (pathBytes + x.length + 3), `${outside} bytes outside of the heap`)
 })
 
 t.test('a listing is bounded while it comes, in entries of any kind, and in its paths', async (t) => {
