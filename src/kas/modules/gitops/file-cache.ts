@@ -6,10 +6,24 @@ const overheadBytes = 512
 /** Reads files that are not held, in their order, as `Tree.blobs`. */
 export type ReadFiles = (files: readonly TreeFile[], limits: BlobLimits) => Promise<readonly Uint8Array[]>
 
+/** Of all projects. */
+const maxBytes = 256 * 1024 * 1024
+
 export interface FileCacheOptions {
   readonly maxBytes: number
   /** of one project: those of others stay */
   readonly maxBytesOfProject: number
+}
+
+/** Of one project as much as one source may have, which is what its agents ask for after a push, and no more. */
+export function cacheBounds({
+  maxFiles,
+  maxTotalBytes,
+}: {
+  readonly maxFiles: number
+  readonly maxTotalBytes: number
+}): FileCacheOptions {
+  return { maxBytes, maxBytesOfProject: Math.min(maxBytes / 4, maxTotalBytes + maxFiles * overheadBytes) }
 }
 
 /** Whose files are read, and how. */

@@ -3,7 +3,7 @@ import { KasError } from '../../../lib/errors.ts'
 import { FairTurns } from '../../../lib/fair-turns.ts'
 import { maxStateBytes } from '../../../proto/gitops-json.ts'
 import type { KasHost, KasModule } from '../../module.ts'
-import { FileCache } from './file-cache.ts'
+import { cacheBounds, FileCache } from './file-cache.ts'
 import { FollowedRefs } from './followed-refs.ts'
 import { getObjectsMethod, type ObjectsToSynchronizeOptions, objectsToSynchronize } from './objects-to-synchronize.ts'
 import { stateEndpoint, statesOfPeer } from './state-endpoint.ts'
@@ -27,10 +27,6 @@ const maxBufferedBytes = 256 * 1024 * 1024
 const maxRoundsOfAgent = 2
 const maxWaitingRounds = 10_000
 
-/** files that were read last, for other agents of a project and for the next commit */
-const maxCachedBytes = 256 * 1024 * 1024
-const maxCachedBytesOfProject = maxCachedBytes / 4
-
 export type GitopsOptions = Pick<
   ObjectsToSynchronizeOptions,
   'pollMs' | 'maxPaths' | 'maxFiles' | 'maxFileBytes' | 'maxTotalBytes'
@@ -49,7 +45,7 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule |
     tooMany: () =>
       new KasError({ code: 'TOO_MANY_STREAMS', limit: maxWaitingRounds, what: 'rounds of GitOps that wait' }),
   })
-  const cache = new FileCache({ maxBytes: maxCachedBytes, maxBytesOfProject: maxCachedBytesOfProject })
+  const cache = new FileCache(cacheBounds(options))
   const sent = usage.counter('gitops_sync')
   const serve = objectsToSynchronize(
     {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { FileCache } from '../../../../../src/kas/modules/gitops/file-cache.ts'
+import { cacheBounds, FileCache } from '../../../../../src/kas/modules/gitops/file-cache.ts'
 import type { BlobLimits, TreeFile } from '../../../../../src/kas/repositories/tree.ts'
 
 const limits = { maxFileBytes: 1000, maxTotalBytes: 2000 }
@@ -115,4 +115,21 @@ t.test('one content may be all that a project holds', async (t) => {
   for (const blob of ['a', 'b', 'b']) await cache.contents([file(blob)], { projectId, limits, read })
   t.equal(cache.bytes, 600 + 512)
   t.equal(reads.length, 2)
+})
+
+t.test('of one project the largest round stays whole, and nothing beside it', async (t) => {
+  const largest = { maxFiles: 1000, maxTotalBytes: 2_000_000 }
+  const cache = new FileCache(cacheBounds(largest))
+  const { reads, read } = reader(largest.maxTotalBytes / largest.maxFiles)
+  const limits = { maxFileBytes: largest.maxTotalBytes, maxTotalBytes: largest.maxTotalBytes }
+  const round = (name: string) => Array.from({ length: largest.maxFiles }, (_, i) => file(`${name}-${i}`))
+  for (let i = 0; i < 2; i++) await cache.contents(round('first'), { projectId, limits, read })
+  t.equal(reads.length, 1)
+  const { bytes } = cache
+  for (const name of ['second', 'third']) await cache.contents(round(name), { projectId, limits, read })
+  t.equal(cache.bytes, bytes)
+  await cache.contents(round('third'), { projectId, limits, read })
+  t.equal(reads.length, 3)
+  await cache.contents(round('first'), { projectId: 2n, limits, read })
+  t.equal(cache.bytes, 2 * bytes, 'what another project has stays')
 })
