@@ -21,6 +21,8 @@ const maxSteps = 100_000_000
 const stepsAtOnce = 100_000
 /** of what is paid for a round: 0.1 ms */
 const stepsOfUnit = 10_000
+/** a file of the listing, which is made of its bytes */
+const stepsOfFile = 40
 
 /** @throws KasError INVALID_MESSAGE */
 export function checkPathCount(count: number, maxPaths: number): void {
@@ -78,62 +80,64 @@ export async function chosenFiles(
     if (chosen.size >= maxFiles) throw refused(`maximum number of files limit reached: ${maxFiles}`)
     chosen.set(file.path, file)
   }
-  for (const matching of await matches(globs, tree, { atMost: maxFiles + 1, spend })) {
-    for (const file of matching) {
-      if (chosen.has(file.path)) throw refused(`path visited more than once: ${file.path}`)
-      choose(file)
-    }
+  const { matching, named } = await searchTree({ globs, files }, tree, { atMost: maxFiles + 1, spend })
+  for (const file of matching.flat()) {
+    if (chosen.has(file.path)) throw refused(`path visited more than once: ${file.path}`)
+    choose(file)
   }
-  if (files.length > 0) {
-    const known = named(files, tree)
-    for (const path of files) {
-      const file = known.get(path)
-      if (!file) throw refused(`file/directory/ref not found: ${path}`)
-      if (!isHidden(path) && !chosen.has(path)) choose(file)
-    }
+  for (const path of files) {
+    const file = named.get(path)
+    if (!file) throw refused(`file/directory/ref not found: ${path}`)
+    if (!isHidden(path) && !chosen.has(path)) choose(file)
   }
   return [...chosen.values()]
 }
 
-/** Those at these paths. */
-function named(paths: readonly string[], tree: TreeFiles): ReadonlyMap<string, TreeFile> {
-  const wanted = new Set(paths)
-  const found = new Map<string, TreeFile>()
-  for (const file of tree) if (wanted.has(file.path)) found.set(file.path, file)
-  return found
+interface Found {
+  /** by each glob */
+  readonly matching: readonly (readonly TreeFile[])[]
+  /** by its path */
+  readonly named: ReadonlyMap<string, TreeFile>
 }
 
 /**
- * What each glob matches, file by file, so that each path is taken apart once.
+ * What each glob matches, and the single files: file by file, so that each is made once of the listing, its path is taken
+ * apart once, and nothing is kept of the others.
  *
- * @param atMost - of one glob: what is beyond is not compared with it
+ * @param atMost - of all globs together, the same file counted again: so many are refused, whatever else there is
  */
-async function matches(
-  globs: readonly Glob[],
+async function searchTree(
+  { globs, files }: Pick<FileChoice, 'globs' | 'files'>,
   tree: TreeFiles,
   { atMost, spend }: { readonly atMost: number; readonly spend: Spend },
-): Promise<readonly (readonly TreeFile[])[]> {
+): Promise<Found> {
+  const wanted = new Set(files)
+  const named = new Map<string, TreeFile>()
   const compared = globs.map(({ folder, alternatives }) => {
-    return { prefix: folder === '' ? '' : `${folder}/`, alternatives, found: [] as TreeFile[] }
+    return { prefix: folder === '' ? '' : `${folder}/`, alternatives, matching: [] as TreeFile[] }
   })
   const comparing = new Comparing(spend)
+  let count = 0
   for (const file of tree) {
-    if (isHidden(file.path)) continue
+    if (count >= atMost) break
+    comparing.begin()
+    if (wanted.has(file.path)) named.set(file.path, file)
     const path = new ComparedPath(file.path)
-    for (const { prefix, alternatives, found } of compared) {
-      if (!comparing.isBelow(prefix, file.path) || found.length >= atMost) continue
+    for (const { prefix, alternatives, matching } of isHidden(file.path) ? [] : compared) {
+      if (!comparing.isBelow(prefix, file.path)) continue
       for (const matcher of alternatives) {
         const isMatch = comparing.matches(matcher, path)
         if (comparing.isDue) await comparing.pause()
         if (!isMatch) continue
-        found.push(file)
+        matching.push(file)
+        count += 1
         break
       }
     }
     if (comparing.isDue) await comparing.pause()
   }
   await comparing.pause()
-  return compared.map(({ found }) => found)
+  return { matching: compared.map(({ matching }) => matching), named }
 }
 
 /** Compares paths in turn with the rest of the program, paid by whoever asks, and not without end. */
@@ -148,6 +152,11 @@ class Comparing {
 
   get isDue(): boolean {
     return this.#effort.steps - this.#paidSteps >= stepsAtOnce
+  }
+
+  /** With the next file. */
+  begin(): void {
+    this.#effort.steps += stepsOfFile
   }
 
   isBelow(prefix: string, path: string): boolean {

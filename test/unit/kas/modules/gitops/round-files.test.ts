@@ -64,6 +64,40 @@ t.test('paths that are refused', async (t) => {
   t.match(refusal(Array(4).fill(glob('{a,b}'.repeat(6)))), /more than 200 alternatives in all globs/)
 })
 
+t.test('a listing is gone through once, and no further than to one file too many', async (t) => {
+  let made = 0
+  const listing = (count: number) => ({
+    length: count,
+    *[Symbol.iterator]() {
+      for (let i = 0; i < count; i++) {
+        made += 1
+        yield { path: `${i % 100}/${i}.yaml`, blob: String(i) }
+      }
+    },
+  })
+  const folders = Array.from({ length: 100 }, (_, i) => glob(`${i}/*`))
+  await t.rejects(chosenFiles(choice(folders), listing(45_000), 1000), {
+    message: /maximum number of files limit reached: 1000$/,
+  })
+  t.ok(made <= 1002, `${made} files`)
+  made = 0
+  const mixed = choice([file('9/9.yaml'), glob('7/4[0-2]07.yaml'), file('0/0.yaml')])
+  const files = await chosenFiles(mixed, listing(5000), 1000)
+  t.strictSame(
+    files.map(({ path }) => path),
+    ['7/4007.yaml', '7/4107.yaml', '7/4207.yaml', '9/9.yaml', '0/0.yaml'],
+  )
+  t.equal(made, 5000)
+})
+
+t.test('others are served while single files are searched', async (t) => {
+  const paid: number[] = []
+  const tree = treeOf(...Array.from({ length: 45_000 }, (_, i) => `${i}.yaml`))
+  const files = await chosenFiles(choice([file('44999.yaml')]), tree, 10, (units) => void paid.push(units))
+  t.strictSame(files, tree.slice(-1))
+  t.ok(paid.length > 5, `${paid.length} times`)
+})
+
 t.test('others are served while many files are compared', async (t) => {
   const many = Array.from({ length: 20_000 }, (_, i) => `${i}.yaml`)
   let turns = 0
