@@ -5,6 +5,7 @@ import { GitalyTree } from '../../../../../src/kas/repositories/gitaly/gitaly-tr
 import type { CommitId } from '../../../../../src/kas/repositories/repositories.ts'
 import type { KasError } from '../../../../../src/lib/errors.ts'
 import {
+  GetBlobsResponseSchema,
   GetTreeEntriesResponseSchema,
   RepositorySchema,
   TreeEntry_EntryType,
@@ -95,4 +96,33 @@ t.test('an object id that is none is no megabytes of memory', async (t) => {
       message: /GetTreeEntries: an entry without an object id$/,
     })
   }
+})
+
+/** What is read of one file, `path`, of a Gitaly that says its size and these bytes of it, a message each. */
+async function blobOf(size: number, pieces: readonly string[]) {
+  const call = async function* () {
+    for (const [i, piece] of pieces.entries()) {
+      const first = i === 0 ? { oid, path: Buffer.from('path'), size: BigInt(size) } : {}
+      yield create(GetBlobsResponseSchema, { ...first, data: Buffer.from(piece) })
+    }
+  }
+  const calls = { repository: create(RepositorySchema), call: call as unknown as GitalyCalls['call'] }
+  const tree = new GitalyTree({ calls, assurePresent: async () => undefined })
+  const limits = { maxFileBytes: 10, maxTotalBytes: 10 }
+  try {
+    const files = [{ path: 'path', blob: oid }]
+    const [content] = await tree.blobs(oid as CommitId, files, limits, new AbortController().signal)
+    return { text: String(content), bytes: content?.buffer.byteLength }
+  } catch (error) {
+    return (error as KasError).message.replace(/^.*: /, '')
+  }
+}
+
+t.test('a content has the bytes that Gitaly says it has, in a buffer of its own', async (t) => {
+  t.strictSame(await blobOf(6, ['abc', '', 'def']), { text: 'abcdef', bytes: 6 })
+  t.strictSame(await blobOf(0, ['']), { text: '', bytes: 0 })
+  t.equal(await blobOf(6, ['abc', 'de']), 'a file is shorter than it says')
+  t.equal(await blobOf(6, ['abc', 'defg']), 'a file is longer than it says')
+  t.equal(await blobOf(11, ['']), 'has 11 bytes, more than 10')
+  t.equal(await blobOf(-1, ['']), 'path has -1 bytes')
 })
