@@ -20,6 +20,11 @@ export class WorkClock implements Clock {
     }
   }
 
+  /** Timers that wait. */
+  get pending(): number {
+    return this.#timers.length
+  }
+
   /** Something takes so long. */
   work(ms: number): void {
     this.#now += ms

@@ -3,7 +3,7 @@ import type { LabelSelector, ObjectRecord, ReadonlyRecords, RecordChange } from 
 import { compileSelector, type Selects } from './selectors.ts'
 
 export interface SelectionsOptions {
-  /** that are kept, of all views */
+  /** that are kept, of all views; one with much in it counts as several (`partsOfOne`) */
   readonly maxSelections: number
   /** of one user: others find room. Those that are let in as the agent are many, and no one of them */
   readonly maxSelectionsPerUser: number
@@ -22,6 +22,19 @@ export interface SelectionsComponents {
   readonly turns: FairTurns
 }
 
+/** Who has selections. It is one and the same from `take` to `release`. */
+export interface Taker {
+  /** undefined: the agent */
+  readonly user: string | undefined
+  /** members of one are others */
+  readonly onChange: () => void
+  /** one was refused since it was called last, and there is room now */
+  readonly onRoom: () => void
+}
+
+/** Labels and values of a selector that counts as one: to keep them takes as much as to keep its members does. */
+const partsOfOne = 512
+
 const pod = 'Pod'
 const keyOf = (selector: LabelSelector) => JSON.stringify(selector)
 
@@ -29,6 +42,8 @@ const keyOf = (selector: LabelSelector) => JSON.stringify(selector)
 export class Selection {
   readonly key: string
   readonly namespace: string
+  /** selections that it counts as */
+  readonly weight: number
   readonly #selects: Selects
   readonly #maxMembers: number
   /** in order */
@@ -40,6 +55,7 @@ export class Selection {
   constructor(namespace: string, selector: LabelSelector, maxMembers: number) {
     this.key = keyOf(selector)
     this.namespace = namespace
+    this.weight = weightOf(selector)
     this.#selects = compileSelector(selector)
     this.#maxMembers = maxMembers
   }
@@ -96,11 +112,15 @@ export class Selection {
   }
 }
 
+function weightOf({ labels, expressions }: LabelSelector): number {
+  const parts = expressions.reduce((sum, { values }) => sum + 1 + values.length, labels.length)
+  return Math.max(1, Math.ceil(parts / partsOfOne))
+}
+
 interface Shared {
   readonly selection: Selection
-  /** a name for each that took it; undefined: the agent */
-  readonly users: (string | undefined)[]
-  readonly listeners: Set<() => void>
+  /** how many times each has it */
+  readonly takers: Map<Taker, number>
 }
 
 /** Selections of one namespace, and what is still to be asked of its Pods. */
@@ -122,6 +142,8 @@ export class Selections {
   readonly #options: SelectionsOptions
   readonly #places = new Map<string, Place>()
   readonly #byUser = new Map<string, number>()
+  /** those that were refused one, and were not called since */
+  readonly #refused = new Set<Taker>()
   #size = 0
 
   constructor(components: SelectionsComponents, options: SelectionsOptions = selectionsDefaults) {
@@ -133,43 +155,50 @@ export class Selections {
     return this.#size
   }
 
+  /** Nobody has one, and nobody waits for one. */
+  get isEmpty(): boolean {
+    return this.#places.size + this.#byUser.size + this.#refused.size + this.#size === 0
+  }
+
   /**
-   * The caller gives it back by `release`, with the same `user` and `onChange`. It fills by itself.
+   * The caller gives it back by `release`. It fills by itself.
    *
-   * @param user - undefined: the agent
-   * @param onChange - its members are others
-   * @returns undefined: there is no room for one more
+   * @returns undefined: there is no room for one more. `onRoom` is called once when there is
    */
-  take(
-    namespace: string,
-    selector: LabelSelector,
-    user: string | undefined,
-    onChange: () => void,
-  ): Selection | undefined {
+  take(namespace: string, selector: LabelSelector, taker: Taker): Selection | undefined {
     const known = this.#places.get(namespace)?.shared.get(keyOf(selector))
-    if (!this.#hasRoom(user, known)) return undefined
+    const { user } = taker
+    const isOwn = known !== undefined && isOf(known, user)
+    const weight = known?.selection.weight ?? weightOf(selector)
+    if ((!known && !this.#hasRoom(weight)) || (!isOwn && !this.#hasRoomOf(user, weight))) {
+      this.#refused.add(taker)
+      return undefined
+    }
     const shared = known ?? this.#make(namespace, selector)
-    if (user !== undefined && !shared.users.includes(user)) this.#count(user, 1)
-    shared.users.push(user)
-    shared.listeners.add(onChange)
+    if (!isOwn) this.#count(user, weight)
+    shared.takers.set(taker, (shared.takers.get(taker) ?? 0) + 1)
     return shared.selection
   }
 
-  /** @param user - as whom it was taken */
-  release(selection: Selection, user: string | undefined, onChange: () => void): void {
+  release(selection: Selection, taker: Taker): void {
     const place = this.#places.get(selection.namespace)
     const shared = place?.shared.get(selection.key)
-    if (!place || !shared) return
-    shared.listeners.delete(onChange)
-    shared.users.splice(shared.users.indexOf(user), 1)
-    if (user !== undefined && !shared.users.includes(user)) this.#count(user, -1)
-    if (shared.users.length > 0) return
-    this.#size--
-    place.shared.delete(selection.key)
-    place.filling.delete(shared)
-    if (place.shared.size > 0) return
-    place.cancel?.()
-    this.#places.delete(selection.namespace)
+    const times = shared?.takers.get(taker)
+    if (!place || !shared || !times) return
+    if (times > 1) {
+      shared.takers.set(taker, times - 1)
+      return
+    }
+    shared.takers.delete(taker)
+    const isLastOfUser = !isOf(shared, taker.user)
+    if (isLastOfUser) this.#count(taker.user, -selection.weight)
+    if (shared.takers.size === 0) this.#drop(place, shared)
+    if (isLastOfUser) this.#callRefused(taker.user)
+  }
+
+  /** It asks for no more. */
+  leave(taker: Taker): void {
+    this.#refused.delete(taker)
   }
 
   change({ before, after }: RecordChange): void {
@@ -181,21 +210,45 @@ export class Selections {
     this.#work(namespace, place)
   }
 
-  #hasRoom(user: string | undefined, known: Shared | undefined): boolean {
-    const { maxSelections, maxSelectionsPerUser } = this.#options
-    if (!known && this.#size >= maxSelections) return false
-    return user === undefined || known?.users.includes(user) || (this.#byUser.get(user) ?? 0) < maxSelectionsPerUser
+  #drop(place: Place, shared: Shared): void {
+    const { key, namespace, weight } = shared.selection
+    this.#size -= weight
+    place.shared.delete(key)
+    place.filling.delete(shared)
+    if (place.shared.size > 0) return
+    place.cancel?.()
+    this.#places.delete(namespace)
   }
 
-  #count(user: string, by: 1 | -1): void {
+  #hasRoom(weight: number): boolean {
+    return this.#size + weight <= this.#options.maxSelections
+  }
+
+  #hasRoomOf(user: string | undefined, weight: number): boolean {
+    return user === undefined || (this.#byUser.get(user) ?? 0) + weight <= this.#options.maxSelectionsPerUser
+  }
+
+  #count(user: string | undefined, by: number): void {
+    if (user === undefined) return
     const count = (this.#byUser.get(user) ?? 0) + by
     if (count > 0) this.#byUser.set(user, count)
     else this.#byUser.delete(user)
   }
 
+  /** Whoever may have one now asks again, and who comes first has it. @param user - who had one */
+  #callRefused(user: string | undefined): void {
+    const isRoom = this.#hasRoom(1)
+    for (const taker of [...this.#refused]) {
+      // one of his own that is shared leaves room for him alone
+      if (!(isRoom || taker.user === user) || !this.#hasRoomOf(taker.user, 1)) continue
+      this.#refused.delete(taker)
+      taker.onRoom()
+    }
+  }
+
   #make(namespace: string, selector: LabelSelector): Shared {
     const selection = new Selection(namespace, selector, this.#options.maxMembers)
-    const shared: Shared = { selection, users: [], listeners: new Set() }
+    const shared: Shared = { selection, takers: new Map() }
     const place = this.#places.get(namespace) ?? {
       shared: new Map(),
       filling: new Map(),
@@ -204,7 +257,7 @@ export class Selections {
     }
     this.#places.set(namespace, place)
     place.shared.set(selection.key, shared)
-    this.#size++
+    this.#size += selection.weight
     this.#fill(namespace, place, shared)
     return shared
   }
@@ -257,7 +310,9 @@ export class Selections {
   #place(namespace: string, place: Place, shared: Shared, uid: string): true {
     const record = this.#components.records.get(uid)
     const isInPlace = record?.namespace === namespace && record.kind.key === pod
-    if (shared.selection.place(uid, isInPlace ? record : undefined)) for (const listener of shared.listeners) listener()
+    if (shared.selection.place(uid, isInPlace ? record : undefined)) {
+      for (const { onChange } of shared.takers.keys()) onChange()
+    }
     this.#refill(namespace, place, shared)
     return true
   }
@@ -268,4 +323,9 @@ export class Selections {
     shared.selection.refill()
     place.filling.set(shared, this.#components.records.inNamespace(pod, namespace)[Symbol.iterator]())
   }
+}
+
+function isOf({ takers }: Shared, user: string | undefined): boolean {
+  for (const taker of takers.keys()) if (taker.user === user) return true
+  return false
 }

@@ -2,14 +2,16 @@ import { podKind } from './access/visibility.ts'
 import type { Forest } from './forest.ts'
 import type { ObjectRecord, ReadonlyRecords } from './record.ts'
 import { hasLinks, type Link, linksOf } from './relations.ts'
-import type { Selection, Selections } from './selections.ts'
+import type { Selection, Selections, Taker } from './selections.ts'
 
 /** Objects that are read for links of one update; those of further nodes follow with the next. */
 export const maxReadPerUpdate = 10_000
+/** To ask for a selection, whose selector may be long, takes as much time as to read so many. */
+const readsToSelect = 100
 
 export interface ViewLinksComponents {
   readonly records: Pick<ReadonlyRecords, 'get' | 'named'>
-  readonly selections: Pick<Selections, 'take' | 'release'>
+  readonly selections: Pick<Selections, 'take' | 'release' | 'leave'>
   /** whose view it is; undefined: the agent's */
   readonly user: string | undefined
 }
@@ -18,8 +20,9 @@ interface Linked {
   readonly record: ObjectRecord
   readonly forest: Forest
   /** undefined: it selects nothing that may be listed, or there is no room for it */
-  readonly selection: Selection | undefined
-  readonly release: () => void
+  selection: Selection | undefined
+  /** there was no room for its selection */
+  isRefused: boolean
   /** of what it was read from; undefined: not read yet */
   from: string | undefined
   links: readonly Link[]
@@ -30,14 +33,20 @@ const noLinks: readonly Link[] = []
 /** Links of the open nodes of one view. They are read anew where what they were read from is another. */
 export class ViewLinks {
   readonly #components: ViewLinksComponents
-  readonly #onChange: () => void
+  readonly #taker: Taker
+  /** there is room again, and what was refused was not asked for anew yet */
+  #mayBeRoom = false
   /** by node */
   readonly #linked = new Map<string, Linked>()
 
   /** @param onChange - links may be others */
   constructor(components: ViewLinksComponents, onChange: () => void) {
     this.#components = components
-    this.#onChange = onChange
+    const onRoom = () => {
+      this.#mayBeRoom = true
+      onChange()
+    }
+    this.#taker = { user: components.user, onChange, onRoom }
   }
 
   /** Open nodes that may be linked. */
@@ -56,9 +65,8 @@ export class ViewLinks {
   update(forest: Forest, open: readonly ObjectRecord[]): { changed: readonly string[]; isWhole: boolean } {
     const ids = new Set(open.map(({ uid }) => uid))
     for (const id of this.#linked.keys()) if (!ids.has(id)) this.#forget(id)
-    for (const record of open) if (hasLinks(record)) this.#keep(forest, record)
+    let read = this.#keepAll(forest, open)
     const changed: string[] = []
-    let read = 0
     for (const [id, linked] of [...this.#linked]) {
       const from = `${linked.selection?.version} ${forest.comings}`
       if (linked.from === from) continue
@@ -68,37 +76,49 @@ export class ViewLinks {
       this.#linked.delete(id)
       this.#linked.set(id, linked)
     }
-    return { changed, isWhole: true }
+    return { changed, isWhole: read < maxReadPerUpdate }
   }
 
   close(): void {
     for (const id of [...this.#linked.keys()]) this.#forget(id)
+    this.#components.selections.leave(this.#taker)
   }
 
   #forget(id: string): void {
-    this.#linked.get(id)?.release()
+    this.#release(this.#linked.get(id)?.selection)
     this.#linked.delete(id)
   }
 
-  #keep(forest: Forest, record: ObjectRecord): void {
-    const known = this.#linked.get(record.uid)
-    if (known?.record === record && known.forest === forest) return
-    this.#linked.set(record.uid, {
-      record,
-      forest,
-      ...this.#select(forest, record),
-      from: undefined,
-      links: known?.links ?? noLinks,
-    })
-    known?.release() // last: what both select stays
+  #release(selection: Selection | undefined): void {
+    if (selection) this.#components.selections.release(selection, this.#taker)
   }
 
-  #select(forest: Forest, { selector, namespace }: ObjectRecord): Pick<Linked, 'selection' | 'release'> {
-    const { selections, user } = this.#components
-    const onChange = () => this.#onChange()
+  /** @returns what it took, as objects that were read: `maxReadPerUpdate` where some are left for the next update */
+  #keepAll(forest: Forest, open: readonly ObjectRecord[]): number {
+    const mayBeRoom = this.#mayBeRoom
+    this.#mayBeRoom = false
+    let read = 0
+    for (const record of open) {
+      const known = this.#linked.get(record.uid)
+      const isSame = known?.record === record && known.forest === forest
+      if (!hasLinks(record) || (isSame && !(mayBeRoom && known.isRefused))) continue
+      if (read >= maxReadPerUpdate) {
+        this.#mayBeRoom = mayBeRoom
+        break
+      }
+      this.#keep(forest, record, known)
+      read += record.selector ? readsToSelect : 1
+    }
+    return read
+  }
+
+  #keep(forest: Forest, record: ObjectRecord, known: Linked | undefined): void {
+    const { selector, namespace, uid } = record
     const maySelect = selector && forest.sight.visibility.mayList(podKind, namespace)
-    const selection = maySelect ? selections.take(namespace, selector, user, onChange) : undefined
-    return { selection, release: () => selection && selections.release(selection, user, onChange) }
+    const selection = maySelect ? this.#components.selections.take(namespace, selector, this.#taker) : undefined
+    const isRefused = maySelect !== undefined && maySelect && !selection
+    this.#linked.set(uid, { record, forest, selection, isRefused, from: undefined, links: known?.links ?? noLinks })
+    this.#release(known?.selection) // last: what both select stays
   }
 
   #read(linked: Linked, from: string, onChange: () => void): number {

@@ -5,6 +5,7 @@ import {
   Selections,
   type SelectionsOptions,
   selectionsDefaults,
+  type Taker,
 } from '../../../../../src/agentk/modules/views/selections.ts'
 import type { Clock } from '../../../../../src/lib/clock.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
@@ -26,6 +27,13 @@ class CountedLabels extends Map<string, string> {
 const app = (value: string): LabelSelector => ({ labels: [['app', value]], expressions: [] })
 const everything: LabelSelector = { labels: [], expressions: [] }
 
+/** One more view of the user. */
+const takerOf = (user: string | undefined, { onChange = () => {}, onRoom = () => {} } = {}): Taker => ({
+  user,
+  onChange,
+  onRoom,
+})
+
 function stage(options: Partial<SelectionsOptions> = {}, clock: Clock = new ManualClock()) {
   CountedLabels.reads = 0
   const turns = new FairTurns(clock)
@@ -34,8 +42,7 @@ function stage(options: Partial<SelectionsOptions> = {}, clock: Clock = new Manu
   records.onChange((change: RecordChange) => selections.change(change))
   const pod = (uid: string, value: string, namespace = 'shop', Labels = CountedLabels) =>
     records.put(recordOf({ uid, namespace, labels: new Labels([['app', value]]) }))
-  const take = (selector: LabelSelector, user: string | undefined = 'ann', onChange: () => void = () => {}) =>
-    selections.take('shop', selector, user, onChange)
+  const take = (selector: LabelSelector, taker: Taker = takerOf('ann')) => selections.take('shop', selector, taker)
   return { selections, records, pod, take, turns }
 }
 
@@ -62,7 +69,8 @@ t.test('members follow the Pods, in order, and whoever shows them is called', as
   const onChange = () => {
     calls++
   }
-  const selection = take(app('web'), 'ann', onChange)
+  const taker = takerOf('ann', { onChange })
+  const selection = take(app('web'), taker)
   pod('b', 'web')
   pod('a', 'web')
   pod('c', 'db')
@@ -72,7 +80,7 @@ t.test('members follow the Pods, in order, and whoever shows them is called', as
   records.delete('a')
   t.strictSame(selection?.members, ['c'])
   t.equal(calls, 5)
-  if (selection) selections.release(selection, 'ann', onChange)
+  if (selection) selections.release(selection, taker)
   pod('d', 'web')
   t.equal(calls, 5)
   t.equal(selections.size, 0)
@@ -123,19 +131,61 @@ t.test('it is built in slices, by turns with others', async (t) => {
 
 t.test('so many of all, so many of one user', async (t) => {
   const { take, selections } = stage({ maxSelections: 5, maxSelectionsPerUser: 3 })
-  const onChange = () => undefined
-  const taken = ['a', 'b', 'c'].map((value) => take(app(value), 'mallory', onChange))
+  const mallory = takerOf('mallory')
+  const taken = ['a', 'b', 'c'].map((value) => take(app(value), mallory))
   t.ok(taken.every(Boolean))
-  t.equal(take(app('d'), 'mallory'), undefined)
-  t.ok(take(app('a'), 'mallory'), 'what he has already')
-  t.ok(take(app('d'), 'bob'))
-  t.equal(take(app('d'), 'mallory'), undefined, 'what another has counts for him too')
-  t.ok(take(everything, undefined))
-  t.equal(take(app('f'), 'carl'), undefined)
-  t.ok(take(app('a'), 'carl'), 'what is there takes no more room')
+  t.equal(take(app('d'), takerOf('mallory')), undefined)
+  t.ok(take(app('a'), takerOf('mallory')), 'what she has already')
+  t.ok(take(app('d'), takerOf('bob')))
+  t.equal(take(app('d'), takerOf('mallory')), undefined, 'what another has counts for her too')
+  t.ok(take(everything, takerOf(undefined)))
+  t.equal(take(app('f'), takerOf('carl')), undefined)
+  t.ok(take(app('a'), takerOf('carl')), 'what is there takes no more room')
   const [, b] = taken
-  if (b) selections.release(b, 'mallory', onChange)
-  t.ok(take(app('f'), 'mallory'))
+  if (b) selections.release(b, mallory)
+  t.ok(take(app('f'), takerOf('mallory')))
+})
+
+t.test('one with many values counts as several', async (t) => {
+  const { take, selections } = stage({ maxSelections: 9, maxSelectionsPerUser: 8 })
+  const values = (count: number, key: string): LabelSelector => ({
+    labels: [],
+    expressions: [{ key, operator: 'NotIn', values: Array.from({ length: count - 1 }, (_, i) => `${i}`) }],
+  })
+  const mallory = takerOf('mallory')
+  const three = take(values(1025, 'a'), mallory)
+  t.equal(three?.weight, 3)
+  t.ok(take(values(512, 'b'), mallory))
+  t.equal(take(values(2049, 'c'), mallory), undefined, 'eight for her are not nine')
+  t.ok(take(values(2048, 'd'), mallory))
+  t.equal(take(values(513, 'e'), takerOf('bob')), undefined)
+  t.ok(take(values(512, 'e'), takerOf('bob')))
+  t.equal(selections.size, 9)
+  if (three) selections.release(three, mallory)
+  t.equal(selections.size, 6)
+})
+
+t.test('who was refused is called once when there is room for him', async (t) => {
+  const { take, selections } = stage({ maxSelections: 3, maxSelectionsPerUser: 2 })
+  const calls: string[] = []
+  const caller = (user: string | undefined) => takerOf(user, { onRoom: () => calls.push(`${user}`) })
+  const [mallory, bob, agent] = [caller('mallory'), caller('bob'), caller(undefined)]
+  const [a, b] = [take(app('a'), mallory), take(app('b'), mallory)]
+  t.equal(take(app('c'), mallory), undefined)
+  t.ok(take(app('c'), bob))
+  t.equal(take(app('d'), bob), undefined)
+  t.equal(take(app('d'), agent), undefined)
+  t.ok(take(app('a'), agent))
+  if (a) selections.release(a, mallory)
+  t.strictSame(calls, ['mallory'], 'the agent has it still: there is room for what others have, and for her alone')
+  t.ok(take(app('c'), mallory))
+  t.equal(take(app('e'), mallory), undefined)
+  if (b) selections.release(b, mallory)
+  t.strictSame(calls.splice(0).sort(), ['bob', 'mallory', 'mallory', 'undefined'])
+  t.ok(take(app('d'), bob))
+  t.equal(take(app('f'), agent), undefined)
+  selections.leave(agent)
+  t.strictSame(calls, [])
 })
 
 t.test('members that go while it fills make room for those that were passed over', async (t) => {
