@@ -16,7 +16,8 @@ const budgetsOf = 'apis/policy/v1 poddisruptionbudgets'
 const podsOf = 'api/v1 pods'
 /** as many as a selector that is kept may have */
 const expressions = 64
-const values = 128
+/** of all of it there may be 8,192 characters; and so a selection counts as two: one user may have 200 such */
+const values = 14
 /** The budgets alone, so that each has a row: their links are shown where they are open. */
 const kind = 'policy/PodDisruptionBudget'
 const query = { filter: { kinds: [kind] }, limit: viewsBounds.maxLimit }

@@ -46,8 +46,7 @@ export class Node implements Entry {
   family: Family | undefined
   /** in `family.members` */
   slot = 0
-  /** children; most nodes have none, and share that */
-  families: readonly Family[] = noFamilies
+  #families: readonly Family[] = noFamilies
   /** severities: of its own verdict (of what is no object: the worst of its children's); of the worst of it and of those below */
   own = 0
   total = 0
@@ -85,6 +84,39 @@ export class Node implements Entry {
     return this.said.namespace
   }
 
+  /** children; most nodes have none, and share that */
+  get families(): readonly Family[] {
+    return this.#families
+  }
+
+  familyOf(kind: string): Family | undefined {
+    const byKind = familiesByKind.get(this)
+    return byKind ? byKind.get(kind) : this.#families.find((family) => family.kind === kind)
+  }
+
+  /** One more, of a kind of which there is none. */
+  addFamily(family: Family): void {
+    if (this.#families === noFamilies) this.#families = []
+    const families = this.#families as Family[]
+    family.slot = families.push(family) - 1
+    const byKind = familiesByKind.get(this)
+    if (byKind) byKind.set(family.kind, family)
+    else if (families.length > fewFamilies) familiesByKind.set(this, new Map(families.map((one) => [one.kind, one])))
+  }
+
+  deleteFamily(family: Family): void {
+    const families = this.#families as Family[]
+    const last = families.pop() as Family
+    if (last !== family) {
+      families[family.slot] = last
+      last.slot = family.slot
+    }
+    familiesByKind.get(this)?.delete(family.kind)
+    if (families.length > 0) return
+    this.#families = noFamilies
+    familiesByKind.delete(this)
+  }
+
   get childCount(): number {
     return this.families.reduce((sum, { members }) => sum + members.length, 0)
   }
@@ -112,6 +144,10 @@ export class Node implements Entry {
 }
 
 const noFamilies: readonly Family[] = []
+/** More than this are found by an index. */
+const fewFamilies = 16
+/** Of nodes with many: an object may name an owner of whatever kind, and each is one below the root. */
+const familiesByKind = new WeakMap<Node, Map<string, Family>>()
 const noCounts = () => argoWords.map(() => 0)
 
 /** The children of a kind. Many are counted as they come and go; few are counted when it is asked. */
@@ -123,6 +159,8 @@ export class Family implements Entry {
   readonly members: Node[] = []
   /** many of them are one row */
   readonly canBundle: boolean
+  /** in `parent.families` */
+  slot = 0
   #tally: { readonly own: number[]; readonly total: number[] } | undefined
 
   constructor(parent: Node, kind: string, canBundle: boolean) {

@@ -204,11 +204,11 @@ export class Forest {
   #attach(node: Node, parent: Node): void {
     this.#comings++
     this.#openCycle(node, parent)
-    let family = parent.families.find(({ kind }) => kind === node.kind)
+    let family = parent.familyOf(node.kind)
     if (!family) {
       const canBundle = node.what !== 'group' && this.#query.view !== 'list'
       family = new Family(parent, node.kind, canBundle)
-      parent.families = [...parent.families, family]
+      parent.addFamily(family)
     }
     const wasBundle = family.isBundle
     family.add(node)
@@ -221,7 +221,7 @@ export class Forest {
     this.#comings++
     const wasBundle = family.isBundle
     family.delete(node)
-    if (family.members.length === 0) family.parent.families = family.parent.families.filter((one) => one !== family)
+    if (family.members.length === 0) family.parent.deleteFamily(family)
     this.#childrenChanged(node, family, wasBundle)
   }
 

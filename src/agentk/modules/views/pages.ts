@@ -108,8 +108,7 @@ export class Page {
   /** Rows, not children: many of a kind may be one. */
   get size(): number {
     const { node, kind } = this.#source
-    const [all] = kind === undefined ? [] : node.families.filter((family) => family.kind === kind)
-    if (kind !== undefined) return all?.members.length ?? 0
+    if (kind !== undefined) return node.familyOf(kind)?.members.length ?? 0
     return node.families.reduce((sum, { isBundle, members }) => sum + (isBundle ? 1 : members.length), 0)
   }
 
@@ -119,7 +118,7 @@ export class Page {
 
   touch(child: Node): void {
     const { node, kind } = this.#source
-    const family = kind === undefined ? node.families.find((one) => one.kind === child.kind) : undefined
+    const family = kind === undefined ? node.familyOf(child.kind) : undefined
     for (const entry of family?.isBundle ? [child, family] : [child]) {
       this.#touched.add(entry)
       if (this.#scan === 'runs') this.#touchedInScan.add(entry)
@@ -233,11 +232,8 @@ export class Page {
   /** A list of its own, in the least room: there may be 100,000. */
   #entries(): readonly Entry[] {
     const { node, kind } = this.#source
-    const lists = node.families.map((family): readonly Entry[] => {
-      if (kind !== undefined) return family.kind === kind ? family.members : []
-      return family.isBundle ? [family] : family.members
-    })
-    return ([] as Entry[]).concat(...lists)
+    if (kind !== undefined) return [...(node.familyOf(kind)?.members ?? [])]
+    return node.families.flatMap((family): readonly Entry[] => (family.isBundle ? [family] : family.members))
   }
 }
 

@@ -248,7 +248,7 @@ function sourceOf(id: string, forest: Forest): PageSource | undefined {
   const bundle = readBundleId(id)
   const node = forest.node(bundle ? bundle.parent : id)
   if (!node || !bundle) return node && { node, kind: undefined }
-  const isThere = node.families.some((family) => family.kind === bundle.kind && family.isBundle)
+  const isThere = node.familyOf(bundle.kind)?.isBundle
   return isThere ? { node, kind: bundle.kind } : undefined
 }
 

@@ -163,3 +163,29 @@ t.test('100 views of what changes faster than it can be placed in each', { timeo
   const goesOn = () => views.filter(({ client }, i) => client.updates.length > (had[i] as number)).length > 20
   t.ok((await until(goesOn, 20_000, churn)) < 20_000, 'her own views go on too')
 })
+
+t.test('owners of as many kinds as there are objects, in everybody’s tree', { timeout: 60_000 }, async (t) => {
+  const { records, open, until } = start(t)
+  const size = 5000
+  const owner = (i: number) => ({ uid: `owner-${i}`, kind: `example.com/Kind${i}`, name: 'absent' })
+  for (let i = 0; i < size; i++) {
+    records.put(recordOf({ uid: `c${i}`, kind: kinds.configMap, namespace: 'mallory', owner: owner(i) }))
+  }
+  const { client } = open(agent, { view: 'tree', limit: 10 })
+  let reads = 0
+  for (const method of ['find', 'filter', 'some'] as const) {
+    const counted = Array.prototype[method]
+    const set = (value: unknown) =>
+      Object.defineProperty(Array.prototype, method, { value, configurable: true, writable: true })
+    set(function (this: unknown[], ...args: unknown[]) {
+      reads += this.length
+      return Reflect.apply(counted, this, args)
+    })
+    t.teardown(() => set(counted))
+  }
+  t.ok((await until(() => client.order() !== undefined, 60_000)) < 60_000)
+  for (let i = 0; i < size; i += 2) records.delete(`c${i}`)
+  await until(() => client.pages.get('')?.more === size / 2 - 10)
+  t.equal(client.pages.get('')?.more, size / 2 - 10)
+  t.ok(reads < 200 * size, `${reads} kinds of owners were read for ${size} objects`)
+})

@@ -27,7 +27,7 @@ function stage(count: number, limit: number) {
   const clock = new WorkClock()
   const root = new Node({ what: 'root', id: '', kind: '', name: '', namespace: '' })
   const family = new Family(root, 'Pod', false)
-  root.families = [...root.families, family]
+  root.addFamily(family)
   const node = (name: string, total = 0) => {
     const made = new Node({ what: 'placeholder', id: name, kind: 'Pod', name, namespace: '' })
     Object.assign(made, { own: total, total })
