@@ -9,6 +9,7 @@ import { accountHeaders } from '../../cluster/impersonation-headers.ts'
 import type { Term } from '../../election/terms.ts'
 import { textAt } from '../../health/object.ts'
 import type { AgentkHost } from '../../module.ts'
+import { podShares } from '../../pod-shares.ts'
 import type { GitopsMetrics } from './gitops-metrics.ts'
 import { Inventory, storedSources } from './inventory/inventory.ts'
 import { KeptFiles } from './kept-files.ts'
@@ -107,7 +108,7 @@ class Sources {
     this.#control = this.#lanes.lane('control')
     this.#kinds = new SharedKinds({ lane: this.#control, clock, signal: term.signal })
     this.#push = new StatePush({ ...components, holds: term.holds })
-    const memory = podMemory(process.constrainedMemory() ?? 0)
+    const memory = podMemory(podShares().restBytes)
     const turns = commitTurns(memory.turns)
     this.#manifests = new ManifestsThread({ clock, turns }, { memoryLimitMb: memory.threadMb })
     const onNetworkKept = (reason: string) =>

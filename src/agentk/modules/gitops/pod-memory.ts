@@ -23,10 +23,9 @@ export interface PodMemory {
 }
 
 /**
- * Half of the pod is for the turns, an eighth each for files and for objects at their worst. A quarter is agentk's own:
- * 128 MiB in a pod of 512.
+ * Half is for the turns, an eighth each for files and for objects at their worst. A quarter is agentk's own: 128 MiB of 512.
  *
- * @param podBytes - that the pod may use; 0: no limit is known
+ * @param podBytes - of the pod, what views leave (`podShares`); 0: no limit is known
  */
 export function podMemory(podBytes: number): PodMemory {
   const pod = podBytes > 0 ? Math.min(podBytes, mostBytes) : mostBytes

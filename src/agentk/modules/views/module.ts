@@ -1,6 +1,7 @@
 import type { ClusterSettings } from '../../../lib/kubeconfig.ts'
 import type { LogLevel } from '../../../lib/log.ts'
 import type { AgentkHost, AgentkModule } from '../../module.ts'
+import { podShares } from '../../pod-shares.ts'
 import type { RuleReader } from './rule-sources.ts'
 import { Views, type ViewsOptions } from './views.ts'
 import { createViewsMetrics } from './views-metrics.ts'
@@ -18,7 +19,8 @@ export function createViews(host: Host, { tokenFile, ...options }: ViewsModuleOp
   const log = host.log('views')
   const cluster = api.access.settings
   const watched = tokenFile === undefined ? cluster : ownAccount(cluster, tokenFile)
-  const settings = { cluster, watched, logLevel: log.level as LogLevel }
+  const { viewsHeapMb: heapMb } = podShares()
+  const settings = { cluster, watched, logLevel: log.level as LogLevel, heapMb }
   const { podName } = self.meta
   const metrics = createViewsMetrics(host.register)
   const views = new Views({ kas, election, loadRules, metrics, log, clock, random }, { podName, settings, ...options })

@@ -12,6 +12,7 @@ import { Records } from './records.ts'
 import { Rules } from './rules.ts'
 import type { ThreadAnswer, ThreadRequest, ThreadSettings, ViewsFacts } from './thread-messages.ts'
 import { ViewHost } from './view-host.ts'
+import { viewsBounds } from './views-bounds.ts'
 
 /** Facts change no sooner. ms */
 const factsMs = 1000
@@ -28,7 +29,7 @@ export interface PictureComponents {
   readonly random: () => number
 }
 
-export type PictureSettings = Pick<ThreadSettings, 'configuration' | 'rules'>
+export type PictureSettings = Pick<ThreadSettings, 'configuration' | 'rules' | 'heapMb'>
 
 /** All of one cluster that is kept for views, and those who look at it. */
 export class Picture {
@@ -40,18 +41,15 @@ export class Picture {
   readonly #streams = new Map<number, FollowStream>()
   #told: ViewsFacts | undefined
 
-  constructor(components: PictureComponents, { configuration, rules: { users, vendors } }: PictureSettings) {
+  constructor(components: PictureComponents, { configuration, heapMb, rules: { users, vendors } }: PictureSettings) {
     const { own, watching, log, clock, random } = components
     const { follow = {}, verdict = 'argo', environments = [] } = configuration
     this.#components = components
     const rules = new Rules(users, vendors)
     this.#rules = rules
-    this.#records = new Records({
-      clock,
-      rules,
-      interned: new Interned(),
-      environments: new Environments(environments),
-    })
+    const { records: most, ...bounds } = viewsBounds(heapMb)
+    const known = { interned: new Interned(), environments: new Environments(environments) }
+    this.#records = new Records({ clock, rules, ...known }, most)
     const events = new Warnings()
     const reviews = new Reviews({ api: own, clock, log, own: own.access.impersonation })
     const records = this.#records
@@ -59,7 +57,7 @@ export class Picture {
       all: () => records.states().values(),
       onChange: (listener: () => void) => records.onState(listener),
     }
-    this.#host = new ViewHost({ records, states, events, reviews, clock }, { verdict })
+    this.#host = new ViewHost({ records, states, events, reviews, clock }, { verdict, ...bounds })
     this.#kinds = new Kinds({ api: watching, sink: this.#records, events, log, clock, random }, { follow, rules })
   }
 

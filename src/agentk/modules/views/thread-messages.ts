@@ -13,6 +13,8 @@ export interface ThreadSettings {
   readonly logLevel: LogLevel
   readonly configuration: Omit<ViewsConfiguration, 'health'>
   readonly rules: RuleSources
+  /** of the old generation, which bounds follow. MiB */
+  readonly heapMb: number
 }
 
 /** `.gitlab/agents/<name>/views.yaml`, as kas has checked it, and what kas knows beside it. */

@@ -7,11 +7,11 @@ import type { AskEvents } from './asked-events.ts'
 import { EventsView } from './events-view.ts'
 import { FairTurns } from './fair-turns.ts'
 import type { Forest } from './forest.ts'
-import { Forests } from './forests.ts'
+import { Forests, type ForestsOptions } from './forests.ts'
 import { Present } from './present.ts'
 import { type ReadQuery, readQuery } from './query.ts'
 import type { FollowStates, ReadonlyEvents, ReadonlyRecords, Visibility } from './record.ts'
-import { Selections } from './selections.ts'
+import { Selections, type SelectionsOptions } from './selections.ts'
 import type { VerdictSide } from './severity.ts'
 import { View, type ViewComponents } from './view.ts'
 import { type Seat, ViewRoom, type ViewRoomOptions } from './view-room.ts'
@@ -62,6 +62,8 @@ export interface ViewHostOptions {
   /** whose verdict orders and counts; default: Argo CD's */
   readonly verdict?: VerdictSide
   readonly room?: ViewRoomOptions
+  readonly forests?: ForestsOptions
+  readonly selections?: SelectionsOptions
 }
 
 interface Opened extends Seat {
@@ -93,15 +95,15 @@ export class ViewHost {
   #statesDue: { readonly at: number; readonly cancel: () => void } | undefined
   readonly #cancels: readonly (() => void)[]
 
-  constructor(components: ViewHostComponents, { verdict = 'argo', room }: ViewHostOptions = {}) {
+  constructor(components: ViewHostComponents, { verdict = 'argo', room, ...options }: ViewHostOptions = {}) {
     const { records, states, events, clock } = components
     this.#components = components
     this.#present = new Present(clock)
     this.#room = new ViewRoom(this.#opened, room)
     this.#turns = new FairTurns(clock)
     const turns = this.#turns
-    this.#forests = new Forests({ records, clock, turns, side: verdict })
-    this.#selections = new Selections({ records, turns })
+    this.#forests = new Forests({ records, clock, turns, side: verdict }, options.forests)
+    this.#selections = new Selections({ records, turns }, options.selections)
     for (const { kind, namespace } of records.all()) this.#present.add(kind, namespace)
     for (const { ns } of events.all()) this.#present.add(eventKind, ns)
     this.#unsubscribe = [

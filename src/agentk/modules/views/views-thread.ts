@@ -21,8 +21,6 @@ export interface ViewsThreadComponents {
 export interface ViewsThreadOptions {
   /** .ts in the tree, .js where it is installed */
   readonly program?: URL
-  /** of its heap, in MiB */
-  readonly maxHeapMb?: number
   readonly times?: Partial<typeof defaultTimes>
 }
 
@@ -34,8 +32,6 @@ const defaultTimes = {
   silentMs: 5000,
 }
 
-/** Three times what 100,000 objects take, and twice what 200,000 do. */
-const defaultMaxHeapMb = 384
 /** What a list of one page leaves behind is gone with the next collection of the young. */
 const youngGenerationMb = 16
 const backoffOptions = { firstMs: 1000, maxMs: 60_000, factor: 2, jitter: 0.2, resetMs: 300_000 }
@@ -158,7 +154,7 @@ export class ViewsThread {
       name: 'views',
       workerData,
       resourceLimits: {
-        maxOldGenerationSizeMb: this.#options.maxHeapMb ?? defaultMaxHeapMb,
+        maxOldGenerationSizeMb: workerData.heapMb,
         maxYoungGenerationSizeMb: youngGenerationMb,
       },
     })

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import type { Clock } from '../../../../lib/clock.ts'
 import { FairTurns } from '../../../../lib/fair-turns.ts'
 import { maxSources } from '../../../../proto/gitops-json.ts'
+import { podShares } from '../../../pod-shares.ts'
 import type { ManifestProblem, RepositoryFile } from '../manifests/manifest.ts'
 import { type RoundBudget, roundBudget } from '../manifests/round-budget.ts'
 import { podMemory } from '../pod-memory.ts'
@@ -64,7 +65,7 @@ export class Renderer {
   readonly #maxOutputBytes: number
 
   constructor(options: RendererOptions, components: RendererComponents = {}) {
-    const memory = podMemory(options.podBytes ?? process.constrainedMemory() ?? 0)
+    const memory = podMemory(options.podBytes ?? podShares().restBytes)
     const { jobs = jobsHere, turns = commitTurns(memory.turns), clock } = components
     this.#processes = new RendererProcesses({ maxMemoryKib: memory.programKib, ...options }, clock)
     this.#folder = options.folder ?? tmpdir()

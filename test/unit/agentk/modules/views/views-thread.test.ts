@@ -10,7 +10,7 @@ t.setTimeout(60_000)
 const program = new URL('./thread-program.ts', import.meta.url)
 const cluster = { server: 'http://127.0.0.1' }
 const rules = { users: [], vendors: [] }
-const settings: ThreadSettings = { cluster, watched: cluster, logLevel: 'silent', configuration: {}, rules }
+const settings: ThreadSettings = { cluster, watched: cluster, logLevel: 'silent', configuration: {}, rules, heapMb: 32 }
 
 function start(t: Test) {
   const clock = new ManualClock()
@@ -19,7 +19,7 @@ function start(t: Test) {
   const onFacts = (facts: ViewsFacts) => void told.emit('facts', facts)
   const ends = { count: 0 }
   const onEnded = () => void ends.count++
-  const thread = new ViewsThread({ onFacts, onEnded, log, clock, random: () => 0 }, { program, maxHeapMb: 32 })
+  const thread = new ViewsThread({ onFacts, onEnded, log, clock, random: () => 0 }, { program })
   const ending = new AbortController()
   const run = thread.run(settings, ending.signal)
   t.teardown(async () => {

@@ -14,7 +14,7 @@ import { ManualClock } from '../../../../support/manual-clock.ts'
 t.setTimeout(60_000)
 const program = new URL('./thread-program.ts', import.meta.url)
 const cluster = { server: 'http://127.0.0.1' }
-const settings = { cluster, watched: cluster, logLevel: 'silent' } as const
+const settings = { cluster, watched: cluster, logLevel: 'silent', heapMb: 32 } as const
 
 /** What kas says on the stream of reports. */
 class Told {

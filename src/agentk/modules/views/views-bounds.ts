@@ -1,0 +1,42 @@
+import { mostViewsHeapMb } from '../../pod-shares.ts'
+import { extrasDefaults } from './extras.ts'
+import { type ForestsOptions, forestsDefaults } from './forests.ts'
+import { type RecordsOptions, recordsDefaults } from './records.ts'
+import { type SelectionsOptions, selectionsDefaults } from './selections.ts'
+import { type ViewRoomOptions, viewRoomDefaults } from './view-room.ts'
+
+/** What fills the heap of the thread. */
+export interface ViewsBounds {
+  readonly records: RecordsOptions
+  readonly forests: ForestsOptions
+  readonly selections: SelectionsOptions
+  readonly room: ViewRoomOptions
+}
+
+/**
+ * Objects, rows and what is kept for viewers: less of each where the heap is smaller, so that a view is refused, or a kind
+ * goes, before the thread ends.
+ *
+ * @param heapMb - of the old generation. MiB
+ */
+export function viewsBounds(heapMb: number): ViewsBounds {
+  const share = Math.min(1, heapMb / mostViewsHeapMb)
+  const part = (most: number) => Math.floor(most * share)
+  const { maxNodes, maxNodesPerUser } = forestsDefaults
+  const { maxSelections, maxSelectionsPerUser } = selectionsDefaults
+  const { maxRows, maxRowsPerUser } = viewRoomDefaults
+  const { max, maxPerNamespace } = extrasDefaults
+  return {
+    records: {
+      maxObjects: part(recordsDefaults.maxObjects),
+      extras: { max: part(max), maxPerNamespace: part(maxPerNamespace) },
+    },
+    forests: { maxNodes: part(maxNodes), maxNodesPerUser: part(maxNodesPerUser) },
+    selections: {
+      ...selectionsDefaults,
+      maxSelections: part(maxSelections),
+      maxSelectionsPerUser: part(maxSelectionsPerUser),
+    },
+    room: { ...viewRoomDefaults, maxRows: part(maxRows), maxRowsPerUser: part(maxRowsPerUser) },
+  }
+}
