@@ -140,10 +140,15 @@ export class ViewHost {
     this.#room.checkView(user)
     const read = readQuery(query)
     const { clock, reviews } = this.#components
+    const room = this.#room
     const opened: Opened = {
       user,
       query: read,
-      view: this.#makeView(read, { user, maxRows: () => this.#room.rowsFor(opened) }, out),
+      view: this.#makeView(
+        read,
+        { user, maxRows: () => room.rowsFor(opened), maxLinks: () => room.linksFor(opened) },
+        out,
+      ),
       openedAt: clock.now(),
       out,
       access: undefined,
@@ -153,6 +158,9 @@ export class ViewHost {
       },
       get rows() {
         return this.view.rows
+      },
+      get links() {
+        return this.view instanceof EventsView ? 0 : this.view.links
       },
       isHeld: resumes && this.#holds,
       forest: undefined,
@@ -187,7 +195,11 @@ export class ViewHost {
       this.#end(opened, new KasError({ code: 'BAD_REQUEST', detail: `no node has an id of ${node.length} characters` }))
   }
 
-  #makeView(query: ReadQuery, seat: Pick<ViewComponents, 'user' | 'maxRows'>, out: ViewOut): View | EventsView {
+  #makeView(
+    query: ReadQuery,
+    seat: Pick<ViewComponents, 'user' | 'maxRows' | 'maxLinks'>,
+    out: ViewOut,
+  ): View | EventsView {
     const { clock, records, events } = this.#components
     const [turns, selections] = [this.#turns, this.#selections]
     const send = (seq: number, json: Uint8Array) => out.update(seq, json)

@@ -14,6 +14,8 @@ export interface ViewLinksComponents {
   readonly selections: Pick<Selections, 'take' | 'release' | 'leave'>
   /** whose view it is; undefined: the agent's */
   readonly user: string | undefined
+  /** links that it may have, as of now */
+  readonly maxLinks: () => number
 }
 
 interface Linked {
@@ -36,6 +38,7 @@ export class ViewLinks {
   readonly #taker: Taker
   /** there is room again, and what was refused was not asked for anew yet */
   #mayBeRoom = false
+  #count = 0
   /** by node */
   readonly #linked = new Map<string, Linked>()
 
@@ -47,6 +50,11 @@ export class ViewLinks {
       onChange()
     }
     this.#taker = { user: components.user, onChange, onRoom }
+  }
+
+  /** Links of all of them. */
+  get count(): number {
+    return this.#count
   }
 
   /** Open nodes that may be linked. */
@@ -66,12 +74,13 @@ export class ViewLinks {
     const ids = new Set(open.map(({ uid }) => uid))
     for (const id of this.#linked.keys()) if (!ids.has(id)) this.#forget(id)
     let read = this.#keepAll(forest, open)
+    const most = this.#components.maxLinks()
     const changed: string[] = []
     for (const [id, linked] of [...this.#linked]) {
       const from = `${linked.selection?.version} ${forest.comings}`
       if (linked.from === from) continue
       if (read >= maxReadPerUpdate) return { changed, isWhole: false }
-      read += this.#read(linked, from, () => changed.push(id))
+      read += this.#read(linked, { from, most }, () => changed.push(id))
       // the next update begins with those that were read the longest ago
       this.#linked.delete(id)
       this.#linked.set(id, linked)
@@ -85,7 +94,9 @@ export class ViewLinks {
   }
 
   #forget(id: string): void {
-    this.#release(this.#linked.get(id)?.selection)
+    const linked = this.#linked.get(id)
+    this.#count -= linked?.links.length ?? 0
+    this.#release(linked?.selection)
     this.#linked.delete(id)
   }
 
@@ -121,16 +132,19 @@ export class ViewLinks {
     this.#release(known?.selection) // last: what both select stays
   }
 
-  #read(linked: Linked, from: string, onChange: () => void): number {
+  /** Where there is no room for all, it is read again with the next update. */
+  #read(linked: Linked, { from, most }: { from: string; most: number }, onChange: () => void): number {
     const { record, forest, selection } = linked
-    const { links, read } = linksOf(record, {
+    const { links: all, read } = linksOf(record, {
       records: this.#components.records,
       isSeen: (uid) => forest.node(uid) !== undefined,
       selected: selection?.members ?? [],
     })
-    linked.from = from
+    const links = all.slice(0, Math.max(0, most - this.#count + linked.links.length))
+    linked.from = links.length < all.length ? undefined : from
     const isSame = links.length === linked.links.length && links.every((link, i) => isSameLink(link, linked.links[i]))
     if (!isSame) {
+      this.#count += links.length - linked.links.length
       linked.links = links
       onChange()
     }

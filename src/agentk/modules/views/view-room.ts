@@ -15,6 +15,9 @@ export interface ViewRoomOptions {
   /** that viewers have: some 500 bytes each */
   readonly maxRows: number
   readonly maxRowsPerUser: number
+  /** of open nodes, that views keep: some 120 bytes each */
+  readonly maxLinks: number
+  readonly maxLinksPerUser: number
 }
 
 /** Rows that each view may have, however many others there are. */
@@ -29,6 +32,8 @@ export const viewRoomDefaults: ViewRoomOptions = {
   maxAskedPerUser: 20,
   maxRows: 150_000,
   maxRowsPerUser: 40_000,
+  maxLinks: 300_000,
+  maxLinksPerUser: 100_000,
 }
 
 /** A view that is open. */
@@ -41,6 +46,8 @@ export interface Seat {
   readonly asked: number
   /** that its viewer has */
   readonly rows: number
+  /** of its open nodes */
+  readonly links: number
 }
 
 /** Whether those that look leave room. */
@@ -87,6 +94,15 @@ export class ViewRoom {
     const left = maxRows - ofOthers(this.#seats)
     const own = seat.user === undefined ? left : maxRowsPerUser - ofOthers(this.#of(seat.user))
     return Math.min(viewsBounds.maxRows, Math.max(leastRows, Math.min(left, own)))
+  }
+
+  /** Links that `seat` may have: what others leave. */
+  linksFor(seat: Seat): number {
+    const { maxLinks, maxLinksPerUser } = this.#options
+    const ofOthers = (seats: Iterable<Seat>) => [...seats].reduce((all, one) => all + (one === seat ? 0 : one.links), 0)
+    const left = maxLinks - ofOthers(this.#seats)
+    const own = seat.user === undefined ? left : maxLinksPerUser - ofOthers(this.#of(seat.user))
+    return Math.max(0, Math.min(left, own))
   }
 
   #of(user: string): readonly Seat[] {

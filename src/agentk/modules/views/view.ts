@@ -18,6 +18,8 @@ export interface ViewComponents {
   readonly user: string | undefined
   /** rows that it may have, as of now */
   readonly maxRows: () => number
+  /** links of them */
+  readonly maxLinks: () => number
   readonly onDue: () => void
   readonly send: (seq: number, json: Uint8Array) => void
 }
@@ -56,6 +58,11 @@ export class View implements ForestListener {
   /** Rows that its viewer has. */
   get rows(): number {
     return this.#sentRows.size
+  }
+
+  /** Links of them. */
+  get links(): number {
+    return this.#links.count
   }
 
   /** What the caller may list has changed, or is known for the first time. */

@@ -24,7 +24,7 @@ export function viewsBounds(heapMb: number): ViewsBounds {
   const part = (most: number) => Math.floor(most * share)
   const { maxNodes, maxNodesPerUser } = forestsDefaults
   const { maxSelections, maxSelectionsPerUser } = selectionsDefaults
-  const { maxRows, maxRowsPerUser } = viewRoomDefaults
+  const { maxRows, maxRowsPerUser, maxLinks, maxLinksPerUser } = viewRoomDefaults
   const { max, maxPerNamespace } = extrasDefaults
   return {
     records: {
@@ -37,6 +37,12 @@ export function viewsBounds(heapMb: number): ViewsBounds {
       maxSelections: part(maxSelections),
       maxSelectionsPerUser: part(maxSelectionsPerUser),
     },
-    room: { ...viewRoomDefaults, maxRows: part(maxRows), maxRowsPerUser: part(maxRowsPerUser) },
+    room: {
+      ...viewRoomDefaults,
+      maxRows: part(maxRows),
+      maxRowsPerUser: part(maxRowsPerUser),
+      maxLinks: part(maxLinks),
+      maxLinksPerUser: part(maxLinksPerUser),
+    },
   }
 }

@@ -23,9 +23,9 @@ function stage(maxSelections: number) {
   const forest = forestOf({ records, query: '{"view":"tree"}', clock })
   clock.advance(1000)
   /** A view, which shows links of the services of these places. */
-  const view = () => {
+  const view = (maxLinks = 1000) => {
     const calls = { count: 0 }
-    const links = new ViewLinks({ records, selections, user: undefined }, () => calls.count++)
+    const links = new ViewLinks({ records, selections, user: undefined, maxLinks: () => maxLinks }, () => calls.count++)
     const show = (...open: readonly number[]) =>
       links.update(
         forest,
@@ -56,4 +56,22 @@ t.test('what was refused for want of room is asked for again once there is room'
   t.strictSame(first.of('b'), [['selects', 'pod-b']])
   first.links.close()
   t.ok(selections.isEmpty, 'nothing is kept')
+})
+
+t.test('so many links of all nodes together, and others where some have gone', async (t) => {
+  const { view } = stage(10)
+  const one = view(2)
+  one.show(0, 1, 2)
+  t.equal(one.links.count, 2)
+  t.strictSame(
+    ['a', 'b', 'c'].map((value) => one.of(value).length),
+    [1, 1, 0],
+  )
+  one.show(1, 2)
+  t.strictSame(
+    ['a', 'b', 'c'].map((value) => one.of(value).length),
+    [0, 1, 1],
+  )
+  one.links.close()
+  t.equal(one.links.count, 0)
 })

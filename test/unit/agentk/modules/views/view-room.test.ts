@@ -11,6 +11,8 @@ const options = {
   maxAskedPerUser: 3,
   maxRows: 5000,
   maxRowsPerUser: 3000,
+  maxLinks: 500,
+  maxLinksPerUser: 200,
 }
 const seeing = (key: string): Visibility => ({
   mayList: () => true,
@@ -21,11 +23,17 @@ const seeing = (key: string): Visibility => ({
 })
 
 function start() {
-  const seats: { user: string | undefined; visibility: Visibility | undefined; asked: number; rows: number }[] = []
+  const seats: {
+    user: string | undefined
+    visibility: Visibility | undefined
+    asked: number
+    rows: number
+    links: number
+  }[] = []
   const room = new ViewRoom(seats, options)
   const enter = (user: string | undefined): (typeof seats)[number] => {
     room.checkView(user)
-    const seat = { user, visibility: undefined, asked: 0, rows: 0 }
+    const seat = { user, visibility: undefined, asked: 0, rows: 0, links: 0 }
     seats.push(seat)
     return seat
   }
@@ -86,6 +94,17 @@ t.test('rows: of all, and of one user; a view has some, however many others have
   t.equal(room.rowsFor(agent), 500)
   agent.rows = 2000
   t.equal(room.rowsFor(bob), leastRows)
+})
+
+t.test('links: of all, and of one user', async (t) => {
+  const { room, enter } = start()
+  const [ann, other, agent] = [enter('ann'), enter('ann'), enter(undefined)]
+  other.links = 150
+  ann.links = 40
+  t.equal(room.linksFor(ann), 50, 'its own are no others')
+  agent.links = 400
+  t.equal(room.linksFor(ann), 0)
+  t.equal(room.linksFor(agent), 310)
 })
 
 t.test('those let in as the agent are no one user', async (t) => {
