@@ -12,6 +12,12 @@ export const extrasDefaults: ExtrasOptions = { maxPerNamespace: 16 * 1024 * 1024
 
 /** Characters that a record has without being counted: ordinary objects have some hundreds. */
 export const ordinaryText = 1024
+/** Labels, references and values of a selector that a record has without being counted themselves, of each. */
+const ordinaryCount = 16
+/** What each beyond those takes beside its text: as measured, where none is shared */
+const labelRoom = 150
+const referenceRoom = 100
+const valueRoom = 8
 /** References of one that is cut. */
 const fewReferences = 8
 
@@ -55,13 +61,20 @@ export class Extras {
 
 function extraOf({ labels, owner, otherOwners, references, selector }: ObjectRecord): number {
   let text = 0
+  let values = 0
   for (const [name, value] of labels) text += name.length + value.length
   for (const one of otherOwners) text += ownerText(one)
   if (owner) text += ownerText(owner)
   for (const { name, kind, namespace } of references) text += name.length + kind.length + namespace.length
-  for (const { values } of selector?.expressions ?? []) for (const value of values) text += value.length
+  for (const { values: some } of selector?.expressions ?? []) {
+    values += some.length
+    for (const value of some) text += value.length
+  }
+  text += labelRoom * beyond(labels.size) + referenceRoom * beyond(references.length) + valueRoom * beyond(values)
   return Math.max(0, text - ordinaryText)
 }
+
+const beyond = (count: number) => Math.max(0, count - ordinaryCount)
 
 const ownerText = ({ uid, kind, name }: NonNullable<ObjectRecord['owner']>) => uid.length + kind.length + name.length
 
@@ -71,7 +84,7 @@ function cutRecord(record: ObjectRecord): ObjectRecord {
   let left = ordinaryText
   for (const [name, value] of record.labels) {
     left -= name.length + value.length
-    if (left < 0) break
+    if (left < 0 || labels.size === ordinaryCount) break
     labels.set(name, value)
   }
   const references = record.references.slice(0, fewReferences)
