@@ -1,7 +1,7 @@
 import type { ClusterSettings } from '../../../lib/kubeconfig.ts'
 import type { LogLevel } from '../../../lib/log.ts'
+import { podShares } from '../../../lib/pod-shares.ts'
 import type { AgentkHost, AgentkModule } from '../../module.ts'
-import { podShares } from '../../pod-shares.ts'
 import type { RuleReader } from './rule-sources.ts'
 import { Views, type ViewsOptions } from './views.ts'
 import { createViewsMetrics } from './views-metrics.ts'

@@ -1,4 +1,4 @@
-import { mostViewsHeapMb } from '../../pod-shares.ts'
+import { mostViewsHeapMb } from '../../../lib/pod-shares.ts'
 import { extrasDefaults } from './extras.ts'
 import { type ForestsOptions, forestsDefaults } from './forests.ts'
 import { type RecordsOptions, recordsDefaults } from './records.ts'

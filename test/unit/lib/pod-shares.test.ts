@@ -1,6 +1,6 @@
 import t from 'tap'
 import { podMemory } from '../../../src/agentk/modules/gitops/pod-memory.ts'
-import { mostViewsHeapMb, podShares } from '../../../src/agentk/pod-shares.ts'
+import { mostViewsHeapMb, podShares } from '../../../src/lib/pod-shares.ts'
 
 const MiB = 1024 * 1024
 
