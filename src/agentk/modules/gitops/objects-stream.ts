@@ -184,7 +184,7 @@ class SetReader {
   readonly #known: ReadonlyMap<string, Uint8Array>
   readonly #begin: (projectId: bigint) => Arrival
   readonly #clock: Clock
-  #files: HeldFile[] = []
+  readonly #files: HeldFile[] = []
   #last: FileBeingRead | undefined
   #header: Omit<ObjectSet, 'files'> | undefined
   #arrival: Arrival | undefined
@@ -219,7 +219,7 @@ class SetReader {
       this.#arrival = this.#begin(projectId)
     } else if (message.case === 'trailer') {
       this.#finishFile()
-      this.#files = this.#arrival?.keep(this.#files) ?? []
+      this.#arrival?.keep()
       this.#isWhole = true
     } else this.#piece(message.value)
   }

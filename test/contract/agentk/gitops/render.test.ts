@@ -126,8 +126,43 @@ t.test('bounds: output, memory, time', async (t) => {
     if (!folder || !existsSync(join(path, folder, 'files/pid'))) throw new Error('it has not begun')
   })
   clock.advance(30_000)
-  await t.rejects(rendering, { message: 'kustomize did not end within 30 s' })
+  await t.rejects(rendering, { message: 'kustomize did not end within 30 s: it is tried again' })
   t.strictSame(await leftOver(t), [], 'with all that it had started')
+})
+
+t.test('a path that no file system takes refuses the commit', async (t) => {
+  const path = await scripted(t, 'kustomize', 'echo a: 1')
+  const { signal } = new AbortController()
+  const render = (name: string, more: Readonly<Record<string, string>> = {}) =>
+    new Renderer({ path, folder: path }).render(filesOf({ ...shop, [name]: '', ...more }), byKustomize, cluster, signal)
+  const name = 'ä'.repeat(128)
+  const { problems } = await render(`prod/${name}`)
+  t.strictSame(problems, [{ file: `prod/${name}`, line: 0, text: 'the path has a name of more than 255 bytes' }])
+  const long = `${'a'.repeat(200)}/`.repeat(16)
+  t.match((await render(`${long}b`)).problems, [{ file: /^a{200}$/, text: 'the path has more than 3072 bytes' }])
+  t.match((await render('prod/x', { 'prod/x/y': '' })).problems, [{ file: 'prod/x', text: /that of a folder too/ }])
+  const most = `${'a'.repeat(255)}/`.repeat(11)
+  t.strictSame((await render(`${most}${'b'.repeat(255)}`)).problems, [])
+  t.strictSame(await leftOver(t), [])
+})
+
+t.test('what cannot be written names no folder of agentk', async (t) => {
+  const path = await scripted(t, 'kustomize', 'echo a: 1')
+  const { signal } = new AbortController()
+  const folder = join(path, 'absent')
+  const rendering = new Renderer({ path, folder }).render(filesOf(shop), byKustomize, cluster, signal)
+  await t.rejects(rendering, { message: 'agentk could not write the files for the program: ENOENT' })
+})
+
+t.test('without a descriptor left it fails, and agentk lives', async (t) => {
+  const program = join(import.meta.dirname, 'no-descriptors-program.ts')
+  const { stdout, stderr, status } = spawnSync('/bin/sh', [
+    '-c',
+    'ulimit -n 64; exec "$0" "$1"',
+    process.execPath,
+    program,
+  ])
+  t.strictSame([status, stdout.toString(), stderr.toString()], [0, 'spawn /bin/sh EMFILE\na: 1\n', ''])
 })
 
 t.test('who asked may leave', async (t) => {

@@ -106,7 +106,7 @@ export class ManifestsThread {
     return (await this.#run(project, { is: 'place', ...job }, { refused }, signal)) as { file: string; line: number }
   }
 
-  /** @throws Error that too many wait, that there is no room, what ended the thread, or the signal's reason */
+  /** @throws Error that too many wait, that there is no room or no time, what ended the thread, or the signal's reason */
   async read(
     project: string,
     job: ReadJob,
@@ -169,7 +169,12 @@ export class ManifestsThread {
     const running: Running = { worker, done: Promise.withResolvers(), onPart }
     this.#running = running
     const cancelLimit = this.#clock.after(timeLimitMs, () => {
-      running.done.resolve(refused(`not read in ${timeLimitMs / 1000} s: the commit has too much`))
+      // either: the commit is not refused for it
+      const [limit, reasons] = [
+        `not read in ${timeLimitMs / 1000} s`,
+        'the commit has too much, or agentk too little CPU',
+      ]
+      running.done.reject(new Error(`${limit}: ${reasons}; it is tried again`))
       void this.#end() // it is at work still
     })
     worker.ref()

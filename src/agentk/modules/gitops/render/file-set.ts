@@ -37,11 +37,30 @@ export function unsafePath(files: readonly RepositoryFile[]): string | undefined
 
 /** Of folders inside one another that a path may have, where files are written for a program. */
 const maxFolders = 64
+/** Of a file's or folder's name there, in bytes: what file systems take. */
+const maxNameBytes = 255
+/** Of a path there, in bytes: Linux takes 4,095, with the temporary folder before it. */
+const maxPathBytes = 3072
+/** Of a path that a problem names, in characters. */
+const maxShownPath = 200
 
 /** Why files cannot be written for a program. */
 export function pathProblem(files: readonly RepositoryFile[]): ManifestProblem | undefined {
-  const file = unsafePath(files)
-  if (file !== undefined) return { file, line: 0, text: 'the path is not one of a repository' }
-  const deep = files.find(({ path }) => path.split('/', maxFolders + 2).length > maxFolders + 1)
-  return deep && { file: deep.path.slice(0, 200), line: 0, text: `the path has more than ${maxFolders} folders` }
+  const unsafe = unsafePath(files)
+  if (unsafe !== undefined)
+    return { file: unsafe.slice(0, maxShownPath), line: 0, text: 'the path is not one of a repository' }
+  for (const { path } of files) {
+    const text = tooLong(path)
+    if (text !== undefined) return { file: path.slice(0, maxShownPath), line: 0, text }
+  }
+  const set = new FileSet(files)
+  const both = files.find(({ path }) => set.isFolder(path))
+  return both && { file: both.path.slice(0, maxShownPath), line: 0, text: 'the path is that of a folder too' }
+}
+
+function tooLong(path: string): string | undefined {
+  if (path.split('/', maxFolders + 2).length > maxFolders + 1) return `the path has more than ${maxFolders} folders`
+  if (Buffer.byteLength(path) > maxPathBytes) return `the path has more than ${maxPathBytes} bytes`
+  const isLong = path.split('/').some((name) => Buffer.byteLength(name) > maxNameBytes)
+  return isLong ? `the path has a name of more than ${maxNameBytes} bytes` : undefined
 }

@@ -107,7 +107,8 @@ export class RendererProcesses {
     signal.throwIfAborted()
     const { timeoutMs, maxMemoryKib } = this.#options
     const limited = ['-c', `ulimit -d ${maxMemoryKib} && exec "$0" "$@"`, ...prefix, program, ...args]
-    const child = spawn('/bin/sh', limited, {
+    // without streams where no descriptor is left
+    const child: ChildProcess = spawn('/bin/sh', limited, {
       cwd: folder,
       env: { HOME: home, TMPDIR: home, HTTP_PROXY: deadProxy, HTTPS_PROXY: deadProxy },
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -123,23 +124,10 @@ export class RendererProcesses {
       }
       const onAbort = () => fail(signal.reason)
       const cancelTimeout = this.#clock.after(timeoutMs, () =>
-        fail(new Error(`${basename(program)} did not end within ${timeoutMs / 1000} s`)),
+        fail(new Error(`${basename(program)} did not end within ${timeoutMs / 1000} s: it is tried again`)),
       )
       signal.addEventListener('abort', onAbort, { once: true })
-      child.stdout.on('data', (chunk: Buffer) => {
-        if (failure !== undefined) return
-        try {
-          output.add(chunk)
-        } catch (error) {
-          fail(error)
-        }
-      })
-      child.stderr.on('data', (chunk: Buffer) => {
-        errors.push(chunk.subarray(0, maxErrorBytes - errorBytes))
-        errorBytes = Math.min(maxErrorBytes, errorBytes + chunk.length)
-      })
-      child.on('error', fail)
-      child.on('close', (code, killedBy) => {
+      const ended = (code: number | null, killedBy: NodeJS.Signals | null) => {
         cancelTimeout()
         signal.removeEventListener('abort', onAbort)
         if (failure) return reject(failure)
@@ -148,7 +136,24 @@ export class RendererProcesses {
         // no namespace was left for it: that is not the commit's
         if (said.startsWith(`${unshare}: `)) return reject(new Error(said))
         reject(new RenderFailure(said || `it ended by ${killedBy ?? `code ${code}`}`))
+      }
+      child.on('error', (error) => {
+        fail(error)
+        if (child.pid === undefined) ended(null, null) // where no descriptor is left, nothing else is emitted
       })
+      child.stdout?.on('data', (chunk: Buffer) => {
+        if (failure !== undefined) return
+        try {
+          output.add(chunk)
+        } catch (error) {
+          fail(error)
+        }
+      })
+      child.stderr?.on('data', (chunk: Buffer) => {
+        errors.push(chunk.subarray(0, maxErrorBytes - errorBytes))
+        errorBytes = Math.min(maxErrorBytes, errorBytes + chunk.length)
+      })
+      child.on('close', ended)
     })
   }
 }

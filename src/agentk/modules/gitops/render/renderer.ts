@@ -130,14 +130,13 @@ export class Renderer {
   ): Promise<void> {
     const endTurn = await this.#turns.take(project, signal)
     try {
-      const base = await mkdtemp(join(this.#folder, 'agentk-render-'))
+      const base = await unnamed(mkdtemp(join(this.#folder, 'agentk-render-')))
       const folder = join(base, 'files')
       try {
-        await writeAll(files, folder)
-        for (const { path, data } of replacements) await writeFile(join(folder, path), data)
+        await unnamed(writeAll([...files, ...replacements], folder))
         const run = async (name: string, reader: OutputReader) => {
           const home = join(base, name)
-          await mkdir(home)
+          await unnamed(mkdir(home))
           await this.#processes.run({ program, args, folder, home }, reader, signal)
         }
         await run('one', output)
@@ -186,4 +185,14 @@ async function writeAll(files: readonly RepositoryFile[], folder: string): Promi
   for (const parent of new Set(files.map(({ path }) => dirname(path))))
     await mkdir(join(folder, parent), { recursive: true })
   for (const { path, data } of files) await writeFile(join(folder, path), data)
+}
+
+/** @throws Error without the folders of agentk, which the file system's names */
+async function unnamed<T>(written: Promise<T>): Promise<T> {
+  try {
+    return await written
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? 'unknown error'
+    throw new Error(`agentk could not write the files for the program: ${code}`, { cause: error })
+  }
 }

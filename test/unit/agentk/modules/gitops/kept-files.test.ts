@@ -14,7 +14,7 @@ function bring(files: KeptFiles, source: object, blobs: Readonly<Record<string, 
       blob,
       data: arrival.add(blob, bytes(size)),
     }))
-    arrival.keep(set)
+    arrival.keep()
     return set
   } finally {
     arrival.leave()
@@ -78,6 +78,45 @@ t.test('what comes at once has the same bound, and is kept once', async (t) => {
   t.equal(refused.length, 2, 'beyond their share there is room for two')
   for (const arrival of others) arrival.leave()
   const alike = sources.slice(0, 2).map((source) => files.arrival(source, 7n))
-  const sets = alike.map((arrival) => arrival.keep([{ path: 'c', blob: 'c', data: arrival.add('c', bytes(50)) }]))
-  t.equal(sets[0]?.[0]?.data, sets[1]?.[0]?.data)
+  const contents = alike.map((arrival) => {
+    const data = arrival.add('c', bytes(50))
+    arrival.keep()
+    return data
+  })
+  t.equal(contents[0], contents[1])
+})
+
+t.test('what sources of one project get alike at once counts once, also if the first one leaves', async (t) => {
+  const files = new KeptFiles(100, () => 5)
+  const alike = Array.from({ length: 5 }, () => files.arrival({}, 7n))
+  const contents = alike.map((arrival) => [arrival.add('a', bytes(45)), arrival.add('b', bytes(45))])
+  t.equal(new Set(contents.flat()).size, 2)
+  alike[0]?.leave()
+  t.throws(
+    () => files.arrival({}, 8n).add('c', bytes(30)),
+    { message: /more than 100 bytes/ },
+    'the others get it still',
+  )
+  alike[1]?.keep()
+  for (const arrival of alike) arrival.leave()
+  t.throws(() => files.arrival({}, 8n).add('c', bytes(30)), { message: /more than 100 bytes/ }, 'one has kept it')
+})
+
+t.test('what nobody keeps is gone', async (t) => {
+  const files = new KeptFiles(100, () => 5)
+  for (let round = 0; round < 3; round++) {
+    const arrival = files.arrival(one, 7n)
+    arrival.add('a', bytes(90))
+    arrival.add('', bytes(10))
+    arrival.leave()
+  }
+  t.equal(bring(files, two, { z: 100 }).length, 1)
+})
+
+t.test('what a source has, and goes on having, counts', async (t) => {
+  const files = new KeptFiles(100, () => 4)
+  bring(files, one, { a: 60 })
+  t.throws(() => bring(files, one, { a: 60, b: 50 }), { message: /more than 100 bytes/ })
+  bring(files, one, { a: 60, b: 40 })
+  bring(files, one, { b: 40, c: 60 })
 })

@@ -91,12 +91,14 @@ t.test('projects take turns', async (t) => {
   t.strictSame(order, ['many', 'many', 'one', 'many'])
 })
 
-t.test('what takes too long is refused, and so is what takes too much memory', async (t) => {
+t.test('what takes too long is an error that may pass; what takes too much memory is refused', async (t) => {
   const { clock, thread } = start(t, { timeLimitMs: 1000 })
   const reading = thread.read('shop', jobOf(map('slow')), signal)
   while (clock.pending === 0) await Promise.resolve() // until it has its turns
   clock.advance(1000)
-  t.match(await reading, { manifests: [], problems: [{ text: /not read in 1 s/ }] })
+  await t.rejects(reading, {
+    message: 'not read in 1 s: the commit has too much, or agentk too little CPU; it is tried again',
+  })
   t.match(await thread.read('shop', jobOf(map('next')), signal), { manifests: [{ key: { name: 'next' } }] })
 
   const small = start(t, { memoryLimitMb: 16 })

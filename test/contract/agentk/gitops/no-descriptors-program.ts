@@ -1,0 +1,29 @@
+import { closeSync, openSync } from 'node:fs'
+import { KeptOutput } from '../../../../src/agentk/modules/gitops/render/program-output.ts'
+import { RendererProcesses } from '../../../../src/agentk/modules/gitops/render/renderer-process.ts'
+import { errorText } from '../../../../src/lib/errors.ts'
+
+/** Runs a program while no descriptor is left, and once more when there are. */
+
+const processes = new RendererProcesses({ path: '', keepsNetwork: true, maxMemoryKib: 1024 * 1024 })
+const run = async (): Promise<string> => {
+  const output = new KeptOutput(1024)
+  const program = { program: '/bin/sh', args: ['-c', 'echo a: 1'], folder: '/', home: '/' }
+  try {
+    await processes.run(program, output, new AbortController().signal)
+    return `${Buffer.from(output.bytes)}`
+  } catch (error) {
+    return `${errorText(error)}\n`
+  }
+}
+const said = [await run()].slice(1) // what is opened once is open
+const taken: number[] = []
+try {
+  for (;;) taken.push(openSync('/dev/null', 'r'))
+} catch (error) {
+  if ((error as NodeJS.ErrnoException).code !== 'EMFILE') throw error
+}
+said.push(await run())
+for (const descriptor of taken) closeSync(descriptor)
+said.push(await run())
+process.stdout.write(said.join(''))
