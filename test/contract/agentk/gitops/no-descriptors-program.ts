@@ -3,7 +3,7 @@ import { KeptOutput } from '../../../../src/agentk/modules/gitops/render/program
 import { RendererProcesses } from '../../../../src/agentk/modules/gitops/render/renderer-process.ts'
 import { errorText } from '../../../../src/lib/errors.ts'
 
-/** Runs a program while no descriptor is left, and once more when there are. */
+/** Tries a namespace and runs a program while no descriptor is left, and once more when there are. */
 
 const processes = new RendererProcesses({ path: '', keepsNetwork: true, maxMemoryKib: 1024 * 1024 })
 const run = async (): Promise<string> => {
@@ -16,6 +16,17 @@ const run = async (): Promise<string> => {
     return `${errorText(error)}\n`
   }
 }
+const [, , path = ''] = process.argv
+const reasons: string[] = []
+const onNetworkKept = (reason: string) => void reasons.push(reason)
+const withoutNetwork = new RendererProcesses({ path, maxMemoryKib: 1024 * 1024, onNetworkKept })
+const tryNamespace = async (): Promise<string> => {
+  try {
+    return `network kept: ${await withoutNetwork.networkKept()}, ${reasons.length} reasons\n`
+  } catch (error) {
+    return `${errorText(error)}\n`
+  }
+}
 const said = [await run()].slice(1) // what is opened once is open
 const taken: number[] = []
 try {
@@ -23,7 +34,7 @@ try {
 } catch (error) {
   if ((error as NodeJS.ErrnoException).code !== 'EMFILE') throw error
 }
-said.push(await run())
+said.push(await run(), await tryNamespace())
 for (const descriptor of taken) closeSync(descriptor)
-said.push(await run())
+said.push(await run(), await tryNamespace())
 process.stdout.write(said.join(''))

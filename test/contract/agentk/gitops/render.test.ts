@@ -112,6 +112,11 @@ t.test('bounds: output, memory, time', async (t) => {
   t.equal(problems.length, 1)
   t.match(problems, [{ file: 'prod', line: 0, text: /memory|code|SIG/ }])
 
+  const inGo = 'echo "runtime: at 1" >&2; echo "fatal error: runtime: out of memory" >&2; echo goroutine 1 >&2; exit 2'
+  t.match((await byScript(t, inGo, { maxMemoryKib: 32 * 1024 })).problems, [
+    { text: 'fatal error: runtime: out of memory: it may take 32 MiB' },
+  ])
+
   const clock = new ManualClock()
   const path = await scripted(t, 'kustomize', '/bin/sleep 600 & echo $! > pid; wait')
   const { signal } = new AbortController()
@@ -154,15 +159,13 @@ t.test('what cannot be written names no folder of agentk', async (t) => {
   await t.rejects(rendering, { message: 'agentk could not write the files for the program: ENOENT' })
 })
 
-t.test('without a descriptor left it fails, and agentk lives', async (t) => {
+t.test('without a descriptor left it fails, and agentk lives; later it goes on', async (t) => {
+  const path = await withUnshare(t, 'exit 0')
   const program = join(import.meta.dirname, 'no-descriptors-program.ts')
-  const { stdout, stderr, status } = spawnSync('/bin/sh', [
-    '-c',
-    'ulimit -n 64; exec "$0" "$1"',
-    process.execPath,
-    program,
-  ])
-  t.strictSame([status, stdout.toString(), stderr.toString()], [0, 'spawn /bin/sh EMFILE\na: 1\n', ''])
+  const limited = ['-c', 'ulimit -n 64; exec "$0" "$@"', process.execPath, program, path]
+  const { stdout, stderr, status } = spawnSync('/bin/sh', limited)
+  const said = ['spawn /bin/sh EMFILE', 'spawn /bin/sh EMFILE', 'a: 1', 'network kept: undefined, 0 reasons', '']
+  t.strictSame([status, stdout.toString().split('\n'), stderr.toString()], [0, said, ''])
 })
 
 t.test('who asked may leave', async (t) => {

@@ -30,6 +30,9 @@ const maxErrorBytes = 8 * 1024
 /** Nobody listens there: what a program would fetch is not fetched. */
 const deadProxy = 'http://127.0.0.1:1'
 
+/** How programs in Go end that may take no more; their stacks follow. */
+const outOfMemory = /^fatal error: .*memory.*/m
+
 /** Why nothing can be rendered of a commit, as users are to read it. */
 export class RenderFailure extends Error {}
 
@@ -67,12 +70,23 @@ export class RendererProcesses {
     return folders.map((folder) => join(folder, name)).find(isProgram)
   }
 
-  /** Tried once. @returns why programs keep the network; undefined: they have none */
+  /**
+   * Tried once.
+   *
+   * @returns why programs keep the network; undefined: they have none
+   * @throws Error that the system starts no program now: it is tried again
+   */
   networkKept(): Promise<string | undefined> {
-    this.#network ??= this.#tryNamespace().then((reason) => {
-      if (reason !== undefined) this.#options.onNetworkKept?.(reason)
-      return reason
-    })
+    this.#network ??= this.#tryNamespace().then(
+      (reason) => {
+        if (reason !== undefined) this.#options.onNetworkKept?.(reason)
+        return reason
+      },
+      (error) => {
+        this.#network = undefined
+        throw error
+      },
+    )
     return this.#network
   }
 
@@ -86,6 +100,7 @@ export class RendererProcesses {
       await this.#spawned([program, '-rn'], nothing, { add: () => undefined }, signal)
       return undefined
     } catch (error) {
+      if ((error as NodeJS.ErrnoException).syscall !== undefined) throw error
       return errorText(error)
     }
   }
@@ -135,6 +150,8 @@ export class RendererProcesses {
         const said = Buffer.concat(errors).toString().trim()
         // no namespace was left for it: that is not the commit's
         if (said.startsWith(`${unshare}: `)) return reject(new Error(said))
+        const lacked = outOfMemory.exec(said)
+        if (lacked) return reject(new RenderFailure(`${lacked[0]}: it may take ${Math.floor(maxMemoryKib / 1024)} MiB`))
         reject(new RenderFailure(said || `it ended by ${killedBy ?? `code ${code}`}`))
       }
       child.on('error', (error) => {
