@@ -5,11 +5,13 @@ import t, { type Test } from 'tap'
 import { dialReplica } from '../../../src/kas/replicas/dial-replica.ts'
 import { createReplicaIdentity } from '../../../src/kas/replicas/replica-identity.ts'
 import {
+  maxStrangerCalls,
   ReplicasServer,
   type ReplicasServerOptions,
   strangerBounds,
 } from '../../../src/kas/servers/replicas/replicas-server.ts'
 import { TunnelRegistry } from '../../../src/kas/tunnels/tunnel-registry.ts'
+import { Code } from '../../../src/lib/errors.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 import type { Handler } from '../../../src/proto/grpc/server-session.ts'
@@ -24,13 +26,21 @@ interface Setting {
   readonly hold?: Handler
   readonly isKnown?: () => boolean
   readonly strangers?: ReplicasServerOptions['strangers']
+  /** a call came in */
+  readonly started?: () => void
 }
 
 const idle: Handler = async () => undefined
 
 async function startServer(
   t: Test,
-  { handshakeMs = 60_000, hold = idle, isKnown = () => true, strangers: bounds = {} }: Setting = {},
+  {
+    handshakeMs = 60_000,
+    hold = idle,
+    isKnown = () => true,
+    strangers: bounds = {},
+    started = () => undefined,
+  }: Setting = {},
 ) {
   const identity = await createReplicaIdentity()
   const strangers = { count: 0 }
@@ -43,6 +53,7 @@ async function startServer(
       log: createLogger({ level: 'silent' }),
       onStranger: () => void strangers.count++,
       tracer: noTracer,
+      events: { started },
     },
     { listen: { port: 0, host: '127.0.0.1' }, listenGraceMs: 0, handshakeMs, strangers: bounds },
   )
@@ -122,6 +133,29 @@ t.test('the longest silent of an address makes room for a replica behind it', as
   const [first] = silent
   await Promise.all([dial(), first?.closed])
   t.equal(strangers.count, 1)
+})
+
+t.test('a stranger that calls and calls is ended before it costs anything', { timeout: 10_000 }, async (t) => {
+  let calls = 0
+  const { strangers, dial } = await startServer(t, { isKnown: () => false, started: () => void calls++ })
+  const session = await dial()
+  const answers = Array.from({ length: 10 * maxStrangerCalls }, () => session.open({ method: '/kas.Test/Hold' }).done)
+  for (const { error } of await Promise.all(answers)) t.ok(error)
+  t.equal(calls, maxStrangerCalls + 1, 'what has come behind is not begun')
+  t.equal(strangers.count, 1)
+})
+
+t.test('a replica that calls before its row is there stays connected', { timeout: 10_000 }, async (t) => {
+  let isKnown = false
+  const { strangers, dial } = await startServer(t, { isKnown: () => isKnown })
+  const session = await dial()
+  const call = () => session.open({ method: '/kas.Test/Hold' }).done
+  for (const { error } of await Promise.all(Array.from({ length: maxStrangerCalls }, call))) {
+    t.match(error, { spec: { code: 'STATUS', grpc: Code.UNAUTHENTICATED } })
+  }
+  isKnown = true
+  for (const { error } of await Promise.all(Array.from({ length: 2 * maxStrangerCalls }, call))) t.notOk(error)
+  t.equal(strangers.count, 0)
 })
 
 t.test('a replica whose row comes late has no place of a stranger any more', async (t) => {

@@ -58,6 +58,11 @@ export const strangerBounds: NewcomersOptions = {
   graceMs: 200,
   maxSilenceMs: 5000, // each of them has a time-out of its own before
 }
+/**
+ * Calls of a connection whose key no row has; one more ends it. A replica's row comes within milliseconds, and so many
+ * calls cost the event loop about as much as their TLS handshake.
+ */
+export const maxStrangerCalls = 32
 /** for a stranger to become a member. ms */
 const strangerTimeoutMs = 3000
 const tlsHandshakeTimeoutMs = 2000
@@ -144,7 +149,7 @@ export class ReplicasServer implements Service {
       this.#refuse(socket)
       return
     }
-    const { events } = this.#components
+    const { events, onStranger } = this.#components
     const remote = remoteOf(socket)
     const isMember = () => {
       const isKnown = this.#components.isKnown(key)
@@ -156,7 +161,17 @@ export class ReplicasServer implements Service {
     const handOver: CallHandler = (call) => (isMember() ? this.#handOvers.serve : refuseStranger)(call)
     const lane: Handler = (stream) => this.#handOvers.carry(stream, handOver)
     const handlerFor = (method: string) => (method === laneMethod ? lane : this.#handlerFor(method))
-    const session = serveSession(socket, (method) => (isMember() ? handlerFor(method) : refuseStranger), options)
+    let strangerCalls = 0
+    const admit = (method: string) => {
+      if (isMember()) return handlerFor(method)
+      strangerCalls++
+      if (strangerCalls === maxStrangerCalls + 1) {
+        onStranger()
+        session.destroy() // at once: what has come behind it is not even begun
+      }
+      return refuseStranger
+    }
+    const session = serveSession(socket, admit, options)
     this.#sessions.add(session)
     void session.closed.then(() => this.#sessions.delete(session))
     if (isMember()) return
