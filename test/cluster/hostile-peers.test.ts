@@ -215,6 +215,31 @@ t.test('a silent socket is closed when the time for the handshake is over', asyn
   t.equal(await a.metric('kas_gossip_refused_total', { reason: 'handshake' }), 1)
 })
 
+/** What the event loop would be busy with for seconds, were it handed on. */
+const floods: Readonly<Record<string, Buffer>> = {
+  'proposals that nobody takes': Buffer.from(`\x13/multistream/1.0.0\n${'\x03ab\n'.repeat(20_000)}`),
+  'questions for protocols': Buffer.from(`\x13/multistream/1.0.0\n${'\x03ls\n'.repeat(20_000)}`),
+  'a long name': Buffer.from(`\x13/multistream/1.0.0\n\xff\x07${'a'.repeat(1022)}\n`, 'latin1'),
+  nothing: Buffer.alloc(64 * 1024),
+}
+
+for (const [name, bytes] of Object.entries(floods)) {
+  t.test(`a stranger that sends ${name} is cut before libp2p has it`, async (t) => {
+    const a = createReplica(t, 'kas-0', { timers: { handshakeMs: 60_000 } })
+    await a.membership.start()
+    const [socket] = (await openSockets(t, `127.0.0.1:${a.membership.port}`, 1, '127.0.0.2')) as [Socket]
+    const closed = new Promise<void>((resolve) => void socket.once('close', () => resolve()))
+    let answered = 0
+    socket.on('data', ({ length }: Buffer) => {
+      answered += length
+    })
+    socket.write(bytes)
+    await closed
+    t.ok(answered < 200, `${answered} bytes of answers`)
+    t.equal(await a.metric('kas_gossip_refused_total', { reason: 'handshake' }), 1)
+  })
+}
+
 /** Connections that say nothing; they may be refused. */
 async function openSockets(t: Test, address: string, count: number, localAddress: string): Promise<Socket[]> {
   const [host = '', port] = address.split(':')

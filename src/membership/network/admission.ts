@@ -23,6 +23,11 @@ export function noiseOf(secret: Uint8Array, previous?: Uint8Array) {
   })
 }
 
+/** Of those that `noiseOf` takes. */
+export function protocolsOf(secret: Uint8Array, previous?: Uint8Array): readonly string[] {
+  return [secret, ...(previous ? [previous] : [])].map(protocolOf)
+}
+
 /** `/kas/noise/1/` and 16 hexadecimal digits of a hash of the secret. */
 export function protocolOf(secret: Uint8Array): string {
   return `/kas/noise/1/${Buffer.from(derive(secret, nameInfo, 8)).toString('hex')}`

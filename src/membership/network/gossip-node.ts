@@ -24,10 +24,16 @@ const maxConnections = 1024
 
 export type GossipNode = Libp2p<{ identify: Identify; pubsub: GossipSub }>
 
+/** A connection that came, and where its bytes come in. */
+export interface Intake extends MultiaddrConnection {
+  /** called with what has come, before libp2p has any of it */
+  onData(chunk: Uint8Array): void
+}
+
 export interface GossipNodeComponents {
   readonly privateKey: PrivateKey
   /** a connection came; whether its handshake may begin */
-  admit(connection: MultiaddrConnection): boolean
+  admit(connection: Intake): boolean
   /** the connection that came has proven to know the secret; whether the instance may come in */
   admitMember(instance: InstanceId, connection: MultiaddrConnection): boolean
   /** an instance that is not wanted, though we dialled it */
@@ -60,7 +66,8 @@ export async function createGossipNode(
     streamMuxers: [yamux()],
     connectionGater: {
       denyDialMultiaddr: () => false,
-      denyInboundConnection: (connection) => !admit(connection),
+      // libp2p's type leaves out where bytes come in; all of its transports have it
+      denyInboundConnection: (connection) => !admit(connection as Intake),
       denyInboundEncryptedConnection: (peer, connection) => !admitMember(instanceOf(peer), connection),
       denyOutboundEncryptedConnection: (peer) => isBanned(instanceOf(peer)),
     },

@@ -9,8 +9,17 @@ import type { MembershipMetrics } from '../protocol/observer.ts'
 import type { DialResult } from '../protocol/reconciler.ts'
 import type { MembershipTimers } from '../protocol/timers.ts'
 import type { InstanceId, RowSnapshot } from '../table/row.ts'
+import { protocolsOf } from './admission.ts'
+import { FirstBytes } from './first-bytes.ts'
 import { hostOf, type ListenAddress, toMultiaddr } from './gossip-address.ts'
-import { createGossipNode, createPrivateKey, type GossipNode, instanceOf, tableTopic } from './gossip-node.ts'
+import {
+  createGossipNode,
+  createPrivateKey,
+  type GossipNode,
+  type Intake,
+  instanceOf,
+  tableTopic,
+} from './gossip-node.ts'
 import { InboundLimit } from './inbound-limit.ts'
 import { readRow, rowProtocol, sendRow } from './row-stream.ts'
 
@@ -53,6 +62,8 @@ export class Gossip implements Network {
   readonly #timers: MembershipTimers
   readonly #privateKey: PrivateKey
   readonly #limit: InboundLimit
+  /** of connections that come */
+  readonly #protocols: readonly string[]
   readonly #pending = new Map<MultiaddrConnection, () => void>()
   readonly #banned = new Map<InstanceId, () => void>()
   /** ms of `performance.now`: libp2p's own times are of the wall clock, which may be set meanwhile */
@@ -65,6 +76,7 @@ export class Gossip implements Network {
     this.#options = options
     this.#timers = timers
     this.#limit = new InboundLimit(components.clock)
+    this.#protocols = protocolsOf(options.secret, options.previousSecret)
     this.#privateKey = createPrivateKey()
     this.instance = peerIdFromPrivateKey(this.#privateKey).toString() as InstanceId
   }
@@ -209,7 +221,7 @@ export class Gossip implements Network {
     return now - (this.#openedAt.get(connection) ?? now) < simultaneousMs
   }
 
-  #admit(connection: MultiaddrConnection): boolean {
+  #admit(connection: Intake): boolean {
     const host = hostOf(connection.remoteAddr)
     const done = this.#limit.admit(host, this.#components.isListed(host))
     if (!done) {
@@ -217,10 +229,21 @@ export class Gossip implements Network {
       return false
     }
     this.#pending.set(connection, done)
+    this.#readFirst(connection)
     connection.addEventListener('close', () => {
       if (this.#proven(connection)) this.#components.metrics.refused('handshake')
     })
     return true
+  }
+
+  /** Until it has proven itself, only what members send is handed to libp2p. */
+  #readFirst(connection: Intake): void {
+    const first = new FirstBytes(this.#protocols)
+    const onData = connection.onData.bind(connection)
+    connection.onData = (chunk) => {
+      if (!this.#pending.has(connection) || first.accept(chunk)) onData(chunk)
+      else connection.abort(new Error('it sends what no member does'))
+    }
   }
 
   /** @returns whether it was not known yet */
