@@ -54,6 +54,7 @@ export class SimulatedInbox implements AsyncIterableIterator<Uint8Array> {
 
   /** Bytes are not counted here. */
   chargeTo(): void {}
+  receives(): void {}
 
   next(): Promise<IteratorResult<Uint8Array>> {
     const message = this.take()

@@ -189,6 +189,7 @@ export class SimulatedClientStream {
 
   /** Bytes are not counted here. */
   chargeTo(): void {}
+  receives(): void {}
 
   end(): void {
     if (!this.#settled) this.#toServer(() => this.exchange.server?.messages.end())
@@ -343,6 +344,7 @@ export class SimulatedServerStream {
 
   /** Bytes are not counted here. */
   chargeTo(): void {}
+  receives(): void {}
 
   forgetMetadata(): void {}
 

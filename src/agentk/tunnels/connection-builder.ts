@@ -1,6 +1,7 @@
 import type { Metadata } from '../../call/call.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
+import { WindowBudget } from '../../proto/grpc/window-budget.ts'
 import { routeHeader, writeAgentPod } from '../../proto/placement.ts'
 import type { BuildConnection } from './kas-connection.ts'
 import { KasSessions } from './kas-sessions.ts'
@@ -25,6 +26,9 @@ export interface ConnectionBuilderOptions {
   readonly pod: string
 }
 
+/** Of all connections: a long upload may fill a long way, in a small pod. */
+const maxWideBytes = 16 * 1024 * 1024
+
 /**
  * Builds connections to kas, with their tunnels: to the front, to one replica through it, or to a replica's own
  * address.
@@ -34,6 +38,7 @@ export function connectionBuilder(
   { transport, pod }: ConnectionBuilderOptions,
 ): BuildConnection {
   const { methods, logs, clock, random } = components
+  const windows = new WindowBudget(maxWideBytes)
   return ({ target, role, onMetadata, isReused, onLost }) => {
     const address = target?.address ?? transport.address
     // at an address of its own there is nobody to ask
@@ -41,7 +46,7 @@ export function connectionBuilder(
     const headers = route === undefined ? transport.headers : [...transport.headers, [routeHeader, route] as const]
     const dial = (signal: AbortSignal) => dialKas({ ...transport, address, headers }, signal)
     const sessions = new KasSessions(
-      { dial, log: logs.sessions, clock, random, onLost },
+      { dial, log: logs.sessions, clock, random, onLost, windows },
       { address, userAgent: transport.userAgent },
     )
     const metadata = () => ({

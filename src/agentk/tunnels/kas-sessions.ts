@@ -8,6 +8,7 @@ import { pause } from '../../lib/pause.ts'
 import type { Service } from '../../lib/service.ts'
 import { abortable } from '../../lib/signals.ts'
 import { ClientSession } from '../../proto/grpc/client-session.ts'
+import type { WindowBudget } from '../../proto/grpc/window-budget.ts'
 import type { KasAddress } from './kas-address.ts'
 import { KeepAlive, stockTimes } from './keep-alive.ts'
 import { nextStepToKas, nothingSaid } from './next-step.ts'
@@ -47,6 +48,8 @@ export interface KasSessionsComponents {
    * the owner's choice. Undefined: kas is dialled again for ever.
    */
   readonly onLost?: (() => void) | undefined
+  /** of all connections; absent: none has wide windows */
+  readonly windows?: WindowBudget
 }
 
 export interface KasSessionsOptions {
@@ -169,6 +172,7 @@ export class KasSessions implements Service {
       // inside a WebSocket HTTP/2 is in the clear, whatever is around it
       scheme: address.scheme === 'grpcs' ? 'https' : 'http',
       userAgent,
+      windows: this.#components.windows,
       onError: (error) =>
         log.warn({ error, net_address: authority, ...this.#advise(error) }, 'The connection to kas failed'),
     })

@@ -85,6 +85,7 @@ export class Tunnel {
       this.#call = call
       await this.#answer(call)
       call.finished = true
+      this.#stream.receives(false)
     } while (this.#isWhole() && events.idle() && this.#goOn())
     this.#stream.end()
     void this.#discard()

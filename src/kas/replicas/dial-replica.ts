@@ -4,6 +4,7 @@ import { KasError } from '../../lib/errors.ts'
 import { parseHostPort } from '../../lib/host-port.ts'
 import { ClientSession } from '../../proto/grpc/client-session.ts'
 import { replicaLimits } from '../../proto/grpc/limits.ts'
+import type { WindowBudget } from '../../proto/grpc/window-budget.ts'
 import { peerKeyHash, type ReplicaIdentity } from './replica-identity.ts'
 
 /** A replica in the same network answers in milliseconds, or is not there. */
@@ -15,10 +16,10 @@ const dialTimeoutMs = 2000
  * @throws KasError TUNNEL_LOST if it cannot be reached, or is another one
  */
 export async function dialReplica(
-  target: { address: string; publicKeyHash: string; identity: ReplicaIdentity },
+  target: { address: string; publicKeyHash: string; identity: ReplicaIdentity; windows?: WindowBudget },
   signal: AbortSignal,
 ): Promise<ClientSession> {
-  const { address, publicKeyHash, identity } = target
+  const { address, publicKeyHash, identity, windows } = target
   const place = parseHostPort(address)
   if (!place) throw lost(`${address} is no address`)
   const socket = connect({
@@ -39,7 +40,8 @@ export async function dialReplica(
     socket.destroy()
     throw cause instanceof KasError ? cause : lost('no connection', cause)
   }
-  return ClientSession.over(socket, { authority: address, scheme: 'https', bodyTrailers: true, limits: replicaLimits })
+  const options = { authority: address, scheme: 'https', bodyTrailers: true, limits: replicaLimits, windows } as const
+  return ClientSession.over(socket, options)
 }
 
 function lost(detail: string, cause?: unknown): KasError {

@@ -8,7 +8,7 @@ import type { Service } from '../../lib/service.ts'
 import { serverAttributes } from '../../lib/tracing/attributes.ts'
 import type { Tracer } from '../../lib/tracing/tracer.ts'
 import type { InstanceId, Membership, Row } from '../../membership/membership.ts'
-import { UnreadByAgent } from '../tunnels/unread-by-agent.ts'
+import { maxWideBytesPerAgent, UnreadByAgent } from '../tunnels/unread-by-agent.ts'
 import { dialReplica } from './dial-replica.ts'
 import { defaultLink, isUsable, Link, type LinkOptions, type Reach, reaches } from './link.ts'
 import { LinkWarnings } from './link-warnings.ts'
@@ -60,7 +60,7 @@ export class Links implements Service {
   #keptWays = 0
   readonly #onReached: ((instance: InstanceId) => void)[] = []
   readonly #reached = new Set<InstanceId>()
-  readonly #heldByAgent = new UnreadByAgent()
+  readonly #heldByAgent = new UnreadByAgent({ maxWideBytes: maxWideBytesPerAgent })
   readonly #warnings: LinkWarnings
   #unsubscribe: (() => void) | undefined
 
@@ -198,10 +198,11 @@ export class Links implements Service {
 
   #connect(address: string, publicKeyHash: string): Link {
     const { identity, membership, log, tracer, dial = dialReplica } = this.#components
+    const { windows } = this.#heldByAgent
     const { host = address, port = 0 } = parseHostPort(address) ?? {}
     const link = new Link(
       {
-        dial: (signal) => dial({ address, publicKeyHash, identity }, signal),
+        dial: (signal) => dial({ address, publicKeyHash, identity, windows }, signal),
         clock: this.#clock,
         random: Math.random,
         log: log.child({ net_address: address }),

@@ -44,6 +44,7 @@ export class TunnelCall {
     const { signal } = call
     const onAbort = () => this.#abort(incomingClosed(signal.reason))
     this.#unbind = () => signal.removeEventListener('abort', onAbort)
+    components.stream.receives(true)
     void components.stream.send(encodeConnectResponse.requestInfo(call.method, call.metadata))
     if (signal.aborted) onAbort()
     else signal.addEventListener('abort', onAbort, { once: true })
@@ -195,6 +196,7 @@ export class TunnelCall {
   #finish(outcome: Outcome, how: TunnelCallEnd): void {
     this.#outcome = outcome
     this.#unbind()
+    this.#components.stream.receives(false)
     this.#metadata.resolve(undefined)
     this.#done.resolve(outcome)
     this.#components.onEnd(how)

@@ -1,5 +1,6 @@
 import type { AgentId } from '../../call/call.ts'
 import { UnreadBytes } from '../../proto/grpc/unread-bytes.ts'
+import { WindowBudget } from '../../proto/grpc/window-budget.ts'
 
 /**
  * Bytes of one agent that wait at this replica: messages that are not whole, and those that no caller takes. A stopped
@@ -8,14 +9,19 @@ import { UnreadBytes } from '../../proto/grpc/unread-bytes.ts'
  */
 export const maxHeldBytesPerAgent = 20 * 1024 * 1024
 
+/** The same, beside it, of what comes because windows were wide: one stream's of 16 MiB, and room for another. */
+export const maxWideBytesPerAgent = 30 * 1024 * 1024
+/** Of all agents: eight such streams at once, or more that are narrower. */
+export const maxWideBytes = 8 * maxWideBytesPerAgent
+
 /** What waits of an agent, and how many may add to it. */
 class Account {
   readonly held: UnreadBytes
   readonly #forget: () => void
   #users = 0
 
-  constructor(maxBytes: number, forget: () => void) {
-    this.held = new UnreadBytes(maxBytes)
+  constructor(held: UnreadBytes, forget: () => void) {
+    this.held = held
     this.#forget = forget
   }
 
@@ -35,18 +41,22 @@ class Account {
 
 /** What waits of each agent, over all its streams and connections. */
 export class UnreadByAgent {
+  /** of all agents */
+  readonly windows: WindowBudget
   readonly #maxBytes: number
   readonly #agents = new Map<AgentId, Account>()
 
-  constructor(options: { maxBytes?: number } = {}) {
+  constructor(options: { maxBytes?: number; maxWideBytes?: number } = {}) {
     this.#maxBytes = options.maxBytes ?? maxHeldBytesPerAgent
+    this.windows = new WindowBudget(options.maxWideBytes ?? maxWideBytes)
   }
 
   /** @returns what to charge, and to `leave` */
   enter(agentId: AgentId): Account {
     let account = this.#agents.get(agentId)
     if (!account) {
-      account = new Account(this.#maxBytes, () => this.#agents.delete(agentId))
+      const held = new UnreadBytes(this.#maxBytes, new WindowBudget(maxWideBytesPerAgent, this.windows))
+      account = new Account(held, () => this.#agents.delete(agentId))
       this.#agents.set(agentId, account)
     }
     return account.enter()

@@ -55,6 +55,7 @@ export class ClientLane {
     if (this.#hasEnded) throw new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
     const head = this.#headOf(options)
     this.#stream.chargeTo(options.held)
+    this.#stream.receives(true)
     const number = ++this.#calls
     const hasBegun = ({ trailers }: Outcome) => this.#isServed && number <= Number(trailers[begunKey]?.[0] ?? number)
     const components = { limits: this.#limits, hasBegun, onFree: () => this.#free() }
@@ -93,6 +94,7 @@ export class ClientLane {
 
   #free(): void {
     this.#call = undefined
+    this.#stream.receives(false)
     this.#stream.chargeTo(undefined)
     if (this.#hasEnded) return // its last reply has been read only now
     this.#listen()

@@ -12,6 +12,7 @@ import { StreamWindow } from './stream-window.ts'
 import { Unpacker } from './unpacker.ts'
 import type { UnreadBytes } from './unread-bytes.ts'
 import { whenClosed } from './when-closed.ts'
+import type { WindowBudget } from './window-budget.ts'
 
 export type { ClientStream } from './client-stream.ts'
 
@@ -23,6 +24,8 @@ export interface ClientSessionOptions {
   readonly limits?: Partial<SessionLimits>
   /** asks for trailers in the body: the other side is of ours, and may do it */
   readonly bodyTrailers?: boolean
+  /** what wide windows may bring; absent: none is wide */
+  readonly windows?: WindowBudget | undefined
   /** the connection itself misbehaved; the calls on it fail on their own */
   readonly onError?: (error: unknown) => void
 }
@@ -86,6 +89,7 @@ export class ClientSession {
     } as object)
     const session = this.#session
     this.#window = new StreamWindow(session, this.limits)
+    if (options.windows) this.#window.belongTo({ windows: options.windows })
     this.#unpacker = new Unpacker(this.limits)
     this.closed = whenClosed(session, duplex)
     session.on('error', (error) => options.onError?.(error))

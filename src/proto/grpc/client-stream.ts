@@ -98,6 +98,11 @@ export class ClientStream {
     this.#outbox.chargeTo(held)
   }
 
+  /** As `Inbox.receives`. */
+  receives(isSo: boolean): void {
+    this.inbox.receives(isSo)
+  }
+
   /** Calls `listener` once nothing of the stream is left here, which may be after `done`. */
   onClosed(listener: () => void): void {
     if (this.#isClosed) listener()

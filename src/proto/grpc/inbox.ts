@@ -114,6 +114,11 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     if (!this.#stream.destroyed) this.#bytes.chargeTo(held)
   }
 
+  /** A call is to bring messages, or has ended: a stream may wait for calls, and carry one after another. */
+  receives(isSo: boolean): void {
+    if (!this.#stream.destroyed) this.#bytes.receives(isSo)
+  }
+
   /** What has come and is not taken, whole or not. */
   get heldBytes(): number {
     return this.#bytes.heldBytes
@@ -222,7 +227,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
   #shift(): void {
     const { bytes } = this.#messages.shift() as Unread
     if (this.#alone > 0) this.#alone--
-    this.#bytes.remove(bytes.length + queuedMessageBytes)
+    this.#bytes.take(bytes.length + queuedMessageBytes)
     this.#unreadBytes -= bytes.length + unreadMessageBytes
     if (this.#unreadBytes <= maxUnreadBytes / 2) this.#bytes.resume()
   }
@@ -237,7 +242,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
     const waiting = this.#waiting
     if (waiting && !isPacked && !this.#unpacking) {
       this.#waiting = undefined
-      this.#bytes.remove(bytes.length + prefixBytes)
+      this.#bytes.take(bytes.length + prefixBytes)
       waiting.resolve({ value: bytes, done: false })
       return
     }

@@ -58,6 +58,11 @@ export const replicaLimits: SessionLimits = {
   readAhead: true,
 }
 
+/** The window of a stream whose way is long, where its owner's budget has room for it; of its connection's streams then. */
+export const wideWindowBytes = 16 * 1024 * 1024
+/** Of a connection whose streams may be wide: all of them at once. */
+export const wideConnectionWindowBytes = 4 * wideWindowBytes
+
 /** The window of each stream while more readers of a connection than `manyStopped` have stopped, to `fewStopped`. */
 export const narrowWindowBytes = 192 * 1024
 export const manyStopped = 8

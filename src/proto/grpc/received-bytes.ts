@@ -5,6 +5,9 @@ import { passedBytes } from './passed-bytes.ts'
 import type { StreamWindow } from './stream-window.ts'
 import type { Holder, UnreadBytes } from './unread-bytes.ts'
 
+/** Received of a stream, beyond what it says while it waits for a call. */
+const callBytes = 64 * 1024
+
 /**
  * The bytes that a stream has received, counted from the moment that they come until they are taken. While nobody reads
  * node holds them back, in blocks.
@@ -18,6 +21,12 @@ export class ReceivedBytes implements Holder {
   readonly #push: Http2Stream['push']
   /** also what node keeps */
   #heldBytes = 0
+  /** of them, what came because the window was wide */
+  #extraBytes = 0
+  /** counted by the window as one that receives */
+  #receives = false
+  /** since it began to */
+  #receivedBytes = 0
   #charged: UnreadBytes | undefined
   #isDropped = false
   #hasEnded = false
@@ -65,12 +74,13 @@ export class ReceivedBytes implements Holder {
 
   /** @returns false: there is no room for them */
   add(bytes: number): boolean {
-    const charged = this.#charged
-    if (charged && !charged.add(bytes)) {
+    const extra = this.#window.extraOf(this.#heldBytes + bytes) - this.#extraBytes
+    if (this.#charged && !this.#charged.add(bytes, extra)) {
       this.#overflow()
       return false
     }
     this.#heldBytes += bytes
+    this.#extraBytes += extra
     if (this.#isDropped) this.remove(bytes) // it was the one that held most
     return !this.#isDropped
   }
@@ -79,7 +89,24 @@ export class ReceivedBytes implements Holder {
   remove(bytes: number): void {
     const removed = Math.min(bytes, this.#heldBytes)
     this.#heldBytes -= removed
-    this.#charged?.remove(removed)
+    const extra = this.#extraBytes - this.#window.extraOf(this.#heldBytes)
+    this.#extraBytes -= extra
+    this.#charged?.remove(removed, extra)
+  }
+
+  /** As `remove`, by its reader. */
+  take(bytes: number): void {
+    this.remove(bytes)
+    this.#window.took(this, bytes)
+  }
+
+  /** A call is to bring its bytes, or has ended: a stream may wait for calls, and carry one after another. */
+  receives(isSo: boolean): void {
+    this.#receivedBytes = 0
+    if (isSo === this.#receives) return
+    this.#receives = isSo
+    if (isSo) this.#window.began()
+    else this.#window.ended()
   }
 
   /** Takes no more for now: the sender's window fills. */
@@ -100,12 +127,14 @@ export class ReceivedBytes implements Holder {
   /** Nothing follows; the call may have ended well, and is not dropped any more. */
   end(): void {
     this.#hasEnded = true
+    this.receives(false)
     this.#unpause()
     this.#charged?.leave(this)
   }
 
   /** The stream has closed: of what it received `bytes` are still here. */
   close(bytes: number): void {
+    this.receives(false)
     this.#unpause()
     this.#charged?.leave(this)
     this.remove(Math.max(0, this.#heldBytes - bytes))
@@ -125,6 +154,7 @@ export class ReceivedBytes implements Holder {
   #arrive(chunk: Buffer | null): boolean {
     const stream = this.#stream
     if (chunk) passedBytes.add(chunk.length)
+    if (chunk && !this.#receives && !this.#hasEnded) this.#notice(chunk.length)
     if (chunk && this.#isDropped) return true
     if (chunk && !this.add(chunk.length)) return true // its call has ended
     if (!chunk || (this.#begun && !this.#paused)) {
@@ -135,6 +165,12 @@ export class ReceivedBytes implements Holder {
     this.#kept ??= new Blocks((bytes) => this.#push.call(stream, isAlone(bytes) ? bytes : ownCopy(bytes)))
     this.#kept.add(chunk)
     return stream.readableLength < stream.readableHighWaterMark
+  }
+
+  /** What brings so much is a call, whatever was known of it. */
+  #notice(bytes: number): void {
+    this.#receivedBytes += bytes
+    if (this.#receivedBytes > callBytes) this.receives(true)
   }
 
   /** @returns whether it was paused */

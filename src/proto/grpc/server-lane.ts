@@ -187,6 +187,7 @@ class ServerLaneCall implements ServedCall {
   release = (): void => {
     if (this.#isReleased) return
     this.#isReleased = true
+    this.#stream.receives(false)
     this.#stream.chargeTo(undefined)
     this.#onClosed?.()
   }

@@ -16,6 +16,7 @@ import type { UnpackTurns } from './unpack-turns.ts'
 import { Unpacker } from './unpacker.ts'
 import type { UnreadBytes } from './unread-bytes.ts'
 import { whenClosed } from './when-closed.ts'
+import type { WindowBudget } from './window-budget.ts'
 
 export type { ServerStream } from './server-stream.ts'
 
@@ -40,6 +41,8 @@ export interface ServerSessionEvents {
 export interface ServerSessionOptions {
   readonly limits?: Partial<SessionLimits>
   readonly events?: ServerSessionEvents
+  /** what wide windows may bring, unless it comes to belong to somebody; absent: none is wide */
+  readonly windows?: WindowBudget | undefined
   /** with other connections, at unpacking large messages; absent: its own */
   readonly unpackTurns?: UnpackTurns
 }
@@ -93,6 +96,7 @@ export class ServerSession {
     } as object)
     const session = this.#session
     this.window = new StreamWindow(session, this.limits)
+    if (options.windows) this.window.belongTo({ windows: options.windows })
     this.unpacker = new Unpacker(this.limits, options.unpackTurns)
     this.quota = new StreamQuota(session, this.limits)
     this.closed = whenClosed(session, duplex)
@@ -121,11 +125,11 @@ export class ServerSession {
   }
 
   /**
-   * Whose connection it is: it unpacks in the turn of all that are counted there, and its windows are narrow while many
-   * readers have stopped that are.
+   * Whose connection it is: it unpacks in the turn of all that are counted there, its windows are narrow while many readers
+   * have stopped that are, and wide as far as its budget goes.
    */
   chargeTo(held: UnreadBytes): void {
-    this.window.narrowWith(held.stoppedReaders)
+    this.window.belongTo(held)
     this.unpacker.chargeTo(held)
   }
 

@@ -123,6 +123,11 @@ export class ServerStream {
     this.#outbox.chargeTo(held)
   }
 
+  /** As `Inbox.receives`. */
+  receives(isSo: boolean): void {
+    this.messages.receives(isSo)
+  }
+
   /** Calls `listener` once, when nothing that was sent waits for the connection. */
   onSent(listener: () => void): void {
     this.#outbox.onSent(listener)

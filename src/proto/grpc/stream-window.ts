@@ -1,31 +1,59 @@
 import type { Http2Session } from 'node:http2'
-import type { SessionLimits } from './limits.ts'
+import { BdpEstimator } from './bdp-estimator.ts'
+import { type SessionLimits, wideConnectionWindowBytes, wideWindowBytes } from './limits.ts'
+import { ping } from './ping.ts'
 import { StoppedReaders } from './stopped-readers.ts'
+import type { WindowBudget } from './window-budget.ts'
+
+/** Narrower windows are granted at once, also while SETTINGS are on their way: so many. Node refuses the eleventh. */
+const maxUnacknowledged = 4
+
+/** Whose a connection is. */
+export interface WindowOwner {
+  /** on all of his connections: windows are narrow while many have stopped */
+  readonly stoppedReaders?: StoppedReaders
+  /** absent: no window is wider than the connection's limits say */
+  readonly windows?: WindowBudget | undefined
+}
 
 /**
- * The window of each stream of a connection. node has one for all: with many readers that stopped at once it becomes
- * narrow, and what they hold together has a bound; the few do not slow a long way down.
+ * The window of each stream of a connection. node has one for all, and what was granted cannot be taken back: with many
+ * readers that stopped at once it becomes narrow, and what they hold together has a bound; the few do not slow a long way
+ * down. Where the way is long it becomes as wide as the way takes and the owner's budget allows, divided by the streams
+ * that receive.
  */
 export class StreamWindow {
   readonly #session: Http2Session
-  readonly #wideBytes: number
+  readonly #limitBytes: number
   #bytes: number
   #isStranger: boolean
   /** of the connection; undefined: none has stopped yet */
   #own: StoppedReaders | undefined
+  #isOwned = false
   /** of the connection's owner, on all of his connections */
   #owners: StoppedReaders | undefined
-  /** SETTINGS are not acknowledged yet */
-  #changing = false
+  #budget: WindowBudget | undefined
+  #estimator: BdpEstimator | undefined
+  /** streams that receive */
+  #receiving = 0
+  /** so many of them fit what is claimed, and one more */
+  #places = 0
+  /** for the window that the other side has acknowledged, and for those that are on their way to it */
+  readonly #claims = [0]
+  #widestExtraBytes = 0
   readonly #onChange = () => this.#adapt()
 
   constructor(session: Http2Session, limits: Pick<SessionLimits, 'streamWindowBytes' | 'strangerWindowBytes'>) {
     const { streamWindowBytes, strangerWindowBytes } = limits
     this.#session = session
-    this.#wideBytes = streamWindowBytes
+    this.#limitBytes = streamWindowBytes
     this.#bytes = Math.min(streamWindowBytes, strangerWindowBytes)
     this.#isStranger = this.#bytes < streamWindowBytes
-    session.on('close', () => this.#owners?.unwatch(this.#onChange))
+    session.on('close', () => {
+      this.#owners?.unwatch(this.#onChange)
+      this.#budget?.claim(this, 0)
+      this.#budget = undefined
+    })
   }
 
   /** The peer has shown who it is: what it sends from now on is counted as its own. */
@@ -35,12 +63,43 @@ export class StreamWindow {
     this.#adapt()
   }
 
-  /** It is narrow also while many have stopped of those. */
-  narrowWith(owners: StoppedReaders): void {
-    if (this.#owners || this.#session.destroyed) return
-    this.#owners = owners
-    owners.watch(this.#onChange)
+  /** For good: what he may have held is what the windows of all his connections may grant. */
+  belongTo({ stoppedReaders, windows }: WindowOwner): void {
+    if (this.#isOwned || this.#session.destroyed) return
+    this.#isOwned = true
+    this.#owners = stoppedReaders
+    stoppedReaders?.watch(this.#onChange)
+    if (windows) this.#widenWithin(windows)
     this.#adapt()
+  }
+
+  /**
+   * Of what a stream holds: as much may have come because its window was wide.
+   *
+   * @param heldBytes - all of it
+   */
+  extraOf(heldBytes: number): number {
+    return Math.min(Math.max(0, heldBytes - this.#limitBytes), this.#widestExtraBytes)
+  }
+
+  /** A stream is to receive: to be called before it is asked to, where that is known. */
+  began(): void {
+    this.#receiving++
+    if (this.#estimator && this.#receiving >= this.#places) this.#adapt()
+  }
+
+  /** It receives no more. */
+  ended(): void {
+    this.#receiving--
+    if (this.#receiving > 0 || this.#claims.length > 1) return
+    this.#places = 0 // the next to begin claims anew
+    this.#claims[0] = 0
+    this.#budget?.claim(this, 0)
+  }
+
+  /** The reader of a stream has taken so much. */
+  took(stream: object, bytes: number): void {
+    if (this.#claims.length === 1) this.#estimator?.took(stream, bytes, this.#bytes)
   }
 
   /** The reader of a stream takes no more for now. */
@@ -57,19 +116,49 @@ export class StreamWindow {
     this.#own?.remove()
   }
 
+  #widenWithin(windows: WindowBudget): void {
+    this.#budget = windows
+    const components = { ping: () => ping(this.#session), onSample: this.#onChange }
+    this.#estimator = new BdpEstimator(components, wideWindowBytes)
+  }
+
   #adapt(): void {
     const session = this.#session
-    if (this.#isStranger || this.#changing || session.closed || session.destroyed) return
-    const own = this.#own?.windowBytes ?? this.#wideBytes
-    const owners = this.#owners?.windowBytes ?? this.#wideBytes
-    const bytes = Math.min(this.#wideBytes, own, owners)
-    if (bytes === this.#bytes) return
+    if (this.#isStranger || session.closed || session.destroyed) return
+    const narrow = Math.min(this.#own?.windowBytes ?? wideWindowBytes, this.#owners?.windowBytes ?? wideWindowBytes)
+    const places = 2 ** Math.ceil(Math.log2(this.#receiving + 1))
+    const extra = narrow < this.#limitBytes ? 0 : this.#extraFor(places)
+    const bytes = Math.min(this.#limitBytes, narrow) + extra
+    const isOnItsWay = this.#claims.length > 1
+    if (isOnItsWay && (bytes > this.#bytes || this.#claims.length > maxUnacknowledged)) return
+    this.#places = places
+    if (bytes === this.#bytes) this.#claims.pop()
+    else this.#grant(bytes)
+    this.#claims.push(this.#receiving > 0 ? extra * places : 0)
+    this.#claim()
+  }
+
+  /** Beyond the limit, of each stream. */
+  #extraFor(places: number): number {
+    const wanted = Math.max(0, (this.#estimator?.wantedBytes ?? 0) - this.#limitBytes)
+    return this.#budget ? Math.floor(Math.min(wanted, this.#budget.shareOf(this) / places)) : 0
+  }
+
+  #grant(bytes: number): void {
+    const session = this.#session
+    const extra = Math.max(0, bytes - this.#limitBytes)
+    if (extra > 0 && this.#widestExtraBytes === 0) session.setLocalWindowSize(wideConnectionWindowBytes)
+    this.#widestExtraBytes = Math.max(this.#widestExtraBytes, extra)
     this.#bytes = bytes
-    this.#changing = true
     // not 'localSettings': that also reports what others have set
     session.settings({ initialWindowSize: bytes }, () => {
-      this.#changing = false
+      this.#claims.shift()
+      this.#claim()
       this.#adapt()
     })
+  }
+
+  #claim(): void {
+    this.#budget?.claim(this, Math.max(...this.#claims))
   }
 }

@@ -1,4 +1,6 @@
 import { StoppedReaders } from './stopped-readers.ts'
+import type { WindowOwner } from './stream-window.ts'
+import type { WindowBudget } from './window-budget.ts'
 
 /** Has bytes that have come and are not taken. */
 export interface Holder {
@@ -11,8 +13,11 @@ export interface Holder {
  * Bytes that have come and wait to be taken, over all streams that are charged to it. Who keeps up does not end for
  * those that do not: where there is no room, the one that holds most makes it.
  */
-export class UnreadBytes {
+export class UnreadBytes implements WindowOwner {
+  /** beside what comes because windows were wide */
   readonly maxBytes: number
+  /** of the connections and streams that are charged; absent: none is wide */
+  readonly windows: WindowBudget | undefined
   /** what is to be sent, and has not left: beyond `wideUnsentBytes` each stream keeps less */
   unsent = 0
   /** called whenever nothing waits any more */
@@ -21,28 +26,37 @@ export class UnreadBytes {
   readonly stoppedReaders = new StoppedReaders()
   readonly #holders = new Set<Holder>()
   #bytes = 0
+  /** of them, what came because windows were wide */
+  #extraBytes = 0
 
-  constructor(maxBytes: number) {
+  constructor(maxBytes: number, windows?: WindowBudget) {
     this.maxBytes = maxBytes
+    this.windows = windows
   }
 
   get bytes(): number {
     return this.#bytes
   }
 
-  /** @returns whether there was room, or came to be; nothing is added otherwise */
-  add(bytes: number): boolean {
-    while (this.#bytes + bytes > this.maxBytes) {
+  /**
+   * @param extra - of them, what came because a window was wide
+   * @returns whether there was room, or came to be; nothing is added otherwise
+   */
+  add(bytes: number, extra = 0): boolean {
+    while (!this.#hasRoom(bytes, extra)) {
       const most = this.#most
       if (!most) return false
       this.leave(most)
       most.drop()
     }
     this.#bytes += bytes
+    this.#countExtra(extra)
     return true
   }
 
-  remove(bytes: number): void {
+  /** @param extra - of them, what came because a window was wide */
+  remove(bytes: number, extra = 0): void {
+    this.#countExtra(-extra)
     this.#bytes -= bytes
     if (this.#bytes !== 0) return
     const { onEmpty } = this
@@ -57,6 +71,17 @@ export class UnreadBytes {
 
   leave(holder: Holder): void {
     this.#holders.delete(holder)
+  }
+
+  #hasRoom(bytes: number, extra: number): boolean {
+    const usual = this.#bytes - this.#extraBytes + bytes - extra
+    return usual <= this.maxBytes && this.#extraBytes + extra <= (this.windows?.maxBytes ?? 0)
+  }
+
+  #countExtra(bytes: number): void {
+    if (bytes === 0) return
+    this.#extraBytes += bytes
+    this.windows?.hold(bytes)
   }
 
   get #most(): Holder | undefined {

@@ -6,10 +6,11 @@ import { linkedController } from '../../../lib/signals.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { type CallHandler, type ServedCall, ServerLanes } from '../../../proto/grpc/server-lane.ts'
 import type { ServerStream } from '../../../proto/grpc/server-session.ts'
+import type { WindowBudget } from '../../../proto/grpc/window-budget.ts'
 import { type HandOver, readHandOver, tunnelKey, withoutOwnKeys, writeError } from '../../replicas/hand-over.ts'
 import type { Tunnel } from '../../tunnels/tunnel.ts'
 import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
-import { UnreadByAgent } from '../../tunnels/unread-by-agent.ts'
+import { maxWideBytesPerAgent, UnreadByAgent } from '../../tunnels/unread-by-agent.ts'
 
 /** A caller that does not answer `ready` loses its tunnel after this: it decides at once, or it is gone. ms */
 const decisionTimeoutMs = 3000
@@ -26,12 +27,17 @@ export class HandOvers {
   readonly serve: CallHandler
   readonly #lanes = new ServerLanes()
   readonly #tunnels: TunnelRegistry
-  readonly #heldByAgent = new UnreadByAgent()
+  readonly #heldByAgent = new UnreadByAgent({ maxWideBytes: maxWideBytesPerAgent })
   readonly #closing = new AbortController()
 
   constructor({ tunnels, tracer }: { tunnels: TunnelRegistry; tracer: Tracer }) {
     this.#tunnels = tunnels
     this.serve = (stream) => traceHandler(tracer, stream, (span) => this.#serve(stream, span))
+  }
+
+  /** What wide windows may bring, of all connections: their streams are many agents'. */
+  get windows(): WindowBudget {
+    return this.#heldByAgent.windows
   }
 
   /** Serves a lane, whose calls `serve` takes. */

@@ -156,7 +156,7 @@ export class ReplicasServer implements Service {
       if (isKnown) this.#strangers.letIn(remote)
       return isKnown
     }
-    const options = { limits: replicaLimits, ...(events ? { events } : {}) }
+    const options = { limits: replicaLimits, windows: this.#handOvers.windows, ...(events ? { events } : {}) }
     /** each call: a lane may live longer than its peer is a member */
     const handOver: CallHandler = (call) => (isMember() ? this.#handOvers.serve : refuseStranger)(call)
     const lane: Handler = (stream) => this.#handOvers.carry(stream, handOver)

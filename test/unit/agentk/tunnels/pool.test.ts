@@ -30,6 +30,8 @@ class FakeStream {
     this.sent.push(payload)
   }
 
+  receives(): void {}
+
   end(): void {
     this.halfClosed = true
   }

@@ -41,6 +41,7 @@ class Stream {
   limit(): void {}
 
   chargeTo(): void {}
+  receives(): void {}
 
   send(frame: Uint8Array): undefined {
     if (frame[0] === frameKind.head) this.#onCall(this)

@@ -17,7 +17,9 @@ function inbox(held?: UnreadBytes) {
   const stream = new Readable({ read: () => undefined })
   const faults: string[] = []
   let stopped = 0
-  const window = { stopped: () => stopped++, resumed: () => stopped-- } as unknown as StreamWindow
+  const ignore = () => undefined
+  const stops = { stopped: () => stopped++, resumed: () => stopped-- }
+  const window = { ...stops, extraOf: () => 0, took: ignore, began: ignore, ended: ignore } as unknown as StreamWindow
   const messages = new Inbox(
     {
       stream: stream as unknown as Http2Stream,

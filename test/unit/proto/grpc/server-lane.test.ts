@@ -23,6 +23,7 @@ function laneOf(handler: CallHandler) {
     limit: () => undefined,
     sendMetadata: () => undefined,
     addTrailers: () => undefined,
+    receives: () => undefined,
     chargeTo: (held: UnreadBytes | undefined) => {
       chargeInbox(held)
       charged.out = held

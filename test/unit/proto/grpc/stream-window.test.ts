@@ -79,7 +79,7 @@ t.test('many that stopped on other connections of its owner make it narrow too',
   const owners = new StoppedReaders()
   const { set, acknowledge, close, streams } = window(64 * 1024)
   for (let i = 0; i <= manyStopped; i++) owners.add()
-  streams.narrowWith(owners)
+  streams.belongTo({ stoppedReaders: owners })
   t.same(set, [], 'it is a stranger still')
   streams.widen()
   t.same(set, [narrowWindowBytes])

@@ -1,0 +1,88 @@
+/** Taken before a sample begins: smaller answers fit every window, and cost no PING. */
+const firstBytes = 256 * 1024
+/** The same after a sample that found nothing new. */
+const restBytes = 4 * 1024 * 1024
+/** A shorter round trip is filled by any window. ms */
+const minRoundTripMs = 2
+/** of the window that a reader took in one round trip: he would have taken more */
+const fullShare = 2 / 3
+/** so much wider at once: the other side hears of it only half a round trip later */
+const growth = 4
+
+export interface BdpEstimatorComponents {
+  /** one round trip, in ms; rejects when the connection ends first */
+  readonly ping: () => Promise<number>
+  /** `wantedBytes` is as the last round trip was */
+  readonly onSample: () => void
+}
+
+/**
+ * How wide the windows of a connection have to be, so that its way is full: bandwidth times delay, as gRPC estimates it.
+ * While a PING is on its way, the bytes that readers take are counted, stream by stream. What arrives, and is not taken,
+ * widens nothing.
+ */
+export class BdpEstimator {
+  readonly #components: BdpEstimatorComponents
+  readonly #maxBytes: number
+  /** of each stream that took some, while a PING is on its way */
+  readonly #taken = new Map<object, number>()
+  #mostTaken = 0
+  #isSampling = false
+  /** until the next sample */
+  #waitBytes = firstBytes
+  #windowBytes = 0
+  #wantedBytes = 0
+
+  /** @param maxBytes - no stream's window is to be wider */
+  constructor(components: BdpEstimatorComponents, maxBytes: number) {
+    this.#components = components
+    this.#maxBytes = maxBytes
+  }
+
+  /** Of each stream; 0: nothing is known of the way. */
+  get wantedBytes(): number {
+    return this.#wantedBytes
+  }
+
+  /**
+   * The reader of a stream has taken so much.
+   *
+   * @param windowBytes - that the stream has now
+   */
+  took(stream: object, bytes: number, windowBytes: number): void {
+    if (this.#isSampling) this.#count(stream, bytes)
+    else if (bytes < this.#waitBytes) this.#waitBytes -= bytes
+    else this.#sample(windowBytes)
+  }
+
+  #count(stream: object, bytes: number): void {
+    const taken = (this.#taken.get(stream) ?? 0) + bytes
+    this.#taken.set(stream, taken)
+    if (taken > this.#mostTaken) this.#mostTaken = taken
+  }
+
+  #sample(windowBytes: number): void {
+    this.#isSampling = true
+    this.#windowBytes = windowBytes
+    this.#components.ping().then(
+      (ms) => this.#onSample(ms),
+      () => undefined, // the connection has ended
+    )
+  }
+
+  #onSample(ms: number): void {
+    const [taken, window] = [this.#mostTaken, this.#windowBytes]
+    this.#isSampling = false
+    this.#mostTaken = 0
+    this.#taken.clear()
+    const wanted = ms < minRoundTripMs ? this.#wantedBytes : this.#next(taken, window)
+    this.#waitBytes = wanted > this.#wantedBytes ? 0 : restBytes
+    this.#wantedBytes = wanted
+    this.#components.onSample()
+  }
+
+  #next(taken: number, window: number): number {
+    if (taken >= window * fullShare) return Math.max(this.#wantedBytes, Math.min(this.#maxBytes, growth * window))
+    return Math.min(this.#wantedBytes, Math.max(growth * taken, window / growth))
+  }
+}
