@@ -1,9 +1,11 @@
 import { EventEmitter } from 'node:events'
 import type { Http2Session } from 'node:http2'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { crowdStopped, crowdWindowBytes, manyStopped, narrowWindowBytes } from '../../../../src/proto/grpc/limits.ts'
 import { StoppedReaders } from '../../../../src/proto/grpc/stopped-readers.ts'
 import { StreamWindow } from '../../../../src/proto/grpc/stream-window.ts'
+import { WindowBudget } from '../../../../src/proto/grpc/window-budget.ts'
+import { settle } from '../../agentk/moving-clock.ts'
 
 const wide = 1024 * 1024
 
@@ -14,6 +16,11 @@ function window(strangerWindowBytes: number) {
   const session = Object.assign(new EventEmitter(), {
     closed: false,
     destroyed: false,
+    setLocalWindowSize: () => undefined,
+    ping: (answer: (error: null, ms: number) => void) => {
+      setImmediate(() => answer(null, 100))
+      return true
+    },
     settings: ({ initialWindowSize }: { initialWindowSize: number }, acknowledged: () => void) => {
       set.push(initialWindowSize)
       unacknowledged.push(acknowledged)
@@ -93,4 +100,79 @@ t.test('many that stopped on other connections of its owner make it narrow too',
   close()
   for (let i = 0; i <= manyStopped; i++) owners.add()
   t.equal(set.length, 3)
+})
+
+const MiB = 1024 * 1024
+const budgetBytes = 30 * MiB
+
+/** A connection on a long way, whose one reader takes all that comes. */
+async function longWay(t: Test) {
+  const { set, acknowledge, close, streams } = window(wide)
+  const budget = new WindowBudget(budgetBytes)
+  streams.belongTo({ windows: budget })
+  const stream = {}
+  const take = async () => {
+    for (let i = 0; i < 600; i++) streams.took(stream, 64 * 1024)
+    await settle()
+  }
+  streams.began()
+  await take()
+  t.same(set, [4 * MiB])
+  acknowledge()
+  await take()
+  t.same(set.slice(1), [16 * MiB], 'as much as one stream and one more may')
+  acknowledge()
+  set.length = 0
+  return { set, acknowledge, close, streams, budget, take }
+}
+
+t.test('on a long way it is as wide as its reader takes', async (t) => {
+  const { streams, budget } = await longWay(t)
+  t.equal(streams.extraOf(20 * MiB), 15 * MiB)
+  t.equal(streams.extraOf(3 * MiB), 2 * MiB)
+  t.equal(streams.extraOf(MiB), 0)
+  t.equal(budget.shareOf({}), 0)
+  streams.ended()
+  t.equal(budget.shareOf({}), budgetBytes, 'nothing receives')
+})
+
+t.test('streams that begin share it: before they are asked for anything, at once', async (t) => {
+  const { set, acknowledge, streams, take } = await longWay(t)
+  streams.began()
+  t.same(set, [MiB + budgetBytes / 4])
+  streams.began()
+  streams.began()
+  t.same(set.slice(1), [MiB + budgetBytes / 8], 'though the other side has acknowledged nothing yet')
+  for (let i = 0; i < 3; i++) streams.ended()
+  await take()
+  t.equal(set.length, 2, 'wider only once it has')
+  acknowledge()
+  acknowledge()
+  await take()
+  t.same(set.slice(2), [16 * MiB])
+})
+
+t.test('what was granted is claimed until a narrower one is acknowledged', async (t) => {
+  const { acknowledge, streams, budget } = await longWay(t)
+  for (let i = 0; i <= manyStopped; i++) streams.stopped()
+  t.equal(budget.shareOf({}), 0)
+  acknowledge()
+  t.equal(budget.shareOf({}), budgetBytes)
+})
+
+t.test('a peer that acknowledges nothing gets a few of them, and nothing wider', async (t) => {
+  const { set, streams, take } = await longWay(t)
+  for (let i = 0; i < 500; i++) streams.began()
+  t.ok(set.length <= 4, `${set.length}`)
+  const narrowest = set.at(-1)
+  for (let i = 0; i < 500; i++) streams.ended()
+  await take()
+  t.equal(set.at(-1), narrowest)
+})
+
+t.test('a connection that closes leaves nothing claimed', async (t) => {
+  const { close, streams, budget } = await longWay(t)
+  close()
+  streams.ended()
+  t.equal(budget.shareOf({}), budgetBytes)
 })
