@@ -27,6 +27,8 @@ interface OursOptions {
   readonly files?: Readonly<Record<string, string>>
   /** default: those of this source tree */
   readonly run?: Pick<Run, 'kas' | 'agentk'>
+  /** the port at which agentk finds that one of kas; default: the same */
+  readonly farFrom?: (port: number) => Promise<number>
   /** more of Node, for agentk */
   readonly agentkFlags?: readonly string[]
 }
@@ -37,7 +39,7 @@ export async function startOurs(
   folder: string,
   kubeconfig: string,
   { scheme, tls }: AgentTransport = { scheme: 'grpc' },
-  { files = {}, run = sourcePrograms, agentkFlags = [] }: OursOptions = {},
+  { files = {}, run = sourcePrograms, farFrom = async (port) => port, agentkFlags = [] }: OursOptions = {},
 ) {
   mkdirSync(folder)
   const file = (name: string) => join(folder, name)
@@ -79,7 +81,7 @@ export async function startOurs(
   })
   const [holder, other] = all as [(typeof all)[0], (typeof all)[0]]
   const args = [
-    `--kas-address=${scheme}://127.0.0.1:${holder.agents}`,
+    `--kas-address=${scheme}://127.0.0.1:${await farFrom(holder.agents)}`,
     `--token-file=${file('token')}`,
     `--kubeconfig=${kubeconfig}`,
     '--observability-listen-address=127.0.0.1:0',

@@ -85,13 +85,15 @@ export class StreamWindow {
   /** A stream is to receive: to be called before it is asked to, where that is known. */
   began(): void {
     this.#receiving++
-    if (this.#estimator && this.#receiving >= this.#places) this.#adapt()
+    const isWide = (this.#estimator?.wantedBytes ?? 0) > this.#limitBytes
+    if (isWide && this.#receiving >= this.#places) this.#adapt()
   }
 
   /** It receives no more. */
   ended(): void {
     this.#receiving--
-    if (this.#receiving > 0 || this.#claims.length > 1) return
+    const [claim] = this.#claims
+    if (this.#receiving > 0 || this.#claims.length > 1 || claim === 0) return
     this.#places = 0 // the next to begin claims anew
     this.#claims[0] = 0
     this.#budget?.claim(this, 0)

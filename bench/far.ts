@@ -1,0 +1,92 @@
+/**
+ * How fast is it far away? A list of 18 MB and a GET of 1 KiB, with agentk 20, 80 and 150 ms away from kas (user-space
+ * delay, both directions), by the replica that holds the agent and by the other one, gRPC and WebSocket; beside it HTTP/2
+ * to the API server over the same delay, as client-go has it. Alternating in one run.
+ * Options: `--rounds N`, `--requests N`, `--milliseconds N`: one delay in place of the three.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { ControlPlane } from '../dev/control-plane/control-plane.ts'
+import { directly, through } from './far/bulk.ts'
+import { load, type Target } from './hop/load.ts'
+import { startOurs } from './hop/ours.ts'
+import { addTo, type Row, report } from './support/figures.ts'
+import { readOptions, refuse } from './support/options.ts'
+import { Programs } from './support/programs.ts'
+
+const delaysMs = [20, 80, 150]
+const { rounds, requests, milliseconds } = readOptions({ rounds: 5, requests: 20, milliseconds: 0 }, [])
+const assets = process.env.KUBEBUILDER_ASSETS
+if (!assets) refuse('far needs KUBEBUILDER_ASSETS, a folder with kube-apiserver and etcd')
+
+const namespace = '/api/v1/namespaces/default/configmaps'
+const small = `${namespace}/one-kib`
+/** the list has the text of all of these */
+const objects = 18
+const objectBytes = 1_000_000
+
+interface Way {
+  readonly name: string
+  readonly target: (path: string) => Target
+  readonly bulk: typeof through
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'bench-far-'))
+const programs = new Programs()
+const cluster = new ControlPlane({ assets, parts: 'api' })
+try {
+  await cluster.start()
+  await fill()
+  const rows: Record<string, Row> = {}
+  for (const ms of milliseconds > 0 ? [milliseconds] : delaysMs) Object.assign(rows, await compare(ms))
+  report('far', rows)
+} finally {
+  programs.stop()
+  await cluster.stop()
+  rmSync(folder, { recursive: true, force: true })
+}
+
+async function fill(): Promise<void> {
+  await cluster.admin.create(namespace, { metadata: { name: 'one-kib' }, data: { text: 'x'.repeat(1024) } })
+  for (let i = 0; i < objects; i++) {
+    const metadata = { name: `large-${i}`, labels: { size: 'large' } }
+    await cluster.admin.create(namespace, { metadata, data: { text: 'x'.repeat(objectBytes) } })
+  }
+}
+
+async function compare(roundTripMs: number): Promise<Record<string, Row>> {
+  const ways = await waysAt(roundTripMs)
+  const rows = Object.fromEntries(ways.map(({ name }) => [name, {} as Row]))
+  const large = `${namespace}?labelSelector=size%3Dlarge`
+  for (const { target, bulk } of ways) await bulk(target(large)) // compiled code is what is compared
+  for (let round = 0; round < rounds; round++) {
+    for (const { name, target, bulk } of round % 2 ? ways.toReversed() : ways) {
+      const { mbPerSecond, firstMs } = await bulk(target(large))
+      const { p50Ms } = await load(target(small), 1, requests)
+      addTo(rows[name] as Row, { 'MB/s': mbPerSecond, 'first MB, ms': firstMs, 'GET, p50 ms': p50Ms })
+    }
+    process.stderr.write(`${roundTripMs} ms: round ${round + 1} of ${rounds}\n`)
+  }
+  return rows
+}
+
+async function waysAt(roundTripMs: number): Promise<Way[]> {
+  const farFrom = async (port: number) => {
+    const program = join(import.meta.dirname, 'far/delayed-port.ts')
+    return (await programs.start<{ port: number }>(program, [JSON.stringify({ port, roundTripMs })])).said.port
+  }
+  const direct = `https://127.0.0.1:${await farFrom(Number(new URL(cluster.server).port))}`
+  const tls = { ca: cluster.caFile, cert: cluster.adminCertificateFile, key: cluster.adminKeyFile }
+  const ways: Way[] = [
+    { name: `${roundTripMs} direct`, target: (path) => ({ origin: direct, path, headers: {}, tls }), bulk: directly },
+  ]
+  for (const scheme of ['grpc', 'ws'] as const) {
+    const place = join(folder, `${scheme}-${roundTripMs}`)
+    const { holder, other } = await startOurs(programs, place, cluster.kubeconfig, { scheme }, { farFrom })
+    for (const [name, { target }] of Object.entries({ holder, other })) {
+      ways.push({ name: `${roundTripMs} ${scheme} ${name}`, target, bulk: through })
+    }
+  }
+  return ways
+}
