@@ -1,0 +1,138 @@
+import { once } from 'node:events'
+import type { ClientHttp2Session, ClientHttp2Stream } from 'node:http2'
+import { type AddressInfo, createServer } from 'node:net'
+import t, { type Test } from 'tap'
+import { type Handler, type ServerSession, serveSession } from '../../../src/proto/grpc/server-session.ts'
+import { UnreadBytes } from '../../../src/proto/grpc/unread-bytes.ts'
+import { WindowBudget } from '../../../src/proto/grpc/window-budget.ts'
+import { eventually } from '../../support/eventually.ts'
+import { FarPort } from '../../support/far-port.ts'
+import { framed, rawClient } from './raw-peers.ts'
+
+/** A peer that obeys SETTINGS, some way off; what its streams bring is read, or not, as each says. */
+
+const MiB = 1024 * 1024
+const roundTripMs = 20
+const message = framed(0, Buffer.alloc(64 * 1024 - 5))
+
+interface Ground {
+  readonly session: ClientHttp2Session
+  /** Asks for the bytes of a stream that is open: only then its peer sends. */
+  readonly ask: (name: string) => void
+  readonly held: UnreadBytes
+  readonly windows: WindowBudget
+  /** by name, what was read of a stream */
+  readonly read: ReadonlyMap<string, number>
+  readonly failures: readonly unknown[]
+}
+
+/** Readers: `fast` takes all, `slow` a message each 5 ms, `stopped` one alone. */
+async function ground(t: Test): Promise<Ground> {
+  const windows = new WindowBudget(30 * MiB)
+  const held = new UnreadBytes(20 * MiB, windows)
+  const read = new Map<string, number>()
+  const failures: unknown[] = []
+  const asked = new Map<string, PromiseWithResolvers<void>>()
+  const askOf = (name: string) => asked.get(name) ?? asked.set(name, Promise.withResolvers()).get(name)
+  const sessions = new Set<ServerSession>()
+  const handler: Handler = async (stream) => {
+    stream.session.chargeTo(held)
+    stream.chargeTo(held)
+    const name = String(stream.metadata.name)
+    await askOf(name)?.promise
+    stream.receives(true)
+    stream.send(Buffer.from('go'))
+    try {
+      for await (const { length } of stream.messages) {
+        read.set(name, (read.get(name) ?? 0) + length)
+        if (name.startsWith('slow')) await new Promise((resolve) => setTimeout(resolve, 5))
+        if (name.startsWith('stopped')) await once(stream.signal, 'abort')
+      }
+    } catch (error) {
+      failures.push(error)
+    }
+  }
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined)
+    sessions.add(serveSession(socket, () => handler))
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const far = await FarPort.start((server.address() as AddressInfo).port, roundTripMs)
+  t.teardown(() => {
+    for (const session of sessions) session.destroy()
+    far.stop()
+    server.close()
+  })
+  const ask = (name: string) => askOf(name)?.resolve()
+  return { session: await rawClient(t, far.port), ask, held, windows, read, failures }
+}
+
+/** Once it is asked it sends as fast as the window allows. */
+function open(session: ClientHttp2Session, name: string): ClientHttp2Stream {
+  const head = { ':method': 'POST', ':path': '/a.B/C', 'content-type': 'application/grpc', name }
+  const stream = session.request(head, { endStream: false })
+  stream.on('error', () => undefined)
+  const write = () => {
+    while (!stream.destroyed && stream.write(message));
+  }
+  stream.on('drain', write)
+  stream.once('data', write)
+  return stream
+}
+
+async function widened(session: ClientHttp2Session, toBytes: number): Promise<void> {
+  while ((session.remoteSettings.initialWindowSize ?? 0) < toBytes) await once(session, 'remoteSettings')
+}
+
+/** Nothing is on its way any more: all windows are full. */
+async function atRest(session: ClientHttp2Session, held: UnreadBytes): Promise<void> {
+  const ping = () => new Promise((resolve) => session.ping(resolve))
+  for (let before = -1; before !== held.bytes; ) {
+    before = held.bytes
+    for (let i = 0; i < 5; i++) await ping()
+  }
+}
+
+t.test('a reader that takes all widens the windows of a long way, as far as the budget goes', async (t) => {
+  const { session, ask, failures } = await ground(t)
+  open(session, 'fast')
+  ask('fast')
+  await widened(session, 16 * MiB)
+  t.equal(session.remoteSettings.initialWindowSize, 16 * MiB)
+  t.same(failures, [])
+})
+
+t.test('those that stop after windows have become wide hold no more than the budgets', async (t) => {
+  const { session, ask, held, windows, failures } = await ground(t)
+  const fast = open(session, 'fast')
+  const names = Array.from({ length: 500 }, (_, i) => `stopped ${i}`)
+  for (const name of names) open(session, name)
+  ask('fast')
+  await widened(session, 16 * MiB)
+  for (const name of names.slice(0, 60)) ask(name)
+  await atRest(session, held)
+  t.same(failures, [], 'sixty may stop')
+  for (const name of names.slice(60)) ask(name)
+  await atRest(session, held)
+  const most = held.maxBytes + windows.maxBytes
+  t.ok(held.bytes <= most, `${held.bytes} bytes wait, at most ${most}`)
+  t.notOk(fast.destroyed, 'who reads goes on')
+  t.ok((session.remoteSettings.initialWindowSize ?? 0) < MiB, 'windows are narrow')
+  t.comment(`${Math.round(held.bytes / MiB)} MiB wait, of at most ${most / MiB}; ${failures.length} of 500 have ended`)
+})
+
+t.test('ten slow readers and a fast one: none ends, and the fast one is not slowed to their pace', async (t) => {
+  const { session, ask, read, failures } = await ground(t)
+  const slow = Array.from({ length: 10 }, (_, i) => `slow ${i}`)
+  for (const name of ['fast', ...slow]) open(session, name)
+  ask('fast')
+  await widened(session, 16 * MiB)
+  for (const name of slow) ask(name)
+  const before = read.get('fast') ?? 0
+  const ofSlow = () => slow.reduce((sum, name) => sum + (read.get(name) ?? 0), 0)
+  await eventually(() => ofSlow() > 30 * MiB || Promise.reject(new Error('not yet')), { timeoutMs: 30_000 })
+  t.same(failures, [], 'none has ended')
+  const fast = (read.get('fast') ?? 0) - before
+  t.ok(fast > (3 * ofSlow()) / 10, `${fast} bytes beside ${ofSlow() / 10}`)
+})
