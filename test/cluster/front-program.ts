@@ -2,7 +2,8 @@ import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
 import type { TestProcess } from '../support/processes.ts'
-import type { FrontedReplicas } from './fronted-replicas.ts'
+import type { CountingRelay } from './counting-relay.ts'
+import type { FrontedReplica, FrontedReplicas } from './fronted-replicas.ts'
 
 /** Fronts with the files that are shipped, in which addresses, ports, paths and secrets are those of the test. */
 
@@ -10,6 +11,19 @@ const deploy = new URL('../../deploy/', import.meta.url).pathname
 
 /** of one address */
 export const haproxyConnections = 300
+
+/** What a front has to know of a replica. */
+export interface BehindFront extends Pick<FrontedReplica, 'agentsPort' | 'opsPort'> {
+  /** of 8154 */
+  readonly relay: Pick<CountingRelay, 'port'>
+}
+
+/** What fronts are started for. */
+export interface FrontNeeds extends Pick<FrontedReplicas, 'accelSecret'> {
+  /** its folder has `front.crt` and `front.key` */
+  readonly processes: Pick<FrontedReplicas['processes'], 'folder' | 'spawn'>
+  readonly all: readonly BehindFront[]
+}
 
 type Edits = readonly (readonly [from: string | RegExp, to: string])[]
 
@@ -22,7 +36,7 @@ export interface RunningFront {
 }
 
 /** @param all - where the front finds the replicas, if it is not where they are */
-export async function startNginx(replicas: FrontedReplicas, all = replicas.all): Promise<RunningFront> {
+export async function startNginx(replicas: FrontNeeds, all = replicas.all): Promise<RunningFront> {
   const { processes, accelSecret } = replicas
   const folder = join(processes.folder, 'nginx')
   await cp(join(deploy, 'nginx'), folder, { recursive: true })
@@ -59,7 +73,7 @@ export async function startNginx(replicas: FrontedReplicas, all = replicas.all):
 }
 
 /** @param all - where the front finds the replicas, if it is not where they are */
-export async function startHaproxy(replicas: FrontedReplicas, all = replicas.all): Promise<RunningFront> {
+export async function startHaproxy(replicas: FrontNeeds, all = replicas.all): Promise<RunningFront> {
   const { processes } = replicas
   const folder = join(processes.folder, 'haproxy')
   await mkdir(folder)
