@@ -137,6 +137,25 @@ t.test('errors are HTTP answers', async (t) => {
   t.match(await preflight.request('OPTIONS /', ...websocket).toEnd(), /^HTTP\/1\.1 200 OK\r\n/)
 })
 
+t.test('HTTP/2 is no protocol to change to: the cluster does not hear of it', async (t) => {
+  const { open } = await setUp(t, async function* ({ header }) {
+    const names = header.header.map(([name]) => name)
+    if (names.some((name) => /^(Upgrade|Connection|Http2-Settings)$/.test(name))) yield switching
+    else yield head(200, [['Content-Length', ['0']]])
+    yield trailer
+  })
+  for (const name of ['h2c', 'H2C', 'websocket, h2c', 'h2c,SPDY/3.1', 'h2', 'HTTP/2.0']) {
+    const client = await open()
+    const lines = ['Connection: Upgrade, HTTP2-Settings', `Upgrade: ${name}`, 'HTTP2-Settings: AAMAAABkAAQAAP__']
+    t.match(await client.request(exec, good, ...lines).until(/\r\n\r\n/), /^HTTP\/1\.1 200 OK\r\n/, name)
+  }
+  for (const name of ['websocket', 'SPDY/3.1', 'h2cx', 'xh2c']) {
+    const client = await open()
+    const lines = ['Connection: Upgrade', `Upgrade: ${name}`]
+    t.match(await client.request(exec, good, ...lines).until(/\r\n\r\n/), /^HTTP\/1\.1 101 /, name)
+  }
+})
+
 t.test('an Upgrade header that is none', async (t) => {
   const { open } = await setUp(t, async function* ({ header, body, call }) {
     yield head(200)

@@ -26,7 +26,7 @@ import { malformed, type ParserError, refuseMalformed } from './http/malformed-r
 import { createKubernetesMetrics, type KubernetesMetrics } from './http/metrics.ts'
 import { UpgradedSocket } from './http/upgraded-socket.ts'
 import { KubernetesProxy } from './kubernetes-proxy.ts'
-import { hasNoBody } from './request/request-head.ts'
+import { mayUpgrade } from './request/request-head.ts'
 import { createOriginCheck } from './response/cors.ts'
 import { type ResponseRuleOptions, responseRules } from './response/response-head.ts'
 import type { WebSocketTokens } from './watch/websocket-tokens.ts'
@@ -194,7 +194,7 @@ export class KubernetesServer implements Service {
       keepAliveInitialDelay: tcpKeepAliveMs,
       requireHostHeader: false, // kas refuses it itself, and counts it
       insecureHTTPParser: false,
-      shouldUpgradeCallback: hasNoBody, // a body and bytes of an upgraded connection could not be told apart
+      shouldUpgradeCallback: mayUpgrade,
     }
     if (!certificate) return http.createServer(options)
     const tls = {

@@ -39,6 +39,9 @@ interface Reading extends RequestHead {
   connection: string[]
 }
 
+/** HTTP/2 among the names of an Upgrade header. */
+const http2Name = /(?:^|,)[ \t]*(?:h2c?|http\/2(?:\.0)?)[ \t]*(?:,|$)/i
+
 const drop: Take = () => undefined
 
 /** Headers that do not simply go on; all other names do, but those that begin with `Gitlab-Kas-`. */
@@ -94,6 +97,15 @@ export function readRequestHead(
 /** By the head alone: node knows that a request is complete only after it has handed it over. */
 export function hasNoBody({ headers }: Pick<IncomingMessage, 'headers'>): boolean {
   return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0
+}
+
+/**
+ * Whether a connection may be asked to change its protocol by this head. Not with a body, from which the bytes of the
+ * upgraded connection could not be told; and not to HTTP/2: one connection to the API server would carry requests that
+ * nobody has looked at. Such a header is ignored, as HTTP allows.
+ */
+export function mayUpgrade({ headers }: Pick<IncomingMessage, 'headers'>): boolean {
+  return hasNoBody({ headers }) && !http2Name.test(headers.upgrade ?? '')
 }
 
 function emptyHead(): Reading {
