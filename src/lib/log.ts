@@ -1,5 +1,6 @@
 import { pino } from 'pino'
 import { KasError } from './errors.ts'
+import { escapedJson } from './printable.ts'
 
 export type { Logger } from 'pino'
 
@@ -19,6 +20,7 @@ export function createLogger(options: { level: LogLevel; destination?: { write(l
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { error: (error: unknown) => describeError(error) },
+      hooks: { streamWrite: escapedJson }, // a line may be read on a terminal, and much of it is of others
     },
     options.destination ?? pino.destination({ dest: 2, sync: false }),
   )

@@ -64,8 +64,8 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/cli':
     'lib kas/cli/command.ts kas/cli/text-table.ts kas/cli/views kas/cli/gitops kas/agent.ts kas/config kas/directory kas/repositories kas/servers/ops-socket | yaml',
   'kas/cli/command.ts': '',
-  'kas/cli/text-table.ts': '',
-  'kas/cli/bad-answer.ts': 'kas/cli/text-table.ts | zod',
+  'kas/cli/text-table.ts': 'lib',
+  'kas/cli/bad-answer.ts': 'lib | zod',
   'kas/cli/gitops': 'lib kas/cli/command.ts kas/cli/text-table.ts kas/cli/bad-answer.ts kas/cli/views | zod',
   'kas/cli/views': 'lib proto kas/cli/command.ts kas/cli/text-table.ts kas/cli/bad-answer.ts | ws zod',
   kas: 'lib lib/tracing/otlp-tracing.ts call ring proto proto/* membership kas/* | @bufbuild/protobuf',

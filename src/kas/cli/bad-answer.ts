@@ -1,5 +1,5 @@
 import type { ZodType } from 'zod'
-import { printable } from './text-table.ts'
+import { printable } from '../../lib/printable.ts'
 
 /** characters of a path, of which the agent has chosen the keys */
 const maxPath = 200

@@ -1,6 +1,7 @@
+import { printable } from '../../lib/printable.ts'
 import type { AgentReport, MemberReport, StatusReport } from '../servers/ops-socket/status-report.ts'
 import { agentOption, type StatusCommand } from './status-command.ts'
-import { printable, textTable } from './text-table.ts'
+import { textTable } from './text-table.ts'
 
 /** `kas status` */
 export const status: StatusCommand = {

@@ -115,3 +115,13 @@ t.test('a chain of causes ends', async (t) => {
   for (let at = told(error).error; at; at = at.cause as Record<string, unknown>) length++
   t.equal(length, 6)
 })
+
+t.test('a line reads as the same, and steers no terminal on which it is read', async (t) => {
+  const lines: string[] = []
+  const log = createLogger({ level: 'info', destination: { write: (line) => void lines.push(line) } })
+  const text = 'a\u001b[2J\u009b2J\u202e\u2028\n\u007f'
+  log.child({ file: text }).info({ error: new Error(text) }, text)
+  const [line = ''] = lines
+  t.match(line, /^[ -~]+\n$/)
+  t.match(JSON.parse(line), { file: text, msg: text, error: { message: text } })
+})

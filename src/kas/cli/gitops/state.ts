@@ -1,8 +1,8 @@
 import { type IncomingMessage, request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import * as z from 'zod'
+import { printable } from '../../../lib/printable.ts'
 import { BadAnswer, readAnswer } from '../bad-answer.ts'
-import { printable } from '../text-table.ts'
 import type { Endpoint } from '../views/endpoint.ts'
 
 /** kas answers with 3 MiB at most */

@@ -1,7 +1,8 @@
 import { parseArgs } from 'node:util'
 import type { Clock } from '../../../lib/clock.ts'
+import { printable, printableJson } from '../../../lib/printable.ts'
 import { type CliIo, UsageError } from '../command.ts'
-import { printable, printableJson, textTable } from '../text-table.ts'
+import { textTable } from '../text-table.ts'
 import { endpointOf } from '../views/endpoint.ts'
 import { askState, type ShownSource } from './state.ts'
 

@@ -1,6 +1,7 @@
+import { printable } from '../../../lib/printable.ts'
 import type { Row } from '../../../proto/views-json.ts'
 import { UsageError } from '../command.ts'
-import { printable, textTable } from '../text-table.ts'
+import { textTable } from '../text-table.ts'
 import { eventNames, printEvents } from './events.ts'
 import { printView } from './print-view.ts'
 import { nothingFound } from './tree-text.ts'

@@ -1,7 +1,7 @@
+import { printable, printableJson } from '../../../lib/printable.ts'
 import { type ArgoWord, argoWords } from '../../../proto/views-json.ts'
 import { BadAnswer } from '../bad-answer.ts'
 import { type CliValues, textOption, UsageError } from '../command.ts'
-import { printable, printableJson } from '../text-table.ts'
 import { endpointOf } from './endpoint.ts'
 import { degraded, HeldCode, progressing, unknown } from './held-code.ts'
 import { showView } from './shown-view.ts'

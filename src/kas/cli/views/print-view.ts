@@ -1,5 +1,5 @@
+import { printable, printableJson } from '../../../lib/printable.ts'
 import type { Query, Row } from '../../../proto/views-json.ts'
-import { printable, printableJson } from '../text-table.ts'
 import { endpointOf } from './endpoint.ts'
 import { Screen } from './screen.ts'
 import { showView } from './shown-view.ts'

@@ -1,5 +1,5 @@
+import { printable } from '../../../lib/printable.ts'
 import type { Row } from '../../../proto/views-json.ts'
-import { printable } from '../text-table.ts'
 import { ageText, type Paint, whyOf } from './verdict-text.ts'
 import type { ViewModel } from './view-model.ts'
 

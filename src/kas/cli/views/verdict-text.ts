@@ -1,5 +1,5 @@
+import { printable } from '../../../lib/printable.ts'
 import type { ArgoWord, Row } from '../../../proto/views-json.ts'
-import { printable } from '../text-table.ts'
 
 interface Look {
   readonly shape: string

@@ -1,8 +1,8 @@
 import { WebSocket } from 'ws'
 import { Backoff } from '../../../lib/backoff.ts'
 import type { Clock } from '../../../lib/clock.ts'
+import { printable } from '../../../lib/printable.ts'
 import { type Query, type Update, viewsProtocol } from '../../../proto/views-json.ts'
-import { printable } from '../text-table.ts'
 import type { Endpoint } from './endpoint.ts'
 import { readMessage } from './received.ts'
 
