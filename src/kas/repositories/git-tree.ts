@@ -91,7 +91,7 @@ class ListingReading {
     if (!headForm.test(head)) throw malformed('ls-tree', entry.toString('latin1', 0, maxHeadBytes))
     const path = entry.subarray(tab + 1)
     const isFile = head.startsWith('100') && head.startsWith('blob ', 'mode00 '.length)
-    this.#count.add(path.length, isFile)
+    this.#count.add(path, isFile)
     if (isFile) this.#files.add(path, head.slice(head.lastIndexOf(' ') + 1))
   }
 }

@@ -1,4 +1,5 @@
 import { KasError } from '../../lib/errors.ts'
+import { printable } from '../../lib/printable.ts'
 import type { CommitId, Reading } from './repositories.ts'
 
 /** A file of a commit: a link or a submodule is none. */
@@ -62,6 +63,12 @@ const maxEntries = 100_000
 const maxPathBytes = 4096
 /** of all entries */
 const maxPathsBytes = 8 << 20
+/** Of a path that an error names, in characters. */
+const maxShownPath = 200
+
+/** A path with it is none that git gives to a file: an empty part, `.`, `..`, NUL. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: NUL is one of them
+const noPath = /(?:^|\/)\.{0,2}(?:\/|$)|\u0000/
 
 /** What a listing of a folder may hold, counted while it is read. */
 export class TreeCount {
@@ -79,7 +86,8 @@ export class TreeCount {
    *
    * @throws KasError MANIFESTS_REFUSED
    */
-  add(pathBytes: number, isFile: boolean): void {
+  add(path: Uint8Array, isFile: boolean): void {
+    const pathBytes = path.length
     this.#entries += 1
     this.#pathsBytes += pathBytes
     if (isFile) this.#files += 1
@@ -87,11 +95,18 @@ export class TreeCount {
     if (this.#entries > maxEntries) throw this.#refused(`more than ${maxEntries} files and folders`)
     this.check(pathBytes)
     if (this.#pathsBytes > maxPathsBytes) throw this.#refused(`paths of more than ${maxPathsBytes} bytes in all`)
+    if (isFile) this.#checkForm(path)
   }
 
   /** One path, as far as it has come. @throws KasError MANIFESTS_REFUSED */
   check(pathBytes: number): void {
     if (pathBytes > maxPathBytes) throw this.#refused(`a path of more than ${maxPathBytes} bytes`)
+  }
+
+  #checkForm(path: Uint8Array): void {
+    const text = Buffer.from(path.buffer, path.byteOffset, path.byteLength).toString('latin1')
+    if (!noPath.test(text)) return
+    throw this.#refused(`the path ${printable(text.slice(0, maxShownPath))}, which no file of a repository can have,`)
   }
 
   #refused(what: string): KasError {

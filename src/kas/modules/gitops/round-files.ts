@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { KasError } from '../../../lib/errors.ts'
+import { hasControls, printable } from '../../../lib/printable.ts'
 import type { PathCF } from '../../../proto/gen/gitops_pb.ts'
 import type { TreeFile, TreeFiles } from '../../repositories/tree.ts'
 import { ComparedPath, type Glob, type Matcher, readGlob } from './glob-match.ts'
@@ -58,6 +59,9 @@ function commonFolder(folders: readonly string[]): string {
   return first.slice(0, end < 0 ? first.length : end).join('/')
 }
 
+/** Gitaly passes paths to git by the line, and people read them on terminals. */
+const unreadable = 'the path has a control character, or is not UTF-8: rename the file, or choose other paths'
+
 /** Whoever asks for the files pays: undefined to go on, or a promise that it has. */
 export type Spend = (units: number) => Promise<void> | undefined
 
@@ -66,8 +70,8 @@ export type Spend = (units: number) => Promise<void> | undefined
  * that begins with a dot is left out.
  *
  * @param spend - some 0.1 ms each
- * @throws KasError MANIFESTS_REFUSED if two globs match one file, a single file is not there, there are too many, or
- * comparing takes too long; what `spend` rejects with
+ * @throws KasError MANIFESTS_REFUSED if two globs match one file, a path has control characters, a single file is not
+ * there, there are too many, or comparing takes too long; what `spend` rejects with
  */
 export async function chosenFiles(
   { globs, files }: FileChoice,
@@ -77,6 +81,7 @@ export async function chosenFiles(
 ): Promise<TreeFile[]> {
   const chosen = new Map<string, TreeFile>()
   const choose = (file: TreeFile) => {
+    if (isUnreadable(file.path)) throw refused(`${printable(file.path)}: ${unreadable}`)
     if (chosen.size >= maxFiles) throw refused(`maximum number of files limit reached: ${maxFiles}`)
     chosen.set(file.path, file)
   }
@@ -177,6 +182,10 @@ class Comparing {
     this.#paidSteps = steps
     if (isDue) await setImmediate()
   }
+}
+
+function isUnreadable(path: string): boolean {
+  return path.includes('\ufffd') || hasControls(path)
 }
 
 function isHidden(path: string): boolean {

@@ -50,7 +50,7 @@ export class GitalyTree implements Tree {
       for await (const { entries } of calls.call(CommitService.method.getTreeEntries, request, signal)) {
         for (const { type, mode, path, oid } of entries) {
           const isFile = isRegular({ type, mode })
-          count.add(path.length, isFile)
+          count.add(path, isFile)
           if (isFile && !isCommitId(oid)) throw malformed('GetTreeEntries', 'an entry without an object id')
           if (isFile) files.add(path, oid)
         }

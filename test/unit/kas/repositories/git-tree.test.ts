@@ -130,3 +130,18 @@ t.test('a listing is bounded while it comes, in entries of any kind, and in its 
   t.match(await list('x\0'), 'x')
   t.equal(await list(`100644 blob ${x}\ta`), 'it ends in the middle')
 })
+
+t.test('a path that git gives to no file is refused, before anything is kept of it', async (t) => {
+  for (const path of ['../x', '../../etc/x', '/etc/x', 'a/../b', 'a/./b', './a', '.', '..', 'a//b', 'a/', '']) {
+    const listed = new GitTree(saying(`100644 blob ${x}\t${path}\0`)).files(commit, '', signal)
+    const error = await listed.catch((error: KasError) => error)
+    t.match(error, { code: 'MANIFESTS_REFUSED' }, path)
+    t.ok(String(error).includes(`: the path ${path}, which no file of a repository can have, below the root`), path)
+  }
+  for (const path of ['..a', 'a../b', 'a/...', '.a', '.git/config', ' ', 'a\nb']) {
+    t.strictSame(
+      [...(await new GitTree(saying(`100644 blob ${x}\t${path}\0`)).files(commit, '', signal))],
+      [{ path, blob: x }],
+    )
+  }
+})

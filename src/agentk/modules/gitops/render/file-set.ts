@@ -1,4 +1,5 @@
 import { posix } from 'node:path'
+import { hasControls, printable } from '../../../../lib/printable.ts'
 import type { ManifestProblem, RepositoryFile } from '../manifests/manifest.ts'
 
 /** The files of a commit by their paths, and the folders that they make. */
@@ -29,10 +30,11 @@ export class FileSet {
   }
 }
 
-/** As in a repository: from its root, without dots. @returns the first that is not */
-export function unsafePath(files: readonly RepositoryFile[]): string | undefined {
-  const isSafe = (path: string) => /[^/]$/.test(path) && !path.includes('\0') && posix.join('/', path) === `/${path}`
-  return files.find(({ path }) => !isSafe(path))?.path
+/** As in a repository: from its root, without dots; and none that would steer a terminal. @returns the first that is not */
+export function unsafePath(files: readonly RepositoryFile[]): ManifestProblem | undefined {
+  const isSafe = (path: string) => /[^/]$/.test(path) && !hasControls(path) && posix.join('/', path) === `/${path}`
+  const unsafe = files.find(({ path }) => !isSafe(path))
+  return unsafe && problemOf(unsafe, 'the path is not one of a repository, or has control characters')
 }
 
 /** Of folders inside one another that a path may have, where files are written for a program. */
@@ -47,15 +49,18 @@ const maxShownPath = 200
 /** Why files cannot be written for a program. */
 export function pathProblem(files: readonly RepositoryFile[]): ManifestProblem | undefined {
   const unsafe = unsafePath(files)
-  if (unsafe !== undefined)
-    return { file: unsafe.slice(0, maxShownPath), line: 0, text: 'the path is not one of a repository' }
-  for (const { path } of files) {
-    const text = tooLong(path)
-    if (text !== undefined) return { file: path.slice(0, maxShownPath), line: 0, text }
+  if (unsafe) return unsafe
+  for (const file of files) {
+    const text = tooLong(file.path)
+    if (text !== undefined) return problemOf(file, text)
   }
   const set = new FileSet(files)
   const both = files.find(({ path }) => set.isFolder(path))
-  return both && { file: both.path.slice(0, maxShownPath), line: 0, text: 'the path is that of a folder too' }
+  return both && problemOf(both, 'the path is that of a folder too')
+}
+
+function problemOf({ path }: RepositoryFile, text: string): ManifestProblem {
+  return { file: printable(path.slice(0, maxShownPath)), line: 0, text }
 }
 
 function tooLong(path: string): string | undefined {

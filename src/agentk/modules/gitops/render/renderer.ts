@@ -83,9 +83,8 @@ export class Renderer {
   ): Promise<Rendered> {
     const { kustomize, helm, defaultNamespace, project = '' } = options
     if (!kustomize && !helm) {
-      const file = unsafePath(files)
-      if (file === undefined) return { files, problems: [], notes: [] }
-      return refused({ file, line: 0, text: 'the path is not one of a repository' })
+      const problem = unsafePath(files)
+      return problem ? refused(problem) : { files, problems: [], notes: [] }
     }
     const chosen = { defaultNamespace, ...(helm ? { helm } : kustomize && { kustomize }) }
     const { problems, notes, programs, replacements, budget } = await this.#jobs.check(

@@ -36,6 +36,22 @@ t.test('a file matched twice, a file that is not there, too many', async (t) => 
   t.equal(await chosen([glob('a/*'), file('c.md')], tree, 2), 'maximum number of files limit reached: 2')
 })
 
+t.test('a chosen path that no terminal shows, or no line holds; others are left alone', async (t) => {
+  const text = 'the path has a control character, or is not UTF-8: rename the file, or choose other paths'
+  for (const [path, shown] of [
+    ['a/\u001b[2Jx.yaml', 'a/?[2Jx.yaml'],
+    ['a/b\nc.yaml', 'a/b?c.yaml'],
+    ['a/\u009bx.yaml', 'a/?x.yaml'],
+    ['a/\u202ex.yaml', 'a/?x.yaml'],
+    ['a/\ufffd.yaml', 'a/\ufffd.yaml'],
+  ] as const) {
+    t.equal(await chosen([glob('a/*.yaml')], [...tree, path]), `${shown}: ${text}`)
+    t.equal(await chosen([file(path)], [...tree, path]), `${shown}: ${text}`)
+    t.strictSame(await chosen([glob('b/*')], [...tree, path]), ['b/x.yaml'])
+  }
+  t.strictSame(await chosen([glob('*')], ['größe 1.yaml', '日本.yaml']), ['größe 1.yaml', '日本.yaml'])
+})
+
 t.test('one folder holds all that is asked for', async (t) => {
   t.equal(choice([glob('a/b/*'), glob('a/b/c/**')]).folder, 'a/b')
   t.equal(choice([glob('a/b/*'), file('a/c.yaml')]).folder, 'a')

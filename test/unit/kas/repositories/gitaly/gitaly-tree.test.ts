@@ -126,3 +126,23 @@ t.test('a content has the bytes that Gitaly says it has, in a buffer of its own'
   t.equal(await blobOf(11, ['']), 'has 11 bytes, more than 10')
   t.equal(await blobOf(-1, ['']), 'path has -1 bytes')
 })
+
+t.test('a path that git gives to no file is refused, shown so that it steers no terminal', async (t) => {
+  for (const [path, shown] of [
+    ['../../etc/\u001b[2J', '../../etc/?[2J'],
+    ['/etc/x', '/etc/x'],
+    ['a/../../x', 'a/../../x'],
+    ['a/.', 'a/.'],
+    ['a\0b', 'a?b'],
+    ['', ''],
+  ] as const) {
+    const call = async function* () {
+      yield create(GetTreeEntriesResponseSchema, { entries: [{ ...kinds.file, path: Buffer.from(path) }] })
+    }
+    const calls = { repository: create(RepositorySchema), call: call as unknown as GitalyCalls['call'] }
+    const tree = new GitalyTree({ calls, assurePresent: async () => undefined })
+    const error = await tree.files(oid as CommitId, 'a', new AbortController().signal).catch((error) => error)
+    t.match(error, { code: 'MANIFESTS_REFUSED' }, path)
+    t.ok(error.message.endsWith(`the path ${shown}, which no file of a repository can have, below a`), error.message)
+  }
+})

@@ -291,6 +291,10 @@ t.test('paths stay below the root', async (t) => {
       { path: 'a/b', data: Buffer.of() },
       { path, data: Buffer.of() },
     ])
-  for (const path of ['', '/a', '../a', 'a/../../b', 'a//b', './a', 'a/', 'a\0']) t.equal(unsafe(path), path)
+  for (const path of ['', '/a', '../a', 'a/../../b', 'a//b', './a', 'a/']) t.equal(unsafe(path)?.file, path)
+  for (const path of ['a\0', 'a\n', '\u001b[2J/a', 'a\u009b', 'a\u202eb']) {
+    t.match(unsafe(path), { line: 0, text: /or has control characters$/ })
+    t.equal(unsafe(path)?.file, path.replace(/[^ -~]/, '?'), 'shown so that it steers no terminal')
+  }
   for (const path of ['a', 'a/b c', '..a', '.a/b']) t.equal(unsafe(path), undefined)
 })
