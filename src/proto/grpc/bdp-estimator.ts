@@ -1,11 +1,14 @@
 /** Taken before a sample begins: smaller answers fit every window, and cost no PING. */
 const firstBytes = 256 * 1024
 /** The same after a sample that found nothing new. */
-const restBytes = 4 * 1024 * 1024
+const restBytes = 2 * 1024 * 1024
 /** A shorter round trip is filled by any window. ms */
 const minRoundTripMs = 2
-/** of the window that a reader took in one round trip: he would have taken more */
-const fullShare = 2 / 3
+/**
+ * Of the window that a reader took in one round trip: he would have taken more. Bytes come in bursts, of which a sample
+ * misses what came before it.
+ */
+const fullShare = 1 / 2
 /** so much wider at once: the other side hears of it only half a round trip later */
 const growth = 4
 
