@@ -4,10 +4,10 @@ import { WindowBudget } from '../../proto/grpc/window-budget.ts'
 
 /**
  * Bytes of one agent that wait at this replica: messages that are not whole, and those that no caller takes. A stopped
- * reader holds 64 KiB and a window: 1 MiB, 192 KiB beside eight others and 64 KiB beside 32. Some 60 readers of one
- * agent may stop, one after another; then the one that holds most ends.
+ * reader holds up to 128 KiB and a window: 1 MiB, or 64 KiB beside 13 MiB of others. Some 60 readers of one agent may stop,
+ * one after another; then the one that holds most ends.
  */
-export const maxHeldBytesPerAgent = 20 * 1024 * 1024
+export const maxHeldBytesPerAgent = 24 * 1024 * 1024
 
 /** The same, beside it, of what comes because windows were wide: one stream's of 16 MiB, and room for another. */
 export const maxWideBytesPerAgent = 30 * 1024 * 1024

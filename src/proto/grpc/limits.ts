@@ -63,13 +63,10 @@ export const wideWindowBytes = 16 * 1024 * 1024
 /** Of a connection whose streams may be wide: all of them at once. */
 export const wideConnectionWindowBytes = 4 * wideWindowBytes
 
-/** The window of each stream while more readers of a connection than `manyStopped` have stopped, to `fewStopped`. */
-export const narrowWindowBytes = 192 * 1024
-export const manyStopped = 8
-export const fewStopped = 4
-/** The same while a crowd of them has. */
-export const crowdWindowBytes = 64 * 1024
-export const crowdStopped = 32
+/** Waits for the readers of one connection: beyond it, and until half of it is taken, each stream's window is narrow. */
+export const crowdedBytes = 13 * 1024 * 1024
+/** That window. */
+export const crowdedWindowBytes = 64 * 1024
 
 /** node:http2 refuses new streams beyond this; the windows above are the true bound. MB. */
 export const maxSessionMemoryMb = 4096

@@ -65,9 +65,7 @@ export class ReceivedBytes implements Holder {
     const bytes = this.#heldBytes
     this.remove(bytes)
     this.#charged?.leave(this)
-    if (this.#paused) this.#charged?.stoppedReaders.remove()
     this.#charged = held
-    if (this.#paused) held?.stoppedReaders.add()
     if (!this.#hasEnded) held?.enter(this)
     this.add(bytes)
   }
@@ -81,6 +79,7 @@ export class ReceivedBytes implements Holder {
     }
     this.#heldBytes += bytes
     this.#extraBytes += extra
+    this.#window.hold(bytes - extra)
     if (this.#isDropped) this.remove(bytes) // it was the one that held most
     return !this.#isDropped
   }
@@ -91,6 +90,7 @@ export class ReceivedBytes implements Holder {
     this.#heldBytes -= removed
     const extra = this.#extraBytes - this.#window.extraOf(this.#heldBytes)
     this.#extraBytes -= extra
+    this.#window.hold(extra - removed)
     this.#charged?.remove(removed, extra)
   }
 
@@ -114,8 +114,6 @@ export class ReceivedBytes implements Holder {
     if (this.#paused) return
     this.#paused = true
     this.#stream.pause()
-    this.#window.stopped()
-    this.#charged?.stoppedReaders.add()
   }
 
   resume(): void {
@@ -177,8 +175,6 @@ export class ReceivedBytes implements Holder {
   #unpause(): boolean {
     if (!this.#paused) return false
     this.#paused = false
-    this.#window.resumed()
-    this.#charged?.stoppedReaders.remove()
     return true
   }
 

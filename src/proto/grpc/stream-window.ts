@@ -1,8 +1,14 @@
 import type { Http2Session } from 'node:http2'
 import { BdpEstimator } from './bdp-estimator.ts'
-import { type SessionLimits, wideConnectionWindowBytes, wideWindowBytes } from './limits.ts'
+import { Crowd } from './crowd.ts'
+import {
+  crowdedBytes,
+  crowdedWindowBytes,
+  type SessionLimits,
+  wideConnectionWindowBytes,
+  wideWindowBytes,
+} from './limits.ts'
 import { ping } from './ping.ts'
-import { StoppedReaders } from './stopped-readers.ts'
 import type { WindowBudget } from './window-budget.ts'
 
 /** Narrower windows are granted at once, also while SETTINGS are on their way: so many. Node refuses the eleventh. */
@@ -10,16 +16,16 @@ const maxUnacknowledged = 4
 
 /** Whose a connection is. */
 export interface WindowOwner {
-  /** on all of his connections: windows are narrow while many have stopped */
-  readonly stoppedReaders?: StoppedReaders
+  /** what waits on all of his connections */
+  readonly crowd?: Crowd
   /** absent: no window is wider than the connection's limits say */
   readonly windows?: WindowBudget | undefined
 }
 
 /**
- * The window of each stream of a connection. node has one for all, and what was granted cannot be taken back: with many
- * readers that stopped at once it becomes narrow, and what they hold together has a bound; the few do not slow a long way
- * down. Where the way is long it becomes as wide as the way takes and the owner's budget allows, divided by the streams
+ * The window of each stream of a connection. node has one for all, and what was granted cannot be taken back:
+ * where much waits for readers that stopped it becomes narrow, and what they hold together has a bound; the few do not slow
+ * a long way down. Where the way is long it becomes as wide as the way takes and the owner's budget allows, divided by the streams
  * that receive.
  */
 export class StreamWindow {
@@ -27,11 +33,11 @@ export class StreamWindow {
   readonly #limitBytes: number
   #bytes: number
   #isStranger: boolean
-  /** of the connection; undefined: none has stopped yet */
-  #own: StoppedReaders | undefined
+  /** of the connection */
+  readonly #own = new Crowd(crowdedBytes)
   #isOwned = false
   /** of the connection's owner, on all of his connections */
-  #owners: StoppedReaders | undefined
+  #owners: Crowd | undefined
   #budget: WindowBudget | undefined
   #estimator: BdpEstimator | undefined
   /** streams that receive */
@@ -49,6 +55,7 @@ export class StreamWindow {
     this.#limitBytes = streamWindowBytes
     this.#bytes = Math.min(streamWindowBytes, strangerWindowBytes)
     this.#isStranger = this.#bytes < streamWindowBytes
+    this.#own.watch(this.#onChange)
     session.on('close', () => {
       this.#owners?.unwatch(this.#onChange)
       this.#budget?.claim(this, 0)
@@ -64,11 +71,11 @@ export class StreamWindow {
   }
 
   /** For good: what he may have held is what the windows of all his connections may grant. */
-  belongTo({ stoppedReaders, windows }: WindowOwner): void {
+  belongTo({ crowd, windows }: WindowOwner): void {
     if (this.#isOwned || this.#session.destroyed) return
     this.#isOwned = true
-    this.#owners = stoppedReaders
-    stoppedReaders?.watch(this.#onChange)
+    this.#owners = crowd
+    crowd?.watch(this.#onChange)
     if (windows) this.#widenWithin(windows)
     this.#adapt()
   }
@@ -104,18 +111,13 @@ export class StreamWindow {
     if (this.#claims.length === 1) this.#estimator?.took(stream, bytes, this.#bytes)
   }
 
-  /** The reader of a stream takes no more for now. */
-  stopped(): void {
-    if (!this.#own) {
-      this.#own = new StoppedReaders()
-      this.#own.watch(this.#onChange)
-    }
-    this.#own.add()
-  }
-
-  /** It reads again, or its stream has closed. */
-  resumed(): void {
-    this.#own?.remove()
+  /**
+   * Of what came, so much waits for its reader.
+   *
+   * @param bytes - beside `extraOf`; fewer than 0: they are taken
+   */
+  hold(bytes: number): void {
+    this.#own.count(bytes)
   }
 
   #widenWithin(windows: WindowBudget): void {
@@ -127,10 +129,10 @@ export class StreamWindow {
   #adapt(): void {
     const session = this.#session
     if (this.#isStranger || session.closed || session.destroyed) return
-    const narrow = Math.min(this.#own?.windowBytes ?? wideWindowBytes, this.#owners?.windowBytes ?? wideWindowBytes)
+    const isCrowded = this.#own.isCrowded || this.#owners?.isCrowded === true
     const places = 2 ** Math.ceil(Math.log2(this.#receiving + 1))
-    const extra = narrow < this.#limitBytes ? 0 : this.#extraFor(places)
-    const bytes = Math.min(this.#limitBytes, narrow) + extra
+    const extra = isCrowded ? 0 : this.#extraFor(places)
+    const bytes = isCrowded ? Math.min(this.#limitBytes, crowdedWindowBytes) : this.#limitBytes + extra
     const isOnItsWay = this.#claims.length > 1
     if (isOnItsWay && (bytes > this.#bytes || this.#claims.length > maxUnacknowledged)) return
     this.#places = places

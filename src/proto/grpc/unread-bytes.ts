@@ -1,6 +1,9 @@
-import { StoppedReaders } from './stopped-readers.ts'
+import { Crowd } from './crowd.ts'
 import type { WindowOwner } from './stream-window.ts'
 import type { WindowBudget } from './window-budget.ts'
+
+/** Of `maxBytes`: what waits beyond it makes the windows narrow. */
+const crowdedShare = 0.55
 
 /** Has bytes that have come and are not taken. */
 export interface Holder {
@@ -22,8 +25,8 @@ export class UnreadBytes implements WindowOwner {
   unsent = 0
   /** called whenever nothing waits any more */
   onEmpty: (() => void) | undefined
-  /** of the streams that are charged */
-  readonly stoppedReaders = new StoppedReaders()
+  /** of what waits, but for what came because windows were wide */
+  readonly crowd: Crowd
   readonly #holders = new Set<Holder>()
   #bytes = 0
   /** of them, what came because windows were wide */
@@ -31,6 +34,7 @@ export class UnreadBytes implements WindowOwner {
 
   constructor(maxBytes: number, windows?: WindowBudget) {
     this.maxBytes = maxBytes
+    this.crowd = new Crowd(maxBytes * crowdedShare)
     this.windows = windows
   }
 
@@ -50,6 +54,7 @@ export class UnreadBytes implements WindowOwner {
       most.drop()
     }
     this.#bytes += bytes
+    this.crowd.count(bytes - extra)
     this.#countExtra(extra)
     return true
   }
@@ -57,6 +62,7 @@ export class UnreadBytes implements WindowOwner {
   /** @param extra - of them, what came because a window was wide */
   remove(bytes: number, extra = 0): void {
     this.#countExtra(-extra)
+    this.crowd.count(extra - bytes)
     this.#bytes -= bytes
     if (this.#bytes !== 0) return
     const { onEmpty } = this

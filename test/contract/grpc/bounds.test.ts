@@ -13,12 +13,12 @@ import { Code, KasError } from '../../../src/lib/errors.ts'
 import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
 import { prefixBytes } from '../../../src/proto/grpc/frames.ts'
 import {
+  crowdedBytes,
+  crowdedWindowBytes,
   defaultLimits,
-  manyStopped,
   maxUnpackedBytes,
   maxUnreadBytes,
   maxUnsentBytes,
-  narrowWindowBytes,
   unreadMessageBytes,
   wideUnsentBytes,
 } from '../../../src/proto/grpc/limits.ts'
@@ -235,52 +235,51 @@ for (const pair of pairs) {
 }
 
 for (const server of [grpcJs, ours]) {
-  t.test(
-    `${ours.name} calls ${server.name}: beside many that stopped, a stopped reader holds a narrow window`,
-    async (t) => {
-      const sent: number[] = []
-      const flood: TestHandler = async ({ send, left }) => {
-        const call = sent.push(0) - 1
-        let gone = false
-        void left.then(() => {
-          gone = true
-        })
-        while (!gone) {
-          const room = send(piece)
-          sent[call] = (sent[call] ?? 0) + piece.length
-          if (room) await Promise.race([room, left])
-        }
-        return {}
+  t.test(`${ours.name} calls ${server.name}: where much waits, a stopped reader holds a narrow window`, async (t) => {
+    const sent: number[] = []
+    const flood: TestHandler = async ({ send, left }) => {
+      const call = sent.push(0) - 1
+      let gone = false
+      void left.then(() => {
+        gone = true
+      })
+      while (!gone) {
+        const room = send(piece)
+        sent[call] = (sent[call] ?? 0) + piece.length
+        if (room) await Promise.race([room, left])
       }
-      const { client } = await start(t, [ours, server], { '/test.Contract/Flood': flood, '/test.Contract/Echo': echo })
-      const stopOne = async () => {
-        const call = await client.call('/test.Contract/Flood')
-        call.end()
-        await call.metadata
-        const number = sent.length - 1
-        await settled(t, client, () => sent[number] ?? 0)
-        return { call, held: sent[number] ?? 0 }
-      }
-      const stopped = []
-      for (let i = 0; i < manyStopped; i++) stopped.push(await stopOne())
-      t.ok(
-        stopped.every(({ held }) => held >= defaultLimits.streamWindowBytes),
-        'the first have a wide window',
-      )
-      stopped.push(await stopOne()) // the window narrows while it fills
-      const narrow = await stopOne()
-      t.ok(narrow.held <= narrowWindowBytes + maxUnsentBytes + maxUnreadBytes + slackBytes / 2, `${narrow.held} bytes`)
-      for (const { call } of [...stopped, narrow]) {
-        call.cancel()
-        await call.done
-      }
-      await roundTrip(client)
-      const { call, held } = await stopOne()
-      t.ok(held >= defaultLimits.streamWindowBytes, `${held} bytes: wide again`)
+      return {}
+    }
+    const { client } = await start(t, [ours, server], { '/test.Contract/Flood': flood, '/test.Contract/Echo': echo })
+    const stopOne = async () => {
+      const call = await client.call('/test.Contract/Flood')
+      call.end()
+      await call.metadata
+      const number = sent.length - 1
+      await settled(t, client, () => sent[number] ?? 0)
+      return { call, held: sent[number] ?? 0 }
+    }
+    const stopped = []
+    const room = Math.floor(crowdedBytes / (defaultLimits.streamWindowBytes + 2 * maxUnreadBytes))
+    for (let i = 0; i < room; i++) stopped.push(await stopOne())
+    t.ok(
+      stopped.every(({ held }) => held >= defaultLimits.streamWindowBytes),
+      'the first have a wide window',
+    )
+    const most = crowdedBytes / defaultLimits.streamWindowBytes + 1
+    while (stopped.length < most) stopped.push(await stopOne()) // the window narrows while it fills
+    const narrow = await stopOne()
+    t.ok(narrow.held <= crowdedWindowBytes + maxUnsentBytes + maxUnreadBytes + slackBytes / 2, `${narrow.held} bytes`)
+    for (const { call } of [...stopped, narrow]) {
       call.cancel()
       await call.done
-    },
-  )
+    }
+    await roundTrip(client)
+    const { call, held } = await stopOne()
+    t.ok(held >= defaultLimits.streamWindowBytes, `${held} bytes: wide again`)
+    call.cancel()
+    await call.done
+  })
 }
 
 /** The value once it stands still, measured in round trips of another call on the same connection. */

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import type { ClientHttp2Session, ClientHttp2Stream } from 'node:http2'
 import { type AddressInfo, createServer } from 'node:net'
 import t, { type Test } from 'tap'
+import { maxHeldBytesPerAgent } from '../../../src/kas/tunnels/unread-by-agent.ts'
 import { type Handler, type ServerSession, serveSession } from '../../../src/proto/grpc/server-session.ts'
 import { UnreadBytes } from '../../../src/proto/grpc/unread-bytes.ts'
 import { WindowBudget } from '../../../src/proto/grpc/window-budget.ts'
@@ -26,10 +27,10 @@ interface Ground {
   readonly failures: readonly unknown[]
 }
 
-/** Readers: `fast` takes all, `slow` a message each 5 ms, `stopped` one alone. */
+/** Readers: `fast` takes all, `slow` a message each 32 ms (2 MB/s), `stopped` one alone. */
 async function ground(t: Test): Promise<Ground> {
   const windows = new WindowBudget(30 * MiB)
-  const held = new UnreadBytes(20 * MiB, windows)
+  const held = new UnreadBytes(maxHeldBytesPerAgent, windows)
   const read = new Map<string, number>()
   const failures: unknown[] = []
   const asked = new Map<string, PromiseWithResolvers<void>>()
@@ -45,7 +46,7 @@ async function ground(t: Test): Promise<Ground> {
     try {
       for await (const { length } of stream.messages) {
         read.set(name, (read.get(name) ?? 0) + length)
-        if (name.startsWith('slow')) await new Promise((resolve) => setTimeout(resolve, 5))
+        if (name.startsWith('slow')) await new Promise((resolve) => setTimeout(resolve, 32))
         if (name.startsWith('stopped')) await once(stream.signal, 'abort')
       }
     } catch (error) {
@@ -137,8 +138,9 @@ t.test('ten slow readers and a fast one: none ends, and the fast one is not slow
   for (const name of slow) ask(name)
   const before = read.get('fast') ?? 0
   const ofSlow = () => slow.reduce((sum, name) => sum + (read.get(name) ?? 0), 0)
-  await eventually(() => ofSlow() > 30 * MiB || Promise.reject(new Error('not yet')), { timeoutMs: 30_000 })
+  await eventually(() => ofSlow() > 20 * MiB || Promise.reject(new Error('not yet')), { timeoutMs: 30_000 })
   t.same(failures, [], 'none has ended')
   const fast = (read.get('fast') ?? 0) - before
   t.ok(fast > (3 * ofSlow()) / 10, `${fast} bytes beside ${ofSlow() / 10}`)
+  t.ok((session.remoteSettings.initialWindowSize ?? 0) >= MiB, 'windows are not narrow')
 })

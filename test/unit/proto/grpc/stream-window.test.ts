@@ -1,8 +1,8 @@
 import { EventEmitter } from 'node:events'
 import type { Http2Session } from 'node:http2'
 import t, { type Test } from 'tap'
-import { crowdStopped, crowdWindowBytes, manyStopped, narrowWindowBytes } from '../../../../src/proto/grpc/limits.ts'
-import { StoppedReaders } from '../../../../src/proto/grpc/stopped-readers.ts'
+import { Crowd } from '../../../../src/proto/grpc/crowd.ts'
+import { crowdedBytes, crowdedWindowBytes } from '../../../../src/proto/grpc/limits.ts'
 import { StreamWindow } from '../../../../src/proto/grpc/stream-window.ts'
 import { WindowBudget } from '../../../../src/proto/grpc/window-budget.ts'
 import { settle } from '../../agentk/moving-clock.ts'
@@ -32,11 +32,11 @@ function window(strangerWindowBytes: number) {
   return { set, acknowledge, close, streams: new StreamWindow(session as unknown as Http2Session, limits) }
 }
 
-t.test('a stranger has a small window until he is known, whatever his streams do', async (t) => {
+t.test('a stranger has a small window until he is known, whatever waits for him', async (t) => {
   const { set, acknowledge, streams } = window(64 * 1024)
   acknowledge()
-  for (let i = 0; i < 2 * manyStopped; i++) streams.stopped()
-  for (let i = 0; i < 2 * manyStopped; i++) streams.resumed()
+  streams.hold(crowdedBytes + 1)
+  streams.hold(-crowdedBytes - 1)
   t.same(set, [])
   streams.widen()
   t.same(set, [wide])
@@ -45,61 +45,45 @@ t.test('a stranger has a small window until he is known, whatever his streams do
   t.same(set, [wide])
 })
 
-t.test('who is known while many have stopped gets the narrow one', async (t) => {
+t.test('who is known while much waits keeps the narrow one', async (t) => {
   const { set, acknowledge, streams } = window(64 * 1024)
-  for (let i = 0; i < 2 * manyStopped; i++) streams.stopped()
+  streams.hold(crowdedBytes + 1)
   streams.widen()
   acknowledge()
-  t.same(set, [narrowWindowBytes])
-  for (let i = 0; i < 2 * manyStopped; i++) streams.resumed()
+  t.same(set, [])
+  streams.hold(-crowdedBytes)
   acknowledge()
-  t.same(set, [narrowWindowBytes, wide])
+  t.same(set, [wide])
 })
 
-t.test('one change is on its way at a time', async (t) => {
+t.test('it is narrow while much waits, until half of that is taken; one change is on its way at a time', async (t) => {
   const { set, acknowledge, streams } = window(wide)
-  for (let i = 0; i <= manyStopped; i++) streams.stopped()
-  for (let i = 0; i <= manyStopped; i++) streams.resumed()
-  t.same(set, [narrowWindowBytes])
+  streams.hold(crowdedBytes)
+  t.same(set, [])
+  streams.hold(1)
+  streams.hold(-crowdedBytes / 2)
+  t.same(set, [crowdedWindowBytes])
+  streams.hold(-1)
+  t.same(set, [crowdedWindowBytes], 'it is not acknowledged')
   acknowledge()
-  t.same(set, [narrowWindowBytes, wide])
+  t.same(set, [crowdedWindowBytes, wide])
 })
 
-t.test('a crowd of stopped readers has a narrower one, until few are left', async (t) => {
-  const { set, acknowledge, streams } = window(wide)
-  const stop = (count: number) => {
-    for (let i = 0; i < count; i++) {
-      streams.stopped()
-      acknowledge()
-    }
-  }
-  stop(crowdStopped + 1)
-  t.same(set, [narrowWindowBytes, crowdWindowBytes])
-  for (let i = 0; i < crowdStopped; i++) {
-    streams.resumed()
-    acknowledge()
-  }
-  t.same(set, [narrowWindowBytes, crowdWindowBytes, wide])
-})
-
-t.test('many that stopped on other connections of its owner make it narrow too', async (t) => {
-  const owners = new StoppedReaders()
-  const { set, acknowledge, close, streams } = window(64 * 1024)
-  for (let i = 0; i <= manyStopped; i++) owners.add()
-  streams.belongTo({ stoppedReaders: owners })
+t.test('what waits on other connections of its owner makes it narrow too', async (t) => {
+  const crowd = new Crowd(1000)
+  const { set, acknowledge, close, streams } = window(wide / 2)
+  crowd.count(1001)
+  streams.belongTo({ crowd })
   t.same(set, [], 'it is a stranger still')
   streams.widen()
-  t.same(set, [narrowWindowBytes])
+  t.same(set, [crowdedWindowBytes])
   acknowledge()
-  for (let i = manyStopped; i <= crowdStopped; i++) owners.add()
-  t.same(set, [narrowWindowBytes, crowdWindowBytes])
-  acknowledge()
-  for (let i = 0; i <= crowdStopped; i++) owners.remove()
-  t.same(set, [narrowWindowBytes, crowdWindowBytes, wide])
+  crowd.count(-501)
+  t.same(set, [crowdedWindowBytes, wide])
   acknowledge()
   close()
-  for (let i = 0; i <= manyStopped; i++) owners.add()
-  t.equal(set.length, 3)
+  crowd.count(501)
+  t.equal(set.length, 2)
 })
 
 const MiB = 1024 * 1024
@@ -154,7 +138,7 @@ t.test('streams that begin share it: before they are asked for anything, at once
 
 t.test('what was granted is claimed until a narrower one is acknowledged', async (t) => {
   const { acknowledge, streams, budget } = await longWay(t)
-  for (let i = 0; i <= manyStopped; i++) streams.stopped()
+  streams.hold(crowdedBytes + 1)
   t.equal(budget.shareOf({}), 0)
   acknowledge()
   t.equal(budget.shareOf({}), budgetBytes)
