@@ -64,10 +64,15 @@ const forms: Readonly<Record<string, Form>> = {
 
 /** Until her source says that it was refused there. */
 async function refusalAt(stage: Stage, branch: Branch, place: string, signal: AbortSignal): Promise<string> {
-  for (;;) {
-    const said = await toldOfSource(stage, branch, signal)
-    if (said.includes(place)) return said
-    await delay(pollMs, signal)
+  let said = ''
+  try {
+    for (;;) {
+      said = await toldOfSource(stage, branch, signal)
+      if (said.includes(place)) return said
+      await delay(pollMs, signal)
+    }
+  } catch (cause) {
+    throw new Error(`${branch} says "${said}", not ${place}`, { cause })
   }
 }
 
