@@ -1,4 +1,5 @@
 import type { KasError } from '../lib/errors.ts'
+import type { Caller } from './caller.ts'
 import type { KnownMessages } from './known-messages.ts'
 
 /** An agent as GitLab knows it: a positive 64-bit number. */
@@ -41,6 +42,10 @@ export interface Call {
    */
   readonly messages: KnownMessages | AsyncIterable<Uint8Array>
   readonly safety: Safety
+  /** whose share of the agent's tunnels it takes */
+  readonly caller: Caller
+  /** of events, until its caller leaves */
+  readonly isWatch?: boolean
   /** Its caller opens it again when it is lost: it is not kept where its replies are out of reach for a while. */
   readonly reopens?: boolean
   /** the caller left, or its deadline passed: the reason is a KasError */

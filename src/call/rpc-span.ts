@@ -61,8 +61,8 @@ export class RpcSpan {
   /** `call` for whoever has it next. */
   call(call: Call): Call {
     if (this === RpcSpan.none) return call
-    const { agentId, method, metadata, messages, safety, signal } = call
-    return { agentId, method, metadata: this.metadata(metadata), messages, safety, signal }
+    const { agentId, method, metadata, messages, safety, caller, isWatch = false, signal } = call
+    return { agentId, method, metadata: this.metadata(metadata), messages, safety, caller, isWatch, signal }
   }
 
   /** @param error - absent: OK */

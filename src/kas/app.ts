@@ -1,4 +1,4 @@
-import { systemClock } from '../lib/clock.ts'
+import { monotonicClock, systemClock } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
 import { createBuildMetrics, createRegistry, createRouterMetrics } from '../lib/metrics.ts'
 import { type Service, Stages } from '../lib/service.ts'
@@ -29,6 +29,7 @@ import { Router } from './router/router.ts'
 import { TokenRate } from './servers/agents/token-rate.ts'
 import { TokenRateReports, type TokenRateReportsComponents } from './servers/agents/token-rate-reports.ts'
 import { leaving, whenReady } from './servers/listening.ts'
+import { OverShare } from './tunnels/over-share.ts'
 import { TunnelRegistry } from './tunnels/tunnel-registry.ts'
 
 export interface AppComponents {
@@ -84,12 +85,13 @@ export class App implements Service {
     const clock = systemClock
     const tracing = await createTracing(log, { config, version, product })
     const shared = { log, register: this.#register, clock, tracer: tracing ?? noTracer }
-    const tunnels = new TunnelRegistry({ now: () => performance.now() })
+    const tunnels = new TunnelRegistry({ clock: monotonicClock })
     const peering = await this.#peering(shared)
     const { membership, peers = noPeers, links } = peering ?? {}
     const leads = new Leads({ clock, membership, peers })
     const router = new Router({ tunnels, observer: createRouterMetrics(this.#register), links })
-    const forward = deliver(router.forward)
+    const overShare = new OverShare({ clock, log })
+    const forward = overShare.watch(deliver(router.forward))
     const serves: KasHost['serves'] = (agentId, method) => router.serves(agentId, method)
     const { host, services } = await createHost(
       { ...shared, registrations: membership?.registrations, peers, leads, forward, serves },
@@ -100,7 +102,7 @@ export class App implements Service {
     const reports = membership && this.#callCountReports({ counts, peers, name: membership.name, clock })
     const methods = new Map([leads, reports, ...modules].flatMap((part) => [...(part?.replicaMethods ?? [])]))
     const ports = new Ports(
-      { host, tunnels, peering, counts, modules, readiness: this.#readiness },
+      { host, tunnels, peering, overShare, counts, modules, readiness: this.#readiness },
       { config, configurationFile, version, product },
     )
     return [

@@ -14,6 +14,7 @@ import { readPrivateApiSecret } from './config/secret-file.ts'
 import { createLinkMetrics, Links } from './replicas/links.ts'
 import { LinkPeers } from './replicas/peers.ts'
 import { createReplicaIdentity, type ReplicaIdentity } from './replicas/replica-identity.ts'
+import { CallerKeys } from './servers/kubernetes/access/caller-keys.ts'
 import { announced, explained, listenOptions } from './servers/listening.ts'
 import { createStrangersMetric, ReplicasServer } from './servers/replicas/replicas-server.ts'
 import type { TunnelRegistry } from './tunnels/tunnel-registry.ts'
@@ -46,6 +47,7 @@ export class Peering {
   readonly membership: Membership
   readonly links: Links
   readonly peers: LinkPeers
+  readonly callerKeys: CallerKeys
   readonly #components: PeeringComponents
   readonly #options: PeeringOptions & Secrets
   readonly #place: ReplicaPlace
@@ -65,6 +67,7 @@ export class Peering {
     this.#components = components
     this.#options = options
     this.#log = log
+    this.callerKeys = new CallerKeys(options.secret)
     this.#place = placeOf(options, log)
     const unreachable = unreachableGossip(options.config.cluster)
     if (unreachable !== undefined) log.warn(unreachable)

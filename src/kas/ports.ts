@@ -23,12 +23,14 @@ import { OpsSocket } from './servers/ops-socket/ops-socket.ts'
 import { RailsServer, railsMethodTypes } from './servers/rails/rails-server.ts'
 import { createRailsRefusalMetrics } from './servers/rails/refusals.ts'
 import { MemberPlacement } from './tunnels/home-placement.ts'
+import type { OverShare } from './tunnels/over-share.ts'
 import { PublishedConnections } from './tunnels/published-connections.ts'
 import type { TunnelRegistry } from './tunnels/tunnel-registry.ts'
 
 export interface PortsComponents {
   readonly host: KasHost
   readonly tunnels: TunnelRegistry
+  readonly overShare: OverShare
   /** undefined: this replica is alone */
   readonly peering: Peering | undefined
   readonly counts: TokenRate
@@ -79,12 +81,12 @@ export class Ports {
 
   /** What `kas status` and `kas route` query. */
   opsSocket(): Service[] {
-    const { host, tunnels, peering, modules, readiness } = this.#components
+    const { host, tunnels, peering, overShare, modules, readiness } = this.#components
     const { config, version } = this.#options
     const { socket } = config.ops
     if (socket === undefined) return []
     const name = peering?.membership.name ?? config.cluster.name ?? hostname()
-    const answers = opsAnswers({ name, version: version.version, readiness, tunnels, modules, peering })
+    const answers = opsAnswers({ name, version: version.version, readiness, tunnels, overShare, modules, peering })
     const server = new OpsSocket({ answers, log: host.log.child({ mod_name: 'observability' }) }, { path: socket })
     return [explained(server, this.#place('ops.socket', { network: 'unix', address: socket }))]
   }
@@ -153,6 +155,7 @@ export class Ports {
         log,
         endpoints,
         ...(views ? { views } : {}),
+        ...(peering ? { callerKeys: peering.callerKeys } : {}),
         ...tokens,
         ...redirect,
         ...certificate,

@@ -212,6 +212,14 @@ const table = {
     429,
     (d) => `More than ${d.limit} calls wait for this agent. Please try again later`,
   ),
+  /** others wait. `held`: tunnels, of the `living` ones that the agent has at the replica */
+  CALLER_OVER_SHARE: row<{ agentId: string; held: number; living: number; watches: number; retryAfterS: number }>(
+    Code.RESOURCE_EXHAUSTED,
+    429,
+    (d) =>
+      `You hold ${d.held} of the ${d.living} tunnels that agent ${d.agentId} has here, ${d.watches} of them watches, ` +
+      'and others wait. Please end some, or try again later',
+  ),
   TOO_MUCH_UNREAD: row<{ limit: number }>(
     Code.RESOURCE_EXHAUSTED,
     429,
@@ -249,6 +257,7 @@ const traceless: ReadonlySet<ErrorCode> = new Set([
   'CREDENTIAL_NOT_CHECKED',
   'RATE_EXCEEDED',
   'TOO_MANY_STREAMS',
+  'CALLER_OVER_SHARE',
   'CANCELLED',
 ])
 

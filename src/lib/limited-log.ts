@@ -18,13 +18,14 @@ export class LimitedLog {
     this.#sentence = sentence
   }
 
-  warn(reason: string): void {
+  /** @param fields - of the line, beside `reason` */
+  warn(reason: string, fields: Readonly<Record<string, string>> = {}): void {
     const now = this.#clock.now()
     if (now - this.#loggedAt < pauseMs) {
       this.#left += 1
       return
     }
-    this.#log.warn({ reason, ...(this.#left > 0 ? { count: this.#left } : {}) }, this.#sentence)
+    this.#log.warn({ reason, ...fields, ...(this.#left > 0 ? { count: this.#left } : {}) }, this.#sentence)
     this.#loggedAt = now
     this.#left = 0
   }

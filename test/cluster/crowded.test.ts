@@ -9,9 +9,9 @@ import { eventually } from '../support/eventually.ts'
 import { echoMethod, FakeAgent } from '../support/fake-agent.ts'
 import { knows, startWholeReplicas, type WholeReplica } from './whole-replica.ts'
 
-/** Many calls at once for an agent with two idle tunnels, at a replica that holds none of them. */
+/** As many calls at once as one caller may have of a connection, for an agent with two idle tunnels, at a replica that holds none of them. */
 
-const calls = 500
+const calls = 450
 /**
  * far above what a busy machine takes to hand a tunnel over; below what a call waits for anything that repairs itself.
  * ms

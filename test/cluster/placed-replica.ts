@@ -8,6 +8,7 @@ import { AgentsServer } from '../../src/kas/servers/agents/agents-server.ts'
 import { MemberPlacement } from '../../src/kas/tunnels/home-placement.ts'
 import { PublishedConnections } from '../../src/kas/tunnels/published-connections.ts'
 import { TunnelRegistry } from '../../src/kas/tunnels/tunnel-registry.ts'
+import { monotonicClock } from '../../src/lib/clock.ts'
 import { createLogger } from '../../src/lib/log.ts'
 import { noTracer } from '../../src/lib/tracing/tracer.ts'
 import { oneAgent } from '../support/agents-server.ts'
@@ -31,7 +32,7 @@ export async function startPlacedReplica(t: Test, name: string, listed: readonly
   const replica = await startReplica(t, name, { listed, agentAddress })
   const { membership } = replica
   const log = createLogger({ level: 'silent' })
-  const tunnels = new TunnelRegistry({ now: () => performance.now() })
+  const tunnels = new TunnelRegistry({ clock: monotonicClock })
   const held = new PublishedConnections({ row: membership, log })
   const placement = new MemberPlacement({ membership })
   const agents = new AgentsServer(

@@ -12,6 +12,7 @@ import { AgentsServer } from '../../src/kas/servers/agents/agents-server.ts'
 import { ReplicasServer } from '../../src/kas/servers/replicas/replicas-server.ts'
 import { PublishedConnections } from '../../src/kas/tunnels/published-connections.ts'
 import { TunnelRegistry } from '../../src/kas/tunnels/tunnel-registry.ts'
+import { monotonicClock } from '../../src/lib/clock.ts'
 import { createLogger } from '../../src/lib/log.ts'
 import { noTracer } from '../../src/lib/tracing/tracer.ts'
 import type { InstanceId } from '../../src/membership/membership.ts'
@@ -53,7 +54,7 @@ export async function startWholeReplica(
 ): Promise<WholeReplica> {
   const log = createLogger({ level: 'silent' })
   const identity = await createReplicaIdentity()
-  const tunnels = new TunnelRegistry({ now: () => performance.now() })
+  const tunnels = new TunnelRegistry({ clock: monotonicClock })
   const strangers = { count: 0 }
   const { publicKeyHash } = identity
   const { listed = [], timers = {} } = options

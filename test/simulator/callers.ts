@@ -1,4 +1,5 @@
 import type { AgentId, Call } from '../../src/call/call.ts'
+import { kasCaller } from '../../src/call/caller.ts'
 import { KnownMessages } from '../../src/call/known-messages.ts'
 import { KasError } from '../../src/lib/errors.ts'
 import type { CallRecord } from './ledger.ts'
@@ -70,6 +71,7 @@ export class Callers {
         metadata: { [callKey]: [id] },
         messages: isSlow ? slowly(parts) : new KnownMessages(parts),
         safety,
+        caller: kasCaller,
         signal: caller.signal,
       }
       void readAnswer(replica.forward, call).then(({ error, messages }) => ledger.answered(id, error?.code, messages))

@@ -1,5 +1,6 @@
 import { Registry } from 'prom-client'
 import { type AgentId, type Call, type Forward, noMetadata } from '../../src/call/call.ts'
+import { kasCaller } from '../../src/call/caller.ts'
 import type { dialReplica } from '../../src/kas/replicas/dial-replica.ts'
 import { tunnelKey, withoutOwnKeys } from '../../src/kas/replicas/hand-over.ts'
 import { Links } from '../../src/kas/replicas/links.ts'
@@ -11,7 +12,7 @@ import { serveConnect } from '../../src/kas/tunnels/connect.ts'
 import { Descriptions } from '../../src/kas/tunnels/descriptions.ts'
 import { PublishedConnections } from '../../src/kas/tunnels/published-connections.ts'
 import { TunnelRegistry } from '../../src/kas/tunnels/tunnel-registry.ts'
-import { systemClock } from '../../src/lib/clock.ts'
+import { monotonicClock, systemClock } from '../../src/lib/clock.ts'
 import { KasError } from '../../src/lib/errors.ts'
 import { createLogger } from '../../src/lib/log.ts'
 import { noTracer } from '../../src/lib/tracing/tracer.ts'
@@ -78,7 +79,7 @@ export class SimulatedReplica {
   readonly host: string
   readonly machine: Machine
   readonly membership: Membership
-  readonly tunnels = new TunnelRegistry({ now: () => performance.now() })
+  readonly tunnels = new TunnelRegistry({ clock: monotonicClock })
   /** as the servers `kubernetes` and `rails` call it */
   readonly forward: Forward
   isServing = false
@@ -265,7 +266,15 @@ export class SimulatedReplica {
     if (this.tunnels.holds(agentId)) return await this.#handOvers.serve(stream)
     const { method, messages, signal } = stream
     const metadata = withoutOwnKeys(stream.metadata)
-    const reply = await this.#router.forward({ agentId, method, metadata, messages, safety: 'unsafe', signal })
+    const reply = await this.#router.forward({
+      agentId,
+      method,
+      metadata,
+      messages,
+      safety: 'unsafe',
+      caller: kasCaller,
+      signal,
+    })
     stream.sendInterim({ [tunnelKey]: ['ready'] })
     stream.sendMetadata((await reply.metadata) ?? noMetadata)
     for await (const message of reply.messages) void stream.send(message)

@@ -1,5 +1,6 @@
 import type { Test } from 'tap'
 import type { AgentId, Call, Forward, Reply } from '../../src/call/call.ts'
+import type { Caller } from '../../src/call/caller.ts'
 import type { Directory } from '../../src/kas/directory/directory.ts'
 import { deliver } from '../../src/kas/router/delivery.ts'
 import { Router } from '../../src/kas/router/router.ts'
@@ -10,6 +11,7 @@ import {
   type AgentsServerOptions,
 } from '../../src/kas/servers/agents/agents-server.ts'
 import { TunnelRegistry } from '../../src/kas/tunnels/tunnel-registry.ts'
+import { monotonicClock } from '../../src/lib/clock.ts'
 import { KasError } from '../../src/lib/errors.ts'
 import { createLogger } from '../../src/lib/log.ts'
 import { noTracer } from '../../src/lib/tracing/tracer.ts'
@@ -41,7 +43,7 @@ export async function startAgentsServer(
     findTimeoutMs?: number
   } = {},
 ) {
-  const tunnels = new TunnelRegistry({ now: () => performance.now() })
+  const tunnels = new TunnelRegistry({ clock: monotonicClock })
   const timeouts = { count: 0 }
   const observer = { routed: () => undefined, timedOut: () => void timeouts.count++ }
   const router = new Router(
@@ -73,6 +75,8 @@ export async function startAgentsServer(
   return { server, tunnels, timeouts, forward, delivered: deliver(forward), port: server.address.port }
 }
 
+export const testCaller: Caller = { name: 'user 7', key: 'user-7' }
+
 /** A call with messages at hand. */
 export function callOf(messages: (string | Uint8Array)[] = [], overrides: Partial<Call> = {}): Call {
   return {
@@ -80,6 +84,7 @@ export function callOf(messages: (string | Uint8Array)[] = [], overrides: Partia
     method: echoMethod,
     metadata: {},
     safety: 'unsafe',
+    caller: testCaller,
     signal: new AbortController().signal,
     messages: (async function* () {
       for (const message of messages) yield typeof message === 'string' ? Buffer.from(message) : message

@@ -1,4 +1,5 @@
 import { type AgentId, type Forward, noMetadata, type Outcome, type Reply, type Safety } from '../../src/call/call.ts'
+import { kasCaller } from '../../src/call/caller.ts'
 import type { HttpRequestHeader, HttpResponseHeader } from '../../src/proto/http/http-message.ts'
 import {
   decodeHttpResponse,
@@ -47,6 +48,7 @@ export async function httpCall(forward: Forward, call: HttpCall): Promise<HttpAn
     metadata: noMetadata,
     messages: requestMessages(call, method),
     safety,
+    caller: kasCaller,
     signal: call.signal ?? new AbortController().signal,
   })
   return readAnswer(reply)

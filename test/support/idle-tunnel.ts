@@ -9,7 +9,7 @@ export function idleTunnel(method: string, forward?: (call: Call) => Reply): Tun
   const tunnel = {
     state: 'idle',
     methods: new Set([method]),
-    connection: { isSuspect: () => false, retired: new AbortController().signal },
+    connection: { isSuspect: () => false, retired: new AbortController().signal, running: 0, measure: () => undefined },
     ended: new Promise<void>(() => undefined),
     take: () => {
       tunnel.state = 'taken'

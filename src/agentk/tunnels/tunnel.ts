@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf'
 import { type AgentId, type Call, type Metadata, noMetadata, type Outcome } from '../../call/call.ts'
+import { kasCaller } from '../../call/caller.ts'
 import { KasError } from '../../lib/errors.ts'
 import { StatusSchema } from '../../proto/gen/google/rpc/status_pb.ts'
 import { AgentDescriptorSchema } from '../../proto/gen/info_pb.ts'
@@ -207,6 +208,7 @@ export class Tunnel {
 class TunnelCall implements Call, AsyncIterableIterator<Uint8Array> {
   readonly agentId = ownAgent
   readonly safety = 'unsafe'
+  readonly caller = kasCaller
   readonly method: string
   readonly metadata: Metadata
   readonly messages = this

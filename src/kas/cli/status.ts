@@ -1,5 +1,10 @@
 import { printable } from '../../lib/printable.ts'
-import type { AgentReport, MemberReport, StatusReport } from '../servers/ops-socket/status-report.ts'
+import type {
+  AgentReport,
+  MemberReport,
+  RefusedCallerReport,
+  StatusReport,
+} from '../servers/ops-socket/status-report.ts'
 import { agentOption, type StatusCommand } from './status-command.ts'
 import { textTable } from './text-table.ts'
 
@@ -13,13 +18,14 @@ export const status: StatusCommand = {
     return agent === undefined ? '/status' : `/status?agent=${agent}`
   },
   print: (answer) => {
-    const { replica, members, agents, agentCount, modules = {} } = answer as StatusReport
+    const { replica, members, agents, agentCount, refusedCallers = [], modules = {} } = answer as StatusReport
     const ready = replica.problem === undefined ? 'ready' : `not ready: ${printable(replica.problem)}`
     const [first] = agents
     return [
       `${printable(replica.name)}, kas ${printable(replica.version)}, ${ready}\n\n`,
       members ? memberTable(members) : 'alone: private_api.listen.authentication_secret_file is not set\n',
       first?.entries ? entryTables(first) : agentTable(agents, agentCount),
+      refusedTable(refusedCallers),
       ...Object.entries(modules).map(([name, lines]) => `\n${printable(name)}\n${textTable(lines)}`),
     ].join('')
   },
@@ -62,6 +68,20 @@ function agentTable(agents: readonly AgentReport[], count: number): string {
   const rows = agents.map(({ agentId, holders, pods, rank }) => [agentId, holdersText(holders), pods, rank.join(' ')])
   const more = count > agents.length ? `and ${count - agents.length} more: kas status --agent ID\n` : ''
   return `\n${textTable([['AGENT', 'HELD BY (CONNECTIONS)', 'PODS', 'RANK'], ...rows])}${more}`
+}
+
+/** They are on their own to blame, and who looks for why an agent is slow wants their names. */
+function refusedTable(callers: readonly RefusedCallerReport[]): string {
+  if (callers.length === 0) return ''
+  const rows = callers.map(({ caller, agentId, held, living, watches, refused, lastAt }) => [
+    caller,
+    agentId,
+    `${held} of ${living}`,
+    watches,
+    refused,
+    timeText(lastAt),
+  ])
+  return `\n${textTable([['CALLER OVER HIS SHARE', 'AGENT', 'TUNNELS', 'WATCHES', 'REFUSED', 'LAST'], ...rows])}`
 }
 
 function entryTables({ agentId, holders, rank, entries = [] }: AgentReport): string {

@@ -5,8 +5,8 @@ import type { ClientCall, LaneCallOptions } from '../../proto/grpc/client-call.t
 import type { UnreadBytes } from '../../proto/grpc/unread-bytes.ts'
 import { go, type HandOver, readOutcome, tunnelKey, withoutOwnKeys, writeHandOver } from './hand-over.ts'
 
-/** What a peer answers to a call that it is offered. `gone`: nothing, and it will not. */
-export type Answer = 'ready' | 'none' | 'unknown' | 'gone'
+/** What a peer answers to a call that it is offered. `refused`: the error says why. `gone`: nothing, and it will not. */
+export type Answer = 'ready' | 'none' | 'refused' | 'unknown' | 'gone'
 
 interface Connection {
   open(options: LaneCallOptions): ClientCall
@@ -101,7 +101,9 @@ export class HandOverStream {
   }
 }
 
+const answers: readonly Answer[] = ['ready', 'none', 'refused', 'unknown']
+
 function refusalOf({ trailers }: Outcome): Answer {
   const [said] = trailers[tunnelKey] ?? []
-  return said === 'none' || said === 'unknown' || said === 'ready' ? said : 'gone'
+  return answers.find((answer) => answer === said) ?? 'gone'
 }

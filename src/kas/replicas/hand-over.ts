@@ -1,4 +1,5 @@
 import { type AgentId, type Metadata, type Outcome, parseAgentId } from '../../call/call.ts'
+import { type Caller, unnamedCaller } from '../../call/caller.ts'
 import { type ErrorSpec, errorCodes, KasError } from '../../lib/errors.ts'
 
 /**
@@ -6,7 +7,7 @@ import { type ErrorSpec, errorCodes, KasError } from '../../lib/errors.ts'
  * (doc/routing.md "Another replica holds the agent").
  *
  * The stream's path is the agent's method. The holder answers with interim headers `kas-tunnel: ready`, or ends with
- * the trailer `kas-tunnel: none`; then the agent's reply follows as it is. The entry sends `go`, and then the messages
+ * the trailer `kas-tunnel: none`, or `refused` where its caller is to have no more tunnels; then the agent's reply follows as it is. The entry sends `go`, and then the messages
  * of the call.
  *
  * An eager call, which is one that two holders may get, has its messages right behind the question and no `go`; and its
@@ -22,11 +23,15 @@ const ownPrefix = 'kas-'
 const agentIdKey = 'kas-agent-id'
 const waitKey = 'kas-wait'
 const eagerKey = 'kas-eager'
+const callerKey = 'kas-caller'
+const watchKey = 'kas-watch'
 const errorKey = 'kas-error-bin'
 /** of this hop alone: neither agent nor GitLab gets them */
-export const handOverKeys: readonly string[] = [tunnelKey, agentIdKey, waitKey, eagerKey]
+export const handOverKeys: readonly string[] = [tunnelKey, agentIdKey, waitKey, eagerKey, callerKey, watchKey]
 /** One that quotes much of what came: its gRPC status has to do. bytes, as JSON */
 const maxErrorBytes = 2048
+/** of a caller's key */
+const callerKeyForm = /^[\w-]{1,64}$/
 
 export interface HandOver {
   readonly agentId: AgentId
@@ -34,15 +39,20 @@ export interface HandOver {
   readonly waitMs: number
   /** its messages follow at once */
   readonly eager: boolean
+  readonly caller: Caller
+  readonly isWatch: boolean
 }
 
 /** The caller's metadata, and what the holder needs beside it. */
-export function writeHandOver({ agentId, waitMs, eager }: HandOver, metadata: Metadata): Metadata {
+export function writeHandOver(handOver: HandOver, metadata: Metadata): Metadata {
+  const { agentId, waitMs, eager, caller, isWatch } = handOver
   const written: Record<string, readonly string[]> = {
     [agentIdKey]: [String(agentId)],
     [waitKey]: [String(Math.ceil(waitMs))],
+    [callerKey]: [caller.key],
   }
   if (eager) written[eagerKey] = ['1']
+  if (isWatch) written[watchKey] = ['1']
   return Object.assign(written, withoutOwnKeys(metadata))
 }
 
@@ -53,7 +63,21 @@ export function readHandOver(metadata: Metadata): HandOver {
   const agentId = id.length === 1 ? parseAgentId(id[0] as string) : undefined
   if (agentId === undefined) throw invalid(agentIdKey)
   if (wait.length !== 1 || !/^\d{1,9}$/.test(wait[0] as string)) throw invalid(waitKey)
-  return { agentId, waitMs: Number(wait[0]), eager: metadata[eagerKey] !== undefined }
+  return {
+    agentId,
+    waitMs: Number(wait[0]),
+    eager: metadata[eagerKey] !== undefined,
+    caller: callerOf(metadata[callerKey]),
+    isWatch: metadata[watchKey] !== undefined,
+  }
+}
+
+/** @throws KasError INVALID_MESSAGE */
+function callerOf(keys: readonly string[] | undefined): Caller {
+  if (!keys) return unnamedCaller
+  const [key = ''] = keys
+  if (keys.length !== 1 || !callerKeyForm.test(key)) throw invalid(callerKey)
+  return { key }
 }
 
 /** Without what replicas say to one another: an agent and its callers cannot speak for a replica. */

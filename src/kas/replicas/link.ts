@@ -132,12 +132,13 @@ export class Link {
   /**
    * Offers the call to the peer.
    *
-   * @returns its tunnel for the call, or why it has none; never rejects
+   * @returns its tunnel for the call, or why it has none
+   * @throws KasError CALLER_OVER_SHARE
    */
   async offer(call: Call, { waitMs, eager, tryElsewhere, cancellation }: OfferRequest): Promise<Offer | NoOffer> {
     const usable = this.#usable
     if (!usable || cancellation.isCancelled) return 'none'
-    const opened = this.#open(usable.lanes, call, { agentId: call.agentId, waitMs, eager })
+    const opened = this.#open(usable.lanes, call, { waitMs, eager })
     if (!opened) return 'none'
     const { stream, span } = opened
     this.#calls++
@@ -151,6 +152,7 @@ export class Link {
     span.span.set({ 'kas.answer': answer })
     cancellation.onCancel(undefined)
     if (answer === 'unknown') this.#components.onUnknown()
+    if (answer === 'refused') throw (await stream.done).error
     if (answer !== 'ready') return answer === 'none' ? 'none' : 'unanswered'
     return {
       forward: (theCall) => {
@@ -168,8 +170,14 @@ export class Link {
    *
    * @returns undefined: the connection takes no call, or not this one
    */
-  #open(lanes: Lanes, call: Call, handOver: HandOver): { stream: HandOverStream; span: RpcSpan } | undefined {
+  #open(
+    lanes: Lanes,
+    call: Call,
+    how: Pick<HandOver, 'waitMs' | 'eager'>,
+  ): { stream: HandOverStream; span: RpcSpan } | undefined {
     const { heldByAgent, log } = this.#components
+    const { agentId, caller, isWatch = false } = call
+    const handOver = { agentId, caller, isWatch, ...how }
     const own = heldByAgent?.enter(call.agentId)
     const span = this.#begin(call)
     try {

@@ -48,14 +48,14 @@ export class Router {
   }
 
   /**
-   * @throws KasError AGENT_NOT_CONNECTED, AGENT_SATURATED, HOLDER_UNREACHABLE, TOO_MANY_WAITING, or the reason of
-   *   `call.signal`
+   * @throws KasError AGENT_NOT_CONNECTED, AGENT_SATURATED, HOLDER_UNREACHABLE, TOO_MANY_WAITING, CALLER_OVER_SHARE, or the
+   *   reason of `call.signal`
    */
   forward = async (call: Call): Promise<Reply> => {
     const { clock, hedges } = this.#search
     const began = clock.now()
     hedges.earn()
-    const offer = this.#tunnels.take(call.agentId, call.method) ?? (await this.#find(call, began))
+    const offer = this.#tunnels.take(call) ?? (await this.#find(call, began))
     this.#observer.routed('success', (clock.now() - began) / 1000)
     return offer.forward(call)
   }

@@ -7,6 +7,7 @@ import { KasError } from '../../lib/errors.ts'
 import { pause } from '../../lib/pause.ts'
 import { isUsable, type OfferRequest } from '../replicas/link.ts'
 import type { Candidate, Links } from '../replicas/links.ts'
+import type { Wish } from '../tunnels/shares.ts'
 import type { Tunnel } from '../tunnels/tunnel.ts'
 import type { TunnelRegistry } from '../tunnels/tunnel-registry.ts'
 import { Race } from './race.ts'
@@ -74,7 +75,8 @@ export class TunnelSearch {
   /**
    * Asks the other holders one after another, and if none has an idle tunnel, waits for the first that has.
    *
-   * @throws KasError AGENT_NOT_CONNECTED, AGENT_SATURATED, HOLDER_UNREACHABLE, TOO_MANY_WAITING, or the call's reason
+   * @throws KasError AGENT_NOT_CONNECTED, AGENT_SATURATED, HOLDER_UNREACHABLE, TOO_MANY_WAITING, CALLER_OVER_SHARE, or the
+   *   call's reason
    */
   async run(): Promise<Offer> {
     const { signal } = this.#call
@@ -193,9 +195,10 @@ export class TunnelSearch {
   async #waitHere(cancellation: Cancellation): Promise<Offer> {
     const { tunnels } = this.#components
     const { signal } = abortingWith(cancellation)
-    const { agentId, method } = this.#call
+    const { agentId, method, caller, isWatch } = this.#call
+    const wish: Wish = { agentId, method, caller, isWatch: isWatch === true }
     for (;;) {
-      const tunnel = await tunnels.wait(agentId, method, signal)
+      const tunnel = await tunnels.wait(wish, signal)
       // one that was lost between the queue and here was not used: wait on
       if (tunnel.state === 'taken') return offerOf(tunnel, () => tunnels.giveBack(agentId, tunnel))
     }

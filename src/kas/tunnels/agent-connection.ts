@@ -49,6 +49,7 @@ export class AgentConnection {
   readonly #tunnels = new Map<Renewable, AgentId>()
   readonly #options: LivenessOptions
   #running = 0
+  #roundTripMs: number | undefined
   #replacements = 0
   #bytesRead = 0
   #receivedAt: number
@@ -64,6 +65,16 @@ export class AgentConnection {
 
   get running(): number {
     return this.#running
+  }
+
+  /** as its last PING found it; undefined: none was answered yet */
+  get roundTripMs(): number | undefined {
+    return this.#roundTripMs
+  }
+
+  /** Sends a PING if no round trip is known. */
+  measure(now: number): void {
+    if (this.#roundTripMs === undefined && !this.#ping) this.#sendPing(now, this.#options.idlePingTimeoutMs)
   }
 
   callStarted(): void {
@@ -165,7 +176,8 @@ export class AgentConnection {
     const ping = { sentAt: now, timeoutMs }
     this.#ping = ping
     this.session.ping().then(
-      () => {
+      (ms) => {
+        this.#roundTripMs = ms
         if (this.#ping === ping) this.#ping = undefined
       },
       () => undefined, // the connection ended, which ends its calls

@@ -1,29 +1,61 @@
 import type { AgentId } from '../../call/call.ts'
+import { hasShare } from '../../call/caller.ts'
+import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
+import { FairQueue } from '../../lib/fair-queue.ts'
+import { Shares, type Wish } from './shares.ts'
 import type { Tunnel } from './tunnel.ts'
 
 export interface TunnelsOptions {
   /** calls that may wait for one agent at once */
   readonly maxWaitingPerAgent: number
+  /** calls of a connection beyond which the rest of its tunnels is for callers that hold few */
+  readonly plentyPerConnection: number
+  /** so many */
+  readonly few: number
 }
 
-/** Each costs some 15 KB at the entry; a pod of agentk carries 500 at once. */
-const defaultTunnelsOptions: TunnelsOptions = { maxWaitingPerAgent: 1000 }
+/** A waiting call costs some 15 KB at the entry; a connection of agentk carries 500 at once. */
+const defaultTunnelsOptions: TunnelsOptions = { maxWaitingPerAgent: 1000, plentyPerConnection: 450, few: 10 }
+
+/** Tunnels are scarce once a call has waited for so many round trips of the agent, in which a new one would have come, */
+const scarceRoundTrips = 3
+/** and for so long. ms */
+const scarceMs = 200
+/** Between two looks at whether they are. ms */
+const lookMs = 200
+
+/** Of who holds twice his share, and more, it is more. s */
+const retryAfterS = { least: 5, most: 30 }
+
+export interface TunnelRegistryComponents {
+  /** a monotonic one */
+  readonly clock: Clock
+  /** default `Math.random` */
+  readonly random?: () => number
+}
 
 interface Waiter {
-  /** of all that have waited for the agent: the lowest came first */
-  readonly place: number
+  /** the caller's key: callers take turns */
+  readonly source: string
+  readonly wish: Wish
+  readonly since: number
   readonly resolve: (tunnel: Tunnel) => void
+  readonly reject: (error: KasError) => void
 }
 
 /** What this replica has of one agent. */
 interface AgentTunnels {
   /** oldest first, so that calls spread over the agent's pods */
   readonly idle: Set<Tunnel>
-  /** by method, first in, first out: a tunnel that serves none of them costs no more than their names; undefined: none */
-  waiters: Map<string, Set<Waiter>> | undefined
+  /** by method, the one whose turn is next first; undefined: none */
+  waiters: Map<string, FairQueue<Waiter>> | undefined
   waiting: number
-  lastPlace: number
+  /** a call waits, and none came for too long */
+  isScarce: boolean
+  stopLooking: (() => void) | undefined
+  /** of those that are taken; undefined: none is */
+  shares: Shares | undefined
   /** all that live, idle or not */
   readonly living: Set<Tunnel>
 }
@@ -32,11 +64,13 @@ interface AgentTunnels {
 export class TunnelRegistry {
   readonly #agents = new Map<AgentId, AgentTunnels>()
   readonly #options: TunnelsOptions
-  readonly #now: () => number
+  readonly #clock: Clock
+  readonly #random: () => number
 
-  constructor(components: { now: () => number }, options: TunnelsOptions = defaultTunnelsOptions) {
-    this.#now = components.now
-    this.#options = options
+  constructor({ clock, random = Math.random }: TunnelRegistryComponents, options: Partial<TunnelsOptions> = {}) {
+    this.#clock = clock
+    this.#random = random
+    this.#options = { ...defaultTunnelsOptions, ...options }
   }
 
   /** Agents with at least one tunnel here. */
@@ -71,7 +105,7 @@ export class TunnelRegistry {
     return { idle, waiting: agent.waiting, living: agent.living.size }
   }
 
-  /** A new tunnel: it goes to the oldest waiter whose method it serves, else it is idle. */
+  /** A new tunnel: it goes to a waiter whose method it serves, by turns of callers, else it is idle. */
   add(agentId: AgentId, tunnel: Tunnel): void {
     const agent = this.#of(agentId)
     agent.living.add(tunnel)
@@ -79,29 +113,31 @@ export class TunnelRegistry {
     const leave = () => {
       agent.living.delete(tunnel)
       agent.idle.delete(tunnel)
+      this.#left(agent, tunnel)
       this.#forget(agentId, agent)
     }
     tunnel.ended.then(leave, leave)
   }
 
   /**
-   * An idle tunnel that serves `method`: the caller owns it. Tunnels of connections that leave a PING unanswered
-   * are the last choice.
+   * An idle tunnel that serves the method: the caller owns it. Tunnels of connections that leave a PING unanswered
+   * are the last choice. The last ones of a connection are for callers that hold few.
    */
-  take(agentId: AgentId, method: string): Tunnel | undefined {
-    const idle = this.#agents.get(agentId)?.idle
-    if (!idle) return undefined
-    const now = this.#now()
+  take(wish: Wish): Tunnel | undefined {
+    const agent = this.#agents.get(wish.agentId)
+    if (!agent) return undefined
+    const now = this.#clock.now()
     let choice: Tunnel | undefined
-    for (const tunnel of idle) {
-      if (tunnel.state !== 'idle' || !tunnel.methods.has(method)) continue
+    for (const tunnel of agent.idle) {
+      if (tunnel.state !== 'idle' || !tunnel.methods.has(wish.method)) continue
+      if (!this.#mayHave(agent, tunnel, wish.caller.key)) continue
       const isSuspect = tunnel.connection.isSuspect(now)
       if (!isSuspect || !choice) choice = tunnel
       if (!isSuspect) break
     }
     if (!choice) return undefined
-    idle.delete(choice)
-    choice.take()
+    agent.idle.delete(choice)
+    give(agent, choice, wish)
     return choice
   }
 
@@ -116,57 +152,184 @@ export class TunnelRegistry {
 
   /** One that was added, and has become idle again: as `add`. */
   offer(agentId: AgentId, tunnel: Tunnel): void {
-    this.#offer(this.#of(agentId), tunnel)
+    const agent = this.#of(agentId)
+    this.#left(agent, tunnel)
+    this.#offer(agent, tunnel)
   }
 
   /**
    * Waits for a tunnel: the caller owns it.
    *
    * @param signal - ends the wait; its reason is thrown
-   * @throws KasError TOO_MANY_WAITING
+   * @throws KasError TOO_MANY_WAITING, CALLER_OVER_SHARE: at once, or later in favour of another
    */
-  wait(agentId: AgentId, method: string, signal: AbortSignal): Promise<Tunnel> {
+  wait(wish: Wish, signal: AbortSignal): Promise<Tunnel> {
     if (signal.aborted) return Promise.reject(signal.reason)
+    const { agentId, method, caller } = wish
     const agent = this.#of(agentId)
+    const refusal = agent.isScarce ? this.#refusalOf(agent, wish, callersOf(agent)) : undefined
+    if (refusal) throw refusal
+    const { promise, resolve, reject } = Promise.withResolvers<Tunnel>()
+    const leave = () => {
+      this.#remove(agent, waiter)
+      this.#forget(agentId, agent)
+      reject(signal.reason)
+    }
+    const waiter: Waiter = {
+      source: caller.key,
+      wish,
+      since: this.#clock.now(),
+      resolve: (tunnel) => {
+        signal.removeEventListener('abort', leave)
+        resolve(tunnel)
+      },
+      reject: (error) => {
+        signal.removeEventListener('abort', leave)
+        reject(error)
+      },
+    }
+    this.#enter(agent, method, waiter)
+    signal.addEventListener('abort', leave, { once: true })
+    this.#look(agent)
+    return promise
+  }
+
+  /** @throws KasError TOO_MANY_WAITING: who waits most makes room for others, else there is none */
+  #enter(agent: AgentTunnels, method: string, waiter: Waiter): void {
     const limit = this.#options.maxWaitingPerAgent
-    if (agent.waiting >= limit) throw new KasError({ code: 'TOO_MANY_WAITING', limit })
-    return new Promise((resolve, reject) => {
-      const leave = () => {
-        remove(agent, method, waiter)
-        this.#forget(agentId, agent)
-        reject(signal.reason)
-      }
-      const waiter: Waiter = {
-        place: ++agent.lastPlace,
-        resolve: (tunnel) => {
-          signal.removeEventListener('abort', leave)
-          resolve(tunnel)
-        },
-      }
-      agent.waiters ??= new Map()
-      const queue = agent.waiters.get(method)
-      if (queue) queue.add(waiter)
-      else agent.waiters.set(method, new Set([waiter]))
-      agent.waiting++
-      signal.addEventListener('abort', leave, { once: true })
-    })
+    const tooMany = () => new KasError({ code: 'TOO_MANY_WAITING', limit })
+    const queue = agent.waiters?.get(method) ?? new FairQueue<Waiter>(limit)
+    if (agent.waiting >= limit && queue.size < limit) throw tooMany() // others wait for another method
+    const loser = queue.add(waiter)
+    if (loser === waiter) throw tooMany()
+    agent.waiters ??= new Map()
+    agent.waiters.set(method, queue)
+    if (loser) loser.reject(tooMany())
+    else agent.waiting++
   }
 
   #offer(agent: AgentTunnels, tunnel: Tunnel): void {
-    const longest = longestWaiting(agent, tunnel)
-    if (!longest) {
+    const waiter = this.#next(agent, tunnel)
+    if (!waiter) {
       agent.idle.add(tunnel)
       return
     }
-    remove(agent, longest.method, longest.waiter)
-    tunnel.take()
-    longest.waiter.resolve(tunnel)
+    give(agent, tunnel, waiter.wish)
+    waiter.resolve(tunnel)
+  }
+
+  /** Whose turn it is, of those whose method the tunnel serves and who may have it. It waits no more. */
+  #next(agent: AgentTunnels, tunnel: Tunnel): Waiter | undefined {
+    const may = (callerKey: string) => this.#mayHave(agent, tunnel, callerKey)
+    for (const [method, queue] of agent.waiters ?? []) {
+      const waiter = tunnel.methods.has(method) ? queue.take(may) : undefined
+      if (!waiter) continue
+      agent.waiters?.delete(method)
+      if (queue.size > 0) agent.waiters?.set(method, queue) // behind the other methods
+      this.#waitsNoMore(agent)
+      return waiter
+    }
+    return undefined
+  }
+
+  /** The tunnel is nobody's any more: one that was not for everybody may be now. */
+  #left(agent: AgentTunnels, tunnel: Tunnel): void {
+    const { shares } = agent
+    if (!shares) return
+    shares.left(tunnel)
+    if (shares.isEmpty) agent.shares = undefined
+    if (agent.waiting === 0 || agent.idle.size === 0) return
+    for (const idle of [...agent.idle]) {
+      if (idle.state !== 'idle') continue
+      agent.idle.delete(idle)
+      this.#offer(agent, idle)
+    }
+  }
+
+  #mayHave(agent: AgentTunnels, { connection }: Tunnel, callerKey: string): boolean {
+    const { plentyPerConnection, few } = this.#options
+    if (connection.running < plentyPerConnection || !hasShare(callerKey)) return true
+    return (agent.shares?.of(callerKey).tunnels ?? 0) < few
+  }
+
+  /** Sees to it that somebody looks whether tunnels are scarce, as long as calls wait. */
+  #look(agent: AgentTunnels): void {
+    if (agent.stopLooking) return
+    const now = this.#clock.now()
+    for (const { connection } of agent.living) connection.measure(now)
+    agent.stopLooking = this.#clock.after(lookMs, () => {
+      agent.stopLooking = undefined
+      this.#refuseSome(agent)
+      if (agent.waiting > 0) this.#look(agent)
+    })
+  }
+
+  /** Where tunnels are scarce, who holds more than his share waits no more. */
+  #refuseSome(agent: AgentTunnels): void {
+    const waiters = [...(agent.waiters?.values() ?? [])].flatMap((queue) => [...queue.items()])
+    const latest = this.#clock.now() - scarceAfterMs(agent)
+    agent.isScarce = waiters.some(({ since }) => since <= latest)
+    if (!agent.isScarce) return
+    const callers = callersOf(agent)
+    for (const waiter of waiters) {
+      const refusal = this.#refusalOf(agent, waiter.wish, callers)
+      if (!refusal) continue
+      this.#remove(agent, waiter)
+      waiter.reject(refusal)
+    }
+  }
+
+  /** @param callers - that hold tunnels or wait for one */
+  #refusalOf({ shares, living }: AgentTunnels, wish: Wish, callers: ReadonlySet<string>): KasError | undefined {
+    const { key } = wish.caller
+    const { tunnels: held, watches } = shares?.of(key) ?? { tunnels: 0, watches: 0 }
+    const share = living.size / (callers.has(key) ? callers.size : callers.size + 1)
+    if (!hasShare(key) || held <= share) return undefined
+    return new KasError({
+      code: 'CALLER_OVER_SHARE',
+      agentId: String(wish.agentId),
+      held,
+      living: living.size,
+      watches,
+      retryAfterS: this.#retryAfterS(held / share),
+    })
+  }
+
+  /** So that those who are refused together do not come back together. */
+  #retryAfterS(sharesHeld: number): number {
+    const { least, most } = retryAfterS
+    const seconds = least * sharesHeld * (0.75 + this.#random() / 2)
+    return Math.round(Math.min(most, Math.max(least, seconds)))
+  }
+
+  #remove(agent: AgentTunnels, waiter: Waiter): void {
+    const { method } = waiter.wish
+    const queue = agent.waiters?.get(method)
+    if (!queue?.delete(waiter)) return
+    if (queue.size === 0) agent.waiters?.delete(method)
+    this.#waitsNoMore(agent)
+  }
+
+  #waitsNoMore(agent: AgentTunnels): void {
+    if (--agent.waiting > 0) return
+    agent.waiters = undefined
+    agent.isScarce = false
+    agent.stopLooking?.()
+    agent.stopLooking = undefined
   }
 
   #of(agentId: AgentId): AgentTunnels {
     let agent = this.#agents.get(agentId)
     if (!agent) {
-      agent = { idle: new Set(), waiters: undefined, waiting: 0, lastPlace: 0, living: new Set() }
+      agent = {
+        idle: new Set(),
+        waiters: undefined,
+        waiting: 0,
+        isScarce: false,
+        stopLooking: undefined,
+        shares: undefined,
+        living: new Set(),
+      }
       this.#agents.set(agentId, agent)
     }
     return agent
@@ -177,24 +340,22 @@ export class TunnelRegistry {
   }
 }
 
-/** Of those whose method the tunnel serves. */
-function longestWaiting(
-  { waiters }: AgentTunnels,
-  { methods }: Tunnel,
-): { method: string; waiter: Waiter } | undefined {
-  let longest: { method: string; waiter: Waiter } | undefined
-  if (!waiters) return undefined
-  for (const [method, queue] of waiters) {
-    if (!methods.has(method)) continue
-    const [waiter] = queue
-    if (waiter && (!longest || waiter.place < longest.waiter.place)) longest = { method, waiter }
-  }
-  return longest
+function give(agent: AgentTunnels, tunnel: Tunnel, wish: Wish): void {
+  tunnel.take()
+  agent.shares ??= new Shares()
+  agent.shares.taken(tunnel, wish)
 }
 
-function remove(agent: AgentTunnels, method: string, waiter: Waiter): void {
-  const queue = agent.waiters?.get(method)
-  if (!queue?.delete(waiter)) return
-  if (queue.size === 0) agent.waiters?.delete(method)
-  if (--agent.waiting === 0) agent.waiters = undefined
+/** Callers that hold tunnels or wait for one, by their keys. */
+function callersOf({ shares, waiters }: AgentTunnels): Set<string> {
+  const callers = new Set(shares?.callers)
+  for (const queue of waiters?.values() ?? []) for (const source of queue.sources()) callers.add(source)
+  return callers
+}
+
+/** A connection whose PING is not answered yet is further away than a look takes. */
+function scarceAfterMs({ living }: AgentTunnels): number {
+  let longestMs = 0
+  for (const { connection } of living) longestMs = Math.max(longestMs, connection.roundTripMs ?? lookMs)
+  return Math.max(scarceMs, scarceRoundTrips * longestMs)
 }

@@ -1,5 +1,6 @@
 import { type Serve, SplitMessage } from '../../../src/agentk/tunnels/serve.ts'
 import type { AgentId, Call, Outcome } from '../../../src/call/call.ts'
+import { kasCaller } from '../../../src/call/caller.ts'
 import type {
   Headers,
   HttpRequestHeader,
@@ -55,7 +56,15 @@ export interface Answer {
 }
 
 export function callOf(messages: AsyncIterable<Uint8Array>, signal = new AbortController().signal): Call {
-  return { agentId: 1n as AgentId, method: kubernetesApiMethod, metadata: {}, messages, safety: 'unsafe', signal }
+  return {
+    agentId: 1n as AgentId,
+    method: kubernetesApiMethod,
+    metadata: {},
+    messages,
+    safety: 'unsafe',
+    caller: kasCaller,
+    signal,
+  }
 }
 
 export function requestHeader(init: Partial<HttpRequestHeader> & { headers?: Record<string, string> } = {}) {

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { AgentId } from '../../../src/call/call.ts'
 import { KasError } from '../../../src/lib/errors.ts'
-import { agentId, callOf, callThrough, readReply, startAgentsServer } from '../../support/agents-server.ts'
+import { callOf, callThrough, readReply, startAgentsServer } from '../../support/agents-server.ts'
 import { echoMethod, FakeAgent } from '../../support/fake-agent.ts'
 
 // wire: find.waits
@@ -59,7 +59,7 @@ t.test(
     t.teardown(() => agent.close())
     agent.open(['/test.Other/Method'])
     await agent.session.ping()
-    t.equal(tunnels.take(agentId, echoMethod), undefined)
+    t.equal(tunnels.take(callOf()), undefined)
     const running = callThrough(forward, ['x'])
     void agent.open([echoMethod]).serveEcho()
     t.same((await running).messages, ['x'])
@@ -94,13 +94,13 @@ t.test('a caller that leaves while it waits takes no tunnel', async (t) => {
   t.teardown(() => agent.close())
   agent.open()
   await agent.session.ping()
-  t.ok(tunnels.take(agentId, echoMethod), 'the tunnel stayed idle')
+  t.ok(tunnels.take(callOf()), 'the tunnel stayed idle')
 })
 
 t.test('a wait for somebody who has left is none', async (t) => {
   const { tunnels } = await startAgentsServer(t)
   const left = new KasError({ code: 'CANCELLED', detail: 'gone' })
-  await t.rejects(tunnels.wait(agentId, echoMethod, AbortSignal.abort(left)), { message: 'gone' })
+  await t.rejects(tunnels.wait(callOf(), AbortSignal.abort(left)), { message: 'gone' })
 })
 
 t.test('calls spread over the pods of an agent', async (t) => {

@@ -4,9 +4,9 @@ import { PublishedConnections } from '../../../src/kas/tunnels/published-connect
 import { createLogger } from '../../../src/lib/log.ts'
 import type { RowConnection } from '../../../src/membership/membership.ts'
 import { encodeConnectRequest } from '../../../src/proto/reverse-tunnel.ts'
-import { agentId, callThrough, startAgentsServer } from '../../support/agents-server.ts'
+import { agentId, callOf, callThrough, startAgentsServer } from '../../support/agents-server.ts'
 import { eventually } from '../../support/eventually.ts'
-import { echoMethod, FakeAgent } from '../../support/fake-agent.ts'
+import { FakeAgent } from '../../support/fake-agent.ts'
 import { FakePlacement } from '../../support/fake-placement.ts'
 
 /** A replica that leaves, as a stock agent sees it (doc/operations.md "How a replica leaves"). */
@@ -89,7 +89,7 @@ t.test('a tunnel that a call took and gave back unused meanwhile ends too', asyn
   const agent = await dial()
   const tunnel = agent.open()
   await agent.session.ping()
-  const taken = tunnels.take(agentId, echoMethod)
+  const taken = tunnels.take(callOf())
   assert(taken)
   for (const connection of server.connections) connection.retire()
   tunnels.giveBack(agentId, taken)

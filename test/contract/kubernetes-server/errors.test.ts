@@ -1,5 +1,6 @@
 import t from 'tap'
 import { type Forward, noMetadata } from '../../../src/call/call.ts'
+import type { Caller } from '../../../src/call/caller.ts'
 import type { GrantQuestion } from '../../../src/kas/directory/directory.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { clusterForward, data, echo, head, trailer } from './fake-cluster.ts'
@@ -161,6 +162,24 @@ t.test('the way to the cluster', async (t) => {
   t.equal(broken[0], 'HTTP/1.1 500 Internal Server Error')
   const traceId = /Trace ID: ([0-9a-f]{32})/.exec(broken.at(-1) ?? '')?.[1]
   t.ok(log.some((line) => line.includes(`"trace_id":"${traceId}"`) && line.includes('secret detail')))
+})
+
+t.test('who holds too many tunnels is told how many, and when to come again', async (t) => {
+  const seen: (Caller | boolean | undefined)[] = []
+  const { ask } = await setUp(t, ({ caller, isWatch }) => {
+    seen.push(caller, isWatch)
+    const held = { agentId: '42', held: 480, living: 520, watches: 479 }
+    throw new KasError({ code: 'CALLER_OVER_SHARE', ...held, retryAfterS: 17 })
+  })
+  const lines = await ask('GET /k8s-proxy/api/v1/pods?watch=1', good)
+  t.equal(lines[0], 'HTTP/1.1 429 Too Many Requests')
+  t.ok(lines.includes('Retry-After: 17'))
+  t.ok(lines.includes('Kas-Delivery: none'))
+  t.match(
+    lines.at(-1),
+    /You hold 480 of the 520 tunnels that agent 42 has here, 479 of them watches, and others wait\. Please end some, or try again later/,
+  )
+  t.match(seen, [{ name: 'project 3', key: /^[\w-]{22}$/ }, true])
 })
 
 // wire: error.502, error.status

@@ -11,6 +11,7 @@ import {
   strangerBounds,
 } from '../../../src/kas/servers/replicas/replicas-server.ts'
 import { TunnelRegistry } from '../../../src/kas/tunnels/tunnel-registry.ts'
+import { monotonicClock } from '../../../src/lib/clock.ts'
 import { Code } from '../../../src/lib/errors.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { noTracer } from '../../../src/lib/tracing/tracer.ts'
@@ -47,7 +48,7 @@ async function startServer(
   const server = new ReplicasServer(
     {
       identity,
-      tunnels: new TunnelRegistry({ now: () => performance.now() }),
+      tunnels: new TunnelRegistry({ clock: monotonicClock }),
       isKnown,
       methods: { '/kas.Test/Hold': hold },
       log: createLogger({ level: 'silent' }),

@@ -9,6 +9,7 @@ import { createReplicaIdentity } from '../../../src/kas/replicas/replica-identit
 import { ReplicasServer } from '../../../src/kas/servers/replicas/replicas-server.ts'
 import type { Tunnel } from '../../../src/kas/tunnels/tunnel.ts'
 import { TunnelRegistry } from '../../../src/kas/tunnels/tunnel-registry.ts'
+import { monotonicClock } from '../../../src/lib/clock.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { noTracer } from '../../../src/lib/tracing/tracer.ts'
@@ -45,7 +46,7 @@ const echo: Agent = async ({ messages }) => {
 
 async function hop(t: Test, agent: Agent = echo) {
   const identity = await createReplicaIdentity()
-  const tunnels = new TunnelRegistry({ now: () => performance.now() })
+  const tunnels = new TunnelRegistry({ clock: monotonicClock })
   const members = { areKnown: true }
   const server = new ReplicasServer(
     {
@@ -80,7 +81,14 @@ async function hop(t: Test, agent: Agent = echo) {
   }
   const offer = (handOver: Partial<HandOver> = {}, overrides: Partial<Call> = {}) => {
     const call = callOf([], { messages: new KnownMessages([Buffer.from('a'), Buffer.from('b')]), ...overrides })
-    const stream = new HandOverStream(lanes, call, { agentId, waitMs: 0, eager: false, ...handOver })
+    const stream = new HandOverStream(lanes, call, {
+      agentId,
+      waitMs: 0,
+      eager: false,
+      caller: call.caller,
+      isWatch: false,
+      ...handOver,
+    })
     if (handOver.eager) void stream.send(call)
     const forward = () => {
       if (!handOver.eager) void stream.send(call)

@@ -1,10 +1,12 @@
 import t from 'tap'
 import type { Metadata } from '../../../src/call/call.ts'
+import { kasCaller } from '../../../src/call/caller.ts'
 import { dialReplica } from '../../../src/kas/replicas/dial-replica.ts'
 import { tunnelKey, writeHandOver } from '../../../src/kas/replicas/hand-over.ts'
 import { createReplicaIdentity } from '../../../src/kas/replicas/replica-identity.ts'
 import { ReplicasServer } from '../../../src/kas/servers/replicas/replicas-server.ts'
 import { TunnelRegistry } from '../../../src/kas/tunnels/tunnel-registry.ts'
+import { monotonicClock } from '../../../src/lib/clock.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 import { agentId } from '../../support/agents-server.ts'
@@ -13,7 +15,7 @@ import { idleTunnel } from '../../support/idle-tunnel.ts'
 
 t.test('a replica that leaves gives tunnels to its peers as long as it has some', async (t) => {
   const identity = await createReplicaIdentity()
-  const tunnels = new TunnelRegistry({ now: () => performance.now() })
+  const tunnels = new TunnelRegistry({ clock: monotonicClock })
   const server = new ReplicasServer(
     {
       identity,
@@ -36,7 +38,7 @@ t.test('a replica that leaves gives tunnels to its peers as long as it has some'
   const ask = async (): Promise<string | undefined> => {
     const { promise: answer, resolve } = Promise.withResolvers<string | undefined>()
     const read = (metadata: Metadata) => resolve(metadata[tunnelKey]?.[0])
-    const metadata = writeHandOver({ agentId, waitMs: 5000, eager: false }, {}) // the last one may just be given back
+    const metadata = writeHandOver({ agentId, waitMs: 5000, eager: false, caller: kasCaller, isWatch: false }, {}) // the last one may just be given back
     const stream = session.open({ method: echoMethod, metadata, onInterim: read })
     void stream.done.then(({ trailers }) => read(trailers))
     await answer

@@ -1,8 +1,8 @@
 import t from 'tap'
 import { Code } from '../../../src/lib/errors.ts'
 import { connectMethod, encodeConnectRequest } from '../../../src/proto/reverse-tunnel.ts'
-import { agentId, callThrough, startAgentsServer } from '../../support/agents-server.ts'
-import { echoMethod, FakeAgent, FakeTunnel } from '../../support/fake-agent.ts'
+import { callOf, callThrough, startAgentsServer } from '../../support/agents-server.ts'
+import { FakeAgent, FakeTunnel } from '../../support/fake-agent.ts'
 
 /** What agents say first: their metadata, their descriptor (doc/reference/tunnel-protocol.md 1.2, 2.3, 3.1). */
 
@@ -23,7 +23,7 @@ for (const [name, begin] of Object.entries(beginnings)) {
     const tunnel = new FakeTunnel(agent.session.open({ method: connectMethod, metadata }))
     begin(tunnel)
     t.equal((await tunnel.done).error?.grpcCode, Code.INVALID_ARGUMENT)
-    t.equal(tunnels.take(agentId, echoMethod), undefined)
+    t.equal(tunnels.take(callOf()), undefined)
     t.equal(agent.session.draining, false, 'others of the connection go on')
   })
 }

@@ -1,4 +1,5 @@
 import type { AgentId, Forward } from '../../../call/call.ts'
+import { kasCaller } from '../../../call/caller.ts'
 import { Backoff } from '../../../lib/backoff.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { Code, KasError } from '../../../lib/errors.ts'
@@ -182,6 +183,7 @@ export class AgentFeed implements ViewOwner {
         metadata: {},
         messages: steps,
         safety: 'safe',
+        caller: kasCaller,
         reopens: true,
         signal: ended.signal,
       })

@@ -12,7 +12,8 @@ import type { OwnEndpoint, ViewFeeds } from '../../module.ts'
 import type { Newcomers } from '../newcomers.ts'
 import { accessCounter } from './access/access-counter.ts'
 import { accessCheckMs, checkAccess } from './access/access-recheck.ts'
-import { type Access, authorize } from './access/authorize.ts'
+import { type Access, authorize, callerName } from './access/authorize.ts'
+import type { CallerKeys } from './access/caller-keys.ts'
 import { type Credentials, readCredentials } from './access/credentials.ts'
 import type { FrontRedirect } from './front-redirect.ts'
 import type { Exchange } from './http/exchange.ts'
@@ -23,7 +24,7 @@ import { RequestSpan } from './http/request-span.ts'
 import { type AccessWatch, OwnEndpoints } from './own-endpoints.ts'
 import { Progress } from './progress.ts'
 import { Relay } from './relay.ts'
-import { add, type RequestHead, readRequestHead } from './request/request-head.ts'
+import { add, isWatch, type RequestHead, readRequestHead } from './request/request-head.ts'
 import { parseTarget, type Target } from './request/target.ts'
 import { originHeaders, preflightHeaders } from './response/cors.ts'
 import { errorAnswer } from './response/error-answer.ts'
@@ -37,6 +38,7 @@ export interface KubernetesProxyComponents {
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
   readonly metrics: KubernetesMetrics
   readonly newcomers: Pick<Newcomers, 'admit'>
+  readonly callerKeys: Pick<CallerKeys, 'of'>
   /** counts who was let through; absent: nobody does */
   readonly usage?: Usage
   readonly clock?: Clock
@@ -164,6 +166,8 @@ export class KubernetesProxy {
       metadata: progress.span.metadata,
       messages: this.#messages(exchange, head, target, impersonation),
       safety: safetyOf({ method, path: target.path, upgrade: head.upgrade.length > 0, body }),
+      caller: this.#components.callerKeys.of(callerName(access)),
+      isWatch: isWatch(request),
       signal: exchange.signal,
     }
     const stopChecking = checkAccess()

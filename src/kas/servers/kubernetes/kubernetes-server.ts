@@ -16,6 +16,7 @@ import type { Directory } from '../../directory/directory.ts'
 import type { Usage } from '../../directory/usage.ts'
 import type { OwnEndpoint, ViewFeeds } from '../../module.ts'
 import { Newcomers } from '../newcomers.ts'
+import { CallerKeys } from './access/caller-keys.ts'
 import type { FrontRedirect } from './front-redirect.ts'
 import { Callers } from './http/callers.ts'
 import { Connection, maxPipelinedRequests } from './http/connection.ts'
@@ -37,6 +38,8 @@ export interface KubernetesServerComponents {
   readonly register: Registry
   /** hears who was let through; absent: nobody wants to know */
   readonly usage?: Usage
+  /** absent: this replica is alone */
+  readonly callerKeys?: Pick<CallerKeys, 'of'>
   readonly log: Logger
   /** absent: neither tokens nor watches over WebSocket */
   readonly webSocketTokens?: WebSocketTokens
@@ -104,7 +107,7 @@ export class KubernetesServer implements Service {
     this.#newcomers = new Newcomers({ now: () => performance.now(), refused }, this.#limits.newcomers)
     this.#idle = new IdleConnections(this.#limits.maxKeptPerAgent, () => this.#metrics.failed('TOO_MANY_STREAMS'))
     this.#proxy = new KubernetesProxy(
-      { ...components, metrics: this.#metrics, newcomers: this.#newcomers },
+      { callerKeys: new CallerKeys(), ...components, metrics: this.#metrics, newcomers: this.#newcomers },
       {
         limits: this.#limits,
         responses: responseRules(options, components.log),

@@ -5,6 +5,7 @@ import { AgentMetaSchema } from '../../../proto/gen/entity_pb.ts'
 import type { KasModule, StatusLine } from '../../module.ts'
 import type { Reach } from '../../replicas/link.ts'
 import type { Links } from '../../replicas/links.ts'
+import type { OverShare } from '../../tunnels/over-share.ts'
 import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
 
 /** A replica, as this one sees it. */
@@ -55,6 +56,23 @@ export interface EntryReport {
   readonly since: number
 }
 
+/** A caller at this replica, of one agent. */
+export interface RefusedCallerReport {
+  /** `user 7`, or `project 42` of jobs */
+  readonly caller: string
+  readonly agentId: string
+  /** tunnels that he held, at the replica where he was refused last */
+  readonly held: number
+  /** of so many */
+  readonly living: number
+  /** of those that he held */
+  readonly watches: number
+  /** calls that were refused */
+  readonly refused: number
+  /** ms since 1970 */
+  readonly lastAt: number
+}
+
 export interface StatusReport {
   readonly replica: { readonly name: string; readonly version: string; readonly problem?: string }
   /** absent: this replica is alone, by its configuration */
@@ -62,6 +80,8 @@ export interface StatusReport {
   /** by id; of many, the first */
   readonly agents: readonly AgentReport[]
   readonly agentCount: number
+  /** whose calls this replica refused lately, because they held more than their share; the last first */
+  readonly refusedCallers?: readonly RefusedCallerReport[]
   /** by the module's name; absent: none has a line */
   readonly modules?: Readonly<Record<string, readonly StatusLine[]>>
 }
@@ -71,6 +91,7 @@ export interface StatusComponents {
   readonly version: string
   readonly readiness: { problem(): string | undefined }
   readonly tunnels: Pick<TunnelRegistry, 'agentIds' | 'counts'>
+  readonly overShare: Pick<OverShare, 'recent'>
   /** undefined: this replica is alone */
   readonly peering: StatusPeering | undefined
   readonly modules: readonly Pick<KasModule, 'name' | 'status'>[]
@@ -97,8 +118,22 @@ export function statusReport(components: StatusComponents, agentId?: AgentId): S
     ...(peering ? { members: memberReports(peering) } : {}),
     agents: ids.slice(0, maxAgents).map((id) => agentReport(components, id, { ...byAgent.get(id), inFull })),
     agentCount: ids.length,
+    ...refusedReports(components.overShare, agentId),
     ...moduleReports(components.modules),
   }
+}
+
+function refusedReports(
+  overShare: StatusComponents['overShare'],
+  agentId: AgentId | undefined,
+): Pick<StatusReport, 'refusedCallers'> {
+  const recent = overShare.recent().filter((each) => agentId === undefined || each.agentId === agentId)
+  if (recent.length === 0) return {}
+  const refusedCallers = recent.map(({ name: caller, agentId: id, last, count: refused, lastAt }) => {
+    const { held, living, watches } = last
+    return { caller, agentId: String(id), held, living, watches, refused, lastAt }
+  })
+  return { refusedCallers }
 }
 
 function moduleReports(modules: StatusComponents['modules']): Pick<StatusReport, 'modules'> {

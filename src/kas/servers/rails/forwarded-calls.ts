@@ -6,6 +6,7 @@ import {
   type Outcome,
   parseAgentId,
 } from '../../../call/call.ts'
+import { gitlabCaller } from '../../../call/caller.ts'
 import type { RpcSpan } from '../../../call/rpc-span.ts'
 import { type Delivery, KasError } from '../../../lib/errors.ts'
 import { fitsBounds, maxMetadataBytes, maxMetadataValues } from '../../../proto/grpc/sendable.ts'
@@ -51,6 +52,7 @@ export class ForwardedCalls {
         metadata: span.metadata(metadata),
         messages: call,
         safety: 'unsafe', // only the agent knows what a method does
+        caller: gitlabCaller,
         signal: call.signal,
       })
       delivery = 'maybe'

@@ -8,6 +8,7 @@ import { type CallHandler, type ServedCall, ServerLanes } from '../../../proto/g
 import type { ServerStream } from '../../../proto/grpc/server-session.ts'
 import type { WindowBudget } from '../../../proto/grpc/window-budget.ts'
 import { type HandOver, readHandOver, tunnelKey, withoutOwnKeys, writeError } from '../../replicas/hand-over.ts'
+import type { Wish } from '../../tunnels/shares.ts'
 import type { Tunnel } from '../../tunnels/tunnel.ts'
 import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
 import { maxWideBytesPerAgent, UnreadByAgent } from '../../tunnels/unread-by-agent.ts'
@@ -20,6 +21,7 @@ const maxEagerMessages = 16
 const promptReplyMs = 20
 
 const none: Metadata = { [tunnelKey]: ['none'] }
+const refused: Metadata = { [tunnelKey]: ['refused'] }
 const readySign: Metadata = { [tunnelKey]: ['ready'] }
 
 /** Serves calls that peers hand over. Only own tunnels are used: a call is never handed over again. */
@@ -53,7 +55,7 @@ export class HandOvers {
 
   async #serve(stream: ServedCall, span: RpcSpan): Promise<Metadata> {
     const handOver = readHandOver(stream.metadata)
-    const { agentId, eager } = handOver
+    const { agentId, eager, caller, isWatch } = handOver
     span.calls(agentId)
     const own = this.#heldByAgent.enter(agentId)
     stream.onClosed(() => own.leave())
@@ -82,26 +84,31 @@ export class HandOvers {
       metadata: span.metadata(metadata),
       messages,
       safety: 'unsafe' as const, // the entry decides what may be repeated
+      caller,
+      isWatch,
       signal: stream.signal,
     }
     return carry(stream, tunnel.forward(call), eager)
   }
 
-  async #find(stream: ServedCall, { agentId, waitMs }: HandOver): Promise<Tunnel | undefined> {
+  async #find(stream: ServedCall, { waitMs, ...handOver }: HandOver): Promise<Tunnel | undefined> {
     const { method, signal } = stream
+    const wish: Wish = { ...handOver, method }
     if (this.#closing.signal.aborted) return undefined
-    const tunnel = this.#tunnels.take(agentId, method)
+    const tunnel = this.#tunnels.take(wish)
     if (tunnel || waitMs === 0) return tunnel // an agent between two tunnels, or two connections, is not gone
     const controller = linkedController(signal, this.#closing.signal)
     const timer = setTimeout(() => controller.abort(), waitMs)
     try {
       for (;;) {
-        const next = await this.#tunnels.wait(agentId, method, controller.signal)
+        const next = await this.#tunnels.wait(wish, controller.signal)
         if (next.state === 'taken') return next
       }
     } catch (error) {
       signal.throwIfAborted()
       if (controller.signal.aborted) return undefined
+      if (error instanceof KasError && error.code === 'CALLER_OVER_SHARE')
+        stream.addTrailers({ ...refused, ...writeError(error) })
       throw error
     } finally {
       clearTimeout(timer)

@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
 import type { AgentId, Call, Metadata, Outcome, Safety } from '../../../../src/call/call.ts'
+import { kasCaller } from '../../../../src/call/caller.ts'
 import { KnownMessages } from '../../../../src/call/known-messages.ts'
 import { Link, type LinkComponents } from '../../../../src/kas/replicas/link.ts'
 import { UnreadByAgent } from '../../../../src/kas/tunnels/unread-by-agent.ts'
@@ -136,7 +137,7 @@ async function handOver(link: Link, safety: Safety, tryElsewhere = () => false) 
   const { signal } = new AbortController()
   const method = '/a.B/C'
   const messages = new KnownMessages([Buffer.from('a')])
-  const call: Call = { agentId: 42n as AgentId, method, metadata: {}, messages, safety, signal }
+  const call: Call = { agentId: 42n as AgentId, method, metadata: {}, messages, safety, caller: kasCaller, signal }
   const offer = await link.offer(call, { waitMs: 0, eager: false, tryElsewhere, cancellation: new Cancellation() })
   if (typeof offer === 'string') throw new Error(offer)
   return { offer, call }
@@ -316,7 +317,15 @@ t.test('a call that cannot be handed over is none that the replica was asked for
   const { link } = await linkTo(t, session, {}, [5, 50], { heldByAgent })
   const { signal } = new AbortController()
   const messages = new KnownMessages([Buffer.from('a')])
-  const call: Call = { agentId: 42n as AgentId, method: '/a.B/C', metadata: {}, messages, safety: 'safe', signal }
+  const call: Call = {
+    agentId: 42n as AgentId,
+    method: '/a.B/C',
+    metadata: {},
+    messages,
+    safety: 'safe',
+    caller: kasCaller,
+    signal,
+  }
   const cancellation = new Cancellation()
   t.equal(await link.offer(call, { waitMs: 0, eager: true, tryElsewhere: () => false, cancellation }), 'none')
   t.equal(held.length, 1)
@@ -336,7 +345,15 @@ for (const [said, error, trailers, expected] of [
     const { link } = await linkTo(t, session)
     const { signal } = new AbortController()
     const messages = new KnownMessages([])
-    const call: Call = { agentId: 42n as AgentId, method: '/a.B/C', metadata: {}, messages, safety: 'safe', signal }
+    const call: Call = {
+      agentId: 42n as AgentId,
+      method: '/a.B/C',
+      metadata: {},
+      messages,
+      safety: 'safe',
+      caller: kasCaller,
+      signal,
+    }
     const cancellation = new Cancellation()
     const offer = link.offer(call, { waitMs: 1000, eager: false, tryElsewhere: () => false, cancellation })
     opened[0]?.refuse({ error, trailers })

@@ -60,7 +60,7 @@ function searchAmong(candidates: FakeCandidate[], call: Parameters<typeof callOf
   const search = new TunnelSearch(
     {
       tunnels: {
-        wait: (_agentId, _method, signal) => {
+        wait: (_, signal) => {
           signal.addEventListener('abort', () => own.reject(signal.reason))
           return own.promise
         },

@@ -1,19 +1,24 @@
 import t from 'tap'
 import type { AgentId } from '../../../../src/call/call.ts'
+import { kasCaller } from '../../../../src/call/caller.ts'
 import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
 import { TunnelRegistry } from '../../../../src/kas/tunnels/tunnel-registry.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
 
 const agentId = 42n as AgentId
 const echo = '/test.Echo/Echo'
+const wish = (method: string) => ({ agentId, method, caller: kasCaller })
 const forever = new AbortController().signal
 
 /** A tunnel that only the test and the registry hold. */
-function fakeTunnel(methods: readonly string[] = [echo], { suspect = false } = {}) {
+function fakeTunnel(methods: readonly string[] = [echo], { suspect = false, running = 0 } = {}) {
+  const retired = new AbortController().signal
+  const connection = { isSuspect: () => suspect, retired, running, roundTripMs: undefined, measure: () => undefined }
   const { promise: ended, resolve } = Promise.withResolvers<void>()
   const tunnel = {
     state: 'idle',
     methods: new Set(methods),
-    connection: { isSuspect: () => suspect, retired: new AbortController().signal },
+    connection,
     ended,
     take: () => {
       tunnel.state = 'taken'
@@ -30,7 +35,7 @@ function fakeTunnel(methods: readonly string[] = [echo], { suspect = false } = {
 }
 
 function withTunnels(...added: Tunnel[]): TunnelRegistry {
-  const tunnels = new TunnelRegistry({ now: () => 0 }, { maxWaitingPerAgent: 10 })
+  const tunnels = new TunnelRegistry({ clock: new ManualClock() }, { maxWaitingPerAgent: 10 })
   for (const tunnel of added) tunnels.add(agentId, tunnel)
   return tunnels
 }
@@ -38,28 +43,28 @@ function withTunnels(...added: Tunnel[]): TunnelRegistry {
 t.test('the oldest idle tunnel that serves the method; one that is given back is the newest', async (t) => {
   const [other, first, second] = [fakeTunnel(['/a/b']), fakeTunnel(), fakeTunnel()]
   const tunnels = withTunnels(other, first, second)
-  t.equal(tunnels.take(agentId, echo), first)
+  t.equal(tunnels.take(wish(echo)), first)
   tunnels.giveBack(agentId, first)
-  t.equal(tunnels.take(agentId, echo), second)
-  t.equal(tunnels.take(agentId, echo), first)
-  t.equal(tunnels.take(agentId, echo), undefined)
-  t.equal(tunnels.take(agentId, '/a/b'), other)
+  t.equal(tunnels.take(wish(echo)), second)
+  t.equal(tunnels.take(wish(echo)), first)
+  t.equal(tunnels.take(wish(echo)), undefined)
+  t.equal(tunnels.take(wish('/a/b')), other)
 })
 
 t.test('tunnels of suspect connections are the last choice, the oldest first', async (t) => {
   const [one, two] = [fakeTunnel([echo], { suspect: true }), fakeTunnel([echo], { suspect: true })]
   const good = fakeTunnel()
   const tunnels = withTunnels(one, two, good)
-  t.equal(tunnels.take(agentId, echo), good)
-  t.equal(tunnels.take(agentId, echo), one)
-  t.equal(tunnels.take(agentId, echo), two)
+  t.equal(tunnels.take(wish(echo)), good)
+  t.equal(tunnels.take(wish(echo)), one)
+  t.equal(tunnels.take(wish(echo)), two)
 })
 
-t.test('who waits longest for what a tunnel serves gets it', async (t) => {
+t.test('of those who wait for what a tunnel serves, methods take turns', async (t) => {
   const tunnels = withTunnels()
   const got: string[] = []
   const waits = [echo, '/a/b', echo, '/a/b'].map(async (method, i) => {
-    await tunnels.wait(agentId, method, forever)
+    await tunnels.wait(wish(method), forever)
     got.push(`${i} ${method}`)
   })
   const given: string[][] = [['/a/b'], [echo, '/a/b'], [echo, '/a/b'], [echo, '/a/b']]
@@ -68,7 +73,7 @@ t.test('who waits longest for what a tunnel serves gets it', async (t) => {
     await new Promise(setImmediate)
   }
   await Promise.all(waits)
-  t.same(got, [`1 /a/b`, `0 ${echo}`, `2 ${echo}`, `3 /a/b`])
+  t.same(got, [`1 /a/b`, `0 ${echo}`, `3 /a/b`, `2 ${echo}`])
   t.same(tunnels.counts(agentId, echo), { idle: 0, waiting: 0, living: 4 })
 })
 
@@ -76,13 +81,13 @@ t.test('who leaves waits no more, and makes room', async (t) => {
   const tunnels = withTunnels()
   const controller = new AbortController()
   const waits = Array.from({ length: 10 }, (_, i) =>
-    tunnels.wait(agentId, i < 9 ? echo : '/a/b', i === 0 ? controller.signal : forever),
+    tunnels.wait(wish(i < 9 ? echo : '/a/b'), i === 0 ? controller.signal : forever),
   )
-  t.throws(() => void tunnels.wait(agentId, '/c/d', forever), { code: 'TOO_MANY_WAITING' })
+  t.throws(() => void tunnels.wait(wish('/c/d'), forever), { code: 'TOO_MANY_WAITING' })
   controller.abort(new Error('left'))
   await t.rejects(waits[0] as Promise<Tunnel>, { message: 'left' })
   t.equal(tunnels.counts(agentId, echo).waiting, 9)
-  const late = tunnels.wait(agentId, '/c/d', forever)
+  const late = tunnels.wait(wish('/c/d'), forever)
   const tunnel = fakeTunnel(['/c/d'])
   tunnels.add(agentId, tunnel)
   t.equal(await late, tunnel)
@@ -93,7 +98,7 @@ t.test('tunnels that end all at once are gone, and the agent with them', async (
   const tunnels = withTunnels(...added)
   t.equal(tunnels.counts(agentId, echo).idle, 5000)
   for (const tunnel of added) (tunnel as unknown as { retire(): void }).retire()
-  t.equal(tunnels.take(agentId, echo), undefined, 'before the registry has heard of it')
+  t.equal(tunnels.take(wish(echo)), undefined, 'before the registry has heard of it')
   await new Promise(setImmediate)
   t.same(tunnels.counts(agentId, echo), { idle: 0, waiting: 0, living: 0 })
   t.same(tunnels.agentIds(), [])
@@ -102,7 +107,7 @@ t.test('tunnels that end all at once are gone, and the agent with them', async (
 t.test('what an agent serves here, busy tunnels included', async (t) => {
   const [one, other] = [fakeTunnel(['/a/b']), fakeTunnel()]
   const tunnels = withTunnels(one, other)
-  t.equal(tunnels.take(agentId, '/a/b'), one)
+  t.equal(tunnels.take(wish('/a/b')), one)
   t.equal(tunnels.serves(agentId, '/a/b'), true)
   t.equal(tunnels.serves(agentId, '/c/d'), false)
   t.equal(tunnels.serves(43n as AgentId, echo), false)

@@ -14,6 +14,11 @@ export interface Access {
   readonly projectId: bigint
 }
 
+/** Whose share of the agent's tunnels a request takes: the user's, or that of the project whose job it is. */
+export function callerName({ via, userId, projectId }: Access): string {
+  return via === 'ci' ? `project ${projectId}` : `user ${userId}`
+}
+
 export interface Authorized {
   /** as whom the caller acts in the cluster; undefined: as the agent itself */
   readonly impersonation: Impersonation | undefined

@@ -33,14 +33,21 @@ export interface FailedRequest {
 
 const messagePrefix = 'GitLab Agent Server: '
 const tunnelPrefix = 'HTTP->gRPC: failed to read gRPC response: '
-const retryAfterSeconds = '1'
+const retryAfterSeconds = 1
 const usualMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
 
 /**
  * Refusals to carry the call at all, and those that only watches over WebSocket get; all else is a 502, as from
  * upstream.
  */
-const ownRefusals = new Set(['TOO_MANY_WAITING', 'SHUTTING_DOWN', 'RATE_EXCEEDED', 'WATCH_ENDED', 'WATCH_REFUSED'])
+const ownRefusals = new Set([
+  'TOO_MANY_WAITING',
+  'CALLER_OVER_SHARE',
+  'SHUTTING_DOWN',
+  'RATE_EXCEEDED',
+  'WATCH_ENDED',
+  'WATCH_REFUSED',
+])
 
 /** GitLab's answer, or how the call to it failed, is for the caller too: upstream shows it, and users search for it. */
 const withCause = new Set([
@@ -67,7 +74,7 @@ export function errorAnswer(error: KasError, request: FailedRequest): ErrorAnswe
   if (code === 401) headers.push('Gitlab-Unauthorized', 'true')
   // kubectl repeats by itself what comes with this header, so only what never left may have it
   const mayRepeat = failedAt === 'tunnel' || error.code === 'CREDENTIAL_NOT_CHECKED'
-  if (mayRepeat && own && reached === 'none') headers.push('Retry-After', retryAfterSeconds)
+  if (mayRepeat && own && reached === 'none') headers.push('Retry-After', String(retryAfter(error)))
   if (error.spec.code === 'METHOD_NOT_ALLOWED') headers.push('Allow', error.spec.allowed ?? usualMethods)
   if (error.spec.code === 'UPGRADE_REQUIRED') headers.push('Upgrade', 'websocket', 'Connection', 'Upgrade')
   const isSameForAll = own && error.code === 'CREDENTIAL_NOT_CHECKED' && traceId === undefined
@@ -91,6 +98,10 @@ function encode(
   const body = known?.get(mediaType) ?? encodeStatus(mediaType, status)
   known?.set(mediaType, body)
   return { code: status.code, headers, body }
+}
+
+function retryAfter({ spec }: KasError): number {
+  return spec.code === 'CALLER_OVER_SHARE' ? spec.retryAfterS : retryAfterSeconds
 }
 
 function ownText(error: KasError): string {

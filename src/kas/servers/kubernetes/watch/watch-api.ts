@@ -5,7 +5,8 @@ import type { Logger } from '../../../../lib/log.ts'
 import type { Headers, Impersonation } from '../../../../proto/http/http-message.ts'
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../../proto/http/http-over-grpc.ts'
 import type { Directory } from '../../../directory/directory.ts'
-import { type Access, authorize } from '../access/authorize.ts'
+import { type Access, authorize, callerName } from '../access/authorize.ts'
+import type { CallerKeys } from '../access/caller-keys.ts'
 import type { Credentials } from '../access/credentials.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
@@ -24,6 +25,7 @@ export interface WatchApiComponents {
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
   readonly metrics: KubernetesMetrics
   readonly countAccess: (access: Access) => void
+  readonly callerKeys: Pick<CallerKeys, 'of'>
   readonly clock: Clock
   readonly log: Logger
 }
@@ -70,7 +72,7 @@ export class WatchApi {
    */
   accept(exchange: Exchange, { header }: RequestHead, credentials: Credentials, span: RequestSpan): WatchConversation {
     const socket = this.#upgrade.accept(exchange, header)
-    const { directory, metrics, countAccess, clock, log } = this.#components
+    const { directory, metrics, countAccess, callerKeys, clock, log } = this.#components
     const { limits } = this.#options
     const userAgent = header.find(([name]) => name === 'User-Agent')
     return new WatchConversation(
@@ -81,15 +83,17 @@ export class WatchApi {
         authorize: async (signal) => {
           const { impersonation, access } = await authorize(directory, credentials, signal)
           countAccess(access)
-          return impersonation
+          return { impersonation, caller: callerKeys.of(callerName(access)) }
         },
-        open: (request, impersonation, signal) =>
+        open: (request, { impersonation, caller }, signal) =>
           this.#components.forward({
             agentId: credentials.agentId,
             method: kubernetesApiMethod,
             metadata: span.metadata,
             messages: this.#messages(request, impersonation, userAgent ? [userAgent] : []),
             safety: 'safe',
+            caller,
+            isWatch: true,
             signal,
           }),
         failed: (error, traceId) => {

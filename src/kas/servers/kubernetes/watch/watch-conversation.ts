@@ -1,5 +1,6 @@
 import type { WebSocket } from 'ws'
 import type { Reply } from '../../../../call/call.ts'
+import type { Caller } from '../../../../call/caller.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
 import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
@@ -16,14 +17,21 @@ import {
   watchRequest,
 } from './watch-message.ts'
 
+/** As whom a watch is opened. */
+export interface WatchAccess {
+  /** undefined: as the agent itself */
+  readonly impersonation: Impersonation | undefined
+  readonly caller: Caller
+}
+
 export interface WatchConversationComponents {
   readonly socket: WebSocket
   readonly out: ClientSocket
   /** what is kept for all WebSockets of the agent */
   readonly keptOfAgent: PartialBytes
   /** as whom the caller may watch now; throws what it is refused with */
-  authorize(signal: AbortSignal): Promise<Impersonation | undefined>
-  open(request: WatchRequest, impersonation: Impersonation | undefined, signal: AbortSignal): Promise<Reply>
+  authorize(signal: AbortSignal): Promise<WatchAccess>
+  open(request: WatchRequest, access: WatchAccess, signal: AbortSignal): Promise<Reply>
   /** called for each watch that failed; `traceId` stands in what the client gets */
   failed(error: KasError, traceId: string | undefined): void
   /** undefined: nothing is traced */
@@ -104,10 +112,10 @@ export class WatchConversation {
     let failedAt: FailedAt = 'entry'
     try {
       const request = watchRequest(params)
-      const impersonation = await authorize(watch.signal)
+      const access = await authorize(watch.signal)
       watch.signal.throwIfAborted()
       failedAt = 'tunnel'
-      await this.#pass(watchId, await open(request, impersonation, watch.signal), watch.signal)
+      await this.#pass(watchId, await open(request, access, watch.signal), watch.signal)
     } catch (error) {
       if (!watch.signal.aborted) this.#fail(watchId, KasError.from(error), failedAt)
     }

@@ -2,6 +2,7 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
 import { followMethod, leadMethod, Views } from '../../../../../src/agentk/modules/views/views.ts'
 import { type AgentId, parseAgentId } from '../../../../../src/call/call.ts'
+import { kasCaller } from '../../../../../src/call/caller.ts'
 import {
   FollowRequestSchema,
   FollowResponseSchema,
@@ -99,6 +100,7 @@ async function follow(views: Views) {
     metadata: {},
     messages,
     safety: 'safe',
+    caller: kasCaller,
     signal,
   })
   const answers = reply.messages[Symbol.asyncIterator]()

@@ -1,14 +1,17 @@
 import t from 'tap'
+import type { AgentId } from '../../../../../src/call/call.ts'
 import { status } from '../../../../../src/kas/cli/status.ts'
 import type { KasModule } from '../../../../../src/kas/module.ts'
 import { statusReport } from '../../../../../src/kas/servers/ops-socket/status-report.ts'
+import type { RefusedCaller } from '../../../../../src/kas/tunnels/over-share.ts'
 
-const report = (modules: readonly KasModule[]) =>
+const report = (modules: readonly KasModule[], refused: readonly RefusedCaller[] = []) =>
   statusReport({
     name: 'kas-0',
     version: '1.2.3',
     readiness: { problem: () => undefined },
     tunnels: { agentIds: () => [], counts: () => ({ idle: 0, waiting: 0, living: 0 }) },
+    overShare: { recent: () => refused },
     peering: undefined,
     modules,
   })
@@ -42,4 +45,19 @@ t.test('without any, the report has no modules', async (t) => {
     t.notOk('modules' in report(modules))
     t.match(status.print(report(modules)), /no agent is connected\n$/)
   }
+})
+
+t.test('callers who were refused for how much they hold are named', async (t) => {
+  const last = {
+    code: 'CALLER_OVER_SHARE',
+    agentId: '42',
+    held: 480,
+    living: 520,
+    watches: 470,
+    retryAfterS: 9,
+  } as const
+  const lastAt = Date.parse('2026-06-01T00:00:00Z')
+  const refused = [{ name: 'user 7', agentId: 42n as AgentId, last, lastAt, count: 3 }]
+  t.match(status.print(report([], refused)), /\nuser 7 +42 +480 of 520 +470 +3 +2026-06-01T00:00:00.000Z\n/)
+  t.notMatch(status.print(report([])), /OVER/)
 })

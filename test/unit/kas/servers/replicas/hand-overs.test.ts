@@ -1,10 +1,12 @@
 import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import { type Call, type Metadata, noMetadata, type Outcome, type Reply } from '../../../../../src/call/call.ts'
+import { kasCaller } from '../../../../../src/call/caller.ts'
 import { KnownMessages } from '../../../../../src/call/known-messages.ts'
 import { go, readOutcome, tunnelKey, writeHandOver } from '../../../../../src/kas/replicas/hand-over.ts'
 import { HandOvers } from '../../../../../src/kas/servers/replicas/hand-overs.ts'
 import { TunnelRegistry } from '../../../../../src/kas/tunnels/tunnel-registry.ts'
+import { monotonicClock } from '../../../../../src/lib/clock.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { noTracer } from '../../../../../src/lib/tracing/tracer.ts'
 import type { ServerStream } from '../../../../../src/proto/grpc/server-session.ts'
@@ -25,7 +27,7 @@ interface HandOverOptions {
 
 /** A hand-over whose messages the test gives, to a replica with one idle tunnel. */
 function handOver(messages: Messages, { eager = false, forward = neverCalled }: HandOverOptions = {}) {
-  const tunnels = new TunnelRegistry({ now: () => 0 })
+  const tunnels = new TunnelRegistry({ clock: monotonicClock })
   const tunnel = idleTunnel(method, forward)
   tunnels.add(agentId, tunnel)
   const interim: Metadata[] = []
@@ -34,7 +36,7 @@ function handOver(messages: Messages, { eager = false, forward = neverCalled }: 
   const caller = new AbortController()
   const stream = {
     method,
-    metadata: writeHandOver({ agentId, waitMs: 0, eager }, {}),
+    metadata: writeHandOver({ agentId, waitMs: 0, eager, caller: kasCaller, isWatch: false }, {}),
     signal: caller.signal,
     messages,
     chargeTo: () => undefined,

@@ -1,0 +1,21 @@
+/** Who calls an agent: what the directory granted, never what a header says. */
+export interface Caller {
+  /** `user 7`, `project 42` of a job, `gitlab`, `kas`; undefined: another replica let him in, and knows */
+  readonly name?: string
+  /** the same at all replicas */
+  readonly key: string
+}
+
+/** Its calls on its own behalf. */
+export const gitlabCaller: Caller = { name: 'gitlab', key: 'gitlab' }
+/** What kas itself asks of agents. */
+export const kasCaller: Caller = { name: 'kas', key: 'kas' }
+/** All that come from replicas which do not say who calls. */
+export const unnamedCaller: Caller = { name: 'another version of kas', key: 'unnamed' }
+
+const withoutShare: ReadonlySet<string> = new Set([gitlabCaller.key, kasCaller.key, unnamedCaller.key])
+
+/** @returns false: these are many, or ours, and not refused for how much they hold */
+export function hasShare(callerKey: string): boolean {
+  return !withoutShare.has(callerKey)
+}

@@ -1,0 +1,72 @@
+import type { AgentId, Call, Forward } from '../../call/call.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { type ErrorSpec, KasError } from '../../lib/errors.ts'
+import { LimitedLog } from '../../lib/limited-log.ts'
+import type { Logger } from '../../lib/log.ts'
+
+/** Pairs of a caller and an agent that are kept: those refused last. */
+const maxKept = 100
+/** and no longer than this. ms */
+const keptMs = 600_000
+
+/** Of a caller at this replica, whose calls of an agent were refused. */
+export interface RefusedCaller {
+  readonly name: string
+  readonly agentId: AgentId
+  /** what the last refusal said */
+  readonly last: Extract<ErrorSpec, { code: 'CALLER_OVER_SHARE' }>
+  /** ms since 1970 */
+  readonly lastAt: number
+  /** calls, since it is kept */
+  readonly count: number
+}
+
+interface Kept {
+  refused: RefusedCaller
+  readonly log: LimitedLog
+}
+
+/** Who was refused because he holds more than his share of an agent's tunnels: in the log, and for `kas status`. */
+export class OverShare {
+  readonly #components: { clock: Clock; log: Logger }
+  /** the one refused last: last */
+  readonly #kept = new Map<string, Kept>()
+
+  /** @param components.clock - since 1970 */
+  constructor(components: { clock: Clock; log: Logger }) {
+    this.#components = components
+  }
+
+  /** Wraps a stage, whose refusals are kept. */
+  watch(forward: Forward): Forward {
+    return async (call) => {
+      try {
+        return await forward(call)
+      } catch (error) {
+        if (error instanceof KasError && error.spec.code === 'CALLER_OVER_SHARE') this.#keep(call, error, error.spec)
+        throw error
+      }
+    }
+  }
+
+  /** The one refused last first. */
+  recent(): readonly RefusedCaller[] {
+    const oldest = this.#components.clock.now() - keptMs
+    const all = Array.from(this.#kept.values(), ({ refused }) => refused)
+    return all.reverse().filter(({ lastAt }) => lastAt >= oldest)
+  }
+
+  #keep({ agentId, caller: { name = 'unnamed' } }: Call, error: KasError, last: RefusedCaller['last']): void {
+    const lastAt = this.#components.clock.now()
+    const pair = `${agentId} ${name}`
+    const before = this.#kept.get(pair)
+    const isRecent = before && before.refused.lastAt >= lastAt - keptMs
+    const count = isRecent ? before.refused.count + 1 : 1
+    const log = before?.log ?? new LimitedLog(this.#components, 'A caller is refused: others wait for the agent')
+    this.#kept.delete(pair)
+    this.#kept.set(pair, { refused: { name, agentId, last, lastAt, count }, log })
+    const [first] = this.#kept.keys()
+    if (first !== undefined && this.#kept.size > maxKept) this.#kept.delete(first)
+    log.warn(error.message, { caller: name, agent_id: String(agentId) })
+  }
+}

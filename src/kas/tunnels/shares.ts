@@ -1,0 +1,54 @@
+import type { Call } from '../../call/call.ts'
+import type { Tunnel } from './tunnel.ts'
+
+/** What a tunnel is wanted for. */
+export type Wish = Pick<Call, 'agentId' | 'method' | 'caller' | 'isWatch'>
+
+/** What one caller holds of an agent's tunnels. */
+export interface Holding {
+  readonly tunnels: number
+  /** of them */
+  readonly watches: number
+}
+
+const nothing: Holding = { tunnels: 0, watches: 0 }
+
+/** Which callers hold how many of an agent's tunnels. */
+export class Shares {
+  /** the oldest call first */
+  readonly #uses = new Map<Tunnel, { readonly key: string; readonly isWatch: boolean }>()
+  /** by the caller's key */
+  readonly #holdings = new Map<string, { tunnels: number; watches: number }>()
+
+  /** Callers that hold any, by their keys. */
+  get callers(): Iterable<string> {
+    return this.#holdings.keys()
+  }
+
+  get isEmpty(): boolean {
+    return this.#uses.size === 0
+  }
+
+  of(callerKey: string): Holding {
+    return this.#holdings.get(callerKey) ?? nothing
+  }
+
+  taken(tunnel: Tunnel, { caller: { key }, isWatch = false }: Wish): void {
+    this.#uses.set(tunnel, { key, isWatch })
+    const holding = this.#holdings.get(key) ?? { ...nothing }
+    holding.tunnels++
+    if (isWatch) holding.watches++
+    this.#holdings.set(key, holding)
+  }
+
+  /** It is idle again, or has ended: nobody's, if it was somebody's. */
+  left(tunnel: Tunnel): void {
+    const use = this.#uses.get(tunnel)
+    const holding = use && this.#holdings.get(use.key)
+    if (!use || !holding) return
+    this.#uses.delete(tunnel)
+    holding.tunnels--
+    if (use.isWatch) holding.watches--
+    if (holding.tunnels === 0) this.#holdings.delete(use.key)
+  }
+}

@@ -1,0 +1,75 @@
+import t, { type Test } from 'tap'
+import type { Call, Reply } from '../../src/call/call.ts'
+import type { Caller } from '../../src/call/caller.ts'
+import { KasError } from '../../src/lib/errors.ts'
+import { encodeConnectRequest } from '../../src/proto/reverse-tunnel.ts'
+import { agentId, callOf, readReply } from '../support/agents-server.ts'
+import { eventually } from '../support/eventually.ts'
+import { echoMethod, FakeAgent } from '../support/fake-agent.ts'
+import { knows, startWholeReplicas, type WholeReplica } from './whole-replica.ts'
+
+/** One who holds most of an agent's tunnels, beside another who wants one: at the holder, and from another entry. */
+
+const count = 8
+const greedy: Caller = { name: 'user 1', key: 'one' }
+const other: Caller = { name: 'user 2', key: 'two' }
+
+interface Ground {
+  readonly entry: WholeReplica
+  readonly holder: WholeReplica
+  readonly agent: FakeAgent
+}
+
+async function ground(t: Test): Promise<Ground> {
+  const [entry, holder] = (await startWholeReplicas(t, 2)) as [WholeReplica, WholeReplica]
+  const agent = await FakeAgent.dial(holder.agentsPort)
+  t.teardown(() => agent.close())
+  for (let i = 0; i < count; i++) openTunnel(agent)
+  await knows(entry, holder)
+  await eventually(() => {
+    const { idle } = holder.tunnels.counts(agentId, echoMethod)
+    if (idle !== count) throw new Error(`${idle} tunnels are idle`)
+  })
+  return { entry, holder, agent }
+}
+
+/** One that answers each call, and does not end it. */
+function openTunnel(agent: FakeAgent): void {
+  const tunnel = agent.open()
+  void (async () => {
+    for (let message = await tunnel.next(); message; message = await tunnel.next())
+      if (message.kind === 'requestInfo') tunnel.send(encodeConnectRequest.header({}))
+  })().catch(() => undefined) // its call was cancelled
+}
+
+/** A call that goes on until its caller leaves. */
+async function hold({ forward }: WholeReplica, caller: Caller, overrides: Partial<Call> = {}) {
+  const controller = new AbortController()
+  const reply: Reply = await forward(callOf(['a'], { caller, signal: controller.signal, ...overrides }))
+  const read = readReply(reply)
+  return async () => {
+    controller.abort(new KasError({ code: 'CANCELLED' }))
+    await read
+  }
+}
+
+for (const from of ['entry', 'holder'] as const) {
+  t.test(`asked from the ${from}: who holds all is refused, once another waits, and told why`, async (t) => {
+    const { holder, agent, [from]: asked } = await ground(t)
+    const leaves = await Promise.all(
+      Array.from({ length: count }, (_, i) => hold(i % 2 ? asked : holder, greedy, { isWatch: i < 2 })),
+    )
+    const waits = hold(from === 'entry' ? holder : asked, other)
+    const refused = await asked.forward(callOf(['a'], { caller: greedy })).then(
+      () => t.fail('he has another one'),
+      (error: unknown) => KasError.from(error),
+    )
+    t.match(refused, {
+      spec: { code: 'CALLER_OVER_SHARE', agentId: '42', held: count, living: count, watches: 2 },
+    })
+    await leaves[0]?.()
+    openTunnel(agent)
+    const leave = await waits
+    for (const each of [leave, ...leaves.slice(1)]) await each()
+  })
+}

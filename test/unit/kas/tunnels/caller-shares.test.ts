@@ -1,0 +1,219 @@
+import t from 'tap'
+import type { AgentId } from '../../../../src/call/call.ts'
+import { gitlabCaller, unnamedCaller } from '../../../../src/call/caller.ts'
+import type { Wish } from '../../../../src/kas/tunnels/shares.ts'
+import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
+import { TunnelRegistry } from '../../../../src/kas/tunnels/tunnel-registry.ts'
+import { KasError } from '../../../../src/lib/errors.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+
+/** Callers of one agent, who take its tunnels, wait for them and give them back. */
+
+const agentId = 42n as AgentId
+const method = '/test.Echo/Echo'
+
+interface FakeConnection {
+  running: number
+  roundTripMs: number | undefined
+}
+
+function ground({ plentyPerConnection = 1000 } = {}) {
+  const clock = new ManualClock()
+  const tunnels = new TunnelRegistry(
+    { clock, random: () => 0.5 },
+    { maxWaitingPerAgent: 100, plentyPerConnection, few: 2 },
+  )
+  const connection: FakeConnection = { running: 0, roundTripMs: 1 }
+  const add = (count: number) => {
+    for (let i = 0; i < count; i++) tunnels.add(agentId, fakeTunnel(connection))
+  }
+  const wish = (key: string, isWatch = false): Wish => ({ agentId, method, caller: { key }, isWatch })
+  const take = (key: string, count: number, isWatch = false) =>
+    Array.from({ length: count }, () => tunnels.take(wish(key, isWatch)) as Tunnel)
+  /** What a call gets that waits: a tunnel, or the code of an error; undefined as long as it waits. */
+  const wait = (key: string) => {
+    const waiting: { got?: Tunnel; code?: string; error?: KasError; leave: (reason: unknown) => void } = {
+      leave: () => {},
+    }
+    const controller = new AbortController()
+    waiting.leave = (reason) => controller.abort(reason)
+    const failed = (error: unknown) => {
+      waiting.error = KasError.from(error)
+      waiting.code = waiting.error.code
+    }
+    try {
+      tunnels.wait(wish(key), controller.signal).then((tunnel) => {
+        waiting.got = tunnel
+      }, failed)
+    } catch (error) {
+      failed(error)
+    }
+    return waiting
+  }
+  const pass = async (ms: number) => {
+    clock.advance(ms)
+    await settled()
+  }
+  return { tunnels, connection, add, take, wait, pass, wish }
+}
+
+const settled = () => new Promise(setImmediate)
+
+function fakeTunnel(connection: FakeConnection): Tunnel {
+  const retired = new AbortController().signal
+  const tunnel = {
+    state: 'idle',
+    methods: new Set([method]),
+    connection: Object.assign(connection, { isSuspect: () => false, measure: () => undefined, retired }),
+    ended: new Promise<void>(() => undefined),
+    take: () => {
+      tunnel.state = 'taken'
+    },
+    giveBack: () => {
+      tunnel.state = 'idle'
+    },
+  }
+  return tunnel as unknown as Tunnel
+}
+
+t.test('who holds more than his share waits no more once another has waited for 200 ms', async (t) => {
+  const { add, take, wait, pass } = ground()
+  add(10)
+  take('greedy', 9, true)
+  take('other', 1)
+  const own = wait('greedy')
+  const others = wait('other')
+  await pass(199)
+  t.equal(own.code, undefined, 'a new one might still come')
+  await pass(1)
+  t.equal(own.code, 'CALLER_OVER_SHARE')
+  t.match(own.error?.spec, { agentId: '42', held: 9, living: 10, watches: 9, retryAfterS: 9 })
+  t.match(
+    own.error?.message,
+    /^You hold 9 of the 10 tunnels that agent 42 has here, 9 of them watches, and others wait/,
+  )
+  t.equal(others.code, undefined, 'within its share')
+  t.equal(wait('greedy').code, 'CALLER_OVER_SHARE', 'at once')
+  t.equal(wait('third').code, undefined)
+})
+
+t.test('a caller alone has all, and waits as long as he likes', async (t) => {
+  const { add, take, wait, pass } = ground()
+  add(4)
+  take('greedy', 4)
+  const own = wait('greedy')
+  await pass(10_000)
+  t.equal(own.code, undefined)
+})
+
+t.test('a far agent has three round trips', async (t) => {
+  const { connection, add, take, wait, pass } = ground()
+  connection.roundTripMs = 150
+  add(4)
+  take('greedy', 4)
+  const own = wait('greedy')
+  wait('other')
+  await pass(400)
+  t.equal(own.code, undefined)
+  await pass(200)
+  t.equal(own.code, 'CALLER_OVER_SHARE')
+})
+
+t.test('nobody is refused any more once nobody waits', async (t) => {
+  const { tunnels, add, take, wait, pass } = ground()
+  add(4)
+  const [first] = take('greedy', 4)
+  const other = wait('other')
+  await pass(200)
+  t.equal(wait('greedy').code, 'CALLER_OVER_SHARE')
+  tunnels.giveBack(agentId, first as Tunnel)
+  await settled()
+  t.equal(other.got, first)
+  const again = wait('greedy')
+  t.equal(again.code, undefined, 'a call of his may wait as any')
+  await pass(200)
+  t.equal(again.code, 'CALLER_OVER_SHARE', 'he holds 3 of 4, another one')
+})
+
+t.test('callers take turns, however many of one wait', async (t) => {
+  const { add, take, wait } = ground()
+  add(2)
+  take('holder', 2)
+  const many = Array.from({ length: 20 }, () => wait('many'))
+  const [one, two] = [wait('one'), wait('two')]
+  add(3)
+  await settled()
+  t.same(
+    [many[0], one, two].map((each) => each?.got !== undefined),
+    [true, true, true],
+  )
+  t.equal(many.filter(({ got }) => got).length, 1)
+})
+
+t.test('where a thousand may wait, he who waits most makes room', async (t) => {
+  const { add, take, wait } = ground()
+  add(1)
+  take('holder', 1)
+  const many = Array.from({ length: 100 }, () => wait('many'))
+  const one = wait('one')
+  await settled()
+  t.equal(one.code, undefined)
+  t.equal(many.at(-1)?.code, 'TOO_MANY_WAITING')
+  t.equal(many.filter(({ code }) => code).length, 1)
+  t.equal(wait('many').code, 'TOO_MANY_WAITING')
+})
+
+t.test('the last tunnels of a connection are for who holds few', async (t) => {
+  const { tunnels, connection, add, take, wait, wish } = ground({ plentyPerConnection: 8 })
+  add(10)
+  const held = take('greedy', 8)
+  connection.running = 8
+  t.equal(tunnels.take(wish('greedy')), undefined)
+  const own = wait('greedy')
+  t.ok(tunnels.take(wish('other')))
+  t.ok(tunnels.take({ ...wish(''), caller: gitlabCaller }))
+  connection.running = 7
+  tunnels.giveBack(agentId, held[0] as Tunnel)
+  await settled()
+  t.ok(own.got, 'it waited for one of the others')
+})
+
+t.test('GitLab, kas and replicas of another version are counted, and not refused', async (t) => {
+  for (const { key } of [gitlabCaller, unnamedCaller]) {
+    const { add, take, wait, pass } = ground()
+    add(4)
+    take(key, 4)
+    const own = wait(key)
+    wait('other')
+    await pass(1000)
+    t.equal(own.code, undefined, key)
+  }
+})
+
+t.test('forty callers, one behind the other: each within his share, and none is locked out', async (t) => {
+  const { tunnels, add, take, wait, pass } = ground()
+  add(500)
+  const held = Array.from({ length: 40 }, (_, i) => take(`project ${i}`, i < 20 ? 13 : 12)).flat()
+  t.equal(held.length, 500)
+  const refused = wait('project 0')
+  const user = wait('user')
+  await pass(200)
+  t.equal(refused.code, 'CALLER_OVER_SHARE', '13 of 500 by 41 callers is more than a share')
+  tunnels.giveBack(agentId, held[0] as Tunnel)
+  await settled()
+  t.ok(user.got)
+})
+
+t.test('who leaves is counted no more', async (t) => {
+  const { add, take, wait, pass } = ground()
+  add(4)
+  take('greedy', 4)
+  const other = wait('other')
+  await pass(200)
+  t.equal(wait('greedy').code, 'CALLER_OVER_SHARE')
+  other.leave(new KasError({ code: 'CANCELLED' }))
+  await settled()
+  const own = wait('greedy')
+  await pass(1000)
+  t.equal(own.code, undefined)
+})
