@@ -15,6 +15,8 @@ export interface Request {
   readonly method?: 'GET' | 'POST' | 'DELETE'
   /** sent as JSON */
   readonly body?: object
+  /** beside the usual ones */
+  readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
 }
 
@@ -74,8 +76,9 @@ export class Caller {
   }
 
   /** Resolves with the head of any answer; its body must be read or destroyed. */
-  open(path: string, { method = 'GET', body, signal }: Request = {}): Promise<Dispatcher.ResponseData> {
+  open(path: string, { method = 'GET', body, headers: more, signal }: Request = {}): Promise<Dispatcher.ResponseData> {
     const headers = {
+      ...more,
       authorization: `Bearer ${this.#credential}`,
       ...(body && { 'content-type': 'application/json' }),
     }

@@ -136,6 +136,8 @@ const table = {
     (d) => `More than ${d.limit} watches run over this WebSocket`,
   ),
   WATCH_ENDED: row(Code.OUT_OF_RANGE, 410, 'The cluster has ended the watch'),
+  /** its tunnel goes to another caller */
+  WATCH_RECALLED: row(Code.UNAVAILABLE, 503, 'The watch ends here: others wait for the agent. It may be opened again'),
   WATCH_REFUSED: row<{ status: number }>(
     Code.UNKNOWN,
     502,

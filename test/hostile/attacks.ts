@@ -5,6 +5,7 @@ import { deltaBomb } from './attacks/delta-bomb.ts'
 import { descriptors } from './attacks/descriptors.ts'
 import { fatRequests } from './attacks/fat-requests.ts'
 import { fatRows } from './attacks/fat-rows.ts'
+import { greedyWatches } from './attacks/greedy-watches.ts'
 import { gzip } from './attacks/gzip.ts'
 import { halfMessages } from './attacks/half-messages.ts'
 import { halfWebSockets } from './attacks/half-websockets.ts'
@@ -54,4 +55,5 @@ export const attacks: readonly Attack<unknown>[] = [
   deltaBomb,
   heavyCommits,
   heavyStates,
+  greedyWatches,
 ] as Attack<unknown>[]

@@ -9,6 +9,7 @@ export const sceneDefaults = {
   readers: { readers: 100, pairs: 10, calls: 300 },
   rolling: { calls: 100, watches: 50, execs: 20, grace: 30 },
   'exactly-once': { times: 200, seed: 1 },
+  watches: { kills: 30, freezes: 5, rate: 50 },
   namespaces: {},
   placement: { agents: 200, age: 60 },
   fronts: { minutes: 6 },
@@ -106,6 +107,7 @@ export function soakOptions(args: readonly string[]): SoakOptions {
 /** one way alone, or no agentk */
 const withoutScheme: ReadonlySet<SceneName> = new Set([
   'exactly-once',
+  'watches',
   'namespaces',
   'placement',
   'fronts',

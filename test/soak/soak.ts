@@ -26,6 +26,7 @@ import {
 import { tapProgram } from './tap-program.ts'
 import { viewsScene } from './views/views.ts'
 import { watch } from './watch.ts'
+import { watchesScene } from './watches/watches.ts'
 
 const defaultsOf = (scene: SceneName) =>
   Object.entries(sceneDefaults[scene])
@@ -39,6 +40,7 @@ const usage = `npm run soak -- SCENE [OPTIONS]
   burst         many calls at once against the idle tunnels          ${defaultsOf('burst')}
   readers       readers that stop reading an endless log             ${defaultsOf('readers')}
   exactly-once  kubectl through replicas that are killed and frozen  ${defaultsOf('exactly-once')}
+  watches       watches go on while the holder is killed and frozen  ${defaultsOf('watches')}
   rolling       three replicas are restarted under load              ${defaultsOf('rolling')}
   namespaces    replicas with addresses of their own, whose discovery fails in each way
   placement     agents behind nginx and haproxy; one replica restarts  ${defaultsOf('placement')}
@@ -50,7 +52,7 @@ const usage = `npm run soak -- SCENE [OPTIONS]
   renderings    published charts and overlays, rendered as the programs alone do it; needs Go and KAS_RENDERERS
   gitops        commits that become the cluster, under faults        ${defaultsOf('gitops')}
 
-  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once has wss alone, the last nine none
+  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once and watches have wss alone, the last nine none
   --attack NAME         of hostile, that one alone: ${attackNames.join(', ')}
   --installed           hostile, of the programs of the package, installed as the images do it
   --part NAME           of views, that one alone: ${viewsParts.join(', ')}; of gitops: ${gitopsParts.join(', ')}
@@ -90,6 +92,7 @@ function run(options: Playable, signal: AbortSignal): Promise<Findings> {
   if (options.scene === 'rolling') return runRolling(options, signal)
   if (isTapProgram(options)) return tapProgram(options.scene, { say, signal }, options)
   if (options.scene === 'exactly-once') return exactlyOnce({ say, signal }, { assets: assetsWith('all') }, options)
+  if (options.scene === 'watches') return watchesScene({ say, signal }, { assets: assetsWith('all') }, options)
   if (options.scene === 'gitops') return gitopsScene({ say, signal }, { assets: assetsWith('api') }, options)
   if (options.scene === 'views') return viewsScene({ say, signal }, { assets: assetsWith('all') }, options)
   return runOnCluster(options, signal)
@@ -104,7 +107,10 @@ function assetsWith(parts: Parts): string {
 }
 
 async function runOnCluster(
-  options: Exclude<Playable, TapProgram | { scene: 'readers' | 'rolling' | 'exactly-once' | 'views' | 'gitops' }>,
+  options: Exclude<
+    Playable,
+    TapProgram | { scene: 'readers' | 'rolling' | 'exactly-once' | 'watches' | 'views' | 'gitops' }
+  >,
   signal: AbortSignal,
 ): Promise<Findings> {
   const parts = options.scene === 'burst' ? 'api' : 'all'

@@ -17,7 +17,7 @@ import { GuardedClient } from './guarded-client.ts'
 export const dialTimeoutMs = 30_000
 /** Idle connections are kept this long: under the 90 s after which kube-apiserver closes them. */
 const keepAliveMs = 60_000
-/** More than the tunnels (500), each of which carries one request, and the few requests of our own. */
+/** More than the tunnels (500 at home, 80 at a standby), each of which carries one request, and the few of our own. */
 const maxConnections = 600
 /** Answers to our own requests about one thing (a lease, a version, what was made) are small; lists say their own. */
 const maxJsonBytes = 1024 * 1024

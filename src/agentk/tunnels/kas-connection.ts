@@ -5,7 +5,7 @@ import type { ClientSession } from '../../proto/grpc/client-session.ts'
 import { type Hints, type Role, readHints } from '../../proto/placement.ts'
 import type { KasAddress } from './kas-address.ts'
 import type { KasSessions } from './kas-sessions.ts'
-import type { TunnelPool, TunnelSession } from './pool.ts'
+import { type PoolSize, stockPool, type TunnelPool, type TunnelSession } from './pool.ts'
 
 /** The replica that a connection is to reach; without an address by the front, which is asked for it by header. */
 export interface Target {
@@ -39,8 +39,11 @@ export interface ConnectionEvents {
   readonly lost: (connection: KasConnection) => void
 }
 
-/** By role: upstream's two (doc/reference/tunnel-protocol.md 2.7), and one where none is expected to be used. */
-const idleTunnels: Record<Role, number> = { home: 2, standby: 1 }
+/**
+ * By role: upstream's (doc/reference/tunnel-protocol.md 2.7), and few where none is expected to be used. Each call needs a
+ * connection to the API server: `maxConnections` there is more than both.
+ */
+const sizes: Record<Role, PoolSize> = { home: stockPool, standby: { minIdle: 1, max: 80 } }
 
 /** One connection to kas with its tunnels, dialled again when it is lost, and the replica at which it has come out. */
 export class KasConnection {
@@ -91,7 +94,7 @@ export class KasConnection {
   set role(role: Role) {
     if (role === this.#role) return
     this.#role = role
-    this.pool.keepIdle(idleTunnels[role])
+    this.pool.resize(sizes[role])
     this.pool.openOne()
   }
 
@@ -101,7 +104,7 @@ export class KasConnection {
   }
 
   async startTunnels(): Promise<void> {
-    this.pool.keepIdle(idleTunnels[this.#role])
+    this.pool.resize(sizes[this.#role])
     await this.pool.start()
   }
 

@@ -43,10 +43,13 @@ export interface TunnelPoolComponents {
   readonly random: () => number
 }
 
-export interface TunnelPoolOptions {
+export interface PoolSize {
   readonly minIdle: number
   /** idle and active together */
   readonly max: number
+}
+
+export interface TunnelPoolOptions extends PoolSize {
   /** opened when fewer than `minIdle` are idle */
   readonly step: number
   /** an idle tunnel over the minimum that was not used for this long is not opened again */
@@ -82,6 +85,7 @@ export class TunnelPool implements Service {
   readonly #slots = new Set<Slot>()
   readonly #running = new Set<Promise<void>>()
   #minIdle: number
+  #max: number
   readonly #stopping = new AbortController()
   #idle = 0
   #active = 0
@@ -92,6 +96,7 @@ export class TunnelPool implements Service {
     this.#components = components
     this.#options = options
     this.#minIdle = options.minIdle
+    this.#max = options.max
   }
 
   get counts(): { idle: number; active: number; served: number } {
@@ -105,10 +110,11 @@ export class TunnelPool implements Service {
     this.#grow(this.#minIdle)
   }
 
-  /** Keeps `count` idle tunnels from now on; those above it end as they are found to be spare. */
-  keepIdle(count: number): void {
-    this.#minIdle = count
-    if (this.#started && this.#idle < count) this.#grow(count - this.#idle)
+  /** Keeps so many from now on; those above them end as they are found to be spare, or with their calls. */
+  resize({ minIdle, max }: PoolSize): void {
+    this.#minIdle = minIdle
+    this.#max = max
+    if (this.#started && this.#idle < minIdle) this.#grow(minIdle - this.#idle)
   }
 
   /** Opens one beyond those, so that kas gets the metadata of now. */
@@ -164,7 +170,7 @@ export class TunnelPool implements Service {
 
   #grow(count: number): void {
     if (this.#stopping.signal.aborted) return
-    for (let i = Math.min(count, this.#options.max - this.#slots.size); i > 0; i--) {
+    for (let i = Math.min(count, this.#max - this.#slots.size); i > 0; i--) {
       const usedAt = this.#components.clock.now()
       const slot: Slot = {
         state: 'idle',

@@ -9,6 +9,9 @@ const maxKept = 100
 /** and no longer than this. ms */
 const keptMs = 600_000
 
+/** For so long a caller who was refused is refused again without a question to the holder. ms */
+const againMs = 1000
+
 /** Of a caller at this replica, whose calls of an agent were refused. */
 export interface RefusedCaller {
   readonly name: string
@@ -22,7 +25,9 @@ export interface RefusedCaller {
 }
 
 interface Kept {
-  refused: RefusedCaller
+  readonly refused: RefusedCaller
+  /** when a holder refused him. ms since 1970 */
+  readonly askedAt: number
   readonly log: LimitedLog
 }
 
@@ -40,10 +45,17 @@ export class OverShare {
   /** Wraps a stage, whose refusals are kept. */
   watch(forward: Forward): Forward {
     return async (call) => {
+      const before = this.#kept.get(pairOf(call))
+      if (before && this.#components.clock.now() - before.askedAt < againMs) {
+        const error = new KasError(before.refused.last)
+        this.#keep(call, error, before.refused.last, before.askedAt)
+        throw error
+      }
       try {
         return await forward(call)
       } catch (error) {
-        if (error instanceof KasError && error.spec.code === 'CALLER_OVER_SHARE') this.#keep(call, error, error.spec)
+        if (error instanceof KasError && error.spec.code === 'CALLER_OVER_SHARE')
+          this.#keep(call, error, error.spec, this.#components.clock.now())
         throw error
       }
     }
@@ -56,17 +68,23 @@ export class OverShare {
     return all.reverse().filter(({ lastAt }) => lastAt >= oldest)
   }
 
-  #keep({ agentId, caller: { name = 'unnamed' } }: Call, error: KasError, last: RefusedCaller['last']): void {
+  #keep(call: Call, error: KasError, last: RefusedCaller['last'], askedAt: number): void {
+    const { agentId, caller } = call
+    const { name = 'unnamed' } = caller
     const lastAt = this.#components.clock.now()
-    const pair = `${agentId} ${name}`
+    const pair = pairOf(call)
     const before = this.#kept.get(pair)
     const isRecent = before && before.refused.lastAt >= lastAt - keptMs
     const count = isRecent ? before.refused.count + 1 : 1
     const log = before?.log ?? new LimitedLog(this.#components, 'A caller is refused: others wait for the agent')
     this.#kept.delete(pair)
-    this.#kept.set(pair, { refused: { name, agentId, last, lastAt, count }, log })
+    this.#kept.set(pair, { refused: { name, agentId, last, lastAt, count }, askedAt, log })
     const [first] = this.#kept.keys()
     if (first !== undefined && this.#kept.size > maxKept) this.#kept.delete(first)
     log.warn(error.message, { caller: name, agent_id: String(agentId) })
   }
+}
+
+function pairOf({ agentId, caller }: Call): string {
+  return `${agentId} ${caller.key}`
 }

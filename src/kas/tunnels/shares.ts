@@ -1,4 +1,5 @@
 import type { Call } from '../../call/call.ts'
+import { hasShare } from '../../call/caller.ts'
 import type { Tunnel } from './tunnel.ts'
 
 /** What a tunnel is wanted for. */
@@ -31,6 +32,20 @@ export class Shares {
 
   of(callerKey: string): Holding {
     return this.#holdings.get(callerKey) ?? nothing
+  }
+
+  /** Who holds most of all that have a share and watch anything. */
+  most(): { readonly callerKey: string; readonly tunnels: number } | undefined {
+    let most: { callerKey: string; tunnels: number } | undefined
+    for (const [callerKey, { tunnels, watches }] of this.#holdings)
+      if (watches > 0 && hasShare(callerKey) && tunnels > (most?.tunnels ?? 0)) most = { callerKey, tunnels }
+    return most
+  }
+
+  oldestWatch(callerKey: string): Tunnel | undefined {
+    for (const [tunnel, { key, isWatch }] of this.#uses)
+      if (isWatch && key === callerKey && tunnel.state === 'forwarding') return tunnel
+    return undefined
   }
 
   taken(tunnel: Tunnel, { caller: { key }, isWatch = false }: Wish): void {

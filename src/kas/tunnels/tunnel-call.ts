@@ -67,6 +67,13 @@ export class TunnelCall {
     }
   }
 
+  /** Ends it in favour of another: the agent sees its caller leave. */
+  recall(): void {
+    if (this.#outcome) return
+    const error = new KasError({ code: 'WATCH_RECALLED' })
+    this.#finish({ error, trailers: noMetadata }, incomingClosed(error))
+  }
+
   /** Caller to agent; they are few, so nothing waits for room. */
   #sendAll({ all }: KnownMessages): void {
     try {

@@ -24,6 +24,8 @@ const scarceRoundTrips = 3
 const scarceMs = 200
 /** Between two looks at whether they are. ms */
 const lookMs = 200
+/** Who has waited for so long gets the tunnel of the oldest watch of the caller that holds most. ms */
+const recallMs = 600
 
 /** Of who holds twice his share, and more, it is more. s */
 const retryAfterS = { least: 5, most: 30 }
@@ -54,6 +56,8 @@ interface AgentTunnels {
   /** a call waits, and none came for too long */
   isScarce: boolean
   stopLooking: (() => void) | undefined
+  /** by then the tunnels have come for which watches were recalled */
+  recallsFrom: number
   /** of those that are taken; undefined: none is */
   shares: Shares | undefined
   /** all that live, idle or not */
@@ -259,14 +263,14 @@ export class TunnelRegistry {
     for (const { connection } of agent.living) connection.measure(now)
     agent.stopLooking = this.#clock.after(lookMs, () => {
       agent.stopLooking = undefined
-      this.#refuseSome(agent)
+      this.#relieve(agent)
       if (agent.waiting > 0) this.#look(agent)
     })
   }
 
-  /** Where tunnels are scarce, who holds more than his share waits no more. */
-  #refuseSome(agent: AgentTunnels): void {
-    const waiters = [...(agent.waiters?.values() ?? [])].flatMap((queue) => [...queue.items()])
+  /** Where tunnels are scarce, who holds more than his share waits no more, and gives up watches for others. */
+  #relieve(agent: AgentTunnels): void {
+    const waiters = waitersOf(agent)
     const latest = this.#clock.now() - scarceAfterMs(agent)
     agent.isScarce = waiters.some(({ since }) => since <= latest)
     if (!agent.isScarce) return
@@ -276,6 +280,23 @@ export class TunnelRegistry {
       if (!refusal) continue
       this.#remove(agent, waiter)
       waiter.reject(refusal)
+    }
+    this.#recall(agent, callers.size)
+  }
+
+  /** A watch for each call that has waited for long: what ends in order, and is opened again by its client. */
+  #recall(agent: AgentTunnels, callers: number): void {
+    const now = this.#clock.now()
+    if (now < agent.recallsFrom) return
+    agent.recallsFrom = now + scarceAfterMs(agent)
+    const share = agent.living.size / callers
+    for (const { since } of waitersOf(agent)) {
+      if (since > now - recallMs) continue
+      const most = agent.shares?.most()
+      const tunnel = most && most.tunnels > share ? agent.shares?.oldestWatch(most.callerKey) : undefined
+      if (!tunnel) return
+      this.#left(agent, tunnel)
+      tunnel.recall()
     }
   }
 
@@ -327,6 +348,7 @@ export class TunnelRegistry {
         waiting: 0,
         isScarce: false,
         stopLooking: undefined,
+        recallsFrom: 0,
         shares: undefined,
         living: new Set(),
       }
@@ -344,6 +366,10 @@ function give(agent: AgentTunnels, tunnel: Tunnel, wish: Wish): void {
   tunnel.take()
   agent.shares ??= new Shares()
   agent.shares.taken(tunnel, wish)
+}
+
+function waitersOf({ waiters }: AgentTunnels): Waiter[] {
+  return [...(waiters?.values() ?? [])].flatMap((queue) => [...queue.items()])
 }
 
 /** Callers that hold tunnels or wait for one, by their keys. */

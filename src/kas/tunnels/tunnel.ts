@@ -44,6 +44,7 @@ export class Tunnel {
   readonly #tracer: Tracer
   readonly #end = Promise.withResolvers<void>()
   #state: TunnelState = 'idle'
+  #call: TunnelCall | undefined
   /** the read that is outstanding while the tunnel is idle, when nothing must come; the next call's first */
   #first: Promise<IteratorResult<Uint8Array>>
 
@@ -85,6 +86,11 @@ export class Tunnel {
     return true
   }
 
+  /** Ends the watch that it carries, with WATCH_RECALLED: another caller waits. The agent opens another tunnel. */
+  recall(): void {
+    this.#call?.recall()
+  }
+
   /** Carries `call`, whose owner it is from now on. */
   forward(call: Call): Reply {
     this.#step('forwarding')
@@ -102,7 +108,8 @@ export class Tunnel {
     const order = this.#onIdle ? reusedConnectRequestOrder : connectRequestOrder
     const onEnd = (end: TunnelCallEnd) => this.#onCallEnd(end)
     const onCut = () => this.#onCut?.()
-    return new TunnelCall({ stream: this.#stream, first: this.#first, order, onEnd, onCut }, call).run()
+    this.#call = new TunnelCall({ stream: this.#stream, first: this.#first, order, onEnd, onCut }, call)
+    return this.#call.run()
   }
 
   /** What comes before the next call is a fault, or the end. */
@@ -132,6 +139,7 @@ export class Tunnel {
    * The agent has said all, and Connect ends with OK or goes on; or with an error, which stops the agent's work too.
    */
   #onCallEnd(end: TunnelCallEnd): void {
+    this.#call = undefined
     this.connection.callEnded(end !== 'idle')
     if (end === 'idle') {
       this.#step('idle')

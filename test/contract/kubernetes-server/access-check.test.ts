@@ -107,9 +107,17 @@ t.test('a watch ends with an event that says why', async (t) => {
 })
 
 // wire: access.again
-t.test('a watch in the middle of an event, and all else, is cut', async (t) => {
+t.test('in the middle of an event, of which its client has nothing yet, as well', async (t) => {
+  const { open, withdraw } = await start(t, silentAfter('{"type":"ADD'))
+  const answer = read(open('/api/v1/pods?watch=true'))
+  await withdraw(finished())
+  const { text, error } = await answer
+  t.equal(error, undefined)
+  t.match(JSON.parse(text), { type: 'ERROR', object: { code: 401 } })
+})
+
+t.test('a watch whose events cannot be told apart, and all else, is cut', async (t) => {
   const cases = [
-    ['/api/v1/pods?watch=true', silentAfter('{"type":"ADD')],
     ['/api/v1/pods?watch=true', silentAfter('k8s\0...\n', [['Content-Type', ['application/vnd.kubernetes.protobuf']]])],
     ['/api/v1/namespaces/a/pods/b/log?follow=true', silentAfter('a line\n', [['Content-Type', ['text/plain']]])],
   ] as const

@@ -23,7 +23,7 @@ const echoed = (text: string) => JSON.parse(text.slice(text.indexOf('\r\n\r\n') 
 t.test('a request without a body', async (t) => {
   const { client, count } = await setUp(t, echo)
   client.request(
-    'GET /k8s-proxy/api/v1/pods%20x?watch=1&labelSelector=a%3Db&a=2&gitlab-agent-id=1',
+    'GET /k8s-proxy/api/v1/pods%20x?pretty=1&labelSelector=a%3Db&a=2&gitlab-agent-id=1',
     good,
     'user-agent: kubectl',
     'Cookie: x=1',
@@ -45,7 +45,7 @@ t.test('a request without a body', async (t) => {
     query: [
       ['a', ['2']],
       ['labelSelector', ['a=b']],
-      ['watch', ['1']],
+      ['pretty', ['1']],
     ],
     header: [
       ['User-Agent', ['kubectl']],

@@ -71,6 +71,7 @@ t.test('each watch is a request of its own; its events come under its id', async
   t.match(other.header, {
     urlPath: '/api/v1/pods',
     query: [
+      ['allowWatchBookmarks', ['true']],
       ['resourceVersion', ['5']],
       ['watch', ['true']],
     ],

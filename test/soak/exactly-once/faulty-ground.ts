@@ -1,6 +1,7 @@
 import { mkdir, mkdtemp, readFile, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { ApiClient } from '../../../dev/control-plane/api-client.ts'
 import { ControlPlane } from '../../../dev/control-plane/control-plane.ts'
 import { kubeconfigText } from '../../../dev/control-plane/kubeconfig.ts'
 import { Warden } from '../../../dev/control-plane/warden.ts'
@@ -96,6 +97,11 @@ export class FaultyGround {
       throw error
     }
     return ground
+  }
+
+  /** of the API server, past kas */
+  get admin(): ApiClient {
+    return this.#controlPlane.admin
   }
 
   /** How kubectl enters at this replica. */

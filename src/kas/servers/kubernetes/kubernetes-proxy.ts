@@ -1,4 +1,4 @@
-import type { Call, Forward } from '../../../call/call.ts'
+import type { Call, Forward, Reply } from '../../../call/call.ts'
 import { safetyOf } from '../../../call/safety.ts'
 import { type Clock, systemClock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
@@ -11,7 +11,7 @@ import { noUsage, type Usage } from '../../directory/usage.ts'
 import type { OwnEndpoint, ViewFeeds } from '../../module.ts'
 import type { Newcomers } from '../newcomers.ts'
 import { accessCounter } from './access/access-counter.ts'
-import { accessCheckMs, checkAccess } from './access/access-recheck.ts'
+import { accessCheckMs, accessLost, checkAccess } from './access/access-recheck.ts'
 import { type Access, authorize, callerName } from './access/authorize.ts'
 import type { CallerKeys } from './access/caller-keys.ts'
 import { type Credentials, readCredentials } from './access/credentials.ts'
@@ -24,12 +24,14 @@ import { RequestSpan } from './http/request-span.ts'
 import { type AccessWatch, OwnEndpoints } from './own-endpoints.ts'
 import { Progress } from './progress.ts'
 import { Relay } from './relay.ts'
-import { add, isWatch, type RequestHead, readRequestHead } from './request/request-head.ts'
+import { add, type RequestHead, readRequestHead } from './request/request-head.ts'
 import { parseTarget, type Target } from './request/target.ts'
 import { originHeaders, preflightHeaders } from './response/cors.ts'
 import { errorAnswer } from './response/error-answer.ts'
 import type { ResponseRules } from './response/response-head.ts'
 import { ViewsApi } from './views/views-api.ts'
+import { ResumedWatches } from './watch/resume/resumed-watches.ts'
+import { watchQuestion } from './watch/resume/watch-question.ts'
 import { WatchApi } from './watch/watch-api.ts'
 import type { WebSocketTokens } from './watch/websocket-tokens.ts'
 
@@ -67,6 +69,9 @@ export interface KubernetesProxyOptions {
   readonly responses: Omit<ResponseRules, 'via'>
 }
 
+/** A watch that goes on is let in by an answer of the directory that is no older. ms */
+const reopenedAccessMs = 45_000
+
 /** Carries one request at a time to its agent and the answer back (doc/reference/tunnel-protocol.md 6). */
 export class KubernetesProxy {
   readonly #components: KubernetesProxyComponents
@@ -75,6 +80,7 @@ export class KubernetesProxy {
   readonly #relay: Relay
   readonly #countAccess: (access: Access) => void
   readonly #own: OwnEndpoints
+  readonly #watches: ResumedWatches
 
   constructor(components: KubernetesProxyComponents, options: KubernetesProxyOptions) {
     const { product, limits, responses } = options
@@ -83,8 +89,10 @@ export class KubernetesProxy {
     this.#options = options
     this.#via = `gRPC/1.0 ${product}`
     this.#relay = new Relay({ ...responses, via: this.#via })
+    const { forward, metrics } = components
+    this.#watches = new ResumedWatches({ forward, onResumed: metrics.watchResumed }, limits)
     this.#countAccess = accessCounter(components.usage ?? noUsage)
-    const parts = { clock: systemClock, ...components, countAccess: this.#countAccess }
+    const parts = { clock: systemClock, ...components, watches: this.#watches, countAccess: this.#countAccess }
     const watches = new WatchApi(parts, { product, limits, via: this.#via })
     const views = feeds && new ViewsApi({ ...parts, feeds }, { product, limits })
     this.#own = new OwnEndpoints({ webSocketTokens, watches, views, endpoints, clock: parts.clock }, limits)
@@ -144,7 +152,8 @@ export class KubernetesProxy {
     const { remote, socket } = exchange.connection
     const ask = () => authorize(directory, credentials, exchange.signal, { from: socket.remoteAddress })
     const { impersonation, access } = await this.#components.newcomers.admit(remote, ask, exchange.signal)
-    exchange.connection.letIn(credentials.agentId)
+    const caller = this.#components.callerKeys.of(callerName(access))
+    exchange.connection.letIn(credentials.agentId, caller.key)
     exchange.signal.throwIfAborted()
     const leave = (reason: KasError) => {
       progress.withdraw(reason)
@@ -157,22 +166,37 @@ export class KubernetesProxy {
       const call = { exchange, progress, head, target, credentials, impersonation, headers, checkAccess }
       return await this.#own.serve(own, call)
     }
-    const location = body ? undefined : this.#components.redirect?.locationFor(request, credentials.agentId)
+    const safety = safetyOf({ method, path: target.path, upgrade: head.upgrade.length > 0, body })
+    const watch = watchQuestion({ method, safety }, target, head)
+    const mayRedirect = !body && !watch // which goes on when the holder is lost
+    const location = mayRedirect ? this.#components.redirect?.locationFor(request, credentials.agentId) : undefined
     if (location !== undefined) return await redirectTo(location, exchange)
     this.#countAccess(access)
     const call = {
       agentId: credentials.agentId,
       method: kubernetesApiMethod,
       metadata: progress.span.metadata,
-      messages: this.#messages(exchange, head, target, impersonation),
-      safety: safetyOf({ method, path: target.path, upgrade: head.upgrade.length > 0, body }),
-      caller: this.#components.callerKeys.of(callerName(access)),
-      isWatch: isWatch(request),
+      safety,
+      caller,
+      isWatch: watch !== undefined,
       signal: exchange.signal,
+    }
+    const encode = this.#headEncoder(request, head, target, impersonation)
+    const mayGoOn = async (signal: AbortSignal) => {
+      const question = { maxAgeMs: reopenedAccessMs }
+      const ask = async () => (await authorize(directory, credentials, signal, question)).impersonation
+      const reason = await accessLost({ first: impersonation, ask }, signal)
+      if (!reason) return
+      leave(reason)
+      throw reason
     }
     const stopChecking = checkAccess()
     try {
-      return await this.#carry(exchange, progress, call)
+      return await this.#carry(exchange, progress, () =>
+        watch
+          ? this.#watches.open(watch, { ...call, messagesOf: (query) => bodilessMessages(encode(query)) }, { mayGoOn })
+          : this.#components.forward({ ...call, messages: messagesOf(exchange, head, encode(target.query)) }),
+      )
     } finally {
       stopChecking()
     }
@@ -184,9 +208,9 @@ export class KubernetesProxy {
     return this.#components.webSocketTokens?.open(head.webSocketTokens, target.path)
   }
 
-  async #carry(exchange: Exchange, progress: Progress, call: Call): Promise<RequestOutcome> {
+  async #carry(exchange: Exchange, progress: Progress, forward: () => Promise<Reply>): Promise<RequestOutcome> {
     progress.forwarding()
-    const reply = await this.#components.forward(call)
+    const reply = await forward()
     progress.delivered()
     return await this.#relay.run(exchange, progress, reply)
   }
@@ -207,20 +231,15 @@ export class KubernetesProxy {
     return checkAccess({ first, ask, withdraw, changed }, clock, periodMs ?? usualMs)
   }
 
-  #messages(exchange: Exchange, head: RequestHead, target: Target, impersonation: Impersonation | undefined) {
-    add(head.header, 'Via', this.#via)
-    const { upgrade } = exchange
-    const header = encodeHttpRequest.header({
-      method: exchange.request.method as string,
-      urlPath: target.path,
-      query: target.query,
-      header: head.header,
-      contentLength: head.contentLength,
-      impersonation,
-    })
-    if (upgrade) return upgradeMessages(header, upgrade.bytes)
-    if (head.contentLength === 0) return bodilessMessages(header)
-    return bodyMessages(header, () => exchange.openBody())
+  /** The head that goes to the cluster, with a query that may be another each time. */
+  #headEncoder(
+    { method = '' }: Exchange['request'],
+    { header, contentLength }: RequestHead,
+    { path: urlPath }: Target,
+    impersonation: Impersonation | undefined,
+  ): (query: Target['query']) => Uint8Array {
+    add(header, 'Via', this.#via)
+    return (query) => encodeHttpRequest.header({ method, urlPath, query, header, contentLength, impersonation })
   }
 
   async #fail(exchange: Exchange, progress: Progress, cause: unknown): Promise<RequestOutcome> {
@@ -277,6 +296,12 @@ export class KubernetesProxy {
     if (error.code === 'INTERNAL') log.error({ error, trace_id: traceId }, message)
     else log.debug({ error_code: error.code, trace_id: traceId }, message)
   }
+}
+
+function messagesOf(exchange: Exchange, { contentLength }: RequestHead, header: Uint8Array): Call['messages'] {
+  if (exchange.upgrade) return upgradeMessages(header, exchange.upgrade.bytes)
+  if (contentLength === 0) return bodilessMessages(header)
+  return bodyMessages(header, () => exchange.openBody())
 }
 
 /** Nothing but the location: a front may add other headers to the answer of the replica that it asks next. */

@@ -69,6 +69,14 @@ export function checkAccess(
   }
 }
 
+/** Asks once. @returns why the caller, who was let in as `first`, may not go on */
+export function accessLost(
+  { first, ask }: Pick<CheckedAccess, 'first' | 'ask'>,
+  signal: AbortSignal,
+): Promise<KasError | undefined> {
+  return ask(signal).then((now) => (isSame(first, now) ? undefined : rolesChanged()), refusalOf)
+}
+
 function refusalOf(error: unknown): KasError | undefined {
   const failure = KasError.from(error)
   return refusals.has(failure.code) ? failure : undefined

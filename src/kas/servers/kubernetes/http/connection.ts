@@ -3,7 +3,7 @@ import type { AgentId } from '../../../../call/call.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { remoteOf } from '../../../../lib/remote-of.ts'
 import type { Callers } from './callers.ts'
-import type { IdleConnections } from './idle-connections.ts'
+import type { IdleConnections, Owner } from './idle-connections.ts'
 
 /** Requests that a client may have sent on one connection without an answer yet. */
 export const maxPipelinedRequests = 4
@@ -36,7 +36,7 @@ export class Connection {
   isNew = true
   readonly #idle: IdleConnections
   readonly #callers: Callers
-  #owner: AgentId | undefined
+  #owner: Owner | undefined
   /** what begins requests that wait, in their order */
   #waiting: (() => void)[] = []
 
@@ -47,7 +47,7 @@ export class Connection {
     this.#callers = callers
     socket.once('close', () => {
       idle.delete(this)
-      if (this.#owner !== undefined) callers.delete(this.#owner)
+      if (this.#owner !== undefined) callers.delete(this.#owner.agentId)
       for (const exchange of this.exchanges) exchange.leave(new KasError({ code: 'CANCELLED' }))
       this.exchanges.clear()
       this.#waiting = []
@@ -55,19 +55,19 @@ export class Connection {
   }
 
   /** whose callers were let in on it first */
-  get owner(): AgentId | undefined {
+  get owner(): Owner | undefined {
     return this.#owner
   }
 
   /** It is over TLS, and one of many of the same agent's callers: what is written to it at once stays with it. */
   get isOfCrowd(): boolean {
-    return this.#owner !== undefined && 'encrypted' in this.socket && this.#callers.isCrowd(this.#owner)
+    return this.#owner !== undefined && 'encrypted' in this.socket && this.#callers.isCrowd(this.#owner.agentId)
   }
 
   /** A caller of this agent was let in. */
-  letIn(agentId: AgentId): void {
+  letIn(agentId: AgentId, callerKey: string): void {
     if (this.#owner !== undefined || this.socket.destroyed) return
-    this.#owner = agentId
+    this.#owner = { agentId, callerKey }
     this.#callers.add(agentId)
     for (const begin of this.#waiting.splice(0)) begin()
   }

@@ -1,19 +1,35 @@
 import type { Socket } from 'node:net'
 import type { AgentId } from '../../../../call/call.ts'
 
+/** Who was let in on a connection first. */
+export interface Owner {
+  readonly agentId: AgentId
+  /** of the caller */
+  readonly callerKey: string
+}
+
 /** As kept connections are seen here; Connection is one. */
 export interface Kept {
   readonly socket: Pick<Socket, 'destroySoon' | 'destroyed'>
-  /** whose callers were let in on it first; undefined: none was */
-  readonly owner: AgentId | undefined
+  /** undefined: nobody was let in */
+  readonly owner: Owner | undefined
 }
 
-/** Kept connections on which nothing runs, of each agent's callers: the longest idle makes room. */
+/** Of one agent's callers. */
+interface Idle {
+  size: number
+  /** by the caller's key, the longest idle first */
+  readonly byCaller: Map<string, Set<Kept>>
+}
+
+/**
+ * Kept connections on which nothing runs, of each agent's callers. The longest idle of the caller who has most makes room:
+ * who opens very many costs the others none of theirs.
+ */
 export class IdleConnections {
   readonly #maxPerAgent: number
   readonly #onClosed: () => void
-  /** the longest idle first */
-  readonly #idle = new Map<AgentId, Set<Kept>>()
+  readonly #agents = new Map<AgentId, Idle>()
 
   /** @param onClosed - one was closed, for there were too many */
   constructor(maxPerAgent: number, onClosed: () => void) {
@@ -24,20 +40,35 @@ export class IdleConnections {
   add(connection: Kept): void {
     const { owner, socket } = connection
     if (owner === undefined || socket.destroyed) return
-    const idle = this.#idle.get(owner) ?? new Set()
-    this.#idle.set(owner, idle)
-    idle.add(connection)
+    const idle = this.#agents.get(owner.agentId) ?? { size: 0, byCaller: new Map<string, Set<Kept>>() }
+    this.#agents.set(owner.agentId, idle)
+    const own = idle.byCaller.get(owner.callerKey) ?? new Set()
+    idle.byCaller.set(owner.callerKey, own)
+    if (own.has(connection)) return
+    own.add(connection)
+    idle.size++
     if (idle.size <= this.#maxPerAgent) return
-    const [longest] = idle
-    this.delete(longest as Kept)
-    longest?.socket.destroySoon()
+    const [longest] = largest(idle.byCaller.values())
+    if (!longest) return
+    this.delete(longest)
+    longest.socket.destroySoon()
     this.#onClosed()
   }
 
   delete(connection: Kept): void {
     if (connection.owner === undefined) return
-    const idle = this.#idle.get(connection.owner)
-    idle?.delete(connection)
-    if (idle?.size === 0) this.#idle.delete(connection.owner)
+    const { agentId, callerKey } = connection.owner
+    const idle = this.#agents.get(agentId)
+    const own = idle?.byCaller.get(callerKey)
+    if (!idle || !own?.delete(connection)) return
+    if (own.size === 0) idle.byCaller.delete(callerKey)
+    idle.size--
+    if (idle.size === 0) this.#agents.delete(agentId)
   }
+}
+
+function largest(all: Iterable<Set<Kept>>): Set<Kept> {
+  let most = new Set<Kept>()
+  for (const one of all) if (one.size > most.size) most = one
+  return most
 }

@@ -31,6 +31,8 @@ export interface KubernetesMetrics {
   ended(outcome: RequestOutcome): void
   /** an error that kas answered with, or cut a WebSocket for, malformed requests included */
   failed(code: ErrorCode): void
+  /** a watch was lost, and went on elsewhere */
+  watchResumed(): void
 }
 
 /**
@@ -70,7 +72,13 @@ export function createKubernetesMetrics(register: Registry, running: () => numbe
       this.set(running())
     },
   })
+  const resumed = new Counter({
+    name: 'kas_kubernetes_watches_resumed_total',
+    help: 'Watches that went on where they were lost, opened again behind the last event that their client had',
+    registers,
+  })
   return {
+    watchResumed: () => resumed.inc(),
     ended: (outcome) => void ended.set(outcome, (ended.get(outcome) ?? 0) + 1),
     failed: (code) => void failures.set(code, (failures.get(code) ?? 0) + 1),
   }

@@ -1,3 +1,4 @@
+import type { AgentId } from '../../../../call/call.ts'
 import { KasError } from '../../../../lib/errors.ts'
 
 /** What is kept of events that have not come whole, or not been sent: of one connection, or of all to one agent. */
@@ -23,5 +24,27 @@ export class PartialBytes {
   give(bytes: number): void {
     this.#shared?.give(bytes)
     this.#bytes -= bytes
+  }
+}
+
+/** The same of each agent that is watched. */
+export class PartialBytesByAgent {
+  readonly #maxBytes: number
+  readonly #agents = new Map<AgentId, { readonly bytes: PartialBytes; users: number }>()
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes
+  }
+
+  /** @returns what is counted of the agent, until `leave` is called, once */
+  enter(agentId: AgentId): { bytes: PartialBytes; leave: () => void } {
+    const kept = this.#agents.get(agentId) ?? { bytes: new PartialBytes(this.#maxBytes), users: 0 }
+    this.#agents.set(agentId, kept)
+    kept.users++
+    const leave = () => {
+      kept.users--
+      if (kept.users === 0) this.#agents.delete(agentId)
+    }
+    return { bytes: kept.bytes, leave }
   }
 }

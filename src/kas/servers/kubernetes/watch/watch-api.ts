@@ -1,10 +1,11 @@
 import type { WebSocket } from 'ws'
-import type { AgentId, Forward } from '../../../../call/call.ts'
+import type { AgentId, Forward, Metadata, Reply } from '../../../../call/call.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import type { Headers, Impersonation } from '../../../../proto/http/http-message.ts'
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../../proto/http/http-over-grpc.ts'
 import type { Directory } from '../../../directory/directory.ts'
+import { accessLost } from '../access/access-recheck.ts'
 import { type Access, authorize, callerName } from '../access/authorize.ts'
 import type { CallerKeys } from '../access/caller-keys.ts'
 import type { Credentials } from '../access/credentials.ts'
@@ -16,18 +17,32 @@ import type { RequestSpan } from '../http/request-span.ts'
 import type { RequestHead } from '../request/request-head.ts'
 import { ClientSocket } from '../websocket/client-socket.ts'
 import { WebSocketUpgrade } from '../websocket/websocket-upgrade.ts'
-import { PartialBytes } from './partial-bytes.ts'
-import { WatchConversation } from './watch-conversation.ts'
+import { type PartialBytes, PartialBytesByAgent } from './partial-bytes.ts'
+import type { ResumedWatches } from './resume/resumed-watches.ts'
+import { watchQuestion } from './resume/watch-question.ts'
+import { type WatchAccess, WatchConversation } from './watch-conversation.ts'
 import type { WatchRequest } from './watch-message.ts'
 
 export interface WatchApiComponents {
   readonly forward: Forward
+  readonly watches: Pick<ResumedWatches, 'open'>
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
   readonly metrics: KubernetesMetrics
   readonly countAccess: (access: Access) => void
   readonly callerKeys: Pick<CallerKeys, 'of'>
   readonly clock: Clock
   readonly log: Logger
+}
+
+/** Of a watch over one WebSocket. */
+interface HowOpened {
+  readonly agentId: AgentId
+  readonly metadata: Metadata
+  readonly clientHeaders: Headers
+  readonly kept: PartialBytes
+  readonly signal: AbortSignal
+  /** as whom its client may watch now */
+  readonly ask: (signal: AbortSignal) => Promise<Impersonation | undefined>
 }
 
 export interface WatchApiOptions {
@@ -49,13 +64,13 @@ export class WatchApi {
   readonly #components: WatchApiComponents
   readonly #options: WatchApiOptions
   readonly #upgrade: WebSocketUpgrade
-  /** of agents that are being watched */
-  readonly #kept = new Map<AgentId, { readonly bytes: PartialBytes; sockets: number }>()
+  readonly #kept: PartialBytesByAgent
 
   constructor(components: WatchApiComponents, options: WatchApiOptions) {
     this.#components = components
     this.#options = options
-    const { maxWatchMessageBytes, watchCloseMs } = options.limits
+    const { maxWatchMessageBytes, maxWatchAgentBytes, watchCloseMs } = options.limits
+    this.#kept = new PartialBytesByAgent(maxWatchAgentBytes)
     this.#upgrade = new WebSocketUpgrade({
       protocol: watchProtocol,
       product: options.product,
@@ -85,17 +100,12 @@ export class WatchApi {
           countAccess(access)
           return { impersonation, caller: callerKeys.of(callerName(access)) }
         },
-        open: (request, { impersonation, caller }, signal) =>
-          this.#components.forward({
-            agentId: credentials.agentId,
-            method: kubernetesApiMethod,
-            metadata: span.metadata,
-            messages: this.#messages(request, impersonation, userAgent ? [userAgent] : []),
-            safety: 'safe',
-            caller,
-            isWatch: true,
-            signal,
-          }),
+        open: (request, access, { kept, signal }) => {
+          const { agentId } = credentials
+          const how = { agentId, metadata: span.metadata, clientHeaders: userAgent ? [userAgent] : [], kept, signal }
+          const ask = async () => (await authorize(directory, credentials, signal)).impersonation
+          return this.#open(request, access, { ...how, ask })
+        },
         failed: (error, traceId) => {
           metrics.failed(error.code)
           if (error.code === 'INTERNAL') log.error({ error, trace_id: traceId }, 'A watch failed')
@@ -107,18 +117,32 @@ export class WatchApi {
     )
   }
 
-  #keptOfAgent(agentId: AgentId, socket: WebSocket): PartialBytes {
-    const kept = this.#kept.get(agentId) ?? {
-      bytes: new PartialBytes(this.#options.limits.maxWatchAgentBytes),
-      sockets: 0,
+  #open({ path, query }: WatchRequest, { impersonation, caller }: WatchAccess, how: HowOpened): Promise<Reply> {
+    const { agentId, metadata, clientHeaders, kept, signal, ask } = how
+    const messagesOf = (asked: WatchRequest['query']) =>
+      this.#messages({ path, query: asked }, impersonation, clientHeaders)
+    const call = {
+      agentId,
+      method: kubernetesApiMethod,
+      metadata,
+      safety: 'safe',
+      caller,
+      isWatch: true,
+      signal,
+    } as const
+    const question = watchQuestion({ method: 'GET', safety: 'safe' }, { path, query }, { upgrade: [] })
+    if (!question) return this.#components.forward({ ...call, messages: messagesOf(query) })
+    const mayGoOn = async () => {
+      const reason = await accessLost({ first: impersonation, ask }, signal)
+      if (reason) throw reason
     }
-    this.#kept.set(agentId, kept)
-    kept.sockets++
-    socket.once('close', () => {
-      kept.sockets--
-      if (kept.sockets === 0) this.#kept.delete(agentId)
-    })
-    return kept.bytes
+    return this.#components.watches.open(question, { ...call, messagesOf }, { mayGoOn, kept })
+  }
+
+  #keptOfAgent(agentId: AgentId, socket: WebSocket): PartialBytes {
+    const { bytes, leave } = this.#kept.enter(agentId)
+    socket.once('close', leave)
+    return bytes
   }
 
   #messages(request: WatchRequest, impersonation: Impersonation | undefined, clientHeaders: Headers) {

@@ -31,7 +31,8 @@ export interface WatchConversationComponents {
   readonly keptOfAgent: PartialBytes
   /** as whom the caller may watch now; throws what it is refused with */
   authorize(signal: AbortSignal): Promise<WatchAccess>
-  open(request: WatchRequest, access: WatchAccess, signal: AbortSignal): Promise<Reply>
+  /** @param how.kept - counts what is kept of events that are not whole */
+  open(request: WatchRequest, access: WatchAccess, how: { kept: PartialBytes; signal: AbortSignal }): Promise<Reply>
   /** called for each watch that failed; `traceId` stands in what the client gets */
   failed(error: KasError, traceId: string | undefined): void
   /** undefined: nothing is traced */
@@ -115,7 +116,8 @@ export class WatchConversation {
       const access = await authorize(watch.signal)
       watch.signal.throwIfAborted()
       failedAt = 'tunnel'
-      await this.#pass(watchId, await open(request, access, watch.signal), watch.signal)
+      const reply = await open(request, access, { kept: this.#kept, signal: watch.signal })
+      await this.#pass(watchId, reply, watch.signal)
     } catch (error) {
       if (!watch.signal.aborted) this.#fail(watchId, KasError.from(error), failedAt)
     }

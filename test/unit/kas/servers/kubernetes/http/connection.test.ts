@@ -44,7 +44,7 @@ t.test('requests of a stranger are served one after the other', async (t) => {
 t.test('once he is let in those that wait are served at once, in their order, and so are later ones', async (t) => {
   const { connection, begun, arrive } = start()
   const [first] = [arrive(1), arrive(2), arrive(3)]
-  connection.letIn(agentId)
+  connection.letIn(agentId, 'a')
   t.same(begun, [1, 2, 3])
   arrive(4)
   t.same(begun, [1, 2, 3, 4])
@@ -59,7 +59,7 @@ t.test('none that waits is served once he has left', async (t) => {
     if (leavesFirst) socket.destroy()
     else socket.destroyed = true // its 'close' follows
     connection.delete(first)
-    connection.letIn(agentId)
+    connection.letIn(agentId, 'a')
     t.same(begun, [1])
   }
 })

@@ -1,0 +1,162 @@
+import type { EventFacts } from './event-facts.ts'
+
+/** Read of one event at the most: an API server writes metadata first, and that has 256 KiB of annotations. */
+const maxReadBytes = 512 * 1024
+/** Of a name or value that is looked at. */
+const maxTextBytes = 1024
+
+const quote = 0x22
+const backslash = 0x5c
+
+/**
+ * What an event in JSON says of itself: its object may be a resource, its metadata alone, or a Table of it. Only names and
+ * values on the way to that are looked at, and nothing is built.
+ *
+ * @returns undefined: it is no event, or says it too late
+ */
+export function readJsonEvent(event: Uint8Array): EventFacts | undefined {
+  const reading = new JsonReading(event.subarray(0, maxReadBytes))
+  try {
+    return reading.event()
+  } catch (error) {
+    if (error instanceof NoEvent) return undefined
+    throw error
+  }
+}
+
+class NoEvent extends Error {}
+
+class JsonReading {
+  readonly #bytes: Buffer
+  #at = 0
+  #type: string | undefined
+  #resourceVersion: string | undefined
+  #endsInitialEvents = false
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+  }
+
+  event(): EventFacts | undefined {
+    this.#members((name) => {
+      if (name === 'type') this.#type = this.#text()
+      else if (name === 'object') this.#object()
+      else this.#skip()
+      return this.#type !== undefined && this.#resourceVersion !== undefined
+    })
+    const [type, resourceVersion] = [this.#type, this.#resourceVersion]
+    return type === undefined ? undefined : { type, resourceVersion, endsInitialEvents: this.#endsInitialEvents }
+  }
+
+  #object(): void {
+    this.#members((name) => {
+      if (name === 'metadata') this.#metadata()
+      else this.#skip()
+      return this.#resourceVersion !== undefined && this.#type !== undefined
+    })
+  }
+
+  /** Annotations may stand behind the resourceVersion: of bookmarks they count. */
+  #metadata(): void {
+    this.#members((name) => {
+      if (name === 'resourceVersion') this.#resourceVersion = this.#text()
+      else if (name === 'annotations' && this.#type === 'BOOKMARK') this.#annotations()
+      else this.#skip()
+      return this.#resourceVersion !== undefined && this.#type !== undefined && this.#type !== 'BOOKMARK'
+    })
+  }
+
+  #annotations(): void {
+    this.#members((name) => {
+      if (name === 'k8s.io/initial-events-end') this.#endsInitialEvents = this.#text() === 'true'
+      else this.#skip()
+      return false
+    })
+  }
+
+  /** @param read - reads the value of a member; whether that was enough */
+  #members(read: (name: string | undefined) => boolean): void {
+    if (this.#next() !== 0x7b) throw new NoEvent()
+    this.#at++
+    if (this.#next() === 0x7d) {
+      this.#at++
+      return
+    }
+    for (;;) {
+      const name = this.#text()
+      if (this.#next() !== 0x3a) throw new NoEvent()
+      this.#at++
+      if (read(name)) return
+      const byte = this.#next()
+      this.#at++
+      if (byte === 0x7d) return
+      if (byte !== 0x2c) throw new NoEvent()
+    }
+  }
+
+  /** @returns undefined: it is longer than any that is looked for, or no text */
+  #text(): string | undefined {
+    if (this.#next() !== quote) {
+      this.#skip()
+      return undefined
+    }
+    const from = this.#at + 1
+    this.#string()
+    const to = this.#at - 1
+    return to - from > maxTextBytes ? undefined : this.#bytes.toString('latin1', from, to)
+  }
+
+  #skip(): void {
+    let depth = 0
+    do {
+      const byte = this.#next()
+      if (byte === quote) this.#string()
+      else {
+        this.#at++
+        if (byte === 0x7b || byte === 0x5b) depth++
+        else if (byte === 0x7d || byte === 0x5d) depth--
+        else if (depth === 0) this.#word()
+      }
+    } while (depth > 0)
+    if (depth < 0) throw new NoEvent()
+  }
+
+  /** The rest of a number, or of true, false, null. */
+  #word(): void {
+    for (let byte = this.#bytes[this.#at]; byte !== undefined && isOfWord(byte); byte = this.#bytes[this.#at])
+      this.#at++
+  }
+
+  /** From its first quote to behind its last. */
+  #string(): void {
+    for (let end = this.#bytes.indexOf(quote, this.#at + 1); end >= 0; end = this.#bytes.indexOf(quote, end + 1)) {
+      let slashes = 0
+      while (this.#bytes[end - 1 - slashes] === backslash) slashes++
+      if (slashes % 2 === 1) continue
+      this.#at = end + 1
+      return
+    }
+    throw new NoEvent()
+  }
+
+  /** The next byte that is no space. */
+  #next(): number {
+    for (;;) {
+      const byte = this.#bytes[this.#at]
+      if (byte === undefined) throw new NoEvent()
+      if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return byte
+      this.#at++
+    }
+  }
+}
+
+function isOfWord(byte: number): boolean {
+  return (
+    (byte >= 0x30 && byte <= 0x39) ||
+    (byte >= 0x61 && byte <= 0x7a) ||
+    byte === 0x2b ||
+    byte === 0x2d ||
+    byte === 0x2e ||
+    byte === 0x45
+  )
+}

@@ -1,0 +1,211 @@
+import { type Call, type Forward, noMetadata, type Outcome, type Reply } from '../../../../../call/call.ts'
+import type { KnownMessages } from '../../../../../call/known-messages.ts'
+import { Backoff } from '../../../../../lib/backoff.ts'
+import type { Clock } from '../../../../../lib/clock.ts'
+import { type ErrorCode, KasError } from '../../../../../lib/errors.ts'
+import type { HttpResponseHeader } from '../../../../../proto/http/http-message.ts'
+import { decodeHttpResponse, encodeHttpResponse, httpMessageOrder } from '../../../../../proto/http/http-over-grpc.ts'
+import { MessageOrder } from '../../../../../proto/wire/message-order.ts'
+import type { PartialBytes } from '../partial-bytes.ts'
+import { refusalEvent, statusEvent, type WatchFormat, watchFormat } from './watch-format.ts'
+import { WatchFrames } from './watch-frames.ts'
+import { WatchPosition } from './watch-position.ts'
+import type { WatchQuestion } from './watch-question.ts'
+
+export interface ResumedWatchComponents {
+  readonly forward: Forward
+  /** a monotonic one */
+  readonly clock: Clock
+  readonly random: () => number
+  /** what is kept of events that are not whole, of all watches of the agent */
+  readonly kept: PartialBytes
+  /** the caller may still, as who he was; else throws why not */
+  readonly mayGoOn: (signal: AbortSignal) => Promise<void>
+  /** it goes on */
+  readonly onResumed: () => void
+}
+
+/** The call of a watch, whose query is another one each time. */
+export interface WatchCall extends Omit<Call, 'messages'> {
+  messagesOf(query: WatchQuestion['query']): KnownMessages
+}
+
+/** Between two tries to open it again; the first is made at once if it was open for `resetMs`. */
+const pacing = { firstMs: 100, maxMs: 5000, factor: 2, jitter: 0.5, resetMs: 10_000 } as const
+/** Without an event for so long, while tries fail or are lost again at once, it ends. ms */
+const patienceMs = 120_000
+/** Of the answer to a try that was refused: a Status is a few lines. */
+const maxRefusalBytes = 64 * 1024
+
+/** What may be over by the time of the next try. */
+const passing: ReadonlySet<ErrorCode> = new Set([
+  'TUNNEL_LOST',
+  'AGENT_NOT_CONNECTED',
+  'AGENT_SATURATED',
+  'HOLDER_UNREACHABLE',
+  'TOO_MANY_WAITING',
+])
+
+/**
+ * Opens a watch that goes on where its way to the cluster is lost: it is opened again behind the last event that its client
+ * has, who gets whole events alone. An end that the API server makes is passed on; what cannot go on ends with the error by
+ * which it was lost.
+ *
+ * @throws KasError as `forward`, of the first try
+ */
+export async function openWatch(
+  components: ResumedWatchComponents,
+  question: WatchQuestion,
+  call: WatchCall,
+): Promise<Reply> {
+  const watch = new ResumedWatch(components, question, call)
+  const { resourceVersion, sendsInitialEvents } = question.start
+  const first = await watch.open(question.query, resourceVersion !== undefined && !sendsInitialEvents)
+  const done = Promise.withResolvers<Outcome>()
+  return { metadata: first.metadata, messages: watch.run(first, done.resolve), done: done.promise }
+}
+
+class ResumedWatch {
+  readonly #components: ResumedWatchComponents
+  readonly #question: WatchQuestion
+  readonly #call: WatchCall
+  readonly #begunAt: number
+  readonly #backoff: Backoff
+  #format: WatchFormat | undefined
+  #frames: WatchFrames | undefined
+  #position: WatchPosition | undefined
+  #openedAt: number
+  /** of the last event, or of the loss of one that was open for a while */
+  #goodAt: number
+  /** its client has been told that it is over */
+  #isOver = false
+
+  constructor(components: ResumedWatchComponents, question: WatchQuestion, call: WatchCall) {
+    this.#components = components
+    this.#question = question
+    this.#call = call
+    this.#begunAt = components.clock.now()
+    this.#openedAt = this.#begunAt
+    this.#goodAt = this.#begunAt
+    this.#backoff = new Backoff(components, pacing)
+  }
+
+  /** @param reopens - what ends it then does no harm */
+  open(query: WatchQuestion['query'], reopens: boolean): Promise<Reply> {
+    const { messagesOf, ...call } = this.#call
+    return this.#components.forward({ ...call, messages: messagesOf(query), reopens })
+  }
+
+  async *run(first: Reply, settle: (outcome: Outcome) => void): AsyncGenerator<Uint8Array, void, void> {
+    let outcome: Outcome = { error: new KasError({ code: 'CANCELLED' }), trailers: noMetadata } // its reader has left
+    try {
+      for (let reply: Reply | undefined = first; reply; reply = await this.#again(outcome.error)) {
+        yield* this.#pass(reply, reply === first)
+        outcome = await reply.done
+        const isRecalled = outcome.error?.code === 'WATCH_RECALLED' && this.#position !== undefined
+        if (isRecalled) this.#frames?.take()
+        if (outcome.error && !isRecalled && !this.#isOver) continue
+        const rest = this.#frames?.take()
+        if (rest && rest.length > 0) yield encodeHttpResponse.data(rest)
+        yield encodeHttpResponse.trailer
+        outcome = { trailers: outcome.trailers }
+        return
+      }
+    } catch (cause) {
+      const error = KasError.from(cause)
+      outcome = { error, trailers: noMetadata }
+      if (error.code !== 'CALLER_OVER_SHARE' || !this.#format) return
+      yield encodeHttpResponse.data(await statusEvent(this.#format, { code: error.httpStatus, message: error.message }))
+      yield encodeHttpResponse.trailer
+      outcome = { trailers: noMetadata }
+    } finally {
+      this.#frames?.take()
+      settle(outcome)
+    }
+  }
+
+  /** The answer, but for its end. */
+  async *#pass(reply: Reply, isFirst: boolean): AsyncGenerator<Uint8Array, void, void> {
+    const order = new MessageOrder(httpMessageOrder)
+    let refusal: { readonly header: HttpResponseHeader; readonly body: Uint8Array[]; bytes: number } | undefined
+    for await (const bytes of reply.messages) {
+      const message = decodeHttpResponse(bytes)
+      order.accept(message.kind)
+      if (message.kind === 'header') {
+        this.#openedAt = this.#components.clock.now()
+        if (isFirst) {
+          this.#begin(message.header)
+          yield bytes
+        } else if (watchFormat(message.header) === this.#format) this.#components.onResumed()
+        else refusal = { header: message.header, body: [], bytes: 0 }
+      } else if (message.kind !== 'data') continue
+      else if (!refusal) yield* this.#passData(message.data, bytes)
+      else if (refusal.bytes + message.data.length > maxRefusalBytes) break
+      else {
+        refusal.body.push(message.data)
+        refusal.bytes += message.data.length
+      }
+    }
+    const { error } = await reply.done
+    if (refusal && this.#format) {
+      this.#isOver = true
+      yield encodeHttpResponse.data(await refusalEvent(this.#format, refusal.header, Buffer.concat(refusal.body)))
+    } else if (!error) order.end()
+  }
+
+  #begin(header: HttpResponseHeader): void {
+    this.#format = watchFormat(header)
+    if (!this.#format) return
+    this.#frames = new WatchFrames(this.#format.boundaries(), this.#components.kept)
+    this.#position = new WatchPosition(this.#question.start, this.#format.readEvent)
+  }
+
+  /** @param bytes - the message that brings `data` */
+  *#passData(data: Uint8Array, bytes: Uint8Array): Generator<Uint8Array, void, void> {
+    const frames = this.#frames
+    const position = this.#position
+    if (!frames || !position) {
+      yield bytes
+      return
+    }
+    const before = position.count
+    const passed = frames.push(data, (event) => position.look(event))
+    if (position.count > before) this.#goodAt = this.#components.clock.now()
+    position.settle()
+    if (frames.isOverrun) {
+      this.#frames = undefined
+      this.#position = undefined // it cannot go on any more
+    }
+    const [first] = passed
+    if (passed.length === 1 && first?.length === data.length) yield bytes
+    else for (const piece of passed) yield encodeHttpResponse.data(piece)
+  }
+
+  /**
+   * @param lost - what it ended with
+   * @returns undefined: it does not go on
+   * @throws KasError that the caller may not go on, or what it is refused with
+   */
+  async #again(lost: KasError | undefined): Promise<Reply | undefined> {
+    const { clock, mayGoOn } = this.#components
+    const { signal } = this.#call
+    const from = this.#position?.resourceVersion
+    if (lost?.code !== 'TUNNEL_LOST' || from === undefined) return undefined
+    this.#frames?.take() // of an event that will come again, whole
+    this.#frames = this.#format && new WatchFrames(this.#format.boundaries(), this.#components.kept)
+    const wasOpenMs = clock.now() - this.#openedAt
+    if (wasOpenMs >= pacing.resetMs) this.#goodAt = clock.now()
+    for (let isFirst = wasOpenMs >= pacing.resetMs; ; isFirst = false) {
+      if (clock.now() - this.#goodAt > patienceMs) return undefined
+      if (!isFirst) await this.#backoff.wait(signal)
+      signal.throwIfAborted()
+      await mayGoOn(signal)
+      signal.throwIfAborted()
+      try {
+        return await this.open(this.#question.queryFrom(from, clock.now() - this.#begunAt), true)
+      } catch (error) {
+        if (!passing.has(KasError.from(error).code)) throw error
+      }
+    }
+  }
+}

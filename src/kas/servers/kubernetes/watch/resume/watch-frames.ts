@@ -1,0 +1,116 @@
+import { KasError } from '../../../../../lib/errors.ts'
+import type { PartialBytes } from '../partial-bytes.ts'
+
+/** Where the events of a watch end. */
+export interface Boundaries {
+  /**
+   * Called once for each byte, in order.
+   *
+   * @returns where behind `at` the event ends that stands there; -1: not in this chunk
+   */
+  endOf(chunk: Uint8Array, at: number): number
+}
+
+/** An event a line. */
+export class LineBoundaries implements Boundaries {
+  endOf(chunk: Uint8Array, at: number): number {
+    return chunk.indexOf(0x0a, at) + 1 || -1
+  }
+}
+
+const headBytes = 4
+
+/** As Kubernetes frames protobuf: four bytes of length, the first the highest, then so many. */
+export class LengthBoundaries implements Boundaries {
+  #headBytes = 0
+  #left = 0
+
+  endOf(chunk: Uint8Array, from: number): number {
+    let at = from
+    for (; this.#headBytes < headBytes && at < chunk.length; at++, this.#headBytes++)
+      this.#left = this.#left * 256 + (chunk[at] as number)
+    const passed = Math.min(this.#left, chunk.length - at)
+    if (this.#headBytes === headBytes) this.#left -= passed
+    if (this.#headBytes < headBytes || this.#left > 0) return -1
+    this.#headBytes = 0
+    return at + passed
+  }
+}
+
+/** What a piece costs beside its bytes while it waits. */
+const pieceBytes = 128
+
+/** Cuts what comes in pieces into whole events, and keeps what is not whole yet. */
+export class WatchFrames {
+  readonly #boundaries: Boundaries
+  readonly #kept: PartialBytes
+  #pieces: Uint8Array[] = []
+  #bytes = 0
+  #isOverrun = false
+
+  constructor(boundaries: Boundaries, kept: PartialBytes) {
+    this.#boundaries = boundaries
+    this.#kept = kept
+  }
+
+  /** An event was longer than what may be kept: it has passed in part, and where others begin is not known any more. */
+  get isOverrun(): boolean {
+    return this.#isOverrun
+  }
+
+  /**
+   * @param look - gets each event that `chunk` completes; whether it passes on
+   * @returns what passes on, in order
+   */
+  push(chunk: Uint8Array, look: (event: Uint8Array) => boolean): Uint8Array[] {
+    const passed: Uint8Array[] = []
+    const pass = (piece: Uint8Array) => piece.length > 0 && passed.push(piece)
+    /** events of this chunk from here on are not passed on yet */
+    let from = 0
+    let at = 0
+    while (at < chunk.length) {
+      const end = this.#boundaries.endOf(chunk, at)
+      if (end < 0) break
+      const isBegun = this.#bytes > 0
+      const piece = chunk.subarray(at, end)
+      const event = isBegun ? Buffer.concat([this.take(), piece]) : piece
+      const passes = look(event)
+      if (isBegun || !passes) {
+        pass(chunk.subarray(from, at))
+        if (isBegun && passes) pass(event)
+        from = end
+      }
+      at = end
+    }
+    pass(chunk.subarray(from, at))
+    const rest = chunk.subarray(at)
+    if (rest.length > 0 && !this.#keep(rest)) {
+      this.#isOverrun = true
+      pass(this.take())
+      pass(rest)
+    }
+    return passed
+  }
+
+  /** What has come of an event that is not whole. Nothing of it is kept any more. */
+  take(): Uint8Array {
+    const event = Buffer.concat(this.#pieces, this.#bytes)
+    this.#kept.give(this.#bytes + this.#pieces.length * pieceBytes)
+    this.#pieces = []
+    this.#bytes = 0
+    return event
+  }
+
+  /** @returns whether there was room */
+  #keep(piece: Uint8Array): boolean {
+    try {
+      this.#kept.take(piece.length + pieceBytes)
+    } catch (error) {
+      if (error instanceof KasError && error.code === 'MESSAGE_TOO_LARGE') return false
+      throw error
+    }
+    this.#pieces.push(Uint8Array.from(piece)) // what was read with it is not held by it
+    this.#bytes += piece.length
+    return true
+  }
+}

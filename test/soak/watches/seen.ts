@@ -1,0 +1,53 @@
+/** What one client of a watch has seen of the counter. */
+export class Seen {
+  readonly name: string
+  readonly values: number[] = []
+  /** in words; absent: it goes on */
+  end: string | undefined
+  /** what it asked for first may be older than where its watch begins */
+  readonly #asksFirst: boolean
+  readonly #listeners = new Set<() => void>()
+
+  constructor(name: string, { asksFirst = false } = {}) {
+    this.name = name
+    this.#asksFirst = asksFirst
+  }
+
+  get last(): number {
+    return this.values.at(-1) ?? -1
+  }
+
+  saw(value: number): void {
+    this.values.push(value)
+    for (const listener of this.#listeners) listener()
+  }
+
+  ended(how: string): void {
+    this.end ??= how
+    for (const listener of this.#listeners) listener()
+  }
+
+  /** Resolves once it has seen the value, or has ended. */
+  async until(value: number, signal: AbortSignal): Promise<void> {
+    while (this.last < value && this.end === undefined) {
+      signal.throwIfAborted()
+      const { promise, resolve } = Promise.withResolvers<void>()
+      this.#listeners.add(resolve)
+      signal.addEventListener('abort', () => resolve(), { once: true })
+      await promise
+      this.#listeners.delete(resolve)
+    }
+  }
+
+  /** What is wrong with it, in words. */
+  faults(last: number): string[] {
+    const watched = this.values.slice(this.#asksFirst ? 1 : 0)
+    const gaps = watched.slice(1).flatMap((value, i) => {
+      const before = watched[i] as number
+      return value === before + 1 ? [] : [`${before} is followed by ${value}`]
+    })
+    const ended = this.end === undefined ? [] : [`it ended: ${this.end}`]
+    const behind = this.last === last ? [] : [`it saw ${this.last} last, of ${last}`]
+    return [...gaps.slice(0, 3), ...ended, ...behind].map((fault) => `${this.name}: ${fault}`)
+  }
+}

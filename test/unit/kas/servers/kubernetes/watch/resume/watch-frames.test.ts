@@ -1,0 +1,64 @@
+import t from 'tap'
+import { PartialBytes } from '../../../../../../../src/kas/servers/kubernetes/watch/partial-bytes.ts'
+import {
+  LengthBoundaries,
+  LineBoundaries,
+  WatchFrames,
+} from '../../../../../../../src/kas/servers/kubernetes/watch/resume/watch-frames.ts'
+import { Seeded } from '../../../../../../support/seeded.ts'
+
+const framed = (body: Buffer) => {
+  const head = Buffer.alloc(4)
+  head.writeUInt32BE(body.length)
+  return Buffer.concat([head, body])
+}
+
+const kinds = {
+  lines: { boundaries: () => new LineBoundaries(), event: (text: string) => Buffer.from(`${text}\n`) },
+  lengths: { boundaries: () => new LengthBoundaries(), event: (text: string) => framed(Buffer.from(text)) },
+}
+
+for (const [name, { boundaries, event }] of Object.entries(kinds)) {
+  t.test(`${name}: events pass whole, in order, however they are cut, without those that do not pass`, async (t) => {
+    const random = new Seeded(7)
+    for (let round = 0; round < 200; round++) {
+      const events = Array.from({ length: 12 }, (_, i) =>
+        event(`${i % 3 ? 'keep' : 'drop'}-${i}-${'x'.repeat(random.int(300))}`),
+      )
+      const all = Buffer.concat(events)
+      const kept = new PartialBytes(10_000)
+      const frames = new WatchFrames(boundaries(), kept)
+      const seen: string[] = []
+      const passed: Uint8Array[] = []
+      for (let at = 0; at < all.length; ) {
+        const to = at + 1 + random.int(random.int(2) ? 5 : 700)
+        passed.push(
+          ...frames.push(all.subarray(at, to), (whole) => {
+            seen.push(Buffer.from(whole).toString('latin1'))
+            return !Buffer.from(whole).includes('drop')
+          }),
+        )
+        at = to
+      }
+      const same = Buffer.concat(passed).equals(Buffer.concat(events.filter((one) => !one.includes('drop'))))
+      if (!same || seen.join() !== events.map((one) => one.toString('latin1')).join()) return t.fail(`round ${round}`)
+      if (frames.take().length !== 0) return t.fail('something is left')
+      kept.take(10_000) // all was given back
+    }
+    return t.pass('200 rounds')
+  })
+
+  t.test(`${name}: what is too long to be kept passes as it comes, and nothing of it is lost`, async (t) => {
+    const kept = new PartialBytes(2000)
+    const frames = new WatchFrames(boundaries(), kept)
+    const all = Buffer.concat([event('first'), event('y'.repeat(3000)), event('last')])
+    const passed: Uint8Array[] = []
+    for (let at = 0; at < all.length && !frames.isOverrun; at += 500) {
+      passed.push(...frames.push(all.subarray(at, at + 500), () => true))
+      if (frames.isOverrun) passed.push(all.subarray(at + 500))
+    }
+    t.ok(frames.isOverrun)
+    t.ok(Buffer.concat(passed).equals(all))
+    kept.take(2000)
+  })
+}
