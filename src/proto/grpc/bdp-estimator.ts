@@ -31,6 +31,8 @@ export class BdpEstimator {
   readonly #taken = new Map<object, number>()
   #mostTaken = 0
   #isSampling = false
+  /** since the last sample */
+  #hasArrived = false
   /** until the next sample */
   #waitBytes = firstBytes
   #windowBytes = 0
@@ -48,6 +50,14 @@ export class BdpEstimator {
   }
 
   /**
+   * Something has come. A PING that follows nothing new is a fault to a stock kas: what is taken may have waited here for
+   * long.
+   */
+  arrived(): void {
+    this.#hasArrived = true
+  }
+
+  /**
    * The reader of a stream has taken so much.
    *
    * @param windowBytes - that the stream has now
@@ -55,7 +65,7 @@ export class BdpEstimator {
   took(stream: object, bytes: number, windowBytes: number): void {
     if (this.#isSampling) this.#count(stream, bytes)
     else if (bytes < this.#waitBytes) this.#waitBytes -= bytes
-    else this.#sample(windowBytes)
+    else if (this.#hasArrived) this.#sample(windowBytes)
   }
 
   #count(stream: object, bytes: number): void {
@@ -76,6 +86,7 @@ export class BdpEstimator {
   #onSample(ms: number): void {
     const [taken, window] = [this.#mostTaken, this.#windowBytes]
     this.#isSampling = false
+    this.#hasArrived = false // what came before the answer was sent before the PING was seen
     this.#mostTaken = 0
     this.#taken.clear()
     const wanted = ms < minRoundTripMs ? this.#wantedBytes : this.#next(taken, window)

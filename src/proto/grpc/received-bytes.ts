@@ -152,6 +152,7 @@ export class ReceivedBytes implements Holder {
   #arrive(chunk: Buffer | null): boolean {
     const stream = this.#stream
     if (chunk) passedBytes.add(chunk.length)
+    if (chunk) this.#window.arrived()
     if (chunk && !this.#receives && !this.#hasEnded) this.#notice(chunk.length)
     if (chunk && this.#isDropped) return true
     if (chunk && !this.add(chunk.length)) return true // its call has ended

@@ -106,6 +106,11 @@ export class StreamWindow {
     this.#budget?.claim(this, 0)
   }
 
+  /** A stream has received something. */
+  arrived(): void {
+    this.#estimator?.arrived()
+  }
+
   /** The reader of a stream has taken so much. */
   took(stream: object, bytes: number): void {
     if (this.#claims.length === 1) this.#estimator?.took(stream, bytes, this.#bytes)

@@ -20,6 +20,8 @@ interface Ground {
   readonly session: ClientHttp2Session
   /** Asks for the bytes of a stream that is open: only then its peer sends. */
   readonly ask: (name: string) => void
+  /** the reader `late`, who has stopped behind his first message, takes the others, each after 2 ms */
+  readonly takeLate: () => void
   readonly held: UnreadBytes
   readonly windows: WindowBudget
   /** by name, what was read of a stream */
@@ -35,6 +37,7 @@ async function ground(t: Test): Promise<Ground> {
   const failures: unknown[] = []
   const asked = new Map<string, PromiseWithResolvers<void>>()
   const askOf = (name: string) => asked.get(name) ?? asked.set(name, Promise.withResolvers()).get(name)
+  const late = Promise.withResolvers<void>()
   const sessions = new Set<ServerSession>()
   const handler: Handler = async (stream) => {
     stream.session.chargeTo(held)
@@ -46,7 +49,8 @@ async function ground(t: Test): Promise<Ground> {
     try {
       for await (const { length } of stream.messages) {
         read.set(name, (read.get(name) ?? 0) + length)
-        if (name.startsWith('slow')) await new Promise((resolve) => setTimeout(resolve, 32))
+        if (name.startsWith('slow')) await setTimeoutOf(32)
+        if (name === 'late') await (read.get(name) === length ? late.promise : setTimeoutOf(2))
         if (name.startsWith('stopped')) await once(stream.signal, 'abort')
       }
     } catch (error) {
@@ -66,8 +70,10 @@ async function ground(t: Test): Promise<Ground> {
     server.close()
   })
   const ask = (name: string) => askOf(name)?.resolve()
-  return { session: await rawClient(t, far.port), ask, held, windows, read, failures }
+  return { session: await rawClient(t, far.port), ask, takeLate: () => late.resolve(), held, windows, read, failures }
 }
+
+const setTimeoutOf = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
 /** Once it is asked it sends as fast as the window allows. */
 function open(session: ClientHttp2Session, name: string): ClientHttp2Stream {
@@ -144,3 +150,30 @@ t.test('ten slow readers and a fast one: none ends, and the fast one is not slow
   t.ok(fast > (3 * ofSlow()) / 10, `${fast} bytes beside ${ofSlow() / 10}`)
   t.ok((session.remoteSettings.initialWindowSize ?? 0) >= MiB, 'windows are not narrow')
 })
+
+t.test(
+  'what is taken long after it came brings no PING that follows nothing: a stock kas would end the connection',
+  async (t) => {
+    const { session, ask, takeLate, held, read, failures } = await ground(t)
+    const fast = open(session, 'fast')
+    ask('fast')
+    await widened(session, 16 * MiB)
+    fast.close()
+    const stream = session.request(
+      { ':method': 'POST', ':path': '/a.B/C', 'content-type': 'application/grpc', name: 'late' },
+      { endStream: false },
+    )
+    stream.once('data', () => {
+      for (let sent = 0; sent < 14 * MiB; sent += message.length) stream.write(message)
+    })
+    ask('late')
+    await eventually(() => held.bytes > 13 * MiB || Promise.reject(new Error('not yet')))
+    await atRest(session, held)
+    let pings = 0
+    session.on('ping', () => pings++)
+    takeLate()
+    await eventually(() => (read.get('late') ?? 0) > 13 * MiB || Promise.reject(new Error('not yet')))
+    t.ok(pings <= 1, `${pings} of them: the first follows what has come`)
+    t.same(failures, [])
+  },
+)

@@ -17,6 +17,7 @@ function way() {
   const estimator = new BdpEstimator({ ping, onSample: () => samples++ }, maxBytes)
   /** Readers of streams have taken so much in one round trip of `ms`. */
   const roundTrip = async (taken: readonly number[], windowBytes: number, ms = 100) => {
+    estimator.arrived()
     estimator.took({}, 8 * MiB, windowBytes)
     for (const bytes of taken) {
       const stream = {}
@@ -68,6 +69,7 @@ t.test(
 
 t.test('answers that fit a window cost no PING; one is on its way at a time', async (t) => {
   const { estimator, pings } = way()
+  estimator.arrived()
   for (let i = 0; i < 200; i++) estimator.took({}, 1024, MiB)
   t.equal(pings.length, 0)
   for (let i = 0; i < 10_000; i++) estimator.took({}, 1024, MiB)
@@ -76,8 +78,24 @@ t.test('answers that fit a window cost no PING; one is on its way at a time', as
 
 t.test('a connection that ends inside a round trip samples nothing', async (t) => {
   const { estimator, pings, samples } = way()
+  estimator.arrived()
   estimator.took({}, MiB, MiB)
   pings[0]?.reject(new Error('gone'))
   await settle()
   t.equal(samples(), 0)
+})
+
+t.test('what came before the last answer, and is taken late, brings no PING: a stock kas would count it', async (t) => {
+  const { estimator, pings } = way()
+  estimator.arrived()
+  estimator.took({}, MiB, MiB)
+  t.equal(pings.length, 1)
+  estimator.arrived()
+  pings[0]?.resolve(100)
+  await settle()
+  for (let i = 0; i < 100; i++) estimator.took({}, MiB, MiB)
+  t.equal(pings.length, 1)
+  estimator.arrived()
+  estimator.took({}, MiB, MiB)
+  t.equal(pings.length, 2)
 })

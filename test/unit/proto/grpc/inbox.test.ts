@@ -21,7 +21,14 @@ function inbox(owner?: UnreadBytes) {
     held += bytes
   }
   const ignore = () => undefined
-  const window = { hold, extraOf: () => 0, took: ignore, began: ignore, ended: ignore } as unknown as StreamWindow
+  const window = {
+    hold,
+    extraOf: () => 0,
+    took: ignore,
+    arrived: ignore,
+    began: ignore,
+    ended: ignore,
+  } as unknown as StreamWindow
   const messages = new Inbox(
     {
       stream: stream as unknown as Http2Stream,

@@ -96,6 +96,7 @@ async function longWay(t: Test) {
   streams.belongTo({ windows: budget })
   const stream = {}
   const take = async () => {
+    streams.arrived()
     for (let i = 0; i < 600; i++) streams.took(stream, 64 * 1024)
     await settle()
   }
