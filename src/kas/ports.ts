@@ -122,7 +122,12 @@ export class Ports {
         websocket: listen.websocket,
         product: this.#options.product,
         listenGraceMs: listen.listen_grace_period,
-        ...(kubernetes ? { shutdownGraceMs: kubernetes.listen.shutdown_grace_period } : {}),
+        ...(kubernetes
+          ? {
+              shutdownGraceMs: kubernetes.listen.shutdown_grace_period,
+              watchGraceMs: kubernetes.listen.watch_grace_period,
+            }
+          : {}),
         age: { maxAgeMs: listen.max_connection_age },
         authenticator: { callsPerTokenPerMinute: listen.connections_per_token_per_minute },
       },
@@ -167,6 +172,7 @@ export class Ports {
         ...(config.gitlab.external_url ? { externalUrl: config.gitlab.external_url } : {}),
         listenGraceMs: listen.listen_grace_period,
         shutdownGraceMs: listen.shutdown_grace_period,
+        watchGraceMs: listen.watch_grace_period,
         product,
         ...(gitlabVersion ? { versions: { kas: version.version, gitlab: gitlabVersion } } : {}),
         ...(block.response_header_allowlist ? { allowedResponseHeaders: block.extra_allowed_response_headers } : {}),

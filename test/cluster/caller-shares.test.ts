@@ -73,3 +73,19 @@ for (const from of ['entry', 'holder'] as const) {
     for (const each of [leave, ...leaves.slice(1)]) await each()
   })
 }
+
+t.test('a watch is recalled for who waits, and a replica that leaves lets its watches go', async (t) => {
+  const { entry, holder, agent } = await ground(t)
+  const watch = { caller: greedy, isWatch: true }
+  const replies = await Promise.all(Array.from({ length: count }, () => entry.forward(callOf(['a'], watch))))
+  const ends = replies.map((reply) => readReply(reply).then(({ error }) => error?.code))
+  const waits = hold(entry, other)
+  t.equal(await Promise.race(ends), 'WATCH_RECALLED')
+  openTunnel(agent)
+  const leave = await waits
+  t.equal(holder.tunnels.watches().length, count - 1)
+  for (const tunnel of holder.tunnels.watches()) tunnel.lose()
+  const codes = await Promise.all(ends)
+  t.same(codes.sort(), [...Array(count - 1).fill('TUNNEL_LOST'), 'WATCH_RECALLED'])
+  await leave()
+})

@@ -104,7 +104,11 @@ async function restart(stage: RollingStage, replica: LocalReplica, graces: Rolli
     `${count} calls straight to it in its listen grace), ready again after ${seconds(exitedAt, readyAt)}, ` +
     `all know one another after ${seconds(exitedAt, performance.now())}`
   if (!lastLine.includes('"msg":"Stopped"')) failures.push(`${replica.name} did not end in order: ${lastLine}`)
-  return { leave: { replica: replica.name, graceEndsAt: at + graceMs, exitedAt }, text, failures }
+  return {
+    leave: { replica: replica.name, listenEndsAt: at + graces.listenMs, graceEndsAt: at + graceMs, exitedAt },
+    text,
+    failures,
+  }
 }
 
 /**

@@ -71,6 +71,7 @@ const kubernetesApi = z.object(
       ...tlsFiles,
       listen_grace_period: durationSchema('5s'),
       shutdown_grace_period: durationSchema('3600s'),
+      watch_grace_period: durationSchema('60s'),
     }),
     /** ends with `/` once read */
     url_path_prefix: urlPath('/').transform((path) => (path.endsWith('/') ? path : `${path}/`)),

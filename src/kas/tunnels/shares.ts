@@ -42,6 +42,11 @@ export class Shares {
     return most
   }
 
+  /** All of them, the oldest first. */
+  get watches(): Tunnel[] {
+    return [...this.#uses].flatMap(([tunnel, { isWatch }]) => (isWatch ? [tunnel] : []))
+  }
+
   oldestWatch(callerKey: string): Tunnel | undefined {
     for (const [tunnel, { key, isWatch }] of this.#uses)
       if (isWatch && key === callerKey && tunnel.state === 'forwarding') return tunnel

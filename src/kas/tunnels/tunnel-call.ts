@@ -69,9 +69,16 @@ export class TunnelCall {
 
   /** Ends it in favour of another: the agent sees its caller leave. */
   recall(): void {
-    if (this.#outcome) return
-    const error = new KasError({ code: 'WATCH_RECALLED' })
-    this.#finish({ error, trailers: noMetadata }, incomingClosed(error))
+    this.#leaveWith(new KasError({ code: 'WATCH_RECALLED' }))
+  }
+
+  /** The same, as if the connection were lost. */
+  lose(): void {
+    this.#leaveWith(new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' }))
+  }
+
+  #leaveWith(error: KasError): void {
+    if (!this.#outcome) this.#finish({ error, trailers: noMetadata }, incomingClosed(error))
   }
 
   /** Caller to agent; they are few, so nothing waits for room. */

@@ -109,6 +109,11 @@ export class TunnelRegistry {
     return { idle, waiting: agent.waiting, living: agent.living.size }
   }
 
+  /** Tunnels that carry watches now. */
+  watches(): Tunnel[] {
+    return [...this.#agents.values()].flatMap(({ shares }) => shares?.watches ?? [])
+  }
+
   /** A new tunnel: it goes to a waiter whose method it serves, by turns of callers, else it is idle. */
   add(agentId: AgentId, tunnel: Tunnel): void {
     const agent = this.#of(agentId)

@@ -91,6 +91,11 @@ export class Tunnel {
     this.#call?.recall()
   }
 
+  /** Ends the call that it carries, as if its connection were lost: whoever can goes on elsewhere. */
+  lose(): void {
+    this.#call?.lose()
+  }
+
   /** Carries `call`, whose owner it is from now on. */
   forward(call: Call): Reply {
     this.#step('forwarding')

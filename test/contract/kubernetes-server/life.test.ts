@@ -10,6 +10,7 @@ import { CertificateFiles } from '../../../src/lib/certificate-files.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { encodeHttpResponse } from '../../../src/proto/http/http-over-grpc.ts'
 import { eventually } from '../../support/eventually.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
 import { type Cluster, clusterForward, data, echo, head, trailer } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
 import { createKubernetesServer, good, startServer } from './start-server.ts'
@@ -135,6 +136,64 @@ t.test('after the shutdown grace, or without patience, what still runs is cut', 
     t.notMatch(await running.toEnd(), /\r\n0\r\n\r\n$/)
     await stopping
   }
+})
+
+t.test('watches end one after another over their grace, then logs are cut; all else runs on', async (t) => {
+  const event = '{"type":"ADDED","object":{}}\n'
+  const finish = Promise.withResolvers<void>()
+  const cluster: Cluster = async function* () {
+    yield head(200, [['Content-Type', ['application/json']]])
+    yield data(event)
+    await finish.promise
+    yield trailer
+  }
+  const clock = new ManualClock()
+  const graces = { listenGraceMs: 0, shutdownGraceMs: long, watchGraceMs: 60_000 }
+  const { server, port } = await startServer(clusterForward(cluster), graces, undefined, { clock })
+  t.teardown(() => server.stop(AbortSignal.abort()))
+  const paths = [
+    'pods?watch=1',
+    'pods?watch=1&a=b',
+    'pods?a=b&watch=true',
+    'pods/a/log?follow=true',
+    'pods/a/log',
+    'pods',
+  ]
+  const ends: string[] = []
+  const all = await Promise.all(
+    paths.map(async (path) => {
+      const client = await RawClient.open(port)
+      t.teardown(() => client.close())
+      client.request(`GET /k8s-proxy/api/v1/namespaces/a/${path}`, good)
+      await client.until(/ADDED/)
+      return {
+        path,
+        end: client.toEnd().then((text) => ends.push(`${path} ${text.endsWith('0\r\n\r\n') ? 'in order' : 'cut'}`)),
+      }
+    }),
+  )
+  const until = (count: number) => eventually(() => ends.length >= count || Promise.reject(new Error(ends.join())))
+  await server.leave(patient)
+  t.same(ends, [])
+  for (const [ms, count] of [
+    [0, 1],
+    [20_000, 2],
+    [20_000, 3],
+  ] as const) {
+    clock.advance(ms)
+    await until(count)
+    t.equal(ends.length, count)
+  }
+  t.ok(
+    ends.every((end) => end.includes('watch') && end.endsWith('in order')),
+    ends.join(),
+  )
+  clock.advance(20_000)
+  await until(4)
+  t.equal(ends[3], 'pods/a/log?follow=true cut')
+  finish.resolve()
+  await Promise.all(all.map(({ end }) => end))
+  t.same(ends.slice(4).sort(), ['pods in order', 'pods/a/log in order'])
 })
 
 t.test(

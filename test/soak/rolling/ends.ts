@@ -9,7 +9,9 @@ export interface End {
 /** A replica that left; times as `performance.now()`. */
 export interface Leave {
   readonly replica: string
-  /** all graces counted from the moment before SIGTERM: nothing may end before */
+  /** of the listen grace, counted from the moment before SIGTERM: no watch may end before */
+  readonly listenEndsAt: number
+  /** all graces counted so: nothing else may end before */
   readonly graceEndsAt: number
   readonly exitedAt: number
 }
@@ -18,8 +20,12 @@ export interface Leave {
 const noticeMs = 2000
 
 /** Those that no replica's grace explains: something was cut too early, or by something else. */
-export function unexplained(ends: readonly End[], leaves: readonly Leave[]): End[] {
+export function unexplained(
+  ends: readonly End[],
+  leaves: readonly Leave[],
+  since: 'listenEndsAt' | 'graceEndsAt',
+): End[] {
   return ends.filter(({ at }) => {
-    return !leaves.some(({ graceEndsAt, exitedAt }) => at >= graceEndsAt && at <= exitedAt + noticeMs)
+    return !leaves.some((leave) => at >= leave[since] && at <= leave.exitedAt + noticeMs)
   })
 }

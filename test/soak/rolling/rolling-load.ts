@@ -90,15 +90,15 @@ export class RollingLoad {
   /** What did not hold, a line each. */
   failures(leaves: readonly Leave[]): string[] {
     const wrong = this.#watches.filter(({ names }) => names.join() !== this.#ticks.join())
-    const early = (what: string, ends: readonly End[]) =>
-      unexplained(ends, leaves).map(({ at }) => `${what} ended ${describe(at, leaves)}`)
+    const early = (what: string, ends: readonly End[], since: 'listenEndsAt' | 'graceEndsAt') =>
+      unexplained(ends, leaves, since).map(({ at }) => `${what} ended ${describe(at, leaves)}`)
     return [
       ...shown(this.#calls.failures),
       ...shown(this.#failures),
       ...shown(this.#watches.flatMap(({ failures }) => failures)),
       ...shown(this.#execs.flatMap(({ failures }) => failures)),
-      ...shown(this.#watches.flatMap(({ ends }) => early('a watch', ends))),
-      ...shown(this.#execs.flatMap(({ ends }) => early('an exec', ends))),
+      ...shown(this.#watches.flatMap(({ ends }) => early('a watch', ends, 'listenEndsAt'))),
+      ...shown(this.#execs.flatMap(({ ends }) => early('an exec', ends, 'graceEndsAt'))),
       ...shown(wrong.map(({ names }) => `a watch saw ${names.length} objects in the place of ${this.#ticks.length}`)),
     ]
   }

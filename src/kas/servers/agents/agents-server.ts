@@ -6,6 +6,7 @@ import { Drain } from '../../../lib/drain.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { GrpcType } from '../../../lib/metrics.ts'
 import type { Service } from '../../../lib/service.ts'
+import { spread } from '../../../lib/spread.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { SessionLimits } from '../../../proto/grpc/limits.ts'
 import { type ServerSessionEvents, serveSession } from '../../../proto/grpc/server-session.ts'
@@ -63,6 +64,8 @@ export interface AgentsServerOptions {
   readonly listenGraceMs: number
   /** after that: how long calls that run may still take; absent: as long as `stop` has patience. ms */
   readonly shutdownGraceMs?: number
+  /** at the end: over this time watches of other replicas' callers end one after another, and go on elsewhere. ms */
+  readonly watchGraceMs?: number
   readonly age: ConnectionAgeOptions
   readonly authenticator?: Partial<AuthenticatorOptions>
   readonly liveness?: Partial<LivenessOptions>
@@ -110,6 +113,8 @@ export class AgentsServer implements Service {
   /** absent: this replica is alone */
   readonly #departure: Departure | undefined
   #checks: NodeJS.Timeout | undefined
+  /** ends what is left of letting watches go */
+  #stopLosing: (() => void) | undefined
   #unsubscribe: (() => void) | undefined
   #drain: Drain | undefined
 
@@ -190,6 +195,7 @@ export class AgentsServer implements Service {
    */
   async leave(patience?: AbortSignal): Promise<void> {
     await this.#drain?.leave(patience)
+    this.#loseWatches()
   }
 
   /** Running calls may end by themselves within the shutdown grace; `patience` cuts them. */
@@ -197,8 +203,16 @@ export class AgentsServer implements Service {
     await this.#drain?.stop(patience)
     await Promise.all([...this.#connections].map(({ session }) => session.closed))
     clearInterval(this.#checks)
+    this.#stopLosing?.()
     await this.#hints.stop()
     this.#unsubscribe?.()
+  }
+
+  /** Their agents are elsewhere by now: what still runs here is opened again there, before this replica has to end it. */
+  #loseWatches(): void {
+    const { watchGraceMs } = this.#options
+    if (watchGraceMs === undefined) return
+    this.#stopLosing = spread(this.#components.tunnels.watches(), watchGraceMs, (tunnel) => tunnel.lose(), systemClock)
   }
 
   #createDrain(listener: Listener): Drain {

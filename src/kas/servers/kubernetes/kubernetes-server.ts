@@ -3,13 +3,14 @@ import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Forward } from '../../../call/call.ts'
 import type { CertificateFiles } from '../../../lib/certificate-files.ts'
-import type { Clock } from '../../../lib/clock.ts'
+import { type Clock, systemClock } from '../../../lib/clock.ts'
 import { Drain } from '../../../lib/drain.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { http } from '../../../lib/http.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Registry } from '../../../lib/metrics.ts'
 import type { Service } from '../../../lib/service.ts'
+import { spread } from '../../../lib/spread.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { ListenOptions } from '../../config/listen-address.ts'
 import type { Directory } from '../../directory/directory.ts'
@@ -19,7 +20,7 @@ import { Newcomers } from '../newcomers.ts'
 import { CallerKeys } from './access/caller-keys.ts'
 import type { FrontRedirect } from './front-redirect.ts'
 import { Callers } from './http/callers.ts'
-import { Connection, maxPipelinedRequests } from './http/connection.ts'
+import { Connection, maxPipelinedRequests, type Running } from './http/connection.ts'
 import { Exchange } from './http/exchange.ts'
 import { IdleConnections } from './http/idle-connections.ts'
 import { defaultKubernetesLimits, type KubernetesLimits } from './http/kubernetes-limits.ts'
@@ -66,6 +67,8 @@ export interface KubernetesServerOptions extends ResponseRuleOptions {
   readonly listenGraceMs: number
   /** after that: how long requests that run may still take, in ms */
   readonly shutdownGraceMs: number
+  /** the same of watches, which end one after another meanwhile, and of followed logs; default: none, as all else. ms */
+  readonly watchGraceMs?: number
   /** the Server and Via headers: `gitlab-kas/<version>/<commit>` */
   readonly product: string
   readonly limits?: Partial<KubernetesLimits>
@@ -96,6 +99,8 @@ export class KubernetesServer implements Service {
   readonly #callers = new Callers()
   #server: Server | undefined
   #drain: Drain | undefined
+  /** ends what is left of ending watches early */
+  #stopEnding: (() => void) | undefined
 
   constructor(components: KubernetesServerComponents, options: KubernetesServerOptions) {
     const { urlPathPrefix, externalUrl, product, accessCheckMs } = options
@@ -154,6 +159,7 @@ export class KubernetesServer implements Service {
   /** Leaves, and resolves once nothing runs any more; `patience` cuts. */
   async stop(patience?: AbortSignal): Promise<void> {
     await this.#drain?.stop(patience)
+    this.#stopEnding?.()
   }
 
   #createDrain(server: Server): Drain {
@@ -168,6 +174,7 @@ export class KubernetesServer implements Service {
             connection.closeWhenIdle = true
             connection.closeIfIdle()
           }
+          this.#endEarly()
         },
         endArrivals: () => {
           for (const connection of this.#connections.values()) {
@@ -181,6 +188,29 @@ export class KubernetesServer implements Service {
       },
       { listenGraceMs, shutdownGraceMs, lingerMs, arrivalMs },
     )
+  }
+
+  /** Not all at once: each client begins its own anew elsewhere. Then the logs, and what has become a watch since. */
+  #endEarly(): void {
+    const { watchGraceMs } = this.#options
+    const { clock = systemClock } = this.#components
+    if (watchGraceMs === undefined) return
+    const watches = this.#exchanges().filter(({ leavesEarly }) => leavesEarly === 'watch')
+    const stopSpread = spread(watches, watchGraceMs, (watch) => watch.endStream(), clock)
+    const stopRest = clock.after(watchGraceMs, () => {
+      for (const exchange of this.#exchanges()) {
+        if (exchange.leavesEarly === 'watch') exchange.endStream()
+        else if (exchange.leavesEarly === 'log') exchange.cut()
+      }
+    })
+    this.#stopEnding = () => {
+      stopSpread()
+      stopRest()
+    }
+  }
+
+  #exchanges(): Running[] {
+    return [...this.#connections.values()].flatMap(({ exchanges }) => [...exchanges])
   }
 
   #createServer(): Server {

@@ -60,7 +60,12 @@ t.test('defaults are those of upstream', async (t) => {
       info_cache_ttl: 300_000,
       info_cache_error_ttl: 60_000,
       kubernetes_api: {
-        listen: { address: '0.0.0.0:8154', listen_grace_period: 5000, shutdown_grace_period: 3_600_000 },
+        listen: {
+          address: '0.0.0.0:8154',
+          listen_grace_period: 5000,
+          shutdown_grace_period: 3_600_000,
+          watch_grace_period: 60_000,
+        },
         url_path_prefix: '/',
         allowed_agent_cache_ttl: 60_000,
         allowed_agent_cache_error_ttl: 10_000,

@@ -18,6 +18,8 @@ export interface Running {
   leave(reason: KasError): void
   /** Ends it in order if it has no end of its own. */
   endStream(): void
+  readonly leavesEarly: 'watch' | 'log' | undefined
+  cut(): void
 }
 
 /**

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { KasError } from '../../../../lib/errors.ts'
 import { http } from '../../../../lib/http.ts'
-import { hasNoBody, isWatch } from '../request/request-head.ts'
+import { hasNoBody, isFollowedLog, isWatch } from '../request/request-head.ts'
 import type { ResponseHead } from '../response/response-head.ts'
 import { ByteSource } from './byte-source.ts'
 import { pieceBytes } from './callers.ts'
@@ -37,6 +37,8 @@ export class Exchange {
   #headFlushed = false
   /** answered with 101: the connection carries bytes */
   #switched = false
+  /** of these, one of kas' own, whose client opens it again */
+  #isOwnSocket = false
   /** of the answer's body; undefined: unknown, or there is none */
   #expectedBytes: number | undefined
   #sentBytes = 0
@@ -203,6 +205,7 @@ export class Exchange {
     const accepted = accept(socket, upgrade.takeOver())
     this.#response.detachSocket(socket)
     this.#switched = true
+    this.#isOwnSocket = true
     socket.resume()
     return accepted
   }
@@ -212,11 +215,23 @@ export class Exchange {
    * begin it anew. Anything else would look whole without being so.
    */
   endStream(): void {
-    const isOpenWatch = this.begun && this.#expectedBytes === undefined && isWatch(this.request)
-    if (!isOpenWatch && !this.#switched) return
+    if (!this.#isOpenWatch && !this.#switched) return
     this.leave(new KasError({ code: 'CANCELLED' }))
     if (this.#switched) this.connection.socket.destroySoon()
     else this.#response.end()
+  }
+
+  /**
+   * A stream that a replica which leaves need not wait for. `watch`: its client goes on with another one where it stood;
+   * `log`: it is followed, and its reader has to be told that it is not whole. Undefined: it is neither.
+   */
+  get leavesEarly(): 'watch' | 'log' | undefined {
+    if (this.#isOpenWatch || this.#isOwnSocket) return 'watch'
+    return this.begun && this.#expectedBytes === undefined && isFollowedLog(this.request) ? 'log' : undefined
+  }
+
+  get #isOpenWatch(): boolean {
+    return this.begun && this.#expectedBytes === undefined && isWatch(this.request)
   }
 
   /** Breaks an answer that was begun off, so that the client sees that it is not whole. */

@@ -175,3 +175,7 @@ function bad(detail: string): KasError {
 export function isWatch({ method, url = '' }: Pick<IncomingMessage, 'method' | 'url'>): boolean {
   return method === 'GET' && /[?&]watch=(?:1|t|true)(?:&|$)/i.test(url)
 }
+
+export function isFollowedLog({ method, url = '' }: Pick<IncomingMessage, 'method' | 'url'>): boolean {
+  return method === 'GET' && /\/log\?(?:[^#]*&)?follow=(?:1|t|true)(?:&|$)/i.test(url)
+}

@@ -23,7 +23,15 @@ function start() {
   const connection = new Connection(socket as unknown as Socket, parts)
   const begun: number[] = []
   const arrive = (name: number): Running => {
-    const exchange = { begun: false, isRequestRead: true, leave: () => undefined, endStream: () => undefined }
+    const ignore = () => undefined
+    const exchange = {
+      begun: false,
+      isRequestRead: true,
+      leavesEarly: undefined,
+      leave: ignore,
+      endStream: ignore,
+      cut: ignore,
+    }
     connection.add(exchange)
     connection.serve(() => void begun.push(name))
     return exchange
