@@ -27,8 +27,9 @@ export function serveLog(pod: KubeObject, query: URLSearchParams, response: Serv
   const line =
     query.get('timestamps') === 'true' ? (i: number) => `${log.time(i)} ${log.text(i)}` : (i: number) => log.text(i)
   const follow = query.get('follow') === 'true'
-  const last = follow ? Number.POSITIVE_INFINITY : log.length
-  let next = firstLine(log, query, options)
+  const { length } = log // once: another line may be due at any time
+  const last = follow ? Number.POSITIVE_INFINITY : length
+  let next = firstLine(length, query, options)
   let bytesLeft = count(query, 'limitBytes') ?? Number.POSITIVE_INFINITY
   const writeDue = () => {
     while (next < Math.min(log.length, last) && bytesLeft > 0 && !response.writableNeedDrain) {
@@ -74,14 +75,14 @@ class PodLog {
   }
 }
 
-function firstLine(log: PodLog, query: URLSearchParams, options: LogOptions): number {
+function firstLine(length: number, query: URLSearchParams, options: LogOptions): number {
   const { lineEveryMs, pastLines } = options
   const tail = count(query, 'tailLines') ?? pastLines
   const since = count(query, 'sinceSeconds')
   const sinceTime = query.get('sinceTime')
   const pastMs = since !== undefined ? since * 1000 : sinceTime ? options.now() - Date.parse(sinceTime) : undefined
   const recent = pastMs === undefined ? pastLines : Math.ceil(pastMs / lineEveryMs)
-  return Math.max(0, log.length - Math.min(tail, pastLines, Number.isFinite(recent) ? recent : pastLines))
+  return Math.max(0, length - Math.min(tail, pastLines, Number.isFinite(recent) ? recent : pastLines))
 }
 
 function count(query: URLSearchParams, name: string): number | undefined {
