@@ -87,7 +87,10 @@ t.test('the same by query, as browsers must for WebSockets', async (t) => {
   const { seen, call } = await start(t, asUser)
   const query = '?gitlab-agent-id=42&gitlab-csrf-token=csrf-of-ada&watch=true'
   t.equal((await call({ headers: { Cookie: session.Cookie } }, query)).status, 200)
-  t.strictSame(seen[0]?.query, [['watch', ['true']]])
+  t.match(seen[0]?.query, [
+    ['allowWatchBookmarks', ['true']],
+    ['watch', ['true']],
+  ])
 })
 
 // wire: credential.cookie.several, credential.cookie.decode
