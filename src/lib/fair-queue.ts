@@ -13,11 +13,6 @@ export class FairQueue<Item extends { readonly source: unknown }> {
     return this.#size
   }
 
-  /** those that have a place */
-  sources(): Iterable<Item['source']> {
-    return this.#sources.keys()
-  }
-
   /** all, source by source */
   *items(): Iterable<Item> {
     for (const items of this.#sources.values()) yield* items

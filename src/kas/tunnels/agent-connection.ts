@@ -177,7 +177,8 @@ export class AgentConnection {
     this.#ping = ping
     this.session.ping().then(
       (ms) => {
-        this.#roundTripMs = ms
+        // one that waited in a queue says little: it counts for more only if the next ones do too
+        this.#roundTripMs = Math.min(ms, 2 * (this.#roundTripMs ?? ms))
         if (this.#ping === ping) this.#ping = undefined
       },
       () => undefined, // the connection ended, which ends its calls

@@ -5,7 +5,7 @@ import { LimitedLog } from '../../lib/limited-log.ts'
 import type { Logger } from '../../lib/log.ts'
 
 /** Pairs of a caller and an agent that are kept: those refused last. */
-const maxKept = 100
+const maxKept = 1000
 /** and no longer than this. ms */
 const keptMs = 600_000
 
@@ -46,7 +46,8 @@ export class OverShare {
   watch(forward: Forward): Forward {
     return async (call) => {
       const before = this.#kept.get(pairOf(call))
-      if (before && this.#components.clock.now() - before.askedAt < againMs) {
+      const agoMs = before ? this.#components.clock.now() - before.askedAt : againMs
+      if (before && agoMs >= 0 && agoMs < againMs) {
         const error = new KasError(before.refused.last)
         this.#keep(call, error, before.refused.last, before.askedAt)
         throw error

@@ -12,12 +12,19 @@ export interface Holding {
   readonly watches: number
 }
 
+/** One that ran when it was asked for. */
+export interface RunningWatch {
+  /** as if its connection were lost; nothing, if it has ended */
+  lose(): void
+}
+
 const nothing: Holding = { tunnels: 0, watches: 0 }
 
 /** Which callers hold how many of an agent's tunnels. */
 export class Shares {
   /** the oldest call first */
   readonly #uses = new Map<Tunnel, { readonly key: string; readonly isWatch: boolean }>()
+  readonly #onConnection = new Map<object, number>()
   /** by the caller's key */
   readonly #holdings = new Map<string, { tunnels: number; watches: number }>()
 
@@ -43,8 +50,16 @@ export class Shares {
   }
 
   /** All of them, the oldest first. */
-  get watches(): Tunnel[] {
-    return [...this.#uses].flatMap(([tunnel, { isWatch }]) => (isWatch ? [tunnel] : []))
+  get watches(): RunningWatch[] {
+    return [...this.#uses].flatMap(([tunnel, use]) => {
+      const lose = () => void (this.#uses.get(tunnel) === use && tunnel.lose())
+      return use.isWatch ? [{ lose }] : []
+    })
+  }
+
+  /** Tunnels of the connection that are somebody's. */
+  on(connection: object): number {
+    return this.#onConnection.get(connection) ?? 0
   }
 
   oldestWatch(callerKey: string): Tunnel | undefined {
@@ -55,6 +70,7 @@ export class Shares {
 
   taken(tunnel: Tunnel, { caller: { key }, isWatch = false }: Wish): void {
     this.#uses.set(tunnel, { key, isWatch })
+    this.#onConnection.set(tunnel.connection, this.on(tunnel.connection) + 1)
     const holding = this.#holdings.get(key) ?? { ...nothing }
     holding.tunnels++
     if (isWatch) holding.watches++
@@ -67,6 +83,9 @@ export class Shares {
     const holding = use && this.#holdings.get(use.key)
     if (!use || !holding) return
     this.#uses.delete(tunnel)
+    const left = this.on(tunnel.connection) - 1
+    if (left > 0) this.#onConnection.set(tunnel.connection, left)
+    else this.#onConnection.delete(tunnel.connection)
     holding.tunnels--
     if (use.isWatch) holding.watches--
     if (holding.tunnels === 0) this.#holdings.delete(use.key)

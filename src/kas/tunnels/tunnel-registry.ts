@@ -3,7 +3,7 @@ import { hasShare } from '../../call/caller.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import { FairQueue } from '../../lib/fair-queue.ts'
-import { Shares, type Wish } from './shares.ts'
+import { type RunningWatch, Shares, type Wish } from './shares.ts'
 import type { Tunnel } from './tunnel.ts'
 
 export interface TunnelsOptions {
@@ -22,6 +22,8 @@ const defaultTunnelsOptions: TunnelsOptions = { maxWaitingPerAgent: 1000, plenty
 const scarceRoundTrips = 3
 /** and for so long. ms */
 const scarceMs = 200
+/** Whatever a PING says. ms */
+const maxScarceMs = 2000
 /** Between two looks at whether they are. ms */
 const lookMs = 200
 /** Who has waited for so long gets the tunnel of the oldest watch of the caller that holds most. ms */
@@ -62,6 +64,9 @@ interface AgentTunnels {
   shares: Shares | undefined
   /** all that live, idle or not */
   readonly living: Set<Tunnel>
+  /** since there was none; `grewAt`: since when there are so many. While the agent opens more, none is scarce */
+  mostLiving: number
+  grewAt: number
 }
 
 /** The tunnels that end at this replica, and the calls that wait for one. */
@@ -109,8 +114,8 @@ export class TunnelRegistry {
     return { idle, waiting: agent.waiting, living: agent.living.size }
   }
 
-  /** Tunnels that carry watches now. */
-  watches(): Tunnel[] {
+  /** Watches that run here. */
+  watches(): RunningWatch[] {
     return [...this.#agents.values()].flatMap(({ shares }) => shares?.watches ?? [])
   }
 
@@ -118,9 +123,14 @@ export class TunnelRegistry {
   add(agentId: AgentId, tunnel: Tunnel): void {
     const agent = this.#of(agentId)
     agent.living.add(tunnel)
+    if (agent.living.size > agent.mostLiving) {
+      agent.mostLiving = agent.living.size
+      agent.grewAt = this.#clock.now()
+    }
     this.#offer(agent, tunnel)
     const leave = () => {
       agent.living.delete(tunnel)
+      if (agent.living.size === 0) agent.mostLiving = 0
       agent.idle.delete(tunnel)
       this.#left(agent, tunnel)
       this.#forget(agentId, agent)
@@ -257,7 +267,7 @@ export class TunnelRegistry {
 
   #mayHave(agent: AgentTunnels, { connection }: Tunnel, callerKey: string): boolean {
     const { plentyPerConnection, few } = this.#options
-    if (connection.running < plentyPerConnection || !hasShare(callerKey)) return true
+    if ((agent.shares?.on(connection) ?? 0) < plentyPerConnection || !hasShare(callerKey)) return true
     return (agent.shares?.of(callerKey).tunnels ?? 0) < few
   }
 
@@ -277,7 +287,7 @@ export class TunnelRegistry {
   #relieve(agent: AgentTunnels): void {
     const waiters = waitersOf(agent)
     const latest = this.#clock.now() - scarceAfterMs(agent)
-    agent.isScarce = waiters.some(({ since }) => since <= latest)
+    agent.isScarce = agent.grewAt <= latest && waiters.some(({ since }) => since <= latest)
     if (!agent.isScarce) return
     const callers = callersOf(agent)
     for (const waiter of waiters) {
@@ -356,6 +366,8 @@ export class TunnelRegistry {
         recallsFrom: 0,
         shares: undefined,
         living: new Set(),
+        mostLiving: 0,
+        grewAt: Number.NEGATIVE_INFINITY,
       }
       this.#agents.set(agentId, agent)
     }
@@ -373,14 +385,18 @@ function give(agent: AgentTunnels, tunnel: Tunnel, wish: Wish): void {
   agent.shares.taken(tunnel, wish)
 }
 
-function waitersOf({ waiters }: AgentTunnels): Waiter[] {
-  return [...(waiters?.values() ?? [])].flatMap((queue) => [...queue.items()])
+/** Those who wait for what some tunnel serves: for all others no tunnel will do. */
+function waitersOf({ waiters, living }: AgentTunnels): Waiter[] {
+  return [...(waiters ?? [])].flatMap(([method, queue]) => {
+    for (const { methods } of living) if (methods.has(method)) return [...queue.items()]
+    return []
+  })
 }
 
 /** Callers that hold tunnels or wait for one, by their keys. */
-function callersOf({ shares, waiters }: AgentTunnels): Set<string> {
-  const callers = new Set(shares?.callers)
-  for (const queue of waiters?.values() ?? []) for (const source of queue.sources()) callers.add(source)
+function callersOf(agent: AgentTunnels): Set<string> {
+  const callers = new Set(agent.shares?.callers)
+  for (const { source } of waitersOf(agent)) callers.add(source)
   return callers
 }
 
@@ -388,5 +404,5 @@ function callersOf({ shares, waiters }: AgentTunnels): Set<string> {
 function scarceAfterMs({ living }: AgentTunnels): number {
   let longestMs = 0
   for (const { connection } of living) longestMs = Math.max(longestMs, connection.roundTripMs ?? lookMs)
-  return Math.max(scarceMs, scarceRoundTrips * longestMs)
+  return Math.min(maxScarceMs, Math.max(scarceMs, scarceRoundTrips * longestMs))
 }

@@ -212,7 +212,7 @@ export class AgentsServer implements Service {
   #loseWatches(): void {
     const { watchGraceMs } = this.#options
     if (watchGraceMs === undefined) return
-    this.#stopLosing = spread(this.#components.tunnels.watches(), watchGraceMs, (tunnel) => tunnel.lose(), systemClock)
+    this.#stopLosing = spread(this.#components.tunnels.watches(), watchGraceMs, (watch) => watch.lose(), systemClock)
   }
 
   #createDrain(listener: Listener): Drain {

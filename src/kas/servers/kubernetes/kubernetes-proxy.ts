@@ -30,8 +30,9 @@ import { originHeaders, preflightHeaders } from './response/cors.ts'
 import { errorAnswer } from './response/error-answer.ts'
 import type { ResponseRules } from './response/response-head.ts'
 import { ViewsApi } from './views/views-api.ts'
+import { PartialBytesByAgent } from './watch/partial-bytes.ts'
 import { ResumedWatches } from './watch/resume/resumed-watches.ts'
-import { watchQuestion } from './watch/resume/watch-question.ts'
+import { isAnyWatch, watchQuestion } from './watch/resume/watch-question.ts'
 import { WatchApi } from './watch/watch-api.ts'
 import type { WebSocketTokens } from './watch/websocket-tokens.ts'
 
@@ -90,9 +91,10 @@ export class KubernetesProxy {
     this.#via = `gRPC/1.0 ${product}`
     this.#relay = new Relay({ ...responses, via: this.#via })
     const { forward, metrics } = components
-    this.#watches = new ResumedWatches({ forward, onResumed: metrics.watchResumed }, limits)
+    const kept = new PartialBytesByAgent(limits.maxWatchAgentBytes)
+    this.#watches = new ResumedWatches({ forward, onResumed: metrics.watchResumed, kept }, limits)
     this.#countAccess = accessCounter(components.usage ?? noUsage)
-    const parts = { clock: systemClock, ...components, watches: this.#watches, countAccess: this.#countAccess }
+    const parts = { clock: systemClock, ...components, kept, watches: this.#watches, countAccess: this.#countAccess }
     const watches = new WatchApi(parts, { product, limits, via: this.#via })
     const views = feeds && new ViewsApi({ ...parts, feeds }, { product, limits })
     this.#own = new OwnEndpoints({ webSocketTokens, watches, views, endpoints, clock: parts.clock }, limits)
@@ -156,6 +158,7 @@ export class KubernetesProxy {
     exchange.connection.letIn(credentials.agentId, caller.key)
     exchange.signal.throwIfAborted()
     const leave = (reason: KasError) => {
+      if (progress.withdrawal || progress.failure) return // two checks may find it at once
       progress.withdraw(reason)
       exchange.leave(reason)
     }
@@ -178,7 +181,7 @@ export class KubernetesProxy {
       metadata: progress.span.metadata,
       safety,
       caller,
-      isWatch: watch !== undefined,
+      isWatch: isAnyWatch(method, target),
       signal: exchange.signal,
     }
     const encode = this.#headEncoder(request, head, target, impersonation)
@@ -276,7 +279,7 @@ export class KubernetesProxy {
       await exchange.answer(answer.code, [...this.#ownHeaders(progress), ...answer.headers], answer.body)
       return 'failed'
     }
-    if (watch !== 'at_line_end') {
+    if (watch !== 'at_line_end' || exchange.isHalfWritten) {
       exchange.cut()
       return 'cut'
     }

@@ -164,18 +164,48 @@ t.test('where a thousand may wait, he who waits most makes room', async (t) => {
 })
 
 t.test('the last tunnels of a connection are for who holds few', async (t) => {
-  const { tunnels, connection, add, take, wait, wish } = ground({ plentyPerConnection: 8 })
+  const { tunnels, add, take, wait, wish } = ground({ plentyPerConnection: 8 })
   add(10)
   const held = take('greedy', 8)
-  connection.running = 8
   t.equal(tunnels.take(wish('greedy')), undefined)
   const own = wait('greedy')
   t.ok(tunnels.take(wish('other')))
   t.ok(tunnels.take({ ...wish(''), caller: gitlabCaller }))
-  connection.running = 7
-  tunnels.giveBack(agentId, held[0] as Tunnel)
+  for (const tunnel of held.slice(0, 2)) tunnels.giveBack(agentId, tunnel)
+  await settled()
+  t.equal(own.got, undefined, 'eight are still taken')
+  tunnels.giveBack(agentId, held[2] as Tunnel)
   await settled()
   t.ok(own.got, 'it waited for one of the others')
+})
+
+t.test('while the agent opens more, none is scarce', async (t) => {
+  const { add, take, wait, pass } = ground()
+  add(10)
+  take('greedy', 10)
+  const others = [wait('other'), wait('other')]
+  const own = wait('greedy')
+  await pass(150)
+  add(1)
+  await pass(150)
+  t.equal(own.code, undefined)
+  await pass(100)
+  t.equal(own.code, 'CALLER_OVER_SHARE', 'it has opened none for 200 ms')
+  t.equal(others.filter(({ got }) => got).length + (own.got ? 1 : 0), 1)
+})
+
+t.test('who waits for what no tunnel serves makes nothing scarce', async (t) => {
+  const { tunnels, add, take, wish, pass } = ground()
+  add(4)
+  take('greedy', 4, true)
+  const forever = new AbortController().signal
+  tunnels.wait({ ...wish('gitlab'), method: '/un.Known/Method' }, forever).catch(() => undefined)
+  const own = { code: '' }
+  tunnels.wait(wish('greedy'), forever).catch((error: unknown) => {
+    own.code = KasError.from(error).code
+  })
+  await pass(1000)
+  t.equal(own.code, '')
 })
 
 t.test('GitLab, kas and replicas of another version are counted, and not refused', async (t) => {

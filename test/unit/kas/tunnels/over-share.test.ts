@@ -56,9 +56,9 @@ t.test('he is named once a minute in the log, and for ten minutes in the status'
   t.same(overShare.recent(), [])
 })
 
-t.test('a hundred of them are kept', async (t) => {
+t.test('a thousand of them are kept', async (t) => {
   const { overShare, code } = ground()
-  for (let i = 0; i < 150; i++) await code(i)
-  t.equal(overShare.recent().length, 100)
-  t.equal(overShare.recent()[0]?.name, 'user 149')
+  for (let i = 0; i < 1050; i++) await code(i)
+  t.equal(overShare.recent().length, 1000)
+  t.equal(overShare.recent()[0]?.name, 'user 1049')
 })

@@ -35,6 +35,8 @@ export class Exchange {
   #resume: (() => void) | undefined
   #listensForDrain = false
   #headFlushed = false
+  /** a piece of the body goes out bit by bit, or was not sent to its end */
+  #isHalfWritten = false
   /** answered with 101: the connection carries bytes */
   #switched = false
   /** of these, one of kas' own, whose client opens it again */
@@ -63,6 +65,11 @@ export class Exchange {
   /** The status line is on its way: nothing else can be answered any more. */
   get begun(): boolean {
     return this.#response.headersSent
+  }
+
+  /** Nothing could follow what has been sent. */
+  get isHalfWritten(): boolean {
+    return this.#isHalfWritten
   }
 
   /** of the answer; undefined: there is none yet */
@@ -129,12 +136,14 @@ export class Exchange {
 
   /** Each once the one before has been sent. */
   async #writePieces(chunk: Uint8Array): Promise<void> {
+    this.#isHalfWritten = true
     for (let at = 0; at < chunk.length && !this.signal.aborted; at += pieceBytes) {
       const { promise, resolve } = Promise.withResolvers<void>()
       this.#resume = resolve
       this.#response.write(chunk.subarray(at, at + pieceBytes), () => resolve())
       await promise
     }
+    this.#isHalfWritten = this.signal.aborted
   }
 
   /** @throws KasError INVALID_MESSAGE if less was written than announced */
@@ -216,8 +225,10 @@ export class Exchange {
    */
   endStream(): void {
     if (!this.#isOpenWatch && !this.#switched) return
+    const isHalfWritten = this.#isHalfWritten
     this.leave(new KasError({ code: 'CANCELLED' }))
-    if (this.#switched) this.connection.socket.destroySoon()
+    if (isHalfWritten) this.cut()
+    else if (this.#switched) this.connection.socket.destroySoon()
     else this.#response.end()
   }
 

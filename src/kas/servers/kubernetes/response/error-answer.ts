@@ -47,6 +47,7 @@ const ownRefusals = new Set([
   'RATE_EXCEEDED',
   'WATCH_ENDED',
   'WATCH_REFUSED',
+  'WATCH_RECALLED',
 ])
 
 /** GitLab's answer, or how the call to it failed, is for the caller too: upstream shows it, and users search for it. */

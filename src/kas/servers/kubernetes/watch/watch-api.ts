@@ -17,7 +17,7 @@ import type { RequestSpan } from '../http/request-span.ts'
 import type { RequestHead } from '../request/request-head.ts'
 import { ClientSocket } from '../websocket/client-socket.ts'
 import { WebSocketUpgrade } from '../websocket/websocket-upgrade.ts'
-import { type PartialBytes, PartialBytesByAgent } from './partial-bytes.ts'
+import type { PartialBytes, PartialBytesByAgent } from './partial-bytes.ts'
 import type { ResumedWatches } from './resume/resumed-watches.ts'
 import { watchQuestion } from './resume/watch-question.ts'
 import { type WatchAccess, WatchConversation } from './watch-conversation.ts'
@@ -26,6 +26,8 @@ import type { WatchRequest } from './watch-message.ts'
 export interface WatchApiComponents {
   readonly forward: Forward
   readonly watches: Pick<ResumedWatches, 'open'>
+  /** of events that are not whole, of all watches of an agent */
+  readonly kept: PartialBytesByAgent
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
   readonly metrics: KubernetesMetrics
   readonly countAccess: (access: Access) => void
@@ -64,13 +66,11 @@ export class WatchApi {
   readonly #components: WatchApiComponents
   readonly #options: WatchApiOptions
   readonly #upgrade: WebSocketUpgrade
-  readonly #kept: PartialBytesByAgent
 
   constructor(components: WatchApiComponents, options: WatchApiOptions) {
     this.#components = components
     this.#options = options
-    const { maxWatchMessageBytes, maxWatchAgentBytes, watchCloseMs } = options.limits
-    this.#kept = new PartialBytesByAgent(maxWatchAgentBytes)
+    const { maxWatchMessageBytes, watchCloseMs } = options.limits
     this.#upgrade = new WebSocketUpgrade({
       protocol: watchProtocol,
       product: options.product,
@@ -130,7 +130,7 @@ export class WatchApi {
       isWatch: true,
       signal,
     } as const
-    const question = watchQuestion({ method: 'GET', safety: 'safe' }, { path, query }, { upgrade: [] })
+    const question = watchQuestion({ method: 'GET', safety: 'safe' }, { path, query }, { upgrade: [], accept: [] })
     if (!question) return this.#components.forward({ ...call, messages: messagesOf(query) })
     const mayGoOn = async () => {
       const reason = await accessLost({ first: impersonation, ask }, signal)
@@ -140,7 +140,7 @@ export class WatchApi {
   }
 
   #keptOfAgent(agentId: AgentId, socket: WebSocket): PartialBytes {
-    const { bytes, leave } = this.#kept.enter(agentId)
+    const { bytes, leave } = this.#components.kept.enter(agentId)
     socket.once('close', leave)
     return bytes
   }

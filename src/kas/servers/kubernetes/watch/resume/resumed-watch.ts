@@ -3,6 +3,7 @@ import type { KnownMessages } from '../../../../../call/known-messages.ts'
 import { Backoff } from '../../../../../lib/backoff.ts'
 import type { Clock } from '../../../../../lib/clock.ts'
 import { type ErrorCode, KasError } from '../../../../../lib/errors.ts'
+import { pause } from '../../../../../lib/pause.ts'
 import type { HttpResponseHeader } from '../../../../../proto/http/http-message.ts'
 import { decodeHttpResponse, encodeHttpResponse, httpMessageOrder } from '../../../../../proto/http/http-over-grpc.ts'
 import { MessageOrder } from '../../../../../proto/wire/message-order.ts'
@@ -74,7 +75,8 @@ class ResumedWatch {
   #format: WatchFormat | undefined
   #frames: WatchFrames | undefined
   #position: WatchPosition | undefined
-  #openedAt: number
+  /** by its header; undefined: it is not open */
+  #openedAt: number | undefined
   /** of the last event, or of the loss of one that was open for a while */
   #goodAt: number
   /** its client has been told that it is over */
@@ -85,7 +87,6 @@ class ResumedWatch {
     this.#question = question
     this.#call = call
     this.#begunAt = components.clock.now()
-    this.#openedAt = this.#begunAt
     this.#goodAt = this.#begunAt
     this.#backoff = new Backoff(components, pacing)
   }
@@ -137,7 +138,10 @@ class ResumedWatch {
           this.#begin(message.header)
           yield bytes
         } else if (watchFormat(message.header) === this.#format) this.#components.onResumed()
-        else refusal = { header: message.header, body: [], bytes: 0 }
+        else {
+          refusal = { header: message.header, body: [], bytes: 0 }
+          if (message.header.statusCode === 200) break // whatever it is, it may have no end
+        }
       } else if (message.kind !== 'data') continue
       else if (!refusal) yield* this.#passData(message.data, bytes)
       else if (refusal.bytes + message.data.length > maxRefusalBytes) break
@@ -146,11 +150,10 @@ class ResumedWatch {
         refusal.bytes += message.data.length
       }
     }
-    const { error } = await reply.done
     if (refusal && this.#format) {
       this.#isOver = true
       yield encodeHttpResponse.data(await refusalEvent(this.#format, refusal.header, Buffer.concat(refusal.body)))
-    } else if (!error) order.end()
+    } else if (!(await reply.done).error) order.end()
   }
 
   #begin(header: HttpResponseHeader): void {
@@ -172,10 +175,7 @@ class ResumedWatch {
     const passed = frames.push(data, (event) => position.look(event))
     if (position.count > before) this.#goodAt = this.#components.clock.now()
     position.settle()
-    if (frames.isOverrun) {
-      this.#frames = undefined
-      this.#position = undefined // it cannot go on any more
-    }
+    if (frames.isPassing) position.lose()
     const [first] = passed
     if (passed.length === 1 && first?.length === data.length) yield bytes
     else for (const piece of passed) yield encodeHttpResponse.data(piece)
@@ -193,10 +193,15 @@ class ResumedWatch {
     if (lost?.code !== 'TUNNEL_LOST' || from === undefined) return undefined
     this.#frames?.take() // of an event that will come again, whole
     this.#frames = this.#format && new WatchFrames(this.#format.boundaries(), this.#components.kept)
-    const wasOpenMs = clock.now() - this.#openedAt
+    const wasOpenMs = this.#openedAt === undefined ? 0 : clock.now() - this.#openedAt
+    this.#openedAt = undefined
     if (wasOpenMs >= pacing.resetMs) this.#goodAt = clock.now()
+    let refusal: KasError | undefined
     for (let isFirst = wasOpenMs >= pacing.resetMs; ; isFirst = false) {
-      if (clock.now() - this.#goodAt > patienceMs) return undefined
+      if (clock.now() - this.#goodAt > patienceMs) {
+        if (refusal) throw refusal
+        return undefined
+      }
       if (!isFirst) await this.#backoff.wait(signal)
       signal.throwIfAborted()
       await mayGoOn(signal)
@@ -204,7 +209,11 @@ class ResumedWatch {
       try {
         return await this.open(this.#question.queryFrom(from, clock.now() - this.#begunAt), true)
       } catch (error) {
-        if (!passing.has(KasError.from(error).code)) throw error
+        const failure = KasError.from(error)
+        const { spec } = failure
+        refusal = spec.code === 'CALLER_OVER_SHARE' ? failure : undefined
+        if (spec.code === 'CALLER_OVER_SHARE') await pause(spec.retryAfterS * 1000, clock, signal)
+        else if (!passing.has(spec.code)) throw error
       }
     }
   }

@@ -1,20 +1,22 @@
 import type { Forward, Reply } from '../../../../../call/call.ts'
 import { type Clock, monotonicClock } from '../../../../../lib/clock.ts'
 import type { KubernetesLimits } from '../../http/kubernetes-limits.ts'
-import { PartialBytes, PartialBytesByAgent } from '../partial-bytes.ts'
+import { PartialBytes, type PartialBytesByAgent } from '../partial-bytes.ts'
 import { openWatch, type ResumedWatchComponents, type WatchCall } from './resumed-watch.ts'
 import type { WatchQuestion } from './watch-question.ts'
 
 export interface ResumedWatchesComponents {
   readonly forward: Forward
   readonly onResumed: () => void
+  /** of events that are not whole, of all watches of an agent */
+  readonly kept: PartialBytesByAgent
   /** default `monotonicClock` */
   readonly clock?: Clock
   /** default `Math.random` */
   readonly random?: () => number
 }
 
-export type ResumedWatchesLimits = Pick<KubernetesLimits, 'maxWatchPartialBytes' | 'maxWatchAgentBytes'>
+export type ResumedWatchesLimits = Pick<KubernetesLimits, 'maxWatchPartialBytes'>
 
 interface HowResumed extends Pick<ResumedWatchComponents, 'mayGoOn'> {
   readonly kept?: PartialBytes
@@ -26,10 +28,10 @@ export class ResumedWatches {
   readonly #limits: ResumedWatchesLimits
   readonly #kept: PartialBytesByAgent
 
-  constructor(components: ResumedWatchesComponents, limits: ResumedWatchesLimits) {
+  constructor({ kept, ...components }: ResumedWatchesComponents, limits: ResumedWatchesLimits) {
     this.#components = { clock: monotonicClock, random: Math.random, ...components }
     this.#limits = limits
-    this.#kept = new PartialBytesByAgent(limits.maxWatchAgentBytes)
+    this.#kept = kept
   }
 
   /**

@@ -72,13 +72,14 @@ export async function refusalEvent(
   { statusCode, header }: HttpResponseHeader,
   body: Uint8Array,
 ): Promise<Uint8Array> {
-  const own = formatOf(header)?.mediaType === mediaType ? await errorEvent(body) : undefined
+  const isStatus = statusCode !== 200 && formatOf(header)?.mediaType === mediaType
+  const own = isStatus ? await errorEvent(body) : undefined
   return (
     own ??
     (await statusEvent(
       { mediaType, errorEvent },
       {
-        code: statusCode,
+        code: statusCode === 200 ? 502 : statusCode,
         message: `GitLab Agent Server: the watch was lost, and the cluster has answered it with HTTP status ${statusCode} since`,
       },
     ))

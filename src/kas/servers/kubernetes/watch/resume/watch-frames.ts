@@ -46,16 +46,16 @@ export class WatchFrames {
   readonly #kept: PartialBytes
   #pieces: Uint8Array[] = []
   #bytes = 0
-  #isOverrun = false
+  #isPassing = false
 
   constructor(boundaries: Boundaries, kept: PartialBytes) {
     this.#boundaries = boundaries
     this.#kept = kept
   }
 
-  /** An event was longer than what may be kept: it has passed in part, and where others begin is not known any more. */
-  get isOverrun(): boolean {
-    return this.#isOverrun
+  /** The event that comes now is longer than what may be kept: it passes in pieces. */
+  get isPassing(): boolean {
+    return this.#isPassing
   }
 
   /**
@@ -71,6 +71,11 @@ export class WatchFrames {
     while (at < chunk.length) {
       const end = this.#boundaries.endOf(chunk, at)
       if (end < 0) break
+      if (this.#isPassing) {
+        this.#isPassing = false
+        at = end // its last piece, which passes with what is around it
+        continue
+      }
       const isBegun = this.#bytes > 0
       const piece = chunk.subarray(at, end)
       const event = isBegun ? Buffer.concat([this.take(), piece]) : piece
@@ -84,8 +89,8 @@ export class WatchFrames {
     }
     pass(chunk.subarray(from, at))
     const rest = chunk.subarray(at)
-    if (rest.length > 0 && !this.#keep(rest)) {
-      this.#isOverrun = true
+    if (rest.length > 0 && (this.#isPassing || !this.#keep(rest))) {
+      this.#isPassing = true
       pass(this.take())
       pass(rest)
     }

@@ -59,6 +59,11 @@ export class WatchPosition {
     return facts?.type !== 'BOOKMARK' || this.#start.wantsBookmarks
   }
 
+  /** An event passes that is not looked at: it cannot go on before the next one. */
+  lose(): void {
+    this.#resourceVersion = undefined
+  }
+
   /** Reads what is left to be read, and holds no event any more. */
   settle(): void {
     if (!this.#last) return

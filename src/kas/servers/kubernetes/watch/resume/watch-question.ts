@@ -9,6 +9,15 @@ const resources = /^\/apis?\//
 /** What runs in a pod, or behind a service, answers as it likes. */
 const proxied = /\/proxy(?:\/|$)/
 
+const watchPath = /^\/(?:api\/[^/]+|apis\/[^/]+\/[^/]+)\/watch\//
+/** Events in these forms cannot be told apart: bookmarks that the client did not ask for could not be taken out. */
+const unread = /cbor|yaml/i
+
+/** Whether an API server takes it for a watch: also by the old path, or with a body or an Upgrade header. */
+export function isAnyWatch(method: string, { path, query }: Pick<Target, 'path' | 'query'>): boolean {
+  return method === 'GET' && (watchPath.test(path) || (resources.test(path) && isTrue(firstOf(query, 'watch'))))
+}
+
 /** A watch that can go on, as a client has asked for it. */
 export interface WatchQuestion {
   readonly start: WatchStart
@@ -27,9 +36,10 @@ export interface WatchQuestion {
 export function watchQuestion(
   request: { readonly method: string; readonly safety: Safety },
   { path, query }: Pick<Target, 'path' | 'query'>,
-  { upgrade }: Pick<RequestHead, 'upgrade'>,
+  { upgrade, accept }: Pick<RequestHead, 'upgrade' | 'accept'>,
 ): WatchQuestion | undefined {
   if (request.method !== 'GET' || request.safety !== 'safe' || upgrade.length > 0) return undefined
+  if (accept.some((types) => unread.test(types))) return undefined
   if (!resources.test(path) || proxied.test(path) || !isTrue(firstOf(query, 'watch'))) return undefined
   const resourceVersion = firstOf(query, 'resourceVersion')
   const timeoutSeconds = Number(firstOf(query, 'timeoutSeconds') ?? 0)

@@ -2,6 +2,7 @@ import t from 'tap'
 import { type AgentId, type Call, noMetadata, type Reply } from '../../../../../../../src/call/call.ts'
 import { kasCaller } from '../../../../../../../src/call/caller.ts'
 import { KnownMessages } from '../../../../../../../src/call/known-messages.ts'
+import { PartialBytesByAgent } from '../../../../../../../src/kas/servers/kubernetes/watch/partial-bytes.ts'
 import { ResumedWatches } from '../../../../../../../src/kas/servers/kubernetes/watch/resume/resumed-watches.ts'
 import { watchQuestion } from '../../../../../../../src/kas/servers/kubernetes/watch/resume/watch-question.ts'
 import { type ErrorSpec, KasError } from '../../../../../../../src/lib/errors.ts'
@@ -14,6 +15,8 @@ type Query = Readonly<Record<string, string>>
 
 interface Answer {
   readonly status?: number
+  /** it ends before its head */
+  readonly headless?: boolean
   readonly type?: string
   /** pieces of the body; a number: so many ms pass before the next one */
   readonly body?: readonly (string | Uint8Array | number)[]
@@ -58,8 +61,9 @@ async function play(
     asked.push(JSON.parse(String((call.messages as KnownMessages).all[0])) as Query)
     const answer = answers[asked.length - 1] ?? { code: 'AGENT_NOT_CONNECTED', waitedMs: 0 }
     if ('code' in answer) throw new KasError(answer)
-    const { status = 200, type = 'application/json', body = [], error } = answer
+    const { status = 200, type = 'application/json', body = [], headless = false, error } = answer
     const messages = (async function* () {
+      if (headless) return
       const header: [string, string[]][] = [['Content-Type', [type]]]
       yield encodeHttpResponse.header({ statusCode: status, status: '', header })
       for (const piece of body) {
@@ -71,10 +75,11 @@ async function play(
     const done = Promise.resolve({ trailers: noMetadata, ...(error ? { error: new KasError(error) } : {}) })
     return { metadata: Promise.resolve(noMetadata), messages, done }
   }
-  const limits = { maxWatchPartialBytes: maxBytes, maxWatchAgentBytes: maxBytes }
-  const watches = new ResumedWatches({ forward, clock, random: () => 0.5, onResumed: () => resumed++ }, limits)
+  const limits = { maxWatchPartialBytes: maxBytes }
+  const kept = new PartialBytesByAgent(maxBytes)
+  const watches = new ResumedWatches({ forward, clock, random: () => 0.5, onResumed: () => resumed++, kept }, limits)
   const target = { path: '/api/v1/pods', query: entries({ watch: '1', ...query }) }
-  const question = watchQuestion({ method: 'GET', safety: 'safe' }, target, { upgrade: [] })
+  const question = watchQuestion({ method: 'GET', safety: 'safe' }, target, { upgrade: [], accept: [] })
   if (!question) throw new Error('it is a watch')
   const messagesOf = (asks: [string, string[]][]) => {
     const plain = Object.fromEntries(asks.map(([name, [value]]) => [name, value]))
@@ -251,7 +256,7 @@ t.test('frames that an aggregated API breaks, versions beyond all bounds: it doe
   t.equal(asked[1]?.resourceVersion, strange, 'a value, not a part of a query')
 })
 
-t.test('events of 1.5 MB pass; what is longer than may be kept passes in part, and does not go on', async (t) => {
+t.test('events of 1.5 MB pass; what is longer than may be kept passes in pieces', async (t) => {
   const large = event('MODIFIED', 12, `,"annotations":{"a":"${'x'.repeat(1_500_000)}"}`)
   const pieces = Array.from({ length: Math.ceil(large.length / 65_536) }, (_, i) =>
     large.slice(i * 65_536, (i + 1) * 65_536),
@@ -262,9 +267,15 @@ t.test('events of 1.5 MB pass; what is longer than may be kept passes in part, a
     { maxBytes: 2 << 20 },
   )
   t.equal(whole.text, large)
-  const longer = await play({ resourceVersion: '1' }, [{ body: [...pieces, event('ADDED', 13)], error: lost }])
-  t.equal(longer.text, large + event('ADDED', 13))
-  t.equal(longer.error?.code, 'TUNNEL_LOST')
+  const longer = await play({ resourceVersion: '1' }, [
+    { body: [...pieces, event('BOOKMARK', 13) + event('ADDED', 14)], error: lost },
+    { body: [event('ADDED', 15)] },
+  ])
+  t.equal(longer.text, large + event('ADDED', 14) + event('ADDED', 15), 'behind it all is as before')
+  t.equal(longer.asked[1]?.resourceVersion, '14')
+  const within = await play({ resourceVersion: '1' }, [{ body: pieces.slice(0, -1), error: lost }])
+  t.equal(within.text, pieces.slice(0, -1).join(''))
+  t.equal(within.error?.code, 'TUNNEL_LOST', 'its client has half of it')
 })
 
 t.test('tries are paced, and end after two minutes in vain', async (t) => {
@@ -279,6 +290,21 @@ t.test('a cluster that sends an event and cuts gains nothing by it', async (t) =
   const { asked, tookMs } = await play({ resourceVersion: '1' }, [...answers, {}])
   t.equal(asked.length, 31)
   t.ok(tookMs > 100_000, `${tookMs} ms for 30 of them`)
+})
+
+t.test('what is lost before its head, each time, after it was open for long, is paced and ends', async (t) => {
+  const { asked, tookMs, error } = await play({ resourceVersion: '1' }, [
+    { body: [60_000], error: lost },
+    ...Array<Answer>(500).fill({ headless: true, error: lost }),
+  ])
+  t.equal(error?.code, 'TUNNEL_LOST')
+  t.ok(asked.length < 45, `${asked.length} tries`)
+  t.ok(tookMs < 200_000, `${tookMs} ms`)
+})
+
+t.test('an answer with 200 that is no such watch is not read', async (t) => {
+  const { text } = await play({ resourceVersion: '1' }, [{ error: lost }, { type: 'text/plain', body: ['for ever'] }])
+  t.match(JSON.parse(text), { type: 'ERROR', object: { code: 502 } })
 })
 
 t.test('one that was open for long is opened again at once', async (t) => {
@@ -306,7 +332,11 @@ t.test('whose tunnel is recalled, or who is over his share when it goes on, is t
   ])
   t.match(recalled, { text: event('ADDED', 2), error: undefined })
   const held = { agentId: '42', held: 9, living: 10, watches: 9, retryAfterS: 5 }
-  const refused = await play({ resourceVersion: '1' }, [{ error: lost }, { code: 'CALLER_OVER_SHARE', ...held }])
+  const overShare: ErrorSpec = { code: 'CALLER_OVER_SHARE', ...held }
+  const once = await play({ resourceVersion: '1' }, [{ error: lost }, overShare, { body: [event('ADDED', 2)] }])
+  t.match(once, { text: event('ADDED', 2), error: undefined })
+  t.ok(once.tookMs >= 5000, `${once.tookMs} ms`)
+  const refused = await play({ resourceVersion: '1' }, [{ error: lost }, ...Array<ErrorSpec>(40).fill(overShare)])
   t.equal(refused.error, undefined)
   t.match(JSON.parse(refused.text), {
     type: 'ERROR',
@@ -315,8 +345,12 @@ t.test('whose tunnel is recalled, or who is over his share when it goes on, is t
 })
 
 t.test('what is no such watch', async (t) => {
-  const none = (path: string, query: Query, method = 'GET', upgrade: string[] = []) =>
-    t.equal(watchQuestion({ method, safety: 'safe' }, { path, query: entries(query) }, { upgrade }), undefined, path)
+  const none = (path: string, query: Query, method = 'GET', upgrade: string[] = [], accept: string[] = []) =>
+    t.equal(
+      watchQuestion({ method, safety: 'safe' }, { path, query: entries(query) }, { upgrade, accept }),
+      undefined,
+      path,
+    )
   none('/api/v1/pods', {})
   none('/api/v1/pods', { watch: 'false' })
   none('/api/v1/pods', { watch: '1' }, 'HEAD')
@@ -324,5 +358,6 @@ t.test('what is no such watch', async (t) => {
   none('/api/v1/namespaces/a/services/x/proxy/', { watch: '1' })
   none('/api/v1/namespaces/a/services/x/proxy', { watch: '1' })
   none('/metrics', { watch: '1' })
+  none('/api/v1/pods', { watch: '1' }, 'GET', [], ['application/cbor, application/json'])
   none('/apisx/v1/pods', { watch: '1' })
 })
