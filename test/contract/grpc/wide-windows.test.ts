@@ -3,6 +3,7 @@ import type { ClientHttp2Session, ClientHttp2Stream } from 'node:http2'
 import { type AddressInfo, createServer } from 'node:net'
 import t, { type Test } from 'tap'
 import { maxHeldBytesPerAgent } from '../../../src/kas/tunnels/unread-by-agent.ts'
+import { delay } from '../../../src/lib/signals.ts'
 import { type Handler, type ServerSession, serveSession } from '../../../src/proto/grpc/server-session.ts'
 import { UnreadBytes } from '../../../src/proto/grpc/unread-bytes.ts'
 import { WindowBudget } from '../../../src/proto/grpc/window-budget.ts'
@@ -49,8 +50,8 @@ async function ground(t: Test): Promise<Ground> {
     try {
       for await (const { length } of stream.messages) {
         read.set(name, (read.get(name) ?? 0) + length)
-        if (name.startsWith('slow')) await setTimeoutOf(32)
-        if (name === 'late') await (read.get(name) === length ? late.promise : setTimeoutOf(2))
+        if (name.startsWith('slow')) await delay(32)
+        if (name === 'late') await (read.get(name) === length ? late.promise : delay(2))
         if (name.startsWith('stopped')) await once(stream.signal, 'abort')
       }
     } catch (error) {
@@ -72,8 +73,6 @@ async function ground(t: Test): Promise<Ground> {
   const ask = (name: string) => askOf(name)?.resolve()
   return { session: await rawClient(t, far.port), ask, takeLate: () => late.resolve(), held, windows, read, failures }
 }
-
-const setTimeoutOf = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
 /** Once it is asked it sends as fast as the window allows. */
 function open(session: ClientHttp2Session, name: string): ClientHttp2Stream {

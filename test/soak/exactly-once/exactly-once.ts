@@ -22,8 +22,6 @@ export interface Played {
   readonly ends: readonly CallEnd[]
 }
 
-/** a new process on a busy machine. ms */
-const readyMs = 90_000
 /** for three kubectl to get into the cluster, if they do at all; less than the API server waits for the gate. ms */
 const arrivalMs = 10_000
 
@@ -80,7 +78,7 @@ async function play(ground: FaultyGround, round: Round): Promise<Played> {
   const victim = round.victim === 'entry' ? entry : await busiest(places)
   const inside = gate.inside
   const opened = delay(round.holdMs, stage.signal).finally(() => gate.open())
-  await Promise.all([opened, round.fault === 'kill' ? killed(ground, victim) : frozen(ground, victim, round.frozenMs)])
+  await Promise.all([opened, round.fault === 'kill' ? ground.kill(victim) : ground.freeze(victim, round.frozenMs)])
   const ends = await abortable(ended, stage.signal)
   await stage.settle()
   return { round, inside, ends }
@@ -108,23 +106,6 @@ async function busiest({ entry, holders }: Places): Promise<LocalReplica> {
   const members = (await statusOf(entry.socket))?.members ?? []
   const callsOf = ({ name }: LocalReplica) => members.find((member) => member.name === name)?.calls ?? 0
   return [...holders].sort((a, b) => callsOf(b) - callsOf(a))[0] as LocalReplica
-}
-
-/** Started again at once, as by a StatefulSet. */
-async function killed({ stage }: FaultyGround, victim: LocalReplica): Promise<void> {
-  victim.signal('SIGKILL')
-  await victim.exited
-  await stage.stack.startReplica(victim)
-  await victim.ready(AbortSignal.any([stage.signal, AbortSignal.timeout(readyMs)]))
-}
-
-async function frozen({ stage }: FaultyGround, victim: LocalReplica, frozenMs: number): Promise<void> {
-  victim.signal('SIGSTOP')
-  try {
-    await delay(frozenMs, stage.signal)
-  } finally {
-    victim.signal('SIGCONT')
-  }
 }
 
 function shortOf({ kind, succeeded, delivery, fellBack }: CallEnd): string {

@@ -19,6 +19,8 @@ const pod = 'pod'
 /** leaving is another scene's: a replica that is to end, ends. */
 const graces = { listen: '0s', shutdown: '1s' }
 const readyMs = 60_000
+/** a new process on a busy machine. ms */
+const restartMs = 90_000
 const askAgainMs = 100
 const shownLogLines = 12
 
@@ -109,6 +111,23 @@ export class FaultyGround {
     const place = this.#places.get(name)
     if (!place) throw new Error(`no kubeconfig for ${name}`)
     return place
+  }
+
+  /** Killed, and started again at once, as by a StatefulSet. */
+  async kill(victim: LocalReplica): Promise<void> {
+    victim.signal('SIGKILL')
+    await victim.exited
+    await this.#stack.startReplica(victim)
+    await victim.ready(AbortSignal.any([this.stage.signal, AbortSignal.timeout(restartMs)]))
+  }
+
+  async freeze(victim: LocalReplica, ms: number): Promise<void> {
+    victim.signal('SIGSTOP')
+    try {
+      await delay(ms, this.stage.signal)
+    } finally {
+      victim.signal('SIGCONT')
+    }
   }
 
   /** A line for each command that a pod has run: its last word. */

@@ -18,7 +18,6 @@ export interface WatchesOptions {
 const frozenMs = 12_000
 /** between two faults: some changes come by the new way. ms */
 const betweenMs = 2000
-const readyMs = 90_000
 const arrivalMs = 60_000
 
 /**
@@ -58,7 +57,7 @@ export async function watchesScene(
       const holder = await holderBeside(ground, entry)
       const began = performance.now()
       await Promise.all([
-        fault === 'kill' ? killed(ground, holder) : frozen(ground, holder),
+        fault === 'kill' ? ground.kill(holder) : ground.freeze(holder, frozenMs),
         (async () => {
           await delay(fault === 'kill' ? 0 : frozenMs)
           const at = performance.now()
@@ -104,21 +103,4 @@ async function holderBeside({ stage }: FaultyGround, entry: LocalReplica): Promi
 function isHeldElsewhere(views: readonly ReplicaView[], { name }: LocalReplica): boolean {
   const [home] = holdersOf(views)
   return home !== undefined && home !== name
-}
-
-/** Started again at once, as by a StatefulSet. */
-async function killed({ stage }: FaultyGround, victim: LocalReplica): Promise<void> {
-  victim.signal('SIGKILL')
-  await victim.exited
-  await stage.stack.startReplica(victim)
-  await victim.ready(AbortSignal.any([stage.signal, AbortSignal.timeout(readyMs)]))
-}
-
-async function frozen({ stage }: FaultyGround, victim: LocalReplica): Promise<void> {
-  victim.signal('SIGSTOP')
-  try {
-    await delay(frozenMs, stage.signal)
-  } finally {
-    victim.signal('SIGCONT')
-  }
 }

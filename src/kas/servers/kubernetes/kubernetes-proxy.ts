@@ -24,6 +24,7 @@ import { RequestSpan } from './http/request-span.ts'
 import { type AccessWatch, OwnEndpoints } from './own-endpoints.ts'
 import { Progress } from './progress.ts'
 import { Relay } from './relay.ts'
+import { askedStream } from './request/asked-stream.ts'
 import { add, type RequestHead, readRequestHead } from './request/request-head.ts'
 import { parseTarget, type Target } from './request/target.ts'
 import { originHeaders, preflightHeaders } from './response/cors.ts'
@@ -32,7 +33,7 @@ import type { ResponseRules } from './response/response-head.ts'
 import { ViewsApi } from './views/views-api.ts'
 import { PartialBytesByAgent } from './watch/partial-bytes.ts'
 import { ResumedWatches } from './watch/resume/resumed-watches.ts'
-import { isAnyWatch, watchQuestion } from './watch/resume/watch-question.ts'
+import { watchQuestion } from './watch/resume/watch-question.ts'
 import { WatchApi } from './watch/watch-api.ts'
 import type { WebSocketTokens } from './watch/websocket-tokens.ts'
 
@@ -146,6 +147,7 @@ export class KubernetesProxy {
     }
     if (method === 'CONNECT' || method === 'TRACE') throw new KasError({ code: 'METHOD_NOT_ALLOWED', method })
     const target = parseTarget(request.url as string, this.#options.urlPathPrefix)
+    exchange.asked = askedStream(method, target)
     const { directory } = this.#components
     const own = this.#own.find(method, target)
     const sealed = own === 'token' ? undefined : this.#openToken(exchange, head, target)
@@ -181,7 +183,7 @@ export class KubernetesProxy {
       metadata: progress.span.metadata,
       safety,
       caller,
-      isWatch: isAnyWatch(method, target),
+      isWatch: exchange.asked === 'watch',
       signal: exchange.signal,
     }
     const encode = this.#headEncoder(request, head, target, impersonation)

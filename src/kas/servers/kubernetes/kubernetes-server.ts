@@ -183,7 +183,7 @@ export class KubernetesServer implements Service {
           }
         },
         endStreams: () => {
-          for (const { exchanges } of this.#connections.values()) for (const each of exchanges) each.endStream()
+          for (const exchange of this.#exchanges()) exchange.endStream()
         },
       },
       { listenGraceMs, shutdownGraceMs, lingerMs, arrivalMs },

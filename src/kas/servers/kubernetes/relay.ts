@@ -6,7 +6,6 @@ import { MessageOrder } from '../../../proto/wire/message-order.ts'
 import type { Exchange } from './http/exchange.ts'
 import type { RequestOutcome } from './http/metrics.ts'
 import type { Progress } from './progress.ts'
-import { isWatch } from './request/request-head.ts'
 import { isJson, type ResponseHead, type ResponseRules, readResponseHead } from './response/response-head.ts'
 
 /** Passes a cluster's answer on to the caller (doc/reference/tunnel-protocol.md 6.4 and 6.5). */
@@ -70,7 +69,7 @@ export class Relay {
     } catch (cause) {
       throw new KasError({ code: 'INVALID_MESSAGE', detail: 'the head of the answer is not valid HTTP' }, { cause })
     }
-    progress.answerBegan(isWatch(exchange.request) && isJson(header))
+    progress.answerBegan(exchange.asked === 'watch' && isJson(header))
     return undefined
   }
 }

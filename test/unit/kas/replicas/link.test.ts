@@ -133,11 +133,13 @@ async function linkTo(
   return { link, becomes, lines }
 }
 
-async function handOver(link: Link, safety: Safety, tryElsewhere = () => false) {
+function callWith(messages: KnownMessages, safety: Safety = 'safe'): Call {
   const { signal } = new AbortController()
-  const method = '/a.B/C'
-  const messages = new KnownMessages([Buffer.from('a')])
-  const call: Call = { agentId: 42n as AgentId, method, metadata: {}, messages, safety, caller: kasCaller, signal }
+  return { agentId: 42n as AgentId, method: '/a.B/C', metadata: {}, messages, safety, caller: kasCaller, signal }
+}
+
+async function handOver(link: Link, safety: Safety, tryElsewhere = () => false) {
+  const call = callWith(new KnownMessages([Buffer.from('a')]), safety)
   const offer = await link.offer(call, { waitMs: 0, eager: false, tryElsewhere, cancellation: new Cancellation() })
   if (typeof offer === 'string') throw new Error(offer)
   return { offer, call }
@@ -315,17 +317,7 @@ t.test('a call that cannot be handed over is none that the replica was asked for
     throw new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
   }
   const { link } = await linkTo(t, session, {}, [5, 50], { heldByAgent })
-  const { signal } = new AbortController()
-  const messages = new KnownMessages([Buffer.from('a')])
-  const call: Call = {
-    agentId: 42n as AgentId,
-    method: '/a.B/C',
-    metadata: {},
-    messages,
-    safety: 'safe',
-    caller: kasCaller,
-    signal,
-  }
+  const call = callWith(new KnownMessages([Buffer.from('a')]))
   const cancellation = new Cancellation()
   t.equal(await link.offer(call, { waitMs: 0, eager: true, tryElsewhere: () => false, cancellation }), 'none')
   t.equal(held.length, 1)
@@ -343,17 +335,7 @@ for (const [said, error, trailers, expected] of [
     const { open } = session
     session.open = ({ method, held }) => open({ method, held }) // it does not say `ready`
     const { link } = await linkTo(t, session)
-    const { signal } = new AbortController()
-    const messages = new KnownMessages([])
-    const call: Call = {
-      agentId: 42n as AgentId,
-      method: '/a.B/C',
-      metadata: {},
-      messages,
-      safety: 'safe',
-      caller: kasCaller,
-      signal,
-    }
+    const call = callWith(new KnownMessages([]))
     const cancellation = new Cancellation()
     const offer = link.offer(call, { waitMs: 1000, eager: false, tryElsewhere: () => false, cancellation })
     opened[0]?.refuse({ error, trailers })

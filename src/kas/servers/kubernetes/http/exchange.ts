@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { KasError } from '../../../../lib/errors.ts'
 import { http } from '../../../../lib/http.ts'
-import { hasNoBody, isFollowedLog, isWatch } from '../request/request-head.ts'
+import { hasNoBody } from '../request/request-head.ts'
 import type { ResponseHead } from '../response/response-head.ts'
 import { ByteSource } from './byte-source.ts'
 import { pieceBytes } from './callers.ts'
@@ -27,6 +27,8 @@ export class Exchange {
   readonly request: IncomingMessage
   readonly connection: Connection
   readonly upgrade: UpgradedSocket | undefined
+  /** an answer without an end; undefined: none, or it is not read yet */
+  asked: 'watch' | 'log' | undefined
   readonly #response: ServerResponse
   readonly #options: ExchangeOptions
   #controller: AbortController | undefined
@@ -237,12 +239,12 @@ export class Exchange {
    * `log`: it is followed, and its reader has to be told that it is not whole. Undefined: it is neither.
    */
   get leavesEarly(): 'watch' | 'log' | undefined {
-    if (this.#isOpenWatch || this.#isOwnSocket) return 'watch'
-    return this.begun && this.#expectedBytes === undefined && isFollowedLog(this.request) ? 'log' : undefined
+    if (this.#isOwnSocket) return 'watch'
+    return this.begun && this.#expectedBytes === undefined ? this.asked : undefined
   }
 
   get #isOpenWatch(): boolean {
-    return this.begun && this.#expectedBytes === undefined && isWatch(this.request)
+    return this.begun && this.#expectedBytes === undefined && this.asked === 'watch'
   }
 
   /** Breaks an answer that was begun off, so that the client sees that it is not whole. */

@@ -171,11 +171,3 @@ function takeCoding(head: Reading, value: string): void {
 function bad(detail: string): KasError {
   return new KasError({ code: 'BAD_REQUEST', detail })
 }
-
-export function isWatch({ method, url = '' }: Pick<IncomingMessage, 'method' | 'url'>): boolean {
-  return method === 'GET' && /[?&]watch=(?:1|t|true)(?:&|$)/i.test(url)
-}
-
-export function isFollowedLog({ method, url = '' }: Pick<IncomingMessage, 'method' | 'url'>): boolean {
-  return method === 'GET' && /\/log\?(?:[^#]*&)?follow=(?:1|t|true)(?:&|$)/i.test(url)
-}

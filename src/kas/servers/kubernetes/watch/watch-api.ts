@@ -130,7 +130,7 @@ export class WatchApi {
       isWatch: true,
       signal,
     } as const
-    const question = watchQuestion({ method: 'GET', safety: 'safe' }, { path, query }, { upgrade: [], accept: [] })
+    const question = watchQuestion({ method: 'GET', safety: 'safe' }, { path, query }, { accept: [] })
     if (!question) return this.#components.forward({ ...call, messages: messagesOf(query) })
     const mayGoOn = async () => {
       const reason = await accessLost({ first: impersonation, ask }, signal)

@@ -2,6 +2,7 @@ import t from 'tap'
 import { type AgentId, type Call, noMetadata, type Reply } from '../../../../../../../src/call/call.ts'
 import { kasCaller } from '../../../../../../../src/call/caller.ts'
 import { KnownMessages } from '../../../../../../../src/call/known-messages.ts'
+import { safetyOf } from '../../../../../../../src/call/safety.ts'
 import { PartialBytesByAgent } from '../../../../../../../src/kas/servers/kubernetes/watch/partial-bytes.ts'
 import { ResumedWatches } from '../../../../../../../src/kas/servers/kubernetes/watch/resume/resumed-watches.ts'
 import { watchQuestion } from '../../../../../../../src/kas/servers/kubernetes/watch/resume/watch-question.ts'
@@ -79,7 +80,7 @@ async function play(
   const kept = new PartialBytesByAgent(maxBytes)
   const watches = new ResumedWatches({ forward, clock, random: () => 0.5, onResumed: () => resumed++, kept }, limits)
   const target = { path: '/api/v1/pods', query: entries({ watch: '1', ...query }) }
-  const question = watchQuestion({ method: 'GET', safety: 'safe' }, target, { upgrade: [], accept: [] })
+  const question = watchQuestion({ method: 'GET', safety: 'safe' }, target, { accept: [] })
   if (!question) throw new Error('it is a watch')
   const messagesOf = (asks: [string, string[]][]) => {
     const plain = Object.fromEntries(asks.map(([name, [value]]) => [name, value]))
@@ -345,19 +346,19 @@ t.test('whose tunnel is recalled, or who is over his share when it goes on, is t
 })
 
 t.test('what is no such watch', async (t) => {
-  const none = (path: string, query: Query, method = 'GET', upgrade: string[] = [], accept: string[] = []) =>
-    t.equal(
-      watchQuestion({ method, safety: 'safe' }, { path, query: entries(query) }, { upgrade, accept }),
-      undefined,
-      path,
-    )
+  const none = (path: string, query: Query, { method = 'GET', upgrade = false, body = false, accept = '' } = {}) => {
+    const safety = safetyOf({ method, path, upgrade, body })
+    t.equal(watchQuestion({ method, safety }, { path, query: entries(query) }, { accept: [accept] }), undefined, path)
+  }
   none('/api/v1/pods', {})
   none('/api/v1/pods', { watch: 'false' })
-  none('/api/v1/pods', { watch: '1' }, 'HEAD')
-  none('/api/v1/pods', { watch: '1' }, 'GET', ['websocket'])
+  none('/api/v1/watch/pods', {})
+  none('/api/v1/pods', { watch: '1' }, { method: 'HEAD' })
+  none('/api/v1/pods', { watch: '1' }, { upgrade: true })
+  none('/api/v1/pods', { watch: '1' }, { body: true })
+  none('/api/v1/pods', { watch: '1' }, { accept: 'application/cbor, application/json' })
   none('/api/v1/namespaces/a/services/x/proxy/', { watch: '1' })
   none('/api/v1/namespaces/a/services/x/proxy', { watch: '1' })
   none('/metrics', { watch: '1' })
-  none('/api/v1/pods', { watch: '1' }, 'GET', [], ['application/cbor, application/json'])
   none('/apisx/v1/pods', { watch: '1' })
 })

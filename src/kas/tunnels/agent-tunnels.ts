@@ -1,0 +1,198 @@
+import { hasShare } from '../../call/caller.ts'
+import type { KasError } from '../../lib/errors.ts'
+import { type Contended, Scarcity, type ScarcityComponents } from './scarcity.ts'
+import { type RunningWatch, Shares, type Wish } from './shares.ts'
+import type { Tunnel } from './tunnel.ts'
+import { type Waiter, WaitingCalls } from './waiting-calls.ts'
+
+export interface TunnelsOptions {
+  /** calls that may wait for one agent at once */
+  readonly maxWaitingPerAgent: number
+  /** calls of a connection beyond which the rest of its tunnels is for callers that hold few */
+  readonly plentyPerConnection: number
+  /** so many */
+  readonly few: number
+}
+
+/** What this replica has of one agent: its tunnels, and the calls that wait for one. */
+export class AgentTunnels implements Contended {
+  /** all that live, idle or not */
+  readonly living = new Set<Tunnel>()
+  /** oldest first, so that calls spread over the agent's pods */
+  readonly #idle = new Set<Tunnel>()
+  readonly #components: ScarcityComponents
+  readonly #options: TunnelsOptions
+  readonly #onEmpty: () => void
+  /** undefined: none is taken */
+  #shares: Shares | undefined
+  /** undefined: none waits */
+  #waiting: WaitingCalls | undefined
+  #scarcity: Scarcity | undefined
+  /** since there was none */
+  #mostLiving = 0
+  #grewAt = Number.NEGATIVE_INFINITY
+
+  /** @param onEmpty - nothing lives here, and nobody waits */
+  constructor(components: ScarcityComponents, options: TunnelsOptions, onEmpty: () => void) {
+    this.#components = components
+    this.#options = options
+    this.#onEmpty = onEmpty
+  }
+
+  get shares(): Shares {
+    this.#shares ??= new Shares()
+    return this.#shares
+  }
+
+  get grewAt(): number {
+    return this.#grewAt
+  }
+
+  get waiting(): number {
+    return this.#waiting?.size ?? 0
+  }
+
+  get watches(): RunningWatch[] {
+    return this.#shares?.watches ?? []
+  }
+
+  serves(method: string): boolean {
+    for (const { methods } of this.living) if (methods.has(method)) return true
+    return false
+  }
+
+  /** That could serve it now. */
+  idleFor(method: string): number {
+    let idle = 0
+    for (const { state, methods } of this.#idle) if (state === 'idle' && methods.has(method)) idle++
+    return idle
+  }
+
+  waiters(): Waiter[] {
+    return this.#waiting?.servedBy(this.living) ?? []
+  }
+
+  /** A new tunnel. */
+  add(tunnel: Tunnel): void {
+    this.living.add(tunnel)
+    if (this.living.size > this.#mostLiving) {
+      this.#mostLiving = this.living.size
+      this.#grewAt = this.#components.clock.now()
+    }
+    this.#give(tunnel)
+    const leave = () => {
+      this.living.delete(tunnel)
+      if (this.living.size === 0) this.#mostLiving = 0
+      this.#idle.delete(tunnel)
+      this.free(tunnel)
+      this.#checkEmpty()
+    }
+    tunnel.ended.then(leave, leave)
+  }
+
+  /** One that was taken, and is idle again. */
+  offer(tunnel: Tunnel): void {
+    this.free(tunnel)
+    this.#give(tunnel)
+  }
+
+  take(wish: Wish): Tunnel | undefined {
+    const now = this.#components.clock.now()
+    let choice: Tunnel | undefined
+    for (const tunnel of this.#idle) {
+      if (tunnel.state !== 'idle' || !tunnel.methods.has(wish.method)) continue
+      if (!this.#mayHave(tunnel, wish.caller.key)) continue
+      const isSuspect = tunnel.connection.isSuspect(now)
+      if (!isSuspect || !choice) choice = tunnel
+      if (!isSuspect) break
+    }
+    if (!choice) return undefined
+    this.#idle.delete(choice)
+    choice.take()
+    this.shares.taken(choice, wish)
+    return choice
+  }
+
+  /** @throws KasError TOO_MANY_WAITING, CALLER_OVER_SHARE: at once, or later in favour of another */
+  wait(wish: Wish, signal: AbortSignal): Promise<Tunnel> {
+    const refusal = this.#scarcity?.refusalOf(wish)
+    if (refusal) throw refusal
+    const { promise, resolve, reject } = Promise.withResolvers<Tunnel>()
+    const leave = () => {
+      this.#leave(waiter)
+      reject(signal.reason)
+    }
+    const ended = () => signal.removeEventListener('abort', leave)
+    const waiter: Waiter = {
+      source: wish.caller.key,
+      wish,
+      since: this.#components.clock.now(),
+      resolve: (tunnel) => {
+        ended()
+        resolve(tunnel)
+      },
+      reject: (error) => {
+        ended()
+        reject(error)
+      },
+    }
+    this.#waiting ??= new WaitingCalls(this.#options.maxWaitingPerAgent)
+    this.#waiting.add(waiter)
+    signal.addEventListener('abort', leave, { once: true })
+    this.#scarcity ??= new Scarcity(this.#components, this)
+    return promise
+  }
+
+  refuse(waiter: Waiter, error: KasError): void {
+    this.#leave(waiter)
+    waiter.reject(error)
+  }
+
+  /** One that was not for everybody may be now. */
+  free(tunnel: Tunnel): void {
+    this.#shares?.left(tunnel)
+    if (this.#shares?.isEmpty) this.#shares = undefined
+    if (this.waiting === 0) return
+    for (const idle of [...this.#idle]) {
+      if (idle.state !== 'idle') continue
+      this.#idle.delete(idle)
+      this.#give(idle)
+    }
+  }
+
+  /** To whose turn it is, else it is idle. */
+  #give(tunnel: Tunnel): void {
+    const waiter = this.#waiting?.take(tunnel.methods, (callerKey) => this.#mayHave(tunnel, callerKey))
+    if (!waiter) {
+      this.#idle.add(tunnel)
+      return
+    }
+    this.#checkWaiting()
+    tunnel.take()
+    this.shares.taken(tunnel, waiter.wish)
+    waiter.resolve(tunnel)
+  }
+
+  #mayHave({ connection }: Tunnel, callerKey: string): boolean {
+    const { plentyPerConnection, few } = this.#options
+    if (!this.#shares || this.#shares.on(connection) < plentyPerConnection || !hasShare(callerKey)) return true
+    return this.#shares.of(callerKey).tunnels < few
+  }
+
+  #leave(waiter: Waiter): void {
+    this.#waiting?.delete(waiter)
+    this.#checkWaiting()
+    this.#checkEmpty()
+  }
+
+  #checkWaiting(): void {
+    if (this.waiting > 0) return
+    this.#scarcity?.end()
+    this.#scarcity = undefined
+    this.#waiting = undefined
+  }
+
+  #checkEmpty(): void {
+    if (this.living.size === 0 && this.waiting === 0) this.#onEmpty()
+  }
+}
