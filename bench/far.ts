@@ -1,22 +1,29 @@
 /**
  * How fast is it far away? A list of 18 MB and a GET of 1 KiB, with agentk 20, 80 and 150 ms away from kas (user-space
  * delay, both directions), by the replica that holds the agent and by the other one, gRPC and WebSocket; beside it HTTP/2
- * to the API server over the same delay, as client-go has it. Alternating in one run.
- * Options: `--rounds N`, `--requests N`, `--milliseconds N`: one delay in place of the three.
+ * to the API server over the same delay, as client-go has it. 64 MiB up, to a small HTTPS server; beside it HTTP/1.1, which has
+ * no window, over the same delay. Alternating in one run.
+ * Options: `--rounds N`, `--requests N`, `--milliseconds N`: one delay in place of the three; `--between N`: milliseconds
+ * between the replicas.
  */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ControlPlane } from '../dev/control-plane/control-plane.ts'
+import { kubeconfigText } from '../dev/control-plane/kubeconfig.ts'
 import { directly, through } from './far/bulk.ts'
-import { load, type Target } from './hop/load.ts'
+import { text } from './hop/contents.ts'
+import { load, type Target, upload } from './hop/load.ts'
 import { startOurs } from './hop/ours.ts'
 import { addTo, type Row, report } from './support/figures.ts'
 import { readOptions, refuse } from './support/options.ts'
 import { Programs } from './support/programs.ts'
 
 const delaysMs = [20, 80, 150]
-const { rounds, requests, milliseconds } = readOptions({ rounds: 5, requests: 20, milliseconds: 0 }, [])
+const { rounds, requests, milliseconds, between } = readOptions(
+  { rounds: 5, requests: 20, milliseconds: 0, between: 0 },
+  [],
+)
 const assets = process.env.KUBEBUILDER_ASSETS
 if (!assets) refuse('far needs KUBEBUILDER_ASSETS, a folder with kube-apiserver and etcd')
 
@@ -30,6 +37,8 @@ interface Way {
   readonly name: string
   readonly target: (path: string) => Target
   readonly bulk: typeof through
+  /** of what takes 64 MiB */
+  readonly sink: Target
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'bench-far-'))
@@ -59,33 +68,76 @@ async function compare(roundTripMs: number): Promise<Record<string, Row>> {
   const ways = await waysAt(roundTripMs)
   const rows = Object.fromEntries(ways.map(({ name }) => [name, {} as Row]))
   const large = `${namespace}?labelSelector=size%3Dlarge`
-  for (const { target, bulk } of ways) await bulk(target(large)) // compiled code is what is compared
+  // compiled code is what is compared
+  for (const { target, bulk, sink } of ways) {
+    await bulk(target(large))
+    await upload(sink, text)
+  }
   for (let round = 0; round < rounds; round++) {
-    for (const { name, target, bulk } of round % 2 ? ways.toReversed() : ways) {
+    for (const { name, target, bulk, sink } of round % 2 ? ways.toReversed() : ways) {
       const { mbPerSecond, firstMs } = await bulk(target(large))
       const { p50Ms } = await load(target(small), 1, requests)
-      addTo(rows[name] as Row, { 'MB/s': mbPerSecond, 'first MB, ms': firstMs, 'GET, p50 ms': p50Ms })
+      const up = await upload(sink, text)
+      addTo(rows[name] as Row, {
+        'MB/s': mbPerSecond,
+        'first MB, ms': firstMs,
+        'GET, p50 ms': p50Ms,
+        '64 MiB up, MB/s': up,
+      })
     }
     process.stderr.write(`${roundTripMs} ms: round ${round + 1} of ${rounds}\n`)
   }
   return rows
 }
 
-async function waysAt(roundTripMs: number): Promise<Way[]> {
-  const farFrom = async (port: number) => {
-    const program = join(import.meta.dirname, 'far/delayed-port.ts')
-    return (await programs.start<{ port: number }>(program, [JSON.stringify({ port, roundTripMs })])).said.port
+/** @returns a port behind which `port` is so far away */
+async function far(port: number, roundTripMs: number): Promise<number> {
+  const program = join(import.meta.dirname, 'far/delayed-port.ts')
+  return (await programs.start<{ port: number }>(program, [JSON.stringify({ port, roundTripMs })])).said.port
+}
+
+/** In the place of an API server, which takes no body of more than 3 MiB. */
+async function startSink(): Promise<{ readonly port: number; readonly kubeconfig: string }> {
+  const serving = {
+    ca: cluster.caFile,
+    cert: join(cluster.folder, 'serving.crt'),
+    key: join(cluster.folder, 'serving.key'),
   }
+  const program = join(import.meta.dirname, 'hop/large-body.ts')
+  const { port } = (await programs.start<{ port: number }>(program, [JSON.stringify(serving)])).said
+  const kubeconfig = join(folder, `sink-${port}.kubeconfig`)
+  const user = { certificateFile: cluster.adminCertificateFile, keyFile: cluster.adminKeyFile }
+  writeFileSync(kubeconfig, kubeconfigText({ server: `https://127.0.0.1:${port}`, caFile: cluster.caFile, user }))
+  return { port, kubeconfig }
+}
+
+async function waysAt(roundTripMs: number): Promise<Way[]> {
+  const farFrom = (port: number) => far(port, roundTripMs)
+  const farBetween = async (port: number) => (between > 0 ? await far(port, between) : port)
+  const taker = await startSink()
   const direct = `https://127.0.0.1:${await farFrom(Number(new URL(cluster.server).port))}`
   const tls = { ca: cluster.caFile, cert: cluster.adminCertificateFile, key: cluster.adminKeyFile }
   const ways: Way[] = [
-    { name: `${roundTripMs} direct`, target: (path) => ({ origin: direct, path, headers: {}, tls }), bulk: directly },
+    {
+      name: `${roundTripMs} direct`,
+      target: (path) => ({ origin: direct, path, headers: {}, tls }),
+      bulk: directly,
+      sink: { origin: `https://127.0.0.1:${await farFrom(taker.port)}`, path: '/', headers: {}, tls },
+    },
   ]
   for (const scheme of ['grpc', 'ws'] as const) {
-    const place = join(folder, `${scheme}-${roundTripMs}`)
-    const { holder, other } = await startOurs(programs, place, cluster.kubeconfig, { scheme }, { farFrom })
-    for (const [name, { target }] of Object.entries({ holder, other })) {
-      ways.push({ name: `${roundTripMs} ${scheme} ${name}`, target, bulk: through })
+    const start = (name: string, kubeconfig: string) =>
+      startOurs(
+        programs,
+        join(folder, `${name}-${scheme}-${roundTripMs}`),
+        kubeconfig,
+        { scheme },
+        { farFrom, farBetween },
+      )
+    const [{ holder, other }, sinks] = [await start('api', cluster.kubeconfig), await start('sink', taker.kubeconfig)]
+    for (const [role, { target }] of Object.entries({ holder, other })) {
+      const sink = sinks[role as 'holder' | 'other'].target('/')
+      ways.push({ name: `${roundTripMs} ${scheme} ${role}`, target, bulk: through, sink })
     }
   }
   return ways

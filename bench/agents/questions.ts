@@ -38,3 +38,33 @@ export interface CpuAnswer {
 }
 
 export const tokenOf = (agent: number) => `bench-agent-${agent}`
+
+/** of the projects 1 to `projects` */
+export const projectOf = (agent: number, projects: number) => (agent % projects) + 1
+
+/** What the program that plays GitLab is started with. */
+export interface GitlabSettings {
+  /** where its Gitaly has the repositories */
+  readonly folder: string
+  readonly agents: number
+  readonly projects: number
+}
+
+/** Where it is; the secret in base64, as kas reads it. */
+export interface GitlabThere {
+  readonly address: string
+  readonly secret: string
+}
+
+/** `slow`: each answer of GitLab takes so long from now on. `push`: all projects get another commit. */
+export type GitlabOrder =
+  | { readonly kind: 'slow'; readonly ms: number }
+  | { readonly kind: 'leave' | 'come' | 'push' | 'asked' }
+
+/** Calls since the last time it was asked; `most`: in one second. */
+export interface GitlabAsked {
+  readonly gitlab: number
+  readonly gitaly: number
+  readonly mostGitlab: number
+  readonly mostGitaly: number
+}

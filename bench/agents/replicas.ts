@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -8,12 +8,15 @@ import { freePorts } from '../../dev/control-plane/free-ports.ts'
 import { nodeFlags } from '../../dev/node-flags.ts'
 import { eventually } from '../../test/support/eventually.ts'
 import type { Programs } from '../support/programs.ts'
-import { tokenOf } from './questions.ts'
+import { emptyRepository } from './empty-repository.ts'
+import { type GitlabThere, tokenOf } from './questions.ts'
 
 /** Node's own for kas, and the probe that is asked what it uses. */
 export const replicaFlags = [...nodeFlags, '--expose-gc', `--import=${join(import.meta.dirname, 'replica-probe.ts')}`]
 const program = join(import.meta.dirname, '../../src/kas/main.ts')
 export const readyTimeoutMs = 180_000
+
+type Ports = [number, number, number, number, number, number]
 
 /** One kas as a whole, as it is run. */
 export interface Replica {
@@ -21,27 +24,34 @@ export interface Replica {
   readonly balanced: BalancedReplica
 }
 
-/** Replicas that know the agents 0 to `agents` - 1 by a directory file, and their configuration by a Git repository. */
+export interface ReplicasOptions {
+  readonly folder: string
+  readonly replicas: number
+  readonly agents: number
+  /** who knows the agents 0 to `agents` - 1, and where their configuration is; absent: a directory file, and one Git repository */
+  readonly gitlab?: GitlabThere | undefined
+}
+
 export async function startReplicas(
   programs: Programs,
-  options: { folder: string; replicas: number; agents: number },
+  { folder, replicas, agents, gitlab }: ReplicasOptions,
 ): Promise<Replica[]> {
-  const { folder, replicas, agents } = options
   mkdirSync(folder)
   const file = (name: string) => join(folder, name)
-  createRepository(file('clusters.git'))
-  writeFileSync(file('directory.yaml'), JSON.stringify(directory(file('clusters.git'), agents)), { mode: 0o600 })
+  const knower = gitlab ? gitlabOf(file('gitlab.secret'), gitlab) : fileOf(file, agents)
   writeFileSync(file('secret'), randomBytes(32).toString('base64'), { mode: 0o600 })
-  const ports = await freePorts(replicas * 5)
-  const members = Array.from({ length: replicas }, (_, i) => `127.0.0.1:${ports[i * 5]}`)
+  const portsOf = 6
+  const ports = await freePorts(replicas * portsOf)
+  const members = Array.from({ length: replicas }, (_, i) => `127.0.0.1:${ports[i * portsOf]}`)
   const all = members.map((gossip, i): Replica => {
-    const [, agentsPort, opsPort, kubernetes, links] = ports.slice(i * 5) as [number, number, number, number, number]
+    const [, agentsPort, opsPort, kubernetes, links, rails] = ports.slice(i * portsOf) as Ports
     const at = (port: number) => ({ address: `127.0.0.1:${port}` })
     const name = `kas-${i}`
     const configuration = {
-      directory: { file: file('directory.yaml') },
+      ...knower,
       agent: { listen: { ...at(agentsPort), websocket: true }, kubernetes_api: { listen: at(kubernetes) } },
       observability: { listen: at(opsPort), logging: { level: 'error' } },
+      api: { listen: { ...at(rails), authentication_secret_file: file('secret') } },
       private_api: { listen: { ...at(links), authentication_secret_file: file('secret') } },
       cluster: { name, listen: { address: gossip }, discovery: { static: members } },
     }
@@ -75,16 +85,15 @@ function ops({ opsPort }: BalancedReplica, path: string): Promise<Response> {
   return fetch(`http://127.0.0.1:${opsPort}${path}`)
 }
 
-/** With one commit and no files: agents get an empty configuration. */
-function createRepository(folder: string): void {
-  const git = (...args: string[]) =>
-    execFileSync('git', ['-C', folder, '-c', 'user.name=bench', '-c', 'user.email=bench@example.com', ...args], {
-      encoding: 'utf8',
-      input: '',
-    }).trim()
-  execFileSync('git', ['init', '--quiet', '--bare', '--initial-branch=main', folder])
-  const tree = git('hash-object', '-t', 'tree', '-w', '--stdin')
-  git('update-ref', 'refs/heads/main', git('commit-tree', '-m', 'Begin', tree))
+function gitlabOf(secretFile: string, { address, secret }: GitlabThere): object {
+  writeFileSync(secretFile, secret, { mode: 0o600 })
+  return { gitlab: { address, authentication_secret_file: secretFile } }
+}
+
+function fileOf(file: (name: string) => string, agents: number): object {
+  emptyRepository(file('clusters.git'))
+  writeFileSync(file('directory.yaml'), JSON.stringify(directory(file('clusters.git'), agents)), { mode: 0o600 })
+  return { directory: { file: file('directory.yaml') } }
 }
 
 function directory(repository: string, agents: number) {

@@ -29,6 +29,8 @@ interface OursOptions {
   readonly run?: Pick<Run, 'kas' | 'agentk'>
   /** the port at which agentk finds that one of kas; default: the same */
   readonly farFrom?: (port: number) => Promise<number>
+  /** the same for the ports at which replicas find one another */
+  readonly farBetween?: (port: number) => Promise<number>
   /** more of Node, for agentk */
   readonly agentkFlags?: readonly string[]
 }
@@ -39,7 +41,7 @@ export async function startOurs(
   folder: string,
   kubeconfig: string,
   { scheme, tls }: AgentTransport = { scheme: 'grpc' },
-  { files = {}, run = sourcePrograms, farFrom = async (port) => port, agentkFlags = [] }: OursOptions = {},
+  { files = {}, run = sourcePrograms, farFrom = near, farBetween = near, agentkFlags = [] }: OursOptions = {},
 ) {
   mkdirSync(folder)
   const file = (name: string) => join(folder, name)
@@ -50,7 +52,7 @@ export async function startOurs(
   const ports = await freePorts(replicas * 6)
   const certificate = tls && { certificate_file: tls.cert, key_file: tls.key }
   const members = Array.from({ length: replicas }, (_, i) => `127.0.0.1:${ports[i * 6]}`)
-  const all = members.map((gossip, i) => {
+  const start = async (gossip: string, i: number) => {
     const [, agents, ops, kubernetes, links, rails] = ports.slice(i * 6) as [
       number,
       number,
@@ -71,14 +73,16 @@ export async function startOurs(
     }
     writeFileSync(file(`kas-${i}.yaml`), JSON.stringify(configuration))
     const args = [`--configuration-file=${file(`kas-${i}.yaml`)}`]
-    const { pid } = programs.spawn(...programOf(run.kas, args))
+    const env = { OWN_PRIVATE_API_URL: `grpcs://127.0.0.1:${await farBetween(links)}` }
+    const { pid } = programs.spawn(...programOf(run.kas, args, { env }))
     const target = (path: string): Target => ({
       origin: `http://127.0.0.1:${kubernetes}`,
       path,
       headers: { authorization: `Bearer ci:42:${jobToken}` },
     })
     return { pid: pid as number, agents, rails, target }
-  })
+  }
+  const all = await Promise.all(members.map(start))
   const [holder, other] = all as [(typeof all)[0], (typeof all)[0]]
   const args = [
     `--kas-address=${scheme}://127.0.0.1:${await farFrom(holder.agents)}`,
@@ -93,6 +97,10 @@ export async function startOurs(
   for (const { target } of all) await connected(target('/version'))
   const project = { ...ownProject, repository: file('clusters.git'), secretFile: file('secret') }
   return { holder, other, agentk, agentkPid: agentk.pid as number, startAgentk, project }
+}
+
+async function near(port: number): Promise<number> {
+  return port
 }
 
 /** @param words - Node, its flags, the program */

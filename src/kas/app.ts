@@ -93,14 +93,16 @@ export class App implements Service {
     const overShare = new OverShare({ clock, log })
     const forward = overShare.watch(deliver(router.forward))
     const serves: KasHost['serves'] = (agentId, method) => router.serves(agentId, method)
-    const { host, services } = await createHost(
+    const { host, services, replicaMethods } = await createHost(
       { ...shared, registrations: membership?.registrations, peers, leads, forward, serves },
       { config, product, env },
     )
     const modules = this.#modules(host)
     const counts = new TokenRate(clock)
     const reports = membership && this.#callCountReports({ counts, peers, name: membership.name, clock })
-    const methods = new Map([leads, reports, ...modules].flatMap((part) => [...(part?.replicaMethods ?? [])]))
+    const methods = new Map(
+      [{ replicaMethods }, leads, reports, ...modules].flatMap((part) => [...(part?.replicaMethods ?? [])]),
+    )
     const ports = new Ports(
       { host, tunnels, peering, overShare, counts, modules, readiness: this.#readiness },
       { config, configurationFile, version, product },

@@ -9,6 +9,7 @@ import { kasProgram } from '../../dev/start/local-programs.ts'
 import type { Ports } from '../../dev/start/ports.ts'
 import { untilOk } from '../../dev/start/readiness.ts'
 import { files, replicaName, type Settings, writeSettings } from '../../dev/start/settings.ts'
+import { FarPort } from '../support/far-port.ts'
 import { agentkProgram } from './agentk-program.ts'
 import { Kube } from './kube.ts'
 import type { Scheme } from './soak-options.ts'
@@ -20,6 +21,8 @@ export interface GroundOptions {
   readonly kubeconfig: string
   /** how agentk reaches kas; both carry TLS. Default `wss` */
   readonly scheme?: Scheme
+  /** from agentk to kas and back. Default: next to it */
+  readonly roundTripMs?: number
 }
 
 /** bytes */
@@ -38,6 +41,7 @@ export class Ground {
   readonly #folder: string
   readonly #kas: Program
   #agentk: Program | undefined
+  #far: FarPort | undefined
 
   private constructor(parts: { warden: Warden; folder: string; ports: Ports; kube: Kube }, options: GroundOptions) {
     this.#warden = parts.warden
@@ -95,6 +99,7 @@ export class Ground {
   async stop(): Promise<void> {
     this.kube.close()
     await this.#agentk?.stop()
+    this.#far?.stop()
     await this.#kas.stop()
     await this.#warden.stop()
   }
@@ -103,6 +108,8 @@ export class Ground {
     await this.#kas.start()
     const ready = AbortSignal.any([signal, endOf(this.#kas)])
     await untilOk({ url: `http://127.0.0.1:${this.#ports.replicas[0]?.ops}/readiness` }, ready)
+    const { roundTripMs = 0 } = this.#options
+    if (roundTripMs > 0) this.#far = await FarPort.start(this.#ports.agents, roundTripMs)
     await this.restartAgentk(signal)
     const { server, ca, credential } = this.kube.options
     await untilOk({ url: `${server}/version`, ca, headers: { authorization: `Bearer ${credential}` } }, signal)
@@ -111,7 +118,8 @@ export class Ground {
 
   #agentkProgram(): Program {
     const { kubeconfig, scheme = 'wss' } = this.#options
-    const { agents: kasPort, agentkOps: opsPort } = this.#ports
+    const { agents, agentkOps: opsPort } = this.#ports
+    const kasPort = this.#far?.port ?? agents
     return agentkProgram(
       { warden: this.#warden },
       { folder: this.#folder, kubeconfig, scheme, kasPort, opsPort, podName: 'agentk-soak', logFile: files.agentkLog },

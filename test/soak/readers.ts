@@ -9,6 +9,8 @@ export interface ReadersOptions {
   readonly pairs: number
   /** timed, one after another, on each side of a pair */
   readonly calls: number
+  /** from agentk to kas and back */
+  readonly milliseconds: number
 }
 
 export const maxMebibytesPerReader = 2

@@ -6,7 +6,7 @@ export const sceneDefaults = {
   watch: { minutes: 6 },
   crowd: { watches: 200, execs: 50 },
   burst: { calls: 500 },
-  readers: { readers: 100, pairs: 10, calls: 300 },
+  readers: { readers: 100, pairs: 10, calls: 300, milliseconds: 0 },
   rolling: { calls: 100, watches: 50, execs: 20, grace: 30 },
   'exactly-once': { times: 200, seed: 1 },
   watches: { kills: 30, freezes: 5, rate: 50 },

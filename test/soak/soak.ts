@@ -135,7 +135,8 @@ async function runReaders(options: Extract<Playable, { scene: 'readers' }>, sign
   say('the log comes from an API double: HTTPS, one body without end for each reader')
   const cluster = await EndlessCluster.start()
   try {
-    return await onGround({ kubeconfig: cluster.kubeconfig, scheme: options.scheme }, signal, (ground) =>
+    const { scheme, milliseconds: roundTripMs } = options
+    return await onGround({ kubeconfig: cluster.kubeconfig, scheme, roundTripMs }, signal, (ground) =>
       readers(stageOf(ground, signal), { ground, cluster }, options),
     )
   } finally {
@@ -163,7 +164,7 @@ async function runRolling(options: Extract<Playable, { scene: 'rolling' }>, sign
 }
 
 async function onGround(
-  options: { kubeconfig: string; scheme: Scheme },
+  options: { kubeconfig: string; scheme: Scheme; roundTripMs?: number },
   signal: AbortSignal,
   scene: (ground: Ground) => Promise<Findings>,
 ): Promise<Findings> {

@@ -118,7 +118,7 @@ export class AgentConfigs implements Service {
    * @throws KasError as the read did, if none ever succeeded
    */
   async current(agent: Agent, signal: AbortSignal): Promise<AgentConfiguration | undefined> {
-    const entry = await this.#loaded(agent, signal)
+    const entry = await this.#loaded(agent, signal, true)
     if (entry.good) return entry.good
     return resultOf(entry)
   }
@@ -126,10 +126,11 @@ export class AgentConfigs implements Service {
   /**
    * For the agent: what the newest read gave.
    *
+   * @param isWanted - who asks has none; else the first read may wait until others have theirs
    * @throws KasError as that read did: CONFIGURATION_INVALID, REF_NOT_FOUND, REPOSITORY_FAILED
    */
-  async newest(agent: Agent, signal: AbortSignal): Promise<AgentConfiguration | undefined> {
-    return resultOf(await this.#loaded(agent, signal))
+  async newest(agent: Agent, signal: AbortSignal, isWanted = true): Promise<AgentConfiguration | undefined> {
+    return resultOf(await this.#loaded(agent, signal, isWanted))
   }
 
   /**
@@ -138,7 +139,7 @@ export class AgentConfigs implements Service {
    * @throws KasError as `newest`
    */
   async refreshed(agent: Agent, signal: AbortSignal): Promise<AgentConfiguration | undefined> {
-    const entry = await this.#loaded(agent, signal)
+    const entry = await this.#loaded(agent, signal, false)
     await abortable(this.#components.repositories.refresh(agent.project.id), signal)
     if (entry.loading) await abortable(entry.loading, signal) // the branch has moved
     return resultOf(entry)
@@ -171,9 +172,13 @@ export class AgentConfigs implements Service {
     }
   }
 
-  async #loaded(agent: Agent, signal: AbortSignal): Promise<Entry> {
+  async #loaded(agent: Agent, signal: AbortSignal, isWanted: boolean): Promise<Entry> {
     const entry = this.#entry(agent)
-    if (!entry.newest) await abortable(entry.loading ?? this.#load(entry), signal)
+    if (!entry.newest) {
+      const loading = entry.loading ?? this.#load(entry)
+      if (isWanted) this.#components.repositories.hurry(agent)
+      await abortable(loading, signal)
+    }
     this.#stopped.signal.throwIfAborted()
     return entry
   }

@@ -8,8 +8,8 @@ import type { CommitId } from './repositories.ts'
 export interface BranchWatchComponents {
   /** asks where the branch stands; never called twice at once. `isNotified`: of a push, so that somebody waits for it */
   readonly poll: (isNotified: boolean) => Promise<CommitId | undefined>
-  /** makes a poll that runs wait less: a notice of a push came meanwhile */
-  readonly hurry?: () => void
+  /** makes a poll that runs wait less: somebody waits for it, or a notice of a push came meanwhile */
+  readonly hurry?: (isNotified: boolean) => void
   readonly clock: Clock
   readonly log: Logger
   /** 0 up to 1 */
@@ -103,6 +103,11 @@ export class BranchWatch {
     }
   }
 
+  /** Somebody has nothing until the poll that runs has ended. */
+  hurry(): void {
+    if (this.#polling) this.#components.hurry?.(false)
+  }
+
   /**
    * Polls now; once more if a poll runs, which may have found what was before the push.
    *
@@ -111,7 +116,7 @@ export class BranchWatch {
   async poke(isNotified = true): Promise<void> {
     if (this.#stopped) return
     if (!this.#polling) return void (await this.#poll(isNotified))
-    if (isNotified) this.#components.hurry?.()
+    if (isNotified) this.#components.hurry?.(true)
     this.#isAgainNotified ||= isNotified
     this.#pollingAgain ??= this.#polling.then(async () => {
       this.#pollingAgain = undefined

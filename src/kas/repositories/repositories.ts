@@ -34,6 +34,8 @@ export interface Repositories {
    * @throws KasError REF_NOT_FOUND, REPOSITORY_FAILED
    */
   head(of: Reading, signal: AbortSignal): Promise<CommitId | undefined>
+  /** Somebody has nothing until the head is found: a question that waits behind others waits less. */
+  hurry(of: Reading): void
   /** When that was found, by the clock, in milliseconds since 1970; undefined: never. */
   seenAt(of: Reading): number | undefined
   /**

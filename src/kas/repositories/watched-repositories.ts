@@ -145,6 +145,11 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     return await this.#of(of).repository.watch.head(signal)
   }
 
+  hurry(of: Reading): void {
+    const address = this.#components.addresses.repository(of.project.id)
+    if (address) this.#opened.peek(this.#components.keyOf(address, of.ref))?.repository.watch.hurry()
+  }
+
   seenAt(of: Reading): number | undefined {
     return this.#of(of).repository.watch.seenAt
   }

@@ -61,6 +61,7 @@ t.test('reads of a configuration, and those after one that failed', async (t) =>
       note()
       throw new KasError({ code: 'REPOSITORY_FAILED', detail: 'it is away' })
     },
+    hurry: () => undefined,
     seenAt: () => undefined,
     file: async () => undefined,
     mayHave: async () => false,

@@ -43,12 +43,10 @@ export async function startGitalySide(t: Test, options: GitalySideOptions = {}) 
   const repository = await ServedRepository.create(folder)
   const gitaly = await GitalyDouble.start(t, { folder, ...options.double })
   const addresses = new GitalyCoordinatesByProject()
-  const learn = (changes: Partial<GitalyCoordinates> = {}) =>
-    addresses.learn(gitalyAgent.project.id, {
-      ...coordinatesOf(gitaly, repository),
-      ...options.coordinates,
-      ...changes,
-    })
+  const learn = (changes: Partial<GitalyCoordinates> = {}) => {
+    const coordinates = { ...coordinatesOf(gitaly, repository), ...options.coordinates, ...changes }
+    addresses.learn(gitalyAgent.project.id, coordinates, 0)
+  }
   learn()
   const { log, lines } = capturedLog()
   const { clock = systemClock } = options
@@ -72,7 +70,7 @@ export async function startGitalySide(t: Test, options: GitalySideOptions = {}) 
   )
   t.teardown(() => repositories.stop())
   await repositories.start()
-  return { folder, repository, gitaly, servers, repositories, learn, lines }
+  return { folder, repository, gitaly, addresses, servers, repositories, learn, log, lines }
 }
 
 function coordinatesOf(gitaly: GitalyDouble, { relativePath }: ServedRepository): GitalyCoordinates {

@@ -13,7 +13,9 @@ export interface AnswerCacheOptions<Answer> {
   isRefusal(error: KasError): boolean
   /** after any other failure nobody asks for this key again before so long, in ms */
   pauseMs(error: KasError): number
-  /** a refusal came where an answer had been */
+  /** an answer came here, or a refusal where one had been */
+  onNews?(key: string): void
+  /** a refusal came where an answer had been, here or elsewhere */
   onLost?(answer: Answer): void
   /** answers at once; the longest unused one makes room */
   readonly maxAnswers?: number
@@ -33,7 +35,7 @@ const largestPart = 1 / 8
 /** Of the questions at once, about keys that were never answered: anybody can make them up. */
 const strangersPart = 1 / 2
 
-/** In ms since 1970. */
+/** In ms since 1970; it begins with the question. */
 interface Life {
   readonly from: number
   readonly until: number
@@ -97,6 +99,37 @@ export class AnswerCache<T> {
     return this.#leftMs(this.#answers.get(key))
   }
 
+  /** Keys of the answers that are kept. */
+  *keys(): Generator<string> {
+    for (const [key, answer] of this.#answers) if (this.#leftMs(answer) > 0) yield key
+  }
+
+  /** What is kept, and when it was asked for: does not count as a use. */
+  peek(key: string): { readonly value: T; readonly from: number } | undefined {
+    const answer = this.#answers.get(key)
+    return answer && this.#leftMs(answer) > 0 ? answer : undefined
+  }
+
+  /**
+   * An answer that somebody else was given is kept as if it had come here, unless what is known here is newer.
+   *
+   * @param from - when it was asked for
+   */
+  learn(key: string, value: T, from: number): void {
+    const isNewer = (known: Life | undefined) => known !== undefined && known.from >= from
+    if (isNewer(this.#answers.get(key)) || isNewer(this.#refusals.get(key))) return
+    if (this.#leftMs({ from, until: from + this.#options.ttlMs }) === 0) return
+    this.#refusals.delete(key)
+    this.#keepAnswer(key, value, from)
+  }
+
+  /** Somebody else was refused what is kept: it has to be asked for. */
+  lose(key: string): void {
+    const lost = this.#answers.get(key)
+    this.#forget(key)
+    if (lost) this.#options.onLost?.(lost.value)
+  }
+
   /** A clock that was put back ends a life: nothing may live longer than it should. */
   #leftMs(life: Life | undefined): number {
     const now = this.#clock.now()
@@ -149,6 +182,7 @@ export class AnswerCache<T> {
       const value = await ask(signal, this.#isKnown(key))
       this.#refusals.delete(key)
       this.#keepAnswer(key, value, askedAt)
+      this.#options.onNews?.(key)
       return value
     } catch (failure) {
       if (!signal.aborted) this.#failed(key, KasError.from(failure), askedAt)
@@ -183,7 +217,9 @@ export class AnswerCache<T> {
       const lost = this.#answers.get(key)
       this.#forget(key)
       if (errorTtlMs > 0) keep(this.#refusals, key, { error, from: askedAt, until: askedAt + errorTtlMs }, maxRefusals)
-      if (lost) this.#options.onLost?.(lost.value)
+      if (!lost) return
+      this.#options.onNews?.(key)
+      this.#options.onLost?.(lost.value)
       return
     }
     const pauseMs = this.#options.pauseMs(error)

@@ -5,23 +5,25 @@ const maxProjects = 20_000
 
 /** What GitLab said last of each project's repository: learned with each agent's token, kept while GitLab is away. */
 export class GitalyCoordinatesByProject {
-  readonly #known = new Map<bigint, GitalyCoordinates>()
+  readonly #known = new Map<bigint, { readonly coordinates: GitalyCoordinates; readonly at: number }>()
   readonly #listeners = new Set<(projectId: bigint) => void>()
 
   /** `undefined`: no agent of this project has come yet */
   repository(projectId: bigint): GitalyCoordinates | undefined {
-    return this.#known.get(projectId)
+    return this.#known.get(projectId)?.coordinates
   }
 
-  learn(projectId: bigint, coordinates: GitalyCoordinates): void {
+  /** @param at - when GitLab was asked: what is older than what is known says nothing. ms since 1970 */
+  learn(projectId: bigint, coordinates: GitalyCoordinates, at: number): void {
     const before = this.#known.get(projectId)
+    if (before && before.at > at) return
     this.#known.delete(projectId)
-    this.#known.set(projectId, coordinates)
+    this.#known.set(projectId, { coordinates, at })
     for (const oldest of this.#known.keys()) {
       if (this.#known.size <= maxProjects) break
       this.#known.delete(oldest)
     }
-    if (JSON.stringify(before) === JSON.stringify(coordinates)) return
+    if (JSON.stringify(before?.coordinates) === JSON.stringify(coordinates)) return
     for (const listener of this.#listeners) listener(projectId)
   }
 

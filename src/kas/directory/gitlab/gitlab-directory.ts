@@ -4,7 +4,9 @@ import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Service } from '../../../lib/service.ts'
 import { tokenHash } from '../../../lib/token-hash.ts'
+import type { UnaryMethods } from '../../../proto/unary.ts'
 import type { Agent } from '../../agent.ts'
+import { noPeers } from '../../replicas/peers.ts'
 import {
   type Directory,
   type DirectoryListener,
@@ -22,6 +24,7 @@ import type { GitlabClient } from './gitlab-client.ts'
 import { isRefusal } from './gitlab-reach.ts'
 import { gitlabRequests } from './gitlab-requests.ts'
 import { askJobAgents, type JobAgents, jobGrantOf } from './job-agents.ts'
+import { KnownTokens, type KnownTokensComponents } from './known-tokens.ts'
 import { askAccess, askProject, type ProjectInfo, type ProjectQuestion } from './project-info.ts'
 import { TokenWatches } from './token-watches.ts'
 import { UnknownCredentials } from './unknown-credentials.ts'
@@ -32,6 +35,8 @@ export interface GitlabDirectoryComponents {
   readonly log: Logger
   readonly clock?: Clock
   readonly random?: () => number
+  /** who keep what GitLab has said of agents' tokens too; absent: this replica is alone */
+  readonly peers?: KnownTokensComponents['peers']
   /** a credential that is not known was not checked: too many others are to be */
   readonly onUnchecked?: (kind: CredentialKind) => void
 }
@@ -83,6 +88,7 @@ export class GitlabDirectory implements Directory, Service {
   readonly #users: AnswerCache<UserAccess>
   readonly #clock: Clock
   readonly #watches: TokenWatches
+  readonly #known: KnownTokens
   readonly #unknown: UnknownCredentials
   readonly #onUnchecked: (kind: CredentialKind) => void
   readonly #listeners = new Set<DirectoryListener>()
@@ -107,7 +113,12 @@ export class GitlabDirectory implements Directory, Service {
     const noPause = () => 0
     const info = { ttlMs: ttls.infoTtlMs, errorTtlMs: ttls.infoErrorTtlMs, isRefusal, pauseMs: pause }
     const access = { ttlMs: ttls.accessTtlMs, errorTtlMs: ttls.accessErrorTtlMs, isRefusal, pauseMs: noPause }
-    this.#agents = new AnswerCache({ clock }, { ...info, onLost: ({ id }) => this.#agentLost(id) })
+    this.#agents = new AnswerCache(
+      { clock },
+      { ...info, onNews: (hash) => this.#known.changed(hash), onLost: ({ id }) => this.#agentLost(id) },
+    )
+    const { peers = noPeers } = components
+    this.#known = new KnownTokens({ answers: this.#agents, coordinates: this.coordinates, peers, clock })
     this.#accesses = new AnswerCache({ clock }, info)
     const project = { ttlMs: ttls.projectTtlMs, errorTtlMs: ttls.projectErrorTtlMs }
     this.#projects = new AnswerCache({ clock }, { ...info, ...project })
@@ -121,11 +132,18 @@ export class GitlabDirectory implements Directory, Service {
     })
   }
 
+  /** What peers call. */
+  get replicaMethods(): UnaryMethods {
+    return this.#known.replicaMethods
+  }
+
+  /** Asks nothing before it is asked. */
   async start(): Promise<void> {
-    // asks nothing before it is asked
+    await this.#known.start()
   }
 
   async stop(): Promise<void> {
+    await this.#known.stop()
     this.#watches.stop()
     this.#cancelTelling?.()
     this.#listeners.clear()
@@ -154,10 +172,11 @@ export class GitlabDirectory implements Directory, Service {
   async agentByToken(token: string, signal: AbortSignal, from?: string): Promise<Agent> {
     if (!sendableToken.test(token)) throw new KasError({ code: 'UNAUTHENTICATED' })
     const ask = async (asking: AbortSignal, isKnown: boolean) => {
+      const at = this.#clock.now()
       const { agent, coordinates } = await this.#inTurn('agents', { secret: token, from, isKnown }, (turn) =>
         this.#infos.ask({ token, turn }, asking),
       )
-      this.coordinates.learn(agent.project.id, coordinates)
+      this.coordinates.learn(agent.project.id, coordinates, at)
       return agent
     }
     return await translated(agentErrors, signal, () => this.#agents.get(tokenHash(token), ask, signal))
@@ -225,8 +244,9 @@ export class GitlabDirectory implements Directory, Service {
     const agent = await this.agentByToken(agentToken, signal)
     if (isProject(agent.project, project)) return agent.project // its coordinates came with it
     const ask = async (asking: AbortSignal) => {
+      const at = this.#clock.now()
       const info = await askProject(this.#client, this.#question(agentToken, project), asking)
-      this.coordinates.learn(info.project.id, info.coordinates)
+      this.coordinates.learn(info.project.id, info.coordinates, at)
       return info
     }
     return (await unlessRefused(this.#projects.get(hashOf(agentToken, project), ask, signal), signal))?.project

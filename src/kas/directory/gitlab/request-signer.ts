@@ -8,13 +8,14 @@ const notBeforeSeconds = 5
 const lifeSeconds = 30
 
 /**
- * Makes the JWT by which GitLab knows kas, a fresh one for each call.
+ * Makes the JWT by which GitLab knows kas, a fresh one each second: it says nothing of the call.
  *
  * @see doc/reference/tunnel-protocol.md 5.2, doc/reference/gitlab-contract.md 9.1 no. 1 and 2
  */
 export class RequestSigner {
   readonly #key: KeyObject
   readonly #clock: Clock
+  #newest: { readonly at: number; readonly jwt: Promise<string> } | undefined
 
   constructor(components: { clock: Clock }, options: { secret: Uint8Array }) {
     this.#key = createSecretKey(options.secret)
@@ -23,6 +24,12 @@ export class RequestSigner {
 
   async sign(): Promise<string> {
     const now = Math.floor(this.#clock.now() / 1000)
+    if (this.#newest?.at !== now) this.#newest = { at: now, jwt: this.#signedAt(now) }
+    return await this.#newest.jwt
+  }
+
+  /** @param now - since 1970. s */
+  async #signedAt(now: number): Promise<string> {
     return await new SignJWT()
       .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
       .setIssuer(issuer)

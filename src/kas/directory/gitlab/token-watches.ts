@@ -1,6 +1,5 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
-import { clockDelay } from '../../../lib/pause.ts'
 import { detached } from '../../../lib/tracing/tracer.ts'
 
 export interface TokenWatchesComponents {
@@ -23,11 +22,19 @@ const unkeptMs = 60_000
 
 const refusals: ReadonlySet<string> = new Set(['UNAUTHENTICATED', 'FORBIDDEN', 'AGENT_NOT_FOUND'])
 
+interface Watch {
+  watchers: number
+  /** what was at hand was no more after the last question */
+  wasOver: boolean
+  /** of what it waits for: a time, or an answer */
+  cancel: () => void
+}
+
 /** Asks again about the tokens of connected agents as soon as an answer is old, one question a token. */
 export class TokenWatches {
   readonly #components: TokenWatchesComponents
   readonly #retryMs: number
-  readonly #watches = new Map<string, { readonly controller: AbortController; watchers: number }>()
+  readonly #watches = new Map<string, Watch>()
 
   constructor(components: TokenWatchesComponents, options: TokenWatchesOptions = {}) {
     this.#components = components
@@ -36,13 +43,8 @@ export class TokenWatches {
 
   /** @returns ends the watch, once */
   watch(token: string): () => void {
-    const known = this.#watches.get(token)
-    const watch = known ?? { controller: new AbortController(), watchers: 0 }
+    const watch = this.#watches.get(token) ?? this.#begin(token)
     watch.watchers += 1
-    if (!known) {
-      this.#watches.set(token, watch)
-      void detached(() => this.#run(token, watch.controller.signal))
-    }
     let released = false
     return () => {
       if (released) return
@@ -50,32 +52,48 @@ export class TokenWatches {
       watch.watchers -= 1
       if (watch.watchers > 0 || this.#watches.get(token) !== watch) return
       this.#watches.delete(token)
-      watch.controller.abort(new KasError({ code: 'CANCELLED' }))
+      watch.cancel()
     }
   }
 
   stop(): void {
-    for (const { controller } of this.#watches.values()) controller.abort(new KasError({ code: 'SHUTTING_DOWN' }))
+    const watches = [...this.#watches.values()]
     this.#watches.clear()
+    for (const { cancel } of watches) cancel()
+  }
+
+  #begin(token: string): Watch {
+    const watch: Watch = { watchers: 0, wasOver: false, cancel: () => undefined }
+    this.#watches.set(token, watch)
+    detached(() => this.#askIn(this.#components.keptMs(token), token, watch))
+    return watch
+  }
+
+  /** Between two questions nothing waits but a timer: there are thousands of agents. */
+  #askIn(ms: number, token: string, watch: Watch): void {
+    if (this.#watches.get(token) !== watch) return
+    if (ms > 0) watch.cancel = this.#components.clock.after(ms, () => void this.#ask(token, watch))
+    else void this.#ask(token, watch)
   }
 
   /** Until nobody watches, or the token is refused: who holds its tunnels learns of that otherwise. */
-  async #run(token: string, signal: AbortSignal): Promise<void> {
-    const { clock, random, ask, keptMs } = this.#components
-    let waitMs = keptMs(token)
-    let wasOver = false
-    while (!signal.aborted) {
-      try {
-        if (waitMs > 0) await clockDelay(clock, waitMs, signal)
-        await ask(token, signal)
-        const kept = keptMs(token)
-        waitMs = kept === 0 && wasOver ? unkeptMs : kept // the first time it may have been at hand until now
-        wasOver = kept === 0
-      } catch (error) {
-        if (refusals.has(KasError.from(error).code)) break
-        waitMs = this.#retryMs * (0.8 + 0.4 * random())
+  async #ask(token: string, watch: Watch): Promise<void> {
+    const { random, ask, keptMs } = this.#components
+    const controller = new AbortController()
+    watch.cancel = () => controller.abort(new KasError({ code: 'CANCELLED' }))
+    let waitMs: number
+    try {
+      await ask(token, controller.signal)
+      const kept = keptMs(token)
+      waitMs = kept === 0 && watch.wasOver ? unkeptMs : kept // the first time it may have been at hand until now
+      watch.wasOver = kept === 0
+    } catch (error) {
+      if (refusals.has(KasError.from(error).code)) {
+        if (this.#watches.get(token) === watch) this.#watches.delete(token)
+        return
       }
+      waitMs = this.#retryMs * (0.8 + 0.4 * random())
     }
-    if (!signal.aborted) this.#watches.delete(token)
+    this.#askIn(waitMs, token, watch)
   }
 }

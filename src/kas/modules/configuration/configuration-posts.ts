@@ -177,7 +177,10 @@ class AgentPosts {
   /** Undefined: GitLab has the newest, or it cannot be read. */
   async #unposted(how: 'newest' | 'refreshed'): Promise<AgentConfiguration | undefined> {
     try {
-      const read = await this.#components.agentConfig[how](this.#agent, this.#signal)
+      const { agentConfig } = this.#components
+      const read = await (how === 'newest'
+        ? agentConfig.newest(this.#agent, this.#signal, false)
+        : agentConfig.refreshed(this.#agent, this.#signal))
       return read && read.commit !== this.#posted ? read : undefined
     } catch (error) {
       if (this.#signal.aborted) throw error

@@ -190,7 +190,7 @@ class ConfigurationPush {
   /** `undefined` while the repository is empty or cannot be read: the stream waits then. */
   async #newest(signal: AbortSignal): Promise<AgentConfiguration | undefined> {
     try {
-      return await this.#components.agentConfig.newest(this.#call.agent, signal)
+      return await this.#components.agentConfig.newest(this.#call.agent, signal, this.#sent === '')
     } catch (error) {
       if (KasError.from(error).code !== 'REPOSITORY_FAILED') throw error
       return undefined

@@ -129,7 +129,7 @@ class ReportStream {
     const { agentConfig } = this.#components
     const { agent } = this.#call
     try {
-      const commit = (await agentConfig.newest(agent, signal))?.commit
+      const commit = (await agentConfig.newest(agent, signal, false))?.commit
       if (commit !== this.#commit || this.#sent === undefined) {
         if (commit === undefined) this.#good = undefined
         this.#problem = commit === undefined ? undefined : await this.#read(commit, signal)

@@ -3,9 +3,14 @@ import { KasError } from '../../../lib/errors.ts'
 import { FairQueue } from '../../../lib/fair-queue.ts'
 import { abortable } from '../../../lib/signals.ts'
 
-/** Why Gitaly is called: by the clock, or since somebody waits for it, as after a push. */
-const callQueues = ['polls', 'pushes'] as const
+/** Why Gitaly is called: after a push; since somebody has nothing yet, as an agent that is new; by the clock. */
+const callQueues = ['pushes', 'arrivals', 'polls'] as const
 export type CallQueue = (typeof callQueues)[number]
+
+/** Whether who waits there waits for less. */
+export function isMoreUrgent(one: CallQueue, other: CallQueue): boolean {
+  return callQueues.indexOf(one) < callQueues.indexOf(other)
+}
 
 /** One call's place in the queues of all limits that it meets; it may change while the call waits. */
 export interface CallTurn {
@@ -37,8 +42,7 @@ export interface CallLimitOptions {
 }
 
 /**
- * Lets calls begin at a bounded rate. The queues take turns, so that a crowd of polls delays no push, nor one of pushes
- * the polls; so do the tenants of each queue, first in, first out of one: who has a thousand agents delays the others by
+ * Lets calls begin at a bounded rate. The queues take turns, so that a crowd in one delays nobody in the others; so do the tenants of each queue, first in, first out of one: who has a thousand agents delays the others by
  * one call each.
  */
 export class CallLimit {
@@ -46,8 +50,8 @@ export class CallLimit {
   readonly #options: CallLimitOptions
   readonly #waiting: Readonly<Record<CallQueue, FairQueue<Waiting>>>
   readonly #waitingOf = new Map<CallTurn, Waiting>()
-  /** whose turn is next, if it has somebody who waits */
-  #turn: CallQueue = 'polls'
+  /** index of the queue whose turn is next, if it has somebody who waits */
+  #turn = 0
   #tokens: number
   #filledAt: number
   #cancelPump: (() => void) | undefined
@@ -55,7 +59,12 @@ export class CallLimit {
   constructor(components: CallLimitComponents, options: CallLimitOptions) {
     this.#components = components
     this.#options = options
-    this.#waiting = { polls: new FairQueue(options.maxWaiting), pushes: new FairQueue(options.maxWaiting) }
+    const { maxWaiting } = options
+    this.#waiting = {
+      pushes: new FairQueue(maxWaiting),
+      arrivals: new FairQueue(maxWaiting),
+      polls: new FairQueue(maxWaiting),
+    }
     this.#tokens = options.bucketSize
     this.#filledAt = components.clock.now()
   }
@@ -94,12 +103,13 @@ export class CallLimit {
     }
   }
 
-  /** A poll becomes a push if it waits here, and there is room. */
+  /** A call that waits here goes to the queue that its turn names now, if there is room. */
   hurry(turn: CallTurn): void {
-    const { polls, pushes } = this.#waiting
+    const to = this.#waiting[turn.queue]
     const waiting = this.#waitingOf.get(turn)
-    if (!waiting || pushes.size >= this.#options.maxWaiting || !polls.delete(waiting)) return
-    pushes.add(waiting)
+    if (!waiting || to.size >= this.#options.maxWaiting) return
+    const from = callQueues.find((queue) => queue !== turn.queue && this.#waiting[queue].delete(waiting))
+    if (from) to.add(waiting)
   }
 
   #leave(waiting: Waiting): void {
@@ -132,7 +142,7 @@ export class CallLimit {
         return
       }
       this.#tokens -= 1
-      this.#turn = queue === 'polls' ? 'pushes' : 'polls'
+      this.#turn = (callQueues.indexOf(queue) + 1) % callQueues.length
       const next = this.#waiting[queue].take() as Waiting
       this.#waitingOf.delete(next.turn)
       next.begin()
@@ -142,8 +152,8 @@ export class CallLimit {
   }
 
   #next(): CallQueue | undefined {
-    if (this.#waiting[this.#turn].size > 0) return this.#turn
-    return callQueues.find((queue) => this.#waiting[queue].size > 0)
+    const inTurn = [...callQueues.slice(this.#turn), ...callQueues.slice(0, this.#turn)]
+    return inTurn.find((queue) => this.#waiting[queue].size > 0)
   }
 
   #pumpLater(): void {

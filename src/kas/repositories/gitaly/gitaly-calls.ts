@@ -14,7 +14,7 @@ import { type Repository, RepositorySchema } from '../../../proto/gen/gitaly_pb.
 import { methodPath } from '../../../proto/unary.ts'
 import { fieldCount } from '../../../proto/wire/field-count.ts'
 import { rootGroupOf } from '../../agent.ts'
-import type { CallQueue, CallTurn } from './call-limit.ts'
+import { type CallQueue, type CallTurn, isMoreUrgent } from './call-limit.ts'
 import { gitalyMetadata } from './gitaly-authorization.ts'
 import type { GitalyCoordinates } from './gitaly-coordinates.ts'
 import type { GitalyServer } from './gitaly-server.ts'
@@ -88,9 +88,9 @@ export class GitalyCalls {
   }
 
   /** Somebody waits for what is asked now. */
-  hurry(): void {
-    this.queue = 'pushes'
-    for (const turn of this.#turns) this.#components.server().hurry(turn)
+  hurry(queue: CallQueue): void {
+    if (isMoreUrgent(queue, this.queue)) this.queue = queue
+    for (const turn of this.#turns) this.#components.server().hurry(turn, queue)
   }
 
   /** Ends the calls that run. */

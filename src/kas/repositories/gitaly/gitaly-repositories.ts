@@ -60,7 +60,7 @@ export function gitalyRepositories(
         ...own,
         ...watched,
         poll: (isNotified) => gitaly.head(isNotified ? 'pushes' : 'polls'),
-        hurry: () => gitaly.hurry(),
+        hurry: (isNotified) => gitaly.hurry(isNotified ? 'pushes' : 'arrivals'),
       },
       options,
     )

@@ -154,8 +154,8 @@ export class GitalyRepository {
   }
 
   /** Somebody waits for what is asked now. */
-  hurry(): void {
-    this.#calls.hurry()
+  hurry(queue: CallQueue): void {
+    this.#calls.hurry(queue)
   }
 
   /** Ends the calls that run. */

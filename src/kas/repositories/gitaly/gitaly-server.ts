@@ -4,7 +4,7 @@ import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
 import type { ClientSession } from '../../../proto/grpc/client-session.ts'
-import type { CallLimit, CallTurn } from './call-limit.ts'
+import { type CallLimit, type CallQueue, type CallTurn, isMoreUrgent } from './call-limit.ts'
 import { dialGitaly } from './dial-gitaly.ts'
 
 export interface GitalyServerComponents {
@@ -77,9 +77,10 @@ export class GitalyServer {
     }
   }
 
-  /** Lets a call that waits go with the pushes. */
-  hurry(turn: CallTurn): void {
-    turn.queue = 'pushes'
+  /** Lets a call that waits go with those of a more urgent queue. */
+  hurry(turn: CallTurn, queue: CallQueue): void {
+    if (!isMoreUrgent(queue, turn.queue)) return
+    turn.queue = queue
     this.#components.limit.hurry(turn)
     this.#components.globalLimit.hurry(turn)
   }

@@ -35,6 +35,12 @@ class FakeRepositories implements Repositories, Pick<Trees, 'mayHave'> {
   readonly given: WeakRef<Uint8Array>[] = []
   readonly listeners = new Set<() => void>()
   seen = 7
+  /** agents */
+  readonly hurried: string[] = []
+
+  hurry({ id }: Reading): void {
+    this.hurried.push(String(id))
+  }
 
   seenAt(): number {
     return this.seen
@@ -94,6 +100,18 @@ async function start(t: Test, options = {}, prepare: (configurations: AgentConfi
 const isIn = (value: Awaited<ReturnType<AgentConfigs['current']>>) => [
   ...(value?.configuration.ciAccess.projects.keys() ?? []),
 ]
+
+t.test('a first read that somebody waits for waits less, one of an agent that has its commit does not', async (t) => {
+  const { configurations, repositories } = await start(t)
+  const ask = (id: bigint, isWanted?: boolean) =>
+    configurations.newest({ ...agent, id: id as AgentId }, signal, isWanted)
+  await Promise.all([ask(1n, false), ask(2n)])
+  t.same(repositories.hurried, ['2'])
+  await Promise.all([ask(3n, false), ask(3n), configurations.current({ ...agent, id: 4n as AgentId }, signal)])
+  t.same(repositories.hurried, ['2', '3', '4'], 'also one that runs, and one that decides on access')
+  await Promise.all([ask(1n), ask(2n)])
+  t.same(repositories.hurried, ['2', '3', '4'], 'what was read is there')
+})
 
 t.test('a configuration is read once, however many ask, and again when the branch moves', async (t) => {
   const { configurations, repositories } = await start(t)

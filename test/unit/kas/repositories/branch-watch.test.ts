@@ -222,23 +222,32 @@ t.test('looks in an hour, at the poll period of upstream: a push that is told ta
 })
 
 t.test('a look is told whether somebody waits for it; a push makes one that runs wait less', async (t) => {
-  const told: (boolean | 'hurry')[] = []
+  const told: (boolean | string)[] = []
   const { promise, resolve } = Promise.withResolvers<void>()
   const poll = async (isNotified: boolean) => {
     told.push(isNotified)
     await promise
     return 'a' as CommitId
   }
-  const components = { poll, hurry: () => told.push('hurry'), clock: new ManualClock(), log: capturedLog().log }
+  const components = {
+    poll,
+    hurry: (isNotified: boolean) => told.push(isNotified ? 'hurry' : 'hurry a little'),
+    clock: new ManualClock(),
+    log: capturedLog().log,
+  }
   const branch = new BranchWatch({ ...components, random: () => 0.5 }, { pollMs: 1000, maxBackoffMs: 60_000 })
   t.teardown(() => branch.stop())
   const head = branch.head(signal)
   const refreshed = branch.poke(false)
   t.strictSame(told, [false], 'no push, no hurry')
+  branch.hurry()
+  t.strictSame(told.splice(1), ['hurry a little'], 'somebody waits')
   const poked = branch.poke()
   t.strictSame(told, [false, 'hurry'])
   resolve()
   await Promise.all([head, refreshed, poked])
   await branch.poke()
   t.strictSame(told, [false, 'hurry', true, true], 'the one after it is for the push too')
+  branch.hurry()
+  t.equal(told.length, 4, 'nothing runs that could wait less')
 })

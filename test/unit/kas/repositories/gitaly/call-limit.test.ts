@@ -1,5 +1,5 @@
 import t from 'tap'
-import { CallLimit } from '../../../../../src/kas/repositories/gitaly/call-limit.ts'
+import { CallLimit, type CallQueue, type CallTurn } from '../../../../../src/kas/repositories/gitaly/call-limit.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
 const settled = () => new Promise(setImmediate)
@@ -77,7 +77,7 @@ t.test('polls and pushes take turns, and fill only their own queue', async (t) =
   const { signal } = new AbortController()
   for (let i = 0; i < 3; i++) await calls.enter({ queue: 'polls', source: 'a' }, signal)
   const begun: string[] = []
-  const enter = (queue: 'polls' | 'pushes', name: string) =>
+  const enter = (queue: CallQueue, name: string) =>
     void calls.enter({ queue, source: 'a' }, signal).then(() => begun.push(name))
   for (let i = 0; i < 20; i++) enter('polls', `poll ${i}`)
   await t.rejects(calls.enter({ queue: 'polls', source: 'a' }, signal), { code: 'REPOSITORY_FAILED' })
@@ -98,19 +98,38 @@ t.test('polls and pushes take turns, and fill only their own queue', async (t) =
   t.equal(clock.pending, 0)
 })
 
+t.test('who is new waits for one poll and one push at most', async (t) => {
+  const { clock, limit: calls } = limit({ maxWaiting: 20 })
+  const { signal } = new AbortController()
+  for (let i = 0; i < 3; i++) await calls.enter({ queue: 'polls', source: 'a' }, signal)
+  const begun: string[] = []
+  for (const queue of ['polls', 'pushes', 'arrivals'] as const)
+    for (let i = 0; i < 3; i++) void calls.enter({ queue, source: 'a' }, signal).then(() => begun.push(`${queue} ${i}`))
+  for (let i = 0; i < 9; i++) {
+    clock.advance(100)
+    await settled()
+  }
+  const inTurn = [0, 1, 2].flatMap((i) => [`pushes ${i}`, `arrivals ${i}`, `polls ${i}`])
+  t.strictSame(begun, inTurn)
+})
+
 t.test('a poll that waits may become a push', async (t) => {
   const { clock, limit: calls } = limit({ maxWaiting: 6 })
   const { signal } = new AbortController()
   for (let i = 0; i < 3; i++) await calls.enter({ queue: 'polls', source: 'a' }, signal)
   const begun: number[] = []
-  const turns = [0, 1, 2, 3, 4].map(() => ({ queue: 'polls' as const, source: 'a' }))
+  const turns = [0, 1, 2, 3, 4].map((): CallTurn => ({ queue: 'polls', source: 'a' }))
+  const hurry = (turn: CallTurn) => {
+    turn.queue = 'pushes'
+    calls.hurry(turn)
+  }
   for (const [i, turn] of turns.entries()) void calls.enter(turn, signal).then(() => begun.push(i))
-  for (const i of [4, 3]) calls.hurry(turns[i] as (typeof turns)[0])
-  calls.hurry({ queue: 'polls', source: 'a' }) // waits nowhere
+  for (const i of [4, 3]) hurry(turns[i] as CallTurn)
+  hurry({ queue: 'polls', source: 'a' }) // waits nowhere
   const left = new AbortController()
-  const leaving = { queue: 'polls' as const, source: 'a' }
+  const leaving: CallTurn = { queue: 'polls', source: 'a' }
   const gone = calls.enter(leaving, left.signal)
-  calls.hurry(leaving)
+  hurry(leaving)
   left.abort(new Error('left'))
   await t.rejects(gone, { message: 'left' })
   for (let i = 0; i < 5; i++) {
