@@ -144,18 +144,18 @@ t.test('a Gitaly that is away is tried again', async (t) => {
 t.test('a Gitaly that says nothing: the call ends, and the next takes another connection', async (t) => {
   const side = await startGitalySide(t, { repositories: { pollMs: 3_600_000, callTimeoutMs: 300 } })
   const { repositories, repository, gitaly, learn } = side
-  const one = (await repository.push({ [path]: '1' })) as CommitId
+  const one = (await repository.push({ file: '1' })) as CommitId
   const front = await FreezableFront.start(t, gitaly.port)
   learn({ address: `tcp://127.0.0.1:${front.port}` })
   t.equal(await repositories.head(agent, signal), one)
   front.freeze()
-  const frozen = await failure(repositories.file(agent, one, path, 10, signal))
+  const frozen = await failure(repositories.file(agent, one, 'file', 10, signal))
   t.match(frozen, { ...unreadable, message: /no whole answer after 300 ms$/ })
-  t.equal((await repositories.file(agent, one, path, 10, signal))?.length, 1)
+  t.equal((await repositories.file(agent, one, 'file', 10, signal))?.length, 1)
   gitaly.fault = { kind: 'silent' }
-  t.match(await failure(repositories.file(agent, one, path, 10, signal)), unreadable)
+  t.match(await failure(repositories.file(agent, one, 'file', 10, signal)), unreadable)
   gitaly.fault = undefined
-  t.equal((await repositories.file(agent, one, path, 10, signal))?.length, 1)
+  t.equal((await repositories.file(agent, one, 'file', 10, signal))?.length, 1)
 })
 
 t.test('what nobody listens to, and what never answers the dial, is no Gitaly', async (t) => {
@@ -192,10 +192,10 @@ t.test('stop ends what is under way', async (t) => {
   const commit = (await repository.push({ a: '1' })) as CommitId
   gitaly.fault = { kind: 'silent' }
   const head = failure(repositories.head(agent, signal))
-  const file = failure(repositories.file(agent, commit, path, 10, signal))
+  const file = failure(repositories.file(agent, commit, 'a', 10, signal))
   const left = new AbortController()
   const reason = new KasError({ code: 'CANCELLED' })
-  const waiting = failure(repositories.file(agent, commit, path, 10, left.signal))
+  const waiting = failure(repositories.file(agent, commit, 'a', 10, left.signal))
   await eventually(() => gitaly.calls.length === 3 || Promise.reject(new Error('not asked yet')))
   left.abort(reason)
   t.equal(await waiting, reason)

@@ -67,7 +67,7 @@ t.test('calls are as upstream makes them: fields, token, features, one connectio
   await repositories.file(agent, commit, 'none', 1000, signal)
   t.strictSame(
     gitaly.calls.map(({ method }) => method),
-    ['InfoRefsUploadPack', 'TreeEntry', 'TreeEntry', 'TreeEntry', 'TreeEntry', 'GetTreeEntries'],
+    ['InfoRefsUploadPack', 'GetTreeEntries', 'TreeEntry', 'TreeEntry', 'TreeEntry', 'TreeEntry', 'GetTreeEntries'],
     'an absent file is believed once the commit is seen to be there',
   )
   t.strictSame(new Set(gitaly.calls.map(({ peer }) => peer)).size, 1)
@@ -190,20 +190,47 @@ t.test('a repository that moves, and a token that changes, are followed', async 
   t.equal(gitaly.calls.length, 1)
 })
 
+t.test('the files of all agents of a project: one listing a commit, and what has changed', async (t) => {
+  const { repositories, repository, gitaly } = await startGitalySide(t, unpolled)
+  const fileOf = (name: string) => `.gitlab/agents/${name}/config.yaml`
+  const names = Array.from({ length: 50 }, (_, i) => `agent-${i}`)
+  const methods = () => gitaly.calls.splice(0).map(({ method }) => method)
+  const read = (commit: CommitId) =>
+    Promise.all(names.map((name) => repositories.file(agent, commit, fileOf(name), 1000, signal))).then((all) =>
+      all.map((content) => content && String(content)),
+    )
+  const empty = (await repository.push({ other: '1' })) as CommitId
+  await repositories.head(agent, signal)
+  methods()
+  t.strictSame(await read(empty), Array(50).fill(undefined))
+  t.strictSame(methods(), ['GetTreeEntries', 'GetTreeEntries'], 'and one that shows that the commit is there')
+  t.notOk(await repositories.mayHave(agent, empty, '.gitlab/agents/agent-1/gitops.yaml', signal))
+  const files = Object.fromEntries(names.slice(0, 3).map((name, i) => [fileOf(name), `a: ${i}`]))
+  const first = (await repository.push(files)) as CommitId
+  t.strictSame((await read(first)).slice(0, 4), ['a: 0', 'a: 1', 'a: 2', undefined])
+  t.strictSame(methods(), ['GetTreeEntries', 'TreeEntry', 'TreeEntry', 'TreeEntry'])
+  const second = (await repository.push({ [fileOf('agent-1')]: 'b: 1' })) as CommitId
+  t.strictSame((await read(second)).slice(0, 4), ['a: 0', 'b: 1', 'a: 2', undefined])
+  t.strictSame(methods(), ['GetTreeEntries', 'TreeEntry'])
+  const tooLarge = repositories.file(agent, second, fileOf('agent-0'), 3, signal)
+  t.match(await failure(tooLarge), { code: 'CONFIGURATION_INVALID', message: /has 4 bytes, more than 3/ })
+  t.strictSame(methods(), [], 'kept, and too large all the same')
+})
+
 t.test('no more Gitalys are kept than allowed, and each gets no more calls than it should', async (t) => {
   const serverLimit = { refillPerSecond: 50, bucketSize: 1 }
   const { repositories, repository, gitaly, learn } = await startGitalySide(t, {
     repositories: { pollMs: 3_600_000, maxServers: 1, serverLimit },
   })
-  const commit = (await repository.push({ [path]: 'a: 1' })) as CommitId
+  const commit = (await repository.push({ file: 'a: 1' })) as CommitId
   const begin = performance.now()
-  for (let i = 0; i < 6; i++) await repositories.file(agent, commit, path, 10, signal)
+  for (let i = 0; i < 6; i++) await repositories.file(agent, commit, 'file', 10, signal)
   t.ok(performance.now() - begin >= 95, 'five calls waited for 20 ms each')
   const elsewhere = await startGitalySide(t)
-  const other = (await elsewhere.repository.push({ [path]: 'b: 1' })) as CommitId
+  const other = (await elsewhere.repository.push({ file: 'b: 1' })) as CommitId
   learn({ address: elsewhere.gitaly.address })
-  await repositories.file(agent, other, path, 10, signal)
+  await repositories.file(agent, other, 'file', 10, signal)
   learn()
-  await repositories.file(agent, commit, path, 10, signal)
+  await repositories.file(agent, commit, 'file', 10, signal)
   t.equal(new Set(gitaly.calls.map(({ peer }) => peer)).size, 2, 'its connection had made room')
 })

@@ -10,7 +10,14 @@ t.test('each scene has its own options', async (t) => {
   t.same(read('watch --minutes 0.1'), { scene: 'watch', scheme: 'wss', minutes: 0.1 })
   t.same(read('--execs 5 crowd --scheme=grpcs'), { scene: 'crowd', scheme: 'grpcs', watches: 200, execs: 5 })
   t.same(read('burst'), { scene: 'burst', scheme: 'wss', calls: 500 })
-  t.same(read('readers --pairs 2'), { scene: 'readers', scheme: 'wss', readers: 100, pairs: 2, calls: 300, milliseconds: 0 })
+  t.same(read('readers --pairs 2'), {
+    scene: 'readers',
+    scheme: 'wss',
+    readers: 100,
+    pairs: 2,
+    calls: 300,
+    milliseconds: 0,
+  })
   t.same(read('exactly-once --times 4'), { scene: 'exactly-once', scheme: 'wss', times: 4, seed: 1 })
   t.same(read('fronts --minutes 1'), { scene: 'fronts', scheme: 'wss', minutes: 1 })
   t.same(read('hostile'), { scene: 'hostile', scheme: 'wss', seconds: 60 })

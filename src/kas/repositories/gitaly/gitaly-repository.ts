@@ -11,6 +11,7 @@ import {
   TreeEntryResponse_ObjectType,
 } from '../../../proto/gen/gitaly_pb.ts'
 import { type CommitId, isCommitId } from '../repositories.ts'
+import { AgentsFolder } from './agents-folder.ts'
 import type { CallQueue } from './call-limit.ts'
 import { failed, GitalyCalls, type GitalyCallsComponents, isStatus } from './gitaly-calls.ts'
 import type { GitalyCoordinates } from './gitaly-coordinates.ts'
@@ -41,6 +42,7 @@ export class GitalyRepository {
   readonly #coordinates: GitalyCoordinates
   readonly tree: GitalyTree
   readonly #calls: GitalyCalls
+  readonly #agentsFolder: AgentsFolder
   readonly #options: GitalyRepositoryOptions & typeof defaults
 
   constructor(
@@ -51,8 +53,9 @@ export class GitalyRepository {
     this.#coordinates = coordinates
     this.#calls = new GitalyCalls(coordinates, components)
     this.#options = { ...defaults, ...options }
-    const assurePresent = (commit: CommitId, signal: AbortSignal) => this.#assurePresent(commit, signal)
-    this.tree = new GitalyTree({ calls: this.#calls, assurePresent })
+    const assurePresent = (commit: CommitId, signal?: AbortSignal) => this.#assurePresent(commit, signal)
+    this.#agentsFolder = new AgentsFolder({ calls: this.#calls, assurePresent })
+    this.tree = new GitalyTree({ calls: this.#calls, agentsFolder: this.#agentsFolder, assurePresent })
   }
 
   /**
@@ -90,6 +93,17 @@ export class GitalyRepository {
    * @throws KasError CONFIGURATION_INVALID if it is larger than `maxBytes` or no file, REPOSITORY_FAILED, SHUTTING_DOWN
    */
   async file(commit: CommitId, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined> {
+    const entry = await this.#agentsFolder.entry(commit, path, signal)
+    if (entry?.is === 'absent') return undefined
+    const kept = entry?.is === 'file' ? this.#agentsFolder.kept(entry.blob) : undefined
+    if (kept && kept.length > maxBytes) throw largerThan(path, maxBytes, String(kept.length))
+    if (kept) return kept
+    const content = await this.#read(commit, path, maxBytes, signal)
+    if (content && entry?.is === 'file') this.#agentsFolder.keep(entry.blob, content)
+    return content
+  }
+
+  async #read(commit: CommitId, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined> {
     const request = create(TreeEntryRequestSchema, {
       repository: this.#calls.repository,
       revision: Buffer.from(commit),
@@ -174,7 +188,7 @@ export class GitalyRepository {
    *
    * @throws KasError REPOSITORY_FAILED
    */
-  async #assurePresent(commit: CommitId, signal: AbortSignal): Promise<void> {
+  async #assurePresent(commit: CommitId, signal: AbortSignal | undefined): Promise<void> {
     if (await this.#hasEntries(commit, signal)) return
     // the tree may be empty
     if ((await this.head(this.#calls.queue, signal)) === commit) return

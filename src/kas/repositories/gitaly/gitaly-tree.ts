@@ -13,10 +13,12 @@ import {
 import { FileList } from '../file-list.ts'
 import { type CommitId, isCommitId } from '../repositories.ts'
 import { type BlobLimits, checkSizes, type Tree, TreeCount, type TreeFile, type TreeFiles } from '../tree.ts'
+import type { AgentsFolder } from './agents-folder.ts'
 import { failed, type GitalyCalls, isStatus } from './gitaly-calls.ts'
 
 export interface GitalyTreeComponents {
   readonly calls: Pick<GitalyCalls, 'repository' | 'call'>
+  readonly agentsFolder: Pick<AgentsFolder, 'entry'>
   /** @throws KasError REPOSITORY_FAILED if the commit is not there */
   assurePresent(commit: CommitId, signal: AbortSignal): Promise<void>
 }
@@ -63,7 +65,9 @@ export class GitalyTree implements Tree {
   }
 
   async mayHave(commit: CommitId, path: string, signal: AbortSignal): Promise<boolean> {
-    const { calls, assurePresent } = this.#components
+    const { calls, agentsFolder, assurePresent } = this.#components
+    const known = await agentsFolder.entry(commit, path, signal)
+    if (known) return known.is === 'file'
     const request = create(GetTreeEntriesRequestSchema, {
       repository: calls.repository,
       revision: Buffer.from(commit),

@@ -13,6 +13,7 @@ import {
 
 const { BLOB, TREE, COMMIT } = TreeEntry_EntryType
 const oid = 'a'.repeat(40)
+const agentsFolder = { entry: async () => undefined } // what is searched is elsewhere
 const kinds = {
   file: { type: BLOB, mode: 0o100644, oid },
   link: { type: BLOB, mode: 0o120000, oid },
@@ -31,7 +32,7 @@ async function listed(kind: keyof typeof kinds, pathBytes: number, count = Numbe
     for (; messages * 1000 < count; messages++) yield create(GetTreeEntriesResponseSchema, { entries })
   }
   const calls = { repository: create(RepositorySchema), call: call as unknown as GitalyCalls['call'] }
-  const tree = new GitalyTree({ calls, assurePresent: async () => undefined })
+  const tree = new GitalyTree({ calls, agentsFolder, assurePresent: async () => undefined })
   try {
     return (await tree.files(oid as CommitId, 'a', new AbortController().signal)).length
   } catch (error) {
@@ -67,7 +68,7 @@ async function mayHave(path: string, entries: readonly { readonly path: string; 
   }
   let assured = 0
   const calls = { repository: create(RepositorySchema), call: call as unknown as GitalyCalls['call'] }
-  const tree = new GitalyTree({ calls, assurePresent: async () => void assured++ })
+  const tree = new GitalyTree({ calls, agentsFolder, assurePresent: async () => void assured++ })
   const may = await tree.mayHave(oid as CommitId, path, new AbortController().signal)
   t.match(asked, { path: Buffer.from('a/b'), recursive: false })
   return { may, messages, assured }
@@ -90,7 +91,7 @@ t.test('an object id that is none is no megabytes of memory', async (t) => {
       yield create(GetTreeEntriesResponseSchema, { entries: [{ ...kinds.file, path: Buffer.from('a/x'), oid }] })
     }
     const calls = { repository: create(RepositorySchema), call: call as unknown as GitalyCalls['call'] }
-    const tree = new GitalyTree({ calls, assurePresent: async () => undefined })
+    const tree = new GitalyTree({ calls, agentsFolder, assurePresent: async () => undefined })
     await t.rejects(tree.files('a'.repeat(40) as CommitId, 'a', new AbortController().signal), {
       code: 'REPOSITORY_FAILED',
       message: /GetTreeEntries: an entry without an object id$/,
@@ -107,7 +108,7 @@ async function blobOf(size: number, pieces: readonly string[]) {
     }
   }
   const calls = { repository: create(RepositorySchema), call: call as unknown as GitalyCalls['call'] }
-  const tree = new GitalyTree({ calls, assurePresent: async () => undefined })
+  const tree = new GitalyTree({ calls, agentsFolder, assurePresent: async () => undefined })
   const limits = { maxFileBytes: 10, maxTotalBytes: 10 }
   try {
     const files = [{ path: 'path', blob: oid }]
@@ -140,7 +141,7 @@ t.test('a path that git gives to no file is refused, shown so that it steers no 
       yield create(GetTreeEntriesResponseSchema, { entries: [{ ...kinds.file, path: Buffer.from(path) }] })
     }
     const calls = { repository: create(RepositorySchema), call: call as unknown as GitalyCalls['call'] }
-    const tree = new GitalyTree({ calls, assurePresent: async () => undefined })
+    const tree = new GitalyTree({ calls, agentsFolder, assurePresent: async () => undefined })
     const error = await tree.files(oid as CommitId, 'a', new AbortController().signal).catch((error) => error)
     t.match(error, { code: 'MANIFESTS_REFUSED' }, path)
     t.ok(error.message.endsWith(`the path ${shown}, which no file of a repository can have, below a`), error.message)
