@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import type { Clock } from '../../lib/clock.ts'
 import type { ConfigWarning } from '../../lib/config.ts'
 import { KasError } from '../../lib/errors.ts'
@@ -5,7 +6,7 @@ import type { Logger } from '../../lib/log.ts'
 import type { Agent } from '../agent.ts'
 import type { CommitId, Repositories } from '../repositories/repositories.ts'
 import type { Trees } from '../repositories/tree.ts'
-import type { AgentConfigurationFile, GitopsFile } from './agent-config-file.ts'
+import { type AgentConfigurationFile, type GitopsFile, parseAgentConfiguration } from './agent-config-file.ts'
 import type { ConfigurationMetrics } from './configuration-metrics.ts'
 import type { ModuleBlock, ModuleBlocks } from './module-blocks.ts'
 import { type ParsingAnswer, type ParsingJob, parsingAnswer } from './parsing-answer.ts'
@@ -22,6 +23,8 @@ export interface AgentConfiguration {
   readonly blocks?: ReadonlyMap<string, ModuleBlock> | undefined
   /** when it was seen to be the head of the branch, by the clock */
   readonly seenAt: number
+  /** of the files; absent: there are none */
+  readonly digest?: string
 }
 
 export interface AgentConfigReaderComponents {
@@ -55,6 +58,7 @@ export class AgentConfigReader {
   readonly #maxFileBytes: number
   readonly #turns: ProjectTurns
   readonly #thread: ParsingThread
+  #absent: AgentConfigurationFile | undefined
 
   constructor(components: AgentConfigReaderComponents, { maxFileBytes }: { maxFileBytes: number }) {
     const { clock, metrics } = components
@@ -71,13 +75,21 @@ export class AgentConfigReader {
   }
 
   /**
-   * The agent's file at the head of the default branch; `undefined`: the repository is empty.
+   * The agent's file at the head of the default branch; `undefined`: the repository is empty. What is not there, or as it
+   * was, costs nothing and waits for nobody: a project may have thousands of agents, and most commits change none of their files.
    *
+   * @param before - of this agent, by these blocks
    * @throws KasError CONFIGURATION_INVALID, REF_NOT_FOUND, REPOSITORY_FAILED; the signal's reason
    */
-  async read(agent: Agent, signal: AbortSignal): Promise<AgentConfiguration | undefined> {
+  async read(
+    agent: Agent,
+    before: AgentConfiguration | undefined,
+    signal: AbortSignal,
+  ): Promise<AgentConfiguration | undefined> {
     let first = await this.#fileAtHead(agent, signal)
     if (!first) return undefined
+    if (digestOf(first) === undefined) return this.#checked(agent, first, this.#withoutFile())
+    if (before && before.digest === digestOf(first)) return { ...before, commit: first.commit, seenAt: first.seenAt }
     const waits = () => {
       first = undefined
     }
@@ -141,16 +153,21 @@ export class AgentConfigReader {
     }
   }
 
-  #checked(
-    agent: Agent,
-    { commit, seenAt, path, bytes, gitops }: FileAtHead,
-    file: AgentConfigurationFile,
-  ): AgentConfiguration {
+  /** The same for all agents. */
+  #withoutFile(): AgentConfigurationFile {
+    this.#absent ??= parseAgentConfiguration('', new Uint8Array(), this.#components.blocks.keys)
+    return this.#absent
+  }
+
+  #checked(agent: Agent, found: FileAtHead, file: AgentConfigurationFile): AgentConfiguration {
+    const { commit, seenAt, path, bytes, gitops } = found
     const { blocks: own, warnings } = this.#components.blocks.check(path, file.blocks)
     const blocks = bytes || gitops ? new Map(own).set('gitops', gitopsBlock(file.gitops)) : own
     const configuration = warnings.length > 0 ? { ...file, warnings: [...file.warnings, ...warnings] } : file
     this.#logWarnings(agent, commit, configuration.warnings)
-    return { commit, configuration, seenAt, isAbsent: !bytes, blocks: blocks.size > 0 ? blocks : undefined }
+    const digest = digestOf(found)
+    const read = { commit, configuration, seenAt, isAbsent: !bytes, blocks: blocks.size > 0 ? blocks : undefined }
+    return digest === undefined ? read : { ...read, digest }
   }
 
   async #fileAtHead(agent: Agent, signal: AbortSignal): Promise<FileAtHead | undefined> {
@@ -189,6 +206,12 @@ export class AgentConfigReader {
     const count = warnings.length - maxLoggedWarnings
     if (count > 0) log.error({ ...fields, count }, 'And more keys like these')
   }
+}
+
+/** Undefined: there is none of them. */
+function digestOf({ bytes, gitops }: FileAtHead): string | undefined {
+  if (!bytes && !gitops) return undefined
+  return [bytes, gitops?.bytes].map((each) => (each ? hash('sha256', each, 'base64') : '')).join()
 }
 
 /** Where the configuration of an agent stands in its project. */

@@ -233,7 +233,7 @@ export class AgentConfigs implements Service {
     const before = entry.newest
     entry.cancelRetry()
     try {
-      const value = await this.#reader.read(entry.agent, this.#stopped.signal)
+      const value = await this.#reader.read(entry.agent, entry.good, this.#stopped.signal)
       entry.newest = { value }
       entry.good = value ?? entry.good
       entry.failures = 0

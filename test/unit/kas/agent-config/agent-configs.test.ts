@@ -101,6 +101,27 @@ const isIn = (value: Awaited<ReturnType<AgentConfigs['current']>>) => [
   ...(value?.configuration.ciAccess.projects.keys() ?? []),
 ]
 
+t.test('a commit that changes nothing of an agent costs nothing, and so does an agent without a file', async (t) => {
+  const { configurations, repositories } = await start(t)
+  const first = await configurations.current(agent, signal)
+  await repositories.move('two', repositories.text)
+  const second = await configurations.current(agent, signal)
+  t.equal(second?.commit, 'two')
+  t.equal(second?.configuration, first?.configuration, 'it is not parsed again')
+  repositories.gitops = 'gitops: { manifest_projects: [] }'
+  await repositories.move('three', repositories.text)
+  const third = await configurations.current(agent, signal)
+  t.not(third?.configuration, first?.configuration, 'of either file')
+  t.ok(third?.blocks?.has('gitops'))
+  repositories.gitops = undefined
+  await repositories.move('four', undefined)
+  const absent = await configurations.current(agent, signal)
+  t.match(absent, { commit: 'four', isAbsent: true })
+  t.same(isIn(absent), [])
+  const another = await configurations.current({ ...agent, id: 43n as AgentId, name: 'other' }, signal)
+  t.equal(another?.configuration, absent?.configuration, 'the same for all')
+})
+
 t.test('a first read that somebody waits for waits less, one of an agent that has its commit does not', async (t) => {
   const { configurations, repositories } = await start(t)
   const ask = (id: bigint, isWanted?: boolean) =>
