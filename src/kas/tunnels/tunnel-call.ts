@@ -123,7 +123,7 @@ export class TunnelCall {
       this.#accept(result)
       if (this.#order.last !== 'header') await this.#next() // an error: nothing for the caller follows
     } catch (error) {
-      this.#abort(KasError.from(error))
+      this.#abort(lossOf(error))
     }
   }
 
@@ -138,7 +138,7 @@ export class TunnelCall {
         if (message) return { value: message, done: false }
       }
     } catch (error) {
-      this.#abort(KasError.from(error))
+      this.#abort(lossOf(error))
     }
     return end
   }
@@ -157,7 +157,7 @@ export class TunnelCall {
   }
 
   #onFailure = (error: unknown): IteratorResult<Uint8Array> => {
-    this.#abort(KasError.from(error))
+    this.#abort(lossOf(error))
     return end
   }
 
@@ -219,6 +219,13 @@ export class TunnelCall {
 
 function toError({ code, message, details }: AgentStatus): KasError {
   return new KasError({ code: 'STATUS', grpc: code, message, ...(details ? { details } : {}) })
+}
+
+/** A tunnel that the agent resets with a call on it is lost, as with its connection: its pod ends. */
+function lossOf(error: unknown): KasError {
+  const failure = KasError.from(error)
+  if (failure.code !== 'CANCELLED') return failure
+  return new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' }, { cause: failure })
 }
 
 function unreadable(cause: unknown): KasError {

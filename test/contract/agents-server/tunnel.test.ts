@@ -182,6 +182,29 @@ t.test('the agent’s connection is lost: an unsafe call is not repeated, and sa
   t.equal(served, 0)
 })
 
+// wire: tunnel.lost
+t.test('the agent resets a tunnel with a call on it, as where its pod ends: lost too', async (t) => {
+  const { forward, delivered, port } = await startAgentsServer(t)
+  const agent = await FakeAgent.dial(port)
+  t.teardown(() => agent.close())
+  const begun = agent.open()
+  const running = callThrough(forward, [])
+  await begun.next()
+  begun.send(encodeConnectRequest.header({}))
+  begun.message(Buffer.from('begun'))
+  await agent.session.ping()
+  begun.stream.cancel()
+  const { error, messages } = await running
+  t.match(error?.spec, { code: 'TUNNEL_LOST', delivery: 'maybe' })
+  t.same(messages, ['begun'])
+  const silent = agent.open()
+  const safe = callThrough(delivered, ['x'], { safety: 'safe' })
+  await silent.next()
+  void agent.open().serveEcho()
+  silent.stream.cancel()
+  t.same((await safe).messages, ['x'], 'a safe one that was not answered goes another way')
+})
+
 t.test('the agent’s connection is lost before the reply: a safe call goes another way, whole', async (t) => {
   const { delivered, port } = await startAgentsServer(t)
   const agent = await FakeAgent.dial(port)
