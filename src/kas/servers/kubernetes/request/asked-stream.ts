@@ -5,13 +5,15 @@ type Asked = Pick<Target, 'path' | 'query'>
 const resources = /^\/apis?\//
 const watchPath = /^\/(?:api\/[^/]+|apis\/[^/]+\/[^/]+)\/watch\//
 const logPath = /\/log$/
+/** What runs in the cluster answers there, as it likes. */
+const proxied = /\/(?:nodes|pods|services)\/[^/]+\/proxy(?:\/|$)/
 
 /**
  * What an API server answers without an end: a watch, also by the old path, or with a body or an Upgrade header; or a log
  * that is followed.
  */
 export function askedStream(method: string, { path, query }: Asked): 'watch' | 'log' | undefined {
-  if (method !== 'GET' || !resources.test(path)) return undefined
+  if (method !== 'GET' || !resources.test(path) || proxied.test(path)) return undefined
   if (watchPath.test(path) || isTrue(query, 'watch')) return 'watch'
   return logPath.test(path) && isTrue(query, 'follow') ? 'log' : undefined
 }

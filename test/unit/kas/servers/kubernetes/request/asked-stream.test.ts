@@ -24,3 +24,16 @@ t.test('what has an end', async (t) => {
   t.equal(asked('/version', { watch: '1' }), undefined)
   t.equal(asked('/api/v1/pods', { watch: '1' }, 'POST'), undefined)
 })
+
+t.test('what a service, a pod or a node answers by /proxy is neither, whatever it is asked', async (t) => {
+  const service = '/api/v1/namespaces/a/services/https:x:443/proxy'
+  for (const path of [
+    service,
+    `${service}/`,
+    `${service}/log`,
+    '/api/v1/nodes/n/proxy/log',
+    '/api/v1/namespaces/a/pods/p/proxy/',
+  ])
+    t.equal(asked(path, { watch: '1', follow: 'true' }), undefined, path)
+  t.equal(asked('/api/v1/namespaces/proxy/pods', { watch: '1' }), 'watch')
+})
