@@ -20,8 +20,9 @@ export class FakeWatch {
     return this.#tell(data(text))
   }
 
-  event(name: string, type = 'ADDED'): this {
-    return this.say(`${JSON.stringify({ type, object: { metadata: { name } } })}\n`)
+  /** @param resourceVersion - absent: it has none, and a watch does not go on behind it */
+  event(name: string, type = 'ADDED', resourceVersion?: string): this {
+    return this.say(`${JSON.stringify({ type, object: { metadata: { name, resourceVersion } } })}\n`)
   }
 
   end(how: KasError | 'end' = 'end'): void {
@@ -68,6 +69,7 @@ export class FakeWatches {
   readonly all: FakeWatch[] = []
   readonly forward = clusterForward(this.#cluster())
   readonly #statusCode: number
+  readonly #refusals = new Map<number, { readonly statusCode: number; readonly status: object }>()
   #changed: (() => void) | undefined
 
   constructor(statusCode = 200) {
@@ -85,12 +87,19 @@ export class FakeWatches {
     }
   }
 
+  /** The `n`th, from 0, is answered so. */
+  refuse(n: number, statusCode: number, status: object): void {
+    this.#refusals.set(n, { statusCode, status })
+  }
+
   #cluster(): Cluster {
     const begin = (header: HttpRequestHeader, call: Call) => {
       const watch = new FakeWatch(header, call)
+      const refusal = this.#refusals.get(this.all.length)
+      if (refusal) watch.say(JSON.stringify(refusal.status)).end()
       this.all.push(watch)
       this.#changed?.()
-      return watch.answer(this.#statusCode)
+      return watch.answer(refusal?.statusCode ?? this.#statusCode)
     }
     return ({ header, call }) => begin(header, call)
   }

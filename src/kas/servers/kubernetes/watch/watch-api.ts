@@ -20,7 +20,7 @@ import { WebSocketUpgrade } from '../websocket/websocket-upgrade.ts'
 import type { PartialBytes, PartialBytesByAgent } from './partial-bytes.ts'
 import type { ResumedWatches } from './resume/resumed-watches.ts'
 import { watchQuestion } from './resume/watch-question.ts'
-import { type WatchAccess, WatchConversation } from './watch-conversation.ts'
+import { type HowOpened, type WatchAccess, WatchConversation } from './watch-conversation.ts'
 import type { WatchRequest } from './watch-message.ts'
 
 export interface WatchApiComponents {
@@ -37,12 +37,10 @@ export interface WatchApiComponents {
 }
 
 /** Of a watch over one WebSocket. */
-interface HowOpened {
+interface Opening extends HowOpened {
   readonly agentId: AgentId
   readonly metadata: Metadata
   readonly clientHeaders: Headers
-  readonly kept: PartialBytes
-  readonly signal: AbortSignal
   /** as whom its client may watch now */
   readonly ask: (signal: AbortSignal) => Promise<Impersonation | undefined>
 }
@@ -100,11 +98,11 @@ export class WatchApi {
           countAccess(access)
           return { impersonation, caller: callerKeys.of(callerName(access)) }
         },
-        open: (request, access, { kept, signal }) => {
+        open: (request, access, how) => {
           const { agentId } = credentials
-          const how = { agentId, metadata: span.metadata, clientHeaders: userAgent ? [userAgent] : [], kept, signal }
-          const ask = async () => (await authorize(directory, credentials, signal)).impersonation
-          return this.#open(request, access, { ...how, ask })
+          const ask = async () => (await authorize(directory, credentials, how.signal)).impersonation
+          const clientHeaders = userAgent ? [userAgent] : []
+          return this.#open(request, access, { ...how, agentId, metadata: span.metadata, clientHeaders, ask })
         },
         failed: (error, traceId) => {
           metrics.failed(error.code)
@@ -117,8 +115,8 @@ export class WatchApi {
     )
   }
 
-  #open({ path, query }: WatchRequest, { impersonation, caller }: WatchAccess, how: HowOpened): Promise<Reply> {
-    const { agentId, metadata, clientHeaders, kept, signal, ask } = how
+  #open({ path, query }: WatchRequest, { impersonation, caller }: WatchAccess, how: Opening): Promise<Reply> {
+    const { agentId, metadata, clientHeaders, kept, signal, withdrawn, ask } = how
     const messagesOf = (asked: WatchRequest['query']) =>
       this.#messages({ path, query: asked }, impersonation, clientHeaders)
     const call = {
@@ -134,7 +132,9 @@ export class WatchApi {
     if (!question) return this.#components.forward({ ...call, messages: messagesOf(query) })
     const mayGoOn = async () => {
       const reason = await accessLost({ first: impersonation, ask }, signal)
-      if (reason) throw reason
+      if (!reason) return
+      withdrawn()
+      throw reason
     }
     return this.#components.watches.open(question, { ...call, messagesOf }, { mayGoOn, kept })
   }

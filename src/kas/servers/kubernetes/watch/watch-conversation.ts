@@ -24,6 +24,14 @@ export interface WatchAccess {
   readonly caller: Caller
 }
 
+export interface HowOpened {
+  /** counts what is kept of events that are not whole */
+  readonly kept: PartialBytes
+  readonly signal: AbortSignal
+  /** called if its caller may not go on where it was lost, before it ends by that */
+  readonly withdrawn: () => void
+}
+
 export interface WatchConversationComponents {
   readonly socket: WebSocket
   readonly out: ClientSocket
@@ -31,8 +39,7 @@ export interface WatchConversationComponents {
   readonly keptOfAgent: PartialBytes
   /** as whom the caller may watch now; throws what it is refused with */
   authorize(signal: AbortSignal): Promise<WatchAccess>
-  /** @param how.kept - counts what is kept of events that are not whole */
-  open(request: WatchRequest, access: WatchAccess, how: { kept: PartialBytes; signal: AbortSignal }): Promise<Reply>
+  open(request: WatchRequest, access: WatchAccess, how: HowOpened): Promise<Reply>
   /** called for each watch that failed; `traceId` stands in what the client gets */
   failed(error: KasError, traceId: string | undefined): void
   /** undefined: nothing is traced */
@@ -116,7 +123,10 @@ export class WatchConversation {
       const access = await authorize(watch.signal)
       watch.signal.throwIfAborted()
       failedAt = 'tunnel'
-      const reply = await open(request, access, { kept: this.#kept, signal: watch.signal })
+      const withdrawn = () => {
+        failedAt = 'entry'
+      }
+      const reply = await open(request, access, { kept: this.#kept, signal: watch.signal, withdrawn })
       await this.#pass(watchId, reply, watch.signal)
     } catch (error) {
       if (!watch.signal.aborted) this.#fail(watchId, KasError.from(error), failedAt)

@@ -26,6 +26,17 @@ export function readJsonEvent(event: Uint8Array): EventFacts | undefined {
 
 class NoEvent extends Error {}
 
+/** As it is written: Go escapes &, < and > too. */
+const plain = /^[\x20-\x5b\x5d-\x7e]*$/
+
+function parse(quoted: string): string {
+  try {
+    return JSON.parse(quoted)
+  } catch {
+    throw new NoEvent()
+  }
+}
+
 class JsonReading {
   readonly #bytes: Buffer
   #at = 0
@@ -100,10 +111,11 @@ class JsonReading {
       this.#skip()
       return undefined
     }
-    const from = this.#at + 1
+    const from = this.#at
     this.#string()
-    const to = this.#at - 1
-    return to - from > maxTextBytes ? undefined : this.#bytes.toString('latin1', from, to)
+    if (this.#at - from - 2 > maxTextBytes) return undefined
+    const text = this.#bytes.toString('latin1', from + 1, this.#at - 1)
+    return plain.test(text) ? text : parse(this.#bytes.toString('utf8', from, this.#at))
   }
 
   #skip(): void {

@@ -33,7 +33,7 @@ export interface WatchCall extends Omit<Call, 'messages'> {
 
 /** Between two tries to open it again; the first is made at once if it was open for `resetMs`. */
 const pacing = { firstMs: 100, maxMs: 5000, factor: 2, jitter: 0.5, resetMs: 10_000 } as const
-/** Without an event for so long, while tries fail or are lost again at once, it ends. ms */
+/** Not brought further by any event for so long, while tries fail or are lost again at once, it ends. ms */
 const patienceMs = 120_000
 /** Of the answer to a try that was refused: a Status is a few lines. */
 const maxRefusalBytes = 64 * 1024
@@ -77,7 +77,7 @@ class ResumedWatch {
   #position: WatchPosition | undefined
   /** by its header; undefined: it is not open */
   #openedAt: number | undefined
-  /** of the last event, or of the loss of one that was open for a while */
+  /** of the last event that brought it further, or of the loss of one that was open for a while */
   #goodAt: number
   /** its client has been told that it is over */
   #isOver = false
@@ -103,7 +103,7 @@ class ResumedWatch {
       for (let reply: Reply | undefined = first; reply; reply = await this.#again(outcome.error)) {
         yield* this.#pass(reply, reply === first)
         outcome = await reply.done
-        const isRecalled = outcome.error?.code === 'WATCH_RECALLED' && this.#position !== undefined
+        const isRecalled = outcome.error?.code === 'WATCH_RECALLED' && this.#isBetweenEvents
         if (isRecalled) this.#frames?.take()
         if (outcome.error && !isRecalled && !this.#isOver) continue
         const rest = this.#frames?.take()
@@ -156,6 +156,11 @@ class ResumedWatch {
     } else if (!(await reply.done).error) order.end()
   }
 
+  /** Its client has whole events alone, and knows the end of one. */
+  get #isBetweenEvents(): boolean {
+    return this.#frames !== undefined && !this.#frames.isPassing
+  }
+
   #begin(header: HttpResponseHeader): void {
     this.#format = watchFormat(header)
     if (!this.#format) return
@@ -171,10 +176,9 @@ class ResumedWatch {
       yield bytes
       return
     }
-    const before = position.count
+    const before = position.resourceVersion
     const passed = frames.push(data, (event) => position.look(event))
-    if (position.count > before) this.#goodAt = this.#components.clock.now()
-    position.settle()
+    if (position.resourceVersion !== before) this.#goodAt = this.#components.clock.now()
     if (frames.isPassing) position.lose()
     const [first] = passed
     if (passed.length === 1 && first?.length === data.length) yield bytes

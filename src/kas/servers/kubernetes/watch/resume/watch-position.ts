@@ -22,8 +22,6 @@ export class WatchPosition {
   #resourceVersion: string | undefined
   /** not read yet */
   #last: Uint8Array | undefined
-  /** events that passed on */
-  #count = 0
 
   constructor(start: WatchStart, read: (event: Uint8Array) => EventFacts | undefined) {
     this.#start = start
@@ -32,20 +30,14 @@ export class WatchPosition {
     this.#resourceVersion = this.#isStarted ? start.resourceVersion : undefined
   }
 
-  /** Undefined: it cannot go on. */
+  /** Undefined: it cannot go on. No event is held any more. */
   get resourceVersion(): string | undefined {
-    this.settle()
+    this.#settle()
     return this.#hasFailed ? undefined : this.#resourceVersion
-  }
-
-  /** Events of the cluster so far, bookmarks too. */
-  get count(): number {
-    return this.#count
   }
 
   /** @returns whether the client gets it */
   look(event: Uint8Array): boolean {
-    this.#count++
     const type = quickType(event)
     if (type === 'ADDED' && !this.#isStarted) return true
     if (type === 'ADDED' || type === 'MODIFIED' || type === 'DELETED') {
@@ -64,8 +56,8 @@ export class WatchPosition {
     this.#resourceVersion = undefined
   }
 
-  /** Reads what is left to be read, and holds no event any more. */
-  settle(): void {
+  /** Reads what is left to be read. */
+  #settle(): void {
     if (!this.#last) return
     const facts = this.#read(this.#last)
     this.#last = undefined

@@ -9,6 +9,9 @@ type Query = Target['query']
 /** Events in these forms cannot be told apart: bookmarks that the client did not ask for could not be taken out. */
 const unread = /cbor|yaml/i
 
+/** No resourceVersion, or one that an API server reads as 0. */
+const any = /^0*$/
+
 /** A watch that can go on, as a client has asked for it. */
 export interface WatchQuestion {
   readonly start: WatchStart
@@ -34,10 +37,10 @@ export function watchQuestion(
 ): WatchQuestion | undefined {
   if (request.safety !== 'safe' || askedStream(request.method, { path, query }) !== 'watch') return undefined
   if (!isTrue(query, 'watch') || accept.some((types) => unread.test(types))) return undefined
-  const resourceVersion = firstOf(query, 'resourceVersion')
+  const resourceVersion = firstOf(query, 'resourceVersion') ?? ''
   const timeoutSeconds = Number(firstOf(query, 'timeoutSeconds') ?? 0)
   const start: WatchStart = {
-    resourceVersion: resourceVersion === '' || resourceVersion === '0' ? undefined : resourceVersion,
+    resourceVersion: any.test(resourceVersion) ? undefined : resourceVersion,
     sendsInitialEvents: isTrue(query, 'sendInitialEvents'),
     wantsBookmarks: isTrue(query, 'allowWatchBookmarks'),
   }

@@ -19,6 +19,17 @@ t.test('an event as API servers write it', async (t) => {
   t.match(read(`{"type":"ERROR","object":${status}}`), { type: 'ERROR', resourceVersion: undefined })
 })
 
+t.test('names and versions with escapes, as Go writes them, and beyond ASCII', async (t) => {
+  t.match(read('{"type":"ADDED","object":{"metadata":{"resourceVersion":"5\\u0026a\\u003cb\\\\"}}}'), {
+    resourceVersion: '5&a<b\\',
+  })
+  t.match(read('{"t\\u0079pe":"ADDED","object":{"metadata":{"resourceVersion":"é"}}}'), {
+    type: 'ADDED',
+    resourceVersion: 'é',
+  })
+  t.equal(read('{"type":"ADDED","object":{"metadata":{"resourceVersion":"\\x"}}}'), undefined)
+})
+
 t.test('the bookmark behind what was there', async (t) => {
   const bookmark = (annotations: string) =>
     read(`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":${annotations}}}}`)
