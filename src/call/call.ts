@@ -46,6 +46,8 @@ export interface Call {
   readonly caller: Caller
   /** of events, until its caller leaves */
   readonly isWatch?: boolean
+  /** that is followed: where it cannot go on its caller has to see that it is not whole */
+  readonly isLog?: boolean
   /** Its caller opens it again when it is lost: it is not kept where its replies are out of reach for a while. */
   readonly reopens?: boolean
   /** the caller left, or its deadline passed: the reason is a KasError */

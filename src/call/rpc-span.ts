@@ -61,8 +61,8 @@ export class RpcSpan {
   /** `call` for whoever has it next. */
   call(call: Call): Call {
     if (this === RpcSpan.none) return call
-    const { agentId, method, metadata, messages, safety, caller, isWatch = false, signal } = call
-    return { agentId, method, metadata: this.metadata(metadata), messages, safety, caller, isWatch, signal }
+    const { agentId, method, metadata, messages, safety, caller, isWatch = false, isLog = false, signal } = call
+    return { agentId, method, metadata: this.metadata(metadata), messages, safety, caller, isWatch, isLog, signal }
   }
 
   /** @param error - absent: OK */

@@ -89,3 +89,23 @@ t.test('a watch is recalled for who waits, and a replica that leaves lets its wa
   t.same(codes.sort(), [...Array(count - 1).fill('TUNNEL_LOST'), 'WATCH_RECALLED'])
   await leave()
 })
+
+t.test(
+  'of what another replica carries for its callers, the holder knows which are watches and followed logs',
+  async (t) => {
+    const { entry, holder } = await ground(t)
+    const kinds: Partial<Call>[] = [{ isWatch: true }, { isLog: true }, {}]
+    const replies = await Promise.all(kinds.map((kind) => entry.forward(callOf(['a'], { caller: other, ...kind }))))
+    const ends = replies.map((reply) => readReply(reply).then(({ error }) => error?.spec))
+    await eventually(() => {
+      const counts = [holder.tunnels.watches().length, holder.tunnels.logs().length]
+      if (counts.join() !== '1,1') throw new Error(`${counts} run`)
+    })
+    for (const log of holder.tunnels.logs()) log.lose()
+    t.match(await ends[1], { code: 'TUNNEL_LOST', delivery: 'maybe' })
+    t.equal(holder.tunnels.watches().length, 1)
+    for (const watch of holder.tunnels.watches()) watch.lose()
+    t.match(await ends[0], { code: 'TUNNEL_LOST' })
+    t.equal(await Promise.race([ends[2], new Promise(setImmediate).then(() => 'runs')]), 'runs')
+  },
+)

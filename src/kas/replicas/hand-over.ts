@@ -25,9 +25,10 @@ const waitKey = 'kas-wait'
 const eagerKey = 'kas-eager'
 const callerKey = 'kas-caller'
 const watchKey = 'kas-watch'
+const logKey = 'kas-log'
 const errorKey = 'kas-error-bin'
 /** of this hop alone: neither agent nor GitLab gets them */
-export const handOverKeys: readonly string[] = [tunnelKey, agentIdKey, waitKey, eagerKey, callerKey, watchKey]
+export const handOverKeys: readonly string[] = [tunnelKey, agentIdKey, waitKey, eagerKey, callerKey, watchKey, logKey]
 /** One that quotes much of what came: its gRPC status has to do. bytes, as JSON */
 const maxErrorBytes = 2048
 /** of a caller's key */
@@ -41,11 +42,12 @@ export interface HandOver {
   readonly eager: boolean
   readonly caller: Caller
   readonly isWatch: boolean
+  readonly isLog: boolean
 }
 
 /** The caller's metadata, and what the holder needs beside it. */
 export function writeHandOver(handOver: HandOver, metadata: Metadata): Metadata {
-  const { agentId, waitMs, eager, caller, isWatch } = handOver
+  const { agentId, waitMs, eager, caller, isWatch, isLog } = handOver
   const written: Record<string, readonly string[]> = {
     [agentIdKey]: [String(agentId)],
     [waitKey]: [String(Math.ceil(waitMs))],
@@ -53,6 +55,7 @@ export function writeHandOver(handOver: HandOver, metadata: Metadata): Metadata 
   }
   if (eager) written[eagerKey] = ['1']
   if (isWatch) written[watchKey] = ['1']
+  if (isLog) written[logKey] = ['1']
   return Object.assign(written, withoutOwnKeys(metadata))
 }
 
@@ -69,6 +72,7 @@ export function readHandOver(metadata: Metadata): HandOver {
     eager: metadata[eagerKey] !== undefined,
     caller: callerOf(metadata[callerKey]),
     isWatch: metadata[watchKey] !== undefined,
+    isLog: metadata[logKey] !== undefined,
   }
 }
 

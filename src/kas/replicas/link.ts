@@ -176,8 +176,8 @@ export class Link {
     how: Pick<HandOver, 'waitMs' | 'eager'>,
   ): { stream: HandOverStream; span: RpcSpan } | undefined {
     const { heldByAgent, log } = this.#components
-    const { agentId, caller, isWatch = false } = call
-    const handOver = { agentId, caller, isWatch, ...how }
+    const { agentId, caller, isWatch = false, isLog = false } = call
+    const handOver = { agentId, caller, isWatch, isLog, ...how }
     const own = heldByAgent?.enter(call.agentId)
     const span = this.#begin(call)
     try {

@@ -195,8 +195,8 @@ export class TunnelSearch {
   async #waitHere(cancellation: Cancellation): Promise<Offer> {
     const { tunnels } = this.#components
     const { signal } = abortingWith(cancellation)
-    const { agentId, method, caller, isWatch } = this.#call
-    const wish: Wish = { agentId, method, caller, isWatch: isWatch === true }
+    const { agentId, method, caller, isWatch = false, isLog = false } = this.#call
+    const wish: Wish = { agentId, method, caller, isWatch, isLog }
     for (;;) {
       const tunnel = await tunnels.wait(wish, signal)
       // one that was lost between the queue and here was not used: wait on

@@ -1,7 +1,7 @@
 import { hasShare } from '../../call/caller.ts'
 import type { KasError } from '../../lib/errors.ts'
 import { type Contended, Scarcity, type ScarcityComponents } from './scarcity.ts'
-import { type RunningWatch, Shares, type Wish } from './shares.ts'
+import { type RunningStream, Shares, type Wish } from './shares.ts'
 import type { Tunnel } from './tunnel.ts'
 import { type Waiter, WaitingCalls } from './waiting-calls.ts'
 
@@ -52,8 +52,12 @@ export class AgentTunnels implements Contended {
     return this.#waiting?.size ?? 0
   }
 
-  get watches(): RunningWatch[] {
+  get watches(): RunningStream[] {
     return this.#shares?.watches ?? []
+  }
+
+  get logs(): RunningStream[] {
+    return this.#shares?.logs ?? []
   }
 
   serves(method: string): boolean {

@@ -3,7 +3,7 @@ import { hasShare } from '../../call/caller.ts'
 import type { Tunnel } from './tunnel.ts'
 
 /** What a tunnel is wanted for. */
-export type Wish = Pick<Call, 'agentId' | 'method' | 'caller' | 'isWatch'>
+export type Wish = Pick<Call, 'agentId' | 'method' | 'caller' | 'isWatch' | 'isLog'>
 
 /** What one caller holds of an agent's tunnels. */
 export interface Holding {
@@ -13,9 +13,15 @@ export interface Holding {
 }
 
 /** One that ran when it was asked for. */
-export interface RunningWatch {
+export interface RunningStream {
   /** as if its connection were lost; nothing, if it has ended */
   lose(): void
+}
+
+interface Use {
+  readonly key: string
+  readonly isWatch: boolean
+  readonly isLog: boolean
 }
 
 const nothing: Holding = { tunnels: 0, watches: 0 }
@@ -23,7 +29,7 @@ const nothing: Holding = { tunnels: 0, watches: 0 }
 /** Which callers hold how many of an agent's tunnels. */
 export class Shares {
   /** the oldest call first */
-  readonly #uses = new Map<Tunnel, { readonly key: string; readonly isWatch: boolean }>()
+  readonly #uses = new Map<Tunnel, Use>()
   readonly #onConnection = new Map<object, number>()
   /** by the caller's key */
   readonly #holdings = new Map<string, { tunnels: number; watches: number }>()
@@ -50,11 +56,13 @@ export class Shares {
   }
 
   /** All of them, the oldest first. */
-  get watches(): RunningWatch[] {
-    return [...this.#uses].flatMap(([tunnel, use]) => {
-      const lose = () => void (this.#uses.get(tunnel) === use && tunnel.lose())
-      return use.isWatch ? [{ lose }] : []
-    })
+  get watches(): RunningStream[] {
+    return this.#running(({ isWatch }) => isWatch)
+  }
+
+  /** That are followed. */
+  get logs(): RunningStream[] {
+    return this.#running(({ isLog }) => isLog)
   }
 
   /** Tunnels of the connection that are somebody's. */
@@ -68,8 +76,8 @@ export class Shares {
     return undefined
   }
 
-  taken(tunnel: Tunnel, { caller: { key }, isWatch = false }: Wish): void {
-    this.#uses.set(tunnel, { key, isWatch })
+  taken(tunnel: Tunnel, { caller: { key }, isWatch = false, isLog = false }: Wish): void {
+    this.#uses.set(tunnel, { key, isWatch, isLog })
     this.#onConnection.set(tunnel.connection, this.on(tunnel.connection) + 1)
     const holding = this.#holdings.get(key) ?? { ...nothing }
     holding.tunnels++
@@ -89,5 +97,12 @@ export class Shares {
     holding.tunnels--
     if (use.isWatch) holding.watches--
     if (holding.tunnels === 0) this.#holdings.delete(use.key)
+  }
+
+  #running(isWanted: (use: Use) => boolean): RunningStream[] {
+    return [...this.#uses].flatMap(([tunnel, use]) => {
+      const lose = () => void (this.#uses.get(tunnel) === use && tunnel.lose())
+      return isWanted(use) ? [{ lose }] : []
+    })
   }
 }

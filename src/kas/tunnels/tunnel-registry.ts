@@ -2,7 +2,7 @@ import type { AgentId } from '../../call/call.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { AgentTunnels, type TunnelsOptions } from './agent-tunnels.ts'
 import type { ScarcityComponents } from './scarcity.ts'
-import type { RunningWatch, Wish } from './shares.ts'
+import type { RunningStream, Wish } from './shares.ts'
 import type { Tunnel } from './tunnel.ts'
 
 /** A waiting call costs some 15 KB at the entry; a connection of agentk carries 500 at once. */
@@ -55,8 +55,13 @@ export class TunnelRegistry {
   }
 
   /** Watches that run here. */
-  watches(): RunningWatch[] {
+  watches(): RunningStream[] {
     return [...this.#agents.values()].flatMap(({ watches }) => watches)
+  }
+
+  /** Followed logs that run here. */
+  logs(): RunningStream[] {
+    return [...this.#agents.values()].flatMap(({ logs }) => logs)
   }
 
   /** A new tunnel: it goes to a waiter whose method it serves, by turns of callers, else it is idle. */

@@ -4,7 +4,7 @@ import { PublishedConnections } from '../../../src/kas/tunnels/published-connect
 import { createLogger } from '../../../src/lib/log.ts'
 import type { RowConnection } from '../../../src/membership/membership.ts'
 import { encodeConnectRequest } from '../../../src/proto/reverse-tunnel.ts'
-import { agentId, callOf, callThrough, startAgentsServer } from '../../support/agents-server.ts'
+import { agentId, callOf, callThrough, readReply, startAgentsServer } from '../../support/agents-server.ts'
 import { eventually } from '../../support/eventually.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
 import { FakePlacement } from '../../support/fake-placement.ts'
@@ -128,4 +128,32 @@ t.test('idle tunnels end with OK when the shutdown grace is over by the time of 
     ends.filter(({ error }) => error !== undefined),
     [],
   )
+})
+
+t.test('watches are let go one after another over their grace, then followed logs; all else runs on', async (t) => {
+  const watchGraceMs = 100
+  const side = await startAgentsServer(t, { options: { listenGraceMs: 0, watchGraceMs } })
+  const agent = await FakeAgent.dial(side.port)
+  t.teardown(() => agent.close())
+  const ends: string[] = []
+  const run = async (name: string, kind: { isWatch?: boolean; isLog?: boolean }) => {
+    const tunnel = agent.open()
+    const reply = await side.forward(callOf([], kind))
+    await tunnel.next()
+    tunnel.send(encodeConnectRequest.header({}))
+    void readReply(reply).then(({ error }) => ends.push(`${name} ${error?.code}`))
+    return tunnel
+  }
+  await run('log', { isLog: true })
+  await run('watch', { isWatch: true })
+  const exec = await run('exec', {})
+  await run('watch', { isWatch: true })
+  const patience = new AbortController()
+  t.teardown(() => patience.abort())
+  await side.server.leave(patience.signal)
+  await eventually(() => assert.equal(ends.length, 3, ends.join()))
+  t.same(ends, ['watch TUNNEL_LOST', 'watch TUNNEL_LOST', 'log TUNNEL_LOST'])
+  exec.send(encodeConnectRequest.trailer({}))
+  exec.stream.end()
+  await eventually(() => assert.equal(ends.at(-1), 'exec undefined'))
 })

@@ -196,6 +196,25 @@ t.test('watches end one after another over their grace, then logs are cut; all e
   t.same(ends.slice(4).sort(), ['pods in order', 'pods/a/log in order'])
 })
 
+t.test('a followed log that has no line yet is cut with the others', async (t) => {
+  const asked = Promise.withResolvers<void>()
+  const silent: Cluster = async function* () {
+    asked.resolve()
+    await new Promise(() => undefined)
+  }
+  const clock = new ManualClock()
+  const graces = { listenGraceMs: 0, shutdownGraceMs: long, watchGraceMs: 60_000 }
+  const { server, port } = await startServer(clusterForward(silent), graces, undefined, { clock })
+  t.teardown(() => server.stop(AbortSignal.abort()))
+  const client = await RawClient.open(port)
+  t.teardown(() => client.close())
+  client.request('GET /k8s-proxy/api/v1/namespaces/a/pods/a/log?follow=true', good)
+  await asked.promise
+  await server.leave(patient)
+  clock.advance(60_000)
+  t.equal(await client.toEnd(), '')
+})
+
 t.test(
   'at the end of the shutdown grace a watch and an upgraded connection end in order, all else is cut',
   async (t) => {

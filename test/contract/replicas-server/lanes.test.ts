@@ -87,6 +87,7 @@ async function hop(t: Test, agent: Agent = echo) {
       eager: false,
       caller: call.caller,
       isWatch: false,
+      isLog: false,
       ...handOver,
     })
     if (handOver.eager) void stream.send(call)

@@ -195,7 +195,7 @@ export class AgentsServer implements Service {
    */
   async leave(patience?: AbortSignal): Promise<void> {
     await this.#drain?.leave(patience)
-    this.#loseWatches()
+    this.#loseStreams()
   }
 
   /** Running calls may end by themselves within the shutdown grace; `patience` cuts them. */
@@ -208,11 +208,22 @@ export class AgentsServer implements Service {
     this.#unsubscribe?.()
   }
 
-  /** Their agents are elsewhere by now: what still runs here is opened again there, before this replica has to end it. */
-  #loseWatches(): void {
+  /**
+   * Their agents are elsewhere by now: watches that still run here are opened again there, before this replica has to end them.
+   * Then the logs that are followed, wherever they came in: their readers see it.
+   */
+  #loseStreams(): void {
     const { watchGraceMs } = this.#options
+    const { tunnels } = this.#components
     if (watchGraceMs === undefined) return
-    this.#stopLosing = spread(this.#components.tunnels.watches(), watchGraceMs, (watch) => watch.lose(), systemClock)
+    const stopSpread = spread(tunnels.watches(), watchGraceMs, (watch) => watch.lose(), systemClock)
+    const stopRest = systemClock.after(watchGraceMs, () => {
+      for (const stream of [...tunnels.watches(), ...tunnels.logs()]) stream.lose()
+    })
+    this.#stopLosing = () => {
+      stopSpread()
+      stopRest()
+    }
   }
 
   #createDrain(listener: Listener): Drain {

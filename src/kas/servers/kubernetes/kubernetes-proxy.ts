@@ -184,6 +184,7 @@ export class KubernetesProxy {
       safety,
       caller,
       isWatch: exchange.asked === 'watch',
+      isLog: exchange.asked === 'log',
       signal: exchange.signal,
     }
     const encode = this.#headEncoder(request, head, target, impersonation)

@@ -55,7 +55,7 @@ export class HandOvers {
 
   async #serve(stream: ServedCall, span: RpcSpan): Promise<Metadata> {
     const handOver = readHandOver(stream.metadata)
-    const { agentId, eager, caller, isWatch } = handOver
+    const { agentId, eager, caller, isWatch, isLog } = handOver
     span.calls(agentId)
     const own = this.#heldByAgent.enter(agentId)
     stream.onClosed(() => own.leave())
@@ -86,6 +86,7 @@ export class HandOvers {
       safety: 'unsafe' as const, // the entry decides what may be repeated
       caller,
       isWatch,
+      isLog,
       signal: stream.signal,
     }
     return carry(stream, tunnel.forward(call), eager)

@@ -240,7 +240,8 @@ export class Exchange {
    */
   get leavesEarly(): 'watch' | 'log' | undefined {
     if (this.#isOwnSocket) return 'watch'
-    return this.begun && this.#expectedBytes === undefined ? this.asked : undefined
+    if (!this.begun) return this.asked === 'log' ? 'log' : undefined // API servers answer with its first line
+    return this.#expectedBytes === undefined ? this.asked : undefined
   }
 
   get #isOpenWatch(): boolean {

@@ -36,7 +36,7 @@ function handOver(messages: Messages, { eager = false, forward = neverCalled }: 
   const caller = new AbortController()
   const stream = {
     method,
-    metadata: writeHandOver({ agentId, waitMs: 0, eager, caller: kasCaller, isWatch: false }, {}),
+    metadata: writeHandOver({ agentId, waitMs: 0, eager, caller: kasCaller, isWatch: false, isLog: false }, {}),
     signal: caller.signal,
     messages,
     chargeTo: () => undefined,
