@@ -84,6 +84,12 @@ export class Balancer implements Service {
     this.#backends.push({ ...replica, ready: false })
   }
 
+  /** It gets no more connections; those that it has stay. */
+  remove(name: string): void {
+    const at = this.#backends.findIndex((backend) => backend.name === name)
+    if (at >= 0) this.#backends.splice(at, 1)
+  }
+
   async #ask(): Promise<void> {
     const { askTimeoutMs } = this.#options
     await Promise.all(

@@ -45,9 +45,19 @@ export function kasProgram({ warden, folder, programs = sourcePrograms }: Inputs
   })
 }
 
-/** agentk with the flags of the stock one (doc/reference/tunnel-protocol.md 2.10). */
+/**
+ * agentk with the flags of the stock one (doc/reference/tunnel-protocol.md 2.10).
+ *
+ * @param podName - default: one of this process
+ */
 export function agentkProgram(
-  { warden, folder, ports, programs = sourcePrograms }: Inputs & { ports: Ports },
+  {
+    warden,
+    folder,
+    ports,
+    programs = sourcePrograms,
+    podName = `npm-start-${process.pid}`,
+  }: Inputs & { ports: Ports; podName?: string },
   cluster: { kubeconfig: string },
 ): Program {
   return localProgram(warden, {
@@ -61,7 +71,7 @@ export function agentkProgram(
       `--kubeconfig=${cluster.kubeconfig}`,
       `--observability-listen-address=127.0.0.1:${ports.agentkOps}`,
     ],
-    environment: { POD_NAMESPACE: 'default', POD_NAME: `npm-start-${process.pid}`, ...programs.environment },
+    environment: { POD_NAMESPACE: 'default', POD_NAME: podName, ...programs.environment },
   })
 }
 

@@ -4,6 +4,7 @@ import type { Service } from '../../src/lib/service.ts'
 import { abortable } from '../../src/lib/signals.ts'
 import { Balancer } from '../balancer.ts'
 import { Authority } from '../certificates.ts'
+import { freePorts } from '../control-plane/free-ports.ts'
 import type { Program } from '../control-plane/program.ts'
 import { Warden } from '../control-plane/warden.ts'
 import { type Cluster, type DoubleOptions, startCluster } from './cluster.ts'
@@ -63,6 +64,8 @@ export class LocalStack implements Service {
   readonly #warden = new Warden()
   readonly #failed = Promise.withResolvers<never>()
   #agentk: Program | undefined
+  /** that have taken its place, one after another */
+  #replacements = 0
   #cluster: Cluster | undefined
   #access: Access | undefined
   #started = false
@@ -148,6 +151,20 @@ export class LocalStack implements Service {
     void replica.exited.then(() => this.#ended(replica))
   }
 
+  /**
+   * Another agentk takes the place of the one that runs, which is told to stop meanwhile, as pods of a Deployment do it.
+   * Resolves when that one has ended; `patience` kills it.
+   */
+  async replaceAgentk(patience: AbortSignal): Promise<void> {
+    const { folder, programs } = this.#options
+    const before = this.#agentk
+    const [agentkOps = 0] = await freePorts(1)
+    const ports = { ...this.#options.ports, agentkOps }
+    const podName = `npm-start-${process.pid}-${++this.#replacements}`
+    await this.#startAgentk(agentkProgram({ warden: this.#warden, folder, ports, programs, podName }, this.cluster))
+    await before?.stop(patience)
+  }
+
   /** Resolves once a call that enters there comes back from the cluster. */
   async answers(kubernetesPort: number, signal: AbortSignal): Promise<void> {
     const { authority, userCredential } = this.access
@@ -174,7 +191,9 @@ export class LocalStack implements Service {
   async #startAgentk(program: Program): Promise<void> {
     await program.start()
     this.#agentk = program
-    void program.exited.then(() => this.#fail('agentk', join(this.#options.folder, files.agentkLog)))
+    void program.exited.then(() => {
+      if (this.#agentk === program) void this.#fail('agentk', join(this.#options.folder, files.agentkLog))
+    })
   }
 
   #ended(replica: LocalReplica): void {

@@ -13,6 +13,7 @@ export const files = {
   certificate: 'tls.crt',
   key: 'tls.key',
   secret: 'secret',
+  webSocketSecret: 'websocket.secret',
   directory: 'directory.yaml',
   repository: 'clusters.git',
   clone: 'clusters',
@@ -46,6 +47,8 @@ export interface Graces {
   readonly listen: string
   /** for running ones */
   readonly shutdown: string
+  /** of that, over which watches end one after another; default: kas' own */
+  readonly watch?: string
 }
 
 const shortGraces: Graces = { listen: '0s', shutdown: '1s' }
@@ -74,6 +77,7 @@ export async function writeSettings(inputs: Inputs): Promise<Settings> {
   await write(files.certificate, serving.certificate)
   await write(files.key, serving.key)
   await write(files.secret, `${randomBytes(32).toString('base64')}\n`)
+  await write(files.webSocketSecret, `${randomBytes(64).toString('base64')}\n`)
   await write(files.agentToken, `${agentToken}\n`)
   for (const [i, own] of ports.replicas.entries()) {
     const name = replicaName(i)
@@ -133,7 +137,14 @@ function kasConfiguration({ folder, name, own, all, graces }: ReplicaInputs) {
       listen: { address: at(own.agents), websocket: true, ...grace, ...tls },
       configuration: { poll_period: '2s' },
       kubernetes_api: {
-        listen: { address: at(own.kubernetes), ...grace, shutdown_grace_period: graces.shutdown, ...tls },
+        listen: {
+          address: at(own.kubernetes),
+          ...grace,
+          shutdown_grace_period: graces.shutdown,
+          ...(graces.watch === undefined ? {} : { watch_grace_period: graces.watch }),
+          ...tls,
+        },
+        websocket_token_secret_file: join(folder, files.webSocketSecret),
       },
     },
     observability: { listen: { address: at(own.ops) } },

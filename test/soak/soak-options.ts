@@ -9,7 +9,7 @@ export const sceneDefaults = {
   readers: { readers: 100, pairs: 10, calls: 300, milliseconds: 0 },
   rolling: { calls: 100, watches: 50, execs: 20, grace: 30 },
   'exactly-once': { times: 200, seed: 1 },
-  watches: { kills: 30, freezes: 5, rate: 50 },
+  watches: { kills: 30, freezes: 5, pods: 3, restarts: 3, entries: 3, rate: 50 },
   namespaces: {},
   placement: { agents: 200, age: 60 },
   fronts: { minutes: 6 },

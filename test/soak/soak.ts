@@ -40,7 +40,7 @@ const usage = `npm run soak -- SCENE [OPTIONS]
   burst         many calls at once against the idle tunnels          ${defaultsOf('burst')}
   readers       readers that stop reading an endless log             ${defaultsOf('readers')}
   exactly-once  kubectl through replicas that are killed and frozen  ${defaultsOf('exactly-once')}
-  watches       watches go on while the holder is killed and frozen  ${defaultsOf('watches')}
+  watches       watches go on, whatever happens to what carries them ${defaultsOf('watches')}
   rolling       three replicas are restarted under load              ${defaultsOf('rolling')}
   namespaces    replicas with addresses of their own, whose discovery fails in each way
   placement     agents behind nginx and haproxy; one replica restarts  ${defaultsOf('placement')}

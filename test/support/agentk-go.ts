@@ -1,39 +1,14 @@
-import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process'
-import { createHash } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import { mkdir, readdir, readFile, rename } from 'node:fs/promises'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { buildGoProgram } from './go-program.ts'
 import type { TornDown } from './processes.ts'
 
-const sources = new URL('../peers/agentk-go/', import.meta.url)
-const cache = new URL('../../node_modules/.cache/agentk-go/', import.meta.url)
-/** the first build also fetches its modules */
-const buildTimeoutMs = 300_000
+export { withoutGo } from './go-program.ts'
+
 const waitTimeoutMs = 20_000
 const stopTimeoutMs = 5_000
 
-/** Why tests with this agent cannot run here: a value for tap's `skip`. */
-export const withoutGo: string | false = spawnSync('go', ['version']).status === 0 ? false : 'needs go'
-
 /** Builds the program unless its sources have been built before, and gives its path. */
-export async function buildAgentkGo(): Promise<string> {
-  const hash = createHash('sha256')
-  for (const name of (await readdir(sources)).sort()) {
-    if (/\.go$|^go\.(mod|sum)$/.test(name)) hash.update(name).update(await readFile(new URL(name, sources)))
-  }
-  const folder = new URL(`${hash.digest('hex').slice(0, 16)}/`, cache)
-  const binary = fileURLToPath(new URL('agentk-go', folder))
-  if (existsSync(binary)) return binary
-  await mkdir(folder, { recursive: true })
-  const unfinished = `${binary}.${process.pid}` // two tests may build at once: the rename decides
-  await promisify(execFile)('go', ['build', '-o', unfinished, '.'], {
-    cwd: fileURLToPath(sources),
-    timeout: buildTimeoutMs,
-  })
-  await rename(unfinished, binary)
-  return binary
-}
+export const buildAgentkGo = (): Promise<string> => buildGoProgram('agentk-go')
 
 /** One line of what the agent tells; `event` says which (see the `emit` calls of the program). */
 export interface AgentkGoEvent {

@@ -9,7 +9,9 @@ import { Stage } from '../../../dev/demo/stage.ts'
 import type { LocalReplica } from '../../../dev/start/local-replica.ts'
 import { LocalStack } from '../../../dev/start/local-stack.ts'
 import { anyPorts, type Ports, replicaCount } from '../../../dev/start/ports.ts'
+import type { Graces } from '../../../dev/start/settings.ts'
 import { delay } from '../../../src/lib/signals.ts'
+import type { KubeOptions } from '../kube.ts'
 import { AdmissionGate } from './admission-gate.ts'
 import { auditPolicy } from './audit-log.ts'
 import { type KubectlPlace, runKubectl } from './kubectl-call.ts'
@@ -17,10 +19,12 @@ import { type KubectlPlace, runKubectl } from './kubectl-call.ts'
 export const namespace = 'exactly-once'
 const pod = 'pod'
 /** leaving is another scene's: a replica that is to end, ends. */
-const graces = { listen: '0s', shutdown: '1s' }
+const abrupt: Graces = { listen: '0s', shutdown: '1s' }
 const readyMs = 60_000
 /** a new process on a busy machine. ms */
 const restartMs = 90_000
+/** agentk lets running calls end for 25 s. ms */
+const agentkStopMs = 40_000
 const askAgainMs = 100
 const shownLogLines = 12
 
@@ -29,9 +33,13 @@ export interface FaultyGroundOptions {
   readonly assets: string
   readonly say: (text: string) => void
   readonly signal: AbortSignal
+  /** of replicas that leave; default: they end at once */
+  readonly graces?: Graces
+  /** default: three */
+  readonly replicas?: number
 }
 
-/** A real API server that writes down what it is asked, three replicas of kas, one agentk, and kubectl. */
+/** A real API server that writes down what it is asked, replicas of kas, one agentk, and kubectl. */
 export class FaultyGround {
   readonly gate = new AdmissionGate()
   readonly warden: Warden
@@ -57,7 +65,7 @@ export class FaultyGround {
 
   /** Resolves when kubectl gets through each replica, and the API server asks the gate. */
   static async start(options: FaultyGroundOptions): Promise<FaultyGround> {
-    const { assets, say, signal } = options
+    const { assets, say, signal, graces = abrupt, replicas = replicaCount } = options
     const folder = await mkdtemp(join(tmpdir(), 'exactly-once-'))
     const warden = new Warden({ folders: [folder] })
     await warden.start()
@@ -76,7 +84,7 @@ export class FaultyGround {
       await warden.stop()
       throw error
     }
-    const ports = await anyPorts(replicaCount)
+    const ports = await anyPorts(replicas)
     const stackFolder = join(folder, 'stack')
     await mkdir(stackFolder, { mode: 0o700 })
     const { kubeconfig } = controlPlane
@@ -106,6 +114,12 @@ export class FaultyGround {
     return this.#controlPlane.admin
   }
 
+  /** How another client does at this replica. */
+  access({ ports }: LocalReplica): KubeOptions {
+    const { authority, userCredential } = this.#stack.access
+    return { server: `https://127.0.0.1:${ports.kubernetes}`, ca: authority, credential: userCredential }
+  }
+
   /** How kubectl enters at this replica. */
   place(name: string): KubectlPlace {
     const place = this.#places.get(name)
@@ -115,10 +129,22 @@ export class FaultyGround {
 
   /** Killed, and started again at once, as by a StatefulSet. */
   async kill(victim: LocalReplica): Promise<void> {
-    victim.signal('SIGKILL')
-    await victim.exited
-    await this.#stack.startReplica(victim)
-    await victim.ready(AbortSignal.any([this.stage.signal, AbortSignal.timeout(restartMs)]))
+    await this.#endAndStart(victim, 'SIGKILL')
+  }
+
+  /** As a rolling update does it. @returns how long it took to end. ms */
+  restart(victim: LocalReplica): Promise<number> {
+    return this.#endAndStart(victim, 'SIGTERM')
+  }
+
+  /** An agent that has lost its home does not come there, and its calls are not carried by tunnels of that replica. */
+  keepAgentsFrom({ name }: LocalReplica): void {
+    this.#stack.balancer.remove(name)
+  }
+
+  /** Its pod is deleted: another one takes its place at once. Resolves when it has ended. */
+  replaceAgentk(): Promise<void> {
+    return this.#stack.replaceAgentk(AbortSignal.any([this.stage.signal, AbortSignal.timeout(agentkStopMs)]))
   }
 
   async freeze(victim: LocalReplica, ms: number): Promise<void> {
@@ -156,6 +182,16 @@ export class FaultyGround {
   async stop(): Promise<void> {
     await this.#stopParts()
     await this.warden.stop()
+  }
+
+  async #endAndStart(victim: LocalReplica, signal: 'SIGKILL' | 'SIGTERM'): Promise<number> {
+    const at = performance.now()
+    victim.signal(signal)
+    await victim.exited
+    const tookMs = performance.now() - at
+    await this.#stack.startReplica(victim)
+    await victim.ready(AbortSignal.any([this.stage.signal, AbortSignal.timeout(restartMs)]))
+    return tookMs
   }
 
   async #stopParts(): Promise<void> {

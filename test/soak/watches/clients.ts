@@ -1,10 +1,13 @@
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
+import { WebSocket } from 'ws'
 import type { Warden } from '../../../dev/control-plane/warden.ts'
 import type { Caller } from '../../../dev/demo/caller.ts'
 import { readProtobufEvent } from '../../../src/kas/servers/kubernetes/watch/resume/protobuf-event.ts'
+import { delay } from '../../../src/lib/signals.ts'
 import { Reader } from '../../../src/proto/wire/wire.ts'
 import type { KubectlPlace } from '../exactly-once/kubectl-call.ts'
+import type { KubeOptions } from '../kube.ts'
 import { counterName } from './counter.ts'
 import { Seen } from './seen.ts'
 
@@ -44,7 +47,7 @@ export const ways: Readonly<Record<string, Way>> = {
 export function watchPlainly(name: string, resourceVersion: string, { caller, path, signal }: WatchedPlace): Seen {
   const { query, accept = 'application/json', read } = ways[name] as Way
   const seen = new Seen(name)
-  const url = `${path}?watch=1&fieldSelector=metadata.name%3D${counterName}&${query(resourceVersion)}`
+  const url = `${watchOf(path)}&${query(resourceVersion)}`
   void (async () => {
     const { statusCode, body } = await caller.open(url, { signal, headers: { accept } })
     if (statusCode !== 200) throw new Error(`HTTP ${statusCode}`)
@@ -53,6 +56,61 @@ export function watchPlainly(name: string, resourceVersion: string, { caller, pa
     () => seen.ended('in order'),
     (error: unknown) => seen.ended(String(error)),
   )
+  return seen
+}
+
+/** before it begins anew. ms */
+const retryMs = 200
+
+/** One that begins anew where it stood whenever its watch ends, as clients of API servers do. */
+export function watchAgain(resourceVersion: string, { caller, path, signal }: WatchedPlace): Seen {
+  const seen = new Seen('one that begins anew')
+  let version = resourceVersion
+  void (async () => {
+    while (!signal.aborted) {
+      seen.watches++
+      try {
+        const { statusCode, body } = await caller.open(`${watchOf(path)}&resourceVersion=${version}`, { signal })
+        if (statusCode === 200) for await (const event of eventsIn(body)) version = see(event, seen) ?? version
+        else await body.dump()
+      } catch {
+        // cut, or nobody listens: what has come is whole
+      }
+      await delay(retryMs)
+    }
+  })()
+  return seen
+}
+
+/** As a page of GitLab: over a WebSocket, which it does not open again. */
+export function watchByPage(
+  resourceVersion: string,
+  { server, ca, credential }: KubeOptions,
+  { namespace, signal }: { namespace: string; signal: AbortSignal },
+): Seen {
+  const seen = new Seen('over WebSocket')
+  const socket = new WebSocket(new URL('/watch', server.replace(/^http/, 'ws')), ['gitlab-agent-watch-api'], {
+    ca,
+    headers: { authorization: `Bearer ${credential}` },
+    perMessageDeflate: false,
+  })
+  const watch_params = {
+    group: 'coordination.k8s.io',
+    version: 'v1',
+    resource: 'leases',
+    namespace,
+    field_selector: `metadata.name=${counterName}`,
+    resource_version: resourceVersion,
+  }
+  socket.once('open', () => socket.send(JSON.stringify({ type: 'watch', watch_id: 'counter', watch_params })))
+  socket.on('message', (text) => {
+    const { type, watchEvent, error } = JSON.parse(String(text))
+    if (type === 'watch') see(watchEvent, seen)
+    else seen.ended(error.message)
+  })
+  socket.on('error', (error) => seen.ended(String(error)))
+  socket.once('close', (code) => seen.ended(`closed with ${code}`))
+  signal.addEventListener('abort', () => socket.terminate(), { once: true })
   return seen
 }
 
@@ -82,13 +140,38 @@ export function watchByKubectl(
   return seen
 }
 
-async function readJson(body: AsyncIterable<Uint8Array>, seen: Seen): Promise<void> {
-  for await (const line of createInterface({ input: body as NodeJS.ReadableStream & AsyncIterable<Uint8Array> })) {
-    const { type, object } = JSON.parse(line)
-    if (type === 'ERROR') throw new Error(line)
-    const holder = object.kind === 'Table' ? object.rows?.[0]?.cells?.[1] : object.spec?.holderIdentity
-    if (type !== 'BOOKMARK') seen.saw(Number(holder))
+const watchOf = (path: string) => `${path}?watch=1&fieldSelector=metadata.name%3D${counterName}`
+
+interface Event {
+  readonly type: string
+  readonly object: {
+    readonly kind?: string
+    readonly metadata: { readonly resourceVersion?: string }
+    readonly spec?: { readonly holderIdentity: string }
+    readonly rows?: readonly { readonly cells: readonly unknown[] }[]
   }
+}
+
+async function readJson(body: AsyncIterable<Uint8Array>, seen: Seen): Promise<void> {
+  for await (const event of eventsIn(body)) see(event, seen)
+}
+
+async function* eventsIn(body: AsyncIterable<Uint8Array>): AsyncGenerator<Event, void, void> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  for await (const chunk of body) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines) yield JSON.parse(line)
+  }
+}
+
+/** @returns behind which version it could go on. @throws an event ERROR */
+function see({ type, object }: Event, seen: Seen): string | undefined {
+  if (type === 'ERROR') throw new Error(JSON.stringify(object))
+  const holder = object.kind === 'Table' ? object.rows?.[0]?.cells[1] : object.spec?.holderIdentity
+  if (type !== 'BOOKMARK') seen.saw(Number(holder))
+  return object.metadata.resourceVersion
 }
 
 async function readProtobuf(body: AsyncIterable<Uint8Array>, seen: Seen): Promise<void> {

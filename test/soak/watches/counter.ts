@@ -31,6 +31,7 @@ export class Counter {
       spec: { holderIdentity: '0' },
     })
     this.#running = this.#count()
+    this.#running.catch(() => undefined) // told by `stop`
   }
 
   /** @returns the last value */

@@ -4,6 +4,10 @@ export class Seen {
   readonly values: number[] = []
   /** in words; absent: it goes on */
   end: string | undefined
+  /** watches that it has asked for since it `begins` */
+  watches = 0
+  /** how often it has asked for all that is there since then */
+  lists = 0
   /** what it asked for first may be older than where its watch begins */
   readonly #asksFirst: boolean
   readonly #listeners = new Set<() => void>()
@@ -15,6 +19,12 @@ export class Seen {
 
   get last(): number {
     return this.values.at(-1) ?? -1
+  }
+
+  /** It watches: what it has asked for so far was needed. */
+  begins(): void {
+    this.watches = 0
+    this.lists = 0
   }
 
   saw(value: number): void {
@@ -39,15 +49,25 @@ export class Seen {
     }
   }
 
-  /** What is wrong with it, in words. */
-  faults(last: number): string[] {
+  /**
+   * What is wrong with it, in words.
+   *
+   * @param value - that it must have seen
+   */
+  faults(value: number): string[] {
+    const ended = this.end === undefined ? [] : [`it ended: ${this.end}`]
+    const behind = this.last >= value ? [] : [`it saw ${this.last} last, of ${value}`]
+    return [...this.#gaps(), ...ended, ...behind].map((fault) => `${this.name}: ${fault}`)
+  }
+
+  /** Who lists anew sees what is there then, and nothing of what was between. */
+  #gaps(): string[] {
+    if (this.lists > 0) return []
     const watched = this.values.slice(this.#asksFirst ? 1 : 0)
     const gaps = watched.slice(1).flatMap((value, i) => {
       const before = watched[i] as number
       return value === before + 1 ? [] : [`${before} is followed by ${value}`]
     })
-    const ended = this.end === undefined ? [] : [`it ended: ${this.end}`]
-    const behind = this.last === last ? [] : [`it saw ${this.last} last, of ${last}`]
-    return [...gaps.slice(0, 3), ...ended, ...behind].map((fault) => `${this.name}: ${fault}`)
+    return gaps.slice(0, 3)
   }
 }

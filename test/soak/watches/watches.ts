@@ -1,82 +1,109 @@
-import type { LocalReplica } from '../../../dev/start/local-replica.ts'
-import { holdersOf, type ReplicaView, statusOf } from '../../../dev/start/replica-table.ts'
-import { abortable, delay } from '../../../src/lib/signals.ts'
+import { delay } from '../../../src/lib/signals.ts'
 import { FaultyGround, namespace } from '../exactly-once/faulty-ground.ts'
 import type { Findings, Stage } from '../scene.ts'
-import { watchByKubectl, watchPlainly, ways } from './clients.ts'
+import { watchAgain, watchByKubectl, watchByPage, watchPlainly, ways } from './clients.ts'
 import { Counter, counterName } from './counter.ts'
+import { type FaultCounts, faultNames, lastOfAll, strike } from './faults.ts'
+import { informerProgram, watchByInformer } from './informer.ts'
+import type { Seen } from './seen.ts'
 
-export interface WatchesOptions {
-  /** of the replica that holds the agent */
-  readonly kills: number
-  readonly freezes: number
+export interface WatchesOptions extends FaultCounts {
+  /** at last: kills of the replica that the clients came to */
+  readonly entries: number
   /** changes of the object that is watched, a second */
   readonly rate: number
 }
 
-/** A frozen replica has lost its calls by then. ms */
-const frozenMs = 12_000
+/** A replica that leaves lets watches go one after another; none is left by the end of its shutdown grace. */
+const graces = { listen: '1s', shutdown: '15s', watch: '3s' }
+/** While one is away the agent has a home and a standby beside the entry, where its watches would be out of danger. */
+const replicas = 4
 /** between two faults: some changes come by the new way. ms */
 const betweenMs = 2000
 const arrivalMs = 60_000
 
 /**
- * Clients that watch one object through the replicas that do not hold the agent, while the one that does is killed and frozen:
- * each sees each change once, in order, and none ends.
+ * Clients that watch one object through the replica that does not hold the agent, while what carries them is killed, frozen and
+ * replaced: each sees each change once, in order; none ends, watches anew or lists. Then that replica is killed: those that
+ * begin anew by themselves do so.
  */
 export async function watchesScene(
   { say, signal }: Pick<Stage, 'say' | 'signal'>,
   { assets }: { assets: string },
-  { kills, freezes, rate }: WatchesOptions,
+  options: WatchesOptions,
 ): Promise<Findings> {
-  const ground = await FaultyGround.start({ assets, say, signal })
+  const informer = await informerProgram()
+  if ('missing' in informer) say(`without a client-go informer: it ${informer.missing}`)
+  const ground = await FaultyGround.start({ assets, say, signal, graces, replicas })
   const over = new AbortController()
   try {
     const { stage, admin, warden } = ground
     const path = `/apis/coordination.k8s.io/v1/namespaces/${namespace}/leases`
-    const counter = new Counter(admin, { path, perSecond: rate })
+    const counter = new Counter(admin, { path, perSecond: options.rate })
     await counter.start()
-    const { metadata } = await admin.get(path)
+    const { resourceVersion } = (await admin.get(path)).metadata
     const entry = await lastOfAll(ground)
+    ground.keepAgentsFrom(entry)
     const place = { caller: stage.caller(entry), path, signal: over.signal }
-    const seen = [
-      ...Object.keys(ways).map((name) => watchPlainly(name, metadata.resourceVersion, place)),
+    const [inCluster, asChild] = [ground.place(entry.name), { warden, signal: over.signal }]
+    const enduring = [
+      ...Object.keys(ways).map((name) => watchPlainly(name, resourceVersion, place)),
       ...[['-o', 'jsonpath={.spec.holderIdentity}{"\\n"}'], ['--no-headers']].map((output) =>
-        watchByKubectl(output, ground.place(entry.name), { warden, signal: over.signal }),
+        watchByKubectl(output, inCluster, asChild),
       ),
+      watchByPage(resourceVersion, ground.access(entry), { namespace, signal: over.signal }),
     ]
-    const watched = async () => {
-      const { value } = counter
-      const limit = AbortSignal.any([signal, AbortSignal.timeout(arrivalMs)])
-      await Promise.all(seen.map((one) => one.until(value, limit).catch(() => undefined)))
-    }
-    await watched()
-    const faults = [...Array<'kill'>(kills).fill('kill'), ...Array<'freeze'>(freezes).fill('freeze')]
-    const tookMs: number[] = []
-    for (const fault of faults) {
-      const holder = await holderBeside(ground, entry)
+    const repeating = [
+      watchAgain(resourceVersion, place),
+      ...('program' in informer ? [watchByInformer(informer.program, inCluster, asChild)] : []),
+    ]
+    const all = [...enduring, ...repeating]
+    /** Resolves once all of them have the newest value, or will not get it. @returns that value, and how long it took */
+    const newest = async (clients: readonly Seen[], value = counter.value) => {
       const began = performance.now()
-      await Promise.all([
-        fault === 'kill' ? ground.kill(holder) : ground.freeze(holder, frozenMs),
-        (async () => {
-          await delay(fault === 'kill' ? 0 : frozenMs)
-          const at = performance.now()
-          await watched()
-          tookMs.push(performance.now() - (fault === 'kill' ? began : at))
-        })(),
-      ])
+      const limit = AbortSignal.any([signal, AbortSignal.timeout(arrivalMs)])
+      await Promise.all(clients.map((one) => one.until(value, limit).catch(() => undefined)))
+      return { value, tookMs: Math.round(performance.now() - began) }
+    }
+    const told = () => `${all.map(({ last }) => last).join(' ')} of ${counter.value}`
+    await newest(all)
+    for (const one of all) one.begins()
+
+    const tookMs: number[] = []
+    for (const fault of faultNames.flatMap((name) => Array<typeof name>(options[name]).fill(name))) {
+      const { what, mended } = await strike(fault, { ground, entry, watches: all.length })
+      tookMs.push((await newest(all, counter.value + 1)).tookMs)
+      say(`${what}: ${told()}`)
+      await mended
       await stage.settle()
-      say(`${fault} of ${holder.name}: ${seen.map(({ last }) => last).join(' ')} of ${counter.value}`)
+      await delay(betweenMs, signal)
+    }
+    const { value } = await newest(all)
+    const failures = all.flatMap((one) => [...one.faults(value), ...begunAnew(one)])
+    for (const one of repeating) one.begins()
+
+    const entryTookMs: number[] = []
+    for (let i = 0; i < options.entries; i++) {
+      await ground.kill(entry)
+      await stage.settle()
+      entryTookMs.push((await newest(repeating)).tookMs)
+      say(`${entry.name}, where they came in, killed: ${told()}`)
       await delay(betweenMs, signal)
     }
     const last = await counter.stop()
-    await Promise.all(seen.map((one) => one.until(last, AbortSignal.timeout(arrivalMs)).catch(() => undefined)))
-    const failures = seen.flatMap((one) => one.faults(last))
+    await newest(repeating, last)
+    failures.push(...repeating.flatMap((one) => one.faults(last)))
+    const clean = enduring.filter(({ end }) => end === 'in order')
+    failures.push(...clean.map(({ name }) => `${name}: it ended in order as the entry was killed`))
     return {
       figures: [
-        `${seen.length} clients of one object, ${counterName}: ${last} changes, ${kills} kills and ${freezes} freezes of the holder`,
-        `all had the newest ${tookMs.map((ms) => Math.round(ms)).join(', ')} ms after it`,
-        ...seen.map(({ name, values }) => `${name}: saw ${values.length}, from ${values[0]} to ${values.at(-1)}`),
+        `${all.length} clients of one object, ${counterName}: ${last} changes; ${faultNames.map((name) => `${options[name]} ${name}`).join(', ')}`,
+        `all had the newest ${tookMs.join(', ')} ms after it`,
+        ...all.map(({ name, values }) => `${name}: saw ${values.length}, from ${values[0]} to ${values.at(-1)}`),
+        ...('missing' in informer ? [`no client-go informer: it ${informer.missing}`] : []),
+        `then the entry was killed ${options.entries} times; who begins anew had the newest ${entryTookMs.join(', ')} ms after it was back`,
+        ...repeating.map(({ name, watches, lists }) => `${name}: ${watches} watches asked for, ${lists} lists`),
+        ...(options.entries > 0 ? enduring.map(({ name, end }) => `${name}: ${end ?? 'it goes on'}`) : []),
       ],
       failures,
     }
@@ -86,21 +113,6 @@ export async function watchesScene(
   }
 }
 
-/** The replica where the agent is last of all: it carries calls of clients whatever happens to the others. */
-async function lastOfAll({ stage }: FaultyGround): Promise<LocalReplica> {
-  const { holder } = await abortable(stage.holder(), stage.signal)
-  const rank = (await statusOf(holder.socket))?.agents[0]?.rank ?? []
-  const last = stage.running.find(({ name }) => name === rank.at(-1))
-  if (!last) throw new Error(`the replicas of the agent are ${rank.join(', ')}`)
-  return last
-}
-
-async function holderBeside({ stage }: FaultyGround, entry: LocalReplica): Promise<LocalReplica> {
-  await stage.until('another replica than the entry holds the agent', (views) => isHeldElsewhere(views, entry))
-  return (await abortable(stage.holder(), stage.signal)).holder
-}
-
-function isHeldElsewhere(views: readonly ReplicaView[], { name }: LocalReplica): boolean {
-  const [home] = holdersOf(views)
-  return home !== undefined && home !== name
+function begunAnew({ name, watches, lists }: Seen): string[] {
+  return watches + lists === 0 ? [] : [`${name}: asked for ${watches} watches and ${lists} lists more`]
 }

@@ -26,6 +26,8 @@ t.test('each scene has its own options', async (t) => {
   const views = { scene: 'views', scheme: 'wss', times: 10, views: 50, pods: 20_000, runs: 100 }
   t.same(read('views'), views)
   t.same(read('views --part records --pods 100000'), { ...views, part: 'records', pods: 100_000 })
+  const watches = { scene: 'watches', scheme: 'wss', kills: 2, freezes: 5, pods: 3, restarts: 3, entries: 3, rate: 50 }
+  t.same(read('watches --kills 2'), watches)
   const gitops = { scene: 'gitops', scheme: 'wss', pushes: 200, kills: 20, freezes: 10, minutes: 30, seed: 1 }
   t.same(read('gitops --part faults --minutes 0.5'), { ...gitops, part: 'faults', minutes: 0.5 })
   t.same(read('--help'), { help: true })
