@@ -32,8 +32,16 @@ export type ViewsPart = (typeof viewsParts)[number]
 export const gitopsParts = ['kills', 'frozen', 'faults', 'calls'] as const
 export type GitopsPart = (typeof gitopsParts)[number]
 
+/** What the scene `rolling` plays, in this order. */
+export const rollingParts = ['calls', 'streams'] as const
+export type RollingPart = (typeof rollingParts)[number]
+
 /** of scenes that have them */
-const partsOf: { readonly [Name in SceneName]?: readonly string[] } = { views: viewsParts, gitops: gitopsParts }
+const partsOf: { readonly [Name in SceneName]?: readonly string[] } = {
+  rolling: rollingParts,
+  views: viewsParts,
+  gitops: gitopsParts,
+}
 
 export type SceneName = keyof typeof sceneDefaults
 type NumbersOf<Name extends SceneName> = { readonly [Option in keyof (typeof sceneDefaults)[Name]]: number }
@@ -56,7 +64,9 @@ type Chosen<Name> = Name extends 'hostile'
     ? { readonly part?: ViewsPart }
     : Name extends 'gitops'
       ? { readonly part?: GitopsPart }
-      : unknown
+      : Name extends 'rolling'
+        ? { readonly part?: RollingPart }
+        : unknown
 
 /** one connection each, and ports are few */
 const maxCount = 10_000

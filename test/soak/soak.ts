@@ -9,12 +9,14 @@ import { exactlyOnce } from './exactly-once/exactly-once.ts'
 import { gitopsScene } from './gitops/gitops.ts'
 import { Ground } from './ground.ts'
 import { readers } from './readers.ts'
+import { leavingStreams } from './rolling/leaving-streams.ts'
 import { RollingGround, twoPods } from './rolling/rolling-ground.ts'
 import { rolling } from './rolling.ts'
 import type { Findings } from './scene.ts'
 import {
   attackNames,
   gitopsParts,
+  rollingParts,
   type SceneName,
   type Scheme,
   type SoakOptions,
@@ -55,10 +57,12 @@ const usage = `npm run soak -- SCENE [OPTIONS]
   --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once and watches have wss alone, the last nine none
   --attack NAME         of hostile, that one alone: ${attackNames.join(', ')}
   --installed           hostile, of the programs of the package, installed as the images do it
-  --part NAME           of views, that one alone: ${viewsParts.join(', ')}; of gitops: ${gitopsParts.join(', ')}
+  --part NAME           of views, that one alone: ${viewsParts.join(', ')}; of gitops: ${gitopsParts.join(', ')};
+                        of rolling: ${rollingParts.join(', ')}
 
 All but readers, placement, cutting-front, withdrawn, hostile and renderings need the programs of KUBEBUILDER_ASSETS; readers has a double with an
-endless log; rolling takes a plain API double without them. Its calls begin each second, its grace is the shutdown grace in seconds.
+endless log; rolling takes a plain API double without them. Its calls begin each second, its grace is the shutdown grace in seconds; of its part
+streams, which has a double in every case, all is given.
 Figures, then one line: ok, or what failed; of views and gitops, then all of it as one JSON object. Exit status 0, 1 if the scene failed, 2 for a wrong option.
 `
 
@@ -67,6 +71,12 @@ const leastIdleTunnels = 2
 
 /** of rolling: longer than a balancer takes to hear that a replica leaves. ms */
 const listenGraceMs = 5000
+/** of rolling, streams: as deployed; nothing is to need it. ms */
+const longGraceMs = 540_000
+/** of rolling, streams: kas' own default. ms */
+const watchGraceMs = 60_000
+/** of rolling, streams: of each exec. ms */
+const execLivesMs = [15_000, 25_000, 35_000, 45_000, 55_000]
 /** of rolling: agents come back before the next replica leaves. ms */
 const calmMs = 5000
 
@@ -145,8 +155,16 @@ async function runReaders(options: Extract<Playable, { scene: 'readers' }>, sign
 }
 
 async function runRolling(options: Extract<Playable, { scene: 'rolling' }>, signal: AbortSignal): Promise<Findings> {
+  const all: Findings[] = []
+  for (const part of options.part ? [options.part] : rollingParts) {
+    say(`${part}: a cluster, three replicas of kas behind a balancer and two pods of agentk start (${options.scheme})`)
+    all.push(await (part === 'calls' ? rollingCalls(options, signal) : rollingStreams(options, signal)))
+  }
+  return { figures: all.flatMap(({ figures }) => figures), failures: all.flatMap(({ failures }) => failures) }
+}
+
+async function rollingCalls(options: Extract<Playable, { scene: 'rolling' }>, signal: AbortSignal): Promise<Findings> {
   const graces = { listenMs: listenGraceMs, shutdownMs: options.grace * 1000 }
-  say(`a cluster, three replicas of kas behind a balancer and two pods of agentk start (${options.scheme})`)
   const ground = await RollingGround.start(
     {
       assets: process.env.KUBEBUILDER_ASSETS,
@@ -158,6 +176,27 @@ async function runRolling(options: Extract<Playable, { scene: 'rolling' }>, sign
   say(`the cluster is ${ground.cluster.description}`)
   try {
     return await rolling({ ground, say, signal }, { ...options, graces, calmMs })
+  } finally {
+    await ground.stop()
+  }
+}
+
+async function rollingStreams({ scheme }: { scheme: Scheme }, signal: AbortSignal): Promise<Findings> {
+  const graces = { listenMs: listenGraceMs, shutdownMs: longGraceMs, watchMs: watchGraceMs }
+  const ground = await RollingGround.start(
+    {
+      assets: undefined,
+      graces: { listen: `${graces.listenMs}ms`, shutdown: `${graces.shutdownMs}ms`, watch: `${graces.watchMs}ms` },
+      startAgents: twoPods(scheme),
+    },
+    signal,
+  )
+  const assets = process.env.KUBEBUILDER_ASSETS
+  try {
+    return await leavingStreams(
+      { ground, say, signal },
+      { calls: 20, watches: 100, execLivesMs, graces, calmMs, assets },
+    )
   } finally {
     await ground.stop()
   }

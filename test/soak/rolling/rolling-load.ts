@@ -74,7 +74,20 @@ export class RollingLoad {
     this.#kube.close()
   }
 
+  /** of all watches */
+  get watchEnds(): End[] {
+    return this.#watches.flatMap(({ ends }) => ends)
+  }
+
   figures(leaves: readonly Leave[]): string[] {
+    return [
+      ...this.callFigures(),
+      `${this.#watches.length} watches: ${ended(this.#watches, leaves)}; each saw ${this.#ticks.length} objects`,
+      `${this.#execs.length} execs: ${ended(this.#execs, leaves)}; ${sum(this.#execs.map(({ echoes }) => echoes))} lines came back`,
+    ]
+  }
+
+  callFigures(): string[] {
     const { tookMs, failures, slowest, leftOut } = this.#calls
     const all = Object.values(tookMs).flat()
     const kinds = Object.entries(tookMs).map(([kind, times]) => `${times.length} ${kind}`)
@@ -82,8 +95,6 @@ export class RollingLoad {
       ...(leftOut > 0 ? [`this machine did not keep the pace: ${leftOut} calls were left out`] : []),
       `${all.length} calls (${kinds.join(', ')}), ${this.#calls.perSecond.toFixed(0)} a second: ${failures.length} failed`,
       `${timesOf(all)}; the slowest: ${slowest}`,
-      `${this.#watches.length} watches: ${ended(this.#watches, leaves)}; each saw ${this.#ticks.length} objects`,
-      `${this.#execs.length} execs: ${ended(this.#execs, leaves)}; ${sum(this.#execs.map(({ echoes }) => echoes))} lines came back`,
     ]
   }
 

@@ -16,23 +16,29 @@ const abnormal = 1006
 export interface TypedExecOptions {
   readonly namespace: string
   readonly pod: string
+  /** after which its user ends it; absent: it goes on */
+  readonly lifeMs?: number
 }
 
-/** `cat` in a pod, into which a line is typed each second, begun anew when it ends. */
+/** `cat` in a pod, into which a line is typed each second, begun anew when it ends, or when its user has had enough of it. */
 export class TypedExec {
   readonly ends: End[] = []
   /** what did not begin, or gave back something else than what was typed */
   readonly failures: string[] = []
   /** lines that came back */
   echoes = 0
+  /** ended by their user */
+  completed = 0
   readonly #access: KubeOptions
   readonly #url: URL
+  readonly #lifeMs: number | undefined
   readonly #stop = new AbortController()
   readonly #echoed = Promise.withResolvers<void>()
   #run: Promise<void> | undefined
 
-  constructor(access: KubeOptions, { namespace, pod }: TypedExecOptions) {
+  constructor(access: KubeOptions, { namespace, pod, lifeMs }: TypedExecOptions) {
     this.#access = access
+    this.#lifeMs = lifeMs
     this.#url = new URL(`/api/v1/namespaces/${namespace}/pods/${pod}/exec?command=cat`, access.server)
     for (const name of ['stdin', 'stdout']) this.#url.searchParams.set(name, 'true')
     this.#url.protocol = 'wss:'
@@ -72,9 +78,17 @@ export class TypedExec {
       await once(socket, 'open')
       socket.on('error', () => undefined) // told by close
       const typing = this.#type(socket)
+      let isEnough = false
+      const leave = () => {
+        isEnough = true
+        socket.close()
+      }
+      const life = this.#lifeMs === undefined ? undefined : setTimeout(leave, this.#lifeMs)
       const code = await closed
       clearInterval(typing)
-      if (!this.#stop.signal.aborted) this.ends.push({ at: performance.now(), inOrder: code !== abnormal })
+      clearTimeout(life)
+      if (isEnough) this.completed++
+      else if (!this.#stop.signal.aborted) this.ends.push({ at: performance.now(), inOrder: code !== abnormal })
     } finally {
       this.#stop.signal.removeEventListener('abort', end)
     }
@@ -95,6 +109,7 @@ export class TypedExec {
       this.#echoed.resolve()
     })
     const type = () => {
+      if (socket.readyState !== socket.OPEN) return
       if (waitsSince !== undefined && performance.now() - waitsSince > echoTimeoutMs) {
         return this.#fail(socket, `gave nothing back for ${echoTimeoutMs} ms`)
       }

@@ -26,6 +26,8 @@ t.test('each scene has its own options', async (t) => {
   const views = { scene: 'views', scheme: 'wss', times: 10, views: 50, pods: 20_000, runs: 100 }
   t.same(read('views'), views)
   t.same(read('views --part records --pods 100000'), { ...views, part: 'records', pods: 100_000 })
+  const rolling = { scene: 'rolling', scheme: 'wss', calls: 100, watches: 50, execs: 20, grace: 30 }
+  t.same(read('rolling --part streams'), { ...rolling, part: 'streams' })
   const watches = { scene: 'watches', scheme: 'wss', kills: 2, freezes: 5, pods: 3, restarts: 3, entries: 3, rate: 50 }
   t.same(read('watches --kills 2'), watches)
   const gitops = { scene: 'gitops', scheme: 'wss', pushes: 200, kills: 20, freezes: 10, minutes: 30, seed: 1 }
@@ -58,6 +60,7 @@ for (const [line, message] of [
   ['hostile --attack nukes', `--attack nukes: one of ${attackNames.join(', ')}`],
   ['views --pods 100001', '--pods 100001: a whole number from 1 to 100000'],
   ['views --part all', '--part all: one of faults, rights, records, rollouts'],
+  ['rolling --part logs', '--part logs: one of calls, streams'],
   ['gitops --part rights', '--part rights: one of kills, frozen, faults, calls'],
   ['crowd --installed', '--installed: crowd has --watches, --execs, --scheme'],
   ['crowd --attack gzip', '--attack: crowd has --watches, --execs, --scheme'],

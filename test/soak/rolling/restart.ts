@@ -1,0 +1,83 @@
+import { readFile } from 'node:fs/promises'
+import type { LocalReplica } from '../../../dev/start/local-replica.ts'
+import { abortable, delay } from '../../../src/lib/signals.ts'
+import { Kube } from '../kube.ts'
+import type { Leave } from './ends.ts'
+import type { RollingGround } from './rolling-ground.ts'
+
+export interface RollingGraces {
+  readonly listenMs: number
+  readonly shutdownMs: number
+}
+
+export interface RollingStage {
+  readonly ground: RollingGround
+  readonly say: (text: string) => void
+  readonly signal: AbortSignal
+}
+
+/** what kas takes beyond its graces (src/kas/config/stop-patience.ts), and a busy machine beyond that. ms */
+const stopMarginMs = 15_000
+const backMs = 60_000
+/** from one call straight to a replica that leaves to the next. ms */
+const askEveryMs = 200
+
+export interface Restart {
+  readonly leave: Leave
+  readonly text: string
+  readonly failures: readonly string[]
+}
+
+/** SIGTERM, the end, a start under the same name, and the return to calm. */
+export async function restart(stage: RollingStage, replica: LocalReplica, graces: RollingGraces): Promise<Restart> {
+  const { ground, signal } = stage
+  const graceMs = graces.listenMs + graces.shutdownMs
+  const at = performance.now()
+  replica.signal('SIGTERM')
+  const asked = callsStraightTo(stage, replica, graces.listenMs)
+  await abortable(replica.exited, AbortSignal.any([signal, AbortSignal.timeout(graceMs + stopMarginMs)]))
+  const exitedAt = performance.now()
+  const lastLine = (await readFile(replica.log, 'utf8')).trimEnd().split('\n').at(-1) ?? ''
+  await replica.start()
+  const back = AbortSignal.any([signal, AbortSignal.timeout(backMs)])
+  await replica.ready(back)
+  const readyAt = performance.now()
+  await ground.settled(back)
+  const { count, failures } = await asked
+  const text =
+    `${replica.name}: SIGTERM, ended after ${seconds(at, exitedAt)} (graces ${graceMs / 1000} s; ` +
+    `${count} calls straight to it in its listen grace), ready again after ${seconds(exitedAt, readyAt)}, ` +
+    `all know one another after ${seconds(exitedAt, performance.now())}`
+  if (!lastLine.includes('"msg":"Stopped"')) failures.push(`${replica.name} did not end in order: ${lastLine}`)
+  return {
+    leave: { replica: replica.name, listenEndsAt: at + graces.listenMs, graceEndsAt: at + graceMs, exitedAt },
+    text,
+    failures,
+  }
+}
+
+/**
+ * A balancer may go on for the listen grace: calls that enter at a replica that leaves find their agent all the same.
+ */
+async function callsStraightTo({ ground }: RollingStage, replica: LocalReplica, listenMs: number) {
+  const kube = new Kube(ground.accessOf(replica))
+  const failures: string[] = []
+  let count = 0
+  const end = performance.now() + listenMs - 2 * askEveryMs
+  while (performance.now() < end) {
+    count++
+    try {
+      const { status, body } = await kube.ask('/version')
+      if (status !== 200) failures.push(`a call to ${replica.name}, which leaves: ${status} ${body}`)
+    } catch (error) {
+      failures.push(`a call to ${replica.name}, which leaves: ${(error as Error).message}`)
+    }
+    await delay(askEveryMs)
+  }
+  kube.close()
+  return { count, failures }
+}
+
+export function seconds(from: number, to: number): string {
+  return `${((to - from) / 1000).toFixed(1)} s`
+}
