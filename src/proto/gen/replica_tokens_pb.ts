@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file replica_tokens.proto.
  */
 export const file_replica_tokens: GenFile = /*@__PURE__*/
-  fileDesc("ChRyZXBsaWNhX3Rva2Vucy5wcm90bxIOa2FzLnJlcGxpY2EudjEiuAEKDEtub3duUHJvamVjdBIKCgJpZBgBIAEoAxIMCgRwYXRoGAIgASgJEjQKC2dpdGFseV9pbmZvGAMgASgLMh8uZ2l0bGFiLmFnZW50LmVudGl0eS5HaXRhbHlJbmZvEkAKEWdpdGFseV9yZXBvc2l0b3J5GAQgASgLMiUuZ2l0bGFiLmFnZW50LmVudGl0eS5HaXRhbHlSZXBvc2l0b3J5EhYKDmRlZmF1bHRfYnJhbmNoGAUgASgJImoKCktub3duVG9rZW4SEgoKdG9rZW5faGFzaBgBIAEoDBIQCghhZ2VudF9pZBgCIAEoAxISCgphZ2VudF9uYW1lGAMgASgJEhIKCnByb2plY3RfaWQYBCABKAMSDgoGYWdlX21zGAUgASgNIn8KEktub3duVG9rZW5zUmVxdWVzdBItCgdwcm9qZWN0GAEgAygLMhwua2FzLnJlcGxpY2EudjEuS25vd25Qcm9qZWN0EikKBXRva2VuGAIgAygLMhoua2FzLnJlcGxpY2EudjEuS25vd25Ub2tlbhIPCgdyZWZ1c2VkGAMgAygMIhUKE0tub3duVG9rZW5zUmVzcG9uc2UyYgoGVG9rZW5zElgKC0tub3duVG9rZW5zEiIua2FzLnJlcGxpY2EudjEuS25vd25Ub2tlbnNSZXF1ZXN0GiMua2FzLnJlcGxpY2EudjEuS25vd25Ub2tlbnNSZXNwb25zZSIAYgZwcm90bzM", [file_entity]);
+  fileDesc("ChRyZXBsaWNhX3Rva2Vucy5wcm90bxIOa2FzLnJlcGxpY2EudjEikgEKDEtub3duUHJvamVjdBIKCgJpZBgBIAEoAxIMCgRwYXRoGAIgASgJEg4KBmdpdGFseRgDIAEoDRJAChFnaXRhbHlfcmVwb3NpdG9yeRgEIAEoCzIlLmdpdGxhYi5hZ2VudC5lbnRpdHkuR2l0YWx5UmVwb3NpdG9yeRIWCg5kZWZhdWx0X2JyYW5jaBgFIAEoCSJqCgpLbm93blRva2VuEhIKCnRva2VuX2hhc2gYASABKAwSEAoIYWdlbnRfaWQYAiABKAMSEgoKYWdlbnRfbmFtZRgDIAEoCRISCgpwcm9qZWN0X2lkGAQgASgDEg4KBmFnZV9tcxgFIAEoDSKwAQoSS25vd25Ub2tlbnNSZXF1ZXN0Ei0KB3Byb2plY3QYASADKAsyHC5rYXMucmVwbGljYS52MS5Lbm93blByb2plY3QSKQoFdG9rZW4YAiADKAsyGi5rYXMucmVwbGljYS52MS5Lbm93blRva2VuEg8KB3JlZnVzZWQYAyADKAwSLwoGZ2l0YWx5GAQgAygLMh8uZ2l0bGFiLmFnZW50LmVudGl0eS5HaXRhbHlJbmZvIhUKE0tub3duVG9rZW5zUmVzcG9uc2UyYgoGVG9rZW5zElgKC0tub3duVG9rZW5zEiIua2FzLnJlcGxpY2EudjEuS25vd25Ub2tlbnNSZXF1ZXN0GiMua2FzLnJlcGxpY2EudjEuS25vd25Ub2tlbnNSZXNwb25zZSIAYgZwcm90bzM", [file_entity]);
 
 /**
  * @generated from message kas.replica.v1.KnownProject
@@ -31,9 +31,11 @@ export type KnownProject = Message<"kas.replica.v1.KnownProject"> & {
   path: string;
 
   /**
-   * @generated from field: gitlab.agent.entity.GitalyInfo gitaly_info = 3;
+   * index in `gitaly`, from 1; 0: not known
+   *
+   * @generated from field: uint32 gitaly = 3;
    */
-  gitalyInfo?: GitalyInfo | undefined;
+  gitaly: number;
 
   /**
    * @generated from field: gitlab.agent.entity.GitalyRepository gitaly_repository = 4;
@@ -116,6 +118,13 @@ export type KnownTokensRequest = Message<"kas.replica.v1.KnownTokensRequest"> & 
    * @generated from field: repeated bytes refused = 3;
    */
   refused: Uint8Array[];
+
+  /**
+   * of the projects: most have the same
+   *
+   * @generated from field: repeated gitlab.agent.entity.GitalyInfo gitaly = 4;
+   */
+  gitaly: GitalyInfo[];
 };
 
 /**

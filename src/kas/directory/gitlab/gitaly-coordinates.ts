@@ -7,6 +7,8 @@ const maxProjects = 20_000
 export class GitalyCoordinatesByProject {
   readonly #known = new Map<bigint, { readonly coordinates: GitalyCoordinates; readonly at: number }>()
   readonly #listeners = new Set<(projectId: bigint) => void>()
+  /** those that were said last */
+  #features: { readonly text: string; readonly features: GitalyCoordinates['features'] } | undefined
 
   /** `undefined`: no agent of this project has come yet */
   repository(projectId: bigint): GitalyCoordinates | undefined {
@@ -18,13 +20,20 @@ export class GitalyCoordinatesByProject {
     const before = this.#known.get(projectId)
     if (before && before.at > at) return
     this.#known.delete(projectId)
-    this.#known.set(projectId, { coordinates, at })
+    this.#known.set(projectId, { coordinates: this.#withSharedFeatures(coordinates), at })
     for (const oldest of this.#known.keys()) {
       if (this.#known.size <= maxProjects) break
       this.#known.delete(oldest)
     }
     if (JSON.stringify(before?.coordinates) === JSON.stringify(coordinates)) return
     for (const listener of this.#listeners) listener(projectId)
+  }
+
+  /** GitLab says the same hundred of them for each project of a storage. */
+  #withSharedFeatures(coordinates: GitalyCoordinates): GitalyCoordinates {
+    const text = JSON.stringify(coordinates.features)
+    if (this.#features?.text !== text) this.#features = { text, features: coordinates.features }
+    return { ...coordinates, features: this.#features.features }
   }
 
   /** Calls `listener` after the answer for a project changed, until the returned function is called. */

@@ -2,6 +2,7 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import type { Service } from '../../../lib/service.ts'
+import type { GitalyInfo, GitalyInfoSchema } from '../../../proto/gen/entity_pb.ts'
 import {
   type KnownProject,
   type KnownProjectSchema,
@@ -15,6 +16,7 @@ import {
 import { type UnaryMethods, unaryService } from '../../../proto/unary.ts'
 import type { Agent } from '../../agent.ts'
 import type { Peers } from '../../replicas/peers.ts'
+import type { GitalyCoordinates } from '../../repositories/gitaly/gitaly-coordinates.ts'
 import type { AnswerCache } from './answer-cache.ts'
 import type { GitalyCoordinatesByProject } from './gitaly-coordinates.ts'
 
@@ -32,7 +34,7 @@ type Request = MessageInitShape<typeof KnownTokensRequestSchema>
 const periodMs = 1000
 /** An answer is on its way for no longer: a peer keeps it for so much less. ms */
 const lateMs = 3000
-/** of one message, which are some 400 bytes each where each is of a project of its own */
+/** of one message: each has some 400 bytes where each is of a project of its own */
 const maxTokens = 500
 /** Tokens that peers are to hear of: those that came last. */
 const maxChanged = 20_000
@@ -98,6 +100,7 @@ export class KnownTokens implements Service {
   #request(hashes: readonly string[]): Request {
     const { answers, coordinates, clock } = this.#components
     const projects = new Map<bigint, MessageInitShape<typeof KnownProjectSchema>>()
+    const gitaly = new GitalyInfos()
     const token: MessageInitShape<typeof KnownTokenSchema>[] = []
     const refused: Uint8Array[] = []
     for (const hash of hashes) {
@@ -108,14 +111,16 @@ export class KnownTokens implements Service {
         continue
       }
       const { id: agentId, name: agentName, project } = answer.value
-      if (!projects.has(project.id)) projects.set(project.id, wireProject(project, coordinates.repository(project.id)))
+      if (!projects.has(project.id)) {
+        projects.set(project.id, wireProject(project, coordinates.repository(project.id), gitaly))
+      }
       const ageMs = Math.max(0, Math.round(clock.now() - answer.from))
       token.push({ tokenHash, agentId, agentName, projectId: project.id, ageMs })
     }
-    return { project: [...projects.values()], token, refused }
+    return { project: [...projects.values()], token, refused, gitaly: gitaly.all }
   }
 
-  #learn({ project, token, refused }: KnownTokensRequest): void {
+  #learn({ project, token, refused, gitaly }: KnownTokensRequest): void {
     const { answers, coordinates, clock } = this.#components
     const projects = new Map(
       project.map((each) => [each.id, { wire: each, project: { id: each.id, path: each.path } }]),
@@ -129,7 +134,7 @@ export class KnownTokens implements Service {
       latest.set(known.wire, Math.max(from, latest.get(known.wire) ?? from))
     }
     for (const [wire, at] of latest) {
-      const found = coordinatesOf(wire)
+      const found = coordinatesOf(wire, gitaly[wire.gitaly - 1])
       if (found) coordinates.learn(wire.id, found, at)
     }
     for (const hash of refused) answers.lose(Buffer.from(hash).toString('hex'))
@@ -144,16 +149,33 @@ function agentOf({ agentId, agentName }: KnownToken, project: Agent['project']):
   return { id: agentId as AgentId, name: agentName, project }
 }
 
+/** Those of one message, each once. */
+class GitalyInfos {
+  readonly all: MessageInitShape<typeof GitalyInfoSchema>[] = []
+  readonly #indexes = new Map<string, number>()
+
+  /** @returns its index, from 1 */
+  index({ address, token, features }: GitalyCoordinates): number {
+    const key = JSON.stringify([address, token, features])
+    const known = this.#indexes.get(key)
+    if (known !== undefined) return known
+    const index = this.all.push({ address, token, features })
+    this.#indexes.set(key, index)
+    return index
+  }
+}
+
 function wireProject(
   { id, path }: Agent['project'],
-  coordinates: ReturnType<GitalyCoordinatesByProject['repository']>,
+  coordinates: GitalyCoordinates | undefined,
+  gitaly: GitalyInfos,
 ): MessageInitShape<typeof KnownProjectSchema> {
   if (!coordinates) return { id, path }
-  const { address, token, features, repository, defaultBranch } = coordinates
+  const { repository, defaultBranch } = coordinates
   return {
     id,
     path,
-    gitalyInfo: { address, token, features },
+    gitaly: gitaly.index(coordinates),
     gitalyRepository: {
       ...repository,
       gitAlternateObjectDirectories: [...repository.gitAlternateObjectDirectories],
@@ -162,20 +184,19 @@ function wireProject(
   }
 }
 
-function coordinatesOf({
-  gitalyInfo,
-  gitalyRepository,
-  defaultBranch,
-}: KnownProject): ReturnType<GitalyCoordinatesByProject['repository']> {
-  if (!gitalyInfo || !gitalyRepository) return undefined
-  const { address, token, features } = gitalyInfo
+function coordinatesOf(
+  { gitalyRepository, defaultBranch }: KnownProject,
+  gitaly: GitalyInfo | undefined,
+): GitalyCoordinates | undefined {
+  if (!gitaly || !gitalyRepository) return undefined
+  const { address, token, features } = gitaly
   const { storageName, relativePath, glRepository, glProjectPath, gitObjectDirectory, gitAlternateObjectDirectories } =
     gitalyRepository
   const names = { storageName, relativePath, glRepository, glProjectPath }
   return {
     address,
     token,
-    features: { ...features },
+    features,
     repository: { ...names, gitObjectDirectory, gitAlternateObjectDirectories },
     defaultBranch,
   }
