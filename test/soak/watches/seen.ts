@@ -1,3 +1,6 @@
+/** What it has asked for first, what was there as its watch began, and a change: before that one no watch can go on. */
+const enough = 3
+
 /** What one client of a watch has seen of the counter. */
 export class Seen {
   readonly name: string
@@ -37,9 +40,9 @@ export class Seen {
     for (const listener of this.#listeners) listener()
   }
 
-  /** Resolves once it has seen the value, or has ended. */
+  /** Resolves once it has seen the value, by a watch that can go on, or has ended. */
   async until(value: number, signal: AbortSignal): Promise<void> {
-    while (this.last < value && this.end === undefined) {
+    while ((this.last < value || this.values.length < enough) && this.end === undefined) {
       signal.throwIfAborted()
       const { promise, resolve } = Promise.withResolvers<void>()
       this.#listeners.add(resolve)

@@ -31,10 +31,16 @@ t.test('an end is a fault, and who lists anew misses what was between', async (t
 
 t.test('a wait for a value ends with it, with the client, or with the signal', async (t) => {
   const one = seen([1])
-  const waits = one.until(2, new AbortController().signal)
+  let isThere = false
+  const waits = one.until(2, new AbortController().signal).then(() => {
+    isThere = true
+  })
   one.saw(2)
+  await new Promise(setImmediate)
+  t.equal(isThere, false, 'its watch may have told nothing but what was there')
+  one.saw(3)
   await waits
-  const vain = one.until(3, new AbortController().signal)
+  const vain = one.until(4, new AbortController().signal)
   one.ended('cut')
   await vain
   await t.rejects(seen([1]).until(2, AbortSignal.abort(new Error('late'))), { message: 'late' })
