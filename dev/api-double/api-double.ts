@@ -5,7 +5,7 @@ import type { Service } from '../../src/lib/service.ts'
 import type { Pem } from '../certificates.ts'
 import { callerOf } from './callers.ts'
 import { discoveryDocument, openApiDocument } from './discovery.ts'
-import { offersChannels, serveExec } from './exec-web-socket.ts'
+import { offersChannels, serveExec, servePortForward } from './exec-web-socket.ts'
 import { decodeKubernetesProtobuf, protobufType } from './kubernetes-protobuf.ts'
 import { serveLog } from './logs.ts'
 import { applyType, Objects } from './objects.ts'
@@ -47,6 +47,11 @@ const noWorkload: Workload = () => {
   throw new StatusError(404, 'the API double runs no workloads')
 }
 
+/** by the subresource of a pod */
+const upgrades = new Map([
+  ['exec', serveExec],
+  ['portforward', servePortForward],
+])
 const maxBodyBytes = 1_048_576
 const maxConnections = 1000
 
@@ -162,7 +167,7 @@ export class ApiDouble implements Service {
       throw new StatusError(404, `the API double serves no ${resource.name}/${subresource}`)
     }
     const pod = this.#store.get({ resource, namespace, name })
-    if (subresource === 'exec') throw new StatusError(400, 'Upgrade request required')
+    if (subresource !== 'log') throw new StatusError(400, 'Upgrade request required')
     if (request.method !== 'GET') throw notAllowed(request, target)
     const { logLineEveryMs: lineEveryMs, pastLogLines: pastLines } = this.#options
     serveLog(pod, query, response, { lineEveryMs, pastLines, now: Date.now })
@@ -176,7 +181,8 @@ export class ApiDouble implements Service {
       const url = urlOf(request)
       callerOf(request, this.#options.token)
       const target = parseTarget(url)
-      if (target?.subresource !== 'exec') throw new StatusError(404, 'the API double upgrades pods/exec only')
+      const serve = upgrades.get(target?.subresource ?? '')
+      if (!target || !serve) throw new StatusError(404, 'the API double upgrades pods/exec and pods/portforward only')
       const { resource, namespace, name = '', query } = target
       const pod = this.#store.get({ resource, namespace, name })
       const container = query.get('container')
@@ -186,7 +192,7 @@ export class ApiDouble implements Service {
       if (request.headers.upgrade?.toLowerCase() !== 'websocket' || !offersChannels(request)) {
         throw new StatusError(400, 'the API double speaks WebSocket with v5.channel.k8s.io or v4.channel.k8s.io')
       }
-      serveExec(request, socket, head, query)
+      serve(request, socket, head, query)
     } catch (error) {
       refuseUpgrade(socket, StatusError.from(error))
     }

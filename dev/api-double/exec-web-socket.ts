@@ -9,6 +9,8 @@ import { type CommandStreams, exitStatus, runEcho } from './echo-command.ts'
  */
 
 const channel = { stdin: 0, stdout: 1, stderr: 2, status: 3, close: 255 } as const
+/** of the first port that is forwarded */
+const forwarded = { data: 0, error: 1 } as const
 /** v5 adds that a client can say that a channel ended. */
 const subprotocols = ['v5.channel.k8s.io', 'v4.channel.k8s.io']
 const maxMessageBytes = 1_048_576
@@ -30,6 +32,21 @@ export function offersChannels(request: IncomingMessage): boolean {
 /** Takes the upgrade and serves the command that the query names, until it or the connection ends. */
 export function serveExec(request: IncomingMessage, socket: Duplex, head: Buffer, query: URLSearchParams): void {
   server.handleUpgrade(request, socket, head, (webSocket) => void serveCommand(webSocket, query))
+}
+
+/**
+ * Takes the upgrade and gives back what comes for the pod's port. kubectl speaks SPDY to port-forward, which the double does not.
+ */
+export function servePortForward(request: IncomingMessage, socket: Duplex, head: Buffer, query: URLSearchParams): void {
+  const port = Buffer.alloc(2)
+  port.writeUInt16LE(Number(query.get('ports')) & 0xffff)
+  server.handleUpgrade(request, socket, head, (webSocket) => {
+    webSocket.on('error', () => undefined) // followed by `close`
+    for (const number of Object.values(forwarded)) webSocket.send(Buffer.concat([Uint8Array.of(number), port]))
+    webSocket.on('message', (data: Buffer) => {
+      if (data[0] === forwarded.data && data.length > 1) webSocket.send(data)
+    })
+  })
 }
 
 async function serveCommand(webSocket: WebSocket, query: URLSearchParams): Promise<void> {

@@ -53,6 +53,7 @@ export const resources: readonly Resource[] = [
     subresources: [
       { name: 'log', kind: 'Pod', verbs: ['get'] },
       { name: 'exec', kind: 'PodExecOptions', verbs: ['create', 'get'] },
+      { name: 'portforward', kind: 'PodPortForwardOptions', verbs: ['create', 'get'] },
     ],
     columns: [
       name,

@@ -4,6 +4,8 @@ export interface Caller {
   readonly name?: string
   /** the same at all replicas */
   readonly key: string
+  /** of the user whose jobs these are: his own as a caller. Absent: nobody else is behind it */
+  readonly userKey?: string
 }
 
 /** Its calls on its own behalf. */

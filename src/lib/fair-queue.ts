@@ -50,12 +50,12 @@ export class FairQueue<Item extends { readonly source: unknown }> {
   /**
    * The one whose turn it is, without its place.
    *
-   * @param may - sources that may not are passed over, and keep their turn; absent: all may
+   * @param may - sources that may not, with the item whose turn it is, are passed over, and keep their turn; absent: all may
    */
-  take(may: (source: Item['source']) => boolean = () => true): Item | undefined {
+  take(may: (source: Item['source'], item: Item) => boolean = () => true): Item | undefined {
     for (const [source, items] of this.#sources) {
-      if (!may(source)) continue
       const [item] = items
+      if (!may(source, item as Item)) continue
       this.#sources.delete(source)
       if (items.size > 1) this.#sources.set(source, items) // behind the others
       items.delete(item as Item)

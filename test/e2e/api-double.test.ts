@@ -207,6 +207,20 @@ t.test('exec over WebSocket gives back stdin and tells the exit code', async (t)
   await t.rejects(exec('command=cat', ['unknown']), /400/)
 })
 
+t.test('port-forward over WebSocket names the port on both channels and gives back what is sent to it', async (t) => {
+  const { double, ca } = await startDouble(t)
+  const url = `${double.url.replace('https', 'wss')}/api/v1/namespaces/demo/pods/echo/portforward?ports=8080`
+  const socket = new WebSocket(url, ['v4.channel.k8s.io'], { ca, headers: bearer })
+  t.teardown(() => socket.terminate())
+  const received: Buffer[] = []
+  const message = () => once(socket, 'message')
+  socket.on('message', (data: Buffer) => received.push(data))
+  while (received.length < 2) await message()
+  socket.send(Buffer.of(0, ...Buffer.from('ping')))
+  while (received.length < 3) await message()
+  t.same(received, [Buffer.of(0, 0x90, 0x1f), Buffer.of(1, 0x90, 0x1f), Buffer.of(0, ...Buffer.from('ping'))])
+})
+
 t.test('stop cuts what runs', async (t) => {
   const { double, open } = await startDouble(t)
   const watching = await open('/api/v1/pods?watch=true')

@@ -5,6 +5,8 @@ import { deltaBomb } from './attacks/delta-bomb.ts'
 import { descriptors } from './attacks/descriptors.ts'
 import { fatRequests } from './attacks/fat-requests.ts'
 import { fatRows } from './attacks/fat-rows.ts'
+import { greedyIdentities } from './attacks/greedy-identities.ts'
+import { greedyStreams } from './attacks/greedy-streams.ts'
 import { greedyWatches } from './attacks/greedy-watches.ts'
 import { gzip } from './attacks/gzip.ts'
 import { halfMessages } from './attacks/half-messages.ts'
@@ -56,4 +58,6 @@ export const attacks: readonly Attack<unknown>[] = [
   heavyCommits,
   heavyStates,
   greedyWatches,
+  greedyStreams,
+  greedyIdentities,
 ] as Attack<unknown>[]

@@ -85,7 +85,8 @@ export async function playFullSize(
   const ground = await HostileGround.start(AbortSignal.timeout(startMs), { gitlab, programs, ...cluster })
   const attacker = await Attacker.start()
   const accesses = [ground.entry.access, ground.holder.access]
-  const good = new GoodLoad({ ...load, execs: attack.cluster ? 0 : execs, accesses, place: ground.place })
+  const { users, place } = ground
+  const good = new GoodLoad({ ...load, execs: attack.cluster ? 0 : execs, accesses, users, place })
   const threadEnds = async () => (await vitalSigns(ground.agentk)).counter(viewsThreadEnds)
   try {
     await good.start(AbortSignal.timeout(startMs))

@@ -25,6 +25,8 @@ export interface GoodPlace extends GoodViewsComponents {
 export interface GoodLoadOptions {
   /** the ways in, each with as much */
   readonly accesses: readonly KubeOptions[]
+  /** credentials of those who take turns in calls, watches and execs */
+  readonly users: readonly string[]
   /** calls begun each second */
   readonly callsPerSecond: number
   readonly watches: number
@@ -60,20 +62,20 @@ export class GoodLoad {
   #pushes = 0
 
   constructor(options: GoodLoadOptions) {
-    const { accesses, execs, place } = options
+    const { accesses, users, execs, place } = options
     this.#options = options
     this.#kubes = accesses.map((access) => new Kube(access))
-    this.#execs = accesses.flatMap((access) => Array.from({ length: execs }, () => new TypedExec(access, pod)))
+    this.#execs = byUsers(accesses, execs, users.toReversed()).map((access) => new TypedExec(access, pod))
     this.#views = place && new GoodViews(place)
   }
 
   /** Resolves once all watches, execs and views are open, and the first push is applied. @throws the signal's reason */
   async start(signal: AbortSignal): Promise<void> {
-    const { accesses, watches, place } = this.#options
+    const { accesses, users, watches, place } = this.#options
     const { body } = await (this.#kubes[0] as Kube).ask(`${configMaps}?limit=1`)
     const { metadata } = JSON.parse(body) as { metadata: { resourceVersion: string } }
     const from = { path: `${configMaps}?labelSelector=hostile%3D${this.#label}`, version: metadata.resourceVersion }
-    this.#watches = accesses.flatMap((access) => Array.from({ length: watches }, () => new ResumedWatch(access, from)))
+    this.#watches = byUsers(accesses, watches, users).map((access) => new ResumedWatch(access, from))
     await Promise.all([...this.#watches, ...this.#execs].map((each) => each.start(signal)))
     await this.#views?.start(viewsMs, signal)
     await place?.source.push(++this.#pushes, signal)
@@ -81,11 +83,11 @@ export class GoodLoad {
 
   /** Begins what is repeated; it is told of once the period is over. */
   period(): Period {
-    const { accesses, callsPerSecond, patienceMs } = this.#options
+    const { accesses, users, callsPerSecond, patienceMs } = this.#options
     const number = ++this.#periods
     const calls = accesses.map((access, i) => {
       const labels = { period: `${this.#label}-${number}-${i}` }
-      return new PacedCalls({ access, perSecond: callsPerSecond, namespace, labels, patienceMs })
+      return new PacedCalls({ access, users, perSecond: callsPerSecond, namespace, labels, patienceMs })
     })
     return new Period(calls, this.#repeated())
   }
@@ -151,6 +153,12 @@ export class GoodLoad {
       }),
     ]
   }
+}
+
+/** So many of each way in, by users in turn. */
+function byUsers(accesses: readonly KubeOptions[], ofEach: number, users: readonly string[]): KubeOptions[] {
+  const all = accesses.flatMap((access) => Array.from({ length: ofEach }, () => access))
+  return all.map((access, i) => ({ ...access, credential: users[i % users.length] as string }))
 }
 
 /** What is repeated, from `period` to `stop`. */

@@ -21,7 +21,7 @@ import { GoodSource, goodNamespace, goodSource } from './good-source.ts'
 import { evilSources, SharedApiServer } from './shared-api-server.ts'
 import type { SlowGitlab } from './slow-gitlab.ts'
 import type { Stage, Tenant } from './stage.ts'
-import { evilId, newcomerId, Tenants } from './tenants.ts'
+import { evilId, goodConfiguration, newcomerId, Tenants } from './tenants.ts'
 
 /** a program whose event loop and memory are watched */
 export interface Watched {
@@ -57,6 +57,7 @@ interface Parts {
   readonly holder: HostileReplica
   readonly stage: Stage
   readonly newcomer: Tenant
+  readonly users: readonly string[]
   readonly watched: readonly Watched[]
   readonly agentk: Watched
   readonly place: GoodPlace | undefined
@@ -70,6 +71,8 @@ export class HostileGround {
   readonly holder: HostileReplica
   readonly stage: Stage
   readonly newcomer: Tenant
+  /** credentials of those who use the good agent */
+  readonly users: readonly string[]
   readonly watched: readonly Watched[]
   /** among them */
   readonly agentk: Watched
@@ -83,6 +86,7 @@ export class HostileGround {
     this.holder = parts.holder
     this.stage = parts.stage
     this.newcomer = parts.newcomer
+    this.users = parts.users
     this.watched = parts.watched
     this.agentk = parts.agentk
     this.place = parts.place
@@ -93,6 +97,7 @@ export class HostileGround {
   static async start(signal: AbortSignal, options: HostileGroundOptions = {}): Promise<HostileGround> {
     const { gitlab, assets, programs } = options
     const tenants = new Tenants()
+    const isAlone = !gitlab && assets === undefined // in GitLab and in the real cluster others have no rights
     const server = assets === undefined ? undefined : await SharedApiServer.start(assets)
     let ground: RollingGround | undefined
     let own: AgentPlace | undefined
@@ -151,6 +156,7 @@ export class HostileGround {
         evilRepository: tenants.evilRepository,
         workload: { path: workloadPath, userCredential: access.credential },
         ...(server ? { shared: server.shared } : {}),
+        ...(isAlone ? { neighbour: tenants.neighbour } : {}),
       }
       const ways = [of(entry), of(holder)] as const
       const place = pushes && (await goodPlace(own as AgentPlace, { ways, pushes, isReal: server !== undefined }))
@@ -162,6 +168,7 @@ export class HostileGround {
           agentToken: tenants.newcomerToken,
           userCredential: access.credential.replace(/:\d+:/, `:${newcomerId}:`),
         },
+        users: isAlone ? tenants.colleagues : [access.credential],
         watched: [...ground.replicas.map(watch), agentk as Watched],
         agentk: agentk as Watched,
         place,
@@ -210,7 +217,7 @@ async function openProject(folder: string, server: SharedApiServer | undefined):
   const sources = [goodSource, ...(server ? evilSources : [])]
   await pushes.commit({
     [`.gitlab/agents/${agent.name}/gitops.yaml`]: stringify({ gitops: { manifest_projects: sources } }),
-    ...(server ? { [`.gitlab/agents/${agent.name}/config.yaml`]: server.configuration } : {}),
+    [`.gitlab/agents/${agent.name}/config.yaml`]: server?.configuration ?? goodConfiguration,
   })
   return pushes
 }

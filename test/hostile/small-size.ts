@@ -31,9 +31,9 @@ export async function playAll(t: Test, { attacks, ground: options, execs }: Play
   t.teardown(() => ground.stop())
   const attacker = await Attacker.start()
   t.teardown(() => attacker.stop())
-  const { place } = ground
+  const { users, place } = ground
   const accesses = [ground.entry.access, ground.holder.access]
-  const load = new GoodLoad({ accesses, callsPerSecond: 10, watches: 3, execs, patienceMs, place })
+  const load = new GoodLoad({ accesses, users, callsPerSecond: 10, watches: 3, execs, patienceMs, place })
   t.teardown(() => load.stop())
   await load.start(AbortSignal.timeout(startMs))
   for (const attack of attacks) {

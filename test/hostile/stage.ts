@@ -31,6 +31,16 @@ export interface Stage {
   readonly workload: { readonly path: string; readonly userCredential: string }
   /** what a developer with one namespace and one repository has; of attacks with `cluster` alone */
   readonly shared?: SharedCluster
+  /** of attacks with neither `cluster` nor `gitlab` */
+  readonly neighbour?: Neighbour
+}
+
+/** Who may use the good tenants' agent too, where its cluster is a double: one user, by all ways that she has. */
+export interface Neighbour {
+  /** of her personal access tokens. After `Bearer ` */
+  readonly userCredentials: readonly string[]
+  /** of her jobs, each of a project of its own. After `Bearer ` */
+  readonly jobCredentials: readonly string[]
 }
 
 /** Of a real cluster that good tenants use too, behind their agentk. */
@@ -53,6 +63,12 @@ export interface SharedCluster {
 export function sharedOf({ shared }: Stage): SharedCluster {
   if (!shared) throw new Error('the stage has no cluster that is shared')
   return shared
+}
+
+/** @throws Error: the attack is of `cluster`, or of `gitlab` */
+export function neighbourOf({ neighbour }: Stage): Neighbour {
+  if (!neighbour) throw new Error('nobody else has rights to the good agent')
+  return neighbour
 }
 
 /** The evil tenant's own, so that what is counted by address does not count against others. */
@@ -143,6 +159,20 @@ export class EvilUser {
 }
 
 export const told = ({ status, body }: Answered): string => `${status} ${body.slice(0, 300)}`
+
+/** @param line - method and path. @returns the head of a request, to its end */
+export function headOf(line: string, credential: string, ...headers: readonly string[]): string {
+  return [`${line} HTTP/1.1`, 'Host: kas', `Authorization: Bearer ${credential}`, ...headers, '', ''].join('\r\n')
+}
+
+/** @param protocol - of the WebSocket */
+export const upgradeHeaders = (protocol: string): readonly string[] => [
+  'Connection: Upgrade',
+  'Upgrade: websocket',
+  'Sec-WebSocket-Version: 13',
+  'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==',
+  `Sec-WebSocket-Protocol: ${protocol}`,
+]
 
 /** @returns the first answer's status, and its body as far as it came in one piece */
 export function textOf(answers: string): string {

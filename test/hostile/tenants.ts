@@ -6,11 +6,27 @@ import { createProjectRepository } from '../../dev/start/project-repository.ts'
 import { agent, files, replicaFiles } from '../../dev/start/settings.ts'
 import { tokenHash } from '../../src/lib/token-hash.ts'
 import type { SlowGitlab, ToldWorld } from './slow-gitlab.ts'
-import type { Tenant } from './stage.ts'
+import type { Neighbour, Tenant } from './stage.ts'
+
+/** As far as it is written here. */
+type Directory = Record<'projects' | 'agents' | 'users' | 'ci_tokens', object[]>
 
 export const evilId = 43
 /** an agent of a good tenant that is not connected yet */
 export const newcomerId = 44
+
+/** those who use the good agent with the good tenant */
+const colleagues = 20
+const neighbourTokens = 2
+const jobProjects = 40
+const goodGroup = { id: 7, path: 'demo' }
+const [firstColleagueId, neighbourId, firstProjectId] = [21, 8, 101]
+
+/** Of the good agent: as it is by default, and for jobs of all projects of the group. */
+export const goodConfiguration = stringify({
+  ci_access: { groups: [{ id: goodGroup.path }] },
+  user_access: { access_as: { agent: {} }, projects: [{ id: agent.project.path }] },
+})
 
 /** Who is there beside the good tenant of `npm start`: rights, tokens, a project each with its repository. */
 export class Tenants {
@@ -19,21 +35,36 @@ export class Tenants {
   readonly newcomerToken = newToken()
   readonly #evilToken = newToken()
   readonly #evilUserToken = newToken()
+  readonly #colleagueTokens = newTokens(colleagues)
+  readonly #neighbourTokens = newTokens(neighbourTokens)
+  readonly #jobTokens = newTokens(jobProjects)
 
   get evil(): Tenant {
     return { agentToken: this.#evilToken, userCredential: `pat:${evilId}:${this.#evilUserToken}` }
   }
 
+  /** Credentials of users of the good agent. */
+  get colleagues(): readonly string[] {
+    return this.#colleagueTokens.map((token) => `pat:${agent.id}:${token}`)
+  }
+
+  get neighbour(): Neighbour {
+    return {
+      userCredentials: this.#neighbourTokens.map((token) => `pat:${agent.id}:${token}`),
+      jobCredentials: this.#jobTokens.map((token) => `ci:${agent.id}:${token}`),
+    }
+  }
+
   /** Into the directory file of npm start. */
   async write(folder: string): Promise<void> {
     const path = join(folder, files.directory)
-    const directory = parse(await readFile(path, 'utf8')) as Record<'projects' | 'agents' | 'users', object[]>
+    const directory = parse(await readFile(path, 'utf8')) as Directory
     const [evilGit, newcomerGit] = [join(folder, 'evil.git'), join(folder, 'newcomer.git')]
     this.evilRepository = evilGit
     const access = (id: string) => stringify({ user_access: { access_as: { agent: {} }, projects: [{ id }] } })
     await createProjectRepository(evilGit, { '.gitlab/agents/evil/config.yaml': access('evil/clusters') })
     await createProjectRepository(newcomerGit, { '.gitlab/agents/newcomer/config.yaml': access(agent.project.path) })
-    const [evilGroups, goodGroups] = [[{ id: 8, path: 'evil' }], [{ id: 7, path: 'demo' }]]
+    const [evilGroups, goodGroups] = [[{ id: 8, path: 'evil' }], [goodGroup]]
     directory.projects.push(
       { id: 2, path: 'evil/clusters', groups: evilGroups, git: { url: evilGit } },
       { id: 3, path: 'demo/newcomer', groups: goodGroups, git: { url: newcomerGit } },
@@ -44,7 +75,22 @@ export class Tenants {
     )
     const tokens = [{ sha256: tokenHash(this.#evilUserToken) }]
     directory.users.push({ id: 6, username: 'eve', tokens, roles: { projects: { 2: ['maintainer'] } } })
+    this.#addUsers(directory)
     await writeFile(path, stringify(directory), { mode: 0o600 })
+  }
+
+  /** Of the good agent: colleagues, and who has more tokens and jobs than others. */
+  #addUsers({ projects, users, ci_tokens: jobs }: Directory): void {
+    const roles = { projects: { [agent.project.id]: ['developer'] } }
+    const user = (id: number, username: string, tokens: readonly string[]) =>
+      users.push({ id, username, tokens: tokens.map((token) => ({ sha256: tokenHash(token) })), roles })
+    for (const [i, token] of this.#colleagueTokens.entries()) user(firstColleagueId + i, `colleague-${i}`, [token])
+    user(neighbourId, 'nell', this.#neighbourTokens)
+    for (const [i, token] of this.#jobTokens.entries()) {
+      const project = firstProjectId + i
+      projects.push({ id: project, path: `${goodGroup.path}/nell-${i}`, groups: [goodGroup] })
+      jobs.push({ sha256: tokenHash(token), user: neighbourId, project, job: 1000 + i, pipeline: 100 + i })
+    }
   }
 
   /** To a GitLab, with all that npm start has written. */
@@ -53,7 +99,7 @@ export class Tenants {
     const [goodToken, goodUser] = [await read(files.agentToken), (await read(files.userHeader)).replace(/^.*:/, '')]
     const access = (id: string) => stringify({ user_access: { access_as: { agent: {} }, projects: [{ id }] } })
     const projects: ToldWorld['projects'] = [
-      { ...agent.project, groups: [{ id: 7, path: 'demo' }] },
+      { ...agent.project, groups: [goodGroup] },
       { id: 2, path: 'evil/clusters', groups: [{ id: 8, path: 'evil' }] },
     ]
     const good = { project: agent.project.id, configuration: access(agent.project.path) }
@@ -87,5 +133,7 @@ async function askGitlab(gitlab: SlowGitlab, folder: string, name: string): Prom
   const known = { ...configuration, gitlab: { address: gitlab.address, authentication_secret_file: secret } }
   await writeFile(path, stringify(known), { mode: 0o600 })
 }
+
+const newTokens = (length: number) => Array.from({ length }, newToken)
 
 export const newToken = () => randomBytes(24).toString('base64url')

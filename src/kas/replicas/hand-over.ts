@@ -24,11 +24,21 @@ const agentIdKey = 'kas-agent-id'
 const waitKey = 'kas-wait'
 const eagerKey = 'kas-eager'
 const callerKey = 'kas-caller'
+const callerUserKey = 'kas-caller-user'
 const watchKey = 'kas-watch'
 const logKey = 'kas-log'
 const errorKey = 'kas-error-bin'
 /** of this hop alone: neither agent nor GitLab gets them */
-export const handOverKeys: readonly string[] = [tunnelKey, agentIdKey, waitKey, eagerKey, callerKey, watchKey, logKey]
+export const handOverKeys: readonly string[] = [
+  tunnelKey,
+  agentIdKey,
+  waitKey,
+  eagerKey,
+  callerKey,
+  callerUserKey,
+  watchKey,
+  logKey,
+]
 /** One that quotes much of what came: its gRPC status has to do. bytes, as JSON */
 const maxErrorBytes = 2048
 /** of a caller's key */
@@ -53,6 +63,7 @@ export function writeHandOver(handOver: HandOver, metadata: Metadata): Metadata 
     [waitKey]: [String(Math.ceil(waitMs))],
     [callerKey]: [caller.key],
   }
+  if (caller.userKey !== undefined) written[callerUserKey] = [caller.userKey]
   if (eager) written[eagerKey] = ['1']
   if (isWatch) written[watchKey] = ['1']
   if (isLog) written[logKey] = ['1']
@@ -70,18 +81,22 @@ export function readHandOver(metadata: Metadata): HandOver {
     agentId,
     waitMs: Number(wait[0]),
     eager: metadata[eagerKey] !== undefined,
-    caller: callerOf(metadata[callerKey]),
+    caller: callerOf(metadata),
     isWatch: metadata[watchKey] !== undefined,
     isLog: metadata[logKey] !== undefined,
   }
 }
 
 /** @throws KasError INVALID_MESSAGE */
-function callerOf(keys: readonly string[] | undefined): Caller {
+function callerOf({ [callerKey]: keys, [callerUserKey]: userKeys }: Metadata): Caller {
   if (!keys) return unnamedCaller
-  const [key = ''] = keys
-  if (keys.length !== 1 || !callerKeyForm.test(key)) throw invalid(callerKey)
-  return { key }
+  const key = keyOf(callerKey, keys)
+  return userKeys ? { key, userKey: keyOf(callerUserKey, userKeys) } : { key }
+}
+
+function keyOf(name: string, [key = '', ...more]: readonly string[]): string {
+  if (more.length > 0 || !callerKeyForm.test(key)) throw invalid(name)
+  return key
 }
 
 /** Without what replicas say to one another: an agent and its callers cannot speak for a replica. */

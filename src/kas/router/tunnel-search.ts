@@ -11,6 +11,7 @@ import type { Wish } from '../tunnels/shares.ts'
 import type { Tunnel } from '../tunnels/tunnel.ts'
 import type { TunnelRegistry } from '../tunnels/tunnel-registry.ts'
 import { Race } from './race.ts'
+import { Refusals } from './refusals.ts'
 
 export interface SearchOptions {
   /** how long a call waits for its agent. ms; upstream's, which agentk and UI users know */
@@ -154,7 +155,16 @@ export class TunnelSearch {
     const asked = new Map<Candidate['instance'], Candidate>()
     const remainingMs = () => Math.max(0, this.#began + findTimeoutMs - clock.now())
     let stopGivingUp: (() => void) | undefined
-    race.enter(here, (cancellation) => this.#waitHere(cancellation), ignore)
+    const refusals = new Refusals(race, clock)
+    const onNone = () => {
+      const mayGive = [...asked.values()].some((one) => race.has(one) && isUsable(one.link.reach))
+      refusals.check(mayGive || (race.has(here) && tunnels.holds(agentId)))
+    }
+    race.enter(
+      here,
+      refusals.among((cancellation) => this.#waitHere(cancellation)),
+      onNone,
+    )
     const update = () => {
       const candidates = this.#candidates()
       for (const candidate of candidates) {
@@ -165,7 +175,10 @@ export class TunnelSearch {
         if (link.reach === 'down') continue
         asked.set(instance, candidate)
         const request = (cancellation: Cancellation) => this.#waitAt(candidate, remainingMs, cancellation)
-        race.enter(candidate, request, () => this.#onNone(asked, candidate))
+        race.enter(candidate, refusals.among(request), () => {
+          this.#onNone(asked, candidate)
+          onNone()
+        })
       }
       const isOutOfReach = candidates.length > 0 && !candidates.some(({ link }) => isUsable(link.reach))
       if (!isOutOfReach || tunnels.holds(agentId)) {
@@ -179,9 +192,10 @@ export class TunnelSearch {
     }
     update()
     const stopWatching = links.onChange(agentId, update)
-    const stopWaiting = clock.after(remainingMs(), () => race.fail(this.#notFound()))
+    const stopWaiting = clock.after(remainingMs(), () => race.fail(refusals.worst ?? this.#notFound()))
     return () => {
       stopGivingUp?.()
+      refusals.stop()
       stopWaiting()
       stopWatching()
     }
@@ -243,8 +257,6 @@ function abortingWith(cancellation: Cancellation): AbortController {
   cancellation.onCancel(() => controller.abort())
   return controller
 }
-
-function ignore(): void {}
 
 const noReplyMetadata = Promise.resolve(undefined)
 

@@ -28,7 +28,7 @@ export class AgentTunnels implements Contended {
   /** undefined: none waits */
   #waiting: WaitingCalls | undefined
   #scarcity: Scarcity | undefined
-  /** since there was none */
+  /** since there was none, or the first of those that wait came */
   #mostLiving = 0
   #grewAt = Number.NEGATIVE_INFINITY
 
@@ -105,7 +105,7 @@ export class AgentTunnels implements Contended {
     let choice: Tunnel | undefined
     for (const tunnel of this.#idle) {
       if (tunnel.state !== 'idle' || !tunnel.methods.has(wish.method)) continue
-      if (!this.#mayHave(tunnel, wish.caller.key)) continue
+      if (!this.#mayHave(tunnel, wish)) continue
       const isSuspect = tunnel.connection.isSuspect(now)
       if (!isSuspect || !choice) choice = tunnel
       if (!isSuspect) break
@@ -119,6 +119,8 @@ export class AgentTunnels implements Contended {
 
   /** @throws KasError TOO_MANY_WAITING, CALLER_OVER_SHARE: at once, or later in favour of another */
   wait(wish: Wish, signal: AbortSignal): Promise<Tunnel> {
+    const idle = this.take(wish) // it came while others were asked for one
+    if (idle) return Promise.resolve(idle)
     const refusal = this.#scarcity?.refusalOf(wish)
     if (refusal) throw refusal
     const { promise, resolve, reject } = Promise.withResolvers<Tunnel>()
@@ -140,6 +142,7 @@ export class AgentTunnels implements Contended {
         reject(error)
       },
     }
+    if (!this.#waiting) this.#mostLiving = this.living.size
     this.#waiting ??= new WaitingCalls(this.#options.maxWaitingPerAgent)
     this.#waiting.add(waiter)
     signal.addEventListener('abort', leave, { once: true })
@@ -166,7 +169,7 @@ export class AgentTunnels implements Contended {
 
   /** To whose turn it is, else it is idle. */
   #give(tunnel: Tunnel): void {
-    const waiter = this.#waiting?.take(tunnel.methods, (callerKey) => this.#mayHave(tunnel, callerKey))
+    const waiter = this.#waiting?.take(tunnel.methods, (wish) => this.#mayHave(tunnel, wish))
     if (!waiter) {
       this.#idle.add(tunnel)
       return
@@ -177,10 +180,10 @@ export class AgentTunnels implements Contended {
     waiter.resolve(tunnel)
   }
 
-  #mayHave({ connection }: Tunnel, callerKey: string): boolean {
+  #mayHave({ connection }: Tunnel, { caller }: Wish): boolean {
     const { plentyPerConnection, few } = this.#options
-    if (!this.#shares || this.#shares.on(connection) < plentyPerConnection || !hasShare(callerKey)) return true
-    return this.#shares.of(callerKey).tunnels < few
+    if (!this.#shares || this.#shares.on(connection) < plentyPerConnection || !hasShare(caller.key)) return true
+    return this.#shares.holdsFewer(caller, few)
   }
 
   #leave(waiter: Waiter): void {

@@ -1,5 +1,5 @@
 import type { Call } from '../../call/call.ts'
-import { hasShare } from '../../call/caller.ts'
+import { type Caller, hasShare } from '../../call/caller.ts'
 import type { Tunnel } from './tunnel.ts'
 
 /** What a tunnel is wanted for. */
@@ -20,6 +20,7 @@ export interface RunningStream {
 
 interface Use {
   readonly key: string
+  readonly userKey: string
   readonly isWatch: boolean
   readonly isLog: boolean
 }
@@ -33,6 +34,8 @@ export class Shares {
   readonly #onConnection = new Map<object, number>()
   /** by the caller's key */
   readonly #holdings = new Map<string, { tunnels: number; watches: number }>()
+  /** tunnels by the key of the user, with those of his jobs in all projects */
+  readonly #ofUsers = new Map<string, number>()
 
   /** Callers that hold any, by their keys. */
   get callers(): Iterable<string> {
@@ -45,6 +48,11 @@ export class Shares {
 
   of(callerKey: string): Holding {
     return this.#holdings.get(callerKey) ?? nothing
+  }
+
+  /** The caller holds fewer than that, and so does the user behind it with all that are his. */
+  holdsFewer(caller: Caller, than: number): boolean {
+    return this.of(caller.key).tunnels < than && (this.#ofUsers.get(userKeyOf(caller)) ?? 0) < than
   }
 
   /** Who holds most of all that have a share and watch anything. */
@@ -76,8 +84,11 @@ export class Shares {
     return undefined
   }
 
-  taken(tunnel: Tunnel, { caller: { key }, isWatch = false, isLog = false }: Wish): void {
-    this.#uses.set(tunnel, { key, isWatch, isLog })
+  taken(tunnel: Tunnel, { caller, isWatch = false, isLog = false }: Wish): void {
+    const { key } = caller
+    const userKey = userKeyOf(caller)
+    this.#uses.set(tunnel, { key, userKey, isWatch, isLog })
+    this.#ofUsers.set(userKey, (this.#ofUsers.get(userKey) ?? 0) + 1)
     this.#onConnection.set(tunnel.connection, this.on(tunnel.connection) + 1)
     const holding = this.#holdings.get(key) ?? { ...nothing }
     holding.tunnels++
@@ -94,6 +105,9 @@ export class Shares {
     const left = this.on(tunnel.connection) - 1
     if (left > 0) this.#onConnection.set(tunnel.connection, left)
     else this.#onConnection.delete(tunnel.connection)
+    const ofUser = (this.#ofUsers.get(use.userKey) as number) - 1
+    if (ofUser > 0) this.#ofUsers.set(use.userKey, ofUser)
+    else this.#ofUsers.delete(use.userKey)
     holding.tunnels--
     if (use.isWatch) holding.watches--
     if (holding.tunnels === 0) this.#holdings.delete(use.key)
@@ -105,4 +119,8 @@ export class Shares {
       return isWanted(use) ? [{ lose }] : []
     })
   }
+}
+
+function userKeyOf({ key, userKey = key }: Caller): string {
+  return userKey
 }

@@ -52,11 +52,11 @@ export class WaitingCalls {
   /**
    * Whose turn it is, of those whose method is served: it waits no more.
    *
-   * @param may - by the caller's key: those that may not keep their turn
+   * @param may - those that may not keep their turn
    */
-  take(methods: ReadonlySet<string>, may: (callerKey: string) => boolean): Waiter | undefined {
+  take(methods: ReadonlySet<string>, may: (wish: Wish) => boolean): Waiter | undefined {
     for (const [method, queue] of this.#byMethod) {
-      const waiter = methods.has(method) ? queue.take(may) : undefined
+      const waiter = methods.has(method) ? queue.take((_, { wish }) => may(wish)) : undefined
       if (!waiter) continue
       this.#byMethod.delete(method)
       if (queue.size > 0) this.#byMethod.set(method, queue) // behind the other methods

@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
 import { type Call, type Metadata, noMetadata, type Outcome, type Reply } from '../../../src/call/call.ts'
+import type { Caller } from '../../../src/call/caller.ts'
 import { KnownMessages } from '../../../src/call/known-messages.ts'
 import { dialReplica } from '../../../src/kas/replicas/dial-replica.ts'
 import { type HandOver, handOverKeys } from '../../../src/kas/replicas/hand-over.ts'
@@ -147,6 +148,25 @@ t.test('no tunnel, one at once, one that comes later, an eager call: all on one 
   t.equal(infos.length, 9)
   t.strictSame({ ...infos[8]?.metadata }, { 'x-one': ['1', '2'] })
   t.notOk(handOverKeys.some((key) => infos.some(({ metadata }) => key in metadata)))
+})
+
+t.test('the holder knows who calls and which user is behind, and the agent is not told', async (t) => {
+  const calls: Call[] = []
+  const { offer, addTunnel } = await warm(t, (call) => {
+    calls.push(call)
+    return echo(call)
+  })
+  const callers: readonly Caller[] = [{ key: 'user-7' }, { key: 'project-3', userKey: 'user-7' }]
+  for (const eager of [false, true]) {
+    for (const caller of callers) {
+      addTunnel()
+      const one = offer({ caller, eager })
+      t.equal(await one.answer, 'ready')
+      t.match(await one.forward(), { messages: ['ab'], error: undefined })
+      t.strictSame(calls.at(-1)?.caller, caller)
+      t.strictSame({ ...calls.at(-1)?.metadata }, {})
+    }
+  }
 })
 
 t.test('an eager call whose reply takes its time is announced', async (t) => {

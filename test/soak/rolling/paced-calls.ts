@@ -5,6 +5,8 @@ import type { KubeOptions } from '../kube.ts'
 
 export interface PacedCallsOptions {
   readonly access: KubeOptions
+  /** credentials that take turns; default: that of `access` */
+  readonly users?: readonly string[]
   /** calls that begin each second, whatever becomes of those before them */
   readonly perSecond: number
   /** of ConfigMaps; nobody else makes any with these labels */
@@ -55,6 +57,7 @@ export class PacedCalls {
   #began = 0
   #endedAt = 0
   #count = 0
+  #asked = 0
 
   constructor(options: PacedCallsOptions) {
     const { access, namespace } = options
@@ -178,10 +181,10 @@ export class PacedCalls {
   }
 
   #ask(method: Kind, init: { path: string; isFresh: boolean; body?: object }): Promise<Answer> {
-    const { access, patienceMs = defaultPatienceMs } = this.#options
+    const { access, users = [access.credential], patienceMs = defaultPatienceMs } = this.#options
     const content = init.body && JSON.stringify(init.body)
     const headers = {
-      authorization: `Bearer ${access.credential}`,
+      authorization: `Bearer ${users[this.#asked++ % users.length]}`,
       ...(content && { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(content)) }),
     }
     const signal = AbortSignal.timeout(patienceMs)

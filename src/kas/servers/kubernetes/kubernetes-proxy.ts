@@ -12,7 +12,7 @@ import type { OwnEndpoint, ViewFeeds } from '../../module.ts'
 import type { Newcomers } from '../newcomers.ts'
 import { accessCounter } from './access/access-counter.ts'
 import { accessCheckMs, accessLost, checkAccess } from './access/access-recheck.ts'
-import { type Access, authorize, callerName } from './access/authorize.ts'
+import { type Access, authorize, callerNames } from './access/authorize.ts'
 import type { CallerKeys } from './access/caller-keys.ts'
 import { type Credentials, readCredentials } from './access/credentials.ts'
 import type { FrontRedirect } from './front-redirect.ts'
@@ -156,7 +156,7 @@ export class KubernetesProxy {
     const { remote, socket } = exchange.connection
     const ask = () => authorize(directory, credentials, exchange.signal, { from: socket.remoteAddress })
     const { impersonation, access } = await this.#components.newcomers.admit(remote, ask, exchange.signal)
-    const caller = this.#components.callerKeys.of(callerName(access))
+    const caller = this.#components.callerKeys.of(callerNames(access))
     exchange.connection.letIn(credentials.agentId, caller.key)
     exchange.signal.throwIfAborted()
     const leave = (reason: KasError) => {

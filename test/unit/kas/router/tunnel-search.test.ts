@@ -6,6 +6,7 @@ import type { Link, OfferRequest } from '../../../../src/kas/replicas/link.ts'
 import type { Candidate } from '../../../../src/kas/replicas/links.ts'
 import { HedgeBudget, lostReply, TunnelSearch } from '../../../../src/kas/router/tunnel-search.ts'
 import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
+import { KasError } from '../../../../src/lib/errors.ts'
 import type { InstanceId } from '../../../../src/membership/membership.ts'
 import { callOf } from '../../../support/agents-server.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
@@ -13,12 +14,16 @@ import { ManualClock } from '../../../support/manual-clock.ts'
 const options = { findTimeoutMs: 10_000, hedgeMs: 20, unreachableMs: 90 }
 const safe = { safety: 'safe' as const, messages: new KnownMessages([]) }
 
+const over = (held: number, living: number) => ({ held, living, watches: held, retryAfterS: 5 })
+/** what a replica says who refuses */
+const overShareAt = (instance: string) => (instance === 'a' ? over(8, 80) : over(480, 500))
+
 /** A replica that answers what the test says, when it says so. */
 class FakeCandidate implements Candidate {
   readonly instance: InstanceId
   readonly version = 1
   reach: Link['reach'] = 'reachable'
-  readonly asked: (OfferRequest & { answer(offer: Offer | NoOffer): void })[] = []
+  readonly asked: (OfferRequest & { answer(offer: Offer | NoOffer): void; refuse(): void })[] = []
   givenBack = 0
   readonly #onAsked: (() => void)[] = []
 
@@ -42,9 +47,11 @@ class FakeCandidate implements Candidate {
 
   offer(_: unknown, asked: OfferRequest): Promise<Offer | NoOffer> {
     if (asked.cancellation.isCancelled) return Promise.resolve('none')
-    const { promise, resolve } = Promise.withResolvers<Offer | NoOffer>()
+    const { promise, resolve, reject } = Promise.withResolvers<Offer | NoOffer>()
     asked.cancellation.onCancel(() => resolve('unanswered'))
-    this.asked.push({ ...asked, answer: resolve })
+    const refuse = () =>
+      reject(new KasError({ code: 'CALLER_OVER_SHARE', agentId: '42', ...overShareAt(this.instance) }))
+    this.asked.push({ ...asked, answer: resolve, refuse })
     for (const resolveAsked of this.#onAsked.splice(0)) resolveAsked()
     return promise
   }
@@ -232,4 +239,41 @@ t.test('a tunnel that is lost before it is used has carried nothing', async (t) 
   const { error } = await (await useOwn('ended')).done
   t.match(error?.spec, { code: 'TUNNEL_LOST', delivery: 'none' })
   t.match(await useOwn('taken'), { done: 'its own' })
+})
+
+/** A search of a call that no holder has an idle tunnel for: two are asked for the next that they have. */
+async function twoWaits() {
+  const [one, other] = [new FakeCandidate('a'), new FakeCandidate('b')]
+  const { running, clock } = searchAmong([one, other])
+  running.catch(() => undefined)
+  for (const each of [one, other]) (await each.isAsked()).answer('none')
+  const waits = [await one.isAsked(2), await other.isAsked(2)] as const
+  return { running, clock, other, waits }
+}
+
+t.test('a call that one holder refuses is served by another one', async (t) => {
+  const { running, clock, other, waits } = await twoWaits()
+  waits[0].refuse()
+  await nextTurn()
+  clock.advance(1999)
+  const offer = other.tunnel()
+  waits[1].answer(offer)
+  t.equal(await running, offer)
+})
+
+t.test('a call that one holder refuses waits for 2 s at the others, and is refused then', async (t) => {
+  const { running, clock, waits } = await twoWaits()
+  waits[0].refuse()
+  await nextTurn()
+  clock.advance(2000)
+  t.match(await running.catch((error) => error), { spec: { code: 'CALLER_OVER_SHARE', held: 8, living: 80 } })
+  t.ok(waits[1].cancellation.isCancelled)
+})
+
+t.test('a call that all holders refuse is refused at once', async (t) => {
+  const { running, waits } = await twoWaits()
+  waits[1].refuse()
+  await nextTurn()
+  waits[0].refuse()
+  t.match(await running.catch((error) => error), { spec: { code: 'CALLER_OVER_SHARE', held: 480, living: 500 } })
 })

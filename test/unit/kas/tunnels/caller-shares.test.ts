@@ -1,80 +1,10 @@
 import t from 'tap'
-import type { AgentId } from '../../../../src/call/call.ts'
 import { gitlabCaller, unnamedCaller } from '../../../../src/call/caller.ts'
-import type { Wish } from '../../../../src/kas/tunnels/shares.ts'
 import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
-import { TunnelRegistry } from '../../../../src/kas/tunnels/tunnel-registry.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
-import { ManualClock } from '../../../support/manual-clock.ts'
+import { agentId, callersGround as ground, method, settled } from './callers-ground.ts'
 
-/** Callers of one agent, who take its tunnels, wait for them and give them back. */
-
-const agentId = 42n as AgentId
-const method = '/test.Echo/Echo'
-
-interface FakeConnection {
-  running: number
-  roundTripMs: number | undefined
-}
-
-function ground({ plentyPerConnection = 1000 } = {}) {
-  const clock = new ManualClock()
-  const tunnels = new TunnelRegistry(
-    { clock, random: () => 0.5 },
-    { maxWaitingPerAgent: 100, plentyPerConnection, few: 2 },
-  )
-  const connection: FakeConnection = { running: 0, roundTripMs: 1 }
-  const add = (count: number) => {
-    for (let i = 0; i < count; i++) tunnels.add(agentId, fakeTunnel(connection))
-  }
-  const wish = (key: string, isWatch = false): Wish => ({ agentId, method, caller: { key }, isWatch })
-  const take = (key: string, count: number, isWatch = false) =>
-    Array.from({ length: count }, () => tunnels.take(wish(key, isWatch)) as Tunnel)
-  /** What a call gets that waits: a tunnel, or the code of an error; undefined as long as it waits. */
-  const wait = (key: string) => {
-    const waiting: { got?: Tunnel; code?: string; error?: KasError; leave: (reason: unknown) => void } = {
-      leave: () => {},
-    }
-    const controller = new AbortController()
-    waiting.leave = (reason) => controller.abort(reason)
-    const failed = (error: unknown) => {
-      waiting.error = KasError.from(error)
-      waiting.code = waiting.error.code
-    }
-    try {
-      tunnels.wait(wish(key), controller.signal).then((tunnel) => {
-        waiting.got = tunnel
-      }, failed)
-    } catch (error) {
-      failed(error)
-    }
-    return waiting
-  }
-  const pass = async (ms: number) => {
-    clock.advance(ms)
-    await settled()
-  }
-  return { tunnels, connection, add, take, wait, pass, wish }
-}
-
-const settled = () => new Promise(setImmediate)
-
-function fakeTunnel(connection: FakeConnection): Tunnel {
-  const retired = new AbortController().signal
-  const tunnel = {
-    state: 'idle',
-    methods: new Set([method]),
-    connection: Object.assign(connection, { isSuspect: () => false, measure: () => undefined, retired }),
-    ended: new Promise<void>(() => undefined),
-    take: () => {
-      tunnel.state = 'taken'
-    },
-    giveBack: () => {
-      tunnel.state = 'idle'
-    },
-  }
-  return tunnel as unknown as Tunnel
-}
+/** Where tunnels are scarce, who gets one, who waits, and who is refused. */
 
 t.test('who holds more than his share waits no more once another has waited for 200 ms', async (t) => {
   const { add, take, wait, pass } = ground()
@@ -163,22 +93,6 @@ t.test('where a thousand may wait, he who waits most makes room', async (t) => {
   t.equal(wait('many').code, 'TOO_MANY_WAITING')
 })
 
-t.test('the last tunnels of a connection are for who holds few', async (t) => {
-  const { tunnels, add, take, wait, wish } = ground({ plentyPerConnection: 8 })
-  add(10)
-  const held = take('greedy', 8)
-  t.equal(tunnels.take(wish('greedy')), undefined)
-  const own = wait('greedy')
-  t.ok(tunnels.take(wish('other')))
-  t.ok(tunnels.take({ ...wish(''), caller: gitlabCaller }))
-  for (const tunnel of held.slice(0, 2)) tunnels.giveBack(agentId, tunnel)
-  await settled()
-  t.equal(own.got, undefined, 'eight are still taken')
-  tunnels.giveBack(agentId, held[2] as Tunnel)
-  await settled()
-  t.ok(own.got, 'it waited for one of the others')
-})
-
 t.test('while the agent opens more, none is scarce', async (t) => {
   const { add, take, wait, pass } = ground()
   add(10)
@@ -192,6 +106,49 @@ t.test('while the agent opens more, none is scarce', async (t) => {
   await pass(100)
   t.equal(own.code, 'CALLER_OVER_SHARE', 'it has opened none for 200 ms')
   t.equal(others.filter(({ got }) => got).length + (own.got ? 1 : 0), 1)
+})
+
+t.test('an agent that once had more opens more again: none is scarce meanwhile', async (t) => {
+  const { add, take, wait, pass } = ground()
+  for (const tunnel of add(20).slice(4)) tunnel.retire()
+  await settled()
+  take('greedy', 4)
+  const others = [wait('other'), wait('other')]
+  const own = wait('greedy')
+  await pass(150)
+  add(1)
+  await pass(150)
+  t.equal(own.code, undefined, 'one came 150 ms ago')
+  await pass(100)
+  t.equal(own.code, 'CALLER_OVER_SHARE', 'it has opened none for 200 ms')
+  t.equal(others.filter(({ got }) => got).length + (own.got ? 1 : 0), 1)
+})
+
+t.test('a tunnel that came while others were asked for one is not waited for', async (t) => {
+  const { tunnels, add, take, wait, wish } = ground()
+  const [first] = add(2)
+  t.equal(take('one', 2)[0], first)
+  t.equal(tunnels.take(wish('other')), undefined)
+  tunnels.giveBack(agentId, first as Tunnel)
+  const other = wait('other')
+  await settled()
+  t.equal(other.got, first)
+  t.equal(tunnels.counts(agentId, method).waiting, 0)
+})
+
+t.test('watches and what cannot be ended count alike: who changes from one to the other has no more', async (t) => {
+  const { add, take, wait, pass } = ground()
+  add(10)
+  take('greedy', 5, true)
+  take('greedy', 4)
+  take('other', 1)
+  const [watch, exec] = [wait('greedy', { isWatch: true }), wait('greedy')]
+  wait('other')
+  await pass(200)
+  for (const one of [watch, exec, wait('greedy', { isWatch: true }), wait('greedy')]) {
+    t.equal(one.code, 'CALLER_OVER_SHARE')
+    t.match(one.error?.spec, { held: 9, living: 10, watches: 5 })
+  }
 })
 
 t.test('who waits for what no tunnel serves makes nothing scarce', async (t) => {

@@ -2,6 +2,7 @@ import type { AgentId } from '../../../../call/call.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
 import type { Directory, GrantQuestion, UserCredential, UserGrant } from '../../../directory/directory.ts'
+import type { CallerNames } from './caller-keys.ts'
 import type { Credentials } from './credentials.ts'
 import { jobImpersonation, userImpersonation } from './impersonation.ts'
 
@@ -14,9 +15,10 @@ export interface Access {
   readonly projectId: bigint
 }
 
-/** Whose share of the agent's tunnels a request takes: the user's, or that of the project whose job it is. */
-export function callerName({ via, userId, projectId }: Access): string {
-  return via === 'ci' ? `project ${projectId}` : `user ${userId}`
+/** Whose share of the agent's tunnels a request takes: the user's, or that of the project whose job he has started. */
+export function callerNames({ via, userId, projectId }: Access): CallerNames {
+  const user = `user ${userId}`
+  return { name: via === 'ci' ? `project ${projectId}` : user, user }
 }
 
 export interface Authorized {

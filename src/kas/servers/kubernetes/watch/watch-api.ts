@@ -6,7 +6,7 @@ import type { Headers, Impersonation } from '../../../../proto/http/http-message
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../../proto/http/http-over-grpc.ts'
 import type { Directory } from '../../../directory/directory.ts'
 import { accessLost } from '../access/access-recheck.ts'
-import { type Access, authorize, callerName } from '../access/authorize.ts'
+import { type Access, authorize, callerNames } from '../access/authorize.ts'
 import type { CallerKeys } from '../access/caller-keys.ts'
 import type { Credentials } from '../access/credentials.ts'
 import type { Exchange } from '../http/exchange.ts'
@@ -96,7 +96,7 @@ export class WatchApi {
         authorize: async (signal) => {
           const { impersonation, access } = await authorize(directory, credentials, signal)
           countAccess(access)
-          return { impersonation, caller: callerKeys.of(callerName(access)) }
+          return { impersonation, caller: callerKeys.of(callerNames(access)) }
         },
         open: (request, access, how) => {
           const { agentId } = credentials

@@ -1,0 +1,87 @@
+import t from 'tap'
+import type { Call } from '../../../../src/call/call.ts'
+import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
+import { agentId, callersGround, type Waiting } from './callers-ground.ts'
+
+/** 1,600 watches of one user in a second, and each again a second after it was refused or ended, beside 20 other users. */
+
+const watches = 1600
+const others = 20
+const tunnelsOfAgent = 500
+const tickMs = 100
+const againMs = 1000
+const lastsMs = 20_000
+
+interface Stream {
+  held?: Tunnel | undefined
+  waits?: Waiting | undefined
+  /** since it waits, or from when it is asked for */
+  at: number
+}
+
+async function play(plentyPerConnection: number) {
+  const { tunnels, add, wait, wish, pass } = callersGround({ maxWaitingPerAgent: 1000, plentyPerConnection, few: 10 })
+  const hers = Array.from({ length: watches }, (_, i): Stream => ({ at: (againMs * i) / watches }))
+  const theirs = Array.from({ length: others }, (): Stream => ({ at: 500 }))
+  const seen = { refused: 0, recalled: 0, served: 0, longestMs: 0, failures: [] as string[] }
+  let now = 0
+  const ask = (one: Stream, key: string, isWatch: boolean) => {
+    one.at = now
+    one.held = tunnels.take(wish(key, isWatch))
+    if (!one.held) one.waits = wait(key, { isWatch })
+  }
+  const watch = (one: Stream) => {
+    if (one.waits?.got) one.held = one.waits.got
+    if (one.waits?.code) {
+      seen.refused++
+      one.at = now + againMs
+    }
+    if (one.waits?.got || one.waits?.code) one.waits = undefined
+    if (one.held?.state === 'ended') {
+      seen.recalled++
+      one.held = undefined
+      one.at = now + againMs
+    }
+    if (!one.held && !one.waits && one.at <= now) ask(one, 'greedy', true)
+    if (one.held?.state === 'taken') void one.held.forward({} as Call)
+  }
+  const call = (one: Stream, key: string) => {
+    if (one.waits?.code) seen.failures.push(`${key} after ${now - one.at} ms: ${one.waits.code}`)
+    if (one.waits?.got) one.held = one.waits.got
+    if (one.waits && !one.held && !one.waits.code) return
+    one.waits = undefined
+    if (one.held) {
+      seen.served++
+      seen.longestMs = Math.max(seen.longestMs, now - one.at)
+      tunnels.giveBack(agentId, one.held)
+      one.held = undefined
+    } else if (one.at <= now) ask(one, key, false)
+  }
+  for (; now < lastsMs; now += tickMs) {
+    add(tunnelsOfAgent - tunnels.counts(agentId, '').living)
+    for (const one of hers) watch(one)
+    for (const [i, one] of theirs.entries()) call(one, `user ${i}`)
+    await pass(tickMs)
+  }
+  return seen
+}
+
+t.test(
+  '1,600 watches in a second, again after each 429: the last tunnels are for the others, who never wait',
+  async (t) => {
+    const { refused, recalled, served, longestMs, failures } = await play(450)
+    t.comment(`${refused} refused, ${recalled} recalled, ${served} calls of others, ${longestMs} ms at the most`)
+    t.same(failures, [])
+    t.ok(longestMs <= tickMs)
+    t.ok(refused > watches)
+  },
+)
+
+t.test('the same where none are left: watches are recalled for the others', async (t) => {
+  const { refused, recalled, served, longestMs, failures } = await play(Number.POSITIVE_INFINITY)
+  t.comment(`${refused} refused, ${recalled} recalled, ${served} calls of others, ${longestMs} ms at the most`)
+  t.same(failures, [])
+  t.ok(longestMs <= 1100, 'for a second, until the agent has opened another one')
+  t.ok(recalled > others)
+  t.ok(refused > watches)
+})
