@@ -15,6 +15,7 @@ import { createConfigurationProject } from './modules/configuration-project/modu
 import { createFlux } from './modules/flux/module.ts'
 import { createGitlabAccess } from './modules/gitlab-access/module.ts'
 import { createGitops } from './modules/gitops/module.ts'
+import { createKnownTokens } from './modules/known-tokens/module.ts'
 import { createNotifications } from './modules/notifications/module.ts'
 import { createServerInfo } from './modules/server-info/module.ts'
 import { createViews } from './modules/views/module.ts'
@@ -93,16 +94,14 @@ export class App implements Service {
     const overShare = new OverShare({ clock, log })
     const forward = overShare.watch(deliver(router.forward))
     const serves: KasHost['serves'] = (agentId, method) => router.serves(agentId, method)
-    const { host, services, replicaMethods } = await createHost(
+    const { host, services } = await createHost(
       { ...shared, registrations: membership?.registrations, peers, leads, forward, serves },
       { config, product, env },
     )
     const modules = this.#modules(host)
     const counts = new TokenRate(clock)
     const reports = membership && this.#callCountReports({ counts, peers, name: membership.name, clock })
-    const methods = new Map(
-      [{ replicaMethods }, leads, reports, ...modules].flatMap((part) => [...(part?.replicaMethods ?? [])]),
-    )
+    const methods = new Map([leads, reports, ...modules].flatMap((part) => [...(part?.replicaMethods ?? [])]))
     const ports = new Ports(
       { host, tunnels, peering, overShare, counts, modules, readiness: this.#readiness },
       { config, configurationFile, version, product },
@@ -143,6 +142,7 @@ export class App implements Service {
       createFlux(host),
       createGitops(host, gitops),
       createGitlabAccess(host),
+      createKnownTokens(host),
       createConfigurationProject(host),
       createViews(host, { pollMs: agent.configuration.poll_period }),
       createServerInfo({ advertisedVersion: cluster.advertised_version ?? defaultAdvertisedVersion }),

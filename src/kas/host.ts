@@ -1,7 +1,6 @@
 import type { Service } from '../lib/service.ts'
 import { TemporaryFolder } from '../lib/temporary-folder.ts'
 import { trustedContext } from '../lib/trusted-authorities.ts'
-import type { UnaryMethods } from '../proto/unary.ts'
 import type { Agent } from './agent.ts'
 import { AgentConfigs, type AgentConfigsComponents } from './agent-config/agent-configs.ts'
 import { createConfigurationMetrics } from './agent-config/configuration-metrics.ts'
@@ -40,8 +39,6 @@ export interface HostOptions {
 export interface Hosted {
   readonly host: KasHost
   readonly services: readonly Service[]
-  /** what peers call */
-  readonly replicaMethods?: UnaryMethods
 }
 
 /** Directory and repositories of a file if one is named, else of GitLab (doc/directory.md). */
@@ -83,7 +80,7 @@ function ofGitlab(parts: HostParts, { config, product, env }: HostOptions): Host
     },
   )
   const directory = new GitlabDirectory(
-    { client, log, peers: parts.peers, onUnchecked: metrics.unchecked },
+    { client, log, onUnchecked: metrics.unchecked },
     {
       infoTtlMs: agent.info_cache_ttl,
       infoErrorTtlMs: agent.info_cache_error_ttl,
@@ -123,7 +120,6 @@ function ofGitlab(parts: HostParts, { config, product, env }: HostOptions): Host
   return {
     host: { ...parts, directory, agentConfig, pushes, repositories: read, usage: periodMs > 0 ? counters : noUsage },
     services: [client, report, directory, servers, repositories, agentConfig], // counting goes on until the servers have stopped
-    replicaMethods: directory.replicaMethods,
   }
 }
 

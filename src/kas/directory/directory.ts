@@ -1,6 +1,7 @@
 import type { AgentId } from '../../call/call.ts'
 import type { Impersonation } from '../../proto/http/http-message.ts'
 import type { Agent } from '../agent.ts'
+import type { TokenAnswers } from './token-answers.ts'
 
 /**
  * A CI job may use the agent, and as whom (doc/reference/tunnel-protocol.md 6.3, doc/reference/gitlab-contract.md 2.4).
@@ -138,6 +139,8 @@ export interface Directory {
     take: (answer: GitlabAnswer) => Promise<void>,
     signal: AbortSignal,
   ): Promise<void>
+  /** What is kept of agents' tokens, for other replicas; absent: each knows it by itself. */
+  readonly tokenAnswers?: TokenAnswers
   /**
    * Calls `listener` after answers may have changed, until the returned function is called; absent: nobody can tell.
    */

@@ -4,9 +4,7 @@ import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Service } from '../../../lib/service.ts'
 import { tokenHash } from '../../../lib/token-hash.ts'
-import type { UnaryMethods } from '../../../proto/unary.ts'
 import type { Agent } from '../../agent.ts'
-import { noPeers } from '../../replicas/peers.ts'
 import {
   type Directory,
   type DirectoryListener,
@@ -23,8 +21,8 @@ import { GitalyCoordinatesByProject } from './gitaly-coordinates.ts'
 import type { GitlabClient } from './gitlab-client.ts'
 import { isRefusal } from './gitlab-reach.ts'
 import { gitlabRequests } from './gitlab-requests.ts'
+import { GitlabTokenAnswers } from './gitlab-token-answers.ts'
 import { askJobAgents, type JobAgents, jobGrantOf } from './job-agents.ts'
-import { KnownTokens, type KnownTokensComponents } from './known-tokens.ts'
 import { askAccess, askProject, type ProjectInfo, type ProjectQuestion } from './project-info.ts'
 import { TokenWatches } from './token-watches.ts'
 import { UnknownCredentials } from './unknown-credentials.ts'
@@ -35,8 +33,6 @@ export interface GitlabDirectoryComponents {
   readonly log: Logger
   readonly clock?: Clock
   readonly random?: () => number
-  /** who keep what GitLab has said of agents' tokens too; absent: this replica is alone */
-  readonly peers?: KnownTokensComponents['peers']
   /** a credential that is not known was not checked: too many others are to be */
   readonly onUnchecked?: (kind: CredentialKind) => void
 }
@@ -78,6 +74,7 @@ const sendableToken = /^[\x21-\x7e]{1,8192}$/
 export class GitlabDirectory implements Directory, Service {
   /** where agents' repositories lie */
   readonly coordinates = new GitalyCoordinatesByProject()
+  readonly tokenAnswers: GitlabTokenAnswers
   readonly passToGitlab: NonNullable<Directory['passToGitlab']>
   readonly #client: Pick<GitlabClient, 'ask' | 'send'>
   readonly #infos: AgentInfos
@@ -88,7 +85,6 @@ export class GitlabDirectory implements Directory, Service {
   readonly #users: AnswerCache<UserAccess>
   readonly #clock: Clock
   readonly #watches: TokenWatches
-  readonly #known: KnownTokens
   readonly #unknown: UnknownCredentials
   readonly #onUnchecked: (kind: CredentialKind) => void
   readonly #listeners = new Set<DirectoryListener>()
@@ -115,10 +111,9 @@ export class GitlabDirectory implements Directory, Service {
     const access = { ttlMs: ttls.accessTtlMs, errorTtlMs: ttls.accessErrorTtlMs, isRefusal, pauseMs: noPause }
     this.#agents = new AnswerCache(
       { clock },
-      { ...info, onNews: (hash) => this.#known.changed(hash), onLost: ({ id }) => this.#agentLost(id) },
+      { ...info, onNews: (hash) => this.tokenAnswers.notify(hash), onLost: ({ id }) => this.#agentLost(id) },
     )
-    const { peers = noPeers } = components
-    this.#known = new KnownTokens({ answers: this.#agents, coordinates: this.coordinates, peers, clock })
+    this.tokenAnswers = new GitlabTokenAnswers({ cache: this.#agents, coordinates: this.coordinates })
     this.#accesses = new AnswerCache({ clock }, info)
     const project = { ttlMs: ttls.projectTtlMs, errorTtlMs: ttls.projectErrorTtlMs }
     this.#projects = new AnswerCache({ clock }, { ...info, ...project })
@@ -132,18 +127,11 @@ export class GitlabDirectory implements Directory, Service {
     })
   }
 
-  /** What peers call. */
-  get replicaMethods(): UnaryMethods {
-    return this.#known.replicaMethods
-  }
-
-  /** Asks nothing before it is asked. */
   async start(): Promise<void> {
-    await this.#known.start()
+    // asks nothing before it is asked
   }
 
   async stop(): Promise<void> {
-    await this.#known.stop()
     this.#watches.stop()
     this.#cancelTelling?.()
     this.#listeners.clear()

@@ -4,7 +4,8 @@ import type { AgentId } from '../../../../../src/call/call.ts'
 import type { Agent } from '../../../../../src/kas/agent.ts'
 import { AnswerCache } from '../../../../../src/kas/directory/gitlab/answer-cache.ts'
 import { GitalyCoordinatesByProject } from '../../../../../src/kas/directory/gitlab/gitaly-coordinates.ts'
-import { KnownTokens, type KnownTokensComponents } from '../../../../../src/kas/directory/gitlab/known-tokens.ts'
+import { GitlabTokenAnswers } from '../../../../../src/kas/directory/gitlab/gitlab-token-answers.ts'
+import { KnownTokens, type KnownTokensComponents } from '../../../../../src/kas/modules/known-tokens/known-tokens.ts'
 import type { Peer } from '../../../../../src/kas/replicas/peers.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { tokenHash } from '../../../../../src/lib/token-hash.ts'
@@ -76,10 +77,11 @@ class Replica {
         errorTtlMs: 60_000,
         isRefusal: (error) => error === refused,
         pauseMs: () => 0,
-        onNews: (hash) => this.known.changed(hash),
+        onNews: (hash) => tokenAnswers.notify(hash),
         onLost: (value) => this.lost.push(value),
       },
     )
+    const tokenAnswers = new GitlabTokenAnswers({ cache: this.answers, coordinates: this.coordinates })
     const peers = {
       broadcast: (_: unknown, request: object) => {
         const others = cluster.replicas.filter((each) => each !== this)
@@ -93,7 +95,7 @@ class Replica {
         return () => undefined
       },
     } as unknown as KnownTokensComponents['peers']
-    this.known = new KnownTokens({ answers: this.answers, coordinates: this.coordinates, peers, clock })
+    this.known = new KnownTokens({ answers: tokenAnswers, peers, clock })
   }
 
   async reach(other: Replica): Promise<void> {

@@ -15,15 +15,12 @@ import {
 } from '../../../proto/gen/replica_tokens_pb.ts'
 import { type UnaryMethods, unaryService } from '../../../proto/unary.ts'
 import type { Agent } from '../../agent.ts'
+import type { TokenAnswers } from '../../directory/token-answers.ts'
 import type { Peers } from '../../replicas/peers.ts'
 import type { GitalyCoordinates } from '../../repositories/gitaly/gitaly-coordinates.ts'
-import type { AnswerCache } from './answer-cache.ts'
-import type { GitalyCoordinatesByProject } from './gitaly-coordinates.ts'
 
 export interface KnownTokensComponents {
-  /** by the hashes of agents' tokens */
-  readonly answers: Pick<AnswerCache<Agent>, 'keys' | 'peek' | 'learn' | 'lose'>
-  readonly coordinates: Pick<GitalyCoordinatesByProject, 'repository' | 'learn'>
+  readonly answers: TokenAnswers
   readonly peers: Pick<Peers, 'broadcast' | 'call' | 'onReached'>
   readonly clock: Clock
 }
@@ -48,7 +45,7 @@ export class KnownTokens implements Service {
   readonly #components: KnownTokensComponents
   readonly #changed = new Set<string>()
   #cancel: (() => void) | undefined
-  #unsubscribe: (() => void) | undefined
+  #unsubscribe: readonly (() => void)[] = []
 
   constructor(components: KnownTokensComponents) {
     this.#components = components
@@ -65,21 +62,22 @@ export class KnownTokens implements Service {
   }
 
   async start(): Promise<void> {
-    this.#unsubscribe = this.#components.peers.onReached(async ({ instance }) => {
-      for (const hashes of parts([...this.#components.answers.keys()]))
-        await this.#components.peers.call(instance, Tokens.method.knownTokens, this.#request(hashes))
-    })
+    const { answers, peers } = this.#components
+    this.#unsubscribe = [
+      answers.onNews((hash) => this.#changedLately(hash)),
+      peers.onReached(async ({ instance }) => {
+        for (const hashes of parts([...answers.hashes()]))
+          await peers.call(instance, Tokens.method.knownTokens, this.#request(hashes))
+      }),
+    ]
   }
 
   async stop(): Promise<void> {
-    this.#unsubscribe?.()
-    this.#unsubscribe = undefined
+    for (const unsubscribe of this.#unsubscribe) unsubscribe()
     this.#cancel?.()
   }
 
-  /** GitLab has answered, or refuses what was known. */
-  changed(hash: string): void {
-    if (!this.#unsubscribe) return
+  #changedLately(hash: string): void {
     this.#changed.delete(hash)
     this.#changed.add(hash)
     const [oldest] = this.#changed
@@ -98,44 +96,40 @@ export class KnownTokens implements Service {
   }
 
   #request(hashes: readonly string[]): Request {
-    const { answers, coordinates, clock } = this.#components
+    const { answers, clock } = this.#components
     const projects = new Map<bigint, MessageInitShape<typeof KnownProjectSchema>>()
     const gitaly = new GitalyInfos()
     const token: MessageInitShape<typeof KnownTokenSchema>[] = []
     const refused: Uint8Array[] = []
     for (const hash of hashes) {
       const tokenHash = Buffer.from(hash, 'hex')
-      const answer = answers.peek(hash)
+      const answer = answers.of(hash)
       if (!answer) {
         refused.push(tokenHash)
         continue
       }
-      const { id: agentId, name: agentName, project } = answer.value
-      if (!projects.has(project.id)) {
-        projects.set(project.id, wireProject(project, coordinates.repository(project.id), gitaly))
-      }
-      const ageMs = Math.max(0, Math.round(clock.now() - answer.from))
+      const { id: agentId, name: agentName, project } = answer.agent
+      if (!projects.has(project.id)) projects.set(project.id, wireProject(project, answer.coordinates, gitaly))
+      const ageMs = Math.max(0, Math.round(clock.now() - answer.askedAt))
       token.push({ tokenHash, agentId, agentName, projectId: project.id, ageMs })
     }
     return { project: [...projects.values()], token, refused, gitaly: gitaly.all }
   }
 
   #learn({ project, token, refused, gitaly }: KnownTokensRequest): void {
-    const { answers, coordinates, clock } = this.#components
+    const { answers, clock } = this.#components
     const projects = new Map(
-      project.map((each) => [each.id, { wire: each, project: { id: each.id, path: each.path } }]),
+      project.map((wire) => {
+        const known = { id: wire.id, path: wire.path }
+        return [wire.id, { project: known, coordinates: coordinatesOf(wire, gitaly[wire.gitaly - 1]) }] as const
+      }),
     )
-    const latest = new Map<KnownProject, number>()
     for (const each of token) {
       const known = projects.get(each.projectId)
       if (!known) continue
-      const from = clock.now() - each.ageMs - lateMs
-      answers.learn(Buffer.from(each.tokenHash).toString('hex'), agentOf(each, known.project), from)
-      latest.set(known.wire, Math.max(from, latest.get(known.wire) ?? from))
-    }
-    for (const [wire, at] of latest) {
-      const found = coordinatesOf(wire, gitaly[wire.gitaly - 1])
-      if (found) coordinates.learn(wire.id, found, at)
+      const askedAt = clock.now() - each.ageMs - lateMs
+      const answer = { agent: agentOf(each, known.project), askedAt, coordinates: known.coordinates }
+      answers.learn(Buffer.from(each.tokenHash).toString('hex'), answer)
     }
     for (const hash of refused) answers.lose(Buffer.from(hash).toString('hex'))
   }

@@ -1,0 +1,50 @@
+import type { Agent } from '../../agent.ts'
+import type { TokenAnswer, TokenAnswers } from '../token-answers.ts'
+import type { AnswerCache } from './answer-cache.ts'
+import type { GitalyCoordinatesByProject } from './gitaly-coordinates.ts'
+
+/** What GitLab said of agents' tokens, with what came along: where their repositories lie. */
+export class GitlabTokenAnswers implements TokenAnswers {
+  readonly #cache: Pick<AnswerCache<Agent>, 'keys' | 'peek' | 'learn' | 'lose'>
+  readonly #coordinates: Pick<GitalyCoordinatesByProject, 'repository' | 'learn'>
+  readonly #listeners = new Set<(hash: string) => void>()
+
+  constructor(components: {
+    cache: Pick<AnswerCache<Agent>, 'keys' | 'peek' | 'learn' | 'lose'>
+    coordinates: Pick<GitalyCoordinatesByProject, 'repository' | 'learn'>
+  }) {
+    this.#cache = components.cache
+    this.#coordinates = components.coordinates
+  }
+
+  hashes(): Iterable<string> {
+    return this.#cache.keys()
+  }
+
+  of(hash: string): TokenAnswer | undefined {
+    const known = this.#cache.peek(hash)
+    if (!known) return undefined
+    const { value: agent, from: askedAt } = known
+    return { agent, askedAt, coordinates: this.#coordinates.repository(agent.project.id) }
+  }
+
+  onNews(listener: (hash: string) => void): () => void {
+    const own = (hash: string) => listener(hash)
+    this.#listeners.add(own)
+    return () => this.#listeners.delete(own)
+  }
+
+  learn(hash: string, { agent, askedAt, coordinates }: TokenAnswer): void {
+    if (coordinates) this.#coordinates.learn(agent.project.id, coordinates, askedAt)
+    this.#cache.learn(hash, agent, askedAt)
+  }
+
+  lose(hash: string): void {
+    this.#cache.lose(hash)
+  }
+
+  /** GitLab has answered, or refuses what was kept. */
+  notify(hash: string): void {
+    for (const listener of this.#listeners) listener(hash)
+  }
+}
