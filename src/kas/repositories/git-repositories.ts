@@ -104,7 +104,7 @@ export function gitRepositories(
   const open = (
     key: string,
     address: RepositoryAddress,
-    { projectId, agentId, ref, watched: { pollMs } }: OpenedFor,
+    { projectId, agentId, ref, watched }: OpenedFor,
   ): WatchedRepository => {
     // who names many refs waits for his own; a default branch is everybody's
     const source = ref === undefined ? `project ${projectId}` : `agent ${agentId}`
@@ -118,6 +118,8 @@ export function gitRepositories(
       await ending.get(key)
       return await mirror.update(isNotified)
     }
+    // periods of the configuration are for Gitaly, of which others ask too
+    const pollMs = () => Math.min(options.pollMs, watched.pollMs?.() ?? options.pollMs)
     const watch = new BranchWatch({ poll, pollMs, clock, log: own.log, random }, options)
     const end = async (remove: boolean) => {
       await Promise.all([mirror.stop(), watch.stop()])

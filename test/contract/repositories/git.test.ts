@@ -148,6 +148,18 @@ t.test('git: agents of one project share a mirror and its polls', async (t) => {
   t.equal((await readdir(stateDir)).length, 1)
 })
 
+t.test('git: a ref is polled as often as it is said here, though who follows it asks Gitaly seldom', async (t) => {
+  const { repositories, push } = await start(t)
+  await push({ a: '1' })
+  const ofRef = { ...agent, ref: 'refs/heads/main' }
+  const { promise: moved, resolve } = Promise.withResolvers<void>()
+  t.teardown(repositories.onMove(ofRef, resolve, { pollMs: 300_000 }))
+  await repositories.head(ofRef, signal)
+  const second = await push({ a: '2' })
+  await moved
+  t.equal(await repositories.head(ofRef, signal), second)
+})
+
 t.test('git: a push that is told is fetched without a look; one that brings nothing is looked for', async (t) => {
   const { bin, commands } = await recordingGit(t)
   const { repositories, push, git, url } = await start(t, {

@@ -1,11 +1,41 @@
+import { entryAt, type KubernetesObject } from '../../health/object.ts'
+
 /** What people write on an object to say what may happen to it (doc/gitops.md). */
 
 /** `confirm`: it is pruned with approval alone; `never`; `allow`: without, whatever its kind */
 export const pruneAnnotation = 'agent.gitlab.com/prune'
 /** `allow`: where only a new object could have what the manifest wants, it is deleted and made again */
 export const replaceAnnotation = 'agent.gitlab.com/replace'
-/** Of others, with the value that says: never delete it. */
-export const keepAnnotations: Readonly<Record<string, string>> = {
-  'client.lifecycle.config.k8s.io/deletion': 'detach',
-  'cli-utils.sigs.k8s.io/on-remove': 'keep',
+/** a list: `Prune=false,Delete=confirm` */
+const argoSyncOptions = 'argocd.argoproj.io/sync-options'
+
+/** What other tools take for: never delete it. Each reads the value as that tool does. */
+const protections: readonly ((object: KubernetesObject) => boolean)[] = [
+  (object) => annotation(object, 'client.lifecycle.config.k8s.io/deletion') === 'detach',
+  (object) => annotation(object, 'cli-utils.sigs.k8s.io/on-remove') === 'keep',
+  (object) => hasSyncOption(object, 'false'),
+  (object) =>
+    ['annotations', 'labels'].some(
+      (place) => entryAt(object, `metadata.${place}`, 'kustomize.toolkit.fluxcd.io/prune').toLowerCase() === 'disabled',
+    ),
+  (object) => annotation(object, 'helm.sh/resource-policy').trim().toLowerCase() === 'keep',
+]
+
+/**
+ * What the metadata of an object says of its deletion: `never`, with approval alone (`confirm`), or without, whatever its
+ * kind (`allow`); the strictest of what it says. Empty: nothing.
+ */
+export function pruneOf(object: KubernetesObject): string {
+  if (protections.some((isProtected) => isProtected(object))) return 'never'
+  const own = annotation(object, pruneAnnotation)
+  return own !== 'never' && hasSyncOption(object, 'confirm') ? 'confirm' : own
+}
+
+function hasSyncOption(object: KubernetesObject, value: string): boolean {
+  const options = annotation(object, argoSyncOptions).split(',')
+  return options.some((option) => [`Prune=${value}`, `Delete=${value}`].includes(option.trim()))
+}
+
+function annotation(object: KubernetesObject, name: string): string {
+  return entryAt(object, 'metadata.annotations', name)
 }

@@ -361,6 +361,41 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     t.equal(used, 2, 'one that is of another plan is')
   })
 
+  await t.test('what other tools protect stays, by annotation in Git or on the object alone', async (t) => {
+    const argo = 'argocd.argoproj.io/sync-options'
+    const flux = 'kustomize.toolkit.fluxcd.io/prune'
+    const helm = 'helm.sh/resource-policy'
+    const marks = [
+      ...['Prune=false', 'Delete=false', 'Prune=false,Delete=false', 'Validate=false,Prune=false'],
+      ...['Validate=false, Delete=false', 'Prune=false ,Replace=true'],
+    ].map((value) => [argo, value] as const)
+    const protectedBy = [...marks, [flux, 'disabled'], [flux, 'Disabled'], [helm, 'keep'], [helm, ' Keep ']] as const
+    const names = protectedBy.map((_, i) => `kept-${i}`)
+    const later = protectedBy.map((_, i) => `kept-later-${i}`)
+    const files = {
+      'a.yaml': map('goes', '1'),
+      'b.yaml': map('stays', '1'),
+      'kept.yaml': protectedBy
+        .map(([name, value], i) => map(names[i] as string, '1', `${name}: "${value}"`))
+        .join('---\n'),
+      'later.yaml': later.map((name) => map(name, '1')).join('---\n'),
+      'confirm.yaml': map('asks', '1', `${argo}: "Prune=confirm"`),
+    }
+    const source = new Source(ground, 150, { prune_limit: 100 })
+    await source.done(files)
+    for (const [i, [name, value]] of protectedBy.entries()) {
+      await ground.merge(keyOf('ConfigMap', later[i] as string), { metadata: { annotations: { [name]: value } } })
+    }
+    const { pruned, planned } = await source.done({ 'b.yaml': map('stays', '1') })
+    t.match(pruned, [{ name: 'goes' }])
+    t.equal(pruned.length, 1)
+    t.match(planned, [{ key: { name: 'asks' } }])
+    for (const name of [...names, ...later]) t.ok(await ground.get(keyOf('ConfigMap', name)), name)
+    t.equal([...names, ...later].length, 20)
+    for (const [text, { state, reason }] of await source.entries())
+      if (text.includes('kept-')) t.match({ state, reason }, { state: 'waits', reason: /never/ }, text)
+  })
+
   await t.test('until then the options of before hold, of what is chosen alone', async (t) => {
     const files = { 'a.yaml': map('opted', '1'), 'b.yaml': map('opted-out', '1') }
     await new Source(ground, 118, { on_removal: 'prune' }).done(files)
@@ -402,6 +437,31 @@ spec: { template: { spec: { restartPolicy: Never, containers: [{ name: a, image:
     const foreign = await source.done({ 'a.yaml': job('a:3', replace) })
     t.match(foreign.ends.again, { is: 'failed', problem: { text: /this source has not made it/ } })
     t.equal((await ground.get(key)).metadata.uid, second.metadata.uid)
+  })
+
+  await t.test('an address of a Service is told to be one of these, and how it could be had', async (t) => {
+    const source = new Source(ground, 151)
+    const service = (address: string, annotations = '') => `
+apiVersion: v1
+kind: Service
+metadata: { name: placed, annotations: { ${annotations} } }
+spec: { ${address}ports: [{ port: 80 }] }
+`
+    await source.done({ 'a.yaml': service('clusterIP: 10.0.0.7, ') })
+    const key = keyOf('Service', 'placed')
+    const { uid } = (await ground.get(key)).metadata
+    const address = 'clusterIP: 10.0.0.8, '
+    t.match((await source.done({ 'a.yaml': service(address) })).ends.placed, {
+      is: 'failed',
+      problem: {
+        kind: 'immutable',
+        text: /spec\.clusterIPs\[0\]: Invalid value: ….*: may not change once set; agent\.gitlab\.com\/replace: allow on it/,
+      },
+    })
+    t.equal((await ground.get(key)).metadata.uid, uid)
+    const again = service(address, 'agent.gitlab.com/replace: allow')
+    t.match((await source.done({ 'a.yaml': again })).is, { placed: 'applied' })
+    t.equal((await ground.get(key)).spec.clusterIP, '10.0.0.8')
   })
 
   await t.test('and of a kind of prune_confirm, or by its annotation, once somebody approves', async (t) => {

@@ -8,8 +8,10 @@ import type { LiveObject } from '../live/live-object.ts'
 import type { Manifest } from '../manifests/manifest.ts'
 import { marked } from '../manifests/marks.ts'
 import { keyName, keyText, type ObjectKey } from '../manifests/object-key.ts'
+import { replaceAnnotation } from '../object-annotations.ts'
 import type { Applier, ApplyOutcome, ApplyRequest } from './applier.ts'
 import { type HealthGate, isStateless } from './health-gate.ts'
+import { isParent } from './parents.ts'
 import { type ApplyProblem, refusal } from './refusal.ts'
 import { isReplaceable, type Replacement } from './replacement.ts'
 import type { WaveGraph } from './wave-graph.ts'
@@ -167,8 +169,12 @@ export class ApplyRun {
   async #applyOrReplace(request: ApplyRequest): Promise<ApplyOutcome> {
     const { applier, replacement } = this.#components
     const outcome = await applier.apply(request, this.#signal)
-    const isRefused = 'problem' in outcome && outcome.problem.kind === 'immutable'
-    if (!isRefused || !isReplaceable(request.object)) return outcome
+    if (!('problem' in outcome) || outcome.problem.kind !== 'immutable') return outcome
+    if (!isReplaceable(request.object)) {
+      if (isParent(request.key)) return outcome
+      const text = `${outcome.problem.text}; ${replaceAnnotation}: allow on it has it deleted and made again`
+      return { problem: { ...outcome.problem, text } }
+    }
     return await replacement.replace(request, this.#input.superseded, this.#signal)
   }
 

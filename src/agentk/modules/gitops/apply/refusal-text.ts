@@ -10,7 +10,8 @@ const quotedValue = /Invalid value: "(?:[^"\\]|\\.)*"/g
 /** What stands behind may be the object, or part of it. */
 const valueBegin =
   /Invalid value: (?!…|-?[\d.]+: |true: |false: |null: )|valueUnstructured\{|error found in #\d+ byte of /
-const immutable = /field is immutable/
+/** what the API server says behind a value, without one */
+const reasons = /field is immutable|may not change once set|primary clusterIP can not be unset/
 
 /** The API server's words without values; of a Secret none, but for a right or a quota that is missing. */
 export function refusalText({ body }: Pick<JsonAnswer, 'body'>): string {
@@ -24,12 +25,12 @@ function isOfSecret(body: unknown, message: string): boolean {
   return isNamed || /^Secret |Kind=Secret\b/.test(message)
 }
 
-/** What is in quotes is left out; behind what is not, all is, but that the field is immutable. */
+/** What is in quotes is left out; behind what is not, all is, but why a field cannot change. */
 function withoutValues(message: string): string {
   const text = message.replaceAll(quotedValue, 'Invalid value: …')
   const found = valueBegin.exec(text)
   if (!found) return text
   const end = found.index + found[0].length
-  const [why] = immutable.exec(text.slice(end)) ?? []
+  const [why] = reasons.exec(text.slice(end)) ?? []
   return `${text.slice(0, end)}…${why ? `: ${why}` : ''}`
 }

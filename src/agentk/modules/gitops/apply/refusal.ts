@@ -32,7 +32,7 @@ export interface ApplyProblem {
 
 /** Where values stand before it, it may be far behind. */
 const immutable =
-  /field is immutable|Forbidden: (?:updates to|(?:pod updates )?may not change|spec is immutable)|is immutable after creation|cannot change roleRef/
+  /field is immutable|Forbidden: (?:updates to|(?:pod updates )?may not change|spec is immutable)|is immutable after creation|may not change once set|primary clusterIP can not be unset|cannot change roleRef/
 /** Of the API server, and of the webhook of ingress-nginx. */
 const taken = /provided (?:port|IP) is already allocated|is already defined in ingress/
 const quota = /exceeded quota: /

@@ -5,7 +5,7 @@ import { entryAt, type KubernetesObject } from '../../../health/object.ts'
 import { collectionPath, objectPath } from '../cluster-kinds.ts'
 import { type LiveObject, readLive } from '../live/live-object.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
-import { pruneAnnotation, replaceAnnotation } from '../object-annotations.ts'
+import { pruneOf, replaceAnnotation } from '../object-annotations.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { Applier, ApplyOutcome, ApplyRequest } from './applier.ts'
 import type { Pruner } from './pruner.ts'
@@ -77,12 +77,12 @@ export class Replacement {
     if (live.isControlled) return 'a controller keeps it'
     if (live.isBeingDeleted) return 'it is being deleted'
     if (parents.has(`${key.group}/${key.kind}`)) return 'what belongs to it would go with it'
-    const prunes = [live.prune, entryAt(object, 'metadata.annotations', pruneAnnotation)]
+    const prunes = [live.prune, pruneOf(object)]
     return prunes.includes('never') ? 'its annotations say never to delete it' : undefined
   }
 
   #asksBecause(live: LiveObject, { key, object }: ApplyRequest): string | undefined {
-    const prunes = [live.prune, entryAt(object, 'metadata.annotations', pruneAnnotation)]
+    const prunes = [live.prune, pruneOf(object)]
     if (prunes.includes('confirm')) return 'its annotation asks for it'
     const isOfKind = this.#options.pruneConfirm.includes(key.kind) && live.prune !== 'allow' // a commit does not release itself
     return isOfKind ? `prune_confirm: ${key.kind}` : undefined

@@ -1,6 +1,6 @@
 import { at, entryAt, isBeingDeleted, type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
 import { digestAnnotation, ownerAnnotation } from '../manifests/marks.ts'
-import { keepAnnotations, pruneAnnotation } from '../object-annotations.ts'
+import { pruneOf } from '../object-annotations.ts'
 import { entriesOf, fieldsHash, managersOf, ownEntry } from './managed-fields.ts'
 
 /** What the metadata of an object in the cluster says, as far as a source needs it. */
@@ -18,7 +18,7 @@ export interface LiveObject {
   /** a controller keeps it */
   readonly isControlled: boolean
   readonly isBeingDeleted: boolean
-  /** its annotation: `confirm`, `never`, `allow`, or empty; `never` also where others' annotations say that */
+  /** as `pruneOf` */
   readonly prune: string
 }
 
@@ -27,7 +27,6 @@ export function readLive(object: KubernetesObject, manager: string): LiveObject 
   const entries = entriesOf(object)
   const own = ownEntry(entries, manager)
   const annotation = (name: string) => entryAt(object, 'metadata.annotations', name)
-  const isKept = Object.entries(keepAnnotations).some(([name, value]) => annotation(name) === value)
   return {
     uid: textAt(object, 'metadata.uid'),
     resourceVersion: textAt(object, 'metadata.resourceVersion'),
@@ -37,6 +36,6 @@ export function readLive(object: KubernetesObject, manager: string): LiveObject 
     managers: managersOf(entries),
     isControlled: listAt(object, 'metadata.ownerReferences').some((owner) => at(owner, 'controller') === true),
     isBeingDeleted: isBeingDeleted(object),
-    prune: isKept ? 'never' : annotation(pruneAnnotation),
+    prune: pruneOf(object),
   }
 }
