@@ -32,6 +32,9 @@ const defaults = { maxAnswers: 20_000, maxBytes: 64 << 20, maxRefusals: 10_000, 
 /** Of what all answers may take, that one may: a larger one would drop too many others, and is not kept. */
 const largestPart = 1 / 8
 
+/** Of what may be kept, up to which others' answers are kept too. */
+const learntPart = 1 / 2
+
 /** Of the questions at once, about keys that were never answered: anybody can make them up. */
 const strangersPart = 1 / 2
 
@@ -111,16 +114,30 @@ export class AnswerCache<T> {
   }
 
   /**
-   * An answer that somebody else was given is kept as if it had come here, unless what is known here is newer.
+   * An answer that somebody else was given is kept as if it had come here, unless what is known here is newer. It pushes out
+   * none that is kept.
    *
    * @param from - when it was asked for
+   * @returns whether it is kept
    */
-  learn(key: string, value: T, from: number): void {
+  learn(key: string, value: T, from: number): boolean {
     const isNewer = (known: Life | undefined) => known !== undefined && known.from >= from
-    if (isNewer(this.#answers.get(key)) || isNewer(this.#refusals.get(key))) return
-    if (this.#leftMs({ from, until: from + this.#options.ttlMs }) === 0) return
+    if (isNewer(this.#answers.get(key)) || isNewer(this.#refusals.get(key))) return false
+    if (this.#leftMs({ from, until: from + this.#options.ttlMs }) === 0) return false
+    if (!this.#answers.has(key) && !this.#hasRoomToLearn()) return false
     this.#refusals.delete(key)
     this.#keepAnswer(key, value, from)
+    return true
+  }
+
+  #hasRoomToLearn(): boolean {
+    const { maxAnswers, maxBytes } = this.#options
+    for (const [oldest, answer] of this.#answers) {
+      if (this.#answers.size < maxAnswers * learntPart && this.#bytes < maxBytes * learntPart) return true
+      if (this.#leftMs(answer) > 0) return false
+      this.#forget(oldest)
+    }
+    return true
   }
 
   /** Somebody else was refused what is kept: it has to be asked for. */

@@ -35,8 +35,8 @@ export class GitlabTokenAnswers implements TokenAnswers {
   }
 
   learn(hash: string, { agent, askedAt, coordinates }: TokenAnswer): void {
+    if (!this.#cache.learn(hash, agent, askedAt)) return
     if (coordinates) this.#coordinates.learn(agent.project.id, coordinates, askedAt)
-    this.#cache.learn(hash, agent, askedAt)
   }
 
   lose(hash: string): void {

@@ -31,6 +31,8 @@ type Request = MessageInitShape<typeof KnownTokensRequestSchema>
 const periodMs = 1000
 /** An answer is on its way for no longer: a peer keeps it for so much less. ms */
 const lateMs = 3000
+/** the largest of proto: 49 days */
+const maxAgeMs = 0xffff_ffff
 /** of one message: each has some 400 bytes where each is of a project of its own */
 const maxTokens = 500
 /** Tokens that peers are to hear of: those that came last. */
@@ -110,7 +112,7 @@ export class KnownTokens implements Service {
       }
       const { id: agentId, name: agentName, project } = answer.agent
       if (!projects.has(project.id)) projects.set(project.id, wireProject(project, answer.coordinates, gitaly))
-      const ageMs = Math.max(0, Math.round(clock.now() - answer.askedAt))
+      const ageMs = Math.min(maxAgeMs, Math.max(0, Math.round(clock.now() - answer.askedAt)))
       token.push({ tokenHash, agentId, agentName, projectId: project.id, ageMs })
     }
     return { project: [...projects.values()], token, refused, gitaly: gitaly.all }

@@ -69,7 +69,7 @@ export class AgentsFolder {
   keep(blob: string, content: Uint8Array): void {
     if (content.length > maxKeptBytes) return
     this.#forget(blob)
-    this.#contents.set(blob, Buffer.from(content)) // not the message that it came in
+    this.#contents.set(blob, new Uint8Array(content)) // in memory of its own
     this.#keptBytes += content.length
     for (const oldest of this.#contents.keys()) {
       if (this.#keptBytes <= maxKeptBytes) return
