@@ -89,7 +89,10 @@ export class AgentConfigReader {
     let first = await this.#fileAtHead(agent, signal)
     if (!first) return undefined
     if (digestOf(first) === undefined) return this.#checked(agent, first, this.#withoutFile())
-    if (before && before.digest === digestOf(first)) return { ...before, commit: first.commit, seenAt: first.seenAt }
+    if (before && before.digest === digestOf(first)) {
+      this.#logWarnings(agent, first.commit, before.configuration.warnings)
+      return { ...before, commit: first.commit, seenAt: first.seenAt }
+    }
     const waits = () => {
       first = undefined
     }

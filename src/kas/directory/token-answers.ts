@@ -15,10 +15,8 @@ export interface TokenAnswers {
   /** of what is kept now */
   hashes(): Iterable<string>
   of(hash: string): TokenAnswer | undefined
-  /** Calls `listener` after an answer, or a refusal of what was kept, until the returned function is called. */
-  onNews(listener: (hash: string) => void): () => void
+  /** Calls `listener` after an answer that is kept, until the returned function is called. */
+  onAnswer(listener: (hash: string) => void): () => void
   /** As if it had been answered here, unless what is known here is newer. */
   learn(hash: string, answer: TokenAnswer): void
-  /** It was refused elsewhere: it has to be asked for. */
-  lose(hash: string): void
 }

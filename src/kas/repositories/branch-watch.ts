@@ -103,9 +103,9 @@ export class BranchWatch {
     }
   }
 
-  /** Somebody has nothing until the poll that runs has ended. */
+  /** Somebody has nothing until what is asked now, by a poll or behind it, is answered. */
   hurry(): void {
-    if (this.#polling) this.#components.hurry?.(false)
+    this.#components.hurry?.(false)
   }
 
   /**

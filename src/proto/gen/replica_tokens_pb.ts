@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file replica_tokens.proto.
  */
 export const file_replica_tokens: GenFile = /*@__PURE__*/
-  fileDesc("ChRyZXBsaWNhX3Rva2Vucy5wcm90bxIOa2FzLnJlcGxpY2EudjEikgEKDEtub3duUHJvamVjdBIKCgJpZBgBIAEoAxIMCgRwYXRoGAIgASgJEg4KBmdpdGFseRgDIAEoDRJAChFnaXRhbHlfcmVwb3NpdG9yeRgEIAEoCzIlLmdpdGxhYi5hZ2VudC5lbnRpdHkuR2l0YWx5UmVwb3NpdG9yeRIWCg5kZWZhdWx0X2JyYW5jaBgFIAEoCSJqCgpLbm93blRva2VuEhIKCnRva2VuX2hhc2gYASABKAwSEAoIYWdlbnRfaWQYAiABKAMSEgoKYWdlbnRfbmFtZRgDIAEoCRISCgpwcm9qZWN0X2lkGAQgASgDEg4KBmFnZV9tcxgFIAEoDSKwAQoSS25vd25Ub2tlbnNSZXF1ZXN0Ei0KB3Byb2plY3QYASADKAsyHC5rYXMucmVwbGljYS52MS5Lbm93blByb2plY3QSKQoFdG9rZW4YAiADKAsyGi5rYXMucmVwbGljYS52MS5Lbm93blRva2VuEg8KB3JlZnVzZWQYAyADKAwSLwoGZ2l0YWx5GAQgAygLMh8uZ2l0bGFiLmFnZW50LmVudGl0eS5HaXRhbHlJbmZvIhUKE0tub3duVG9rZW5zUmVzcG9uc2UyYgoGVG9rZW5zElgKC0tub3duVG9rZW5zEiIua2FzLnJlcGxpY2EudjEuS25vd25Ub2tlbnNSZXF1ZXN0GiMua2FzLnJlcGxpY2EudjEuS25vd25Ub2tlbnNSZXNwb25zZSIAYgZwcm90bzM", [file_entity]);
+  fileDesc("ChRyZXBsaWNhX3Rva2Vucy5wcm90bxIOa2FzLnJlcGxpY2EudjEikgEKDEtub3duUHJvamVjdBIKCgJpZBgBIAEoAxIMCgRwYXRoGAIgASgJEg4KBmdpdGFseRgDIAEoDRJAChFnaXRhbHlfcmVwb3NpdG9yeRgEIAEoCzIlLmdpdGxhYi5hZ2VudC5lbnRpdHkuR2l0YWx5UmVwb3NpdG9yeRIWCg5kZWZhdWx0X2JyYW5jaBgFIAEoCSJ8CgpLbm93blRva2VuEhIKCnRva2VuX2hhc2gYASABKAwSEAoIYWdlbnRfaWQYAiABKAMSEgoKYWdlbnRfbmFtZRgDIAEoCRISCgpwcm9qZWN0X2lkGAQgASgDEg4KBmFnZV9tcxgFIAEoDRIQCghhc2tlZF9hdBgGIAEoAyKfAQoSS25vd25Ub2tlbnNSZXF1ZXN0Ei0KB3Byb2plY3QYASADKAsyHC5rYXMucmVwbGljYS52MS5Lbm93blByb2plY3QSKQoFdG9rZW4YAiADKAsyGi5rYXMucmVwbGljYS52MS5Lbm93blRva2VuEi8KBmdpdGFseRgDIAMoCzIfLmdpdGxhYi5hZ2VudC5lbnRpdHkuR2l0YWx5SW5mbyIVChNLbm93blRva2Vuc1Jlc3BvbnNlMmIKBlRva2VucxJYCgtLbm93blRva2VucxIiLmthcy5yZXBsaWNhLnYxLktub3duVG9rZW5zUmVxdWVzdBojLmthcy5yZXBsaWNhLnYxLktub3duVG9rZW5zUmVzcG9uc2UiAGIGcHJvdG8z", [file_entity]);
 
 /**
  * @generated from message kas.replica.v1.KnownProject
@@ -87,6 +87,13 @@ export type KnownToken = Message<"kas.replica.v1.KnownToken"> & {
    * @generated from field: uint32 age_ms = 5;
    */
   ageMs: number;
+
+  /**
+   * when that was, since 1970. ms
+   *
+   * @generated from field: int64 asked_at = 6;
+   */
+  askedAt: bigint;
 };
 
 /**
@@ -113,16 +120,9 @@ export type KnownTokensRequest = Message<"kas.replica.v1.KnownTokensRequest"> & 
   token: KnownToken[];
 
   /**
-   * SHA-256 of tokens that GitLab has refused since
-   *
-   * @generated from field: repeated bytes refused = 3;
-   */
-  refused: Uint8Array[];
-
-  /**
    * of the projects: most have the same
    *
-   * @generated from field: repeated gitlab.agent.entity.GitalyInfo gitaly = 4;
+   * @generated from field: repeated gitlab.agent.entity.GitalyInfo gitaly = 3;
    */
   gitaly: GitalyInfo[];
 };

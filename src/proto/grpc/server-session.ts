@@ -1,4 +1,5 @@
 import {
+  constants,
   type IncomingHttpHeaders,
   performServerHandshake,
   type ServerHttp2Session,
@@ -10,6 +11,7 @@ import { Code, KasError } from '../../lib/errors.ts'
 import { defaultLimits, http2Settings, maxSessionMemoryMb, type SessionLimits } from './limits.ts'
 import { ping } from './ping.ts'
 import { ServerStream } from './server-stream.ts'
+import { watchSettings } from './settings-flood.ts'
 import { StreamQuota } from './stream-quota.ts'
 import { StreamWindow } from './stream-window.ts'
 import type { UnpackTurns } from './unpack-turns.ts'
@@ -101,6 +103,7 @@ export class ServerSession {
     this.quota = new StreamQuota(session, this.limits)
     this.closed = whenClosed(session, duplex)
     session.on('error', (error) => this.#events.sessionError?.(error))
+    watchSettings(session, () => this.reject(constants.NGHTTP2_ENHANCE_YOUR_CALM, 'too_many_settings'))
     session.on('stream', (stream, headers, _flags, rawHeaders) => this.#onStream(stream, headers, rawHeaders))
     if (!session.destroyed) session.setLocalWindowSize(this.limits.connectionWindowBytes)
   }

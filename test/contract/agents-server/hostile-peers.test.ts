@@ -54,6 +54,23 @@ t.test('the beginning of a preface, and no more for now', async (t) => {
   t.equal(answer[3], 4, 'SETTINGS: all pieces were put together')
 })
 
+t.test('SETTINGS without end: the connection ends', async (t) => {
+  const server = await startAgentsServer(t)
+  const flood = Buffer.concat(Array.from({ length: 100 }, () => settings))
+  const socket = await dial(t, server.port)
+  const answers: Buffer[] = []
+  socket.on('data', (chunk: Buffer) => answers.push(chunk))
+  const closed = once(socket, 'close')
+  socket.write(Buffer.concat([preface, settings, ...Array.from({ length: 9 }, () => flood)]))
+  await lives(t, server)
+  t.notOk(socket.destroyed, 'hundreds are taken')
+  socket.write(Buffer.concat([flood, flood]))
+  await closed
+  const goaway = frame(7, 0, 0, Buffer.concat([Buffer.of(0, 0, 0, 0, 0, 0, 0, 11), Buffer.from('too_many_settings')]))
+  t.ok(Buffer.concat(answers).includes(goaway), 'ENHANCE_YOUR_CALM')
+  await lives(t, server)
+})
+
 t.test('inside a WebSocket: heads that are reset, or whose connection breaks, in the same message', async (t) => {
   const server = await startAgentsServer(t)
   const tails = [frame(3, 0, 1, Buffer.of(0, 0, 0, 8)), frame(6, 0, 0, Buffer.of(1)), frame(0, 0, 0, Buffer.of(1))]

@@ -13,9 +13,9 @@ export interface AnswerCacheOptions<Answer> {
   isRefusal(error: KasError): boolean
   /** after any other failure nobody asks for this key again before so long, in ms */
   pauseMs(error: KasError): number
-  /** an answer came here, or a refusal where one had been */
-  onNews?(key: string): void
-  /** a refusal came where an answer had been, here or elsewhere */
+  /** an answer came that is kept */
+  onAnswer?(key: string): void
+  /** a refusal came where an answer had been */
   onLost?(answer: Answer): void
   /** answers at once; the longest unused one makes room */
   readonly maxAnswers?: number
@@ -64,6 +64,8 @@ export class AnswerCache<T> {
   readonly #options: AnswerCacheOptions<T> & typeof defaults
   /** also when they have expired: who was known once is no stranger */
   readonly #answers = new Map<string, Life & { readonly value: T; readonly bytes: number }>()
+  /** of `#answers`, those that somebody else was given, and nobody was here: the oldest first */
+  readonly #learnt = new Set<string>()
   #bytes = 0
   /** keys whose answers were too much to keep */
   readonly #known = new Map<string, true>()
@@ -125,26 +127,22 @@ export class AnswerCache<T> {
     if (isNewer(this.#answers.get(key)) || isNewer(this.#refusals.get(key))) return false
     if (this.#leftMs({ from, until: from + this.#options.ttlMs }) === 0) return false
     if (!this.#answers.has(key) && !this.#hasRoomToLearn()) return false
+    const isOwn = this.#answers.has(key) && !this.#learnt.has(key)
     this.#refusals.delete(key)
     this.#keepAnswer(key, value, from)
+    if (!isOwn) this.#learnt.add(key)
     return true
   }
 
+  /** Those of others that are over make room for others. */
   #hasRoomToLearn(): boolean {
     const { maxAnswers, maxBytes } = this.#options
-    for (const [oldest, answer] of this.#answers) {
-      if (this.#answers.size < maxAnswers * learntPart && this.#bytes < maxBytes * learntPart) return true
-      if (this.#leftMs(answer) > 0) return false
+    for (const oldest of this.#learnt) {
+      if (this.#learnt.size < maxAnswers * learntPart && this.#bytes < maxBytes * learntPart) return true
+      if (this.keptMs(oldest) > 0) return false
       this.#forget(oldest)
     }
-    return true
-  }
-
-  /** Somebody else was refused what is kept: it has to be asked for. */
-  lose(key: string): void {
-    const lost = this.#answers.get(key)
-    this.#forget(key)
-    if (lost) this.#options.onLost?.(lost.value)
+    return this.#answers.size < maxAnswers && this.#bytes < maxBytes * learntPart
   }
 
   /** A clock that was put back ends a life: nothing may live longer than it should. */
@@ -199,7 +197,7 @@ export class AnswerCache<T> {
       const value = await ask(signal, this.#isKnown(key))
       this.#refusals.delete(key)
       this.#keepAnswer(key, value, askedAt)
-      this.#options.onNews?.(key)
+      this.#options.onAnswer?.(key)
       return value
     } catch (failure) {
       if (!signal.aborted) this.#failed(key, KasError.from(failure), askedAt)
@@ -226,6 +224,7 @@ export class AnswerCache<T> {
     this.#known.delete(key)
     this.#bytes -= this.#answers.get(key)?.bytes ?? 0
     this.#answers.delete(key)
+    this.#learnt.delete(key)
   }
 
   #failed(key: string, error: KasError, askedAt: number): void {
@@ -234,9 +233,7 @@ export class AnswerCache<T> {
       const lost = this.#answers.get(key)
       this.#forget(key)
       if (errorTtlMs > 0) keep(this.#refusals, key, { error, from: askedAt, until: askedAt + errorTtlMs }, maxRefusals)
-      if (!lost) return
-      this.#options.onNews?.(key)
-      this.#options.onLost?.(lost.value)
+      if (lost) this.#options.onLost?.(lost.value)
       return
     }
     const pauseMs = this.#options.pauseMs(error)

@@ -3,9 +3,16 @@ import type { GitalyCoordinates } from '../../repositories/gitaly/gitaly-coordin
 /** projects at once; the one that was told longest ago makes room */
 const maxProjects = 20_000
 
+interface Known {
+  readonly coordinates: GitalyCoordinates
+  /** as another replica gave it: one object for all agents of a project that its message has */
+  readonly given: GitalyCoordinates | undefined
+  readonly at: number
+}
+
 /** What GitLab said last of each project's repository: learned with each agent's token, kept while GitLab is away. */
 export class GitalyCoordinatesByProject {
-  readonly #known = new Map<bigint, { readonly coordinates: GitalyCoordinates; readonly at: number }>()
+  readonly #known = new Map<bigint, Known>()
   readonly #listeners = new Set<(projectId: bigint) => void>()
   /** those that were said last */
   #features: { readonly text: string; readonly features: GitalyCoordinates['features'] } | undefined
@@ -15,12 +22,23 @@ export class GitalyCoordinatesByProject {
     return this.#known.get(projectId)?.coordinates
   }
 
-  /** @param at - when GitLab was asked: what is older than what is known says nothing. ms since 1970 */
+  /** GitLab has just said so. @param at - ms since 1970 */
   learn(projectId: bigint, coordinates: GitalyCoordinates, at: number): void {
+    this.#learn(projectId, coordinates, at, undefined)
+  }
+
+  /** GitLab has said so elsewhere. @param at - when it was asked: what is older than what is known here says nothing */
+  learnOlder(projectId: bigint, coordinates: GitalyCoordinates, at: number): void {
     const before = this.#known.get(projectId)
-    if (before && before.at > at) return
+    if (before && (before.at >= at || before.given === coordinates)) return
+    this.#learn(projectId, coordinates, at, coordinates)
+  }
+
+  #learn(projectId: bigint, said: GitalyCoordinates, at: number, given: GitalyCoordinates | undefined): void {
+    const before = this.#known.get(projectId)
+    const coordinates = this.#withSharedFeatures(said)
     this.#known.delete(projectId)
-    this.#known.set(projectId, { coordinates: this.#withSharedFeatures(coordinates), at })
+    this.#known.set(projectId, { coordinates, given, at })
     for (const oldest of this.#known.keys()) {
       if (this.#known.size <= maxProjects) break
       this.#known.delete(oldest)

@@ -111,7 +111,7 @@ export class GitlabDirectory implements Directory, Service {
     const access = { ttlMs: ttls.accessTtlMs, errorTtlMs: ttls.accessErrorTtlMs, isRefusal, pauseMs: noPause }
     this.#agents = new AnswerCache(
       { clock },
-      { ...info, onNews: (hash) => this.tokenAnswers.notify(hash), onLost: ({ id }) => this.#agentLost(id) },
+      { ...info, onAnswer: (hash) => this.tokenAnswers.notify(hash), onLost: ({ id }) => this.#agentLost(id) },
     )
     this.tokenAnswers = new GitlabTokenAnswers({ cache: this.#agents, coordinates: this.coordinates })
     this.#accesses = new AnswerCache({ clock }, info)
@@ -160,11 +160,10 @@ export class GitlabDirectory implements Directory, Service {
   async agentByToken(token: string, signal: AbortSignal, from?: string): Promise<Agent> {
     if (!sendableToken.test(token)) throw new KasError({ code: 'UNAUTHENTICATED' })
     const ask = async (asking: AbortSignal, isKnown: boolean) => {
-      const at = this.#clock.now()
       const { agent, coordinates } = await this.#inTurn('agents', { secret: token, from, isKnown }, (turn) =>
         this.#infos.ask({ token, turn }, asking),
       )
-      this.coordinates.learn(agent.project.id, coordinates, at)
+      this.coordinates.learn(agent.project.id, coordinates, this.#clock.now())
       return agent
     }
     return await translated(agentErrors, signal, () => this.#agents.get(tokenHash(token), ask, signal))
@@ -232,9 +231,8 @@ export class GitlabDirectory implements Directory, Service {
     const agent = await this.agentByToken(agentToken, signal)
     if (isProject(agent.project, project)) return agent.project // its coordinates came with it
     const ask = async (asking: AbortSignal) => {
-      const at = this.#clock.now()
       const info = await askProject(this.#client, this.#question(agentToken, project), asking)
-      this.coordinates.learn(info.project.id, info.coordinates, at)
+      this.coordinates.learn(info.project.id, info.coordinates, this.#clock.now())
       return info
     }
     return (await unlessRefused(this.#projects.get(hashOf(agentToken, project), ask, signal), signal))?.project

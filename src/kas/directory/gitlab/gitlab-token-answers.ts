@@ -5,13 +5,13 @@ import type { GitalyCoordinatesByProject } from './gitaly-coordinates.ts'
 
 /** What GitLab said of agents' tokens, with what came along: where their repositories lie. */
 export class GitlabTokenAnswers implements TokenAnswers {
-  readonly #cache: Pick<AnswerCache<Agent>, 'keys' | 'peek' | 'learn' | 'lose'>
-  readonly #coordinates: Pick<GitalyCoordinatesByProject, 'repository' | 'learn'>
+  readonly #cache: Pick<AnswerCache<Agent>, 'keys' | 'peek' | 'learn'>
+  readonly #coordinates: Pick<GitalyCoordinatesByProject, 'repository' | 'learnOlder'>
   readonly #listeners = new Set<(hash: string) => void>()
 
   constructor(components: {
-    cache: Pick<AnswerCache<Agent>, 'keys' | 'peek' | 'learn' | 'lose'>
-    coordinates: Pick<GitalyCoordinatesByProject, 'repository' | 'learn'>
+    cache: Pick<AnswerCache<Agent>, 'keys' | 'peek' | 'learn'>
+    coordinates: Pick<GitalyCoordinatesByProject, 'repository' | 'learnOlder'>
   }) {
     this.#cache = components.cache
     this.#coordinates = components.coordinates
@@ -28,7 +28,7 @@ export class GitlabTokenAnswers implements TokenAnswers {
     return { agent, askedAt, coordinates: this.#coordinates.repository(agent.project.id) }
   }
 
-  onNews(listener: (hash: string) => void): () => void {
+  onAnswer(listener: (hash: string) => void): () => void {
     const own = (hash: string) => listener(hash)
     this.#listeners.add(own)
     return () => this.#listeners.delete(own)
@@ -36,14 +36,10 @@ export class GitlabTokenAnswers implements TokenAnswers {
 
   learn(hash: string, { agent, askedAt, coordinates }: TokenAnswer): void {
     if (!this.#cache.learn(hash, agent, askedAt)) return
-    if (coordinates) this.#coordinates.learn(agent.project.id, coordinates, askedAt)
+    if (coordinates) this.#coordinates.learnOlder(agent.project.id, coordinates, askedAt)
   }
 
-  lose(hash: string): void {
-    this.#cache.lose(hash)
-  }
-
-  /** GitLab has answered, or refuses what was kept. */
+  /** GitLab has answered. */
   notify(hash: string): void {
     for (const listener of this.#listeners) listener(hash)
   }

@@ -41,7 +41,7 @@ const maxChanged = 20_000
 /**
  * Tells peers what GitLab has said of agents' tokens, for as long as it is kept: when a replica dies its agents come to
  * the others, who need not ask, at a time at which GitLab may be slow or away; and an agent that is at two replicas is
- * asked about by one of them. Peers hear of refusals too.
+ * asked about by one of them. A refusal is nobody else's: each replica finds out by itself, in the same time as without this.
  */
 export class KnownTokens implements Service {
   readonly #components: KnownTokensComponents
@@ -66,7 +66,7 @@ export class KnownTokens implements Service {
   async start(): Promise<void> {
     const { answers, peers } = this.#components
     this.#unsubscribe = [
-      answers.onNews((hash) => this.#changedLately(hash)),
+      answers.onAnswer((hash) => this.#changedLately(hash)),
       peers.onReached(async ({ instance }) => {
         for (const hashes of parts([...answers.hashes()]))
           await peers.call(instance, Tokens.method.knownTokens, this.#request(hashes))
@@ -102,23 +102,21 @@ export class KnownTokens implements Service {
     const projects = new Map<bigint, MessageInitShape<typeof KnownProjectSchema>>()
     const gitaly = new GitalyInfos()
     const token: MessageInitShape<typeof KnownTokenSchema>[] = []
-    const refused: Uint8Array[] = []
     for (const hash of hashes) {
       const tokenHash = Buffer.from(hash, 'hex')
       const answer = answers.of(hash)
-      if (!answer) {
-        refused.push(tokenHash)
-        continue
-      }
+      if (!answer) continue // it is over, or was refused
       const { id: agentId, name: agentName, project } = answer.agent
       if (!projects.has(project.id)) projects.set(project.id, wireProject(project, answer.coordinates, gitaly))
       const ageMs = Math.min(maxAgeMs, Math.max(0, Math.round(clock.now() - answer.askedAt)))
-      token.push({ tokenHash, agentId, agentName, projectId: project.id, ageMs })
+      const askedAt = BigInt(Math.round(answer.askedAt))
+      token.push({ tokenHash, agentId, agentName, projectId: project.id, ageMs, askedAt })
     }
-    return { project: [...projects.values()], token, refused, gitaly: gitaly.all }
+    return { project: [...projects.values()], token, gitaly: gitaly.all }
   }
 
-  #learn({ project, token, refused, gitaly }: KnownTokensRequest): void {
+  /** By the clock that says less: a message may have waited long for a replica that was frozen. */
+  #learn({ project, token, gitaly }: KnownTokensRequest): void {
     const { answers, clock } = this.#components
     const projects = new Map(
       project.map((wire) => {
@@ -129,11 +127,10 @@ export class KnownTokens implements Service {
     for (const each of token) {
       const known = projects.get(each.projectId)
       if (!known) continue
-      const askedAt = clock.now() - each.ageMs - lateMs
+      const askedAt = Math.min(clock.now() - each.ageMs - lateMs, Number(each.askedAt))
       const answer = { agent: agentOf(each, known.project), askedAt, coordinates: known.coordinates }
       answers.learn(Buffer.from(each.tokenHash).toString('hex'), answer)
     }
-    for (const hash of refused) answers.lose(Buffer.from(hash).toString('hex'))
   }
 }
 

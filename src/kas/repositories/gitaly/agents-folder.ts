@@ -2,11 +2,14 @@ import { create } from '@bufbuild/protobuf'
 import { Code } from '../../../lib/errors.ts'
 import { abortable } from '../../../lib/signals.ts'
 import { CommitService, GetTreeEntriesRequestSchema, TreeEntry_EntryType } from '../../../proto/gen/gitaly_pb.ts'
-import type { CommitId } from '../repositories.ts'
-import { failed, type GitalyCalls, isStatus } from './gitaly-calls.ts'
+import { type CommitId, isCommitId } from '../repositories.ts'
+import { type GitalyCalls, isStatus } from './gitaly-calls.ts'
+import type { KeptBytes } from './kept-bytes.ts'
 
 export interface AgentsFolderComponents {
   readonly calls: Pick<GitalyCalls, 'repository' | 'call'>
+  /** of all repositories */
+  readonly kept: KeptBytes
   /** @throws KasError REPOSITORY_FAILED if the commit is not there */
   assurePresent(commit: CommitId, signal?: AbortSignal): Promise<void>
 }
@@ -18,11 +21,14 @@ export type FolderEntry =
   | { readonly is: 'other' }
 
 const folder = '.gitlab/agents'
+/** those that agents have there: of the rest of the folder nothing is kept */
+const agentsFile = /^\.gitlab\/agents\/[^/]+\/(?:config|gitops|views)\.yaml$/
 /** beyond that each file is asked for by itself */
 const maxEntries = 50_000
-const maxPathsBytes = 8 << 20
-/** of files of the folder that are kept: those of most projects are smaller */
-const maxKeptBytes = 1 << 20
+/** of files of one folder: those of most projects are smaller */
+const maxContentBytes = 1 << 20
+/** of one that a listing has, beside its path */
+const entryBytes = 160
 /** of a git tree's entry: type and permissions */
 const fileTypeMask = 0o170000
 const regularFile = 0o100000
@@ -34,31 +40,34 @@ type Listing = ReadonlyMap<string, FolderEntry>
 
 /**
  * The folder in which the files of a project's agents stand: listed once a commit for all of them, and what has not
- * changed since is not read again. Gitaly takes 15 calls a second, and a project may have thousands of agents.
+ * changed since is not read again. Gitaly takes 15 calls a second, and a project may have thousands of agents. Whatever
+ * cannot be listed is asked for by itself.
  */
 export class AgentsFolder {
   readonly #components: AgentsFolderComponents
   #newest: { readonly commit: CommitId; readonly listing: Promise<Listing | undefined> } | undefined
+  /** of the listing that is kept */
+  #listedBytes = 0
   /** by object id, the one used last last */
   readonly #contents = new Map<string, Uint8Array>()
-  #keptBytes = 0
+  #contentBytes = 0
 
   constructor(components: AgentsFolderComponents) {
     this.#components = components
   }
 
   /**
-   * `undefined`: the path is elsewhere, or too much stands in the folder.
+   * `undefined`: it is to be asked for by itself.
    *
-   * @throws KasError STATUS as Gitaly said, REPOSITORY_FAILED, SHUTTING_DOWN; the signal's reason
+   * @throws the signal's reason
    */
   async entry(commit: CommitId, path: string, signal: AbortSignal): Promise<FolderEntry | undefined> {
-    if (!path.startsWith(`${folder}/`)) return undefined
+    if (!agentsFile.test(path)) return undefined
     const listing = await abortable(this.#listing(commit), signal)
     return listing && (listing.get(path) ?? absent)
   }
 
-  kept(blob: string): Uint8Array | undefined {
+  content(blob: string): Uint8Array | undefined {
     const content = this.#contents.get(blob)
     if (!content) return undefined
     this.#contents.delete(blob)
@@ -66,30 +75,53 @@ export class AgentsFolder {
     return content
   }
 
+  /** Unless there is no room. */
   keep(blob: string, content: Uint8Array): void {
-    if (content.length > maxKeptBytes) return
     this.#forget(blob)
-    this.#contents.set(blob, new Uint8Array(content)) // in memory of its own
-    this.#keptBytes += content.length
+    if (content.length > maxContentBytes || !this.#components.kept.take(content.length)) return
+    this.#contents.set(blob, Buffer.from(new Uint8Array(content).buffer)) // in memory of its own
+    this.#contentBytes += content.length
     for (const oldest of this.#contents.keys()) {
-      if (this.#keptBytes <= maxKeptBytes) return
+      if (this.#contentBytes <= maxContentBytes) return
       this.#forget(oldest)
     }
   }
 
+  /** Nothing of it is kept any more. */
+  clear(): void {
+    for (const blob of [...this.#contents.keys()]) this.#forget(blob)
+    this.#forgetListing()
+  }
+
   #forget(blob: string): void {
-    this.#keptBytes -= this.#contents.get(blob)?.length ?? 0
+    const bytes = this.#contents.get(blob)?.length ?? 0
     this.#contents.delete(blob)
+    this.#contentBytes -= bytes
+    this.#components.kept.giveBack(bytes)
+  }
+
+  #forgetListing(): void {
+    this.#newest = undefined
+    this.#components.kept.giveBack(this.#listedBytes)
+    this.#listedBytes = 0
   }
 
   #listing(commit: CommitId): Promise<Listing | undefined> {
     if (this.#newest?.commit === commit) return this.#newest.listing
-    const newest = { commit, listing: this.#list(commit) }
+    this.#forgetListing()
+    const listing = this.#list(commit).then((found) => this.#kept(found, commit))
+    const newest = { commit, listing }
     this.#newest = newest
-    newest.listing.catch(() => {
-      if (this.#newest === newest) this.#newest = undefined
-    })
     return newest.listing
+  }
+
+  #kept(listing: Listing | undefined, commit: CommitId): Listing | undefined {
+    if (!listing || this.#newest?.commit !== commit) return listing
+    let bytes = 0
+    for (const path of listing.keys()) bytes += entryBytes + path.length
+    if (!this.#components.kept.take(bytes)) return undefined
+    this.#listedBytes = bytes
+    return listing
   }
 
   /** For all who ask: nobody's signal ends it. */
@@ -103,22 +135,25 @@ export class AgentsFolder {
       skipFlatPaths: true,
     })
     const listing = new Map<string, FolderEntry>()
-    let pathsBytes = 0
+    let count = 0
     try {
       for await (const { entries } of calls.call(CommitService.method.getTreeEntries, request, undefined)) {
-        for (const { type, mode, path, oid } of entries) {
-          pathsBytes += path.length
-          if (listing.size >= maxEntries || pathsBytes > maxPathsBytes) return undefined
-          const isFile = type === TreeEntry_EntryType.BLOB && (mode & fileTypeMask) === regularFile
-          listing.set(Buffer.from(path).toString(), isFile ? { is: 'file', blob: oid } : other)
+        count += entries.length
+        if (count > maxEntries) return undefined
+        for (const { type, mode, path: bytes, oid } of entries) {
+          const path = Buffer.from(bytes).toString()
+          const isFile = type === TreeEntry_EntryType.BLOB && (mode & fileTypeMask) === regularFile && isCommitId(oid)
+          if (agentsFile.test(path)) listing.set(path, isFile ? { is: 'file', blob: oid } : other)
         }
       }
     } catch (error) {
-      if (!isStatus(error, Code.NOT_FOUND) && !isStatus(error, Code.INVALID_ARGUMENT)) {
-        throw failed('GetTreeEntries', error)
-      }
+      const isAbsent = isStatus(error, Code.NOT_FOUND) || isStatus(error, Code.INVALID_ARGUMENT)
+      if (!isAbsent || count > 0) return undefined // half a listing says nothing of what is absent
     }
-    if (listing.size === 0) await assurePresent(commit)
-    return listing
+    if (count > 0) return listing
+    return await assurePresent(commit).then(
+      () => listing,
+      () => undefined, // who asks for a file hears why
+    )
   }
 }

@@ -87,6 +87,11 @@ export class GitalyCalls {
     }
   }
 
+  /** Of a poll that begins: who waits already does not wait for longer. */
+  begin(queue: CallQueue): void {
+    if (this.#turns.size === 0 || isMoreUrgent(queue, this.queue)) this.queue = queue
+  }
+
   /** Somebody waits for what is asked now. */
   hurry(queue: CallQueue): void {
     if (isMoreUrgent(queue, this.queue)) this.queue = queue

@@ -11,6 +11,7 @@ import {
 import type { GitalyCoordinates } from './gitaly-coordinates.ts'
 import { GitalyRepository, type GitalyRepositoryOptions } from './gitaly-repository.ts'
 import type { GitalyServers } from './gitaly-servers.ts'
+import { KeptBytes } from './kept-bytes.ts'
 
 export interface GitalyRepositoriesComponents {
   /** what GitLab says with each agent's token */
@@ -34,6 +35,9 @@ export interface GitalyRepositoriesOptions extends GitalyRepositoryOptions {
   readonly maxRepositories?: number
 }
 
+/** of agents' files, and of what is in their folders */
+const maxKeptBytes = 64 << 20
+
 const defaults = {
   minBackoffMs: 10_000, // doc/reference/tunnel-protocol.md 2.9
   maxBackoffMs: 60_000, // doc/reference/tunnel-protocol.md 2.9
@@ -48,12 +52,13 @@ export function gitalyRepositories(
   const options = { ...defaults, ...givenOptions }
   const { addresses, servers, leads, clock = systemClock, random = Math.random } = components
   const log = components.log.child({ mod_name: 'repositories' })
+  const kept = new KeptBytes(maxKeptBytes)
   const open: WatchedRepositoriesComponents<GitalyCoordinates>['open'] = (_, coordinates, opened) => {
     const { projectId, ref, watched } = opened
     const { storageName, relativePath } = coordinates.repository
     const server = () => servers.at(coordinates.address)
     const features = () => addresses.repository(projectId)?.features ?? coordinates.features
-    const gitaly = new GitalyRepository(coordinates, { server, features, clock }, { ...options, ref })
+    const gitaly = new GitalyRepository(coordinates, { server, features, clock, kept }, { ...options, ref })
     const own = { clock, log: log.child({ storage: storageName, relative_path: relativePath }), random }
     const watch = new BranchWatch(
       {

@@ -16,6 +16,7 @@ import type { CallQueue } from './call-limit.ts'
 import { failed, GitalyCalls, type GitalyCallsComponents, isStatus } from './gitaly-calls.ts'
 import type { GitalyCoordinates } from './gitaly-coordinates.ts'
 import { GitalyTree } from './gitaly-tree.ts'
+import { KeptBytes } from './kept-bytes.ts'
 import { ReferenceDiscovery } from './reference-discovery.ts'
 
 export interface GitalyRepositoryOptions {
@@ -33,6 +34,8 @@ export interface GitalyRepositoryOptions {
 
 const defaults = { maxRefsBytes: 64 << 20, maxReadOnBytes: 4 << 20, maxFiles: 50_000, maxPathsBytes: 8 << 20 }
 
+/** of one that shares with none */
+const maxKeptBytesAlone = 16 << 20
 /** of a git tree's entry: type and permissions */
 const fileTypeMask = 0o170000
 const symbolicLink = 0o120000
@@ -47,14 +50,18 @@ export class GitalyRepository {
 
   constructor(
     coordinates: GitalyCoordinates,
-    components: GitalyCallsComponents,
+    components: GitalyCallsComponents & { readonly kept?: KeptBytes },
     options: GitalyRepositoryOptions = {},
   ) {
     this.#coordinates = coordinates
     this.#calls = new GitalyCalls(coordinates, components)
     this.#options = { ...defaults, ...options }
     const assurePresent = (commit: CommitId, signal?: AbortSignal) => this.#assurePresent(commit, signal)
-    this.#agentsFolder = new AgentsFolder({ calls: this.#calls, assurePresent })
+    this.#agentsFolder = new AgentsFolder({
+      calls: this.#calls,
+      kept: components.kept ?? new KeptBytes(maxKeptBytesAlone),
+      assurePresent,
+    })
     this.tree = new GitalyTree({ calls: this.#calls, agentsFolder: this.#agentsFolder, assurePresent })
   }
 
@@ -64,7 +71,7 @@ export class GitalyRepository {
    * @throws KasError REF_NOT_FOUND, REPOSITORY_FAILED, SHUTTING_DOWN
    */
   async head(queue: CallQueue, signal?: AbortSignal): Promise<CommitId | undefined> {
-    this.#calls.queue = queue
+    this.#calls.begin(queue)
     const { defaultBranch } = this.#coordinates
     const { ref = defaultBranch === '' ? undefined : `refs/heads/${defaultBranch}` } = this.#options
     if (ref !== undefined && isCommitId(ref)) return await this.#present(ref, signal)
@@ -95,7 +102,7 @@ export class GitalyRepository {
   async file(commit: CommitId, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined> {
     const entry = await this.#agentsFolder.entry(commit, path, signal)
     if (entry?.is === 'absent') return undefined
-    const kept = entry?.is === 'file' ? this.#agentsFolder.kept(entry.blob) : undefined
+    const kept = entry?.is === 'file' ? this.#agentsFolder.content(entry.blob) : undefined
     if (kept && kept.length > maxBytes) throw largerThan(path, maxBytes, String(kept.length))
     if (kept) return kept
     const content = await this.#read(commit, path, maxBytes, signal)
@@ -175,6 +182,7 @@ export class GitalyRepository {
   /** Ends the calls that run. */
   stop(): void {
     this.#calls.stop()
+    this.#agentsFolder.clear()
   }
 
   /** @throws KasError REF_NOT_FOUND */

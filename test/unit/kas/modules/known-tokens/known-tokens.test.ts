@@ -77,7 +77,7 @@ class Replica {
         errorTtlMs: 60_000,
         isRefusal: (error) => error === refused,
         pauseMs: () => 0,
-        onNews: (hash) => tokenAnswers.notify(hash),
+        onAnswer: (hash) => tokenAnswers.notify(hash),
         onLost: (value) => this.lost.push(value),
       },
     )
@@ -179,15 +179,31 @@ t.test('a replica that comes is told what is known, in messages of a bounded siz
   t.equal(await other.knows('secret-0'), undefined, 'as old as it is there')
 })
 
-t.test('a refusal of what was known is passed on, and the agent is lost there too', async (t) => {
+t.test('a refusal is nobody else\u2019s, and what is kept no more is not told', async (t) => {
   const cluster = new Cluster()
   const [one, other] = [await cluster.add(t), await cluster.add(t)]
   await one.ask('secret', agent(42))
   await cluster.heard()
   cluster.clock.advance(ttlMs)
   await one.ask('secret', refused)
+  t.same(one.lost, [agent(42)])
   await cluster.heard()
-  t.same(other.lost, [agent(42)])
+  t.same(other.lost, [], 'it asks when its own answer is over')
+  t.equal(await other.knows('secret'), undefined)
+})
+
+t.test('a message that has waited long is as old as the clock says', async (t) => {
+  const cluster = new Cluster()
+  const [one, other] = [await cluster.add(t), await cluster.add(t)]
+  await one.ask('secret', agent(42))
+  const { hear } = other
+  const late: (() => Promise<void>)[] = []
+  other.hear = async (request) => void late.push(() => hear.call(other, request))
+  await cluster.heard()
+  cluster.clock.advance(ttlMs - 2000)
+  for (const arrive of late) await arrive()
+  t.same(await other.knows('secret'), agent(42))
+  cluster.clock.advance(1000)
   t.equal(await other.knows('secret'), undefined)
 })
 

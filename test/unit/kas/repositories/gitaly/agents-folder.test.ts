@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf'
 import t from 'tap'
 import { AgentsFolder } from '../../../../../src/kas/repositories/gitaly/agents-folder.ts'
 import type { GitalyCalls } from '../../../../../src/kas/repositories/gitaly/gitaly-calls.ts'
+import { KeptBytes } from '../../../../../src/kas/repositories/gitaly/kept-bytes.ts'
 import type { CommitId } from '../../../../../src/kas/repositories/repositories.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import {
@@ -17,8 +18,13 @@ const blob = 'c'.repeat(40)
 const pathOf = (i: number | string) => `.gitlab/agents/agent-${i}/config.yaml`
 
 /** Gitaly lists `count` regular files, and a link. */
-function start(count: number) {
-  const state = { asked: 0, assured: 0, failure: undefined as KasError | undefined }
+function start(count: number, maxKeptBytes = 64 << 20) {
+  const state = {
+    asked: 0,
+    assured: 0,
+    failure: undefined as KasError | undefined,
+    end: undefined as KasError | undefined,
+  }
   async function* call() {
     state.asked++
     if (state.failure) throw state.failure
@@ -30,9 +36,11 @@ function start(count: number) {
       yield create(GetTreeEntriesResponseSchema, { entries })
     }
     if (count > 0) yield create(GetTreeEntriesResponseSchema, { entries: [entry('link', 0o120000)] })
+    if (state.end) throw state.end
   }
   const calls = { repository: create(RepositorySchema), call: call as unknown as GitalyCalls['call'] }
-  return { state, folder: new AgentsFolder({ calls, assurePresent: async () => void state.assured++ }) }
+  const kept = new KeptBytes(maxKeptBytes)
+  return { state, kept, folder: new AgentsFolder({ calls, kept, assurePresent: async () => void state.assured++ }) }
 }
 
 t.test('a commit is listed once, for all who ask', async (t) => {
@@ -52,18 +60,25 @@ t.test('an empty folder is believed once the commit is seen to be there', async 
   t.same([state.asked, state.assured], [1, 1])
 })
 
-t.test('who leaves ends nothing for the others, and what has failed is asked for again', async (t) => {
-  const { folder, state } = start(3)
+t.test('who leaves ends nothing for the others', async (t) => {
+  const { folder } = start(3)
   const left = new AbortController()
   const leaving = folder.entry(commit, pathOf(0), left.signal)
   const staying = folder.entry(commit, pathOf(1), signal)
   left.abort(new Error('left'))
   await t.rejects(leaving, { message: 'left' })
   t.same(await staying, { is: 'file', blob })
+})
+
+t.test('what cannot be listed, or in part alone, is asked for by itself', async (t) => {
+  const { folder, state } = start(3)
   state.failure = new KasError({ code: 'STATUS', grpc: 14, message: 'away' })
-  await t.rejects(folder.entry(other, pathOf(0), signal), { code: 'REPOSITORY_FAILED' })
+  t.equal(await folder.entry(commit, pathOf(0), signal), undefined)
   state.failure = undefined
   t.same(await folder.entry(other, pathOf(0), signal), { is: 'file', blob })
+  const broken = start(3)
+  broken.state.end = new KasError({ code: 'STATUS', grpc: 5, message: 'the repository is gone' })
+  t.equal(await broken.folder.entry(commit, pathOf('none'), signal), undefined, 'nobody says that it is absent')
 })
 
 t.test('too much to be listed: each file is asked for by itself', async (t) => {
@@ -73,18 +88,36 @@ t.test('too much to be listed: each file is asked for by itself', async (t) => {
 })
 
 t.test('what is kept has a bound, and the one used last stays', (t) => {
-  const { folder } = start(0)
+  const { folder, kept } = start(0)
   const kib256 = Buffer.alloc(256 * 1024)
   for (const name of ['a', 'b', 'c', 'd']) folder.keep(name, kib256)
-  folder.kept('a')
+  folder.content('a')
   folder.keep('e', kib256)
-  t.same(
-    ['a', 'b', 'c', 'd', 'e'].map((name) => folder.kept(name) !== undefined),
-    [true, false, true, true, true],
-  )
+  const has = (name: string) => folder.content(name) !== undefined
+  t.same(['a', 'b', 'c', 'd', 'e'].map(has), [true, false, true, true, true])
   folder.keep('large', Buffer.alloc(2 << 20))
-  t.equal(folder.kept('large'), undefined)
+  t.notOk(has('large'))
   folder.keep('e', kib256) // once more
-  t.ok(folder.kept('a'))
+  t.ok(has('a'))
+  t.equal(kept.bytes, 1 << 20)
+  folder.clear()
+  t.equal(kept.bytes, 0)
   t.end()
+})
+
+t.test('all repositories share what may be kept', async (t) => {
+  const { folder, kept } = start(10, 2000)
+  t.same(await folder.entry(commit, pathOf(0), signal), undefined, 'a listing that has no room is none')
+  t.equal(kept.bytes, 0)
+  folder.keep('a', Buffer.alloc(1500))
+  folder.keep('b', Buffer.alloc(1500))
+  t.same([folder.content('a')?.length, folder.content('b')], [1500, undefined])
+  const small = start(3, 2000)
+  t.same(await small.folder.entry(commit, pathOf(0), signal), { is: 'file', blob })
+  const first = small.kept.bytes
+  t.ok(first > 0)
+  await small.folder.entry(other, pathOf(0), signal)
+  t.equal(small.kept.bytes, first, 'of the newest commit alone')
+  small.folder.clear()
+  t.equal(small.kept.bytes, 0)
 })
