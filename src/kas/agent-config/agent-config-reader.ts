@@ -50,6 +50,8 @@ interface FileAtHead {
   readonly bytes: Uint8Array | undefined
   /** undefined: there is none */
   readonly gitops: GitopsFile | undefined
+  /** of both; undefined: there is neither */
+  readonly digest: string | undefined
 }
 
 /** Reads agents' configuration files; those of one project wait for one another as they cost. */
@@ -88,8 +90,8 @@ export class AgentConfigReader {
   ): Promise<AgentConfiguration | undefined> {
     let first = await this.#fileAtHead(agent, signal)
     if (!first) return undefined
-    if (digestOf(first) === undefined) return this.#checked(agent, first, this.#withoutFile())
-    if (before && before.digest === digestOf(first)) {
+    if (first.digest === undefined) return this.#checked(agent, first, this.#withoutFile())
+    if (before && before.digest === first.digest) {
       this.#logWarnings(agent, first.commit, before.configuration.warnings)
       return { ...before, commit: first.commit, seenAt: first.seenAt }
     }
@@ -162,13 +164,15 @@ export class AgentConfigReader {
     return this.#absent
   }
 
-  #checked(agent: Agent, found: FileAtHead, file: AgentConfigurationFile): AgentConfiguration {
-    const { commit, seenAt, path, bytes, gitops } = found
+  #checked(
+    agent: Agent,
+    { commit, seenAt, path, bytes, gitops, digest }: FileAtHead,
+    file: AgentConfigurationFile,
+  ): AgentConfiguration {
     const { blocks: own, warnings } = this.#components.blocks.check(path, file.blocks)
     const blocks = bytes || gitops ? new Map(own).set('gitops', gitopsBlock(file.gitops)) : own
     const configuration = warnings.length > 0 ? { ...file, warnings: [...file.warnings, ...warnings] } : file
     this.#logWarnings(agent, commit, configuration.warnings)
-    const digest = digestOf(found)
     const read = { commit, configuration, seenAt, isAbsent: !bytes, blocks: blocks.size > 0 ? blocks : undefined }
     return digest === undefined ? read : { ...read, digest }
   }
@@ -181,7 +185,7 @@ export class AgentConfigReader {
     const path = configurationPath(agent)
     const bytes = await repositories.file(agent, commit, path, this.#maxFileBytes, signal)
     const gitops = await this.#gitopsFile(agent, commit, signal)
-    return { commit, seenAt, path, bytes, gitops }
+    return { commit, seenAt, path, bytes, gitops, digest: digestOf(bytes, gitops?.bytes) }
   }
 
   async #gitopsFile(agent: Agent, commit: CommitId, signal: AbortSignal): Promise<GitopsFile | undefined> {
@@ -211,10 +215,9 @@ export class AgentConfigReader {
   }
 }
 
-/** Undefined: there is none of them. */
-function digestOf({ bytes, gitops }: FileAtHead): string | undefined {
-  if (!bytes && !gitops) return undefined
-  return [bytes, gitops?.bytes].map((each) => (each ? hash('sha256', each, 'base64') : '')).join()
+function digestOf(...files: readonly (Uint8Array | undefined)[]): string | undefined {
+  if (files.every((file) => file === undefined)) return undefined
+  return files.map((file) => (file ? hash('sha256', file, 'base64') : '')).join()
 }
 
 /** Where the configuration of an agent stands in its project. */

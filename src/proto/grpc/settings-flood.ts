@@ -1,19 +1,14 @@
 import type { Http2Session } from 'node:http2'
+import { Bucket } from '../../lib/bucket.ts'
+import { monotonicClock } from '../../lib/clock.ts'
 
-/** SETTINGS of one peer in one period: those whose windows follow the way send a few a second. */
-const maxSettings = 1000
-const periodMs = 10_000
+/** Peers whose windows follow the way send a few a second. */
+const rate = { perSecond: 100, burst: 1000 }
 
 /** Calls `onFlood` once a peer sends more SETTINGS than any has use for: each is read and acknowledged. */
 export function watchSettings(session: Http2Session, onFlood: () => void): void {
-  let count = 0
-  let since = performance.now()
+  const bucket = new Bucket(monotonicClock, rate)
   session.on('remoteSettings', () => {
-    const now = performance.now()
-    if (now - since > periodMs) {
-      since = now
-      count = 0
-    }
-    if (++count === maxSettings + 1) onFlood()
+    if (bucket.take(1) > 0) onFlood()
   })
 }

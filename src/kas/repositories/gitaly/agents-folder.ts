@@ -38,6 +38,11 @@ const other: FolderEntry = { is: 'other' }
 
 type Listing = ReadonlyMap<string, FolderEntry>
 
+interface Newest {
+  readonly commit: CommitId
+  listing: Promise<Listing | undefined>
+}
+
 /**
  * The folder in which the files of a project's agents stand: listed once a commit for all of them, and what has not
  * changed since is not read again. Gitaly takes 15 calls a second, and a project may have thousands of agents. Whatever
@@ -45,7 +50,7 @@ type Listing = ReadonlyMap<string, FolderEntry>
  */
 export class AgentsFolder {
   readonly #components: AgentsFolderComponents
-  #newest: { readonly commit: CommitId; readonly listing: Promise<Listing | undefined> } | undefined
+  #newest: Newest | undefined
   /** of the listing that is kept */
   #listedBytes = 0
   /** by object id, the one used last last */
@@ -109,14 +114,15 @@ export class AgentsFolder {
   #listing(commit: CommitId): Promise<Listing | undefined> {
     if (this.#newest?.commit === commit) return this.#newest.listing
     this.#forgetListing()
-    const listing = this.#list(commit).then((found) => this.#kept(found, commit))
-    const newest = { commit, listing }
+    const newest: Newest = { commit, listing: this.#list(commit) }
+    newest.listing = newest.listing.then((listing) => this.#kept(listing, newest))
     this.#newest = newest
     return newest.listing
   }
 
-  #kept(listing: Listing | undefined, commit: CommitId): Listing | undefined {
-    if (!listing || this.#newest?.commit !== commit) return listing
+  /** What is newer by now has its place. */
+  #kept(listing: Listing | undefined, newest: Newest): Listing | undefined {
+    if (!listing || this.#newest !== newest) return listing
     let bytes = 0
     for (const path of listing.keys()) bytes += entryBytes + path.length
     if (!this.#components.kept.take(bytes)) return undefined

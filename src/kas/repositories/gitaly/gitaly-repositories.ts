@@ -89,7 +89,8 @@ export function gitalyRepositories(
 export function gitalyFiles({ servers, clock }: { readonly servers: GitalyServers; readonly clock: Clock }) {
   return (coordinates: GitalyCoordinates, folder: string, signal: AbortSignal): Promise<readonly string[]> => {
     const server = () => servers.at(coordinates.address)
-    const repository = new GitalyRepository(coordinates, { server, features: () => coordinates.features, clock })
+    const kept = new KeptBytes(0) // it is read once
+    const repository = new GitalyRepository(coordinates, { server, features: () => coordinates.features, clock, kept })
     return repository.files(folder, signal)
   }
 }

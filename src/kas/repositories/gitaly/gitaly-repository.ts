@@ -11,12 +11,11 @@ import {
   TreeEntryResponse_ObjectType,
 } from '../../../proto/gen/gitaly_pb.ts'
 import { type CommitId, isCommitId } from '../repositories.ts'
-import { AgentsFolder } from './agents-folder.ts'
+import { AgentsFolder, type AgentsFolderComponents } from './agents-folder.ts'
 import type { CallQueue } from './call-limit.ts'
 import { failed, GitalyCalls, type GitalyCallsComponents, isStatus } from './gitaly-calls.ts'
 import type { GitalyCoordinates } from './gitaly-coordinates.ts'
 import { GitalyTree } from './gitaly-tree.ts'
-import { KeptBytes } from './kept-bytes.ts'
 import { ReferenceDiscovery } from './reference-discovery.ts'
 
 export interface GitalyRepositoryOptions {
@@ -34,8 +33,6 @@ export interface GitalyRepositoryOptions {
 
 const defaults = { maxRefsBytes: 64 << 20, maxReadOnBytes: 4 << 20, maxFiles: 50_000, maxPathsBytes: 8 << 20 }
 
-/** of one that shares with none */
-const maxKeptBytesAlone = 16 << 20
 /** of a git tree's entry: type and permissions */
 const fileTypeMask = 0o170000
 const symbolicLink = 0o120000
@@ -50,7 +47,7 @@ export class GitalyRepository {
 
   constructor(
     coordinates: GitalyCoordinates,
-    components: GitalyCallsComponents & { readonly kept?: KeptBytes },
+    components: GitalyCallsComponents & Pick<AgentsFolderComponents, 'kept'>,
     options: GitalyRepositoryOptions = {},
   ) {
     this.#coordinates = coordinates
@@ -59,7 +56,7 @@ export class GitalyRepository {
     const assurePresent = (commit: CommitId, signal?: AbortSignal) => this.#assurePresent(commit, signal)
     this.#agentsFolder = new AgentsFolder({
       calls: this.#calls,
-      kept: components.kept ?? new KeptBytes(maxKeptBytesAlone),
+      kept: components.kept,
       assurePresent,
     })
     this.tree = new GitalyTree({ calls: this.#calls, agentsFolder: this.#agentsFolder, assurePresent })

@@ -120,4 +120,9 @@ t.test('all repositories share what may be kept', async (t) => {
   t.equal(small.kept.bytes, first, 'of the newest commit alone')
   small.folder.clear()
   t.equal(small.kept.bytes, 0)
+  // commits that are asked for by turns, before any is listed
+  await Promise.all([commit, other, commit].map((each) => small.folder.entry(each, pathOf(0), signal)))
+  t.equal(small.kept.bytes, first)
+  small.folder.clear()
+  t.equal(small.kept.bytes, 0)
 })
