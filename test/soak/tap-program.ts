@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Findings, Stage } from './scene.ts'
 
-const timeoutMs = 3_600_000
+/** of all attacks of hostile at full size, some two minutes each, and half as much again */
+const timeoutMs = 5_400_000
 
 /**
  * A scene that is a program of its own beside this one: it tells in TAP what holds, and figures as comments.

@@ -12,7 +12,8 @@ interface Size {
 
 const branches = ['plain', 'kustomize', 'helm'] as const
 type Branch = (typeof branches)[number]
-type Files = Readonly<Record<string, string>>
+/** null: it goes */
+type Files = Readonly<Record<string, string | null>>
 
 interface Form {
   readonly branch: Branch
@@ -25,6 +26,7 @@ let rounds = 0
 
 /** A document that begins in this line. */
 const fromLine = (line: number, text: string) => `${'# heavy\n'.repeat(line - 1)}---\n${text}\n`
+const schemaPath = (round: number) => `heavy-${round}/values.schema.json`
 const listOf = (count: number, entry: string) => `[${Array(count).fill(entry).join(', ')}]`
 
 const forms: Readonly<Record<string, Form>> = {
@@ -47,9 +49,11 @@ const forms: Readonly<Record<string, Form>> = {
   schema: {
     branch: 'helm',
     files: ({ entries }, round) => {
-      const path = `heavy-${round}/values.schema.json`
+      const path = schemaPath(round)
       const about = 'apiVersion: v2\nname: mallory\nversion: 1.0.0\n'
-      return { files: { 'Chart.yaml': about, [path]: `{"a": ${listOf(entries / 2, '{}')}}` }, place: `(${path}:0)` }
+      const schema = `{"a": ${listOf(entries / 2, '{}')}}`
+      // with those of all rounds the commit would be too large to be sent at all
+      return { files: { 'Chart.yaml': about, [path]: schema, [schemaPath(round - 1)]: null }, place: `(${path}:0)` }
     },
   },
   maps: {
