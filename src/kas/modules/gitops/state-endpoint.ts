@@ -3,6 +3,7 @@ import { create, toJson } from '@bufbuild/protobuf'
 import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { ageMs } from '../../../proto/age-ms.ts'
 import { decodeMessage } from '../../../proto/decode.ts'
 import { SourceStateSchema } from '../../../proto/gen/gitops_states_pb.ts'
 import { Gitops, type PushedState, StatesResponseSchema } from '../../../proto/gen/replica_gitops_pb.ts'
@@ -84,14 +85,11 @@ async function textOf(
 
 type State = Pick<PushedState, 'state' | 'ageMs' | 'live'>
 
-/** the largest of proto: 49 days */
-const maxAgeMs = 0xffff_ffff
-
 function ownStates({ states, clock }: Omit<StateComponents, 'peers'>, agentId: AgentId): State[] {
   const now = clock.now()
   return Array.from(states.of(agentId).values(), ({ bytes, at, live }) => ({
     state: bytes,
-    ageMs: Math.min(maxAgeMs, Math.max(0, Math.round(now - at))),
+    ageMs: ageMs(at, now),
     live,
   }))
 }

@@ -2,6 +2,7 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import type { Service } from '../../../lib/service.ts'
+import { ageMs } from '../../../proto/age-ms.ts'
 import type { GitalyInfo, GitalyInfoSchema } from '../../../proto/gen/entity_pb.ts'
 import {
   type KnownProject,
@@ -31,8 +32,6 @@ type Request = MessageInitShape<typeof KnownTokensRequestSchema>
 const periodMs = 1000
 /** An answer is on its way for no longer: a peer keeps it for so much less. ms */
 const lateMs = 3000
-/** the largest of proto: 49 days */
-const maxAgeMs = 0xffff_ffff
 /** of one message: each has some 400 bytes where each is of a project of its own */
 const maxTokens = 500
 /** Tokens that peers are to hear of: those that came last. */
@@ -108,9 +107,15 @@ export class KnownTokens implements Service {
       if (!answer) continue // it is over, or was refused
       const { id: agentId, name: agentName, project } = answer.agent
       if (!projects.has(project.id)) projects.set(project.id, wireProject(project, answer.coordinates, gitaly))
-      const ageMs = Math.min(maxAgeMs, Math.max(0, Math.round(clock.now() - answer.askedAt)))
       const askedAt = BigInt(Math.round(answer.askedAt))
-      token.push({ tokenHash, agentId, agentName, projectId: project.id, ageMs, askedAt })
+      token.push({
+        tokenHash,
+        agentId,
+        agentName,
+        projectId: project.id,
+        ageMs: ageMs(answer.askedAt, clock.now()),
+        askedAt,
+      })
     }
     return { project: [...projects.values()], token, gitaly: gitaly.all }
   }
