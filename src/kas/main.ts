@@ -25,6 +25,7 @@ const subcommands = ['agent', 'token', 'user', 'kubeconfig', 'status', 'route', 
 async function main(argv: readonly string[]): Promise<number> {
   const [word = ''] = argv
   if (subcommands.includes(word)) {
+    process.stdout.on('error', endByPipe)
     const { runCli } = await import('./cli/cli.ts') // loaded here, so that --version answers at once
     return runCli([...argv], process)
   }
@@ -35,6 +36,15 @@ async function main(argv: readonly string[]): Promise<number> {
   const file = values['configuration-file']
   if (file === undefined) throw new UsageError(`--configuration-file is missing\n\n${usage.trimEnd()}`)
   return serve(file)
+}
+
+/** As a shell reports a program that SIGPIPE has ended. */
+const brokenPipe = 141
+
+/** Who read what is printed has left, as `head` does. */
+function endByPipe(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EPIPE') throw error
+  process.exit(brokenPipe)
 }
 
 function unknownCommand(word: string): UsageError {

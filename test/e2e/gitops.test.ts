@@ -23,7 +23,6 @@ const kas = new URL('../../src/kas/main.ts', import.meta.url).pathname
 /** on a machine with much to do */
 const soon = { timeoutMs: 60_000 }
 const maps = '/api/v1/namespaces/shop/configmaps'
-const source = `${agent.id}-${agent.project.id}`
 
 t.test('what is pushed is in the cluster, whichever replicas are there', { skip, timeout: 240_000 }, async (t) => {
   const { stack, push, read, status, running } = await start(t)
@@ -42,7 +41,7 @@ t.test('what is pushed is in the cluster, whichever replicas are there', { skip,
         if (!/ SYNCED /.test(out)) throw new Error(`${name}: ${out}`)
         return { code, out }
       }, soon)
-      t.match(printed, { code: 0, out: new RegExp(`^${source} +SYNCED +(\\w{8}) +\\1 `, 'm') }, `asked at ${name}`)
+      t.match(printed, { code: 0, out: /^demo\/clusters +- +SYNCED +(\w{8}) +\1 /m }, `asked at ${name}`)
     }
   }
   const untilRead = <T>(path: string, condition: (object: Awaited<ReturnType<typeof read>>) => T | undefined | false) =>

@@ -124,7 +124,11 @@ t.test('one start, used and then killed', async (t) => {
     const manifest = '{apiVersion: v1, kind: Service, metadata: {name: web, namespace: shop}}'
     const push = `cd ${clone} && echo '${manifest}' > manifests/web.yaml && git add . && git commit -qm web && git push -q`
     t.match(await run(t, push), { code: 0 })
-    await untilSays(t, lines[5] ?? '', /^42-1: Service shop\/web: .*Service/m)
+    await untilSays(
+      t,
+      lines[5] ?? '',
+      /^demo\/clusters: FAILING\n +Service shop\/web: nobody serves Service .*\(manifests\/web.yaml:1\)/m,
+    )
     t.match(await run(t, `cd ${clone} && git rm -q manifests/web.yaml && git commit -qm none && git push -q`), {
       code: 0,
     })

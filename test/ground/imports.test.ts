@@ -16,6 +16,7 @@ const rooms: Readonly<Record<string, string>> = {
   'proto/grpc': 'lib call | @bufbuild/protobuf',
   'proto/http': 'lib proto/wire',
   'proto/decode.ts': 'lib | @bufbuild/protobuf',
+  'proto/gitops': '| zod',
   proto: 'lib call proto/decode.ts proto/gen proto/wire proto/grpc | @bufbuild/protobuf',
   'membership/table': 'lib call proto/decode.ts proto/gen proto/wire | @bufbuild/protobuf',
   'membership/discovery': 'lib | @kubernetes/client-node',
@@ -34,7 +35,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/repositories':
     'lib call proto proto/decode.ts proto/gen proto/grpc proto/wire kas/agent.ts kas/observability | simple-git prom-client @bufbuild/protobuf',
   'kas/agent-config':
-    'lib proto proto/gen proto/http kas/agent.ts kas/repositories | zod prom-client @bufbuild/protobuf',
+    'lib proto proto/gen proto/gitops proto/http kas/agent.ts kas/repositories | zod prom-client @bufbuild/protobuf',
   'kas/directory':
     'lib call proto/http kas/agent.ts kas/config kas/observability kas/repositories kas/agent-config | zod jose undici prom-client',
   'kas/module.ts':
@@ -60,7 +61,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/servers/kubernetes':
     'lib call proto/http proto/wire membership kas/module.ts kas/config kas/directory kas/replicas kas/tunnels kas/servers kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/access kas/servers/kubernetes/watch kas/servers/kubernetes/views',
   'kas/modules/*':
-    'lib call proto proto/decode.ts proto/gen proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/replicas kas/repositories | @bufbuild/protobuf prom-client',
+    'lib call proto proto/decode.ts proto/gen proto/gitops proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/replicas kas/repositories | @bufbuild/protobuf prom-client',
   'kas/cli':
     'lib kas/cli/command.ts kas/cli/text-table.ts kas/cli/views kas/cli/gitops kas/agent.ts kas/config kas/directory kas/repositories kas/servers/ops-socket | yaml',
   'kas/cli/command.ts': '',
@@ -81,7 +82,7 @@ const rooms: Readonly<Record<string, string>> = {
   'agentk/modules/views':
     'lib call proto proto/decode.ts proto/gen proto/grpc proto/http proto/wire agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts agentk/modules/views/* | @bufbuild/protobuf prom-client',
   'agentk/modules/gitops':
-    'lib call proto proto/decode.ts proto/gen proto/grpc agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client js-yaml zod',
+    'lib call proto proto/decode.ts proto/gen proto/gitops proto/grpc agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client js-yaml zod',
   'agentk/modules/*':
     'lib call proto proto/decode.ts proto/gen proto/grpc proto/http proto/wire agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client',
   agentk: 'lib lib/tracing/otlp-tracing.ts call proto proto/* agentk/* | @bufbuild/protobuf',

@@ -1,6 +1,6 @@
 import { stringify } from 'yaml'
 import type { ApiClient } from '../../dev/control-plane/api-client.ts'
-import type { SourceBlock } from '../../src/proto/gitops-json.ts'
+import type { SourceBlock } from '../../src/proto/gitops/schema.ts'
 import type { GitPushes } from '../support/git-pushes.ts'
 
 /** of good tenants: their views and their source are of it */

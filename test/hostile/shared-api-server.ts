@@ -8,7 +8,7 @@ import { createServiceAccount } from '../../dev/control-plane/service-account.ts
 import { createProjectRepository } from '../../dev/start/project-repository.ts'
 import { agent, files } from '../../dev/start/settings.ts'
 import { tokenHash } from '../../src/lib/token-hash.ts'
-import type { SourceBlock } from '../../src/proto/gitops-json.ts'
+import type { SourceBlock } from '../../src/proto/gitops/schema.ts'
 import { GitPushes } from '../support/git-pushes.ts'
 import { goodNamespace } from './good-source.ts'
 import type { SharedCluster } from './stage.ts'

@@ -3,9 +3,10 @@ import * as z from 'zod'
 import { type ConfigWarning, parseConfig, warningTexts } from '../../lib/config.ts'
 import { KasError } from '../../lib/errors.ts'
 import { type ConfigurationFile, ConfigurationFileSchema } from '../../proto/gen/agentcfg_pb.ts'
+import { type GitopsBlock, gitopsSchema } from '../../proto/gitops/schema.ts'
 import type { Impersonation } from '../../proto/http/http-message.ts'
 import { type AgentConfigurationTree, type CiAccessTree, withBlocks } from './agent-config-schema.ts'
-import { type GitopsTree, gitopsSchema, stockGitops } from './gitops-schema.ts'
+import { stockGitops } from './stock-gitops.ts'
 
 export type CiAccessAs =
   | { readonly as: 'agent' }
@@ -42,7 +43,7 @@ export interface AgentConfigurationFile {
   readonly userAccess: UserAccess
   /** the whole file, its keys and values as they stand there: what GitLab is told */
   readonly raw: Readonly<Record<string, unknown>>
-  /** `GitopsBlock` of proto/gitops-json.ts, as JSON; empty where no file has one */
+  /** `GitopsBlock` of proto/gitops/schema.ts, as JSON; empty where no file has one */
   readonly gitops: string
   /** blocks that modules own, as JSON, by key; their schemas have not seen them yet */
   readonly blocks: ReadonlyMap<string, string>
@@ -114,10 +115,10 @@ function parseTree(file: string, bytes: Uint8Array, blockKeys: readonly string[]
 const gitopsFileSchema = z.object({ gitops: gitopsSchema.optional() }, { error: 'a block of keys' })
 
 /** @throws KasError CONFIGURATION_INVALID, also if both files have it */
-function gitopsOf(file: string, tree: AgentConfigurationTree, own: GitopsFile | undefined): GitopsTree | undefined {
+function gitopsOf(file: string, tree: AgentConfigurationTree, own: GitopsFile | undefined): GitopsBlock | undefined {
   if (!own) return tree.gitops
   const text = textOf(own.file, own.bytes)
-  let gitops: GitopsTree | undefined
+  let gitops: GitopsBlock | undefined
   try {
     gitops = parseConfig(own.file, text, gitopsFileSchema, { limits: { maxNodes }, refused: {} }).value.gitops
   } catch (error) {

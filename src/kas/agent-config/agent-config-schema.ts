@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { gitopsSchema } from './gitops-schema.ts'
+import { gitopsSchema } from '../../proto/gitops/schema.ts'
 
 /**
  * The agent's configuration file: the keys that are known and what they may hold

@@ -42,6 +42,17 @@ const defaults = {
 /** So many failures in a row, and the file counts as one that cannot be read. */
 const failuresUntilUnreadable = 3
 
+/** What this replica knows of the configuration of an agent whose pods ask for it. */
+export interface FollowedConfig {
+  readonly agent: Agent
+  /** the newest read that succeeded; undefined: none yet, or the repository is empty */
+  readonly good: AgentConfiguration | undefined
+  /** why the newest read has failed */
+  readonly error: KasError | undefined
+  /** when it ended, by the clock */
+  readonly readAt: number
+}
+
 interface Entry {
   readonly agent: Agent
   readonly listeners: Set<() => void>
@@ -51,6 +62,8 @@ interface Entry {
   good: AgentConfiguration | undefined
   /** how the newest read ended */
   newest: { readonly value: AgentConfiguration | undefined } | { readonly error: KasError } | undefined
+  /** when it ended */
+  readAt: number
   loading: Promise<void> | undefined
   loadAgain: boolean
   /** in a row, for no fault of the file */
@@ -70,6 +83,8 @@ export class AgentConfigs implements Service {
   readonly #log: Logger
   /** by id and identity, longest unused first */
   readonly #entries = new Map<string, Entry>()
+  /** of entries, newest last */
+  readonly #keys = new Map<Agent['id'], readonly string[]>()
   readonly #stopped = new AbortController()
   readonly #blocks = new ModuleBlocks()
   readonly #reader: AgentConfigReader
@@ -172,6 +187,17 @@ export class AgentConfigs implements Service {
     }
   }
 
+  /** Without a read: undefined where nobody follows it here, or it has not been read yet. */
+  followed(agentId: Agent['id']): FollowedConfig | undefined {
+    for (const key of this.#keys.get(agentId) ?? []) {
+      const entry = this.#entries.get(key)
+      if (!entry?.newest || entry.listeners.size === 0) continue
+      const { agent, good, newest, readAt } = entry
+      return { agent, good, error: 'error' in newest ? newest.error : undefined, readAt }
+    }
+    return undefined
+  }
+
   async #loaded(agent: Agent, signal: AbortSignal, isWanted: boolean): Promise<Entry> {
     const entry = this.#entry(agent)
     if (!entry.newest) {
@@ -201,6 +227,7 @@ export class AgentConfigs implements Service {
       lastUsed: this.#clock.now(),
       good: undefined,
       newest: undefined,
+      readAt: 0,
       loading: undefined,
       loadAgain: false,
       failures: 0,
@@ -208,6 +235,7 @@ export class AgentConfigs implements Service {
       isDropped: false,
     }
     this.#entries.set(key, entry)
+    this.#keys.set(agent.id, [...(this.#keys.get(agent.id) ?? []), key])
     this.#makeRoom(entry)
     return entry
   }
@@ -236,9 +264,11 @@ export class AgentConfigs implements Service {
       const value = await this.#reader.read(entry.agent, entry.good, this.#stopped.signal)
       entry.newest = { value }
       entry.good = value ?? entry.good
+      entry.readAt = this.#clock.now()
       entry.failures = 0
     } catch (failure) {
       if (this.#stopped.signal.aborted) return
+      entry.readAt = this.#clock.now()
       const error = KasError.from(failure)
       entry.newest = { error }
       if (error.code === 'CONFIGURATION_INVALID' || error.code === 'REF_NOT_FOUND') entry.failures = 0
@@ -282,6 +312,9 @@ export class AgentConfigs implements Service {
     entry.detach()
     entry.cancelRetry()
     this.#entries.delete(key)
+    const keys = this.#keys.get(entry.agent.id)?.filter((other) => other !== key) ?? []
+    if (keys.length === 0) this.#keys.delete(entry.agent.id)
+    else this.#keys.set(entry.agent.id, keys)
   }
 }
 

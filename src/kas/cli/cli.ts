@@ -78,7 +78,12 @@ async function runViews(word: ViewsWord, args: readonly string[], io: CliIo): Pr
 }
 
 async function runGitops(args: readonly string[], io: CliIo): Promise<number> {
-  const { gitopsStatus, gitopsUsage } = await import('./gitops/status.ts') // here: the others need no kubeconfig
+  // here: the others need no kubeconfig
+  if (args[0] === 'forget') {
+    const { forgetUsage, gitopsForget } = await import('./gitops/forget.ts')
+    return guarded({ name: 'gitops', usage: forgetUsage, io }, () => gitopsForget(args, { io, clock: systemClock }))
+  }
+  const { gitopsStatus, gitopsUsage } = await import('./gitops/status.ts')
   return guarded({ name: 'gitops', usage: gitopsUsage, io }, () => gitopsStatus(args, { io, clock: systemClock }))
 }
 

@@ -117,6 +117,8 @@ export interface Directory {
    * @throws KasError as `agentByToken`; DIRECTORY_UNAVAILABLE (try again)
    */
   readableProject?(agentToken: string, project: string, signal: AbortSignal): Promise<Agent['project'] | undefined>
+  /** What lets an agent read a project that it may not: a sentence for its people. Absent: nobody can say. */
+  readHint?(agentId: AgentId, project: string): string
   /**
    * Takes the configuration of an agent, the whole file as JSON with its keys as they stand there; never after a read
    * that failed (doc/reference/gitlab-contract.md 9.1 no. 9 and 10). Absent: nobody wants it.

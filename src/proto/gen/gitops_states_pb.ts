@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file gitops_states.proto.
  */
 export const file_gitops_states: GenFile = /*@__PURE__*/
-  fileDesc("ChNnaXRvcHNfc3RhdGVzLnByb3RvEgxrYXMuYWdlbnQudjEiowEKBkNvdW50cxIPCgdvYmplY3RzGAEgASgNEg8KB2FwcGxpZWQYAiABKA0SEQoJdW5jaGFuZ2VkGAMgASgNEg4KBmZhaWxlZBgEIAEoDRIPCgd3YWl0aW5nGAUgASgNEg4KBnBydW5lZBgGIAEoDRIRCglzdXJ2aXZvcnMYByABKA0SDwoHZHJpZnRlZBgIIAEoDRIPCgdvcnBoYW5zGAkgASgNIlQKA0tleRINCgVncm91cBgBIAEoCRIPCgd2ZXJzaW9uGAIgASgJEgwKBGtpbmQYAyABKAkSEQoJbmFtZXNwYWNlGAQgASgJEgwKBG5hbWUYBSABKAkiWQoNT2JqZWN0VHJvdWJsZRIeCgNrZXkYASABKAsyES5rYXMuYWdlbnQudjEuS2V5EgwKBHRleHQYAiABKAkSDAoEZmlsZRgDIAEoCRIMCgRsaW5lGAQgASgNIu8CCgtTb3VyY2VTdGF0ZRIOCgZzb3VyY2UYASABKAkSDwoHcHJvamVjdBgCIAEoCRIOCgZjb21taXQYAyABKAkSDgoGd2FudGVkGAQgASgJEiIKBXBoYXNlGAUgASgOMhMua2FzLmFnZW50LnYxLlBoYXNlEiQKBmNvdW50cxgGIAEoCzIULmthcy5hZ2VudC52MS5Db3VudHMSLAoHdHJvdWJsZRgHIAMoCzIbLmthcy5hZ2VudC52MS5PYmplY3RUcm91YmxlEhMKC2Vudmlyb25tZW50GAggAygJEg0KBWF0X21zGAkgASgDEg8KB3Byb2JsZW0YCiABKAkSDAoEcGxhbhgLIAEoCRIiCgdwbGFubmVkGAwgAygLMhEua2FzLmFnZW50LnYxLktleRIMCgRuYW1lGA0gASgJEiEKBm9ycGhhbhgOIAMoCzIRLmthcy5hZ2VudC52MS5LZXkSDwoHcmVtb3ZlZBgPIAEoCCIJCgdQdXNoRW5kKpMBCgVQaGFzZRIVChFQSEFTRV9VTlNQRUNJRklFRBAAEgsKB1dBSVRJTkcQARILCgdSRUFESU5HEAISDAoIQVBQTFlJTkcQAxILCgdQUlVOSU5HEAQSCgoGU1lOQ0VEEAUSCwoHRkFJTElORxAGEgsKB1JFRlVTRUQQBxIMCghBUFBST1ZBTBAIEgoKBlBBVVNFRBAJMkoKDEdpdG9wc1N0YXRlcxI6CgRQdXNoEhkua2FzLmFnZW50LnYxLlNvdXJjZVN0YXRlGhUua2FzLmFnZW50LnYxLlB1c2hFbmQoAWIGcHJvdG8z");
+  fileDesc("ChNnaXRvcHNfc3RhdGVzLnByb3RvEgxrYXMuYWdlbnQudjEiowEKBkNvdW50cxIPCgdvYmplY3RzGAEgASgNEg8KB2FwcGxpZWQYAiABKA0SEQoJdW5jaGFuZ2VkGAMgASgNEg4KBmZhaWxlZBgEIAEoDRIPCgd3YWl0aW5nGAUgASgNEg4KBnBydW5lZBgGIAEoDRIRCglzdXJ2aXZvcnMYByABKA0SDwoHZHJpZnRlZBgIIAEoDRIPCgdvcnBoYW5zGAkgASgNIlQKA0tleRINCgVncm91cBgBIAEoCRIPCgd2ZXJzaW9uGAIgASgJEgwKBGtpbmQYAyABKAkSEQoJbmFtZXNwYWNlGAQgASgJEgwKBG5hbWUYBSABKAkiWQoNT2JqZWN0VHJvdWJsZRIeCgNrZXkYASABKAsyES5rYXMuYWdlbnQudjEuS2V5EgwKBHRleHQYAiABKAkSDAoEZmlsZRgDIAEoCRIMCgRsaW5lGAQgASgNIscECgtTb3VyY2VTdGF0ZRIOCgZzb3VyY2UYASABKAkSDwoHcHJvamVjdBgCIAEoCRIOCgZjb21taXQYAyABKAkSDgoGd2FudGVkGAQgASgJEiIKBXBoYXNlGAUgASgOMhMua2FzLmFnZW50LnYxLlBoYXNlEiQKBmNvdW50cxgGIAEoCzIULmthcy5hZ2VudC52MS5Db3VudHMSLAoHdHJvdWJsZRgHIAMoCzIbLmthcy5hZ2VudC52MS5PYmplY3RUcm91YmxlEhMKC2Vudmlyb25tZW50GAggAygJEg0KBWF0X21zGAkgASgDEg8KB3Byb2JsZW0YCiABKAkSDAoEcGxhbhgLIAEoCRIiCgdwbGFubmVkGAwgAygLMhEua2FzLmFnZW50LnYxLktleRIMCgRuYW1lGA0gASgJEiEKBm9ycGhhbhgOIAMoCzIRLmthcy5hZ2VudC52MS5LZXkSDwoHcmVtb3ZlZBgPIAEoCBILCgNyZWYYECABKAkSDgoGcmVhc29uGBEgASgJEgwKBG5leHQYEiABKAkSFQoNYXBwbGllZF9hdF9tcxgTIAEoAxIWCg5jb21wYXJlZF9hdF9tcxgUIAEoAxIsCgdsZWF2aW5nGBUgAygLMhsua2FzLmFnZW50LnYxLkxlYXZpbmdPYmplY3QSKQoEa2VwdBgWIAMoCzIbLmthcy5hZ2VudC52MS5MZWF2aW5nT2JqZWN0EhMKC2xhdGVyX3BoYXNlGBcgASgJEg4KBm9iamVjdBgYIAEoCSJLCg1MZWF2aW5nT2JqZWN0Eh4KA2tleRgBIAEoCzIRLmthcy5hZ2VudC52MS5LZXkSDAoEY29kZRgCIAEoCRIMCgR0ZXh0GAMgASgJIgkKB1B1c2hFbmQqkwEKBVBoYXNlEhUKEVBIQVNFX1VOU1BFQ0lGSUVEEAASCwoHV0FJVElORxABEgsKB1JFQURJTkcQAhIMCghBUFBMWUlORxADEgsKB1BSVU5JTkcQBBIKCgZTWU5DRUQQBRILCgdGQUlMSU5HEAYSCwoHUkVGVVNFRBAHEgwKCEFQUFJPVkFMEAgSCgoGUEFVU0VEEAkySgoMR2l0b3BzU3RhdGVzEjoKBFB1c2gSGS5rYXMuYWdlbnQudjEuU291cmNlU3RhdGUaFS5rYXMuYWdlbnQudjEuUHVzaEVuZCgBYgZwcm90bzM");
 
 /**
  * @generated from message kas.agent.v1.Counts
@@ -151,7 +151,7 @@ export const ObjectTroubleSchema: GenMessage<ObjectTrouble> = /*@__PURE__*/
  */
 export type SourceState = Message<"kas.agent.v1.SourceState"> & {
   /**
-   * `<agent>-<project's number>[-<name>]`
+   * `<agent>-<project's number>[-<name>]`; until the project is known `<agent>-<its path>[-<name>]`
    *
    * @generated from field: string source = 1;
    */
@@ -244,6 +244,69 @@ export type SourceState = Message<"kas.agent.v1.SourceState"> & {
    * @generated from field: bool removed = 15;
    */
   removed: boolean;
+
+  /**
+   * `branch main`; empty: the default branch
+   *
+   * @generated from field: string ref = 16;
+   */
+  ref: string;
+
+  /**
+   * why the phase is what it is, for programs: `project_not_readable`
+   *
+   * @generated from field: string reason = 17;
+   */
+  reason: string;
+
+  /**
+   * what people can do about it
+   *
+   * @generated from field: string next = 18;
+   */
+  next: string;
+
+  /**
+   * when all of `commit` was applied; 0: not in this term of the pod that leads
+   *
+   * @generated from field: int64 applied_at_ms = 19;
+   */
+  appliedAtMs: bigint;
+
+  /**
+   * when the cluster was compared with a commit; 0: not in this term
+   *
+   * @generated from field: int64 compared_at_ms = 20;
+   */
+  comparedAtMs: bigint;
+
+  /**
+   * what `plan` deletes, and why each of it waits; at most 100
+   *
+   * @generated from field: repeated kas.agent.v1.LeavingObject leaving = 21;
+   */
+  leaving: LeavingObject[];
+
+  /**
+   * has left the commit, and stays; at most 100
+   *
+   * @generated from field: repeated kas.agent.v1.LeavingObject kept = 22;
+   */
+  kept: LeavingObject[];
+
+  /**
+   * a phase that earlier versions do not know: `NOT_READY`, `REMOVING`; `phase` is the nearest one that they know
+   *
+   * @generated from field: string later_phase = 23;
+   */
+  laterPhase: string;
+
+  /**
+   * of the object that people annotate: `/apis/agent.gitlab.com/v1/namespaces/agentk/gitsyncs/42-7`; empty: there is none yet
+   *
+   * @generated from field: string object = 24;
+   */
+  object: string;
 };
 
 /**
@@ -252,6 +315,37 @@ export type SourceState = Message<"kas.agent.v1.SourceState"> & {
  */
 export const SourceStateSchema: GenMessage<SourceState> = /*@__PURE__*/
   messageDesc(file_gitops_states, 3);
+
+/**
+ * An object that the commit does not want any more.
+ *
+ * @generated from message kas.agent.v1.LeavingObject
+ */
+export type LeavingObject = Message<"kas.agent.v1.LeavingObject"> & {
+  /**
+   * @generated from field: kas.agent.v1.Key key = 1;
+   */
+  key?: Key | undefined;
+
+  /**
+   * why, for programs: `neverPrune`
+   *
+   * @generated from field: string code = 2;
+   */
+  code: string;
+
+  /**
+   * @generated from field: string text = 3;
+   */
+  text: string;
+};
+
+/**
+ * Describes the message kas.agent.v1.LeavingObject.
+ * Use `create(LeavingObjectSchema)` to create a new message.
+ */
+export const LeavingObjectSchema: GenMessage<LeavingObject> = /*@__PURE__*/
+  messageDesc(file_gitops_states, 4);
 
 /**
  * @generated from message kas.agent.v1.PushEnd
@@ -264,7 +358,7 @@ export type PushEnd = Message<"kas.agent.v1.PushEnd"> & {
  * Use `create(PushEndSchema)` to create a new message.
  */
 export const PushEndSchema: GenMessage<PushEnd> = /*@__PURE__*/
-  messageDesc(file_gitops_states, 4);
+  messageDesc(file_gitops_states, 5);
 
 /**
  * @generated from enum kas.agent.v1.Phase

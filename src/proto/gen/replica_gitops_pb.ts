@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file replica_gitops.proto.
  */
 export const file_replica_gitops: GenFile = /*@__PURE__*/
-  fileDesc("ChRyZXBsaWNhX2dpdG9wcy5wcm90bxIOa2FzLnJlcGxpY2EudjEiIQoNU3RhdGVzUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoAyI6CgtQdXNoZWRTdGF0ZRINCgVzdGF0ZRgBIAEoDBIOCgZhZ2VfbXMYAiABKA0SDAoEbGl2ZRgDIAEoCCI8Cg5TdGF0ZXNSZXNwb25zZRIqCgVzdGF0ZRgBIAMoCzIbLmthcy5yZXBsaWNhLnYxLlB1c2hlZFN0YXRlMlMKBkdpdG9wcxJJCgZTdGF0ZXMSHS5rYXMucmVwbGljYS52MS5TdGF0ZXNSZXF1ZXN0Gh4ua2FzLnJlcGxpY2EudjEuU3RhdGVzUmVzcG9uc2UiAGIGcHJvdG8z");
+  fileDesc("ChRyZXBsaWNhX2dpdG9wcy5wcm90bxIOa2FzLnJlcGxpY2EudjEiIQoNU3RhdGVzUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoAyI6CgtQdXNoZWRTdGF0ZRINCgVzdGF0ZRgBIAEoDBIOCgZhZ2VfbXMYAiABKA0SDAoEbGl2ZRgDIAEoCCJ1ChVGb2xsb3dlZENvbmZpZ3VyYXRpb24SDgoGY29tbWl0GAEgASgJEg8KB3Byb2JsZW0YAiABKAkSDgoGYWdlX21zGAMgASgNEisKBnNvdXJjZRgEIAMoCzIbLmthcy5yZXBsaWNhLnYxLk5hbWVkU291cmNlIjkKC05hbWVkU291cmNlEg8KB3Byb2plY3QYASABKAkSDAoEbmFtZRgCIAEoCRILCgNyZWYYAyABKAkiegoOU3RhdGVzUmVzcG9uc2USKgoFc3RhdGUYASADKAsyGy5rYXMucmVwbGljYS52MS5QdXNoZWRTdGF0ZRI8Cg1jb25maWd1cmF0aW9uGAIgASgLMiUua2FzLnJlcGxpY2EudjEuRm9sbG93ZWRDb25maWd1cmF0aW9uMlMKBkdpdG9wcxJJCgZTdGF0ZXMSHS5rYXMucmVwbGljYS52MS5TdGF0ZXNSZXF1ZXN0Gh4ua2FzLnJlcGxpY2EudjEuU3RhdGVzUmVzcG9uc2UiAGIGcHJvdG8z");
 
 /**
  * @generated from message kas.replica.v1.StatesRequest
@@ -63,6 +63,79 @@ export const PushedStateSchema: GenMessage<PushedState> = /*@__PURE__*/
   messageDesc(file_replica_gitops, 1);
 
 /**
+ * The configuration of an agent that the callee follows for it.
+ *
+ * @generated from message kas.replica.v1.FollowedConfiguration
+ */
+export type FollowedConfiguration = Message<"kas.replica.v1.FollowedConfiguration"> & {
+  /**
+   * of the newest read that succeeded; empty: none has
+   *
+   * @generated from field: string commit = 1;
+   */
+  commit: string;
+
+  /**
+   * why the newest read cannot be used: file, key and value; empty: it can
+   *
+   * @generated from field: string problem = 2;
+   */
+  problem: string;
+
+  /**
+   * since the callee has read it
+   *
+   * @generated from field: uint32 age_ms = 3;
+   */
+  ageMs: number;
+
+  /**
+   * those of `commit`
+   *
+   * @generated from field: repeated kas.replica.v1.NamedSource source = 4;
+   */
+  source: NamedSource[];
+};
+
+/**
+ * Describes the message kas.replica.v1.FollowedConfiguration.
+ * Use `create(FollowedConfigurationSchema)` to create a new message.
+ */
+export const FollowedConfigurationSchema: GenMessage<FollowedConfiguration> = /*@__PURE__*/
+  messageDesc(file_replica_gitops, 2);
+
+/**
+ * @generated from message kas.replica.v1.NamedSource
+ */
+export type NamedSource = Message<"kas.replica.v1.NamedSource"> & {
+  /**
+   * full path
+   *
+   * @generated from field: string project = 1;
+   */
+  project: string;
+
+  /**
+   * @generated from field: string name = 2;
+   */
+  name: string;
+
+  /**
+   * `branch main`; empty: the default branch
+   *
+   * @generated from field: string ref = 3;
+   */
+  ref: string;
+};
+
+/**
+ * Describes the message kas.replica.v1.NamedSource.
+ * Use `create(NamedSourceSchema)` to create a new message.
+ */
+export const NamedSourceSchema: GenMessage<NamedSource> = /*@__PURE__*/
+  messageDesc(file_replica_gitops, 3);
+
+/**
  * @generated from message kas.replica.v1.StatesResponse
  */
 export type StatesResponse = Message<"kas.replica.v1.StatesResponse"> & {
@@ -70,6 +143,13 @@ export type StatesResponse = Message<"kas.replica.v1.StatesResponse"> & {
    * @generated from field: repeated kas.replica.v1.PushedState state = 1;
    */
   state: PushedState[];
+
+  /**
+   * absent: no pod of the agent asks the callee for it
+   *
+   * @generated from field: kas.replica.v1.FollowedConfiguration configuration = 2;
+   */
+  configuration?: FollowedConfiguration | undefined;
 };
 
 /**
@@ -77,7 +157,7 @@ export type StatesResponse = Message<"kas.replica.v1.StatesResponse"> & {
  * Use `create(StatesResponseSchema)` to create a new message.
  */
 export const StatesResponseSchema: GenMessage<StatesResponse> = /*@__PURE__*/
-  messageDesc(file_replica_gitops, 2);
+  messageDesc(file_replica_gitops, 4);
 
 /**
  * What agents have told the callee of their GitOps sources.

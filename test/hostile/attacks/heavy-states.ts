@@ -1,7 +1,7 @@
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { pushMethod } from '../../../src/kas/modules/gitops/state-push.ts'
 import { SourceStateSchema } from '../../../src/proto/gen/gitops_states_pb.ts'
-import { maxStateBytes } from '../../../src/proto/gitops-json.ts'
+import { maxStateBytes } from '../../../src/proto/gitops/limits.ts'
 import { framePrefix } from '../../../src/proto/grpc/frames.ts'
 import type { Attack } from '../attack.ts'
 import { dialStreams } from '../raw-streams.ts'

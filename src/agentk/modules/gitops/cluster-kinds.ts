@@ -11,6 +11,7 @@ export interface ClusterKind {
   readonly isNamespaced: boolean
   /** it can be applied and deleted by name */
   readonly isWritable: boolean
+  readonly isListable: boolean
 }
 
 /** What the API server serves, as it was last asked. */
@@ -26,7 +27,7 @@ export class ClusterKinds {
         if (kind === '' || plural === '' || plural.includes('/')) continue
         const isWritable = ['get', 'patch', 'delete'].every((verb) => verbs.includes(verb))
         const known = this.#kinds.get(`${group}/${kind}`)
-        const found = { group, version, kind, plural, isNamespaced, isWritable }
+        const found = { group, version, kind, plural, isNamespaced, isWritable, isListable: verbs.includes('list') }
         if (known) known.push(found)
         else this.#kinds.set(`${group}/${kind}`, [found])
       }
@@ -42,6 +43,11 @@ export class ClusterKinds {
   find({ group, kind }: Pick<ObjectKey, 'group' | 'kind'>, version?: string): ClusterKind | undefined {
     const all = this.#kinds.get(`${group}/${kind}`)
     return version === undefined ? all?.[0] : all?.find((one) => one.version === version)
+  }
+
+  /** Each in the version that is preferred. */
+  get listable(): readonly ClusterKind[] {
+    return [...this.#kinds.values()].flatMap(([kind]) => (kind?.isListable ? [kind] : []))
   }
 
   /** By `group/Kind`: whether it has namespaces. */

@@ -1,16 +1,13 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
-import { Phase, PhaseSchema, type SourceState } from '../../../proto/gen/gitops_states_pb.ts'
+import { Phase, PhaseSchema } from '../../../proto/gen/gitops_states_pb.ts'
+import type { StatusReader } from './state/status-sink.ts'
 
-export interface GitopsMetrics {
+export interface GitopsMetrics extends StatusReader {
   apiCall(lane: string): void
   /** A round has ended in this phase. */
   round(phase: Phase): void
   /** All of a commit is in the cluster, so long after its push. */
   applied(seconds: number): void
-  /** How a source fares now. */
-  state(state: SourceState): void
-  /** The source is not followed any more. */
-  forget(source: string): void
 }
 
 export function createGitopsMetrics(register: Registry): GitopsMetrics {
@@ -49,12 +46,12 @@ export function createGitopsMetrics(register: Registry): GitopsMetrics {
     apiCall: (lane) => calls.inc({ lane }),
     round: (phase) => rounds.inc({ result: resultOf(phase) }),
     applied: (seconds) => pushToApplied.observe(seconds),
-    state: ({ source, phase, counts }) => {
+    changed: ({ source, phase, counts }) => {
       if (phase === Phase.APPLYING || phase === Phase.PRUNING) return // counted anew
       objects.set({ source }, counts?.objects ?? 0)
       survivors.set({ source }, counts?.survivors ?? 0)
     },
-    forget: (source) => {
+    removed: (source) => {
       objects.remove({ source })
       survivors.remove({ source })
     },

@@ -4,32 +4,34 @@ import type { Logger } from '../../../lib/log.ts'
 import { podShares } from '../../../lib/pod-shares.ts'
 import { TemporaryFolder } from '../../../lib/temporary-folder.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
-import type { SourceBlock } from '../../../proto/gitops-json.ts'
+import type { SourceBlock } from '../../../proto/gitops/schema.ts'
 import { type ApiLane, ApiLanes } from '../../cluster/api-lanes.ts'
 import { accountHeaders } from '../../cluster/impersonation-headers.ts'
 import type { Term } from '../../election/terms.ts'
 import { textAt } from '../../health/object.ts'
 import type { AgentkHost } from '../../module.ts'
+import { buildCommit } from './build.ts'
 import type { GitopsMetrics } from './gitops-metrics.ts'
 import { Inventory, storedSources } from './inventory/inventory.ts'
 import { KeptFiles } from './kept-files.ts'
+import { namespaceCame } from './live/missing-namespaces.ts'
 import { ObjectWaits, WatchPlaces } from './live/object-waits.ts'
 import { ManifestsThread } from './manifests/manifests-thread.ts'
 import { inventoryLabel } from './manifests/marks.ts'
 import { podMemory } from './pod-memory.ts'
-import { runRemoval } from './removal.ts'
+import { forgetSource, type ReconcileComponents, reconcile, reconcileRemoval } from './reconcile.ts'
+import { ReconcileQueue } from './reconcile-queue.ts'
 import { RemovedSources } from './removed-sources.ts'
 import { commitTurns, Renderer } from './render/renderer.ts'
-import { type RoundComponents, runRound } from './round.ts'
 import { SharedBytes } from './shared-bytes.ts'
 import { SharedKinds } from './shared-kinds.ts'
-import { readBlock, type SourceOptions } from './source-options.ts'
-import { SourceTable } from './source-table.ts'
+import { readBlock, type SourceOptions, unresolvedId } from './source-options.ts'
+import { SourceRegistry } from './source-registry.ts'
 import { SourceWork } from './source-work.ts'
 import { GitSyncs } from './state/git-syncs.ts'
 import { SourceEvents } from './state/source-events.ts'
-import type { SourceStatus } from './state/source-status.ts'
 import { StatePush } from './state/state-push.ts'
+import { StatusSink } from './state/status-sink.ts'
 
 export interface GitopsComponents extends Pick<AgentkHost, 'api' | 'kas' | 'configuration'> {
   /** as kas sends it; undefined: there is none now, sources rest */
@@ -82,16 +84,22 @@ class Sources {
   readonly #kinds: SharedKinds
   readonly #syncs: GitSyncs
   readonly #push: StatePush
+  readonly #status: StatusSink
   readonly #renderer: Renderer
   readonly #manifests: ManifestsThread
   readonly #objects: SharedBytes
   readonly #files: KeptFiles
   readonly #places = new WatchPlaces()
   readonly #agentId: bigint
+  readonly #queue: ReconcileQueue<SourceWork>
   /** by what the configuration says of each */
   readonly #running = new Map<string, Running>()
-  readonly #table = new SourceTable()
-  /** in the table, and not followed: what they want is not known */
+  readonly #registry: SourceRegistry
+  /** numbers of projects, by full path, as they were known last */
+  readonly #projects = new Map<string, bigint>()
+  /** ids of sources that the configuration has and nobody can follow */
+  readonly #unusable = new Set<string>()
+  /** in the registry, and not followed: what they want is not known */
   readonly #unfollowed = new Set<object>()
   readonly #removed: RemovedSources
   /** a configuration without a source says that it is gone */
@@ -107,7 +115,8 @@ class Sources {
     this.#lanes = new ApiLanes({ client: api, clock, holds: term.holds, onCall: metrics.apiCall })
     this.#control = this.#lanes.lane('control')
     this.#kinds = new SharedKinds({ lane: this.#control, clock, signal: term.signal })
-    this.#push = new StatePush({ ...components, holds: term.holds })
+    this.#queue = new ReconcileQueue(components)
+    this.#registry = new SourceRegistry((source) => this.#queue.othersChanged(this.#workOf(source)))
     const memory = podMemory(podShares().restBytes)
     const turns = commitTurns(memory.turns)
     this.#manifests = new ManifestsThread({ clock, turns }, { memoryLimitMb: memory.threadMb })
@@ -121,39 +130,42 @@ class Sources {
     const own = { lane: this.#control, client: api, kinds: this.#kinds, events }
     const { namespace } = options
     this.#syncs = new GitSyncs({ ...components, ...own }, { namespace, agentId: this.#agentId })
+    this.#push = new StatePush({ ...components, holds: term.holds })
+    this.#status = new StatusSink(clock, this.#syncs, [this.#syncs, this.#push, metrics])
+    this.#syncs.onMade = (id) => this.#status.guided(id)
+    this.#removed = this.#removedSources()
+  }
+
+  #removedSources(): RemovedSources {
+    const { log } = this.#components
+    const { namespace } = this.#options
+    const forget = (source: SourceOptions) => (ending: AbortSignal) => this.#syncs.remove(source.id, ending)
     const onUnreadable = (name: string, error: unknown) =>
-      components.log.error({ name, error }, 'What a source has left behind cannot be read')
-    this.#removed = new RemovedSources({
-      ...components,
+      log.error({ name, error }, 'What a source has left behind cannot be read')
+    return new RemovedSources({
+      ...this.#components,
+      people: this.#people,
       stored: (signal) => storedSources(this.#control, { namespace, agentId: this.#agentId }, onUnreadable, signal),
       isGone: ({ id }) => this.#isGone(id),
-      onGone: ({ id }) => {
-        this.#push.removed(id)
-        metrics.forget(id)
-      },
-      round: (input, source, signal) => {
-        const forget = (ending: AbortSignal) => this.#syncs.remove(source.id, ending)
-        return runRemoval({ ...this.#roundOf(source, input), forget }, input, source, signal)
-      },
-      ...this.#told,
+      onGone: ({ id }) => this.#status.remove(id),
+      onDone: (source, done) => void this.#status.report(source, { kind: 'removal', done }),
+      reconcile: (input, source, signal) =>
+        reconcileRemoval({ ...this.#componentsOf(source, input), forget: forget(source) }, input, source, signal),
+      forget: (source, signal) =>
+        forgetSource({ ...this.#componentsOf(source, source), forget: forget(source) }, signal),
     })
   }
 
-  /** What people wish of sources, and what they are told. */
-  get #told() {
+  /** What people ask of sources: their objects are there from the first source on. */
+  get #people() {
+    const syncs = this.#syncs
     return {
-      wishes: ({ id }: SourceOptions, signal: AbortSignal) => {
+      directives: (id: string, signal: AbortSignal) => {
         this.#began.resolve()
-        return this.#syncs.wishes(id, signal)
+        return syncs.directives(id, signal)
       },
-      useApproval: ({ id }: SourceOptions, approved: string, signal: AbortSignal) =>
-        this.#syncs.useApproval(id, approved, signal),
-      onWish: (id: string, listener: () => void) => this.#syncs.onWish(id, listener),
-      onStatus: (status: SourceStatus) => {
-        this.#syncs.write(status)
-        this.#push.changed(status)
-        this.#components.metrics.state(status.state)
-      },
+      useApproval: syncs.useApproval.bind(syncs),
+      onDirectives: syncs.onDirectives.bind(syncs),
     }
   }
 
@@ -164,28 +176,33 @@ class Sources {
     const halted = this.#removed.halt()
     if (!sources) return
     const blocks = new Map(sources.map((source) => [JSON.stringify(source), source]))
-    for (const source of this.#unfollowed) this.#table.delete(source)
+    for (const source of this.#unfollowed) this.#registry.delete(source)
     this.#unfollowed.clear()
     for (const [text, { stop }] of this.#running) {
       if (!blocks.has(text)) stop.abort(new KasError({ code: 'CANCELLED', detail: 'the configuration has changed' }))
     }
     for (const [text, source] of blocks) if (!this.#running.has(text)) this.#start(text, source, halted)
-    if (blocks.size > 0) this.#began.resolve()
-    this.#heard()
-    this.#removed.look()
+    if (blocks.size + this.#unusable.size > 0) this.#began.resolve()
+    this.#queue.othersChanged()
+    this.#removed.check()
   }
 
   /** @returns undefined: it cannot be used, what runs goes on, and nothing is known to be gone */
   #read(): readonly SourceBlock[] | undefined {
     const { block, log } = this.#components
     this.#isWhole = false
-    this.#table.isWhole = false
+    this.#registry.isWhole = false
     try {
       const json = block()
-      const { sources, problems } = readBlock(json ?? {})
-      for (const reason of problems) log.error({ reason }, 'A source of GitOps cannot be used')
-      this.#table.isWhole = problems.length === 0
-      this.#isWhole = json !== undefined && problems.length === 0
+      const { sources, unreadable } = readBlock(json ?? {})
+      for (const id of this.#unusable) this.#status.remove(id)
+      this.#unusable.clear()
+      for (const one of unreadable) {
+        log.error({ reason: one.problem }, 'A source of GitOps cannot be used')
+        this.#refuse({ id: one.project, name: one.name }, one.problem)
+      }
+      this.#registry.isWhole = unreadable.length === 0
+      this.#isWhole = json !== undefined && unreadable.length === 0
       return sources
     } catch (error) {
       log.error({ reason: errorText(error) }, 'The sources of GitOps cannot be used')
@@ -211,67 +228,80 @@ class Sources {
 
   /** The same source in other words begins when the last one has ended: never two at a time. */
   #start(text: string, block: SourceBlock, halted: Promise<void>): void {
-    const { configuration, kas, metrics, tracer, log, clock, random } = this.#components
+    const { projectPath: ownProject } = this.#components.configuration.current
+    const project = block.id ?? ownProject
     const stop = new AbortController()
     const signal = AbortSignal.any([stop.signal, this.#term.signal])
     const before = [...this.#running.values()].filter(({ stop: other }) => other.signal.aborted)
-    const work: SourceWork = new SourceWork(
+    const work = new SourceWork(
       {
-        kas,
+        ...this.#components,
         files: this.#files,
-        round: async (input, options, inRound) => {
+        queue: this.#queue,
+        people: this.#people,
+        status: this.#status,
+        namespaceCame: (names, waiting) =>
+          namespaceCame({ lane: this.#lanes.lane('scan'), clock: this.#components.clock }, names, waiting),
+        reconcile: async (input, source, running) => {
+          const components = this.#componentsOf(source, stop)
           try {
-            return await runRound(this.#roundOf(options, stop), input, options, inRound)
+            return await reconcile({ ...components, build: this.#buildOf(source, stop) }, input, source, running)
           } finally {
             this.#objects.release(stop)
           }
         },
-        ...this.#told,
-        claim: (id) => {
-          this.#table.claim(stop, id)
-          this.#removed.look()
+        name: (id) => {
+          this.#registry.name(stop, id)
+          this.#projects.set(project, BigInt(id.split('-')[1] as string))
+          this.#removed.check()
         },
-        onWants: (wants) => {
-          if (this.#table.wants(stop, wants)) this.#heard(work)
-        },
-        metrics,
-        tracer,
-        log,
-        clock,
-        random,
       },
-      { block, agentId: this.#agentId, ownProject: configuration.current.projectPath },
+      { block, agentId: this.#agentId, ownProject, projectId: this.#projects.get(project) },
     )
     const done = Promise.all([halted, ...before.map((one) => one.done)])
       .then(() => (signal.aborted ? undefined : work.run(signal)))
       .catch((error: unknown) => {
         this.#unfollowed.add(stop)
         this.#failed(error)
+        if (!this.#term.signal.aborted) this.#refuse(block, errorText(error))
       })
-      .finally(() => {
-        this.#running.delete(text)
-        const id = this.#table.get(stop)?.id
-        if (this.#unfollowed.has(stop)) this.#table.set(stop, { block })
-        else this.#table.delete(stop)
-        if (id !== undefined) {
-          metrics.forget(id)
-          if (stop.signal.aborted && !this.#term.signal.aborted && this.#isGone(id)) this.#push.removed(id)
-        }
-        this.#heard()
-        if (stop.signal.aborted) this.update() // the configuration may have it again
-      })
-    this.#table.set(stop, { block })
+      .finally(() => this.#ended(text, block, stop, work.id))
+    this.#registry.set(stop, { block })
     this.#running.set(text, { work, stop, done })
   }
 
-  /** What is held may go, perhaps. @param by - has said something itself */
-  #heard(by?: SourceWork): void {
-    for (const { work } of this.#running.values()) if (work !== by) work.heard()
+  #ended(text: string, block: SourceBlock, stop: AbortController, id: string): void {
+    this.#running.delete(text)
+    const isNamed = this.#registry.get(stop)?.id !== undefined
+    if (this.#unfollowed.has(stop)) this.#registry.set(stop, { block })
+    else this.#registry.delete(stop)
+    this.#components.metrics.removed(id)
+    const isInOtherWords = [...this.#running.values()].some(({ work }) => work.id === id)
+    const isGone = !isInOtherWords && (isNamed ? this.#isGone(id) : true)
+    if (stop.signal.aborted && !this.#term.signal.aborted && isGone) this.#status.remove(id)
+    this.#queue.othersChanged()
+    if (stop.signal.aborted) this.update() // the configuration may have it again
+  }
+
+  /** It has a row, though nobody follows it. */
+  #refuse(
+    { id, name }: { readonly id?: string | undefined; readonly name?: string | undefined },
+    problem: string,
+  ): void {
+    const { projectPath: ownProject } = this.#components.configuration.current
+    const block = { ...(id !== undefined && { id }), ...(name !== undefined && { name }) }
+    const names = { ...block, id: unresolvedId({ block, agentId: this.#agentId, ownProject }), environments: [] }
+    this.#unusable.add(names.id)
+    this.#status.unusable({ ...names, project: id ?? ownProject }, problem)
+  }
+
+  #workOf(source: object): SourceWork | undefined {
+    return [...this.#running.values()].find(({ stop }) => stop === source)?.work
   }
 
   /** A configuration that was read whole has it no longer, also not in other words. */
   #isGone(id: string): boolean {
-    return this.#isWhole && !this.#table.has(id)
+    return this.#isWhole && !this.#registry.has(id)
   }
 
   #failed(error: unknown): void {
@@ -279,28 +309,32 @@ class Sources {
     this.#components.log.error({ reason: errorText(error) }, 'A source of GitOps is not followed')
   }
 
-  #roundOf(options: SourceOptions, source: object): RoundComponents {
+  #componentsOf(options: SourceOptions, source: object): Omit<ReconcileComponents, 'build'> {
     const { api, clock, random } = this.#components
     const { id, accessAs } = options
     const headers = accountHeaders(api.access.impersonation, accessAs?.serviceAccount)
     const lane = this.#lanes.lane('apply', headers)
     const send: typeof api.send = (request, handler) =>
       api.send({ ...request, headers: [...headers, ...request.headers] }, handler)
-    const client = { json: lane.json, send }
-    const { namespace } = this.#options
-    const inventoryOf = (of: string) => new Inventory(this.#control, { namespace, agentId: this.#agentId, id: of })
-    const others = this.#table.others(source)
-    // a chart may leave out what needs a kind that is not known now
-    let isInPart = false
+    const waiting = { client: { json: lane.json, send }, clock, random, places: this.#places }
+    const waits = new ObjectWaits(waiting, { selector: `${inventoryLabel}=${id}` })
+    const inventoryOf = (of: string) =>
+      new Inventory(this.#control, { namespace: this.#options.namespace, agentId: this.#agentId, id: of })
     return {
-      control: this.#control,
-      lane,
-      waits: new ObjectWaits({ client, clock, random, places: this.#places }, { selector: `${inventoryLabel}=${id}` }),
+      api: { control: this.#control, lane, waits, kinds: this.#kinds },
+      inventory: {
+        own: inventoryOf(id),
+        of: (other) => (this.#registry.isBeside(source, other) ? undefined : inventoryOf(other)),
+      },
+      claims: this.#registry.claims(source),
+      clock,
+    }
+  }
+
+  #buildOf(options: SourceOptions, source: object): ReconcileComponents['build'] {
+    const components: Parameters<typeof buildCommit>[0] = {
       kinds: this.#kinds,
-      inventory: inventoryOf(id),
-      inventoryOf: (of) => (this.#table.isBeside(source, of) ? undefined : inventoryOf(of)),
-      render: async (files, { apiVersions, isWhole }, signal) => {
-        isInPart = options.helm !== undefined && !isWhole
+      render: async (files, { apiVersions }, signal) => {
         const version = options.helm ? await this.#version(signal) : ''
         return this.#renderer.render(files, options, { version, apiVersions }, signal)
       },
@@ -308,13 +342,8 @@ class Sources {
         const limited = { ...job, maxBytes: this.#objects.maxBytes }
         return this.#manifests.read(options.project, limited, signal, (bytes) => this.#objects.set(source, bytes))
       },
-      others: {
-        ...others,
-        mayWant: (key, commit) =>
-          isInPart ? 'the chart may want it, of kinds that are not known now' : others.mayWant(key, commit),
-      },
-      clock,
     }
+    return (files, signal) => buildCommit(components, files, options, signal)
   }
 
   /** Of the API server: `v1.35.4`. */

@@ -10,7 +10,7 @@ import {
   ObjectsToSynchronizeResponseSchema,
   PathCFSchema,
 } from '../../../proto/gen/gitops_pb.ts'
-import { maxFileBytes, maxFiles, maxRoundBytes } from '../../../proto/gitops-json.ts'
+import { maxFileBytes, maxFiles, maxRoundBytes } from '../../../proto/gitops/limits.ts'
 import type { ClientSession } from '../../../proto/grpc/client-session.ts'
 import { methodPath } from '../../../proto/unary.ts'
 import type { KasConnections } from '../../tunnels/kas-connections.ts'

@@ -3,17 +3,14 @@ import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
-import type { RemovalInput } from './removal.ts'
-import { isSettled, type RoundDone } from './round.ts'
+import { isSettled, type RemovalInput, type RoundDone } from './reconcile.ts'
 import type { SourceOptions } from './source-options.ts'
 import { type SourceWorkComponents, settleMs } from './source-work.ts'
-import { SourceStatus } from './state/source-status.ts'
 
-/** What could not be decided upon is looked at again. ms */
+/** What could not be decided upon is tried again. ms */
 const backoffOptions = { firstMs: 5000, maxMs: 300_000, factor: 2, jitter: 0.2, resetMs: 3600_000 }
 
-export interface RemovedSourcesComponents
-  extends Pick<SourceWorkComponents, 'wishes' | 'useApproval' | 'onWish' | 'onStatus'> {
+export interface RemovedSourcesComponents extends Pick<SourceWorkComponents, 'people'> {
   /** of which this agent keeps an inventory. @throws: it is tried again */
   readonly stored: (signal: AbortSignal) => Promise<readonly SourceOptions[]>
   /** a configuration that was read whole has it no longer */
@@ -21,7 +18,10 @@ export interface RemovedSourcesComponents
   /** and nothing of it is left */
   readonly onGone: (options: SourceOptions) => void
   /** decides upon all that it has made. @throws: it is tried again */
-  readonly round: (input: RemovalInput, options: SourceOptions, signal: AbortSignal) => Promise<RoundDone>
+  readonly reconcile: (input: RemovalInput, options: SourceOptions, signal: AbortSignal) => Promise<RoundDone>
+  /** lets go of all that it has made. @throws: it is tried again */
+  readonly forget: (options: SourceOptions, signal: AbortSignal) => Promise<void>
+  readonly onDone: (options: SourceOptions, done: RoundDone) => void
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
@@ -44,11 +44,11 @@ export class RemovedSources {
   }
 
   /** Soon. */
-  look(): void {
+  check(): void {
     this.#wake.resolve()
   }
 
-  /** The configuration has changed: one of them may come back. @returns once nothing is done any more; then `look` */
+  /** The configuration has changed: one of them may come back. @returns once nothing is done any more; then `check` */
   async halt(): Promise<void> {
     this.#unsubscribe()
     this.#stop.abort(new Error('the configuration has changed'))
@@ -62,7 +62,7 @@ export class RemovedSources {
     this.#isSettling = true
     this.#stopSettling = this.#components.clock.after(settleMs, () => {
       this.#isSettling = false
-      this.look()
+      this.check()
     })
   }
 
@@ -98,7 +98,7 @@ export class RemovedSources {
       return isDone
     } catch (error) {
       if (signal.aborted) return true
-      log.error({ error }, 'What sources have left behind cannot be looked at')
+      log.error({ error }, 'What sources have left behind cannot be checked')
       return false
     }
   }
@@ -110,35 +110,38 @@ export class RemovedSources {
     } catch (error) {
       signal.throwIfAborted()
       const { id: source } = options
-      this.#components.log.error({ source, error }, 'What a source has left behind cannot be looked at')
+      this.#components.log.error({ source, error }, 'What a source has left behind cannot be checked')
       return false
     }
   }
 
   async #remove(options: SourceOptions, signal: AbortSignal): Promise<boolean> {
-    const { wishes, useApproval, onWish, onStatus, onGone, round, log, clock } = this.#components
+    const { people, onDone, onGone, reconcile, forget, log } = this.#components
     const { id, onRemoval } = options
     const superseded = new AbortController()
-    const unsubscribe = onWish(id, () => {
-      superseded.abort(new KasError({ code: 'CANCELLED', detail: 'somebody wishes otherwise' }))
-      this.look()
+    const unsubscribe = people.onDirectives(id, () => {
+      superseded.abort(new KasError({ code: 'CANCELLED', detail: 'somebody asks for something else' }))
+      this.check()
     })
     this.#unsubscribes.push(unsubscribe)
-    const { approved, isPaused } = await wishes(options, signal)
-    if (isPaused) return true
+    const { approved, isSuspended, isForgotten } = await people.directives(id, signal)
+    if (isForgotten) {
+      await forget(options, signal)
+      onGone(options)
+      log.info({ source: id }, 'A source is forgotten: what it has made stays')
+      return true
+    }
+    if (isSuspended) return true
     const input = {
       approved,
-      useApproval: (using: AbortSignal) => useApproval(options, approved, using),
+      useApproval: (using: AbortSignal) => people.useApproval(id, approved, using),
       isSettling: this.#isSettling,
       superseded: superseded.signal,
     }
-    const result = await round(input, options, signal)
+    const result = await reconcile(input, options, signal)
     const { pruned, entries } = result
-    if (entries.size > 0) {
-      const status = new SourceStatus(options, clock.now())
-      status.removed(result, clock.now())
-      onStatus(status)
-    } else onGone(options)
+    if (entries.size > 0) onDone(options, result)
+    else onGone(options)
     const fields = { source: id, on_removal: onRemoval, pruned: pruned.length, left: entries.size }
     if (pruned.length > 0) log.info(fields, 'What a source has left behind was deleted')
     return isSettled(result)

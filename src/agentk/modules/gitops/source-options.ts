@@ -1,5 +1,15 @@
-import * as z from 'zod'
-import { maxNamespaces, maxPaths, maxSources, type ResourceRule, type SourceBlock } from '../../../proto/gitops-json.ts'
+import { hash } from 'node:crypto'
+import type * as z from 'zod'
+import { checkTree } from '../../../lib/config.ts'
+import { KasError } from '../../../lib/errors.ts'
+import {
+  durationForm,
+  percentForm,
+  type ResourceRule,
+  type SourceBlock,
+  sourceListSchema,
+  sourceSchema,
+} from '../../../proto/gitops/schema.ts'
 
 /** A source as its block says it, with every default. JSON can carry it. */
 export interface SourceOptions {
@@ -30,7 +40,13 @@ export interface SourceOptions {
   readonly accessAs?: { readonly serviceAccount: { readonly namespace: string; readonly name: string } }
   /** neither this nor `helm`: the files are manifests */
   readonly kustomize?: { readonly path: string }
-  readonly helm?: { readonly chart: string; readonly values: readonly string[]; readonly release: string }
+  readonly helm?: {
+    readonly chart: string
+    readonly values: readonly string[]
+    readonly release: string
+    /** hooks are not run, and what relies on them is applied all the same */
+    readonly hooks?: 'skip'
+  }
   /** kinds whose objects are pruned with approval alone */
   readonly pruneConfirm: readonly string[]
   /** that many at once, of an inventory of more than `pruneLimitFrom` */
@@ -48,23 +64,50 @@ const stockNamespace = 'default'
 const stockTimeoutMs = 60 * 60 * 1000
 const defaultPruneConfirm = ['CustomResourceDefinition', 'Namespace', 'PersistentVolume', 'PersistentVolumeClaim']
 
+/** One that the configuration has and this agentk cannot read: another version of kas has checked it. */
+export interface UnreadableSource {
+  /** full path; absent: the agent's own */
+  readonly project?: string
+  readonly name?: string
+  /** key, what was found and what is allowed */
+  readonly problem: string
+}
+
 /**
- * The sources of a GitopsBlock that can be used, and what is wrong with each of the others. Keys that a newer kas adds
- * are left out.
+ * The sources of a GitopsBlock that can be used, and the others. Keys that a newer kas adds are left out.
  *
  * @throws Error: it is no such block
  */
-export function readBlock(json: unknown): { sources: readonly SourceBlock[]; problems: readonly string[] } {
-  const block = blockSchema.safeParse(json)
-  if (!block.success) throw new Error(`gitops: ${z.prettifyError(block.error)}`)
+export function readBlock(json: unknown): {
+  readonly sources: readonly SourceBlock[]
+  readonly unreadable: readonly UnreadableSource[]
+} {
+  const { manifest_projects: all = [] } = checked('gitops', json, sourceListSchema)
   const sources: SourceBlock[] = []
-  const problems: string[] = []
-  for (const [index, source] of (block.data.manifest_projects ?? []).entries()) {
-    const read = sourceSchema.safeParse(source)
-    if (read.success) sources.push(read.data as SourceBlock)
-    else problems.push(`gitops.manifest_projects[${index}]: ${z.prettifyError(read.error)}`)
+  const unreadable: UnreadableSource[] = []
+  for (const [i, tree] of all.entries()) {
+    try {
+      sources.push(checked(`gitops.manifest_projects[${i}]`, tree, sourceSchema))
+    } catch (error) {
+      unreadable.push({ ...namesOf(tree), problem: (error as Error).message })
+    }
   }
-  return { sources, problems }
+  return { sources, unreadable }
+}
+
+/** @throws Error with key, what was found and what is allowed */
+function checked<S extends z.ZodType>(key: string, json: unknown, schema: S): z.output<S> {
+  try {
+    return checkTree('', key, structuredClone(json), schema).value
+  } catch (error) {
+    const { spec } = KasError.from(error)
+    throw new Error(spec.code === 'SETTINGS_INVALID' ? spec.problems.join('; ') : `${key}: it cannot be read`)
+  }
+}
+
+function namesOf(tree: unknown): Pick<UnreadableSource, 'project' | 'name'> {
+  const { id, name } = (tree ?? {}) as Record<string, unknown>
+  return { ...(typeof id === 'string' && { project: id }), ...(typeof name === 'string' && { name }) }
 }
 
 /** @param of.projectId - of the project that the block names. @throws Error what is wrong */
@@ -105,9 +148,20 @@ export function sourceOptions(
   }
 }
 
-/** `3600s`, as JSON of protobuf has it. */
-const durationForm = /^(\d{1,9}(?:\.\d{1,9})?)s$/
-const percentForm = /^(100|\d{1,2})%$/
+/** Of a status; what is longer is cut. */
+const maxUnresolvedLength = 128
+
+/** Of a source whose project's number is not known yet: `42-platform/shop`. No label, and no name of an object. */
+export function unresolvedId(of: {
+  readonly block: SourceBlock
+  readonly agentId: bigint
+  readonly ownProject: string
+}) {
+  const { id: project = of.ownProject, name } = of.block
+  const text = `${of.agentId}-${project}${name === undefined ? '' : `-${name}`}`
+  if (text.length <= maxUnresolvedLength) return text
+  return `${text.slice(0, maxUnresolvedLength - 17)}~${hash('sha256', text).slice(0, 16)}`
+}
 
 function durationMs(text: string | undefined): number {
   if (text === undefined) return stockTimeoutMs
@@ -120,67 +174,3 @@ function pruneLimit(limit: string | number): SourceOptions['pruneLimit'] {
   const [, percent] = percentForm.exec(limit) ?? []
   return { percent: Number(percent) }
 }
-
-const text = z.string().min(1).max(1024)
-/** Empty: as if it were absent, as the stock agent takes it. */
-const textOrNone = z.string().max(1024)
-/** Of Kubernetes: a DNS label. */
-const label = z.string().regex(/^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/, 'is no name of a namespace')
-const accountName = z
-  .string()
-  .max(253)
-  .regex(/^[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?$/, 'is no name of a service account')
-const duration = z.string().regex(durationForm, 'is no duration such as 3600s')
-/** Folders and files of the repository, from its root. */
-const path = text.refine(
-  (value) => !value.startsWith('/') && !value.split('/').includes('..'),
-  'leads outside the repository',
-)
-const rules = z.array(z.object({ api_groups: z.array(z.string()).max(100), kinds: z.array(text).max(100) })).max(100)
-const isOne = (value: object) => Object.values(value).filter((part) => part !== undefined).length === 1
-
-const sourceSchema = z
-  .object({
-    id: text,
-    default_namespace: label.or(z.literal('')),
-    paths: z
-      .array(z.object({ glob: text, file: text }).partial().refine(isOne, 'wants a glob or a file'))
-      .max(maxPaths),
-    reconcile_timeout: duration,
-    dry_run_strategy: z.enum(['none', 'client', 'server']),
-    prune: z.boolean(),
-    prune_timeout: duration,
-    prune_propagation_policy: z.enum(['orphan', 'background', 'foreground']),
-    inventory_policy: z.enum(['must_match', 'adopt_if_no_inventory', 'adopt_all']),
-    ref: z
-      .object({ tag: textOrNone, branch: textOrNone, commit: textOrNone })
-      .partial()
-      .refine(isOne, 'wants a tag, a branch or a commit'),
-    resource_inclusions: rules,
-    resource_exclusions: rules,
-    name: z.string().regex(/^[a-z0-9-]{1,32}$/, 'wants 1 to 32 of a-z, 0-9 and -'),
-    adopt: z.array(z.string().min(1).max(128)).max(100),
-    namespaces: z.array(label).min(1).max(maxNamespaces),
-    access_as: z.object({ service_account: z.object({ namespace: label, name: accountName }) }),
-    kustomize: z.object({ path }),
-    helm: z.object({
-      chart: path,
-      values: z.array(path).max(maxPaths).optional(),
-      release: z
-        .string()
-        .max(53)
-        .regex(/^[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?$/, 'is no name of a release'),
-    }),
-    prune_confirm: z.array(text).max(100),
-    prune_limit: z.union([
-      z.string().regex(percentForm, 'wants a number of objects or a share such as 50%'),
-      z.int().min(0),
-    ]),
-    on_removal: z.enum(['keep', 'prune']),
-    conflicts: z.enum(['force', 'fail']),
-    environments: z.array(text).max(100),
-  })
-  .partial()
-  .refine(({ kustomize, helm }) => !(kustomize && helm), 'wants kustomize or helm, not both')
-
-const blockSchema = z.object({ manifest_projects: z.array(z.unknown()).max(maxSources).optional() })

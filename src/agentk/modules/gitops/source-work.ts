@@ -1,24 +1,20 @@
-import { Backoff } from '../../../lib/backoff.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { errorText, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
-import { abortable, linkedController } from '../../../lib/signals.ts'
+import { linkedController } from '../../../lib/signals.ts'
 import { agentAttributes } from '../../../lib/tracing/attributes.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { Phase } from '../../../proto/gen/gitops_states_pb.ts'
-import type { SourceBlock } from '../../../proto/gitops-json.ts'
-import type { ApplyEnd } from './apply/apply-run.ts'
+import type { SourceBlock } from '../../../proto/gitops/schema.ts'
 import { type GitopsMetrics, resultOf } from './gitops-metrics.ts'
 import { problemText } from './manifests/manifest.ts'
-import { keyName, type ObjectKey } from './manifests/object-key.ts'
+import { keyName } from './manifests/object-key.ts'
 import { followObjects, type ObjectSet, type ObjectsStreamComponents } from './objects-stream.ts'
-import { isSettled, type RoundDone, type RoundInput, type RoundResult } from './round.ts'
-import { type SourceOptions, sourceOptions } from './source-options.ts'
-import type { SourceWants } from './source-table.ts'
-import { SourceStatus } from './state/source-status.ts'
-
-/** What is not in the cluster as it should be is tried again. ms */
-const backoffOptions = { firstMs: 5000, maxMs: 300_000, factor: 2, jitter: 0.2, resetMs: 3600_000 }
+import { isSettled, type Outcome, type RoundDone, type RoundInput, type Step } from './reconcile.ts'
+import type { Next, ReconcileQueue } from './reconcile-queue.ts'
+import { type SourceOptions, sourceOptions, unresolvedId } from './source-options.ts'
+import type { Report } from './state/source-state.ts'
+import type { StatusSink } from './state/status-sink.ts'
 
 /**
  * The pod that led before may have been frozen, or cut off, with calls on their way: these have landed by then, or never
@@ -26,30 +22,38 @@ const backoffOptions = { firstMs: 5000, maxMs: 300_000, factor: 2, jitter: 0.2, 
  */
 export const settleMs = 120_000
 
-/** What people say to a source, by annotations of its GitSync. */
-export interface Wishes {
+/** What people ask of a source, by annotations of its GitSync. */
+export interface Directives {
   /** digest of the plan that may go; empty: none */
   readonly approved: string
   /** nothing is to be written */
-  readonly isPaused: boolean
+  readonly isSuspended: boolean
+  /** of one that has left the configuration: what it has made stays for good, and nothing is told of it any more */
+  readonly isForgotten: boolean
+}
+
+/** Reads them, and says when they change. */
+export interface DirectivesReader {
+  /** as they are now. @throws: it is tried again */
+  directives(id: string, signal: AbortSignal): Promise<Directives>
+  /** what was approved is not approved any more. @throws: it still is */
+  useApproval(id: string, approved: string, signal: AbortSignal): Promise<void>
+  /** @returns ends the listening */
+  onDirectives(id: string, listener: () => void): () => void
 }
 
 export interface SourceWorkComponents {
   readonly kas: ObjectsStreamComponents['kas']
   readonly files: ObjectsStreamComponents['files']
+  readonly queue: Pick<ReconcileQueue<SourceWork>, 'run' | 'add'>
   /** one round of the source. @throws: it is tried again */
-  readonly round: (input: RoundInput, options: SourceOptions, signal: AbortSignal) => Promise<RoundResult>
-  /** as they are now. @throws: it is tried again */
-  readonly wishes: (options: SourceOptions, signal: AbortSignal) => Promise<Wishes>
-  /** what was approved is not approved any more. @throws: it still is */
-  readonly useApproval: (options: SourceOptions, approved: string, signal: AbortSignal) => Promise<void>
-  /** the wishes of a source may have changed. @returns ends the listening */
-  readonly onWish: (id: string, listener: () => void) => () => void
+  readonly reconcile: (input: RoundInput, options: SourceOptions, signal: AbortSignal) => Promise<Outcome>
+  readonly people: DirectivesReader
+  /** waits until one of these namespaces is there. @returns false: it cannot be told, or the signal has aborted */
+  readonly namespaceCame: (names: ReadonlySet<string>, signal: AbortSignal) => Promise<boolean>
+  readonly status: Pick<StatusSink, 'begin' | 'report' | 'unread' | 'read' | 'remove'>
   /** the source goes by this id from now on. @throws: another one does */
-  readonly claim: (id: string) => void
-  /** it fares otherwise */
-  readonly onStatus: (status: SourceStatus) => void
-  readonly onWants: (wants: SourceWants) => void
+  readonly name: (id: string) => void
   readonly metrics: Pick<GitopsMetrics, 'round' | 'applied'>
   readonly tracer: Tracer
   readonly log: Logger
@@ -62,57 +66,107 @@ export interface SourceWorkOptions {
   readonly agentId: bigint
   /** full path */
   readonly ownProject: string
+  /** of the project that the block names, as it was known last */
+  readonly projectId: bigint | undefined
 }
 
-/** One source while this pod leads: follows its files, brings each commit to the cluster, tries again what has failed. */
+/** One source while this pod leads: follows its files, and has each commit brought to the cluster. */
 export class SourceWork {
   readonly #components: SourceWorkComponents
   readonly #work: SourceWorkOptions
+  #options: SourceOptions
+  /** its project is known: it goes by its id */
+  #isNamed = false
   /** the newest */
   #set: ObjectSet | undefined
   #measured: ObjectSet | undefined
   /** of the round that runs */
   #superseded = new AbortController()
-  #wake = Promise.withResolvers<void>()
-  #status: SourceStatus | undefined
-  /** why its files cannot be read; empty: they can */
-  #refusal = ''
   #isSettling = true
-  /** something stays, or all of it, until other sources have said what they want */
-  #isHeld = false
-  /** they have said something since the round began */
-  #isHeard = false
+  #unsubscribe: () => void = () => undefined
 
   constructor(components: SourceWorkComponents, options: SourceWorkOptions) {
+    const { projectId } = options
     this.#components = components
     this.#work = options
+    this.#options = {
+      ...this.#optionsOf(projectId ?? 0n),
+      ...(projectId === undefined && { id: unresolvedId(options) }),
+    }
+  }
+
+  /** By which its status is known. */
+  get id(): string {
+    return this.#options.id
   }
 
   /** Until the signal aborts. Never rejects, unless the block cannot be used, or its id is another's. */
   async run(signal: AbortSignal): Promise<void> {
-    const { kas, files, clock, random } = this.#components
-    const request = this.#optionsOf(0n)
-    const told = {
+    const { kas, files, queue, clock, random } = this.#components
+    const following = {
       onSet: (set: ObjectSet) => this.#take(set),
-      onProblem: (error: KasError) => this.#told(error),
-      onFollowing: () => this.#isFollowing(),
+      onProblem: (error: KasError) => this.#unread(error),
+      onFollowing: () => this.#components.status.read(this.#options),
     }
+    this.#components.status.begin(this.#options)
     const ended = linkedController(signal)
     const cancel = clock.after(settleMs, () => {
       this.#isSettling = false
-      this.#wake.resolve()
+      if (this.#set) queue.add(this)
     })
     const both = [
-      followObjects({ kas, files, ...told, clock, random }, request, ended.signal),
-      this.#rounds(ended.signal),
+      queue.run(this, (running) => this.#round(running), ended.signal),
+      followObjects({ kas, files, ...following, clock, random }, this.#options, ended.signal),
     ] as const
     try {
       await Promise.all(both)
     } finally {
       cancel()
+      this.#unsubscribe()
       ended.abort(new KasError({ code: 'CANCELLED', detail: 'the source is not followed' }))
       ended.dispose()
       await Promise.allSettled(both)
+    }
+  }
+
+  #take(set: ObjectSet): void {
+    this.#set = set
+    this.#components.status.read(this.#options)
+    this.#again('a newer commit has come')
+  }
+
+  /** A round that runs begins nothing more, and the next one follows. */
+  #again(detail: string): void {
+    this.#superseded.abort(new KasError({ code: 'CANCELLED', detail }))
+    this.#components.queue.add(this)
+  }
+
+  /** The last commit holds meanwhile. */
+  #unread(error: KasError): void {
+    const { log, status } = this.#components
+    log.warn({ project: this.#options.project, error }, 'The files of a project cannot be read')
+    status.unread(this.#options, error)
+  }
+
+  /** One span, part of the one that has sent the files. */
+  async #round(signal: AbortSignal): Promise<Next> {
+    const { metrics, tracer } = this.#components
+    const set = this.#set as ObjectSet // without one there is no round
+    this.#resolve(set)
+    const options = this.#options
+    const parent = set.traceparent === '' ? undefined : { traceparent: [set.traceparent] }
+    const source = { 'kas.source': options.id, 'vcs.ref.head.revision': set.commit }
+    const attributes = { ...agentAttributes(this.#work.agentId), ...source }
+    const span = tracer.begin('gitops round', { kind: 'server', parent, attributes })
+    let phase: Phase | undefined
+    try {
+      const { next, ...ended } = await this.#bring(set, options, signal)
+      phase = ended.phase
+      metrics.round(phase)
+      return next
+    } finally {
+      const isFailed = phase === Phase.FAILING || phase === Phase.REFUSED
+      span.end(isFailed ? resultOf(phase as Phase) : undefined)
     }
   }
 
@@ -121,146 +175,71 @@ export class SourceWork {
     return sourceOptions(block, { agentId, projectId, ownProject })
   }
 
-  #take(set: ObjectSet): void {
-    this.#set = set
-    this.#isFollowing()
-    this.#again('a newer commit has come')
+  /** Its project is known: it has a name in the cluster. */
+  #resolve({ projectId }: ObjectSet): void {
+    const { name, people, status } = this.#components
+    const options = this.#optionsOf(projectId)
+    const before = this.#options.id
+    if (this.#isNamed && options.id === before) return
+    name(options.id)
+    this.#isNamed = true
+    this.#options = options
+    if (options.id !== before) status.remove(before)
+    status.begin(options)
+    this.#unsubscribe()
+    this.#unsubscribe = people.onDirectives(options.id, () => this.#again('somebody asks for something else'))
   }
 
-  /** Other sources have said what they want. */
-  heard(): void {
-    this.#isHeard = true
-    if (this.#isHeld) this.#wake.resolve()
-  }
-
-  /** A round that runs begins nothing more, and the next one follows. */
-  #again(detail: string): void {
-    this.#superseded.abort(new KasError({ code: 'CANCELLED', detail }))
-    this.#wake.resolve()
-  }
-
-  /** Once its project is known: the last commit holds meanwhile. */
-  #told(error: KasError): void {
-    const { log, clock, onStatus } = this.#components
-    log.warn({ project: this.#optionsOf(0n).project, error }, 'The files of a project cannot be read')
-    if (!this.#status) return
-    this.#refusal = errorText(error)
-    this.#status.set({ problem: this.#refusal }, clock.now())
-    onStatus(this.#status)
-  }
-
-  #isFollowing(): void {
-    const [status, refusal] = [this.#status, this.#refusal]
-    this.#refusal = ''
-    if (refusal === '' || status?.state.problem !== refusal) return
-    status.set({ problem: '' }, this.#components.clock.now())
-    this.#components.onStatus(status)
-  }
-
-  async #rounds(signal: AbortSignal): Promise<void> {
-    const backoff = new Backoff(this.#components, backoffOptions)
-    let unsubscribe: () => void = () => undefined
-    try {
-      for (let isDone = true; !signal.aborted; ) {
-        if (!isDone) void backoff.wait(signal).then(this.#wake.resolve)
-        await abortable(this.#wake.promise, signal)
-        this.#wake = Promise.withResolvers()
-        const set = this.#set
-        if (!set) continue
-        const options = this.#optionsOf(set.projectId)
-        if (!this.#status) {
-          this.#components.claim(options.id)
-          unsubscribe = this.#components.onWish(options.id, () => this.#again('somebody wishes otherwise'))
-        }
-        isDone = await this.#round(set, options, signal)
-        if (isDone) backoff.reset()
-      }
-    } catch (error) {
-      if (!signal.aborted) throw error
-    } finally {
-      unsubscribe()
-    }
-  }
-
-  /** One span, part of the one that has sent the files. @returns false: it is to be tried again */
-  async #round(set: ObjectSet, options: SourceOptions, signal: AbortSignal): Promise<boolean> {
-    const { metrics, tracer } = this.#components
-    const parent = set.traceparent === '' ? undefined : { traceparent: [set.traceparent] }
-    const source = { 'kas.source': options.id, 'vcs.ref.head.revision': set.commit }
-    const attributes = { ...agentAttributes(this.#work.agentId), ...source }
-    const span = tracer.begin('gitops round', { kind: 'server', parent, attributes })
-    let phase: Phase | undefined
-    try {
-      const isDone = await this.#bring(set, options, signal)
-      phase = this.#status?.state.phase ?? Phase.WAITING
-      metrics.round(phase)
-      return isDone
-    } finally {
-      const isFailed = phase === Phase.FAILING || phase === Phase.REFUSED
-      span.end(isFailed ? resultOf(phase as Phase) : undefined)
-    }
-  }
-
-  async #bring(set: ObjectSet, options: SourceOptions, signal: AbortSignal): Promise<boolean> {
-    const { clock, log, round, wishes, useApproval, onStatus, onWants } = this.#components
-    this.#status ??= new SourceStatus(options, clock.now())
-    const status = this.#status
+  async #bring(set: ObjectSet, options: SourceOptions, signal: AbortSignal): Promise<{ next: Next; phase: Phase }> {
+    const { log, people, reconcile } = this.#components
+    const { commit, files } = set
+    const fields = { source: options.id, commit_id: commit }
+    const report = (what: Report) => this.#components.status.report(options, what).phase
+    this.#superseded.abort(new KasError({ code: 'CANCELLED', detail: 'another round has begun' }))
     this.#superseded = new AbortController()
-    const fields = { source: options.id, commit_id: set.commit }
     try {
-      const { approved, isPaused } = await wishes(options, signal)
-      const { commit, files } = set
-      if (isPaused) status.set({ phase: Phase.PAUSED, wanted: commit }, clock.now())
+      const { approved, isSuspended } = await people.directives(options.id, signal)
+      if (isSuspended) report({ kind: 'suspended', commit })
       const input: RoundInput = {
         commit,
         files,
         approved,
-        useApproval: (using) => useApproval(options, approved, using),
-        isPaused,
+        useApproval: (using) => people.useApproval(options.id, approved, using),
+        isSuspended,
         isSettling: this.#isSettling,
         superseded: this.#superseded.signal,
-        onWanted: (keys, isRefused) => {
-          onWants({ commit: isRefused ? '' : commit, keys })
-          if (isPaused || isRefused) return
-          status.began(commit, keys.size, clock.now())
-          onStatus(status)
-        },
-        onProgress: (phase, key, end) => {
-          if (phase === 'pruning') status.set({ phase: Phase.PRUNING }, clock.now())
-          if (end) this.#progress(status, key, end)
-          onStatus(status)
+        onStep: (step) => {
+          report({ kind: 'step', commit, step })
+          this.#logStep(options, step)
         },
       }
-      this.#isHeard = false
-      this.#isHeld = false
-      const result = await round(input, options, signal)
-      this.#isHeld = result.is === 'refused' ? result.isTooMuch : result.is === 'done' && result.isPruneHeld
-      if (this.#isHeld && this.#isHeard) this.#wake.resolve()
-      if (isPaused || result.is === 'paused') return true
-      if (result.is === 'refused') {
-        const [problem] = result.problems
-        status.refused(commit, result.problems, clock.now())
-        log.error({ ...fields, reason: problem && problemText(problem) }, 'A commit cannot be applied')
-        return true
+      const outcome = await reconcile(input, options, signal)
+      const phase = report({ kind: 'outcome', commit, outcome })
+      this.#logOutcome(fields, outcome)
+      if (outcome.kind === 'done') {
+        if (isComplete(outcome)) this.#measure(set)
+        else this.#awaitNamespaces(outcome, signal)
       }
-      if (result.is === 'rehearsed') {
-        status.rehearsed(commit, result, clock.now())
-        log.info({ ...fields, objects: result.ends.length }, 'A commit was tried out: nothing is written')
-        return result.ends.every(({ end }) => end.is !== 'failed')
-      }
-      status.done(commit, result, clock.now())
-      log.info({ ...fields, objects: result.ends.length, pruned: result.pruned.length }, 'A commit was applied')
-      const isDone = isComplete(result)
-      if (isDone) this.#measure(set)
-      return isDone
+      return { next: nextOf(outcome), phase }
     } catch (error) {
       signal.throwIfAborted()
-      status.set({ phase: Phase.FAILING, problem: errorText(error) }, clock.now())
       log.error({ ...fields, error }, 'A commit could not be applied')
-      return false
-    } finally {
-      if (!signal.aborted) onStatus(status)
+      return { next: 'backoff', phase: report({ kind: 'failed', commit, text: errorText(error) }) }
     }
+  }
+
+  /** What lacks its namespace is tried again once that is there. */
+  #awaitNamespaces({ ends }: RoundDone, signal: AbortSignal): void {
+    const names = new Set(
+      ends.flatMap(({ manifest: { key }, end }) =>
+        end.is === 'failed' && end.problem.kind === 'absent' && key.namespace !== '' ? [key.namespace] : [],
+      ),
+    )
+    if (names.size === 0) return
+    const both = AbortSignal.any([signal, this.#superseded.signal])
+    void this.#components.namespaceCame(names, both).then((hasCome) => {
+      if (hasCome && !both.aborted) this.#components.queue.add(this)
+    })
   }
 
   /** Once: it may be applied again for other reasons than its push. */
@@ -270,15 +249,34 @@ export class SourceWork {
     this.#measured = set
   }
 
-  #progress(status: SourceStatus, key: ObjectKey, end: ApplyEnd): void {
-    status.ended(end)
-    if (end.is !== 'failed') return
-    const { id: source } = status.options
-    this.#components.log.warn({ source, object: keyName(key), reason: end.problem.text }, 'An object was not applied')
+  #logStep({ id: source }: SourceOptions, step: Step): void {
+    if (step.kind !== 'ended' || step.end.is !== 'failed') return
+    const reason = step.end.problem.text
+    this.#components.log.warn({ source, object: keyName(step.key), reason }, 'An object was not applied')
+  }
+
+  #logOutcome(fields: { readonly source: string; readonly commit_id: string }, outcome: Outcome): void {
+    const { log } = this.#components
+    if (outcome.kind === 'refused') {
+      const [problem] = outcome.problems
+      log.error({ ...fields, reason: problem && problemText(problem) }, 'A commit cannot be applied')
+    } else if (outcome.kind === 'dryRun') {
+      log.info({ ...fields, objects: outcome.ends.length }, 'A commit was tried out: nothing is written')
+    } else if (outcome.kind === 'done') {
+      log.info({ ...fields, objects: outcome.ends.length, pruned: outcome.pruned.length }, 'A commit was applied')
+    }
   }
 }
 
+function nextOf(outcome: Outcome): Next {
+  if (outcome.kind === 'suspended') return 'idle'
+  if (outcome.kind === 'refused') return outcome.isWaitingForOthers ? 'waitingForOthers' : 'idle'
+  if (outcome.kind === 'dryRun') return outcome.ends.some(({ end }) => end.is === 'failed') ? 'backoff' : 'idle'
+  if (outcome.isWaitingForOthers) return 'waitingForOthers'
+  return isComplete(outcome) ? 'idle' : 'backoff'
+}
+
 /** Nothing of it is to be tried again. */
-function isComplete(result: RoundDone): boolean {
-  return isSettled(result) && result.ends.every(({ end }) => end.is === 'applied' || end.is === 'unchanged')
+function isComplete(outcome: RoundDone): boolean {
+  return isSettled(outcome) && outcome.ends.every(({ end }) => end.is === 'applied' || end.is === 'unchanged')
 }

@@ -1,25 +1,21 @@
-import { type IncomingMessage, request as requestHttp } from 'node:http'
-import { request as requestHttps } from 'node:https'
 import * as z from 'zod'
-import { printable } from '../../../lib/printable.ts'
 import { BadAnswer, readAnswer } from '../bad-answer.ts'
 import type { Endpoint } from '../views/endpoint.ts'
+import { askKas } from './ask-kas.ts'
 
-/** kas answers with 3 MiB at most */
-const maxBodyBytes = 4 * 1024 * 1024
 /** what a JSON of kas is nested */
 const maxDepth = 32
 /** characters of what stands in a column */
 const maxCell = 1024
 const maxSources = 10_000
-/** characters of an answer that is no state */
-const maxStatusText = 300
-const timeoutMs = 15_000
 
 const cell = z.string().max(maxCell)
 const key = z.looseObject({ kind: z.string(), namespace: z.string(), name: z.string() })
 const counts = z.looseObject({ objects: z.int(), applied: z.int(), unchanged: z.int(), failed: z.int() })
 const trouble = z.looseObject({ key: key.optional(), text: z.string(), file: z.string(), line: z.int() })
+const leaving = z.looseObject({ key: key.optional(), text: z.string() })
+/** of an int64, as JSON of protobuf has it */
+const ms = z.string().regex(/^\d{1,16}$/)
 
 /** of `GET <prefix>gitops/state` (doc/gitops.md), with what else stands there */
 const source = z.looseObject({
@@ -31,44 +27,40 @@ const source = z.looseObject({
   counts: counts.optional(),
   trouble: z.array(trouble),
   stale: z.boolean(),
+  // those that kas has had from the beginning end here
+  project: cell.optional(),
+  name: cell.optional(),
+  ref: cell.optional(),
+  next: z.string().optional(),
+  plan: cell.optional(),
+  leaving: z.array(leaving).optional(),
+  kept: z.array(leaving).optional(),
+  age_ms: z.number().optional(),
+  at_ms: ms.optional(),
+  applied_at_ms: ms.optional(),
+  compared_at_ms: ms.optional(),
+  object: cell.optional(),
 })
-const state = z.object({ sources: z.array(source).max(maxSources) })
+/** of the agent's file */
+const configuration = z.looseObject({ problem: z.string().optional(), next: z.string().optional() })
+const state = z.object({
+  sources: z.array(source).max(maxSources),
+  agent: z.enum(['connected', 'stock', 'absent']).optional(),
+  configuration: configuration.optional(),
+})
 
 export type ShownSource = z.output<typeof source>
+export type ShownState = z.output<typeof state>
 
 /** @throws BadAnswer, Error with what kas answered */
-export async function askState({ url: views, authorization, tls }: Endpoint): Promise<readonly ShownSource[]> {
-  const url = new URL(views)
-  url.protocol = views.protocol === 'ws:' ? 'http:' : 'https:'
-  url.pathname = views.pathname.replace(/views$/, 'gitops/state')
-  const request = url.protocol === 'http:' ? requestHttp : requestHttps
-  const signal = AbortSignal.timeout(timeoutMs)
-  const answer = await new Promise<{ status: number; body: string }>((resolve, reject) => {
-    const headers = { authorization, accept: 'application/json' }
-    const asked = request(url, { ...tls, signal, headers }, (response) => {
-      bodyOf(response).then((body) => resolve({ status: response.statusCode ?? 0, body }), reject)
-    })
-    asked.on('error', reject).end()
-  })
-  if (answer.status !== 200) throw new Error(printable(`kas answered ${answer.status}: ${messageOf(answer.body)}`))
-  return readState(answer.body)
+export async function askState(endpoint: Endpoint): Promise<ShownState> {
+  return readState(await askKas(endpoint, { method: 'GET', path: '/gitops/state' }))
 }
 
 /** @throws BadAnswer that says which key is wrong, and no value */
-export function readState(body: string): readonly ShownSource[] {
+export function readState(body: string): ShownState {
   if (depthOf(body) > maxDepth) throw new BadAnswer(`it is nested more than ${maxDepth} deep`)
-  return readAnswer(state, body).sources
-}
-
-async function bodyOf(response: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    bytes += chunk.length
-    if (bytes > maxBodyBytes) throw new BadAnswer(`it has more than ${maxBodyBytes} bytes`)
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString('utf8')
+  return readAnswer(state, body)
 }
 
 /** Brackets that are open at once, outside of strings. */
@@ -84,13 +76,4 @@ function depthOf(json: string): number {
     else if (sign === ']' || sign === '}') depth--
   }
   return deepest
-}
-
-/** Of a `Status` of Kubernetes. */
-function messageOf(body: string): string {
-  try {
-    return String((JSON.parse(body) as { message?: unknown }).message).slice(0, maxStatusText)
-  } catch {
-    return body.slice(0, maxStatusText)
-  }
 }

@@ -1,10 +1,10 @@
 import { parseArgs } from 'node:util'
 import type { Clock } from '../../../lib/clock.ts'
-import { printable, printableJson } from '../../../lib/printable.ts'
+import { printableJson } from '../../../lib/printable.ts'
 import { type CliIo, UsageError } from '../command.ts'
-import { textTable } from '../text-table.ts'
 import { endpointOf } from '../views/endpoint.ts'
-import { askState, type ShownSource } from './state.ts'
+import { askState, type ShownSource, type ShownState } from './state.ts'
+import { nameOf, namesNone, statusText } from './status-text.ts'
 
 export const gitopsUsage = 'gitops status [--agent ID] [--watch] [-o json]'
 
@@ -24,14 +24,17 @@ export interface GitopsStatusContext {
   readonly signal?: AbortSignal
 }
 
-/** Between two looks of `--watch`. ms */
+/** From one question of `--watch` to the next. ms */
 const watchMs = 1000
+
+/** Of an agent that reports no status, whatever its sources do. */
+const noStatusCode = 3
 
 /**
  * `kas gitops status`: how the sources of an agent fare.
  *
  * @param args - after `gitops`
- * @returns the exit code: 1 if a source fails, is refused or waits for approval
+ * @returns the exit code: 0 if all that is known of each source is in the cluster, 1 if not, 3 if the agent reports none
  * @throws UsageError, BadAnswer, Error with what kas answered
  */
 export async function gitopsStatus(args: readonly string[], context: GitopsStatusContext): Promise<number> {
@@ -41,20 +44,36 @@ export async function gitopsStatus(args: readonly string[], context: GitopsStatu
     io.stdout.write(`usage: kas ${gitopsUsage}\n  how the sources of an agent fare\n`)
     return 0
   }
-  if (positionals.join(' ') !== 'status') throw new UsageError('allowed is kas gitops status')
+  if (positionals.join(' ') !== 'status') throw new UsageError('allowed is kas gitops status, or forget')
   if (values.output !== undefined && values.output !== 'json') {
     throw new UsageError(`-o ${values.output}: allowed is json`)
   }
   const endpoint = await endpointOf(values, io.env)
   let last = ''
   for (;;) {
-    const sources = await askState(endpoint)
-    const shown = values.output === 'json' ? `${printableJson({ sources })}\n` : textOf(sources)
+    const { sources, ...rest } = await askState(endpoint)
+    const state = { sources: sources.toSorted(byName), ...rest }
+    const shown = values.output === 'json' ? `${printableJson(state)}\n` : statusText(state, endpoint.agentId)
     if (shown !== last) io.stdout.write(shown)
     last = shown
-    if (!values.watch || signal?.aborted) return sources.some(isTrouble) ? 1 : 0
+    if (!values.watch || signal?.aborted) return exitCode(state)
     await new Promise<void>((resolve) => void clock.after(watchMs, resolve))
   }
+}
+
+function exitCode({ sources, agent, configuration }: ShownState): number {
+  if (agent === 'stock') return noStatusCode
+  const isKnown = sources.length > 0 || namesNone({ agent, configuration })
+  return isKnown && !configuration?.problem && sources.every(isInCluster) ? 0 : 1
+}
+
+/** Nothing of it is known to be otherwise. */
+function isInCluster({ phase, commit, wanted, stale }: ShownSource): boolean {
+  return !stale && commit === wanted && ['SYNCED', 'PAUSED', 'KEPT'].includes(phase)
+}
+
+function byName(one: ShownSource, other: ShownSource): number {
+  return nameOf(one).localeCompare(nameOf(other), 'en') || one.source.localeCompare(other.source, 'en')
 }
 
 function parse(args: readonly string[]) {
@@ -64,26 +83,3 @@ function parse(args: readonly string[]) {
     throw new UsageError((error as Error).message) // node:util says which option
   }
 }
-
-const isTrouble = ({ phase }: ShownSource) => ['FAILING', 'REFUSED', 'APPROVAL'].includes(phase)
-
-function textOf(sources: readonly ShownSource[]): string {
-  if (sources.length === 0) return 'the agent has told of no source\n'
-  const rows = sources.map((each) => {
-    const { objects = 0, applied = 0, unchanged = 0, failed = 0 } = each.counts ?? {}
-    const phase = each.stale ? `${each.phase} (stale)` : each.phase
-    return [each.source, phase, short(each.commit), short(each.wanted), `${applied + unchanged}/${objects}`, failed]
-  })
-  const trouble = sources.flatMap(({ source, problem, trouble: objects }) => [
-    ...(problem ? [`${source}: ${problem}`] : []),
-    ...objects.map(({ key, text, file, line }) => {
-      const at = file ? ` (${file}${line ? `:${line}` : ''})` : ''
-      const name = key ? `${key.kind} ${key.namespace ? `${key.namespace}/` : ''}${key.name}: ` : ''
-      return `${source}: ${name}${text}${at}`
-    }),
-  ])
-  const head = ['SOURCE', 'PHASE', 'COMMIT', 'WANTED', 'APPLIED', 'FAILED']
-  return `${textTable([head, ...rows])}${trouble.map((line) => `${printable(line)}\n`).join('')}`
-}
-
-const short = (commit: string) => commit.slice(0, 8)

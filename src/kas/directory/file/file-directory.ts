@@ -109,6 +109,10 @@ export class FileDirectory implements Directory {
     return [agent.project, ...reads].find((each) => isProject(each, project))
   }
 
+  readHint(agentId: AgentId, project: string): string {
+    return `if the directory file has the project ${project}, add its id to reads of agent ${agentId} there; else add both`
+  }
+
   /** Calls `listener` after other contents came into force or a token expired: who was known may be unknown now. */
   onChange(listener: DirectoryListener): () => void {
     const { directoryFile } = this.#components

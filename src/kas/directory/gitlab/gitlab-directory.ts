@@ -238,6 +238,10 @@ export class GitlabDirectory implements Directory, Service {
     return (await unlessRefused(this.#projects.get(hashOf(agentToken, project), ask, signal), signal))?.project
   }
 
+  readHint(_: AgentId, project: string): string {
+    return `GitLab shows agents the project of their configuration, and public ones: see that ${project} is there, and public`
+  }
+
   async takeConfiguration(
     agentId: AgentId,
     configuration: Readonly<Record<string, unknown>>,

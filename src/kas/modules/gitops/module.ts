@@ -1,7 +1,7 @@
 import type { AgentId } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { FairTurns } from '../../../lib/fair-turns.ts'
-import { maxStateBytes } from '../../../proto/gitops-json.ts'
+import { maxStateBytes } from '../../../proto/gitops/limits.ts'
 import type { KasHost, KasModule } from '../../module.ts'
 import { cacheBounds, FileCache } from './file-cache.ts'
 import { FollowedRefs } from './followed-refs.ts'
@@ -34,7 +34,7 @@ export type GitopsOptions = Pick<
 
 /** Brings agents the files of projects. @returns undefined: nobody knows which projects an agent may read */
 export function createGitops(host: KasHost, options: GitopsOptions): KasModule | undefined {
-  const { directory, repositories, pushes, usage, tracer, clock, peers } = host
+  const { directory, agentConfig, repositories, pushes, serves, usage, tracer, clock, peers } = host
   const readableProject = directory.readableProject?.bind(directory)
   if (!readableProject) return undefined
   const log = host.log.child({ mod_name: 'gitops' })
@@ -77,8 +77,8 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule |
         serve: push,
       },
     },
-    replicaMethods: statesOfPeer({ states, clock }),
-    endpoints: [stateEndpoint({ states, peers, clock })],
+    replicaMethods: statesOfPeer({ states, agentConfig, clock }),
+    endpoints: [stateEndpoint({ states, agentConfig, serves, directory, peers, clock })],
     services: [{ start: async () => undefined, stop: async () => states.stop() }],
     status: () => [
       ['agents with states', states.agents],

@@ -1,35 +1,47 @@
 import { setImmediate } from 'node:timers/promises'
-import { create, toJson } from '@bufbuild/protobuf'
+import { create, type MessageInitShape, toJson } from '@bufbuild/protobuf'
 import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { ageMs } from '../../../proto/age-ms.ts'
 import { decodeMessage } from '../../../proto/decode.ts'
 import { SourceStateSchema } from '../../../proto/gen/gitops_states_pb.ts'
-import { Gitops, type PushedState, StatesResponseSchema } from '../../../proto/gen/replica_gitops_pb.ts'
-import { type UnaryMethods, unaryService } from '../../../proto/unary.ts'
+import {
+  type FollowedConfigurationSchema,
+  Gitops,
+  type PushedState,
+  StatesResponseSchema,
+} from '../../../proto/gen/replica_gitops_pb.ts'
+import { Views } from '../../../proto/gen/views_pb.ts'
+import { methodPath, type UnaryMethods, unaryService } from '../../../proto/unary.ts'
 import { Reader } from '../../../proto/wire/wire.ts'
-import type { OwnEndpoint } from '../../module.ts'
+import type { KasHost, OwnEndpoint } from '../../module.ts'
 import type { Peers } from '../../replicas/peers.ts'
+import { agentWord, configurationJson, followedConfiguration, unreportedSources } from './named-sources.ts'
 import type { States } from './states.ts'
+
+/** Of every pod of ours, and of none of GitLab's own agent. */
+const leadMethod = methodPath(Views.method.lead)
 
 export interface StateComponents {
   readonly states: Pick<States, 'of'>
+  readonly agentConfig: Pick<KasHost['agentConfig'], 'followed'>
+  readonly serves: KasHost['serves']
+  readonly directory: Pick<KasHost['directory'], 'readHint'>
   readonly peers: Pick<Peers, 'broadcast'>
   readonly clock: Clock
 }
 
 /** What peers ask this replica. */
-export function statesOfPeer({ states, clock }: Omit<StateComponents, 'peers'>): UnaryMethods {
+export function statesOfPeer(components: Pick<StateComponents, 'states' | 'agentConfig' | 'clock'>): UnaryMethods {
   return unaryService(Gitops, {
-    states: async ({ agentId }) =>
-      create(StatesResponseSchema, { state: ownStates({ states, clock }, agentId as AgentId) }),
+    states: async ({ agentId }) => create(StatesResponseSchema, ownStates(components, agentId as AgentId)),
   })
 }
 
 /**
- * `GET <prefix>gitops/state`: how the agent's sources fare, as any replica was told last (doc/gitops.md). Who asks while
- * another is answered gets the same answer.
+ * `GET <prefix>gitops/state`: how the agent's sources fare, as its pod reported last to any replica, and what its
+ * configuration names beside these (doc/gitops.md). Who asks while another is answered gets the same answer.
  */
 export function stateEndpoint(components: StateComponents): OwnEndpoint {
   const answers = new Map<AgentId, Promise<Uint8Array>>()
@@ -49,9 +61,18 @@ export function stateEndpoint(components: StateComponents): OwnEndpoint {
 
 async function bodyFor(components: StateComponents, agentId: AgentId): Promise<Uint8Array> {
   const answers = await components.peers.broadcast(Gitops.method.states, { agentId })
-  const all = [...ownStates(components, agentId), ...[...answers.values()].flatMap(({ state }) => state)]
-  const states = newest(all)
-  const body = (await textOf(states, sourceJson)) ?? (await textOf(states, shortJson))
+  const all = [ownStates(components, agentId), ...answers.values()]
+  const states = newest(all.flatMap(({ state }) => state))
+  const configuration = newestRead(all.flatMap((each) => each.configuration ?? []))
+  const agent = agentWord(components.serves(agentId, leadMethod))
+  const rest = {
+    agent,
+    ...(configuration && { configuration: configurationJson(configuration) }),
+  }
+  const unreported = unreportedSources(agentId, { configuration, states: states.map(({ state }) => state), agent })
+  const hint = (project: string) => components.directory.readHint?.(agentId, project)
+  const whole = (state: State) => sourceJson(state, hint)
+  const body = (await textOf(states, whole, unreported, rest)) ?? (await textOf(states, shortJson, [], rest))
   if (!body) throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: maxBodyBytes + 1, maxBytes: maxBodyBytes })
   return body
 }
@@ -67,6 +88,8 @@ const maxBodyBytes = 3 * 1024 * 1024
 async function textOf(
   states: readonly State[],
   json: (state: State) => object | undefined,
+  unreported: readonly object[],
+  rest: object,
 ): Promise<Uint8Array | undefined> {
   const texts: string[] = []
   let bytes = 0
@@ -80,18 +103,34 @@ async function textOf(
     }
     await setImmediate()
   }
-  return Buffer.from(`{"sources":[${texts.join()}]}`)
+  for (const source of unreported) texts.push(JSON.stringify(source))
+  return Buffer.from(`{"sources":[${texts.join()}],${JSON.stringify(rest).slice(1)}`)
 }
 
 type State = Pick<PushedState, 'state' | 'ageMs' | 'live'>
 
-function ownStates({ states, clock }: Omit<StateComponents, 'peers'>, agentId: AgentId): State[] {
+interface OwnStates {
+  readonly state: State[]
+  readonly configuration?: MessageInitShape<typeof FollowedConfigurationSchema> | undefined
+}
+
+function ownStates(
+  { states, agentConfig, clock }: Pick<StateComponents, 'states' | 'agentConfig' | 'clock'>,
+  agentId: AgentId,
+): OwnStates {
   const now = clock.now()
-  return Array.from(states.of(agentId).values(), ({ bytes, at, live }) => ({
+  const state = Array.from(states.of(agentId).values(), ({ bytes, at, live }) => ({
     state: bytes,
     ageMs: ageMs(at, now),
     live,
   }))
+  const followed = agentConfig.followed(agentId)
+  return followed ? { state, configuration: followedConfiguration(followed, ageMs(followed.readAt, now)) } : { state }
+}
+
+/** As the agent moves, two replicas may follow it. */
+function newestRead(all: readonly NonNullable<OwnStates['configuration']>[]): OwnStates['configuration'] {
+  return all.toSorted((one, other) => (one.ageMs ?? 0) - (other.ageMs ?? 0))[0]
 }
 
 /** Of each source the newest state, and one of an open stream first: as the agent moves, two replicas may know it. */
@@ -115,15 +154,34 @@ function sourceOf(state: Uint8Array): string {
 }
 
 /** @returns undefined: the configuration has it no longer */
-function sourceJson({ state, ageMs, live }: State): object | undefined {
-  const { removed, ...source } = toJson(SourceStateSchema, decodeMessage(SourceStateSchema, state), {
+function sourceJson({ state, ageMs, live }: State, hint: (project: string) => string | undefined): object | undefined {
+  const {
+    removed,
+    later_phase: later,
+    ...source
+  } = toJson(SourceStateSchema, decodeMessage(SourceStateSchema, state), {
     alwaysEmitImplicit: true,
     useProtoFieldName: true,
   }) as Record<string, unknown>
-  return removed ? undefined : { ...source, age_ms: ageMs, stale: !live }
+  if (removed) return undefined
+  const next = source.reason === 'project_not_readable' ? hint(String(source.project)) : undefined
+  const phase = later === '' ? source.phase : later
+  return { ...source, phase, ...(next && { next }), age_ms: ageMs, stale: !live }
 }
 
 function shortJson(state: State): object | undefined {
-  const source = sourceJson(state)
-  return source && { ...source, trouble: [], planned: [], environment: [], orphan: [], problem: '', cut: true }
+  const source = sourceJson(state, () => undefined)
+  return (
+    source && {
+      ...source,
+      trouble: [],
+      planned: [],
+      environment: [],
+      orphan: [],
+      leaving: [],
+      kept: [],
+      problem: '',
+      cut: true,
+    }
+  )
 }

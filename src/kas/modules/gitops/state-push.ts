@@ -35,7 +35,7 @@ const turnBytes = 4096
 
 const { field } = SourceStateSchema
 
-const lists = [field.trouble, field.planned, field.environment, field.orphan]
+const lists = [field.trouble, field.planned, field.environment, field.orphan, field.leaving, field.kept]
 
 /** Of the name of a source: an agent's, a project's number, a name of 32. */
 const maxSourceLength = 128
@@ -132,7 +132,15 @@ function withoutUnknown(bytes: Uint8Array, state: SourceState): Uint8Array {
 
 /** How many objects are not well, and not which. */
 function cutDown(state: SourceState): Uint8Array {
-  return toBinary(SourceStateSchema, { ...state, trouble: [], planned: [], environment: [], orphan: [] })
+  return toBinary(SourceStateSchema, {
+    ...state,
+    trouble: [],
+    planned: [],
+    environment: [],
+    orphan: [],
+    leaving: [],
+    kept: [],
+  })
 }
 
 function invalid(detail: string): KasError {

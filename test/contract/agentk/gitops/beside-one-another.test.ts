@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { keyText, type ObjectKey } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
-import type { SourceBlock } from '../../../../src/proto/gitops-json.ts'
+import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 import { type Files, Pod } from './pod.ts'
 
@@ -64,6 +64,7 @@ t.test('agents beside one another', { skip, timeout: 180_000 }, async (t) => {
         ),
       )
       const { plan } = await pod.bring({})
+      if (before.size === 0) continue // it wants nothing, and has nothing
       const { pruned } = await pod.bring({}, { approved: plan })
       t.strictSame(pruned.map(keyText).sort(), [...before].sort(), `${pod.options.id} takes its own along`)
     }
@@ -86,7 +87,7 @@ t.test('agents beside one another', { skip, timeout: 180_000 }, async (t) => {
   await t.test('a namespaced one refuses what is elsewhere', async (t) => {
     const { pod } = party(71n, namespaces, { namespaces: ['east'], default_namespace: 'east' })
     const result = await pod.round(filesIn(namespaces, '1'))
-    t.match(result, { is: 'refused', problems: [{ file: /^west-/ }] })
+    t.match(result, { kind: 'refused', problems: [{ file: /^west-/ }] })
     for (const key of keys) t.equal(await ground.get(key), undefined)
   })
 })

@@ -53,7 +53,7 @@ t.test('when something fails', { skip, timeout: 180_000 }, async (t) => {
     const before = await resourceVersion('held')
     for (const [what, { text: bad, line, problem }] of Object.entries(broken)) {
       const result = await pod.round({ 'a.yaml': text(configMap('held', { value: '2' })), 'dir/bad.yaml': bad })
-      t.match(result, { is: 'refused', problems: [{ file: 'dir/bad.yaml', line, text: problem }] }, what)
+      t.match(result, { kind: 'refused', problems: [{ file: 'dir/bad.yaml', line, text: problem }] }, what)
       t.equal(await resourceVersion('held'), before, what)
       t.ok(await ground.get(keyOf('ConfigMap', 'left')), what)
     }

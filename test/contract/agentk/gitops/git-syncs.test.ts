@@ -2,12 +2,12 @@ import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import { parseAllDocuments } from 'yaml'
 import { accountHeaders } from '../../../../src/agentk/cluster/impersonation-headers.ts'
-import type { RoundResult } from '../../../../src/agentk/modules/gitops/round.ts'
+import type { RoundDone } from '../../../../src/agentk/modules/gitops/reconcile.ts'
 import { SharedKinds } from '../../../../src/agentk/modules/gitops/shared-kinds.ts'
 import { sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
 import { GitSyncs } from '../../../../src/agentk/modules/gitops/state/git-syncs.ts'
 import { SourceEvents } from '../../../../src/agentk/modules/gitops/state/source-events.ts'
-import { SourceStatus } from '../../../../src/agentk/modules/gitops/state/source-status.ts'
+import { StatusSink } from '../../../../src/agentk/modules/gitops/state/status-sink.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 import { eventually } from '../../../support/eventually.ts'
@@ -47,23 +47,33 @@ t.test('states of sources', { skip, timeout: 120_000 }, async (t) => {
   )
   const running = syncs.run(signal)
   const of = { agentId: 42n, projectId: 7n, ownProject: 'platform/shop' }
-  const status = new SourceStatus(sourceOptions({ name: 'web' }, of), systemClock.now())
+  const source = sourceOptions({ name: 'web' }, of)
+  const status = new StatusSink(systemClock, syncs, [syncs])
   const entry = { key: keyOf('Secret', 'old'), version: 'v1', uid: '', wave: 0, digest: '', fields: '', reason: '' }
-  const result: Extract<RoundResult, { is: 'done' }> = {
-    is: 'done',
+  const done: RoundDone = {
+    kind: 'done',
     ends: [],
     entries: new Map(),
     pruned: [],
     plan: 'abc',
     planned: [{ ...entry, state: 'waits' }],
+    reasons: new Map(),
     orphans: [keyOf('Secret', 'orphan')],
-    isPruneHeld: false,
+    isWaitingForOthers: false,
+    notes: [],
   }
-  status.done('c1', result, systemClock.now())
+  const problems = [{ file: 'a.yaml', line: 3, text: 'no kind' }]
+  const refuse = (commit: string) =>
+    status.report(source, {
+      kind: 'outcome',
+      commit,
+      outcome: { kind: 'refused', problems, isWaitingForOthers: false },
+    })
+  const report = () => status.report(source, { kind: 'outcome', commit: 'c1', outcome: done })
 
   await t.test('without the kind in a ConfigMap', async (t) => {
     const key = keyOf('ConfigMap', 'gitops-42-7-web-sync', 'agentk')
-    syncs.write(status)
+    report()
     await eventually(async () => (await ground.get(key)) !== undefined)
     t.match(JSON.parse((await ground.get(key)).data.status), { phase: 'Approval', plan: 'abc', commit: 'c1' })
   })
@@ -73,7 +83,7 @@ t.test('states of sources', { skip, timeout: 120_000 }, async (t) => {
     await shipped(ground, '0-gitsync.yaml')
     await eventually(async () => (await kinds.read(signal)).find(key) !== undefined)
     await ground.readKinds()
-    syncs.write(status)
+    report()
     await eventually(async () => (await ground.get(key))?.status !== undefined)
     const { spec, status: written } = await ground.get(key)
     t.strictSame(spec, { project: 'platform/shop', name: 'web' })
@@ -86,8 +96,7 @@ t.test('states of sources', { skip, timeout: 120_000 }, async (t) => {
     })
     t.equal(written.conditions.length, 3)
     t.match(written.counts, { orphans: 1 })
-    status.refused('c2', [{ file: 'a.yaml', line: 3, text: 'no kind' }], systemClock.now())
-    syncs.write(status)
+    refuse('c2')
     await eventually(async () => (await ground.get(key)).status.phase === 'Refused')
     t.match((await ground.get(key)).status.trouble, [{ file: 'a.yaml', line: 3, text: 'no kind' }])
     // with the rights that we ship, about this very object
@@ -99,26 +108,25 @@ t.test('states of sources', { skip, timeout: 120_000 }, async (t) => {
     }
     await eventually(async () => (await told()).some(({ reason }) => reason === 'Refused'))
     t.match(await told(), [{ reason: 'ApprovalNeeded', message: /plan abc/ }, { message: 'c2: a.yaml:3: no kind' }])
-    status.refused('c3', [{ file: 'a.yaml', line: 3, text: 'no kind' }], systemClock.now())
-    syncs.write(status)
+    refuse('c3')
     await eventually(async () => (await told()).some(({ message }) => message.startsWith('c3: ')))
     t.equal((await told()).length, 2, 'one of an object and reason')
 
-    let wishes = 0
-    syncs.onWish('42-7-web', () => wishes++)
+    let directives = 0
+    syncs.onDirectives('42-7-web', () => directives++)
     await ground.merge(key, { metadata: { annotations: { [`${group}/pause`]: 'true' } } })
-    await eventually(() => wishes > 0)
-    t.match(await syncs.wishes('42-7-web', signal), { isPaused: true })
+    await eventually(() => directives > 0)
+    t.match(await syncs.directives('42-7-web', signal), { isSuspended: true })
 
     await ground.merge(key, { metadata: { annotations: { [`${group}/approve`]: 'abc' } } })
-    await eventually(() => wishes > 1)
+    await eventually(() => directives > 1)
     await t.rejects(syncs.useApproval('42-7-web', 'other', signal), /cannot be used/)
     await syncs.useApproval('42-7-web', 'abc', signal)
-    t.strictSame(await syncs.wishes('42-7-web', signal), { approved: '', isPaused: true })
+    t.strictSame(await syncs.directives('42-7-web', signal), { approved: '', isSuspended: true, isForgotten: false })
     await t.rejects(syncs.useApproval('42-7-web', 'abc', signal), /cannot be used/)
     await ground.merge(key, { metadata: { annotations: { [`${group}/pause`]: null } } })
-    await eventually(() => wishes > 2)
-    t.equal(wishes, 3, 'that it was taken back is no wish')
+    await eventually(() => directives > 2)
+    t.equal(directives, 3, 'one that is taken back asks for nothing')
   })
 
   ended.abort()

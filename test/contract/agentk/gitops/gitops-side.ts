@@ -14,7 +14,7 @@ import {
   ObjectsToSynchronizeResponseSchema,
 } from '../../../../src/proto/gen/gitops_pb.ts'
 import { type SourceState, SourceStateSchema } from '../../../../src/proto/gen/gitops_states_pb.ts'
-import type { GitopsBlock } from '../../../../src/proto/gitops-json.ts'
+import type { GitopsBlock } from '../../../../src/proto/gitops/schema.ts'
 import { readOne } from '../../../../src/proto/unary.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 import { RecordedTracer } from '../../../support/recorded-tracer.ts'

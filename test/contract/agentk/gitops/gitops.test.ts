@@ -133,7 +133,7 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
       await eventually(isDone)
       project.push({ 'one/a.yaml': map('ra', '1'), 'one/c.yaml': map('rc', '1'), 'other/b.yaml': 'kind: [' })
       await eventually(async () => (await statusOf('42-15-other'))?.phase === 'Refused')
-      await eventually(isDone)
+      await eventually(async () => (await statusOf('42-15-one'))?.phase === 'Pruning')
       t.equal(await value('rb'), '1', 'perhaps it has moved')
       project.push({ 'one/a.yaml': map('ra', '1'), 'one/c.yaml': map('rc', '1'), 'other/d.yaml': map('rd', '1') })
       await eventually(async () => (await value('rb')) === undefined)
@@ -201,10 +201,7 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
     const before = (await ground.get(keyOf('ConfigMap', 'removed'))).metadata.resourceVersion
     configure({ manifest_projects: [] })
     await eventually(async () => /has it no longer: 1 objects are left/.test((await statusOf('42-16')).problem))
-    t.match(await statusOf('42-16'), {
-      phase: 'Synced',
-      trouble: [{ object: 'ConfigMap shop/removed', text: 'its source has left the configuration' }],
-    })
+    t.match(await statusOf('42-16'), { phase: 'Kept', trouble: [] })
     t.equal((await ground.get(keyOf('ConfigMap', 'removed'))).metadata.resourceVersion, before)
     configure({ manifest_projects: [source] })
     await eventually(async () => (await statusOf('42-16')).commit === project.commit)
@@ -228,14 +225,14 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
       configure({ manifest_projects: [removed] })
       await eventually(() => project.requests.length > 2)
       configure({ manifest_projects: [] })
-      await eventually(async () => (await phase()) === 'Approval')
+      await eventually(async () => (await phase()) === 'Removing')
       const first = await statusOf('42-17')
       t.strictSame(first.planned.sort(), ['ConfigMap shop/gone-a', 'ConfigMap shop/gone-b'])
       configure({ manifest_projects: [removed] })
       await eventually(async () => (await phase()) === 'Synced')
       t.equal(await value('gone-a'), '1')
       configure({ manifest_projects: [] })
-      await eventually(async () => (await phase()) === 'Approval')
+      await eventually(async () => (await phase()) === 'Removing')
       const annotations = { 'agent.gitlab.com/approve': (await statusOf('42-17')).plan }
       await ground.merge(keyOf('ConfigMap', 'gitops-42-17-sync', 'gitops'), { metadata: { annotations } })
       await eventually(async () => (await value('gone-a')) === undefined && (await value('gone-b')) === undefined)

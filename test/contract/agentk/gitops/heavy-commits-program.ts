@@ -1,12 +1,12 @@
 import { join } from 'node:path'
+import { buildCommit } from '../../../../src/agentk/modules/gitops/build.ts'
 import { ManifestsThread } from '../../../../src/agentk/modules/gitops/manifests/manifests-thread.ts'
 import { podMemory } from '../../../../src/agentk/modules/gitops/pod-memory.ts'
 import { commitTurns, Renderer } from '../../../../src/agentk/modules/gitops/render/renderer.ts'
 import type { SharedKinds } from '../../../../src/agentk/modules/gitops/shared-kinds.ts'
 import { sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
-import { readWanted } from '../../../../src/agentk/modules/gitops/wanted.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
-import type { SourceBlock } from '../../../../src/proto/gitops-json.ts'
+import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 
 /** What agentk does with a commit before it touches the cluster, as in a pod of 512 MiB: one form of heavy commit each. */
 
@@ -77,7 +77,7 @@ async function play({ block, files }: Form, path: string): Promise<HeavyResult> 
   })
   const commit = Object.entries(files()).map(([name, text]) => ({ path: name, data: shared(text) }))
   try {
-    const wanted = await readWanted(
+    const built = await buildCommit(
       {
         kinds: { current: async () => kinds } as unknown as SharedKinds,
         render: (all, { apiVersions }, leave) =>
@@ -88,7 +88,7 @@ async function play({ block, files }: Form, path: string): Promise<HeavyResult> 
       options,
       signal,
     )
-    const problems = 'problems' in wanted ? wanted.problems : []
+    const problems = built.kind === 'refused' ? built.problems : []
     const [first] = problems
     const problem = first ? `${first.file}:${first.line}: ${first.text}` : ''
     const maxRssBytes = process.resourceUsage().maxRSS * 1024

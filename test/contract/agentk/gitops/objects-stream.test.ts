@@ -5,7 +5,7 @@ import {
   ObjectsToSynchronizeRequestSchema,
   ObjectsToSynchronizeResponseSchema,
 } from '../../../../src/proto/gen/gitops_pb.ts'
-import { maxFileBytes } from '../../../../src/proto/gitops-json.ts'
+import { maxFileBytes } from '../../../../src/proto/gitops/limits.ts'
 import { readOne } from '../../../../src/proto/unary.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { FakeKas } from '../fake-kas.ts'

@@ -2,16 +2,24 @@ import { createHash } from 'node:crypto'
 import type { ApiClient, JsonAnswer } from '../../../../src/agentk/cluster/api-client.ts'
 import { ApiLanes } from '../../../../src/agentk/cluster/api-lanes.ts'
 import { accountHeaders } from '../../../../src/agentk/cluster/impersonation-headers.ts'
+import { type BuildComponents, buildCommit } from '../../../../src/agentk/modules/gitops/build.ts'
 import type { InventoryEntry } from '../../../../src/agentk/modules/gitops/inventory/entry.ts'
 import { Inventory } from '../../../../src/agentk/modules/gitops/inventory/inventory.ts'
 import { ObjectWaits, WatchPlaces } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
+import type { RepositoryFile } from '../../../../src/agentk/modules/gitops/manifests/manifest.ts'
+import type { ReadJob } from '../../../../src/agentk/modules/gitops/manifests/manifests-thread.ts'
 import { inventoryLabel } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
 import { readManifests } from '../../../../src/agentk/modules/gitops/manifests/read-manifests.ts'
-import { type RoundComponents, type RoundInput, runRound } from '../../../../src/agentk/modules/gitops/round.ts'
+import {
+  type ReconcileComponents,
+  type RoundInput,
+  reconcile,
+} from '../../../../src/agentk/modules/gitops/reconcile.ts'
 import { SharedKinds } from '../../../../src/agentk/modules/gitops/shared-kinds.ts'
 import { type SourceOptions, sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
+import type { SourceClaims } from '../../../../src/agentk/modules/gitops/source-registry.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
-import type { SourceBlock } from '../../../../src/proto/gitops-json.ts'
+import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 import type { Ground } from './ground.ts'
 
 export type Files = Readonly<Record<string, string>>
@@ -35,6 +43,18 @@ export interface PodOptions {
 }
 
 type Json = ApiClient['json']
+type PodComponents = Partial<ReconcileComponents & Pick<BuildComponents, 'render'>>
+
+/** The agent has no other source. */
+export const noOthers: SourceClaims = {
+  claim: () => undefined,
+  isHandedOver: () => false,
+  newOwner: () => undefined,
+  unread: () => undefined,
+  wanted: () => [],
+  stands: () => false,
+  hasRoom: () => true,
+}
 
 /** One process of agentk with one source: all that it asks of the API server passes here. */
 export class Pod {
@@ -96,28 +116,27 @@ export class Pod {
     return this.#inventory().load(this.#killed.signal)
   }
 
-  /** One round. @throws as `runRound` */
-  round(files: Files, input: Partial<RoundInput> = {}, components: Partial<RoundComponents> = {}) {
+  /** One round. @throws as `reconcile` */
+  round(files: Files, input: Partial<RoundInput> = {}, { render, ...components }: PodComponents = {}) {
     const { id, accessAs } = this.options
     const client = { json: this.#json, send: this.#ground.client.send.bind(this.#ground.client) }
     const waiting = { client, clock: systemClock, random: Math.random, places: new WatchPlaces() }
-    return runRound(
+    const building = {
+      kinds: this.#kinds,
+      render: render ?? (async (all: readonly RepositoryFile[]) => ({ files: all, problems: [] })),
+      read: async (job: ReadJob) => readManifests(job),
+    }
+    return reconcile(
       {
-        control: this.#lanes.lane('control'),
-        lane: this.#lanes.lane('apply', accountHeaders(undefined, accessAs?.serviceAccount)),
-        waits: new ObjectWaits(waiting, { selector: `${inventoryLabel}=${id}` }),
-        kinds: this.#kinds,
-        inventory: this.#inventory(),
-        render: async (all) => ({ files: all, problems: [] }),
-        read: async (job) => readManifests(job),
-        inventoryOf: () => undefined,
-        others: {
-          isHandedOver: () => false,
-          heir: () => undefined,
-          mayWant: () => undefined,
-          wanted: () => [],
-          hasRoom: () => true,
+        build: (all, signal) => buildCommit(building, all, this.options, signal),
+        api: {
+          control: this.#lanes.lane('control'),
+          lane: this.#lanes.lane('apply', accountHeaders(undefined, accessAs?.serviceAccount)),
+          waits: new ObjectWaits(waiting, { selector: `${inventoryLabel}=${id}` }),
+          kinds: this.#kinds,
         },
+        inventory: { own: this.#inventory(), of: () => undefined },
+        claims: noOthers,
         clock: systemClock,
         ...components,
       },
@@ -126,9 +145,10 @@ export class Pod {
         files: Object.entries(files).map(([path, text]) => ({ path, data: Buffer.from(text) })),
         approved: '',
         useApproval: async () => undefined,
+        isSuspended: false,
+        isSettling: false,
         superseded: new AbortController().signal,
-        onWanted: () => undefined,
-        onProgress: () => undefined,
+        onStep: () => undefined,
         ...input,
       },
       this.options,
@@ -137,9 +157,9 @@ export class Pod {
   }
 
   /** A round that is done. @throws what it was instead */
-  async bring(files: Files, input: Partial<RoundInput> = {}, components: Partial<RoundComponents> = {}) {
+  async bring(files: Files, input: Partial<RoundInput> = {}, components: PodComponents = {}) {
     const result = await this.round(files, input, components)
-    if (result.is !== 'done') throw new Error(JSON.stringify(result))
+    if (result.kind !== 'done') throw new Error(JSON.stringify(result))
     const ends = Object.fromEntries(result.ends.map(({ manifest, end }) => [manifest.key.name, end]))
     const is = Object.fromEntries(Object.entries(ends).map(([name, end]) => [name, end.is]))
     return { ...result, all: result.ends, ends, is }

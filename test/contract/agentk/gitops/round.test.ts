@@ -1,16 +1,19 @@
 import { createHash } from 'node:crypto'
 import t from 'tap'
+import { buildCommit } from '../../../../src/agentk/modules/gitops/build.ts'
 import type { InventoryEntry } from '../../../../src/agentk/modules/gitops/inventory/entry.ts'
 import { Inventory } from '../../../../src/agentk/modules/gitops/inventory/inventory.ts'
 import { ObjectWaits, WatchPlaces } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
+import type { RepositoryFile } from '../../../../src/agentk/modules/gitops/manifests/manifest.ts'
+import type { ReadJob } from '../../../../src/agentk/modules/gitops/manifests/manifests-thread.ts'
 import { inventoryLabel } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
 import { keyText, type ObjectKey } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
 import { readManifests } from '../../../../src/agentk/modules/gitops/manifests/read-manifests.ts'
-import { runRound } from '../../../../src/agentk/modules/gitops/round.ts'
+import { reconcile } from '../../../../src/agentk/modules/gitops/reconcile.ts'
 import { SharedKinds } from '../../../../src/agentk/modules/gitops/shared-kinds.ts'
 import { sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
-import type { SourceBlock } from '../../../../src/proto/gitops-json.ts'
+import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 import { configMap, Ground, keyOf, skip } from './ground.ts'
 
 /** One commit after another, against a real API server. */
@@ -20,9 +23,9 @@ interface Extra {
   readonly useApproval?: () => Promise<void>
   readonly superseded?: AbortSignal
   readonly signal?: AbortSignal
-  readonly heir?: string
+  readonly newOwner?: string
   /** what another source wants is not known */
-  readonly held?: string
+  readonly unread?: string
   readonly wantedByOthers?: readonly ObjectKey[]
   readonly hasRoom?: boolean
   /** they run, too */
@@ -65,21 +68,27 @@ class Source {
       { selector: `${inventoryLabel}=${id}` },
     )
     const progress: string[] = []
-    const result = await runRound(
+    const kinds = new SharedKinds({ lane: control, clock: systemClock, signal: new AbortController().signal })
+    const building = {
+      kinds,
+      render: async (all: readonly RepositoryFile[]) => ({ files: all, problems: [] }),
+      read: async (job: ReadJob) => readManifests(job),
+    }
+    const result = await reconcile(
       {
-        control,
-        lane,
-        waits,
-        kinds: new SharedKinds({ lane: control, clock: systemClock, signal: new AbortController().signal }),
-        inventory: this.inventory,
-        inventoryOf: (other) => (extra.followed?.includes(other) ? undefined : this.#inventoryOf(other)),
-        render: async (all) => ({ files: all, problems: [] }),
-        read: async (job) => readManifests(job),
-        others: {
+        build: (all, signal) => buildCommit(building, all, this.options, signal),
+        api: { control, lane, waits, kinds },
+        inventory: {
+          own: this.inventory,
+          of: (other) => (extra.followed?.includes(other) ? undefined : this.#inventoryOf(other)),
+        },
+        claims: {
+          claim: () => undefined,
           isHandedOver: () => false,
-          heir: () => extra.heir,
-          mayWant: () => extra.held,
+          newOwner: () => extra.newOwner,
+          unread: () => extra.unread,
           wanted: () => extra.wantedByOthers ?? [],
+          stands: () => false,
           hasRoom: () => extra.hasRoom ?? true,
         },
         clock: systemClock,
@@ -89,9 +98,12 @@ class Source {
         files: Object.entries(files).map(([path, text]) => ({ path, data: Buffer.from(text) })),
         approved: extra.approved ?? '',
         useApproval: extra.useApproval ?? (async () => undefined),
+        isSuspended: false,
+        isSettling: false,
         superseded: extra.superseded ?? new AbortController().signal,
-        onWanted: () => undefined,
-        onProgress: (_, key) => progress.push(key.name),
+        onStep: (step) => {
+          if (step.kind !== 'began') progress.push(step.key.name)
+        },
       },
       this.options,
       extra.signal ?? new AbortController().signal,
@@ -101,7 +113,7 @@ class Source {
 
   async done(files: Readonly<Record<string, string>>, extra: Extra = {}) {
     const { result, progress } = await this.sync(files, extra)
-    if (result.is !== 'done') throw new Error(JSON.stringify(result))
+    if (result.kind !== 'done') throw new Error(JSON.stringify(result))
     const ends = Object.fromEntries(result.ends.map(({ manifest, end }) => [manifest.key.name, end]))
     const is = Object.fromEntries(Object.entries(ends).map(([name, end]) => [name, end.is]))
     return { ...result, ends, is, progress }
@@ -202,7 +214,7 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     const source = new Source(ground, 4)
     await source.done({ 'a.yaml': map('held', '1'), 'b.yaml': map('held-too', '1') })
     const { result, writes } = await asked(() => source.sync({ 'a.yaml': map('held', '2'), 'b.yaml': 'kind: [' }))
-    t.match(result, { result: { is: 'refused', problems: [{ file: 'b.yaml' }] } })
+    t.match(result, { result: { kind: 'refused', problems: [{ file: 'b.yaml' }] } })
     t.strictSame(writes, [])
     t.equal(await value('held'), '1')
     // nor where one object fails
@@ -231,10 +243,10 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
   await t.test('what goes to another source is not deleted', async (t) => {
     const [one, other] = [new Source(ground, 6), new Source(ground, 7, { adopt: ['42-6'] })]
     await one.done({ 'a.yaml': map('moved', '1'), 'b.yaml': map('kept', '1') })
-    const held = await one.done({ 'b.yaml': map('kept', '1') }, { held: 'somebody may want it' })
-    t.match(held, { pruned: [], isPruneHeld: true })
+    const held = await one.done({ 'b.yaml': map('kept', '1') }, { unread: 'somebody may want it' })
+    t.match(held, { pruned: [], isWaitingForOthers: true })
     t.match(held.entries.get('/ConfigMap/shop/moved'), { state: 'waits', reason: 'somebody may want it' })
-    t.match((await one.done({ 'b.yaml': map('kept', '1') }, { heir: '42-7' })).pruned, [])
+    t.match((await one.done({ 'b.yaml': map('kept', '1') }, { newOwner: '42-7' })).pruned, [])
     t.equal(await value('moved'), '1')
     t.match((await other.done({ 'a.yaml': map('moved', '2') })).is, { moved: 'applied' })
     t.match((await one.done({ 'b.yaml': map('kept', '1') })).pruned, [])
@@ -304,8 +316,8 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     const { result, writes } = await asked(() => source.sync(more, { hasRoom: false }))
     t.match(result, {
       result: {
-        is: 'refused',
-        isTooMuch: true,
+        kind: 'refused',
+        isWaitingForOthers: true,
         problems: [{ text: /more than 10000 objects: with the 2 of this one/ }],
       },
     })
@@ -332,8 +344,8 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
       await new Source(ground, 116).done(files)
       const narrowed = new Source(ground, 116, { paths: [{ file: 'a.yaml' }] })
       const one = { 'a.yaml': map('anew-chosen', '1') }
-      const held = await narrowed.done(one, { held: 'what source b wants is not known yet' })
-      t.match(held, { pruned: [], plan: '', isPruneHeld: true })
+      const held = await narrowed.done(one, { unread: 'what source b wants is not known yet' })
+      t.match(held, { pruned: [], plan: '', isWaitingForOthers: true })
       const waiting = await narrowed.done(one)
       t.match(waiting, { pruned: [], planned: [{ key: { name: 'anew-held' } }] })
       const newer = AbortSignal.abort(new Error('a newer commit has come'))
@@ -353,7 +365,7 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     const useApproval = async () => {
       used += 1
     }
-    await source.done(one, { approved: plan, useApproval, held: 'what source b wants is not known yet' })
+    await source.done(one, { approved: plan, useApproval, unread: 'what source b wants is not known yet' })
     t.equal(used, 0)
     t.match((await source.done(one, { approved: plan, useApproval })).pruned, [{ name: 'asked-for' }])
     t.equal(used, 1)
@@ -620,7 +632,7 @@ spec: { template: { spec: { restartPolicy: Never, containers: [{ name: a, image:
       const source = new Source(ground, 9, { dry_run_strategy: strategy })
       ground.asked.length = 0
       const { result, progress } = await source.sync(files)
-      if (result.is !== 'rehearsed') throw new Error(result.is)
+      if (result.kind !== 'dryRun') throw new Error(result.kind)
       const is = Object.fromEntries(result.ends.map(({ manifest, end }) => [manifest.key.name, end.is]))
       t.strictSame(is, told[strategy], strategy)
       t.strictSame(

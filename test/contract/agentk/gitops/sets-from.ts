@@ -3,7 +3,7 @@ import { KeptFiles } from '../../../../src/agentk/modules/gitops/kept-files.ts'
 import { followObjects, type ObjectSet } from '../../../../src/agentk/modules/gitops/objects-stream.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import type { KasError } from '../../../../src/lib/errors.ts'
-import { maxRoundBytes } from '../../../../src/proto/gitops-json.ts'
+import { maxRoundBytes } from '../../../../src/proto/gitops/limits.ts'
 import { kasOf, startSessions } from '../agent-side.ts'
 import { type FakeKas, listenAs } from '../fake-kas.ts'
 

@@ -1,8 +1,11 @@
 import t from 'tap'
 import { KeptFiles } from '../../../../src/agentk/modules/gitops/kept-files.ts'
-import type { RoundInput } from '../../../../src/agentk/modules/gitops/round.ts'
+import type { RoundInput } from '../../../../src/agentk/modules/gitops/reconcile.ts'
+import { ReconcileQueue } from '../../../../src/agentk/modules/gitops/reconcile-queue.ts'
 import { SourceWork } from '../../../../src/agentk/modules/gitops/source-work.ts'
-import { maxRoundBytes } from '../../../../src/proto/gitops-json.ts'
+import { StatusSink } from '../../../../src/agentk/modules/gitops/state/status-sink.ts'
+import { Phase } from '../../../../src/proto/gen/gitops_states_pb.ts'
+import { maxRoundBytes } from '../../../../src/proto/gitops/limits.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
@@ -10,6 +13,8 @@ import { RecordedTracer } from '../../../support/recorded-tracer.ts'
 import { kasOf, startSessions } from '../agent-side.ts'
 import { listenAs } from '../fake-kas.ts'
 import { ProjectKas } from './gitops-side.ts'
+
+const noGuide = { pathOf: () => '', approveCommand: () => '' }
 
 t.test('a commit is brought once more when what the pod before has sent has landed', async (t) => {
   const project = new ProjectKas(7n)
@@ -21,24 +26,38 @@ t.test('a commit is brought once more when what the pod before has sent has land
     {
       kas: kasOf(sessions),
       files: new KeptFiles(maxRoundBytes, () => 1),
-      round: async (input) => {
+      queue: new ReconcileQueue({ clock, random: Math.random }),
+      reconcile: async (input) => {
         rounds.push(input)
-        const none = { ends: [], entries: new Map(), pruned: [], plan: '', planned: [], orphans: [] }
-        return { is: 'done', ...none, isPruneHeld: false }
+        const none = {
+          ends: [],
+          entries: new Map(),
+          pruned: [],
+          plan: '',
+          planned: [],
+          reasons: new Map(),
+          orphans: [],
+          notes: [],
+        }
+        return { kind: 'done', ...none, isWaitingForOthers: false }
       },
-      wishes: async () => ({ approved: '', isPaused: false }),
-      useApproval: async () => undefined,
-      onWish: () => () => undefined,
-      claim: () => undefined,
-      onStatus: (status) => statuses.push(status),
-      onWants: () => undefined,
+      people: {
+        directives: async () => ({ approved: '', isSuspended: false, isForgotten: false }),
+        useApproval: async () => undefined,
+        onDirectives: () => () => undefined,
+      },
+      name: () => undefined,
+      namespaceCame: async () => false,
+      status: new StatusSink(clock, noGuide, [
+        { changed: ({ phase }) => phase === Phase.SYNCED && statuses.push(phase), removed: () => undefined },
+      ]),
       metrics: { round: () => undefined, applied: () => undefined },
       tracer: new RecordedTracer(),
       log: capturedLog().log,
       clock,
       random: Math.random,
     },
-    { block: {}, agentId: 42n, ownProject: 'platform/shop' },
+    { block: {}, agentId: 42n, ownProject: 'platform/shop', projectId: undefined },
   )
   const ended = new AbortController()
   const run = work.run(ended.signal)

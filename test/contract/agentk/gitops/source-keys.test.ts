@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import type { ObjectTree } from '../../../../src/agentk/modules/gitops/manifests/manifest.ts'
 import { Renderer } from '../../../../src/agentk/modules/gitops/render/renderer.ts'
-import type { SourceBlock } from '../../../../src/proto/gitops-json.ts'
+import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { ProjectKas, startGitops } from './gitops-side.ts'
 import { configMap, deployment, Ground, keyOf, skip } from './ground.ts'
@@ -115,20 +115,20 @@ const rows: Readonly<Record<keyof SourceBlock, Row>> = {
   namespaces: async (t, side) => {
     const elsewhere = { 'a.json': text({ ...configMap('far', {}), metadata: { name: 'far', namespace: 'else' } }) }
     const narrow = await side.pod({ namespaces: ['shop'] }).round(elsewhere)
-    t.match(narrow, { is: 'refused', problems: [{ file: 'a.json', text: /else/ }] })
+    t.match(narrow, { kind: 'refused', problems: [{ file: 'a.json', text: /else/ }] })
     t.match((await side.pod({ namespaces: ['shop', 'else'] }).bring(elsewhere)).is, { far: 'applied' })
   },
 
   resource_inclusions: async (t, side) => {
     const included = (kinds: string[]) => side.pod({ resource_inclusions: [{ api_groups: [''], kinds }] })
-    t.match(await included(['Secret']).round(files('included')), { is: 'refused', problems: [{ text: /ConfigMap/ }] })
+    t.match(await included(['Secret']).round(files('included')), { kind: 'refused', problems: [{ text: /ConfigMap/ }] })
     t.match((await included(['*']).bring(files('included'))).is, { included: 'applied' })
   },
 
   resource_exclusions: async (t, side) => {
     const excluded = (kinds: string[]) => side.pod({ resource_exclusions: [{ api_groups: ['*'], kinds }] })
     t.match(await excluded(['ConfigMap']).round(files('excluded')), {
-      is: 'refused',
+      kind: 'refused',
       problems: [{ text: /ConfigMap/ }],
     })
     t.match((await excluded(['Secret']).bring(files('excluded'))).is, { excluded: 'applied' })
@@ -188,10 +188,10 @@ const rows: Readonly<Record<keyof SourceBlock, Row>> = {
 
   dry_run_strategy: async (t, side) => {
     for (const strategy of ['client', 'server'] as const) {
-      t.match(await side.pod({ dry_run_strategy: strategy }).round(files('rehearsed')), { is: 'rehearsed' })
+      t.match(await side.pod({ dry_run_strategy: strategy }).round(files('rehearsed')), { kind: 'dryRun' })
       t.equal(await side.value('rehearsed'), undefined)
     }
-    t.match(await side.pod({ dry_run_strategy: 'none' }).round(files('rehearsed')), { is: 'done' })
+    t.match(await side.pod({ dry_run_strategy: 'none' }).round(files('rehearsed')), { kind: 'done' })
     t.equal(await side.value('rehearsed'), '1')
   },
 

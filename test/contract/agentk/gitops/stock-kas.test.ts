@@ -13,7 +13,7 @@ import {
   ObjectsToSynchronizeRequestSchema,
   ObjectsToSynchronizeResponseSchema,
 } from '../../../../src/proto/gen/gitops_pb.ts'
-import { maxRoundBytes } from '../../../../src/proto/gitops-json.ts'
+import { maxRoundBytes } from '../../../../src/proto/gitops/limits.ts'
 import { readOne } from '../../../../src/proto/unary.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { RecordedTracer } from '../../../support/recorded-tracer.ts'

@@ -29,6 +29,7 @@ export function fakeHost(overrides: Partial<KasHost> = {}): KasHost {
     directory: bareDirectory,
     agentConfig: {
       newest: async () => undefined,
+      followed: () => undefined,
       refreshed: async () => undefined,
       onChange: () => () => undefined,
       block: () => () => undefined,

@@ -1,5 +1,5 @@
+import { planDigest } from '../prune/plan-digest.ts'
 import type { RoundEnd } from './apply-run.ts'
-import { planDigest } from './plan-digest.ts'
 
 /** What waits for approval to be made again. */
 export interface ReplacementPlan {

@@ -6,9 +6,9 @@ import { collectionPath, objectPath } from '../cluster-kinds.ts'
 import { type LiveObject, readLive } from '../live/live-object.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
 import { pruneOf, replaceAnnotation } from '../object-annotations.ts'
+import type { Pruner } from '../prune/pruner.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { Applier, ApplyOutcome, ApplyRequest } from './applier.ts'
-import type { Pruner } from './pruner.ts'
 import { type ApplyProblem, type ApplyProblemKind, refusal } from './refusal.ts'
 
 /** Of the object that is made as a trial, and not kept. */

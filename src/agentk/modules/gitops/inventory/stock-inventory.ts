@@ -1,4 +1,4 @@
-import { maxObjects } from '../../../../proto/gitops-json.ts'
+import { maxObjects } from '../../../../proto/gitops/limits.ts'
 import type { ObjectKey } from '../manifests/object-key.ts'
 import { ConfigMaps, type JsonApi } from './config-maps.ts'
 

@@ -1,6 +1,7 @@
-import { maxObjects } from '../../../../proto/gitops-json.ts'
+import { maxObjects } from '../../../../proto/gitops/limits.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { digestOf } from './digest.ts'
+import { hookOf } from './hooks.ts'
 import {
   type KeptManifest,
   keptManifest,
@@ -77,7 +78,8 @@ function placed(objects: Placeable[], problems: Problems, scopes: Scopes, option
     if (why) problems.push({ file, line, text: `${keyName(key)}: ${why}` })
     else {
       const json = Buffer.from(JSON.stringify(object))
-      const about = { key, version, file, line, digest: digestOf(object) }
+      const hook = hookOf(object)
+      const about = { key, version, file, line, digest: digestOf(object), ...(hook && { hook }) }
       const kept = served === undefined ? unknown : manifests
       kept.push(keptManifest(about, json))
     }

@@ -1,3 +1,4 @@
+import type { Hook } from './hooks.ts'
 import type { ObjectKey } from './object-key.ts'
 
 /** A file of the project at the commit. */
@@ -34,6 +35,8 @@ export interface Manifest {
   readonly line: number
   /** of `object`, whatever the order of its keys: hex */
   readonly digest: string
+  /** other tools take it for a hook */
+  readonly hook?: Hook
 }
 
 /** A manifest as it is kept: its bytes alone. `object` is made of them each time that it is asked for. */

@@ -1,7 +1,7 @@
 import { setPriority } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
 import { parentPort } from 'node:worker_threads'
-import { checkCommit, placeOf } from '../render/check-commit.ts'
+import { checkCommit, hooksOf, placeOf } from '../render/check-commit.ts'
 import { templateFiles } from '../render/helm.ts'
 import type { RepositoryFile } from './manifest.ts'
 import type { ReadJob, ThreadAnswer, ThreadJob, ThreadRequest } from './manifests-thread.ts'
@@ -32,6 +32,7 @@ parentPort?.on('message', (request: ThreadRequest) => {
 function done(job: ThreadJob): unknown {
   if (job.is === 'check') return checkCommit(job)
   if (job.is === 'place') return placeOf(job)
+  if (job.is === 'hooks') return hooksOf(job)
   const { chart } = job
   const files = chart ? templatesOf(job.files, chart) : job.files
   if (!files) {

@@ -3,8 +3,9 @@ import { Worker } from 'node:worker_threads'
 import type { Clock } from '../../../../lib/clock.ts'
 import { FairTurns } from '../../../../lib/fair-turns.ts'
 import { abortable } from '../../../../lib/signals.ts'
-import { maxSources } from '../../../../proto/gitops-json.ts'
-import type { Checked, CheckJob, PlaceJob } from '../render/check-commit.ts'
+import { maxSources } from '../../../../proto/gitops/limits.ts'
+import type { Checked, CheckJob, HooksJob, PlaceJob } from '../render/check-commit.ts'
+import { unlistedHooks } from '../render/helm.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { Manifest, ManifestProblem } from './manifest.ts'
 import { type ManifestsAnswer, type ManifestsJob, type ManifestsPart, manifestsOf } from './read-manifests.ts'
@@ -19,6 +20,7 @@ export interface ReadJob extends ManifestsJob {
 export type ThreadJob =
   | ({ readonly is: 'check' } & CheckJob)
   | ({ readonly is: 'place' } & PlaceJob)
+  | ({ readonly is: 'hooks' } & HooksJob)
   | ({ readonly is: 'read' } & ReadJob)
 
 export type ThreadRequest = { readonly is: 'job'; readonly job: ThreadJob } | { readonly is: 'next' }
@@ -104,6 +106,12 @@ export class ManifestsThread {
   async place(project: string, job: PlaceJob, signal: AbortSignal): Promise<{ file: string; line: number }> {
     const refused = () => ({ file: '', line: 0 })
     return (await this.#run(project, { is: 'place', ...job }, { refused }, signal)) as { file: string; line: number }
+  }
+
+  /** @throws as `read` */
+  async hooks(project: string, job: HooksJob, signal: AbortSignal): Promise<readonly string[]> {
+    const refused = (text: string) => [unlistedHooks(text)]
+    return (await this.#run(project, { is: 'hooks', ...job }, { refused }, signal)) as readonly string[]
   }
 
   /** @throws Error that too many wait, that there is no room or no time, what ended the thread, or the signal's reason */

@@ -1,4 +1,4 @@
-import { maxObjectBytes } from '../../../../proto/gitops-json.ts'
+import { maxObjectBytes } from '../../../../proto/gitops/limits.ts'
 import type { ObjectTree } from './manifest.ts'
 import type { Document } from './read-yaml.ts'
 

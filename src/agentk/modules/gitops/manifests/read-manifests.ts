@@ -81,10 +81,10 @@ function* partsOf(manifests: readonly KeptManifest[]): Generator<ManifestsPart> 
 function partOf(manifests: readonly KeptManifest[], bytes: number): ManifestsPart {
   const all = new Uint8Array(bytes)
   let at = 0
-  const about = manifests.map(({ key, version, file, line, digest, json }) => {
+  const about = manifests.map(({ key, version, file, line, digest, hook, json }) => {
     all.set(json, at)
     at += json.length
-    return { key, version, file, line, digest, bytes: json.length }
+    return { key, version, file, line, digest, ...(hook && { hook }), bytes: json.length }
   })
   return { about, json: all }
 }

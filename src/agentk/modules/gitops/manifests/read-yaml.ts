@@ -1,9 +1,10 @@
 import { isUtf8 } from 'node:buffer'
-import { maxObjectBytes, maxObjects } from '../../../../proto/gitops-json.ts'
+import { maxObjectBytes, maxObjects } from '../../../../proto/gitops/limits.ts'
 import type { ManifestProblem, ObjectTree, RepositoryFile } from './manifest.ts'
 import { Problems } from './problems.ts'
 import { maxDocuments, type RoundBudget, roundBudget } from './round-budget.ts'
-import { isObject, type Tree, YamlFault, YamlTrees, type YamlTreesOptions } from './yaml-trees.ts'
+import { YamlFault } from './yaml-events.ts'
+import { isObject, type Tree, YamlTrees, type YamlTreesOptions } from './yaml-trees.ts'
 
 /** A YAML or JSON document that is an object, or an item of one that is a list. */
 export interface Document {

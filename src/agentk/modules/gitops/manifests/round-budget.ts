@@ -1,4 +1,4 @@
-import { maxObjects } from '../../../../proto/gitops-json.ts'
+import { maxObjects } from '../../../../proto/gitops/limits.ts'
 
 /** Of one document: the characters of which each value needs one. */
 export const maxMarks = 1_000_000

@@ -1,4 +1,4 @@
-import type { ResourceRule } from '../../../../proto/gitops-json.ts'
+import type { ResourceRule } from '../../../../proto/gitops/schema.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { ObjectTree } from './manifest.ts'
 import { agentLabel, digestAnnotation, inventoryLabel, ownerAnnotation, sourceLabel } from './marks.ts'

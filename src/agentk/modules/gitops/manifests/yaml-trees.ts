@@ -5,14 +5,13 @@ import {
   type Event,
   getScalarValue,
   type MappingEvent,
-  parseEvents,
   SCALAR_STYLE,
   type ScalarEvent,
   type SequenceEvent,
-  YAMLException,
 } from 'js-yaml'
 import { goScalar, goTaggedScalar } from './go-scalar.ts'
-import { marksOf, maxTreeCharacters, type RoundBudget, takeMarks } from './round-budget.ts'
+import { maxTreeCharacters, type RoundBudget } from './round-budget.ts'
+import { YamlFault, yamlEvents } from './yaml-events.ts'
 
 /** In one document. */
 export const maxAliases = 100
@@ -30,16 +29,7 @@ export interface YamlTreesOptions {
 /** That every YAML takes alike. */
 const plainTags = new Set(['!!str', '!!int', '!!float', '!!bool', '!!null', '!!map', '!!seq'])
 
-/** What is wrong with a file. */
-export class YamlFault extends Error {
-  /** from 1; 0: the file as a whole */
-  readonly line: number
-
-  constructor(text: string, line = 0) {
-    super(text)
-    this.line = line
-  }
-}
+const mergeTags = new Set(['!!merge', '!<tag:yaml.org,2002:merge>'])
 
 /** Which of two wins is not the same for all readers of YAML. */
 const unlikeMerge = '<< brings a key that the map has: write it once, without <<'
@@ -90,11 +80,10 @@ export class YamlTrees {
 
   /** @throws YamlFault if the text is no YAML, or too much of it */
   constructor(text: string, { line, budget, asPrograms = false }: YamlTreesOptions) {
-    const tooMany = takeMarks(budget, marksOf(text))
-    if (tooMany !== undefined) throw new YamlFault(tooMany, line)
-    this.#text = text
-    this.#events = eventsOf(text, line)
-    this.#lines = new Lines(text, line)
+    const read = yamlEvents(text, { line, budget, maxDepth })
+    this.#text = read.text
+    this.#events = read.events
+    this.#lines = new Lines(read.text, line)
     this.#budget = budget
     this.#asPrograms = asPrograms
   }
@@ -203,10 +192,11 @@ export class YamlTrees {
   }
 
   /** Later pairs win over merged ones and merged ones over earlier pairs, as in Go. */
-  #mapping(event: MappingEvent): Record<string, unknown> {
+  #mapping(event: MappingEvent): Record<string, unknown> | string {
     const map: Record<string, unknown> = {}
     const own = new Set<string>()
     this.#enter(event)
+    const isPair = event.style === COLLECTION_STYLE.FLOW && this.#text[event.start] !== '{'
     for (let next = this.#peek(); next.type !== EVENT_ID.POP; next = this.#peek()) {
       const offset = startOf(next)
       if (this.#isMerge(next)) {
@@ -214,7 +204,14 @@ export class YamlTrees {
         this.#merge(map, this.#node(), offset)
         continue
       }
-      const key = this.#key(this.#node(), offset)
+      const isUnspaced = this.#isUnspaced(next)
+      const key = isUnspaced ? `${getScalarValue(this.#text, next as ScalarEvent)}:` : this.#key(this.#node(), offset)
+      if (isUnspaced) this.#at++
+      if (isUnspaced && isPair) {
+        this.#node() // empty
+        this.#leave(event)
+        return key
+      }
       if (own.has(key)) throw this.#fault(`the map has the key ${key} twice`, offset)
       own.add(key)
       if (this.#asPrograms && (key === '<<' || Object.hasOwn(map, key))) throw this.#fault(unlikeMerge, offset)
@@ -224,9 +221,26 @@ export class YamlTrees {
     return map
   }
 
+  /**
+   * In brackets, a text whose `:` no space follows: for Go's YAML it is part of the text, as in `[::1]`.
+   *
+   * @throws YamlFault: brackets follow
+   */
+  #isUnspaced(event: Event): boolean {
+    if (event.type !== EVENT_ID.SCALAR || event.style !== SCALAR_STYLE.PLAIN || this.#brackets.length === 0)
+      return false
+    const { valueEnd: end } = event
+    if (end < 0 || this.#text[end] !== ':' || !/[,[\]{}]/.test(this.#text[end + 1] ?? '')) return false
+    if (/[[{]/.test(this.#text[end + 1] as string)) throw this.#fault('a space is to follow the : before brackets', end)
+    return true
+  }
+
+  /** Plain and without a tag, or with the one of merges, in quotes or not. */
   #isMerge(event: Event): boolean {
-    const isPlain = event.type === EVENT_ID.SCALAR && event.style === SCALAR_STYLE.PLAIN && event.tagStart < 0
-    return isPlain && getScalarValue(this.#text, event) === '<<'
+    if (event.type !== EVENT_ID.SCALAR) return false
+    const tag = event.tagStart < 0 ? '' : this.#text.slice(event.tagStart, event.tagEnd)
+    const isMarked = tag === '' ? event.style === SCALAR_STYLE.PLAIN : mergeTags.has(tag)
+    return isMarked && getScalarValue(this.#text, event) === '<<'
   }
 
   #merge(map: Record<string, unknown>, from: unknown, offset: number): void {
@@ -303,15 +317,6 @@ function startOf(event: Event): number {
       return event.anchorStart
     default:
       return 0
-  }
-}
-
-function eventsOf(text: string, line: number): readonly Event[] {
-  try {
-    return parseEvents(text, { maxDepth })
-  } catch (error) {
-    if (!(error instanceof YAMLException)) throw error
-    throw new YamlFault(error.reason, line + (error.mark?.line ?? 0))
   }
 }
 

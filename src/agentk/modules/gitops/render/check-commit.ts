@@ -5,9 +5,10 @@ import { FileSet, pathProblem } from './file-set.ts'
 import {
   type ClusterVersion,
   helmArguments,
-  helmNotes,
   helmProblems,
   helmReplacements,
+  hooksIn,
+  mayHaveHooks,
   placeInTemplates,
 } from './helm.ts'
 import { kustomizeProblems } from './hermetic.ts'
@@ -32,6 +33,8 @@ export interface Checked {
   readonly replacements: readonly RepositoryFile[]
   /** the first that is there is taken */
   readonly programs: readonly { readonly name: string; readonly args: readonly string[] }[]
+  /** of helm, where the chart may have hooks: prints them as well */
+  readonly hookArgs?: readonly string[]
   /** what is left of it */
   readonly budget: RoundBudget
 }
@@ -46,7 +49,8 @@ export function checkCommit({ files, options, cluster, budget }: CheckJob): Chec
     const problems = helmProblems(set, helm, budget)
     const replacements = problems.length > 0 ? [] : helmReplacements(set, helm)
     const programs = [{ name: 'helm', args: helmArguments(set, helm, defaultNamespace, cluster) }]
-    return { problems, notes: helmNotes(set, helm), replacements, programs, budget }
+    const hookArgs = mayHaveHooks(set, helm) && helmArguments(set, helm, defaultNamespace, cluster, true)
+    return { problems, notes: [], replacements, programs, ...(hookArgs && { hookArgs }), budget }
   }
   const folder = kustomizedFolder(options)
   const programs = [
@@ -59,6 +63,19 @@ export function checkCommit({ files, options, cluster, budget }: CheckJob): Chec
 /** From the root of the repository. */
 export function kustomizedFolder({ kustomize }: Pick<SourceOptions, 'kustomize'>): string {
   return new FileSet([]).resolve('.', kustomize?.path ?? '') ?? ''
+}
+
+/** Which hooks helm has printed: a thread can be told it. */
+export interface HooksJob {
+  readonly output: Uint8Array
+  readonly options: Pick<SourceOptions, 'helm' | 'defaultNamespace'>
+  /** what is left of the commit's */
+  readonly budget: RoundBudget
+}
+
+/** By name. */
+export function hooksOf({ output, options: { helm, defaultNamespace }, budget }: HooksJob): readonly string[] {
+  return helm ? hooksIn(output, helm, defaultNamespace, budget) : []
 }
 
 /** Where in what a program has printed: a thread can be told it. */

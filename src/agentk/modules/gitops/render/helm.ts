@@ -1,5 +1,7 @@
-import type { ManifestProblem, ObjectTree, RepositoryFile } from '../manifests/manifest.ts'
+import { entryAt, textAt } from '../../../health/object.ts'
+import { type ManifestProblem, type ObjectTree, problemText, type RepositoryFile } from '../manifests/manifest.ts'
 import { Problems } from '../manifests/problems.ts'
+import { readFiles } from '../manifests/read-yaml.ts'
 import { marksOf, maxDocuments, type RoundBudget, roundBudget, takeMarks } from '../manifests/round-budget.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { readAsPrograms } from './as-programs.ts'
@@ -101,30 +103,61 @@ function dependenciesIn({ dependencies }: ObjectTree): ObjectTree[] {
   return dependencies.filter((item): item is ObjectTree => typeof item === 'object' && item !== null)
 }
 
+/** @param hooks - printed as well */
 export function helmArguments(
   set: FileSet,
   { chart, values, release }: Chart,
   namespace: string,
   { version, apiVersions }: ClusterVersion,
+  hooks = false,
 ): string[] {
   return [
     'template',
     release,
     `./${chartFolder(chart)}`,
-    ...['--namespace', namespace, '--kube-version', version, '--include-crds', '--no-hooks'],
+    ...['--namespace', namespace, '--kube-version', version, '--include-crds'],
+    ...(hooks ? [] : ['--no-hooks']),
     ...(hasArchives(set, chartFolder(chart)) ? ['--skip-schema-validation'] : []),
     ...apiVersions.flatMap((apiVersion) => ['--api-versions', apiVersion]),
     ...values.flatMap((path) => ['--values', `./${path}`]),
   ]
 }
 
-/** Hooks are not run: who relies on them is told where they are. */
-export function helmNotes(set: FileSet, { chart }: Chart): string[] {
-  const root = inFolder(chartFolder(chart), '')
+/** A chart of which nobody can say without rendering it that it has no hooks. */
+export function mayHaveHooks(set: FileSet, { chart }: Chart): boolean {
+  const folder = chartFolder(chart)
+  if (hasArchives(set, folder)) return true
+  const root = inFolder(folder, '')
   const isTemplate = (path: string) => path.startsWith(root) && path.slice(root.length).split('/').includes('templates')
-  const files = [...set.files.values()].filter(({ path }) => isTemplate(path))
-  const hooks = files.filter(({ data }) => /helm\.sh\/hook["']?\s*:/.test(Buffer.from(data).toString()))
-  return hooks.map(({ path }) => `${path}: hooks of helm are left out`)
+  return [...set.files.values()].some(
+    ({ path, data }) => isTemplate(path) && Buffer.from(data).includes(hookAnnotation),
+  )
+}
+
+const hookAnnotation = 'helm.sh/hook'
+
+/**
+ * Those of a chart, in what helm has printed with them, by name: `Job shop/migrate (helm.sh/hook: pre-upgrade)`.
+ *
+ * @param budget - what the commit's checks have left
+ */
+export function hooksIn(output: Uint8Array, chart: Chart, namespace: string, budget: RoundBudget): string[] {
+  const files = templateFiles(output, chart)
+  if (!files) return [unlistedHooks(`the chart prints more than ${maxDocuments} documents with them`)]
+  const { documents, problems } = readFiles(files, { budget })
+  const [unread] = problems
+  const hooks = documents.flatMap(({ object }) => {
+    const value = entryAt(object, 'metadata.annotations', hookAnnotation)
+    if (value === '') return []
+    const own = textAt(object, 'metadata.namespace') || namespace
+    return [`${textAt(object, 'kind')} ${own}/${textAt(object, 'metadata.name')} (${hookAnnotation}: ${value})`]
+  })
+  return unread ? [...hooks, unlistedHooks(problemText(unread))] : hooks
+}
+
+/** In the place of hooks of which there may be some. */
+export function unlistedHooks(why: string): string {
+  return `what cannot be read of the chart with its hooks (${why})`
 }
 
 /**

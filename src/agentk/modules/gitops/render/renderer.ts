@@ -4,12 +4,21 @@ import { dirname, join } from 'node:path'
 import type { Clock } from '../../../../lib/clock.ts'
 import { FairTurns } from '../../../../lib/fair-turns.ts'
 import { podShares } from '../../../../lib/pod-shares.ts'
-import { maxSources } from '../../../../proto/gitops-json.ts'
+import { maxSources } from '../../../../proto/gitops/limits.ts'
 import type { ManifestProblem, RepositoryFile } from '../manifests/manifest.ts'
 import { type RoundBudget, roundBudget } from '../manifests/round-budget.ts'
 import { podMemory } from '../pod-memory.ts'
 import type { SourceOptions } from '../source-options.ts'
-import { type Checked, type CheckJob, checkCommit, kustomizedFolder, type PlaceJob, placeOf } from './check-commit.ts'
+import {
+  type Checked,
+  type CheckJob,
+  checkCommit,
+  type HooksJob,
+  hooksOf,
+  kustomizedFolder,
+  type PlaceJob,
+  placeOf,
+} from './check-commit.ts'
 import { unsafePath } from './file-set.ts'
 import { type ClusterVersion, failedTemplate } from './helm.ts'
 import { ComparedOutput, KeptOutput, OutputDiffers, type OutputReader, OutputTooLarge } from './program-output.ts'
@@ -20,6 +29,7 @@ import { type RendererOptions, RendererProcesses, RenderFailure } from './render
 export interface CommitJobs {
   check(project: string, job: Omit<CheckJob, 'budget'>, signal: AbortSignal): Promise<Checked>
   place(project: string, job: PlaceJob, signal: AbortSignal): Promise<{ file: string; line: number }>
+  hooks(project: string, job: HooksJob, signal: AbortSignal): Promise<readonly string[]>
 }
 
 export interface RendererComponents {
@@ -37,6 +47,8 @@ interface RunInput {
   readonly replacements: readonly RepositoryFile[]
   readonly project: string
   readonly output: KeptOutput
+  /** what else is to be printed, once */
+  readonly hooked?: { readonly args: readonly string[]; readonly output: KeptOutput }
 }
 
 type RenderOptions = CheckJob['options'] & Partial<Pick<SourceOptions, 'project'>>
@@ -47,6 +59,8 @@ export interface Rendered {
   readonly problems: readonly ManifestProblem[]
   /** what users are to know of it */
   readonly notes: readonly string[]
+  /** of the chart, by name: they are not run */
+  readonly hooks?: readonly string[]
   /** the files are what helm has printed of this chart: templates, one behind another */
   readonly chart?: NonNullable<SourceOptions['helm']>
   /** what the checks have left of it; absent: there was none */
@@ -87,7 +101,7 @@ export class Renderer {
       return problem ? refused(problem) : { files, problems: [], notes: [] }
     }
     const chosen = { defaultNamespace, ...(helm ? { helm } : kustomize && { kustomize }) }
-    const { problems, notes, programs, replacements, budget } = await this.#jobs.check(
+    const { problems, notes, programs, replacements, hookArgs, budget } = await this.#jobs.check(
       project,
       { files, options: chosen, cluster },
       signal,
@@ -102,8 +116,10 @@ export class Renderer {
       throw new Error(`${place}: it needs the program ${names}, which the PATH of agentk lacks`)
     }
     const output = new KeptOutput(this.#maxOutputBytes)
+    const hooked = hookArgs && { args: hookArgs, output: new KeptOutput(this.#maxOutputBytes) }
+    const input = { files, replacements, project, output, ...(hooked && { hooked }) }
     try {
-      await this.#run({ program: found.program, args: found.args }, { files, replacements, project, output }, signal)
+      await this.#run({ program: found.program, args: found.args }, input, signal)
     } catch (error) {
       if (error instanceof OutputDiffers) {
         const { message: text, offset } = error
@@ -118,13 +134,16 @@ export class Renderer {
     const rendered = [{ path: renderedName(place), data: output.bytes }]
     const kept = await this.#processes.networkKept()
     const all = kept === undefined ? notes : [...notes, `the program that renders keeps the network: ${kept}`]
-    return { files: rendered, problems: [], notes: all, ...(helm && { chart: helm }), budget }
+    const job = hooked && { output: hooked.output.bytes, options: chosen, budget: { ...budget } }
+    const hooks = job ? await this.#jobs.hooks(project, job, signal) : []
+    const told = hooks.map((hook) => `${hook} is a hook of the chart: it is not run`)
+    return { files: rendered, problems: [], notes: [...all, ...told], hooks, ...(helm && { chart: helm }), budget }
   }
 
   /** Twice, in one turn. @throws OutputDiffers, OutputTooLarge, RenderFailure */
   async #run(
     { program, args }: { program: string; args: readonly string[] },
-    { files, replacements, project, output }: RunInput,
+    { files, replacements, project, output, hooked }: RunInput,
     signal: AbortSignal,
   ): Promise<void> {
     const endTurn = await this.#turns.take(project, signal)
@@ -133,15 +152,16 @@ export class Renderer {
       const folder = join(base, 'files')
       try {
         await unnamed(writeAll([...files, ...replacements], folder))
-        const run = async (name: string, reader: OutputReader) => {
+        const run = async (name: string, args: readonly string[], reader: OutputReader) => {
           const home = join(base, name)
           await unnamed(mkdir(home))
           await this.#processes.run({ program, args, folder, home }, reader, signal)
         }
-        await run('one', output)
+        await run('one', args, output)
         const again = new ComparedOutput(output.bytes)
-        await run('two', again)
+        await run('two', args, again)
         again.end()
+        if (hooked) await run('hooks', hooked.args, hooked.output)
       } catch (error) {
         if (!(error instanceof RenderFailure)) throw error
         throw new RenderFailure(firstParagraph(error.message.replaceAll(`${folder}/`, '')))
@@ -157,6 +177,7 @@ export class Renderer {
 const jobsHere: CommitJobs = {
   check: async (_, job) => checkCommit({ ...job, budget: roundBudget() }),
   place: async (_, job) => placeOf(job),
+  hooks: async (_, job) => hooksOf(job),
 }
 
 /** Each source has one commit at a time in work: those that leave the configuration may still be there. */

@@ -1,20 +1,19 @@
-import { Phase, PhaseSchema, type SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
+import { PhaseSchema, type SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
 import { keyName } from '../manifests/object-key.ts'
-import type { SourceStatus } from './source-status.ts'
 
 /** `spec` of a GitSync. */
-export function gitSyncSpec({ options: { project, name } }: SourceStatus): object {
-  return { project, ...(name !== undefined && { name }) }
+export function gitSyncSpec({ project, name }: SourceState): object {
+  return { project, ...(name !== '' && { name }) }
 }
 
 /** `status` of a GitSync: JSON, in the shape of deploy/kubernetes/agentk-gitops/0-gitsync.yaml. */
-export function gitSyncStatus({ state }: SourceStatus): object {
+export function gitSyncStatus(state: SourceState): object {
   const { commit, wanted, counts, problem, plan, planned, trouble, orphan, atMs } = state
   const { $typeName: _, $unknown: __, ...numbers } = counts ?? { $typeName: '', $unknown: [] }
   return {
     commit,
     wanted,
-    phase: nameOf(state.phase),
+    phase: nameOf(state),
     at: new Date(Number(atMs)).toISOString(),
     counts: numbers,
     problem,
@@ -27,18 +26,24 @@ export function gitSyncStatus({ state }: SourceStatus): object {
 }
 
 /** As kstatus reads them. */
-function conditionsOf({ phase, problem, atMs }: SourceState): object[] {
-  const is = (...phases: Phase[]) => (phases.includes(phase) ? 'True' : 'False')
-  const common = { reason: nameOf(phase), message: problem, lastTransitionTime: new Date(Number(atMs)).toISOString() }
+function conditionsOf(state: SourceState): object[] {
+  const { problem, atMs } = state
+  const word = phaseOf(state)
+  const is = (...phases: string[]) => (phases.includes(word) ? 'True' : 'False')
+  const common = { reason: nameOf(state), message: problem, lastTransitionTime: new Date(Number(atMs)).toISOString() }
   return [
-    { type: 'Ready', status: is(Phase.SYNCED), ...common },
-    { type: 'Reconciling', status: is(Phase.READING, Phase.APPLYING, Phase.PRUNING), ...common },
-    { type: 'Stalled', status: is(Phase.REFUSED, Phase.APPROVAL, Phase.PAUSED), ...common },
+    { type: 'Ready', status: is('SYNCED'), ...common },
+    { type: 'Reconciling', status: is('READING', 'APPLYING', 'PRUNING', 'REMOVING'), ...common },
+    { type: 'Stalled', status: is('REFUSED', 'NOT_READY', 'APPROVAL', 'PAUSED'), ...common },
   ]
 }
 
-/** `Synced`: a condition's reason is in that form. */
-function nameOf(phase: Phase): string {
-  const [first = '', ...rest] = PhaseSchema.value[phase]?.name ?? ''
-  return first + rest.join('').toLowerCase()
+function phaseOf({ phase, laterPhase }: SourceState): string {
+  return laterPhase || (PhaseSchema.value[phase]?.name ?? '')
+}
+
+/** `Synced`, `NotReady`: a condition's reason is in that form. */
+function nameOf(state: SourceState): string {
+  const words = phaseOf(state).split('_')
+  return words.map((word) => word.slice(0, 1) + word.slice(1).toLowerCase()).join('')
 }

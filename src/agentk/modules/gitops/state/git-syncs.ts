@@ -4,6 +4,7 @@ import { errorText, KasError } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import { pause } from '../../../../lib/pause.ts'
 import { linkedController } from '../../../../lib/signals.ts'
+import type { SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { ObjectWatch } from '../../../cluster/object-watch.ts'
@@ -11,10 +12,10 @@ import type { WatchSink } from '../../../cluster/watch-sink.ts'
 import { entryAt, textAt } from '../../../health/object.ts'
 import { collectionPath } from '../cluster-kinds.ts'
 import type { SharedKinds } from '../shared-kinds.ts'
-import type { Wishes } from '../source-work.ts'
+import type { Directives, DirectivesReader } from '../source-work.ts'
 import { gitSyncSpec, gitSyncStatus } from './git-sync-status.ts'
 import type { SourceEvents } from './source-events.ts'
-import type { SourceStatus } from './source-status.ts'
+import type { StatusReader } from './status-sink.ts'
 
 /** A source that changes faster is written down as often as this. ms */
 const minWriteMs = 1000
@@ -27,6 +28,7 @@ const agentLabel = `${group}/gitsync-agent`
 const approveAnnotation = `${group}/approve`
 const pauseAnnotation = `${group}/pause`
 const resyncAnnotation = `${group}/resync`
+const forgetAnnotation = `${group}/forget`
 /** objects */
 const pageSize = 100
 
@@ -52,29 +54,34 @@ interface Place {
   readonly path: string
   nameOf(id: string): string
   /** what is written at its path */
-  bodyOf(status: SourceStatus): object
+  bodyOf(state: SourceState): object
   /** what is written at its path's `/status`; absent: nothing is */
-  readonly statusOf?: (status: SourceStatus) => object
+  readonly statusOf?: (state: SourceState) => object
   readonly type: { readonly apiVersion: string; readonly kind: string }
 }
 
+/** Of an object: a source whose project is not known has none. */
+const idForm = /^\d+-\d+(?:-[a-z0-9-]+)?$/
+
 /**
- * How each source fares, in an object of its own, which people annotate to say what they wish: `approve` a plan, `pause`,
- * `resync`.
+ * How each source fares, in an object of its own, which people annotate to say what they want of it: `approve` a plan,
+ * `pause`, `resync`.
  */
-export class GitSyncs implements WatchSink {
+export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
   readonly #components: GitSyncsComponents
   readonly #options: GitSyncsOptions
   readonly #listeners = new Map<string, () => void>()
-  /** wishes as they were last told, by the object's name */
-  readonly #told = new Map<string, { readonly approved: string; readonly others: string }>()
+  /** directives as they were last seen, by the object's name */
+  readonly #seen = new Map<string, { readonly approved: string; readonly others: string }>()
   /** to be written, by source */
-  readonly #due = new Map<string, SourceStatus>()
+  readonly #due = new Map<string, SourceState>()
   readonly #writing = new Set<string>()
   /** writes on their way, by source */
   readonly #sent = new Map<string, Promise<boolean>>()
   /** paths of GitSyncs that were made, or found, with what they are to hold beside their status */
   readonly #made = new Set<string>()
+  /** called when the object of a source was made, or found */
+  onMade: (id: string) => void = () => undefined
   #place: Place | undefined
   /** ends the watch that runs */
   #watched: AbortController | undefined
@@ -95,7 +102,7 @@ export class GitSyncs implements WatchSink {
         backoff.reset()
       } catch (error) {
         if (signal.aborted) return
-        this.#components.log.warn({ reason: errorText(error) }, 'What people wish of sources cannot be read')
+        this.#components.log.warn({ reason: errorText(error) }, 'What people ask of sources cannot be read')
         await backoff.wait(signal)
       }
     }
@@ -106,7 +113,7 @@ export class GitSyncs implements WatchSink {
     if (this.#place !== place) return
     const watched = linkedController(signal)
     this.#watched = watched
-    this.#told.clear()
+    this.#seen.clear()
     const selector = encodeURIComponent(`${agentLabel}=${this.#options.agentId}`)
     const options = { path: `${place.path}?labelSelector=${selector}`, pageSize, isMetadata: true, resumes: true }
     try {
@@ -116,20 +123,25 @@ export class GitSyncs implements WatchSink {
     }
   }
 
-  /** Calls `listener` when the wishes of a source have changed. @returns ends that */
-  onWish(id: string, listener: () => void): () => void {
+  /** Calls `listener` when the directives of a source have changed. @returns ends that */
+  onDirectives(id: string, listener: () => void): () => void {
     this.#listeners.set(id, listener)
     return () => this.#listeners.delete(id)
   }
 
   /** @throws Error: it cannot be read */
-  async wishes(id: string, signal: AbortSignal): Promise<Wishes> {
+  async directives(id: string, signal: AbortSignal): Promise<Directives> {
     const { path, nameOf } = await this.#find(signal)
     const { status, body } = await this.#components.lane.json('GET', `${path}/${nameOf(id)}`, undefined, signal)
     if (status !== 200 && status !== 404)
       throw new Error(`the state of ${id} cannot be read: ${textAt(body, 'message')}`)
     const annotation = (name: string) => entryAt(body, 'metadata.annotations', name)
-    return { approved: annotation(approveAnnotation), isPaused: /^(?:true|yes)$/i.test(annotation(pauseAnnotation)) }
+    const isSaid = (name: string) => /^(?:true|yes)$/i.test(annotation(name))
+    return {
+      approved: annotation(approveAnnotation),
+      isSuspended: isSaid(pauseAnnotation),
+      isForgotten: isSaid(forgetAnnotation),
+    }
   }
 
   /** Takes back that somebody has approved that plan. @throws Error: it still is approved, or something else is by now */
@@ -146,13 +158,29 @@ export class GitSyncs implements WatchSink {
     if (status !== 200) throw new Error(`the approval of ${id} cannot be used: ${textAt(body, 'message')}`)
   }
 
+  /** Of the object of a source; empty: it is not there yet. */
+  pathOf(id: string): string {
+    const path = this.#place && `${this.#place.path}/${this.#place.nameOf(id)}`
+    return path !== undefined && this.#made.has(path) ? path : ''
+  }
+
+  /** What people type to approve a plan of a source; empty: its object is not there yet. */
+  approveCommand(id: string, plan: string): string {
+    if (!this.#place || this.pathOf(id) === '') return ''
+    const object = `${this.#place.type.kind.toLowerCase()} ${this.#place.nameOf(id)} -n ${this.#options.namespace}`
+    return `kubectl annotate --overwrite ${object} ${approveAnnotation}=${plan}`
+  }
+
   /** Written soon, as it is then, and until it is taken. */
-  write(status: SourceStatus): void {
-    const { id } = status.options
-    if (!this.#signal || this.#signal.aborted) return
-    this.#due.set(id, status)
+  changed(state: SourceState): void {
+    const { source: id } = state
+    if (!this.#signal || this.#signal.aborted || !idForm.test(id)) return
+    this.#due.set(id, state)
     if (!this.#writing.has(id)) void this.#writeDue(id, this.#signal)
   }
+
+  /** The round that has removed the last of it has taken the object away: see `remove`. */
+  removed(): void {}
 
   /** One after another. */
   async #writeDue(id: string, signal: AbortSignal): Promise<void> {
@@ -160,9 +188,9 @@ export class GitSyncs implements WatchSink {
     const backoff = new Backoff(this.#components, backoffOptions)
     this.#writing.add(id)
     await pause(minWriteMs, clock, signal)
-    for (let status = this.#due.get(id); status && !signal.aborted; status = this.#due.get(id)) {
+    for (let state = this.#due.get(id); state && !signal.aborted; state = this.#due.get(id)) {
       this.#due.delete(id)
-      const sent = this.#write(status, signal)
+      const sent = this.#write(state, signal)
       this.#sent.set(id, sent)
       const isTaken = await sent
       this.#sent.delete(id)
@@ -170,14 +198,14 @@ export class GitSyncs implements WatchSink {
         backoff.reset()
         await pause(minWriteMs, clock, signal)
       } else {
-        if (!this.#due.has(id)) this.#due.set(id, status)
+        if (!this.#due.has(id)) this.#due.set(id, state)
         await backoff.wait(signal)
       }
     }
     this.#writing.delete(id)
   }
 
-  /** Of a source that is gone; what people wish of it goes, too. @throws Error: it is there still */
+  /** Of a source that is gone; what people ask of it goes, too. @throws Error: it is there still */
   async remove(id: string, signal: AbortSignal): Promise<void> {
     this.#due.delete(id)
     await this.#sent.get(id)
@@ -193,19 +221,19 @@ export class GitSyncs implements WatchSink {
 
   put(object: unknown): void {
     const name = textAt(object, 'metadata.name')
-    const [approved = '', ...others] = [approveAnnotation, pauseAnnotation, resyncAnnotation].map((wish) =>
-      entryAt(object, 'metadata.annotations', wish),
+    const [approved = '', ...others] = [approveAnnotation, pauseAnnotation, resyncAnnotation, forgetAnnotation].map(
+      (directive) => entryAt(object, 'metadata.annotations', directive),
     )
-    const told = { approved, others: others.join() }
-    const before = this.#told.get(name) ?? { approved: '', others: others.map(() => '').join() }
-    this.#told.set(name, told)
-    // an approval that is taken back is no wish
-    if (before.others === told.others && (approved === '' || before.approved === approved)) return
+    const seen = { approved, others: others.join() }
+    const before = this.#seen.get(name) ?? { approved: '', others: others.map(() => '').join() }
+    this.#seen.set(name, seen)
+    // an approval that is taken back asks for nothing
+    if (before.others === seen.others && (approved === '' || before.approved === approved)) return
     for (const [id, listener] of this.#listeners) if (this.#place?.nameOf(id) === name) listener()
   }
 
   gone(object: unknown): void {
-    this.#told.delete(textAt(object, 'metadata.name'))
+    this.#seen.delete(textAt(object, 'metadata.name'))
   }
 
   leftOut(): void {}
@@ -223,14 +251,14 @@ export class GitSyncs implements WatchSink {
       ? {
           path: collectionPath(found, namespace),
           nameOf: (id) => id,
-          bodyOf: (status) => ({ spec: gitSyncSpec(status) }),
-          statusOf: (status) => ({ status: gitSyncStatus(status) }),
+          bodyOf: (state) => ({ spec: gitSyncSpec(state) }),
+          statusOf: (state) => ({ status: gitSyncStatus(state) }),
           type: { apiVersion: `${group}/${found.version}`, kind },
         }
       : {
           path: `/api/v1/namespaces/${encodeURIComponent(namespace)}/configmaps`,
           nameOf: (id) => `gitops-${id}-sync`,
-          bodyOf: (status) => ({ data: { status: JSON.stringify(gitSyncStatus(status)) } }),
+          bodyOf: (state) => ({ data: { status: JSON.stringify(gitSyncStatus(state)) } }),
           type: { apiVersion: 'v1', kind: 'ConfigMap' },
         }
     if (this.#place?.path === place.path) return this.#place
@@ -241,21 +269,22 @@ export class GitSyncs implements WatchSink {
   }
 
   /** @returns whether it was taken */
-  async #write(status: SourceStatus, signal: AbortSignal): Promise<boolean> {
-    const { id } = status.options
+  async #write(state: SourceState, signal: AbortSignal): Promise<boolean> {
+    const { source: id } = state
     let path = ''
     try {
       const { path: folder, nameOf, bodyOf, statusOf, type } = await this.#find(signal)
       const name = nameOf(id)
       path = `${folder}/${name}`
       const labels = { [agentLabel]: String(this.#options.agentId) }
-      const { state } = status
       let written: unknown
       if (!statusOf || !this.#made.has(path))
-        written = await this.#apply(path, { ...type, metadata: { name, labels }, ...bodyOf(status) }, signal)
+        written = await this.#apply(path, { ...type, metadata: { name, labels }, ...bodyOf(state) }, signal)
+      const isNew = !this.#made.has(path)
+      this.#made.add(path)
+      if (isNew) this.onMade(id)
       if (statusOf) {
-        this.#made.add(path)
-        written = await this.#apply(`${path}/status`, { ...type, metadata: { name }, ...statusOf(status) }, signal)
+        written = await this.#apply(`${path}/status`, { ...type, metadata: { name }, ...statusOf(state) }, signal)
       }
       const about = { ...type, namespace: this.#options.namespace, name, uid: textAt(written, 'metadata.uid') }
       this.#components.events.tell(about, state, signal)

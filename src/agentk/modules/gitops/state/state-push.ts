@@ -5,11 +5,11 @@ import { Code, KasError } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import { pause } from '../../../../lib/pause.ts'
 import { GitopsStates, type SourceState, SourceStateSchema } from '../../../../proto/gen/gitops_states_pb.ts'
-import { maxStateBytes } from '../../../../proto/gitops-json.ts'
+import { maxStateBytes } from '../../../../proto/gitops/limits.ts'
 import type { ClientSession, ClientStream } from '../../../../proto/grpc/client-session.ts'
 import { methodPath } from '../../../../proto/unary.ts'
 import type { KasConnections } from '../../../tunnels/kas-connections.ts'
-import type { SourceStatus } from './source-status.ts'
+import type { StatusReader } from './status-sink.ts'
 
 export const pushMethod = methodPath(GitopsStates.method.push)
 
@@ -34,10 +34,10 @@ export interface StatePushComponents {
 }
 
 /** Tells the kas at hand how each source fares: all of them when a stream begins, then those that change. */
-export class StatePush {
+export class StatePush implements StatusReader {
   readonly #components: StatePushComponents
   /** by the source's id */
-  readonly #known = new Map<string, Pick<SourceStatus, 'state'>>()
+  readonly #known = new Map<string, SourceState>()
   readonly #due = new Set<string>()
   #stream: ClientStream | undefined
   #cancel: (() => void) | undefined
@@ -47,14 +47,14 @@ export class StatePush {
   }
 
   /** Told soon, and as it is then. */
-  changed(status: SourceStatus): void {
-    this.#told(status.options.id, status)
+  changed(state: SourceState): void {
+    this.#put(state)
   }
 
   /** The configuration has it no longer: that is told like a state, for as long as this pod leads. */
   removed(id: string): void {
-    this.#told(id, { state: create(SourceStateSchema, { source: id, removed: true }) })
-    const removed = [...this.#known].filter(([, { state }]) => state.removed)
+    this.#put(create(SourceStateSchema, { source: id, removed: true }))
+    const removed = [...this.#known].filter(([, state]) => state.removed)
     const [oldest] = removed
     if (oldest && removed.length > maxRemoved) this.#known.delete(oldest[0])
   }
@@ -66,7 +66,7 @@ export class StatePush {
     while (!signal.aborted) {
       try {
         const session = await kas.session(signal)
-        const error = await this.#tellOn(session, signal)
+        const error = await this.#pushOn(session, signal)
         if (signal.aborted || session.draining) continue
         if (!error || error.code === 'TUNNEL_LOST' || error.grpcCode === Code.CANCELLED) {
           await pause(minMs, clock, signal)
@@ -83,11 +83,11 @@ export class StatePush {
   }
 
   /** One stream to its end. @returns its error, undefined for OK */
-  async #tellOn(session: ClientSession, signal: AbortSignal): Promise<KasError | undefined> {
+  async #pushOn(session: ClientSession, signal: AbortSignal): Promise<KasError | undefined> {
     const stream = session.open({ method: pushMethod, metadata: this.#components.kas.metadata(), signal })
     this.#stream = stream
     for (const id of this.#known.keys()) this.#due.add(id)
-    this.#tell()
+    this.#push()
     try {
       return (await stream.done).error
     } finally {
@@ -97,20 +97,20 @@ export class StatePush {
     }
   }
 
-  #told(id: string, status: Pick<SourceStatus, 'state'>): void {
-    this.#known.set(id, status)
-    this.#due.add(id)
+  #put(state: SourceState): void {
+    this.#known.set(state.source, state)
+    this.#due.add(state.source)
     if (this.#stream) this.#soon()
   }
 
   #soon(): void {
     this.#cancel ??= this.#components.clock.after(minMs, () => {
       this.#cancel = undefined
-      this.#tell()
+      this.#push()
     })
   }
 
-  #tell(): void {
+  #push(): void {
     const stream = this.#stream
     if (stream && this.#due.size > 0 && !this.#components.holds()) {
       this.#soon()
@@ -123,8 +123,8 @@ export class StatePush {
         return
       }
       this.#due.delete(id)
-      const status = this.#known.get(id)
-      if (status) void stream.send(encoded(status.state))
+      const state = this.#known.get(id)
+      if (state) void stream.send(encoded(state))
     }
   }
 }
@@ -139,7 +139,9 @@ export function encoded(state: SourceState): Uint8Array {
 
 function halved(state: SourceState): SourceState {
   const half = <T>(all: readonly T[]) => all.slice(0, Math.floor(all.length / 2))
-  const { trouble, planned, orphan, environment } = state
-  if (trouble.length + planned.length + orphan.length === 0) return { ...state, environment: half(environment) }
-  return { ...state, trouble: half(trouble), planned: half(planned), orphan: half(orphan) }
+  const { trouble, planned, orphan, leaving, kept, environment } = state
+  const objects = trouble.length + planned.length + orphan.length + leaving.length + kept.length
+  if (objects === 0) return { ...state, environment: half(environment) }
+  const lists = { trouble: half(trouble), planned: half(planned), orphan: half(orphan) }
+  return { ...state, ...lists, leaving: half(leaving), kept: half(kept) }
 }

@@ -1,41 +1,45 @@
 import t, { type Test } from 'tap'
-import type { RemovalInput } from '../../../../../src/agentk/modules/gitops/removal.ts'
+import type { RemovalInput, RoundDone } from '../../../../../src/agentk/modules/gitops/reconcile.ts'
 import { RemovedSources } from '../../../../../src/agentk/modules/gitops/removed-sources.ts'
-import type { RoundDone } from '../../../../../src/agentk/modules/gitops/round.ts'
 import { sourceOptions } from '../../../../../src/agentk/modules/gitops/source-options.ts'
 import { capturedLog } from '../../../../support/captured-log.ts'
 import { eventually } from '../../../../support/eventually.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
 const none: RoundDone = {
-  is: 'done',
+  kind: 'done',
   ends: [],
   entries: new Map(),
   pruned: [],
   plan: '',
   planned: [],
+  reasons: new Map(),
   orphans: [],
-  isPruneHeld: false,
+  isWaitingForOthers: false,
+  notes: [],
 }
 
 /** Two sources that have left, `42-7` and `42-8`. */
 function startRemoved(t: Test, round: (id: string, input: RemovalInput) => Promise<RoundDone>) {
   const clock = new ManualClock()
-  const wishes = new Map<string, () => void>()
+  const directives = new Map<string, () => void>()
   const { log, lines } = capturedLog()
   const stored = [7n, 8n].map((projectId) => sourceOptions({}, { agentId: 42n, projectId, ownProject: 'a/b' }))
   const removed = new RemovedSources({
     stored: async () => stored,
     isGone: () => true,
     onGone: () => undefined,
-    round: (input, { id }) => round(id, input),
-    wishes: async () => ({ approved: '', isPaused: false }),
-    useApproval: async () => undefined,
-    onWish: (id, listener) => {
-      wishes.set(id, listener)
-      return () => wishes.delete(id)
+    reconcile: (input, { id }) => round(id, input),
+    people: {
+      directives: async () => ({ approved: '', isSuspended: false, isForgotten: false }),
+      useApproval: async () => undefined,
+      onDirectives: (id, listener) => {
+        directives.set(id, listener)
+        return () => directives.delete(id)
+      },
     },
-    onStatus: () => undefined,
+    forget: async () => undefined,
+    onDone: () => undefined,
     log,
     clock,
     random: () => 0.5,
@@ -47,7 +51,7 @@ function startRemoved(t: Test, round: (id: string, input: RemovalInput) => Promi
     await run
   }
   t.teardown(stop)
-  return { removed, clock, wishes, lines, stop }
+  return { removed, clock, directives, lines, stop }
 }
 
 t.test('what may be on its way is asked for again once it has landed, also after a change', async (t) => {
@@ -56,14 +60,14 @@ t.test('what may be on its way is asked for again once it has landed, also after
     seen.push([id, isSettling])
     return none
   })
-  removed.look()
+  removed.check()
   await eventually(() => seen.length === 2)
   clock.advance(119_000)
   await removed.halt()
-  removed.look()
+  removed.check()
   await eventually(() => seen.length === 4)
   clock.advance(119_000)
-  removed.look()
+  removed.check()
   await eventually(() => seen.length === 6)
   clock.advance(1000)
   await eventually(() => seen.length === 8)
@@ -84,10 +88,10 @@ t.test('one that fails holds no other, and is tried again', async (t) => {
     if (id === '42-7') throw new Error('no shard')
     return none
   })
-  removed.look()
+  removed.check()
   await eventually(() => seen.length === 2)
   t.strictSame(seen, ['42-7', '42-8'])
-  t.match(lines, [{ source: '42-7', msg: 'What a source has left behind cannot be looked at' }])
+  t.match(lines, [{ source: '42-7', msg: 'What a source has left behind cannot be checked' }])
   await eventually(() => {
     clock.advance(6000)
     return seen.length > 2
@@ -96,14 +100,14 @@ t.test('one that fails holds no other, and is tried again', async (t) => {
 
 t.test('a wish stops the removal that runs', async (t) => {
   const seen: string[] = []
-  const { removed, wishes } = startRemoved(t, async (id, { superseded }) => {
+  const { removed, directives } = startRemoved(t, async (id, { superseded }) => {
     seen.push(id)
     if (seen.length === 1) await new Promise((resolve) => superseded.addEventListener('abort', resolve))
     return none
   })
-  removed.look()
+  removed.check()
   await eventually(() => seen.length === 1)
-  wishes.get('42-7')?.()
+  directives.get('42-7')?.()
   await eventually(() => seen.length === 4)
   t.strictSame(seen, ['42-7', '42-8', '42-7', '42-8'])
 })

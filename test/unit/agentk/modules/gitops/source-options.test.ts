@@ -1,6 +1,6 @@
 import t from 'tap'
 import { readBlock, sourceOptions } from '../../../../../src/agentk/modules/gitops/source-options.ts'
-import type { SourceBlock } from '../../../../../src/proto/gitops-json.ts'
+import type { SourceBlock } from '../../../../../src/proto/gitops/schema.ts'
 
 const of = { agentId: 42n, projectId: 7n, ownProject: 'platform/clusters' }
 
@@ -86,39 +86,39 @@ t.test('every key', async (t) => {
 })
 
 t.test('an empty block names no source', async (t) => {
-  t.strictSame(readBlock({}), { sources: [], problems: [] })
-  t.strictSame(readBlock({ manifest_projects: [] }), { sources: [], problems: [] })
+  t.strictSame(readBlock({}), { sources: [], unreadable: [] })
+  t.strictSame(readBlock({ manifest_projects: [] }), { sources: [], unreadable: [] })
 })
 
 t.test('a source that is wrong leaves the others; what is empty is absent', async (t) => {
   const empty = { default_namespace: '', paths: [], ref: { branch: '' } }
-  const { sources, problems } = readBlock({ manifest_projects: [{ name: 'a' }, { name: 'B' }, empty] })
+  const { sources, unreadable } = readBlock({ manifest_projects: [{ name: 'a' }, { id: 'a/b', name: 'B' }, empty] })
   t.strictSame(sources, [{ name: 'a' }, empty])
-  t.match(problems, [/^gitops.manifest_projects\[1\]: .*wants 1 to 32 of a-z/])
-  t.equal(problems.length, 1)
+  const problem = 'gitops.manifest_projects[1].name: found "B", allowed: 1 to 32 lower-case letters, digits and hyphens'
+  t.strictSame(unreadable, [{ project: 'a/b', name: 'B', problem }])
   const { ref: _, ...options } = sourceOptions(empty, of)
   t.strictSame(options, sourceOptions({}, of))
 })
 
 t.test('what is wrong is named', async (t) => {
   const wrong: readonly (readonly [object, RegExp])[] = [
-    [{ name: 'Shop' }, /a-z, 0-9 and -/],
-    [{ name: 'x'.repeat(33) }, /a-z, 0-9 and -/],
+    [{ name: 'Shop' }, /1 to 32 lower-case/],
+    [{ name: 'x'.repeat(33) }, /1 to 32/],
     [{ namespaces: [] }, /namespaces/],
-    [{ namespaces: ['a/b'] }, /no name of a namespace/],
-    [{ reconcile_timeout: '1h' }, /no duration/],
-    [{ prune_limit: '150%' }, /share such as 50%/],
+    [{ namespaces: ['a/b'] }, /the name of a namespace/],
+    [{ reconcile_timeout: '1h' }, /seconds such as/],
+    [{ prune_limit: '150%' }, /a share such as/],
     [{ prune_limit: -1 }, /prune_limit/],
-    [{ ref: { branch: 'a', tag: 'b' } }, /wants a tag, a branch or a commit/],
-    [{ paths: [{}] }, /wants a glob or a file/],
-    [{ kustomize: { path: '../other' } }, /leads outside the repository/],
-    [{ helm: { chart: '/etc', release: 'a' } }, /leads outside the repository/],
+    [{ ref: { branch: 'a', tag: 'b' } }, /one of tag, branch, commit/],
+    [{ paths: [{}] }, /one of glob, file/],
+    [{ kustomize: { path: '../other' } }, /a path inside the repository/],
+    [{ helm: { chart: '/etc', release: 'a' } }, /a path inside the repository/],
     [{ kustomize: { path: 'a' }, helm: { chart: 'b', release: 'c' } }, /not both/],
-    [{ access_as: { service_account: { namespace: 'a', name: 'b:c' } } }, /service account/],
+    [{ access_as: { service_account: { namespace: 'a', name: 'b:c' } } }, /the name of a service account/],
     [{ on_removal: 'delete' }, /on_removal/],
   ]
   for (const [source, why] of wrong)
-    t.match(readBlock({ manifest_projects: [source] }), { sources: [], problems: [why] })
+    t.match(readBlock({ manifest_projects: [source] }), { sources: [], unreadable: [{ problem: why }] })
   t.throws(() => readBlock({ manifest_projects: Array(101).fill({}) }), /manifest_projects/)
   t.throws(() => readBlock('text'), /gitops/)
   const long = { ...of, agentId: 10n ** 15n, projectId: 10n ** 15n }

@@ -60,30 +60,106 @@ async function start(t: Test) {
 }
 
 t.test('a line for each source, and what is wrong with its objects', async (t) => {
-  const { asked, state, io, printed } = await start(t)
-  t.equal(await runCli(['gitops', 'status'], io), 0)
+  const { asked, io, printed } = await start(t)
+  t.equal(await runCli(['gitops', 'status'], io), 1)
   t.strictSame(asked, ['GET /k8s-proxy/gitops/state Bearer pat:42:secret'])
   t.equal(
     printed.out,
-    `SOURCE  PHASE     COMMIT    WANTED    APPLIED  FAILED
-42-7    APPLYING  aaaaaaaa  bbbbbbbb  23/40    1
-42-7: Service shop/web: no?[31m (a.yaml:3)
+    `SOURCE  REF  PHASE     COMMIT    WANTED    OBJECTS  FAILED  APPLIED  COMPARED
+42-7    -    APPLYING  aaaaaaaa  bbbbbbbb  23/40    1       -        -
+42-7: APPLYING
+  Service shop/web: no?[31m (a.yaml:3)
 `,
   )
-  for (const [phase, code] of [
-    ['SYNCED', 0],
-    ['FAILING', 1],
-    ['REFUSED', 1],
-    ['APPROVAL', 1],
-  ] as const) {
-    state.body = JSON.stringify({ sources: [{ ...source, phase, stale: true }] })
-    t.equal(await runCli(['gitops', 'status', '--agent', '43'], io), code, phase)
-    t.match(printed.out, `${phase} (stale)`)
-  }
+  await runCli(['gitops', 'status', '--agent', '43'], io)
   t.match(asked.at(-1), 'Bearer pat:43:secret')
-  state.body = JSON.stringify({ sources: [] })
-  t.equal(await runCli(['gitops', 'status'], io), 0)
-  t.match(printed.out, /the agent has told of no source\n$/)
+})
+
+t.test('it exits with 0 where each source is in the cluster at the head of its ref, and nowhere else', async (t) => {
+  const { state, io } = await start(t)
+  const synced = { ...source, phase: 'SYNCED', commit: 'b'.repeat(40), trouble: [] }
+  const exit = async (answer: object) => {
+    state.body = JSON.stringify(answer)
+    return await runCli(['gitops', 'status'], io)
+  }
+  t.equal(await exit({ sources: [synced] }), 0)
+  t.equal(await exit({ sources: [{ ...synced, phase: 'PAUSED' }] }), 0)
+  t.equal(await exit({ sources: [{ ...synced, phase: 'KEPT', commit: '', wanted: '' }] }), 0)
+  t.equal(await exit({ sources: [synced, { ...synced, stale: true }] }), 1)
+  t.equal(await exit({ sources: [{ ...synced, commit: 'a'.repeat(40) }] }), 1)
+  t.equal(await exit({ sources: [{ ...synced, phase: 'PAUSED', commit: 'a' }] }), 1)
+  for (const phase of [
+    'WAITING',
+    'APPLYING',
+    'PRUNING',
+    'FAILING',
+    'REFUSED',
+    'APPROVAL',
+    'NOT_READY',
+    'REMOVING',
+    'x',
+  ])
+    t.equal(await exit({ sources: [synced, { ...synced, phase }] }), 1, phase)
+  t.equal(await exit({ sources: [synced], configuration: { problem: 'gitops.x: this key is not known' } }), 1)
+  t.equal(await exit({ sources: [], agent: 'connected', configuration: {} }), 0)
+  t.equal(await exit({ sources: [], agent: 'connected' }), 1, 'its file was not read')
+  t.equal(await exit({ sources: [] }), 1, 'an older kas says no more')
+  t.equal(await exit({ sources: [], agent: 'absent' }), 1)
+  t.equal(await exit({ sources: [], agent: 'stock' }), 3)
+  t.equal(await exit({ sources: [{ ...synced, phase: 'NOT_READY' }], agent: 'stock' }), 3)
+})
+
+t.test('rows by name, with ref and ages; what waits, why, and the line that approves it', async (t) => {
+  const { state, io, printed } = await start(t)
+  const key = { kind: 'Namespace', namespace: '', name: 'shop' }
+  const named = {
+    ...source,
+    project: 'platform/shop',
+    name: 'web',
+    ref: 'branch main',
+    phase: 'APPROVAL',
+    trouble: [],
+    plan: 'abc',
+    leaving: [{ key, code: 'pruneConfirm', text: 'prune_confirm: Namespace; with it go 1 Secret (a)' }],
+    kept: [{ key: { ...key, kind: 'Secret', namespace: 'shop', name: 'b' }, code: 'neverPrune', text: 'never' }],
+    next: 'kubectl annotate gitsync 42-7-web -n agentk agent.gitlab.com/approve=abc',
+    age_ms: 1000,
+    at_ms: '1000000',
+    applied_at_ms: '400000',
+    compared_at_ms: '1000000',
+  }
+  const other = { ...source, source: '42-8', project: 'a/b', phase: 'SYNCED', trouble: [] }
+  state.body = JSON.stringify({ sources: [named, other], agent: 'connected', configuration: {} })
+  await runCli(['gitops', 'status'], io)
+  t.equal(
+    printed.out,
+    `SOURCE               REF          PHASE     COMMIT    WANTED    OBJECTS  FAILED  APPLIED  COMPARED
+a/b                  -            SYNCED    aaaaaaaa  bbbbbbbb  23/40    1       -        -
+platform/shop (web)  branch main  APPROVAL  aaaaaaaa  bbbbbbbb  23/40    1       10m      1s
+platform/shop (web): APPROVAL: waits for approval
+  Namespace shop: would be deleted: prune_confirm: Namespace; with it go 1 Secret (a)
+  Secret shop/b: stays: never
+  next: kubectl annotate gitsync 42-7-web -n agentk agent.gitlab.com/approve=abc
+`,
+  )
+})
+
+t.test('where there is no source, why', async (t) => {
+  const { state, io, printed } = await start(t)
+  const shown = async (answer: object) => {
+    printed.out = ''
+    state.body = JSON.stringify({ sources: [], ...answer })
+    await runCli(['gitops', 'status'], io)
+    return printed.out
+  }
+  t.equal(await shown({ agent: 'stock' }), 'agent 42 is GitLab’s own: it reports no status of its sources\n')
+  t.match(await shown({ agent: 'absent' }), 'no pod of agent 42 is connected')
+  t.equal(await shown({ agent: 'connected', configuration: {} }), 'the configuration of agent 42 names no source\n')
+  t.equal(await shown({}), 'kas knows of no source of agent 42\n')
+  t.match(
+    await shown({ agent: 'connected', configuration: { problem: 'gitops.yaml: line 3: x', next: 'mend the file' } }),
+    'the agent’s file: REFUSED: gitops.yaml: line 3: x\n  next: mend the file\n',
+  )
 })
 
 t.test('as JSON, and each change of it', async (t) => {
@@ -92,7 +168,7 @@ t.test('as JSON, and each change of it', async (t) => {
   let looks = 0
   state.onAsked = () => {
     looks += 1
-    if (looks === 2) state.body = JSON.stringify({ sources: [{ ...source, phase: 'SYNCED' }] })
+    if (looks === 2) state.body = JSON.stringify({ sources: [{ ...source, phase: 'SYNCED', commit: source.wanted }] })
     if (looks === 3) end.abort()
   }
   const clock = { ...systemClock, after: (_: number, action: () => void) => systemClock.after(0, action) }
@@ -130,7 +206,8 @@ t.test('a state that is none is refused in one sentence', async (t) => {
     t.equal(printed.err, `kas gitops: what the agent says cannot be used: ${said}\n`)
   }
   state.body = withSource({ problem: '[{"\\"{['.repeat(100) })
-  t.equal(await runCli(['gitops', 'status', '-o', 'json'], io), 0, 'brackets in a text are text')
+  t.equal(await runCli(['gitops', 'status', '-o', 'json'], io), 1)
+  t.match(JSON.parse(printed.out), { sources: [{}] }, 'brackets in a text are text')
 })
 
 t.test('what goes wrong is said', async (t) => {

@@ -35,6 +35,7 @@ function start(directory: Directory = bareDirectory) {
     clock,
     agentConfig: {
       newest: read,
+      followed: () => undefined,
       refreshed: read,
       onChange: (_, listener) => {
         const own = () => listener()

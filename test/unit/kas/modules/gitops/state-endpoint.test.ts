@@ -1,12 +1,19 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
 import type { AgentId } from '../../../../../src/call/call.ts'
+import type { AgentConfiguration } from '../../../../../src/kas/agent-config/agent-config-reader.ts'
 import type { OwnRequest } from '../../../../../src/kas/module.ts'
 import { stateEndpoint } from '../../../../../src/kas/modules/gitops/state-endpoint.ts'
-import type { Peers } from '../../../../../src/kas/replicas/peers.ts'
+import { noPeers, type Peers } from '../../../../../src/kas/replicas/peers.ts'
+import type { CommitId } from '../../../../../src/kas/repositories/repositories.ts'
+import { KasError } from '../../../../../src/lib/errors.ts'
 import { SourceStateSchema } from '../../../../../src/proto/gen/gitops_states_pb.ts'
 import { StatesResponseSchema } from '../../../../../src/proto/gen/replica_gitops_pb.ts'
+import { someAgent } from '../../../../support/fake-agent-call.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
+
+/** No configuration is followed, and a pod of ours is connected. */
+const rest = { agentConfig: { followed: () => undefined }, serves: () => true, directory: {} }
 
 /** An endpoint at a replica with one peer, which knows of so many sources of each agent. */
 function start(count: number, environment: string[]) {
@@ -20,7 +27,7 @@ function start(count: number, environment: string[]) {
     return new Map([['peer', create(StatesResponseSchema, { state })]])
   }
   const peers = { broadcast } as unknown as Pick<Peers, 'broadcast'>
-  const endpoint = stateEndpoint({ states: { of: () => new Map() }, peers, clock: new ManualClock() })
+  const endpoint = stateEndpoint({ states: { of: () => new Map() }, ...rest, peers, clock: new ManualClock() })
   const get = async (agentId: bigint) => {
     const { status, body } = await endpoint.serve({ agentId: agentId as AgentId } as OwnRequest)
     return { status, sources: JSON.parse(Buffer.from(body).toString()).sources as { source: string; cut?: true }[] }
@@ -45,4 +52,81 @@ t.test('states that are too long together are cut, whatever makes them so', asyn
   const { status, sources } = await get(42n)
   t.equal(status, 200)
   t.equal(sources.filter(({ cut }) => cut).length, 60)
+})
+
+/** An endpoint of a lone replica, which follows a configuration with these sources. */
+function alone(given: {
+  readonly manifest_projects?: readonly object[]
+  readonly error?: KasError
+  readonly reported?: readonly {
+    source: string
+    project: string
+    name?: string
+    reason?: string
+    laterPhase?: string
+  }[]
+  readonly serves?: boolean | undefined
+}) {
+  const value = { manifest_projects: given.manifest_projects ?? [] }
+  const good = { commit: 'c1' as CommitId, blocks: new Map([['gitops', { json: '', value }]]) }
+  const followed = { agent: someAgent, good: good as unknown as AgentConfiguration, error: given.error, readAt: 0 }
+  const states = new Map(
+    (given.reported ?? []).map((init) => {
+      const bytes = toBinary(SourceStateSchema, create(SourceStateSchema, init))
+      return [init.source, { bytes, at: 0, live: true }] as const
+    }),
+  )
+  const endpoint = stateEndpoint({
+    states: { of: () => states },
+    agentConfig: { followed: () => followed },
+    serves: () => given.serves,
+    directory: { readHint: (_, project) => `let it read ${project}` },
+    peers: noPeers,
+    clock: new ManualClock(0),
+  })
+  return async () => {
+    const { body } = await endpoint.serve({ agentId: someAgent.id } as OwnRequest)
+    return JSON.parse(Buffer.from(body).toString()) as { sources: Record<string, unknown>[] }
+  }
+}
+
+t.test('what the configuration names has a row, also if no pod has reported it', async (t) => {
+  const manifest_projects = [{ id: 'A/b' }, { name: 'own', ref: { branch: 'main' } }]
+  const reported = [{ source: '42-7', project: 'a/B' }]
+  const { sources, ...rest } = await alone({ manifest_projects, reported, serves: true })()
+  t.match(rest, { agent: 'connected', configuration: { commit: 'c1', age_ms: 0 } })
+  t.equal(sources.length, 2)
+  t.match(sources[1], {
+    source: `${someAgent.id}-${someAgent.project.path}-own`,
+    project: someAgent.project.path,
+    name: 'own',
+    ref: 'branch main',
+    phase: 'NOT_READY',
+    reason: 'not_reported',
+    next: /log of agentk/,
+  })
+  for (const [serves, agent, reason] of [
+    [false, 'stock', 'stock_agent'],
+    [undefined, 'absent', 'agent_absent'],
+  ] as const) {
+    t.match(await alone({ manifest_projects, serves })(), { agent, sources: [{ reason }, { reason }] })
+  }
+})
+
+t.test('a file that is refused says so; one that cannot be read now does not', async (t) => {
+  const refused = new KasError({ code: 'CONFIGURATION_INVALID', detail: 'config.yaml: line 3: gitops.x: not known' })
+  t.match(await alone({ error: refused })(), {
+    configuration: { phase: 'REFUSED', problem: /line 3: gitops\.x/, next: /mend the file/ },
+  })
+  const { configuration } = (await alone({ error: new KasError({ code: 'REPOSITORY_FAILED', detail: 'away' }) })()) as {
+    configuration?: object
+  }
+  t.strictSame(configuration, { commit: 'c1', age_ms: 0 })
+})
+
+t.test('a phase that earlier versions do not know is shown; what lets an agent read a project is said', async (t) => {
+  const source = { source: '42-7', project: 'a/b', laterPhase: 'NOT_READY', reason: 'project_not_readable' }
+  const { sources } = await alone({ reported: [source], serves: true })()
+  t.match(sources, [{ phase: 'NOT_READY', next: 'let it read a/b' }])
+  t.notOk('later_phase' in (sources[0] as object))
 })

@@ -13,6 +13,10 @@ import { methodPath } from '../../../../../src/proto/unary.ts'
 import { FakeAgentCall, someAgent } from '../../../../support/fake-agent-call.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
+/** No configuration is followed, and a pod of ours is connected. */
+const noConfig = { followed: () => undefined }
+const rest = { agentConfig: noConfig, serves: () => true, directory: {} }
+
 const [a, b] = [1n, 2n] as AgentId[] as [AgentId, AgentId]
 const hour = 3_600_000
 const bytes = (length: number) => new Uint8Array(length)
@@ -139,7 +143,7 @@ t.test('any replica shows what was told last at any of them', async (t) => {
   }
   const leaving = peer.states.open(a)
   leaving.tell('s', told(Phase.APPLYING, 'old'))
-  const serve = statesOfPeer(peer).get(methodPath(Gitops.method.states))
+  const serve = statesOfPeer({ ...peer, agentConfig: noConfig }).get(methodPath(Gitops.method.states))
   const peers = {
     ...noPeers,
     broadcast: async (_: unknown, request: object) => {
@@ -148,7 +152,7 @@ t.test('any replica shows what was told last at any of them', async (t) => {
       return new Map([[{ instance: 'i', name: 'kas-1' }, answer]])
     },
   } as unknown as typeof noPeers
-  const endpoint = stateEndpoint({ ...own, peers })
+  const endpoint = stateEndpoint({ ...own, ...rest, peers })
   const show = async () => JSON.parse(String(Buffer.from((await endpoint.serve(asked)).body))) as { sources: object[] }
   t.match(await show(), { sources: [{ source: 's', phase: 'APPLYING', commit: 'old', age_ms: 0, stale: false }] })
   peer.clock.advance(500)
@@ -173,7 +177,7 @@ t.test('a source that is gone is shown no longer, whichever replica was told of 
   const tellPeer = (state: Uint8Array) => new FakeAgentCall({ messages: [state] }).servedBy(serve)
   await tellPeer(encoded({ source: 'old', phase: Phase.SYNCED }))
   await tellPeer(encoded({ source: 'gone', phase: Phase.SYNCED }))
-  const answer = statesOfPeer(peer).get(methodPath(Gitops.method.states))
+  const answer = statesOfPeer({ ...peer, agentConfig: noConfig }).get(methodPath(Gitops.method.states))
   const peers = {
     ...noPeers,
     broadcast: async (_: unknown, { agentId }: { agentId: AgentId }) => {
@@ -183,7 +187,7 @@ t.test('a source that is gone is shown no longer, whichever replica was told of 
     },
   } as unknown as typeof noPeers
   const show = async () => {
-    const { body } = await stateEndpoint({ ...own, peers }).serve({ agentId: someAgent.id } as OwnRequest)
+    const { body } = await stateEndpoint({ ...own, ...rest, peers }).serve({ agentId: someAgent.id } as OwnRequest)
     const { sources } = JSON.parse(String(Buffer.from(body))) as { sources: { source: string; removed?: unknown }[] }
     t.ok(sources.every((each) => !('removed' in each)))
     return sources.map(({ source }) => source).sort()
@@ -211,7 +215,7 @@ t.test('a body stays bounded', async (t) => {
     const state = encoded({ source: `s${i}`, trouble, counts: { failed: 100 } })
     stream.tell(`s${i}`, { whole: state, cut: () => state })
   }
-  const { body } = await stateEndpoint({ states, clock, peers: noPeers }).serve({ agentId: a } as OwnRequest)
+  const { body } = await stateEndpoint({ states, clock, ...rest, peers: noPeers }).serve({ agentId: a } as OwnRequest)
   t.ok(body.length < 1 << 20)
   t.match(JSON.parse(String(Buffer.from(body))).sources[0], { cut: true, counts: { failed: 100 }, trouble: [] })
 })
@@ -265,7 +269,7 @@ t.test('who asks at once gets one answer, and others have their turn while it is
       return new Map()
     },
   } as unknown as typeof noPeers
-  const endpoint = stateEndpoint({ states, clock, peers })
+  const endpoint = stateEndpoint({ states, clock, ...rest, peers })
   let turns = 0
   let isOver = false
   const turn = () => {

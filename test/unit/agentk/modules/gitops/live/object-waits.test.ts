@@ -10,6 +10,7 @@ const kind: ClusterKind = {
   plural: 'configmaps',
   isNamespaced: true,
   isWritable: true,
+  isListable: true,
 }
 const keyIn = (namespace: string) => ({ group: '', kind: 'ConfigMap', namespace, name: 'a' })
 const settle = () => new Promise(setImmediate)

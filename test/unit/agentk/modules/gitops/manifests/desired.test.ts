@@ -5,7 +5,7 @@ import type { Manifest } from '../../../../../../src/agentk/modules/gitops/manif
 import { marked } from '../../../../../../src/agentk/modules/gitops/manifests/marks.ts'
 import { readFiles } from '../../../../../../src/agentk/modules/gitops/manifests/read-yaml.ts'
 import { outsideReach, type Reach } from '../../../../../../src/agentk/modules/gitops/manifests/scope.ts'
-import { maxObjects } from '../../../../../../src/proto/gitops-json.ts'
+import { maxObjects } from '../../../../../../src/proto/gitops/limits.ts'
 
 const scopes = {
   isNamespaced: (group: string, kind: string) =>

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { treeOf } from '../../../../../../src/agentk/modules/gitops/manifests/manifest.ts'
 import { normalObject } from '../../../../../../src/agentk/modules/gitops/manifests/normal-object.ts'
-import { maxObjectBytes } from '../../../../../../src/proto/gitops-json.ts'
+import { maxObjectBytes } from '../../../../../../src/proto/gitops/limits.ts'
 
 /** What is kept of it, as an object again. */
 function normal(object: object, file = 'a.yaml') {

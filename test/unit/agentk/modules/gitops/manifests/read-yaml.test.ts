@@ -7,7 +7,7 @@ import {
   maxTreeCharacters,
 } from '../../../../../../src/agentk/modules/gitops/manifests/round-budget.ts'
 import { maxAliases, maxDepth } from '../../../../../../src/agentk/modules/gitops/manifests/yaml-trees.ts'
-import { maxObjects } from '../../../../../../src/proto/gitops-json.ts'
+import { maxObjects } from '../../../../../../src/proto/gitops/limits.ts'
 
 const file = (text: string | Uint8Array, path = 'a.yaml') => ({ path, data: Buffer.from(text) })
 const read = (text: string) => readFiles([file(text)])
@@ -111,7 +111,9 @@ t.test('documents begin where YAML says', async (t) => {
   ])
   t.strictSame(lines('a: |\n  x\n  ---\n  y\nb: ---x\n---x: 1\n'), [[1, { a: 'x\n---\ny\n', b: '---x', '---x': 1 }]])
   t.strictSame(lines('\ufeffa: 1'), [[1, { a: 1 }]])
-  t.match(lines('a: 1\n---\nb: [\n---\nc: 1\n'), [{ line: 4, text: 'deficient indentation' }])
+  t.match(lines('a: 1\n---\nb: [\n---\nc: 1\n'), [
+    { line: 4, text: 'unexpected end of the stream within a flow collection' },
+  ])
 })
 
 t.test('merged pairs win over those before and give way to those behind, as in Go', async (t) => {

@@ -1,10 +1,12 @@
 import t from 'tap'
 import { readFiles } from '../../../../../../src/agentk/modules/gitops/manifests/read-yaml.ts'
+import { roundBudget } from '../../../../../../src/agentk/modules/gitops/manifests/round-budget.ts'
 import { FileSet, unsafePath } from '../../../../../../src/agentk/modules/gitops/render/file-set.ts'
 import {
   helmArguments,
-  helmNotes,
   helmProblems,
+  hooksIn,
+  mayHaveHooks,
   templateFiles,
 } from '../../../../../../src/agentk/modules/gitops/render/helm.ts'
 import { kustomizeProblems } from '../../../../../../src/agentk/modules/gitops/render/hermetic.ts'
@@ -133,14 +135,15 @@ t.test('helm is told of the cluster', async (t) => {
   ])
 })
 
-t.test('hooks of helm are named', async (t) => {
-  const hook = 'metadata: {annotations: {"helm.sh/hook": pre-install}}'
-  const files = {
-    'charts/shop/templates/job.yaml': hook,
-    'charts/shop/README.md': hook,
-    'other/templates/a.yaml': hook,
-  }
-  t.strictSame(helmNotes(setOf(files), chart), ['charts/shop/templates/job.yaml: hooks of helm are left out'])
+t.test('a chart has hooks, perhaps, if a template says so, or has archives; they are known by name', async (t) => {
+  const hook = 'metadata: {name: j, annotations: {"helm.sh/hook": pre-install}}\nkind: Job\n'
+  t.equal(mayHaveHooks(setOf({ 'charts/shop/templates/job.yaml': hook }), chart), true)
+  t.equal(mayHaveHooks(setOf({ 'charts/shop/charts/a-1.tgz': '' }), chart), true)
+  t.equal(mayHaveHooks(setOf({ 'charts/shop/README.md': hook, 'other/templates/a.yaml': hook }), chart), false)
+  const printed = (text: string) => Buffer.from(`---\n# Source: shop/templates/a.yaml\n${text}`)
+  const of = (text: string) => hooksIn(printed(text), chart, 'shop', roundBudget())
+  t.strictSame(of(`${hook}---\nkind: ConfigMap\nmetadata: {name: a}\n`), ['Job shop/j (helm.sh/hook: pre-install)'])
+  t.match(of('kind: ['), [/^what cannot be read of the chart with its hooks \(.*a\.yaml/])
 })
 
 t.test('what helm prints is of its templates', async (t) => {

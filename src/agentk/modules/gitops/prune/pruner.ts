@@ -1,18 +1,18 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { FairTurns } from '../../../../lib/fair-turns.ts'
-import { maxObjects } from '../../../../proto/gitops-json.ts'
+import { maxObjects } from '../../../../proto/gitops/limits.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import { type KubernetesObject, textAt } from '../../../health/object.ts'
+import { refusal } from '../apply/refusal.ts'
 import { type ClusterKind, type ClusterKinds, objectPath } from '../cluster-kinds.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import { type LiveObject, readLive } from '../live/live-object.ts'
 import type { ObjectWaits } from '../live/object-waits.ts'
+import { isParent } from '../manifests/parents.ts'
 import type { SourceOptions } from '../source-options.ts'
-import { isParent } from './parents.ts'
-import { refusal } from './refusal.ts'
 
 /** Others write the object meanwhile: it is read again, so often. */
 const maxAttempts = 5

@@ -1,7 +1,8 @@
 import t from 'tap'
 import { keyText, type ObjectKey } from '../../../../../src/agentk/modules/gitops/manifests/object-key.ts'
-import { SourceTable } from '../../../../../src/agentk/modules/gitops/source-table.ts'
-import { maxObjects, type SourceBlock } from '../../../../../src/proto/gitops-json.ts'
+import { SourceRegistry } from '../../../../../src/agentk/modules/gitops/source-registry.ts'
+import { maxObjects } from '../../../../../src/proto/gitops/limits.ts'
+import type { SourceBlock } from '../../../../../src/proto/gitops/schema.ts'
 
 const keyOf = (name: string, namespace = 'shop', kind = 'ConfigMap', group = ''): ObjectKey => ({
   group,
@@ -9,27 +10,28 @@ const keyOf = (name: string, namespace = 'shop', kind = 'ConfigMap', group = '')
   namespace,
   name,
 })
-const wants = (commit: string, ...keys: ObjectKey[]) => ({
+const claimOf = (commit: string, ...keys: ObjectKey[]) => ({
   commit,
   keys: new Map(keys.map((key) => [keyText(key), key])),
 })
 
-/** Two sources: what the first is told of the other. */
+/** Two sources: what the first knows of the other. */
 function pair(block: SourceBlock = {}) {
-  const table = new SourceTable()
+  const changed: object[] = []
+  const registry = new SourceRegistry((source) => changed.push(source))
   const [own, other] = [{}, {}]
-  table.set(own, { block: {} })
-  table.set(other, { block: { name: 'other', ...block } })
-  table.claim(own, '42-7')
-  return { table, own, other, others: table.others(own) }
+  registry.set(own, { block: {} })
+  registry.set(other, { block: { name: 'other', ...block } })
+  registry.name(own, '42-7')
+  return { registry, own, other, others: registry.claims(own), claim: registry.claims(other).claim, changed }
 }
 
 t.test('until it is known what a source wants, it holds what it could want, and nothing else', async (t) => {
-  const { table, other, others } = pair({
+  const { registry, other, others } = pair({
     namespaces: ['shop'],
     resource_exclusions: [{ api_groups: [''], kinds: ['Secret'] }],
   })
-  const holds = (key: ObjectKey) => others.mayWant(key, 'c1') !== undefined
+  const holds = (key: ObjectKey) => others.unread(key, 'c1') !== undefined
   t.equal(holds(keyOf('a')), true)
   t.equal(holds(keyOf('a', 'else')), false)
   t.equal(holds(keyOf('a', 'shop', 'Secret')), false)
@@ -37,19 +39,19 @@ t.test('until it is known what a source wants, it holds what it could want, and 
   t.equal(holds(keyOf('shop', '', 'Namespace')), true, 'what it may want would go with it')
   t.equal(holds(keyOf('else', '', 'Namespace')), false)
   t.equal(holds(keyOf('widgets.example.com', '', 'CustomResourceDefinition', 'apiextensions.k8s.io')), true)
-  t.match(others.mayWant(keyOf('a'), 'c1'), /of its own project other/)
-  table.delete(other)
+  t.match(others.unread(keyOf('a'), 'c1'), /of its own project other/)
+  registry.delete(other)
   t.equal(holds(keyOf('a')), false)
-  table.isWhole = false
+  registry.isWhole = false
   t.equal(holds(keyOf('a', 'else')), true, 'of one that cannot be read nothing is known')
 })
 
 t.test('of a source of the same project and ref it is to be known at the same commit', async (t) => {
   const held = (block: SourceBlock, id: string, commit: string) => {
-    const { table, other, others } = pair(block)
-    table.claim(other, id)
-    table.wants(other, wants(commit, keyOf('b')))
-    return others.mayWant(keyOf('a'), 'c2') !== undefined
+    const { registry, other, others, claim } = pair(block)
+    registry.name(other, id)
+    claim(claimOf(commit, keyOf('b')))
+    return others.unread(keyOf('a'), 'c2') !== undefined
   }
   t.equal(held({}, '42-7-other', 'c1'), true)
   t.equal(held({}, '42-7-other', ''), true, 'its commit is refused')
@@ -59,49 +61,52 @@ t.test('of a source of the same project and ref it is to be known at the same co
 })
 
 t.test('what a source wants, and what it has let go of', async (t) => {
-  const { table, other, others } = pair()
-  t.equal(others.heir(keyOf('a')), undefined)
-  t.equal(others.isHandedOver('42-8-other', keyOf('b')), false, 'it has not said anything')
-  table.claim(other, '42-8-other')
-  t.equal(table.wants(other, wants('c1', keyOf('a'))), true)
-  t.equal(others.heir(keyOf('a')), '42-8-other')
+  const { registry, other, others, claim, changed } = pair()
+  t.equal(others.newOwner(keyOf('a')), undefined)
+  t.equal(others.isHandedOver('42-8-other', keyOf('b')), false, 'it has not claimed anything')
+  registry.name(other, '42-8-other')
+  claim(claimOf('c1', keyOf('a')))
+  t.strictSame(changed, [other])
+  t.equal(others.newOwner(keyOf('a')), '42-8-other')
   t.equal(others.isHandedOver('42-8-other', keyOf('a')), false)
   t.equal(others.isHandedOver('42-8-other', keyOf('b')), true)
   t.equal(others.isHandedOver('42-9', keyOf('b')), false)
   t.strictSame([...others.wanted()], [keyOf('a')])
-  t.equal(table.wants(other, wants('c1', keyOf('a'))), false, 'no news')
-  t.equal(table.wants(other, wants('c1', keyOf('b'))), true)
-  t.equal(table.wants(other, wants('c2', keyOf('b'))), true)
+  claim(claimOf('c1', keyOf('a')))
+  t.equal(changed.length, 1, 'it is the same claim')
+  claim(claimOf('c1', keyOf('b')))
+  claim(claimOf('c2', keyOf('b')))
+  t.equal(changed.length, 3)
 })
 
 t.test('objects of an agent: each source has its share, the rest is of whoever comes first', async (t) => {
-  const { table, other, others } = pair()
+  const { registry, other, others, claim } = pair()
   const keysOf = (from: number, to: number) =>
     Array.from({ length: to - from }, (_, index) => keyOf(`m${from + index}`))
-  const hasRoom = (from: number, to: number) => others.hasRoom(wants('', ...keysOf(from, to)).keys)
+  const hasRoom = (from: number, to: number) => others.hasRoom(claimOf('', ...keysOf(from, to)).keys)
   t.equal(hasRoom(0, maxObjects), true)
   t.equal(hasRoom(0, maxObjects + 1), false)
-  table.wants(other, wants('c1', ...keysOf(0, 6000)))
+  claim(claimOf('c1', ...keysOf(0, 6000)))
   t.equal(hasRoom(6000, maxObjects), true)
   t.equal(hasRoom(1500, 6000), true, 'what moves counts once')
   t.equal(hasRoom(6000, 12_000), false)
-  table.wants(other, wants('c2', ...keysOf(0, maxObjects)))
+  claim(claimOf('c2', ...keysOf(0, maxObjects)))
   t.equal(hasRoom(20_000, 20_000 + maxObjects / 2), true, 'its share')
   t.equal(hasRoom(20_000, 20_001 + maxObjects / 2), false)
   t.equal(
-    table.others(other).hasRoom(wants('c2', ...keysOf(0, maxObjects)).keys),
+    registry.claims(other).hasRoom(claimOf('c2', ...keysOf(0, maxObjects)).keys),
     true,
-    'while the other has said nothing',
+    'while the other has claimed nothing',
   )
 })
 
 t.test('an id is of one source; who may go by it', async (t) => {
-  const { table, own, other } = pair()
-  t.throws(() => table.claim(other, '42-7'), /has 42-7 twice/)
-  t.equal(table.isBeside(own, '42-9-other'), true, 'its project is not known yet')
-  t.equal(table.isBeside(own, '42-9-third'), false)
-  table.claim(other, '42-8-other')
-  t.equal(table.isBeside(own, '42-9-other'), false)
-  t.equal(table.isBeside(own, '42-8-other'), true)
-  t.equal(table.isBeside(other, '42-8-other'), false)
+  const { registry, own, other } = pair()
+  t.throws(() => registry.name(other, '42-7'), /has 42-7 twice/)
+  t.equal(registry.isBeside(own, '42-9-other'), true, 'its project is not known yet')
+  t.equal(registry.isBeside(own, '42-9-third'), false)
+  registry.name(other, '42-8-other')
+  t.equal(registry.isBeside(own, '42-9-other'), false)
+  t.equal(registry.isBeside(own, '42-8-other'), true)
+  t.equal(registry.isBeside(other, '42-8-other'), false)
 })

@@ -1,6 +1,7 @@
-import { maxObjects, type SourceBlock } from '../../../proto/gitops-json.ts'
-import { isDefinition, isNamespace } from './apply/parents.ts'
+import { maxObjects } from '../../../proto/gitops/limits.ts'
+import type { SourceBlock } from '../../../proto/gitops/schema.ts'
 import { keyText, type ObjectKey } from './manifests/object-key.ts'
+import { isDefinition, isNamespace } from './manifests/parents.ts'
 import { outsideReach } from './manifests/scope.ts'
 
 /** A source of the configuration. */
@@ -8,35 +9,50 @@ export interface SourceRow {
   readonly block: SourceBlock
   /** once its project is known */
   readonly id?: string
-  /** undefined: it has not said so yet */
-  readonly wants?: SourceWants
+  /** undefined: it has not claimed anything yet */
+  readonly claim?: Claim
 }
 
-export interface SourceWants {
+/** What a source wants. */
+export interface Claim {
   /** empty: of none, it is what the source has made so far */
   readonly commit: string
   /** by `keyText` */
   readonly keys: ReadonlyMap<string, ObjectKey>
 }
 
-/** What one source is to know of the others of this agent. */
-export interface OtherSources {
-  /** one that has let go of the object */
+/** What one source claims, and what it needs to know of the claims of this agent's others. */
+export interface SourceClaims {
+  /** In place of what it claimed before. */
+  claim(claim: Claim): void
+  /** whether another source goes by `owner`, and does not want the object any more */
   isHandedOver(owner: string, key: ObjectKey): boolean
-  /** one that wants it */
-  heir(key: ObjectKey): string | undefined
-  /** of whom it is not known yet, of those of the same project at this commit. @returns why it stays until then */
-  mayWant(key: ObjectKey, commit: string): string | undefined
+  /** id of another source that wants it */
+  newOwner(key: ObjectKey): string | undefined
+  /**
+   * Why nobody can say yet whether another source wants the object: it has claimed nothing, or, where it follows the same
+   * ref of the same project, nothing of this commit.
+   */
+  unread(key: ObjectKey, commit: string): string | undefined
+  /** what all others want */
   wanted(): Iterable<ObjectKey>
+  /** whether another source of the configuration goes by this id */
+  stands(id: string): boolean
   /** for what the source would want: the agent's objects are scarce for those above their share alone */
   hasRoom(keys: ReadonlyMap<string, ObjectKey>): boolean
 }
 
 /** The sources of one agent, and what each of them wants. */
-export class SourceTable {
+export class SourceRegistry {
   readonly #rows = new Map<object, SourceRow>()
+  readonly #onClaim: (source: object) => void
   /** the configuration has none that cannot be read */
   isWhole = true
+
+  /** @param onClaim - a source has claimed something else than before */
+  constructor(onClaim: (source: object) => void = () => undefined) {
+    this.#onClaim = onClaim
+  }
 
   set(source: object, row: SourceRow): void {
     this.#rows.set(source, row)
@@ -51,19 +67,11 @@ export class SourceTable {
   }
 
   /** @throws Error: two would apply against one another */
-  claim(source: object, id: string): void {
+  name(source: object, id: string): void {
     const row = this.#rows.get(source)
     if (this.#rowsBeside(source).some((other) => other.id === id))
       throw new Error(`gitops: the configuration has ${id} twice: names tell sources of one project apart`)
     if (row) this.#rows.set(source, { ...row, id })
-  }
-
-  /** @returns whether it is news */
-  wants(source: object, wants: SourceWants): boolean {
-    const row = this.#rows.get(source)
-    if (!row || (row.wants && isSame(row.wants, wants))) return false
-    this.#rows.set(source, { ...row, wants })
-    return true
   }
 
   /** Whether another one goes by this id, or will perhaps once its project is known. */
@@ -76,26 +84,35 @@ export class SourceTable {
     return [...this.#rows.values()].some((row) => mayBe(row, id) || row.block.adopt?.includes(id))
   }
 
-  others(source: object): OtherSources {
+  claims(source: object): SourceClaims {
     const rows = () => this.#rowsBeside(source)
     return {
+      claim: (claim) => this.#claim(source, claim),
       isHandedOver: (owner, key) =>
-        rows().some(({ id, wants }) => id === owner && wants?.keys.has(keyText(key)) === false),
-      heir: (key) => rows().find(({ wants }) => wants?.keys.has(keyText(key)))?.id,
-      mayWant: (key, commit) => {
-        if (!this.isWhole) return 'what a source that cannot be read wants is not known'
+        rows().some(({ id, claim }) => id === owner && claim?.keys.has(keyText(key)) === false),
+      newOwner: (key) => rows().find(({ claim }) => claim?.keys.has(keyText(key)))?.id,
+      unread: (key, commit) => {
+        if (!this.isWhole) return 'a source of the configuration cannot be read: what it wants is not known'
         const own = this.#rows.get(source)
         const other = rows().find((row) => !isKnown(row, own, commit) && couldWant(row, key))
         return other && `what source ${nameOf(other)} wants is not known yet`
       },
-      wanted: () => rows().flatMap(({ wants }) => [...(wants?.keys.values() ?? [])]),
+      stands: (id) => rows().some((row) => row.id === id),
+      wanted: () => rows().flatMap(({ claim }) => [...(claim?.keys.values() ?? [])]),
       hasRoom: (keys) => {
         if (keys.size <= maxObjects / this.#rows.size) return true
         const all = new Set(keys.keys()) // what moves counts once
-        for (const { wants } of rows()) for (const text of wants?.keys.keys() ?? []) all.add(text)
+        for (const { claim } of rows()) for (const text of claim?.keys.keys() ?? []) all.add(text)
         return all.size <= maxObjects
       },
     }
+  }
+
+  #claim(source: object, claim: Claim): void {
+    const row = this.#rows.get(source)
+    if (!row || (row.claim && isSame(row.claim, claim))) return
+    this.#rows.set(source, { ...row, claim })
+    this.#onClaim(source)
   }
 
   #rowsBeside(source: object): readonly SourceRow[] {
@@ -104,10 +121,10 @@ export class SourceTable {
 }
 
 /** What it wants at `commit` of the project, where that is one of its own. */
-function isKnown({ id, wants, block }: SourceRow, own: SourceRow | undefined, commit: string): boolean {
-  if (!wants) return false
+function isKnown({ id, claim, block }: SourceRow, own: SourceRow | undefined, commit: string): boolean {
+  if (!claim) return false
   const isOfSame = projectOf(id) === projectOf(own?.id) && JSON.stringify(block.ref) === JSON.stringify(own?.block.ref)
-  return !isOfSame || wants.commit === commit
+  return !isOfSame || claim.commit === commit
 }
 
 /** Whether its configuration lets it want the object, or what would go with it. */
@@ -131,7 +148,7 @@ function nameOf({ id, block }: SourceRow): string {
   return id ?? [block.id ?? 'of its own project', ...(block.name === undefined ? [] : [block.name])].join(' ')
 }
 
-function isSame(one: SourceWants, other: SourceWants): boolean {
+function isSame(one: Claim, other: Claim): boolean {
   if (one.commit !== other.commit || one.keys.size !== other.keys.size) return false
   return [...one.keys.keys()].every((text) => other.keys.has(text))
 }

@@ -1,0 +1,102 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import type { ApiLane } from '../../../cluster/api-lanes.ts'
+import type { Build } from '../build.ts'
+import type { InventoryEntry } from '../inventory/entry.ts'
+import type { ObjectWaits } from '../live/object-waits.ts'
+import type { LiveObjects } from '../live/read-live.ts'
+import { keyText, type ObjectKey } from '../manifests/object-key.ts'
+import type { Approval } from '../prune/approval.ts'
+import { Pruner } from '../prune/pruner.ts'
+import type { SharedKinds } from '../shared-kinds.ts'
+import type { SourceInventory } from '../source-inventory.ts'
+import type { SourceOptions } from '../source-options.ts'
+import type { SourceClaims } from '../source-registry.ts'
+import { Applier } from './applier.ts'
+import { type ApplyEnd, ApplyRun, type RoundEnd } from './apply-run.ts'
+import { HealthGate } from './health-gate.ts'
+import { Replacement } from './replacement.ts'
+import { replacementPlan } from './replacement-plan.ts'
+
+export interface ApplyComponents {
+  /** of agentk itself */
+  readonly control: ApiLane
+  /** acts as the source's account */
+  readonly lane: ApiLane
+  readonly waits: ObjectWaits
+  readonly kinds: SharedKinds
+  readonly clock: Clock
+  readonly claims: Pick<SourceClaims, 'isHandedOver'>
+}
+
+export interface ApplyInput {
+  readonly commit: string
+  readonly build: Build
+  readonly inventory: SourceInventory
+  readonly approval: Approval
+  /** what of it is in the cluster now */
+  readonly readLive: () => Promise<LiveObjects>
+  readonly superseded: AbortSignal
+  readonly onStep: (step: { kind: 'ended'; key: ObjectKey; end: ApplyEnd }) => void
+}
+
+/**
+ * Applies what a commit wants; once more, with what may be made again, if somebody has approved just that.
+ *
+ * @param live - as it was read before. @throws the connection's error, or the signal's reason
+ */
+export async function applyCommit(
+  components: ApplyComponents,
+  input: ApplyInput,
+  options: SourceOptions,
+  live: LiveObjects,
+  signal: AbortSignal,
+): Promise<readonly RoundEnd[]> {
+  const { inventory, approval, commit } = input
+  const first = { entries: inventory.known, live, approved: new Set<string>() }
+  const ends = await applyOnce(components, input, options, first, signal)
+  const { digest, uids } = replacementPlan(ends, { id: options.id, commit })
+  if (digest === '' || digest !== approval.digest) return ends
+  await approval.use(signal)
+  const second = { entries: new Map(inventory.entries), live: await input.readLive(), approved: uids }
+  return await applyOnce(components, input, options, second, signal)
+}
+
+interface Found {
+  readonly entries: ReadonlyMap<string, InventoryEntry>
+  readonly live: LiveObjects
+  /** by uid: what may go though it asks for approval */
+  readonly approved: ReadonlySet<string>
+}
+
+async function applyOnce(
+  { lane, control, waits, clock, kinds: shared, claims: { isHandedOver } }: ApplyComponents,
+  { build: { manifests, graph, kinds }, inventory, superseded, onStep }: ApplyInput,
+  options: SourceOptions,
+  { entries, live, approved }: Found,
+  signal: AbortSignal,
+): Promise<readonly RoundEnd[]> {
+  const applier = new Applier({ lane, isHandedOver }, options)
+  const pruner = new Pruner({ lane, waits, clock, kinds }, options)
+  const run = new ApplyRun(
+    {
+      applier,
+      replacement: new Replacement({ lane, applier, pruner, approved }, options),
+      gate: new HealthGate({ waits, lane: control, clock }, { timeoutMs: options.reconcileTimeoutMs }),
+      lane,
+      kindsWith: (key, version, isDefined) => shared.with(key, version, isDefined, signal),
+      onEnd: (key, end) => onStep({ kind: 'ended', key, end }),
+      remember: (manifest, end) => {
+        inventory.applied(manifest, end)
+        return inventory.save(signal)
+      },
+    },
+    { id: options.id, manifests, graph, kinds, entries, live: live.objects, superseded },
+    signal,
+  )
+  const ends = await run.run()
+  return manifests.map((manifest) => {
+    const end = ends.get(keyText(manifest.key)) ?? { is: 'left' as const }
+    inventory.applied(manifest, end)
+    return { manifest, end }
+  })
+}

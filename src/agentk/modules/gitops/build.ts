@@ -1,0 +1,99 @@
+import { type WaveGraph, waveGraph } from './apply/wave-graph.ts'
+import type { ClusterKinds } from './cluster-kinds.ts'
+import type { Manifest, ManifestProblem, RepositoryFile } from './manifests/manifest.ts'
+import type { ReadJob } from './manifests/manifests-thread.ts'
+import { keyName, keyText } from './manifests/object-key.ts'
+import type { ManifestsAnswer } from './manifests/read-manifests.ts'
+import { webhooksOfHooks } from './manifests/webhooks.ts'
+import type { Rendered } from './render/renderer.ts'
+import type { SharedKinds } from './shared-kinds.ts'
+import type { SourceOptions } from './source-options.ts'
+
+export interface BuildComponents {
+  readonly kinds: Pick<SharedKinds, 'current'>
+  /** manifests of what the repository holds */
+  readonly render: (
+    files: readonly RepositoryFile[],
+    kinds: ClusterKinds,
+    signal: AbortSignal,
+  ) => Promise<Pick<Rendered, 'files' | 'problems' | 'chart' | 'budget'> & Partial<Pick<Rendered, 'notes' | 'hooks'>>>
+  /** what these want */
+  readonly read: (job: ReadJob, signal: AbortSignal) => Promise<ManifestsAnswer>
+}
+
+/** What a commit wants of the cluster, in order. */
+export interface Build {
+  readonly kind: 'built'
+  readonly manifests: readonly Manifest[]
+  readonly graph: WaveGraph
+  readonly kinds: ClusterKinds
+  /** by `keyText`: what stands in it as hooks that are not run here */
+  readonly hooks: ReadonlySet<string>
+  /** what users are to know of how it was rendered, and of what is not made of it */
+  readonly notes: readonly string[]
+  /** of a chart, which may leave out what needs a kind that is not known now */
+  readonly isPartial: boolean
+}
+
+/** Why nothing of a commit can be applied. */
+export interface Refusal {
+  readonly kind: 'refused'
+  readonly problems: readonly ManifestProblem[]
+}
+
+/** @throws as `render` and `read`, and why kinds cannot be read */
+export async function buildCommit(
+  { kinds: shared, render, read }: BuildComponents,
+  files: readonly RepositoryFile[],
+  options: SourceOptions,
+  signal: AbortSignal,
+): Promise<Build | Refusal> {
+  const kinds = await shared.current(signal)
+  const { problems: unrendered, files: rendered, ...made } = await render(files, kinds, signal)
+  const { notes = [], hooks: notRun = [], chart, budget } = made
+  if (unrendered.length > 0) return { kind: 'refused', problems: unrendered }
+  const job = { files: rendered, scopes: kinds.scopes, options, ...(chart && { chart }), ...(budget && { budget }) }
+  const { manifests: all, problems } = await read(job, signal)
+  if (problems.length > 0) return { kind: 'refused', problems }
+  const { manifests, hooks, told } = withoutHooks(all)
+  if (options.helm && options.helm.hooks !== 'skip') {
+    const unusable = webhooksOfHooks(manifests, notRun)
+    if (unusable.length > 0) return { kind: 'refused', problems: unusable }
+  }
+  const { graph, problems: cycles } = waveGraph(manifests)
+  if (cycles.length > 0) return { kind: 'refused', problems: cycles }
+  const isPartial = options.helm !== undefined && !kinds.isWhole
+  return { kind: 'built', manifests, graph, kinds, hooks, notes: [...notes, ...told], isPartial }
+}
+
+/** Hooks that are named one by one. */
+const maxTold = 20
+
+/** Hooks of other tools that are never run here are left out; the others are objects like all. */
+function withoutHooks(all: readonly Manifest[]) {
+  const manifests: Manifest[] = []
+  const hooks = new Set<string>()
+  const told: string[] = []
+  for (const manifest of all) {
+    const { hook } = manifest
+    if (hook?.isMade !== false) manifests.push(manifest)
+    else hooks.add(keyText(manifest.key))
+    const what = hook?.isMade ? 'made like other objects' : 'not made'
+    if (hook) told.push(`${keyName(manifest.key)} is a hook (${hook.text}): ${what}`)
+  }
+  const more = told.length - maxTold
+  return { manifests, hooks, told: more > 0 ? [...told.slice(0, maxTold), `and ${more} more hooks`] : told }
+}
+
+/** Of a source that has left the configuration: it wants nothing. */
+export function emptyBuild(kinds: ClusterKinds): Build {
+  return {
+    kind: 'built',
+    manifests: [],
+    graph: waveGraph([]).graph,
+    kinds,
+    hooks: new Set(),
+    notes: [],
+    isPartial: false,
+  }
+}

@@ -1,0 +1,112 @@
+import type { ApiLane } from '../../cluster/api-lanes.ts'
+import { type Applied, Applier } from './apply/applier.ts'
+import { type ApplyEnd, ApplyRun, type ApplyRunComponents, type RoundEnd } from './apply/apply-run.ts'
+import type { Build } from './build.ts'
+import type { InventoryEntry } from './inventory/entry.ts'
+import type { LiveObjects } from './live/read-live.ts'
+import { keyText } from './manifests/object-key.ts'
+import { pruneInput } from './prune/prune-input.ts'
+import { planPrune } from './prune/prune-plan.ts'
+import type { SourceInventory } from './source-inventory.ts'
+import type { SourceOptions } from './source-options.ts'
+import type { SourceClaims } from './source-registry.ts'
+
+export interface DryRunComponents {
+  /** acts as the source's account */
+  readonly lane: ApiLane
+  readonly claims: SourceClaims
+}
+
+export interface DryRunInput {
+  readonly commit: string
+  readonly build: Build
+  readonly inventory: SourceInventory
+  readonly live: LiveObjects
+}
+
+/** What a commit would do. */
+export interface DryRun {
+  readonly kind: 'dryRun'
+  /** `applied`: it would be */
+  readonly ends: readonly RoundEnd[]
+  /** what would go, now or once somebody approves */
+  readonly leaving: readonly InventoryEntry[]
+}
+
+/**
+ * Takes a commit through all that it would do, and writes nothing. With `server` the API server says of each object
+ * whether it would take it.
+ *
+ * @throws the connection's error, or the signal's reason
+ */
+export async function dryRun(
+  components: DryRunComponents,
+  { commit, build, inventory, live }: DryRunInput,
+  source: SourceOptions,
+  signal: AbortSignal,
+): Promise<DryRun> {
+  const { manifests, graph, kinds } = build
+  const superseded = new AbortController().signal
+  const run = new ApplyRun(
+    applyComponents(components, kinds, source),
+    { id: source.id, manifests, graph, kinds, entries: inventory.known, live: live.objects, superseded },
+    signal,
+  )
+  const found = await run.run()
+  const ends = manifests.map((manifest) => {
+    const text = keyText(manifest.key)
+    return { manifest, end: lateEnd(text, found, graph.named(text)) }
+  })
+  const brought = { commit, isRemoval: false, isSettling: false, build, inventory, live, ends: [], failed: undefined }
+  const left = pruneInput(brought, components.claims)
+  const { decisions } = planPrune(left, source)
+  const goes = ({ key }: InventoryEntry) => ['delete', 'confirm'].includes(decisions.get(keyText(key))?.kind ?? '')
+  return { kind: 'dryRun', ends, leaving: left.entries.filter(goes) }
+}
+
+function applyComponents(
+  { lane, claims: { isHandedOver } }: DryRunComponents,
+  kinds: Build['kinds'],
+  source: SourceOptions,
+): ApplyRunComponents {
+  const isAsked = source.dryRunStrategy === 'server'
+  return {
+    applier: isAsked ? new Applier({ lane: dryLane(lane), isHandedOver }, source) : { apply: async () => assumed },
+    replacement: { replace: async () => ({ problem: { kind: 'immutable', text: 'it would be made again' } }) },
+    gate: { pass: async () => undefined },
+    lane,
+    kindsWith: async () => kinds,
+    onEnd: () => undefined,
+    remember: async () => undefined,
+  }
+}
+
+/** Nothing that is written through it is kept. */
+function dryLane(lane: ApiLane): ApiLane {
+  const dry = (path: string) => `${path}${path.includes('?') ? '&' : '?'}dryRun=All`
+  return { json: (method, path, ...rest) => lane.json(method, method === 'GET' ? path : dry(path), ...rest) }
+}
+
+/** What the API server was not asked about. */
+const assumed: Applied = {
+  live: {
+    uid: '',
+    resourceVersion: '',
+    owner: '',
+    digest: '',
+    fields: '',
+    managers: [],
+    isControlled: false,
+    isBeingDeleted: false,
+    prune: '',
+  },
+  object: {},
+}
+
+/** Of what needs a namespace or a definition that the commit would bring: whether it would be applied is open until then. */
+function lateEnd(text: string, ends: ReadonlyMap<string, ApplyEnd>, before: readonly string[]): ApplyEnd {
+  const end = ends.get(text) ?? { is: 'left' as const }
+  if (end.is !== 'failed' || end.problem.kind !== 'absent') return end
+  const isBrought = before.some((one) => ends.get(one)?.is !== 'unchanged')
+  return isBrought ? { is: 'waits', text: 'whether it would be applied can be told once what it needs is there' } : end
+}

@@ -1,0 +1,104 @@
+import { type Event, parseEvents, YAMLException } from 'js-yaml'
+import { marksOf, type RoundBudget, takeMarks } from './round-budget.ts'
+
+/** What is wrong with a file. */
+export class YamlFault extends Error {
+  /** from 1; 0: the file as a whole */
+  readonly line: number
+
+  constructor(text: string, line = 0) {
+    super(text)
+    this.line = line
+  }
+}
+
+export interface YamlEvents {
+  /** what offsets of events stand for: the lines are those of the file, some with more spaces before them */
+  readonly text: string
+  readonly events: readonly Event[]
+}
+
+export interface YamlEventsOptions {
+  /** where the text begins in its file */
+  readonly line: number
+  /** of maps and lists inside one another */
+  readonly maxDepth: number
+  /** what other texts have left: it is taken from, once more for each time that the text is read */
+  readonly budget: RoundBudget
+}
+
+/** What the parser says of a line in brackets or quotes that is not deeper than the map or list around them. */
+const shallow = 'deficient indentation'
+/** The first guess of how deep it has to be. */
+const firstPad = 16
+
+/**
+ * The events of a text. Lines in brackets and in quotes may stand anywhere, as in Go's YAML: spaces before them mean
+ * nothing there, so those that are not deep enough get some.
+ *
+ * @throws YamlFault if it is no YAML, or too much of it
+ */
+export function yamlEvents(text: string, options: YamlEventsOptions): YamlEvents {
+  let [current, lastLine, pad] = [text, -1, firstPad]
+  for (;;) {
+    const read = tryRead(current, options)
+    if ('events' in read) return read
+    const { reason, line, offset } = read
+    pad = line === lastLine ? pad * 4 : firstPad
+    const start = offset === undefined ? -1 : lineStart(current, offset)
+    const isEnd = /^(?:---|\.\.\.)(?:\s|$)/.test(current.slice(start, start + 4))
+    if (reason !== shallow || start < 0 || isEnd || pad > 4 * text.length)
+      throw new YamlFault(reason, options.line + line)
+    lastLine = line
+    const all = padded(current, start, bracketEnd(current, start), pad)
+    const further = tryRead(all, options)
+    if ('events' in further) return further
+    // what looks like brackets may be text: then one line after another
+    const isFurther = further.reason === shallow && further.line > line
+    current = isFurther ? all : padded(current, start, start, pad)
+  }
+}
+
+interface Unread {
+  readonly reason: string
+  /** from 0 */
+  readonly line: number
+  readonly offset?: number | undefined
+}
+
+/** @throws YamlFault: too much was read */
+function tryRead(text: string, { line, maxDepth, budget }: YamlEventsOptions): YamlEvents | Unread {
+  const tooMany = takeMarks(budget, marksOf(text))
+  if (tooMany !== undefined) throw new YamlFault(tooMany, line)
+  try {
+    return { text, events: parseEvents(text, { maxDepth }) }
+  } catch (error) {
+    if (!(error instanceof YAMLException)) throw error
+    return { reason: error.reason, line: error.mark?.line ?? 0, offset: error.mark?.position }
+  }
+}
+
+function lineStart(text: string, offset: number): number {
+  return Math.max(text.lastIndexOf('\n', offset - 1), text.lastIndexOf('\r', offset - 1)) + 1
+}
+
+/** With so many spaces more before each line that begins from `start` to `end`. */
+function padded(text: string, start: number, end: number, spaces: number): string {
+  const pad = ' '.repeat(spaces)
+  const lines = text.slice(start, end).replaceAll(/\n(?!\r?\n|$)/g, `\n${pad}`)
+  return `${text.slice(0, start)}${pad}${lines}${text.slice(end)}`
+}
+
+/** Where the brackets end that `start` is in, as far as that can be told without knowing what stands before. */
+function bracketEnd(text: string, start: number): number {
+  let depth = 1
+  for (const { 0: sign, index } of text.slice(start).matchAll(tokens)) {
+    if (sign === '[' || sign === '{') depth++
+    else if (sign === ']' || sign === '}') depth--
+    if (depth === 0) return start + index
+  }
+  return text.length
+}
+
+/** Texts in quotes and comments, as a whole, and brackets. */
+const tokens = /(?<=^|[\s,:[{])"(?:[^"\\]|\\[\s\S])*"|(?<=^|[\s,:[{])'(?:[^']|'')*'|(?<=^|\s)#.*|[[\]{}]/gm

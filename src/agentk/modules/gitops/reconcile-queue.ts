@@ -1,0 +1,81 @@
+import { Backoff } from '../../../lib/backoff.ts'
+import type { Clock } from '../../../lib/clock.ts'
+import { abortable } from '../../../lib/signals.ts'
+
+/** What is not in the cluster as it should be is tried again. ms */
+const backoffOptions = { firstMs: 5000, maxMs: 300_000, factor: 2, jitter: 0.2, resetMs: 3600_000 }
+
+/** What a round leaves: nothing to do, something to try again, or something that other sources decide. */
+export type Next = 'idle' | 'backoff' | 'waitingForOthers'
+
+/** `waitingForFiles`: it was never added; `queued`: it begins at once. */
+export type QueueState = 'waitingForFiles' | 'queued' | 'reconciling' | Next
+
+interface Item {
+  state: QueueState
+  wake: PromiseWithResolvers<void>
+  /** since its round began */
+  haveOthersChanged: boolean
+}
+
+/**
+ * Rounds of sources, one key a source: never two of one at a time, and what comes while one runs is one more round. A
+ * round that fails is made again, later each time.
+ */
+export class ReconcileQueue<Key extends object> {
+  readonly #components: { readonly clock: Clock; readonly random: () => number }
+  readonly #items = new Map<Key, Item>()
+
+  constructor(components: { readonly clock: Clock; readonly random: () => number }) {
+    this.#components = components
+  }
+
+  /** undefined: it is not run */
+  stateOf(key: Key): QueueState | undefined {
+    return this.#items.get(key)?.state
+  }
+
+  /** A round is to be made soon; of what is not run yet, or any more, none is. */
+  add(key: Key): void {
+    const item = this.#items.get(key)
+    if (!item) return
+    if (item.state !== 'reconciling') item.state = 'queued'
+    item.wake.resolve()
+  }
+
+  /** What waits for others is decided anew. @param by - whose claims have changed; it does not wait for itself */
+  othersChanged(by?: Key): void {
+    for (const [key, item] of this.#items) {
+      if (key === by) continue
+      item.haveOthersChanged = true
+      if (item.state === 'waitingForOthers') this.add(key)
+    }
+  }
+
+  /**
+   * Makes rounds of one source until the signal aborts.
+   *
+   * @throws what `round` throws, which ends it, but for the signal's reason
+   */
+  async run(key: Key, round: (signal: AbortSignal) => Promise<Next>, signal: AbortSignal): Promise<void> {
+    const backoff = new Backoff(this.#components, backoffOptions)
+    const item: Item = { state: 'waitingForFiles', wake: Promise.withResolvers(), haveOthersChanged: false }
+    this.#items.set(key, item)
+    try {
+      for (;;) {
+        await abortable(item.wake.promise, signal)
+        item.wake = Promise.withResolvers()
+        item.state = 'reconciling'
+        item.haveOthersChanged = false
+        item.state = await round(signal)
+        if (item.state === 'waitingForOthers' && item.haveOthersChanged) item.wake.resolve()
+        if (item.state === 'idle') backoff.reset()
+        else void backoff.wait(signal).then(item.wake.resolve)
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error
+    } finally {
+      this.#items.delete(key)
+    }
+  }
+}

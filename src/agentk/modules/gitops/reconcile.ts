@@ -1,0 +1,310 @@
+import type { Clock } from '../../../lib/clock.ts'
+import { maxObjects } from '../../../proto/gitops/limits.ts'
+import type { ApiLane } from '../../cluster/api-lanes.ts'
+import { applyCommit } from './apply/apply-commit.ts'
+import type { ApplyEnd, RoundEnd } from './apply/apply-run.ts'
+import { replacementPlan } from './apply/replacement-plan.ts'
+import { type Build, emptyBuild, type Refusal } from './build.ts'
+import { type DryRun, dryRun } from './dry-run.ts'
+import type { InventoryEntry } from './inventory/entry.ts'
+import type { ObjectWaits } from './live/object-waits.ts'
+import { type LiveObjects, readLiveObjects } from './live/read-live.ts'
+import type { RepositoryFile } from './manifests/manifest.ts'
+import { keyName, keyText, type ObjectKey } from './manifests/object-key.ts'
+import { Approval } from './prune/approval.ts'
+import { type Dependents, listDependents } from './prune/dependents.ts'
+import { failedCommit } from './prune/failed-commit.ts'
+import { prune } from './prune/prune.ts'
+import { type Brought, pruneInput } from './prune/prune-input.ts'
+import {
+  isUndecided,
+  type PruneDecision,
+  type PruneInput,
+  type PrunePlan,
+  parentsOf,
+  planPrune,
+} from './prune/prune-plan.ts'
+import type { SharedKinds } from './shared-kinds.ts'
+import { SourceInventory, type SourceInventoryComponents } from './source-inventory.ts'
+import type { SourceOptions } from './source-options.ts'
+import type { SourceClaims } from './source-registry.ts'
+
+export interface SourceApi {
+  /** of agentk itself */
+  readonly control: ApiLane
+  /** acts as the source's account */
+  readonly lane: ApiLane
+  readonly waits: ObjectWaits
+  readonly kinds: SharedKinds
+}
+
+export interface ReconcileComponents {
+  readonly build: (files: readonly RepositoryFile[], signal: AbortSignal) => Promise<Build | Refusal>
+  readonly api: SourceApi
+  readonly inventory: Omit<SourceInventoryComponents, 'lane'>
+  /** its own, and those of the agent's other sources */
+  readonly claims: SourceClaims
+  readonly clock: Clock
+}
+
+/** What a round tells while it runs. */
+export type Step =
+  | { readonly kind: 'began'; readonly objects: number }
+  | { readonly kind: 'ended'; readonly key: ObjectKey; readonly end: ApplyEnd }
+  | { readonly kind: 'pruned'; readonly key: ObjectKey }
+
+/** What a round is about, beside the source. */
+export interface RoundInput {
+  readonly commit: string
+  readonly files: readonly RepositoryFile[]
+  /** digest of the plan that somebody has approved; empty: none */
+  readonly approved: string
+  /** takes that back, whether or not it is the plan's, before anything goes: it is good once. @throws: nothing goes */
+  readonly useApproval: (signal: AbortSignal) => Promise<void>
+  /** nothing is to be written: the source claims what the commit wants, and that is all */
+  readonly isSuspended: boolean
+  /** what the pod that led before has sent may not have landed yet: the round is to be made again once it has */
+  readonly isSettling: boolean
+  /** aborts once a newer commit has come: what has not begun is left */
+  readonly superseded: AbortSignal
+  readonly onStep: (step: Step) => void
+}
+
+export type RemovalInput = Pick<RoundInput, 'approved' | 'useApproval' | 'isSettling' | 'superseded'>
+
+/** `refused`: nothing was done, the last commit holds. */
+export type Outcome =
+  | (Refusal & {
+      /** of all of the agent's objects, others have claimed too many: until they want less */
+      readonly isWaitingForOthers: boolean
+    })
+  | { readonly kind: 'suspended' }
+  | DryRun
+  | RoundDone
+
+/** Why an object stays, or needs approval. */
+export interface Reason {
+  /** of a blocker, or an approval */
+  readonly code: string
+  /** for people */
+  readonly text: string
+}
+
+export interface RoundDone {
+  readonly kind: 'done'
+  readonly ends: readonly RoundEnd[]
+  /** all that the source has made, and what is left of it. By `keyText` */
+  readonly entries: ReadonlyMap<string, InventoryEntry>
+  readonly pruned: readonly ObjectKey[]
+  /** digest of what waits for approval; empty: nothing */
+  readonly plan: string
+  readonly planned: readonly InventoryEntry[]
+  /** of what has left the commit, by `keyText` */
+  readonly reasons: ReadonlyMap<string, Reason>
+  readonly orphans: readonly ObjectKey[]
+  /** something may have to go, and it is not known yet whether another source wants it */
+  readonly isWaitingForOthers: boolean
+  /** what users are to know of how the commit was rendered */
+  readonly notes: readonly string[]
+}
+
+/**
+ * Brings one commit to the cluster. Killed anywhere, the next round finds in the inventory all that this one may have
+ * made.
+ *
+ * @throws the connection's error, or the signal's reason: the commit is to be tried again
+ */
+export async function reconcile(
+  components: ReconcileComponents,
+  input: RoundInput,
+  source: SourceOptions,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const { claims, inventory } = components
+  const standing = source.adopt.find((id) => claims.stands(id))
+  const built = standing === undefined ? await components.build(input.files, signal) : adoptsStanding(standing)
+  const build = built.kind === 'built' && !claims.hasRoom(keyed(built.manifests)) ? withoutRoom(built) : built
+  if (build.kind === 'refused') {
+    claims.claim({ commit: '', keys: keyed((await inventory.own.load(signal)).values()) })
+    return { isWaitingForOthers: false, ...build }
+  }
+  claims.claim({ commit: input.commit, keys: keyed(build.manifests) }) // other sources may decide now
+  if (input.isSuspended) return { kind: 'suspended' }
+  if (input.files.length === 0 && (await inventory.own.load(signal)).size === 0) return nothingChosen(source)
+  const bringing = { ...input, isRemoval: false, isDryRun: source.dryRunStrategy !== 'none' }
+  return await bring(components, bringing, build, source, signal)
+}
+
+/**
+ * Decides upon all that a source has made which the configuration has no longer: as a commit would that wants nothing. Its
+ * inventory goes with the last of it: without it nobody would know of the rest.
+ *
+ * @param forget - what tells of the source goes. @throws as `reconcile`
+ */
+export async function reconcileRemoval(
+  components: Omit<ReconcileComponents, 'build'> & { readonly forget: (signal: AbortSignal) => Promise<void> },
+  input: RemovalInput,
+  source: SourceOptions,
+  signal: AbortSignal,
+): Promise<RoundDone> {
+  const build = emptyBuild(await components.api.kinds.current(signal))
+  const bringing = { ...input, commit: '', onStep: () => undefined, isRemoval: true, isDryRun: false }
+  const done = (await bring(components, bringing, build, source, signal)) as RoundDone
+  if (done.entries.size > 0) return done
+  await components.forget(signal)
+  await components.inventory.own.remove(signal)
+  return done
+}
+
+/** Of a source that has left the configuration: what it has made stays, and nobody knows of it any more. @throws as `reconcile` */
+export async function forgetSource(
+  { inventory, forget }: Pick<ReconcileComponents, 'inventory'> & { forget: (signal: AbortSignal) => Promise<void> },
+  signal: AbortSignal,
+): Promise<void> {
+  await inventory.own.load(signal)
+  await forget(signal)
+  await inventory.own.remove(signal)
+}
+
+interface Bringing extends Omit<RoundInput, 'files' | 'isSuspended'> {
+  readonly isRemoval: boolean
+  readonly isDryRun: boolean
+}
+
+/** From the inventory to the inventory. */
+async function bring(
+  { api, claims, clock, inventory: inventories }: Omit<ReconcileComponents, 'build'>,
+  input: Bringing,
+  build: Build,
+  source: SourceOptions,
+  signal: AbortSignal,
+): Promise<DryRun | RoundDone> {
+  const { commit, superseded, onStep } = input
+  const approval = new Approval(input.approved, input.useApproval)
+  const inventory = await SourceInventory.load({ ...inventories, lane: api.lane }, source, signal)
+  inventory.plan(build)
+  const readLive = () => readLiveOf(api, inventory, build, source, signal)
+  const live = await readLive()
+  if (input.isDryRun)
+    return await dryRun({ lane: api.lane, claims }, { commit, build, inventory, live }, source, signal)
+
+  await inventory.begin(signal) // before anything is made
+  try {
+    onStep({ kind: 'began', objects: build.manifests.length })
+    const applying = { commit, build, inventory, approval, readLive, superseded, onStep }
+    const ends = await applyCommit({ ...api, clock, claims }, applying, source, live, signal)
+    const brought = { ...input, build, inventory, live, ends, failed: failedCommit(ends) }
+    const left = pruneInput(brought, claims)
+    const plan = await planWithDependents(api, left, source, signal)
+    const isOpen = plan.isWaitingForOthers || brought.failed?.isAll === true || input.isSettling
+    const pruning = { plan, entries: left.entries, inventory, approval, isOpen, superseded, onStep }
+    const kinds = await api.kinds.current(signal) // with those that the commit has defined
+    const pruned = await prune({ ...api, clock, kinds }, pruning, source, signal)
+    const done = outcome(brought, plan, pruned, source, claims)
+    const isDecided = !plan.isWaitingForOthers && !isUndecided(plan) && !superseded.aborted && done.plan === ''
+    if (isDecided) await inventory.chosen(signal)
+    return done
+  } finally {
+    if (!signal.aborted) await inventory.save(signal)
+  }
+}
+
+/** What is there of all that the source may have made. */
+async function readLiveOf(
+  { lane, kinds: shared }: SourceApi,
+  inventory: SourceInventory,
+  build: Build,
+  source: SourceOptions,
+  signal: AbortSignal,
+): Promise<LiveObjects> {
+  const entries = [...inventory.entries.values()]
+  // a kind that is not known is not taken for one that is gone, before somebody was asked
+  const isKnown = entries.every(({ key }) => build.kinds.find(key))
+  const kinds = isKnown ? build.kinds : await shared.read(signal)
+  return await readLiveObjects(entries, { lane, kinds }, source, signal)
+}
+
+/** A plan says all that goes by it, whoever has made that. */
+async function planWithDependents(
+  { control: lane, kinds: shared }: SourceApi,
+  left: PruneInput,
+  source: SourceOptions,
+  signal: AbortSignal,
+): Promise<PrunePlan & Pick<PruneInput, 'dependents'>> {
+  const plan = planPrune(left, source)
+  const parents = parentsOf(plan, left.entries)
+  if (parents.length === 0) return plan
+  const kinds = await shared.read(signal)
+  const own = new Set([...left.live.values()].flatMap((live) => (live ? [live.uid] : [])))
+  const dependents: NonNullable<PruneInput['dependents']> = new Map(
+    await Promise.all(
+      parents.map(async (key) => [keyText(key), await listDependents({ lane, kinds }, key, own, signal)] as const),
+    ),
+  )
+  return { ...planPrune({ ...left, dependents }, source), dependents }
+}
+
+function outcome(
+  { commit, build, inventory: { entries }, live: { orphans }, ends }: Brought,
+  { decisions, digest, isWaitingForOthers, dependents }: PrunePlan & Pick<PruneInput, 'dependents'>,
+  pruned: readonly ObjectKey[],
+  { id }: SourceOptions,
+  claims: SourceClaims,
+): RoundDone {
+  const planned = [...entries].flatMap(([text, entry]) =>
+    decisions.get(text)?.kind === 'confirm' && entry.state === 'waits' ? [entry] : [],
+  )
+  const replaced = replacementPlan(ends, { id, commit }) // where something has failed, nothing is pruned: one plan at a time
+  const plan = planned.length > 0 ? digest : replaced.digest
+  for (const { manifest } of replaced.ends) planned.push(entries.get(keyText(manifest.key)) as InventoryEntry)
+  const reasons = new Map([...decisions].map(([text, decision]) => [text, reasonOf(decision, dependents?.get(text))]))
+  const notes = [...build.notes, ...wantedTwice(build, claims)]
+  return { kind: 'done', ends, entries, pruned, plan, planned, reasons, orphans, isWaitingForOthers, notes }
+}
+
+/** Objects that are named, of those that two sources want. */
+const maxTwice = 10
+
+function wantedTwice({ manifests }: Build, claims: SourceClaims): string[] {
+  const twice = manifests.flatMap(({ key }) => {
+    const other = claims.newOwner(key)
+    return other === undefined ? [] : [`source ${other} wants ${keyName(key)} as well: take it out of one of them`]
+  })
+  const more = twice.length - maxTwice
+  return more > 0 ? [...twice.slice(0, maxTwice), `and ${more} more that others want as well`] : twice
+}
+
+function reasonOf(decision: PruneDecision, dependents: Dependents | { refused: string } | undefined): Reason {
+  if (decision.kind === 'blocked') return decision.blocked
+  if (decision.kind !== 'confirm') return { code: '', text: '' }
+  const { code, text } = decision.reason
+  const others = dependents && 'text' in dependents ? dependents.text : ''
+  return { code, text: others === '' ? text : `${text}; with it go ${others}` }
+}
+
+/** Nothing of it is to be tried again: what waits for approval is told when it comes. */
+export function isSettled({ entries, isWaitingForOthers }: RoundDone): boolean {
+  return !isWaitingForOthers && [...entries.values()].every(({ state }) => state !== 'failed')
+}
+
+/** What a source has made is taken over once it has left the configuration: two would apply against one another. */
+function adoptsStanding(id: string): Extract<Outcome, { kind: 'refused' }> {
+  const text = `adopt: ${id} is a source of this configuration still: take it out there, or out of adopt`
+  return { kind: 'refused', problems: [{ file: '', line: 0, text }], isWaitingForOthers: true }
+}
+
+/** What a source has made waits for approval to go; one that has made nothing has a path that is misspelt. */
+function nothingChosen({ paths }: SourceOptions): Extract<Outcome, { kind: 'refused' }> {
+  const chosen = paths.map(({ glob, file }) => glob ?? file).join(', ')
+  const text = `no file of the repository is chosen by paths: ${chosen}`
+  return { kind: 'refused', problems: [{ file: '', line: 0, text }], isWaitingForOthers: false }
+}
+
+function withoutRoom({ manifests }: Build): Refusal & { isWaitingForOthers: boolean } {
+  const text = `all sources of the agent want more than ${maxObjects} objects: with the ${manifests.length} of this one`
+  return { kind: 'refused', problems: [{ file: '', line: 0, text }], isWaitingForOthers: true }
+}
+
+function keyed(all: Iterable<{ readonly key: ObjectKey }>): ReadonlyMap<string, ObjectKey> {
+  return new Map(Array.from(all, ({ key }) => [keyText(key), key]))
+}

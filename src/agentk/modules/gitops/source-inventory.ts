@@ -1,0 +1,140 @@
+import type { ApplyEnd } from './apply/apply-run.ts'
+import type { WaveGraph } from './apply/wave-graph.ts'
+import type { Build } from './build.ts'
+import type { JsonApi } from './inventory/config-maps.ts'
+import type { EntryState, InventoryEntry } from './inventory/entry.ts'
+import type { Inventory } from './inventory/inventory.ts'
+import { knownEntries } from './inventory/known-entries.ts'
+import type { Manifest } from './manifests/manifest.ts'
+import { keyText } from './manifests/object-key.ts'
+import { stateOf } from './prune/blockers.ts'
+import type { PruneDecision } from './prune/prune-plan.ts'
+import { chosenBy, withChoiceOf } from './source-choice.ts'
+import type { SourceOptions } from './source-options.ts'
+
+export interface SourceInventoryComponents {
+  readonly own: Pick<Inventory, 'load' | 'save' | 'options' | 'adopted' | 'saveOptions' | 'remove'>
+  /** one that is adopted; undefined: a source of this agent goes by that id, and lets go by itself */
+  readonly of: (id: string) => Pick<Inventory, 'load'> | undefined
+  /** acts as the source's account */
+  readonly lane: JsonApi
+}
+
+/**
+ * All that a source may have made, as a round finds it and is to leave it: saved before anything is made, so that a round
+ * which is killed anywhere forgets nothing.
+ */
+export class SourceInventory {
+  /** by `keyText`, as it was found */
+  readonly known: ReadonlyMap<string, InventoryEntry>
+  /** the configuration chooses other manifests of a commit than it did when the source was last pruned */
+  readonly isChosenAnew: boolean
+  readonly #own: SourceInventoryComponents['own']
+  readonly #options: SourceOptions
+  /** as they are kept beside the entries; undefined: none are */
+  readonly #before: SourceOptions | undefined
+  /** inventories whose entries are among its own */
+  readonly #adopted: readonly string[]
+  /** by `keyText` */
+  readonly #entries: Map<string, InventoryEntry>
+  #graph: Pick<WaveGraph, 'wave'> = { wave: () => 0 }
+  #saved = Promise.resolve()
+
+  /** @throws KasError UNREACHABLE; Error if a shard cannot be read */
+  static async load(
+    { own, of, lane }: SourceInventoryComponents,
+    options: SourceOptions,
+    signal: AbortSignal,
+  ): Promise<SourceInventory> {
+    const entries = await own.load(signal)
+    const others = { lane, inventoryOf: of, adopted: own.adopted }
+    return new SourceInventory(own, options, await knownEntries(entries, others, options, signal))
+  }
+
+  private constructor(
+    own: SourceInventoryComponents['own'],
+    options: SourceOptions,
+    { entries, adopted }: Awaited<ReturnType<typeof knownEntries>>,
+  ) {
+    this.known = entries
+    this.#own = own
+    this.#options = options
+    this.#before = own.options
+    this.#adopted = adopted
+    this.#entries = new Map(entries)
+    this.isChosenAnew = this.#before !== undefined && chosenBy(this.#before) !== chosenBy(options)
+  }
+
+  /** By `keyText`. */
+  get entries(): ReadonlyMap<string, InventoryEntry> {
+    return this.#entries
+  }
+
+  /** With what a commit wants: it may be made once `begin` has saved that. */
+  plan({ manifests, graph }: Build): void {
+    this.#graph = graph
+    for (const { key, version } of manifests) {
+      const text = keyText(key)
+      if (this.#entries.has(text)) continue
+      const rest = { uid: '', digest: '', fields: '', state: 'planned' as const, reason: '' }
+      this.#entries.set(text, { key, version, wave: graph.wave(text), ...rest })
+    }
+  }
+
+  /** Before anything is made. @throws as `Inventory.save` */
+  async begin(signal: AbortSignal): Promise<void> {
+    await this.save(signal)
+    const kept = this.isChosenAnew && this.#before ? withChoiceOf(this.#before, this.#options) : this.#options
+    await this.#own.saveOptions(kept, this.#adopted, signal)
+  }
+
+  /** One after another: an inventory has one writer. @throws as `Inventory.save` */
+  save(signal: AbortSignal): Promise<void> {
+    this.#saved = this.#saved.then(() => this.#own.save(this.#entries.values(), signal))
+    return this.#saved
+  }
+
+  /** What the configuration chose before has left the cluster, or was decided upon. @throws as `Inventory.save` */
+  async chosen(signal: AbortSignal): Promise<void> {
+    if (this.isChosenAnew) await this.#own.saveOptions(this.#options, this.#adopted, signal)
+  }
+
+  /** Of a source that is gone, with nothing left. @throws as `Inventory.save` */
+  remove(signal: AbortSignal): Promise<void> {
+    return this.#own.remove(signal)
+  }
+
+  applied({ key, version, digest }: Manifest, end: ApplyEnd): void {
+    const text = keyText(key)
+    const entry = this.#entries.get(text) as InventoryEntry
+    const wave = this.#graph.wave(text)
+    if (end.is === 'applied') {
+      const { uid, fields } = end.live
+      this.#entries.set(text, { key, version, uid, wave, digest, fields, state: 'applied', reason: '' })
+    } else if (end.is === 'unchanged') this.#entries.set(text, { ...entry, wave, state: 'applied', reason: '' })
+    else if (end.is === 'failed') {
+      const state: EntryState = entry.uid === '' ? 'planned' : 'failed'
+      this.#entries.set(text, { ...entry, wave, state, reason: end.problem.text })
+    }
+  }
+
+  /** What a plan makes of one that has left, but for what goes: `pruned` has that. */
+  decided(entry: InventoryEntry, decision: PruneDecision | undefined, isApproved: boolean): void {
+    const text = keyText(entry.key)
+    if (decision?.kind === 'forget') this.#entries.delete(text)
+    if (decision?.kind === 'blocked') {
+      const { blocked } = decision
+      this.#entries.set(text, { ...entry, state: stateOf(blocked), reason: blocked.text })
+    }
+    if (decision?.kind === 'confirm' && !isApproved) {
+      this.#entries.set(text, { ...entry, state: 'waits', reason: decision.reason.text })
+    }
+  }
+
+  /** @param survives - why it is there still; undefined: it is gone */
+  pruned(entry: InventoryEntry, survives: string | undefined): void {
+    const text = keyText(entry.key)
+    if (survives === undefined) this.#entries.delete(text)
+    else this.#entries.set(text, { ...entry, state: 'failed', reason: survives })
+  }
+}

@@ -1,0 +1,108 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import type { KasError } from '../../../../lib/errors.ts'
+import { Phase, type SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
+import type { SourceOptions } from '../source-options.ts'
+import { firstState, type Report, type SourceNames, stateAfter, withNames } from './source-state.ts'
+import { unreadState } from './unread.ts'
+
+/** Shows states: in the cluster, to kas, as metrics. */
+export interface StatusReader {
+  changed(state: SourceState): void
+  /** Nothing is to be shown of it any more. */
+  removed(source: string): void
+}
+
+/** Where people answer, and how. */
+export interface Guide {
+  pathOf(id: string): string
+  approveCommand(id: string, plan: string): string
+}
+
+interface Row {
+  readonly state: SourceState
+  /** why its files cannot be read now; undefined: they can */
+  readonly unread: KasError | undefined
+}
+
+/** How each source fares, in one place: sources report, readers show. */
+export class StatusSink {
+  readonly #clock: Clock
+  readonly #guide: Guide | (Guide & StatusReader)
+  readonly #readers: readonly StatusReader[]
+  /** by the source's id */
+  readonly #rows = new Map<string, Row>()
+
+  constructor(clock: Clock, guide: Guide, readers: readonly StatusReader[]) {
+    this.#clock = clock
+    this.#guide = guide
+    this.#readers = readers
+  }
+
+  /** It is followed from now on. */
+  begin(options: SourceOptions): void {
+    this.#show(this.#rowOf(options), options.id)
+  }
+
+  /** @returns how it fares now */
+  report(options: SourceOptions, report: Report): SourceState {
+    const { state, unread } = this.#rowOf(options)
+    const next = stateAfter(state, report, options, this.#clock.now())
+    this.#show({ state: next, unread }, options.id)
+    return next
+  }
+
+  /** The configuration has it, and it cannot be followed. @param problem - key, value and what is allowed */
+  unusable(names: SourceNames, problem: string): void {
+    const why = { phase: Phase.REFUSED, problem, reason: 'source_refused', next: 'mend the agent’s file' }
+    this.#show({ state: { ...firstState(names, this.#clock.now()), ...why }, unread: undefined }, names.id)
+  }
+
+  /** Its files cannot be read: the last commit holds meanwhile. */
+  unread(options: SourceOptions, error: KasError): void {
+    this.#show({ ...this.#rowOf(options), unread: error }, options.id)
+  }
+
+  /** They can be read again. */
+  read(options: SourceOptions): void {
+    const row = this.#rows.get(options.id)
+    if (row?.unread) this.#show({ ...row, unread: undefined }, options.id)
+  }
+
+  /** Where people answer is there by now. */
+  guided(source: string): void {
+    const row = this.#rows.get(source)
+    if (!row) return
+    const shown = this.#shown(row, source)
+    for (const reader of this.#readers) if (reader !== this.#guide) reader.changed(shown)
+  }
+
+  /** It is gone, and nothing of it is left; or it goes by another id. */
+  remove(source: string): void {
+    this.#rows.delete(source)
+    for (const reader of this.#readers) reader.removed(source)
+  }
+
+  /** What people can do about it. */
+  #nextOf({ source, phase, laterPhase, plan, next }: SourceState): string {
+    if (plan !== '') return this.#guide.approveCommand(source, plan)
+    if (laterPhase === 'KEPT') return `kas gitops forget ${source}`
+    return phase === Phase.REFUSED && next === '' ? 'mend it and push: the commit before holds' : next
+  }
+
+  #rowOf(options: SourceOptions): Row {
+    const known = this.#rows.get(options.id)
+    if (known) return { ...known, state: withNames(known.state, options) }
+    return { state: firstState(options, this.#clock.now()), unread: undefined }
+  }
+
+  #show(row: Row, source: string): void {
+    this.#rows.set(source, row)
+    const shown = this.#shown(row, source)
+    for (const reader of this.#readers) reader.changed(shown)
+  }
+
+  #shown({ state, unread }: Row, source: string): SourceState {
+    const told = { ...state, object: this.#guide.pathOf(source), next: this.#nextOf(state) }
+    return unread ? { ...told, ...unreadState(unread) } : told
+  }
+}

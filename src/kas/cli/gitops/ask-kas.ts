@@ -1,0 +1,61 @@
+import { type IncomingMessage, request as requestHttp } from 'node:http'
+import { request as requestHttps } from 'node:https'
+import { printable } from '../../../lib/printable.ts'
+import { BadAnswer } from '../bad-answer.ts'
+import type { Endpoint } from '../views/endpoint.ts'
+
+/** kas answers with 3 MiB at most */
+const maxBodyBytes = 4 * 1024 * 1024
+/** characters of an answer that refuses */
+const maxStatusText = 300
+const timeoutMs = 15_000
+
+export interface KasRequest {
+  readonly method: 'GET' | 'PATCH'
+  /** below the prefix of kas: its own, or of the API server behind it */
+  readonly path: string
+  /** a merge patch; absent: none */
+  readonly patch?: object
+}
+
+/** @returns the body. @throws BadAnswer, Error with what kas answered */
+export async function askKas(
+  { url: views, authorization, tls }: Endpoint,
+  { method, path, patch }: KasRequest,
+): Promise<string> {
+  const url = new URL(views)
+  url.protocol = views.protocol === 'ws:' ? 'http:' : 'https:'
+  url.pathname = `${views.pathname.replace(/\/views$/, '')}${path}`
+  const request = url.protocol === 'http:' ? requestHttp : requestHttps
+  const signal = AbortSignal.timeout(timeoutMs)
+  const type = patch && { 'content-type': 'application/merge-patch+json' }
+  const headers = { authorization, accept: 'application/json', ...type }
+  const answer = await new Promise<{ status: number; body: string }>((resolve, reject) => {
+    const asked = request(url, { ...tls, method, signal, headers }, (response) => {
+      bodyOf(response).then((body) => resolve({ status: response.statusCode ?? 0, body }), reject)
+    })
+    asked.on('error', reject).end(patch && JSON.stringify(patch))
+  })
+  if (answer.status === 200) return answer.body
+  throw new Error(printable(`kas answered ${answer.status}: ${messageOf(answer.body)}`))
+}
+
+async function bodyOf(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > maxBodyBytes) throw new BadAnswer(`it has more than ${maxBodyBytes} bytes`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+/** Of a `Status` of Kubernetes. */
+function messageOf(body: string): string {
+  try {
+    return String((JSON.parse(body) as { message?: unknown }).message).slice(0, maxStatusText)
+  } catch {
+    return body.slice(0, maxStatusText)
+  }
+}

@@ -1,0 +1,99 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { AgentId } from '../../../call/call.ts'
+import { SourceStateSchema } from '../../../proto/gen/gitops_states_pb.ts'
+import type { FollowedConfigurationSchema } from '../../../proto/gen/replica_gitops_pb.ts'
+import type { GitopsBlock, SourceBlock } from '../../../proto/gitops/schema.ts'
+import { Reader } from '../../../proto/wire/wire.ts'
+import type { FollowedConfig } from '../../agent-config/agent-configs.ts'
+
+/** What the configuration of an agent names, beside what its pod reports. */
+export type NamedSources = MessageInitShape<typeof FollowedConfigurationSchema>
+
+/** `connected`: a pod of ours is; `stock`: GitLab's own agent; `absent`: none is known to be connected. */
+export type AgentWord = 'connected' | 'stock' | 'absent'
+
+/** Of a text. */
+const maxProblemLength = 2000
+
+export function agentWord(isOurs: boolean | undefined): AgentWord {
+  if (isOurs === undefined) return 'absent'
+  return isOurs ? 'connected' : 'stock'
+}
+
+export function followedConfiguration({ agent, good, error }: FollowedConfig, ageMs: number): NamedSources {
+  const block = good?.blocks?.get('gitops')?.value as GitopsBlock | undefined
+  return {
+    commit: good?.commit ?? '',
+    problem: error?.code === 'REPOSITORY_FAILED' ? '' : (error?.message ?? '').slice(0, maxProblemLength),
+    ageMs,
+    source: (block?.manifest_projects ?? []).map(({ id, name, ref }) => ({
+      project: id ?? agent.project.path,
+      name: name ?? '',
+      ref: refText(ref),
+    })),
+  }
+}
+
+/** The file as it stands in the answer. */
+export function configurationJson({ commit = '', problem = '', ageMs = 0 }: NamedSources): object {
+  const refused = { phase: 'REFUSED', problem, next: 'mend the file: the last one that could be read holds' }
+  return { commit, age_ms: ageMs, ...(problem !== '' && refused) }
+}
+
+const reasons = {
+  connected: {
+    reason: 'not_reported',
+    problem: 'agentk has not reported this source',
+    next: 'the log of agentk says why: an older one cannot read all that this kas takes',
+  },
+  stock: {
+    reason: 'stock_agent',
+    problem: 'GitLab’s own agent reports no status',
+    next: 'run the agentk of this kas to see how the source fares',
+  },
+  absent: {
+    reason: 'agent_absent',
+    problem: 'no pod of the agent is connected',
+    next: 'see why agentk does not connect: its log, and kas agents',
+  },
+} as const
+
+/** Rows of what the configuration names and no pod has reported. */
+export function unreportedSources(
+  agentId: AgentId,
+  known: {
+    readonly configuration: NamedSources | undefined
+    /** as they were pushed */
+    readonly states: readonly Uint8Array[]
+    readonly agent: AgentWord
+  },
+): object[] {
+  const reported = new Set(known.states.map(keyOfState))
+  return (known.configuration?.source ?? []).flatMap(({ project = '', name = '', ref = '' }) => {
+    if (reported.has(keyOf(project, name))) return []
+    const source = `${agentId}-${project}${name === '' ? '' : `-${name}`}`
+    const nothing = { commit: '', wanted: '', trouble: [], plan: '', age_ms: 0, stale: false }
+    return [{ source, project, name, ref, phase: 'NOT_READY', ...reasons[known.agent], ...nothing }]
+  })
+}
+
+/** Without building the rest. @throws KasError INVALID_MESSAGE */
+function keyOfState(state: Uint8Array): string {
+  let [project, name] = ['', '']
+  const reader = new Reader(state)
+  const { field } = SourceStateSchema
+  while (reader.next()) {
+    if (reader.field === field.project.number) project = reader.utf8
+    if (reader.field === field.name.number) name = reader.utf8
+  }
+  return keyOf(project, name)
+}
+
+function keyOf(project: string, name: string): string {
+  return `${project.toLowerCase()} ${name}`
+}
+
+function refText(ref: SourceBlock['ref']): string {
+  const [[kind, name] = []] = Object.entries(ref ?? {})
+  return kind && name ? `${kind} ${name}` : ''
+}

@@ -1,0 +1,123 @@
+import * as z from 'zod'
+import { maxNamespaces, maxPaths, maxSources } from './limits.ts'
+
+/**
+ * `gitops` of an agent's configuration (doc/gitops.md): stock keys, and ours from `name` on. kas checks the file with it,
+ * and agentk reads with it what kas sends. No default is filled in. `error` says what is allowed.
+ */
+
+/** `3600s`, as JSON of protobuf has it. */
+export const durationForm = /^(\d{1,9}(?:\.\d{1,9})?)s$/
+/** `50%` */
+export const percentForm = /^(100|\d{1,2})%$/
+
+/** Names of kinds, groups or environments. */
+const maxNames = 100
+
+const text = z.string({ error: 'a text' }).max(1024, { error: 'at most 1024 characters' })
+const filled = text.min(1, { error: 'a text that is not empty' })
+const name = z.string({ error: 'a text' }).max(253, { error: 'at most 253 characters' })
+const filledName = name.min(1, { error: 'a text that is not empty' })
+const block = <Shape extends z.ZodRawShape>(shape: Shape) => z.object(shape, { error: 'a block of keys' })
+const listOf = <S extends z.ZodType>(element: S, max: number) =>
+  z.array(element, { error: 'a list' }).max(max, { error: `a list of at most ${max}` })
+const someOf = <S extends z.ZodType>(element: S, max: number) =>
+  listOf(element, max).min(1, { error: 'at least one' }).readonly()
+const form = (pattern: RegExp, error: string) => z.string({ error }).regex(pattern, { error })
+
+const duration = form(durationForm, 'seconds such as "300s"')
+const namespace = form(/^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/, 'the name of a namespace')
+const namespaceOrNone = form(/^(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)?$/, 'the name of a namespace')
+const accountName = form(/^[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?$/, 'the name of a service account')
+const sourceName = form(/^[a-z0-9-]{1,32}$/, '1 to 32 lower-case letters, digits and hyphens')
+const releaseName = form(
+  /^[a-z0-9](?:[-.a-z0-9]{0,51}[a-z0-9])?$/,
+  'the name of a release: at most 53 lower-case letters, digits, hyphens and dots',
+)
+/** Of a folder or a file of the repository, from its root. */
+const inside = filled.refine((path) => !path.startsWith('/') && !path.split('/').includes('..'), {
+  error: 'a path inside the repository',
+})
+const isLimit = (value: unknown) =>
+  typeof value === 'number' ? Number.isSafeInteger(value) && value >= 0 : percentForm.test(String(value))
+const pruneLimit = z.custom<string | number>(isLimit, { error: 'a share such as "50%", or a number of objects' })
+
+/** Exactly one of these keys. */
+function oneOf(...keys: readonly string[]) {
+  return (value: object, context: z.RefinementCtx) => {
+    if (Object.keys(value).length !== 1) context.addIssue({ code: 'custom', message: `one of ${keys.join(', ')}` })
+  }
+}
+
+const path = block({ glob: filled.exactOptional(), file: filled.exactOptional() }).superRefine(oneOf('glob', 'file'))
+const ref = block({
+  tag: text.exactOptional(),
+  branch: text.exactOptional(),
+  commit: text.exactOptional(),
+}).superRefine(oneOf('tag', 'branch', 'commit'))
+/** `''` is the core group, `*` is any. */
+const rule = block({ api_groups: someOf(name, maxNames), kinds: someOf(filledName, maxNames) })
+const serviceAccount = block({ namespace, name: accountName })
+
+export const sourceSchema = block({
+  /** full path of the project; absent: the agent's own */
+  id: filled.exactOptional(),
+  default_namespace: namespaceOrNone.exactOptional(),
+  paths: listOf(path, maxPaths).readonly().exactOptional(),
+  reconcile_timeout: duration.exactOptional(),
+  dry_run_strategy: z.enum(['none', 'client', 'server']).exactOptional(),
+  prune: z.boolean({ error: 'true or false' }).exactOptional(),
+  prune_timeout: duration.exactOptional(),
+  prune_propagation_policy: z.enum(['orphan', 'background', 'foreground']).exactOptional(),
+  inventory_policy: z.enum(['must_match', 'adopt_if_no_inventory', 'adopt_all']).exactOptional(),
+  /** absent, or an empty one: the default branch */
+  ref: ref.exactOptional(),
+  resource_inclusions: someOf(rule, maxNames).exactOptional(),
+  resource_exclusions: someOf(rule, maxNames).exactOptional(),
+  name: sourceName.exactOptional(),
+  adopt: someOf(filled.max(128, { error: 'at most 128 characters' }), maxNames).exactOptional(),
+  namespaces: someOf(namespace, maxNamespaces).exactOptional(),
+  access_as: block({ service_account: serviceAccount }).exactOptional(),
+  kustomize: block({ path: inside }).exactOptional(),
+  helm: block({
+    chart: inside,
+    values: someOf(inside, maxPaths).exactOptional(),
+    release: releaseName,
+    hooks: z.enum(['skip']).exactOptional(),
+  }).exactOptional(),
+  prune_confirm: listOf(filledName, maxNames).readonly().exactOptional(),
+  prune_limit: pruneLimit.exactOptional(),
+  on_removal: z.enum(['keep', 'prune']).exactOptional(),
+  conflicts: z.enum(['force', 'fail']).exactOptional(),
+  environments: someOf(filledName, maxNames).exactOptional(),
+}).superRefine(({ kustomize, helm }, context) => {
+  if (kustomize && helm) context.addIssue({ code: 'custom', message: 'kustomize or helm, not both' })
+})
+
+export type SourceBlock = z.output<typeof sourceSchema>
+export type ResourceRule = z.output<typeof rule>
+
+/** Absent block: there is no file, sources rest. No sources: a file that was read whole names none. */
+export const gitopsSchema = block({
+  manifest_projects: listOf(sourceSchema, maxSources).superRefine(differentNames).exactOptional(),
+})
+
+export type GitopsBlock = z.output<typeof gitopsSchema>
+
+/** `gitopsSchema`, but for the sources: each is read by itself, so that one that cannot be read costs no other. */
+export const sourceListSchema = block({
+  manifest_projects: listOf(z.unknown(), maxSources).exactOptional(),
+})
+
+/** What a source has made is known by its project and its name. */
+function differentNames(sources: readonly SourceBlock[], context: z.RefinementCtx): void {
+  const seen = new Set<string>()
+  for (const [i, { id = '', name = '' }] of sources.entries()) {
+    const key = `${id.toLowerCase()} ${name}`
+    if (seen.has(key)) {
+      const message = `another name than the other source of ${id === '' ? "the agent's own project" : id}`
+      context.addIssue({ code: 'custom', path: [i, 'name'], message })
+    }
+    seen.add(key)
+  }
+}

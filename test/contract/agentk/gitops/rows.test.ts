@@ -1,0 +1,252 @@
+import t, { type Test } from 'tap'
+import { KasError } from '../../../../src/lib/errors.ts'
+import { Phase, type SourceState } from '../../../../src/proto/gen/gitops_states_pb.ts'
+import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { ProjectKas, startGitops } from './gitops-side.ts'
+import { Ground, keyOf, skip } from './ground.ts'
+
+/** What a source's row says of each thing that happens, on a real API server. */
+
+const map = (name: string, annotations = '') => `
+apiVersion: v1
+kind: ConfigMap
+metadata: { name: ${name}${annotations && `, annotations: { ${annotations} }`} }
+data: { value: "1" }
+`
+const namespace = (name: string) => `
+apiVersion: v1
+kind: Namespace
+metadata: { name: ${name} }
+`
+const crd = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: { name: trinkets.rows.example.com }
+spec:
+  group: rows.example.com
+  scope: Namespaced
+  names: { plural: trinkets, kind: Trinket, singular: trinket }
+  versions: [{ name: v1, served: true, storage: true, schema: { openAPIV3Schema: { type: object, x-kubernetes-preserve-unknown-fields: true } } }]
+`
+
+let projects = 100n
+
+t.test('rows', { skip, timeout: 240_000 }, async (t) => {
+  const ground = await Ground.start(t)
+  for (const name of ['shop', 'gitops']) await ground.create(keyOf('Namespace', name, ''), { metadata: { name } })
+  const value = async (name: string) => (await ground.get(keyOf('ConfigMap', name)))?.data.value
+  const source = { id: 'platform/shop', default_namespace: 'shop', prune_propagation_policy: 'background' } as const
+
+  /** @returns the newest of each row, by id */
+  async function start(t: Test, ...blocks: readonly (SourceBlock | Record<string, unknown>)[]) {
+    const id = projects++
+    const project = new ProjectKas(id)
+    const started = await startGitops(t, ground, project, { manifest_projects: blocks as SourceBlock[] })
+    const rows = () => {
+      const newest = new Map<string, SourceState>()
+      for (const state of project.states) newest.set(state.source, state)
+      return newest
+    }
+    const row = (name = '') => rows().get(`42-${id}${name}`)
+    const becomes = async (phase: Phase, name = '') => {
+      await eventually(
+        () => row(name)?.phase === phase && row(name)?.laterPhase === '' && row(name)?.wanted === project.commit,
+      ).catch((cause) => {
+        throw new Error(
+          JSON.stringify([...rows().values()], (_, one) => (typeof one === 'bigint' ? String(one) : one)),
+          {
+            cause,
+          },
+        )
+      })
+      return row(name) as SourceState
+    }
+    return { project, rows, row, becomes, id: `42-${id}`, ...started }
+  }
+
+  await t.test('a source that agentk cannot read has a row; others say what it blocks', async (t) => {
+    const wrong = { id: 'platform/other', name: 'b', namespaces: ['Not_One'] }
+    const { project, rows, row, becomes, configure, stop } = await start(t, source, wrong)
+    project.push({ 'a.yaml': map('rows-a'), 'b.yaml': map('rows-b') })
+    await eventually(async () => (await value('rows-b')) === '1')
+    t.match(rows().get('42-platform/other-b'), {
+      phase: Phase.REFUSED,
+      project: 'platform/other',
+      name: 'b',
+      problem: 'gitops.manifest_projects[1].namespaces[0]: found "Not_One", allowed: the name of a namespace',
+      next: 'mend the agent’s file',
+    })
+    project.push({ 'a.yaml': map('rows-a') })
+    const blocked = await becomes(Phase.PRUNING)
+    t.match(blocked.kept, [{ key: { name: 'rows-b' }, code: 'sourceUnread', text: /cannot be read/ }])
+    t.equal(await value('rows-b'), '1')
+    configure({ manifest_projects: [source] })
+    await eventually(async () => (await value('rows-b')) === undefined)
+    t.match(await becomes(Phase.SYNCED), { kept: [], counts: { pruned: 1 } })
+    t.equal(rows().get('42-platform/other-b')?.removed, true)
+    t.ok((row()?.appliedAtMs ?? 0n) > 0n)
+    await stop()
+  })
+
+  await t.test('a project or a ref that cannot be read, and files that are refused', async (t) => {
+    const { rows, stop } = await start(t, { ...source, ref: { branch: 'gone' } })
+    const own = '42-platform/shop'
+    await eventually(() => rows().get(own)?.phase === Phase.WAITING)
+    await stop()
+    for (const [refusal, expected] of [
+      [
+        new KasError({ code: 'PROJECT_NOT_READABLE', project: 'platform/shop' }),
+        { laterPhase: 'NOT_READY', reason: 'project_not_readable' },
+      ],
+      [new KasError({ code: 'REF_NOT_FOUND', ref: 'gone' }), { laterPhase: 'NOT_READY', reason: 'ref_not_found' }],
+      [
+        new KasError({ code: 'MANIFESTS_REFUSED', detail: 'more than 1000 files: agent.gitops.max_number_of_files' }),
+        { phase: Phase.REFUSED, laterPhase: '', reason: 'files_refused', problem: /max_number_of_files/ },
+      ],
+    ] as const) {
+      const again = new ProjectKas(5n)
+      again.refusal = refusal
+      const { stop } = await startGitops(t, ground, again, {
+        manifest_projects: [{ ...source, ref: { branch: 'gone' } }],
+      })
+      await eventually(() => again.states.some(({ reason }) => reason !== ''))
+      t.match(again.states.at(-1), { source: own, ref: 'branch gone', ...expected })
+      t.not(again.states.at(-1)?.next, '')
+      await stop()
+    }
+  })
+
+  await t.test('a path that matches nothing', async (t) => {
+    const { project, becomes, stop } = await start(t, { ...source, paths: [{ glob: 'prod/**' }] })
+    project.push({})
+    t.match(await becomes(Phase.REFUSED), { problem: /no file of the repository is chosen by paths: prod/ })
+    project.push({ 'prod/a.yaml': map('rows-path') })
+    await becomes(Phase.SYNCED)
+    project.push({})
+    t.match(await becomes(Phase.APPROVAL), { leaving: [{ code: 'nothingWanted', key: { name: 'rows-path' } }] })
+    t.equal(await value('rows-path'), '1')
+    await stop()
+  })
+
+  await t.test(
+    'a plan lists what goes with a namespace, whoever made it; what comes later makes it void',
+    async (t) => {
+      const { project, row, becomes, id, stop } = await start(t, source)
+      const key = keyOf('ConfigMap', 'foreign', 'rows-home')
+      project.push({ 'a.yaml': namespace('rows-home'), 'b.yaml': map('rows-stays') })
+      await becomes(Phase.SYNCED)
+      await ground.create(key, { metadata: { name: 'foreign', namespace: 'rows-home' } })
+      project.push({ 'b.yaml': map('rows-stays') })
+      await becomes(Phase.APPROVAL)
+      await eventually(() => row()?.object !== '')
+      const { plan = '', leaving, next = '' } = row() ?? {}
+      t.match(leaving, [{ key: { kind: 'Namespace', name: 'rows-home' }, text: /with it go 1 ConfigMap \(foreign\)$/ }])
+      t.match(
+        next,
+        `kubectl annotate --overwrite configmap gitops-${id}-sync -n gitops agent.gitlab.com/approve=${plan}`,
+      )
+      await ground.create({ ...key, name: 'later' }, { metadata: { name: 'later', namespace: 'rows-home' } })
+      const sync = keyOf('ConfigMap', `gitops-${id}-sync`, 'gitops')
+      await ground.merge(sync, { metadata: { annotations: { 'agent.gitlab.com/approve': plan } } })
+      await eventually(() => row()?.plan !== plan && row()?.phase === Phase.APPROVAL)
+      t.match(row()?.leaving, [{ text: /with it go 2 ConfigMap \(foreign, later\)$/ }])
+      t.ok(await ground.get(keyOf('Namespace', 'rows-home', '')), 'it stays')
+      await ground.merge(sync, { metadata: { annotations: { 'agent.gitlab.com/approve': row()?.plan } } })
+      await eventually(async () => (await ground.get(keyOf('Namespace', 'rows-home', '')))?.metadata.deletionTimestamp)
+      await stop()
+    },
+  )
+
+  await t.test('and what goes with a definition', async (t) => {
+    const { project, becomes, stop } = await start(t, source)
+    project.push({ 'a.yaml': crd, 'b.yaml': map('rows-beside') })
+    await becomes(Phase.SYNCED)
+    await ground.readKinds()
+    await ground.create(keyOf('Trinket', 'theirs', 'shop', 'rows.example.com'), {
+      apiVersion: 'rows.example.com/v1',
+      kind: 'Trinket',
+      metadata: { name: 'theirs', namespace: 'shop' },
+    })
+    project.push({ 'b.yaml': map('rows-beside') })
+    const { leaving } = await becomes(Phase.APPROVAL)
+    t.match(leaving, [{ text: /with it go 1 Trinket\.rows\.example\.com \(shop\/theirs\)$/ }])
+    await stop()
+  })
+
+  await t.test('a source that is removed and kept is one row, until it is forgotten', async (t) => {
+    const { project, row, becomes, id, configure, stop } = await start(t, source)
+    project.push({ 'a.yaml': map('rows-kept') })
+    await becomes(Phase.SYNCED)
+    configure({ manifest_projects: [] })
+    await eventually(() => row()?.laterPhase === 'KEPT' && row()?.object !== '')
+    t.match(row(), { trouble: [], kept: [], next: `kas gitops forget ${id}`, problem: /1 objects are left/ })
+    t.match(row()?.object, `/api/v1/namespaces/gitops/configmaps/gitops-${id}-sync`)
+    const sync = keyOf('ConfigMap', `gitops-${id}-sync`, 'gitops')
+    await ground.merge(sync, { metadata: { annotations: { 'agent.gitlab.com/forget': 'true' } } })
+    await eventually(() => row()?.removed === true)
+    await eventually(async () => (await ground.get(sync)) === undefined)
+    t.equal(await ground.get(keyOf('ConfigMap', `gitops-${id}-source`, 'gitops')), undefined)
+    t.equal(await value('rows-kept'), '1', 'what it has made stays')
+    await stop()
+  })
+
+  await t.test('what lacks its namespace comes soon after that', async (t) => {
+    const { project, becomes, stop } = await start(t, source)
+    project.push({ 'a.yaml': map('rows-homeless').replace('name:', 'namespace: rows-late, name:') })
+    await becomes(Phase.FAILING)
+    await ground.create(keyOf('Namespace', 'rows-late', ''), { metadata: { name: 'rows-late' } })
+    await becomes(Phase.SYNCED)
+    await stop()
+  })
+
+  await t.test('two sources that want one object, and one that adopts another which stands', async (t) => {
+    const two = [
+      { ...source, name: 'one', paths: [{ glob: 'x/**' }] },
+      { ...source, name: 'two', paths: [{ glob: '**/*' }] },
+    ]
+    const { project, row, becomes, id, stop } = await start(t, ...two)
+    project.push({ 'x/a.yaml': map('rows-twice') })
+    await eventually(() => [row('-one')?.problem, row('-two')?.problem].every((text) => text?.includes('as well')))
+    t.match(
+      row('-one')?.problem,
+      `source ${id}-two wants ConfigMap shop/rows-twice as well: take it out of one of them`,
+    )
+    await stop()
+    const adopting = { ...source, name: 'three', adopt: [`${id}-one`], paths: [{ glob: 'y/**' }] }
+    const again = new ProjectKas(BigInt(id.slice('42-'.length)))
+    const started = await startGitops(t, ground, again, { manifest_projects: [two[0] as SourceBlock, adopting] })
+    again.push({ 'x/a.yaml': map('rows-twice'), 'y/b.yaml': map('rows-three') })
+    await eventually(() =>
+      again.states.some(({ source: of, problem }) => of === `${id}-three` && problem.includes('is a source of this')),
+    )
+    t.equal(await value('rows-three'), undefined)
+    await becomes(Phase.SYNCED, '-one').catch(() => undefined)
+    await started.stop()
+  })
+
+  await t.test(
+    'hooks of other tools that run on failure, deletion, rollback or test are not made, and told',
+    async (t) => {
+      const { project, becomes, stop } = await start(t, source)
+      project.push({ 'a.yaml': map('rows-hook'), 'b.yaml': map('rows-sync') })
+      await becomes(Phase.SYNCED)
+      project.push({
+        'a.yaml': map('rows-hook', 'argocd.argoproj.io/hook: SyncFail'),
+        'b.yaml': map('rows-sync', 'argocd.argoproj.io/hook: PreSync'),
+        'c.yaml': map('rows-test', 'helm.sh/hook: test'),
+      })
+      await eventually(
+        async () =>
+          (await ground.get(keyOf('ConfigMap', 'rows-sync')))?.metadata.annotations['argocd.argoproj.io/hook'],
+      )
+      const { problem, kept } = await becomes(Phase.SYNCED)
+      t.match(problem, /ConfigMap shop\/rows-hook is a hook \(argocd\.argoproj\.io\/hook: SyncFail\): not made/)
+      t.match(problem, /rows-sync is a hook .*: made like other objects/)
+      t.match(kept, [{ code: 'hookNotRun', key: { name: 'rows-hook' } }])
+      t.equal(await value('rows-hook'), '1', 'an earlier version of it stays')
+      t.equal(await value('rows-test'), undefined)
+      await stop()
+    },
+  )
+})

@@ -1,0 +1,110 @@
+import t from 'tap'
+import type { ApplyEnd, RoundEnd } from '../../../../../../src/agentk/modules/gitops/apply/apply-run.ts'
+import type { DryRun } from '../../../../../../src/agentk/modules/gitops/dry-run.ts'
+import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops/inventory/entry.ts'
+import type { RoundDone } from '../../../../../../src/agentk/modules/gitops/reconcile.ts'
+import { sourceOptions } from '../../../../../../src/agentk/modules/gitops/source-options.ts'
+import { StatusSink } from '../../../../../../src/agentk/modules/gitops/state/status-sink.ts'
+import { KasError } from '../../../../../../src/lib/errors.ts'
+import { Phase, type SourceState } from '../../../../../../src/proto/gen/gitops_states_pb.ts'
+import { ManualClock } from '../../../../../support/manual-clock.ts'
+
+const keyOf = (name: string) => ({ group: '', kind: 'ConfigMap', namespace: 'shop', name })
+const endOf = (name: string, end: ApplyEnd): RoundEnd => {
+  const manifest = { key: keyOf(name), version: 'v1', object: {}, file: 'a.yaml', line: 1, digest: name }
+  return { manifest, end }
+}
+const entryOf = (name: string): InventoryEntry => {
+  const rest = { uid: 'u', wave: 0, digest: '', fields: '', state: 'waits' as const, reason: '' }
+  return { key: keyOf(name), version: 'v1', ...rest }
+}
+const unchanged = endOf('same', { is: 'unchanged', live: undefined })
+const asking = endOf('asks', { is: 'failed', problem: { kind: 'immutable', text: 'approve', replaces: 'u' } })
+const failing = endOf('fails', { is: 'failed', problem: { kind: 'invalid', text: 'bad' } })
+const behind = endOf('behind', { is: 'waits', text: 'asks has failed' })
+
+const done = (given: Partial<RoundDone>): RoundDone => {
+  const none = {
+    ends: [],
+    plan: '',
+    planned: [],
+    reasons: new Map(),
+    entries: new Map(),
+    pruned: [],
+    orphans: [],
+    notes: [],
+  }
+  return { kind: 'done', ...none, isWaitingForOthers: false, ...given }
+}
+
+const guide = {
+  pathOf: (id: string) => `/gitsyncs/${id}`,
+  approveCommand: (id: string, plan: string) => `approve ${plan} of ${id}`,
+}
+
+function sinkOf(block: Parameters<typeof sourceOptions>[0] = {}) {
+  const options = sourceOptions(block, { agentId: 42n, projectId: 7n, ownProject: 'platform/shop' })
+  const shown: SourceState[] = []
+  const clock = new ManualClock()
+  const sink = new StatusSink(clock, guide, [{ changed: (state) => shown.push(state), removed: () => undefined }])
+  const ended = (commit: string, outcome: RoundDone | DryRun) =>
+    sink.report(options, { kind: 'outcome', commit, outcome })
+  return { sink, options, shown, ended, clock }
+}
+
+t.test('what waits for approval, and what fails', async (t) => {
+  const of = (ends: readonly RoundEnd[], plan: string) =>
+    sinkOf().ended('c1', done({ ends, plan, orphans: [keyOf('o')], planned: plan ? [entryOf('asks')] : [] }))
+  t.match(of([unchanged], ''), { phase: Phase.SYNCED, commit: 'c1', orphan: [{ name: 'o' }], counts: { orphans: 1 } })
+  t.match(of([unchanged], 'p'), { phase: Phase.APPROVAL, commit: 'c1', plan: 'p' })
+  t.match(of([unchanged, asking, behind], 'p'), { phase: Phase.APPROVAL, commit: '', planned: [{ name: 'asks' }] })
+  t.match(of([asking, failing], 'p'), { phase: Phase.FAILING, commit: '', plan: 'p', counts: { failed: 2 } })
+  t.match(of([behind], ''), { phase: Phase.FAILING })
+})
+
+t.test('how a commit was rendered is said of what is in the cluster', async (t) => {
+  const { ended } = sinkOf()
+  const state = ended('c1', done({ ends: [unchanged], notes: ['hooks are left out', 'a'.repeat(2000)] }))
+  t.match(state, { phase: Phase.SYNCED, problem: /^hooks are left out; a+$/ })
+  t.equal(state.problem.length, 1000)
+  t.equal(ended('c2', done({ ends: [unchanged] })).problem, '')
+})
+
+t.test('what was tried out is in the cluster no more than before, unless nothing differs', async (t) => {
+  const { ended } = sinkOf({ dry_run_strategy: 'server' })
+  const would = endOf('new', { is: 'applied', live: {} as never })
+  t.match(ended('c2', { kind: 'dryRun', ends: [unchanged, would, behind], leaving: [entryOf('old')] }), {
+    phase: Phase.PAUSED,
+    commit: '',
+    wanted: 'c2',
+    problem: 'dry_run_strategy: server: nothing is written',
+    counts: { objects: 3, unchanged: 1, applied: 0, waiting: 2, failed: 0 },
+    trouble: [{ text: 'it would be applied' }, { text: 'asks has failed' }],
+    plan: '',
+    planned: [{ name: 'old' }],
+  })
+  const bad = ended('c2', { kind: 'dryRun', ends: [failing], leaving: [] })
+  t.match(bad, { phase: Phase.FAILING, trouble: [{ text: 'bad' }], planned: [] })
+  t.match(ended('c3', { kind: 'dryRun', ends: [unchanged], leaving: [] }), { phase: Phase.PAUSED, commit: 'c3' })
+})
+
+t.test('files that cannot be read are told beside the commit that holds, and no longer than that is so', async (t) => {
+  const { sink, options, shown, ended, clock } = sinkOf()
+  sink.begin(options)
+  t.match(shown.at(-1), { phase: Phase.WAITING, laterPhase: '' })
+  clock.advance(1000)
+  ended('c1', done({ ends: [unchanged], notes: ['a note'] }))
+  const now = BigInt(clock.now())
+  t.match(shown.at(-1), { appliedAtMs: now, comparedAtMs: now })
+  sink.unread(options, new KasError({ code: 'PROJECT_NOT_READABLE', project: 'platform/shop' }))
+  t.match(shown.at(-1), {
+    laterPhase: 'NOT_READY',
+    reason: 'project_not_readable',
+    problem: /not found/,
+    commit: 'c1',
+  })
+  ended('c1', done({ ends: [unchanged], notes: ['a note'] }))
+  t.match(shown.at(-1), { laterPhase: 'NOT_READY' }, 'also where a round is made meanwhile')
+  sink.read(options)
+  t.match(shown.at(-1), { phase: Phase.SYNCED, laterPhase: '', problem: 'a note' })
+})
