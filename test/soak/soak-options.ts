@@ -29,7 +29,7 @@ export const viewsParts = ['faults', 'rights', 'records', 'rollouts'] as const
 export type ViewsPart = (typeof viewsParts)[number]
 
 /** What the scene `gitops` plays, in this order. */
-export const gitopsParts = ['kills', 'frozen', 'faults', 'calls'] as const
+export const gitopsParts = ['kills', 'frozen', 'faults', 'calls', 'lies'] as const
 export type GitopsPart = (typeof gitopsParts)[number]
 
 /** What the scene `rolling` plays, in this order. */

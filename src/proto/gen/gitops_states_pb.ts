@@ -295,7 +295,7 @@ export type SourceState = Message<"kas.agent.v1.SourceState"> & {
   kept: LeavingObject[];
 
   /**
-   * a phase that earlier versions do not know: `NOT_READY`, `REMOVING`; `phase` is the nearest one that they know
+   * a phase that earlier versions do not know: `NOT_READY`, `REMOVING`, `WAITING_FOR_OTHERS`; `phase` is the nearest one that they know
    *
    * @generated from field: string later_phase = 23;
    */
@@ -377,6 +377,8 @@ export const Phase = {
   WAITING: 1,
 
   /**
+   * a commit has come, and waits for its round
+   *
    * @generated from enum value: READING = 2;
    */
   READING: 2,

@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file replica_gitops.proto.
  */
 export const file_replica_gitops: GenFile = /*@__PURE__*/
-  fileDesc("ChRyZXBsaWNhX2dpdG9wcy5wcm90bxIOa2FzLnJlcGxpY2EudjEiIQoNU3RhdGVzUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoAyI6CgtQdXNoZWRTdGF0ZRINCgVzdGF0ZRgBIAEoDBIOCgZhZ2VfbXMYAiABKA0SDAoEbGl2ZRgDIAEoCCJ1ChVGb2xsb3dlZENvbmZpZ3VyYXRpb24SDgoGY29tbWl0GAEgASgJEg8KB3Byb2JsZW0YAiABKAkSDgoGYWdlX21zGAMgASgNEisKBnNvdXJjZRgEIAMoCzIbLmthcy5yZXBsaWNhLnYxLk5hbWVkU291cmNlIjkKC05hbWVkU291cmNlEg8KB3Byb2plY3QYASABKAkSDAoEbmFtZRgCIAEoCRILCgNyZWYYAyABKAkiegoOU3RhdGVzUmVzcG9uc2USKgoFc3RhdGUYASADKAsyGy5rYXMucmVwbGljYS52MS5QdXNoZWRTdGF0ZRI8Cg1jb25maWd1cmF0aW9uGAIgASgLMiUua2FzLnJlcGxpY2EudjEuRm9sbG93ZWRDb25maWd1cmF0aW9uMlMKBkdpdG9wcxJJCgZTdGF0ZXMSHS5rYXMucmVwbGljYS52MS5TdGF0ZXNSZXF1ZXN0Gh4ua2FzLnJlcGxpY2EudjEuU3RhdGVzUmVzcG9uc2UiAGIGcHJvdG8z");
+  fileDesc("ChRyZXBsaWNhX2dpdG9wcy5wcm90bxIOa2FzLnJlcGxpY2EudjEiIQoNU3RhdGVzUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoAyI6CgtQdXNoZWRTdGF0ZRINCgVzdGF0ZRgBIAEoDBIOCgZhZ2VfbXMYAiABKA0SDAoEbGl2ZRgDIAEoCCJ1ChVGb2xsb3dlZENvbmZpZ3VyYXRpb24SDgoGY29tbWl0GAEgASgJEg8KB3Byb2JsZW0YAiABKAkSDgoGYWdlX21zGAMgASgNEisKBnNvdXJjZRgEIAMoCzIbLmthcy5yZXBsaWNhLnYxLk5hbWVkU291cmNlIjkKC05hbWVkU291cmNlEg8KB3Byb2plY3QYASABKAkSDAoEbmFtZRgCIAEoCRILCgNyZWYYAyABKAkiXQoMVW50YWtlbkZpbGVzEg8KB3Byb2plY3QYASABKAkSCwoDcmVmGAIgASgJEg4KBmNvbW1pdBgDIAEoCRIPCgdwcm9ibGVtGAQgASgJEg4KBmFnZV9tcxgFIAEoDSKpAQoOU3RhdGVzUmVzcG9uc2USKgoFc3RhdGUYASADKAsyGy5rYXMucmVwbGljYS52MS5QdXNoZWRTdGF0ZRI8Cg1jb25maWd1cmF0aW9uGAIgASgLMiUua2FzLnJlcGxpY2EudjEuRm9sbG93ZWRDb25maWd1cmF0aW9uEi0KB3VudGFrZW4YAyADKAsyHC5rYXMucmVwbGljYS52MS5VbnRha2VuRmlsZXMyUwoGR2l0b3BzEkkKBlN0YXRlcxIdLmthcy5yZXBsaWNhLnYxLlN0YXRlc1JlcXVlc3QaHi5rYXMucmVwbGljYS52MS5TdGF0ZXNSZXNwb25zZSIAYgZwcm90bzM");
 
 /**
  * @generated from message kas.replica.v1.StatesRequest
@@ -136,6 +136,55 @@ export const NamedSourceSchema: GenMessage<NamedSource> = /*@__PURE__*/
   messageDesc(file_replica_gitops, 3);
 
 /**
+ * Files of a source that the callee has, or cannot read, and the agent has not taken.
+ *
+ * @generated from message kas.replica.v1.UntakenFiles
+ */
+export type UntakenFiles = Message<"kas.replica.v1.UntakenFiles"> & {
+  /**
+   * as the agent asks for it: a full path
+   *
+   * @generated from field: string project = 1;
+   */
+  project: string;
+
+  /**
+   * `branch main`; empty: the default branch
+   *
+   * @generated from field: string ref = 2;
+   */
+  ref: string;
+
+  /**
+   * what the agent has not taken; empty: none was found
+   *
+   * @generated from field: string commit = 3;
+   */
+  commit: string;
+
+  /**
+   * why the repository cannot be read; empty: it can
+   *
+   * @generated from field: string problem = 4;
+   */
+  problem: string;
+
+  /**
+   * for so long
+   *
+   * @generated from field: uint32 age_ms = 5;
+   */
+  ageMs: number;
+};
+
+/**
+ * Describes the message kas.replica.v1.UntakenFiles.
+ * Use `create(UntakenFilesSchema)` to create a new message.
+ */
+export const UntakenFilesSchema: GenMessage<UntakenFiles> = /*@__PURE__*/
+  messageDesc(file_replica_gitops, 4);
+
+/**
  * @generated from message kas.replica.v1.StatesResponse
  */
 export type StatesResponse = Message<"kas.replica.v1.StatesResponse"> & {
@@ -150,6 +199,13 @@ export type StatesResponse = Message<"kas.replica.v1.StatesResponse"> & {
    * @generated from field: kas.replica.v1.FollowedConfiguration configuration = 2;
    */
   configuration?: FollowedConfiguration | undefined;
+
+  /**
+   * at most one for each of the agent's sources
+   *
+   * @generated from field: repeated kas.replica.v1.UntakenFiles untaken = 3;
+   */
+  untaken: UntakenFiles[];
 };
 
 /**
@@ -157,7 +213,7 @@ export type StatesResponse = Message<"kas.replica.v1.StatesResponse"> & {
  * Use `create(StatesResponseSchema)` to create a new message.
  */
 export const StatesResponseSchema: GenMessage<StatesResponse> = /*@__PURE__*/
-  messageDesc(file_replica_gitops, 4);
+  messageDesc(file_replica_gitops, 5);
 
 /**
  * What agents have told the callee of their GitOps sources.

@@ -15,6 +15,7 @@ export class BusyFront {
   /** PEM */
   readonly authority: string
   isBusy = false
+  #isCut = false
   /** requests that were told to come again */
   refused = 0
   /** called with each request, before it goes on */
@@ -40,6 +41,12 @@ export class BusyFront {
     return new BusyFront(front, authority.certificate, { server, agent })
   }
 
+  /** no connection through it stands */
+  set isCut(isCut: boolean) {
+    this.#isCut = isCut
+    if (isCut) this.#front.closeAllConnections()
+  }
+
   stop(): void {
     this.#front.close()
     this.#front.closeAllConnections()
@@ -47,6 +54,10 @@ export class BusyFront {
   }
 
   #serve(asked: IncomingMessage, answer: ServerResponse): void {
+    if (this.#isCut) {
+      asked.socket.destroy()
+      return
+    }
     const { url = '', method, headers } = asked
     if (this.isBusy && !url.includes('/leases') && ++this.#asked % answeredOneIn !== 0) {
       this.refused += 1

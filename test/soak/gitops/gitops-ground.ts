@@ -7,15 +7,19 @@ import { freePorts } from '../../../dev/control-plane/free-ports.ts'
 import { kubeconfigText } from '../../../dev/control-plane/kubeconfig.ts'
 import { createServiceAccount } from '../../../dev/control-plane/service-account.ts'
 import type { LocalReplica } from '../../../dev/start/local-replica.ts'
+import { viewReplicas } from '../../../dev/start/replica-table.ts'
 import { agent, files } from '../../../dev/start/settings.ts'
 import { GitPushes } from '../../support/git-pushes.ts'
 import { Seeded } from '../../support/seeded.ts'
 import { AgentkPod, leadingPod } from '../agentk-pods.ts'
+import type { KubeOptions } from '../kube.ts'
 import { type AgentPlace, RollingGround } from '../rolling/rolling-ground.ts'
 import { BusyFront } from './busy-front.ts'
 import { configuration, namespaces, PushedSources } from './pushed-sources.ts'
 
 const gitSync = resolve(import.meta.dirname, '../../../deploy/kubernetes/agentk-gitops/0-gitsync.yaml')
+const place = `.gitlab/agents/${agent.name}`
+const gitopsFile = `${place}/gitops.yaml`
 const graces = { listen: '0s', shutdown: '1s' }
 const dayMs = 24 * 3_600_000
 
@@ -28,6 +32,8 @@ export class GitopsGround {
   readonly front: BusyFront
   readonly sources: PushedSources
   readonly pods: readonly AgentkPod[]
+  /** absolute path, of the agent's project */
+  readonly repository: string
   readonly #ground: RollingGround
   readonly #pushes: GitPushes
 
@@ -35,6 +41,7 @@ export class GitopsGround {
     controlPlane: ControlPlane
     front: BusyFront
     pushes: GitPushes
+    repository: string
     sources: PushedSources
     pods: readonly AgentkPod[]
     ground: RollingGround
@@ -43,6 +50,7 @@ export class GitopsGround {
     this.front = parts.front
     this.#pushes = parts.pushes
     this.sources = parts.sources
+    this.repository = parts.repository
     this.pods = parts.pods
     this.#ground = parts.ground
   }
@@ -55,17 +63,17 @@ export class GitopsGround {
     await controlPlane.start()
     let front: BusyFront | undefined
     let pushes: GitPushes | undefined
+    let repository = ''
     let sources: PushedSources | undefined
     try {
       for (const name of namespaces) await controlPlane.admin.create('/api/v1/namespaces', { metadata: { name } })
       front = await BusyFront.start(controlPlane)
       const kubeconfig = await agentkAccount(controlPlane, front)
       const prepare = async (folder: string) => {
-        const [repository, secretFile] = [join(folder, files.repository), join(folder, files.secret)]
+        repository = join(folder, files.repository)
+        const secretFile = join(folder, files.secret)
         pushes = new GitPushes({ repository, secretFile, project: agent.project })
-        const place = `.gitlab/agents/${agent.name}`
-        const gitops = JSON.stringify(configuration)
-        await pushes.commit({ [`${place}/gitops.yaml`]: gitops, [`${place}/views.yaml`]: null })
+        await pushes.commit({ [gitopsFile]: JSON.stringify(configuration), [`${place}/views.yaml`]: null })
         sources = new PushedSources(pushes, new Seeded(seed))
         await sources.begin()
         return undefined
@@ -79,7 +87,7 @@ export class GitopsGround {
       }
       const ground = await RollingGround.start({ assets, kubeconfig, graces, startAgents, prepare }, signal)
       const prepared = { pushes: pushes as unknown as GitPushes, sources: sources as unknown as PushedSources }
-      return new GitopsGround({ controlPlane, front, pods, ground, ...prepared })
+      return new GitopsGround({ controlPlane, front, pods, ground, repository, ...prepared })
     } catch (error) {
       pushes?.close()
       front?.stop()
@@ -95,6 +103,29 @@ export class GitopsGround {
 
   get replicas(): readonly LocalReplica[] {
     return this.#ground.replicas
+  }
+
+  /** The way in through one replica alone. */
+  accessOf(replica: LocalReplica): KubeOptions {
+    return this.#ground.accessOf(replica)
+  }
+
+  /** A commit of a branch, told to one replica that lives. */
+  async pushed(content: Readonly<Record<string, string | null>>, branch: string): Promise<void> {
+    await this.#pushes.commit(content, branch)
+    await this.sources.tell(this.replicas)
+  }
+
+  /** The agent's file says this of GitOps from now on. */
+  configured(gitops: object): Promise<void> {
+    return this.pushed({ [gitopsFile]: JSON.stringify(gitops) }, 'main')
+  }
+
+  /** At which the agent has its tunnels. */
+  async holder(): Promise<LocalReplica> {
+    const views = await viewReplicas(this.replicas)
+    const at = views.findIndex(({ roles }) => roles.includes('home'))
+    return this.replicas[Math.max(0, at)] as LocalReplica
   }
 
   leadingPod(): Promise<AgentkPod> {

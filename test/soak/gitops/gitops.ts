@@ -5,6 +5,7 @@ import { pushesUnderFaults } from './faults.ts'
 import { frozenInRounds } from './frozen.ts'
 import { GitopsGround } from './gitops-ground.ts'
 import { killsDuringPushes } from './kills.ts'
+import { statusUnderFaults } from './lies.ts'
 
 export interface GitopsSceneOptions {
   readonly pushes: number
@@ -50,6 +51,7 @@ async function onGround(
   const ground = await GitopsGround.start({ assets, seed: options.seed }, stage.signal)
   try {
     if (part === 'kills') return await killsDuringPushes(ground, stage, options)
+    if (part === 'lies') return await statusUnderFaults(ground, stage, options)
     if (part === 'frozen') return await frozenInRounds(ground, stage, options)
     return await pushesUnderFaults(ground, stage, { assets, minutes: options.minutes })
   } finally {

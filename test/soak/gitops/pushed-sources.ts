@@ -51,13 +51,13 @@ export class PushedSources {
   /** To some branch. */
   async push(replicas: readonly LocalReplica[]): Promise<void> {
     await this.#commit(this.#seeded.pick(branches), this.#someKept())
-    await this.#tell(replicas)
+    await this.tell(replicas)
   }
 
   /** One to each: what others wrote over is written again. */
   async pushAll(replicas: readonly LocalReplica[]): Promise<void> {
     for (const branch of branches) await this.#commit(branch, this.#someKept())
-    await this.#tell(replicas)
+    await this.tell(replicas)
   }
 
   /** By ConfigMap, what the last commit of the branch holds. */
@@ -89,7 +89,9 @@ export class PushedSources {
     await this.#pushes.commit(files, branch)
   }
 
-  async #tell(replicas: readonly LocalReplica[]): Promise<void> {
+  /** One of the replicas, of what was pushed. Without any, nobody. */
+  async tell(replicas: readonly LocalReplica[]): Promise<void> {
+    if (replicas.length === 0) return
     const told = this.#pushes.tell(this.#seeded.pick(replicas).ports.rails)
     await told.catch(() => {
       this.untold += 1 // a replica that has been killed: the push is found by polls

@@ -61,7 +61,7 @@ for (const [line, message] of [
   ['views --pods 100001', '--pods 100001: a whole number from 1 to 100000'],
   ['views --part all', '--part all: one of faults, rights, records, rollouts'],
   ['rolling --part logs', '--part logs: one of calls, streams'],
-  ['gitops --part rights', '--part rights: one of kills, frozen, faults, calls'],
+  ['gitops --part rights', '--part rights: one of kills, frozen, faults, calls, lies'],
   ['crowd --installed', '--installed: crowd has --watches, --execs, --scheme'],
   ['crowd --attack gzip', '--attack: crowd has --watches, --execs, --scheme'],
   ['burst --scheme ws', '--scheme ws: one of wss, grpcs'],

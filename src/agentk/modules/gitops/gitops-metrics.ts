@@ -46,8 +46,9 @@ export function createGitopsMetrics(register: Registry): GitopsMetrics {
     apiCall: (lane) => calls.inc({ lane }),
     round: (phase) => rounds.inc({ result: resultOf(phase) }),
     applied: (seconds) => pushToApplied.observe(seconds),
-    changed: ({ source, phase, counts }) => {
-      if (phase === Phase.APPLYING || phase === Phase.PRUNING) return // counted anew
+    changed: ({ source, phase, laterPhase, counts }) => {
+      const isBeingBrought = phase === Phase.APPLYING || phase === Phase.PRUNING
+      if (isBeingBrought && laterPhase === '') return // counted anew
       objects.set({ source }, counts?.objects ?? 0)
       survivors.set({ source }, counts?.survivors ?? 0)
     },

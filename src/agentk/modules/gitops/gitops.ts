@@ -116,7 +116,13 @@ class Sources {
     this.#control = this.#lanes.lane('control')
     this.#kinds = new SharedKinds({ lane: this.#control, clock, signal: term.signal })
     this.#queue = new ReconcileQueue(components)
-    this.#registry = new SourceRegistry((source) => this.#queue.othersChanged(this.#workOf(source)))
+    this.#registry = new SourceRegistry((source, contested) => {
+      this.#queue.othersChanged(this.#workOf(source))
+      for (const other of contested) {
+        const work = this.#workOf(other)
+        if (work) this.#queue.add(work) // its row names the other one
+      }
+    })
     const memory = podMemory(podShares().restBytes)
     const turns = commitTurns(memory.turns)
     this.#manifests = new ManifestsThread({ clock, turns }, { memoryLimitMb: memory.threadMb })

@@ -45,20 +45,24 @@ export interface SourceClaims {
 /** The sources of one agent, and what each of them wants. */
 export class SourceRegistry {
   readonly #rows = new Map<object, SourceRow>()
-  readonly #onClaim: (source: object) => void
+  /** who wants each object, by `keyText` */
+  readonly #wantedBy = new Map<string, Set<object>>()
+  readonly #onClaim: (source: object, contested: ReadonlySet<object>) => void
   /** the configuration has none that cannot be read */
   isWhole = true
 
-  /** @param onClaim - a source has claimed something else than before */
-  constructor(onClaim: (source: object) => void = () => undefined) {
+  /** @param onClaim - a source has claimed something else than before, and these have another rival for an object now, or one less */
+  constructor(onClaim: (source: object, contested: ReadonlySet<object>) => void = () => undefined) {
     this.#onClaim = onClaim
   }
 
   set(source: object, row: SourceRow): void {
+    this.#want(source, this.#rows.get(source)?.claim, row.claim)
     this.#rows.set(source, row)
   }
 
   delete(source: object): void {
+    this.#want(source, this.#rows.get(source)?.claim, undefined)
     this.#rows.delete(source)
   }
 
@@ -90,7 +94,10 @@ export class SourceRegistry {
       claim: (claim) => this.#claim(source, claim),
       isHandedOver: (owner, key) =>
         rows().some(({ id, claim }) => id === owner && claim?.keys.has(keyText(key)) === false),
-      newOwner: (key) => rows().find(({ claim }) => claim?.keys.has(keyText(key)))?.id,
+      newOwner: (key) => {
+        const other = [...(this.#wantedBy.get(keyText(key)) ?? [])].find((one) => one !== source)
+        return other && this.#rows.get(other)?.id
+      },
       unread: (key, commit) => {
         if (!this.isWhole) return 'a source of the configuration cannot be read: what it wants is not known'
         const own = this.#rows.get(source)
@@ -111,8 +118,28 @@ export class SourceRegistry {
   #claim(source: object, claim: Claim): void {
     const row = this.#rows.get(source)
     if (!row || (row.claim && isSame(row.claim, claim))) return
+    const contested = this.#want(source, row.claim, claim)
     this.#rows.set(source, { ...row, claim })
-    this.#onClaim(source)
+    this.#onClaim(source, contested)
+  }
+
+  /** @returns who else wants what `source` wants from now on, or does not want any more */
+  #want(source: object, before: Claim | undefined, after: Claim | undefined): ReadonlySet<object> {
+    const contested = new Set<object>()
+    for (const text of before?.keys.keys() ?? []) {
+      if (after?.keys.has(text)) continue
+      const all = this.#wantedBy.get(text)
+      all?.delete(source)
+      for (const other of all ?? []) contested.add(other)
+      if (all?.size === 0) this.#wantedBy.delete(text)
+    }
+    for (const text of after?.keys.keys() ?? []) {
+      if (before?.keys.has(text)) continue
+      const all = this.#wantedBy.get(text) ?? new Set()
+      for (const other of all) contested.add(other)
+      this.#wantedBy.set(text, all.add(source))
+    }
+    return contested
   }
 
   #rowsBeside(source: object): readonly SourceRow[] {

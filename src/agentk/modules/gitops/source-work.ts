@@ -131,7 +131,9 @@ export class SourceWork {
 
   #take(set: ObjectSet): void {
     this.#set = set
-    this.#components.status.read(this.#options)
+    const { status } = this.#components
+    status.read(this.#options)
+    status.report(this.#options, { kind: 'received', commit: set.commit })
     this.#again('a newer commit has come')
   }
 

@@ -56,12 +56,13 @@ export async function gitopsStatus(args: readonly string[], context: GitopsStatu
     const shown = values.output === 'json' ? `${printableJson(state)}\n` : statusText(state, endpoint.agentId)
     if (shown !== last) io.stdout.write(shown)
     last = shown
-    if (!values.watch || signal?.aborted) return exitCode(state)
+    if (!values.watch || signal?.aborted) return statusCode(state)
     await new Promise<void>((resolve) => void clock.after(watchMs, resolve))
   }
 }
 
-function exitCode({ sources, agent, configuration }: ShownState): number {
+/** 0: all that is known of each source is in the cluster; 1: not; 3: the agent reports none. */
+export function statusCode({ sources, agent, configuration }: ShownState): number {
   if (agent === 'stock') return noStatusCode
   const isKnown = sources.length > 0 || namesNone({ agent, configuration })
   return isKnown && !configuration?.problem && sources.every(isInCluster) ? 0 : 1

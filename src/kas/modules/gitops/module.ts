@@ -9,6 +9,7 @@ import { getObjectsMethod, type ObjectsToSynchronizeOptions, objectsToSynchroniz
 import { stateEndpoint, statesOfPeer } from './state-endpoint.ts'
 import { pushMethod, pushStates } from './state-push.ts'
 import { States } from './states.ts'
+import { UntakenFiles } from './untaken-files.ts'
 
 /** paths of usual length, and 1,000 known blobs */
 const maxMessageBytes = 256 * 1024
@@ -47,12 +48,14 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule |
   })
   const cache = new FileCache(cacheBounds(options))
   const sent = usage.counter('gitops_sync')
+  const untaken = new UntakenFiles(clock)
   const serve = objectsToSynchronize(
     {
       readableProject,
       repositories: repositories.trees,
       pushes,
       refs: new FollowedRefs(),
+      untaken,
       turns,
       cache,
       sent,
@@ -77,8 +80,8 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule |
         serve: push,
       },
     },
-    replicaMethods: statesOfPeer({ states, agentConfig, clock }),
-    endpoints: [stateEndpoint({ states, agentConfig, serves, directory, peers, clock })],
+    replicaMethods: statesOfPeer({ states, untaken, agentConfig, clock }),
+    endpoints: [stateEndpoint({ states, untaken, agentConfig, serves, directory, peers, clock })],
     services: [{ start: async () => undefined, stop: async () => states.stop() }],
     status: () => [
       ['agents with states', states.agents],

@@ -18,6 +18,7 @@ import type { FollowedRefs } from './followed-refs.ts'
 import { type ObjectsRequest, readRequest } from './objects-request.ts'
 import { ObjectsSender } from './objects-sender.ts'
 import { chosenFiles } from './round-files.ts'
+import type { UntakenFiles } from './untaken-files.ts'
 
 /** `/package.Service/Method` that this module serves on 8150. */
 export const getObjectsMethod = methodPath(Gitops.method.getObjectsToSynchronize)
@@ -27,6 +28,7 @@ export interface ObjectsToSynchronizeComponents {
   readonly repositories: Pick<Repositories, 'head' | 'seenAt' | 'refresh' | 'onMove'> & Pick<Trees, 'files' | 'blobs'>
   readonly pushes: Pick<Pushes, 'onPush'>
   readonly refs: Pick<FollowedRefs, 'follow'>
+  readonly untaken: Pick<UntakenFiles, 'follow'>
   /** who may read a round's files now: each holds them until the agent has taken them */
   readonly turns: Pick<FairTurns<AgentId>, 'take' | 'isContended'>
   readonly cache: Pick<FileCache, 'contents'>
@@ -97,6 +99,7 @@ class ObjectsStream {
   #changed = Promise.withResolvers<void>()
   #reading: Reading | undefined
   #unfollow = () => {}
+  readonly #untaken: ReturnType<UntakenFiles['follow']>
   readonly #beganAt: number
   /** of the newest push that this stream has seen, by the clock */
   #pushedAt: number | undefined
@@ -112,6 +115,7 @@ class ObjectsStream {
     this.#call = call
     this.#question = question
     this.#beganAt = components.clock.now()
+    this.#untaken = components.untaken.follow(call.agent.id, question)
   }
 
   async run(): Promise<void> {
@@ -133,6 +137,7 @@ class ObjectsStream {
     } catch (error) {
       if (!retired.aborted || signal.aborted) throw error
     } finally {
+      this.#untaken.end()
       this.#unfollow()
       detachPushes()
       detachDirectory()
@@ -153,13 +158,16 @@ class ObjectsStream {
       const found = await this.#newCommit(signal)
       if (!found) {
         this.#failures = 0
+        this.#untaken.taken()
         return false
       }
+      this.#untaken.found(found.commit)
       return await this.#round(found, this.#call.signal) // also while the connection retires: half a round is none
     } catch (error) {
       const { code } = KasError.from(error)
       if (isRefused(error) || (code !== 'DIRECTORY_UNAVAILABLE' && code !== 'REPOSITORY_FAILED')) throw error
       this.#failures += 1
+      this.#untaken.failed(KasError.from(error))
       this.#components.log.debug({ ...this.#fields(), error }, 'GitOps: repository poll failed')
       return false
     }

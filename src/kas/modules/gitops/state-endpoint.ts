@@ -19,12 +19,14 @@ import type { KasHost, OwnEndpoint } from '../../module.ts'
 import type { Peers } from '../../replicas/peers.ts'
 import { agentWord, configurationJson, followedConfiguration, unreportedSources } from './named-sources.ts'
 import type { States } from './states.ts'
+import { type UntakenFiles, untakenRow } from './untaken-files.ts'
 
 /** Of every pod of ours, and of none of GitLab's own agent. */
 const leadMethod = methodPath(Views.method.lead)
 
 export interface StateComponents {
   readonly states: Pick<States, 'of'>
+  readonly untaken: Pick<UntakenFiles, 'of'>
   readonly agentConfig: Pick<KasHost['agentConfig'], 'followed'>
   readonly serves: KasHost['serves']
   readonly directory: Pick<KasHost['directory'], 'readHint'>
@@ -32,8 +34,10 @@ export interface StateComponents {
   readonly clock: Clock
 }
 
+type OwnComponents = Pick<StateComponents, 'states' | 'untaken' | 'agentConfig' | 'clock'>
+
 /** What peers ask this replica. */
-export function statesOfPeer(components: Pick<StateComponents, 'states' | 'agentConfig' | 'clock'>): UnaryMethods {
+export function statesOfPeer(components: OwnComponents): UnaryMethods {
   return unaryService(Gitops, {
     states: async ({ agentId }) => create(StatesResponseSchema, ownStates(components, agentId as AgentId)),
   })
@@ -71,7 +75,12 @@ async function bodyFor(components: StateComponents, agentId: AgentId): Promise<U
   }
   const unreported = unreportedSources(agentId, { configuration, states: states.map(({ state }) => state), agent })
   const hint = (project: string) => components.directory.readHint?.(agentId, project)
-  const whole = (state: State) => sourceJson(state, hint)
+  const untaken = new Map(all.flatMap((each) => each.untaken.map((files) => [`${files.project} ${files.ref}`, files])))
+  const whole = (state: State) => {
+    const source = sourceJson(state, hint)
+    const files = source && untaken.get(`${source.project} ${source.ref}`)
+    return files ? { ...source, ...untakenRow(files) } : source
+  }
   const body = (await textOf(states, whole, unreported, rest)) ?? (await textOf(states, shortJson, [], rest))
   if (!body) throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: maxBodyBytes + 1, maxBytes: maxBodyBytes })
   return body
@@ -112,12 +121,10 @@ type State = Pick<PushedState, 'state' | 'ageMs' | 'live'>
 interface OwnStates {
   readonly state: State[]
   readonly configuration?: MessageInitShape<typeof FollowedConfigurationSchema> | undefined
+  readonly untaken: ReturnType<UntakenFiles['of']>
 }
 
-function ownStates(
-  { states, agentConfig, clock }: Pick<StateComponents, 'states' | 'agentConfig' | 'clock'>,
-  agentId: AgentId,
-): OwnStates {
+function ownStates({ states, untaken, agentConfig, clock }: OwnComponents, agentId: AgentId): OwnStates {
   const now = clock.now()
   const state = Array.from(states.of(agentId).values(), ({ bytes, at, live }) => ({
     state: bytes,
@@ -125,7 +132,8 @@ function ownStates(
     live,
   }))
   const followed = agentConfig.followed(agentId)
-  return followed ? { state, configuration: followedConfiguration(followed, ageMs(followed.readAt, now)) } : { state }
+  const configuration = followed && followedConfiguration(followed, ageMs(followed.readAt, now))
+  return { state, configuration, untaken: untaken.of(agentId) }
 }
 
 /** As the agent moves, two replicas may follow it. */
@@ -154,7 +162,10 @@ function sourceOf(state: Uint8Array): string {
 }
 
 /** @returns undefined: the configuration has it no longer */
-function sourceJson({ state, ageMs, live }: State, hint: (project: string) => string | undefined): object | undefined {
+function sourceJson(
+  { state, ageMs, live }: State,
+  hint: (project: string) => string | undefined,
+): Record<string, unknown> | undefined {
   const {
     removed,
     later_phase: later,

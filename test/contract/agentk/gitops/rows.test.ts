@@ -49,9 +49,9 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
       return newest
     }
     const row = (name = '') => rows().get(`42-${id}${name}`)
-    const becomes = async (phase: Phase, name = '') => {
+    const becomes = async (phase: Phase, name = '', later = '') => {
       await eventually(
-        () => row(name)?.phase === phase && row(name)?.laterPhase === '' && row(name)?.wanted === project.commit,
+        () => row(name)?.phase === phase && row(name)?.laterPhase === later && row(name)?.wanted === project.commit,
       ).catch((cause) => {
         throw new Error(
           JSON.stringify([...rows().values()], (_, one) => (typeof one === 'bigint' ? String(one) : one)),
@@ -78,7 +78,7 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
       next: 'mend the agent’s file',
     })
     project.push({ 'a.yaml': map('rows-a') })
-    const blocked = await becomes(Phase.PRUNING)
+    const blocked = await becomes(Phase.PRUNING, '', 'WAITING_FOR_OTHERS')
     t.match(blocked.kept, [{ key: { name: 'rows-b' }, code: 'sourceUnread', text: /cannot be read/ }])
     t.equal(await value('rows-b'), '1')
     configure({ manifest_projects: [source] })

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { maxObjectBytes, maxObjects } from '../../../../proto/gitops/limits.ts'
+import { bracketEnd, hasFormOfJson } from './brackets.ts'
 import type { ManifestProblem, ObjectTree, RepositoryFile } from './manifest.ts'
 import { Problems } from './problems.ts'
 import { maxDocuments, type RoundBudget, roundBudget } from './round-budget.ts'
@@ -108,7 +109,10 @@ function* texts(data: Uint8Array): Generator<Text> {
       throw new YamlFault(`the document is too large: ${bytes.length} of ${maxTextBytes} bytes`, first)
     }
     const decoded = new TextDecoder().decode(bytes) // without its byte order mark
-    for (const { text, line } of parts(decoded)) yield { text, line: first + line - 1 }
+    for (const part of parts(decoded)) {
+      refuseOtherBreaks(part, first - 1)
+      for (const { text, line } of values(part)) yield { text, line: first + line - 1 }
+    }
   }
 }
 
@@ -144,21 +148,60 @@ function* parts(text: string): Generator<Text> {
   yield { text: text.slice(start), line }
 }
 
-/** A kind that ends in `List` and has `items` stands for these, which need not repeat its version and kind. */
-function* objectsOf(
-  { value, line, characters }: Tree,
-  trees: YamlTrees,
-): Generator<Tree & { readonly value: Record<string, unknown> }> {
+/** JSON may follow JSON without a line between them. */
+function* values({ text, line: first }: Text): Generator<Text> {
+  let [start, line] = [0, first]
+  for (let next = /^\s*\{/.exec(text); next; ) {
+    const end = bracketEnd(text, start + next[0].length) + 1
+    next = /^\s*\{/.exec(text.slice(end))
+    if (!next) break
+    const value = text.slice(start, end)
+    yield { text: value, line }
+    line += value.split('\n').length - 1
+    start = end
+  }
+  yield { text: text.slice(start), line }
+}
+
+/** Ends of lines by YAML 1.1 alone: kubectl sees keys in what others take for a comment. */
+function refuseOtherBreaks({ text, line }: Text, before: number): void {
+  const at = text.search(/[\u0085\u2028\u2029]/)
+  if (at < 0 || hasFormOfJson(text)) return
+  const sign = text.charCodeAt(at).toString(16).toUpperCase().padStart(4, '0')
+  const fault = `U+${sign} ends a line for kubectl and for few others: write "\\u${sign.toLowerCase()}" in double quotes`
+  throw new YamlFault(fault, before + line + text.slice(0, at).split('\n').length - 1)
+}
+
+/** Whatever its kind, what has `items` stands for these: those that say neither version nor kind have the list's. */
+function* objectsOf({ value, line, characters }: Tree, trees: YamlTrees): Generator<ObjectAt> {
   if (value === null) return
   if (!isObject(value)) throw new YamlFault('the document is no object', line)
-  const { kind, apiVersion, items } = value
-  if (typeof kind !== 'string' || !kind.endsWith('List') || !Array.isArray(items)) {
+  if (!('items' in value)) {
     yield { value, line, characters }
     return
   }
-  const own = kind === 'List' ? {} : { apiVersion, kind: kind.slice(0, -'List'.length) }
+  const { kind, apiVersion, items } = value
+  if (items === null) return
+  if (!Array.isArray(items)) throw new YamlFault('items is to be a list, as of a kind List', line)
+  const own = typeof kind === 'string' && { apiVersion, kind: kind.replace(/List$/, '') }
   for (const item of items) {
     if (!isObject(item)) throw new YamlFault(`an item of the ${kind} is no object`, line)
-    yield* objectsOf({ line, characters, ...trees.extentOf(item), value: { ...own, ...item } }, trees)
+    const isNamed = item.kind || item.apiVersion
+    const at = { line, characters, ...trees.extentOf(item) }
+    yield* nested({ ...at, value: isNamed ? item : { ...own, ...item } }, trees)
+  }
+}
+
+type ObjectAt = Tree & { readonly value: Record<string, unknown> }
+
+function* nested(item: ObjectAt, trees: YamlTrees): Generator<ObjectAt> {
+  const { items } = item.value
+  if (!Array.isArray(items)) {
+    yield item
+    return
+  }
+  for (const value of items) {
+    if (!isObject(value)) throw new YamlFault('an item of a list is no object', item.line)
+    yield* nested({ ...item, ...trees.extentOf(value), value }, trees)
   }
 }

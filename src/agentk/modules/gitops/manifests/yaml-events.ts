@@ -1,4 +1,5 @@
 import { type Event, parseEvents, YAMLException } from 'js-yaml'
+import { bracketEnd } from './brackets.ts'
 import { marksOf, type RoundBudget, takeMarks } from './round-budget.ts'
 
 /** What is wrong with a file. */
@@ -88,17 +89,3 @@ function padded(text: string, start: number, end: number, spaces: number): strin
   const lines = text.slice(start, end).replaceAll(/\n(?!\r?\n|$)/g, `\n${pad}`)
   return `${text.slice(0, start)}${pad}${lines}${text.slice(end)}`
 }
-
-/** Where the brackets end that `start` is in, as far as that can be told without knowing what stands before. */
-function bracketEnd(text: string, start: number): number {
-  let depth = 1
-  for (const { 0: sign, index } of text.slice(start).matchAll(tokens)) {
-    if (sign === '[' || sign === '{') depth++
-    else if (sign === ']' || sign === '}') depth--
-    if (depth === 0) return start + index
-  }
-  return text.length
-}
-
-/** Texts in quotes and comments, as a whole, and brackets. */
-const tokens = /(?<=^|[\s,:[{])"(?:[^"\\]|\\[\s\S])*"|(?<=^|[\s,:[{])'(?:[^']|'')*'|(?<=^|\s)#.*|[[\]{}]/gm

@@ -33,7 +33,7 @@ function conditionsOf(state: SourceState): object[] {
   const common = { reason: nameOf(state), message: problem, lastTransitionTime: new Date(Number(atMs)).toISOString() }
   return [
     { type: 'Ready', status: is('SYNCED'), ...common },
-    { type: 'Reconciling', status: is('READING', 'APPLYING', 'PRUNING', 'REMOVING'), ...common },
+    { type: 'Reconciling', status: is('READING', 'APPLYING', 'PRUNING', 'WAITING_FOR_OTHERS', 'REMOVING'), ...common },
     { type: 'Stalled', status: is('REFUSED', 'NOT_READY', 'APPROVAL', 'PAUSED'), ...common },
   ]
 }

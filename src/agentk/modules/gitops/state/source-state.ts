@@ -27,6 +27,8 @@ const maxTextLength = 1000
 
 /** What there is to say of a source. */
 export type Report =
+  /** a commit has come, and waits for its round */
+  | { readonly kind: 'received'; readonly commit: string }
   /** nothing is to be written */
   | { readonly kind: 'suspended'; readonly commit: string }
   | { readonly kind: 'step'; readonly commit: string; readonly step: Step }
@@ -54,6 +56,7 @@ export function withNames(state: SourceState, options: SourceNames): SourceState
 /** How a source fares after a report. */
 export function stateAfter(state: SourceState, report: Report, options: SourceOptions, now: number): SourceState {
   const at = { ...state, laterPhase: '', atMs: BigInt(now) }
+  if (report.kind === 'received') return afterReceived(state, report.commit, now)
   if (report.kind === 'suspended') return { ...at, phase: Phase.PAUSED, wanted: report.commit }
   if (report.kind === 'failed') return { ...at, phase: Phase.FAILING, wanted: report.commit, problem: report.text }
   if (report.kind === 'removal') return afterRemoval(at, report.done)
@@ -67,12 +70,20 @@ export function stateAfter(state: SourceState, report: Report, options: SourceOp
   return done(compared, commit, outcome)
 }
 
+/** What is known of another commit is not so of this one: it has not been looked at. */
+function afterReceived(state: SourceState, commit: string, now: number): SourceState {
+  if (commit === state.wanted) return state
+  return { ...state, ...nothingKnown, laterPhase: '', phase: Phase.READING, wanted: commit, atMs: BigInt(now) }
+}
+
+const noPlan = { plan: '', planned: [], leaving: [] }
+const nothingKnown = { ...noPlan, problem: '', trouble: [], kept: [] }
+
 /** A commit is being brought, or its objects go one by one. */
 function afterStep(state: SourceState, commit: string, step: Step): SourceState {
   if (step.kind === 'began') {
     const counts = create(CountsSchema, { objects: step.objects })
-    const nothing = { problem: '', trouble: [], plan: '', planned: [], leaving: [], kept: [] }
-    return { ...state, phase: Phase.APPLYING, wanted: commit, counts, ...nothing }
+    return { ...state, ...nothingKnown, phase: Phase.APPLYING, wanted: commit, counts }
   }
   if (step.kind === 'pruned') return { ...state, phase: Phase.PRUNING }
   return { ...state, counts: counted(state.counts, step.end) }
@@ -85,14 +96,14 @@ function counted(counts: Counts | undefined, end: ApplyEnd): Counts {
   return next
 }
 
-/** Nothing was done: the last commit holds. */
+/** Nothing was done: the last commit holds, and what it had planned is void. */
 function refused(state: SourceState, problems: readonly ManifestProblem[]): SourceState {
   const [first] = problems
   const problem = first ? problemText(first).slice(0, maxTextLength) : ''
   const trouble = problems
     .slice(0, maxListed)
     .map(({ file, line, text }) => create(ObjectTroubleSchema, { file, line, text: text.slice(0, maxTextLength) }))
-  return { ...state, phase: Phase.REFUSED, problem, trouble }
+  return { ...state, ...noPlan, phase: Phase.REFUSED, problem, trouble }
 }
 
 /** Nothing was written: what would be is listed. */
@@ -127,7 +138,7 @@ function done(state: SourceState, commit: string, result: RoundDone): SourceStat
   const count = (is: ApplyEnd['is']) => ends.filter(({ end }) => end.is === is).length
   return {
     ...state,
-    phase: phaseOf(result, bad),
+    ...phaseOf(result, bad),
     commit: isApplied ? commit : state.commit,
     appliedAtMs: isApplied ? state.atMs : state.appliedAtMs,
     problem: notes.join('; ').slice(0, maxTextLength),
@@ -155,10 +166,16 @@ function done(state: SourceState, commit: string, result: RoundDone): SourceStat
 }
 
 /** `bad`: what of the commit is not applied. */
-function phaseOf({ plan, entries, isWaitingForOthers }: RoundDone, bad: readonly RoundEnd[]): Phase {
-  if (plan !== '' && bad.every(({ end }) => end.is === 'waits' || isAsking(end))) return Phase.APPROVAL
-  if (bad.length > 0 || [...entries.values()].some(({ state }) => state === 'failed')) return Phase.FAILING
-  return isWaitingForOthers ? Phase.PRUNING : Phase.SYNCED
+function phaseOf(
+  { plan, entries, isWaitingForOthers }: RoundDone,
+  bad: readonly RoundEnd[],
+): Pick<SourceState, 'phase' | 'laterPhase'> {
+  if (plan !== '' && bad.every(({ end }) => end.is === 'waits' || isAsking(end)))
+    return { phase: Phase.APPROVAL, laterPhase: '' }
+  if (bad.length > 0 || [...entries.values()].some(({ state }) => state === 'failed'))
+    return { phase: Phase.FAILING, laterPhase: '' }
+  if (isWaitingForOthers) return { phase: Phase.PRUNING, laterPhase: 'WAITING_FOR_OTHERS' }
+  return { phase: Phase.SYNCED, laterPhase: '' }
 }
 
 /** The configuration has it no longer: what stays of it, and why. */

@@ -110,3 +110,26 @@ t.test('an id is of one source; who may go by it', async (t) => {
   t.equal(registry.isBeside(own, '42-8-other'), true)
   t.equal(registry.isBeside(other, '42-8-other'), false)
 })
+
+t.test('who wants an object that another one wants is told, and once that has ended', async (t) => {
+  const told: (readonly object[])[] = []
+  const registry = new SourceRegistry((_, contested) => void told.push([...contested]))
+  const [one, two] = [{}, {}]
+  for (const [index, source] of [one, two].entries()) {
+    registry.set(source, { block: {} })
+    registry.name(source, `42-${index}`)
+  }
+  const claims = (source: object, commit: string, ...names: string[]) =>
+    registry.claims(source).claim(claimOf(commit, ...names.map((name) => keyOf(name))))
+  claims(one, 'c1', 'a', 'b')
+  claims(two, 'c1', 'b', 'c')
+  t.equal(registry.claims(one).newOwner(keyOf('b')), '42-1')
+  t.equal(registry.claims(one).newOwner(keyOf('c')), '42-1')
+  t.equal(registry.claims(one).newOwner(keyOf('a')), undefined)
+  claims(two, 'c2', 'b', 'c')
+  claims(two, 'c3', 'c')
+  t.strictSame(told, [[], [one], [], [one]])
+  t.equal(registry.claims(one).newOwner(keyOf('b')), undefined)
+  registry.delete(one)
+  t.equal(registry.claims(two).newOwner(keyOf('a')), undefined)
+})

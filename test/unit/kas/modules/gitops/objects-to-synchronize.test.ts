@@ -5,6 +5,7 @@ import {
   type ObjectsToSynchronizeOptions,
   objectsToSynchronize,
 } from '../../../../../src/kas/modules/gitops/objects-to-synchronize.ts'
+import { UntakenFiles } from '../../../../../src/kas/modules/gitops/untaken-files.ts'
 import type { PushEvent } from '../../../../../src/kas/repositories/local-pushes.ts'
 import type { CommitId, Reading } from '../../../../../src/kas/repositories/repositories.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
@@ -35,6 +36,7 @@ function start(
   const clock = new ManualClock()
   const moved = new Set<() => void>()
   const followed = new Set<() => Reading>()
+  const untaken = new UntakenFiles(clock)
   const pushed = new Set<(event: PushEvent) => void>()
   const state = {
     head: undefined as CommitId | undefined | KasError,
@@ -96,6 +98,7 @@ function start(
       },
       pushes: { onPush: (listener) => keep(pushed, listener) },
       refs: { follow: (of) => keep(followed, () => of) },
+      untaken,
       turns: {
         get isContended() {
           return state.isContended
@@ -128,7 +131,7 @@ function start(
     for (const wake of moved) wake()
     await settle()
   }
-  return { call, ended, answers, settle, move, state, clock, moved, followed, pushed }
+  return { call, ended, answers, settle, move, state, clock, moved, followed, pushed, untaken }
 }
 
 t.test('an empty repository waits; the first commit is a round, with which the stream ends', async (t) => {
@@ -452,4 +455,32 @@ t.test('an agent that owes for rounds before has no turn until it has paid', asy
   await settle()
   t.equal(await ended, 'OK')
   t.equal(state.turns, 0)
+})
+
+t.test('what the agent does not have, and why, is known once it has lasted', async (t) => {
+  const branch = { ref: { ref: { case: 'branch' as const, value: 'main' } } }
+  const { call, ended, settle, move, state, clock, untaken } = start({ ...branch, commitId: one })
+  const told = () => untaken.of(call.agent.id)
+  await move(one)
+  await settle()
+  clock.advance(60_000)
+  t.strictSame(told(), [])
+
+  await move(new KasError({ code: 'REPOSITORY_FAILED', detail: 'away' }))
+  clock.advance(9_999)
+  t.strictSame(told(), [])
+  clock.advance(1)
+  const at = { project: 'apps/web', ref: 'branch main' }
+  t.match(told(), [{ ...at, commit: '', problem: /away/, ageMs: 10_000 }])
+  await move(one)
+  t.strictSame(told(), [])
+
+  const turn = Promise.withResolvers<void>()
+  state.turn = turn.promise
+  await move(two)
+  clock.advance(20_000)
+  t.match(told(), [{ ...at, commit: two, problem: '', ageMs: 20_000 }])
+  turn.resolve()
+  await ended
+  t.strictSame(told(), [])
 })

@@ -4,16 +4,22 @@ import type { AgentId } from '../../../../../src/call/call.ts'
 import type { AgentConfiguration } from '../../../../../src/kas/agent-config/agent-config-reader.ts'
 import type { OwnRequest } from '../../../../../src/kas/module.ts'
 import { stateEndpoint } from '../../../../../src/kas/modules/gitops/state-endpoint.ts'
+import type { UntakenFiles } from '../../../../../src/kas/modules/gitops/untaken-files.ts'
 import { noPeers, type Peers } from '../../../../../src/kas/replicas/peers.ts'
 import type { CommitId } from '../../../../../src/kas/repositories/repositories.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
-import { SourceStateSchema } from '../../../../../src/proto/gen/gitops_states_pb.ts'
+import { Phase, SourceStateSchema } from '../../../../../src/proto/gen/gitops_states_pb.ts'
 import { StatesResponseSchema } from '../../../../../src/proto/gen/replica_gitops_pb.ts'
 import { someAgent } from '../../../../support/fake-agent-call.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
 /** No configuration is followed, and a pod of ours is connected. */
-const rest = { agentConfig: { followed: () => undefined }, serves: () => true, directory: {} }
+const rest = {
+  untaken: { of: () => [] },
+  agentConfig: { followed: () => undefined },
+  serves: () => true,
+  directory: {},
+}
 
 /** An endpoint at a replica with one peer, which knows of so many sources of each agent. */
 function start(count: number, environment: string[]) {
@@ -64,8 +70,11 @@ function alone(given: {
     name?: string
     reason?: string
     laterPhase?: string
+    ref?: string
+    phase?: Phase
   }[]
   readonly serves?: boolean | undefined
+  readonly untaken?: ReturnType<UntakenFiles['of']>
 }) {
   const value = { manifest_projects: given.manifest_projects ?? [] }
   const good = { commit: 'c1' as CommitId, blocks: new Map([['gitops', { json: '', value }]]) }
@@ -80,6 +89,7 @@ function alone(given: {
     states: { of: () => states },
     agentConfig: { followed: () => followed },
     serves: () => given.serves,
+    untaken: { of: () => given.untaken ?? [] },
     directory: { readHint: (_, project) => `let it read ${project}` },
     peers: noPeers,
     clock: new ManualClock(0),
@@ -129,4 +139,30 @@ t.test('a phase that earlier versions do not know is shown; what lets an agent r
   const { sources } = await alone({ reported: [source], serves: true })()
   t.match(sources, [{ phase: 'NOT_READY', next: 'let it read a/b' }])
   t.notOk('later_phase' in (sources[0] as object))
+})
+
+t.test('what is known here and not to the agent is said in place of what it has reported', async (t) => {
+  const at = { project: 'a/b', phase: Phase.SYNCED }
+  const reported = ['branch main', 'branch next', ''].map((ref, i) => ({ source: `42-7-${i}`, ...at, ref }))
+  const files = { project: 'a/b', commit: '', problem: '', ageMs: 12_400 }
+  const untaken = [
+    { ...files, ref: 'branch main', commit: 'abcdef0123456789' },
+    { ...files, ref: 'branch next', problem: 'it is not there' },
+  ]
+  const { sources } = await alone({ reported, untaken, serves: true })()
+  t.match(sources, [
+    {
+      phase: 'NOT_READY',
+      reason: 'files_not_taken',
+      wanted: 'abcdef0123456789',
+      problem: 'agentk has not taken commit abcdef01 for 12 s',
+      next: /is alive/,
+    },
+    {
+      phase: 'NOT_READY',
+      reason: 'repository_not_read',
+      problem: 'the repository could not be read for 12 s: it is not there',
+    },
+    { phase: 'SYNCED', reason: '' },
+  ])
 })

@@ -15,7 +15,7 @@ import { ManualClock } from '../../../../support/manual-clock.ts'
 
 /** No configuration is followed, and a pod of ours is connected. */
 const noConfig = { followed: () => undefined }
-const rest = { agentConfig: noConfig, serves: () => true, directory: {} }
+const rest = { untaken: { of: () => [] }, agentConfig: noConfig, serves: () => true, directory: {} }
 
 const [a, b] = [1n, 2n] as AgentId[] as [AgentId, AgentId]
 const hour = 3_600_000
@@ -143,7 +143,7 @@ t.test('any replica shows what was told last at any of them', async (t) => {
   }
   const leaving = peer.states.open(a)
   leaving.tell('s', told(Phase.APPLYING, 'old'))
-  const serve = statesOfPeer({ ...peer, agentConfig: noConfig }).get(methodPath(Gitops.method.states))
+  const serve = statesOfPeer({ ...peer, ...rest }).get(methodPath(Gitops.method.states))
   const peers = {
     ...noPeers,
     broadcast: async (_: unknown, request: object) => {
@@ -177,7 +177,7 @@ t.test('a source that is gone is shown no longer, whichever replica was told of 
   const tellPeer = (state: Uint8Array) => new FakeAgentCall({ messages: [state] }).servedBy(serve)
   await tellPeer(encoded({ source: 'old', phase: Phase.SYNCED }))
   await tellPeer(encoded({ source: 'gone', phase: Phase.SYNCED }))
-  const answer = statesOfPeer({ ...peer, agentConfig: noConfig }).get(methodPath(Gitops.method.states))
+  const answer = statesOfPeer({ ...peer, ...rest }).get(methodPath(Gitops.method.states))
   const peers = {
     ...noPeers,
     broadcast: async (_: unknown, { agentId }: { agentId: AgentId }) => {

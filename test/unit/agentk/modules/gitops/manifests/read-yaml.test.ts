@@ -28,33 +28,43 @@ t.test('each document has its file and line', async (t) => {
   ])
 })
 
-t.test('a list stands for its items, with their own lines', async (t) => {
+t.test('what has items stands for these, with their own lines, as kubectl has it', async (t) => {
   const { documents } = read(
     [
       'apiVersion: v1',
-      'kind: List',
+      'kind: BList',
       'items:',
+      '- name: x',
+      '- apiVersion: v2',
+      '  kind: List',
+      '  items:',
+      '  - kind: C',
+      '  -',
+      '    name: z',
       '- kind: A',
       '  items: []',
-      '- apiVersion: v2',
-      '  kind: BList',
+      '- kind: A',
       '  items:',
-      '  - name: x',
-      '  -',
-      '    kind: C',
+      '---',
+      'kind: Other',
+      'items:',
     ].join('\n'),
   )
   t.strictSame(
     documents.map(({ object, line }) => [line, object]),
     [
-      [4, { kind: 'A', items: [] }],
-      [9, { apiVersion: 'v2', kind: 'B', name: 'x' }],
-      [11, { apiVersion: 'v2', kind: 'C' }],
+      [4, { apiVersion: 'v1', kind: 'B', name: 'x' }],
+      [8, { kind: 'C' }],
+      [10, { name: 'z' }],
+      [13, { kind: 'A', items: null }],
     ],
   )
-  t.strictSame(problem('kind: List\nitems: [1]'), [
-    { file: 'a.yaml', line: 1, text: 'an item of the List is no object' },
-  ])
+  for (const [text, line, fault] of [
+    ['kind: List\nitems: [1]', 1, 'an item of the List is no object'],
+    ['kind: Other\nitems: a', 1, 'items is to be a list, as of a kind List'],
+    ['kind: List\nitems: [{kind: A, items: [1]}]', 2, 'an item of a list is no object'],
+  ] as const)
+    t.strictSame(problem(text), [{ file: 'a.yaml', line, text: fault }])
 })
 
 t.test('a file with a problem has no documents, the others have theirs', async (t) => {

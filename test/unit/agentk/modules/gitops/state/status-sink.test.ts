@@ -1,8 +1,7 @@
 import t from 'tap'
 import type { ApplyEnd, RoundEnd } from '../../../../../../src/agentk/modules/gitops/apply/apply-run.ts'
-import type { DryRun } from '../../../../../../src/agentk/modules/gitops/dry-run.ts'
 import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops/inventory/entry.ts'
-import type { RoundDone } from '../../../../../../src/agentk/modules/gitops/reconcile.ts'
+import type { Outcome, RoundDone } from '../../../../../../src/agentk/modules/gitops/reconcile.ts'
 import { sourceOptions } from '../../../../../../src/agentk/modules/gitops/source-options.ts'
 import { StatusSink } from '../../../../../../src/agentk/modules/gitops/state/status-sink.ts'
 import { KasError } from '../../../../../../src/lib/errors.ts'
@@ -47,8 +46,7 @@ function sinkOf(block: Parameters<typeof sourceOptions>[0] = {}) {
   const shown: SourceState[] = []
   const clock = new ManualClock()
   const sink = new StatusSink(clock, guide, [{ changed: (state) => shown.push(state), removed: () => undefined }])
-  const ended = (commit: string, outcome: RoundDone | DryRun) =>
-    sink.report(options, { kind: 'outcome', commit, outcome })
+  const ended = (commit: string, outcome: Outcome) => sink.report(options, { kind: 'outcome', commit, outcome })
   return { sink, options, shown, ended, clock }
 }
 
@@ -107,4 +105,29 @@ t.test('files that cannot be read are told beside the commit that holds, and no 
   t.match(shown.at(-1), { laterPhase: 'NOT_READY' }, 'also where a round is made meanwhile')
   sink.read(options)
   t.match(shown.at(-1), { phase: Phase.SYNCED, laterPhase: '', problem: 'a note' })
+})
+
+t.test(
+  'a commit that has come is in the cluster no more than before, and what the one before planned is void',
+  async (t) => {
+    const { sink, options, ended } = sinkOf()
+    const received = (commit: string) => sink.report(options, { kind: 'received', commit })
+    const reasons = new Map([['/ConfigMap/shop/asks', { code: 'toPrune', text: 'it has left the commit' }]])
+    const planned = { plan: 'p', planned: [entryOf('asks')], reasons }
+    ended('c1', done({ ends: [unchanged], ...planned }))
+    t.match(received('c1'), { phase: Phase.APPROVAL, wanted: 'c1', plan: 'p' }, 'the same one again')
+    const nothing = { plan: '', planned: [], leaving: [], next: '' }
+    t.match(received('c2'), { phase: Phase.READING, commit: 'c1', wanted: 'c2', ...nothing })
+
+    ended('c1', done({ ends: [unchanged], ...planned }))
+    const problems = [{ file: 'a.yaml', line: 3, text: 'no YAML' }]
+    const refused = ended('c2', { kind: 'refused', problems, isWaitingForOthers: false })
+    t.match(refused, { phase: Phase.REFUSED, commit: 'c1', wanted: 'c2', problem: 'a.yaml:3: no YAML', ...nothing })
+  },
+)
+
+t.test('what waits for other sources is said, until they are known', async (t) => {
+  const { ended } = sinkOf()
+  t.match(ended('c1', done({ ends: [unchanged], isWaitingForOthers: true })), { laterPhase: 'WAITING_FOR_OTHERS' })
+  t.match(ended('c1', done({ ends: [unchanged] })), { phase: Phase.SYNCED, laterPhase: '' })
 })

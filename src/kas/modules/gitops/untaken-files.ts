@@ -1,0 +1,80 @@
+import type { AgentId } from '../../../call/call.ts'
+import type { Clock } from '../../../lib/clock.ts'
+import type { KasError } from '../../../lib/errors.ts'
+import type { UntakenFiles as UntakenMessage } from '../../../proto/gen/replica_gitops_pb.ts'
+import type { CommitId } from '../../repositories/repositories.ts'
+
+/** What lasts no longer is told of nobody: a poll that failed once, a commit on its way. ms */
+const patienceMs = 10_000
+/** Of a text. */
+const maxProblemLength = 500
+
+/** Files that an agent follows by one stream. */
+interface Followed {
+  /** as the agent has asked */
+  readonly project: string
+  /** `branch main`; empty: the default branch */
+  readonly ref: string
+  untaken: { readonly since: number; readonly commit: string; readonly problem: string } | undefined
+}
+
+/** What agents do not have of the files that they follow here, and why: they cannot know it themselves. */
+export class UntakenFiles {
+  readonly #clock: Clock
+  readonly #agents = new Map<AgentId, Set<Followed>>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** A stream of the agent's, until `end`. @param ref - in full: `refs/heads/main` */
+  follow(agentId: AgentId, { project, ref }: { readonly project: string; readonly ref: string | undefined }) {
+    const followed: Followed = { project, ref: refText(ref), untaken: undefined }
+    const all = this.#agents.get(agentId) ?? new Set()
+    this.#agents.set(agentId, all.add(followed))
+    const untaken = (commit: string, problem: string) => {
+      followed.untaken = { since: followed.untaken?.since ?? this.#clock.now(), commit, problem }
+    }
+    return {
+      /** the agent has what was found */
+      taken: () => {
+        followed.untaken = undefined
+      },
+      found: (commit: CommitId) => untaken(commit, ''),
+      failed: (error: KasError) => untaken(followed.untaken?.commit ?? '', error.message.slice(0, maxProblemLength)),
+      end: () => {
+        all.delete(followed)
+        if (all.size === 0 && this.#agents.get(agentId) === all) this.#agents.delete(agentId)
+      },
+    }
+  }
+
+  /** What has lasted for a while. */
+  of(agentId: AgentId): Pick<UntakenMessage, 'project' | 'ref' | 'commit' | 'problem' | 'ageMs'>[] {
+    const now = this.#clock.now()
+    return [...(this.#agents.get(agentId) ?? [])].flatMap(({ project, ref, untaken }) => {
+      const ageMs = Math.round(now - (untaken?.since ?? now))
+      return untaken && ageMs >= patienceMs ? [{ project, ref, ageMs, ...untaken }] : []
+    })
+  }
+}
+
+/** What a row says beside what its pod has reported. */
+export function untakenRow({ commit, problem, ageMs }: Pick<UntakenMessage, 'commit' | 'problem' | 'ageMs'>): object {
+  const seconds = Math.round(ageMs / 1000)
+  if (problem !== '') {
+    const text = `the repository could not be read for ${seconds} s: ${problem}`
+    return { phase: 'NOT_READY', reason: 'repository_not_read', problem: text, next: 'it is asked again by itself' }
+  }
+  const text = `agentk has not taken commit ${commit.slice(0, 8)} for ${seconds} s`
+  const next = 'it goes on by itself; see whether the pod of agentk that leads is alive'
+  return { phase: 'NOT_READY', reason: 'files_not_taken', wanted: commit, problem: text, next }
+}
+
+/** As a row says it: `branch main`. */
+function refText(ref: string | undefined): string {
+  if (ref === undefined) return ''
+  const [, kind, name] = /^refs\/(heads|tags)\/(.*)$/.exec(ref) ?? []
+  if (kind === undefined) return `commit ${ref}`
+  return `${kind === 'heads' ? 'branch' : 'tag'} ${name}`
+}
