@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file replica_gitops.proto.
  */
 export const file_replica_gitops: GenFile = /*@__PURE__*/
-  fileDesc("ChRyZXBsaWNhX2dpdG9wcy5wcm90bxIOa2FzLnJlcGxpY2EudjEiIQoNU3RhdGVzUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoAyI6CgtQdXNoZWRTdGF0ZRINCgVzdGF0ZRgBIAEoDBIOCgZhZ2VfbXMYAiABKA0SDAoEbGl2ZRgDIAEoCCJ1ChVGb2xsb3dlZENvbmZpZ3VyYXRpb24SDgoGY29tbWl0GAEgASgJEg8KB3Byb2JsZW0YAiABKAkSDgoGYWdlX21zGAMgASgNEisKBnNvdXJjZRgEIAMoCzIbLmthcy5yZXBsaWNhLnYxLk5hbWVkU291cmNlIjkKC05hbWVkU291cmNlEg8KB3Byb2plY3QYASABKAkSDAoEbmFtZRgCIAEoCRILCgNyZWYYAyABKAkiXQoMVW50YWtlbkZpbGVzEg8KB3Byb2plY3QYASABKAkSCwoDcmVmGAIgASgJEg4KBmNvbW1pdBgDIAEoCRIPCgdwcm9ibGVtGAQgASgJEg4KBmFnZV9tcxgFIAEoDSKpAQoOU3RhdGVzUmVzcG9uc2USKgoFc3RhdGUYASADKAsyGy5rYXMucmVwbGljYS52MS5QdXNoZWRTdGF0ZRI8Cg1jb25maWd1cmF0aW9uGAIgASgLMiUua2FzLnJlcGxpY2EudjEuRm9sbG93ZWRDb25maWd1cmF0aW9uEi0KB3VudGFrZW4YAyADKAsyHC5rYXMucmVwbGljYS52MS5VbnRha2VuRmlsZXMyUwoGR2l0b3BzEkkKBlN0YXRlcxIdLmthcy5yZXBsaWNhLnYxLlN0YXRlc1JlcXVlc3QaHi5rYXMucmVwbGljYS52MS5TdGF0ZXNSZXNwb25zZSIAYgZwcm90bzM");
+  fileDesc("ChRyZXBsaWNhX2dpdG9wcy5wcm90bxIOa2FzLnJlcGxpY2EudjEiIQoNU3RhdGVzUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoAyI6CgtQdXNoZWRTdGF0ZRINCgVzdGF0ZRgBIAEoDBIOCgZhZ2VfbXMYAiABKA0SDAoEbGl2ZRgDIAEoCCKIAQoVRm9sbG93ZWRDb25maWd1cmF0aW9uEg4KBmNvbW1pdBgBIAEoCRIPCgdwcm9ibGVtGAIgASgJEg4KBmFnZV9tcxgDIAEoDRIrCgZzb3VyY2UYBCADKAsyGy5rYXMucmVwbGljYS52MS5OYW1lZFNvdXJjZRIRCglpc191bnJlYWQYBSABKAgiOQoLTmFtZWRTb3VyY2USDwoHcHJvamVjdBgBIAEoCRIMCgRuYW1lGAIgASgJEgsKA3JlZhgDIAEoCSJdCgxVbnRha2VuRmlsZXMSDwoHcHJvamVjdBgBIAEoCRILCgNyZWYYAiABKAkSDgoGY29tbWl0GAMgASgJEg8KB3Byb2JsZW0YBCABKAkSDgoGYWdlX21zGAUgASgNIrkBCg5TdGF0ZXNSZXNwb25zZRIqCgVzdGF0ZRgBIAMoCzIbLmthcy5yZXBsaWNhLnYxLlB1c2hlZFN0YXRlEjwKDWNvbmZpZ3VyYXRpb24YAiABKAsyJS5rYXMucmVwbGljYS52MS5Gb2xsb3dlZENvbmZpZ3VyYXRpb24SLQoHdW50YWtlbhgDIAMoCzIcLmthcy5yZXBsaWNhLnYxLlVudGFrZW5GaWxlcxIOCgZpc19jdXQYBCABKAgyUwoGR2l0b3BzEkkKBlN0YXRlcxIdLmthcy5yZXBsaWNhLnYxLlN0YXRlc1JlcXVlc3QaHi5rYXMucmVwbGljYS52MS5TdGF0ZXNSZXNwb25zZSIAYgZwcm90bzM");
 
 /**
  * @generated from message kas.replica.v1.StatesRequest
@@ -95,6 +95,13 @@ export type FollowedConfiguration = Message<"kas.replica.v1.FollowedConfiguratio
    * @generated from field: repeated kas.replica.v1.NamedSource source = 4;
    */
   source: NamedSource[];
+
+  /**
+   * `problem` is of the repository: what the file says is not known
+   *
+   * @generated from field: bool is_unread = 5;
+   */
+  isUnread: boolean;
 };
 
 /**
@@ -206,6 +213,13 @@ export type StatesResponse = Message<"kas.replica.v1.StatesResponse"> & {
    * @generated from field: repeated kas.replica.v1.UntakenFiles untaken = 3;
    */
   untaken: UntakenFiles[];
+
+  /**
+   * the agent has more sources than the callee keeps
+   *
+   * @generated from field: bool is_cut = 4;
+   */
+  isCut: boolean;
 };
 
 /**

@@ -18,9 +18,9 @@ export async function lostAtEachCall({ say, signal }: Pick<Stage, 'say' | 'signa
     const ground = await Ground.start({ teardown: (end) => void teardowns.unshift(end as () => unknown) })
     for (const name of ['shop', 'gitops']) await ground.create(keyOf('Namespace', name, ''), { metadata: { name } })
     say('killed before each call')
-    told('killed before', await killedAtEachCall(ground, { projectId: 1n, objects, is: 'unsent' }))
+    told('killed before', await killedAtEachCall(ground, { projectId: 1n, objects, kind: 'unsent' }))
     say('killed after each call')
-    told('killed after', await killedAtEachCall(ground, { projectId: 2n, objects, is: 'unanswered' }))
+    told('killed after', await killedAtEachCall(ground, { projectId: 2n, objects, kind: 'unanswered' }))
     say('frozen at each call')
     told('frozen', await frozenAtEachCall(ground, { projectId: 3n, objects }))
   } finally {

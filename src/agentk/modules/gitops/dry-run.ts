@@ -57,8 +57,8 @@ export async function dryRun(
     const text = keyText(manifest.key)
     return { manifest, end: lateEnd(text, found, graph.named(text)) }
   })
-  const brought = { commit, isRemoval: false, isSettling: false, build, inventory, live, ends: [], failed: undefined }
-  const left = pruneInput(brought, components.claims)
+  const nothingSent = { isRemoval: false, mayHaveCallsInFlight: false, ends: [], failed: undefined }
+  const left = pruneInput({ commit, build, inventory, live, ...nothingSent }, components.claims)
   const { decisions } = planPrune(left, source)
   const goes = ({ key }: InventoryEntry) => ['delete', 'confirm'].includes(decisions.get(keyText(key))?.kind ?? '')
   return { kind: 'dryRun', ends, leaving: left.entries.filter(goes) }
@@ -105,8 +105,10 @@ const assumed: Applied = {
 
 /** Of what needs a namespace or a definition that the commit would bring: whether it would be applied is open until then. */
 function lateEnd(text: string, ends: ReadonlyMap<string, ApplyEnd>, before: readonly string[]): ApplyEnd {
-  const end = ends.get(text) ?? { is: 'left' as const }
-  if (end.is !== 'failed' || end.problem.kind !== 'absent') return end
-  const isBrought = before.some((one) => ends.get(one)?.is !== 'unchanged')
-  return isBrought ? { is: 'waits', text: 'whether it would be applied can be told once what it needs is there' } : end
+  const end = ends.get(text) ?? { kind: 'left' as const }
+  if (end.kind !== 'failed' || !['absent', 'unserved'].includes(end.problem.kind)) return end
+  const isBrought = before.some((one) => ends.get(one)?.kind !== 'unchanged')
+  return isBrought
+    ? { kind: 'waits', text: 'whether it would be applied can be told once what it needs is there' }
+    : end
 }

@@ -6,26 +6,23 @@ import { TemporaryFolder } from '../../../lib/temporary-folder.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { SourceBlock } from '../../../proto/gitops/schema.ts'
 import { type ApiLane, ApiLanes } from '../../cluster/api-lanes.ts'
-import { accountHeaders } from '../../cluster/impersonation-headers.ts'
 import type { Term } from '../../election/terms.ts'
-import { textAt } from '../../health/object.ts'
 import type { AgentkHost } from '../../module.ts'
-import { buildCommit } from './build.ts'
 import type { GitopsMetrics } from './gitops-metrics.ts'
-import { Inventory, storedSources } from './inventory/inventory.ts'
+import { storedSources } from './inventory/inventory.ts'
 import { KeptFiles } from './kept-files.ts'
 import { namespaceCame } from './live/missing-namespaces.ts'
-import { ObjectWaits, WatchPlaces } from './live/object-waits.ts'
+import { WatchPlaces } from './live/object-waits.ts'
 import { ManifestsThread } from './manifests/manifests-thread.ts'
-import { inventoryLabel } from './manifests/marks.ts'
 import { podMemory } from './pod-memory.ts'
-import { forgetSource, type ReconcileComponents, reconcile, reconcileRemoval } from './reconcile.ts'
+import { forgetSource, reconcile, reconcileRemoval } from './reconcile.ts'
 import { ReconcileQueue } from './reconcile-queue.ts'
 import { RemovedSources } from './removed-sources.ts'
 import { commitTurns, Renderer } from './render/renderer.ts'
+import { type RoundsShared, roundBuild, roundComponents } from './round-components.ts'
 import { SharedBytes } from './shared-bytes.ts'
 import { SharedKinds } from './shared-kinds.ts'
-import { readBlock, type SourceOptions, unresolvedId } from './source-options.ts'
+import { readBlock, type SourceOptions, sourceId, unresolvedId } from './source-options.ts'
 import { SourceRegistry } from './source-registry.ts'
 import { SourceWork } from './source-work.ts'
 import { GitSyncs } from './state/git-syncs.ts'
@@ -80,16 +77,15 @@ class Sources {
   readonly #options: GitopsOptions & { readonly folder: string }
   readonly #term: Term
   readonly #lanes: ApiLanes
-  readonly #control: ApiLane
+  readonly #ownLane: ApiLane
   readonly #kinds: SharedKinds
   readonly #syncs: GitSyncs
   readonly #push: StatePush
   readonly #status: StatusSink
-  readonly #renderer: Renderer
   readonly #manifests: ManifestsThread
   readonly #objects: SharedBytes
   readonly #files: KeptFiles
-  readonly #places = new WatchPlaces()
+  readonly #rounds: RoundsShared
   readonly #agentId: bigint
   readonly #queue: ReconcileQueue<SourceWork>
   /** by what the configuration says of each */
@@ -113,8 +109,8 @@ class Sources {
     this.#term = term
     this.#agentId = configuration.current.agentId
     this.#lanes = new ApiLanes({ client: api, clock, holds: term.holds, onCall: metrics.apiCall })
-    this.#control = this.#lanes.lane('control')
-    this.#kinds = new SharedKinds({ lane: this.#control, clock, signal: term.signal })
+    this.#ownLane = this.#lanes.lane('control')
+    this.#kinds = new SharedKinds({ lane: this.#ownLane, clock, signal: term.signal })
     this.#queue = new ReconcileQueue(components)
     this.#registry = new SourceRegistry((source, contested) => {
       this.#queue.othersChanged(this.#workOf(source))
@@ -129,17 +125,32 @@ class Sources {
     const onNetworkKept = (reason: string) =>
       components.log.warn({ reason }, 'Programs that render keep the network: no namespace can be made for them')
     const rendering = { path: options.path, folder: options.folder, onNetworkKept }
-    this.#renderer = new Renderer(rendering, { jobs: this.#manifests, turns, clock })
+    const renderer = new Renderer(rendering, { jobs: this.#manifests, turns, clock })
     this.#objects = new SharedBytes(memory.objectBytes, () => this.#running.size)
     this.#files = new KeptFiles(memory.fileBytes, () => this.#running.size)
+    this.#rounds = {
+      ...components,
+      lanes: this.#lanes,
+      ownLane: this.#ownLane,
+      kinds: this.#kinds,
+      registry: this.#registry,
+      places: new WatchPlaces(),
+      renderer,
+      manifests: this.#manifests,
+      objects: this.#objects,
+    }
     const events = new SourceEvents({ ...components, lane: this.#lanes.lane('scan') })
-    const own = { lane: this.#control, client: api, kinds: this.#kinds, events }
+    const own = { lane: this.#ownLane, client: api, kinds: this.#kinds, events }
     const { namespace } = options
     this.#syncs = new GitSyncs({ ...components, ...own }, { namespace, agentId: this.#agentId })
     this.#push = new StatePush({ ...components, holds: term.holds })
     this.#status = new StatusSink(clock, this.#syncs, [this.#syncs, this.#push, metrics])
     this.#syncs.onMade = (id) => this.#status.guided(id)
     this.#removed = this.#removedSources()
+  }
+
+  #roundOf(options: SourceOptions, source: object) {
+    return roundComponents(this.#rounds, { ...this.#options, agentId: this.#agentId }, options, source)
   }
 
   #removedSources(): RemovedSources {
@@ -151,14 +162,13 @@ class Sources {
     return new RemovedSources({
       ...this.#components,
       people: this.#people,
-      stored: (signal) => storedSources(this.#control, { namespace, agentId: this.#agentId }, onUnreadable, signal),
+      stored: (signal) => storedSources(this.#ownLane, { namespace, agentId: this.#agentId }, onUnreadable, signal),
       isGone: ({ id }) => this.#isGone(id),
       onGone: ({ id }) => this.#status.remove(id),
-      onDone: (source, done) => void this.#status.report(source, { kind: 'removal', done }),
+      report: (source, report) => void this.#status.report(source, report),
       reconcile: (input, source, signal) =>
-        reconcileRemoval({ ...this.#componentsOf(source, input), forget: forget(source) }, input, source, signal),
-      forget: (source, signal) =>
-        forgetSource({ ...this.#componentsOf(source, source), forget: forget(source) }, signal),
+        reconcileRemoval({ ...this.#roundOf(source, input), forget: forget(source) }, input, source, signal),
+      forget: (source, signal) => forgetSource({ ...this.#roundOf(source, source), forget: forget(source) }, signal),
     })
   }
 
@@ -249,9 +259,14 @@ class Sources {
         namespaceCame: (names, waiting) =>
           namespaceCame({ lane: this.#lanes.lane('scan'), clock: this.#components.clock }, names, waiting),
         reconcile: async (input, source, running) => {
-          const components = this.#componentsOf(source, stop)
+          const components = this.#roundOf(source, stop)
           try {
-            return await reconcile({ ...components, build: this.#buildOf(source, stop) }, input, source, running)
+            return await reconcile(
+              { ...components, build: roundBuild(this.#rounds, source, stop) },
+              input,
+              source,
+              running,
+            )
           } finally {
             this.#objects.release(stop)
           }
@@ -284,7 +299,10 @@ class Sources {
     this.#components.metrics.removed(id)
     const isInOtherWords = [...this.#running.values()].some(({ work }) => work.id === id)
     const isGone = !isInOtherWords && (isNamed ? this.#isGone(id) : true)
-    if (stop.signal.aborted && !this.#term.signal.aborted && isGone) this.#status.remove(id)
+    if (stop.signal.aborted && !this.#term.signal.aborted) {
+      if (isGone) this.#status.remove(id)
+      else if (!isInOtherWords && !this.#unusable.has(id)) this.#status.notFollowed(id)
+    }
     this.#queue.othersChanged()
     if (stop.signal.aborted) this.update() // the configuration may have it again
   }
@@ -296,7 +314,11 @@ class Sources {
   ): void {
     const { projectPath: ownProject } = this.#components.configuration.current
     const block = { ...(id !== undefined && { id }), ...(name !== undefined && { name }) }
-    const names = { ...block, id: unresolvedId({ block, agentId: this.#agentId, ownProject }), environments: [] }
+    const agentId = this.#agentId
+    const projectId = this.#projects.get(id ?? ownProject)
+    const sourceIdOf = () =>
+      projectId === undefined ? unresolvedId({ block, agentId, ownProject }) : sourceId(name, { agentId, projectId })
+    const names = { ...block, id: sourceIdOf(), environments: [] }
     this.#unusable.add(names.id)
     this.#status.unusable({ ...names, project: id ?? ownProject }, problem)
   }
@@ -313,50 +335,5 @@ class Sources {
   #failed(error: unknown): void {
     if (this.#term.signal.aborted) return
     this.#components.log.error({ reason: errorText(error) }, 'A source of GitOps is not followed')
-  }
-
-  #componentsOf(options: SourceOptions, source: object): Omit<ReconcileComponents, 'build'> {
-    const { api, clock, random } = this.#components
-    const { id, accessAs } = options
-    const headers = accountHeaders(api.access.impersonation, accessAs?.serviceAccount)
-    const lane = this.#lanes.lane('apply', headers)
-    const send: typeof api.send = (request, handler) =>
-      api.send({ ...request, headers: [...headers, ...request.headers] }, handler)
-    const waiting = { client: { json: lane.json, send }, clock, random, places: this.#places }
-    const waits = new ObjectWaits(waiting, { selector: `${inventoryLabel}=${id}` })
-    const inventoryOf = (of: string) =>
-      new Inventory(this.#control, { namespace: this.#options.namespace, agentId: this.#agentId, id: of })
-    return {
-      api: { control: this.#control, lane, waits, kinds: this.#kinds },
-      inventory: {
-        own: inventoryOf(id),
-        of: (other) => (this.#registry.isBeside(source, other) ? undefined : inventoryOf(other)),
-      },
-      claims: this.#registry.claims(source),
-      clock,
-    }
-  }
-
-  #buildOf(options: SourceOptions, source: object): ReconcileComponents['build'] {
-    const components: Parameters<typeof buildCommit>[0] = {
-      kinds: this.#kinds,
-      render: async (files, { apiVersions }, signal) => {
-        const version = options.helm ? await this.#version(signal) : ''
-        return this.#renderer.render(files, options, { version, apiVersions }, signal)
-      },
-      read: (job, signal) => {
-        const limited = { ...job, maxBytes: this.#objects.maxBytes }
-        return this.#manifests.read(options.project, limited, signal, (bytes) => this.#objects.set(source, bytes))
-      },
-    }
-    return (files, signal) => buildCommit(components, files, options, signal)
-  }
-
-  /** Of the API server: `v1.35.4`. */
-  async #version(signal: AbortSignal): Promise<string> {
-    const { status, body } = await this.#control.json('GET', '/version', undefined, signal)
-    const version = textAt(body, 'gitVersion')
-    if (status === 200 && version !== '') return version
-    throw new KasError({ code: 'UNREACHABLE', detail: `the API server answered ${status} for /version` })
   }
 }

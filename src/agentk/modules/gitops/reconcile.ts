@@ -12,10 +12,10 @@ import { type LiveObjects, readLiveObjects } from './live/read-live.ts'
 import type { RepositoryFile } from './manifests/manifest.ts'
 import { keyName, keyText, type ObjectKey } from './manifests/object-key.ts'
 import { Approval } from './prune/approval.ts'
-import { type Dependents, listDependents } from './prune/dependents.ts'
+import { type Dependents, DependentsOfPlan, type NotListed } from './prune/dependents.ts'
 import { failedCommit } from './prune/failed-commit.ts'
 import { prune } from './prune/prune.ts'
-import { type Brought, pruneInput } from './prune/prune-input.ts'
+import { type AppliedCommit, pruneInput } from './prune/prune-input.ts'
 import {
   isUndecided,
   type PruneDecision,
@@ -23,6 +23,7 @@ import {
   type PrunePlan,
   parentsOf,
   planPrune,
+  uidsThatGo,
 } from './prune/prune-plan.ts'
 import type { SharedKinds } from './shared-kinds.ts'
 import { SourceInventory, type SourceInventoryComponents } from './source-inventory.ts'
@@ -31,9 +32,11 @@ import type { SourceClaims } from './source-registry.ts'
 
 export interface SourceApi {
   /** of agentk itself */
-  readonly control: ApiLane
+  readonly ownLane: ApiLane
   /** acts as the source's account */
-  readonly lane: ApiLane
+  readonly accountLane: ApiLane
+  /** of agentk itself: what is asked for by the thousand, behind all else */
+  readonly scanLane: ApiLane
   readonly waits: ObjectWaits
   readonly kinds: SharedKinds
 }
@@ -64,13 +67,13 @@ export interface RoundInput {
   /** nothing is to be written: the source claims what the commit wants, and that is all */
   readonly isSuspended: boolean
   /** what the pod that led before has sent may not have landed yet: the round is to be made again once it has */
-  readonly isSettling: boolean
+  readonly mayHaveCallsInFlight: boolean
   /** aborts once a newer commit has come: what has not begun is left */
   readonly superseded: AbortSignal
   readonly onStep: (step: Step) => void
 }
 
-export type RemovalInput = Pick<RoundInput, 'approved' | 'useApproval' | 'isSettling' | 'superseded'>
+export type RemovalInput = Pick<RoundInput, 'approved' | 'useApproval' | 'mayHaveCallsInFlight' | 'superseded'>
 
 /** `refused`: nothing was done, the last commit holds. */
 export type Outcome =
@@ -97,8 +100,8 @@ export interface RoundDone {
   readonly entries: ReadonlyMap<string, InventoryEntry>
   readonly pruned: readonly ObjectKey[]
   /** digest of what waits for approval; empty: nothing */
-  readonly plan: string
-  readonly planned: readonly InventoryEntry[]
+  readonly planDigest: string
+  readonly awaitingApproval: readonly InventoryEntry[]
   /** of what has left the commit, by `keyText` */
   readonly reasons: ReadonlyMap<string, Reason>
   readonly orphans: readonly ObjectKey[]
@@ -131,8 +134,8 @@ export async function reconcile(
   claims.claim({ commit: input.commit, keys: keyed(build.manifests) }) // other sources may decide now
   if (input.isSuspended) return { kind: 'suspended' }
   if (input.files.length === 0 && (await inventory.own.load(signal)).size === 0) return nothingChosen(source)
-  const bringing = { ...input, isRemoval: false, isDryRun: source.dryRunStrategy !== 'none' }
-  return await bring(components, bringing, build, source, signal)
+  if (source.dryRunStrategy !== 'none') return await tryOut(components, input.commit, build, source, signal)
+  return await runRound(components, { ...input, isRemoval: false }, build, source, signal)
 }
 
 /**
@@ -148,8 +151,8 @@ export async function reconcileRemoval(
   signal: AbortSignal,
 ): Promise<RoundDone> {
   const build = emptyBuild(await components.api.kinds.current(signal))
-  const bringing = { ...input, commit: '', onStep: () => undefined, isRemoval: true, isDryRun: false }
-  const done = (await bring(components, bringing, build, source, signal)) as RoundDone
+  const steps = { ...input, commit: '', onStep: () => undefined, isRemoval: true }
+  const done = await runRound(components, steps, build, source, signal)
   if (done.entries.size > 0) return done
   await components.forget(signal)
   await components.inventory.own.remove(signal)
@@ -166,42 +169,62 @@ export async function forgetSource(
   await inventory.own.remove(signal)
 }
 
-interface Bringing extends Omit<RoundInput, 'files' | 'isSuspended'> {
+interface RoundSteps extends Omit<RoundInput, 'files' | 'isSuspended'> {
+  /** the source has left the configuration: nothing is wanted */
   readonly isRemoval: boolean
-  readonly isDryRun: boolean
 }
 
-/** From the inventory to the inventory. */
-async function bring(
-  { api, claims, clock, inventory: inventories }: Omit<ReconcileComponents, 'build'>,
-  input: Bringing,
+/** Nothing is written: what would be, and what would be deleted. */
+async function tryOut(
+  { api, claims, inventory: inventories }: Omit<ReconcileComponents, 'build'>,
+  commit: string,
   build: Build,
   source: SourceOptions,
   signal: AbortSignal,
-): Promise<DryRun | RoundDone> {
+): Promise<DryRun> {
+  const lane = api.accountLane
+  const inventory = await SourceInventory.load({ ...inventories, lane }, source, signal)
+  inventory.addWanted(build)
+  const live = await readLiveOf(api, inventory, build, source, signal)
+  return await dryRun({ lane, claims }, { commit, build, inventory, live }, source, signal)
+}
+
+/**
+ * One round: the inventory is read, and what it has is looked up in the cluster; it says what may be made before anything
+ * is; the commit is applied; what has left it is planned for, and deleted; the inventory is saved.
+ *
+ * What is never deleted: what `blockers` names (an object that somebody protects, another source wants, nobody can read),
+ * what `planPrune` keeps waiting (for an approval, for others, for its parent), and what has changed since it was looked up
+ * (`Pruner`). Beyond this file: `ApiLanes` sends nothing for a pod that leads no longer, and a round that was superseded
+ * begins nothing more (`SourceWork`).
+ */
+async function runRound(
+  { api, claims, clock, inventory: inventories }: Omit<ReconcileComponents, 'build'>,
+  input: RoundSteps,
+  build: Build,
+  source: SourceOptions,
+  signal: AbortSignal,
+): Promise<RoundDone> {
   const { commit, superseded, onStep } = input
   const approval = new Approval(input.approved, input.useApproval)
-  const inventory = await SourceInventory.load({ ...inventories, lane: api.lane }, source, signal)
-  inventory.plan(build)
+  const inventory = await SourceInventory.load({ ...inventories, lane: api.accountLane }, source, signal)
+  inventory.addWanted(build)
   const readLive = () => readLiveOf(api, inventory, build, source, signal)
   const live = await readLive()
-  if (input.isDryRun)
-    return await dryRun({ lane: api.lane, claims }, { commit, build, inventory, live }, source, signal)
-
   await inventory.begin(signal) // before anything is made
   try {
     onStep({ kind: 'began', objects: build.manifests.length })
     const applying = { commit, build, inventory, approval, readLive, superseded, onStep }
     const ends = await applyCommit({ ...api, clock, claims }, applying, source, live, signal)
-    const brought = { ...input, build, inventory, live, ends, failed: failedCommit(ends) }
-    const left = pruneInput(brought, claims)
+    const applied = { ...input, build, inventory, live, ends, failed: failedCommit(ends) }
+    const left = pruneInput(applied, claims)
     const plan = await planWithDependents(api, left, source, signal)
-    const isOpen = plan.isWaitingForOthers || brought.failed?.isAll === true || input.isSettling
+    const isOpen = plan.isWaitingForOthers || applied.failed?.isAll === true || input.mayHaveCallsInFlight
     const pruning = { plan, entries: left.entries, inventory, approval, isOpen, superseded, onStep }
     const kinds = await api.kinds.current(signal) // with those that the commit has defined
     const pruned = await prune({ ...api, clock, kinds }, pruning, source, signal)
-    const done = outcome(brought, plan, pruned, source, claims)
-    const isDecided = !plan.isWaitingForOthers && !isUndecided(plan) && !superseded.aborted && done.plan === ''
+    const done = outcome(applied, plan, pruned, source, claims)
+    const isDecided = !plan.isWaitingForOthers && !isUndecided(plan) && !superseded.aborted && done.planDigest === ''
     if (isDecided) await inventory.chosen(signal)
     return done
   } finally {
@@ -211,7 +234,7 @@ async function bring(
 
 /** What is there of all that the source may have made. */
 async function readLiveOf(
-  { lane, kinds: shared }: SourceApi,
+  { accountLane, kinds: shared }: SourceApi,
   inventory: SourceInventory,
   build: Build,
   source: SourceOptions,
@@ -221,45 +244,51 @@ async function readLiveOf(
   // a kind that is not known is not taken for one that is gone, before somebody was asked
   const isKnown = entries.every(({ key }) => build.kinds.find(key))
   const kinds = isKnown ? build.kinds : await shared.read(signal)
-  return await readLiveObjects(entries, { lane, kinds }, source, signal)
+  return await readLiveObjects(entries, { lane: accountLane, kinds }, source, signal)
+}
+
+/** A plan, with what is to be asked again right before a namespace or a definition goes. */
+interface FullPlan extends PrunePlan, Pick<PruneInput, 'dependents'> {
+  /** @returns why it is not to go; undefined: it is */
+  readonly checkParent: (key: ObjectKey, signal: AbortSignal) => Promise<string | undefined>
 }
 
 /** A plan says all that goes by it, whoever has made that. */
 async function planWithDependents(
-  { control: lane, kinds: shared }: SourceApi,
+  { scanLane, kinds: shared }: SourceApi,
   left: PruneInput,
   source: SourceOptions,
   signal: AbortSignal,
-): Promise<PrunePlan & Pick<PruneInput, 'dependents'>> {
+): Promise<FullPlan> {
   const plan = planPrune(left, source)
   const parents = parentsOf(plan, left.entries)
-  if (parents.length === 0) return plan
-  const kinds = await shared.read(signal)
-  const own = new Set([...left.live.values()].flatMap((live) => (live ? [live.uid] : [])))
-  const dependents: NonNullable<PruneInput['dependents']> = new Map(
-    await Promise.all(
-      parents.map(async (key) => [keyText(key), await listDependents({ lane, kinds }, key, own, signal)] as const),
-    ),
-  )
-  return { ...planPrune({ ...left, dependents }, source), dependents }
+  if (parents.length === 0) return { ...plan, checkParent: async () => undefined }
+  const listing = new DependentsOfPlan({ lane: scanLane, kinds: await shared.read(signal) }, uidsThatGo(plan))
+  const dependents = await listing.list(parents, signal)
+  const checkParent = async (key: ObjectKey, checking: AbortSignal) => {
+    const planned = dependents.get(keyText(key))
+    return planned && 'uids' in planned ? await listing.cameSince(key, planned, checking) : undefined
+  }
+  return { ...planPrune({ ...left, dependents }, source), dependents, checkParent }
 }
 
 function outcome(
-  { commit, build, inventory: { entries }, live: { orphans }, ends }: Brought,
+  { commit, build, inventory: { entries }, live: { orphans }, ends }: AppliedCommit,
   { decisions, digest, isWaitingForOthers, dependents }: PrunePlan & Pick<PruneInput, 'dependents'>,
   pruned: readonly ObjectKey[],
   { id }: SourceOptions,
   claims: SourceClaims,
 ): RoundDone {
-  const planned = [...entries].flatMap(([text, entry]) =>
+  const awaitingApproval = [...entries].flatMap(([text, entry]) =>
     decisions.get(text)?.kind === 'confirm' && entry.state === 'waits' ? [entry] : [],
   )
   const replaced = replacementPlan(ends, { id, commit }) // where something has failed, nothing is pruned: one plan at a time
-  const plan = planned.length > 0 ? digest : replaced.digest
-  for (const { manifest } of replaced.ends) planned.push(entries.get(keyText(manifest.key)) as InventoryEntry)
+  const planDigest = awaitingApproval.length > 0 ? digest : replaced.digest
+  for (const { manifest } of replaced.ends) awaitingApproval.push(entries.get(keyText(manifest.key)) as InventoryEntry)
   const reasons = new Map([...decisions].map(([text, decision]) => [text, reasonOf(decision, dependents?.get(text))]))
   const notes = [...build.notes, ...wantedTwice(build, claims)]
-  return { kind: 'done', ends, entries, pruned, plan, planned, reasons, orphans, isWaitingForOthers, notes }
+  const made = { ends, entries, pruned, orphans }
+  return { kind: 'done', ...made, planDigest, awaitingApproval, reasons, isWaitingForOthers, notes }
 }
 
 /** Objects that are named, of those that two sources want. */
@@ -274,7 +303,7 @@ function wantedTwice({ manifests }: Build, claims: SourceClaims): string[] {
   return more > 0 ? [...twice.slice(0, maxTwice), `and ${more} more that others want as well`] : twice
 }
 
-function reasonOf(decision: PruneDecision, dependents: Dependents | { refused: string } | undefined): Reason {
+function reasonOf(decision: PruneDecision, dependents: Dependents | NotListed | undefined): Reason {
   if (decision.kind === 'blocked') return decision.blocked
   if (decision.kind !== 'confirm') return { code: '', text: '' }
   const { code, text } = decision.reason
@@ -283,7 +312,7 @@ function reasonOf(decision: PruneDecision, dependents: Dependents | { refused: s
 }
 
 /** Nothing of it is to be tried again: what waits for approval is told when it comes. */
-export function isSettled({ entries, isWaitingForOthers }: RoundDone): boolean {
+export function needsNoRetry({ entries, isWaitingForOthers }: RoundDone): boolean {
   return !isWaitingForOthers && [...entries.values()].every(({ state }) => state !== 'failed')
 }
 

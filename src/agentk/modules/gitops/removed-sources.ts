@@ -1,13 +1,15 @@
 import { Backoff } from '../../../lib/backoff.ts'
 import type { Clock } from '../../../lib/clock.ts'
-import { KasError } from '../../../lib/errors.ts'
+import { errorText, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
-import { isSettled, type RemovalInput, type RoundDone } from './reconcile.ts'
+import { needsNoRetry, type RemovalInput, type RoundDone } from './reconcile.ts'
+import { type Next, ReconcileQueue } from './reconcile-queue.ts'
 import type { SourceOptions } from './source-options.ts'
 import { type SourceWorkComponents, settleMs } from './source-work.ts'
+import type { Report } from './state/source-state.ts'
 
-/** What could not be decided upon is tried again. ms */
+/** What could not be listed is asked for again. ms */
 const backoffOptions = { firstMs: 5000, maxMs: 300_000, factor: 2, jitter: 0.2, resetMs: 3600_000 }
 
 export interface RemovedSourcesComponents extends Pick<SourceWorkComponents, 'people'> {
@@ -21,26 +23,41 @@ export interface RemovedSourcesComponents extends Pick<SourceWorkComponents, 'pe
   readonly reconcile: (input: RemovalInput, options: SourceOptions, signal: AbortSignal) => Promise<RoundDone>
   /** lets go of all that it has made. @throws: it is tried again */
   readonly forget: (options: SourceOptions, signal: AbortSignal) => Promise<void>
-  readonly onDone: (options: SourceOptions, done: RoundDone) => void
+  readonly report: (options: SourceOptions, report: Extract<Report, { kind: `removal${string}` }>) => void
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
 }
 
-/** Sources that have left the configuration: what they have made stays, and is told, or goes once that is approved. */
+/** One that has left. */
+interface Removed {
+  readonly options: SourceOptions
+  /** of the round that runs */
+  superseded: AbortController
+  /** nothing of it is left */
+  readonly gone: AbortController
+}
+
+/**
+ * Sources that have left the configuration: what they have made stays, and is told, or goes once that is approved. Each
+ * by itself: one that waits holds no other.
+ */
 export class RemovedSources {
   readonly #components: RemovedSourcesComponents
-  readonly #unsubscribes: (() => void)[] = []
+  readonly #queue: ReconcileQueue<Removed>
+  /** by id, of those that have left */
+  readonly #running = new Map<string, { readonly removed: Removed; readonly done: Promise<void> }>()
   #wake = Promise.withResolvers<void>()
-  /** of the pass that runs */
+  /** of the configuration that is so now */
   #stop = linkedController()
-  #passed = Promise.resolve()
+  #listed = Promise.resolve()
   /** what its source, or the pod that led before, has sent may not have landed yet */
-  #isSettling = true
+  #mayHaveCallsInFlight = true
   #stopSettling: () => void = () => undefined
 
   constructor(components: RemovedSourcesComponents) {
     this.#components = components
+    this.#queue = new ReconcileQueue(components)
   }
 
   /** Soon. */
@@ -50,18 +67,19 @@ export class RemovedSources {
 
   /** The configuration has changed: one of them may come back. @returns once nothing is done any more; then `check` */
   async halt(): Promise<void> {
-    this.#unsubscribe()
     this.#stop.abort(new Error('the configuration has changed'))
+    this.#stop.dispose()
     this.#settle()
-    await this.#passed
+    await this.#listed
+    await Promise.all([...this.#running.values()].map(({ done }) => done))
   }
 
   /** From now on: a source of the term may just have ended. */
   #settle(): void {
     this.#stopSettling()
-    this.#isSettling = true
+    this.#mayHaveCallsInFlight = true
     this.#stopSettling = this.#components.clock.after(settleMs, () => {
-      this.#isSettling = false
+      this.#mayHaveCallsInFlight = false
       this.check()
     })
   }
@@ -69,6 +87,7 @@ export class RemovedSources {
   /** Until the signal aborts. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
     const backoff = new Backoff(this.#components, backoffOptions)
+    this.#stop = linkedController(signal)
     this.#settle()
     for (let isDone = true; !signal.aborted; ) {
       if (!isDone) void backoff.wait(signal).then(this.#wake.resolve)
@@ -76,26 +95,26 @@ export class RemovedSources {
       if (signal.aborted) break
       this.#wake = Promise.withResolvers()
       const ended = Promise.withResolvers<void>()
-      this.#passed = ended.promise
-      this.#stop = linkedController(signal)
-      isDone = await this.#pass(this.#stop.signal)
-      this.#stop.dispose()
+      this.#listed = ended.promise
+      if (this.#stop.signal.aborted) this.#stop = linkedController(signal)
+      isDone = await this.#list(this.#stop.signal)
       ended.resolve()
       if (isDone) backoff.reset()
     }
     this.#stopSettling()
+    this.#stop.dispose()
+    await Promise.all([...this.#running.values()].map(({ done }) => done))
   }
 
-  /** @returns false: it is to be tried again */
-  async #pass(signal: AbortSignal): Promise<boolean> {
+  /** Each that has left has a round. @returns false: it is to be tried again */
+  async #list(signal: AbortSignal): Promise<boolean> {
     const { stored, isGone, log } = this.#components
-    this.#unsubscribe()
-    let isDone = true
     try {
       for (const options of await stored(signal)) {
-        if (isGone(options) && !(await this.#tryRemove(options, signal))) isDone = false
+        signal.throwIfAborted()
+        if (isGone(options)) this.#queue.add(this.#begin(options, signal))
       }
-      return isDone
+      return true
     } catch (error) {
       if (signal.aborted) return true
       log.error({ error }, 'What sources have left behind cannot be checked')
@@ -103,51 +122,71 @@ export class RemovedSources {
     }
   }
 
-  /** One that fails holds no other. */
-  async #tryRemove(options: SourceOptions, signal: AbortSignal): Promise<boolean> {
+  #begin(options: SourceOptions, signal: AbortSignal): Removed {
+    const { id } = options
+    const known = this.#running.get(id)
+    if (known) return known.removed
+    const removed = { options, superseded: new AbortController(), gone: linkedController(signal) }
+    const unsubscribe = this.#components.people.onDirectives(id, () => {
+      removed.superseded.abort(new KasError({ code: 'CANCELLED', detail: 'somebody asks for something else' }))
+      this.#queue.add(removed)
+    })
+    const round = (running: AbortSignal) => this.#tryRound(removed, running)
+    const done = this.#queue.run(removed, round, removed.gone.signal).finally(() => {
+      unsubscribe()
+      removed.gone.dispose()
+      this.#running.delete(id)
+    })
+    this.#running.set(id, { removed, done })
+    return removed
+  }
+
+  async #tryRound(removed: Removed, signal: AbortSignal): Promise<Next> {
+    const { options } = removed
     try {
-      return await this.#remove(options, signal)
+      return await this.#round(removed, signal)
     } catch (error) {
       signal.throwIfAborted()
-      const { id: source } = options
-      this.#components.log.error({ source, error }, 'What a source has left behind cannot be checked')
-      return false
+      const { log, report } = this.#components
+      log.error({ source: options.id, error }, 'What a source has left behind cannot be checked')
+      report(options, { kind: 'removalFailed', text: errorText(error) })
+      return 'backoff'
     }
   }
 
-  async #remove(options: SourceOptions, signal: AbortSignal): Promise<boolean> {
-    const { people, onDone, onGone, reconcile, forget, log } = this.#components
+  async #round(removed: Removed, signal: AbortSignal): Promise<Next> {
+    const { people, report, onGone, reconcile, forget, log } = this.#components
+    const { options } = removed
     const { id, onRemoval } = options
-    const superseded = new AbortController()
-    const unsubscribe = people.onDirectives(id, () => {
-      superseded.abort(new KasError({ code: 'CANCELLED', detail: 'somebody asks for something else' }))
-      this.check()
-    })
-    this.#unsubscribes.push(unsubscribe)
+    removed.superseded = new AbortController()
+    report(options, { kind: 'removalBegun' })
     const { approved, isSuspended, isForgotten } = await people.directives(id, signal)
+    const end = () => {
+      onGone(options)
+      removed.gone.abort(new Error('nothing of it is left'))
+    }
     if (isForgotten) {
       await forget(options, signal)
-      onGone(options)
+      end()
       log.info({ source: id }, 'A source is forgotten: what it has made stays')
-      return true
+      return 'idle'
     }
-    if (isSuspended) return true
+    if (isSuspended) {
+      report(options, { kind: 'removalFailed', text: 'somebody has asked for a pause' })
+      return 'idle'
+    }
     const input = {
       approved,
       useApproval: (using: AbortSignal) => people.useApproval(id, approved, using),
-      isSettling: this.#isSettling,
-      superseded: superseded.signal,
+      mayHaveCallsInFlight: this.#mayHaveCallsInFlight,
+      superseded: removed.superseded.signal,
     }
     const result = await reconcile(input, options, signal)
     const { pruned, entries } = result
-    if (entries.size > 0) onDone(options, result)
-    else onGone(options)
+    if (entries.size > 0) report(options, { kind: 'removal', done: result })
+    else end()
     const fields = { source: id, on_removal: onRemoval, pruned: pruned.length, left: entries.size }
     if (pruned.length > 0) log.info(fields, 'What a source has left behind was deleted')
-    return isSettled(result)
-  }
-
-  #unsubscribe(): void {
-    for (const unsubscribe of this.#unsubscribes.splice(0)) unsubscribe()
+    return needsNoRetry(result) ? 'idle' : 'backoff'
   }
 }

@@ -71,7 +71,7 @@ export class SourceInventory {
   }
 
   /** With what a commit wants: it may be made once `begin` has saved that. */
-  plan({ manifests, graph }: Build): void {
+  addWanted({ manifests, graph }: Build): void {
     this.#graph = graph
     for (const { key, version } of manifests) {
       const text = keyText(key)
@@ -99,20 +99,15 @@ export class SourceInventory {
     if (this.isChosenAnew) await this.#own.saveOptions(this.#options, this.#adopted, signal)
   }
 
-  /** Of a source that is gone, with nothing left. @throws as `Inventory.save` */
-  remove(signal: AbortSignal): Promise<void> {
-    return this.#own.remove(signal)
-  }
-
   applied({ key, version, digest }: Manifest, end: ApplyEnd): void {
     const text = keyText(key)
     const entry = this.#entries.get(text) as InventoryEntry
     const wave = this.#graph.wave(text)
-    if (end.is === 'applied') {
+    if (end.kind === 'applied') {
       const { uid, fields } = end.live
       this.#entries.set(text, { key, version, uid, wave, digest, fields, state: 'applied', reason: '' })
-    } else if (end.is === 'unchanged') this.#entries.set(text, { ...entry, wave, state: 'applied', reason: '' })
-    else if (end.is === 'failed') {
+    } else if (end.kind === 'unchanged') this.#entries.set(text, { ...entry, wave, state: 'applied', reason: '' })
+    else if (end.kind === 'failed') {
       const state: EntryState = entry.uid === '' ? 'planned' : 'failed'
       this.#entries.set(text, { ...entry, wave, state, reason: end.problem.text })
     }

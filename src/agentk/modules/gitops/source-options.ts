@@ -116,7 +116,7 @@ export function sourceOptions(
   of: { readonly agentId: bigint; readonly projectId: bigint; readonly ownProject: string },
 ): SourceOptions {
   const { kustomize, helm, name } = block
-  const id = `${of.agentId}-${of.projectId}${name === undefined ? '' : `-${name}`}`
+  const id = sourceId(name, of)
   if (id.length > maxIdLength) throw new Error(`gitops: the name ${name} is too long for a label: ${id}`)
   const serviceAccount = block.access_as?.service_account
   return {
@@ -146,6 +146,14 @@ export function sourceOptions(
     conflicts: block.conflicts ?? 'force',
     environments: block.environments ?? [],
   }
+}
+
+/** `42-7-web`: as the cluster knows a source. */
+export function sourceId(
+  name: string | undefined,
+  { agentId, projectId }: { readonly agentId: bigint; readonly projectId: bigint },
+): string {
+  return `${agentId}-${projectId}${name === undefined ? '' : `-${name}`}`
 }
 
 /** Of a status; what is longer is cut. */

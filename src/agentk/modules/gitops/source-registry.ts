@@ -33,10 +33,10 @@ export interface SourceClaims {
    * Why nobody can say yet whether another source wants the object: it has claimed nothing, or, where it follows the same
    * ref of the same project, nothing of this commit.
    */
-  unread(key: ObjectKey, commit: string): string | undefined
+  unknownClaim(key: ObjectKey, commit: string): string | undefined
   /** what all others want */
   wanted(): Iterable<ObjectKey>
-  /** whether another source of the configuration goes by this id */
+  /** whether another source of the configuration goes by this id, or will perhaps once its project is known */
   stands(id: string): boolean
   /** for what the source would want: the agent's objects are scarce for those above their share alone */
   hasRoom(keys: ReadonlyMap<string, ObjectKey>): boolean
@@ -98,13 +98,13 @@ export class SourceRegistry {
         const other = [...(this.#wantedBy.get(keyText(key)) ?? [])].find((one) => one !== source)
         return other && this.#rows.get(other)?.id
       },
-      unread: (key, commit) => {
+      unknownClaim: (key, commit) => {
         if (!this.isWhole) return 'a source of the configuration cannot be read: what it wants is not known'
         const own = this.#rows.get(source)
         const other = rows().find((row) => !isKnown(row, own, commit) && couldWant(row, key))
         return other && `what source ${nameOf(other)} wants is not known yet`
       },
-      stands: (id) => rows().some((row) => row.id === id),
+      stands: (id) => rows().some((row) => mayBe(row, id)),
       wanted: () => rows().flatMap(({ claim }) => [...(claim?.keys.values() ?? [])]),
       hasRoom: (keys) => {
         if (keys.size <= maxObjects / this.#rows.size) return true

@@ -10,7 +10,7 @@ import { type GitopsMetrics, resultOf } from './gitops-metrics.ts'
 import { problemText } from './manifests/manifest.ts'
 import { keyName } from './manifests/object-key.ts'
 import { followObjects, type ObjectSet, type ObjectsStreamComponents } from './objects-stream.ts'
-import { isSettled, type Outcome, type RoundDone, type RoundInput, type Step } from './reconcile.ts'
+import { needsNoRetry, type Outcome, type RoundDone, type RoundInput, type Step } from './reconcile.ts'
 import type { Next, ReconcileQueue } from './reconcile-queue.ts'
 import { type SourceOptions, sourceOptions, unresolvedId } from './source-options.ts'
 import type { Report } from './state/source-state.ts'
@@ -51,7 +51,7 @@ export interface SourceWorkComponents {
   readonly people: DirectivesReader
   /** waits until one of these namespaces is there. @returns false: it cannot be told, or the signal has aborted */
   readonly namespaceCame: (names: ReadonlySet<string>, signal: AbortSignal) => Promise<boolean>
-  readonly status: Pick<StatusSink, 'begin' | 'report' | 'unread' | 'read' | 'remove'>
+  readonly status: Pick<StatusSink, 'begin' | 'report' | 'filesFailed' | 'filesRecovered' | 'remove'>
   /** the source goes by this id from now on. @throws: another one does */
   readonly name: (id: string) => void
   readonly metrics: Pick<GitopsMetrics, 'round' | 'applied'>
@@ -82,7 +82,7 @@ export class SourceWork {
   #measured: ObjectSet | undefined
   /** of the round that runs */
   #superseded = new AbortController()
-  #isSettling = true
+  #mayHaveCallsInFlight = true
   #unsubscribe: () => void = () => undefined
 
   constructor(components: SourceWorkComponents, options: SourceWorkOptions) {
@@ -106,12 +106,12 @@ export class SourceWork {
     const following = {
       onSet: (set: ObjectSet) => this.#take(set),
       onProblem: (error: KasError) => this.#unread(error),
-      onFollowing: () => this.#components.status.read(this.#options),
+      onFollowing: () => this.#components.status.filesRecovered(this.#options),
     }
     this.#components.status.begin(this.#options)
     const ended = linkedController(signal)
     const cancel = clock.after(settleMs, () => {
-      this.#isSettling = false
+      this.#mayHaveCallsInFlight = false
       if (this.#set) queue.add(this)
     })
     const both = [
@@ -132,7 +132,7 @@ export class SourceWork {
   #take(set: ObjectSet): void {
     this.#set = set
     const { status } = this.#components
-    status.read(this.#options)
+    status.filesRecovered(this.#options)
     status.report(this.#options, { kind: 'received', commit: set.commit })
     this.#again('a newer commit has come')
   }
@@ -147,7 +147,7 @@ export class SourceWork {
   #unread(error: KasError): void {
     const { log, status } = this.#components
     log.warn({ project: this.#options.project, error }, 'The files of a project cannot be read')
-    status.unread(this.#options, error)
+    status.filesFailed(this.#options, error)
   }
 
   /** One span, part of the one that has sent the files. */
@@ -162,7 +162,7 @@ export class SourceWork {
     const span = tracer.begin('gitops round', { kind: 'server', parent, attributes })
     let phase: Phase | undefined
     try {
-      const { next, ...ended } = await this.#bring(set, options, signal)
+      const { next, ...ended } = await this.#reconcile(set, options, signal)
       phase = ended.phase
       metrics.round(phase)
       return next
@@ -178,9 +178,9 @@ export class SourceWork {
   }
 
   /** Its project is known: it has a name in the cluster. */
-  #resolve({ projectId }: ObjectSet): void {
+  #resolve(set: ObjectSet): void {
     const { name, people, status } = this.#components
-    const options = this.#optionsOf(projectId)
+    const options = this.#optionsOf(set.projectId)
     const before = this.#options.id
     if (this.#isNamed && options.id === before) return
     name(options.id)
@@ -188,11 +188,12 @@ export class SourceWork {
     this.#options = options
     if (options.id !== before) status.remove(before)
     status.begin(options)
+    status.report(options, { kind: 'received', commit: set.commit })
     this.#unsubscribe()
     this.#unsubscribe = people.onDirectives(options.id, () => this.#again('somebody asks for something else'))
   }
 
-  async #bring(set: ObjectSet, options: SourceOptions, signal: AbortSignal): Promise<{ next: Next; phase: Phase }> {
+  async #reconcile(set: ObjectSet, options: SourceOptions, signal: AbortSignal): Promise<{ next: Next; phase: Phase }> {
     const { log, people, reconcile } = this.#components
     const { commit, files } = set
     const fields = { source: options.id, commit_id: commit }
@@ -208,7 +209,7 @@ export class SourceWork {
         approved,
         useApproval: (using) => people.useApproval(options.id, approved, using),
         isSuspended,
-        isSettling: this.#isSettling,
+        mayHaveCallsInFlight: this.#mayHaveCallsInFlight,
         superseded: this.#superseded.signal,
         onStep: (step) => {
           report({ kind: 'step', commit, step })
@@ -234,7 +235,7 @@ export class SourceWork {
   #awaitNamespaces({ ends }: RoundDone, signal: AbortSignal): void {
     const names = new Set(
       ends.flatMap(({ manifest: { key }, end }) =>
-        end.is === 'failed' && end.problem.kind === 'absent' && key.namespace !== '' ? [key.namespace] : [],
+        end.kind === 'failed' && end.problem.kind === 'absent' && key.namespace !== '' ? [key.namespace] : [],
       ),
     )
     if (names.size === 0) return
@@ -252,7 +253,7 @@ export class SourceWork {
   }
 
   #logStep({ id: source }: SourceOptions, step: Step): void {
-    if (step.kind !== 'ended' || step.end.is !== 'failed') return
+    if (step.kind !== 'ended' || step.end.kind !== 'failed') return
     const reason = step.end.problem.text
     this.#components.log.warn({ source, object: keyName(step.key), reason }, 'An object was not applied')
   }
@@ -273,12 +274,12 @@ export class SourceWork {
 function nextOf(outcome: Outcome): Next {
   if (outcome.kind === 'suspended') return 'idle'
   if (outcome.kind === 'refused') return outcome.isWaitingForOthers ? 'waitingForOthers' : 'idle'
-  if (outcome.kind === 'dryRun') return outcome.ends.some(({ end }) => end.is === 'failed') ? 'backoff' : 'idle'
+  if (outcome.kind === 'dryRun') return outcome.ends.some(({ end }) => end.kind === 'failed') ? 'backoff' : 'idle'
   if (outcome.isWaitingForOthers) return 'waitingForOthers'
   return isComplete(outcome) ? 'idle' : 'backoff'
 }
 
 /** Nothing of it is to be tried again. */
 function isComplete(outcome: RoundDone): boolean {
-  return isSettled(outcome) && outcome.ends.every(({ end }) => end.is === 'applied' || end.is === 'unchanged')
+  return needsNoRetry(outcome) && outcome.ends.every(({ end }) => end.kind === 'applied' || end.kind === 'unchanged')
 }

@@ -6,12 +6,18 @@ import { askKas } from './ask-kas.ts'
 /** what a JSON of kas is nested */
 const maxDepth = 32
 /** characters of what stands in a column */
-const maxCell = 1024
+const maxCell = 2048
 const maxSources = 10_000
 
 const cell = z.string().max(maxCell)
 const key = z.looseObject({ kind: z.string(), namespace: z.string(), name: z.string() })
-const counts = z.looseObject({ objects: z.int(), applied: z.int(), unchanged: z.int(), failed: z.int() })
+const counts = z.looseObject({
+  objects: z.int(),
+  applied: z.int(),
+  unchanged: z.int(),
+  failed: z.int(),
+  waiting: z.int().optional(),
+})
 const trouble = z.looseObject({ key: key.optional(), text: z.string(), file: z.string(), line: z.int() })
 const leaving = z.looseObject({ key: key.optional(), text: z.string() })
 /** of an int64, as JSON of protobuf has it */
@@ -42,11 +48,17 @@ const source = z.looseObject({
   object: cell.optional(),
 })
 /** of the agent's file */
-const configuration = z.looseObject({ problem: z.string().optional(), next: z.string().optional() })
+const configuration = z.looseObject({
+  commit: cell.optional(),
+  phase: cell.optional(),
+  problem: z.string().optional(),
+  next: z.string().optional(),
+})
 const state = z.object({
   sources: z.array(source).max(maxSources),
   agent: z.enum(['connected', 'stock', 'absent']).optional(),
   configuration: configuration.optional(),
+  cut: z.boolean().optional(),
 })
 
 export type ShownSource = z.output<typeof source>

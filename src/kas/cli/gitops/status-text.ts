@@ -5,11 +5,15 @@ import type { ShownSource, ShownState } from './state.ts'
 const head = ['SOURCE', 'REF', 'PHASE', 'COMMIT', 'WANTED', 'OBJECTS', 'FAILED', 'APPLIED', 'COMPARED']
 
 /** What `kas gitops status` prints: a line for each source, then what is not as it should be, and what to do. */
-export function statusText({ sources, agent, configuration }: ShownState, agentId: string): string {
+export function statusText({ sources, agent, configuration, cut: isCut }: ShownState, agentId: string): string {
   const file = configuration?.problem
-    ? [`the agent’s file: REFUSED: ${configuration.problem}`, ...nextLine(configuration.next)]
+    ? [
+        `the agent’s file: ${configuration.phase ?? 'REFUSED'}: ${configuration.problem}`,
+        ...nextLine(configuration.next),
+      ]
     : []
-  const lines = [...file, ...sources.flatMap(detailsOf)].map((line) => `${printable(line)}\n`)
+  const missing = isCut ? ['the agent has more sources than kas keeps: some are not shown'] : []
+  const lines = [...file, ...missing, ...sources.flatMap(detailsOf)].map((line) => `${printable(line)}\n`)
   if (sources.length > 0) return `${textTable([head, ...sources.map(rowOf)])}${lines.join('')}`
   return `${nothingText({ agent, configuration }, agentId)}\n${lines.join('')}`
 }
@@ -22,7 +26,7 @@ export function nameOf({ project, name, source }: ShownSource): string {
 
 /** Of an answer without a source: a pod of ours is connected, and its file was read. */
 export function namesNone({ agent, configuration }: Pick<ShownState, 'agent' | 'configuration'>): boolean {
-  return agent === 'connected' && configuration !== undefined
+  return agent === 'connected' && Boolean(configuration?.commit)
 }
 
 function nothingText(known: Pick<ShownState, 'agent' | 'configuration'>, agentId: string): string {

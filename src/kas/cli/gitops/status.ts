@@ -62,15 +62,17 @@ export async function gitopsStatus(args: readonly string[], context: GitopsStatu
 }
 
 /** 0: all that is known of each source is in the cluster; 1: not; 3: the agent reports none. */
-export function statusCode({ sources, agent, configuration }: ShownState): number {
+export function statusCode({ sources, agent, configuration, cut }: ShownState): number {
   if (agent === 'stock') return noStatusCode
   const isKnown = sources.length > 0 || namesNone({ agent, configuration })
-  return isKnown && !configuration?.problem && sources.every(isInCluster) ? 0 : 1
+  return isKnown && !cut && !configuration?.problem && sources.every(isInCluster) ? 0 : 1
 }
 
 /** Nothing of it is known to be otherwise. */
-function isInCluster({ phase, commit, wanted, stale }: ShownSource): boolean {
-  return !stale && commit === wanted && ['SYNCED', 'PAUSED', 'KEPT'].includes(phase)
+function isInCluster({ phase, commit, wanted, stale, counts, plan }: ShownSource): boolean {
+  if (stale || commit !== wanted || plan) return false
+  if (phase === 'PAUSED') return !counts?.failed && !counts?.waiting
+  return phase === 'SYNCED' || phase === 'KEPT'
 }
 
 function byName(one: ShownSource, other: ShownSource): number {

@@ -24,7 +24,8 @@ export function followedConfiguration({ agent, good, error }: FollowedConfig, ag
   const block = good?.blocks?.get('gitops')?.value as GitopsBlock | undefined
   return {
     commit: good?.commit ?? '',
-    problem: error?.code === 'REPOSITORY_FAILED' ? '' : (error?.message ?? '').slice(0, maxProblemLength),
+    problem: (error?.message ?? '').slice(0, maxProblemLength),
+    isUnread: error?.code === 'REPOSITORY_FAILED',
     ageMs,
     source: (block?.manifest_projects ?? []).map(({ id, name, ref }) => ({
       project: id ?? agent.project.path,
@@ -35,9 +36,11 @@ export function followedConfiguration({ agent, good, error }: FollowedConfig, ag
 }
 
 /** The file as it stands in the answer. */
-export function configurationJson({ commit = '', problem = '', ageMs = 0 }: NamedSources): object {
-  const refused = { phase: 'REFUSED', problem, next: 'mend the file: the last one that could be read holds' }
-  return { commit, age_ms: ageMs, ...(problem !== '' && refused) }
+export function configurationJson({ commit = '', problem = '', isUnread, ageMs = 0 }: NamedSources): object {
+  const why = isUnread
+    ? { phase: 'NOT_READY', problem, next: 'it is read again by itself: the last one that could be read holds' }
+    : { phase: 'REFUSED', problem, next: 'mend the file: the last one that could be read holds' }
+  return { commit, age_ms: ageMs, ...(problem !== '' && why) }
 }
 
 const reasons = {

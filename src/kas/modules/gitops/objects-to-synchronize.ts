@@ -121,6 +121,7 @@ class ObjectsStream {
   async run(): Promise<void> {
     const { signal, retired } = this.#call
     const { clock, pushes } = this.#components
+    let isSent = false
     const wake = () => this.#changed.resolve()
     const ended = linkedController(signal, retired)
     const detachDirectory = this.#call.onDirectoryChange(wake)
@@ -130,14 +131,15 @@ class ObjectsStream {
     try {
       for (;;) {
         this.#changed = Promise.withResolvers() // first, so that no change is missed
-        if (await this.#look(ended.signal)) return
+        isSent = await this.#look(ended.signal)
+        if (isSent) return
         const cancel = clock.after(this.#pauseMs(), wake)
         await abortable(this.#changed.promise, ended.signal).finally(cancel)
       }
     } catch (error) {
       if (!retired.aborted || signal.aborted) throw error
     } finally {
-      this.#untaken.end()
+      this.#untaken.end(isSent)
       this.#unfollow()
       detachPushes()
       detachDirectory()

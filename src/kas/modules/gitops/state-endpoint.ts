@@ -25,7 +25,7 @@ import { type UntakenFiles, untakenRow } from './untaken-files.ts'
 const leadMethod = methodPath(Views.method.lead)
 
 export interface StateComponents {
-  readonly states: Pick<States, 'of'>
+  readonly states: Pick<States, 'of' | 'isCut'>
   readonly untaken: Pick<UntakenFiles, 'of'>
   readonly agentConfig: Pick<KasHost['agentConfig'], 'followed'>
   readonly serves: KasHost['serves']
@@ -71,6 +71,7 @@ async function bodyFor(components: StateComponents, agentId: AgentId): Promise<U
   const agent = agentWord(components.serves(agentId, leadMethod))
   const rest = {
     agent,
+    ...(all.some(({ isCut }) => isCut) && { cut: true }),
     ...(configuration && { configuration: configurationJson(configuration) }),
   }
   const unreported = unreportedSources(agentId, { configuration, states: states.map(({ state }) => state), agent })
@@ -79,7 +80,7 @@ async function bodyFor(components: StateComponents, agentId: AgentId): Promise<U
   const whole = (state: State) => {
     const source = sourceJson(state, hint)
     const files = source && untaken.get(`${source.project} ${source.ref}`)
-    return files ? { ...source, ...untakenRow(files) } : source
+    return files ? { ...source, ...untakenRow(files, source) } : source
   }
   const body = (await textOf(states, whole, unreported, rest)) ?? (await textOf(states, shortJson, [], rest))
   if (!body) throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: maxBodyBytes + 1, maxBytes: maxBodyBytes })
@@ -122,6 +123,7 @@ interface OwnStates {
   readonly state: State[]
   readonly configuration?: MessageInitShape<typeof FollowedConfigurationSchema> | undefined
   readonly untaken: ReturnType<UntakenFiles['of']>
+  readonly isCut: boolean
 }
 
 function ownStates({ states, untaken, agentConfig, clock }: OwnComponents, agentId: AgentId): OwnStates {
@@ -133,7 +135,7 @@ function ownStates({ states, untaken, agentConfig, clock }: OwnComponents, agent
   }))
   const followed = agentConfig.followed(agentId)
   const configuration = followed && followedConfiguration(followed, ageMs(followed.readAt, now))
-  return { state, configuration, untaken: untaken.of(agentId) }
+  return { state, configuration, untaken: untaken.of(agentId), isCut: states.isCut(agentId) }
 }
 
 /** As the agent moves, two replicas may follow it. */

@@ -40,6 +40,8 @@ interface OfAgent {
   /** streams that are open */
   readonly streams: Set<object>
   bytes: number
+  /** one that is there has made room */
+  isCut: boolean
   cancelEnd: () => void
 }
 
@@ -54,7 +56,7 @@ export interface StatesOptions {
   readonly keepMs?: number
 }
 
-const defaults = { maxBytes: 64 * 1024 * 1024, maxSources: 100, maxAgentBytes: 1024 * 1024, keepMs: 3_600_000 }
+const defaults = { maxBytes: 64 * 1024 * 1024, maxSources: 300, maxAgentBytes: 1024 * 1024, keepMs: 3_600_000 }
 
 /** of a source, beside its state: its place in the maps */
 const overheadBytes = 256
@@ -99,12 +101,17 @@ export class States {
     return own.sources
   }
 
+  /** The agent has more sources than are kept. */
+  isCut(agentId: AgentId): boolean {
+    return this.#agents.get(agentId)?.isCut ?? false
+  }
+
   stop(): void {
     for (const agentId of [...this.#agents.keys()]) this.#forget(agentId)
   }
 
   #begin(agentId: AgentId): OfAgent {
-    const own: OfAgent = { sources: new Map(), streams: new Set(), bytes: 0, cancelEnd: () => undefined }
+    const own: OfAgent = { sources: new Map(), streams: new Set(), bytes: 0, isCut: false, cancelEnd: () => undefined }
     this.#agents.set(agentId, own)
     return own
   }
@@ -147,8 +154,10 @@ export class States {
   /** Of those that no open stream has told, if there is one, or are gone: the configuration may have it no longer. */
   #dropOldest(own: OfAgent): void {
     const all = [...own.sources]
-    const oldest = all.find(([, { live }]) => !live) ?? all.find(([, { isRemoved }]) => isRemoved) ?? all[0]
-    if (oldest) this.#drop(own, oldest[0])
+    const oldest = all.find(([, { isRemoved }]) => isRemoved) ?? all.find(([, { live }]) => !live) ?? all[0]
+    if (!oldest) return
+    own.isCut ||= oldest[1].live && !oldest[1].isRemoved
+    this.#drop(own, oldest[0])
   }
 
   #drop(own: OfAgent, source: string): void {

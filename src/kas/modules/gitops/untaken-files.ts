@@ -5,7 +5,9 @@ import type { UntakenFiles as UntakenMessage } from '../../../proto/gen/replica_
 import type { CommitId } from '../../repositories/repositories.ts'
 
 /** What lasts no longer is told of nobody: a poll that failed once, a commit on its way. ms */
-const patienceMs = 10_000
+const patienceMs = 8_000
+/** An agent that was sent a commit asks for the next one within so long, or is gone. ms */
+const maxSentMs = 120_000
 /** Of a text. */
 const maxProblemLength = 500
 
@@ -16,6 +18,9 @@ interface Followed {
   /** `branch main`; empty: the default branch */
   readonly ref: string
   untaken: { readonly since: number; readonly commit: string; readonly problem: string } | undefined
+  /** the stream has ended, with all of a commit: the agent shows that it has it by the next stream */
+  isSent: boolean
+  cancel: () => void
 }
 
 /** What agents do not have of the files that they follow here, and why: they cannot know it themselves. */
@@ -29,9 +34,18 @@ export class UntakenFiles {
 
   /** A stream of the agent's, until `end`. @param ref - in full: `refs/heads/main` */
   follow(agentId: AgentId, { project, ref }: { readonly project: string; readonly ref: string | undefined }) {
-    const followed: Followed = { project, ref: refText(ref), untaken: undefined }
+    const followed: Followed = {
+      project,
+      ref: refText(ref),
+      untaken: undefined,
+      isSent: false,
+      cancel: () => undefined,
+    }
     const all = this.#agents.get(agentId) ?? new Set()
-    this.#agents.set(agentId, all.add(followed))
+    for (const one of all) {
+      if (one.isSent && one.project === project && one.ref === followed.ref) this.#end(agentId, one)
+    }
+    this.#agents.set(agentId, all.add(followed)) // also where the last one has just ended
     const untaken = (commit: string, problem: string) => {
       followed.untaken = { since: followed.untaken?.since ?? this.#clock.now(), commit, problem }
     }
@@ -42,11 +56,20 @@ export class UntakenFiles {
       },
       found: (commit: CommitId) => untaken(commit, ''),
       failed: (error: KasError) => untaken(followed.untaken?.commit ?? '', error.message.slice(0, maxProblemLength)),
-      end: () => {
-        all.delete(followed)
-        if (all.size === 0 && this.#agents.get(agentId) === all) this.#agents.delete(agentId)
+      /** @param isSent - with all of what was found */
+      end: (isSent: boolean) => {
+        followed.isSent = isSent
+        if (!isSent) this.#end(agentId, followed)
+        else followed.cancel = this.#clock.after(maxSentMs, () => this.#end(agentId, followed))
       },
     }
+  }
+
+  #end(agentId: AgentId, followed: Followed): void {
+    followed.cancel()
+    const all = this.#agents.get(agentId)
+    all?.delete(followed)
+    if (all?.size === 0) this.#agents.delete(agentId)
   }
 
   /** What has lasted for a while. */
@@ -60,7 +83,13 @@ export class UntakenFiles {
 }
 
 /** What a row says beside what its pod has reported. */
-export function untakenRow({ commit, problem, ageMs }: Pick<UntakenMessage, 'commit' | 'problem' | 'ageMs'>): object {
+export function untakenRow(
+  { commit, problem, ageMs }: Pick<UntakenMessage, 'commit' | 'problem' | 'ageMs'>,
+  { phase, wanted }: Record<string, unknown>,
+): object {
+  if (phase === 'REMOVING' || phase === 'KEPT') return {} // its files are not followed any more
+  if (problem === '' && commit === wanted) return {} // it has come meanwhile
+
   const seconds = Math.round(ageMs / 1000)
   if (problem !== '') {
     const text = `the repository could not be read for ${seconds} s: ${problem}`

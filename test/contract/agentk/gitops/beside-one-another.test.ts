@@ -45,8 +45,8 @@ t.test('agents beside one another', { skip, timeout: 180_000 }, async (t) => {
         end,
       } of all) {
         const isOwn = owners.get(keyText(key)) === id
-        if (isOwn) t.equal(end.is, 'applied', `${id} has made ${keyText(key)}`)
-        else t.match(end, { is: 'failed', problem: { kind: 'foreign' } }, `${id} leaves ${keyText(key)}`)
+        if (isOwn) t.equal(end.kind, 'applied', `${id} has made ${keyText(key)}`)
+        else t.match(end, { kind: 'failed', problem: { kind: 'foreign' } }, `${id} leaves ${keyText(key)}`)
       }
     }
     const uids = await Promise.all(keys.map(async (key) => (await ground.get(key)).metadata.uid))
@@ -63,9 +63,9 @@ t.test('agents beside one another', { skip, timeout: 180_000 }, async (t) => {
           owner === pod.options.id ? [keyText(key)] : [],
         ),
       )
-      const { plan } = await pod.bring({})
+      const { planDigest } = await pod.bring({})
       if (before.size === 0) continue // it wants nothing, and has nothing
-      const { pruned } = await pod.bring({}, { approved: plan })
+      const { pruned } = await pod.bring({}, { approved: planDigest })
       t.strictSame(pruned.map(keyText).sort(), [...before].sort(), `${pod.options.id} takes its own along`)
     }
     for (const key of keys) t.equal(await ground.get(key), undefined)

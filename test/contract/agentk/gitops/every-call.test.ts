@@ -13,13 +13,13 @@ t.test('at each call of a round', { skip, timeout: 300_000 }, async (t) => {
   for (const name of ['shop', 'gitops']) await ground.create(keyOf('Namespace', name, ''), { metadata: { name } })
 
   await t.test('killed before it', async (t) => {
-    const { calls, failures } = await killedAtEachCall(ground, { projectId: 1n, objects, is: 'unsent' })
+    const { calls, failures } = await killedAtEachCall(ground, { projectId: 1n, objects, kind: 'unsent' })
     t.strictSame(failures, [])
     t.ok(calls > leastCalls, `${calls} calls`)
   })
 
   await t.test('killed after it, before the answer', async (t) => {
-    const { calls, failures } = await killedAtEachCall(ground, { projectId: 2n, objects, is: 'unanswered' })
+    const { calls, failures } = await killedAtEachCall(ground, { projectId: 2n, objects, kind: 'unanswered' })
     t.strictSame(failures, [])
     t.ok(calls > leastCalls, `${calls} calls`)
   })

@@ -181,13 +181,13 @@ export interface EveryCall {
 /** A round is killed at each of its calls, and made again by the next pod. */
 export async function killedAtEachCall(
   ground: Ground,
-  { projectId, objects, is }: EveryCallOptions & { readonly is: 'unsent' | 'unanswered' },
+  { projectId, objects, kind }: EveryCallOptions & { readonly kind: 'unsent' | 'unanswered' },
 ): Promise<EveryCall> {
   const commits = new Commits(ground, { projectId, objects })
   const judge = await Judge.start(ground, commits, projectId)
   await commits.pod().bring(commits.files(0))
   for (let at = 1; ; at++) {
-    const pod = commits.pod({ at, is })
+    const pod = commits.pod({ at, kind })
     await pod.bring(commits.files(at)).catch((error: unknown) => {
       if (!pod.isKilled) throw error
     })
@@ -207,11 +207,11 @@ export async function frozenAtEachCall(ground: Ground, { projectId, objects }: E
   for (let at = 1, commit = 0; ; at++) {
     const [older, newer] = [commit + 1, commit + 2]
     commit = newer
-    const frozen = commits.pod({ at, is: 'held' })
+    const frozen = commits.pod({ at, kind: 'held' })
     const round = frozen.bring(commits.files(older))
     const isFrozen = await Promise.race([frozen.frozen.then(() => true), round.then(() => false)])
     const next = commits.pod()
-    await next.bring(commits.files(newer), { isSettling: true })
+    await next.bring(commits.files(newer), { mayHaveCallsInFlight: true })
     frozen.thaw()
     await Promise.allSettled([round])
     await frozen.landed()

@@ -99,7 +99,7 @@ t.test('when something fails', { skip, timeout: 180_000 }, async (t) => {
     const files = Object.fromEntries(Object.entries(bad).map(([name, object]) => [`${name}.json`, text(object)]))
     const fine = { 'fine.json': text(configMap('fine', { value: 'new' })), 'dependent.json': text(dependent) }
     const { ends, pruned } = await pod.bring({ ...files, ...fine })
-    const failed = (kind: string) => ({ is: 'failed', problem: { kind } })
+    const failed = (kind: string) => ({ kind: 'failed', problem: { kind } })
     t.match(ends, {
       owned: failed('conflict'),
       foreign: failed('foreign'),
@@ -109,8 +109,8 @@ t.test('when something fails', { skip, timeout: 180_000 }, async (t) => {
       asked: failed('webhook'),
       nowhere: failed('absent'),
       large: failed('invalid'),
-      dependent: { is: 'waits', text: /ConfigMap shop\/asked has failed/ },
-      fine: { is: 'applied' },
+      dependent: { kind: 'waits', text: /ConfigMap shop\/asked has failed/ },
+      fine: { kind: 'applied' },
     })
     t.strictSame(pruned, [], 'nothing goes before all of it is there')
     t.ok(await ground.get(keyOf('ConfigMap', 'goes')))
@@ -121,9 +121,9 @@ t.test('when something fails', { skip, timeout: 180_000 }, async (t) => {
     const mended = { ...fine, 'owned.json': text(configMap('owned', {})), 'asked.json': text(bad.asked) }
     const next = await eventually(async () => {
       const again = await pod.bring(mended)
-      return again.is.asked === 'applied' && again
+      return again.kinds.asked === 'applied' && again
     })
-    t.match(next.is, { fine: 'unchanged', dependent: 'applied' })
+    t.match(next.kinds, { fine: 'unchanged', dependent: 'applied' })
     t.strictSame(
       next.pruned.map(({ name }) => name),
       ['goes'],
@@ -133,7 +133,7 @@ t.test('when something fails', { skip, timeout: 180_000 }, async (t) => {
   await t.test('an account without the right', async (t) => {
     const block = { access_as: { service_account: { namespace: 'shop', name: 'deployer' } } }
     const { ends } = await new Pod(ground, { projectId: 3n, block }).bring({ 'a.json': text(configMap('denied', {})) })
-    t.match(ends, { denied: { is: 'failed', problem: { text: /forbidden|cannot be read/ } } })
+    t.match(ends, { denied: { kind: 'failed', problem: { text: /forbidden|cannot be read/ } } })
     t.equal(await ground.get(keyOf('ConfigMap', 'denied')), undefined)
   })
 
@@ -177,18 +177,18 @@ t.test('when something fails', { skip, timeout: 180_000 }, async (t) => {
     const { width } = pod
     for (let times = 0; times < 3; times++) answers.push({ status: 429, body: {}, retryAfterMs: 20 })
     const patient = await pod.bring(files)
-    t.match(patient.is, { 'busy-a': 'applied', 'busy-b': 'applied', 'busy-c': 'applied' })
+    t.match(patient.kinds, { 'busy-a': 'applied', 'busy-b': 'applied', 'busy-c': 'applied' })
     t.ok(pod.width < width, 'it goes slower')
     const changed = Object.fromEntries(
       Object.keys(files).map((file) => [file, text(configMap(file.slice(0, -5), { a: '1' }))]),
     )
     answers.push({ status: 503, body: { message: 'etcd has no leader' } })
     const partly = await pod.bring(changed)
-    const failed = Object.values(partly.ends).filter((end) => end.is === 'failed')
+    const failed = Object.values(partly.ends).filter((end) => end.kind === 'failed')
     t.match(failed, [{ problem: { kind: 'unavailable', text: /etcd has no leader/ } }])
     t.equal(failed.length, 1)
-    const { is } = await pod.bring(changed)
-    t.strictSame(Object.values(is).sort(), ['applied', 'unchanged', 'unchanged'])
+    const { kinds } = await pod.bring(changed)
+    t.strictSame(Object.values(kinds).sort(), ['applied', 'unchanged', 'unchanged'])
   })
 
   await t.test('an inventory that cannot be read or written: nothing is made', async (t) => {

@@ -36,6 +36,8 @@ export class ProjectKas {
   #pushed = Promise.withResolvers<void>()
   /** set: it refuses */
   refusal: KasError | undefined
+  /** full path of a project for which nothing ever comes */
+  unreadable: string | undefined
 
   /** as they were told */
   readonly states: SourceState[] = []
@@ -53,6 +55,7 @@ export class ProjectKas {
       if (this.refusal) throw this.refusal
       const left = Promise.withResolvers<never>()
       stream.signal.addEventListener('abort', () => left.reject(stream.signal.reason))
+      if (request.projectId === this.unreadable) await left.promise
       while (!this.#files || this.commit === request.commitId) await Promise.race([this.#pushed.promise, left.promise])
       const send = (message: object) =>
         stream.send(toBinary(ObjectsToSynchronizeResponseSchema, create(ObjectsToSynchronizeResponseSchema, message)))
@@ -91,7 +94,13 @@ export class ProjectKas {
 }
 
 /** The module between such a kas and an API server. It leads. */
-export async function startGitops(t: Test, ground: Ground, project: ProjectKas, block: GitopsBlock) {
+export async function startGitops(
+  t: Test,
+  ground: Ground,
+  project: ProjectKas,
+  block: GitopsBlock,
+  client = ground.client,
+) {
   const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, project.kas, 'grpc')}`)
   const { log, lines } = capturedLog()
   const configured: ((received: AgentConfiguration) => void)[] = []
@@ -113,7 +122,7 @@ export async function startGitops(t: Test, ground: Ground, project: ProjectKas, 
   const tracer = new RecordedTracer()
   const module = createGitops(
     {
-      api: ground.client,
+      api: client,
       kas: kasOf(sessions),
       configuration,
       self: { meta: { podNamespace: 'gitops' } as never, product: '' },

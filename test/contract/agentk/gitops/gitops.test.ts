@@ -133,7 +133,7 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
       await eventually(isDone)
       project.push({ 'one/a.yaml': map('ra', '1'), 'one/c.yaml': map('rc', '1'), 'other/b.yaml': 'kind: [' })
       await eventually(async () => (await statusOf('42-15-other'))?.phase === 'Refused')
-      await eventually(async () => (await statusOf('42-15-one'))?.phase === 'Pruning')
+      await eventually(async () => (await statusOf('42-15-one'))?.phase === 'WaitingForOthers')
       t.equal(await value('rb'), '1', 'perhaps it has moved')
       project.push({ 'one/a.yaml': map('ra', '1'), 'one/c.yaml': map('rc', '1'), 'other/d.yaml': map('rd', '1') })
       await eventually(async () => (await value('rb')) === undefined)

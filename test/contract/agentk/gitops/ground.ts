@@ -5,7 +5,7 @@ import { ApiClient } from '../../../../src/agentk/cluster/api-client.ts'
 import { ApiLanes } from '../../../../src/agentk/cluster/api-lanes.ts'
 import { ClusterAccess } from '../../../../src/agentk/cluster/cluster-access.ts'
 import { ClusterKinds, objectPath } from '../../../../src/agentk/modules/gitops/cluster-kinds.ts'
-import { type LiveObject, readLive } from '../../../../src/agentk/modules/gitops/live/live-object.ts'
+import { type LiveObject, liveObjectOf } from '../../../../src/agentk/modules/gitops/live/live-object.ts'
 import type { ObjectTree } from '../../../../src/agentk/modules/gitops/manifests/manifest.ts'
 import type { ObjectKey } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
@@ -91,7 +91,7 @@ export class Ground {
 
   async live(key: ObjectKey, manager: string): Promise<LiveObject | undefined> {
     const object = await this.get(key)
-    return object && readLive(object, manager)
+    return object && liveObjectOf(object, manager)
   }
 
   async create(key: ObjectKey, object: ObjectTree, manager = 'somebody'): Promise<void> {

@@ -30,7 +30,7 @@ export type Files = Readonly<Record<string, string>>
  */
 export interface Fault {
   readonly at: number
-  readonly is: 'unsent' | 'unanswered' | 'held'
+  readonly kind: 'unsent' | 'unanswered' | 'held'
 }
 
 export interface PodOptions {
@@ -50,7 +50,7 @@ export const noOthers: SourceClaims = {
   claim: () => undefined,
   isHandedOver: () => false,
   newOwner: () => undefined,
-  unread: () => undefined,
+  unknownClaim: () => undefined,
   wanted: () => [],
   stands: () => false,
   hasRoom: () => true,
@@ -130,8 +130,9 @@ export class Pod {
       {
         build: (all, signal) => buildCommit(building, all, this.options, signal),
         api: {
-          control: this.#lanes.lane('control'),
-          lane: this.#lanes.lane('apply', accountHeaders(undefined, accessAs?.serviceAccount)),
+          ownLane: this.#lanes.lane('control'),
+          accountLane: this.#lanes.lane('apply', accountHeaders(undefined, accessAs?.serviceAccount)),
+          scanLane: this.#lanes.lane('scan'),
           waits: new ObjectWaits(waiting, { selector: `${inventoryLabel}=${id}` }),
           kinds: this.#kinds,
         },
@@ -146,7 +147,7 @@ export class Pod {
         approved: '',
         useApproval: async () => undefined,
         isSuspended: false,
-        isSettling: false,
+        mayHaveCallsInFlight: false,
         superseded: new AbortController().signal,
         onStep: () => undefined,
         ...input,
@@ -161,8 +162,8 @@ export class Pod {
     const result = await this.round(files, input, components)
     if (result.kind !== 'done') throw new Error(JSON.stringify(result))
     const ends = Object.fromEntries(result.ends.map(({ manifest, end }) => [manifest.key.name, end]))
-    const is = Object.fromEntries(Object.entries(ends).map(([name, end]) => [name, end.is]))
-    return { ...result, all: result.ends, ends, is }
+    const kinds = Object.fromEntries(Object.entries(ends).map(([name, end]) => [name, end.kind]))
+    return { ...result, all: result.ends, ends, kinds }
   }
 
   #inventory(): Inventory {
@@ -175,9 +176,9 @@ export class Pod {
     this.#killed.signal.throwIfAborted()
     signal?.throwIfAborted()
     const call = ++this.#calls
-    const { at = 0, is } = this.#fault ?? {}
-    if (is === 'unsent' && call === at) throw this.#kill()
-    if (is === 'held' && call >= at) {
+    const { at = 0, kind } = this.#fault ?? {}
+    if (kind === 'unsent' && call === at) throw this.#kill()
+    if (kind === 'held' && call >= at) {
       this.#frozen.resolve()
       await this.#thawed.promise
     }
@@ -187,7 +188,7 @@ export class Pod {
     this.#sent.add(sending)
     try {
       const answer = await sending
-      if (is === 'unanswered' && call === at) throw this.#kill()
+      if (kind === 'unanswered' && call === at) throw this.#kill()
       this.#killed.signal.throwIfAborted()
       return answer
     } finally {

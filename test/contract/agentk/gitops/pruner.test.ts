@@ -40,12 +40,15 @@ t.test('a pruner', { skip, timeout: 180_000 }, async (t) => {
   const never = new AbortController().signal
   const prune = async (prunables: readonly Prunable[], options: Partial<PrunerOptions> = {}, superseded = never) => {
     const pruner = new Pruner(
-      { lane, waits, kinds: ground.kinds, clock: systemClock },
+      { accountLane: lane, waits, kinds: ground.kinds, clock: systemClock },
       { manager, prunePropagationPolicy: 'background', pruneTimeoutMs: 60_000, ...options },
     )
     const ends: Record<string, string | undefined> = {}
     ground.asked.length = 0
-    await pruner.prune(prunables, ({ key }, survives) => (ends[key.name] = survives), superseded, signal)
+    const onEnd = ({ key }: InventoryEntry, survives: string | undefined) => {
+      ends[key.name] = survives
+    }
+    await pruner.prune(prunables, { onEnd, checkParent: async () => undefined }, superseded, signal)
     return ends
   }
   const make = async (name: string, metadata: object = {}) => {

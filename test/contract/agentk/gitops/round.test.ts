@@ -77,7 +77,7 @@ class Source {
     const result = await reconcile(
       {
         build: (all, signal) => buildCommit(building, all, this.options, signal),
-        api: { control, lane, waits, kinds },
+        api: { ownLane: control, accountLane: lane, scanLane: control, waits, kinds },
         inventory: {
           own: this.inventory,
           of: (other) => (extra.followed?.includes(other) ? undefined : this.#inventoryOf(other)),
@@ -86,7 +86,7 @@ class Source {
           claim: () => undefined,
           isHandedOver: () => false,
           newOwner: () => extra.newOwner,
-          unread: () => extra.unread,
+          unknownClaim: () => extra.unread,
           wanted: () => extra.wantedByOthers ?? [],
           stands: () => false,
           hasRoom: () => extra.hasRoom ?? true,
@@ -99,7 +99,7 @@ class Source {
         approved: extra.approved ?? '',
         useApproval: extra.useApproval ?? (async () => undefined),
         isSuspended: false,
-        isSettling: false,
+        mayHaveCallsInFlight: false,
         superseded: extra.superseded ?? new AbortController().signal,
         onStep: (step) => {
           if (step.kind !== 'began') progress.push(step.key.name)
@@ -115,8 +115,8 @@ class Source {
     const { result, progress } = await this.sync(files, extra)
     if (result.kind !== 'done') throw new Error(JSON.stringify(result))
     const ends = Object.fromEntries(result.ends.map(({ manifest, end }) => [manifest.key.name, end]))
-    const is = Object.fromEntries(Object.entries(ends).map(([name, end]) => [name, end.is]))
-    return { ...result, ends, is, progress }
+    const kinds = Object.fromEntries(Object.entries(ends).map(([name, end]) => [name, end.kind]))
+    return { ...result, ends, kinds, progress }
   }
 }
 
@@ -156,13 +156,13 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
   await t.test('a commit, the same again, one that changes it', async (t) => {
     const source = new Source(ground, 1)
     const files = { 'a.yaml': map('a', '1'), 'b.yaml': map('b', '1') }
-    t.match(await source.done(files), { is: { a: 'applied', b: 'applied' }, pruned: [], plan: '' })
+    t.match(await source.done(files), { kinds: { a: 'applied', b: 'applied' }, pruned: [], planDigest: '' })
     const again = await asked(() => source.done(files))
-    t.match(again.result.is, { a: 'unchanged', b: 'unchanged' })
+    t.match(again.result.kinds, { a: 'unchanged', b: 'unchanged' })
     t.strictSame(again.writes, [])
     t.ok(again.calls <= 8, `${again.calls} calls`)
     const changed = await asked(() => source.done({ ...files, 'b.yaml': map('b', '2') }))
-    t.match(changed.result.is, { a: 'unchanged', b: 'applied' })
+    t.match(changed.result.kinds, { a: 'unchanged', b: 'applied' })
     t.strictSame([await value('a'), await value('b')], ['1', '2'])
     const { pruned } = await source.done({ 'b.yaml': map('b', '2') })
     t.match(pruned, [{ name: 'a' }])
@@ -175,22 +175,22 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     const files = { 'a.yaml': map('hand', '1') }
     await source.done(files)
     await ground.merge(keyOf('ConfigMap', 'hand'), { data: { value: '2' } }, 'kubectl-edit')
-    t.match((await source.done(files)).is, { hand: 'applied' })
+    t.match((await source.done(files)).kinds, { hand: 'applied' })
     t.equal(await value('hand'), '1')
   })
 
   await t.test('a kind, its objects, and both away again', async (t) => {
     const source = new Source(ground, 3)
     const files = { 'crd.yaml': crd, 'one.yaml': gadget, 'a.yaml': map('beside', '1') }
-    t.match((await source.done(files)).is, { 'gadgets.round.example.com': 'applied', one: 'applied' })
+    t.match((await source.done(files)).kinds, { 'gadgets.round.example.com': 'applied', one: 'applied' })
     await ground.readKinds()
     const left = { 'a.yaml': map('beside', '1') }
     const waiting = await source.done(left)
     t.match(waiting.pruned, [])
-    t.match(waiting.plan, /^[0-9a-f]{64}$/)
-    t.strictSame(waiting.planned.map(({ key }) => key.kind).sort(), ['CustomResourceDefinition', 'Gadget'])
+    t.match(waiting.planDigest, /^[0-9a-f]{64}$/)
+    t.strictSame(waiting.awaitingApproval.map(({ key }) => key.kind).sort(), ['CustomResourceDefinition', 'Gadget'])
     t.ok(await ground.get(keyOf('Gadget', 'one', 'shop', 'round.example.com')))
-    for (const approved of ['another', waiting.plan.slice(0, 16)]) {
+    for (const approved of ['another', waiting.planDigest.slice(0, 16)]) {
       let isUsed = false
       const useApproval = async () => {
         isUsed = true
@@ -198,15 +198,15 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
       t.match((await source.done(left, { approved, useApproval })).pruned, [])
       t.equal(isUsed, true, 'nor is it good for a later plan')
     }
-    const refused = { approved: waiting.plan, useApproval: () => Promise.reject(new Error('not taken back')) }
+    const refused = { approved: waiting.planDigest, useApproval: () => Promise.reject(new Error('not taken back')) }
     await t.rejects(source.done(left, refused), /not taken back/)
     t.ok(await ground.get(keyOf('Gadget', 'one', 'shop', 'round.example.com')))
-    const { pruned, plan } = await source.done(left, { approved: waiting.plan })
+    const { pruned, planDigest } = await source.done(left, { approved: waiting.planDigest })
     t.strictSame(
       pruned.map(({ kind }) => kind),
       ['Gadget', 'CustomResourceDefinition'],
     )
-    t.equal(plan, '')
+    t.equal(planDigest, '')
     t.strictSame([...(await source.entries()).keys()], ['/ConfigMap/shop/beside'])
   })
 
@@ -219,23 +219,23 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     t.equal(await value('held'), '1')
     // nor where one object fails
     const partly = await source.done({ 'a.yaml': map('held', '3'), 'x.yaml': map('Bad_Name', '1') })
-    t.match(partly.is, { held: 'applied', Bad_Name: 'failed' })
+    t.match(partly.kinds, { held: 'applied', Bad_Name: 'failed' })
     t.match(partly.pruned, [])
     t.equal(await value('held-too'), '1')
     // an empty commit waits
-    t.match(await source.done({}), { pruned: [], plan: /./ })
+    t.match(await source.done({}), { pruned: [], planDigest: /./ })
     t.equal(await value('held-too'), '1')
   })
 
   await t.test('what depends on an object that fails is not begun', async (t) => {
     const source = new Source(ground, 5)
     const after = map('after', '1', 'config.kubernetes.io/depends-on: /namespaces/shop/ConfigMap/Bad_Name')
-    const { is, ends } = await source.done({
+    const { kinds, ends } = await source.done({
       'a.yaml': map('Bad_Name', '1'),
       'b.yaml': after,
       'c.yaml': map('free', '1'),
     })
-    t.match(is, { Bad_Name: 'failed', after: 'waits', free: 'applied' })
+    t.match(kinds, { Bad_Name: 'failed', after: 'waits', free: 'applied' })
     t.match(ends.after, { text: /ConfigMap shop\/Bad_Name has failed/ })
     t.equal(await value('after'), undefined)
   })
@@ -248,7 +248,7 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     t.match(held.entries.get('/ConfigMap/shop/moved'), { state: 'waits', reason: 'somebody may want it' })
     t.match((await one.done({ 'b.yaml': map('kept', '1') }, { newOwner: '42-7' })).pruned, [])
     t.equal(await value('moved'), '1')
-    t.match((await other.done({ 'a.yaml': map('moved', '2') })).is, { moved: 'applied' })
+    t.match((await other.done({ 'a.yaml': map('moved', '2') })).kinds, { moved: 'applied' })
     t.match((await one.done({ 'b.yaml': map('kept', '1') })).pruned, [])
     t.equal(await value('moved'), '2')
     t.strictSame([...(await one.entries()).keys()], ['/ConfigMap/shop/kept'])
@@ -261,19 +261,23 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     const { uid } = (await ground.get(keyOf('ConfigMap', 'named-a'))).metadata
     const renamed = new Source(ground, 12, { name: 'web', adopt: ['42-12', 'kustomize-controller'] })
     const beside = await renamed.done(two, { followed: ['42-12'] })
-    t.match(beside, { is: { 'named-a': 'applied', 'named-b': 'applied' }, planned: [] }, 'one that runs lets go itself')
+    t.match(
+      beside,
+      { kinds: { 'named-a': 'applied', 'named-b': 'applied' }, awaitingApproval: [] },
+      'one that runs lets go itself',
+    )
     const first = await renamed.done(two)
     t.strictSame(first.pruned, [])
-    t.match(first.planned, [{ key: { name: 'named-c' }, reason: 'inventory 42-12 has made it' }])
+    t.match(first.awaitingApproval, [{ key: { name: 'named-c' }, reason: 'inventory 42-12 has made it' }])
     t.equal((await ground.get(keyOf('ConfigMap', 'named-a'))).metadata.uid, uid)
     const again = await asked(() => renamed.done(two))
-    t.equal(again.result.plan, first.plan)
+    t.equal(again.result.planDigest, first.planDigest)
     t.strictSame(again.writes, [])
     t.ok(again.calls <= 8, `${again.calls} calls: it is not read again`)
     t.equal(await value('named-c'), '1')
-    t.match((await renamed.done(two, { approved: first.plan })).pruned, [{ name: 'named-c' }])
+    t.match((await renamed.done(two, { approved: first.planDigest })).pruned, [{ name: 'named-c' }])
     t.match(
-      (await new Source(ground, 12).done(two)).is,
+      (await new Source(ground, 12).done(two)).kinds,
       { 'named-a': 'failed' },
       'the old one has nothing of it any more',
     )
@@ -292,9 +296,9 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
       data: { 'shop_old-a__ConfigMap': '', 'shop_old-b__ConfigMap': '' },
     })
     const source = new Source(ground, 13, { adopt: ['41-13'] })
-    const { is, pruned, planned } = await source.done({ 'a.yaml': map('old-a', '1') })
-    t.match({ is, pruned }, { is: { 'old-a': 'applied' }, pruned: [] })
-    t.match(planned, [{ key: { name: 'old-b' }, reason: 'inventory 41-13 has made it' }])
+    const { kinds, pruned, awaitingApproval } = await source.done({ 'a.yaml': map('old-a', '1') })
+    t.match({ kinds, pruned }, { kinds: { 'old-a': 'applied' }, pruned: [] })
+    t.match(awaitingApproval, [{ key: { name: 'old-b' }, reason: 'inventory 41-13 has made it' }])
   })
 
   await t.test('a namespace stays as long as another source wants what is in it', async (t) => {
@@ -303,7 +307,7 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     await source.done({ 'a.yaml': map('at-home', '1'), 'n.yaml': home('home') })
     const left = { 'a.yaml': map('at-home', '1') }
     const held = await source.done(left, { wantedByOthers: [keyOf('ConfigMap', 'theirs', 'home')] })
-    t.match(held, { pruned: [], plan: '' })
+    t.match(held, { pruned: [], planDigest: '' })
     t.match(held.entries.get('/Namespace//home'), { state: 'waits', reason: 'ConfigMap home/theirs would go with it' })
     const { metadata } = await ground.get(keyOf('Namespace', 'home', ''))
     t.equal(metadata.deletionTimestamp, undefined)
@@ -330,9 +334,9 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     const narrowed = new Source(ground, 10, { paths: [{ file: 'a.yaml' }] })
     const one = { 'a.yaml': map('chosen', '1') }
     const waiting = await narrowed.done(one)
-    t.match(waiting, { pruned: [], planned: [{ key: { name: 'left-out' } }] })
-    t.equal((await narrowed.done(one)).plan, waiting.plan, 'it is asked again')
-    t.match((await narrowed.done(one, { approved: waiting.plan })).pruned, [{ name: 'left-out' }])
+    t.match(waiting, { pruned: [], awaitingApproval: [{ key: { name: 'left-out' } }] })
+    t.equal((await narrowed.done(one)).planDigest, waiting.planDigest, 'it is asked again')
+    t.match((await narrowed.done(one, { approved: waiting.planDigest })).pruned, [{ name: 'left-out' }])
     await narrowed.done(files)
     t.match((await narrowed.done(one)).pruned, [{ name: 'left-out' }], 'and from then on it is as ever')
   })
@@ -345,12 +349,12 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
       const narrowed = new Source(ground, 116, { paths: [{ file: 'a.yaml' }] })
       const one = { 'a.yaml': map('anew-chosen', '1') }
       const held = await narrowed.done(one, { unread: 'what source b wants is not known yet' })
-      t.match(held, { pruned: [], plan: '', isWaitingForOthers: true })
+      t.match(held, { pruned: [], planDigest: '', isWaitingForOthers: true })
       const waiting = await narrowed.done(one)
-      t.match(waiting, { pruned: [], planned: [{ key: { name: 'anew-held' } }] })
+      t.match(waiting, { pruned: [], awaitingApproval: [{ key: { name: 'anew-held' } }] })
       const newer = AbortSignal.abort(new Error('a newer commit has come'))
-      t.match((await narrowed.done(one, { approved: waiting.plan, superseded: newer })).pruned, [])
-      t.match(await narrowed.done(one), { pruned: [], plan: waiting.plan })
+      t.match((await narrowed.done(one, { approved: waiting.planDigest, superseded: newer })).pruned, [])
+      t.match(await narrowed.done(one), { pruned: [], planDigest: waiting.planDigest })
       t.ok(await ground.get(keyOf('ConfigMap', 'anew-held')))
     },
   )
@@ -360,16 +364,16 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     const source = new Source(ground, 117)
     await source.done(files)
     const one = { 'a.yaml': map('kept-on', '1') }
-    const { plan } = await source.done(one)
+    const { planDigest } = await source.done(one)
     let used = 0
     const useApproval = async () => {
       used += 1
     }
-    await source.done(one, { approved: plan, useApproval, unread: 'what source b wants is not known yet' })
+    await source.done(one, { approved: planDigest, useApproval, unread: 'what source b wants is not known yet' })
     t.equal(used, 0)
-    t.match((await source.done(one, { approved: plan, useApproval })).pruned, [{ name: 'asked-for' }])
+    t.match((await source.done(one, { approved: planDigest, useApproval })).pruned, [{ name: 'asked-for' }])
     t.equal(used, 1)
-    await source.done(one, { approved: plan, useApproval })
+    await source.done(one, { approved: planDigest, useApproval })
     t.equal(used, 2, 'one that is of another plan is')
   })
 
@@ -398,10 +402,10 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     for (const [i, [name, value]] of protectedBy.entries()) {
       await ground.merge(keyOf('ConfigMap', later[i] as string), { metadata: { annotations: { [name]: value } } })
     }
-    const { pruned, planned } = await source.done({ 'b.yaml': map('stays', '1') })
+    const { pruned, awaitingApproval } = await source.done({ 'b.yaml': map('stays', '1') })
     t.match(pruned, [{ name: 'goes' }])
     t.equal(pruned.length, 1)
-    t.match(planned, [{ key: { name: 'asks' } }])
+    t.match(awaitingApproval, [{ key: { name: 'asks' } }])
     for (const name of [...names, ...later]) t.ok(await ground.get(keyOf('ConfigMap', name)), name)
     t.equal([...names, ...later].length, 20)
     for (const [text, { state, reason }] of await source.entries())
@@ -412,7 +416,7 @@ t.test('a round', { skip, timeout: 300_000 }, async (t) => {
     const files = { 'a.yaml': map('opted', '1'), 'b.yaml': map('opted-out', '1') }
     await new Source(ground, 118, { on_removal: 'prune' }).done(files)
     const narrowed = new Source(ground, 118, { paths: [{ file: 'a.yaml' }], on_removal: 'keep' })
-    t.not((await narrowed.done({ 'a.yaml': map('opted', '1') })).plan, '')
+    t.not((await narrowed.done({ 'a.yaml': map('opted', '1') })).planDigest, '')
     const { inventory } = narrowed
     await inventory.load(new AbortController().signal)
     t.match(inventory.options, { onRemoval: 'keep', paths: [{ glob: '**/*.{yaml,yml,json}' }] })
@@ -430,24 +434,27 @@ spec: { template: { spec: { restartPolicy: Never, containers: [{ name: a, image:
     const replace = 'agent.gitlab.com/replace: allow'
     await source.done({ 'a.yaml': job('a:1') })
     const first = await ground.get(key)
-    t.match((await source.done({ 'a.yaml': job('a:2') })).ends.again, { is: 'failed', problem: { kind: 'immutable' } })
+    t.match((await source.done({ 'a.yaml': job('a:2') })).ends.again, {
+      kind: 'failed',
+      problem: { kind: 'immutable' },
+    })
     t.equal((await ground.get(key)).metadata.uid, first.metadata.uid)
     // what could not be made again stays
     const bad = await source.done({ 'a.yaml': job('', replace) })
-    t.match(bad.ends.again, { is: 'failed', problem: { text: /it stays: .*image/ } })
+    t.match(bad.ends.again, { kind: 'failed', problem: { text: /it stays: .*image/ } })
     t.equal((await ground.get(key)).metadata.uid, first.metadata.uid)
     // nor what says never
     const never = await source.done({ 'a.yaml': job('a:2', `${replace}, agent.gitlab.com/prune: never`) })
-    t.match(never.ends.again, { is: 'failed', problem: { text: /never to delete it/ } })
-    t.match((await source.done({ 'a.yaml': job('a:2', replace) })).is, { again: 'applied' })
+    t.match(never.ends.again, { kind: 'failed', problem: { text: /never to delete it/ } })
+    t.match((await source.done({ 'a.yaml': job('a:2', replace) })).kinds, { again: 'applied' })
     const second = await ground.get(key)
     t.not(second.metadata.uid, first.metadata.uid)
     t.equal(second.spec.template.spec.containers[0].image, 'a:2')
-    t.match((await source.done({ 'a.yaml': job('a:2', replace) })).is, { again: 'unchanged' })
+    t.match((await source.done({ 'a.yaml': job('a:2', replace) })).kinds, { again: 'unchanged' })
     // others' objects are not deleted
     await ground.merge(key, { metadata: { annotations: { 'config.k8s.io/owning-inventory': null } } })
     const foreign = await source.done({ 'a.yaml': job('a:3', replace) })
-    t.match(foreign.ends.again, { is: 'failed', problem: { text: /this source has not made it/ } })
+    t.match(foreign.ends.again, { kind: 'failed', problem: { text: /this source has not made it/ } })
     t.equal((await ground.get(key)).metadata.uid, second.metadata.uid)
   })
 
@@ -464,7 +471,7 @@ spec: { ${address}ports: [{ port: 80 }] }
     const { uid } = (await ground.get(key)).metadata
     const address = 'clusterIP: 10.0.0.8, '
     t.match((await source.done({ 'a.yaml': service(address) })).ends.placed, {
-      is: 'failed',
+      kind: 'failed',
       problem: {
         kind: 'immutable',
         text: /spec\.clusterIPs\[0\]: Invalid value: ….*: may not change once set; agent\.gitlab\.com\/replace: allow on it/,
@@ -472,7 +479,7 @@ spec: { ${address}ports: [{ port: 80 }] }
     })
     t.equal((await ground.get(key)).metadata.uid, uid)
     const again = service(address, 'agent.gitlab.com/replace: allow')
-    t.match((await source.done({ 'a.yaml': again })).is, { placed: 'applied' })
+    t.match((await source.done({ 'a.yaml': again })).kinds, { placed: 'applied' })
     t.equal((await ground.get(key)).spec.clusterIP, '10.0.0.8')
   })
 
@@ -491,15 +498,19 @@ roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: ${name}
     await source.done(files('view'))
     const { uid } = (await ground.get(key)).metadata
     const asking = await source.done(files('edit'))
-    t.match(asking, { is: { bound: 'failed' }, plan: /^[0-9a-f]{64}$/, planned: [{ key: { name: 'bound' } }] })
+    t.match(asking, {
+      kinds: { bound: 'failed' },
+      planDigest: /^[0-9a-f]{64}$/,
+      awaitingApproval: [{ key: { name: 'bound' } }],
+    })
     t.equal((await ground.get(key)).metadata.uid, uid)
-    t.equal((await source.done(files('edit'), { approved: 'another' })).plan, asking.plan)
+    t.equal((await source.done(files('edit'), { approved: 'another' })).planDigest, asking.planDigest)
     t.equal((await ground.get(key)).metadata.uid, uid)
-    const approved = await source.done(files('edit'), { approved: asking.plan })
-    t.match(approved, { is: { bound: 'applied' }, plan: '', planned: [] })
+    const approved = await source.done(files('edit'), { approved: asking.planDigest })
+    t.match(approved, { kinds: { bound: 'applied' }, planDigest: '', awaitingApproval: [] })
     t.equal((await ground.get(key)).roleRef.name, 'edit')
     // the approval is used up
-    t.not((await source.done(files('admin'), { approved: asking.plan })).plan, '')
+    t.not((await source.done(files('admin'), { approved: asking.planDigest })).planDigest, '')
     t.equal((await ground.get(key)).roleRef.name, 'edit')
   })
 
@@ -517,12 +528,12 @@ roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: ${name}
     const both = 'agent.gitlab.com/replace: allow, agent.gitlab.com/prune: allow'
     await source.done(files('view', ''))
     t.match((await source.done(files('edit', both))).ends.released, {
-      is: 'failed',
+      kind: 'failed',
       problem: { text: /waits for approval: prune_confirm: RoleBinding/ },
     })
     t.equal((await ground.get(key)).roleRef.name, 'view')
     await source.done(files('view', both))
-    t.match((await source.done(files('edit', both))).is, { released: 'applied' }, 'one before it may')
+    t.match((await source.done(files('edit', both))).kinds, { released: 'applied' }, 'one before it may')
   })
 
   await t.test('killed at any call while an object is made again, it is there in the end', async (t) => {
@@ -548,7 +559,7 @@ spec: { template: { spec: { restartPolicy: Never, containers: [{ name: a, image:
         () => true,
       )
       ground.onAsk = () => undefined
-      t.match((await source.done(job(`a:${at}`))).is, { killed: /^(?:applied|unchanged)$/ }, `at ${at}`)
+      t.match((await source.done(job(`a:${at}`))).kinds, { killed: /^(?:applied|unchanged)$/ }, `at ${at}`)
       const live = await ground.get(keyOf('Job', 'killed', 'shop', 'batch'))
       t.equal(live.spec.template.spec.containers[0].image, `a:${at}`, `at ${at}`)
       if (!wasKilled) break
@@ -561,10 +572,10 @@ spec: { template: { spec: { restartPolicy: Never, containers: [{ name: a, image:
     const one = { 'a.yaml': map('of-main', '1') }
     await new Source(ground, 16).done(files)
     const waiting = await new Source(ground, 16, { ref: { branch: 'dev' } }).done(one)
-    t.match(waiting, { pruned: [], planned: [{ key: { name: 'left-out' } }] })
+    t.match(waiting, { pruned: [], awaitingApproval: [{ key: { name: 'left-out' } }] })
     t.match(
       await new Source(ground, 16).done(one),
-      { pruned: [{ name: 'left-out' }], plan: '' },
+      { pruned: [{ name: 'left-out' }], planDigest: '' },
       'the branch itself says so',
     )
     await new Source(ground, 16, { ref: { tag: 'v1' } }).done(files)
@@ -585,8 +596,8 @@ spec: { template: { spec: { restartPolicy: Never, containers: [{ name: a, image:
       metadata: { name: 'inventory-42-8', labels: { 'cli-utils.sigs.k8s.io/inventory-id': '42-8' } },
       data: { 'shop_stock-a__ConfigMap': '', 'shop_stock-b__ConfigMap': '', 'shop_stock-c__ConfigMap': '' },
     })
-    const { is, pruned } = await source.done({ 'a.yaml': map('stock-a', '1') })
-    t.match(is, { 'stock-a': 'applied' })
+    const { kinds, pruned } = await source.done({ 'a.yaml': map('stock-a', '1') })
+    t.match(kinds, { 'stock-a': 'applied' })
     t.match(pruned, [{ name: 'stock-b' }])
     t.equal(pruned.length, 1)
     t.ok(await ground.get(keyOf('ConfigMap', 'stock-c')))
@@ -600,9 +611,9 @@ spec: { template: { spec: { restartPolicy: Never, containers: [{ name: a, image:
     await inventory.load(new AbortController().signal)
     await inventory.remove(new AbortController().signal)
     for (const applied of ['applied', 'unchanged']) {
-      const { orphans, pruned, is } = await source.done({ 'a.yaml': map('marked', '1') })
+      const { orphans, pruned, kinds } = await source.done({ 'a.yaml': map('marked', '1') })
       t.match(orphans, [{ kind: 'ConfigMap', name: 'orphaned' }])
-      t.strictSame([is.marked, pruned.length], [applied, 0])
+      t.strictSame([kinds.marked, pruned.length], [applied, 0])
     }
     t.equal(await value('orphaned'), '1')
     t.strictSame((await source.done(files)).orphans, [])
@@ -633,8 +644,8 @@ spec: { template: { spec: { restartPolicy: Never, containers: [{ name: a, image:
       ground.asked.length = 0
       const { result, progress } = await source.sync(files)
       if (result.kind !== 'dryRun') throw new Error(result.kind)
-      const is = Object.fromEntries(result.ends.map(({ manifest, end }) => [manifest.key.name, end.is]))
-      t.strictSame(is, told[strategy], strategy)
+      const kinds = Object.fromEntries(result.ends.map(({ manifest, end }) => [manifest.key.name, end.kind]))
+      t.strictSame(kinds, told[strategy], strategy)
       t.strictSame(
         result.leaving.map(({ key }) => key.name),
         ['dry-goes'],
@@ -680,8 +691,8 @@ spec: { template: { spec: { restartPolicy: Never, containers: [{ name: a, image:
       const wanted = names.slice(2).map((name) => keyText(keyOf('ConfigMap', name)))
       t.strictSame([...(await source.entries()).keys()].sort(), wanted, `at ${at}`)
       // the next source begins with nothing
-      const { plan } = await source.done({})
-      await source.done({}, { approved: plan })
+      const { planDigest } = await source.done({})
+      await source.done({}, { approved: planDigest })
       if (!wasKilled) break
       t.ok(at < 100)
     }

@@ -1,24 +1,14 @@
 import t, { type Test } from 'tap'
 import { KasError } from '../../../../src/lib/errors.ts'
-import { Phase, type SourceState } from '../../../../src/proto/gen/gitops_states_pb.ts'
+import { Phase } from '../../../../src/proto/gen/gitops_states_pb.ts'
 import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { ProjectKas, startGitops } from './gitops-side.ts'
 import { Ground, keyOf, skip } from './ground.ts'
+import { map, namespace, RowsSide, source } from './rows-side.ts'
 
 /** What a source's row says of each thing that happens, on a real API server. */
 
-const map = (name: string, annotations = '') => `
-apiVersion: v1
-kind: ConfigMap
-metadata: { name: ${name}${annotations && `, annotations: { ${annotations} }`} }
-data: { value: "1" }
-`
-const namespace = (name: string) => `
-apiVersion: v1
-kind: Namespace
-metadata: { name: ${name} }
-`
 const crd = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -30,41 +20,12 @@ spec:
   versions: [{ name: v1, served: true, storage: true, schema: { openAPIV3Schema: { type: object, x-kubernetes-preserve-unknown-fields: true } } }]
 `
 
-let projects = 100n
-
 t.test('rows', { skip, timeout: 240_000 }, async (t) => {
   const ground = await Ground.start(t)
   for (const name of ['shop', 'gitops']) await ground.create(keyOf('Namespace', name, ''), { metadata: { name } })
   const value = async (name: string) => (await ground.get(keyOf('ConfigMap', name)))?.data.value
-  const source = { id: 'platform/shop', default_namespace: 'shop', prune_propagation_policy: 'background' } as const
-
-  /** @returns the newest of each row, by id */
-  async function start(t: Test, ...blocks: readonly (SourceBlock | Record<string, unknown>)[]) {
-    const id = projects++
-    const project = new ProjectKas(id)
-    const started = await startGitops(t, ground, project, { manifest_projects: blocks as SourceBlock[] })
-    const rows = () => {
-      const newest = new Map<string, SourceState>()
-      for (const state of project.states) newest.set(state.source, state)
-      return newest
-    }
-    const row = (name = '') => rows().get(`42-${id}${name}`)
-    const becomes = async (phase: Phase, name = '', later = '') => {
-      await eventually(
-        () => row(name)?.phase === phase && row(name)?.laterPhase === later && row(name)?.wanted === project.commit,
-      ).catch((cause) => {
-        throw new Error(
-          JSON.stringify([...rows().values()], (_, one) => (typeof one === 'bigint' ? String(one) : one)),
-          {
-            cause,
-          },
-        )
-      })
-      return row(name) as SourceState
-    }
-    return { project, rows, row, becomes, id: `42-${id}`, ...started }
-  }
-
+  const side = new RowsSide(ground, 100n)
+  const start = (t: Test, ...blocks: Parameters<RowsSide['start']>[1]) => side.start(t, blocks)
   await t.test('a source that agentk cannot read has a row; others say what it blocks', async (t) => {
     const wrong = { id: 'platform/other', name: 'b', namespaces: ['Not_One'] }
     const { project, rows, row, becomes, configure, stop } = await start(t, source, wrong)
@@ -141,7 +102,9 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
       await becomes(Phase.APPROVAL)
       await eventually(() => row()?.object !== '')
       const { plan = '', leaving, next = '' } = row() ?? {}
-      t.match(leaving, [{ key: { kind: 'Namespace', name: 'rows-home' }, text: /with it go 1 ConfigMap \(foreign\)$/ }])
+      t.match(leaving, [
+        { key: { kind: 'Namespace', name: 'rows-home' }, text: /with it go 1 ConfigMap: ConfigMap foreign$/ },
+      ])
       t.match(
         next,
         `kubectl annotate --overwrite configmap gitops-${id}-sync -n gitops agent.gitlab.com/approve=${plan}`,
@@ -150,10 +113,12 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
       const sync = keyOf('ConfigMap', `gitops-${id}-sync`, 'gitops')
       await ground.merge(sync, { metadata: { annotations: { 'agent.gitlab.com/approve': plan } } })
       await eventually(() => row()?.plan !== plan && row()?.phase === Phase.APPROVAL)
-      t.match(row()?.leaving, [{ text: /with it go 2 ConfigMap \(foreign, later\)$/ }])
+      t.match(row()?.leaving, [{ text: /with it go 2 ConfigMap: ConfigMap foreign, ConfigMap later$/ }])
       t.ok(await ground.get(keyOf('Namespace', 'rows-home', '')), 'it stays')
       await ground.merge(sync, { metadata: { annotations: { 'agent.gitlab.com/approve': row()?.plan } } })
-      await eventually(async () => (await ground.get(keyOf('Namespace', 'rows-home', '')))?.metadata.deletionTimestamp)
+      await eventually(
+        async () => (await ground.get(keyOf('Namespace', 'rows-home', '')))?.metadata.deletionTimestamp !== undefined,
+      )
       await stop()
     },
   )
@@ -170,7 +135,7 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
     })
     project.push({ 'b.yaml': map('rows-beside') })
     const { leaving } = await becomes(Phase.APPROVAL)
-    t.match(leaving, [{ text: /with it go 1 Trinket\.rows\.example\.com \(shop\/theirs\)$/ }])
+    t.match(leaving, [{ text: /with it go 1 Trinket\.rows\.example\.com: Trinket\.rows\.example\.com shop\/theirs$/ }])
     await stop()
   })
 
@@ -232,9 +197,9 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
       project.push({ 'a.yaml': map('rows-hook'), 'b.yaml': map('rows-sync') })
       await becomes(Phase.SYNCED)
       project.push({
-        'a.yaml': map('rows-hook', 'argocd.argoproj.io/hook: SyncFail'),
-        'b.yaml': map('rows-sync', 'argocd.argoproj.io/hook: PreSync'),
-        'c.yaml': map('rows-test', 'helm.sh/hook: test'),
+        'a.yaml': map('rows-hook', 'annotations: { argocd.argoproj.io/hook: SyncFail }'),
+        'b.yaml': map('rows-sync', 'annotations: { argocd.argoproj.io/hook: PreSync }'),
+        'c.yaml': map('rows-test', 'annotations: { helm.sh/hook: test }'),
       })
       await eventually(
         async () =>

@@ -33,8 +33,8 @@ t.test('a commit is brought once more when what the pod before has sent has land
           ends: [],
           entries: new Map(),
           pruned: [],
-          plan: '',
-          planned: [],
+          planDigest: '',
+          awaitingApproval: [],
           reasons: new Map(),
           orphans: [],
           notes: [],
@@ -69,7 +69,7 @@ t.test('a commit is brought once more when what the pod before has sent has land
   clock.advance(1000)
   await eventually(() => statuses.length === 3)
   t.strictSame(
-    rounds.map(({ isSettling, commit }) => [isSettling, commit === project.commit]),
+    rounds.map(({ mayHaveCallsInFlight, commit }) => [mayHaveCallsInFlight, commit === project.commit]),
     [
       [true, false],
       [true, true],

@@ -116,13 +116,13 @@ const rows: Readonly<Record<keyof SourceBlock, Row>> = {
     const elsewhere = { 'a.json': text({ ...configMap('far', {}), metadata: { name: 'far', namespace: 'else' } }) }
     const narrow = await side.pod({ namespaces: ['shop'] }).round(elsewhere)
     t.match(narrow, { kind: 'refused', problems: [{ file: 'a.json', text: /else/ }] })
-    t.match((await side.pod({ namespaces: ['shop', 'else'] }).bring(elsewhere)).is, { far: 'applied' })
+    t.match((await side.pod({ namespaces: ['shop', 'else'] }).bring(elsewhere)).kinds, { far: 'applied' })
   },
 
   resource_inclusions: async (t, side) => {
     const included = (kinds: string[]) => side.pod({ resource_inclusions: [{ api_groups: [''], kinds }] })
     t.match(await included(['Secret']).round(files('included')), { kind: 'refused', problems: [{ text: /ConfigMap/ }] })
-    t.match((await included(['*']).bring(files('included'))).is, { included: 'applied' })
+    t.match((await included(['*']).bring(files('included'))).kinds, { included: 'applied' })
   },
 
   resource_exclusions: async (t, side) => {
@@ -131,7 +131,7 @@ const rows: Readonly<Record<keyof SourceBlock, Row>> = {
       kind: 'refused',
       problems: [{ text: /ConfigMap/ }],
     })
-    t.match((await excluded(['Secret']).bring(files('excluded'))).is, { excluded: 'applied' })
+    t.match((await excluded(['Secret']).bring(files('excluded'))).kinds, { excluded: 'applied' })
   },
 
   access_as: async (t, side) => {
@@ -146,10 +146,10 @@ const rows: Readonly<Record<keyof SourceBlock, Row>> = {
       roleRef: { apiGroup: rbac, kind: 'Role', name: 'deploys' },
       subjects: [{ kind: 'ServiceAccount', name: 'deploys', namespace: 'shop' }],
     })
-    t.match((await account('nobody').bring(files('acting'))).is, { acting: 'failed' })
+    t.match((await account('nobody').bring(files('acting'))).kinds, { acting: 'failed' })
     t.equal(await side.value('acting'), undefined)
     const pod = account('deploys')
-    await eventually(async () => (await pod.bring(files('acting'))).is.acting === 'applied')
+    await eventually(async () => (await pod.bring(files('acting'))).kinds.acting === 'applied')
     t.equal(await side.value('acting'), '1')
   },
 
@@ -158,7 +158,7 @@ const rows: Readonly<Record<keyof SourceBlock, Row>> = {
     await side.ground.create(keyOf('ConfigMap', 'nobodys'), configMap('nobodys', { value: '0' }))
     await side.ground.create(keyOf('ConfigMap', 'anothers'), configMap('anothers', { value: '0' }, owned))
     const ends = async (policy?: SourceBlock['inventory_policy']) =>
-      (await side.pod(policy ? { inventory_policy: policy } : {}).bring(files('nobodys', 'anothers'))).is
+      (await side.pod(policy ? { inventory_policy: policy } : {}).bring(files('nobodys', 'anothers'))).kinds
     t.match(await ends(), { nobodys: 'failed', anothers: 'failed' })
     t.match(await ends('must_match'), { nobodys: 'failed', anothers: 'failed' })
     t.match(await ends('adopt_if_no_inventory'), { nobodys: 'applied', anothers: 'failed' })
@@ -168,8 +168,8 @@ const rows: Readonly<Record<keyof SourceBlock, Row>> = {
   adopt: async (t, side) => {
     const before = side.pod({})
     await before.bring(files('adopted'))
-    t.match((await side.pod({}).bring(files('adopted'))).is, { adopted: 'failed' })
-    t.match((await side.pod({ adopt: [before.options.id] }).bring(files('adopted'))).is, { adopted: 'applied' })
+    t.match((await side.pod({}).bring(files('adopted'))).kinds, { adopted: 'failed' })
+    t.match((await side.pod({ adopt: [before.options.id] }).bring(files('adopted'))).kinds, { adopted: 'applied' })
   },
 
   conflicts: async (t, side) => {
@@ -208,11 +208,11 @@ const rows: Readonly<Record<keyof SourceBlock, Row>> = {
       isOver = true
     })
     await eventually(async () => (await side.ground.get(keyOf('Deployment', 'slower', 'shop', 'apps'))) !== undefined)
-    const { is } = await side.pod({ reconcile_timeout: '0.2s' }).bring(waved('slow'))
-    t.match(is, { slow: 'applied', 'after-slow': 'waits' })
+    const { kinds } = await side.pod({ reconcile_timeout: '0.2s' }).bring(waved('slow'))
+    t.match(kinds, { slow: 'applied', 'after-slow': 'waits' })
     t.notOk(isOver, 'it began before, and waits still')
     newer.abort()
-    t.match((await patient).is, { slower: 'applied' })
+    t.match((await patient).kinds, { slower: 'applied' })
     t.equal(await side.value('after-slower'), undefined)
   },
 
@@ -259,10 +259,10 @@ const rows: Readonly<Record<keyof SourceBlock, Row>> = {
   prune_confirm: async (t, side) => {
     const pod = side.pod({ prune_confirm: ['ConfigMap'] })
     await pod.bring(files('confirmed', 'confirmed-beside'))
-    const { plan, planned } = await pod.bring(files('confirmed-beside'))
-    t.match(planned, [{ key: { name: 'confirmed' } }])
+    const { planDigest, awaitingApproval } = await pod.bring(files('confirmed-beside'))
+    t.match(awaitingApproval, [{ key: { name: 'confirmed' } }])
     t.equal(await side.value('confirmed'), '1')
-    await pod.bring(files('confirmed-beside'), { approved: plan })
+    await pod.bring(files('confirmed-beside'), { approved: planDigest })
     t.equal(await side.value('confirmed'), undefined)
   },
 
@@ -276,8 +276,8 @@ const rows: Readonly<Record<keyof SourceBlock, Row>> = {
     ] as const) {
       const pod = side.pod({ prune_limit: limit, adopt: [], inventory_policy: 'adopt_all' })
       await pod.bring({ ...many(9), ...files('limit-rest') })
-      const { plan } = await pod.bring({ ...many(kept), ...files('limit-rest') })
-      t.equal(plan !== '', isPlanned, `${limit}: ${9 - kept} of 10`)
+      const { planDigest } = await pod.bring({ ...many(kept), ...files('limit-rest') })
+      t.equal(planDigest !== '', isPlanned, `${limit}: ${9 - kept} of 10`)
     }
   },
 

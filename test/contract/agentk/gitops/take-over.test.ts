@@ -142,9 +142,9 @@ t.test('a cluster goes over', { skip, timeout: 300_000 }, async (t) => {
 
         const pod = new Pod(ground, { projectId: BigInt(index + 1), block: isErased ? former.erased : former.block })
         const files = Object.fromEntries(manifests.map(([key, object]) => [`${key.name}.json`, JSON.stringify(object)]))
-        const { ends, pruned, plan } = await pod.bring(files)
-        for (const [name, end] of Object.entries(ends)) t.match(end, { is: 'applied' }, `${about}: ${name}`)
-        t.strictSame([pruned, plan], [[], ''])
+        const { ends, pruned, planDigest } = await pod.bring(files)
+        for (const [name, end] of Object.entries(ends)) t.match(end, { kind: 'applied' }, `${about}: ${name}`)
+        t.strictSame([pruned, planDigest], [[], ''])
         t.strictSame(await uids(), before, `${about}: the same objects`)
         t.equal((await ground.get(keys.web)).spec.replicas, 7, `${about}: as it was scaled`)
         const { labels, annotations } = (await ground.get(keys.map)).metadata
@@ -163,7 +163,7 @@ t.test('a cluster goes over', { skip, timeout: 300_000 }, async (t) => {
         const { [`${keys.gone.name}.json`]: _, ...left } = changed
         t.match((await pod.bring(left)).pruned, [{ name: keys.gone.name }])
         // nothing of this source is left for the next
-        const { plan: all } = await pod.bring({})
+        const { planDigest: all } = await pod.bring({})
         t.equal((await pod.bring({}, { approved: all })).pruned.length, 3)
       }
     })

@@ -3,7 +3,7 @@ import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { KubernetesObject } from '../../../health/object.ts'
 import { type ClusterKind, objectPath } from '../cluster-kinds.ts'
-import { type LiveObject, readLive } from '../live/live-object.ts'
+import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
 import type { ObjectKey } from '../manifests/object-key.ts'
 import { areUnknownReplicas, isAutoscaled } from './autoscaled.ts'
@@ -125,7 +125,7 @@ export class Applier {
     })
     if (answer.status === 404) return { live: undefined }
     if (answer.status !== 200) return { problem: refusal(answer) }
-    return { live: readLive(answer.body as KubernetesObject, this.#options.manager) }
+    return { live: liveObjectOf(answer.body as KubernetesObject, this.#options.manager) }
   }
 
   /** Why it is not ours to apply. */
@@ -142,7 +142,10 @@ export class Applier {
       return { kind: 'foreign', text: 'it is there already, and no source has made it: inventory_policy, adopt' }
     }
     if (adopt.includes(owner) || this.#components.isHandedOver(owner, key)) return undefined
-    return { kind: 'foreign', text: `it belongs to inventory ${owner}: adopt` }
+    return {
+      kind: 'foreign',
+      text: `it belongs to inventory ${owner}: adopt that once its source has left the configuration`,
+    }
   }
 }
 

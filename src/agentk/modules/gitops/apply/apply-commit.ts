@@ -19,9 +19,9 @@ import { replacementPlan } from './replacement-plan.ts'
 
 export interface ApplyComponents {
   /** of agentk itself */
-  readonly control: ApiLane
+  readonly ownLane: ApiLane
   /** acts as the source's account */
-  readonly lane: ApiLane
+  readonly accountLane: ApiLane
   readonly waits: ObjectWaits
   readonly kinds: SharedKinds
   readonly clock: Clock
@@ -69,14 +69,14 @@ interface Found {
 }
 
 async function applyOnce(
-  { lane, control, waits, clock, kinds: shared, claims: { isHandedOver } }: ApplyComponents,
+  { accountLane: lane, ownLane: control, waits, clock, kinds: shared, claims: { isHandedOver } }: ApplyComponents,
   { build: { manifests, graph, kinds }, inventory, superseded, onStep }: ApplyInput,
   options: SourceOptions,
   { entries, live, approved }: Found,
   signal: AbortSignal,
 ): Promise<readonly RoundEnd[]> {
   const applier = new Applier({ lane, isHandedOver }, options)
-  const pruner = new Pruner({ lane, waits, clock, kinds }, options)
+  const pruner = new Pruner({ accountLane: lane, waits, clock, kinds }, options)
   const run = new ApplyRun(
     {
       applier,
@@ -95,7 +95,7 @@ async function applyOnce(
   )
   const ends = await run.run()
   return manifests.map((manifest) => {
-    const end = ends.get(keyText(manifest.key)) ?? { is: 'left' as const }
+    const end = ends.get(keyText(manifest.key)) ?? { kind: 'left' as const }
     inventory.applied(manifest, end)
     return { manifest, end }
   })

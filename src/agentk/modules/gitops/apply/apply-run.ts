@@ -21,11 +21,11 @@ import type { WaveGraph } from './wave-graph.ts'
  * there, or not healthy; `left`: a newer commit has come before it began.
  */
 export type ApplyEnd =
-  | { readonly is: 'applied'; readonly live: LiveObject }
-  | { readonly is: 'unchanged'; readonly live: LiveObject | undefined }
-  | { readonly is: 'failed'; readonly problem: ApplyProblem }
-  | { readonly is: 'waits'; readonly text: string }
-  | { readonly is: 'left' }
+  | { readonly kind: 'applied'; readonly live: LiveObject }
+  | { readonly kind: 'unchanged'; readonly live: LiveObject | undefined }
+  | { readonly kind: 'failed'; readonly problem: ApplyProblem }
+  | { readonly kind: 'waits'; readonly text: string }
+  | { readonly kind: 'left' }
 
 export interface RoundEnd {
   readonly manifest: Manifest
@@ -88,7 +88,7 @@ export class ApplyRun {
       if (!manifest) continue
       const isUnchanged = this.#isUnchanged(manifest, text)
       if (!isUnchanged || isMoving(graph.named(text)) || isMoving(graph.stepBefore(text))) this.#moving.add(text)
-      this.#ends.set(text, this.#bring(manifest, text, isUnchanged))
+      this.#ends.set(text, this.#applyOne(manifest, text, isUnchanged))
     }
     const all = [...this.#ends]
     const settled = await Promise.allSettled([...all.map(([, end]) => end), ...this.#gates.values()])
@@ -96,7 +96,7 @@ export class ApplyRun {
     return new Map(await Promise.all(all.map(async ([text, end]) => [text, await end] as const)))
   }
 
-  async #bring(manifest: Manifest, text: string, isUnchanged: boolean): Promise<ApplyEnd> {
+  async #applyOne(manifest: Manifest, text: string, isUnchanged: boolean): Promise<ApplyEnd> {
     const end = await this.#end(manifest, text, isUnchanged)
     this.#components.onEnd(manifest.key, end)
     return end
@@ -106,11 +106,11 @@ export class ApplyRun {
     const held = this.#moving.has(text) ? await this.#held(text) : undefined
     if (isUnchanged) {
       if (held !== undefined) this.#heldUnchanged.set(text, held)
-      return { is: 'unchanged', live: this.#input.live.get(text) ?? undefined }
+      return { kind: 'unchanged', live: this.#input.live.get(text) ?? undefined }
     }
-    if (held !== undefined) return { is: 'waits', text: held }
+    if (held !== undefined) return { kind: 'waits', text: held }
     this.#signal.throwIfAborted()
-    if (this.#input.superseded.aborted) return { is: 'left' }
+    if (this.#input.superseded.aborted) return { kind: 'left' }
     return await this.#apply(manifest, text)
   }
 
@@ -129,9 +129,9 @@ export class ApplyRun {
     for (const text of texts) {
       const end = await this.#ends.get(text)
       const name = keyName((this.#manifests.get(text) as Manifest).key)
-      if (end?.is === 'left') return `${name}: a newer commit has come`
-      if (end?.is === 'failed') return `${name} has failed: ${end.problem.text}`
-      const held = end?.is === 'waits' ? end.text : this.#heldUnchanged.get(text)
+      if (end?.kind === 'left') return `${name}: a newer commit has come`
+      if (end?.kind === 'failed') return `${name} has failed: ${end.problem.text}`
+      const held = end?.kind === 'waits' ? end.text : this.#heldUnchanged.get(text)
       if (held !== undefined) return `${name} waits: ${held}`
     }
     return undefined
@@ -211,7 +211,7 @@ export class ApplyRun {
       ? this.#input.kinds
       : await this.#components.kindsWith(key, version, this.#isDefined(text))
     const kind = kinds.find(key, version)
-    if (!kind) return failed({ kind: 'absent', text: `nobody serves ${key.kind} in version ${version} of its group` })
+    if (!kind) return failed({ kind: 'unserved', text: `nobody serves ${key.kind} in version ${version} of its group` })
     if (kind.isNamespaced !== (key.namespace !== '')) {
       return failed({ kind: 'invalid', text: kind.isNamespaced ? 'it has no namespace' : 'its kind has no namespaces' })
     }
@@ -221,7 +221,7 @@ export class ApplyRun {
       const outcome = await this.#applyOrReplace({ key, kind, object, live: found, uid })
       if ('problem' in outcome) return failed(outcome.problem)
       if (this.#input.graph.dependents(text).length > 0) this.#applied.set(text, outcome.object)
-      const end: ApplyEnd = { is: 'applied', live: outcome.live }
+      const end: ApplyEnd = { kind: 'applied', live: outcome.live }
       if (runsOnce(manifest)) await this.#components.remember(manifest, end)
       return end
     } catch (error) {
@@ -249,5 +249,5 @@ function runsOnce(manifest: Manifest): boolean {
 }
 
 function failed(problem: ApplyProblem): ApplyEnd {
-  return { is: 'failed', problem }
+  return { kind: 'failed', problem }
 }

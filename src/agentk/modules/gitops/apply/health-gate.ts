@@ -8,7 +8,7 @@ import type { ObjectWaits } from '../live/object-waits.ts'
 import type { ObjectKey } from '../manifests/object-key.ts'
 
 /** What depends on the object may go on; or not yet, and why; or never, and why. */
-export type GateVerdict = { readonly is: 'open' } | { readonly is: 'waits' | 'fails'; readonly text: string }
+export type GateVerdict = { readonly kind: 'open' } | { readonly kind: 'waits' | 'fails'; readonly text: string }
 
 export interface HealthGateComponents {
   readonly waits: ObjectWaits
@@ -34,7 +34,7 @@ const stateless: ReadonlySet<string> = new Set([
   'storage.k8s.io/StorageClass',
 ])
 
-const open: GateVerdict = { is: 'open' }
+const open: GateVerdict = { kind: 'open' }
 
 /** Holds what depends on an object until it is healthy. */
 export class HealthGate {
@@ -58,7 +58,7 @@ export class HealthGate {
     signal: AbortSignal,
   ): Promise<string | undefined> {
     const { waits, clock } = this.#components
-    if (gateVerdict(applied, clock.now()).is === 'open') return undefined
+    if (gateVerdict(applied, clock.now()).kind === 'open') return undefined
     if (await this.#waitsForConsumer(applied, signal)) return undefined
     const late = new AbortController()
     const cancel = clock.after(this.#timeoutMs, () => late.abort(new KasError({ code: 'DEADLINE_EXCEEDED' })))
@@ -66,9 +66,9 @@ export class HealthGate {
     const read = (object: KubernetesObject | undefined): { why?: string } | undefined => {
       if (!object) return { why: 'it has been deleted' }
       const verdict = gateVerdict(object, clock.now())
-      if (verdict.is === 'open') return {}
+      if (verdict.kind === 'open') return {}
       last = verdict.text
-      return verdict.is === 'fails' ? { why: verdict.text } : undefined
+      return verdict.kind === 'fails' ? { why: verdict.text } : undefined
     }
     try {
       return (await waits.until(kind, key, read, AbortSignal.any([signal, late.signal]))).why
@@ -100,8 +100,8 @@ export function gateVerdict(object: KubernetesObject, now: number): GateVerdict 
   const { status, text } = kstatus(object, now)
   if (kindOf(object) === 'batch/Job') {
     const holds = (type: string) => conditionsOf(object).some((one) => one.type === type && one.status === 'True')
-    if (holds('Failed')) return { is: 'fails', text }
-    return holds('Complete') || holds('Suspended') ? open : { is: 'waits', text }
+    if (holds('Failed')) return { kind: 'fails', text }
+    return holds('Complete') || holds('Suspended') ? open : { kind: 'waits', text }
   }
-  return status === 'Current' ? open : { is: 'waits', text }
+  return status === 'Current' ? open : { kind: 'waits', text }
 }

@@ -19,6 +19,8 @@ export type ApplyProblemKind =
   | 'taken'
   | 'quota'
   | 'absent'
+  /** nobody serves its kind */
+  | 'unserved'
   | 'webhook'
   | 'unavailable'
 

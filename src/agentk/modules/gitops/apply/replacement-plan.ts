@@ -11,7 +11,7 @@ export interface ReplacementPlan {
 
 export function replacementPlan(all: readonly RoundEnd[], of: { id: string; commit: string }): ReplacementPlan {
   const asking = all.flatMap((one) => {
-    const uid = one.end.is === 'failed' ? one.end.problem.replaces : undefined
+    const uid = one.end.kind === 'failed' ? one.end.problem.replaces : undefined
     return uid === undefined ? [] : [{ one, uid }]
   })
   const deletes = asking.map(({ one, uid }) => ({ key: one.manifest.key, uid }))

@@ -3,7 +3,7 @@ import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import { entryAt, type KubernetesObject } from '../../../health/object.ts'
 import { collectionPath, objectPath } from '../cluster-kinds.ts'
-import { type LiveObject, readLive } from '../live/live-object.ts'
+import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
 import { pruneOf, replaceAnnotation } from '../object-annotations.ts'
 import type { Pruner } from '../prune/pruner.ts'
@@ -55,7 +55,7 @@ export class Replacement {
     const answer = await lane.json('GET', objectPath(kind, key), undefined, signal, options)
     if (answer.status === 404) return await applier.apply({ ...request, live: undefined }, signal)
     if (answer.status !== 200) return { problem: refusal(answer) }
-    const live = readLive(answer.body as KubernetesObject, this.#options.manager)
+    const live = liveObjectOf(answer.body as KubernetesObject, this.#options.manager)
     const kept = this.#keptBecause(live, request)
     const why = kept ?? (await this.#refused(request, signal))
     if (why !== undefined) return immutable(`only a new object can have what the commit wants, and it stays: ${why}`)

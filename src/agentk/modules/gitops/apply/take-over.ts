@@ -2,7 +2,7 @@ import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import { type KubernetesObject, textAt } from '../../../health/object.ts'
-import { type LiveObject, readLive } from '../live/live-object.ts'
+import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import { beforeFirstApply, entriesOf, type ManagedEntry, relieved, takenOver } from '../live/managed-fields.ts'
 import { type ApplyProblem, isStale, refusal } from './refusal.ts'
 
@@ -60,7 +60,7 @@ export class TakeOver {
   ): Promise<{ live: LiveObject | undefined; isDone: boolean } | { problem: ApplyProblem }> {
     const read = await this.#read(path, signal)
     if (!('object' in read)) return read
-    const live = readLive(read.object, this.#manager)
+    const live = liveObjectOf(read.object, this.#manager)
     const problem = problemOf(live)
     if (problem) return { problem }
     const entries = takenOver(entriesOf(read.object), { manager: this.#manager, from: this.#from(live) })
@@ -68,7 +68,7 @@ export class TakeOver {
     const answer = await this.#write(path, read.object, entries, signal)
     if (isStale(answer)) return { live, isDone: false }
     if (answer.status !== 200) return { problem: refusal(answer) }
-    return { live: readLive(answer.body as KubernetesObject, this.#manager), isDone: true }
+    return { live: liveObjectOf(answer.body as KubernetesObject, this.#manager), isDone: true }
   }
 
   /** After an apply: what the API server has made of an object whose owners were not known. */
@@ -80,10 +80,10 @@ export class TakeOver {
     let object = applied
     for (let attempt = 0; attempt < maxAttempts; attempt++) {
       const entries = relieved(entriesOf(object), this.#manager)
-      if (!entries) return { live: readLive(object, this.#manager), object: applied }
+      if (!entries) return { live: liveObjectOf(object, this.#manager), object: applied }
       const answer = await this.#write(path, object, entries, signal)
       if (answer.status === 200)
-        return { live: readLive(answer.body as KubernetesObject, this.#manager), object: applied }
+        return { live: liveObjectOf(answer.body as KubernetesObject, this.#manager), object: applied }
       if (!isStale(answer)) return { problem: refusal(answer) }
       const read = await this.#read(path, signal)
       if (!('object' in read)) return 'problem' in read ? read : { problem: { kind: 'busy', text: 'it was deleted' } }

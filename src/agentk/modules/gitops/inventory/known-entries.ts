@@ -70,13 +70,13 @@ async function ofStock(
   signal: AbortSignal,
 ): Promise<InventoryEntry[] | undefined> {
   try {
-    return (await stockInventory(lane, of, signal)).map(unread)
+    return (await stockInventory(lane, of, signal)).map(unverifiedEntry)
   } catch (error) {
     if (isForbidden(error)) return undefined
     throw error
   }
 }
 
-function unread(key: ObjectKey): InventoryEntry {
+function unverifiedEntry(key: ObjectKey): InventoryEntry {
   return { key, version: '', uid: '', wave: 0, digest: '', fields: '', state: 'planned', reason: '' }
 }

@@ -23,7 +23,7 @@ export interface LiveObject {
 }
 
 /** @param manager - ours */
-export function readLive(object: KubernetesObject, manager: string): LiveObject {
+export function liveObjectOf(object: KubernetesObject, manager: string): LiveObject {
   const entries = entriesOf(object)
   const own = ownEntry(entries, manager)
   const annotation = (name: string) => entryAt(object, 'metadata.annotations', name)

@@ -14,28 +14,32 @@ export interface MissingNamespacesComponents {
 }
 
 /**
- * Waits until one of the namespaces is there: what lacks one is tried again then, and not only after its pause.
+ * Waits until one of the namespaces that are not there is: what lacks one is tried again then, and not only after its
+ * pause.
  *
- * @returns whether one is; false: the signal has aborted, or agentk may not see namespaces
+ * @returns whether one has come; false: none is missing, the signal has aborted, or agentk may not see namespaces
  */
 export async function namespaceCame(
   { lane, clock }: MissingNamespacesComponents,
   names: ReadonlySet<string>,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const asked = [...names].slice(0, maxNamespaces)
+  const missing = new Set<string>()
+  let asked: Iterable<string> = [...names].slice(0, maxNamespaces)
   while (!signal.aborted) {
-    await pause(pollMs, clock, signal)
     for (const name of asked) {
-      if (signal.aborted) return false
       const path = `/api/v1/namespaces/${encodeURIComponent(name)}`
       const status = await lane.json('GET', path, undefined, signal).then(
         (answer) => answer.status,
         () => 0, // asked again
       )
-      if (status === 200) return true
-      if (status === 401 || status === 403) return false
+      if (signal.aborted || status === 401 || status === 403) return false
+      if (status === 200 && missing.has(name)) return true
+      if (status === 404) missing.add(name)
     }
+    if (missing.size === 0) return false
+    asked = missing
+    await pause(pollMs, clock, signal)
   }
   return false
 }

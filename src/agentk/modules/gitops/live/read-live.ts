@@ -7,7 +7,7 @@ import { inventoryLabel } from '../manifests/marks.ts'
 import { keyText, type ObjectKey } from '../manifests/object-key.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { definedKinds } from './defined-kinds.ts'
-import { type LiveObject, readLive } from './live-object.ts'
+import { type LiveObject, liveObjectOf } from './live-object.ts'
 
 /** objects in a page: some 4 KiB of metadata each */
 const pageSize = 500
@@ -139,7 +139,7 @@ class KindReader {
     const options = { accept: metadataOnly.object, maxBytes: maxEventBytes }
     const path = objectPath(this.#kind, key)
     const { status, body } = await this.#components.lane.json('GET', path, undefined, this.#signal, options)
-    if (status === 200) objects.set(keyText(key), readLive(body as KubernetesObject, this.#options.manager))
+    if (status === 200) objects.set(keyText(key), liveObjectOf(body as KubernetesObject, this.#options.manager))
     else if (status !== 404) objects.set(keyText(key), null)
   }
 
@@ -168,7 +168,7 @@ class KindReader {
       if (!('items' in page)) return refusals.has(page.status) ? 'refused' : 'unavailable'
       for (const item of page.items as KubernetesObject[]) {
         const key = { group, kind, namespace: textAt(item, 'metadata.namespace'), name: textAt(item, 'metadata.name') }
-        onObject(key, readLive(item, this.#options.manager))
+        onObject(key, liveObjectOf(item, this.#options.manager))
       }
       if (page.isLast) return 'listed'
     }

@@ -19,20 +19,20 @@ const niceness = 5
 if (process.platform === 'linux') setPriority(niceness)
 
 parentPort?.on('message', (request: ThreadRequest) => {
-  if (request.is === 'job') {
+  if (request.kind === 'job') {
     parts = [][Symbol.iterator]()
     result = done(request.job)
   }
   const part = parts.next()
-  if (!part.done) return answer({ is: 'part', part: part.value }, [part.value.json.buffer])
-  answer({ is: 'done', result, heapBytes: getHeapStatistics().total_heap_size })
+  if (!part.done) return answer({ kind: 'part', part: part.value }, [part.value.json.buffer])
+  answer({ kind: 'done', result, heapBytes: getHeapStatistics().total_heap_size })
   result = undefined
 })
 
 function done(job: ThreadJob): unknown {
-  if (job.is === 'check') return checkCommit(job)
-  if (job.is === 'place') return placeOf(job)
-  if (job.is === 'hooks') return hooksOf(job)
+  if (job.kind === 'check') return checkCommit(job)
+  if (job.kind === 'place') return placeOf(job)
+  if (job.kind === 'hooks') return hooksOf(job)
   const { chart } = job
   const files = chart ? templatesOf(job.files, chart) : job.files
   if (!files) {

@@ -18,16 +18,16 @@ export interface ReadJob extends ManifestsJob {
 }
 
 export type ThreadJob =
-  | ({ readonly is: 'check' } & CheckJob)
-  | ({ readonly is: 'place' } & PlaceJob)
-  | ({ readonly is: 'hooks' } & HooksJob)
-  | ({ readonly is: 'read' } & ReadJob)
+  | ({ readonly kind: 'check' } & CheckJob)
+  | ({ readonly kind: 'place' } & PlaceJob)
+  | ({ readonly kind: 'hooks' } & HooksJob)
+  | ({ readonly kind: 'read' } & ReadJob)
 
-export type ThreadRequest = { readonly is: 'job'; readonly job: ThreadJob } | { readonly is: 'next' }
+export type ThreadRequest = { readonly kind: 'job'; readonly job: ThreadJob } | { readonly kind: 'next' }
 
 export type ThreadAnswer =
-  | { readonly is: 'part'; readonly part: ManifestsPart }
-  | { readonly is: 'done'; readonly result: unknown; readonly heapBytes: number }
+  | { readonly kind: 'part'; readonly part: ManifestsPart }
+  | { readonly kind: 'done'; readonly result: unknown; readonly heapBytes: number }
 
 export interface ManifestsThreadOptions {
   /** for one job. ms */
@@ -99,19 +99,19 @@ export class ManifestsThread {
       programs: [],
       budget,
     })
-    return (await this.#run(project, { is: 'check', ...job, budget }, { refused }, signal)) as Checked
+    return (await this.#run(project, { kind: 'check', ...job, budget }, { refused }, signal)) as Checked
   }
 
   /** @throws as `read` */
   async place(project: string, job: PlaceJob, signal: AbortSignal): Promise<{ file: string; line: number }> {
     const refused = () => ({ file: '', line: 0 })
-    return (await this.#run(project, { is: 'place', ...job }, { refused }, signal)) as { file: string; line: number }
+    return (await this.#run(project, { kind: 'place', ...job }, { refused }, signal)) as { file: string; line: number }
   }
 
   /** @throws as `read` */
   async hooks(project: string, job: HooksJob, signal: AbortSignal): Promise<readonly string[]> {
     const refused = (text: string) => [unlistedHooks(text)]
-    return (await this.#run(project, { is: 'hooks', ...job }, { refused }, signal)) as readonly string[]
+    return (await this.#run(project, { kind: 'hooks', ...job }, { refused }, signal)) as readonly string[]
   }
 
   /** @throws Error that too many wait, that there is no room or no time, what ended the thread, or the signal's reason */
@@ -130,7 +130,7 @@ export class ManifestsThread {
     }
     const refused = (text: string) => ({ problems: [problem(text)] })
     const budget = job.budget ?? roundBudget(this.#options.memoryLimitMb)
-    const result = await this.#run(project, { is: 'read', ...job, budget }, { refused, onPart }, signal)
+    const result = await this.#run(project, { kind: 'read', ...job, budget }, { refused, onPart }, signal)
     const { problems } = result as { problems: readonly ManifestProblem[] }
     return { manifests: problems.length > 0 ? [] : manifests, problems }
   }
@@ -186,7 +186,7 @@ export class ManifestsThread {
       void this.#end() // it is at work still
     })
     worker.ref()
-    worker.postMessage({ is: 'job', job } satisfies ThreadRequest) // files are shared, not copied
+    worker.postMessage({ kind: 'job', job } satisfies ThreadRequest) // files are shared, not copied
     try {
       return await abortable(running.done.promise, signal)
     } catch (error) {
@@ -226,14 +226,14 @@ export class ManifestsThread {
   }
 
   #take(answer: ThreadAnswer, { worker, done, onPart }: Running): void {
-    if (answer.is === 'done') {
+    if (answer.kind === 'done') {
       if (answer.heapBytes > maxIdleHeapBytes) void this.#end()
       done.resolve(answer.result)
       return
     }
     try {
       onPart(answer.part)
-      worker.postMessage({ is: 'next' } satisfies ThreadRequest)
+      worker.postMessage({ kind: 'next' } satisfies ThreadRequest)
     } catch (error) {
       done.reject(error)
     }

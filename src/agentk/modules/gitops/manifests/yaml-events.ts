@@ -30,8 +30,8 @@ export interface YamlEventsOptions {
 
 /** What the parser says of a line in brackets or quotes that is not deeper than the map or list around them. */
 const shallow = 'deficient indentation'
-/** The first guess of how deep it has to be. */
-const firstPad = 16
+/** Spaces that lines of one text may get in all, each time that they do. */
+const maxAddedSpaces = 8 * 1024 * 1024
 
 /**
  * The events of a text. Lines in brackets and in quotes may stand anywhere, as in Go's YAML: spaces before them mean
@@ -40,23 +40,27 @@ const firstPad = 16
  * @throws YamlFault if it is no YAML, or too much of it
  */
 export function yamlEvents(text: string, options: YamlEventsOptions): YamlEvents {
-  let [current, lastLine, pad] = [text, -1, firstPad]
+  let [current, left, pad] = [text, maxAddedSpaces, 0]
   for (;;) {
     const read = tryRead(current, options)
     if ('events' in read) return read
     const { reason, line, offset } = read
-    pad = line === lastLine ? pad * 4 : firstPad
     const start = offset === undefined ? -1 : lineStart(current, offset)
     const isEnd = /^(?:---|\.\.\.)(?:\s|$)/.test(current.slice(start, start + 4))
-    if (reason !== shallow || start < 0 || isEnd || pad > 4 * text.length)
-      throw new YamlFault(reason, options.line + line)
-    lastLine = line
-    const all = padded(current, start, bracketEnd(current, start), pad)
+    if (reason !== shallow || start < 0 || isEnd) throw new YamlFault(reason, options.line + line)
+    pad ||= deepest(text) + 1 // more than any line has
+    const end = bracketEnd(current, start)
+    const add = (until: number) => {
+      left -= pad * linesOf(current, start, until)
+      if (left < 0) throw new YamlFault('too many lines in brackets are not deeper than their key', options.line + line)
+      return padded(current, start, until, pad)
+    }
+    const all = add(end)
     const further = tryRead(all, options)
     if ('events' in further) return further
     // what looks like brackets may be text: then one line after another
     const isFurther = further.reason === shallow && further.line > line
-    current = isFurther ? all : padded(current, start, start, pad)
+    current = isFurther ? all : add(start)
   }
 }
 
@@ -88,4 +92,18 @@ function padded(text: string, start: number, end: number, spaces: number): strin
   const pad = ' '.repeat(spaces)
   const lines = text.slice(start, end).replaceAll(/\n(?!\r?\n|$)/g, `\n${pad}`)
   return `${text.slice(0, start)}${pad}${lines}${text.slice(end)}`
+}
+
+/** Columns that the deepest line has before it: spaces, and what begins lists and maps of one line. */
+function deepest(text: string): number {
+  let most = 0
+  for (const [before] of text.matchAll(/^[ ?:-]*/gm)) most = Math.max(most, before.length)
+  return most
+}
+
+/** Lines that get spaces. */
+function linesOf(text: string, start: number, end: number): number {
+  let lines = 1
+  for (let at = text.indexOf('\n', start); at >= 0 && at < end; at = text.indexOf('\n', at + 1)) lines++
+  return lines
 }

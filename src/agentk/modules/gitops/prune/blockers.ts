@@ -30,7 +30,9 @@ const states = {
   parentUndecided: 'waits',
   /** of a namespace, or the definition of a kind */
   childStays: 'waits',
-  dependentsNotListed: 'waits',
+  dependentsNotListed: 'failed',
+  /** agentk may not list them */
+  dependentsForbidden: 'waits',
 } as const satisfies Record<string, EntryState>
 
 export type BlockCode = keyof typeof states

@@ -3,15 +3,23 @@ import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly, ObjectList } from '../../../cluster/object-list.ts'
 import { at, type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
 import { type ClusterKind, type ClusterKinds, collectionPath } from '../cluster-kinds.ts'
-import type { ObjectKey } from '../manifests/object-key.ts'
+import { keyText, type ObjectKey } from '../manifests/object-key.ts'
 import { isNamespace } from '../manifests/parents.ts'
 
 /** What goes with a namespace, or with the definition of a kind, whoever has made it. */
 export interface Dependents {
-  /** `2 ConfigMap (a, b), 1 Secret (c)`; empty: nothing */
+  /** `2 ConfigMap, 1 Secret: ConfigMap a, ConfigMap b, Secret c`; empty: nothing */
   readonly text: string
   /** of their uids; empty: nothing */
   readonly digest: string
+  readonly uids: ReadonlySet<string>
+}
+
+/** Nobody can say what would go with it, and so nobody can approve that. */
+export interface NotListed {
+  readonly refused: string
+  /** agentk may not list it: it is not tried again by itself */
+  readonly isForbidden: boolean
 }
 
 /** They come and go all the time, and count for nothing. */
@@ -24,9 +32,11 @@ const transient: ReadonlySet<string> = new Set([
 ])
 /** Kubernetes makes them in each namespace. */
 const everywhere: ReadonlySet<string> = new Set(['/ConfigMap/kube-root-ca.crt', '/ServiceAccount/default'])
-/** of a parent: what is beyond is not decided upon */
+/** Of one plan: namespaces and definitions; the rest is decided upon when these have gone. */
+const maxParents = 20
+/** Of one plan: objects that would go with these. */
 const maxObjects = 20_000
-/** of a parent */
+/** Of one plan: those that are named; the others are counted. */
 const maxNames = 100
 /** objects: metadata alone */
 const pageSize = 500
@@ -36,7 +46,7 @@ const pageTimeoutMs = 60_000
 const empty: ReadonlySet<number> = new Set([404, 405])
 
 export interface DependentsComponents {
-  /** of agentk itself: it may see what the source's account may not */
+  /** of agentk itself, which may see what the source's account may not, behind all else that is asked for */
   readonly lane: ApiLane
   readonly kinds: ClusterKinds
 }
@@ -49,45 +59,109 @@ interface Found {
   readonly controller: string
 }
 
-/**
- * Lists what would go with `parent`.
- *
- * @param own - uids of what goes by the same plan: it is listed there. @returns why it cannot be listed
- * @throws the connection's error, or the signal's reason
- */
-export async function listDependents(
-  { lane, kinds }: DependentsComponents,
-  parent: ObjectKey,
-  own: ReadonlySet<string>,
-  signal: AbortSignal,
-): Promise<Dependents | { readonly refused: string }> {
-  const all = new Map<string, Found>()
-  for (const kind of kindsIn(kinds, parent)) {
+/** What would go with the namespaces and definitions of one plan. */
+export class DependentsOfPlan {
+  readonly #components: DependentsComponents
+  readonly #own: ReadonlySet<string>
+  #objectsLeft = maxObjects
+  #namesLeft = maxNames
+
+  /** @param own - uids of what goes by the same plan: it is listed there */
+  constructor(components: DependentsComponents, own: ReadonlySet<string>) {
+    this.#components = components
+    this.#own = own
+  }
+
+  /** One after another. @returns by `keyText`. @throws the connection's error, or the signal's reason */
+  async list(parents: readonly ObjectKey[], signal: AbortSignal): Promise<ReadonlyMap<string, Dependents | NotListed>> {
+    const all = new Map<string, Dependents | NotListed>()
+    for (const [index, parent] of parents.entries()) {
+      const tooMany = `more than ${maxParents} namespaces and definitions would go at once: it is one of the later ones`
+      all.set(keyText(parent), index < maxParents ? await this.#of(parent, signal) : notListed(tooMany))
+    }
+    return all
+  }
+
+  /**
+   * What is there of it now, right before it goes.
+   *
+   * @returns why it may not go by what was planned; undefined: it may. @throws as `list`
+   */
+  async cameSince(parent: ObjectKey, planned: Dependents, signal: AbortSignal): Promise<string | undefined> {
+    this.#objectsLeft = maxObjects
+    const now = await this.#of(parent, signal)
+    if ('refused' in now) return now.refused
+    const came = [...now.uids].filter((uid) => !planned.uids.has(uid)).length
+    return came === 0 ? undefined : `${came} objects that would go with it have come since`
+  }
+
+  async #of(parent: ObjectKey, signal: AbortSignal): Promise<Dependents | NotListed> {
+    const kinds = await this.#kindsOf(parent, signal)
+    if ('refused' in kinds) return kinds
+    const all = new Map<string, Found>()
+    for (const kind of kinds) {
+      const found = await this.#add(all, kind, parent, signal)
+      if (found) return found
+    }
+    const counted = [...all.values()].filter(
+      ({ uid, controller }) => !this.#own.has(uid) && !all.has(controller) && !this.#own.has(controller),
+    )
+    const text = textOf(counted, this.#namesLeft)
+    this.#namesLeft = Math.max(0, this.#namesLeft - counted.length)
+    return { text, digest: digestOf(counted), uids: new Set(counted.map(({ uid }) => uid)) }
+  }
+
+  /** @returns why it cannot be listed */
+  async #add(
+    all: Map<string, Found>,
+    kind: ClusterKind,
+    parent: ObjectKey,
+    signal: AbortSignal,
+  ): Promise<NotListed | undefined> {
     const path = collectionPath(kind, isNamespace(parent) ? parent.name : '')
+    const { lane } = this.#components
     const list = new ObjectList(lane, { path, accept: metadataOnly.list, pageSize, timeoutMs: pageTimeoutMs })
     for (;;) {
       const page = await list.page(signal)
       if (!('items' in page)) {
-        if (empty.has(page.status)) break
-        return { refused: `${kind.plural} cannot be listed: the API server answered ${page.status}` }
+        if (empty.has(page.status)) return undefined
+        const text = `${kind.plural} cannot be listed: the API server answered ${page.status}`
+        return notListed(text, page.status === 401 || page.status === 403)
       }
+      const before = all.size
       for (const item of page.items as KubernetesObject[]) add(all, kind, item, isNamespace(parent))
-      if (all.size > maxObjects) return { refused: `there are more than ${maxObjects}` }
-      if (page.isLast) break
+      this.#objectsLeft -= all.size - before
+      if (this.#objectsLeft < 0) return notListed(`there are more than ${maxObjects}`)
+      if (page.isLast) return undefined
     }
   }
-  const counted = [...all.values()].filter(({ uid, controller }) => {
-    return !own.has(uid) && !all.has(controller) && !own.has(controller)
-  })
-  return { text: textOf(counted), digest: digestOf(counted) }
+
+  /** One version of each kind: of a namespace all that are in one, of a definition its own. */
+  async #kindsOf(parent: ObjectKey, signal: AbortSignal): Promise<ClusterKind[] | NotListed> {
+    const { kinds } = this.#components
+    if (isNamespace(parent)) {
+      if (!kinds.isWhole) return notListed('the API server cannot say now of which kinds it has objects')
+      return kinds.listable.filter(
+        ({ isNamespaced, group, kind }) => isNamespaced && !transient.has(`${group}/${kind}`),
+      )
+    }
+    const own = kinds.listable.filter(({ plural, group }) => parent.name === `${plural}.${group}`)
+    if (own.length > 0 || !(await this.#isEstablished(parent, signal))) return own
+    return notListed('its kind is not served now, and there may be objects of it')
+  }
+
+  /** One that never was has no objects. */
+  async #isEstablished({ name }: ObjectKey, signal: AbortSignal): Promise<boolean> {
+    const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${encodeURIComponent(name)}`
+    const { status, body } = await this.#components.lane.json('GET', path, undefined, signal)
+    if (status === 404) return false
+    const condition = listAt(body, 'status.conditions').find((one) => at(one, 'type') === 'Established')
+    return status !== 200 || at(condition, 'status') === 'True'
+  }
 }
 
-/** One version of each kind. */
-function kindsIn(kinds: ClusterKinds, parent: ObjectKey): ClusterKind[] {
-  if (isNamespace(parent)) {
-    return kinds.listable.filter(({ isNamespaced, group, kind }) => isNamespaced && !transient.has(`${group}/${kind}`))
-  }
-  return kinds.listable.filter(({ plural, group }) => parent.name === `${plural}.${group}`)
+function notListed(refused: string, isForbidden = false): NotListed {
+  return { refused, isForbidden }
 }
 
 function add(all: Map<string, Found>, { group, kind }: ClusterKind, item: KubernetesObject, isInside: boolean): void {
@@ -102,20 +176,13 @@ function add(all: Map<string, Found>, { group, kind }: ClusterKind, item: Kubern
   all.set(uid, { kind: group === '' ? kind : `${kind}.${group}`, name: shown, uid, controller: textAt(owner, 'uid') })
 }
 
-function textOf(all: readonly Found[]): string {
-  const byKind = Map.groupBy(all, ({ kind }) => kind)
-  let left = maxNames
-  return [...byKind]
-    .map(([kind, found]) => {
-      const names = found
-        .map(({ name }) => name)
-        .sort()
-        .slice(0, left)
-      left -= names.length
-      const more = found.length > names.length ? [`${found.length - names.length} more`] : []
-      return `${found.length} ${kind} (${[...names, ...more].join(', ')})`
-    })
-    .join(', ')
+/** The numbers of all, and the names of some. */
+function textOf(all: readonly Found[], maxNames: number): string {
+  if (all.length === 0) return ''
+  const counts = [...Map.groupBy(all, ({ kind }) => kind)].map(([kind, found]) => `${found.length} ${kind}`)
+  const names = all.map(({ kind, name }) => `${kind} ${name}`).sort()
+  const more = all.length > maxNames ? [`${all.length - maxNames} more`] : []
+  return `${counts.sort().join(', ')}: ${[...names.slice(0, maxNames), ...more].join(', ')}`
 }
 
 function digestOf(all: readonly Found[]): string {

@@ -14,8 +14,8 @@ export function failedCommit(ends: readonly RoundEnd[]): FailedCommit | undefine
   const kinds = new Set<string>()
   const namespaces = new Set<string>()
   for (const { manifest, end } of ends) {
-    if (end.is === 'applied' || end.is === 'unchanged') continue
-    const problem = end.is === 'failed' ? end.problem.kind : undefined
+    if (end.kind === 'applied' || end.kind === 'unchanged') continue
+    const problem = end.kind === 'failed' ? end.problem.kind : undefined
     if (problem === 'taken') kinds.add(kindText(manifest.key))
     else if (problem === 'quota') namespaces.add(manifest.key.namespace)
     else return { needed: () => false, isAll: true }

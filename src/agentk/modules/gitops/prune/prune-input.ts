@@ -8,11 +8,11 @@ import type { FailedCommit } from './failed-commit.ts'
 import type { PruneInput } from './prune-plan.ts'
 
 /** What is known of a commit once it is applied. */
-export interface Brought {
+export interface AppliedCommit {
   readonly commit: string
   /** the source has left the configuration */
   readonly isRemoval: boolean
-  readonly isSettling: boolean
+  readonly mayHaveCallsInFlight: boolean
   readonly build: Build
   readonly inventory: SourceInventory
   readonly live: LiveObjects
@@ -22,13 +22,13 @@ export interface Brought {
 }
 
 /** What a plan is made of: all that has left the source, and what others want. */
-export function pruneInput(brought: Brought, claims: SourceClaims): PruneInput {
-  const { commit, isRemoval, isSettling, build, inventory, live, ends, failed } = brought
+export function pruneInput(applied: AppliedCommit, claims: SourceClaims): PruneInput {
+  const { commit, isRemoval, mayHaveCallsInFlight, build, inventory, live, ends, failed } = applied
   const wanted = new Set(build.manifests.map(({ key }) => keyText(key)))
   return {
     commit,
     isRemoval,
-    isSettling,
+    mayHaveCallsInFlight,
     failed,
     entries: [...inventory.known.values()].filter(({ key }) => !wanted.has(keyText(key))),
     inventorySize: inventory.known.size,
@@ -41,6 +41,6 @@ export function pruneInput(brought: Brought, claims: SourceClaims): PruneInput {
     live: live.objects,
     appliedUids: new Set(ends.flatMap(({ end }) => ('live' in end && end.live ? [end.live.uid] : []))),
     newOwner: claims.newOwner,
-    unread: (key) => claims.unread(key, commit),
+    unread: (key) => claims.unknownClaim(key, commit),
   }
 }

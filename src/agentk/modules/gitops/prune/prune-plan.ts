@@ -4,7 +4,7 @@ import { keyName, keyText, type ObjectKey } from '../manifests/object-key.ts'
 import { isChild, isParent } from '../manifests/parents.ts'
 import { pruneLimitFrom } from '../source-options.ts'
 import { type Blocked, blockedBy, type PruneContext, type PruneOptions, stateOf } from './blockers.ts'
-import type { Dependents } from './dependents.ts'
+import type { Dependents, NotListed } from './dependents.ts'
 import { planDigest } from './plan-digest.ts'
 
 /** Why an object goes with approval alone. */
@@ -58,9 +58,9 @@ export interface PruneInput extends Omit<PruneContext, 'options'> {
   /** of what has just been applied, under whatever key */
   readonly appliedUids: ReadonlySet<string>
   /** what the pod that led before has sent may not have landed yet */
-  readonly isSettling: boolean
+  readonly mayHaveCallsInFlight: boolean
   /** by `keyText`: what would go with those that `parentsOf` names; absent: they have not been listed yet */
-  readonly dependents?: ReadonlyMap<string, Dependents | { readonly refused: string }>
+  readonly dependents?: ReadonlyMap<string, Dependents | NotListed>
 }
 
 export interface PrunePlan {
@@ -85,6 +85,12 @@ export function planPrune(input: PruneInput, options: PruneOptions): PrunePlan {
   return { decisions, digest: digestOf(input, decisions, options), isWaitingForOthers }
 }
 
+/** Uids of what a plan lets go, perhaps with approval: whatever else is in the inventory stays. */
+export function uidsThatGo({ decisions }: PrunePlan): ReadonlySet<string> {
+  const going = [...decisions.values()].flatMap((decision) => ('live' in decision ? [decision.live.uid] : []))
+  return new Set(going)
+}
+
 /** Namespaces and definitions that a plan lets go, perhaps with approval: of these it needs what would go with them. */
 export function parentsOf({ decisions }: PrunePlan, entries: readonly InventoryEntry[]): readonly ObjectKey[] {
   return entries.flatMap(({ key }) => (isParent(key) && goes(decisions.get(keyText(key))) ? [key] : []))
@@ -92,7 +98,7 @@ export function parentsOf({ decisions }: PrunePlan, entries: readonly InventoryE
 
 function decide(entry: InventoryEntry, input: PruneInput, context: PruneContext): PruneDecision {
   const live = input.live.get(keyText(entry.key))
-  if (live === undefined && input.isSettling && entry.uid === '') {
+  if (live === undefined && input.mayHaveCallsInFlight && entry.uid === '') {
     return blocked({ code: 'onItsWay', text: 'it has not been made, and may be on its way' })
   }
   if (live === undefined || (live && isForgotten(entry, live, input, context))) return { kind: 'forget' }
@@ -189,7 +195,8 @@ function blockUnlisted({ entries, dependents }: PruneInput, decisions: Map<strin
     if (!listed || !goes(decision)) continue
     if ('refused' in listed) {
       const reason = `what would go with it cannot be listed: ${listed.refused}`
-      decisions.set(text, blocked({ code: 'dependentsNotListed', text: reason }))
+      const code = listed.isForbidden ? 'dependentsForbidden' : 'dependentsNotListed'
+      decisions.set(text, blocked({ code, text: reason }))
     } else if (listed.text !== '' && decision?.kind === 'delete') {
       decisions.set(text, { ...decision, kind: 'confirm', reason: { code: 'withOthers', text: 'others go with it' } })
     }

@@ -2,10 +2,10 @@ import { keyText, type ObjectKey } from '../manifests/object-key.ts'
 import type { SourceInventory } from '../source-inventory.ts'
 import type { Approval } from './approval.ts'
 import type { PruneInput, PrunePlan } from './prune-plan.ts'
-import { Pruner, type PrunerComponents, type PrunerOptions } from './pruner.ts'
+import { type PruneListener, Pruner, type PrunerComponents, type PrunerOptions } from './pruner.ts'
 
 export interface PruneStep {
-  readonly plan: PrunePlan
+  readonly plan: PrunePlan & Pick<PruneListener, 'checkParent'>
   readonly entries: PruneInput['entries']
   readonly inventory: SourceInventory
   readonly approval: Approval
@@ -36,11 +36,11 @@ export async function prune(
   })
   const gone: ObjectKey[] = []
   if (prunables.length === 0 || superseded.aborted) return gone
-  const onEnd: Parameters<Pruner['prune']>[1] = (entry, survives) => {
+  const onEnd: PruneListener['onEnd'] = (entry, survives) => {
     inventory.pruned(entry, survives)
     if (survives === undefined) gone.push(entry.key)
     onStep({ kind: 'pruned', key: entry.key })
   }
-  await new Pruner(components, options).prune(prunables, onEnd, superseded, signal)
+  await new Pruner(components, options).prune(prunables, { onEnd, checkParent: plan.checkParent }, superseded, signal)
   return gone
 }

@@ -9,8 +9,9 @@ import { type KubernetesObject, textAt } from '../../../health/object.ts'
 import { refusal } from '../apply/refusal.ts'
 import { type ClusterKind, type ClusterKinds, objectPath } from '../cluster-kinds.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
-import { type LiveObject, readLive } from '../live/live-object.ts'
+import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import type { ObjectWaits } from '../live/object-waits.ts'
+import type { ObjectKey } from '../manifests/object-key.ts'
 import { isParent } from '../manifests/parents.ts'
 import type { SourceOptions } from '../source-options.ts'
 
@@ -21,10 +22,17 @@ const maxDeleting = 32
 
 export interface PrunerComponents {
   /** acts as the source's account */
-  readonly lane: ApiLane
+  readonly accountLane: ApiLane
   readonly waits: ObjectWaits
   readonly kinds: ClusterKinds
   readonly clock: Clock
+}
+
+export interface PruneListener {
+  /** of each that was to go: gone, or why it is still there */
+  readonly onEnd: (entry: InventoryEntry, survives: string | undefined) => void
+  /** right before a namespace, or the definition of a kind, goes. @returns why it is not to; undefined: it is */
+  readonly checkParent: (key: ObjectKey, signal: AbortSignal) => Promise<string | undefined>
 }
 
 export type PrunerOptions = Pick<SourceOptions, 'manager' | 'prunePropagationPolicy' | 'pruneTimeoutMs'>
@@ -57,12 +65,11 @@ export class Pruner {
    * What was applied last goes first: higher waves, and what is in a namespace or of a kind before these. What does not
    * go holds those after it.
    *
-   * @param onEnd - of each that was begun: gone, or why it is still there. @param superseded - ends the waits, nothing
-   * more begins. @throws the connection's error, or the signal's reason
+   * @param superseded - ends the waits, nothing more begins. @throws the connection's error, or the signal's reason
    */
   async prune(
     prunables: readonly Prunable[],
-    onEnd: (entry: InventoryEntry, survives: string | undefined) => void,
+    { onEnd, checkParent }: PruneListener,
     superseded: AbortSignal,
     signal: AbortSignal,
   ): Promise<void> {
@@ -74,7 +81,8 @@ export class Pruner {
         continue
       }
       const ends = stage.map(async ({ entry, live }) => {
-        const survives = await this.remove(entry, live, superseded, signal)
+        const stays = isParent(entry.key) ? await checkParent(entry.key, signal) : undefined
+        const survives = stays ?? (await this.remove(entry, live, superseded, signal))
         onEnd(entry, survives)
         return survives === undefined ? undefined : `${entry.key.kind} ${entry.key.name}`
       })
@@ -122,7 +130,7 @@ export class Pruner {
     const endTurn = await this.#turns.take(this, signal)
     try {
       if (superseded.aborted) return undefined
-      return await this.#components.lane.json('DELETE', path, body, signal, { maxBytes: maxEventBytes })
+      return await this.#components.accountLane.json('DELETE', path, body, signal, { maxBytes: maxEventBytes })
     } finally {
       endTurn()
     }
@@ -130,10 +138,10 @@ export class Pruner {
 
   async #read(path: string, signal: AbortSignal): Promise<LiveObject | string | undefined> {
     const options = { accept: metadataOnly.object, maxBytes: maxEventBytes }
-    const answer = await this.#components.lane.json('GET', path, undefined, signal, options)
+    const answer = await this.#components.accountLane.json('GET', path, undefined, signal, options)
     if (answer.status === 404) return undefined
     if (answer.status !== 200) return refusal(answer).text
-    return readLive(answer.body as KubernetesObject, this.#options.manager)
+    return liveObjectOf(answer.body as KubernetesObject, this.#options.manager)
   }
 
   /** What was decided does not hold for what it has become. */

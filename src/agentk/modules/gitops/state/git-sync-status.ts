@@ -1,5 +1,6 @@
 import { PhaseSchema, type SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
 import { keyName } from '../manifests/object-key.ts'
+import { isParent } from '../manifests/parents.ts'
 
 /** `spec` of a GitSync. */
 export function gitSyncSpec({ project, name }: SourceState): object {
@@ -8,7 +9,7 @@ export function gitSyncSpec({ project, name }: SourceState): object {
 
 /** `status` of a GitSync: JSON, in the shape of deploy/kubernetes/agentk-gitops/0-gitsync.yaml. */
 export function gitSyncStatus(state: SourceState): object {
-  const { commit, wanted, counts, problem, plan, planned, trouble, orphan, atMs } = state
+  const { commit, wanted, counts, problem, plan, trouble, orphan, atMs } = state
   const { $typeName: _, $unknown: __, ...numbers } = counts ?? { $typeName: '', $unknown: [] }
   return {
     commit,
@@ -18,11 +19,20 @@ export function gitSyncStatus(state: SourceState): object {
     counts: numbers,
     problem,
     plan,
-    planned: planned.map(keyName),
+    planned: plannedLines(state),
     orphans: orphan.map(keyName),
     trouble: trouble.map(({ key, text, file, line }) => ({ object: key ? keyName(key) : '', text, file, line })),
     conditions: conditionsOf(state),
   }
+}
+
+/** What a plan deletes, a line each; with a namespace or a definition, what would go with it. */
+export function plannedLines({ planned, leaving }: Pick<SourceState, 'planned' | 'leaving'>): string[] {
+  const texts = new Map(leaving.map(({ key, text }) => [key && isParent(key) ? keyName(key) : '', text]))
+  return planned.map((key) => {
+    const text = texts.get(keyName(key))
+    return text ? `${keyName(key)}: ${text}` : keyName(key)
+  })
 }
 
 /** As kstatus reads them. */

@@ -6,6 +6,7 @@ import { Phase, type SourceState } from '../../../../proto/gen/gitops_states_pb.
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { textAt } from '../../../health/object.ts'
 import { keyName } from '../manifests/object-key.ts'
+import { plannedLines } from './git-sync-status.ts'
 
 /** Objects of a round that have Events of their own: the state names more of them. */
 const maxObjects = 20
@@ -32,13 +33,13 @@ export interface SourceEvent {
 
 /** What of a state is an Event; undefined: the round goes on. */
 export function eventsOf(state: SourceState): readonly SourceEvent[] | undefined {
-  const { phase, commit, wanted, counts, problem, plan, planned, trouble } = state
+  const { phase, commit, wanted, counts, problem, plan, trouble } = state
   if (phase === Phase.REFUSED) return [warning('Refused', `${wanted}: ${problem}`)]
   if (phase === Phase.SYNCED) {
     return [{ type: 'Normal', reason: 'Applied', object: '', message: `${commit}: ${counts?.objects ?? 0} objects` }]
   }
   if (phase !== Phase.APPROVAL && phase !== Phase.FAILING) return undefined
-  const names = planned.map(keyName).join(', ')
+  const names = plannedLines(state).join(', ')
   const asks = plan === '' ? [] : [warning('ApprovalNeeded', `${wanted}: plan ${plan} deletes ${names}`)]
   const failing = trouble.flatMap(({ key, text }) => (key ? [warning('ObjectFailed', text, keyName(key))] : []))
   return [...asks, ...failing.slice(0, maxObjects)]

@@ -17,6 +17,7 @@ import type { DryRun } from '../dry-run.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import { type ManifestProblem, problemText } from '../manifests/manifest.ts'
 import { keyText } from '../manifests/object-key.ts'
+import { isParent } from '../manifests/parents.ts'
 import type { Outcome, RoundDone, Step } from '../reconcile.ts'
 import type { SourceOptions } from '../source-options.ts'
 
@@ -24,6 +25,8 @@ import type { SourceOptions } from '../source-options.ts'
 const maxListed = 100
 /** Of a text. */
 const maxTextLength = 1000
+/** Of what would go with an object, by name. */
+const maxDependentsLength = 12_000
 
 /** What there is to say of a source. */
 export type Report =
@@ -35,7 +38,9 @@ export type Report =
   | { readonly kind: 'outcome'; readonly commit: string; readonly outcome: Outcome }
   /** the round could not be made: it is tried again */
   | { readonly kind: 'failed'; readonly commit: string; readonly text: string }
-  /** it has left the configuration */
+  /** it has left the configuration, and what it has made is looked up */
+  | { readonly kind: 'removalBegun' }
+  | { readonly kind: 'removalFailed'; readonly text: string }
   | { readonly kind: 'removal'; readonly done: RoundDone }
 
 /** How people know a source. */
@@ -55,11 +60,14 @@ export function withNames(state: SourceState, options: SourceNames): SourceState
 
 /** How a source fares after a report. */
 export function stateAfter(state: SourceState, report: Report, options: SourceOptions, now: number): SourceState {
+  if (report.kind === 'removalBegun') return afterRemovalBegun(state, now)
   const at = { ...state, laterPhase: '', atMs: BigInt(now) }
   if (report.kind === 'received') return afterReceived(state, report.commit, now)
   if (report.kind === 'suspended') return { ...at, phase: Phase.PAUSED, wanted: report.commit }
   if (report.kind === 'failed') return { ...at, phase: Phase.FAILING, wanted: report.commit, problem: report.text }
   if (report.kind === 'removal') return afterRemoval(at, report.done)
+  if (report.kind === 'removalFailed')
+    return { ...afterRemovalBegun(at, now), problem: `${leftConfiguration}: ${report.text}` }
   if (report.kind === 'step') return afterStep(at, report.commit, report.step)
   const { commit, outcome } = report
   const wanted = { ...at, wanted: commit }
@@ -91,8 +99,8 @@ function afterStep(state: SourceState, commit: string, step: Step): SourceState 
 
 function counted(counts: Counts | undefined, end: ApplyEnd): Counts {
   const next = create(CountsSchema, counts ?? {})
-  if (end.is === 'applied' || end.is === 'unchanged') next[end.is] += 1
-  else if (end.is === 'failed') next.failed += 1
+  if (end.kind === 'applied' || end.kind === 'unchanged') next[end.kind] += 1
+  else if (end.kind === 'failed') next.failed += 1
   return next
 }
 
@@ -108,18 +116,18 @@ function refused(state: SourceState, problems: readonly ManifestProblem[]): Sour
 
 /** Nothing was written: what would be is listed. */
 function triedOut(state: SourceState, { ends, leaving }: DryRun, { dryRunStrategy }: SourceOptions): SourceState {
-  const count = (...is: ApplyEnd['is'][]) => ends.filter(({ end }) => is.includes(end.is)).length
+  const count = (...kinds: ApplyEnd['kind'][]) => ends.filter(({ end }) => kinds.includes(end.kind)).length
   const failed = count('failed')
   const waiting = count('applied', 'waits', 'left')
   const isSynced = failed + waiting + leaving.length === 0
   return {
     ...state,
     phase: failed > 0 ? Phase.FAILING : Phase.PAUSED,
-    commit: isSynced ? state.wanted : state.commit,
+    commit: isSynced ? state.wanted : '',
     problem: `dry_run_strategy: ${dryRunStrategy}: nothing is written`,
     counts: create(CountsSchema, { objects: ends.length, unchanged: count('unchanged'), failed, waiting }),
     trouble: ends
-      .filter(({ end }) => end.is !== 'unchanged')
+      .filter(({ end }) => end.kind !== 'unchanged')
       .slice(0, maxListed)
       .map(troubleOf),
     plan: '',
@@ -130,12 +138,14 @@ function triedOut(state: SourceState, { ends, leaving }: DryRun, { dryRunStrateg
 }
 
 function done(state: SourceState, commit: string, result: RoundDone): SourceState {
-  const { ends, entries, pruned, plan, planned, reasons, orphans, notes } = result
+  const { ends, entries, pruned, planDigest, reasons, orphans, notes } = result
+  // what has others go with it is read first
+  const awaitingApproval = result.awaitingApproval.toSorted((one, other) => weightOf(other) - weightOf(one))
   const wanted = new Set(ends.map(({ manifest }) => keyText(manifest.key)))
   const survivors = [...entries].filter(([text, { state: is }]) => !wanted.has(text) && is !== 'detached')
-  const bad = ends.filter(({ end }) => end.is !== 'applied' && end.is !== 'unchanged')
+  const bad = ends.filter(({ end }) => end.kind !== 'applied' && end.kind !== 'unchanged')
   const isApplied = bad.length === 0
-  const count = (is: ApplyEnd['is']) => ends.filter(({ end }) => end.is === is).length
+  const count = (kind: ApplyEnd['kind']) => ends.filter(({ end }) => end.kind === kind).length
   return {
     ...state,
     ...phaseOf(result, bad),
@@ -153,12 +163,12 @@ function done(state: SourceState, commit: string, result: RoundDone): SourceStat
       orphans: orphans.length,
     }),
     trouble: bad.slice(0, maxListed).map(troubleOf),
-    plan,
-    planned: planned.slice(0, maxListed).map(keyOf),
-    leaving: planned.slice(0, maxListed).map((entry) => leavingOf(entry, reasons)),
+    plan: planDigest,
+    planned: awaitingApproval.slice(0, maxListed).map(keyOf),
+    leaving: awaitingApproval.slice(0, maxListed).map((entry) => leavingOf(entry, reasons)),
     kept: survivors
       .map(([, entry]) => entry)
-      .filter((entry) => !planned.includes(entry))
+      .filter((entry) => !awaitingApproval.includes(entry))
       .slice(0, maxListed)
       .map((entry) => leavingOf(entry, reasons)),
     orphan: orphans.slice(0, maxListed).map((key) => keyOf({ key, version: '' })),
@@ -167,10 +177,10 @@ function done(state: SourceState, commit: string, result: RoundDone): SourceStat
 
 /** `bad`: what of the commit is not applied. */
 function phaseOf(
-  { plan, entries, isWaitingForOthers }: RoundDone,
+  { planDigest, entries, isWaitingForOthers }: RoundDone,
   bad: readonly RoundEnd[],
 ): Pick<SourceState, 'phase' | 'laterPhase'> {
-  if (plan !== '' && bad.every(({ end }) => end.is === 'waits' || isAsking(end)))
+  if (planDigest !== '' && bad.every(({ end }) => end.kind === 'waits' || isAsking(end)))
     return { phase: Phase.APPROVAL, laterPhase: '' }
   if (bad.length > 0 || [...entries.values()].some(({ state }) => state === 'failed'))
     return { phase: Phase.FAILING, laterPhase: '' }
@@ -178,11 +188,20 @@ function phaseOf(
   return { phase: Phase.SYNCED, laterPhase: '' }
 }
 
+const leftConfiguration = 'the configuration has it no longer'
+
+/** What a round of it said before is void; what was found of it stands until it is looked up again. */
+function afterRemovalBegun(state: SourceState, now: number): SourceState {
+  if (state.laterPhase === 'REMOVING' || state.laterPhase === 'KEPT') return { ...state, ...noPlan }
+  const removing = { phase: Phase.PRUNING, laterPhase: 'REMOVING', wanted: '', problem: leftConfiguration }
+  return { ...state, ...nothingKnown, ...removing, atMs: BigInt(now) }
+}
+
 /** The configuration has it no longer: what stays of it, and why. */
 function afterRemoval(state: SourceState, result: RoundDone): SourceState {
   const all = [...result.entries.values()]
   const isKept = all.every((entry) => entry.state === 'detached')
-  const left = `the configuration has it no longer: ${all.length} objects are left`
+  const left = `${leftConfiguration}: ${all.length} objects are left`
   return {
     ...done({ ...state, wanted: '' }, '', result),
     laterPhase: isKept ? 'KEPT' : 'REMOVING',
@@ -192,7 +211,7 @@ function afterRemoval(state: SourceState, result: RoundDone): SourceState {
 
 /** It waits for approval. */
 function isAsking(end: ApplyEnd): boolean {
-  return end.is === 'failed' && end.problem.replaces !== undefined
+  return end.kind === 'failed' && end.problem.replaces !== undefined
 }
 
 function troubleOf({ manifest, end }: RoundEnd): ObjectTrouble {
@@ -202,14 +221,19 @@ function troubleOf({ manifest, end }: RoundEnd): ObjectTrouble {
 }
 
 function textOf(end: ApplyEnd): string {
-  if (end.is === 'failed') return end.problem.text
-  if (end.is === 'waits') return end.text
-  return end.is === 'applied' ? 'it would be applied' : 'a newer commit has come'
+  if (end.kind === 'failed') return end.problem.text
+  if (end.kind === 'waits') return end.text
+  return end.kind === 'applied' ? 'it would be applied' : 'a newer commit has come'
 }
 
 function leavingOf(entry: InventoryEntry, reasons: RoundDone['reasons']): LeavingObject {
   const { code, text } = reasons.get(keyText(entry.key)) ?? { code: '', text: entry.reason }
-  return create(LeavingObjectSchema, { key: keyOf(entry), code, text: (text || entry.reason).slice(0, maxTextLength) })
+  const maxLength = isParent(entry.key) ? maxDependentsLength : maxTextLength
+  return create(LeavingObjectSchema, { key: keyOf(entry), code, text: (text || entry.reason).slice(0, maxLength) })
+}
+
+function weightOf({ key }: InventoryEntry): number {
+  return isParent(key) ? 1 : 0
 }
 
 function keyOf({ key, version }: Pick<InventoryEntry, 'key' | 'version'>): Key {

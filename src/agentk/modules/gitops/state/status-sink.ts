@@ -38,9 +38,19 @@ export class StatusSink {
     this.#readers = readers
   }
 
-  /** It is followed from now on. */
+  /** It is followed from now on, by these options: what was known by others is not so any more. */
   begin(options: SourceOptions): void {
-    this.#show(this.#rowOf(options), options.id)
+    this.#show({ state: firstState(options, this.#clock.now()), unread: undefined }, options.id)
+  }
+
+  /** The configuration cannot be read any more, and so nobody follows it. */
+  notFollowed(source: string): void {
+    const row = this.#rows.get(source)
+    if (!row) return
+    const problem = 'the agent’s configuration is gone: its sources rest, and what they have made stays'
+    const why = { problem, reason: 'configuration_gone', next: 'bring the agent’s file back, with gitops' }
+    const state = { ...row.state, phase: Phase.FAILING, laterPhase: 'NOT_READY', ...why }
+    this.#show({ state, unread: undefined }, source)
   }
 
   /** @returns how it fares now */
@@ -58,12 +68,12 @@ export class StatusSink {
   }
 
   /** Its files cannot be read: the last commit holds meanwhile. */
-  unread(options: SourceOptions, error: KasError): void {
+  filesFailed(options: SourceOptions, error: KasError): void {
     this.#show({ ...this.#rowOf(options), unread: error }, options.id)
   }
 
   /** They can be read again. */
-  read(options: SourceOptions): void {
+  filesRecovered(options: SourceOptions): void {
     const row = this.#rows.get(options.id)
     if (row?.unread) this.#show({ ...row, unread: undefined }, options.id)
   }

@@ -21,5 +21,8 @@ export function unreadState(
   if (error.grpcCode === Code.UNIMPLEMENTED) {
     return { ...notReady, reason: 'not_served', next: 'this kas serves no GitOps: update it' }
   }
+  if (error.grpcCode === Code.INVALID_ARGUMENT || error.grpcCode === Code.RESOURCE_EXHAUSTED) {
+    return { ...notReady, reason: 'kas_refused', next: 'ask for less in the agent’s file, or raise the bound of kas' }
+  }
   return { ...notReady, reason: 'kas_refused', next: 'it is asked again by itself' }
 }

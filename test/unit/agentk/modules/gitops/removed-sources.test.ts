@@ -11,8 +11,8 @@ const none: RoundDone = {
   ends: [],
   entries: new Map(),
   pruned: [],
-  plan: '',
-  planned: [],
+  planDigest: '',
+  awaitingApproval: [],
   reasons: new Map(),
   orphans: [],
   isWaitingForOthers: false,
@@ -24,6 +24,7 @@ function startRemoved(t: Test, round: (id: string, input: RemovalInput) => Promi
   const clock = new ManualClock()
   const directives = new Map<string, () => void>()
   const { log, lines } = capturedLog()
+  const reported: string[] = []
   const stored = [7n, 8n].map((projectId) => sourceOptions({}, { agentId: 42n, projectId, ownProject: 'a/b' }))
   const removed = new RemovedSources({
     stored: async () => stored,
@@ -39,7 +40,7 @@ function startRemoved(t: Test, round: (id: string, input: RemovalInput) => Promi
       },
     },
     forget: async () => undefined,
-    onDone: () => undefined,
+    report: ({ id }, { kind }) => void reported.push(`${id} ${kind}`),
     log,
     clock,
     random: () => 0.5,
@@ -51,13 +52,13 @@ function startRemoved(t: Test, round: (id: string, input: RemovalInput) => Promi
     await run
   }
   t.teardown(stop)
-  return { removed, clock, directives, lines, stop }
+  return { removed, clock, directives, lines, reported, stop }
 }
 
 t.test('what may be on its way is asked for again once it has landed, also after a change', async (t) => {
   const seen: unknown[] = []
-  const { removed, clock, stop } = startRemoved(t, async (id, { isSettling }) => {
-    seen.push([id, isSettling])
+  const { removed, clock, stop } = startRemoved(t, async (id, { mayHaveCallsInFlight }) => {
+    seen.push([id, mayHaveCallsInFlight])
     return none
   })
   removed.check()
@@ -83,7 +84,7 @@ t.test('what may be on its way is asked for again once it has landed, also after
 
 t.test('one that fails holds no other, and is tried again', async (t) => {
   const seen: string[] = []
-  const { removed, clock, lines } = startRemoved(t, async (id) => {
+  const { removed, clock, lines, reported } = startRemoved(t, async (id) => {
     seen.push(id)
     if (id === '42-7') throw new Error('no shard')
     return none
@@ -92,22 +93,26 @@ t.test('one that fails holds no other, and is tried again', async (t) => {
   await eventually(() => seen.length === 2)
   t.strictSame(seen, ['42-7', '42-8'])
   t.match(lines, [{ source: '42-7', msg: 'What a source has left behind cannot be checked' }])
+  t.ok(reported.includes('42-7 removalFailed'))
   await eventually(() => {
     clock.advance(6000)
     return seen.length > 2
   })
 })
 
-t.test('a wish stops the removal that runs', async (t) => {
+t.test('a wish stops the removal that runs, and one that waits holds no other', async (t) => {
   const seen: string[] = []
   const { removed, directives } = startRemoved(t, async (id, { superseded }) => {
     seen.push(id)
-    if (seen.length === 1) await new Promise((resolve) => superseded.addEventListener('abort', resolve))
-    return none
+    if (id === '42-7') await new Promise((resolve) => superseded.addEventListener('abort', resolve))
+    return { ...none, entries: new Map([['a', {} as never]]) }
   })
   removed.check()
-  await eventually(() => seen.length === 1)
+  await eventually(() => seen.length === 2)
+  directives.get('42-8')?.()
+  await eventually(() => seen.length === 3)
   directives.get('42-7')?.()
   await eventually(() => seen.length === 4)
-  t.strictSame(seen, ['42-7', '42-8', '42-7', '42-8'])
+  t.strictSame(seen, ['42-7', '42-8', '42-8', '42-7'])
+  directives.get('42-7')?.()
 })

@@ -31,7 +31,7 @@ t.test('until it is known what a source wants, it holds what it could want, and 
     namespaces: ['shop'],
     resource_exclusions: [{ api_groups: [''], kinds: ['Secret'] }],
   })
-  const holds = (key: ObjectKey) => others.unread(key, 'c1') !== undefined
+  const holds = (key: ObjectKey) => others.unknownClaim(key, 'c1') !== undefined
   t.equal(holds(keyOf('a')), true)
   t.equal(holds(keyOf('a', 'else')), false)
   t.equal(holds(keyOf('a', 'shop', 'Secret')), false)
@@ -39,7 +39,7 @@ t.test('until it is known what a source wants, it holds what it could want, and 
   t.equal(holds(keyOf('shop', '', 'Namespace')), true, 'what it may want would go with it')
   t.equal(holds(keyOf('else', '', 'Namespace')), false)
   t.equal(holds(keyOf('widgets.example.com', '', 'CustomResourceDefinition', 'apiextensions.k8s.io')), true)
-  t.match(others.unread(keyOf('a'), 'c1'), /of its own project other/)
+  t.match(others.unknownClaim(keyOf('a'), 'c1'), /of its own project other/)
   registry.delete(other)
   t.equal(holds(keyOf('a')), false)
   registry.isWhole = false
@@ -51,7 +51,7 @@ t.test('of a source of the same project and ref it is to be known at the same co
     const { registry, other, others, claim } = pair(block)
     registry.name(other, id)
     claim(claimOf(commit, keyOf('b')))
-    return others.unread(keyOf('a'), 'c2') !== undefined
+    return others.unknownClaim(keyOf('a'), 'c2') !== undefined
   }
   t.equal(held({}, '42-7-other', 'c1'), true)
   t.equal(held({}, '42-7-other', ''), true, 'its commit is refused')

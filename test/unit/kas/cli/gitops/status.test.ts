@@ -83,7 +83,13 @@ t.test('it exits with 0 where each source is in the cluster at the head of its r
     return await runCli(['gitops', 'status'], io)
   }
   t.equal(await exit({ sources: [synced] }), 0)
-  t.equal(await exit({ sources: [{ ...synced, phase: 'PAUSED' }] }), 0)
+  const counts = { objects: 1, applied: 0, unchanged: 1, failed: 0, waiting: 0 }
+  const paused = { ...synced, phase: 'PAUSED', counts }
+  t.equal(await exit({ sources: [paused] }), 0)
+  t.equal(await exit({ sources: [{ ...paused, counts: { ...counts, failed: 1 } }] }), 1)
+  t.equal(await exit({ sources: [{ ...paused, counts: { ...counts, waiting: 1 } }] }), 1)
+  t.equal(await exit({ sources: [{ ...paused, plan: 'p' }] }), 1)
+  t.equal(await exit({ sources: [synced], cut: true }), 1, 'some are not shown')
   t.equal(await exit({ sources: [{ ...synced, phase: 'KEPT', commit: '', wanted: '' }] }), 0)
   t.equal(await exit({ sources: [synced, { ...synced, stale: true }] }), 1)
   t.equal(await exit({ sources: [{ ...synced, commit: 'a'.repeat(40) }] }), 1)
@@ -101,7 +107,8 @@ t.test('it exits with 0 where each source is in the cluster at the head of its r
   ])
     t.equal(await exit({ sources: [synced, { ...synced, phase }] }), 1, phase)
   t.equal(await exit({ sources: [synced], configuration: { problem: 'gitops.x: this key is not known' } }), 1)
-  t.equal(await exit({ sources: [], agent: 'connected', configuration: {} }), 0)
+  t.equal(await exit({ sources: [], agent: 'connected', configuration: { commit: 'c' } }), 0)
+  t.equal(await exit({ sources: [], agent: 'connected', configuration: { commit: '' } }), 1, 'none could be read')
   t.equal(await exit({ sources: [], agent: 'connected' }), 1, 'its file was not read')
   t.equal(await exit({ sources: [] }), 1, 'an older kas says no more')
   t.equal(await exit({ sources: [], agent: 'absent' }), 1)
@@ -120,7 +127,7 @@ t.test('rows by name, with ref and ages; what waits, why, and the line that appr
     phase: 'APPROVAL',
     trouble: [],
     plan: 'abc',
-    leaving: [{ key, code: 'pruneConfirm', text: 'prune_confirm: Namespace; with it go 1 Secret (a)' }],
+    leaving: [{ key, code: 'pruneConfirm', text: 'prune_confirm: Namespace; with it go 1 Secret: Secret a' }],
     kept: [{ key: { ...key, kind: 'Secret', namespace: 'shop', name: 'b' }, code: 'neverPrune', text: 'never' }],
     next: 'kubectl annotate gitsync 42-7-web -n agentk agent.gitlab.com/approve=abc',
     age_ms: 1000,
@@ -137,7 +144,7 @@ t.test('rows by name, with ref and ages; what waits, why, and the line that appr
 a/b                  -            SYNCED    aaaaaaaa  bbbbbbbb  23/40    1       -        -
 platform/shop (web)  branch main  APPROVAL  aaaaaaaa  bbbbbbbb  23/40    1       10m      1s
 platform/shop (web): APPROVAL: waits for approval
-  Namespace shop: would be deleted: prune_confirm: Namespace; with it go 1 Secret (a)
+  Namespace shop: would be deleted: prune_confirm: Namespace; with it go 1 Secret: Secret a
   Secret shop/b: stays: never
   next: kubectl annotate gitsync 42-7-web -n agentk agent.gitlab.com/approve=abc
 `,
@@ -154,7 +161,8 @@ t.test('where there is no source, why', async (t) => {
   }
   t.equal(await shown({ agent: 'stock' }), 'agent 42 is GitLab’s own: it reports no status of its sources\n')
   t.match(await shown({ agent: 'absent' }), 'no pod of agent 42 is connected')
-  t.equal(await shown({ agent: 'connected', configuration: {} }), 'the configuration of agent 42 names no source\n')
+  const configuration = { commit: 'c' }
+  t.equal(await shown({ agent: 'connected', configuration }), 'the configuration of agent 42 names no source\n')
   t.equal(await shown({}), 'kas knows of no source of agent 42\n')
   t.match(
     await shown({ agent: 'connected', configuration: { problem: 'gitops.yaml: line 3: x', next: 'mend the file' } }),
@@ -194,7 +202,7 @@ t.test('a state that is none is refused in one sentence', async (t) => {
     [withSource({ trouble: undefined }), 'sources.0.trouble is missing or wrong'],
     [withSource({ trouble: [{}] }), 'sources.0.trouble.0.text is missing or wrong'],
     [withSource({ commit: 7 }), 'sources.0.commit is missing or wrong'],
-    [withSource({ phase: 'x'.repeat(2000) }), 'sources.0.phase is missing or wrong'],
+    [withSource({ phase: 'x'.repeat(3000) }), 'sources.0.phase is missing or wrong'],
     [withSource({ counts: { objects: '1' } }), 'sources.0.counts.objects is missing or wrong'],
     [`{"sources":${'['.repeat(100_000)}`, 'it is nested more than 32 deep'],
     [withSource({ problem: 'x'.repeat(5_000_000) }), 'it has more than 4194304 bytes'],

@@ -467,11 +467,11 @@ t.test('what the agent does not have, and why, is known once it has lasted', asy
   t.strictSame(told(), [])
 
   await move(new KasError({ code: 'REPOSITORY_FAILED', detail: 'away' }))
-  clock.advance(9_999)
+  clock.advance(7_999)
   t.strictSame(told(), [])
   clock.advance(1)
   const at = { project: 'apps/web', ref: 'branch main' }
-  t.match(told(), [{ ...at, commit: '', problem: /away/, ageMs: 10_000 }])
+  t.match(told(), [{ ...at, commit: '', problem: /away/, ageMs: 8_000 }])
   await move(one)
   t.strictSame(told(), [])
 
@@ -482,5 +482,19 @@ t.test('what the agent does not have, and why, is known once it has lasted', asy
   t.match(told(), [{ ...at, commit: two, problem: '', ageMs: 20_000 }])
   turn.resolve()
   await ended
+  t.match(told(), [{ commit: two }], 'it was sent, and nobody knows whether it has come')
+  untaken.follow(call.agent.id, { project: 'apps/web', ref: 'refs/heads/other' }).end(false)
+  t.equal(told().length, 1)
+  untaken.follow(call.agent.id, { project: 'apps/web', ref: 'refs/heads/main' }).end(false)
   t.strictSame(told(), [])
+})
+
+t.test('an agent that was sent a commit and asks for nothing more is forgotten', async (t) => {
+  const { call, ended, move, clock, untaken } = start({ commitId: one })
+  await move(two)
+  await ended
+  clock.advance(119_999)
+  t.match(untaken.of(call.agent.id), [{ ref: '', commit: two, ageMs: 119_999 }])
+  clock.advance(1)
+  t.strictSame(untaken.of(call.agent.id), [])
 })

@@ -33,7 +33,12 @@ function start(count: number, environment: string[]) {
     return new Map([['peer', create(StatesResponseSchema, { state })]])
   }
   const peers = { broadcast } as unknown as Pick<Peers, 'broadcast'>
-  const endpoint = stateEndpoint({ states: { of: () => new Map() }, ...rest, peers, clock: new ManualClock() })
+  const endpoint = stateEndpoint({
+    states: { of: () => new Map(), isCut: () => false },
+    ...rest,
+    peers,
+    clock: new ManualClock(),
+  })
   const get = async (agentId: bigint) => {
     const { status, body } = await endpoint.serve({ agentId: agentId as AgentId } as OwnRequest)
     return { status, sources: JSON.parse(Buffer.from(body).toString()).sources as { source: string; cut?: true }[] }
@@ -74,6 +79,7 @@ function alone(given: {
     phase?: Phase
   }[]
   readonly serves?: boolean | undefined
+  readonly isCut?: boolean
   readonly untaken?: ReturnType<UntakenFiles['of']>
 }) {
   const value = { manifest_projects: given.manifest_projects ?? [] }
@@ -86,7 +92,7 @@ function alone(given: {
     }),
   )
   const endpoint = stateEndpoint({
-    states: { of: () => states },
+    states: { of: () => states, isCut: () => given.isCut ?? false },
     agentConfig: { followed: () => followed },
     serves: () => given.serves,
     untaken: { of: () => given.untaken ?? [] },
@@ -123,7 +129,7 @@ t.test('what the configuration names has a row, also if no pod has reported it',
   }
 })
 
-t.test('a file that is refused says so; one that cannot be read now does not', async (t) => {
+t.test('a file that is refused says so; of one that cannot be read now nothing is known', async (t) => {
   const refused = new KasError({ code: 'CONFIGURATION_INVALID', detail: 'config.yaml: line 3: gitops.x: not known' })
   t.match(await alone({ error: refused })(), {
     configuration: { phase: 'REFUSED', problem: /line 3: gitops\.x/, next: /mend the file/ },
@@ -131,7 +137,8 @@ t.test('a file that is refused says so; one that cannot be read now does not', a
   const { configuration } = (await alone({ error: new KasError({ code: 'REPOSITORY_FAILED', detail: 'away' }) })()) as {
     configuration?: object
   }
-  t.strictSame(configuration, { commit: 'c1', age_ms: 0 })
+  t.match(configuration, { commit: 'c1', age_ms: 0, phase: 'NOT_READY', problem: /away/, next: /read again by itself/ })
+  t.match(await alone({ isCut: true })(), { cut: true })
 })
 
 t.test('a phase that earlier versions do not know is shown; what lets an agent read a project is said', async (t) => {

@@ -106,8 +106,8 @@ t.test('what is unchanged lets nothing pass that what is before it holds', async
     gate: gate.promise,
   })
   gate.resolve('Job shop/migration is not done')
-  t.match((await ends).get('config'), { is: 'unchanged' })
-  t.match((await ends).get('web'), { is: 'waits', text: /^ConfigMap shop\/config waits: .*migration/ })
+  t.match((await ends).get('config'), { kind: 'unchanged' })
+  t.match((await ends).get('web'), { kind: 'waits', text: /^ConfigMap shop\/config waits: .*migration/ })
   t.strictSame(applied, ['migration'])
 })
 
@@ -116,20 +116,20 @@ t.test('nor by name', async (t) => {
     unchanged: ['b'],
     failing: ['c'],
   })
-  t.match((await ends).get('b'), { is: 'unchanged' })
-  t.match((await ends).get('a'), { is: 'waits', text: /c has failed: bad/ })
+  t.match((await ends).get('b'), { kind: 'unchanged' })
+  t.match((await ends).get('a'), { kind: 'waits', text: /c has failed: bad/ })
 })
 
 t.test('where nothing before it moves, what is unchanged waits for nothing', async (t) => {
   const job = manifest('job', 0, undefined, 'Job', 'batch')
   const same = runOf([job, manifest('b', 1), manifest('c', 2)], { unchanged: ['job', 'b', 'c'] })
   t.strictSame(
-    [...(await same.ends).values()].map(({ is }) => is),
+    [...(await same.ends).values()].map(({ kind }) => kind),
     ['unchanged', 'unchanged', 'unchanged'],
   )
   t.strictSame(same.gated, [])
   const last = runOf([job, manifest('b', 1), manifest('c', 2)], { unchanged: ['job', 'b'] })
-  t.match((await last.ends).get('c'), { is: 'applied' })
+  t.match((await last.ends).get('c'), { kind: 'applied' })
   t.strictSame(last.gated, [])
 })
 
@@ -155,7 +155,7 @@ t.test('what only a new object can have makes one where the manifest says so, an
   const annotations = { ...metadata.annotations, 'agent.gitlab.com/replace': 'allow' }
   const again = { ...allowed, object: { metadata: { ...metadata, annotations } } }
   const { ends, applied } = runOf([plain, again], { fixed: ['plain', 'allowed'] })
-  t.match((await ends).get('plain'), { is: 'failed', problem: { kind: 'immutable' } })
-  t.match((await ends).get('allowed'), { is: 'applied' })
+  t.match((await ends).get('plain'), { kind: 'failed', problem: { kind: 'immutable' } })
+  t.match((await ends).get('allowed'), { kind: 'applied' })
   t.strictSame(applied, ['allowed is made again'])
 })

@@ -8,14 +8,14 @@ const job = (...types: string[]) => ({
 })
 
 t.test('a Job is waited for to its end, not to its beginning', async (t) => {
-  t.match(gateVerdict(job(), 0), { is: 'waits' })
-  t.match(gateVerdict(job('Complete'), 0), { is: 'open' })
-  t.match(gateVerdict(job('Failed'), 0), { is: 'fails' })
-  t.match(gateVerdict(job('Suspended'), 0), { is: 'open' })
+  t.match(gateVerdict(job(), 0), { kind: 'waits' })
+  t.match(gateVerdict(job('Complete'), 0), { kind: 'open' })
+  t.match(gateVerdict(job('Failed'), 0), { kind: 'fails' })
+  t.match(gateVerdict(job('Suspended'), 0), { kind: 'open' })
 })
 
 t.test('all else as kstatus has it', async (t) => {
   const deployment = { apiVersion: 'apps/v1', kind: 'Deployment', metadata: { generation: 1 } }
-  t.match(gateVerdict(deployment, 0), { is: 'waits', text: /Replicas: 0\/1/ })
-  t.match(gateVerdict({ apiVersion: 'v1', kind: 'ConfigMap' }, 0), { is: 'open' })
+  t.match(gateVerdict(deployment, 0), { kind: 'waits', text: /Replicas: 0\/1/ })
+  t.match(gateVerdict({ apiVersion: 'v1', kind: 'ConfigMap' }, 0), { kind: 'open' })
 })

@@ -39,3 +39,17 @@ t.test('many lines are read at once; where that cannot be told each reading is p
   const { problems } = readFiles([{ path: 'a.yaml', data: Buffer.from(text) }], { budget })
   t.match(problems, [{ text: /too many values/ }])
 })
+
+t.test('where few bytes would become many, they are refused before they are', async (t) => {
+  const before = process.memoryUsage().arrayBuffers
+  for (const [depth, lines] of [
+    [8000, 8000],
+    [100_000, 1000],
+    [100, 100_000],
+  ] as const) {
+    const text = `a:\n${' '.repeat(depth)}b: [\n${'x,\n'.repeat(lines)}]\n`
+    t.match(read(text), [{ file: 'a.yaml', line: 3, text: /too many lines in brackets/ }], `${depth}, ${lines}`)
+  }
+  t.ok(process.memoryUsage().arrayBuffers - before < 1 << 20)
+  t.match(read(`a:\n${' '.repeat(1000)}b: [\n${'x,\n'.repeat(1000)}]\n`), [{ a: { b: { length: 1000 } } }])
+})

@@ -63,7 +63,7 @@ function planOf(entries: readonly InventoryEntry[], { input = {}, live, ...rest 
     isChosenAnew: false,
     isRemoval: false,
     wanted: [],
-    isSettling: false,
+    mayHaveCallsInFlight: false,
     isChartPartial: false,
     isHook: () => false,
     failed: undefined,
@@ -133,7 +133,7 @@ const kept: [what: string, given: Case, code: BlockCode, text: RegExp][] = [
   ['it is a hook that is not run', { input: { isHook: () => true } }, 'hookNotRun', /not run here/],
   [
     'it may be on its way',
-    { entry: { uid: '' }, input: { live: new Map(), isSettling: true } },
+    { entry: { uid: '' }, input: { live: new Map(), mayHaveCallsInFlight: true } },
     'onItsWay',
     /on its way/,
   ],

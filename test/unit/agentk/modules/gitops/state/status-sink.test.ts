@@ -17,16 +17,16 @@ const entryOf = (name: string): InventoryEntry => {
   const rest = { uid: 'u', wave: 0, digest: '', fields: '', state: 'waits' as const, reason: '' }
   return { key: keyOf(name), version: 'v1', ...rest }
 }
-const unchanged = endOf('same', { is: 'unchanged', live: undefined })
-const asking = endOf('asks', { is: 'failed', problem: { kind: 'immutable', text: 'approve', replaces: 'u' } })
-const failing = endOf('fails', { is: 'failed', problem: { kind: 'invalid', text: 'bad' } })
-const behind = endOf('behind', { is: 'waits', text: 'asks has failed' })
+const unchanged = endOf('same', { kind: 'unchanged', live: undefined })
+const asking = endOf('asks', { kind: 'failed', problem: { kind: 'immutable', text: 'approve', replaces: 'u' } })
+const failing = endOf('fails', { kind: 'failed', problem: { kind: 'invalid', text: 'bad' } })
+const behind = endOf('behind', { kind: 'waits', text: 'asks has failed' })
 
 const done = (given: Partial<RoundDone>): RoundDone => {
   const none = {
     ends: [],
-    plan: '',
-    planned: [],
+    planDigest: '',
+    awaitingApproval: [],
     reasons: new Map(),
     entries: new Map(),
     pruned: [],
@@ -52,7 +52,10 @@ function sinkOf(block: Parameters<typeof sourceOptions>[0] = {}) {
 
 t.test('what waits for approval, and what fails', async (t) => {
   const of = (ends: readonly RoundEnd[], plan: string) =>
-    sinkOf().ended('c1', done({ ends, plan, orphans: [keyOf('o')], planned: plan ? [entryOf('asks')] : [] }))
+    sinkOf().ended(
+      'c1',
+      done({ ends, planDigest: plan, orphans: [keyOf('o')], awaitingApproval: plan ? [entryOf('asks')] : [] }),
+    )
   t.match(of([unchanged], ''), { phase: Phase.SYNCED, commit: 'c1', orphan: [{ name: 'o' }], counts: { orphans: 1 } })
   t.match(of([unchanged], 'p'), { phase: Phase.APPROVAL, commit: 'c1', plan: 'p' })
   t.match(of([unchanged, asking, behind], 'p'), { phase: Phase.APPROVAL, commit: '', planned: [{ name: 'asks' }] })
@@ -70,7 +73,7 @@ t.test('how a commit was rendered is said of what is in the cluster', async (t) 
 
 t.test('what was tried out is in the cluster no more than before, unless nothing differs', async (t) => {
   const { ended } = sinkOf({ dry_run_strategy: 'server' })
-  const would = endOf('new', { is: 'applied', live: {} as never })
+  const would = endOf('new', { kind: 'applied', live: {} as never })
   t.match(ended('c2', { kind: 'dryRun', ends: [unchanged, would, behind], leaving: [entryOf('old')] }), {
     phase: Phase.PAUSED,
     commit: '',
@@ -94,7 +97,7 @@ t.test('files that cannot be read are told beside the commit that holds, and no 
   ended('c1', done({ ends: [unchanged], notes: ['a note'] }))
   const now = BigInt(clock.now())
   t.match(shown.at(-1), { appliedAtMs: now, comparedAtMs: now })
-  sink.unread(options, new KasError({ code: 'PROJECT_NOT_READABLE', project: 'platform/shop' }))
+  sink.filesFailed(options, new KasError({ code: 'PROJECT_NOT_READABLE', project: 'platform/shop' }))
   t.match(shown.at(-1), {
     laterPhase: 'NOT_READY',
     reason: 'project_not_readable',
@@ -103,7 +106,7 @@ t.test('files that cannot be read are told beside the commit that holds, and no 
   })
   ended('c1', done({ ends: [unchanged], notes: ['a note'] }))
   t.match(shown.at(-1), { laterPhase: 'NOT_READY' }, 'also where a round is made meanwhile')
-  sink.read(options)
+  sink.filesRecovered(options)
   t.match(shown.at(-1), { phase: Phase.SYNCED, laterPhase: '', problem: 'a note' })
 })
 
@@ -113,7 +116,7 @@ t.test(
     const { sink, options, ended } = sinkOf()
     const received = (commit: string) => sink.report(options, { kind: 'received', commit })
     const reasons = new Map([['/ConfigMap/shop/asks', { code: 'toPrune', text: 'it has left the commit' }]])
-    const planned = { plan: 'p', planned: [entryOf('asks')], reasons }
+    const planned = { planDigest: 'p', awaitingApproval: [entryOf('asks')], reasons }
     ended('c1', done({ ends: [unchanged], ...planned }))
     t.match(received('c1'), { phase: Phase.APPROVAL, wanted: 'c1', plan: 'p' }, 'the same one again')
     const nothing = { plan: '', planned: [], leaving: [], next: '' }
