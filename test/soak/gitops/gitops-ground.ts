@@ -1,12 +1,13 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { parse } from 'yaml'
+import { parse, stringify } from 'yaml'
 import type { ApiClient } from '../../../dev/control-plane/api-client.ts'
 import { ControlPlane } from '../../../dev/control-plane/control-plane.ts'
 import { freePorts } from '../../../dev/control-plane/free-ports.ts'
 import { kubeconfigText } from '../../../dev/control-plane/kubeconfig.ts'
 import { createServiceAccount } from '../../../dev/control-plane/service-account.ts'
 import type { LocalReplica } from '../../../dev/start/local-replica.ts'
+import { createProjectRepository } from '../../../dev/start/project-repository.ts'
 import { viewReplicas } from '../../../dev/start/replica-table.ts'
 import { agent, files } from '../../../dev/start/settings.ts'
 import { GitPushes } from '../../support/git-pushes.ts'
@@ -34,6 +35,8 @@ export class GitopsGround {
   readonly pods: readonly AgentkPod[]
   /** absolute path, of the agent's project */
   readonly repository: string
+  /** which the agent may read */
+  readonly second: { readonly project: string; push(content: Readonly<Record<string, string>>): Promise<unknown> }
   readonly #ground: RollingGround
   readonly #pushes: GitPushes
 
@@ -42,6 +45,7 @@ export class GitopsGround {
     front: BusyFront
     pushes: GitPushes
     repository: string
+    second: GitPushes
     sources: PushedSources
     pods: readonly AgentkPod[]
     ground: RollingGround
@@ -51,6 +55,7 @@ export class GitopsGround {
     this.#pushes = parts.pushes
     this.sources = parts.sources
     this.repository = parts.repository
+    this.second = { project: secondProject.path, push: (content) => parts.second.commit(content) }
     this.pods = parts.pods
     this.#ground = parts.ground
   }
@@ -64,6 +69,7 @@ export class GitopsGround {
     let front: BusyFront | undefined
     let pushes: GitPushes | undefined
     let repository = ''
+    let second: GitPushes | undefined
     let sources: PushedSources | undefined
     try {
       for (const name of namespaces) await controlPlane.admin.create('/api/v1/namespaces', { metadata: { name } })
@@ -72,6 +78,7 @@ export class GitopsGround {
       const prepare = async (folder: string) => {
         repository = join(folder, files.repository)
         const secretFile = join(folder, files.secret)
+        second = await addProject(folder, secretFile)
         pushes = new GitPushes({ repository, secretFile, project: agent.project })
         await pushes.commit({ [gitopsFile]: JSON.stringify(configuration), [`${place}/views.yaml`]: null })
         sources = new PushedSources(pushes, new Seeded(seed))
@@ -87,7 +94,15 @@ export class GitopsGround {
       }
       const ground = await RollingGround.start({ assets, kubeconfig, graces, startAgents, prepare }, signal)
       const prepared = { pushes: pushes as unknown as GitPushes, sources: sources as unknown as PushedSources }
-      return new GitopsGround({ controlPlane, front, pods, ground, repository, ...prepared })
+      return new GitopsGround({
+        controlPlane,
+        front,
+        pods,
+        ground,
+        repository,
+        second: second as unknown as GitPushes,
+        ...prepared,
+      })
     } catch (error) {
       pushes?.close()
       front?.stop()
@@ -143,6 +158,20 @@ export class GitopsGround {
     this.front.stop()
     await this.controlPlane.stop()
   }
+}
+
+const secondProject = { id: 2, path: 'demo/second' }
+
+/** One more in the directory file, which the agent may read. */
+async function addProject(folder: string, secretFile: string): Promise<GitPushes> {
+  const repository = join(folder, 'second.git')
+  await createProjectRepository(repository, { 'README.md': 'Manifests\n' })
+  const path = join(folder, files.directory)
+  const directory = parse(await readFile(path, 'utf8'))
+  directory.projects.push({ ...secondProject, git: { url: repository } })
+  directory.agents[0].reads = [secondProject.id]
+  await writeFile(path, stringify(directory), { mode: 0o600 })
+  return new GitPushes({ repository, secretFile, project: secondProject })
 }
 
 /** @returns path of a kubeconfig of the account that the pods have: it may do all, through the front */

@@ -6,6 +6,7 @@ import { frozenInRounds } from './frozen.ts'
 import { GitopsGround } from './gitops-ground.ts'
 import { killsDuringPushes } from './kills.ts'
 import { statusUnderFaults } from './lies.ts'
+import { pollsOfSecondProject } from './polls.ts'
 
 export interface GitopsSceneOptions {
   readonly pushes: number
@@ -15,6 +16,8 @@ export interface GitopsSceneOptions {
   readonly freezes: number
   /** of faults */
   readonly minutes: number
+  /** pushes that polls alone find */
+  readonly polls: number
   readonly seed: number
   /** without it: all of them */
   readonly part?: GitopsPart
@@ -51,6 +54,7 @@ async function onGround(
   const ground = await GitopsGround.start({ assets, seed: options.seed }, stage.signal)
   try {
     if (part === 'kills') return await killsDuringPushes(ground, stage, options)
+    if (part === 'polls') return await pollsOfSecondProject(ground, stage, options)
     if (part === 'lies') return await statusUnderFaults(ground, stage, options)
     if (part === 'frozen') return await frozenInRounds(ground, stage, options)
     return await pushesUnderFaults(ground, stage, { assets, minutes: options.minutes })

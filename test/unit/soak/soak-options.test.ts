@@ -30,7 +30,16 @@ t.test('each scene has its own options', async (t) => {
   t.same(read('rolling --part streams'), { ...rolling, part: 'streams' })
   const watches = { scene: 'watches', scheme: 'wss', kills: 2, freezes: 5, pods: 3, restarts: 3, entries: 3, rate: 50 }
   t.same(read('watches --kills 2'), watches)
-  const gitops = { scene: 'gitops', scheme: 'wss', pushes: 200, kills: 20, freezes: 10, minutes: 30, seed: 1 }
+  const gitops = {
+    scene: 'gitops',
+    scheme: 'wss',
+    pushes: 200,
+    kills: 20,
+    freezes: 10,
+    minutes: 30,
+    polls: 20,
+    seed: 1,
+  }
   t.same(read('gitops --part faults --minutes 0.5'), { ...gitops, part: 'faults', minutes: 0.5 })
   t.same(read('--help'), { help: true })
 })
@@ -61,7 +70,7 @@ for (const [line, message] of [
   ['views --pods 100001', '--pods 100001: a whole number from 1 to 100000'],
   ['views --part all', '--part all: one of faults, rights, records, rollouts'],
   ['rolling --part logs', '--part logs: one of calls, streams'],
-  ['gitops --part rights', '--part rights: one of kills, frozen, faults, calls, lies'],
+  ['gitops --part rights', '--part rights: one of kills, frozen, faults, calls, lies, polls'],
   ['crowd --installed', '--installed: crowd has --watches, --execs, --scheme'],
   ['crowd --attack gzip', '--attack: crowd has --watches, --execs, --scheme'],
   ['burst --scheme ws', '--scheme ws: one of wss, grpcs'],

@@ -1,0 +1,51 @@
+import { delay } from '../../../src/lib/signals.ts'
+import type { Findings, Stage } from '../scene.ts'
+import type { GitopsGround } from './gitops-ground.ts'
+import { configuration } from './pushed-sources.ts'
+
+/** what the documents say: a poll each 3 s, and the round. ms */
+const maxMs = 5000
+/** another process cannot be subscribed to. ms */
+const askAgainMs = 50
+const patienceMs = 60_000
+const namespace = 'east'
+const name = 'polled'
+
+/** Pushes to a second project of which nobody is told: polls alone find them. */
+export async function pollsOfSecondProject(
+  ground: GitopsGround,
+  { say, signal }: Pick<Stage, 'say' | 'signal'>,
+  { polls }: { polls: number },
+): Promise<Findings> {
+  const second = { id: ground.second.project, default_namespace: namespace, paths: [{ glob: '*.yaml' }] }
+  await ground.second.push({ 'map.yaml': manifest('0') })
+  await ground.configured({ gitops: { manifest_projects: [...configuration.gitops.manifest_projects, second] } })
+  await untilThere(ground, '0', signal)
+  const took: number[] = []
+  for (let push = 1; push <= polls; push++) {
+    await ground.second.push({ 'map.yaml': manifest(String(push)) })
+    took.push(await untilThere(ground, String(push), signal))
+    say(`push ${push} of ${polls}: ${took.at(-1)} ms`)
+    await delay(push * 137, signal) // at some other moment between two polls
+  }
+  const longest = Math.max(...took)
+  const late = took.filter((ms) => ms > maxMs).length
+  const figure = `polls: ${polls} pushes to a second project, told to nobody; ${polls - late} in the cluster within ${maxMs} ms, ${longest} ms at the most`
+  const failures = late > 0 ? [`${late} of ${polls} pushes took longer than ${maxMs} ms`] : []
+  return { figures: [figure], failures, data: { polls: { pushes: polls, late, longestMs: longest } } }
+}
+
+function manifest(value: string): string {
+  return JSON.stringify({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name }, data: { value } })
+}
+
+/** @returns ms */
+async function untilThere({ admin }: GitopsGround, value: string, signal: AbortSignal): Promise<number> {
+  const began = performance.now()
+  const late = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)])
+  for (;;) {
+    const { status, body } = await admin.request(`/api/v1/namespaces/${namespace}/configmaps/${name}`)
+    if (status === 200 && JSON.parse(body).data.value === value) return Math.round(performance.now() - began)
+    await delay(askAgainMs, late)
+  }
+}
