@@ -1,8 +1,8 @@
-/** Taken before a sample begins: smaller answers fit every window, and cost no PING. */
+/** Taken before a sample begins, but for the first one: smaller answers fit every window, and cost no PING. */
 const firstBytes = 256 * 1024
 /** The same after a sample that found nothing new. */
 const restBytes = 2 * 1024 * 1024
-/** A shorter round trip is filled by any window. ms */
+/** A shorter round trip is filled by any window: the shortest that was seen, for programs at work answer late. ms */
 const minRoundTripMs = 2
 /**
  * Of the window that a reader took in one round trip: he would have taken more. Bytes come in bursts, of which a sample
@@ -33,8 +33,9 @@ export class BdpEstimator {
   #isSampling = false
   /** since the last sample */
   #hasArrived = false
-  /** until the next sample */
-  #waitBytes = firstBytes
+  /** until the next sample: the first is of what comes first, when there is little to do yet */
+  #waitBytes = 0
+  #shortestMs = Number.POSITIVE_INFINITY
   #windowBytes = 0
   #wantedBytes = 0
 
@@ -85,12 +86,14 @@ export class BdpEstimator {
 
   #onSample(ms: number): void {
     const [taken, window] = [this.#mostTaken, this.#windowBytes]
+    const isFirst = this.#shortestMs === Number.POSITIVE_INFINITY
+    this.#shortestMs = Math.min(this.#shortestMs, ms)
     this.#isSampling = false
     this.#hasArrived = false // what came before the answer was sent before the PING was seen
     this.#mostTaken = 0
     this.#taken.clear()
-    const wanted = ms < minRoundTripMs ? this.#wantedBytes : this.#next(taken, window)
-    this.#waitBytes = wanted > this.#wantedBytes ? 0 : restBytes
+    const wanted = this.#shortestMs < minRoundTripMs ? 0 : this.#next(taken, window)
+    this.#waitBytes = wanted > this.#wantedBytes ? 0 : isFirst ? firstBytes : restBytes
     this.#wantedBytes = wanted
     this.#components.onSample()
   }

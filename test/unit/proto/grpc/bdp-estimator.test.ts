@@ -67,8 +67,29 @@ t.test(
   },
 )
 
-t.test('answers that fit a window cost no PING; one is on its way at a time', async (t) => {
+t.test('a way that was short once is short: busy programs answer late, and nothing gets wider for it', async (t) => {
+  const { estimator, roundTrip } = way()
+  await roundTrip([1024], MiB, 0.2)
+  await roundTrip([MiB], MiB, 100)
+  await roundTrip([4 * MiB], 4 * MiB, 100)
+  t.equal(estimator.wantedBytes, 0)
+})
+
+t.test('a first sample that was late is forgotten by a short one', async (t) => {
+  const { estimator, roundTrip } = way()
+  await roundTrip([MiB], MiB, 30)
+  t.equal(estimator.wantedBytes, 4 * MiB)
+  await roundTrip([4 * MiB], 4 * MiB, 0.2)
+  t.equal(estimator.wantedBytes, 0)
+})
+
+t.test('answers that fit a window cost no PING but the first; one is on its way at a time', async (t) => {
   const { estimator, pings } = way()
+  estimator.arrived()
+  for (let i = 0; i < 200; i++) estimator.took({}, 1024, MiB)
+  t.equal(pings.length, 1, 'the first tells how far it is')
+  pings.pop()?.resolve(100)
+  await settle()
   estimator.arrived()
   for (let i = 0; i < 200; i++) estimator.took({}, 1024, MiB)
   t.equal(pings.length, 0)
