@@ -13,20 +13,20 @@ const maxProblemLength = 500
 
 /** Files that an agent follows by one stream. */
 interface Followed {
+  readonly agentId: AgentId
   /** as the agent has asked */
   readonly project: string
   /** `branch main`; empty: the default branch */
   readonly ref: string
   untaken: { readonly since: number; readonly commit: string; readonly problem: string } | undefined
-  /** the stream has ended, with all of a commit: the agent shows that it has it by the next stream */
-  isSent: boolean
-  cancel: () => void
 }
 
 /** What agents do not have of the files that they follow here, and why: they cannot know it themselves. */
 export class UntakenFiles {
   readonly #clock: Clock
   readonly #agents = new Map<AgentId, Set<Followed>>()
+  /** whose streams have ended with all of a commit, and when, oldest first: the next stream shows that the agent has it */
+  readonly #sent = new Map<Followed, number>()
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -34,18 +34,12 @@ export class UntakenFiles {
 
   /** A stream of the agent's, until `end`. @param ref - in full: `refs/heads/main` */
   follow(agentId: AgentId, { project, ref }: { readonly project: string; readonly ref: string | undefined }) {
-    const followed: Followed = {
-      project,
-      ref: refText(ref),
-      untaken: undefined,
-      isSent: false,
-      cancel: () => undefined,
+    const followed: Followed = { agentId, project, ref: refText(ref), untaken: undefined }
+    this.#forgetOld()
+    for (const one of this.#agents.get(agentId) ?? []) {
+      if (this.#sent.has(one) && one.project === project && one.ref === followed.ref) this.#forget(one)
     }
-    const all = this.#agents.get(agentId) ?? new Set()
-    for (const one of all) {
-      if (one.isSent && one.project === project && one.ref === followed.ref) this.#end(agentId, one)
-    }
-    this.#agents.set(agentId, all.add(followed)) // also where the last one has just ended
+    this.#agents.set(agentId, (this.#agents.get(agentId) ?? new Set()).add(followed))
     const untaken = (commit: string, problem: string) => {
       followed.untaken = { since: followed.untaken?.since ?? this.#clock.now(), commit, problem }
     }
@@ -58,22 +52,29 @@ export class UntakenFiles {
       failed: (error: KasError) => untaken(followed.untaken?.commit ?? '', error.message.slice(0, maxProblemLength)),
       /** @param isSent - with all of what was found */
       end: (isSent: boolean) => {
-        followed.isSent = isSent
-        if (!isSent) this.#end(agentId, followed)
-        else followed.cancel = this.#clock.after(maxSentMs, () => this.#end(agentId, followed))
+        if (isSent) this.#sent.set(followed, this.#clock.now())
+        else this.#forget(followed)
       },
     }
   }
 
-  #end(agentId: AgentId, followed: Followed): void {
-    followed.cancel()
-    const all = this.#agents.get(agentId)
+  #forgetOld(): void {
+    for (const [followed, at] of this.#sent) {
+      if (this.#clock.now() - at < maxSentMs) return
+      this.#forget(followed)
+    }
+  }
+
+  #forget(followed: Followed): void {
+    this.#sent.delete(followed)
+    const all = this.#agents.get(followed.agentId)
     all?.delete(followed)
-    if (all?.size === 0) this.#agents.delete(agentId)
+    if (all?.size === 0) this.#agents.delete(followed.agentId)
   }
 
   /** What has lasted for a while. */
   of(agentId: AgentId): Pick<UntakenMessage, 'project' | 'ref' | 'commit' | 'problem' | 'ageMs'>[] {
+    this.#forgetOld()
     const now = this.#clock.now()
     return [...(this.#agents.get(agentId) ?? [])].flatMap(({ project, ref, untaken }) => {
       const ageMs = Math.round(now - (untaken?.since ?? now))
