@@ -143,7 +143,7 @@ export const NamedSourceSchema: GenMessage<NamedSource> = /*@__PURE__*/
   messageDesc(file_replica_gitops, 3);
 
 /**
- * Files of a source that the callee has, or cannot read, and the agent has not taken.
+ * Files that an agent follows at the callee, once what is said of them has been so for a while: its row says the same soon.
  *
  * @generated from message kas.replica.v1.UntakenFiles
  */
@@ -163,7 +163,7 @@ export type UntakenFiles = Message<"kas.replica.v1.UntakenFiles"> & {
   ref: string;
 
   /**
-   * what the agent has not taken; empty: none was found
+   * what the agent has, or is to have; empty: none was found
    *
    * @generated from field: string commit = 3;
    */

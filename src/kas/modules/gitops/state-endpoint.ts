@@ -76,7 +76,10 @@ async function bodyFor(components: StateComponents, agentId: AgentId): Promise<U
   }
   const unreported = unreportedSources(agentId, { configuration, states: states.map(({ state }) => state), agent })
   const hint = (project: string) => components.directory.readHint?.(agentId, project)
-  const untaken = new Map(all.flatMap((each) => each.untaken.map((files) => [`${files.project} ${files.ref}`, files])))
+  const untaken = Map.groupBy(
+    all.flatMap((each) => each.untaken),
+    ({ project, ref }) => `${project} ${ref}`,
+  )
   const whole = (state: State) => {
     const source = sourceJson(state, hint)
     const files = source && untaken.get(`${source.project} ${source.ref}`)

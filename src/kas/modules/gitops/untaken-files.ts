@@ -3,6 +3,7 @@ import type { Clock } from '../../../lib/clock.ts'
 import type { KasError } from '../../../lib/errors.ts'
 import type { UntakenFiles as UntakenMessage } from '../../../proto/gen/replica_gitops_pb.ts'
 import type { CommitId } from '../../repositories/repositories.ts'
+import type { ObjectsRequest } from './objects-request.ts'
 
 /** What lasts no longer is told of nobody: a poll that failed once, a commit on its way. ms */
 const patienceMs = 8_000
@@ -18,10 +19,11 @@ interface Followed {
   readonly project: string
   /** `branch main`; empty: the default branch */
   readonly ref: string
-  untaken: { readonly since: number; readonly commit: string; readonly problem: string } | undefined
+  /** what the agent has, or is to have: its row says the same soon */
+  newest: { readonly since: number; readonly commit: string; readonly problem: string }
 }
 
-/** What agents do not have of the files that they follow here, and why: they cannot know it themselves. */
+/** What agents have, or are to have, of the files that they follow here: their rows may not say so, or they cannot know. */
 export class UntakenFiles {
   readonly #clock: Clock
   readonly #agents = new Map<AgentId, Set<Followed>>()
@@ -32,24 +34,25 @@ export class UntakenFiles {
     this.#clock = clock
   }
 
-  /** A stream of the agent's, until `end`. @param ref - in full: `refs/heads/main` */
-  follow(agentId: AgentId, { project, ref }: { readonly project: string; readonly ref: string | undefined }) {
-    const followed: Followed = { agentId, project, ref: refText(ref), untaken: undefined }
+  /** A stream of the agent's, until `end`. @param question - its ref is in full: `refs/heads/main` */
+  follow(agentId: AgentId, { project, ref, commit }: Pick<ObjectsRequest, 'project' | 'ref' | 'commit'>) {
+    const newest = (commit: string, problem: string, since = this.#clock.now()) => ({ since, commit, problem })
+    const followed: Followed = { agentId, project, ref: refText(ref), newest: newest(commit, '') }
     this.#forgetOld()
     for (const one of this.#agents.get(agentId) ?? []) {
       if (this.#sent.has(one) && one.project === project && one.ref === followed.ref) this.#forget(one)
     }
     this.#agents.set(agentId, (this.#agents.get(agentId) ?? new Set()).add(followed))
-    const untaken = (commit: string, problem: string) => {
-      followed.untaken = { since: followed.untaken?.since ?? this.#clock.now(), commit, problem }
+    const become = (commit: string, problem: string) => {
+      const { newest: before } = followed
+      const isSame = before.commit === commit && (before.problem === '') === (problem === '')
+      followed.newest = newest(commit, problem, isSame ? before.since : undefined)
     }
     return {
-      /** the agent has what was found */
-      taken: () => {
-        followed.untaken = undefined
-      },
-      found: (commit: CommitId) => untaken(commit, ''),
-      failed: (error: KasError) => untaken(followed.untaken?.commit ?? '', error.message.slice(0, maxProblemLength)),
+      /** nothing newer is there */
+      taken: () => become(commit, ''),
+      found: (commit: CommitId) => become(commit, ''),
+      failed: (error: KasError) => become(followed.newest.commit, error.message.slice(0, maxProblemLength)),
       /** @param isSent - with all of what was found */
       end: (isSent: boolean) => {
         if (isSent) this.#sent.set(followed, this.#clock.now())
@@ -72,33 +75,46 @@ export class UntakenFiles {
     if (all?.size === 0) this.#agents.delete(followed.agentId)
   }
 
-  /** What has lasted for a while. */
-  of(agentId: AgentId): Pick<UntakenMessage, 'project' | 'ref' | 'commit' | 'problem' | 'ageMs'>[] {
+  /** What has been so for a while. */
+  of(agentId: AgentId): UntakenRow[] {
     this.#forgetOld()
     const now = this.#clock.now()
-    return [...(this.#agents.get(agentId) ?? [])].flatMap(({ project, ref, untaken }) => {
-      const ageMs = Math.round(now - (untaken?.since ?? now))
-      return untaken && ageMs >= patienceMs ? [{ project, ref, ageMs, ...untaken }] : []
-    })
+    return Array.from(this.#agents.get(agentId) ?? [], ({ project, ref, newest: { since, commit, problem } }) => ({
+      project,
+      ref,
+      commit,
+      problem,
+      ageMs: Math.round(now - since),
+    })).filter(({ ageMs, commit, problem }) => ageMs >= patienceMs && (commit !== '' || problem !== ''))
   }
 }
 
-/** What a row says beside what its pod has reported. */
-export function untakenRow(
-  { commit, problem, ageMs }: Pick<UntakenMessage, 'commit' | 'problem' | 'ageMs'>,
-  { phase, wanted }: Record<string, unknown>,
-): object {
-  if (phase === 'REMOVING' || phase === 'KEPT') return {} // its files are not followed any more
-  if (problem === '' && commit === wanted) return {} // it has come meanwhile
+export type UntakenRow = Pick<UntakenMessage, 'project' | 'ref' | 'commit' | 'problem' | 'ageMs'>
 
-  const seconds = Math.round(ageMs / 1000)
-  if (problem !== '') {
-    const text = `the repository could not be read for ${seconds} s: ${problem}`
+/** What says of itself that all is well, or that nothing has come. */
+const corrected: ReadonlySet<unknown> = new Set(['SYNCED', 'PAUSED', 'WAITING'])
+
+/**
+ * What a row says in place of what its pod has reported.
+ *
+ * @param all - of its project and ref, as streams of several sources may be; of several replicas while the agent moves
+ */
+export function untakenRow(all: readonly UntakenRow[], { phase, wanted }: Record<string, unknown>): object {
+  if (!corrected.has(phase)) return {}
+  const failing = all.find(({ problem }) => problem !== '')
+  if (failing) {
+    const text = `the repository could not be read for ${secondsOf(failing)} s: ${failing.problem}`
     return { phase: 'NOT_READY', reason: 'repository_not_read', problem: text, next: 'it is asked again by itself' }
   }
-  const text = `agentk has not taken commit ${commit.slice(0, 8)} for ${seconds} s`
+  const [newest] = all
+  if (!newest || all.some(({ commit }) => commit === wanted)) return {}
+  const text = `agentk has said nothing of commit ${newest.commit.slice(0, 8)} for ${secondsOf(newest)} s`
   const next = 'it goes on by itself; see whether the pod of agentk that leads is alive'
-  return { phase: 'NOT_READY', reason: 'files_not_taken', wanted: commit, problem: text, next }
+  return { phase: 'NOT_READY', reason: 'files_not_taken', wanted: newest.commit, problem: text, next }
+}
+
+function secondsOf({ ageMs }: UntakenRow): number {
+  return Math.round(ageMs / 1000)
 }
 
 /** As a row says it: `branch main`. */

@@ -457,21 +457,22 @@ t.test('an agent that owes for rounds before has no turn until it has paid', asy
   t.equal(state.turns, 0)
 })
 
-t.test('what the agent does not have, and why, is known once it has lasted', async (t) => {
+t.test('what the agent has, or is to have, and what is wrong, is known once it has lasted', async (t) => {
   const branch = { ref: { ref: { case: 'branch' as const, value: 'main' } } }
   const { call, ended, settle, move, state, clock, untaken } = start({ ...branch, commitId: one })
   const told = () => untaken.of(call.agent.id)
+  const at = { project: 'apps/web', ref: 'branch main' }
   await move(one)
   await settle()
-  clock.advance(60_000)
   t.strictSame(told(), [])
+  clock.advance(60_000)
+  t.match(told(), [{ ...at, commit: one, problem: '', ageMs: 60_000 }])
 
   await move(new KasError({ code: 'REPOSITORY_FAILED', detail: 'away' }))
   clock.advance(7_999)
   t.strictSame(told(), [])
   clock.advance(1)
-  const at = { project: 'apps/web', ref: 'branch main' }
-  t.match(told(), [{ ...at, commit: '', problem: /away/, ageMs: 8_000 }])
+  t.match(told(), [{ ...at, commit: one, problem: /away/, ageMs: 8_000 }])
   await move(one)
   t.strictSame(told(), [])
 
@@ -483,10 +484,12 @@ t.test('what the agent does not have, and why, is known once it has lasted', asy
   turn.resolve()
   await ended
   t.match(told(), [{ commit: two }], 'it was sent, and nobody knows whether it has come')
-  untaken.follow(call.agent.id, { project: 'apps/web', ref: 'refs/heads/other' }).end(false)
+  untaken.follow(call.agent.id, { project: 'apps/web', ref: 'refs/heads/other', commit: two }).end(false)
   t.equal(told().length, 1)
-  untaken.follow(call.agent.id, { project: 'apps/web', ref: 'refs/heads/main' }).end(false)
+  untaken.follow(call.agent.id, { project: 'apps/web', ref: 'refs/heads/main', commit: two })
   t.strictSame(told(), [])
+  clock.advance(8_000)
+  t.match(told(), [{ commit: two }], 'it has come, and its row is to say so')
 })
 
 t.test('an agent that was sent a commit and asks for nothing more is forgotten', async (t) => {

@@ -76,6 +76,7 @@ function alone(given: {
     reason?: string
     laterPhase?: string
     ref?: string
+    wanted?: string
     phase?: Phase
   }[]
   readonly serves?: boolean | undefined
@@ -149,12 +150,20 @@ t.test('a phase that earlier versions do not know is shown; what lets an agent r
 })
 
 t.test('what is known here and not to the agent is said in place of what it has reported', async (t) => {
-  const at = { project: 'a/b', phase: Phase.SYNCED }
-  const reported = ['branch main', 'branch next', ''].map((ref, i) => ({ source: `42-7-${i}`, ...at, ref }))
+  const at = { project: 'a/b', phase: Phase.SYNCED, wanted: 'old' }
+  const reported = ['branch main', 'branch next', '', 'tag v1'].map((ref, i) => ({
+    source: `42-7-${i}`,
+    ...at,
+    ref,
+    ...(ref === 'tag v1' && { phase: Phase.FAILING }),
+  }))
   const files = { project: 'a/b', commit: '', problem: '', ageMs: 12_400 }
   const untaken = [
     { ...files, ref: 'branch main', commit: 'abcdef0123456789' },
     { ...files, ref: 'branch next', problem: 'it is not there' },
+    { ...files, ref: '', commit: 'older, of another source' },
+    { ...files, ref: '', commit: 'old' },
+    { ...files, ref: 'tag v1', commit: 'new' },
   ]
   const { sources } = await alone({ reported, untaken, serves: true })()
   t.match(sources, [
@@ -162,7 +171,7 @@ t.test('what is known here and not to the agent is said in place of what it has 
       phase: 'NOT_READY',
       reason: 'files_not_taken',
       wanted: 'abcdef0123456789',
-      problem: 'agentk has not taken commit abcdef01 for 12 s',
+      problem: 'agentk has said nothing of commit abcdef01 for 12 s',
       next: /is alive/,
     },
     {
@@ -171,5 +180,6 @@ t.test('what is known here and not to the agent is said in place of what it has 
       problem: 'the repository could not be read for 12 s: it is not there',
     },
     { phase: 'SYNCED', reason: '' },
+    { phase: 'FAILING', reason: '' },
   ])
 })
