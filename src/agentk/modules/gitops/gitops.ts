@@ -95,6 +95,8 @@ class Sources {
   readonly #projects = new Map<string, bigint>()
   /** ids of sources that the configuration has and nobody can follow */
   readonly #unusable = new Set<string>()
+  /** ids of sources that are followed no more, and have not left */
+  readonly #resting = new Set<string>()
   /** in the registry, and not followed: what they want is not known */
   readonly #unfollowed = new Set<object>()
   readonly #removed: RemovedSources
@@ -112,7 +114,7 @@ class Sources {
     this.#ownLane = this.#lanes.lane('control')
     this.#kinds = new SharedKinds({ lane: this.#ownLane, clock, signal: term.signal })
     this.#queue = new ReconcileQueue(components)
-    this.#registry = new SourceRegistry((source, contested) => {
+    this.#registry = new SourceRegistry(this.#agentId, (source, contested) => {
       this.#queue.othersChanged(this.#workOf(source))
       for (const other of contested) {
         const work = this.#workOf(other)
@@ -189,15 +191,20 @@ class Sources {
   update(): void {
     const sources = this.#read()
     if (this.#term.signal.aborted) return
-    const halted = this.#removed.halt()
-    if (!sources) return
+    if (!sources) {
+      void this.#removed.halt()
+      return
+    }
     const blocks = new Map(sources.map((source) => [JSON.stringify(source), source]))
     for (const source of this.#unfollowed) this.#registry.delete(source)
     this.#unfollowed.clear()
     for (const [text, { stop }] of this.#running) {
       if (!blocks.has(text)) stop.abort(new KasError({ code: 'CANCELLED', detail: 'the configuration has changed' }))
     }
-    for (const [text, source] of blocks) if (!this.#running.has(text)) this.#start(text, source, halted)
+    const halted = Promise.withResolvers<void>()
+    for (const [text, source] of blocks) if (!this.#running.has(text)) this.#start(text, source, halted.promise)
+    void this.#removed.halt().then(halted.resolve) // what has come back is known by now
+    this.#forgetResting()
     if (blocks.size + this.#unusable.size > 0) this.#began.resolve()
     this.#queue.othersChanged()
     this.#removed.check()
@@ -301,10 +308,27 @@ class Sources {
     const isGone = !isInOtherWords && (isNamed ? this.#isGone(id) : true)
     if (stop.signal.aborted && !this.#term.signal.aborted) {
       if (isGone) this.#status.remove(id)
-      else if (!isInOtherWords && !this.#unusable.has(id)) this.#status.notFollowed(id)
+      else if (!isInOtherWords && !this.#unusable.has(id)) this.#rest(id)
+      this.#removed.settle()
     }
     this.#queue.othersChanged()
     if (stop.signal.aborted) this.update() // the configuration may have it again
+  }
+
+  /** Nobody follows it, and whether it has left is not known. */
+  #rest(id: string): void {
+    this.#resting.add(id)
+    const isFileGone = this.#components.block() === undefined
+    if (!this.#isWhole) this.#status.notFollowed(id, isFileGone ? 'configuration_gone' : 'configuration_unread')
+    else this.#forgetResting() // another source takes over what it has made
+  }
+
+  /** The configuration was read whole: what it does not have is told by its inventory, if it has one. */
+  #forgetResting(): void {
+    if (!this.#isWhole) return
+    const followed = new Set(Array.from(this.#running.values(), ({ work }) => work.id))
+    for (const id of this.#resting) if (!followed.has(id)) this.#status.remove(id)
+    this.#resting.clear()
   }
 
   /** It has a row, though nobody follows it. */

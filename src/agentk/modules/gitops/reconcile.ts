@@ -120,11 +120,13 @@ export interface RoundDone {
 export async function reconcile(
   components: ReconcileComponents,
   input: RoundInput,
-  source: SourceOptions,
+  options: SourceOptions,
   signal: AbortSignal,
 ): Promise<Outcome> {
   const { claims, inventory } = components
-  const standing = source.adopt.find((id) => claims.stands(id))
+  const standing = options.adopt.find((id) => claims.stands(id) === 'yes')
+  // what may be another one's, once its project is known, is adopted after that
+  const source = { ...options, adopt: options.adopt.filter((id) => claims.stands(id) === 'no') }
   const built = standing === undefined ? await components.build(input.files, signal) : adoptsStanding(standing)
   const build = built.kind === 'built' && !claims.hasRoom(keyed(built.manifests)) ? withoutRoom(built) : built
   if (build.kind === 'refused') {
@@ -219,7 +221,8 @@ async function runRound(
     const applied = { ...input, build, inventory, live, ends, failed: failedCommit(ends) }
     const left = pruneInput(applied, claims)
     const plan = await planWithDependents(api, left, source, signal)
-    const isOpen = plan.isWaitingForOthers || applied.failed?.isAll === true || input.mayHaveCallsInFlight
+    const isOpen =
+      plan.isWaitingForOthers || isUndecided(plan) || applied.failed?.isAll === true || input.mayHaveCallsInFlight
     const pruning = { plan, entries: left.entries, inventory, approval, isOpen, superseded, onStep }
     const kinds = await api.kinds.current(signal) // with those that the commit has defined
     const pruned = await prune({ ...api, clock, kinds }, pruning, source, signal)
@@ -263,7 +266,7 @@ async function planWithDependents(
   const plan = planPrune(left, source)
   const parents = parentsOf(plan, left.entries)
   if (parents.length === 0) return { ...plan, checkParent: async () => undefined }
-  const listing = new DependentsOfPlan({ lane: scanLane, kinds: await shared.read(signal) }, uidsThatGo(plan))
+  const listing = new DependentsOfPlan({ lane: scanLane, kinds: (asking) => shared.read(asking) }, uidsThatGo(plan))
   const dependents = await listing.list(parents, signal)
   const checkParent = async (key: ObjectKey, checking: AbortSignal) => {
     const planned = dependents.get(keyText(key))

@@ -48,8 +48,6 @@ export class RemovedSources {
   /** by id, of those that have left */
   readonly #running = new Map<string, { readonly removed: Removed; readonly done: Promise<void> }>()
   #wake = Promise.withResolvers<void>()
-  /** of the configuration that is so now */
-  #stop = linkedController()
   #listed = Promise.resolve()
   /** what its source, or the pod that led before, has sent may not have landed yet */
   #mayHaveCallsInFlight = true
@@ -65,17 +63,16 @@ export class RemovedSources {
     this.#wake.resolve()
   }
 
-  /** The configuration has changed: one of them may come back. @returns once nothing is done any more; then `check` */
+  /** Those that the configuration has again, or may have: @returns once nothing is done for them any more */
   async halt(): Promise<void> {
-    this.#stop.abort(new Error('the configuration has changed'))
-    this.#stop.dispose()
-    this.#settle()
     await this.#listed
-    await Promise.all([...this.#running.values()].map(({ done }) => done))
+    const back = [...this.#running.values()].filter(({ removed }) => !this.#components.isGone(removed.options))
+    for (const { removed } of back) removed.gone.abort(new Error('the configuration has changed'))
+    await Promise.all(back.map(({ done }) => done))
   }
 
-  /** From now on: a source of the term may just have ended. */
-  #settle(): void {
+  /** What a source of the term has sent that has just ended may not have landed yet. */
+  settle(): void {
     this.#stopSettling()
     this.#mayHaveCallsInFlight = true
     this.#stopSettling = this.#components.clock.after(settleMs, () => {
@@ -87,22 +84,18 @@ export class RemovedSources {
   /** Until the signal aborts. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
     const backoff = new Backoff(this.#components, backoffOptions)
-    this.#stop = linkedController(signal)
-    this.#settle()
+    this.settle()
     for (let isDone = true; !signal.aborted; ) {
       if (!isDone) void backoff.wait(signal).then(this.#wake.resolve)
       await abortable(this.#wake.promise, signal).catch(() => undefined)
       if (signal.aborted) break
       this.#wake = Promise.withResolvers()
-      const ended = Promise.withResolvers<void>()
-      this.#listed = ended.promise
-      if (this.#stop.signal.aborted) this.#stop = linkedController(signal)
-      isDone = await this.#list(this.#stop.signal)
-      ended.resolve()
+      const listed = this.#list(signal)
+      this.#listed = listed.then(() => undefined)
+      isDone = await listed
       if (isDone) backoff.reset()
     }
     this.#stopSettling()
-    this.#stop.dispose()
     await Promise.all([...this.#running.values()].map(({ done }) => done))
   }
 
@@ -111,7 +104,7 @@ export class RemovedSources {
     const { stored, isGone, log } = this.#components
     try {
       for (const options of await stored(signal)) {
-        signal.throwIfAborted()
+        if (signal.aborted) return true
         if (isGone(options)) this.#queue.add(this.#begin(options, signal))
       }
       return true
@@ -125,6 +118,7 @@ export class RemovedSources {
   #begin(options: SourceOptions, signal: AbortSignal): Removed {
     const { id } = options
     const known = this.#running.get(id)
+    if (known?.removed.gone.signal.aborted) void known.done.then(() => this.check()) // it ends, and begins anew
     if (known) return known.removed
     const removed = { options, superseded: new AbortController(), gone: linkedController(signal) }
     const unsubscribe = this.#components.people.onDirectives(id, () => {

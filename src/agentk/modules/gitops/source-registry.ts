@@ -36,8 +36,8 @@ export interface SourceClaims {
   unknownClaim(key: ObjectKey, commit: string): string | undefined
   /** what all others want */
   wanted(): Iterable<ObjectKey>
-  /** whether another source of the configuration goes by this id, or will perhaps once its project is known */
-  stands(id: string): boolean
+  /** whether another source of the configuration goes by this id; `perhaps`: its project is not known yet */
+  stands(id: string): 'yes' | 'no' | 'perhaps'
   /** for what the source would want: the agent's objects are scarce for those above their share alone */
   hasRoom(keys: ReadonlyMap<string, ObjectKey>): boolean
 }
@@ -47,12 +47,14 @@ export class SourceRegistry {
   readonly #rows = new Map<object, SourceRow>()
   /** who wants each object, by `keyText` */
   readonly #wantedBy = new Map<string, Set<object>>()
+  readonly #agentId: bigint
   readonly #onClaim: (source: object, contested: ReadonlySet<object>) => void
   /** the configuration has none that cannot be read */
   isWhole = true
 
-  /** @param onClaim - a source has claimed something else than before, and these have another rival for an object now, or one less */
-  constructor(onClaim: (source: object, contested: ReadonlySet<object>) => void = () => undefined) {
+  /** @param agentId - whose sources they are. @param onClaim - a source has claimed something else than before, and these have another rival for an object now, or one less */
+  constructor(agentId: bigint, onClaim: (source: object, contested: ReadonlySet<object>) => void = () => undefined) {
+    this.#agentId = agentId
     this.#onClaim = onClaim
   }
 
@@ -80,12 +82,12 @@ export class SourceRegistry {
 
   /** Whether another one goes by this id, or will perhaps once its project is known. */
   isBeside(source: object, id: string): boolean {
-    return this.#rowsBeside(source).some((row) => mayBe(row, id))
+    return this.#rowsBeside(source).some((row) => this.#mayBe(row, id))
   }
 
   /** Whether one goes by this id, will perhaps, or takes over what it has made. */
   has(id: string): boolean {
-    return [...this.#rows.values()].some((row) => mayBe(row, id) || row.block.adopt?.includes(id))
+    return [...this.#rows.values()].some((row) => this.#mayBe(row, id) || row.block.adopt?.includes(id))
   }
 
   claims(source: object): SourceClaims {
@@ -104,7 +106,10 @@ export class SourceRegistry {
         const other = rows().find((row) => !isKnown(row, own, commit) && couldWant(row, key))
         return other && `what source ${nameOf(other)} wants is not known yet`
       },
-      stands: (id) => rows().some((row) => mayBe(row, id)),
+      stands: (id) => {
+        if (rows().some((row) => row.id === id)) return 'yes'
+        return rows().some((row) => this.#mayBe(row, id)) ? 'perhaps' : 'no'
+      },
       wanted: () => rows().flatMap(({ claim }) => [...(claim?.keys.values() ?? [])]),
       hasRoom: (keys) => {
         if (keys.size <= maxObjects / this.#rows.size) return true
@@ -142,6 +147,13 @@ export class SourceRegistry {
     return contested
   }
 
+  /** A source whose project is not known may be any of this agent's with its name. */
+  #mayBe({ id, block: { name } }: SourceRow, of: string): boolean {
+    if (id !== undefined) return id === of
+    const [, agentId, ofName] = /^(\d+)-\d+(?:-(.*))?$/.exec(of) ?? []
+    return agentId === String(this.#agentId) && ofName === name
+  }
+
   #rowsBeside(source: object): readonly SourceRow[] {
     return [...this.#rows].flatMap(([one, row]) => (one === source ? [] : [row]))
   }
@@ -164,11 +176,6 @@ function couldWant({ block }: SourceRow, key: ObjectKey): boolean {
   }
   if (outsideReach(key, reach) === undefined || isDefinition(key)) return true
   return isNamespace(key) && (namespaces?.includes(key.name) ?? true)
-}
-
-function mayBe({ id, block: { name } }: SourceRow, of: string): boolean {
-  const [, ofName] = /^\d+-\d+(?:-(.*))?$/.exec(of) ?? []
-  return id === undefined ? ofName === name : id === of
 }
 
 function nameOf({ id, block }: SourceRow): string {

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { parse } from 'yaml'
 import type { ApiClient } from '../../../../src/agentk/cluster/api-client.ts'
 import { Phase } from '../../../../src/proto/gen/gitops_states_pb.ts'
 import { eventually } from '../../../support/eventually.ts'
@@ -110,6 +111,68 @@ t.test('what goes with others', { skip, timeout: 240_000 }, async (t) => {
     await stop()
   })
 
+  await t.test('also what comes of a kind that was not there', async (t) => {
+    const { project, becomes, row, stop } = await side.start(t, [source])
+    const stays = { 'z.yaml': map('with-rest') }
+    const child = keyOf('ConfigMap', 'child', 'with-kinds')
+    project.push({ 'a.yaml': namespace('with-kinds', pruned), 'c.yaml': map('child', 'namespace: with-kinds') })
+    await becomes(Phase.SYNCED)
+    project.push({
+      'a.yaml': namespace('with-kinds', pruned),
+      'c.yaml': map('child', 'namespace: with-kinds'),
+      ...stays,
+    })
+    await becomes(Phase.SYNCED)
+    await ground.merge(child, { metadata: { finalizers: ['example.com/hold'] } })
+    project.push(stays)
+    await eventually(async () => (await ground.get(child))?.metadata.deletionTimestamp !== undefined)
+    const late = definition(true).replaceAll(group, 'late.example.com')
+    await ground.create(
+      keyOf('CustomResourceDefinition', 'trinkets.late.example.com', '', 'apiextensions.k8s.io'),
+      parse(late),
+    )
+    await eventually(async () => {
+      await ground.readKinds()
+      return ground.kinds.listable.some((kind) => kind.group === 'late.example.com')
+    })
+    const object = {
+      apiVersion: 'late.example.com/v1',
+      kind: 'Trinket',
+      metadata: { name: 'theirs', namespace: 'with-kinds' },
+    }
+    await ground.create(keyOf('Trinket', 'theirs', 'with-kinds', 'late.example.com'), object)
+    await ground.merge(child, { metadata: { finalizers: null } })
+    await eventually(() => row()?.phase === Phase.FAILING || row()?.phase === Phase.APPROVAL)
+    t.notOk(await isGoing('with-kinds'))
+    await stop()
+  })
+
+  await t.test('those that keep one another are counted, and names that are long are cut', async (t) => {
+    const stays = { 'z.yaml': map('with-circle-rest') }
+    const { project, becomes, stop } = await side.start(t, [source])
+    project.push({ 'a.yaml': namespace('with-circle', pruned), ...stays })
+    await becomes(Phase.SYNCED)
+    const [one, two] = ['one', 'two'].map((name) => keyOf('Secret', name, 'with-circle'))
+    if (!one || !two) return
+    for (const key of [one, two]) await ground.create(key, { metadata: { name: key.name, namespace: 'with-circle' } })
+    for (const [key, other] of [
+      [one, two],
+      [two, one],
+    ] as const) {
+      const uid = (await ground.get(other))?.metadata.uid
+      const owner = { apiVersion: 'v1', kind: 'Secret', name: other.name, uid, controller: true }
+      await ground.merge(key, { metadata: { ownerReferences: [owner] } })
+    }
+    const rbac = 'rbac.authorization.k8s.io'
+    const long = keyOf('Role', '名'.repeat(9000), 'with-circle', rbac)
+    await ground.create(long, { metadata: { name: long.name, namespace: 'with-circle' }, rules: [] })
+    project.push(stays)
+    const { leaving } = await becomes(Phase.APPROVAL)
+    t.match(leaving, [{ text: /with it go 1 Role\.rbac\.authorization\.k8s\.io, 2 Secret: 3 more$/ }])
+    t.ok(Buffer.byteLength(leaving[0]?.text ?? '') < 16_000)
+    await stop()
+  })
+
   await t.test('all of it is counted, and what is of a kind beyond the first hundred as well', async (t) => {
     const { project, becomes, stop } = await side.start(t, [source])
     project.push({ 'a.yaml': namespace('with-many'), 'b.yaml': map('with-beside') })
@@ -126,28 +189,31 @@ t.test('what goes with others', { skip, timeout: 240_000 }, async (t) => {
     await stop()
   })
 
-  await t.test('a list that fails is asked for again', async (t) => {
-    let isFailing = false
-    const json: ApiClient['json'] = async (method, path, ...rest) => {
-      if (isFailing && path.includes('/namespaces/with-failing/secrets')) return { status: 500, headers: {}, body: {} }
-      return ground.client.json(method, path, ...rest)
-    }
-    const client = new Proxy(ground.client, {
-      get: (target, name) => {
-        if (name === 'json') return json
-        const value = Reflect.get(target, name)
-        return typeof value === 'function' ? value.bind(target) : value
-      },
+  for (const status of [500, 401]) {
+    await t.test(`a list that fails is asked for again: ${status}`, async (t) => {
+      const name = `with-failing-${status}`
+      let isFailing = false
+      const json: ApiClient['json'] = async (method, path, ...rest) => {
+        if (isFailing && path.includes(`/namespaces/${name}/secrets`)) return { status, headers: {}, body: {} }
+        return ground.client.json(method, path, ...rest)
+      }
+      const client = new Proxy(ground.client, {
+        get: (target, name) => {
+          if (name === 'json') return json
+          const value = Reflect.get(target, name)
+          return typeof value === 'function' ? value.bind(target) : value
+        },
+      })
+      const { project, becomes, stop } = await side.start(t, [source], client)
+      project.push({ 'a.yaml': namespace(name, pruned), 'b.yaml': map(`${name}-rest`) })
+      await becomes(Phase.SYNCED)
+      isFailing = true
+      project.push({ 'b.yaml': map(`${name}-rest`) })
+      const { kept } = await becomes(Phase.FAILING)
+      t.match(kept, [{ code: 'dependentsNotListed', text: RegExp(`answered ${status}`) }])
+      isFailing = false
+      await eventually(() => isGoing(name))
+      await stop()
     })
-    const { project, becomes, stop } = await side.start(t, [source], client)
-    project.push({ 'a.yaml': namespace('with-failing', pruned), 'b.yaml': map('with-again') })
-    await becomes(Phase.SYNCED)
-    isFailing = true
-    project.push({ 'b.yaml': map('with-again') })
-    const { kept } = await becomes(Phase.FAILING)
-    t.match(kept, [{ code: 'dependentsNotListed', text: /answered 500/ }])
-    isFailing = false
-    await eventually(() => isGoing('with-failing'))
-    await stop()
-  })
+  }
 })

@@ -52,7 +52,7 @@ export const noOthers: SourceClaims = {
   newOwner: () => undefined,
   unknownClaim: () => undefined,
   wanted: () => [],
-  stands: () => false,
+  stands: () => 'no',
   hasRoom: () => true,
 }
 

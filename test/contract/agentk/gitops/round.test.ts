@@ -88,7 +88,7 @@ class Source {
           newOwner: () => extra.newOwner,
           unknownClaim: () => extra.unread,
           wanted: () => extra.wantedByOthers ?? [],
-          stands: () => false,
+          stands: () => 'no',
           hasRoom: () => extra.hasRoom ?? true,
         },
         clock: systemClock,

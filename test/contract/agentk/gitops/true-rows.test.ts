@@ -27,6 +27,39 @@ t.test('rows that are true', { skip, timeout: 240_000 }, async (t) => {
     await stop()
   })
 
+  await t.test('and comes back without one that has made nothing', async (t) => {
+    const tried = { ...source, name: 'tried', dry_run_strategy: 'client' } as const
+    const { project, row, becomes, configure, stop } = await side.start(t, [{ ...source, name: 'stays' }, tried])
+    project.push({ 'a.yaml': map('true-tried') })
+    await becomes(Phase.PAUSED, '-tried')
+    configure(undefined)
+    await eventually(() => row('-tried')?.laterPhase === 'NOT_READY')
+    configure({ manifest_projects: [{ ...source, name: 'stays' }] })
+    await eventually(() => row('-tried')?.removed === true)
+    await stop()
+  })
+
+  await t.test('a source by another name has one row', async (t) => {
+    const { project, row, becomes, id, configure, stop } = await side.start(t, [{ ...source, name: 'old' }])
+    project.push({ 'a.yaml': map('true-renamed') })
+    await becomes(Phase.SYNCED, '-old')
+    configure({ manifest_projects: [{ ...source, name: 'new', adopt: [`${id}-old`] }] })
+    await becomes(Phase.SYNCED, '-new')
+    await eventually(() => row('-old')?.removed === true)
+    await stop()
+  })
+
+  await t.test('an id of another agent is adopted, whatever is not known yet', async (t) => {
+    const { project, becomes, stop } = await side.start(t, [
+      { ...source, adopt: ['41-7'] },
+      { ...source, id: 'platform/other' },
+    ])
+    project.unreadable = 'platform/other'
+    project.push({ 'a.yaml': map('true-adopts') })
+    await becomes(Phase.SYNCED)
+    await stop()
+  })
+
   await t.test('a block that cannot be used any more has one row', async (t) => {
     const { project, rows, row, becomes, id, configure, stop } = await side.start(t, [{ ...source, name: 'bad' }])
     project.push({ 'a.yaml': map('true-block') })
@@ -105,9 +138,12 @@ t.test('rows that are true', { skip, timeout: 240_000 }, async (t) => {
     const project = new ProjectKas(id)
     project.unreadable = 'platform/other' // its number is not known any more
     const adopting = { ...a, paths: [{ glob: 'a/**' }, { glob: 'c/**' }], adopt: [`${first.id}-b`] }
-    const { row, stop } = await side.startAt(t, { id, project }, [adopting, b])
+    const { row, becomes, stop } = await side.startAt(t, { id, project }, [adopting, b])
     project.push({ 'a/a.yaml': map('true-own'), 'c/b.yaml': map('true-others') })
-    await eventually(() => row('-a')?.problem.includes('is a source of this configuration still') ?? false)
+    await becomes(Phase.FAILING, '-a')
+    t.match(row('-a')?.trouble, [
+      { text: `it belongs to inventory ${first.id}-b: adopt that once its source has left` },
+    ])
     const owner = (await ground.get(keyOf('ConfigMap', 'true-others')))?.metadata.annotations
     t.match(owner, { 'config.k8s.io/owning-inventory': `${first.id}-b` })
     await stop()

@@ -13,6 +13,8 @@ export interface Dependents {
   /** of their uids; empty: nothing */
   readonly digest: string
   readonly uids: ReadonlySet<string>
+  /** uids of these, and of what controllers keep that go as well */
+  readonly seen: ReadonlySet<string>
 }
 
 /** Nobody can say what would go with it, and so nobody can approve that. */
@@ -38,6 +40,8 @@ const maxParents = 20
 const maxObjects = 20_000
 /** Of one plan: those that are named; the others are counted. */
 const maxNames = 100
+/** Of a text, below what a field of a state may have: the names, and the numbers of each kind. */
+const maxBytes = { names: 8000, counts: 4000 }
 /** objects: metadata alone */
 const pageSize = 500
 /** of a page, with the time in which it waits for its turn. ms */
@@ -48,7 +52,8 @@ const empty: ReadonlySet<number> = new Set([404, 405])
 export interface DependentsComponents {
   /** of agentk itself, which may see what the source's account may not, behind all else that is asked for */
   readonly lane: ApiLane
-  readonly kinds: ClusterKinds
+  /** as the API server says them now */
+  readonly kinds: (signal: AbortSignal) => Promise<ClusterKinds>
 }
 
 interface Found {
@@ -75,9 +80,10 @@ export class DependentsOfPlan {
   /** One after another. @returns by `keyText`. @throws the connection's error, or the signal's reason */
   async list(parents: readonly ObjectKey[], signal: AbortSignal): Promise<ReadonlyMap<string, Dependents | NotListed>> {
     const all = new Map<string, Dependents | NotListed>()
+    const kinds = await this.#components.kinds(signal)
     for (const [index, parent] of parents.entries()) {
       const tooMany = `more than ${maxParents} namespaces and definitions would go at once: it is one of the later ones`
-      all.set(keyText(parent), index < maxParents ? await this.#of(parent, signal) : notListed(tooMany))
+      all.set(keyText(parent), index < maxParents ? await this.#of(parent, kinds, signal) : notListed(tooMany))
     }
     return all
   }
@@ -89,26 +95,25 @@ export class DependentsOfPlan {
    */
   async cameSince(parent: ObjectKey, planned: Dependents, signal: AbortSignal): Promise<string | undefined> {
     this.#objectsLeft = maxObjects
-    const now = await this.#of(parent, signal)
+    const now = await this.#of(parent, await this.#components.kinds(signal), signal)
     if ('refused' in now) return now.refused
-    const came = [...now.uids].filter((uid) => !planned.uids.has(uid)).length
+    const came = [...now.uids].filter((uid) => !planned.seen.has(uid)).length
     return came === 0 ? undefined : `${came} objects that would go with it have come since`
   }
 
-  async #of(parent: ObjectKey, signal: AbortSignal): Promise<Dependents | NotListed> {
-    const kinds = await this.#kindsOf(parent, signal)
+  async #of(parent: ObjectKey, known: ClusterKinds, signal: AbortSignal): Promise<Dependents | NotListed> {
+    const kinds = await this.#kindsOf(parent, known, signal)
     if ('refused' in kinds) return kinds
     const all = new Map<string, Found>()
     for (const kind of kinds) {
       const found = await this.#add(all, kind, parent, signal)
       if (found) return found
     }
-    const counted = [...all.values()].filter(
-      ({ uid, controller }) => !this.#own.has(uid) && !all.has(controller) && !this.#own.has(controller),
-    )
+    const isKept = keptByOthers(all, this.#own)
+    const counted = [...all.values()].filter(({ uid }) => !this.#own.has(uid) && !isKept(uid))
     const text = textOf(counted, this.#namesLeft)
     this.#namesLeft = Math.max(0, this.#namesLeft - counted.length)
-    return { text, digest: digestOf(counted), uids: new Set(counted.map(({ uid }) => uid)) }
+    return { text, digest: digestOf(counted), uids: new Set(counted.map(({ uid }) => uid)), seen: new Set(all.keys()) }
   }
 
   /** @returns why it cannot be listed */
@@ -124,9 +129,10 @@ export class DependentsOfPlan {
     for (;;) {
       const page = await list.page(signal)
       if (!('items' in page)) {
-        if (empty.has(page.status)) return undefined
+        const isGone = empty.has(page.status) && (isNamespace(parent) || !(await this.#isEstablished(parent, signal)))
+        if (isGone) return undefined
         const text = `${kind.plural} cannot be listed: the API server answered ${page.status}`
-        return notListed(text, page.status === 401 || page.status === 403)
+        return notListed(text, page.status === 403)
       }
       const before = all.size
       for (const item of page.items as KubernetesObject[]) add(all, kind, item, isNamespace(parent))
@@ -137,8 +143,11 @@ export class DependentsOfPlan {
   }
 
   /** One version of each kind: of a namespace all that are in one, of a definition its own. */
-  async #kindsOf(parent: ObjectKey, signal: AbortSignal): Promise<ClusterKind[] | NotListed> {
-    const { kinds } = this.#components
+  async #kindsOf(
+    parent: ObjectKey,
+    kinds: ClusterKinds,
+    signal: AbortSignal,
+  ): Promise<readonly ClusterKind[] | NotListed> {
     if (isNamespace(parent)) {
       if (!kinds.isWhole) return notListed('the API server cannot say now of which kinds it has objects')
       return kinds.listable.filter(
@@ -176,13 +185,52 @@ function add(all: Map<string, Found>, { group, kind }: ClusterKind, item: Kubern
   all.set(uid, { kind: group === '' ? kind : `${kind}.${group}`, name: shown, uid, controller: textAt(owner, 'uid') })
 }
 
+/**
+ * What a controller keeps comes and goes with that, over several steps as well: it is not counted beside it. Of those that
+ * keep one another in a circle all count.
+ */
+function keptByOthers(all: ReadonlyMap<string, Found>, own: ReadonlySet<string>): (uid: string) => boolean {
+  const ends = new Map<string, string>()
+  const endOf = (uid: string): string => {
+    const chain = new Set<string>()
+    let end: string | undefined
+    for (let at = uid; end === undefined; ) {
+      chain.add(at)
+      const controller = all.get(at)?.controller ?? ''
+      if (own.has(controller)) end = 'own'
+      else if (!all.has(controller)) end = at
+      else if (chain.has(controller)) end = 'circle'
+      else end = ends.get(controller)
+      at = controller
+    }
+    for (const one of chain) ends.set(one, end)
+    return end
+  }
+  return (uid) => {
+    const end = ends.get(uid) ?? endOf(uid)
+    return end !== 'circle' && end !== uid
+  }
+}
+
 /** The numbers of all, and the names of some. */
 function textOf(all: readonly Found[], maxNames: number): string {
   if (all.length === 0) return ''
   const counts = [...Map.groupBy(all, ({ kind }) => kind)].map(([kind, found]) => `${found.length} ${kind}`)
   const names = all.map(({ kind, name }) => `${kind} ${name}`).sort()
-  const more = all.length > maxNames ? [`${all.length - maxNames} more`] : []
-  return `${counts.sort().join(', ')}: ${[...names.slice(0, maxNames), ...more].join(', ')}`
+  return `${listText(counts.sort(), counts.length, maxBytes.counts)}: ${listText(names, maxNames, maxBytes.names)}`
+}
+
+/** As many as there is room for, and the number of the others. */
+function listText(all: readonly string[], maxCount: number, max: number): string {
+  const shown: string[] = []
+  let bytes = 0
+  for (const one of all) {
+    bytes += Buffer.byteLength(one) + 2
+    if (shown.length >= maxCount || bytes > max) break
+    shown.push(one)
+  }
+  const more = all.length - shown.length
+  return [...shown, ...(more > 0 ? [`${more} more`] : [])].join(', ')
 }
 
 function digestOf(all: readonly Found[]): string {

@@ -25,8 +25,10 @@ import type { SourceOptions } from '../source-options.ts'
 const maxListed = 100
 /** Of a text. */
 const maxTextLength = 1000
-/** Of what would go with an object, by name. */
-const maxDependentsLength = 12_000
+/** Of a text that names what would go with an object: a field of a state may have 16 KiB. */
+const maxDependentsLength = 14_000
+/** Of a name: an API server takes longer ones for some kinds. */
+const maxNameLength = 300
 
 /** What there is to say of a source. */
 export type Report =
@@ -63,7 +65,11 @@ export function stateAfter(state: SourceState, report: Report, options: SourceOp
   if (report.kind === 'removalBegun') return afterRemovalBegun(state, now)
   const at = { ...state, laterPhase: '', atMs: BigInt(now) }
   if (report.kind === 'received') return afterReceived(state, report.commit, now)
-  if (report.kind === 'suspended') return { ...at, phase: Phase.PAUSED, wanted: report.commit }
+  if (report.kind === 'suspended') {
+    // what has failed is not in the cluster for being paused
+    const commit = state.phase === Phase.FAILING ? '' : state.commit
+    return { ...at, phase: Phase.PAUSED, commit, wanted: report.commit }
+  }
   if (report.kind === 'failed') return { ...at, phase: Phase.FAILING, wanted: report.commit, problem: report.text }
   if (report.kind === 'removal') return afterRemoval(at, report.done)
   if (report.kind === 'removalFailed')
@@ -228,8 +234,10 @@ function textOf(end: ApplyEnd): string {
 
 function leavingOf(entry: InventoryEntry, reasons: RoundDone['reasons']): LeavingObject {
   const { code, text } = reasons.get(keyText(entry.key)) ?? { code: '', text: entry.reason }
-  const maxLength = isParent(entry.key) ? maxDependentsLength : maxTextLength
-  return create(LeavingObjectSchema, { key: keyOf(entry), code, text: (text || entry.reason).slice(0, maxLength) })
+  const whole = text || entry.reason
+  // names of others are bounded by bytes where the text is made
+  const isShort = isParent(entry.key) && Buffer.byteLength(whole) <= maxDependentsLength
+  return create(LeavingObjectSchema, { key: keyOf(entry), code, text: isShort ? whole : whole.slice(0, maxTextLength) })
 }
 
 function weightOf({ key }: InventoryEntry): number {
@@ -237,7 +245,7 @@ function weightOf({ key }: InventoryEntry): number {
 }
 
 function keyOf({ key, version }: Pick<InventoryEntry, 'key' | 'version'>): Key {
-  return create(KeySchema, { ...key, version })
+  return create(KeySchema, { ...key, name: key.name.slice(0, maxNameLength), version })
 }
 
 /** `branch main`; empty: the default branch. */

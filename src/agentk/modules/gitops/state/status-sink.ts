@@ -18,6 +18,17 @@ export interface Guide {
   approveCommand(id: string, plan: string): string
 }
 
+const restingBecause = {
+  configuration_gone: {
+    problem: 'the agent’s configuration is gone: its sources rest, and what they have made stays',
+    next: 'bring the agent’s file back, with gitops',
+  },
+  configuration_unread: {
+    problem: 'part of the agent’s configuration cannot be read: whether this source has left is not known',
+    next: 'mend the agent’s file',
+  },
+} as const
+
 interface Row {
   readonly state: SourceState
   /** why its files cannot be read now; undefined: they can */
@@ -43,12 +54,11 @@ export class StatusSink {
     this.#show({ state: firstState(options, this.#clock.now()), unread: undefined }, options.id)
   }
 
-  /** The configuration cannot be read any more, and so nobody follows it. */
-  notFollowed(source: string): void {
+  /** Nobody follows it any more, and it has not left. */
+  notFollowed(source: string, reason: keyof typeof restingBecause): void {
     const row = this.#rows.get(source)
     if (!row) return
-    const problem = 'the agent’s configuration is gone: its sources rest, and what they have made stays'
-    const why = { problem, reason: 'configuration_gone', next: 'bring the agent’s file back, with gitops' }
+    const why = { ...restingBecause[reason], reason }
     const state = { ...row.state, phase: Phase.FAILING, laterPhase: 'NOT_READY', ...why }
     this.#show({ state, unread: undefined }, source)
   }

@@ -20,17 +20,18 @@ const none: RoundDone = {
 }
 
 /** Two sources that have left, `42-7` and `42-8`. */
-function startRemoved(t: Test, round: (id: string, input: RemovalInput) => Promise<RoundDone>) {
+function startRemoved(t: Test, round: (id: string, input: RemovalInput, signal: AbortSignal) => Promise<RoundDone>) {
   const clock = new ManualClock()
   const directives = new Map<string, () => void>()
   const { log, lines } = capturedLog()
   const reported: string[] = []
+  const back = new Set<string>()
   const stored = [7n, 8n].map((projectId) => sourceOptions({}, { agentId: 42n, projectId, ownProject: 'a/b' }))
   const removed = new RemovedSources({
     stored: async () => stored,
-    isGone: () => true,
+    isGone: ({ id }) => !back.has(id),
     onGone: () => undefined,
-    reconcile: (input, { id }) => round(id, input),
+    reconcile: (input, { id }, signal) => round(id, input, signal),
     people: {
       directives: async () => ({ approved: '', isSuspended: false, isForgotten: false }),
       useApproval: async () => undefined,
@@ -52,7 +53,7 @@ function startRemoved(t: Test, round: (id: string, input: RemovalInput) => Promi
     await run
   }
   t.teardown(stop)
-  return { removed, clock, directives, lines, reported, stop }
+  return { removed, clock, directives, lines, reported, back, stop }
 }
 
 t.test('what may be on its way is asked for again once it has landed, also after a change', async (t) => {
@@ -64,7 +65,7 @@ t.test('what may be on its way is asked for again once it has landed, also after
   removed.check()
   await eventually(() => seen.length === 2)
   clock.advance(119_000)
-  await removed.halt()
+  removed.settle()
   removed.check()
   await eventually(() => seen.length === 4)
   clock.advance(119_000)
@@ -77,7 +78,6 @@ t.test('what may be on its way is asked for again once it has landed, also after
     ['42-8', is],
   ])
   t.strictSame(seen, [settling, settling, settling, settled].flat())
-  await removed.halt()
   await stop()
   t.equal(clock.pending, 0)
 })
@@ -115,4 +115,27 @@ t.test('a wish stops the removal that runs, and one that waits holds no other', 
   await eventually(() => seen.length === 4)
   t.strictSame(seen, ['42-7', '42-8', '42-8', '42-7'])
   directives.get('42-7')?.()
+})
+
+t.test('what comes back is halted, and nothing else', async (t) => {
+  const seen: string[] = []
+  const aborted: string[] = []
+  const { removed, back } = startRemoved(t, async (id, _, signal) => {
+    seen.push(id)
+    await new Promise((resolve) => signal.addEventListener('abort', resolve))
+    aborted.push(id)
+    signal.throwIfAborted()
+    return none
+  })
+  removed.check()
+  await eventually(() => seen.length === 2)
+  await removed.halt()
+  t.strictSame(aborted, [])
+  back.add('42-7')
+  await removed.halt()
+  t.strictSame(aborted, ['42-7'])
+  back.clear()
+  removed.check()
+  await eventually(() => seen.length === 3)
+  t.strictSame(seen, ['42-7', '42-8', '42-7'])
 })

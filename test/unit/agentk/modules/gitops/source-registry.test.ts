@@ -18,7 +18,7 @@ const claimOf = (commit: string, ...keys: ObjectKey[]) => ({
 /** Two sources: what the first knows of the other. */
 function pair(block: SourceBlock = {}) {
   const changed: object[] = []
-  const registry = new SourceRegistry((source) => changed.push(source))
+  const registry = new SourceRegistry(42n, (source) => changed.push(source))
   const [own, other] = [{}, {}]
   registry.set(own, { block: {} })
   registry.set(other, { block: { name: 'other', ...block } })
@@ -113,7 +113,7 @@ t.test('an id is of one source; who may go by it', async (t) => {
 
 t.test('who wants an object that another one wants is told, and once that has ended', async (t) => {
   const told: (readonly object[])[] = []
-  const registry = new SourceRegistry((_, contested) => void told.push([...contested]))
+  const registry = new SourceRegistry(42n, (_, contested) => void told.push([...contested]))
   const [one, two] = [{}, {}]
   for (const [index, source] of [one, two].entries()) {
     registry.set(source, { block: {} })
