@@ -9,6 +9,8 @@ import type { ObjectsRequest } from './objects-request.ts'
 const patienceMs = 8_000
 /** An agent that was sent a commit asks for the next one within so long, or is gone. ms */
 const maxSentMs = 120_000
+/** Of one agent, those that it has open included: more are forgotten as they end. */
+const maxFollowed = 300
 /** Of a text. */
 const maxProblemLength = 500
 
@@ -55,7 +57,8 @@ export class UntakenFiles {
       failed: (error: KasError) => become(followed.newest.commit, error.message.slice(0, maxProblemLength)),
       /** @param isSent - with all of what was found */
       end: (isSent: boolean) => {
-        if (isSent) this.#sent.set(followed, this.#clock.now())
+        const isRoom = (this.#agents.get(agentId)?.size ?? 0) <= maxFollowed
+        if (isSent && isRoom) this.#sent.set(followed, this.#clock.now())
         else this.#forget(followed)
       },
     }

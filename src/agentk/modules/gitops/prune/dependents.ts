@@ -44,8 +44,8 @@ const maxNames = 100
 const maxBytes = { names: 8000, counts: 4000 }
 /** objects: metadata alone */
 const pageSize = 500
-/** of a page, with the time in which it waits for its turn. ms */
-const pageTimeoutMs = 60_000
+/** of a page, with the time in which it waits for its turn, behind all that others apply. ms */
+const pageTimeoutMs = 300_000
 /** It is not served any more, or cannot be listed: nothing of it is stored. */
 const empty: ReadonlySet<number> = new Set([404, 405])
 

@@ -501,3 +501,12 @@ t.test('an agent that was sent a commit and asks for nothing more is forgotten',
   clock.advance(1)
   t.strictSame(untaken.of(call.agent.id), [])
 })
+
+t.test('what an agent was sent is kept within a bound', async (t) => {
+  const { call, untaken, clock } = start()
+  for (let i = 0; i < 1000; i++) {
+    untaken.follow(call.agent.id, { project: `apps/web-${i}`, ref: undefined, commit: one }).end(true)
+  }
+  clock.advance(8000)
+  t.equal(untaken.of(call.agent.id).length, 300)
+})
