@@ -197,6 +197,7 @@ function shortJson(state: State): object | undefined {
       leaving: [],
       kept: [],
       problem: '',
+      ...(source.plan !== '' && { next: '' }), // nobody approves what nobody is shown
       cut: true,
     }
   )
