@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file replica_gitops.proto.
  */
 export const file_replica_gitops: GenFile = /*@__PURE__*/
-  fileDesc("ChRyZXBsaWNhX2dpdG9wcy5wcm90bxIOa2FzLnJlcGxpY2EudjEiIQoNU3RhdGVzUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoAyI6CgtQdXNoZWRTdGF0ZRINCgVzdGF0ZRgBIAEoDBIOCgZhZ2VfbXMYAiABKA0SDAoEbGl2ZRgDIAEoCCKIAQoVRm9sbG93ZWRDb25maWd1cmF0aW9uEg4KBmNvbW1pdBgBIAEoCRIPCgdwcm9ibGVtGAIgASgJEg4KBmFnZV9tcxgDIAEoDRIrCgZzb3VyY2UYBCADKAsyGy5rYXMucmVwbGljYS52MS5OYW1lZFNvdXJjZRIRCglpc191bnJlYWQYBSABKAgiOQoLTmFtZWRTb3VyY2USDwoHcHJvamVjdBgBIAEoCRIMCgRuYW1lGAIgASgJEgsKA3JlZhgDIAEoCSJdCgxVbnRha2VuRmlsZXMSDwoHcHJvamVjdBgBIAEoCRILCgNyZWYYAiABKAkSDgoGY29tbWl0GAMgASgJEg8KB3Byb2JsZW0YBCABKAkSDgoGYWdlX21zGAUgASgNIrkBCg5TdGF0ZXNSZXNwb25zZRIqCgVzdGF0ZRgBIAMoCzIbLmthcy5yZXBsaWNhLnYxLlB1c2hlZFN0YXRlEjwKDWNvbmZpZ3VyYXRpb24YAiABKAsyJS5rYXMucmVwbGljYS52MS5Gb2xsb3dlZENvbmZpZ3VyYXRpb24SLQoHdW50YWtlbhgDIAMoCzIcLmthcy5yZXBsaWNhLnYxLlVudGFrZW5GaWxlcxIOCgZpc19jdXQYBCABKAgyUwoGR2l0b3BzEkkKBlN0YXRlcxIdLmthcy5yZXBsaWNhLnYxLlN0YXRlc1JlcXVlc3QaHi5rYXMucmVwbGljYS52MS5TdGF0ZXNSZXNwb25zZSIAYgZwcm90bzM");
+  fileDesc("ChRyZXBsaWNhX2dpdG9wcy5wcm90bxIOa2FzLnJlcGxpY2EudjEiIQoNU3RhdGVzUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoAyI6CgtQdXNoZWRTdGF0ZRINCgVzdGF0ZRgBIAEoDBIOCgZhZ2VfbXMYAiABKA0SDAoEbGl2ZRgDIAEoCCKIAQoVRm9sbG93ZWRDb25maWd1cmF0aW9uEg4KBmNvbW1pdBgBIAEoCRIPCgdwcm9ibGVtGAIgASgJEg4KBmFnZV9tcxgDIAEoDRIrCgZzb3VyY2UYBCADKAsyGy5rYXMucmVwbGljYS52MS5OYW1lZFNvdXJjZRIRCglpc191bnJlYWQYBSABKAgiOQoLTmFtZWRTb3VyY2USDwoHcHJvamVjdBgBIAEoCRIMCgRuYW1lGAIgASgJEgsKA3JlZhgDIAEoCSJfCg5Gb2xsb3dlZENvbW1pdBIPCgdwcm9qZWN0GAEgASgJEgsKA3JlZhgCIAEoCRIOCgZjb21taXQYAyABKAkSDwoHcHJvYmxlbRgEIAEoCRIOCgZhZ2VfbXMYBSABKA0iuwEKDlN0YXRlc1Jlc3BvbnNlEioKBXN0YXRlGAEgAygLMhsua2FzLnJlcGxpY2EudjEuUHVzaGVkU3RhdGUSPAoNY29uZmlndXJhdGlvbhgCIAEoCzIlLmthcy5yZXBsaWNhLnYxLkZvbGxvd2VkQ29uZmlndXJhdGlvbhIvCgdjb21taXRzGAMgAygLMh4ua2FzLnJlcGxpY2EudjEuRm9sbG93ZWRDb21taXQSDgoGaXNfY3V0GAQgASgIMlMKBkdpdG9wcxJJCgZTdGF0ZXMSHS5rYXMucmVwbGljYS52MS5TdGF0ZXNSZXF1ZXN0Gh4ua2FzLnJlcGxpY2EudjEuU3RhdGVzUmVzcG9uc2UiAGIGcHJvdG8z");
 
 /**
  * @generated from message kas.replica.v1.StatesRequest
@@ -145,9 +145,9 @@ export const NamedSourceSchema: GenMessage<NamedSource> = /*@__PURE__*/
 /**
  * Files that an agent follows at the callee, once what is said of them has been so for a while: its row says the same soon.
  *
- * @generated from message kas.replica.v1.UntakenFiles
+ * @generated from message kas.replica.v1.FollowedCommit
  */
-export type UntakenFiles = Message<"kas.replica.v1.UntakenFiles"> & {
+export type FollowedCommit = Message<"kas.replica.v1.FollowedCommit"> & {
   /**
    * as the agent asks for it: a full path
    *
@@ -185,10 +185,10 @@ export type UntakenFiles = Message<"kas.replica.v1.UntakenFiles"> & {
 };
 
 /**
- * Describes the message kas.replica.v1.UntakenFiles.
- * Use `create(UntakenFilesSchema)` to create a new message.
+ * Describes the message kas.replica.v1.FollowedCommit.
+ * Use `create(FollowedCommitSchema)` to create a new message.
  */
-export const UntakenFilesSchema: GenMessage<UntakenFiles> = /*@__PURE__*/
+export const FollowedCommitSchema: GenMessage<FollowedCommit> = /*@__PURE__*/
   messageDesc(file_replica_gitops, 4);
 
 /**
@@ -210,9 +210,9 @@ export type StatesResponse = Message<"kas.replica.v1.StatesResponse"> & {
   /**
    * at most one for each of the agent's sources
    *
-   * @generated from field: repeated kas.replica.v1.UntakenFiles untaken = 3;
+   * @generated from field: repeated kas.replica.v1.FollowedCommit commits = 3;
    */
-  untaken: UntakenFiles[];
+  commits: FollowedCommit[];
 
   /**
    * the agent has more sources than the callee keeps

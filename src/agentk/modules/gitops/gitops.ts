@@ -22,13 +22,14 @@ import { commitTurns, Renderer } from './render/renderer.ts'
 import { type RoundsShared, roundBuild, roundComponents } from './round-components.ts'
 import { SharedBytes } from './shared-bytes.ts'
 import { SharedKinds } from './shared-kinds.ts'
-import { readBlock, type SourceOptions, sourceId, unresolvedId } from './source-options.ts'
+import { readBlock, type SourceOptions } from './source-options.ts'
 import { SourceRegistry } from './source-registry.ts'
 import { SourceWork } from './source-work.ts'
 import { GitSyncs } from './state/git-syncs.ts'
 import { SourceEvents } from './state/source-events.ts'
 import { StatePush } from './state/state-push.ts'
 import { StatusSink } from './state/status-sink.ts'
+import { UnfollowedRows } from './state/unfollowed-rows.ts'
 
 export interface GitopsComponents extends Pick<AgentkHost, 'api' | 'kas' | 'configuration'> {
   /** as kas sends it; undefined: there is none now, sources rest */
@@ -93,10 +94,7 @@ class Sources {
   readonly #registry: SourceRegistry
   /** numbers of projects, by full path, as they were known last */
   readonly #projects = new Map<string, bigint>()
-  /** ids of sources that the configuration has and nobody can follow */
-  readonly #unusable = new Set<string>()
-  /** ids of sources that are followed no more, and have not left */
-  readonly #resting = new Set<string>()
+  readonly #unfollowedRows: UnfollowedRows
   /** in the registry, and not followed: what they want is not known */
   readonly #unfollowed = new Set<object>()
   readonly #removed: RemovedSources
@@ -147,6 +145,11 @@ class Sources {
     this.#syncs = new GitSyncs({ ...components, ...own }, { namespace, agentId: this.#agentId })
     this.#push = new StatePush({ ...components, holds: term.holds })
     this.#status = new StatusSink(clock, this.#syncs, [this.#syncs, this.#push, metrics])
+    this.#unfollowedRows = new UnfollowedRows(this.#status, {
+      agentId: this.#agentId,
+      ownProject: () => configuration.current.projectPath,
+      projectId: (path) => this.#projects.get(path),
+    })
     this.#syncs.onMade = (id) => this.#status.guided(id)
     this.#removed = this.#removedSources()
   }
@@ -204,8 +207,10 @@ class Sources {
     const halted = Promise.withResolvers<void>()
     for (const [text, source] of blocks) if (!this.#running.has(text)) this.#start(text, source, halted.promise)
     void this.#removed.halt().then(halted.resolve) // what has come back is known by now
-    this.#forgetResting()
-    if (blocks.size + this.#unusable.size > 0) this.#began.resolve()
+    if (this.#isWhole) {
+      this.#unfollowedRows.forgetResting(new Set(Array.from(this.#running.values(), ({ work }) => work.id)))
+    }
+    if (blocks.size + this.#unfollowedRows.refused > 0) this.#began.resolve()
     this.#queue.othersChanged()
     this.#removed.check()
   }
@@ -218,11 +223,10 @@ class Sources {
     try {
       const json = block()
       const { sources, unreadable } = readBlock(json ?? {})
-      for (const id of this.#unusable) this.#status.remove(id)
-      this.#unusable.clear()
+      this.#unfollowedRows.forgetRefused()
       for (const one of unreadable) {
         log.error({ reason: one.problem }, 'A source of GitOps cannot be used')
-        this.#refuse({ id: one.project, name: one.name }, one.problem)
+        this.#unfollowedRows.refuse({ id: one.project, name: one.name }, one.problem)
       }
       this.#registry.isWhole = unreadable.length === 0
       this.#isWhole = json !== undefined && unreadable.length === 0
@@ -291,7 +295,7 @@ class Sources {
       .catch((error: unknown) => {
         this.#unfollowed.add(stop)
         this.#failed(error)
-        if (!this.#term.signal.aborted) this.#refuse(block, errorText(error))
+        if (!this.#term.signal.aborted) this.#unfollowedRows.refuse(block, errorText(error))
       })
       .finally(() => this.#ended(text, block, stop, work.id))
     this.#registry.set(stop, { block })
@@ -307,44 +311,18 @@ class Sources {
     const isInOtherWords = [...this.#running.values()].some(({ work }) => work.id === id)
     const isGone = !isInOtherWords && (isNamed ? this.#isGone(id) : true)
     if (stop.signal.aborted && !this.#term.signal.aborted) {
-      if (isGone) this.#status.remove(id)
-      else if (!isInOtherWords && !this.#unusable.has(id)) this.#rest(id)
+      const hasRow = isInOtherWords || this.#unfollowedRows.isRefused(id)
+      // of a configuration that was read whole another source takes over what it has made
+      if (isGone || (this.#isWhole && !hasRow)) this.#status.remove(id)
+      else if (!hasRow) this.#unfollowedRows.rest(id, this.#isFileGone ? 'configuration_gone' : 'configuration_unread')
       this.#removed.settle()
     }
     this.#queue.othersChanged()
     if (stop.signal.aborted) this.update() // the configuration may have it again
   }
 
-  /** Nobody follows it, and whether it has left is not known. */
-  #rest(id: string): void {
-    this.#resting.add(id)
-    const isFileGone = this.#components.block() === undefined
-    if (!this.#isWhole) this.#status.notFollowed(id, isFileGone ? 'configuration_gone' : 'configuration_unread')
-    else this.#forgetResting() // another source takes over what it has made
-  }
-
-  /** The configuration was read whole: what it does not have is told by its inventory, if it has one. */
-  #forgetResting(): void {
-    if (!this.#isWhole) return
-    const followed = new Set(Array.from(this.#running.values(), ({ work }) => work.id))
-    for (const id of this.#resting) if (!followed.has(id)) this.#status.remove(id)
-    this.#resting.clear()
-  }
-
-  /** It has a row, though nobody follows it. */
-  #refuse(
-    { id, name }: { readonly id?: string | undefined; readonly name?: string | undefined },
-    problem: string,
-  ): void {
-    const { projectPath: ownProject } = this.#components.configuration.current
-    const block = { ...(id !== undefined && { id }), ...(name !== undefined && { name }) }
-    const agentId = this.#agentId
-    const projectId = this.#projects.get(id ?? ownProject)
-    const sourceIdOf = () =>
-      projectId === undefined ? unresolvedId({ block, agentId, ownProject }) : sourceId(name, { agentId, projectId })
-    const names = { ...block, id: sourceIdOf(), environments: [] }
-    this.#unusable.add(names.id)
-    this.#status.unusable({ ...names, project: id ?? ownProject }, problem)
+  get #isFileGone(): boolean {
+    return this.#components.block() === undefined
   }
 
   #workOf(source: object): SourceWork | undefined {

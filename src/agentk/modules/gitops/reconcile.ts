@@ -270,7 +270,7 @@ async function planWithDependents(
   const dependents = await listing.list(parents, signal)
   const checkParent = async (key: ObjectKey, checking: AbortSignal) => {
     const planned = dependents.get(keyText(key))
-    return planned && 'uids' in planned ? await listing.cameSince(key, planned, checking) : undefined
+    return planned && 'seen' in planned ? await listing.cameSince(key, planned, checking) : undefined
   }
   return { ...planPrune({ ...left, dependents }, source), dependents, checkParent }
 }

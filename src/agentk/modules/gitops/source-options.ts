@@ -148,6 +148,12 @@ export function sourceOptions(
   }
 }
 
+/** What tells sources apart in a configuration: a project's full path, by default the agent's own, and a name. */
+export interface SourceNaming {
+  readonly id?: string | undefined
+  readonly name?: string | undefined
+}
+
 /** `42-7-web`: as the cluster knows a source. */
 export function sourceId(
   name: string | undefined,

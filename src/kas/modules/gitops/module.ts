@@ -4,12 +4,12 @@ import { FairTurns } from '../../../lib/fair-turns.ts'
 import { maxStateBytes } from '../../../proto/gitops/limits.ts'
 import type { KasHost, KasModule } from '../../module.ts'
 import { cacheBounds, FileCache } from './file-cache.ts'
+import { FollowedCommits } from './followed-commits.ts'
 import { FollowedRefs } from './followed-refs.ts'
 import { getObjectsMethod, type ObjectsToSynchronizeOptions, objectsToSynchronize } from './objects-to-synchronize.ts'
 import { stateEndpoint, statesOfPeer } from './state-endpoint.ts'
 import { pushMethod, pushStates } from './state-push.ts'
 import { States } from './states.ts'
-import { UntakenFiles } from './untaken-files.ts'
 
 /** paths of usual length, and 1,000 known blobs */
 const maxMessageBytes = 256 * 1024
@@ -48,14 +48,14 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule |
   })
   const cache = new FileCache(cacheBounds(options))
   const sent = usage.counter('gitops_sync')
-  const untaken = new UntakenFiles(clock)
+  const commits = new FollowedCommits(clock)
   const serve = objectsToSynchronize(
     {
       readableProject,
       repositories: repositories.trees,
       pushes,
       refs: new FollowedRefs(),
-      untaken,
+      commits,
       turns,
       cache,
       sent,
@@ -80,8 +80,8 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule |
         serve: push,
       },
     },
-    replicaMethods: statesOfPeer({ states, untaken, agentConfig, clock }),
-    endpoints: [stateEndpoint({ states, untaken, agentConfig, serves, directory, peers, clock })],
+    replicaMethods: statesOfPeer({ states, commits, agentConfig, clock }),
+    endpoints: [stateEndpoint({ states, commits, agentConfig, serves, directory, peers, clock })],
     services: [{ start: async () => undefined, stop: async () => states.stop() }],
     status: () => [
       ['agents with states', states.agents],

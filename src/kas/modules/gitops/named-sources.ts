@@ -2,7 +2,8 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { AgentId } from '../../../call/call.ts'
 import { SourceStateSchema } from '../../../proto/gen/gitops_states_pb.ts'
 import type { FollowedConfigurationSchema } from '../../../proto/gen/replica_gitops_pb.ts'
-import type { GitopsBlock, SourceBlock } from '../../../proto/gitops/schema.ts'
+import { refText } from '../../../proto/gitops/ref-text.ts'
+import type { GitopsBlock } from '../../../proto/gitops/schema.ts'
 import { Reader } from '../../../proto/wire/wire.ts'
 import type { FollowedConfig } from '../../agent-config/agent-configs.ts'
 
@@ -94,9 +95,4 @@ function keyOfState(state: Uint8Array): string {
 
 function keyOf(project: string, name: string): string {
   return `${project.toLowerCase()} ${name}`
-}
-
-function refText(ref: SourceBlock['ref']): string {
-  const [[kind, name] = []] = Object.entries(ref ?? {})
-  return kind && name ? `${kind} ${name}` : ''
 }

@@ -14,11 +14,11 @@ import type { Pushes } from '../../repositories/local-pushes.ts'
 import { type CommitId, isRefused, type Reading, type Repositories } from '../../repositories/repositories.ts'
 import type { BlobLimits, Trees } from '../../repositories/tree.ts'
 import type { FileCache } from './file-cache.ts'
+import type { FollowedCommits } from './followed-commits.ts'
 import type { FollowedRefs } from './followed-refs.ts'
 import { type ObjectsRequest, readRequest } from './objects-request.ts'
 import { ObjectsSender } from './objects-sender.ts'
 import { chosenFiles } from './round-files.ts'
-import type { UntakenFiles } from './untaken-files.ts'
 
 /** `/package.Service/Method` that this module serves on 8150. */
 export const getObjectsMethod = methodPath(Gitops.method.getObjectsToSynchronize)
@@ -28,7 +28,7 @@ export interface ObjectsToSynchronizeComponents {
   readonly repositories: Pick<Repositories, 'head' | 'seenAt' | 'refresh' | 'onMove'> & Pick<Trees, 'files' | 'blobs'>
   readonly pushes: Pick<Pushes, 'onPush'>
   readonly refs: Pick<FollowedRefs, 'follow'>
-  readonly untaken: Pick<UntakenFiles, 'follow'>
+  readonly commits: Pick<FollowedCommits, 'follow'>
   /** who may read a round's files now: each holds them until the agent has taken them */
   readonly turns: Pick<FairTurns<AgentId>, 'take' | 'isContended'>
   readonly cache: Pick<FileCache, 'contents'>
@@ -99,7 +99,7 @@ class ObjectsStream {
   #changed = Promise.withResolvers<void>()
   #reading: Reading | undefined
   #unfollow = () => {}
-  readonly #untaken: ReturnType<UntakenFiles['follow']>
+  readonly #commits: ReturnType<FollowedCommits['follow']>
   readonly #beganAt: number
   /** of the newest push that this stream has seen, by the clock */
   #pushedAt: number | undefined
@@ -115,7 +115,7 @@ class ObjectsStream {
     this.#call = call
     this.#question = question
     this.#beganAt = components.clock.now()
-    this.#untaken = components.untaken.follow(call.agent.id, question)
+    this.#commits = components.commits.follow(call.agent.id, question)
   }
 
   async run(): Promise<void> {
@@ -139,7 +139,7 @@ class ObjectsStream {
     } catch (error) {
       if (!retired.aborted || signal.aborted) throw error
     } finally {
-      this.#untaken.end(isSent)
+      this.#commits.end(isSent)
       this.#unfollow()
       detachPushes()
       detachDirectory()
@@ -160,16 +160,16 @@ class ObjectsStream {
       const found = await this.#newCommit(signal)
       if (!found) {
         this.#failures = 0
-        this.#untaken.taken()
+        this.#commits.taken()
         return false
       }
-      this.#untaken.found(found.commit)
+      this.#commits.found(found.commit)
       return await this.#round(found, this.#call.signal) // also while the connection retires: half a round is none
     } catch (error) {
       const { code } = KasError.from(error)
       if (isRefused(error) || (code !== 'DIRECTORY_UNAVAILABLE' && code !== 'REPOSITORY_FAILED')) throw error
       this.#failures += 1
-      this.#untaken.failed(KasError.from(error))
+      this.#commits.failed(KasError.from(error))
       this.#components.log.debug({ ...this.#fields(), error }, 'GitOps: repository poll failed')
       return false
     }

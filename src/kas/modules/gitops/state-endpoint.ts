@@ -17,16 +17,16 @@ import { methodPath, type UnaryMethods, unaryService } from '../../../proto/unar
 import { Reader } from '../../../proto/wire/wire.ts'
 import type { KasHost, OwnEndpoint } from '../../module.ts'
 import type { Peers } from '../../replicas/peers.ts'
+import { correctedRow, type FollowedCommits } from './followed-commits.ts'
 import { agentWord, configurationJson, followedConfiguration, unreportedSources } from './named-sources.ts'
 import type { States } from './states.ts'
-import { type UntakenFiles, untakenRow } from './untaken-files.ts'
 
 /** Of every pod of ours, and of none of GitLab's own agent. */
 const leadMethod = methodPath(Views.method.lead)
 
 export interface StateComponents {
   readonly states: Pick<States, 'of' | 'isCut'>
-  readonly untaken: Pick<UntakenFiles, 'of'>
+  readonly commits: Pick<FollowedCommits, 'of'>
   readonly agentConfig: Pick<KasHost['agentConfig'], 'followed'>
   readonly serves: KasHost['serves']
   readonly directory: Pick<KasHost['directory'], 'readHint'>
@@ -34,7 +34,7 @@ export interface StateComponents {
   readonly clock: Clock
 }
 
-type OwnComponents = Pick<StateComponents, 'states' | 'untaken' | 'agentConfig' | 'clock'>
+type OwnComponents = Pick<StateComponents, 'states' | 'commits' | 'agentConfig' | 'clock'>
 
 /** What peers ask this replica. */
 export function statesOfPeer(components: OwnComponents): UnaryMethods {
@@ -76,14 +76,14 @@ async function bodyFor(components: StateComponents, agentId: AgentId): Promise<U
   }
   const unreported = unreportedSources(agentId, { configuration, states: states.map(({ state }) => state), agent })
   const hint = (project: string) => components.directory.readHint?.(agentId, project)
-  const untaken = Map.groupBy(
-    all.flatMap((each) => each.untaken),
+  const commits = Map.groupBy(
+    all.flatMap((each) => each.commits),
     ({ project, ref }) => `${project} ${ref}`,
   )
   const whole = (state: State) => {
     const source = sourceJson(state, hint)
-    const files = source && untaken.get(`${source.project} ${source.ref}`)
-    return files ? { ...source, ...untakenRow(files, source) } : source
+    const ofRef = source && commits.get(`${source.project} ${source.ref}`)
+    return ofRef ? { ...source, ...correctedRow(ofRef, source) } : source
   }
   const body = (await textOf(states, whole, unreported, rest)) ?? (await textOf(states, shortJson, [], rest))
   if (!body) throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: maxBodyBytes + 1, maxBytes: maxBodyBytes })
@@ -125,11 +125,11 @@ type State = Pick<PushedState, 'state' | 'ageMs' | 'live'>
 interface OwnStates {
   readonly state: State[]
   readonly configuration?: MessageInitShape<typeof FollowedConfigurationSchema> | undefined
-  readonly untaken: ReturnType<UntakenFiles['of']>
+  readonly commits: ReturnType<FollowedCommits['of']>
   readonly isCut: boolean
 }
 
-function ownStates({ states, untaken, agentConfig, clock }: OwnComponents, agentId: AgentId): OwnStates {
+function ownStates({ states, commits, agentConfig, clock }: OwnComponents, agentId: AgentId): OwnStates {
   const now = clock.now()
   const state = Array.from(states.of(agentId).values(), ({ bytes, at, live }) => ({
     state: bytes,
@@ -138,7 +138,7 @@ function ownStates({ states, untaken, agentConfig, clock }: OwnComponents, agent
   }))
   const followed = agentConfig.followed(agentId)
   const configuration = followed && followedConfiguration(followed, ageMs(followed.readAt, now))
-  return { state, configuration, untaken: untaken.of(agentId), isCut: states.isCut(agentId) }
+  return { state, configuration, commits: commits.of(agentId), isCut: states.isCut(agentId) }
 }
 
 /** As the agent moves, two replicas may follow it. */

@@ -24,21 +24,22 @@ export async function namespaceCame(
   names: ReadonlySet<string>,
   signal: AbortSignal,
 ): Promise<boolean> {
+  const waiting = new Set([...names].slice(0, maxNamespaces))
   const missing = new Set<string>()
-  let asked: Iterable<string> = [...names].slice(0, maxNamespaces)
   while (!signal.aborted) {
-    for (const name of asked) {
+    for (const name of waiting) {
       const path = `/api/v1/namespaces/${encodeURIComponent(name)}`
       const status = await lane.json('GET', path, undefined, signal).then(
         (answer) => answer.status,
         () => 0, // asked again
       )
       if (signal.aborted || status === 401 || status === 403) return false
-      if (status === 200 && missing.has(name)) return true
       if (status === 404) missing.add(name)
+      if (status !== 200) continue
+      if (missing.has(name)) return true
+      waiting.delete(name) // it has been there
     }
-    if (missing.size === 0) return false
-    asked = missing
+    if (waiting.size === 0) return false
     await pause(pollMs, clock, signal)
   }
   return false

@@ -12,8 +12,7 @@ export interface Dependents {
   readonly text: string
   /** of their uids; empty: nothing */
   readonly digest: string
-  readonly uids: ReadonlySet<string>
-  /** uids of these, and of what controllers keep that go as well */
+  /** their uids, and those of what they keep as controllers */
   readonly seen: ReadonlySet<string>
 }
 
@@ -83,7 +82,7 @@ export class DependentsOfPlan {
     const kinds = await this.#components.kinds(signal)
     for (const [index, parent] of parents.entries()) {
       const tooMany = `more than ${maxParents} namespaces and definitions would go at once: it is one of the later ones`
-      all.set(keyText(parent), index < maxParents ? await this.#of(parent, kinds, signal) : notListed(tooMany))
+      all.set(keyText(parent), index < maxParents ? await this.#planned(parent, kinds, signal) : notListed(tooMany))
     }
     return all
   }
@@ -95,13 +94,27 @@ export class DependentsOfPlan {
    */
   async cameSince(parent: ObjectKey, planned: Dependents, signal: AbortSignal): Promise<string | undefined> {
     this.#objectsLeft = maxObjects
-    const now = await this.#of(parent, await this.#components.kinds(signal), signal)
+    const now = await this.#found(parent, await this.#components.kinds(signal), signal)
     if ('refused' in now) return now.refused
-    const came = [...now.uids].filter((uid) => !planned.seen.has(uid)).length
+    const came = now.counted.filter(({ uid }) => !planned.seen.has(uid)).length
     return came === 0 ? undefined : `${came} objects that would go with it have come since`
   }
 
-  async #of(parent: ObjectKey, known: ClusterKinds, signal: AbortSignal): Promise<Dependents | NotListed> {
+  async #planned(parent: ObjectKey, known: ClusterKinds, signal: AbortSignal): Promise<Dependents | NotListed> {
+    const found = await this.#found(parent, known, signal)
+    if ('refused' in found) return found
+    const { counted, seen } = found
+    const text = textOf(counted, this.#namesLeft)
+    this.#namesLeft = Math.max(0, this.#namesLeft - counted.length)
+    return { text, digest: digestOf(counted), seen }
+  }
+
+  /** `counted`: those that no controller among them keeps */
+  async #found(
+    parent: ObjectKey,
+    known: ClusterKinds,
+    signal: AbortSignal,
+  ): Promise<{ readonly counted: readonly Found[]; readonly seen: ReadonlySet<string> } | NotListed> {
     const kinds = await this.#kindsOf(parent, known, signal)
     if ('refused' in kinds) return kinds
     const all = new Map<string, Found>()
@@ -111,9 +124,7 @@ export class DependentsOfPlan {
     }
     const isKept = keptByOthers(all, this.#own)
     const counted = [...all.values()].filter(({ uid }) => !this.#own.has(uid) && !isKept(uid))
-    const text = textOf(counted, this.#namesLeft)
-    this.#namesLeft = Math.max(0, this.#namesLeft - counted.length)
-    return { text, digest: digestOf(counted), uids: new Set(counted.map(({ uid }) => uid)), seen: new Set(all.keys()) }
+    return { counted, seen: new Set(all.keys()) }
   }
 
   /** @returns why it cannot be listed */

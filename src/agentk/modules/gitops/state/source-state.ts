@@ -12,6 +12,7 @@ import {
   type SourceState,
   SourceStateSchema,
 } from '../../../../proto/gen/gitops_states_pb.ts'
+import { refText } from '../../../../proto/gitops/ref-text.ts'
 import type { ApplyEnd, RoundEnd } from '../apply/apply-run.ts'
 import type { DryRun } from '../dry-run.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
@@ -246,10 +247,4 @@ function weightOf({ key }: InventoryEntry): number {
 
 function keyOf({ key, version }: Pick<InventoryEntry, 'key' | 'version'>): Key {
   return create(KeySchema, { ...key, name: key.name.slice(0, maxNameLength), version })
-}
-
-/** `branch main`; empty: the default branch. */
-function refText(ref: SourceOptions['ref']): string {
-  const [[kind, name] = []] = Object.entries(ref ?? {})
-  return kind && name ? `${kind} ${name}` : ''
 }

@@ -1,11 +1,11 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
 import { FileCache } from '../../../../../src/kas/modules/gitops/file-cache.ts'
+import { FollowedCommits } from '../../../../../src/kas/modules/gitops/followed-commits.ts'
 import {
   type ObjectsToSynchronizeOptions,
   objectsToSynchronize,
 } from '../../../../../src/kas/modules/gitops/objects-to-synchronize.ts'
-import { UntakenFiles } from '../../../../../src/kas/modules/gitops/untaken-files.ts'
 import type { PushEvent } from '../../../../../src/kas/repositories/local-pushes.ts'
 import type { CommitId, Reading } from '../../../../../src/kas/repositories/repositories.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
@@ -36,7 +36,7 @@ function start(
   const clock = new ManualClock()
   const moved = new Set<() => void>()
   const followed = new Set<() => Reading>()
-  const untaken = new UntakenFiles(clock)
+  const commits = new FollowedCommits(clock)
   const pushed = new Set<(event: PushEvent) => void>()
   const state = {
     head: undefined as CommitId | undefined | KasError,
@@ -98,7 +98,7 @@ function start(
       },
       pushes: { onPush: (listener) => keep(pushed, listener) },
       refs: { follow: (of) => keep(followed, () => of) },
-      untaken,
+      commits,
       turns: {
         get isContended() {
           return state.isContended
@@ -131,7 +131,7 @@ function start(
     for (const wake of moved) wake()
     await settle()
   }
-  return { call, ended, answers, settle, move, state, clock, moved, followed, pushed, untaken }
+  return { call, ended, answers, settle, move, state, clock, moved, followed, pushed, commits }
 }
 
 t.test('an empty repository waits; the first commit is a round, with which the stream ends', async (t) => {
@@ -459,8 +459,8 @@ t.test('an agent that owes for rounds before has no turn until it has paid', asy
 
 t.test('what the agent has, or is to have, and what is wrong, is known once it has lasted', async (t) => {
   const branch = { ref: { ref: { case: 'branch' as const, value: 'main' } } }
-  const { call, ended, settle, move, state, clock, untaken } = start({ ...branch, commitId: one })
-  const told = () => untaken.of(call.agent.id)
+  const { call, ended, settle, move, state, clock, commits } = start({ ...branch, commitId: one })
+  const told = () => commits.of(call.agent.id)
   const at = { project: 'apps/web', ref: 'branch main' }
   await move(one)
   await settle()
@@ -484,29 +484,29 @@ t.test('what the agent has, or is to have, and what is wrong, is known once it h
   turn.resolve()
   await ended
   t.match(told(), [{ commit: two }], 'it was sent, and nobody knows whether it has come')
-  untaken.follow(call.agent.id, { project: 'apps/web', ref: 'refs/heads/other', commit: two }).end(false)
+  commits.follow(call.agent.id, { project: 'apps/web', ref: 'refs/heads/other', commit: two }).end(false)
   t.equal(told().length, 1)
-  untaken.follow(call.agent.id, { project: 'apps/web', ref: 'refs/heads/main', commit: two })
+  commits.follow(call.agent.id, { project: 'apps/web', ref: 'refs/heads/main', commit: two })
   t.strictSame(told(), [])
   clock.advance(8_000)
   t.match(told(), [{ commit: two }], 'it has come, and its row is to say so')
 })
 
 t.test('an agent that was sent a commit and asks for nothing more is forgotten', async (t) => {
-  const { call, ended, move, clock, untaken } = start({ commitId: one })
+  const { call, ended, move, clock, commits } = start({ commitId: one })
   await move(two)
   await ended
   clock.advance(119_999)
-  t.match(untaken.of(call.agent.id), [{ ref: '', commit: two, ageMs: 119_999 }])
+  t.match(commits.of(call.agent.id), [{ ref: '', commit: two, ageMs: 119_999 }])
   clock.advance(1)
-  t.strictSame(untaken.of(call.agent.id), [])
+  t.strictSame(commits.of(call.agent.id), [])
 })
 
 t.test('what an agent was sent is kept within a bound', async (t) => {
-  const { call, untaken, clock } = start()
+  const { call, commits, clock } = start()
   for (let i = 0; i < 1000; i++) {
-    untaken.follow(call.agent.id, { project: `apps/web-${i}`, ref: undefined, commit: one }).end(true)
+    commits.follow(call.agent.id, { project: `apps/web-${i}`, ref: undefined, commit: one }).end(true)
   }
   clock.advance(8000)
-  t.equal(untaken.of(call.agent.id).length, 300)
+  t.equal(commits.of(call.agent.id).length, 300)
 })

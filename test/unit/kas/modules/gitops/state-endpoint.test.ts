@@ -3,8 +3,8 @@ import t from 'tap'
 import type { AgentId } from '../../../../../src/call/call.ts'
 import type { AgentConfiguration } from '../../../../../src/kas/agent-config/agent-config-reader.ts'
 import type { OwnRequest } from '../../../../../src/kas/module.ts'
+import type { FollowedCommits } from '../../../../../src/kas/modules/gitops/followed-commits.ts'
 import { stateEndpoint } from '../../../../../src/kas/modules/gitops/state-endpoint.ts'
-import type { UntakenFiles } from '../../../../../src/kas/modules/gitops/untaken-files.ts'
 import { noPeers, type Peers } from '../../../../../src/kas/replicas/peers.ts'
 import type { CommitId } from '../../../../../src/kas/repositories/repositories.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
@@ -15,7 +15,7 @@ import { ManualClock } from '../../../../support/manual-clock.ts'
 
 /** No configuration is followed, and a pod of ours is connected. */
 const rest = {
-  untaken: { of: () => [] },
+  commits: { of: () => [] },
   agentConfig: { followed: () => undefined },
   serves: () => true,
   directory: {},
@@ -81,7 +81,7 @@ function alone(given: {
   }[]
   readonly serves?: boolean | undefined
   readonly isCut?: boolean
-  readonly untaken?: ReturnType<UntakenFiles['of']>
+  readonly commits?: ReturnType<FollowedCommits['of']>
 }) {
   const value = { manifest_projects: given.manifest_projects ?? [] }
   const good = { commit: 'c1' as CommitId, blocks: new Map([['gitops', { json: '', value }]]) }
@@ -96,7 +96,7 @@ function alone(given: {
     states: { of: () => states, isCut: () => given.isCut ?? false },
     agentConfig: { followed: () => followed },
     serves: () => given.serves,
-    untaken: { of: () => given.untaken ?? [] },
+    commits: { of: () => given.commits ?? [] },
     directory: { readHint: (_, project) => `let it read ${project}` },
     peers: noPeers,
     clock: new ManualClock(0),
@@ -158,14 +158,14 @@ t.test('what is known here and not to the agent is said in place of what it has 
     ...(ref === 'tag v1' && { phase: Phase.FAILING }),
   }))
   const files = { project: 'a/b', commit: '', problem: '', ageMs: 12_400 }
-  const untaken = [
+  const commits = [
     { ...files, ref: 'branch main', commit: 'abcdef0123456789' },
     { ...files, ref: 'branch next', problem: 'it is not there' },
     { ...files, ref: '', commit: 'older, of another source' },
     { ...files, ref: '', commit: 'old' },
     { ...files, ref: 'tag v1', commit: 'new' },
   ]
-  const { sources } = await alone({ reported, untaken, serves: true })()
+  const { sources } = await alone({ reported, commits, serves: true })()
   t.match(sources, [
     {
       phase: 'NOT_READY',

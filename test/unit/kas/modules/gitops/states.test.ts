@@ -15,7 +15,7 @@ import { ManualClock } from '../../../../support/manual-clock.ts'
 
 /** No configuration is followed, and a pod of ours is connected. */
 const noConfig = { followed: () => undefined }
-const rest = { untaken: { of: () => [] }, agentConfig: noConfig, serves: () => true, directory: {} }
+const rest = { commits: { of: () => [] }, agentConfig: noConfig, serves: () => true, directory: {} }
 
 const [a, b] = [1n, 2n] as AgentId[] as [AgentId, AgentId]
 const hour = 3_600_000

@@ -1,7 +1,7 @@
 import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import type { KasError } from '../../../lib/errors.ts'
-import type { UntakenFiles as UntakenMessage } from '../../../proto/gen/replica_gitops_pb.ts'
+import type { FollowedCommit as FollowedMessage } from '../../../proto/gen/replica_gitops_pb.ts'
 import type { CommitId } from '../../repositories/repositories.ts'
 import type { ObjectsRequest } from './objects-request.ts'
 
@@ -26,7 +26,7 @@ interface Followed {
 }
 
 /** What agents have, or are to have, of the files that they follow here: their rows may not say so, or they cannot know. */
-export class UntakenFiles {
+export class FollowedCommits {
   readonly #clock: Clock
   readonly #agents = new Map<AgentId, Set<Followed>>()
   /** whose streams have ended with all of a commit, and when, oldest first: the next stream shows that the agent has it */
@@ -79,7 +79,7 @@ export class UntakenFiles {
   }
 
   /** What has been so for a while. */
-  of(agentId: AgentId): UntakenRow[] {
+  of(agentId: AgentId): FollowedCommit[] {
     this.#forgetOld()
     const now = this.#clock.now()
     return Array.from(this.#agents.get(agentId) ?? [], ({ project, ref, newest: { since, commit, problem } }) => ({
@@ -92,7 +92,7 @@ export class UntakenFiles {
   }
 }
 
-export type UntakenRow = Pick<UntakenMessage, 'project' | 'ref' | 'commit' | 'problem' | 'ageMs'>
+export type FollowedCommit = Pick<FollowedMessage, 'project' | 'ref' | 'commit' | 'problem' | 'ageMs'>
 
 /** What says of itself that all is well, or that nothing has come. */
 const corrected: ReadonlySet<unknown> = new Set(['SYNCED', 'PAUSED', 'WAITING'])
@@ -102,7 +102,7 @@ const corrected: ReadonlySet<unknown> = new Set(['SYNCED', 'PAUSED', 'WAITING'])
  *
  * @param all - of its project and ref, as streams of several sources may be; of several replicas while the agent moves
  */
-export function untakenRow(all: readonly UntakenRow[], { phase, wanted }: Record<string, unknown>): object {
+export function correctedRow(all: readonly FollowedCommit[], { phase, wanted }: Record<string, unknown>): object {
   if (!corrected.has(phase)) return {}
   const failing = all.find(({ problem }) => problem !== '')
   if (failing) {
@@ -116,7 +116,7 @@ export function untakenRow(all: readonly UntakenRow[], { phase, wanted }: Record
   return { phase: 'NOT_READY', reason: 'files_not_taken', wanted: newest.commit, problem: text, next }
 }
 
-function secondsOf({ ageMs }: UntakenRow): number {
+function secondsOf({ ageMs }: FollowedCommit): number {
   return Math.round(ageMs / 1000)
 }
 
