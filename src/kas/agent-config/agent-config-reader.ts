@@ -23,6 +23,8 @@ export interface AgentConfiguration {
   readonly blocks?: ReadonlyMap<string, ModuleBlock> | undefined
   /** when it was seen to be the head of the branch, by the clock */
   readonly seenAt: number
+  /** when its files were found to be as they are, by the clock */
+  readonly since: number
   /** of the files; absent: there are none */
   readonly digest?: string
 }
@@ -90,7 +92,7 @@ export class AgentConfigReader {
   ): Promise<AgentConfiguration | undefined> {
     let first = await this.#fileAtHead(agent, signal)
     if (!first) return undefined
-    if (first.digest === undefined) return this.#checked(agent, first, this.#withoutFile())
+    if (first.digest === undefined) return this.#checked(agent, first, this.#withoutFile(), before)
     if (before && before.digest === first.digest) {
       this.#logWarnings(agent, first.commit, before.configuration.warnings)
       return { ...before, commit: first.commit, seenAt: first.seenAt }
@@ -103,7 +105,7 @@ export class AgentConfigReader {
       if (!found) return undefined
       const { path: file, bytes = new Uint8Array(), gitops } = found
       const answer = await parse({ file, bytes, blockKeys: this.#components.blocks.keys, gitops })
-      return 'configuration' in answer ? this.#checked(agent, found, answer.configuration) : undefined
+      return 'configuration' in answer ? this.#checked(agent, found, answer.configuration, before) : undefined
     })
   }
 
@@ -168,12 +170,21 @@ export class AgentConfigReader {
     agent: Agent,
     { commit, seenAt, path, bytes, gitops, digest }: FileAtHead,
     file: AgentConfigurationFile,
+    before: AgentConfiguration | undefined,
   ): AgentConfiguration {
     const { blocks: own, warnings } = this.#components.blocks.check(path, file.blocks)
     const blocks = bytes || gitops ? new Map(own).set('gitops', gitopsBlock(file.gitops)) : own
     const configuration = warnings.length > 0 ? { ...file, warnings: [...file.warnings, ...warnings] } : file
     this.#logWarnings(agent, commit, configuration.warnings)
-    const read = { commit, configuration, seenAt, isAbsent: !bytes, blocks: blocks.size > 0 ? blocks : undefined }
+    const since = before && before.digest === digest ? before.since : this.#components.clock.now()
+    const read = {
+      commit,
+      configuration,
+      seenAt,
+      since,
+      isAbsent: !bytes,
+      blocks: blocks.size > 0 ? blocks : undefined,
+    }
     return digest === undefined ? read : { ...read, digest }
   }
 

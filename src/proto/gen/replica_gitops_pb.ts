@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file replica_gitops.proto.
  */
 export const file_replica_gitops: GenFile = /*@__PURE__*/
-  fileDesc("ChRyZXBsaWNhX2dpdG9wcy5wcm90bxIOa2FzLnJlcGxpY2EudjEiIQoNU3RhdGVzUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoAyI6CgtQdXNoZWRTdGF0ZRINCgVzdGF0ZRgBIAEoDBIOCgZhZ2VfbXMYAiABKA0SDAoEbGl2ZRgDIAEoCCKIAQoVRm9sbG93ZWRDb25maWd1cmF0aW9uEg4KBmNvbW1pdBgBIAEoCRIPCgdwcm9ibGVtGAIgASgJEg4KBmFnZV9tcxgDIAEoDRIrCgZzb3VyY2UYBCADKAsyGy5rYXMucmVwbGljYS52MS5OYW1lZFNvdXJjZRIRCglpc191bnJlYWQYBSABKAgiOQoLTmFtZWRTb3VyY2USDwoHcHJvamVjdBgBIAEoCRIMCgRuYW1lGAIgASgJEgsKA3JlZhgDIAEoCSJfCg5Gb2xsb3dlZENvbW1pdBIPCgdwcm9qZWN0GAEgASgJEgsKA3JlZhgCIAEoCRIOCgZjb21taXQYAyABKAkSDwoHcHJvYmxlbRgEIAEoCRIOCgZhZ2VfbXMYBSABKA0iuwEKDlN0YXRlc1Jlc3BvbnNlEioKBXN0YXRlGAEgAygLMhsua2FzLnJlcGxpY2EudjEuUHVzaGVkU3RhdGUSPAoNY29uZmlndXJhdGlvbhgCIAEoCzIlLmthcy5yZXBsaWNhLnYxLkZvbGxvd2VkQ29uZmlndXJhdGlvbhIvCgdjb21taXRzGAMgAygLMh4ua2FzLnJlcGxpY2EudjEuRm9sbG93ZWRDb21taXQSDgoGaXNfY3V0GAQgASgIMlMKBkdpdG9wcxJJCgZTdGF0ZXMSHS5rYXMucmVwbGljYS52MS5TdGF0ZXNSZXF1ZXN0Gh4ua2FzLnJlcGxpY2EudjEuU3RhdGVzUmVzcG9uc2UiAGIGcHJvdG8z");
+  fileDesc("ChRyZXBsaWNhX2dpdG9wcy5wcm90bxIOa2FzLnJlcGxpY2EudjEiIQoNU3RhdGVzUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoAyI6CgtQdXNoZWRTdGF0ZRINCgVzdGF0ZRgBIAEoDBIOCgZhZ2VfbXMYAiABKA0SDAoEbGl2ZRgDIAEoCCKeAQoVRm9sbG93ZWRDb25maWd1cmF0aW9uEg4KBmNvbW1pdBgBIAEoCRIPCgdwcm9ibGVtGAIgASgJEg4KBmFnZV9tcxgDIAEoDRIrCgZzb3VyY2UYBCADKAsyGy5rYXMucmVwbGljYS52MS5OYW1lZFNvdXJjZRIRCglpc191bnJlYWQYBSABKAgSFAoMdW5jaGFuZ2VkX21zGAYgASgNIkkKC05hbWVkU291cmNlEg8KB3Byb2plY3QYASABKAkSDAoEbmFtZRgCIAEoCRILCgNyZWYYAyABKAkSDgoGZGlnZXN0GAQgASgJIl8KDkZvbGxvd2VkQ29tbWl0Eg8KB3Byb2plY3QYASABKAkSCwoDcmVmGAIgASgJEg4KBmNvbW1pdBgDIAEoCRIPCgdwcm9ibGVtGAQgASgJEg4KBmFnZV9tcxgFIAEoDSK7AQoOU3RhdGVzUmVzcG9uc2USKgoFc3RhdGUYASADKAsyGy5rYXMucmVwbGljYS52MS5QdXNoZWRTdGF0ZRI8Cg1jb25maWd1cmF0aW9uGAIgASgLMiUua2FzLnJlcGxpY2EudjEuRm9sbG93ZWRDb25maWd1cmF0aW9uEi8KB2NvbW1pdHMYAyADKAsyHi5rYXMucmVwbGljYS52MS5Gb2xsb3dlZENvbW1pdBIOCgZpc19jdXQYBCABKAgyUwoGR2l0b3BzEkkKBlN0YXRlcxIdLmthcy5yZXBsaWNhLnYxLlN0YXRlc1JlcXVlc3QaHi5rYXMucmVwbGljYS52MS5TdGF0ZXNSZXNwb25zZSIAYgZwcm90bzM");
 
 /**
  * @generated from message kas.replica.v1.StatesRequest
@@ -102,6 +102,13 @@ export type FollowedConfiguration = Message<"kas.replica.v1.FollowedConfiguratio
    * @generated from field: bool is_unread = 5;
    */
   isUnread: boolean;
+
+  /**
+   * since `source` is as it is; 0: not long, or not known
+   *
+   * @generated from field: uint32 unchanged_ms = 6;
+   */
+  unchangedMs: number;
 };
 
 /**
@@ -133,6 +140,13 @@ export type NamedSource = Message<"kas.replica.v1.NamedSource"> & {
    * @generated from field: string ref = 3;
    */
   ref: string;
+
+  /**
+   * `sourceDigest` of what is sent to the agent; empty: not known
+   *
+   * @generated from field: string digest = 4;
+   */
+  digest: string;
 };
 
 /**

@@ -66,6 +66,7 @@ async function start(t: Test, configuration: string) {
       commit: 'c'.repeat(40) as CommitId,
       configuration: parseAgentConfiguration('config.yaml', Buffer.from(answers.text)),
       seenAt: 0,
+      since: 0,
     }
   }
   const directory = new FileDirectory({ directoryFile, configurations: { current }, log, clock })

@@ -224,6 +224,7 @@ t.test('who may not, by the directory file', async (t) => {
     commit: 'c'.repeat(40) as CommitId,
     configuration: parseAgentConfiguration('config.yaml', Buffer.from(text)),
     seenAt: 0,
+    since: 0,
     ...more,
   })
   const access = 'user_access: { access_as: { agent: {} }, projects: [{ id: platform/clusters }, { id: typo }] }'

@@ -79,7 +79,7 @@ t.test('reads of a configuration, and those after one that failed', async (t) =>
 t.test('posts of a configuration, and their repeats', async (t) => {
   const { stream, parents, within, note, noted } = start()
   const configuration = { file: {}, raw: {}, warnings: [] } as never
-  const newest = async () => ({ commit: 'one' as CommitId, configuration, seenAt: clock.now() })
+  const newest = async () => ({ commit: 'one' as CommitId, configuration, seenAt: clock.now(), since: 0 })
   const takeConfiguration = async () => {
     note()
     throw new KasError({ code: 'DIRECTORY_UNAVAILABLE' })

@@ -4,7 +4,6 @@ import type { Logger } from '../../../lib/log.ts'
 import { podShares } from '../../../lib/pod-shares.ts'
 import { TemporaryFolder } from '../../../lib/temporary-folder.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
-import type { SourceBlock } from '../../../proto/gitops/schema.ts'
 import { type ApiLane, ApiLanes } from '../../cluster/api-lanes.ts'
 import type { Term } from '../../election/terms.ts'
 import type { AgentkHost } from '../../module.ts'
@@ -22,7 +21,7 @@ import { commitTurns, Renderer } from './render/renderer.ts'
 import { type RoundsShared, roundBuild, roundComponents } from './round-components.ts'
 import { SharedBytes } from './shared-bytes.ts'
 import { SharedKinds } from './shared-kinds.ts'
-import { readBlock, type SourceOptions } from './source-options.ts'
+import { type ReadSource, readBlock, type SourceOptions } from './source-options.ts'
 import { SourceRegistry } from './source-registry.ts'
 import { SourceWork } from './source-work.ts'
 import { GitSyncs } from './state/git-syncs.ts'
@@ -89,7 +88,7 @@ class Sources {
   readonly #rounds: RoundsShared
   readonly #agentId: bigint
   readonly #queue: ReconcileQueue<SourceWork>
-  /** by what the configuration says of each */
+  /** by digest of what the configuration says of each */
   readonly #running = new Map<string, Running>()
   readonly #registry: SourceRegistry
   /** numbers of projects, by full path, as they were known last */
@@ -198,25 +197,25 @@ class Sources {
       void this.#removed.halt()
       return
     }
-    const blocks = new Map(sources.map((source) => [JSON.stringify(source), source]))
+    const said = new Map(sources.map((source) => [source.digest, source]))
     for (const source of this.#unfollowed) this.#registry.delete(source)
     this.#unfollowed.clear()
-    for (const [text, { stop }] of this.#running) {
-      if (!blocks.has(text)) stop.abort(new KasError({ code: 'CANCELLED', detail: 'the configuration has changed' }))
+    for (const [digest, { stop }] of this.#running) {
+      if (!said.has(digest)) stop.abort(new KasError({ code: 'CANCELLED', detail: 'the configuration has changed' }))
     }
     const halted = Promise.withResolvers<void>()
-    for (const [text, source] of blocks) if (!this.#running.has(text)) this.#start(text, source, halted.promise)
+    for (const source of sources) if (!this.#running.has(source.digest)) this.#start(source, halted.promise)
     void this.#removed.halt().then(halted.resolve) // what has come back is known by now
     if (this.#isWhole) {
       this.#unfollowedRows.forgetResting(new Set(Array.from(this.#running.values(), ({ work }) => work.id)))
     }
-    if (blocks.size + this.#unfollowedRows.refused > 0) this.#began.resolve()
+    if (sources.length + this.#unfollowedRows.refused > 0) this.#began.resolve()
     this.#queue.othersChanged()
     this.#removed.check()
   }
 
   /** @returns undefined: it cannot be used, what runs goes on, and nothing is known to be gone */
-  #read(): readonly SourceBlock[] | undefined {
+  #read(): readonly ReadSource[] | undefined {
     const { block, log } = this.#components
     this.#isWhole = false
     this.#registry.isWhole = false
@@ -254,7 +253,7 @@ class Sources {
   }
 
   /** The same source in other words begins when the last one has ended: never two at a time. */
-  #start(text: string, block: SourceBlock, halted: Promise<void>): void {
+  #start({ block, digest }: ReadSource, halted: Promise<void>): void {
     const { projectPath: ownProject } = this.#components.configuration.current
     const project = block.id ?? ownProject
     const stop = new AbortController()
@@ -288,7 +287,7 @@ class Sources {
           this.#removed.check()
         },
       },
-      { block, agentId: this.#agentId, ownProject, projectId: this.#projects.get(project) },
+      { block, digest, agentId: this.#agentId, ownProject, projectId: this.#projects.get(project) },
     )
     const done = Promise.all([halted, ...before.map((one) => one.done)])
       .then(() => (signal.aborted ? undefined : work.run(signal)))
@@ -297,13 +296,13 @@ class Sources {
         this.#failed(error)
         if (!this.#term.signal.aborted) this.#unfollowedRows.refuse(block, errorText(error))
       })
-      .finally(() => this.#ended(text, block, stop, work.id))
+      .finally(() => this.#ended({ block, digest }, stop, work.id))
     this.#registry.set(stop, { block })
-    this.#running.set(text, { work, stop, done })
+    this.#running.set(digest, { work, stop, done })
   }
 
-  #ended(text: string, block: SourceBlock, stop: AbortController, id: string): void {
-    this.#running.delete(text)
+  #ended({ block, digest }: ReadSource, stop: AbortController, id: string): void {
+    this.#running.delete(digest)
     const isNamed = this.#registry.get(stop)?.id !== undefined
     if (this.#unfollowed.has(stop)) this.#registry.set(stop, { block })
     else this.#registry.delete(stop)

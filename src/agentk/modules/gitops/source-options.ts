@@ -10,6 +10,7 @@ import {
   sourceListSchema,
   sourceSchema,
 } from '../../../proto/gitops/schema.ts'
+import { sourceDigest } from '../../../proto/gitops/source-digest.ts'
 
 /** A source as its block says it, with every default. JSON can carry it. */
 export interface SourceOptions {
@@ -64,6 +65,13 @@ const stockNamespace = 'default'
 const stockTimeoutMs = 60 * 60 * 1000
 const defaultPruneConfirm = ['CustomResourceDefinition', 'Namespace', 'PersistentVolume', 'PersistentVolumeClaim']
 
+/** One that can be used. */
+export interface ReadSource {
+  readonly block: SourceBlock
+  /** `sourceDigest`: what the same source says in other words has another one */
+  readonly digest: string
+}
+
 /** One that the configuration has and this agentk cannot read: another version of kas has checked it. */
 export interface UnreadableSource {
   /** full path; absent: the agent's own */
@@ -79,15 +87,16 @@ export interface UnreadableSource {
  * @throws Error: it is no such block
  */
 export function readBlock(json: unknown): {
-  readonly sources: readonly SourceBlock[]
+  readonly sources: readonly ReadSource[]
   readonly unreadable: readonly UnreadableSource[]
 } {
   const { manifest_projects: all = [] } = checked('gitops', json, sourceListSchema)
-  const sources: SourceBlock[] = []
+  const sources: ReadSource[] = []
   const unreadable: UnreadableSource[] = []
   for (const [i, tree] of all.entries()) {
     try {
-      sources.push(checked(`gitops.manifest_projects[${i}]`, tree, sourceSchema))
+      const block = checked(`gitops.manifest_projects[${i}]`, tree, sourceSchema)
+      sources.push({ block, digest: sourceDigest(tree) })
     } catch (error) {
       unreadable.push({ ...namesOf(tree), problem: (error as Error).message })
     }

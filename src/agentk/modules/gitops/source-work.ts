@@ -5,14 +5,13 @@ import { linkedController } from '../../../lib/signals.ts'
 import { agentAttributes } from '../../../lib/tracing/attributes.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { Phase } from '../../../proto/gen/gitops_states_pb.ts'
-import type { SourceBlock } from '../../../proto/gitops/schema.ts'
 import { type GitopsMetrics, resultOf } from './gitops-metrics.ts'
 import { problemText } from './manifests/manifest.ts'
 import { keyName } from './manifests/object-key.ts'
 import { followObjects, type ObjectSet, type ObjectsStreamComponents } from './objects-stream.ts'
 import { needsNoRetry, type Outcome, type RoundDone, type RoundInput, type Step } from './reconcile.ts'
 import type { Next, ReconcileQueue } from './reconcile-queue.ts'
-import { type SourceOptions, sourceOptions, unresolvedId } from './source-options.ts'
+import { type ReadSource, type SourceOptions, sourceOptions, unresolvedId } from './source-options.ts'
 import type { Report } from './state/source-state.ts'
 import type { StatusSink } from './state/status-sink.ts'
 
@@ -61,8 +60,7 @@ export interface SourceWorkComponents {
   readonly random: () => number
 }
 
-export interface SourceWorkOptions {
-  readonly block: SourceBlock
+export interface SourceWorkOptions extends ReadSource {
   readonly agentId: bigint
   /** full path */
   readonly ownProject: string
@@ -108,7 +106,7 @@ export class SourceWork {
       onProblem: (error: KasError) => this.#unread(error),
       onFollowing: () => this.#components.status.filesRecovered(this.#options),
     }
-    this.#components.status.begin(this.#options)
+    this.#components.status.begin(this.#options, this.#work.digest)
     const ended = linkedController(signal)
     const cancel = clock.after(settleMs, () => {
       this.#mayHaveCallsInFlight = false
@@ -187,7 +185,7 @@ export class SourceWork {
     this.#isNamed = true
     this.#options = options
     if (options.id !== before) status.remove(before)
-    status.begin(options)
+    status.begin(options, this.#work.digest)
     status.report(options, { kind: 'received', commit: set.commit })
     this.#unsubscribe()
     this.#unsubscribe = people.onDirectives(options.id, () => this.#again('somebody asks for something else'))

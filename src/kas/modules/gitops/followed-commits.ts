@@ -6,7 +6,7 @@ import type { CommitId } from '../../repositories/repositories.ts'
 import type { ObjectsRequest } from './objects-request.ts'
 
 /** What lasts no longer is told of nobody: a poll that failed once, a commit on its way. ms */
-const patienceMs = 8_000
+export const patienceMs = 8_000
 /** An agent that was sent a commit asks for the next one within so long, or is gone. ms */
 const maxSentMs = 120_000
 /** Of one agent, those that it has open included: more are forgotten as they end. */
@@ -93,32 +93,6 @@ export class FollowedCommits {
 }
 
 export type FollowedCommit = Pick<FollowedMessage, 'project' | 'ref' | 'commit' | 'problem' | 'ageMs'>
-
-/** What says of itself that all is well, or that nothing has come. */
-const corrected: ReadonlySet<unknown> = new Set(['SYNCED', 'PAUSED', 'WAITING'])
-
-/**
- * What a row says in place of what its pod has reported.
- *
- * @param all - of its project and ref, as streams of several sources may be; of several replicas while the agent moves
- */
-export function correctedRow(all: readonly FollowedCommit[], { phase, wanted }: Record<string, unknown>): object {
-  if (!corrected.has(phase)) return {}
-  const failing = all.find(({ problem }) => problem !== '')
-  if (failing) {
-    const text = `the repository could not be read for ${secondsOf(failing)} s: ${failing.problem}`
-    return { phase: 'NOT_READY', reason: 'repository_not_read', problem: text, next: 'it is asked again by itself' }
-  }
-  const [newest] = all
-  if (!newest || all.some(({ commit }) => commit === wanted)) return {}
-  const text = `agentk has said nothing of commit ${newest.commit.slice(0, 8)} for ${secondsOf(newest)} s`
-  const next = 'it goes on by itself; see whether the pod of agentk that leads is alive'
-  return { phase: 'NOT_READY', reason: 'files_not_taken', wanted: newest.commit, problem: text, next }
-}
-
-function secondsOf({ ageMs }: FollowedCommit): number {
-  return Math.round(ageMs / 1000)
-}
 
 /** As a row says it: `branch main`. */
 function refText(ref: string | undefined): string {

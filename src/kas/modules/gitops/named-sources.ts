@@ -1,9 +1,11 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { AgentId } from '../../../call/call.ts'
+import { ageMs } from '../../../proto/age-ms.ts'
 import { SourceStateSchema } from '../../../proto/gen/gitops_states_pb.ts'
 import type { FollowedConfigurationSchema } from '../../../proto/gen/replica_gitops_pb.ts'
 import { refText } from '../../../proto/gitops/ref-text.ts'
 import type { GitopsBlock } from '../../../proto/gitops/schema.ts'
+import { sourceDigest } from '../../../proto/gitops/source-digest.ts'
 import { Reader } from '../../../proto/wire/wire.ts'
 import type { FollowedConfig } from '../../agent-config/agent-configs.ts'
 
@@ -21,19 +23,27 @@ export function agentWord(isOurs: boolean | undefined): AgentWord {
   return isOurs ? 'connected' : 'stock'
 }
 
-export function followedConfiguration({ agent, good, error }: FollowedConfig, ageMs: number): NamedSources {
+export function followedConfiguration({ agent, good, error, readAt }: FollowedConfig, now: number): NamedSources {
   const block = good?.blocks?.get('gitops')?.value as GitopsBlock | undefined
   return {
     commit: good?.commit ?? '',
     problem: (error?.message ?? '').slice(0, maxProblemLength),
     isUnread: error?.code === 'REPOSITORY_FAILED',
-    ageMs,
-    source: (block?.manifest_projects ?? []).map(({ id, name, ref }) => ({
-      project: id ?? agent.project.path,
-      name: name ?? '',
-      ref: refText(ref),
+    ageMs: ageMs(readAt, now),
+    unchangedMs: good ? ageMs(good.since, now) : 0,
+    source: (block?.manifest_projects ?? []).map((source) => ({
+      project: source.id ?? agent.project.path,
+      name: source.name ?? '',
+      ref: refText(source.ref),
+      digest: sourceDigest(source),
     })),
   }
+}
+
+/** @returns of what the configuration says of each source, by its project and name; empty: not known */
+export function digestsOf({ source = [] }: NamedSources): (project: string, name: string) => string | undefined {
+  const digests = new Map(source.map(({ project = '', name = '', digest = '' }) => [keyOf(project, name), digest]))
+  return (project, name) => digests.get(keyOf(project, name))
 }
 
 /** The file as it stands in the answer. */

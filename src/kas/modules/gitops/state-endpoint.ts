@@ -17,8 +17,9 @@ import { methodPath, type UnaryMethods, unaryService } from '../../../proto/unar
 import { Reader } from '../../../proto/wire/wire.ts'
 import type { KasHost, OwnEndpoint } from '../../module.ts'
 import type { Peers } from '../../replicas/peers.ts'
-import { correctedRow, type FollowedCommits } from './followed-commits.ts'
-import { agentWord, configurationJson, followedConfiguration, unreportedSources } from './named-sources.ts'
+import { correctedRow } from './corrected-row.ts'
+import type { FollowedCommits } from './followed-commits.ts'
+import { agentWord, configurationJson, digestsOf, followedConfiguration, unreportedSources } from './named-sources.ts'
 import type { States } from './states.ts'
 
 /** Of every pod of ours, and of none of GitLab's own agent. */
@@ -80,10 +81,14 @@ async function bodyFor(components: StateComponents, agentId: AgentId): Promise<U
     all.flatMap((each) => each.commits),
     ({ project, ref }) => `${project} ${ref}`,
   )
+  const digests = configuration && digestsOf(configuration)
   const whole = (state: State) => {
     const source = sourceJson(state, hint)
-    const ofRef = source && commits.get(`${source.project} ${source.ref}`)
-    return ofRef ? { ...source, ...correctedRow(ofRef, source) } : source
+    if (!source) return undefined
+    const { digest: _, ...row } = source
+    const ofRef = commits.get(`${source.project} ${source.ref}`) ?? []
+    const digest = digests?.(String(source.project), String(source.name))
+    return { ...row, ...correctedRow({ commits: ofRef, configuration, digest }, source) }
   }
   const body = (await textOf(states, whole, unreported, rest)) ?? (await textOf(states, shortJson, [], rest))
   if (!body) throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: maxBodyBytes + 1, maxBytes: maxBodyBytes })
@@ -137,7 +142,7 @@ function ownStates({ states, commits, agentConfig, clock }: OwnComponents, agent
     live,
   }))
   const followed = agentConfig.followed(agentId)
-  const configuration = followed && followedConfiguration(followed, ageMs(followed.readAt, now))
+  const configuration = followed && followedConfiguration(followed, now)
   return { state, configuration, commits: commits.of(agentId), isCut: states.isCut(agentId) }
 }
 
@@ -198,6 +203,7 @@ function shortJson(state: State): object | undefined {
       kept: [],
       problem: '',
       ...(source.plan !== '' && { next: '' }), // nobody approves what nobody is shown
+      digest: undefined,
       cut: true,
     }
   )

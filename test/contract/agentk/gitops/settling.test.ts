@@ -57,7 +57,7 @@ t.test('a commit is brought once more when what the pod before has sent has land
       clock,
       random: Math.random,
     },
-    { block: {}, agentId: 42n, ownProject: 'platform/shop', projectId: undefined },
+    { block: {}, digest: '', agentId: 42n, ownProject: 'platform/shop', projectId: undefined },
   )
   const ended = new AbortController()
   const run = work.run(ended.signal)

@@ -443,3 +443,26 @@ t.test(
     )
   },
 )
+
+t.test('a commit that leaves the files as they are does not make them newer', async (t) => {
+  const { configurations, repositories, clock } = await start(t)
+  const since = async () => {
+    const { commit, since } = (await configurations.newest(agent, signal)) ?? {}
+    return [commit, since]
+  }
+  t.teardown(configurations.onChange(agent, () => undefined))
+  const began = clock.now()
+  const first = 'ci_access: { projects: [{ id: x }] }'
+  await repositories.move('one', first)
+  t.same(await since(), ['one', began])
+  clock.advance(1000)
+  await repositories.move('two', first)
+  t.same(await since(), ['two', began])
+  await repositories.move('three', 'ci_access: { projects: [{ id: y }] }')
+  t.same(await since(), ['three', began + 1000])
+  for (const commit of ['four', 'five']) {
+    clock.advance(1000)
+    await repositories.move(commit)
+    t.same(await since(), [commit, began + 2000], 'there is none')
+  }
+})

@@ -200,7 +200,7 @@ const leftConfiguration = 'the configuration has it no longer'
 /** What a round of it said before is void; what was found of it stands until it is looked up again. */
 function afterRemovalBegun(state: SourceState, now: number): SourceState {
   if (state.laterPhase === 'REMOVING' || state.laterPhase === 'KEPT') return { ...state, ...noPlan }
-  const removing = { phase: Phase.PRUNING, laterPhase: 'REMOVING', wanted: '', problem: leftConfiguration }
+  const removing = { phase: Phase.PRUNING, laterPhase: 'REMOVING', wanted: '', digest: '', problem: leftConfiguration }
   return { ...state, ...nothingKnown, ...removing, atMs: BigInt(now) }
 }
 

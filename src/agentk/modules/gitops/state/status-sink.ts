@@ -49,9 +49,13 @@ export class StatusSink {
     this.#readers = readers
   }
 
-  /** It is followed from now on, by these options: what was known by others is not so any more. */
-  begin(options: SourceOptions): void {
-    this.#show({ state: firstState(options, this.#clock.now()), unread: undefined }, options.id)
+  /**
+   * It is followed from now on, by these options: what was known by others is not so any more.
+   *
+   * @param digest - of what the configuration says of it
+   */
+  begin(options: SourceOptions, digest: string): void {
+    this.#show({ state: { ...firstState(options, this.#clock.now()), digest }, unread: undefined }, options.id)
   }
 
   /** Nobody follows it any more, and it has not left. */

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { readBlock, sourceOptions } from '../../../../../src/agentk/modules/gitops/source-options.ts'
 import type { SourceBlock } from '../../../../../src/proto/gitops/schema.ts'
+import { sourceDigest } from '../../../../../src/proto/gitops/source-digest.ts'
 
 const of = { agentId: 42n, projectId: 7n, ownProject: 'platform/clusters' }
 
@@ -53,9 +54,10 @@ t.test('every key', async (t) => {
     conflicts: 'fail',
     environments: ['production'],
   }
-  const [read] = readBlock({ manifest_projects: [{ ...block, of_a_newer_kas: 1 }] }).sources
-  t.strictSame(read, block)
-  const options = sourceOptions(read as SourceBlock, of)
+  const tree = { ...block, of_a_newer_kas: 1 }
+  const [read] = readBlock({ manifest_projects: [tree] }).sources
+  t.strictSame(read, { block, digest: sourceDigest(tree) }, 'known by all that was sent')
+  const options = sourceOptions(read?.block as SourceBlock, of)
   t.strictSame(options, {
     id: '42-7-shop',
     manager: 'agentk-42-7-shop',
@@ -93,7 +95,10 @@ t.test('an empty block names no source', async (t) => {
 t.test('a source that is wrong leaves the others; what is empty is absent', async (t) => {
   const empty = { default_namespace: '', paths: [], ref: { branch: '' } }
   const { sources, unreadable } = readBlock({ manifest_projects: [{ name: 'a' }, { id: 'a/b', name: 'B' }, empty] })
-  t.strictSame(sources, [{ name: 'a' }, empty])
+  t.strictSame(
+    sources.map(({ block }) => block),
+    [{ name: 'a' }, empty],
+  )
   const problem = 'gitops.manifest_projects[1].name: found "B", allowed: 1 to 32 lower-case letters, digits and hyphens'
   t.strictSame(unreadable, [{ project: 'a/b', name: 'B', problem }])
   const { ref: _, ...options } = sourceOptions(empty, of)

@@ -42,7 +42,7 @@ function start(t: Test, { leads = true } = {}) {
     if (!world.isReadable) throw unreadable
     if (!seen.commit) return undefined
     const configuration = parseAgentConfiguration('c.yaml', Buffer.from(`observability: {}\ncommit: ${seen.commit}\n`))
-    return { commit: seen.commit as CommitId, configuration, seenAt: seen.seenAt }
+    return { commit: seen.commit as CommitId, configuration, seenAt: seen.seenAt, since: 0 }
   }
   const posts = new ConfigurationPosts({
     agentConfig: {

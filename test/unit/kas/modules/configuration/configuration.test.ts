@@ -21,6 +21,7 @@ const at = (commit: string, text = ''): AgentConfiguration => ({
   commit: commit as CommitId,
   configuration: parseAgentConfiguration('c.yaml', Buffer.from(text)),
   seenAt: 0,
+  since: 0,
 })
 
 interface World {

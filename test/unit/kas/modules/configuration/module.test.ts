@@ -29,6 +29,7 @@ function start(directory: Directory = bareDirectory) {
     commit: commit as CommitId,
     configuration: parseAgentConfiguration('c.yaml', Buffer.from(`commit: ${commit}`)),
     seenAt: clock.now(),
+    since: 0,
   })
   const host = fakeHost({
     directory,

@@ -10,6 +10,7 @@ import type { CommitId } from '../../../../../src/kas/repositories/repositories.
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { Phase, SourceStateSchema } from '../../../../../src/proto/gen/gitops_states_pb.ts'
 import { StatesResponseSchema } from '../../../../../src/proto/gen/replica_gitops_pb.ts'
+import { sourceDigest } from '../../../../../src/proto/gitops/source-digest.ts'
 import { someAgent } from '../../../../support/fake-agent-call.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
@@ -78,13 +79,16 @@ function alone(given: {
     ref?: string
     wanted?: string
     phase?: Phase
+    digest?: string
   }[]
+  /** the configuration has been as it is for so long */
+  readonly unchangedMs?: number
   readonly serves?: boolean | undefined
   readonly isCut?: boolean
   readonly commits?: ReturnType<FollowedCommits['of']>
 }) {
   const value = { manifest_projects: given.manifest_projects ?? [] }
-  const good = { commit: 'c1' as CommitId, blocks: new Map([['gitops', { json: '', value }]]) }
+  const good = { commit: 'c1' as CommitId, since: 0, blocks: new Map([['gitops', { json: '', value }]]) }
   const followed = { agent: someAgent, good: good as unknown as AgentConfiguration, error: given.error, readAt: 0 }
   const states = new Map(
     (given.reported ?? []).map((init) => {
@@ -99,7 +103,7 @@ function alone(given: {
     commits: { of: () => given.commits ?? [] },
     directory: { readHint: (_, project) => `let it read ${project}` },
     peers: noPeers,
-    clock: new ManualClock(0),
+    clock: new ManualClock(given.unchangedMs ?? 0),
   })
   return async () => {
     const { body } = await endpoint.serve({ agentId: someAgent.id } as OwnRequest)
@@ -182,4 +186,35 @@ t.test('what is known here and not to the agent is said in place of what it has 
     { phase: 'SYNCED', reason: '' },
     { phase: 'FAILING', reason: '' },
   ])
+})
+
+t.test('a row of another configuration than the agent was sent is not green', async (t) => {
+  const taken = { id: 'a/b', name: 'taken', ref: { branch: 'main' } }
+  const manifest_projects = [taken, { ...taken, name: 'other-ref' }, { ...taken, name: 'old-agentk' }]
+  const at = { project: 'a/b', phase: Phase.SYNCED, wanted: 'c' }
+  const digest = sourceDigest(taken)
+  const reported = [
+    { ...at, source: '1', name: 'taken', digest },
+    { ...at, source: '2', name: 'other-ref', digest },
+    { ...at, source: '3', name: 'old-agentk' },
+    { ...at, source: '4', name: 'has-left', digest, phase: Phase.PAUSED },
+    { ...at, source: '5', name: 'is-gone', laterPhase: 'KEPT' },
+    { ...at, source: '6', name: 'is-refused', digest, phase: Phase.REFUSED },
+    { ...at, source: '7', name: '', project: 'c/d', laterPhase: 'KEPT' },
+  ]
+  const given = { manifest_projects: [...manifest_projects, { id: 'c/d' }], reported, serves: true }
+  const phasesAfter = async (unchangedMs: number) =>
+    (await alone({ ...given, unchangedMs })()).sources.map(({ phase, reason }) => [phase, reason])
+  const reportedRows = ['SYNCED', 'SYNCED', 'SYNCED', 'PAUSED', 'KEPT', 'REFUSED', 'KEPT'].map((phase) => [phase, ''])
+  t.strictSame(await phasesAfter(7999), reportedRows, 'it is on its way')
+  const notTaken = ['NOT_READY', 'configuration_not_taken']
+  const rows = reportedRows.map((row, i) => ([1, 3, 6].includes(i) ? notTaken : row))
+  t.strictSame(await phasesAfter(8000), rows)
+  const { sources } = await alone({ ...given, unchangedMs: 9400 })()
+  t.match(sources[1], {
+    problem: 'the configuration says something else of it, and agentk has said nothing of that for 9 s',
+    next: /is alive/,
+  })
+  t.match(sources[3], { problem: /^the configuration has it no longer, and/ })
+  t.ok(sources.every((source) => !('digest' in source)))
 })

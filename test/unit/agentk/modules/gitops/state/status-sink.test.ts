@@ -91,8 +91,8 @@ t.test('what was tried out is in the cluster no more than before, unless nothing
 
 t.test('files that cannot be read are told beside the commit that holds, and no longer than that is so', async (t) => {
   const { sink, options, shown, ended, clock } = sinkOf()
-  sink.begin(options)
-  t.match(shown.at(-1), { phase: Phase.WAITING, laterPhase: '' })
+  sink.begin(options, 'd1')
+  t.match(shown.at(-1), { phase: Phase.WAITING, laterPhase: '', digest: 'd1' })
   clock.advance(1000)
   ended('c1', done({ ends: [unchanged], notes: ['a note'] }))
   const now = BigInt(clock.now())

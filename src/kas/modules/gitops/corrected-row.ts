@@ -1,0 +1,52 @@
+import { type FollowedCommit, patienceMs } from './followed-commits.ts'
+import type { NamedSources } from './named-sources.ts'
+
+/** What says of itself that all is well, or that nothing has come. */
+const corrected: ReadonlySet<unknown> = new Set(['SYNCED', 'PAUSED', 'WAITING', 'KEPT'])
+
+const aliveNext = 'it goes on by itself; see whether the pod of agentk that leads is alive'
+
+/** What kas knows of a source, whatever its pod says. */
+export interface KnownOfSource {
+  /** of its project and ref, as streams of several sources may be; of several replicas while the agent moves */
+  readonly commits: readonly FollowedCommit[]
+  /** what the agent was sent; undefined: nobody follows its configuration */
+  readonly configuration: NamedSources | undefined
+  /** of what that says of the source; undefined: it does not have it */
+  readonly digest: string | undefined
+}
+
+/** What a row says in place of what its pod has reported. */
+export function correctedRow(known: KnownOfSource, { phase, wanted, digest }: Record<string, unknown>): object {
+  if (!corrected.has(phase)) return {}
+  return notOfConfiguration(known, { phase, digest }) ?? (phase === 'KEPT' ? {} : notOfCommit(known.commits, wanted))
+}
+
+function notOfConfiguration(
+  { configuration, digest: newest }: KnownOfSource,
+  row: { readonly phase: unknown; readonly digest: unknown },
+): object | undefined {
+  const { unchangedMs = 0 } = configuration ?? {}
+  if (unchangedMs < patienceMs || newest === '') return undefined
+  const isSaid = row.phase === 'KEPT' ? newest === undefined : row.digest === '' || row.digest === newest
+  if (isSaid) return undefined
+  const what = newest === undefined ? 'has it no longer' : 'says something else of it'
+  const problem = `the configuration ${what}, and agentk has said nothing of that for ${secondsOf(unchangedMs)} s`
+  return { phase: 'NOT_READY', reason: 'configuration_not_taken', problem, next: aliveNext }
+}
+
+function notOfCommit(all: readonly FollowedCommit[], wanted: unknown): object {
+  const failing = all.find(({ problem }) => problem !== '')
+  if (failing) {
+    const text = `the repository could not be read for ${secondsOf(failing.ageMs)} s: ${failing.problem}`
+    return { phase: 'NOT_READY', reason: 'repository_not_read', problem: text, next: 'it is asked again by itself' }
+  }
+  const [newest] = all
+  if (!newest || all.some(({ commit }) => commit === wanted)) return {}
+  const text = `agentk has said nothing of commit ${newest.commit.slice(0, 8)} for ${secondsOf(newest.ageMs)} s`
+  return { phase: 'NOT_READY', reason: 'files_not_taken', wanted: newest.commit, problem: text, next: aliveNext }
+}
+
+function secondsOf(ms: number): number {
+  return Math.round(ms / 1000)
+}
