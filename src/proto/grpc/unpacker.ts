@@ -1,10 +1,8 @@
-import { gunzip, gunzipSync } from 'node:zlib'
+import { gunzip } from 'node:zlib'
 import { KasError } from '../../lib/errors.ts'
+import { gunzipAtOnce, isTooLongUnpacked } from '../../lib/gunzip-at-once.ts'
 import { maxUnpackedBytes, unpackedAtOnceBytes } from './limits.ts'
 import { UnpackTurns } from './unpack-turns.ts'
-
-/** The shortest gzip: a head, nothing, a check sum and a length. */
-const minGzipBytes = 18
 
 /**
  * Unpacks the messages of one connection, each when its reader takes it: a few bytes may stand for megabytes. Small
@@ -40,12 +38,9 @@ export class Unpacker {
    * @throws KasError INVALID_MESSAGE
    */
   unpackSmall(packed: Buffer): Buffer | undefined {
-    // the sender's own word, which is checked by the bound
-    if (packed.length >= minGzipBytes && packed.readUInt32LE(packed.length - 4) > unpackedAtOnceBytes) return undefined
     try {
-      return gunzipSync(packed, { maxOutputLength: unpackedAtOnceBytes })
+      return gunzipAtOnce(packed, unpackedAtOnceBytes)
     } catch (cause) {
-      if (isTooLarge(cause)) return undefined
       throw unreadable(cause)
     }
   }
@@ -120,14 +115,10 @@ function gunzipWithin(packed: Buffer, maxBytes: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     gunzip(packed, { maxOutputLength: maxBytes }, (cause, message) => {
       if (!cause) resolve(message)
-      else if (!isTooLarge(cause)) reject(unreadable(cause))
+      else if (!isTooLongUnpacked(cause)) reject(unreadable(cause))
       else reject(new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: maxBytes + 1, maxBytes }, { cause }))
     })
   })
-}
-
-function isTooLarge(cause: unknown): boolean {
-  return (cause as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE'
 }
 
 function unreadable(cause: unknown): KasError {

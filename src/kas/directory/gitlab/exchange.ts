@@ -1,7 +1,8 @@
 import { promisify } from 'node:util'
-import { gunzip, gunzipSync } from 'node:zlib'
+import { gunzip } from 'node:zlib'
 import type { Dispatcher } from 'undici'
 import { KasError } from '../../../lib/errors.ts'
+import { gunzipAtOnce, isTooLongUnpacked } from '../../../lib/gunzip-at-once.ts'
 
 /** One request to GitLab and its whole answer. */
 
@@ -109,21 +110,12 @@ async function decoded(packed: Buffer, encoding: string, limit: { maxBytes: numb
     new KasError({ code: 'GITLAB_ANSWER_INVALID', path: limit.path, detail }, { cause })
   if (encoding !== 'gzip' && encoding !== 'x-gzip') throw invalid('its encoding is not known')
   try {
-    return unpackSmall(packed, limit.maxBytes) ?? (await unpack(packed, { maxOutputLength: limit.maxBytes }))
+    const isSmall = packed.length <= atOnceBytes
+    const unpacked = isSmall ? gunzipAtOnce(packed, Math.min(atOnceBytes, limit.maxBytes)) : undefined
+    return unpacked ?? (await unpack(packed, { maxOutputLength: limit.maxBytes }))
   } catch (error) {
-    if (codeOf(error) === 'ERR_BUFFER_TOO_LARGE') throw tooLarge(limit)
+    if (isTooLongUnpacked(error)) throw tooLarge(limit)
     throw invalid('it is no gzip', error)
-  }
-}
-
-/** @returns undefined: it is not small */
-function unpackSmall(packed: Buffer, maxBytes: number): Buffer | undefined {
-  if (packed.length > atOnceBytes) return undefined
-  try {
-    return gunzipSync(packed, { maxOutputLength: Math.min(atOnceBytes, maxBytes) })
-  } catch (error) {
-    if (codeOf(error) === 'ERR_BUFFER_TOO_LARGE' && maxBytes > atOnceBytes) return undefined
-    throw error
   }
 }
 
