@@ -23,7 +23,7 @@ const protections: readonly ((object: KubernetesObject) => boolean)[] = [
 
 /**
  * What the metadata of an object says of its deletion: `never`, with approval alone (`confirm`), or without, whatever its
- * kind (`allow`); the strictest of what it says. Empty: nothing.
+ * kind (`allow`); the strictest of what it says. Empty: nothing. What people have written else counts as `confirm`.
  */
 export function pruneOf(object: KubernetesObject): string {
   if (protections.some((isProtected) => isProtected(object))) return 'never'

@@ -195,10 +195,11 @@ async function tryOut(
  * One round: the inventory is read, and what it has is looked up in the cluster; it says what may be made before anything
  * is; the commit is applied; what has left it is planned for, and deleted; the inventory is saved.
  *
- * What is never deleted: what `blockers` names (an object that somebody protects, another source wants, nobody can read),
- * what `planPrune` keeps waiting (for an approval, for others, for its parent), and what has changed since it was looked up
- * (`Pruner`). Beyond this file: `ApiLanes` sends nothing for a pod that leads no longer, and a round that was superseded
- * begins nothing more (`SourceWork`).
+ * What is never deleted: what is not known to be the source's own (`read-live`, `known-entries`); what `blockers` names (an
+ * object that somebody protects, another source wants, nobody can read); what `planPrune` blocks (it may be on its way, its
+ * parent or a child stays, what would go with it cannot be listed) or keeps waiting for an approval; what has changed since it was
+ * looked up, or goes with others that came since (`Pruner`, `checkParent`). A round that was superseded begins nothing more
+ * (`prune`, `Pruner`), and `ApiLanes` sends nothing for a pod that leads no longer.
  */
 async function runRound(
   { api, claims, clock, inventory: inventories }: Omit<ReconcileComponents, 'build'>,

@@ -42,7 +42,10 @@ export interface SourceClaims {
   hasRoom(keys: ReadonlyMap<string, ObjectKey>): boolean
 }
 
-/** The sources of one agent, and what each of them wants. */
+/**
+ * The sources of one agent, and what each of them wants. `source` is what tells one from another while it runs, whatever
+ * it is called by then: the AbortController that ends it.
+ */
 export class SourceRegistry {
   readonly #rows = new Map<object, SourceRow>()
   /** who wants each object, by `keyText` */

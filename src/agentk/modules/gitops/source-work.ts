@@ -31,7 +31,7 @@ export interface Directives {
   readonly isForgotten: boolean
 }
 
-/** Reads them, and says when they change. */
+/** Reads them, and says when they change: GitSyncs. */
 export interface DirectivesReader {
   /** as they are now. @throws: it is tried again */
   directives(id: string, signal: AbortSignal): Promise<Directives>
@@ -45,7 +45,7 @@ export interface SourceWorkComponents {
   readonly kas: ObjectsStreamComponents['kas']
   readonly files: ObjectsStreamComponents['files']
   readonly queue: Pick<ReconcileQueue<SourceWork>, 'run' | 'add'>
-  /** one round of the source. @throws: it is tried again */
+  /** one round of the source: `reconcile`, with the parts that this source shares with others. @throws: it is tried again */
   readonly reconcile: (input: RoundInput, options: SourceOptions, signal: AbortSignal) => Promise<Outcome>
   readonly people: DirectivesReader
   /** waits until one of these namespaces is there. @returns false: it cannot be told, or the signal has aborted */

@@ -1,8 +1,8 @@
 import type { ObjectKey } from '../manifests/object-key.ts'
 
 /**
- * `planned`: an apply may have been sent; `applied`; `failed`: the last apply, or its prune, was refused; `waits`: its
- * prune waits for approval; `detached`: never pruned, it left with a change of the configuration.
+ * `planned`: an apply may have been sent; `applied`; `failed`: the last apply, or its prune, was refused; `waits`: it
+ * has left the commit and stays for now, for an approval or for what its reason says; `detached`: never pruned, it left with a change of the configuration.
  */
 export type EntryState = 'planned' | 'applied' | 'failed' | 'waits' | 'detached'
 

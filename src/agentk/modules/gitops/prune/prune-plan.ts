@@ -2,6 +2,7 @@ import type { InventoryEntry } from '../inventory/entry.ts'
 import type { LiveObject } from '../live/live-object.ts'
 import { keyName, keyText, type ObjectKey } from '../manifests/object-key.ts'
 import { isChild, isParent } from '../manifests/parents.ts'
+import { pruneAnnotation } from '../object-annotations.ts'
 import { pruneLimitFrom } from '../source-options.ts'
 import { type Blocked, blockedBy, type PruneContext, type PruneOptions, stateOf } from './blockers.ts'
 import type { Dependents, NotListed } from './dependents.ts'
@@ -77,8 +78,9 @@ export function planPrune(input: PruneInput, options: PruneOptions): PrunePlan {
   const context = { ...input, options }
   const decisions = new Map(input.entries.map((entry) => [keyText(entry.key), decide(entry, input, context)]))
   const isWaitingForOthers = [...decisions.values()].some(waitsForOthers)
+  const reason = unusual(input, decisions, options) // children that wait for their parent count: in two parts it is no less
   blockChildren(input, decisions)
-  confirmAll(unusual(input, decisions, options), decisions)
+  confirmAll(reason, decisions)
   blockParents(input, decisions)
   blockUnlisted(input, decisions)
   confirmFamilies(input, decisions)
@@ -128,6 +130,12 @@ function approvalFor(
   if (owner !== id) return { code: 'adopted', text: `inventory ${owner} has made it` }
   if (failed) return { code: 'neededByFailed', text: 'what comes needs what it holds' }
   if (prune === 'confirm') return { code: 'annotated', text: 'its annotation asks for approval' }
+  if (prune !== '' && prune !== 'allow') {
+    return {
+      code: 'annotated',
+      text: `its annotation ${pruneAnnotation} is ${prune}: confirm, never and allow are known`,
+    }
+  }
   const isOfKind = pruneConfirm.includes(key.kind) && prune !== 'allow'
   return isOfKind ? { code: 'pruneConfirm', text: `prune_confirm: ${key.kind}` } : undefined
 }

@@ -33,7 +33,7 @@ export interface CommitJobs {
 }
 
 export interface RendererComponents {
-  /** default: here and now */
+  /** ManifestsThread; default: here and now */
   readonly jobs?: CommitJobs
   /** by project; a turn is for both runs of a program; default: as the pod's memory has it */
   readonly turns?: Pick<FairTurns<string>, 'take'>

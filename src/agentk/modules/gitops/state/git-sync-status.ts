@@ -9,7 +9,7 @@ export function gitSyncSpec({ project, name }: SourceState): object {
 
 /** `status` of a GitSync: JSON, in the shape of deploy/kubernetes/agentk-gitops/0-gitsync.yaml. */
 export function gitSyncStatus(state: SourceState): object {
-  const { commit, wanted, counts, problem, plan, trouble, orphan, atMs } = state
+  const { commit, wanted, counts, problem, plan, trouble, orphan, kept, atMs } = state
   const { $typeName: _, $unknown: __, ...numbers } = counts ?? { $typeName: '', $unknown: [] }
   return {
     commit,
@@ -20,6 +20,7 @@ export function gitSyncStatus(state: SourceState): object {
     problem,
     plan,
     planned: plannedLines(state),
+    kept: kept.map(({ key, text }) => `${key ? keyName(key) : ''}${text && `: ${text}`}`),
     orphans: orphan.map(keyName),
     trouble: trouble.map(({ key, text, file, line }) => ({ object: key ? keyName(key) : '', text, file, line })),
     conditions: conditionsOf(state),

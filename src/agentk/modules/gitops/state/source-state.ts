@@ -17,7 +17,7 @@ import type { ApplyEnd, RoundEnd } from '../apply/apply-run.ts'
 import type { DryRun } from '../dry-run.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import { type ManifestProblem, problemText } from '../manifests/manifest.ts'
-import { keyText } from '../manifests/object-key.ts'
+import { keyName, keyText } from '../manifests/object-key.ts'
 import { isParent } from '../manifests/parents.ts'
 import type { Outcome, RoundDone, Step } from '../reconcile.ts'
 import type { SourceOptions } from '../source-options.ts'
@@ -158,7 +158,7 @@ function done(state: SourceState, commit: string, result: RoundDone): SourceStat
     ...phaseOf(result, bad),
     commit: isApplied ? commit : state.commit,
     appliedAtMs: isApplied ? state.atMs : state.appliedAtMs,
-    problem: notes.join('; ').slice(0, maxTextLength),
+    problem: [...notes, ...notDeleted(survivors, reasons)].join('; ').slice(0, maxTextLength),
     counts: create(CountsSchema, {
       objects: ends.length,
       applied: count('applied'),
@@ -180,6 +180,15 @@ function done(state: SourceState, commit: string, result: RoundDone): SourceStat
       .map((entry) => leavingOf(entry, reasons)),
     orphan: orphans.slice(0, maxListed).map((key) => keyOf({ key, version: '' })),
   }
+}
+
+/** What has left the commit and could not be deleted: the first of it, and why. */
+function notDeleted(survivors: readonly [string, InventoryEntry][], reasons: RoundDone['reasons']): string[] {
+  const failed = survivors.flatMap(([, entry]) => (entry.state === 'failed' ? [leavingOf(entry, reasons)] : []))
+  const [first] = failed
+  if (!first?.key) return []
+  const others = failed.length > 1 ? `, and ${failed.length - 1} others` : ''
+  return [`${keyName(first.key)}${others} could not be deleted: ${first.text}`]
 }
 
 /** `bad`: what of the commit is not applied. */

@@ -5,14 +5,14 @@ import type { SourceOptions } from '../source-options.ts'
 import { firstState, type Report, type SourceNames, stateAfter, withNames } from './source-state.ts'
 import { unreadState } from './unread.ts'
 
-/** Shows states: in the cluster, to kas, as metrics. */
+/** Shows states: in the cluster (GitSyncs), to kas (StatePush), as metrics (GitopsMetrics). */
 export interface StatusReader {
   changed(state: SourceState): void
   /** Nothing is to be shown of it any more. */
   removed(source: string): void
 }
 
-/** Where people answer, and how. */
+/** Where people answer, and how: GitSyncs. */
 export interface Guide {
   pathOf(id: string): string
   approveCommand(id: string, plan: string): string

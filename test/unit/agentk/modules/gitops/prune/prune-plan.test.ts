@@ -268,6 +268,27 @@ t.test('what waits for others counts: two parts of a plan are no less than one',
   t.match(decisions.get('/ConfigMap/shop/d'), { kind: 'confirm', reason: { text: /prune_limit: 4 of 7/ } })
 })
 
+t.test('what goes with a namespace that waits for others counts too', async (t) => {
+  const home = entry('shop', {}, 'Namespace')
+  const entries = [
+    home,
+    ...['a', 'b', 'c'].map((name) => entry(name)),
+    entry('d', { key: { ...entry('d').key, namespace: 'web' } }),
+  ]
+  const unread = ({ kind }: { kind: string }) => (kind === 'Namespace' ? 'who knows' : undefined)
+  const { decisions } = planOf(entries, { input: { inventorySize: 9, unread } })
+  t.match(decisions.get('/ConfigMap/shop/a'), { blocked: { code: 'parentUndecided' } })
+  t.match(decisions.get('/ConfigMap/web/d'), { kind: 'confirm', reason: { text: /prune_limit: 5 of 9/ } })
+})
+
+t.test('an annotation that nobody knows asks for approval, and says what is known', async (t) => {
+  for (const prune of ['Never', 'nevr', 'false', 'Confirm']) {
+    const text = `its annotation agent.gitlab.com/prune is ${prune}: confirm, never and allow are known`
+    t.match(decided({ live: { prune } }), { kind: 'confirm', reason: { code: 'annotated', text } })
+  }
+  for (const prune of ['', 'allow']) t.match(decided({ live: { prune } }), { kind: 'delete' })
+})
+
 t.test('a plan is named after its source, commit, keys and uids; none waits: none', async (t) => {
   const entries = [entry('a', {}, 'Namespace'), entry('b', {}, 'Namespace')]
   const { digest } = planOf(entries)

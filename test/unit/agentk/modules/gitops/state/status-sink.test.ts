@@ -1,8 +1,10 @@
 import t from 'tap'
 import type { ApplyEnd, RoundEnd } from '../../../../../../src/agentk/modules/gitops/apply/apply-run.ts'
 import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops/inventory/entry.ts'
+import { keyText } from '../../../../../../src/agentk/modules/gitops/manifests/object-key.ts'
 import type { Outcome, RoundDone } from '../../../../../../src/agentk/modules/gitops/reconcile.ts'
 import { sourceOptions } from '../../../../../../src/agentk/modules/gitops/source-options.ts'
+import { gitSyncStatus } from '../../../../../../src/agentk/modules/gitops/state/git-sync-status.ts'
 import { StatusSink } from '../../../../../../src/agentk/modules/gitops/state/status-sink.ts'
 import { KasError } from '../../../../../../src/lib/errors.ts'
 import { Phase, type SourceState } from '../../../../../../src/proto/gen/gitops_states_pb.ts'
@@ -61,6 +63,21 @@ t.test('what waits for approval, and what fails', async (t) => {
   t.match(of([unchanged, asking, behind], 'p'), { phase: Phase.APPROVAL, commit: '', planned: [{ name: 'asks' }] })
   t.match(of([asking, failing], 'p'), { phase: Phase.FAILING, commit: '', plan: 'p', counts: { failed: 2 } })
   t.match(of([behind], ''), { phase: Phase.FAILING })
+})
+
+t.test('what could not be deleted is named, in the cluster too', async (t) => {
+  const { ended } = sinkOf()
+  const failed = ['a', 'b', 'c'].map((name) => ({ ...entryOf(name), state: 'failed' as const, reason: 'a finalizer' }))
+  const entries = new Map([...failed, entryOf('d')].map((entry) => [keyText(entry.key), entry] as const))
+  const state = ended('c1', done({ ends: [unchanged], entries, notes: ['a note'] }))
+  const problem = 'a note; ConfigMap shop/a, and 2 others could not be deleted: a finalizer'
+  t.match(state, { phase: Phase.FAILING, problem })
+  t.match(gitSyncStatus(state), {
+    phase: 'Failing',
+    problem,
+    kept: [...['a', 'b', 'c'].map((name) => `ConfigMap shop/${name}: a finalizer`), 'ConfigMap shop/d'],
+    conditions: [{ type: 'Ready', status: 'False', message: problem }, {}, {}],
+  })
 })
 
 t.test('how a commit was rendered is said of what is in the cluster', async (t) => {
