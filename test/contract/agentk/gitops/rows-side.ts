@@ -2,6 +2,7 @@ import type { Test } from 'tap'
 import type { Phase, SourceState } from '../../../../src/proto/gen/gitops_states_pb.ts'
 import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { exitOf } from './exit-of.ts'
 import { ProjectKas, startGitops } from './gitops-side.ts'
 import type { Ground } from './ground.ts'
 
@@ -65,6 +66,7 @@ export class RowsSide {
       })
       return row(name) as SourceState
     }
-    return { project, rows, row, becomes, ...started }
+    const exit = () => exitOf(rows().values())
+    return { project, rows, row, becomes, exit, ...started }
   }
 }

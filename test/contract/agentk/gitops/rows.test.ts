@@ -3,6 +3,7 @@ import { KasError } from '../../../../src/lib/errors.ts'
 import { Phase } from '../../../../src/proto/gen/gitops_states_pb.ts'
 import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { exitOf } from './exit-of.ts'
 import { ProjectKas, startGitops } from './gitops-side.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 import { map, namespace, RowsSide, source } from './rows-side.ts'
@@ -28,7 +29,7 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
   const start = (t: Test, ...blocks: Parameters<RowsSide['start']>[1]) => side.start(t, blocks)
   await t.test('a source that agentk cannot read has a row; others say what it blocks', async (t) => {
     const wrong = { id: 'platform/other', name: 'b', namespaces: ['Not_One'] }
-    const { project, rows, row, becomes, configure, stop } = await start(t, source, wrong)
+    const { project, rows, row, becomes, exit, configure, stop } = await start(t, source, wrong)
     project.push({ 'a.yaml': map('rows-a'), 'b.yaml': map('rows-b') })
     await eventually(async () => (await value('rows-b')) === '1')
     t.match(rows().get('42-platform/other-b'), {
@@ -38,6 +39,7 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
       problem: 'gitops.manifest_projects[1].namespaces[0]: found "Not_One", allowed: the name of a namespace',
       next: 'mend the agent’s file',
     })
+    t.equal(await exit(), 1)
     project.push({ 'a.yaml': map('rows-a') })
     const blocked = await becomes(Phase.PRUNING, '', 'WAITING_FOR_OTHERS')
     t.match(blocked.kept, [{ key: { name: 'rows-b' }, code: 'sourceUnread', text: /cannot be read/ }])
@@ -47,6 +49,7 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
     t.match(await becomes(Phase.SYNCED), { kept: [], counts: { pruned: 1 } })
     t.equal(rows().get('42-platform/other-b')?.removed, true)
     t.ok((row()?.appliedAtMs ?? 0n) > 0n)
+    t.equal(await exit(), 0)
     await stop()
   })
 
@@ -74,19 +77,22 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
       await eventually(() => again.states.some(({ reason }) => reason !== ''))
       t.match(again.states.at(-1), { source: own, ref: 'branch gone', ...expected })
       t.not(again.states.at(-1)?.next, '')
+      t.equal(await exitOf(again.states), 1)
       await stop()
     }
   })
 
   await t.test('a path that matches nothing', async (t) => {
-    const { project, becomes, stop } = await start(t, { ...source, paths: [{ glob: 'prod/**' }] })
+    const { project, becomes, exit, stop } = await start(t, { ...source, paths: [{ glob: 'prod/**' }] })
     project.push({})
     t.match(await becomes(Phase.REFUSED), { problem: /no file of the repository is chosen by paths: prod/ })
+    t.equal(await exit(), 1)
     project.push({ 'prod/a.yaml': map('rows-path') })
     await becomes(Phase.SYNCED)
     project.push({})
     t.match(await becomes(Phase.APPROVAL), { leaving: [{ code: 'nothingWanted', key: { name: 'rows-path' } }] })
     t.equal(await value('rows-path'), '1')
+    t.equal(await exit(), 1)
     await stop()
   })
 
@@ -140,13 +146,14 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
   })
 
   await t.test('a source that is removed and kept is one row, until it is forgotten', async (t) => {
-    const { project, row, becomes, id, configure, stop } = await start(t, source)
+    const { project, row, becomes, exit, id, configure, stop } = await start(t, source)
     project.push({ 'a.yaml': map('rows-kept') })
     await becomes(Phase.SYNCED)
     configure({ manifest_projects: [] })
     await eventually(() => row()?.laterPhase === 'KEPT' && row()?.object !== '')
     t.match(row(), { trouble: [], kept: [], next: `kas gitops forget ${id}`, problem: /1 objects are left/ })
     t.match(row()?.object, `/api/v1/namespaces/gitops/configmaps/gitops-${id}-sync`)
+    t.equal(await exit(), 0)
     const sync = keyOf('ConfigMap', `gitops-${id}-sync`, 'gitops')
     await ground.merge(sync, { metadata: { annotations: { 'agent.gitlab.com/forget': 'true' } } })
     await eventually(() => row()?.removed === true)
@@ -157,9 +164,10 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
   })
 
   await t.test('what lacks its namespace comes soon after that', async (t) => {
-    const { project, becomes, stop } = await start(t, source)
+    const { project, becomes, exit, stop } = await start(t, source)
     project.push({ 'a.yaml': map('rows-homeless').replace('name:', 'namespace: rows-late, name:') })
     await becomes(Phase.FAILING)
+    t.equal(await exit(), 1)
     await ground.create(keyOf('Namespace', 'rows-late', ''), { metadata: { name: 'rows-late' } })
     await becomes(Phase.SYNCED)
     await stop()
@@ -170,13 +178,14 @@ t.test('rows', { skip, timeout: 240_000 }, async (t) => {
       { ...source, name: 'one', paths: [{ glob: 'x/**' }] },
       { ...source, name: 'two', paths: [{ glob: '**/*' }] },
     ]
-    const { project, row, becomes, id, stop } = await start(t, ...two)
+    const { project, row, becomes, exit, id, stop } = await start(t, ...two)
     project.push({ 'x/a.yaml': map('rows-twice') })
     await eventually(() => [row('-one')?.problem, row('-two')?.problem].every((text) => text?.includes('as well')))
     t.match(
       row('-one')?.problem,
       `source ${id}-two wants ConfigMap shop/rows-twice as well: take it out of one of them`,
     )
+    t.equal(await exit(), 1)
     await stop()
     const adopting = { ...source, name: 'three', adopt: [`${id}-one`], paths: [{ glob: 'y/**' }] }
     const again = new ProjectKas(BigInt(id.slice('42-'.length)))

@@ -86,7 +86,9 @@ t.test('rows that are true', { skip, timeout: 240_000 }, async (t) => {
   })
 
   await t.test('a source that is removed and paused has a row, and says so', async (t) => {
-    const { project, row, becomes, id, configure, stop } = await side.start(t, [{ ...source, on_removal: 'prune' }])
+    const { project, row, becomes, exit, id, configure, stop } = await side.start(t, [
+      { ...source, on_removal: 'prune' },
+    ])
     project.push({ 'a.yaml': map('true-paused') })
     await becomes(Phase.SYNCED)
     await eventually(() => row()?.object !== '')
@@ -95,6 +97,7 @@ t.test('rows that are true', { skip, timeout: 240_000 }, async (t) => {
     configure({ manifest_projects: [] })
     await eventually(() => row()?.problem.includes('asked for a pause') ?? false)
     t.match(row(), { laterPhase: 'REMOVING', removed: false })
+    t.equal(await exit(), 1)
     t.ok(await isThere('true-paused'))
     await stop()
   })

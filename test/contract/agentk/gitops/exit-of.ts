@@ -1,0 +1,34 @@
+import { toBinary } from '@bufbuild/protobuf'
+import type { AgentId } from '../../../../src/call/call.ts'
+import { readState } from '../../../../src/kas/cli/gitops/state.ts'
+import { statusCode } from '../../../../src/kas/cli/gitops/status.ts'
+import type { OwnRequest } from '../../../../src/kas/module.ts'
+import { stateEndpoint } from '../../../../src/kas/modules/gitops/state-endpoint.ts'
+import { States } from '../../../../src/kas/modules/gitops/states.ts'
+import { noPeers } from '../../../../src/kas/replicas/peers.ts'
+import { type SourceState, SourceStateSchema } from '../../../../src/proto/gen/gitops_states_pb.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+
+/** What `kas gitops status` exits with where a pod has told kas so. */
+export async function exitOf(told: Iterable<SourceState>): Promise<number> {
+  const agentId = 42n as AgentId
+  const clock = new ManualClock()
+  const states = new States(clock)
+  const stream = states.open(agentId)
+  for (const state of told) {
+    const bytes = toBinary(SourceStateSchema, state)
+    stream.tell(state.source, { whole: bytes, cut: () => bytes, isRemoved: state.removed })
+  }
+  const endpoint = stateEndpoint({
+    states,
+    commits: { of: () => [] },
+    agentConfig: { followed: () => undefined },
+    serves: () => true,
+    directory: {},
+    peers: noPeers,
+    clock,
+  })
+  const { body } = await endpoint.serve({ agentId } as OwnRequest)
+  states.stop()
+  return statusCode(readState(Buffer.from(body).toString()))
+}
