@@ -51,12 +51,13 @@ export async function readers(
   const pairs: { without: Sample; beside: Sample }[] = []
   for (let i = 0; i < options.pairs; i++) {
     const without = i % 2 === 0 ? await measure() : undefined
-    const stopped = await stopReaders(stage, cluster, options.readers)
+    const { sockets, left } = await stopReaders(stage, cluster, options.readers)
     const beside = await measure()
-    for (const socket of stopped) socket.destroy()
+    for (const socket of sockets) socket.destroy()
     await settled(stage, cluster, 0)
     pairs.push({ beside, without: without ?? (await measure()) })
     stage.say(pairLine(pairs.length, pairs[i] as (typeof pairs)[number], base, options.readers))
+    if (left < options.readers) stage.say(`${options.readers - left} readers were ended: others hold what an agent may`)
   }
   return judge(pairs, base, options.readers)
 }
@@ -93,11 +94,10 @@ async function sample({ kube, signal }: Stage, ground: Ground, calls: number): P
   return { medianMs: median(times), memory: await ground.residentMemory }
 }
 
-/** Opens readers that stop; resolves when nothing flows to them any more. */
-async function stopReaders(stage: Stage, cluster: EndlessCluster, count: number): Promise<TLSSocket[]> {
+/** Opens readers that stop; resolves when nothing flows to them any more. @returns `left`: those that kas has not ended */
+async function stopReaders(stage: Stage, cluster: EndlessCluster, count: number) {
   const sockets = await Promise.all(Array.from({ length: count }, () => startReader(stage, readBytes)))
-  await settled(stage, cluster, count)
-  return sockets
+  return { sockets, left: await settled(stage, cluster, count) }
 }
 
 async function warmUp(stage: Stage, cluster: EndlessCluster): Promise<void> {
@@ -127,17 +127,18 @@ async function startReader({ kube }: Stage, bytes: number): Promise<TLSSocket> {
   return socket
 }
 
-/** Waits until the API double has `count` readers and sends nothing more. It cannot be subscribed to. */
-async function settled({ signal }: Stage, cluster: EndlessCluster, count: number): Promise<void> {
+/** Waits until the API double has `most` readers or less and sends nothing more. It cannot be subscribed to. @returns readers */
+async function settled({ signal }: Stage, cluster: EndlessCluster, most: number): Promise<number> {
   const limit = AbortSignal.any([signal, AbortSignal.timeout(settleTimeoutMs)])
   let last = await cluster.stats()
   let since = performance.now()
   for (;;) {
     await delay(askAgainMs, limit)
     const now = await cluster.stats()
-    if (now.readers !== count || now.sentBytes !== last.sentBytes) since = performance.now()
+    if (now.readers > most || now.readers !== last.readers || now.sentBytes !== last.sentBytes)
+      since = performance.now()
     last = now
-    if (performance.now() - since >= settledMs) return
+    if (performance.now() - since >= settledMs) return now.readers
   }
 }
 
