@@ -3,21 +3,23 @@ import { required, textOption, UsageError } from './command.ts'
 import type { CliContext, Command } from './directory-command.ts'
 import type { DirectoryDocument } from './directory-document.ts'
 import { projectNamed } from './look-up.ts'
-import { newToken } from './token.ts'
+import { newToken, tokenWish } from './token.ts'
 
 /** `kas agent create` */
 export const agentCreate: Command = {
-  usage: 'agent create NAME --project PATH [--git URL [--git-credentials FILE] [--branch NAME]] [--expires DATE]',
+  usage: 'agent create NAME --project PATH [--git URL [--git-credentials FILE] [--branch NAME]] [--token-name NAME] [--expires 90d|DATE|never]',
   summary: 'adds an agent and prints its token; --git adds the project too',
   options: {
     project: { type: 'string' },
     git: { type: 'string' },
     'git-credentials': { type: 'string' },
     branch: { type: 'string' },
+    'token-name': { type: 'string' },
     expires: { type: 'string' },
   },
   positionals: 1,
-  async run({ values, positionals, directory, io }) {
+  async run(context) {
+    const { values, positionals, directory, io } = context
     const name = required(positionals[0], 'the NAME of the agent')
     const path = required(textOption(values, 'project'), '--project')
     const projectId = projectIdFor(path, values, directory)
@@ -26,7 +28,7 @@ export const agentCreate: Command = {
         `project ${path} has an agent ${name}; kas token create --agent ${name} gives it another token`,
       )
     }
-    const { token, entry } = newToken('agent', textOption(values, 'expires'))
+    const { token, entry } = newToken('agent', tokenWish(context))
     const id = directory.nextId('agents')
     directory.add('agents', { id, name, project: projectId, tokens: [entry] })
     io.stderr.write(`agent ${name} of ${path} has id ${id}; its token, shown this once:\n`)

@@ -114,17 +114,23 @@ async function run(command: Command, args: readonly string[], io: CliIo): Promis
     return 0
   }
   const file = values.directory ?? io.env.KAS_DIRECTORY_FILE
-  if (typeof file !== 'string' || file === '') {
+  const isNamed = typeof file === 'string' && file !== ''
+  if (!isNamed && !command.doesWithout?.(values)) {
     throw new UsageError('which directory file? Say --directory FILE, or set KAS_DIRECTORY_FILE')
   }
   if (positionals.length > command.positionals)
     throw new UsageError(`too much: ${positionals.slice(command.positionals).join(' ')}`)
   const { DirectoryDocument } = await import('./directory-document.ts') // here: `kas status` and helps need none of it
-  const directory = await DirectoryDocument.load(file)
-  const output = await command.run({ values, positionals, directory, io })
-  if (directory.isChanged && values.print) {
+  const directory = isNamed ? await DirectoryDocument.load(file) : DirectoryDocument.nowhere()
+  let isPrinted = false
+  const commit = async () => {
+    if (!directory.isChanged || isPrinted) return
+    if (!values.print) return await directory.save()
+    isPrinted = true
     io.stderr.write(`${file} is not written; what to change there:\n${directory.instructions}`)
-  } else if (directory.isChanged) await directory.save()
+  }
+  const output = await command.run({ values, positionals, directory, io, clock: systemClock, commit })
+  await commit()
   io.stdout.write(output)
   return 0
 }

@@ -1,4 +1,5 @@
 import type { ParseArgsConfig } from 'node:util'
+import type { Clock } from '../../lib/clock.ts'
 import type { CliIo, CliValues } from './command.ts'
 import type { DirectoryDocument } from './directory-document.ts'
 
@@ -7,6 +8,9 @@ export interface CliContext {
   readonly positionals: readonly string[]
   readonly directory: DirectoryDocument
   readonly io: CliIo
+  readonly clock: Clock
+  /** Writes the directory now, or says what to change in it; without, that is done once the command has run. */
+  commit(): Promise<void>
 }
 
 /** A subcommand that edits the directory file. */
@@ -17,6 +21,8 @@ export interface Command {
   readonly options: NonNullable<ParseArgsConfig['options']>
   /** how many positionals it takes */
   readonly positionals: number
-  /** Edits the document; what it returns goes to stdout. Notes go to stderr at once. */
+  /** whether it runs without a directory file, as it has none then; absent: never */
+  doesWithout?(values: CliValues): boolean
+  /** Edits the document; what it returns goes to stdout once that is written. Notes go to stderr at once. */
   run(context: CliContext): Promise<string>
 }

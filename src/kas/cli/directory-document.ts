@@ -8,6 +8,12 @@ type ListName = keyof DirectoryTree
 
 const header = ' The directory of kas: who is who. See doc/directory.md.\n Tokens stand here as sha256 only.'
 
+type OwnerList = 'agents' | 'users'
+type EntryList = Exclude<ListName, 'ci_tokens' | 'environments'>
+
+/** A token as it stands in the file. */
+export type TokenTree = DirectoryTree[OwnerList][number]['tokens'][number]
+
 interface Edit {
   readonly where: string
   readonly value: unknown
@@ -16,10 +22,11 @@ interface Edit {
 /** The directory file under edit: comments and order stay, and nothing is written that kas would refuse. */
 export class DirectoryDocument {
   readonly #file: string
-  /** as read; `undefined`: there was no file */
-  readonly #text: string | undefined
+  /** as it stands there; `undefined`: there is no file */
+  #text: string | undefined
   readonly #document: Document
   readonly #added: Edit[] = []
+  readonly #changed: Edit[] = []
   readonly #removed: string[] = []
 
   private constructor(file: string, text: string | undefined) {
@@ -39,8 +46,19 @@ export class DirectoryDocument {
     return new DirectoryDocument(real, text)
   }
 
+  /** For a command that does without: it knows nobody, and is not to be changed. */
+  static nowhere(): DirectoryDocument {
+    return new DirectoryDocument('', '{}')
+  }
+
+  /** Whether there is a file that it is of. */
+  get isNamed(): boolean {
+    return this.#file !== ''
+  }
+
+  /** Whether something is still to be saved. */
   get isChanged(): boolean {
-    return this.#added.length + this.#removed.length > 0
+    return this.#added.length + this.#changed.length + this.#removed.length > 0
   }
 
   /** What kas would make of the document as it is now. */
@@ -54,7 +72,7 @@ export class DirectoryDocument {
   }
 
   /** A number that no entry of the list bears. */
-  nextId(name: Exclude<ListName, 'ci_tokens' | 'environments'>): number {
+  nextId(name: EntryList): number {
     return Math.max(0, ...this.list(name).map((entry) => Number(entry.id))) + 1
   }
 
@@ -62,32 +80,65 @@ export class DirectoryDocument {
     this.#append([name], value, name)
   }
 
-  addToken(name: 'agents' | 'users', id: number, token: unknown): void {
-    const index = this.list(name).findIndex((entry) => entry.id === id)
-    const owner = name === 'agents' ? 'agent' : 'user'
-    this.#append([name, index, 'tokens'], token, `tokens of the ${owner} with id ${id}`)
+  addToken(name: OwnerList, id: number, token: TokenTree): void {
+    this.#append([name, this.#indexOf(name, id), 'tokens'], token, `tokens of the ${owners[name]} with id ${id}`)
+  }
+
+  tokensOf(name: OwnerList, id: number): readonly TokenTree[] {
+    return this.list(name)[this.#indexOf(name, id)]?.tokens ?? []
+  }
+
+  /** Names a token of theirs, or says when it ends. */
+  changeToken(name: OwnerList, id: number, token: TokenTree, change: { name?: string; expires?: string | null }): void {
+    const path = [name, this.#indexOf(name, id), 'tokens', this.tokensOf(name, id).findIndex(isSameAs(token))]
+    for (const [key, value] of Object.entries(change)) {
+      if (value === null) this.#document.deleteIn([...path, key])
+      else this.#document.setIn([...path, key], value)
+    }
+    const where = `the token ${shortHash(token)} of the ${owners[name]} with id ${id}`
+    this.#changed.push({ where, value: change })
+  }
+
+  /** Takes those out that are `doomed`, and says how many that were. */
+  dropTokens(name: OwnerList, id: number, doomed: (token: TokenTree) => boolean): number {
+    const index = this.#indexOf(name, id)
+    const found = [...this.tokensOf(name, id).entries()].filter(([, token]) => doomed(token))
+    for (const [at] of found.toReversed()) this.#document.deleteIn([name, index, 'tokens', at])
+    const where = `of tokens of the ${owners[name]} with id ${id}`
+    this.#removed.push(...found.map(([, token]) => `${where}: ${shortHash(token)}`))
+    return found.length
   }
 
   /** Takes out the tokens whose hash begins so, and says how many that were. */
   removeTokens(hashPrefix: string): number {
-    const matches = (entry: { sha256?: unknown }) => String(entry.sha256).toLowerCase().startsWith(hashPrefix)
-    const paths: (string | number)[][] = []
-    for (const name of ['agents', 'users'] as const) {
-      for (const [i, entry] of this.list(name).entries()) {
-        for (const [j, token] of (entry.tokens ?? []).entries()) if (matches(token)) paths.push([name, i, 'tokens', j])
-      }
-    }
-    for (const [i, entry] of this.list('ci_tokens').entries()) if (matches(entry)) paths.push(['ci_tokens', i])
-    for (const path of paths.toReversed()) this.#document.deleteIn(path)
-    this.#removed.push(...paths.map((path) => path.join('.')))
-    return paths.length
+    const matches = ({ sha256 }: { sha256?: unknown }) => String(sha256).toLowerCase().startsWith(hashPrefix)
+    const ofOwners = (['agents', 'users'] as const).flatMap((name) =>
+      this.list(name).map(({ id }) => this.dropTokens(name, id, matches)),
+    )
+    return ofOwners.reduce((sum, count) => sum + count, this.#dropFrom('ci_tokens', matches))
   }
 
-  /** What to add or take out by hand, for a file that this machine cannot write. */
+  /**
+   * Takes out an agent, with what is deployed there, or a user, with the tokens of jobs that he has started.
+   *
+   * @returns what went with it, a line each
+   */
+  removeOwner(name: OwnerList, id: number): string[] {
+    const went =
+      name === 'users'
+        ? this.#dropFrom('ci_tokens', ({ user }) => user === id)
+        : this.#dropDeployments(id) + this.#dropFrom('environments', ({ on }) => (on ?? []).length === 0)
+    this.#dropFrom(name, (entry) => entry.id === id)
+    if (went === 0) return []
+    return [name === 'users' ? `${went} tokens of CI jobs` : `${went} entries of environments`]
+  }
+
+  /** What to add, change or take out by hand, for a file that this machine cannot write. */
   get instructions(): string {
     const added = this.#added.map(({ where, value }) => `# add to ${where}:\n${stringify([value])}`)
-    const removed = this.#removed.map((path) => `# take out ${path}\n`)
-    return [...added, ...removed].join('')
+    const changed = this.#changed.map(({ where, value }) => `# change in ${where}:\n${stringify(value)}`)
+    const removed = this.#removed.map((what) => `# take out ${what}\n`)
+    return [...added, ...changed, ...removed].join('')
   }
 
   /** @throws KasError SETTINGS_INVALID if kas would refuse the result; Error if the file changed meanwhile */
@@ -99,6 +150,30 @@ export class DirectoryDocument {
         throw new Error(`${this.#file} changed meanwhile: nothing was written, try again`)
     }
     await writeAtomically(this.#file, text, { check })
+    this.#text = text
+    for (const edits of [this.#added, this.#changed, this.#removed]) edits.length = 0
+  }
+
+  #indexOf(name: OwnerList, id: number): number {
+    return this.list(name).findIndex((entry) => entry.id === id)
+  }
+
+  #dropFrom<Name extends ListName>(name: Name, doomed: (entry: DirectoryTree[Name][number]) => boolean): number {
+    const entries = this.list(name) as DirectoryTree[Name][number][]
+    const found = [...entries.entries()].filter(([, entry]) => doomed(entry))
+    for (const [at] of found.toReversed()) this.#document.deleteIn([name, at])
+    this.#removed.push(...found.map(([, entry]) => `of ${name}: ${titleOf(entry)}`))
+    return found.length
+  }
+
+  #dropDeployments(agentId: number): number {
+    let count = 0
+    for (const [i, { on = [] }] of this.list('environments').entries()) {
+      const found = [...on.entries()].filter(([, { agent }]) => agent === agentId)
+      for (const [at] of found.toReversed()) this.#document.deleteIn(['environments', i, 'on', at])
+      count += found.length
+    }
+    return count
   }
 
   #append(path: readonly (string | number)[], value: unknown, where: string): void {
@@ -107,6 +182,22 @@ export class DirectoryDocument {
     else this.#document.setIn(path, this.#document.createNode([value]))
     this.#added.push({ where, value })
   }
+}
+
+const owners = { agents: 'agent', users: 'user' } as const
+
+function isSameAs(token: TokenTree): (other: TokenTree) => boolean {
+  return ({ sha256 }) => sha256 === token.sha256
+}
+
+/** Enough to name it, and what `kas token revoke` takes. */
+export function shortHash({ sha256 }: { readonly sha256?: unknown }): string {
+  return String(sha256).toLowerCase().slice(0, 12)
+}
+
+function titleOf(entry: object): string {
+  if ('name' in entry || 'username' in entry) return String('name' in entry ? entry.name : entry.username)
+  return 'slug' in entry ? `${entry.slug}` : shortHash(entry)
 }
 
 async function readIfThere(file: string): Promise<string | undefined> {

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
+import type { Clock } from '../../lib/clock.ts'
 import { tokenHash } from '../../lib/token-hash.ts'
-import { type CliIo, required, textOption, UsageError } from './command.ts'
+import { type CliIo, type CliValues, required, textOption, UsageError } from './command.ts'
 import type { CliContext, Command } from './directory-command.ts'
 import { agentNamed, projectNamed, userNamed } from './look-up.ts'
 
@@ -9,19 +10,54 @@ const tokenPrefixes = { agent: 'glagent-', user: 'kaspat-', job: 'kasci-' } as c
 
 const tokenBytes = 36
 
+export interface TokenWish {
+  readonly name?: string | undefined
+  /** as in the directory file; absent: it never ends */
+  readonly expires?: string | undefined
+}
+
 /** A new token and what the directory keeps of it. */
 export function newToken(
   kind: keyof typeof tokenPrefixes,
-  expires?: string,
-): { token: string; entry: { sha256: string; expires?: string } } {
+  { name, expires }: TokenWish = {},
+): { token: string; entry: { name?: string; sha256: string; expires?: string } } {
   const token = tokenPrefixes[kind] + randomBytes(tokenBytes).toString('base64url')
-  return { token, entry: { sha256: tokenHash(token), ...(expires === undefined ? {} : { expires }) } }
+  const named = name === undefined ? {} : { name }
+  return { token, entry: { ...named, sha256: tokenHash(token), ...(expires === undefined ? {} : { expires }) } }
+}
+
+const dayMs = 86_400_000
+/** a hundred years */
+const maxDays = 36_500
+
+/**
+ * `--expires`: `90d`, `never`, or a date as the directory file has it, which is checked there.
+ *
+ * @returns absent: it was not said; null: never
+ * @throws UsageError
+ */
+export function expiresOption(values: CliValues, clock: Clock): string | null | undefined {
+  const text = textOption(values, 'expires')
+  if (text === undefined) return undefined
+  if (text === 'never') return null
+  const [, days] = /^(\d{1,9})d$/.exec(text) ?? []
+  if (days !== undefined && (Number(days) === 0 || Number(days) > maxDays)) {
+    throw new UsageError(`--expires ${text}: allowed are 1d to ${maxDays}d, a date, or never`)
+  }
+  if (days !== undefined) return new Date(clock.now() + Number(days) * dayMs).toISOString().replace(/\.\d+Z$/, 'Z')
+  if (Date.parse(text) <= clock.now()) throw new UsageError(`--expires ${text}: that has passed`)
+  return text
+}
+
+/** Of the command line, for a new token. @throws UsageError */
+export function tokenWish({ values, clock }: Pick<CliContext, 'values' | 'clock'>): TokenWish {
+  return { name: textOption(values, 'token-name'), expires: expiresOption(values, clock) ?? undefined }
 }
 
 /** `kas token create` */
 export const tokenCreate: Command = {
   usage:
-    'token create --agent NAME [--project PATH] | --user NAME | --job ID --pipeline ID --user NAME --project PATH [--environment SLUG --tier TIER [--environment-name NAME]] [--expires DATE]',
+    'token create --agent NAME [--project PATH] | --user NAME | --job ID --pipeline ID --user NAME --project PATH [--environment SLUG --tier TIER [--environment-name NAME]] [--token-name NAME] [--expires 90d|DATE|never]',
   summary: 'adds a token of an agent, a user or a CI job and prints it',
   options: {
     agent: { type: 'string' },
@@ -32,6 +68,7 @@ export const tokenCreate: Command = {
     environment: { type: 'string' },
     tier: { type: 'string' },
     'environment-name': { type: 'string' },
+    'token-name': { type: 'string' },
     expires: { type: 'string' },
   },
   positionals: 0,
@@ -47,27 +84,34 @@ export const tokenCreate: Command = {
   },
 }
 
-function addOwnerToken({ values, directory }: CliContext): string {
-  const expires = textOption(values, 'expires')
+function addOwnerToken(context: CliContext): string {
+  const { values, directory } = context
   const agent = textOption(values, 'agent')
-  if (agent !== undefined) {
-    const { token, entry } = newToken('agent', expires)
-    directory.addToken('agents', Number(agentNamed(directory, agent, textOption(values, 'project')).id), entry)
-    return token
+  const owner =
+    agent === undefined
+      ? userNamed(directory, required(textOption(values, 'user'), '--agent, --user or --job'))
+      : { id: Number(agentNamed(directory, agent, textOption(values, 'project')).id) }
+  const list = agent === undefined ? 'users' : 'agents'
+  const wish = tokenWish(context)
+  if (wish.name !== undefined && directory.tokensOf(list, owner.id).some(({ name }) => name === wish.name)) {
+    throw new UsageError(`there is a token ${wish.name} already: kas token rotate gives another in its place`)
   }
-  const user = userNamed(directory, required(textOption(values, 'user'), '--agent, --user or --job'))
-  const { token, entry } = newToken('user', expires)
-  directory.addToken('users', user.id, entry)
+  const { token, entry } = newToken(agent === undefined ? 'user' : 'agent', wish)
+  directory.addToken(list, owner.id, entry)
   return token
 }
 
-function addJobToken({ values, directory }: CliContext): string {
+function addJobToken(context: CliContext): string {
+  const { values, directory } = context
+  if (textOption(values, 'token-name') !== undefined) {
+    throw new UsageError('--token-name goes with --agent or --user: a token of a job is named by the job')
+  }
   const user = userNamed(directory, required(textOption(values, 'user'), '--user'))
   const project = projectNamed(directory, required(textOption(values, 'project'), '--project'))
   const slug = textOption(values, 'environment')
   const name = textOption(values, 'environment-name')
   const tier = slug === undefined ? undefined : required(textOption(values, 'tier'), '--tier')
-  const { token, entry } = newToken('job', textOption(values, 'expires'))
+  const { token, entry } = newToken('job', tokenWish(context))
   directory.add('ci_tokens', {
     sha256: entry.sha256,
     user: user.id,

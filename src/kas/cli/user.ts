@@ -1,22 +1,23 @@
 import { type RoleName, roleNames } from '../directory/file/roles.ts'
-import { required, textOption, UsageError } from './command.ts'
+import { required, UsageError } from './command.ts'
 import type { Command } from './directory-command.ts'
 import type { DirectoryDocument } from './directory-document.ts'
-import { newToken } from './token.ts'
+import { newToken, tokenWish } from './token.ts'
 
 /** `kas user create` */
 export const userCreate: Command = {
-  usage: 'user create NAME [--role PATH=ROLE]... [--expires DATE]',
+  usage: 'user create NAME [--role PATH=ROLE]... [--token-name NAME] [--expires 90d|DATE|never]',
   summary: `adds a user and prints a token; PATH is a project or group, ROLE one of ${roleNames.join(', ')}`,
-  options: { role: { type: 'string', multiple: true }, expires: { type: 'string' } },
+  options: { role: { type: 'string', multiple: true }, 'token-name': { type: 'string' }, expires: { type: 'string' } },
   positionals: 1,
-  async run({ values, positionals, directory, io }) {
+  async run(context) {
+    const { values, positionals, directory, io } = context
     const username = required(positionals[0], 'the NAME of the user')
     if (directory.list('users').some((user) => user.username.toLowerCase() === username.toLowerCase())) {
       throw new UsageError(`there is a user ${username}; kas token create --user ${username} gives another token`)
     }
     const roles = rolesFrom((values.role ?? []) as readonly string[], directory)
-    const { token, entry } = newToken('user', textOption(values, 'expires'))
+    const { token, entry } = newToken('user', tokenWish(context))
     const id = directory.nextId('users')
     directory.add('users', { id, username, tokens: [entry], ...(Object.keys(roles).length > 0 ? { roles } : {}) })
     io.stderr.write(`user ${username} has id ${id}; a token, shown this once:\n`)

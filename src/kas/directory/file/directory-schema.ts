@@ -33,7 +33,13 @@ function checkHash(token: { sha256?: unknown }, context: z.RefinementCtx): void 
   context.addIssue({ code: 'custom', message: hashText })
 }
 const hash = { sha256: z.unknown() }
-const token = z.object({ ...hash, expires: expires.optional() }, { error: 'a block of keys' }).superRefine(checkHash)
+const tokenNameText = 'at most 253 printable characters'
+export const tokenName = z
+  .string({ error: tokenNameText })
+  .regex(/^(?!\s)[^\p{C}\p{Zl}\p{Zp}]{1,253}(?<!\s)$/u, { error: tokenNameText })
+const token = z
+  .object({ name: tokenName.optional(), ...hash, expires: expires.optional() }, { error: 'a block of keys' })
+  .superRefine(checkHash)
 
 const git = z
   .object({

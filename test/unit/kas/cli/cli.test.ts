@@ -1,40 +1,9 @@
-import { chmod, chown, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Readable } from 'node:stream'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { parse } from 'yaml'
-import { runCli } from '../../../../src/kas/cli/cli.ts'
-import { parseDirectory } from '../../../../src/kas/directory/file/directory-contents.ts'
 import { tokenHash } from '../../../../src/lib/token-hash.ts'
-
-const commented = `# who is who
-projects:
-  # the clusters
-  - { id: 1, path: platform/clusters, groups: [{ id: 7, path: platform }], git: { url: /srv/git/x.git } } # here
-agents: [] # none yet
-`
-
-function world(t: Test, text?: string) {
-  const folder = t.testdir(text === undefined ? {} : { 'directory.yaml': text })
-  const file = join(folder, 'directory.yaml')
-  const kas = async (command: string, stdin = '') => {
-    const out = { code: 0, stdout: '', stderr: '' }
-    const sink = (name: 'stdout' | 'stderr') => ({
-      write: (chunk: string) => {
-        out[name] += chunk
-      },
-    })
-    out.code = await runCli(command.split(' '), {
-      env: { KAS_DIRECTORY_FILE: file },
-      stdout: sink('stdout'),
-      stderr: sink('stderr'),
-      stdin: Readable.from([stdin]),
-    })
-    return out
-  }
-  const read = async () => parseDirectory(file, await readFile(file, 'utf8')).contents
-  return { folder, file, kas, read }
-}
+import { commented, world } from './cli-world.ts'
 
 t.test('from nothing to a kubeconfig', async (t) => {
   const { file, kas, read, folder } = world(t)
@@ -70,9 +39,12 @@ t.test('from nothing to a kubeconfig', async (t) => {
   t.equal(user?.owner.groupRoles.get(1n), 'guest')
   const config = parse(kubeconfig.stdout)
   t.match(config, {
-    clusters: [{ name: 'gitlab', cluster: { server: 'https://kas.example.com/k8s-proxy/' } }],
+    clusters: [{ name: 'kas.example.com', cluster: { server: 'https://kas.example.com/k8s-proxy/' } }],
     contexts: [
-      { name: 'platform/apps/clusters:prod', context: { cluster: 'gitlab', user: 'agent:1', namespace: 'web' } },
+      {
+        name: 'platform/apps/clusters:prod',
+        context: { cluster: 'kas.example.com', user: 'kas.example.com:agent:1', namespace: 'web' },
+      },
     ],
     'current-context': 'platform/apps/clusters:prod',
   })
@@ -82,22 +54,6 @@ t.test('from nothing to a kubeconfig', async (t) => {
   const text = await readFile(file, 'utf8')
   for (const secret of [agent.stdout, ada.stdout, token]) t.notMatch(text, secret.trim())
   t.same(await readdir(folder), ['directory.yaml'], 'no temporary file is left')
-})
-
-t.test("a kubeconfig is its writer's alone, whatever stood there before", async (t) => {
-  const { kas, folder } = world(t)
-  await kas('agent create prod --project platform/clusters --git /srv/git/clusters.git')
-  await kas('user create ada')
-  const output = join(folder, 'kubeconfig')
-  await writeFile(output, 'old', { mode: 0o666 })
-  await chmod(output, 0o666)
-  const isRoot = process.getuid?.() === 0
-  if (isRoot) await chown(output, 65_534, 65_534)
-  const { code } = await kas(`kubeconfig --agent prod --user ada --server https://kas:8154 --output ${output}`)
-  t.equal(code, 0)
-  const { mode, uid } = await stat(output)
-  t.equal(mode & 0o777, 0o600)
-  t.equal(uid, process.getuid?.())
 })
 
 t.test('comments, order and mode of the file stay', async (t) => {

@@ -1,0 +1,91 @@
+import { stat } from 'node:fs/promises'
+import { delimiter } from 'node:path'
+import type { Clock } from '../../../lib/clock.ts'
+import { type Entry, type EntryKind, type Fields, KubeconfigFile } from './kubeconfig-file.ts'
+import { lockFiles } from './lock.ts'
+
+/** The kubeconfigs that kubectl would merge: of a name the first counts, and what is new goes to one of them. */
+export class KubeconfigFiles {
+  readonly #files: readonly KubeconfigFile[]
+  /** takes what is new */
+  readonly main: KubeconfigFile
+  readonly #unlock: () => Promise<void>
+
+  private constructor(files: readonly KubeconfigFile[], main: KubeconfigFile, unlock: () => Promise<void>) {
+    this.#files = files
+    this.main = main
+    this.#unlock = unlock
+  }
+
+  /**
+   * Nobody else writes them until `close`.
+   *
+   * @param output - one file; `-`: it is printed; undefined: those of KUBECONFIG, without any it is printed
+   * @throws Error that says what is wrong with which
+   */
+  static async open(output: string | undefined, env: { readonly KUBECONFIG?: string | undefined }, clock: Clock) {
+    const ofEnvironment = [...new Set((env.KUBECONFIG ?? '').split(delimiter).filter(Boolean))]
+    const names = output === undefined ? ofEnvironment : output === '-' ? [] : [output]
+    if (names.length === 0) {
+      const printed = KubeconfigFile.printed()
+      return new KubeconfigFiles([printed], printed, async () => undefined)
+    }
+    const unlock = await lockFiles(names, clock)
+    try {
+      const files = await Promise.all(names.map((name) => KubeconfigFile.open(name)))
+      return new KubeconfigFiles(files, await mainOf(files), unlock)
+    } catch (error) {
+      await unlock()
+      throw error
+    }
+  }
+
+  get isPrinted(): boolean {
+    return this.main.name === undefined
+  }
+
+  get currentContext(): string {
+    return this.#files.find(({ currentContext }) => currentContext !== '')?.currentContext ?? ''
+  }
+
+  entries(kind: EntryKind): readonly Entry[] {
+    return this.#files.flatMap((file) => file.entries(kind))
+  }
+
+  find(kind: EntryKind, name: string): Entry | undefined {
+    return this.entries(kind).find((entry) => entry.name === name)
+  }
+
+  put(kind: EntryKind, name: string, fields: Fields): void {
+    const holder = this.#files.find((file) => file.entries(kind).some((entry) => entry.name === name))
+    const file = holder ?? this.main
+    file.put(kind, name, fields)
+  }
+
+  /** @returns the names of those that were written */
+  async write(): Promise<string[]> {
+    const changed = this.#files.filter((file) => file.isChanged)
+    for (const file of changed) await file.write()
+    return changed.map(({ name }) => String(name))
+  }
+
+  /** @returns a line for each that others may read */
+  async warnings(): Promise<string[]> {
+    const lines: string[] = []
+    for (const file of this.#files) {
+      const mode = file.isChanged ? await file.sharedMode() : undefined
+      if (mode) lines.push(`note: ${file.name} has mode ${mode}, and a token in it: chmod 600 ${file.name}`)
+    }
+    return lines
+  }
+
+  async close(): Promise<void> {
+    await this.#unlock()
+  }
+}
+
+/** As kubectl chooses: the first that is there, else the last. */
+async function mainOf(files: readonly KubeconfigFile[]): Promise<KubeconfigFile> {
+  for (const file of files) if (await stat(file.real).catch(() => undefined)) return file
+  return files.at(-1) as KubeconfigFile
+}

@@ -1,0 +1,84 @@
+import { readFile, rm } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import { tokenHash } from '../../../lib/token-hash.ts'
+import type { DirectoryDocument, TokenTree } from '../directory-document.ts'
+import { newToken } from '../token.ts'
+import { writeAtomically } from '../write-atomically.ts'
+
+export interface MachineTokenWish {
+  readonly user: { readonly id: number; readonly username: string }
+  readonly name: string
+  /** undefined: as it is; null: never */
+  readonly expires: string | null | undefined
+  /** in ms since 1970 */
+  readonly now: number
+}
+
+export interface MachineToken {
+  readonly token: string
+  readonly isNew: boolean
+  /** how many of that name are void from now on */
+  readonly replaced: number
+}
+
+/**
+ * The one token of a user that bears this name: one of `held`, tokens that somebody has, if it may go on, else a new one
+ * in the place of all of that name.
+ */
+export function machineToken(
+  directory: DirectoryDocument,
+  held: readonly string[],
+  { user, name, expires, now }: MachineTokenWish,
+): MachineToken {
+  const mayGoOn = (token: TokenTree) =>
+    (token.name === undefined || token.name === name) &&
+    (token.expires === undefined || Date.parse(token.expires) > now)
+  const hashes = new Map(held.map((token) => [tokenHash(token), token]))
+  const kept = directory.tokensOf('users', user.id).find((each) => hashes.has(hashOf(each)) && mayGoOn(each))
+  const replaced = directory.dropTokens('users', user.id, (each) => each.name === name && each.sha256 !== kept?.sha256)
+  if (!kept) {
+    const { token, entry } = newToken('user', { name, expires: expires ?? undefined })
+    directory.addToken('users', user.id, entry)
+    return { token, isNew: true, replaced }
+  }
+  const change = {
+    ...(kept.name === undefined ? { name } : {}),
+    ...(expires === undefined || (expires ?? undefined) === kept.expires ? {} : { expires }),
+  }
+  if (Object.keys(change).length > 0) directory.changeToken('users', user.id, kept, change)
+  return { token: hashes.get(hashOf(kept)) as string, isNew: false, replaced }
+}
+
+function hashOf({ sha256 }: TokenTree): string {
+  return String(sha256).toLowerCase()
+}
+
+/**
+ * A new token, beside the kubeconfig that is to hold it: the directory knows it before that is written, and whoever is
+ * killed between the two finds it here the next time.
+ */
+export class TokenOnItsWay {
+  readonly #file: string
+
+  /** @param kubeconfig - without links */
+  constructor(kubeconfig: string, userId: number) {
+    this.#file = join(dirname(kubeconfig), `.${basename(kubeconfig)}.kas-token-${userId}`)
+  }
+
+  async read(): Promise<string | undefined> {
+    try {
+      return (await readFile(this.#file, 'utf8')).trim()
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+      throw error
+    }
+  }
+
+  async keep(token: string): Promise<void> {
+    await writeAtomically(this.#file, `${token}\n`)
+  }
+
+  async remove(): Promise<void> {
+    await rm(this.#file, { force: true })
+  }
+}

@@ -1,0 +1,139 @@
+import { UsageError } from '../command.ts'
+import type { Entry, Fields } from './kubeconfig-file.ts'
+import type { KubeconfigFiles } from './kubeconfig-files.ts'
+
+/** Under which names an agent stands in a kubeconfig. */
+export interface Places {
+  readonly context: string
+  readonly cluster: string
+  readonly user: string
+}
+
+export interface Wanted {
+  readonly agent: { readonly id: bigint; readonly name: string; readonly project: { readonly path: string } }
+  readonly server: string
+  /** as the command line wants it called */
+  readonly context?: string | undefined
+  /** whose token it gets; undefined: nobody knows */
+  readonly owner: string | undefined
+}
+
+export interface PlacesComponents {
+  readonly files: Pick<KubeconfigFiles, 'entries' | 'find' | 'main'>
+  /** undefined: the directory has no such token */
+  ownerOf(token: string): string | undefined
+}
+
+/** What kas takes for a bearer token (doc/reference/tunnel-protocol.md 6.2). */
+const tokenPattern = /^(?:ci|pat):(\d{1,19}):(\S+)$/
+
+/** @returns undefined: it is none of kas */
+export function bearerOf({ token }: Fields): { readonly agentId: string; readonly token: string } | undefined {
+  const [, agentId, secret] = tokenPattern.exec(typeof token === 'string' ? token : '') ?? []
+  return agentId === undefined || secret === undefined ? undefined : { agentId, token: secret }
+}
+
+/**
+ * Where an agent stands already, under whatever names, or is to stand: context `<project path>:<agent>` as CI jobs have
+ * it (doc/reference/gitlab-contract.md 4.1), cluster `<host>`, user `<host>:agent:<id>`. An entry of such a name that is
+ * for something else stays as it is.
+ *
+ * @throws UsageError with the option that chooses other names
+ */
+export function placesFor(wanted: Wanted, components: PlacesComponents): Places {
+  const { agent } = wanted
+  const look = new Look(wanted, components)
+  const usual = `${agent.project.path}:${agent.name}`
+  const name = wanted.context ?? usual
+  const known = look.contexts.find((context) => context.name === name)
+  if (known && look.isOurs(known)) return look.placesOf(known)
+  const own = wanted.context === undefined ? look.contexts.find((context) => look.isOurs(context)) : undefined
+  if (own) return look.placesOf(own)
+  if (known) throw look.taken('context', name)
+  const cluster = look.freeCluster()
+  return { context: name, cluster, user: look.freeUser(cluster) }
+}
+
+class Look {
+  readonly #wanted: Wanted
+  readonly #components: PlacesComponents
+
+  constructor(wanted: Wanted, components: PlacesComponents) {
+    this.#wanted = wanted
+    this.#components = components
+  }
+
+  get contexts(): readonly Entry[] {
+    return this.#components.files.entries('context')
+  }
+
+  /** It leads to the agent at this server, as this user. */
+  isOurs({ value: { cluster, user } }: Entry): boolean {
+    const { files } = this.#components
+    const [itsCluster, itsUser] = [files.find('cluster', String(cluster)), files.find('user', String(user))]
+    return itsCluster !== undefined && itsUser !== undefined && this.#isServer(itsCluster) && this.#isCaller(itsUser)
+  }
+
+  placesOf({ name, value: { cluster, user } }: Entry): Places {
+    return { context: name, cluster: String(cluster), user: String(user) }
+  }
+
+  freeCluster(): string {
+    const { server, context } = this.#wanted
+    const { hostname, port, protocol, pathname } = new URL(server)
+    const place = `${port || (protocol === 'http:' ? '80' : '443')}${pathname.replace(/\/+$/, '')}`
+    const names = [hostname, `${hostname}:${place}`, ...(context === undefined ? [] : [context])]
+    const free = names.find((name) => this.#isFree('cluster', name, (known) => this.#isServer(known)))
+    if (free === undefined) throw this.taken('cluster', names.at(-1) as string)
+    return free
+  }
+
+  freeUser(cluster: string): string {
+    const { agent, context } = this.#wanted
+    const names = [`${cluster}:agent:${agent.id}`, ...(context === undefined ? [] : [context])]
+    const isOwn = (known: Entry) => this.#isCaller(known) && this.#isUsedHereAlone(known)
+    const free = names.find((name) => this.#isFree('user', name, isOwn))
+    if (free === undefined) throw this.taken('user', names.at(-1) as string)
+    return free
+  }
+
+  taken(kind: string, name: string): UsageError {
+    const { agent, context } = this.#wanted
+    const other = `${context ?? `${agent.project.path}:${agent.name}`}@${new URL(this.#wanted.server).host}`
+    const where = this.#components.files.main.name
+    return new UsageError(
+      `${where}: the ${kind} ${name} is for something else, and stays. The same line with --context '${other}' adds the agent beside it`,
+    )
+  }
+
+  #isFree(kind: 'cluster' | 'user', name: string, isOwn: (known: Entry) => boolean): boolean {
+    const known = this.#components.files.find(kind, name)
+    return known === undefined || isOwn(known)
+  }
+
+  #isServer({ value: { server } }: Entry): boolean {
+    return typeof server === 'string' && hrefOf(server) === hrefOf(this.#wanted.server)
+  }
+
+  /** A token of kas alone, and nobody else's that is known. */
+  #isCaller({ value }: Entry): boolean {
+    const bearer = bearerOf(value)
+    if (bearer?.agentId !== String(this.#wanted.agent.id) || Object.keys(value).length > 1) return false
+    const owner = this.#components.ownerOf(bearer.token)
+    return owner === undefined || owner === this.#wanted.owner
+  }
+
+  #isUsedHereAlone({ name }: Entry): boolean {
+    const { files } = this.#components
+    return this.contexts
+      .filter(({ value: { user } }) => user === name)
+      .every(({ value: { cluster } }) => {
+        const known = files.find('cluster', String(cluster))
+        return known !== undefined && this.#isServer(known)
+      })
+  }
+}
+
+function hrefOf(server: string): string {
+  return URL.canParse(server) ? new URL(server).href.replace(/\/+$/, '') : server
+}
