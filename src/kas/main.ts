@@ -9,7 +9,7 @@ import { readVersion } from '../lib/version.ts'
 import { UsageError } from './cli/command.ts'
 
 const usage = `Usage: kas --configuration-file=<file>
-       kas agent|token|user|kubeconfig ...   edit or print what a directory file needs: kas agent --help
+       kas agent|token|user|kubeconfig ...   list and edit who is who in a directory file: kas agent --help
        kas status|route ...                  ask a running replica who is there, and where a call would go
        kas tree|get|health ...               show what runs in a cluster, and how it fares: kas tree --help
        kas gitops status ...                 show how an agent's GitOps sources fare: kas gitops --help

@@ -5,10 +5,12 @@ import { agentCreate } from './agent.ts'
 import { type CliIo, UsageError } from './command.ts'
 import type { Command } from './directory-command.ts'
 import { kubeconfig } from './kubeconfig.ts'
+import { agentList, agentShow, tokenList, tokenShow, userList, userShow } from './listing.ts'
+import { agentDelete, agentRotate, tokenRotate, userDelete, userRotate } from './owners.ts'
 import { route } from './route.ts'
 import { status } from './status.ts'
 import { runStatusCommand, type StatusCommand, statusUsage } from './status-command.ts'
-import { tokenCreate, tokenRevoke } from './token.ts'
+import { tokenCreate, tokenDelete, tokenRevoke } from './token.ts'
 import { userCreate } from './user.ts'
 
 /** By the word after `kas`: these ask a running replica. */
@@ -18,12 +20,24 @@ const statusCommands: Readonly<Record<string, StatusCommand>> = { status, route 
 const viewsWords = ['tree', 'get', 'health'] as const
 type ViewsWord = (typeof viewsWords)[number]
 
-/** By the words after `kas`: these edit the directory file. */
+/** By the words after `kas`: these read or edit the directory file. */
 const commands: Readonly<Record<string, Command>> = {
   'agent create': agentCreate,
+  'agent list': agentList,
+  'agent show': agentShow,
+  'agent delete': agentDelete,
+  'agent rotate': agentRotate,
   'token create': tokenCreate,
+  'token list': tokenList,
+  'token show': tokenShow,
+  'token delete': tokenDelete,
   'token revoke': tokenRevoke,
+  'token rotate': tokenRotate,
   'user create': userCreate,
+  'user list': userList,
+  'user show': userShow,
+  'user delete': userDelete,
+  'user rotate': userRotate,
   kubeconfig,
 }
 

@@ -4,7 +4,7 @@ import { type DirectoryContents, parseDirectory } from '../directory/file/direct
 import type { DirectoryTree } from '../directory/file/directory-schema.ts'
 import { writeAtomically } from './write-atomically.ts'
 
-type ListName = keyof DirectoryTree
+type ListName = Exclude<keyof DirectoryTree, 'last_ids'>
 
 const header = ' The directory of kas: who is who. See doc/directory.md.\n Tokens stand here as sha256 only.'
 
@@ -13,6 +13,18 @@ type EntryList = Exclude<ListName, 'ci_tokens' | 'environments'>
 
 /** A token as it stands in the file. */
 export type TokenTree = DirectoryTree[OwnerList][number]['tokens'][number]
+
+export type OwnedToken =
+  | {
+      readonly kind: 'agent' | 'user'
+      readonly list: OwnerList
+      readonly ownerId: number
+      /** a name */
+      readonly owner: string
+      readonly token: TokenTree
+    }
+  /** `owner`: the job's number */
+  | { readonly kind: 'job'; readonly owner: string; readonly token: Omit<TokenTree, 'name'> }
 
 interface Edit {
   readonly where: string
@@ -71,9 +83,10 @@ export class DirectoryDocument {
     return (this.#document.toJS()?.[name] ?? []) as DirectoryTree[Name]
   }
 
-  /** A number that no entry of the list bears. */
+  /** A number that no entry of the list bears, nor one that was taken out: a kubeconfig may name that still. */
   nextId(name: EntryList): number {
-    return Math.max(0, ...this.list(name).map((entry) => Number(entry.id))) + 1
+    const used = name === 'projects' ? 0 : (this.#lastIds[name] ?? 0)
+    return Math.max(used, ...this.list(name).map((entry) => Number(entry.id))) + 1
   }
 
   add(name: ListName, value: unknown): void {
@@ -86,6 +99,18 @@ export class DirectoryDocument {
 
   tokensOf(name: OwnerList, id: number): readonly TokenTree[] {
     return this.list(name)[this.#indexOf(name, id)]?.tokens ?? []
+  }
+
+  /** All there are, in the order of the file. */
+  tokens(): OwnedToken[] {
+    const ofOwners = (['agents', 'users'] as const).flatMap((list) =>
+      this.list(list).flatMap((entry) => {
+        const owner = 'username' in entry ? entry.username : entry.name
+        return (entry.tokens ?? []).map((token) => ({ kind: owners[list], list, ownerId: entry.id, owner, token }))
+      }),
+    )
+    const ofJobs = this.list('ci_tokens').map((token) => ({ kind: 'job' as const, owner: String(token.job), token }))
+    return [...ofOwners, ...ofJobs]
   }
 
   /** Names a token of theirs, or says when it ends. */
@@ -128,9 +153,10 @@ export class DirectoryDocument {
       name === 'users'
         ? this.#dropFrom('ci_tokens', ({ user }) => user === id)
         : this.#dropDeployments(id) + this.#dropFrom('environments', ({ on }) => (on ?? []).length === 0)
+    if (this.nextId(name) === id + 1) this.#useUp(name, id)
     this.#dropFrom(name, (entry) => entry.id === id)
     if (went === 0) return []
-    return [name === 'users' ? `${went} tokens of CI jobs` : `${went} entries of environments`]
+    return [name === 'users' ? `tokens of CI jobs: ${went}` : `entries of environments: ${went}`]
   }
 
   /** What to add, change or take out by hand, for a file that this machine cannot write. */
@@ -164,6 +190,15 @@ export class DirectoryDocument {
     for (const [at] of found.toReversed()) this.#document.deleteIn([name, at])
     this.#removed.push(...found.map(([, entry]) => `of ${name}: ${titleOf(entry)}`))
     return found.length
+  }
+
+  get #lastIds(): Partial<DirectoryTree['last_ids']> {
+    return this.#document.toJS()?.last_ids ?? {}
+  }
+
+  #useUp(name: OwnerList, id: number): void {
+    this.#document.setIn(['last_ids', name], id)
+    this.#changed.push({ where: 'last_ids', value: { [name]: id } })
   }
 
   #dropDeployments(agentId: number): number {

@@ -24,7 +24,7 @@ export function agentNamed(directory: DirectoryDocument, name: string, projectPa
 }
 
 /** @throws UsageError if the directory has no such user */
-export function userNamed(directory: DirectoryDocument, username: string): { id: number } {
+export function userNamed(directory: DirectoryDocument, username: string): { id: number; username: string } {
   const user = directory.list('users').find((one) => one.username.toLowerCase() === username.toLowerCase())
   if (user) return user
   throw new UsageError(`no user ${username} in the directory; kas user create ${username} adds it`)

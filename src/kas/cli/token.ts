@@ -3,6 +3,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { tokenHash } from '../../lib/token-hash.ts'
 import { type CliIo, type CliValues, required, textOption, UsageError } from './command.ts'
 import type { CliContext, Command } from './directory-command.ts'
+import type { DirectoryDocument, OwnedToken } from './directory-document.ts'
 import { agentNamed, projectNamed, userNamed } from './look-up.ts'
 
 /** How tokens begin, so that a reader and a secret scanner know them. */
@@ -40,13 +41,16 @@ export function expiresOption(values: CliValues, clock: Clock): string | null | 
   const text = textOption(values, 'expires')
   if (text === undefined) return undefined
   if (text === 'never') return null
-  const [, days] = /^(\d{1,9})d$/.exec(text) ?? []
-  if (days !== undefined && (Number(days) === 0 || Number(days) > maxDays)) {
-    throw new UsageError(`--expires ${text}: allowed are 1d to ${maxDays}d, a date, or never`)
-  }
-  if (days !== undefined) return new Date(clock.now() + Number(days) * dayMs).toISOString().replace(/\.\d+Z$/, 'Z')
+  if (/^\d+d$/.test(text)) return inDays('--expires', text, clock)
   if (Date.parse(text) <= clock.now()) throw new UsageError(`--expires ${text}: that has passed`)
   return text
+}
+
+/** @param text - `90d`. @returns a time as in the directory file. @throws UsageError */
+export function inDays(option: string, text: string, clock: Clock): string {
+  const days = Number(/^(\d{1,9})d$/.exec(text)?.[1] ?? 0)
+  if (days === 0 || days > maxDays) throw new UsageError(`${option} ${text}: allowed are 1d to ${maxDays}d`)
+  return new Date(clock.now() + days * dayMs).toISOString().replace(/\.\d+Z$/, 'Z')
 }
 
 /** Of the command line, for a new token. @throws UsageError */
@@ -130,26 +134,41 @@ function idOption(values: CliContext['values'], name: string): number {
   return Number(text)
 }
 
-/** `kas token revoke` */
-export const tokenRevoke: Command = {
-  usage: 'token revoke SHA256 | -',
+/** `kas token revoke`, and by its other name `kas token delete` */
+const tokenRemoval = (verb: string): Command => ({
+  usage: `token ${verb} SHA256 | -`,
   summary: 'takes a token out: by the beginning of its sha256, 8 digits at least, or - to read the token from stdin',
   options: {},
   positionals: 1,
   async run({ positionals, directory, io }) {
-    const given = required(positionals[0], 'the SHA256 of the token')
-    const hash = given === '-' ? tokenHash((await readAll(io.stdin)).trim()) : given.toLowerCase()
-    if (!/^[0-9a-f]{8,64}$/.test(hash)) {
-      throw new UsageError(
-        'allowed are 8 to 64 hex digits of the sha256; give the token itself by stdin: kas token revoke -',
-      )
-    }
-    const removed = directory.removeTokens(hash)
-    if (removed === 0) throw new UsageError('the directory has no such token')
-    if (removed > 1) throw new UsageError(`${removed} tokens begin so: give more digits`)
+    const hash = await hashFrom(positionals[0], io.stdin)
+    const { token } = tokenBeginning(directory, hash)
+    directory.removeTokens(String(token.sha256).toLowerCase())
     io.stderr.write('the token is revoked\n')
     return ''
   },
+})
+
+export const tokenRevoke = tokenRemoval('revoke')
+export const tokenDelete = tokenRemoval('delete')
+
+/** @throws UsageError */
+export async function hashFrom(given: string | undefined, stdin: CliIo['stdin']): Promise<string> {
+  const text = required(given, 'the SHA256 of the token')
+  const hash = text === '-' ? tokenHash((await readAll(stdin)).trim()) : text.toLowerCase()
+  if (/^[0-9a-f]{8,64}$/.test(hash)) return hash
+  throw new UsageError(
+    'allowed are 8 to 64 hex digits of the sha256; give the token itself by stdin: kas token revoke -',
+  )
+}
+
+/** @throws UsageError if there is none, or several */
+export function tokenBeginning(directory: DirectoryDocument, hash: string): OwnedToken {
+  const found = directory.tokens().filter(({ token }) => String(token.sha256).toLowerCase().startsWith(hash))
+  const [first] = found
+  if (!first) throw new UsageError('the directory has no such token')
+  if (found.length > 1) throw new UsageError(`${found.length} tokens begin so: give more digits`)
+  return first
 }
 
 /** More than any token. */

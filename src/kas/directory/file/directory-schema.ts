@@ -100,12 +100,17 @@ const deployed = z.object(
 /** what runs in clusters, by objects there */
 const environmentOfClusters = z.object({ project: id, slug, on: list(deployed) })
 
+/** by list: ids up to these are used up, as somebody had them who was taken out */
+const lastId = z.int({ error: idText }).nonnegative({ error: idText }).optional()
+const lastIds = z.object({ agents: lastId, users: lastId }, { error: 'a block of keys' }).prefault({})
+
 export const directorySchema = z.object({
   projects: list(project),
   agents: list(agent),
   users: list(user),
   ci_tokens: list(ciToken),
   environments: list(environmentOfClusters),
+  last_ids: lastIds,
 })
 
 export type DirectoryTree = z.output<typeof directorySchema>

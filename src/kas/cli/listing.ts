@@ -1,0 +1,177 @@
+import type { Clock } from '../../lib/clock.ts'
+import { printable, printableJson } from '../../lib/printable.ts'
+import { required, textOption } from './command.ts'
+import type { CliContext, Command } from './directory-command.ts'
+import type { DirectoryDocument, OwnedToken } from './directory-document.ts'
+import { agentNamed, projectNamed, userNamed } from './look-up.ts'
+import { textTable } from './text-table.ts'
+import { hashFrom, tokenBeginning } from './token.ts'
+
+/** What the directory file says, for people and as JSON; no secret is in it. */
+
+const json = { json: { type: 'boolean' } } as const
+const project = { project: { type: 'string' } } as const
+
+/** digits that name a token to `kas token` */
+const shownDigits = 12
+
+/** `kas agent list` */
+export const agentList: Command = {
+  usage: 'agent list [--project PATH] [--json]',
+  summary: 'prints the agents',
+  options: { ...project, ...json },
+  positionals: 0,
+  async run({ values, directory }) {
+    const path = textOption(values, 'project')
+    const only = path === undefined ? undefined : projectNamed(directory, path).id
+    const agents = [...directory.contents.agents.values()]
+      .filter(({ project: its }) => only === undefined || its.id === only)
+      .map(({ id, name, project: its }) => ({
+        id: Number(id),
+        name,
+        project: its.path,
+        tokens: directory.tokensOf('agents', Number(id)).length,
+      }))
+    if (values.json) return jsonLine(agents)
+    const rows = agents.map(({ id, name, project: its, tokens }) => [id, name, its, tokens])
+    return tableOr('no agents', [['ID', 'AGENT', 'PROJECT', 'TOKENS'], ...rows])
+  },
+}
+
+/** `kas agent show` */
+export const agentShow: Command = {
+  usage: 'agent show NAME [--project PATH] [--json]',
+  summary: 'prints an agent, and the tokens that it has',
+  options: { ...project, ...json },
+  positionals: 1,
+  async run({ values, positionals, directory, clock }) {
+    const name = required(positionals[0], 'the NAME of the agent')
+    const agent = agentNamed(directory, name, textOption(values, 'project'))
+    const id = Number(agent.id)
+    const reads = (directory.contents.reads.get(agent.id) ?? []).map(({ path }) => path)
+    const tokens = tokensOf(directory, ({ kind, ownerId }) => kind === 'agent' && ownerId === id)
+    const shown = { id, name, project: agent.project.path, reads, tokens: tokens.map(tokenJson) }
+    if (values.json) return jsonLine(shown)
+    const lines = [`agent ${name}, id ${id}, of ${shown.project}`, ...reads.map((path) => `reads ${path}`)]
+    return `${linesOf(lines)}\n${tokenTable(tokens, clock)}`
+  },
+}
+
+/** `kas user list` */
+export const userList: Command = {
+  usage: 'user list [--json]',
+  summary: 'prints the users, with their roles',
+  options: json,
+  positionals: 0,
+  async run({ values, directory }) {
+    const users = directory.list('users').map(({ id, username, tokens = [] }) => ({
+      id,
+      name: username,
+      roles: rolesOf(directory, id),
+      tokens: tokens.length,
+    }))
+    if (values.json) return jsonLine(users)
+    const rows = users.map(({ id, name, roles, tokens }) => [id, name, tokens, roles.join(', ') || '-'])
+    return tableOr('no users', [['ID', 'USER', 'TOKENS', 'ROLES'], ...rows])
+  },
+}
+
+/** `kas user show` */
+export const userShow: Command = {
+  usage: 'user show NAME [--json]',
+  summary: 'prints a user, the roles and the tokens',
+  options: json,
+  positionals: 1,
+  async run({ values, positionals, directory, clock }) {
+    const user = userNamed(directory, required(positionals[0], 'the NAME of the user'))
+    const roles = rolesOf(directory, user.id)
+    const tokens = tokensOf(directory, ({ kind, ownerId }) => kind === 'user' && ownerId === user.id)
+    if (values.json) return jsonLine({ id: user.id, name: user.username, roles, tokens: tokens.map(tokenJson) })
+    const lines = [`user ${user.username}, id ${user.id}`, ...roles.map((role) => `role ${role}`)]
+    return `${linesOf(lines)}\n${tokenTable(tokens, clock)}`
+  },
+}
+
+/** `kas token list` */
+export const tokenList: Command = {
+  usage: 'token list [--agent NAME [--project PATH] | --user NAME] [--json]',
+  summary: 'prints whose tokens there are, how they are called, and when they end',
+  options: { agent: { type: 'string' }, ...project, user: { type: 'string' }, ...json },
+  positionals: 0,
+  async run(context) {
+    const tokens = tokensOf(context.directory, ownerOption(context))
+    return context.values.json ? jsonLine(tokens.map(tokenJson)) : tokenTable(tokens, context.clock)
+  },
+}
+
+/** `kas token show` */
+export const tokenShow: Command = {
+  usage: 'token show SHA256 | - [--json]',
+  summary: 'prints whose token it is: by the beginning of its sha256, or - to read the token from stdin',
+  options: json,
+  positionals: 1,
+  async run({ values, positionals, directory, io, clock }) {
+    const token = tokenBeginning(directory, await hashFrom(positionals[0], io.stdin))
+    return values.json ? jsonLine(tokenJson(token)) : tokenTable([token], clock)
+  },
+}
+
+function ownerOption({ values, directory }: CliContext): (token: OfOwner) => boolean {
+  const agent = textOption(values, 'agent')
+  const user = textOption(values, 'user')
+  if (agent !== undefined) {
+    const { id } = agentNamed(directory, agent, textOption(values, 'project'))
+    return ({ kind, ownerId }) => kind === 'agent' && ownerId === Number(id)
+  }
+  if (user === undefined) return () => true
+  const { id } = userNamed(directory, user)
+  return ({ kind, ownerId }) => kind === 'user' && ownerId === id
+}
+
+type OfOwner = Pick<OwnedToken, 'kind'> & { readonly ownerId: number | undefined }
+
+function tokensOf(directory: DirectoryDocument, wanted: (token: OfOwner) => boolean): OwnedToken[] {
+  return directory
+    .tokens()
+    .filter((each) => wanted({ kind: each.kind, ownerId: each.kind === 'job' ? undefined : each.ownerId }))
+}
+
+function tokenJson(each: OwnedToken) {
+  const { kind, owner, token } = each
+  const { sha256, expires } = token
+  const name = each.kind === 'job' ? undefined : each.token.name
+  return { of: kind, owner, name, sha256: String(sha256).toLowerCase(), expires }
+}
+
+function tokenTable(tokens: readonly OwnedToken[], clock: Clock): string {
+  const rows = tokens.map(tokenJson).map(({ of, owner, name = '-', sha256, expires }) => {
+    const isOver = expires !== undefined && Date.parse(expires) <= clock.now()
+    return [`${of} ${owner}`, name, sha256.slice(0, shownDigits), `${expires ?? 'never'}${isOver ? ' (over)' : ''}`]
+  })
+  return tableOr('no tokens', [['OF', 'NAME', 'SHA256', 'EXPIRES'], ...rows])
+}
+
+/** `platform/clusters=developer` */
+function rolesOf(directory: DirectoryDocument, userId: number): string[] {
+  const { projects, groupsByPath } = directory.contents
+  const groups = new Map([...groupsByPath.values()].map(({ id, path }) => [String(id), path]))
+  const { roles } = directory.list('users').find(({ id }) => id === userId) ?? {}
+  const ofKind = (of: Readonly<Record<string, readonly string[]>> | undefined, path: (id: string) => string | undefined) =>
+    Object.entries(of ?? {}).map(([id, names]) => `${path(id) ?? id}=${names.join('+')}`)
+  return [
+    ...ofKind(roles?.projects, (id) => projects.get(BigInt(id))?.path),
+    ...ofKind(roles?.groups, (id) => groups.get(id)),
+  ]
+}
+
+function tableOr(none: string, rows: readonly (readonly (string | number)[])[]): string {
+  return rows.length > 1 ? textTable(rows) : `${none}\n`
+}
+
+function linesOf(lines: readonly string[]): string {
+  return lines.map((line) => `${printable(line)}\n`).join('')
+}
+
+function jsonLine(value: unknown): string {
+  return `${printableJson(value, 2)}\n`
+}

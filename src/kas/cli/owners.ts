@@ -1,0 +1,127 @@
+import { required, textOption, UsageError } from './command.ts'
+import type { CliContext, Command } from './directory-command.ts'
+import { type OwnedToken, shortHash, type TokenTree } from './directory-document.ts'
+import { agentNamed, userNamed } from './look-up.ts'
+import { expiresOption, hashFrom, inDays, newToken, tokenBeginning } from './token.ts'
+
+/** Agents and users that leave, and tokens that others take the place of. */
+
+interface Owner {
+  readonly kind: 'agent' | 'user'
+  readonly list: 'agents' | 'users'
+  readonly id: number
+  readonly name: string
+}
+
+type OwnerOf = (context: CliContext) => Owner
+
+const agentOf: OwnerOf = ({ values, positionals, directory }) => {
+  const name = required(positionals[0], 'the NAME of the agent')
+  const { id } = agentNamed(directory, name, textOption(values, 'project'))
+  return { kind: 'agent', list: 'agents', id: Number(id), name }
+}
+
+const userOf: OwnerOf = ({ positionals, directory }) => {
+  const { id, username } = userNamed(directory, required(positionals[0], 'the NAME of the user'))
+  return { kind: 'user', list: 'users', id, name: username }
+}
+
+const ofProject = { project: { type: 'string' } } as const
+
+/** `kas agent delete` */
+export const agentDelete: Command = {
+  usage: 'agent delete NAME [--project PATH]',
+  summary: 'takes an agent out, with its tokens: its connections end, and its id is not given again',
+  options: ofProject,
+  positionals: 1,
+  run: async (context) => deleted(context, agentOf(context)),
+}
+
+/** `kas user delete` */
+export const userDelete: Command = {
+  usage: 'user delete NAME',
+  summary: 'takes a user out, with the tokens of the user and of the jobs that the user has started',
+  options: {},
+  positionals: 1,
+  run: async (context) => deleted(context, userOf(context)),
+}
+
+function deleted({ directory, io }: CliContext, { kind, list, id, name }: Owner): string {
+  const went = [`tokens: ${directory.tokensOf(list, id).length}`, ...directory.removeOwner(list, id)]
+  io.stderr.write(`${kind} ${name} with id ${id} is taken out (${went.join(', ')})\n`)
+  return ''
+}
+
+const rotation = { expires: { type: 'string' }, keep: { type: 'string' } } as const
+const rotationUsage = '[--expires 90d|DATE|never] [--keep 7d]'
+const rotationSummary = 'prints a new token, which ends as the old one does; that is void at once, or after --keep'
+
+/** `kas agent rotate` */
+export const agentRotate: Command = {
+  usage: `agent rotate NAME [--project PATH] [--token-name NAME] ${rotationUsage}`,
+  summary: `${rotationSummary} (agentk needs the new one by then)`,
+  options: { ...ofProject, 'token-name': { type: 'string' }, ...rotation },
+  positionals: 1,
+  run: async (context) => rotated(context, tokenOf(context, agentOf(context))),
+}
+
+/** `kas user rotate` */
+export const userRotate: Command = {
+  usage: `user rotate NAME [--token-name NAME] ${rotationUsage}`,
+  summary: rotationSummary,
+  options: { 'token-name': { type: 'string' }, ...rotation },
+  positionals: 1,
+  run: async (context) => rotated(context, tokenOf(context, userOf(context))),
+}
+
+/** `kas token rotate` */
+export const tokenRotate: Command = {
+  usage: `token rotate SHA256 | - ${rotationUsage}`,
+  summary: rotationSummary,
+  options: rotation,
+  positionals: 1,
+  async run(context) {
+    const { positionals, directory, io } = context
+    return rotated(context, tokenBeginning(directory, await hashFrom(positionals[0], io.stdin)))
+  },
+}
+
+/** @throws UsageError unless the owner has one, or one of that name */
+function tokenOf({ values, directory }: CliContext, { kind, list, id, name }: Owner): OwnedToken {
+  const wanted = textOption(values, 'token-name')
+  const tokens = directory.tokensOf(list, id).filter((token) => wanted === undefined || token.name === wanted)
+  const [token, ...others] = tokens
+  if (!token) {
+    const which = wanted === undefined ? 'no token' : `no token ${wanted}`
+    throw new UsageError(`${kind} ${name} has ${which}; kas token create --${kind} ${name} gives one`)
+  }
+  if (others.length === 0) return { kind, list, ownerId: id, owner: name, token }
+  const shown = tokens.map((each) => `${each.name ?? 'without a name'} (${shortHash(each)})`).join(', ')
+  throw new UsageError(
+    `${kind} ${name} has ${tokens.length} tokens: say which with --token-name, or by kas token rotate SHA256: ${shown}`,
+  )
+}
+
+function rotated({ values, directory, clock, io }: CliContext, old: OwnedToken): string {
+  if (old.kind === 'job') {
+    throw new UsageError('a token of a CI job is not rotated: kas token create --job gives the next job its own')
+  }
+  const { kind, list, ownerId, owner, token: before } = old
+  const said = expiresOption(values, clock)
+  const isOver = before.expires !== undefined && Date.parse(before.expires) <= clock.now()
+  if (said === undefined && isOver) throw new UsageError(`the token ended at ${before.expires}: say --expires`)
+  const expires = said === undefined ? before.expires : (said ?? undefined)
+  const { token, entry } = newToken(kind, { name: before.name, expires })
+  const keep = textOption(values, 'keep')
+  const isSame = (each: TokenTree) => each.sha256 === before.sha256
+  if (keep === undefined) directory.dropTokens(list, ownerId, isSame)
+  else if (!isOver) directory.changeToken(list, ownerId, before, { expires: sooner(inDays('--keep', keep, clock), before) })
+  directory.addToken(list, ownerId, entry)
+  const end = keep === undefined ? 'the old one is void' : `the old one is void in ${keep}`
+  io.stderr.write(`a new token of ${kind} ${owner}, shown this once; ${end}:\n`)
+  return `${token}\n`
+}
+
+function sooner(end: string, { expires }: TokenTree): string {
+  return expires !== undefined && Date.parse(expires) < Date.parse(end) ? expires : end
+}
