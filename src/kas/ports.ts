@@ -22,6 +22,7 @@ import { opsAnswers } from './servers/ops-socket/ops-answers.ts'
 import { OpsSocket } from './servers/ops-socket/ops-socket.ts'
 import { RailsServer, railsMethodTypes } from './servers/rails/rails-server.ts'
 import { createRailsRefusalMetrics } from './servers/rails/refusals.ts'
+import { createUnservedMetrics } from './servers/rails/unserved.ts'
 import { MemberPlacement } from './tunnels/home-placement.ts'
 import type { OverShare } from './tunnels/over-share.ts'
 import { PublishedConnections } from './tunnels/published-connections.ts'
@@ -199,6 +200,7 @@ export class Ports {
         clock,
         log: host.log.child({ mod_name: 'api' }),
         onRefused: createRailsRefusalMetrics(register),
+        onUnserved: createUnservedMetrics(register),
         events: grpcObserver(this.#grpcMetrics, railsMethodTypes(methods)),
         ...certificate,
         tracer,

@@ -99,7 +99,7 @@ export function parseAgentConfiguration(
     raw,
     blocks: blocksOf(file, tree, blockKeys),
     gitops: JSON.stringify(gitops ?? {}),
-    warnings: [...warnings, ...tooMany(tree), ...listedTwice(tree)],
+    warnings: [...warnings, ...tooMany(tree), ...listedTwice(tree), ...managedResources(tree)],
   }
 }
 
@@ -291,6 +291,30 @@ function listedTwice(tree: AgentConfigurationTree): ConfigWarning[] {
     })
   }
   return [...overruled(projects, 'ci_access.projects'), ...overruled(groups, 'ci_access.groups')]
+}
+
+/** Where an entry says that GitLab has kas make what a job's environment needs. */
+export const managedResourcesKey = '.resource_management.enabled'
+
+/** Places that are named in a sentence; characters of each. */
+const maxNamed = { places: 5, characters: 100 }
+
+/**
+ * GitLab asks kas before such a job begins, and the job fails as kas does not serve that (doc/gitlab.md "What kas does
+ * not serve"): one warning for the file.
+ */
+function managedResources({ ci_access: ci }: AgentConfigurationTree): ConfigWarning[] {
+  const places = [
+    ...(ci?.projects ?? []).map((entry, i) => ({ entry, of: `project ${entry.id}`, at: `projects[${i}]` })),
+    ...(ci?.groups ?? []).map((entry, i) => ({ entry, of: `group ${entry.id}`, at: `groups[${i}]` })),
+    ...(ci?.instance ? [{ entry: ci.instance, of: 'any project', at: 'instance' }] : []),
+  ].filter(({ entry }) => entry.resource_management?.enabled)
+  const [first] = places
+  if (!first) return []
+  const named = places.slice(0, maxNamed.places).map(({ of }) => of.slice(0, maxNamed.characters))
+  const more = places.length > named.length ? ` and ${places.length - named.length} more` : ''
+  const hint = `kas makes no Kubernetes resources for environments, so that GitLab fails jobs with an environment before they begin: of ${named.join(', ')}${more}. Write enabled: false there, and make what they need by gitops or in the job`
+  return [{ kind: 'unused', key: `ci_access.${first.at}${managedResourcesKey}`, hint }]
 }
 
 /** What agents are sent: entries that nobody can use because of an unknown `access_as` are left out. */

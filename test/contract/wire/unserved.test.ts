@@ -44,5 +44,9 @@ t.test('they are UNIMPLEMENTED', async (t) => {
       t.equal(code, status.UNIMPLEMENTED, method)
     }
   }
+  const metrics = await (await fetch(`http://127.0.0.1:${portOf('Observability')}/metrics`)).text()
+  const counts = { Provisioner: 5, AutoFlow: 2, EventsPlatform: 2, other: 1 }
+  for (const [service, count] of Object.entries(counts))
+    t.match(metrics, `kas_gitlab_unserved_calls_total{service="${service}"} ${count}\n`)
   for (const endpoint of ['Kubernetes API', 'Private API', 'Observability']) t.ok(portOf(endpoint) > 0, endpoint)
 })

@@ -1,6 +1,7 @@
 import type { AgentCall, KasHost, KasModule } from '../../module.ts'
 import { type ConfigurationOptions, getConfiguration, getConfigurationMethod } from './configuration.ts'
 import { ConfigurationPosts } from './configuration-posts.ts'
+import { UnservedKeys } from './unserved-keys.ts'
 
 /** What it needs of the agent tracker: an agent before 16.5 registers by its configuration stream alone. */
 export interface AgentRegistry {
@@ -29,9 +30,12 @@ export function createConfiguration(host: KasHost, tracker: AgentRegistry, optio
       clock,
       log: log.child({ mod_name: 'configuration' }),
     })
+  const unserved = new UnservedKeys({ agentConfig })
   const followed = (call: AgentCall) => {
-    const unfollow = posts?.follow(call.agent)
-    return unfollow ? serve(call).finally(unfollow) : serve(call)
+    const ends = [unserved.follow(call.agent.id), posts?.follow(call.agent)]
+    return serve(call).finally(() => {
+      for (const end of ends) end?.()
+    })
   }
   return {
     name: 'configuration',
@@ -46,5 +50,6 @@ export function createConfiguration(host: KasHost, tracker: AgentRegistry, optio
       },
     },
     ...(posts ? { services: [posts] } : {}),
+    status: () => unserved.status(),
   }
 }

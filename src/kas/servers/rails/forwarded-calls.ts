@@ -33,16 +33,19 @@ const notForAgents = new Set(['authorization', 'user-agent'])
  */
 export class ForwardedCalls {
   readonly #forward: Forward
+  readonly #onUnserved: (method: string) => void
 
-  constructor(components: { forward: Forward }) {
+  /** @param components.onUnserved - called for each call that neither kas nor an agent is asked for */
+  constructor(components: { forward: Forward; onUnserved?: (method: string) => void }) {
     this.#forward = components.forward
+    this.#onUnserved = components.onUnserved ?? (() => undefined)
   }
 
   /** Never rejects; an error's trailers say by `Kas-Delivery` whether the call may have reached the cluster. */
   async serve(call: RailsCall, span: RpcSpan): Promise<Outcome> {
     let delivery: Delivery = 'none'
     try {
-      const agentId = agentIdOf(call)
+      const agentId = this.#agentIdOf(call)
       span.calls(agentId)
       const metadata = forAgent(call.metadata)
       if (!fitsBounds(metadata)) throw tooMuchMetadata()
@@ -69,23 +72,26 @@ export class ForwardedCalls {
       return failed(KasError.from(error), delivery)
     }
   }
+
+  /** @throws KasError METHOD_UNKNOWN, INVALID_MESSAGE */
+  #agentIdOf({ method, metadata }: RailsCall): AgentId {
+    const values = metadata[agentIdKey]
+    const known = agentServices.some((service) => method.startsWith(service))
+    if (method.startsWith(replicaPackages) || (!values && !known)) {
+      this.#onUnserved(method)
+      throw new KasError({ code: 'METHOD_UNKNOWN', method })
+    }
+    if (!values) throw new KasError({ code: 'INVALID_MESSAGE', detail: `metadata ${agentIdKey} is required` })
+    const [value = ''] = values
+    const agentId = values.length === 1 ? parseAgentId(value) : undefined
+    if (agentId !== undefined) return agentId
+    throw new KasError({ code: 'INVALID_MESSAGE', detail: `metadata ${agentIdKey} must be one agent id` })
+  }
 }
 
 function failed(error: KasError, delivery: Delivery, trailers = noMetadata): Outcome {
   const reached = error.spec.code === 'TUNNEL_LOST' ? error.spec.delivery : delivery
   return { error, trailers: { ...fromAgent(trailers), [deliveryKey]: [reached] } }
-}
-
-/** @throws KasError METHOD_UNKNOWN, INVALID_MESSAGE */
-function agentIdOf({ method, metadata }: RailsCall): AgentId {
-  const values = metadata[agentIdKey]
-  const known = agentServices.some((service) => method.startsWith(service))
-  if (method.startsWith(replicaPackages) || (!values && !known)) throw new KasError({ code: 'METHOD_UNKNOWN', method })
-  if (!values) throw new KasError({ code: 'INVALID_MESSAGE', detail: `metadata ${agentIdKey} is required` })
-  const [value = ''] = values
-  const agentId = values.length === 1 ? parseAgentId(value) : undefined
-  if (agentId !== undefined) return agentId
-  throw new KasError({ code: 'INVALID_MESSAGE', detail: `metadata ${agentIdKey} must be one agent id` })
 }
 
 function tooMuchMetadata(): KasError {

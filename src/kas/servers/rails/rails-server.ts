@@ -35,6 +35,8 @@ export interface RailsServerComponents {
   readonly log: Logger
   /** called for each connection that was closed, or refused, because no call of GitLab came by it */
   readonly onRefused?: (reason: NewcomerRefusal) => void
+  /** called for each call of GitLab for a service that is not there */
+  readonly onUnserved?: (method: string) => void
   readonly events?: GrpcObserver
   readonly tracer: Tracer
 }
@@ -62,6 +64,7 @@ const handshakeTimeoutMs = 10_000
 const lingerMs = 1000
 const strangerSentence =
   'A call was refused: if it is of GitLab, is api.listen.authentication_secret_file its secret, are both clocks right?'
+const unservedSentence = 'GitLab asks for what kas does not serve: doc/gitlab.md says what comes of it'
 /** GitLab makes a connection for each of its jobs, and ends it soon. Strangers have a fifth of them at the most. */
 const maxConnections = 10_000
 
@@ -85,7 +88,12 @@ export class RailsServer implements Service {
   constructor(components: RailsServerComponents, options: RailsServerOptions) {
     this.#components = components
     this.#options = options
-    this.#forwarded = new ForwardedCalls(components)
+    const unserved = new LimitedLog(components, unservedSentence)
+    const onUnserved = (method: string) => {
+      components.onUnserved?.(method)
+      unserved.warn(method)
+    }
+    this.#forwarded = new ForwardedCalls({ forward: components.forward, onUnserved })
     this.#strangers = new LimitedLog(components, strangerSentence)
     this.#newcomers = new Newcomers(
       { now: () => performance.now(), refused: (reason) => components.onRefused?.(reason) },

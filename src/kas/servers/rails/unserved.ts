@@ -1,0 +1,24 @@
+import { Counter } from 'prom-client'
+import type { Registry } from '../../../lib/metrics.ts'
+
+/** What newer releases of GitLab ask kas for, by package (doc/reference/tunnel-protocol.md 1.16). */
+const services: Readonly<Record<string, string>> = {
+  'gitlab.agent.managed_resources.rpc.Provisioner': 'Provisioner',
+  'gitlab.agent.auto_flow.rpc.AutoFlow': 'AutoFlow',
+  'gitlab.agent.events_platform.rpc.EventsPlatform': 'EventsPlatform',
+}
+
+/** @returns counts a call of a method */
+export function createUnservedMetrics(register: Registry): (method: string) => void {
+  const counter = new Counter({
+    name: 'kas_gitlab_unserved_calls_total',
+    help: 'Calls of GitLab for a service that kas does not have',
+    labelNames: ['service'] as const,
+    registers: [register],
+  })
+  for (const service of [...Object.values(services), 'other']) counter.inc({ service }, 0)
+  return (method) => {
+    const name = method.slice(1, method.lastIndexOf('/'))
+    counter.inc({ service: Object.hasOwn(services, name) ? (services[name] as string) : 'other' })
+  }
+}
