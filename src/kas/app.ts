@@ -1,3 +1,4 @@
+import { hostname } from 'node:os'
 import { monotonicClock, systemClock } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
 import { createBuildMetrics, createRegistry, createRouterMetrics } from '../lib/metrics.ts'
@@ -18,6 +19,7 @@ import { createGitops } from './modules/gitops/module.ts'
 import { createKnownTokens } from './modules/known-tokens/module.ts'
 import { createNotifications } from './modules/notifications/module.ts'
 import { createServerInfo } from './modules/server-info/module.ts'
+import { createUserAgents, type UserAgentsComponents } from './modules/user-agents/module.ts'
 import { createViews } from './modules/views/module.ts'
 import { Readiness } from './observability/readiness.ts'
 import { createTracing } from './observability/tracing.ts'
@@ -30,6 +32,7 @@ import { Router } from './router/router.ts'
 import { TokenRate } from './servers/agents/token-rate.ts'
 import { TokenRateReports, type TokenRateReportsComponents } from './servers/agents/token-rate-reports.ts'
 import { leaving, whenReady } from './servers/listening.ts'
+import { connectedAgents } from './tunnels/connected-agents.ts'
 import { OverShare } from './tunnels/over-share.ts'
 import { TunnelRegistry } from './tunnels/tunnel-registry.ts'
 
@@ -98,7 +101,10 @@ export class App implements Service {
       { ...shared, registrations: membership?.registrations, peers, leads, forward, serves },
       { config, product, env },
     )
-    const modules = this.#modules(host)
+    const name = membership?.name ?? config.cluster.name ?? hostname()
+    const connectedTo: UserAgentsComponents['connectedTo'] = (ids) =>
+      connectedAgents({ tunnels, membership, name }, ids)
+    const modules = this.#modules(host, connectedTo)
     const counts = new TokenRate(clock)
     const reports = membership && this.#callCountReports({ counts, peers, name: membership.name, clock })
     const methods = new Map([leads, reports, ...modules].flatMap((part) => [...(part?.replicaMethods ?? [])]))
@@ -124,7 +130,7 @@ export class App implements Service {
   }
 
   /** A feature is a line here. */
-  #modules(host: KasHost): readonly KasModule[] {
+  #modules(host: KasHost, connectedTo: UserAgentsComponents['connectedTo']): readonly KasModule[] {
     const { gitlab, agent, cluster } = this.#options.config
     const tracker = createAgentTracker(host)
     const configuration = { gitlabExternalUrl: gitlab.external_url ?? '', pollMs: agent.configuration.poll_period }
@@ -144,6 +150,7 @@ export class App implements Service {
       createGitlabAccess(host),
       createKnownTokens(host),
       createConfigurationProject(host),
+      createUserAgents(host, { connectedTo, registered: (ids) => tracker.registered(ids) }),
       createViews(host, { pollMs: agent.configuration.poll_period }),
       createServerInfo({ advertisedVersion: cluster.advertised_version ?? defaultAdvertisedVersion }),
       ...(this.#components.modules?.(host) ?? []),

@@ -10,6 +10,7 @@ import { UsageError } from './cli/command.ts'
 
 const usage = `Usage: kas --configuration-file=<file>
        kas agent|token|user|kubeconfig ...   list and edit who is who in a directory file: kas agent --help
+       kas agents ...                        ask a running kas for the agents that let you in
        kas status|route ...                  ask a running replica who is there, and where a call would go
        kas tree|get|health ...               show what runs in a cluster, and how it fares: kas tree --help
        kas gitops status ...                 show how an agent's GitOps sources fare: kas gitops --help
@@ -19,7 +20,19 @@ Options:
   --version                     print the version and exit
   --help                        print this and exit
 `
-const subcommands = ['agent', 'token', 'user', 'kubeconfig', 'status', 'route', 'tree', 'get', 'health', 'gitops']
+const subcommands = [
+  'agent',
+  'token',
+  'user',
+  'kubeconfig',
+  'agents',
+  'status',
+  'route',
+  'tree',
+  'get',
+  'health',
+  'gitops',
+]
 
 /** @returns the exit code, once there is one; a server runs until a signal stops it */
 async function main(argv: readonly string[]): Promise<number> {

@@ -32,6 +32,8 @@ export interface KasModule {
   readonly replicaMethods?: UnaryMethods
   /** 8154 */
   readonly endpoints?: readonly OwnEndpoint[]
+  /** 8154 */
+  readonly userEndpoints?: readonly UserEndpoint[]
   /** 8154, `/views`: of the one module that has them */
   readonly views?: ViewFeeds
   /** they start once the peers are known, and stop after the servers */
@@ -101,6 +103,20 @@ export interface OwnEndpoint {
   readonly methods: readonly string[]
   /** @throws KasError, answered as for other requests */
   serve(request: OwnRequest): Promise<OwnAnswer>
+}
+
+/** A path that kas itself serves on 8154 to users, by their token alone, whichever agent they name with it. */
+export interface UserEndpoint {
+  /** below the prefix: `/agents` */
+  readonly path: string
+  /** others: METHOD_NOT_ALLOWED */
+  readonly methods: readonly string[]
+  /**
+   * Whose token it is.
+   *
+   * @returns answers him. @throws KasError USER_UNAUTHORIZED, answered as for other requests
+   */
+  admit(token: string): Promise<(signal: AbortSignal) => Promise<OwnAnswer>>
 }
 
 export interface OwnRequest {

@@ -151,6 +151,7 @@ export class Ports {
     const tokens = await webSocketTokens({ log, clock }, block.websocket_token_secret_file)
     const redirect = await frontRedirect(peering, { tunnels, file: block.accel_redirect_secret_file })
     const endpoints = modules.flatMap((module) => module.endpoints ?? [])
+    const userEndpoints = modules.flatMap((module) => module.userEndpoints ?? [])
     const [views] = modules.flatMap((module) => module.views ?? [])
     const server = new KubernetesServer(
       {
@@ -160,6 +161,7 @@ export class Ports {
         register,
         log,
         endpoints,
+        userEndpoints,
         ...(views ? { views } : {}),
         ...(peering ? { callerKeys: peering.callerKeys } : {}),
         ...tokens,

@@ -42,35 +42,41 @@ export class YamlEdit {
   /** Sets the value of a key; above it there are blocks of keys and lists, but the last key may be new. */
   set(path: Path, value: unknown): void {
     const { root, tree } = this.#read(this.#text)
-    const expected = tree
     const above = path.slice(0, -1)
-    const key = path.at(-1) as string
     const parent = above.reduce<unknown>((node, step) => childOf(node, step), root)
-    const known = isMap(parent) ? pairOf(parent.items, key) : undefined
-    setIn(expected, path, value)
-    if (known?.value) return this.#apply([this.#replacing(known.value as Node, value, path)], expected)
-    if (parent === root && !isMap(root)) return this.#apply([this.#atEnd(blockOf({ [key]: value }))], expected)
-    if (!isMap(parent) || known) throw this.#notHere(above)
-    this.#apply([this.#newPair(parent, key, value)], expected)
+    setIn(tree, path, value)
+    this.#apply([this.#setting({ root, parent, above, key: path.at(-1) as string }, value)], tree)
   }
 
   /** Adds an item to the list under a key of the root, which may be new. */
   append(key: string, item: unknown): void {
     const { root, tree } = this.#read(this.#text)
-    const list = isMap(root) ? (pairOf(root.items, key)?.value as Node | undefined) : undefined
     const items = tree[key] ?? []
     if (!Array.isArray(items)) throw this.#notHere([key])
-    const expected = { ...tree, [key]: [...items, item] }
-    if (!isMap(root)) return this.#apply([this.#atEnd(blockOf({ [key]: [item] }))], expected)
-    if (!list) return this.#apply([this.#newPair(root, key, [item])], expected)
-    if (root.flow || (isSeq(list) && list.flow && list.items.length > 0)) {
-      const splice = isSeq(list) ? this.#inFlow(list, JSON.stringify(item)) : this.#replacing(list, [item], [key])
-      return this.#apply([splice], expected)
+    this.#apply(this.#appending(root, key, item), { ...tree, [key]: [...items, item] })
+  }
+
+  #setting(
+    { root, parent, above, key }: { root: Node | null; parent: unknown; above: Path; key: string },
+    value: unknown,
+  ): Splice {
+    const known = isMap(parent) ? pairOf(parent.items, key) : undefined
+    if (known?.value) return this.#replacing(known.value as Node, value, [...above, key])
+    if (parent === root && !isMap(root)) return this.#atEnd(blockOf({ [key]: value }))
+    if (!isMap(parent) || known) throw this.#notHere(above)
+    return this.#newPair(parent, key, value)
+  }
+
+  #appending(root: Node | null, key: string, item: unknown): Splice[] {
+    if (!isMap(root)) return [this.#atEnd(blockOf({ [key]: [item] }))]
+    const list = pairOf(root.items, key)?.value as Node | undefined
+    if (!list) return [this.#newPair(root, key, [item])]
+    const isEmpty = !isSeq(list) || list.items.length === 0
+    if (root.flow || (isSeq(list) && list.flow && !isEmpty)) {
+      return [isSeq(list) ? this.#inFlow(list, JSON.stringify(item)) : this.#replacing(list, [item], [key])]
     }
-    if (items.length === 0) return this.#apply(this.#inPlaceOfEmpty(list, item, this.#columnOfKeys(root)), expected)
-    if (!isSeq(list)) throw this.#notHere([key])
-    const column = this.#columnOfItems(list)
-    this.#apply([this.#afterLine(endOf(list), indented(blockOf([item]), column))], expected)
+    if (isEmpty) return this.#inPlaceOfEmpty(list, item, this.#columnOfKeys(root))
+    return [this.#afterLine(endOf(list), indented(blockOf([item]), this.#columnOfItems(list)))]
   }
 
   #read(text: string): { root: Node | null; tree: Tree } {
@@ -109,7 +115,9 @@ export class YamlEdit {
 
   #notHere(path: Path): Error {
     const where = path.length > 0 ? `: ${path.join('.')}` : ''
-    return new Error(`${this.#file}${where}: it is written in a way that cannot be changed in place (an alias, perhaps)`)
+    return new Error(
+      `${this.#file}${where}: it is written in a way that cannot be changed in place (an alias, perhaps)`,
+    )
   }
 
   /** @throws Error if what stands there is an alias, or a block of more than one line */

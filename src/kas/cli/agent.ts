@@ -7,7 +7,8 @@ import { newToken, tokenWish } from './token.ts'
 
 /** `kas agent create` */
 export const agentCreate: Command = {
-  usage: 'agent create NAME --project PATH [--git URL [--git-credentials FILE] [--branch NAME]] [--token-name NAME] [--expires 90d|DATE|never]',
+  usage:
+    'agent create NAME --project PATH [--git URL [--git-credentials FILE] [--branch NAME]] [--token-name NAME] [--expires 90d|DATE|never]',
   summary: 'adds an agent and prints its token; --git adds the project too',
   options: {
     project: { type: 'string' },

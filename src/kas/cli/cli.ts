@@ -69,6 +69,7 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<number
   const viewsWord = viewsWords.find((one) => one === word)
   if (viewsWord) return runViews(viewsWord, argv.slice(1), io)
   if (word === 'gitops') return runGitops(argv.slice(1), io)
+  if (word === 'agents') return runAgents(argv.slice(1), io)
   const name = Object.keys(commands).find((one) => one.split(' ').every((part, i) => argv[i] === part))
   const command = name === undefined ? undefined : commands[name]
   if (!command || !name) {
@@ -99,6 +100,11 @@ async function runGitops(args: readonly string[], io: CliIo): Promise<number> {
   }
   const { gitopsStatus, gitopsUsage } = await import('./gitops/status.ts')
   return guarded({ name: 'gitops', usage: gitopsUsage, io }, () => gitopsStatus(args, { io, clock: systemClock }))
+}
+
+async function runAgents(args: readonly string[], io: CliIo): Promise<number> {
+  const { agents, agentsUsage } = await import('./agents.ts') // here: the others need no kubeconfig
+  return guarded({ name: 'agents', usage: agentsUsage, io }, () => agents(args, io))
 }
 
 async function guarded(

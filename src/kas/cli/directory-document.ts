@@ -2,6 +2,7 @@ import { readFile, realpath } from 'node:fs/promises'
 import { type Document, isMap, isSeq, parseDocument, stringify } from 'yaml'
 import { type DirectoryContents, parseDirectory } from '../directory/file/directory-contents.ts'
 import type { DirectoryTree } from '../directory/file/directory-schema.ts'
+import { shortHash } from './short-hash.ts'
 import { writeAtomically } from './write-atomically.ts'
 
 type ListName = Exclude<keyof DirectoryTree, 'last_ids'>
@@ -223,11 +224,6 @@ const owners = { agents: 'agent', users: 'user' } as const
 
 function isSameAs(token: TokenTree): (other: TokenTree) => boolean {
   return ({ sha256 }) => sha256 === token.sha256
-}
-
-/** Enough to name it, and what `kas token revoke` takes. */
-export function shortHash({ sha256 }: { readonly sha256?: unknown }): string {
-  return String(sha256).toLowerCase().slice(0, 12)
 }
 
 function titleOf(entry: object): string {

@@ -4,6 +4,7 @@ import { required, textOption } from './command.ts'
 import type { CliContext, Command } from './directory-command.ts'
 import type { DirectoryDocument, OwnedToken } from './directory-document.ts'
 import { agentNamed, projectNamed, userNamed } from './look-up.ts'
+import { shortHash } from './short-hash.ts'
 import { textTable } from './text-table.ts'
 import { hashFrom, tokenBeginning } from './token.ts'
 
@@ -11,9 +12,6 @@ import { hashFrom, tokenBeginning } from './token.ts'
 
 const json = { json: { type: 'boolean' } } as const
 const project = { project: { type: 'string' } } as const
-
-/** digits that name a token to `kas token` */
-const shownDigits = 12
 
 /** `kas agent list` */
 export const agentList: Command = {
@@ -146,7 +144,7 @@ function tokenJson(each: OwnedToken) {
 function tokenTable(tokens: readonly OwnedToken[], clock: Clock): string {
   const rows = tokens.map(tokenJson).map(({ of, owner, name = '-', sha256, expires }) => {
     const isOver = expires !== undefined && Date.parse(expires) <= clock.now()
-    return [`${of} ${owner}`, name, sha256.slice(0, shownDigits), `${expires ?? 'never'}${isOver ? ' (over)' : ''}`]
+    return [`${of} ${owner}`, name, shortHash({ sha256 }), `${expires ?? 'never'}${isOver ? ' (over)' : ''}`]
   })
   return tableOr('no tokens', [['OF', 'NAME', 'SHA256', 'EXPIRES'], ...rows])
 }
@@ -156,8 +154,10 @@ function rolesOf(directory: DirectoryDocument, userId: number): string[] {
   const { projects, groupsByPath } = directory.contents
   const groups = new Map([...groupsByPath.values()].map(({ id, path }) => [String(id), path]))
   const { roles } = directory.list('users').find(({ id }) => id === userId) ?? {}
-  const ofKind = (of: Readonly<Record<string, readonly string[]>> | undefined, path: (id: string) => string | undefined) =>
-    Object.entries(of ?? {}).map(([id, names]) => `${path(id) ?? id}=${names.join('+')}`)
+  const ofKind = (
+    of: Readonly<Record<string, readonly string[]>> | undefined,
+    path: (id: string) => string | undefined,
+  ) => Object.entries(of ?? {}).map(([id, names]) => `${path(id) ?? id}=${names.join('+')}`)
   return [
     ...ofKind(roles?.projects, (id) => projects.get(BigInt(id))?.path),
     ...ofKind(roles?.groups, (id) => groups.get(id)),

@@ -1,7 +1,8 @@
 import { required, textOption, UsageError } from './command.ts'
 import type { CliContext, Command } from './directory-command.ts'
-import { type OwnedToken, shortHash, type TokenTree } from './directory-document.ts'
+import type { OwnedToken, TokenTree } from './directory-document.ts'
 import { agentNamed, userNamed } from './look-up.ts'
+import { shortHash } from './short-hash.ts'
 import { expiresOption, hashFrom, inDays, newToken, tokenBeginning } from './token.ts'
 
 /** Agents and users that leave, and tokens that others take the place of. */
@@ -115,7 +116,8 @@ function rotated({ values, directory, clock, io }: CliContext, old: OwnedToken):
   const keep = textOption(values, 'keep')
   const isSame = (each: TokenTree) => each.sha256 === before.sha256
   if (keep === undefined) directory.dropTokens(list, ownerId, isSame)
-  else if (!isOver) directory.changeToken(list, ownerId, before, { expires: sooner(inDays('--keep', keep, clock), before) })
+  else if (!isOver)
+    directory.changeToken(list, ownerId, before, { expires: sooner(inDays('--keep', keep, clock), before) })
   directory.addToken(list, ownerId, entry)
   const end = keep === undefined ? 'the old one is void' : `the old one is void in ${keep}`
   io.stderr.write(`a new token of ${kind} ${owner}, shown this once; ${end}:\n`)

@@ -5,14 +5,20 @@ import { basename, dirname, join } from 'node:path'
 export interface WriteOptions {
   /** called last before the change; what it throws leaves the file as it was */
   readonly check?: () => Promise<void>
+  /** mode and owner of the old file are not kept: whoever made it may not be meant to read this */
+  readonly isSecret?: boolean
 }
 
 /**
  * Replaces a file by way of another in the same folder, so that a reader sees the old one or the new one whole. Mode
- * and owner are kept; a new file is the writer's alone (0600).
+ * and owner are kept, unless it is a secret; a new file is the writer's alone (0600).
  */
-export async function writeAtomically(file: string, text: string, { check }: WriteOptions = {}): Promise<void> {
-  const kept = await stat(file).catch(() => undefined)
+export async function writeAtomically(
+  file: string,
+  text: string,
+  { check, isSecret = false }: WriteOptions = {},
+): Promise<void> {
+  const kept = isSecret ? undefined : await stat(file).catch(() => undefined)
   const temporary = join(dirname(file), `.${basename(file)}.${randomBytes(6).toString('hex')}.tmp`)
   const handle = await open(temporary, 'wx', 0o600)
   try {

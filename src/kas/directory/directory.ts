@@ -42,6 +42,17 @@ export interface GrantQuestion {
   readonly maxAgeMs?: number | undefined
 }
 
+/** A user, and the agents that let him in. */
+export interface UserAgents {
+  readonly user: { readonly id: bigint; readonly username: string }
+  /**
+   * In the order of the directory. Agents whose configuration cannot be read, or not in time, are counted alone.
+   *
+   * @throws the signal's reason
+   */
+  list(signal: AbortSignal): Promise<{ readonly agents: readonly Agent[]; readonly unread: number }>
+}
+
 /** Objects of an agent's cluster that are deployed to an environment. */
 export interface AgentEnvironment {
   /** `<project id>/<slug>` */
@@ -100,6 +111,12 @@ export interface Directory {
   grantJob(agentId: AgentId, jobToken: string, signal: AbortSignal, how?: GrantQuestion): Promise<JobGrant>
   /** @throws KasError USER_UNAUTHORIZED, USER_FAILED, IMPERSONATION_UNKNOWN, CREDENTIAL_NOT_CHECKED */
   grantUser(agentId: AgentId, credential: UserCredential, signal: AbortSignal, how?: GrantQuestion): Promise<UserGrant>
+  /**
+   * Whose token it is, and which agents let him in by their `user_access`. Absent: nobody can list them.
+   *
+   * @throws KasError USER_UNAUTHORIZED, USER_FAILED
+   */
+  agentsOfUser?(token: string): UserAgents
   /** What is deployed to which environment in the cluster of an agent; absent: labels alone say it. */
   environmentsOf?(agentId: AgentId): readonly AgentEnvironment[]
   /**

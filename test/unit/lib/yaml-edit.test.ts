@@ -58,7 +58,8 @@ t.test('lists in brackets, and JSON', async (t) => {
 })
 
 t.test('a value is set in its place', async (t) => {
-  const text = 'a:\n- name: x # first\n  user:\n    token: old # secret\n    more: "q"\n- name: y\n  user: {token: old}\n'
+  const text =
+    'a:\n- name: x # first\n  user:\n    token: old # secret\n    more: "q"\n- name: y\n  user: {token: old}\n'
   const edit = new YamlEdit('f', text)
   edit.set(['a', 0, 'user', 'token'], 'pat:1:new')
   edit.set(['a', 0, 'user', 'more'], 'two words: and a colon')

@@ -37,7 +37,7 @@ export async function askKas(
     asked.on('error', reject).end(patch && JSON.stringify(patch))
   })
   if (answer.status === 200) return answer.body
-  throw new Error(printable(`kas answered ${answer.status}: ${messageOf(answer.body)}`))
+  throw new KasRefused(answer.status, answer.body)
 }
 
 async function bodyOf(response: IncomingMessage): Promise<string> {
@@ -57,5 +57,16 @@ function messageOf(body: string): string {
     return String((JSON.parse(body) as { message?: unknown }).message).slice(0, maxStatusText)
   } catch {
     return body.slice(0, maxStatusText)
+  }
+}
+
+/** kas has answered, but not with what was asked for. */
+export class KasRefused extends Error {
+  override readonly name = 'KasRefused'
+  readonly status: number
+
+  constructor(status: number, body: string) {
+    super(printable(`kas answered ${status}: ${messageOf(body)}`))
+    this.status = status
   }
 }

@@ -4,31 +4,56 @@ import { tokenHash } from '../../../lib/token-hash.ts'
 import type { Agent } from '../../agent.ts'
 import { required, textOption, UsageError } from '../command.ts'
 import type { CliContext } from '../directory-command.ts'
+import { KasRefused } from '../gitops/ask-kas.ts'
 import { agentNamed, userNamed } from '../look-up.ts'
 import { expiresOption } from '../token.ts'
+import { askUserAgents, endpointAt, tokenFrom } from '../user-agents.ts'
+import type { Endpoint } from '../views/endpoint.ts'
 import { KubeconfigFiles } from './kubeconfig-files.ts'
 import { machineToken, TokenOnItsWay } from './machine-token.ts'
-import { bearerOf, placesFor } from './places.ts'
+import { bearerOf, placesFor, tokensAt } from './places.ts'
 
 /** @returns what goes to stdout. @throws UsageError, Error */
 export async function addToKubeconfig(context: CliContext): Promise<string> {
-  const { values, io, clock } = context
+  const { values, io, clock, directory } = context
   const server = serverOption(context)
   const ca = textOption(values, 'ca')
   const caData = ca === undefined ? {} : { 'certificate-authority-data': (await readFile(ca)).toString('base64') }
   checkOptions(context)
   const files = await KubeconfigFiles.open(textOption(values, 'output'), io.env, clock)
   try {
-    const agents = [namedAgent(context)]
+    const named = values.all || !directory.isNamed ? undefined : namedAgent(context)
     const caller = await callerOf(context, files)
-    for (const agent of agents) addAgent(context, { agent, server, cluster: { server, ...caData }, files, caller })
-    return await write(context, files, caller)
+    const { agents, owners } = named
+      ? { agents: [named], owners: undefined }
+      : await asked(context, server, files, caller)
+    const ownOwner = (token: string) => ownerOf(directory, token) ?? owners?.get(token)
+    const taken: UsageError[] = []
+    for (const agent of agents) {
+      try {
+        addAgent(context, { agent, server, cluster: { server, ...caData }, files, caller, ownerOf: ownOwner })
+      } catch (error) {
+        if (!(error instanceof UsageError) || !values.all) throw error
+        taken.push(error)
+      }
+    }
+    const text = await write(context, files, caller)
+    if (taken.length > 0) throw new UsageError(taken.map(({ message }) => message).join('\n'))
+    return text
   } finally {
     await files.close()
   }
 }
 
-function checkOptions({ values }: CliContext): void {
+function checkOptions({ values, directory }: CliContext): void {
+  if (values.all) {
+    const alone = ['agent', 'context', 'project'].find((name) => textOption(values, name) !== undefined)
+    if (alone !== undefined) throw new UsageError(`--${alone} and --all exclude one another`)
+    if (values.print) throw new UsageError('--all asks kas, which has to know the token: without --print')
+  } else required(textOption(values, 'agent'), '--agent, or --all')
+  if ((values.all || !directory.isNamed) && values.ci) {
+    throw new UsageError('a CI job is one for its own agents: --agent NAME, with a directory file')
+  }
   const isOfFile = textOption(values, 'token-file') !== undefined
   if (isOfFile === (textOption(values, 'user') !== undefined)) throw new UsageError('one of --user and --token-file')
   if (values.ci && !isOfFile) throw new UsageError('--ci goes with --token-file')
@@ -46,6 +71,80 @@ function serverOption({ values, io }: CliContext): string {
   return server
 }
 
+/** How long a new token may be unknown to kas, which looks at its directory each 10 s where nobody tells it. ms */
+const knownWithinMs = 15_000
+const firstPauseMs = 100
+
+/** Tokens of a kubeconfig whose user kas is asked for. */
+const maxForeignTokens = 20
+
+/** What kas says at the server. */
+interface Asked {
+  /** those that let the caller in, or the one of the name that was said */
+  readonly agents: readonly ListedAgent[]
+  /** by token: of those that the files hold for this server, and of the caller's */
+  readonly owners: ReadonlyMap<string, string>
+}
+
+async function asked(context: CliContext, server: string, files: KubeconfigFiles, caller: Caller): Promise<Asked> {
+  const { values, clock, directory } = context
+  await commit(context, caller)
+  const endpoint = await endpointAt(server, caller.token, values)
+  const end = clock.now() + (caller.isNew ? knownWithinMs : 0)
+  const { agents, user } = await answeredBy(end, () => askUserAgents(endpoint), clock)
+  const owners = new Map([[caller.token, `user ${user}`]])
+  for (const token of directory.isNamed ? [] : tokensAt(files, server).slice(0, maxForeignTokens)) {
+    const other = owners.has(token) ? undefined : await userOf(await endpointAt(server, token, values))
+    if (other !== undefined) owners.set(token, `user ${other}`)
+  }
+  const listed = agents.map(({ id, name, project }) => ({
+    id: BigInt(id) as Agent['id'],
+    name,
+    project: { path: project },
+  }))
+  return { agents: values.all && listed.length > 0 ? listed : [theOne(listed, { values, user, server })], owners }
+}
+
+/** Undefined: of nobody, any more. */
+async function userOf(endpoint: Endpoint): Promise<string | undefined> {
+  try {
+    return (await askUserAgents(endpoint)).user
+  } catch (error) {
+    if (error instanceof KasRefused && error.status === 401) return undefined
+    throw error
+  }
+}
+
+function theOne(
+  listed: readonly ListedAgent[],
+  { values, user, server }: { values: CliContext['values']; user: string; server: string },
+): ListedAgent {
+  const name = textOption(values, 'agent')
+  const path = textOption(values, 'project')
+  const found = listed.filter((each) => each.name === name && (path === undefined || each.project.path === path))
+  const [first] = found
+  if (first && found.length === 1) return first
+  const names = listed.map((each) => `${each.project.path}:${each.name}`).join(', ') || 'none'
+  throw new Error(
+    `${values.all ? 'no agent' : `not one agent ${name}`} lets ${user} in at ${server}; there are: ${names}`,
+  )
+}
+
+/** A new token is unknown for a moment. */
+async function answeredBy<T>(end: number, ask: () => Promise<T>, clock: CliContext['clock']): Promise<T> {
+  for (let pauseMs = firstPauseMs; ; pauseMs *= 2) {
+    try {
+      return await ask()
+    } catch (error) {
+      const isUnknown = error instanceof KasRefused && error.status === 401
+      if (!isUnknown || clock.now() + pauseMs > end) throw error
+    }
+    await new Promise<void>((resolve) => void clock.after(pauseMs, resolve))
+  }
+}
+
+type ListedAgent = Pick<Agent, 'id' | 'name'> & { readonly project: Pick<Agent['project'], 'path'> }
+
 function namedAgent({ values, directory }: CliContext): Agent {
   return agentNamed(directory, required(textOption(values, 'agent'), '--agent'), textOption(values, 'project'))
 }
@@ -53,7 +152,6 @@ function namedAgent({ values, directory }: CliContext): Agent {
 /** Who the kubeconfig lets in, and the token that is on its way there. */
 interface Caller {
   readonly token: string
-  readonly owner: string | undefined
   /** absent: the token is not of our making, or is printed */
   readonly onItsWay?: TokenOnItsWay | undefined
   readonly isNew?: boolean
@@ -63,9 +161,7 @@ async function callerOf(context: CliContext, files: KubeconfigFiles): Promise<Ca
   const { values, directory, clock, io } = context
   const file = textOption(values, 'token-file')
   if (file !== undefined) {
-    const token = (await readFile(file, 'utf8')).trim()
-    if (token === '' || /\s/.test(token)) throw new UsageError(`${file}: allowed is one token`)
-    return { token, owner: ownerOf(directory, token) }
+    return { token: await tokenFrom(file) }
   }
   const { id, username } = userNamed(directory, required(textOption(values, 'user'), '--user'))
   const onItsWay = files.main.name === undefined ? undefined : new TokenOnItsWay(files.main.real, id)
@@ -79,7 +175,7 @@ async function callerOf(context: CliContext, files: KubeconfigFiles): Promise<Ca
       `note: the token ${name} of ${username} gives way to a new one: what holds the old one is let in no more (--token-name gives it one of its own)\n`,
     )
   }
-  return { token, owner: `user ${username}`, onItsWay, isNew }
+  return { token, onItsWay, isNew }
 }
 
 /** Undefined: the directory does not know it. Jobs' tokens come and go: each may take another's place. */
@@ -91,17 +187,17 @@ function ownerOf(directory: CliContext['directory'], token: string): string | un
 }
 
 interface Addition {
-  readonly agent: Agent
+  readonly agent: ListedAgent
   readonly server: string
   readonly cluster: Readonly<Record<string, string>>
   readonly files: KubeconfigFiles
   readonly caller: Caller
+  readonly ownerOf: (token: string) => string | undefined
 }
 
-function addAgent({ values, directory, io }: CliContext, { agent, server, cluster, files, caller }: Addition): void {
-  const ofToken = (token: string) => ownerOf(directory, token)
-  const wanted = { agent, server, owner: caller.owner, context: textOption(values, 'context') }
-  const places = placesFor(wanted, { files, ownerOf: ofToken })
+function addAgent({ values, io }: CliContext, { agent, server, cluster, files, caller, ownerOf }: Addition): void {
+  const wanted = { agent, server, owner: ownerOf(caller.token), context: textOption(values, 'context') }
+  const places = placesFor(wanted, { files, ownerOf })
   const namespace = textOption(values, 'namespace')
   const isThere = files.find('context', places.context) !== undefined
   files.put('cluster', places.cluster, cluster)

@@ -88,9 +88,13 @@ export class KubeconfigFile {
     for (const [key] of this.#missingHead()) this.#edit.set([key], head[key])
     const known = this.entries(kind)
     const at = known.findIndex((entry) => entry.name === name)
-    if (at < 0) return this.#edit.append(`${kind}s`, { name, [kind]: fields })
+    if (at < 0) this.#edit.append(`${kind}s`, { name, [kind]: fields })
+    else this.#set([`${kind}s`, at, kind], known[at]?.value ?? {}, fields)
+  }
+
+  #set(path: readonly (string | number)[], before: Fields, fields: Fields): void {
     for (const [key, value] of Object.entries(fields)) {
-      if (known[at]?.value[key] !== value) this.#edit.set([`${kind}s`, at, kind, key], value)
+      if (before[key] !== value) this.#edit.set([...path, key], value)
     }
   }
 
@@ -103,10 +107,12 @@ export class KubeconfigFile {
     await writeAtomically(this.real, this.text, { check })
   }
 
-  /** @returns what others may do with it, for whom a token is none of their business; undefined: nothing */
-  async sharedMode(): Promise<string | undefined> {
-    const { mode } = await stat(this.real)
-    return (mode & 0o077) === 0 ? undefined : (mode & 0o777).toString(8).padStart(4, '0')
+  /** @returns who else may read it, for whom a token is none of their business; undefined: nobody */
+  async readers(): Promise<string | undefined> {
+    const { mode, uid } = await stat(this.real)
+    if (uid !== (process.geteuid?.() ?? uid)) return `belongs to uid ${uid}, who may read the token in it`
+    if ((mode & 0o077) === 0) return undefined
+    return `has mode ${(mode & 0o777).toString(8).padStart(4, '0')}, and a token in it: chmod 600 ${this.name}`
   }
 
   /** What is not there of what each kubeconfig begins with, and what is there instead. */

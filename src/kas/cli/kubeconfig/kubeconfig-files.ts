@@ -69,12 +69,12 @@ export class KubeconfigFiles {
     return changed.map(({ name }) => String(name))
   }
 
-  /** @returns a line for each that others may read */
+  /** @returns a line for each that others may read, once it is written */
   async warnings(): Promise<string[]> {
     const lines: string[] = []
     for (const file of this.#files) {
-      const mode = file.isChanged ? await file.sharedMode() : undefined
-      if (mode) lines.push(`note: ${file.name} has mode ${mode}, and a token in it: chmod 600 ${file.name}`)
+      const readers = file.isChanged ? await file.readers() : undefined
+      if (readers) lines.push(`note: ${file.name} ${readers}`)
     }
     return lines
   }

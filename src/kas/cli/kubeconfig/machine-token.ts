@@ -22,31 +22,33 @@ export interface MachineToken {
 }
 
 /**
- * The one token of a user that bears this name: one of `held`, tokens that somebody has, if it may go on, else a new one
- * in the place of all of that name.
+ * The one token of a user that bears this name: one of `held`, tokens that somebody has, if it may go on, or one of these
+ * that has no name yet; else a new one in the place of all of that name.
  */
 export function machineToken(
   directory: DirectoryDocument,
   held: readonly string[],
   { user, name, expires, now }: MachineTokenWish,
 ): MachineToken {
-  const mayGoOn = (token: TokenTree) =>
-    (token.name === undefined || token.name === name) &&
-    (token.expires === undefined || Date.parse(token.expires) > now)
   const hashes = new Map(held.map((token) => [tokenHash(token), token]))
-  const kept = directory.tokensOf('users', user.id).find((each) => hashes.has(hashOf(each)) && mayGoOn(each))
-  const replaced = directory.dropTokens('users', user.id, (each) => each.name === name && each.sha256 !== kept?.sha256)
+  const all = directory.tokensOf('users', user.id)
+  const mayGoOn = all.filter(
+    (each) => hashes.has(hashOf(each)) && (each.expires === undefined || Date.parse(each.expires) > now),
+  )
+  const kept = mayGoOn.find((each) => each.name === name) ?? mayGoOn.find((each) => each.name === undefined)
+  const isNameFree = all.every((each) => each.name !== name)
   if (!kept) {
+    const replaced = directory.dropTokens('users', user.id, (each) => each.name === name)
     const { token, entry } = newToken('user', { name, expires: expires ?? undefined })
     directory.addToken('users', user.id, entry)
     return { token, isNew: true, replaced }
   }
   const change = {
-    ...(kept.name === undefined ? { name } : {}),
+    ...(kept.name === undefined && isNameFree ? { name } : {}),
     ...(expires === undefined || (expires ?? undefined) === kept.expires ? {} : { expires }),
   }
   if (Object.keys(change).length > 0) directory.changeToken('users', user.id, kept, change)
-  return { token: hashes.get(hashOf(kept)) as string, isNew: false, replaced }
+  return { token: hashes.get(hashOf(kept)) as string, isNew: false, replaced: 0 }
 }
 
 function hashOf({ sha256 }: TokenTree): string {
@@ -75,7 +77,7 @@ export class TokenOnItsWay {
   }
 
   async keep(token: string): Promise<void> {
-    await writeAtomically(this.#file, `${token}\n`)
+    await writeAtomically(this.#file, `${token}\n`, { isSecret: true })
   }
 
   async remove(): Promise<void> {

@@ -33,6 +33,18 @@ export function bearerOf({ token }: Fields): { readonly agentId: string; readonl
   return agentId === undefined || secret === undefined ? undefined : { agentId, token: secret }
 }
 
+/** Tokens with which contexts of these files go to this server, and to no other. */
+export function tokensAt(files: PlacesComponents['files'], server: string): string[] {
+  const places = files.entries('context').map(({ value }) => {
+    const cluster = files.find('cluster', String(value.cluster))
+    return { user: String(value.user), isHere: cluster !== undefined && isAt(server, cluster) }
+  })
+  const elsewhere = new Set(places.filter(({ isHere }) => !isHere).map(({ user }) => user))
+  const here = new Set(places.filter(({ isHere, user }) => isHere && !elsewhere.has(user)).map(({ user }) => user))
+  const tokens = [...here].flatMap((name) => bearerOf(files.find('user', name)?.value ?? {})?.token ?? [])
+  return [...new Set(tokens)]
+}
+
 /**
  * Where an agent stands already, under whatever names, or is to stand: context `<project path>:<agent>` as CI jobs have
  * it (doc/reference/gitlab-contract.md 4.1), cluster `<host>`, user `<host>:agent:<id>`. An entry of such a name that is
@@ -111,8 +123,8 @@ class Look {
     return known === undefined || isOwn(known)
   }
 
-  #isServer({ value: { server } }: Entry): boolean {
-    return typeof server === 'string' && hrefOf(server) === hrefOf(this.#wanted.server)
+  #isServer(cluster: Entry): boolean {
+    return isAt(this.#wanted.server, cluster)
   }
 
   /** A token of kas alone, and nobody else's that is known. */
@@ -132,6 +144,10 @@ class Look {
         return known !== undefined && this.#isServer(known)
       })
   }
+}
+
+function isAt(server: string, { value }: Entry): boolean {
+  return typeof value.server === 'string' && hrefOf(value.server) === hrefOf(server)
 }
 
 function hrefOf(server: string): string {

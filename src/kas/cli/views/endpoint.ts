@@ -60,7 +60,7 @@ async function credentialsOf({ token }: ClusterSettings, agent: string | undefin
   return { agentId, authorization: `Bearer ${type}:${agentId}:${secret}` }
 }
 
-function viewsUrl(server: string): URL {
+export function viewsUrl(server: string): URL {
   const url = new URL(server)
   url.protocol = url.protocol === 'http:' ? 'ws:' : 'wss:'
   url.pathname = `${url.pathname.replace(/\/+$/, '')}/views`

@@ -12,6 +12,7 @@ import {
   type DirectoryListener,
   isProject,
   type JobGrant,
+  type UserAgents,
   type UserCredential,
   type UserGrant,
 } from '../directory.ts'
@@ -20,6 +21,7 @@ import type { Job, TokenEntry, User } from './directory-contents.ts'
 import type { DirectoryFile } from './directory-file.ts'
 import { RefusalLog } from './refusal-log.ts'
 import { decideUserAccess } from './user-access.ts'
+import { userAgents } from './user-agents.ts'
 
 export interface FileDirectoryComponents {
   readonly directoryFile: Pick<DirectoryFile, 'contents' | 'onChange' | 'onExpired'>
@@ -88,6 +90,16 @@ export class FileDirectory implements Directory {
     }
     if (decision.as === 'unknown') throw new KasError({ code: 'IMPERSONATION_UNKNOWN', found: decision.found })
     return userGrant(agent, user, decision)
+  }
+
+  agentsOfUser(token: string): UserAgents {
+    const { contents } = this.#components.directoryFile
+    if (!contents) throw new KasError({ code: 'USER_FAILED' })
+    const user = this.#owner(contents.userTokens, token)
+    if (!user) throw new KasError({ code: 'USER_UNAUTHORIZED' })
+    const { configurations } = this.#components
+    const list = (signal: AbortSignal) => userAgents({ configurations, clock: this.#clock }, { user, contents }, signal)
+    return { user: { id: user.id, username: user.username }, list }
   }
 
   environmentsOf(agentId: AgentId): readonly AgentEnvironment[] {

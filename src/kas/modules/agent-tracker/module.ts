@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf'
 import type { AgentId } from '../../../call/call.ts'
 import { monotonicClock } from '../../../lib/clock.ts'
 import { positiveInt63 } from '../../../lib/positive-int63.ts'
-import type { InstanceId } from '../../../membership/membership.ts'
+import type { InstanceId, Registration } from '../../../membership/membership.ts'
 import { ForgetPodResponseSchema, Registrations } from '../../../proto/gen/replica_registrations_pb.ts'
 import { unaryService } from '../../../proto/unary.ts'
 import type { Agent } from '../../agent.ts'
@@ -18,6 +18,8 @@ const registrationRenewalMs = 300_000
 export interface AgentTracker extends KasModule {
   /** The agent's pod is registered until the returned function is called. */
   keepRegistered(agent: Agent, meta: Uint8Array): () => void
+  /** Pods of these agents, at any replica. */
+  registered(ids: ReadonlySet<AgentId>): readonly Registration[]
 }
 
 /** Which pods of agents are registered, with any replica: GitLab shows them as connected. */
@@ -37,6 +39,7 @@ export function createAgentTracker(host: KasHost): AgentTracker {
     }),
     ...(all ? { services: [all] } : {}),
     keepRegistered: (agent, meta) => keepRegistered(own, agent, meta),
+    registered: (ids) => (all ?? own).ofAgents(ids),
   }
 }
 

@@ -8,7 +8,7 @@ import type { Impersonation } from '../../../proto/http/http-message.ts'
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
 import type { Directory } from '../../directory/directory.ts'
 import { noUsage, type Usage } from '../../directory/usage.ts'
-import type { OwnEndpoint, ViewFeeds } from '../../module.ts'
+import type { OwnEndpoint, UserEndpoint, ViewFeeds } from '../../module.ts'
 import type { Newcomers } from '../newcomers.ts'
 import { accessCounter } from './access/access-counter.ts'
 import { accessCheckMs, accessLost, checkAccess } from './access/access-recheck.ts'
@@ -30,6 +30,7 @@ import { parseTarget, type Target } from './request/target.ts'
 import { originHeaders, preflightHeaders } from './response/cors.ts'
 import { errorAnswer } from './response/error-answer.ts'
 import type { ResponseRules } from './response/response-head.ts'
+import { UserEndpoints } from './user-endpoints.ts'
 import { ViewsApi } from './views/views-api.ts'
 import { PartialBytesByAgent } from './watch/partial-bytes.ts'
 import { ResumedWatches } from './watch/resume/resumed-watches.ts'
@@ -51,6 +52,8 @@ export interface KubernetesProxyComponents {
   readonly webSocketTokens?: WebSocketTokens
   /** absent: nothing is answered here beside tokens and watches */
   readonly endpoints?: readonly OwnEndpoint[]
+  /** absent: nothing is answered to users about themselves */
+  readonly userEndpoints?: readonly UserEndpoint[]
   /** absent: no views */
   readonly views?: ViewFeeds
   /** absent: this replica forwards all requests itself */
@@ -82,11 +85,12 @@ export class KubernetesProxy {
   readonly #relay: Relay
   readonly #countAccess: (access: Access) => void
   readonly #own: OwnEndpoints
+  readonly #ofUsers: UserEndpoints
   readonly #watches: ResumedWatches
 
   constructor(components: KubernetesProxyComponents, options: KubernetesProxyOptions) {
     const { product, limits, responses } = options
-    const { webSocketTokens, endpoints = [], views: feeds } = components
+    const { webSocketTokens, endpoints = [], userEndpoints = [], views: feeds, newcomers } = components
     this.#components = components
     this.#options = options
     this.#via = `gRPC/1.0 ${product}`
@@ -98,6 +102,7 @@ export class KubernetesProxy {
     const parts = { clock: systemClock, ...components, kept, watches: this.#watches, countAccess: this.#countAccess }
     const watches = new WatchApi(parts, { product, limits, via: this.#via })
     const views = feeds && new ViewsApi({ ...parts, feeds }, { product, limits })
+    this.#ofUsers = new UserEndpoints({ endpoints: userEndpoints, newcomers }, limits)
     this.#own = new OwnEndpoints({ webSocketTokens, watches, views, endpoints, clock: parts.clock }, limits)
   }
 
@@ -149,6 +154,8 @@ export class KubernetesProxy {
     const target = parseTarget(request.url as string, this.#options.urlPathPrefix)
     exchange.asked = askedStream(method, target)
     const { directory } = this.#components
+    const ofUser = this.#ofUsers.find(method, target)
+    if (ofUser) return await this.#ofUsers.serve(ofUser, { exchange, head, headers: this.#ownHeaders(progress) })
     const own = this.#own.find(method, target)
     const sealed = own === 'token' ? undefined : this.#openToken(exchange, head, target)
     const credentials = sealed ? await sealed : readCredentials(head, target)

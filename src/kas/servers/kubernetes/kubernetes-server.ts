@@ -15,7 +15,7 @@ import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { ListenOptions } from '../../config/listen-address.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { Usage } from '../../directory/usage.ts'
-import type { OwnEndpoint, ViewFeeds } from '../../module.ts'
+import type { OwnEndpoint, UserEndpoint, ViewFeeds } from '../../module.ts'
 import { Newcomers } from '../newcomers.ts'
 import { CallerKeys } from './access/caller-keys.ts'
 import type { FrontRedirect } from './front-redirect.ts'
@@ -46,6 +46,7 @@ export interface KubernetesServerComponents {
   readonly webSocketTokens?: WebSocketTokens
   /** absent: nothing is answered here beside tokens and watches */
   readonly endpoints?: readonly OwnEndpoint[]
+  readonly userEndpoints?: readonly UserEndpoint[]
   /** absent: no views */
   readonly views?: ViewFeeds
   /** absent: no front is told to take a request to another replica */

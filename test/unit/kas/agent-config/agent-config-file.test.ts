@@ -61,7 +61,10 @@ t.test('what GitLab would have kas make for jobs is told once, with the projects
   const projects = Array.from({ length: 9 }, (_, i) => ({ id: `p${i}`, resource_management: { enabled: i > 0 } }))
   const { warnings } = parse(JSON.stringify({ ci_access: { projects, groups: [{ id: 'g' }] } }))
   t.match(warnings, [{ kind: 'unused', key: 'ci_access.projects[1].resource_management.enabled' }])
-  t.match(warnings[0]?.hint, /of project p1, project p2, .*project p5 and 3 more\. Write enabled: false there, and make/)
+  t.match(
+    warnings[0]?.hint,
+    /of project p1, project p2, .*project p5 and 3 more\. Write enabled: false there, and make/,
+  )
   t.equal(warnings.length, 1)
   const { warnings: ofAll } = parse('ci_access: { instance: { resource_management: { enabled: true } } }')
   t.match(ofAll, [{ key: 'ci_access.instance.resource_management.enabled', hint: /of any project\./ }])

@@ -41,7 +41,8 @@ async function filled(t: Test) {
 t.test('list and show say what there is, and change nothing', async (t) => {
   const { kas, file } = await filled(t)
   const shown: Readonly<Record<string, string>> = {
-    'agent list': 'ID  AGENT  PROJECT            TOKENS\n41  prod   platform/clusters  2\n42  prod   apps/web           1\n',
+    'agent list':
+      'ID  AGENT  PROJECT            TOKENS\n41  prod   platform/clusters  2\n42  prod   apps/web           1\n',
     'agent list --project apps/web': 'ID  AGENT  PROJECT   TOKENS\n42  prod   apps/web  1\n',
     'agent show prod --project platform/clusters':
       'agent prod, id 41, of platform/clusters\nreads apps/web\n\nOF          NAME  SHA256        EXPIRES\nagent prod  eu    aaaaaaaaaaaa  never\nagent prod  -     bbbbbbbbbbbb  2020-01-01 (over)\n',
@@ -155,7 +156,8 @@ t.test('what is not there, or not one alone, is said', async (t) => {
   const wrong: Readonly<Record<string, RegExp>> = {
     'agent delete none': /no agent none in the directory/,
     'agent delete prod': /several agents are called prod: say which with --project/,
-    'agent rotate prod --project platform/clusters': /has 2 tokens: say which with --token-name.*eu \(aaaaaaaaaaaa\), without/,
+    'agent rotate prod --project platform/clusters':
+      /has 2 tokens: say which with --token-name.*eu \(aaaaaaaaaaaa\), without/,
     'agent rotate prod --project apps/web --token-name x': /has no token x; kas token create --agent prod/,
     'token rotate bbbbbbbb': /the token ended at 2020-01-01: say --expires/,
     'token rotate eeeeeeee': /a token of a CI job is not rotated/,
@@ -168,7 +170,8 @@ t.test('what is not there, or not one alone, is said', async (t) => {
     'token create --user ada --expires 40000d': /allowed are 1d to 36500d/,
     'token create --job 1 --pipeline 1 --user ada --project apps/web --token-name x': /--token-name goes with/,
   }
-  for (const [line, says] of Object.entries(wrong)) t.match(await kas(line), { code: 2, stdout: '', stderr: says }, line)
+  for (const [line, says] of Object.entries(wrong))
+    t.match(await kas(line), { code: 2, stdout: '', stderr: says }, line)
   t.match(await kas('user create carl --token-name \u001bx'), { code: 1, stderr: /at most 253 printable/ })
   t.equal(await readFile(file, 'utf8'), text)
 })

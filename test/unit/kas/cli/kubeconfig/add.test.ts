@@ -154,6 +154,34 @@ t.test('a token that the file holds, but that has ended or was taken away, is re
   t.equal((await tokensOf('ada')).length, 2)
 })
 
+t.test('a token without a name that the file holds gets one, unless another has it', async (t) => {
+  const { add, kas, config, tokensOf, folder } = await filled(t)
+  const { stdout } = await kas('token create --user ada')
+  await writeFile(join(folder, 'token'), stdout)
+  await kas(`kubeconfig --agent prod --token-file ${join(folder, 'token')} --server ${server} --output ${config}`)
+  const names = async () => (await tokensOf('ada')).map(({ name }: { name?: string }) => name)
+  t.match(await add(), { code: 0 })
+  t.same(await names(), [undefined, hostname()], 'that of user create, and this one')
+  await kas('token create --user ada --token-name desk')
+  await add(' --token-name desk')
+  t.same(await names(), [undefined, hostname(), 'desk'], 'held by nobody here: one in its place')
+})
+
+t.test('a user who is renamed keeps the entry and the token; deleted and made again, he gets his own', async (t) => {
+  const { add, kas, file, config, tokenOf } = await filled(t)
+  await add()
+  const user = 'kas.example.com:agent:1'
+  const token = await tokenOf(user)
+  await writeFile(file, (await readFile(file, 'utf8')).replace('username: ada', 'username: eve'))
+  t.match(await add('', 'prod', 'eve'), { code: 0, stderr: /is there/ })
+  t.equal(await tokenOf(user), token)
+  await kas('user delete eve')
+  await kas('user create eve')
+  t.match(await add('', 'prod', 'eve'), { code: 0, stderr: /is there/ })
+  t.not(await tokenOf(user), token)
+  t.equal(parse(await readFile(config, 'utf8')).users.length, 1)
+})
+
 t.test('two users, two clusters, two servers in one file', async (t) => {
   const { add, kas, config } = await filled(t)
   await add()
@@ -215,6 +243,18 @@ current-context: platform/clusters:prod
   t.equal(text.replace(/kaspat-[\w-]+/, 'old'), old)
 })
 
+t.test("what waits beside the file is its writer's alone, whoever put a file there before", async (t) => {
+  const { config, folder, file, run } = await filled(t)
+  const waiting = join(folder, '.config.kas-token-1')
+  await writeFile(waiting, 'planted\n', { mode: 0o666 })
+  await chmod(waiting, 0o666)
+  const line = `kubeconfig --agent prod --user ada --server ${server} --output ${config}`
+  const said = (note: string) => note.includes('is new') && writeFileSync(config, 'in the way')
+  t.equal((await run(line, { KAS_DIRECTORY_FILE: file }, { said })).code, 1)
+  t.equal((await stat(waiting)).mode & 0o777, 0o600)
+  t.match(await readFile(waiting, 'utf8'), /^kaspat-/)
+})
+
 t.test('links stay links, also one that leads nowhere yet', async (t) => {
   const { add, config, folder } = await filled(t)
   await mkdir(join(folder, 'real'))
@@ -236,7 +276,10 @@ t.test('KUBECONFIG: an entry is changed where it stands, a new one goes to the f
   const line = `kubeconfig --agent prod --user ada --server ${server}`
   t.match(await kasWith({ KUBECONFIG }, line), { code: 0, stdout: '', stderr: new RegExp(`written to ${two}\n`) })
   t.equal(await readFile(three, 'utf8'), '{}\n')
-  t.same(await readdir(folder), (await readdir(folder)).filter((name) => name !== 'one'))
+  t.same(
+    await readdir(folder),
+    (await readdir(folder)).filter((name) => name !== 'one'),
+  )
   const text = await readFile(two, 'utf8')
   t.match(await kasWith({ KUBECONFIG: `${three}:${two}` }, `${line} --namespace other`), { code: 0 })
   t.equal(await readFile(two, 'utf8'), `${text.replace(/(user: kas\S+:agent:1\n)/, '$1      namespace: other\n')}`)

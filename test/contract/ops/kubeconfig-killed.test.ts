@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import { parse } from 'yaml'
-import { tokenHash } from '../../../../../src/lib/token-hash.ts'
-import { commented, world } from '../cli-world.ts'
+import { tokenHash } from '../../../src/lib/token-hash.ts'
+import { commented, world } from '../../unit/kas/cli/cli-world.ts'
 
-const root = join(import.meta.dirname, '../../../../..')
+const root = join(import.meta.dirname, '../../..')
 const killer = pathToFileURL(join(root, 'test/support/killed-at-step.ts')).href
 
 const foreign = `# by hand

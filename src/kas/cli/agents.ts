@@ -1,0 +1,75 @@
+import { parseArgs } from 'node:util'
+import { printableJson } from '../../lib/printable.ts'
+import { type CliIo, type CliValues, textOption, UsageError } from './command.ts'
+import { textTable } from './text-table.ts'
+import { askUserAgents, endpointAt, tokenFrom, type UserAgents } from './user-agents.ts'
+import { endpointOf } from './views/endpoint.ts'
+
+export const agentsUsage = 'agents [--server URL --token-file FILE [--ca FILE]] [--json]'
+
+const options = {
+  kubeconfig: { type: 'string' },
+  context: { type: 'string' },
+  server: { type: 'string' },
+  'token-file': { type: 'string' },
+  ca: { type: 'string' },
+  json: { type: 'boolean' },
+  help: { type: 'boolean', short: 'h' },
+} as const
+
+const help = `usage: kas ${agentsUsage}
+  asks a running kas for the agents that let you in, and where they are connected
+  --kubeconfig FILE, --context NAME   of kas, as kubectl takes them (default: KUBECONFIG of the environment)
+  --server URL --token-file FILE      in place of a kubeconfig
+`
+
+/**
+ * `kas agents`
+ *
+ * @returns the exit code. @throws UsageError, BadAnswer, Error with what kas answered
+ */
+export async function agents(args: readonly string[], io: CliIo): Promise<number> {
+  const values = parse(args)
+  if (values.help) {
+    io.stdout.write(help)
+    return 0
+  }
+  const answer = await askUserAgents(await endpoint(values, io))
+  io.stdout.write(values.json ? `${printableJson(answer, 2)}\n` : table(answer))
+  if (answer.unread > 0) {
+    io.stderr.write(`note: the configuration of ${answer.unread} more could not be read: kas' log says why\n`)
+  }
+  return 0
+}
+
+async function endpoint(values: CliValues, io: CliIo) {
+  const server = textOption(values, 'server')
+  const file = textOption(values, 'token-file')
+  if ((server === undefined) !== (file === undefined)) throw new UsageError('--server and --token-file go together')
+  if (server === undefined || file === undefined) return await endpointOf(values, io.env)
+  if (!URL.canParse(server)) throw new UsageError(`--server ${server}: allowed is a URL with https`)
+  return await endpointAt(server, await tokenFrom(file), values)
+}
+
+function table({ user, agents: shown }: UserAgents): string {
+  if (shown.length === 0) return `no agent lets ${user} in\n`
+  const rows = shown.flatMap(({ id, name, project, connected }) => {
+    const places = connected.length > 0 ? connected : [{ replica: '-' }]
+    return places.map(({ replica, since = '-' }: { replica: string; since?: string | undefined }) => [
+      id,
+      name,
+      project,
+      replica,
+      since,
+    ])
+  })
+  return textTable([['ID', 'AGENT', 'PROJECT', 'REPLICA', 'SINCE'], ...rows])
+}
+
+function parse(args: readonly string[]): CliValues {
+  try {
+    return parseArgs({ args: [...args], options }).values
+  } catch (error) {
+    throw new UsageError((error as Error).message) // node:util says which option
+  }
+}

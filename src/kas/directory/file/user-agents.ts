@@ -1,0 +1,52 @@
+import { type Clock, systemClock } from '../../../lib/clock.ts'
+import { linkedController } from '../../../lib/signals.ts'
+import type { Agent } from '../../agent.ts'
+import type { AgentConfigs } from '../../agent-config/agent-configs.ts'
+import type { DirectoryContents, User } from './directory-contents.ts'
+import { decideUserAccess } from './user-access.ts'
+
+/** Repositories are fetched for agents that nobody has used of late. */
+const maxReadsAtOnce = 4
+/** ms */
+const maxReadMs = 10_000
+/** Agents that are gone through, in the order of the file. */
+const maxAgents = 2000
+
+/**
+ * The agents whose `user_access` lets a user in.
+ *
+ * @throws the signal's reason
+ */
+export async function userAgents(
+  { configurations, clock = systemClock }: { configurations: Pick<AgentConfigs, 'current'>; clock?: Clock },
+  { user, contents }: { user: User; contents: DirectoryContents },
+  signal: AbortSignal,
+): Promise<{ agents: Agent[]; unread: number }> {
+  const deadline = new AbortController()
+  const cancel = clock.after(maxReadMs, () => deadline.abort())
+  const ended = linkedController(signal, deadline.signal)
+  const all = [...contents.agents.values()]
+  const agents = all.slice(0, maxAgents)
+  const found = new Set<Agent>()
+  let unread = all.length - agents.length
+  const left = agents.values()
+  const look = async () => {
+    for (const agent of left) {
+      try {
+        const read = ended.signal.aborted ? undefined : await configurations.current(agent, ended.signal)
+        if (ended.signal.aborted) unread++
+        else if (decideUserAccess(user, read?.configuration.userAccess, contents).allowed) found.add(agent)
+      } catch {
+        unread++ // the log has why
+      }
+    }
+  }
+  try {
+    await Promise.all(Array.from({ length: maxReadsAtOnce }, look))
+  } finally {
+    cancel()
+    ended.dispose()
+  }
+  signal.throwIfAborted()
+  return { agents: agents.filter((agent) => found.has(agent)), unread }
+}

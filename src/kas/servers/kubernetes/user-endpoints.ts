@@ -1,0 +1,60 @@
+import { KasError } from '../../../lib/errors.ts'
+import { abortable } from '../../../lib/signals.ts'
+import type { UserEndpoint } from '../../module.ts'
+import type { Newcomers } from '../newcomers.ts'
+import type { Exchange } from './http/exchange.ts'
+import type { KubernetesLimits } from './http/kubernetes-limits.ts'
+import type { RequestOutcome } from './http/metrics.ts'
+import type { RequestHead } from './request/request-head.ts'
+import type { Target } from './request/target.ts'
+
+export interface UserEndpointsComponents {
+  readonly endpoints: readonly UserEndpoint[]
+  readonly newcomers: Pick<Newcomers, 'admit'>
+}
+
+export interface UserCall {
+  readonly exchange: Exchange
+  readonly head: Pick<RequestHead, 'authorization'>
+  /** of the answer, beside what it consists of */
+  readonly headers: readonly string[]
+}
+
+/** As for agents (doc/reference/tunnel-protocol.md 6.2), but the agent may be 0: none. */
+const bearer = /^Bearer pat:\d{1,19}:(\S+)$/
+
+/** What kas answers to a user by himself on 8154. */
+export class UserEndpoints {
+  readonly #components: UserEndpointsComponents
+  readonly #options: Pick<KubernetesLimits, 'ownAnswerTimeoutMs'>
+
+  constructor(components: UserEndpointsComponents, options: Pick<KubernetesLimits, 'ownAnswerTimeoutMs'>) {
+    this.#components = components
+    this.#options = options
+  }
+
+  /** Undefined: the request is about an agent. @throws KasError METHOD_NOT_ALLOWED */
+  find(method: string, { path }: Pick<Target, 'path'>): UserEndpoint | undefined {
+    const endpoint = this.#components.endpoints.find((each) => each.path === path)
+    if (!endpoint || endpoint.methods.includes(method)) return endpoint
+    throw new KasError({ code: 'METHOD_NOT_ALLOWED', method, allowed: [...endpoint.methods, 'OPTIONS'].join(', ') })
+  }
+
+  /** @throws KasError CREDENTIALS_INVALID, and what the endpoint throws */
+  async serve(endpoint: UserEndpoint, { exchange, head, headers }: UserCall): Promise<RequestOutcome> {
+    exchange.upgrade?.refused()
+    const { signal, connection } = exchange
+    const token = tokenOf(head)
+    const answer = await this.#components.newcomers.admit(connection.remote, () => endpoint.admit(token), signal)
+    const { status, mediaType, body } = await abortable(answer(signal), signal)
+    const all = [...headers, 'Content-Type', mediaType, 'Cache-Control', 'no-store']
+    const { ownAnswerTimeoutMs } = this.#options
+    return (await exchange.answerInPieces(status, all, body, ownAnswerTimeoutMs)) ? 'endpoint' : 'cut'
+  }
+}
+
+function tokenOf({ authorization }: Pick<RequestHead, 'authorization'>): string {
+  const [, token] = bearer.exec(authorization.length === 1 ? (authorization[0] as string) : '') ?? []
+  if (token !== undefined) return token
+  throw new KasError({ code: 'CREDENTIALS_INVALID', detail: 'Authorization header: expecting Bearer pat:<id>:<token>' })
+}

@@ -1,0 +1,57 @@
+import { execFile } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { parse } from 'yaml'
+import { commented, world } from '../../unit/kas/cli/cli-world.ts'
+
+const run = promisify(execFile)
+const assets = process.env.KUBEBUILDER_ASSETS
+const skip = assets ? false : 'needs kubectl in KUBEBUILDER_ASSETS'
+
+/** Runs kubectl on a kubeconfig; what fails says why on stderr. */
+async function kubectl(config: string, ...args: string[]): Promise<{ stdout: string; stderr: string }> {
+  return await run(join(assets ?? '', 'kubectl'), ['--kubeconfig', config, ...args]).catch((error) => error)
+}
+
+t.test('kubectl reads what kas has written, and kas adds to what kubectl has written', { skip }, async (t) => {
+  const { kas, folder } = world(t, commented)
+  await kas('agent create prod --project platform/clusters')
+  await kas('user create ada')
+  const config = join(folder, 'config')
+  const add = () => kas(`kubeconfig --agent prod --user ada --server https://kas:8154 --output ${config}`)
+  await kubectl(config, 'config', 'set-cluster', 'prod', '--server=https://prod')
+  await kubectl(config, 'config', 'set-context', 'prod', '--cluster=prod')
+  await kubectl(config, 'config', 'use-context', 'prod')
+  t.equal((await add()).code, 0)
+  const { stdout } = await kubectl(config, 'config', 'get-contexts', '--output=name')
+  t.same(stdout.trim().split('\n').sort(), ['platform/clusters:prod', 'prod'])
+  t.equal((await kubectl(config, 'config', 'current-context')).stdout, 'prod\n')
+  const view = ['config', 'view', '--raw', '--output=jsonpath={.users[0].user.token}']
+  t.match((await kubectl(config, ...view)).stdout, /^pat:1:kaspat-[\w-]{48}$/)
+})
+
+t.test('both write at once: neither loses what the other has written', { skip }, async (t) => {
+  const { kas, folder } = world(t, commented)
+  await kas('user create ada')
+  const names = Array.from({ length: 8 }, (_, i) => `a${i}`)
+  for (const name of names) await kas(`agent create ${name} --project platform/clusters`)
+  const config = join(folder, 'config')
+  const ofKubectl = names.map(async (name) => {
+    const { stderr } = await kubectl(config, 'config', 'set-cluster', name, `--server=https://${name}`)
+    return { name, isLocked: /config\.lock/.test(String(stderr)) } // kubectl does not wait
+  })
+  const added: string[] = []
+  for (const name of names) {
+    const { code, stderr } = await kas(
+      `kubeconfig --agent ${name} --user ada --server https://kas:8154 --output ${config}`,
+    )
+    t.equal(code, 0, stderr)
+    added.push(`platform/clusters:${name}`)
+  }
+  const written = (await Promise.all(ofKubectl)).filter(({ isLocked }) => !isLocked)
+  const { clusters, contexts } = parse(await readFile(config, 'utf8'))
+  t.same(contexts.map(({ name }: { name: string }) => name).sort(), added.sort())
+  t.same(clusters.map(({ name }: { name: string }) => name).sort(), ['kas', ...written.map(({ name }) => name)].sort())
+})

@@ -1,0 +1,62 @@
+import t from 'tap'
+import type { AgentId } from '../../../../../src/call/call.ts'
+import type { Directory, UserAgents } from '../../../../../src/kas/directory/directory.ts'
+import { createUserAgents } from '../../../../../src/kas/modules/user-agents/module.ts'
+import { bareDirectory, fakeHost } from '../fake-host.ts'
+
+const agents = [7n, 8n].map((id) => ({ id: id as AgentId, name: `a${id}`, project: { id: 1n, path: 'p/q' } }))
+const user = { id: 5n, username: 'ada' }
+const signal = new AbortController().signal
+
+function start(directory: Directory) {
+  const module = createUserAgents(fakeHost({ directory }), {
+    connectedTo: () => new Map([[7n as AgentId, [{ replica: 'kas-1', since: 1000 }, { replica: 'kas-2' }]]]),
+    registered: () => [
+      { agentId: 7n as AgentId, projectId: 1n, podId: 1n, meta: new Uint8Array(), registeredAt: 3000, renewed: true },
+      { agentId: 7n as AgentId, projectId: 1n, podId: 2n, meta: new Uint8Array(), registeredAt: 2000, renewed: true },
+    ],
+  })
+  const [endpoint] = module.userEndpoints ?? []
+  if (!endpoint) throw new Error('there is no endpoint')
+  return endpoint
+}
+
+const listing = (list: UserAgents['list']): Directory => ({ ...bareDirectory, agentsOfUser: () => ({ user, list }) })
+
+t.test('an answer names replicas and since when, where one knows', async (t) => {
+  const endpoint = start(listing(async () => ({ agents, unread: 3 })))
+  const { status, body } = await (await endpoint.admit('token'))(signal)
+  t.equal(status, 200)
+  t.same(JSON.parse(Buffer.from(body).toString()), {
+    user: 'ada',
+    agents: [
+      {
+        id: '7',
+        name: 'a7',
+        project: 'p/q',
+        pods: 2,
+        connected: [
+          { replica: 'kas-1', since: '1970-01-01T00:00:01.000Z' },
+          { replica: 'kas-2', since: '1970-01-01T00:00:02.000Z' },
+        ],
+      },
+      { id: '8', name: 'a8', project: 'p/q', pods: 0, connected: [] },
+    ],
+    unread: 3,
+  })
+})
+
+t.test('a user asks twice at once at the most', async (t) => {
+  const waiting = Promise.withResolvers<{ agents: typeof agents; unread: number }>()
+  const endpoint = start(listing(() => waiting.promise))
+  const ask = async () => (await endpoint.admit('token'))(signal)
+  const running = [ask(), ask()]
+  await t.rejects(ask(), { code: 'TOO_MANY_STREAMS' })
+  waiting.resolve({ agents: [], unread: 0 })
+  await Promise.all(running)
+  t.match(await ask(), { status: 200 })
+})
+
+t.test('with GitLab there is no such list', async (t) => {
+  await t.rejects(start(bareDirectory).admit('token'), { code: 'NOT_SERVED' })
+})
