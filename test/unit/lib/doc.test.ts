@@ -12,6 +12,7 @@ import { createRateMetrics } from '../../../src/kas/servers/agents/agent-rates.t
 import { createRefusalMetrics } from '../../../src/kas/servers/agents/refusals.ts'
 import { createKubernetesMetrics } from '../../../src/kas/servers/kubernetes/http/metrics.ts'
 import { createRailsRefusalMetrics } from '../../../src/kas/servers/rails/refusals.ts'
+import { createUnservedMetrics } from '../../../src/kas/servers/rails/unserved.ts'
 import { createStrangersMetric } from '../../../src/kas/servers/replicas/replicas-server.ts'
 import { errorCodes } from '../../../src/lib/errors.ts'
 import {
@@ -48,6 +49,7 @@ t.test('doc/metrics.md has a row for each metric', async (t) => {
   createRefusalMetrics(register)
   createRateMetrics(register, [])
   createRailsRefusalMetrics(register)
+  createUnservedMetrics(register)
   createStrangersMetric(register)
   createLinkMetrics(register, { reaches: () => [] })
   const none = () => 0
