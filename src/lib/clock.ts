@@ -17,3 +17,12 @@ export const systemClock: Clock = {
 
 /** Since this process began: for what is measured, and for deadlines. */
 export const monotonicClock: Clock = { ...systemClock, now: () => performance.now() }
+
+/** As `systemClock`, for what is not to keep the process from ending. */
+export const backgroundClock: Clock = {
+  ...systemClock,
+  after(ms, action) {
+    const timer = setTimeout(action, ms).unref()
+    return () => clearTimeout(timer)
+  },
+}

@@ -1,5 +1,10 @@
+import { isMainThread } from 'node:worker_threads'
 import { pino } from 'pino'
+import { BoundedLines } from './bounded-lines.ts'
+import { backgroundClock } from './clock.ts'
 import { KasError } from './errors.ts'
+import { DescriptorSink, standardSink } from './line-sinks.ts'
+import { LineWriter } from './line-writer.ts'
 import { escapedJson } from './printable.ts'
 
 export type { Logger } from 'pino'
@@ -22,8 +27,36 @@ export function createLogger(options: { level: LogLevel; destination?: { write(l
       serializers: { error: (error: unknown) => describeError(error) },
       hooks: { streamWrite: escapedJson }, // a line may be read on a terminal, and much of it is of others
     },
-    options.destination ?? pino.destination({ dest: 2, sync: false }),
+    options.destination ?? stderrLines(),
   )
+}
+
+/** Lines that wait for a reader of stderr who has stopped. bytes */
+const maxWaitingBytes = 4 * 1024 * 1024
+
+/** One for all loggers of the process. */
+let ownLines: { write(line: string): void } | undefined
+
+/** A line never waits for its reader; what comes after a fault of the program is written before it ends. */
+function stderrLines(): { write(line: string): void } {
+  ownLines ??= createStderrLines()
+  return ownLines
+}
+
+function createStderrLines(): { write(line: string): void } {
+  const source = new BoundedLines(maxWaitingBytes, (count) => {
+    const line = { level: 'warn', time: new Date().toISOString(), count, msg: 'Lines of the log were lost' }
+    return `${JSON.stringify(line)}\n`
+  })
+  const sink = isMainThread ? standardSink(process.stderr) : new DescriptorSink(2) // a thread's own goes by the main thread
+  const writer = new LineWriter({ source, sink, clock: backgroundClock })
+  process.once('exit', () => writer.flushNow())
+  return {
+    write(line) {
+      source.add(line)
+      writer.wake()
+    },
+  }
 }
 
 /** An error as it stands in a log line. */

@@ -68,3 +68,23 @@ t.test('sources that may not are passed over, and keep their turn', async (t) =>
   )
   t.equal(queue.size, 2)
 })
+
+t.test('where items differ in weight several go for one, and nobody has more than his share', async (t) => {
+  const heavy = (source: string, weight: number, name = `${source}${weight}`) => ({ source, weight, name })
+  const queue = new FairQueue<ReturnType<typeof heavy>>(100, ({ weight }) => weight)
+  const add = (item: ReturnType<typeof heavy>) => {
+    const lost: string[] = []
+    queue.place(item, ({ name }) => lost.push(name))
+    return lost
+  }
+  for (const name of ['1', '2', '3', '4']) t.strictSame(add(heavy('a', 25, name)), [])
+  t.equal(queue.hasPlace('a', 1), false)
+  t.equal(queue.hasPlace('b', 50), true)
+  t.strictSame(add(heavy('a', 1)), ['a1'])
+  t.strictSame(add(heavy('b', 30)), ['4', '3'])
+  t.strictSame(add(heavy('b', 60)), ['b60'], 'more than a share goes, and takes nobody with it')
+  t.strictSame([queue.take()?.name, queue.take()?.name, queue.take()?.name], ['1', 'b30', '2'])
+  t.equal(queue.take(), undefined)
+  t.strictSame(add(heavy('c', 100)), [])
+  t.strictSame(add(heavy('d', 101)), ['d101'])
+})

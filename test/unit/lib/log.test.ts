@@ -1,5 +1,7 @@
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { KasError } from '../../../src/lib/errors.ts'
 import { createLogger } from '../../../src/lib/log.ts'
@@ -124,4 +126,24 @@ t.test('a line reads as the same, and steers no terminal on which it is read', a
   const [line = ''] = lines
   t.match(line, /^[ -~]+\n$/)
   t.match(JSON.parse(line), { file: text, msg: text, error: { message: text } })
+})
+
+t.test('the program itself and its threads write to stderr, also a last line', async (t) => {
+  const module = JSON.stringify(new URL('../../../src/lib/log.ts', import.meta.url))
+  const log = (name: string) =>
+    `const { createLogger } = await import(${module}); createLogger({ level: 'info' }).info(${JSON.stringify(name)})`
+  const thread = `(async () => { ${log('of a thread')} })()`
+  const program = `
+    const { Worker } = await import('node:worker_threads')
+    await new Promise((resolve) => new Worker(${JSON.stringify(thread)}, { eval: true }).once('exit', resolve))
+    ${log('of the program')}
+    process.exit()`
+  const args = ['--input-type=module', '--eval', program]
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'] })
+  t.teardown(() => child.kill('SIGKILL'))
+  const lines = (await text(child.stderr)).trim().split('\n')
+  t.match(
+    lines.map((line) => JSON.parse(line).msg),
+    ['of a thread', 'of the program'],
+  )
 })

@@ -4,7 +4,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
-import { remoteOf } from '../../../src/lib/remote-of.ts'
+import { addressOf, remoteOf } from '../../../src/lib/remote-of.ts'
 
 t.test('the far end of a socket, while it is there', async (t) => {
   const server = createServer().listen(0, '127.0.0.1')
@@ -39,4 +39,11 @@ t.test('a Unix socket has none', async (t) => {
   t.teardown(() => client.destroy())
   const [accepted] = (await once(server, 'connection')) as [Socket]
   t.equal(remoteOf(accepted), undefined)
+})
+
+t.test('the address alone', async (t) => {
+  t.equal(addressOf('10.0.0.7:443'), '10.0.0.7')
+  t.equal(addressOf('::ffff:10.0.0.7:443'), '10.0.0.7')
+  t.equal(addressOf('2001:db8::1:443'), '2001:db8::1')
+  t.equal(addressOf(''), '')
 })
