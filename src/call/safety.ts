@@ -3,7 +3,8 @@ import type { Safety } from './call.ts'
 const safeMethods = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 /** Subresources that act on a pod, or pass the request on to what runs there, whatever the method. */
-const acting = /\/(?:exec|attach|portforward|proxy)(?:\/|$)/
+export const actingSubresources: ReadonlySet<string> = new Set(['exec', 'attach', 'portforward', 'proxy'])
+const acting = new RegExp(`/(?:${[...actingSubresources].join('|')})(?:/|$)`)
 
 /**
  * Whether a repeat of the request can do harm (doc/routing.md "What is tried again"). In doubt it can: a resource that

@@ -48,7 +48,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/servers/replicas': 'lib call proto/grpc kas/config kas/replicas kas/servers kas/tunnels | prom-client',
   'kas/servers/ops-socket':
     'lib call proto/decode.ts proto/gen proto/http membership kas/module.ts kas/replicas kas/tunnels | @bufbuild/protobuf',
-  'kas/servers/kubernetes/request': 'lib proto/http',
+  'kas/servers/kubernetes/request': 'lib call proto/http',
   'kas/servers/kubernetes/response': 'lib proto/http proto/wire | negotiator',
   'kas/servers/kubernetes/http':
     'lib call proto/http kas/servers kas/servers/kubernetes/request kas/servers/kubernetes/response | prom-client',
