@@ -50,8 +50,19 @@ export interface Call {
   readonly isLog?: boolean
   /** Its caller opens it again when it is lost: it is not kept where its replies are out of reach for a while. */
   readonly reopens?: boolean
+  /** whoever wants to know whose tunnel has it; absent: nobody */
+  readonly record?: Taken | undefined
   /** the caller left, or its deadline passed: the reason is a KasError */
   readonly signal: AbortSignal
+}
+
+export interface Taken {
+  /**
+   * A tunnel has it, once more where it is repeated.
+   *
+   * @param peer - name of the replica whose it is; undefined: this one's
+   */
+  takenBy(peer: string | undefined): void
 }
 
 /** What comes back. None of its promises rejects; how the call ended, `done` alone says. */

@@ -1,10 +1,12 @@
 import { hostname } from 'node:os'
-import { monotonicClock, systemClock } from '../lib/clock.ts'
+import { backgroundClock, monotonicClock, systemClock } from '../lib/clock.ts'
+import type { LineSink } from '../lib/line-writer.ts'
 import type { Logger } from '../lib/log.ts'
 import { createBuildMetrics, createRegistry, createRouterMetrics } from '../lib/metrics.ts'
 import { type Service, Stages } from '../lib/service.ts'
 import { noTracer } from '../lib/tracing/tracer.ts'
 import { productName, type Version } from '../lib/version.ts'
+import { AccessLog } from './access-log/access-log.ts'
 import { defaultAdvertisedVersion, type KasConfig } from './config/kas-config.ts'
 import type { OwnPrivateApi } from './config/own-private-api.ts'
 import { stopPatienceMs } from './config/stop-patience.ts'
@@ -38,6 +40,8 @@ import { TunnelRegistry } from './tunnels/tunnel-registry.ts'
 
 export interface AppComponents {
   readonly log: Logger
+  /** where who did what is written; absent: nowhere, whatever the configuration says */
+  readonly accessSink?: LineSink
   /** beside those that kas has */
   readonly modules?: (host: KasHost) => readonly KasModule[]
 }
@@ -63,6 +67,7 @@ export class App implements Service {
   readonly #register = createRegistry()
   readonly #readiness = new Readiness()
   #stages: Stages | undefined
+  #accessLog: AccessLog | undefined
 
   constructor(components: AppComponents, options: AppOptions) {
     this.#components = components
@@ -80,6 +85,11 @@ export class App implements Service {
     await this.#stages?.stop(patience ?? AbortSignal.timeout(stopPatienceMs(this.#options.config)))
   }
 
+  /** The process ends: of the access log what has been said by now is written as far as it is taken at once. */
+  flushNow(): void {
+    this.#accessLog?.flushNow()
+  }
+
   /** In the order of their start. What is built first is given to what is built later, never the other way. */
   async #build(): Promise<Service[]> {
     createBuildMetrics(this.#register, this.#options.version)
@@ -92,6 +102,8 @@ export class App implements Service {
     const tunnels = new TunnelRegistry({ clock: monotonicClock })
     const peering = await this.#peering(shared)
     const { membership, peers = noPeers, links } = peering ?? {}
+    const accessLog = this.#createAccessLog(membership?.name ?? config.cluster.name ?? hostname())
+    this.#accessLog = accessLog
     const leads = new Leads({ clock, membership, peers })
     const router = new Router({ tunnels, observer: createRouterMetrics(this.#register), links })
     const overShare = new OverShare({ clock, log })
@@ -109,10 +121,11 @@ export class App implements Service {
     const reports = membership && this.#callCountReports({ counts, peers, name: membership.name, clock })
     const methods = new Map([leads, reports, ...modules].flatMap((part) => [...(part?.replicaMethods ?? [])]))
     const ports = new Ports(
-      { host, tunnels, peering, overShare, counts, modules, readiness: this.#readiness },
+      { host, tunnels, peering, overShare, counts, modules, readiness: this.#readiness, accessLog },
       { config, configurationFile, version, product },
     )
     return [
+      ...(accessLog ? [accessLog] : []),
       ...(tracing ? [tracing] : []), // last to stop: it sends the others' last spans
       ...ports.ops(),
       ...ports.opsSocket(),
@@ -127,6 +140,20 @@ export class App implements Service {
       ...(peering ? [peering.serving] : []),
       leaving(this.#readiness),
     ]
+  }
+
+  #createAccessLog(entry: string): AccessLog | undefined {
+    const { log, accessSink: sink } = this.#components
+    if (!sink) return undefined
+    const { observability, ops } = this.#options.config
+    const { rules, exec_command: execCommand } = observability.access_log
+    const components = {
+      sink,
+      clock: backgroundClock,
+      register: this.#register,
+      log: log.child({ mod_name: 'access_log' }),
+    }
+    return new AccessLog(components, { entry, rules, execCommand, keepsRecent: ops.socket !== undefined })
   }
 
   /** A feature is a line here. */

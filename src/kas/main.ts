@@ -12,6 +12,7 @@ const usage = `Usage: kas --configuration-file=<file>
        kas agent|token|user|kubeconfig ...   list and edit who is who in a directory file: kas agent --help
        kas agents ...                        ask a running kas for the agents that let you in
        kas status|route ...                  ask a running replica who is there, and where a call would go
+       kas log ...                           show who did what by way of a running replica: kas log --help
        kas tree|get|health ...               show what runs in a cluster, and how it fares: kas tree --help
        kas gitops status ...                 show how an agent's GitOps sources fare: kas gitops --help
 
@@ -28,6 +29,7 @@ const subcommands = [
   'agents',
   'status',
   'route',
+  'log',
   'tree',
   'get',
   'health',
@@ -82,8 +84,9 @@ function parse(argv: readonly string[]) {
 }
 
 async function serve(file: string): Promise<number> {
-  const [{ App }, { loadKasConfig }, { createLogger }, v8] = await Promise.all([
+  const [{ App }, { openAccessSink }, { loadKasConfig }, { createLogger }, v8] = await Promise.all([
     import('./app.ts'),
+    import('./access-log/access-sink.ts'),
     import('./config/kas-config.ts'),
     import('../lib/log.ts'),
     import('../lib/v8.ts'),
@@ -94,13 +97,19 @@ async function serve(file: string): Promise<number> {
   logWarnings(log, warnings)
   process.on('uncaughtExceptionMonitor', (error) => log.error({ error }, 'kas ends because of a fault of its own'))
   const { env } = process
-  const app = new App({ log }, { config, ownPrivateApi, configurationFile: file, version: readVersion(), env })
+  const accessSink = openAccessSink({ log, process }, { output: config.observability.access_log.output, file })
+  const app = new App(
+    { log, ...accessSink },
+    { config, ownPrivateApi, configurationFile: file, version: readVersion(), env },
+  )
+  process.once('exit', () => app.flushNow())
   const stopping = stopSignal((signal) => log.info({ signal }, 'Stopping, a second signal ends at once'))
   await app.start()
   v8.collectAll()
   await stopping
   await app.stop()
   log.info('Stopped')
+  if (process.stdout.writableLength > 0) process.exit(0) // its reader has stopped
   return 0
 }
 

@@ -114,9 +114,15 @@ export interface UserEndpoint {
   /**
    * Whose token it is.
    *
-   * @returns answers him. @throws KasError USER_UNAUTHORIZED, answered as for other requests
+   * @throws KasError USER_UNAUTHORIZED, answered as for other requests
    */
-  admit(token: string): Promise<(signal: AbortSignal) => Promise<OwnAnswer>>
+  admit(token: string): Promise<AdmittedUser>
+}
+
+/** Who he is, and what answers him. */
+export interface AdmittedUser {
+  readonly user: { readonly id: bigint; readonly username: string }
+  answer(signal: AbortSignal): Promise<OwnAnswer>
 }
 
 export interface OwnRequest {

@@ -3,6 +3,7 @@ import { createAgentMetrics, createGrpcServerMetrics, type GrpcServerMetrics } f
 import { OpsServer } from '../lib/ops-server.ts'
 import type { Service } from '../lib/service.ts'
 import type { Version } from '../lib/version.ts'
+import type { AccessLog } from './access-log/access-log.ts'
 import type { KasConfig } from './config/kas-config.ts'
 import type { Listen } from './config/listen-address.ts'
 import type { AgentMethod, KasHost, KasModule } from './module.ts'
@@ -18,6 +19,7 @@ import { KubernetesServer } from './servers/kubernetes/kubernetes-server.ts'
 import { webSocketTokens } from './servers/kubernetes/watch/websocket-tokens.ts'
 import type { ListenPlace } from './servers/listen-failure.ts'
 import { announced, certificateOf, explained, listenOptions, whenReady } from './servers/listening.ts'
+import { logStreams } from './servers/ops-socket/log-streams.ts'
 import { opsAnswers } from './servers/ops-socket/ops-answers.ts'
 import { OpsSocket } from './servers/ops-socket/ops-socket.ts'
 import { RailsServer, railsMethodTypes } from './servers/rails/rails-server.ts'
@@ -37,6 +39,8 @@ export interface PortsComponents {
   readonly counts: TokenRate
   readonly modules: readonly KasModule[]
   readonly readiness: Readiness
+  /** undefined: there is none */
+  readonly accessLog: AccessLog | undefined
 }
 
 export interface PortsOptions {
@@ -80,20 +84,24 @@ export class Ports {
     return [...Object.values(certificate), announced(host.log, server, { name: 'Observability', ...place })]
   }
 
-  /** What `kas status` and `kas route` query. */
+  /** What `kas status`, `kas route` and `kas log` query. */
   opsSocket(): Service[] {
-    const { host, tunnels, peering, overShare, modules, readiness } = this.#components
+    const { host, tunnels, peering, overShare, modules, readiness, accessLog } = this.#components
     const { config, version } = this.#options
     const { socket } = config.ops
     if (socket === undefined) return []
     const name = peering?.membership.name ?? config.cluster.name ?? hostname()
     const answers = opsAnswers({ name, version: version.version, readiness, tunnels, overShare, modules, peering })
-    const server = new OpsSocket({ answers, log: host.log.child({ mod_name: 'observability' }) }, { path: socket })
+    const streams = logStreams(accessLog?.recent)
+    const server = new OpsSocket(
+      { answers, streams, log: host.log.child({ mod_name: 'observability' }) },
+      { path: socket },
+    )
     return [explained(server, this.#place('ops.socket', { network: 'unix', address: socket }))]
   }
 
   agents(): Service[] {
-    const { host, tunnels, peering, counts, modules, readiness } = this.#components
+    const { host, tunnels, peering, counts, modules, readiness, accessLog } = this.#components
     const { directory, register, tracer, log } = host
     const { listen, kubernetes_api: kubernetes } = this.#options.config.agent
     const { rateExceeded } = createAgentMetrics(register, () => tunnels.agentCount)
@@ -115,6 +123,7 @@ export class Ports {
         onOverRate: createRateMetrics(register, Object.keys(agentMethodRates(methods))),
         ...(held ? { held, placement: new MemberPlacement({ membership: peering.membership }) } : {}),
         events: grpcObserver(this.#grpcMetrics, agentMethodTypes(methods)),
+        ...(accessLog ? { accessLog } : {}),
         ...certificate,
         tracer,
       },
@@ -139,7 +148,7 @@ export class Ports {
   }
 
   async kubernetes(): Promise<Service[]> {
-    const { host, tunnels, peering, modules } = this.#components
+    const { host, tunnels, peering, modules, accessLog } = this.#components
     const { forward, directory, usage, register, tracer, clock } = host
     const { config, version, product } = this.#options
     const block = config.agent.kubernetes_api
@@ -163,6 +172,7 @@ export class Ports {
         endpoints,
         userEndpoints,
         ...(views ? { views } : {}),
+        ...(accessLog ? { accessLog } : {}),
         ...(peering ? { callerKeys: peering.callerKeys } : {}),
         ...tokens,
         ...redirect,

@@ -6,7 +6,7 @@ import type { StatusReport } from '../../src/kas/servers/ops-socket/status-repor
 import { askSocket } from './ask-socket.ts'
 import { eventually } from './eventually.ts'
 import { type Identity, identities } from './kubectl-side.ts'
-import type { Processes } from './processes.ts'
+import type { Processes, TestProcess } from './processes.ts'
 import type { Stack } from './stack.ts'
 import { agentId, bearerOf } from './stack-directory.ts'
 
@@ -15,12 +15,19 @@ const name = 'kas-1'
 
 /** A second kas beside that of a stack, with its directory and secret, which no agent dials. */
 export class EntryReplica {
+  readonly kas: TestProcess
   readonly kubernetesUrl: string
   /** paths */
   readonly kubeconfigs: Readonly<Record<Identity, string>>
   readonly #socket: string
 
-  private constructor(at: { kubernetesUrl: string; kubeconfigs: Record<Identity, string>; socket: string }) {
+  private constructor(at: {
+    kas: TestProcess
+    kubernetesUrl: string
+    kubeconfigs: Record<Identity, string>
+    socket: string
+  }) {
+    this.kas = at.kas
     this.kubernetesUrl = at.kubernetesUrl
     this.kubeconfigs = at.kubeconfigs
     this.#socket = at.socket
@@ -48,7 +55,7 @@ export class EntryReplica {
         listen: { ...agentListen, ...at(agents) },
         kubernetes_api: { listen: { ...proxy.listen, ...at(kubernetes) } },
       },
-      observability: { listen: at(ops) },
+      observability: { ...other.observability, listen: at(ops) },
       api: { listen: { ...other.api.listen, ...at(rails) } },
       private_api: { listen: { ...other.private_api.listen, ...at(replicas) } },
       cluster: { name, listen: at(gossip), discovery: { static: [other.cluster.listen.address] } },
@@ -57,10 +64,10 @@ export class EntryReplica {
     const configurationFile = join(folder, 'kas.yaml')
     await writeFile(configurationFile, JSON.stringify(configuration), { mode: 0o600 })
     const args = [main, `--configuration-file=${configurationFile}`]
-    await processes.spawn({ command: process.execPath, args, folder })
+    const kas = await processes.spawn({ command: process.execPath, args, folder })
     const kubernetesUrl = `https://127.0.0.1:${kubernetes}`
     const kubeconfigs = await writeKubeconfigs({ folder, server: kubernetesUrl, caFile: stack.caFile })
-    const entry = new EntryReplica({ kubernetesUrl, kubeconfigs, socket })
+    const entry = new EntryReplica({ kas, kubernetesUrl, kubeconfigs, socket })
     await eventually(
       async () => {
         const holders = await entry.holders()

@@ -15,7 +15,7 @@ export interface StackOptions {
   agentKubeconfig: string
   /** default `wss` */
   scheme?: 'grpc' | 'grpcs' | 'ws' | 'wss'
-  /** added to kas' configuration, block by block */
+  /** added to kas' configuration, block by block; `observability` to its `listen` */
   configuration?: Readonly<Record<string, object>>
 }
 
@@ -191,12 +191,12 @@ export class Stack {
         listen: { ...at(agents), ...agentTls, websocket },
         kubernetes_api: { listen: { ...at(kubernetes), ...tls, shutdown_grace_period: '10s' } },
       },
-      observability: { listen: at(ops) },
       api: { listen: { ...at(rails), ...secret } },
       private_api: { listen: { ...at(replicas), ...secret } },
       directory: { file: this.directoryFile },
       cluster: { name: 'kas-0', listen: at(gossip) },
       ...this.#options.configuration,
+      observability: { listen: at(ops), ...this.#options.configuration?.observability },
     }
   }
 }

@@ -6,6 +6,7 @@ import { type CliIo, UsageError } from './command.ts'
 import type { Command } from './directory-command.ts'
 import { kubeconfig } from './kubeconfig.ts'
 import { agentList, agentShow, tokenList, tokenShow, userList, userShow } from './listing.ts'
+import { logUsage, showLog } from './log.ts'
 import { agentDelete, agentRotate, tokenRotate, userDelete, userRotate } from './owners.ts'
 import { route } from './route.ts'
 import { status } from './status.ts'
@@ -70,6 +71,7 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<number
   if (viewsWord) return runViews(viewsWord, argv.slice(1), io)
   if (word === 'gitops') return runGitops(argv.slice(1), io)
   if (word === 'agents') return runAgents(argv.slice(1), io)
+  if (word === 'log') return guarded({ name: word, usage: logUsage, io }, () => showLog(argv.slice(1), io))
   const name = Object.keys(commands).find((one) => one.split(' ').every((part, i) => argv[i] === part))
   const command = name === undefined ? undefined : commands[name]
   if (!command || !name) {

@@ -14,7 +14,7 @@ export interface StatusCommand {
   print(answer: unknown): string
 }
 
-const commonOptions = {
+export const socketOptions = {
   socket: { type: 'string' },
   'configuration-file': { type: 'string' },
   json: { type: 'boolean' },
@@ -41,13 +41,14 @@ export async function runStatusCommand(command: StatusCommand, args: readonly st
 
 function parse(command: StatusCommand, args: readonly string[]): CliValues {
   try {
-    return parseArgs({ args: [...args], options: { ...command.options, ...commonOptions } }).values
+    return parseArgs({ args: [...args], options: { ...command.options, ...socketOptions } }).values
   } catch (error) {
     throw new UsageError((error as Error).message) // node:util says which option
   }
 }
 
-async function socketOf(values: CliValues, env: CliIo['env']): Promise<string> {
+/** Which replica's. @throws UsageError */
+export async function socketOf(values: CliValues, env: CliIo['env']): Promise<string> {
   const socket = textOption(values, 'socket')
   if (socket !== undefined) return socket
   const file = textOption(values, 'configuration-file')
@@ -84,7 +85,8 @@ async function ask(socketPath: string, path: string): Promise<string> {
   throw new Error(`the replica answered ${status}: ${(JSON.parse(text) as { error?: string }).error ?? ''}`)
 }
 
-function explain(socketPath: string, cause: unknown): string {
+/** Why nobody was reached there. */
+export function explain(socketPath: string, cause: unknown): string {
   const { code, name, message } = cause as NodeJS.ErrnoException
   if (code === 'ENOENT' || code === 'ECONNREFUSED')
     return `no kas listens on ${socketPath}: does it run with ops.socket?`

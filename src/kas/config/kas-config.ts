@@ -11,6 +11,7 @@ import {
   wholeNumberSchema,
 } from '../../lib/config.ts'
 import { KasError } from '../../lib/errors.ts'
+import { accessLogSchema } from './access-log.ts'
 import { clusterName, clusterTexts } from './cluster-texts.ts'
 import { discoverySchema } from './discovery.ts'
 import { type EnvironmentSettings, environmentSettings } from './environment.ts'
@@ -134,6 +135,7 @@ export const kasConfigSchema = blockSchema({
     liveness_probe: blockSchema({ url_path: urlPath('/liveness') }),
     readiness_probe: blockSchema({ url_path: urlPath('/readiness') }),
     logging: blockSchema({ level: z.enum(['debug', 'info', 'warn', 'error']).prefault('info') }),
+    access_log: accessLogSchema,
     tracing: tracing.optional(),
   }),
   gitaly: blockSchema({

@@ -22,6 +22,8 @@ export interface LinkComponents {
   readonly clock: Clock
   readonly random: () => number
   readonly log: Logger
+  /** its name */
+  readonly peer?: string
   /** it became open, unreachable or reachable again */
   readonly onChange: () => void
   /** what waits of each agent at this replica */
@@ -154,7 +156,9 @@ export class Link {
     if (answer === 'unknown') this.#components.onUnknown()
     if (answer === 'refused') throw (await stream.done).error
     if (answer !== 'ready') return answer === 'none' ? 'none' : 'unanswered'
+    const { peer } = this.#components
     return {
+      ...(peer === undefined ? {} : { peer }),
       forward: (theCall) => {
         if (!eager) void stream.send(theCall)
         if (theCall.safety === 'safe') usable.untilAnswered(stream, tryElsewhere)

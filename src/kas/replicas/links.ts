@@ -186,7 +186,7 @@ export class Links implements Service {
       const known = this.#links.get(row.instance)
       if (address === undefined || known?.address === address || row.head.replicaPort === 0) continue
       if (known) this.#retire(known.link)
-      this.#links.set(row.instance, { link: this.#connect(address, row.head.publicKeyHash), address })
+      this.#links.set(row.instance, { link: this.#connect(address, row.head), address })
     }
   }
 
@@ -196,7 +196,7 @@ export class Links implements Service {
     void link.retire().then(() => this.#retired.delete(link))
   }
 
-  #connect(address: string, publicKeyHash: string): Link {
+  #connect(address: string, { name: peer, publicKeyHash }: Row['head']): Link {
     const { identity, membership, log, tracer, dial = dialReplica } = this.#components
     const { windows } = this.#heldByAgent
     const { host = address, port = 0 } = parseHostPort(address) ?? {}
@@ -207,6 +207,7 @@ export class Links implements Service {
         random: Math.random,
         log: log.child({ net_address: address }),
         heldByAgent: this.#heldByAgent,
+        peer,
         onChange: () => this.#changed(),
         onUnknown: () => membership.announce(),
         tracer,

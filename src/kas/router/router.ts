@@ -57,6 +57,7 @@ export class Router {
     hedges.earn()
     const offer = this.#tunnels.take(call) ?? (await this.#find(call, began))
     this.#observer.routed('success', (clock.now() - began) / 1000)
+    call.record?.takenBy('peer' in offer ? offer.peer : undefined)
     return offer.forward(call)
   }
 

@@ -33,12 +33,14 @@ t.test('a request without a body', async (t) => {
     'x-hop: 1',
     'Via: 1.1 front',
     'impersonate-user: bob',
+    'audit-id: of-the-caller',
   )
   const text = await client.until(/"safety":"safe"}$/)
   t.match(text, /^HTTP\/1\.1 200 OK\r\n/)
   t.match(text, /\r\nVia: gRPC\/1\.0 gitlab-kas\/v1\.2\.3\/abc\r\n/)
   t.notMatch(text, /\r\nServer:/i)
   const { body, safety, ...header } = echoed(text)
+  const [auditId = ''] = header.header.find(([name]) => name === 'Audit-Id')?.[1] ?? []
   t.same(header, {
     method: 'GET',
     urlPath: '/api/v1/pods x',
@@ -51,9 +53,11 @@ t.test('a request without a body', async (t) => {
       ['User-Agent', ['kubectl']],
       ['Via', ['1.1 front', 'gRPC/1.0 gitlab-kas/v1.2.3/abc']],
       ['Impersonate-User', ['bob']],
+      ['Audit-Id', [auditId]],
     ],
     contentLength: 0,
   })
+  t.match(auditId, /^[0-9a-f-]{36}$/, 'that of the caller does not come')
   t.equal(body, '')
   t.equal(safety, 'safe')
   client.text = ''

@@ -64,6 +64,7 @@ t.test('each watch is a request of its own; its events come under its id', async
       ['User-Agent', ['a page']],
       ['Accept', ['application/json']],
       ['Via', ['gRPC/1.0 gitlab-kas/v1.2.3/abc']],
+      ['Audit-Id', [/^[0-9a-f-]{36}$/]],
     ],
     contentLength: 0,
     impersonation: { username: 'gitlab:user:ada' },

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
+import { createAccessLogMetrics } from '../../../src/kas/access-log/access-log-metrics.ts'
 import { createConfigurationMetrics } from '../../../src/kas/agent-config/configuration-metrics.ts'
 import { createDirectoryMetrics } from '../../../src/kas/directory/file/directory-metrics.ts'
 import { createGitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
@@ -40,6 +41,7 @@ t.test('doc/metrics.md has a row for each metric', async (t) => {
   createRouterMetrics(register)
   createGrpcServerMetrics(register)
   createDirectoryMetrics(register)
+  createAccessLogMetrics(register)
   createConfigurationMetrics(register)
   createFluxMetrics(register)
   createGitlabMetrics(register, { refillPerSecond: 50 })

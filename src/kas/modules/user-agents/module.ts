@@ -52,7 +52,7 @@ export function createUserAgents({ directory }: KasHost, components: UserAgentsC
         admit: async (token) => {
           if (!directory.agentsOfUser) throw new KasError({ code: 'NOT_SERVED', what: notServed })
           const of = directory.agentsOfUser(token)
-          return (signal) => answer(of, signal)
+          return { user: of.user, answer: (signal) => answer(of, signal) }
         },
       },
     ],

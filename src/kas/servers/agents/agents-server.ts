@@ -12,6 +12,7 @@ import type { SessionLimits } from '../../../proto/grpc/limits.ts'
 import { type ServerSessionEvents, serveSession } from '../../../proto/grpc/server-session.ts'
 import { UnpackTurns } from '../../../proto/grpc/unpack-turns.ts'
 import { connectMethod } from '../../../proto/reverse-tunnel.ts'
+import type { AccessLog } from '../../access-log/access-log.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { AgentMethod, MethodRate } from '../../module.ts'
 import { AgentConnection, defaultLiveness, type LivenessOptions } from '../../tunnels/agent-connection.ts'
@@ -39,6 +40,8 @@ export interface AgentsServerComponents {
   readonly certificate?: CertificateFiles
   /** by `/package.Service/Method`; Connect is the server's own */
   readonly methods: Readonly<Record<string, AgentMethod>>
+  /** absent: nobody writes down who connects */
+  readonly accessLog?: AccessLog
   readonly log: Logger
   readonly onRateExceeded: () => void
   /** publishes what each connection serves; absent: this replica is alone */

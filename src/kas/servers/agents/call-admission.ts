@@ -1,10 +1,13 @@
+import type { Metadata } from '../../../call/call.ts'
 import { traceAdmitted } from '../../../call/rpc-span.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
+import { addressOf } from '../../../lib/remote-of.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { Handler, ServerStream } from '../../../proto/grpc/server-session.ts'
 import { connectMethod } from '../../../proto/reverse-tunnel.ts'
+import { type AccessLog, userAgentField } from '../../access-log/access-log.ts'
 import type { Agent } from '../../agent.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { AgentMethod } from '../../module.ts'
@@ -32,6 +35,8 @@ export interface CallAdmissionComponents {
   /** @param method - `Service/Method` */
   readonly onOverRate: (method: string, outcome: OverRate) => void
   readonly refused: (reason: RefusalReason) => void
+  /** absent: nobody writes down who connects */
+  readonly accessLog?: AccessLog
   readonly log: Logger
   readonly tracer: Tracer
 }
@@ -163,6 +168,7 @@ export class CallAdmission {
     } catch (error) {
       if (KasError.from(error).code === 'TOO_MANY_STREAMS') stream.session.quota.refused(stream.session.streams.size)
       this.#countRefusal(stream, error)
+      this.#recordRefusal(stream, connection, error)
       throw error
     }
   }
@@ -179,17 +185,48 @@ export class CallAdmission {
   }
 
   /** A connection is charged to the first agent that is let in on it. @throws KasError TOO_MANY_STREAMS */
-  #knowConnection(session: ServerStream['session'], { id }: Agent): void {
+  #knowConnection({ session, metadata }: ServerStream, connection: AgentConnection, agent: Agent): void {
     if (this.#known.has(session)) return
+    const { id } = agent
     this.#enter(session, id)
     this.#known.add(session)
+    const disconnected = this.#recordConnection(connection, agent, metadata)
     const own = this.#components.heldByAgent.enter(id)
     session.chargeTo(own.held)
     session.window.widen()
     void session.closed.then(() => {
       this.#components.openStreams.leave(id, 'connections')
       own.leave()
+      disconnected?.()
     })
+  }
+
+  /** @returns to be called at its end */
+  #recordConnection(connection: AgentConnection, agent: Agent, metadata: Metadata): (() => void) | undefined {
+    const { accessLog, clock } = this.#components
+    if (!accessLog) return undefined
+    const began = clock.now()
+    const { id, name, project } = agent
+    const fields = {
+      agent_id: String(id),
+      agent: name,
+      project: project.path,
+      address: addressOf(connection.remoteAddress),
+      ...userAgentField(metadata['user-agent']?.[0]),
+    }
+    accessLog.event('agent_connected', 'session', `agent ${id}`, fields)
+    return () => {
+      const ms = Math.round(clock.now() - began)
+      accessLog.event('agent_disconnected', 'session', `agent ${id}`, { ...fields, ms })
+    }
+  }
+
+  #recordRefusal({ metadata }: ServerStream, { remoteAddress }: AgentConnection, error: unknown): void {
+    const { accessLog } = this.#components
+    const { code } = KasError.from(error)
+    if (!accessLog || !refusalReason(code)) return
+    const refused = { event: 'agent_refused', reason: code, address: addressOf(remoteAddress) } as const
+    accessLog.stranger(refused, () => userAgentField(metadata['user-agent']?.[0]))
   }
 
   /** A connection beyond the agent's limit closes once its streams have ended. @throws KasError TOO_MANY_STREAMS */
@@ -221,7 +258,7 @@ export class CallAdmission {
       return await stream.whileOpen((signal) => {
         const check = async () => {
           const agent = await authenticator.authenticate(stream.metadata, { ...how, from }, signal)
-          this.#knowConnection(stream.session, agent) // where this throws the connection stays a newcomer: it must count as something
+          this.#knowConnection(stream, connection, agent) // where this throws the connection stays a newcomer: it must count as something
           return agent
         }
         return newcomers.admit(connection.remoteAddress, check, signal)

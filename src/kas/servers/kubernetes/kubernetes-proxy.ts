@@ -6,6 +6,7 @@ import type { Logger } from '../../../lib/log.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
+import type { AccessLog } from '../../access-log/access-log.ts'
 import type { Directory } from '../../directory/directory.ts'
 import { noUsage, type Usage } from '../../directory/usage.ts'
 import type { OwnEndpoint, UserEndpoint, ViewFeeds } from '../../module.ts'
@@ -13,6 +14,7 @@ import type { Newcomers } from '../newcomers.ts'
 import { accessCounter } from './access/access-counter.ts'
 import { accessCheckMs, accessLost, checkAccess } from './access/access-recheck.ts'
 import { type Access, authorize, callerNames } from './access/authorize.ts'
+import { auditIdHeader, type CallEnd, CallRecord } from './access/call-record.ts'
 import type { CallerKeys } from './access/caller-keys.ts'
 import { type Credentials, readCredentials } from './access/credentials.ts'
 import type { FrontRedirect } from './front-redirect.ts'
@@ -46,6 +48,8 @@ export interface KubernetesProxyComponents {
   readonly callerKeys: Pick<CallerKeys, 'of'>
   /** counts who was let through; absent: nobody does */
   readonly usage?: Usage
+  /** absent: nobody writes down who did what */
+  readonly accessLog?: AccessLog
   readonly clock?: Clock
   readonly log: Logger
   /** absent: neither tokens nor watches over WebSocket */
@@ -73,6 +77,8 @@ export interface KubernetesProxyOptions {
   /** what is done with answers, beside the rules that always hold */
   readonly responses: Omit<ResponseRules, 'via'>
 }
+
+type Recorded = Progress & { readonly record: CallRecord }
 
 /** A watch that goes on is let in by an answer of the directory that is no older. ms */
 const reopenedAccessMs = 45_000
@@ -116,10 +122,11 @@ export class KubernetesProxy {
     return this.#run(exchange, () => Promise.reject(error))
   }
 
-  async #run(exchange: Exchange, action: (progress: Progress) => Promise<RequestOutcome>): Promise<void> {
-    const { tracer } = this.#components
+  async #run(exchange: Exchange, action: (progress: Recorded) => Promise<RequestOutcome>): Promise<void> {
+    const { tracer, accessLog } = this.#components
     const span = RequestSpan.begin(tracer, exchange, this.#options.urlPathPrefix)
-    const progress = new Progress(span)
+    const record = new CallRecord(accessLog, exchange, span.traceId)
+    const progress = new Progress(span, record) as Recorded
     let outcome: RequestOutcome = 'cut'
     try {
       const acted = tracer.within(span.span, () => action(progress))
@@ -131,11 +138,13 @@ export class KubernetesProxy {
     exchange.finish()
     this.#components.metrics.ended(outcome)
     span.end(exchange, outcome, progress.failure)
+    if (accessLog) record.ended(endOf(exchange, outcome, progress))
   }
 
   /** The order of checks of doc/reference/tunnel-protocol.md 6.1. */
-  async #serve(exchange: Exchange, progress: Progress): Promise<RequestOutcome> {
+  async #serve(exchange: Exchange, progress: Recorded): Promise<RequestOutcome> {
     const { request } = exchange
+    const { record } = progress
     const head = readRequestHead(request, exchange.upgrade !== undefined)
     const origin = head.origins.length > 0 ? head.origins.join(', ') : undefined
     if (origin !== undefined && !this.#options.allowsOrigin(origin)) {
@@ -153,16 +162,21 @@ export class KubernetesProxy {
     if (method === 'CONNECT' || method === 'TRACE') throw new KasError({ code: 'METHOD_NOT_ALLOWED', method })
     const target = parseTarget(request.url as string, this.#options.urlPathPrefix)
     exchange.asked = askedStream(method, target)
+    const isUpgrade = exchange.upgrade !== undefined
+    record.asks(method, target, { lasts: isUpgrade || exchange.asked !== undefined, isUpgrade })
     const { directory } = this.#components
     const ofUser = this.#ofUsers.find(method, target)
-    if (ofUser) return await this.#ofUsers.serve(ofUser, { exchange, head, headers: this.#ownHeaders(progress) })
+    if (ofUser)
+      return await this.#ofUsers.serve(ofUser, { exchange, record, head, headers: this.#ownHeaders(progress) })
     const own = this.#own.find(method, target)
     const sealed = own === 'token' ? undefined : this.#openToken(exchange, head, target)
     const credentials = sealed ? await sealed : readCredentials(head, target)
     progress.span.calls(credentials.agentId)
+    record.calls(credentials.agentId)
     const { remote, socket } = exchange.connection
     const ask = () => authorize(directory, credentials, exchange.signal, { from: socket.remoteAddress })
     const { impersonation, access } = await this.#components.newcomers.admit(remote, ask, exchange.signal)
+    record.letIn(access, impersonation?.username)
     const caller = this.#components.callerKeys.of(callerNames(access))
     exchange.connection.letIn(credentials.agentId, caller.key)
     exchange.signal.throwIfAborted()
@@ -192,9 +206,10 @@ export class KubernetesProxy {
       caller,
       isWatch: exchange.asked === 'watch',
       isLog: exchange.asked === 'log',
+      record,
       signal: exchange.signal,
     }
-    const encode = this.#headEncoder(request, head, target, impersonation)
+    const encode = this.#headEncoder(request, head, target, { impersonation, auditId: record.auditId })
     const mayGoOn = async (signal: AbortSignal) => {
       const question = { maxAgeMs: reopenedAccessMs }
       const ask = async () => (await authorize(directory, credentials, signal, question)).impersonation
@@ -249,9 +264,10 @@ export class KubernetesProxy {
     { method = '' }: Exchange['request'],
     { header, contentLength }: RequestHead,
     { path: urlPath }: Target,
-    impersonation: Impersonation | undefined,
+    { impersonation, auditId }: { impersonation: Impersonation | undefined; auditId: string },
   ): (query: Target['query']) => Uint8Array {
     add(header, 'Via', this.#via)
+    header.push([auditIdHeader, [auditId]]) // the caller's own is not among them
     return (query) => encodeHttpRequest.header({ method, urlPath, query, header, contentLength, impersonation })
   }
 
@@ -308,6 +324,18 @@ export class KubernetesProxy {
     const { log } = this.#components
     if (error.code === 'INTERNAL') log.error({ error, trace_id: traceId }, message)
     else log.debug({ error_code: error.code, trace_id: traceId }, message)
+  }
+}
+
+/** What the access log says of how a request ended. */
+function endOf(exchange: Exchange, outcome: RequestOutcome, { failure, delivery }: Progress): CallEnd {
+  const { statusCode: status, bytes } = exchange
+  const end = { status, outcome, ...bytes }
+  if (!failure && outcome !== 'left') return end
+  return {
+    ...end,
+    reason: failure?.code,
+    delivery: failure?.spec.code === 'TUNNEL_LOST' ? failure.spec.delivery : delivery,
   }
 }
 

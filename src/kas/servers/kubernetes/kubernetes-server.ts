@@ -9,9 +9,11 @@ import { KasError } from '../../../lib/errors.ts'
 import { http } from '../../../lib/http.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Registry } from '../../../lib/metrics.ts'
+import { addressOf } from '../../../lib/remote-of.ts'
 import type { Service } from '../../../lib/service.ts'
 import { spread } from '../../../lib/spread.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
+import type { AccessLog } from '../../access-log/access-log.ts'
 import type { ListenOptions } from '../../config/listen-address.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { Usage } from '../../directory/usage.ts'
@@ -39,6 +41,8 @@ export interface KubernetesServerComponents {
   readonly register: Registry
   /** hears who was let through; absent: nobody wants to know */
   readonly usage?: Usage
+  /** absent: nobody writes down who did what */
+  readonly accessLog?: AccessLog
   /** absent: this replica is alone */
   readonly callerKeys?: Pick<CallerKeys, 'of'>
   readonly log: Logger
@@ -284,6 +288,10 @@ export class KubernetesServer implements Service {
     const refusal = malformed(error)
     if (!refusal) return void socket.destroy()
     this.#metrics.failed(refusal.code)
+    const address = addressOf(connection.remote ?? '')
+    this.#components.accessLog?.stranger({ event: 'refused', reason: refusal.code, address }, () => ({
+      status: refusal.httpStatus,
+    }))
     refuseMalformed(connection, refusal, this.#options.product)
   }
 

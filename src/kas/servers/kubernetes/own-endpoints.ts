@@ -136,6 +136,7 @@ export class OwnEndpoints {
 
   async #watch({ exchange, head, credentials, progress, checkAccess }: OwnCall): Promise<RequestOutcome> {
     const conversation = this.#components.watches.accept(exchange, head, credentials, progress.span)
+    progress.record?.answered(exchange.statusCode)
     const stopChecking = checkAccess({ withdraw: (reason) => conversation.withdraw(reason) })
     try {
       await conversation.run(exchange.signal)
@@ -147,10 +148,11 @@ export class OwnEndpoints {
 
   async #view(
     views: Pick<ViewsApi, 'accept'>,
-    { exchange, head, credentials, impersonation, checkAccess }: OwnCall,
+    { exchange, progress, head, credentials, impersonation, checkAccess }: OwnCall,
   ): Promise<RequestOutcome> {
     const { agentId } = credentials
     const conversation = views.accept(exchange, head, { agentId, impersonation })
+    progress.record?.answered(exchange.statusCode)
     const stopChecking = checkAccess({
       withdraw: (reason) => conversation.withdraw(reason),
       changed: (now) => conversation.changed(now),

@@ -1,4 +1,5 @@
 import type { Delivery, KasError } from '../../../lib/errors.ts'
+import type { CallRecord } from './access/call-record.ts'
 import type { RequestSpan } from './http/request-span.ts'
 import type { RequestHead } from './request/request-head.ts'
 import type { FailedAt, FailedRequest } from './response/error-answer.ts'
@@ -24,6 +25,8 @@ const newline = 10
 /** How far a request has come: how a failure is told depends on it. A step out of order throws. */
 export class Progress implements FailedRequest {
   readonly span: RequestSpan
+  /** undefined: nobody asks for it */
+  readonly record: CallRecord | undefined
   #phase: Phase = 'reading'
   #accept: readonly string[] = []
   #origin: string | undefined
@@ -32,8 +35,9 @@ export class Progress implements FailedRequest {
   #withdrawal: KasError | undefined
   #failure: KasError | undefined
 
-  constructor(span: RequestSpan) {
+  constructor(span: RequestSpan, record?: CallRecord) {
     this.span = span
+    this.record = record
   }
 
   /** @param origin - of the page that calls, which may */

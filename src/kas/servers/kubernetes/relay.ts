@@ -38,6 +38,7 @@ export class Relay {
         if (switching) {
           exchange.switchProtocols(switching)
           progress.answerBegan(false)
+          progress.record?.answered(exchange.statusCode)
         }
       } else if (switching && exchange.upgrade) {
         full = exchange.upgrade.write(message.data)
@@ -70,6 +71,7 @@ export class Relay {
       throw new KasError({ code: 'INVALID_MESSAGE', detail: 'the head of the answer is not valid HTTP' }, { cause })
     }
     progress.answerBegan(exchange.asked === 'watch' && isJson(header))
+    progress.record?.answered(statusCode)
     return undefined
   }
 }

@@ -2,6 +2,7 @@ import { KasError } from '../../../lib/errors.ts'
 import { abortable } from '../../../lib/signals.ts'
 import type { UserEndpoint } from '../../module.ts'
 import type { Newcomers } from '../newcomers.ts'
+import type { CallRecord } from './access/call-record.ts'
 import type { Exchange } from './http/exchange.ts'
 import type { KubernetesLimits } from './http/kubernetes-limits.ts'
 import type { RequestOutcome } from './http/metrics.ts'
@@ -15,6 +16,7 @@ export interface UserEndpointsComponents {
 
 export interface UserCall {
   readonly exchange: Exchange
+  readonly record: CallRecord
   readonly head: Pick<RequestHead, 'authorization'>
   /** of the answer, beside what it consists of */
   readonly headers: readonly string[]
@@ -41,11 +43,13 @@ export class UserEndpoints {
   }
 
   /** @throws KasError CREDENTIALS_INVALID, and what the endpoint throws */
-  async serve(endpoint: UserEndpoint, { exchange, head, headers }: UserCall): Promise<RequestOutcome> {
+  async serve(endpoint: UserEndpoint, { exchange, record, head, headers }: UserCall): Promise<RequestOutcome> {
     exchange.upgrade?.refused()
     const { signal, connection } = exchange
     const token = tokenOf(head)
-    const answer = await this.#components.newcomers.admit(connection.remote, () => endpoint.admit(token), signal)
+    const admit = () => endpoint.admit(token)
+    const { user, answer } = await this.#components.newcomers.admit(connection.remote, admit, signal)
+    record.letIn({ via: 'pat', userId: user.id, username: user.username }, undefined)
     const { status, mediaType, body } = await abortable(answer(signal), signal)
     const all = [...headers, 'Content-Type', mediaType, 'Cache-Control', 'no-store']
     const { ownAnswerTimeoutMs } = this.#options

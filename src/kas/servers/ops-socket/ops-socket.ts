@@ -9,7 +9,16 @@ import { claimSocket } from '../../../lib/stale-socket.ts'
 export interface OpsSocketComponents {
   /** by path; what they return is sent as JSON. @throws KasError, whose text is sent */
   readonly answers: Readonly<Record<string, (query: URLSearchParams) => object>>
+  /** by path; lines, one JSON each. @throws KasError, whose text is sent */
+  readonly streams?: Readonly<Record<string, (query: URLSearchParams) => LineStream>>
   readonly log: Logger
+}
+
+export interface LineStream {
+  /** each with its end */
+  readonly lines: readonly string[]
+  /** Calls `listener` with those that come behind them, until the returned function is called; absent: none do. */
+  readonly follow?: (listener: (line: string) => void) => () => void
 }
 
 export interface OpsSocketOptions {
@@ -19,6 +28,10 @@ export interface OpsSocketOptions {
 
 /** A query is one line, from this machine. ms */
 const requestTimeoutMs = 5000
+/** Of a stream, that its reader has not taken: then he is cut. */
+const maxUnreadBytes = 4 * 1024 * 1024
+/** Streams at once, each of which may hold all lines that there are. */
+const maxStreams = 16
 /** Only this user may query. */
 const privateUmask = 0o177
 
@@ -27,6 +40,7 @@ export class OpsSocket implements Service {
   readonly #components: OpsSocketComponents
   readonly #options: OpsSocketOptions
   #drain: Drain | undefined
+  #streams = 0
 
   constructor(components: OpsSocketComponents, options: OpsSocketOptions) {
     this.#components = components
@@ -50,18 +64,41 @@ export class OpsSocket implements Service {
   }
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
-    const { answers, log } = this.#components
+    const { answers, streams = {}, log } = this.#components
     request.resume()
     try {
       const { pathname, searchParams } = new URL(request.url ?? '/', 'http://ops')
       const answer = Object.hasOwn(answers, pathname) ? answers[pathname] : undefined
-      if (answer && request.method === 'GET') send(response, 200, answer(searchParams))
+      const stream = Object.hasOwn(streams, pathname) ? streams[pathname] : undefined
+      if (stream && request.method === 'GET') this.#stream(response, stream, searchParams)
+      else if (answer && request.method === 'GET') send(response, 200, answer(searchParams))
       else send(response, 404, { error: 'not found' })
     } catch (cause) {
       const error = KasError.from(cause)
       if (error.code === 'INTERNAL') log.error({ error }, 'The state could not be told')
       send(response, error.httpStatus, { error: error.message })
     }
+  }
+
+  #stream(response: ServerResponse, open: (query: URLSearchParams) => LineStream, query: URLSearchParams): void {
+    if (this.#streams >= maxStreams) {
+      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxStreams, what: 'readers of the log' })
+    }
+    const { lines, follow } = open(query)
+    this.#streams += 1
+    response.on('close', () => {
+      this.#streams -= 1
+    })
+    response.writeHead(200, { 'Content-Type': 'application/x-ndjson' })
+    response.write(lines.join(''))
+    if (!follow) return void response.end()
+    response.flushHeaders()
+    const allowed = response.writableLength + maxUnreadBytes // what is there already is no fault of his
+    const stop = follow((line) => {
+      if (response.writableLength > allowed) response.destroy()
+      else response.write(line)
+    })
+    response.on('close', stop)
   }
 }
 

@@ -226,3 +226,24 @@ t.test('the environment goes over the cluster block', async (t) => {
   await t.rejects(socketOf({ KAS_OPS_SOCKET: `/${'x'.repeat(107)}` }), { message: /107 bytes/ })
   await t.rejects(socketOf({ KAS_OPS_SOCKET: `/${'x'.repeat(84)}/kas.sock` }), { message: /its folder of 84/ })
 })
+
+t.test('the access log: where, and which calls', async (t) => {
+  const parse = (block: string) =>
+    parseKasConfig('kas.yaml', `directory: { file: /d }\nobservability: { access_log: ${block} }`).config.observability
+      .access_log
+  t.strictSame(parse('{}'), { output: 'stdout', exec_command: 'program' })
+  t.match(parse('{ output: /var/log/kas.log, rules: [{ level: none, users: [ada, 5], agents: [42, "43"] }] }'), {
+    output: '/var/log/kas.log',
+    rules: [{ level: 'none', users: ['ada', '5'], agents: ['42', '43'] }],
+  })
+  const wrong: Readonly<Record<string, RegExp>> = {
+    '{ output: stderr }': /access_log\.output: found "stderr", allowed: stdout, none, or the absolute path of a file/,
+    '{ exec_command: all }': /exec_command: found "all", allowed: one of program, full/,
+    '{ rules: [{ verbs: [get] }] }': /rules\[0\]\.level: found nothing, allowed: one of none, metadata/,
+    '{ rules: [{ level: full }] }': /rules\[0\]\.level: found "full"/,
+    '{ rules: [{ level: none, classes: [reads] }] }': /classes\[0\]: found "reads", allowed: one of write, exec/,
+    '{ rules: [{ level: none, agents: [prod] }] }': /agents\[0\]: found "prod", allowed: ids of agents/,
+    '{ rules: [{ level: none, verbs: get }] }': /verbs: found "get", allowed: a list/,
+  }
+  for (const [block, problem] of Object.entries(wrong)) t.throws(() => parse(block), problem, block)
+})

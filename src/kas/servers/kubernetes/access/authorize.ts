@@ -11,8 +11,11 @@ export interface Access {
   readonly via: 'ci' | 'user' | 'pat'
   readonly agentId: AgentId
   readonly userId: bigint
+  readonly username: string
   /** of the job, else the agent's own */
   readonly projectId: bigint
+  /** absent: it is no job's */
+  readonly job?: { readonly id: bigint; readonly pipelineId: bigint }
 }
 
 /** Whose share of the agent's tunnels a request takes: the user's, or that of the project whose job he has started. */
@@ -41,12 +44,21 @@ export async function authorize(
   const { agentId } = credentials
   if (credentials.kind === 'job') {
     const grant = await directory.grantJob(agentId, credentials.token, signal, how)
-    const access: Access = { via: 'ci', agentId, userId: grant.user.id, projectId: grant.project.id }
+    const { user, project, job, pipeline } = grant
+    const access: Access = {
+      via: 'ci',
+      agentId,
+      userId: user.id,
+      username: user.username,
+      projectId: project.id,
+      job: { id: job.id, pipelineId: pipeline.id },
+    }
     return { impersonation: jobImpersonation(agentId, grant), access }
   }
   const { grant, type } = await firstGrant(directory, credentials, signal, how)
   const via = type === 'session_cookie' ? 'user' : 'pat'
-  const access: Access = { via, agentId, userId: grant.user.id, projectId: grant.configProjectId }
+  const { id: userId, username } = grant.user
+  const access: Access = { via, agentId, userId, username, projectId: grant.configProjectId }
   return { impersonation: userImpersonation(agentId, grant, type), access }
 }
 

@@ -17,6 +17,7 @@ export class ByteSource {
   #waitingBytes = 0
   #reader: PromiseWithResolvers<Buffer | undefined> | undefined
   #ended = false
+  #readBytes = 0
   #failure: KasError | undefined
 
   /** Takes the stream over: nothing else may read it. */
@@ -24,6 +25,11 @@ export class ByteSource {
     this.#stream = stream
     stream.on('data', this.#onData)
     stream.on('end', this.#onEnd)
+  }
+
+  /** that have come */
+  get bytes(): number {
+    return this.#readBytes
   }
 
   /**
@@ -68,6 +74,7 @@ export class ByteSource {
   }
 
   #onData = (chunk: Buffer): void => {
+    this.#readBytes += chunk.length
     const reader = this.#reader
     if (reader) {
       this.#reader = undefined

@@ -46,6 +46,8 @@ export class Exchange {
   /** of the answer's body; undefined: unknown, or there is none */
   #expectedBytes: number | undefined
   #sentBytes = 0
+  /** of the connection, when it became a WebSocket of kas' own */
+  #atOwnSocket = { read: 0, written: 0 }
 
   constructor(request: IncomingMessage, response: ServerResponse, connection: Connection, options: ExchangeOptions) {
     this.request = request
@@ -78,6 +80,17 @@ export class Exchange {
   get statusCode(): number | undefined {
     if (this.#switched) return 101
     return this.#response.headersSent ? this.#response.statusCode : undefined
+  }
+
+  /** of bodies; of a connection that was upgraded, what came and went on it since */
+  get bytes(): { readonly received: number; readonly sent: number } {
+    const { upgrade } = this
+    if (this.#isOwnSocket) {
+      const { bytesRead, bytesWritten } = this.connection.socket
+      return { received: bytesRead - this.#atOwnSocket.read, sent: bytesWritten - this.#atOwnSocket.written }
+    }
+    if (upgrade && this.#switched) return { received: upgrade.receivedBytes, sent: upgrade.sentBytes }
+    return { received: this.#body?.bytes ?? 0, sent: this.request.method === 'HEAD' ? 0 : this.#sentBytes }
   }
 
   /** Nothing more of the request can come. */
@@ -161,7 +174,8 @@ export class Exchange {
   /** An answer that kas makes itself. */
   async answer(code: number, headers: string[], body: string | Uint8Array): Promise<void> {
     this.#keepAliveOrNot()
-    headers.push('Content-Length', String(Buffer.byteLength(body)))
+    this.#sentBytes = Buffer.byteLength(body)
+    headers.push('Content-Length', String(this.#sentBytes))
     this.#response.writeHead(code, http.STATUS_CODES[code] ?? '', headers) // a head that failed has left its text
     this.#headFlushed = true
     if (this.isRequestRead) return void this.#response.end(body)
@@ -182,6 +196,7 @@ export class Exchange {
     headers.push('Content-Length', String(body.length))
     response.writeHead(code, http.STATUS_CODES[code] ?? '', headers)
     this.#headFlushed = true
+    this.#sentBytes = body.length
     const timer = setTimeout(() => this.cut(), timeoutMs)
     try {
       await this.#writePieces(body)
@@ -217,6 +232,7 @@ export class Exchange {
     this.#response.detachSocket(socket)
     this.#switched = true
     this.#isOwnSocket = true
+    this.#atOwnSocket = { read: socket.bytesRead, written: socket.bytesWritten }
     socket.resume()
     return accepted
   }

@@ -26,6 +26,7 @@ export class UpgradedSocket {
   readonly #source: ByteSource
   readonly #decide: (bytes: ByteSource | undefined) => void
   #state: State = 'waiting'
+  #sentBytes = 0
   #resume: (() => void) | undefined
 
   /** @param head - what came with the request */
@@ -43,6 +44,16 @@ export class UpgradedSocket {
     })
     if (head.length > 0) socket.unshift(head)
     this.#source = new ByteSource(socket)
+  }
+
+  /** by the client */
+  get receivedBytes(): number {
+    return this.#source.bytes
+  }
+
+  /** to the client */
+  get sentBytes(): number {
+    return this.#sentBytes
   }
 
   switched(): void {
@@ -73,6 +84,7 @@ export class UpgradedSocket {
 
   /** Undefined: go on; a promise: when the client has taken enough, or was cut. */
   write(chunk: Uint8Array): Promise<void> | undefined {
+    this.#sentBytes += chunk.length
     if (this.#socket.write(chunk) || this.#socket.destroyed) return undefined
     return this.#withDeadline()
   }

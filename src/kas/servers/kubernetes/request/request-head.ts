@@ -64,6 +64,7 @@ const special = new Map<string, Take>([
   ],
   ['Sec-Websocket-Protocol', addProtocols],
   ['Expect', drop],
+  ['Audit-Id', drop], // kas makes it, for its own log
 ])
 
 /**

@@ -20,7 +20,11 @@ export type WatchPart =
  *
  * @throws KasError INVALID_MESSAGE, MESSAGE_TOO_LARGE, WATCH_ENDED, WATCH_REFUSED, or what the call ended with
  */
-export async function* readWatch(reply: Reply, kept: PartialBytes): AsyncGenerator<WatchPart, void, void> {
+export async function* readWatch(
+  reply: Reply,
+  kept: PartialBytes,
+  onStatus: (status: number) => void = () => undefined,
+): AsyncGenerator<WatchPart, void, void> {
   const order = new MessageOrder(httpMessageOrder)
   const lines = new EventLines(kept)
   let status = 0
@@ -28,8 +32,10 @@ export async function* readWatch(reply: Reply, kept: PartialBytes): AsyncGenerat
     for await (const bytes of reply.messages) {
       const message = decodeHttpResponse(bytes)
       order.accept(message.kind)
-      if (message.kind === 'header') status = message.header.statusCode
-      else if (message.kind === 'data' && status !== 200) lines.keep(message.data)
+      if (message.kind === 'header') {
+        status = message.header.statusCode
+        onStatus(status)
+      } else if (message.kind === 'data' && status !== 200) lines.keep(message.data)
       else if (message.kind === 'data') {
         for (const line of lines.push(message.data)) {
           const part = await readEvent(line)

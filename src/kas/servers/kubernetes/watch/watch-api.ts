@@ -4,9 +4,11 @@ import type { Clock } from '../../../../lib/clock.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import type { Headers, Impersonation } from '../../../../proto/http/http-message.ts'
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../../proto/http/http-over-grpc.ts'
+import type { AccessLog } from '../../../access-log/access-log.ts'
 import type { Directory } from '../../../directory/directory.ts'
 import { accessLost } from '../access/access-recheck.ts'
 import { type Access, authorize, callerNames } from '../access/authorize.ts'
+import { auditIdHeader, CallRecord } from '../access/call-record.ts'
 import type { CallerKeys } from '../access/caller-keys.ts'
 import type { Credentials } from '../access/credentials.ts'
 import type { Exchange } from '../http/exchange.ts'
@@ -32,6 +34,8 @@ export interface WatchApiComponents {
   readonly metrics: KubernetesMetrics
   readonly countAccess: (access: Access) => void
   readonly callerKeys: Pick<CallerKeys, 'of'>
+  /** absent: nobody writes down who did what */
+  readonly accessLog?: AccessLog
   readonly clock: Clock
   readonly log: Logger
 }
@@ -85,7 +89,7 @@ export class WatchApi {
    */
   accept(exchange: Exchange, { header }: RequestHead, credentials: Credentials, span: RequestSpan): WatchConversation {
     const socket = this.#upgrade.accept(exchange, header)
-    const { directory, metrics, countAccess, callerKeys, clock, log } = this.#components
+    const { directory, metrics, countAccess, callerKeys, accessLog, clock, log } = this.#components
     const { limits } = this.#options
     const userAgent = header.find(([name]) => name === 'User-Agent')
     return new WatchConversation(
@@ -93,9 +97,16 @@ export class WatchApi {
         socket,
         out: new ClientSocket(socket, clock, limits),
         keptOfAgent: this.#keptOfAgent(credentials.agentId, socket),
-        authorize: async (signal) => {
+        record: (request) => {
+          const record = new CallRecord(accessLog, exchange, span.traceId)
+          record.asks('GET', request, { lasts: true, isUpgrade: false })
+          record.calls(credentials.agentId)
+          return record
+        },
+        authorize: async (signal, record) => {
           const { impersonation, access } = await authorize(directory, credentials, signal)
           countAccess(access)
+          record.letIn(access, impersonation?.username)
           return { impersonation, caller: callerKeys.of(callerNames(access)) }
         },
         open: (request, access, how) => {
@@ -116,9 +127,8 @@ export class WatchApi {
   }
 
   #open({ path, query }: WatchRequest, { impersonation, caller }: WatchAccess, how: Opening): Promise<Reply> {
-    const { agentId, metadata, clientHeaders, kept, signal, withdrawn, ask } = how
-    const messagesOf = (asked: WatchRequest['query']) =>
-      this.#messages({ path, query: asked }, impersonation, clientHeaders)
+    const { agentId, metadata, kept, record, signal, withdrawn, ask } = how
+    const messagesOf = (asked: WatchRequest['query']) => this.#messages({ path, query: asked }, impersonation, how)
     const call = {
       agentId,
       method: kubernetesApiMethod,
@@ -126,6 +136,7 @@ export class WatchApi {
       safety: 'safe',
       caller,
       isWatch: true,
+      record,
       signal,
     } as const
     const question = watchQuestion({ method: 'GET', safety: 'safe' }, { path, query }, { accept: [] })
@@ -145,12 +156,21 @@ export class WatchApi {
     return bytes
   }
 
-  #messages(request: WatchRequest, impersonation: Impersonation | undefined, clientHeaders: Headers) {
+  #messages(
+    request: WatchRequest,
+    impersonation: Impersonation | undefined,
+    { clientHeaders, record }: Pick<Opening, 'clientHeaders' | 'record'>,
+  ) {
     const header = encodeHttpRequest.header({
       method: 'GET',
       urlPath: request.path,
       query: request.query,
-      header: [...clientHeaders, ['Accept', ['application/json']], ['Via', [this.#options.via]]],
+      header: [
+        ...clientHeaders,
+        ['Accept', ['application/json']],
+        ['Via', [this.#options.via]],
+        [auditIdHeader, [record.auditId]],
+      ],
       contentLength: 0,
       impersonation,
     })

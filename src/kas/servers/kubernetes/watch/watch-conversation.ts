@@ -3,6 +3,7 @@ import type { Reply } from '../../../../call/call.ts'
 import type { Caller } from '../../../../call/caller.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
+import type { CallEnd, CallRecord } from '../access/call-record.ts'
 import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
 import { errorAnswer, type FailedAt } from '../response/error-answer.ts'
 import type { ClientSocket } from '../websocket/client-socket.ts'
@@ -27,6 +28,7 @@ export interface WatchAccess {
 export interface HowOpened {
   /** counts what is kept of events that are not whole */
   readonly kept: PartialBytes
+  readonly record: CallRecord
   readonly signal: AbortSignal
   /** called if its caller may not go on where it was lost, before it ends by that */
   readonly withdrawn: () => void
@@ -37,13 +39,23 @@ export interface WatchConversationComponents {
   readonly out: ClientSocket
   /** what is kept for all WebSockets of the agent */
   readonly keptOfAgent: PartialBytes
+  /** what is written down of a watch */
+  record(request: WatchRequest): CallRecord
   /** as whom the caller may watch now; throws what it is refused with */
-  authorize(signal: AbortSignal): Promise<WatchAccess>
+  authorize(signal: AbortSignal, record: CallRecord): Promise<WatchAccess>
   open(request: WatchRequest, access: WatchAccess, how: HowOpened): Promise<Reply>
   /** called for each watch that failed; `traceId` stands in what the client gets */
   failed(error: KasError, traceId: string | undefined): void
   /** undefined: nothing is traced */
   readonly traceId: string | undefined
+}
+
+/** What a client has had of a watch. */
+interface Passed {
+  /** of the cluster's answer; undefined: none has come */
+  status: number | undefined
+  /** characters of events */
+  sent: number
 }
 
 /** Closing codes of RFC 6455, 7.4.1. */
@@ -118,28 +130,43 @@ export class WatchConversation {
     this.#running++
     const { authorize, open } = this.#components
     let failedAt: FailedAt = 'entry'
+    let record: CallRecord | undefined
+    let failure: KasError | undefined
+    const passed: Passed = { status: undefined, sent: 0 }
     try {
       const request = watchRequest(params)
-      const access = await authorize(watch.signal)
+      record = this.#components.record(request)
+      const access = await authorize(watch.signal, record)
       watch.signal.throwIfAborted()
       failedAt = 'tunnel'
       const withdrawn = () => {
         failedAt = 'entry'
       }
-      const reply = await open(request, access, { kept: this.#kept, signal: watch.signal, withdrawn })
-      await this.#pass(watchId, reply, watch.signal)
+      const reply = await open(request, access, { kept: this.#kept, record, signal: watch.signal, withdrawn })
+      await this.#pass(watchId, reply, { signal: watch.signal, record, passed })
     } catch (error) {
-      if (!watch.signal.aborted) this.#fail(watchId, KasError.from(error), failedAt)
+      failure = KasError.from(error)
+      if (!watch.signal.aborted) this.#fail(watchId, failure, failedAt)
     }
+    record?.ended(endOf(passed, watch.signal.aborted ? watch.signal.reason : failure, watch.signal.aborted))
     watch.abort(new KasError({ code: 'CANCELLED' })) // what it has left of its call, if it ended first
     this.#running--
     if (this.#watches.get(watchId) === watch) this.#watches.delete(watchId)
   }
 
-  async #pass(watchId: string, reply: Reply, signal: AbortSignal): Promise<void> {
+  async #pass(
+    watchId: string,
+    reply: Reply,
+    { signal, record, passed }: { signal: AbortSignal; record: CallRecord; passed: Passed },
+  ): Promise<void> {
     const { out } = this.#components
-    for await (const part of readWatch(reply, this.#kept)) {
+    const onStatus = (status: number) => {
+      passed.status = status
+      record.answered(status)
+    }
+    for await (const part of readWatch(reply, this.#kept, onStatus)) {
       signal.throwIfAborted()
+      passed.sent += part.kind === 'event' ? part.json.length : part.status.length
       const full =
         part.kind === 'event'
           ? out.send(eventMessage(watchId, part.json))
@@ -165,4 +192,13 @@ export class WatchConversation {
     for (const watch of this.#watches.values()) watch.abort(new KasError({ code: 'CANCELLED' }))
     this.#watches.clear()
   }
+}
+
+/** @param isLeft - its client has ended it, or may not have it any more */
+function endOf({ status, sent }: Passed, error: KasError | undefined, isLeft: boolean): CallEnd {
+  const isOver = error === undefined || error.code === 'WATCH_ENDED'
+  const outcome = isOver ? 'answered' : isLeft && error.code === 'CANCELLED' ? 'left' : 'failed'
+  const delivery = status === undefined ? 'none' : 'maybe'
+  const failed = isOver ? {} : ({ reason: error.code, delivery } as const)
+  return { status: status ?? error?.httpStatus, outcome, ...failed, received: 0, sent }
 }

@@ -25,7 +25,7 @@ const listing = (list: UserAgents['list']): Directory => ({ ...bareDirectory, ag
 
 t.test('an answer names replicas and since when, where one knows', async (t) => {
   const endpoint = start(listing(async () => ({ agents, unread: 3 })))
-  const { status, body } = await (await endpoint.admit('token'))(signal)
+  const { status, body } = await (await endpoint.admit('token')).answer(signal)
   t.equal(status, 200)
   t.same(JSON.parse(Buffer.from(body).toString()), {
     user: 'ada',
@@ -49,7 +49,7 @@ t.test('an answer names replicas and since when, where one knows', async (t) => 
 t.test('a user asks twice at once at the most', async (t) => {
   const waiting = Promise.withResolvers<{ agents: typeof agents; unread: number }>()
   const endpoint = start(listing(() => waiting.promise))
-  const ask = async () => (await endpoint.admit('token'))(signal)
+  const ask = async () => (await endpoint.admit('token')).answer(signal)
   const running = [ask(), ask()]
   await t.rejects(ask(), { code: 'TOO_MANY_STREAMS' })
   waiting.resolve({ agents: [], unread: 0 })

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { readFile, stat, writeFile } from 'node:fs/promises'
-import { request } from 'node:http'
+import { type IncomingMessage, request } from 'node:http'
 import t, { type Test } from 'tap'
 import { OpsSocket } from '../../../../../src/kas/servers/ops-socket/ops-socket.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
@@ -68,4 +69,40 @@ t.test('takes the place of one that was killed, not of one that lives, nor of a 
   await writeFile('file', 'mine')
   await t.rejects(create(t, 'file').socket.start(), { code: 'EADDRINUSE' })
   t.equal(await readFile('file', 'utf8'), 'mine')
+})
+
+t.test('a reader of lines who stops is cut, and so many at once are let in', async (t) => {
+  t.chdir(t.testdir())
+  const listeners = new Set<(line: string) => void>()
+  const follow = (listener: (line: string) => void) => {
+    listeners.add(listener)
+    return () => listeners.delete(listener)
+  }
+  const streams = { '/lines': () => ({ lines: ['a\n', 'b\n'], follow }) }
+  const socket = new OpsSocket({ answers, streams, log: capturedLog().log }, { path: 'ops' })
+  t.teardown(() => socket.stop())
+  await socket.start()
+  const open = async () => {
+    const [response] = (await once(request({ socketPath: 'ops', path: '/lines' }).end(), 'response')) as [
+      IncomingMessage,
+    ]
+    return response
+  }
+  const reading = await open()
+  t.equal(reading.headers['content-type'], 'application/x-ndjson')
+  t.equal(String(await once(reading, 'data')), 'a\nb\n')
+  const stopped = await open()
+  stopped.on('error', () => undefined)
+  const others = await Promise.all(Array.from({ length: 14 }, open))
+  t.equal((await ask('ops', '/lines'))[0], 429)
+  for (const other of [...others, reading]) other.destroy()
+  const closed = new Promise((resolve) => stopped.once('close', resolve))
+  while (listeners.size > 1) await new Promise(setImmediate)
+  for (let mib = 0; mib < 16 && listeners.size > 0; mib++) {
+    for (const listener of listeners) listener('x'.repeat(1024 * 1024))
+    await new Promise(setImmediate)
+  }
+  t.equal(listeners.size, 0)
+  stopped.resume()
+  await closed
 })

@@ -1,0 +1,149 @@
+import type { Clock } from '../../lib/clock.ts'
+import { LimitedLog } from '../../lib/limited-log.ts'
+import { type LineSink, LineWriter } from '../../lib/line-writer.ts'
+import type { Logger } from '../../lib/log.ts'
+import type { Registry } from '../../lib/metrics.ts'
+import type { Service } from '../../lib/service.ts'
+import { type AccessRule, defaultAccessRules, type LineClass } from '../config/access-log.ts'
+import { type AccessLine, bounds, cut } from './access-line.ts'
+import { createAccessLogMetrics } from './access-log-metrics.ts'
+import { accessRules, type RuledCall } from './access-rules.ts'
+import { ClassQueues } from './class-queues.ts'
+import { RecentLines } from './recent-lines.ts'
+import { type Refused, RefusedStrangers } from './refused-strangers.ts'
+
+export interface AccessLogComponents {
+  readonly sink: LineSink
+  /** since 1970; its timers do not keep the process */
+  readonly clock: Clock
+  readonly register: Registry
+  readonly log: Logger
+}
+
+export interface AccessLogOptions {
+  /** name of this replica */
+  readonly entry: string
+  readonly rules?: readonly AccessRule[] | undefined
+  /** of an exec: its program, or all that it was started with */
+  readonly execCommand: 'program' | 'full'
+  /** the last lines are kept, for `kas log` */
+  readonly keepsRecent: boolean
+}
+
+/** What an event says, beside what every line says. */
+type EventFields = Omit<AccessLine, 'time' | 'event' | 'class' | 'entry'>
+
+/** At the end: for a reader that is slow. ms */
+const flushMs = 2000
+
+/** Who did what, in which cluster, and with what result: a JSON line each (doc/access-log.md). */
+export class AccessLog implements Service {
+  readonly entry: string
+  readonly showsCommand: boolean
+  /** undefined: none are kept */
+  readonly recent: RecentLines | undefined
+  readonly #components: AccessLogComponents
+  readonly #isLogged: (call: RuledCall) => boolean
+  readonly #queues: ClassQueues
+  readonly #writer: LineWriter
+  readonly #strangers: RefusedStrangers
+  /** when a line was made last, of which there may be many in a ms */
+  #now = Number.NaN
+  #nowText = ''
+
+  constructor(components: AccessLogComponents, options: AccessLogOptions) {
+    const { sink, clock, register, log } = components
+    const { entry, rules = defaultAccessRules, execCommand, keepsRecent } = options
+    const metrics = createAccessLogMetrics(register)
+    const failed = new LimitedLog({ clock, log }, 'The access log cannot be written')
+    this.entry = entry
+    this.showsCommand = execCommand === 'full'
+    this.recent = keepsRecent ? new RecentLines() : undefined
+    this.#components = components
+    this.#isLogged = accessRules(rules)
+    this.#queues = new ClassQueues(
+      {
+        now: () => clock.now(),
+        onLine: (line, text) => this.recent?.add(line, text),
+        onTaken: metrics.written,
+        onLost: metrics.lost,
+      },
+      { entry },
+    )
+    this.#writer = new LineWriter({
+      source: this.#queues,
+      sink,
+      clock,
+      onFailed: ({ message }) => failed.warn(message),
+    })
+    this.#strangers = new RefusedStrangers({ clock, write: (...counted) => this.#writeRefused(...counted) })
+  }
+
+  async start(): Promise<void> {}
+
+  /** Lines of before are written, if they are taken. */
+  async stop(): Promise<void> {
+    this.#strangers.stop()
+    const { clock, log } = this.#components
+    const late = new AbortController()
+    const cancel = clock.after(flushMs, () => late.abort())
+    const isWritten = await this.#writer.flush(late.signal)
+    cancel()
+    if (!isWritten) log.warn({ count: this.#queues.size }, 'Lines of the access log are not written: nobody takes them')
+  }
+
+  /** The process ends: what is left is written as far as it is taken at once. */
+  flushNow(): void {
+    this.#writer.flushNow()
+  }
+
+  isLogged(call: RuledCall): boolean {
+    return this.#isLogged(call)
+  }
+
+  /**
+   * @param source - whose turn among those of the class it takes
+   * @param make - the line, made unless it is lost anyway
+   */
+  write(name: LineClass, source: string, make: () => AccessLine): void {
+    this.#queues.add(name, source, make)
+    this.#writer.wake()
+  }
+
+  /** What is no call. */
+  event(event: AccessLine['event'], name: LineClass, source: string, fields: EventFields): void {
+    const { agent_id: agentId } = fields
+    if (!this.#isLogged({ class: name, agentId: agentId === undefined ? undefined : BigInt(agentId) })) return
+    this.write(name, source, () => ({ time: this.time(), event, class: name, ...fields, entry: this.entry }))
+  }
+
+  /**
+   * Somebody was refused whom nobody knows.
+   *
+   * @param fields - made for the first of its address alone; the others are counted
+   */
+  stranger(refused: Refused, fields: () => EventFields): void {
+    if (!this.#strangers.add(refused)) return
+    const { event, reason, address } = refused
+    this.event(event, 'refusal', `address ${address}`, { ...fields(), reason, address })
+  }
+
+  /** of a line that is made now */
+  time(): string {
+    const now = this.#components.clock.now()
+    if (now !== this.#now) {
+      this.#now = now
+      this.#nowText = new Date(now).toISOString()
+    }
+    return this.#nowText
+  }
+
+  #writeRefused({ event, reason, address }: Refused, count: number, since: number): void {
+    this.event(event, 'refusal', `address ${address}`, { reason, address, count, since: new Date(since).toISOString() })
+  }
+}
+
+/** What a client says that it is. */
+export function userAgentField(userAgent: string | undefined): Pick<AccessLine, 'user_agent'> {
+  return userAgent === undefined ? {} : { user_agent: cut(userAgent, bounds.userAgent) }
+}

@@ -1,0 +1,71 @@
+import type { AccessRule, LineClass } from '../config/access-log.ts'
+import type { RequestInfo } from '../servers/kubernetes/request/request-info.ts'
+
+/** What rules are about. */
+export interface RuledCall
+  extends Partial<Pick<RequestInfo, 'verb' | 'group' | 'resource' | 'subresource' | 'namespace'>> {
+  readonly class: LineClass
+  readonly agentId?: bigint | undefined
+  /** name or id of the user */
+  readonly user?: { readonly name: string; readonly id: bigint } | undefined
+}
+
+type Condition = (call: RuledCall) => boolean
+
+/** @returns whether the first rule that fits says that there is to be a line; none fits: there is not */
+export function accessRules(rules: readonly AccessRule[]): (call: RuledCall) => boolean {
+  const compiled = rules.map((rule) => ({ isLogged: rule.level === 'metadata', conditions: conditionsOf(rule) }))
+  return (call) => {
+    const first = compiled.find(({ conditions }) => conditions.every((holds) => holds(call)))
+    return first?.isLogged ?? false
+  }
+}
+
+function conditionsOf({ classes, verbs, resources, namespaces, agents, users }: AccessRule): Condition[] {
+  return [
+    ...oneOf(classes, (call) => call.class),
+    ...oneOf(verbs, ({ verb }) => verb),
+    ...oneOf(namespaces, ({ namespace }) => namespace),
+    ...oneOf(agents, ({ agentId }) => agentId?.toString()),
+    ...(users ? [anyUser(new Set(users))] : []),
+    ...(resources ? [anyResource(resources.map(patternOf))] : []),
+  ]
+}
+
+function oneOf(list: readonly string[] | undefined, read: (call: RuledCall) => string | undefined): Condition[] {
+  if (!list) return []
+  const known = new Set(list)
+  return [(call) => known.has(read(call) ?? '')]
+}
+
+function anyUser(users: ReadonlySet<string>): Condition {
+  return ({ user }) => user !== undefined && (users.has(user.name) || users.has(String(user.id)))
+}
+
+interface Pattern {
+  readonly resource: string
+  readonly group: string
+  /** undefined: any, or none */
+  readonly subresource: string | undefined
+}
+
+/** `secrets`, `deployments.apps`, `pods/exec`, `*.cert-manager.io`, `*`: of all groups. */
+function patternOf(text: string): Pattern {
+  const [whole = '', subresource] = text.split('/', 2)
+  if (whole === '*') return { resource: '*', group: '*', subresource }
+  const dot = whole.indexOf('.')
+  if (dot < 0) return { resource: whole, group: '', subresource }
+  return { resource: whole.slice(0, dot), group: whole.slice(dot + 1), subresource }
+}
+
+function anyResource(patterns: readonly Pattern[]): Condition {
+  const is = (wanted: string, found: string | undefined) => wanted === '*' || wanted === found
+  return ({ resource, group, subresource }) =>
+    resource !== undefined &&
+    patterns.some(
+      (each) =>
+        is(each.resource, resource) &&
+        is(each.group, group) &&
+        (each.subresource === undefined || is(each.subresource, subresource)),
+    )
+}

@@ -1,0 +1,80 @@
+import type { AccessLine } from './access-line.ts'
+
+/** Which lines are wanted; absent: any. */
+export interface LineFilter {
+  readonly agent?: string | undefined
+  /** name or id */
+  readonly user?: string | undefined
+  readonly verb?: string | undefined
+  /** not before, as in a line */
+  readonly since?: string | undefined
+}
+
+/** A line, and what filters compare. */
+interface Kept {
+  readonly text: string
+  readonly time: string
+  readonly agent: string | undefined
+  readonly user: string | undefined
+  readonly userId: string | undefined
+  readonly verb: string | undefined
+}
+
+/** The last lines of this replica, for `kas log`. */
+export const maxRecentLines = 10_000
+export const maxRecentBytes = 16 * 1024 * 1024
+
+export class RecentLines {
+  /** by number, from the first that is kept */
+  readonly #lines: (Kept | undefined)[] = []
+  #next = 0
+  #count = 0
+  #bytes = 0
+  readonly #followers = new Set<(kept: Kept) => void>()
+
+  add(line: AccessLine, text: string): void {
+    const { agent_id: agent, caller, verb } = line
+    const kept = { text, time: line.time, agent, user: caller?.name, userId: caller?.id, verb }
+    while (this.#count > 0 && (this.#count >= maxRecentLines || this.#bytes + text.length > maxRecentBytes))
+      this.#forgetFirst()
+    this.#lines[this.#next] = kept
+    this.#next = (this.#next + 1) % maxRecentLines
+    this.#count += 1
+    this.#bytes += text.length
+    for (const follower of this.#followers) follower(kept)
+  }
+
+  /** Those that fit, the oldest first. */
+  *matching(filter: LineFilter): Generator<string, void, void> {
+    const first = this.#next - this.#count + maxRecentLines
+    for (let i = 0; i < this.#count; i++) {
+      const kept = this.#lines[(first + i) % maxRecentLines]
+      if (kept && fits(kept, filter)) yield kept.text
+    }
+  }
+
+  /** Calls `listener` with those that fit from now on, until the returned function is called. */
+  follow(filter: LineFilter, listener: (text: string) => void): () => void {
+    const follower = (kept: Kept) => {
+      if (fits(kept, filter)) listener(kept.text)
+    }
+    this.#followers.add(follower)
+    return () => this.#followers.delete(follower)
+  }
+
+  #forgetFirst(): void {
+    const first = (this.#next - this.#count + maxRecentLines) % maxRecentLines
+    this.#bytes -= this.#lines[first]?.text.length ?? 0
+    this.#lines[first] = undefined
+    this.#count -= 1
+  }
+}
+
+function fits(kept: Kept, { agent, user, verb, since }: LineFilter): boolean {
+  return (
+    (agent === undefined || kept.agent === agent) &&
+    (user === undefined || kept.user === user || kept.userId === user) &&
+    (verb === undefined || kept.verb === verb) &&
+    (since === undefined || kept.time >= since)
+  )
+}

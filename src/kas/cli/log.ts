@@ -1,0 +1,113 @@
+import { parseArgs } from 'node:util'
+import { http } from '../../lib/http.ts'
+import { printable } from '../../lib/printable.ts'
+import type { AccessLine } from '../access-log/access-line.ts'
+import { type CliIo, textOption, UsageError } from './command.ts'
+import { agentOption, explain, socketOf, socketOptions, statusUsage } from './status-command.ts'
+
+export const logUsage = 'log [--agent ID] [--user NAME] [--verb VERB] [--since 10m] [--follow]'
+
+const options = {
+  ...socketOptions,
+  agent: { type: 'string' },
+  user: { type: 'string' },
+  verb: { type: 'string' },
+  since: { type: 'string' },
+  follow: { type: 'boolean', short: 'f' },
+} as const
+
+const help = `usage: kas ${logUsage}
+  prints who did what by way of one replica: of its last 10,000 lines of the access log those that fit, the oldest first
+  --agent ID                   of calls for this agent
+  --user NAME                  of this user, or the user of this id
+  --verb VERB                  get, list, watch, create, update, patch, delete, deletecollection; of what is no resource, the method
+  --since 10m                  not older; or since a time, as 2026-11-26T18:00:00Z
+  --follow                     goes on with those that come
+${statusUsage}`
+
+/** of one line */
+const maxLineCharacters = 1024 * 1024
+
+/** `kas log`. @returns the exit code. @throws UsageError, Error with what the replica answered */
+export async function showLog(args: readonly string[], io: CliIo): Promise<number> {
+  const values = parse(args)
+  if (values.help) {
+    io.stdout.write(help)
+    return 0
+  }
+  const query = new URLSearchParams()
+  const agent = agentOption(values)
+  if (agent !== undefined) query.set('agent', agent)
+  for (const name of ['user', 'verb', 'since'] as const) {
+    const value = textOption(values, name)
+    if (value !== undefined) query.set(name, value)
+  }
+  if (values.follow) query.set('follow', 'true')
+  const show = values.json ? (line: string) => `${line}\n` : (line: string) => `${lineText(JSON.parse(line))}\n`
+  await read(await socketOf(values, io.env), `/log?${query}`, (line) => void io.stdout.write(show(line)))
+  return 0
+}
+
+function parse(args: readonly string[]) {
+  try {
+    return parseArgs({ args: [...args], options }).values
+  } catch (error) {
+    throw new UsageError((error as Error).message) // node:util says which option
+  }
+}
+
+/** Resolves once there is no more. */
+async function read(socketPath: string, path: string, onLine: (line: string) => void): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const asked = http.request({ socketPath, path }, (response) => {
+    let rest = ''
+    response.setEncoding('utf8')
+    response.on('data', (chunk: string) => {
+      const lines = `${rest}${chunk}`.split('\n')
+      rest = lines.pop() ?? ''
+      if (rest.length > maxLineCharacters) response.destroy(new Error('a line is too long'))
+      if (response.statusCode === 200) lines.forEach(onLine)
+      else rest = lines.join('\n')
+    })
+    response.once('error', reject)
+    response.once('end', () => {
+      if (response.statusCode === 200) resolve()
+      else reject(new Error(`the replica answered ${response.statusCode}: ${messageOf(rest)}`))
+    })
+  })
+  asked.once('error', (cause) => reject(new Error(explain(socketPath, cause), { cause })))
+  asked.end()
+  await promise
+}
+
+function messageOf(body: string): string {
+  return (JSON.parse(body) as { error?: string }).error ?? ''
+}
+
+/** For people: when, who, as whom, what, and what came of it. */
+function lineText(line: AccessLine): string {
+  const { time, event, caller, address, agent_id: agent, as, status, outcome, reason, count } = line
+  const who = caller ? `${caller.name}${caller.job ? ` (job ${caller.job})` : ''}` : (address ?? '-')
+  const parts = [
+    time,
+    who,
+    ...(as === undefined ? [] : [`as ${as}`]),
+    ...(agent === undefined ? [] : [`agent ${agent}`]),
+    ...(event === 'end' ? [] : [event]),
+    whatText(line),
+    ...(status === undefined ? [] : [String(status)]),
+    ...(outcome === undefined || outcome === 'answered' ? [] : [outcome]),
+    ...(reason === undefined ? [] : [reason]),
+    ...(count === undefined ? [] : [`${count} times`]),
+  ]
+  return printable(parts.filter((part) => part !== '').join('  '))
+}
+
+function whatText(line: AccessLine): string {
+  const { verb = '', group, resource, subresource, namespace, name, path, program, arguments: count } = line
+  if (resource === undefined) return path === undefined ? '' : `${verb} ${path}`
+  const kind = `${resource}${group ? `.${group}` : ''}${subresource ? `/${subresource}` : ''}`
+  const object = [namespace, name].filter((part) => part !== undefined).join('/')
+  const command = program === undefined ? '' : ` -- ${program}${count ? ` and ${count} arguments` : ''}`
+  return `${verb} ${kind}${object === '' ? '' : ` ${object}`}${command}`
+}

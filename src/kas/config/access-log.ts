@@ -1,0 +1,46 @@
+import { isAbsolute } from 'node:path'
+import * as z from 'zod'
+import { blockSchema } from '../../lib/config.ts'
+
+/** `observability.access_log`: where who did what is written, and how much of it (doc/access-log.md). */
+
+const list = <T extends z.ZodType>(item: T) => z.array(item, { error: 'a list' }).optional()
+const word = z.string({ error: 'a text' }).min(1, { error: 'a text that is not empty' })
+const asText = (value: unknown) => (typeof value === 'number' ? String(value) : value)
+const nameOrId = z.preprocess(asText, word)
+const agentForm = 'ids of agents: whole numbers above zero'
+const agentId = z.preprocess(asText, z.string({ error: agentForm }).regex(/^[1-9]\d{0,18}$/, { error: agentForm }))
+const outputForm = 'stdout, none, or the absolute path of a file'
+
+/** Of lines, each with a queue of its own: the first three are never lost for those behind them. */
+export const lineClasses = ['write', 'exec', 'secret', 'watch', 'session', 'refusal', 'read'] as const
+export type LineClass = (typeof lineClasses)[number]
+
+export const accessRuleSchema = z.object(
+  {
+    level: z.enum(['none', 'metadata']),
+    classes: list(z.enum(lineClasses)),
+    verbs: list(word),
+    resources: list(word),
+    namespaces: list(word),
+    agents: list(agentId),
+    users: list(nameOrId),
+  },
+  { error: 'a block of keys' },
+)
+/** A rule without a condition is of every call; of several that it has, each must hold. */
+export type AccessRule = z.output<typeof accessRuleSchema>
+
+/** All but reads of what is no Secret. */
+export const defaultAccessRules: readonly AccessRule[] = [
+  { level: 'metadata', classes: ['write', 'exec', 'secret', 'watch', 'session', 'refusal'] },
+]
+
+export const accessLogSchema = blockSchema({
+  output: z
+    .string({ error: outputForm })
+    .refine((text) => text === 'stdout' || text === 'none' || isAbsolute(text), { error: outputForm })
+    .prefault('stdout'),
+  exec_command: z.enum(['program', 'full']).prefault('program'),
+  rules: z.array(accessRuleSchema, { error: 'a list' }).optional(),
+})

@@ -1,0 +1,279 @@
+import { randomUUID } from 'node:crypto'
+import type { Delivery } from '../../../../lib/errors.ts'
+import { addressOf } from '../../../../lib/remote-of.ts'
+import { type AccessLine, bounds, cut } from '../../../access-log/access-line.ts'
+import { type AccessLog, userAgentField } from '../../../access-log/access-log.ts'
+import type { LineClass } from '../../../config/access-log.ts'
+import { firstOf } from '../request/asked-stream.ts'
+import { isActing, type RequestInfo, requestInfo } from '../request/request-info.ts'
+import type { Target } from '../request/target.ts'
+import type { Access } from './authorize.ts'
+
+/** Who is at the other end of a connection. */
+export interface RecordedClient {
+  readonly request: {
+    readonly method?: string | undefined
+    readonly headers: { readonly 'user-agent'?: string | undefined }
+  }
+  /** `remote`: `address:port` */
+  readonly connection: { readonly remote: string | undefined }
+}
+
+export interface CallEnd {
+  /** undefined: nothing was answered */
+  readonly status: number | undefined
+  /** as in `kas_kubernetes_requests_total` */
+  readonly outcome: string
+  /** a code of doc/errors.md: what it failed with */
+  readonly reason?: string | undefined
+  /** whether the cluster may have it, where the cluster's answer does not say it */
+  readonly delivery?: Delivery | undefined
+  /** bytes of bodies, or of the connection that it was upgraded to */
+  readonly received: number
+  readonly sent: number
+}
+
+/** Of a request to a cluster, by which its audit log names it. */
+export const auditIdHeader = 'Audit-Id'
+
+/** Who was let in; a user about himself has no project. */
+type KnownCaller = Pick<Access, 'via' | 'userId' | 'username' | 'job'> & Partial<Pick<Access, 'projectId'>>
+
+type Asked = Pick<Target, 'path' | 'query'>
+
+const changing: ReadonlySet<string> = new Set(['create', 'update', 'patch', 'delete', 'deletecollection'])
+const reading: ReadonlySet<string> = new Set(['get', 'list', 'watch', 'head', 'options'])
+/** of what says who is meant beside what: their queries are the API server's own */
+const selecting: ReadonlySet<string> = new Set(['list', 'watch', 'deletecollection'])
+/** What a workload calls its paths is its own. */
+const belowProxy = /\/proxy\/.*/s
+/** answered by no cluster: the replica that it is taken to says it, or nobody asks for anything */
+const unrecorded: ReadonlySet<string> = new Set(['redirected', 'preflight'])
+
+const kinds = { ci: 'ci_job', user: 'session_cookie', pat: 'personal_access_token' } as const
+
+/** What the access log says of one call, gathered while it runs: a line at its end, and of what lasts one at its begin. */
+export class CallRecord {
+  /** of the call here, and in the cluster's own audit log, where the caller's own does not come */
+  readonly auditId: string = randomUUID()
+  readonly #log: AccessLog | undefined
+  readonly #client: RecordedClient
+  readonly #startedAt = performance.now()
+  readonly #traceId: string | undefined
+  #method: string
+  #asked: Asked | undefined
+  #lasts = false
+  #isUpgrade = false
+  #agentId: bigint | undefined
+  #access: KnownCaller | undefined
+  #as: string | undefined
+  #holder: string | undefined
+  /** of its begin */
+  #class: LineClass | undefined
+  #info: RequestInfo | undefined
+
+  /** @param log - absent: nothing is written */
+  constructor(log: AccessLog | undefined, client: RecordedClient, traceId: string | undefined) {
+    this.#log = log
+    this.#client = client
+    this.#traceId = traceId
+    this.#method = client.request.method ?? ''
+  }
+
+  /** @param how.lasts - its answer has no end of its own, or is a connection */
+  asks(method: string, asked: Asked, how: { lasts: boolean; isUpgrade: boolean }): void {
+    this.#method = method
+    this.#asked = asked
+    this.#lasts = how.lasts
+    this.#isUpgrade = how.isUpgrade
+  }
+
+  /** for this agent, as it says: nothing is checked yet */
+  calls(agentId: bigint): void {
+    this.#agentId = agentId
+  }
+
+  /** @param as - in the cluster; undefined: as the agent itself */
+  letIn(access: KnownCaller, as: string | undefined): void {
+    this.#access = access
+    this.#as = as
+  }
+
+  /** A tunnel has it: of this replica, or of that of this name. */
+  takenBy(peer: string | undefined): void {
+    this.#holder = peer ?? this.#log?.entry
+  }
+
+  /** The status line is known, and what follows it has not come. */
+  answered(status: number | undefined): void {
+    const log = this.#log
+    if (!log || !this.#lasts || this.#class || status === undefined || status >= 300) return
+    const name = this.#classOf()
+    if (!this.#isLogged(log, name)) return
+    this.#class = name
+    log.write(name, this.#source, () => this.#line(log, 'begin', name, { status }))
+  }
+
+  ended(end: CallEnd): void {
+    const log = this.#log
+    if (!log || unrecorded.has(end.outcome)) return
+    if (!this.#access) {
+      if (isRefusal(end, false)) this.#stranger(log, end)
+      return // else he has left before anybody knew him
+    }
+    const isSignIn = end.outcome === 'token'
+    const name = isSignIn ? 'session' : (this.#class ?? (isRefusal(end, true) ? 'refusal' : this.#classOf()))
+    if (!this.#class && !this.#isLogged(log, name)) return
+    const ms = Math.round((performance.now() - this.#startedAt) * 10) / 10
+    log.write(name, this.#source, () => this.#line(log, isSignIn ? 'sign_in' : 'end', name, { ...end, ms }))
+  }
+
+  #stranger(log: AccessLog, { status, outcome, reason = outcome }: CallEnd): void {
+    const refused = { event: 'refused', reason, address: this.#address ?? '' } as const
+    log.stranger(refused, () => {
+      const fields: Partial<AccessLine> = { id: this.auditId }
+      if (this.#traceId !== undefined) fields.trace_id = this.#traceId
+      if (this.#agentId !== undefined) fields.agent_id = String(this.#agentId)
+      if (this.#asked) addInfo(fields, this.#requestInfo(), this.#asked)
+      if (status !== undefined) fields.status = status
+      const userAgent = userAgentField(this.#client.request.headers['user-agent'])
+      return { ...fields, outcome, ...userAgent }
+    })
+  }
+
+  #isLogged(log: AccessLog, name: LineClass): boolean {
+    const { verb, group, resource, subresource, namespace } = this.#requestInfo()
+    const access = this.#access
+    return log.isLogged({
+      class: name,
+      verb,
+      group,
+      resource,
+      subresource,
+      namespace,
+      agentId: this.#agentId,
+      user: access && { name: access.username, id: access.userId },
+    })
+  }
+
+  #requestInfo(): RequestInfo {
+    this.#info ??= requestInfo(this.#method, this.#asked ?? { path: '', query: [] })
+    return this.#info
+  }
+
+  #classOf(): LineClass {
+    const info = this.#requestInfo()
+    const { verb, resource, group, subresource } = info
+    const isRead = reading.has(this.#method.toLowerCase())
+    if (isActing(info)) {
+      const isProxied = verb === 'proxy' || subresource === 'proxy'
+      return isProxied && isRead && !this.#isUpgrade ? 'read' : 'exec'
+    }
+    if (changing.has(verb) || !isRead) return 'write'
+    if (resource === 'secrets' && group === '') return 'secret'
+    if (this.#lasts) return this.#isUpgrade && resource !== undefined && verb !== 'watch' ? 'exec' : 'watch'
+    return 'read'
+  }
+
+  /** Whose turns its lines take. */
+  get #source(): string {
+    const access = this.#access
+    if (!access) return `address ${this.#address}`
+    return access.via === 'ci' ? `project ${access.projectId}` : `user ${access.userId}`
+  }
+
+  get #address(): string | undefined {
+    const { remote } = this.#client.connection
+    return remote === undefined ? undefined : addressOf(remote)
+  }
+
+  /** Field by field: one that is not known is not there, and copies would cost more than the rest. */
+  #line(
+    log: AccessLog,
+    event: AccessLine['event'],
+    name: LineClass,
+    end: Partial<CallEnd> & { readonly ms?: number },
+  ): AccessLine {
+    const line: Partial<AccessLine> = { time: log.time(), event, class: name, id: this.auditId }
+    if (this.#traceId !== undefined) line.trace_id = this.#traceId
+    if (this.#access) line.caller = callerOf(this.#access)
+    if (this.#as !== undefined) line.as = this.#as
+    if (this.#agentId !== undefined) line.agent_id = String(this.#agentId)
+    if (this.#asked) addInfo(line, this.#requestInfo(), this.#asked, log.showsCommand)
+    addEnd(line, end)
+    const address = this.#address
+    if (address !== undefined) line.address = address
+    const userAgent = this.#client.request.headers['user-agent']
+    if (userAgent !== undefined) line.user_agent = cut(userAgent, bounds.userAgent)
+    line.entry = log.entry
+    if (this.#holder !== undefined) line.holder = this.#holder
+    return line as AccessLine
+  }
+}
+
+function addEnd(line: Partial<AccessLine>, end: Partial<CallEnd> & { readonly ms?: number }): void {
+  const { status, outcome, delivery, reason, received, sent, ms } = end
+  if (status !== undefined) line.status = status
+  if (outcome !== undefined) line.outcome = outcome
+  if (delivery !== undefined) line.delivery = delivery
+  if (reason !== undefined) line.reason = reason
+  if (received !== undefined) line.received = received
+  if (sent !== undefined) line.sent = sent
+  if (ms !== undefined) line.ms = ms
+}
+
+/** What was asked for was not done because the caller may not, or asked for it wrongly. */
+function isRefusal({ status = 0, outcome, reason, delivery }: CallEnd, isKnown: boolean): boolean {
+  if (outcome === 'foreign_origin' || status === 401 || status === 403) return true
+  if (outcome !== 'failed' && outcome !== 'cut') return false
+  return !isKnown || (reason !== undefined && delivery === 'none' && status >= 400 && status < 500)
+}
+
+function callerOf({ via, userId, username, projectId, job }: KnownCaller): AccessLine['caller'] {
+  const user = { kind: kinds[via], id: String(userId), name: cut(username, bounds.name) }
+  if (!job) return user
+  return { ...user, project: String(projectId), job: String(job.id), pipeline: String(job.pipelineId) }
+}
+
+function addInfo(line: Partial<AccessLine>, info: RequestInfo, { path, query }: Asked, showsCommand = false): void {
+  const { verb, resource, group, subresource, namespace, name } = info
+  line.verb = cut(verb, bounds.name)
+  if (resource === undefined) {
+    line.path = cut(path.replace(belowProxy, '/proxy'), bounds.path)
+    return
+  }
+  if (group !== '') line.group = cut(group, bounds.name)
+  line.resource = cut(resource, bounds.name)
+  if (subresource !== '') line.subresource = cut(subresource, bounds.name)
+  if (namespace !== '') line.namespace = cut(namespace, bounds.name)
+  if (name !== '') line.name = cut(name, bounds.name)
+  if (selecting.has(verb) && !isActing(info)) addSelectors(line, query)
+  if (subresource === 'exec') addCommand(line, query, showsCommand)
+}
+
+function addSelectors(line: Partial<AccessLine>, query: Target['query']): void {
+  const labels = firstOf(query, 'labelSelector')
+  const fields = firstOf(query, 'fieldSelector')
+  if (labels) line.label_selector = cut(labels, bounds.selector)
+  if (fields) line.field_selector = cut(fields, bounds.selector)
+}
+
+function addCommand(line: Partial<AccessLine>, query: Target['query'], isFull: boolean): void {
+  const [, words = []] = query.find(([name]) => name === 'command') ?? []
+  const [program] = words
+  if (program === undefined) return
+  line.program = cut(program, bounds.program)
+  line.arguments = words.length - 1
+  if (isFull) line.command = cutWords(words)
+}
+
+function cutWords(words: readonly string[]): string[] {
+  const kept: string[] = []
+  let left = bounds.command
+  for (const word of words) {
+    if (left <= 0) return [...kept, '…']
+    kept.push(cut(word, left))
+    left -= word.length
+  }
+  return kept
+}

@@ -1,0 +1,63 @@
+import t from 'tap'
+import { type AccessLine, accessLineText } from '../../../../src/kas/access-log/access-line.ts'
+import {
+  type LineFilter,
+  maxRecentBytes,
+  maxRecentLines,
+  RecentLines,
+} from '../../../../src/kas/access-log/recent-lines.ts'
+
+const line = (i: number, more: Partial<AccessLine> = {}): AccessLine => ({
+  time: new Date(i * 1000).toISOString(),
+  event: 'end',
+  class: 'write',
+  entry: 'kas-0',
+  count: i,
+  ...more,
+})
+
+function ground() {
+  const recent = new RecentLines()
+  const add = (each: AccessLine) => recent.add(each, accessLineText(each))
+  const matching = (filter: LineFilter = {}) =>
+    Array.from(recent.matching(filter), (text) => (JSON.parse(text) as AccessLine).count)
+  return { recent, add, matching }
+}
+
+t.test('those that fit, the oldest first', async (t) => {
+  const { add, matching } = ground()
+  const ada = { kind: 'personal_access_token', id: '5', name: 'ada' } as const
+  add(line(1, { agent_id: '42', verb: 'delete', caller: ada }))
+  add(line(2, { agent_id: '43', verb: 'delete' }))
+  add(line(3, { agent_id: '42', verb: 'create' }))
+  t.strictSame(matching(), [1, 2, 3])
+  t.strictSame(matching({ agent: '42' }), [1, 3])
+  t.strictSame(matching({ verb: 'delete' }), [1, 2])
+  t.strictSame(matching({ user: 'ada' }), [1])
+  t.strictSame(matching({ user: '5', agent: '42' }), [1])
+  t.strictSame(matching({ since: '1970-01-01T00:00:02.000Z' }), [2, 3])
+})
+
+t.test('the last, in number and in bytes', async (t) => {
+  const { recent, add, matching } = ground()
+  for (let i = 0; i < maxRecentLines + 5; i++) add(line(i))
+  t.equal(matching().length, maxRecentLines)
+  t.equal(matching()[0], 5)
+  const path = 'x'.repeat(1024 * 1024)
+  for (let i = 0; i < 20; i++) add(line(i, { path }))
+  const kept = [...recent.matching({})]
+  t.ok(kept.reduce((sum, { length }) => sum + length, 0) <= maxRecentBytes)
+  t.equal(kept.length, 15)
+})
+
+t.test('those that follow, until nobody listens', async (t) => {
+  const { recent, add } = ground()
+  add(line(1))
+  const heard: string[] = []
+  const stop = recent.follow({ verb: 'delete' }, (text) => heard.push(text))
+  add(line(2, { verb: 'delete' }))
+  add(line(3, { verb: 'create' }))
+  stop()
+  add(line(4, { verb: 'delete' }))
+  t.match(heard, [/"count":2/])
+})

@@ -1,0 +1,139 @@
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { type AccessLine, accessLineText } from '../../../../src/kas/access-log/access-line.ts'
+import { RecentLines } from '../../../../src/kas/access-log/recent-lines.ts'
+import { runCli } from '../../../../src/kas/cli/cli.ts'
+import { logStreams } from '../../../../src/kas/servers/ops-socket/log-streams.ts'
+import { OpsSocket } from '../../../../src/kas/servers/ops-socket/ops-socket.ts'
+import { capturedLog } from '../../../support/captured-log.ts'
+
+const ada = { kind: 'ci_job', id: '5', name: 'ada', project: '3', job: '900', pipeline: '90' } as const
+const deleted: AccessLine = {
+  time: '2026-11-26T18:00:00.000Z',
+  event: 'end',
+  class: 'write',
+  caller: ada,
+  as: 'gitlab:user:ada',
+  agent_id: '42',
+  verb: 'delete',
+  group: 'apps',
+  resource: 'deployments',
+  namespace: 'web',
+  name: 'front\u001b[2J',
+  status: 200,
+  outcome: 'answered',
+  entry: 'kas-0',
+}
+const exec: AccessLine = {
+  time: '2026-11-26T18:00:01.000Z',
+  event: 'begin',
+  class: 'exec',
+  agent_id: '42',
+  verb: 'create',
+  resource: 'pods',
+  subresource: 'exec',
+  name: 'a',
+  program: 'sh',
+  arguments: 2,
+  status: 101,
+  entry: 'kas-0',
+}
+const refused: AccessLine = {
+  time: '2026-11-26T18:00:02.000Z',
+  event: 'refused',
+  class: 'refusal',
+  address: '10.0.0.7',
+  reason: 'USER_UNAUTHORIZED',
+  count: 3,
+  entry: 'kas-0',
+}
+
+async function start(t: Test) {
+  const recent = new RecentLines()
+  t.chdir(t.testdir()) // a short path: that of a socket is bounded
+  const socket = new OpsSocket({ answers: {}, streams: logStreams(recent), log: capturedLog().log }, { path: 'ops' })
+  await socket.start()
+  t.teardown(() => socket.stop())
+  const add = (line: AccessLine) => recent.add(line, accessLineText(line))
+  const said = { stdout: '', stderr: '' }
+  let changed: (() => void) | undefined
+  const write = (name: keyof typeof said) => (text: string) => {
+    said[name] += text
+    changed?.()
+  }
+  const kas = (...args: string[]) =>
+    runCli(['log', ...args], {
+      env: { KAS_OPS_SOCKET: 'ops' },
+      stdout: { write: write('stdout') },
+      stderr: { write: write('stderr') },
+      stdin: (async function* () {})(),
+    })
+  const until = async (pattern: RegExp) => {
+    while (!pattern.test(said.stdout)) {
+      await new Promise<void>((resolve) => {
+        changed = resolve
+      })
+    }
+  }
+  return { add, kas, said, until, socket }
+}
+
+t.test('a line each, for people', async (t) => {
+  const { add, kas, said } = await start(t)
+  for (const line of [deleted, exec, refused]) add(line)
+  t.equal(await kas(), 0)
+  t.equal(
+    said.stdout,
+    [
+      '2026-11-26T18:00:00.000Z  ada (job 900)  as gitlab:user:ada  agent 42  delete deployments.apps web/front?[2J  200\n',
+      '2026-11-26T18:00:01.000Z  -  agent 42  begin  create pods/exec a -- sh and 2 arguments  101\n',
+      '2026-11-26T18:00:02.000Z  10.0.0.7  refused  USER_UNAUTHORIZED  3 times\n',
+    ].join(''),
+  )
+})
+
+t.test('those that fit, as they are', async (t) => {
+  const { add, kas, said } = await start(t)
+  for (const line of [deleted, exec, refused]) add(line)
+  t.equal(await kas('--agent', '42', '--user', 'ada', '--verb', 'delete', '--json'), 0)
+  t.equal(said.stdout, accessLineText(deleted))
+  said.stdout = ''
+  t.equal(await kas('--since', '2026-11-26T18:00:01Z', '--json'), 0)
+  t.equal(said.stdout, accessLineText(exec) + accessLineText(refused))
+  said.stdout = ''
+  t.equal(await kas('--since', '10m'), 0)
+  t.equal(said.stdout, '', 'none is of the last ten minutes')
+  t.equal(await kas('--since', 'yesterday'), 1)
+  t.match(said.stderr, /since: "yesterday" is neither a duration as 10m nor a time/)
+})
+
+t.test('those that come, until the replica leaves', async (t) => {
+  const { add, kas, said, until, socket } = await start(t)
+  add(deleted)
+  const following = kas('--follow', '--json', '--agent', '42')
+  await until(/deployments/)
+  add(refused)
+  add(exec)
+  await until(/"program":"sh"/)
+  t.notMatch(said.stdout, /refused/)
+  await socket.stop()
+  t.equal(await following, 1, 'it was cut')
+})
+
+t.test('no line, no replica, no such option', async (t) => {
+  const { kas, said } = await start(t)
+  t.equal(await kas(), 0)
+  t.equal(said.stdout, '')
+  t.equal(await kas('--socket', join('absent', 'ops')), 1)
+  t.match(said.stderr, /no kas listens on absent\/ops/)
+  t.equal(await kas('--usr', 'ada'), 2)
+  t.match(said.stderr, /usage: kas log/)
+  t.equal(await kas('--agent', 'prod'), 2)
+  t.equal(await kas('--help'), 0)
+  t.match(said.stdout, /its last 10,000 lines/)
+})
+
+t.test('switched off', async (t) => {
+  const streams = logStreams(undefined)
+  t.throws(() => streams['/log']?.(new URLSearchParams()), /there is no access log/)
+})
