@@ -1,7 +1,6 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { BelowWalk } from './below-walk.ts'
-import { turnMs } from './fair-turns.ts'
-import { updatePauseMs } from './flush.ts'
+import { turnMs, updatePauseMs } from './fair-turns.ts'
 import { maxAbove } from './owners.ts'
 import type { ObjectRecord, ReadonlyRecords } from './record.ts'
 import type { Moved, Sight } from './sight.ts'

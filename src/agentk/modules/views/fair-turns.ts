@@ -2,6 +2,8 @@ import type { Clock } from '../../../lib/clock.ts'
 
 /** Work goes on this long at once, then others have their turn. ms */
 export const turnMs = 8
+/** From one update of a view to the next. ms */
+export const updatePauseMs = 50
 /** The clock is read once in as many steps. */
 const stepsPerReading = 16
 /** Of the time that passes, what may be spent at once, before anybody else has had a turn. */

@@ -1,7 +1,5 @@
 import type { Clock } from '../../../lib/clock.ts'
-
-/** From one update to the next. ms */
-export const updatePauseMs = 50
+import { updatePauseMs } from './fair-turns.ts'
 
 export interface Made {
   readonly json: Uint8Array

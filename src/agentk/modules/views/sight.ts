@@ -2,8 +2,8 @@ import type { Clock } from '../../../lib/clock.ts'
 import type { Below } from './below-walk.ts'
 import type { FairTurns } from './fair-turns.ts'
 import { isSameToClaims, maxAbove, Owners, saysOtherOwner } from './owners.ts'
-import { Scans } from './pages.ts'
 import type { ObjectRecord, ReadonlyRecords, RecordChange, Visibility } from './record.ts'
+import { Scans } from './scans.ts'
 
 /** What is to be placed anew after a change. */
 export interface Moved {
