@@ -79,8 +79,7 @@ const rooms: Readonly<Record<string, string>> = {
   'agentk/configuration': 'lib call proto proto/decode.ts proto/gen proto/grpc agentk/tunnels | @bufbuild/protobuf',
   'agentk/health': '| @bufbuild/cel yaml zod',
   'agentk/module.ts': 'lib proto/gen agentk/cluster agentk/tunnels agentk/election agentk/configuration',
-  'agentk/modules/views/record.ts': 'proto agentk/cluster agentk/health',
-  'agentk/modules/views/projection': 'agentk/health agentk/modules/views/record.ts',
+  'agentk/modules/views/projection': 'proto agentk/health',
   'agentk/modules/views':
     'lib call proto proto/decode.ts proto/gen proto/grpc proto/http proto/wire agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts agentk/modules/views/* | @bufbuild/protobuf prom-client',
   'agentk/modules/gitops':

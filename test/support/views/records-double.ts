@@ -1,4 +1,4 @@
-import { customParentsOf } from '../../../src/agentk/modules/views/owners.ts'
+import { customParentsOf } from '../../../src/agentk/modules/views/object-record.ts'
 import type { ObjectRecord, ReadonlyRecords, RecordChange } from '../../../src/agentk/modules/views/record.ts'
 
 /** Records as tests put them. */

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { ResourceKind } from '../../../src/agentk/cluster/api-kinds.ts'
 import { type Caller, Reviews } from '../../../src/agentk/modules/views/access/reviews.ts'
-import { compareEvents } from '../../../src/agentk/modules/views/event-order.ts'
+import { compareEvents } from '../../../src/agentk/modules/views/projection/event.ts'
 import type {
   EventChange,
   FollowState,

@@ -1,6 +1,6 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { type EventRow, viewsBounds } from '../../../proto/views-json.ts'
-import type { EventsQuestion, LatestEvents } from './events.ts'
+import type { EventsQuestion, LatestEvents } from './access/ask-events.ts'
 
 /** As the caller, in its turn. @returns undefined: it may not list them there, or nobody knows */
 export type AskEvents = (

@@ -1,4 +1,4 @@
-import { customParentsOf } from './owners.ts'
+import { customParentsOf } from './object-record.ts'
 import type { ObjectRecord, ReadonlyRecords } from './record.ts'
 
 /** Of what is below an object, what is to be placed anew. Levels: the children's is 1. */

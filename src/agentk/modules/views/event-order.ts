@@ -1,10 +1,5 @@
 import type { EventRow } from '../../../proto/views-json.ts'
-
-/** The latest first; of the same time by uid, so that all show them alike. */
-export function compareEvents(one: EventRow, other: EventRow): number {
-  if (one.at !== other.at) return other.at - one.at
-  return one.u < other.u ? -1 : one.u > other.u ? 1 : 0
-}
+import { compareEvents } from './projection/event.ts'
 
 /** Events of different uids, kept in order: all views read them, and changes are few. */
 export class EventOrder {

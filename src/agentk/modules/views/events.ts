@@ -1,12 +1,10 @@
-import { KasError } from '../../../lib/errors.ts'
 import type { EventRow } from '../../../proto/views-json.ts'
-import type { ApiClient } from '../../cluster/api-client.ts'
 import type { ResourceKind } from '../../cluster/api-kinds.ts'
-import { type KubernetesObject, kindOf, listAt, numberAt, textAt } from '../../health/object.ts'
+import type { KubernetesObject } from '../../health/object.ts'
 import { eventKind } from './access/visibility.ts'
-import { compareEvents, EventOrder } from './event-order.ts'
+import { EventOrder } from './event-order.ts'
 import type { FollowedKind } from './part-watch.ts'
-import { cut, maxText } from './projection/bounds.ts'
+import { compareEvents, readEvent } from './projection/event.ts'
 import type { EventChange, FollowState, FollowStates, ObjectSink, ReadonlyEvents } from './record.ts'
 
 export interface WarningsOptions {
@@ -20,11 +18,6 @@ const defaultMaxEvents = 5000
 const defaultMaxPerObject = 10
 /** Of all events, those that go at once when there are too many: to find them is a look at each. */
 const shedShare = 0.1
-
-/** Of an answer to a question for events. */
-const maxAnswerBytes = 4 * 1024 * 1024
-/** The API server tells them by name, not by time: so many answers are read to find the latest. */
-const maxAnswers = 4
 
 /** What is followed of Events. */
 export const warnings: FollowedKind = {
@@ -155,108 +148,4 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
   }
 }
 
-export interface EventsQuestion {
-  /** empty: all */
-  readonly namespace: string
-  /** uid of the object that they are about; absent: any */
-  readonly about?: string
-  /** at most, and of one answer */
-  readonly limit: number
-  /** whom it acts as: `impersonationHeaders` */
-  readonly headers: readonly string[]
-}
-
-export interface LatestEvents {
-  /** the latest first */
-  readonly rows: readonly EventRow[]
-  /** older ones, and those that were not read: of these one at least */
-  readonly more: number
-}
-
-/**
- * Events of any type, as the API server tells them to the caller; Warnings alone are followed.
- *
- * @returns the latest of the first `maxAnswers` answers, of fewer events each once one is too large; undefined: the caller
- * may not list them there. @throws KasError UNREACHABLE, or the connection's error
- */
-export async function askEvents(
-  api: Pick<ApiClient, 'json'>,
-  { namespace, about, limit, headers }: EventsQuestion,
-  signal: AbortSignal,
-): Promise<LatestEvents | undefined> {
-  const within = namespace === '' ? '' : `/namespaces/${encodeURIComponent(namespace)}`
-  const selected =
-    about === undefined ? '' : `&fieldSelector=${encodeURIComponent(`involvedObject.uid=${escaped(about)}`)}`
-  let latest: EventRow[] = []
-  let more = 0
-  let goOn = ''
-  let size = limit
-  let unread = 1
-  for (let answers = 0; answers < maxAnswers; answers++) {
-    const path = `/api/v1${within}/events?limit=${size}${selected}${goOn && `&continue=${encodeURIComponent(goOn)}`}`
-    const options = { headers, maxBytes: maxAnswerBytes }
-    const answer = await api.json('GET', path, undefined, signal, options).catch((error: unknown) => {
-      if (size === 1 || !isTooLarge(error)) throw error
-    })
-    if (!answer) {
-      size = Math.ceil(size / 10)
-      continue
-    }
-    const { status, body } = answer
-    if (status === 403) return undefined
-    if (status !== 200) {
-      const detail = `the API server answered ${status} for events`
-      throw new KasError({ code: 'UNREACHABLE', detail, httpStatus: status })
-    }
-    latest = [...latest, ...listAt(body, 'items').flatMap((item) => readEvent(item) ?? [])].sort(compareEvents)
-    more += latest.splice(limit).length
-    goOn = textAt(body as KubernetesObject, 'metadata.continue')
-    if (goOn === '') return { rows: latest, more }
-    unread = numberAt(body as KubernetesObject, 'metadata.remainingItemCount') ?? 1
-  }
-  return { rows: latest, more: more + unread }
-}
-
-function isTooLarge(error: unknown): boolean {
-  return error instanceof KasError && error.code === 'MESSAGE_TOO_LARGE'
-}
-
 const objectKey = ({ ns, about }: Pick<EventRow, 'ns' | 'about'>) => JSON.stringify([ns, ...about])
-
-/** undefined: it is none */
-function readEvent(object: KubernetesObject): EventRow | undefined {
-  const u = textAt(object, 'metadata.uid')
-  const type = textAt(object, 'type')
-  if (u === '' || (type !== 'Normal' && type !== 'Warning')) return undefined
-  const about = (object.involvedObject ?? {}) as KubernetesObject
-  return {
-    u,
-    ns: textAt(object, 'metadata.namespace'),
-    about: [short(kindOf(about)), short(textAt(about, 'name')), short(textAt(about, 'uid'))],
-    type,
-    reason: short(textAt(object, 'reason')),
-    text: short(textAt(object, 'message')),
-    count: numberAt(object, 'count') ?? numberAt(object, 'series.count') ?? 1,
-    at: timeOf(object),
-  }
-}
-
-/** When it was last seen; ms since 1970. */
-function timeOf(object: KubernetesObject): number {
-  const times = [
-    'lastTimestamp',
-    'series.lastObservedTime',
-    'eventTime',
-    'firstTimestamp',
-    'metadata.creationTimestamp',
-  ]
-  const found = times.map((path) => Date.parse(textAt(object, path))).filter((time) => !Number.isNaN(time))
-  return found[0] ?? 0
-}
-
-const short = (text: string) => cut(text, maxText)
-
-/** In a field selector these have a meaning. */
-function escaped(value: string): string {
-  return value.replaceAll(/[\\,=]/g, (sign) => `\\${sign}`)
-}

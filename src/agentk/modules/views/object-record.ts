@@ -1,11 +1,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { ResourceKind } from '../../cluster/api-kinds.ts'
 import type { KubernetesObject } from '../../health/object.ts'
-import { applicationOf } from './applications.ts'
-import type { Environments } from './groups.ts'
 import type { Interned } from './interned.ts'
+import { applicationOf } from './projection/application.ts'
+import type { Environments } from './projection/environments.ts'
 import type { Metadata } from './projection/metadata.ts'
 import { projectionOf } from './projection/projection.ts'
+import type { Owner } from './projection/projector.ts'
+import { statefulSetsOf } from './projection/storage.ts'
 import type { Health, ObjectRecord } from './record.ts'
 
 /** What is kept of an object, of which all but uid and name may be shared. */
@@ -71,4 +73,15 @@ export function addShared(record: ObjectRecord, live: Set<string | object>): voi
   if (live.has(labels)) return
   live.add(labels)
   for (const [name, value] of labels) live.add(name).add(value)
+}
+
+const claim = 'PersistentVolumeClaim'
+const statefulSet = 'apps/StatefulSet'
+
+/** Parents of one without owners, in its namespace, by its kind's custom. A claim's name is of several StatefulSets. */
+export function customParentsOf(record: ObjectRecord): readonly Omit<Owner, 'uid'>[] {
+  const { owner, customParent, kind } = record
+  if (customParent) return [customParent]
+  if (owner || kind.key !== claim) return []
+  return statefulSetsOf(record.name).map((name) => ({ kind: statefulSet, name }))
 }

@@ -1,5 +1,6 @@
-import { statefulSetsOf } from './projection/storage.ts'
-import type { ObjectRecord, Owner, ReadonlyRecords } from './record.ts'
+import { customParentsOf } from './object-record.ts'
+import type { Owner } from './projection/projector.ts'
+import type { ObjectRecord, ReadonlyRecords } from './record.ts'
 
 /** Owners of an object, one above the other: what has more stands as a root. */
 export const maxAbove = 64
@@ -85,17 +86,6 @@ export class Owners {
     }
     return false
   }
-}
-
-const claim = 'PersistentVolumeClaim'
-const statefulSet = 'apps/StatefulSet'
-
-/** Parents of one without owners, in its namespace, by its kind's custom. A claim's name is of several StatefulSets. */
-export function customParentsOf(record: ObjectRecord): readonly Omit<Owner, 'uid'>[] {
-  const { owner, customParent, kind } = record
-  if (customParent) return [customParent]
-  if (owner || kind.key !== claim) return []
-  return statefulSetsOf(record.name).map((name) => ({ kind: statefulSet, name }))
 }
 
 function agrees(found: ObjectRecord, said: Owner, namespace: string): boolean {

@@ -1,5 +1,5 @@
 import type { Node } from './forest-node.ts'
-import type { Owner } from './record.ts'
+import type { Owner } from './projection/projector.ts'
 
 /** What children say of an owner that is not shown may differ: the one of the least uid decides. */
 export class PlaceholderNames {

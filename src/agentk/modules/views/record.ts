@@ -1,14 +1,8 @@
 import type { ArgoWord, EventRow, KstatusWord } from '../../../proto/views-json.ts'
 import type { ResourceKind } from '../../cluster/api-kinds.ts'
 import type { KubernetesObject } from '../../health/object.ts'
-
-/** Who an object says is its owner: free text, not yet believed. */
-export interface Owner {
-  readonly uid: string
-  /** `group/Kind` */
-  readonly kind: string
-  readonly name: string
-}
+import type { Claim } from './projection/application.ts'
+import type { LabelSelector, Owner, Reference } from './projection/projector.ts'
 
 export interface Health {
   /** `''`: no verdict */
@@ -16,36 +10,6 @@ export interface Health {
   readonly kstatus: KstatusWord
   readonly argoText: string
   readonly kstatusText: string
-}
-
-/** A selector of labels, as Services and PodDisruptionBudgets have it. */
-export interface LabelSelector {
-  readonly labels: readonly (readonly [name: string, value: string])[]
-  readonly expressions: readonly {
-    readonly key: string
-    readonly operator: string
-    readonly values: readonly string[]
-  }[]
-}
-
-/** An object that another one names. */
-export interface Reference {
-  /** `routes`, `scales`, `binds`, `deploys`, … */
-  readonly relation: string
-  /** `group/Kind` */
-  readonly kind: string
-  readonly namespace: string
-  readonly name: string
-}
-
-/** Of an object in another namespace than its application: what it says, not yet believed. */
-export interface Claim {
-  /** `<namespace>/<name>`; the name alone where no namespace is said */
-  readonly application: string
-  /** of the object that stands for the application: `group/Kind`, empty: there is none */
-  readonly kind: string
-  readonly namespace: string
-  readonly name: string
 }
 
 /** What is kept of an object. Never changed: another one takes its place. All but uid and name may be shared. */

@@ -16,7 +16,7 @@ import {
 import type { ClientSession, ClientStream } from '../../../proto/grpc/client-session.ts'
 import { methodPath } from '../../../proto/unary.ts'
 import type { KasConnections } from '../../tunnels/kas-connections.ts'
-import type { ListedEnvironment } from './groups.ts'
+import type { ListedEnvironment } from './projection/environments.ts'
 import type { ViewsConfiguration, ViewsFacts } from './thread-messages.ts'
 
 export const reportMethod = methodPath(Reports.method.report)

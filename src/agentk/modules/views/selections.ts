@@ -1,5 +1,6 @@
 import type { FairTurns } from './fair-turns.ts'
-import type { LabelSelector, ObjectRecord, ReadonlyRecords, RecordChange } from './record.ts'
+import type { LabelSelector } from './projection/projector.ts'
+import type { ObjectRecord, ReadonlyRecords, RecordChange } from './record.ts'
 import { compileSelector, type Selects } from './selectors.ts'
 
 export interface SelectionsOptions {

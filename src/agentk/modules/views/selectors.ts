@@ -1,4 +1,5 @@
-import type { LabelSelector, ObjectRecord } from './record.ts'
+import type { LabelSelector } from './projection/projector.ts'
+import type { ObjectRecord } from './record.ts'
 
 type Labels = ObjectRecord['labels']
 

@@ -1,7 +1,7 @@
 import type { ErrorSpec } from '../../../lib/errors.ts'
 import type { ClusterSettings } from '../../../lib/kubeconfig.ts'
 import type { LogLevel } from '../../../lib/log.ts'
-import type { ListedEnvironment } from './groups.ts'
+import type { ListedEnvironment } from './projection/environments.ts'
 import type { RuleSources } from './rule-sources.ts'
 
 /** What the thread of views is built with; it never changes. */

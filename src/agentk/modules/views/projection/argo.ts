@@ -1,8 +1,7 @@
 import { entryAt, type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
-import type { Reference } from '../record.ts'
 import { maxReferences } from './bounds.ts'
 import { inGroup } from './metadata.ts'
-import type { Projector } from './projector.ts'
+import type { Projector, Reference } from './projector.ts'
 
 /** characters of a commit */
 const commitLength = 8

@@ -1,8 +1,7 @@
 import { type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
-import type { Reference } from '../record.ts'
 import { maxName, maxReferences } from './bounds.ts'
 import { inGroup } from './metadata.ts'
-import type { Projector } from './projector.ts'
+import type { Projector, Reference } from './projector.ts'
 import { suspendedOf } from './workloads.ts'
 
 export const kustomizationKind = 'kustomize.toolkit.fluxcd.io/Kustomization'

@@ -1,6 +1,6 @@
 import { at, type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
-import type { Owner } from '../record.ts'
 import { maxLabels, maxLabelText, maxName, maxOwners, maxOwnerText } from './bounds.ts'
+import type { Owner } from './projector.ts'
 
 /** What objects of all kinds have. */
 export interface Metadata {

@@ -1,7 +1,6 @@
 import { at, entryAt, type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
-import type { Reference } from '../record.ts'
 import { inGroup } from './metadata.ts'
-import type { Projector } from './projector.ts'
+import type { Projector, Reference } from './projector.ts'
 import { plainSelector } from './selectors.ts'
 
 /** hosts that are named */

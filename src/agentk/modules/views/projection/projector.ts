@@ -1,5 +1,32 @@
 import type { KubernetesObject } from '../../../health/object.ts'
-import type { LabelSelector, Owner, Reference } from '../record.ts'
+
+/** Who an object says is its owner: free text, not yet believed. */
+export interface Owner {
+  readonly uid: string
+  /** `group/Kind` */
+  readonly kind: string
+  readonly name: string
+}
+
+/** A selector of labels, as Services and PodDisruptionBudgets have it. */
+export interface LabelSelector {
+  readonly labels: readonly (readonly [name: string, value: string])[]
+  readonly expressions: readonly {
+    readonly key: string
+    readonly operator: string
+    readonly values: readonly string[]
+  }[]
+}
+
+/** An object that another one names. */
+export interface Reference {
+  /** `routes`, `scales`, `binds`, `deploys`, … */
+  readonly relation: string
+  /** `group/Kind` */
+  readonly kind: string
+  readonly namespace: string
+  readonly name: string
+}
 
 /** What only objects of some kinds have. */
 export interface Projection {

@@ -1,6 +1,6 @@
 import { at, listAt, textAt } from '../../../health/object.ts'
-import type { LabelSelector } from '../record.ts'
 import { maxName, maxSelector, maxSelectorText } from './bounds.ts'
+import type { LabelSelector } from './projector.ts'
 
 /**
  * As Services have it: labels alone.

@@ -1,5 +1,6 @@
 import t from 'tap'
-import { askEvents, Warnings, warnings } from '../../../../../src/agentk/modules/views/events.ts'
+import { askEvents } from '../../../../../src/agentk/modules/views/access/ask-events.ts'
+import { Warnings, warnings } from '../../../../../src/agentk/modules/views/events.ts'
 import type { EventChange } from '../../../../../src/agentk/modules/views/record.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { ScriptedApi } from '../../cluster/scripted-api.ts'

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { applicationOf } from '../../../../../src/agentk/modules/views/applications.ts'
-import { Environments, environmentOf } from '../../../../../src/agentk/modules/views/groups.ts'
+import { applicationOf } from '../../../../../src/agentk/modules/views/projection/application.ts'
+import { Environments, environmentOf } from '../../../../../src/agentk/modules/views/projection/environments.ts'
 
 t.test('an environment of GitLab, by both labels', async (t) => {
   const of = (labels: unknown) => environmentOf({ metadata: { labels } })

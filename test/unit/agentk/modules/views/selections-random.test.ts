@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { FairTurns } from '../../../../../src/agentk/modules/views/fair-turns.ts'
 import { Interned } from '../../../../../src/agentk/modules/views/interned.ts'
-import type { LabelSelector } from '../../../../../src/agentk/modules/views/record.ts'
+import type { LabelSelector } from '../../../../../src/agentk/modules/views/projection/projector.ts'
 import { Records } from '../../../../../src/agentk/modules/views/records.ts'
 import { Rules } from '../../../../../src/agentk/modules/views/rules.ts'
 import { type Selection, Selections, type Taker } from '../../../../../src/agentk/modules/views/selections.ts'

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { FairTurns, turnMs } from '../../../../../src/agentk/modules/views/fair-turns.ts'
-import type { LabelSelector, RecordChange } from '../../../../../src/agentk/modules/views/record.ts'
+import type { LabelSelector } from '../../../../../src/agentk/modules/views/projection/projector.ts'
+import type { RecordChange } from '../../../../../src/agentk/modules/views/record.ts'
 import {
   Selections,
   type SelectionsOptions,

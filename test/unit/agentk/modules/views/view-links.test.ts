@@ -1,6 +1,6 @@
 import t from 'tap'
 import { FairTurns } from '../../../../../src/agentk/modules/views/fair-turns.ts'
-import type { LabelSelector } from '../../../../../src/agentk/modules/views/record.ts'
+import type { LabelSelector } from '../../../../../src/agentk/modules/views/projection/projector.ts'
 import { Selections, selectionsDefaults } from '../../../../../src/agentk/modules/views/selections.ts'
 import { ViewLinks } from '../../../../../src/agentk/modules/views/view-links.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'

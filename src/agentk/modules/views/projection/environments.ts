@@ -1,5 +1,5 @@
-import { entryAt, type KubernetesObject, textAt } from '../../health/object.ts'
-import { maxName } from './projection/bounds.ts'
+import { entryAt, type KubernetesObject, textAt } from '../../../health/object.ts'
+import { maxName } from './bounds.ts'
 
 /** Of GitLab, on what is deployed to an environment. */
 const projectLabel = 'app.gitlab.com/project_id'
