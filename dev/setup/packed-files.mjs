@@ -10,7 +10,7 @@ const entries = {
   'agentk/main': 'src/agentk/main.ts',
   'lib/parsing-thread-program': 'src/kas/agent-config/parsing-thread-program.ts',
   'lib/manifests-thread-program': 'src/agentk/modules/gitops/manifests/manifests-thread-program.ts',
-  'lib/views-worker': 'src/agentk/modules/views/views-worker.ts',
+  'lib/views-worker': 'src/agentk/modules/views/thread/views-worker.ts',
 }
 
 /** A few large files in the place of 1,100 modules, without what is never called (doc/decisions/0020). */

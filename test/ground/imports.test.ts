@@ -80,8 +80,18 @@ const rooms: Readonly<Record<string, string>> = {
   'agentk/health': '| @bufbuild/cel yaml zod',
   'agentk/module.ts': 'lib proto/gen agentk/cluster agentk/tunnels agentk/election agentk/configuration',
   'agentk/modules/views/projection': 'proto agentk/health',
+  'agentk/modules/views/store': 'lib proto agentk/cluster agentk/health agentk/modules/views/projection',
+  'agentk/modules/views/access':
+    'lib proto proto/http agentk/cluster agentk/health agentk/modules/views/projection agentk/modules/views/store',
+  'agentk/modules/views/watch':
+    'lib proto agentk/cluster agentk/health agentk/modules/views/projection agentk/modules/views/store agentk/modules/views/access',
+  'agentk/modules/views/tree': 'lib proto agentk/modules/views/projection agentk/modules/views/store',
+  'agentk/modules/views/view':
+    'lib proto agentk/cluster agentk/modules/views/store agentk/modules/views/access agentk/modules/views/tree',
+  'agentk/modules/views/thread':
+    'lib call proto proto/decode.ts proto/gen proto/grpc agentk/cluster agentk/health agentk/tunnels agentk/modules/views/projection agentk/modules/views/store agentk/modules/views/access agentk/modules/views/watch agentk/modules/views/tree agentk/modules/views/view | @bufbuild/protobuf',
   'agentk/modules/views':
-    'lib call proto proto/decode.ts proto/gen proto/grpc proto/http proto/wire agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts agentk/modules/views/* | @bufbuild/protobuf prom-client',
+    'lib call proto proto/gen agentk/election agentk/tunnels agentk/module.ts agentk/modules/views/thread | @bufbuild/protobuf prom-client',
   'agentk/modules/gitops':
     'lib call proto proto/decode.ts proto/gen proto/gitops proto/grpc agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client js-yaml zod',
   'agentk/modules/*':

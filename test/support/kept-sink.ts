@@ -1,6 +1,6 @@
 import type { ResourceKind } from '../../src/agentk/cluster/api-kinds.ts'
 import { type KubernetesObject, textAt } from '../../src/agentk/health/object.ts'
-import type { FollowState, ObjectRecord, ObjectSink } from '../../src/agentk/modules/views/record.ts'
+import type { FollowState, ObjectRecord, ObjectSink } from '../../src/agentk/modules/views/store/record.ts'
 
 interface Kept {
   readonly kind: ResourceKind

@@ -1,8 +1,8 @@
-import { FairTurns } from '../../../src/agentk/modules/views/fair-turns.ts'
-import { Forest } from '../../../src/agentk/modules/views/forest.ts'
-import { readQuery } from '../../../src/agentk/modules/views/query.ts'
-import type { ReadonlyRecords } from '../../../src/agentk/modules/views/record.ts'
-import { Sight } from '../../../src/agentk/modules/views/sight.ts'
+import { FairTurns } from '../../../src/agentk/modules/views/store/fair-turns.ts'
+import type { ReadonlyRecords } from '../../../src/agentk/modules/views/store/record.ts'
+import { Forest } from '../../../src/agentk/modules/views/tree/forest.ts'
+import { readQuery } from '../../../src/agentk/modules/views/tree/query.ts'
+import { Sight } from '../../../src/agentk/modules/views/tree/sight.ts'
 import type { Clock } from '../../../src/lib/clock.ts'
 import { ManualClock } from '../manual-clock.ts'
 

@@ -1,4 +1,4 @@
-import type { ObjectRecord } from '../../../src/agentk/modules/views/record.ts'
+import type { ObjectRecord } from '../../../src/agentk/modules/views/store/record.ts'
 import type { ArgoWord, Query } from '../../../src/proto/views-json.ts'
 
 const words: readonly ArgoWord[] = ['', 'Healthy', 'Suspended', 'Progressing', 'Missing', 'Degraded', 'Unknown']

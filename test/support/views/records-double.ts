@@ -1,5 +1,5 @@
-import { customParentsOf } from '../../../src/agentk/modules/views/object-record.ts'
-import type { ObjectRecord, ReadonlyRecords, RecordChange } from '../../../src/agentk/modules/views/record.ts'
+import { customParentsOf } from '../../../src/agentk/modules/views/store/object-record.ts'
+import type { ObjectRecord, ReadonlyRecords, RecordChange } from '../../../src/agentk/modules/views/store/record.ts'
 
 /** Records as tests put them. */
 export class RecordsDouble implements ReadonlyRecords {

@@ -1,4 +1,4 @@
-import type { ViewOut } from '../../../src/agentk/modules/views/view-host.ts'
+import type { ViewOut } from '../../../src/agentk/modules/views/view/view-host.ts'
 import type { KasError } from '../../../src/lib/errors.ts'
 import type { EventRow, PageState, Row, Update, ViewState } from '../../../src/proto/views-json.ts'
 

@@ -7,8 +7,8 @@ import type {
   FollowState,
   FollowStates,
   ReadonlyEvents,
-} from '../../../src/agentk/modules/views/record.ts'
-import { type OpenView, ViewHost, type ViewHostOptions } from '../../../src/agentk/modules/views/view-host.ts'
+} from '../../../src/agentk/modules/views/store/record.ts'
+import { type OpenView, ViewHost, type ViewHostOptions } from '../../../src/agentk/modules/views/view/view-host.ts'
 import type { EventRow, Query } from '../../../src/proto/views-json.ts'
 import { capturedLog } from '../captured-log.ts'
 import { ManualClock } from '../manual-clock.ts'

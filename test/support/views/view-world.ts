@@ -1,6 +1,6 @@
 import type { ResourceKind } from '../../../src/agentk/cluster/api-kinds.ts'
 import { eventKind } from '../../../src/agentk/modules/views/access/visibility.ts'
-import type { FollowState, ObjectRecord } from '../../../src/agentk/modules/views/record.ts'
+import type { FollowState, ObjectRecord } from '../../../src/agentk/modules/views/store/record.ts'
 import type { ArgoWord, EventRow, Query } from '../../../src/proto/views-json.ts'
 import type { Seeded } from '../seeded.ts'
 import { kinds, recordOf } from './records.ts'

@@ -2,7 +2,7 @@ import type { ClusterSettings } from '../../../lib/kubeconfig.ts'
 import type { LogLevel } from '../../../lib/log.ts'
 import { podShares } from '../../../lib/pod-shares.ts'
 import type { AgentkHost, AgentkModule } from '../../module.ts'
-import type { RuleReader } from './rule-sources.ts'
+import type { RuleReader } from './thread/rule-sources.ts'
 import { Views, type ViewsOptions } from './views.ts'
 import { createViewsMetrics } from './views-metrics.ts'
 
@@ -34,7 +34,7 @@ export function createViews(host: Host, { tokenFile, ...options }: ViewsModuleOp
 
 /** What reads rules is loaded with the first views.yaml alone. */
 async function loadRules(): Promise<RuleReader> {
-  const { ruleReader } = await import('./rule-sources.ts')
+  const { ruleReader } = await import('./thread/rule-sources.ts')
   return await ruleReader()
 }
 

@@ -11,12 +11,12 @@ import type { Election } from '../../election/election.ts'
 import type { Term } from '../../election/terms.ts'
 import type { KasConnections } from '../../tunnels/kas-connections.ts'
 import type { Serve } from '../../tunnels/serve.ts'
-import { refuseViews } from './refused-views.ts'
-import { Report, type ToldOfViews } from './report.ts'
-import type { RuleReader } from './rule-sources.ts'
-import type { ThreadSettings, ViewsFacts } from './thread-messages.ts'
+import { refuseViews } from './thread/refused-views.ts'
+import { Report, type ToldOfViews } from './thread/report.ts'
+import type { RuleReader } from './thread/rule-sources.ts'
+import type { ThreadSettings, ViewsFacts } from './thread/thread-messages.ts'
+import { ViewsThread, type ViewsThreadOptions } from './thread/views-thread.ts'
 import type { ViewsMetrics } from './views-metrics.ts'
-import { ViewsThread, type ViewsThreadOptions } from './views-thread.ts'
 
 export const leadMethod = methodPath(ViewsService.method.lead)
 export const followMethod = methodPath(ViewsService.method.follow)

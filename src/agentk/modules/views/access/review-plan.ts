@@ -1,6 +1,6 @@
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
-import type { Present } from '../present.ts'
 import { type Answers, everything, general } from './answers.ts'
+import type { Present } from './present.ts'
 import { listQuestion, type Question, rulesQuestion } from './review.ts'
 import { eventKind } from './visibility.ts'
 

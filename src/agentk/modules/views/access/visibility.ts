@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
-import type { Visibility } from '../record.ts'
+import type { Visibility } from '../store/record.ts'
 
 export const eventKind: ResourceKind = {
   key: 'Event',

@@ -13,7 +13,7 @@ import { capturedLog } from '../../../../support/captured-log.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
 t.setTimeout(60_000)
-const program = new URL('./thread-program.ts', import.meta.url)
+const program = new URL('./thread/thread-program.ts', import.meta.url)
 const cluster = { server: 'http://127.0.0.1' }
 const settings = { cluster, watched: cluster, logLevel: 'silent', heapMb: 32 } as const
 

@@ -1,0 +1,82 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import type { ResourceKind } from '../../../cluster/api-kinds.ts'
+
+/** What went is of interest so long: what comes and goes is nothing new to ask about each time. ms */
+const keptMs = 30_000
+
+interface Counted {
+  kind: ResourceKind
+  /** objects, by namespace; 0: none, and yet it is of interest */
+  readonly namespaces: Map<string, number>
+}
+
+/** Which kinds there are in which namespaces: what there is to ask about. */
+export class Present {
+  readonly #kinds = new Map<string, Counted>()
+  readonly #clock: Clock
+  /** namespaces of which the last object of a kind went, the longest ago first */
+  readonly #gone = new Map<string, { readonly at: number; readonly key: string; readonly namespace: string }>()
+  readonly #listeners = new Set<() => void>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  kinds(): Iterable<{ readonly kind: ResourceKind; readonly namespaces: ReadonlyMap<string, number> }> {
+    this.#forget()
+    return this.#kinds.values()
+  }
+
+  /** Called when there is more to ask about, until the returned function is called. */
+  onMore(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** Where there are objects of it. */
+  *namespacesOf(kind: ResourceKind): Iterable<string> {
+    for (const [namespace, count] of this.#kinds.get(kind.key)?.namespaces ?? []) if (count > 0) yield namespace
+  }
+
+  /** There is an object of it. @returns whether it is the only one there */
+  add(kind: ResourceKind, namespace: string): boolean {
+    this.note(kind, namespace)
+    const { namespaces } = this.#kinds.get(kind.key) as Counted
+    const count = (namespaces.get(namespace) ?? 0) + 1
+    namespaces.set(namespace, count)
+    return count === 1
+  }
+
+  /** It is of interest, though there may be none of it. @param namespace - undefined: of the kind alone */
+  note(kind: ResourceKind, namespace?: string): void {
+    const known = this.#kinds.get(kind.key)
+    const isNew = !known || (namespace !== undefined && !known.namespaces.has(namespace))
+    const counted = known ?? { kind, namespaces: new Map() }
+    counted.kind = kind
+    if (!isNew) return
+    this.#kinds.set(kind.key, counted)
+    if (namespace !== undefined) counted.namespaces.set(namespace, 0)
+    for (const listener of this.#listeners) listener()
+  }
+
+  /** One object fewer. @returns whether it was the only one there */
+  delete(kind: ResourceKind, namespace: string): boolean {
+    const namespaces = this.#kinds.get(kind.key)?.namespaces
+    const count = (namespaces?.get(namespace) ?? 0) - 1
+    namespaces?.set(namespace, Math.max(0, count))
+    if (count > 0) return false
+    const place = `${kind.key} ${namespace}`
+    this.#gone.delete(place)
+    this.#gone.set(place, { at: this.#clock.now(), key: kind.key, namespace })
+    return true
+  }
+
+  #forget(): void {
+    for (const [place, { at, key, namespace }] of this.#gone) {
+      if (at + keptMs > this.#clock.now()) return
+      this.#gone.delete(place)
+      const namespaces = this.#kinds.get(key)?.namespaces
+      if (namespaces?.get(namespace) === 0) namespaces.delete(namespace)
+    }
+  }
+}

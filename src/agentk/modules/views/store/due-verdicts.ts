@@ -1,0 +1,59 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import type { Health } from './record.ts'
+
+/** between two looks, whatever is due. ms */
+const leastWaitMs = 50
+/** a clock that is set is noticed after so long, and no timer is longer. ms */
+const mostWaitMs = 60_000
+
+/** Verdicts that time alone brings: each is known before, with its time. One timer for all. */
+export class DueVerdicts {
+  readonly #clock: Clock
+  readonly #onDue: (uid: string, health: Health) => void
+  readonly #waiting = new Map<string, { readonly at: number; readonly health: Health }>()
+  #timer: { readonly at: number; readonly cancel: () => void } | undefined
+
+  /** @param clock - since 1970 */
+  constructor(clock: Clock, onDue: (uid: string, health: Health) => void) {
+    this.#clock = clock
+    this.#onDue = onDue
+  }
+
+  set(uid: string, at: number, health: Health): void {
+    this.#waiting.set(uid, { at, health })
+    if (!this.#timer || at < this.#timer.at) this.#wait(at)
+  }
+
+  delete(uid: string): void {
+    this.#waiting.delete(uid)
+    if (this.#waiting.size === 0) this.stop()
+  }
+
+  *healths(): Iterable<Health> {
+    for (const { health } of this.#waiting.values()) yield health
+  }
+
+  stop(): void {
+    this.#timer?.cancel()
+    this.#timer = undefined
+  }
+
+  #wait(at: number): void {
+    this.#timer?.cancel()
+    const waitMs = Math.min(Math.max(at - this.#clock.now(), leastWaitMs), mostWaitMs)
+    this.#timer = { at, cancel: this.#clock.after(waitMs, () => this.#look()) }
+  }
+
+  #look(): void {
+    this.#timer = undefined
+    const now = this.#clock.now()
+    const due = [...this.#waiting].filter(([, { at }]) => at <= now)
+    for (const [uid, { health }] of due) {
+      this.#waiting.delete(uid)
+      this.#onDue(uid, health)
+    }
+    let next = Number.POSITIVE_INFINITY
+    for (const { at } of this.#waiting.values()) next = Math.min(next, at)
+    if (next < Number.POSITIVE_INFINITY) this.#wait(next)
+  }
+}

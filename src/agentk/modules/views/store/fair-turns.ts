@@ -1,0 +1,124 @@
+import type { Clock } from '../../../../lib/clock.ts'
+
+/** Work goes on this long at once, then others have their turn. ms */
+export const turnMs = 8
+/** From one update of a view to the next. ms */
+export const updatePauseMs = 50
+/** The clock is read once in as many steps. */
+const stepsPerReading = 16
+/** Of the time that passes, what may be spent at once, before anybody else has had a turn. */
+const atOnceShare = 0.5
+
+interface Job {
+  /** @returns whether there is more */
+  readonly step: () => boolean
+  readonly done: () => void
+  isCancelled: boolean
+}
+
+/**
+ * Long work of the thread, in slices. Sources take turns, and so do the jobs of one source: what one asks for takes at
+ * most its share from the others, however much it is.
+ */
+export class FairTurns {
+  readonly #clock: Clock
+  /** by source, in the order of their turns; none is empty */
+  readonly #waiting = new Map<string, Job[]>()
+  /** of the slice that runs; undefined: none does */
+  #sliceEnd: number | undefined
+  #cancel: (() => void) | undefined
+  /** what may still be spent at once, ms, and when that was reckoned */
+  #atOnce = { ms: turnMs, at: Number.NEGATIVE_INFINITY }
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Jobs that are not done. */
+  get size(): number {
+    return [...this.#waiting.values()].reduce((sum, { length }) => sum + length, 0)
+  }
+
+  /**
+   * Does `step` until it says that nothing is left, then `done`: at once where it is short and nobody waits, and as
+   * part of the slice in which it is asked for.
+   *
+   * @param source - for whom: each has the same share
+   * @param step - short by itself. @returns whether there is more
+   * @returns ends it before
+   */
+  run(source: string, step: () => boolean, done: () => void): () => void {
+    const job: Job = { step, done, isCancelled: false }
+    if (this.#mayRunAtOnce() && this.#slice([job])) return () => undefined
+    const waiting = this.#waiting.get(source)
+    if (waiting) waiting.push(job)
+    else this.#waiting.set(source, [job])
+    this.#schedule()
+    return () => {
+      job.isCancelled = true
+      this.#delete(source, job)
+    }
+  }
+
+  #mayRunAtOnce(): boolean {
+    const now = this.#clock.now()
+    if (this.#sliceEnd !== undefined) return now < this.#sliceEnd
+    if (this.#waiting.size > 0) return false
+    const { ms, at } = this.#atOnce
+    this.#atOnce = { ms: Math.min(turnMs, ms + Math.max(0, now - at) * atOnceShare), at: now }
+    return this.#atOnce.ms > 0
+  }
+
+  #schedule(): void {
+    if (this.#waiting.size > 0) this.#cancel ??= this.#clock.after(0, () => this.#round())
+  }
+
+  /** Sources one after the other, until it was long enough: each has its whole slice. */
+  #round(): void {
+    this.#cancel = undefined
+    const end = this.#clock.now() + turnMs
+    do {
+      const [first] = this.#waiting
+      if (!first) break
+      const [source, jobs] = first
+      this.#waiting.delete(source)
+      this.#slice(jobs)
+      const added = this.#waiting.get(source) ?? []
+      // by itself it may have asked for more
+      this.#waiting.delete(source)
+      if (jobs.length + added.length > 0) this.#waiting.set(source, [...jobs, ...added])
+    } while (this.#clock.now() < end)
+    this.#schedule()
+  }
+
+  /** One after the other; the one that is cut goes to their end. @returns whether all are done */
+  #slice(jobs: Job[]): boolean {
+    const start = this.#clock.now()
+    const outer = this.#sliceEnd
+    const end = outer ?? start + turnMs
+    this.#sliceEnd = end
+    try {
+      for (let steps = 1; jobs.length > 0; steps++) {
+        const job = jobs[0] as Job
+        const isOver = job.isCancelled || !job.step()
+        if (isOver) jobs.shift()
+        if (isOver && !job.isCancelled) job.done()
+        if ((isOver || steps % stepsPerReading === 0) && this.#clock.now() >= end) break
+      }
+      jobs.push(...jobs.splice(0, 1))
+    } finally {
+      this.#sliceEnd = outer
+      const now = this.#clock.now()
+      if (outer === undefined) this.#atOnce = { ms: this.#atOnce.ms - Math.max(0, now - start), at: now }
+    }
+    return jobs.length === 0
+  }
+
+  #delete(source: string, job: Job): void {
+    const jobs = this.#waiting.get(source)
+    const index = jobs?.indexOf(job) ?? -1
+    if (!jobs || index < 0) return
+    jobs.splice(index, 1)
+    if (jobs.length === 0) this.#waiting.delete(source)
+  }
+}

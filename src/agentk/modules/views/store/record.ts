@@ -1,0 +1,127 @@
+import type { ArgoWord, EventRow, KstatusWord } from '../../../../proto/views-json.ts'
+import type { ResourceKind } from '../../../cluster/api-kinds.ts'
+import type { KubernetesObject } from '../../../health/object.ts'
+import type { Claim } from '../projection/application.ts'
+import type { LabelSelector, Owner, Reference } from '../projection/projector.ts'
+
+export interface Health {
+  /** `''`: no verdict */
+  readonly argo: ArgoWord
+  readonly kstatus: KstatusWord
+  readonly argoText: string
+  readonly kstatusText: string
+}
+
+/** What is kept of an object. Never changed: another one takes its place. All but uid and name may be shared. */
+export interface ObjectRecord {
+  readonly uid: string
+  readonly name: string
+  /** empty: in none */
+  readonly namespace: string
+  readonly kind: ResourceKind
+  readonly labels: ReadonlyMap<string, string>
+  /** the controller, else the first owner */
+  readonly owner: Owner | undefined
+  readonly otherOwners: readonly Owner[]
+  /** the parent of one without owners, by its kind's custom: `group/Kind` and name, in its namespace */
+  readonly customParent: Omit<Owner, 'uid'> | undefined
+  /** ms since 1970 */
+  readonly created: number
+  /** undefined: of a kind that is followed without its status */
+  readonly health: Health | undefined
+  readonly facts: readonly string[]
+  readonly selector: LabelSelector | undefined
+  readonly references: readonly Reference[]
+  /** `<project id>/<slug>`, of its own labels; empty: none */
+  readonly environment: string
+  /** of its own marks, those that are believed; empty: none */
+  readonly application: string
+  /** what it says before that */
+  readonly claim: Claim | undefined
+}
+
+export interface RecordChange {
+  /** undefined: it was not there */
+  readonly before: ObjectRecord | undefined
+  /** undefined: it is gone */
+  readonly after: ObjectRecord | undefined
+}
+
+/** All that is known, whoever may see it. */
+export interface ReadonlyRecords {
+  readonly size: number
+  get(uid: string): ObjectRecord | undefined
+  all(): Iterable<ObjectRecord>
+  /** `group/Kind`, namespace (empty: in none) and name */
+  named(kind: string, namespace: string, name: string): ObjectRecord | undefined
+  /** Those that say so by `owner.uid`, by custom or as their application, whether that is to be believed or not. */
+  claiming(parent: ObjectRecord): Iterable<ObjectRecord>
+  /** Where there are objects: of which kind in which namespace (empty: in none), and how many. */
+  places(): Iterable<{ readonly kind: ResourceKind; readonly namespace: string; readonly size: number }>
+  /** Of one namespace. It may change while it is read: what comes meanwhile may be missed, and is a change. */
+  inNamespace(kind: string, namespace: string): Iterable<ObjectRecord>
+  /** Called at each change, until the returned function is called. */
+  onChange(listener: (change: RecordChange) => void): () => void
+}
+
+export interface EventChange {
+  /** undefined: it was not there */
+  readonly before: EventRow | undefined
+  /** undefined: it is gone */
+  readonly after: EventRow | undefined
+}
+
+/** Events that are kept, whoever may see them. */
+export interface ReadonlyEvents {
+  readonly states: FollowStates
+  /** the latest first; of the same time by uid */
+  all(): Iterable<EventRow>
+  /** Called at each change, until the returned function is called. */
+  onChange(listener: (change: EventChange) => void): () => void
+}
+
+/** How far a kind is followed. */
+export interface FollowState {
+  readonly is: 'live' | 'syncing' | 'stale' | 'refused'
+  /** ms since 1970: when its watch ended, or began */
+  readonly since: number
+  /** for people; names no object and no namespace */
+  readonly why: string
+  /** namespaces where it may not be followed, where it is followed by namespace */
+  readonly refusedNamespaces: readonly string[]
+  /** objects that are left out because they are too large: told to those who may list them */
+  readonly leftOut: readonly { readonly namespace: string; readonly name: string }[]
+}
+
+/** How far kinds are followed. */
+export interface FollowStates {
+  all(): Iterable<readonly [kind: ResourceKind, state: FollowState]>
+  /** Called at each change, until the returned function is called. */
+  onChange(listener: () => void): () => void
+}
+
+/** What follows objects tells it to what keeps them. */
+export interface ObjectSink {
+  /** A list of the kind begins (in one namespace, or in all): what has not been put until `listed` is gone then. */
+  listing(kind: ResourceKind, namespace: string | undefined): void
+  /** It has a uid. Of a kind that is followed without its status: `kind: PartialObjectMetadata`, with `metadata` alone. */
+  put(kind: ResourceKind, object: KubernetesObject): void
+  gone(kind: ResourceKind, uid: string): void
+  listed(kind: ResourceKind, namespace: string | undefined): void
+  /** It is not followed any more: its objects are gone, and with all namespaces its state, until it is told again. */
+  dropped(kind: ResourceKind, namespace: string | undefined): void
+  state(kind: ResourceKind, state: FollowState): void
+}
+
+/** What one caller may list. */
+export interface Visibility {
+  mayList(kind: ResourceKind, namespace: string): boolean
+  /** In one of them at least; there may be thousands. */
+  mayListWithin(kind: ResourceKind, namespaces: ReadonlySet<string>): boolean
+  /** Events of the namespace. */
+  mayListEvents(namespace: string): boolean
+  /** Whether the namespace itself may be named. */
+  mayName(namespace: string): boolean
+  /** equal ones answer alike */
+  readonly key: string
+}

@@ -1,0 +1,78 @@
+import { hasArgoRule } from '../../../health/argo/argo.ts'
+import type { CustomRuleSource } from '../../../health/custom/custom-rule-schema.ts'
+import { CustomRules } from '../../../health/custom/custom-rules.ts'
+import { type KubernetesObject, kindOf } from '../../../health/object.ts'
+import { verdictOf } from '../../../health/verdict.ts'
+import { cut, maxText } from '../projection/bounds.ts'
+import { hasProjector } from '../projection/projection.ts'
+import type { Health } from './record.ts'
+
+/** kinds whose last error is kept */
+const maxProblems = 64
+
+export interface Judgement {
+  readonly health: Health
+  /** when time alone may change it. ms since 1970 */
+  readonly dueAt: number | undefined
+}
+
+/** What is said of objects: users' rules before those of vendors, and these before Argo CD's own; kstatus beside them. */
+export class Rules {
+  readonly #users: CustomRules
+  readonly #vendors: CustomRules
+  readonly #problems = new Map<string, string>()
+
+  constructor(users: readonly CustomRuleSource[], vendors: readonly CustomRuleSource[]) {
+    const onBroken = (kind: string, error: unknown) => this.#keep(kind, (error as Error).message)
+    this.#users = new CustomRules(users, onBroken)
+    this.#vendors = new CustomRules(vendors, onBroken)
+  }
+
+  /** Finds out which of users' rules can be used. */
+  async checkUsers(): Promise<void> {
+    await this.#users.check()
+  }
+
+  /** Objects of the kind (`group/Kind`) may come: its rules are compiled. */
+  async ready(kind: string): Promise<void> {
+    await (this.#users.has(kind) ? this.#users : this.#vendors).ready(kind)
+  }
+
+  /** By `group/Kind`, what is wrong with rules: why one is not used, or its last error. */
+  get problems(): ReadonlyMap<string, string> {
+    return this.#problems
+  }
+
+  /**
+   * Whether more than the metadata of a kind is read: a rule looks at it, or it names other objects. Of Secrets nothing
+   * is, whatever rules say.
+   *
+   * @param kind - `group/Kind`
+   */
+  wantsStatus(kind: string): boolean {
+    if (kind === 'Secret') return false
+    return hasArgoRule(kind) || hasProjector(kind) || this.#users.has(kind) || this.#vendors.has(kind)
+  }
+
+  /** @param now - ms since 1970 */
+  judge(object: KubernetesObject, now: number): Judgement {
+    let problem = ''
+    const { argo, kstatus, dueAt } = verdictOf(object, now, (one) => {
+      const own = this.#users.judge(one) ?? this.#vendors.judge(one)
+      problem = own?.errors[0] ?? ''
+      return own
+    })
+    if (problem) this.#keep(kindOf(object), problem)
+    const health = {
+      argo: argo?.status ?? '',
+      kstatus: kstatus.status,
+      argoText: cut(argo?.text || problem, maxText),
+      kstatusText: cut(kstatus.text, maxText),
+    } as const
+    return { health, dueAt }
+  }
+
+  #keep(kind: string, problem: string): void {
+    if (this.#problems.has(kind) || this.#problems.size < maxProblems) this.#problems.set(kind, cut(problem, maxText))
+  }
+}

@@ -1,0 +1,332 @@
+import type { LabelSelector } from '../projection/projector.ts'
+import type { FairTurns } from './fair-turns.ts'
+import type { ObjectRecord, ReadonlyRecords, RecordChange } from './record.ts'
+import { compileSelector, type Selects } from './selectors.ts'
+
+export interface SelectionsOptions {
+  /** that are kept, of all views; one with much in it counts as several (`partsOfOne`) */
+  readonly maxSelections: number
+  /** of one user: others find room. Those that are let in as the agent are many, and no one of them */
+  readonly maxSelectionsPerUser: number
+  /** uids that one keeps: the least */
+  readonly maxMembers: number
+}
+
+export const selectionsDefaults: SelectionsOptions = {
+  maxSelections: 1000,
+  maxSelectionsPerUser: 400,
+  maxMembers: 2000,
+}
+
+export interface SelectionsComponents {
+  readonly records: Pick<ReadonlyRecords, 'get' | 'inNamespace'>
+  readonly turns: FairTurns
+}
+
+/** Who has selections. It is one and the same from `take` to `release`. */
+export interface Taker {
+  /** undefined: the agent */
+  readonly user: string | undefined
+  /** members of one are others */
+  readonly onChange: () => void
+  /** one was refused since it was called last, and there is room now */
+  readonly onRoom: () => void
+}
+
+/** Labels and values of a selector that counts as one: to keep them takes as much as to keep its members does. */
+const partsOfOne = 512
+
+const pod = 'Pod'
+const keyOf = (selector: LabelSelector) => JSON.stringify(selector)
+
+/** Pods of one namespace that one selector selects. Whose it is gives it back to `Selections.release`. */
+export class Selection {
+  readonly key: string
+  readonly namespace: string
+  /** selections that it counts as */
+  readonly weight: number
+  readonly #selects: Selects
+  readonly #maxMembers: number
+  /** in order */
+  readonly #members: string[] = []
+  /** it selects more than it keeps */
+  #isCut = false
+  #version = 0
+
+  constructor(namespace: string, selector: LabelSelector, maxMembers: number) {
+    this.key = keyOf(selector)
+    this.namespace = namespace
+    this.weight = weightOf(selector)
+    this.#selects = compileSelector(selector)
+    this.#maxMembers = maxMembers
+  }
+
+  /** The least uids, in order. */
+  get members(): readonly string[] {
+    return this.#members
+  }
+
+  /** Another one where the members are others. */
+  get version(): number {
+    return this.#version
+  }
+
+  /** So many went that some which it does not keep would have room. */
+  get isShort(): boolean {
+    return this.#isCut && this.#members.length < this.#maxMembers / 2
+  }
+
+  /** From now on all are asked again. */
+  refill(): void {
+    this.#isCut = false
+  }
+
+  /** @param record - undefined: it is gone. @returns whether the members are others now */
+  place(uid: string, record: ObjectRecord | undefined): boolean {
+    const isMember = record !== undefined && this.#selects(record.labels)
+    const at = this.#placeOf(uid)
+    if ((this.#members[at] === uid) === isMember) return false
+    if (!isMember) this.#members.splice(at, 1)
+    else if (at >= this.#maxMembers || (this.#isCut && at === this.#members.length)) {
+      this.#isCut = true
+      return false
+    } else {
+      this.#members.splice(at, 0, uid)
+      if (this.#members.length > this.#maxMembers) {
+        this.#members.pop()
+        this.#isCut = true
+      }
+    }
+    this.#version++
+    return true
+  }
+
+  /** Where it is, or would be. */
+  #placeOf(uid: string): number {
+    let [from, to] = [0, this.#members.length]
+    while (from < to) {
+      const middle = (from + to) >>> 1
+      if ((this.#members[middle] as string) < uid) from = middle + 1
+      else to = middle
+    }
+    return from
+  }
+}
+
+function weightOf({ labels, expressions }: LabelSelector): number {
+  const parts = expressions.reduce((sum, { values }) => sum + 1 + values.length, labels.length)
+  return Math.max(1, Math.ceil(parts / partsOfOne))
+}
+
+interface Shared {
+  readonly selection: Selection
+  /** how many times each has it */
+  readonly takers: Map<Taker, number>
+}
+
+/** Selections of one namespace, and what is still to be asked of its Pods. */
+interface Place {
+  readonly shared: Map<string, Shared>
+  /** those that are being filled, each with the Pods that it was not asked about yet */
+  readonly filling: Map<Shared, Iterator<ObjectRecord>>
+  /** uids of Pods that came, changed or went */
+  readonly changed: Set<string>
+  cancel: (() => void) | undefined
+}
+
+/**
+ * What selectors select, for all views: each Pod is compared with each selector once, when either comes or the Pod's
+ * labels change, however many show it. It is done in slices, in turns by namespace.
+ */
+export class Selections {
+  readonly #components: SelectionsComponents
+  readonly #options: SelectionsOptions
+  readonly #places = new Map<string, Place>()
+  readonly #byUser = new Map<string, number>()
+  /** those that were refused one, and were not called since */
+  readonly #refused = new Set<Taker>()
+  #size = 0
+
+  constructor(components: SelectionsComponents, options: SelectionsOptions = selectionsDefaults) {
+    this.#components = components
+    this.#options = options
+  }
+
+  get size(): number {
+    return this.#size
+  }
+
+  /** Nobody has one, and nobody waits for one. */
+  get isEmpty(): boolean {
+    return this.#places.size + this.#byUser.size + this.#refused.size + this.#size === 0
+  }
+
+  /**
+   * The caller gives it back by `release`. It fills by itself.
+   *
+   * @returns undefined: there is no room for one more. `onRoom` is called once when there is
+   */
+  take(namespace: string, selector: LabelSelector, taker: Taker): Selection | undefined {
+    const known = this.#places.get(namespace)?.shared.get(keyOf(selector))
+    const { user } = taker
+    const isOwn = known !== undefined && isOf(known, user)
+    const weight = known?.selection.weight ?? weightOf(selector)
+    if ((!known && !this.#hasRoom(weight)) || (!isOwn && !this.#hasRoomOf(user, weight))) {
+      this.#refused.add(taker)
+      return undefined
+    }
+    const shared = known ?? this.#make(namespace, selector)
+    if (!isOwn) this.#count(user, weight)
+    shared.takers.set(taker, (shared.takers.get(taker) ?? 0) + 1)
+    return shared.selection
+  }
+
+  release(selection: Selection, taker: Taker): void {
+    const place = this.#places.get(selection.namespace)
+    const shared = place?.shared.get(selection.key)
+    const times = shared?.takers.get(taker)
+    if (!place || !shared || !times) return
+    if (times > 1) {
+      shared.takers.set(taker, times - 1)
+      return
+    }
+    shared.takers.delete(taker)
+    const isLastOfUser = !isOf(shared, taker.user)
+    if (isLastOfUser) this.#count(taker.user, -selection.weight)
+    if (shared.takers.size === 0) this.#drop(place, shared)
+    if (isLastOfUser) this.#callRefused(taker.user)
+  }
+
+  /** It asks for no more. */
+  leave(taker: Taker): void {
+    this.#refused.delete(taker)
+  }
+
+  change({ before, after }: RecordChange): void {
+    const { uid, kind, namespace } = (after ?? before) as ObjectRecord
+    if (kind.key !== pod || before?.labels === after?.labels) return
+    const place = this.#places.get(namespace)
+    if (!place) return
+    place.changed.add(uid)
+    this.#work(namespace, place)
+  }
+
+  #drop(place: Place, shared: Shared): void {
+    const { key, namespace, weight } = shared.selection
+    this.#size -= weight
+    place.shared.delete(key)
+    place.filling.delete(shared)
+    if (place.shared.size > 0) return
+    place.cancel?.()
+    this.#places.delete(namespace)
+  }
+
+  #hasRoom(weight: number): boolean {
+    return this.#size + weight <= this.#options.maxSelections
+  }
+
+  #hasRoomOf(user: string | undefined, weight: number): boolean {
+    return user === undefined || (this.#byUser.get(user) ?? 0) + weight <= this.#options.maxSelectionsPerUser
+  }
+
+  #count(user: string | undefined, by: number): void {
+    if (user === undefined) return
+    const count = (this.#byUser.get(user) ?? 0) + by
+    if (count > 0) this.#byUser.set(user, count)
+    else this.#byUser.delete(user)
+  }
+
+  /** Whoever may have one now asks again, and who comes first has it. @param user - who had one */
+  #callRefused(user: string | undefined): void {
+    const isRoom = this.#hasRoom(1)
+    for (const taker of [...this.#refused]) {
+      // one of his own that is shared leaves room for him alone
+      if (!(isRoom || taker.user === user) || !this.#hasRoomOf(taker.user, 1)) continue
+      this.#refused.delete(taker)
+      taker.onRoom()
+    }
+  }
+
+  #make(namespace: string, selector: LabelSelector): Shared {
+    const selection = new Selection(namespace, selector, this.#options.maxMembers)
+    const shared: Shared = { selection, takers: new Map() }
+    const place = this.#places.get(namespace) ?? {
+      shared: new Map(),
+      filling: new Map(),
+      changed: new Set(),
+      cancel: undefined,
+    }
+    this.#places.set(namespace, place)
+    place.shared.set(selection.key, shared)
+    this.#size += selection.weight
+    this.#fill(namespace, place, shared)
+    return shared
+  }
+
+  #fill(namespace: string, place: Place, shared: Shared): void {
+    place.filling.set(shared, this.#components.records.inNamespace(pod, namespace)[Symbol.iterator]())
+    this.#work(namespace, place)
+  }
+
+  #work(namespace: string, place: Place): void {
+    if (place.cancel) return
+    place.cancel = () => undefined
+    let isDone = false
+    const cancel = this.#components.turns.run(`selections of ${namespace}`, this.#stepsOf(namespace, place), () => {
+      isDone = true
+      place.cancel = undefined
+    })
+    if (!isDone) place.cancel = cancel
+  }
+
+  /** Each compares one Pod with one selector. */
+  #stepsOf(namespace: string, place: Place): () => boolean {
+    let uid: string | undefined
+    let left: Iterator<Shared> | undefined
+    return () => {
+      const { value: shared } = left?.next() ?? {}
+      if (shared && uid !== undefined) return this.#place(namespace, place, shared, uid)
+      left = undefined
+      ;[uid] = place.changed
+      if (uid !== undefined) {
+        place.changed.delete(uid)
+        left = place.shared.values()
+        return true
+      }
+      return this.#fillNext(namespace, place)
+    }
+  }
+
+  #fillNext(namespace: string, place: Place): boolean {
+    const [first] = place.filling
+    if (!first) return false
+    const [shared, pods] = first
+    const { value: record } = pods.next()
+    if (record) return this.#place(namespace, place, shared, record.uid)
+    place.filling.delete(shared)
+    this.#refill(namespace, place, shared) // members went meanwhile
+    return true
+  }
+
+  #place(namespace: string, place: Place, shared: Shared, uid: string): true {
+    const record = this.#components.records.get(uid)
+    const isInPlace = record?.namespace === namespace && record.kind.key === pod
+    if (shared.selection.place(uid, isInPlace ? record : undefined)) {
+      for (const { onChange } of shared.takers.keys()) onChange()
+    }
+    this.#refill(namespace, place, shared)
+    return true
+  }
+
+  /** Where it is short, and is not being filled. */
+  #refill(namespace: string, place: Place, shared: Shared): void {
+    if (!shared.selection.isShort || place.filling.has(shared)) return
+    shared.selection.refill()
+    place.filling.set(shared, this.#components.records.inNamespace(pod, namespace)[Symbol.iterator]())
+  }
+}
+
+function isOf({ takers }: Shared, user: string | undefined): boolean {
+  for (const taker of takers.keys()) if (taker.user === user) return true
+  return false
+}

@@ -1,0 +1,120 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import type { Logger } from '../../../../lib/log.ts'
+import type { ApiClient } from '../../../cluster/api-client.ts'
+import { Reviews } from '../access/reviews.ts'
+import { Environments } from '../projection/environments.ts'
+import { Interned } from '../store/interned.ts'
+import { Records } from '../store/records.ts'
+import { Rules } from '../store/rules.ts'
+import { ViewHost } from '../view/view-host.ts'
+import { Warnings } from '../watch/events.ts'
+import { Kinds } from '../watch/kinds.ts'
+import { FollowStream } from './follow-stream.ts'
+import type { ThreadAnswer, ThreadRequest, ThreadSettings, ViewsFacts } from './thread-messages.ts'
+import { viewsBounds } from './views-bounds.ts'
+
+/** Facts change no sooner. ms */
+const factsMs = 1000
+
+export interface PictureComponents {
+  /** as agentk itself, of views alone */
+  readonly own: ApiClient
+  /** as whom all is listed and watched */
+  readonly watching: ApiClient
+  readonly answer: (message: ThreadAnswer) => void
+  readonly log: Logger
+  /** ms since 1970 */
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+export type PictureSettings = Pick<ThreadSettings, 'configuration' | 'rules' | 'heapMb'>
+
+/** All of one cluster that is kept for views, and those who look at it. */
+export class Picture {
+  readonly #components: PictureComponents
+  readonly #rules: Rules
+  readonly #records: Records
+  readonly #kinds: Kinds
+  readonly #host: ViewHost
+  readonly #streams = new Map<number, FollowStream>()
+  #told: ViewsFacts | undefined
+
+  constructor(components: PictureComponents, { configuration, heapMb, rules: { users, vendors } }: PictureSettings) {
+    const { own, watching, log, clock, random } = components
+    const { follow = {}, verdict = 'argo', environments = [] } = configuration
+    this.#components = components
+    const rules = new Rules(users, vendors)
+    this.#rules = rules
+    const { records: most, ...bounds } = viewsBounds(heapMb)
+    const known = { interned: new Interned(), environments: new Environments(environments) }
+    this.#records = new Records({ clock, rules, ...known }, most)
+    const events = new Warnings()
+    const reviews = new Reviews({ api: own, clock, log, own: own.access.impersonation })
+    const records = this.#records
+    const states = {
+      all: () => records.states().values(),
+      onChange: (listener: () => void) => records.onState(listener),
+    }
+    this.#host = new ViewHost({ records, states, events, reviews, clock }, { verdict, ...bounds })
+    this.#kinds = new Kinds({ api: watching, sink: this.#records, events, log, clock, random }, { follow, rules })
+  }
+
+  /** Until the signal aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    this.#tellFacts(signal)
+    const { log } = this.#components
+    await this.#rules.checkUsers()
+    for (const [kind, problem] of this.#rules.problems) log.warn({ kind, problem }, 'A rule of health is not used')
+    await this.#kinds.run(signal)
+    this.#host.close()
+    this.#records.stop()
+  }
+
+  asked(request: ThreadRequest): void {
+    if (request.kind === 'ping') return void this.#components.answer({ kind: 'pong' })
+    const { stream } = request
+    const known = this.#streams.get(stream)
+    if (request.kind === 'opened') this.#streams.set(stream, this.#open(stream))
+    else if (request.kind === 'left') this.#end(stream)
+    else if (request.kind === 'sent') known?.sent(request.bytes)
+    else if (request.kind === 'request' && known) this.#receive(stream, known, request.bytes)
+  }
+
+  #open(stream: number): FollowStream {
+    const { answer } = this.#components
+    return new FollowStream({ host: this.#host, send: (bytes) => answer({ kind: 'response', stream, bytes }) })
+  }
+
+  #receive(stream: number, to: FollowStream, bytes: Uint8Array): void {
+    try {
+      to.receive(bytes)
+    } catch (error) {
+      this.#end(stream)
+      this.#components.answer({ kind: 'failed', stream, error: KasError.from(error).spec })
+    }
+  }
+
+  #end(stream: number): void {
+    this.#streams.get(stream)?.end()
+    this.#streams.delete(stream)
+  }
+
+  #tellFacts(signal: AbortSignal): void {
+    if (signal.aborted) return
+    const { answer, clock } = this.#components
+    const facts = this.#facts()
+    const { kinds, objects, state } = this.#told ?? {}
+    if (kinds !== facts.kinds || objects !== facts.objects || state !== facts.state) answer({ kind: 'facts', facts })
+    this.#told = facts
+    clock.after(factsMs, () => this.#tellFacts(signal))
+  }
+
+  #facts(): ViewsFacts {
+    const states = [...this.#records.states().values()].map(([, state]) => state).filter(({ is }) => is !== 'refused')
+    const state = states.some(({ is }) => is === 'syncing') || states.length === 0 ? 'syncing' : 'live'
+    const isStale = states.some(({ is }) => is === 'stale')
+    return { kinds: states.length, objects: this.#records.size, state: isStale ? 'stale' : state }
+  }
+}

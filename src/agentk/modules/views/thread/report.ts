@@ -1,0 +1,147 @@
+import { create, toBinary } from '@bufbuild/protobuf'
+import { Backoff } from '../../../../lib/backoff.ts'
+import type { Clock } from '../../../../lib/clock.ts'
+import { Code, errorText, type KasError } from '../../../../lib/errors.ts'
+import type { Logger } from '../../../../lib/log.ts'
+import { pause } from '../../../../lib/pause.ts'
+import { abortable } from '../../../../lib/signals.ts'
+import { decodeMessage } from '../../../../proto/decode.ts'
+import {
+  type Environment,
+  ReportRequestSchema,
+  ReportResponseSchema,
+  Reports,
+  type ViewsConfiguration as ToldConfiguration,
+} from '../../../../proto/gen/views_pb.ts'
+import type { ClientSession, ClientStream } from '../../../../proto/grpc/client-session.ts'
+import { methodPath } from '../../../../proto/unary.ts'
+import type { KasConnections } from '../../../tunnels/kas-connections.ts'
+import type { ListedEnvironment } from '../projection/environments.ts'
+import type { ViewsConfiguration, ViewsFacts } from './thread-messages.ts'
+
+export const reportMethod = methodPath(Reports.method.report)
+
+/** Upstream's for such streams (doc/reference/tunnel-protocol.md 2.5). */
+const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
+/** A kas that ends a stream at once, without an error, is asked again after so long; facts change no sooner. ms */
+const minMs = 1000
+
+/** What kas says of views.yaml: what stands there; there is none; it cannot be used, nor was there a good one. */
+export type ToldOfViews = ViewsConfiguration | 'absent' | 'unusable'
+
+export interface ReportComponents {
+  readonly kas: Pick<KasConnections, 'session' | 'metadata' | 'takesReports' | 'onTakesReports'>
+  readonly onConfiguration: (told: ToldOfViews) => void
+  readonly facts: () => ViewsFacts
+  readonly podName: string
+  readonly log: Logger
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+/** The stream by which kas tells the leading pod what to follow, and is told what that has found. */
+export class Report {
+  readonly #components: ReportComponents
+  #stream: ClientStream | undefined
+  #told = ''
+  #cancel: (() => void) | undefined
+
+  constructor(components: ReportComponents) {
+    this.#components = components
+  }
+
+  /** Until the signal aborts; the stream is opened again whenever it ends. Never rejects. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { log, clock } = this.#components
+    const backoff = new Backoff(this.#components, backoffOptions)
+    while (!signal.aborted) {
+      try {
+        const session = await this.#session(signal)
+        const error = await this.#follow(session, signal)
+        if (signal.aborted || session.draining) continue
+        if (!error || error.code === 'TUNNEL_LOST' || error.grpcCode === Code.CANCELLED) {
+          await pause(minMs, clock, signal)
+          continue
+        }
+        log.error({ error }, 'The report of views failed')
+      } catch (error) {
+        if (signal.aborted) return
+        log.error({ error }, 'The stream of views failed')
+      }
+      await backoff.wait(signal)
+    }
+  }
+
+  /** The facts have changed: kas is told soon. */
+  changed(): void {
+    if (this.#cancel) return
+    this.#cancel = this.#components.clock.after(minMs, () => {
+      this.#cancel = undefined
+      this.#tell()
+    })
+  }
+
+  /** Reads one stream to its end. @returns its error, undefined for OK */
+  async #follow(session: ClientSession, signal: AbortSignal): Promise<KasError | undefined> {
+    const stream = session.open({ method: reportMethod, metadata: this.#components.kas.metadata(), signal })
+    this.#stream = stream
+    this.#told = ''
+    this.#tell()
+    try {
+      for await (const message of stream.messages) {
+        const { what } = decodeMessage(ReportResponseSchema, message)
+        if (what.case === 'configuration') this.#configure(what.value)
+      }
+    } catch (error) {
+      stream.cancel()
+      throw error
+    } finally {
+      this.#stream = undefined
+      this.#cancel?.()
+      this.#cancel = undefined
+    }
+    return (await stream.done).error
+  }
+
+  #tell(): void {
+    const { podName, facts } = this.#components
+    const told = { podName, ...facts() }
+    const text = JSON.stringify(told)
+    if (!this.#stream || text === this.#told) return
+    this.#told = text
+    void this.#stream.send(toBinary(ReportRequestSchema, create(ReportRequestSchema, { facts: told })))
+  }
+
+  #configure({ block, problem, environments }: ToldConfiguration): void {
+    const { log, onConfiguration } = this.#components
+    const listed = environments.length > 0 ? { environments: environments.map(plain) } : {}
+    if (problem !== '') log.warn({ problem }, 'views.yaml cannot be used, the last good one stays')
+    try {
+      if (!block) onConfiguration(problem === '' ? 'absent' : 'unusable')
+      else onConfiguration({ ...(JSON.parse(Buffer.from(block).toString()) as ViewsConfiguration), ...listed })
+    } catch (error) {
+      log.error({ reason: errorText(error) }, 'What kas says of views cannot be used')
+    }
+  }
+
+  /** One on which kas has said that it takes reports: a stock kas never does. @throws the signal's reason */
+  async #session(signal: AbortSignal): Promise<ClientSession> {
+    const { kas } = this.#components
+    for (;;) {
+      const told = Promise.withResolvers<void>()
+      const unsubscribe = kas.onTakesReports(told.resolve)
+      try {
+        const session = await kas.session(signal)
+        if (kas.takesReports(session)) return session
+        await abortable(told.promise, signal)
+      } finally {
+        unsubscribe()
+      }
+    }
+  }
+}
+
+/** A message has more than its fields, and goes to no thread. */
+function plain({ key, namespace, selector }: Environment): ListedEnvironment {
+  return { key, namespace, selector: { ...selector } }
+}

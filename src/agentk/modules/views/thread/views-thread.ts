@@ -1,0 +1,198 @@
+import { extname } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import type { Call } from '../../../../call/call.ts'
+import { Backoff } from '../../../../lib/backoff.ts'
+import type { Clock } from '../../../../lib/clock.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import type { Logger } from '../../../../lib/log.ts'
+import type { ServeReply } from '../../../tunnels/serve.ts'
+import { FollowReply } from './follow-reply.ts'
+import type { ThreadAnswer, ThreadRequest, ThreadSettings, ViewsFacts } from './thread-messages.ts'
+
+export interface ViewsThreadComponents {
+  readonly onFacts: (facts: ViewsFacts) => void
+  /** by itself: out of memory, or silent */
+  readonly onEnded: () => void
+  readonly log: Logger
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+export interface ViewsThreadOptions {
+  /** .ts in the tree, .js where it is installed */
+  readonly program?: URL
+  readonly times?: Partial<typeof defaultTimes>
+}
+
+/** Milliseconds. */
+const defaultTimes = {
+  /** it is asked whether it is there */
+  pingMs: 1000,
+  /** it has answered none of those of so long: it ends. By count: a process that was frozen has heard nothing either */
+  silentMs: 5000,
+}
+
+/** What a list of one page leaves behind is gone with the next collection of the young. */
+const youngGenerationMb = 16
+const backoffOptions = { firstMs: 1000, maxMs: 60_000, factor: 2, jitter: 0.2, resetMs: 300_000 }
+/** Streams of one kas each; a stream weighs little without views. */
+const maxStreams = 100
+
+/**
+ * The thread in which views are kept, so that they delay no call: it has its own connections to the API server. Out of
+ * memory, or silent, it alone ends, and starts again.
+ */
+export class ViewsThread {
+  readonly #components: ViewsThreadComponents
+  readonly #options: ViewsThreadOptions
+  readonly #times: typeof defaultTimes
+  readonly #streams = new Map<number, FollowReply>()
+  #worker: Worker | undefined
+  #lastStream = 0
+
+  constructor(components: ViewsThreadComponents, options: ViewsThreadOptions = {}) {
+    this.#components = components
+    this.#options = options
+    this.#times = { ...defaultTimes, ...options.times }
+  }
+
+  /** Runs with these settings until the signal aborts. Never rejects. */
+  async run(settings: ThreadSettings, signal: AbortSignal): Promise<void> {
+    const { log, onEnded } = this.#components
+    const backoff = new Backoff(this.#components, backoffOptions)
+    while (!signal.aborted) {
+      const error = await this.#runOnce(settings, signal)
+      if (!error) break
+      onEnded()
+      log.error({ error }, 'The thread of views has ended, and starts again')
+      await backoff.wait(signal)
+    }
+  }
+
+  /**
+   * Serves `Views/Follow`.
+   *
+   * @throws KasError UNREACHABLE: it does not run; TOO_MANY_STREAMS
+   */
+  follow({ messages, signal }: Pick<Call, 'messages' | 'signal'>): ServeReply {
+    signal.throwIfAborted()
+    if (!this.#worker) throw new KasError({ code: 'UNREACHABLE', detail: 'Views are about to start at this agent' })
+    if (this.#streams.size >= maxStreams) {
+      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxStreams, what: 'streams of views' })
+    }
+    this.#lastStream += 1
+    const stream = this.#lastStream
+    const left = () => {
+      signal.removeEventListener('abort', onAbort)
+      if (this.#streams.delete(stream)) this.#tell({ kind: 'left', stream })
+    }
+    const reply = new FollowReply({
+      onSent: (bytes) => this.#tell({ kind: 'sent', stream, bytes }),
+      onLeft: left,
+    })
+    const onAbort = () => {
+      left()
+      reply.end(KasError.from(signal.reason))
+    }
+    signal.addEventListener('abort', onAbort, { once: true })
+    this.#streams.set(stream, reply)
+    this.#tell({ kind: 'opened', stream })
+    void this.#pass(stream, messages).then(
+      () => {
+        left()
+        reply.end()
+      },
+      (error: unknown) => {
+        left()
+        reply.end(KasError.from(error))
+      },
+    )
+    return reply
+  }
+
+  /** @returns at the caller's half-close */
+  async #pass(stream: number, messages: Call['messages']): Promise<void> {
+    for await (const bytes of messages) {
+      if (!this.#streams.has(stream)) return
+      this.#tell({ kind: 'request', stream, bytes })
+    }
+  }
+
+  #tell(request: ThreadRequest): void {
+    this.#worker?.postMessage(request)
+  }
+
+  /** @returns why it has ended, undefined if the signal has aborted */
+  async #runOnce(settings: ThreadSettings, signal: AbortSignal): Promise<Error | undefined> {
+    const { promise, resolve } = Promise.withResolvers<Error | undefined>()
+    const worker = this.#start(settings)
+    const onAbort = () => resolve(undefined)
+    signal.addEventListener('abort', onAbort, { once: true })
+    const silence = this.#watch(worker, () => resolve(new Error('it was silent for too long')))
+    worker.on('message', (answer: ThreadAnswer) => {
+      silence.heard()
+      this.#answered(answer)
+    })
+    worker.on('error', resolve)
+    worker.on('messageerror', resolve)
+    worker.on('exit', (status) => resolve(new Error(`it ended with ${status}`)))
+    this.#worker = worker
+    try {
+      return await promise
+    } finally {
+      signal.removeEventListener('abort', onAbort)
+      silence.cancel()
+      this.#worker = undefined
+      this.#endStreams()
+      await worker.terminate()
+    }
+  }
+
+  #start(workerData: ThreadSettings): Worker {
+    const own = new URL(`./views-worker${extname(import.meta.url)}`, import.meta.url)
+    return new Worker(this.#options.program ?? own, {
+      name: 'views',
+      workerData,
+      resourceLimits: {
+        maxOldGenerationSizeMb: workerData.heapMb,
+        maxYoungGenerationSizeMb: youngGenerationMb,
+      },
+    })
+  }
+
+  /** Asks it at intervals whether it is there. */
+  #watch(worker: Worker, onSilent: () => void): { heard: () => void; cancel: () => void } {
+    const { clock } = this.#components
+    const { pingMs, silentMs } = this.#times
+    let unanswered = 0
+    let cancel = () => {}
+    const look = () => {
+      if (unanswered * pingMs >= silentMs) return onSilent()
+      unanswered += 1
+      worker.postMessage({ kind: 'ping' } satisfies ThreadRequest)
+      cancel = clock.after(pingMs, look)
+    }
+    cancel = clock.after(pingMs, look)
+    const heard = () => {
+      unanswered = 0
+    }
+    return { heard, cancel: () => cancel() }
+  }
+
+  #answered(answer: ThreadAnswer): void {
+    if (answer.kind === 'facts') this.#components.onFacts(answer.facts)
+    else if (answer.kind === 'response') this.#streams.get(answer.stream)?.push(answer.bytes)
+    else if (answer.kind === 'failed') {
+      this.#streams.get(answer.stream)?.end(new KasError(answer.error))
+      this.#streams.delete(answer.stream)
+    }
+  }
+
+  /** kas opens them again. */
+  #endStreams(): void {
+    for (const reply of this.#streams.values()) {
+      reply.end(new KasError({ code: 'UNREACHABLE', detail: 'Views start again at this agent' }))
+    }
+    this.#streams.clear()
+  }
+}

@@ -1,0 +1,46 @@
+import type { Reference } from '../projection/projector.ts'
+import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
+
+/** Of which application objects are, as one caller sees them. */
+export class Applications {
+  readonly #records: Pick<ReadonlyRecords, 'named'>
+  readonly #sees: (record: ObjectRecord) => boolean
+  readonly #namespaces: ReadonlySet<string> | undefined
+
+  /** @param namespaces - those that the caller names: he knows who writes there */
+  constructor(
+    records: Pick<ReadonlyRecords, 'named'>,
+    sees: (record: ObjectRecord) => boolean,
+    namespaces: ReadonlySet<string> | undefined,
+  ) {
+    this.#records = records
+    this.#sees = sees
+    this.#namespaces = namespaces
+  }
+
+  /** A claim counts where the application's own object, as the caller sees it, lists what claims it. */
+  of(record: ObjectRecord): string {
+    const { application, claim, namespace } = record
+    if (!claim) return application
+    if (this.#namespaces?.has(namespace)) return claim.application
+    const deployer = this.#records.named(claim.kind, claim.namespace, claim.name)
+    return deployer && this.#sees(deployer) && lists(deployer, record) ? claim.application : application
+  }
+}
+
+/** What objects of applications list, by their references, which never change and may be shared. */
+const listed = new WeakMap<readonly Reference[], ReadonlySet<string>>()
+
+function lists({ references }: ObjectRecord, { kind, namespace, name }: ObjectRecord): boolean {
+  let keys = listed.get(references)
+  if (!keys) {
+    const deployed = references.filter(({ relation }) => relation === 'deploys' || relation === 'deploys into')
+    keys = new Set(deployed.map((one) => keyOf(one.relation, one.kind, one.namespace, one.name)))
+    listed.set(references, keys)
+  }
+  return (
+    keys.has(keyOf('deploys', kind.key, namespace, name)) || keys.has(keyOf('deploys into', 'Namespace', '', namespace))
+  )
+}
+
+const keyOf = (...texts: readonly string[]) => JSON.stringify(texts)

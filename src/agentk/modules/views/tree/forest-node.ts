@@ -1,0 +1,246 @@
+import { argoWords } from '../../../../proto/views-json.ts'
+import type { ObjectRecord } from '../store/record.ts'
+
+/** More visible children of a kind than this are one row. */
+export const maxUnbundled = 50
+
+/** What a page puts in order. */
+export interface Entry {
+  readonly id: string
+  /** the worst of its own and of those below */
+  readonly total: number
+  readonly kind: string
+  readonly name: string
+  readonly namespace: string
+}
+
+/** The worst first, then by kind and name. */
+export function compareEntries(one: Entry, other: Entry): number {
+  return (
+    other.total - one.total ||
+    compareTexts(one.kind, other.kind) ||
+    compareTexts(one.name, other.name) ||
+    compareTexts(one.namespace, other.namespace) ||
+    compareTexts(one.id, other.id)
+  )
+}
+
+const compareTexts = (one: string, other: string) => (one < other ? -1 : one > other ? 1 : 0)
+
+/** A node that is no object, and what is said of it. */
+export interface Words {
+  readonly what: 'group' | 'placeholder' | 'root'
+  readonly id: string
+  readonly kind: string
+  readonly name: string
+  readonly namespace: string
+}
+
+/**
+ * An object as one caller sees it, a group, an owner that is not shown, or the root of them all. There are as many as
+ * objects in each view of all: what follows from the record is not kept once more.
+ */
+export class Node implements Entry {
+  said: ObjectRecord | Words
+  /** undefined: of the root, and of one that has no place yet */
+  family: Family | undefined
+  /** in `family.members` */
+  slot = 0
+  #families: readonly Family[] = noFamilies
+  /** severities: of its own verdict (of what is no object: the worst of its children's); of the worst of it and of those below */
+  own = 0
+  total = 0
+
+  constructor(said: Node['said']) {
+    this.said = said
+  }
+
+  get id(): string {
+    return 'uid' in this.said ? this.said.uid : this.said.id
+  }
+
+  get what(): 'object' | Words['what'] {
+    return 'uid' in this.said ? 'object' : this.said.what
+  }
+
+  get record(): ObjectRecord | undefined {
+    return 'uid' in this.said ? this.said : undefined
+  }
+
+  get parent(): Node | undefined {
+    return this.family?.parent
+  }
+
+  get kind(): string {
+    const { kind } = this.said
+    return typeof kind === 'string' ? kind : kind.key
+  }
+
+  get name(): string {
+    return this.said.name
+  }
+
+  get namespace(): string {
+    return this.said.namespace
+  }
+
+  /** children; most nodes have none, and share that */
+  get families(): readonly Family[] {
+    return this.#families
+  }
+
+  familyOf(kind: string): Family | undefined {
+    const byKind = familiesByKind.get(this)
+    return byKind ? byKind.get(kind) : this.#families.find((family) => family.kind === kind)
+  }
+
+  /** One more, of a kind of which there is none. */
+  addFamily(family: Family): void {
+    if (this.#families === noFamilies) this.#families = []
+    const families = this.#families as Family[]
+    family.slot = families.push(family) - 1
+    const byKind = familiesByKind.get(this)
+    if (byKind) byKind.set(family.kind, family)
+    else if (families.length > fewFamilies) familiesByKind.set(this, new Map(families.map((one) => [one.kind, one])))
+  }
+
+  deleteFamily(family: Family): void {
+    const families = this.#families as Family[]
+    const last = families.pop() as Family
+    if (last !== family) {
+      families[family.slot] = last
+      last.slot = family.slot
+    }
+    familiesByKind.get(this)?.delete(family.kind)
+    if (families.length > 0) return
+    this.#families = noFamilies
+    familiesByKind.delete(this)
+  }
+
+  get childCount(): number {
+    return this.families.reduce((sum, { members }) => sum + members.length, 0)
+  }
+
+  *children(): Iterable<Node> {
+    for (const { members } of this.families) yield* members
+  }
+
+  /** Of those below it. */
+  worstBelow(): number {
+    return this.families.reduce((worst, family) => Math.max(worst, family.total), 0)
+  }
+
+  /** Of its children's own. */
+  worstChild(): number {
+    return this.families.reduce((worst, family) => Math.max(worst, family.own), 0)
+  }
+
+  /** Children, of one kind or of all, by their own verdict's severity. */
+  counts(kind?: string): number[] {
+    const counts = noCounts()
+    for (const family of this.families) if (kind === undefined || family.kind === kind) family.addCounts(counts)
+    return counts
+  }
+}
+
+const noFamilies: readonly Family[] = []
+/** More than this are found by an index. */
+const fewFamilies = 16
+/** Of nodes with many: an object may name an owner of whatever kind, and each is one below the root. */
+const familiesByKind = new WeakMap<Node, Map<string, Family>>()
+const noCounts = () => argoWords.map(() => 0)
+
+/** The children of a kind. Many are counted as they come and go; few are counted when it is asked. */
+export class Family implements Entry {
+  readonly parent: Node
+  readonly kind: string
+  readonly name = ''
+  readonly namespace = ''
+  readonly members: Node[] = []
+  /** many of them are one row */
+  readonly canBundle: boolean
+  /** in `parent.families` */
+  slot = 0
+  #tally: { readonly own: number[]; readonly total: number[] } | undefined
+
+  constructor(parent: Node, kind: string, canBundle: boolean) {
+    this.parent = parent
+    this.kind = kind
+    this.canBundle = canBundle
+  }
+
+  /** As a row. */
+  get id(): string {
+    return bundleId(this.parent.id, this.kind)
+  }
+
+  get isBundle(): boolean {
+    return this.canBundle && this.members.length > maxUnbundled
+  }
+
+  get own(): number {
+    return this.#tally ? worstOf(this.#tally.own) : this.members.reduce((worst, { own }) => Math.max(worst, own), 0)
+  }
+
+  get total(): number {
+    return this.#tally
+      ? worstOf(this.#tally.total)
+      : this.members.reduce((worst, { total }) => Math.max(worst, total), 0)
+  }
+
+  addCounts(counts: number[]): void {
+    const add = (severity: number, count: number) => {
+      counts[severity] = (counts[severity] as number) + count
+    }
+    if (this.#tally) for (const [severity, count] of this.#tally.own.entries()) add(severity, count)
+    else for (const { own } of this.members) add(own, 1)
+  }
+
+  add(node: Node): void {
+    node.family = this
+    node.slot = this.members.push(node) - 1
+    if (this.#tally) this.#count(node, 1)
+    else if (this.members.length > maxUnbundled) {
+      this.#tally = { own: noCounts(), total: noCounts() }
+      for (const member of this.members) this.#count(member, 1)
+    }
+  }
+
+  delete(node: Node): void {
+    this.#count(node, -1)
+    const last = this.members.pop() as Node
+    if (last !== node) {
+      this.members[node.slot] = last
+      last.slot = node.slot
+    }
+    node.family = undefined
+    if (this.members.length <= maxUnbundled) this.#tally = undefined
+  }
+
+  setSeverities(node: Node, own: number, total: number): void {
+    this.#count(node, -1)
+    node.own = own
+    node.total = total
+    this.#count(node, 1)
+  }
+
+  #count({ own, total }: Node, by: 1 | -1): void {
+    if (!this.#tally) return
+    this.#tally.own[own] = (this.#tally.own[own] as number) + by
+    this.#tally.total[total] = (this.#tally.total[total] as number) + by
+  }
+}
+
+function worstOf(counts: readonly number[]): number {
+  return counts.findLastIndex((count) => count > 0)
+}
+
+export function bundleId(parent: string, kind: string): string {
+  return `b:${parent}:${kind}`
+}
+
+/** @returns the parent's id and the kind; undefined: it is no bundle's */
+export function readBundleId(id: string): { readonly parent: string; readonly kind: string } | undefined {
+  const colon = id.lastIndexOf(':')
+  return id.startsWith('b:') && colon > 1 ? { parent: id.slice(2, colon), kind: id.slice(colon + 1) } : undefined
+}

@@ -1,0 +1,273 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
+import { Applications } from './applications.ts'
+import { Batches } from './batches.ts'
+import { Family, Node, type Words } from './forest-node.ts'
+import type { Above } from './owners.ts'
+import { PlaceholderNames } from './placeholder-names.ts'
+import type { ReadQuery } from './query.ts'
+import { QueryScope } from './query-scope.ts'
+import { severityOf, type VerdictSide } from './severity.ts'
+import type { Moved, Sight } from './sight.ts'
+
+/** Applications or environments of a view: anyone may name one. Objects of further ones stand as if in none. */
+export const maxGroups = 2000
+
+/** Told of what is seen, and of nothing else. */
+export interface ForestListener {
+  /** A child has come, has changed, or has gone; its row, or what `parent`'s page says, may be another. */
+  touched(child: Node, parent: Node): void
+  /** Its members are one row now, or are not any more. */
+  rebundled(family: Family): void
+  /** It is whole again, after a while in which it was not. */
+  settled(): void
+}
+
+export interface ForestComponents {
+  readonly records: ReadonlyRecords
+  readonly sight: Sight
+  readonly clock: Clock
+  readonly side: VerdictSide
+}
+
+/**
+ * The tree of what is seen: of what the caller may list, what the scope holds and the filter lets through, with what
+ * is above it. It is a function of these objects alone: of the others neither a change nor their number is noticed.
+ *
+ * An object is placed anew when it changes, or what it is placed by; each placing asks the records as they are now. Between
+ * two batches of these it is settled.
+ */
+export class Forest {
+  readonly root = new Node({ what: 'root', id: '', kind: '', name: '', namespace: '' })
+  readonly listeners = new Set<ForestListener>()
+  readonly #components: ForestComponents
+  readonly #query: ReadQuery
+  readonly #scope: QueryScope
+  readonly #nodes = new Map<string, Node>([['', this.root]])
+  /** among them */
+  #groups = 0
+  readonly #placeholders = new PlaceholderNames()
+  readonly #batches: Batches
+  #comings = 0
+
+  constructor(components: ForestComponents, query: ReadQuery) {
+    this.#components = components
+    this.#query = query
+    const { records, sight, side } = components
+    this.#scope = new QueryScope(query, side, new Applications(records, sight.sees, query.namespaces))
+    this.#batches = new Batches(components, {
+      place: (id) => this.#place(id),
+      settled: () => {
+        for (const listener of this.listeners) listener.settled()
+      },
+    })
+  }
+
+  /** Nothing is to be said of it otherwise. */
+  get isSettled(): boolean {
+    return this.#batches.isSettled
+  }
+
+  get sight(): Sight {
+    return this.#components.sight
+  }
+
+  /** Another number once a node has come, has moved or has gone. */
+  get comings(): number {
+    return this.#comings
+  }
+
+  /** What it takes room for: objects, groups and placeholders, what waits for its place, and what inherits a group. */
+  get size(): number {
+    return this.#nodes.size - 1 + this.#batches.size + this.#scope.size
+  }
+
+  node(id: string): Node | undefined {
+    const node = this.#nodes.get(id)
+    return node?.family || node?.what === 'root' ? node : undefined
+  }
+
+  start(): void {
+    this.#batches.start()
+  }
+
+  stop(): void {
+    this.#batches.stop()
+    this.listeners.clear()
+  }
+
+  change(moved: Moved): void {
+    this.#batches.change(moved)
+  }
+
+  #place(id: string): void {
+    const node = this.#nodes.get(id)
+    if (node && node.what !== 'object') this.#placeGiven(node)
+    else this.#placeUid(id, node)
+  }
+
+  #placeUid(uid: string, node: Node | undefined): void {
+    const known = this.#components.records.get(uid)
+    const record = known && this.sight.sees(known) ? known : undefined
+    const above = record && this.sight.owners.above(record)
+    if (this.#scope.place(uid, record, above) && known) this.#batches.addBelow(known)
+    const isWanted = record && this.#scope.holds(record) && (this.#scope.isAskedFor(record) || node?.families.length)
+    if (isWanted) this.#placeObject(node ?? this.#add(new Node(record)), record, above)
+    else if (node) this.#remove(node)
+  }
+
+  #placeObject(node: Node, record: ObjectRecord, above: Above): void {
+    const parent = this.#parentOf(record, above)
+    const isMoved = node.parent !== parent || node.family?.kind !== record.kind.key
+    if (isMoved) this.#detach(node)
+    node.said = record
+    const own = severityOf(record.health, this.#components.side)
+    const isWorseOrBetter = this.#setSeverities(node, own, Math.max(own, node.worstBelow()))
+    if (isMoved) this.#attach(node, parent)
+    else {
+      this.#tell(node)
+      this.#mayRename(parent, node)
+      if (isWorseOrBetter || parent.what === 'group') this.#refresh(parent)
+    }
+  }
+
+  /** A group or a placeholder: there as long as there is something in it. */
+  #placeGiven(node: Node): void {
+    if (node.what !== 'root' && node.families.length === 0) this.#remove(node)
+    else if (node.what === 'placeholder') this.#rename(node)
+  }
+
+  #parentOf(record: ObjectRecord, above: Above): Node {
+    if (this.#query.view === 'list') return this.root
+    const group = this.#scope.groupOf(record)
+    if (above?.is === 'object' && this.#scope.holds(above.record)) {
+      const isElsewhere = group?.kind === 'Environment' && this.#scope.groupOf(above.record)?.name !== group.name
+      if (!isElsewhere) return this.#objectNode(above.record)
+    }
+    if (group && (this.#nodes.has(group.id) || this.#groups < maxGroups)) return this.#givenNode(group)
+    if (above?.is !== 'placeholder') return this.root
+    const { id, owner } = above
+    return this.#givenNode({ what: 'placeholder', id, kind: owner.kind, name: owner.name, namespace: record.namespace })
+  }
+
+  #add(node: Node): Node {
+    this.#nodes.set(node.id, node)
+    return node
+  }
+
+  /** Of one that is seen: where it has no place yet, it gets one soon. */
+  #objectNode(record: ObjectRecord): Node {
+    const known = this.#nodes.get(record.uid)
+    if (known) return known
+    this.#batches.add(record.uid)
+    const node = this.#add(new Node(record))
+    node.own = severityOf(record.health, this.#components.side)
+    node.total = node.own
+    return node
+  }
+
+  #givenNode(words: Words): Node {
+    const known = this.#nodes.get(words.id)
+    if (known) return known
+    const node = this.#add(new Node(words))
+    if (words.what === 'group') this.#groups++
+    this.#attach(node, this.root)
+    return node
+  }
+
+  #mayRename(parent: Node, child: Node): void {
+    if (parent.what === 'placeholder' && this.#placeholders.touch(child, parent)) this.#batches.add(parent.id)
+  }
+
+  #rename(placeholder: Node): void {
+    const owner = this.#placeholders.ownerOf(placeholder)
+    if (!owner || (owner.kind === placeholder.kind && owner.name === placeholder.name)) return
+    this.#detach(placeholder)
+    const { id, namespace } = placeholder
+    placeholder.said = { what: 'placeholder', id, kind: owner.kind, name: owner.name, namespace }
+    this.#attach(placeholder, this.root)
+  }
+
+  /** Once all that is below it stands elsewhere. */
+  #remove(node: Node): void {
+    if (node.families.length > 0) {
+      for (const { id } of node.children()) this.#batches.add(id)
+      this.#batches.add(node.id)
+      return
+    }
+    this.#detach(node)
+    this.#nodes.delete(node.id)
+    this.#placeholders.delete(node)
+    if (node.what === 'group') this.#groups--
+  }
+
+  #attach(node: Node, parent: Node): void {
+    this.#comings++
+    this.#openCycle(node, parent)
+    let family = parent.familyOf(node.kind)
+    if (!family) {
+      const canBundle = node.what !== 'group' && this.#query.view !== 'list'
+      family = new Family(parent, node.kind, canBundle)
+      parent.addFamily(family)
+    }
+    const wasBundle = family.isBundle
+    family.add(node)
+    this.#childrenChanged(node, family, wasBundle)
+  }
+
+  #detach(node: Node): void {
+    const { family } = node
+    if (!family) return
+    this.#comings++
+    const wasBundle = family.isBundle
+    family.delete(node)
+    if (family.members.length === 0) family.parent.deleteFamily(family)
+    this.#childrenChanged(node, family, wasBundle)
+  }
+
+  #childrenChanged(node: Node, family: Family, wasBundle: boolean): void {
+    const { parent } = family
+    for (const listener of this.listeners) {
+      if (family.isBundle !== wasBundle) listener.rebundled(family)
+      listener.touched(node, parent)
+    }
+    this.#mayRename(parent, node)
+    // it may have been there for it alone
+    if (parent.families.length === 0) this.#batches.add(parent.id)
+    this.#refresh(parent)
+  }
+
+  /** While not all is placed yet, `parent` may still stand below `node`: then that one is placed anew. */
+  #openCycle(node: Node, parent: Node): void {
+    if (node.families.length === 0) return
+    for (let at: Node | undefined = parent; at; at = at.parent) {
+      if (at !== node && at.parent !== node) continue
+      if (at === node) return
+      this.#detach(at)
+      this.#batches.add(at.id)
+      return
+    }
+  }
+
+  /** Its children are others: so may be its row, and what is above. */
+  #refresh(node: Node): void {
+    for (let at: Node | undefined = node; at && at.what !== 'root'; at = at.parent) {
+      const own = at.what === 'object' ? at.own : at.worstChild()
+      const isWorseOrBetter = this.#setSeverities(at, own, Math.max(own, at.worstBelow()))
+      this.#tell(at)
+      if (!isWorseOrBetter) return
+    }
+  }
+
+  #setSeverities(node: Node, own: number, total: number): boolean {
+    if (own === node.own && total === node.total) return false
+    if (node.family) node.family.setSeverities(node, own, total)
+    else Object.assign(node, { own, total })
+    return true
+  }
+
+  #tell(node: Node): void {
+    const { parent } = node
+    if (parent) for (const listener of this.listeners) listener.touched(node, parent)
+  }
+}

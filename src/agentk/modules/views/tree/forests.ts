@@ -1,0 +1,103 @@
+import { KasError } from '../../../../lib/errors.ts'
+import type { RecordChange, Visibility } from '../store/record.ts'
+import { Forest, type ForestComponents } from './forest.ts'
+import type { ReadQuery } from './query.ts'
+import { Sight, type SightComponents } from './sight.ts'
+
+/** Objects in views: some 150 bytes each. */
+export interface ForestsOptions {
+  /** of all views together */
+  readonly maxNodes: number
+  /** of one user: others find room. Those that are let in as the agent are many, and no one of them */
+  readonly maxNodesPerUser: number
+}
+
+export const forestsDefaults: ForestsOptions = { maxNodes: 600_000, maxNodesPerUser: 300_000 }
+
+interface Shared {
+  readonly forest: Forest
+  /** a name for each view; undefined: the agent */
+  readonly users: (string | undefined)[]
+}
+
+export type ForestsComponents = Omit<ForestComponents, 'sight'> & SightComponents
+
+/** One forest for all views that ask for the same and may see the same. */
+export class Forests {
+  readonly #components: ForestsComponents
+  readonly #options: ForestsOptions
+  readonly #shared = new Map<string, Shared>()
+  /** by the key of its visibility: as long as there is a forest of it */
+  readonly #sights = new Map<string, { readonly sight: Sight; readonly forests: Set<Forest> }>()
+
+  constructor(components: ForestsComponents, options: ForestsOptions = forestsDefaults) {
+    this.#components = components
+    this.#options = options
+  }
+
+  /**
+   * The caller gives it back by `release`.
+   *
+   * @param user - undefined: the agent
+   * @throws KasError TOO_MANY_STREAMS: too much is seen already
+   */
+  take(visibility: Visibility, query: ReadQuery, user: string | undefined): Forest {
+    const key = `${visibility.key}\n${query.key}`
+    const known = this.#shared.get(key)
+    if (known) {
+      known.users.push(user)
+      return known.forest
+    }
+    this.#checkRoom(user)
+    const sharing = this.#sights.get(visibility.key) ?? {
+      sight: new Sight(this.#components, visibility),
+      forests: new Set(),
+    }
+    this.#sights.set(visibility.key, sharing)
+    const forest = new Forest({ ...this.#components, sight: sharing.sight }, query)
+    sharing.forests.add(forest)
+    this.#shared.set(key, { forest, users: [user] })
+    forest.start()
+    return forest
+  }
+
+  /** @param user - as whom it was taken */
+  release(forest: Forest, user: string | undefined): void {
+    for (const [key, { forest: one, users }] of this.#shared) {
+      if (one !== forest) continue
+      users.splice(users.indexOf(user), 1)
+      if (users.length > 0) continue
+      forest.stop()
+      this.#shared.delete(key)
+      this.#leave(forest)
+    }
+  }
+
+  #leave(forest: Forest): void {
+    const { key } = forest.sight.visibility
+    const sharing = this.#sights.get(key)
+    sharing?.forests.delete(forest)
+    if (sharing?.forests.size === 0) this.#sights.delete(key)
+  }
+
+  /** @throws KasError TOO_MANY_STREAMS */
+  #checkRoom(user: string | undefined): void {
+    const { maxNodes, maxNodesPerUser } = this.#options
+    let [all, own] = [0, 0]
+    for (const { forest, users } of this.#shared.values()) {
+      all += forest.size
+      if (user !== undefined && users.includes(user)) own += forest.size
+    }
+    if (own > maxNodesPerUser) {
+      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxNodesPerUser, what: 'objects in views of one user' })
+    }
+    if (all > maxNodes) throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxNodes, what: 'objects in views' })
+  }
+
+  change(change: RecordChange): void {
+    for (const { sight, forests } of this.#sights.values()) {
+      const moved = sight.moved(change)
+      if (moved) for (const forest of forests) forest.change(moved)
+    }
+  }
+}

@@ -1,0 +1,211 @@
+import { compareEntries, type Entry, Family, type Node } from '../tree/forest-node.ts'
+import type { RunInTurns, Scans } from '../tree/scans.ts'
+
+/** More that came and went than this are found by a scan. */
+const maxTouched = 1000
+
+/** What a page is of: the children of a node, or those of one kind among them that are one row there. */
+export interface PageSource {
+  readonly node: Node
+  /** undefined: all */
+  readonly kind: string | undefined
+}
+
+/** The first of a node's children, and as many to spare: so that what comes and goes is placed without a look at all. */
+export class Page {
+  /** rows that were asked for */
+  readonly asked: number
+  #limit: number
+  readonly #scans: Scans
+  readonly #onScanned: () => void
+  #source: PageSource
+  /** in order: no other ranks before the last of them */
+  #best: readonly Entry[] = []
+  /** there are no others */
+  #isAll = false
+  readonly #touched = new Set<Entry>()
+  /** since it began */
+  readonly #touchedInScan = new Set<Entry>()
+  #scan: 'none' | 'needed' | 'waits' | 'runs' = 'needed'
+  #isScanned = false
+  /** what the scan that runs finds is not all that there is by now */
+  #isLate = false
+  #cancelScan: () => void = () => undefined
+
+  /** @param onScanned - it may have another order now */
+  constructor(scans: Scans, source: PageSource, asked: number, onScanned: () => void) {
+    this.#scans = scans
+    this.#source = source
+    this.asked = asked
+    this.#limit = asked
+    this.#onScanned = onScanned
+  }
+
+  get source(): PageSource {
+    return this.#source
+  }
+
+  /** It can be shown. */
+  get isScanned(): boolean {
+    return this.#isScanned
+  }
+
+  /** Rows, not children: many of a kind may be one. */
+  get size(): number {
+    const { node, kind } = this.#source
+    if (kind !== undefined) return node.familyOf(kind)?.members.length ?? 0
+    return node.families.reduce((sum, { isBundle, members }) => sum + (isBundle ? 1 : members.length), 0)
+  }
+
+  get order(): readonly Entry[] {
+    return this.#best.slice(0, this.#limit)
+  }
+
+  touch(child: Node): void {
+    const { node, kind } = this.#source
+    const family = kind === undefined ? node.familyOf(child.kind) : undefined
+    for (const entry of family?.isBundle ? [child, family] : [child]) {
+      this.#touched.add(entry)
+      if (this.#scan === 'runs') this.#touchedInScan.add(entry)
+    }
+    if (this.#touched.size > maxTouched) this.scanAnew()
+  }
+
+  /**
+   * What was found is not enough, or not to be used at all where the source is another. A scan that runs goes on: if
+   * each change ended it, none would end by itself.
+   */
+  scanAnew(source = this.#source): void {
+    if (source === this.#source && this.#scan === 'runs') {
+      this.#isLate = true
+      this.#touched.clear()
+      this.#touchedInScan.clear()
+      return
+    }
+    if (source !== this.#source) this.#isScanned = false
+    this.#source = source
+    this.#touched.clear()
+    this.#best = this.#best.filter((entry) => this.#isHere(entry)).sort(compareEntries)
+    this.#isAll = false
+    this.#cancelScan()
+    this.#isLate = false
+    this.#scan = 'needed'
+  }
+
+  /**
+   * Places what was touched.
+   *
+   * @param room - rows that it may have at most
+   * @returns those of them that it takes
+   */
+  update(room: number): number {
+    this.#limit = Math.min(this.asked, room)
+    if (this.#touched.size > 0) this.#placeTouched()
+    const taken = Math.min(this.#limit, this.size)
+    if (!this.#isAll && this.#best.length < taken && this.#scan === 'none') this.#scan = 'needed'
+    if (this.#scan === 'needed') this.#startScan()
+    return taken
+  }
+
+  close(): void {
+    this.#cancelScan()
+    this.#scan = 'none'
+  }
+
+  #placeTouched(): void {
+    const best = this.#best.filter((entry) => !this.#touched.has(entry))
+    const last = best.at(-1)
+    const isNear = (entry: Entry) => this.#isAll || (last !== undefined && compareEntries(entry, last) < 0)
+    const entries = [...this.#touched].filter((entry) => this.#isHere(entry))
+    this.#touched.clear()
+    const near = entries.filter(isNear)
+    if (near.length < entries.length) this.#isAll = false
+    this.#keep([...best, ...near].sort(compareEntries))
+  }
+
+  #keep(entries: readonly Entry[]): void {
+    const most = 2 * this.#limit
+    if (entries.length > most) this.#isAll = false
+    this.#best = entries.slice(0, most)
+  }
+
+  #isHere(entry: Entry): boolean {
+    const { node, kind } = this.#source
+    if (entry instanceof Family) return kind === undefined && entry.parent === node && entry.isBundle
+    const { family } = entry as Node
+    if (family?.parent !== node) return false
+    return kind === undefined ? !family.isBundle : family.kind === kind && family.isBundle
+  }
+
+  #startScan(): void {
+    this.#scan = 'waits'
+    let end: () => void = () => undefined
+    let isAtOnce = true
+    const cancelWait = this.#scans.add(!this.#isScanned, (done) => {
+      this.#scan = 'runs'
+      this.#touchedInScan.clear()
+      const entries = this.#entries()
+      const cancel = best(this.#scans.runInTurns, entries, 2 * this.#limit, (found) => {
+        done()
+        this.#found(found, found.length === entries.length)
+        if (!isAtOnce) this.#onScanned()
+      })
+      end = () => {
+        cancel()
+        done()
+      }
+    })
+    isAtOnce = false
+    this.#cancelScan = () => {
+      if (this.#scan === 'waits') cancelWait()
+      else if (this.#scan === 'runs') end()
+    }
+  }
+
+  #found(found: readonly Entry[], isAll: boolean): void {
+    this.#best = found
+    this.#isAll = isAll
+    this.#scan = 'none'
+    this.#isScanned = true
+    this.#touched.clear()
+    if (this.#isLate) this.scanAnew()
+    if (this.#touchedInScan.size === 0) return
+    for (const entry of this.#touchedInScan) this.#touched.add(entry)
+    this.#placeTouched()
+  }
+
+  /** A list of its own, in the least room: there may be 100,000. */
+  #entries(): readonly Entry[] {
+    const { node, kind } = this.#source
+    if (kind !== undefined) return [...(node.familyOf(kind)?.members ?? [])]
+    return node.families.flatMap((family): readonly Entry[] => (family.isBundle ? [family] : family.members))
+  }
+}
+
+/** The first `count` of them. @returns ends it before */
+function best(run: RunInTurns, entries: readonly Entry[], count: number, done: (found: Entry[]) => void): () => void {
+  let found: Entry[] = []
+  // as it was: entries may change meanwhile
+  let bound: Entry | undefined
+  let next = 0
+  const cut = () => {
+    found = found.sort(compareEntries).slice(0, count)
+    const last = found.length === count ? found.at(-1) : undefined
+    bound = last && asItIs(last)
+  }
+  const step = () => {
+    const entry = entries[next++]
+    if (!entry) return false
+    if (!bound || compareEntries(entry, bound) < 0) found.push(entry)
+    if (found.length >= 4 * count) cut()
+    return true
+  }
+  return run(step, () => {
+    cut()
+    done(found)
+  })
+}
+
+function asItIs({ id, total, kind, name, namespace }: Entry): Entry {
+  return { id, total, kind, name, namespace }
+}

@@ -1,0 +1,324 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import type { AskEvents } from '../access/asked-events.ts'
+import { Present } from '../access/present.ts'
+import { maxNamespacesAsked, type Wanted } from '../access/review-plan.ts'
+import type { Access, Caller, Reviews } from '../access/reviews.ts'
+import { eventKind, namingKinds } from '../access/visibility.ts'
+import { FairTurns } from '../store/fair-turns.ts'
+import type { FollowStates, ReadonlyEvents, ReadonlyRecords, Visibility } from '../store/record.ts'
+import { Selections, type SelectionsOptions } from '../store/selections.ts'
+import type { Forest } from '../tree/forest.ts'
+import { Forests, type ForestsOptions } from '../tree/forests.ts'
+import { type ReadQuery, readQuery } from '../tree/query.ts'
+import type { VerdictSide } from '../tree/severity.ts'
+import { EventsView } from './events-view.ts'
+import { View, type ViewComponents } from './view.ts'
+import { type Seat, ViewRoom, type ViewRoomOptions } from './view-room.ts'
+import { type SeenStates, seenStates, viewState } from './view-state.ts'
+
+/** States of kinds come many at once: they are read at whole multiples of it, whoever's they are. ms */
+const statesPauseMs = 50
+/** After it, views are not held to be incomplete for the sake of a kind that is never listed. ms */
+const firstListMs = 60_000
+/** Rows that a viewer has from another pod stay so long at most: in the minute that a right counts. ms */
+const maxHeldMs = 30_000
+
+/** Of a node; names and kinds of Kubernetes are far shorter. */
+const maxIdLength = 2048
+
+export interface ViewOut {
+  /** @param json - one value, as in src/proto/views-json.ts; the next one comes once it was `taken` */
+  update(seq: number, json: Uint8Array): void
+  /** The last call. */
+  ended(error: KasError): void
+}
+
+export interface WantedView {
+  readonly caller: Caller
+  /** JSON */
+  readonly query: Uint8Array
+  /** the viewer has rows from before, which stay until kinds are listed */
+  readonly resumes?: boolean
+}
+
+export interface OpenView {
+  /** @param limit - 0: closed */
+  page(node: string, limit: number): void
+  taken(seq: number): void
+  close(): void
+}
+
+export interface ViewHostComponents {
+  readonly records: ReadonlyRecords
+  readonly states: FollowStates
+  readonly events: ReadonlyEvents
+  readonly reviews: Pick<Reviews, 'open'>
+  /** ms since 1970 */
+  readonly clock: Clock
+}
+
+export interface ViewHostOptions {
+  /** whose verdict orders and counts; default: Argo CD's */
+  readonly verdict?: VerdictSide
+  readonly room?: ViewRoomOptions
+  readonly forests?: ForestsOptions
+  readonly selections?: SelectionsOptions
+}
+
+interface Opened extends Seat {
+  readonly query: ReadQuery
+  readonly view: View | EventsView
+  readonly openedAt: number
+  readonly out: ViewOut
+  access: Access | undefined
+  visibility: Visibility | undefined
+  /** while it is so, nothing is sent */
+  isHeld: boolean
+  /** what its view shows; undefined: of one of events, and before it shows anything */
+  forest: Forest | undefined
+}
+
+/** All views of one agent's cluster: who sees what of the records, and is told when it changes. */
+export class ViewHost {
+  readonly #components: ViewHostComponents
+  readonly #forests: Forests
+  readonly #turns: FairTurns
+  readonly #selections: Selections
+  readonly #present: Present
+  readonly #opened = new Set<Opened>()
+  readonly #room: ViewRoom
+  readonly #unsubscribe: (() => void)[]
+  #isFirstList = true
+  /** views that resume wait for the first list */
+  #holds = true
+  #statesDue: { readonly at: number; readonly cancel: () => void } | undefined
+  readonly #cancels: readonly (() => void)[]
+
+  constructor(components: ViewHostComponents, { verdict = 'argo', room, ...options }: ViewHostOptions = {}) {
+    const { records, states, events, clock } = components
+    this.#components = components
+    this.#present = new Present(clock)
+    this.#room = new ViewRoom(this.#opened, room)
+    this.#turns = new FairTurns(clock)
+    const turns = this.#turns
+    this.#forests = new Forests({ records, clock, turns, side: verdict }, options.forests)
+    this.#selections = new Selections({ records, turns }, options.selections)
+    for (const { kind, namespace } of records.all()) this.#present.add(kind, namespace)
+    for (const { ns } of events.all()) this.#present.add(eventKind, ns)
+    this.#unsubscribe = [
+      records.onChange((change) => {
+        const { before, after } = change
+        const isNew = after && this.#present.add(after.kind, after.namespace)
+        const isLast = before && this.#present.delete(before.kind, before.namespace)
+        // what states are told follows from it too: at a time that depends on nothing else
+        if (isNew || isLast) this.#statesMayDiffer()
+        this.#forests.change(change)
+        this.#selections.change(change)
+      }),
+      events.onChange((change) => {
+        const { before, after } = change
+        if (after) this.#present.add(eventKind, after.ns)
+        if (before) this.#present.delete(eventKind, before.ns)
+        for (const { view } of this.#opened) if (view instanceof EventsView) view.change(change)
+      }),
+      ...[states, events.states].map((each) => each.onChange(() => this.#statesMayDiffer())),
+    ]
+    this.#cancels = [
+      clock.after(firstListMs, () => this.#firstListEnded()),
+      clock.after(maxHeldMs, () => this.#letGo()),
+    ]
+    this.#readStates()
+  }
+
+  /**
+   * @throws KasError BAD_REQUEST: the query; TOO_MANY_STREAMS: too many views, or too many callers; FORBIDDEN: the
+   * caller is nobody
+   */
+  open({ caller, query, resumes = false }: WantedView, out: ViewOut): OpenView {
+    const user = caller.as === 'user' ? caller.user.username : undefined
+    this.#room.checkView(user)
+    const read = readQuery(query)
+    const { clock, reviews } = this.#components
+    const room = this.#room
+    const opened: Opened = {
+      user,
+      query: read,
+      view: this.#makeView(
+        read,
+        { user, maxRows: () => room.rowsFor(opened), maxLinks: () => room.linksFor(opened) },
+        out,
+      ),
+      openedAt: clock.now(),
+      out,
+      access: undefined,
+      visibility: undefined,
+      get asked() {
+        return this.view instanceof EventsView ? this.view.asked : 0
+      },
+      get rows() {
+        return this.view.rows
+      },
+      get links() {
+        return this.view instanceof EventsView ? 0 : this.view.links
+      },
+      isHeld: resumes && this.#holds,
+      forest: undefined,
+    }
+    const wanted: Wanted = { what: read.view === 'events' ? 'events' : 'objects', namespaces: read.namespaces }
+    const onVisibility = (visibility: Visibility) => this.#show(opened, visibility)
+    opened.access = reviews.open(caller, wanted, this.#present, { onVisibility })
+    this.#opened.add(opened)
+    return {
+      page: (node, limit) => this.#page(opened, node, limit),
+      taken: (seq) => opened.view.taken(seq),
+      close: () => this.#close(opened),
+    }
+  }
+
+  /** Ends all views, without a word to them. */
+  close(): void {
+    for (const opened of [...this.#opened]) this.#close(opened)
+    for (const unsubscribe of this.#unsubscribe) unsubscribe()
+    this.#statesDue?.cancel()
+    for (const cancel of this.#cancels) cancel()
+  }
+
+  #page(opened: Opened, node: string, limit: number): void {
+    if (!this.#opened.has(opened)) return
+    const { view, access, user } = opened
+    const ask: AskEvents = async (...asked) => await access?.events(...asked)
+    if (node.length <= maxIdLength) {
+      if (view instanceof EventsView) view.page(node, limit, this.#room.mayAsk(user) ? ask : undefined)
+      else view.page(node, limit)
+    } else
+      this.#end(opened, new KasError({ code: 'BAD_REQUEST', detail: `no node has an id of ${node.length} characters` }))
+  }
+
+  #makeView(
+    query: ReadQuery,
+    seat: Pick<ViewComponents, 'user' | 'maxRows' | 'maxLinks'>,
+    out: ViewOut,
+  ): View | EventsView {
+    const { clock, records, events } = this.#components
+    const [turns, selections] = [this.#turns, this.#selections]
+    const send = (seq: number, json: Uint8Array) => out.update(seq, json)
+    // an update of the moment at which states are read has them, whichever of both comes first
+    const onDue = () => {
+      if (this.#statesDue && this.#statesDue.at <= clock.now()) this.#readStates()
+    }
+    if (query.view === 'events') return new EventsView({ clock, turns, events, onDue, send }, query)
+    return new View({ clock, records, selections, ...seat, onDue, send }, query.limit)
+  }
+
+  #show(opened: Opened, visibility: Visibility): void {
+    const isSame = opened.visibility?.key === visibility.key
+    try {
+      if (!isSame) this.#room.checkVisibility(opened, visibility)
+    } catch (error) {
+      this.#end(opened, KasError.from(error))
+      return
+    }
+    opened.visibility = visibility
+    this.#setState(opened)
+    if (isSame || opened.isHeld) return
+    this.#begin(opened, visibility)
+  }
+
+  #begin(opened: Opened, visibility: Visibility): void {
+    const { view, query } = opened
+    if (view instanceof EventsView) view.show(visibility)
+    else this.#showForest(opened, view, () => this.#forests.take(visibility, query, opened.user))
+  }
+
+  #showForest(opened: Opened, view: View, take: () => Forest): void {
+    this.#release(opened) // first: it takes the other's room
+    try {
+      opened.forest = take()
+      view.show(opened.forest)
+    } catch (error) {
+      this.#end(opened, KasError.from(error))
+    }
+  }
+
+  #end(opened: Opened, error: KasError): void {
+    this.#close(opened)
+    opened.out.ended(error)
+  }
+
+  #close(opened: Opened): void {
+    if (!this.#opened.delete(opened)) return
+    const { view, access } = opened
+    access?.close()
+    view.close()
+    this.#release(opened)
+  }
+
+  #release(opened: Opened): void {
+    const { forest, user } = opened
+    opened.forest = undefined
+    if (forest) this.#forests.release(forest, user)
+  }
+
+  #statesMayDiffer(): void {
+    const { clock } = this.#components
+    if (this.#statesDue) return
+    const waitMs = statesPauseMs - (clock.now() % statesPauseMs)
+    this.#statesDue = { at: clock.now() + waitMs, cancel: clock.after(waitMs, () => this.#readStates()) }
+  }
+
+  #readStates(): void {
+    this.#statesDue?.cancel()
+    this.#statesDue = undefined
+    const { states, events } = this.#components
+    const all = [...states.all()]
+    for (const [kind, { refusedNamespaces, leftOut }] of [...all, ...events.states.all()]) {
+      this.#present.note(kind)
+      for (const { namespace } of leftOut) this.#present.note(kind, namespace)
+      for (const namespace of refusedNamespaces)
+        for (const one of [kind, ...namingKinds]) this.#present.note(one, namespace)
+    }
+    if (all.length > 0 && all.every(([, { is }]) => is !== 'syncing')) this.#firstListEnded()
+    this.#setStates()
+  }
+
+  #firstListEnded(): void {
+    if (!this.#isFirstList) return
+    this.#isFirstList = false
+    this.#letGo()
+    this.#setStates()
+  }
+
+  /** Whatever is known by now takes the place of what viewers have from before. */
+  #letGo(): void {
+    this.#holds = false
+    for (const opened of [...this.#opened]) {
+      if (!opened.isHeld) continue
+      opened.isHeld = false
+      if (opened.visibility) this.#begin(opened, opened.visibility)
+    }
+  }
+
+  #setStates(): void {
+    const seen = new Map<string, SeenStates>()
+    for (const opened of this.#opened) this.#setState(opened, seen)
+  }
+
+  /** @param known - of this moment, by who sees and where */
+  #setState(opened: Opened, known = new Map<string, SeenStates>()): void {
+    const { query, view, visibility, openedAt, access } = opened
+    if (!visibility) return
+    const { namespaces } = query
+    const isOfEvents = view instanceof EventsView
+    const states = isOfEvents ? this.#components.events.states : this.#components.states
+    const problem = access?.problem || (access?.hasTooManyNamespaces ? tooManyNamespaces : '')
+    const isFirstList = isOfEvents ? [...states.all()].length === 0 : this.#isFirstList
+    const key = `${isOfEvents} ${visibility.key} ${query.namespacesKey}`
+    const namespacesOf = (kind: Parameters<Present['namespacesOf']>[0]) => this.#present.namespacesOf(kind)
+    const seen = known.get(key) ?? seenStates({ states, visibility, namespaces, namespacesOf })
+    known.set(key, seen)
+    view.setState(viewState({ seen, visibility, query, isFirstList, problem, openedAt }))
+  }
+}
+
+const tooManyNamespaces = `there are more than ${maxNamespacesAsked} namespaces: those that are to be shown must be named in the scope`

@@ -1,0 +1,81 @@
+import type { ViewState } from '../../../../proto/views-json.ts'
+import type { ResourceKind } from '../../../cluster/api-kinds.ts'
+import type { FollowState, FollowStates, Visibility } from '../store/record.ts'
+import type { ReadQuery } from '../tree/query.ts'
+
+/** The most that are named. */
+const maxNotFollowed = 100
+
+export interface Seeing {
+  readonly states: FollowStates
+  readonly visibility: Visibility
+  /** of the scope; undefined: all */
+  readonly namespaces: ReadonlySet<string> | undefined
+  /** where there are objects of it */
+  readonly namespacesOf: (kind: ResourceKind) => Iterable<string>
+}
+
+export type SeenStates = readonly (readonly [kind: ResourceKind, state: FollowState])[]
+
+/** Of the kinds that the caller may list where the scope is: what becomes of the others changes nothing. */
+export function seenStates(seeing: Seeing): SeenStates {
+  return [...seeing.states.all()].filter((one) => mayListAny(seeing, ...one))
+}
+
+export interface ViewStateParts {
+  readonly seen: SeenStates
+  readonly visibility: Visibility
+  readonly query: ReadQuery
+  /** not all kinds were listed since the start */
+  readonly isFirstList: boolean
+  /** what else is wrong; empty: nothing */
+  readonly problem: string
+  /** ms since 1970 */
+  readonly openedAt: number
+}
+
+export function viewState(parts: ViewStateParts): ViewState {
+  const { seen } = parts
+  const notFollowed = seen.flatMap(([kind, state]) => leftOut(parts, kind, state)).sort()
+  const named = notFollowed.length > 0 ? { notFollowed: notFollowed.slice(0, maxNotFollowed) } : {}
+  if (parts.problem) return { is: 'stale', since: parts.openedAt, why: parts.problem, ...named }
+  const [syncing, stale, live] = (['syncing', 'stale', 'live'] as const).map((is) =>
+    seen
+      .filter(([, state]) => state.is === is)
+      .map(([kind, { since, why }]) => ({ since, why: why && `${kind.key}: ${why}` })),
+  ) as { since: number; why: string }[][]
+  const [is, of] = syncing?.length ? (['syncing', syncing] as const) : (['stale', stale ?? []] as const)
+  if (of.length > 0) {
+    const why = of
+      .map((one) => one.why)
+      .filter(Boolean)
+      .sort()[0]
+    return { is, since: Math.min(...of.map(({ since }) => since)), ...(why ? { why } : {}), ...named }
+  }
+  if (parts.isFirstList) return { is: 'syncing', since: parts.openedAt, ...named }
+  return { is: 'live', since: Math.max(parts.openedAt, ...(live ?? []).map(({ since }) => since)), ...named }
+}
+
+function mayListAny(seeing: Seeing, kind: ResourceKind, state: FollowState): boolean {
+  const { visibility, namespaces, namespacesOf } = seeing
+  if (namespaces) return visibility.mayListWithin(kind, namespaces)
+  if (visibility.mayList(kind, '')) return true
+  const missing = [...state.refusedNamespaces, ...state.leftOut.map(({ namespace }) => namespace)]
+  if (missing.some((namespace) => visibility.mayList(kind, namespace))) return true
+  for (const namespace of namespacesOf(kind)) if (visibility.mayList(kind, namespace)) return true
+  return false
+}
+
+function leftOut({ visibility, query }: ViewStateParts, kind: ResourceKind, state: FollowState): string[] {
+  const isAsked = (namespace: string) =>
+    (query.namespaces?.has(namespace) ?? true) && visibility.mayList(kind, namespace)
+  return [
+    ...(state.is === 'refused' ? [kind.key] : []),
+    ...state.refusedNamespaces
+      .filter((namespace) => isAsked(namespace) && visibility.mayName(namespace))
+      .map((namespace) => `${kind.key} ${namespace}`),
+    ...state.leftOut
+      .filter(({ namespace }) => isAsked(namespace))
+      .map(({ namespace, name }) => `${kind.key} ${namespace}/${name}`),
+  ]
+}

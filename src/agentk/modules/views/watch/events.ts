@@ -1,0 +1,151 @@
+import type { EventRow } from '../../../../proto/views-json.ts'
+import type { ResourceKind } from '../../../cluster/api-kinds.ts'
+import type { KubernetesObject } from '../../../health/object.ts'
+import { eventKind } from '../access/visibility.ts'
+import { compareEvents, readEvent } from '../projection/event.ts'
+import type { EventChange, FollowState, FollowStates, ObjectSink, ReadonlyEvents } from '../store/record.ts'
+import { EventOrder } from './event-order.ts'
+import type { FollowedKind } from './part-watch.ts'
+
+export interface WarningsOptions {
+  /** of all objects: the oldest of the namespace with the most go first */
+  readonly maxEvents?: number
+  /** of one object: the latest */
+  readonly maxPerObject?: number
+}
+
+const defaultMaxEvents = 5000
+const defaultMaxPerObject = 10
+/** Of all events, those that go at once when there are too many: to find them is a look at each. */
+const shedShare = 0.1
+
+/** What is followed of Events. */
+export const warnings: FollowedKind = {
+  kind: eventKind,
+  isMetadata: false,
+  query: `fieldSelector=${encodeURIComponent('type=Warning')}`,
+}
+
+/** The latest Warnings of the cluster, whoever may see them. */
+export class Warnings implements ObjectSink, ReadonlyEvents {
+  readonly #options: Required<WarningsOptions>
+  /** by their own uid */
+  readonly #events = new Map<string, EventRow>()
+  readonly #order = new EventOrder()
+  /** own uids by namespace and object that they are about: what they say of it is free text, and theirs alone */
+  readonly #byObject = new Map<string, Set<string>>()
+  /** own uids that the list that is being read has not told yet, by namespace; `''`: all */
+  readonly #untold = new Map<string, Set<string>>()
+  readonly #listeners = new Set<(change: EventChange) => void>()
+  /** undefined: it has not begun */
+  #state: FollowState | undefined
+  readonly #stateListeners = new Set<() => void>()
+  readonly states: FollowStates = {
+    all: () => (this.#state ? [[eventKind, this.#state]] : []),
+    onChange: (listener) => {
+      this.#stateListeners.add(listener)
+      return () => this.#stateListeners.delete(listener)
+    },
+  }
+
+  constructor({ maxEvents = defaultMaxEvents, maxPerObject = defaultMaxPerObject }: WarningsOptions = {}) {
+    this.#options = { maxEvents, maxPerObject }
+  }
+
+  get size(): number {
+    return this.#events.size
+  }
+
+  all(): Iterable<EventRow> {
+    return this.#order.all()
+  }
+
+  /** Those of the namespace that are about the same object. */
+  *about(event: Pick<EventRow, 'ns' | 'about'>): Iterable<EventRow> {
+    for (const own of this.#byObject.get(objectKey(event)) ?? []) yield this.#events.get(own) as EventRow
+  }
+
+  /** Called at each change, until the returned function is called. */
+  onChange(listener: (change: EventChange) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  listing(_: ResourceKind, namespace = ''): void {
+    const all = [...this.#events.values()].filter(({ ns }) => namespace === '' || ns === namespace)
+    this.#untold.set(namespace, new Set(all.map(({ u }) => u)))
+  }
+
+  put(_: ResourceKind, object: KubernetesObject): void {
+    const event = readEvent(object)
+    if (!event) return
+    this.#untold.get('')?.delete(event.u)
+    this.#untold.get(event.ns)?.delete(event.u)
+    const before = this.#events.get(event.u)
+    if (before) this.#forget(before)
+    this.#keep(event)
+    this.#tell({ before, after: event })
+    this.#makeRoom(event)
+  }
+
+  gone(_: ResourceKind, uid: string): void {
+    const before = this.#events.get(uid)
+    if (!before) return
+    this.#forget(before)
+    this.#tell({ before, after: undefined })
+  }
+
+  listed(kind: ResourceKind, namespace = ''): void {
+    for (const uid of this.#untold.get(namespace) ?? []) this.gone(kind, uid)
+    this.#untold.delete(namespace)
+  }
+
+  dropped(kind: ResourceKind, namespace = ''): void {
+    this.#untold.delete(namespace)
+    for (const { u, ns } of [...this.#events.values()]) if (namespace === '' || ns === namespace) this.gone(kind, u)
+  }
+
+  state(_: ResourceKind, state: FollowState): void {
+    this.#state = state
+    for (const listener of this.#stateListeners) listener()
+  }
+
+  #makeRoom(last: EventRow): void {
+    const { maxEvents, maxPerObject } = this.#options
+    const ofObject = [...this.about(last)]
+    const tooMany = ofObject.sort(compareEvents).slice(maxPerObject).reverse()
+    const all = this.#events.size > maxEvents ? this.#surplus(Math.ceil(maxEvents * shedShare)) : []
+    for (const event of [...tooMany, ...all]) this.gone(warnings.kind, event.u)
+  }
+
+  /** Of the namespace that has the most: a noisy one takes no other's room. */
+  #surplus(count: number): EventRow[] {
+    const counts = new Map<string, number>()
+    for (const { ns } of this.#events.values()) counts.set(ns, (counts.get(ns) ?? 0) + 1)
+    const [[most] = ['']] = [...counts].sort(([, one], [, other]) => other - one)
+    return this.#order.oldest(count, ({ ns }) => ns === most)
+  }
+
+  #keep(event: EventRow): void {
+    const key = objectKey(event)
+    const ofObject = this.#byObject.get(key) ?? new Set()
+    this.#byObject.set(key, ofObject.add(event.u))
+    this.#events.set(event.u, event)
+    this.#order.add(event)
+  }
+
+  #forget(event: EventRow): void {
+    const key = objectKey(event)
+    const ofObject = this.#byObject.get(key)
+    ofObject?.delete(event.u)
+    if (ofObject?.size === 0) this.#byObject.delete(key)
+    this.#events.delete(event.u)
+    this.#order.delete(event)
+  }
+
+  #tell(change: EventChange): void {
+    for (const listener of this.#listeners) listener(change)
+  }
+}
+
+const objectKey = ({ ns, about }: Pick<EventRow, 'ns' | 'about'>) => JSON.stringify([ns, ...about])

@@ -1,0 +1,102 @@
+import { linkedController } from '../../../../lib/signals.ts'
+import type { WatchTimes } from '../../../cluster/object-watch.ts'
+import type { FollowState } from '../store/record.ts'
+import { type FollowedKind, type PartState, PartWatch, type PartWatchComponents } from './part-watch.ts'
+
+export interface KindWatchOptions extends FollowedKind {
+  /** where it is followed if it may not be in the whole cluster */
+  readonly namespaces: readonly string[]
+  readonly times: WatchTimes
+  /** resolves when its objects may come; absent: at once */
+  readonly isReady?: Promise<void>
+}
+
+/**
+ * Follows one kind: in the whole cluster or, while that is forbidden, namespace by namespace. Tells its objects and how
+ * far it is followed.
+ */
+export class KindWatch {
+  readonly #components: PartWatchComponents
+  readonly #options: KindWatchOptions
+  readonly #whole: PartWatch
+  /** by namespace */
+  readonly #parts = new Map<string, PartWatch>()
+  #stopParts: () => void = () => undefined
+  readonly #running = new Set<Promise<void>>()
+  #signal: AbortSignal = AbortSignal.abort()
+  /** JSON of the state that was told */
+  #told = ''
+
+  constructor(components: PartWatchComponents, options: KindWatchOptions) {
+    this.#components = components
+    this.#options = options
+    this.#whole = this.#watchOf(undefined, () => this.#endParts())
+  }
+
+  /** Resolves when the signal aborts; its objects stay. Once. */
+  async run(signal: AbortSignal): Promise<void> {
+    this.#signal = signal
+    this.#changed()
+    await this.#options.isReady
+    await this.#whole.run(signal)
+    await Promise.all(this.#running)
+  }
+
+  #watchOf(namespace: string | undefined, onListing: () => void): PartWatch {
+    const onState = () => this.#changed()
+    return new PartWatch(this.#components, { ...this.#options, namespace, onState, onListing })
+  }
+
+  #changed(): void {
+    if (this.#signal.aborted) return
+    const { kind, namespaces } = this.#options
+    if (this.#whole.isForbidden && kind.isNamespaced && this.#parts.size === 0) this.#beginParts(namespaces)
+    const state = this.#state()
+    const told = JSON.stringify(state)
+    if (told === this.#told) return
+    this.#told = told
+    this.#components.sink.state(kind, state)
+  }
+
+  #beginParts(namespaces: readonly string[]): void {
+    const stopping = linkedController(this.#signal)
+    this.#stopParts = () => {
+      stopping.abort()
+      stopping.dispose()
+    }
+    for (const namespace of namespaces)
+      this.#parts.set(
+        namespace,
+        this.#watchOf(namespace, () => undefined),
+      )
+    for (const watch of this.#parts.values()) {
+      const running = watch.run(stopping.signal).finally(() => this.#running.delete(running))
+      this.#running.add(running)
+    }
+  }
+
+  /** All of it is listed from now on: what is not there is gone with that list. */
+  #endParts(): void {
+    this.#stopParts()
+    this.#parts.clear()
+  }
+
+  #state(): FollowState {
+    const parts = [...this.#parts]
+    const followed = parts.filter(([, { state }]) => state.is !== 'refused').map(([, watch]) => watch)
+    const refusedNamespaces = parts.filter(([, { state }]) => state.is === 'refused').map(([namespace]) => namespace)
+    const watches = followed.length === 0 ? [this.#whole] : followed
+    const leftOut = watches.flatMap((watch) => [...watch.namesLeftOut])
+    return { ...worst(watches.map(({ state }) => state)), refusedNamespaces, leftOut }
+  }
+}
+
+const order: readonly PartState['is'][] = ['stale', 'syncing', 'refused', 'live']
+
+/** Of those that are alike, the one that has been so the longest. */
+function worst(states: readonly PartState[]): PartState {
+  const sorted = [...states].sort(
+    (one, other) => order.indexOf(one.is) - order.indexOf(other.is) || one.since - other.since,
+  )
+  return sorted[0] as PartState
+}

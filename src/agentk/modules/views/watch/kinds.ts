@@ -1,0 +1,255 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import { errorText } from '../../../../lib/errors.ts'
+import { LimitedLog } from '../../../../lib/limited-log.ts'
+import type { Logger } from '../../../../lib/log.ts'
+import { pause } from '../../../../lib/pause.ts'
+import { linkedController } from '../../../../lib/signals.ts'
+import type { ApiClient } from '../../../cluster/api-client.ts'
+import { type WatchTimes, watchTimes } from '../../../cluster/object-watch.ts'
+import { Pace } from '../../../cluster/pace.ts'
+import { Pulse } from '../../../cluster/pulse.ts'
+import { WatchLists } from '../../../cluster/watch-lists.ts'
+import type { ObjectSink, ReadonlyRecords } from '../store/record.ts'
+import type { Rules } from '../store/rules.ts'
+import { discover, type Served, type ServedKind } from './discovery.ts'
+import { warnings } from './events.ts'
+import { FirstGroup } from './first-group.ts'
+import { chooseKinds, type Follow, isMetadataEnough } from './kind-choice.ts'
+import { KindWatch } from './kind-watch.ts'
+import { ListTurns } from './list-turns.ts'
+import { type FollowedKind, type PartWatchComponents, WatchBudget } from './part-watch.ts'
+import { Refusals } from './refusals.ts'
+import { Registrations } from './registrations.ts'
+
+export interface KindsComponents {
+  /** of views alone: each watch is a connection */
+  readonly api: Pick<ApiClient, 'json' | 'send'>
+  readonly sink: ObjectSink & Pick<ReadonlyRecords, 'get'>
+  /** of Warnings: Events of one kind */
+  readonly events: ObjectSink
+  readonly log: Logger
+  /** since 1970 */
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+export interface KindsOptions {
+  readonly follow: Partial<Follow>
+  /** default: none reads more than the metadata of a kind that has no status */
+  readonly rules?: Pick<Rules, 'wantsStatus' | 'ready'>
+  readonly maxKinds?: number
+  readonly maxWatches?: number
+  readonly times?: Partial<WatchTimes>
+}
+
+interface Followed {
+  readonly served: ServedKind
+  stop(): void
+}
+
+const defaultMaxKinds = 300
+const defaultMaxWatches = 500
+const listsAtOnce = 4
+/** What is served is asked again after so long. ms */
+const pollMs = 300_000
+/**
+ * A kind that has just come is refused (429) for a moment. A server that is away is asked once for all kinds, so that
+ * each may ask often. ms
+ */
+const retries = { firstRetryMs: 250, maxRetryMs: 5000 }
+const lookTimeoutMs = 30_000
+/**
+ * After a change of what is served: it comes in several steps, of which discovery knows a moment later. Both within the
+ * 2 s in which a new kind is followed. ms
+ */
+const settleMs = [300, 1000]
+
+/**
+ * Finds out which kinds the API server serves, and follows them as long as they are there.
+ *
+ * @see doc/views.md
+ */
+export class Kinds {
+  readonly #components: KindsComponents
+  readonly #options: KindsOptions
+  readonly #follow: Follow
+  readonly #times: WatchTimes
+  readonly #shared: Omit<PartWatchComponents, 'sink'>
+  readonly #sink: FirstGroup
+  readonly #registrations: Registrations
+  /** by `group/Kind` */
+  readonly #followed = new Map<string, Followed>()
+  /** past `maxKinds`, by `group/Kind` */
+  #left = new Map<string, ServedKind>()
+  readonly #running = new Set<Promise<void>>()
+  /** waits before the next looks at what is served. ms */
+  #looks: number[] = []
+  #wake: () => void = () => undefined
+  #hasLooked = false
+  #logged: '' | 'failed' | 'forbidden' | 'tooMany' = ''
+
+  constructor(components: KindsComponents, options: KindsOptions) {
+    const { api, sink, log, clock, random } = components
+    this.#components = components
+    this.#options = options
+    this.#follow = { namespaces: [], kinds: [], exclude: [], ...options.follow }
+    this.#times = { ...watchTimes, ...retries, ...options.times }
+    const trouble = new LimitedLog({ clock, log }, 'Cannot follow a kind as it should be')
+    const onTrouble = (kind: string, error: unknown) => trouble.warn(`${kind}: ${errorText(error)}`)
+    this.#shared = {
+      api,
+      clock,
+      random,
+      pace: new Pace(clock),
+      pulse: new Pulse({ client: api, clock }),
+      watchLists: new WatchLists(clock),
+      turn: new ListTurns(listsAtOnce).take,
+      budget: new WatchBudget((options.maxWatches ?? defaultMaxWatches) - Registrations.watches),
+      refusals: new Refusals({ api, clock, random }),
+      onTrouble,
+    }
+    this.#sink = new FirstGroup(sink)
+    this.#registrations = new Registrations({ ...this.#shared, onChange: () => this.#registered() }, this.#times)
+  }
+
+  /** Resolves when the signal aborts. Once. */
+  async run(signal: AbortSignal): Promise<void> {
+    this.#hold(this.#registrations.run(signal))
+    this.#hold(this.#watchOf(warnings, this.#components.events).run(signal))
+    const { firstRetryMs, maxRetryMs } = this.#times
+    let failures = 0
+    while (!signal.aborted) {
+      const isDue = await this.#wait(signal)
+      if (!isDue || signal.aborted || !this.#registrations.isKnown) continue
+      const isDone = await this.#look(signal)
+      failures = isDone ? 0 : failures + 1
+      if (!isDone) this.#looks = [Math.min(firstRetryMs * 2 ** (failures - 1), maxRetryMs)]
+    }
+    await Promise.all(this.#running)
+  }
+
+  #registered(): void {
+    this.#looks = this.#hasLooked ? [...settleMs] : [0]
+    this.#wake()
+  }
+
+  /** @returns false: there is another wait */
+  async #wait(signal: AbortSignal): Promise<boolean> {
+    const { clock, random } = this.#components
+    const next = this.#looks.shift()
+    if (next !== undefined) {
+      if (next > 0) await pause(next, clock, signal)
+      return true
+    }
+    const waking = linkedController(signal)
+    this.#wake = () => waking.abort()
+    await pause(pollMs * (0.8 + 0.4 * random()), clock, waking.signal)
+    waking.dispose()
+    return !waking.signal.aborted
+  }
+
+  /** @returns false: it failed, and is to be done again soon */
+  async #look(signal: AbortSignal): Promise<boolean> {
+    this.#hasLooked = true
+    try {
+      const timely = AbortSignal.any([signal, AbortSignal.timeout(lookTimeoutMs)])
+      const served = await discover(this.#components.api, timely)
+      if (!signal.aborted) this.#apply(served, signal)
+      return true
+    } catch (error) {
+      if (!signal.aborted) this.#warn('failed', { error }, 'Cannot ask the API server which kinds it serves')
+      return false
+    }
+  }
+
+  /** A group of which not all is known keeps its kinds. */
+  #apply({ kinds, stale }: Served, signal: AbortSignal): void {
+    const { maxKinds = defaultMaxKinds } = this.#options
+    const isOwn = this.#registrations.ownGroups()
+    const here = new Set(kinds.map(({ key }) => key))
+    const known = [...this.#followed.values()].map(({ served }) => served)
+    const all = [...kinds, ...known.filter(({ key, group }) => stale.has(group) && !here.has(key))]
+    this.#sink.order(all.map(({ group }) => group))
+    const { followed, tooMany } = chooseKinds(all, this.#follow, { isOwn, maxKinds })
+    const wanted = new Map(followed.map((kind) => [kind.key, kind]))
+    for (const kind of known) if (!isSame(kind, wanted.get(kind.key))) this.#drop(kind, signal)
+    this.#leave(tooMany, maxKinds)
+    for (const kind of followed) if (!this.#followed.has(kind.key)) this.#begin(kind, signal)
+    if (this.#registrations.isForbidden) {
+      const sentence =
+        'agentk may not list APIServices: of groups that are not of Kubernetes those of CustomResourceDefinitions alone are followed'
+      this.#warn('forbidden', { verbs: ['list', 'watch'] }, sentence)
+    } else if (tooMany.length > 0)
+      this.#warn('tooMany', { count: tooMany.length, maxKinds }, 'Too many kinds, some are not followed')
+    else this.#logged = ''
+  }
+
+  #begin(kind: ServedKind, signal: AbortSignal): void {
+    const { rules } = this.#options
+    const isMetadata = isMetadataEnough(kind, (key) => rules?.wantsStatus(key) ?? false)
+    const stopping = linkedController(signal)
+    const stop = () => {
+      stopping.abort()
+      stopping.dispose()
+    }
+    this.#followed.set(kind.key, { served: kind, stop })
+    const watch = this.#watchOf({ kind, isMetadata, query: '' }, this.#sink, rules?.ready(kind.key))
+    this.#hold(watch.run(stopping.signal))
+  }
+
+  /** Another group may serve the same objects: it lists them again. */
+  #drop(kind: ServedKind, signal: AbortSignal): void {
+    this.#followed.get(kind.key)?.stop()
+    this.#followed.delete(kind.key)
+    this.#sink.dropped(kind, undefined)
+    for (const { served, stop } of [...this.#followed.values()]) {
+      if (served.plural !== kind.plural) continue
+      stop()
+      this.#begin(served, signal)
+    }
+  }
+
+  /** As many as are followed are told by name. */
+  #leave(tooMany: readonly ServedKind[], maxKinds: number): void {
+    const left = new Map(tooMany.slice(0, maxKinds).map((kind) => [kind.key, kind]))
+    for (const [key, kind] of this.#left) if (!left.has(key)) this.#sink.dropped(kind, undefined)
+    const since = this.#components.clock.now()
+    const state = {
+      is: 'refused',
+      since,
+      why: `more than ${maxKinds} kinds`,
+      refusedNamespaces: [],
+      leftOut: [],
+    } as const
+    for (const [key, kind] of left) if (!this.#left.has(key)) this.#sink.state(kind, state)
+    this.#left = left
+  }
+
+  #watchOf(followed: FollowedKind, sink: ObjectSink, isReady?: Promise<void>): KindWatch {
+    const { namespaces } = this.#follow
+    const options = { ...followed, namespaces, times: this.#times, ...(isReady ? { isReady } : {}) }
+    return new KindWatch({ ...this.#shared, sink }, options)
+  }
+
+  #hold(work: Promise<void>): void {
+    const running = work.finally(() => this.#running.delete(running))
+    this.#running.add(running)
+  }
+
+  /** Each trouble once, until it is gone. */
+  #warn(trouble: 'failed' | 'forbidden' | 'tooMany', fields: object, sentence: string): void {
+    if (this.#logged === trouble) return
+    this.#logged = trouble
+    this.#components.log.warn(fields, sentence)
+  }
+}
+
+function isSame(one: ServedKind, other: ServedKind | undefined): boolean {
+  return (
+    other !== undefined &&
+    one.version === other.version &&
+    one.plural === other.plural &&
+    one.isNamespaced === other.isNamespaced &&
+    one.hasStatus === other.hasStatus
+  )
+}

@@ -1,0 +1,113 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import { pause } from '../../../../lib/pause.ts'
+import { linkedController } from '../../../../lib/signals.ts'
+import type { ApiClient } from '../../../cluster/api-client.ts'
+import type { ResourceKind } from '../../../cluster/api-kinds.ts'
+import { type Answered, accessQuestion, ask, type Question, rulesQuestion } from '../access/review.ts'
+
+/** From one look to the next; a fifth less or more. ms */
+const lookMs = 40_000
+/** Of a look at all that was refused: each is written to the API server's audit log. */
+export const maxReviewsPerLook = 100
+/** Rules, then the right itself. */
+const maxReviewsEach = 2
+/** Of all reviews of a look. ms */
+const lookTimeoutMs = 30_000
+
+export interface RefusalsComponents {
+  /** as whom all is listed and watched */
+  readonly api: Pick<ApiClient, 'json'>
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+/** What agentk may not follow. */
+export interface Refused {
+  readonly kind: Pick<ResourceKind, 'group' | 'plural'>
+  /** undefined: in the whole cluster */
+  readonly namespace: string | undefined
+}
+
+interface Waiting extends Refused {
+  end(): void
+}
+
+/**
+ * What the API server refused agentk waits here until a review says that it would not be refused any more. To ask so is
+ * cheap: where all rules are known, one review of a namespace stands for all that is refused there.
+ */
+export class Refusals {
+  readonly #components: RefusalsComponents
+  /** those that were looked at last come last */
+  readonly #waiting = new Set<Waiting>()
+  #cancelLook: (() => void) | undefined
+  /** of the look that goes on */
+  #looking: AbortController | undefined
+
+  constructor(components: RefusalsComponents) {
+    this.#components = components
+  }
+
+  /** Resolves when another try is worth it, after `mostMs` whatever is said, or as soon as the signal aborts. */
+  async wait(refused: Refused, mostMs: number, signal: AbortSignal): Promise<void> {
+    const waiting = linkedController(signal)
+    const one = { ...refused, end: () => waiting.abort() }
+    this.#waiting.add(one)
+    this.#schedule()
+    await pause(mostMs, this.#components.clock, waiting.signal)
+    waiting.dispose()
+    this.#waiting.delete(one)
+    if (this.#waiting.size === 0) this.#rest()
+  }
+
+  #rest(): void {
+    this.#cancelLook?.()
+    this.#cancelLook = undefined
+    this.#looking?.abort()
+  }
+
+  #schedule(): void {
+    if (this.#cancelLook || this.#looking || this.#waiting.size === 0) return
+    const { clock, random } = this.#components
+    this.#cancelLook = clock.after(lookMs * (0.8 + 0.4 * random()), () => void this.#look())
+  }
+
+  async #look(): Promise<void> {
+    this.#cancelLook = undefined
+    const looking = new AbortController()
+    this.#looking = looking
+    const cancel = this.#components.clock.after(lookTimeoutMs, () => looking.abort())
+    let left = maxReviewsPerLook
+    const asked = new Map<string, Promise<Answered | undefined>>()
+    const answer = (question: Question): Promise<Answered | undefined> => {
+      const known = asked.get(question.key)
+      if (known) return known
+      left--
+      // a review that fails says nothing
+      const answered = ask(this.#components.api, question, [], looking.signal).catch(() => undefined)
+      asked.set(question.key, answered)
+      return answered
+    }
+    for (const one of [...this.#waiting]) {
+      if (left < maxReviewsEach) break
+      const isAllowed = await this.#isAllowed(one, answer)
+      if (looking.signal.aborted) break
+      if (isAllowed) one.end()
+      else if (this.#waiting.delete(one)) this.#waiting.add(one)
+    }
+    cancel()
+    this.#looking = undefined
+    this.#schedule()
+  }
+
+  async #isAllowed(
+    { kind: { group, plural }, namespace }: Refused,
+    answer: (question: Question) => Promise<Answered | undefined>,
+  ): Promise<boolean> {
+    // what is allowed in the whole cluster is among the rules of each namespace
+    const rules = await answer(rulesQuestion(namespace ?? 'default'))
+    if (rules && 'rules' in rules && rules.rules?.mayAllow('watch', group, plural) === false) return false
+    const watch = await answer(accessQuestion('watch', group, plural, namespace ?? ''))
+    return watch !== undefined && 'allowed' in watch && watch.allowed
+  }
+}

@@ -1,0 +1,21 @@
+import { parentPort } from 'node:worker_threads'
+import type { ThreadAnswer, ThreadRequest } from '../../../../../../src/agentk/modules/views/thread/thread-messages.ts'
+
+/** Does what the text of a request says, else sends it back. */
+const kept: unknown[] = []
+const answer = (message: ThreadAnswer) => parentPort?.postMessage(message)
+parentPort?.on('message', (request: ThreadRequest) => {
+  if (request.kind === 'ping') return answer({ kind: 'pong' })
+  if (request.kind === 'sent') {
+    const facts = { kinds: request.bytes, objects: request.stream, state: 'live' as const }
+    return answer({ kind: 'facts', facts })
+  }
+  if (request.kind !== 'request') return
+  const { stream, bytes } = request
+  const text = Buffer.from(bytes).toString()
+  if (text === 'hang') for (;;);
+  if (text === 'fill') for (;;) kept.push({ kept: [kept.length] })
+  if (text === 'exit') process.exit(0)
+  if (text === 'fail') answer({ kind: 'failed', stream, error: { code: 'INVALID_MESSAGE', detail: 'no' } })
+  else answer({ kind: 'response', stream, bytes })
+})

@@ -1,0 +1,43 @@
+import t from 'tap'
+import { ListRights, resourceKey } from '../../../../../../src/agentk/modules/views/access/visibility.ts'
+import type { FollowState, Visibility } from '../../../../../../src/agentk/modules/views/store/record.ts'
+import { seenStates } from '../../../../../../src/agentk/modules/views/view/view-state.ts'
+import { kinds } from '../objects.ts'
+
+const live: FollowState = { is: 'live', since: 1, why: '', refusedNamespaces: [], leftOut: [] }
+const names = (count: number) => new Set(Array.from({ length: count }, (_, i) => `n${i}`))
+
+t.test('a scope of thousands of namespaces is one question for each kind', async (t) => {
+  const [pods, nodes] = [kinds.pod, kinds.node].map(resourceKey) as [string, string]
+  const rights = new ListRights(false, new Set([nodes]), new Map([[pods, new Set(['n1400'])]]))
+  let asked = 0
+  const counted: Visibility = {
+    key: rights.key,
+    mayList: (...one) => {
+      asked++
+      return rights.mayList(...one)
+    },
+    mayListWithin: (...one) => {
+      asked++
+      return rights.mayListWithin(...one)
+    },
+    mayListEvents: () => false,
+    mayName: () => false,
+  }
+  const all = Object.values(kinds)
+  const states = { all: () => all.map((kind) => [kind, live] as const), onChange: () => () => undefined }
+  const seen = (namespaces: ReadonlySet<string>) =>
+    seenStates({ states, visibility: counted, namespaces, namespacesOf: () => [] }).map(([{ key }]) => key)
+  t.strictSame(seen(names(1500)), ['Pod', 'Node'])
+  t.equal(asked, all.length)
+  t.strictSame(seen(names(1000)), ['Node'])
+  t.strictSame(seen(new Set()), [])
+})
+
+t.test('within one of some namespaces', async (t) => {
+  const rights = new ListRights(false, new Set(), new Map([[resourceKey(kinds.pod), new Set(['a', 'b'])]]))
+  t.ok(rights.mayListWithin(kinds.pod, new Set(['x', 'b'])))
+  t.notOk(rights.mayListWithin(kinds.pod, new Set(['x'])))
+  t.notOk(rights.mayListWithin(kinds.service, new Set(['a'])))
+  t.ok(new ListRights(true, new Set(), new Map()).mayListWithin(kinds.pod, new Set(['x'])))
+})

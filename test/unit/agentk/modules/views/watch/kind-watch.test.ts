@@ -1,0 +1,397 @@
+import t, { type Test } from 'tap'
+import { watchTimes } from '../../../../../../src/agentk/cluster/object-watch.ts'
+import { maxEventBytes } from '../../../../../../src/agentk/cluster/watch-request.ts'
+import { KindWatch } from '../../../../../../src/agentk/modules/views/watch/kind-watch.ts'
+import { WatchBudget } from '../../../../../../src/agentk/modules/views/watch/part-watch.ts'
+import type { Refusals } from '../../../../../../src/agentk/modules/views/watch/refusals.ts'
+import { KasError } from '../../../../../../src/lib/errors.ts'
+import { pause } from '../../../../../../src/lib/pause.ts'
+import { KeptSink } from '../../../../../support/kept-sink.ts'
+import { ScriptedApi } from '../../../cluster/scripted-api.ts'
+import { MovingClock } from '../../../moving-clock.ts'
+
+const pods = { key: 'Pod', group: '', version: 'v1', plural: 'pods', isNamespaced: true }
+const roles = { key: 'rbac.authorization.k8s.io/ClusterRole', group: 'rbac.authorization.k8s.io', version: 'v1' }
+const clusterRoles = { ...roles, plural: 'clusterroles', isNamespaced: false }
+const all = '/api/v1/pods'
+const inShop = '/api/v1/namespaces/shop/pods'
+const inTest = '/api/v1/namespaces/test/pods'
+
+const pod = (place: string, version = 1) => {
+  const [namespace, name] = place.split('/')
+  return { metadata: { namespace, name, uid: `u-${place}`, resourceVersion: String(version) }, spec: {} }
+}
+const page = (...places: string[]) => ({
+  metadata: { resourceVersion: '10' },
+  items: places.map((place) => pod(place)),
+})
+const event = (type: 'MODIFIED' | 'DELETED' | 'ADDED', place: string) => ({ type, object: pod(place, 11) })
+
+interface Options {
+  readonly namespaces?: readonly string[]
+  readonly kind?: typeof pods
+  readonly isMetadata?: boolean
+  readonly maxWatches?: number
+}
+
+function start(t: Test, options: Options = {}) {
+  const { namespaces = [], kind = pods, isMetadata = false, maxWatches = 10 } = options
+  const api = new ScriptedApi()
+  const clock = new MovingClock()
+  const sink = new KeptSink()
+  const budget = new WatchBudget(maxWatches)
+  const troubles: unknown[] = []
+  const onTrouble = (_: string, error: unknown) => void troubles.push(error)
+  const refused: string[] = []
+  const refusals: Pick<Refusals, 'wait'> = {
+    wait: ({ kind: { plural }, namespace = '' }, mostMs, signal) => {
+      refused.push(`${namespace}/${plural}`)
+      return pause(mostMs, clock, signal)
+    },
+  }
+  const silenced = new Set<() => void>()
+  const pulse = {
+    onSilent: (listener: () => void) => {
+      silenced.add(listener)
+      return () => void silenced.delete(listener)
+    },
+  }
+  const components = { api, sink, clock, random: () => 0.5, budget, refusals, pulse, onTrouble }
+  const watch = new KindWatch(components, { kind, isMetadata, query: '', namespaces, times: watchTimes })
+  const stopping = new AbortController()
+  const running = watch.run(stopping.signal)
+  const stop = async () => {
+    stopping.abort()
+    await running
+  }
+  t.teardown(stop)
+  const began = clock.now()
+  const state = () => sink.states.get(kind.key)
+  return { api, clock, sink, budget, stop, state, began, troubles, refused, silenced }
+}
+
+/** Listed, and watched. */
+async function startLive(t: Test, options?: Options) {
+  const side = start(t, options)
+  await (await side.api.ask(all)).answer(200, page('shop/a', 'test/b'))
+  const watch = await side.api.watch(all)
+  await watch.open()
+  return { ...side, watch }
+}
+
+t.test('a kind that is followed in the whole cluster', async (t) => {
+  const { api, clock, sink, state, began, stop } = start(t)
+  const more = { refusedNamespaces: [], leftOut: [] }
+  t.same(state(), { is: 'syncing', since: began, why: '', ...more })
+  await clock.advance(50)
+  await (await api.ask()).answer(200, page('shop/a', 'test/b'))
+  t.equal(state()?.is, 'syncing', 'not before it is watched')
+  const watch = await api.watch()
+  await watch.open()
+  t.same(state(), { is: 'live', since: began + 50, why: '', ...more })
+  await watch.tell(event('DELETED', 'shop/a'), event('ADDED', 'shop/c'))
+  t.strictSame(sink.names('Pod'), ['shop/c', 'test/b'])
+  await clock.advance(300_000)
+  await watch.end()
+  await clock.advance(999)
+  await (await api.watch()).open()
+  await clock.advance(10_000)
+  t.same(state()?.since, began + 50, 'one watch that follows another is no change')
+  t.equal(sink.told.filter((each) => each === 'live Pod').length, 1)
+  await stop()
+  t.strictSame(clock.pending, [])
+  t.strictSame(sink.names('Pod'), ['shop/c', 'test/b'], 'another pod may lead on')
+})
+
+t.test('the API server is away: stale since its watch ended', async (t) => {
+  const { api, clock, watch, state, sink } = await startLive(t)
+  await clock.advance(5000)
+  await watch.cut()
+  const cutAt = clock.now()
+  t.equal(state()?.is, 'live')
+  await clock.advance(1000)
+  t.match(state(), { is: 'stale', since: cutAt, why: 'the API server does not answer' })
+  const again = await api.watch(all)
+  await again.open(503)
+  await again.end()
+  t.match(state(), { is: 'stale', since: cutAt, why: 'the API server answered 503' })
+  await clock.advance(2000)
+  const next = await api.watch(all)
+  t.equal(next.query.get('resourceVersion'), '10')
+  await next.open()
+  t.match(state(), { is: 'live', since: clock.now(), why: '' })
+  t.strictSame(sink.names('Pod'), ['shop/a', 'test/b'], 'its rows have stayed')
+})
+
+t.test('the API server is frozen: its watch is cut, and goes on from there once it answers', async (t) => {
+  const { clock, watch, state, api, silenced } = await startLive(t)
+  await clock.advance(60_000)
+  const cutAt = clock.now()
+  for (const silent of silenced) silent()
+  await clock.advance(1000)
+  t.ok(watch.isAborted)
+  t.match(state(), { is: 'stale', since: cutAt, why: 'the API server does not answer' })
+  const frozen = await api.watch(all)
+  for (const silent of silenced) silent()
+  await clock.advance(2000)
+  t.ok(frozen.isAborted)
+  t.match(state(), { is: 'stale', since: cutAt })
+  const next = await api.watch(all)
+  t.equal(next.query.get('resourceVersion'), '10')
+  await next.open()
+  t.match(state(), { is: 'live' })
+  await next.end()
+  await clock.advance(1000)
+  t.equal(silenced.size, 1, 'those that were cut want to know nothing any more')
+})
+
+t.test('away from the beginning: it is syncing, and says why', async (t) => {
+  const { api, clock, state, began } = start(t)
+  await (await api.ask()).fail(new Error('connect ECONNREFUSED 10.0.0.1'))
+  t.match(state(), { is: 'syncing', since: began, why: 'the API server does not answer' })
+  await clock.advance(1000)
+  await (await api.ask()).answer(500)
+  t.match(state(), { is: 'syncing', since: began, why: 'the API server answered 500' })
+  await clock.advance(2000)
+  await (await api.ask()).answer(200, page('shop/a'))
+  await (await api.watch()).open()
+  t.match(state(), { is: 'live', why: '' })
+})
+
+t.test('410: all is listed again, what is gone is gone', async (t) => {
+  const { api, clock, watch, state, sink } = await startLive(t)
+  await watch.tell({ type: 'ERROR' as const, object: { code: 410 } })
+  await clock.advance(1000)
+  t.match(state(), { is: 'stale', why: 'its watch has ended' })
+  await (await api.ask(all)).answer(200, page('test/b', 'test/c'))
+  t.strictSame(sink.names('Pod'), ['test/b', 'test/c'])
+  await (await api.watch(all)).open()
+  t.match(state(), { is: 'live' })
+})
+
+for (const [status, why] of [
+  [403, 'agentk may not list and watch it'],
+  [404, 'it is not served'],
+  [405, 'it cannot be listed'],
+] as const) {
+  t.test(`${status}: it is named, its rows go, it is tried again after 5 minutes`, async (t) => {
+    const { api, clock, watch, state, sink } = await startLive(t)
+    await watch.end()
+    await clock.advance(1000)
+    const next = await api.watch()
+    await next.open(status)
+    await next.end()
+    const since = clock.now()
+    t.match(state(), { is: 'refused', since, why })
+    t.strictSame(sink.names('Pod'), [])
+    await clock.advance(300_000)
+    await (await api.ask()).answer(status)
+    t.match(state(), { is: 'refused', since })
+    t.equal(sink.told.filter((each) => each === 'dropped Pod').length, 1)
+    await clock.advance(300_000)
+    await (await api.ask()).answer(200, page('shop/a'))
+    t.match(state(), { is: 'syncing', why: '' })
+    await (await api.watch()).open()
+    t.match(state(), { is: 'live' })
+    t.strictSame(sink.names('Pod'), ['shop/a'])
+  })
+}
+
+t.test('403 in the whole cluster: namespace by namespace, until the whole is allowed', async (t) => {
+  const { api, clock, state, sink, budget, refused } = start(t, { namespaces: ['shop', 'test'], maxWatches: 3 })
+  await (await api.ask(all)).answer(403)
+  t.match(state(), { is: 'syncing' })
+  await (await api.ask(inShop)).answer(200, page('shop/a', 'shop/old'))
+  const shop = await api.watch(inShop)
+  await shop.open()
+  await (await api.ask(inTest)).answer(403)
+  t.strictSame(refused, ['/pods', 'test/pods'])
+  t.match(state(), { is: 'live', why: '', refusedNamespaces: ['test'] })
+  t.strictSame(sink.names('Pod'), ['shop/a', 'shop/old'])
+  t.equal(budget.take(), undefined, 'each is one watch')
+  await shop.cut()
+  await clock.advance(1000)
+  t.match(state(), { is: 'stale', refusedNamespaces: ['test'] })
+  await (await api.watch(inShop)).open()
+  t.match(state(), { is: 'live' })
+  await clock.advance(299_000)
+  await (await api.ask(all)).answer(403)
+  t.match(state(), { is: 'live', refusedNamespaces: ['test'] })
+  await (await api.ask(inTest)).answer(200, page('test/b'))
+  await (await api.watch(inTest)).open()
+  t.match(state(), { is: 'live', refusedNamespaces: [] })
+  t.strictSame(sink.names('Pod'), ['shop/a', 'shop/old', 'test/b'])
+  await clock.advance(300_000)
+  await (await api.ask(all)).answer(200, page('shop/a', 'test/b', 'elsewhere/c'))
+  t.strictSame(sink.names('Pod'), ['elsewhere/c', 'shop/a', 'test/b'], 'one list for all of it')
+  await (await api.watch(all)).open()
+  t.match(state(), { is: 'live', refusedNamespaces: [] })
+  t.ok(budget.take(), 'those of the namespaces have ended')
+  t.ok(budget.take())
+})
+
+t.test('rights that are taken away in one namespace', async (t) => {
+  const { api, clock, state, sink } = start(t, { namespaces: ['shop', 'test'] })
+  await (await api.ask(all)).answer(403)
+  for (const [path, place] of [
+    [inShop, 'shop/a'],
+    [inTest, 'test/b'],
+  ] as const) {
+    await (await api.ask(path)).answer(200, page(place))
+    const watch = await api.watch(path)
+    await watch.open()
+    if (path === inShop) await watch.end()
+  }
+  await clock.advance(1000)
+  const next = await api.watch(inShop)
+  await next.open(403)
+  await next.end()
+  t.strictSame(sink.names('Pod'), ['test/b'])
+  t.match(state(), { is: 'live', refusedNamespaces: ['shop'] })
+})
+
+t.test('no namespace may be listed: refused, each of them named', async (t) => {
+  const { api, state } = start(t, { namespaces: ['shop', 'test'] })
+  await (await api.ask(all)).answer(403)
+  await (await api.ask(inShop)).answer(403)
+  await (await api.ask(inTest)).answer(403)
+  t.match(state(), { is: 'refused', why: 'agentk may not list and watch it', refusedNamespaces: ['shop', 'test'] })
+})
+
+t.test('a kind of no namespace has no part of it', async (t) => {
+  const { api, state, sink } = start(t, { kind: clusterRoles, namespaces: ['shop'] })
+  await (await api.ask('/apis/rbac.authorization.k8s.io/v1/clusterroles')).answer(403)
+  t.match(state(), { is: 'refused', refusedNamespaces: [] })
+  t.strictSame(await api.waiting(), [])
+  t.strictSame(sink.names(clusterRoles.key), [])
+})
+
+t.test('404 is 404 in each namespace', async (t) => {
+  const { api } = start(t, { namespaces: ['shop'] })
+  await (await api.ask(all)).answer(404)
+  t.strictSame(await api.waiting(), [])
+})
+
+t.test('an object over 4 MiB is left out and named, until it is smaller or gone', async (t) => {
+  const { state, sink, watch } = await startLive(t)
+  const huge = (place: string) => {
+    const object = { ...pod(place, 12), data: 'x'.repeat(maxEventBytes) }
+    return Buffer.from(`${JSON.stringify({ type: 'MODIFIED', object })}\n`)
+  }
+  for (const place of ['shop/a', 'test/b', 'test/c']) await watch.bytes(huge(place))
+  t.match(state(), {
+    is: 'live',
+    leftOut: [
+      { namespace: 'shop', name: 'a' },
+      { namespace: 'test', name: 'b' },
+      { namespace: 'test', name: 'c' },
+    ],
+  })
+  t.strictSame(sink.names('Pod'), [], 'what was known of them is old')
+  await watch.tell(event('MODIFIED', 'shop/a'), event('DELETED', 'test/b'))
+  t.strictSame(state()?.leftOut, [{ namespace: 'test', name: 'c' }])
+  t.strictSame(sink.names('Pod'), ['shop/a'])
+})
+
+t.test('a list leaves out what is too large now, and names nothing that was', async (t) => {
+  const { api, clock, state, sink, watch } = await startLive(t)
+  await watch.bytes(
+    Buffer.from(
+      `${JSON.stringify({ type: 'ADDED', object: { ...pod('shop/x'), data: 'x'.repeat(maxEventBytes) } })}\n`,
+    ),
+  )
+  t.strictSame(state()?.leftOut, [{ namespace: 'shop', name: 'x' }])
+  await watch.tell({ type: 'ERROR' as const, object: { code: 410 } })
+  await clock.advance(1000)
+  for (const limit of ['500', '250', '125', '62', '31', '15', '7', '3', '1']) {
+    const ask = await api.ask()
+    t.equal(ask.query.get('limit'), limit)
+    await ask.fail(new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: 5e6, maxBytes: maxEventBytes }))
+  }
+  await (await api.ask()).answer(200, { metadata: { resourceVersion: '20', continue: 'x' }, items: [pod('shop/a')] })
+  await (await api.ask()).answer(200, page('test/b'))
+  t.strictSame(sink.names('Pod'), ['test/b'])
+  await (await api.watch()).open()
+  t.match(state(), { is: 'live', leftOut: [{ namespace: 'shop', name: 'a' }] })
+  t.equal(state()?.leftOut.length, 1)
+})
+
+t.test('what is left out is told anew when a list finds it gone, however quick that is', async (t) => {
+  const { api, clock, state, watch } = await startLive(t)
+  const object = { ...pod('shop/x'), data: 'x'.repeat(maxEventBytes) }
+  await watch.bytes(Buffer.from(`${JSON.stringify({ type: 'ADDED', object })}\n`))
+  await clock.advance(31_000)
+  await watch.tell({ type: 'ERROR' as const, object: { code: 410 } })
+  await (await api.ask(all)).answer(200, page('shop/a'))
+  t.match(state(), { is: 'live', leftOut: [] })
+  t.equal(state()?.leftOut.length, 0)
+})
+
+t.test('an object that cannot be kept is left out and named, the others are there', async (t) => {
+  const { api, sink, state, troubles } = start(t)
+  const put = sink.put.bind(sink)
+  sink.put = (kind, object) => {
+    if ((object as ReturnType<typeof pod>).metadata.name === 'odd') throw new RangeError('too deep')
+    put(kind, object)
+  }
+  await (await api.ask()).answer(200, page('shop/a', 'shop/odd', 'shop/b'))
+  const watch = await api.watch()
+  await watch.open()
+  await watch.tell(event('MODIFIED', 'shop/odd'), event('ADDED', 'shop/c'))
+  t.strictSame(sink.names('Pod'), ['shop/a', 'shop/b', 'shop/c'])
+  t.match(state(), { is: 'live', leftOut: [{ namespace: 'shop', name: 'odd' }] })
+  t.match(troubles, [{ message: 'too deep' }, { message: 'too deep' }])
+})
+
+for (const body of [undefined, {}, { metadata: { resourceVersion: '5' } }, { metadata: {}, items: [] }]) {
+  t.test(`an answer that is no list removes nothing: ${JSON.stringify(body)}`, async (t) => {
+    const { api, clock, sink, state, watch } = await startLive(t)
+    await watch.tell({ type: 'ERROR' as const, object: { code: 410 } })
+    await clock.advance(1000)
+    await (await api.ask(all)).answer(200, body)
+    t.strictSame(sink.names('Pod'), ['shop/a', 'test/b'])
+    t.match(state(), { is: 'stale', why: 'what the API server answered cannot be read' })
+    await clock.advance(2000)
+    await (await api.ask(all)).answer(200, { ...page(), items: null })
+    t.strictSame(sink.names('Pod'), [])
+  })
+}
+
+t.test('metadata alone, whatever the server answers', async (t) => {
+  const { api, sink } = start(t, { isMetadata: true })
+  const ask = await api.ask()
+  t.match(ask.accept, /as=PartialObjectMetadataList/)
+  await ask.answer(200, {
+    metadata: { resourceVersion: '5' },
+    items: [{ ...pod('shop/a'), data: { password: 'secret' } }, { spec: {} }, 7],
+  })
+  t.strictSame(
+    [...sink.objects.values()].map(({ object }) => object),
+    [{ apiVersion: 'meta.k8s.io/v1', kind: 'PartialObjectMetadata', metadata: pod('shop/a').metadata }],
+  )
+})
+
+t.test('more watches than may be open', async (t) => {
+  const { api, clock, state, budget } = start(t, { namespaces: ['shop', 'test'], maxWatches: 2 })
+  const giveBack = budget.take()
+  t.ok(giveBack)
+  await (await api.ask(all)).answer(403)
+  t.match(state(), { is: 'refused', refusedNamespaces: ['shop', 'test'] })
+  t.strictSame(await api.waiting(), [], 'none is asked for')
+  giveBack?.()
+  await clock.advance(300_000)
+  await (await api.ask(inShop)).answer(200, page('shop/a'))
+  await (await api.watch(inShop)).open()
+  t.match(state(), { is: 'live', refusedNamespaces: ['test'] })
+})
+
+t.test('it ends in the midst of all that it waits for', async (t) => {
+  const { api, clock, stop } = start(t, { namespaces: ['shop', 'test'] })
+  await (await api.ask(all)).answer(403)
+  await (await api.ask(inShop)).answer(200, page('shop/a'))
+  const watch = await api.watch(inShop)
+  await watch.open()
+  await stop()
+  t.ok(watch.isAborted)
+  t.strictSame(clock.pending, [])
+})

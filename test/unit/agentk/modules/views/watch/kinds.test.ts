@@ -1,0 +1,296 @@
+import t, { type Test } from 'tap'
+import { Kinds, type KindsOptions } from '../../../../../../src/agentk/modules/views/watch/kinds.ts'
+import { capturedLog } from '../../../../../support/captured-log.ts'
+import { KeptSink } from '../../../../../support/kept-sink.ts'
+import { ScriptedApi, type Watch } from '../../../cluster/scripted-api.ts'
+import { MovingClock } from '../../../moving-clock.ts'
+import { aggregated, resource, type Version } from './discovered.ts'
+
+const apiServices = '/apis/apiregistration.k8s.io/v1/apiservices'
+const customKinds = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+const listEnd = {
+  type: 'BOOKMARK' as const,
+  object: { metadata: { resourceVersion: '10', annotations: { 'k8s.io/initial-events-end': 'true' } } },
+}
+
+const apiService = (group: string, service?: object) => ({
+  type: 'ADDED' as const,
+  object: {
+    metadata: { name: `v1.${group}`, uid: `s-${group}` },
+    spec: { group, version: 'v1', service: service ?? null },
+  },
+})
+const customKind = (name: string, version: number) => ({
+  type: 'ADDED' as const,
+  object: { metadata: { name, uid: `c-${name}`, resourceVersion: String(version) } },
+})
+const object = (name: string, uid: string) => ({
+  type: 'ADDED' as const,
+  object: { metadata: { name, uid, namespace: 'shop' } },
+})
+
+const v1 = (...resources: ReturnType<typeof resource>[]): readonly Version[] => [{ version: 'v1', resources }]
+const core = { '': v1(resource('pods', 'Pod', { subresources: ['status'] }), resource('configmaps', 'ConfigMap')) }
+const apps = { apps: v1(resource('deployments', 'Deployment', { subresources: ['status'] })) }
+const widgets = { 'example.com': v1(resource('widgets', 'Widget')) }
+const own = ['', 'apps', 'example.com', 'extensions', 'networking.k8s.io'].map((group) => apiService(group))
+
+/** It is there, whatever else it says. */
+class AwakeApi extends ScriptedApi {
+  override json(...asked: Parameters<ScriptedApi['json']>): ReturnType<ScriptedApi['json']> {
+    return asked[1] === '/version' ? Promise.resolve({ status: 200, body: {} }) : super.json(...asked)
+  }
+}
+
+function start(t: Test, options: Partial<KindsOptions> = {}) {
+  const api = new AwakeApi()
+  const clock = new MovingClock()
+  const sink = new KeptSink()
+  const events = new KeptSink()
+  const { log, lines } = capturedLog()
+  const kinds = new Kinds({ api, sink, events, log, clock, random: () => 0.5 }, { follow: {}, ...options })
+  const stopping = new AbortController()
+  const running = kinds.run(stopping.signal)
+  const stop = async () => {
+    stopping.abort()
+    await running
+  }
+  t.teardown(stop)
+  const list = async (path: string, ...found: { type: 'ADDED'; object: object }[]): Promise<Watch> => {
+    const watch = await api.watch(path)
+    await watch.open()
+    await watch.tell(...found, listEnd)
+    return watch
+  }
+  /** Discovery is asked, and says this. */
+  const say = async (groups: Readonly<Record<string, readonly Version[]>>) => {
+    const { '': ofCore = [], ...others } = groups
+    await (await api.ask('/api')).answer(200, aggregated({ '': ofCore }))
+    await (await api.ask('/apis')).answer(200, aggregated(others))
+  }
+  return { api, clock, sink, events, lines, list, say, stop }
+}
+
+/** APIServices and custom kinds are known, and discovery has said this. */
+async function startKnown(
+  t: Test,
+  groups: Readonly<Record<string, readonly Version[]>>,
+  options?: Partial<KindsOptions>,
+) {
+  const side = start(t, options)
+  await side.list('/api/v1/events')
+  const services = await side.list(apiServices, ...own)
+  const custom = await side.list(customKinds)
+  await side.say(groups)
+  for (const ms of [300, 1000]) {
+    await side.clock.advance(ms) // custom kinds are listed: a change
+    await side.say(groups)
+  }
+  return { ...side, services, custom }
+}
+
+t.test('kinds are found, and followed', async (t) => {
+  const { api, sink, events, list, lines } = await startKnown(t, { ...core, ...apps })
+  t.strictSame([...sink.states.keys()], ['Pod', 'ConfigMap', 'apps/Deployment'])
+  await list('/api/v1/pods', object('a', 'u-a'))
+  t.match((await api.watch('/api/v1/configmaps')).accept, /as=PartialObjectMetadata/)
+  await list('/apis/apps/v1/deployments', object('d', 'u-d'))
+  t.strictSame(sink.names('Pod'), ['shop/a'])
+  t.strictSame(sink.names('apps/Deployment'), ['shop/d'])
+  t.equal(sink.is('Pod'), 'live')
+  t.equal(sink.is('ConfigMap'), 'syncing')
+  t.equal(events.is('Event'), 'live')
+  t.strictSame(lines, [])
+})
+
+t.test('nothing is asked before it is known who serves what', async (t) => {
+  const { api, clock, list, say, sink, lines } = start(t)
+  await list(customKinds)
+  t.strictSame((await api.waiting()).sort(), ['/api/v1/events', apiServices].sort())
+  const services = await api.watch(apiServices)
+  await services.open(500)
+  await services.end()
+  await clock.advance(10_000)
+  t.notOk((await api.waiting()).includes('/api'))
+  t.match(lines, [{ level: 'warn', reason: 'apiregistration.k8s.io/APIService: the API server answered 500' }])
+  await (await api.ask(apiServices)).answer(200, {
+    metadata: { resourceVersion: '5' },
+    items: own.map((each) => each.object),
+  })
+  await say(core)
+  t.strictSame([...sink.states.keys()], ['Pod', 'ConfigMap'])
+})
+
+t.test('warnings are asked for by a selector', async (t) => {
+  const { api } = start(t)
+  t.equal((await api.watch('/api/v1/events')).query.get('fieldSelector'), 'type=Warning')
+})
+
+t.test('four lists at once', async (t) => {
+  const names = ['pods', 'nodes', 'services', 'limitranges', 'podtemplates', 'namespaces']
+  const groups = { '': v1(...names.map((name) => resource(name, name))) }
+  const { api, list } = await startKnown(t, groups)
+  t.strictSame(
+    await api.waiting(),
+    names.slice(0, 4).map((name) => `/api/v1/${name}`),
+  )
+  await list('/api/v1/services')
+  t.strictSame(
+    await api.waiting(),
+    ['pods', 'nodes', 'limitranges', 'podtemplates'].map((name) => `/api/v1/${name}`),
+  )
+  const denied = await api.watch('/api/v1/pods')
+  await denied.open(403)
+  await denied.end()
+  const left = ['nodes', 'limitranges', 'podtemplates', 'namespaces'].map((name) => `/api/v1/${name}`)
+  t.strictSame(await api.waiting(), left)
+})
+
+t.test('what another server answers for is not followed, now or later', async (t) => {
+  const { sink, clock, services, say } = await startKnown(t, {
+    ...core,
+    ...widgets,
+    'other.io': v1(resource('x', 'X')),
+  })
+  t.notOk(sink.states.has('other.io/X'), 'nobody has registered it')
+  t.ok(sink.states.has('example.com/Widget'))
+  await services.tell(apiService('other.io', { name: 'other', namespace: 'kube-system' }))
+  await services.tell({ ...apiService('example.com', { name: 'other' }), type: 'MODIFIED' as const })
+  await clock.advance(300)
+  await say({ ...core, ...widgets, 'other.io': v1(resource('x', 'X')) })
+  t.notOk(sink.states.has('other.io/X'))
+  t.notOk(sink.states.has('example.com/Widget'))
+  t.ok(sink.told.includes('dropped example.com/Widget'))
+})
+
+t.test('who may not list APIServices follows custom kinds and what is of Kubernetes, and says so once', async (t) => {
+  const { api, clock, sink, list, say, lines } = start(t)
+  const services = await api.watch(apiServices)
+  await services.open(403)
+  await services.end()
+  const all = { ...core, ...widgets, 'other.io': v1(resource('x', 'X')) }
+  await say(all)
+  t.strictSame([...sink.states.keys()], ['Pod', 'ConfigMap'])
+  await list(customKinds, customKind('widgets.example.com', 5))
+  await clock.advance(300)
+  await say(all)
+  t.strictSame([...sink.states.keys()], ['Pod', 'ConfigMap', 'example.com/Widget'])
+  t.match(lines, [{ level: 'warn', msg: /^agentk may not list APIServices/ }])
+})
+
+t.test('a custom kind comes and goes within 2 s', async (t) => {
+  const { clock, sink, custom, say, list } = await startKnown(t, core)
+  const beganAt = clock.now()
+  await custom.tell(customKind('widgets.example.com', 11))
+  await clock.advance(200)
+  await custom.tell(customKind('widgets.example.com', 12))
+  await clock.advance(100)
+  await say(core) // it is not known yet
+  await clock.advance(300)
+  await say(core)
+  await clock.advance(1000)
+  await say({ ...core, ...widgets })
+  t.ok(clock.now() - beganAt < 2000)
+  await list('/apis/example.com/v1/widgets', object('w', 'u-w'))
+  t.strictSame(sink.names('example.com/Widget'), ['shop/w'])
+  await custom.tell({ ...customKind('widgets.example.com', 13), type: 'DELETED' as const })
+  await clock.advance(300)
+  await say(core)
+  t.strictSame(sink.names('example.com/Widget'), [])
+  t.notOk(sink.states.has('example.com/Widget'))
+})
+
+t.test('a group that discovery calls stale keeps its kinds', async (t) => {
+  const { clock, sink, custom, say } = await startKnown(t, { ...core, ...widgets })
+  const look = async (groups: Readonly<Record<string, readonly Version[]>>) => {
+    await custom.tell(customKind(`x${clock.now()}.example.com`, clock.now()))
+    await clock.advance(300)
+    await say(groups)
+    await clock.advance(1000)
+    await say(groups)
+  }
+  await look({ ...core, 'example.com': [{ version: 'v1', freshness: 'Stale', resources: [] }] })
+  t.ok(sink.states.has('example.com/Widget'))
+  t.notOk(sink.told.includes('dropped example.com/Widget'))
+  await look({ ...core, 'example.com': v1() })
+  t.notOk(sink.states.has('example.com/Widget'))
+})
+
+t.test('another version of a kind takes its place', async (t) => {
+  const { clock, sink, say, list } = await startKnown(t, widgets)
+  await list('/apis/example.com/v1/widgets', object('w', 'u-w'))
+  await clock.advance(300_000)
+  await say({ 'example.com': [{ version: 'v2', resources: [resource('widgets', 'Widget')] }] })
+  t.strictSame(sink.names('example.com/Widget'), [])
+  await list('/apis/example.com/v2/widgets', object('w', 'u-w'))
+  t.strictSame(sink.names('example.com/Widget'), ['shop/w'])
+})
+
+t.test('objects that two groups serve belong to the first; when that goes, to the other', async (t) => {
+  const ingresses = v1(resource('ingresses', 'Ingress', { subresources: ['status'] }))
+  const both = { 'networking.k8s.io': ingresses, extensions: ingresses }
+  const { clock, sink, say, list } = await startKnown(t, both)
+  await list('/apis/extensions/v1/ingresses', object('web', 'u-web'))
+  t.strictSame(sink.names('extensions/Ingress'), ['shop/web'])
+  await list('/apis/networking.k8s.io/v1/ingresses', object('web', 'u-web'))
+  t.strictSame(sink.names('extensions/Ingress'), [])
+  t.strictSame(sink.names('networking.k8s.io/Ingress'), ['shop/web'])
+  await clock.advance(300_000)
+  await say({ extensions: ingresses })
+  await list('/apis/extensions/v1/ingresses', object('web', 'u-web'))
+  t.strictSame(sink.names('extensions/Ingress'), ['shop/web'])
+})
+
+t.test('more kinds than may be followed are named', async (t) => {
+  const { clock, sink, say, lines } = await startKnown(t, { ...core, ...apps, ...widgets }, { maxKinds: 2 })
+  t.strictSame(
+    [...sink.states].map(([key, { is, why }]) => [key, is, why]),
+    [
+      ['apps/Deployment', 'refused', 'more than 2 kinds'],
+      ['example.com/Widget', 'refused', 'more than 2 kinds'],
+      ['Pod', 'syncing', ''],
+      ['ConfigMap', 'syncing', ''],
+    ],
+  )
+  t.match(lines, [{ level: 'warn', count: 2, maxKinds: 2, msg: 'Too many kinds, some are not followed' }])
+  await clock.advance(300_000)
+  await say({ ...apps, ...widgets })
+  t.strictSame([...sink.states].map(([key, { is }]) => [key, is]).sort(), [
+    ['apps/Deployment', 'syncing'],
+    ['example.com/Widget', 'syncing'],
+  ])
+})
+
+t.test('discovery that fails is told once and tried again; what is followed stays', async (t) => {
+  const { api, clock, sink, say, lines } = await startKnown(t, core)
+  await clock.advance(300_000)
+  await (await api.ask('/api')).answer(503)
+  await clock.advance(250)
+  await (await api.ask('/api')).fail(new Error('cut'))
+  await clock.advance(500)
+  await say({ ...core, ...apps })
+  t.strictSame([...sink.states.keys()], ['Pod', 'ConfigMap', 'apps/Deployment'])
+  t.match(lines, [{ level: 'warn', msg: 'Cannot ask the API server which kinds it serves' }])
+  t.equal(lines.length, 1)
+})
+
+t.test('what is not wanted, and namespaces where the whole is refused', async (t) => {
+  const follow = { namespaces: ['shop'], exclude: ['ConfigMap'] }
+  const { api, sink } = await startKnown(t, core, { follow })
+  t.strictSame([...sink.states.keys()], ['Pod'])
+  const whole = await api.watch('/api/v1/pods')
+  await whole.open(403)
+  await whole.end()
+  t.ok(await api.watch('/api/v1/namespaces/shop/pods'))
+})
+
+t.test('all of it ends, in the midst of lists and of discovery', async (t) => {
+  const { api, clock, list, stop } = await startKnown(t, { ...core, ...apps })
+  await list('/api/v1/pods')
+  const waiting = await api.watch('/apis/apps/v1/deployments')
+  await clock.advance(300_000)
+  await api.ask('/api')
+  await stop()
+  t.ok(waiting.isAborted)
+  t.strictSame(clock.pending, [])
+})
