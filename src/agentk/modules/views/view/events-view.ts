@@ -6,11 +6,15 @@ import type { EventChange, ReadonlyEvents, Visibility } from '../store/record.ts
 import type { ReadQuery } from '../tree/query.ts'
 import { Flush, type Made } from './flush.ts'
 import { keyedPart, UpdateWriter } from './update-writer.ts'
+import type { View } from './view.ts'
 
 export interface EventsViewComponents {
   readonly clock: Clock
   readonly turns: FairTurns
   readonly events: ReadonlyEvents
+  readonly ask: AskEvents
+  /** there is room to ask for those of one node more */
+  readonly mayAsk: () => boolean
   readonly onDue: () => void
   readonly send: (seq: number, json: Uint8Array) => void
 }
@@ -19,7 +23,8 @@ export interface EventsViewComponents {
  * One subscription to events: the latest Warnings first, as the root's page. The page of an object, by the id that its
  * placeholder has, is of events of any type; so is that of a namespace.
  */
-export class EventsView {
+export class EventsView implements View {
+  readonly links = 0
   readonly #components: EventsViewComponents
   readonly #query: ReadQuery
   readonly #flush: Flush
@@ -29,6 +34,7 @@ export class EventsView {
   /** by uid. Never changed: what is the same object says the same */
   readonly #sent = new Map<string, EventRow>()
   #visibility: Visibility | undefined
+  #unsubscribe: (() => void) | undefined
   #limit: number
   /** JSON, by node */
   readonly #sentPages = new Map<string, string>()
@@ -47,6 +53,7 @@ export class EventsView {
 
   show(visibility: Visibility): void {
     this.#visibility = visibility
+    this.#unsubscribe ??= this.#components.events.onChange((change) => this.#changed(change))
     this.#flush.request()
   }
 
@@ -57,28 +64,20 @@ export class EventsView {
     this.#flush.request()
   }
 
-  change({ before, after }: EventChange): void {
-    if ((before && this.#shows(before)) || (after && this.#shows(after))) this.#flush.request()
-  }
-
-  /** Rows that its viewer has. */
   get rows(): number {
     return this.#sent.size
   }
 
-  /** Nodes whose events are asked for. */
   get asked(): number {
     return this.#asked.size
   }
 
-  /**
-   * @param limit - 0: closed
-   * @param ask - undefined: of no further ones
-   */
-  page(node: string, limit: number, ask: AskEvents | undefined): void {
+  page(node: string, limit: number): void {
+    const { ask, mayAsk } = this.#components
     const atMost = Math.min(limit, viewsBounds.maxLimit)
     if (node === '') this.#limit = atMost
-    else if (atMost === 0 ? this.#asked.close(node) : !this.#asked.open(node, atMost, ask)) this.#refuse(node)
+    else if (atMost === 0 ? this.#asked.close(node) : !this.#asked.open(node, atMost, mayAsk() ? ask : undefined))
+      this.#refuse(node)
     this.#flush.request()
   }
 
@@ -87,6 +86,7 @@ export class EventsView {
   }
 
   close(): void {
+    this.#unsubscribe?.()
     this.#asked.stop()
     this.#flush.close()
   }
@@ -97,6 +97,10 @@ export class EventsView {
       return false
     }
     return this.#components.turns.run(this.#visibility?.key ?? '', step, () => undefined)
+  }
+
+  #changed({ before, after }: EventChange): void {
+    if ((before && this.#shows(before)) || (after && this.#shows(after))) this.#flush.request()
   }
 
   #refuse(node: string): void {

@@ -8,12 +8,12 @@ import { eventKind, namingKinds } from '../access/visibility.ts'
 import { FairTurns } from '../store/fair-turns.ts'
 import type { FollowStates, ReadonlyEvents, ReadonlyRecords, Visibility } from '../store/record.ts'
 import { Selections, type SelectionsOptions } from '../store/selections.ts'
-import type { Forest } from '../tree/forest.ts'
 import { Forests, type ForestsOptions } from '../tree/forests.ts'
 import { type ReadQuery, readQuery } from '../tree/query.ts'
 import type { VerdictSide } from '../tree/severity.ts'
 import { EventsView } from './events-view.ts'
-import { View, type ViewComponents } from './view.ts'
+import { ForestView } from './forest-view.ts'
+import type { View } from './view.ts'
 import { type Seat, ViewRoom, type ViewRoomOptions } from './view-room.ts'
 import { type SeenStates, seenStates, viewState } from './view-state.ts'
 
@@ -68,15 +68,13 @@ export interface ViewHostOptions {
 
 interface Opened extends Seat {
   readonly query: ReadQuery
-  readonly view: View | EventsView
+  readonly view: View
   readonly openedAt: number
   readonly out: ViewOut
   access: Access | undefined
   visibility: Visibility | undefined
   /** while it is so, nothing is sent */
   isHeld: boolean
-  /** what its view shows; undefined: of one of events, and before it shows anything */
-  forest: Forest | undefined
 }
 
 /** All views of one agent's cluster: who sees what of the records, and is told when it changes. */
@@ -116,11 +114,9 @@ export class ViewHost {
         this.#forests.change(change)
         this.#selections.change(change)
       }),
-      events.onChange((change) => {
-        const { before, after } = change
+      events.onChange(({ before, after }) => {
         if (after) this.#present.add(eventKind, after.ns)
         if (before) this.#present.delete(eventKind, before.ns)
-        for (const { view } of this.#opened) if (view instanceof EventsView) view.change(change)
       }),
       ...[states, events.states].map((each) => each.onChange(() => this.#statesMayDiffer())),
     ]
@@ -140,30 +136,24 @@ export class ViewHost {
     this.#room.checkView(user)
     const read = readQuery(query)
     const { clock, reviews } = this.#components
-    const room = this.#room
     const opened: Opened = {
       user,
       query: read,
-      view: this.#makeView(
-        read,
-        { user, maxRows: () => room.rowsFor(opened), maxLinks: () => room.linksFor(opened) },
-        out,
-      ),
+      view: this.#makeView(read, () => opened, user, out),
       openedAt: clock.now(),
       out,
       access: undefined,
       visibility: undefined,
       get asked() {
-        return this.view instanceof EventsView ? this.view.asked : 0
+        return this.view.asked
       },
       get rows() {
         return this.view.rows
       },
       get links() {
-        return this.view instanceof EventsView ? 0 : this.view.links
+        return this.view.links
       },
       isHeld: resumes && this.#holds,
-      forest: undefined,
     }
     const wanted: Wanted = { what: read.view === 'events' ? 'events' : 'objects', namespaces: read.namespaces }
     const onVisibility = (visibility: Visibility) => this.#show(opened, visibility)
@@ -186,29 +176,25 @@ export class ViewHost {
 
   #page(opened: Opened, node: string, limit: number): void {
     if (!this.#opened.has(opened)) return
-    const { view, access, user } = opened
-    const ask: AskEvents = async (...asked) => await access?.events(...asked)
-    if (node.length <= maxIdLength) {
-      if (view instanceof EventsView) view.page(node, limit, this.#room.mayAsk(user) ? ask : undefined)
-      else view.page(node, limit)
-    } else
+    if (node.length <= maxIdLength) opened.view.page(node, limit)
+    else
       this.#end(opened, new KasError({ code: 'BAD_REQUEST', detail: `no node has an id of ${node.length} characters` }))
   }
 
-  #makeView(
-    query: ReadQuery,
-    seat: Pick<ViewComponents, 'user' | 'maxRows' | 'maxLinks'>,
-    out: ViewOut,
-  ): View | EventsView {
+  #makeView(query: ReadQuery, opened: () => Opened, user: string | undefined, out: ViewOut): View {
     const { clock, records, events } = this.#components
-    const [turns, selections] = [this.#turns, this.#selections]
+    const [room, turns, selections, forests] = [this.#room, this.#turns, this.#selections, this.#forests]
     const send = (seq: number, json: Uint8Array) => out.update(seq, json)
     // an update of the moment at which states are read has them, whichever of both comes first
     const onDue = () => {
       if (this.#statesDue && this.#statesDue.at <= clock.now()) this.#readStates()
     }
-    if (query.view === 'events') return new EventsView({ clock, turns, events, onDue, send }, query)
-    return new View({ clock, records, selections, ...seat, onDue, send }, query.limit)
+    if (query.view === 'events') {
+      const ask: AskEvents = async (...asked) => await opened().access?.events(...asked)
+      return new EventsView({ clock, turns, events, ask, mayAsk: () => room.mayAsk(user), onDue, send }, query)
+    }
+    const bounds = { maxRows: () => room.rowsFor(opened()), maxLinks: () => room.linksFor(opened()) }
+    return new ForestView({ clock, records, selections, forests, user, ...bounds, onDue, send }, query)
   }
 
   #show(opened: Opened, visibility: Visibility): void {
@@ -226,16 +212,8 @@ export class ViewHost {
   }
 
   #begin(opened: Opened, visibility: Visibility): void {
-    const { view, query } = opened
-    if (view instanceof EventsView) view.show(visibility)
-    else this.#showForest(opened, view, () => this.#forests.take(visibility, query, opened.user))
-  }
-
-  #showForest(opened: Opened, view: View, take: () => Forest): void {
-    this.#release(opened) // first: it takes the other's room
     try {
-      opened.forest = take()
-      view.show(opened.forest)
+      opened.view.show(visibility)
     } catch (error) {
       this.#end(opened, KasError.from(error))
     }
@@ -251,13 +229,6 @@ export class ViewHost {
     const { view, access } = opened
     access?.close()
     view.close()
-    this.#release(opened)
-  }
-
-  #release(opened: Opened): void {
-    const { forest, user } = opened
-    opened.forest = undefined
-    if (forest) this.#forests.release(forest, user)
   }
 
   #statesMayDiffer(): void {
@@ -309,7 +280,7 @@ export class ViewHost {
     const { query, view, visibility, openedAt, access } = opened
     if (!visibility) return
     const { namespaces } = query
-    const isOfEvents = view instanceof EventsView
+    const isOfEvents = query.view === 'events'
     const states = isOfEvents ? this.#components.events.states : this.#components.states
     const problem = access?.problem || (access?.hasTooManyNamespaces ? tooManyNamespaces : '')
     const isFirstList = isOfEvents ? [...states.all()].length === 0 : this.#isFirstList

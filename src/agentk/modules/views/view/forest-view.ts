@@ -1,0 +1,275 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import { argoWords, type PageState, type ViewState, viewsBounds } from '../../../../proto/views-json.ts'
+import type { ReadonlyRecords, Visibility } from '../store/record.ts'
+import type { Selections } from '../store/selections.ts'
+import type { Forest, ForestListener } from '../tree/forest.ts'
+import { bundleId, type Entry, type Family, type Node, readBundleId } from '../tree/forest-node.ts'
+import type { Forests } from '../tree/forests.ts'
+import type { ReadQuery } from '../tree/query.ts'
+import { Flush, type Made } from './flush.ts'
+import { Page, type PageSource } from './pages.ts'
+import { isSameRow, type RowParts, rowJson, rowParts } from './rows.ts'
+import { keyedPart, UpdateWriter } from './update-writer.ts'
+import type { View } from './view.ts'
+import { ViewLinks } from './view-links.ts'
+
+export interface ForestViewComponents {
+  readonly clock: Clock
+  readonly records: ReadonlyRecords
+  readonly selections: Selections
+  readonly forests: Pick<Forests, 'take' | 'release'>
+  /** whose view it is; undefined: the agent's */
+  readonly user: string | undefined
+  /** rows that it may have, as of now */
+  readonly maxRows: () => number
+  /** links of them */
+  readonly maxLinks: () => number
+  readonly onDue: () => void
+  readonly send: (seq: number, json: Uint8Array) => void
+}
+
+/** One subscription to a forest: pages of it, and what of them was sent. */
+export class ForestView implements View, ForestListener {
+  readonly asked = 0
+  readonly #components: ForestViewComponents
+  readonly #query: ReadQuery
+  readonly #flush: Flush
+  readonly #pages = new Map<string, Page | { readonly asked: number }>()
+  /** asked for, and not there (any more) */
+  readonly #refused = new Set<string>()
+  readonly #sentRows = new Map<string, RowParts>()
+  /** of these, those that may say something else now */
+  readonly #touchedRows = new Set<string>()
+  /** JSON, by the node's id */
+  readonly #sentPages = new Map<string, string>()
+  readonly #sentKinds = new Map<string, string>()
+  #state = ''
+  #sentState = ''
+  #forest: Forest | undefined
+  readonly #links: ViewLinks
+
+  constructor(components: ForestViewComponents, query: ReadQuery) {
+    const { clock, onDue, send } = components
+    this.#components = components
+    this.#query = query
+    this.#links = new ViewLinks(components, () => this.#flush.request())
+    const inTurn = (action: () => void) => this.#inTurn(action)
+    this.#flush = new Flush({ clock, inTurn, onDue, make: (seq) => this.#make(seq), send })
+    this.#pages.set('', { asked: query.limit })
+  }
+
+  get rows(): number {
+    return this.#sentRows.size
+  }
+
+  get links(): number {
+    return this.#links.count
+  }
+
+  show(visibility: Visibility): void {
+    this.#leaveForest() // first: it takes the other's room
+    const { forests, user } = this.#components
+    const forest = forests.take(visibility, this.#query, user)
+    this.#forest = forest
+    forest.listeners.add(this)
+    this.#touchRows(this.#sentRows.keys())
+    this.#flush.request()
+  }
+
+  setState(state: ViewState): void {
+    const json = JSON.stringify(state)
+    if (json === this.#state) return
+    this.#state = json
+    this.#flush.request()
+  }
+
+  page(id: string, limit: number): void {
+    const { maxPages, maxLimit } = viewsBounds
+    this.#closePage(id)
+    this.#touchRows([id]) // links are shown of open nodes alone
+    this.#refused.delete(id)
+    if (limit > 0 && this.#pages.size < maxPages) this.#pages.set(id, { asked: Math.min(limit, maxLimit) })
+    else if (this.#refused.size < maxPages) this.#refused.add(id)
+    this.#flush.request()
+  }
+
+  taken(seq: number): void {
+    this.#flush.taken(seq)
+  }
+
+  close(): void {
+    this.#flush.close()
+    this.#links.close()
+    for (const id of [...this.#pages.keys()]) this.#closePage(id)
+    this.#leaveForest()
+  }
+
+  touched(child: Node, parent: Node): void {
+    const bundle = bundleId(parent.id, child.kind)
+    const pages = [this.#pages.get(parent.id), this.#pages.get(bundle)]
+    for (const page of pages) if (page instanceof Page) page.touch(child)
+    this.#touchRows([child.id, bundle])
+    if (this.#links.size > 0 || pages.some(Boolean) || this.#pages.has(child.id)) this.#flush.request()
+  }
+
+  rebundled(family: Family): void {
+    const pages = [this.#pages.get(family.parent.id), this.#pages.get(family.id)]
+    for (const page of pages) if (page instanceof Page) page.scanAnew()
+    this.#touchRows(family.members.map(({ id }) => id))
+    if (pages.some(Boolean)) this.#flush.request()
+  }
+
+  settled(): void {
+    this.#flush.request()
+  }
+
+  #inTurn(action: () => void): () => void {
+    const step = () => {
+      action()
+      return false
+    }
+    if (this.#forest) return this.#forest.sight.run(step, () => undefined)
+    action() // there is nothing to make yet
+    return () => undefined
+  }
+
+  #leaveForest(): void {
+    const forest = this.#forest
+    this.#forest = undefined
+    forest?.listeners.delete(this)
+    if (forest) this.#components.forests.release(forest, this.#components.user)
+  }
+
+  #touchRows(ids: Iterable<string>): void {
+    for (const id of ids) if (this.#sentRows.has(id)) this.#touchedRows.add(id)
+  }
+
+  #closePage(id: string): void {
+    const page = this.#pages.get(id)
+    if (page instanceof Page) page.close()
+    this.#pages.delete(id)
+  }
+
+  #make(seq: number): Made | undefined {
+    const forest = this.#forest
+    if (!forest?.isSettled) return undefined
+    const pages = this.#upToDate(forest)
+    if (![...pages.values()].every((page) => page.isScanned)) return undefined
+    const writer = new UpdateWriter()
+    const isWhole = this.#write(writer, forest, pages)
+    if (writer.isEmpty) {
+      if (!isWhole) this.#flush.request()
+      return undefined
+    }
+    return { json: writer.end(seq, this.#components.clock.now()), isPart: !isWhole }
+  }
+
+  #upToDate(forest: Forest): Map<string, Page> {
+    const { scans } = forest.sight
+    const pages = new Map<string, Page>()
+    for (const [id, known] of this.#pages) {
+      const source = sourceOf(id, forest)
+      if (!source) {
+        this.#closePage(id)
+        this.#touchRows([id])
+        this.#refused.add(id)
+        continue
+      }
+      const isNew = !(known instanceof Page)
+      const page = isNew ? new Page(scans, source, known.asked, () => this.#flush.request()) : known
+      if (page.source.node !== source.node) page.scanAnew(source)
+      this.#pages.set(id, page)
+      pages.set(id, page)
+    }
+    let room = this.#components.maxRows()
+    for (const page of pages.values()) room -= page.update(room)
+    return pages
+  }
+
+  /** @returns whether there was room for all: else the rest differs still */
+  #write(writer: UpdateWriter, forest: Forest, pages: ReadonlyMap<string, Page>): boolean {
+    if (this.#state !== this.#sentState) {
+      writer.state(this.#state)
+      this.#sentState = this.#state
+    }
+    const shown = new Map<string, Entry>()
+    for (const page of pages.values()) for (const entry of page.order) shown.set(entry.id, entry)
+    const isLinked = this.#link(forest, shown)
+    return this.#writeGone(writer, shown) && this.#writePages(writer, pages) && isLinked
+  }
+
+  /** Links are shown of open nodes alone. @returns whether all were read: else some may be others by now */
+  #link(forest: Forest, shown: ReadonlyMap<string, Entry>): boolean {
+    const open = [...this.#pages.keys()].flatMap((id) => (shown.has(id) && forest.node(id)?.record) || [])
+    const { changed, isWhole } = this.#links.update(forest, open)
+    this.#touchRows(changed)
+    return isWhole
+  }
+
+  /** First: what must not be seen any more is the most urgent. */
+  #writeGone(writer: UpdateWriter, shown: ReadonlyMap<string, Entry>): boolean {
+    for (const id of this.#sentRows.keys()) {
+      if (shown.has(id)) continue
+      if (!writer.add(['gone', JSON.stringify(id)])) return false
+      this.#sentRows.delete(id)
+      this.#touchedRows.delete(id)
+    }
+    for (const id of this.#refused) {
+      if (!writer.add(['pages', keyedPart(id, null)])) return false
+      this.#sentPages.delete(id)
+      this.#refused.delete(id)
+    }
+    return true
+  }
+
+  #writePages(writer: UpdateWriter, pages: ReadonlyMap<string, Page>): boolean {
+    for (const [id, page] of pages) {
+      const { order } = page
+      for (const entry of order) if (!this.#writeRow(writer, entry)) return false
+      const state = keyedPart(id, pageState(page, order))
+      if (state === this.#sentPages.get(id)) continue
+      if (!writer.add(['pages', state])) return false
+      this.#sentPages.set(id, state)
+    }
+    return true
+  }
+
+  #writeRow(writer: UpdateWriter, entry: Entry): boolean {
+    const sent = this.#sentRows.get(entry.id)
+    if (sent && !this.#touchedRows.has(entry.id)) return true
+    const parts = rowParts(entry, this.#links.of(entry.id))
+    if (!sent || !isSameRow(sent, parts)) {
+      const kind = this.#untoldKind(entry)
+      if (!writer.add(['rows', rowJson(entry, parts)], ...(kind ? [['kinds', kind] as const] : []))) return false
+      if (kind) this.#sentKinds.set(entry.kind, kind)
+    }
+    this.#sentRows.set(entry.id, parts)
+    this.#touchedRows.delete(entry.id)
+    return true
+  }
+
+  #untoldKind(entry: Entry): string | undefined {
+    const record = 'record' in entry ? (entry as Node).record : undefined
+    if (!record) return undefined
+    const { key, version, plural } = record.kind
+    const told = keyedPart(key, [version, plural])
+    return told === this.#sentKinds.get(key) ? undefined : told
+  }
+}
+
+/** @returns undefined: there is no such node that the caller sees, or it is no row by itself */
+function sourceOf(id: string, forest: Forest): PageSource | undefined {
+  const bundle = readBundleId(id)
+  const node = forest.node(bundle ? bundle.parent : id)
+  if (!node || !bundle) return node && { node, kind: undefined }
+  const isThere = node.familyOf(bundle.kind)?.isBundle
+  return isThere ? { node, kind: bundle.kind } : undefined
+}
+
+function pageState(page: Page, order: readonly Entry[]): PageState {
+  const { node, kind } = page.source
+  const counts = node
+    .counts(kind)
+    .flatMap((count, severity) => (count > 0 ? [[argoWords[severity], count] as const] : []))
+  return { order: order.map(({ id }) => id), counts: Object.fromEntries(counts), more: page.size - order.length }
+}
