@@ -4,8 +4,7 @@ import { type AskEvents, AskedEvents } from '../access/asked-events.ts'
 import type { FairTurns } from '../store/fair-turns.ts'
 import type { EventChange, ReadonlyEvents, Visibility } from '../store/record.ts'
 import type { ReadQuery } from '../tree/query.ts'
-import { Flush, type Made } from './flush.ts'
-import { keyedPart, UpdateWriter } from './update-writer.ts'
+import { type Update, Updates } from './updates.ts'
 import type { View } from './view.ts'
 
 export interface EventsViewComponents {
@@ -27,41 +26,32 @@ export class EventsView implements View {
   readonly links = 0
   readonly #components: EventsViewComponents
   readonly #query: ReadQuery
-  readonly #flush: Flush
+  readonly #updates: Updates
   readonly #asked: AskedEvents
-  /** pages that there are not, or no more: to be told */
-  readonly #refused = new Set<string>()
   /** by uid. Never changed: what is the same object says the same */
   readonly #sent = new Map<string, EventRow>()
   #visibility: Visibility | undefined
   #unsubscribe: (() => void) | undefined
   #limit: number
-  /** JSON, by node */
-  readonly #sentPages = new Map<string, string>()
-  #state = ''
-  #sentState = ''
 
   constructor(components: EventsViewComponents, query: ReadQuery) {
     const { clock, onDue, send } = components
     this.#components = components
     this.#query = query
     this.#limit = query.limit
-    this.#asked = new AskedEvents({ clock, onChange: () => this.#flush.request() })
+    this.#asked = new AskedEvents({ clock, onChange: () => this.#updates.request() })
     const inTurn = (action: () => void) => this.#inTurn(action)
-    this.#flush = new Flush({ clock, inTurn, onDue, make: (seq) => this.#make(seq), send })
+    this.#updates = new Updates({ clock, inTurn, onDue, write: (update) => this.#write(update), send })
   }
 
   show(visibility: Visibility): void {
     this.#visibility = visibility
     this.#unsubscribe ??= this.#components.events.onChange((change) => this.#changed(change))
-    this.#flush.request()
+    this.#updates.request()
   }
 
   setState(state: ViewState): void {
-    const json = JSON.stringify(state)
-    if (json === this.#state) return
-    this.#state = json
-    this.#flush.request()
+    this.#updates.setState(state)
   }
 
   get rows(): number {
@@ -77,18 +67,18 @@ export class EventsView implements View {
     const atMost = Math.min(limit, viewsBounds.maxLimit)
     if (node === '') this.#limit = atMost
     else if (atMost === 0 ? this.#asked.close(node) : !this.#asked.open(node, atMost, mayAsk() ? ask : undefined))
-      this.#refuse(node)
-    this.#flush.request()
+      this.#updates.pageRefused(node)
+    this.#updates.request()
   }
 
   taken(seq: number): void {
-    this.#flush.taken(seq)
+    this.#updates.taken(seq)
   }
 
   close(): void {
     this.#unsubscribe?.()
     this.#asked.stop()
-    this.#flush.close()
+    this.#updates.close()
   }
 
   #inTurn(action: () => void): () => void {
@@ -100,11 +90,7 @@ export class EventsView implements View {
   }
 
   #changed({ before, after }: EventChange): void {
-    if ((before && this.#shows(before)) || (after && this.#shows(after))) this.#flush.request()
-  }
-
-  #refuse(node: string): void {
-    if (this.#refused.size < viewsBounds.maxPages) this.#refused.add(node)
+    if ((before && this.#shows(before)) || (after && this.#shows(after))) this.#updates.request()
   }
 
   #shows({ ns, about: [kind, name] }: EventRow): boolean {
@@ -113,19 +99,8 @@ export class EventsView implements View {
     return (!kinds || kinds.has(kind)) && name.toLowerCase().includes(text)
   }
 
-  #make(seq: number): Made | undefined {
+  #write(update: Update): boolean | undefined {
     if (!this.#visibility) return undefined
-    const writer = new UpdateWriter()
-    const isWhole = this.#write(writer)
-    if (writer.isEmpty) return undefined
-    return { json: writer.end(seq, this.#components.clock.now()), isPart: !isWhole }
-  }
-
-  #write(writer: UpdateWriter): boolean {
-    if (this.#state !== this.#sentState) {
-      writer.state(this.#state)
-      this.#sentState = this.#state
-    }
     const shown: EventRow[] = []
     let more = 0
     for (const event of this.#components.events.all()) {
@@ -139,13 +114,13 @@ export class EventsView implements View {
       pages.set(node, rows ? pageOf(rows, further) : null)
       for (const event of rows ?? []) if (!events.has(event.u)) events.set(event.u, event)
     }
-    return this.#writeEvents(writer, events) && this.#writePages(writer, pages)
+    return this.#writeEvents(update, events) && this.#writePages(update, pages)
   }
 
-  #writeEvents(writer: UpdateWriter, events: ReadonlyMap<string, EventRow>): boolean {
+  #writeEvents(update: Update, events: ReadonlyMap<string, EventRow>): boolean {
     for (const id of this.#sent.keys()) {
       if (events.has(id)) continue
-      if (!writer.add(['gone', JSON.stringify(id)])) return false
+      if (!update.add(['gone', JSON.stringify(id)])) return false
       this.#sent.delete(id)
     }
     for (const event of events.values()) {
@@ -153,27 +128,18 @@ export class EventsView implements View {
       if (sent === event) continue
       const json = JSON.stringify(event)
       if (!sent || json !== JSON.stringify(sent)) {
-        if (!writer.add(['events', json])) return false
+        if (!update.add(['events', json])) return false
       }
       this.#sent.set(event.u, event)
     }
     return true
   }
 
-  #writePages(writer: UpdateWriter, pages: ReadonlyMap<string, PageState | null>): boolean {
+  #writePages(update: Update, pages: ReadonlyMap<string, PageState | null>): boolean {
     for (const [node, page] of pages) {
-      const part = keyedPart(node, page)
-      if (part === this.#sentPages.get(node)) continue
-      if (!writer.add(['pages', part])) return false
-      this.#sentPages.set(node, part)
-      this.#refused.delete(node)
+      if (!update.page(node, page)) return false
     }
-    for (const id of this.#refused) {
-      if (!writer.add(['pages', keyedPart(id, null)])) return false
-      this.#refused.delete(id)
-      this.#sentPages.delete(id)
-    }
-    return true
+    return update.refusals()
   }
 }
 

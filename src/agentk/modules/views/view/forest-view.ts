@@ -6,10 +6,9 @@ import type { Forest, ForestListener } from '../tree/forest.ts'
 import { bundleId, type Entry, type Family, type Node, readBundleId } from '../tree/forest-node.ts'
 import type { Forests } from '../tree/forests.ts'
 import type { ReadQuery } from '../tree/query.ts'
-import { Flush, type Made } from './flush.ts'
 import { Page, type PageSource } from './pages.ts'
 import { isSameRow, type RowParts, rowJson, rowParts } from './rows.ts'
-import { keyedPart, UpdateWriter } from './update-writer.ts'
+import { keyedPart, type Update, Updates } from './updates.ts'
 import type { View } from './view.ts'
 import { ViewLinks } from './view-links.ts'
 
@@ -33,18 +32,12 @@ export class ForestView implements View, ForestListener {
   readonly asked = 0
   readonly #components: ForestViewComponents
   readonly #query: ReadQuery
-  readonly #flush: Flush
+  readonly #updates: Updates
   readonly #pages = new Map<string, Page | { readonly asked: number }>()
-  /** asked for, and not there (any more) */
-  readonly #refused = new Set<string>()
   readonly #sentRows = new Map<string, RowParts>()
   /** of these, those that may say something else now */
   readonly #touchedRows = new Set<string>()
-  /** JSON, by the node's id */
-  readonly #sentPages = new Map<string, string>()
   readonly #sentKinds = new Map<string, string>()
-  #state = ''
-  #sentState = ''
   #forest: Forest | undefined
   readonly #links: ViewLinks
 
@@ -52,9 +45,9 @@ export class ForestView implements View, ForestListener {
     const { clock, onDue, send } = components
     this.#components = components
     this.#query = query
-    this.#links = new ViewLinks(components, () => this.#flush.request())
+    this.#links = new ViewLinks(components, () => this.#updates.request())
     const inTurn = (action: () => void) => this.#inTurn(action)
-    this.#flush = new Flush({ clock, inTurn, onDue, make: (seq) => this.#make(seq), send })
+    this.#updates = new Updates({ clock, inTurn, onDue, write: (update) => this.#write(update), send })
     this.#pages.set('', { asked: query.limit })
   }
 
@@ -73,32 +66,29 @@ export class ForestView implements View, ForestListener {
     this.#forest = forest
     forest.listeners.add(this)
     this.#touchRows(this.#sentRows.keys())
-    this.#flush.request()
+    this.#updates.request()
   }
 
   setState(state: ViewState): void {
-    const json = JSON.stringify(state)
-    if (json === this.#state) return
-    this.#state = json
-    this.#flush.request()
+    this.#updates.setState(state)
   }
 
   page(id: string, limit: number): void {
     const { maxPages, maxLimit } = viewsBounds
     this.#closePage(id)
     this.#touchRows([id]) // links are shown of open nodes alone
-    this.#refused.delete(id)
+    this.#updates.pageOpened(id)
     if (limit > 0 && this.#pages.size < maxPages) this.#pages.set(id, { asked: Math.min(limit, maxLimit) })
-    else if (this.#refused.size < maxPages) this.#refused.add(id)
-    this.#flush.request()
+    else this.#updates.pageRefused(id)
+    this.#updates.request()
   }
 
   taken(seq: number): void {
-    this.#flush.taken(seq)
+    this.#updates.taken(seq)
   }
 
   close(): void {
-    this.#flush.close()
+    this.#updates.close()
     this.#links.close()
     for (const id of [...this.#pages.keys()]) this.#closePage(id)
     this.#leaveForest()
@@ -109,18 +99,18 @@ export class ForestView implements View, ForestListener {
     const pages = [this.#pages.get(parent.id), this.#pages.get(bundle)]
     for (const page of pages) if (page instanceof Page) page.touch(child)
     this.#touchRows([child.id, bundle])
-    if (this.#links.size > 0 || pages.some(Boolean) || this.#pages.has(child.id)) this.#flush.request()
+    if (this.#links.size > 0 || pages.some(Boolean) || this.#pages.has(child.id)) this.#updates.request()
   }
 
   rebundled(family: Family): void {
     const pages = [this.#pages.get(family.parent.id), this.#pages.get(family.id)]
     for (const page of pages) if (page instanceof Page) page.scanAnew()
     this.#touchRows(family.members.map(({ id }) => id))
-    if (pages.some(Boolean)) this.#flush.request()
+    if (pages.some(Boolean)) this.#updates.request()
   }
 
   settled(): void {
-    this.#flush.request()
+    this.#updates.request()
   }
 
   #inTurn(action: () => void): () => void {
@@ -150,18 +140,15 @@ export class ForestView implements View, ForestListener {
     this.#pages.delete(id)
   }
 
-  #make(seq: number): Made | undefined {
+  #write(update: Update): boolean | undefined {
     const forest = this.#forest
     if (!forest?.isSettled) return undefined
     const pages = this.#upToDate(forest)
     if (![...pages.values()].every((page) => page.isScanned)) return undefined
-    const writer = new UpdateWriter()
-    const isWhole = this.#write(writer, forest, pages)
-    if (writer.isEmpty) {
-      if (!isWhole) this.#flush.request()
-      return undefined
-    }
-    return { json: writer.end(seq, this.#components.clock.now()), isPart: !isWhole }
+    const shown = new Map<string, Entry>()
+    for (const page of pages.values()) for (const entry of page.order) shown.set(entry.id, entry)
+    const isLinked = this.#link(forest, shown)
+    return this.#writeGone(update, shown) && this.#writePages(update, pages) && isLinked
   }
 
   #upToDate(forest: Forest): Map<string, Page> {
@@ -172,11 +159,11 @@ export class ForestView implements View, ForestListener {
       if (!source) {
         this.#closePage(id)
         this.#touchRows([id])
-        this.#refused.add(id)
+        this.#updates.pageGone(id)
         continue
       }
       const isNew = !(known instanceof Page)
-      const page = isNew ? new Page(scans, source, known.asked, () => this.#flush.request()) : known
+      const page = isNew ? new Page(scans, source, known.asked, () => this.#updates.request()) : known
       if (page.source.node !== source.node) page.scanAnew(source)
       this.#pages.set(id, page)
       pages.set(id, page)
@@ -184,18 +171,6 @@ export class ForestView implements View, ForestListener {
     let room = this.#components.maxRows()
     for (const page of pages.values()) room -= page.update(room)
     return pages
-  }
-
-  /** @returns whether there was room for all: else the rest differs still */
-  #write(writer: UpdateWriter, forest: Forest, pages: ReadonlyMap<string, Page>): boolean {
-    if (this.#state !== this.#sentState) {
-      writer.state(this.#state)
-      this.#sentState = this.#state
-    }
-    const shown = new Map<string, Entry>()
-    for (const page of pages.values()) for (const entry of page.order) shown.set(entry.id, entry)
-    const isLinked = this.#link(forest, shown)
-    return this.#writeGone(writer, shown) && this.#writePages(writer, pages) && isLinked
   }
 
   /** Links are shown of open nodes alone. @returns whether all were read: else some may be others by now */
@@ -207,40 +182,32 @@ export class ForestView implements View, ForestListener {
   }
 
   /** First: what must not be seen any more is the most urgent. */
-  #writeGone(writer: UpdateWriter, shown: ReadonlyMap<string, Entry>): boolean {
+  #writeGone(update: Update, shown: ReadonlyMap<string, Entry>): boolean {
     for (const id of this.#sentRows.keys()) {
       if (shown.has(id)) continue
-      if (!writer.add(['gone', JSON.stringify(id)])) return false
+      if (!update.add(['gone', JSON.stringify(id)])) return false
       this.#sentRows.delete(id)
       this.#touchedRows.delete(id)
     }
-    for (const id of this.#refused) {
-      if (!writer.add(['pages', keyedPart(id, null)])) return false
-      this.#sentPages.delete(id)
-      this.#refused.delete(id)
-    }
-    return true
+    return update.refusals()
   }
 
-  #writePages(writer: UpdateWriter, pages: ReadonlyMap<string, Page>): boolean {
+  #writePages(update: Update, pages: ReadonlyMap<string, Page>): boolean {
     for (const [id, page] of pages) {
       const { order } = page
-      for (const entry of order) if (!this.#writeRow(writer, entry)) return false
-      const state = keyedPart(id, pageState(page, order))
-      if (state === this.#sentPages.get(id)) continue
-      if (!writer.add(['pages', state])) return false
-      this.#sentPages.set(id, state)
+      for (const entry of order) if (!this.#writeRow(update, entry)) return false
+      if (!update.page(id, pageState(page, order))) return false
     }
     return true
   }
 
-  #writeRow(writer: UpdateWriter, entry: Entry): boolean {
+  #writeRow(update: Update, entry: Entry): boolean {
     const sent = this.#sentRows.get(entry.id)
     if (sent && !this.#touchedRows.has(entry.id)) return true
     const parts = rowParts(entry, this.#links.of(entry.id))
     if (!sent || !isSameRow(sent, parts)) {
       const kind = this.#untoldKind(entry)
-      if (!writer.add(['rows', rowJson(entry, parts)], ...(kind ? [['kinds', kind] as const] : []))) return false
+      if (!update.add(['rows', rowJson(entry, parts)], ...(kind ? [['kinds', kind] as const] : []))) return false
       if (kind) this.#sentKinds.set(entry.kind, kind)
     }
     this.#sentRows.set(entry.id, parts)

@@ -1,0 +1,205 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import { type PageState, type ViewState, viewsBounds } from '../../../../proto/views-json.ts'
+import { updatePauseMs } from '../store/fair-turns.ts'
+
+const sections = ['rows', 'gone', 'events', 'pages', 'kinds'] as const
+type Section = (typeof sections)[number]
+/** these are objects, the others lists */
+const keyed: ReadonlySet<Section> = new Set(['pages', 'kinds'])
+/** of what stands around the parts */
+const frameBytes = 256
+
+export interface UpdatesComponents {
+  readonly clock: Clock
+  /** Others that send have theirs. @returns ends the wait for it */
+  readonly inTurn: (action: () => void) => () => void
+  /** What is due now may differ: told before anything is written. */
+  readonly onDue: () => void
+  /**
+   * Writes what differs now from what was sent.
+   *
+   * @returns whether that is all: else the rest follows; undefined: nothing is to be said yet, the state neither
+   */
+  readonly write: (update: Update) => boolean | undefined
+  readonly send: (seq: number, json: Uint8Array) => void
+}
+
+/** What one view sends, and when: the first update at once, then in steps, each once the one before was taken. */
+export class Updates {
+  readonly #components: UpdatesComponents
+  /** pages that were sent: JSON, by node */
+  readonly #pages = new Map<string, string>()
+  /** nodes that have no page, or none any more: to be told */
+  readonly #refused = new Set<string>()
+  #state = ''
+  #sentState = ''
+  #isAsked = false
+  #isClosed = false
+  #isInFlight = false
+  #seq = 0
+  #sentAt = Number.NEGATIVE_INFINITY
+  #cancel: (() => void) | undefined
+
+  constructor(components: UpdatesComponents) {
+    this.#components = components
+  }
+
+  /** Something may differ. */
+  request(): void {
+    this.#isAsked = true
+    this.#schedule()
+  }
+
+  setState(state: ViewState): void {
+    const json = JSON.stringify(state)
+    if (json === this.#state) return
+    this.#state = json
+    this.request()
+  }
+
+  /** A page is asked for: whether there is one is said anew. */
+  pageOpened(node: string): void {
+    this.#refused.delete(node)
+  }
+
+  /** There is no such page: of so many the viewer is told. */
+  pageRefused(node: string): void {
+    if (this.#refused.size < viewsBounds.maxPages) this.#refused.add(node)
+  }
+
+  /** A page that was open is no more. */
+  pageGone(node: string): void {
+    this.#refused.add(node)
+  }
+
+  taken(seq: number): void {
+    if (seq !== this.#seq) return
+    this.#isInFlight = false
+    this.#schedule()
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#cancel?.()
+  }
+
+  #schedule(): void {
+    if (!this.#isAsked || this.#isInFlight || this.#cancel || this.#isClosed) return
+    const { clock } = this.#components
+    this.#cancel = clock.after(Math.max(0, this.#sentAt + updatePauseMs - clock.now()), () => this.#wait())
+  }
+
+  #wait(): void {
+    let isOver = false
+    const cancel = this.#components.inTurn(() => {
+      isOver = true
+      this.#flush()
+    })
+    if (!isOver) this.#cancel = cancel
+  }
+
+  #flush(): void {
+    const { clock, onDue, write, send } = this.#components
+    onDue() // what it asks for is part of this
+    this.#cancel = undefined
+    this.#isAsked = false
+    const state = this.#state === this.#sentState ? '' : this.#state
+    const update = new Update({ state, pages: this.#pages, refused: this.#refused })
+    const isWhole = write(update)
+    if (isWhole === undefined) return
+    this.#sentState = this.#state
+    this.#isAsked ||= !isWhole
+    if (update.isEmpty) {
+      this.#schedule()
+      return
+    }
+    this.#seq++
+    this.#sentAt = clock.now()
+    this.#isInFlight = true
+    send(this.#seq, update.end(this.#seq, this.#sentAt))
+  }
+}
+
+interface Sent {
+  /** JSON, where it differs from the one that was sent */
+  readonly state: string
+  readonly pages: Map<string, string>
+  readonly refused: Set<string>
+}
+
+/** One update, put together part by part, of so many bytes at most. */
+export class Update {
+  readonly #sent: Sent
+  readonly #parts = new Map<Section, string[]>()
+  #bytes = frameBytes
+  #isEmpty = true
+
+  constructor(sent: Sent) {
+    this.#sent = sent
+    if (sent.state) this.#take(sent.state) // the first part: there is room for it
+  }
+
+  get isEmpty(): boolean {
+    return this.#isEmpty
+  }
+
+  /**
+   * Takes all of them, or none.
+   *
+   * @param parts - JSON each; with its key where the section has keys
+   * @returns whether there was room
+   */
+  add(...parts: readonly (readonly [section: Section, json: string])[]): boolean {
+    const bytes = parts.reduce((sum, [, json]) => sum + Buffer.byteLength(json) + 1, 0)
+    if (!this.#isEmpty && this.#bytes + bytes > viewsBounds.maxUpdateBytes) return false
+    for (const [section, json] of parts) {
+      this.#take(json)
+      const known = this.#parts.get(section)
+      if (known) known.push(json)
+      else this.#parts.set(section, [json])
+    }
+    return true
+  }
+
+  /** The page of a node, where it is another; null: there is none. @returns whether there was room */
+  page(node: string, state: PageState | null): boolean {
+    const { pages, refused } = this.#sent
+    const part = keyedPart(node, state)
+    if (part === pages.get(node)) return true
+    if (!this.add(['pages', part])) return false
+    pages.set(node, part)
+    refused.delete(node)
+    return true
+  }
+
+  /** The pages that there are not. @returns whether there was room */
+  refusals(): boolean {
+    const { pages, refused } = this.#sent
+    for (const node of refused) {
+      if (!this.add(['pages', keyedPart(node, null)])) return false
+      pages.delete(node)
+      refused.delete(node)
+    }
+    return true
+  }
+
+  /** @param at - ms since 1970 */
+  end(seq: number, at: number): Uint8Array {
+    const members = [`"seq":${seq}`, `"at":${Math.floor(at)}`]
+    for (const section of sections) {
+      const parts = this.#parts.get(section)?.join(',')
+      if (parts !== undefined) members.push(keyed.has(section) ? `"${section}":{${parts}}` : `"${section}":[${parts}]`)
+    }
+    if (this.#sent.state) members.push(`"state":${this.#sent.state}`)
+    return Buffer.from(`{${members.join(',')}}`)
+  }
+
+  #take(json: string): void {
+    this.#isEmpty = false
+    this.#bytes += Buffer.byteLength(json) + 1
+  }
+}
+
+export function keyedPart(key: string, value: unknown): string {
+  return `${JSON.stringify(key)}:${JSON.stringify(value)}`
+}
