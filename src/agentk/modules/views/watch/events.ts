@@ -5,7 +5,7 @@ import { eventKind } from '../access/visibility.ts'
 import { compareEvents, readEvent } from '../projection/event.ts'
 import type { EventChange, FollowState, FollowStates, ObjectSink, ReadonlyEvents } from '../store/record.ts'
 import { EventOrder } from './event-order.ts'
-import type { FollowedKind } from './part-watch.ts'
+import type { FollowedKind } from './kind-watch.ts'
 
 export interface WarningsOptions {
   /** of all objects: the oldest of the namespace with the most go first */

@@ -13,11 +13,9 @@ import type { ObjectSink, ReadonlyRecords } from '../store/record.ts'
 import type { Rules } from '../store/rules.ts'
 import { discover, type Served, type ServedKind } from './discovery.ts'
 import { warnings } from './events.ts'
-import { FirstGroup } from './first-group.ts'
 import { chooseKinds, type Follow, isMetadataEnough } from './kind-choice.ts'
-import { KindWatch } from './kind-watch.ts'
+import { type FollowedKind, type GroupOrder, KindWatch, type KindWatchComponents } from './kind-watch.ts'
 import { ListTurns } from './list-turns.ts'
-import { type FollowedKind, type PartWatchComponents, WatchBudget } from './part-watch.ts'
 import { Refusals } from './refusals.ts'
 import { Registrations } from './registrations.ts'
 
@@ -64,6 +62,25 @@ const lookTimeoutMs = 30_000
  */
 const settleMs = [300, 1000]
 
+/** Watches that may be open: each is a connection. */
+export class WatchBudget {
+  readonly max: number
+  #open = 0
+
+  constructor(max: number) {
+    this.max = max
+  }
+
+  /** @returns what gives it back; undefined: there is none */
+  take(): (() => void) | undefined {
+    if (this.#open >= this.max) return undefined
+    this.#open += 1
+    return () => {
+      this.#open -= 1
+    }
+  }
+}
+
 /**
  * Finds out which kinds the API server serves, and follows them as long as they are there.
  *
@@ -74,9 +91,14 @@ export class Kinds {
   readonly #options: KindsOptions
   readonly #follow: Follow
   readonly #times: WatchTimes
-  readonly #shared: Omit<PartWatchComponents, 'sink'>
-  readonly #sink: FirstGroup
+  readonly #shared: Omit<KindWatchComponents, 'sink' | 'groups'>
+  /** place of a group in the server's order */
+  #places: ReadonlyMap<string, number> = new Map()
   readonly #registrations: Registrations
+  readonly #groups: GroupOrder = {
+    kindOf: (uid) => this.#components.sink.get(uid)?.kind,
+    comesBefore: (group, other) => this.#placeOf(group) < this.#placeOf(other),
+  }
   /** by `group/Kind` */
   readonly #followed = new Map<string, Followed>()
   /** past `maxKinds`, by `group/Kind` */
@@ -89,7 +111,7 @@ export class Kinds {
   #logged: '' | 'failed' | 'forbidden' | 'tooMany' = ''
 
   constructor(components: KindsComponents, options: KindsOptions) {
-    const { api, sink, log, clock, random } = components
+    const { api, log, clock, random } = components
     this.#components = components
     this.#options = options
     this.#follow = { namespaces: [], kinds: [], exclude: [], ...options.follow }
@@ -108,14 +130,13 @@ export class Kinds {
       refusals: new Refusals({ api, clock, random }),
       onTrouble,
     }
-    this.#sink = new FirstGroup(sink)
     this.#registrations = new Registrations({ ...this.#shared, onChange: () => this.#registered() }, this.#times)
   }
 
   /** Resolves when the signal aborts. Once. */
   async run(signal: AbortSignal): Promise<void> {
     this.#hold(this.#registrations.run(signal))
-    this.#hold(this.#watchOf(warnings, this.#components.events).run(signal))
+    this.#hold(this.#watchOf(warnings, { sink: this.#components.events }).run(signal))
     const { firstRetryMs, maxRetryMs } = this.#times
     let failures = 0
     while (!signal.aborted) {
@@ -169,7 +190,7 @@ export class Kinds {
     const here = new Set(kinds.map(({ key }) => key))
     const known = [...this.#followed.values()].map(({ served }) => served)
     const all = [...kinds, ...known.filter(({ key, group }) => stale.has(group) && !here.has(key))]
-    this.#sink.order(all.map(({ group }) => group))
+    this.#places = new Map(Array.from(new Set(all.map(({ group }) => group)), (group, place) => [group, place]))
     const { followed, tooMany } = chooseKinds(all, this.#follow, { isOwn, maxKinds })
     const wanted = new Map(followed.map((kind) => [kind.key, kind]))
     for (const kind of known) if (!isSame(kind, wanted.get(kind.key))) this.#drop(kind, signal)
@@ -193,7 +214,8 @@ export class Kinds {
       stopping.dispose()
     }
     this.#followed.set(kind.key, { served: kind, stop })
-    const watch = this.#watchOf({ kind, isMetadata, query: '' }, this.#sink, rules?.ready(kind.key))
+    const { sink } = this.#components
+    const watch = this.#watchOf({ kind, isMetadata, query: '' }, { sink, groups: this.#groups }, rules?.ready(kind.key))
     this.#hold(watch.run(stopping.signal))
   }
 
@@ -201,7 +223,7 @@ export class Kinds {
   #drop(kind: ServedKind, signal: AbortSignal): void {
     this.#followed.get(kind.key)?.stop()
     this.#followed.delete(kind.key)
-    this.#sink.dropped(kind, undefined)
+    this.#components.sink.dropped(kind, undefined)
     for (const { served, stop } of [...this.#followed.values()]) {
       if (served.plural !== kind.plural) continue
       stop()
@@ -212,7 +234,7 @@ export class Kinds {
   /** As many as are followed are told by name. */
   #leave(tooMany: readonly ServedKind[], maxKinds: number): void {
     const left = new Map(tooMany.slice(0, maxKinds).map((kind) => [kind.key, kind]))
-    for (const [key, kind] of this.#left) if (!left.has(key)) this.#sink.dropped(kind, undefined)
+    for (const [key, kind] of this.#left) if (!left.has(key)) this.#components.sink.dropped(kind, undefined)
     const since = this.#components.clock.now()
     const state = {
       is: 'refused',
@@ -221,14 +243,22 @@ export class Kinds {
       refusedNamespaces: [],
       leftOut: [],
     } as const
-    for (const [key, kind] of left) if (!this.#left.has(key)) this.#sink.state(kind, state)
+    for (const [key, kind] of left) if (!this.#left.has(key)) this.#components.sink.state(kind, state)
     this.#left = left
   }
 
-  #watchOf(followed: FollowedKind, sink: ObjectSink, isReady?: Promise<void>): KindWatch {
+  #watchOf(
+    followed: FollowedKind,
+    into: Pick<KindWatchComponents, 'sink' | 'groups'>,
+    isReady?: Promise<void>,
+  ): KindWatch {
     const { namespaces } = this.#follow
     const options = { ...followed, namespaces, times: this.#times, ...(isReady ? { isReady } : {}) }
-    return new KindWatch({ ...this.#shared, sink }, options)
+    return new KindWatch({ ...this.#shared, ...into }, options)
+  }
+
+  #placeOf(group: string): number {
+    return this.#places.get(group) ?? Number.POSITIVE_INFINITY
   }
 
   #hold(work: Promise<void>): void {

@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap'
 import { watchTimes } from '../../../../../../src/agentk/cluster/object-watch.ts'
 import { maxEventBytes } from '../../../../../../src/agentk/cluster/watch-request.ts'
-import { KindWatch } from '../../../../../../src/agentk/modules/views/watch/kind-watch.ts'
-import { WatchBudget } from '../../../../../../src/agentk/modules/views/watch/part-watch.ts'
+import { type GroupOrder, KindWatch } from '../../../../../../src/agentk/modules/views/watch/kind-watch.ts'
+import { WatchBudget } from '../../../../../../src/agentk/modules/views/watch/kinds.ts'
 import type { Refusals } from '../../../../../../src/agentk/modules/views/watch/refusals.ts'
 import { KasError } from '../../../../../../src/lib/errors.ts'
 import { pause } from '../../../../../../src/lib/pause.ts'
@@ -32,13 +32,14 @@ interface Options {
   readonly kind?: typeof pods
   readonly isMetadata?: boolean
   readonly maxWatches?: number
+  readonly sink?: KeptSink
+  readonly groups?: GroupOrder
 }
 
 function start(t: Test, options: Options = {}) {
-  const { namespaces = [], kind = pods, isMetadata = false, maxWatches = 10 } = options
+  const { namespaces = [], kind = pods, isMetadata = false, maxWatches = 10, sink = new KeptSink(), ...more } = options
   const api = new ScriptedApi()
   const clock = new MovingClock()
-  const sink = new KeptSink()
   const budget = new WatchBudget(maxWatches)
   const troubles: unknown[] = []
   const onTrouble = (_: string, error: unknown) => void troubles.push(error)
@@ -56,7 +57,7 @@ function start(t: Test, options: Options = {}) {
       return () => void silenced.delete(listener)
     },
   }
-  const components = { api, sink, clock, random: () => 0.5, budget, refusals, pulse, onTrouble }
+  const components = { api, sink, clock, random: () => 0.5, budget, refusals, pulse, onTrouble, ...more }
   const watch = new KindWatch(components, { kind, isMetadata, query: '', namespaces, times: watchTimes })
   const stopping = new AbortController()
   const running = watch.run(stopping.signal)
@@ -394,4 +395,34 @@ t.test('it ends in the midst of all that it waits for', async (t) => {
   await stop()
   t.ok(watch.isAborted)
   t.strictSame(clock.pending, [])
+})
+
+t.test('a uid belongs to the first group that serves it, whichever is listed first', async (t) => {
+  const kindOf = (group: string) => ({ ...pods, key: `${group}/Ingress`, group, plural: 'ingresses' })
+  const [first, second] = [kindOf('networking.k8s.io'), kindOf('extensions')]
+  for (const kinds of [
+    [first, second],
+    [second, first],
+  ]) {
+    const sink = new KeptSink()
+    const groups: GroupOrder = {
+      kindOf: (uid) => sink.get(uid)?.kind,
+      comesBefore: (group, other) => group === first.group && other !== first.group,
+    }
+    const watches = new Map<string, Awaited<ReturnType<ScriptedApi['watch']>>>()
+    for (const kind of kinds) {
+      const { api } = start(t, { kind, sink, groups })
+      await (await api.ask()).answer(200, page('shop/web'))
+      const watch = await api.watch()
+      await watch.open()
+      watches.set(kind.group, watch)
+    }
+    t.strictSame([sink.names(first.key), sink.names(second.key)], [['shop/web'], []])
+    await watches.get(second.group)?.tell(event('DELETED', 'shop/web'))
+    t.strictSame(sink.names(first.key), ['shop/web'], 'the other is not asked')
+    await watches.get(first.group)?.tell(event('DELETED', 'shop/web'))
+    t.strictSame(sink.names(first.key), [])
+    await watches.get(second.group)?.tell(event('ADDED', 'shop/web'))
+    t.strictSame(sink.names(second.key), ['shop/web'])
+  }
 })
