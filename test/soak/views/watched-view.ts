@@ -1,6 +1,5 @@
 import type { Endpoint } from '../../../src/kas/cli/views/endpoint.ts'
-import { showView } from '../../../src/kas/cli/views/shown-view.ts'
-import type { ViewModel } from '../../../src/kas/cli/views/view-model.ts'
+import { type ShownView, showView } from '../../../src/kas/cli/views/shown-view.ts'
 import { systemClock } from '../../../src/lib/clock.ts'
 import type { Query } from '../../../src/proto/views-json.ts'
 
@@ -13,7 +12,7 @@ export class WatchedView {
   readonly #stopping = new AbortController()
   #ended: Promise<void> = Promise.resolve()
   #shown: string | undefined
-  #model: ViewModel | undefined
+  #model: ShownView | undefined
   #changedAt = 0
   #longestGapMs = 0
   #updates = 0
@@ -35,7 +34,7 @@ export class WatchedView {
     return this.#shown
   }
 
-  get model(): ViewModel | undefined {
+  get model(): ShownView | undefined {
     return this.#model
   }
 
@@ -111,7 +110,7 @@ export class WatchedView {
     return `the view ${JSON.stringify(this.query)}`
   }
 
-  #changed(model: ViewModel, isWhole: boolean): boolean {
+  #changed(model: ShownView, isWhole: boolean): boolean {
     this.#model = model
     const isLive = isWhole && model.state.is === 'live'
     this.#shown = isLive ? textOf(model) : undefined
@@ -137,7 +136,7 @@ export async function freshView(endpoint: Endpoint, query: Query, signal: AbortS
   }
 }
 
-function textOf(model: ViewModel): string {
+function textOf(model: ShownView): string {
   const pages = [...model.pages].sort(([a], [b]) => (a < b ? -1 : 1))
   return JSON.stringify(pages.map(([node, page]) => [node, page, model.children(node)]))
 }

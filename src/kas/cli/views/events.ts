@@ -2,8 +2,8 @@ import type { EventRow } from '../../../proto/views-json.ts'
 import { UsageError } from '../command.ts'
 import { textTable } from '../text-table.ts'
 import { printView } from './print-view.ts'
+import type { ShownView } from './shown-view.ts'
 import { ageText, type Paint } from './verdict-text.ts'
-import type { ViewModel } from './view-model.ts'
 import { scopeOf, type ViewsContext } from './views-command.ts'
 
 /** An agent answers so many questions of a view at a time. */
@@ -35,11 +35,11 @@ export function printEvents(context: ViewsContext): Promise<number> {
   })
 }
 
-function latestFirst(model: ViewModel, nodes: readonly string[]): readonly EventRow[] {
+function latestFirst(model: ShownView, nodes: readonly string[]): readonly EventRow[] {
   return nodes.flatMap((node) => model.eventsOf(node)).sort((one, other) => other.at - one.at)
 }
 
-function eventsText(model: ViewModel, nodes: readonly string[], paint: Paint): string {
+function eventsText(model: ShownView, nodes: readonly string[], paint: Paint): string {
   const shown = nodes.filter((node) => model.pages.has(node))
   const events = latestFirst(model, shown)
   if (events.length === 0) return shown.length > 0 ? 'there are no events\n' : ''

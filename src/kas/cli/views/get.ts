@@ -4,9 +4,9 @@ import { UsageError } from '../command.ts'
 import { textTable } from '../text-table.ts'
 import { eventNames, printEvents } from './events.ts'
 import { printView } from './print-view.ts'
+import type { ShownView } from './shown-view.ts'
 import { nothingFound } from './tree-text.ts'
 import { ageText, type Paint, whyOf } from './verdict-text.ts'
-import type { ViewModel } from './view-model.ts'
 import { scopeOf, type ViewsCommand } from './views-command.ts'
 
 const listLimit = 500
@@ -32,7 +32,7 @@ export const get: ViewsCommand = {
   },
 }
 
-function listText(model: ViewModel, paint: Paint): string {
+function listText(model: ShownView, paint: Paint): string {
   const rows = model.children('')
   if (rows.length === 0) return nothingFound
   const table = textTable([

@@ -4,10 +4,9 @@ import { BadAnswer } from '../bad-answer.ts'
 import { type CliValues, textOption, UsageError } from '../command.ts'
 import { endpointOf } from './endpoint.ts'
 import { degraded, HeldCode, progressing, unknown } from './held-code.ts'
-import { showView } from './shown-view.ts'
+import { type ShownView, showView } from './shown-view.ts'
 import { stateText, treeText } from './tree-text.ts'
 import { Paint } from './verdict-text.ts'
-import type { ViewModel } from './view-model.ts'
 import { isColoured, scopeOf, type ViewsCommand } from './views-command.ts'
 
 /**
@@ -46,7 +45,7 @@ export const health: ViewsCommand = {
     const late = new AbortController()
     const cancelLate = clock.after(waitMs ?? lookMs, () => late.abort())
     const held = new HeldCode({ clock, onHeld: () => late.abort() })
-    let shown: ViewModel | undefined
+    let shown: ShownView | undefined
     try {
       await showView(context, endpoint, {
         query: { view: 'tree', ...(scope ? { scope } : {}), limit: rootLimit },
@@ -81,16 +80,16 @@ export const health: ViewsCommand = {
 }
 
 /** Of the whole: that of its roots, the worst; what is not live now, or has none, is unknown. */
-function exitCode(model: ViewModel): number {
+function exitCode(model: ShownView): number {
   const word = worstOf(model)
   return word === undefined || model.state.is !== 'live' ? unknown : exitCodes[word]
 }
 
-function worstOf({ counts }: ViewModel): ArgoWord | undefined {
+function worstOf({ counts }: ShownView): ArgoWord | undefined {
   return argoWords.findLast((word) => (counts[word] ?? 0) > 0)
 }
 
-function plainText(model: ViewModel | undefined, paint: Paint): string {
+function plainText(model: ShownView | undefined, paint: Paint): string {
   if (!model) return 'unknown: no answer\n'
   const word = worstOf(model)
   if (word === undefined) return `${stateText(model, paint)}unknown: nothing is there that you may list\n`
@@ -103,7 +102,7 @@ function plainText(model: ViewModel | undefined, paint: Paint): string {
   return `${stateText(model, paint)}${said} (${counts.join(', ')})\n${list}`
 }
 
-function jsonText(model: ViewModel | undefined): string {
+function jsonText(model: ShownView | undefined): string {
   const verdict = model ? (worstOf(model) ?? null) : null
   const told = { verdict, state: model?.state ?? null, counts: model?.counts ?? {}, rows: model?.children('') ?? [] }
   return `${printableJson(told, 2)}\n`

@@ -2,10 +2,9 @@ import { printable, printableJson } from '../../../lib/printable.ts'
 import type { Query, Row } from '../../../proto/views-json.ts'
 import { endpointOf } from './endpoint.ts'
 import { Screen } from './screen.ts'
-import { showView } from './shown-view.ts'
+import { type ShownView, showView } from './shown-view.ts'
 import { stateText } from './tree-text.ts'
 import { Paint } from './verdict-text.ts'
-import type { ViewModel } from './view-model.ts'
 import { isColoured, type ViewsContext } from './views-command.ts'
 
 /** A cluster whose objects are still being listed says so; so does an agent that connects. ms */
@@ -16,10 +15,10 @@ export interface PrintedView {
   readonly opens: (row: Row) => boolean
   /** in place of children: pages that are asked for from the start, whole */
   readonly nodes?: readonly string[]
-  readonly text: (model: ViewModel, paint: Paint) => string
-  readonly json: (model: ViewModel) => unknown
+  readonly text: (model: ShownView, paint: Paint) => string
+  readonly json: (model: ShownView) => unknown
   /** of a whole view: what of it cannot be shown; undefined: nothing */
-  readonly problem?: (model: ViewModel) => string | undefined
+  readonly problem?: (model: ShownView) => string | undefined
 }
 
 /**
@@ -36,7 +35,7 @@ export async function printView(context: ViewsContext, printed: PrintedView): Pr
   const isWatching = values.watch === true
   const tooLate = new AbortController()
   const cancel = isWatching ? () => {} : context.clock.after(answerMs, () => tooLate.abort())
-  const show = (model: ViewModel) =>
+  const show = (model: ShownView) =>
     screen.show(
       values.output === 'json'
         ? `${printableJson(json(model), isWatching ? undefined : 2)}\n`

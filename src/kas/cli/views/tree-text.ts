@@ -1,7 +1,7 @@
 import { printable } from '../../../lib/printable.ts'
 import type { Row } from '../../../proto/views-json.ts'
+import type { ShownView } from './shown-view.ts'
 import { ageText, type Paint, whyOf } from './verdict-text.ts'
-import type { ViewModel } from './view-model.ts'
 
 /** In place of rows. */
 export const nothingFound = 'nothing is found that you may list\n'
@@ -20,7 +20,7 @@ const maxNamedKinds = 8
  *
  * @param folds - roots without a verdict and without children, as roles are, are counted on one line
  */
-export function treeText(model: ViewModel, paint: Paint, folds = false): string {
+export function treeText(model: ShownView, paint: Paint, folds = false): string {
   const lines: string[] = []
   const drawn = new Set<string>() // an agent may say anything, circles too
   const walk = (node: string, prefix: string, depth: number, namespace: string) => {
@@ -55,7 +55,7 @@ function foldedText(rows: readonly Row[]): string {
   return `· without a verdict: ${named.join(', ')}${others}`
 }
 
-function rowText(row: Row, { model, paint, namespace }: { model: ViewModel; paint: Paint; namespace: string }): string {
+function rowText(row: Row, { model, paint, namespace }: { model: ShownView; paint: Paint; namespace: string }): string {
   const argo = row.h?.[0] ?? ''
   const place = row.ns && row.ns !== namespace ? `${row.ns}/` : ''
   const closed = row.c && !model.pages.has(row.u) ? printable(`${row.c} below`) : ''
@@ -72,7 +72,7 @@ function rowText(row: Row, { model, paint, namespace }: { model: ViewModel; pain
 }
 
 /** What the whole says of itself, where that is worth a line. */
-export function stateText({ state }: ViewModel, paint: Paint): string {
+export function stateText({ state }: ShownView, paint: Paint): string {
   const left = state.notFollowed?.length ? `not followed: ${printable(state.notFollowed.join(', '))}\n` : ''
   if (state.is === 'live') return left && paint.faint(left)
   const at = new Date(state.since)

@@ -1,7 +1,7 @@
 import type { Row } from '../../../proto/views-json.ts'
 import { printView } from './print-view.ts'
+import type { ShownView } from './shown-view.ts'
 import { treeText } from './tree-text.ts'
-import type { ViewModel } from './view-model.ts'
 import { scopeOf, type ViewsCommand } from './views-command.ts'
 
 const rootLimit = 100
@@ -31,7 +31,7 @@ type NestedRow = Row & { readonly children?: readonly NestedRow[]; readonly more
  * @param stands - nodes that stand there already: an agent may say anything, circles too
  * @param depth - of `node`; what is deeper than any tree of owners is left out
  */
-function nested(model: ViewModel, node: string, stands: Set<string>, depth = 0): NestedRow[] {
+function nested(model: ShownView, node: string, stands: Set<string>, depth = 0): NestedRow[] {
   const rows = model.children(node).filter(({ u }) => !stands.has(u))
   for (const { u } of rows) stands.add(u)
   return rows.map((row) => {

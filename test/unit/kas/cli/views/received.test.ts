@@ -1,9 +1,9 @@
 import t from 'tap'
 import { BadAnswer } from '../../../../../src/kas/cli/bad-answer.ts'
 import { readMessage } from '../../../../../src/kas/cli/views/received.ts'
+import { ShownView } from '../../../../../src/kas/cli/views/shown-view.ts'
 import { stateText, treeText } from '../../../../../src/kas/cli/views/tree-text.ts'
 import { Paint } from '../../../../../src/kas/cli/views/verdict-text.ts'
-import { ViewModel } from '../../../../../src/kas/cli/views/view-model.ts'
 import { Seeded } from '../../../../support/seeded.ts'
 import { startViewsServer } from './views-server.ts'
 
@@ -108,7 +108,7 @@ t.test('whatever is said is refused in one sentence, or shown without harm', asy
     try {
       const message = readMessage(json)
       if (message.type !== 'update') continue
-      const model = new ViewModel()
+      const model = new ShownView()
       for (let i = 0; i < 2; i++) model.apply(message.update)
       const text = treeText(model, new Paint(false), true) + stateText(model, new Paint(false))
       if (controls.test(text) || text.length > 100_000) t.fail(`KAS_SEED=${seed}: ${json.slice(0, 500)}`)
@@ -159,7 +159,7 @@ t.test('the commands say what is wrong, and which exit code that is', async (t) 
 
 t.test('what is kept has a bound', async (t) => {
   const kept = (fill: (i: number) => object, most = 40_000) => {
-    const model = new ViewModel()
+    const model = new ShownView()
     for (let i = 0; i < most; i++) model.apply({ seq: i + 1, at: 1, ...fill(i) })
   }
   const page = { order: [], counts: {}, more: 0 }
@@ -177,7 +177,7 @@ t.test('what is kept has a bound', async (t) => {
 })
 
 t.test('a row stands once, on however many pages it is said to be', async (t) => {
-  const model = new ViewModel()
+  const model = new ShownView()
   const ids = Array.from({ length: 500 }, (_, i) => `${i}`)
   const rows = ids.map((u) => ({ u, k: 'Pod', n: u, c: 500 }))
   const page = { order: ids, counts: {}, more: 0 }
