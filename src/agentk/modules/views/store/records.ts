@@ -9,7 +9,15 @@ import type { Interned } from './interned.ts'
 import { addShared, areEqual, customParentsOf, recordOf } from './object-record.ts'
 import { OpenLists } from './open-lists.ts'
 import { Places } from './places.ts'
-import type { FollowState, Health, ObjectRecord, ObjectSink, ReadonlyRecords, RecordChange } from './record.ts'
+import type {
+  FollowState,
+  FollowStates,
+  Health,
+  ObjectRecord,
+  ObjectSink,
+  ReadonlyRecords,
+  RecordChange,
+} from './record.ts'
 import type { Rules } from './rules.ts'
 import { UidIndex } from './uid-index.ts'
 
@@ -71,6 +79,14 @@ export class Records implements ObjectSink, ReadonlyRecords {
   readonly #refused = new Map<string, { readonly kind: ResourceKind; readonly since: number }>()
   readonly #listeners = new Set<(change: RecordChange) => void>()
   readonly #stateListeners = new Set<() => void>()
+  /** How far each kind is followed; a kind that went for want of room is refused. */
+  readonly states: FollowStates = {
+    all: () => this.#allStates(),
+    onChange: (listener) => {
+      this.#stateListeners.add(listener)
+      return () => this.#stateListeners.delete(listener)
+    },
+  }
 
   constructor(components: RecordsComponents, options: Partial<RecordsOptions> = {}) {
     this.#components = components
@@ -118,23 +134,6 @@ export class Records implements ObjectSink, ReadonlyRecords {
   onChange(listener: (change: RecordChange) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
-  }
-
-  /** How far each kind is followed, by `group/Kind`. */
-  states(): ReadonlyMap<string, readonly [kind: ResourceKind, state: FollowState]> {
-    const states = new Map(this.#states)
-    const why = `the cluster has more than ${this.#options.maxObjects} objects`
-    for (const [key, { kind, since }] of this.#refused) {
-      const { refusedNamespaces = [], leftOut = [] } = states.get(key)?.[1] ?? {}
-      states.set(key, [kind, { is: 'refused', since, why, refusedNamespaces, leftOut }])
-    }
-    return states
-  }
-
-  /** Called when a state may have changed, until the returned function is called. */
-  onState(listener: () => void): () => void {
-    this.#stateListeners.add(listener)
-    return () => this.#stateListeners.delete(listener)
   }
 
   /** Verdicts do not change any more by time alone. */
@@ -192,6 +191,16 @@ export class Records implements ObjectSink, ReadonlyRecords {
   state(kind: ResourceKind, state: FollowState): void {
     this.#states.set(kind.key, [kind, state])
     this.#tellStates()
+  }
+
+  #allStates(): Iterable<readonly [kind: ResourceKind, state: FollowState]> {
+    const states = new Map(this.#states)
+    const why = `the cluster has more than ${this.#options.maxObjects} objects`
+    for (const [key, { kind, since }] of this.#refused) {
+      const { refusedNamespaces = [], leftOut = [] } = states.get(key)?.[1] ?? {}
+      states.set(key, [kind, { is: 'refused', since, why, refusedNamespaces, leftOut }])
+    }
+    return states.values()
   }
 
   /** @returns undefined: there is metadata alone */

@@ -53,11 +53,7 @@ export class Picture {
     const events = new Warnings()
     const reviews = new Reviews({ api: own, clock, log, own: own.access.impersonation })
     const records = this.#records
-    const states = {
-      all: () => records.states().values(),
-      onChange: (listener: () => void) => records.onState(listener),
-    }
-    this.#host = new ViewHost({ records, states, events, reviews, clock }, { verdict, ...bounds })
+    this.#host = new ViewHost({ records, states: records.states, events, reviews, clock }, { verdict, ...bounds })
     this.#kinds = new Kinds({ api: watching, sink: this.#records, events, log, clock, random }, { follow, rules })
   }
 
@@ -112,7 +108,7 @@ export class Picture {
   }
 
   #facts(): ViewsFacts {
-    const states = [...this.#records.states().values()].map(([, state]) => state).filter(({ is }) => is !== 'refused')
+    const states = [...this.#records.states.all()].map(([, state]) => state).filter(({ is }) => is !== 'refused')
     const state = states.some(({ is }) => is === 'syncing') || states.length === 0 ? 'syncing' : 'live'
     const isStale = states.some(({ is }) => is === 'stale')
     return { kinds: states.length, objects: this.#records.size, state: isStale ? 'stale' : state }

@@ -25,6 +25,8 @@ const uids = (found: Iterable<{ uid: string }>) => [...found].map(({ uid }) => u
 const running = (more: object = {}) => ({ phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }], ...more })
 const live: FollowState = { is: 'live', since: 1, why: '', refusedNamespaces: [], leftOut: [] }
 
+const stateOf = (records: Records, kind: string) => [...records.states.all()].find(([{ key }]) => key === kind)?.[1]
+
 t.test('what is kept of an object', async (t) => {
   const { records, told } = start()
   const labels = { app: 'web', 'app.gitlab.com/project_id': '17', 'app.gitlab.com/environment_slug': 'production' }
@@ -272,7 +274,7 @@ t.test('past so many objects the largest kind without rules goes, and says so', 
   const { records, told } = start({ maxObjects: 10 })
   const roles = kindOf('rbac.authorization.k8s.io/Role', 'roles')
   let states = 0
-  records.onState(() => states++)
+  records.states.onChange(() => states++)
   records.state(configMap, live)
   records.put(roles, object({ uid: 'role' }))
   for (let i = 0; i < 6; i++) records.put(pod, object({ uid: `p${i}` }))
@@ -283,12 +285,12 @@ t.test('past so many objects the largest kind without rules goes, and says so', 
   t.equal(told(), '-m0 -m1 -m2 +p6')
   t.equal(states, 2)
   const why = 'the cluster has more than 10 objects'
-  t.match(records.states().get('ConfigMap')?.[1], { is: 'refused', why })
+  t.match(stateOf(records, 'ConfigMap'), { is: 'refused', why })
   records.put(configMap, object({ uid: 'm7' }))
   t.equal(told(), '', 'it is not kept any more')
   for (const uid of ['p7', 'p8', 'p9']) records.put(pod, object({ uid }))
   t.equal(told(), '+p7 +p8 -role +p9')
-  t.match(records.states().get(roles.key)?.[1], { is: 'refused', why })
+  t.match(stateOf(records, roles.key), { is: 'refused', why })
   t.equal(records.size, 10)
 })
 
@@ -300,7 +302,7 @@ t.test('of kinds with rules the largest goes, as a whole', async (t) => {
   records.put(pod, object({ uid: 'p3' }))
   t.equal(told(), '-p0 -p1 -p2')
   t.same(uids(records.all()), ['s'])
-  t.equal(records.states().get('Pod')?.[1].is, 'refused')
+  t.equal(stateOf(records, 'Pod')?.is, 'refused')
 })
 
 t.test('what went for want of room comes back with its next list, when there is room', async (t) => {
@@ -316,26 +318,26 @@ t.test('what went for want of room comes back with its next list, when there is 
   t.equal(told(), '+m +p0 +p1 +p2 -m +p3')
   list()
   t.equal(told(), '')
-  t.equal(records.states().get('ConfigMap')?.[1].is, 'refused')
+  t.equal(stateOf(records, 'ConfigMap')?.is, 'refused')
   records.gone(pod, 'p0')
   told()
   list()
   t.equal(told(), '+m')
-  t.same(records.states().get('ConfigMap')?.[1], live)
+  t.same(stateOf(records, 'ConfigMap'), live)
 })
 
 t.test('states are kept by kind until the kind is dropped', async (t) => {
   const { records } = start()
   let told = 0
-  const stop = records.onState(() => told++)
+  const stop = records.states.onChange(() => told++)
   records.state(pod, live)
   records.dropped(pod, 'shop')
   t.same(
-    [...records.states()].map(([key, [, state]]) => [key, state]),
+    [...records.states.all()].map(([{ key }, state]) => [key, state]),
     [['Pod', live]],
   )
   records.dropped(pod, undefined)
-  t.same([...records.states()], [])
+  t.same([...records.states.all()], [])
   t.equal(told, 2)
   stop()
   records.state(pod, live)

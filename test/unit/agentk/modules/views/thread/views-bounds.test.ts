@@ -24,7 +24,7 @@ t.test('in a small heap a kind goes, and a view is refused in words', async (t) 
   const records = new Records({ clock: new ManualClock(), rules, interned: new Interned() }, bounds.records)
   for (let i = 0; i < 600; i++) records.put(kinds.configMap, object({ uid: `c${i}` }))
   t.ok(records.size <= bounds.records.maxObjects, `${records.size} objects`)
-  t.match([...records.states().values()], [[{ key: 'ConfigMap' }, { why: /more than 520 objects/ }]])
+  t.match([...records.states.all()], [[{ key: 'ConfigMap' }, { why: /more than 520 objects/ }]])
 
   const stage = new ViewStage()
   t.teardown(() => stage.close())
