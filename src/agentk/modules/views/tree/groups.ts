@@ -1,5 +1,6 @@
 import type { Reference } from '../projection/projector.ts'
 import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
+import type { Above } from './owners.ts'
 
 /** Of which application objects are, as one caller sees them. */
 export class Applications {
@@ -44,3 +45,50 @@ function lists({ references }: ObjectRecord, { kind, namespace, name }: ObjectRe
 }
 
 const keyOf = (...texts: readonly string[]) => JSON.stringify(texts)
+
+/** Of which environment and application an object is; empty: of none. */
+interface Membership {
+  readonly environment: string
+  readonly application: string
+}
+
+const none: Membership = { environment: '', application: '' }
+
+/** Of which groups objects are: by their own labels, else by their parents'. */
+export class Memberships {
+  readonly #byUid = new Map<string, Membership>()
+  readonly #applications: Applications
+
+  constructor(applications: Applications) {
+    this.#applications = applications
+  }
+
+  get size(): number {
+    return this.#byUid.size
+  }
+
+  of(uid: string): Membership {
+    return this.#byUid.get(uid) ?? none
+  }
+
+  /**
+   * @param record - undefined: it is not seen any more
+   * @returns whether it is of other groups than before
+   */
+  place(uid: string, record: ObjectRecord | undefined, above: Above): boolean {
+    const before = this.#byUid.get(uid)
+    const now = record && this.#by(record, above)
+    if (before?.environment === now?.environment && before?.application === now?.application) return false
+    if (now) this.#byUid.set(uid, now)
+    else this.#byUid.delete(uid)
+    return true
+  }
+
+  #by(record: ObjectRecord, above: Above): Membership {
+    const { environment } = record
+    const application = this.#applications.of(record)
+    const inherited = above?.is === 'object' ? this.of(above.record.uid) : none
+    if (!environment && !application) return inherited
+    return { environment: environment || inherited.environment, application: application || inherited.application }
+  }
+}
