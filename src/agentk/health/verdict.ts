@@ -16,7 +16,7 @@ export interface Verdict {
 }
 
 /** kstatus in the words of Argo CD. */
-const inArgosWords: Readonly<Record<KstatusStatus, ArgoStatus>> = {
+export const inArgosWords: Readonly<Record<KstatusStatus, ArgoStatus>> = {
   Current: 'Healthy',
   InProgress: 'Progressing',
   Terminating: 'Progressing',

@@ -1,0 +1,34 @@
+import type { ArgoStatus } from '../argo/health.ts'
+import type { KubernetesObject } from '../object.ts'
+import type { Evidence } from './evidence.ts'
+import type { Finding } from './finding.ts'
+
+type Table = readonly (readonly [name: string, value: string])[]
+
+/** What rules read of others. What is hidden from it is as if it were not followed. */
+export interface Around {
+  /** of the API server. ms since 1970 */
+  readonly now: number
+  eventsOf(object: KubernetesObject): readonly Evidence[]
+  /** whether all objects of a kind are known, so that what is not found is missing */
+  isLive(kind: string): boolean
+  find(kind: string, namespace: string, name: string): KubernetesObject | undefined
+  /** all that an object is the owner of, StatefulSets of claims too */
+  childrenOf(object: KubernetesObject): readonly KubernetesObject[]
+  podsOf(namespace: string, selector: Table): readonly KubernetesObject[]
+  /** what makes Pods with labels that are selected */
+  workloadsOf(namespace: string, selector: Table): readonly KubernetesObject[]
+  slicesOf(service: KubernetesObject): readonly KubernetesObject[]
+  /** Pods that mount a claim */
+  usersOf(claim: KubernetesObject): readonly KubernetesObject[]
+  /** what was found of another object, in the order in which callers get it */
+  findingsOf(object: KubernetesObject): readonly Finding[]
+  wordOf(object: KubernetesObject): ArgoStatus
+  /** what was found of the object before */
+  before(object: KubernetesObject): Finding | undefined
+}
+
+/** It is known not to be there. */
+export function isMissing(around: Around, kind: string, namespace: string, name: string): boolean {
+  return name !== '' && around.isLive(kind) && !around.find(kind, namespace, name)
+}

@@ -1,0 +1,68 @@
+import { entryAt, type KubernetesObject, textAt } from '../object.ts'
+import type { Around } from './around.ts'
+import { newest } from './evidence.ts'
+import { type Finding, finding, found, minute, ranks } from './finding.ts'
+import { createdOf, namespaceOf } from './read.ts'
+
+const classKind = 'storage.k8s.io/StorageClass'
+const classMs = minute
+const provisioningMs = 2 * minute
+const boundMs = 5 * minute
+
+/** Of a PersistentVolumeClaim. */
+export function claim(object: KubernetesObject, around: Around): Finding | undefined {
+  const { now } = around
+  const phase = textAt(object, 'status.phase')
+  const since = createdOf(object, now)
+  const base = { rank: ranks.pod, since }
+  if (phase === 'Lost') {
+    const text = `volume ${textAt(object, 'spec.volumeName')} is lost`
+    return found(object, now, { ...base, reason: 'VolumeLost', text, grace: 0 })
+  }
+  if (phase === 'Bound') return undefined
+  const className = textAt(object, 'spec.storageClassName')
+  const storageClass = className === '' ? undefined : around.find(classKind, '', className)
+  if (className !== '' && around.isLive(classKind) && !storageClass) {
+    const text = `storage class ${className} does not exist`
+    return found(object, now, {
+      ...base,
+      reason: 'StorageClassMissing',
+      text,
+      grace: classMs,
+      needs: [[classKind, '']],
+    })
+  }
+  const said = newest(
+    around.eventsOf(object).filter(({ reason }) => reason === 'ProvisioningFailed' || reason === 'FailedBinding'),
+  )
+  if (said) {
+    const { reason, message, last, first } = said
+    const needs = [['Event', namespaceOf(object)]] as const
+    return found(object, now, { ...base, reason, text: message, last, grace: provisioningMs, from: first, needs })
+  }
+  return unbound(object, around, textAt(storageClass, 'volumeBindingMode') === 'WaitForFirstConsumer')
+}
+
+/** @param waits - its class binds it once a Pod needs it */
+function unbound(object: KubernetesObject, around: Around, waits: boolean): Finding {
+  const { now } = around
+  const needs = [['Pod', namespaceOf(object)], ...(waits ? ([[classKind, '']] as const) : [])] as const
+  const base = { rank: ranks.pod, since: createdOf(object, now) }
+  const users = around.isLive('Pod') ? around.usersOf(object) : []
+  if (waits && around.isLive('Pod') && users.length === 0) {
+    const text = 'no Pod uses it yet'
+    return finding('Suspended', { ...base, reason: 'WaitForFirstConsumer', text, needs })
+  }
+  const volume = textAt(object, 'spec.volumeName')
+  const text = volume ? `waits for volume ${volume}` : 'no volume is bound'
+  if (users.length === 0) return found(object, now, { ...base, reason: 'NotBound', text, grace: undefined })
+  // the scheduler chooses a node first: that it finds none is the Pod's own finding
+  const isChosen = entryAt(object, 'metadata.annotations', 'volume.kubernetes.io/selected-node') !== ''
+  if (waits && !isChosen) {
+    const text = 'its Pod has no node yet'
+    return found(object, now, { ...base, rank: ranks.other, reason: 'NotBound', text, grace: undefined, needs })
+  }
+  const created = users.map((pod) => createdOf(pod, now) ?? now)
+  const from = Math.max(createdOf(object, now) ?? 0, Math.min(...created))
+  return found(object, now, { ...base, reason: 'NotBound', text, grace: boundMs, from, needs })
+}

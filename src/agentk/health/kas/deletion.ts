@@ -1,0 +1,45 @@
+import { isBeingDeleted, type KubernetesObject, kindOf, numberAt, textAt } from '../object.ts'
+import { type Finding, found, minute, ranks, second } from './finding.ts'
+import { exactTimeOf, field } from './read.ts'
+
+/** Finalizers have so long. ms */
+const finalizersMs = 5 * minute
+/** A Pod has so long once the time of its containers is over. ms */
+const pastEndMs = 60 * second
+/** finalizers that are named */
+const maxNamed = 10
+
+/** Of what is being deleted. Its metadata alone is read. */
+export function deletionOf(object: KubernetesObject, now: number): Finding | undefined {
+  if (!isBeingDeleted(object)) return undefined
+  const kind = kindOf(object)
+  const end = exactTimeOf(textAt(object, 'metadata.deletionTimestamp'))
+  const graceMs = (numberAt(object, 'metadata.deletionGracePeriodSeconds') ?? 0) * second
+  const since = end === undefined ? undefined : Math.min(end - graceMs, now)
+  const finalizers = finalizersOf(object)
+  const rank = kind === 'Pod' || kind === 'PersistentVolumeClaim' ? ranks.pod : ranks.other
+  const isPastEnd = end !== undefined && now >= end
+  const held = {
+    reason: 'DeletionBlocked',
+    text: `waits for finalizers: ${finalizers.slice(0, maxNamed).join(', ')}`,
+    rank,
+    since,
+  }
+  if (kind === 'Pod') {
+    const grace = pastEndMs
+    if (isPastEnd && finalizers.length > 0) return found(object, now, { ...held, grace, from: end })
+    const node = nodeOf(object)
+    const text = `is still there after its time to end${node && `, on node ${node}`}`
+    if (isPastEnd) return found(object, now, { reason: 'TerminatingStuck', text, rank, since, grace, from: end })
+  } else if (finalizers.length > 0) {
+    return found(object, now, { ...held, grace: finalizersMs })
+  }
+  return found(object, now, { reason: 'Terminating', text: 'is being deleted', rank, since, grace: undefined })
+}
+
+function finalizersOf(object: KubernetesObject): readonly string[] {
+  const list = field(object.metadata, 'finalizers')
+  return Array.isArray(list) ? list.filter((one) => typeof one === 'string' && one !== '') : []
+}
+
+const nodeOf = (pod: KubernetesObject) => textAt(pod, 'spec.nodeName')

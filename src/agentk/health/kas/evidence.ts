@@ -1,0 +1,94 @@
+import { type KubernetesObject, textAt } from '../object.ts'
+import { minute } from './finding.ts'
+import { textField, timeOf } from './read.ts'
+import { searched, withoutCombined } from './text.ts'
+
+/** An event that says why an object is not well. */
+export interface Evidence {
+  readonly reason: string
+  readonly message: string
+  /** of the Pod; '': it names none */
+  readonly container: string
+  /** ms since 1970 */
+  readonly first: number
+  readonly last: number
+}
+
+/** Warnings by which objects are judged; no other event judges. */
+const warnings: ReadonlySet<string> = new Set([
+  'FailedCreate',
+  'Failed',
+  'FailedPostStartHook',
+  'Unhealthy',
+  'BackOff',
+  'FailedMount',
+  'FailedAttachVolume',
+  'FailedMapVolume',
+  'FailedCreatePodSandBox',
+  'NetworkNotReady',
+  'ProvisioningFailed',
+  'FailedBinding',
+  'SyncLoadBalancerFailed',
+])
+
+/** An event counts so long after it was seen last: the API server forgets it then. ms */
+const countsForMs = 60 * minute
+
+const killedByProbe = /failed (?:liveness|startup) probe/
+
+/**
+ * @param event - of core/v1
+ * @param now - ms since 1970
+ * @returns undefined: it does not count, or no more
+ */
+export function evidenceOf(event: KubernetesObject, now: number): Evidence | undefined {
+  const reason = textAt(event, 'reason')
+  const message = searched(withoutCombined(textAt(event, 'message')))
+  if (!isCounted(textAt(event, 'type'), reason, message)) return undefined
+  const created = timeOf(textAt(event, 'metadata.creationTimestamp'), now)
+  const first = timeOf(event.firstTimestamp, now) ?? timeOf(event.eventTime, now) ?? created
+  const last =
+    timeOf(event.lastTimestamp, now) ?? timeOf(textAt(event, 'series.lastObservedTime'), now) ?? first ?? created
+  if (first === undefined || last === undefined || now - last > countsForMs) return undefined
+  return { reason, message, container: containerOf(event), first: Math.min(first, last), last }
+}
+
+function isCounted(type: string, reason: string, message: string): boolean {
+  if (reason === 'Killing') return killedByProbe.test(message)
+  // FailedBinding is written as a Normal one
+  return (type === 'Warning' || reason === 'FailedBinding') && warnings.has(reason)
+}
+
+function containerOf(event: KubernetesObject): string {
+  const path = searched(textField(event.involvedObject, 'fieldPath'))
+  return /^spec\.\w+\{([^}]*)\}$/.exec(path)?.[1] ?? ''
+}
+
+/** The one that was seen last; of several, the one whose text comes first. */
+export function newest(evidence: Iterable<Evidence>): Evidence | undefined {
+  let found: Evidence | undefined
+  for (const one of evidence) {
+    if (!found || one.last > found.last || (one.last === found.last && one.message < found.message)) found = one
+  }
+  return found
+}
+
+export function firstOf(evidence: Iterable<Evidence>): number | undefined {
+  let first: number | undefined
+  for (const one of evidence) first = Math.min(first ?? one.first, one.first)
+  return first
+}
+
+/** The object that an event is of. `uid` is '' where the event does not say it. */
+export function subjectOf(event: KubernetesObject) {
+  const about = event.involvedObject
+  const version = textField(about, 'apiVersion')
+  const kind = textField(about, 'kind')
+  const slash = version.indexOf('/')
+  return {
+    kind: slash < 0 ? kind : `${version.slice(0, slash)}/${kind}`,
+    namespace: textField(about, 'namespace'),
+    name: textField(about, 'name'),
+    uid: textField(about, 'uid'),
+  }
+}

@@ -1,0 +1,69 @@
+import { isBeingDeleted, type KubernetesObject, kindOf } from '../object.ts'
+import type { Around } from './around.ts'
+import { horizontalPodAutoscaler } from './autoscalers.ts'
+import { claim } from './claims.ts'
+import { deletionOf } from './deletion.ts'
+import { apiService, customResourceDefinition } from './extensions.ts'
+import type { Finding } from './finding.ts'
+import { gateway, gatewayGroup } from './gateways.ts'
+import { Hidden } from './hidden.ts'
+import { ingress } from './ingresses.ts'
+import { cronJob, job } from './jobs.ts'
+import { namespace } from './namespaces.ts'
+import { node } from './nodes.ts'
+import { podFinding } from './pods/pod.ts'
+import { service } from './services.ts'
+import { webhookConfiguration, webhookKinds } from './webhooks.ts'
+import { daemonSet, deployment, replicaSet, statefulSet } from './workloads.ts'
+
+type Rule = (object: KubernetesObject, around: Around) => Finding | undefined
+
+/** By `group/Kind`. */
+const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
+  ['Pod', podFinding],
+  ['apps/Deployment', deployment],
+  ['apps/ReplicaSet', replicaSet],
+  ['apps/StatefulSet', statefulSet],
+  ['apps/DaemonSet', daemonSet],
+  ['batch/Job', job],
+  ['batch/CronJob', cronJob],
+  ['Node', node],
+  ['PersistentVolumeClaim', claim],
+  ['Service', service],
+  ['networking.k8s.io/Ingress', ingress],
+  ['autoscaling/HorizontalPodAutoscaler', horizontalPodAutoscaler],
+  ['apiregistration.k8s.io/APIService', apiService],
+  ['apiextensions.k8s.io/CustomResourceDefinition', customResourceDefinition],
+  ...webhookKinds.map((kind): [string, Rule] => [kind, webhookConfiguration]),
+])
+
+function ruleOf(kind: string): Rule | undefined {
+  return rules.get(kind) ?? (kind.startsWith(gatewayGroup) ? gateway : undefined)
+}
+
+/** more than a finding may need */
+const maxFindings = 6
+
+/**
+ * What is wrong with an object, by its own rule or its deletion. A caller is shown the first whose needs all hold; the
+ * last needs nothing but the object. Empty: nothing is wrong that this knows of.
+ */
+export function findingsOf(object: KubernetesObject, around: Around): readonly Finding[] {
+  const findings: Finding[] = []
+  const hidden = new Set<string>()
+  let seen = around
+  for (let found = findingOf(object, seen); found; found = findingOf(object, seen)) {
+    findings.push(found)
+    const least = found.needs.at(-1)
+    if (!least || findings.length === maxFindings) break
+    hidden.add(least[0])
+    seen = new Hidden(around, hidden)
+  }
+  return findings
+}
+
+function findingOf(object: KubernetesObject, around: Around): Finding | undefined {
+  const kind = kindOf(object)
+  if (!isBeingDeleted(object)) return ruleOf(kind)?.(object, around)
+  return (kind === 'Namespace' ? namespace(object, around) : undefined) ?? deletionOf(object, around.now)
+}

@@ -1,0 +1,44 @@
+import { type KubernetesObject, listAt, numberAt } from '../object.ts'
+import type { Around } from './around.ts'
+import { type Finding, found, ranks, worstOf } from './finding.ts'
+import { conditionsAt, type TimedCondition, textField, timedConditions } from './read.ts'
+
+export const gatewayGroup = 'gateway.networking.k8s.io/'
+
+/** Conditions of the Gateway API that say something bad where they are True. */
+const isBadIfTrue: ReadonlySet<string> = new Set([
+  'Conflicted',
+  'Detached',
+  'OverlappingTLSConfig',
+  'PartiallyInvalid',
+  'InsecureFrontendValidationMode',
+])
+
+/** Of a Gateway, its listeners, and of routes and policies by each parent that they name. */
+export function gateway(object: KubernetesObject, { now }: Around): Finding | undefined {
+  const generation = numberAt(object, 'metadata.generation')
+  const refused = (conditions: readonly TimedCondition[], what: string) =>
+    conditions
+      .filter((one) => one.status === 'False' && !isBadIfTrue.has(one.type) && isOf(one, generation))
+      .map(({ type, reason, message, since }) =>
+        found(object, now, {
+          reason: reason || type,
+          text: `${what}${message || `${type} is False`}`,
+          rank: ranks.other,
+          since,
+          // its controller has not come to it
+          grace: reason === 'Pending' ? undefined : 0,
+        }),
+      )
+  const parents = [...listAt(object, 'status.parents'), ...listAt(object, 'status.ancestors')]
+  return worstOf([
+    ...refused(conditionsAt(object, now), ''),
+    ...listAt(object, 'status.listeners').flatMap((listener) =>
+      refused(timedConditions(listener.conditions, now), `listener ${textField(listener, 'name')}: `),
+    ),
+    ...parents.flatMap((parent) => refused(timedConditions(parent.conditions, now), '')),
+  ])
+}
+
+const isOf = ({ generation }: TimedCondition, wanted: number | undefined) =>
+  generation === undefined || wanted === undefined || generation === wanted

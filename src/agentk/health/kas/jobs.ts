@@ -1,0 +1,79 @@
+import { at, type KubernetesObject, kindOf, listAt, textAt } from '../object.ts'
+import type { Around } from './around.ts'
+import { type Finding, finding, found, ranks, wellBy } from './finding.ts'
+import { conditionsAt, createdOf, nameOf, namespaceOf, type TimedCondition, timeOf } from './read.ts'
+import { missingOfJob, refusedByEvents } from './refused.ts'
+
+export function job(object: KubernetesObject, around: Around): Finding | undefined {
+  const { now } = around
+  const failed = failureOf(object, now)
+  if (failed) {
+    const { reason, message, since } = failed
+    // what went wrong is said by its Pods
+    const rank = reason.startsWith('Backoff') ? ranks.summary : ranks.other
+    return found(object, now, { reason: reason || 'Failed', text: message, rank, since, grace: 0 })
+  }
+  if (isComplete(object, now)) return undefined
+  if (at(object, 'spec.suspend') === true) {
+    const since = conditionsAt(object, now).find(({ type, status }) => type === 'Suspended' && status === 'True')?.since
+    return finding('Suspended', { reason: 'Suspended', text: 'the Job is suspended', rank: ranks.other, since })
+  }
+  const refused = refusedByEvents(object, around, missingOfJob(object))
+  if (refused) return refused
+  const since = timeOf(textAt(object, 'status.startTime'), now) ?? createdOf(object, now)
+  const text = 'the Job is not finished'
+  return found(object, now, { reason: 'Running', text, rank: ranks.summary, since, grace: undefined })
+}
+
+const holds = ({ status }: TimedCondition) => status === 'True'
+
+/** That it will not succeed: so soon as its controller knows it. */
+export function failureOf(job: KubernetesObject, now: number): TimedCondition | undefined {
+  const conditions = conditionsAt(job, now).filter(holds)
+  return conditions.find(({ type }) => type === 'Failed') ?? conditions.find(({ type }) => type === 'FailureTarget')
+}
+
+export function isComplete(job: KubernetesObject, now: number): boolean {
+  return conditionsAt(job, now).some(
+    (one) => holds(one) && (one.type === 'Complete' || one.type === 'SuccessCriteriaMet'),
+  )
+}
+
+export function cronJob(object: KubernetesObject, around: Around): Finding | undefined {
+  const { now } = around
+  if (at(object, 'spec.suspend') === true) {
+    return finding('Suspended', { reason: 'Suspended', text: 'the CronJob is suspended', rank: ranks.other })
+  }
+  const needs = [['batch/Job', namespaceOf(object)]] as const
+  const base = { reason: 'LastRunFailed', rank: ranks.summary, grace: 0 }
+  const jobs = around.childrenOf(object).filter((child) => kindOf(child) === 'batch/Job')
+  const newest = newestFinished(jobs, now)
+  if (newest) {
+    const failed = failureOf(newest, now)
+    if (!failed) return wellBy(...needs)
+    const text = `Job ${nameOf(newest)}: ${failed.reason}: ${failed.message}`
+    return found(object, now, { ...base, text, since: failed.since, needs })
+  }
+  if (jobs.length > 0) return wellBy(...needs)
+  const scheduled = timeOf(textAt(object, 'status.lastScheduleTime'), now)
+  const succeeded = timeOf(textAt(object, 'status.lastSuccessfulTime'), now)
+  const isActive = listAt(object, 'status.active').length > 0
+  if (scheduled === undefined || isActive || (succeeded ?? 0) >= scheduled) return undefined
+  const text = succeeded === undefined ? 'no run has succeeded' : 'no run has succeeded since the last schedule'
+  return found(object, now, { ...base, text })
+}
+
+/** Of the Jobs of a CronJob that have an end the one that was made last. */
+export function newestFinished(jobs: readonly KubernetesObject[], now: number): KubernetesObject | undefined {
+  let found: KubernetesObject | undefined
+  for (const one of jobs) {
+    if (!isComplete(one, now) && !failureOf(one, now)) continue
+    if (!found || isNewer(one, found, now)) found = one
+  }
+  return found
+}
+
+function isNewer(one: KubernetesObject, other: KubernetesObject, now: number): boolean {
+  const [created, before] = [createdOf(one, now) ?? 0, createdOf(other, now) ?? 0]
+  return created === before ? nameOf(one) > nameOf(other) : created > before
+}

@@ -1,0 +1,37 @@
+import { at, type KubernetesObject, listAt, textAt } from '../object.ts'
+import type { Around } from './around.ts'
+import { type Finding, finding, found, minute, ranks } from './finding.ts'
+import { conditionsAt, createdOf, nameOf, timeOf } from './read.ts'
+
+/** A new node gets its network, and its kubelet its leave. ms */
+const newMs = 5 * minute
+const pressures: ReadonlySet<string> = new Set(['MemoryPressure', 'DiskPressure', 'PIDPressure'])
+
+export const isNotReady = (reason: string) => reason === 'NodeNotReady' || reason === 'NodeUnreachable'
+
+export function node(object: KubernetesObject, { now }: Around): Finding | undefined {
+  const conditions = conditionsAt(object, now)
+  const name = nameOf(object)
+  const base = { rank: ranks.foundation, about: name }
+  const ready = conditions.find(({ type }) => type === 'Ready')
+  const from = createdOf(object, now)
+  if (ready && ready.status !== 'True') {
+    const reason = ready.status === 'False' ? 'NodeNotReady' : 'NodeUnreachable'
+    const text = `node ${name}: ${ready.message || ready.reason}`
+    return found(object, now, { ...base, reason, text, since: ready.since, grace: newMs, from })
+  }
+  const pressed = conditions.find(({ type, status }) => pressures.has(type) && status === 'True')
+  if (pressed) {
+    const text = `node ${name}: ${pressed.message || pressed.reason}`
+    return found(object, now, { ...base, reason: pressed.type, text, since: pressed.since, grace: 0 })
+  }
+  const apart = conditions.find(({ type, status }) => type === 'NetworkUnavailable' && status === 'True')
+  if (apart) {
+    const text = `node ${name}: ${apart.message || apart.reason}`
+    return found(object, now, { ...base, reason: apart.type, text, since: apart.since, grace: newMs, from })
+  }
+  if (at(object, 'spec.unschedulable') !== true) return undefined
+  const taint = listAt(object, 'spec.taints').find((one) => one.key === 'node.kubernetes.io/unschedulable')
+  const since = timeOf(textAt(taint, 'timeAdded'), now)
+  return finding('Suspended', { ...base, reason: 'Cordoned', text: `node ${name} takes no new Pods`, since })
+}

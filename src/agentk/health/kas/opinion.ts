@@ -1,0 +1,81 @@
+import type { ArgoHealth, ArgoStatus } from '../argo/health.ts'
+import { kstatus } from '../kstatus/kstatus.ts'
+import { type KubernetesObject, kindOf } from '../object.ts'
+import { inArgosWords } from '../verdict.ts'
+import { byConditions, saysWell } from './conditions.ts'
+import { type Finding, finding, ranks } from './finding.ts'
+import { conditionsAt, type TimedCondition } from './read.ts'
+
+/** What rules outside of this folder say of an object; undefined: there is none for its kind. */
+export interface Said {
+  readonly users?: ArgoHealth | undefined
+  /** vendors' rules, else Argo CD's */
+  readonly argo?: ArgoHealth | undefined
+}
+
+/** How one object is by itself, and why. */
+export interface Opinion {
+  readonly word: ArgoStatus
+  /** absent: it is well, or nobody says why not */
+  readonly finding: Finding | undefined
+  /** `users`: their word stands whatever is below it; `nobody`: what is below it decides */
+  readonly by: 'users' | 'rules' | 'nobody'
+}
+
+/** Kinds whose word is a summary of the Pods below them. */
+const summaries: ReadonlySet<string> = new Set([
+  'apps/Deployment',
+  'apps/ReplicaSet',
+  'apps/StatefulSet',
+  'apps/DaemonSet',
+  'ReplicationController',
+  'batch/Job',
+  'batch/CronJob',
+])
+
+export const isSummary = (kind: string) => summaries.has(kind)
+
+/**
+ * A user's word, else that of the finding, else vendors' and Argo CD's, else kstatus'.
+ *
+ * @param found - of the rules here, as one caller is shown it
+ */
+export function opinionOf(object: KubernetesObject, found: Finding | undefined, said: Said, now: number): Opinion {
+  if (said.users) return { ...bySaid(object, said.users, now), by: 'users' }
+  if (found) return { word: found.word, finding: found.reason ? found : undefined, by: 'rules' }
+  if (said.argo) return { ...bySaid(object, said.argo, now), by: 'rules' }
+  const generic = byConditions(object, now)
+  if (generic) return { word: generic.word, finding: generic, by: 'rules' }
+  const word = inArgosWords[kstatus(object, now).status]
+  if (word === 'Healthy') return { word, finding: undefined, by: saysWell(object, now) ? 'rules' : 'nobody' }
+  return { word, finding: byKstatus(object, word, now), by: 'rules' }
+}
+
+function bySaid(object: KubernetesObject, { status, text }: ArgoHealth, now: number): Omit<Opinion, 'by'> {
+  if (status === 'Healthy') return { word: status, finding: undefined }
+  const condition = conditionOf(object, text, now)
+  if (!condition) {
+    const other = byKstatus(object, status, now)
+    const bare = finding(status, { reason: status, text, rank: rankOf(object) })
+    return {
+      word: status,
+      finding: other ? { ...other, text: text || other.text } : status === 'Degraded' ? bare : undefined,
+    }
+  }
+  const { reason, type, since } = condition
+  return { word: status, finding: finding(status, { reason: reason || type, text, since, rank: rankOf(object) }) }
+}
+
+function byKstatus(object: KubernetesObject, word: ArgoStatus, now: number): Finding | undefined {
+  const { reason, text } = kstatus(object, now)
+  return reason ? finding(word, { reason, text, rank: rankOf(object) }) : undefined
+}
+
+const rankOf = (object: KubernetesObject) => (isSummary(kindOf(object)) ? ranks.summary : ranks.other)
+
+/** The condition whose message a text is, or holds. */
+function conditionOf(object: KubernetesObject, text: string, now: number): TimedCondition | undefined {
+  if (text === '') return undefined
+  const spoken = conditionsAt(object, now).filter(({ message }) => message !== '')
+  return spoken.find(({ message }) => message === text) ?? spoken.find(({ message }) => text.includes(message))
+}

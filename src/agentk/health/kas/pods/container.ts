@@ -1,0 +1,117 @@
+import { type KubernetesObject, numberAt, textAt } from '../../object.ts'
+import type { Evidence } from '../evidence.ts'
+import type { Finding } from '../finding.ts'
+import { field, listField, textField, timeOf } from '../read.ts'
+
+/** A container of a Pod, as its spec and the kubelet have it. */
+export interface Container {
+  readonly name: string
+  readonly place: 'init' | 'sidecar' | 'main'
+  readonly spec: KubernetesObject
+  readonly status: KubernetesObject
+  readonly restarts: number
+}
+
+/** What is known of the Pod around a container. Times are ms since 1970. */
+export interface PodContext {
+  readonly pod: KubernetesObject
+  readonly now: number
+  /** since when the Pod is not ready, or is at all */
+  readonly since: number | undefined
+  /** when its init containers had ended; undefined: it has none, or they have not */
+  readonly initialized: number | undefined
+  /** when Ready was lost or won last */
+  readonly readySince: number | undefined
+  /** '': the Pod has no such condition */
+  readonly ready: string
+  readonly evidence: readonly Evidence[]
+  /** what was found of the Pod before */
+  readonly before: Finding | undefined
+}
+
+/** A life of a container that has ended. Times are ms since 1970, undefined where the runtime does not know them. */
+export interface EndedLife {
+  readonly reason: string
+  readonly exitCode: number
+  readonly signal: number
+  readonly message: string
+  readonly started: number | undefined
+  readonly finished: number | undefined
+}
+
+/** In the order in which they start: init, sidecars, others. */
+export function containersOf(pod: KubernetesObject): readonly Container[] {
+  const init = pair(pod, 'initContainers', 'initContainerStatuses', (spec) =>
+    textField(spec, 'restartPolicy') === 'Always' ? 'sidecar' : 'init',
+  )
+  const main = pair(pod, 'containers', 'containerStatuses', () => 'main')
+  const only = (place: Container['place']) => init.filter((one) => one.place === place)
+  return init.length === 0 ? main : [...only('init'), ...only('sidecar'), ...main]
+}
+
+function pair(
+  pod: KubernetesObject,
+  specs: string,
+  statuses: string,
+  placeOf: (spec: KubernetesObject) => Container['place'],
+): readonly Container[] {
+  const found = listField(pod.status, statuses)
+  if (found.length === 0) return []
+  const byName = new Map(listField(pod.spec, specs).map((spec) => [textField(spec, 'name'), spec]))
+  return found.map((status) => {
+    const name = textField(status, 'name')
+    const spec = byName.get(name) ?? {}
+    return { name, place: placeOf(spec), spec, status, restarts: numberAt(status, 'restartCount') ?? 0 }
+  })
+}
+
+export function waitingOf({ status }: Container) {
+  const waiting = field(field(status, 'state'), 'waiting')
+  if (typeof waiting !== 'object' || waiting === null) return undefined
+  return { reason: textField(waiting, 'reason'), message: textField(waiting, 'message') }
+}
+
+/** @returns when it started, 0 where that is not known; undefined: it does not run */
+export function runningSince({ status }: Container, now: number): number | undefined {
+  const running = field(field(status, 'state'), 'running')
+  if (typeof running !== 'object' || running === null) return undefined
+  return timeOf(textField(running, 'startedAt'), now) ?? 0
+}
+
+/** @param of - the state that it is in, or the one before */
+export function endedLife({ status }: Container, of: 'state' | 'lastState', now: number): EndedLife | undefined {
+  const ended = field(field(status, of), 'terminated')
+  if (typeof ended !== 'object' || ended === null) return undefined
+  return {
+    reason: textField(ended, 'reason'),
+    exitCode: numberAt(ended, 'exitCode') ?? 0,
+    signal: numberAt(ended, 'signal') ?? 0,
+    message: textField(ended, 'message'),
+    started: timeOf(textField(ended, 'startedAt'), now),
+    finished: timeOf(textField(ended, 'finishedAt'), now),
+  }
+}
+
+/** Whether the kubelet starts it again after it has ended so. */
+export function restarts(pod: KubernetesObject, { place, spec }: Container, { exitCode }: EndedLife): boolean {
+  const policy = textField(spec, 'restartPolicy') || textAt(pod, 'spec.restartPolicy') || 'Always'
+  if (policy === 'Never') return false
+  return exitCode !== 0 || (policy === 'Always' && place !== 'init')
+}
+
+/** exit codes by signals are this and the signal */
+const signalBase = 128
+const lastSignal = 64
+
+/** How a life ended: `exit code 137 (OOMKilled)`, with its last words. */
+export function endOf({ exitCode, signal, reason, message }: EndedLife): string {
+  const by = signal || (exitCode > signalBase && exitCode <= signalBase + lastSignal ? exitCode - signalBase : 0)
+  const how = reason !== '' && reason !== 'Error' && reason !== 'Completed' ? reason : by > 0 ? `signal ${by}` : ''
+  const words = lastWords(message)
+  return `exit code ${exitCode}${how && ` (${how})`}${words && `: ${words}`}`
+}
+
+/** What the kubelet writes itself is no last word of a container. */
+function lastWords(message: string): string {
+  return message.startsWith('Error on reading termination message') ? '' : message
+}

@@ -1,0 +1,127 @@
+import { textAt } from '../../object.ts'
+import { type Evidence, firstOf, newest } from '../evidence.ts'
+import { type Finding, found, minute, ranks, second } from '../finding.ts'
+import { namespaceOf } from '../read.ts'
+import {
+  type Container,
+  type EndedLife,
+  endedLife,
+  endOf,
+  type PodContext,
+  restarts,
+  runningSince,
+  waitingOf,
+} from './container.ts'
+import { isCreating } from './creating.ts'
+
+/** restarts after which it does not get better by itself */
+const hopelessRestarts = 3
+/** The kubelet forgets its back-off after a life of so long. ms */
+const longLifeMs = 10 * minute
+/** A container that has crashed is watched for at least so long once it runs. ms */
+const leastUpMs = 10 * second
+/** Events of one Pod share a budget of one in five minutes: what they say may be of a life before. ms */
+const lateMs = 10 * minute
+
+export const isStartError = (reason: string) =>
+  reason === 'StartError' || reason === 'ContainerCannotRun' || reason === 'RunContainerError'
+
+/** Of a container that ends again and again: it waits for its next start, has just ended, or runs between two ends. */
+export function crashOf(context: PodContext, container: Container): Finding | undefined {
+  const { pod, now, evidence } = context
+  const life = crashedLife(context, container)
+  if (!life) return undefined
+  const of = evidence.filter((one) => isOf(one, container.name))
+  const { reason, proof } = whyOf(life, of, waitingOf(container)?.reason ?? '')
+  const backOff = firstOf(of.filter((one) => one.reason === 'BackOff' && /restarting failed/.test(one.message)))
+  const known = [context.ready === 'False' ? context.readySince : undefined, life.finished, backOff]
+  const times = known.filter((time) => time !== undefined)
+  const limit = reason === 'OOMKilled' ? textAt(container.spec, 'resources.limits.memory') : ''
+  const text = [
+    `container ${container.name}: ${endOf(life)}`,
+    `${container.restarts} ${container.restarts === 1 ? 'restart' : 'restarts'}`,
+    ...(limit ? [`limit ${limit}`] : []),
+    ...(proof ? [proof.message] : []),
+  ].join(', ')
+  const isByEvent = proof !== undefined || backOff !== undefined
+  return found(pod, now, {
+    reason,
+    text,
+    rank: ranks.container,
+    since: times.length > 0 ? Math.min(...times) : context.since,
+    last: life.finished,
+    grace: container.restarts >= hopelessRestarts ? 0 : undefined,
+    about: container.name,
+    needs: isByEvent ? [['Event', namespaceOf(pod)]] : [],
+  })
+}
+
+/** The last of its lives, if it is one of a row of crashes. */
+function crashedLife({ pod, now }: PodContext, container: Container): EndedLife | undefined {
+  const waiting = waitingOf(container)
+  const last = endedLife(container, 'lastState', now)
+  if (waiting) {
+    const isAgain = isCreating(waiting.reason) && container.restarts > 0 && now - (last?.finished ?? 0) < longLifeMs
+    const isCrash = waiting.reason === 'CrashLoopBackOff' || isStartError(waiting.reason) || isAgain
+    return isCrash ? (last ?? unknownLife(waiting)) : undefined
+  }
+  const ended = endedLife(container, 'state', now)
+  if (ended) return restarts(pod, container, ended) ? ended : undefined
+  const started = runningSince(container, now)
+  return started !== undefined && isBetweenCrashes(container, started, last, now) ? last : undefined
+}
+
+function unknownLife({ reason, message }: { reason: string; message: string }): EndedLife {
+  const isStart = isStartError(reason)
+  return {
+    reason: isStart ? reason : '',
+    exitCode: 0,
+    signal: 0,
+    message: isStart ? message : '',
+    started: undefined,
+    finished: undefined,
+  }
+}
+
+/** A look between two crashes does not find it well: it runs for less than twice its last life. */
+function isBetweenCrashes(container: Container, started: number, last: EndedLife | undefined, now: number): boolean {
+  if (!last || container.restarts < 2) return false
+  const life = last.started !== undefined && last.finished !== undefined ? last.finished - last.started : 0
+  if (life >= longLifeMs) return false
+  return now - started < Math.min(longLifeMs, Math.max(leastUpMs, 2 * life))
+}
+
+/** Why a life ended, and the event that says so. */
+function whyOf(life: EndedLife, evidence: readonly Evidence[], waiting: string): { reason: string; proof?: Evidence } {
+  if (life.reason === 'OOMKilled') return { reason: 'OOMKilled' }
+  if (isStartError(life.reason) || isStartError(waiting)) return { reason: 'StartError' }
+  const near = evidence.filter((one) => isNear(one, life))
+  const hook = newest(near.filter((one) => one.reason === 'FailedPostStartHook'))
+  if (hook) return { reason: 'PostStartHookError', proof: hook }
+  const killed = newest(near.filter((one) => one.reason === 'Killing'))
+  const said = newest(near.filter((one) => one.reason === 'Unhealthy' && probeOf(one) !== undefined))
+  if (killed) {
+    const probe = /failed startup probe/.test(killed.message) ? 'Startup' : 'Liveness'
+    const text = newest(near.filter((one) => one.reason === 'Unhealthy' && probeOf(one) === probe))
+    return { reason: `${probe}ProbeFailed`, proof: text ?? killed }
+  }
+  const isKilled = life.exitCode === 137 || life.exitCode === 143
+  if (said && isKilled) return { reason: `${probeOf(said)}ProbeFailed`, proof: said }
+  return { reason: 'CrashLoopBackOff' }
+}
+
+/** The probe by whose failure a container is ended. */
+function probeOf({ message }: Evidence): 'Liveness' | 'Startup' | undefined {
+  if (message.startsWith('Liveness probe ')) return 'Liveness'
+  return message.startsWith('Startup probe ') ? 'Startup' : undefined
+}
+
+function isOf({ container, message }: Evidence, name: string): boolean {
+  return container === '' ? message.includes(name) || !/container/i.test(message) : container === name
+}
+
+/** Loosely: events come late, and one stands for several lives. */
+function isNear({ first, last }: Evidence, { started, finished }: EndedLife): boolean {
+  const [from, to] = [started ?? finished, finished ?? started]
+  return (from === undefined || last >= from - lateMs) && (to === undefined || first <= to + minute)
+}

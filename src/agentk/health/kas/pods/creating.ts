@@ -1,0 +1,80 @@
+import { newest } from '../evidence.ts'
+import { type Finding, found, minute, ranks, second } from '../finding.ts'
+import { namespaceOf } from '../read.ts'
+import { type Container, type PodContext, waitingOf } from './container.ts'
+import { fromOf } from './grace.ts'
+
+/** What the kubelet says in events alone, of a Pod whose containers cannot be made. */
+const creatingReasons: ReadonlySet<string> = new Set([
+  'FailedMount',
+  'FailedAttachVolume',
+  'FailedMapVolume',
+  'FailedCreatePodSandBox',
+  'NetworkNotReady',
+])
+/** A volume or a network may come. ms */
+const creatingMs = 2 * minute
+/** Images are pulled without a word. ms */
+const silentMs = 10 * minute
+
+export const isCreating = (reason: string) => reason === 'ContainerCreating' || reason === 'PodInitializing'
+
+/** A reason of a Pod whose containers are being made. */
+export const isOfCreation = (reason: string) => isCreating(reason) || creatingReasons.has(reason)
+
+/** Of a Pod with a node whose containers are not made yet. `container`: absent: the kubelet has said nothing of any. */
+export function creatingOf(context: PodContext, container: Container | undefined): Finding {
+  const { pod, now, since, evidence } = context
+  const from = container ? fromOf(context, container) : since
+  const said = newest(evidence.filter(({ reason }) => creatingReasons.has(reason)))
+  if (said) {
+    const needs = [['Event', namespaceOf(pod)]] as const
+    return found(pod, now, {
+      reason: said.reason,
+      text: said.message,
+      rank: ranks.pod,
+      since: since ?? said.first,
+      last: said.last,
+      grace: creatingMs,
+      from: from ?? said.first,
+      needs,
+    })
+  }
+  const waiting = container && waitingOf(container)
+  const text = waiting?.message || (container ? 'containers are being made' : 'the kubelet has not begun')
+  const reason = waiting?.reason || 'ContainerCreating'
+  return found(pod, now, { reason, text, rank: ranks.pod, since, grace: silentMs, from })
+}
+
+/** What the Pod asks for does not exist, or the runtime refuses. ms */
+const refusedMs = 60 * second
+const refusedReasons: ReadonlySet<string> = new Set([
+  'CreateContainerConfigError',
+  'CreateContainerError',
+  'PreCreateHookError',
+  'PreStartHookError',
+  'PostStartHookError',
+])
+/** The kubelet does not know what was made a moment ago. */
+const notYetSynced = /failed to sync \w+ cache/
+
+/** any other. ms */
+const waitingMs = 2 * minute
+
+/** Of a container that waits, not for its image, nor after a crash. */
+export function waitsOf(context: PodContext, container: Container): Finding | undefined {
+  const waiting = waitingOf(container)
+  if (!waiting) return undefined
+  const { pod, now, since } = context
+  const isRefused = refusedReasons.has(waiting.reason)
+  const grace = isRefused ? (notYetSynced.test(waiting.message.slice(0, 1024)) ? undefined : refusedMs) : waitingMs
+  return found(pod, now, {
+    reason: waiting.reason || 'Waiting',
+    text: `container ${container.name}: ${waiting.message || waiting.reason || 'waits'}`,
+    rank: ranks.container,
+    since,
+    grace,
+    from: fromOf(context, container),
+    about: container.name,
+  })
+}

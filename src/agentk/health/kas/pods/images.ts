@@ -1,0 +1,97 @@
+import { type Evidence, newest } from '../evidence.ts'
+import { type Finding, found, minute, ranks } from '../finding.ts'
+import { namespaceOf, textField } from '../read.ts'
+import { searched } from '../text.ts'
+import { type Container, type PodContext, waitingOf } from './container.ts'
+import { fromOf } from './grace.ts'
+
+const pullReasons: ReadonlySet<string> = new Set(['ErrImagePull', 'ImagePullBackOff', 'RegistryUnavailable'])
+/** What does not change unless somebody changes the Pod or the node. */
+const brokenReasons: ReadonlySet<string> = new Set([
+  'InvalidImageName',
+  'ErrImageNeverPull',
+  'ImageInspectError',
+  'SignatureValidationFailed',
+])
+/** reasons that the answer of a registry gets */
+const answeredReasons: ReadonlySet<string> = new Set(['ImagePullDenied', 'ImageNotFound', 'RegistryUnavailable'])
+
+/** A registry may come back. ms */
+const registryMs = 2 * minute
+
+/** Of a container that waits for its image. */
+export function imageOf(context: PodContext, container: Container): Finding | undefined {
+  const waiting = waitingOf(container)
+  if (!waiting) return undefined
+  const { pod, now } = context
+  const base = { rank: ranks.container, since: context.since, about: container.name }
+  const image = textField(container.spec, 'image') || textField(container.status, 'image')
+  if (brokenReasons.has(waiting.reason)) {
+    const text = `container ${container.name}: image ${image}: ${waiting.message}`
+    return found(pod, now, { ...base, reason: waiting.reason, text, grace: 0 })
+  }
+  if (!pullReasons.has(waiting.reason)) return undefined
+  const { answer, isOfEvent, kept } = answerOf(context, container, waiting)
+  const reason = kept?.reason ?? reasonOf(answer, image, waiting.reason)
+  return found(pod, now, {
+    ...base,
+    reason,
+    text: kept?.text ?? `container ${container.name}: image ${image}: ${answer || waiting.message || waiting.reason}`,
+    grace: reason === 'ImagePullDenied' || reason === 'ImageNotFound' ? 0 : registryMs,
+    from: fromOf(context, container),
+    needs: kept?.needs ?? (isOfEvent ? [['Event', namespaceOf(pod)]] : []),
+  })
+}
+
+interface Answer {
+  /** '': nobody has kept it */
+  readonly answer: string
+  readonly isOfEvent?: boolean
+  /** what was found of the same pull before, and is so still */
+  readonly kept?: Finding
+}
+
+/** What stands before the registry's answer from Kubernetes 1.32 on. */
+const answered = /^Back-off pulling image "[^"]*": \w+: /
+const backOff = /^Back-off pulling image "[^"]*"$/
+const pulled = /^Failed to pull image "[^"]*": /
+
+function answerOf(context: PodContext, container: Container, waiting: { reason: string; message: string }): Answer {
+  const message = searched(waiting.message)
+  if (answered.test(message)) return { answer: message.replace(answered, '') }
+  if (message !== '' && !backOff.test(message)) return { answer: message }
+  const { before, evidence } = context
+  if (before && before.about === container.name && answeredReasons.has(before.reason))
+    return { answer: '', kept: before }
+  const said = newest(evidence.filter((one) => isPull(one, container.name)))
+  return said ? { answer: said.message.replace(pulled, ''), isOfEvent: true } : { answer: '' }
+}
+
+function isPull({ reason, message, container }: Evidence, name: string): boolean {
+  return reason === 'Failed' && pulled.test(message) && (container === '' || container === name)
+}
+
+const unreachable =
+  /\blookup |no such host|dial tcp|i\/o timeout|timed? ?out\b|deadline exceeded|refused|no route to host|unreachable|connection reset/i
+const tooMany = /\b429\b|too ?many ?requests/i
+const denied = /\b40[13]\b|\bdenied\b|unauthorized|forbidden/i
+const notFound = /\b404\b|not ?found|(?:manifest|name)[ _]unknown/i
+const serverError = /\b5\d\d\b|service unavailable|bad gateway|internal server error/i
+
+/** By what the registry answered, not by numbers in names of images and addresses. */
+function reasonOf(answer: string, image: string, waiting: string): string {
+  const said = withoutNames(answer, image)
+  if (unreachable.test(said) || tooMany.test(said)) return 'RegistryUnavailable'
+  if (denied.test(said)) return 'ImagePullDenied'
+  if (notFound.test(said)) return 'ImageNotFound'
+  return serverError.test(said) || waiting === 'RegistryUnavailable' ? 'RegistryUnavailable' : 'ImagePullFailed'
+}
+
+function withoutNames(answer: string, image: string): string {
+  const bare = image === '' ? answer : answer.replaceAll(image, '')
+  return bare
+    .replaceAll(/"[^"]*"/g, '')
+    .replaceAll(/https?:\/\/\S+/g, '')
+    .replaceAll(/sha256:[0-9a-f]+/g, '')
+    .replaceAll(/(?:localhost|\b[\w-]{1,63}\.[\w.-]{1,253}):\d+/g, '')
+}

@@ -1,0 +1,67 @@
+import type { KubernetesObject } from '../../object.ts'
+import type { Around } from '../around.ts'
+import { type Finding, worstOf } from '../finding.ts'
+import { conditionsAt, createdOf, field, textField, timeOf } from '../read.ts'
+import { type Container, containersOf, type PodContext, waitingOf } from './container.ts'
+import { crashOf } from './crashes.ts'
+import { creatingOf, isCreating, waitsOf } from './creating.ts'
+import { failedPod } from './failed.ts'
+import { imageOf } from './images.ts'
+import { unreadyOf, unreadyPod } from './readiness.ts'
+import { unscheduledPod } from './scheduling.ts'
+
+/** Of a Pod that is not being deleted: the worst of its containers, and what is said of it as a whole. */
+export function podFinding(pod: KubernetesObject, around: Around): Finding | undefined {
+  const { now } = around
+  const phase = textField(pod.status, 'phase')
+  if (phase === 'Succeeded') return undefined
+  if (phase === 'Failed') return failedPod(pod, now)
+  const unscheduled = unscheduledPod(pod, now)
+  if (unscheduled) return unscheduled
+  const containers = containersOf(pod)
+  const context = contextOf(pod, around)
+  if (containers.length === 0) return context.ready === 'True' ? undefined : creatingOf(context, undefined)
+  const isInitializing = containers.some(isOnItsWay)
+  const found = containers.map((one) => ofContainer(context, one, isInitializing))
+  return worstOf(found) ?? unreadyPod(context)
+}
+
+/** @param isInitializing - others wait for an init container: what is to be said is said of that one */
+function ofContainer(context: PodContext, container: Container, isInitializing: boolean): Finding | undefined {
+  const crash = crashOf(context, container)
+  if (crash) return crash
+  const waiting = waitingOf(container)
+  if (waiting && (isCreating(waiting.reason) || waiting.reason === '')) {
+    return isInitializing ? undefined : creatingOf(context, container)
+  }
+  return imageOf(context, container) ?? waitsOf(context, container) ?? unreadyOf(context, container)
+}
+
+/** An init container or a sidecar that has begun, and lets others wait. */
+function isOnItsWay(container: Container): boolean {
+  const { place, status } = container
+  if (place === 'main') return false
+  const waiting = waitingOf(container)
+  if (waiting) return !isCreating(waiting.reason)
+  const ended = field(field(status, 'state'), 'terminated')
+  if (ended) return field(ended, 'exitCode') !== 0
+  return !(place === 'sidecar' && field(status, 'started') === true)
+}
+
+function contextOf(pod: KubernetesObject, around: Around): PodContext {
+  const { now } = around
+  const conditions = conditionsAt(pod, now)
+  const ready = conditions.find(({ type }) => type === 'Ready')
+  const initialized = conditions.find(({ type }) => type === 'Initialized')
+  const begun = timeOf(textField(pod.status, 'startTime'), now) ?? createdOf(pod, now)
+  return {
+    pod,
+    now,
+    since: (ready?.status === 'False' ? ready.since : undefined) ?? begun,
+    initialized: initialized?.status === 'True' ? initialized.since : undefined,
+    readySince: ready?.since,
+    ready: ready?.status ?? '',
+    evidence: around.eventsOf(pod),
+    before: around.before(pod),
+  }
+}

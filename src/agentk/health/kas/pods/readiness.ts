@@ -1,0 +1,60 @@
+import { textAt } from '../../object.ts'
+import { newest } from '../evidence.ts'
+import { type Finding, found, minute, ranks, second } from '../finding.ts'
+import { conditionsAt, field, listField, namespaceOf, textField } from '../read.ts'
+import { type Container, type PodContext, runningSince } from './container.ts'
+import { fromOf } from './grace.ts'
+
+/** A start may take so long. ms */
+const startMs = 10 * minute
+/** What was ready may be busy for so long. ms */
+const lostMs = 2 * minute
+/** Ready that came or went so soon after the start is of the start. ms */
+const ofStartMs = 5 * second
+
+/** Of a container that runs and is not ready. */
+export function unreadyOf(context: PodContext, container: Container): Finding | undefined {
+  const { pod, now, since, readySince, ready } = context
+  const started = runningSince(container, now)
+  if (started === undefined || field(container.status, 'ready') === true) return undefined
+  const base = { rank: ranks.container, since, about: container.name }
+  const hasProbe = field(container.spec, 'readinessProbe')
+  if (field(container.status, 'started') === false || !hasProbe) {
+    const text = `container ${container.name} has started, and is not ready yet`
+    return found(pod, now, { ...base, reason: 'Starting', text, grace: undefined })
+  }
+  const said = newest(
+    context.evidence.filter(
+      ({ reason, message, container: name }) =>
+        reason === 'Unhealthy' && message.startsWith('Readiness probe failed') && (!name || name === container.name),
+    ),
+  )
+  const wasReady = ready === 'False' && readySince !== undefined && started > 0 && readySince > started + ofStartMs
+  return found(pod, now, {
+    ...base,
+    reason: 'ReadinessProbeFailed',
+    text: `container ${container.name}: ${said?.message ?? 'its readiness probe does not succeed'}`,
+    last: said?.last,
+    grace: wasReady ? lostMs : startMs,
+    from: fromOf(context, container),
+    needs: said ? [['Event', namespaceOf(pod)]] : [],
+  })
+}
+
+/** Of a Pod that is not ready though its containers are. */
+export function unreadyPod({ pod, now, ready, readySince }: PodContext): Finding | undefined {
+  if (ready !== 'False') return undefined
+  const conditions = conditionsAt(pod, now)
+  const holds = (type: string) => conditions.find((one) => one.type === type)?.status === 'True'
+  if (!holds('ContainersReady')) return undefined
+  const gates = listField(pod.spec, 'readinessGates').map((gate) => textField(gate, 'conditionType'))
+  const missing = gates.filter((gate) => !holds(gate))
+  const base = { rank: ranks.pod, since: readySince }
+  const said = conditions.find(({ type }) => type === 'Ready')
+  if (missing.length > 0 || said?.reason === 'ReadinessGatesNotReady') {
+    const text = said?.message || `waits for readiness gates: ${missing.slice(0, 10).join(', ')}`
+    return found(pod, now, { ...base, reason: 'ReadinessGatesNotReady', text, grace: startMs })
+  }
+  const text = `node ${textAt(pod, 'spec.nodeName')} is not ready`
+  return found(pod, now, { ...base, reason: 'NodeNotReady', text, grace: 0 })
+}

@@ -1,0 +1,96 @@
+import { entryAt, isBeingDeleted, type KubernetesObject, listAt, numberAt, textAt } from '../object.ts'
+
+/** A field of what may be no object. */
+export function field(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? (value as Record<string, unknown>)[name]
+    : undefined
+}
+
+export function textField(value: unknown, name: string): string {
+  const text = field(value, name)
+  return typeof text === 'string' ? text : ''
+}
+
+/** @returns what of a field are objects */
+export function listField(value: unknown, name: string): readonly KubernetesObject[] {
+  return listAt(value, name)
+}
+
+/** Times before it are unknown ones: containerd writes 1970 for what did not start. ms */
+const firstKnown = Date.parse('2000-01-01T00:00:00Z')
+
+/**
+ * @param now - of the API server. ms since 1970
+ * @returns ms since 1970; a time to come is now; undefined: it is not known
+ */
+export function timeOf(text: unknown, now: number): number | undefined {
+  const time = exactTimeOf(text)
+  return time === undefined ? undefined : Math.min(time, now)
+}
+
+/** As `timeOf`, for times that may well be to come. */
+export function exactTimeOf(text: unknown): number | undefined {
+  if (typeof text !== 'string' || text.length > 64) return undefined
+  const time = Date.parse(text)
+  return time >= firstKnown ? time : undefined
+}
+
+export function createdOf(object: KubernetesObject, now: number): number | undefined {
+  return timeOf(textAt(object, 'metadata.creationTimestamp'), now)
+}
+
+export const nameOf = (object: KubernetesObject) => textAt(object, 'metadata.name')
+export const namespaceOf = (object: KubernetesObject) => textAt(object, 'metadata.namespace')
+export const uidOf = (object: KubernetesObject) => textAt(object, 'metadata.uid')
+
+/** A condition with the time since which it has its status. */
+export interface TimedCondition {
+  readonly type: string
+  readonly status: string
+  readonly reason: string
+  readonly message: string
+  /** ms since 1970 */
+  readonly since: number | undefined
+  /** of the object's spec that it speaks of */
+  readonly generation: number | undefined
+}
+
+export function timedConditions(list: unknown, now: number): readonly TimedCondition[] {
+  return listAt({ list }, 'list').map((one) => ({
+    type: textField(one, 'type'),
+    status: textField(one, 'status'),
+    reason: textField(one, 'reason'),
+    message: textField(one, 'message'),
+    since: timeOf(one.lastTransitionTime, now),
+    generation: numberAt(one, 'observedGeneration'),
+  }))
+}
+
+export function conditionsAt(object: KubernetesObject, now: number): readonly TimedCondition[] {
+  return timedConditions(field(object.status, 'conditions'), now)
+}
+
+/** Whether its controller has not seen the spec as it is. */
+export function isUnobserved(object: KubernetesObject): boolean {
+  const observed = numberAt(object, 'status.observedGeneration')
+  return observed !== undefined && observed < (numberAt(object, 'metadata.generation') ?? 0)
+}
+
+/** Of a ReplicaSet, as its Deployment counts. */
+export function revisionOf(object: KubernetesObject): number {
+  const revision = Number(entryAt(object, 'metadata.annotations', 'deployment.kubernetes.io/revision'))
+  return Number.isSafeInteger(revision) ? revision : 0
+}
+
+/** A Pod whose life has an end: it has come, or is asked for. */
+export function isEnding(pod: KubernetesObject): boolean {
+  const phase = textAt(pod, 'status.phase')
+  return phase === 'Failed' || phase === 'Succeeded' || isBeingDeleted(pod)
+}
+
+/** Its labels, those of its template, or what a selector asks for: names with texts. */
+export function tableOf(value: unknown): readonly (readonly [name: string, value: string])[] {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return []
+  return Object.entries(value).filter((entry): entry is [string, string] => typeof entry[1] === 'string')
+}

@@ -1,0 +1,98 @@
+import { type KubernetesObject, kindOf, numberAt, textAt } from '../object.ts'
+import type { Around } from './around.ts'
+import { firstOf, newest } from './evidence.ts'
+import { type Finding, type Found, found, minute, type Rank, ranks } from './finding.ts'
+import { conditionsAt, createdOf, namespaceOf } from './read.ts'
+import { searched } from './text.ts'
+
+/** What refuses a Pod may agree in a moment. ms */
+const refusedMs = minute
+
+/** The first whose words stand in what was refused. */
+const reasons: readonly (readonly [reason: string, says: RegExp])[] = [
+  ['WebhookFailed', /failed calling webhook/],
+  ['AdmissionDenied', /denied (?:the )?request/],
+  ['QuotaExceeded', /exceeded quota:|failed quota:/],
+  ['PodSecurityViolation', /violates PodSecurity/],
+  ['ServiceAccountMissing', /serviceaccounts? "[^"]*" not found|error looking up service account/],
+  ['LimitRangeViolation', /(?:maximum|minimum) \S+ usage per |limit to request ratio per /],
+]
+
+/** Of the API server's answer, to whom wanted to make a Pod. */
+export function reasonOfRefusal(message: string): string {
+  const said = searched(message)
+  return reasons.find(([, says]) => says.test(said))?.[0] ?? 'FailedCreate'
+}
+
+/** Of a ReplicaSet, or of its Deployment, which repeats it. */
+export function refusedByCondition(object: KubernetesObject, around: Around, missing: number, rank: Rank) {
+  if (missing <= 0) return undefined
+  const said = conditionsAt(object, around.now).find(
+    ({ type, status }) => type === 'ReplicaFailure' && status === 'True',
+  )
+  if (!said || said.reason === 'FailedDelete') return undefined
+  return refused(object, around.now, { message: said.message, since: said.since, missing, rank })
+}
+
+/** Of what says it in events alone: StatefulSets, DaemonSets, Jobs. */
+export function refusedByEvents(object: KubernetesObject, around: Around, missing: number): Finding | undefined {
+  if (missing <= 0) return undefined
+  const all = around.eventsOf(object).filter(({ reason }) => reason === 'FailedCreate')
+  const said = newest(all)
+  if (!said || hasMadeSince(object, around, said.last)) return undefined
+  const reason = reasonOfRefusal(said.message)
+  const since = firstOf(all.filter(({ message }) => reasonOfRefusal(message) === reason))
+  const { message, last } = said
+  return refused(object, around.now, {
+    message,
+    since,
+    last,
+    missing,
+    rank: ranks.other,
+    needs: [['Event', namespaceOf(object)]],
+  })
+}
+
+/** A Pod that was made since then is newer evidence. */
+function hasMadeSince(object: KubernetesObject, around: Around, time: number): boolean {
+  return around
+    .childrenOf(object)
+    .some((child) => kindOf(child) === 'Pod' && (createdOf(child, around.now) ?? 0) > time)
+}
+
+interface Refusal extends Pick<Found, 'since' | 'last' | 'needs'> {
+  readonly message: string
+  readonly missing: number
+  readonly rank: Rank
+}
+
+function refused(object: KubernetesObject, now: number, { message, missing, ...rest }: Refusal): Finding {
+  const reason = reasonOfRefusal(message)
+  return found(object, now, {
+    ...rest,
+    reason,
+    text: message,
+    grace: refusedMs,
+    about: reason === 'WebhookFailed' ? (/webhook "([^"]{1,253})"/.exec(searched(message))?.[1] ?? '') : '',
+    count: missing,
+  })
+}
+
+/** Pods that a ReplicaSet, StatefulSet or Deployment lacks. `has`: the field of its status that counts them. */
+export function missingReplicas(object: KubernetesObject, has: string): number {
+  return (numberAt(object, 'spec.replicas') ?? 1) - (numberAt(object, `status.${has}`) ?? 0)
+}
+
+export function missingOfDaemonSet(object: KubernetesObject): number {
+  return (
+    (numberAt(object, 'status.desiredNumberScheduled') ?? 0) - (numberAt(object, 'status.currentNumberScheduled') ?? 0)
+  )
+}
+
+export function missingOfJob(object: KubernetesObject): number {
+  const count = (path: string) => numberAt(object, path) ?? 0
+  const parallel = numberAt(object, 'spec.parallelism') ?? 1
+  const completions = numberAt(object, 'spec.completions') ?? parallel
+  if (textAt(object, 'status.completionTime') !== '') return 0
+  return Math.min(parallel, completions - count('status.succeeded')) - count('status.active')
+}

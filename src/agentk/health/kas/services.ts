@@ -1,0 +1,106 @@
+import { at, type KubernetesObject, kindOf, listAt, numberAt, textAt } from '../object.ts'
+import type { Around } from './around.ts'
+import { newest } from './evidence.ts'
+import { type Finding, finding, found, minute, type Need, ranks, severityOf, worstOf } from './finding.ts'
+import { createdOf, field, isEnding, nameOf, namespaceOf, tableOf } from './read.ts'
+import { bounded } from './text.ts'
+
+const sliceKind = 'discovery.k8s.io/EndpointSlice'
+/** What a Service selects may come a moment after it. ms */
+const newMs = minute
+const balancerMs = 2 * minute
+
+/** Reasons of a Service that nobody answers. */
+export const isWithoutEndpoints = (reason: string) =>
+  reason === 'NoReadyEndpoints' || reason === 'SelectsNothing' || reason === 'ScaledToZero'
+
+export function service(object: KubernetesObject, around: Around): Finding | undefined {
+  return worstOf([unanswered(object, around), unbalanced(object, around)])
+}
+
+/** What a Service selects Pods by. Empty: it selects none itself. */
+export function selectorOf(service: KubernetesObject) {
+  return textAt(service, 'spec.type') === 'ExternalName' ? [] : tableOf(at(service, 'spec.selector'))
+}
+
+function unanswered(object: KubernetesObject, around: Around): Finding | undefined {
+  const selector = selectorOf(object)
+  if (selector.length === 0 || !around.isLive(sliceKind) || !around.isLive('Pod')) return undefined
+  if (around.slicesOf(object).some(hasReady)) return undefined
+  const namespace = namespaceOf(object)
+  const needs: Need[] = [
+    [sliceKind, namespace],
+    ['Pod', namespace],
+  ]
+  const pods = around.podsOf(namespace, selector)
+  const alive = pods.filter((pod) => !isEnding(pod))
+  if (alive.length > 0) return byPods(object, around, alive, needs)
+  const workloads = around.workloadsOf(namespace, selector)
+  const base = {
+    rank: ranks.other,
+    needs: [...needs, ...workloads.slice(0, 1).map((one): Need => [kindOf(one), namespace])],
+  }
+  const selected = selector.map(([name, value]) => `${name}=${value}`).join(',')
+  if (workloads.length > 0 && workloads.every(isAtZero)) {
+    const text = `${nameOf(workloads[0] as KubernetesObject)} has no replicas`
+    return finding('Suspended', { ...base, reason: 'ScaledToZero', text })
+  }
+  if (workloads.length > 0) {
+    return found(object, around.now, {
+      ...base,
+      reason: 'NoReadyEndpoints',
+      text: 'no Pod is there yet',
+      grace: undefined,
+    })
+  }
+  if (pods.length > 0) return byPods(object, around, pods, needs)
+  const absent = makers.map((kind): Need => [kind, namespace])
+  if (!makers.every((kind) => around.isLive(kind))) return undefined
+  return found(object, around.now, {
+    reason: 'SelectsNothing',
+    text: `no Pod has ${selected}`,
+    rank: ranks.other,
+    grace: newMs,
+    from: createdOf(object, around.now),
+    needs: [...absent, ...needs],
+  })
+}
+
+/** Of what makes Pods those that a caller must be able to list to be told that there is none. */
+const makers = ['apps/Deployment', 'apps/StatefulSet']
+
+function byPods(object: KubernetesObject, around: Around, pods: readonly KubernetesObject[], needs: Need[]): Finding {
+  const worst = worstOf(pods.map((pod) => around.findingsOf(pod)[0]))
+  const isBad = worst !== undefined && severityOf(worst.word) >= severityOf('Degraded')
+  return found(object, around.now, {
+    reason: 'NoReadyEndpoints',
+    text: bounded(`none of ${pods.length === 1 ? 'one Pod' : `${pods.length} Pods`} is ready`),
+    rank: ranks.other,
+    grace: isBad ? newMs : undefined,
+    from: createdOf(object, around.now),
+    needs: [...needs, ...(worst?.needs ?? []).filter(([kind]) => !needs.some(([known]) => known === kind))],
+  })
+}
+
+function hasReady(slice: KubernetesObject): boolean {
+  return listAt(slice, 'endpoints').some((endpoint) => field(field(endpoint, 'conditions'), 'ready') !== false)
+}
+
+function isAtZero(workload: KubernetesObject): boolean {
+  if (textAt(workload, 'kind') === 'DaemonSet') return numberAt(workload, 'status.desiredNumberScheduled') === 0
+  return numberAt(workload, 'spec.replicas') === 0
+}
+
+/** Of a Service that waits for its address. */
+function unbalanced(object: KubernetesObject, around: Around): Finding | undefined {
+  if (textAt(object, 'spec.type') !== 'LoadBalancer') return undefined
+  if (listAt(object, 'status.loadBalancer.ingress').length > 0) return undefined
+  const { now } = around
+  const base = { rank: ranks.other, since: createdOf(object, now) }
+  const said = newest(around.eventsOf(object).filter(({ reason }) => reason === 'SyncLoadBalancerFailed'))
+  if (!said)
+    return found(object, now, { ...base, reason: 'LoadBalancerPending', text: 'no address yet', grace: undefined })
+  const { reason, message, last, first } = said
+  const needs: Need[] = [['Event', namespaceOf(object)]]
+  return found(object, now, { ...base, reason, text: message, last, grace: balancerMs, from: first, needs })
+}

@@ -1,0 +1,33 @@
+/** characters of a text that is shown */
+export const maxText = 512
+/** characters of its end that are kept of a longer one: there stands what a registry or the API server answered */
+const keptEnd = 192
+/** characters of a text that are searched for what it says */
+const maxSearched = 4096
+const gap = ' … '
+
+/** One line of at most `maxText` characters. What is longer loses its middle. */
+export function bounded(text: string): string {
+  if (text.length > 2 * maxText) return joined(text.slice(0, maxText), text.slice(-maxText))
+  const line = toLine(text)
+  return line.length <= maxText ? line : joined(line, line)
+}
+
+/** The part of a text that is read for what it says: the rest of a longer one is not. */
+export function searched(text: string): string {
+  return text.length <= maxSearched ? text : text.slice(0, maxSearched)
+}
+
+function joined(start: string, end: string): string {
+  const kept = toLine(end).slice(-keptEnd)
+  return `${toLine(start).slice(0, maxText - kept.length - gap.length)}${gap}${kept}`
+}
+
+const toLine = (text: string) => text.replaceAll(/\s+/g, ' ').trim()
+
+const combined = '(combined from similar events): '
+
+/** An event's message without what the API server's recorder writes before it. */
+export function withoutCombined(text: string): string {
+  return text.startsWith(combined) ? text.slice(combined.length) : text
+}

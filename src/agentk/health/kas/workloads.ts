@@ -1,0 +1,40 @@
+import { deployment as argoDeployment } from '../argo/workloads.ts'
+import { at, type KubernetesObject } from '../object.ts'
+import type { Around } from './around.ts'
+import { type Finding, finding, found, ranks } from './finding.ts'
+import { conditionsAt, isUnobserved } from './read.ts'
+import { missingOfDaemonSet, missingReplicas, refusedByCondition, refusedByEvents } from './refused.ts'
+
+export function deployment(object: KubernetesObject, around: Around): Finding | undefined {
+  const { now } = around
+  const conditions = conditionsAt(object, now)
+  if (at(object, 'spec.paused') === true) {
+    const since = conditions.find(({ type, reason }) => type === 'Progressing' && reason === 'DeploymentPaused')?.since
+    return finding('Suspended', { reason: 'Paused', text: 'the Deployment is paused', rank: ranks.other, since })
+  }
+  const overdue = conditions.find(({ type, reason }) => type === 'Progressing' && reason === 'ProgressDeadlineExceeded')
+  const isCurrent = !isUnobserved(object)
+  const missing = missingReplicas(object, 'updatedReplicas')
+  const refused = isCurrent ? refusedByCondition(object, around, missing, ranks.summary) : undefined
+  if (refused && (refused.word === 'Degraded' || !overdue)) return refused
+  if (overdue && isCurrent) {
+    const { reason, message, since } = overdue
+    return found(object, now, { reason, text: message, rank: ranks.summary, since, grace: 0 })
+  }
+  const { status, text } = argoDeployment(object)
+  if (status !== 'Progressing') return undefined
+  const since = conditions.find(({ type, status }) => type === 'Available' && status === 'False')?.since
+  return found(object, now, { reason: 'RollingOut', text, rank: ranks.summary, since, grace: undefined })
+}
+
+export function replicaSet(object: KubernetesObject, around: Around): Finding | undefined {
+  return refusedByCondition(object, around, missingReplicas(object, 'replicas'), ranks.other)
+}
+
+export function statefulSet(object: KubernetesObject, around: Around): Finding | undefined {
+  return refusedByEvents(object, around, missingReplicas(object, 'replicas'))
+}
+
+export function daemonSet(object: KubernetesObject, around: Around): Finding | undefined {
+  return refusedByEvents(object, around, missingOfDaemonSet(object))
+}
