@@ -1,0 +1,160 @@
+import type { ArgoStatus } from '../../argo/health.ts'
+import { type KubernetesObject, kindOf } from '../../object.ts'
+import { type Finding, severityOf } from '../finding.ts'
+import { nameOf, namespaceOf, uidOf } from '../read.ts'
+
+/** Why something fails, as far as it was traced. */
+export interface Candidate {
+  readonly culprit: KubernetesObject
+  /** of the culprit */
+  readonly finding: Finding
+  /** what fails by it: the culprit itself, or what it explains */
+  readonly failing: KubernetesObject
+  /** of what fails */
+  readonly word: ArgoStatus
+  /** ms since 1970 */
+  readonly since: number | undefined
+  readonly count: number
+  /** below the root, steps of explanation too */
+  readonly depth: number
+  /** what fails is only the sum of others */
+  readonly isSummary: boolean
+}
+
+/** Why a root is not well. */
+export interface Cause {
+  readonly kind: string
+  readonly namespace: string
+  readonly name: string
+  readonly id: string
+  readonly word: ArgoStatus
+  readonly reason: string
+  readonly text: string
+  readonly about: string
+  /** ms since 1970; undefined: nobody knows */
+  readonly since: number | undefined
+  readonly last: number | undefined
+  /** objects that fail by it */
+  readonly count: number
+  /** further causes */
+  readonly others: number
+}
+
+/** Candidates of one cause. */
+interface Group {
+  first: Candidate
+  word: ArgoStatus
+  since: number | undefined
+  last: number | undefined
+  depth: number
+  /** by itself; of what it explains */
+  own: number
+  explained: number
+}
+
+const failing = severityOf('Progressing')
+
+/** @returns the one that is shown, undefined: there is no candidate. Their order does not matter. */
+export function choose(candidates: readonly Candidate[]): Cause | undefined {
+  const isBare = candidates.some(({ word, isSummary }) => !isSummary && severityOf(word) >= failing)
+  const groups = new Map<string, Group>()
+  for (const one of candidates) {
+    if (isBare && one.isSummary) continue
+    const key = keyOf(one)
+    const group = groups.get(key)
+    if (group) join(group, one)
+    else groups.set(key, begin(one))
+  }
+  let chosen: Group | undefined
+  let causes = 0
+  for (const group of groups.values()) {
+    if (severityOf(group.word) >= failing && !group.first.isSummary) causes++
+    if (!chosen || compare(group, chosen) < 0) chosen = group
+  }
+  if (!chosen) return undefined
+  const isOne = severityOf(chosen.word) >= failing && !chosen.first.isSummary
+  return causeOf(chosen, causes - (isOne ? 1 : 0))
+}
+
+/** Pods of one reason are one cause; of anything else each is its own. */
+function keyOf({ culprit, finding: { reason, about } }: Candidate): string {
+  const kind = kindOf(culprit)
+  const parts =
+    kind === 'Pod' ? [kind, namespaceOf(culprit), reason, about] : [kind, namespaceOf(culprit), nameOf(culprit)]
+  return parts.join('\n')
+}
+
+function begin(one: Candidate): Group {
+  const { word, since, finding, depth } = one
+  const group: Group = { first: one, word, since, last: finding.last, depth, own: 0, explained: 0 }
+  count(group, one)
+  return group
+}
+
+function join(group: Group, one: Candidate): void {
+  if (stands(one, group.first)) group.first = one
+  if (severityOf(one.word) > severityOf(group.word)) group.word = one.word
+  group.since = least(group.since, one.since)
+  group.last = most(group.last, one.finding.last)
+  group.depth = Math.max(group.depth, one.depth)
+  count(group, one)
+}
+
+function count(group: Group, { failing, culprit, count }: Candidate): void {
+  if (failing === culprit) group.own += count
+  else group.explained += count
+}
+
+const countOf = ({ own, explained }: Group) => explained || own
+
+/** Whether one stands for a group rather than another: the earliest, then the first by name. */
+function stands(one: Candidate, other: Candidate): boolean {
+  const by = compareTimes(one.since, other.since)
+  return by !== 0 ? by < 0 : nameOf(one.culprit) < nameOf(other.culprit)
+}
+
+function compare(one: Group, other: Group): number {
+  return (
+    severityOf(other.word) - severityOf(one.word) ||
+    countOf(other) - countOf(one) ||
+    one.first.finding.rank - other.first.finding.rank ||
+    other.depth - one.depth ||
+    compareTimes(one.since, other.since) ||
+    compareTexts(placeOf(one.first.culprit), placeOf(other.first.culprit)) ||
+    compareTexts(one.first.finding.reason, other.first.finding.reason) ||
+    compareTexts(one.first.finding.about, other.first.finding.about)
+  )
+}
+
+const placeOf = (object: KubernetesObject) => `${nameOf(object)}\n${namespaceOf(object)}\n${kindOf(object)}`
+
+/** What is known to be earlier comes first. */
+function compareTimes(one: number | undefined, other: number | undefined): number {
+  if (one === other) return 0
+  if (one === undefined) return 1
+  return other === undefined ? -1 : one - other
+}
+
+const compareTexts = (one: string, other: string) => (one === other ? 0 : one < other ? -1 : 1)
+const least = (one: number | undefined, other: number | undefined) =>
+  one === undefined || other === undefined ? (one ?? other) : Math.min(one, other)
+const most = (one: number | undefined, other: number | undefined) =>
+  one === undefined || other === undefined ? (one ?? other) : Math.max(one, other)
+
+function causeOf(group: Group, others: number): Cause {
+  const { culprit, finding } = group.first
+  return {
+    kind: kindOf(culprit),
+    namespace: namespaceOf(culprit),
+    name: nameOf(culprit),
+    id: uidOf(culprit),
+    word: group.word,
+    reason: finding.reason,
+    text: finding.text,
+    about: finding.about,
+    since: group.since,
+    last: group.last,
+    count: countOf(group),
+    others,
+  }
+}

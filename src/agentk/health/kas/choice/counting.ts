@@ -1,0 +1,81 @@
+import type { ArgoStatus } from '../../argo/health.ts'
+import { type KubernetesObject, kindOf, textAt } from '../../object.ts'
+import { severityOf } from '../finding.ts'
+import { failureOf, isComplete, newestFinished } from '../jobs.ts'
+import { isSummary, type Opinion } from '../opinion.ts'
+import { isEnding, revisionOf } from '../read.ts'
+
+/** A child that its parent counts. */
+export interface Counted {
+  readonly child: KubernetesObject
+  /** it makes nothing worse than that */
+  readonly atMost: ArgoStatus
+}
+
+const uncounted: ReadonlySet<string> = new Set(['discovery.k8s.io/EndpointSlice', 'apps/ControllerRevision'])
+
+/** What of an object's children counts for it. @param now - ms since 1970 */
+export function countedOf(
+  parent: KubernetesObject,
+  children: readonly KubernetesObject[],
+  now: number,
+): readonly Counted[] {
+  const known = children.filter((child) => !uncounted.has(kindOf(child)))
+  switch (kindOf(parent)) {
+    case 'apps/ReplicaSet':
+    case 'apps/DaemonSet':
+    case 'ReplicationController':
+      return known.filter((child) => kindOf(child) !== 'Pod' || !isEnding(child)).map(fully)
+    case 'apps/Deployment':
+      return ofDeployment(known).map(fully)
+    case 'batch/Job':
+      return ofJob(parent, known, now)
+    case 'batch/CronJob':
+      return ofCronJob(known, now).map(fully)
+    default:
+      return known.map(fully)
+  }
+}
+
+const fully = (child: KubernetesObject): Counted => ({ child, atMost: 'Degraded' })
+const isReplicaSet = (child: KubernetesObject) => kindOf(child) === 'apps/ReplicaSet'
+
+/** Revisions before the last one are silent. */
+function ofDeployment(children: readonly KubernetesObject[]): readonly KubernetesObject[] {
+  let newest = Number.NEGATIVE_INFINITY
+  for (const child of children) if (isReplicaSet(child)) newest = Math.max(newest, revisionOf(child))
+  return children.filter((child) => !isReplicaSet(child) || revisionOf(child) === newest)
+}
+
+/** A try that failed is no failure while there are others. */
+function ofJob(job: KubernetesObject, children: readonly KubernetesObject[], now: number): readonly Counted[] {
+  if (isComplete(job, now)) return []
+  const hasFailed = failureOf(job, now) !== undefined
+  return children.map((child) => {
+    const isTry = kindOf(child) === 'Pod' && textAt(child, 'status.phase') === 'Failed'
+    return { child, atMost: isTry && !hasFailed ? 'Progressing' : 'Degraded' }
+  })
+}
+
+/** Runs before the last one that has an end are silent. */
+function ofCronJob(children: readonly KubernetesObject[], now: number): readonly KubernetesObject[] {
+  const jobs = children.filter((child) => kindOf(child) === 'batch/Job')
+  const newest = newestFinished(jobs, now)
+  return children.filter((child) => {
+    if (kindOf(child) !== 'batch/Job' || child === newest) return true
+    return !isComplete(child, now) && failureOf(child, now) === undefined
+  })
+}
+
+/**
+ * The word of a parent: its own, unless what it counts is Degraded and it is the summary of that, or nobody has an
+ * opinion of it.
+ *
+ * @param worst - of what it counts
+ */
+export function wordAbove(parent: KubernetesObject, { word, by }: Opinion, worst: ArgoStatus): ArgoStatus {
+  const isWorse = severityOf(worst) > severityOf(word)
+  if (!isWorse || by === 'users') return word
+  if (worst === 'Degraded' && isSummary(kindOf(parent))) return worst
+  return by === 'nobody' && (worst === 'Degraded' || worst === 'Progressing') ? worst : word
+}

@@ -1,0 +1,142 @@
+import { type KubernetesObject, kindOf, listAt, textAt } from '../../object.ts'
+import type { Around } from '../around.ts'
+import { type Finding, severityOf } from '../finding.ts'
+import { backendsOf } from '../ingresses.ts'
+import { isNotReady } from '../nodes.ts'
+import { isOfCreation } from '../pods/creating.ts'
+import { nameOf, namespaceOf, textField } from '../read.ts'
+import { isWithoutEndpoints, selectorOf } from '../services.ts'
+import { webhookKinds } from '../webhooks.ts'
+
+/** What explanations read of others. */
+export interface Surroundings extends Around {
+  apiServicesOf(group: string): readonly KubernetesObject[]
+  /** configurations that have a webhook of a name */
+  webhooksNamed(name: string): readonly KubernetesObject[]
+  /** what is being deleted in a namespace */
+  deletedIn(namespace: string): readonly KubernetesObject[]
+}
+
+/** Objects one of which may be why another is not well. */
+export interface Explanation {
+  readonly objects: readonly KubernetesObject[]
+  /** whether a finding of one of them is why */
+  readonly explains: (finding: Finding) => boolean
+  /** what fails are they, not what they explain */
+  readonly isTheirs: boolean
+}
+
+/** Steps from a finding to what explains it, at most. */
+export const maxSteps = 4
+
+const none: Explanation = { objects: [], explains: () => false, isTheirs: false }
+const apiServiceKind = 'apiregistration.k8s.io/APIService'
+
+/** What may explain a finding of an object. */
+export function explanationOf(object: KubernetesObject, finding: Finding, around: Surroundings): Explanation {
+  const kind = kindOf(object)
+  const { reason } = finding
+  if (reason === 'WebhookFailed') return byAny(finding.about === '' ? [] : around.webhooksNamed(finding.about))
+  if (webhookKinds.includes(kind)) return byService(object, finding, around)
+  switch (kind) {
+    case 'Pod':
+      return ofPod(object, finding, around)
+    case 'autoscaling/HorizontalPodAutoscaler':
+      return byAny(metricGroupsOf(object, reason).flatMap((group) => around.apiServicesOf(group)))
+    case apiServiceKind:
+      return byPodsOf(
+        [around.find('Service', textAt(object, 'spec.service.namespace'), textAt(object, 'spec.service.name'))],
+        around,
+      )
+    case 'Service':
+      return reason === 'NoReadyEndpoints' ? byPodsOf([object], around) : none
+    case 'networking.k8s.io/Ingress':
+      return reason === 'AddressPending' ? byPodsOf(servicesOf(object, around), around) : none
+    case 'Namespace':
+      return ofNamespace(object, finding, around)
+    default:
+      return none
+  }
+}
+
+const present = (objects: readonly (KubernetesObject | undefined)[]) => objects.filter((one) => one !== undefined)
+const isFailing = ({ word }: Finding) => severityOf(word) >= severityOf('Progressing')
+const byAny = (objects: readonly KubernetesObject[]): Explanation => ({ objects, explains: isFailing, isTheirs: false })
+
+function ofPod(pod: KubernetesObject, { reason, text }: Finding, around: Surroundings): Explanation {
+  if (reason === 'NodeNotReady' || reason === 'TerminatingStuck' || isOfCreation(reason)) {
+    const node = around.find('Node', '', textAt(pod, 'spec.nodeName'))
+    return { objects: node ? [node] : [], explains: (one) => isNotReady(one.reason), isTheirs: false }
+  }
+  if (reason !== 'Unschedulable') return none
+  // a claim that waits for its Pod's node is no reason for there being none
+  const isByClaims = text.includes('unbound immediate PersistentVolumeClaims')
+  const explains = (one: Finding) => isFailing(one) && (isByClaims || one.reason !== 'NotBound')
+  return { objects: claimsOf(pod, around), explains, isTheirs: false }
+}
+
+function claimsOf(pod: KubernetesObject, around: Surroundings): readonly KubernetesObject[] {
+  return present(claimNamesOf(pod).map((name) => around.find('PersistentVolumeClaim', namespaceOf(pod), name)))
+}
+
+/** Claims that a Pod names, and those that are made for it. */
+export function claimNamesOf(pod: KubernetesObject): readonly string[] {
+  const names = listAt(pod, 'spec.volumes').map((volume) => {
+    if (typeof volume.ephemeral === 'object' && volume.ephemeral !== null)
+      return `${nameOf(pod)}-${textField(volume, 'name')}`
+    return textAt(volume, 'persistentVolumeClaim.claimName')
+  })
+  return [...new Set(names)].filter((name) => name !== '')
+}
+
+function byService(configuration: KubernetesObject, { about }: Finding, around: Surroundings): Explanation {
+  const webhook = listAt(configuration, 'webhooks').find((one) => textField(one, 'name') === about)
+  const of = (name: string) => textAt(webhook, `clientConfig.service.${name}`)
+  const service = around.find('Service', of('namespace'), of('name'))
+  return { objects: service ? [service] : [], explains: (one) => isWithoutEndpoints(one.reason), isTheirs: false }
+}
+
+/** Pods are not well, and with them the Services that they answer for. */
+function byPodsOf(services: readonly (KubernetesObject | undefined)[], around: Surroundings): Explanation {
+  const pods = new Set<KubernetesObject>()
+  for (const service of services) {
+    const selector = service ? selectorOf(service) : []
+    if (!service || selector.length === 0) continue
+    for (const pod of around.podsOf(namespaceOf(service), selector)) pods.add(pod)
+  }
+  return { objects: [...pods], explains: isFailing, isTheirs: true }
+}
+
+function servicesOf(ingress: KubernetesObject, around: Surroundings) {
+  return backendsOf(ingress).map((name) => around.find('Service', namespaceOf(ingress), name))
+}
+
+/** By the type of a metric, the group that serves it. */
+const metricGroups: Readonly<Record<string, string>> = {
+  Resource: 'metrics.k8s.io',
+  ContainerResource: 'metrics.k8s.io',
+  Pods: 'custom.metrics.k8s.io',
+  Object: 'custom.metrics.k8s.io',
+  External: 'external.metrics.k8s.io',
+}
+
+/** Groups that an autoscaler lacks. */
+function metricGroupsOf(autoscaler: KubernetesObject, reason: string): readonly string[] {
+  const failed = /^FailedGet(\w+)Metric$/.exec(reason.slice(0, 64))?.[1]
+  if (failed !== undefined) return Object.hasOwn(metricGroups, failed) ? [metricGroups[failed] as string] : []
+  if (reason !== 'FailedComputeMetricsReplicas') return []
+  const types = listAt(autoscaler, 'spec.metrics').map((metric) => textField(metric, 'type'))
+  const groups = types.filter((type) => Object.hasOwn(metricGroups, type)).map((type) => metricGroups[type] as string)
+  return [...new Set(groups)]
+}
+
+function ofNamespace(namespace: KubernetesObject, { reason, text }: Finding, around: Surroundings): Explanation {
+  if (reason === 'DiscoveryFailed') {
+    const named = [...text.matchAll(/([a-z0-9][a-z0-9.-]{0,252})\/(v[0-9][a-z0-9]{0,62})/g)]
+    const names = new Set(named.map(([, group, version]) => `${version}.${group}`))
+    return byAny(present([...names].map((name) => around.find(apiServiceKind, '', name))))
+  }
+  if (reason !== 'SomeFinalizersRemain') return none
+  const isHeld = ({ reason }: Finding) => reason === 'DeletionBlocked' || reason === 'TerminatingStuck'
+  return { objects: around.deletedIn(nameOf(namespace)), explains: isHeld, isTheirs: false }
+}

@@ -1,0 +1,52 @@
+import { type KubernetesObject, kindOf, listAt, textAt } from '../../object.ts'
+import { nameOf, namespaceOf, textField, uidOf } from '../read.ts'
+
+/** StatefulSets that a claim's name is tried with */
+const maxSets = 16
+const setKind = 'apps/StatefulSet'
+
+/**
+ * Each object with what stands above it: its controller, else its first owner, where uid, kind and name agree with an
+ * object of its namespace or of none; of a claim without owners the StatefulSet whose template it is named after.
+ */
+export function parentsOf(
+  objects: readonly KubernetesObject[],
+): readonly (readonly [child: KubernetesObject, parent: KubernetesObject])[] {
+  const byUid = new Map(objects.map((one) => [uidOf(one), one]))
+  const sets = new Map<string, KubernetesObject>()
+  for (const one of objects) if (kindOf(one) === setKind) sets.set(`${namespaceOf(one)}\n${nameOf(one)}`, one)
+  return objects.flatMap((child) => {
+    const owner = ownerOf(child)
+    const parent = owner ? agreed(child, owner, byUid) : setOf(child, sets)
+    return parent && parent !== child ? [[child, parent] as const] : []
+  })
+}
+
+function ownerOf(child: KubernetesObject): KubernetesObject | undefined {
+  const owners = listAt(child, 'metadata.ownerReferences')
+  return owners.find(({ controller }) => controller === true) ?? owners[0]
+}
+
+function agreed(child: KubernetesObject, owner: KubernetesObject, byUid: ReadonlyMap<string, KubernetesObject>) {
+  const found = byUid.get(textField(owner, 'uid'))
+  if (!found) return undefined
+  const isNear = namespaceOf(found) === '' || namespaceOf(found) === namespaceOf(child)
+  return isNear && kindOf(found) === kindOf(owner) && nameOf(found) === textField(owner, 'name') ? found : undefined
+}
+
+/** A claim is named `<template>-<set>-<n>`; names of both may hold dashes. */
+function setOf(child: KubernetesObject, sets: ReadonlyMap<string, KubernetesObject>): KubernetesObject | undefined {
+  if (kindOf(child) !== 'PersistentVolumeClaim') return undefined
+  const name = nameOf(child)
+  const end = name.lastIndexOf('-')
+  if (end < 0 || !/^\d{1,10}$/.test(name.slice(end + 1))) return undefined
+  let tried = 0
+  for (let dash = name.indexOf('-'); dash > 0 && dash < end && tried < maxSets; dash = name.indexOf('-', dash + 1)) {
+    const set = sets.get(`${namespaceOf(child)}\n${name.slice(dash + 1, end)}`)
+    const template = name.slice(0, dash)
+    if (set && listAt(set, 'spec.volumeClaimTemplates').some((one) => textAt(one, 'metadata.name') === template))
+      return set
+    tried++
+  }
+  return undefined
+}

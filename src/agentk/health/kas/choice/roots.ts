@@ -1,0 +1,96 @@
+import type { ArgoStatus } from '../../argo/health.ts'
+import { type KubernetesObject, kindOf } from '../../object.ts'
+import { type Finding, type Need, ranks, severityOf } from '../finding.ts'
+import type { Opinion } from '../opinion.ts'
+import { namespaceOf } from '../read.ts'
+import { type Candidate, type Cause, choose } from './choosing.ts'
+import { type Counted, countedOf, wordAbove } from './counting.ts'
+import type { Snapshot } from './snapshot.ts'
+import { Tracing } from './tracing.ts'
+
+/** children below a root, one below the other */
+const maxDepth = 64
+
+/** How a root is for one caller, and why. */
+export interface Judged {
+  readonly verdict: ArgoStatus
+  readonly cause: Cause | undefined
+  /** where `since` is not known: when it was seen first. ms since 1970 */
+  readonly atLeast: number | undefined
+}
+
+/** Whether a caller may list a kind (`group/Kind`, or `Event`) in a namespace, '' for one without. */
+export type MayList = (kind: string, namespace: string) => boolean
+
+/** Judges roots of a snapshot as one caller sees them. */
+export class Judge {
+  readonly #snapshot: Snapshot
+  readonly #mayList: MayList
+  readonly #tracing: Tracing
+  readonly #opinions = new Map<KubernetesObject, Opinion>()
+
+  constructor(snapshot: Snapshot, mayList: MayList) {
+    this.#snapshot = snapshot
+    this.#mayList = mayList
+    this.#tracing = new Tracing(snapshot, (object) =>
+      this.#sees(object) ? this.#opinionOf(object).finding : undefined,
+    )
+  }
+
+  /** @returns undefined: there is no such object, or none that the caller may list */
+  judge(kind: string, namespace: string, name: string): Judged | undefined {
+    const root = this.#snapshot.find(kind, namespace, name)
+    if (!root || !this.#sees(root)) return undefined
+    const candidates: Candidate[] = []
+    const verdict = this.#walk({ child: root, atMost: 'Degraded' }, 0, new Set(), candidates)
+    const chosen = choose(candidates)
+    const isShown = chosen && (verdict !== 'Healthy' || chosen.word === 'Degraded')
+    const cause = isShown ? chosen : undefined
+    return { verdict, cause, atLeast: cause && cause.since === undefined ? this.#snapshot.now : undefined }
+  }
+
+  /** @returns the word of an object and what it counts */
+  #walk({ child: object, atMost }: Counted, depth: number, met: Set<KubernetesObject>, into: Candidate[]): ArgoStatus {
+    met.add(object)
+    const opinion = this.#opinionOf(object)
+    if (opinion.finding) into.push(this.#candidate(object, opinion.finding, atMost, depth))
+    let worst: ArgoStatus = 'Healthy'
+    const children = depth === maxDepth ? [] : this.#snapshot.childrenOf(object).filter((one) => this.#sees(one))
+    for (const counted of countedOf(object, children, this.#snapshot.now)) {
+      if (met.has(counted.child)) continue
+      const below = { child: counted.child, atMost: lesser(counted.atMost, atMost) }
+      const word = this.#walk(below, depth + 1, met, into)
+      if (severityOf(word) > severityOf(worst)) worst = word
+    }
+    return lesser(wordAbove(object, opinion, worst), atMost)
+  }
+
+  #candidate(object: KubernetesObject, finding: Finding, atMost: ArgoStatus, depth: number): Candidate {
+    const { culprit, finding: why, since, count, steps } = this.#tracing.trace(object, finding)
+    const word = lesser(finding.word, atMost)
+    const isSummary = finding.rank === ranks.summary
+    return { culprit, finding: why, failing: object, word, since, count, depth: depth + steps, isSummary }
+  }
+
+  /** By the first finding whose needs all hold. */
+  #opinionOf(object: KubernetesObject): Opinion {
+    let opinion = this.#opinions.get(object)
+    if (!opinion) {
+      const findings = this.#snapshot.findingsOf(object)
+      const shown = findings.find(({ needs }) => needs.every((need) => this.#holds(need)))
+      opinion = this.#snapshot.opinionOf(object, shown)
+      this.#opinions.set(object, opinion)
+    }
+    return opinion
+  }
+
+  #holds([kind, namespace]: Need): boolean {
+    return this.#mayList(kind, namespace)
+  }
+
+  #sees(object: KubernetesObject): boolean {
+    return this.#mayList(kindOf(object), namespaceOf(object))
+  }
+}
+
+const lesser = (one: ArgoStatus, other: ArgoStatus) => (severityOf(one) > severityOf(other) ? other : one)

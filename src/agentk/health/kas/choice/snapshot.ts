@@ -1,0 +1,192 @@
+import type { ArgoStatus } from '../../argo/health.ts'
+import { at, entryAt, isBeingDeleted, type KubernetesObject, kindOf, listAt, textAt } from '../../object.ts'
+import { type Evidence, evidenceOf, subjectOf } from '../evidence.ts'
+import type { Finding } from '../finding.ts'
+import { findingsOf } from '../findings.ts'
+import { type Opinion, opinionOf, type Said } from '../opinion.ts'
+import { nameOf, namespaceOf, tableOf, textField, uidOf } from '../read.ts'
+import { webhookKinds } from '../webhooks.ts'
+import { claimNamesOf, type Surroundings } from './explaining.ts'
+import { parentsOf } from './parents.ts'
+
+type Table = readonly (readonly [name: string, value: string])[]
+type Index = Map<string, KubernetesObject[]>
+
+/** events of one object that are kept: the last */
+const maxEvidence = 64
+
+export interface SnapshotSource {
+  /** of the API server. ms since 1970 */
+  readonly now: number
+  /** as the API server has them; those of a kind of which there is none are known to be missing */
+  readonly objects: readonly KubernetesObject[]
+  /** of core/v1 */
+  readonly events: readonly KubernetesObject[]
+  /** what users', vendors' and Argo CD's rules say */
+  readonly said: (object: KubernetesObject) => Said
+}
+
+/** All objects of a cluster at one moment, with what findings and explanations read of them. */
+export class Snapshot implements Surroundings {
+  readonly now: number
+  readonly #said: SnapshotSource['said']
+  readonly #byPlace = new Map<string, KubernetesObject>()
+  readonly #children = new Map<KubernetesObject, KubernetesObject[]>()
+  readonly #evidence = new Map<string, Evidence[]>()
+  readonly #pods: Index = new Map()
+  readonly #workloads: Index = new Map()
+  readonly #slices: Index = new Map()
+  readonly #users: Index = new Map()
+  readonly #apiServices: Index = new Map()
+  readonly #webhooks: Index = new Map()
+  readonly #deleted: Index = new Map()
+  readonly #findings = new Map<KubernetesObject, readonly Finding[]>()
+
+  constructor({ now, objects, events, said }: SnapshotSource) {
+    this.now = now
+    this.#said = said
+    const sorted = sortedBy(objects, (object) => `${placeOf(object)}\n${uidOf(object)}`)
+    for (const object of sorted) this.#index(object)
+    for (const [child, parent] of parentsOf(sorted)) push(this.#children, parent, child)
+    this.#read(events)
+  }
+
+  find(kind: string, namespace: string, name: string): KubernetesObject | undefined {
+    return this.#byPlace.get(keyOf(kind, namespace, name))
+  }
+
+  isLive(_kind: string): boolean {
+    return true
+  }
+
+  eventsOf(object: KubernetesObject): readonly Evidence[] {
+    return this.#evidence.get(uidOf(object)) ?? this.#evidence.get(placeOf(object)) ?? []
+  }
+
+  childrenOf(object: KubernetesObject): readonly KubernetesObject[] {
+    return this.#children.get(object) ?? []
+  }
+
+  podsOf(namespace: string, selector: Table): readonly KubernetesObject[] {
+    return selected(this.#pods, namespace, selector, 'metadata.labels')
+  }
+
+  workloadsOf(namespace: string, selector: Table): readonly KubernetesObject[] {
+    return selected(this.#workloads, namespace, selector, templateLabels)
+  }
+
+  slicesOf(service: KubernetesObject): readonly KubernetesObject[] {
+    return this.#slices.get(keyOf(namespaceOf(service), nameOf(service))) ?? []
+  }
+
+  usersOf(claim: KubernetesObject): readonly KubernetesObject[] {
+    return this.#users.get(keyOf(namespaceOf(claim), nameOf(claim))) ?? []
+  }
+
+  apiServicesOf(group: string): readonly KubernetesObject[] {
+    return this.#apiServices.get(group) ?? []
+  }
+
+  webhooksNamed(name: string): readonly KubernetesObject[] {
+    return this.#webhooks.get(name) ?? []
+  }
+
+  deletedIn(namespace: string): readonly KubernetesObject[] {
+    return this.#deleted.get(namespace) ?? []
+  }
+
+  before(_object: KubernetesObject): Finding | undefined {
+    return undefined
+  }
+
+  findingsOf(object: KubernetesObject): readonly Finding[] {
+    let findings = this.#findings.get(object)
+    if (!findings) {
+      findings = findingsOf(object, this)
+      this.#findings.set(object, findings)
+    }
+    return findings
+  }
+
+  wordOf(object: KubernetesObject): ArgoStatus {
+    return this.opinionOf(object, this.findingsOf(object)[0]).word
+  }
+
+  opinionOf(object: KubernetesObject, finding: Finding | undefined): Opinion {
+    return opinionOf(object, finding, this.#said(object), this.now)
+  }
+
+  #index(object: KubernetesObject): void {
+    const namespace = namespaceOf(object)
+    this.#byPlace.set(placeOf(object), object)
+    if (isBeingDeleted(object) && namespace !== '') push(this.#deleted, namespace, object)
+    for (const [name, value] of tableOf(at(object, 'metadata.labels'))) {
+      if (kindOf(object) === 'Pod') push(this.#pods, keyOf(namespace, name, value), object)
+    }
+    for (const [name, value] of templateOf(object)) push(this.#workloads, keyOf(namespace, name, value), object)
+    switch (kindOf(object)) {
+      case 'Pod':
+        for (const name of claimNamesOf(object)) push(this.#users, keyOf(namespace, name), object)
+        break
+      case 'discovery.k8s.io/EndpointSlice':
+        push(this.#slices, keyOf(namespace, entryAt(object, 'metadata.labels', 'kubernetes.io/service-name')), object)
+        break
+      case 'apiregistration.k8s.io/APIService':
+        push(this.#apiServices, textAt(object, 'spec.group'), object)
+        break
+      default:
+        for (const name of webhookNamesOf(object)) push(this.#webhooks, name, object)
+    }
+  }
+
+  #read(events: readonly KubernetesObject[]): void {
+    for (const event of sortedBy(events, placeOf)) {
+      const evidence = evidenceOf(event, this.now)
+      if (!evidence) continue
+      const { kind, namespace, name, uid } = subjectOf(event)
+      const key = uid || keyOf(kind, namespace, name)
+      const all = this.#evidence.get(key)
+      if (all) all.push(evidence)
+      else this.#evidence.set(key, [evidence])
+    }
+    for (const [key, all] of this.#evidence) {
+      if (all.length <= maxEvidence) continue
+      this.#evidence.set(key, all.sort((one, other) => other.last - one.last).slice(0, maxEvidence))
+    }
+  }
+}
+
+const templateLabels = 'spec.template.metadata.labels'
+const keyOf = (...parts: readonly string[]) => parts.join('\n')
+const placeOf = (object: KubernetesObject) => keyOf(kindOf(object), namespaceOf(object), nameOf(object))
+
+function push<Key>(index: Map<Key, KubernetesObject[]>, key: Key, object: KubernetesObject): void {
+  const all = index.get(key)
+  if (!all) index.set(key, [object])
+  else if (all.at(-1) !== object) all.push(object)
+}
+
+/** So that the order in which objects come does not matter. */
+function sortedBy(objects: readonly KubernetesObject[], keyOf: (object: KubernetesObject) => string) {
+  const keyed = objects.map((object) => ({ object, key: keyOf(object) }))
+  keyed.sort((one, other) => (one.key === other.key ? 0 : one.key < other.key ? -1 : 1))
+  return keyed.map(({ object }) => object)
+}
+
+/** Of those that have the rarest of the labels asked for, those that have all. */
+function selected(index: Index, namespace: string, selector: Table, path: string): readonly KubernetesObject[] {
+  let fewest: readonly KubernetesObject[] | undefined
+  for (const [name, value] of selector) {
+    const having = index.get(keyOf(namespace, name, value)) ?? []
+    if (!fewest || having.length < fewest.length) fewest = having
+  }
+  return (fewest ?? []).filter((one) => selector.every(([name, value]) => entryAt(one, path, name) === value))
+}
+
+function templateOf(object: KubernetesObject): Table {
+  return tableOf(at(object, templateLabels))
+}
+
+function webhookNamesOf(object: KubernetesObject): readonly string[] {
+  return webhookKinds.includes(kindOf(object)) ? listAt(object, 'webhooks').map((one) => textField(one, 'name')) : []
+}

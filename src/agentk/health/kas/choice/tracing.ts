@@ -1,0 +1,59 @@
+import { type KubernetesObject, kindOf } from '../../object.ts'
+import type { Finding } from '../finding.ts'
+import { nameOf, namespaceOf } from '../read.ts'
+import type { Candidate } from './choosing.ts'
+import { choose } from './choosing.ts'
+import { explanationOf, maxSteps, type Surroundings } from './explaining.ts'
+
+/** The end of a chain of explanations. */
+export interface Traced {
+  readonly culprit: KubernetesObject
+  readonly finding: Finding
+  /** its own, else of what it explains. ms since 1970 */
+  readonly since: number | undefined
+  readonly count: number
+  readonly steps: number
+}
+
+/** Follows findings of one caller to what explains them. Each is followed once. */
+export class Tracing {
+  readonly #around: Surroundings
+  readonly #shown: (object: KubernetesObject) => Finding | undefined
+  readonly #known = Array.from({ length: maxSteps + 1 }, () => new Map<KubernetesObject, Traced>())
+
+  /** @param shown - the finding of an object that the caller is shown: none of one that it may not list */
+  constructor(around: Surroundings, shown: (object: KubernetesObject) => Finding | undefined) {
+    this.#around = around
+    this.#shown = shown
+  }
+
+  trace(object: KubernetesObject, finding: Finding, steps = maxSteps): Traced {
+    const known = this.#known[steps]?.get(object)
+    if (known) return known
+    const traced = this.#follow(object, finding, steps)
+    this.#known[steps]?.set(object, traced)
+    return traced
+  }
+
+  #follow(object: KubernetesObject, finding: Finding, steps: number): Traced {
+    const self = { culprit: object, finding, since: finding.since, count: finding.count, steps: 0 }
+    if (steps === 0) return self
+    const { objects, explains, isTheirs } = explanationOf(object, finding, this.#around)
+    const ends = new Map<string, Traced>()
+    const candidates: Candidate[] = []
+    for (const one of objects) {
+      const why = one === object ? undefined : this.#shown(one)
+      if (!why || !explains(why)) continue
+      const end = this.trace(one, why, steps - 1)
+      candidates.push({ ...end, failing: one, word: why.word, depth: end.steps, isSummary: false })
+      ends.set(idOf(end.culprit), end)
+    }
+    const cause = choose(candidates)
+    const end = cause && ends.get(`${cause.kind}\n${cause.namespace}\n${cause.name}`)
+    if (!end) return self
+    const count = isTheirs ? cause.count : finding.count
+    return { ...end, since: cause.since ?? finding.since, count, steps: end.steps + 1 }
+  }
+}
+
+const idOf = (object: KubernetesObject) => `${kindOf(object)}\n${namespaceOf(object)}\n${nameOf(object)}`
