@@ -1,15 +1,37 @@
-/** `npm run vectors -- FILE...`: health vectors of any file, by our rules; exits 1 if a status differs. */
+/**
+ * `npm run vectors -- FILE...`: health vectors of any file, by our rules, or situations and their causes. Exits 1 if a
+ * status, or anything of a situation, differs.
+ */
+import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { compare, readVectors } from './compare.ts'
+import { compare, type Vector } from './compare.ts'
+import { areSituations, compareSituations } from './situations.ts'
 
 const { positionals } = parseArgs({ allowPositionals: true })
 if (positionals.length === 0) {
-  process.stderr.write('npm run vectors -- FILE...: JSON arrays of {name, object, expect: {status, text}}\n')
+  process.stderr.write(
+    'npm run vectors -- FILE...: JSON arrays of {name, object, expect: {status, text}} or of {name, now, objects, events, expect}\n',
+  )
   process.exit(2)
 }
 for (const file of positionals) {
-  const { vectors, equalStatus, texts, equalTexts, differences } = await compare(readVectors(file))
+  const content = JSON.parse(readFileSync(file, 'utf8')) as readonly unknown[]
+  const { differences, summary, isEqual } = areSituations(content)
+    ? await situations(content)
+    : await vectors(content as readonly Vector[])
   for (const difference of differences) process.stdout.write(`${difference}\n`)
-  process.stdout.write(`${file}: ${equalStatus} of ${vectors} equal by status, ${equalTexts} of ${texts} by text\n`)
-  if (equalStatus < vectors) process.exitCode = 1
+  process.stdout.write(`${file}: ${summary}\n`)
+  if (!isEqual) process.exitCode = 1
+}
+
+async function situations(content: Parameters<typeof compareSituations>[0]) {
+  const { situations, equal, falseDegraded, differences } = await compareSituations(content)
+  const summary = `${equal} of ${situations} situations, ${falseDegraded} false Degraded`
+  return { differences, summary, isEqual: equal === situations }
+}
+
+async function vectors(content: readonly Vector[]) {
+  const { vectors, equalStatus, texts, equalTexts, differences } = await compare(content)
+  const summary = `${equalStatus} of ${vectors} equal by status, ${equalTexts} of ${texts} by text`
+  return { differences, summary, isEqual: equalStatus === vectors }
 }

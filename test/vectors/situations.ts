@@ -1,0 +1,137 @@
+import { argoHealth } from '../../src/agentk/health/argo/argo.ts'
+import { CustomRules } from '../../src/agentk/health/custom/custom-rules.ts'
+import { vendorRules } from '../../src/agentk/health/custom/vendors.ts'
+import { Judge, type Judged } from '../../src/agentk/health/kas/choice/roots.ts'
+import { Snapshot } from '../../src/agentk/health/kas/choice/snapshot.ts'
+import type { Said } from '../../src/agentk/health/kas/opinion.ts'
+import { type KubernetesObject, kindOf } from '../../src/agentk/health/object.ts'
+
+interface Place {
+  readonly kind: string
+  readonly namespace: string
+  readonly name: string
+}
+
+/** What one caller is to be shown of a root. What is absent is not compared. */
+export interface Expectation {
+  readonly root: Place
+  readonly verdict: string
+  readonly mayNotList?: readonly string[]
+  readonly culprit?: Omit<Place, 'name'> & { readonly name?: string; readonly names?: readonly string[] }
+  readonly count?: number
+  readonly others?: number
+  readonly reason?: string
+  readonly messageIncludes?: readonly string[]
+  readonly messageExcludes?: readonly string[]
+  /** null: it cannot be known */
+  readonly since?: string | null
+}
+
+/** As the files of shared situations have it. */
+export interface Situation {
+  readonly name: string
+  readonly now: string
+  readonly objects: readonly KubernetesObject[]
+  readonly events: readonly KubernetesObject[]
+  readonly expect: readonly Expectation[]
+}
+
+export interface SituationsCompared {
+  readonly situations: number
+  readonly equal: number
+  /** roots that are said to be Degraded and are not */
+  readonly falseDegraded: number
+  /** a line each */
+  readonly differences: readonly string[]
+}
+
+/** orders in which objects and events of one situation are tried, as they are written and shuffled */
+const orders = 4
+
+export function areSituations(content: readonly unknown[]): content is readonly Situation[] {
+  return content.every((one) => typeof one === 'object' && one !== null && 'events' in one && Array.isArray(one.events))
+}
+
+export async function compareSituations(situations: readonly Situation[]): Promise<SituationsCompared> {
+  const said = await saying(situations)
+  const differences: string[] = []
+  let [equal, falseDegraded] = [0, 0]
+  for (const situation of situations) {
+    const found = new Set<string>()
+    const degraded = new Set<Expectation>()
+    for (let seed = 0; seed < orders; seed++) {
+      const [objects, events] = [shuffled(situation.objects, seed), shuffled(situation.events, seed)]
+      const snapshot = new Snapshot({ now: Date.parse(situation.now), objects, events, said })
+      for (const expectation of situation.expect) {
+        const judged = judgeFor(snapshot, expectation)
+        for (const one of differ(expectation, judged)) found.add(`${situation.name}: ${nameOf(expectation)}: ${one}`)
+        if (judged?.verdict === 'Degraded' && expectation.verdict !== 'Degraded') degraded.add(expectation)
+      }
+    }
+    if (found.size === 0) equal++
+    falseDegraded += degraded.size
+    differences.push(...found)
+  }
+  return { situations: situations.length, equal, falseDegraded, differences }
+}
+
+function judgeFor(snapshot: Snapshot, { root, mayNotList }: Expectation): Judged | undefined {
+  const hidden = new Set(mayNotList)
+  return new Judge(snapshot, (kind) => !hidden.has(kind)).judge(root.kind, root.namespace, root.name)
+}
+
+/** What vendors' rules and Argo CD's say. */
+async function saying(situations: readonly Situation[]): Promise<(object: KubernetesObject) => Said> {
+  const rules = new CustomRules(await vendorRules(), (kind, error) => {
+    throw new Error(kind, { cause: error })
+  })
+  const kinds = new Set(situations.flatMap(({ objects }) => objects.map(kindOf)))
+  for (const kind of kinds) await rules.ready(kind)
+  return (object) => ({ argo: argoHealth(object, (one) => rules.judge(one)) })
+}
+
+/** @param seed - 0: as it is */
+function shuffled<Item>(items: readonly Item[], seed: number): readonly Item[] {
+  const result = [...items]
+  let state = seed
+  for (let i = seed === 0 ? 0 : result.length - 1; i > 0; i--) {
+    state = (state * 1_103_515_245 + 12_345) % 2 ** 31
+    const other = state % (i + 1)
+    const [one, two] = [result[i] as Item, result[other] as Item]
+    result[i] = two
+    result[other] = one
+  }
+  return result
+}
+
+function nameOf({ root, mayNotList }: Expectation): string {
+  return `${root.kind}/${root.name}${mayNotList ? ` without ${mayNotList.join(', ')}` : ''}`
+}
+
+function differ(expected: Expectation, judged: Judged | undefined): readonly string[] {
+  if (!judged) return ['is not there']
+  const { verdict, cause } = judged
+  const differences: string[] = []
+  const compare = (what: string, isEqual: boolean, has: unknown, wants: unknown) => {
+    if (!isEqual) differences.push(`${what} ${JSON.stringify(has)}, not ${JSON.stringify(wants)}`)
+  }
+  compare('verdict', verdict === expected.verdict, verdict, expected.verdict)
+  const { culprit, reason, count, others, since } = expected
+  if (culprit) {
+    const { kind, namespace, names = [culprit.name ?? ''] } = culprit
+    const isIt = cause?.kind === kind && cause.namespace === namespace && names.includes(cause.name)
+    compare('culprit', isIt, cause && [cause.kind, cause.namespace, cause.name], [kind, namespace, ...names])
+  }
+  if (reason !== undefined) compare('reason', cause?.reason === reason, cause?.reason, reason)
+  if (count !== undefined) compare('count', cause?.count === count, cause?.count, count)
+  if (others !== undefined) compare('others', cause?.others === others, cause?.others, others)
+  const text = cause?.text ?? ''
+  for (const part of expected.messageIncludes ?? []) compare('text without', text.includes(part), text, part)
+  for (const part of expected.messageExcludes ?? []) compare('text with', !text.includes(part), text, part)
+  if (since !== undefined) {
+    const has = cause?.since === undefined ? null : Math.floor(cause.since / 1000)
+    const wants = since === null ? null : Math.floor(Date.parse(since) / 1000)
+    compare('since', has === wants, cause?.since && new Date(cause.since).toISOString(), since)
+  }
+  return differences
+}
