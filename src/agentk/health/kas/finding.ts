@@ -69,7 +69,7 @@ export function finding(word: ArgoStatus, one: Omit<Found, 'grace' | 'from'>): F
   return {
     word,
     reason: bounded(one.reason),
-    text: bounded(one.text),
+    text: bounded(one.text) || bounded(one.reason),
     since: one.since,
     last: one.last,
     rank: one.rank,

@@ -28,7 +28,10 @@ export function deployment(object: KubernetesObject, around: Around): Finding | 
 }
 
 export function replicaSet(object: KubernetesObject, around: Around): Finding | undefined {
-  return refusedByCondition(object, around, missingReplicas(object, 'replicas'), ranks.other)
+  const missing = missingReplicas(object, 'replicas')
+  const refused = refusedByCondition(object, around, Math.max(missing, 1), ranks.other)
+  // all were made since: its controller takes the condition back
+  return refused && missing <= 0 ? { ...refused, word: 'Progressing', due: undefined } : refused
 }
 
 export function statefulSet(object: KubernetesObject, around: Around): Finding | undefined {

@@ -1,8 +1,7 @@
 import { newest } from '../evidence.ts'
 import { type Finding, found, minute, ranks, second } from '../finding.ts'
 import { namespaceOf } from '../read.ts'
-import { type Container, type PodContext, waitingOf } from './container.ts'
-import { fromOf } from './grace.ts'
+import { type Container, fromOf, type PodContext, waitingOf } from './container.ts'
 
 /** What the kubelet says in events alone, of a Pod whose containers cannot be made. */
 const creatingReasons: ReadonlySet<string> = new Set([

@@ -2,8 +2,7 @@ import { type Evidence, newest } from '../evidence.ts'
 import { type Finding, found, minute, ranks } from '../finding.ts'
 import { namespaceOf, textField } from '../read.ts'
 import { searched } from '../text.ts'
-import { type Container, type PodContext, waitingOf } from './container.ts'
-import { fromOf } from './grace.ts'
+import { type Container, fromOf, type PodContext, waitingOf } from './container.ts'
 
 const pullReasons: ReadonlySet<string> = new Set(['ErrImagePull', 'ImagePullBackOff', 'RegistryUnavailable'])
 /** What does not change unless somebody changes the Pod or the node. */

@@ -2,8 +2,7 @@ import { textAt } from '../../object.ts'
 import { newest } from '../evidence.ts'
 import { type Finding, found, minute, ranks, second } from '../finding.ts'
 import { conditionsAt, field, listField, namespaceOf, textField } from '../read.ts'
-import { type Container, type PodContext, runningSince } from './container.ts'
-import { fromOf } from './grace.ts'
+import { type Container, fromOf, type PodContext, runningSince } from './container.ts'
 
 /** A start may take so long. ms */
 const startMs = 10 * minute

@@ -1,0 +1,289 @@
+import t from 'tap'
+import type { KubernetesObject } from '../../../../../src/agentk/health/object.ts'
+import {
+  ago,
+  condition,
+  ended,
+  event,
+  judge,
+  now,
+  object,
+  ownedBy,
+  pod,
+  running,
+  said,
+  waiting,
+  well,
+} from './world.ts'
+
+const conditions = (...list: object[]) => ({ status: { conditions: list } })
+const deployment = object(
+  'apps/Deployment',
+  'web',
+  { spec: { replicas: 3 }, status: { observedGeneration: 1, updatedReplicas: 3, replicas: 3 } },
+  { generation: 1 },
+)
+const replicaSet = (
+  name: string,
+  revision: string,
+  rest: Readonly<Record<string, unknown>> = { spec: { replicas: 0 }, status: {} },
+) =>
+  ownedBy(
+    deployment,
+    object('apps/ReplicaSet', name, rest, { annotations: { 'deployment.kubernetes.io/revision': revision } }),
+  )
+const current = replicaSet('web-2', '10')
+const old = replicaSet('web-1', '9')
+const bad = (name: string, reason = 'InvalidImageName', seconds = 300) =>
+  pod({ name, ready: ['False', seconds], container: waiting(reason, 'because') })
+const under = (owner: KubernetesObject, ...pods: readonly KubernetesObject[]) => pods.map((one) => ownedBy(owner, one))
+const starting = (name: string) => pod({ name, container: { started: false, state: running(5) } })
+
+t.test('what counts for the parent', async (t) => {
+  const web = (...pods: readonly KubernetesObject[]) => said(judge([deployment, current, old, ...pods]))
+  t.equal(web(...under(current, bad('a'))), 'Degraded InvalidImageName')
+  t.equal(web(...under(old, bad('a'))), 'Progressing RollingOut', 'a revision before is silent')
+  t.equal(
+    web(...under(current, pod({ name: 'a', phase: 'Failed', status: { reason: 'Evicted' } }))),
+    'Progressing RollingOut',
+  )
+  const ending = pod({ name: 'a', metadata: { deletionTimestamp: ago(900) } })
+  t.equal(web(...under(current, ending)), 'Progressing RollingOut', 'what ends is silent')
+  t.equal(web(...under(current, starting('a'))), 'Progressing Starting')
+
+  const set = object('apps/StatefulSet', 'set', {
+    spec: { volumeClaimTemplates: [{ metadata: { name: 'data' } }] },
+    status: {},
+  })
+  const claim = object('PersistentVolumeClaim', 'data-set-0', { spec: {}, status: { phase: 'Lost' } })
+  t.equal(said(judge([set, claim])), 'Degraded VolumeLost')
+  t.equal(said(judge([set, ...under(set, ending)])), 'Degraded TerminatingStuck', 'a StatefulSet waits for what ends')
+
+  const job = (...list: object[]) => object('batch/Job', 'job', conditions(...list))
+  const failed = pod({ phase: 'Failed', container: { state: ended(1, 'Error', 20, 10) } })
+  t.equal(said(judge([job(), ...under(job(), failed)])), 'Progressing NonZeroExit')
+  const over = job(condition('Failed', 'True', 5, 'BackoffLimitExceeded', 'limit'))
+  t.equal(said(judge([over, ...under(over, failed)])), 'Degraded NonZeroExit')
+  const complete = job(condition('Complete', 'True', 5))
+  t.equal(said(judge([complete, ...under(complete, failed)])), 'Healthy')
+})
+
+t.test(
+  'parents: summaries and those without an opinion are as bad as what they count, others keep their word',
+  async (t) => {
+    const broken = object('example.com/Thing', 'below', conditions(condition('Ready', 'False', 900, 'Why', 'because')))
+    const silent = object('example.com/Thing', 'above')
+    t.equal(said(judge([silent, ownedBy(silent, broken)])), 'Degraded Why')
+    const content = object('example.com/Thing', 'above', conditions(condition('Ready', 'True', 900)))
+    t.equal(said(judge([content, ownedBy(content, broken)])), 'Healthy Why', 'and takes the cause')
+    const hopeful = ownedBy(silent, starting('a'))
+    t.equal(said(judge([silent, hopeful])), 'Progressing Starting')
+    const quiet = ownedBy(content, starting('a'))
+    t.equal(said(judge([content, quiet])), 'Healthy')
+  },
+)
+
+t.test("a user's rule has the first word", async (t) => {
+  const users = (status: 'Healthy' | 'Degraded') => (one: KubernetesObject) =>
+    one.kind === 'Deployment' ? { users: { status, text: 'we say so' } } : {}
+  const objects = [deployment, current, ...under(current, bad('a'))]
+  t.equal(judge(objects, { said: users('Healthy') }).verdict, 'Healthy')
+  t.match(judge([deployment], { said: users('Degraded') }), { verdict: 'Degraded', cause: { text: 'we say so' } })
+})
+
+t.test("vendors' and Argo CD's rules: reason and since are of the condition whose message the text is", async (t) => {
+  const certificate = object(
+    'cert-manager.io/Certificate',
+    'c',
+    conditions(condition('Ready', 'False', 90, 'DoesNotExist', 'no secret')),
+  )
+  const argo = { status: 'Degraded', text: 'no secret' } as const
+  const { verdict, cause } = judge([certificate], { said: () => ({ argo }) })
+  t.match({ verdict, cause }, { verdict: 'Degraded', cause: { reason: 'DoesNotExist', since: now - 90_000 } })
+})
+
+t.test('one cause: Pods of one reason, container and namespace; the earliest stands for them', async (t) => {
+  const pods = under(current, bad('b'), bad('a', 'InvalidImageName', 200), bad('c'))
+  const { cause } = judge([deployment, current, ...pods])
+  t.match(cause, { name: 'b', count: 3, others: 0, since: now - 300_000 })
+  const two = under(current, bad('a'), bad('b', 'ErrImageNeverPull'), bad('c', 'ErrImageNeverPull'))
+  t.match(judge([deployment, current, ...two]).cause, { reason: 'ErrImageNeverPull', name: 'b', count: 2, others: 1 })
+})
+
+t.test('order: the word, how many, rank, earlier, name', async (t) => {
+  const chosen = (...pods: readonly KubernetesObject[]) =>
+    judge([deployment, current, ...under(current, ...pods)]).cause
+  t.match(chosen(starting('a'), starting('b'), bad('c')), { name: 'c', others: 1 }, 'the worse word')
+  const gated = pod({
+    name: 'a',
+    status: { conditions: [condition('Ready', 'False', 900), condition('ContainersReady', 'True', 900)] },
+    container: { state: running(900), ready: true },
+  })
+  t.match(chosen(gated, bad('b', 'InvalidImageName', 100)), { name: 'b' }, 'a container before a Pod')
+  t.match(chosen(bad('b', 'InvalidImageName', 400), bad('a', 'ErrImageNeverPull')), { name: 'b' }, 'the earlier')
+  t.match(chosen(bad('b'), bad('a', 'ErrImageNeverPull')), { name: 'a' }, 'the first by name')
+})
+
+t.test("a controller's summary yields to any other, and is no further cause", async (t) => {
+  const overdue = object(
+    'apps/Deployment',
+    'web',
+    {
+      spec: { replicas: 3 },
+      status: {
+        observedGeneration: 1,
+        ...conditions(condition('Progressing', 'False', 5, 'ProgressDeadlineExceeded', 'late')).status,
+      },
+    },
+    { generation: 1 },
+  )
+  t.equal(said(judge([overdue, current])), 'Degraded ProgressDeadlineExceeded')
+  const judged = judge([overdue, current, ...under(current, starting('a'))])
+  t.match(judged, { verdict: 'Degraded', cause: { reason: 'Starting', others: 0 } })
+})
+
+const message = 'failed calling webhook "v.example.com": EOF'
+const refused = (replicas: number) =>
+  replicaSet('web-2', '10', {
+    spec: { replicas },
+    ...{ status: { replicas: 0, conditions: [condition('ReplicaFailure', 'True', 90, 'FailedCreate', message)] } },
+  })
+t.test('a refusal is as large as the Pods that are missing', async (t) => {
+  const { cause } = judge([deployment, refused(3), ...under(current, bad('a'), bad('b'))])
+  t.match(cause, { kind: 'apps/ReplicaSet', reason: 'WebhookFailed', count: 3, others: 1 })
+})
+
+const node = (status: string) =>
+  object(
+    'Node',
+    'node-1',
+    conditions(condition('Ready', status, 60, 'NodeStatusUnknown', 'Kubelet stopped posting node status.')),
+  )
+const service = object('Service', 's', { spec: { selector: { app: 'a' } } })
+const slice = object(
+  'discovery.k8s.io/EndpointSlice',
+  's-1',
+  { endpoints: [{ conditions: { ready: false } }] },
+  { labels: { 'kubernetes.io/service-name': 's' } },
+)
+const lost = (name: string) =>
+  pod({
+    name,
+    status: { conditions: [condition('Ready', 'False', 60), condition('ContainersReady', 'True', 900)] },
+    container: { ready: true, state: running(900) },
+  })
+const configuration = object('admissionregistration.k8s.io/MutatingWebhookConfiguration', 'w', {
+  webhooks: [{ name: 'v.example.com', clientConfig: { service: { namespace: 'n', name: 's' } } }],
+})
+
+t.test('what explains a finding stands in its place, four steps at most', async (t) => {
+  const lostPods = [lost('a'), lost('b')]
+  t.match(judge([deployment, current, ...under(current, ...lostPods), node('Unknown')]).cause, {
+    kind: 'Node',
+    reason: 'NodeUnreachable',
+    count: 2,
+  })
+  t.match(judge([service, slice, ...lostPods, node('Unknown')]).cause, { kind: 'Node', count: 2 })
+  t.equal(said(judge([lost('a'), node('True')])), 'Degraded NodeNotReady')
+  const chain = [deployment, refused(3), configuration, service, slice, ...lostPods, node('Unknown')]
+  t.match(judge(chain).cause, { kind: 'Node', reason: 'NodeUnreachable', count: 3, others: 0 })
+  t.match(judge(chain, { without: ['Node'] }).cause, { kind: 'Pod', reason: 'NodeNotReady', count: 3 })
+  t.match(judge(chain, { without: ['Pod'] }).cause, { kind: 'apps/ReplicaSet', reason: 'WebhookFailed' })
+  t.match(judge(chain, { without: ['apps/ReplicaSet'] }).verdict, 'Progressing')
+})
+
+t.test('creation and its kin, and what does not end, are explained by a node that is not ready', async (t) => {
+  const made = pod({ phase: 'Pending', container: waiting('ContainerCreating') })
+  t.match(judge([made, node('False')]).cause, { kind: 'Node', reason: 'NodeNotReady' })
+  const events = [event(made, 'FailedMount', 'no')]
+  t.match(judge([made, node('False')], { events }).cause, { kind: 'Node' })
+  t.match(judge([pod({ metadata: { deletionTimestamp: ago(90) } }), node('Unknown')]).cause, { kind: 'Node' })
+  const pressed = object('Node', 'node-1', conditions(condition('DiskPressure', 'True', 60)))
+  t.match(judge([made, pressed]).cause, { kind: 'Pod' })
+  const cordoned = object('Node', 'node-1', { spec: { unschedulable: true } })
+  t.match(judge([made, cordoned]).cause, { kind: 'Pod' })
+})
+
+t.test('a Pod without a node is explained by claims, not by one that waits for it', async (t) => {
+  const waits = (text: string, volumes: object[]) =>
+    pod({
+      phase: 'Pending',
+      spec: { nodeName: '', volumes },
+      status: { conditions: [condition('PodScheduled', 'False', 900, 'Unschedulable', text)] },
+    })
+  const mounts = [{ persistentVolumeClaim: { claimName: 'c' } }]
+  const claim = object('PersistentVolumeClaim', 'c', {
+    spec: { storageClassName: 'fast' },
+    status: { phase: 'Pending' },
+  })
+  const unbound = 'pod has unbound immediate PersistentVolumeClaims'
+  t.match(judge([waits(unbound, mounts), claim]).cause, {
+    kind: 'PersistentVolumeClaim',
+    reason: 'StorageClassMissing',
+  })
+  const late = object('storage.k8s.io/StorageClass', 'fast', { volumeBindingMode: 'WaitForFirstConsumer' })
+  t.match(judge([waits('3 Insufficient cpu', mounts), claim, late]).cause, { kind: 'Pod', reason: 'Unschedulable' })
+  const ephemeral = object('PersistentVolumeClaim', 'pod-v', { spec: {}, status: { phase: 'Pending' } })
+  t.match(judge([waits(unbound, [{ name: 'v', ephemeral: {} }]), ephemeral]).cause, {
+    name: 'pod-v',
+    reason: 'NotBound',
+  })
+})
+
+const inactive = (type: string, reason: string) =>
+  object('autoscaling/HorizontalPodAutoscaler', 'h', {
+    spec: { metrics: [{ type }] },
+    ...conditions(condition('ScalingActive', 'False', 900, reason, 'no metrics')),
+  })
+const apiService = (group: string) =>
+  object('apiregistration.k8s.io/APIService', `v1.${group}`, {
+    spec: { group, version: 'v1', service: { namespace: 'n', name: 's' } },
+    ...conditions(condition('Available', 'False', 800, 'MissingEndpoints', 'none')),
+  })
+const metrics: readonly (readonly [type: string, reason: string, group: string])[] = [
+  ['Resource', 'FailedGetResourceMetric', 'metrics.k8s.io'],
+  ['Pods', 'FailedGetPodsMetric', 'custom.metrics.k8s.io'],
+  ['Object', 'FailedGetObjectMetric', 'custom.metrics.k8s.io'],
+  ['External', 'FailedGetExternalMetric', 'external.metrics.k8s.io'],
+  ['External', 'FailedComputeMetricsReplicas', 'external.metrics.k8s.io'],
+]
+t.test('autoscalers by the group of their metric, groups by the Pods that serve them', async (t) => {
+  const all = ['metrics.k8s.io', 'custom.metrics.k8s.io', 'external.metrics.k8s.io'].map(apiService)
+  for (const [type, reason, group] of metrics) {
+    t.match(judge([inactive(type, reason), ...all]).cause, { name: `v1.${group}`, reason: 'MissingEndpoints' })
+  }
+  const served = [inactive('Resource', 'FailedGetResourceMetric'), ...all, service, slice, bad('a')]
+  t.match(judge(served).cause, { kind: 'Pod', reason: 'InvalidImageName', count: 1 })
+  t.match(judge([inactive('Resource', 'InvalidSelector'), ...all]).cause, { reason: 'InvalidSelector' })
+})
+
+t.test('an Ingress without an address by the Pods of its Services', async (t) => {
+  const ingress = object('networking.k8s.io/Ingress', 'i', { spec: { defaultBackend: { service: { name: 's' } } } })
+  t.match(judge([ingress, service, slice, bad('a')]), { verdict: 'Progressing', cause: { kind: 'Pod' } })
+  t.match(judge([ingress, service, slice, well()]), { verdict: 'Progressing', cause: { reason: 'AddressPending' } })
+})
+
+t.test('a Namespace by the groups that its deletion names', async (t) => {
+  const text = 'unable to retrieve the complete list of server APIs: metrics.k8s.io/v1: stale GroupVersion discovery'
+  const namespace = object(
+    'Namespace',
+    'n',
+    conditions(condition('NamespaceDeletionDiscoveryFailure', 'True', 900, 'DiscoveryFailed', text)),
+    { deletionTimestamp: ago(900) },
+  )
+  t.match(judge([namespace, apiService('metrics.k8s.io'), apiService('other.io')]).cause, {
+    name: 'v1.metrics.k8s.io',
+    since: now - 800_000,
+  })
+})
+
+t.test('since: of the cause, else of what it explains', async (t) => {
+  t.equal(judge([deployment, refused(3), configuration]).cause?.since, now - 90_000)
+  t.match(judge([configuration]), { cause: { since: undefined }, atLeast: now })
+})
+
+t.test('rights: who may not list a culprit is shown what it explains', async (t) => {
+  const objects = [deployment, current, ...under(current, bad('a'))]
+  t.equal(said(judge(objects, { without: ['Pod'] })), 'Progressing RollingOut')
+  t.equal(said(judge(objects, { without: ['apps/ReplicaSet'] })), 'Progressing RollingOut')
+})

@@ -1,0 +1,139 @@
+import { argoHealth } from '../../../../../src/agentk/health/argo/argo.ts'
+import { Judge, type Judged } from '../../../../../src/agentk/health/kas/choice/roots.ts'
+import { Snapshot } from '../../../../../src/agentk/health/kas/choice/snapshot.ts'
+import type { Said } from '../../../../../src/agentk/health/kas/opinion.ts'
+import { type KubernetesObject, kindOf } from '../../../../../src/agentk/health/object.ts'
+
+/** A cluster of a test, at noon. */
+export const now = Date.parse('2026-06-01T12:00:00Z')
+/** so many seconds before */
+export const ago = (seconds: number) => new Date(now - seconds * 1000).toISOString()
+export const longAgo = ago(86_400)
+
+type Rest = Readonly<Record<string, unknown>>
+
+/** @param key - `group/Kind` */
+export function object(key: string, name: string, rest: Rest = {}, metadata: Rest = {}): KubernetesObject {
+  const slash = key.lastIndexOf('/')
+  const namespace = clusterKinds.has(key) ? {} : { namespace: 'n' }
+  return {
+    apiVersion: slash < 0 ? 'v1' : `${key.slice(0, slash)}/${key.startsWith('autoscaling/') ? 'v2' : 'v1'}`,
+    kind: key.slice(slash + 1),
+    metadata: { name, ...namespace, uid: `uid-${key}-${name}`, creationTimestamp: longAgo, ...metadata },
+    ...rest,
+  }
+}
+const clusterKinds: ReadonlySet<string> = new Set([
+  'Node',
+  'Namespace',
+  'storage.k8s.io/StorageClass',
+  'networking.k8s.io/IngressClass',
+  'apiregistration.k8s.io/APIService',
+  'apiextensions.k8s.io/CustomResourceDefinition',
+  'admissionregistration.k8s.io/ValidatingWebhookConfiguration',
+  'admissionregistration.k8s.io/MutatingWebhookConfiguration',
+])
+
+export const condition = (type: string, status: string, seconds: number, reason = '', message = '') => ({
+  type,
+  status,
+  reason,
+  message,
+  lastTransitionTime: ago(seconds),
+})
+
+/** The same object with an owner. */
+export function ownedBy(owner: KubernetesObject, one: KubernetesObject): KubernetesObject {
+  const { uid, name } = owner.metadata as { uid: string; name: string }
+  const reference = { apiVersion: owner.apiVersion, kind: owner.kind, name, uid, controller: true }
+  return { ...one, metadata: { ...(one.metadata as object), ownerReferences: [reference] } }
+}
+
+export function event(of: KubernetesObject, reason: string, message: string, rest: Rest = {}): KubernetesObject {
+  const { name, namespace, uid } = of.metadata as Record<string, string>
+  return {
+    apiVersion: 'v1',
+    kind: 'Event',
+    metadata: { name: `${name}.${reason}`, namespace, creationTimestamp: ago(60) },
+    involvedObject: { apiVersion: of.apiVersion, kind: of.kind, namespace, name, uid },
+    type: 'Warning',
+    reason,
+    message,
+    firstTimestamp: ago(300),
+    lastTimestamp: ago(30),
+    ...rest,
+  }
+}
+
+interface PodParts {
+  readonly name?: string
+  readonly phase?: string
+  /** seconds since Ready has its status */
+  readonly ready?: readonly [status: string, seconds: number]
+  readonly conditions?: readonly object[]
+  readonly spec?: Rest
+  readonly container?: Rest
+  readonly init?: readonly Rest[]
+  readonly initSpecs?: readonly Rest[]
+  readonly containerSpec?: Rest
+  readonly status?: Rest
+  readonly metadata?: Rest
+}
+
+/** One with a node and a container `app`. */
+export function pod(parts: PodParts): KubernetesObject {
+  const { name = 'pod', phase = 'Running', ready = ['False', 300], container, containerSpec, init, initSpecs } = parts
+  const spec = { nodeName: 'node-1', restartPolicy: 'Always', ...parts.spec }
+  const containers = [{ name: 'app', image: 'registry.example.com/app:1', ...containerSpec }]
+  const conditions = [
+    condition('PodScheduled', 'True', ready[1]),
+    condition('Ready', ready[0], ready[1]),
+    condition('ContainersReady', ready[0], ready[1]),
+    ...(parts.conditions ?? []),
+  ]
+  return object(
+    'Pod',
+    name,
+    {
+      spec: { ...spec, containers, ...(initSpecs ? { initContainers: initSpecs } : {}) },
+      status: {
+        phase,
+        conditions,
+        ...(container ? { containerStatuses: [{ name: 'app', restartCount: 0, ready: false, ...container }] } : {}),
+        ...(init ? { initContainerStatuses: init } : {}),
+        ...parts.status,
+      },
+    },
+    { labels: { app: 'a' }, ...parts.metadata },
+  )
+}
+
+export const waiting = (reason: string, message = '') => ({ state: { waiting: { reason, message } } })
+export const running = (seconds: number) => ({ running: { startedAt: ago(seconds) } })
+export const ended = (exitCode: number, reason: string, started: number, finished: number, message = '') => ({
+  terminated: { exitCode, reason, message, startedAt: ago(started), finishedAt: ago(finished) },
+})
+export const well = (name = 'pod') =>
+  pod({ name, ready: ['True', 3000], container: { ready: true, started: true, state: running(3000) } })
+
+interface View {
+  readonly events?: readonly KubernetesObject[]
+  readonly without?: readonly string[]
+  readonly said?: (object: KubernetesObject) => Said
+}
+
+/** @returns how the first of the objects is for one caller */
+export function judge(objects: readonly KubernetesObject[], view: View = {}): Judged {
+  const { events = [], without = [], said = (one) => ({ argo: argoHealth(one) }) } = view
+  const root = objects[0] as KubernetesObject
+  const { namespace = '', name } = root.metadata as { namespace?: string; name: string }
+  const snapshot = new Snapshot({ now, objects, events, said })
+  const judged = new Judge(snapshot, (kind) => !without.includes(kind)).judge(kindOf(root), namespace, name)
+  if (!judged) throw new Error('the root is not there')
+  return judged
+}
+
+/** `Degraded OOMKilled`, or the verdict alone. */
+export function said(judged: Judged): string {
+  return `${judged.verdict}${judged.cause ? ` ${judged.cause.reason}` : ''}`
+}
