@@ -1,4 +1,4 @@
-import { isBeingDeleted, type KubernetesObject, kindOf } from '../object.ts'
+import { type KubernetesObject, kindOf } from '../object.ts'
 import type { Around } from './around.ts'
 import { horizontalPodAutoscaler } from './autoscalers.ts'
 import { claim } from './claims.ts'
@@ -12,6 +12,7 @@ import { cronJob, job } from './jobs.ts'
 import { namespace } from './namespaces.ts'
 import { node } from './nodes.ts'
 import { podFinding } from './pods/pod.ts'
+import { textField } from './read.ts'
 import { service } from './services.ts'
 import { webhookConfiguration, webhookKinds } from './webhooks.ts'
 import { daemonSet, deployment, replicaSet, statefulSet } from './workloads.ts'
@@ -64,6 +65,6 @@ export function findingsOf(object: KubernetesObject, around: Around): readonly F
 
 function findingOf(object: KubernetesObject, around: Around): Finding | undefined {
   const kind = kindOf(object)
-  if (!isBeingDeleted(object)) return ruleOf(kind)?.(object, around)
+  if (textField(object.metadata, 'deletionTimestamp') === '') return ruleOf(kind)?.(object, around)
   return (kind === 'Namespace' ? namespace(object, around) : undefined) ?? deletionOf(object, around.now)
 }

@@ -1,4 +1,4 @@
-import { entryAt, isBeingDeleted, type KubernetesObject, listAt, numberAt, textAt } from '../object.ts'
+import { entryAt, isBeingDeleted, type KubernetesObject, numberAt, textAt } from '../object.ts'
 
 /** A field of what may be no object. */
 export function field(value: unknown, name: string): unknown {
@@ -14,7 +14,8 @@ export function textField(value: unknown, name: string): string {
 
 /** @returns what of a field are objects */
 export function listField(value: unknown, name: string): readonly KubernetesObject[] {
-  return listAt(value, name)
+  const list = field(value, name)
+  return Array.isArray(list) ? list.filter((one) => typeof one === 'object' && one !== null) : []
 }
 
 /** Times before it are unknown ones: containerd writes 1970 for what did not start. ms */
@@ -57,18 +58,38 @@ export interface TimedCondition {
 }
 
 export function timedConditions(list: unknown, now: number): readonly TimedCondition[] {
-  return listAt({ list }, 'list').map((one) => ({
+  return listField({ list }, 'list').map((one) => toTimed(one, now))
+}
+
+function toTimed(one: KubernetesObject, now: number): TimedCondition {
+  return {
     type: textField(one, 'type'),
     status: textField(one, 'status'),
     reason: textField(one, 'reason'),
     message: textField(one, 'message'),
     since: timeOf(one.lastTransitionTime, now),
     generation: numberAt(one, 'observedGeneration'),
-  }))
+  }
 }
 
 export function conditionsAt(object: KubernetesObject, now: number): readonly TimedCondition[] {
   return timedConditions(field(object.status, 'conditions'), now)
+}
+
+/** The first condition of a type. The others are not read. */
+export function conditionAt(object: KubernetesObject, type: string, now: number): TimedCondition | undefined {
+  const found = rawCondition(object, type)
+  return found && toTimed(found, now)
+}
+
+/** '': there is none of the type. */
+export function conditionStatus(object: KubernetesObject, type: string): string {
+  return textField(rawCondition(object, type), 'status')
+}
+
+function rawCondition(object: KubernetesObject, type: string): KubernetesObject | undefined {
+  const list = field(object.status, 'conditions')
+  return Array.isArray(list) ? list.find((one) => field(one, 'type') === type) : undefined
 }
 
 /** Whether its controller has not seen the spec as it is. */

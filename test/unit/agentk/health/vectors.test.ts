@@ -1,7 +1,8 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { compare, readVectors } from '../../../vectors/compare.ts'
+import { compareSituations, type Situation } from '../../../vectors/situations.ts'
 
 const folder = process.env.KAS_VECTORS ?? ''
 const absent = existsSync(join(folder, 'kstatus.json')) ? false : 'needs KAS_VECTORS'
@@ -22,3 +23,16 @@ t.test('kinds of vendors: nineteen of twenty, as data alone', { skip: absent }, 
   t.comment(`argo-custom: ${equalStatus} of ${vectors} by status, ${equalTexts} of ${texts} by text`)
   t.ok(equalStatus >= 0.95 * vectors, `${equalStatus} of ${vectors}`)
 })
+
+for (const name of ['causes', 'causes-kubelet']) {
+  const file = join(folder, `${name}.json`)
+  const skip = existsSync(file) ? false : 'needs KAS_VECTORS'
+  t.test(`${name}: each root has its cause, in whatever order objects come`, { skip }, async (t) => {
+    const { situations, falseDegraded, differences } = await compareSituations(
+      JSON.parse(readFileSync(file, 'utf8')) as Situation[],
+    )
+    t.ok(situations > 0)
+    t.equal(falseDegraded, 0)
+    t.same(differences, [])
+  })
+}

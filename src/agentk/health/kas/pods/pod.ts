@@ -1,7 +1,7 @@
 import type { KubernetesObject } from '../../object.ts'
 import type { Around } from '../around.ts'
 import { type Finding, worstOf } from '../finding.ts'
-import { conditionsAt, createdOf, field, textField, timeOf } from '../read.ts'
+import { conditionAt, conditionStatus, createdOf, field, textField, timeOf } from '../read.ts'
 import { type Container, containersOf, type PodContext, waitingOf } from './container.ts'
 import { crashOf } from './crashes.ts'
 import { creatingOf, isCreating, waitsOf } from './creating.ts'
@@ -14,7 +14,7 @@ import { unscheduledPod } from './scheduling.ts'
 export function podFinding(pod: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
   const phase = textField(pod.status, 'phase')
-  if (phase === 'Succeeded') return undefined
+  if (phase === 'Succeeded' || (phase === 'Running' && isPlainlyWell(pod))) return undefined
   if (phase === 'Failed') return failedPod(pod, now)
   const unscheduled = unscheduledPod(pod, now)
   if (unscheduled) return unscheduled
@@ -48,11 +48,29 @@ function isOnItsWay(container: Container): boolean {
   return !(place === 'sidecar' && field(status, 'started') === true)
 }
 
+/** What most Pods are, found out without reading more of them: ready, and no container has crashed twice. */
+function isPlainlyWell(pod: KubernetesObject): boolean {
+  if (conditionStatus(pod, 'Ready') !== 'True') return false
+  const main = field(pod.status, 'containerStatuses')
+  const init = field(pod.status, 'initContainerStatuses')
+  return (
+    Array.isArray(main) &&
+    main.every(isPlainlyUp) &&
+    (init === undefined || (Array.isArray(init) && init.every(isPlainlyUp)))
+  )
+}
+
+function isPlainlyUp(status: unknown): boolean {
+  const restarts = field(status, 'restartCount')
+  if (field(status, 'ready') !== true || typeof restarts !== 'number' || restarts >= 2) return false
+  const state = field(status, 'state')
+  return field(state, 'waiting') === undefined && (field(field(state, 'terminated'), 'exitCode') ?? 0) === 0
+}
+
 function contextOf(pod: KubernetesObject, around: Around): PodContext {
   const { now } = around
-  const conditions = conditionsAt(pod, now)
-  const ready = conditions.find(({ type }) => type === 'Ready')
-  const initialized = conditions.find(({ type }) => type === 'Initialized')
+  const ready = conditionAt(pod, 'Ready', now)
+  const initialized = conditionAt(pod, 'Initialized', now)
   const begun = timeOf(textField(pod.status, 'startTime'), now) ?? createdOf(pod, now)
   return {
     pod,

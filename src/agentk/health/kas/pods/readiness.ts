@@ -1,7 +1,7 @@
 import { textAt } from '../../object.ts'
 import { newest } from '../evidence.ts'
 import { type Finding, found, minute, ranks, second } from '../finding.ts'
-import { conditionsAt, field, listField, namespaceOf, textField } from '../read.ts'
+import { conditionAt, conditionStatus, field, listField, namespaceOf, textField } from '../read.ts'
 import { type Container, fromOf, type PodContext, runningSince } from './container.ts'
 
 /** A start may take so long. ms */
@@ -43,13 +43,12 @@ export function unreadyOf(context: PodContext, container: Container): Finding | 
 /** Of a Pod that is not ready though its containers are. */
 export function unreadyPod({ pod, now, ready, readySince }: PodContext): Finding | undefined {
   if (ready !== 'False') return undefined
-  const conditions = conditionsAt(pod, now)
-  const holds = (type: string) => conditions.find((one) => one.type === type)?.status === 'True'
+  const holds = (type: string) => conditionStatus(pod, type) === 'True'
   if (!holds('ContainersReady')) return undefined
   const gates = listField(pod.spec, 'readinessGates').map((gate) => textField(gate, 'conditionType'))
   const missing = gates.filter((gate) => !holds(gate))
   const base = { rank: ranks.pod, since: readySince }
-  const said = conditions.find(({ type }) => type === 'Ready')
+  const said = conditionAt(pod, 'Ready', now)
   if (missing.length > 0 || said?.reason === 'ReadinessGatesNotReady') {
     const text = said?.message || `waits for readiness gates: ${missing.slice(0, 10).join(', ')}`
     return found(pod, now, { ...base, reason: 'ReadinessGatesNotReady', text, grace: startMs })

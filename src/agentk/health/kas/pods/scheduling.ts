@@ -1,13 +1,13 @@
 import { type KubernetesObject, textAt } from '../../object.ts'
 import { type Finding, found, minute, ranks } from '../finding.ts'
-import { conditionsAt, createdOf } from '../read.ts'
+import { conditionAt, createdOf } from '../read.ts'
 
 /** A node may come. ms */
 const schedulingMs = 2 * minute
 
 /** Of a Pod without a node. */
 export function unscheduledPod(pod: KubernetesObject, now: number): Finding | undefined {
-  const scheduled = conditionsAt(pod, now).find(({ type }) => type === 'PodScheduled')
+  const scheduled = conditionAt(pod, 'PodScheduled', now)
   if (!scheduled && textAt(pod, 'spec.nodeName') !== '') return undefined
   if (scheduled && scheduled.status !== 'False') return undefined
   const base = { rank: ranks.pod, since: scheduled?.since ?? createdOf(pod, now) }
