@@ -1,0 +1,61 @@
+import t from 'tap'
+import { Snapshot } from '../../../../../src/agentk/health/kas/choice/snapshot.ts'
+import { findingsOf } from '../../../../../src/agentk/health/kas/findings.ts'
+import type { KubernetesObject } from '../../../../../src/agentk/health/object.ts'
+import { ago, condition, event, now, object, pod, waiting } from './world.ts'
+
+/** What is known of an object for each set of rights. */
+function found(objects: readonly KubernetesObject[], events: readonly KubernetesObject[] = []) {
+  const snapshot = new Snapshot({ now, objects, events, said: () => ({}) })
+  return findingsOf(objects[0] as KubernetesObject, snapshot).map(({ reason, needs }) => [
+    reason,
+    needs.map(([kind]) => kind).join(' '),
+  ])
+}
+
+const creating = pod({ phase: 'Pending', ready: ['False', 30], container: waiting('ContainerCreating') })
+
+t.test('the last finding is of the object alone', async (t) => {
+  t.same(found([creating], [event(creating, 'FailedMount', 'no')]), [
+    ['FailedMount', 'Event'],
+    ['ContainerCreating', ''],
+  ])
+  t.same(found([creating]), [['ContainerCreating', '']])
+})
+
+t.test('a Service: by all that is read for it, then by less', async (t) => {
+  const balanced = { type: 'LoadBalancer', selector: { app: 'a' } }
+  const service = object('Service', 's', { spec: balanced })
+  const events = [event(service, 'SyncLoadBalancerFailed', 'no'), event(creating, 'FailedMount', 'no')]
+  t.same(found([service, creating], events), [
+    ['SyncLoadBalancerFailed', 'Event'],
+    ['NoReadyEndpoints', 'discovery.k8s.io/EndpointSlice Pod'],
+    ['LoadBalancerPending', ''],
+  ])
+})
+
+t.test('a run that is known to be well is a finding too: without its Jobs a CronJob looks otherwise', async (t) => {
+  const cron = object('batch/CronJob', 'c', { status: { lastScheduleTime: ago(60), lastSuccessfulTime: ago(600) } })
+  const reference = { apiVersion: 'batch/v1', kind: 'CronJob', name: 'c', uid: 'uid-batch/CronJob-c', controller: true }
+  const run = object(
+    'batch/Job',
+    'j',
+    { status: { conditions: [condition('Complete', 'True', 30)] } },
+    { ownerReferences: [reference] },
+  )
+  t.same(found([cron, run]), [
+    ['', 'batch/Job'],
+    ['LastRunFailed', ''],
+  ])
+})
+
+t.test('time alone makes it Degraded when it is due', async (t) => {
+  const at = (time: number) => {
+    const snapshot = new Snapshot({ now: time, objects: [creating], events: [], said: () => ({}) })
+    return findingsOf(creating, snapshot)[0]
+  }
+  const { word, due = 0 } = at(now) ?? {}
+  t.same([word, due], ['Progressing', now + 570_000])
+  t.equal(at(due - 1)?.word, 'Progressing')
+  t.match(at(due), { word: 'Degraded', due: undefined })
+})
