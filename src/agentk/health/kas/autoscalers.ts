@@ -12,7 +12,8 @@ export function horizontalPodAutoscaler(object: KubernetesObject, around: Around
   const conditions = autoscalerConditions(object, now)
   const isNot = (name: string) => conditions.find(({ type, status }) => type === name && status === 'False')
   const failed = isNot('AbleToScale') ?? isNot('ScalingActive')
-  if (!failed) return undefined
+  // before 1.12 it was said not to be able to scale while it waits after the last time
+  if (!failed || failed.reason.startsWith('Backoff')) return undefined
   const { type, reason, message, since } = failed
   const base = { reason: reason || type, text: message, rank: ranks.other, since }
   if (reason === 'ScalingDisabled') return finding('Suspended', base)

@@ -5,8 +5,9 @@ import { conditionsAt, type TimedCondition, textField, timedConditions } from '.
 
 export const gatewayGroup = 'gateway.networking.k8s.io/'
 
-/** Conditions of the Gateway API that say something bad where they are True. */
-const isBadIfTrue: ReadonlySet<string> = new Set([
+/** Conditions of the Gateway API that are False where all is well. */
+const isNoFailure: ReadonlySet<string> = new Set([
+  'AttachedListenerSets',
   'Conflicted',
   'Detached',
   'OverlappingTLSConfig',
@@ -19,7 +20,7 @@ export function gateway(object: KubernetesObject, { now }: Around): Finding | un
   const generation = numberAt(object, 'metadata.generation')
   const refused = (conditions: readonly TimedCondition[], what: string) =>
     conditions
-      .filter((one) => one.status === 'False' && !isBadIfTrue.has(one.type) && isOf(one, generation))
+      .filter((one) => one.status === 'False' && !isNoFailure.has(one.type) && isOf(one, generation))
       .map(({ type, reason, message, since }) =>
         found(object, now, {
           reason: reason || type,

@@ -68,10 +68,17 @@ function bySaid(object: KubernetesObject, { status, text }: ArgoHealth, now: num
 
 function byKstatus(object: KubernetesObject, word: ArgoStatus, now: number): Finding | undefined {
   const { reason, text } = kstatus(object, now)
-  return reason ? finding(word, { reason, text, rank: rankOf(object) }) : undefined
+  // of a ReplicaSet it repeats what its Deployment says
+  return reason && kindOf(object) !== 'apps/ReplicaSet'
+    ? finding(word, { reason, text, rank: rankOf(object) })
+    : undefined
 }
 
-const rankOf = (object: KubernetesObject) => (isSummary(kindOf(object)) ? ranks.summary : ranks.other)
+function rankOf(object: KubernetesObject) {
+  const kind = kindOf(object)
+  if (kind === 'Pod') return ranks.pod
+  return isSummary(kind) ? ranks.summary : ranks.other
+}
 
 /** The condition whose message a text is, or holds. */
 function conditionOf(object: KubernetesObject, text: string, now: number): TimedCondition | undefined {

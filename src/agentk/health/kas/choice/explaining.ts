@@ -32,8 +32,19 @@ export const maxSteps = 4
 const none: Explanation = { objects: [], explains: () => false, isTheirs: false }
 const apiServiceKind = 'apiregistration.k8s.io/APIService'
 
-/** What may explain a finding of an object. */
-export function explanationOf(object: KubernetesObject, finding: Finding, around: Surroundings): Explanation {
+type Sees = (object: KubernetesObject) => boolean
+
+/**
+ * What may explain a finding of an object.
+ *
+ * @param sees - whether the caller may list an object: the way to what explains it leads through no other
+ */
+export function explanationOf(
+  object: KubernetesObject,
+  finding: Finding,
+  around: Surroundings,
+  sees: Sees,
+): Explanation {
   const kind = kindOf(object)
   const { reason } = finding
   if (reason === 'WebhookFailed') return byAny(finding.about === '' ? [] : around.webhooksNamed(finding.about))
@@ -44,14 +55,11 @@ export function explanationOf(object: KubernetesObject, finding: Finding, around
     case 'autoscaling/HorizontalPodAutoscaler':
       return byAny(metricGroupsOf(object, reason).flatMap((group) => around.apiServicesOf(group)))
     case apiServiceKind:
-      return byPodsOf(
-        [around.find('Service', textAt(object, 'spec.service.namespace'), textAt(object, 'spec.service.name'))],
-        around,
-      )
+      return ofApiService(object, around, sees)
     case 'Service':
-      return reason === 'NoReadyEndpoints' ? byPodsOf([object], around) : none
+      return reason === 'NoReadyEndpoints' ? byPodsOf(object, around) : none
     case 'networking.k8s.io/Ingress':
-      return reason === 'AddressPending' ? byPodsOf(servicesOf(object, around), around) : none
+      return reason === 'AddressPending' ? byServicesOf(object, around) : none
     case 'Namespace':
       return ofNamespace(object, finding, around)
     default:
@@ -96,19 +104,23 @@ function byService(configuration: KubernetesObject, { about }: Finding, around: 
   return { objects: service ? [service] : [], explains: (one) => isWithoutEndpoints(one.reason), isTheirs: false }
 }
 
-/** Pods are not well, and with them the Services that they answer for. */
-function byPodsOf(services: readonly (KubernetesObject | undefined)[], around: Surroundings): Explanation {
-  const pods = new Set<KubernetesObject>()
-  for (const service of services) {
-    const selector = service ? selectorOf(service) : []
-    if (!service || selector.length === 0) continue
-    for (const pod of around.podsOf(namespaceOf(service), selector)) pods.add(pod)
-  }
-  return { objects: [...pods], explains: isFailing, isTheirs: true }
+function ofApiService(apiService: KubernetesObject, around: Surroundings, sees: Sees): Explanation {
+  const of = (name: string) => textAt(apiService, `spec.service.${name}`)
+  const service = around.find('Service', of('namespace'), of('name'))
+  return service && sees(service) ? byPodsOf(service, around) : none
 }
 
-function servicesOf(ingress: KubernetesObject, around: Surroundings) {
-  return backendsOf(ingress).map((name) => around.find('Service', namespaceOf(ingress), name))
+/** Pods are not well, and with them the Service that they answer for. */
+function byPodsOf(service: KubernetesObject, around: Surroundings): Explanation {
+  const selector = selectorOf(service)
+  const objects = selector.length > 0 ? around.podsOf(namespaceOf(service), selector) : []
+  return { objects, explains: isFailing, isTheirs: true }
+}
+
+/** By Services that nobody answers, and these by their Pods. */
+function byServicesOf(ingress: KubernetesObject, around: Surroundings): Explanation {
+  const services = backendsOf(ingress).map((name) => around.find('Service', namespaceOf(ingress), name))
+  return { objects: present(services), explains: ({ reason }) => reason === 'NoReadyEndpoints', isTheirs: true }
 }
 
 /** By the type of a metric, the group that serves it. */

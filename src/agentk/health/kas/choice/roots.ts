@@ -32,9 +32,8 @@ export class Judge {
   constructor(snapshot: Snapshot, mayList: MayList) {
     this.#snapshot = snapshot
     this.#mayList = mayList
-    this.#tracing = new Tracing(snapshot, (object) =>
-      this.#sees(object) ? this.#opinionOf(object).finding : undefined,
-    )
+    const sees = (object: KubernetesObject) => this.#sees(object)
+    this.#tracing = new Tracing(snapshot, sees, (object) => this.#opinionOf(object).finding)
   }
 
   /** @returns undefined: there is no such object, or none that the caller may list */

@@ -4,7 +4,7 @@ import { type Evidence, evidenceOf, subjectOf } from '../evidence.ts'
 import type { Finding } from '../finding.ts'
 import { findingsOf } from '../findings.ts'
 import { type Opinion, opinionOf, type Said } from '../opinion.ts'
-import { nameOf, namespaceOf, tableOf, textField, uidOf } from '../read.ts'
+import { field, nameOf, namespaceOf, tableOf, textField, uidOf } from '../read.ts'
 import { webhookKinds } from '../webhooks.ts'
 import { claimNamesOf, type Surroundings } from './explaining.ts'
 import { parentsOf } from './parents.ts'
@@ -68,11 +68,11 @@ export class Snapshot implements Surroundings {
   }
 
   podsOf(namespace: string, selector: Table): readonly KubernetesObject[] {
-    return selected(this.#pods, namespace, selector, 'metadata.labels')
+    return selected(this.#pods, namespace, selector, labelsOf)
   }
 
   workloadsOf(namespace: string, selector: Table): readonly KubernetesObject[] {
-    return selected(this.#workloads, namespace, selector, templateLabels)
+    return selected(this.#workloads, namespace, selector, templateOf)
   }
 
   slicesOf(service: KubernetesObject): readonly KubernetesObject[] {
@@ -120,10 +120,11 @@ export class Snapshot implements Surroundings {
     const namespace = namespaceOf(object)
     this.#byPlace.set(placeOf(object), object)
     if (isBeingDeleted(object) && namespace !== '') push(this.#deleted, namespace, object)
-    for (const [name, value] of tableOf(at(object, 'metadata.labels'))) {
+    for (const [name, value] of tableOf(labelsOf(object))) {
       if (kindOf(object) === 'Pod') push(this.#pods, keyOf(namespace, name, value), object)
     }
-    for (const [name, value] of templateOf(object)) push(this.#workloads, keyOf(namespace, name, value), object)
+    for (const [name, value] of tableOf(templateOf(object)))
+      push(this.#workloads, keyOf(namespace, name, value), object)
     switch (kindOf(object)) {
       case 'Pod':
         for (const name of claimNamesOf(object)) push(this.#users, keyOf(namespace, name), object)
@@ -156,7 +157,6 @@ export class Snapshot implements Surroundings {
   }
 }
 
-const templateLabels = 'spec.template.metadata.labels'
 const keyOf = (...parts: readonly string[]) => parts.join('\n')
 const placeOf = (object: KubernetesObject) => keyOf(kindOf(object), namespaceOf(object), nameOf(object))
 
@@ -174,17 +174,24 @@ function sortedBy(objects: readonly KubernetesObject[], keyOf: (object: Kubernet
 }
 
 /** Of those that have the rarest of the labels asked for, those that have all. */
-function selected(index: Index, namespace: string, selector: Table, path: string): readonly KubernetesObject[] {
+function selected(index: Index, namespace: string, selector: Table, labelsOf: (object: KubernetesObject) => unknown) {
   let fewest: readonly KubernetesObject[] | undefined
   for (const [name, value] of selector) {
     const having = index.get(keyOf(namespace, name, value)) ?? []
     if (!fewest || having.length < fewest.length) fewest = having
   }
-  return (fewest ?? []).filter((one) => selector.every(([name, value]) => entryAt(one, path, name) === value))
+  return (fewest ?? []).filter((one) => {
+    const labels = labelsOf(one)
+    return selector.every(([name, value]) => field(labels, name) === value)
+  })
 }
 
-function templateOf(object: KubernetesObject): Table {
-  return tableOf(at(object, templateLabels))
+const labelsOf = (object: KubernetesObject) => at(object, 'metadata.labels')
+
+/** Labels of the Pods that it makes; a CronJob's Jobs make them. */
+function templateOf(object: KubernetesObject): unknown {
+  const template = at(object, 'spec.template') ?? at(object, 'spec.jobTemplate.spec.template')
+  return at(template, 'metadata.labels')
 }
 
 function webhookNamesOf(object: KubernetesObject): readonly string[] {

@@ -19,11 +19,20 @@ export interface Traced {
 export class Tracing {
   readonly #around: Surroundings
   readonly #shown: (object: KubernetesObject) => Finding | undefined
+  readonly #sees: (object: KubernetesObject) => boolean
   readonly #known = Array.from({ length: maxSteps + 1 }, () => new Map<KubernetesObject, Traced>())
 
-  /** @param shown - the finding of an object that the caller is shown: none of one that it may not list */
-  constructor(around: Surroundings, shown: (object: KubernetesObject) => Finding | undefined) {
+  /**
+   * @param sees - whether the caller may list an object
+   * @param shown - the finding that it is shown of one that it may list
+   */
+  constructor(
+    around: Surroundings,
+    sees: (object: KubernetesObject) => boolean,
+    shown: (object: KubernetesObject) => Finding | undefined,
+  ) {
     this.#around = around
+    this.#sees = sees
     this.#shown = shown
   }
 
@@ -38,11 +47,11 @@ export class Tracing {
   #follow(object: KubernetesObject, finding: Finding, steps: number): Traced {
     const self = { culprit: object, finding, since: finding.since, count: finding.count, steps: 0 }
     if (steps === 0) return self
-    const { objects, explains, isTheirs } = explanationOf(object, finding, this.#around)
+    const { objects, explains, isTheirs } = explanationOf(object, finding, this.#around, this.#sees)
     const ends = new Map<string, Traced>()
     const candidates: Candidate[] = []
     for (const one of objects) {
-      const why = one === object ? undefined : this.#shown(one)
+      const why = one === object || !this.#sees(one) ? undefined : this.#shown(one)
       if (!why || !explains(why)) continue
       const end = this.trace(one, why, steps - 1)
       candidates.push({ ...end, failing: one, word: why.word, depth: end.steps, isSummary: false })

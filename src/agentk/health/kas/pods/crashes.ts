@@ -50,7 +50,7 @@ export function crashOf(context: PodContext, container: Container): Finding | un
     rank: ranks.container,
     since: times.length > 0 ? Math.min(...times) : context.since,
     last: life.finished,
-    grace: container.restarts >= hopelessRestarts ? 0 : undefined,
+    grace: container.restarts >= hopelessRestarts && isOfRow(container, life) ? 0 : undefined,
     about: container.name,
     needs: isByEvent ? [['Event', namespaceOf(pod)]] : [],
   })
@@ -71,6 +71,14 @@ function crashedLife({ pod, now }: PodContext, container: Container): EndedLife 
   return started !== undefined && isBetweenCrashes(container, started, last, now) ? last : undefined
 }
 
+/** The kubelet does not wait after a long life: it is no row of crashes, however many there were before. */
+function isOfRow(container: Container, life: EndedLife): boolean {
+  return waitingOf(container)?.reason === 'CrashLoopBackOff' || lengthOf(life) < longLifeMs
+}
+
+const lengthOf = ({ started, finished }: EndedLife) =>
+  started !== undefined && finished !== undefined ? finished - started : 0
+
 function unknownLife({ reason, message }: { reason: string; message: string }): EndedLife {
   const isStart = isStartError(reason)
   return {
@@ -86,7 +94,7 @@ function unknownLife({ reason, message }: { reason: string; message: string }): 
 /** A look between two crashes does not find it well: it runs for less than twice its last life. */
 function isBetweenCrashes(container: Container, started: number, last: EndedLife | undefined, now: number): boolean {
   if (!last || container.restarts < 2) return false
-  const life = last.started !== undefined && last.finished !== undefined ? last.finished - last.started : 0
+  const life = lengthOf(last)
   if (life >= longLifeMs) return false
   return now - started < Math.min(longLifeMs, Math.max(leastUpMs, 2 * life))
 }
@@ -117,7 +125,8 @@ function probeOf({ message }: Evidence): 'Liveness' | 'Startup' | undefined {
 }
 
 function isOf({ container, message }: Evidence, name: string): boolean {
-  return container === '' ? message.includes(name) || !/container/i.test(message) : container === name
+  const named = container || /\bcontainer (\S+)/i.exec(message)?.[1]
+  return named === undefined || named === name
 }
 
 /** Loosely: events come late, and one stands for several lives. */

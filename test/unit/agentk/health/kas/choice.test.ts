@@ -1,20 +1,6 @@
 import t from 'tap'
 import type { KubernetesObject } from '../../../../../src/agentk/health/object.ts'
-import {
-  ago,
-  condition,
-  ended,
-  event,
-  judge,
-  now,
-  object,
-  ownedBy,
-  pod,
-  running,
-  said,
-  waiting,
-  well,
-} from './world.ts'
+import { ago, condition, ended, event, judge, now, object, ownedBy, pod, running, said, waiting } from './world.ts'
 
 const conditions = (...list: object[]) => ({ status: { conditions: list } })
 const deployment = object(
@@ -254,13 +240,22 @@ t.test('autoscalers by the group of their metric, groups by the Pods that serve 
   }
   const served = [inactive('Resource', 'FailedGetResourceMetric'), ...all, service, slice, bad('a')]
   t.match(judge(served).cause, { kind: 'Pod', reason: 'InvalidImageName', count: 1 })
+  t.match(
+    judge(served, { without: ['Service'] }).cause,
+    { reason: 'MissingEndpoints' },
+    'nor by a Service that is hidden',
+  )
   t.match(judge([inactive('Resource', 'InvalidSelector'), ...all]).cause, { reason: 'InvalidSelector' })
 })
 
 t.test('an Ingress without an address by the Pods of its Services', async (t) => {
   const ingress = object('networking.k8s.io/Ingress', 'i', { spec: { defaultBackend: { service: { name: 's' } } } })
   t.match(judge([ingress, service, slice, bad('a')]), { verdict: 'Progressing', cause: { kind: 'Pod' } })
-  t.match(judge([ingress, service, slice, well()]), { verdict: 'Progressing', cause: { reason: 'AddressPending' } })
+  const answered = { ...slice, endpoints: [{ conditions: { ready: true } }] }
+  t.match(judge([ingress, service, answered, bad('a')]), {
+    verdict: 'Progressing',
+    cause: { reason: 'AddressPending' },
+  })
 })
 
 t.test('a Namespace by the groups that its deletion names', async (t) => {

@@ -294,6 +294,16 @@ const services: readonly Case[] = [
     [service(), slice(), maker(0), pod({ phase: 'Failed' })],
   ],
   ['no Pod yet', 'Progressing NoReadyEndpoints', [service(), slice(), maker(2)]],
+  [
+    'between two runs',
+    'Progressing NoReadyEndpoints',
+    [
+      service(),
+      object('batch/CronJob', 'c', {
+        spec: { jobTemplate: { spec: { template: { metadata: { labels: { app: 'a' } } } } } },
+      }),
+    ],
+  ],
   ['selects nothing', 'Degraded SelectsNothing', [service()]],
   ['selects nothing at first', 'Progressing SelectsNothing', [service({}, {}, 59)]],
   ['selects nothing, Deployments hidden', 'Healthy', [service()], [], ['apps/Deployment']],

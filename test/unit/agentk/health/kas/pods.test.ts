@@ -386,6 +386,32 @@ for (const [what, expected, one, events] of cases) {
   })
 }
 
+t.test('a crash after a long life is no row of crashes, however many there were', async (t) => {
+  const once = ended(1, 'Error', 90_000, 5)
+  t.equal(judge([pod({ container: { restartCount: 9, state: once } })]).verdict, 'Progressing')
+  t.equal(
+    judge([pod({ container: { restartCount: 9, ...waiting('ContainerCreating'), lastState: once } })]).verdict,
+    'Progressing',
+  )
+  t.equal(
+    judge([pod({ container: { restartCount: 9, ...waiting('CrashLoopBackOff'), lastState: once } })]).verdict,
+    'Degraded',
+  )
+})
+
+t.test('what events say of one container is not said of another', async (t) => {
+  const one = crashed(3, 137)
+  const of = (message: string, fieldPath = '') => {
+    const { involvedObject, ...rest } = event(one, 'Killing', message, { type: 'Normal' }) as { involvedObject: object }
+    return [{ ...rest, involvedObject: { ...involvedObject, fieldPath } }]
+  }
+  const reason = (events: readonly KubernetesObject[]) => judge([one], { events }).cause?.reason
+  t.equal(reason(of('Container app failed liveness probe, will be restarted')), 'LivenessProbeFailed')
+  t.equal(reason(of('Container ap failed liveness probe, will be restarted')), 'CrashLoopBackOff')
+  t.equal(reason(of('failed liveness probe', 'spec.containers{app}')), 'LivenessProbeFailed')
+  t.equal(reason(of('failed liveness probe', 'spec.containers{other}')), 'CrashLoopBackOff')
+})
+
 t.test('a crash is one finding, whichever of its states is met', async (t) => {
   const states = [waiting('CrashLoopBackOff'), { state: ended(1, 'Error', 50, 40) }, waiting('ContainerCreating')]
   const since = states.map((state) => judge([crashed(3, 1, 'Error', state)]).cause?.since)
