@@ -1,3 +1,4 @@
+import type tap from 'tap'
 import { argoHealth } from '../../../../../src/agentk/health/argo/argo.ts'
 import { Judge, type Judged } from '../../../../../src/agentk/health/kas/choice/roots.ts'
 import { Snapshot } from '../../../../../src/agentk/health/kas/choice/snapshot.ts'
@@ -137,3 +138,37 @@ export function judge(objects: readonly KubernetesObject[], view: View = {}): Ju
 export function said(judged: Judged): string {
   return `${judged.verdict}${judged.cause ? ` ${judged.cause.reason}` : ''}`
 }
+
+/** What is to be shown of the first of some objects, to a caller who may not list some kinds. */
+export type Case = readonly [
+  what: string,
+  expected: string,
+  objects: readonly KubernetesObject[],
+  events?: readonly KubernetesObject[],
+  without?: readonly string[],
+]
+
+export function judgeTables(t: Pick<typeof tap, 'test'>, tables: Readonly<Record<string, readonly Case[]>>): void {
+  for (const [table, cases] of Object.entries(tables)) {
+    for (const [what, expected, objects, events = [], without = []] of cases) {
+      t.test(`${table}: ${what}`, async (t) => {
+        t.equal(said(judge(objects, { events, without })), expected)
+      })
+    }
+  }
+}
+
+/** Seconds since which the first of some objects is not well. */
+export function sinceOf(objects: readonly KubernetesObject[]): number | 'unknown' {
+  const time = judge(objects).cause?.since
+  return time === undefined ? 'unknown' : (now - time) / 1000
+}
+
+export const deployment = (spec: Rest, status: Rest, conditions: readonly object[] = []) =>
+  object(
+    'apps/Deployment',
+    'web',
+    { spec: { replicas: 1, ...spec }, status: { observedGeneration: 1, ...status, conditions } },
+    { generation: 1 },
+  )
+export const rolledOut = deployment({}, { replicas: 1, updatedReplicas: 1, availableReplicas: 1 })

@@ -1,0 +1,211 @@
+import t from 'tap'
+import {
+  ago,
+  type Case,
+  condition,
+  ended,
+  event,
+  judge,
+  judgeTables,
+  now,
+  object,
+  pod,
+  running,
+  sinceOf,
+  waiting,
+  well,
+} from './world.ts'
+
+/** Lines of the table of Services and of what sends requests to them. The first object is the root. */
+
+const service = (spec: object = {}, status: object = {}, seconds = 9000) =>
+  object('Service', 's', { spec: { selector: { app: 'a' }, ...spec }, status }, { creationTimestamp: ago(seconds) })
+
+const slice = (...ready: (boolean | null)[]) =>
+  object(
+    'discovery.k8s.io/EndpointSlice',
+    's-1',
+    { endpoints: ready.map((one) => ({ conditions: { ready: one } })) },
+    { labels: { 'kubernetes.io/service-name': 's' } },
+  )
+
+const maker = (replicas: number) =>
+  object('apps/Deployment', 'web', { spec: { replicas, template: { metadata: { labels: { app: 'a' } } } } })
+
+const crashing = pod({
+  container: { restartCount: 5, ...waiting('CrashLoopBackOff'), lastState: ended(1, 'Error', 50, 40) },
+})
+
+const balanced = { type: 'LoadBalancer' }
+
+const services: readonly Case[] = [
+  ['answered', 'Healthy', [service(), slice(false, true), crashing]],
+  ['answered by what does not say', 'Healthy', [service(), slice(null)]],
+  ['its Pods fail', 'Degraded CrashLoopBackOff', [service(), slice(false), crashing]],
+  [
+    'its Pods fail, events hidden',
+    'Degraded CrashLoopBackOff',
+    [service(), slice(false), crashing],
+    [event(crashing, 'BackOff', 'Back-off restarting failed container app')],
+    ['Event'],
+  ],
+  ['its Pods fail, it is new', 'Progressing CrashLoopBackOff', [service({}, {}, 59), slice(false), crashing]],
+  ['its Pods start', 'Progressing Starting', [service(), slice(false), pod({ container: { state: running(5) } })]],
+  ['its Pods are ready this moment', 'Progressing NoReadyEndpoints', [service(), slice(), well()]],
+  ['at zero', 'Suspended ScaledToZero', [service(), slice(), maker(0)]],
+  [
+    'at zero, an evicted Pod is left',
+    'Suspended ScaledToZero',
+    [service(), slice(), maker(0), pod({ phase: 'Failed' })],
+  ],
+  ['no Pod yet', 'Progressing NoReadyEndpoints', [service(), slice(), maker(2)]],
+  [
+    'between two runs',
+    'Progressing NoReadyEndpoints',
+    [
+      service(),
+      object('batch/CronJob', 'c', {
+        spec: { jobTemplate: { spec: { template: { metadata: { labels: { app: 'a' } } } } } },
+      }),
+    ],
+  ],
+  ['selects nothing', 'Degraded SelectsNothing', [service()]],
+  ['selects nothing at first', 'Progressing SelectsNothing', [service({}, {}, 59)]],
+  ['selects nothing, Deployments hidden', 'Healthy', [service()], [], ['apps/Deployment']],
+  ['selects nothing, slices hidden', 'Healthy', [service()], [], ['discovery.k8s.io/EndpointSlice']],
+  ['no selector', 'Healthy', [service({ selector: null })]],
+  ['another name', 'Healthy', [service({ type: 'ExternalName' })]],
+  ['no address yet', 'Progressing LoadBalancerPending', [service(balanced), slice(true)]],
+  [
+    'no address',
+    'Degraded SyncLoadBalancerFailed',
+    [service(balanced), slice(true)],
+    [event(service(), 'SyncLoadBalancerFailed', 'no credit')],
+  ],
+  [
+    'no address, it was told a moment ago',
+    'Progressing SyncLoadBalancerFailed',
+    [service(balanced), slice(true)],
+    [event(service(), 'SyncLoadBalancerFailed', 'no credit', { firstTimestamp: ago(119) })],
+  ],
+  [
+    'has its address',
+    'Healthy',
+    [service(balanced, { loadBalancer: { ingress: [{ ip: '192.0.2.1' }] } }), slice(true)],
+  ],
+]
+
+const addressed = { loadBalancer: { ingress: [{ ip: '192.0.2.1' }] } }
+
+const ingress = (spec: object, status: object = addressed, seconds = 60) =>
+  object('networking.k8s.io/Ingress', 'i', { spec, status }, { creationTimestamp: ago(seconds) })
+
+const toService = { defaultBackend: { service: { name: 's' } } }
+
+const ingresses: readonly Case[] = [
+  ['well', 'Healthy', [ingress(toService), service()]],
+  ['no such service', 'Degraded BackendMissing', [ingress(toService)]],
+  ['no such service at first', 'Progressing BackendMissing', [ingress(toService, addressed, 59)]],
+  ['no such class', 'Degraded IngressClassMissing', [ingress({ ingressClassName: 'nginx' })]],
+  ['class', 'Healthy', [ingress({ ingressClassName: 'nginx' }), object('networking.k8s.io/IngressClass', 'nginx')]],
+  ['no such secret', 'Degraded SecretMissing', [ingress({ tls: [{ secretName: 'x' }] })]],
+  ['no such secret, hidden', 'Healthy', [ingress({ tls: [{ secretName: 'x' }] })], [], ['Secret']],
+  ['no address', 'Progressing AddressPending', [ingress({}, {}, 9000)]],
+]
+
+const gateways: readonly Case[] = [
+  [
+    'route',
+    'Degraded BackendNotFound',
+    [
+      object('gateway.networking.k8s.io/HTTPRoute', 'r', {
+        status: {
+          parents: [
+            {
+              conditions: [
+                condition('Accepted', 'True', 9),
+                condition('ResolvedRefs', 'False', 9, 'BackendNotFound', 'no such service'),
+              ],
+            },
+          ],
+        },
+      }),
+    ],
+  ],
+  [
+    'listener',
+    'Degraded InvalidCertificateRef',
+    [
+      object('gateway.networking.k8s.io/Gateway', 'g', {
+        status: {
+          conditions: [condition('Programmed', 'True', 9), condition('Accepted', 'True', 9)],
+          listeners: [
+            {
+              name: 'https',
+              conditions: [
+                condition('ResolvedRefs', 'False', 9, 'InvalidCertificateRef', 'no'),
+                condition('Conflicted', 'False', 9, 'NoConflicts'),
+              ],
+            },
+          ],
+        },
+      }),
+    ],
+  ],
+  [
+    'of a generation before',
+    'Healthy',
+    [
+      object(
+        'gateway.networking.k8s.io/GatewayClass',
+        'g',
+        {
+          status: {
+            conditions: [{ ...condition('Accepted', 'False', 9, 'InvalidParameters', 'no'), observedGeneration: 1 }],
+          },
+        },
+        { generation: 2 },
+      ),
+    ],
+  ],
+]
+
+const configuration = (failurePolicy: string, seconds = 60) =>
+  object(
+    'admissionregistration.k8s.io/ValidatingWebhookConfiguration',
+    'w',
+    { webhooks: [{ name: 'v.example.com', failurePolicy, clientConfig: { service: { namespace: 'n', name: 's' } } }] },
+    { creationTimestamp: ago(seconds) },
+  )
+
+const webhooks: readonly Case[] = [
+  ['no service', 'Degraded WebhookServiceMissing', [configuration('Fail')]],
+  ['no service at first', 'Progressing WebhookServiceMissing', [configuration('Fail', 59)]],
+  ['may be away', 'Healthy', [configuration('Ignore')]],
+  ['services hidden', 'Healthy', [configuration('Fail')], [], ['Service']],
+  ['answered', 'Healthy', [configuration('Fail'), service(), slice(true)]],
+  ['nobody answers', 'Degraded SelectsNothing', [configuration('Fail'), service(), slice()]],
+  [
+    'nobody answers, slices hidden',
+    'Healthy',
+    [configuration('Fail'), service(), slice()],
+    [],
+    ['discovery.k8s.io/EndpointSlice'],
+  ],
+  ['its Pods crash', 'Degraded CrashLoopBackOff', [configuration('Fail'), service(), slice(false), crashing]],
+  [
+    'its Pods start',
+    'Progressing Starting',
+    [configuration('Fail'), service(), slice(false), pod({ container: { state: running(5) } })],
+  ],
+]
+
+judgeTables(t, { services, ingresses, gateways, webhooks })
+
+t.test('since: of what is absent nobody knows', async (t) => {
+  t.equal(sinceOf([service(balanced), slice(true)]), 9000)
+  t.equal(sinceOf([service()]), 'unknown')
+  t.equal(sinceOf([ingress(toService)]), 'unknown')
+  t.equal(sinceOf([configuration('Fail')]), 'unknown')
+  t.equal(judge([configuration('Fail')]).atLeast, now)
+})

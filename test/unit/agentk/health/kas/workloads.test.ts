@@ -1,0 +1,185 @@
+import t from 'tap'
+import type { KubernetesObject } from '../../../../../src/agentk/health/object.ts'
+import {
+  ago,
+  type Case,
+  condition,
+  deployment,
+  ended,
+  event,
+  judge,
+  judgeTables,
+  object,
+  ownedBy,
+  pod,
+  rolledOut,
+  running,
+  sinceOf,
+} from './world.ts'
+
+/** Lines of the tables of what is being deleted, and of what makes Pods. The first object is the root. */
+
+const deletion: readonly Case[] = [
+  ['no finalizer', 'Progressing Terminating', [object('ConfigMap', 'c', {}, { deletionTimestamp: ago(900) })]],
+  [
+    'a finalizer at first',
+    'Progressing DeletionBlocked',
+    [object('ConfigMap', 'c', {}, { deletionTimestamp: ago(299), finalizers: ['x'] })],
+  ],
+  [
+    'a finalizer',
+    'Degraded DeletionBlocked',
+    [object('ConfigMap', 'c', {}, { deletionTimestamp: ago(300), finalizers: ['x'] })],
+  ],
+  [
+    'the time to end counts',
+    'Degraded DeletionBlocked',
+    [object('ConfigMap', 'c', {}, { deletionTimestamp: ago(200), deletionGracePeriodSeconds: 100, finalizers: ['x'] })],
+  ],
+]
+
+const failure = (message: string, seconds = 60) => condition('ReplicaFailure', 'True', seconds, 'FailedCreate', message)
+
+const replicaSet = (message: string, seconds = 60, replicas = 0) =>
+  object('apps/ReplicaSet', 'rs', {
+    spec: { replicas: 2 },
+    status: { replicas, conditions: [failure(message, seconds)] },
+  })
+
+const refusals: readonly (readonly [message: string, reason: string])[] = [
+  ['pods "a" is forbidden: exceeded quota: compute, requested: pods=1', 'QuotaExceeded'],
+  ['Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: EOF', 'WebhookFailed'],
+  ['admission webhook "w.example.com" denied the request: exceeded quota: mine', 'AdmissionDenied'],
+  ["pods \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no", 'AdmissionDenied'],
+  [
+    'pods "a" is forbidden: error looking up service account n/x: serviceaccount "x" not found',
+    'ServiceAccountMissing',
+  ],
+  ['pods "a" is forbidden: violates PodSecurity "restricted:latest": privileged', 'PodSecurityViolation'],
+  ['pods "a" is forbidden: maximum cpu usage per Container is 1, but limit is 2', 'LimitRangeViolation'],
+  ['the server is in a bad mood', 'FailedCreate'],
+]
+
+const set = (replicas: number) =>
+  object('apps/StatefulSet', 'set', { spec: { replicas: 2 }, status: { observedGeneration: 1, replicas } })
+
+const daemons = (has: number) =>
+  object('apps/DaemonSet', 'ds', { status: { desiredNumberScheduled: 3, currentNumberScheduled: has } })
+
+const runningJob = (status: object = {}) =>
+  object('batch/Job', 'job', { spec: {}, status: { startTime: ago(600), ...status } })
+
+const quota = 'exceeded quota: compute'
+
+const refused: readonly Case[] = [
+  ...refusals.map(([message, reason]): Case => [message, `Degraded ${reason}`, [replicaSet(message)]]),
+  ['at first', 'Progressing QuotaExceeded', [replicaSet(quota, 59)]],
+  ['and made since', 'Progressing QuotaExceeded', [replicaSet(quota, 60, 2)]],
+  ['of a StatefulSet', 'Degraded QuotaExceeded', [set(1)], [event(set(1), 'FailedCreate', quota)]],
+  ['of a StatefulSet that has all', 'Progressing LessReady', [set(2)], [event(set(2), 'FailedCreate', quota)]],
+  [
+    'of a StatefulSet that has made one since',
+    'Progressing LessReplicas',
+    [
+      set(1),
+      ownedBy(
+        set(1),
+        pod({
+          name: 'set-0',
+          metadata: { creationTimestamp: ago(5) },
+          ready: ['True', 5],
+          container: { ready: true, state: running(5) },
+        }),
+      ),
+    ],
+    [event(set(1), 'FailedCreate', quota)],
+  ],
+  ['of a DaemonSet', 'Degraded QuotaExceeded', [daemons(2)], [event(daemons(2), 'FailedCreate', quota)]],
+  ['of a Job', 'Degraded QuotaExceeded', [runningJob()], [event(runningJob(), 'FailedCreate', quota)]],
+  ['of a Job, hidden', 'Progressing Running', [runningJob()], [event(runningJob(), 'FailedCreate', quota)], ['Event']],
+]
+
+const overdue = condition('Progressing', 'False', 1, 'ProgressDeadlineExceeded', 'timed out')
+
+const deployments: readonly Case[] = [
+  ['paused', 'Suspended Paused', [deployment({ paused: true }, {})]],
+  ['overdue', 'Degraded ProgressDeadlineExceeded', [deployment({}, {}, [overdue])]],
+  ['overdue, and changed since', 'Progressing RollingOut', [deployment({}, { observedGeneration: 0 }, [overdue])]],
+  ['refused, its ReplicaSet hidden', 'Degraded QuotaExceeded', [deployment({}, {}, [failure(quota)])]],
+  ['rolls out', 'Progressing RollingOut', [deployment({}, { replicas: 2, updatedReplicas: 1, availableReplicas: 1 })]],
+  ['is there', 'Healthy', [rolledOut]],
+]
+
+const job = (...conditions: object[]) =>
+  object('batch/Job', 'job', { spec: {}, status: { startTime: ago(60), conditions } })
+
+const cronJob = (status: object, spec: object = {}) => object('batch/CronJob', 'cron', { spec, status })
+
+const runOf = (name: string, seconds: number, ...conditions: object[]) =>
+  ownedBy(
+    cronJob({}),
+    object('batch/Job', name, { spec: {}, status: { conditions } }, { creationTimestamp: ago(seconds) }),
+  )
+
+const failedRun = condition('Failed', 'True', 10, 'BackoffLimitExceeded', 'limit')
+
+const jobs: readonly Case[] = [
+  ['failed', 'Degraded DeadlineExceeded', [job(condition('Failed', 'True', 1, 'DeadlineExceeded', 'late'))]],
+  [
+    'is to fail',
+    'Degraded PodFailurePolicy',
+    [job(condition('FailureTarget', 'True', 1, 'PodFailurePolicy', 'code 42'))],
+  ],
+  ['complete', 'Healthy', [job(condition('Complete', 'True', 1))]],
+  [
+    'complete after a try that failed',
+    'Healthy',
+    [
+      job(condition('Complete', 'True', 1)),
+      ownedBy(job(), pod({ phase: 'Failed', container: { state: ended(1, 'Error', 9, 8) } })),
+    ],
+  ],
+  ['runs', 'Progressing Running', [job()]],
+  ['suspended', 'Suspended Suspended', [object('batch/Job', 'job', { spec: { suspend: true }, status: {} })]],
+  ['cron suspended', 'Suspended Suspended', [cronJob({}, { suspend: true })]],
+  ['cron never ran', 'Healthy', [cronJob({})]],
+  [
+    'cron, last run failed',
+    'Degraded BackoffLimitExceeded',
+    [cronJob({}), runOf('b', 60, failedRun), runOf('a', 600, condition('Complete', 'True', 500))],
+  ],
+  [
+    'cron, last run failed, Jobs hidden',
+    'Degraded LastRunFailed',
+    [cronJob({ lastScheduleTime: ago(60) }), runOf('b', 60, failedRun)],
+    [],
+    ['batch/Job'],
+  ],
+  [
+    'cron, a run before failed',
+    'Healthy',
+    [
+      cronJob({ lastScheduleTime: ago(60) }),
+      runOf('a', 600, failedRun),
+      runOf('b', 60, condition('Complete', 'True', 5)),
+    ],
+  ],
+  [
+    'cron without Jobs',
+    'Degraded LastRunFailed',
+    [cronJob({ lastScheduleTime: ago(60), lastSuccessfulTime: ago(600) })],
+  ],
+  ['cron that runs', 'Healthy', [cronJob({ lastScheduleTime: ago(60), lastSuccessfulTime: ago(600), active: [{}] })]],
+]
+
+judgeTables(t, { deletion, refused, deployments, jobs })
+
+t.test('since', async (t) => {
+  t.equal(sinceOf([deletion[3]?.[2][0] as KubernetesObject]), 300)
+  t.equal(sinceOf([replicaSet(quota, 77)]), 77)
+})
+
+t.test('a refusal counts the Pods that are missing', async (t) => {
+  t.equal(judge([replicaSet(quota)]).cause?.count, 2)
+  t.equal(judge([daemons(1)], { events: [event(daemons(1), 'FailedCreate', quota)] }).cause?.count, 2)
+})
