@@ -104,11 +104,13 @@ export function revisionOf(object: KubernetesObject): number {
   return Number.isSafeInteger(revision) ? revision : 0
 }
 
-/** A Pod whose life has an end: it has come, or is asked for. */
-export function isEnding(pod: KubernetesObject): boolean {
+export function hasEnded(pod: KubernetesObject): boolean {
   const phase = textAt(pod, 'status.phase')
-  return phase === 'Failed' || phase === 'Succeeded' || isBeingDeleted(pod)
+  return phase === 'Failed' || phase === 'Succeeded'
 }
+
+/** A Pod whose life has an end: it has come, or is asked for. */
+export const isEnding = (pod: KubernetesObject) => hasEnded(pod) || isBeingDeleted(pod)
 
 /** Its labels, those of its template, or what a selector asks for: names with texts. */
 export function tableOf(value: unknown): readonly (readonly [name: string, value: string])[] {

@@ -2,7 +2,7 @@ import { at, type KubernetesObject, kindOf, listAt, numberAt, textAt } from '../
 import type { Around } from './around.ts'
 import { newest } from './evidence.ts'
 import { type Finding, finding, found, minute, type Need, ranks, severityOf, worstOf } from './finding.ts'
-import { createdOf, field, isEnding, nameOf, namespaceOf, tableOf } from './read.ts'
+import { createdOf, field, hasEnded, isEnding, nameOf, namespaceOf, tableOf } from './read.ts'
 import { bounded } from './text.ts'
 
 const sliceKind = 'discovery.k8s.io/EndpointSlice'
@@ -35,6 +35,8 @@ function unanswered(object: KubernetesObject, around: Around): Finding | undefin
   const pods = around.podsOf(namespace, selector)
   const alive = pods.filter((pod) => !isEnding(pod))
   if (alive.length > 0) return byPods(object, around, alive, needs)
+  const leaving = pods.filter((pod) => !hasEnded(pod))
+  if (leaving.length > 0) return byPods(object, around, leaving, needs)
   const workloads = around.workloadsOf(namespace, selector)
   const base = {
     rank: ranks.other,

@@ -4,7 +4,7 @@ import { type Finding, severityOf } from '../finding.ts'
 import { backendsOf } from '../ingresses.ts'
 import { isNotReady } from '../nodes.ts'
 import { isOfCreation } from '../pods/creating.ts'
-import { nameOf, namespaceOf, textField } from '../read.ts'
+import { isEnding, nameOf, namespaceOf, textField } from '../read.ts'
 import { isWithoutEndpoints, selectorOf } from '../services.ts'
 import { webhookKinds } from '../webhooks.ts'
 
@@ -110,11 +110,12 @@ function ofApiService(apiService: KubernetesObject, around: Surroundings, sees: 
   return service && sees(service) ? byPodsOf(service, around) : none
 }
 
-/** Pods are not well, and with them the Service that they answer for. */
+/** Pods are not well, and with them the Service that they answer for. What has ended is silent beside what has not. */
 function byPodsOf(service: KubernetesObject, around: Surroundings): Explanation {
   const selector = selectorOf(service)
-  const objects = selector.length > 0 ? around.podsOf(namespaceOf(service), selector) : []
-  return { objects, explains: isFailing, isTheirs: true }
+  const pods = selector.length > 0 ? around.podsOf(namespaceOf(service), selector) : []
+  const alive = pods.filter((pod) => !isEnding(pod))
+  return { objects: alive.length > 0 ? alive : pods, explains: isFailing, isTheirs: true }
 }
 
 /** By Services that nobody answers, and these by their Pods. */

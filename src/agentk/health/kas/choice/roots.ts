@@ -5,7 +5,7 @@ import type { Opinion } from '../opinion.ts'
 import { namespaceOf } from '../read.ts'
 import { type Candidate, type Cause, choose } from './choosing.ts'
 import { type Counted, countedOf, wordAbove } from './counting.ts'
-import type { Snapshot } from './snapshot.ts'
+import type { Surroundings } from './explaining.ts'
 import { Tracing } from './tracing.ts'
 
 /** children below a root, one below the other */
@@ -22,30 +22,35 @@ export interface Judged {
 /** Whether a caller may list a kind (`group/Kind`, or `Event`) in a namespace, '' for one without. */
 export type MayList = (kind: string, namespace: string) => boolean
 
-/** Judges roots of a snapshot as one caller sees them. */
+/** Objects with what is found of each. */
+export interface World extends Surroundings {
+  opinionOf(object: KubernetesObject, shown: Finding | undefined): Opinion
+}
+
+/** Judges roots as one caller sees them. */
 export class Judge {
-  readonly #snapshot: Snapshot
+  readonly #world: World
   readonly #mayList: MayList
   readonly #tracing: Tracing
   readonly #opinions = new Map<KubernetesObject, Opinion>()
 
-  constructor(snapshot: Snapshot, mayList: MayList) {
-    this.#snapshot = snapshot
+  constructor(world: World, mayList: MayList) {
+    this.#world = world
     this.#mayList = mayList
     const sees = (object: KubernetesObject) => this.#sees(object)
-    this.#tracing = new Tracing(snapshot, sees, (object) => this.#opinionOf(object).finding)
+    this.#tracing = new Tracing(world, sees, (object) => this.#opinionOf(object).finding)
   }
 
   /** @returns undefined: there is no such object, or none that the caller may list */
   judge(kind: string, namespace: string, name: string): Judged | undefined {
-    const root = this.#snapshot.find(kind, namespace, name)
+    const root = this.#world.find(kind, namespace, name)
     if (!root || !this.#sees(root)) return undefined
     const candidates: Candidate[] = []
     const verdict = this.#walk({ child: root, atMost: 'Degraded' }, 0, new Set(), candidates)
     const chosen = choose(candidates)
     const isShown = chosen && (verdict !== 'Healthy' || chosen.word === 'Degraded')
     const cause = isShown ? chosen : undefined
-    return { verdict, cause, atLeast: cause && cause.since === undefined ? this.#snapshot.now : undefined }
+    return { verdict, cause, atLeast: cause && cause.since === undefined ? this.#world.now : undefined }
   }
 
   /** @returns the word of an object and what it counts */
@@ -54,8 +59,8 @@ export class Judge {
     const opinion = this.#opinionOf(object)
     if (opinion.finding) into.push(this.#candidate(object, opinion.finding, atMost, depth))
     let worst: ArgoStatus = 'Healthy'
-    const children = depth === maxDepth ? [] : this.#snapshot.childrenOf(object).filter((one) => this.#sees(one))
-    for (const counted of countedOf(object, children, this.#snapshot.now)) {
+    const children = depth === maxDepth ? [] : this.#world.childrenOf(object).filter((one) => this.#sees(one))
+    for (const counted of countedOf(object, children, this.#world.now)) {
       if (met.has(counted.child)) continue
       const below = { child: counted.child, atMost: lesser(counted.atMost, atMost) }
       const word = this.#walk(below, depth + 1, met, into)
@@ -75,9 +80,9 @@ export class Judge {
   #opinionOf(object: KubernetesObject): Opinion {
     let opinion = this.#opinions.get(object)
     if (!opinion) {
-      const findings = this.#snapshot.findingsOf(object)
+      const findings = this.#world.findingsOf(object)
       const shown = findings.find(({ needs }) => needs.every((need) => this.#holds(need)))
-      opinion = this.#snapshot.opinionOf(object, shown)
+      opinion = this.#world.opinionOf(object, shown)
       this.#opinions.set(object, opinion)
     }
     return opinion

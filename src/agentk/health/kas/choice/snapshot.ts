@@ -6,8 +6,9 @@ import { findingsOf } from '../findings.ts'
 import { type Opinion, opinionOf, type Said } from '../opinion.ts'
 import { field, nameOf, namespaceOf, tableOf, textField, uidOf } from '../read.ts'
 import { webhookKinds } from '../webhooks.ts'
-import { claimNamesOf, type Surroundings } from './explaining.ts'
+import { claimNamesOf } from './explaining.ts'
 import { parentsOf } from './parents.ts'
+import type { World } from './roots.ts'
 
 type Table = readonly (readonly [name: string, value: string])[]
 type Index = Map<string, KubernetesObject[]>
@@ -27,7 +28,7 @@ export interface SnapshotSource {
 }
 
 /** All objects of a cluster at one moment, with what findings and explanations read of them. */
-export class Snapshot implements Surroundings {
+export class Snapshot implements World {
   readonly now: number
   readonly #said: SnapshotSource['said']
   readonly #byPlace = new Map<string, KubernetesObject>()

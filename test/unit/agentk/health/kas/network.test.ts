@@ -58,6 +58,32 @@ const services: readonly Case[] = [
     'Suspended ScaledToZero',
     [service(), slice(), maker(0), pod({ phase: 'Failed' })],
   ],
+  [
+    'its Pod does not leave',
+    'Degraded TerminatingStuck',
+    [service(), slice(), maker(1), pod({ metadata: { deletionTimestamp: ago(60) } })],
+  ],
+  [
+    'its Pod leaves, another starts',
+    'Progressing Starting',
+    [
+      service(),
+      slice(),
+      maker(1),
+      pod({ name: 'old', metadata: { deletionTimestamp: ago(5) } }),
+      pod({ name: 'a', container: { state: running(5) } }),
+    ],
+  ],
+  [
+    'an evicted Pod is left, another starts',
+    'Progressing Starting',
+    [
+      service(),
+      slice(),
+      pod({ name: 'old', phase: 'Failed', status: { reason: 'Evicted' } }),
+      pod({ name: 'a', container: { state: running(5) } }),
+    ],
+  ],
   ['no Pod yet', 'Progressing NoReadyEndpoints', [service(), slice(), maker(2)]],
   [
     'between two runs',

@@ -1,15 +1,20 @@
 import t from 'tap'
-import type { KubernetesObject } from '../../../../../src/agentk/health/object.ts'
-import { ago, condition, ended, event, judge, now, pod, running, said, waiting, well } from './world.ts'
+import {
+  ago,
+  condition,
+  ended,
+  event,
+  judge,
+  judgePods,
+  type PodCase,
+  pod,
+  running,
+  says,
+  waiting,
+  well,
+} from './world.ts'
 
-/** A line of the table of Pods each, both sides of its grace. */
-
-type Case = readonly [
-  what: string,
-  expected: string,
-  pod: KubernetesObject,
-  events?: (pod: KubernetesObject) => object[],
-]
+/** Lines of the table of Pods, both sides of their grace: what has failed, waits, is made or ends. */
 
 const unscheduled = (seconds: number, reason: string, status: object = {}) =>
   pod({
@@ -27,24 +32,12 @@ const crashed = (
   reason = 'Error',
   state: object = waiting('CrashLoopBackOff'),
 ) => pod({ container: { restartCount, lastState: ended(exitCode, reason, 50, 40), ...state } })
-const unready = (readySeconds: number, startedSeconds: number, rest: object = {}) =>
-  pod({
-    ready: ['False', readySeconds],
-    containerSpec: { readinessProbe: { httpGet: {} } },
-    container: { started: true, state: running(startedSeconds), ...rest },
-  })
 const failed = (
   status: Readonly<Record<string, unknown>>,
   container: Readonly<Record<string, unknown>> = { state: ended(3, 'Error', 100, 90) },
 ) => pod({ phase: 'Failed', ready: ['False', 90], spec: { restartPolicy: 'Never' }, container, status })
-const killing = (probe: string) => (one: KubernetesObject) => [
-  event(one, 'Killing', `Container app failed ${probe} probe, will be restarted`, { type: 'Normal' }),
-]
-const says =
-  (reason: string, message = `it says ${reason}`) =>
-  (one: KubernetesObject) => [event(one, reason, message)]
 
-const cases: readonly Case[] = [
+const cases: readonly PodCase[] = [
   ['is well', 'Healthy', well()],
   ['has ended well', 'Healthy', pod({ phase: 'Succeeded' })],
   ['evicted', 'Degraded Evicted', failed({ reason: 'Evicted', message: 'low on memory' })],
@@ -125,10 +118,10 @@ const cases: readonly Case[] = [
     waits('RegistryUnavailable', 120, 'no answer'),
   ],
   ...['InvalidImageName', 'ErrImageNeverPull', 'ImageInspectError', 'SignatureValidationFailed'].map(
-    (reason): Case => [reason, `Degraded ${reason}`, waits(reason, 1)],
+    (reason): PodCase => [reason, `Degraded ${reason}`, waits(reason, 1)],
   ),
   ...['CreateContainerConfigError', 'CreateContainerError', 'PreStartHookError', 'PostStartHookError'].flatMap(
-    (reason): Case[] => [
+    (reason): PodCase[] => [
       [`${reason} at first`, `Progressing ${reason}`, waits(reason, 59)],
       [reason, `Degraded ${reason}`, waits(reason, 60)],
     ],
@@ -141,85 +134,11 @@ const cases: readonly Case[] = [
   ['waits as nobody knows', 'Progressing Somehow', waits('Somehow', 119)],
   ['waits as nobody knows, for long', 'Degraded Somehow', waits('Somehow', 120)],
 
-  ['second restart', 'Progressing CrashLoopBackOff', crashed(2, 1)],
-  ['third restart', 'Degraded CrashLoopBackOff', crashed(3, 1)],
-  ['out of memory', 'Degraded OOMKilled', crashed(3, 137, 'OOMKilled')],
-  ['does not start', 'Degraded StartError', crashed(3, 128, 'ContainerCannotRun')],
-  [
-    'does not start, first time',
-    'Progressing StartError',
-    pod({ container: { restartCount: 0, ...waiting('RunContainerError', 'no such file') } }),
-  ],
-  [
-    'has ended, and is to restart',
-    'Degraded CrashLoopBackOff',
-    crashed(3, 1, 'Error', { state: ended(1, 'Error', 10, 5) }),
-  ],
-  ['is made again after a crash', 'Degraded CrashLoopBackOff', crashed(3, 1, 'Error', waiting('ContainerCreating'))],
-  ['hook fails', 'Degraded PostStartHookError', crashed(3, 137), says('FailedPostStartHook')],
-  [
-    'killed by its liveness probe, ends well',
-    'Degraded LivenessProbeFailed',
-    crashed(3, 0, 'Completed'),
-    killing('liveness'),
-  ],
-  ['killed by its startup probe', 'Degraded StartupProbeFailed', crashed(3, 137), killing('startup')],
-  [
-    'a probe is said to fail, and it was killed',
-    'Degraded LivenessProbeFailed',
-    crashed(3, 143),
-    says('Unhealthy', 'Liveness probe failed: 500'),
-  ],
-  [
-    'a probe is said to fail, and it ended by itself',
-    'Degraded CrashLoopBackOff',
-    crashed(3, 1),
-    says('Unhealthy', 'Liveness probe failed: 500'),
-  ],
-  [
-    'a container is stopped',
-    'Degraded CrashLoopBackOff',
-    crashed(3, 137),
-    (one) => [event(one, 'Killing', 'Stopping container app', { type: 'Normal' })],
-  ],
-  [
-    'runs between two crashes',
-    'Degraded CrashLoopBackOff',
-    pod({
-      ready: ['True', 5],
-      container: { ready: true, restartCount: 3, state: running(9), lastState: ended(1, 'Error', 50, 48) },
-    }),
-  ],
-  [
-    'runs for longer than its lives',
-    'Healthy',
-    pod({
-      ready: ['True', 10],
-      container: { ready: true, restartCount: 3, state: running(11), lastState: ended(1, 'Error', 50, 48) },
-    }),
-  ],
-  [
-    'its last life was long',
-    'Healthy',
-    pod({
-      ready: ['True', 5],
-      container: { ready: true, restartCount: 9, state: running(9), lastState: ended(1, 'Error', 700, 20) },
-    }),
-  ],
-  [
-    'its first restart',
-    'Healthy',
-    pod({
-      ready: ['True', 5],
-      container: { ready: true, restartCount: 1, state: running(9), lastState: ended(1, 'Error', 50, 20) },
-    }),
-  ],
-
   ['is being made', 'Progressing ContainerCreating', waits('ContainerCreating', 599)],
   ['is never made', 'Degraded ContainerCreating', waits('ContainerCreating', 600)],
   ['the kubelet has said nothing', 'Degraded ContainerCreating', pod({ phase: 'Pending', ready: ['False', 600] })],
   ...['FailedMount', 'FailedAttachVolume', 'FailedMapVolume', 'FailedCreatePodSandBox', 'NetworkNotReady'].flatMap(
-    (reason): Case[] => [
+    (reason): PodCase[] => [
       [`${reason} at first`, `Progressing ${reason}`, waits('ContainerCreating', 119), says(reason)],
       [reason, `Degraded ${reason}`, waits('ContainerCreating', 120), says(reason)],
     ],
@@ -250,56 +169,6 @@ const cases: readonly Case[] = [
       event(one, 'Unhealthy', 'Readiness probe failed: 503'),
       event(one, 'BackOff', 'Back-off restarting failed container app'),
     ],
-  ],
-
-  [
-    'starts slowly',
-    'Progressing Starting',
-    pod({
-      ready: ['False', 9000],
-      containerSpec: { startupProbe: {}, readinessProbe: {} },
-      container: { started: false, state: running(9000) },
-    }),
-  ],
-  [
-    'not ready without a probe',
-    'Progressing Starting',
-    pod({ ready: ['False', 9000], container: { started: true, state: running(9000) } }),
-  ],
-  ['not ready yet', 'Progressing ReadinessProbeFailed', unready(599, 599)],
-  ['never ready', 'Degraded ReadinessProbeFailed', unready(600, 600)],
-  ['ready no more', 'Progressing ReadinessProbeFailed', unready(119, 3000)],
-  ['ready no more for long', 'Degraded ReadinessProbeFailed', unready(120, 3000)],
-  ['runs only now', 'Progressing ReadinessProbeFailed', unready(3000, 30)],
-  [
-    'gates are closed',
-    'Progressing ReadinessGatesNotReady',
-    pod({
-      spec: { readinessGates: [{ conditionType: 'lb' }] },
-      status: { conditions: [condition('Ready', 'False', 599), condition('ContainersReady', 'True', 900)] },
-      container: { ready: true, state: running(900) },
-    }),
-  ],
-  [
-    'gates stay closed',
-    'Degraded ReadinessGatesNotReady',
-    pod({
-      status: {
-        conditions: [
-          condition('Ready', 'False', 600, 'ReadinessGatesNotReady'),
-          condition('ContainersReady', 'True', 900),
-        ],
-      },
-      container: { ready: true, state: running(900) },
-    }),
-  ],
-  [
-    'its node is lost',
-    'Degraded NodeNotReady',
-    pod({
-      status: { conditions: [condition('Ready', 'False', 1), condition('ContainersReady', 'True', 900)] },
-      container: { ready: true, state: running(900) },
-    }),
   ],
 
   [
@@ -377,53 +246,7 @@ const cases: readonly Case[] = [
     pod({ metadata: { deletionTimestamp: ago(60), deletionGracePeriodSeconds: 30, finalizers: ['example.com/x'] } }),
   ],
 ]
-
-for (const [what, expected, one, events] of cases) {
-  t.test(`a Pod: ${what}`, async (t) => {
-    const judged = judge([one], { events: (events?.(one) ?? []) as KubernetesObject[] })
-    t.equal(said(judged), expected)
-    t.ok((judged.cause?.text ?? 'x') !== '', 'has a text')
-  })
-}
-
-t.test('a crash after a long life is no row of crashes, however many there were', async (t) => {
-  const once = ended(1, 'Error', 90_000, 5)
-  t.equal(judge([pod({ container: { restartCount: 9, state: once } })]).verdict, 'Progressing')
-  t.equal(
-    judge([pod({ container: { restartCount: 9, ...waiting('ContainerCreating'), lastState: once } })]).verdict,
-    'Progressing',
-  )
-  t.equal(
-    judge([pod({ container: { restartCount: 9, ...waiting('CrashLoopBackOff'), lastState: once } })]).verdict,
-    'Degraded',
-  )
-})
-
-t.test('what events say of one container is not said of another', async (t) => {
-  const one = crashed(3, 137)
-  const of = (message: string, fieldPath = '') => {
-    const { involvedObject, ...rest } = event(one, 'Killing', message, { type: 'Normal' }) as { involvedObject: object }
-    return [{ ...rest, involvedObject: { ...involvedObject, fieldPath } }]
-  }
-  const reason = (events: readonly KubernetesObject[]) => judge([one], { events }).cause?.reason
-  t.equal(reason(of('Container app failed liveness probe, will be restarted')), 'LivenessProbeFailed')
-  t.equal(reason(of('Container ap failed liveness probe, will be restarted')), 'CrashLoopBackOff')
-  t.equal(reason(of('failed liveness probe', 'spec.containers{app}')), 'LivenessProbeFailed')
-  t.equal(reason(of('failed liveness probe', 'spec.containers{other}')), 'CrashLoopBackOff')
-})
-
-t.test('a crash is one finding, whichever of its states is met', async (t) => {
-  const states = [waiting('CrashLoopBackOff'), { state: ended(1, 'Error', 50, 40) }, waiting('ContainerCreating')]
-  const since = states.map((state) => judge([crashed(3, 1, 'Error', state)]).cause?.since)
-  t.same(since, [now - 300_000, now - 300_000, now - 300_000])
-})
-
-t.test('since: the earliest of what is known, the first BackOff for those who may read events', async (t) => {
-  const one = crashed(3, 1)
-  const events = [event(one, 'BackOff', 'Back-off restarting failed container app', { firstTimestamp: ago(900) })]
-  t.equal(judge([one], { events }).cause?.since, now - 900_000)
-  t.equal(judge([one], { events, without: ['Event'] }).cause?.since, now - 300_000)
-})
+judgePods(t, cases)
 
 t.test('text: code, signal, restarts, limit, last words, and no age', async (t) => {
   const killed = pod({
@@ -436,24 +259,4 @@ t.test('text: code, signal, restarts, limit, last words, and no age', async (t) 
   t.equal(judge([words]).cause?.text, 'container app: exit code 3: no such table')
   const unread = failed({}, { state: ended(3, 'Error', 100, 90, 'Error on reading termination message from logs') })
   t.equal(judge([unread]).cause?.text, 'container app: exit code 3')
-})
-
-t.test('a readiness probe that found no container is no failure of readiness', async (t) => {
-  const one = unready(600, 600)
-  const events = [event(one, 'Unhealthy', 'Readiness probe errored and resulted in unknown state')]
-  t.equal(judge([one], { events }).cause?.text, 'container app: its readiness probe does not succeed')
-  const failing = [...events, event(one, 'Unhealthy', 'Readiness probe failed: 503', { metadata: { name: 'b' } })]
-  t.equal(judge([one], { events: failing }).cause?.text, 'container app: Readiness probe failed: 503')
-})
-
-t.test('the worst container, then the first', async (t) => {
-  const one = pod({})
-  const states = [
-    { name: 'a', ready: false, started: true, state: running(5) },
-    { name: 'b', ...waiting('InvalidImageName') },
-    { name: 'c', ...waiting('ErrImageNeverPull') },
-  ]
-  const judged = judge([{ ...one, status: { ...(one.status as object), containerStatuses: states } }])
-  t.equal(said(judged), 'Degraded InvalidImageName')
-  t.equal(judged.cause?.about, 'b')
 })

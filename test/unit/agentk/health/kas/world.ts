@@ -172,3 +172,25 @@ export const deployment = (spec: Rest, status: Rest, conditions: readonly object
     { generation: 1 },
   )
 export const rolledOut = deployment({}, { replicas: 1, updatedReplicas: 1, availableReplicas: 1 })
+
+/** What is to be shown of a Pod, by events of it. */
+export type PodCase = readonly [
+  what: string,
+  expected: string,
+  pod: KubernetesObject,
+  events?: (pod: KubernetesObject) => readonly KubernetesObject[],
+]
+
+export function judgePods(t: Pick<typeof tap, 'test'>, cases: readonly PodCase[]): void {
+  for (const [what, expected, one, events] of cases) {
+    t.test(`a Pod: ${what}`, async (t) => {
+      const judged = judge([one], { events: events?.(one) ?? [] })
+      t.equal(said(judged), expected)
+      t.not(judged.cause?.text, '', 'has a text')
+    })
+  }
+}
+
+export const says =
+  (reason: string, message = `it says ${reason}`) =>
+  (one: KubernetesObject) => [event(one, reason, message)]
