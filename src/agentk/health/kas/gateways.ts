@@ -32,14 +32,19 @@ export function gateway(object: KubernetesObject, { now }: Around): Finding | un
         }),
       )
   const parents = [...listAt(object, 'status.parents'), ...listAt(object, 'status.ancestors')]
+  const own = refused(conditionsAt(object, now), '')
   return worstOf([
-    ...refused(conditionsAt(object, now), ''),
+    ...own.filter(({ reason }) => !ofListeners.has(reason)),
     ...listAt(object, 'status.listeners').flatMap((listener) =>
       refused(timedConditions(listener.conditions, now), `listener ${textField(listener, 'name')}: `),
     ),
+    ...own,
     ...parents.flatMap((parent) => refused(timedConditions(parent.conditions, now), '')),
   ])
 }
+
+/** Reasons of a Gateway that only sum up those of its listeners. */
+const ofListeners: ReadonlySet<string> = new Set(['ListenersNotValid', 'Invalid'])
 
 const isOf = ({ generation }: TimedCondition, wanted: number | undefined) =>
   generation === undefined || wanted === undefined || generation === wanted

@@ -179,6 +179,29 @@ const gateways: readonly Case[] = [
     ],
   ],
   [
+    'listener, which the Gateway sums up',
+    'Degraded InvalidCertificateRef',
+    [
+      object('gateway.networking.k8s.io/Gateway', 'g', {
+        status: {
+          conditions: [condition('Accepted', 'False', 9, 'ListenersNotValid', 'some')],
+          listeners: [
+            { name: 'https', conditions: [condition('ResolvedRefs', 'False', 9, 'InvalidCertificateRef', 'no')] },
+          ],
+        },
+      }),
+    ],
+  ],
+  [
+    'not come to yet',
+    'Progressing Pending',
+    [
+      object('gateway.networking.k8s.io/Gateway', 'g', {
+        status: { conditions: [condition('Programmed', 'False', 9, 'Pending', 'wait')] },
+      }),
+    ],
+  ],
+  [
     'of a generation before',
     'Healthy',
     [
