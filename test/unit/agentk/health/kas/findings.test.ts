@@ -59,3 +59,18 @@ t.test('time alone makes it Degraded when it is due', async (t) => {
   t.equal(at(due - 1)?.word, 'Progressing')
   t.match(at(due), { word: 'Degraded', due: undefined })
 })
+
+t.test('the back-off alone: what was found of the same pull before is so still', async (t) => {
+  const failing = (message: string, reason = 'ImagePullBackOff') =>
+    pod({ phase: 'Pending', ready: ['False', 5], container: waiting(reason, message) })
+  const answered = failing('code = NotFound desc = not found', 'ErrImagePull')
+  const [before] = findingsOf(answered, new Snapshot({ now, objects: [], events: [], said: () => ({}) }))
+  const silent = failing('Back-off pulling image "registry.example.com/app:1"')
+  class Remembering extends Snapshot {
+    override before() {
+      return before
+    }
+  }
+  const [after] = findingsOf(silent, new Remembering({ now, objects: [silent], events: [], said: () => ({}) }))
+  t.match(after, { word: 'Degraded', reason: 'ImageNotFound', text: before?.text ?? 'no text' })
+})

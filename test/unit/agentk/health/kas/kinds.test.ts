@@ -129,6 +129,35 @@ const autoscalers: readonly Case[] = [
       ),
     ],
   ],
+  [
+    'in version 1',
+    'Degraded FailedGetResourceMetric',
+    [
+      {
+        ...object(
+          'autoscaling/HorizontalPodAutoscaler',
+          'h',
+          {},
+          { annotations: { 'autoscaling.alpha.kubernetes.io/conditions': JSON.stringify([inactive(120)]) } },
+        ),
+        apiVersion: 'autoscaling/v1',
+      },
+    ],
+  ],
+  [
+    'waits after the last time',
+    'Healthy',
+    [
+      object(
+        'autoscaling/HorizontalPodAutoscaler',
+        'h',
+        statusOf(
+          condition('AbleToScale', 'False', 900, 'BackoffBoth', 'soon'),
+          condition('ScalingLimited', 'True', 900),
+        ),
+      ),
+    ],
+  ],
 ]
 
 const apiService = (...conditions: object[]) =>

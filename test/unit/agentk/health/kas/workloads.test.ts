@@ -183,3 +183,31 @@ t.test('a refusal counts the Pods that are missing', async (t) => {
   t.equal(judge([replicaSet(quota)]).cause?.count, 2)
   t.equal(judge([daemons(1)], { events: [event(daemons(1), 'FailedCreate', quota)] }).cause?.count, 2)
 })
+
+t.test('events of one cause: each refused Pod has a name of its own, the first of them says since when', async (t) => {
+  const one = daemons(1)
+  const events = [200, 400, 300].map((seconds, i) =>
+    event(
+      one,
+      'FailedCreate',
+      `${i ? '' : '(combined from similar events): '}Error creating: pods "ds-${i}" is forbidden: ${quota}`,
+      {
+        metadata: { name: `e${i}` },
+        firstTimestamp: ago(seconds),
+        lastTimestamp: ago(seconds - 190),
+      },
+    ),
+  )
+  const other = event(one, 'FailedCreate', 'the server is in a bad mood', {
+    firstTimestamp: ago(3000),
+    lastTimestamp: ago(2000),
+  })
+  const { cause } = judge([one], { events: [...events, other] })
+  t.match(cause, {
+    reason: 'QuotaExceeded',
+    text: `Error creating: pods "ds-0" is forbidden: ${quota}`,
+    count: 2,
+    others: 0,
+  })
+  t.equal(cause?.since, Date.parse(ago(400)))
+})
