@@ -3,7 +3,7 @@ import { CustomRules } from '../../src/agentk/health/custom/custom-rules.ts'
 import { vendorRules } from '../../src/agentk/health/custom/vendors.ts'
 import { Judge, type Judged } from '../../src/agentk/health/kas/choice/roots.ts'
 import { Snapshot } from '../../src/agentk/health/kas/choice/snapshot.ts'
-import type { Said } from '../../src/agentk/health/kas/opinion.ts'
+import type { RuleVerdicts } from '../../src/agentk/health/kas/opinion.ts'
 import { type KubernetesObject, kindOf } from '../../src/agentk/health/object.ts'
 
 interface Place {
@@ -39,7 +39,7 @@ export interface Situation {
 export interface SituationsCompared {
   readonly situations: number
   readonly equal: number
-  /** roots that are said to be Degraded and are not */
+  /** roots that are verdicts to be Degraded and are not */
   readonly falseDegraded: number
   /** a line each */
   readonly differences: readonly string[]
@@ -53,7 +53,7 @@ export function areSituations(content: readonly unknown[]): content is readonly 
 }
 
 export async function compareSituations(situations: readonly Situation[]): Promise<SituationsCompared> {
-  const said = await saying(situations)
+  const verdicts = await verdictsBy(situations)
   const differences: string[] = []
   let [equal, falseDegraded] = [0, 0]
   for (const situation of situations) {
@@ -61,7 +61,7 @@ export async function compareSituations(situations: readonly Situation[]): Promi
     const degraded = new Set<Expectation>()
     for (let seed = 0; seed < orders; seed++) {
       const [objects, events] = [shuffled(situation.objects, seed), shuffled(situation.events, seed)]
-      const snapshot = new Snapshot({ now: Date.parse(situation.now), objects, events, said })
+      const snapshot = new Snapshot({ now: Date.parse(situation.now), objects, events, verdicts })
       for (const expectation of situation.expect) {
         const judged = judgeFor(snapshot, expectation)
         for (const one of differ(expectation, judged)) found.add(`${situation.name}: ${nameOf(expectation)}: ${one}`)
@@ -81,7 +81,7 @@ function judgeFor(snapshot: Snapshot, { root, mayNotList }: Expectation): Judged
 }
 
 /** What vendors' rules and Argo CD's say. */
-async function saying(situations: readonly Situation[]): Promise<(object: KubernetesObject) => Said> {
+async function verdictsBy(situations: readonly Situation[]): Promise<(object: KubernetesObject) => RuleVerdicts> {
   const rules = new CustomRules(await vendorRules(), (kind, error) => {
     throw new Error(kind, { cause: error })
   })

@@ -12,7 +12,7 @@ export function horizontalPodAutoscaler(object: KubernetesObject, around: Around
   const conditions = autoscalerConditions(object, now)
   const isNot = (name: string) => conditions.find(({ type, status }) => type === name && status === 'False')
   const failed = isNot('AbleToScale') ?? isNot('ScalingActive')
-  // before 1.12 it was said not to be able to scale while it waits after the last time
+  // of an old controller that waits after it has scaled
   if (!failed || failed.reason.startsWith('Backoff')) return undefined
   const { type, reason, message, since } = failed
   const base = { reason: reason || type, text: message, rank: ranks.other, since }

@@ -32,11 +32,11 @@ export function claim(object: KubernetesObject, around: Around): Finding | undef
       needs: [[classKind, '']],
     })
   }
-  const said = newest(
+  const event = newest(
     around.eventsOf(object).filter(({ reason }) => reason === 'ProvisioningFailed' || reason === 'FailedBinding'),
   )
-  if (said) {
-    const { reason, message, last, first } = said
+  if (event) {
+    const { reason, message, last, first } = event
     const needs = [['Event', namespaceOf(object)]] as const
     return found(object, now, { ...base, reason, text: message, last, grace: provisioningMs, from: first, needs })
   }

@@ -19,7 +19,7 @@ export function deletionOf(object: KubernetesObject, now: number): Finding | und
   const finalizers = finalizersOf(object)
   const rank = kind === 'Pod' || kind === 'PersistentVolumeClaim' ? ranks.pod : ranks.other
   const isPastEnd = end !== undefined && now >= end
-  const held = {
+  const blocked = {
     reason: 'DeletionBlocked',
     text: `waits for finalizers: ${finalizers.slice(0, maxNamed).join(', ')}`,
     rank,
@@ -27,12 +27,12 @@ export function deletionOf(object: KubernetesObject, now: number): Finding | und
   }
   if (kind === 'Pod') {
     const grace = pastEndMs
-    if (isPastEnd && finalizers.length > 0) return found(object, now, { ...held, grace, from: end })
+    if (isPastEnd && finalizers.length > 0) return found(object, now, { ...blocked, grace, from: end })
     const node = nodeOf(object)
     const text = `is still there after its time to end${node && `, on node ${node}`}`
     if (isPastEnd) return found(object, now, { reason: 'TerminatingStuck', text, rank, since, grace, from: end })
   } else if (finalizers.length > 0) {
-    return found(object, now, { ...held, grace: finalizersMs })
+    return found(object, now, { ...blocked, grace: finalizersMs })
   }
   return found(object, now, { reason: 'Terminating', text: 'is being deleted', rank, since, grace: undefined })
 }

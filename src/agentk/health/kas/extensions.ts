@@ -18,9 +18,9 @@ export function apiService(object: KubernetesObject, { now }: Around): Finding |
 
 export function customResourceDefinition(object: KubernetesObject, { now }: Around): Finding | undefined {
   const conditions = conditionsAt(object, now)
-  const said = (name: string, wanted: string) =>
+  const find = (name: string, wanted: string) =>
     conditions.find(({ type, status }) => type === name && status === wanted)
-  const bad = said('NamesAccepted', 'False') ?? said('Established', 'False') ?? said('NonStructuralSchema', 'True')
+  const bad = find('NamesAccepted', 'False') ?? find('Established', 'False') ?? find('NonStructuralSchema', 'True')
   if (!bad) return undefined
   const { type, reason, message, since } = bad
   const grace = reason === 'Installing' ? undefined : 0

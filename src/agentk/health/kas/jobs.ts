@@ -9,7 +9,7 @@ export function job(object: KubernetesObject, around: Around): Finding | undefin
   const failed = failureOf(object, now)
   if (failed) {
     const { reason, message, since } = failed
-    // what went wrong is said by its Pods
+    // the findings of its Pods are more exact
     const rank = reason.startsWith('Backoff') ? ranks.summary : ranks.other
     return found(object, now, { reason: reason || 'Failed', text: message, rank, since, grace: 0 })
   }

@@ -19,9 +19,9 @@ export function namespace(object: KubernetesObject, { now }: Around): Finding | 
   if (!isBeingDeleted(object)) return undefined
   const conditions = new Map(conditionsAt(object, now).map((one) => [one.type, one]))
   for (const [type, grace] of hindrances) {
-    const said = conditions.get(type)
-    if (said?.status !== 'True') continue
-    const { reason, message, since } = said
+    const condition = conditions.get(type)
+    if (condition?.status !== 'True') continue
+    const { reason, message, since } = condition
     return found(object, now, { reason: reason || type, text: message, rank: ranks.other, since, grace })
   }
   return undefined

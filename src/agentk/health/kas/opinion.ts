@@ -7,7 +7,7 @@ import { type Finding, finding, ranks } from './finding.ts'
 import { conditionsAt, type TimedCondition } from './read.ts'
 
 /** What rules outside of this folder say of an object; undefined: there is none for its kind. */
-export interface Said {
+export interface RuleVerdicts {
   readonly users?: ArgoHealth | undefined
   /** vendors' rules, else Argo CD's */
   readonly argo?: ArgoHealth | undefined
@@ -40,10 +40,15 @@ export const isSummary = (kind: string) => summaries.has(kind)
  *
  * @param found - of the rules here, as one caller is shown it
  */
-export function opinionOf(object: KubernetesObject, found: Finding | undefined, said: Said, now: number): Opinion {
-  if (said.users) return { ...bySaid(object, said.users, now), by: 'users' }
+export function opinionOf(
+  object: KubernetesObject,
+  found: Finding | undefined,
+  verdicts: RuleVerdicts,
+  now: number,
+): Opinion {
+  if (verdicts.users) return { ...byRule(object, verdicts.users, now), by: 'users' }
   if (found) return { word: found.word, finding: found.reason ? found : undefined, by: 'rules' }
-  if (said.argo) return { ...bySaid(object, said.argo, now), by: 'rules' }
+  if (verdicts.argo) return { ...byRule(object, verdicts.argo, now), by: 'rules' }
   const generic = byConditions(object, now)
   if (generic) return { word: generic.word, finding: generic, by: 'rules' }
   const word = inArgosWords[kstatus(object, now).status]
@@ -51,7 +56,7 @@ export function opinionOf(object: KubernetesObject, found: Finding | undefined, 
   return { word, finding: byKstatus(object, word, now), by: 'rules' }
 }
 
-function bySaid(object: KubernetesObject, { status, text }: ArgoHealth, now: number): Omit<Opinion, 'by'> {
+function byRule(object: KubernetesObject, { status, text }: ArgoHealth, now: number): Omit<Opinion, 'by'> {
   if (status === 'Healthy') return { word: status, finding: undefined }
   const condition = conditionOf(object, text, now)
   if (!condition) {

@@ -20,29 +20,29 @@ const reasons: readonly (readonly [reason: string, says: RegExp])[] = [
 
 /** Of the API server's answer, to whom wanted to make a Pod. */
 export function reasonOfRefusal(message: string): string {
-  const said = searched(message)
-  return reasons.find(([, says]) => says.test(said))?.[0] ?? 'FailedCreate'
+  const text = searched(message)
+  return reasons.find(([, says]) => says.test(text))?.[0] ?? 'FailedCreate'
 }
 
 /** Of a ReplicaSet, or of its Deployment, which repeats it. */
 export function refusedByCondition(object: KubernetesObject, around: Around, missing: number, rank: Rank) {
   if (missing <= 0) return undefined
-  const said = conditionsAt(object, around.now).find(
+  const condition = conditionsAt(object, around.now).find(
     ({ type, status }) => type === 'ReplicaFailure' && status === 'True',
   )
-  if (!said || said.reason === 'FailedDelete') return undefined
-  return refused(object, around.now, { message: said.message, since: said.since, missing, rank })
+  if (!condition || condition.reason === 'FailedDelete') return undefined
+  return refused(object, around.now, { message: condition.message, since: condition.since, missing, rank })
 }
 
 /** Of what says it in events alone: StatefulSets, DaemonSets, Jobs. */
 export function refusedByEvents(object: KubernetesObject, around: Around, missing: number): Finding | undefined {
   if (missing <= 0) return undefined
   const all = around.eventsOf(object).filter(({ reason }) => reason === 'FailedCreate')
-  const said = newest(all)
-  if (!said || hasMadeSince(object, around, said.last)) return undefined
-  const reason = reasonOfRefusal(said.message)
+  const event = newest(all)
+  if (!event || hasMadeSince(object, around, event.last)) return undefined
+  const reason = reasonOfRefusal(event.message)
   const since = firstOf(all.filter(({ message }) => reasonOfRefusal(message) === reason))
-  const { message, last } = said
+  const { message, last } = event
   return refused(object, around.now, {
     message,
     since,

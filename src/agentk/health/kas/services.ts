@@ -99,10 +99,10 @@ function unbalanced(object: KubernetesObject, around: Around): Finding | undefin
   if (listAt(object, 'status.loadBalancer.ingress').length > 0) return undefined
   const { now } = around
   const base = { rank: ranks.other, since: createdOf(object, now) }
-  const said = newest(around.eventsOf(object).filter(({ reason }) => reason === 'SyncLoadBalancerFailed'))
-  if (!said)
+  const event = newest(around.eventsOf(object).filter(({ reason }) => reason === 'SyncLoadBalancerFailed'))
+  if (!event)
     return found(object, now, { ...base, reason: 'LoadBalancerPending', text: 'no address yet', grace: undefined })
-  const { reason, message, last, first } = said
+  const { reason, message, last, first } = event
   const needs: Need[] = [['Event', namespaceOf(object)]]
   return found(object, now, { ...base, reason, text: message, last, grace: balancerMs, from: first, needs })
 }

@@ -43,17 +43,17 @@ export interface Sight {
   readonly first: number
   /** whether it was seen to begin */
   readonly isBegin: boolean
-  /** the earliest time that objects and events have said */
-  readonly said: number | undefined
+  /** the earliest time that objects and events report */
+  readonly reported: number | undefined
   /** since when it is well; undefined: it is not */
   readonly well: number | undefined
 }
 
 /**
- * What is to be remembered after a look at an object.
+ * What is to be remembered after a check of an object.
  *
- * @param before - after the look before; undefined: there was none, or nothing was found
- * @param isLive - the object was followed before this look: what begins now has begun now
+ * @param before - after the check before; undefined: there was none, or nothing was found
+ * @param isLive - the object was followed before this check: what begins now has begun now
  */
 export function remember(
   before: Sight | undefined,
@@ -65,10 +65,11 @@ export function remember(
   if (!found || found.word === 'Healthy') return known && { ...known, well: known.well ?? now }
   const [family, { about, since }] = [familyOf(found.reason), found]
   if (!known || known.family !== family || known.about !== about) {
-    return { family, about, first: now, isBegin: isLive, said: since, well: undefined }
+    return { family, about, first: now, isBegin: isLive, reported: since, well: undefined }
   }
-  const said = since === undefined || known.said === undefined ? (known.said ?? since) : Math.min(known.said, since)
-  return { ...known, said, well: undefined }
+  const reported =
+    since === undefined || known.reported === undefined ? (known.reported ?? since) : Math.min(known.reported, since)
+  return { ...known, reported, well: undefined }
 }
 
 /**
@@ -78,9 +79,9 @@ export function remember(
  * @param explained - since when that fails which it explains; undefined: nothing, or not known
  */
 export function sinceBy(
-  { said, isBegin, first }: Sight,
+  { reported, isBegin, first }: Sight,
   explained?: number,
 ): { readonly since: number } | { readonly atLeast: number } {
-  const since = said ?? (isBegin ? first : explained)
+  const since = reported ?? (isBegin ? first : explained)
   return since === undefined ? { atLeast: first } : { since }
 }

@@ -150,6 +150,6 @@ function ofNamespace(namespace: KubernetesObject, { reason, text }: Finding, aro
     return byAny(present([...names].map((name) => around.find(apiServiceKind, '', name))))
   }
   if (reason !== 'SomeFinalizersRemain') return none
-  const isHeld = ({ reason }: Finding) => reason === 'DeletionBlocked' || reason === 'TerminatingStuck'
-  return { objects: around.deletedIn(nameOf(namespace)), explains: isHeld, isTheirs: false }
+  const isBlocked = ({ reason }: Finding) => reason === 'DeletionBlocked' || reason === 'TerminatingStuck'
+  return { objects: around.deletedIn(nameOf(namespace)), explains: isBlocked, isTheirs: false }
 }

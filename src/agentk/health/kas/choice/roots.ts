@@ -70,10 +70,10 @@ export class Judge {
   }
 
   #candidate(object: KubernetesObject, finding: Finding, atMost: ArgoStatus, depth: number): Candidate {
-    const { culprit, finding: why, since, count, steps } = this.#tracing.trace(object, finding)
+    const { culprit, finding: found, since, count, steps } = this.#tracing.trace(object, finding)
     const word = lesser(finding.word, atMost)
     const isSummary = finding.rank === ranks.summary
-    return { culprit, finding: why, failing: object, word, since, count, depth: depth + steps, isSummary }
+    return { culprit, finding: found, failing: object, word, since, count, depth: depth + steps, isSummary }
   }
 
   /** By the first finding whose needs all hold. */

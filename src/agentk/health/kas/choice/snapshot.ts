@@ -3,7 +3,7 @@ import { at, entryAt, isBeingDeleted, type KubernetesObject, kindOf, listAt, tex
 import { type Evidence, evidenceOf, subjectOf } from '../evidence.ts'
 import type { Finding } from '../finding.ts'
 import { findingsOf } from '../findings.ts'
-import { type Opinion, opinionOf, type Said } from '../opinion.ts'
+import { type Opinion, opinionOf, type RuleVerdicts } from '../opinion.ts'
 import { field, nameOf, namespaceOf, tableOf, textField, uidOf } from '../read.ts'
 import { webhookKinds } from '../webhooks.ts'
 import { claimNamesOf } from './explaining.ts'
@@ -24,13 +24,13 @@ export interface SnapshotSource {
   /** of core/v1 */
   readonly events: readonly KubernetesObject[]
   /** what users', vendors' and Argo CD's rules say */
-  readonly said: (object: KubernetesObject) => Said
+  readonly verdicts: (object: KubernetesObject) => RuleVerdicts
 }
 
 /** All objects of a cluster at one moment, with what findings and explanations read of them. */
 export class Snapshot implements World {
   readonly now: number
-  readonly #said: SnapshotSource['said']
+  readonly #verdicts: SnapshotSource['verdicts']
   readonly #byPlace = new Map<string, KubernetesObject>()
   readonly #children = new Map<KubernetesObject, KubernetesObject[]>()
   readonly #evidence = new Map<string, Evidence[]>()
@@ -43,9 +43,9 @@ export class Snapshot implements World {
   readonly #deleted: Index = new Map()
   readonly #findings = new Map<KubernetesObject, readonly Finding[]>()
 
-  constructor({ now, objects, events, said }: SnapshotSource) {
+  constructor({ now, objects, events, verdicts }: SnapshotSource) {
     this.now = now
-    this.#said = said
+    this.#verdicts = verdicts
     const sorted = sortedBy(objects, (object) => `${placeOf(object)}\n${uidOf(object)}`)
     for (const object of sorted) this.#index(object)
     for (const [child, parent] of parentsOf(sorted)) push(this.#children, parent, child)
@@ -114,7 +114,7 @@ export class Snapshot implements World {
   }
 
   opinionOf(object: KubernetesObject, finding: Finding | undefined): Opinion {
-    return opinionOf(object, finding, this.#said(object), this.now)
+    return opinionOf(object, finding, this.#verdicts(object), this.now)
   }
 
   #index(object: KubernetesObject): void {

@@ -51,10 +51,10 @@ export class Tracing {
     const ends = new Map<string, Traced>()
     const candidates: Candidate[] = []
     for (const one of objects) {
-      const why = one === object || !this.#sees(one) ? undefined : this.#shown(one)
-      if (!why || !explains(why)) continue
-      const end = this.trace(one, why, steps - 1)
-      candidates.push({ ...end, failing: one, word: why.word, depth: end.steps, isSummary: false })
+      const found = one === object || !this.#sees(one) ? undefined : this.#shown(one)
+      if (!found || !explains(found)) continue
+      const end = this.trace(one, found, steps - 1)
+      candidates.push({ ...end, failing: one, word: found.word, depth: end.steps, isSummary: false })
       ends.set(idOf(end.culprit), end)
     }
     const cause = choose(candidates)

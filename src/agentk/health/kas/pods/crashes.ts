@@ -107,14 +107,14 @@ function whyOf(life: EndedLife, evidence: readonly Evidence[], waiting: string):
   const hook = newest(near.filter((one) => one.reason === 'FailedPostStartHook'))
   if (hook) return { reason: 'PostStartHookError', proof: hook }
   const killed = newest(near.filter((one) => one.reason === 'Killing'))
-  const said = newest(near.filter((one) => one.reason === 'Unhealthy' && probeOf(one) !== undefined))
+  const unhealthy = newest(near.filter((one) => one.reason === 'Unhealthy' && probeOf(one) !== undefined))
   if (killed) {
     const probe = /failed startup probe/.test(killed.message) ? 'Startup' : 'Liveness'
     const text = newest(near.filter((one) => one.reason === 'Unhealthy' && probeOf(one) === probe))
     return { reason: `${probe}ProbeFailed`, proof: text ?? killed }
   }
   const isKilled = life.exitCode === 137 || life.exitCode === 143
-  if (said && isKilled) return { reason: `${probeOf(said)}ProbeFailed`, proof: said }
+  if (unhealthy && isKilled) return { reason: `${probeOf(unhealthy)}ProbeFailed`, proof: unhealthy }
   return { reason: 'CrashLoopBackOff' }
 }
 

@@ -21,21 +21,21 @@ export const isCreating = (reason: string) => reason === 'ContainerCreating' || 
 /** A reason of a Pod whose containers are being made. */
 export const isOfCreation = (reason: string) => isCreating(reason) || creatingReasons.has(reason)
 
-/** Of a Pod with a node whose containers are not made yet. `container`: absent: the kubelet has said nothing of any. */
+/** Of a Pod with a node whose containers are not made yet. `container`: absent: there is no status of any. */
 export function creatingOf(context: PodContext, container: Container | undefined): Finding {
   const { pod, now, since, evidence } = context
   const from = container ? fromOf(context, container) : since
-  const said = newest(evidence.filter(({ reason }) => creatingReasons.has(reason)))
-  if (said) {
+  const event = newest(evidence.filter(({ reason }) => creatingReasons.has(reason)))
+  if (event) {
     const needs = [['Event', namespaceOf(pod)]] as const
     return found(pod, now, {
-      reason: said.reason,
-      text: said.message,
+      reason: event.reason,
+      text: event.message,
       rank: ranks.pod,
-      since: since ?? said.first,
-      last: said.last,
+      since: since ?? event.first,
+      last: event.last,
       grace: creatingMs,
-      from: from ?? said.first,
+      from: from ?? event.first,
       needs,
     })
   }

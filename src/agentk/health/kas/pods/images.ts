@@ -62,8 +62,8 @@ function answerOf(context: PodContext, container: Container, waiting: { reason: 
   const { before, evidence } = context
   if (before && before.about === container.name && answeredReasons.has(before.reason))
     return { answer: '', kept: before }
-  const said = newest(evidence.filter((one) => isPull(one, container.name)))
-  return said ? { answer: said.message.replace(pulled, ''), isOfEvent: true } : { answer: '' }
+  const event = newest(evidence.filter((one) => isPull(one, container.name)))
+  return event ? { answer: event.message.replace(pulled, ''), isOfEvent: true } : { answer: '' }
 }
 
 function isPull({ reason, message, container }: Evidence, name: string): boolean {
@@ -79,11 +79,11 @@ const serverError = /\b5\d\d\b|service unavailable|bad gateway|internal server e
 
 /** By what the registry answered, not by numbers in names of images and addresses. */
 function reasonOf(answer: string, image: string, waiting: string): string {
-  const said = withoutNames(answer, image)
-  if (unreachable.test(said) || tooMany.test(said)) return 'RegistryUnavailable'
-  if (denied.test(said)) return 'ImagePullDenied'
-  if (notFound.test(said)) return 'ImageNotFound'
-  return serverError.test(said) || waiting === 'RegistryUnavailable' ? 'RegistryUnavailable' : 'ImagePullFailed'
+  const bare = withoutNames(answer, image)
+  if (unreachable.test(bare) || tooMany.test(bare)) return 'RegistryUnavailable'
+  if (denied.test(bare)) return 'ImagePullDenied'
+  if (notFound.test(bare)) return 'ImageNotFound'
+  return serverError.test(bare) || waiting === 'RegistryUnavailable' ? 'RegistryUnavailable' : 'ImagePullFailed'
 }
 
 function withoutNames(answer: string, image: string): string {

@@ -10,7 +10,7 @@ import { imageOf } from './images.ts'
 import { unreadyOf, unreadyPod } from './readiness.ts'
 import { unscheduledPod } from './scheduling.ts'
 
-/** Of a Pod that is not being deleted: the worst of its containers, and what is said of it as a whole. */
+/** Of a Pod that is not being deleted: the worst of its containers, else the Pod as a whole. */
 export function podFinding(pod: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
   const phase = textField(pod.status, 'phase')
@@ -26,7 +26,7 @@ export function podFinding(pod: KubernetesObject, around: Around): Finding | und
   return worstOf(found) ?? unreadyPod(context)
 }
 
-/** @param isInitializing - others wait for an init container: what is to be said is said of that one */
+/** @param isInitializing - others wait for an init container, which has its own finding */
 function ofContainer(context: PodContext, container: Container, isInitializing: boolean): Finding | undefined {
   const crash = crashOf(context, container)
   if (crash) return crash

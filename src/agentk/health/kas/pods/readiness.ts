@@ -22,7 +22,7 @@ export function unreadyOf(context: PodContext, container: Container): Finding | 
     const text = `container ${container.name} has started, and is not ready yet`
     return found(pod, now, { ...base, reason: 'Starting', text, grace: undefined })
   }
-  const said = newest(
+  const event = newest(
     context.evidence.filter(
       ({ reason, message, container: name }) =>
         reason === 'Unhealthy' && message.startsWith('Readiness probe failed') && (!name || name === container.name),
@@ -32,11 +32,11 @@ export function unreadyOf(context: PodContext, container: Container): Finding | 
   return found(pod, now, {
     ...base,
     reason: 'ReadinessProbeFailed',
-    text: `container ${container.name}: ${said?.message ?? 'its readiness probe does not succeed'}`,
-    last: said?.last,
+    text: `container ${container.name}: ${event?.message ?? 'its readiness probe does not succeed'}`,
+    last: event?.last,
     grace: wasReady ? lostMs : startMs,
     from: fromOf(context, container),
-    needs: said ? [['Event', namespaceOf(pod)]] : [],
+    needs: event ? [['Event', namespaceOf(pod)]] : [],
   })
 }
 
@@ -48,9 +48,9 @@ export function unreadyPod({ pod, now, ready, readySince }: PodContext): Finding
   const gates = listField(pod.spec, 'readinessGates').map((gate) => textField(gate, 'conditionType'))
   const missing = gates.filter((gate) => !holds(gate))
   const base = { rank: ranks.pod, since: readySince }
-  const said = conditionAt(pod, 'Ready', now)
-  if (missing.length > 0 || said?.reason === 'ReadinessGatesNotReady') {
-    const text = said?.message || `waits for readiness gates: ${missing.slice(0, 10).join(', ')}`
+  const condition = conditionAt(pod, 'Ready', now)
+  if (missing.length > 0 || condition?.reason === 'ReadinessGatesNotReady') {
+    const text = condition?.message || `waits for readiness gates: ${missing.slice(0, 10).join(', ')}`
     return found(pod, now, { ...base, reason: 'ReadinessGatesNotReady', text, grace: startMs })
   }
   const text = `node ${textAt(pod, 'spec.nodeName')} is not ready`

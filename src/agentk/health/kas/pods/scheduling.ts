@@ -12,7 +12,7 @@ export function unscheduledPod(pod: KubernetesObject, now: number): Finding | un
   if (scheduled && scheduled.status !== 'False') return undefined
   const base = { rank: ranks.pod, since: scheduled?.since ?? createdOf(pod, now) }
   if (!scheduled) {
-    const text = `no scheduler has said anything of it: ${textAt(pod, 'spec.schedulerName') || 'default-scheduler'}`
+    const text = `no scheduler has considered it: ${textAt(pod, 'spec.schedulerName') || 'default-scheduler'}`
     return found(pod, now, { ...base, reason: 'NotScheduled', text, grace: schedulingMs })
   }
   const { reason, message } = scheduled

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { KubernetesObject } from '../../../../../src/agentk/health/object.ts'
-import { ago, condition, ended, event, judge, now, object, ownedBy, pod, running, said, waiting } from './world.ts'
+import { ago, condition, ended, event, judge, now, object, ownedBy, pod, running, summary, waiting } from './world.ts'
 
 const conditions = (...list: object[]) => ({ status: { conditions: list } })
 const deployment = object(
@@ -26,7 +26,7 @@ const under = (owner: KubernetesObject, ...pods: readonly KubernetesObject[]) =>
 const starting = (name: string) => pod({ name, container: { started: false, state: running(5) } })
 
 t.test('what counts for the parent', async (t) => {
-  const web = (...pods: readonly KubernetesObject[]) => said(judge([deployment, current, old, ...pods]))
+  const web = (...pods: readonly KubernetesObject[]) => summary(judge([deployment, current, old, ...pods]))
   t.equal(web(...under(current, bad('a'))), 'Degraded InvalidImageName')
   t.equal(web(...under(old, bad('a'))), 'Progressing RollingOut', 'a revision before is silent')
   t.equal(
@@ -42,16 +42,20 @@ t.test('what counts for the parent', async (t) => {
     status: {},
   })
   const claim = object('PersistentVolumeClaim', 'data-set-0', { spec: {}, status: { phase: 'Lost' } })
-  t.equal(said(judge([set, claim])), 'Degraded VolumeLost')
-  t.equal(said(judge([set, ...under(set, ending)])), 'Degraded TerminatingStuck', 'a StatefulSet waits for what ends')
+  t.equal(summary(judge([set, claim])), 'Degraded VolumeLost')
+  t.equal(
+    summary(judge([set, ...under(set, ending)])),
+    'Degraded TerminatingStuck',
+    'a StatefulSet waits for what ends',
+  )
 
   const job = (...list: object[]) => object('batch/Job', 'job', conditions(...list))
   const failed = pod({ phase: 'Failed', container: { state: ended(1, 'Error', 20, 10) } })
-  t.equal(said(judge([job(), ...under(job(), failed)])), 'Progressing NonZeroExit')
+  t.equal(summary(judge([job(), ...under(job(), failed)])), 'Progressing NonZeroExit')
   const over = job(condition('Failed', 'True', 5, 'BackoffLimitExceeded', 'limit'))
-  t.equal(said(judge([over, ...under(over, failed)])), 'Degraded NonZeroExit')
+  t.equal(summary(judge([over, ...under(over, failed)])), 'Degraded NonZeroExit')
   const complete = job(condition('Complete', 'True', 5))
-  t.equal(said(judge([complete, ...under(complete, failed)])), 'Healthy')
+  t.equal(summary(judge([complete, ...under(complete, failed)])), 'Healthy')
 })
 
 t.test(
@@ -59,13 +63,13 @@ t.test(
   async (t) => {
     const broken = object('example.com/Thing', 'below', conditions(condition('Ready', 'False', 900, 'Why', 'because')))
     const silent = object('example.com/Thing', 'above')
-    t.equal(said(judge([silent, ownedBy(silent, broken)])), 'Degraded Why')
+    t.equal(summary(judge([silent, ownedBy(silent, broken)])), 'Degraded Why')
     const content = object('example.com/Thing', 'above', conditions(condition('Ready', 'True', 900)))
-    t.equal(said(judge([content, ownedBy(content, broken)])), 'Healthy Why', 'and takes the cause')
+    t.equal(summary(judge([content, ownedBy(content, broken)])), 'Healthy Why', 'and takes the cause')
     const hopeful = ownedBy(silent, starting('a'))
-    t.equal(said(judge([silent, hopeful])), 'Progressing Starting')
+    t.equal(summary(judge([silent, hopeful])), 'Progressing Starting')
     const quiet = ownedBy(content, starting('a'))
-    t.equal(said(judge([content, quiet])), 'Healthy')
+    t.equal(summary(judge([content, quiet])), 'Healthy')
   },
 )
 
@@ -73,8 +77,8 @@ t.test("a user's rule has the first word", async (t) => {
   const users = (status: 'Healthy' | 'Degraded') => (one: KubernetesObject) =>
     one.kind === 'Deployment' ? { users: { status, text: 'we say so' } } : {}
   const objects = [deployment, current, ...under(current, bad('a'))]
-  t.equal(judge(objects, { said: users('Healthy') }).verdict, 'Healthy')
-  t.match(judge([deployment], { said: users('Degraded') }), { verdict: 'Degraded', cause: { text: 'we say so' } })
+  t.equal(judge(objects, { verdicts: users('Healthy') }).verdict, 'Healthy')
+  t.match(judge([deployment], { verdicts: users('Degraded') }), { verdict: 'Degraded', cause: { text: 'we say so' } })
 })
 
 t.test("vendors' and Argo CD's rules: reason and since are of the condition whose message the text is", async (t) => {
@@ -84,7 +88,7 @@ t.test("vendors' and Argo CD's rules: reason and since are of the condition whos
     conditions(condition('Ready', 'False', 90, 'DoesNotExist', 'no secret')),
   )
   const argo = { status: 'Degraded', text: 'no secret' } as const
-  const { verdict, cause } = judge([certificate], { said: () => ({ argo }) })
+  const { verdict, cause } = judge([certificate], { verdicts: () => ({ argo }) })
   t.match({ verdict, cause }, { verdict: 'Degraded', cause: { reason: 'DoesNotExist', since: now - 90_000 } })
 })
 
@@ -123,7 +127,7 @@ t.test("a controller's summary yields to any other, and is no further cause", as
     },
     { generation: 1 },
   )
-  t.equal(said(judge([overdue, current])), 'Degraded ProgressDeadlineExceeded')
+  t.equal(summary(judge([overdue, current])), 'Degraded ProgressDeadlineExceeded')
   const judged = judge([overdue, current, ...under(current, starting('a'))])
   t.match(judged, { verdict: 'Degraded', cause: { reason: 'Starting', others: 0 } })
 })
@@ -170,7 +174,7 @@ t.test('what explains a finding stands in its place, four steps at most', async 
     count: 2,
   })
   t.match(judge([service, slice, ...lostPods, node('Unknown')]).cause, { kind: 'Node', count: 2 })
-  t.equal(said(judge([lost('a'), node('True')])), 'Degraded NodeNotReady')
+  t.equal(summary(judge([lost('a'), node('True')])), 'Degraded NodeNotReady')
   const chain = [deployment, refused(3), configuration, service, slice, ...lostPods, node('Unknown')]
   t.match(judge(chain).cause, { kind: 'Node', reason: 'NodeUnreachable', count: 3, others: 0 })
   t.match(judge(chain, { without: ['Node'] }).cause, { kind: 'Pod', reason: 'NodeNotReady', count: 3 })
@@ -279,6 +283,6 @@ t.test('since: of the cause, else of what it explains', async (t) => {
 
 t.test('rights: who may not list a culprit is shown what it explains', async (t) => {
   const objects = [deployment, current, ...under(current, bad('a'))]
-  t.equal(said(judge(objects, { without: ['Pod'] })), 'Progressing RollingOut')
-  t.equal(said(judge(objects, { without: ['apps/ReplicaSet'] })), 'Progressing RollingOut')
+  t.equal(summary(judge(objects, { without: ['Pod'] })), 'Progressing RollingOut')
+  t.equal(summary(judge(objects, { without: ['apps/ReplicaSet'] })), 'Progressing RollingOut')
 })

@@ -11,8 +11,8 @@ import {
   type PodCase,
   pod,
   running,
-  said,
   says,
+  summary,
   waiting,
 } from './world.ts'
 
@@ -216,6 +216,6 @@ t.test('the worst container, then the first', async (t) => {
     { name: 'c', ...waiting('ErrImageNeverPull') },
   ]
   const judged = judge([{ ...one, status: { ...(one.status as object), containerStatuses: states } }])
-  t.equal(said(judged), 'Degraded InvalidImageName')
+  t.equal(summary(judged), 'Degraded InvalidImageName')
   t.equal(judged.cause?.about, 'b')
 })

@@ -6,7 +6,7 @@ import { ago, condition, event, now, object, pod, waiting } from './world.ts'
 
 /** What is known of an object for each set of rights. */
 function found(objects: readonly KubernetesObject[], events: readonly KubernetesObject[] = []) {
-  const snapshot = new Snapshot({ now, objects, events, said: () => ({}) })
+  const snapshot = new Snapshot({ now, objects, events, verdicts: () => ({}) })
   return findingsOf(objects[0] as KubernetesObject, snapshot).map(({ reason, needs }) => [
     reason,
     needs.map(([kind]) => kind).join(' '),
@@ -51,7 +51,7 @@ t.test('a run that is known to be well is a finding too: without its Jobs a Cron
 
 t.test('time alone makes it Degraded when it is due', async (t) => {
   const at = (time: number) => {
-    const snapshot = new Snapshot({ now: time, objects: [creating], events: [], said: () => ({}) })
+    const snapshot = new Snapshot({ now: time, objects: [creating], events: [], verdicts: () => ({}) })
     return findingsOf(creating, snapshot)[0]
   }
   const { word, due = 0 } = at(now) ?? {}
@@ -64,13 +64,13 @@ t.test('the back-off alone: what was found of the same pull before is so still',
   const failing = (message: string, reason = 'ImagePullBackOff') =>
     pod({ phase: 'Pending', ready: ['False', 5], container: waiting(reason, message) })
   const answered = failing('code = NotFound desc = not found', 'ErrImagePull')
-  const [before] = findingsOf(answered, new Snapshot({ now, objects: [], events: [], said: () => ({}) }))
+  const [before] = findingsOf(answered, new Snapshot({ now, objects: [], events: [], verdicts: () => ({}) }))
   const silent = failing('Back-off pulling image "registry.example.com/app:1"')
   class Remembering extends Snapshot {
     override before() {
       return before
     }
   }
-  const [after] = findingsOf(silent, new Remembering({ now, objects: [silent], events: [], said: () => ({}) }))
+  const [after] = findingsOf(silent, new Remembering({ now, objects: [silent], events: [], verdicts: () => ({}) }))
   t.match(after, { word: 'Degraded', reason: 'ImageNotFound', text: before?.text ?? 'no text' })
 })

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { maxText } from '../../../../../src/agentk/health/kas/text.ts'
 import type { KubernetesObject } from '../../../../../src/agentk/health/object.ts'
-import { ago, condition, ended, event, judge, now, object, ownedBy, pod, said, waiting } from './world.ts'
+import { ago, condition, ended, event, judge, now, object, ownedBy, pod, summary, waiting } from './world.ts'
 
 /** What anybody may write into objects and events: nothing throws, no text is long, and time grows with size. */
 
@@ -92,8 +92,8 @@ t.test('times of 1970 are unknown, those to come are now', async (t) => {
         lastState: { terminated: { exitCode: 1, startedAt: '1970-01-01T00:00:00Z', finishedAt: ago(20) } },
       },
     })
-  t.equal(said(judge([started(ago(9))])), 'Progressing CrashLoopBackOff')
-  t.equal(said(judge([started('1970-01-01T00:00:00Z')])), 'Healthy')
+  t.equal(summary(judge([started(ago(9))])), 'Progressing CrashLoopBackOff')
+  t.equal(summary(judge([started('1970-01-01T00:00:00Z')])), 'Healthy')
   const future = pod({ ready: ['False', -900], container: waiting('CreateContainerError') })
   t.match(judge([future]), { verdict: 'Progressing', cause: { since: now } })
   const lost = object('Node', 'x', {
@@ -134,11 +134,11 @@ t.test('owners that go round, and deep ones', async (t) => {
     ownedBy(b, c),
     ownedBy(a, pod({ container: waiting('InvalidImageName') })),
   ]
-  t.equal(said(judge(round)), 'Degraded InvalidImageName')
-  t.equal(said(judge([ownedBy(a, a)])), 'Healthy')
+  t.equal(summary(judge(round)), 'Degraded InvalidImageName')
+  t.equal(summary(judge([ownedBy(a, a)])), 'Healthy')
   const deep = [thing('0')]
   for (let i = 1; i < 5000; i++) deep.push(ownedBy(deep[i - 1] as KubernetesObject, thing(`${i}`)))
-  t.equal(said(judge(deep)), 'Healthy')
+  t.equal(summary(judge(deep)), 'Healthy')
 })
 
 t.test('an autoscaler that scales itself', async (t) => {
@@ -147,7 +147,7 @@ t.test('an autoscaler that scales itself', async (t) => {
     spec,
     status: { conditions: [condition('ScalingActive', 'False', 900, 'X', 'x')] },
   })
-  t.equal(said(judge([one])), 'Degraded X')
+  t.equal(summary(judge([one])), 'Degraded X')
 })
 
 /** Ten times as much takes less than this many times as long, and the larger is no wait. */

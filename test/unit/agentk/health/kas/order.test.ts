@@ -5,7 +5,7 @@ import { Snapshot } from '../../../../../src/agentk/health/kas/choice/snapshot.t
 import { type KubernetesObject, kindOf } from '../../../../../src/agentk/health/object.ts'
 import { condition, ended, event, now, object, ownedBy, pod, running, waiting } from './world.ts'
 
-/** Clusters of chance: what is said of each object is the same in whatever order objects and events come. */
+/** Clusters of chance: each object has the same verdict and cause in whatever order objects and events come. */
 
 type Chance = (below: number) => number
 
@@ -74,11 +74,14 @@ function judgements(
   events: readonly KubernetesObject[],
   hidden: readonly string[],
 ) {
-  const snapshot = new Snapshot({ now, objects, events, said: (one) => ({ argo: argoHealth(one) }) })
+  const snapshot = new Snapshot({ now, objects, events, verdicts: (one) => ({ argo: argoHealth(one) }) })
   const judge = new Judge(snapshot, (kind) => !hidden.includes(kind))
   const places = objects.map((one) => [kindOf(one), one.metadata as { namespace?: string; name: string }] as const)
-  const said = places.map(([kind, { namespace = '', name }]) => [`${kind}/${name}`, judge.judge(kind, namespace, name)])
-  return Object.fromEntries(said)
+  const judged = places.map(([kind, { namespace = '', name }]) => [
+    `${kind}/${name}`,
+    judge.judge(kind, namespace, name),
+  ])
+  return Object.fromEntries(judged)
 }
 
 t.test('forty clusters, each in four orders, for three callers', async (t) => {

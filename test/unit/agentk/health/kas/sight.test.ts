@@ -23,7 +23,7 @@ const since = (looks: readonly Look[], isLive = true, explained?: number) => {
   return sight && sinceBy(sight, explained)
 }
 
-t.test('the time that is said, whenever it was seen', async (t) => {
+t.test('the time that is verdicts, whenever it was seen', async (t) => {
   t.same(since([[100, found('A', 40)]]), { since: 40_000 })
   t.same(since([[100, found('A', 40)]], false), { since: 40_000 })
 })

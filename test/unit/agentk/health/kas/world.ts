@@ -2,7 +2,7 @@ import type tap from 'tap'
 import { argoHealth } from '../../../../../src/agentk/health/argo/argo.ts'
 import { Judge, type Judged } from '../../../../../src/agentk/health/kas/choice/roots.ts'
 import { Snapshot } from '../../../../../src/agentk/health/kas/choice/snapshot.ts'
-import type { Said } from '../../../../../src/agentk/health/kas/opinion.ts'
+import type { RuleVerdicts } from '../../../../../src/agentk/health/kas/opinion.ts'
 import { type KubernetesObject, kindOf } from '../../../../../src/agentk/health/object.ts'
 
 /** A cluster of a test, at noon. */
@@ -120,22 +120,22 @@ export const well = (name = 'pod') =>
 interface View {
   readonly events?: readonly KubernetesObject[]
   readonly without?: readonly string[]
-  readonly said?: (object: KubernetesObject) => Said
+  readonly verdicts?: (object: KubernetesObject) => RuleVerdicts
 }
 
 /** @returns how the first of the objects is for one caller */
 export function judge(objects: readonly KubernetesObject[], view: View = {}): Judged {
-  const { events = [], without = [], said = (one) => ({ argo: argoHealth(one) }) } = view
+  const { events = [], without = [], verdicts = (one) => ({ argo: argoHealth(one) }) } = view
   const root = objects[0] as KubernetesObject
   const { namespace = '', name } = root.metadata as { namespace?: string; name: string }
-  const snapshot = new Snapshot({ now, objects, events, said })
+  const snapshot = new Snapshot({ now, objects, events, verdicts })
   const judged = new Judge(snapshot, (kind) => !without.includes(kind)).judge(kindOf(root), namespace, name)
   if (!judged) throw new Error('the root is not there')
   return judged
 }
 
 /** `Degraded OOMKilled`, or the verdict alone. */
-export function said(judged: Judged): string {
+export function summary(judged: Judged): string {
   return `${judged.verdict}${judged.cause ? ` ${judged.cause.reason}` : ''}`
 }
 
@@ -152,7 +152,7 @@ export function judgeTables(t: Pick<typeof tap, 'test'>, tables: Readonly<Record
   for (const [table, cases] of Object.entries(tables)) {
     for (const [what, expected, objects, events = [], without = []] of cases) {
       t.test(`${table}: ${what}`, async (t) => {
-        t.equal(said(judge(objects, { events, without })), expected)
+        t.equal(summary(judge(objects, { events, without })), expected)
       })
     }
   }
@@ -185,7 +185,7 @@ export function judgePods(t: Pick<typeof tap, 'test'>, cases: readonly PodCase[]
   for (const [what, expected, one, events] of cases) {
     t.test(`a Pod: ${what}`, async (t) => {
       const judged = judge([one], { events: events?.(one) ?? [] })
-      t.equal(said(judged), expected)
+      t.equal(summary(judged), expected)
       t.not(judged.cause?.text, '', 'has a text')
     })
   }
