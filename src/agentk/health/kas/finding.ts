@@ -6,6 +6,8 @@ import { bounded } from './text.ts'
 /** What a caller must be able to list for a finding to be shown: `group/Kind`, and a namespace or '' of none. */
 export type Need = readonly [kind: string, namespace: string]
 
+/** characters of a name */
+const maxAbout = 253
 /** needs of one finding */
 const maxNeeds = 4
 
@@ -74,7 +76,7 @@ export function finding(word: ArgoStatus, one: Omit<Found, 'grace' | 'from'>): F
     last: one.last,
     rank: one.rank,
     due: undefined,
-    about: one.about ?? '',
+    about: (one.about ?? '').slice(0, maxAbout),
     count: one.count ?? 1,
     needs: (one.needs ?? []).slice(0, maxNeeds),
   }

@@ -23,7 +23,7 @@ function joined(start: string, end: string): string {
   return `${toLine(start).slice(0, maxText - kept.length - gap.length)}${gap}${kept}`
 }
 
-const toLine = (text: string) => text.replaceAll(/\s+/g, ' ').trim()
+const toLine = (text: string) => (/[^\S ]| {2}/.test(text) ? text.replaceAll(/\s+/g, ' ') : text).trim()
 
 const combined = '(combined from similar events): '
 

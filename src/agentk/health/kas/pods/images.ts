@@ -73,7 +73,7 @@ function isPull({ reason, message, container }: Evidence, name: string): boolean
 const unreachable =
   /\blookup |no such host|dial tcp|i\/o timeout|timed? ?out\b|deadline exceeded|refused|no route to host|unreachable|connection reset/i
 const tooMany = /\b429\b|too ?many ?requests/i
-const denied = /\b40[13]\b|\bdenied\b|unauthorized|forbidden/i
+const denied = /\b40[13]\b|(?<!permission )\bdenied\b|unauthorized|forbidden/i
 const notFound = /\b404\b|not ?found|(?:manifest|name)[ _]unknown/i
 const serverError = /\b5\d\d\b|service unavailable|bad gateway|internal server error/i
 

@@ -100,6 +100,7 @@ const cases: readonly PodCase[] = [
     'Degraded ImagePullFailed',
     answer(120, 'failed to extract "x/404:503" from http://10.0.0.1:403/v2: no space left on device'),
   ],
+  ['a file of the node is denied', 'Progressing ImagePullFailed', answer(119, 'open /var/lib/x: permission denied')],
   ['any other answer', 'Progressing ImagePullFailed', answer(119, 'short read')],
   [
     'back-off alone',
