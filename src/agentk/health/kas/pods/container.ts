@@ -32,7 +32,8 @@ export interface PodContext {
 /** A life of a container that has ended. Times are ms since 1970, undefined where the runtime does not know them. */
 export interface EndedLife {
   readonly reason: string
-  readonly exitCode: number
+  /** undefined: unknown */
+  readonly exitCode: number | undefined
   readonly signal: number
   readonly message: string
   readonly started: number | undefined
@@ -105,9 +106,10 @@ const lastSignal = 64
 
 /** How a life ended: `exit code 137 (OOMKilled)`, with its last words. */
 export function endOf({ exitCode, signal, reason, message }: EndedLife): string {
+  const words = lastWords(message)
+  if (exitCode === undefined) return [reason || 'has ended', words].filter((part) => part !== '').join(': ')
   const by = signal || (exitCode > signalBase && exitCode <= signalBase + lastSignal ? exitCode - signalBase : 0)
   const how = reason !== '' && reason !== 'Error' && reason !== 'Completed' ? reason : by > 0 ? `signal ${by}` : ''
-  const words = lastWords(message)
   return `exit code ${exitCode}${how && ` (${how})`}${words && `: ${words}`}`
 }
 

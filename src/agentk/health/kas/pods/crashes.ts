@@ -83,7 +83,7 @@ function unknownLife({ reason, message }: { reason: string; message: string }): 
   const isStart = isStartError(reason)
   return {
     reason: isStart ? reason : '',
-    exitCode: 0,
+    exitCode: undefined,
     signal: 0,
     message: isStart ? message : '',
     started: undefined,
