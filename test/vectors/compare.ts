@@ -33,7 +33,7 @@ export function readVectors(file: string): Vector[] {
   return JSON.parse(readFileSync(file, 'utf8')) as Vector[]
 }
 
-/** By the rules of kstatus if the file speaks its language, else by those of Argo CD. */
+/** By the rules of kstatus if the file speaks its language, else by those of Argo CD: of its own where it has none. */
 export async function compare(vectors: readonly Vector[]): Promise<Comparison> {
   const isKstatus = vectors.some(({ expect }) => expect.status !== 'Unknown' && isOfKstatus(expect.status))
   const judge = isKstatus ? kstatusOf : await argoJudge(vectors)
@@ -72,8 +72,9 @@ async function argoJudge(vectors: readonly Vector[]): Promise<(vector: Vector) =
   const sources = await vendorRules()
   const rules = new CustomRules(sources, (kind, error) => broken.push(`${kind}: ${(error as Error).message}`))
   for (const { object } of vectors) await rules.ready(kindOf(object))
-  return ({ object }) => {
-    const health = argoHealth(object, (one) => rules.judge(one))
+  return ({ object, expect }) => {
+    // null: Argo CD without any override has no rule, whatever we have for the kind
+    const health = argoHealth(object, (one) => (expect.status === null ? undefined : rules.judge(one)))
     return { status: health?.status ?? null, reason: broken.splice(0).join(), text: health?.text ?? '' }
   }
 }
