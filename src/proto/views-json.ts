@@ -129,6 +129,8 @@ export interface ViewState {
   readonly why?: string
   /** kinds that are not followed: `group/Kind`, with the namespace where only that is not */
   readonly notFollowed?: readonly string[]
+  /** what is wrong with the views.yaml of the agent as it stands now, and what is used instead */
+  readonly problems?: readonly string[]
 }
 
 /** Bounds that both sides keep (doc/views.md). */

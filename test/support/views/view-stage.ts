@@ -2,6 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { ResourceKind } from '../../../src/agentk/cluster/api-kinds.ts'
 import { type Caller, Reviews } from '../../../src/agentk/modules/views/access/reviews.ts'
 import { compareEvents } from '../../../src/agentk/modules/views/projection/event.ts'
+import { Problems } from '../../../src/agentk/modules/views/store/problems.ts'
 import type {
   EventChange,
   FollowState,
@@ -77,6 +78,7 @@ export class ViewStage {
   readonly records = new RecordsDouble()
   readonly events = new EventsDouble()
   readonly states = new StatesDouble()
+  readonly problems = new Problems()
   readonly api = new ReviewDouble()
   readonly reviews = new Reviews({ api: this.api, clock: this.clock, log: capturedLog().log })
   options: ViewHostOptions = {}

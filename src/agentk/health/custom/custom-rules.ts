@@ -3,6 +3,15 @@ import type { CustomHealth, CustomRule } from './custom-rule.ts'
 import type { CustomRuleSource } from './custom-rule-schema.ts'
 import { isLike } from './kind-pattern.ts'
 
+/** A rule that cannot be used as it stands now. */
+export interface BrokenRule {
+  /** as the rule names it */
+  readonly kind: string
+  readonly problem: string
+  /** its last form that could be used is used */
+  readonly isKept: boolean
+}
+
 /** Rules by kind. Each is compiled once it is known that there are objects of its kind, CEL itself with the first. */
 export class CustomRules {
   #sources: readonly CustomRuleSource[]
@@ -21,11 +30,29 @@ export class CustomRules {
     return this.#find(kind) !== undefined
   }
 
-  /** What cannot be used is told, and left out: there is no rule for its kind. */
-  async check(): Promise<void> {
-    if (this.#sources.length === 0) return
+  /**
+   * Finds out what can be used. In the place of what cannot is its last form, or nothing: there is no rule for its kind.
+   *
+   * @param last - forms that could be used, of rules before
+   */
+  async check(last: readonly CustomRuleSource[] = []): Promise<CheckedRules> {
+    if (this.#sources.length === 0) return { good: [], broken: [] }
     const { CustomRule } = await import('./custom-rule.ts')
-    this.#sources = this.#sources.filter((source) => this.#compile(CustomRule, source, source.kind))
+    const good: CustomRuleSource[] = []
+    const broken: BrokenRule[] = []
+    this.#sources = this.#sources.flatMap((source) => {
+      const { kind } = source
+      const problem = problemOf(CustomRule, source)
+      if (problem === undefined) {
+        good.push(source)
+        return [source]
+      }
+      const kept = last.filter((one) => one.kind === kind && problemOf(CustomRule, one) === undefined).slice(0, 1)
+      broken.push({ kind, problem, isKept: kept.length > 0 })
+      if (kept.length === 0) this.#onBroken(kind, new Error(problem))
+      return kept
+    })
+    return { good, broken }
   }
 
   /** Objects of the kind can be judged from now on. */
@@ -53,5 +80,19 @@ export class CustomRules {
   /** The exact one first. */
   #find(kind: string): CustomRuleSource | undefined {
     return this.#sources.find((one) => one.kind === kind) ?? this.#sources.find((one) => isLike(one.kind, kind))
+  }
+}
+
+export interface CheckedRules {
+  readonly good: readonly CustomRuleSource[]
+  readonly broken: readonly BrokenRule[]
+}
+
+function problemOf(of: typeof CustomRule, source: CustomRuleSource): string | undefined {
+  try {
+    new of(source)
+    return undefined
+  } catch (error) {
+    return (error as Error).message
   }
 }

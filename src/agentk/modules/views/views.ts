@@ -13,7 +13,7 @@ import type { KasConnections } from '../../tunnels/kas-connections.ts'
 import type { Serve } from '../../tunnels/serve.ts'
 import { refuseViews } from './thread/refused-views.ts'
 import { Report, type ToldOfViews } from './thread/report.ts'
-import type { RuleReader } from './thread/rule-sources.ts'
+import type { RuleReader, RuleSources } from './thread/rule-sources.ts'
 import type { ThreadSettings, ViewsFacts } from './thread/thread-messages.ts'
 import { ViewsThread, type ViewsThreadOptions } from './thread/views-thread.ts'
 import type { ViewsMetrics } from './views-metrics.ts'
@@ -35,7 +35,7 @@ const noFacts: ViewsFacts = { kinds: 0, objects: 0, state: 'syncing' }
 export interface ViewsComponents {
   readonly kas: Pick<KasConnections, 'session' | 'metadata' | 'announce' | 'takesReports' | 'onTakesReports'>
   readonly election: Pick<Election, 'identity' | 'leader' | 'holds'>
-  readonly loadRules: () => Promise<RuleReader>
+  readonly loadRules: () => Promise<Pick<RuleReader, 'read' | 'used'>>
   readonly metrics: ViewsMetrics
   readonly log: Logger
   readonly clock: Clock
@@ -57,7 +57,7 @@ export class Views {
   readonly #report: Report
   #facts = noFacts
   /** undefined: views were never on */
-  #rules: RuleReader | undefined
+  #rules: Pick<RuleReader, 'read' | 'used'> | undefined
   /** undefined: nothing yet, in this term */
   #told: ToldOfViews | undefined
   #isAnnounced = false
@@ -74,10 +74,15 @@ export class Views {
       this.#facts = facts
       this.#report.changed()
     }
-    this.#thread = new ViewsThread({ onFacts, onEnded: metrics.threadEnded, log, clock, random }, options.thread)
+    const onRules = (good: RuleSources['users']) => this.#rules?.used(good)
+    const { threadEnded: onEnded } = metrics
+    this.#thread = new ViewsThread({ onFacts, onRules, onEnded, log, clock, random }, options.thread)
     this.#report = new Report({
       kas,
-      onConfiguration: (told) => this.#configure(told),
+      onConfiguration: (told, problem) => {
+        this.#configure(told)
+        this.#thread.unusable(problem)
+      },
       facts: () => this.#facts,
       podName: options.podName,
       log,
@@ -137,13 +142,10 @@ export class Views {
       this.#facts = noFacts
       if (!wanted) this.#components.log.info('Views are kept here no more')
     }
-    if (wanted && !this.#running) {
+    if (wanted && this.#rules && !this.#running) {
       const controller = new AbortController()
       const { health = [], ...configuration } = wanted
-      const rules = {
-        users: this.#rules?.users(health, this.#components.log) ?? [],
-        vendors: this.#rules?.vendors ?? [],
-      }
+      const rules = this.#rules.read(health)
       const ended = this.#thread.run({ ...this.#options.settings, configuration, rules }, controller.signal)
       this.#running = { controller, ended }
       this.#components.log.info('Views are kept here')

@@ -68,6 +68,7 @@ const state = z.object({
   since: z.number(),
   why: text.optional(),
   notFollowed: z.array(name).optional(),
+  problems: z.array(text).optional(),
 })
 
 const update = z.object({

@@ -73,7 +73,8 @@ function rowText(row: Row, { model, paint, namespace }: { model: ShownView; pain
 
 /** What the whole says of itself, where that is worth a line. */
 export function stateText({ state }: ShownView, paint: Paint): string {
-  const left = state.notFollowed?.length ? `not followed: ${printable(state.notFollowed.join(', '))}\n` : ''
+  const wrong = (state.problems ?? []).map((one) => `${printable(one)}\n`).join('')
+  const left = wrong + (state.notFollowed?.length ? `not followed: ${printable(state.notFollowed.join(', '))}\n` : '')
   if (state.is === 'live') return left && paint.faint(left)
   const at = new Date(state.since)
   const since = state.since && !Number.isNaN(at.getTime()) ? ` since ${at.toISOString()}` : ''

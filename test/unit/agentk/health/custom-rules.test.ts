@@ -55,6 +55,30 @@ t.test('a rule that cannot be read, or whose test fails, is not used and says so
   t.same(broken, ['example.com/Thing: tests[0]: Healthy, not Degraded'], 'once')
 })
 
+t.test('in the place of a rule that is broken is its last form, if that can be used', async (t) => {
+  const broken: string[] = []
+  const [a, b] = ['a.com/A', 'b.com/B']
+  const named = (kind: string, verdict: string, more: object = {}) =>
+    source({ kind, rules: [{ when: 'true', verdict }], ...more })
+  const rules = new CustomRules(
+    [named(a, 'Degraded', { let: { x: ')' } }), named(b, 'Degraded', { let: { x: ')' } }), named('c.com/C', 'Healthy')],
+    (kind) => broken.push(kind),
+  )
+  const { good, broken: told } = await rules.check([named(a, 'Suspended'), named(b, 'Suspended', { let: { y: '(' } })])
+  t.same(
+    good.map(({ kind }) => kind),
+    ['c.com/C'],
+  )
+  t.match(told, [
+    { kind: a, problem: /^let\.x: /, isKept: true },
+    { kind: b, problem: /^let\.x: /, isKept: false },
+  ])
+  t.same(broken, [b], 'which has no rule now')
+  for (const kind of [a, b, 'c.com/C']) await rules.ready(kind)
+  const status = (group: string, kind: string) => rules.judge({ apiVersion: `${group}/v1`, kind })?.health?.status
+  t.same([status('a.com', 'A'), status('b.com', 'B'), status('c.com', 'C')], ['Suspended', undefined, 'Healthy'])
+})
+
 t.test('what rules cost is counted, however it is hidden', async (t) => {
   const list = Array.from({ length: 200 }, (_, i) => i)
   const walks = 'object.list.all(x, object.list.all(y, x + y >= 0))'

@@ -1,6 +1,6 @@
 import { hasArgoRule } from '../../../health/argo/argo.ts'
 import type { CustomRuleSource } from '../../../health/custom/custom-rule-schema.ts'
-import { CustomRules } from '../../../health/custom/custom-rules.ts'
+import { type CheckedRules, CustomRules } from '../../../health/custom/custom-rules.ts'
 import { type KubernetesObject, kindOf } from '../../../health/object.ts'
 import { verdictOf } from '../../../health/verdict.ts'
 import { cut, maxText } from '../projection/bounds.ts'
@@ -28,9 +28,9 @@ export class Rules {
     this.#vendors = new CustomRules(vendors, onBroken)
   }
 
-  /** Finds out which of users' rules can be used. */
-  async checkUsers(): Promise<void> {
-    await this.#users.check()
+  /** Finds out which of users' rules can be used. @param last - of those that cannot: forms that could */
+  async checkUsers(last: readonly CustomRuleSource[] = []): Promise<CheckedRules> {
+    return await this.#users.check(last)
   }
 
   /** Objects of the kind (`group/Kind`) may come: its rules are compiled. */
@@ -38,7 +38,7 @@ export class Rules {
     await (this.#users.has(kind) ? this.#users : this.#vendors).ready(kind)
   }
 
-  /** By `group/Kind`, what is wrong with rules: why one is not used, or its last error. */
+  /** By `group/Kind`, what is wrong with rules as they are used: why one is not, or its last error. */
   get problems(): ReadonlyMap<string, string> {
     return this.#problems
   }

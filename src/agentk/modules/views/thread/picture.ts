@@ -5,12 +5,14 @@ import type { ApiClient } from '../../../cluster/api-client.ts'
 import { Reviews } from '../access/reviews.ts'
 import { Environments } from '../projection/environments.ts'
 import { Interned } from '../store/interned.ts'
+import { Problems } from '../store/problems.ts'
 import { Records } from '../store/records.ts'
 import { Rules } from '../store/rules.ts'
 import { ViewHost } from '../view/view-host.ts'
 import { Warnings } from '../watch/events.ts'
 import { Kinds } from '../watch/kinds.ts'
 import { FollowStream } from './follow-stream.ts'
+import type { RuleSources } from './rule-sources.ts'
 import type { ThreadAnswer, ThreadRequest, ThreadSettings, ViewsFacts } from './thread-messages.ts'
 import { viewsBounds } from './views-bounds.ts'
 
@@ -37,15 +39,18 @@ export class Picture {
   readonly #rules: Rules
   readonly #records: Records
   readonly #kinds: Kinds
+  readonly #problems = new Problems()
+  readonly #sources: Pick<RuleSources, 'last' | 'unread'>
   readonly #host: ViewHost
   readonly #streams = new Map<number, FollowStream>()
   #told: ViewsFacts | undefined
 
-  constructor(components: PictureComponents, { configuration, heapMb, rules: { users, vendors } }: PictureSettings) {
+  constructor(components: PictureComponents, { configuration, heapMb, rules: sources }: PictureSettings) {
     const { own, watching, log, clock, random } = components
     const { follow = {}, verdict = 'argo', environments = [] } = configuration
     this.#components = components
-    const rules = new Rules(users, vendors)
+    this.#sources = sources
+    const rules = new Rules(sources.users, sources.vendors)
     this.#rules = rules
     const { records: most, ...bounds } = viewsBounds(heapMb)
     const known = { interned: new Interned(), environments: new Environments(environments) }
@@ -53,23 +58,37 @@ export class Picture {
     const events = new Warnings()
     const reviews = new Reviews({ api: own, clock, log, own: own.access.impersonation })
     const records = this.#records
-    this.#host = new ViewHost({ records, states: records.states, events, reviews, clock }, { verdict, ...bounds })
+    const { states } = records
+    const problems = this.#problems
+    this.#host = new ViewHost({ records, states, events, reviews, problems, clock }, { verdict, ...bounds })
     this.#kinds = new Kinds({ api: watching, sink: this.#records, events, log, clock, random }, { follow, rules })
   }
 
   /** Until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     this.#tellFacts(signal)
-    const { log } = this.#components
-    await this.#rules.checkUsers()
-    for (const [kind, problem] of this.#rules.problems) log.warn({ kind, problem }, 'A rule of health is not used')
+    await this.#checkRules()
     await this.#kinds.run(signal)
     this.#host.close()
     this.#records.stop()
   }
 
+  async #checkRules(): Promise<void> {
+    const { answer, log } = this.#components
+    const { last, unread } = this.#sources
+    const { good, broken } = await this.#rules.checkUsers(last)
+    const all = [...unread, ...broken]
+    for (const { kind, problem, isKept } of all) {
+      if (isKept) log.warn({ kind, problem }, 'A rule of health cannot be used, its last good form stays')
+      else log.warn({ kind, problem }, 'A rule of health is not used')
+    }
+    this.#problems.setRules(all)
+    answer({ kind: 'rules', good })
+  }
+
   asked(request: ThreadRequest): void {
     if (request.kind === 'ping') return void this.#components.answer({ kind: 'pong' })
+    if (request.kind === 'unusable') return void this.#problems.setUnusable(request.problem)
     const { stream } = request
     const known = this.#streams.get(stream)
     if (request.kind === 'opened') this.#streams.set(stream, this.#open(stream))

@@ -31,7 +31,8 @@ export type ToldOfViews = ViewsConfiguration | 'absent' | 'unusable'
 
 export interface ReportComponents {
   readonly kas: Pick<KasConnections, 'session' | 'metadata' | 'takesReports' | 'onTakesReports'>
-  readonly onConfiguration: (told: ToldOfViews) => void
+  /** @param problem - why the file as it stands now cannot be used; empty: it can */
+  readonly onConfiguration: (told: ToldOfViews, problem: string) => void
   readonly facts: () => ViewsFacts
   readonly podName: string
   readonly log: Logger
@@ -117,8 +118,8 @@ export class Report {
     const listed = environments.length > 0 ? { environments: environments.map(plain) } : {}
     if (problem !== '') log.warn({ problem }, 'views.yaml cannot be used, the last good one stays')
     try {
-      if (!block) onConfiguration(problem === '' ? 'absent' : 'unusable')
-      else onConfiguration({ ...(JSON.parse(Buffer.from(block).toString()) as ViewsConfiguration), ...listed })
+      if (!block) onConfiguration(problem === '' ? 'absent' : 'unusable', problem)
+      else onConfiguration({ ...(JSON.parse(Buffer.from(block).toString()) as ViewsConfiguration), ...listed }, problem)
     } catch (error) {
       log.error({ reason: errorText(error) }, 'What kas says of views cannot be used')
     }

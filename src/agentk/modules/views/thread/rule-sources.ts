@@ -1,30 +1,59 @@
-import type { Logger } from '../../../../lib/log.ts'
 import { type CustomRuleSource, customRuleSchema, maxRules } from '../../../health/custom/custom-rule-schema.ts'
+import type { BrokenRule } from '../../../health/custom/custom-rules.ts'
 import { vendorRules } from '../../../health/custom/vendors.ts'
 
 /** Rules of health, read and not compiled: what reads them stays out of the thread. */
 export interface RuleSources {
   readonly users: readonly CustomRuleSource[]
   readonly vendors: readonly CustomRuleSource[]
+  /** of users' rules: forms of before that could be used */
+  readonly last: readonly CustomRuleSource[]
+  /** of users' rules: what could not be read; in its place is its last form, if there is one */
+  readonly unread: readonly BrokenRule[]
 }
 
-export interface RuleReader {
-  readonly vendors: readonly CustomRuleSource[]
-  users(health: readonly unknown[], log: Logger): readonly CustomRuleSource[]
+/** Reads rules, and remembers of users' rules the last forms that could be used: they stand in for those that cannot. */
+export class RuleReader {
+  readonly #vendors: readonly CustomRuleSource[]
+  /** kinds of users' rules as they are named now */
+  #named: ReadonlySet<string> = new Set()
+  /** as many at most as users may have rules */
+  #last: readonly CustomRuleSource[] = []
+
+  constructor(vendors: readonly CustomRuleSource[]) {
+    this.#vendors = vendors
+  }
+
+  /** @param health - of views.yaml */
+  read(health: readonly unknown[]): RuleSources {
+    const last = this.#last
+    const unread: BrokenRule[] = []
+    const users = health.flatMap((one, index) => {
+      const read = customRuleSchema.safeParse(one)
+      if (read.success && index < maxRules) return [read.data]
+      const kind = kindIn(one) ?? `rule ${index + 1}`
+      const kept = index < maxRules ? last.filter((rule) => rule.kind === kind).slice(0, 1) : []
+      const issues = read.error?.issues.map(({ path, message }) => `${path.join('.')}: ${message}`) ?? []
+      const problem = index < maxRules ? issues.join('; ') : `more than ${maxRules} rules`
+      unread.push({ kind, problem, isKept: kept.length > 0 })
+      return kept
+    })
+    this.#named = new Set(health.slice(0, maxRules).flatMap((one) => kindIn(one) ?? []))
+    return { users, vendors: this.#vendors, last, unread }
+  }
+
+  /** Those of `read` that can be used, once they were compiled. */
+  used(good: readonly CustomRuleSource[]): void {
+    const isGood = new Set(good.map(({ kind }) => kind))
+    this.#last = [...good, ...this.#last.filter(({ kind }) => this.#named.has(kind) && !isGood.has(kind))]
+  }
 }
 
 export async function ruleReader(): Promise<RuleReader> {
-  return { vendors: await vendorRules(), users: usersRules }
+  return new RuleReader(await vendorRules())
 }
 
-/** @param health - of views.yaml: what cannot be read of it is told, and left out */
-export function usersRules(health: readonly unknown[], log: Logger): CustomRuleSource[] {
-  return health.flatMap((one, index) => {
-    const problem = index < maxRules ? undefined : `more than ${maxRules} rules`
-    const read = customRuleSchema.safeParse(one)
-    if (read.success && !problem) return [read.data]
-    const issues = read.error?.issues.map(({ path, message }) => `${path.join('.')}: ${message}`) ?? []
-    log.warn({ rule: index + 1, problem: problem ?? issues.join('; ') }, 'A rule of health is not used')
-    return []
-  })
+function kindIn(rule: unknown): string | undefined {
+  const { kind } = Object(rule) as { readonly kind?: unknown }
+  return typeof kind === 'string' ? kind : undefined
 }

@@ -1,6 +1,7 @@
 import type { ErrorSpec } from '../../../../lib/errors.ts'
 import type { ClusterSettings } from '../../../../lib/kubeconfig.ts'
 import type { LogLevel } from '../../../../lib/log.ts'
+import type { CustomRuleSource } from '../../../health/custom/custom-rule-schema.ts'
 import type { ListedEnvironment } from '../projection/environments.ts'
 import type { RuleSources } from './rule-sources.ts'
 
@@ -40,6 +41,8 @@ export type ThreadRequest =
   | { readonly kind: 'request'; readonly stream: number; readonly bytes: Uint8Array }
   /** so much of what it has answered is on its way */
   | { readonly kind: 'sent'; readonly stream: number; readonly bytes: number }
+  /** why views.yaml as it stands now cannot be used; empty: it can */
+  | { readonly kind: 'unusable'; readonly problem: string }
   | { readonly kind: 'ping' }
 
 /** Of the thread. */
@@ -47,6 +50,8 @@ export type ThreadAnswer =
   | { readonly kind: 'response'; readonly stream: number; readonly bytes: Uint8Array }
   | { readonly kind: 'failed'; readonly stream: number; readonly error: ErrorSpec }
   | { readonly kind: 'facts'; readonly facts: ViewsFacts }
+  /** of users' rules those that can be used, once they were compiled */
+  | { readonly kind: 'rules'; readonly good: readonly CustomRuleSource[] }
   | { readonly kind: 'pong' }
 
 export interface ViewsFacts {

@@ -5,12 +5,15 @@ import { Backoff } from '../../../../lib/backoff.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
+import type { CustomRuleSource } from '../../../health/custom/custom-rule-schema.ts'
 import type { ServeReply } from '../../../tunnels/serve.ts'
 import { FollowReply } from './follow-reply.ts'
 import type { ThreadAnswer, ThreadRequest, ThreadSettings, ViewsFacts } from './thread-messages.ts'
 
 export interface ViewsThreadComponents {
   readonly onFacts: (facts: ViewsFacts) => void
+  /** users' rules that can be used */
+  readonly onRules: (good: readonly CustomRuleSource[]) => void
   /** by itself: out of memory, or silent */
   readonly onEnded: () => void
   readonly log: Logger
@@ -49,6 +52,8 @@ export class ViewsThread {
   readonly #streams = new Map<number, FollowReply>()
   #worker: Worker | undefined
   #lastStream = 0
+  /** why views.yaml as it stands now cannot be used */
+  #unusable = ''
 
   constructor(components: ViewsThreadComponents, options: ViewsThreadOptions = {}) {
     this.#components = components
@@ -118,6 +123,12 @@ export class ViewsThread {
     }
   }
 
+  /** @param problem - why views.yaml as it stands now cannot be used, of which viewers are told; empty: it can */
+  unusable(problem: string): void {
+    this.#unusable = problem
+    this.#tell({ kind: 'unusable', problem })
+  }
+
   #tell(request: ThreadRequest): void {
     this.#worker?.postMessage(request)
   }
@@ -137,6 +148,7 @@ export class ViewsThread {
     worker.on('messageerror', resolve)
     worker.on('exit', (status) => resolve(new Error(`it ended with ${status}`)))
     this.#worker = worker
+    if (this.#unusable) this.#tell({ kind: 'unusable', problem: this.#unusable })
     try {
       return await promise
     } finally {
@@ -181,6 +193,7 @@ export class ViewsThread {
 
   #answered(answer: ThreadAnswer): void {
     if (answer.kind === 'facts') this.#components.onFacts(answer.facts)
+    else if (answer.kind === 'rules') this.#components.onRules(answer.good)
     else if (answer.kind === 'response') this.#streams.get(answer.stream)?.push(answer.bytes)
     else if (answer.kind === 'failed') {
       this.#streams.get(answer.stream)?.end(new KasError(answer.error))

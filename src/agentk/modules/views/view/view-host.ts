@@ -6,6 +6,7 @@ import { maxNamespacesAsked, type Wanted } from '../access/review-plan.ts'
 import type { Access, Caller, Reviews } from '../access/reviews.ts'
 import { eventKind, namingKinds } from '../access/visibility.ts'
 import { FairTurns } from '../store/fair-turns.ts'
+import type { Problems } from '../store/problems.ts'
 import type { FollowStates, ReadonlyEvents, ReadonlyRecords, Visibility } from '../store/record.ts'
 import { Selections, type SelectionsOptions } from '../store/selections.ts'
 import { Forests, type ForestsOptions } from '../tree/forests.ts'
@@ -54,6 +55,8 @@ export interface ViewHostComponents {
   readonly states: FollowStates
   readonly events: ReadonlyEvents
   readonly reviews: Pick<Reviews, 'open'>
+  /** default: none */
+  readonly problems?: Pick<Problems, 'of' | 'onChange'>
   /** ms since 1970 */
   readonly clock: Clock
 }
@@ -119,6 +122,7 @@ export class ViewHost {
         if (before) this.#present.delete(eventKind, before.ns)
       }),
       ...[states, events.states].map((each) => each.onChange(() => this.#statesMayDiffer())),
+      components.problems?.onChange(() => this.#statesMayDiffer()) ?? (() => undefined),
     ]
     this.#cancels = [
       clock.after(firstListMs, () => this.#firstListEnded()),
@@ -288,7 +292,8 @@ export class ViewHost {
     const namespacesOf = (kind: Parameters<Present['namespacesOf']>[0]) => this.#present.namespacesOf(kind)
     const seen = known.get(key) ?? seenStates({ states, visibility, namespaces, namespacesOf })
     known.set(key, seen)
-    view.setState(viewState({ seen, visibility, query, isFirstList, problem, openedAt }))
+    const problems = this.#components.problems?.of(seen.map(([{ key }]) => key))
+    view.setState({ ...viewState({ seen, visibility, query, isFirstList, problem, openedAt }), ...problems })
   }
 }
 

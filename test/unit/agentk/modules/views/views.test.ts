@@ -1,5 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
+import { RuleReader } from '../../../../../src/agentk/modules/views/thread/rule-sources.ts'
 import { followMethod, leadMethod, Views } from '../../../../../src/agentk/modules/views/views.ts'
 import { type AgentId, parseAgentId } from '../../../../../src/call/call.ts'
 import { kasCaller } from '../../../../../src/call/caller.ts'
@@ -45,7 +46,7 @@ class Told {
   }
 }
 
-const loadRules = async () => ({ vendors: [], users: () => [] })
+const loadRules = async () => new RuleReader([])
 const block = (views: object) => Buffer.from(JSON.stringify(views))
 
 /** A pod that leads from now on. */

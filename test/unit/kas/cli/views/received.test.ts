@@ -40,7 +40,7 @@ const valid = () => ({
       z: null,
     },
     kinds: { Pod: ['v1', 'pods'] },
-    state: { is: 'live', since: 0, why: 'x', notFollowed: ['Secret'] },
+    state: { is: 'live', since: 0, why: 'x', notFollowed: ['Secret'], problems: ['rule of health a.com/A: no'] },
   },
 })
 

@@ -1,25 +1,47 @@
 import t from 'tap'
-import { usersRules } from '../../../../../../src/agentk/modules/views/thread/rule-sources.ts'
-import { capturedLog } from '../../../../../support/captured-log.ts'
+import { RuleReader } from '../../../../../../src/agentk/modules/views/thread/rule-sources.ts'
 
-const rule = (kind: string) => ({ kind, rules: [{ when: 'true', verdict: 'Healthy' }] })
+const rule = (kind: string, more: object = {}) => ({ kind, rules: [{ when: 'true', verdict: 'Healthy' }], ...more })
+const kindsOf = (rules: readonly { readonly kind: string }[]) => rules.map(({ kind }) => kind)
 
-t.test('what cannot be read is told, and left out', async (t) => {
-  const { log, lines } = capturedLog()
-  const found = usersRules([rule('Pod'), { ...rule('Service'), rules: [] }, 7, rule('Node')], log)
-  t.strictSame(
-    found.map(({ kind }) => kind),
-    ['Pod', 'Node'],
-  )
-  t.match(lines, [
-    { msg: 'A rule of health is not used', rule: 2, problem: /^rules: / },
-    { msg: 'A rule of health is not used', rule: 3 },
+t.test('what cannot be read is left out, and said', async (t) => {
+  const { users, unread } = new RuleReader([]).read([rule('Pod'), rule('Service', { rules: [] }), 7, rule('Node')])
+  t.strictSame(kindsOf(users), ['Pod', 'Node'])
+  t.match(unread, [
+    { kind: 'Service', problem: /^rules: /, isKept: false },
+    { kind: 'rule 3', isKept: false },
   ])
 })
 
 t.test('users write rules for so many kinds', async (t) => {
-  const { log, lines } = capturedLog()
   const all = Array.from({ length: 66 }, (_, i) => rule(`example.com/Thing${i}`))
-  t.equal(usersRules(all, log).length, 64)
-  t.match(lines, [{ rule: 65, problem: 'more than 64 rules' }, { rule: 66 }])
+  const { users, unread } = new RuleReader([]).read(all)
+  t.equal(users.length, 64)
+  t.match(unread, [
+    { kind: 'example.com/Thing64', problem: 'more than 64 rules', isKept: false },
+    { kind: 'example.com/Thing65', problem: 'more than 64 rules', isKept: false },
+  ])
+})
+
+t.test('in the place of what cannot be read is its last form that could be used', async (t) => {
+  const reader = new RuleReader([])
+  const { users, last } = reader.read([rule('a.com/A'), rule('b.com/B')])
+  t.strictSame(last, [])
+  reader.used(users)
+  const broken = reader.read([rule('a.com/A', { rules: [{ when: 'true', verdict: 'Fine' }] }), rule('b.com/B')])
+  t.strictSame(broken.users, users)
+  t.match(broken.unread, [{ kind: 'a.com/A', problem: /verdict/, isKept: true }])
+})
+
+t.test('a form stays while its kind is named, however often it is broken, and goes with it', async (t) => {
+  const reader = new RuleReader([])
+  reader.used(reader.read([rule('a.com/A'), rule('b.com/B')]).users)
+  for (let i = 0; i < 2; i++) {
+    const { users, last } = reader.read([rule('a.com/A', { let: { x: ')' } }), rule('b.com/B')])
+    t.same(kindsOf(last).sort(), ['a.com/A', 'b.com/B'])
+    reader.used(users.filter(({ kind }) => kind === 'b.com/B'))
+  }
+  reader.read([rule('b.com/B')])
+  reader.used([])
+  t.same(kindsOf(reader.read([]).last), ['b.com/B'])
 })

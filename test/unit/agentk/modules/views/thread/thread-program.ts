@@ -3,6 +3,7 @@ import type { ThreadAnswer, ThreadRequest } from '../../../../../../src/agentk/m
 
 /** Does what the text of a request says, else sends it back. */
 const kept: unknown[] = []
+let unusable = ''
 const answer = (message: ThreadAnswer) => parentPort?.postMessage(message)
 parentPort?.on('message', (request: ThreadRequest) => {
   if (request.kind === 'ping') return answer({ kind: 'pong' })
@@ -10,12 +11,18 @@ parentPort?.on('message', (request: ThreadRequest) => {
     const facts = { kinds: request.bytes, objects: request.stream, state: 'live' as const }
     return answer({ kind: 'facts', facts })
   }
+  if (request.kind === 'unusable') {
+    unusable = request.problem
+    return
+  }
   if (request.kind !== 'request') return
   const { stream, bytes } = request
   const text = Buffer.from(bytes).toString()
   if (text === 'hang') for (;;);
   if (text === 'fill') for (;;) kept.push({ kept: [kept.length] })
   if (text === 'exit') process.exit(0)
-  if (text === 'fail') answer({ kind: 'failed', stream, error: { code: 'INVALID_MESSAGE', detail: 'no' } })
+  if (text === 'rules') answer({ kind: 'rules', good: [{ kind: 'Pod', let: {}, rules: [], tests: [] }] })
+  else if (text === 'unusable') answer({ kind: 'response', stream, bytes: Buffer.from(unusable) })
+  else if (text === 'fail') answer({ kind: 'failed', stream, error: { code: 'INVALID_MESSAGE', detail: 'no' } })
   else answer({ kind: 'response', stream, bytes })
 })

@@ -9,7 +9,7 @@ import { ManualClock } from '../../../../../support/manual-clock.ts'
 t.setTimeout(60_000)
 const program = new URL('./thread-program.ts', import.meta.url)
 const cluster = { server: 'http://127.0.0.1' }
-const rules = { users: [], vendors: [] }
+const rules = { users: [], vendors: [], last: [], unread: [] }
 const settings: ThreadSettings = { cluster, watched: cluster, logLevel: 'silent', configuration: {}, rules, heapMb: 32 }
 
 function start(t: Test) {
@@ -17,9 +17,10 @@ function start(t: Test) {
   const { log, lines } = capturedLog()
   const told = new EventEmitter()
   const onFacts = (facts: ViewsFacts) => void told.emit('facts', facts)
+  const onRules = (good: unknown) => void told.emit('rules', good)
   const ends = { count: 0 }
   const onEnded = () => void ends.count++
-  const thread = new ViewsThread({ onFacts, onEnded, log, clock, random: () => 0 }, { program })
+  const thread = new ViewsThread({ onFacts, onRules, onEnded, log, clock, random: () => 0 }, { program })
   const ending = new AbortController()
   const run = thread.run(settings, ending.signal)
   t.teardown(async () => {
@@ -146,4 +147,24 @@ t.test('when it is ended its streams end', async (t) => {
   await run
   t.match((await one.reply.done).error, { code: 'UNREACHABLE' })
   t.equal(ends.count, 0, 'it was ended: it has not ended by itself')
+})
+
+t.test('each thread is told that views.yaml cannot be used, and says which rules can', async (t) => {
+  const { thread, told, lines, clock } = start(t)
+  const said = async () => {
+    const one = open(thread)
+    one.send('unusable')
+    return await one.read()
+  }
+  t.equal(await said(), '')
+  thread.unusable('line 1: no')
+  t.equal(await said(), 'line 1: no')
+  const good = once(told, 'rules')
+  open(thread).send('rules')
+  t.strictSame(await good, [[{ kind: 'Pod', let: {}, rules: [], tests: [] }]])
+  open(thread).send('exit')
+  while (lines.length === 0) await new Promise(setImmediate)
+  clock.advance(1000)
+  await new Promise(setImmediate)
+  t.equal(await said(), 'line 1: no', 'the next one too')
 })

@@ -417,6 +417,40 @@ t.test('how far the kinds are followed that he may list', async (t) => {
   })
 })
 
+t.test('a rule that is broken is named to those who may list its kind, a file that is to all', async (t) => {
+  const stage = start(t)
+  stage.api.rights.set('ann', [['/pods', 'shop']])
+  stage.api.rights.set('bob', [['/nodes', '*']])
+  stage.states.set(kinds.pod, { is: 'live' })
+  stage.states.set(kinds.node, { is: 'live' })
+  const { client: ann } = stage.open(user('ann'), { view: 'tree', scope: { namespaces: ['shop'] } })
+  const { client: bob } = stage.open(user('bob'), { view: 'tree' })
+  await stage.pass()
+  for (let i = 0; i < 4; i++) await stage.pass(100)
+  t.equal(ann.state?.problems, undefined)
+  stage.problems.setRules([
+    { kind: 'P*', problem: 'rules[0].when: 1:3: no', isKept: true },
+    { kind: 'example.com/Thing', problem: 'no', isKept: true },
+    { kind: 'Pod', problem: `tests[0]: ${'x'.repeat(2000)}`, isKept: false },
+  ])
+  await stage.pass(100)
+  t.match(ann.state, {
+    is: 'live',
+    problems: [
+      'rule of health P* cannot be used, its last good form stays: rules[0].when: 1:3: no',
+      /^rule of health Pod is not used: tests\[0\]: x{502}$/,
+    ],
+  })
+  t.equal(bob.state?.problems, undefined, 'nothing of what he may not list')
+  stage.problems.setUnusable('line 1: no')
+  await stage.pass(100)
+  t.match(bob.state, { is: 'live', problems: ['views.yaml cannot be used, the last good one stays: line 1: no'] })
+  stage.problems.setUnusable('')
+  stage.problems.setRules([])
+  await stage.pass(100)
+  t.notOk(ann.state?.problems || bob.state?.problems, 'once they are mended nothing is said')
+})
+
 t.test('an update of the moment at which states are read has them, whichever comes first', async (t) => {
   const stage = start(t)
   stage.records.put(pod)

@@ -1,0 +1,51 @@
+import type { BrokenRule } from '../../../health/custom/custom-rules.ts'
+import { isLike } from '../../../health/custom/kind-pattern.ts'
+
+/** The most that a view names, and characters of one. */
+const maxProblems = 20
+const maxText = 512
+
+/** What is wrong with views.yaml as it stands now. */
+export class Problems {
+  #unusable = ''
+  #rules: readonly BrokenRule[] = []
+  readonly #listeners = new Set<() => void>()
+
+  /** @param problem - why none of it can be used; empty: it can */
+  setUnusable(problem: string): void {
+    this.#unusable = problem
+    for (const listener of this.#listeners) listener()
+  }
+
+  setRules(broken: readonly BrokenRule[]): void {
+    this.#rules = broken
+    for (const listener of this.#listeners) listener()
+  }
+
+  /** Called at each change, until the returned function is called. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /**
+   * In words: a rule is named to those who may list a kind that it is for, the file to all.
+   *
+   * @param kinds - `group/Kind` of those that the caller may list, where the scope is
+   */
+  of(kinds: readonly string[]): { readonly problems?: readonly string[] } {
+    const rules = this.#rules.filter((rule) => kinds.some((kind) => isLike(rule.kind, kind)))
+    const texts = [
+      ...(this.#unusable
+        ? [`views.yaml cannot be used, the last good one stays: ${this.#unusable.slice(0, maxText)}`]
+        : []),
+      ...rules.map(textOf),
+    ]
+    return texts.length > 0 ? { problems: texts.slice(0, maxProblems) } : {}
+  }
+}
+
+function textOf({ kind, problem, isKept }: BrokenRule): string {
+  const then = isKept ? 'cannot be used, its last good form stays' : 'is not used'
+  return `rule of health ${kind} ${then}: ${problem.slice(0, maxText)}`
+}
