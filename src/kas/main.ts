@@ -14,6 +14,7 @@ const usage = `Usage: kas --configuration-file=<file>
        kas status|route ...                  ask a running replica who is there, and where a call would go
        kas log ...                           show who did what by way of a running replica: kas log --help
        kas tree|get|health ...               show what runs in a cluster, and how it fares: kas tree --help
+       kas views role ...                    print the rights that agentk needs to show more: kas views --help
        kas gitops status ...                 show how an agent's GitOps sources fare: kas gitops --help
 
 Options:
@@ -33,6 +34,7 @@ const subcommands = [
   'tree',
   'get',
   'health',
+  'views',
   'gitops',
 ]
 

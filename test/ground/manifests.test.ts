@@ -125,7 +125,7 @@ t.test('pods get the files and the environment that the programs read', async (t
 
 t.test('nothing asks for more than it needs', async (t) => {
   const roles = all.filter(({ kind }) => kind === 'Role' || kind === 'ClusterRole')
-  t.equal(roles.length, 7)
+  t.equal(roles.length, 8)
   for (const { metadata, rules } of roles) t.notMatch(JSON.stringify(rules), /\*/, `${metadata.name} has no wildcard`)
   for (const [name, { containers, securityContext }] of Object.entries(workloads)) {
     t.match(securityContext, { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } }, name)

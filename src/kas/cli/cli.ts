@@ -72,6 +72,7 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<number
   if (word === 'gitops') return runGitops(argv.slice(1), io)
   if (word === 'agents') return runAgents(argv.slice(1), io)
   if (word === 'log') return guarded({ name: word, usage: logUsage, io }, () => showLog(argv.slice(1), io))
+  if (word === 'views') return runViewsRole(argv.slice(1), io)
   const name = Object.keys(commands).find((one) => one.split(' ').every((part, i) => argv[i] === part))
   const command = name === undefined ? undefined : commands[name]
   if (!command || !name) {
@@ -107,6 +108,11 @@ async function runGitops(args: readonly string[], io: CliIo): Promise<number> {
 async function runAgents(args: readonly string[], io: CliIo): Promise<number> {
   const { agents, agentsUsage } = await import('./agents.ts') // here: the others need no kubeconfig
   return guarded({ name: 'agents', usage: agentsUsage, io }, () => agents(args, io))
+}
+
+async function runViewsRole(args: readonly string[], io: CliIo): Promise<number> {
+  const { viewsRole, viewsRoleUsage } = await import('./views-role.ts') // here: the others need no kubeconfig
+  return guarded({ name: 'views', usage: viewsRoleUsage, io }, () => viewsRole(args, io))
 }
 
 async function guarded(

@@ -87,6 +87,11 @@ const message = z.discriminatedUnion('type', [
   z.object({ type: z.literal('error'), id: z.number(), code: name, text }),
 ])
 
+/** One view as `GET <prefix>views` has it. @throws BadAnswer */
+export function readUpdate(json: string): Update {
+  return readAnswer(update, json) as Update
+}
+
 /** @throws BadAnswer that says which key is wrong, and no value */
 export function readMessage(json: string): ViewsMessage {
   return readAnswer(message, json) as ViewsMessage & { readonly update: Update }

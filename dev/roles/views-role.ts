@@ -1,0 +1,77 @@
+import type { VendorRule } from '../../src/agentk/health/custom/vendors.ts'
+
+/** Kinds whose names in paths are no plural by rule. */
+const irregular: Readonly<Record<string, string>> = {
+  Analysis: 'analyses',
+  ApigeeRedis: 'apigeeredis',
+  EventBus: 'eventbus',
+  MatchableHttpGateway: 'httpgateways',
+  MatchableTcpGateway: 'tcpgateways',
+  MonoVertex: 'monovertices',
+  Vertex: 'vertices',
+}
+
+/** As people who write CustomResourceDefinitions name a kind in paths. */
+export function pluralOf(kind: string): string {
+  const own = irregular[kind]
+  if (own) return own
+  const name = kind.toLowerCase()
+  if (/(?:logs|rules|settings)$/.test(name)) return name
+  if (/(?:[sxz]|[cs]h)$/.test(name)) return `${name}es`
+  return /[^aeiou]y$/.test(name) ? `${name.slice(0, -1)}ies` : `${name}s`
+}
+
+type Rule = Pick<VendorRule, 'kind' | 'known'>
+
+export interface VendorRights {
+  /** by API group, both in order: names in paths */
+  readonly groups: ReadonlyMap<string, readonly string[]>
+  /** of rules whose kinds no role can name: each cluster has its own */
+  readonly unnamed: readonly string[]
+}
+
+/** What must be listed and watched for rules to see their kinds. */
+export function rightsFor(rules: readonly Rule[]): VendorRights {
+  const groups = new Map<string, Set<string>>()
+  const unnamed: string[] = []
+  for (const { kind, known } of rules) {
+    const [group = '', name = ''] = kind.split('/')
+    const kinds = name.includes('*') ? known : [name]
+    if (group.includes('*') || kinds.length === 0) {
+      unnamed.push(kind)
+      continue
+    }
+    const names = groups.get(group) ?? new Set()
+    groups.set(group, names)
+    for (const one of kinds) names.add(pluralOf(one))
+  }
+  const sorted = [...groups].sort(([one], [other]) => (one < other ? -1 : 1))
+  return { groups: new Map(sorted.map(([group, names]) => [group, [...names].sort()])), unnamed: unnamed.sort() }
+}
+
+/** The manifest of `agentk-views-vendors`. */
+export function vendorsRole(rules: readonly Rule[]): string {
+  const { groups, unnamed } = rightsFor(rules)
+  const rights = [...groups].map(([group, names]) => {
+    const resources = names.map((name) => `      - ${name}\n`).join('')
+    return `  - apiGroups: [${group}]\n    resources:\n${resources}    verbs: [get, list, watch]\n`
+  })
+  return `# Written by \`npm run roles\` from src/agentk/health/vendors: what agentk needs to show the kinds of vendors that it has
+# rules for (doc/health.md). Kinds that a cluster does not have cost nothing. Of these rules each cluster has kinds of
+# its own, which no role can name beforehand; \`kas views role\` prints them:
+${unnamed.map((kind) => `#   ${kind}\n`).join('')}# Crossplane and Config Connector bring roles for theirs, crossplane-view and cnrm-viewer, which may be bound instead.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: agentk-views-vendors
+rules:
+${rights.join('')}---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: agentk-views-vendors
+roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: agentk-views-vendors }
+subjects:
+  - { kind: ServiceAccount, name: agentk, namespace: agentk }
+`
+}

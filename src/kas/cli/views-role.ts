@@ -1,0 +1,120 @@
+import { parseArgs } from 'node:util'
+import { type CliIo, UsageError } from './command.ts'
+import { askKas } from './gitops/ask-kas.ts'
+import { type Endpoint, endpointOf } from './views/endpoint.ts'
+import { readUpdate } from './views/received.ts'
+
+const options = {
+  kubeconfig: { type: 'string' },
+  context: { type: 'string' },
+  agent: { type: 'string' },
+  'service-account': { type: 'string', default: 'agentk/agentk' },
+  help: { type: 'boolean', short: 'h' },
+} as const
+
+export const viewsRoleUsage = `views role [--service-account NAMESPACE/NAME]
+  prints a ClusterRole for the kinds that you may list and agentk may not, as kubectl apply takes it
+  --kubeconfig FILE, --context NAME   of kas, as kubectl takes them (default: KUBECONFIG of the environment)
+  --agent ID                          another agent than the one that the kubeconfig's token names
+  --service-account NAMESPACE/NAME    whose rights these shall be (default: agentk/agentk)`
+
+/** What is read from an agent gives it rights once it is applied: names alone, of no Secrets. */
+const groupPattern = /^[a-z0-9.-]*$/
+const namePattern = /^[a-z0-9-]+$/
+const neverNamed: ReadonlySet<string> = new Set(['Secret'])
+
+/** `kas views role` @returns the exit code. @throws UsageError, BadAnswer, Error with what kas answered */
+export async function viewsRole(args: readonly string[], io: CliIo): Promise<number> {
+  const { values, positionals } = parse(args)
+  if (values.help) {
+    io.stdout.write(`usage: kas ${viewsRoleUsage}\n`)
+    return 0
+  }
+  if (positionals.join(' ') !== 'role') throw new UsageError('say what: kas views role')
+  const [namespace, name, ...more] = values['service-account'].split('/')
+  if (!namespace || !name || more.length > 0 || !/^[a-z0-9./-]+$/.test(values['service-account'])) {
+    throw new UsageError(`--service-account ${values['service-account']}: allowed is NAMESPACE/NAME`)
+  }
+  const endpoint = await endpointOf(values, io.env)
+  const kinds = await notFollowed(endpoint)
+  const groups = await namesIn(endpoint, kinds)
+  if (groups.size === 0) {
+    io.stderr.write('kas: agentk follows all that you may list\n')
+    return 0
+  }
+  io.stdout.write(roleText(groups, { namespace, name }))
+  return 0
+}
+
+function parse(args: readonly string[]) {
+  try {
+    return parseArgs({ args: [...args], options, allowPositionals: true })
+  } catch (error) {
+    throw new UsageError((error as Error).message) // node:util says which option
+  }
+}
+
+/** @returns `group/Kind` of those that are followed nowhere, or not in some namespace */
+async function notFollowed(endpoint: Endpoint): Promise<Set<string>> {
+  const url = new URL('?view=list&limit=1', endpoint.url)
+  const { state } = readUpdate(await askKas({ ...endpoint, url }, { method: 'GET', path: '/views' }))
+  if (!state || state.is === 'syncing') throw new Error('the cluster is still being listed: ask again in a minute')
+  const kinds = (state.notFollowed ?? []).filter((one) => !/ .*\//.test(one)) // without objects that are too large
+  return new Set(kinds.map((one) => one.split(' ')[0] ?? '').filter((kind) => !neverNamed.has(kind)))
+}
+
+/** @returns by group what its kinds are in paths; a kind that is served no more is left out */
+async function namesIn(endpoint: Endpoint, kinds: ReadonlySet<string>): Promise<Map<string, string[]>> {
+  const ask = async (path: string) => JSON.parse(await askKas(endpoint, { method: 'GET', path })) as unknown
+  const groups = Map.groupBy(kinds, (kind) => (kind.includes('/') ? (kind.split('/')[0] ?? '') : ''))
+  const served = listIn(await ask('/apis'), 'groups')
+  const found = new Map<string, string[]>()
+  for (const [group, all] of [...groups].sort(([one], [other]) => (one < other ? -1 : 1))) {
+    const about = served.find(({ name }) => name === group)
+    const version = textIn(about?.preferredVersion, 'groupVersion')
+    if (!groupPattern.test(group) || (group !== '' && version === '')) continue
+    const resources = listIn(await ask(group === '' ? '/api/v1' : `/apis/${version}`), 'resources')
+    const names = resources.flatMap(({ name, kind }) => {
+      const isName = typeof name === 'string' && namePattern.test(name) // no subresource
+      return isName && name !== 'secrets' && all.includes(group === '' ? String(kind) : `${group}/${kind}`)
+        ? [name]
+        : []
+    })
+    if (names.length > 0) found.set(group, names.sort())
+  }
+  return found
+}
+
+function listIn(value: unknown, name: string): readonly Readonly<Record<string, unknown>>[] {
+  const list = (Object(value) as Record<string, unknown>)[name]
+  return Array.isArray(list) ? list.filter((one) => typeof one === 'object' && one !== null) : []
+}
+
+function textIn(value: unknown, name: string): string {
+  const text = (Object(value) as Record<string, unknown>)[name]
+  return typeof text === 'string' && /^[a-z0-9./-]+$/i.test(text) ? text : ''
+}
+
+function roleText(
+  groups: ReadonlyMap<string, readonly string[]>,
+  account: { readonly namespace: string; readonly name: string },
+): string {
+  const rules = [...groups].map(
+    ([group, names]) =>
+      `  - apiGroups: [${group === '' ? '""' : group}]\n    resources: [${names.join(', ')}]\n    verbs: [get, list, watch]\n`,
+  )
+  return `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: agentk-views-missing
+rules:
+${rules.join('')}---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: agentk-views-missing
+roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: agentk-views-missing }
+subjects:
+  - { kind: ServiceAccount, name: ${account.name}, namespace: ${account.namespace} }
+`
+}
