@@ -86,18 +86,46 @@ export interface Row {
   readonly p?: string
   /** created, ms since 1970 */
   readonly t?: number
-  /** verdicts of Argo CD and kstatus; absent: none */
-  readonly h?: readonly [ArgoWord, KstatusWord]
+  /** verdicts of Argo CD, kstatus and kas; absent: none */
+  readonly h?: readonly [ArgoWord, KstatusWord, ArgoWord?]
   /** their texts */
-  readonly why?: readonly [string, string]
+  readonly why?: readonly [string, string, string?]
   /** facts, such as `2/3 ready` */
   readonly f?: readonly string[]
   /** visible children */
   readonly c?: number
   /** the worst verdict of those below */
   readonly w?: ArgoWord
-  /** relation and id of what it is linked with */
-  readonly l?: readonly (readonly [relation: string, id: string])[]
+  /** of a root that is not well: why */
+  readonly z?: Cause
+  /** `metadata.generation` */
+  readonly g?: number
+  /** relation, id, kind, namespace and name of what it is linked with; the id is empty where that is hidden or absent */
+  readonly l?: readonly (readonly [relation: string, id: string, kind?: string, namespace?: string, name?: string])[]
+}
+
+/** Why an object is not well: what of it, or of what it needs, is the culprit. Texts hold no age. */
+export interface Cause {
+  /** of the culprit: `group/Kind` */
+  readonly kind: string
+  readonly namespace: string
+  readonly name: string
+  /** of its row; empty: it is hidden or absent */
+  readonly id: string
+  readonly reason: string
+  readonly text: string
+  /** ms since 1970; absent: unknown */
+  readonly since?: number
+  /** it was so when it was seen first, and may have been before */
+  readonly atLeast?: boolean
+  /** when it happened last. ms since 1970 */
+  readonly last?: number
+  /** culprits by the same cause, of which this one stands for all; absent: 1 */
+  readonly count?: number
+  /** further causes; absent: none */
+  readonly others?: number
+  /** a command that only reads; empty: none */
+  readonly next: string
 }
 
 export interface PageState {

@@ -85,9 +85,9 @@ const rooms: Readonly<Record<string, string>> = {
     'lib proto proto/http agentk/cluster agentk/health agentk/modules/views/projection agentk/modules/views/store',
   'agentk/modules/views/watch':
     'lib proto agentk/cluster agentk/health agentk/modules/views/projection agentk/modules/views/store agentk/modules/views/access',
-  'agentk/modules/views/tree': 'lib proto agentk/modules/views/projection agentk/modules/views/store',
+  'agentk/modules/views/tree': 'lib proto agentk/health agentk/modules/views/projection agentk/modules/views/store',
   'agentk/modules/views/view':
-    'lib proto agentk/cluster agentk/modules/views/store agentk/modules/views/access agentk/modules/views/tree',
+    'lib proto agentk/cluster agentk/health agentk/modules/views/store agentk/modules/views/access agentk/modules/views/tree',
   'agentk/modules/views/thread':
     'lib call proto proto/decode.ts proto/gen proto/grpc agentk/cluster agentk/health agentk/tunnels agentk/modules/views/projection agentk/modules/views/store agentk/modules/views/access agentk/modules/views/watch agentk/modules/views/tree agentk/modules/views/view | @bufbuild/protobuf',
   'agentk/modules/views':

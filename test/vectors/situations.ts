@@ -91,7 +91,7 @@ async function verdictsBy(situations: readonly Situation[]): Promise<(object: Ku
 }
 
 /** @param seed - 0: as it is */
-function shuffled<Item>(items: readonly Item[], seed: number): readonly Item[] {
+export function shuffled<Item>(items: readonly Item[], seed: number): readonly Item[] {
   const result = [...items]
   let state = seed
   for (let i = seed === 0 ? 0 : result.length - 1; i > 0; i--) {
@@ -104,11 +104,12 @@ function shuffled<Item>(items: readonly Item[], seed: number): readonly Item[] {
   return result
 }
 
-function nameOf({ root, mayNotList }: Expectation): string {
+export function nameOf({ root, mayNotList }: Expectation): string {
   return `${root.kind}/${root.name}${mayNotList ? ` without ${mayNotList.join(', ')}` : ''}`
 }
 
-function differ(expected: Expectation, judged: Judged | undefined): readonly string[] {
+/** What of an expectation does not hold. @param judged - undefined: the root is not there */
+export function differ(expected: Expectation, judged: Judged | undefined): readonly string[] {
   if (!judged) return ['is not there']
   const { verdict, cause } = judged
   const differences: string[] = []

@@ -41,7 +41,7 @@ export const viewsFileSchema = block({
     exclude: listOf(kind, maxKinds).optional(),
   }).optional(),
   health: listOf(kindHealth, maxRules).optional(),
-  verdict: z.enum(['argo', 'kstatus']).optional(),
+  verdict: z.enum(['argo', 'kstatus', 'kas']).optional(),
 })
 
 const refused = { services: 'this version shows no services' }

@@ -1,11 +1,21 @@
+import type { ResourceKind } from '../../../src/agentk/cluster/api-kinds.ts'
+import type { KubernetesObject } from '../../../src/agentk/health/object.ts'
+import { isSameJudgement, type Judgement } from '../../../src/agentk/modules/views/store/judgement.ts'
 import { customParentsOf } from '../../../src/agentk/modules/views/store/object-record.ts'
-import type { ObjectRecord, ReadonlyRecords, RecordChange } from '../../../src/agentk/modules/views/store/record.ts'
+import type {
+  ObjectRecord,
+  Place,
+  ReadonlyRecords,
+  RecordChange,
+} from '../../../src/agentk/modules/views/store/record.ts'
 
 /** Records as tests put them. */
 export class RecordsDouble implements ReadonlyRecords {
   readonly #records = new Map<string, ObjectRecord>()
   readonly #byOwner = new Map<string, Set<string>>()
   readonly #listeners = new Set<(change: RecordChange) => void>()
+  readonly #judged = new Map<string, Judgement>()
+  readonly #objects = new Map<string, KubernetesObject>()
 
   get size(): number {
     return this.#records.size
@@ -26,7 +36,36 @@ export class RecordsDouble implements ReadonlyRecords {
     return found.sort((one, other) => (one.uid < other.uid ? -1 : 1))[0]
   }
 
-  claiming(parent: ObjectRecord): Iterable<ObjectRecord> {
+  judged(uid: string): Judgement | undefined {
+    return this.#judged.get(uid)
+  }
+
+  objectOf(record: ObjectRecord): KubernetesObject {
+    const { kind, name, namespace, uid, traits } = record
+    const metadata = { name, namespace, uid, ...(traits?.metadata as object | undefined) }
+    const apiVersion = kind.group === '' ? 'v1' : `${kind.group}/v1`
+    const bare = { ...traits, apiVersion, kind: kind.key.slice(kind.key.indexOf('/') + 1), metadata }
+    return { ...bare, ...this.#objects.get(uid), metadata }
+  }
+
+  kindOf(kind: string): ResourceKind | undefined {
+    return this.#where((record) => record.kind.key === kind)[0]?.kind
+  }
+
+  naming(kind: string, namespace: string, name: string): Iterable<ObjectRecord> {
+    return this.#where(
+      ({ references, node }) =>
+        (kind === 'Node' && node === name) ||
+        references.some((one) => one.kind === kind && one.namespace === namespace && one.name === name),
+    )
+  }
+
+  isClaimed(parent: Place): boolean {
+    for (const _ of this.claiming(parent)) return true
+    return false
+  }
+
+  claiming(parent: Place): Iterable<ObjectRecord> {
     const claims = [parent.uid, customKey(parent.namespace, parent.kind.key, parent.name)]
     return claims.flatMap((key) =>
       [...(this.#byOwner.get(key) ?? [])].map((uid) => this.#records.get(uid) as ObjectRecord),
@@ -50,14 +89,21 @@ export class RecordsDouble implements ReadonlyRecords {
     return () => this.#listeners.delete(listener)
   }
 
-  put(record: ObjectRecord): void {
+  /**
+   * @param judgement - absent: it is well
+   * @param object - what more of it is kept
+   */
+  put(record: ObjectRecord, judgement?: Judgement, object?: KubernetesObject): void {
     const before = this.#records.get(record.uid)
+    const judged = this.#judge(record.uid, judgement)
+    if (object) this.#objects.set(record.uid, object)
+    else this.#objects.delete(record.uid)
     if (before) this.#unclaim(before)
     this.#records.set(record.uid, record)
     for (const key of claimsOf(record)) {
       this.#byOwner.set(key, (this.#byOwner.get(key) ?? new Set()).add(record.uid))
     }
-    this.#tell({ before, after: record })
+    this.#tell({ before, after: record, ...judged })
   }
 
   delete(uid: string): void {
@@ -65,7 +111,14 @@ export class RecordsDouble implements ReadonlyRecords {
     if (!before) return
     this.#unclaim(before)
     this.#records.delete(uid)
-    this.#tell({ before, after: undefined })
+    this.#tell({ before, after: undefined, ...this.#judge(uid, undefined) })
+  }
+
+  #judge(uid: string, after: Judgement | undefined): Pick<RecordChange, 'judged'> {
+    const before = this.#judged.get(uid)
+    if (after) this.#judged.set(uid, after)
+    else this.#judged.delete(uid)
+    return isSameJudgement(before, after) ? {} : { judged: { before, after } }
   }
 
   #unclaim(record: ObjectRecord): void {

@@ -35,6 +35,8 @@ export interface Finding {
   readonly count: number
   /** what was read for it besides the object; empty: nothing */
   readonly needs: readonly Need[]
+  /** where no time says since when: when it was seen first. ms since 1970 */
+  readonly seen?: number
 }
 
 /** A finding as rules write it. */

@@ -6,11 +6,11 @@ const keptEnd = 192
 const maxSearched = 4096
 const gap = ' … '
 
-/** One line of at most `maxText` characters. What is longer loses its middle. */
-export function bounded(text: string): string {
-  if (text.length > 2 * maxText) return joined(text.slice(0, maxText), text.slice(-maxText))
+/** One line of so many characters at most. What is longer loses its middle. */
+export function bounded(text: string, most = maxText): string {
+  if (text.length > 2 * maxText) return joined(text.slice(0, maxText), text.slice(-maxText), most)
   const line = toLine(text)
-  return line.length <= maxText ? line : joined(line, line)
+  return line.length <= most ? line : joined(line, line, most)
 }
 
 /** The part of a text that is read for what it says: the rest of a longer one is not. */
@@ -18,9 +18,9 @@ export function searched(text: string): string {
   return text.length <= maxSearched ? text : text.slice(0, maxSearched)
 }
 
-function joined(start: string, end: string): string {
-  const kept = toLine(end).slice(-keptEnd)
-  return `${toLine(start).slice(0, maxText - kept.length - gap.length)}${gap}${kept}`
+function joined(start: string, end: string, most: number): string {
+  const kept = toLine(end).slice(-Math.min(keptEnd, most / 2))
+  return `${toLine(start).slice(0, most - kept.length - gap.length)}${gap}${kept}`
 }
 
 const toLine = (text: string) => (/[^\S ]| {2}/.test(text) ? text.replaceAll(/\s+/g, ' ') : text).trim()

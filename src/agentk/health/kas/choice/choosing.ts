@@ -33,6 +33,8 @@ export interface Cause {
   readonly about: string
   /** ms since 1970; undefined: nobody knows */
   readonly since: number | undefined
+  /** when one of them was seen first, of those that have no time. ms since 1970 */
+  readonly seen: number | undefined
   readonly last: number | undefined
   /** objects that fail by it */
   readonly count: number
@@ -45,6 +47,7 @@ interface Group {
   first: Candidate
   word: ArgoStatus
   since: number | undefined
+  seen: number | undefined
   last: number | undefined
   depth: number
   /** by itself; of what it explains */
@@ -86,7 +89,8 @@ function keyOf({ culprit, finding: { reason, about } }: Candidate): string {
 
 function begin(one: Candidate): Group {
   const { word, since, finding, depth } = one
-  const group: Group = { first: one, word, since, last: finding.last, depth, own: 0, explained: 0 }
+  const { seen, last } = finding
+  const group: Group = { first: one, word, since, seen, last, depth, own: 0, explained: 0 }
   count(group, one)
   return group
 }
@@ -95,6 +99,7 @@ function join(group: Group, one: Candidate): void {
   if (stands(one, group.first)) group.first = one
   if (severityOf(one.word) > severityOf(group.word)) group.word = one.word
   group.since = least(group.since, one.since)
+  group.seen = least(group.seen, one.finding.seen)
   group.last = most(group.last, one.finding.last)
   group.depth = Math.max(group.depth, one.depth)
   count(group, one)
@@ -153,6 +158,7 @@ function causeOf(group: Group, others: number): Cause {
     text: finding.text,
     about: finding.about,
     since: group.since,
+    seen: group.seen,
     last: group.last,
     count: countOf(group),
     others,

@@ -44,13 +44,23 @@ export class Judge {
   /** @returns undefined: there is no such object, or none that the caller may list */
   judge(kind: string, namespace: string, name: string): Judged | undefined {
     const root = this.#world.find(kind, namespace, name)
-    if (!root || !this.#sees(root)) return undefined
+    return root && this.#sees(root) ? this.judgeAll([root]) : undefined
+  }
+
+  /** Of one root, or of what is one to people. The caller may list them. @param roots - at least one */
+  judgeAll(roots: readonly KubernetesObject[]): Judged {
     const candidates: Candidate[] = []
-    const verdict = this.#walk({ child: root, atMost: 'Degraded' }, 0, new Set(), candidates)
+    const met = new Set<KubernetesObject>()
+    let verdict: ArgoStatus = 'Healthy'
+    for (const root of roots) {
+      const word = this.#walk({ child: root, atMost: 'Degraded' }, 0, met, candidates)
+      if (severityOf(word) > severityOf(verdict)) verdict = word
+    }
     const chosen = choose(candidates)
     const isShown = chosen && (verdict !== 'Healthy' || chosen.word === 'Degraded')
     const cause = isShown ? chosen : undefined
-    return { verdict, cause, atLeast: cause && cause.since === undefined ? this.#world.now : undefined }
+    const atLeast = cause && cause.since === undefined ? (cause.seen ?? this.#world.now) : undefined
+    return { verdict, cause, atLeast }
   }
 
   /** @returns the word of an object and what it counts */

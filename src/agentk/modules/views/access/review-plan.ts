@@ -83,21 +83,32 @@ function namespaceQuestions(
 /** With the namespaces to ask about: where there are any; and those of a small scope, before there are. */
 function kindsWanted(present: Pick<Present, 'kinds'>, views: readonly Wanted[]): KindWanted[] {
   const found: KindWanted[] = []
-  const [objects, events] = [scopeOf(views, 'objects'), scopeOf(views, 'events')]
+  // events say why objects are not well, too
+  const [objects, all] = [scopeOf(views.filter(({ what }) => what === 'objects')), scopeOf(views)]
   for (const { kind, namespaces } of present.kinds()) {
-    const scope = kind.key === eventKind.key ? events : objects
-    const isShown = kind.isNamespaced ? scope.isShown : scope.isOfAll
-    const all = [...namespaces.keys()]
-    const wanted = new Set(all.filter((one) => scope.isOfAll || (kind.isNamespaced && scope.shows(one))))
+    const scope = kind.key === eventKind.key ? all : objects
+    const isShown = kind.isNamespaced || foundations.has(kind.key) ? scope.isShown : scope.isOfAll
+    const there = [...namespaces.keys()]
+    const wanted = new Set(there.filter((one) => scope.isOfAll || (kind.isNamespaced && scope.shows(one))))
     if (kind.isNamespaced) for (const one of scope.askedWhole) wanted.add(one)
-    const isWanted = wanted.size > 0 || (all.length === 0 && isShown)
+    const isWanted = wanted.size > 0 || (isShown && (there.length === 0 || foundations.has(kind.key)))
     wanted.delete('')
     if (isWanted) found.push({ kind, namespaces: [...wanted] })
   }
   return found
 }
 
-/** Of all views of events, or of all others. */
+/** What is in no namespace and may be why something in one is not well. */
+const foundations: ReadonlySet<string> = new Set([
+  'Node',
+  'apiregistration.k8s.io/APIService',
+  'admissionregistration.k8s.io/ValidatingWebhookConfiguration',
+  'admissionregistration.k8s.io/MutatingWebhookConfiguration',
+  'networking.k8s.io/IngressClass',
+  'storage.k8s.io/StorageClass',
+])
+
+/** Of all views, or of all but those of events. */
 interface Scope {
   readonly isShown: boolean
   /** one of them shows all namespaces */
@@ -107,8 +118,7 @@ interface Scope {
   readonly shows: (namespace: string) => boolean
 }
 
-function scopeOf(views: readonly Wanted[], what: Wanted['what']): Scope {
-  const showing = views.filter((view) => view.what === what)
+function scopeOf(showing: readonly Wanted[]): Scope {
   const scopes = showing.flatMap(({ namespaces }) => namespaces ?? [])
   const known = new Map<string, boolean>()
   const find = (namespace: string) => {

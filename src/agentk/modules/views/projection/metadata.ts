@@ -1,4 +1,4 @@
-import { at, type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
+import { at, type KubernetesObject, listAt, numberAt, textAt } from '../../../health/object.ts'
 import { maxLabels, maxLabelText, maxName, maxOwners, maxOwnerText } from './bounds.ts'
 import type { Owner } from './projector.ts'
 
@@ -12,6 +12,8 @@ export interface Metadata {
   readonly otherOwners: readonly Owner[]
   /** ms since 1970; 0: it does not say */
   readonly created: number
+  /** of its spec; 0: it has none */
+  readonly generation: number
 }
 
 /** The API server was asked for no more. */
@@ -37,6 +39,7 @@ export function metadataOf(object: KubernetesObject): Metadata | undefined {
     owner,
     otherOwners,
     created: Number.isNaN(created) ? 0 : created,
+    generation: numberAt(object, 'metadata.generation') ?? 0,
   }
 }
 

@@ -1,5 +1,7 @@
+import { field, textField } from '../../../health/kas/read.ts'
 import { type KubernetesObject, listAt, numberAt, textAt } from '../../../health/object.ts'
-import type { Projector } from './projector.ts'
+import { maxName } from './bounds.ts'
+import type { Projector, Reference } from './projector.ts'
 
 /** What every container waits with for a while. */
 const usual = ['ContainerCreating', 'PodInitializing']
@@ -17,7 +19,72 @@ export const pod: Projector = (object) => {
       restarts ? `${restarts} ${restarts === 1 ? 'restart' : 'restarts'}` : '',
       node ? `node ${node}` : '',
     ],
+    references: referencesOf(object),
+    node,
   }
+}
+
+/** volumes, sources of them and containers that are read for what a Pod names */
+const maxRead = 32
+/** Every Pod has it: it says nothing. */
+const rootCertificates = 'kube-root-ca.crt'
+
+/** Pods of one template name the same, and come one after the other: of these the list is made once. */
+let last: { readonly key: string; readonly references: readonly Reference[] } = { key: '', references: [] }
+
+function referencesOf(pod: KubernetesObject): readonly Reference[] {
+  const namespace = textAt(pod, 'metadata.namespace')
+  const named = namedBy(pod).filter(([, , name]) => name !== '' && name !== rootCertificates && name.length <= maxName)
+  const key = `${namespace}\n${named.join('\n')}`
+  if (key !== last.key) {
+    last = { key, references: named.map(([relation, kind, name]) => ({ relation, kind, namespace, name })) }
+  }
+  return last.references
+}
+
+type Named = readonly [relation: string, kind: string, name: string]
+
+function namedBy(pod: KubernetesObject): Named[] {
+  const named: Named[] = [['uses', 'ServiceAccount', textAt(pod, 'spec.serviceAccountName')]]
+  for (const volume of listAt(pod, 'spec.volumes').slice(0, maxRead)) named.push(...namedByVolume(pod, volume))
+  for (const list of ['spec.initContainers', 'spec.containers']) {
+    for (const container of listAt(pod, list).slice(0, maxRead)) named.push(...namedByVariables(container))
+  }
+  return named
+}
+
+function namedByVolume(pod: KubernetesObject, volume: KubernetesObject): Named[] {
+  const claim = field(volume.ephemeral, 'volumeClaimTemplate')
+    ? `${textAt(pod, 'metadata.name')}-${textField(volume, 'name')}`
+    : textField(volume.persistentVolumeClaim, 'claimName')
+  return [
+    ['mounts', 'PersistentVolumeClaim', claim],
+    ['mounts', 'ConfigMap', textField(volume.configMap, 'name')],
+    ['mounts', 'Secret', textField(volume.secret, 'secretName')],
+    ...listAt(volume, 'projected.sources')
+      .slice(0, maxRead)
+      .flatMap((source): Named[] => [
+        ['mounts', 'ConfigMap', textField(source.configMap, 'name')],
+        ['mounts', 'Secret', textField(source.secret, 'name')],
+      ]),
+  ]
+}
+
+function namedByVariables(container: KubernetesObject): Named[] {
+  const all = listAt(container, 'envFrom').slice(0, maxRead)
+  const single = listAt(container, 'env')
+    .slice(0, maxRead)
+    .flatMap(({ valueFrom }) => (typeof valueFrom === 'object' && valueFrom !== null ? [valueFrom] : []))
+  return [
+    ...all.flatMap((from): Named[] => [
+      ['reads', 'ConfigMap', textField(from.configMapRef, 'name')],
+      ['reads', 'Secret', textField(from.secretRef, 'name')],
+    ]),
+    ...single.flatMap((from): Named[] => [
+      ['reads', 'ConfigMap', textAt(from, 'configMapKeyRef.name')],
+      ['reads', 'Secret', textAt(from, 'secretKeyRef.name')],
+    ]),
+  ]
 }
 
 /** As kubectl has it, in short: what keeps a container from its start, else the phase. */

@@ -9,6 +9,7 @@ import { node } from './nodes.ts'
 import { pod } from './pods.ts'
 import { podDisruptionBudget } from './policy.ts'
 import type { Projection, Projector, Reference } from './projector.ts'
+import { apiService, roleBinding, webhookConfiguration } from './registrations.ts'
 import { persistentVolume, persistentVolumeClaim } from './storage.ts'
 import { cronJob, daemonSet, deployment, job, replicas } from './workloads.ts'
 
@@ -30,6 +31,11 @@ const projectors: Readonly<Record<string, Projector>> = {
   PersistentVolumeClaim: persistentVolumeClaim,
   'autoscaling/HorizontalPodAutoscaler': horizontalPodAutoscaler,
   'policy/PodDisruptionBudget': podDisruptionBudget,
+  'rbac.authorization.k8s.io/RoleBinding': roleBinding,
+  'rbac.authorization.k8s.io/ClusterRoleBinding': roleBinding,
+  'apiregistration.k8s.io/APIService': apiService,
+  'admissionregistration.k8s.io/ValidatingWebhookConfiguration': webhookConfiguration,
+  'admissionregistration.k8s.io/MutatingWebhookConfiguration': webhookConfiguration,
   [kustomizationKind]: fluxKustomization,
   [helmReleaseKind]: fluxHelmRelease,
   [applicationKind]: argoApplication,
@@ -50,9 +56,23 @@ export function projectionOf(kind: string, object: KubernetesObject): Projection
       .slice(0, maxFacts)
       .map((fact) => cut(fact, maxFact)),
     selector: own?.selector,
-    references: bounded([...(own?.references ?? []), ...(tracker ? [tracker] : [])]),
+    references: tracker ? bounded([...(own?.references ?? []), tracker]) : boundedOnce(own?.references ?? noReferences),
     customParent: own?.customParent,
+    node: (own?.node ?? '').length <= maxName ? (own?.node ?? '') : '',
   }
+}
+
+const noReferences: readonly Reference[] = []
+const boundedLists = new WeakMap<readonly Reference[], readonly Reference[]>()
+
+/** A list that several objects name is read once. */
+function boundedOnce(references: readonly Reference[]): readonly Reference[] {
+  let found = boundedLists.get(references)
+  if (!found) {
+    found = bounded(references)
+    boundedLists.set(references, found)
+  }
+  return found
 }
 
 /** Each once, of those that could be. */

@@ -34,6 +34,8 @@ export interface Projection {
   readonly selector: LabelSelector | undefined
   readonly references: readonly Reference[]
   readonly customParent: Omit<Owner, 'uid'> | undefined
+  /** the node that it runs on; empty: none */
+  readonly node: string
 }
 
 /** Reads objects of one kind, with care: whatever is missing or of another type is left out. */
@@ -44,4 +46,6 @@ export type Projector = (object: KubernetesObject) => {
   /** those without a name do not count */
   readonly references?: readonly Reference[]
   readonly customParent?: Omit<Owner, 'uid'> | undefined
+  /** the node that it runs on */
+  readonly node?: string
 }

@@ -1,5 +1,4 @@
 import type { Clock } from '../../../../lib/clock.ts'
-import type { Health } from './record.ts'
 
 /** between two looks, whatever is due. ms */
 const leastWaitMs = 50
@@ -7,20 +6,20 @@ const leastWaitMs = 50
 const mostWaitMs = 60_000
 
 /** Verdicts that time alone brings: each is known before, with its time. One timer for all. */
-export class DueVerdicts {
+export class DueVerdicts<Verdict> {
   readonly #clock: Clock
-  readonly #onDue: (uid: string, health: Health) => void
-  readonly #waiting = new Map<string, { readonly at: number; readonly health: Health }>()
+  readonly #onDue: (uid: string, verdict: Verdict) => void
+  readonly #waiting = new Map<string, { readonly at: number; readonly verdict: Verdict }>()
   #timer: { readonly at: number; readonly cancel: () => void } | undefined
 
   /** @param clock - since 1970 */
-  constructor(clock: Clock, onDue: (uid: string, health: Health) => void) {
+  constructor(clock: Clock, onDue: (uid: string, verdict: Verdict) => void) {
     this.#clock = clock
     this.#onDue = onDue
   }
 
-  set(uid: string, at: number, health: Health): void {
-    this.#waiting.set(uid, { at, health })
+  set(uid: string, at: number, verdict: Verdict): void {
+    this.#waiting.set(uid, { at, verdict })
     if (!this.#timer || at < this.#timer.at) this.#wait(at)
   }
 
@@ -29,8 +28,8 @@ export class DueVerdicts {
     if (this.#waiting.size === 0) this.stop()
   }
 
-  *healths(): Iterable<Health> {
-    for (const { health } of this.#waiting.values()) yield health
+  *verdicts(): Iterable<Verdict> {
+    for (const { verdict } of this.#waiting.values()) yield verdict
   }
 
   stop(): void {
@@ -48,9 +47,9 @@ export class DueVerdicts {
     this.#timer = undefined
     const now = this.#clock.now()
     const due = [...this.#waiting].filter(([, { at }]) => at <= now)
-    for (const [uid, { health }] of due) {
+    for (const [uid, { verdict }] of due) {
       this.#waiting.delete(uid)
-      this.#onDue(uid, health)
+      this.#onDue(uid, verdict)
     }
     let next = Number.POSITIVE_INFINITY
     for (const { at } of this.#waiting.values()) next = Math.min(next, at)

@@ -59,8 +59,8 @@ export class Extras {
   }
 }
 
-function extraOf({ labels, owner, otherOwners, references, selector }: ObjectRecord): number {
-  let text = 0
+function extraOf({ labels, owner, otherOwners, references, selector, traits }: ObjectRecord): number {
+  let text = traits ? textOf(traits) : 0
   let values = 0
   for (const [name, value] of labels) text += name.length + value.length
   for (const one of otherOwners) text += ownerText(one)
@@ -72,6 +72,18 @@ function extraOf({ labels, owner, otherOwners, references, selector }: ObjectRec
   }
   text += labelRoom * beyond(labels.size) + referenceRoom * beyond(references.length) + valueRoom * beyond(values)
   return Math.max(0, text - ordinaryText)
+}
+
+const texts = new WeakMap<object, number>()
+
+/** Characters of what may be shared. */
+function textOf(traits: object): number {
+  let length = texts.get(traits)
+  if (length === undefined) {
+    length = JSON.stringify(traits).length
+    texts.set(traits, length)
+  }
+  return length
 }
 
 const beyond = (count: number) => Math.max(0, count - ordinaryCount)
@@ -88,5 +100,5 @@ function cutRecord(record: ObjectRecord): ObjectRecord {
     labels.set(name, value)
   }
   const references = record.references.slice(0, fewReferences)
-  return { ...record, labels, otherOwners: [], references, selector: undefined }
+  return { ...record, labels, otherOwners: [], references, selector: undefined, traits: undefined }
 }

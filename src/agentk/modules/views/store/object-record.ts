@@ -3,7 +3,8 @@ import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import type { KubernetesObject } from '../../../health/object.ts'
 import { applicationOf } from '../projection/application.ts'
 import type { Environments } from '../projection/environments.ts'
-import type { Metadata } from '../projection/metadata.ts'
+import { isMetadataAlone, type Metadata } from '../projection/metadata.ts'
+import { traitsOf } from '../projection/parts.ts'
 import { projectionOf } from '../projection/projection.ts'
 import type { Owner } from '../projection/projector.ts'
 import { statefulSetsOf } from '../projection/storage.ts'
@@ -27,9 +28,10 @@ export function recordOf(
   },
   interned: Interned,
 ): ObjectRecord {
-  const { uid, name, namespace, labels, owner, otherOwners, created } = metadata
-  const { facts, selector, references, customParent } = projectionOf(kind.key, object)
+  const { uid, name, namespace, labels, owner, otherOwners, created, generation } = metadata
+  const { facts, selector, references, customParent, node } = projectionOf(kind.key, object)
   const { application, claim } = applicationOf(kind.key, object)
+  const traits = isMetadataAlone(object) ? undefined : traitsOf(kind.key, object)
   // a StatefulSet names each Pod in its labels too
   const textOf = (value: string) => (value === name ? name : interned.text(value))
   const shared = [...labels].map(([label, value]) => [interned.text(label), textOf(value)] as const)
@@ -43,10 +45,13 @@ export function recordOf(
     otherOwners: interned.value(otherOwners),
     customParent: owner ? undefined : customParent && interned.value(customParent),
     created,
+    generation,
+    node: interned.text(node),
     health: health && interned.value(health),
     facts: interned.value(facts),
     selector: selector && interned.value(selector),
     references: interned.value(references),
+    traits: traits && interned.value(traits),
     environment: interned.text(environments.of(object)),
     application: interned.text(application),
     claim: claim && interned.value(claim),
@@ -62,14 +67,15 @@ export function areEqual(one: ObjectRecord, other: ObjectRecord): boolean {
 
 /** Adds what others may share with it. */
 export function addShared(record: ObjectRecord, live: Set<string | object>): void {
-  const { namespace, environment, application, labels, owner, otherOwners } = record
-  const { customParent, health, facts, selector, references, claim } = record
-  live.add(namespace).add(environment).add(application).add(otherOwners).add(facts).add(references)
+  const { namespace, node, environment, application, labels, owner, otherOwners } = record
+  const { customParent, health, facts, selector, references, traits, claim } = record
+  live.add(namespace).add(node).add(environment).add(application).add(otherOwners).add(facts).add(references)
   if (owner) live.add(owner)
   if (customParent) live.add(customParent)
   if (claim) live.add(claim)
   if (health) live.add(health)
   if (selector) live.add(selector)
+  if (traits) live.add(traits)
   if (live.has(labels)) return
   live.add(labels)
   for (const [name, value] of labels) live.add(name).add(value)
@@ -84,4 +90,19 @@ export function customParentsOf(record: ObjectRecord): readonly Omit<Owner, 'uid
   if (customParent) return [customParent]
   if (owner || kind.key !== claim) return []
   return statefulSetsOf(record.name).map((name) => ({ kind: statefulSet, name }))
+}
+
+/** As much of an object as others are judged by. */
+export function traitObject({ uid, name, namespace, kind, created, selector, traits }: ObjectRecord): KubernetesObject {
+  const { group, version, key } = kind
+  const creationTimestamp = created > 0 ? { creationTimestamp: new Date(created).toISOString() } : {}
+  const metadata = { name, namespace, uid, ...creationTimestamp, ...(traits?.metadata as object | undefined) }
+  const spec = selector ? { spec: { selector: Object.fromEntries(selector.labels) } } : {}
+  return {
+    ...spec,
+    ...traits,
+    apiVersion: group === '' ? version : `${group}/${version}`,
+    kind: key.slice(key.indexOf('/') + 1),
+    metadata,
+  }
 }

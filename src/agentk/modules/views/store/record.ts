@@ -1,8 +1,10 @@
 import type { ArgoWord, EventRow, KstatusWord } from '../../../../proto/views-json.ts'
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
+import type { Opinion } from '../../../health/kas/opinion.ts'
 import type { KubernetesObject } from '../../../health/object.ts'
 import type { Claim } from '../projection/application.ts'
 import type { LabelSelector, Owner, Reference } from '../projection/projector.ts'
+import type { Judgement } from './judgement.ts'
 
 export interface Health {
   /** `''`: no verdict */
@@ -10,6 +12,8 @@ export interface Health {
   readonly kstatus: KstatusWord
   readonly argoText: string
   readonly kstatusText: string
+  /** who says how it is where nothing is found; absent: nobody */
+  readonly by?: Exclude<Opinion['by'], 'nobody'>
 }
 
 /** What is kept of an object. Never changed: another one takes its place. All but uid and name may be shared. */
@@ -27,11 +31,17 @@ export interface ObjectRecord {
   readonly customParent: Omit<Owner, 'uid'> | undefined
   /** ms since 1970 */
   readonly created: number
+  /** of its spec; 0: it has none */
+  readonly generation: number
+  /** the node that it runs on; empty: none */
+  readonly node: string
   /** undefined: of a kind that is followed without its status */
   readonly health: Health | undefined
   readonly facts: readonly string[]
   readonly selector: LabelSelector | undefined
   readonly references: readonly Reference[]
+  /** what others are judged by, as it stands in the object; undefined: nothing */
+  readonly traits: KubernetesObject | undefined
   /** `<project id>/<slug>`, of its own labels; empty: none */
   readonly environment: string
   /** of its own marks, those that are believed; empty: none */
@@ -45,7 +55,12 @@ export interface RecordChange {
   readonly before: ObjectRecord | undefined
   /** undefined: it is gone */
   readonly after: ObjectRecord | undefined
+  /** what is said of it; absent: the same as before */
+  readonly judged?: { readonly before: Judgement | undefined; readonly after: Judgement | undefined }
 }
+
+/** What others may say of an object. */
+export type Place = Pick<ObjectRecord, 'uid' | 'name' | 'namespace'> & { readonly kind: Pick<ResourceKind, 'key'> }
 
 /** All that is known, whoever may see it. */
 export interface ReadonlyRecords {
@@ -55,7 +70,17 @@ export interface ReadonlyRecords {
   /** `group/Kind`, namespace (empty: in none) and name */
   named(kind: string, namespace: string, name: string): ObjectRecord | undefined
   /** Those that say so by `owner.uid`, by custom or as their application, whether that is to be believed or not. */
-  claiming(parent: ObjectRecord): Iterable<ObjectRecord>
+  claiming(parent: Place): Iterable<ObjectRecord>
+  /** Whether there are some that say so by `owner.uid`, or may by custom. */
+  isClaimed(parent: Place): boolean
+  /** Those that name it in their spec, or run on it. */
+  naming(kind: string, namespace: string, name: string): Iterable<ObjectRecord>
+  /** How it is by itself; undefined: it is well, or nothing is known of it. */
+  judged(uid: string): Judgement | undefined
+  /** So much of the object as says why it or another is not well. */
+  objectOf(record: ObjectRecord): KubernetesObject
+  /** Of a kind that is followed, or of which there is an object. */
+  kindOf(kind: string): ResourceKind | undefined
   /** Where there are objects: of which kind in which namespace (empty: in none), and how many. */
   places(): Iterable<{ readonly kind: ResourceKind; readonly namespace: string; readonly size: number }>
   /** Of one namespace. It may change while it is read: what comes meanwhile may be missed, and is a change. */
@@ -89,6 +114,8 @@ export interface FollowState {
   readonly why: string
   /** namespaces where it may not be followed, where it is followed by namespace */
   readonly refusedNamespaces: readonly string[]
+  /** it is followed in some namespaces alone */
+  readonly isPartial?: boolean
   /** objects that are left out because they are too large: told to those who may list them */
   readonly leftOut: readonly { readonly namespace: string; readonly name: string }[]
 }

@@ -1,12 +1,17 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
-import type { KubernetesObject } from '../../../health/object.ts'
+import type { Opinion } from '../../../health/kas/opinion.ts'
+import { isBeingDeleted, type KubernetesObject } from '../../../health/object.ts'
 import { Environments } from '../projection/environments.ts'
 import { isMetadataAlone, metadataOf } from '../projection/metadata.ts'
 import { DueVerdicts } from './due-verdicts.ts'
 import { Extras, type ExtrasOptions, extrasDefaults } from './extras.ts'
+import { FairTurns } from './fair-turns.ts'
+import { Findings, type Judged } from './findings.ts'
 import type { Interned } from './interned.ts'
-import { addShared, areEqual, customParentsOf, recordOf } from './object-record.ts'
+import type { Judgement } from './judgement.ts'
+import { Naming } from './naming.ts'
+import { addShared, areEqual, customParentsOf, recordOf, traitObject } from './object-record.ts'
 import { OpenLists } from './open-lists.ts'
 import { Places } from './places.ts'
 import type {
@@ -15,6 +20,7 @@ import type {
   Health,
   ObjectRecord,
   ObjectSink,
+  Place,
   ReadonlyRecords,
   RecordChange,
 } from './record.ts'
@@ -29,6 +35,8 @@ export interface RecordsComponents {
   readonly interned: Interned
   /** default: labels alone say them */
   readonly environments?: Environments
+  /** default: its own */
+  readonly turns?: FairTurns
 }
 
 export interface RecordsOptions {
@@ -42,11 +50,14 @@ export const recordsDefaults: RecordsOptions = { maxObjects: 200_000, extras: ex
 /** A kind that went for want of room is kept again, when it is listed anew, while no more than this is taken. */
 const roomyShare = 0.75
 
+/** After it, what is found is not held to have been there before for the sake of a kind that is never listed. ms */
+const firstListMs = 60_000
+
 /** A sweep looks at each record: not while tables grow with what lives. */
 const leastShedShare = 1 / 16
 
 /** what other records are found by */
-const indexed = ['owner', 'customParent', 'claim'] as const
+const indexed = ['owner', 'customParent', 'claim', 'references', 'node'] as const
 
 const place = (...texts: readonly string[]) => JSON.stringify(texts)
 
@@ -67,13 +78,19 @@ export class Records implements ObjectSink, ReadonlyRecords {
   readonly #customChildren = new UidIndex()
   /** by kind, namespace and name of what stands for the application */
   readonly #claims = new UidIndex()
+  readonly #naming = new Naming()
   readonly #lists = new OpenLists()
   readonly #extras: Extras
   readonly #interned: Interned
   readonly #environments: Environments
   /** records that went since the last sweep: what they alone had is still interned */
   #shed = 0
-  readonly #due: DueVerdicts
+  readonly #due: DueVerdicts<Health>
+  readonly #findings: Findings
+  readonly #since: number
+  #isSettled = false
+  /** kinds of which all objects are known */
+  #live: ReadonlySet<string> = new Set()
   readonly #states = new Map<string, readonly [kind: ResourceKind, state: FollowState]>()
   /** kinds that went for want of room, and when */
   readonly #refused = new Map<string, { readonly kind: ResourceKind; readonly since: number }>()
@@ -91,10 +108,25 @@ export class Records implements ObjectSink, ReadonlyRecords {
   constructor(components: RecordsComponents, options: Partial<RecordsOptions> = {}) {
     this.#components = components
     this.#options = { ...recordsDefaults, ...options }
+    this.#since = components.clock.now()
     this.#extras = new Extras(this.#options.extras)
     this.#interned = components.interned
     this.#environments = components.environments ?? new Environments([])
     this.#due = new DueVerdicts(components.clock, (uid, health) => this.#judgeAnew(uid, health))
+    const { clock, turns = new FairTurns(clock) } = components
+    this.#findings = new Findings({
+      clock,
+      turns,
+      records: this,
+      isLive: (kind) => this.#live.has(kind),
+      isSettled: () => this.#hasSettled(),
+      onJudged: (uid, judged) => this.#judgedAnew(uid, judged),
+    })
+  }
+
+  /** What says why objects are not well: events. */
+  get evidence(): ObjectSink {
+    return this.#findings.evidence
   }
 
   get size(): number {
@@ -114,7 +146,29 @@ export class Records implements ObjectSink, ReadonlyRecords {
     return uid === undefined ? undefined : this.#records.get(uid)
   }
 
-  *claiming({ uid, kind, namespace, name }: ObjectRecord): Iterable<ObjectRecord> {
+  judged(uid: string): Judgement | undefined {
+    return this.#findings.get(uid)
+  }
+
+  objectOf(record: ObjectRecord): KubernetesObject {
+    return this.#findings.keptOf(record.uid) ?? traitObject(record)
+  }
+
+  kindOf(kind: string): ResourceKind | undefined {
+    return this.#states.get(kind)?.[0]
+  }
+
+  *naming(kind: string, namespace: string, name: string): Iterable<ObjectRecord> {
+    yield* this.#those(this.#naming.of(kind, namespace, name))
+  }
+
+  isClaimed({ uid, kind, namespace, name }: Place): boolean {
+    return (
+      this.#owned.has(uid) || (kind.key === statefulSet && this.#customChildren.has(place(kind.key, namespace, name)))
+    )
+  }
+
+  *claiming({ uid, kind, namespace, name }: Place): Iterable<ObjectRecord> {
     yield* this.#those(this.#owned.get(uid))
     yield* this.#those(this.#customChildren.get(place(kind.key, namespace, name)))
     yield* this.#those(this.#claims.get(place(kind.key, namespace, name)))
@@ -139,6 +193,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
   /** Verdicts do not change any more by time alone. */
   stop(): void {
     this.#due.stop()
+    this.#findings.stop()
   }
 
   listing(kind: ResourceKind, namespace: string | undefined): void {
@@ -165,11 +220,11 @@ export class Records implements ObjectSink, ReadonlyRecords {
     const before = this.#records.get(uid)
     if (!before && !this.#makeRoom(kind)) return
     const environments = this.#environments
-    const health = this.#judge(kind, object, uid)
+    const { health, judged } = this.#judge(kind, object, uid)
     const whole = recordOf({ kind, object, metadata, health, environments }, this.#interned)
     const after = this.#extras.fit(whole, before)
-    if (before) this.#replace(before, after)
-    else this.#add(after)
+    if (before) this.#replace(before, after, judged)
+    else this.#add(after, judged)
     if (!this.#interned.isFull) return
     if (this.#shed < leastShedShare * this.#interned.size) this.#interned.letGrow()
     else this.#sweep()
@@ -203,34 +258,63 @@ export class Records implements ObjectSink, ReadonlyRecords {
     return states.values()
   }
 
-  /** @returns undefined: there is metadata alone */
-  #judge(kind: ResourceKind, object: KubernetesObject, uid: string): Health | undefined {
+  /** @returns `health`: undefined: there is metadata alone */
+  #judge(
+    kind: ResourceKind,
+    object: KubernetesObject,
+    uid: string,
+  ): { readonly health: Health | undefined; readonly judged: Judged | undefined } {
     this.#due.delete(uid)
-    if (isMetadataAlone(object)) return undefined
+    const isAlone = isMetadataAlone(object)
+    if (isAlone && !isBeingDeleted(object)) {
+      const before = this.#findings.forget(uid)
+      return { health: undefined, judged: before && { before, after: undefined } }
+    }
     const { clock, rules } = this.#components
     // objects of a list do not say what they are
     const apiVersion = kind.group === '' ? kind.version : `${kind.group}/${kind.version}`
     const whole = { ...object, apiVersion, kind: kind.key.slice(kind.key.indexOf('/') + 1) }
-    const { health, dueAt } = rules.judge(whole, clock.now())
-    if (dueAt !== undefined) this.#due.set(uid, dueAt, this.#interned.value(rules.judge(whole, dueAt).health))
-    return health
+    const { health, dueAt, verdicts } = rules.judge(whole, clock.now())
+    const { by, judged } = this.#findings.pass({ uid, kind: kind.key, object: whole }, verdicts, this.#isLive(kind.key))
+    if (dueAt !== undefined) this.#due.set(uid, dueAt, this.#interned.value(said(rules.judge(whole, dueAt).health, by)))
+    return { health: said(health, by), judged }
+  }
+
+  #isLive(kind: string): boolean {
+    return this.#hasSettled() && this.#states.get(kind)?.[1].is === 'live'
+  }
+
+  /** All that was there at the beginning is known, but for a kind that is never listed. */
+  #hasSettled(): boolean {
+    if (this.#isSettled) return true
+    const isListed = this.#states.size > 0 && [...this.#states.values()].every(([, { is }]) => is !== 'syncing')
+    this.#isSettled = isListed || this.#components.clock.now() > this.#since + firstListMs
+    return this.#isSettled
   }
 
   #judgeAnew(uid: string, health: Health): void {
     const before = this.#records.get(uid)
-    if (before) this.#replace(before, { ...before, health })
+    if (before) this.#replace(before, { ...before, health }, undefined)
   }
 
-  #add(record: ObjectRecord): void {
+  #judgedAnew(uid: string, judged: Judged): void {
+    const record = this.#records.get(uid)
+    if (record) this.#tell({ before: record, after: record, judged })
+  }
+
+  #add(record: ObjectRecord, judged: Judged | undefined): void {
     this.#records.set(record.uid, record)
     this.#places.add(record)
     this.#extras.change(undefined, record)
     this.#index(record)
-    this.#tell({ before: undefined, after: record })
+    this.#tell({ before: undefined, after: record, ...(judged ? { judged } : {}) })
   }
 
-  #replace(before: ObjectRecord, after: ObjectRecord): void {
-    if (areEqual(before, after)) return
+  #replace(before: ObjectRecord, after: ObjectRecord, judged: Judged | undefined): void {
+    if (areEqual(before, after)) {
+      if (judged) this.#judgedAnew(before.uid, judged)
+      return
+    }
     this.#shed++
     this.#records.set(after.uid, after)
     this.#extras.change(before, after)
@@ -238,7 +322,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
       this.#unindex(before)
       this.#index(after)
     }
-    this.#tell({ before, after })
+    this.#tell({ before, after, ...(judged ? { judged } : {}) })
   }
 
   #remove(record: ObjectRecord): void {
@@ -248,7 +332,9 @@ export class Records implements ObjectSink, ReadonlyRecords {
     this.#places.delete(record)
     this.#extras.change(record, undefined)
     this.#unindex(record)
-    this.#tell({ before: record, after: undefined })
+    const judgement = this.#findings.forget(record.uid)
+    const judged = judgement ? { judged: { before: judgement, after: undefined } } : {}
+    this.#tell({ before: record, after: undefined, ...judged })
   }
 
   #removeAll(kind: string, namespace: string | undefined): void {
@@ -258,6 +344,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
   #index(record: ObjectRecord): void {
     const { uid, namespace, owner, claim } = record
     if (owner) this.#owned.add(owner.uid, uid)
+    this.#naming.add(record)
     if (claim?.kind) this.#claims.add(place(claim.kind, claim.namespace, claim.name), uid)
     for (const { kind, name } of customParentsOf(record)) this.#customChildren.add(place(kind, namespace, name), uid)
   }
@@ -265,6 +352,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
   #unindex(record: ObjectRecord): void {
     const { uid, namespace, owner, claim } = record
     if (owner) this.#owned.delete(owner.uid, uid)
+    this.#naming.delete(record)
     if (claim?.kind) this.#claims.delete(place(claim.kind, claim.namespace, claim.name), uid)
     for (const { kind, name } of customParentsOf(record)) this.#customChildren.delete(place(kind, namespace, name), uid)
   }
@@ -284,7 +372,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
 
   #sweep(): void {
     this.#shed = 0
-    const live = new Set<string | object>(this.#due.healths())
+    const live = new Set<string | object>(this.#due.verdicts())
     for (const record of this.#records.values()) addShared(record, live)
     this.#interned.sweep(live)
   }
@@ -297,10 +385,25 @@ export class Records implements ObjectSink, ReadonlyRecords {
   }
 
   #tell(change: RecordChange): void {
+    this.#findings.change(change)
     for (const listener of this.#listeners) listener(change)
   }
 
   #tellStates(): void {
+    const before = this.#live
+    this.#live = new Set([...this.#allStates()].flatMap(([{ key }, state]) => (isWholly(state) ? [key] : [])))
+    for (const kind of this.#live.symmetricDifference(before)) this.#findings.liveChanged(kind)
     for (const listener of this.#stateListeners) listener()
   }
+}
+
+const statefulSet = 'apps/StatefulSet'
+
+function said(health: Health, by: Opinion['by']): Health {
+  return by === 'nobody' ? health : { ...health, by }
+}
+
+/** What is not there is missing. */
+function isWholly({ is, isPartial, refusedNamespaces, leftOut }: FollowState): boolean {
+  return is === 'live' && !isPartial && refusedNamespaces.length === 0 && leftOut.length === 0
 }

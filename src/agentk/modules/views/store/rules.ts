@@ -1,9 +1,11 @@
 import { hasArgoRule } from '../../../health/argo/argo.ts'
 import type { CustomRuleSource } from '../../../health/custom/custom-rule-schema.ts'
 import { type CheckedRules, CustomRules } from '../../../health/custom/custom-rules.ts'
+import type { RuleVerdicts } from '../../../health/kas/opinion.ts'
 import { type KubernetesObject, kindOf } from '../../../health/object.ts'
 import { verdictOf } from '../../../health/verdict.ts'
 import { cut, maxText } from '../projection/bounds.ts'
+import { isJudgedBy } from '../projection/parts.ts'
 import { hasProjector } from '../projection/projection.ts'
 import type { Health } from './record.ts'
 
@@ -14,6 +16,7 @@ export interface Judgement {
   readonly health: Health
   /** when time alone may change it. ms since 1970 */
   readonly dueAt: number | undefined
+  readonly verdicts: RuleVerdicts
 }
 
 /** What is said of objects: users' rules before those of vendors, and these before Argo CD's own; kstatus beside them. */
@@ -51,14 +54,19 @@ export class Rules {
    */
   wantsStatus(kind: string): boolean {
     if (kind === 'Secret') return false
-    return hasArgoRule(kind) || hasProjector(kind) || this.#users.has(kind) || this.#vendors.has(kind)
+    return (
+      hasArgoRule(kind) || hasProjector(kind) || isJudgedBy(kind) || this.#users.has(kind) || this.#vendors.has(kind)
+    )
   }
 
   /** @param now - ms since 1970 */
   judge(object: KubernetesObject, now: number): Judgement {
     let problem = ''
+    let isUsers = false
     const { argo, kstatus, dueAt } = verdictOf(object, now, (one) => {
-      const own = this.#users.judge(one) ?? this.#vendors.judge(one)
+      const users = this.#users.judge(one)
+      isUsers = users !== undefined
+      const own = users ?? this.#vendors.judge(one)
       problem = own?.errors[0] ?? ''
       return own
     })
@@ -69,7 +77,7 @@ export class Rules {
       argoText: cut(argo?.text || problem, maxText),
       kstatusText: cut(kstatus.text, maxText),
     } as const
-    return { health, dueAt }
+    return { health, dueAt, verdicts: isUsers && argo ? { users: argo } : { argo } }
   }
 
   #keep(kind: string, problem: string): void {

@@ -22,6 +22,10 @@ export class UidIndex {
     return known === undefined ? [] : typeof known === 'string' ? [known] : known
   }
 
+  has(key: string): boolean {
+    return this.#byKey.has(key)
+  }
+
   get size(): number {
     return this.#byKey.size
   }

@@ -4,6 +4,7 @@ import type { Logger } from '../../../../lib/log.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import { Reviews } from '../access/reviews.ts'
 import { Environments } from '../projection/environments.ts'
+import { FairTurns } from '../store/fair-turns.ts'
 import { Interned } from '../store/interned.ts'
 import { Problems } from '../store/problems.ts'
 import { Records } from '../store/records.ts'
@@ -47,21 +48,23 @@ export class Picture {
 
   constructor(components: PictureComponents, { configuration, heapMb, rules: sources }: PictureSettings) {
     const { own, watching, log, clock, random } = components
-    const { follow = {}, verdict = 'argo', environments = [] } = configuration
+    const { follow = {}, verdict = 'kas', environments = [] } = configuration
     this.#components = components
     this.#sources = sources
     const rules = new Rules(sources.users, sources.vendors)
     this.#rules = rules
     const { records: most, ...bounds } = viewsBounds(heapMb)
     const known = { interned: new Interned(), environments: new Environments(environments) }
-    this.#records = new Records({ clock, rules, ...known }, most)
+    const turns = new FairTurns(clock)
+    this.#records = new Records({ clock, rules, turns, ...known }, most)
     const events = new Warnings()
     const reviews = new Reviews({ api: own, clock, log, own: own.access.impersonation })
     const records = this.#records
     const { states } = records
     const problems = this.#problems
-    this.#host = new ViewHost({ records, states, events, reviews, problems, clock }, { verdict, ...bounds })
-    this.#kinds = new Kinds({ api: watching, sink: this.#records, events, log, clock, random }, { follow, rules })
+    this.#host = new ViewHost({ records, states, events, reviews, problems, clock, turns }, { verdict, ...bounds })
+    const sinks = { sink: records, events, evidence: records.evidence }
+    this.#kinds = new Kinds({ api: watching, ...sinks, log, clock, random }, { follow, rules })
   }
 
   /** Until the signal aborts. */

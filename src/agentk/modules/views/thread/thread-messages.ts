@@ -30,7 +30,7 @@ export interface ViewsConfiguration {
   /** rules of health in place of Argo CD's (doc/health.md) */
   readonly health?: readonly unknown[]
   /** whose verdicts counts and order go by */
-  readonly verdict?: 'argo' | 'kstatus'
+  readonly verdict?: 'argo' | 'kstatus' | 'kas'
   /** of the directory file */
   readonly environments?: readonly ListedEnvironment[]
 }

@@ -7,7 +7,7 @@ import type { Above } from './owners.ts'
 import { PlaceholderNames } from './placeholder-names.ts'
 import type { ReadQuery } from './query.ts'
 import { QueryScope } from './query-scope.ts'
-import { severityOf, type VerdictSide } from './severity.ts'
+import type { VerdictSide } from './severity.ts'
 import type { Moved, Sight } from './sight.ts'
 
 /** Applications or environments of a view: anyone may name one. Objects of further ones stand as if in none. */
@@ -21,6 +21,8 @@ export interface ForestListener {
   rebundled(family: Family): void
   /** It is whole again, after a while in which it was not. */
   settled(): void
+  /** Of objects in these namespaces, be they in it or not, something is said otherwise. */
+  said(namespaces: readonly string[]): void
 }
 
 export interface ForestComponents {
@@ -54,7 +56,9 @@ export class Forest {
     this.#components = components
     this.#query = query
     const { records, sight, side } = components
-    this.#scope = new QueryScope(query, side, new Applications(records, sight.sees, query.namespaces))
+    const severityOf = (record: ObjectRecord) => sight.severityOf(record, side)
+    const words = { severityOf, side }
+    this.#scope = new QueryScope(query, words, new Applications(records, sight.sees, query.namespaces))
     this.#batches = new Batches(components, {
       place: (id) => this.#place(id),
       settled: () => {
@@ -70,6 +74,11 @@ export class Forest {
 
   get sight(): Sight {
     return this.#components.sight
+  }
+
+  /** Whose verdict orders and counts. */
+  get side(): VerdictSide {
+    return this.#components.side
   }
 
   /** Another number once a node has come, has moved or has gone. */
@@ -98,6 +107,7 @@ export class Forest {
 
   change(moved: Moved): void {
     this.#batches.change(moved)
+    if (moved.said.length > 0) for (const listener of this.listeners) listener.said(moved.said)
   }
 
   #place(id: string): void {
@@ -121,7 +131,7 @@ export class Forest {
     const isMoved = node.parent !== parent || node.family?.kind !== record.kind.key
     if (isMoved) this.#detach(node)
     node.said = record
-    const own = severityOf(record.health, this.#components.side)
+    const own = this.sight.severityOf(record, this.side)
     const isWorseOrBetter = this.#setSeverities(node, own, Math.max(own, node.worstBelow()))
     if (isMoved) this.#attach(node, parent)
     else {
@@ -161,7 +171,7 @@ export class Forest {
     if (known) return known
     this.#batches.add(record.uid)
     const node = this.#add(new Node(record))
-    node.own = severityOf(record.health, this.#components.side)
+    node.own = this.sight.severityOf(record, this.side)
     node.total = node.own
     return node
   }

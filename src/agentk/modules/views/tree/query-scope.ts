@@ -1,22 +1,27 @@
-import { argoWords } from '../../../../proto/views-json.ts'
 import type { ObjectRecord } from '../store/record.ts'
 import type { Words } from './forest-node.ts'
 import { type Applications, Memberships } from './groups.ts'
 import type { Above } from './owners.ts'
 import type { ReadQuery } from './query.ts'
-import { severityOf, type VerdictSide } from './severity.ts'
+import { type VerdictSide, wordsOf } from './severity.ts'
+
+/** By whose verdicts a filter goes. */
+export interface Verdicts {
+  readonly side: VerdictSide
+  readonly severityOf: (record: ObjectRecord) => number
+}
 
 /** What a query asks for, of what is seen, and by which groups. */
 export class QueryScope {
   readonly #query: ReadQuery
-  readonly #side: VerdictSide
+  readonly #verdicts: Verdicts
   readonly #applications: Applications
   /** undefined: nothing depends on them */
   readonly #memberships: Memberships | undefined
 
-  constructor(query: ReadQuery, side: VerdictSide, applications: Applications) {
+  constructor(query: ReadQuery, verdicts: Verdicts, applications: Applications) {
     this.#query = query
-    this.#side = side
+    this.#verdicts = verdicts
     this.#applications = applications
     const { environment, application, view } = query
     if (environment || application || view === 'environments') this.#memberships = new Memberships(applications)
@@ -47,11 +52,13 @@ export class QueryScope {
   }
 
   /** The filter lets it through. */
-  isAskedFor({ name, kind, health }: ObjectRecord): boolean {
+  isAskedFor(record: ObjectRecord): boolean {
+    const { name, kind } = record
     const { text, kinds, verdicts } = this.#query
     if (text && !name.toLowerCase().includes(text)) return false
     if (kinds && !kinds.has(kind.key)) return false
-    return !verdicts || verdicts.has(argoWords[severityOf(health, this.#side)] ?? '')
+    const { side, severityOf } = this.#verdicts
+    return !verdicts || verdicts.has(wordsOf(side)[severityOf(record)] ?? '')
   }
 
   /** The group below which it stands, unless its parent does. */

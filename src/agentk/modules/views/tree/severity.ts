@@ -2,11 +2,17 @@ import { type ArgoWord, argoWords, type KstatusWord } from '../../../../proto/vi
 import type { Health } from '../store/record.ts'
 
 /** Whose verdict orders and counts. */
-export type VerdictSide = 'argo' | 'kstatus'
+export type VerdictSide = 'argo' | 'kstatus' | 'kas'
 
-/** A severity is an index of `argoWords`. */
+/** Worst last: what nobody knows is no failure that anybody has seen. */
+const kasWords: readonly ArgoWord[] = ['', 'Healthy', 'Suspended', 'Unknown', 'Missing', 'Progressing', 'Degraded']
+
+/** A severity is an index of them. There are as many on each side. */
+export const wordsOf = (side: VerdictSide): readonly ArgoWord[] => (side === 'kas' ? kasWords : argoWords)
+
 const kstatusWords: readonly KstatusWord[] = ['Current', 'InProgress', 'Terminating', 'Failed', 'Unknown']
 const severities = new Map(argoWords.map((word, severity) => [word, severity]))
+const kasSeverities = new Map(kasWords.map((word, severity) => [word, severity]))
 const inArgosWords: Readonly<Record<KstatusWord, ArgoWord>> = {
   Current: 'Healthy',
   InProgress: 'Progressing',
@@ -16,10 +22,16 @@ const inArgosWords: Readonly<Record<KstatusWord, ArgoWord>> = {
 }
 
 /** 0: no verdict */
-export function severityOf(health: Health | undefined, side: VerdictSide): number {
+export function severityOf(health: Health | undefined, side: Exclude<VerdictSide, 'kas'>): number {
   if (!health) return 0
   return severities.get(side === 'argo' ? health.argo : inArgosWords[health.kstatus]) ?? 0
 }
+
+/** @param word - '': no verdict */
+export const kasSeverityOf = (word: ArgoWord) => kasSeverities.get(word) ?? 0
+
+export const worstKasWord = (words: Iterable<ArgoWord>): ArgoWord =>
+  kasWords[Math.max(0, ...Array.from(words, kasSeverityOf))] ?? ''
 
 export function worstKstatus(words: Iterable<KstatusWord>): KstatusWord {
   let worst = 0

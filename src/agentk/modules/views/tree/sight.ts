@@ -1,14 +1,19 @@
 import type { Clock } from '../../../../lib/clock.ts'
+import type { ArgoWord } from '../../../../proto/views-json.ts'
 import type { FairTurns } from '../store/fair-turns.ts'
 import type { ObjectRecord, ReadonlyRecords, RecordChange, Visibility } from '../store/record.ts'
 import type { Below } from './below-walk.ts'
+import { Opinions } from './opinions.ts'
 import { isSameToClaims, maxAbove, Owners, saysOtherOwner } from './owners.ts'
 import { Scans } from './scans.ts'
+import { kasSeverityOf, severityOf, type VerdictSide } from './severity.ts'
 
 /** What is to be placed anew after a change. */
 export interface Moved {
   readonly uids: readonly string[]
   readonly below: readonly Below[]
+  /** namespaces where something is said otherwise */
+  readonly said: readonly string[]
 }
 
 export interface SightComponents {
@@ -21,6 +26,7 @@ export interface SightComponents {
 export class Sight {
   readonly visibility: Visibility
   readonly owners: Owners
+  readonly opinions: Opinions
   readonly scans: Scans
   readonly #records: ReadonlyRecords
   readonly #turns: FairTurns
@@ -30,11 +36,22 @@ export class Sight {
     this.#records = records
     this.#turns = turns
     this.owners = new Owners(records, this.sees)
+    this.opinions = new Opinions({ records, visibility, owners: this.owners, sees: this.sees })
     this.scans = new Scans(clock, (step, done) => this.run(step, done))
   }
 
   readonly sees = ({ kind, namespace }: Pick<ObjectRecord, 'kind' | 'namespace'>): boolean =>
     this.visibility.mayList(kind, namespace)
+
+  /** The word of causes; '': of a kind that is followed without its status nothing is said while it is well. */
+  wordOf(record: ObjectRecord): ArgoWord {
+    const { word } = this.opinions.of(record)
+    return word === 'Healthy' && !record.health ? '' : word
+  }
+
+  severityOf(record: ObjectRecord, side: VerdictSide): number {
+    return side === 'kas' ? kasSeverityOf(this.wordOf(record)) : severityOf(record.health, side)
+  }
 
   /** Long work, in its turn (`FairTurns.run`). */
   run(step: () => boolean, done: () => void): () => void {
@@ -42,20 +59,26 @@ export class Sight {
   }
 
   /** @returns undefined: nothing of it is seen */
-  moved({ before, after }: RecordChange): Moved | undefined {
-    const seen = [before, after].filter((record) => record && this.sees(record)) as ObjectRecord[]
+  moved(change: RecordChange): Moved | undefined {
+    const before = change.before && this.sees(change.before) ? change.before : undefined
+    const after = change.after && this.sees(change.after) ? change.after : undefined
+    const seen = [before, after].filter((record) => record !== undefined)
     const [first, second] = seen
     if (!first) return undefined
-    const uids = seen.map(({ uid }) => uid)
+    const { judged } = change
+    const judgedAnew = this.opinions.change({ before, after, ...(judged ? { judged } : {}) })
+    if (before === after && !judgedAnew) return undefined
+    const said = judgedAnew ? [...new Set(seen.map(({ namespace }) => namespace))] : []
+    const uids = [...new Set([...seen, ...(judgedAnew ?? [])].map(({ uid }) => uid))]
     const isSame = second !== undefined && isSameToClaims(first, second)
-    if (isSame && !saysOtherOwner(first, second)) return { uids, below: [] }
-    const levels = levelsOf(this.#countBefore(before), after && this.sees(after) ? this.owners.countAbove(after) : -1)
+    if (isSame && !saysOtherOwner(first, second)) return { uids, below: [], said }
+    const levels = levelsOf(this.#countBefore(before), after ? this.owners.countAbove(after) : -1)
     const records = isSame ? [second] : seen
-    return { uids, below: records.map((record) => ({ record, claims: !isSame, ...levels })) }
+    return { uids, below: records.map((record) => ({ record, claims: !isSame, ...levels })), said }
   }
 
   #countBefore(before: ObjectRecord | undefined): number {
-    if (!before || !this.sees(before)) return -1
+    if (!before) return -1
     return Owners.asOf(before, this.#records, this.sees).countAbove(before)
   }
 }

@@ -1,15 +1,17 @@
 import type { Clock } from '../../../../lib/clock.ts'
-import { argoWords, type PageState, type ViewState, viewsBounds } from '../../../../proto/views-json.ts'
+import { type PageState, type ViewState, viewsBounds } from '../../../../proto/views-json.ts'
 import type { ReadonlyRecords, Visibility } from '../store/record.ts'
 import type { Selections } from '../store/selections.ts'
 import type { Forest, ForestListener } from '../tree/forest.ts'
 import { bundleId, type Entry, type Family, type Node, readBundleId } from '../tree/forest-node.ts'
 import type { Forests } from '../tree/forests.ts'
 import type { ReadQuery } from '../tree/query.ts'
+import { wordsOf } from '../tree/severity.ts'
 import { Page, type PageSource } from './pages.ts'
-import { isSameRow, type RowParts, rowJson, rowParts } from './rows.ts'
+import { isSameRow, type RowParts, rowJson, rowParts, type SentRow, sentRow } from './rows.ts'
 import { keyedPart, type Update, Updates } from './updates.ts'
 import type { View } from './view.ts'
+import { ViewCauses } from './view-causes.ts'
 import { ViewLinks } from './view-links.ts'
 
 export interface ForestViewComponents {
@@ -34,17 +36,19 @@ export class ForestView implements View, ForestListener {
   readonly #query: ReadQuery
   readonly #updates: Updates
   readonly #pages = new Map<string, Page | { readonly asked: number }>()
-  readonly #sentRows = new Map<string, RowParts>()
+  readonly #sentRows = new Map<string, SentRow>()
   /** of these, those that may say something else now */
   readonly #touchedRows = new Set<string>()
   readonly #sentKinds = new Map<string, string>()
   #forest: Forest | undefined
   readonly #links: ViewLinks
+  readonly #causes: ViewCauses
 
   constructor(components: ForestViewComponents, query: ReadQuery) {
     const { clock, onDue, send } = components
     this.#components = components
     this.#query = query
+    this.#causes = new ViewCauses(components)
     this.#links = new ViewLinks(components, () => this.#updates.request())
     const inTurn = (action: () => void) => this.#inTurn(action)
     this.#updates = new Updates({ clock, inTurn, onDue, write: (update) => this.#write(update), send })
@@ -113,6 +117,10 @@ export class ForestView implements View, ForestListener {
     this.#updates.request()
   }
 
+  said(namespaces: readonly string[]): void {
+    if (this.#causes.mayChange(namespaces)) this.#updates.request()
+  }
+
   #inTurn(action: () => void): () => void {
     const step = () => {
       action()
@@ -148,7 +156,9 @@ export class ForestView implements View, ForestListener {
     const shown = new Map<string, Entry>()
     for (const page of pages.values()) for (const entry of page.order) shown.set(entry.id, entry)
     const isLinked = this.#link(forest, shown)
-    return this.#writeGone(update, shown) && this.#writePages(update, pages) && isLinked
+    const { changed, isWhole } = this.#causes.update(forest, shown)
+    this.#touchRows(changed)
+    return this.#writeGone(update, shown) && this.#writePages(update, pages) && isLinked && isWhole
   }
 
   #upToDate(forest: Forest): Map<string, Page> {
@@ -196,7 +206,7 @@ export class ForestView implements View, ForestListener {
     for (const [id, page] of pages) {
       const { order } = page
       for (const entry of order) if (!this.#writeRow(update, entry)) return false
-      if (!update.page(id, pageState(page, order))) return false
+      if (!update.page(id, pageState(page, order, (this.#forest as Forest).side))) return false
     }
     return true
   }
@@ -204,15 +214,20 @@ export class ForestView implements View, ForestListener {
   #writeRow(update: Update, entry: Entry): boolean {
     const sent = this.#sentRows.get(entry.id)
     if (sent && !this.#touchedRows.has(entry.id)) return true
-    const parts = rowParts(entry, this.#links.of(entry.id))
+    const parts = this.#partsOf(entry)
     if (!sent || !isSameRow(sent, parts)) {
       const kind = this.#untoldKind(entry)
       if (!update.add(['rows', rowJson(entry, parts)], ...(kind ? [['kinds', kind] as const] : []))) return false
       if (kind) this.#sentKinds.set(entry.kind, kind)
     }
-    this.#sentRows.set(entry.id, parts)
+    this.#sentRows.set(entry.id, sentRow(parts))
     this.#touchedRows.delete(entry.id)
     return true
+  }
+
+  #partsOf(entry: Entry): RowParts {
+    const { sight, side } = this.#forest as Forest
+    return rowParts(entry, { sight, side, links: this.#links.of(entry.id), cause: this.#causes.of(entry.id) })
   }
 
   #untoldKind(entry: Entry): string | undefined {
@@ -233,10 +248,9 @@ function sourceOf(id: string, forest: Forest): PageSource | undefined {
   return isThere ? { node, kind: bundle.kind } : undefined
 }
 
-function pageState(page: Page, order: readonly Entry[]): PageState {
+function pageState(page: Page, order: readonly Entry[], side: Forest['side']): PageState {
   const { node, kind } = page.source
-  const counts = node
-    .counts(kind)
-    .flatMap((count, severity) => (count > 0 ? [[argoWords[severity], count] as const] : []))
+  const words = wordsOf(side)
+  const counts = node.counts(kind).flatMap((count, severity) => (count > 0 ? [[words[severity], count] as const] : []))
   return { order: order.map(({ id }) => id), counts: Object.fromEntries(counts), more: page.size - order.length }
 }

@@ -1,26 +1,54 @@
-import { argoWords, type Row } from '../../../../proto/views-json.ts'
+import { createHash } from 'node:crypto'
+import { type ArgoWord, argoWords, type Row } from '../../../../proto/views-json.ts'
+import { bounded } from '../../../health/kas/text.ts'
 import type { ObjectRecord } from '../store/record.ts'
 import type { Link } from '../store/relations.ts'
+import type { ShownCause } from '../tree/causes.ts'
 import { type Entry, Family, type Node } from '../tree/forest-node.ts'
-import { worstKstatus } from '../tree/severity.ts'
+import { severityOf, type VerdictSide, wordsOf, worstKasWord, worstKstatus } from '../tree/severity.ts'
+import type { Sight } from '../tree/sight.ts'
+
+/** characters of a text of a cause in a row */
+const maxRowText = 256
+/** What is longer is kept as a digest. */
+const maxKept = 200
 
 /** What a row was made of: two of the same say the same. */
 export interface RowParts {
   readonly said: unknown
-  /** JSON of what depends on others */
+  /** JSON of what depends on others, and on who asks */
   readonly around: string
 }
 
-export function rowParts(entry: Entry, links: readonly Link[]): RowParts {
+/** Of a row that was sent. */
+export interface SentRow {
+  readonly said: unknown
+  /** `around`, or its digest */
+  readonly kept: string
+}
+
+export interface RowSources {
+  readonly sight: Sight
+  readonly side: VerdictSide
+  readonly links: readonly Link[]
+  readonly cause: ShownCause | undefined
+}
+
+export function rowParts(entry: Entry, sources: RowSources): RowParts {
   return {
     said: entry instanceof Family ? entry.kind : (entry as Node).said,
-    around: JSON.stringify(around(entry, links)),
+    around: JSON.stringify(around(entry, sources)),
   }
 }
 
-export function isSameRow(one: RowParts, other: RowParts): boolean {
-  if (one.around !== other.around) return false
-  return one.said === other.said || JSON.stringify(own(one.said)) === JSON.stringify(own(other.said))
+export const sentRow = ({ said, around }: RowParts): SentRow => ({ said, kept: keptOf(around) })
+
+const keptOf = (around: string) =>
+  around.length <= maxKept ? around : createHash('sha256').update(around).digest('base64')
+
+export function isSameRow(sent: SentRow, parts: RowParts): boolean {
+  if (sent.kept !== keptOf(parts.around)) return false
+  return sent.said === parts.said || JSON.stringify(own(sent.said)) === JSON.stringify(own(parts.said))
 }
 
 /** @returns JSON */
@@ -38,35 +66,65 @@ function joined(one: string, other: string): string {
 /** What an object says by itself. */
 function own(said: unknown): Partial<Row> | undefined {
   if (typeof said !== 'object' || said === null || !('uid' in said)) return undefined
-  const { created, health, facts } = said as ObjectRecord
-  const texts = health && ([health.argoText, health.kstatusText] as const)
+  const { created, facts, generation } = said as ObjectRecord
   return {
     t: created,
-    ...(health ? { h: [health.argo, health.kstatus] } : {}),
-    ...(texts?.some(Boolean) ? { why: texts } : {}),
     ...(facts.length > 0 ? { f: facts } : {}),
+    ...(generation > 0 ? { g: generation } : {}),
   }
 }
 
-function around(entry: Entry, links: readonly Link[]): Partial<Row> {
+function around(entry: Entry, sources: RowSources): Partial<Row> {
+  const { side, links, cause } = sources
   if (entry instanceof Family) {
-    return { ...parentOf(entry.parent), c: entry.members.length, ...worst(entry.total) }
+    return { ...parentOf(entry.parent), c: entry.members.length, ...worst(entry.total, side) }
   }
   const node = entry as Node
   const children = node.childCount
   return {
+    ...(node.record ? verdicts(node.record, sources.sight) : {}),
     ...(node.family?.isBundle ? { p: node.family.id } : parentOf(node.parent)),
-    ...(node.what === 'group' ? { h: groupVerdict(node) } : {}),
-    ...(children > 0 ? { c: children, ...worst(node.worstBelow()) } : {}),
+    ...(node.what === 'group' ? { h: groupVerdict(node, sources.sight) } : {}),
+    ...(children > 0 ? { c: children, ...worst(node.worstBelow(), side) } : {}),
     ...(links.length > 0 ? { l: links } : {}),
+    ...(cause ? { z: shown(cause) } : {}),
+  }
+}
+
+function verdicts(record: ObjectRecord, sight: Sight): Partial<Row> {
+  const { health } = record
+  const word = sight.wordOf(record)
+  if (!health) return word === '' ? {} : { h: ['', 'Current', word] }
+  const text = sight.opinions.ofOne(record).finding?.text ?? ''
+  const why = [health.argoText, health.kstatusText, bounded(text, maxRowText)] as const
+  return { h: [health.argo, health.kstatus, word], ...(why.some(Boolean) ? { why } : {}) }
+}
+
+function shown({ kind, namespace, name, id, reason, text, next, since, isAtLeast, last, count, others }: ShownCause) {
+  return {
+    kind,
+    namespace,
+    name,
+    id,
+    reason: bounded(reason, maxRowText),
+    text: bounded(text, maxRowText),
+    next,
+    ...(since === undefined ? {} : { since }),
+    ...(since !== undefined && isAtLeast ? { atLeast: true } : {}),
+    ...(last === undefined ? {} : { last }),
+    ...(count === 1 ? {} : { count }),
+    ...(others === 0 ? {} : { others }),
   }
 }
 
 const parentOf = (parent: Node | undefined) => (parent?.id ? { p: parent.id } : {})
-const worst = (severity: number) => (severity > 0 ? { w: argoWords[severity] as Row['w'] & string } : {})
+const worst = (severity: number, side: VerdictSide) =>
+  severity > 0 ? { w: wordsOf(side)[severity] as Row['w'] & string } : {}
 
-/** The worst of its roots, as both systems have it. */
-function groupVerdict(group: Node): NonNullable<Row['h']> {
-  const kstatus = worstKstatus([...group.children()].flatMap(({ record }) => record?.health?.kstatus ?? []))
-  return [argoWords[group.own] ?? '', kstatus]
+/** The worst of its roots, as each system has it. */
+function groupVerdict(group: Node, sight: Sight): NonNullable<Row['h']> {
+  const roots = [...group.children()].flatMap(({ record }) => record ?? [])
+  const argo = roots.reduce((most, { health }) => Math.max(most, severityOf(health, 'argo')), 0)
+  const kas = worstKasWord(roots.map((record): ArgoWord => sight.wordOf(record)))
+  return [argoWords[argo] ?? '', worstKstatus(roots.flatMap(({ health }) => health?.kstatus ?? [])), kas]
 }

@@ -6,6 +6,7 @@ import { maxNamespacesAsked, type Wanted } from '../access/review-plan.ts'
 import type { Access, Caller, Reviews } from '../access/reviews.ts'
 import { eventKind, namingKinds } from '../access/visibility.ts'
 import { FairTurns } from '../store/fair-turns.ts'
+import type { Judgement } from '../store/judgement.ts'
 import type { Problems } from '../store/problems.ts'
 import type { FollowStates, ReadonlyEvents, ReadonlyRecords, Visibility } from '../store/record.ts'
 import { Selections, type SelectionsOptions } from '../store/selections.ts'
@@ -59,6 +60,8 @@ export interface ViewHostComponents {
   readonly problems?: Pick<Problems, 'of' | 'onChange'>
   /** ms since 1970 */
   readonly clock: Clock
+  /** default: its own */
+  readonly turns?: FairTurns
 }
 
 export interface ViewHostOptions {
@@ -101,15 +104,19 @@ export class ViewHost {
     this.#components = components
     this.#present = new Present(clock)
     this.#room = new ViewRoom(this.#opened, room)
-    this.#turns = new FairTurns(clock)
-    const turns = this.#turns
+    const { turns = new FairTurns(clock) } = components
+    this.#turns = turns
     this.#forests = new Forests({ records, clock, turns, side: verdict }, options.forests)
     this.#selections = new Selections({ records, turns }, options.selections)
-    for (const { kind, namespace } of records.all()) this.#present.add(kind, namespace)
+    for (const { kind, namespace, uid } of records.all()) {
+      this.#present.add(kind, namespace)
+      this.#noteNeeds(records.judged(uid))
+    }
     for (const { ns } of events.all()) this.#present.add(eventKind, ns)
     this.#unsubscribe = [
       records.onChange((change) => {
         const { before, after } = change
+        this.#noteNeeds(change.judged?.after)
         const isNew = after && this.#present.add(after.kind, after.namespace)
         const isLast = before && this.#present.delete(before.kind, before.namespace)
         // what states are told follows from it too: at a time that depends on nothing else
@@ -176,6 +183,16 @@ export class ViewHost {
     for (const unsubscribe of this.#unsubscribe) unsubscribe()
     this.#statesDue?.cancel()
     for (const cancel of this.#cancels) cancel()
+  }
+
+  /** What somebody must be able to list to be told why an object is not well. */
+  #noteNeeds(judgement: Judgement | undefined): void {
+    for (const { needs } of judgement ?? []) {
+      for (const [key, namespace] of needs) {
+        const kind = key === eventKind.key ? eventKind : this.#components.records.kindOf(key)
+        if (kind) this.#present.note(kind, namespace || undefined)
+      }
+    }
   }
 
   #page(opened: Opened, node: string, limit: number): void {

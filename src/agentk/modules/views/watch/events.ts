@@ -26,6 +26,28 @@ export const warnings: FollowedKind = {
   query: `fieldSelector=${encodeURIComponent('type=Warning')}`,
 }
 
+/** Normal ones that say why an object is not well: of a container that a probe ends, and of a claim. */
+export const normalEvidence: readonly FollowedKind[] = ['Killing', 'FailedBinding'].map((reason) => ({
+  kind: eventKind,
+  isMetadata: false,
+  query: `fieldSelector=${encodeURIComponent(`type=Normal,reason=${reason}`)}`,
+}))
+
+/** What is told goes to both. */
+export function bothSinks(one: ObjectSink, other: ObjectSink): ObjectSink {
+  const tell = (to: (sink: ObjectSink) => void) => {
+    for (const sink of [one, other]) to(sink)
+  }
+  return {
+    listing: (...told) => tell((sink) => sink.listing(...told)),
+    put: (...told) => tell((sink) => sink.put(...told)),
+    gone: (...told) => tell((sink) => sink.gone(...told)),
+    listed: (...told) => tell((sink) => sink.listed(...told)),
+    dropped: (...told) => tell((sink) => sink.dropped(...told)),
+    state: (...told) => tell((sink) => sink.state(...told)),
+  }
+}
+
 /** The latest Warnings of the cluster, whoever may see them. */
 export class Warnings implements ObjectSink, ReadonlyEvents {
   readonly #options: Required<WarningsOptions>

@@ -139,7 +139,8 @@ export class KindWatch {
     const refusedNamespaces = parts.filter(([, { state }]) => state.is === 'refused').map(([namespace]) => namespace)
     const watches = followed.length === 0 ? [this.#whole] : followed
     const leftOut = watches.flatMap((watch) => [...watch.namesLeftOut])
-    return { ...worst(watches.map(({ state }) => state)), refusedNamespaces, leftOut }
+    const isPartial = parts.length > 0 ? { isPartial: true } : {}
+    return { ...worst(watches.map(({ state }) => state)), refusedNamespaces, ...isPartial, leftOut }
   }
 }
 

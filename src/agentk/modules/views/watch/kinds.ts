@@ -12,7 +12,7 @@ import { WatchLists } from '../../../cluster/watch-lists.ts'
 import type { ObjectSink, ReadonlyRecords } from '../store/record.ts'
 import type { Rules } from '../store/rules.ts'
 import { discover, type Served, type ServedKind } from './discovery.ts'
-import { warnings } from './events.ts'
+import { bothSinks, normalEvidence, warnings } from './events.ts'
 import { chooseKinds, type Follow, isMetadataEnough } from './kind-choice.ts'
 import { type FollowedKind, type GroupOrder, KindWatch, type KindWatchComponents } from './kind-watch.ts'
 import { ListTurns } from './list-turns.ts'
@@ -25,6 +25,8 @@ export interface KindsComponents {
   readonly sink: ObjectSink & Pick<ReadonlyRecords, 'get'>
   /** of Warnings: Events of one kind */
   readonly events: ObjectSink
+  /** of those that say why objects are not well, too; absent: nobody asks */
+  readonly evidence?: ObjectSink
   readonly log: Logger
   /** since 1970 */
   readonly clock: Clock
@@ -136,7 +138,10 @@ export class Kinds {
   /** Resolves when the signal aborts. Once. */
   async run(signal: AbortSignal): Promise<void> {
     this.#hold(this.#registrations.run(signal))
-    this.#hold(this.#watchOf(warnings, { sink: this.#components.events }).run(signal))
+    const { events, evidence } = this.#components
+    this.#hold(this.#watchOf(warnings, { sink: evidence ? bothSinks(events, evidence) : events }).run(signal))
+    for (const one of evidence ? normalEvidence : [])
+      this.#hold(this.#watchOf(one, { sink: evidence as ObjectSink }).run(signal))
     const { firstRetryMs, maxRetryMs } = this.#times
     let failures = 0
     while (!signal.aborted) {

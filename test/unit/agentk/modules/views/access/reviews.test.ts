@@ -73,7 +73,7 @@ t.test('rules that are not complete hide nothing', async (t) => {
   present.add(kinds.node, '')
   const { latest } = open(user('ann'), ['shop'])
   await pass()
-  t.strictSame(asked(), ['*/*', 'rules default', 'apps/deployments', 'apps/deployments shop'])
+  t.strictSame(asked(), ['*/*', 'rules default', 'apps/deployments', '/nodes', 'apps/deployments shop'])
   t.notOk(latest().mayList(kinds.deployment, 'shop'))
 })
 

@@ -39,6 +39,7 @@ t.test('what every object has', async (t) => {
     owner: { uid: '1', kind: 'apps/ReplicaSet', name: 'web' },
     otherOwners: [],
     created: Date.parse('2026-01-02T03:04:05Z'),
+    generation: 0,
   })
 })
 

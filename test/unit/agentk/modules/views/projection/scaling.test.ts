@@ -15,6 +15,7 @@ t.test('an autoscaler names what it scales', async (t) => {
     facts: ['1 to 4'],
     selector: undefined,
     references: [],
+    node: '',
     customParent: undefined,
   })
 })

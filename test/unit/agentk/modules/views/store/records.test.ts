@@ -43,10 +43,13 @@ t.test('what is kept of an object', async (t) => {
     otherOwners: [],
     customParent: undefined,
     created: 1000,
-    health: { argo: 'Healthy', kstatus: 'Current', argoText: '', kstatusText: 'Pod is Ready' },
+    generation: 0,
+    node: 'n1',
+    health: { argo: 'Healthy', kstatus: 'Current', argoText: '', kstatusText: 'Pod is Ready', by: 'rules' },
     facts: ['Running', 'node n1'],
     selector: undefined,
     references: [],
+    traits: undefined,
     environment: '17/production',
     application: '',
   })
@@ -212,7 +215,7 @@ t.test('a listener hears until it goes', async (t) => {
   const { records } = start()
   const heard: unknown[] = []
   const stop = records.onChange((change) => heard.push(change))
-  records.put(pod, object({ uid: 'p' }))
+  records.put(pod, object({ uid: 'p', status: { phase: 'Succeeded' } }))
   stop()
   records.gone(pod, 'p')
   t.same(heard, [{ before: undefined, after: heard.length && (heard[0] as RecordChange).after }])
@@ -228,7 +231,7 @@ t.test('time alone changes a verdict, with one timer', async (t) => {
   records.put(pod, unscheduled('a', clock.now()))
   records.put(pod, unscheduled('b', clock.now() - 5000))
   records.put(pod, unscheduled('c', clock.now() - 60_000))
-  t.equal(clock.pending, 1)
+  t.equal(clock.pending, 2, 'one of verdicts, one of causes')
   t.equal(records.get('c')?.health?.kstatus, 'Failed', 'it is over already')
   t.equal(told(), '+a +b +c')
   clock.advance(9999)
@@ -238,6 +241,9 @@ t.test('time alone changes a verdict, with one timer', async (t) => {
   t.match(records.get('b')?.health, { kstatus: 'Failed', kstatusText: 'Pod could not be scheduled' })
   clock.advance(5000)
   t.equal(told(), '~a')
+  t.equal(clock.pending, 1)
+  clock.advance(120_000)
+  t.equal(told(), '~c ~b ~a', 'their causes have had their grace')
   t.equal(clock.pending, 0)
 })
 
@@ -252,7 +258,7 @@ t.test('a verdict that is due goes with its object, and with what changes it', a
   t.equal(told(), '~c', 'equal ones keep it')
   records.put(pod, unscheduled('d', clock.now()))
   records.gone(pod, 'd')
-  t.equal(clock.pending, 0)
+  t.equal(clock.pending, 1, 'that of causes')
   records.put(pod, unscheduled('e', clock.now()))
   records.stop()
   t.equal(clock.pending, 0)
@@ -264,7 +270,7 @@ t.test('a time in the far future keeps no timer busy', async (t) => {
   t.equal(told(), '+a')
   clock.advance(3_600_000)
   t.equal(told(), '')
-  t.equal(clock.pending, 1)
+  t.equal(clock.pending, 2)
   records.put(pod, unscheduled('b', clock.now()))
   clock.advance(15_000)
   t.equal(told(), '+b ~b', 'it holds up no other')

@@ -81,7 +81,12 @@ t.test('a hidden owner is as an absent one, also as it comes and goes', async (t
     hidden: ['apps/ReplicaSet'],
   })
   let touched = 0
-  forest.listeners.add({ touched: () => touched++, rebundled: () => touched++, settled: () => touched++ })
+  forest.listeners.add({
+    touched: () => touched++,
+    rebundled: () => touched++,
+    said: () => undefined,
+    settled: () => touched++,
+  })
   t.equal(parent('pod'), 'o:shop:set')
   records.delete('set')
   records.put(set)
@@ -225,7 +230,12 @@ t.test('what changes again and again, faster than it is placed, leaves each batc
   })
   while (!forest.isSettled) clock.manual.advance(1)
   let settled = 0
-  forest.listeners.add({ touched: () => undefined, rebundled: () => undefined, settled: () => settled++ })
+  forest.listeners.add({
+    touched: () => undefined,
+    rebundled: () => undefined,
+    said: () => undefined,
+    settled: () => settled++,
+  })
   records.put(recordOf({ uid: 'other', environment: '2/prod' }))
   let rounds = 0
   for (; rounds < 1000 && !(forest.isSettled && forest.node('other')); rounds++) {

@@ -1,0 +1,160 @@
+import { gatewayGroup } from '../../../health/kas/gateways.ts'
+import { field } from '../../../health/kas/read.ts'
+import { entryAt, isBeingDeleted, type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
+import { type Picked, pick, picked } from './pick.ts'
+
+/** What of objects is kept to judge them anew, and what others are judged by. Kinds are `group/Kind`. */
+
+const metadata = [
+  'apiVersion',
+  'metadata.name',
+  'metadata.namespace',
+  'metadata.uid',
+  'metadata.creationTimestamp',
+  'metadata.deletionTimestamp',
+  'metadata.deletionGracePeriodSeconds',
+  'metadata.finalizers',
+  'metadata.generation',
+]
+/** Annotations that are read; their names hold dots. */
+const annotations: Readonly<Record<string, string>> = {
+  'apps/ReplicaSet': 'deployment.kubernetes.io/revision',
+  PersistentVolumeClaim: 'volume.kubernetes.io/selected-node',
+  'autoscaling/HorizontalPodAutoscaler': 'autoscaling.alpha.kubernetes.io/conditions',
+}
+
+const container = ['name', 'image', 'restartPolicy', 'readinessProbe.periodSeconds', 'resources.limits.memory']
+const containerStatus = ['name', 'image', 'ready', 'started', 'restartCount', 'state', 'lastState']
+const of = (list: string, fields: readonly string[]) => fields.map((name) => `${list}.${name}`)
+
+const workload = ['spec.replicas', 'spec.paused', 'status']
+const webhooks = ['name', 'failurePolicy', 'clientConfig.service.namespace', 'clientConfig.service.name']
+
+/** What its own rule and what explains it read of an object. */
+const ownParts: Readonly<Record<string, readonly string[]>> = {
+  Pod: [
+    'spec.nodeName',
+    'spec.schedulerName',
+    'spec.restartPolicy',
+    'spec.readinessGates',
+    ...of('spec.volumes', ['name', 'persistentVolumeClaim.claimName', 'ephemeral.volumeClaimTemplate.kind']),
+    ...of('spec.containers', container),
+    ...of('spec.initContainers', container),
+    'status.phase',
+    'status.reason',
+    'status.message',
+    'status.conditions',
+    'status.startTime',
+    'status.nominatedNodeName',
+    ...of('status.containerStatuses', containerStatus),
+    ...of('status.initContainerStatuses', containerStatus),
+  ],
+  'apps/Deployment': [...workload, 'spec.strategy.type'],
+  'apps/ReplicaSet': workload,
+  'apps/StatefulSet': workload,
+  'apps/DaemonSet': workload,
+  'batch/Job': ['spec.suspend', 'spec.parallelism', 'spec.completions', 'status'],
+  'batch/CronJob': ['spec.suspend', 'status'],
+  Node: ['spec.unschedulable', 'spec.taints', 'status.conditions'],
+  PersistentVolumeClaim: ['spec.storageClassName', 'spec.volumeName', 'status.phase'],
+  Service: ['spec.type', 'spec.selector', 'status.loadBalancer.ingress'],
+  'networking.k8s.io/Ingress': [
+    'spec.defaultBackend.service.name',
+    'spec.ingressClassName',
+    'spec.tls.secretName',
+    'spec.rules.http.paths.backend.service.name',
+    'status.loadBalancer.ingress',
+  ],
+  'autoscaling/HorizontalPodAutoscaler': ['spec.scaleTargetRef', 'spec.metrics.type', 'status.conditions'],
+  'apiregistration.k8s.io/APIService': ['spec.group', 'spec.service', 'status.conditions'],
+  'apiextensions.k8s.io/CustomResourceDefinition': ['status.conditions'],
+  'admissionregistration.k8s.io/ValidatingWebhookConfiguration': of('webhooks', webhooks),
+  'admissionregistration.k8s.io/MutatingWebhookConfiguration': of('webhooks', webhooks),
+  Namespace: ['status'],
+}
+
+const templateLabels = 'spec.template.metadata.labels'
+
+/** What others are judged by, of one that may be well. */
+const traitParts: Readonly<Record<string, readonly string[]>> = {
+  'apps/Deployment': ['spec.replicas', templateLabels],
+  'apps/ReplicaSet': ['spec.replicas', templateLabels],
+  'apps/StatefulSet': ['spec.replicas', templateLabels],
+  'apps/DaemonSet': ['status.desiredNumberScheduled', templateLabels],
+  ReplicationController: ['spec.replicas', templateLabels],
+  'batch/CronJob': ['spec.jobTemplate.spec.template.metadata.labels'],
+  'storage.k8s.io/StorageClass': ['volumeBindingMode'],
+}
+
+const compiled = (table: Readonly<Record<string, readonly string[]>>, more: readonly string[]) =>
+  new Map(Object.entries(table).map(([kind, paths]) => [kind, picked(...more, ...paths)]))
+const own = compiled(ownParts, metadata)
+const traits = compiled(traitParts, [])
+const plain = picked(...metadata)
+const gateway = picked(...metadata, 'status')
+
+/** Kinds of which all is read though nothing of their status is shown. */
+const readWhole: ReadonlySet<string> = new Set([
+  'storage.k8s.io/StorageClass',
+  'admissionregistration.k8s.io/ValidatingWebhookConfiguration',
+  'admissionregistration.k8s.io/MutatingWebhookConfiguration',
+])
+
+/** Whether more than its metadata is read to judge it or others. */
+export const isJudgedBy = (kind: string) => own.has(kind) || readWhole.has(kind)
+
+/** What of an object is enough to judge it anew. @param object - with its apiVersion and kind */
+export function ownPartsOf(kind: string, object: KubernetesObject): KubernetesObject {
+  const fields = own.get(kind) ?? (kind.startsWith(gatewayGroup) ? gateway : plain)
+  return { ...withAnnotation(kind, object, pick(object, fields)), kind: textAt(object, 'kind') }
+}
+
+/** What others are judged by besides where it is. @returns undefined: nothing, as of most objects */
+export function traitsOf(kind: string, object: KubernetesObject): KubernetesObject | undefined {
+  switch (kind) {
+    case 'Pod':
+      return traitsOfPod(object)
+    case 'batch/Job':
+      return traitsOfJob(object)
+    case 'discovery.k8s.io/EndpointSlice':
+      return { endpoints: [{ conditions: { ready: hasReady(object) } }] }
+    default: {
+      const fields = traits.get(kind)
+      return fields && withAnnotation(kind, object, pick(object, fields))
+    }
+  }
+}
+
+function traitsOfPod(object: KubernetesObject): KubernetesObject | undefined {
+  const phase = textAt(object, 'status.phase')
+  const isDeleted = isBeingDeleted(object)
+  const hasEnded = phase === 'Succeeded' || phase === 'Failed'
+  if (!isDeleted && !hasEnded) return undefined
+  // which time it is makes no difference, and Pods share what is the same
+  return {
+    ...(hasEnded ? { status: { phase } } : {}),
+    ...(isDeleted ? { metadata: { deletionTimestamp: 'deleted' } } : {}),
+  }
+}
+
+const ends: ReadonlySet<unknown> = new Set(['Complete', 'SuccessCriteriaMet', 'Failed', 'FailureTarget'])
+const end = picked('type', 'status', 'reason', 'message', 'lastTransitionTime')
+
+function traitsOfJob(object: KubernetesObject): KubernetesObject {
+  const conditions = listAt(object, 'status.conditions').filter(({ type }) => ends.has(type))
+  const labels = pick(object, jobLabels)
+  return { ...labels, status: { conditions: conditions.slice(0, ends.size).map((one) => pick(one, end)) } }
+}
+
+const jobLabels: Picked = picked(templateLabels)
+
+function hasReady(slice: KubernetesObject): boolean {
+  return listAt(slice, 'endpoints').some((endpoint) => field(field(endpoint, 'conditions'), 'ready') !== false)
+}
+
+function withAnnotation(kind: string, object: KubernetesObject, parts: KubernetesObject): KubernetesObject {
+  const name = annotations[kind]
+  const value = name === undefined ? '' : entryAt(object, 'metadata.annotations', name)
+  if (name === undefined || value === '') return parts
+  return { ...parts, metadata: { ...(parts.metadata as object | undefined), annotations: { [name]: value } } }
+}

@@ -1,0 +1,28 @@
+import { at, listAt, textAt } from '../../../health/object.ts'
+import { inGroup } from './metadata.ts'
+import type { Projector, Reference } from './projector.ts'
+
+/** What is registered with the API server, and who may do what. */
+
+export const apiService: Projector = (object) => ({ references: toService('is served by', object, 'spec.service') })
+
+export const webhookConfiguration: Projector = (object) => ({
+  references: listAt(object, 'webhooks').flatMap((webhook) => toService('asks', webhook, 'clientConfig.service')),
+})
+
+function toService(relation: string, object: unknown, path: string): readonly Reference[] {
+  const [namespace, name] = [textAt(object, `${path}.namespace`), textAt(object, `${path}.name`)]
+  return [{ relation, kind: 'Service', namespace, name }]
+}
+
+/** Of a binding of a Role or of a ClusterRole. */
+export const roleBinding: Projector = (object) => {
+  const role = at(object, 'roleRef')
+  const kind = textAt(role, 'kind')
+  const namespace = kind === 'Role' ? textAt(object, 'metadata.namespace') : ''
+  return {
+    references: [
+      { relation: 'grants', kind: inGroup(textAt(role, 'apiGroup'), kind), namespace, name: textAt(role, 'name') },
+    ],
+  }
+}

@@ -1,0 +1,139 @@
+import type { ResourceKind } from '../../../cluster/api-kinds.ts'
+import { type Evidence, evidenceOf, subjectOf } from '../../../health/kas/evidence.ts'
+import { bounded } from '../../../health/kas/text.ts'
+import { type KubernetesObject, textAt } from '../../../health/object.ts'
+import type { ObjectSink } from './record.ts'
+
+/** of one object: the latest */
+const maxPerObject = 16
+/** of all: the oldest of the namespace with the most go first */
+const maxEvidences = 10_000
+/** Of all, those that go at once when there are too many. */
+const shedShare = 0.1
+/** Evidence counts for so long after it was seen last. ms */
+export const countsForMs = 3_600_000
+
+/** An object that events are about, as they say. */
+export interface Subject {
+  readonly kind: string
+  readonly namespace: string
+  readonly name: string
+  readonly uid: string
+}
+
+interface Kept {
+  readonly evidence: Evidence
+  readonly key: string
+  readonly subject: Subject
+  /** where the event is: who may list events there may be told of it */
+  readonly namespace: string
+}
+
+export interface EvidencesOptions {
+  /** ms since 1970 */
+  readonly now: () => number
+  /** There is more about an object, or less. */
+  readonly onChange: (subject: Subject) => void
+}
+
+/** What events say of why objects are not well. It stays when an event goes: the API server forgets them soon. */
+export class Evidences implements ObjectSink {
+  readonly #options: EvidencesOptions
+  /** by the event's own uid; the one that was told the longest ago first */
+  readonly #kept = new Map<string, Kept>()
+  /** uids of events, by subject */
+  readonly #bySubject = new Map<string, Set<string>>()
+  readonly #byNamespace = new Map<string, number>()
+
+  constructor(options: EvidencesOptions) {
+    this.#options = options
+  }
+
+  get size(): number {
+    return this.#kept.size
+  }
+
+  /** What counts of an object now: events of its own namespace alone, of those without a uid too. */
+  of({ kind, namespace, name, uid }: Subject): readonly Evidence[] {
+    if (this.#kept.size === 0) return []
+    const now = this.#options.now()
+    const keys = [keyOf({ kind, namespace, name, uid }), keyOf({ kind, namespace, name, uid: '' })]
+    const events = keys.flatMap((key) => [...(this.#bySubject.get(key) ?? [])])
+    const found = events.map((event) => (this.#kept.get(event) as Kept).evidence)
+    return found.filter(({ last }) => now - last <= countsForMs)
+  }
+
+  /** What does not count any more goes. */
+  expire(): void {
+    const now = this.#options.now()
+    for (const [event, { evidence }] of this.#kept) if (now - evidence.last > countsForMs) this.#forget(event)
+  }
+
+  put(_: ResourceKind, object: KubernetesObject): void {
+    const event = textAt(object, 'metadata.uid')
+    const evidence = event === '' ? undefined : evidenceOf(object, this.#options.now())
+    if (!evidence) return
+    const namespace = textAt(object, 'metadata.namespace')
+    const subject = subjectOf(object)
+    // of what is in no namespace events are wherever their controller likes
+    const isNear = subject.namespace === namespace || subject.namespace === ''
+    if (!isNear || [subject.kind, subject.name, subject.uid].some((text) => text.length > 253)) return
+    this.#forget(event, false)
+    const key = keyOf(subject)
+    const own = this.#bySubject.get(key) ?? new Set()
+    this.#bySubject.set(key, own.add(event))
+    this.#kept.set(event, { evidence: copyOf(evidence), key, subject, namespace })
+    this.#byNamespace.set(namespace, (this.#byNamespace.get(namespace) ?? 0) + 1)
+    if (own.size > maxPerObject) this.#forget(this.#oldestOf(own), false)
+    if (this.#kept.size > maxEvidences) this.#makeRoom()
+    this.#options.onChange(subject)
+  }
+
+  gone(): void {}
+  listing(): void {}
+  listed(): void {}
+  dropped(): void {}
+  state(): void {}
+
+  #oldestOf(events: Iterable<string>): string {
+    let oldest: readonly [event: string, last: number] | undefined
+    for (const event of events) {
+      const { last } = (this.#kept.get(event) as Kept).evidence
+      if (!oldest || last < oldest[1]) oldest = [event, last]
+    }
+    return oldest?.[0] ?? ''
+  }
+
+  /** Of the namespace that has the most: a noisy one takes no other's room. */
+  #makeRoom(): void {
+    const [[most] = ['']] = [...this.#byNamespace].sort(([, one], [, other]) => other - one)
+    let left = Math.ceil(maxEvidences * shedShare)
+    for (const [event, { namespace }] of this.#kept) {
+      if (namespace !== most) continue
+      this.#forget(event)
+      if (--left === 0) return
+    }
+  }
+
+  #forget(event: string, tells = true): void {
+    const known = this.#kept.get(event)
+    if (!known) return
+    this.#kept.delete(event)
+    const own = this.#bySubject.get(known.key)
+    own?.delete(event)
+    if (own?.size === 0) this.#bySubject.delete(known.key)
+    const count = (this.#byNamespace.get(known.namespace) ?? 0) - 1
+    if (count > 0) this.#byNamespace.set(known.namespace, count)
+    else this.#byNamespace.delete(known.namespace)
+    if (tells) this.#options.onChange(known.subject)
+  }
+}
+
+function keyOf({ kind, namespace, name, uid }: Subject): string {
+  return `${kind}\n${namespace}\n${name}\n${uid}`
+}
+
+/** So that the rest of a long text goes. */
+function copyOf(evidence: Evidence): Evidence {
+  return { ...evidence, message: Buffer.from(bounded(evidence.message)).toString() }
+}

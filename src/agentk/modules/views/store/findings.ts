@@ -1,0 +1,256 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import type { Finding } from '../../../health/kas/finding.ts'
+import { findingsOf } from '../../../health/kas/findings.ts'
+import { type Opinion, opinionOf, type RuleVerdicts } from '../../../health/kas/opinion.ts'
+import type { KubernetesObject } from '../../../health/object.ts'
+import { ownPartsOf } from '../projection/parts.ts'
+import { DueVerdicts } from './due-verdicts.ts'
+import { Evidences, type Subject } from './evidence.ts'
+import type { FairTurns } from './fair-turns.ts'
+import { dueOf, isSameJudgement, isWell, type Judgement, judgementOf, overdue } from './judgement.ts'
+import { JudgingWorld } from './judging-world.ts'
+import { Readers, reads } from './readers.ts'
+import type { ReadonlyRecords, RecordChange } from './record.ts'
+import { parentIn } from './records-world.ts'
+import { type Seen, timed } from './seen.ts'
+
+/** characters of one object that is kept to be judged anew, and of all of them */
+const maxKeptText = 16 * 1024
+const maxKeptTexts = 16 * 1024 * 1024
+/** What was found before goes on after so long a time without. ms */
+const restsMs = 60_000
+/** Evidence that does not count any more goes after so long at most. ms */
+const expireMs = 60_000
+
+export interface FindingsComponents {
+  /** since 1970 */
+  readonly clock: Clock
+  readonly turns: FairTurns
+  readonly records: ReadonlyRecords
+  /** all objects of a kind (`group/Kind`) are known */
+  readonly isLive: (kind: string) => boolean
+  /** all that is there at the beginning is known: what begins now has begun now */
+  readonly isSettled: () => boolean
+  /** It was judged anew, by what is around it or by time alone. */
+  readonly onJudged: (uid: string, judged: Judged) => void
+}
+
+export interface Judged {
+  readonly before: Judgement | undefined
+  readonly after: Judgement | undefined
+}
+
+/** What is kept of an object that is not well, or that is judged by what it reads of others. */
+interface Entry {
+  judgement: Judgement | undefined
+  /** what is said of it where nothing is found */
+  readonly bare: Opinion
+  /** JSON of so much of it as it is judged by; empty: there is no room */
+  readonly text: string
+  seen: Seen
+}
+
+const nothingSeen: Seen = []
+
+/** What is said by whom of one that is well. */
+export const unjudgedBy = {
+  users: { by: 'users', judged: undefined },
+  rules: { by: 'rules', judged: undefined },
+  nobody: { by: 'nobody', judged: undefined },
+} as const
+
+/**
+ * Why objects are not well, beside their records. Of a healthy object nothing is kept, unless it is judged by others, as
+ * a Service by its slices. Who has read what changes is judged anew, in slices.
+ */
+export class Findings {
+  readonly evidence: Evidences
+  readonly #components: FindingsComponents
+  readonly #entries = new Map<string, Entry>()
+  readonly #readers = new Readers()
+  readonly #world: JudgingWorld
+  readonly #due: DueVerdicts<undefined>
+  /** to be judged anew */
+  readonly #waiting = new Set<string>()
+  /** of these, those that are because lists have ended: what is found then was so before */
+  readonly #byLists = new Set<string>()
+  #isWorking = false
+  #cancel: (() => void) | undefined
+  #cancelExpiry: (() => void) | undefined
+  #texts = 0
+
+  constructor(components: FindingsComponents) {
+    const { clock, records, isLive } = components
+    this.#components = components
+    const now = () => clock.now()
+    this.evidence = new Evidences({ now, onChange: (subject) => this.#heard(subject) })
+    this.#world = new JudgingWorld({ records, parentOf: parentIn(records), now, evidence: this.evidence, isLive })
+    this.#due = new DueVerdicts<undefined>(clock, (uid) => this.#judgeLater(uid))
+  }
+
+  /** Objects of which anything is kept. */
+  get size(): number {
+    return this.#entries.size
+  }
+
+  get(uid: string): Judgement | undefined {
+    return this.#entries.get(uid)?.judgement
+  }
+
+  /** So much of an object as it is judged by; undefined: nothing is kept of it. */
+  keptOf(uid: string): KubernetesObject | undefined {
+    const text = this.#entries.get(uid)?.text
+    return text ? JSON.parse(text) : undefined
+  }
+
+  stop(): void {
+    this.#due.stop()
+    this.#cancel?.()
+    this.#cancelExpiry?.()
+  }
+
+  /**
+   * Judges an object that passes.
+   *
+   * @param object - with its apiVersion and kind
+   * @param isFollowed - it was there before, or its kind is followed live: what begins now has begun now
+   */
+  pass(
+    { uid, kind, object }: { readonly uid: string; readonly kind: string; readonly object: KubernetesObject },
+    verdicts: RuleVerdicts,
+    isFollowed: boolean,
+  ): { readonly by: Opinion['by']; readonly judged: Judged | undefined } {
+    const now = this.#components.clock.now()
+    const bare = opinionOf(object, undefined, verdicts, now)
+    const found = this.#find(object)
+    const before = this.#entries.get(uid)
+    if (!before && found.length === 0 && this.#world.noted.size === 0 && isWell(bare)) return unjudgedBy[bare.by]
+    const judged = judgementOf(found, bare, (one) => opinionOf(object, one, verdicts, now))
+    const { judgement, seen } = timed(judged, before?.seen ?? nothingSeen, { now, isLive: isFollowed })
+    const isReading = this.#readers.set(uid, this.#world.noted)
+    if (!judgement && !isReading && seen.length === 0) this.forget(uid)
+    else {
+      const text = judgement || isReading ? this.#textOf(kind, object, before) : ''
+      this.#set(uid, { judgement, bare, text, seen })
+    }
+    return { by: bare.by, judged: differenceOf(before?.judgement, judgement) }
+  }
+
+  /** @returns what was said of it */
+  forget(uid: string): Judgement | undefined {
+    const before = this.#entries.get(uid)
+    if (!before) return undefined
+    this.#texts -= before.text.length
+    this.#entries.delete(uid)
+    this.#readers.delete(uid)
+    this.#due.delete(uid)
+    this.#waiting.delete(uid)
+    this.#byLists.delete(uid)
+    return before.judgement
+  }
+
+  /** Those who have read what is another now are judged anew. */
+  change(change: RecordChange): void {
+    for (const uid of this.#readers.affected(change)) this.#judgeLater(uid)
+  }
+
+  /** Whether all objects of the kind are known is another now. */
+  liveChanged(kind: string): void {
+    for (const uid of this.#readers.of(reads.live(kind))) this.#judgeLater(uid, true)
+  }
+
+  #find(object: KubernetesObject): readonly Finding[] {
+    this.#world.noted.clear()
+    this.#world.forget()
+    return findingsOf(object, this.#world)
+  }
+
+  #textOf(kind: string, object: KubernetesObject, before: Entry | undefined): string {
+    const text = JSON.stringify(ownPartsOf(kind, object))
+    const isRoom = this.#texts - (before?.text.length ?? 0) + text.length <= maxKeptTexts
+    return isRoom && text.length <= maxKeptText ? text : ''
+  }
+
+  #set(uid: string, entry: Entry): void {
+    this.#texts += entry.text.length - (this.#entries.get(uid)?.text.length ?? 0)
+    this.#entries.set(uid, entry)
+    const due = entry.judgement ? dueOf(entry.judgement) : this.#restEnd(entry)
+    if (due === undefined) this.#due.delete(uid)
+    else this.#due.set(uid, due, undefined)
+  }
+
+  /** When what is remembered of one that is well goes. */
+  #restEnd({ seen }: Entry): number | undefined {
+    return seen.length > 0 ? this.#components.clock.now() + restsMs : undefined
+  }
+
+  #heard({ kind, namespace, name, uid }: Subject): void {
+    this.#cancelExpiry ??= this.#components.clock.after(expireMs, () => this.#expire())
+    const record = this.#components.records.named(kind, namespace, name)
+    if (record && (uid === '' || uid === record.uid) && this.#entries.has(record.uid)) this.#judgeLater(record.uid)
+  }
+
+  #expire(): void {
+    this.#cancelExpiry = undefined
+    this.evidence.expire()
+    if (this.evidence.size > 0) this.#cancelExpiry = this.#components.clock.after(expireMs, () => this.#expire())
+  }
+
+  #judgeLater(uid: string, isByLists = !this.#components.isSettled()): void {
+    this.#waiting.add(uid)
+    if (isByLists) this.#byLists.add(uid)
+    if (this.#isWorking) return
+    this.#isWorking = true
+    let isOver = false
+    const cancel = this.#components.turns.run(
+      'findings',
+      () => this.#judgeNext(),
+      () => {
+        isOver = true
+        this.#isWorking = false
+        this.#cancel = undefined
+      },
+    )
+    if (!isOver) this.#cancel = cancel
+  }
+
+  #judgeNext(): boolean {
+    const [uid] = this.#waiting
+    if (uid === undefined) return false
+    this.#waiting.delete(uid)
+    this.#judgeAnew(uid)
+    return this.#waiting.size > 0
+  }
+
+  #judgeAnew(uid: string): void {
+    const isLive = !this.#byLists.delete(uid)
+    const entry = this.#entries.get(uid)
+    const record = this.#components.records.get(uid)
+    if (!entry || !record) return
+    const { clock, onJudged } = this.#components
+    const now = clock.now()
+    const object = this.keptOf(uid)
+    const found = object ? this.#find(object) : undefined
+    const byRule = found && judgementOf(found, entry.bare, (one) => opinionWith(one))
+    const judged = found ? byRule : entry.judgement && overdue(entry.judgement, now)
+    const { judgement, seen } = timed(judged, entry.seen, { now, isLive })
+    const isReading = object ? this.#readers.set(uid, this.#world.noted) : false
+    const before = entry.judgement
+    if (!judgement && !isReading && isRested(seen, now)) this.forget(uid)
+    else this.#set(uid, { ...entry, judgement, seen })
+    const difference = differenceOf(before, judgement)
+    if (difference) onJudged(uid, difference)
+  }
+}
+
+/** As `opinionOf` has it where a finding stands. */
+function opinionWith(found: Finding): Opinion {
+  return { word: found.word, finding: found.reason ? found : undefined, by: 'rules' }
+}
+
+const isRested = (seen: Seen, now: number) =>
+  seen.every(({ sight }) => sight.well !== undefined && now - sight.well >= restsMs)
+
+function differenceOf(before: Judgement | undefined, after: Judgement | undefined): Judged | undefined {
+  return isSameJudgement(before, after) ? undefined : { before, after }
+}

@@ -1,0 +1,79 @@
+import type { ArgoStatus } from '../../../health/argo/health.ts'
+import type { Evidence } from '../../../health/kas/evidence.ts'
+import type { Finding } from '../../../health/kas/finding.ts'
+import { uidOf } from '../../../health/kas/read.ts'
+import type { KubernetesObject } from '../../../health/object.ts'
+import type { Evidences } from './evidence.ts'
+import { type Read, reads } from './readers.ts'
+import { RecordsWorld, type RecordsWorldComponents } from './records-world.ts'
+
+type Selector = Parameters<RecordsWorld['podsOf']>[1]
+
+export interface JudgingWorldComponents extends RecordsWorldComponents {
+  readonly evidence: Pick<Evidences, 'of'>
+  /** all objects of the kind are known */
+  readonly isLive: (kind: string) => boolean
+}
+
+/** As `RecordsWorld`, to judge single objects: it notes what of others was read. */
+export class JudgingWorld extends RecordsWorld {
+  /** since it was cleared */
+  readonly noted = new Set<Read>()
+  readonly #judging: JudgingWorldComponents
+
+  constructor(components: JudgingWorldComponents) {
+    super(components)
+    this.#judging = components
+  }
+
+  override eventsOf(object: KubernetesObject): readonly Evidence[] {
+    return this.#judging.evidence.of({ ...this.placeOf(object), kind: this.placeOf(object).kind.key })
+  }
+
+  override isLive(kind: string): boolean {
+    this.noted.add(reads.live(kind))
+    return this.#judging.isLive(kind)
+  }
+
+  override find(kind: string, namespace: string, name: string): KubernetesObject | undefined {
+    this.noted.add(reads.object(kind, namespace, name))
+    return super.find(kind, namespace, name)
+  }
+
+  override childrenOf(object: KubernetesObject): readonly KubernetesObject[] {
+    this.noted.add(reads.childrenOf(uidOf(object)))
+    return super.childrenOf(object)
+  }
+
+  override podsOf(namespace: string, selector: Selector): readonly KubernetesObject[] {
+    this.noted.add(reads.pods(namespace))
+    return super.podsOf(namespace, selector)
+  }
+
+  override workloadsOf(namespace: string, selector: Selector): readonly KubernetesObject[] {
+    this.noted.add(reads.workloads(namespace))
+    return super.workloadsOf(namespace, selector)
+  }
+
+  override slicesOf(service: KubernetesObject): readonly KubernetesObject[] {
+    const { namespace, name } = this.placeOf(service)
+    this.noted.add(reads.slicesOf(namespace, name))
+    return super.slicesOf(service)
+  }
+
+  override usersOf(claim: KubernetesObject): readonly KubernetesObject[] {
+    const { namespace, name } = this.placeOf(claim)
+    this.noted.add(reads.usersOf(namespace, name))
+    return super.usersOf(claim)
+  }
+
+  override findingsOf(object: KubernetesObject): readonly Finding[] {
+    this.noted.add(reads.judged(uidOf(object)))
+    return super.findingsOf(object)
+  }
+
+  override wordOf(object: KubernetesObject): ArgoStatus {
+    this.noted.add(reads.judged(uidOf(object)))
+    return super.wordOf(object)
+  }
+}

@@ -1,0 +1,82 @@
+import type { ObjectRecord, RecordChange } from './record.ts'
+import { serviceOf, templateKinds } from './records-world.ts'
+import { UidIndex } from './uid-index.ts'
+
+/** What judging an object has read of others. */
+export type Read = string
+
+/** Names of what is read: equal ones are the same. */
+export const reads = {
+  object: (kind: string, namespace: string, name: string): Read => `n\n${kind}\n${namespace}\n${name}`,
+  childrenOf: (uid: string): Read => `c\n${uid}`,
+  pods: (namespace: string): Read => `p\n${namespace}`,
+  workloads: (namespace: string): Read => `w\n${namespace}`,
+  slicesOf: (namespace: string, service: string): Read => `s\n${namespace}\n${service}`,
+  usersOf: (namespace: string, claim: string): Read => `u\n${namespace}\n${claim}`,
+  live: (kind: string): Read => `l\n${kind}`,
+  judged: (uid: string): Read => `j\n${uid}`,
+} as const
+
+const none: readonly Read[] = []
+const templates: ReadonlySet<string> = new Set(templateKinds)
+
+/** Who is to be judged anew when what was read of others is another. */
+export class Readers {
+  readonly #byRead = new UidIndex()
+  readonly #byReader = new Map<string, readonly Read[]>()
+
+  /** @returns whether the object has read anything */
+  set(uid: string, all: ReadonlySet<Read>): boolean {
+    const before = this.#byReader.get(uid) ?? none
+    if (before.length === all.size && before.every((read) => all.has(read))) return all.size > 0
+    for (const read of before) this.#byRead.delete(read, uid)
+    for (const read of all) this.#byRead.add(read, uid)
+    if (all.size > 0) this.#byReader.set(uid, [...all])
+    else this.#byReader.delete(uid)
+    return all.size > 0
+  }
+
+  delete(uid: string): void {
+    for (const read of this.#byReader.get(uid) ?? none) this.#byRead.delete(read, uid)
+    this.#byReader.delete(uid)
+  }
+
+  of(read: Read): Iterable<string> {
+    return this.#byRead.get(read)
+  }
+
+  /** Those who have read what a change changes. */
+  *affected({ before, after, judged }: RecordChange): Iterable<string> {
+    if (this.#byReader.size === 0) return
+    const isThere = before === undefined || after === undefined
+    const isOther = isThere || before.traits !== after.traits
+    const isRelabelled = isOther || before.labels !== after.labels
+    const isUsing = isThere || before.references !== after.references
+    for (const record of before === after ? [after] : [before, after]) {
+      if (!record) continue
+      if (isOther) yield* this.#of(placeReads(record))
+      if (record.kind.key === 'Pod' && (isRelabelled || judged)) yield* this.of(reads.pods(record.namespace))
+      if (record.kind.key === 'Pod' && isUsing) yield* this.#of(claimReads(record))
+      if (judged) yield* this.of(reads.judged(record.uid))
+    }
+  }
+
+  *#of(all: Iterable<Read>): Iterable<string> {
+    for (const read of all) yield* this.of(read)
+  }
+}
+
+function* placeReads(record: ObjectRecord): Iterable<Read> {
+  const { kind, namespace, name, owner } = record
+  yield reads.object(kind.key, namespace, name)
+  if (owner) yield reads.childrenOf(owner.uid)
+  const service = serviceOf(record)
+  if (service !== undefined) yield reads.slicesOf(namespace, service)
+  if (templates.has(kind.key)) yield reads.workloads(namespace)
+}
+
+function* claimReads({ references, namespace }: ObjectRecord): Iterable<Read> {
+  for (const { kind, name } of references) {
+    if (kind === 'PersistentVolumeClaim') yield reads.usersOf(namespace, name)
+  }
+}

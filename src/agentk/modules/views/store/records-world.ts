@@ -1,0 +1,216 @@
+import type { ArgoStatus } from '../../../health/argo/health.ts'
+import type { World } from '../../../health/kas/choice/roots.ts'
+import type { Evidence } from '../../../health/kas/evidence.ts'
+import type { Finding } from '../../../health/kas/finding.ts'
+import type { Opinion } from '../../../health/kas/opinion.ts'
+import { field, nameOf, namespaceOf, textField, uidOf } from '../../../health/kas/read.ts'
+import { webhookKinds } from '../../../health/kas/webhooks.ts'
+import { at, isBeingDeleted, type KubernetesObject, kindOf, listAt } from '../../../health/object.ts'
+import { customParentsOf } from './object-record.ts'
+import type { ObjectRecord, Place, ReadonlyRecords } from './record.ts'
+
+type Table = readonly (readonly [name: string, value: string])[]
+
+/** Pods that a Service selects and claims' users, children of one object, and what is being deleted: as many are read */
+export const maxRead = 500
+const apiServiceKind = 'apiregistration.k8s.io/APIService'
+const podKind = 'Pod'
+const claimKind = 'PersistentVolumeClaim'
+const sliceKind = 'discovery.k8s.io/EndpointSlice'
+/** Kinds that make Pods by a template. */
+export const templateKinds = [
+  'apps/Deployment',
+  'apps/StatefulSet',
+  'apps/DaemonSet',
+  'apps/ReplicaSet',
+  'ReplicationController',
+  'batch/CronJob',
+  'batch/Job',
+] as const
+
+export interface RecordsWorldComponents {
+  readonly records: ReadonlyRecords
+  /** what stands above an object */
+  readonly parentOf: (record: ObjectRecord) => ObjectRecord | undefined
+  /** of the API server. ms since 1970 */
+  readonly now: () => number
+}
+
+/** What the rules for causes read of others, out of records. Of one moment: an object is read once. */
+export class RecordsWorld implements World {
+  protected readonly records: ReadonlyRecords
+  readonly #components: RecordsWorldComponents
+  readonly #objects = new Map<string, KubernetesObject>()
+  #read = 0
+
+  constructor(components: RecordsWorldComponents) {
+    this.records = components.records
+    this.#components = components
+  }
+
+  get now(): number {
+    return this.#components.now()
+  }
+
+  /** Objects that were looked at. */
+  get read(): number {
+    return this.#read
+  }
+
+  /** What was read is read anew. */
+  forget(): void {
+    this.#objects.clear()
+  }
+
+  eventsOf(_object: KubernetesObject): readonly Evidence[] {
+    return []
+  }
+
+  isLive(_kind: string): boolean {
+    return false
+  }
+
+  find(kind: string, namespace: string, name: string): KubernetesObject | undefined {
+    const record = this.records.named(kind, namespace, name)
+    return record && this.objectOf(record)
+  }
+
+  childrenOf(object: KubernetesObject): readonly KubernetesObject[] {
+    const parent = this.placeOf(object)
+    return this.first(this.records.claiming(parent), (child) => this.parentUid(child) === parent.uid)
+  }
+
+  podsOf(namespace: string, selector: Table): readonly KubernetesObject[] {
+    return this.first(this.records.inNamespace(podKind, namespace), ({ labels }) =>
+      selector.every(([name, value]) => labels.get(name) === value),
+    )
+  }
+
+  workloadsOf(namespace: string, selector: Table): readonly KubernetesObject[] {
+    return templateKinds.flatMap((kind) =>
+      this.first(this.records.inNamespace(kind, namespace), ({ traits }) => isOfTemplate(traits, selector)),
+    )
+  }
+
+  slicesOf(service: KubernetesObject): readonly KubernetesObject[] {
+    const place = this.placeOf(service)
+    return this.first(this.records.claiming(place), (one) => isSliceOf(one, place))
+  }
+
+  usersOf(claim: KubernetesObject): readonly KubernetesObject[] {
+    const users = this.records.naming(claimKind, namespaceOf(claim), nameOf(claim))
+    return this.first(users, ({ kind }) => kind.key === podKind)
+  }
+
+  apiServicesOf(group: string): readonly KubernetesObject[] {
+    const isOf = ({ name }: ObjectRecord) => name.slice(name.indexOf('.') + 1) === group
+    return this.first(this.records.inNamespace(apiServiceKind, ''), isOf)
+  }
+
+  webhooksNamed(name: string): readonly KubernetesObject[] {
+    return webhookKinds
+      .flatMap((kind) => this.first(this.records.inNamespace(kind, ''), () => true))
+      .filter((one) => listAt(one, 'webhooks').some((webhook) => textField(webhook, 'name') === name))
+  }
+
+  deletedIn(namespace: string): readonly KubernetesObject[] {
+    const places = [...this.records.places()].filter((place) => place.namespace === namespace)
+    const all = places.flatMap(({ kind }) =>
+      this.first(this.records.inNamespace(kind.key, namespace), ({ uid }) => this.records.judged(uid) !== undefined),
+    )
+    return all.filter(isBeingDeleted).slice(0, maxRead)
+  }
+
+  findingsOf(object: KubernetesObject): readonly Finding[] {
+    return (this.records.judged(uidOf(object)) ?? []).flatMap(({ finding, needs }) =>
+      finding ? [{ ...finding, needs }] : [],
+    )
+  }
+
+  wordOf(object: KubernetesObject): ArgoStatus {
+    return this.records.judged(uidOf(object))?.[0]?.word ?? 'Healthy'
+  }
+
+  before(object: KubernetesObject): Finding | undefined {
+    return this.records.judged(uidOf(object))?.[0]?.finding
+  }
+
+  opinionOf(object: KubernetesObject, shown: Finding | undefined): Opinion {
+    const uid = uidOf(object)
+    const judgement = this.records.judged(uid)
+    const choice = judgement?.find(({ finding }) => finding?.reason === shown?.reason && finding?.text === shown?.text)
+    const { word, finding, by } = choice ?? {}
+    return { word: word ?? 'Healthy', finding, by: by ?? this.records.get(uid)?.health?.by ?? 'nobody' }
+  }
+
+  protected count(): void {
+    this.#read++
+  }
+
+  protected objectOf(record: ObjectRecord): KubernetesObject {
+    let object = this.#objects.get(record.uid)
+    if (!object) {
+      object = this.records.objectOf(record)
+      this.#objects.set(record.uid, object)
+    }
+    return object
+  }
+
+  protected placeOf(object: KubernetesObject): Place {
+    return {
+      uid: uidOf(object),
+      name: nameOf(object),
+      namespace: namespaceOf(object),
+      kind: { key: kindOf(object) },
+    }
+  }
+
+  protected parentUid(child: ObjectRecord): string | undefined {
+    return this.#components.parentOf(child)?.uid
+  }
+
+  /** As many as are read. */
+  protected first(records: Iterable<ObjectRecord>, isIt: (record: ObjectRecord) => boolean): KubernetesObject[] {
+    const found: KubernetesObject[] = []
+    for (const record of records) {
+      this.count()
+      if (!isIt(record)) continue
+      found.push(this.objectOf(record))
+      if (found.length === maxRead) break
+    }
+    return found
+  }
+}
+
+function isOfTemplate(traits: KubernetesObject | undefined, selector: Table): boolean {
+  const template = at(traits, 'spec.template') ?? at(traits, 'spec.jobTemplate.spec.template')
+  const labels = at(template, 'metadata.labels')
+  return selector.every(([name, value]) => field(labels, name) === value)
+}
+
+/** The Service that a slice is of. */
+export function serviceOf({ kind, owner, customParent }: ObjectRecord): string | undefined {
+  if (kind.key !== sliceKind) return undefined
+  const parent = owner ?? customParent
+  return parent?.kind === 'Service' ? parent.name : undefined
+}
+
+const isSliceOf = (record: ObjectRecord, service: Place) =>
+  record.namespace === service.namespace && serviceOf(record) === service.name
+
+/** Where nobody is asked what he sees. */
+export function parentIn(records: Pick<ReadonlyRecords, 'get' | 'named'>) {
+  return (record: ObjectRecord): ObjectRecord | undefined => {
+    const { owner, namespace } = record
+    if (!owner) {
+      for (const { kind, name } of customParentsOf(record)) {
+        const found = records.named(kind, namespace, name)
+        if (found) return found
+      }
+      return undefined
+    }
+    const found = records.get(owner.uid)
+    const isNear = found?.namespace === '' || found?.namespace === namespace
+    return isNear && found?.kind.key === owner.kind && found.name === owner.name ? found : undefined
+  }
+}

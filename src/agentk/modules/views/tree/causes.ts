@@ -1,0 +1,144 @@
+import type { Cause } from '../../../health/kas/choice/choosing.ts'
+import { Judge, type MayList } from '../../../health/kas/choice/roots.ts'
+import { severityOf } from '../../../health/kas/finding.ts'
+import { nextOf } from '../../../health/kas/next.ts'
+import type { Opinion } from '../../../health/kas/opinion.ts'
+import { uidOf } from '../../../health/kas/read.ts'
+import type { KubernetesObject } from '../../../health/object.ts'
+import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
+import { RecordsWorld } from '../store/records-world.ts'
+import type { Sight } from './sight.ts'
+
+/** objects that are not well of which one cause is chosen */
+const maxSick = 256
+/** What a root is the summary of is not well in so many of its children before others are looked for. */
+const siblingKinds: ReadonlySet<string> = new Set(['apps/ReplicaSet', 'batch/Job'])
+
+/** Why an object is not well, as rows say it. Times are ms since 1970. */
+export interface ShownCause
+  extends Pick<Cause, 'kind' | 'namespace' | 'name' | 'id' | 'reason' | 'text' | 'count' | 'others'> {
+  readonly next: string
+  readonly since: number | undefined
+  /** nobody knows since when: it was seen first then */
+  readonly isAtLeast: boolean
+  readonly last: number | undefined
+}
+
+/** Chooses causes as one caller sees them, of one moment. */
+export class Causes {
+  readonly #world: SightWorld
+  readonly #mayList: MayList
+  readonly #namespaces = new Set<string>()
+
+  constructor(records: ReadonlyRecords, sight: Sight, now: () => number) {
+    this.#world = new SightWorld(records, sight, now, (namespace) => this.#namespaces.add(namespace))
+    this.#mayList = (kind, namespace) => sight.opinions.holds([kind, namespace])
+  }
+
+  /** Objects that were looked at. */
+  get read(): number {
+    return this.#world.read
+  }
+
+  /**
+   * @param roots - what is one root to people; at least one
+   * @returns `namespaces`: where it was looked: the same is chosen as long as nothing is said otherwise there
+   */
+  of(roots: readonly ObjectRecord[]): {
+    readonly cause: ShownCause | undefined
+    readonly namespaces: readonly string[]
+  } {
+    this.#namespaces.clear()
+    this.#world.begin()
+    const { cause, atLeast } = new Judge(this.#world, this.#mayList).judgeAll(
+      roots.map((root) => this.#world.object(root)),
+    )
+    return { cause: cause && shown(cause, atLeast), namespaces: [...this.#namespaces] }
+  }
+}
+
+function shown(cause: Cause, atLeast: number | undefined): ShownCause {
+  const { kind, namespace, name, id, reason, text, since, last, count, others } = cause
+  const next = nextOf(cause)
+  return {
+    kind,
+    namespace,
+    name,
+    id,
+    reason,
+    text,
+    next,
+    since: since ?? atLeast,
+    isAtLeast: since === undefined,
+    last,
+    count,
+    others,
+  }
+}
+
+/** What one caller sees of the records. */
+class SightWorld extends RecordsWorld {
+  readonly #sight: Sight
+  readonly #onRead: (namespace: string) => void
+  #sick = 0
+
+  constructor(records: ReadonlyRecords, sight: Sight, now: () => number, onRead: (namespace: string) => void) {
+    super({ records, parentOf: (record) => sight.owners.believed(record), now })
+    this.#sight = sight
+    this.#onRead = onRead
+  }
+
+  begin(): void {
+    this.#sick = 0
+  }
+
+  object(record: ObjectRecord): KubernetesObject {
+    return this.objectOf(record)
+  }
+
+  override find(kind: string, namespace: string, name: string): KubernetesObject | undefined {
+    this.#onRead(namespace)
+    const record = this.records.named(kind, namespace, name)
+    return record && this.#sight.sees(record) ? this.objectOf(record) : undefined
+  }
+
+  /** Those that count, the worst first where there are too many. */
+  override childrenOf(object: KubernetesObject): readonly KubernetesObject[] {
+    const parent = this.placeOf(object)
+    const worst: ObjectRecord[] = []
+    const others: ObjectRecord[] = []
+    const siblings: ObjectRecord[] = []
+    for (const child of this.records.claiming(parent)) {
+      this.count()
+      if (!this.#sight.sees(child) || this.parentUid(child) !== parent.uid) continue
+      const { word, below } = this.#sight.opinions.of(child)
+      if (siblingKinds.has(child.kind.key)) siblings.push(child)
+      else if (word === 'Degraded' || below === 'Degraded') worst.push(child)
+      else if (severityOf(word) > 0 || severityOf(below) > 0) others.push(child)
+      if (worst.length === maxSick) break
+    }
+    const left = Math.max(0, maxSick - this.#sick)
+    const sick = [...worst, ...others].slice(0, left)
+    this.#sick += sick.length
+    return [...siblings.slice(0, maxSick), ...sick].map((child) => this.objectOf(child))
+  }
+
+  /** As the caller is told. */
+  override findingsOf(): readonly [] {
+    return []
+  }
+
+  override opinionOf(object: KubernetesObject): Opinion {
+    const uid = uidOf(object)
+    return this.#sight.opinions.ofOne({ uid, health: this.records.get(uid)?.health })
+  }
+
+  protected override objectOf(record: ObjectRecord): KubernetesObject {
+    this.#onRead(record.namespace)
+    return super.objectOf(record)
+  }
+
+  protected override first(records: Iterable<ObjectRecord>, isIt: (record: ObjectRecord) => boolean) {
+    return super.first(records, (record) => this.#sight.sees(record) && isIt(record))
+  }
+}

@@ -1,0 +1,112 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
+import { Causes, type ShownCause } from '../tree/causes.ts'
+import type { Forest } from '../tree/forest.ts'
+import type { Entry, Node } from '../tree/forest-node.ts'
+
+/** Objects that are read for causes of one update; those of further rows follow with the next. */
+export const maxReadPerUpdate = 10_000
+/** children of a group that are its roots */
+const maxRoots = 256
+
+export interface ViewCausesComponents {
+  readonly records: ReadonlyRecords
+  readonly clock: Clock
+}
+
+interface Chosen {
+  readonly cause: ShownCause | undefined
+  /** undefined: all of them */
+  readonly namespaces: readonly string[] | undefined
+  /** of what it was chosen from */
+  readonly from: string
+}
+
+/** Causes of the rows of one view. One is chosen anew where something is said otherwise of what it was chosen from. */
+export class ViewCauses {
+  readonly #components: ViewCausesComponents
+  /** by row */
+  readonly #chosen = new Map<string, Chosen>()
+
+  constructor(components: ViewCausesComponents) {
+    this.#components = components
+  }
+
+  of(id: string): ShownCause | undefined {
+    return this.#chosen.get(id)?.cause
+  }
+
+  /** Whether some may be others when something is said otherwise in these namespaces. */
+  mayChange(namespaces: readonly string[]): boolean {
+    for (const { namespaces: read } of this.#chosen.values()) {
+      if (!read || namespaces.some((one) => read.includes(one))) return true
+    }
+    return false
+  }
+
+  /** @returns rows whose causes are others now, and whether all were chosen */
+  update(forest: Forest, shown: ReadonlyMap<string, Entry>): { changed: readonly string[]; isWhole: boolean } {
+    const { records, clock } = this.#components
+    const changed: string[] = []
+    for (const id of this.#chosen.keys()) if (!shown.has(id)) this.#chosen.delete(id)
+    const now = clock.now()
+    const causes = new Causes(records, forest.sight, () => now)
+    for (const [id, entry] of shown) {
+      const known = this.#chosen.get(id)
+      const roots = rootsOf(entry, forest, known)
+      if (roots === undefined || (known && roots.length > 0 && known.from === fromOf(forest, known.namespaces)))
+        continue
+      if (causes.read >= maxReadPerUpdate) return { changed, isWhole: false }
+      if (this.#choose(id, { forest, causes, roots, isObject: isObject(entry) })) changed.push(id)
+    }
+    return { changed, isWhole: true }
+  }
+
+  /** @returns whether it is another */
+  #choose(
+    id: string,
+    {
+      forest,
+      causes,
+      roots,
+      isObject,
+    }: { forest: Forest; causes: Causes; roots: readonly ObjectRecord[]; isObject: boolean },
+  ): boolean {
+    const before = this.#chosen.get(id)?.cause
+    if (roots.length === 0) {
+      this.#chosen.delete(id)
+      return before !== undefined
+    }
+    const { cause, namespaces: read } = causes.of(roots)
+    const namespaces = isObject ? read : undefined
+    this.#chosen.set(id, { cause, namespaces, from: fromOf(forest, namespaces) })
+    return JSON.stringify(before) !== JSON.stringify(cause)
+  }
+}
+
+const isObject = (entry: Entry): boolean => 'record' in entry && (entry as Node).what === 'object'
+
+function fromOf({ sight: { opinions }, comings }: Forest, namespaces: readonly string[] | undefined): string {
+  if (!namespaces) return `${opinions.version} ${comings}`
+  return namespaces.map((one) => opinions.versionOf(one)).join(' ')
+}
+
+/** What is not well of it. @returns none: all is well; undefined: it has no cause */
+function rootsOf(entry: Entry, forest: Forest, known: Chosen | undefined): readonly ObjectRecord[] | undefined {
+  if (!('record' in entry)) return undefined
+  const node = entry as Node
+  if (node.record) return isSick(node.record, forest) ? [node.record] : []
+  // its children are looked through where something is said otherwise
+  if (known && known.from === fromOf(forest, undefined)) return undefined
+  const roots: ObjectRecord[] = []
+  for (const { record } of node.children()) {
+    if (record && isSick(record, forest)) roots.push(record)
+    if (roots.length === maxRoots) break
+  }
+  return roots
+}
+
+function isSick(record: ObjectRecord, { sight }: Forest): boolean {
+  const { word, below } = sight.opinions.of(record)
+  return word !== 'Healthy' || below === 'Degraded'
+}
