@@ -1,9 +1,18 @@
+import type { ArgoStatus } from '../../../src/agentk/health/argo/health.ts'
+import { countedOf, wordAbove } from '../../../src/agentk/health/kas/choice/counting.ts'
+import { severityOf } from '../../../src/agentk/health/kas/finding.ts'
+import type { Opinion } from '../../../src/agentk/health/kas/opinion.ts'
+import { uidOf } from '../../../src/agentk/health/kas/read.ts'
+import { traitObject } from '../../../src/agentk/modules/views/store/object-record.ts'
 import type { ObjectRecord } from '../../../src/agentk/modules/views/store/record.ts'
 import type { ArgoWord, Query } from '../../../src/proto/views-json.ts'
+import type { Outcome, World } from './view-world.ts'
 
-const words: readonly ArgoWord[] = ['', 'Healthy', 'Suspended', 'Progressing', 'Missing', 'Degraded', 'Unknown']
-const severity = (record: ObjectRecord | undefined) => words.indexOf(record?.health?.argo ?? '')
+const argoWords: readonly ArgoWord[] = ['', 'Healthy', 'Suspended', 'Progressing', 'Missing', 'Degraded', 'Unknown']
+const kasWords: readonly ArgoWord[] = ['', 'Healthy', 'Suspended', 'Unknown', 'Missing', 'Progressing', 'Degraded']
 const worst = (all: readonly number[]) => Math.max(0, ...all)
+
+type Judging = Pick<Outcome, 'judged' | 'holds'> & Pick<World, 'verdict'>
 
 interface NaiveNode {
   readonly id: string
@@ -25,10 +34,14 @@ export class NaiveViews {
   readonly #seen: ReadonlyMap<string, ObjectRecord>
   readonly #query: Query
   readonly nodes = new Map<string, NaiveNode>()
+  readonly #judging: Judging
+  readonly #words: readonly ArgoWord[]
 
-  constructor(seen: readonly ObjectRecord[], query: Query) {
+  constructor(seen: readonly ObjectRecord[], query: Query, judging: Judging) {
     this.#seen = new Map(seen.map((record) => [record.uid, record]))
     this.#query = query
+    this.#judging = judging
+    this.#words = judging.verdict === 'kas' ? kasWords : argoWords
     for (const record of seen) if (this.#isInScope(record) && this.#isAskedFor(record)) this.#add(record)
     for (const node of this.nodes.values()) if (node.id.startsWith('o:')) this.#name(node)
   }
@@ -50,7 +63,7 @@ export class NaiveViews {
     sorted.sort((one, other) => other.total - one.total || compare(key(one), key(other)))
     const counts: Record<string, number> = {}
     for (const node of children) {
-      const word = words[this.#own(node)] as string
+      const word = this.#words[this.#own(node)] as string
       counts[word] = (counts[word] ?? 0) + 1
     }
     const order = sorted.slice(0, limit).map((node) => node.id)
@@ -70,8 +83,32 @@ export class NaiveViews {
     return {
       ...(isBundled ? { p: `b:${parent}:${node.kind}` } : parent ? { p: parent } : {}),
       ...(children.length > 0 ? { c: children.length } : {}),
-      ...(w > 0 ? { w: words[w] as ArgoWord } : {}),
+      ...(w > 0 ? { w: this.#words[w] as ArgoWord } : {}),
     }
+  }
+
+  #wordOf(record: ObjectRecord): ArgoWord {
+    if (this.#judging.verdict !== 'kas') return record.health?.argo ?? ''
+    const word = this.kasWord(record, [])
+    return word === 'Healthy' && !record.health ? '' : word
+  }
+
+  /** @param above - of which it is to be found out */
+  kasWord(record: ObjectRecord, above: readonly ObjectRecord[]): ArgoStatus {
+    const { judged, holds } = this.#judging
+    const choice = judged.get(record.uid)?.find(({ needs }) => needs.every(holds))
+    const opinion: Opinion = choice ?? { word: 'Healthy', finding: undefined, by: 'nobody' }
+    if (opinion.by === 'users') return opinion.word
+    const met = [...above, record]
+    const children = [...this.#seen.values()].filter((one) => this.#believed(one) === record && !met.includes(one))
+    const words = new Map(children.map((child) => [child.uid, this.kasWord(child, met)]))
+    const counted = countedOf(traitObject(record), children.map(traitObject), Number.POSITIVE_INFINITY)
+    let worst: ArgoStatus = 'Healthy'
+    for (const { child } of counted) {
+      const word = words.get(uidOf(child)) ?? 'Healthy'
+      if (severityOf(word) > severityOf(worst)) worst = word
+    }
+    return wordAbove(traitObject(record), opinion, worst)
   }
 
   #children(id: string): NaiveNode[] {
@@ -85,7 +122,7 @@ export class NaiveViews {
 
   #own(node: NaiveNode): number {
     if (!node.record) return worst(this.#children(node.id).map((child) => this.#own(child)))
-    return severity(node.record)
+    return this.#words.indexOf(this.#wordOf(node.record))
   }
 
   #total(node: NaiveNode): number {
@@ -161,11 +198,12 @@ export class NaiveViews {
     return !scope.application || this.#inherited(record, 'application') === scope.application
   }
 
-  #isAskedFor({ name, kind, health }: ObjectRecord): boolean {
+  #isAskedFor(record: ObjectRecord): boolean {
+    const { name, kind } = record
     const { text = '', kinds = [], verdicts = [] } = this.#query.filter ?? {}
     if (!name.toLowerCase().includes(text.toLowerCase())) return false
     if (kinds.length > 0 && !kinds.includes(kind.key)) return false
-    return verdicts.length === 0 || verdicts.includes(health?.argo ?? '')
+    return verdicts.length === 0 || verdicts.includes(this.#wordOf(record))
   }
 
   #add(record: ObjectRecord): void {

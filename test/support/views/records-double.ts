@@ -65,6 +65,11 @@ export class RecordsDouble implements ReadonlyRecords {
     return false
   }
 
+  claimingByCustom({ kind, namespace, name }: Place): Iterable<ObjectRecord> {
+    const found = this.#byOwner.get(customKey(namespace, kind.key, name)) ?? []
+    return [...found].map((uid) => this.#records.get(uid) as ObjectRecord).filter(({ owner }) => !owner)
+  }
+
   claiming(parent: Place): Iterable<ObjectRecord> {
     const claims = [parent.uid, customKey(parent.namespace, parent.kind.key, parent.name)]
     return claims.flatMap((key) =>
@@ -87,6 +92,10 @@ export class RecordsDouble implements ReadonlyRecords {
   onChange(listener: (change: RecordChange) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
+  }
+
+  keptOf(uid: string): KubernetesObject | undefined {
+    return this.#objects.get(uid)
   }
 
   /**

@@ -1,6 +1,10 @@
 import type { ResourceKind } from '../../../src/agentk/cluster/api-kinds.ts'
+import { finding, type Need } from '../../../src/agentk/health/kas/finding.ts'
+import type { KubernetesObject } from '../../../src/agentk/health/object.ts'
 import { eventKind } from '../../../src/agentk/modules/views/access/visibility.ts'
+import type { Judgement } from '../../../src/agentk/modules/views/store/judgement.ts'
 import type { FollowState, ObjectRecord } from '../../../src/agentk/modules/views/store/record.ts'
+import type { VerdictSide } from '../../../src/agentk/modules/views/tree/severity.ts'
 import type { ArgoWord, EventRow, Query } from '../../../src/proto/views-json.ts'
 import type { Seeded } from '../seeded.ts'
 import { kinds, recordOf } from './records.ts'
@@ -17,7 +21,12 @@ const deployer = kinds.configMap
 const untilNoticedMs = 46_000
 
 type Step =
-  | { readonly do: 'put'; readonly record: ObjectRecord }
+  | {
+      readonly do: 'put'
+      readonly record: ObjectRecord
+      readonly judgement?: Judgement
+      readonly kept?: KubernetesObject
+    }
   | { readonly do: 'delete'; readonly uid: string }
   | { readonly do: 'event'; readonly event: EventRow }
   | { readonly do: 'forget event'; readonly uid: string }
@@ -38,14 +47,20 @@ export interface World {
   /** what the viewer may list, one after the other */
   readonly phases: readonly (readonly Right[])[]
   readonly queries: readonly Query[]
+  readonly verdict: VerdictSide
   readonly steps: readonly Timed[]
 }
 
 export interface Outcome {
   readonly clients: readonly ViewClient[]
+  /** of the same queries, opened at the end */
+  readonly fresh: readonly ViewClient[]
   readonly records: readonly ObjectRecord[]
   /** open pages of each view */
   readonly pages: readonly ReadonlyMap<string, number>[]
+  readonly judged: ReadonlyMap<string, Judgement | undefined>
+  /** whether the viewer may list a kind, or `Event`, in a namespace */
+  readonly holds: (need: Need) => boolean
 }
 
 /**
@@ -63,13 +78,14 @@ export function makeWorld(random: Seeded): World {
     steps.push({ step, waitMs, takes: random.chance(0.8) })
   for (const actor of base) add({ do: 'put', record: recordOf({ ...actor, verdict: 'Healthy' }) }, 0)
   for (const ns of namespaces) add({ do: 'event', event: eventOf(`e-${ns}`, ns, base[0] as Actor, 0, 0) }, 0)
-  for (const one of cast) if (random.chance(0.7)) add({ do: 'put', record: makeRecord(random, one, cast) }, 0)
+  for (const one of cast) if (random.chance(0.7)) add(makePut(random, one, cast), 0)
   for (let i = 0; i < 40; i++) add(makeStep(random, cast, queries.length))
   if (phases.length > 1) {
     steps.push({ step: { do: 'rights', phase: 1 }, waitMs: untilNoticedMs, takes: true })
     for (let i = 0; i < 20; i++) add(makeStep(random, cast, queries.length))
   }
-  return { phases, queries, steps }
+  const verdict = random.pick(['argo', 'kas', 'kas'] as const)
+  return { phases, queries, verdict, steps }
 }
 
 const base = allKinds.flatMap((kind): Actor[] =>
@@ -97,6 +113,12 @@ function makeCast(random: Seeded): Actor[] {
     return { uid: `u${index}-${random.int(1000)}`, name: makeName(random, kind.key), namespace, kind }
   })
   cast.push(...rings)
+  const taken = new Set<string>()
+  for (const one of cast.splice(0)) {
+    const place = `${one.kind.key} ${one.namespace} ${one.name}`
+    if (!taken.has(place)) cast.push(one)
+    taken.add(place)
+  }
   if (!random.chance(0.2)) return cast
   const many = Array.from({ length: 60 }, (_, index) => ({
     uid: `m${index}`,
@@ -171,12 +193,63 @@ function makeRecord(random: Seeded, { uid, name, namespace, kind }: Actor, cast:
     otherOwners: random.list(1, () => asOwner(claim())),
     labels: new Map([['app', random.pick(['one', 'two'])]]),
     selector: random.chance(0.3) ? { labels: [['app', 'one']], expressions: [] } : undefined,
+    node: random.chance(0.3) ? random.pick(cast).name : '',
     references: makeReferences(random, kind, cast),
     facts: random.chance(0.05) ? ['x'.repeat(40_000)] : [`${random.int(3)}/3 ready`],
     environment: random.chance(0.3) ? random.pick(['1/prod', '2/prod']) : '',
     application: random.chance(0.3) ? random.pick(['one', 'two']) : '',
     claim: random.chance(0.3) ? makeClaim(random, cast) : undefined,
   })
+}
+
+function makePut(random: Seeded, actor: Actor, cast: readonly Actor[]): Step {
+  const record = makeRecord(random, actor, cast)
+  if (random.chance(0.5)) return { do: 'put', record }
+  const kept = makeKept(random, record, cast)
+  return { do: 'put', record, judgement: makeJudgement(random, record), ...(kept ? { kept } : {}) }
+}
+
+/** What of it says by whom it is explained. */
+function makeKept(random: Seeded, { kind }: ObjectRecord, cast: readonly Actor[]): KubernetesObject | undefined {
+  const nameOf = (wanted: ResourceKind) => random.pick([...cast, ...base].filter((one) => one.kind === wanted)).name
+  if (kind === kinds.service) return { spec: { selector: { app: random.pick(['one', 'two']) } } }
+  if (kind !== kinds.pod) return undefined
+  const volumes = [{ name: 'data', persistentVolumeClaim: { claimName: nameOf(kinds.claim) } }]
+  return { spec: { nodeName: nameOf(kinds.node), volumes } }
+}
+
+const reasons = [
+  'NodeNotReady',
+  'Unschedulable',
+  'NoReadyEndpoints',
+  'CrashLoopBackOff',
+  'ContainerCreating',
+  'NotBound',
+]
+
+/** Of up to two findings with needs, and one by itself. */
+function makeJudgement(random: Seeded, { namespace }: ObjectRecord): Judgement {
+  const choices = random.list(2, (): Judgement[number] => makeChoice(random, [makeNeed(random, namespace)]))
+  const word = random.pick(['Healthy', 'Progressing', 'Degraded'] as const)
+  const bare = { word, finding: undefined, by: random.pick(['rules', 'users', 'nobody'] as const), needs: [] }
+  return [...choices, random.chance(0.5) ? bare : makeChoice(random, [])]
+}
+
+function makeChoice(random: Seeded, needs: readonly Need[]): Judgement[number] {
+  const word = random.pick(['Progressing', 'Degraded', 'Degraded', 'Suspended'] as const)
+  const since = random.chance(0.5) ? 1000 * random.int(9) : undefined
+  const base = {
+    reason: random.pick(reasons),
+    text: `text ${random.int(3)}`,
+    rank: random.pick([0, 1, 2, 3, 4] as const),
+  }
+  return { word, finding: { ...finding(word, { ...base, since, needs }), seen: 5 }, by: 'rules', needs }
+}
+
+function makeNeed(random: Seeded, namespace: string): Need {
+  const near = namespace || random.pick(namespaces)
+  const kind = random.pick(allKinds)
+  return random.chance(0.5) ? ['Event', near] : [kind.key, kind.isNamespaced ? near : '']
 }
 
 function makeReferences(random: Seeded, kind: ResourceKind, cast: readonly Actor[]) {
@@ -227,7 +300,7 @@ function makeStep(random: Seeded, cast: readonly Actor[], views: number): Step {
     case 14:
       return { do: 'state', kind: random.pick([...allKinds, eventKind]), state: makeState(random) }
     default:
-      return { do: 'put', record: makeRecord(random, one, cast) }
+      return makePut(random, one, cast)
   }
 }
 
@@ -244,6 +317,7 @@ function makeState(random: Seeded): FollowState {
 /** @param hidden - whether what the viewer may not list is there, too */
 export async function runWorld(world: World, hidden: boolean): Promise<Outcome> {
   const stage = new ViewStage()
+  stage.options = { verdict: world.verdict }
   stage.api.rights.set('ann', world.phases[0] as readonly Right[])
   for (const kind of allKinds) stage.states.set(kind, {})
   stage.events.states.set(eventKind, {})
@@ -270,7 +344,8 @@ export async function runWorld(world: World, hidden: boolean): Promise<Outcome> 
       else pages[step.view]?.delete(step.node)
     } else if (step.do === 'echo') {
       const record = stage.records.get(step.uid)
-      if (hidden && record) stage.records.put({ ...record })
+      if (hidden && record)
+        stage.records.put({ ...record }, stage.records.judged(step.uid), stage.records.keptOf(step.uid))
     } else if (step.do === 'state') {
       const { kind, state } = step
       const isIn = (namespace: string) => hidden || isShown(`${kind.group}/${kind.plural}`, namespace)
@@ -287,7 +362,7 @@ export async function runWorld(world: World, hidden: boolean): Promise<Outcome> 
       const uid = step.do === 'put' ? step.record.uid : step.uid
       const [resource = '', namespace = ''] = (placeOf.get(uid) ?? '').split(' ')
       if (hidden || isShown(resource, namespace)) {
-        if (step.do === 'put') stage.records.put(step.record)
+        if (step.do === 'put') stage.records.put(step.record, step.judgement, step.kept)
         else stage.records.delete(uid)
       }
     }
@@ -300,12 +375,19 @@ export async function runWorld(world: World, hidden: boolean): Promise<Outcome> 
     take()
     await stage.pass(100)
   }
+  const fresh = world.queries.map((query) => stage.open(user('ann'), query).client)
+  for (let i = 0; i < 8; i++) await stage.pass(100)
   stage.close()
   const rights = world.phases.at(-1) as readonly Right[]
   const records = [...stage.records.all()].filter(({ kind: { group, plural }, namespace }) =>
     allows(rights, { group, resource: plural, namespace }),
   )
-  return { clients: opened.map(({ client }) => client), records, pages }
+  const judged = new Map(records.map(({ uid }) => [uid, stage.records.judged(uid)]))
+  const holds = ([key, namespace]: Need) => {
+    const kind = key === eventKind.key ? eventKind : allKinds.find((one) => one.key === key)
+    return kind !== undefined && allows(rights, { group: kind.group, resource: kind.plural, namespace })
+  }
+  return { clients: opened.map(({ client }) => client), fresh, records, pages, judged, holds }
 }
 
 const placeKey = ({ kind, namespace }: ObjectRecord) => `${kind.group}/${kind.plural} ${namespace}`

@@ -71,6 +71,8 @@ export interface ReadonlyRecords {
   named(kind: string, namespace: string, name: string): ObjectRecord | undefined
   /** Those that say so by `owner.uid`, by custom or as their application, whether that is to be believed or not. */
   claiming(parent: Place): Iterable<ObjectRecord>
+  /** Of those, the ones that do by custom: another one may be their parent in its place. */
+  claimingByCustom(parent: Place): Iterable<ObjectRecord>
   /** Whether there are some that say so by `owner.uid`, or may by custom. */
   isClaimed(parent: Place): boolean
   /** Those that name it in their spec, or run on it. */

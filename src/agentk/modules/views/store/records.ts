@@ -170,8 +170,12 @@ export class Records implements ObjectSink, ReadonlyRecords {
 
   *claiming({ uid, kind, namespace, name }: Place): Iterable<ObjectRecord> {
     yield* this.#those(this.#owned.get(uid))
-    yield* this.#those(this.#customChildren.get(place(kind.key, namespace, name)))
+    yield* this.claimingByCustom({ uid, kind, namespace, name })
     yield* this.#those(this.#claims.get(place(kind.key, namespace, name)))
+  }
+
+  claimingByCustom({ kind, namespace, name }: Place): Iterable<ObjectRecord> {
+    return this.#those(this.#customChildren.get(place(kind.key, namespace, name)))
   }
 
   *places(): ReturnType<ReadonlyRecords['places']> {

@@ -84,10 +84,13 @@ export class Opinions {
     if (!isOther && !this.#mayCount(before, after, isSick)) return undefined
     const changed = new Map<string, ObjectRecord>()
     this.#version++
+    const isPlaced = !before || !after || before.name !== after.name
     for (const record of before === after ? [after] : [before, after]) {
       if (!record) continue
-      this.#versions.set(record.namespace, this.versionOf(record.namespace) + 1)
-      for (const one of this.#withAbove(record)) changed.set(one.uid, one)
+      for (const one of this.#withAbove(record, isPlaced)) changed.set(one.uid, one)
+    }
+    for (const namespace of new Set([...changed.values()].map((one) => one.namespace))) {
+      this.#versions.set(namespace, this.versionOf(namespace) + 1)
     }
     for (const uid of changed.keys()) this.#known.delete(uid)
     return [...changed.values()]
@@ -114,16 +117,17 @@ export class Opinions {
     return record !== undefined && this.of(record).below !== 'Healthy'
   }
 
-  *#withAbove(record: ObjectRecord): Iterable<ObjectRecord> {
+  /** @param isPlaced - it came, went, or is named otherwise */
+  *#withAbove(record: ObjectRecord, isPlaced: boolean): Iterable<ObjectRecord> {
     const { owners, records } = this.#components
     yield record
     yield* above(record, owners)
-    if (record.kind.key !== setKind) return
-    // of claims that may be of several sets another one may be it now
-    for (const child of records.claiming(record)) {
+    if (!isPlaced) return
+    // of those that have a parent by custom another one may be it now
+    for (const child of records.claimingByCustom(record)) {
       for (const { kind, name } of customParentsOf(child)) {
-        const set = records.named(kind, child.namespace, name)
-        if (set && this.#components.sees(set)) yield* [set, ...above(set, owners)]
+        const other = records.named(kind, child.namespace, name)
+        if (other && this.#components.sees(other)) yield* [other, ...above(other, owners)]
       }
     }
   }
@@ -195,7 +199,6 @@ export class Opinions {
   }
 }
 
-const setKind = 'apps/StatefulSet'
 /** Of these it depends on the others of their parent which of them counts. */
 const siblingKinds: ReadonlySet<string> = new Set(['apps/ReplicaSet', 'batch/Job'])
 

@@ -68,7 +68,7 @@ export class Sight {
     const { judged } = change
     const judgedAnew = this.opinions.change({ before, after, ...(judged ? { judged } : {}) })
     if (before === after && !judgedAnew) return undefined
-    const said = judgedAnew ? [...new Set(seen.map(({ namespace }) => namespace))] : []
+    const said = [...new Set(judgedAnew?.map(({ namespace }) => namespace))]
     const uids = [...new Set([...seen, ...(judgedAnew ?? [])].map(({ uid }) => uid))]
     const isSame = second !== undefined && isSameToClaims(first, second)
     if (isSame && !saysOtherOwner(first, second)) return { uids, below: [], said }

@@ -69,6 +69,7 @@ export class ForestView implements View, ForestListener {
     const forest = forests.take(visibility, this.#query, user)
     this.#forest = forest
     forest.listeners.add(this)
+    this.#causes.reset()
     this.#touchRows(this.#sentRows.keys())
     this.#updates.request()
   }

@@ -36,6 +36,11 @@ export class ViewCauses {
     return this.#chosen.get(id)?.cause
   }
 
+  /** Its viewer may list something else now: all are chosen anew. */
+  reset(): void {
+    for (const [id, { cause }] of this.#chosen) this.#chosen.set(id, { cause, namespaces: undefined, from: '' })
+  }
+
   /** Whether some may be others when something is said otherwise in these namespaces. */
   mayChange(namespaces: readonly string[]): boolean {
     for (const { namespaces: read } of this.#chosen.values()) {

@@ -117,8 +117,9 @@ export class ViewHost {
       records.onChange((change) => {
         const { before, after } = change
         this.#noteNeeds(change.judged?.after)
-        const isNew = after && this.#present.add(after.kind, after.namespace)
-        const isLast = before && this.#present.delete(before.kind, before.namespace)
+        const isJudgedAlone = before === after
+        const isNew = !isJudgedAlone && after && this.#present.add(after.kind, after.namespace)
+        const isLast = !isJudgedAlone && before && this.#present.delete(before.kind, before.namespace)
         // what states are told follows from it too: at a time that depends on nothing else
         if (isNew || isLast) this.#statesMayDiffer()
         this.#forests.change(change)
