@@ -100,6 +100,10 @@ export interface Row {
   readonly z?: Cause
   /** `metadata.generation` */
   readonly g?: number
+  /** what comes third in `h` and `why`, and links with all of their parts: older clients refuse more than two of them */
+  readonly v?: ArgoWord
+  readonly y?: string
+  readonly r?: readonly (readonly [relation: string, id: string, kind: string, namespace: string, name: string])[]
   /** relation, id, kind, namespace and name of what it is linked with; the id is empty where that is hidden or absent */
   readonly l?: readonly (readonly [relation: string, id: string, kind?: string, namespace?: string, name?: string])[]
 }

@@ -14,6 +14,8 @@ export class RecordsDouble implements ReadonlyRecords {
   readonly #records = new Map<string, ObjectRecord>()
   readonly #byOwner = new Map<string, Set<string>>()
   readonly #listeners = new Set<(change: RecordChange) => void>()
+  /** uids of those that name an object, by its place */
+  readonly #naming = new Map<string, Set<string>>()
   readonly #judged = new Map<string, Judgement>()
   readonly #objects = new Map<string, KubernetesObject>()
 
@@ -53,11 +55,8 @@ export class RecordsDouble implements ReadonlyRecords {
   }
 
   naming(kind: string, namespace: string, name: string): Iterable<ObjectRecord> {
-    return this.#where(
-      ({ references, node }) =>
-        (kind === 'Node' && node === name) ||
-        references.some((one) => one.kind === kind && one.namespace === namespace && one.name === name),
-    )
+    const uids = this.#naming.get(customKey(namespace, kind, name)) ?? []
+    return [...uids].map((uid) => this.#records.get(uid) as ObjectRecord)
   }
 
   isClaimed(parent: Place): boolean {
@@ -112,6 +111,9 @@ export class RecordsDouble implements ReadonlyRecords {
     for (const key of claimsOf(record)) {
       this.#byOwner.set(key, (this.#byOwner.get(key) ?? new Set()).add(record.uid))
     }
+    for (const key of namesIn(record)) {
+      this.#naming.set(key, (this.#naming.get(key) ?? new Set()).add(record.uid))
+    }
     this.#tell({ before, after: record, ...judged })
   }
 
@@ -132,6 +134,7 @@ export class RecordsDouble implements ReadonlyRecords {
 
   #unclaim(record: ObjectRecord): void {
     for (const key of claimsOf(record)) this.#byOwner.get(key)?.delete(record.uid)
+    for (const key of namesIn(record)) this.#naming.get(key)?.delete(record.uid)
   }
 
   #where(holds: (record: ObjectRecord) => boolean): ObjectRecord[] {
@@ -151,4 +154,9 @@ function claimsOf(record: ObjectRecord): string[] {
   if (owner) return [owner.uid, ...application]
   const custom = customParentsOf(record).map(({ kind, name }) => customKey(record.namespace, kind, name))
   return [...custom, ...application]
+}
+
+function namesIn({ references, node }: ObjectRecord): string[] {
+  const named = references.map(({ kind, namespace, name }) => customKey(namespace, kind, name))
+  return node ? [...named, customKey('', 'Node', node)] : named
 }

@@ -75,6 +75,10 @@ export class ClusterStage {
     return kind
   }
 
+  resource(key: string): ResourceKind {
+    return key === eventKind.key ? eventKind : this.kind(key)
+  }
+
   put(object: KubernetesObject): void {
     const namespace = textAt(object, 'metadata.namespace')
     const version = textAt(object, 'apiVersion').split('/').at(-1)
@@ -129,7 +133,7 @@ export async function rulesOf(kinds: readonly string[]): Promise<Rules> {
 /** What a row says of a root. */
 export function judgedOf(row: Row | undefined): Judged | undefined {
   if (!row) return undefined
-  const verdict = row.h?.[2] || 'Healthy'
+  const verdict = row.v || 'Healthy'
   if (!row.z) return { verdict, cause: undefined, atLeast: undefined }
   const { since, atLeast = false, last, count = 1, others = 0, ...rest } = row.z
   const cause = {

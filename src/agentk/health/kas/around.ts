@@ -23,7 +23,8 @@ export interface Around {
   usersOf(claim: KubernetesObject): readonly KubernetesObject[]
   /** what was found of another object, in the order in which callers get it */
   findingsOf(object: KubernetesObject): readonly Finding[]
-  wordOf(object: KubernetesObject): ArgoStatus
+  /** @param hidden - kinds (`group/Kind`, `Event`) without which it was found; absent: none */
+  wordOf(object: KubernetesObject, hidden?: ReadonlySet<string>): ArgoStatus
   /** what was found of the object before */
   before(object: KubernetesObject): Finding | undefined
 }

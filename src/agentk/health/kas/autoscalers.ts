@@ -20,7 +20,8 @@ export function horizontalPodAutoscaler(object: KubernetesObject, around: Around
   // what does not run measures nothing: that is no fault of its autoscaler
   const target = targetOf(object, around)
   if (!target || around.wordOf(target.object) === 'Healthy') return found(object, now, { ...base, grace: metricsMs })
-  return found(object, now, { ...base, grace: undefined, needs: [target.need] })
+  const byOthers = around.findingsOf(target.object)[0]?.needs ?? []
+  return found(object, now, { ...base, grace: undefined, needs: [target.need, ...byOthers] })
 }
 
 function targetOf(object: KubernetesObject, around: Around): { object: KubernetesObject; need: Need } | undefined {

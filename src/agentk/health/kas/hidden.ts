@@ -56,7 +56,7 @@ export class Hidden implements Around {
   }
 
   wordOf(object: KubernetesObject): ArgoStatus {
-    return this.#around.wordOf(object)
+    return this.#around.wordOf(object, this.#kinds)
   }
 
   before(object: KubernetesObject): Finding | undefined {

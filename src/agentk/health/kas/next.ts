@@ -24,7 +24,8 @@ export function nextOf(cause: Shown): string {
   const { kind, namespace, name, reason } = cause
   const words = ['kubectl', ...(namespace === '' ? [] : ['-n', namespace]), ...commandOf(cause)]
   const command = words.join(' ')
-  return command.length <= maxNext && isNamed(kind) && isNamed(name) && reason !== '' ? command : ''
+  const areNamed = [kind, name, namespace || name].every(isNamed)
+  return command.length <= maxNext && areNamed && reason !== '' ? command : ''
 }
 
 function commandOf({ kind, name, reason, about, text = '' }: Shown): readonly string[] {

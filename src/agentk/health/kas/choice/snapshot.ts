@@ -109,8 +109,9 @@ export class Snapshot implements World {
     return findings
   }
 
-  wordOf(object: KubernetesObject): ArgoStatus {
-    return this.opinionOf(object, this.findingsOf(object)[0]).word
+  wordOf(object: KubernetesObject, hidden?: ReadonlySet<string>): ArgoStatus {
+    const found = this.findingsOf(object).find(({ needs }) => !needs.some(([kind]) => hidden?.has(kind)))
+    return this.opinionOf(object, found).word
   }
 
   opinionOf(object: KubernetesObject, finding: Finding | undefined): Opinion {

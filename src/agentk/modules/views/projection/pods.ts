@@ -26,15 +26,17 @@ export const pod: Projector = (object) => {
 
 /** volumes, sources of them and containers that are read for what a Pod names */
 const maxRead = 32
-/** Every Pod has it: it says nothing. */
-const rootCertificates = 'kube-root-ca.crt'
+/** Every Pod has them: they say nothing. */
+const usualNames: ReadonlySet<string> = new Set(['', 'kube-root-ca.crt', 'ServiceAccount default'])
 
 /** Pods of one template name the same, and come one after the other: of these the list is made once. */
 let last: { readonly key: string; readonly references: readonly Reference[] } = { key: '', references: [] }
 
 function referencesOf(pod: KubernetesObject): readonly Reference[] {
   const namespace = textAt(pod, 'metadata.namespace')
-  const named = namedBy(pod).filter(([, , name]) => name !== '' && name !== rootCertificates && name.length <= maxName)
+  const named = namedBy(pod).filter(
+    ([, kind, name]) => !usualNames.has(name) && !usualNames.has(`${kind} ${name}`) && name.length <= maxName,
+  )
   const key = `${namespace}\n${named.join('\n')}`
   if (key !== last.key) {
     last = { key, references: named.map(([relation, kind, name]) => ({ relation, kind, namespace, name })) }

@@ -11,7 +11,6 @@ import { dueOf, isSameJudgement, isWell, type Judgement, judgementOf, overdue } 
 import { JudgingWorld } from './judging-world.ts'
 import { Readers, reads } from './readers.ts'
 import type { ReadonlyRecords, RecordChange } from './record.ts'
-import { parentIn } from './records-world.ts'
 import { type Seen, timed } from './seen.ts'
 
 /** characters of one object that is kept to be judged anew, and of all of them */
@@ -50,6 +49,11 @@ interface Entry {
   seen: Seen
 }
 
+interface Waiting {
+  readonly uids: Set<string>
+  cancel: () => void
+}
+
 const nothingSeen: Seen = []
 
 /** What is said by whom of one that is well. */
@@ -70,12 +74,10 @@ export class Findings {
   readonly #readers = new Readers()
   readonly #world: JudgingWorld
   readonly #due: DueVerdicts<undefined>
-  /** to be judged anew */
-  readonly #waiting = new Set<string>()
+  /** to be judged anew, by namespace: each has its turns */
+  readonly #waiting = new Map<string, Waiting>()
   /** of these, those that are because lists have ended: what is found then was so before */
   readonly #byLists = new Set<string>()
-  #isWorking = false
-  #cancel: (() => void) | undefined
   #cancelExpiry: (() => void) | undefined
   #texts = 0
 
@@ -84,7 +86,7 @@ export class Findings {
     this.#components = components
     const now = () => clock.now()
     this.evidence = new Evidences({ now, onChange: (subject) => this.#heard(subject) })
-    this.#world = new JudgingWorld({ records, parentOf: parentIn(records), now, evidence: this.evidence, isLive })
+    this.#world = new JudgingWorld({ records, now, evidence: this.evidence, isLive })
     this.#due = new DueVerdicts<undefined>(clock, (uid) => this.#judgeLater(uid))
   }
 
@@ -105,7 +107,7 @@ export class Findings {
 
   stop(): void {
     this.#due.stop()
-    this.#cancel?.()
+    for (const { cancel } of this.#waiting.values()) cancel()
     this.#cancelExpiry?.()
   }
 
@@ -144,7 +146,6 @@ export class Findings {
     this.#entries.delete(uid)
     this.#readers.delete(uid)
     this.#due.delete(uid)
-    this.#waiting.delete(uid)
     this.#byLists.delete(uid)
     return before.judgement
   }
@@ -197,29 +198,25 @@ export class Findings {
   }
 
   #judgeLater(uid: string, isByLists = !this.#components.isSettled()): void {
-    this.#waiting.add(uid)
+    const namespace = this.#components.records.get(uid)?.namespace
+    if (namespace === undefined) return
     if (isByLists) this.#byLists.add(uid)
-    if (this.#isWorking) return
-    this.#isWorking = true
-    let isOver = false
-    const cancel = this.#components.turns.run(
-      'findings',
-      () => this.#judgeNext(),
-      () => {
-        isOver = true
-        this.#isWorking = false
-        this.#cancel = undefined
-      },
-    )
-    if (!isOver) this.#cancel = cancel
+    const known = this.#waiting.get(namespace)
+    if (known) known.uids.add(uid)
+    else this.#work(namespace, uid)
   }
 
-  #judgeNext(): boolean {
-    const [uid] = this.#waiting
-    if (uid === undefined) return false
-    this.#waiting.delete(uid)
-    this.#judgeAnew(uid)
-    return this.#waiting.size > 0
+  #work(namespace: string, first: string): void {
+    const waiting: Waiting = { uids: new Set([first]), cancel: () => undefined }
+    this.#waiting.set(namespace, waiting)
+    const step = () => {
+      const [uid] = waiting.uids
+      if (uid === undefined) return false
+      waiting.uids.delete(uid)
+      this.#judgeAnew(uid)
+      return waiting.uids.size > 0
+    }
+    waiting.cancel = this.#components.turns.run(`findings of ${namespace}`, step, () => this.#waiting.delete(namespace))
   }
 
   #judgeAnew(uid: string): void {

@@ -8,6 +8,7 @@ export class Interned {
   readonly #texts = new Map<string, string>()
   readonly #values = new Map<number, object>()
   #mostBeforeSweep = minSize
+  #last: { readonly value: object; readonly kept: object } | undefined
 
   get size(): number {
     return this.#texts.size + this.#values.size
@@ -37,8 +38,15 @@ export class Interned {
     return value
   }
 
+  /** As `value`, of what often comes several times in a row. */
+  repeated<T extends object>(value: T): T {
+    if (this.#last?.value !== value) this.#last = { value, kept: this.value(value) }
+    return this.#last.kept as T
+  }
+
   /** What is not among those that live goes. */
   sweep(live: ReadonlySet<string | object>): void {
+    this.#last = undefined
     for (const text of this.#texts.keys()) if (!live.has(text)) this.#texts.delete(text)
     for (const [hash, value] of this.#values) if (!live.has(value)) this.#values.delete(hash)
     this.letGrow()

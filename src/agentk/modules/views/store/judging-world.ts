@@ -72,8 +72,8 @@ export class JudgingWorld extends RecordsWorld {
     return super.findingsOf(object)
   }
 
-  override wordOf(object: KubernetesObject): ArgoStatus {
+  override wordOf(object: KubernetesObject, hidden?: ReadonlySet<string>): ArgoStatus {
     this.noted.add(reads.judged(uidOf(object)))
-    return super.wordOf(object)
+    return super.wordOf(object, hidden)
   }
 }

@@ -50,7 +50,7 @@ export function recordOf(
     health: health && interned.value(health),
     facts: interned.value(facts),
     selector: selector && interned.value(selector),
-    references: interned.value(references),
+    references: interned.repeated(references),
     traits: traits && interned.value(traits),
     environment: interned.text(environments.of(object)),
     application: interned.text(application),

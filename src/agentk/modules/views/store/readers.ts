@@ -49,7 +49,7 @@ export class Readers {
   *affected({ before, after, judged }: RecordChange): Iterable<string> {
     if (this.#byReader.size === 0) return
     const isThere = before === undefined || after === undefined
-    const isOther = isThere || before.traits !== after.traits
+    const isOther = isThere || before.traits !== after.traits || !isSameParent(before, after)
     const isRelabelled = isOther || before.labels !== after.labels
     const isUsing = isThere || before.references !== after.references
     for (const record of before === after ? [after] : [before, after]) {
@@ -64,6 +64,10 @@ export class Readers {
   *#of(all: Iterable<Read>): Iterable<string> {
     for (const read of all) yield* this.of(read)
   }
+}
+
+function isSameParent(one: ObjectRecord, other: ObjectRecord): boolean {
+  return one.owner === other.owner && one.customParent === other.customParent && one.name === other.name
 }
 
 function* placeReads(record: ObjectRecord): Iterable<Read> {

@@ -30,8 +30,6 @@ export const templateKinds = [
 
 export interface RecordsWorldComponents {
   readonly records: ReadonlyRecords
-  /** what stands above an object */
-  readonly parentOf: (record: ObjectRecord) => ObjectRecord | undefined
   /** of the API server. ms since 1970 */
   readonly now: () => number
 }
@@ -77,7 +75,7 @@ export class RecordsWorld implements World {
 
   childrenOf(object: KubernetesObject): readonly KubernetesObject[] {
     const parent = this.placeOf(object)
-    return this.first(this.records.claiming(parent), (child) => this.parentUid(child) === parent.uid)
+    return this.first(this.records.claiming(parent), (child) => this.#isChild(child, parent))
   }
 
   podsOf(namespace: string, selector: Table): readonly KubernetesObject[] {
@@ -127,8 +125,9 @@ export class RecordsWorld implements World {
     )
   }
 
-  wordOf(object: KubernetesObject): ArgoStatus {
-    return this.records.judged(uidOf(object))?.[0]?.word ?? 'Healthy'
+  wordOf(object: KubernetesObject, hidden?: ReadonlySet<string>): ArgoStatus {
+    const choices = this.records.judged(uidOf(object)) ?? []
+    return choices.find(({ needs }) => !needs.some(([kind]) => hidden?.has(kind)))?.word ?? 'Healthy'
   }
 
   before(object: KubernetesObject): Finding | undefined {
@@ -165,8 +164,16 @@ export class RecordsWorld implements World {
     }
   }
 
-  protected parentUid(child: ObjectRecord): string | undefined {
-    return this.#components.parentOf(child)?.uid
+  /** Whoever sees what; the parent may be about to come. */
+  #isChild({ owner, namespace, ...child }: ObjectRecord, parent: Place): boolean {
+    const { kind, name } = parent
+    const isNear = parent.namespace === '' || parent.namespace === namespace
+    if (owner) return isNear && owner.uid === parent.uid && owner.kind === kind.key && owner.name === name
+    for (const custom of customParentsOf({ owner, namespace, ...child })) {
+      if (custom.kind === kind.key && custom.name === name) return namespace === parent.namespace
+      if (this.records.named(custom.kind, namespace, custom.name)) return false
+    }
+    return false
   }
 
   /** As many as are read. */
@@ -197,20 +204,3 @@ export function serviceOf({ kind, owner, customParent }: ObjectRecord): string |
 
 const isSliceOf = (record: ObjectRecord, service: Place) =>
   record.namespace === service.namespace && serviceOf(record) === service.name
-
-/** Where nobody is asked what he sees. */
-export function parentIn(records: Pick<ReadonlyRecords, 'get' | 'named'>) {
-  return (record: ObjectRecord): ObjectRecord | undefined => {
-    const { owner, namespace } = record
-    if (!owner) {
-      for (const { kind, name } of customParentsOf(record)) {
-        const found = records.named(kind, namespace, name)
-        if (found) return found
-      }
-      return undefined
-    }
-    const found = records.get(owner.uid)
-    const isNear = found?.namespace === '' || found?.namespace === namespace
-    return isNear && found?.kind.key === owner.kind && found.name === owner.name ? found : undefined
-  }
-}

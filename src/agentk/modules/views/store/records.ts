@@ -129,6 +129,15 @@ export class Records implements ObjectSink, ReadonlyRecords {
     return this.#findings.evidence
   }
 
+  get evidenceSize(): number {
+    return this.#findings.evidence.size
+  }
+
+  /** Objects of which more is kept than their records. */
+  get judgedSize(): number {
+    return this.#findings.size
+  }
+
   get size(): number {
     return this.#records.size
   }
@@ -290,9 +299,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
 
   /** All that was there at the beginning is known, but for a kind that is never listed. */
   #hasSettled(): boolean {
-    if (this.#isSettled) return true
-    const isListed = this.#states.size > 0 && [...this.#states.values()].every(([, { is }]) => is !== 'syncing')
-    this.#isSettled = isListed || this.#components.clock.now() > this.#since + firstListMs
+    this.#isSettled ||= this.#components.clock.now() > this.#since + firstListMs
     return this.#isSettled
   }
 
@@ -389,14 +396,15 @@ export class Records implements ObjectSink, ReadonlyRecords {
   }
 
   #tell(change: RecordChange): void {
-    this.#findings.change(change)
     for (const listener of this.#listeners) listener(change)
+    this.#findings.change(change) // last: what follows from it is a change of its own
   }
 
   #tellStates(): void {
     const before = this.#live
     this.#live = new Set([...this.#allStates()].flatMap(([{ key }, state]) => (isWholly(state) ? [key] : [])))
     for (const kind of this.#live.symmetricDifference(before)) this.#findings.liveChanged(kind)
+    this.#isSettled ||= this.#states.size > 0 && [...this.#states.values()].every(([, { is }]) => is !== 'syncing')
     for (const listener of this.#stateListeners) listener()
   }
 }

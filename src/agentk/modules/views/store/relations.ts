@@ -1,48 +1,128 @@
+import type { LabelSelector } from '../projection/projector.ts'
 import type { ObjectRecord, ReadonlyRecords } from './record.ts'
+import { compileSelector, type Selects } from './selectors.ts'
 
 /** of one object */
 const maxLinks = 50
 
-export type Link = readonly [relation: string, id: string]
+/** `id` is empty where what an object names is hidden or absent: what it names stands in the object itself. */
+export type Link = readonly [relation: string, id: string, kind: string, namespace: string, name: string]
 
 export interface Around {
-  readonly records: Pick<ReadonlyRecords, 'get' | 'named'>
-  readonly isSeen: (uid: string) => boolean
+  readonly records: Pick<ReadonlyRecords, 'get' | 'named' | 'naming' | 'inNamespace'>
+  readonly sees: (record: ObjectRecord) => boolean
   /** uids of what its selector selects, in order */
   readonly selected: readonly string[]
 }
 
+/** A relation as the one says it that is named. */
+const reversed: Readonly<Record<string, string>> = {
+  asks: 'asked by',
+  binds: 'bound by',
+  'deployed by': 'deploys',
+  deploys: 'deployed by',
+  'deploys into': 'deployed into by',
+  grants: 'granted by',
+  'is served by': 'serves',
+  mounts: 'mounted by',
+  reads: 'read by',
+  routes: 'routed by',
+  'runs on': 'runs',
+  scales: 'scaled by',
+  uses: 'used by',
+}
+
+const selecting = ['Service', 'policy/PodDisruptionBudget']
+const podKind = 'Pod'
+/** To look through so many takes as long as to read one object. */
+const referencesOfOne = 8
+
 /**
- * What an object is linked with, of what is seen: what it selects, what it names, and owners that are not its parent.
+ * What an object is linked with: what it selects, what it names, owners that are not its parent; and of what is seen,
+ * what names or selects it.
  *
- * @returns the first in order, and how many objects were read for them
+ * @returns the first in order, of each direction, and how many objects were read for them
  */
-export function linksOf(record: ObjectRecord, { records, isSeen, selected }: Around) {
+export function linksOf(record: ObjectRecord, around: Around) {
   const links: Link[] = []
-  const add = (relation: string, uid: string | undefined) => {
-    if (uid !== undefined && isSeen(uid)) links.push([relation, uid])
-  }
-  const { namespace, references, otherOwners } = record
-  let read = references.length + otherOwners.length
+  const { selected, records } = around
+  let read = record.references.length + record.otherOwners.length
   for (const uid of selected) {
     if (links.length >= maxLinks) break
-    add('selects', uid)
+    const one = records.get(uid)
+    if (one && around.sees(one)) links.push(linkTo('selects', one))
     read++
   }
-  for (const { relation, kind, namespace, name } of references) add(relation, records.named(kind, namespace, name)?.uid)
+  links.push(...named(record, around))
+  const own = links.sort(compareLinks).slice(0, maxLinks)
+  const others: Link[] = []
+  for (const one of lookedAt(record, around)) {
+    read += 1 + Math.floor(one.references.length / referencesOfOne)
+    if (one.uid === record.uid || !around.sees(one)) continue
+    for (const relation of relationsTo(record, one)) others.push(linkTo(relation, one))
+    if (others.length >= maxLinks) break
+  }
+  return { links: [...own, ...others.sort(compareLinks)].slice(0, maxLinks), read }
+}
+
+const linkTo = (relation: string, { uid, kind, namespace, name }: ObjectRecord): Link => [
+  relation,
+  uid,
+  kind.key,
+  namespace,
+  name,
+]
+
+function* named({ namespace, references, otherOwners, node }: ObjectRecord, { records, sees }: Around): Iterable<Link> {
+  const of = (relation: string, place: readonly [kind: string, namespace: string, name: string]): Link => {
+    const one = records.named(...place)
+    return [relation, one && sees(one) ? one.uid : '', ...place]
+  }
+  if (node !== '') yield of('runs on', ['Node', '', node])
+  for (const one of references) yield of(one.relation, [one.kind, one.namespace, one.name])
   for (const { uid, kind, name } of otherOwners) {
     const owner = records.get(uid)
     const isNear = owner?.namespace === '' || owner?.namespace === namespace
-    if (isNear && owner?.kind.key === kind && owner?.name === name) add('owned by', uid)
+    const agrees = owner && isNear && owner.kind.key === kind && owner.name === name && sees(owner)
+    yield agrees ? linkTo('owned by', owner) : ['owned by', '', kind, namespace, name]
   }
-  return { links: links.sort(compareLinks).slice(0, maxLinks), read }
 }
 
-export function hasLinks({ selector, references, otherOwners }: ObjectRecord): boolean {
-  return selector !== undefined || references.length > 0 || otherOwners.length > 0
+/** What may name, run on or select it. */
+function* lookedAt({ kind, namespace, name }: ObjectRecord, { records }: Around): Iterable<ObjectRecord> {
+  if (kind.key === podKind) for (const other of selecting) yield* records.inNamespace(other, namespace)
+  yield* records.naming(kind.key, namespace, name)
 }
 
-function compareLinks([relation, id]: Link, [otherRelation, otherId]: Link): number {
-  if (relation !== otherRelation) return relation < otherRelation ? -1 : 1
-  return id < otherId ? -1 : 1
+function* relationsTo({ kind, namespace, name, labels }: ObjectRecord, by: ObjectRecord): Iterable<string> {
+  const maySelect = kind.key === podKind && by.namespace === namespace && selecting.includes(by.kind.key)
+  if (maySelect && by.selector && selects(by.selector)(labels)) yield 'selected by'
+  if (kind.key === 'Node' && by.node === name) yield 'runs'
+  for (const { relation, ...place } of by.references) {
+    const isIt = place.kind === kind.key && place.namespace === namespace && place.name === name
+    if (isIt) yield reversed[relation] ?? relation
+  }
 }
+
+const compiled = new WeakMap<LabelSelector, Selects>()
+
+function selects(selector: LabelSelector): Selects {
+  let found = compiled.get(selector)
+  if (!found) {
+    found = compileSelector(selector)
+    compiled.set(selector, found)
+  }
+  return found
+}
+
+function compareLinks([relation, id, kind, , name]: Link, other: Link): number {
+  const [otherRelation, otherId, otherKind, , otherName] = other
+  return (
+    compareTexts(relation, otherRelation) ||
+    compareTexts(kind, otherKind) ||
+    compareTexts(name, otherName) ||
+    compareTexts(id, otherId)
+  )
+}
+
+const compareTexts = (one: string, other: string) => (one === other ? 0 : one < other ? -1 : 1)

@@ -11,6 +11,8 @@ import type { Sight } from './sight.ts'
 
 /** objects that are not well of which one cause is chosen */
 const maxSick = 256
+/** objects that are read for one root; the others are as if they were not there */
+const maxReadForRoot = 50_000
 /** What a root is the summary of is not well in so many of its children before others are looked for. */
 const siblingKinds: ReadonlySet<string> = new Set(['apps/ReplicaSet', 'batch/Job'])
 
@@ -81,15 +83,17 @@ class SightWorld extends RecordsWorld {
   readonly #sight: Sight
   readonly #onRead: (namespace: string) => void
   #sick = 0
+  #began = 0
 
   constructor(records: ReadonlyRecords, sight: Sight, now: () => number, onRead: (namespace: string) => void) {
-    super({ records, parentOf: (record) => sight.owners.believed(record), now })
+    super({ records, now })
     this.#sight = sight
     this.#onRead = onRead
   }
 
   begin(): void {
     this.#sick = 0
+    this.#began = this.read
   }
 
   object(record: ObjectRecord): KubernetesObject {
@@ -109,8 +113,10 @@ class SightWorld extends RecordsWorld {
     const others: ObjectRecord[] = []
     const siblings: ObjectRecord[] = []
     for (const child of this.records.claiming(parent)) {
+      if (this.#isSpent) break
+      if (!this.#sight.sees(child)) continue
       this.count()
-      if (!this.#sight.sees(child) || this.parentUid(child) !== parent.uid) continue
+      if (this.#sight.owners.believed(child)?.uid !== parent.uid) continue
       const { word, below } = this.#sight.opinions.of(child)
       if (siblingKinds.has(child.kind.key)) siblings.push(child)
       else if (word === 'Degraded' || below === 'Degraded') worst.push(child)
@@ -139,6 +145,18 @@ class SightWorld extends RecordsWorld {
   }
 
   protected override first(records: Iterable<ObjectRecord>, isIt: (record: ObjectRecord) => boolean) {
-    return super.first(records, (record) => this.#sight.sees(record) && isIt(record))
+    return super.first(this.#seen(records), isIt)
+  }
+
+  /** What is hidden takes no part of what may be read. */
+  *#seen(records: Iterable<ObjectRecord>): Iterable<ObjectRecord> {
+    for (const record of records) {
+      if (this.#isSpent) return
+      if (this.#sight.sees(record)) yield record
+    }
+  }
+
+  get #isSpent(): boolean {
+    return this.read - this.#began > maxReadForRoot
   }
 }

@@ -25,6 +25,7 @@ interface Found extends Known {
 }
 
 const well: Found = { word: 'Healthy', below: 'Healthy', isCut: false }
+const noneBelow: Omit<Found, 'word'> = { below: 'Healthy', isCut: false }
 
 export interface OpinionsComponents {
   readonly records: ReadonlyRecords
@@ -35,7 +36,7 @@ export interface OpinionsComponents {
 
 /**
  * How objects are, as one caller is told: of each the first choice whose needs hold, and the worst of what counts below
- * it. Found when it is asked for; kept of what is not well alone, until something below changes.
+ * it. Found when it is asked for; kept of what is not well or has something below it, until something below changes.
  */
 export class Opinions {
   readonly #components: OpinionsComponents
@@ -147,7 +148,8 @@ export class Opinions {
     const known = this.#known.get(record.uid)
     if (known) return known
     const opinion = this.ofOne(record)
-    if (opinion.by === 'users' || !this.#components.records.isClaimed(record)) return this.#keep(record, opinion, well)
+    if (opinion.by === 'users' || !this.#components.records.isClaimed(record))
+      return this.#keep(record, opinion, noneBelow)
     if (depth === maxDepth) return { word: opinion.word, below: 'Healthy', isCut: true }
     met.add(record.uid)
     const below = this.#findBelow(record, depth, met)
@@ -190,11 +192,13 @@ export class Opinions {
     }
   }
 
-  #keep(record: ObjectRecord, opinion: Opinion, { below, isCut }: Omit<Found, 'word'>): Found {
+  /** Of one that is well it is kept where it had to be looked for below. */
+  #keep(record: ObjectRecord, opinion: Opinion, counted: Omit<Found, 'word'>): Found {
+    const { below, isCut } = counted
     const word = below === 'Healthy' ? opinion.word : wordAbove(traitObject(record), opinion, below)
-    if (word === 'Healthy' && below === 'Healthy' && !isCut) return well
-    const found = { word, below, isCut }
-    if (!isCut) this.#known.set(record.uid, found)
+    const isWell = word === 'Healthy' && below === 'Healthy' && !isCut
+    const found = isWell ? well : { word, below, isCut }
+    if (!isCut && (!isWell || counted !== noneBelow)) this.#known.set(record.uid, found)
     return found
   }
 }
@@ -205,9 +209,13 @@ const siblingKinds: ReadonlySet<string> = new Set(['apps/ReplicaSet', 'batch/Job
 const worse = (one: ArgoStatus, other: ArgoStatus) => (severityOf(other) > severityOf(one) ? other : one)
 const lesser = (one: ArgoStatus, other: ArgoStatus) => (severityOf(one) > severityOf(other) ? other : one)
 
-function bare(health: ObjectRecord['health']): Opinion {
-  return { word: 'Healthy', finding: undefined, by: health?.by ?? 'nobody' }
+const bares: Readonly<Record<Opinion['by'], Opinion>> = {
+  users: { word: 'Healthy', finding: undefined, by: 'users' },
+  rules: { word: 'Healthy', finding: undefined, by: 'rules' },
+  nobody: { word: 'Healthy', finding: undefined, by: 'nobody' },
 }
+
+const bare = (health: ObjectRecord['health']) => bares[health?.by ?? 'nobody']
 
 function* above(record: ObjectRecord, owners: Owners): Iterable<ObjectRecord> {
   const met = new Set([record.uid])

@@ -14,6 +14,8 @@ export interface Moved {
   readonly below: readonly Below[]
   /** namespaces where something is said otherwise */
   readonly said: readonly string[]
+  /** something may be linked otherwise */
+  readonly isLinked: boolean
 }
 
 export interface SightComponents {
@@ -30,6 +32,12 @@ export class Sight {
   readonly scans: Scans
   readonly #records: ReadonlyRecords
   readonly #turns: FairTurns
+  #comings = 0
+
+  /** Another number once something has come, has gone, or names or selects others. */
+  get comings(): number {
+    return this.#comings
+  }
 
   constructor({ records, clock, turns }: SightComponents, visibility: Visibility) {
     this.visibility = visibility
@@ -65,16 +73,18 @@ export class Sight {
     const seen = [before, after].filter((record) => record !== undefined)
     const [first, second] = seen
     if (!first) return undefined
+    const isLinked = !before || !after || isOtherToLinks(before, after)
+    if (isLinked) this.#comings++
     const { judged } = change
     const judgedAnew = this.opinions.change({ before, after, ...(judged ? { judged } : {}) })
     if (before === after && !judgedAnew) return undefined
     const said = [...new Set(judgedAnew?.map(({ namespace }) => namespace))]
     const uids = [...new Set([...seen, ...(judgedAnew ?? [])].map(({ uid }) => uid))]
     const isSame = second !== undefined && isSameToClaims(first, second)
-    if (isSame && !saysOtherOwner(first, second)) return { uids, below: [], said }
+    if (isSame && !saysOtherOwner(first, second)) return { uids, below: [], said, isLinked }
     const levels = levelsOf(this.#countBefore(before), after ? this.owners.countAbove(after) : -1)
     const records = isSame ? [second] : seen
-    return { uids, below: records.map((record) => ({ record, claims: !isSame, ...levels })), said }
+    return { uids, below: records.map((record) => ({ record, claims: !isSame, ...levels })), said, isLinked }
   }
 
   #countBefore(before: ObjectRecord | undefined): number {
@@ -91,4 +101,16 @@ function levelsOf(before: number, now: number): { first: number; last: number } 
   const [fewer, more] = [Math.min(before, now), Math.max(before, now)]
   if (more === Number.POSITIVE_INFINITY) return { first: 1, last: maxAbove + 1 }
   return { first: maxAbove + 1 - more, last: fewer === more ? 0 : maxAbove - fewer }
+}
+
+/** Whether what it is linked with may be otherwise. */
+function isOtherToLinks(one: ObjectRecord, other: ObjectRecord): boolean {
+  return (
+    one.name !== other.name ||
+    one.node !== other.node ||
+    one.labels !== other.labels ||
+    one.references !== other.references ||
+    one.selector !== other.selector ||
+    one.otherOwners !== other.otherOwners
+  )
 }

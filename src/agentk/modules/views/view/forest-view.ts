@@ -7,6 +7,7 @@ import { bundleId, type Entry, type Family, type Node, readBundleId } from '../t
 import type { Forests } from '../tree/forests.ts'
 import type { ReadQuery } from '../tree/query.ts'
 import { wordsOf } from '../tree/severity.ts'
+import type { Moved } from '../tree/sight.ts'
 import { Page, type PageSource } from './pages.ts'
 import { isSameRow, type RowParts, rowJson, rowParts, type SentRow, sentRow } from './rows.ts'
 import { keyedPart, type Update, Updates } from './updates.ts'
@@ -118,8 +119,8 @@ export class ForestView implements View, ForestListener {
     this.#updates.request()
   }
 
-  said(namespaces: readonly string[]): void {
-    if (this.#causes.mayChange(namespaces)) this.#updates.request()
+  said({ said, isLinked }: Pick<Moved, 'said' | 'isLinked'>): void {
+    if ((isLinked && this.#links.size > 0) || this.#causes.mayChange(said)) this.#updates.request()
   }
 
   #inTurn(action: () => void): () => void {

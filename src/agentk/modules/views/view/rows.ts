@@ -84,20 +84,30 @@ function around(entry: Entry, sources: RowSources): Partial<Row> {
   return {
     ...(node.record ? verdicts(node.record, sources.sight) : {}),
     ...(node.family?.isBundle ? { p: node.family.id } : parentOf(node.parent)),
-    ...(node.what === 'group' ? { h: groupVerdict(node, sources.sight) } : {}),
+    ...(node.what === 'group' ? groupVerdict(node, sources.sight) : {}),
     ...(children > 0 ? { c: children, ...worst(node.worstBelow(), side) } : {}),
-    ...(links.length > 0 ? { l: links } : {}),
+    ...linked(links),
     ...(cause ? { z: shown(cause) } : {}),
   }
 }
 
+/** Older clients refuse more than two of `h`, `why` and links: what is more has keys of its own. */
 function verdicts(record: ObjectRecord, sight: Sight): Partial<Row> {
   const { health } = record
   const word = sight.wordOf(record)
-  if (!health) return word === '' ? {} : { h: ['', 'Current', word] }
   const text = sight.opinions.ofOne(record).finding?.text ?? ''
-  const why = [health.argoText, health.kstatusText, bounded(text, maxRowText)] as const
-  return { h: [health.argo, health.kstatus, word], ...(why.some(Boolean) ? { why } : {}) }
+  const why = health && ([health.argoText, health.kstatusText] as const)
+  return {
+    ...(health ? { h: [health.argo, health.kstatus] } : {}),
+    ...(why?.some(Boolean) ? { why } : {}),
+    ...(word === '' ? {} : { v: word }),
+    ...(text === '' ? {} : { y: bounded(text, maxRowText) }),
+  }
+}
+
+function linked(links: readonly Link[]): Partial<Row> {
+  const seen = links.filter(([, id]) => id !== '').map(([relation, id]) => [relation, id] as const)
+  return { ...(seen.length > 0 ? { l: seen } : {}), ...(links.length > 0 ? { r: links } : {}) }
 }
 
 function shown({ kind, namespace, name, id, reason, text, next, since, isAtLeast, last, count, others }: ShownCause) {
@@ -122,9 +132,10 @@ const worst = (severity: number, side: VerdictSide) =>
   severity > 0 ? { w: wordsOf(side)[severity] as Row['w'] & string } : {}
 
 /** The worst of its roots, as each system has it. */
-function groupVerdict(group: Node, sight: Sight): NonNullable<Row['h']> {
+function groupVerdict(group: Node, sight: Sight): Partial<Row> {
   const roots = [...group.children()].flatMap(({ record }) => record ?? [])
   const argo = roots.reduce((most, { health }) => Math.max(most, severityOf(health, 'argo')), 0)
   const kas = worstKasWord(roots.map((record): ArgoWord => sight.wordOf(record)))
-  return [argoWords[argo] ?? '', worstKstatus(roots.flatMap(({ health }) => health?.kstatus ?? [])), kas]
+  const kstatus = worstKstatus(roots.flatMap(({ health }) => health?.kstatus ?? []))
+  return { h: [argoWords[argo] ?? '', kstatus], ...(kas === '' ? {} : { v: kas }) }
 }

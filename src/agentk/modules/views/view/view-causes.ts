@@ -6,6 +6,8 @@ import type { Entry, Node } from '../tree/forest-node.ts'
 
 /** Objects that are read for causes of one update; those of further rows follow with the next. */
 export const maxReadPerUpdate = 10_000
+/** To choose takes as much time as to read so many. */
+const readsToChoose = 20
 /** children of a group that are its roots */
 const maxRoots = 256
 
@@ -56,12 +58,17 @@ export class ViewCauses {
     for (const id of this.#chosen.keys()) if (!shown.has(id)) this.#chosen.delete(id)
     const now = clock.now()
     const causes = new Causes(records, forest.sight, () => now)
-    for (const [id, entry] of shown) {
+    let chosen = 0
+    // those that have none first, then those that were chosen the longest ago
+    const waiting = [...shown.keys()].filter((id) => !this.#chosen.has(id))
+    for (const id of [...waiting, ...this.#chosen.keys()]) {
+      const entry = shown.get(id) as Entry
       const known = this.#chosen.get(id)
       const roots = rootsOf(entry, forest, known)
       if (roots === undefined || (known && roots.length > 0 && known.from === fromOf(forest, known.namespaces)))
         continue
-      if (causes.read >= maxReadPerUpdate) return { changed, isWhole: false }
+      if (causes.read + chosen * readsToChoose >= maxReadPerUpdate) return { changed, isWhole: false }
+      if (roots.length > 0) chosen++
       if (this.#choose(id, { forest, causes, roots, isObject: isObject(entry) })) changed.push(id)
     }
     return { changed, isWhole: true }
@@ -80,10 +87,13 @@ export class ViewCauses {
     const before = this.#chosen.get(id)?.cause
     if (roots.length === 0) {
       this.#chosen.delete(id)
+      // of a group it is not looked for again each time
+      if (!isObject) this.#chosen.set(id, { cause: undefined, namespaces: undefined, from: fromOf(forest, undefined) })
       return before !== undefined
     }
     const { cause, namespaces: read } = causes.of(roots)
     const namespaces = isObject ? read : undefined
+    this.#chosen.delete(id)
     this.#chosen.set(id, { cause, namespaces, from: fromOf(forest, namespaces) })
     return JSON.stringify(before) !== JSON.stringify(cause)
   }

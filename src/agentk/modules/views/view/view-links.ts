@@ -1,6 +1,6 @@
 import { podKind } from '../access/visibility.ts'
 import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
-import { hasLinks, type Link, linksOf } from '../store/relations.ts'
+import { type Link, linksOf } from '../store/relations.ts'
 import type { Selection, Selections, Taker } from '../store/selections.ts'
 import type { Forest } from '../tree/forest.ts'
 
@@ -10,7 +10,7 @@ export const maxReadPerUpdate = 10_000
 const readsToSelect = 100
 
 export interface ViewLinksComponents {
-  readonly records: Pick<ReadonlyRecords, 'get' | 'named'>
+  readonly records: Pick<ReadonlyRecords, 'get' | 'named' | 'naming' | 'inNamespace'>
   readonly selections: Pick<Selections, 'take' | 'release' | 'leave'>
   /** whose view it is; undefined: the agent's */
   readonly user: string | undefined
@@ -77,7 +77,7 @@ export class ViewLinks {
     const most = this.#components.maxLinks()
     const changed: string[] = []
     for (const [id, linked] of [...this.#linked]) {
-      const from = `${linked.selection?.version} ${forest.comings}`
+      const from = `${linked.selection?.version} ${forest.sight.comings}`
       if (linked.from === from) continue
       if (read >= maxReadPerUpdate) return { changed, isWhole: false }
       read += this.#read(linked, { from, most }, () => changed.push(id))
@@ -112,7 +112,7 @@ export class ViewLinks {
     for (const record of open) {
       const known = this.#linked.get(record.uid)
       const isSame = known?.record === record && known.forest === forest
-      if (!hasLinks(record) || (isSame && !(mayBeRoom && known.isRefused))) continue
+      if (isSame && !(mayBeRoom && known.isRefused)) continue
       if (read >= maxReadPerUpdate) {
         this.#mayBeRoom = mayBeRoom
         break
@@ -137,7 +137,7 @@ export class ViewLinks {
     const { record, forest, selection } = linked
     const { links: all, read } = linksOf(record, {
       records: this.#components.records,
-      isSeen: (uid) => forest.node(uid) !== undefined,
+      sees: forest.sight.sees,
       selected: selection?.members ?? [],
     })
     const links = all.slice(0, Math.max(0, most - this.#count + linked.links.length))
@@ -152,6 +152,6 @@ export class ViewLinks {
   }
 }
 
-function isSameLink([relation, id]: Link, other: Link | undefined): boolean {
-  return relation === other?.[0] && id === other[1]
+function isSameLink(one: Link, other: Link | undefined): boolean {
+  return other !== undefined && one.every((part, i) => part === other[i])
 }

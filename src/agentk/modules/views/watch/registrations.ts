@@ -76,7 +76,8 @@ export class Registrations {
     const services = [...this.#apiServices.objects.values()]
     const others = groupsOf(services.filter(({ isAggregated }) => isAggregated))
     const own = groupsOf(this.isForbidden ? this.#customKinds.objects.values() : services)
-    return (group) => !others.has(group) && (own.has(group) || (this.isForbidden && isBuiltIn(group)))
+    // that of APIServices itself has none
+    return (group) => !others.has(group) && (own.has(group) || isBuiltIn(group))
   }
 
   /** Resolves when the signal aborts. */

@@ -1,7 +1,10 @@
 import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { finding } from '../../../../../../src/agentk/health/kas/finding.ts'
+import type { KubernetesObject } from '../../../../../../src/agentk/health/object.ts'
 import { Reviews } from '../../../../../../src/agentk/modules/views/access/reviews.ts'
 import type { LabelSelector } from '../../../../../../src/agentk/modules/views/projection/projector.ts'
+import type { Judgement } from '../../../../../../src/agentk/modules/views/store/judgement.ts'
 import type { ObjectRecord } from '../../../../../../src/agentk/modules/views/store/record.ts'
 import { ViewHost } from '../../../../../../src/agentk/modules/views/view/view-host.ts'
 import { capturedLog } from '../../../../../support/captured-log.ts'
@@ -31,6 +34,14 @@ function start(t: Test) {
       count.records++
       clock.work(readMs)
       return super.get(uid)
+    }
+    override judged(uid: string): Judgement | undefined {
+      clock.work(readMs)
+      return super.judged(uid)
+    }
+    override objectOf(record: ObjectRecord): KubernetesObject {
+      clock.work(readMs)
+      return super.objectOf(record)
     }
   }
   const records = new Records()
@@ -190,3 +201,34 @@ t.test('owners of as many kinds as there are objects, in everybody’s tree', { 
   t.equal(client.pages.get('')?.more, size / 2 - 10)
   t.ok(reads < 200 * size, `${reads} kinds of owners were read for ${size} objects`)
 })
+
+t.test(
+  'Pods that fail by as many causes as there are, all of one owner or of many, and change all the time',
+  { timeout: 60_000 },
+  async (t) => {
+    const { clock, records, open, until, health } = start(t)
+    const owners = Array.from({ length: 40 }, (_, i) =>
+      recordOf({ uid: `owner-${i}`, kind: kinds.replicaSet, namespace: 'mallory', traits: {} }),
+    )
+    for (const owner of owners) records.put(owner)
+    const fails = (i: number, text: string) => {
+      const owner = owners[i < 1500 ? 0 : i % owners.length] as ObjectRecord
+      const found = finding('Degraded', { reason: `Reason${i}`, text, rank: 1, since: i })
+      const judgement: Judgement = [{ word: 'Degraded', finding: found, by: 'rules', needs: [] }]
+      const object = { spec: { nodeName: `node-${i}` } }
+      records.put(recordOf({ uid: `p${i}`, namespace: 'mallory', owner, node: `node-${i}` }), judgement, object)
+    }
+    for (let i = 0; i < 3000; i++) fails(i, 'first')
+    records.put(recordOf({ uid: 'web', kind: kinds.deployment, verdict: 'Healthy' }))
+    const views = Array.from({ length: 4 }, () => open(user('mallory'), { view: 'tree', limit: 500 }))
+    for (const { view } of views) for (const { uid } of owners) view.page(`b:${uid}:Pod`, 100)
+    let next = 0
+    const churn = () => fails(next++ % 3000, `text ${next}`)
+    const isSaid = () => views.every(({ client }) => client.rows.get('owner-1')?.z !== undefined)
+    t.ok((await until(isSaid, 5000, churn)) < 5000)
+    t.ok((views[0]?.client.rows.get('owner-0')?.z?.others ?? 0) >= 255, 'of so many one is chosen')
+    clock.longestMs = 0
+    for (let i = 0; i < 3; i++) t.ok((await health(churn)) < 1000, 'another user')
+    t.ok(clock.longestMs < 100, `${clock.longestMs} ms without a yield`)
+  },
+)

@@ -110,10 +110,16 @@ t.test('links of open nodes alone, to what is seen', async (t) => {
   t.equal(all.client.rows.get('svc')?.l, undefined)
   for (const { view } of [all, some]) view.page('svc', 1)
   await stage.pass(50)
-  t.strictSame(all.client.rows.get('svc')?.l, [
+  t.strictSame(all.client.rows.get('svc')?.r, [
+    ['routes', 'web', 'apps/Deployment', 'shop', 'web'],
+    ['selects', 'yes', 'Pod', 'shop', 'yes'],
+  ])
+  t.match(all.client.rows.get('svc')?.l, [
     ['routes', 'web'],
     ['selects', 'yes'],
   ])
+  const named = ['routes', '', 'apps/Deployment', 'shop', 'web']
+  t.strictSame(some.client.rows.get('svc')?.r, [named, ['selects', 'yes', 'Pod', 'shop', 'yes']], 'it names it itself')
   t.strictSame(some.client.rows.get('svc')?.l, [['selects', 'yes']])
   stage.records.put(recordOf({ uid: 'no', labels: new Map([['app', 'web']]) }))
   await stage.pass(50)

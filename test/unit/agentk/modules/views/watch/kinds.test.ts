@@ -1,4 +1,6 @@
 import t, { type Test } from 'tap'
+import { textAt } from '../../../../../../src/agentk/health/object.ts'
+import type { ObjectSink } from '../../../../../../src/agentk/modules/views/store/record.ts'
 import { Kinds, type KindsOptions } from '../../../../../../src/agentk/modules/views/watch/kinds.ts'
 import { capturedLog } from '../../../../../support/captured-log.ts'
 import { KeptSink } from '../../../../../support/kept-sink.ts'
@@ -42,13 +44,14 @@ class AwakeApi extends ScriptedApi {
   }
 }
 
-function start(t: Test, options: Partial<KindsOptions> = {}) {
+function start(t: Test, options: Partial<KindsOptions> = {}, evidence?: ObjectSink) {
   const api = new AwakeApi()
   const clock = new MovingClock()
   const sink = new KeptSink()
   const events = new KeptSink()
   const { log, lines } = capturedLog()
-  const kinds = new Kinds({ api, sink, events, log, clock, random: () => 0.5 }, { follow: {}, ...options })
+  const sinks = { sink, events, ...(evidence ? { evidence } : {}) }
+  const kinds = new Kinds({ api, ...sinks, log, clock, random: () => 0.5 }, { follow: {}, ...options })
   const stopping = new AbortController()
   const running = kinds.run(stopping.signal)
   const stop = async () => {
@@ -294,3 +297,31 @@ t.test('all of it ends, in the midst of lists and of discovery', async (t) => {
   t.ok(waiting.isAborted)
   t.strictSame(clock.pending, [])
 })
+
+t.test('the group of APIServices is the server’s own, though no APIService says so', async (t) => {
+  const group = v1(resource('apiservices', 'APIService', { subresources: ['status'] }))
+  const { sink } = await startKnown(t, { ...core, 'apiregistration.k8s.io': group, 'metrics.k8s.io': core[''] })
+  t.strictSame([...sink.states.keys()], ['Pod', 'ConfigMap', 'apiregistration.k8s.io/APIService'])
+})
+
+t.test(
+  'events that say why an object is not well are told to who asks for them, Normal ones to nobody else',
+  async (t) => {
+    const told: string[] = []
+    const nothing = () => undefined
+    const evidence: ObjectSink = {
+      listing: nothing,
+      gone: nothing,
+      listed: nothing,
+      dropped: nothing,
+      state: nothing,
+      put: (_, event) => told.push(textAt(event, 'metadata.name')),
+    }
+    const { list, events } = start(t, {}, evidence)
+    await list('/api/v1/events', object('warned', 'u-w'))
+    await list('/api/v1/events', object('killed', 'u-k'))
+    await list('/api/v1/events', object('bound', 'u-b'))
+    t.strictSame(told, ['warned', 'killed', 'bound'])
+    t.strictSame(events.names('Event'), ['shop/warned'])
+  },
+)

@@ -1,0 +1,240 @@
+import t, { type Test } from 'tap'
+import type { KubernetesObject } from '../../../../../../src/agentk/health/object.ts'
+import { ClusterStage, rulesOf } from '../../../../../support/views/situation-view.ts'
+
+const now = Date.parse('2026-11-20T10:00:00Z')
+const iso = (time: number) => new Date(time).toISOString()
+const minute = 60_000
+
+async function start(t: Test, { listed = true } = {}): Promise<ClusterStage> {
+  const stage = new ClusterStage(now, await rulesOf([]))
+  t.teardown(() => stage.close())
+  if (listed) stage.listed()
+  return stage
+}
+
+const ready = { type: 'Ready', status: 'True' }
+const up = [{ name: 'app', ready: true, restartCount: 0, state: { running: {} } }]
+
+interface PodParts {
+  readonly uid?: string
+  readonly status: object
+  readonly more?: object
+}
+
+const pod = ({ uid = 'p', status, more = {} }: PodParts): KubernetesObject => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { name: uid, namespace: 'shop', uid, creationTimestamp: iso(now - 5 * minute), ...more },
+  spec: { nodeName: 'n', restartPolicy: 'Always', containers: [{ name: 'app', image: 'app:1' }] },
+  status,
+})
+const well = { phase: 'Running', conditions: [ready], containerStatuses: up }
+const waiting = (reason: string, message = '') => ({
+  phase: 'Pending',
+  startTime: iso(now - minute),
+  conditions: [{ type: 'Ready', status: 'False', lastTransitionTime: iso(now - minute) }],
+  containerStatuses: [{ name: 'app', ready: false, restartCount: 0, state: { waiting: { reason, message } } }],
+})
+
+const service = (name: string, selector: object): KubernetesObject => ({
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: { name, namespace: 'shop', uid: name, creationTimestamp: iso(now - 5 * minute) },
+  spec: { type: 'ClusterIP', selector },
+  status: {},
+})
+
+const ingress = (backend: string): KubernetesObject => ({
+  apiVersion: 'networking.k8s.io/v1',
+  kind: 'Ingress',
+  metadata: { name: 'i', namespace: 'shop', uid: 'i', creationTimestamp: iso(now - 5 * minute) },
+  spec: { rules: [{ http: { paths: [{ backend: { service: { name: backend } } }] } }] },
+  status: { loadBalancer: { ingress: [{ ip: '192.0.2.1' }] } },
+})
+
+const event = (reason: string, message: string, more: object = {}): KubernetesObject => ({
+  metadata: { name: 'e', namespace: 'shop', uid: `e-${reason}` },
+  involvedObject: { apiVersion: 'v1', kind: 'Pod', namespace: 'shop', name: 'p', uid: 'p' },
+  type: 'Warning',
+  reason,
+  message,
+  firstTimestamp: iso(now - 2 * minute),
+  lastTimestamp: iso(now - minute),
+  ...more,
+})
+
+function said(stage: ClusterStage, uid = 'p'): string | undefined {
+  const [first] = stage.records.judged(uid) ?? []
+  return first && `${first.word} ${first.finding?.reason}`
+}
+
+t.test('nothing is kept of a Pod that is well', async (t) => {
+  const stage = await start(t)
+  stage.put(pod({ status: well }))
+  t.equal(stage.records.judgedSize, 0)
+  stage.put(pod({ status: waiting('ErrImageNeverPull') }))
+  t.equal(said(stage), 'Degraded ErrImageNeverPull')
+  t.equal(stage.records.judgedSize, 1)
+  stage.put(pod({ status: well }))
+  t.equal(said(stage), undefined)
+  await stage.pass(2 * minute)
+  t.equal(stage.records.judgedSize, 0, 'nor is it remembered for long')
+  stage.put(pod({ status: waiting('ErrImageNeverPull') }))
+  stage.gone(pod({ status: well }))
+  t.equal(stage.records.judgedSize, 0)
+})
+
+t.test('time alone makes it Degraded once its grace is over', async (t) => {
+  const stage = await start(t)
+  const changes: string[] = []
+  stage.records.onChange(({ judged }) => judged && changes.push(judged.after?.[0]?.word ?? 'well'))
+  stage.put(pod({ status: waiting('CreateContainerConfigError', 'no such ConfigMap') }))
+  t.equal(said(stage), 'Degraded CreateContainerConfigError', 'a minute is over')
+  stage.put(pod({ uid: 'q', status: waiting('RegistryUnavailable', 'dial tcp: i/o timeout') }))
+  t.equal(said(stage, 'q'), 'Progressing RegistryUnavailable')
+  await stage.pass(minute - 1)
+  t.strictSame(changes, ['Degraded', 'Progressing'])
+  await stage.pass(51)
+  t.strictSame(changes, ['Degraded', 'Progressing', 'Degraded'])
+})
+
+t.test('an event is evidence, whichever of both comes first; it stays when the event goes', async (t) => {
+  const stage = await start(t)
+  stage.event(event('FailedMount', 'no such volume'))
+  stage.put(pod({ status: waiting('ContainerCreating') }))
+  t.equal(said(stage), 'Progressing FailedMount')
+  t.strictSame(stage.records.judged('p')?.[0]?.needs, [['Event', 'shop']])
+  t.equal(stage.records.judged('p')?.[1]?.finding?.reason, 'ContainerCreating', 'for who may not list events')
+  stage.records.evidence.gone({ ...stage.kind('Pod'), key: 'Event' }, 'e-FailedMount')
+  await stage.pass(minute)
+  t.equal(said(stage), 'Degraded FailedMount')
+  stage.event(event('FailedCreatePodSandBox', 'no network', { lastTimestamp: iso(now) }))
+  await stage.pass()
+  t.equal(said(stage), 'Degraded FailedCreatePodSandBox', 'the newest')
+})
+
+t.test('an event of another namespace, or of another object of the name, is none', async (t) => {
+  const stage = await start(t)
+  stage.put(pod({ status: waiting('ContainerCreating') }))
+  const about = { apiVersion: 'v1', kind: 'Pod', namespace: 'shop', name: 'p' }
+  stage.event(event('FailedMount', 'x', { metadata: { name: 'e', namespace: 'evil', uid: 'e1' } }))
+  stage.event(event('FailedMount', 'x', { involvedObject: { ...about, uid: 'other' } }))
+  await stage.pass()
+  t.equal(said(stage), 'Progressing ContainerCreating')
+  stage.event(event('FailedMount', 'x', { involvedObject: about }))
+  await stage.pass()
+  t.equal(said(stage), 'Progressing FailedMount', 'one that says no uid is')
+})
+
+t.test('who names what comes and goes is judged anew; what is not listed is not missing', async (t) => {
+  const stage = await start(t, { listed: false })
+  stage.put(ingress('web'))
+  t.equal(said(stage, 'i'), undefined)
+  stage.listed()
+  await stage.pass()
+  t.equal(said(stage, 'i'), 'Degraded BackendMissing')
+  stage.put(service('web', { app: 'web' }))
+  await stage.pass()
+  t.equal(said(stage, 'i'), undefined)
+  t.equal(said(stage, 'web'), 'Degraded SelectsNothing')
+  stage.put(pod({ status: waiting('ErrImageNeverPull'), more: { labels: { app: 'web' } } }))
+  await stage.pass()
+  t.equal(said(stage, 'web'), 'Degraded NoReadyEndpoints')
+  const slice = {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: { name: 'web-1', namespace: 'shop', uid: 's', labels: { 'kubernetes.io/service-name': 'web' } },
+    endpoints: [{ conditions: { ready: true } }],
+  }
+  stage.put(slice)
+  await stage.pass()
+  t.equal(said(stage, 'web'), undefined)
+  stage.gone(slice)
+  stage.gone(service('web', {}))
+  await stage.pass()
+  t.equal(said(stage, 'i'), 'Degraded BackendMissing')
+})
+
+t.test('since when: what was there at the beginning is so at least since then, what comes later begins', async (t) => {
+  const stage = await start(t, { listed: false })
+  stage.put(ingress('web'))
+  stage.listed()
+  await stage.pass()
+  t.match(stage.records.judged('i'), [{ finding: { since: undefined, seen: now } }])
+  stage.put(service('web', {}))
+  await stage.pass(10 * minute)
+  stage.gone(service('web', {}))
+  await stage.pass()
+  t.match(stage.records.judged('i'), [{ finding: { since: now + 10 * minute } }])
+  await stage.pass(5 * minute)
+  stage.put(service('web', {}))
+  await stage.pass(30_000)
+  stage.gone(service('web', {}))
+  await stage.pass()
+  t.match(stage.records.judged('i'), [{ finding: { since: now + 10 * minute } }], 'well for half a minute is not well')
+})
+
+t.test('what the API server says since when is the same for who comes later', async (t) => {
+  const stages = [await start(t), await start(t, { listed: false })]
+  await (stages[1] as ClusterStage).pass(30 * minute)
+  for (const stage of stages) {
+    stage.put(pod({ status: waiting('ErrImageNeverPull') }))
+    stage.listed()
+  }
+  const [first, later] = stages.map(({ records }) => records.judged('p')?.[0]?.finding?.since)
+  t.equal(first, now - minute)
+  t.equal(later, first)
+})
+
+t.test('what is being deleted is judged, though only its metadata is followed', async (t) => {
+  const stage = await start(t)
+  const metadata = { name: 'm', namespace: 'shop', uid: 'm', finalizers: ['example.com/wait'] }
+  const settings = { apiVersion: 'v1', kind: 'PartialObjectMetadata', metadata }
+  const kind = stage.kind('ConfigMap')
+  stage.listed()
+  stage.records.put(kind, settings)
+  t.equal(said(stage, 'm'), undefined)
+  t.equal(stage.records.get('m')?.health, undefined)
+  const deletionTimestamp = iso(now - 10 * minute)
+  stage.records.put(kind, { ...settings, metadata: { ...metadata, deletionTimestamp } })
+  t.equal(said(stage, 'm'), 'Degraded DeletionBlocked')
+  t.match(stage.records.get('m')?.health, { kstatus: 'Terminating' })
+})
+
+t.test('of so many texts one is kept, and the rest is judged by time alone', async (t) => {
+  const stage = await start(t)
+  const long = 'x'.repeat(5000)
+  const state = { waiting: { reason: 'RegistryUnavailable', message: `dial tcp: ${long}` } }
+  const containerStatuses = Array.from({ length: 10 }, (_, i) => ({
+    name: `c${i}`,
+    ready: false,
+    restartCount: 0,
+    state,
+  }))
+  stage.put(pod({ status: { ...waiting(''), containerStatuses } }))
+  t.equal(said(stage), 'Progressing RegistryUnavailable')
+  t.equal(stage.records.judged('p')?.[0]?.finding?.text.length, 512)
+  await stage.pass(2 * minute)
+  t.equal(said(stage), 'Degraded RegistryUnavailable')
+})
+
+t.test('evidence has bounds: of one object, and of a namespace that is noisy', async (t) => {
+  const stage = await start(t)
+  stage.put(pod({ status: waiting('ContainerCreating') }))
+  for (let i = 0; i < 100; i++) {
+    stage.event(event('FailedMount', `message ${i}`, { metadata: { name: 'e', namespace: 'shop', uid: `e${i}` } }))
+  }
+  await stage.pass()
+  t.equal(said(stage), 'Progressing FailedMount')
+  for (let i = 0; i < 11_000; i++) {
+    const involvedObject = { apiVersion: 'v1', kind: 'Pod', namespace: 'noise', name: `n${i}`, uid: `n${i}` }
+    stage.event(event('BackOff', 'x', { metadata: { name: 'e', namespace: 'noise', uid: `x${i}` }, involvedObject }))
+  }
+  t.ok(stage.records.evidenceSize <= 10_000)
+  stage.put(pod({ status: { ...waiting('ContainerCreating'), hostIP: '192.0.2.1' } }))
+  t.equal(said(stage), 'Progressing FailedMount', 'a noisy namespace takes no room of others')
+  await stage.pass(62 * minute)
+  t.equal(stage.records.evidenceSize, 0)
+  t.equal(said(stage), 'Degraded ContainerCreating', 'after an hour it is evidence no more')
+})

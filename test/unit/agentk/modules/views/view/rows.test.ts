@@ -1,0 +1,89 @@
+import t from 'tap'
+import { finding } from '../../../../../../src/agentk/health/kas/finding.ts'
+import type { Judgement } from '../../../../../../src/agentk/modules/views/store/judgement.ts'
+import { olderRow } from '../../../../../support/views/older-row.ts'
+import { kinds, recordOf } from '../../../../../support/views/records.ts'
+import { agent, user, ViewStage } from '../../../../../support/views/view-stage.ts'
+
+const lost = (text: string): Judgement => {
+  const found = finding('Degraded', { reason: 'NodeUnreachable', text, rank: 0, since: 1000, last: 2000 })
+  return [{ word: 'Degraded', finding: found, by: 'rules', needs: [] }]
+}
+const onNode: Judgement = [
+  {
+    word: 'Degraded',
+    finding: finding('Degraded', { reason: 'NodeNotReady', text: 'node n is not ready', rank: 2 }),
+    by: 'rules',
+    needs: [],
+  },
+]
+
+t.test('a row says why, to who may list the culprit; older clients read of it what they know', async (t) => {
+  const stage = new ViewStage()
+  stage.options = { verdict: 'kas' }
+  t.teardown(() => stage.close())
+  stage.api.rights.set('', [['*/*', '*']])
+  stage.api.rights.set('ann', [
+    ['/pods', '*'],
+    ['apps/replicasets', '*'],
+  ])
+  const set = recordOf({ uid: 'set', kind: kinds.replicaSet, verdict: 'Healthy', traits: {}, generation: 3 })
+  stage.records.put(recordOf({ uid: 'n', kind: kinds.node, namespace: '' }), lost('node n: away'))
+  stage.records.put(set)
+  for (const uid of ['p1', 'p2']) {
+    const references = [{ relation: 'mounts', kind: 'ConfigMap', namespace: 'shop', name: 'settings' }]
+    const pod = recordOf({ uid, owner: set, node: 'n', references, verdict: 'Healthy' })
+    stage.records.put(pod, onNode, { spec: { nodeName: 'n' } })
+  }
+  const [all, some] = [stage.open(agent, { view: 'tree' }), stage.open(user('ann'), { view: 'tree' })]
+  for (const { view } of [all, some]) for (const id of ['set', 'p1']) view.page(id, 10)
+  await stage.pass()
+  await stage.pass(100)
+  const row = all.client.rows.get('set')
+  t.strictSame(row?.h, ['Healthy', 'Current'])
+  t.match(row, { v: 'Degraded', g: 3, c: 2, w: 'Degraded' })
+  t.strictSame(row?.z, {
+    kind: 'Node',
+    namespace: '',
+    name: 'n',
+    id: 'n',
+    reason: 'NodeUnreachable',
+    text: 'node n: away',
+    next: 'kubectl describe node n',
+    since: 1000,
+    last: 2000,
+    count: 2,
+  })
+  t.match(some.client.rows.get('set')?.z, { kind: 'Pod', name: 'p1', reason: 'NodeNotReady', atLeast: true, count: 2 })
+  t.strictSame(all.client.rows.get('p1')?.r, [
+    ['mounts', '', 'ConfigMap', 'shop', 'settings'],
+    ['runs on', 'n', 'Node', '', 'n'],
+  ])
+  for (const { client } of [all, some])
+    for (const one of client.rows.values()) t.doesNotThrow(() => olderRow.parse(one))
+  t.strictSame(all.client.pages.get('')?.counts, { Degraded: 2 })
+
+  stage.records.put(recordOf({ uid: 'n', kind: kinds.node, namespace: '' }), lost('node n: far away'))
+  const updates = some.client.updates.length
+  await stage.pass(100)
+  t.equal(all.client.rows.get('set')?.z?.text, 'node n: far away', 'the culprit says something else')
+  t.equal(some.client.updates.length, updates, 'which is told to nobody else')
+
+  stage.records.put(recordOf({ uid: 'n', kind: kinds.node, namespace: '' }))
+  for (const uid of ['p1', 'p2']) stage.records.put(recordOf({ uid, owner: set, verdict: 'Healthy' }))
+  await stage.pass(100)
+  t.equal(all.client.rows.get('set')?.z, undefined)
+  t.equal(all.client.rows.get('set')?.v, 'Healthy')
+})
+
+t.test('texts of causes are short, and keep their end', async (t) => {
+  const stage = new ViewStage()
+  t.teardown(() => stage.close())
+  stage.api.rights.set('', [['*/*', '*']])
+  stage.records.put(recordOf({ uid: 'n', kind: kinds.node, namespace: '' }), lost(`begin ${'x'.repeat(400)} end`))
+  const { client } = stage.open(agent, { view: 'tree' })
+  await stage.pass()
+  const text = client.rows.get('n')?.z?.text ?? ''
+  t.equal(text.length, 256)
+  t.match(text, /^begin .* end$/)
+})
