@@ -244,7 +244,7 @@ class Looking {
           this.client.update(Number(seq), update)
         },
       },
-      { configuration: {}, rules: { users: [], vendors: [] }, heapMb: 256 },
+      { configuration: {}, rules: { users: [], vendors: [], last: [], unread: [] }, heapMb: 256 },
     )
     const running = this.#picture.run(stopping.signal)
     t.teardown(async () => {
