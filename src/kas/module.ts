@@ -156,6 +156,8 @@ export interface WantedView {
   readonly as: Impersonation | undefined
   /** JSON: a `Query` of proto/views-json.ts, which the agent checks */
   readonly query: Uint8Array
+  /** what the caller was denied a while ago is asked anew first */
+  readonly fresh?: boolean
 }
 
 export interface Viewer {
@@ -169,8 +171,12 @@ export interface Viewer {
 }
 
 export interface OpenView {
-  /** @param limit - rows of the node's page; 0: closed. @throws KasError TOO_MANY_STREAMS */
-  page(node: string, limit: number): void
+  /**
+   * @param limit - rows of the node's page; 0: closed
+   * @param offset - rows before the first; default: none
+   * @throws KasError TOO_MANY_STREAMS
+   */
+  page(node: string, limit: number, offset?: number): void
   /** The caller is somebody else in the cluster from now on: the view begins anew. */
   reopen(as: Impersonation | undefined): void
   close(): void

@@ -6,7 +6,11 @@
 /** Sub-protocol of the WebSocket at `<prefix>views`. */
 export const viewsProtocol = 'kas-views-v1'
 
-export type ViewName = 'tree' | 'list' | 'environments' | 'events'
+export type ViewName = 'tree' | 'list' | 'environments' | 'events' | 'object'
+
+/** By name; the youngest first. With none, and with `since`, the worst first: who asks puts the rows that he has in that order. */
+export const sortNames = ['name', 'age', 'since'] as const
+export type SortName = (typeof sortNames)[number]
 
 /** Worst last, as Argo CD has it. The empty one: no verdict, as good as any. */
 export const argoWords = ['', 'Healthy', 'Suspended', 'Progressing', 'Missing', 'Degraded', 'Unknown'] as const
@@ -18,8 +22,25 @@ export interface Query {
   readonly view: ViewName
   readonly scope?: Scope
   readonly filter?: Filter
+  /** these alone, `maxObjects` at most; of the view `object` they with what is above and below them */
+  readonly objects?: readonly QueryObject[]
+  /** of an object itself, as kubectl takes them: `app=web,tier!=cache,zone in (a,b),!canary` */
+  readonly labels?: string
+  /** of every page */
+  readonly sort?: SortName
   /** rows of the root's page: 1 to `maxLimit` */
   readonly limit?: number
+}
+
+export interface QueryObject {
+  /** any word that kubectl takes, with its group or without: `deploy`, `Pod`, `apps/Deployment`, `ingresses.networking.k8s.io`, `all` */
+  readonly kind: string
+  /** absent: any; of a kind without namespaces it says nothing */
+  readonly namespace?: string
+  /** absent: all of the kind */
+  readonly name?: string
+  /** the least that is asked for */
+  readonly generation?: number
 }
 
 export interface Scope {
@@ -41,8 +62,21 @@ export interface Filter {
 
 /** Of a client. */
 export type ViewsRequest =
-  | ({ readonly type: 'open'; readonly id: number; readonly agent: string } & Query)
-  | { readonly type: 'page'; readonly id: number; readonly node: string; readonly limit: number }
+  | ({
+      readonly type: 'open'
+      readonly id: number
+      readonly agent: string
+      /** what the caller was denied more than 5 s ago is asked anew first */
+      readonly fresh?: boolean
+    } & Query)
+  | {
+      readonly type: 'page'
+      readonly id: number
+      readonly node: string
+      readonly limit: number
+      /** rows before the first that is wanted, `maxOffset` at most */
+      readonly offset?: number
+    }
   | { readonly type: 'close'; readonly id: number }
 
 /** To a client. */
@@ -137,8 +171,10 @@ export interface PageState {
   readonly order: readonly string[]
   /** visible children by verdict, those beyond the page included */
   readonly counts: Readonly<Partial<Record<ArgoWord, number>>>
-  /** children that are not in `order` */
+  /** children that are in `order` neither nor before it */
   readonly more: number
+  /** children before the first in `order`; absent: none */
+  readonly from?: number
 }
 
 export interface EventRow {
@@ -163,11 +199,23 @@ export interface ViewState {
   readonly notFollowed?: readonly string[]
   /** what is wrong with the views.yaml of the agent as it stands now, and what is used instead */
   readonly problems?: readonly string[]
+  /** who the caller is in the cluster, where something is `refused`; `''`: whom the agent's own account stands for */
+  readonly you?: { readonly username: string; readonly groups: readonly string[] }
+  /**
+   * what the query names and the caller may not list; empty namespace: in the whole cluster, or in none of its
+   * namespaces; empty plural: anything at all
+   */
+  readonly refused?: readonly (readonly [plural: string, namespace: string])[]
+  /** kinds that the query names and that there are not, or not for the caller; with the nearest name, or an empty one */
+  readonly unknown?: readonly (readonly [word: string, nearest: string])[]
 }
 
 /** Bounds that both sides keep (doc/views.md). */
 export const viewsBounds = {
-  maxQueryBytes: 16 * 1024,
+  /** of an older kas or agentk a quarter */
+  maxQueryBytes: 64 * 1024,
+  maxObjects: 500,
+  maxOffset: 10_000,
   maxUpdateBytes: 200 * 1024,
   maxLimit: 500,
   maxPages: 200,

@@ -9,7 +9,6 @@ import { ViewClient } from '../../src/kas/cli/views/view-client.ts'
 import type { StatusReport } from '../../src/kas/servers/ops-socket/status-report.ts'
 import { type Clock, systemClock } from '../../src/lib/clock.ts'
 import { ReportRequestSchema, ReportResponseSchema } from '../../src/proto/gen/views_pb.ts'
-import type { Update } from '../../src/proto/views-json.ts'
 import { ViewsClient } from '../contract/kubernetes-server/views-client.ts'
 import { askSocket } from '../support/ask-socket.ts'
 import { eventually } from '../support/eventually.ts'
@@ -51,12 +50,20 @@ function look(t: Test, port: number, clock: Clock = systemClock) {
   /** `seq` of each update */
   const seen: number[] = []
   const lost: string[] = []
-  const events = { onUpdate: ({ seq }: Update) => void seen.push(seq), onLost: (why: string) => void lost.push(why) }
   const client = new ViewClient(
-    { ...events, clock, random: () => 0.5 },
+    { clock, random: () => 0.5 },
     { url: new URL(`ws://127.0.0.1:${port}/k8s/views`), agentId: '42', authorization: headers.Authorization, tls: {} },
+    {
+      query: { view: 'tree' },
+      opens: () => true,
+      onChange: ({ seq }) => {
+        seen.push(seq)
+        return false
+      },
+      onLost: (why) => void lost.push(why),
+    },
   )
-  const ended = client.run({ view: 'tree' }, stop.signal)
+  const ended = client.run(stop.signal)
   t.teardown(() => {
     stop.abort()
     return ended

@@ -68,14 +68,15 @@ t.test('what runs in a cluster, for who may see it', { skip, timeout: 240_000 },
       ],
     )
     const { stdout } = await command('-n', 'shop')
-    t.match(
-      stdout,
-      /^✓ shop\/apps\/Deployment\/web {2}2\/2 ready.*\n└─ ✓ apps\/ReplicaSet\/web-\w+ .*\n {3}├─ ✓ Pod\/web-/m,
-    )
+    t.match(stdout, /^✓ shop\/Deployment\/web {2}2\/2 ready.*\n└─ ✓ ReplicaSet\/web-\w+ .*\n {3}├─ ✓ Pod\/web-/m)
   })
 
   await t.test('a user sees what he may list, and nothing of the rest', async (t) => {
-    t.strictSame((await tree('ci_job')).rows, [], 'he may nothing')
+    t.match(
+      await run(['tree'], stack.kubeconfig('ci_job')),
+      { code: 1, stderr: /may not list anything/ },
+      'he may nothing',
+    )
     const { rows } = await tree('user')
     t.strictSame([...new Set(rows.map(({ ns }) => ns))], ['shop'])
     t.match(
@@ -91,7 +92,7 @@ t.test('what runs in a cluster, for who may see it', { skip, timeout: 240_000 },
     Object.assign(broken.spec.template.spec, { nodeSelector: { no: 'such-node' } })
     await admin.create('/apis/apps/v1/namespaces/bank/deployments', broken)
     const degraded = await run(['health', '-n', 'bank', '--wait', '90s'], stack.kubeconfig('agent'))
-    t.match(degraded, { code: 4, stdout: /^✗ degraded [\s\S]*✗ bank\/apps\/Deployment\/stuck .*progress deadline/ })
+    t.match(degraded, { code: 4, stdout: /^✗ degraded [\s\S]*bank\/Deployment\/stuck/ })
     t.match(await run(['health', '-n', 'nowhere'], stack.kubeconfig('agent')), { code: 5 })
   })
 

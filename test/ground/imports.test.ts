@@ -70,7 +70,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/cli/text-table.ts': 'lib',
   'kas/cli/bad-answer.ts': 'lib | zod',
   'kas/cli/gitops': 'lib kas/cli/command.ts kas/cli/text-table.ts kas/cli/bad-answer.ts kas/cli/views | zod',
-  'kas/cli/views': 'lib proto kas/cli/command.ts kas/cli/text-table.ts kas/cli/bad-answer.ts | ws zod',
+  'kas/cli/views': 'lib proto kas/cli/command.ts kas/cli/text-table.ts kas/cli/bad-answer.ts | ws yaml zod',
   kas: 'lib lib/tracing/otlp-tracing.ts call ring proto proto/* membership kas/* | @bufbuild/protobuf',
   'agentk/cluster': 'lib call proto/http agentk/health | undici yaml',
   'agentk/tunnels': 'lib call proto proto/gen proto/wire proto/grpc | ws prom-client @bufbuild/protobuf',

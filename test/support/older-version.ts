@@ -7,18 +7,25 @@ const root = join(import.meta.dirname, '../..')
 /** The last whose replicas end their calls with HTTP/2's trailers alone, and know of no BranchMoved. */
 const older = '6e88a0d34e8d70e7d9b5784f5f0f7972483bb143'
 
+/** The last whose views have neither causes nor words for kinds. */
+export const olderViews = 'dcbe5cf33cdd035fa4f919d06219e5ec00cfdc29'
+
 const git = (...args: string[]) => ['-C', root, ...args]
 
-/** For `skip`: why there is no older version here; false if there is. */
-export const withoutOlderVersion =
-  spawnSync('git', git('cat-file', '-e', `${older}^{commit}`)).status === 0 ? false : 'needs the history of the project'
+/** For `skip`: why there is no such version here; false if there is. */
+export function withoutOlder(commit: string): string | false {
+  const { status } = spawnSync('git', git('cat-file', '-e', `${commit}^{commit}`))
+  return status === 0 ? false : 'needs the history of the project'
+}
+
+export const withoutOlderVersion = withoutOlder(older)
 
 /** Puts the programs of an older version into `folder`: they run with the packages of this one. */
-export async function extractOlderVersion(folder: string): Promise<void> {
+export async function extractOlderVersion(folder: string, commit = older): Promise<void> {
   const archive = join(folder, 'older.tar')
   const run = promisify(execFile)
   await mkdir(folder, { recursive: true })
-  await run('git', git('archive', '--output', archive, older, 'src', 'package.json'))
+  await run('git', git('archive', '--output', archive, commit, 'src', 'package.json'))
   await run('tar', ['-xf', archive, '-C', folder])
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
 }

@@ -1,6 +1,7 @@
 import { KasError } from '../../lib/errors.ts'
 import { at, type KubernetesObject, listAt, textAt } from '../health/object.ts'
 import type { ApiClient } from './api-client.ts'
+import type { KindNames } from './api-kinds.ts'
 
 /** One version of a group that the API server serves, whoever described it. */
 export interface GroupVersion {
@@ -19,6 +20,7 @@ export interface Resource {
   readonly verbs: readonly unknown[]
   /** it has a `status` of its own */
   readonly hasStatus: boolean
+  readonly names: KindNames
 }
 
 /** Some 3 KB a kind. */
@@ -65,6 +67,7 @@ function aggregated(body: KubernetesObject): GroupVersion[] {
         isNamespaced: textAt(resource, 'scope') === 'Namespaced',
         verbs: verbsOf(resource),
         hasStatus: listAt(resource, 'subresources').some((one) => textAt(one, 'subresource') === 'status'),
+        names: namesOf(resource, 'singularResource'),
       })),
     })),
   )
@@ -109,8 +112,20 @@ async function described(
     isNamespaced: resource.namespaced === true,
     verbs: verbsOf(resource),
     hasStatus: names.has(`${textAt(resource, 'name')}/status`),
+    names: namesOf(resource, 'singularName'),
   }))
   return { group, version, isStale, resources }
+}
+
+/** Short names and categories of a kind: more than people type. */
+const maxNames = 16
+
+function namesOf(resource: KubernetesObject, singular: string): KindNames {
+  const texts = (member: string) => {
+    const all = at(resource, member)
+    return Array.isArray(all) ? all.filter((one) => typeof one === 'string').slice(0, maxNames) : []
+  }
+  return { singular: textAt(resource, singular), short: texts('shortNames'), categories: texts('categories') }
 }
 
 function verbsOf(resource: KubernetesObject): readonly unknown[] {

@@ -1,9 +1,18 @@
 /** Where a command reads and writes. */
 export interface CliIo {
   readonly env: Readonly<Record<string, string | undefined>>
-  readonly stdout: { write(text: string): unknown; readonly isTTY?: boolean }
+  readonly stdout: {
+    write(text: string): unknown
+    readonly isTTY?: boolean
+    /** of a terminal */
+    readonly columns?: number
+    readonly rows?: number
+  }
   readonly stderr: { write(text: string): unknown }
   readonly stdin: AsyncIterable<Uint8Array | string>
+  /** the terminal asks to end; absent: then the program just ends */
+  once?(signal: 'SIGINT' | 'SIGTERM', listener: () => void): unknown
+  off?(signal: 'SIGINT' | 'SIGTERM', listener: () => void): unknown
 }
 
 export type CliValues = Readonly<Record<string, string | boolean | readonly (string | boolean)[] | undefined>>

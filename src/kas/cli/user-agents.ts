@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import * as z from 'zod'
 import { readAnswer } from './bad-answer.ts'
 import { type CliValues, textOption, UsageError } from './command.ts'
-import { askKas } from './gitops/ask-kas.ts'
+import { askKas } from './views/ask-kas.ts'
 import { type Endpoint, viewsUrl } from './views/endpoint.ts'
 
 /** An agent that lets the user in, as kas says. */

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { type CliIo, UsageError } from './command.ts'
-import { askKas } from './gitops/ask-kas.ts'
+import { askKas } from './views/ask-kas.ts'
 import { type Endpoint, endpointOf } from './views/endpoint.ts'
 import { readUpdate } from './views/received.ts'
 

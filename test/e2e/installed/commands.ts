@@ -60,7 +60,7 @@ export async function playCommands(t: Test, options: CommandsOptions): Promise<s
   t.match(await kas('route', '--agent', String(agent.id), '--socket', socket), /kas-\d/)
   const asUser = ['--kubeconfig', join(folder, files.kubeconfig)]
   t.match(await kas('tree', ...asUser), /^✓ demo\/Pod\/clock {2}Running/m)
-  t.match(await kas('get', 'Pod', ...asUser), /^✓ demo +Pod +clock +Running/m)
+  t.match(await kas('get', 'Pod', ...asUser), /^✓ demo +clock +Healthy +Running/m)
   t.match(await kas('health', ...asUser), /^✓ healthy/)
   t.strictSame([...played].sort(), await commandsOf((args) => say(programs.kas, args)), 'all that there are')
   return credential

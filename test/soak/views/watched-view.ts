@@ -1,5 +1,6 @@
 import type { Endpoint } from '../../../src/kas/cli/views/endpoint.ts'
-import { type ShownView, showView } from '../../../src/kas/cli/views/shown-view.ts'
+import type { ShownView } from '../../../src/kas/cli/views/shown-view.ts'
+import { ViewClient } from '../../../src/kas/cli/views/view-client.ts'
 import { systemClock } from '../../../src/lib/clock.ts'
 import type { Query } from '../../../src/proto/views-json.ts'
 
@@ -53,15 +54,15 @@ export class WatchedView {
 
   start(): void {
     this.#changedAt = performance.now()
-    this.#ended = showView({ clock: systemClock, random: Math.random }, this.#endpoint, {
+    const client = new ViewClient({ clock: systemClock, random: Math.random }, this.#endpoint, {
       query: this.query,
       opens: () => true,
       onChange: (model, isWhole) => this.#changed(model, isWhole),
       onLost: () => {
         this.#shown = undefined
       },
-      signal: this.#stopping.signal,
-    }).catch((error: Error) => {
+    })
+    this.#ended = client.run(this.#stopping.signal).catch((error: Error) => {
       this.#refusal = error
       this.#wake()
     })

@@ -5,13 +5,34 @@ import type { Opinion } from '../../../src/agentk/health/kas/opinion.ts'
 import { uidOf } from '../../../src/agentk/health/kas/read.ts'
 import { traitObject } from '../../../src/agentk/modules/views/store/object-record.ts'
 import type { ObjectRecord } from '../../../src/agentk/modules/views/store/record.ts'
-import type { ArgoWord, Query } from '../../../src/proto/views-json.ts'
+import type { ArgoWord, Query, QueryObject } from '../../../src/proto/views-json.ts'
 import type { Outcome, World } from './view-world.ts'
 
 const argoWords: readonly ArgoWord[] = ['', 'Healthy', 'Suspended', 'Progressing', 'Missing', 'Degraded', 'Unknown']
 const kasWords: readonly ArgoWord[] = ['', 'Healthy', 'Suspended', 'Unknown', 'Missing', 'Progressing', 'Degraded']
 const worst = (all: readonly number[]) => Math.max(0, ...all)
 
+const labelled: Readonly<Record<string, (app: string | undefined) => boolean>> = {
+  'app=one': (app) => app === 'one',
+  'app notin (one)': (app) => app !== 'one',
+  '!app': (app) => app === undefined,
+}
+
+const named: Readonly<Record<string, readonly string[]>> = {
+  po: ['Pod'],
+  deployments: ['apps/Deployment'],
+  'apps/ReplicaSet': ['apps/ReplicaSet'],
+  no: ['Node'],
+  all: ['Pod', 'Service', 'apps/Deployment', 'apps/ReplicaSet', 'apps/StatefulSet'],
+}
+
+function isNamed({ kind, namespace, name }: ObjectRecord, object: QueryObject): boolean {
+  if (!named[object.kind]?.includes(kind.key)) return false
+  if (object.namespace && kind.isNamespaced && object.namespace !== namespace) return false
+  return !object.name || object.name === name
+}
+
+const createdOf = ({ record }: { readonly record: ObjectRecord | undefined }) => record?.created
 type Judging = Pick<Outcome, 'judged' | 'holds'> & Pick<World, 'verdict'>
 
 interface NaiveNode {
@@ -60,7 +81,16 @@ export class NaiveViews {
       sorted.push({ id: `b:${parent}:${kind}`, record: undefined, kind, name: '', namespace: '', parent, total })
     }
     const key = ({ kind, name, namespace, id }: NaiveNode) => [kind, name, namespace, id]
-    sorted.sort((one, other) => other.total - one.total || compare(key(one), key(other)))
+    const byRank = (one: (typeof sorted)[number], other: (typeof sorted)[number]) =>
+      other.total - one.total || compare(key(one), key(other))
+    const { sort } = this.#query
+    sorted.sort((one, other) => {
+      const [own, others] =
+        sort === 'name' ? [one.name || undefined, other.name || undefined] : [one, other].map(createdOf)
+      if (sort === undefined || own === others) return byRank(one, other)
+      if (own === undefined || others === undefined) return own === undefined ? 1 : -1
+      return (sort === 'name' ? own < others : own > others) ? -1 : 1
+    })
     const counts: Record<string, number> = {}
     for (const node of children) {
       const word = this.#words[this.#own(node)] as string
@@ -200,6 +230,11 @@ export class NaiveViews {
 
   #isAskedFor(record: ObjectRecord): boolean {
     const { name, kind } = record
+    const { objects, view, labels } = this.#query
+    if (labels && !labelled[labels]?.(record.labels.get('app'))) return false
+    const chain = [record]
+    for (let at = view === 'object' ? this.#above(record) : undefined; at; at = this.#above(at)) chain.push(at)
+    if (objects && !chain.some((one) => objects.some((object) => isNamed(one, object)))) return false
     const { text = '', kinds = [], verdicts = [] } = this.#query.filter ?? {}
     if (!name.toLowerCase().includes(text.toLowerCase())) return false
     if (kinds.length > 0 && !kinds.includes(kind.key)) return false

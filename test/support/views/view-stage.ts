@@ -96,6 +96,14 @@ export class ViewStage {
     return { client, view }
   }
 
+  /** @param fresh - what was denied a while ago is asked anew first */
+  openFresh(caller: Caller, query: Query, fresh: boolean): { client: ViewClient } {
+    const client = new ViewClient()
+    const view = this.host.open({ caller, query: Buffer.from(JSON.stringify(query)), fresh }, client)
+    client.onTaken = (seq) => view.taken(seq)
+    return { client }
+  }
+
   /** Lets `ms` pass, then all that follows at that moment. */
   pass(ms = 0): Promise<void> {
     return settle(this.clock, ms)

@@ -158,7 +158,20 @@ function makeQuery(random: Seeded): Query {
     ...(random.chance(0.2) ? { kinds: ['Pod', 'apps/Deployment'] } : {}),
     ...(!isEvents && random.chance(0.2) ? { verdicts: ['Degraded', 'Unknown'] as ArgoWord[] } : {}),
   }
-  return { view, scope, filter, limit: random.pick([3, 10, 100]) }
+  if (isEvents) return { view, scope, filter, limit: random.pick([3, 10, 100]) }
+  const words = ['po', 'deployments', 'apps/ReplicaSet', 'no', 'secrets', 'none', 'all'] as const
+  const objects = random.list(3, () => ({
+    kind: random.pick(words),
+    ...(random.chance(0.3) ? { name: `x${random.int(20)}` } : {}),
+    ...(random.chance(0.3) ? { namespace: random.pick(namespaces) } : {}),
+  }))
+  const more = {
+    ...(objects.length > 0 && random.chance(0.3) ? { objects } : {}),
+    ...(random.chance(0.2) ? { labels: random.pick(['app=one', 'app notin (one)', '!app']) } : {}),
+    ...(random.chance(0.3) ? { sort: random.pick(['name', 'age'] as const) } : {}),
+  }
+  const named = 'objects' in more && random.chance(0.5) ? 'object' : view
+  return { view: named, scope, filter, ...more, limit: random.pick([3, 10, 100]) }
 }
 
 function makeRecord(random: Seeded, { uid, name, namespace, kind }: Actor, cast: readonly Actor[]): ObjectRecord {

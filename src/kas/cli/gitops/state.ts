@@ -1,7 +1,7 @@
 import * as z from 'zod'
 import { BadAnswer, readAnswer } from '../bad-answer.ts'
+import { askKas } from '../views/ask-kas.ts'
 import type { Endpoint } from '../views/endpoint.ts'
-import { askKas } from './ask-kas.ts'
 
 /** what a JSON of kas is nested */
 const maxDepth = 32

@@ -30,7 +30,9 @@ export async function endpointOf(values: CliValues, env: CliIo['env']): Promise<
   if (files.length === 0) {
     throw new UsageError('which kas? Say --kubeconfig FILE or set KUBECONFIG; kas kubeconfig prints one')
   }
-  const settings = await loadKubeconfig(files, { context: textOption(values, 'context') }).catch((cause: Error) => {
+  const settings = await loadKubeconfig(files, {
+    context: textOption(values, 'context') ?? (env.KUBE_CONTEXT || undefined), // as GitLab's jobs have it
+  }).catch((cause: Error) => {
     throw new UsageError(cause.message, { cause })
   })
   const { agentId, authorization } = await credentialsOf(settings, textOption(values, 'agent'))

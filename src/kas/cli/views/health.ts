@@ -1,119 +1,207 @@
 import { printable, printableJson } from '../../../lib/printable.ts'
-import { type ArgoWord, argoWords } from '../../../proto/views-json.ts'
+import { type ArgoWord, viewsBounds } from '../../../proto/views-json.ts'
 import { BadAnswer } from '../bad-answer.ts'
-import { type CliValues, textOption, UsageError } from '../command.ts'
-import { endpointOf } from './endpoint.ts'
-import { degraded, HeldCode, progressing, unknown } from './held-code.ts'
-import { type ShownView, showView } from './shown-view.ts'
-import { stateText, treeText } from './tree-text.ts'
-import { Paint } from './verdict-text.ts'
-import { isColoured, scopeOf, type ViewsCommand } from './views-command.ts'
+import { askKas } from './ask-kas.ts'
+import { type Endpoint, endpointOf } from './endpoint.ts'
+import { fromBest, isGroup, type Judgement, judge } from './gate.ts'
+import { type GateOptions, gateFlags, readGate } from './gate-options.ts'
+import { reportText } from './gate-report.ts'
+import { HeldCode, unknown } from './held-code.ts'
+import { cut } from './lines.ts'
+import { problemsOf } from './problems.ts'
+import type { ShownView } from './shown-view.ts'
+import { withSource } from './sources.ts'
+import { stateText } from './state-text.ts'
+import { clockText, isWell, kindText, type Layout, Paint, whyOf } from './verdict-text.ts'
+import { ViewClient } from './view-client.ts'
+import { isColoured, type ViewsCommand, type ViewsContext } from './views-command.ts'
 
-/**
- * What a shell is told. Suspended is as somebody wanted it. Where nothing has a verdict nothing is known: each namespace
- * has a ConfigMap and a ServiceAccount before anything is deployed there.
- */
-const exitCodes: Readonly<Record<ArgoWord, number>> = {
-  '': unknown,
-  Healthy: 0,
-  Suspended: 0,
-  Progressing: progressing,
-  Missing: degraded,
-  Degraded: degraded,
-  Unknown: unknown,
-}
 /** Without `--wait` so long for an agent that connects, or lists. ms */
 const lookMs = 20_000
-/** Of an application that seems to be empty. */
-const membersText =
-  'objects outside of its namespace are of an application where its Kustomization, HelmRelease or Application lists them, or where -n names their namespace'
-const maxWaitMs = 24 * 3_600_000
-const rootLimit = 20
 
 /** `kas health` */
 export const health: ViewsCommand = {
-  usage: 'health [--wait TIME] [-n NAMESPACE | --environment PROJECT/SLUG | --application NAME] [-o json]',
+  usage:
+    'health [KIND/NAME... | -f FILE|DIR|-] [-n NAMESPACE | -A] [-l SELECTOR] [--wait TIME] [--stable TIME] [--ignore KIND|REASON|KIND/NAME]... [--addresses] [--no-fail-fast] [--logs LINES] [-o json]',
   summary:
-    'says how it fares: exit code 0 healthy or suspended for 5 s, 3 progressing, 4 degraded, 5 unknown or nothing there that has a verdict',
-  options: { wait: { type: 'string' } },
-  positionals: 0,
+    'says how it fares, and why: exit code 0 healthy or suspended for --stable (5s), 3 progressing, 4 degraded, 5 unknown or not there, 1 refused',
+  options: gateFlags,
+  outputs: ['json'],
   async run(context) {
-    const { values, io, clock } = context
-    const waitMs = waitOf(values)
-    const { scope } = scopeOf(values)
+    const { values, positionals, io } = context
+    const options = await readGate(positionals, values, io)
     const endpoint = await endpointOf(values, io.env)
-    const late = new AbortController()
-    const cancelLate = clock.after(waitMs ?? lookMs, () => late.abort())
-    const held = new HeldCode({ clock, onHeld: () => late.abort() })
-    let shown: ShownView | undefined
-    try {
-      await showView(context, endpoint, {
-        query: { view: 'tree', ...(scope ? { scope } : {}), limit: rootLimit },
-        opens: () => false,
-        onChange: (model, isWhole) => {
-          shown = model
-          const code = isWhole ? exitCode(model) : unknown
-          held.now(code)
-          return waitMs === undefined && isWhole && code !== 0
-        },
-        onLost: (why) => {
-          shown = undefined
-          held.now(unknown) // what it said is not known to hold any more
-          io.stderr.write(`kas: ${printable(why)}\n`)
-        },
-        signal: late.signal,
-      })
-    } catch (error) {
-      if (!(error instanceof BadAnswer)) throw error
-      io.stderr.write(`kas health: ${error.message}\n`)
-      return unknown
-    } finally {
-      cancelLate()
-      held.end()
-    }
-    if (scope?.application && !scope.namespaces && shown && worstOf(shown) === undefined) {
-      io.stderr.write(`kas: ${membersText}\n`)
-    }
-    io.stdout.write(values.output === 'json' ? jsonText(shown) : plainText(shown, new Paint(isColoured(io))))
-    return held.code
+    return await new Gate(context, options, endpoint).run()
   },
 }
 
-/** Of the whole: that of its roots, the worst; what is not live now, or has none, is unknown. */
-function exitCode(model: ShownView): number {
-  const word = worstOf(model)
-  return word === undefined || model.state.is !== 'live' ? unknown : exitCodes[word]
+class Gate {
+  readonly #context: ViewsContext
+  readonly #options: GateOptions
+  readonly #endpoint: Endpoint
+  readonly #late = new AbortController()
+  readonly #held: HeldCode
+  #model: ShownView | undefined
+  #judgement: Judgement | undefined
+  #problems: readonly string[] = []
+  /** what was said of each row last */
+  readonly #said = new Map<string, string>()
+
+  constructor(context: ViewsContext, options: GateOptions, endpoint: Endpoint) {
+    this.#context = context
+    this.#options = options
+    this.#endpoint = endpoint
+    this.#held = new HeldCode({ clock: context.clock, onHeld: () => this.#late.abort() }, options)
+  }
+
+  async run(): Promise<number> {
+    const { clock } = this.#context
+    const { waitMs = lookMs, asked, targets } = this.#options
+    const scope = await withSource(asked.query.scope, this.#endpoint)
+    const cancelLate = clock.after(waitMs, () => this.#late.abort())
+    const client = new ViewClient(this.#context, this.#endpoint, {
+      query: {
+        view: targets ? 'list' : 'tree',
+        ...asked.query,
+        ...(scope ? { scope } : {}),
+        limit: viewsBounds.maxLimit,
+      },
+      opens: isGroup,
+      onChange: (model, isWhole) => this.#changed(model, isWhole),
+      onLost: (why) => {
+        this.#model = undefined
+        this.#held.now(unknown) // what it said is not known to hold any more
+        this.#say(why)
+      },
+      onWithout: (key) =>
+        this.#say(`the agent is older and does not know "${key}": it is chosen here, from its first rows`),
+    })
+    try {
+      await client.run(this.#late.signal)
+    } catch (error) {
+      if (!(error instanceof BadAnswer)) throw error
+      this.#context.io.stderr.write(`kas health: ${error.message}\n`)
+      return unknown
+    } finally {
+      cancelLate()
+      this.#held.end()
+    }
+    return await this.#end()
+  }
+
+  #changed(model: ShownView, isWhole: boolean): boolean {
+    this.#model = model
+    const { waitMs, asked } = this.#options
+    if (!isWhole) {
+      this.#held.now(unknown)
+      return false
+    }
+    const judgement = judge(model, this.#options)
+    this.#judgement = judgement
+    this.#problems = this.#problemsOf(model)
+    if (this.#problems.length > 0) return true
+    if (waitMs !== undefined) this.#sayChanges(model, judgement)
+    this.#held.now(judgement.code, judgement.restarts)
+    const isAwaited = judgement.absent.length > 0 && asked.query.objects !== undefined
+    return waitMs === undefined && judgement.code !== 0 && !isAwaited
+  }
+
+  /** What will not come by itself. A kind of a file may come, and an environment get objects. */
+  #problemsOf(model: ShownView): readonly string[] {
+    const { asked } = this.#options
+    const isOfFile = asked.query.objects !== undefined && asked.names.length === 0
+    if (isOfFile) return model.state.refused ? problemsOf(model, { ...asked, words: [] }) : []
+    const { refused, unknown: none } = model.state
+    const isNotFollowed = (this.#judgement?.notFollowed.length ?? 0) > 0
+    return refused || none || isNotFollowed ? problemsOf(model, { ...asked, names: [] }) : []
+  }
+
+  #sayChanges(model: ShownView, { judged, absent }: Judgement): void {
+    const { clock } = this.#context
+    const now = clock.now() + model.ahead
+    const lines = new Map<string, string>()
+    for (const { row, word } of judged) {
+      const name = `${row.ns ? `${row.ns}/` : ''}${kindText(row.k)}/${row.n}`
+      const why = row.z ? `${row.z.reason}: ${row.z.text}` : whyOf(row)
+      lines.set(row.u, [new Paint(false).verdict(word), name].join(' ') + (why && !isWell(word) ? `: ${why}` : ''))
+    }
+    for (const { kind, name } of absent) lines.set(`absent ${kind}/${name}`, `${kindText(kind)}/${name} is not there`)
+    for (const [id, line] of lines) if (this.#said.get(id) !== line) this.#write(`${clockText(now, now)} ${line}`)
+    for (const [id, line] of this.#said) {
+      if (!lines.has(id) && !id.startsWith('absent ')) this.#write(`${clockText(now, now)} gone: ${line}`)
+    }
+    this.#said.clear()
+    for (const [id, line] of lines) this.#said.set(id, line)
+  }
+
+  async #end(): Promise<number> {
+    const { io, values, clock } = this.#context
+    for (const problem of this.#problems) this.#say(problem)
+    if (this.#problems.length > 0) return 1
+    const model = this.#model
+    const layout: Layout = {
+      paint: new Paint(isColoured(io)),
+      now: clock.now() + (model?.ahead ?? 0),
+      columns: io.stdout.isTTY ? (io.stdout.columns ?? 80) : Number.POSITIVE_INFINITY,
+      isVerbose: values.verbose === true,
+    }
+    if (values.output === 'json') io.stdout.write(jsonText(model, model && this.#judgement))
+    else await this.#report(model, layout)
+    const hint = this.#hint(model)
+    if (hint) this.#say(hint)
+    return this.#held.code
+  }
+
+  async #report(model: ShownView | undefined, layout: Layout): Promise<void> {
+    const { stdout } = this.#context.io
+    const judgement = this.#judgement
+    if (!model || !judgement) return void stdout.write('unknown: no answer\n')
+    stdout.write(`${stateText(model)}${headText(judgement, layout, this.#options)}`)
+    for (const { kind, namespace, name } of judgement.absent) {
+      stdout.write(
+        printable(`○ ${namespace ? `${namespace}/` : ''}${kindText(kind)}/${name} is not there`).concat('\n'),
+      )
+    }
+    const bad = judgement.judged.filter(({ word }) => !isWell(word)).map(({ row }) => row)
+    const ask = (request: Parameters<typeof askKas>[1]) => askKas(this.#endpoint, request)
+    for (const { kind, name } of judgement.notFollowed)
+      this.#say(`${kindText(kind)}/${name} is not judged: its kind is not followed`)
+    const report = await reportText(bad, { ask, layout }, this.#options)
+    stdout.write(report.replaceAll(/[^\n]+/g, (line) => cut(line, layout.columns)))
+  }
+
+  /** Why there is nothing. */
+  #hint(model: ShownView | undefined): string {
+    if (!model || this.#judgement?.word !== undefined || this.#options.targets) return ''
+    return problemsOf(model, this.#options.asked)[0] ?? ''
+  }
+
+  #say(text: string): void {
+    this.#write(`kas: ${text}`)
+  }
+
+  #write(line: string): void {
+    this.#context.io.stderr.write(`${printable(line)}\n`)
+  }
 }
 
-function worstOf({ counts }: ShownView): ArgoWord | undefined {
-  return argoWords.findLast((word) => (counts[word] ?? 0) > 0)
-}
-
-function plainText(model: ShownView | undefined, paint: Paint): string {
-  if (!model) return 'unknown: no answer\n'
-  const word = worstOf(model)
-  if (word === undefined) return `${stateText(model, paint)}unknown: nothing is there that you may list\n`
-  const counts = argoWords.flatMap((one) => {
-    const count = model.counts[one] ?? 0
+function headText(
+  { word, counts, absent }: Judgement,
+  { paint }: Layout,
+  { targets }: Pick<GateOptions, 'targets'>,
+): string {
+  if (word === undefined) return absent.length > 0 ? '' : 'unknown: nothing is there that you may list\n'
+  const list = fromBest.flatMap((one: ArgoWord) => {
+    const count = counts[one] ?? 0
     return count > 0 ? [`${count} ${one === '' ? 'without a verdict' : one.toLowerCase()}`] : []
   })
-  const said = word === '' ? 'unknown: nothing that is there has a verdict' : paint.verdict(word)
-  const list = word === '' || exitCodes[word] === 0 ? '' : treeText(model, paint)
-  return `${stateText(model, paint)}${said} (${counts.join(', ')})\n${list}`
+  const nothing = targets ? 'what is named is there' : 'unknown: nothing that is there has a verdict'
+  const said = word === '' ? nothing : paint.verdict(word)
+  return `${said} (${list.join(', ')})\n`
 }
 
-function jsonText(model: ShownView | undefined): string {
-  const verdict = model ? (worstOf(model) ?? null) : null
-  const told = { verdict, state: model?.state ?? null, counts: model?.counts ?? {}, rows: model?.children('') ?? [] }
-  return `${printableJson(told, 2)}\n`
-}
-
-/** `5m`, `90s`, `1h`. @throws UsageError */
-function waitOf(values: CliValues): number | undefined {
-  const text = textOption(values, 'wait')
-  if (text === undefined) return undefined
-  const [, number = '', unit = ''] = /^(\d{1,6})(s|m|h)$/.exec(text) ?? []
-  const ms = Number(number) * ({ s: 1000, m: 60_000, h: 3_600_000 }[unit] ?? 0)
-  if (ms > 0 && ms <= maxWaitMs) return ms
-  throw new UsageError(`--wait ${text}: allowed is a time such as 90s, 5m or 1h, at most 24h`)
+function jsonText(model: ShownView | undefined, judgement: Judgement | undefined): string {
+  const { word = null, counts = {}, absent = [] } = judgement ?? {}
+  const said = { verdict: word, state: model?.state ?? null, counts, rows: model?.children('') ?? [], absent }
+  return `${printableJson(said, 2)}\n`
 }

@@ -6,19 +6,34 @@ export const degraded = 4
 export const unknown = 5
 
 /** A view may be older than the `kubectl apply` before it. ms */
-const holdMs = 5000
+export const holdMs = 5000
+
+export interface HeldCodeOptions {
+  /** healthy ends the wait after so long. ms */
+  readonly stableMs?: number
+  /** so does degraded, after `holdMs` */
+  readonly failsFast?: boolean
+}
 
 /** A verdict that ends the wait has to hold: what is seen may be older than what was done just before. */
 export class HeldCode {
   readonly #clock: Clock
   readonly #onHeld: () => void
+  readonly #stableMs: number
+  readonly #failsFast: boolean
   #code = unknown
+  #restarts = 0
   #isHeld = false
   #cancel = () => {}
 
-  constructor({ clock, onHeld }: { clock: Clock; onHeld: () => void }) {
+  constructor(
+    { clock, onHeld }: { clock: Clock; onHeld: () => void },
+    { stableMs = holdMs, failsFast = true }: HeldCodeOptions = {},
+  ) {
     this.#clock = clock
     this.#onHeld = onHeld
+    this.#stableMs = stableMs
+    this.#failsFast = failsFast
   }
 
   /** What to exit with: healthy is only what has been so for long enough. */
@@ -26,12 +41,14 @@ export class HeldCode {
     return this.#code === 0 && !this.#isHeld ? progressing : this.#code
   }
 
-  now(code: number): void {
-    if (code === this.#code) return
+  /** @param restarts - of containers, so far: one more begins it anew */
+  now(code: number, restarts = 0): void {
+    if (code === this.#code && restarts === this.#restarts) return
     this.#cancel()
     this.#code = code
-    if (code !== 0 && code !== degraded) return
-    this.#cancel = this.#clock.after(holdMs, () => {
+    this.#restarts = restarts
+    if (code !== 0 && !(code === degraded && this.#failsFast)) return
+    this.#cancel = this.#clock.after(code === 0 ? this.#stableMs : holdMs, () => {
       this.#isHeld = true
       this.#onHeld()
     })

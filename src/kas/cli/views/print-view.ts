@@ -1,24 +1,40 @@
-import { printable, printableJson } from '../../../lib/printable.ts'
+import { stringify } from 'yaml'
+import { escapedJson, printable, printableJson } from '../../../lib/printable.ts'
 import type { Query, Row } from '../../../proto/views-json.ts'
+import { textOption } from '../command.ts'
+import type { Asked } from './asked.ts'
 import { endpointOf } from './endpoint.ts'
+import { problemsOf } from './problems.ts'
 import { Screen } from './screen.ts'
-import { type ShownView, showView } from './shown-view.ts'
-import { stateText } from './tree-text.ts'
-import { Paint } from './verdict-text.ts'
+import type { ShownView } from './shown-view.ts'
+import { withSource } from './sources.ts'
+import { notFollowedText, stateText } from './state-text.ts'
+import { type Layout, Paint } from './verdict-text.ts'
+import { ViewClient } from './view-client.ts'
 import { isColoured, type ViewsContext } from './views-command.ts'
 
 /** A cluster whose objects are still being listed says so; so does an agent that connects. ms */
 const answerMs = 30_000
+/** Ages on a screen go on. ms */
+const tickMs = 1000
+/** As a shell has it. */
+const interrupted = 130
 
 export interface PrintedView {
   readonly query: Query
+  readonly asked: Asked
   readonly opens: (row: Row) => boolean
   /** in place of children: pages that are asked for from the start, whole */
   readonly nodes?: readonly string[]
-  readonly text: (model: ShownView, paint: Paint) => string
+  /** lines, each with its end; empty: there is nothing */
+  readonly text: (model: ShownView, layout: Layout) => string
   readonly json: (model: ShownView) => unknown
-  /** of a whole view: what of it cannot be shown; undefined: nothing */
-  readonly problem?: (model: ShownView) => string | undefined
+  /** `-o name` */
+  readonly names?: (model: ShownView) => string
+  /** of a whole view: what of it cannot be shown, beside what is refused */
+  readonly problems?: (model: ShownView) => readonly string[]
+  /** in place of rows */
+  readonly nothing: string
 }
 
 /**
@@ -27,42 +43,150 @@ export interface PrintedView {
  * @returns the exit code: 1 with a problem, too. @throws ViewRefused
  */
 export async function printView(context: ViewsContext, printed: PrintedView): Promise<number> {
-  const { query, opens, nodes, text, json, problem } = printed
-  const { values, io } = context
-  const endpoint = await endpointOf(values, io.env)
-  const paint = new Paint(isColoured(io))
-  const screen = new Screen(io.stdout)
-  const isWatching = values.watch === true
-  const tooLate = new AbortController()
-  const cancel = isWatching ? () => {} : context.clock.after(answerMs, () => tooLate.abort())
-  const show = (model: ShownView) =>
-    screen.show(
-      values.output === 'json'
-        ? `${printableJson(json(model), isWatching ? undefined : 2)}\n`
-        : stateText(model, paint) + text(model, paint),
-    )
-  let lost = 'the cluster is still being listed'
-  let isDone = false
-  let unshown: string | undefined
-  await showView(context, endpoint, {
-    query,
-    opens,
-    nodes,
-    onChange: (model, isWhole) => {
-      const before = unshown
-      if (isWhole) unshown = problem?.(model)
-      if (unshown !== undefined && unshown !== before) io.stderr.write(`kas: ${printable(unshown)}\n`)
-      if (isWhole || isWatching) show(model)
-      isDone = isWhole && !isWatching
-      return isDone
-    },
-    onLost: (why) => {
-      lost = why
-      if (isWatching) io.stderr.write(`kas: ${printable(why)}; what is shown may be old\n`)
-    },
-    signal: tooLate.signal,
-  }).finally(cancel)
-  if (isDone) return unshown === undefined ? 0 : 1
-  io.stderr.write(`kas: no whole answer within ${answerMs / 1000} s: ${printable(lost)}\n`)
-  return 1
+  const endpoint = await endpointOf(context.values, context.io.env)
+  const scope = await withSource(printed.query.scope, endpoint)
+  const query = { ...printed.query, ...(scope ? { scope } : {}) }
+  return await new Printing(context, { ...printed, query }).run((options) => new ViewClient(context, endpoint, options))
+}
+
+type MakeClient = (options: ConstructorParameters<typeof ViewClient>[2]) => Pick<ViewClient, 'run'>
+
+class Printing {
+  readonly #context: ViewsContext
+  readonly #printed: PrintedView
+  readonly #screen: Screen
+  readonly #paint: Paint
+  readonly #isWatching: boolean
+  readonly #ended = new AbortController()
+  #model: ShownView | undefined
+  #problems: readonly string[] = []
+  #lost = 'the cluster is still being listed'
+  #isOlder = false
+  #hasSaidNothing = false
+  #isDone = false
+  #isInterrupted = false
+  #cancelTick = () => {}
+
+  constructor(context: ViewsContext, printed: PrintedView) {
+    const { io, values } = context
+    this.#context = context
+    this.#printed = printed
+    this.#isWatching = values.watch === true
+    this.#screen = new Screen(io.stdout, this.#isWatching && [undefined, 'wide'].includes(textOption(values, 'output')))
+    this.#paint = new Paint(isColoured(io))
+  }
+
+  async run(makeClient: MakeClient): Promise<number> {
+    const { io, clock } = this.#context
+    const { query, opens, nodes } = this.#printed
+    const client = makeClient({
+      query,
+      opens,
+      nodes,
+      onChange: (model, isWhole) => this.#changed(model, isWhole),
+      onLost: (why) => this.#wasLost(why),
+      onWithout: (key) => this.#isWithout(key),
+    })
+    const cancel = this.#isWatching ? () => {} : clock.after(answerMs, () => this.#ended.abort())
+    const interrupt = () => {
+      this.#isInterrupted = true
+      this.#ended.abort()
+    }
+    if (this.#isWatching) io.once?.('SIGINT', interrupt)
+    try {
+      await client.run(this.#ended.signal)
+    } finally {
+      cancel()
+      this.#cancelTick()
+      this.#screen.close()
+      io.off?.('SIGINT', interrupt)
+    }
+    if (this.#isInterrupted) return interrupted
+    if (this.#isDone) return this.#problems.length > 0 ? 1 : 0
+    this.#warn(`no whole answer within ${answerMs / 1000} s: ${this.#lost}`)
+    return 1
+  }
+
+  #changed(model: ShownView, isWhole: boolean): boolean {
+    this.#model = model
+    if (isWhole) this.#judge(model)
+    if (isWhole || this.#isWatching) this.#show(model)
+    this.#isDone = isWhole && !this.#isWatching
+    return this.#isDone
+  }
+
+  #judge(model: ShownView): void {
+    const { asked, problems, nothing } = this.#printed
+    const before = this.#problems
+    const all = [...problemsOf(model, asked), ...(problems?.(model) ?? [])]
+    const isEmpty = model.children('').length === 0 && model.events.size === 0
+    if (isEmpty && all.length === 0 && this.#isOlder)
+      all.push(`${nothing}; the agent is older, and does not say whether you may list it`)
+    this.#problems = all
+    if (this.#screen.isFull) return
+    for (const one of all) if (!before.includes(one)) this.#warn(one)
+  }
+
+  #show(model: ShownView): void {
+    const { values, clock, io } = this.#context
+    const { text, nothing } = this.#printed
+    const output = textOption(values, 'output')
+    const isVerbose = values.verbose === true
+    if (output !== undefined && output !== 'wide') {
+      this.#screen.print(this.#formatted(model, output))
+      return
+    }
+    const { columns } = this.#screen
+    const now = clock.now() + model.ahead
+    const shown = text(model, { paint: this.#paint, now, columns, isVerbose })
+    const problems = this.#screen.isFull ? this.#problems.map((one) => `${one}\n`).join('') : ''
+    const isNothing = shown === '' && this.#problems.length === 0 && model.state.is !== 'syncing'
+    if (isNothing && !this.#screen.isFull && !this.#hasSaidNothing) io.stderr.write(`${nothing}\n`)
+    this.#hasSaidNothing = isNothing
+    const empty = isNothing && this.#screen.isFull ? `${nothing}\n` : ''
+    const last = this.#paint.faint(notFollowedText(model, isVerbose))
+    this.#screen.show({
+      text: stateText(model) + problems + shown + empty,
+      last: shown === '' && !this.#screen.isFull ? '' : last,
+    })
+    this.#tick()
+  }
+
+  #formatted(model: ShownView, output: string): string {
+    const { json, names } = this.#printed
+    if (output === 'name') return names?.(model) ?? ''
+    if (output === 'yaml') return yamlText(json(model), this.#isWatching)
+    return `${printableJson(json(model), this.#isWatching ? undefined : 2)}\n`
+  }
+
+  #tick(): void {
+    if (!this.#screen.isFull) return
+    this.#cancelTick()
+    this.#cancelTick = this.#context.clock.after(tickMs, () => {
+      if (this.#model && !this.#ended.signal.aborted) this.#show(this.#model)
+    })
+  }
+
+  #wasLost(why: string): void {
+    this.#lost = why
+    if (this.#isWatching && !this.#screen.isFull) this.#warn(`${why}; what is shown may be old`)
+    if (this.#screen.isFull) this.#problems = [printable(`${why}; what is shown may be old`)]
+  }
+
+  #isWithout(key: string): void {
+    this.#isOlder = true
+    const done =
+      key === 'sort' ? 'its first rows are put in order here' : 'what is shown is chosen here from its first rows'
+    this.#warn(`the agent is older and does not know "${key}": ${done}`)
+  }
+
+  #warn(text: string): void {
+    this.#context.io.stderr.write(`kas: ${printable(text)}\n`)
+  }
+}
+
+/** What would steer a terminal is escaped. */
+function yamlText(value: unknown, isWatching: boolean): string {
+  const options = { lineWidth: 0, defaultStringType: 'QUOTE_DOUBLE', defaultKeyType: 'PLAIN' } as const
+  return escapedJson(`${isWatching ? '---\n' : ''}${stringify(JSON.parse(JSON.stringify(value)), options)}`)
 }

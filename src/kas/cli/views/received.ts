@@ -15,6 +15,8 @@ const maxId = 4096
 const maxText = 8192
 const maxFacts = 16
 const maxLinks = 100
+/** groups of the caller, and what a query names in vain */
+const maxNamed = 100
 const maxOrder = 2 * viewsBounds.maxLimit
 
 const name = z.string().max(maxName)
@@ -24,7 +26,22 @@ const count = z.int().min(0)
 const word = z.enum(argoWords)
 const kstatus = z.enum(['Current', 'InProgress', 'Terminating', 'Failed', 'Unknown'])
 
-const row = z.object({
+const cause = z.object({
+  kind: name,
+  namespace: name,
+  name,
+  id,
+  reason: name,
+  text,
+  since: z.number().optional(),
+  atLeast: z.boolean().optional(),
+  last: z.number().optional(),
+  count: count.optional(),
+  others: count.optional(),
+  next: text,
+})
+
+const sentRow = z.object({
   u: id,
   k: name,
   ns: name.optional(),
@@ -33,6 +50,8 @@ const row = z.object({
   t: z.number().optional(),
   h: z.tuple([word, kstatus]).readonly().optional(),
   why: z.tuple([text, text]).readonly().optional(),
+  v: word.optional(),
+  y: text.optional(),
   f: z.array(name).max(maxFacts).optional(),
   c: count.optional(),
   w: word.optional(),
@@ -40,7 +59,21 @@ const row = z.object({
     .array(z.tuple([name, id]).readonly())
     .max(maxLinks)
     .optional(),
+  r: z
+    .array(z.tuple([name, id, name, name, name]).readonly())
+    .max(maxLinks)
+    .optional(),
+  z: cause.optional(),
+  g: count.optional(),
 })
+
+/** With what older clients refuse where it belongs. */
+const row = sentRow.transform(({ v, y, r, h, why, l, ...own }) => ({
+  ...own,
+  ...(v !== undefined ? { h: [h?.[0] ?? '', h?.[1] ?? 'Current', v] as const } : h ? { h } : {}),
+  ...(y !== undefined ? { why: [why?.[0] ?? '', why?.[1] ?? '', y] as const } : why ? { why } : {}),
+  ...(r ? { l: r } : l ? { l } : {}),
+}))
 
 const event = z.object({
   u: id,
@@ -61,6 +94,7 @@ const page = z.object({
     .transform((order) => [...new Set(order)]),
   counts: z.partialRecord(word, count),
   more: count,
+  from: count.optional(),
 })
 
 const state = z.object({
@@ -69,6 +103,15 @@ const state = z.object({
   why: text.optional(),
   notFollowed: z.array(name).optional(),
   problems: z.array(text).optional(),
+  you: z.object({ username: name, groups: z.array(name).max(maxNamed) }).optional(),
+  refused: z
+    .array(z.tuple([name, name]).readonly())
+    .max(maxNamed)
+    .optional(),
+  unknown: z
+    .array(z.tuple([name, name]).readonly())
+    .max(maxNamed)
+    .optional(),
 })
 
 const update = z.object({

@@ -2,19 +2,15 @@ import {
   type ArgoWord,
   type EventRow,
   type PageState,
-  type Query,
   type Row,
   type Update,
   type ViewState,
   viewsBounds,
 } from '../../../proto/views-json.ts'
 import { BadAnswer } from '../bad-answer.ts'
-import type { Endpoint } from './endpoint.ts'
-import { ViewClient } from './view-client.ts'
-import type { ViewsContext } from './views-command.ts'
 
 /** Children of a row that are asked for. */
-const pageLimit = 50
+export const childrenLimit = 50
 
 /** rows, events and nodes that are kept: what a view may have (doc/views.md), and as much again that is on its way */
 const maxKept = 2 * viewsBounds.maxRows
@@ -61,6 +57,11 @@ function charactersOf(key: string, value: unknown): number {
   return key.length + JSON.stringify(value).length
 }
 
+/** That of kas, of an older agentk that of Argo CD. */
+export function verdictOf({ h }: Row): ArgoWord {
+  return h?.[2] ?? h?.[0] ?? ''
+}
+
 /** What one view shows now: updates, put together. */
 export class ShownView {
   readonly rows = new Kept<Row>('rows', maxKept)
@@ -71,12 +72,21 @@ export class ShownView {
   readonly refused = new Kept<true>('nodes', maxKept)
   /** of the agent; `syncing` before its first word */
   state = unknownState
+  /** of the last update; 0: there was none */
+  seq = 0
   /** ms since 1970, of the agent's clock */
   at = 0
+  /** of it, before our own clock. ms */
+  ahead = 0
+  /** of the root's rows, where an older agentk cannot choose; undefined: it does so itself */
+  choose: ((row: Row) => boolean) | undefined
+  /** how the root's rows are put in order here; undefined: as the agent has them */
+  arrange: ((rows: readonly Row[]) => readonly Row[]) | undefined
 
   /** @throws BadAnswer when that is more than a view may have */
   apply({ seq, at, rows = [], gone = [], events = [], pages = {}, kinds = {}, state }: Update): void {
     if (seq === 1) this.#forget()
+    this.seq = seq
     this.at = at
     for (const row of rows) this.rows.set(row.u, row)
     for (const id of gone) {
@@ -105,12 +115,18 @@ export class ShownView {
 
   /** Of the root, how many have which verdict: those that are not shown are among them. */
   get counts(): Readonly<Partial<Record<ArgoWord, number>>> {
-    return this.pages.get('')?.counts ?? {}
+    if (!this.choose) return this.pages.get('')?.counts ?? {}
+    const counts: Partial<Record<ArgoWord, number>> = {}
+    for (const row of this.children('')) counts[verdictOf(row)] = (counts[verdictOf(row)] ?? 0) + 1
+    return counts
   }
 
   children(node: string): readonly Row[] {
     const order = this.pages.get(node)?.order ?? []
-    return order.flatMap((id) => this.rows.get(id) ?? [])
+    const rows = order.flatMap((id) => this.rows.get(id) ?? [])
+    if (node !== '') return rows
+    const chosen = this.choose ? rows.filter(this.choose) : rows
+    return this.arrange?.(chosen) ?? chosen
   }
 
   eventsOf(node: string): readonly EventRow[] {
@@ -132,8 +148,8 @@ export class ShownView {
       rows += children.length
       for (const row of children) {
         if (!row.c || !opens(row)) continue
-        if (wanted.length + 1 >= viewsBounds.maxPages || rows + pageLimit > viewsBounds.maxRows) return wanted
-        rows += this.pages.has(row.u) ? 0 : Math.min(row.c, pageLimit)
+        if (wanted.length + 1 >= viewsBounds.maxPages || rows + childrenLimit > viewsBounds.maxRows) return wanted
+        rows += this.pages.has(row.u) ? 0 : Math.min(row.c, childrenLimit)
         wanted.push(row.u)
         queue.push(row.u)
       }
@@ -145,50 +161,4 @@ export class ShownView {
     for (const table of this.#tables) table.clear()
     this.state = unknownState
   }
-}
-
-export interface ShownViewOptions {
-  readonly query: Query
-  /** whether the children of a row are shown, too */
-  readonly opens: (row: Row) => boolean
-  /** in place of children: pages that are asked for from the start, whole */
-  readonly nodes?: readonly string[] | undefined
-  /** @param isWhole - all that is asked for is there. @returns true: that is enough */
-  readonly onChange: (shown: ShownView, isWhole: boolean) => boolean
-  /** the connection was lost */
-  readonly onLost?: (why: string) => void
-  /** until then. */
-  readonly signal: AbortSignal
-}
-
-/**
- * Follows a view, with the children of what it shows, until that is enough or the signal aborts.
- *
- * @throws ViewRefused
- */
-export async function showView(
-  { clock, random }: Pick<ViewsContext, 'clock' | 'random'>,
-  endpoint: Endpoint,
-  { query, opens, nodes, onChange, onLost, signal }: ShownViewOptions,
-): Promise<void> {
-  const enough = new AbortController()
-  const shown = new ShownView()
-  const client = new ViewClient(
-    {
-      onUpdate: (update) => {
-        shown.apply(update)
-        const wanted = nodes ?? shown.pagesToAsk(opens)
-        if (!nodes) client.showChildren(new Set(wanted), pageLimit)
-        const isThere = (node: string) => shown.pages.has(node) || (nodes !== undefined && shown.refused.has(node))
-        const isWhole = shown.state.is !== 'syncing' && wanted.every(isThere)
-        if (onChange(shown, isWhole)) enough.abort()
-      },
-      onLost: (why) => onLost?.(why),
-      clock,
-      random,
-    },
-    endpoint,
-  )
-  if (nodes) client.showChildren(new Set(nodes), viewsBounds.maxLimit)
-  await client.run(query, AbortSignal.any([signal, enough.signal]))
 }

@@ -1,82 +1,137 @@
 import { printable } from '../../../lib/printable.ts'
 import type { Row } from '../../../proto/views-json.ts'
-import type { ShownView } from './shown-view.ts'
-import { ageText, type Paint, whyOf } from './verdict-text.ts'
+import { causeLines } from './cause-text.ts'
+import { type ShownView, verdictOf } from './shown-view.ts'
+import { ageText, isWell, kindText, type Layout, sinceText, whyOf } from './verdict-text.ts'
 
-/** In place of rows. */
-export const nothingFound = 'nothing is found that you may list\n'
 /** As deep as lines are drawn: what is below is counted. */
 const maxDepth = 16
-/** Kinds that are named on the line of those that have no verdict. */
+/** Kinds that are named on the line of those that are folded. */
 const maxNamedKinds = 8
 
+interface Place {
+  /** before the branch */
+  readonly prefix: string
+  readonly depth: number
+  /** of the row above */
+  readonly namespace: string
+  /** why it is not well stands above already */
+  readonly isExplained: boolean
+}
+
 /**
- * The tree as lines: shape, kind/name, facts, age, why.
+ * The tree as lines: shape, kind/name, facts, age, why. Below a root that is not well stands its cause.
  *
  * ```
- * ✓ shop/apps/Deployment/web  3/3 ready  5d
- * └─ ✓ apps/ReplicaSet/web-6d4  3/3 ready  5d
+ * ✗ degraded  shop/Deployment/web  1/3 ready  since 14:02 (4m)
+ *     2 Pods, web-6d4b9-x7k2p: OOMKilled: container app: exit code 137 (OOMKilled), 4 restarts
+ *     next: kubectl -n shop logs web-6d4b9-x7k2p -c app --previous
+ * └─ ◐ progressing  ReplicaSet/web-6d4b9  1/3 ready  5d
  * ```
  *
  * @param folds - roots without a verdict and without children, as roles are, are counted on one line
  */
-export function treeText(model: ShownView, paint: Paint, folds = false): string {
-  const lines: string[] = []
-  const drawn = new Set<string>() // an agent may say anything, circles too
-  const walk = (node: string, prefix: string, depth: number, namespace: string) => {
-    const all = model.children(node).filter((row) => !drawn.has(row.u))
-    for (const row of all) drawn.add(row.u)
-    const rows = folds && depth === 0 ? all.filter((row) => !isQuiet(row)) : all
-    const more = model.pages.get(node)?.more ?? 0
-    rows.forEach((row, index) => {
-      const isLast = index === rows.length - 1 && more === 0
-      const [branch, below] = depth === 0 ? ['', ''] : isLast ? ['└─ ', '   '] : ['├─ ', '│  ']
-      lines.push(`${prefix}${branch}${rowText(row, { model, paint, namespace })}\n`)
-      if (depth < maxDepth) walk(row.u, prefix + below, depth + 1, row.ns ?? '')
-    })
-    if (rows.length < all.length) lines.push(`${paint.faint(printable(foldedText(all.filter(isQuiet))))}\n`)
-    if (more > 0) lines.push(`${prefix}${depth === 0 ? '' : '└─ '}${paint.faint(printable(`… ${more} more`))}\n`)
+export function treeText(model: ShownView, layout: Layout, folds = false): string {
+  return new TreeText(model, layout, folds).text
+}
+
+class TreeText {
+  readonly #model: ShownView
+  readonly #layout: Layout
+  readonly #folds: boolean
+  readonly #lines: string[] = []
+  /** an agent may say anything, circles too */
+  readonly #drawn = new Set<string>()
+
+  constructor(model: ShownView, layout: Layout, folds: boolean) {
+    this.#model = model
+    this.#layout = layout
+    this.#folds = folds && !layout.isVerbose
+    this.#walk('', { prefix: '', depth: 0, namespace: '', isExplained: false })
   }
-  walk('', '', 0, '')
-  return lines.join('') || nothingFound
+
+  get text(): string {
+    return this.#lines.map((line) => `${line}\n`).join('')
+  }
+
+  #walk(node: string, { prefix, depth, namespace, isExplained }: Place): void {
+    const all = this.#model.children(node).filter(({ u }) => !this.#drawn.has(u))
+    for (const { u } of all) this.#drawn.add(u)
+    const { paint } = this.#layout
+    const rows = all.filter((row) => !this.#isFolded(row, depth))
+    const rest = [
+      ...(rows.length < all.length ? [foldedText(all.filter((row) => this.#isFolded(row, depth)))] : []),
+      ...moreText(this.#model, node),
+    ]
+    rows.forEach((row, index) => {
+      const isLast = index === rows.length - 1 && rest.length === 0
+      const [branch, below] = depth === 0 ? ['', ''] : isLast ? ['└─ ', '   '] : ['├─ ', '│  ']
+      this.#lines.push(`${prefix}${branch}${this.#rowText(row, namespace, isExplained)}`)
+      const explains = row.z !== undefined && !isExplained && !this.#isOpenGroup(row)
+      if (explains) this.#lines.push(...causeLines(row, this.#layout, `${prefix}${below}    `))
+      const place = { prefix: prefix + below, depth: depth + 1, namespace: row.ns ?? '' }
+      if (depth < maxDepth) this.#walk(row.u, { ...place, isExplained: isExplained || explains })
+    })
+    rest.forEach((line, index) => {
+      const branch = depth === 0 ? '' : index === rest.length - 1 ? '└─ ' : '├─ '
+      this.#lines.push(`${prefix}${branch}${paint.faint(printable(line))}`)
+    })
+  }
+
+  /** Each of what is in it says why. */
+  #isOpenGroup({ u }: Row): boolean {
+    return u.startsWith('g:') && this.#model.pages.has(u)
+  }
+
+  #isFolded(row: Row, depth: number): boolean {
+    if (this.#layout.isVerbose) return false
+    return isUsual(row) || (this.#folds && depth === 0 && isQuiet(row))
+  }
+
+  #rowText(row: Row, namespace: string, isExplained: boolean): string {
+    const { paint, now } = this.#layout
+    const word = verdictOf(row)
+    const place = row.ns && row.ns !== namespace ? `${row.ns}/` : ''
+    const closed = row.c && !this.#model.pages.has(row.u) ? printable(`${row.c} below`) : ''
+    const name = printable(`${place}${kindText(row.k)}/${row.n}`)
+    const since = row.z ? sinceText(row.z, now) : ''
+    const parts = [
+      isWell(word) ? `${paint.shape(word)} ${name}` : `${paint.verdict(word)}  ${name}`,
+      ...(row.f ?? []).map(printable),
+      closed,
+      since || paint.faint(ageText(row.t, now)),
+      row.w && row.w !== word ? `below: ${paint.verdict(row.w)}` : '',
+      row.z || isExplained ? '' : whyOf(row),
+    ]
+    return parts.filter(Boolean).join('  ')
+  }
+}
+
+function moreText({ pages }: ShownView, node: string): string[] {
+  const more = pages.get(node)?.more ?? 0
+  return more > 0 ? [`… ${more} more`] : []
 }
 
 /** A bundle of such objects, too. */
 function isQuiet({ u, h, c, w }: Row): boolean {
-  return !h?.[0] && !w && (!c || u.startsWith('b:'))
+  return !h?.[0] && !h?.[2] && !w && (!c || u.startsWith('b:'))
+}
+
+/** There is one in each namespace, or for each change: it says nothing, as long as it is well. */
+function isUsual(row: Row): boolean {
+  const { k, n, w, z, f = [], c = 0, u } = row
+  if (z || !isWell(verdictOf(row)) || !isWell(w ?? '')) return false
+  if (k === 'ConfigMap') return n === 'kube-root-ca.crt'
+  if (k === 'ServiceAccount') return n === 'default' && c === 0
+  if (k === 'apps/ReplicaSet') return f.includes('0/0 ready') && c === 0
+  return k === 'apps/ControllerRevision' || (k === 'discovery.k8s.io/EndpointSlice' && !u.startsWith('b:'))
 }
 
 function foldedText(rows: readonly Row[]): string {
   const counts = new Map<string, number>()
-  for (const { k, c = 1 } of rows) counts.set(k, (counts.get(k) ?? 0) + c)
+  for (const { k, u, c = 1 } of rows) counts.set(k, (counts.get(k) ?? 0) + (u.startsWith('b:') ? c : 1))
   const kinds = [...counts].sort(([, one], [, other]) => other - one)
-  const named = kinds.slice(0, maxNamedKinds).map(([kind, count]) => `${count} ${kind}`)
+  const named = kinds.slice(0, maxNamedKinds).map(([kind, count]) => `${count} ${kindText(kind)}`)
   const others = kinds.length > maxNamedKinds ? `, and ${kinds.length - maxNamedKinds} kinds more` : ''
-  return `· without a verdict: ${named.join(', ')}${others}`
-}
-
-function rowText(row: Row, { model, paint, namespace }: { model: ShownView; paint: Paint; namespace: string }): string {
-  const argo = row.h?.[0] ?? ''
-  const place = row.ns && row.ns !== namespace ? `${row.ns}/` : ''
-  const closed = row.c && !model.pages.has(row.u) ? printable(`${row.c} below`) : ''
-  const below = row.w && row.w !== argo ? `below: ${paint.verdict(row.w)}` : ''
-  const parts = [
-    `${paint.shape(argo)} ${printable(`${place}${row.k}/${row.n}`)}`,
-    ...(row.f ?? []).map(printable),
-    closed,
-    paint.faint(ageText(row.t, model.at)),
-    below,
-    whyOf(row),
-  ]
-  return parts.filter(Boolean).join('  ')
-}
-
-/** What the whole says of itself, where that is worth a line. */
-export function stateText({ state }: ShownView, paint: Paint): string {
-  const wrong = (state.problems ?? []).map((one) => `${printable(one)}\n`).join('')
-  const left = wrong + (state.notFollowed?.length ? `not followed: ${printable(state.notFollowed.join(', '))}\n` : '')
-  if (state.is === 'live') return left && paint.faint(left)
-  const at = new Date(state.since)
-  const since = state.since && !Number.isNaN(at.getTime()) ? ` since ${at.toISOString()}` : ''
-  return `${printable(state.is)}${since}${state.why ? `: ${printable(state.why)}` : ''}\n${left}`
+  return `· folded (-v): ${named.join(', ')}${others}`
 }

@@ -1,8 +1,9 @@
 import type { Row } from '../../../proto/views-json.ts'
+import { readAsked } from './asked.ts'
 import { printView } from './print-view.ts'
 import type { ShownView } from './shown-view.ts'
 import { treeText } from './tree-text.ts'
-import { scopeOf, type ViewsCommand } from './views-command.ts'
+import type { ViewsCommand } from './views-command.ts'
 
 const rootLimit = 100
 /** As deep as JSON is nested. */
@@ -10,17 +11,20 @@ const maxDepth = 64
 
 /** `kas tree` */
 export const tree: ViewsCommand = {
-  usage: 'tree [-n NAMESPACE | --environment PROJECT/SLUG | --application NAME] [--watch] [-o json]',
-  summary: 'shows what runs in a cluster, who belongs to whom, and how it fares',
+  usage: 'tree [KIND | KIND/NAME...] [-n NAMESPACE | -A] [-l SELECTOR] [--watch] [-o json|yaml]',
+  summary: 'shows what runs in a cluster, who belongs to whom, how it fares, and why',
   options: {},
-  positionals: 0,
+  outputs: ['json', 'yaml'],
   run(context) {
-    const scope = scopeOf(context.values)
+    const asked = readAsked(context.positionals, context.values)
+    const { scope, objects } = asked.query
     return printView(context, {
-      query: { view: 'tree', ...scope, limit: rootLimit },
+      query: { view: objects ? 'object' : 'tree', ...asked.query, limit: rootLimit },
+      asked,
       opens: ({ u }) => !u.startsWith('b:'), // a bundle is one because there are many
-      text: (model, paint) => treeText(model, paint, !scope.scope),
+      text: (model, layout) => treeText(model, layout, !scope && !objects),
       json: (model) => ({ state: model.state, counts: model.counts, rows: nested(model, '', new Set()) }),
+      nothing: 'nothing is found',
     })
   },
 }

@@ -1,5 +1,6 @@
 import { printable } from '../../../lib/printable.ts'
 import type { ArgoWord, Row } from '../../../proto/views-json.ts'
+import { verdictOf } from './shown-view.ts'
 
 interface Look {
   readonly shape: string
@@ -47,25 +48,70 @@ export class Paint {
   }
 }
 
-/** Verdicts that are worth a reason. */
-const quiet: ReadonlySet<ArgoWord> = new Set(['', 'Healthy'])
+/** For what, and when, texts are made. */
+export interface Layout {
+  readonly paint: Paint
+  /** ms since 1970, by the agent's clock */
+  readonly now: number
+  /** of the terminal; infinite: there is none */
+  readonly columns: number
+  /** what is folded is shown, too */
+  readonly isVerbose: boolean
+}
 
-/** Why it is not healthy, and what kstatus says where that differs. */
-export function whyOf({ h = ['', 'Current'], why = ['', ''] }: Row): string {
-  const [argo, kstatus] = h
-  const [text, kstatusText] = why
-  const own = quiet.has(argo) ? '' : text
-  const other = kstatus === 'Failed' || kstatus === 'Unknown' ? `kstatus: ${kstatus} ${kstatusText}`.trim() : ''
-  const said = argo === 'Degraded' || argo === 'Unknown' ? own : [own, other].filter(Boolean).join('; ')
+/** There is nothing to be done about it. */
+export function isWell(word: ArgoWord): boolean {
+  return word === '' || word === 'Healthy' || word === 'Suspended'
+}
+
+/** Why it is not healthy; of an older agentk with what kstatus says where that differs. */
+export function whyOf(row: Row): string {
+  const { h = ['', 'Current'], why = ['', ''] } = row
+  const [argo, kstatus, own] = h
+  if (own !== undefined) return own === 'Healthy' ? '' : printable(why[2] ?? '')
+  const text = argo === '' || argo === 'Healthy' ? '' : why[0]
+  const other = kstatus === 'Failed' || kstatus === 'Unknown' ? `kstatus: ${kstatus} ${why[1]}`.trim() : ''
+  const said = argo === 'Degraded' || argo === 'Unknown' ? text : [text, other].filter(Boolean).join('; ')
   return printable(said)
 }
 
+/** `Deployment`; with its group, if that is none of Kubernetes: `example.com/Widget`. */
+export function kindText(key: string): string {
+  return printable(/^(?:[a-z]+|[a-z.]+\.k8s\.io)\//.test(key) ? key.slice(key.indexOf('/') + 1) : key)
+}
+
 /** `3s`, `5m`, `2h`, `12d` */
-export function ageText(created: number | undefined, now: number): string {
-  if (created === undefined) return ''
-  const seconds = Math.max(0, Math.round((now - created) / 1000))
+export function ageText(at: number | undefined, now: number): string {
+  if (at === undefined) return ''
+  const seconds = Math.max(0, Math.round((now - at) / 1000))
   if (seconds < 120) return `${seconds}s`
   if (seconds < 7200) return `${Math.floor(seconds / 60)}m`
   if (seconds < 172_800) return `${Math.floor(seconds / 3600)}h`
   return `${Math.floor(seconds / 86_400)}d`
+}
+
+/** Of a cause: `4m`; `≥4m` where it may have been so before it was seen first. */
+export function sinceAge({ z }: Row, now: number): string {
+  return z?.since === undefined ? '' : `${z.atLeast ? '≥' : ''}${ageText(z.since, now)}`
+}
+
+/** `since 14:02 (4m)`, `≥ 4m` */
+export function sinceText({ since, atLeast }: { since?: number; atLeast?: boolean }, now: number): string {
+  if (since === undefined) return ''
+  const age = ageText(since, now)
+  return atLeast ? `≥ ${age}` : `since ${clockText(since, now)} (${age})`
+}
+
+/** Of our own time zone: `14:02`; with the day, if that is another one. */
+export function clockText(at: number, now: number): string {
+  const [then, today] = [new Date(at), new Date(now)]
+  if (Number.isNaN(then.getTime())) return ''
+  const two = (number: number) => String(number).padStart(2, '0')
+  const time = `${two(then.getHours())}:${two(then.getMinutes())}`
+  const day = `${then.getFullYear()}-${two(then.getMonth() + 1)}-${two(then.getDate())}`
+  return then.toDateString() === today.toDateString() ? time : `${day} ${time}`
+}
+
+export function shapeOf(row: Row, paint: Paint): string {
+  return paint.shape(verdictOf(row))
 }

@@ -1,8 +1,7 @@
 import type { ParseArgsConfig } from 'node:util'
 import { parseArgs } from 'node:util'
 import type { Clock } from '../../../lib/clock.ts'
-import type { Query, Scope } from '../../../proto/views-json.ts'
-import { type CliIo, type CliValues, textOption, UsageError } from '../command.ts'
+import { type CliIo, type CliValues, UsageError } from '../command.ts'
 
 /** A subcommand that shows what is in an agent's cluster, as the user of a kubeconfig. */
 export interface ViewsCommand {
@@ -10,8 +9,8 @@ export interface ViewsCommand {
   readonly usage: string
   readonly summary: string
   readonly options: NonNullable<ParseArgsConfig['options']>
-  /** how many positionals it takes */
-  readonly positionals: number
+  /** what `-o` may be */
+  readonly outputs: readonly string[]
   /** @returns the exit code. @throws UsageError, ViewRefused */
   run(context: ViewsContext): Promise<number>
 }
@@ -29,20 +28,26 @@ const commonOptions = {
   context: { type: 'string' },
   agent: { type: 'string' },
   namespace: { type: 'string', short: 'n', multiple: true },
+  'all-namespaces': { type: 'boolean', short: 'A' },
+  selector: { type: 'string', short: 'l' },
   environment: { type: 'string' },
   application: { type: 'string' },
   watch: { type: 'boolean', short: 'w' },
   output: { type: 'string', short: 'o' },
+  verbose: { type: 'boolean', short: 'v' },
   help: { type: 'boolean', short: 'h' },
 } as const
 
 export const viewsUsage = `  --kubeconfig FILE, --context NAME   of kas, as kubectl takes them (default: KUBECONFIG of the environment)
   --agent ID                          another agent than the one that the kubeconfig's token names
   -n, --namespace NAME                that namespace alone, may be repeated
-  --environment PROJECT/SLUG          that environment alone, by its labels
-  --application NAME                  that application alone
+  -A, --all-namespaces                all of them, which is the default
+  -l, --selector SELECTOR             what bears these labels, as kubectl takes them
+  --environment [PROJECT/SLUG]        that environment alone; in a job of GitLab by itself the job's own
+  --application NAME                  that application, or GitOps source, alone
   -w, --watch                         go on, and show each change
-  -o json                             print what is shown as JSON
+  -o FORMAT                           print what is shown as that
+  -v, --verbose                       what is folded and what is not followed, too
 `
 
 /** @returns the exit code. @throws UsageError, ViewRefused */
@@ -51,16 +56,14 @@ export async function runViewsCommand(
   args: readonly string[],
   context: Omit<ViewsContext, 'values' | 'positionals'>,
 ): Promise<number> {
-  const { values, positionals } = parse(command, args)
+  const { values, positionals } = parse(command, withJobsEnvironment(args, context.io.env))
   if (values.help) {
     context.io.stdout.write(`usage: kas ${command.usage}\n  ${command.summary}\n${viewsUsage}`)
     return 0
   }
-  if (positionals.length > command.positionals) {
-    throw new UsageError(`too much: ${positionals.slice(command.positionals).join(' ')}`)
-  }
-  if (values.output !== undefined && values.output !== 'json') {
-    throw new UsageError(`-o ${String(values.output)}: allowed is json`)
+  const { output } = values
+  if (output !== undefined && !command.outputs.includes(String(output))) {
+    throw new UsageError(`-o ${String(output)}: allowed is ${command.outputs.join(', ')}`)
   }
   return command.run({ ...context, values, positionals })
 }
@@ -73,20 +76,15 @@ function parse(command: ViewsCommand, args: readonly string[]): { values: CliVal
   }
 }
 
-/** `-n`, `--environment`, `--application` */
-export function scopeOf(values: CliValues): Pick<Query, 'scope'> {
-  const namespaces = (values.namespace ?? []) as readonly string[]
-  const environment = textOption(values, 'environment')
-  const application = textOption(values, 'application')
-  if (environment !== undefined && !/^\d+\/.+$/.test(environment)) {
-    throw new UsageError(`--environment ${environment}: allowed is <project id>/<slug>, such as 7/production`)
-  }
-  const scope: Scope = {
-    ...(namespaces.length > 0 ? { namespaces } : {}),
-    ...(environment === undefined ? {} : { environment }),
-    ...(application === undefined ? {} : { application }),
-  }
-  return Object.keys(scope).length > 0 ? { scope } : {}
+/** `--environment` by itself is that of the job. @throws UsageError: it is in none */
+function withJobsEnvironment(args: readonly string[], env: CliIo['env']): readonly string[] {
+  return args.map((arg, i) => {
+    const value = args[i + 1]
+    if (arg !== '--environment' || (value !== undefined && !value.startsWith('-'))) return arg
+    const { CI_PROJECT_ID: project, CI_ENVIRONMENT_SLUG: slug } = env
+    if (project && slug) return `--environment=${project}/${slug}`
+    throw new UsageError('--environment by itself: CI_PROJECT_ID and CI_ENVIRONMENT_SLUG are not set')
+  })
 }
 
 /** Whether what is written there is coloured. */

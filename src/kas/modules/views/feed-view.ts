@@ -1,7 +1,7 @@
 import { KasError } from '../../../lib/errors.ts'
 import { type Update, viewsBounds } from '../../../proto/views-json.ts'
 import type { OpenView, Viewer, WantedView } from '../../module.ts'
-import type { ViewSteps } from './follow-steps.ts'
+import type { PageWanted, ViewSteps } from './follow-steps.ts'
 
 /** The feed that a view is part of. */
 export interface ViewOwner {
@@ -36,7 +36,7 @@ export class FeedView implements OpenView {
   /** what the viewer has got was for somebody else */
   #isForAnother = false
   /** nodes that are open, beside the root */
-  readonly #pages = new Map<string, number>()
+  readonly #pages = new Map<string, PageWanted>()
   /** the viewer has it, and has not taken it */
   #offered: Offered | undefined
   /** what it gets next */
@@ -62,7 +62,7 @@ export class FeedView implements OpenView {
     return this.#wanted
   }
 
-  get pages(): ReadonlyMap<string, number> {
+  get pages(): ReadonlyMap<string, PageWanted> {
     return this.#pages
   }
 
@@ -75,13 +75,13 @@ export class FeedView implements OpenView {
     return this.#state === 'waiting'
   }
 
-  page(node: string, limit: number): void {
+  page(node: string, limit: number, offset = 0): void {
     if (this.#state === 'ended') return
     const isOpen = this.#pages.delete(node)
     if (limit === 0 && !isOpen) return
     if (limit > 0) this.#checkRoom(node)
-    if (limit > 0) this.#pages.set(node, limit)
-    this.steps?.page(node, limit)
+    if (limit > 0) this.#pages.set(node, { limit, offset })
+    this.steps?.page(node, { limit, offset })
   }
 
   /** @throws KasError TOO_MANY_STREAMS */

@@ -4,6 +4,13 @@ import type { WantedView } from '../../module.ts'
 
 type Step = NonNullable<MessageInitShape<typeof FollowRequestSchema>['step']>
 
+export interface PageWanted {
+  /** 0: closed */
+  readonly limit: number
+  /** rows before the first that is wanted */
+  readonly offset: number
+}
+
 const end: IteratorResult<Uint8Array> = { value: undefined, done: true }
 
 /**
@@ -17,7 +24,10 @@ export class FollowSteps implements AsyncIterable<Uint8Array> {
   #wake: (() => void) | undefined
 
   /** @param resumes - the viewer has rows from before, by the same rights */
-  open(wanted: WantedView, { pages, resumes }: { pages: ReadonlyMap<string, number>; resumes: boolean }): ViewSteps {
+  open(
+    wanted: WantedView,
+    { pages, resumes }: { pages: ReadonlyMap<string, PageWanted>; resumes: boolean },
+  ): ViewSteps {
     const changed = (own: ViewSteps) => {
       if (own.isDue) this.#due(own)
       else this.#turns.delete(own) // else an agent that reads nothing would have all that ever was kept
@@ -85,7 +95,7 @@ export class ViewSteps {
   /** on this Follow */
   readonly number: number
   #open: Opened | undefined
-  readonly #pages: Map<string, number>
+  readonly #pages: Map<string, PageWanted>
   /** nodes that the agent has as open */
   readonly #known = new Set<string>()
   #taken: bigint | undefined
@@ -93,7 +103,12 @@ export class ViewSteps {
   #close: 'no' | 'due' | 'done' = 'no'
   readonly #onChange: (steps: ViewSteps) => void
 
-  constructor(number: number, open: Opened, pages: ReadonlyMap<string, number>, onChange: (steps: ViewSteps) => void) {
+  constructor(
+    number: number,
+    open: Opened,
+    pages: ReadonlyMap<string, PageWanted>,
+    onChange: (steps: ViewSteps) => void,
+  ) {
     this.number = number
     this.#open = open
     this.#pages = new Map(pages)
@@ -106,10 +121,10 @@ export class ViewSteps {
   }
 
   /** The last that is said of a node counts; that it is closed is not said if the agent has not heard of it. */
-  page(node: string, limit: number): void {
+  page(node: string, wanted: PageWanted): void {
     if (this.#close !== 'no') return
     this.#pages.delete(node)
-    if (limit > 0 || this.#known.has(node)) this.#pages.set(node, limit)
+    if (wanted.limit > 0 || this.#known.has(node)) this.#pages.set(node, wanted)
     this.#onChange(this)
   }
 
@@ -142,11 +157,11 @@ export class ViewSteps {
     if (this.#open) return this.#takeOpen(this.#open)
     const [page] = this.#pages
     if (page) {
-      const [node, limit] = page
+      const [node, { limit, offset }] = page
       this.#pages.delete(node)
       if (limit > 0) this.#known.add(node)
       else this.#known.delete(node)
-      return { case: 'page', value: { node, limit } }
+      return { case: 'page', value: { node, limit, offset } }
     }
     if (this.#taken === undefined) return undefined
     const seq = this.#taken
@@ -154,7 +169,7 @@ export class ViewSteps {
     return { case: 'taken', value: { seq } }
   }
 
-  #takeOpen({ as, query, resumes }: Opened): Step {
+  #takeOpen({ as, query, resumes, fresh = false }: Opened): Step {
     this.#open = undefined
     const user = as && {
       ...as,
@@ -162,7 +177,7 @@ export class ViewSteps {
       extra: as.extra.map(({ key, val }) => ({ key, val: [...val] })),
     }
     const caller = user ? { case: 'user' as const, value: user } : { case: 'agent' as const, value: {} }
-    return { case: 'open', value: { caller: { as: caller }, query, resumes } }
+    return { case: 'open', value: { caller: { as: caller }, query, resumes, fresh } }
   }
 }
 

@@ -1,7 +1,8 @@
+import { inventoryLabel } from '../../../../proto/marks.ts'
 import type { Manifest, ObjectTree } from './manifest.ts'
 
-/** Label: the source that made the object. Lists and watches select by it. */
-export const inventoryLabel = 'agent.gitlab.com/inventory'
+export { inventoryLabel } from '../../../../proto/marks.ts'
+
 /** Labels of an inventory's ConfigMaps, and of nothing else: of which source, of which agent. */
 export const sourceLabel = 'agent.gitlab.com/gitops-source'
 export const agentLabel = 'agent.gitlab.com/gitops-agent'

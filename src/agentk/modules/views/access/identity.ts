@@ -13,6 +13,8 @@ const renewedAfterMs = 45_000
 const wakePauseMs = 500
 /** A review that failed is a denial, and is asked again. */
 const failedAgainAfterMs = 5000
+/** For one who asks for what is so now, a denial counts so long. ms */
+const freshMs = 5000
 /** What is given comes at whole multiples of it, together with what else was given; what is taken goes at once. ms */
 const gatherMs = 100
 /** A view begins with what is known by then. ms */
@@ -21,6 +23,8 @@ const patienceMs = 1000
 export interface AccessListener {
   /** He may list other things than before, or it is known for the first time. */
   onVisibility(visibility: Visibility): void
+  /** All was answered that there is to ask. */
+  onWhole?(): void
 }
 
 export interface IdentityComponents {
@@ -45,6 +49,9 @@ export class Identity {
   readonly #asking = new Map<string, Job>()
   #visibility: ListRights | undefined
   #hasTooManyNamespaces = false
+  #isWhole = false
+  /** denials from before it are asked anew. ms */
+  #freshFrom = Number.NEGATIVE_INFINITY
   #problem = ''
   #timers = new Map<Timer, { at: number; cancel: () => void }>()
   #stopWatching: (() => void) | undefined
@@ -65,6 +72,11 @@ export class Identity {
     return this.#hasTooManyNamespaces
   }
 
+  /** All was answered that there is to ask. */
+  get isWhole(): boolean {
+    return this.#isWhole
+  }
+
   /** Why nothing is known; empty: something is. */
   get problem(): string {
     return this.#problem
@@ -74,6 +86,8 @@ export class Identity {
     const { clock } = this.#components
     if (this.isIdle) this.#answers.forget(new Set())
     this.#views.set(listener, { ...wanted, isShown: false })
+    this.#isWhole = false // it may ask for more
+    if (wanted.isFresh) this.#freshFrom = clock.now() - freshMs
     this.#stopWatching ??= this.#components.present.onMore(() =>
       this.#after('plan', toNext(gatherMs, clock), () => this.#plan()),
     )
@@ -117,9 +131,12 @@ export class Identity {
     this.#hasTooManyNamespaces = plan.hasTooManyNamespaces
     const now = this.#components.clock.now()
     let wakeAt = Number.POSITIVE_INFINITY
+    let { isWhole } = plan
     for (const question of plan.questions) {
       const answer = this.#answers.get(question)
-      const dueAt = answer ? answer.askedAt + (answer.answered === 'failed' ? failedAgainAfterMs : renewedAfterMs) : now
+      const isOld = answer !== undefined && answer.askedAt < this.#freshFrom && !isAllowed(answer)
+      const dueAt = answer && !isOld ? answer.askedAt + waitAfter(answer) : now
+      if (isOld) isWhole = false
       if (this.#asking.has(question.key)) continue
       if (dueAt <= now) this.#ask(question)
       else wakeAt = Math.min(wakeAt, dueAt)
@@ -127,7 +144,10 @@ export class Identity {
     this.#answers.forget(new Set(plan.questions.map(({ key }) => key)))
     wakeAt = Math.min(wakeAt, this.#answers.nextEnd())
     if (wakeAt < Number.POSITIVE_INFINITY) this.#wakeAfter(wakeAt - now)
-    if (plan.isWhole) this.#showAll()
+    const isNewlyWhole = isWhole && !this.#isWhole
+    this.#isWhole = isWhole
+    if (isWhole) this.#showAll()
+    if (isNewlyWhole) for (const listener of [...this.#views.keys()]) listener.onWhole?.()
   }
 
   #wakeAfter(ms: number): void {
@@ -213,6 +233,10 @@ export class Identity {
       if (isShown && this.#visibility) listener.onVisibility(this.#visibility)
     }
   }
+}
+
+function waitAfter({ answered }: Answer): number {
+  return answered === 'failed' ? failedAgainAfterMs : renewedAfterMs
 }
 
 /** To the next multiple of `stepMs` that is at least `ms` away: so that nothing else has a say in when it is. */

@@ -13,6 +13,8 @@ export interface Wanted {
   readonly what: 'objects' | 'events'
   /** undefined: all */
   readonly namespaces: ReadonlySet<string> | undefined
+  /** what was denied a while ago is asked anew first */
+  readonly isFresh?: boolean
 }
 
 export interface ReviewPlan {

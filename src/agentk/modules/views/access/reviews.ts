@@ -35,6 +35,8 @@ export interface Access {
   readonly problem: string
   /** so many that a scope must name those that are to be shown */
   readonly hasTooManyNamespaces: boolean
+  /** all was answered that there is to ask: what is not allowed is denied */
+  readonly isWhole: boolean
   /** Events of any type, asked as the caller. Never rejects. */
   readonly events: AskEvents
   close(): void
@@ -68,6 +70,9 @@ export class Reviews {
       },
       get hasTooManyNamespaces() {
         return identity.hasTooManyNamespaces
+      },
+      get isWhole() {
+        return identity.isWhole
       },
       events: (question, signal) => this.#events(identity, { ...question, headers }, signal),
       close: () => identity.delete(listener),

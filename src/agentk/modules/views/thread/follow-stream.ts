@@ -58,7 +58,7 @@ export class FollowStream {
   }
 
   #step(open: OpenView, { view, step }: FollowRequest): void {
-    if (step.case === 'page') open.page(step.value.node, step.value.limit)
+    if (step.case === 'page') open.page(step.value.node, step.value.limit, step.value.offset)
     else if (step.case === 'taken') open.taken(Number(step.value.seq))
     else if (step.case === 'close') {
       this.#forget(view)
@@ -66,7 +66,7 @@ export class FollowStream {
     }
   }
 
-  #open(view: number, { caller, query, resumes }: Open): void {
+  #open(view: number, { caller, query, resumes, fresh }: Open): void {
     if (this.#views.has(view)) throw new KasError({ code: 'INVALID_MESSAGE', detail: `view ${view} is open` })
     try {
       const out = {
@@ -76,7 +76,7 @@ export class FollowStream {
           this.#fault(view, error)
         },
       }
-      this.#views.set(view, this.#components.host.open({ caller: callerOf(caller), query, resumes }, out))
+      this.#views.set(view, this.#components.host.open({ caller: callerOf(caller), query, resumes, fresh }, out))
     } catch (error) {
       this.#fault(view, KasError.from(error))
     }

@@ -1,3 +1,4 @@
+import { inventoryLabel } from '../../../../proto/marks.ts'
 import type { Reference } from '../projection/projector.ts'
 import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
 import type { Above } from './owners.ts'
@@ -50,9 +51,13 @@ const keyOf = (...texts: readonly string[]) => JSON.stringify(texts)
 interface Membership {
   readonly environment: string
   readonly application: string
+  /** the id of the GitOps source that made it, by its label: who names that asks for what bears it, whoever wrote it */
+  readonly source: string
 }
 
-const none: Membership = { environment: '', application: '' }
+const none: Membership = { environment: '', application: '', source: '' }
+
+const groups = ['environment', 'application', 'source'] as const
 
 /** Of which groups objects are: by their own labels, else by their parents'. */
 export class Memberships {
@@ -78,7 +83,8 @@ export class Memberships {
   place(uid: string, record: ObjectRecord | undefined, above: Above): boolean {
     const before = this.#byUid.get(uid)
     const now = record && this.#by(record, above)
-    if (before?.environment === now?.environment && before?.application === now?.application) return false
+    if (before && now && groups.every((group) => before[group] === now[group])) return false
+    if (!before && !now) return false
     if (now) this.#byUid.set(uid, now)
     else this.#byUid.delete(uid)
     return true
@@ -87,8 +93,13 @@ export class Memberships {
   #by(record: ObjectRecord, above: Above): Membership {
     const { environment } = record
     const application = this.#applications.of(record)
+    const source = record.labels.get(inventoryLabel) ?? ''
     const inherited = above?.is === 'object' ? this.of(above.record.uid) : none
-    if (!environment && !application) return inherited
-    return { environment: environment || inherited.environment, application: application || inherited.application }
+    if (!environment && !application && !source) return inherited
+    return {
+      environment: environment || inherited.environment,
+      application: application || inherited.application,
+      source: source || inherited.source,
+    }
   }
 }

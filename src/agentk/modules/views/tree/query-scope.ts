@@ -18,6 +18,8 @@ export class QueryScope {
   readonly #applications: Applications
   /** undefined: nothing depends on them */
   readonly #memberships: Memberships | undefined
+  /** of the view `object`: those that are asked for, and what is below them */
+  readonly #chosen: Set<string> | undefined
 
   constructor(query: ReadQuery, verdicts: Verdicts, applications: Applications) {
     this.#query = query
@@ -25,11 +27,12 @@ export class QueryScope {
     this.#applications = applications
     const { environment, application, view } = query
     if (environment || application || view === 'environments') this.#memberships = new Memberships(applications)
+    if (view === 'object') this.#chosen = new Set()
   }
 
   /** Objects that it keeps something of. */
   get size(): number {
-    return this.#memberships?.size ?? 0
+    return (this.#memberships?.size ?? 0) + (this.#chosen?.size ?? 0)
   }
 
   /**
@@ -39,7 +42,19 @@ export class QueryScope {
    * @returns whether those below it are to be placed anew
    */
   place(uid: string, record: ObjectRecord | undefined, above: Above): boolean {
-    return this.#memberships?.place(uid, record, above) ?? false
+    const isMoved = this.#memberships?.place(uid, record, above) ?? false
+    return this.#choose(uid, record, above) || isMoved
+  }
+
+  #choose(uid: string, record: ObjectRecord | undefined, above: Above): boolean {
+    const chosen = this.#chosen
+    if (!chosen) return false
+    const isBelow = above?.is === 'object' && chosen.has(above.record.uid)
+    const isChosen = record !== undefined && (isBelow || this.#query.objects?.has(record) === true)
+    if (isChosen === chosen.has(uid)) return false
+    if (isChosen) chosen.add(uid)
+    else chosen.delete(uid)
+    return true
   }
 
   /** It may be shown, for its own sake or for that of one below it. */
@@ -48,13 +63,16 @@ export class QueryScope {
     if (namespaces && !namespaces.has(namespace)) return false
     const of = this.#memberships?.of(uid)
     if (view === 'environments' && !of?.environment) return false
-    return (!environment || of?.environment === environment) && (!application || of?.application === application)
+    if (environment && of?.environment !== environment) return false
+    return !application || of?.application === application || of?.source === application
   }
 
   /** The filter lets it through. */
   isAskedFor(record: ObjectRecord): boolean {
-    const { name, kind } = record
-    const { text, kinds, verdicts } = this.#query
+    const { uid, name, kind, labels: own } = record
+    const { text, kinds, verdicts, objects, labels } = this.#query
+    if (this.#chosen ? !this.#chosen.has(uid) : objects && !objects.has(record)) return false
+    if (labels && !labels(own)) return false
     if (text && !name.toLowerCase().includes(text)) return false
     if (kinds && !kinds.has(kind.key)) return false
     const { side, severityOf } = this.#verdicts

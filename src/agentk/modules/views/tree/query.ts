@@ -1,7 +1,23 @@
+import { createHash } from 'node:crypto'
 import { KasError } from '../../../../lib/errors.ts'
-import { type ArgoWord, argoWords, type ViewName, viewsBounds } from '../../../../proto/views-json.ts'
+import {
+  type ArgoWord,
+  argoWords,
+  type QueryObject,
+  type SortName,
+  sortNames,
+  type ViewName,
+  viewsBounds,
+} from '../../../../proto/views-json.ts'
+import { compileSelector, type Selects } from '../store/selectors.ts'
+import { readLabelQuery } from './label-query.ts'
+import { ObjectChoice } from './object-choice.ts'
 
-const viewNames: readonly ViewName[] = ['tree', 'list', 'environments', 'events']
+const viewNames: readonly ViewName[] = ['tree', 'list', 'environments', 'events', 'object']
+/** Longer ones are kept as a digest. */
+const maxKey = 1024
+/** characters of the kind, namespace or name of an object that is asked for */
+const maxWord = 512
 const defaultLimit = 100
 
 /** A query that was read whole: what it does not name is not asked for. */
@@ -17,6 +33,10 @@ export interface ReadQuery {
   readonly text: string
   readonly kinds: ReadonlySet<string> | undefined
   readonly verdicts: ReadonlySet<ArgoWord> | undefined
+  readonly objects: ObjectChoice | undefined
+  readonly labels: Selects | undefined
+  /** undefined: the worst first */
+  readonly sort: SortName | undefined
   /** equal ones have the same `namespaces` */
   readonly namespacesKey: string
   /** equal ones ask for the same, but for the limit */
@@ -27,7 +47,7 @@ export interface ReadQuery {
 export function readQuery(bytes: Uint8Array): ReadQuery {
   const { maxQueryBytes, maxLimit } = viewsBounds
   if (bytes.length > maxQueryBytes) refuse(`a query has ${maxQueryBytes} bytes at most`)
-  const query = members(parse(bytes), 'the query', ['view', 'scope', 'filter', 'limit'])
+  const query = members(parse(bytes), 'the query', ['view', 'scope', 'filter', 'objects', 'labels', 'sort', 'limit'])
   const scope = members(query.scope ?? {}, '"scope"', ['namespaces', 'environment', 'application'])
   const filter = members(query.filter ?? {}, '"filter"', ['text', 'kinds', 'verdicts'])
   const view = oneOf(query.view, '"view"', viewNames)
@@ -45,8 +65,17 @@ export function readQuery(bytes: Uint8Array): ReadQuery {
     text: text(filter.text, '"text"').toLowerCase(),
     kinds: list(filter.kinds, '"kinds"'),
     verdicts: list(filter.verdicts, '"verdicts"')?.map((word) => oneOf(word, '"verdicts"', argoWords)),
+    objects: objectsIn(query.objects),
+    labels: text(query.labels, '"labels"'),
+    sort: query.sort === undefined ? undefined : oneOf(query.sort, '"sort"', sortNames),
   }
-  if (view === 'events' && (asked.environment || asked.application || asked.verdicts)) {
+  const selector = asked.labels === '' ? undefined : readLabelQuery(asked.labels)
+  if (asked.labels !== '' && !selector) refuse('"labels" is a selector such as app=web,tier!=cache')
+  if (view === 'object' && !asked.objects) refuse('the view "object" is of "objects"')
+  if (
+    view === 'events' &&
+    (environment || asked.application || asked.verdicts || asked.objects || selector || asked.sort)
+  ) {
     refuse('events have a scope of "namespaces", and a filter of "text" and "kinds"')
   }
   const set = <T>(values: readonly T[] | undefined) => values && new Set(values)
@@ -56,9 +85,38 @@ export function readQuery(bytes: Uint8Array): ReadQuery {
     namespaces: set(asked.namespaces),
     kinds: set(asked.kinds),
     verdicts: set(asked.verdicts),
+    objects: asked.objects && new ObjectChoice(asked.objects),
+    labels: selector && compileSelector(selector),
     namespacesKey: JSON.stringify(asked.namespaces ?? null),
-    key: JSON.stringify(asked),
+    key: keyOf(asked),
   }
+}
+
+function keyOf(asked: object): string {
+  const json = JSON.stringify({ ...asked, sort: undefined }) // a forest has no order
+  return json.length <= maxKey ? json : createHash('sha256').update(json).digest('base64url')
+}
+
+function objectsIn(value: unknown): readonly QueryObject[] | undefined {
+  if (value === undefined) return undefined
+  const { maxObjects } = viewsBounds
+  if (!Array.isArray(value) || value.length === 0 || value.length > maxObjects) {
+    return refuse(`"objects" is a list of 1 to ${maxObjects}`)
+  }
+  return value.map((one) => {
+    const {
+      kind,
+      namespace,
+      name,
+      generation = 0,
+    } = members(one, 'one of "objects"', ['kind', 'namespace', 'name', 'generation'])
+    const [of, where, called] = [text(kind, '"kind"'), text(namespace, '"namespace"'), text(name, '"name"')]
+    if (of === '') refuse('one of "objects" has no "kind"')
+    if (Math.max(of.length, where.length, called.length) > maxWord)
+      refuse('one of "objects" has a text that is too long')
+    if (!Number.isSafeInteger(generation) || (generation as number) < 0) refuse('"generation" is a whole number')
+    return { kind: of, namespace: where, name: called, generation: generation as number }
+  })
 }
 
 function parse(bytes: Uint8Array): unknown {

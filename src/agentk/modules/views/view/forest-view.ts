@@ -8,7 +8,7 @@ import type { Forests } from '../tree/forests.ts'
 import type { ReadQuery } from '../tree/query.ts'
 import { wordsOf } from '../tree/severity.ts'
 import type { Moved } from '../tree/sight.ts'
-import { Page, type PageSource } from './pages.ts'
+import { Page, type PageSource, type PageWanted } from './pages.ts'
 import { isSameRow, type RowParts, rowJson, rowParts, type SentRow, sentRow } from './rows.ts'
 import { keyedPart, type Update, Updates } from './updates.ts'
 import type { View } from './view.ts'
@@ -36,7 +36,7 @@ export class ForestView implements View, ForestListener {
   readonly #components: ForestViewComponents
   readonly #query: ReadQuery
   readonly #updates: Updates
-  readonly #pages = new Map<string, Page | { readonly asked: number }>()
+  readonly #pages = new Map<string, Page | { readonly wanted: PageWanted }>()
   readonly #sentRows = new Map<string, SentRow>()
   /** of these, those that may say something else now */
   readonly #touchedRows = new Set<string>()
@@ -53,7 +53,7 @@ export class ForestView implements View, ForestListener {
     this.#links = new ViewLinks(components, () => this.#updates.request())
     const inTurn = (action: () => void) => this.#inTurn(action)
     this.#updates = new Updates({ clock, inTurn, onDue, write: (update) => this.#write(update), send })
-    this.#pages.set('', { asked: query.limit })
+    this.#pages.set('', { wanted: { limit: query.limit, offset: 0, sort: query.sort } })
   }
 
   get rows(): number {
@@ -79,12 +79,14 @@ export class ForestView implements View, ForestListener {
     this.#updates.setState(state)
   }
 
-  page(id: string, limit: number): void {
+  page(id: string, limit: number, offset = 0): void {
     const { maxPages, maxLimit } = viewsBounds
+    const { sort } = this.#query
     this.#closePage(id)
     this.#touchRows([id]) // links are shown of open nodes alone
     this.#updates.pageOpened(id)
-    if (limit > 0 && this.#pages.size < maxPages) this.#pages.set(id, { asked: Math.min(limit, maxLimit) })
+    if (limit > 0 && this.#pages.size < maxPages)
+      this.#pages.set(id, { wanted: { limit: Math.min(limit, maxLimit), offset, sort } })
     else this.#updates.pageRefused(id)
     this.#updates.request()
   }
@@ -175,7 +177,7 @@ export class ForestView implements View, ForestListener {
         continue
       }
       const isNew = !(known instanceof Page)
-      const page = isNew ? new Page(scans, source, known.asked, () => this.#updates.request()) : known
+      const page = isNew ? new Page(scans, source, known.wanted, () => this.#updates.request()) : known
       if (page.source.node !== source.node) page.scanAnew(source)
       this.#pages.set(id, page)
       pages.set(id, page)
@@ -254,5 +256,8 @@ function pageState(page: Page, order: readonly Entry[], side: Forest['side']): P
   const { node, kind } = page.source
   const words = wordsOf(side)
   const counts = node.counts(kind).flatMap((count, severity) => (count > 0 ? [[words[severity], count] as const] : []))
-  return { order: order.map(({ id }) => id), counts: Object.fromEntries(counts), more: page.size - order.length }
+  const { offset: from } = page.wanted
+  const more = Math.max(0, page.size - from - order.length)
+  const ids = order.map(({ id }) => id)
+  return { order: ids, counts: Object.fromEntries(counts), more, ...(from > 0 ? { from } : {}) }
 }

@@ -1,5 +1,7 @@
-import { compareEntries, type Entry, Family, type Node } from '../tree/forest-node.ts'
+import type { SortName } from '../../../../proto/views-json.ts'
+import { type Entry, Family, type Node } from '../tree/forest-node.ts'
 import type { RunInTurns, Scans } from '../tree/scans.ts'
+import { asItIs, type Order, orderBy } from './order.ts'
 
 /** More that came and went than this are found by a scan. */
 const maxTouched = 1000
@@ -11,10 +13,19 @@ export interface PageSource {
   readonly kind: string | undefined
 }
 
+/** Rows that are asked for. */
+export interface PageWanted {
+  readonly limit: number
+  /** before the first of them */
+  readonly offset: number
+  /** undefined: the worst first */
+  readonly sort?: SortName | undefined
+}
+
 /** The first of a node's children, and as many to spare: so that what comes and goes is placed without a look at all. */
 export class Page {
-  /** rows that were asked for */
-  readonly asked: number
+  readonly wanted: PageWanted
+  readonly #compare: Order
   #limit: number
   readonly #scans: Scans
   readonly #onScanned: () => void
@@ -33,11 +44,12 @@ export class Page {
   #cancelScan: () => void = () => undefined
 
   /** @param onScanned - it may have another order now */
-  constructor(scans: Scans, source: PageSource, asked: number, onScanned: () => void) {
+  constructor(scans: Scans, source: PageSource, wanted: PageWanted, onScanned: () => void) {
     this.#scans = scans
     this.#source = source
-    this.asked = asked
-    this.#limit = asked
+    this.wanted = wanted
+    this.#compare = orderBy(wanted.sort)
+    this.#limit = wanted.limit
     this.#onScanned = onScanned
   }
 
@@ -58,7 +70,13 @@ export class Page {
   }
 
   get order(): readonly Entry[] {
-    return this.#best.slice(0, this.#limit)
+    const { offset } = this.wanted
+    return this.#best.slice(offset, offset + this.#limit)
+  }
+
+  /** Of those that are kept: as many to spare as are shown. */
+  get #most(): number {
+    return this.wanted.offset + 2 * this.#limit
   }
 
   touch(child: Node): void {
@@ -85,7 +103,7 @@ export class Page {
     if (source !== this.#source) this.#isScanned = false
     this.#source = source
     this.#touched.clear()
-    this.#best = this.#best.filter((entry) => this.#isHere(entry)).sort(compareEntries)
+    this.#best = this.#best.filter((entry) => this.#isHere(entry)).sort(this.#compare)
     this.#isAll = false
     this.#cancelScan()
     this.#isLate = false
@@ -99,12 +117,13 @@ export class Page {
    * @returns those of them that it takes
    */
   update(room: number): number {
-    this.#limit = Math.min(this.asked, room)
+    const { limit, offset } = this.wanted
+    this.#limit = Math.min(limit, room)
     if (this.#touched.size > 0) this.#placeTouched()
-    const taken = Math.min(this.#limit, this.size)
-    if (!this.#isAll && this.#best.length < taken && this.#scan === 'none') this.#scan = 'needed'
+    const end = Math.min(offset + this.#limit, this.size)
+    if (!this.#isAll && this.#best.length < end && this.#scan === 'none') this.#scan = 'needed'
     if (this.#scan === 'needed') this.#startScan()
-    return taken
+    return Math.max(0, end - offset)
   }
 
   close(): void {
@@ -115,16 +134,16 @@ export class Page {
   #placeTouched(): void {
     const best = this.#best.filter((entry) => !this.#touched.has(entry))
     const last = best.at(-1)
-    const isNear = (entry: Entry) => this.#isAll || (last !== undefined && compareEntries(entry, last) < 0)
+    const isNear = (entry: Entry) => this.#isAll || (last !== undefined && this.#compare(entry, last) < 0)
     const entries = [...this.#touched].filter((entry) => this.#isHere(entry))
     this.#touched.clear()
     const near = entries.filter(isNear)
     if (near.length < entries.length) this.#isAll = false
-    this.#keep([...best, ...near].sort(compareEntries))
+    this.#keep([...best, ...near].sort(this.#compare))
   }
 
   #keep(entries: readonly Entry[]): void {
-    const most = 2 * this.#limit
+    const most = this.#most
     if (entries.length > most) this.#isAll = false
     this.#best = entries.slice(0, most)
   }
@@ -145,7 +164,7 @@ export class Page {
       this.#scan = 'runs'
       this.#touchedInScan.clear()
       const entries = this.#entries()
-      const cancel = best(this.#scans.runInTurns, entries, 2 * this.#limit, (found) => {
+      const cancel = best(this.#scans.runInTurns, { entries, count: this.#most, compare: this.#compare }, (found) => {
         done()
         this.#found(found, found.length === entries.length)
         if (!isAtOnce) this.#onScanned()
@@ -182,21 +201,27 @@ export class Page {
   }
 }
 
+interface Ranked {
+  readonly entries: readonly Entry[]
+  readonly count: number
+  readonly compare: Order
+}
+
 /** The first `count` of them. @returns ends it before */
-function best(run: RunInTurns, entries: readonly Entry[], count: number, done: (found: Entry[]) => void): () => void {
+function best(run: RunInTurns, { entries, count, compare }: Ranked, done: (found: Entry[]) => void): () => void {
   let found: Entry[] = []
   // as it was: entries may change meanwhile
   let bound: Entry | undefined
   let next = 0
   const cut = () => {
-    found = found.sort(compareEntries).slice(0, count)
+    found = found.sort(compare).slice(0, count)
     const last = found.length === count ? found.at(-1) : undefined
     bound = last && asItIs(last)
   }
   const step = () => {
     const entry = entries[next++]
     if (!entry) return false
-    if (!bound || compareEntries(entry, bound) < 0) found.push(entry)
+    if (!bound || compare(entry, bound) < 0) found.push(entry)
     if (found.length >= 4 * count) cut()
     return true
   }
@@ -204,8 +229,4 @@ function best(run: RunInTurns, entries: readonly Entry[], count: number, done: (
     cut()
     done(found)
   })
-}
-
-function asItIs({ id, total, kind, name, namespace }: Entry): Entry {
-  return { id, total, kind, name, namespace }
 }

@@ -1,5 +1,6 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
+import { viewsBounds } from '../../../../proto/views-json.ts'
 import type { AskEvents } from '../access/asked-events.ts'
 import { Present } from '../access/present.ts'
 import { maxNamespacesAsked, type Wanted } from '../access/review-plan.ts'
@@ -26,6 +27,9 @@ const firstListMs = 60_000
 /** Rows that a viewer has from another pod stay so long at most: in the minute that a right counts. ms */
 const maxHeldMs = 30_000
 
+/** A view of what is named waits so long for what its caller may list: who may little in many namespaces. ms */
+const rightsPatienceMs = 10_000
+
 /** Of a node; names and kinds of Kubernetes are far shorter. */
 const maxIdLength = 2048
 
@@ -42,11 +46,16 @@ export interface WantedView {
   readonly query: Uint8Array
   /** the viewer has rows from before, which stay until kinds are listed */
   readonly resumes?: boolean
+  /** what the caller was denied a while ago is asked anew before anything is shown */
+  readonly fresh?: boolean
 }
 
 export interface OpenView {
-  /** @param limit - 0: closed */
-  page(node: string, limit: number): void
+  /**
+   * @param limit - 0: closed
+   * @param offset - rows before the first; default: none
+   */
+  page(node: string, limit: number, offset?: number): void
   taken(seq: number): void
   close(): void
 }
@@ -73,6 +82,7 @@ export interface ViewHostOptions {
 }
 
 interface Opened extends Seat {
+  readonly caller: Caller
   readonly query: ReadQuery
   readonly view: View
   readonly openedAt: number
@@ -81,6 +91,11 @@ interface Opened extends Seat {
   visibility: Visibility | undefined
   /** while it is so, nothing is sent */
   isHeld: boolean
+  /** once they were: what else comes up later is asked for, and changes nothing that was told */
+  areRightsKnown: boolean
+  /** it is not told as live before they are */
+  awaitsRights: boolean
+  cancelPatience: () => void
 }
 
 /** All views of one agent's cluster: who sees what of the records, and is told when it changes. */
@@ -143,12 +158,13 @@ export class ViewHost {
    * @throws KasError BAD_REQUEST: the query; TOO_MANY_STREAMS: too many views, or too many callers; FORBIDDEN: the
    * caller is nobody
    */
-  open({ caller, query, resumes = false }: WantedView, out: ViewOut): OpenView {
+  open({ caller, query, resumes = false, fresh = false }: WantedView, out: ViewOut): OpenView {
     const user = caller.as === 'user' ? caller.user.username : undefined
     this.#room.checkView(user)
     const read = readQuery(query)
     const { clock, reviews } = this.#components
     const opened: Opened = {
+      caller,
       user,
       query: read,
       view: this.#makeView(read, () => opened, user, out),
@@ -166,13 +182,23 @@ export class ViewHost {
         return this.view.links
       },
       isHeld: resumes && this.#holds,
+      areRightsKnown: false,
+      awaitsRights: fresh || read.objects !== undefined,
+      cancelPatience: () => undefined,
     }
-    const wanted: Wanted = { what: read.view === 'events' ? 'events' : 'objects', namespaces: read.namespaces }
+    opened.cancelPatience = clock.after(rightsPatienceMs, () => {
+      opened.awaitsRights = false
+      this.#setState(opened)
+    })
+    const { namespaces } = read
+    const what = read.view === 'events' ? 'events' : 'objects'
+    const wanted: Wanted = { what, namespaces, isFresh: fresh }
     const onVisibility = (visibility: Visibility) => this.#show(opened, visibility)
-    opened.access = reviews.open(caller, wanted, this.#present, { onVisibility })
+    const onWhole = () => this.#setState(opened)
+    opened.access = reviews.open(caller, wanted, this.#present, { onVisibility, onWhole })
     this.#opened.add(opened)
     return {
-      page: (node, limit) => this.#page(opened, node, limit),
+      page: (node, limit, offset = 0) => this.#page(opened, node, limit, offset),
       taken: (seq) => opened.view.taken(seq),
       close: () => this.#close(opened),
     }
@@ -196,11 +222,16 @@ export class ViewHost {
     }
   }
 
-  #page(opened: Opened, node: string, limit: number): void {
+  #page(opened: Opened, node: string, limit: number, offset: number): void {
     if (!this.#opened.has(opened)) return
-    if (node.length <= maxIdLength) opened.view.page(node, limit)
-    else
-      this.#end(opened, new KasError({ code: 'BAD_REQUEST', detail: `no node has an id of ${node.length} characters` }))
+    const { maxOffset } = viewsBounds
+    if (node.length > maxIdLength) this.#refuse(opened, `no node has an id of ${node.length} characters`)
+    else if (offset > maxOffset) this.#refuse(opened, `a page begins after ${maxOffset} rows at most`)
+    else opened.view.page(node, limit, offset)
+  }
+
+  #refuse(opened: Opened, detail: string): void {
+    this.#end(opened, new KasError({ code: 'BAD_REQUEST', detail }))
   }
 
   #makeView(query: ReadQuery, opened: () => Opened, user: string | undefined, out: ViewOut): View {
@@ -249,6 +280,7 @@ export class ViewHost {
   #close(opened: Opened): void {
     if (!this.#opened.delete(opened)) return
     const { view, access } = opened
+    opened.cancelPatience()
     access?.close()
     view.close()
   }
@@ -299,8 +331,10 @@ export class ViewHost {
 
   /** @param known - of this moment, by who sees and where */
   #setState(opened: Opened, known = new Map<string, SeenStates>()): void {
-    const { query, view, visibility, openedAt, access } = opened
+    const { query, view, visibility, openedAt, access, caller } = opened
     if (!visibility) return
+    if (access?.isWhole) opened.areRightsKnown = true
+    if (opened.areRightsKnown) opened.awaitsRights = false
     const { namespaces } = query
     const isOfEvents = query.view === 'events'
     const states = isOfEvents ? this.#components.events.states : this.#components.states
@@ -310,8 +344,12 @@ export class ViewHost {
     const namespacesOf = (kind: Parameters<Present['namespacesOf']>[0]) => this.#present.namespacesOf(kind)
     const seen = known.get(key) ?? seenStates({ states, visibility, namespaces, namespacesOf })
     known.set(key, seen)
+    const { areRightsKnown, awaitsRights } = opened
+    const rights = { visibility, caller, areRightsKnown, awaitsRights }
+    const isFollowed = (kind: string) => [...states.all()].some(([one]) => one.key === kind)
     const problems = this.#components.problems?.of(seen.map(([{ key }]) => key))
-    view.setState({ ...viewState({ seen, visibility, query, isFirstList, problem, openedAt }), ...problems })
+    const state = viewState({ seen, query, isFirstList, problem, openedAt, isFollowed, ...rights })
+    view.setState({ ...state, ...problems })
   }
 }
 

@@ -1,7 +1,9 @@
 import type { ViewState } from '../../../../proto/views-json.ts'
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
+import type { Caller } from '../access/reviews.ts'
 import type { FollowState, FollowStates, Visibility } from '../store/record.ts'
 import type { ReadQuery } from '../tree/query.ts'
+import { type NamedKinds, namedKinds } from './named-kinds.ts'
 
 /** The most that are named. */
 const maxNotFollowed = 100
@@ -32,12 +34,23 @@ export interface ViewStateParts {
   readonly problem: string
   /** ms since 1970 */
   readonly openedAt: number
+  readonly caller: Caller
+  /** what is not allowed is denied, and not only unknown */
+  readonly areRightsKnown: boolean
+  /** it is not live before they are */
+  readonly awaitsRights: boolean
+  readonly isFollowed: (key: string) => boolean
 }
 
 export function viewState(parts: ViewStateParts): ViewState {
-  const { seen } = parts
-  const notFollowed = seen.flatMap(([kind, state]) => leftOut(parts, kind, state)).sort()
-  const named = notFollowed.length > 0 ? { notFollowed: notFollowed.slice(0, maxNotFollowed) } : {}
+  const { seen, areRightsKnown, problem } = parts
+  const areTold = areRightsKnown && !problem
+  const { notFollowed: unfollowed, ...rest }: NamedKinds = areTold
+    ? namedKinds({ ...parts, seen: seen.map(([kind]) => kind) })
+    : { notFollowed: [] }
+  const leftOutOfIt = seen.flatMap(([kind, state]) => leftOut(parts, kind, state))
+  const notFollowed = [...new Set([...unfollowed, ...leftOutOfIt])].sort()
+  const named = { ...(notFollowed.length > 0 ? { notFollowed: notFollowed.slice(0, maxNotFollowed) } : {}), ...rest }
   if (parts.problem) return { is: 'stale', since: parts.openedAt, why: parts.problem, ...named }
   const [syncing, stale, live] = (['syncing', 'stale', 'live'] as const).map((is) =>
     seen
@@ -52,7 +65,7 @@ export function viewState(parts: ViewStateParts): ViewState {
       .sort()[0]
     return { is, since: Math.min(...of.map(({ since }) => since)), ...(why ? { why } : {}), ...named }
   }
-  if (parts.isFirstList) return { is: 'syncing', since: parts.openedAt, ...named }
+  if (parts.isFirstList || parts.awaitsRights) return { is: 'syncing', since: parts.openedAt, ...named }
   return { is: 'live', since: Math.max(parts.openedAt, ...(live ?? []).map(({ since }) => since)), ...named }
 }
 

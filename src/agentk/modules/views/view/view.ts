@@ -17,8 +17,11 @@ export interface View {
   show(visibility: Visibility): void
   /** How far what it shows is followed. */
   setState(state: ViewState): void
-  /** @param limit - 0: closed */
-  page(node: string, limit: number): void
+  /**
+   * @param limit - 0: closed
+   * @param offset - rows before the first; default: none
+   */
+  page(node: string, limit: number, offset?: number): void
   taken(seq: number): void
   close(): void
 }

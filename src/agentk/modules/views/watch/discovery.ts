@@ -25,11 +25,11 @@ function served(versions: readonly GroupVersion[]): Served {
   const stale = new Set<string>()
   for (const { group, version, isStale, resources } of versions) {
     if (isStale) stale.add(group)
-    for (const { plural, kind, verbs, isNamespaced, hasStatus } of resources) {
+    for (const { plural, kind, verbs, isNamespaced, hasStatus, names } of resources) {
       const key = group === '' ? kind : `${group}/${kind}`
       const isFollowed = verbs.includes('list') && verbs.includes('watch')
       if (!isFollowed || kind === '' || plural === '' || plural.includes('/') || kinds.has(key)) continue
-      kinds.set(key, { key, group, version, plural, isNamespaced, hasStatus })
+      kinds.set(key, { key, group, version, plural, isNamespaced, hasStatus, names })
     }
   }
   return { kinds: [...kinds.values()], stale }

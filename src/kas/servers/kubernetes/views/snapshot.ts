@@ -5,7 +5,7 @@ import type { OwnAnswer, OwnRequest, ViewFeeds } from '../../../module.ts'
 import { isOneObject } from '../websocket/scan-json.ts'
 
 /** Parameters: those that stand once, and lists. */
-const single = new Set(['view', 'environment', 'application', 'text', 'limit', 'agent'])
+const single = new Set(['view', 'environment', 'application', 'text', 'labels', 'sort', 'limit', 'agent'])
 const lists = new Set(['namespace', 'kind', 'verdict'])
 
 /**
@@ -43,6 +43,8 @@ function queryOf({ query, agentId }: OwnRequest): Uint8Array {
     view: one('view') ?? 'tree',
     scope: { namespaces: query.get('namespace'), environment: one('environment'), application: one('application') },
     filter: { text: one('text'), kinds: query.get('kind'), verdicts: query.get('verdict') },
+    labels: one('labels'),
+    sort: one('sort'),
     limit: limit === undefined ? undefined : Number(limit),
   }
   const json = Buffer.from(JSON.stringify(wanted))

@@ -95,12 +95,12 @@ export class ViewsConversation {
   /** @throws KasError what the view fails with */
   #take(message: ViewsMessage | Refused): void {
     if (message.type === 'refused') throw message.error
-    if (message.type === 'page') this.#views.get(message.id)?.page(message.node, message.limit)
+    if (message.type === 'page') this.#views.get(message.id)?.page(message.node, message.limit, message.offset)
     else this.#close(message.id)
     if (message.type === 'open') this.#open(message)
   }
 
-  #open({ id, agent, query }: Extract<ViewsMessage, { type: 'open' }>): void {
+  #open({ id, agent, query, fresh }: Extract<ViewsMessage, { type: 'open' }>): void {
     if (agent !== String(this.#agentId)) {
       throw new KasError({ code: 'BAD_REQUEST', detail: `agent: this WebSocket is for agent ${this.#agentId}` })
     }
@@ -117,7 +117,7 @@ export class ViewsConversation {
         this.#fail(id, error)
       },
     }
-    const view = this.#components.feeds.open(this.#agentId, { as: this.#as, query }, viewer)
+    const view = this.#components.feeds.open(this.#agentId, { as: this.#as, query, fresh }, viewer)
     this.#views.set(id, view)
   }
 

@@ -3,8 +3,20 @@ import { viewsBounds } from '../../../../proto/views-json.ts'
 
 /** Messages of clients of views, JSON in text frames (doc/views.md): a `ViewsRequest` of proto/views-json.ts. */
 export type ViewsMessage =
-  | { readonly type: 'open'; readonly id: number; readonly agent: string; readonly query: Uint8Array }
-  | { readonly type: 'page'; readonly id: number; readonly node: string; readonly limit: number }
+  | {
+      readonly type: 'open'
+      readonly id: number
+      readonly agent: string
+      readonly query: Uint8Array
+      readonly fresh: boolean
+    }
+  | {
+      readonly type: 'page'
+      readonly id: number
+      readonly node: string
+      readonly limit: number
+      readonly offset: number
+    }
   | { readonly type: 'close'; readonly id: number }
 
 /** a uid, or the name of a group, of which there are longer ones than of objects */
@@ -13,20 +25,22 @@ const maxNodeCharacters = 1024
 type Fields = Readonly<Record<string, unknown>>
 
 const readers: Readonly<Record<string, (fields: Fields, id: number) => ViewsMessage>> = {
-  open({ agent, view, ...query }, id) {
+  open({ agent, view, fresh = false, ...query }, id) {
     if (typeof agent !== 'string') throw bad('agent: a text is needed')
     if (typeof view !== 'string') throw bad('view: a text is needed')
+    if (typeof fresh !== 'boolean') throw bad('fresh: true or false is needed')
     // what else there is the agent checks, whose version knows what it can show
-    return { type: 'open', id, agent, query: Buffer.from(JSON.stringify({ view, ...query })) }
+    return { type: 'open', id, agent, query: Buffer.from(JSON.stringify({ view, ...query })), fresh }
   },
-  page({ node, limit, ...others }, id) {
+  page({ node, limit, offset = 0, ...others }, id) {
     refuseOthers(others)
-    const { maxLimit } = viewsBounds
+    const { maxLimit, maxOffset } = viewsBounds
     if (typeof node !== 'string' || node.length > maxNodeCharacters) {
       throw bad(`node: a text of at most ${maxNodeCharacters} characters is needed`)
     }
     if (!isWhole(limit, maxLimit)) throw bad(`limit: a whole number from 0 to ${maxLimit} is needed`)
-    return { type: 'page', id, node, limit }
+    if (!isWhole(offset, maxOffset)) throw bad(`offset: a whole number from 0 to ${maxOffset} is needed`)
+    return { type: 'page', id, node, limit, offset }
   },
   close(others, id) {
     refuseOthers(others)

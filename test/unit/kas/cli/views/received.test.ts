@@ -1,11 +1,16 @@
 import t from 'tap'
 import { BadAnswer } from '../../../../../src/kas/cli/bad-answer.ts'
+import { problemsOf } from '../../../../../src/kas/cli/views/problems.ts'
 import { readMessage } from '../../../../../src/kas/cli/views/received.ts'
 import { ShownView } from '../../../../../src/kas/cli/views/shown-view.ts'
-import { stateText, treeText } from '../../../../../src/kas/cli/views/tree-text.ts'
+import { notFollowedText, stateText } from '../../../../../src/kas/cli/views/state-text.ts'
+import { treeText } from '../../../../../src/kas/cli/views/tree-text.ts'
 import { Paint } from '../../../../../src/kas/cli/views/verdict-text.ts'
 import { Seeded } from '../../../../support/seeded.ts'
 import { startViewsServer } from './views-server.ts'
+
+const layout = { paint: new Paint(false), now: 1_763_790_000_000, columns: 80, isVerbose: false }
+const asked = { query: { scope: { environment: '7/x' } }, words: ['po'], names: [{ kind: 'po', name: 'web' }] }
 
 /** A hostile agent says what it likes: the commands end with one sentence, and keep no more than a view may have. */
 
@@ -23,10 +28,28 @@ const valid = () => ({
         n: 'web',
         h: ['Degraded', 'Failed'],
         why: ['x', ''],
+        v: 'Degraded',
+        y: 'y',
         f: ['1/2'],
         c: 2,
         w: 'Healthy',
         l: [['selects', 'b']],
+        r: [['selects', 'b', 'Pod', 'shop', 'web']],
+        z: {
+          kind: 'Pod',
+          namespace: 'shop',
+          name: 'web-1',
+          id: 'b',
+          reason: 'OOMKilled',
+          text: 'container app',
+          since: 1_763_789_000_000,
+          atLeast: true,
+          last: 1,
+          count: 2,
+          others: 1,
+          next: 'kubectl -n shop logs web-1 -c app --previous',
+        },
+        g: 3,
       },
       { u: 'b', k: 'Pod', n: 'web', p: 'a', t: 1 },
     ],
@@ -40,7 +63,16 @@ const valid = () => ({
       z: null,
     },
     kinds: { Pod: ['v1', 'pods'] },
-    state: { is: 'live', since: 0, why: 'x', notFollowed: ['Secret'], problems: ['rule of health a.com/A: no'] },
+    state: {
+      is: 'live',
+      since: 0,
+      why: 'x',
+      notFollowed: ['Secret'],
+      problems: ['rule of health a.com/A: no'],
+      you: { username: 'gitlab:user:bob', groups: ['gitlab:user'] },
+      refused: [['pods', 'shop']],
+      unknown: [['pdos', 'pods']],
+    },
   },
 })
 
@@ -110,7 +142,8 @@ t.test('whatever is said is refused in one sentence, or shown without harm', asy
       if (message.type !== 'update') continue
       const model = new ShownView()
       for (let i = 0; i < 2; i++) model.apply(message.update)
-      const text = treeText(model, new Paint(false), true) + stateText(model, new Paint(false))
+      const text =
+        treeText(model, layout, true) + stateText(model) + problemsOf(model, asked) + notFollowedText(model, true)
       if (controls.test(text) || text.length > 100_000) t.fail(`KAS_SEED=${seed}: ${json.slice(0, 500)}`)
     } catch (error) {
       refused++
@@ -182,5 +215,5 @@ t.test('a row stands once, on however many pages it is said to be', async (t) =>
   const rows = ids.map((u) => ({ u, k: 'Pod', n: u, c: 500 }))
   const page = { order: ids, counts: {}, more: 0 }
   model.apply({ seq: 1, at: 1, rows, pages: Object.fromEntries(['', ...ids].map((id) => [id, page])) })
-  t.equal(treeText(model, new Paint(false)).split('\n').length, 501)
+  t.equal(treeText(model, layout).split('\n').length, 501)
 })

@@ -4,6 +4,9 @@ import type { AddressInfo } from 'node:net'
 import type { Test } from 'tap'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { runCli } from '../../../../../src/kas/cli/cli.ts'
+import { viewsCommands } from '../../../../../src/kas/cli/views/commands.ts'
+import { runViewsCommand } from '../../../../../src/kas/cli/views/views-command.ts'
+import type { Clock } from '../../../../../src/lib/clock.ts'
 import { type Update, type ViewsRequest, viewsProtocol } from '../../../../../src/proto/views-json.ts'
 
 export interface Viewer {
@@ -17,11 +20,32 @@ export interface Viewer {
   /** as it is */
   say(text: string): void
   cut(): void
+  close(code: number): void
+}
+
+export interface RunOptions {
+  readonly clock?: Clock
+  readonly env?: Readonly<Record<string, string>>
+  readonly stdin?: readonly string[]
+  readonly terminal?: { readonly columns: number; readonly rows: number }
+}
+
+interface ServerOptions {
+  refuse?: number
+  /** in place of the API server */
+  answer?: (path: string) => { status: number; body: string }
 }
 
 /** A kas that says what the test says. */
-export async function startViewsServer(t: Test, options: { refuse?: number } = {}) {
-  const server = createServer((_, response) => response.writeHead(404).end())
+export async function startViewsServer(t: Test, options: ServerOptions = {}) {
+  /** of the API server: path and query */
+  const asked: string[] = []
+  const server = createServer(({ url = '' }, response) => {
+    const path = url.replace('/k8s-proxy', '')
+    asked.push(path)
+    const { status, body } = options.answer?.(path) ?? { status: 404, body: '' }
+    response.writeHead(status).end(body)
+  })
   const sockets = new WebSocketServer({
     noServer: true,
     handleProtocols: (offered) => (offered.has(viewsProtocol) ? viewsProtocol : false),
@@ -55,22 +79,34 @@ export async function startViewsServer(t: Test, options: { refuse?: number } = {
     const found = viewers.shift()
     return found ? Promise.resolve(found) : new Promise((resolve) => waiting.push(resolve))
   }
-  const run = (...argv: string[]) => {
+  const run = (...argv: string[]) => runWith({}, ...argv)
+  const runWith = ({ clock, env = {}, stdin = [], terminal }: RunOptions, ...argv: string[]) => {
     const said = { stdout: '', stderr: '' }
+    const interrupts = new Set<() => void>()
     const writer = (name: 'stdout' | 'stderr') => ({
       write: (text: string) => {
         said[name] += text
       },
     })
     const io = {
-      env: { KUBECONFIG: `${folder}/config` },
-      stdout: writer('stdout'),
+      env: { KUBECONFIG: `${folder}/config`, ...env },
+      stdout: { ...writer('stdout'), ...(terminal ? { isTTY: true, ...terminal } : {}) },
       stderr: writer('stderr'),
-      stdin: (async function* () {})(),
+      stdin: (async function* () {
+        yield* stdin
+      })(),
+      once: (_: string, listener: () => void) => interrupts.add(listener),
+      off: (_: string, listener: () => void) => interrupts.delete(listener),
     }
-    return { said, code: runCli(argv, io) }
+    const interrupt = () => {
+      for (const listener of interrupts) listener()
+    }
+    const [word = '', ...args] = argv
+    const command = viewsCommands[word as 'get']
+    const code = clock ? runViewsCommand(command, args, { io, clock, random: () => 0.5 }) : runCli(argv, io)
+    return { said, code, interrupt }
   }
-  return { viewer, /** once somebody was */ refused: () => refusal.promise, run }
+  return { viewer, /** once somebody was */ refused: () => refusal.promise, run, runWith, asked }
 }
 
 function viewerOf(webSocket: WebSocket, authorization: string | undefined): Viewer {
@@ -99,6 +135,7 @@ function viewerOf(webSocket: WebSocket, authorization: string | undefined): View
     error: (code, text) => send({ type: 'error', id: 1, code, text }),
     say: (text) => webSocket.send(text),
     cut: () => webSocket.terminate(),
+    close: (code) => webSocket.close(code),
   }
 }
 

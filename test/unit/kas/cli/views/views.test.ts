@@ -26,6 +26,7 @@ t.test('a tree opens what has children, and ends once all of it is there', async
     type: 'open',
     id: 1,
     agent: '42',
+    fresh: true,
     view: 'tree',
     scope: { namespaces: ['shop'] },
     limit: 100,
@@ -43,7 +44,7 @@ t.test('a tree opens what has children, and ends once all of it is there', async
   t.equal(
     said.stdout,
     [
-      '✗ shop/apps/Deployment/web  2/3 ready  5m  Deployment "web" exceeded its progress deadline\n',
+      '✗ degraded  shop/Deployment/web  2/3 ready  5m  Deployment "web" exceeded its progress deadline\n',
       '├─ ✓ Pod/web-1\n',
       '├─ ✓ Pod/web-?[2J\n',
       '└─ … 7 more\n',
@@ -66,7 +67,7 @@ t.test('a tree of all counts on one line what has neither verdict nor children',
     [
       ['tree'],
       '✓ shop/Pod/web\n· Own/own\n' +
-        '· without a verdict: 60 Role, 3 ServiceAccount, 1 Kind0, 1 Kind1, 1 Kind2, 1 Kind3, 1 Kind4, 1 Kind5, and 2 kinds more\n' +
+        '· folded (-v): 60 Role, 3 ServiceAccount, 1 Kind0, 1 Kind1, 1 Kind2, 1 Kind3, 1 Kind4, 1 Kind5, and 2 kinds more\n' +
         '… 5 more\n',
     ],
     [['tree', '-n', 'shop'], /· ServiceAccount\/b\n/],
@@ -97,7 +98,7 @@ t.test('a node that is gone is closed, and asked for again once it is back', asy
   t.match(one.requests.at(-1), { type: 'page', node: 'd1', limit: 50 })
   one.error('FORBIDDEN', 'enough')
   t.equal(await code, 1)
-  t.match(said.stdout, /nothing is found that you may list/, 'what is empty says so')
+  t.match(said.stderr, /nothing is found\n/, 'what is empty says so')
 })
 
 const started = {
@@ -149,7 +150,7 @@ t.test('events of some namespaces, one of which is not to be listed', async (t) 
   t.equal(await code, 1)
   t.match(said.stderr, 'kas: events of hidden: you may not list them, or the agent cannot ask for them\n')
   t.match(JSON.parse(said.stdout), { events: [{ u: 'e1' }, { u: 'e2' }] })
-  for (const argv of [['--application', 'x'], ['a', 'b', 'c', 'd', 'e', 'f'].flatMap((name) => ['-n', name])]) {
+  for (const argv of [['a', 'b', 'c', 'd', 'e', 'f'].flatMap((name) => ['-n', name])]) {
     t.equal(await run('get', 'events', ...argv).code, 2)
   }
 })
@@ -247,11 +248,17 @@ t.test('what is wrong with the command line is said', async (t) => {
   const cases: [argv: string[], stderr: RegExp][] = [
     [['health', '--wait', 'soon'], /--wait soon: allowed is a time such as 90s, 5m or 1h/],
     [['health', '--wait', '0s'], /--wait 0s: allowed/],
-    [['tree', '-o', 'yaml'], /-o yaml: allowed is json/],
+    [['tree', '-o', 'wide'], /-o wide: allowed is json, yaml/],
     [['tree', '--environment', 'production'], /allowed is <project id>\/<slug>/],
     [['tree', '--agent', 'web'], /--agent web: allowed is an agent's id/],
-    [['get'], /KIND is missing, such as Pod or apps\/Deployment/],
-    [['get', 'Pod', 'web'], /too much: web/],
+    [['get'], /KIND is missing, such as pods or deployments.apps/],
+    [['get', 'po/web', 'svc'], /svc: KIND\/NAME stands beside others/],
+    [['get', 'po/'], /po\/: allowed is KIND\/NAME/],
+    [['get', 'po', '--sort', 'size'], /--sort size: allowed is name, age, since/],
+    [['health', 'pods'], /named as KIND\/NAME/],
+    [['health', '-f', '/nowhere'], /-f \/nowhere: ENOENT/],
+    [['health', '--logs', '1000'], /--logs 1000: allowed/],
+    [['health', '--environment'], /CI_PROJECT_ID and CI_ENVIRONMENT_SLUG are not set/],
     [['tree', '--kubeconfig', '/nowhere'], /Cannot read kubeconfig \/nowhere/],
   ]
   for (const [argv, stderr] of cases) {

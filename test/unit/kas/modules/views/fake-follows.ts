@@ -41,12 +41,12 @@ export class FakeFollow {
     const { view, step } = request
     switch (step.case) {
       case 'open': {
-        const { caller, query, resumes } = step.value
+        const { caller, query, resumes, fresh } = step.value
         const as = caller?.as.case === 'user' ? caller.as.value.username : (caller?.as.case ?? 'nobody')
-        return `${view} ${resumes ? 'resume' : 'open'} ${as} ${Buffer.from(query)}`
+        return `${view} ${resumes ? 'resume' : 'open'} ${as} ${Buffer.from(query)}${fresh ? ' fresh' : ''}`
       }
       case 'page':
-        return `${view} page ${step.value.node} ${step.value.limit}`
+        return `${view} page ${step.value.node} ${step.value.limit}${step.value.offset ? ` from ${step.value.offset}` : ''}`
       case 'taken':
         return `${view} taken ${step.value.seq}`
       default:

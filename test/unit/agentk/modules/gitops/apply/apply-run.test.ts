@@ -12,6 +12,7 @@ const resource = (kind: string, plural: string) => ({
   plural,
   isNamespaced: true,
   hasStatus: false,
+  names: { singular: '', short: [], categories: [] },
   verbs: ['get', 'list', 'watch', 'patch', 'delete'],
 })
 const kinds = new ClusterKinds([

@@ -118,3 +118,28 @@ t.test('what is not believed leaves an object where its own namespace has it', a
   t.same(counts(all, { application: 'flux-system/apps' }).shown(), [])
   t.same(counts(all, { application: 'mallory/shop' }).shown(), ['mallory/web'])
 })
+
+t.test('a GitOps source is what bears its inventory, with what is below', async (t) => {
+  const of = (id: string) => ({ metadata: { labels: { 'agent.gitlab.com/inventory': id } } })
+  const web = record(kinds.deployment, 'shop/web', of('42-1'))
+  const owner = { apiVersion: 'apps/v1', kind: 'Deployment', name: 'web', uid: web.uid, controller: true }
+  const set = record(kinds.replicaSet, 'shop/web-1', { metadata: { ownerReferences: [owner] } })
+  const others = [record(kinds.deployment, 'bank/vault', of('42-2')), record(kinds.deployment, 'bank/other')]
+  for (const order of [
+    [web, set, ...others],
+    [...others, set, web],
+  ]) {
+    const { shown, records } = counts(order, { application: '42-1' })
+    t.same(shown(), ['shop/web', 'shop/web-1'])
+    records.put(record(kinds.deployment, 'shop/web'))
+    t.same(shown(), [])
+  }
+  const double = new RecordsDouble()
+  double.put(web)
+  const tree = forestOf({ records: double, query: JSON.stringify({ view: 'tree' }) })
+  t.same(
+    [...tree.root.children()].map(({ kind }) => kind),
+    ['apps/Deployment'],
+    'it is no group: anyone may bear its label',
+  )
+})

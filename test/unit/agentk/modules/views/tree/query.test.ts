@@ -24,13 +24,21 @@ t.test('what is not said is not asked for', async (t) => {
   t.not(read({ view: 'list' }).key, query.key)
 })
 
+t.test('a long one has a short key, and order is no part of it', async (t) => {
+  const objects = Array.from({ length: 500 }, (_, i) => ({ kind: 'Pod', namespace: 'shop', name: `web-${i}` }))
+  const one = read({ view: 'list', objects })
+  t.ok(one.key.length < 100)
+  t.equal(read({ view: 'list', objects, sort: 'age' }).key, one.key)
+  t.not(read({ view: 'list', objects: objects.slice(1) }).key, one.key)
+})
+
 t.test('what is wrong is refused, with what is allowed', async (t) => {
   const refusals: [unknown, RegExp][] = [
     ['{', /not JSON/],
     ['[]', /the query is not an object/],
     ['null', /not an object/],
-    [{ view: 'agents' }, /"view" is one of tree, list, environments, events/],
-    [{ view: 'tree', agent: '1' }, /unknown key "agent"; allowed: view, scope, filter, limit/],
+    [{ view: 'agents' }, /"view" is one of tree, list, environments, events, object/],
+    [{ view: 'tree', agent: '1' }, /unknown key "agent"; allowed: view, scope, filter, objects, labels, sort, limit/],
     [{ view: 'tree', scope: { namespace: 'a' } }, /"scope" has the unknown key "namespace"; allowed: namespaces, env/],
     [{ view: 'tree', filter: { name: 'a' } }, /"filter" has the unknown key "name"; allowed: text, kinds, verdicts/],
     ['{"view":"tree","__proto__":{}}', /unknown key "__proto__"/],
@@ -43,7 +51,18 @@ t.test('what is wrong is refused, with what is allowed', async (t) => {
     [{ view: 'tree', limit: 501 }, /from 1 to 500/],
     [{ view: 'tree', limit: 1.5 }, /from 1 to 500/],
     [{ view: 'events', scope: { application: 'a' } }, /events have a scope of "namespaces"/],
-    [{ view: 'tree', filter: { text: 'x'.repeat(16 * 1024) } }, /16384 bytes at most/],
+    [{ view: 'tree', filter: { text: 'x'.repeat(64 * 1024) } }, /65536 bytes at most/],
+    [{ view: 'list', objects: [] }, /"objects" is a list of 1 to 500/],
+    [{ view: 'list', objects: Array.from({ length: 501 }, () => ({ kind: 'po' })) }, /1 to 500/],
+    [{ view: 'list', objects: [{ name: 'web' }] }, /has no "kind"/],
+    [{ view: 'list', objects: [{ kind: 'po', uid: '1' }] }, /one of "objects" has the unknown key "uid"/],
+    [{ view: 'list', objects: [{ kind: 'po', generation: -1 }] }, /"generation" is a whole number/],
+    [{ view: 'list', objects: [{ kind: 'x'.repeat(600) }] }, /too long/],
+    [{ view: 'list', labels: 'app in' }, /"labels" is a selector/],
+    [{ view: 'list', labels: Array.from({ length: 33 }, (_, i) => `a${i}`).join() }, /"labels" is a selector/],
+    [{ view: 'list', sort: 'size' }, /"sort" is one of name, age, since/],
+    [{ view: 'object' }, /the view "object" is of "objects"/],
+    [{ view: 'events', sort: 'age' }, /events have a scope/],
   ]
   for (const [query, expected] of refusals) {
     t.throws(() => read(query), { code: 'BAD_REQUEST', message: expected }, JSON.stringify(query).slice(0, 60))

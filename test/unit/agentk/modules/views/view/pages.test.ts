@@ -2,7 +2,7 @@ import t from 'tap'
 import { FairTurns } from '../../../../../../src/agentk/modules/views/store/fair-turns.ts'
 import { Family, Node } from '../../../../../../src/agentk/modules/views/tree/forest-node.ts'
 import { Scans } from '../../../../../../src/agentk/modules/views/tree/scans.ts'
-import { Page } from '../../../../../../src/agentk/modules/views/view/pages.ts'
+import { Page, type PageWanted } from '../../../../../../src/agentk/modules/views/view/pages.ts'
 import type { Clock } from '../../../../../../src/lib/clock.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 import { Seeded } from '../../../../../support/seeded.ts'
@@ -24,7 +24,8 @@ class WorkClock implements Clock {
   }
 }
 
-function stage(count: number, limit: number) {
+function stage(count: number, limit: number, more: Partial<PageWanted> = {}) {
+  const wanted = { limit, ...more }
   const clock = new WorkClock()
   const root = new Node({ what: 'root', id: '', kind: '', name: '', namespace: '' })
   const family = new Family(root, 'Pod', false)
@@ -39,7 +40,7 @@ function stage(count: number, limit: number) {
   let scanned = 0
   const turns = new FairTurns(clock)
   const scans = new Scans(clock, (step, done) => turns.run('', step, done))
-  const page = new Page(scans, { node: root, kind: undefined }, limit, () => scanned++)
+  const page = new Page(scans, { node: root, kind: undefined }, { offset: 0, ...wanted }, () => scanned++)
   const order = () => page.order.map(({ id }) => Number(id.slice(1)))
   const remove = (one: Node) => {
     family.delete(one)

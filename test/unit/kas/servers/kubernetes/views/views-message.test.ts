@@ -16,7 +16,11 @@ t.test('what clients may say', async (t) => {
     { view: 'tree', scope: { namespaces: ['a'] }, later: true },
     'what is asked for the agent checks',
   )
-  t.strictSame(read({ type: 'page', id: 0, node: '', limit: 0 }), { type: 'page', id: 0, node: '', limit: 0 })
+  t.match(open, { fresh: false })
+  t.match(read({ type: 'open', id: 1, agent: '42', view: 'tree', fresh: true }), { fresh: true })
+  const page = { type: 'page', id: 0, node: '', limit: 0 }
+  t.strictSame(read(page), { ...page, offset: 0 })
+  t.strictSame(read({ ...page, offset: 10_000 }), { ...page, offset: 10_000 })
   t.strictSame(read({ type: 'close', id: 7 }), { type: 'close', id: 7 })
 })
 
@@ -29,6 +33,8 @@ t.test('what cannot be used, of a view that is known: that view is told', async 
     [{ type: 'page', node: 'x', limit: -1 }, /limit/],
     [{ type: 'page', node: 'x', limit: '5' }, /limit/],
     [{ type: 'page', node: 5, limit: 5 }, /node/],
+    [{ type: 'page', node: 'x', limit: 5, offset: 10_001 }, /offset: a whole number from 0 to 10000/],
+    [{ type: 'open', agent: '42', view: 'tree', fresh: 'yes' }, /fresh: true or false/],
     [{ type: 'page', node: 'x'.repeat(1025), limit: 5 }, /node/],
     [{ type: 'page', node: 'x', limit: 5, __proto: 1 }, /the key "__proto" is not known/],
     [{ type: 'close', x: 1 }, /the key "x" is not known/],

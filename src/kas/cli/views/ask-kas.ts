@@ -2,7 +2,7 @@ import { type IncomingMessage, request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import { printable } from '../../../lib/printable.ts'
 import { BadAnswer } from '../bad-answer.ts'
-import type { Endpoint } from '../views/endpoint.ts'
+import type { Endpoint } from './endpoint.ts'
 
 /** kas answers with 3 MiB at most */
 const maxBodyBytes = 4 * 1024 * 1024
@@ -12,24 +12,28 @@ const timeoutMs = 15_000
 
 export interface KasRequest {
   readonly method: 'GET' | 'PATCH'
-  /** below the prefix of kas: its own, or of the API server behind it */
+  /** below the prefix of kas: its own, or of the API server behind it; with its query */
   readonly path: string
   /** a merge patch; absent: none */
   readonly patch?: object
+  /** default: JSON */
+  readonly accept?: string
 }
 
 /** @returns the body. @throws BadAnswer, Error with what kas answered */
 export async function askKas(
   { url: views, authorization, tls }: Endpoint,
-  { method, path, patch }: KasRequest,
+  { method, path, patch, accept = 'application/json' }: KasRequest,
 ): Promise<string> {
   const url = new URL(views)
   url.protocol = views.protocol === 'ws:' ? 'http:' : 'https:'
-  url.pathname = `${views.pathname.replace(/\/views$/, '')}${path}`
+  const [pathname = '', query = ''] = path.split('?')
+  url.pathname = `${views.pathname.replace(/\/views$/, '')}${pathname}`
+  url.search = query
   const request = url.protocol === 'http:' ? requestHttp : requestHttps
   const signal = AbortSignal.timeout(timeoutMs)
   const type = patch && { 'content-type': 'application/merge-patch+json' }
-  const headers = { authorization, accept: 'application/json', ...type }
+  const headers = { authorization, accept, ...type }
   const answer = await new Promise<{ status: number; body: string }>((resolve, reject) => {
     const asked = request(url, { ...tls, method, signal, headers }, (response) => {
       bodyOf(response).then((body) => resolve({ status: response.statusCode ?? 0, body }), reject)

@@ -1,0 +1,36 @@
+import type { SortName } from '../../../../proto/views-json.ts'
+import { compareEntries, type Entry, type Node } from '../tree/forest-node.ts'
+
+export type Order = (one: Entry, other: Entry) => number
+
+/** @param sort - undefined: the worst first; so with `since`, which only what is not well has */
+export function orderBy(sort: SortName | undefined): Order {
+  if (sort === 'name') return compareNames
+  return sort === 'age' ? compareAges : compareEntries
+}
+
+/** What it is compared by, when it changes itself. */
+export function asItIs(entry: Entry): Entry {
+  const { id, total, kind, name, namespace } = entry
+  return Object.assign({ id, total, kind, name, namespace }, 'said' in entry ? { said: (entry as Node).said } : {})
+}
+
+/** Those without a name, as many of a kind in one row have none, last. */
+const compareNames: Order = (one, other) => {
+  if (one.name === other.name) return compareEntries(one, other)
+  if (one.name === '' || other.name === '') return one.name === '' ? 1 : -1
+  return one.name < other.name ? -1 : 1
+}
+
+/** The youngest first; many of a kind in one row, and what is no object, last. */
+const compareAges: Order = (one, other) => {
+  const [own, others] = [createdOf(one), createdOf(other)]
+  if (own === others) return compareEntries(one, other)
+  if (own === undefined || others === undefined) return own === undefined ? 1 : -1
+  return others - own
+}
+
+function createdOf(entry: Entry): number | undefined {
+  const said = 'said' in entry ? (entry as Node).said : undefined
+  return said && 'uid' in said ? said.created : undefined
+}

@@ -1,0 +1,44 @@
+import { printable } from '../../../lib/printable.ts'
+import type { Cause, Row } from '../../../proto/views-json.ts'
+import { folded } from './lines.ts'
+import { ageText, kindText, type Layout } from './verdict-text.ts'
+
+/** `2 Pods, web-x7k2p`; nothing, if it is the row itself. */
+export function culpritText({ z, k, n, ns = '' }: Row): string {
+  if (!z) return ''
+  const { kind, name, namespace, count = 1 } = z
+  if (count > 1) return printable(`${count} ${pluralOf(kindText(kind))}, ${name}`)
+  const isSelf = kind === k && name === n && namespace === ns
+  return isSelf
+    ? ''
+    : printable(`${kindText(kind)} ${namespace === '' || namespace === ns ? '' : `${namespace}/`}${name}`)
+}
+
+/**
+ * Why it is not well, and what to read next:
+ *
+ * ```
+ * 2 Pods, web-x7k2p: OOMKilled: container app: exit code 137 (OOMKilled), 4 restarts, limit 64Mi, last 40s ago
+ * next: kubectl -n shop logs web-x7k2p -c app --previous        (and 1 other cause)
+ * ```
+ *
+ * @returns lines, none of which is wider than the terminal
+ */
+export function causeLines(row: Row, { now, columns, paint }: Layout, indent: string): string[] {
+  const { z } = row
+  if (!z) return []
+  const last = z.last === undefined ? '' : `, last ${ageText(z.last, now)} ago`
+  const said = [culpritText(row), printable(z.reason), printable(z.text)].filter(Boolean).join(': ') + last
+  const next = z.next === '' ? '' : `next: ${printable(z.next)}`
+  const end = [next, othersText(z)].filter(Boolean).join('        ')
+  return [...folded(said, columns, indent), ...folded(end, columns, indent).map((line) => paint.faint(line))]
+}
+
+function othersText({ others = 0 }: Cause): string {
+  return others === 0 ? '' : `(and ${others} other ${others === 1 ? 'cause' : 'causes'})`
+}
+
+function pluralOf(kind: string): string {
+  if (kind.endsWith('y')) return `${kind.slice(0, -1)}ies`
+  return `${kind}${/(?:s|ss|x|ch)$/.test(kind) ? 'es' : 's'}`
+}

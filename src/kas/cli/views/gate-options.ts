@@ -1,0 +1,104 @@
+import { type CliIo, type CliValues, textOption, UsageError } from '../command.ts'
+import { type Asked, readAsked } from './asked.ts'
+import { holdMs } from './held-code.ts'
+import { readManifests, type Target } from './manifests.ts'
+
+const maxWaitMs = 24 * 3_600_000
+const usualLogLines = 20
+const maxLogLines = 200
+
+export interface GateOptions {
+  readonly asked: Asked
+  /** just those; undefined: the roots of what is asked for */
+  readonly targets: readonly Target[] | undefined
+  /** undefined: what is so now */
+  readonly waitMs: number | undefined
+  readonly stableMs: number
+  readonly failsFast: boolean
+  /** kinds, reasons, `KIND/NAME` */
+  readonly ignored: readonly string[]
+  /** an address that does not come is a reason to wait, too */
+  readonly wantsAddresses: boolean
+  /** 0: none */
+  readonly logLines: number
+}
+
+export const gateFlags = {
+  wait: { type: 'string' },
+  stable: { type: 'string' },
+  filename: { type: 'string', short: 'f', multiple: true },
+  ignore: { type: 'string', multiple: true },
+  addresses: { type: 'boolean' },
+  'no-fail-fast': { type: 'boolean' },
+  logs: { type: 'string' },
+} as const
+
+/** @throws UsageError */
+export async function readGate(positionals: readonly string[], given: CliValues, io: CliIo): Promise<GateOptions> {
+  const values = withJobsNamespace(positionals, given, io.env)
+  const files = (values.filename ?? []) as readonly string[]
+  const times = {
+    waitMs: textOption(values, 'wait') === undefined ? undefined : timeOf(values, 'wait', 0),
+    stableMs: timeOf(values, 'stable', holdMs),
+  }
+  const asked = readAsked(positionals, values)
+  if (asked.words.length > asked.names.length) throw new UsageError('what is judged is named as KIND/NAME')
+  if (files.length > 0 && positionals.length > 0) throw new UsageError('-f beside KIND/NAME: one of both')
+  const namespaces = asked.query.scope?.namespaces ?? []
+  const targets = files.length > 0 ? await readManifests(files, io.stdin, namespaces[0]) : targetsOf(asked)
+  return {
+    asked: files.length > 0 ? ofTargets(asked, targets ?? []) : asked,
+    targets,
+    ...times,
+    failsFast: values['no-fail-fast'] !== true,
+    ignored: ((values.ignore ?? []) as readonly string[]).flatMap((one) => one.split(',')).filter(Boolean),
+    wantsAddresses: values.addresses === true,
+    logLines: linesOf(values),
+  }
+}
+
+/** In a job of GitLab that names its namespace, and no other scope. */
+function withJobsNamespace(positionals: readonly string[], values: CliValues, env: CliIo['env']): CliValues {
+  const named = ['namespace', 'all-namespaces', 'environment', 'application'].some((name) => values[name] !== undefined)
+  if (named || !env.KUBE_NAMESPACE || (values.filename === undefined && positionals.length === 0 && !env.CI))
+    return values
+  return { ...values, namespace: [env.KUBE_NAMESPACE] }
+}
+
+function targetsOf({ query, names }: Asked): readonly Target[] | undefined {
+  if (names.length === 0) return undefined
+  return (query.objects ?? []).map(({ kind, namespace, name = '' }) => ({
+    kind,
+    name,
+    ...(namespace ? { namespace } : {}),
+  }))
+}
+
+/** Their namespaces are theirs: `-n` is for those that name none. */
+function ofTargets({ query }: Asked, targets: readonly Target[]): Asked {
+  const { scope: _, ...rest } = query
+  const objects = targets.map(({ kind, namespace, name, generation }) => ({
+    kind,
+    name,
+    ...(namespace ? { namespace } : {}),
+    ...(generation ? { generation } : {}),
+  }))
+  return { query: { ...rest, objects }, words: [...new Set(targets.map(({ kind }) => kind))], names: [] }
+}
+
+/** `5m`, `90s`, `1h`. @throws UsageError */
+function timeOf(values: CliValues, name: string, usual: number): number {
+  const text = textOption(values, name)
+  if (text === undefined) return usual
+  const [, number = '', unit = ''] = /^(\d{1,6})(s|m|h)$/.exec(text) ?? []
+  const ms = Number(number) * ({ s: 1000, m: 60_000, h: 3_600_000 }[unit] ?? 0)
+  if (ms > 0 && ms <= maxWaitMs) return ms
+  throw new UsageError(`--${name} ${text}: allowed is a time such as 90s, 5m or 1h, at most 24h`)
+}
+
+function linesOf(values: CliValues): number {
+  const text = textOption(values, 'logs')
+  if (text === undefined) return usualLogLines
+  if (/^\d{1,3}$/.test(text) && Number(text) <= maxLogLines) return Number(text)
+  throw new UsageError(`--logs ${text}: allowed is a number of lines from 0 to ${maxLogLines}`)
+}

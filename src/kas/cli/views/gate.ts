@@ -1,0 +1,158 @@
+import { kindWord, namesKey } from '../../../proto/kind-words.ts'
+import type { ArgoWord, Row } from '../../../proto/views-json.ts'
+import type { GateOptions } from './gate-options.ts'
+import { degraded, progressing, unknown } from './held-code.ts'
+import type { Target } from './manifests.ts'
+import { type ShownView, verdictOf } from './shown-view.ts'
+
+/**
+ * What a shell is told. Suspended is as somebody wanted it. Where nothing has a verdict nothing is known: each namespace
+ * has a ConfigMap and a ServiceAccount before anything is deployed there.
+ */
+const exitCodes: Readonly<Record<ArgoWord, number>> = {
+  '': unknown,
+  Healthy: 0,
+  Suspended: 0,
+  Progressing: progressing,
+  Missing: degraded,
+  Degraded: degraded,
+  Unknown: unknown,
+}
+
+/** Worst last: what nobody knows is no failure that anybody has seen. */
+export const fromBest: readonly ArgoWord[] = [
+  '',
+  'Healthy',
+  'Suspended',
+  'Unknown',
+  'Missing',
+  'Progressing',
+  'Degraded',
+]
+
+/** Somebody else gives them, or nobody does. */
+const addressReasons: ReadonlySet<string> = new Set(['LoadBalancerPending', 'AddressPending'])
+
+export interface Judged {
+  readonly row: Row
+  /** what it counts as */
+  readonly word: ArgoWord
+}
+
+export interface Judgement {
+  readonly code: number
+  /** of all that is judged, the worst; undefined: there is nothing */
+  readonly word: ArgoWord | undefined
+  readonly counts: Readonly<Partial<Record<ArgoWord, number>>>
+  readonly judged: readonly Judged[]
+  /** that are not there, or not in the generation that is asked for */
+  readonly absent: readonly Target[]
+  /** of kinds that are not followed: nothing can be said of them */
+  readonly notFollowed: readonly Target[]
+  /** of containers, that rows tell */
+  readonly restarts: number
+}
+
+/** What the whole is worth now: the worst of its roots, or of the objects that are named. */
+export function judge(
+  model: ShownView,
+  options: Pick<GateOptions, 'targets' | 'ignored' | 'wantsAddresses'>,
+): Judgement {
+  const { targets } = options
+  const rows = rootsOf(model)
+  const chosen = targets ? rows.filter((row) => targets.some((target) => isTarget(target, row))) : rows
+  const missing = targets?.filter((target) => !rows.some((row) => isTarget(target, row))) ?? []
+  const notFollowed = missing.filter((target) => isNotFollowed(model, target))
+  const absent = missing.filter((target) => !notFollowed.includes(target))
+  const judged = chosen
+    .filter((row) => !options.ignored.some((one) => isIgnored(one, row)))
+    .map((row) => ({ row, word: wordOf(row, options) }))
+  const counts = countsOf(model, judged)
+  const word = fromBest.findLast((one) => (counts[one] ?? 0) > 0)
+  return {
+    code: codeOf(model, { word, absent, isWhole: targets === undefined }),
+    word,
+    counts,
+    judged,
+    absent,
+    notFollowed,
+    restarts: judged.reduce((sum, { row }) => sum + restartsOf(row), 0),
+  }
+}
+
+interface Found {
+  readonly word: ArgoWord | undefined
+  readonly absent: readonly Target[]
+  /** nothing is named */
+  readonly isWhole: boolean
+}
+
+/** What is not live now is unknown. */
+function codeOf(model: ShownView, { word, absent, isWhole }: Found): number {
+  if (model.state.is !== 'live') return unknown
+  const code = word === undefined ? undefined : exitCodes[word]
+  if (code === degraded) return degraded
+  if (absent.length > 0) return unknown
+  // what is named and has no verdict, such as a role, is there: that is all that there is to it
+  if (!isWhole && word === '') return 0
+  return code ?? unknown
+}
+
+/** What stands in a group is a root of its own: the group has no more to say. */
+export const isGroup = ({ u }: Row) => u.startsWith('g:')
+
+function rootsOf(model: ShownView): readonly Row[] {
+  const open = (row: Row) => isGroup(row) && model.pages.has(row.u)
+  return model.children('').flatMap((row) => (open(row) ? model.children(row.u) : [row]))
+}
+
+/** Those past the first rows of a page are among them as the agent counts them. */
+function countsOf(model: ShownView, judged: readonly Judged[]) {
+  const counts: Partial<Record<ArgoWord, number>> = {}
+  const add = (word: ArgoWord, by: number) => {
+    const sum = (counts[word] ?? 0) + by
+    if (sum > 0) counts[word] = sum
+    else delete counts[word]
+  }
+  const groups = model.children('').filter((row) => isGroup(row) && model.pages.has(row.u))
+  for (const node of ['', ...groups.map(({ u }) => u)]) {
+    const told = node === '' ? model.counts : (model.pages.get(node)?.counts ?? {})
+    for (const word of fromBest) add(word, told[word] ?? 0)
+  }
+  for (const row of [...groups, ...rootsOf(model)]) if (counts[verdictOf(row)]) add(verdictOf(row), -1)
+  for (const { word } of judged) add(word, 1)
+  return counts
+}
+
+function wordOf(row: Row, { wantsAddresses }: Pick<GateOptions, 'wantsAddresses'>): ArgoWord {
+  const word = verdictOf(row)
+  const isAddress = row.z !== undefined && addressReasons.has(row.z.reason)
+  return word === 'Progressing' && isAddress && !wantsAddresses ? 'Healthy' : word
+}
+
+function isTarget({ kind, namespace, name, uid, generation = 0 }: Target, row: Row): boolean {
+  if (row.n !== name || (namespace && row.ns && row.ns !== namespace)) return false
+  if (!isKind(kind, row.k)) return false
+  return (uid === undefined || uid === row.u) && (row.g === undefined || row.g >= generation)
+}
+
+/** Of kinds that are none of Kubernetes' own the short names are not known here: the agent has resolved them. */
+function isKind(word: string, key: string): boolean {
+  return (kindWord(word).builtIn.length === 0 && !word.includes('/')) || namesKey(word, key)
+}
+
+function isNotFollowed({ state }: ShownView, { kind }: Target): boolean {
+  return (state.notFollowed ?? []).some((key) => isKind(kind, key))
+}
+
+function isIgnored(ignored: string, row: Row): boolean {
+  if (ignored === row.z?.reason) return true
+  const slash = ignored.lastIndexOf('/')
+  const isName = slash > 0 && ignored.slice(slash + 1) === row.n && namesKey(ignored.slice(0, slash), row.k)
+  return isName || namesKey(ignored, row.k)
+}
+
+function restartsOf({ f = [] }: Row): number {
+  const [, count = '0'] = f.map((fact) => /^(\d{1,9}) restarts?$/.exec(fact)).find(Boolean) ?? []
+  return Number(count)
+}

@@ -1,0 +1,171 @@
+import t from 'tap'
+import { cut, folded } from '../../../../../src/kas/cli/views/lines.ts'
+import { clockText } from '../../../../../src/kas/cli/views/verdict-text.ts'
+import { startViewsServer } from './views-server.ts'
+
+const at = 1_763_790_000_000
+const live = { is: 'live', since: 0 } as const
+const page = (order: string[], more = 0) => ({ order, counts: {}, more })
+const since = at - 240_000
+const next = 'kubectl -n shop logs web-6d4b9-x7k2p -c app --previous'
+const text = 'container app: exit code 137 (OOMKilled), 4 restarts, limit 64Mi'
+const web = {
+  u: 'd1',
+  k: 'apps/Deployment',
+  ns: 'shop',
+  n: 'web',
+  t: at - 86_400_000,
+  h: ['Progressing', 'InProgress'] as const,
+  v: 'Degraded' as const,
+  why: ['', ''] as const,
+  y: text,
+  f: ['1/3 ready'],
+  c: 3,
+  g: 2,
+  z: {
+    kind: 'Pod',
+    namespace: 'shop',
+    name: 'web-6d4b9-x7k2p',
+    id: 'p1',
+    reason: 'OOMKilled',
+    text,
+    since,
+    last: at - 40_000,
+    count: 2,
+    others: 1,
+    next,
+  },
+}
+const set = (u: string, n: string, ready: string, word: 'Healthy' | 'Degraded') => ({
+  u,
+  k: 'apps/ReplicaSet',
+  ns: 'shop',
+  n,
+  p: 'd1',
+  t: at - 86_400_000,
+  h: ['Healthy', 'Current'] as const,
+  v: word,
+  f: [ready],
+  ...(word === 'Degraded' ? { z: web.z } : {}),
+})
+const slice = {
+  u: 'e',
+  k: 'discovery.k8s.io/EndpointSlice',
+  ns: 'shop',
+  n: 'web-abc',
+  p: 'd1',
+  h: ['Healthy', 'Current'] as const,
+  v: 'Healthy' as const,
+}
+const claim = {
+  u: 'c1',
+  k: 'PersistentVolumeClaim',
+  ns: 'shop',
+  n: 'data',
+  h: ['Progressing', 'InProgress'] as const,
+  v: 'Degraded' as const,
+  z: {
+    kind: 'PersistentVolumeClaim',
+    namespace: 'shop',
+    name: 'data',
+    id: 'c1',
+    reason: 'StorageClassMissing',
+    text: 'storage class "fast"',
+    since,
+    atLeast: true,
+    next: '',
+  },
+}
+const rows = [
+  web,
+  set('s1', 'web-6d4b9', '1/3 ready', 'Degraded'),
+  set('s0', 'web-5c3a8', '0/0 ready', 'Healthy'),
+  slice,
+  claim,
+]
+const pages = { '': page(['d1', 'c1']), d1: page(['s1', 's0', 'e']) }
+
+t.test('a tree names the cause below what is not well, and folds what is usual', async (t) => {
+  const { viewer, run } = await startViewsServer(t)
+  const tree = async (...more: string[]) => {
+    const { said, code } = run('tree', '-n', 'shop', ...more)
+    const one = await viewer()
+    await one.request(({ type }) => type === 'open')
+    one.update({ seq: 1, at, rows, pages, state: { ...live, notFollowed: ['Secret', 'Event'] } })
+    t.equal(await code, 0)
+    return said.stdout
+  }
+  t.equal(
+    await tree(),
+    [
+      `✗ degraded  shop/Deployment/web  1/3 ready  since ${clockText(since, at)} (4m)\n`,
+      `│      2 Pods, web-6d4b9-x7k2p: OOMKilled: ${text}, last 40s ago\n`.replace('│  ', ''),
+      `    next: ${next}        (and 1 other cause)\n`,
+      `├─ ✗ degraded  ReplicaSet/web-6d4b9  1/3 ready  since ${clockText(since, at)} (4m)\n`,
+      '└─ · folded (-v): 1 ReplicaSet, 1 EndpointSlice\n',
+      '✗ degraded  shop/PersistentVolumeClaim/data  ≥ 4m\n',
+      '    StorageClassMissing: storage class "fast"\n',
+      '2 kinds not followed (-v)\n',
+    ].join(''),
+  )
+  const all = await tree('-v')
+  t.match(all, /├─ ✓ ReplicaSet\/web-5c3a8 {2}0\/0 ready {2}24h\n└─ ✓ EndpointSlice\/web-abc\n/)
+  t.match(all, /\nnot followed: Secret, Event\n$/)
+})
+
+t.test('a list has verdict, reason, culprit and since', async (t) => {
+  const { viewer, run } = await startViewsServer(t)
+  const list = async (...argv: string[]) => {
+    const { said, code } = run('get', ...argv)
+    const one = await viewer()
+    await one.request(({ type }) => type === 'open')
+    one.update({ seq: 1, at, rows: [web, claim], pages: { '': page(['d1', 'c1']) }, state: live })
+    t.equal(await code, 0)
+    return said.stdout
+  }
+  t.equal(
+    await list('deploy,pvc', '-n', 'shop'),
+    [
+      '  NAME                        VERDICT   REASON               CULPRIT                  SINCE  FACTS      AGE\n',
+      '✗ Deployment/web              Degraded  OOMKilled            2 Pods, web-6d4b9-x7k2p  4m     1/3 ready  24h\n',
+      '✗ PersistentVolumeClaim/data  Degraded  StorageClassMissing                           ≥4m\n',
+    ].join(''),
+  )
+  t.match(await list('deploy', '-A'), /^ {2}NAMESPACE {2}NAME {2}VERDICT/)
+  t.match(
+    await list('deploy,pvc', '-o', 'wide'),
+    /ARGO +KSTATUS +WHY\n.*Progressing +InProgress +container app: exit code/,
+  )
+  const yaml = await list('deploy,pvc', '-o', 'yaml')
+  t.match(yaml, /^state:\n {2}is: "live"\n/)
+  t.match(yaml, /reason: "OOMKilled"\n/)
+})
+
+t.test('a terminal wraps no line: what it is told fits it, and what is long is broken between words', async (t) => {
+  const { viewer, runWith } = await startViewsServer(t)
+  for (const columns of [80, 200]) {
+    const { said, code } = runWith({ terminal: { columns, rows: 24 }, env: { NO_COLOR: '1' } }, 'tree', '-n', 'shop')
+    const one = await viewer()
+    await one.request(({ type }) => type === 'open')
+    one.update({ seq: 1, at, rows, pages, state: live })
+    t.equal(await code, 0)
+    const lines = said.stdout.split('\n')
+    t.ok(
+      lines.every((line) => line.length <= columns),
+      said.stdout,
+    )
+    t.ok(lines.some((line) => line.includes(next)))
+    t.match(said.stdout.replaceAll(/\s+/g, ' '), `OOMKilled: ${text}, last 40s ago`)
+  }
+})
+
+t.test('lines are cut where they would be wrapped, colours left as they are', async (t) => {
+  t.equal(cut('abc', 3), 'abc')
+  t.equal(cut('abcd', 3), 'ab…')
+  t.equal(cut('\u001b[31mabcd\u001b[0m', 3), '\u001b[31mab…\u001b[0m')
+  t.equal(cut('語語語', 4), '語…')
+  t.equal(cut('\u001b[31mab\u001b[0mcd', 3), '\u001b[31mab\u001b[0m…')
+  t.strictSame(folded('one two three four', 24, '  '), ['  one two three four'])
+  t.strictSame(folded('one two three four five', 24, '  '), ['  one two three four', '    five'])
+  t.strictSame(folded('', 24, '  '), [])
+})
