@@ -6,7 +6,6 @@ import { type CliIo, UsageError } from './command.ts'
 import type { Command } from './directory-command.ts'
 import { kubeconfig } from './kubeconfig.ts'
 import { agentList, agentShow, tokenList, tokenShow, userList, userShow } from './listing.ts'
-import { logUsage, showLog } from './log.ts'
 import { agentDelete, agentRotate, tokenRotate, userDelete, userRotate } from './owners.ts'
 import { route } from './route.ts'
 import { status } from './status.ts'
@@ -71,7 +70,7 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<number
   if (viewsWord) return runViews(viewsWord, argv.slice(1), io)
   if (word === 'gitops') return runGitops(argv.slice(1), io)
   if (word === 'agents') return runAgents(argv.slice(1), io)
-  if (word === 'log') return guarded({ name: word, usage: logUsage, io }, () => showLog(argv.slice(1), io))
+  if (word === 'log') return runLog(argv.slice(1), io)
   if (word === 'views') return runViewsRole(argv.slice(1), io)
   const name = Object.keys(commands).find((one) => one.split(' ').every((part, i) => argv[i] === part))
   const command = name === undefined ? undefined : commands[name]
@@ -103,6 +102,11 @@ async function runGitops(args: readonly string[], io: CliIo): Promise<number> {
   }
   const { gitopsStatus, gitopsUsage } = await import('./gitops/status.ts')
   return guarded({ name: 'gitops', usage: gitopsUsage, io }, () => gitopsStatus(args, { io, clock: systemClock }))
+}
+
+async function runLog(args: readonly string[], io: CliIo): Promise<number> {
+  const { logUsage, showLog } = await import('./log.ts')
+  return guarded({ name: 'log', usage: logUsage, io }, () => showLog(args, io))
 }
 
 async function runAgents(args: readonly string[], io: CliIo): Promise<number> {

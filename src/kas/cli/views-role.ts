@@ -56,8 +56,7 @@ function parse(args: readonly string[]) {
 
 /** @returns `group/Kind` of those that are followed nowhere, or not in some namespace */
 async function notFollowed(endpoint: Endpoint): Promise<Set<string>> {
-  const url = new URL('?view=list&limit=1', endpoint.url)
-  const { state } = readUpdate(await askKas({ ...endpoint, url }, { method: 'GET', path: '/views' }))
+  const { state } = readUpdate(await askKas(endpoint, { method: 'GET', path: '/views?view=list&limit=1' }))
   if (!state || state.is === 'syncing') throw new Error('the cluster is still being listed: ask again in a minute')
   const kinds = (state.notFollowed ?? []).filter((one) => !/ .*\//.test(one)) // without objects that are too large
   return new Set(kinds.map((one) => one.split(' ')[0] ?? '').filter((kind) => !neverNamed.has(kind)))
