@@ -63,8 +63,8 @@ t.test('what runs in a cluster, for who may see it', { skip, timeout: 240_000 },
     t.strictSame(
       set?.children?.map(({ k, h }) => [k, h]),
       [
-        ['Pod', ['Healthy', 'Current']],
-        ['Pod', ['Healthy', 'Current']],
+        ['Pod', ['Healthy', 'Current', 'Healthy']],
+        ['Pod', ['Healthy', 'Current', 'Healthy']],
       ],
     )
     const { stdout } = await command('-n', 'shop')
