@@ -27,6 +27,7 @@ const container = ['name', 'image', 'restartPolicy', 'readinessProbe.periodSecon
 const containerStatus = ['name', 'image', 'ready', 'started', 'restartCount', 'state', 'lastState']
 const of = (list: string, fields: readonly string[]) => fields.map((name) => `${list}.${name}`)
 
+const templateLabels = 'spec.template.metadata.labels'
 const workload = ['spec.replicas', 'spec.paused', 'status']
 const webhooks = ['name', 'failurePolicy', 'clientConfig.service.namespace', 'clientConfig.service.name']
 
@@ -53,7 +54,7 @@ const ownParts: Readonly<Record<string, readonly string[]>> = {
   'apps/ReplicaSet': workload,
   'apps/StatefulSet': workload,
   'apps/DaemonSet': workload,
-  'batch/Job': ['spec.suspend', 'spec.parallelism', 'spec.completions', 'status'],
+  'batch/Job': ['spec.suspend', 'spec.parallelism', 'spec.completions', templateLabels, 'status'],
   'batch/CronJob': ['spec.suspend', 'status'],
   Node: ['spec.unschedulable', 'spec.taints', 'status.conditions'],
   PersistentVolumeClaim: ['spec.storageClassName', 'spec.volumeName', 'status.phase'],
@@ -73,8 +74,6 @@ const ownParts: Readonly<Record<string, readonly string[]>> = {
   Namespace: ['status'],
 }
 
-const templateLabels = 'spec.template.metadata.labels'
-
 /** What others are judged by, of one that may be well. */
 const traitParts: Readonly<Record<string, readonly string[]>> = {
   'apps/Deployment': ['spec.replicas', templateLabels],
@@ -86,10 +85,15 @@ const traitParts: Readonly<Record<string, readonly string[]>> = {
   'storage.k8s.io/StorageClass': ['volumeBindingMode'],
 }
 
-const compiled = (table: Readonly<Record<string, readonly string[]>>, more: readonly string[]) =>
-  new Map(Object.entries(table).map(([kind, paths]) => [kind, picked(...more, ...paths)]))
-const own = compiled(ownParts, metadata)
-const traits = compiled(traitParts, [])
+const kindsOf = (...tables: object[]) => new Set(tables.flatMap((table) => Object.keys(table)))
+/** Others are judged by what is kept of an object, too. */
+const own = new Map(
+  [...kindsOf(ownParts, traitParts)].map((kind) => [
+    kind,
+    picked(...metadata, ...(ownParts[kind] ?? []), ...(traitParts[kind] ?? [])),
+  ]),
+)
+const traits = new Map(Object.entries(traitParts).map(([kind, paths]) => [kind, picked(...paths)]))
 const plain = picked(...metadata)
 const gateway = picked(...metadata, 'status')
 
@@ -103,10 +107,11 @@ const readWhole: ReadonlySet<string> = new Set([
 /** Whether more than its metadata is read to judge it or others. */
 export const isJudgedBy = (kind: string) => own.has(kind) || readWhole.has(kind)
 
-/** What of an object is enough to judge it anew. @param object - with its apiVersion and kind */
+/** What of an object is enough to judge it, and others by it, anew. @param object - with its apiVersion and kind */
 export function ownPartsOf(kind: string, object: KubernetesObject): KubernetesObject {
   const fields = own.get(kind) ?? (kind.startsWith(gatewayGroup) ? gateway : plain)
-  return { ...withAnnotation(kind, object, pick(object, fields)), kind: textAt(object, 'kind') }
+  const parts = withAnnotation(kind, object, pick(object, fields))
+  return { ...traitsOf(kind, object), ...parts, kind: textAt(object, 'kind') }
 }
 
 /** What others are judged by besides where it is. @returns undefined: nothing, as of most objects */
@@ -142,8 +147,10 @@ const end = picked('type', 'status', 'reason', 'message', 'lastTransitionTime')
 
 function traitsOfJob(object: KubernetesObject): KubernetesObject {
   const conditions = listAt(object, 'status.conditions').filter(({ type }) => ends.has(type))
-  const labels = pick(object, jobLabels)
-  return { ...labels, status: { conditions: conditions.slice(0, ends.size).map((one) => pick(one, end)) } }
+  return {
+    ...pick(object, jobLabels),
+    status: { conditions: conditions.slice(0, ends.size).map((one) => pick(one, end)) },
+  }
 }
 
 const jobLabels: Picked = picked(templateLabels)

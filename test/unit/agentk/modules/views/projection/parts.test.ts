@@ -1,0 +1,21 @@
+import t from 'tap'
+import { ownPartsOf, traitsOf } from '../../../../../../src/agentk/modules/views/projection/parts.ts'
+
+t.test('what is kept of an object that is not well holds all that others are judged by', async (t) => {
+  const metadata = { name: 'a', uid: 'u', deletionTimestamp: '2026-11-20T10:00:00Z' }
+  const template = { metadata: { labels: { app: 'web' } } }
+  const objects = {
+    'discovery.k8s.io/EndpointSlice': { endpoints: [{ conditions: { ready: false } }, {}] },
+    'apps/Deployment': { spec: { replicas: 2, template } },
+    ReplicationController: { spec: { replicas: 2, template } },
+    'batch/Job': { spec: { template }, status: { conditions: [{ type: 'Complete', status: 'True' }] } },
+    'batch/CronJob': { spec: { jobTemplate: { spec: { template } } } },
+    'storage.k8s.io/StorageClass': { volumeBindingMode: 'WaitForFirstConsumer' },
+  }
+  for (const [kind, parts] of Object.entries(objects)) {
+    const object = { apiVersion: 'v1', kind: kind.split('/').at(-1) ?? '', metadata, ...parts }
+    const traits = traitsOf(kind, object)
+    t.ok(traits, kind)
+    t.match(ownPartsOf(kind, object), { ...traits, metadata, kind: object.kind }, kind)
+  }
+})
