@@ -1,4 +1,5 @@
 import type { VendorRule } from '../../src/agentk/health/custom/vendors.ts'
+import { boundRole } from '../../src/kas/cli/bound-role.ts'
 
 /** Kinds whose names in paths are no plural by rule. */
 const irregular: Readonly<Record<string, string>> = {
@@ -52,26 +53,9 @@ export function rightsFor(rules: readonly Rule[]): VendorRights {
 /** The manifest of `agentk-views-vendors`. */
 export function vendorsRole(rules: readonly Rule[]): string {
   const { groups, unnamed } = rightsFor(rules)
-  const rights = [...groups].map(([group, names]) => {
-    const resources = names.map((name) => `      - ${name}\n`).join('')
-    return `  - apiGroups: [${group}]\n    resources:\n${resources}    verbs: [get, list, watch]\n`
-  })
   return `# Written by \`npm run roles\` from src/agentk/health/vendors: what agentk needs to show the kinds of vendors that it has
 # rules for (doc/health.md). Kinds that a cluster does not have cost nothing. Of these rules each cluster has kinds of
 # its own, which no role can name beforehand; \`kas views role\` prints them:
 ${unnamed.map((kind) => `#   ${kind}\n`).join('')}# Crossplane and Config Connector bring roles for theirs, crossplane-view and cnrm-viewer, which may be bound instead.
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata:
-  name: agentk-views-vendors
-rules:
-${rights.join('')}---
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata:
-  name: agentk-views-vendors
-roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: agentk-views-vendors }
-subjects:
-  - { kind: ServiceAccount, name: agentk, namespace: agentk }
-`
+${boundRole('agentk-views-vendors', groups, { namespace: 'agentk', name: 'agentk' })}`
 }

@@ -102,7 +102,8 @@ export class App implements Service {
     const tunnels = new TunnelRegistry({ clock: monotonicClock })
     const peering = await this.#peering(shared)
     const { membership, peers = noPeers, links } = peering ?? {}
-    const accessLog = this.#createAccessLog(membership?.name ?? config.cluster.name ?? hostname())
+    const name = membership?.name ?? config.cluster.name ?? hostname()
+    const accessLog = this.#createAccessLog(name)
     this.#accessLog = accessLog
     const leads = new Leads({ clock, membership, peers })
     const router = new Router({ tunnels, observer: createRouterMetrics(this.#register), links })
@@ -113,7 +114,6 @@ export class App implements Service {
       { ...shared, registrations: membership?.registrations, peers, leads, forward, serves },
       { config, product, env },
     )
-    const name = membership?.name ?? config.cluster.name ?? hostname()
     const connectedTo: UserAgentsComponents['connectedTo'] = (ids) =>
       connectedAgents({ tunnels, membership, name }, ids)
     const modules = this.#modules(host, connectedTo)

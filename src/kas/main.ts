@@ -1,12 +1,11 @@
 #!/usr/bin/env node
-import { parseArgs } from 'node:util'
 import type { ConfigWarning } from '../lib/config.ts'
 import { KasError } from '../lib/errors.ts'
 import type { Logger } from '../lib/log.ts'
 import { nearestName } from '../lib/nearest-name.ts'
 import { stopSignal } from '../lib/stop-signal.ts'
 import { readVersion } from '../lib/version.ts'
-import { UsageError } from './cli/command.ts'
+import { parsedArgs, UsageError } from './cli/command.ts'
 
 const usage = `Usage: kas --configuration-file=<file>
        kas agent|token|user|kubeconfig ...   list and edit who is who in a directory file: kas agent --help
@@ -47,7 +46,14 @@ async function main(argv: readonly string[]): Promise<number> {
     return runCli([...argv], process)
   }
   if (word !== '' && !word.startsWith('-')) throw unknownCommand(word)
-  const values = parse(argv)
+  const { values } = parsedArgs({
+    args: [...argv],
+    options: {
+      'configuration-file': { type: 'string' },
+      version: { type: 'boolean' },
+      help: { type: 'boolean', short: 'h' },
+    },
+  })
   if (values.version) return print(`kas ${readVersion().version}\n`)
   if (values.help) return print(usage)
   const file = values['configuration-file']
@@ -67,22 +73,6 @@ function endByPipe(error: NodeJS.ErrnoException): void {
 function unknownCommand(word: string): UsageError {
   const near = nearestName(word, subcommands)
   return new UsageError(`there is no command ${word}${near ? `, did you mean kas ${near}?` : '; kas --help shows all'}`)
-}
-
-/** @throws UsageError */
-function parse(argv: readonly string[]) {
-  try {
-    return parseArgs({
-      args: [...argv],
-      options: {
-        'configuration-file': { type: 'string' },
-        version: { type: 'boolean' },
-        help: { type: 'boolean', short: 'h' },
-      },
-    }).values
-  } catch (error) {
-    throw new UsageError((error as Error).message) // node:util says which option
-  }
 }
 
 async function serve(file: string): Promise<number> {
@@ -120,7 +110,7 @@ function logWarnings(log: Logger, warnings: readonly ConfigWarning[]): void {
   for (const { kind, key, hint } of warnings) {
     if (kind === 'unknown') log.warn({ key, ...(hint ? { did_you_mean: hint } : {}) }, 'Configuration key is not known')
   }
-  const unused = warnings.filter(({ kind }) => kind === 'unused').map(({ key, hint }) => `${key}: ${hint}`)
+  const unused = warnings.filter(({ kind }) => kind !== 'unknown').map(({ key, hint }) => `${key}: ${hint}`)
   if (unused.length > 0) log.warn({ unused }, 'Configuration keys that are not needed here')
 }
 

@@ -8,10 +8,11 @@ import { parseYamlDocument, type YamlLimits } from './yaml-document.ts'
 
 /** Something in a configuration file that has no effect, for the log: one line each. */
 export interface ConfigWarning {
-  readonly kind: 'unknown' | 'unused'
+  /** `unserved`: another program makes something of it, and this one does not */
+  readonly kind: 'unknown' | 'unused' | 'unserved'
   /** `agent.listen.websocket`, `cluster.discovery.static[0]` */
   readonly key: string
-  /** the nearest known name, if one is near; for `unused`: why it has no effect */
+  /** the nearest known name, if one is near; else: why it has no effect */
   readonly hint?: string
 }
 
@@ -179,7 +180,7 @@ export function warningTexts(warnings: readonly ConfigWarning[]): string[] {
 }
 
 function warningText({ kind, key, hint }: ConfigWarning): string {
-  if (kind === 'unused') return `${key}: has no effect${hint ? `: ${hint}` : ''}`
+  if (kind !== 'unknown') return `${key}: has no effect${hint ? `: ${hint}` : ''}`
   return `${key}: this key is not known${hint ? `, did you mean ${hint}?` : ''}`
 }
 

@@ -1,4 +1,5 @@
 import type { Clock } from './clock.ts'
+import { abortable } from './signals.ts'
 
 /** What waits to be written. It has a bound of its own, and says itself what was lost by it. */
 export interface LineSource {
@@ -60,13 +61,8 @@ export class LineWriter {
   async flush(patience: AbortSignal): Promise<boolean> {
     this.wake()
     this.#drained ??= Promise.withResolvers()
-    const { promise: late, resolve } = Promise.withResolvers<boolean>()
-    const onAbort = () => resolve(false)
-    patience.addEventListener('abort', onAbort, { once: true })
-    if (patience.aborted) onAbort()
-    const isWritten = await Promise.race([this.#drained.promise.then(() => true), late])
-    patience.removeEventListener('abort', onAbort)
-    return isWritten
+    const drained = this.#drained.promise.then(() => true)
+    return await abortable(drained, patience).catch(() => false)
   }
 
   /** The process ends: what waits is written as far as it is taken at once, what is being written is left to that. */

@@ -19,6 +19,7 @@ interface Splice {
 export class YamlEdit {
   readonly #file: string
   #text: string
+  #known: { readonly root: Node | null; readonly tree: Tree }
 
   /**
    * @param file - names it in errors
@@ -27,21 +28,22 @@ export class YamlEdit {
   constructor(file: string, text: string) {
     this.#file = file
     this.#text = text
-    this.#read(text)
+    this.#known = this.#read(text)
   }
 
   get text(): string {
     return this.#text
   }
 
-  /** What it says now: a tree of its own. */
-  get tree(): Tree {
-    return this.#read(this.#text).tree
+  /** What it says now. */
+  get tree(): Readonly<Tree> {
+    return this.#known.tree
   }
 
   /** Sets the value of a key; above it there are blocks of keys and lists, but the last key may be new. */
   set(path: Path, value: unknown): void {
-    const { root, tree } = this.#read(this.#text)
+    const { root } = this.#known
+    const tree = structuredClone(this.#known.tree)
     const above = path.slice(0, -1)
     const parent = above.reduce<unknown>((node, step) => childOf(node, step), root)
     setIn(tree, path, value)
@@ -50,7 +52,7 @@ export class YamlEdit {
 
   /** Adds an item to the list under a key of the root, which may be new. */
   append(key: string, item: unknown): void {
-    const { root, tree } = this.#read(this.#text)
+    const { root, tree } = this.#known
     const items = tree[key] ?? []
     if (!Array.isArray(items)) throw this.#notHere([key])
     this.#apply(this.#appending(root, key, item), { ...tree, [key]: [...items, item] })
@@ -100,14 +102,16 @@ export class YamlEdit {
       const lineEnds = this.#text.includes('\r\n') ? piece.replaceAll('\n', '\r\n') : piece
       text = text.slice(0, start) + lineEnds + text.slice(end)
     }
-    if (!isDeepStrictEqual(this.#treeOf(text), expected)) throw this.#notHere([])
+    const known = this.#readIfSound(text)
+    if (!known || !isDeepStrictEqual(known.tree, expected)) throw this.#notHere([])
     this.#text = text
+    this.#known = known
   }
 
   /** Undefined: it is none any more. */
-  #treeOf(text: string): Tree | undefined {
+  #readIfSound(text: string): { root: Node | null; tree: Tree } | undefined {
     try {
-      return this.#read(text).tree
+      return this.#read(text)
     } catch {
       return undefined // as the edit before was fine, this one is at fault, and says so
     }

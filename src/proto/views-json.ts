@@ -15,6 +15,16 @@ export type SortName = (typeof sortNames)[number]
 /** Worst last, as Argo CD has it. The empty one: no verdict, as good as any. */
 export const argoWords = ['', 'Healthy', 'Suspended', 'Progressing', 'Missing', 'Degraded', 'Unknown'] as const
 export type ArgoWord = (typeof argoWords)[number]
+/** As kas' own verdicts are ordered, worst last: what nobody knows is no failure that anybody has seen. */
+export const kasWords: readonly ArgoWord[] = [
+  '',
+  'Healthy',
+  'Suspended',
+  'Unknown',
+  'Missing',
+  'Progressing',
+  'Degraded',
+]
 export type KstatusWord = 'Current' | 'InProgress' | 'Terminating' | 'Failed' | 'Unknown'
 
 /** What is asked for. Unknown keys are refused. */

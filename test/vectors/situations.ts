@@ -1,10 +1,10 @@
 import { argoHealth } from '../../src/agentk/health/argo/argo.ts'
 import { CustomRules } from '../../src/agentk/health/custom/custom-rules.ts'
 import { vendorRules } from '../../src/agentk/health/custom/vendors.ts'
-import { Judge, type Judged } from '../../src/agentk/health/kas/choice/roots.ts'
-import { Snapshot } from '../../src/agentk/health/kas/choice/snapshot.ts'
+import type { Judged } from '../../src/agentk/health/kas/choice/roots.ts'
 import type { RuleVerdicts } from '../../src/agentk/health/kas/opinion.ts'
 import { type KubernetesObject, kindOf } from '../../src/agentk/health/object.ts'
+import { judgedFor, Snapshot } from '../support/situations/snapshot.ts'
 
 interface Place {
   readonly kind: string
@@ -77,7 +77,7 @@ export async function compareSituations(situations: readonly Situation[]): Promi
 
 function judgeFor(snapshot: Snapshot, { root, mayNotList }: Expectation): Judged | undefined {
   const hidden = new Set(mayNotList)
-  return new Judge(snapshot, (kind) => !hidden.has(kind)).judge(root.kind, root.namespace, root.name)
+  return judgedFor(snapshot, (kind) => !hidden.has(kind), [root.kind, root.namespace, root.name])
 }
 
 /** What vendors' rules and Argo CD's say. */

@@ -36,7 +36,7 @@ export interface ClassQueuesOptions {
 const mib = 1024 * 1024
 
 /** Lines that wait to be written, of each class: 8 MiB in all, some 20,000. */
-export const queueBytes: Readonly<Record<LineClass, number>> = {
+const queueBytes: Readonly<Record<LineClass, number>> = {
   write: 2 * mib,
   exec: mib,
   secret: mib,

@@ -293,9 +293,6 @@ function listedTwice(tree: AgentConfigurationTree): ConfigWarning[] {
   return [...overruled(projects, 'ci_access.projects'), ...overruled(groups, 'ci_access.groups')]
 }
 
-/** Where an entry says that GitLab has kas make what a job's environment needs. */
-export const managedResourcesKey = '.resource_management.enabled'
-
 /** Places that are named in a sentence; characters of each. */
 const maxNamed = { places: 5, characters: 100 }
 
@@ -314,7 +311,7 @@ function managedResources({ ci_access: ci }: AgentConfigurationTree): ConfigWarn
   const named = places.slice(0, maxNamed.places).map(({ of }) => of.slice(0, maxNamed.characters))
   const more = places.length > named.length ? ` and ${places.length - named.length} more` : ''
   const hint = `kas makes no Kubernetes resources for environments, so that GitLab fails jobs with an environment before they begin: of ${named.join(', ')}${more}. Write enabled: false there, and make what they need by gitops or in the job`
-  return [{ kind: 'unused', key: `ci_access.${first.at}${managedResourcesKey}`, hint }]
+  return [{ kind: 'unserved', key: `ci_access.${first.at}.resource_management.enabled`, hint }]
 }
 
 /** What agents are sent: entries that nobody can use because of an unknown `access_as` are left out. */

@@ -6,12 +6,7 @@ import type { Logger } from '../../lib/log.ts'
 import type { Agent } from '../agent.ts'
 import type { CommitId, Repositories } from '../repositories/repositories.ts'
 import type { Trees } from '../repositories/tree.ts'
-import {
-  type AgentConfigurationFile,
-  type GitopsFile,
-  managedResourcesKey,
-  parseAgentConfiguration,
-} from './agent-config-file.ts'
+import { type AgentConfigurationFile, type GitopsFile, parseAgentConfiguration } from './agent-config-file.ts'
 import type { ConfigurationMetrics } from './configuration-metrics.ts'
 import type { ModuleBlock, ModuleBlocks } from './module-blocks.ts'
 import { type ParsingAnswer, type ParsingJob, parsingAnswer } from './parsing-answer.ts'
@@ -223,7 +218,7 @@ export class AgentConfigReader {
     for (const { kind, key, hint } of warnings.slice(0, maxLoggedWarnings)) {
       const message =
         kind === 'unknown' ? 'Unknown key in an agent configuration' : 'Key without effect in an agent configuration'
-      const mayWiden = /^(ci|user)_access\b/.test(key) && !key.endsWith(managedResourcesKey)
+      const mayWiden = /^(ci|user)_access\b/.test(key) && kind !== 'unserved'
       const level = mayWiden ? 'error' : 'warn' // access, where it is overlooked
       log[level]({ ...fields, key, hint }, message)
     }

@@ -1,6 +1,5 @@
-import { parseArgs } from 'node:util'
 import { printableJson } from '../../lib/printable.ts'
-import { type CliIo, type CliValues, textOption, UsageError } from './command.ts'
+import { type CliIo, type CliValues, parsedArgs, textOption, UsageError } from './command.ts'
 import { textTable } from './text-table.ts'
 import { askUserAgents, endpointAt, tokenFrom, type UserAgents } from './user-agents.ts'
 import { endpointOf } from './views/endpoint.ts'
@@ -29,7 +28,7 @@ const help = `usage: kas ${agentsUsage}
  * @returns the exit code. @throws UsageError, BadAnswer, Error with what kas answered
  */
 export async function agents(args: readonly string[], io: CliIo): Promise<number> {
-  const values = parse(args)
+  const { values } = parsedArgs({ args: [...args], options })
   if (values.help) {
     io.stdout.write(help)
     return 0
@@ -64,12 +63,4 @@ function table({ user, agents: shown }: UserAgents): string {
     ])
   })
   return textTable([['ID', 'AGENT', 'PROJECT', 'REPLICA', 'SINCE'], ...rows])
-}
-
-function parse(args: readonly string[]): CliValues {
-  try {
-    return parseArgs({ args: [...args], options }).values
-  } catch (error) {
-    throw new UsageError((error as Error).message) // node:util says which option
-  }
 }

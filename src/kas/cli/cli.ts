@@ -1,8 +1,7 @@
-import { parseArgs } from 'node:util'
 import { systemClock } from '../../lib/clock.ts'
 import { nearestName } from '../../lib/nearest-name.ts'
 import { agentCreate } from './agent.ts'
-import { type CliIo, UsageError } from './command.ts'
+import { type CliIo, parsedArgs, UsageError } from './command.ts'
 import type { Command } from './directory-command.ts'
 import { kubeconfig } from './kubeconfig.ts'
 import { agentList, agentShow, tokenList, tokenShow, userList, userShow } from './listing.ts'
@@ -140,7 +139,8 @@ function unknownCommand([word = '', verb = '']: readonly string[]): string {
 }
 
 async function run(command: Command, args: readonly string[], io: CliIo): Promise<number> {
-  const { values, positionals } = parse(command, args)
+  const options = { ...command.options, ...commonOptions }
+  const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
   if (values.help) {
     io.stdout.write(`usage: kas ${command.usage}\n  ${command.summary}\n${commonUsage}`)
     return 0
@@ -165,14 +165,6 @@ async function run(command: Command, args: readonly string[], io: CliIo): Promis
   await commit()
   io.stdout.write(output)
   return 0
-}
-
-function parse(command: Command, args: readonly string[]) {
-  try {
-    return parseArgs({ args: [...args], options: { ...command.options, ...commonOptions }, allowPositionals: true })
-  } catch (error) {
-    throw new UsageError((error as Error).message) // node:util says which option
-  }
 }
 
 function overview(word: string): string {

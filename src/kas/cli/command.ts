@@ -1,3 +1,5 @@
+import { type ParseArgsConfig, parseArgs } from 'node:util'
+
 /** Where a command reads and writes. */
 export interface CliIo {
   readonly env: Readonly<Record<string, string | undefined>>
@@ -26,6 +28,15 @@ export function textOption(values: CliValues, name: string): string | undefined 
 /** The command line was wrong: printed with the usage, exit code 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
+}
+
+/** As `parseArgs` of node. @throws UsageError that says which option */
+export function parsedArgs<T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArgs<T>> {
+  try {
+    return parseArgs(config)
+  } catch (error) {
+    throw new UsageError((error as Error).message)
+  }
 }
 
 /** @throws UsageError if the command line lacks it */

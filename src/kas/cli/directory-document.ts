@@ -2,7 +2,7 @@ import { readFile, realpath } from 'node:fs/promises'
 import { type Document, isMap, isSeq, parseDocument, stringify } from 'yaml'
 import { type DirectoryContents, parseDirectory } from '../directory/file/directory-contents.ts'
 import type { DirectoryTree } from '../directory/file/directory-schema.ts'
-import { shortHash } from './short-hash.ts'
+import { hashOf, shortHash } from './short-hash.ts'
 import { writeAtomically } from './write-atomically.ts'
 
 type ListName = Exclude<keyof DirectoryTree, 'last_ids'>
@@ -135,13 +135,10 @@ export class DirectoryDocument {
     return found.length
   }
 
-  /** Takes out the tokens whose hash begins so, and says how many that were. */
-  removeTokens(hashPrefix: string): number {
-    const matches = ({ sha256 }: { sha256?: unknown }) => String(sha256).toLowerCase().startsWith(hashPrefix)
-    const ofOwners = (['agents', 'users'] as const).flatMap((name) =>
-      this.list(name).map(({ id }) => this.dropTokens(name, id, matches)),
-    )
-    return ofOwners.reduce((sum, count) => sum + count, this.#dropFrom('ci_tokens', matches))
+  removeToken(owned: OwnedToken): void {
+    const isIt = (token: object) => hashOf(token) === hashOf(owned.token)
+    if (owned.kind === 'job') this.#dropFrom('ci_tokens', isIt)
+    else this.dropTokens(owned.list, owned.ownerId, isIt)
   }
 
   /**

@@ -1,10 +1,12 @@
 import type { Clock } from '../../lib/clock.ts'
 import { printable, printableJson } from '../../lib/printable.ts'
+import type { DirectoryContents } from '../directory/file/directory-contents.ts'
+import type { DirectoryTree } from '../directory/file/directory-schema.ts'
 import { required, textOption } from './command.ts'
 import type { CliContext, Command } from './directory-command.ts'
 import type { DirectoryDocument, OwnedToken } from './directory-document.ts'
 import { agentNamed, projectNamed, userNamed } from './look-up.ts'
-import { shortHash } from './short-hash.ts'
+import { hashOf, shortHash } from './short-hash.ts'
 import { textTable } from './text-table.ts'
 import { hashFrom, tokenBeginning } from './token.ts'
 
@@ -22,16 +24,17 @@ export const agentList: Command = {
   async run({ values, directory }) {
     const path = textOption(values, 'project')
     const only = path === undefined ? undefined : projectNamed(directory, path).id
+    const tokens = new Map(directory.list('agents').map((each) => [each.id, each.tokens?.length ?? 0]))
     const agents = [...directory.contents.agents.values()]
       .filter(({ project: its }) => only === undefined || its.id === only)
       .map(({ id, name, project: its }) => ({
         id: Number(id),
         name,
         project: its.path,
-        tokens: directory.tokensOf('agents', Number(id)).length,
+        tokens: tokens.get(Number(id)) ?? 0,
       }))
     if (values.json) return jsonLine(agents)
-    const rows = agents.map(({ id, name, project: its, tokens }) => [id, name, its, tokens])
+    const rows = agents.map((each) => [each.id, each.name, each.project, each.tokens])
     return tableOr('no agents', [['ID', 'AGENT', 'PROJECT', 'TOKENS'], ...rows])
   },
 }
@@ -62,10 +65,11 @@ export const userList: Command = {
   options: json,
   positionals: 0,
   async run({ values, directory }) {
-    const users = directory.list('users').map(({ id, username, tokens = [] }) => ({
+    const { contents } = directory
+    const users = directory.list('users').map(({ id, username, roles, tokens = [] }) => ({
       id,
       name: username,
-      roles: rolesOf(directory, id),
+      roles: roleTexts(contents, roles),
       tokens: tokens.length,
     }))
     if (values.json) return jsonLine(users)
@@ -82,7 +86,8 @@ export const userShow: Command = {
   positionals: 1,
   async run({ values, positionals, directory, clock }) {
     const user = userNamed(directory, required(positionals[0], 'the NAME of the user'))
-    const roles = rolesOf(directory, user.id)
+    const { roles: given } = directory.list('users').find(({ id }) => id === user.id) ?? {}
+    const roles = roleTexts(directory.contents, given)
     const tokens = tokensOf(directory, ({ kind, ownerId }) => kind === 'user' && ownerId === user.id)
     if (values.json) return jsonLine({ id: user.id, name: user.username, roles, tokens: tokens.map(tokenJson) })
     const lines = [`user ${user.username}, id ${user.id}`, ...roles.map((role) => `role ${role}`)]
@@ -126,6 +131,8 @@ function ownerOption({ values, directory }: CliContext): (token: OfOwner) => boo
   return ({ kind, ownerId }) => kind === 'user' && ownerId === id
 }
 
+type UserTree = DirectoryTree['users'][number]
+
 type OfOwner = Pick<OwnedToken, 'kind'> & { readonly ownerId: number | undefined }
 
 function tokensOf(directory: DirectoryDocument, wanted: (token: OfOwner) => boolean): OwnedToken[] {
@@ -136,9 +143,9 @@ function tokensOf(directory: DirectoryDocument, wanted: (token: OfOwner) => bool
 
 function tokenJson(each: OwnedToken) {
   const { kind, owner, token } = each
-  const { sha256, expires } = token
+  const { expires } = token
   const name = each.kind === 'job' ? undefined : each.token.name
-  return { of: kind, owner, name, sha256: String(sha256).toLowerCase(), expires }
+  return { of: kind, owner, name, sha256: hashOf(token), expires }
 }
 
 function tokenTable(tokens: readonly OwnedToken[], clock: Clock): string {
@@ -150,10 +157,8 @@ function tokenTable(tokens: readonly OwnedToken[], clock: Clock): string {
 }
 
 /** `platform/clusters=developer` */
-function rolesOf(directory: DirectoryDocument, userId: number): string[] {
-  const { projects, groupsByPath } = directory.contents
+function roleTexts({ projects, groupsByPath }: DirectoryContents, roles: UserTree['roles'] | undefined): string[] {
   const groups = new Map([...groupsByPath.values()].map(({ id, path }) => [String(id), path]))
-  const { roles } = directory.list('users').find(({ id }) => id === userId) ?? {}
   const ofKind = (
     of: Readonly<Record<string, readonly string[]>> | undefined,
     path: (id: string) => string | undefined,

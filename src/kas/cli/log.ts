@@ -1,9 +1,7 @@
-import { parseArgs } from 'node:util'
-import { http } from '../../lib/http.ts'
 import { printable } from '../../lib/printable.ts'
 import type { AccessLine } from '../access-log/access-line.ts'
-import { type CliIo, textOption, UsageError } from './command.ts'
-import { agentOption, explain, socketOf, socketOptions, statusUsage } from './status-command.ts'
+import { type CliIo, parsedArgs, textOption } from './command.ts'
+import { agentOption, askReplica, explained, socketOf, socketOptions, statusUsage } from './status-command.ts'
 
 export const logUsage = 'log [--agent ID] [--user NAME] [--verb VERB] [--since 10m] [--follow]'
 
@@ -30,7 +28,7 @@ const maxLineCharacters = 1024 * 1024
 
 /** `kas log`. @returns the exit code. @throws UsageError, Error with what the replica answered */
 export async function showLog(args: readonly string[], io: CliIo): Promise<number> {
-  const values = parse(args)
+  const { values } = parsedArgs({ args: [...args], options })
   if (values.help) {
     io.stdout.write(help)
     return 0
@@ -44,44 +42,22 @@ export async function showLog(args: readonly string[], io: CliIo): Promise<numbe
   }
   if (values.follow) query.set('follow', 'true')
   const show = values.json ? (line: string) => `${line}\n` : (line: string) => `${lineText(JSON.parse(line))}\n`
-  await read(await socketOf(values, io.env), `/log?${query}`, (line) => void io.stdout.write(show(line)))
+  const socket = await socketOf(values, io.env)
+  await explained(socket, () => read(socket, `/log?${query}`, (line) => void io.stdout.write(show(line))))
   return 0
-}
-
-function parse(args: readonly string[]) {
-  try {
-    return parseArgs({ args: [...args], options }).values
-  } catch (error) {
-    throw new UsageError((error as Error).message) // node:util says which option
-  }
 }
 
 /** Resolves once there is no more. */
 async function read(socketPath: string, path: string, onLine: (line: string) => void): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const asked = http.request({ socketPath, path }, (response) => {
-    let rest = ''
-    response.setEncoding('utf8')
-    response.on('data', (chunk: string) => {
-      const lines = `${rest}${chunk}`.split('\n')
-      rest = lines.pop() ?? ''
-      if (rest.length > maxLineCharacters) response.destroy(new Error('a line is too long'))
-      if (response.statusCode === 200) lines.forEach(onLine)
-      else rest = lines.join('\n')
-    })
-    response.once('error', reject)
-    response.once('end', () => {
-      if (response.statusCode === 200) resolve()
-      else reject(new Error(`the replica answered ${response.statusCode}: ${messageOf(rest)}`))
-    })
-  })
-  asked.once('error', (cause) => reject(new Error(explain(socketPath, cause), { cause })))
-  asked.end()
-  await promise
-}
-
-function messageOf(body: string): string {
-  return (JSON.parse(body) as { error?: string }).error ?? ''
+  const response = await askReplica(socketPath, path)
+  response.setEncoding('utf8')
+  let rest = ''
+  for await (const chunk of response as AsyncIterable<string>) {
+    const lines = `${rest}${chunk}`.split('\n')
+    rest = lines.pop() ?? ''
+    if (rest.length > maxLineCharacters) throw new Error('a line is too long')
+    lines.forEach(onLine)
+  }
 }
 
 /** For people: when, who, as whom, what, and what came of it. */

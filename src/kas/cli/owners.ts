@@ -35,7 +35,7 @@ export const agentDelete: Command = {
   summary: 'takes an agent out, with its tokens: its connections end, and its id is not given again',
   options: ofProject,
   positionals: 1,
-  run: async (context) => deleted(context, agentOf(context)),
+  run: async (context) => deleteOwner(context, agentOf(context)),
 }
 
 /** `kas user delete` */
@@ -44,10 +44,10 @@ export const userDelete: Command = {
   summary: 'takes a user out, with the tokens of the user and of the jobs that the user has started',
   options: {},
   positionals: 1,
-  run: async (context) => deleted(context, userOf(context)),
+  run: async (context) => deleteOwner(context, userOf(context)),
 }
 
-function deleted({ directory, io }: CliContext, { kind, list, id, name }: Owner): string {
+function deleteOwner({ directory, io }: CliContext, { kind, list, id, name }: Owner): string {
   const went = [`tokens: ${directory.tokensOf(list, id).length}`, ...directory.removeOwner(list, id)]
   io.stderr.write(`${kind} ${name} with id ${id} is taken out (${went.join(', ')})\n`)
   return ''
@@ -63,7 +63,7 @@ export const agentRotate: Command = {
   summary: `${rotationSummary} (agentk needs the new one by then)`,
   options: { ...ofProject, 'token-name': { type: 'string' }, ...rotation },
   positionals: 1,
-  run: async (context) => rotated(context, tokenOf(context, agentOf(context))),
+  run: async (context) => rotateToken(context, tokenOf(context, agentOf(context))),
 }
 
 /** `kas user rotate` */
@@ -72,7 +72,7 @@ export const userRotate: Command = {
   summary: rotationSummary,
   options: { 'token-name': { type: 'string' }, ...rotation },
   positionals: 1,
-  run: async (context) => rotated(context, tokenOf(context, userOf(context))),
+  run: async (context) => rotateToken(context, tokenOf(context, userOf(context))),
 }
 
 /** `kas token rotate` */
@@ -83,7 +83,7 @@ export const tokenRotate: Command = {
   positionals: 1,
   async run(context) {
     const { positionals, directory, io } = context
-    return rotated(context, tokenBeginning(directory, await hashFrom(positionals[0], io.stdin)))
+    return rotateToken(context, tokenBeginning(directory, await hashFrom(positionals[0], io.stdin)))
   },
 }
 
@@ -103,7 +103,7 @@ function tokenOf({ values, directory }: CliContext, { kind, list, id, name }: Ow
   )
 }
 
-function rotated({ values, directory, clock, io }: CliContext, old: OwnedToken): string {
+function rotateToken({ values, directory, clock, io }: CliContext, old: OwnedToken): string {
   if (old.kind === 'job') {
     throw new UsageError('a token of a CI job is not rotated: kas token create --job gives the next job its own')
   }

@@ -1,6 +1,7 @@
-import { type ParseArgsConfig, parseArgs } from 'node:util'
+import type { IncomingMessage } from 'node:http'
+import type { ParseArgsConfig } from 'node:util'
 import { http } from '../../lib/http.ts'
-import { type CliIo, type CliValues, textOption, UsageError } from './command.ts'
+import { type CliIo, type CliValues, parsedArgs, textOption, UsageError } from './command.ts'
 
 /** A subcommand that asks a running replica on its Unix socket. */
 export interface StatusCommand {
@@ -32,19 +33,11 @@ const maxAnswerBytes = 256 * 1024 * 1024
 
 /** @returns what goes to stdout; @throws UsageError, Error */
 export async function runStatusCommand(command: StatusCommand, args: readonly string[], io: CliIo): Promise<string> {
-  const values = parse(command, args)
+  const { values } = parsedArgs({ args: [...args], options: { ...command.options, ...socketOptions } })
   if (values.help) return `usage: kas ${command.usage}\n  ${command.summary}\n${statusUsage}`
   const path = command.path(values)
   const text = await ask(await socketOf(values, io.env), path)
   return values.json ? text : command.print(JSON.parse(text))
-}
-
-function parse(command: StatusCommand, args: readonly string[]): CliValues {
-  try {
-    return parseArgs({ args: [...args], options: { ...command.options, ...socketOptions } }).values
-  } catch (error) {
-    throw new UsageError((error as Error).message) // node:util says which option
-  }
 }
 
 /** Which replica's. @throws UsageError */
@@ -63,30 +56,49 @@ export async function socketOf(values: CliValues, env: CliIo['env']): Promise<st
 }
 
 async function ask(socketPath: string, path: string): Promise<string> {
-  const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>()
-  const question = http.request({ socketPath, path, signal: AbortSignal.timeout(timeoutMs) }, (response) => {
-    const chunks: Buffer[] = []
-    let bytes = 0
-    response.on('data', (chunk: Buffer) => {
-      chunks.push(chunk)
-      bytes += chunk.length
-      if (bytes > maxAnswerBytes) response.destroy(new Error('the answer is too large'))
-    })
-    response.once('error', reject)
-    const status = response.statusCode ?? 0
-    response.once('end', () => resolve({ status, text: Buffer.concat(chunks).toString('utf8') }))
-  })
-  question.once('error', reject)
-  question.end()
-  const { status, text } = await promise.catch((cause: unknown) => {
+  return await explained(socketPath, async () =>
+    textOf(await askReplica(socketPath, path, AbortSignal.timeout(timeoutMs))),
+  )
+}
+
+/** @returns what a replica answers with 200, to be read. @throws Error with what it answers else, or of the connection */
+export async function askReplica(socketPath: string, path: string, signal?: AbortSignal): Promise<IncomingMessage> {
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+  http
+    .request({ socketPath, path, ...(signal && { signal }) }, resolve)
+    .once('error', reject)
+    .end()
+  const response = await promise
+  if (response.statusCode === 200) return response
+  const { error = '' } = JSON.parse(await textOf(response)) as { error?: string }
+  throw new Refused(`the replica answered ${response.statusCode}: ${error}`)
+}
+
+class Refused extends Error {}
+
+async function textOf(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    chunks.push(chunk)
+    bytes += chunk.length
+    if (bytes > maxAnswerBytes) throw new Error('the answer is too large')
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+/** @throws Error that says why nobody was reached there, or what the replica answered */
+export async function explained<T>(socketPath: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (cause) {
+    if (cause instanceof Refused) throw cause
     throw new Error(explain(socketPath, cause), { cause })
-  })
-  if (status === 200) return text
-  throw new Error(`the replica answered ${status}: ${(JSON.parse(text) as { error?: string }).error ?? ''}`)
+  }
 }
 
 /** Why nobody was reached there. */
-export function explain(socketPath: string, cause: unknown): string {
+function explain(socketPath: string, cause: unknown): string {
   const { code, name, message } = cause as NodeJS.ErrnoException
   if (code === 'ENOENT' || code === 'ECONNREFUSED')
     return `no kas listens on ${socketPath}: does it run with ops.socket?`

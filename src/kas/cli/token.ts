@@ -5,6 +5,7 @@ import { type CliIo, type CliValues, required, textOption, UsageError } from './
 import type { CliContext, Command } from './directory-command.ts'
 import type { DirectoryDocument, OwnedToken } from './directory-document.ts'
 import { agentNamed, projectNamed, userNamed } from './look-up.ts'
+import { hashOf } from './short-hash.ts'
 
 /** How tokens begin, so that a reader and a secret scanner know them. */
 const tokenPrefixes = { agent: 'glagent-', user: 'kaspat-', job: 'kasci-' } as const
@@ -142,8 +143,7 @@ const tokenRemoval = (verb: string): Command => ({
   positionals: 1,
   async run({ positionals, directory, io }) {
     const hash = await hashFrom(positionals[0], io.stdin)
-    const { token } = tokenBeginning(directory, hash)
-    directory.removeTokens(String(token.sha256).toLowerCase())
+    directory.removeToken(tokenBeginning(directory, hash))
     io.stderr.write('the token is revoked\n')
     return ''
   },
@@ -164,7 +164,7 @@ export async function hashFrom(given: string | undefined, stdin: CliIo['stdin'])
 
 /** @throws UsageError if there is none, or several */
 export function tokenBeginning(directory: DirectoryDocument, hash: string): OwnedToken {
-  const found = directory.tokens().filter(({ token }) => String(token.sha256).toLowerCase().startsWith(hash))
+  const found = directory.tokens().filter(({ token }) => hashOf(token).startsWith(hash))
   const [first] = found
   if (!first) throw new UsageError('the directory has no such token')
   if (found.length > 1) throw new UsageError(`${found.length} tokens begin so: give more digits`)

@@ -1,5 +1,5 @@
-import { parseArgs } from 'node:util'
-import { type CliIo, UsageError } from './command.ts'
+import { boundRole } from './bound-role.ts'
+import { type CliIo, parsedArgs, UsageError } from './command.ts'
 import { askKas } from './views/ask-kas.ts'
 import { type Endpoint, endpointOf } from './views/endpoint.ts'
 import { readUpdate } from './views/received.ts'
@@ -25,7 +25,7 @@ const neverNamed: ReadonlySet<string> = new Set(['Secret'])
 
 /** `kas views role` @returns the exit code. @throws UsageError, BadAnswer, Error with what kas answered */
 export async function viewsRole(args: readonly string[], io: CliIo): Promise<number> {
-  const { values, positionals } = parse(args)
+  const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
   if (values.help) {
     io.stdout.write(`usage: kas ${viewsRoleUsage}\n`)
     return 0
@@ -42,16 +42,8 @@ export async function viewsRole(args: readonly string[], io: CliIo): Promise<num
     io.stderr.write('kas: agentk follows all that you may list\n')
     return 0
   }
-  io.stdout.write(roleText(groups, { namespace, name }))
+  io.stdout.write(boundRole('agentk-views-missing', groups, { namespace, name }))
   return 0
-}
-
-function parse(args: readonly string[]) {
-  try {
-    return parseArgs({ args: [...args], options, allowPositionals: true })
-  } catch (error) {
-    throw new UsageError((error as Error).message) // node:util says which option
-  }
 }
 
 /** @returns `group/Kind` of those that are followed nowhere, or not in some namespace */
@@ -92,28 +84,4 @@ function listIn(value: unknown, name: string): readonly Readonly<Record<string, 
 function textIn(value: unknown, name: string): string {
   const text = (Object(value) as Record<string, unknown>)[name]
   return typeof text === 'string' && /^[a-z0-9./-]+$/i.test(text) ? text : ''
-}
-
-function roleText(
-  groups: ReadonlyMap<string, readonly string[]>,
-  account: { readonly namespace: string; readonly name: string },
-): string {
-  const rules = [...groups].map(
-    ([group, names]) =>
-      `  - apiGroups: [${group === '' ? '""' : group}]\n    resources: [${names.join(', ')}]\n    verbs: [get, list, watch]\n`,
-  )
-  return `apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata:
-  name: agentk-views-missing
-rules:
-${rules.join('')}---
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata:
-  name: agentk-views-missing
-roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: agentk-views-missing }
-subjects:
-  - { kind: ServiceAccount, name: ${account.name}, namespace: ${account.namespace} }
-`
 }

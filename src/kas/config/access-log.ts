@@ -16,7 +16,7 @@ const outputForm = 'stdout, none, or the absolute path of a file'
 export const lineClasses = ['write', 'exec', 'secret', 'watch', 'session', 'refusal', 'read'] as const
 export type LineClass = (typeof lineClasses)[number]
 
-export const accessRuleSchema = z.object(
+const accessRuleSchema = z.object(
   {
     level: z.enum(['none', 'metadata']),
     classes: list(z.enum(lineClasses)),

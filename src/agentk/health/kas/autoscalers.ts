@@ -1,4 +1,4 @@
-import { entryAt, type KubernetesObject, kindOf, textAt } from '../object.ts'
+import { at, entryAt, type KubernetesObject, kindOf, textAt } from '../object.ts'
 import type { Around } from './around.ts'
 import { type Finding, finding, found, minute, type Need, ranks } from './finding.ts'
 import { conditionsAt, namespaceOf, type TimedCondition, timedConditions } from './read.ts'
@@ -25,9 +25,7 @@ export function horizontalPodAutoscaler(object: KubernetesObject, around: Around
 }
 
 function targetOf(object: KubernetesObject, around: Around): { object: KubernetesObject; need: Need } | undefined {
-  const version = textAt(object, 'spec.scaleTargetRef.apiVersion')
-  const kind = textAt(object, 'spec.scaleTargetRef.kind')
-  const key = version.includes('/') ? `${version.slice(0, version.indexOf('/'))}/${kind}` : kind
+  const key = kindOf((at(object, 'spec.scaleTargetRef') ?? {}) as KubernetesObject)
   // one that scales another is no target, be it itself
   if (key === kindOf(object)) return undefined
   const namespace = namespaceOf(object)

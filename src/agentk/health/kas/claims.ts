@@ -1,5 +1,5 @@
 import { entryAt, type KubernetesObject, textAt } from '../object.ts'
-import type { Around } from './around.ts'
+import { type Around, isMissing } from './around.ts'
 import { newest } from './evidence.ts'
 import { type Finding, finding, found, minute, ranks } from './finding.ts'
 import { createdOf, namespaceOf } from './read.ts'
@@ -21,8 +21,7 @@ export function claim(object: KubernetesObject, around: Around): Finding | undef
   }
   if (phase === 'Bound') return undefined
   const className = textAt(object, 'spec.storageClassName')
-  const storageClass = className === '' ? undefined : around.find(classKind, '', className)
-  if (className !== '' && around.isLive(classKind) && !storageClass) {
+  if (isMissing(around, classKind, '', className)) {
     const text = `storage class ${className} does not exist`
     return found(object, now, {
       ...base,
@@ -40,6 +39,7 @@ export function claim(object: KubernetesObject, around: Around): Finding | undef
     const needs = [['Event', namespaceOf(object)]] as const
     return found(object, now, { ...base, reason, text: message, last, grace: provisioningMs, from: first, needs })
   }
+  const storageClass = around.find(classKind, '', className)
   return unbound(object, around, textAt(storageClass, 'volumeBindingMode') === 'WaitForFirstConsumer')
 }
 

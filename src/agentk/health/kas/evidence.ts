@@ -1,4 +1,4 @@
-import { type KubernetesObject, textAt } from '../object.ts'
+import { type KubernetesObject, kindOf, textAt } from '../object.ts'
 import { minute } from './finding.ts'
 import { textField, timeOf } from './read.ts'
 import { searched, withoutCombined } from './text.ts'
@@ -32,7 +32,7 @@ const warnings: ReadonlySet<string> = new Set([
 ])
 
 /** An event counts so long after it was seen last: the API server forgets it then. ms */
-const countsForMs = 60 * minute
+export const countsForMs = 60 * minute
 
 const killedByProbe = /failed (?:liveness|startup) probe/
 
@@ -81,12 +81,9 @@ export function firstOf(evidence: Iterable<Evidence>): number | undefined {
 
 /** The object that an event is of. `uid` is '' where the event does not say it. */
 export function subjectOf(event: KubernetesObject) {
-  const about = event.involvedObject
-  const version = textField(about, 'apiVersion')
-  const kind = textField(about, 'kind')
-  const slash = version.indexOf('/')
+  const about = (event.involvedObject ?? {}) as KubernetesObject
   return {
-    kind: slash < 0 ? kind : `${version.slice(0, slash)}/${kind}`,
+    kind: kindOf(about),
     namespace: textField(about, 'namespace'),
     name: textField(about, 'name'),
     uid: textField(about, 'uid'),

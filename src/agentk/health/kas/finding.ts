@@ -101,6 +101,8 @@ const severities: Readonly<Record<ArgoStatus, number>> = {
 /** The more, the worse. Unknown is no failure that anybody has seen. */
 export const severityOf = (word: ArgoStatus) => severities[word]
 
+export const lesser = (one: ArgoStatus, other: ArgoStatus) => (severityOf(one) > severityOf(other) ? other : one)
+
 /** The worst, the first of those that are as bad. */
 export function worstOf(findings: Iterable<Finding | undefined>): Finding | undefined {
   let worst: Finding | undefined

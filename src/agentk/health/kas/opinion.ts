@@ -47,13 +47,18 @@ export function opinionOf(
   now: number,
 ): Opinion {
   if (verdicts.users) return { ...byRule(object, verdicts.users, now), by: 'users' }
-  if (found) return { word: found.word, finding: found.reason ? found : undefined, by: 'rules' }
+  if (found) return opinionWith(found)
   if (verdicts.argo) return { ...byRule(object, verdicts.argo, now), by: 'rules' }
   const generic = byConditions(object, now)
   if (generic) return { word: generic.word, finding: generic, by: 'rules' }
   const word = inArgosWords[kstatus(object, now).status]
   if (word === 'Healthy') return { word, finding: undefined, by: saysWell(object, now) ? 'rules' : 'nobody' }
   return { word, finding: byKstatus(object, word, now), by: 'rules' }
+}
+
+/** Of one of which this was found here. */
+export function opinionWith(found: Finding): Opinion {
+  return { word: found.word, finding: found.reason ? found : undefined, by: 'rules' }
 }
 
 function byRule(object: KubernetesObject, { status, text }: ArgoHealth, now: number): Omit<Opinion, 'by'> {

@@ -19,7 +19,7 @@ const reasons: readonly (readonly [reason: string, says: RegExp])[] = [
 ]
 
 /** Of the API server's answer, to whom wanted to make a Pod. */
-export function reasonOfRefusal(message: string): string {
+function reasonOfRefusal(message: string): string {
   const text = searched(message)
   return reasons.find(([, says]) => says.test(text))?.[0] ?? 'FailedCreate'
 }

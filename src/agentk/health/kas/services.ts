@@ -84,7 +84,8 @@ function byPods(object: KubernetesObject, around: Around, pods: readonly Kuberne
   })
 }
 
-function hasReady(slice: KubernetesObject): boolean {
+/** Whether a slice has an endpoint that may be sent to. */
+export function hasReady(slice: KubernetesObject): boolean {
   return listAt(slice, 'endpoints').some((endpoint) => field(field(endpoint, 'conditions'), 'ready') !== false)
 }
 

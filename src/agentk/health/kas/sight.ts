@@ -1,7 +1,7 @@
 import { type Finding, minute } from './finding.ts'
 
 /** Well for less than that is not well: what was found before goes on. ms */
-const goesOnMs = minute
+export const goesOnMs = minute
 
 /** Findings that one fault shows by turns. */
 const families: readonly (readonly string[])[] = [

@@ -46,4 +46,4 @@ function unasked(object: KubernetesObject, webhook: KubernetesObject, around: Ar
 }
 
 /** What it does not agree to is not done. Only the first version of its API did not default to that. */
-export const mustAgree = (webhook: KubernetesObject) => textField(webhook, 'failurePolicy') !== 'Ignore'
+const mustAgree = (webhook: KubernetesObject) => textField(webhook, 'failurePolicy') !== 'Ignore'

@@ -1,7 +1,6 @@
-import { parseArgs } from 'node:util'
 import type { Clock } from '../../../lib/clock.ts'
 import { printable } from '../../../lib/printable.ts'
-import { type CliIo, UsageError } from '../command.ts'
+import { type CliIo, parsedArgs, UsageError } from '../command.ts'
 import { askKas } from '../views/ask-kas.ts'
 import { endpointOf } from '../views/endpoint.ts'
 import { askState, type ShownSource } from './state.ts'
@@ -33,7 +32,7 @@ export async function gitopsForget(
   args: readonly string[],
   { io, clock }: { readonly io: CliIo; readonly clock: Clock },
 ): Promise<number> {
-  const { values, positionals } = parse(args)
+  const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
   if (values.help) {
     io.stdout.write(`usage: kas ${forgetUsage}\n  lets go of what a source that has left the configuration has made\n`)
     return 0
@@ -66,12 +65,4 @@ export async function gitopsForget(
 /** By its id, or as `kas gitops status` calls it. */
 function sourceCalled(sources: readonly ShownSource[], name: string): ShownSource | undefined {
   return sources.find(({ source }) => source === name) ?? sources.find((each) => nameOf(each) === name)
-}
-
-function parse(args: readonly string[]) {
-  try {
-    return parseArgs({ args: [...args], options, allowPositionals: true })
-  } catch (error) {
-    throw new UsageError((error as Error).message) // node:util says which option
-  }
 }

@@ -1,7 +1,6 @@
-import { parseArgs } from 'node:util'
 import type { Clock } from '../../../lib/clock.ts'
 import { printableJson } from '../../../lib/printable.ts'
-import { type CliIo, UsageError } from '../command.ts'
+import { type CliIo, parsedArgs, UsageError } from '../command.ts'
 import { endpointOf } from '../views/endpoint.ts'
 import { askState, type ShownSource, type ShownState } from './state.ts'
 import { nameOf, namesNone, statusText } from './status-text.ts'
@@ -38,7 +37,7 @@ const noStatusCode = 3
  * @throws UsageError, BadAnswer, Error with what kas answered
  */
 export async function gitopsStatus(args: readonly string[], context: GitopsStatusContext): Promise<number> {
-  const { values, positionals } = parse(args)
+  const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
   const { io, clock, signal } = context
   if (values.help) {
     io.stdout.write(`usage: kas ${gitopsUsage}\n  how the sources of an agent fare\n`)
@@ -77,12 +76,4 @@ function isInCluster({ phase, commit, wanted, stale, counts, plan }: ShownSource
 
 function byName(one: ShownSource, other: ShownSource): number {
   return nameOf(one).localeCompare(nameOf(other), 'en') || one.source.localeCompare(other.source, 'en')
-}
-
-function parse(args: readonly string[]) {
-  try {
-    return parseArgs({ args: [...args], options, allowPositionals: true })
-  } catch (error) {
-    throw new UsageError((error as Error).message) // node:util says which option
-  }
 }

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { tokenHash } from '../../../lib/token-hash.ts'
 import type { Agent } from '../../agent.ts'
+import type { DirectoryContents } from '../../directory/file/directory-contents.ts'
 import { required, textOption, UsageError } from '../command.ts'
 import type { CliContext } from '../directory-command.ts'
 import { agentNamed, userNamed } from '../look-up.ts'
@@ -26,8 +27,9 @@ export async function addToKubeconfig(context: CliContext): Promise<string> {
     const caller = await callerOf(context, files)
     const { agents, owners } = named
       ? { agents: [named], owners: undefined }
-      : await asked(context, server, files, caller)
-    const ownOwner = (token: string) => ownerOf(directory, token) ?? owners?.get(token)
+      : await listAgents(context, server, files, caller)
+    const { contents } = directory
+    const ownOwner = (token: string) => ownerOf(contents, token) ?? owners?.get(token)
     const taken: UsageError[] = []
     for (const agent of agents) {
       try {
@@ -86,7 +88,7 @@ interface Asked {
   readonly owners: ReadonlyMap<string, string>
 }
 
-async function asked(context: CliContext, server: string, files: KubeconfigFiles, caller: Caller): Promise<Asked> {
+async function listAgents(context: CliContext, server: string, files: KubeconfigFiles, caller: Caller): Promise<Asked> {
   const { values, clock, directory } = context
   await commit(context, caller)
   const endpoint = await endpointAt(server, caller.token, values)
@@ -102,7 +104,7 @@ async function asked(context: CliContext, server: string, files: KubeconfigFiles
     name,
     project: { path: project },
   }))
-  return { agents: values.all && listed.length > 0 ? listed : [theOne(listed, { values, user, server })], owners }
+  return { agents: values.all && listed.length > 0 ? listed : [onlyAgent(listed, { values, user, server })], owners }
 }
 
 /** Undefined: of nobody, any more. */
@@ -115,7 +117,7 @@ async function userOf(endpoint: Endpoint): Promise<string | undefined> {
   }
 }
 
-function theOne(
+function onlyAgent(
   listed: readonly ListedAgent[],
   { values, user, server }: { values: CliContext['values']; user: string; server: string },
 ): ListedAgent {
@@ -179,8 +181,7 @@ async function callerOf(context: CliContext, files: KubeconfigFiles): Promise<Ca
 }
 
 /** Undefined: the directory does not know it. Jobs' tokens come and go: each may take another's place. */
-function ownerOf(directory: CliContext['directory'], token: string): string | undefined {
-  const { userTokens, jobTokens } = directory.contents
+function ownerOf({ userTokens, jobTokens }: DirectoryContents, token: string): string | undefined {
   const hash = tokenHash(token)
   const user = userTokens.get(hash)?.owner
   return user ? `user ${user.username}` : jobTokens.has(hash) ? 'a job' : undefined

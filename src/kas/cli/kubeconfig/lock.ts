@@ -4,7 +4,7 @@ import { dirname } from 'node:path'
 import type { Clock } from '../../../lib/clock.ts'
 
 /** kubectl has a file for some milliseconds. */
-export const lockWaitMs = 2000
+const lockWaitMs = 2000
 
 /**
  * Keeps kubectl, and other kas, from writing these files, by `<file>.lock` beside each as kubectl does.
@@ -29,7 +29,7 @@ export async function lockFiles(files: readonly string[], clock: Clock): Promise
 async function lock(file: string, clock: Clock): Promise<string> {
   const lockFile = `${file}.lock`
   await mkdir(dirname(file), { recursive: true })
-  if (await made(lockFile)) return lockFile
+  if (await tryCreate(lockFile)) return lockFile
   let isOver = false
   let wake: () => void = () => undefined
   const changed = () => wake()
@@ -44,7 +44,7 @@ async function lock(file: string, clock: Clock): Promise<string> {
       const next = new Promise<void>((resolve) => {
         wake = resolve
       })
-      if (await made(lockFile)) return lockFile
+      if (await tryCreate(lockFile)) return lockFile
       if (isOver) break
       await next
     }
@@ -57,7 +57,7 @@ async function lock(file: string, clock: Clock): Promise<string> {
   )
 }
 
-async function made(lockFile: string): Promise<boolean> {
+async function tryCreate(lockFile: string): Promise<boolean> {
   try {
     await (await open(lockFile, 'wx', 0o600)).close()
     return true

@@ -1,7 +1,8 @@
 import { readFile, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { tokenHash } from '../../../lib/token-hash.ts'
-import type { DirectoryDocument, TokenTree } from '../directory-document.ts'
+import type { DirectoryDocument } from '../directory-document.ts'
+import { hashOf } from '../short-hash.ts'
 import { newToken } from '../token.ts'
 import { writeAtomically } from '../write-atomically.ts'
 
@@ -49,10 +50,6 @@ export function machineToken(
   }
   if (Object.keys(change).length > 0) directory.changeToken('users', user.id, kept, change)
   return { token: hashes.get(hashOf(kept)) as string, isNew: false, replaced: 0 }
-}
-
-function hashOf({ sha256 }: TokenTree): string {
-  return String(sha256).toLowerCase()
 }
 
 /**

@@ -1,4 +1,5 @@
 import { UsageError } from '../command.ts'
+import { tokenPattern } from '../views/endpoint.ts'
 import type { Entry, Fields } from './kubeconfig-file.ts'
 import type { KubeconfigFiles } from './kubeconfig-files.ts'
 
@@ -24,12 +25,9 @@ export interface PlacesComponents {
   ownerOf(token: string): string | undefined
 }
 
-/** What kas takes for a bearer token (doc/reference/tunnel-protocol.md 6.2). */
-const tokenPattern = /^(?:ci|pat):(\d{1,19}):(\S+)$/
-
 /** @returns undefined: it is none of kas */
 export function bearerOf({ token }: Fields): { readonly agentId: string; readonly token: string } | undefined {
-  const [, agentId, secret] = tokenPattern.exec(typeof token === 'string' ? token : '') ?? []
+  const [, , agentId, secret] = tokenPattern.exec(typeof token === 'string' ? token : '') ?? []
   return agentId === undefined || secret === undefined ? undefined : { agentId, token: secret }
 }
 
@@ -54,19 +52,19 @@ export function tokensAt(files: PlacesComponents['files'], server: string): stri
  */
 export function placesFor(wanted: Wanted, components: PlacesComponents): Places {
   const { agent } = wanted
-  const look = new Look(wanted, components)
+  const places = new AgentPlaces(wanted, components)
   const usual = `${agent.project.path}:${agent.name}`
   const name = wanted.context ?? usual
-  const known = look.contexts.find((context) => context.name === name)
-  if (known && look.isOurs(known)) return look.placesOf(known)
-  const own = wanted.context === undefined ? look.contexts.find((context) => look.isOurs(context)) : undefined
-  if (own) return look.placesOf(own)
-  if (known) throw look.taken('context', name)
-  const cluster = look.freeCluster()
-  return { context: name, cluster, user: look.freeUser(cluster) }
+  const known = places.contexts.find((context) => context.name === name)
+  if (known && places.isOurs(known)) return places.placesOf(known)
+  const own = wanted.context === undefined ? places.contexts.find((context) => places.isOurs(context)) : undefined
+  if (own) return places.placesOf(own)
+  if (known) throw places.taken('context', name)
+  const cluster = places.freeCluster()
+  return { context: name, cluster, user: places.freeUser(cluster) }
 }
 
-class Look {
+class AgentPlaces {
   readonly #wanted: Wanted
   readonly #components: PlacesComponents
 

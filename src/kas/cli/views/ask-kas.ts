@@ -3,11 +3,12 @@ import { request as requestHttps } from 'node:https'
 import { printable } from '../../../lib/printable.ts'
 import { BadAnswer } from '../bad-answer.ts'
 import type { Endpoint } from './endpoint.ts'
+import { statusMessage } from './status-message.ts'
 
 /** kas answers with 3 MiB at most */
 const maxBodyBytes = 4 * 1024 * 1024
-/** characters of an answer that refuses */
-const maxStatusText = 300
+/** characters of what something in front of kas refuses with */
+const maxForeignText = 300
 const timeoutMs = 15_000
 
 export interface KasRequest {
@@ -55,22 +56,14 @@ async function bodyOf(response: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString('utf8')
 }
 
-/** Of a `Status` of Kubernetes. */
-function messageOf(body: string): string {
-  try {
-    return String((JSON.parse(body) as { message?: unknown }).message).slice(0, maxStatusText)
-  } catch {
-    return body.slice(0, maxStatusText)
-  }
-}
-
 /** kas has answered, but not with what was asked for. */
 export class KasRefused extends Error {
   override readonly name = 'KasRefused'
   readonly status: number
 
   constructor(status: number, body: string) {
-    super(printable(`kas answered ${status}: ${messageOf(body)}`))
+    const message = statusMessage(body) ?? body.slice(0, maxForeignText)
+    super(printable(`kas answered ${status}${message === '' ? '' : `: ${message}`}`))
     this.status = status
   }
 }

@@ -70,7 +70,7 @@ function pairOf(text: string): { kind: string; name: string } | undefined {
   return { kind, name }
 }
 
-function isClusterScoped(word: string): boolean {
+export function isClusterScoped(word: string): boolean {
   const { builtIn } = kindWord(word)
   return builtIn.length > 0 && builtIn.every(({ isNamespaced }) => !isNamespaced)
 }

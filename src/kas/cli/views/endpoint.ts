@@ -17,7 +17,7 @@ export interface Endpoint {
 }
 
 /** What kas takes for a bearer token (doc/reference/tunnel-protocol.md 6.2). */
-const tokenPattern = /^(ci|pat):(\d{1,19}):(\S+)$/
+export const tokenPattern = /^(ci|pat):(\d{1,19}):(\S+)$/
 
 /**
  * The kas of the kubeconfig that kubectl would take, whose token names the agent.

@@ -1,3 +1,4 @@
+import { parseDuration } from '../../../lib/config.ts'
 import { type CliIo, type CliValues, textOption, UsageError } from '../command.ts'
 import { type Asked, readAsked } from './asked.ts'
 import { holdMs } from './held-code.ts'
@@ -90,8 +91,7 @@ function ofTargets({ query }: Asked, targets: readonly Target[]): Asked {
 function timeOf(values: CliValues, name: string, usual: number): number {
   const text = textOption(values, name)
   if (text === undefined) return usual
-  const [, number = '', unit = ''] = /^(\d{1,6})(s|m|h)$/.exec(text) ?? []
-  const ms = Number(number) * ({ s: 1000, m: 60_000, h: 3_600_000 }[unit] ?? 0)
+  const ms = parseDuration(text) ?? 0
   if (ms > 0 && ms <= maxWaitMs) return ms
   throw new UsageError(`--${name} ${text}: allowed is a time such as 90s, 5m or 1h, at most 24h`)
 }

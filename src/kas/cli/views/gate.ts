@@ -1,9 +1,9 @@
 import { kindWord, namesKey } from '../../../proto/kind-words.ts'
-import type { ArgoWord, Row } from '../../../proto/views-json.ts'
+import { type ArgoWord, kasWords, type Row } from '../../../proto/views-json.ts'
 import type { GateOptions } from './gate-options.ts'
 import { degraded, progressing, unknown } from './held-code.ts'
 import type { Target } from './manifests.ts'
-import { type ShownView, verdictOf } from './shown-view.ts'
+import { isGroup, type ShownView, verdictOf } from './shown-view.ts'
 
 /**
  * What a shell is told. Suspended is as somebody wanted it. Where nothing has a verdict nothing is known: each namespace
@@ -18,17 +18,6 @@ const exitCodes: Readonly<Record<ArgoWord, number>> = {
   Degraded: degraded,
   Unknown: unknown,
 }
-
-/** Worst last: what nobody knows is no failure that anybody has seen. */
-export const fromBest: readonly ArgoWord[] = [
-  '',
-  'Healthy',
-  'Suspended',
-  'Unknown',
-  'Missing',
-  'Progressing',
-  'Degraded',
-]
 
 /** Somebody else gives them, or nobody does. */
 const addressReasons: ReadonlySet<string> = new Set(['LoadBalancerPending', 'AddressPending'])
@@ -68,7 +57,7 @@ export function judge(
     .filter((row) => !options.ignored.some((one) => isIgnored(one, row)))
     .map((row) => ({ row, word: wordOf(row, options) }))
   const counts = countsOf(model, judged)
-  const word = fromBest.findLast((one) => (counts[one] ?? 0) > 0)
+  const word = kasWords.findLast((one) => (counts[one] ?? 0) > 0)
   return {
     code: codeOf(model, { word, absent, isWhole: targets === undefined }),
     word,
@@ -99,7 +88,6 @@ function codeOf(model: ShownView, { word, absent, isWhole }: Found): number {
 }
 
 /** What stands in a group is a root of its own: the group has no more to say. */
-export const isGroup = ({ u }: Row) => u.startsWith('g:')
 
 function rootsOf(model: ShownView): readonly Row[] {
   const open = (row: Row) => isGroup(row) && model.pages.has(row.u)
@@ -117,7 +105,7 @@ function countsOf(model: ShownView, judged: readonly Judged[]) {
   const groups = model.children('').filter((row) => isGroup(row) && model.pages.has(row.u))
   for (const node of ['', ...groups.map(({ u }) => u)]) {
     const told = node === '' ? model.counts : (model.pages.get(node)?.counts ?? {})
-    for (const word of fromBest) add(word, told[word] ?? 0)
+    for (const word of kasWords) add(word, told[word] ?? 0)
   }
   for (const row of [...groups, ...rootsOf(model)]) if (counts[verdictOf(row)]) add(verdictOf(row), -1)
   for (const { word } of judged) add(word, 1)

@@ -1,6 +1,6 @@
 import { kindWord } from '../../../proto/kind-words.ts'
 import { textOption, UsageError } from '../command.ts'
-import { type Asked, readAsked } from './asked.ts'
+import { isClusterScoped, readAsked } from './asked.ts'
 import { eventNames, printEvents } from './events.ts'
 import { listText, namesText } from './list-text.ts'
 import { printView } from './print-view.ts'
@@ -23,7 +23,7 @@ export const get: ViewsCommand = {
     const asked = readAsked(positionals, values)
     const { scope } = asked.query
     const columns = {
-      namespace: scope?.namespaces?.length !== 1 && !isInNoNamespace(asked),
+      namespace: scope?.namespaces?.length !== 1 && !(asked.words.length > 0 && asked.words.every(isClusterScoped)),
       kind: asked.words.length !== 1 || kindWord(asked.words[0] as string).builtIn.length > 1,
       wide: textOption(values, 'output') === 'wide',
     }
@@ -37,9 +37,4 @@ export const get: ViewsCommand = {
       nothing: `no ${asked.words.join(', ')} found${scope?.namespaces ? ` in ${scope.namespaces.join(', ')}` : ''}`,
     })
   },
-}
-
-function isInNoNamespace({ words }: Asked): boolean {
-  const kinds = words.flatMap((word) => kindWord(word).builtIn)
-  return kinds.length > 0 && kinds.every(({ isNamespaced }) => !isNamespaced)
 }

@@ -1,15 +1,16 @@
 import { printable, printableJson } from '../../../lib/printable.ts'
-import { type ArgoWord, viewsBounds } from '../../../proto/views-json.ts'
+import { type ArgoWord, kasWords, viewsBounds } from '../../../proto/views-json.ts'
 import { BadAnswer } from '../bad-answer.ts'
 import { askKas } from './ask-kas.ts'
 import { type Endpoint, endpointOf } from './endpoint.ts'
-import { fromBest, isGroup, type Judgement, judge } from './gate.ts'
+import { type Judgement, judge } from './gate.ts'
 import { type GateOptions, gateFlags, readGate } from './gate-options.ts'
 import { reportText } from './gate-report.ts'
 import { HeldCode, unknown } from './held-code.ts'
 import { cut } from './lines.ts'
 import { problemsOf } from './problems.ts'
-import type { ShownView } from './shown-view.ts'
+import { columnsOf } from './screen.ts'
+import { isGroup, type ShownView } from './shown-view.ts'
 import { withSource } from './sources.ts'
 import { stateText } from './state-text.ts'
 import { clockText, isWell, kindText, type Layout, Paint, whyOf } from './verdict-text.ts'
@@ -17,7 +18,7 @@ import { ViewClient } from './view-client.ts'
 import { isColoured, type ViewsCommand, type ViewsContext } from './views-command.ts'
 
 /** Without `--wait` so long for an agent that connects, or lists. ms */
-const lookMs = 20_000
+const answerMs = 20_000
 
 /** `kas health` */
 export const health: ViewsCommand = {
@@ -56,7 +57,7 @@ class Gate {
 
   async run(): Promise<number> {
     const { clock } = this.#context
-    const { waitMs = lookMs, asked, targets } = this.#options
+    const { waitMs = answerMs, asked, targets } = this.#options
     const scope = await withSource(asked.query.scope, this.#endpoint)
     const cancelLate = clock.after(waitMs, () => this.#late.abort())
     const client = new ViewClient(this.#context, this.#endpoint, {
@@ -142,7 +143,7 @@ class Gate {
     const layout: Layout = {
       paint: new Paint(isColoured(io)),
       now: clock.now() + (model?.ahead ?? 0),
-      columns: io.stdout.isTTY ? (io.stdout.columns ?? 80) : Number.POSITIVE_INFINITY,
+      columns: columnsOf(io.stdout),
       isVerbose: values.verbose === true,
     }
     if (values.output === 'json') io.stdout.write(jsonText(model, model && this.#judgement))
@@ -191,7 +192,7 @@ function headText(
   { targets }: Pick<GateOptions, 'targets'>,
 ): string {
   if (word === undefined) return absent.length > 0 ? '' : 'unknown: nothing is there that you may list\n'
-  const list = fromBest.flatMap((one: ArgoWord) => {
+  const list = kasWords.flatMap((one: ArgoWord) => {
     const count = counts[one] ?? 0
     return count > 0 ? [`${count} ${one === '' ? 'without a verdict' : one.toLowerCase()}`] : []
   })

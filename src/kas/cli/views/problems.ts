@@ -1,5 +1,6 @@
 import { printable } from '../../../lib/printable.ts'
 import { kindWord, namesKey } from '../../../proto/kind-words.ts'
+import { projectLabel, slugLabel } from '../../../proto/marks.ts'
 import type { Scope, ViewState } from '../../../proto/views-json.ts'
 import type { Asked } from './asked.ts'
 import type { ShownView } from './shown-view.ts'
@@ -31,7 +32,7 @@ export function youAre({ you }: ViewState): string {
   return `you are ${you.username}${groups && ` (groups ${groups}${more > 0 ? ` and ${more} more` : ''})`} and`
 }
 
-export function refusedTexts(state: ViewState): string[] {
+function refusedTexts(state: ViewState): string[] {
   const byPlace = new Map<string, string[]>()
   for (const [plural, namespace] of state.refused ?? []) {
     const place = placeOf(plural, namespace)
@@ -84,6 +85,3 @@ function emptyGroup(model: ShownView, { environment, application, namespaces }: 
       'objects outside of its namespace are of it where its Kustomization, HelmRelease or Application lists them, or where -n names their namespace',
   ]
 }
-
-const projectLabel = 'app.gitlab.com/project_id'
-const slugLabel = 'app.gitlab.com/environment_slug'

@@ -16,6 +16,11 @@ export interface Picture {
   readonly last: string
 }
 
+/** Infinite: it is no terminal. */
+export function columnsOf({ isTTY, columns }: CliIo['stdout']): number {
+  return isTTY ? columns || usual.columns : Number.POSITIVE_INFINITY
+}
+
 /**
  * What is shown now. With `isFull`, on a terminal in place of what was, on a screen of its own that leaves what was
  * written before it untouched, cut to its size; elsewhere below it, and only if it differs.
@@ -36,7 +41,7 @@ export class Screen {
 
   /** Infinite: it is no terminal. */
   get columns(): number {
-    return this.#stdout.isTTY ? this.#stdout.columns || usual.columns : Number.POSITIVE_INFINITY
+    return columnsOf(this.#stdout)
   }
 
   show({ text, last }: Picture): void {

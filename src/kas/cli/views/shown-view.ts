@@ -162,3 +162,9 @@ export class ShownView {
     this.state = unknownState
   }
 }
+
+/** What several objects stand in, as an application. */
+export const isGroup = ({ u }: Row) => u.startsWith('g:')
+
+/** What stands for many alike. */
+export const isBundle = ({ u }: Row) => u.startsWith('b:')

@@ -1,7 +1,7 @@
 import { printable } from '../../../lib/printable.ts'
 import type { Row } from '../../../proto/views-json.ts'
 import { causeLines } from './cause-text.ts'
-import { type ShownView, verdictOf } from './shown-view.ts'
+import { isBundle, type ShownView, verdictOf } from './shown-view.ts'
 import { ageText, isWell, kindText, type Layout, sinceText, whyOf } from './verdict-text.ts'
 
 /** As deep as lines are drawn: what is below is counted. */
@@ -113,23 +113,24 @@ function moreText({ pages }: ShownView, node: string): string[] {
 }
 
 /** A bundle of such objects, too. */
-function isQuiet({ u, h, c, w }: Row): boolean {
-  return !h?.[0] && !h?.[2] && !w && (!c || u.startsWith('b:'))
+function isQuiet(row: Row): boolean {
+  const { h, c, w } = row
+  return !h?.[0] && !h?.[2] && !w && (!c || isBundle(row))
 }
 
 /** There is one in each namespace, or for each change: it says nothing, as long as it is well. */
 function isUsual(row: Row): boolean {
-  const { k, n, w, z, f = [], c = 0, u } = row
+  const { k, n, w, z, f = [], c = 0 } = row
   if (z || !isWell(verdictOf(row)) || !isWell(w ?? '')) return false
   if (k === 'ConfigMap') return n === 'kube-root-ca.crt'
   if (k === 'ServiceAccount') return n === 'default' && c === 0
   if (k === 'apps/ReplicaSet') return f.includes('0/0 ready') && c === 0
-  return k === 'apps/ControllerRevision' || (k === 'discovery.k8s.io/EndpointSlice' && !u.startsWith('b:'))
+  return k === 'apps/ControllerRevision' || (k === 'discovery.k8s.io/EndpointSlice' && !isBundle(row))
 }
 
 function foldedText(rows: readonly Row[]): string {
   const counts = new Map<string, number>()
-  for (const { k, u, c = 1 } of rows) counts.set(k, (counts.get(k) ?? 0) + (u.startsWith('b:') ? c : 1))
+  for (const row of rows) counts.set(row.k, (counts.get(row.k) ?? 0) + (isBundle(row) ? (row.c ?? 1) : 1))
   const kinds = [...counts].sort(([, one], [, other]) => other - one)
   const named = kinds.slice(0, maxNamedKinds).map(([kind, count]) => `${count} ${kindText(kind)}`)
   const others = kinds.length > maxNamedKinds ? `, and ${kinds.length - maxNamedKinds} kinds more` : ''

@@ -1,7 +1,7 @@
 import type { Row } from '../../../proto/views-json.ts'
 import { readAsked } from './asked.ts'
 import { printView } from './print-view.ts'
-import type { ShownView } from './shown-view.ts'
+import { isBundle, type ShownView } from './shown-view.ts'
 import { treeText } from './tree-text.ts'
 import type { ViewsCommand } from './views-command.ts'
 
@@ -21,7 +21,7 @@ export const tree: ViewsCommand = {
     return printView(context, {
       query: { view: objects ? 'object' : 'tree', ...asked.query, limit: rootLimit },
       asked,
-      opens: ({ u }) => !u.startsWith('b:'), // a bundle is one because there are many
+      opens: (row) => !isBundle(row), // a bundle is one because there are many
       text: (model, layout) => treeText(model, layout, !scope && !objects),
       json: (model) => ({ state: model.state, counts: model.counts, rows: nested(model, '', new Set()) }),
       nothing: 'nothing is found',

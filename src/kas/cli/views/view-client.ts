@@ -7,6 +7,7 @@ import type { Endpoint } from './endpoint.ts'
 import { type AskedView, sorted, tooLarge, unknownKey, withoutKey } from './older-agent.ts'
 import { readMessage } from './received.ts'
 import { childrenLimit, ShownView } from './shown-view.ts'
+import { statusMessage } from './status-message.ts'
 
 /** kas answers a ping of a socket that is alive. ms */
 const pingMs = 15_000
@@ -14,8 +15,6 @@ const pingMs = 15_000
 const dialMs = 15_000
 /** An update and its envelope. */
 const maxMessageBytes = 1024 * 1024
-/** Characters of a `Status` that are shown. */
-const maxStatusText = 1000
 /** RFC 6455, 7.4.1 */
 const messageTooBig = 1009
 /** Of one view at a time. */
@@ -181,8 +180,9 @@ export class ViewClient {
       })
       response.on('close', () => {
         const status = response.statusCode ?? 0
-        if (status >= 500 || status === 429) resolve(answerText(status, text))
-        else reject(new ViewRefused(`HTTP ${status}`, answerText(status, text)))
+        const answer = statusMessage(text) ?? `HTTP ${status}`
+        if (status >= 500 || status === 429) resolve(answer)
+        else reject(new ViewRefused(`HTTP ${status}`, answer))
         request.destroy()
       })
     })
@@ -222,15 +222,4 @@ export class ViewClient {
   #send(message: object): void {
     if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(message))
   }
-}
-
-/** What kas answers with is a Status of Kubernetes, what stands in front of it may answer with anything. */
-function answerText(status: number, text: string): string {
-  try {
-    const { message } = JSON.parse(text) as { message?: unknown }
-    if (typeof message === 'string') return message.slice(0, maxStatusText)
-  } catch {
-    // no JSON: it is not from kas
-  }
-  return `HTTP ${status}`
 }

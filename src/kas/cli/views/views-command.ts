@@ -1,7 +1,6 @@
 import type { ParseArgsConfig } from 'node:util'
-import { parseArgs } from 'node:util'
 import type { Clock } from '../../../lib/clock.ts'
-import { type CliIo, type CliValues, UsageError } from '../command.ts'
+import { type CliIo, type CliValues, parsedArgs, UsageError } from '../command.ts'
 
 /** A subcommand that shows what is in an agent's cluster, as the user of a kubeconfig. */
 export interface ViewsCommand {
@@ -56,7 +55,11 @@ export async function runViewsCommand(
   args: readonly string[],
   context: Omit<ViewsContext, 'values' | 'positionals'>,
 ): Promise<number> {
-  const { values, positionals } = parse(command, withJobsEnvironment(args, context.io.env))
+  const { values, positionals } = parsedArgs({
+    args: withJobsEnvironment(args, context.io.env),
+    options: { ...commonOptions, ...command.options },
+    allowPositionals: true,
+  })
   if (values.help) {
     context.io.stdout.write(`usage: kas ${command.usage}\n  ${command.summary}\n${viewsUsage}`)
     return 0
@@ -66,14 +69,6 @@ export async function runViewsCommand(
     throw new UsageError(`-o ${String(output)}: allowed is ${command.outputs.join(', ')}`)
   }
   return command.run({ ...context, values, positionals })
-}
-
-function parse(command: ViewsCommand, args: readonly string[]): { values: CliValues; positionals: readonly string[] } {
-  try {
-    return parseArgs({ args: [...args], options: { ...commonOptions, ...command.options }, allowPositionals: true })
-  } catch (error) {
-    throw new UsageError((error as Error).message) // node:util says which option
-  }
 }
 
 /** `--environment` by itself is that of the job. @throws UsageError: it is in none */

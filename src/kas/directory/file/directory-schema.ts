@@ -34,7 +34,7 @@ function checkHash(token: { sha256?: unknown }, context: z.RefinementCtx): void 
 }
 const hash = { sha256: z.unknown() }
 const tokenNameText = 'at most 253 printable characters'
-export const tokenName = z
+const tokenName = z
   .string({ error: tokenNameText })
   .regex(/^(?!\s)[^\p{C}\p{Zl}\p{Zp}]{1,253}(?<!\s)$/u, { error: tokenNameText })
 const token = z

@@ -22,15 +22,14 @@ export async function userAgents(
   { user, contents }: { user: User; contents: DirectoryContents },
   signal: AbortSignal,
 ): Promise<{ agents: Agent[]; unread: number }> {
-  const deadline = new AbortController()
-  const cancel = clock.after(maxReadMs, () => deadline.abort())
-  const ended = linkedController(signal, deadline.signal)
+  const ended = linkedController(signal)
+  const cancel = clock.after(maxReadMs, () => ended.abort())
   const all = [...contents.agents.values()]
   const agents = all.slice(0, maxAgents)
   const found = new Set<Agent>()
   let unread = all.length - agents.length
   const left = agents.values()
-  const look = async () => {
+  const readNext = async () => {
     for (const agent of left) {
       try {
         const read = ended.signal.aborted ? undefined : await configurations.current(agent, ended.signal)
@@ -42,7 +41,7 @@ export async function userAgents(
     }
   }
   try {
-    await Promise.all(Array.from({ length: maxReadsAtOnce }, look))
+    await Promise.all(Array.from({ length: maxReadsAtOnce }, readNext))
   } finally {
     cancel()
     ended.dispose()

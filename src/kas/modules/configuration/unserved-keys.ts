@@ -1,5 +1,4 @@
 import type { AgentId } from '../../../call/call.ts'
-import { managedResourcesKey } from '../../agent-config/agent-config-file.ts'
 import type { KasHost, StatusLine } from '../../module.ts'
 
 /** Agents that are named in `kas status`. */
@@ -28,7 +27,7 @@ export class UnservedKeys {
   status(): StatusLine[] {
     const lines = [...this.#agents.keys()].flatMap((agentId): StatusLine[] => {
       const { agent, good } = this.#agentConfig.followed(agentId) ?? {}
-      const warning = good?.configuration.warnings.find(({ key }) => key.endsWith(managedResourcesKey))
+      const warning = good?.configuration.warnings.find(({ kind }) => kind === 'unserved')
       if (!agent || !warning) return []
       const of = `agent ${agentId}, ${agent.name} of ${agent.project.path}`
       return [[of, `${warning.key} has no effect: ${warning.hint}`]]

@@ -30,7 +30,7 @@ import { askedStream } from './request/asked-stream.ts'
 import { add, type RequestHead, readRequestHead } from './request/request-head.ts'
 import { parseTarget, type Target } from './request/target.ts'
 import { originHeaders, preflightHeaders } from './response/cors.ts'
-import { errorAnswer } from './response/error-answer.ts'
+import { deliveryOf, errorAnswer } from './response/error-answer.ts'
 import type { ResponseRules } from './response/response-head.ts'
 import { UserEndpoints } from './user-endpoints.ts'
 import { ViewsApi } from './views/views-api.ts'
@@ -335,7 +335,7 @@ function endOf(exchange: Exchange, outcome: RequestOutcome, { failure, delivery 
   return {
     ...end,
     reason: failure?.code,
-    delivery: failure?.spec.code === 'TUNNEL_LOST' ? failure.spec.delivery : delivery,
+    delivery: failure ? deliveryOf(failure, delivery) : delivery,
   }
 }
 

@@ -53,14 +53,14 @@ gitops: { manifest_projects: [{ id: a/b, paths: [{ glob: "**/*.yaml" }], prune: 
     },
   })
   t.equal(file.userAccess, undefined)
-  t.match(warnings, [{ kind: 'unused', key: 'ci_access.groups[0].resource_management.enabled' }])
+  t.match(warnings, [{ kind: 'unserved', key: 'ci_access.groups[0].resource_management.enabled' }])
   t.equal(warnings.length, 1)
 })
 
 t.test('what GitLab would have kas make for jobs is told once, with the projects and what to write', async (t) => {
   const projects = Array.from({ length: 9 }, (_, i) => ({ id: `p${i}`, resource_management: { enabled: i > 0 } }))
   const { warnings } = parse(JSON.stringify({ ci_access: { projects, groups: [{ id: 'g' }] } }))
-  t.match(warnings, [{ kind: 'unused', key: 'ci_access.projects[1].resource_management.enabled' }])
+  t.match(warnings, [{ kind: 'unserved', key: 'ci_access.projects[1].resource_management.enabled' }])
   t.match(
     warnings[0]?.hint,
     /of project p1, project p2, .*project p5 and 3 more\. Write enabled: false there, and make/,

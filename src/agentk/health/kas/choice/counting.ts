@@ -12,6 +12,9 @@ export interface Counted {
   readonly atMost: ArgoStatus
 }
 
+/** Which of these counts depends on the others of their parent. */
+export const siblingKinds: ReadonlySet<string> = new Set(['apps/ReplicaSet', 'batch/Job'])
+
 const uncounted: ReadonlySet<string> = new Set(['discovery.k8s.io/EndpointSlice', 'apps/ControllerRevision'])
 
 /** What of an object's children counts for it. @param now - ms since 1970 */

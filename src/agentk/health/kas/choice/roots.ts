@@ -1,6 +1,6 @@
 import type { ArgoStatus } from '../../argo/health.ts'
 import { type KubernetesObject, kindOf } from '../../object.ts'
-import { type Finding, type Need, ranks, severityOf } from '../finding.ts'
+import { type Finding, lesser, type Need, ranks, severityOf } from '../finding.ts'
 import type { Opinion } from '../opinion.ts'
 import { namespaceOf } from '../read.ts'
 import { type Candidate, type Cause, choose } from './choosing.ts'
@@ -39,12 +39,6 @@ export class Judge {
     this.#mayList = mayList
     const sees = (object: KubernetesObject) => this.#sees(object)
     this.#tracing = new Tracing(world, sees, (object) => this.#opinionOf(object).finding)
-  }
-
-  /** @returns undefined: there is no such object, or none that the caller may list */
-  judge(kind: string, namespace: string, name: string): Judged | undefined {
-    const root = this.#world.find(kind, namespace, name)
-    return root && this.#sees(root) ? this.judgeAll([root]) : undefined
   }
 
   /** Of one root, or of what is one to people. The caller may list them. @param roots - at least one */
@@ -106,5 +100,3 @@ export class Judge {
     return this.#mayList(kindOf(object), namespaceOf(object))
   }
 }
-
-const lesser = (one: ArgoStatus, other: ArgoStatus) => (severityOf(one) > severityOf(other) ? other : one)

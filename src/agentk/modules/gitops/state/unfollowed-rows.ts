@@ -14,7 +14,7 @@ export class UnfollowedRows {
   readonly #status: Pick<StatusSink, 'unusable' | 'notFollowed' | 'remove'>
   readonly #options: UnfollowedRowsOptions
   /** ids of sources that the configuration has and nobody can follow */
-  readonly #unusable = new Set<string>()
+  readonly #refused = new Set<string>()
   /** ids of sources that were followed, and have perhaps not left */
   readonly #resting = new Set<string>()
 
@@ -25,11 +25,11 @@ export class UnfollowedRows {
 
   /** Of sources that cannot be used. */
   get refused(): number {
-    return this.#unusable.size
+    return this.#refused.size
   }
 
   isRefused(id: string): boolean {
-    return this.#unusable.has(id)
+    return this.#refused.has(id)
   }
 
   /** It is in the configuration, and cannot be followed. @param problem - key, value and what is allowed */
@@ -42,7 +42,7 @@ export class UnfollowedRows {
       projectId === undefined
         ? unresolvedId({ block, agentId, ownProject: ownProject() })
         : sourceId(name, { agentId, projectId })
-    this.#unusable.add(known)
+    this.#refused.add(known)
     this.#status.unusable({ ...block, id: known, environments: [], project }, problem)
   }
 
@@ -54,8 +54,8 @@ export class UnfollowedRows {
 
   /** The configuration is read anew. */
   forgetRefused(): void {
-    for (const id of this.#unusable) this.#status.remove(id)
-    this.#unusable.clear()
+    for (const id of this.#refused) this.#status.remove(id)
+    this.#refused.clear()
   }
 
   /** It was read whole: what it does not have is told by its inventory, if it has one. @param followed - ids */

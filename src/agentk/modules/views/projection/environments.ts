@@ -1,9 +1,6 @@
+import { projectLabel, slugLabel } from '../../../../proto/marks.ts'
 import { entryAt, type KubernetesObject, textAt } from '../../../health/object.ts'
 import { maxName } from './bounds.ts'
-
-/** Of GitLab, on what is deployed to an environment. */
-const projectLabel = 'app.gitlab.com/project_id'
-const slugLabel = 'app.gitlab.com/environment_slug'
 
 /** @returns `<project id>/<slug>` of the object's own labels; empty: none */
 export function environmentOf(object: KubernetesObject): string {

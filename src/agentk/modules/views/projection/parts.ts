@@ -1,5 +1,6 @@
 import { gatewayGroup } from '../../../health/kas/gateways.ts'
-import { field } from '../../../health/kas/read.ts'
+import { hasEnded } from '../../../health/kas/read.ts'
+import { hasReady } from '../../../health/kas/services.ts'
 import { entryAt, isBeingDeleted, type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
 import { type Picked, pick, picked } from './pick.ts'
 
@@ -131,13 +132,12 @@ export function traitsOf(kind: string, object: KubernetesObject): KubernetesObje
 }
 
 function traitsOfPod(object: KubernetesObject): KubernetesObject | undefined {
-  const phase = textAt(object, 'status.phase')
   const isDeleted = isBeingDeleted(object)
-  const hasEnded = phase === 'Succeeded' || phase === 'Failed'
-  if (!isDeleted && !hasEnded) return undefined
+  const isOver = hasEnded(object)
+  if (!isDeleted && !isOver) return undefined
   // which time it is makes no difference, and Pods share what is the same
   return {
-    ...(hasEnded ? { status: { phase } } : {}),
+    ...(isOver ? { status: { phase: textAt(object, 'status.phase') } } : {}),
     ...(isDeleted ? { metadata: { deletionTimestamp: 'deleted' } } : {}),
   }
 }
@@ -154,10 +154,6 @@ function traitsOfJob(object: KubernetesObject): KubernetesObject {
 }
 
 const jobLabels: Picked = picked(templateLabels)
-
-function hasReady(slice: KubernetesObject): boolean {
-  return listAt(slice, 'endpoints').some((endpoint) => field(field(endpoint, 'conditions'), 'ready') !== false)
-}
 
 function withAnnotation(kind: string, object: KubernetesObject, parts: KubernetesObject): KubernetesObject {
   const name = annotations[kind]

@@ -1,5 +1,5 @@
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
-import { type Evidence, evidenceOf, subjectOf } from '../../../health/kas/evidence.ts'
+import { countsForMs, type Evidence, evidenceOf, subjectOf } from '../../../health/kas/evidence.ts'
 import { bounded } from '../../../health/kas/text.ts'
 import { type KubernetesObject, textAt } from '../../../health/object.ts'
 import type { ObjectSink } from './record.ts'
@@ -10,8 +10,6 @@ const maxPerObject = 16
 const maxEvidences = 10_000
 /** Of all, those that go at once when there are too many. */
 const shedShare = 0.1
-/** Evidence counts for so long after it was seen last. ms */
-export const countsForMs = 3_600_000
 
 /** An object that events are about, as they say. */
 export interface Subject {

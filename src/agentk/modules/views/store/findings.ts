@@ -1,7 +1,8 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import type { Finding } from '../../../health/kas/finding.ts'
 import { findingsOf } from '../../../health/kas/findings.ts'
-import { type Opinion, opinionOf, type RuleVerdicts } from '../../../health/kas/opinion.ts'
+import { type Opinion, opinionOf, opinionWith, type RuleVerdicts } from '../../../health/kas/opinion.ts'
+import { goesOnMs } from '../../../health/kas/sight.ts'
 import type { KubernetesObject } from '../../../health/object.ts'
 import { ownPartsOf } from '../projection/parts.ts'
 import { DueVerdicts } from './due-verdicts.ts'
@@ -16,8 +17,6 @@ import { type Seen, timed } from './seen.ts'
 /** characters of one object that is kept to be judged anew, and of all of them */
 const maxKeptText = 16 * 1024
 const maxKeptTexts = 16 * 1024 * 1024
-/** What was found before goes on after so long a time without. ms */
-const restsMs = 60_000
 /** Evidence that does not count any more goes after so long at most. ms */
 const expireMs = 60_000
 
@@ -57,7 +56,7 @@ interface Waiting {
 const nothingSeen: Seen = []
 
 /** What is said by whom of one that is well. */
-export const unjudgedBy = {
+const unjudgedBy = {
   users: { by: 'users', judged: undefined },
   rules: { by: 'rules', judged: undefined },
   nobody: { by: 'nobody', judged: undefined },
@@ -85,7 +84,7 @@ export class Findings {
     const { clock, records, isLive } = components
     this.#components = components
     const now = () => clock.now()
-    this.evidence = new Evidences({ now, onChange: (subject) => this.#heard(subject) })
+    this.evidence = new Evidences({ now, onChange: (subject) => this.#evidenceChanged(subject) })
     this.#world = new JudgingWorld({ records, now, evidence: this.evidence, isLive })
     this.#due = new DueVerdicts<undefined>(clock, (uid) => this.#judgeLater(uid))
   }
@@ -182,10 +181,10 @@ export class Findings {
 
   /** When what is remembered of one that is well goes. */
   #restEnd({ seen }: Entry): number | undefined {
-    return seen.length > 0 ? this.#components.clock.now() + restsMs : undefined
+    return seen.length > 0 ? this.#components.clock.now() + goesOnMs : undefined
   }
 
-  #heard({ kind, namespace, name, uid }: Subject): void {
+  #evidenceChanged({ kind, namespace, name, uid }: Subject): void {
     this.#cancelExpiry ??= this.#components.clock.after(expireMs, () => this.#expire())
     const record = this.#components.records.named(kind, namespace, name)
     if (record && (uid === '' || uid === record.uid) && this.#entries.has(record.uid)) this.#judgeLater(record.uid)
@@ -240,13 +239,8 @@ export class Findings {
   }
 }
 
-/** As `opinionOf` has it where a finding stands. */
-function opinionWith(found: Finding): Opinion {
-  return { word: found.word, finding: found.reason ? found : undefined, by: 'rules' }
-}
-
 const isRested = (seen: Seen, now: number) =>
-  seen.every(({ sight }) => sight.well !== undefined && now - sight.well >= restsMs)
+  seen.every(({ sight }) => sight.well !== undefined && now - sight.well >= goesOnMs)
 
 function differenceOf(before: Judgement | undefined, after: Judgement | undefined): Judged | undefined {
   return isSameJudgement(before, after) ? undefined : { before, after }

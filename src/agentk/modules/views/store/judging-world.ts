@@ -27,7 +27,8 @@ export class JudgingWorld extends RecordsWorld {
   }
 
   override eventsOf(object: KubernetesObject): readonly Evidence[] {
-    return this.#judging.evidence.of({ ...this.placeOf(object), kind: this.placeOf(object).kind.key })
+    const { kind, ...place } = this.placeOf(object)
+    return this.#judging.evidence.of({ ...place, kind: kind.key })
   }
 
   override isLive(kind: string): boolean {

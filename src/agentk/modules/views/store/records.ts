@@ -10,22 +10,13 @@ import { FairTurns } from './fair-turns.ts'
 import { Findings, type Judged } from './findings.ts'
 import type { Interned } from './interned.ts'
 import type { Judgement } from './judgement.ts'
-import { Naming } from './naming.ts'
-import { addShared, areEqual, customParentsOf, recordOf, traitObject } from './object-record.ts'
+import { KindStates } from './kind-states.ts'
+import { Links } from './links.ts'
+import { addShared, areEqual, recordOf, traitObject } from './object-record.ts'
 import { OpenLists } from './open-lists.ts'
 import { Places } from './places.ts'
-import type {
-  FollowState,
-  FollowStates,
-  Health,
-  ObjectRecord,
-  ObjectSink,
-  Place,
-  ReadonlyRecords,
-  RecordChange,
-} from './record.ts'
+import type { FollowState, Health, ObjectRecord, ObjectSink, Place, ReadonlyRecords, RecordChange } from './record.ts'
 import type { Rules } from './rules.ts'
-import { UidIndex } from './uid-index.ts'
 
 export interface RecordsComponents {
   /** since 1970 */
@@ -50,16 +41,8 @@ export const recordsDefaults: RecordsOptions = { maxObjects: 200_000, extras: ex
 /** A kind that went for want of room is kept again, when it is listed anew, while no more than this is taken. */
 const roomyShare = 0.75
 
-/** After it, what is found is not held to have been there before for the sake of a kind that is never listed. ms */
-const firstListMs = 60_000
-
 /** A sweep looks at each record: not while tables grow with what lives. */
 const leastShedShare = 1 / 16
-
-/** what other records are found by */
-const indexed = ['owner', 'customParent', 'claim', 'references', 'node'] as const
-
-const place = (...texts: readonly string[]) => JSON.stringify(texts)
 
 /**
  * What is kept of the objects of a cluster. An object is read as it passes, and dropped.
@@ -72,13 +55,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
   readonly #options: RecordsOptions
   readonly #records = new Map<string, ObjectRecord>()
   readonly #places = new Places()
-  /** by the uid of the owner */
-  readonly #owned = new UidIndex()
-  /** by kind, namespace and name of each custom parent */
-  readonly #customChildren = new UidIndex()
-  /** by kind, namespace and name of what stands for the application */
-  readonly #claims = new UidIndex()
-  readonly #naming = new Naming()
+  readonly #links = new Links()
   readonly #lists = new OpenLists()
   readonly #extras: Extras
   readonly #interned: Interned
@@ -87,39 +64,26 @@ export class Records implements ObjectSink, ReadonlyRecords {
   #shed = 0
   readonly #due: DueVerdicts<Health>
   readonly #findings: Findings
-  readonly #since: number
-  #isSettled = false
-  /** kinds of which all objects are known */
-  #live: ReadonlySet<string> = new Set()
-  readonly #states = new Map<string, readonly [kind: ResourceKind, state: FollowState]>()
-  /** kinds that went for want of room, and when */
-  readonly #refused = new Map<string, { readonly kind: ResourceKind; readonly since: number }>()
   readonly #listeners = new Set<(change: RecordChange) => void>()
-  readonly #stateListeners = new Set<() => void>()
-  /** How far each kind is followed; a kind that went for want of room is refused. */
-  readonly states: FollowStates = {
-    all: () => this.#allStates(),
-    onChange: (listener) => {
-      this.#stateListeners.add(listener)
-      return () => this.#stateListeners.delete(listener)
-    },
-  }
+  /** How far each kind is followed. */
+  readonly states: KindStates
 
   constructor(components: RecordsComponents, options: Partial<RecordsOptions> = {}) {
     this.#components = components
     this.#options = { ...recordsDefaults, ...options }
-    this.#since = components.clock.now()
     this.#extras = new Extras(this.#options.extras)
     this.#interned = components.interned
     this.#environments = components.environments ?? new Environments([])
     this.#due = new DueVerdicts(components.clock, (uid, health) => this.#judgeAnew(uid, health))
     const { clock, turns = new FairTurns(clock) } = components
+    const onLive = (kind: string) => this.#findings.liveChanged(kind)
+    this.states = new KindStates({ clock, onLive }, `the cluster has more than ${this.#options.maxObjects} objects`)
     this.#findings = new Findings({
       clock,
       turns,
       records: this,
-      isLive: (kind) => this.#live.has(kind),
-      isSettled: () => this.#hasSettled(),
+      isLive: (kind) => this.states.isWhole(kind),
+      isSettled: () => this.states.isSettled,
       onJudged: (uid, judged) => this.#judgedAnew(uid, judged),
     })
   }
@@ -164,27 +128,23 @@ export class Records implements ObjectSink, ReadonlyRecords {
   }
 
   kindOf(kind: string): ResourceKind | undefined {
-    return this.#states.get(kind)?.[0]
+    return this.states.kindOf(kind)
   }
 
-  *naming(kind: string, namespace: string, name: string): Iterable<ObjectRecord> {
-    yield* this.#those(this.#naming.of(kind, namespace, name))
+  naming(kind: string, namespace: string, name: string): Iterable<ObjectRecord> {
+    return this.#those(this.#links.naming(kind, namespace, name))
   }
 
-  isClaimed({ uid, kind, namespace, name }: Place): boolean {
-    return (
-      this.#owned.has(uid) || (kind.key === statefulSet && this.#customChildren.has(place(kind.key, namespace, name)))
-    )
+  isClaimed(parent: Place): boolean {
+    return this.#links.isClaimed(parent)
   }
 
-  *claiming({ uid, kind, namespace, name }: Place): Iterable<ObjectRecord> {
-    yield* this.#those(this.#owned.get(uid))
-    yield* this.claimingByCustom({ uid, kind, namespace, name })
-    yield* this.#those(this.#claims.get(place(kind.key, namespace, name)))
+  claiming(parent: Place): Iterable<ObjectRecord> {
+    return this.#those(this.#links.claiming(parent))
   }
 
-  claimingByCustom({ kind, namespace, name }: Place): Iterable<ObjectRecord> {
-    return this.#those(this.#customChildren.get(place(kind.key, namespace, name)))
+  claimingByCustom(parent: Place): Iterable<ObjectRecord> {
+    return this.#those(this.#links.claimingByCustom(parent))
   }
 
   *places(): ReturnType<ReadonlyRecords['places']> {
@@ -211,7 +171,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
 
   listing(kind: ResourceKind, namespace: string | undefined): void {
     const isRoomy = this.size <= roomyShare * this.#options.maxObjects
-    if (namespace === undefined && isRoomy && this.#refused.delete(kind.key)) this.#tellStates()
+    if (namespace === undefined && isRoomy) this.states.readmit(kind.key)
     this.#lists.begin(kind, namespace, this.#places.uids(kind.key, namespace))
   }
 
@@ -220,7 +180,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
   }
 
   put(kind: ResourceKind, object: KubernetesObject): void {
-    if (this.#refused.has(kind.key)) return
+    if (this.states.isRefused(kind.key)) return
     const metadata = metadataOf(object)
     if (!metadata) return
     const { uid, namespace, name } = metadata
@@ -251,24 +211,11 @@ export class Records implements ObjectSink, ReadonlyRecords {
   dropped(kind: ResourceKind, namespace: string | undefined): void {
     this.#lists.forget(kind, namespace)
     this.#removeAll(kind.key, namespace)
-    if (namespace !== undefined) return
-    this.#refused.delete(kind.key)
-    if (this.#states.delete(kind.key)) this.#tellStates()
+    if (namespace === undefined) this.states.delete(kind.key)
   }
 
   state(kind: ResourceKind, state: FollowState): void {
-    this.#states.set(kind.key, [kind, state])
-    this.#tellStates()
-  }
-
-  #allStates(): Iterable<readonly [kind: ResourceKind, state: FollowState]> {
-    const states = new Map(this.#states)
-    const why = `the cluster has more than ${this.#options.maxObjects} objects`
-    for (const [key, { kind, since }] of this.#refused) {
-      const { refusedNamespaces = [], leftOut = [] } = states.get(key)?.[1] ?? {}
-      states.set(key, [kind, { is: 'refused', since, why, refusedNamespaces, leftOut }])
-    }
-    return states.values()
+    this.states.set(kind, state)
   }
 
   /** @returns `health`: undefined: there is metadata alone */
@@ -288,19 +235,13 @@ export class Records implements ObjectSink, ReadonlyRecords {
     const apiVersion = kind.group === '' ? kind.version : `${kind.group}/${kind.version}`
     const whole = { ...object, apiVersion, kind: kind.key.slice(kind.key.indexOf('/') + 1) }
     const { health, dueAt, verdicts } = rules.judge(whole, clock.now())
-    const { by, judged } = this.#findings.pass({ uid, kind: kind.key, object: whole }, verdicts, this.#isLive(kind.key))
+    const { by, judged } = this.#findings.pass(
+      { uid, kind: kind.key, object: whole },
+      verdicts,
+      this.states.isLive(kind.key),
+    )
     if (dueAt !== undefined) this.#due.set(uid, dueAt, this.#interned.value(said(rules.judge(whole, dueAt).health, by)))
     return { health: said(health, by), judged }
-  }
-
-  #isLive(kind: string): boolean {
-    return this.#hasSettled() && this.#states.get(kind)?.[1].is === 'live'
-  }
-
-  /** All that was there at the beginning is known, but for a kind that is never listed. */
-  #hasSettled(): boolean {
-    this.#isSettled ||= this.#components.clock.now() > this.#since + firstListMs
-    return this.#isSettled
   }
 
   #judgeAnew(uid: string, health: Health): void {
@@ -317,7 +258,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     this.#records.set(record.uid, record)
     this.#places.add(record)
     this.#extras.change(undefined, record)
-    this.#index(record)
+    this.#links.change(undefined, record)
     this.#tell({ before: undefined, after: record, ...(judged ? { judged } : {}) })
   }
 
@@ -329,10 +270,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     this.#shed++
     this.#records.set(after.uid, after)
     this.#extras.change(before, after)
-    if (indexed.some((field) => before[field] !== after[field])) {
-      this.#unindex(before)
-      this.#index(after)
-    }
+    this.#links.change(before, after)
     this.#tell({ before, after, ...(judged ? { judged } : {}) })
   }
 
@@ -342,7 +280,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     this.#due.delete(record.uid)
     this.#places.delete(record)
     this.#extras.change(record, undefined)
-    this.#unindex(record)
+    this.#links.change(record, undefined)
     const judgement = this.#findings.forget(record.uid)
     const judged = judgement ? { judged: { before: judgement, after: undefined } } : {}
     this.#tell({ before: record, after: undefined, ...judged })
@@ -352,22 +290,6 @@ export class Records implements ObjectSink, ReadonlyRecords {
     for (const record of [...this.#those(this.#places.uids(kind, namespace))]) this.#remove(record)
   }
 
-  #index(record: ObjectRecord): void {
-    const { uid, namespace, owner, claim } = record
-    if (owner) this.#owned.add(owner.uid, uid)
-    this.#naming.add(record)
-    if (claim?.kind) this.#claims.add(place(claim.kind, claim.namespace, claim.name), uid)
-    for (const { kind, name } of customParentsOf(record)) this.#customChildren.add(place(kind, namespace, name), uid)
-  }
-
-  #unindex(record: ObjectRecord): void {
-    const { uid, namespace, owner, claim } = record
-    if (owner) this.#owned.delete(owner.uid, uid)
-    this.#naming.delete(record)
-    if (claim?.kind) this.#claims.delete(place(claim.kind, claim.namespace, claim.name), uid)
-    for (const { kind, name } of customParentsOf(record)) this.#customChildren.delete(place(kind, namespace, name), uid)
-  }
-
   /** @returns whether there is room for one more of the kind */
   #makeRoom({ key }: ResourceKind): boolean {
     if (this.size < this.#options.maxObjects) return true
@@ -375,9 +297,8 @@ export class Records implements ObjectSink, ReadonlyRecords {
     const largest =
       largestFirst.find((kind) => !this.#components.rules.wantsStatus(kind)) ?? (largestFirst[0] as string)
     const [record] = this.#those(this.#places.uids(largest, undefined))
-    if (record) this.#refused.set(largest, { kind: record.kind, since: this.#components.clock.now() })
     this.#removeAll(largest, undefined)
-    this.#tellStates()
+    if (record) this.states.refuse(record.kind)
     return key !== largest
   }
 
@@ -399,23 +320,8 @@ export class Records implements ObjectSink, ReadonlyRecords {
     for (const listener of this.#listeners) listener(change)
     this.#findings.change(change) // last: what follows from it is a change of its own
   }
-
-  #tellStates(): void {
-    const before = this.#live
-    this.#live = new Set([...this.#allStates()].flatMap(([{ key }, state]) => (isWholly(state) ? [key] : [])))
-    for (const kind of this.#live.symmetricDifference(before)) this.#findings.liveChanged(kind)
-    this.#isSettled ||= this.#states.size > 0 && [...this.#states.values()].every(([, { is }]) => is !== 'syncing')
-    for (const listener of this.#stateListeners) listener()
-  }
 }
-
-const statefulSet = 'apps/StatefulSet'
 
 function said(health: Health, by: Opinion['by']): Health {
   return by === 'nobody' ? health : { ...health, by }
-}
-
-/** What is not there is missing. */
-function isWholly({ is, isPartial, refusedNamespaces, leftOut }: FollowState): boolean {
-  return is === 'live' && !isPartial && refusedNamespaces.length === 0 && leftOut.length === 0
 }

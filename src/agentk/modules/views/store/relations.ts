@@ -56,7 +56,7 @@ export function linksOf(record: ObjectRecord, around: Around) {
   links.push(...named(record, around))
   const own = links.sort(compareLinks).slice(0, maxLinks)
   const others: Link[] = []
-  for (const one of lookedAt(record, around)) {
+  for (const one of candidates(record, around)) {
     read += 1 + Math.floor(one.references.length / referencesOfOne)
     if (one.uid === record.uid || !around.sees(one)) continue
     for (const relation of relationsTo(record, one)) others.push(linkTo(relation, one))
@@ -89,7 +89,7 @@ function* named({ namespace, references, otherOwners, node }: ObjectRecord, { re
 }
 
 /** What may name, run on or select it. */
-function* lookedAt({ kind, namespace, name }: ObjectRecord, { records }: Around): Iterable<ObjectRecord> {
+function* candidates({ kind, namespace, name }: ObjectRecord, { records }: Around): Iterable<ObjectRecord> {
   if (kind.key === podKind) for (const other of selecting) yield* records.inNamespace(other, namespace)
   yield* records.naming(kind.key, namespace, name)
 }

@@ -1,4 +1,5 @@
 import type { Cause } from '../../../health/kas/choice/choosing.ts'
+import { siblingKinds } from '../../../health/kas/choice/counting.ts'
 import { Judge, type MayList } from '../../../health/kas/choice/roots.ts'
 import { severityOf } from '../../../health/kas/finding.ts'
 import { nextOf } from '../../../health/kas/next.ts'
@@ -13,8 +14,6 @@ import type { Sight } from './sight.ts'
 const maxSick = 256
 /** objects that are read for one root; the others are as if they were not there */
 const maxReadForRoot = 50_000
-/** What a root is the summary of is not well in so many of its children before others are looked for. */
-const siblingKinds: ReadonlySet<string> = new Set(['apps/ReplicaSet', 'batch/Job'])
 
 /** Why an object is not well, as rows say it. Times are ms since 1970. */
 export interface ShownCause

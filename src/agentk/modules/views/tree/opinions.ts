@@ -1,6 +1,6 @@
 import type { ArgoStatus } from '../../../health/argo/health.ts'
-import { countedOf, wordAbove } from '../../../health/kas/choice/counting.ts'
-import { type Need, severityOf } from '../../../health/kas/finding.ts'
+import { countedOf, siblingKinds, wordAbove } from '../../../health/kas/choice/counting.ts'
+import { lesser, type Need, severityOf } from '../../../health/kas/finding.ts'
 import type { Opinion } from '../../../health/kas/opinion.ts'
 import { uidOf } from '../../../health/kas/read.ts'
 import type { KubernetesObject } from '../../../health/object.ts'
@@ -203,11 +203,7 @@ export class Opinions {
   }
 }
 
-/** Of these it depends on the others of their parent which of them counts. */
-const siblingKinds: ReadonlySet<string> = new Set(['apps/ReplicaSet', 'batch/Job'])
-
 const worse = (one: ArgoStatus, other: ArgoStatus) => (severityOf(other) > severityOf(one) ? other : one)
-const lesser = (one: ArgoStatus, other: ArgoStatus) => (severityOf(one) > severityOf(other) ? other : one)
 
 const bares: Readonly<Record<Opinion['by'], Opinion>> = {
   users: { word: 'Healthy', finding: undefined, by: 'users' },

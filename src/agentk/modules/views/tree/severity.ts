@@ -1,11 +1,9 @@
-import { type ArgoWord, argoWords, type KstatusWord } from '../../../../proto/views-json.ts'
+import { type ArgoWord, argoWords, type KstatusWord, kasWords } from '../../../../proto/views-json.ts'
+import { inArgosWords } from '../../../health/verdict.ts'
 import type { Health } from '../store/record.ts'
 
 /** Whose verdict orders and counts. */
 export type VerdictSide = 'argo' | 'kstatus' | 'kas'
-
-/** Worst last: what nobody knows is no failure that anybody has seen. */
-const kasWords: readonly ArgoWord[] = ['', 'Healthy', 'Suspended', 'Unknown', 'Missing', 'Progressing', 'Degraded']
 
 /** A severity is an index of them. There are as many on each side. */
 export const wordsOf = (side: VerdictSide): readonly ArgoWord[] => (side === 'kas' ? kasWords : argoWords)
@@ -13,13 +11,6 @@ export const wordsOf = (side: VerdictSide): readonly ArgoWord[] => (side === 'ka
 const kstatusWords: readonly KstatusWord[] = ['Current', 'InProgress', 'Terminating', 'Failed', 'Unknown']
 const severities = new Map(argoWords.map((word, severity) => [word, severity]))
 const kasSeverities = new Map(kasWords.map((word, severity) => [word, severity]))
-const inArgosWords: Readonly<Record<KstatusWord, ArgoWord>> = {
-  Current: 'Healthy',
-  InProgress: 'Progressing',
-  Terminating: 'Progressing',
-  Failed: 'Degraded',
-  Unknown: 'Unknown',
-}
 
 /** 0: no verdict */
 export function severityOf(health: Health | undefined, side: Exclude<VerdictSide, 'kas'>): number {

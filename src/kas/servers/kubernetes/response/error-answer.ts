@@ -63,6 +63,11 @@ const shownCauses = new Set(['GITLAB_STATUS', 'GITLAB_UNREACHABLE', 'GITLAB_ANSW
 /** The answer to a flood of unknown credentials, by media type: encoded once, for it names neither caller nor trace. */
 const notCheckedBodies = new Map<string, string | Uint8Array>()
 
+/** Whether the request may have reached the cluster: the loss of a tunnel says so itself. */
+export function deliveryOf({ spec }: KasError, delivery: FailedRequest['delivery']): FailedRequest['delivery'] {
+  return spec.code === 'TUNNEL_LOST' ? spec.delivery : delivery
+}
+
 export function errorAnswer(error: KasError, request: FailedRequest): ErrorAnswer {
   const { failedAt, accept, delivery } = request
   const own = failedAt === 'entry' || ownRefusals.has(error.code)
@@ -70,7 +75,7 @@ export function errorAnswer(error: KasError, request: FailedRequest): ErrorAnswe
   const traceId = request.traceId ?? (own && error.code === 'INTERNAL' ? randomBytes(16).toString('hex') : undefined)
   const trace = traceId === undefined ? '' : `. Trace ID: ${traceId}`
   const message = messagePrefix + (own ? ownText(error) : tunnelText(error)) + trace
-  const reached = error.spec.code === 'TUNNEL_LOST' ? error.spec.delivery : delivery
+  const reached = deliveryOf(error, delivery)
   const headers = ['Kas-Delivery', reached]
   if (code === 401) headers.push('Gitlab-Unauthorized', 'true')
   // kubectl repeats by itself what comes with this header, so only what never left may have it

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { Snapshot } from '../../../../../src/agentk/health/kas/choice/snapshot.ts'
 import { findingsOf } from '../../../../../src/agentk/health/kas/findings.ts'
 import type { KubernetesObject } from '../../../../../src/agentk/health/object.ts'
+import { Snapshot } from '../../../../support/situations/snapshot.ts'
 import { ago, condition, event, now, object, pod, waiting } from './world.ts'
 
 /** What is known of an object for each set of rights. */

@@ -1,8 +1,7 @@
 import t from 'tap'
 import { argoHealth } from '../../../../../src/agentk/health/argo/argo.ts'
-import { Judge } from '../../../../../src/agentk/health/kas/choice/roots.ts'
-import { Snapshot } from '../../../../../src/agentk/health/kas/choice/snapshot.ts'
 import { type KubernetesObject, kindOf } from '../../../../../src/agentk/health/object.ts'
+import { judgedFor, Snapshot } from '../../../../support/situations/snapshot.ts'
 import { condition, ended, event, now, object, ownedBy, pod, running, waiting } from './world.ts'
 
 /** Clusters of chance: each object has the same verdict and cause in whatever order objects and events come. */
@@ -75,11 +74,11 @@ function judgements(
   hidden: readonly string[],
 ) {
   const snapshot = new Snapshot({ now, objects, events, verdicts: (one) => ({ argo: argoHealth(one) }) })
-  const judge = new Judge(snapshot, (kind) => !hidden.includes(kind))
+  const mayList = (kind: string) => !hidden.includes(kind)
   const places = objects.map((one) => [kindOf(one), one.metadata as { namespace?: string; name: string }] as const)
   const judged = places.map(([kind, { namespace = '', name }]) => [
     `${kind}/${name}`,
-    judge.judge(kind, namespace, name),
+    judgedFor(snapshot, mayList, [kind, namespace, name]),
   ])
   return Object.fromEntries(judged)
 }

@@ -1,9 +1,9 @@
 import type tap from 'tap'
 import { argoHealth } from '../../../../../src/agentk/health/argo/argo.ts'
-import { Judge, type Judged } from '../../../../../src/agentk/health/kas/choice/roots.ts'
-import { Snapshot } from '../../../../../src/agentk/health/kas/choice/snapshot.ts'
+import type { Judged } from '../../../../../src/agentk/health/kas/choice/roots.ts'
 import type { RuleVerdicts } from '../../../../../src/agentk/health/kas/opinion.ts'
 import { type KubernetesObject, kindOf } from '../../../../../src/agentk/health/object.ts'
+import { judgedFor, Snapshot } from '../../../../support/situations/snapshot.ts'
 
 /** A cluster of a test, at noon. */
 export const now = Date.parse('2026-06-01T12:00:00Z')
@@ -129,7 +129,7 @@ export function judge(objects: readonly KubernetesObject[], view: View = {}): Ju
   const root = objects[0] as KubernetesObject
   const { namespace = '', name } = root.metadata as { namespace?: string; name: string }
   const snapshot = new Snapshot({ now, objects, events, verdicts })
-  const judged = new Judge(snapshot, (kind) => !without.includes(kind)).judge(kindOf(root), namespace, name)
+  const judged = judgedFor(snapshot, (kind) => !without.includes(kind), [kindOf(root), namespace, name])
   if (!judged) throw new Error('the root is not there')
   return judged
 }

@@ -1,5 +1,5 @@
-import { type KubernetesObject, kindOf, listAt, textAt } from '../../object.ts'
-import { nameOf, namespaceOf, textField, uidOf } from '../read.ts'
+import { nameOf, namespaceOf, textField, uidOf } from '../../../src/agentk/health/kas/read.ts'
+import { type KubernetesObject, kindOf, listAt, textAt } from '../../../src/agentk/health/object.ts'
 
 /** StatefulSets that a claim's name is tried with */
 const maxSets = 16

@@ -1,14 +1,22 @@
-import type { ArgoStatus } from '../../argo/health.ts'
-import { at, entryAt, isBeingDeleted, type KubernetesObject, kindOf, listAt, textAt } from '../../object.ts'
-import { type Evidence, evidenceOf, subjectOf } from '../evidence.ts'
-import type { Finding } from '../finding.ts'
-import { findingsOf } from '../findings.ts'
-import { type Opinion, opinionOf, type RuleVerdicts } from '../opinion.ts'
-import { field, nameOf, namespaceOf, tableOf, textField, uidOf } from '../read.ts'
-import { webhookKinds } from '../webhooks.ts'
-import { claimNamesOf } from './explaining.ts'
+import type { ArgoStatus } from '../../../src/agentk/health/argo/health.ts'
+import { claimNamesOf } from '../../../src/agentk/health/kas/choice/explaining.ts'
+import { Judge, type Judged, type MayList, type World } from '../../../src/agentk/health/kas/choice/roots.ts'
+import { type Evidence, evidenceOf, subjectOf } from '../../../src/agentk/health/kas/evidence.ts'
+import type { Finding } from '../../../src/agentk/health/kas/finding.ts'
+import { findingsOf } from '../../../src/agentk/health/kas/findings.ts'
+import { type Opinion, opinionOf, type RuleVerdicts } from '../../../src/agentk/health/kas/opinion.ts'
+import { field, nameOf, namespaceOf, tableOf, textField, uidOf } from '../../../src/agentk/health/kas/read.ts'
+import { webhookKinds } from '../../../src/agentk/health/kas/webhooks.ts'
+import {
+  at,
+  entryAt,
+  isBeingDeleted,
+  type KubernetesObject,
+  kindOf,
+  listAt,
+  textAt,
+} from '../../../src/agentk/health/object.ts'
 import { parentsOf } from './parents.ts'
-import type { World } from './roots.ts'
 
 type Table = readonly (readonly [name: string, value: string])[]
 type Index = Map<string, KubernetesObject[]>
@@ -198,4 +206,14 @@ function templateOf(object: KubernetesObject): unknown {
 
 function webhookNamesOf(object: KubernetesObject): readonly string[] {
   return webhookKinds.includes(kindOf(object)) ? listAt(object, 'webhooks').map((one) => textField(one, 'name')) : []
+}
+
+/** How an object is for one caller. @returns undefined: there is no such object, or none that the caller may list */
+export function judgedFor(
+  world: Snapshot,
+  mayList: MayList,
+  [kind, namespace, name]: readonly [kind: string, namespace: string, name: string],
+): Judged | undefined {
+  const root = mayList(kind, namespace) ? world.find(kind, namespace, name) : undefined
+  return root && new Judge(world, mayList).judgeAll([root])
 }

@@ -1,0 +1,105 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import type { ResourceKind } from '../../../cluster/api-kinds.ts'
+import type { FollowState, FollowStates } from './record.ts'
+
+/** After it, what is found is not held to have been there before for the sake of a kind that is never listed. ms */
+const firstListMs = 60_000
+
+export interface KindStatesComponents {
+  readonly clock: Clock
+  /** Whether all objects of a kind (`group/Kind`) are known is another now. */
+  readonly onLive: (kind: string) => void
+}
+
+/** How far each kind is followed; a kind that went for want of room is refused. */
+export class KindStates implements FollowStates {
+  readonly #components: KindStatesComponents
+  readonly #since: number
+  readonly #refusal: string
+  readonly #states = new Map<string, readonly [kind: ResourceKind, state: FollowState]>()
+  /** kinds that went for want of room, and when */
+  readonly #refused = new Map<string, { readonly kind: ResourceKind; readonly since: number }>()
+  readonly #listeners = new Set<() => void>()
+  /** kinds of which all objects are known */
+  #whole: ReadonlySet<string> = new Set()
+  #isSettled = false
+
+  /** @param refusal - why a kind went */
+  constructor(components: KindStatesComponents, refusal: string) {
+    this.#components = components
+    this.#refusal = refusal
+    this.#since = components.clock.now()
+  }
+
+  all(): Iterable<readonly [kind: ResourceKind, state: FollowState]> {
+    const states = new Map(this.#states)
+    for (const [key, { kind, since }] of this.#refused) {
+      const { refusedNamespaces = [], leftOut = [] } = states.get(key)?.[1] ?? {}
+      states.set(key, [kind, { is: 'refused', since, why: this.#refusal, refusedNamespaces, leftOut }])
+    }
+    return states.values()
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  kindOf(key: string): ResourceKind | undefined {
+    return this.#states.get(key)?.[0]
+  }
+
+  /** All its objects are known. */
+  isWhole(key: string): boolean {
+    return this.#whole.has(key)
+  }
+
+  /** What comes of it now has come now. */
+  isLive(key: string): boolean {
+    return this.isSettled && this.#states.get(key)?.[1].is === 'live'
+  }
+
+  /** All that was there at the beginning is known, but for a kind that is never listed. */
+  get isSettled(): boolean {
+    this.#isSettled ||= this.#components.clock.now() > this.#since + firstListMs
+    return this.#isSettled
+  }
+
+  isRefused(key: string): boolean {
+    return this.#refused.has(key)
+  }
+
+  set(kind: ResourceKind, state: FollowState): void {
+    this.#states.set(kind.key, [kind, state])
+    this.#tell()
+  }
+
+  delete(key: string): void {
+    this.#refused.delete(key)
+    if (this.#states.delete(key)) this.#tell()
+  }
+
+  /** It goes for want of room. */
+  refuse(kind: ResourceKind): void {
+    this.#refused.set(kind.key, { kind, since: this.#components.clock.now() })
+    this.#tell()
+  }
+
+  /** There is room again. */
+  readmit(key: string): void {
+    if (this.#refused.delete(key)) this.#tell()
+  }
+
+  #tell(): void {
+    const before = this.#whole
+    this.#whole = new Set([...this.all()].flatMap(([{ key }, state]) => (isWholly(state) ? [key] : [])))
+    for (const kind of this.#whole.symmetricDifference(before)) this.#components.onLive(kind)
+    this.#isSettled ||= this.#states.size > 0 && [...this.#states.values()].every(([, { is }]) => is !== 'syncing')
+    for (const listener of this.#listeners) listener()
+  }
+}
+
+/** What is not there is missing. */
+function isWholly({ is, isPartial, refusedNamespaces, leftOut }: FollowState): boolean {
+  return is === 'live' && !isPartial && refusedNamespaces.length === 0 && leftOut.length === 0
+}
