@@ -24,6 +24,9 @@ import (
 
 var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
 
+// It asks for 5 to 10 minutes of its own accord: what is asked anew is to be what was lost, and nothing else.
+var watchSeconds int64 = 3600
+
 type told map[string]any
 
 var stdout = struct {
@@ -78,6 +81,7 @@ func run(kubeconfig, namespace, name string) error {
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			options.FieldSelector = selector
+			options.TimeoutSeconds = &watchSeconds
 			lists := options.SendInitialEvents != nil && *options.SendInitialEvents
 			tell("watch", told{"from": options.ResourceVersion, "lists": lists})
 			return answerOf(resource.Watch(ctx, options))
