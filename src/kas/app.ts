@@ -34,6 +34,8 @@ import { Router } from './router/router.ts'
 import { TokenRate } from './servers/agents/token-rate.ts'
 import { TokenRateReports, type TokenRateReportsComponents } from './servers/agents/token-rate-reports.ts'
 import { leaving, whenReady } from './servers/listening.ts'
+import { ReplicaSessions } from './sessions/replica-sessions.ts'
+import { SessionTable } from './sessions/session-table.ts'
 import { connectedAgents } from './tunnels/connected-agents.ts'
 import { OverShare } from './tunnels/over-share.ts'
 import { TunnelRegistry } from './tunnels/tunnel-registry.ts'
@@ -119,9 +121,12 @@ export class App implements Service {
     const modules = this.#modules(host, connectedTo)
     const counts = new TokenRate(clock)
     const reports = membership && this.#callCountReports({ counts, peers, name: membership.name, clock })
-    const methods = new Map([leads, reports, ...modules].flatMap((part) => [...(part?.replicaMethods ?? [])]))
+    const table = new SessionTable()
+    const sessions = new ReplicaSessions({ table, peers, name, clock, log: log.child({ mod_name: 'kubernetes_api' }) })
+    const methods = new Map([leads, reports, sessions, ...modules].flatMap((part) => [...(part?.replicaMethods ?? [])]))
+    const readiness = this.#readiness
     const ports = new Ports(
-      { host, tunnels, peering, overShare, counts, modules, readiness: this.#readiness, accessLog },
+      { host, tunnels, peering, overShare, counts, modules, readiness, accessLog, table, sessions },
       { config, configurationFile, version, product },
     )
     return [

@@ -12,6 +12,7 @@ const usage = `Usage: kas --configuration-file=<file>
        kas agents ...                        ask a running kas for the agents that let you in
        kas status|route ...                  ask a running replica who is there, and where a call would go
        kas log ...                           show who did what by way of a running replica: kas log --help
+       kas sessions ...                      show what lasts at all replicas, and end it: kas sessions --help
        kas tree|get|health ...               show what runs in a cluster, and how it fares: kas tree --help
        kas views role ...                    print the rights that agentk needs to show more: kas views --help
        kas gitops status ...                 show how an agent's GitOps sources fare: kas gitops --help
@@ -30,6 +31,7 @@ const subcommands = [
   'status',
   'route',
   'log',
+  'sessions',
   'tree',
   'get',
   'health',

@@ -22,9 +22,12 @@ import { announced, certificateOf, explained, listenOptions, whenReady } from '.
 import { logStreams } from './servers/ops-socket/log-streams.ts'
 import { opsAnswers } from './servers/ops-socket/ops-answers.ts'
 import { OpsSocket } from './servers/ops-socket/ops-socket.ts'
+import { sessionActions, sessionAnswers } from './servers/ops-socket/session-answers.ts'
 import { RailsServer, railsMethodTypes } from './servers/rails/rails-server.ts'
 import { createRailsRefusalMetrics } from './servers/rails/refusals.ts'
 import { createUnservedMetrics } from './servers/rails/unserved.ts'
+import type { ReplicaSessions } from './sessions/replica-sessions.ts'
+import type { SessionTable } from './sessions/session-table.ts'
 import { MemberPlacement } from './tunnels/home-placement.ts'
 import type { OverShare } from './tunnels/over-share.ts'
 import { PublishedConnections } from './tunnels/published-connections.ts'
@@ -41,6 +44,10 @@ export interface PortsComponents {
   readonly readiness: Readiness
   /** undefined: there is none */
   readonly accessLog: AccessLog | undefined
+  /** of what goes on at this replica */
+  readonly table: SessionTable
+  /** at all of them */
+  readonly sessions: ReplicaSessions
 }
 
 export interface PortsOptions {
@@ -51,6 +58,9 @@ export interface PortsOptions {
   /** `gitlab-kas/<version>/<commit>` */
   readonly product: string
 }
+
+/** Of the questions that GitLab may be asked, what those about callers who have something that runs may take. */
+const checkedPart = 1 / 2
 
 /** What kas listens on, but for its peers, as its configuration says: services in the order of their start. */
 export class Ports {
@@ -84,9 +94,9 @@ export class Ports {
     return [...Object.values(certificate), announced(host.log, server, { name: 'Observability', ...place })]
   }
 
-  /** What `kas status`, `kas route` and `kas log` query. */
+  /** What `kas status`, `kas route`, `kas log` and `kas sessions` query. */
   opsSocket(): Service[] {
-    const { host, tunnels, peering, overShare, modules, readiness, accessLog } = this.#components
+    const { host, tunnels, peering, overShare, modules, readiness, accessLog, sessions } = this.#components
     const { config, version } = this.#options
     const { socket } = config.ops
     if (socket === undefined) return []
@@ -94,7 +104,12 @@ export class Ports {
     const answers = opsAnswers({ name, version: version.version, readiness, tunnels, overShare, modules, peering })
     const streams = logStreams(accessLog?.recent)
     const server = new OpsSocket(
-      { answers, streams, log: host.log.child({ mod_name: 'observability' }) },
+      {
+        answers: { ...answers, ...sessionAnswers(sessions) },
+        actions: sessionActions(sessions),
+        streams,
+        log: host.log.child({ mod_name: 'observability' }),
+      },
       { path: socket },
     )
     return [explained(server, this.#place('ops.socket', { network: 'unix', address: socket }))]
@@ -148,7 +163,7 @@ export class Ports {
   }
 
   async kubernetes(): Promise<Service[]> {
-    const { host, tunnels, peering, modules, accessLog } = this.#components
+    const { host, tunnels, peering, modules, accessLog, table } = this.#components
     const { forward, directory, usage, register, tracer, clock } = host
     const { config, version, product } = this.#options
     const block = config.agent.kubernetes_api
@@ -171,6 +186,7 @@ export class Ports {
         log,
         endpoints,
         userEndpoints,
+        sessions: table,
         ...(views ? { views } : {}),
         ...(accessLog ? { accessLog } : {}),
         ...(peering ? { callerKeys: peering.callerKeys } : {}),
@@ -187,6 +203,9 @@ export class Ports {
         shutdownGraceMs: listen.shutdown_grace_period,
         watchGraceMs: listen.watch_grace_period,
         product,
+        ...(config.directory.file === undefined
+          ? { accessChecksPerSecond: config.gitlab.api_rate_limit.refill_rate_per_second * checkedPart }
+          : {}),
         ...(gitlabVersion ? { versions: { kas: version.version, gitlab: gitlabVersion } } : {}),
         ...(block.response_header_allowlist ? { allowedResponseHeaders: block.extra_allowed_response_headers } : {}),
       },

@@ -73,6 +73,7 @@ const table = {
     500,
     (d) => `Failed to impersonate: unknown access_as "${d.found}"`,
   ),
+  SESSION_ENDED: row<{ reason?: string }>(Code.PERMISSION_DENIED, 403, withReason('Ended by an operator')),
   RATE_EXCEEDED: row(
     Code.RESOURCE_EXHAUSTED,
     429,

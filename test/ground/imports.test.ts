@@ -29,6 +29,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/config': 'lib | zod',
   'kas/observability': 'lib lib/tracing/otlp-tracing.ts kas/config | prom-client',
   'kas/access-log': 'lib kas/config kas/servers/kubernetes/request | zod prom-client',
+  'kas/sessions': 'lib call proto proto/gen kas/access-log kas/replicas | @bufbuild/protobuf',
   'kas/tunnels': 'lib call ring proto proto/wire proto/grpc membership kas/agent.ts',
   'kas/replicas':
     'lib call proto proto/gen proto/grpc membership kas/tunnels | prom-client @peculiar/x509 @bufbuild/protobuf',
@@ -48,24 +49,24 @@ const rooms: Readonly<Record<string, string>> = {
     'lib call proto proto/grpc proto/http kas/config kas/observability kas/replicas kas/servers | @grpc/grpc-js jose prom-client',
   'kas/servers/replicas': 'lib call proto/grpc kas/config kas/replicas kas/servers kas/tunnels | prom-client',
   'kas/servers/ops-socket':
-    'lib call proto/decode.ts proto/gen proto/http membership kas/access-log kas/module.ts kas/replicas kas/tunnels | @bufbuild/protobuf',
+    'lib call proto/decode.ts proto/gen proto/http membership kas/access-log kas/module.ts kas/replicas kas/sessions kas/tunnels | @bufbuild/protobuf',
   'kas/servers/kubernetes/request': 'lib call proto/http',
   'kas/servers/kubernetes/response': 'lib proto/http proto/wire | negotiator',
   'kas/servers/kubernetes/http':
     'lib call proto/http kas/servers kas/servers/kubernetes/request kas/servers/kubernetes/response | prom-client',
   'kas/servers/kubernetes/access':
-    'lib call proto/http kas/access-log kas/config kas/directory kas/servers/kubernetes/request',
+    'lib call proto/http kas/access-log kas/config kas/directory kas/sessions kas/servers/kubernetes/request',
   'kas/servers/kubernetes/websocket': 'lib proto/http kas/servers/kubernetes/http | ws',
   'kas/servers/kubernetes/watch':
     'lib call proto/http proto/wire kas/access-log kas/config kas/directory kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/access kas/servers/kubernetes/websocket | ws jose',
   'kas/servers/kubernetes/views':
     'lib call proto proto/http kas/module.ts kas/servers/kubernetes/request kas/servers/kubernetes/http kas/servers/kubernetes/websocket | ws',
   'kas/servers/kubernetes':
-    'lib call proto/http proto/wire membership kas/access-log kas/module.ts kas/config kas/directory kas/replicas kas/tunnels kas/servers kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/access kas/servers/kubernetes/watch kas/servers/kubernetes/views',
+    'lib call proto/http proto/wire membership kas/access-log kas/module.ts kas/config kas/directory kas/replicas kas/sessions kas/tunnels kas/servers kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/access kas/servers/kubernetes/websocket kas/servers/kubernetes/watch kas/servers/kubernetes/views',
   'kas/modules/*':
     'lib call proto proto/decode.ts proto/gen proto/gitops proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/replicas kas/repositories | @bufbuild/protobuf prom-client',
   'kas/cli':
-    'lib kas/access-log kas/cli/command.ts kas/cli/text-table.ts kas/cli/bad-answer.ts kas/cli/views kas/cli/gitops kas/agent.ts kas/config kas/directory kas/repositories kas/servers/ops-socket | yaml zod',
+    'lib kas/access-log kas/cli/command.ts kas/cli/text-table.ts kas/cli/bad-answer.ts kas/cli/views kas/cli/gitops kas/agent.ts kas/config kas/directory kas/repositories kas/servers/ops-socket kas/sessions | yaml zod',
   'kas/cli/command.ts': '',
   'kas/cli/text-table.ts': 'lib',
   'kas/cli/bad-answer.ts': 'lib | zod',

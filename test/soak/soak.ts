@@ -49,12 +49,13 @@ const usage = `npm run soak -- SCENE [OPTIONS]
   fronts        idle watches and execs through nginx and haproxy     ${defaultsOf('fronts')}
   cutting-front a front that cuts what is idle, and what is old      ${defaultsOf('cutting-front')}
   withdrawn     how long who may no longer still gets something      five minutes
+  ended         who may no longer loses what kubectl runs, and reads why  ${defaultsOf('ended')}
   hostile       one evil tenant beside good ones, attack by attack   ${defaultsOf('hostile')}
   views         views under faults; rights, records, kas health      ${defaultsOf('views')}
   renderings    published charts and overlays, rendered as the programs alone do it; needs Go and KAS_RENDERERS
   gitops        commits that become the cluster, under faults        ${defaultsOf('gitops')}
 
-  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once and watches have wss alone, the last nine none
+  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once and watches have wss alone, the last ten none
   --attack NAME         of hostile, that one alone: ${attackNames.join(', ')}
   --installed           hostile, of the programs of the package, installed as the images do it
   --part NAME           of views, that one alone: ${viewsParts.join(', ')}; of gitops: ${gitopsParts.join(', ')};
@@ -89,6 +90,7 @@ const tapPrograms = [
   'fronts',
   'cutting-front',
   'withdrawn',
+  'ended',
   'hostile',
   'renderings',
 ] as const

@@ -85,6 +85,7 @@ export class AgentConfigs implements Service {
   readonly #entries = new Map<string, Entry>()
   /** of entries, newest last */
   readonly #keys = new Map<Agent['id'], readonly string[]>()
+  readonly #anyListeners = new Set<(agent: Agent) => void>()
   readonly #stopped = new AbortController()
   readonly #blocks = new ModuleBlocks()
   readonly #reader: AgentConfigReader
@@ -187,6 +188,13 @@ export class AgentConfigs implements Service {
     }
   }
 
+  /** The same of all agents whose configuration is kept; nobody counts as following them by it. */
+  onAnyChange(listener: (agent: Agent) => void): () => void {
+    const own = (agent: Agent) => listener(agent)
+    this.#anyListeners.add(own)
+    return () => this.#anyListeners.delete(own)
+  }
+
   /** Without a read: undefined where nobody follows it here, or it has not been read yet. */
   followed(agentId: Agent['id']): FollowedConfig | undefined {
     for (const key of this.#keys.get(agentId) ?? []) {
@@ -277,7 +285,9 @@ export class AgentConfigs implements Service {
       const consequence = entry.good ? 'the last good one decides on access' : 'nobody has access by it'
       this.#log.warn({ agent_id: String(entry.agent.id), error }, `Agent configuration cannot be read, ${consequence}`)
     }
-    if (before && nameOf(before) !== nameOf(entry.newest)) for (const listener of entry.listeners) listener()
+    if (!before || nameOf(before) === nameOf(entry.newest)) return
+    for (const listener of entry.listeners) listener()
+    for (const listener of this.#anyListeners) listener(entry.agent)
   }
 
   #retryLater(entry: Entry): void {

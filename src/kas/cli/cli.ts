@@ -70,6 +70,7 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<number
   if (word === 'gitops') return runGitops(argv.slice(1), io)
   if (word === 'agents') return runAgents(argv.slice(1), io)
   if (word === 'log') return runLog(argv.slice(1), io)
+  if (word === 'sessions') return runSessions(argv.slice(1), io)
   if (word === 'views') return runViewsRole(argv.slice(1), io)
   const name = Object.keys(commands).find((one) => one.split(' ').every((part, i) => argv[i] === part))
   const command = name === undefined ? undefined : commands[name]
@@ -106,6 +107,11 @@ async function runGitops(args: readonly string[], io: CliIo): Promise<number> {
 async function runLog(args: readonly string[], io: CliIo): Promise<number> {
   const { logUsage, showLog } = await import('./log.ts')
   return guarded({ name: 'log', usage: logUsage, io }, () => showLog(args, io))
+}
+
+async function runSessions(args: readonly string[], io: CliIo): Promise<number> {
+  const { sessions, sessionsUsage } = await import('./sessions.ts')
+  return guarded({ name: 'sessions', usage: sessionsUsage, io }, () => sessions(args, { io, clock: systemClock }))
 }
 
 async function runAgents(args: readonly string[], io: CliIo): Promise<number> {

@@ -79,7 +79,8 @@ function lineText(line: AccessLine): string {
   return printable(parts.filter((part) => part !== '').join('  '))
 }
 
-function whatText(line: AccessLine): string {
+/** What was asked for: verb, resource, object, program. */
+export function whatText(line: Partial<AccessLine>): string {
   const { verb = '', group, resource, subresource, namespace, name, path, program, arguments: count } = line
   if (resource === undefined) return path === undefined ? '' : `${verb} ${path}`
   const kind = `${resource}${group ? `.${group}` : ''}${subresource ? `/${subresource}` : ''}`

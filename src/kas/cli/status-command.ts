@@ -55,17 +55,22 @@ export async function socketOf(values: CliValues, env: CliIo['env']): Promise<st
   throw new UsageError('which replica? Say --socket FILE or --configuration-file FILE, or set KAS_OPS_SOCKET')
 }
 
-async function ask(socketPath: string, path: string): Promise<string> {
+/** @param method - default GET. @throws Error as `explained` */
+export async function ask(socketPath: string, path: string, method?: 'POST'): Promise<string> {
   return await explained(socketPath, async () =>
-    textOf(await askReplica(socketPath, path, AbortSignal.timeout(timeoutMs))),
+    textOf(await askReplica(socketPath, path, { method, signal: AbortSignal.timeout(timeoutMs) })),
   )
 }
 
 /** @returns what a replica answers with 200, to be read. @throws Error with what it answers else, or of the connection */
-export async function askReplica(socketPath: string, path: string, signal?: AbortSignal): Promise<IncomingMessage> {
+export async function askReplica(
+  socketPath: string,
+  path: string,
+  { method = 'GET', signal }: { readonly method?: string | undefined; readonly signal?: AbortSignal } = {},
+): Promise<IncomingMessage> {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
   http
-    .request({ socketPath, path, ...(signal && { signal }) }, resolve)
+    .request({ socketPath, path, method, ...(signal && { signal }) }, resolve)
     .once('error', reject)
     .end()
   const response = await promise

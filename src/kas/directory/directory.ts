@@ -164,6 +164,11 @@ export interface Directory {
    * Calls `listener` after answers may have changed, until the returned function is called; absent: nobody can tell.
    */
   onChange?(listener: DirectoryListener): () => void
+  /**
+   * Calls `listener` after what `grantJob` and `grantUser` answer may have changed, of all agents or of those it is given, until
+   * the returned function is called; absent: nobody can tell, and who wants to know asks from time to time.
+   */
+  onGrantsChange?(listener: DirectoryListener): () => void
 }
 
 /** Whether `project` is the full path of this one, or its number. */

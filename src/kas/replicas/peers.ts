@@ -16,6 +16,8 @@ type Method = DescMethodUnary
 
 /** Calls between replicas themselves. An older peer may not know a method. */
 export interface Peers {
+  /** Those that are known, in reach or not. */
+  all(): readonly Peer[]
   /** Reachable or suspect. */
   isReachable(instance: InstanceId): boolean
   /** Whether this replica is the first in the ring's order for the key among those in reach. */
@@ -40,6 +42,7 @@ export interface Peers {
 
 /** For a replica that is alone. */
 export const noPeers: Peers = {
+  all: () => [],
   isReachable: () => false,
   isFirst: () => true,
   call: async () => {
@@ -81,6 +84,10 @@ export class LinkPeers implements Peers {
     this.#greetings.clear()
     for (const cancel of this.#retries) cancel()
     this.#retries.clear()
+  }
+
+  all(): readonly Peer[] {
+    return this.#peers()
   }
 
   isReachable(instance: InstanceId): boolean {

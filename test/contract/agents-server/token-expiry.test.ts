@@ -34,7 +34,7 @@ t.test(
     const directoryFile = new DirectoryFile({ log, clock }, { file })
     t.teardown(() => directoryFile.stop())
     await directoryFile.start()
-    const configurations = { current: async () => undefined }
+    const configurations = { current: async () => undefined, onAnyChange: () => () => undefined }
     const directory = new FileDirectory({ directoryFile, configurations, log, clock })
     const { port, forward, tunnels } = await startAgentsServer(t, { components: { directory } })
 

@@ -69,8 +69,13 @@ async function start(t: Test, configuration: string) {
       since: 0,
     }
   }
-  const directory = new FileDirectory({ directoryFile, configurations: { current }, log, clock })
-  return { directory, tokens, clock, directoryFile, path, answers, lines }
+  const readAnew: ((agent: Agent) => void)[] = []
+  const onAnyChange = (listener: (agent: Agent) => void) => {
+    readAnew.push(listener)
+    return () => void readAnew.splice(readAnew.indexOf(listener), 1)
+  }
+  const directory = new FileDirectory({ directoryFile, configurations: { current, onAnyChange }, log, clock })
+  return { directory, tokens, clock, directoryFile, path, answers, lines, readAnew }
 }
 
 directorySuite('file', start)
@@ -121,10 +126,27 @@ t.test('file: a change applies to the next question, and listeners are told', as
   await rejects(t, directory.agentByToken(tokens.agent, signal), 'UNAUTHENTICATED')
 })
 
+t.test('file: those who ask about callers hear of each change that may concern them', async (t) => {
+  const { directory, directoryFile, path, clock, readAnew } = await start(t, '')
+  const told: unknown[] = []
+  const undo = directory.onGrantsChange((agentIds) => told.push(agentIds))
+  await writeFile(path, JSON.stringify({ ...tree, users: tree.users.slice(0, 1) }))
+  await directoryFile.read()
+  t.same(told.splice(0), [undefined], 'of the file: all')
+  const [agent] = [...(directoryFile.contents?.agents.values() ?? [])] as [Agent]
+  for (const listener of readAnew) listener(agent)
+  t.same(told.splice(0), [new Set([agentId])], "of an agent's configuration: callers of that agent")
+  clock.advance(Date.parse('2027-01-01T00:00:00Z') - clock.now())
+  t.same(told.splice(0), [undefined], 'of the token of a job that has expired: all, with those of users')
+  undo()
+  t.same(readAnew, [])
+})
+
 t.test('file: a first read that failed gives no access, and tells that it is no fault of the token', async (t) => {
   const { log } = capturedLog()
   const directoryFile = new DirectoryFile({ log }, { file: join(t.testdir({}), 'none.yaml') })
-  const directory = new FileDirectory({ directoryFile, configurations: { current: async () => undefined }, log })
+  const configurations = { current: async () => undefined, onAnyChange: () => () => undefined }
+  const directory = new FileDirectory({ directoryFile, configurations, log })
   await rejects(t, directory.agentByToken(tokens.agent, signal), 'DIRECTORY_UNAVAILABLE')
   await rejects(t, directory.grantJob(agentId, tokens.jobs.web, signal), 'JOB_AGENTS_FAILED')
   await rejects(t, directory.grantUser(agentId, pat(tokens.ada), signal), 'USER_FAILED')

@@ -1,14 +1,19 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
+import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import type { Directory, JobGrant } from '../../../src/kas/directory/directory.ts'
 import { noUsage } from '../../../src/kas/directory/usage.ts'
 import { KubernetesServer } from '../../../src/kas/servers/kubernetes/kubernetes-server.ts'
-import { KasError } from '../../../src/lib/errors.ts'
+import { readProtobufEvent } from '../../../src/kas/servers/kubernetes/watch/resume/protobuf-event.ts'
+import { serverFrame } from '../../../src/kas/servers/kubernetes/websocket/server-frames.ts'
+import { type ErrorSpec, KasError } from '../../../src/lib/errors.ts'
 import { createRegistry } from '../../../src/lib/metrics.ts'
 import { noTracer } from '../../../src/lib/tracing/tracer.ts'
+import { encodeHttpResponse } from '../../../src/proto/http/http-over-grpc.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { eventually } from '../../support/eventually.ts'
+import { webSocketFrames } from '../../support/websocket-frames.ts'
 import { type Cluster, clusterForward, data, head, trailer } from './fake-cluster.ts'
 
 /** Who may no longer is ended while its request runs (doc/reference/tunnel-protocol.md 6.3). */
@@ -64,7 +69,7 @@ async function start(t: Test, cluster: Cluster) {
 }
 
 /** Says `first`, then nothing. */
-function silentAfter(first: string, header = json): Cluster {
+function silentAfter(first: string | Uint8Array, header = json): Cluster {
   return async function* () {
     yield head(200, header)
     yield data(first)
@@ -72,8 +77,9 @@ function silentAfter(first: string, header = json): Cluster {
   }
 }
 
-async function read(call: ReturnType<typeof request>) {
+async function read(call: ReturnType<typeof request>, encoding: BufferEncoding = 'utf8') {
   const [response] = await once(call, 'response')
+  response.setEncoding(encoding)
   let text = ''
   let error: Error | undefined
   try {
@@ -128,6 +134,152 @@ t.test('a watch whose events cannot be told apart, and all else, is cut', async 
     const { error } = await answer
     t.equal((error as NodeJS.ErrnoException | undefined)?.code, 'ECONNRESET', path)
   }
+})
+
+// wire: access.again
+t.test('a watch in protobuf ends with such an event', async (t) => {
+  const protobuf: typeof json = [['Content-Type', ['application/vnd.kubernetes.protobuf;stream=watch']]]
+  const event = Buffer.concat([Buffer.of(0, 0, 0, 7), Buffer.from('\x0a\x05ADDED')])
+  const { open, withdraw } = await start(t, silentAfter(Buffer.concat([event, Buffer.of(0, 0, 9)]), protobuf))
+  const answer = read(open('/api/v1/pods?watch=true'), 'latin1')
+  await withdraw(finished())
+  const { text, error } = await answer
+  t.equal(error, undefined, 'it ends in order')
+  t.ok(text.startsWith(event.toString()))
+  const last = Buffer.from(text.slice(event.length), 'latin1')
+  t.equal(last.readUInt32BE(0), last.length - 4, 'one frame, whole, though half of another had come')
+  t.match(readProtobufEvent(last), { type: 'ERROR' })
+  t.match(last.toString(), /k8s\0.*Status.*Failure.*GitLab Agent Server: Unauthorized: CI job token/s)
+})
+
+t.test('whose watch ends for others is told in the same form', async (t) => {
+  const overShare: ErrorSpec = {
+    code: 'CALLER_OVER_SHARE',
+    agentId: '42',
+    held: 9,
+    living: 10,
+    watches: 9,
+    retryAfterS: 5,
+  }
+  for (const spec of [overShare, { code: 'WATCH_RECALLED' }] satisfies ErrorSpec[]) {
+    const event = '{"type":"ADDED","object":{}}\n'
+    const { open } = await start(t, async function* () {
+      yield head(200, json)
+      yield data(`${event}{"type":"AD`)
+      throw new KasError(spec)
+    })
+    const { text, error } = await read(open('/api/v1/pods?watch=true'))
+    t.equal(error, undefined, 'in order')
+    t.ok(text.startsWith(event))
+    const rest = text.slice(event.length)
+    if (spec === overShare) {
+      const message = /^GitLab Agent Server: You hold 9 of/
+      t.match(JSON.parse(rest), { type: 'ERROR', object: { code: 429, reason: 'TooManyRequests', message } })
+    } else t.equal(rest, '', 'it may be opened again at once')
+  }
+})
+
+interface Upgrade {
+  readonly upgrade?: string
+  /** of the WebSocket, or of the streams of SPDY */
+  readonly protocol: string
+  /** what the cluster has sent by then, and what it sends once the caller may no longer */
+  readonly before: Uint8Array
+  readonly after?: Uint8Array
+}
+
+/** @returns all that the client of a WebSocket gets behind the 101 */
+async function upgraded(t: Test, { upgrade = 'websocket', protocol, before, after }: Upgrade): Promise<Buffer> {
+  const withdrawn = Promise.withResolvers<void>()
+  const { open, withdraw, world, lines } = await start(t, async function* () {
+    const header: typeof json = [
+      ['Upgrade', [upgrade]],
+      ['Connection', ['Upgrade']],
+      [upgrade === 'websocket' ? 'Sec-Websocket-Protocol' : 'X-Stream-Protocol-Version', [protocol]],
+    ]
+    yield head(101, header, 'Switching Protocols')
+    yield trailer
+    yield encodeHttpResponse.upgradeData(before)
+    await withdrawn.promise
+    if (after) yield encodeHttpResponse.upgradeData(after)
+    await new Promise(() => undefined)
+  })
+  const call = open('/api/v1/namespaces/a/pods/b/exec?command=sh', { connection: 'Upgrade', upgrade })
+  const [, socket, first] = (await once(call, 'upgrade')) as [unknown, Socket, Buffer]
+  const got = socket.toArray()
+  await withdraw(finished())
+  const isFound = () => lines.some(({ msg }) => String(msg).includes('may no longer'))
+  await eventually(() => isFound() || Promise.reject(new Error('not found out')))
+  withdrawn.resolve()
+  const all = Buffer.concat([first, ...((await got) as Buffer[])])
+  socket.end()
+  t.equal(world.counted, 2)
+  return all
+}
+
+const message = (text: string) => serverFrame(2, Buffer.from(text))
+
+// wire: access.again
+t.test('an exec over WebSocket ends with the reason on the channel of errors, at the end of a message', async (t) => {
+  const [begun, rest] = [message('\x01one').subarray(0, 3), message('\x01one').subarray(3)]
+  for (const protocol of ['v4.channel.k8s.io', 'v5.channel.k8s.io']) {
+    const cases: Upgrade[] = [
+      { protocol, before: message('\x01one') },
+      { protocol, before: begun, after: Buffer.concat([rest, message('\x01two')]) },
+    ]
+    for (const each of cases) {
+      const [one, error, close, ...more] = webSocketFrames(await upgraded(t, each))
+      t.equal(one?.payload.toString(), '\x01one', protocol)
+      t.equal(error?.opcode, 2)
+      t.equal(error?.payload[0], 3)
+      t.match(JSON.parse(String(error?.payload.subarray(1))), {
+        kind: 'Status',
+        status: 'Failure',
+        message: 'GitLab Agent Server: Unauthorized: CI job token',
+        code: 401,
+      })
+      t.equal(close?.opcode, 8)
+      t.equal(close?.payload.readUInt16BE(0), 1000, 'as the API server closes it: else kubectl reads no error')
+      t.same(more, [], 'nothing of what the cluster said behind it')
+    }
+  }
+})
+
+t.test('an exec by SPDY ends with the reason on its first stream, which is that of errors', async (t) => {
+  const output = Buffer.concat([Buffer.of(0, 0, 0, 5, 0, 0, 0, 3), Buffer.from('one')])
+  const cases = [
+    { before: output },
+    { before: output.subarray(0, 4), after: Buffer.concat([output.subarray(4), output]) },
+  ]
+  for (const each of cases) {
+    const all = await upgraded(t, { upgrade: 'SPDY/3.1', protocol: 'v4.channel.k8s.io', ...each })
+    t.same(all.subarray(0, output.length), output)
+    const last = all.subarray(output.length)
+    t.same(last.subarray(0, 5), Buffer.of(0, 0, 0, 1, 1), 'data of stream 1, and its end')
+    t.equal(last.readUIntBE(5, 3), last.length - 8)
+    t.match(JSON.parse(String(last.subarray(8))), {
+      status: 'Failure',
+      code: 401,
+      message: /Unauthorized: CI job token$/,
+    })
+  }
+  const forwarded = await upgraded(t, { upgrade: 'SPDY/3.1', protocol: 'portforward.k8s.io', before: output })
+  t.same(forwarded, output, 'a port-forward is cut: kubectl ends with an error')
+})
+
+// wire: access.again
+t.test('any other WebSocket is closed with a code, and the reason in words', async (t) => {
+  const [one, close] = webSocketFrames(await upgraded(t, { protocol: 'chat', before: message('one') }))
+  t.equal(one?.payload.toString(), 'one')
+  t.equal(close?.opcode, 8)
+  t.equal(close?.payload.readUInt16BE(0), 1008)
+  t.equal(close?.payload.subarray(2).toString(), 'Unauthorized: CI job token')
+})
+
+t.test('where no message ends it is cut all the same', async (t) => {
+  const sent = message('never whole').subarray(0, 5)
+  const all = await upgraded(t, { protocol: 'v5.channel.k8s.io', before: sent })
+  t.same(all, sent)
 })
 
 // wire: access.again

@@ -344,7 +344,7 @@ t.test('the Directory is asked again and again: who may no longer is told and cl
   const granted = world.grant
   world.grant = (...query) => {
     asked++
-    t.equal(query[3]?.maxAgeMs, 45_000, 'of an answer that is younger than the minute')
+    t.equal(query[3]?.maxAgeMs, 5000, 'of an answer that is younger than the period leaves of a minute')
     return granted(...query)
   }
   for (let i = 1; i <= 3; i++) {
@@ -354,8 +354,15 @@ t.test('the Directory is asked again and again: who may no longer is told and cl
   }
   world.grant = () => Promise.reject(new KasError({ code: 'DIRECTORY_UNAVAILABLE' }))
   await minute(clock, client)
-  world.grant = () => Promise.reject(new KasError({ code: 'USER_UNAUTHORIZED' }))
-  clock.advance(10_000)
+  let refused = 0
+  world.grant = () => {
+    refused++
+    return Promise.reject(new KasError({ code: 'USER_UNAUTHORIZED' }))
+  }
+  await eventually(() => {
+    clock.advance(10_000)
+    return refused > 0
+  })
   const said = [await client.next(), await client.next()]
   t.strictSame(
     said.map(({ id, code }) => `${id} ${code}`),

@@ -201,7 +201,8 @@ t.test('who may not, by the directory file', async (t) => {
   await directoryFile.start()
   const refused = (configuration: AgentConfiguration | undefined, who: 'user' | 'job') => async (t: Test) => {
     lines.length = 0
-    const directory = new FileDirectory({ directoryFile, configurations: { current: async () => configuration }, log })
+    const configurations = { current: async () => configuration, onAnyChange: () => () => undefined }
+    const directory = new FileDirectory({ directoryFile, configurations, log })
     const ask = (): Promise<unknown> => {
       if (who === 'job') return directory.grantJob(agentId, 'job', signal)
       return directory.grantUser(agentId, { type: 'personal_access_token', key: 'bob' }, signal)

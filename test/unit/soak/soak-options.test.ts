@@ -47,11 +47,11 @@ t.test('each scene has its own options', async (t) => {
 for (const [line, message] of [
   [
     '',
-    'a scene is missing: one of watch, crowd, burst, readers, rolling, exactly-once, watches, namespaces, placement, fronts, cutting-front, withdrawn, hostile, views, renderings, gitops',
+    'a scene is missing: one of watch, crowd, burst, readers, rolling, exactly-once, watches, namespaces, placement, fronts, cutting-front, withdrawn, ended, hostile, views, renderings, gitops',
   ],
   [
     'toString',
-    'no scene toString: one of watch, crowd, burst, readers, rolling, exactly-once, watches, namespaces, placement, fronts, cutting-front, withdrawn, hostile, views, renderings, gitops',
+    'no scene toString: one of watch, crowd, burst, readers, rolling, exactly-once, watches, namespaces, placement, fronts, cutting-front, withdrawn, ended, hostile, views, renderings, gitops',
   ],
   ['watch crowd', 'crowd: one scene at a time, and nothing else'],
   ['readers --readers x', '--readers x: a whole number from 1 to 10000'],

@@ -9,7 +9,7 @@ import { RepeatedRead } from '../../../lib/repeated-read.ts'
 import type { Service } from '../../../lib/service.ts'
 import { tokenHash } from '../../../lib/token-hash.ts'
 import type { RepositoryAddress } from '../../repositories/repository-url.ts'
-import { type DirectoryContents, parseDirectory } from './directory-contents.ts'
+import { type DirectoryContents, parseDirectory, type TokenEntry } from './directory-contents.ts'
 import { type DirectoryMetrics, noDirectoryMetrics } from './directory-metrics.ts'
 import { type Expiry, TokenExpiry } from './token-expiry.ts'
 
@@ -50,9 +50,11 @@ export class DirectoryFile implements Service {
   readonly #clock: Clock
   readonly #metrics: DirectoryMetrics
   readonly #watch: FolderWatch
-  readonly #expiry: TokenExpiry
+  readonly #agentExpiry: TokenExpiry<AgentId>
+  readonly #callerExpiry: TokenExpiry<'caller'>
   readonly #listeners = new Set<() => void>()
   readonly #expiryListeners = new Set<(agentIds: ReadonlySet<AgentId>) => void>()
+  readonly #callerListeners = new Set<() => void>()
   #contents: DirectoryContents | undefined
   #state: DirectoryFileState = { inForce: 'none' }
   /** what was read last, good or not: the same is not judged twice */
@@ -70,7 +72,11 @@ export class DirectoryFile implements Service {
     const onExpired = (agentIds: ReadonlySet<AgentId>) => {
       for (const listener of this.#expiryListeners) listener(agentIds)
     }
-    this.#expiry = new TokenExpiry({ clock: this.#clock, onExpired })
+    this.#agentExpiry = new TokenExpiry({ clock: this.#clock, onExpired })
+    const onCallersExpired = () => {
+      for (const listener of this.#callerListeners) listener()
+    }
+    this.#callerExpiry = new TokenExpiry({ clock: this.#clock, onExpired: onCallersExpired })
     const onChange = () => void this.read()
     this.#watch = new FolderWatch(
       [this.#file],
@@ -107,6 +113,13 @@ export class DirectoryFile implements Service {
     return () => this.#expiryListeners.delete(own)
   }
 
+  /** The same of tokens of users and jobs. */
+  onCallersExpired(listener: () => void): () => void {
+    const own = () => listener()
+    this.#callerListeners.add(own)
+    return () => this.#callerListeners.delete(own)
+  }
+
   /** Resolves also if the file cannot be read: then nobody has access until it can. */
   async start(): Promise<void> {
     this.#watch.start() // before the read, so that no change falls between
@@ -116,7 +129,8 @@ export class DirectoryFile implements Service {
   async stop(): Promise<void> {
     this.#stopped = true
     this.#watch.stop()
-    this.#expiry.stop()
+    this.#agentExpiry.stop()
+    this.#callerExpiry.stop()
     await this.#reading.stop()
   }
 
@@ -161,7 +175,11 @@ export class DirectoryFile implements Service {
       user_tokens: contents.userTokens.size,
     }
     this.#log.info({ file: this.#file, ...counts }, 'Directory file is in force')
-    this.#expiry.watch(agentExpiries(contents))
+    this.#agentExpiry.watch(expiriesOf(contents.agentTokens, ({ id }) => id))
+    this.#callerExpiry.watch([
+      ...expiriesOf(contents.userTokens, callerOf),
+      ...expiriesOf(contents.jobTokens, callerOf),
+    ])
     for (const listener of this.#listeners) listener()
   }
 
@@ -176,10 +194,15 @@ export class DirectoryFile implements Service {
   }
 }
 
-/** Streams of agents stay open with the token that opened them; long requests of others are asked about time and again. */
-function agentExpiries({ agentTokens }: DirectoryContents): Expiry[] {
-  return [...agentTokens.values()].flatMap(({ owner, expiresAt }) =>
-    expiresAt === undefined ? [] : [{ agentId: owner.id, at: expiresAt }],
+const callerOf = () => 'caller' as const
+
+/** Of those that end by time: what they have opened may run for longer. */
+function expiriesOf<T, Owner>(
+  tokens: ReadonlyMap<string, TokenEntry<T>>,
+  ownerOf: (owner: T) => Owner,
+): Expiry<Owner>[] {
+  return [...tokens.values()].flatMap(({ owner, expiresAt }) =>
+    expiresAt === undefined ? [] : [{ owner: ownerOf(owner), at: expiresAt }],
   )
 }
 

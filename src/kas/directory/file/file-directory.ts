@@ -24,8 +24,8 @@ import { decideUserAccess } from './user-access.ts'
 import { userAgents } from './user-agents.ts'
 
 export interface FileDirectoryComponents {
-  readonly directoryFile: Pick<DirectoryFile, 'contents' | 'onChange' | 'onExpired'>
-  readonly configurations: Pick<AgentConfigs, 'current'>
+  readonly directoryFile: Pick<DirectoryFile, 'contents' | 'onChange' | 'onExpired' | 'onCallersExpired'>
+  readonly configurations: Pick<AgentConfigs, 'current' | 'onAnyChange'>
   readonly log: Logger
   readonly clock?: Clock
 }
@@ -129,6 +129,19 @@ export class FileDirectory implements Directory {
   onChange(listener: DirectoryListener): () => void {
     const { directoryFile } = this.#components
     const undo = [directoryFile.onChange(() => listener()), directoryFile.onExpired(listener)]
+    return () => {
+      for (const each of undo) each()
+    }
+  }
+
+  /** The same after tokens of users or jobs expired, and of an agent after its configuration was read anew. */
+  onGrantsChange(listener: DirectoryListener): () => void {
+    const { directoryFile, configurations } = this.#components
+    const undo = [
+      directoryFile.onChange(() => listener()),
+      directoryFile.onCallersExpired(() => listener()),
+      configurations.onAnyChange(({ id }) => listener(new Set([id]))),
+    ]
     return () => {
       for (const each of undo) each()
     }

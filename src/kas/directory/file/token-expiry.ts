@@ -1,43 +1,43 @@
-import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 
-export interface TokenExpiryComponents {
+export interface TokenExpiryComponents<Owner> {
   readonly clock: Clock
-  /** @param agentIds - whose tokens they were */
-  readonly onExpired: (agentIds: ReadonlySet<AgentId>) => void
+  /** @param owners - whose tokens they were */
+  readonly onExpired: (owners: ReadonlySet<Owner>) => void
 }
 
-/** Of an agent's token. */
-export interface Expiry {
-  readonly agentId: AgentId
+/** Of a token. */
+export interface Expiry<Owner> {
+  readonly owner: Owner
   /** in ms since 1970 */
   readonly at: number
 }
 
 /**
  * Longest wait before the clock is read again: a timer knows nothing of a clock that was put right or of a machine that
- * slept, and cannot wait for more than 2^31 - 1 ms.
+ * slept, and what a void token has opened is to end within 5 s. ms
  */
-const maxWaitMs = 60_000
+const maxWaitMs = 2000
 
 /** Tells when tokens become void by time: one timer, for the next. */
-export class TokenExpiry {
-  readonly #components: TokenExpiryComponents
-  /** all later than when they were compared with the clock last */
-  #pending: readonly Expiry[] = []
+export class TokenExpiry<Owner> {
+  readonly #components: TokenExpiryComponents<Owner>
+  #all: readonly Expiry<Owner>[] = []
+  /** those that are void by then are known to be */
+  #comparedAt = Number.NEGATIVE_INFINITY
   #cancel: (() => void) | undefined
   #stopped = false
 
-  constructor(components: TokenExpiryComponents) {
+  constructor(components: TokenExpiryComponents<Owner>) {
     this.#components = components
   }
 
   /** @param expiries - those of what is in force from now on */
-  watch(expiries: readonly Expiry[]): void {
+  watch(expiries: readonly Expiry<Owner>[]): void {
     this.#cancel?.()
     this.#cancel = undefined
-    const now = this.#components.clock.now()
-    this.#pending = expiries.filter(({ at }) => at > now)
+    this.#all = expiries
+    this.#comparedAt = this.#components.clock.now()
     this.#schedule()
   }
 
@@ -48,18 +48,20 @@ export class TokenExpiry {
   }
 
   #schedule(): void {
-    if (this.#stopped || this.#pending.length === 0) return
+    if (this.#stopped || this.#all.length === 0) return
     const { clock } = this.#components
-    const next = this.#pending.reduce((earliest, { at }) => Math.min(earliest, at), Infinity)
+    const isAhead = ({ at }: Expiry<Owner>) => at > this.#comparedAt
+    const next = this.#all.filter(isAhead).reduce((earliest, { at }) => Math.min(earliest, at), Infinity)
     this.#cancel = clock.after(Math.min(maxWaitMs, Math.max(1, next - clock.now())), () => this.#check())
   }
 
+  /** Where the clock was put back, tokens hold again that were void, and become void once more. */
   #check(): void {
     const { clock, onExpired } = this.#components
+    const before = this.#comparedAt
     const now = clock.now()
-    const isExpired = ({ at }: Expiry) => at <= now
-    const expired = new Set(this.#pending.filter(isExpired).map(({ agentId }) => agentId))
-    this.#pending = this.#pending.filter((expiry) => !isExpired(expiry))
+    this.#comparedAt = now
+    const expired = new Set(this.#all.filter(({ at }) => at > before && at <= now).map(({ owner }) => owner))
     this.#schedule()
     if (expired.size > 0) onExpired(expired)
   }

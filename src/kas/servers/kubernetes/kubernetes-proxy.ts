@@ -1,7 +1,8 @@
 import type { Call, Forward, Reply } from '../../../call/call.ts'
+import type { Caller } from '../../../call/caller.ts'
 import { safetyOf } from '../../../call/safety.ts'
 import { type Clock, systemClock } from '../../../lib/clock.ts'
-import { KasError } from '../../../lib/errors.ts'
+import { type ErrorCode, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
@@ -11,19 +12,20 @@ import type { Directory } from '../../directory/directory.ts'
 import { noUsage, type Usage } from '../../directory/usage.ts'
 import type { OwnEndpoint, UserEndpoint, ViewFeeds } from '../../module.ts'
 import type { Newcomers } from '../newcomers.ts'
+import { accessLost } from './access/access-checks.ts'
 import { accessCounter } from './access/access-counter.ts'
-import { accessCheckMs, accessLost, checkAccess } from './access/access-recheck.ts'
-import { type Access, authorize, callerNames } from './access/authorize.ts'
+import { type Access, type Authorized, authorize, callerNames } from './access/authorize.ts'
 import { auditIdHeader, type CallEnd, CallRecord } from './access/call-record.ts'
 import type { CallerKeys } from './access/caller-keys.ts'
 import { type Credentials, readCredentials } from './access/credentials.ts'
+import type { OpenSession, Sessions } from './access/sessions.ts'
 import type { FrontRedirect } from './front-redirect.ts'
 import type { Exchange } from './http/exchange.ts'
 import type { KubernetesLimits } from './http/kubernetes-limits.ts'
 import type { KubernetesMetrics, RequestOutcome } from './http/metrics.ts'
 import { bodilessMessages, bodyMessages, upgradeMessages } from './http/request-messages.ts'
 import { RequestSpan } from './http/request-span.ts'
-import { type AccessWatch, OwnEndpoints } from './own-endpoints.ts'
+import { OwnEndpoints } from './own-endpoints.ts'
 import { Progress } from './progress.ts'
 import { Relay } from './relay.ts'
 import { askedStream } from './request/asked-stream.ts'
@@ -46,6 +48,7 @@ export interface KubernetesProxyComponents {
   readonly metrics: KubernetesMetrics
   readonly newcomers: Pick<Newcomers, 'admit'>
   readonly callerKeys: Pick<CallerKeys, 'of'>
+  readonly sessions: Pick<Sessions, 'begin' | 'open'>
   /** counts who was let through; absent: nobody does */
   readonly usage?: Usage
   /** absent: nobody writes down who did what */
@@ -71,8 +74,6 @@ export interface KubernetesProxyOptions {
   /** `gitlab-kas/<version>/<commit>` */
   readonly product: string
   readonly allowsOrigin: (origin: string) => boolean
-  /** between two checks of whether the caller of a long request still may, in ms */
-  readonly accessCheckMs?: number
   readonly limits: KubernetesLimits
   /** what is done with answers, beside the rules that always hold */
   readonly responses: Omit<ResponseRules, 'via'>
@@ -80,8 +81,24 @@ export interface KubernetesProxyOptions {
 
 type Recorded = Progress & { readonly record: CallRecord }
 
+/** A request whose caller was let in. */
+interface LetIn {
+  readonly exchange: Exchange
+  readonly progress: Recorded
+  readonly head: RequestHead
+  readonly target: Target
+  readonly credentials: Credentials
+  readonly letInAs: Authorized
+  readonly caller: Caller
+  readonly session: OpenSession
+}
+
 /** A watch that goes on is let in by an answer of the directory that is no older. ms */
 const reopenedAccessMs = 45_000
+/** Why it ends is for its caller, too: others wait for his share of the agent. */
+const forOthers: ReadonlySet<ErrorCode> = new Set(['WATCH_RECALLED', 'CALLER_OVER_SHARE'])
+/** For a stream that is ended to come to where it can say why; and as long again for its client to take that. ms */
+const lastWordsMs = 1000
 
 /** Carries one request at a time to its agent and the answer back (doc/reference/tunnel-protocol.md 6). */
 export class KubernetesProxy {
@@ -175,29 +192,64 @@ export class KubernetesProxy {
     record.calls(credentials.agentId)
     const { remote, socket } = exchange.connection
     const ask = () => authorize(directory, credentials, exchange.signal, { from: socket.remoteAddress })
-    const { impersonation, access } = await this.#components.newcomers.admit(remote, ask, exchange.signal)
-    record.letIn(access, impersonation?.username)
-    const caller = this.#components.callerKeys.of(callerNames(access))
+    const since = this.#components.sessions.begin()
+    const letInAs = await this.#components.newcomers.admit(remote, ask, exchange.signal)
+    record.letIn(letInAs.access, letInAs.impersonation?.username)
+    const caller = this.#components.callerKeys.of(callerNames(letInAs.access))
     exchange.connection.letIn(credentials.agentId, caller.key)
     exchange.signal.throwIfAborted()
-    const leave = (reason: KasError) => {
-      if (progress.withdrawal || progress.failure) return // two checks may find it at once
+    const ending = this.#ending(exchange, progress)
+    const session = this.#components.sessions.open(
+      { record, credentials, letInAs, since, traceId: progress.traceId },
+      ending,
+    )
+    try {
+      const call = { exchange, progress, head, target, credentials, letInAs, caller, session }
+      return own ? await this.#own.serve(own, this.#ownCall(call)) : await this.#forward(call)
+    } finally {
+      session.close()
+      ending.cancel()
+    }
+  }
+
+  /** As soon as its client can read why, or a little later without. */
+  #ending(exchange: Exchange, progress: Progress) {
+    const { clock = systemClock } = this.#components
+    let cancel = () => {}
+    const end = (reason: KasError) => {
+      if (progress.withdrawal || progress.failure) return // it ends by itself
       progress.withdraw(reason)
-      exchange.leave(reason)
+      if (progress.mayEnd && !(progress.lastWords && exchange.isHalfWritten)) return exchange.leave(reason)
+      cancel = clock.after(lastWordsMs, () => exchange.leave(reason))
     }
-    const checkAccess = (watch: AccessWatch = {}) =>
-      this.#checkAccess(credentials, impersonation, { withdraw: leave, ...watch })
-    if (own) {
-      const headers = this.#ownHeaders(progress)
-      const call = { exchange, progress, head, target, credentials, impersonation, headers, checkAccess }
-      return await this.#own.serve(own, call)
-    }
+    return { end, cancel: () => cancel() }
+  }
+
+  #ownCall({ letInAs, ...call }: LetIn) {
+    return { ...call, impersonation: letInAs.impersonation, headers: this.#ownHeaders(call.progress) }
+  }
+
+  async #forward({
+    exchange,
+    progress,
+    head,
+    target,
+    credentials,
+    letInAs,
+    caller,
+    session,
+  }: LetIn): Promise<RequestOutcome> {
+    const { request } = exchange
+    const { record } = progress
+    const { directory } = this.#components
+    const method = request.method as string
+    const body = head.contentLength !== 0
     const safety = safetyOf({ method, path: target.path, upgrade: head.upgrade.length > 0, body })
     const watch = watchQuestion({ method, safety }, target, head)
     const mayRedirect = !body && !watch // which goes on when the holder is lost
     const location = mayRedirect ? this.#components.redirect?.locationFor(request, credentials.agentId) : undefined
     if (location !== undefined) return await redirectTo(location, exchange)
-    this.#countAccess(access)
+    this.#countAccess(letInAs.access)
     const call = {
       agentId: credentials.agentId,
       method: kubernetesApiMethod,
@@ -209,25 +261,20 @@ export class KubernetesProxy {
       record,
       signal: exchange.signal,
     }
+    const { impersonation } = letInAs
     const encode = this.#headEncoder(request, head, target, { impersonation, auditId: record.auditId })
     const mayGoOn = async (signal: AbortSignal) => {
       const question = { maxAgeMs: reopenedAccessMs }
-      const ask = async () => (await authorize(directory, credentials, signal, question)).impersonation
-      const reason = await accessLost({ first: impersonation, ask }, signal)
+      const reason = await accessLost(letInAs, () => authorize(directory, credentials, signal, question))
       if (!reason) return
-      leave(reason)
+      session.end(reason)
       throw reason
     }
-    const stopChecking = checkAccess()
-    try {
-      return await this.#carry(exchange, progress, () =>
-        watch
-          ? this.#watches.open(watch, { ...call, messagesOf: (query) => bodilessMessages(encode(query)) }, { mayGoOn })
-          : this.#components.forward({ ...call, messages: messagesOf(exchange, head, encode(target.query)) }),
-      )
-    } finally {
-      stopChecking()
-    }
+    return await this.#carry(exchange, progress, () =>
+      watch
+        ? this.#watches.open(watch, { ...call, messagesOf: (query) => bodilessMessages(encode(query)) }, { mayGoOn })
+        : this.#components.forward({ ...call, messages: messagesOf(exchange, head, encode(target.query)) }),
+    )
   }
 
   /** Undefined: no token, or none that counts: it opens WebSockets alone, and gives way to an Authorization header. */
@@ -241,22 +288,6 @@ export class KubernetesProxy {
     const reply = await forward()
     progress.delivered()
     return await this.#relay.run(exchange, progress, reply)
-  }
-
-  /**
-   * While the request runs, a caller that loses its access is withdrawn. By default its request ends as if it had left;
-   * how it is told depends on what was answered by then.
-   */
-  #checkAccess(
-    credentials: Credentials,
-    first: Impersonation | undefined,
-    { withdraw, changed, periodMs, maxAgeMs }: AccessWatch & Required<Pick<AccessWatch, 'withdraw'>>,
-  ): () => void {
-    const { directory, clock = systemClock } = this.#components
-    const usualMs = this.#options.accessCheckMs ?? accessCheckMs
-    const ask = async (signal: AbortSignal) =>
-      (await authorize(directory, credentials, signal, { maxAgeMs })).impersonation
-    return checkAccess({ first, ask, withdraw, changed }, clock, periodMs ?? usualMs)
   }
 
   /** The head that goes to the cluster, with a query that may be another each time. */
@@ -277,6 +308,7 @@ export class KubernetesProxy {
     exchange.upgrade?.refused()
     if (progress.withdrawal) return await this.#withdraw(exchange, progress, progress.withdrawal)
     if (exchange.signal.aborted) return 'left'
+    if (exchange.begun && forOthers.has(error.code)) return await this.#endBegun(exchange, progress, error)
     if (exchange.begun) {
       this.#log(error, 'An answer was cut', progress.traceId)
       exchange.cut()
@@ -294,23 +326,27 @@ export class KubernetesProxy {
     return 'failed'
   }
 
-  /** The reason is the answer, or the last event of a watch; all else that was begun can only be cut. */
+  /** Its caller may no longer: where nothing was answered the reason is the answer. */
   async #withdraw(exchange: Exchange, progress: Progress, error: KasError): Promise<RequestOutcome> {
-    const { log, metrics } = this.#components
-    const { traceId, watch, accept, delivery } = progress
-    log.info({ error, trace_id: traceId }, 'A request was ended: its caller may no longer')
-    metrics.failed(error.code)
-    const answer = errorAnswer(error, { failedAt: 'entry', accept: watch ? [] : accept, delivery, traceId })
-    if (!exchange.begun && !progress.isWebSocket) {
-      await exchange.answer(answer.code, [...this.#ownHeaders(progress), ...answer.headers], answer.body)
-      return 'failed'
-    }
-    if (watch !== 'at_line_end' || exchange.isHalfWritten) {
+    if (exchange.begun || progress.isWebSocket) return await this.#endBegun(exchange, progress, error)
+    const { accept, delivery, traceId } = progress
+    this.#components.metrics.failed(error.code)
+    const answer = errorAnswer(error, { failedAt: 'entry', accept, delivery, traceId })
+    await exchange.answer(answer.code, [...this.#ownHeaders(progress), ...answer.headers], answer.body)
+    return 'failed'
+  }
+
+  /** The reason is the last that a stream says, where it has a place for it; all else is cut. */
+  async #endBegun(exchange: Exchange, progress: Progress, error: KasError): Promise<RequestOutcome> {
+    const { traceId, lastWords, delivery } = progress
+    this.#components.metrics.failed(error.code)
+    if (!exchange.begun || !lastWords || exchange.isHalfWritten) {
       exchange.cut()
       return 'cut'
     }
-    void exchange.write(Buffer.from(`{"type":"ERROR","object":${String(answer.body).trimEnd()}}\n`))
-    await exchange.end()
+    const { status } = errorAnswer(error, { failedAt: 'entry', accept: [], delivery, traceId })
+    const isOpenedAgain = error.code === 'WATCH_RECALLED' // as after the end that an API server makes
+    await exchange.endWith(isOpenedAgain ? new Uint8Array(0) : await lastWords.of(error, status), lastWordsMs)
     return 'failed'
   }
 
@@ -328,7 +364,8 @@ export class KubernetesProxy {
 }
 
 /** What the access log says of how a request ended. */
-function endOf(exchange: Exchange, outcome: RequestOutcome, { failure, delivery }: Progress): CallEnd {
+function endOf(exchange: Exchange, outcome: RequestOutcome, progress: Progress): CallEnd {
+  const { failure = progress.withdrawal, delivery } = progress
   const { statusCode: status, bytes } = exchange
   const end = { status, outcome, ...bytes }
   if (!failure && outcome !== 'left') return end

@@ -3,7 +3,7 @@ import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Forward } from '../../../call/call.ts'
 import type { CertificateFiles } from '../../../lib/certificate-files.ts'
-import { type Clock, systemClock } from '../../../lib/clock.ts'
+import { type Clock, monotonicClock, systemClock } from '../../../lib/clock.ts'
 import { Drain } from '../../../lib/drain.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { http } from '../../../lib/http.ts'
@@ -18,8 +18,11 @@ import type { ListenOptions } from '../../config/listen-address.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { Usage } from '../../directory/usage.ts'
 import type { OwnEndpoint, UserEndpoint, ViewFeeds } from '../../module.ts'
+import { SessionTable } from '../../sessions/session-table.ts'
 import { Newcomers } from '../newcomers.ts'
+import { AccessChecks } from './access/access-checks.ts'
 import { CallerKeys } from './access/caller-keys.ts'
+import { Sessions } from './access/sessions.ts'
 import type { FrontRedirect } from './front-redirect.ts'
 import { Callers } from './http/callers.ts'
 import { Connection, maxPipelinedRequests, type Running } from './http/connection.ts'
@@ -27,7 +30,7 @@ import { Exchange } from './http/exchange.ts'
 import { IdleConnections } from './http/idle-connections.ts'
 import { defaultKubernetesLimits, type KubernetesLimits } from './http/kubernetes-limits.ts'
 import { malformed, type ParserError, refuseMalformed } from './http/malformed-request.ts'
-import { createKubernetesMetrics, type KubernetesMetrics } from './http/metrics.ts'
+import { createKubernetesMetrics, createSessionMetrics, type KubernetesMetrics } from './http/metrics.ts'
 import { UpgradedSocket } from './http/upgraded-socket.ts'
 import { KubernetesProxy } from './kubernetes-proxy.ts'
 import { mayUpgrade } from './request/request-head.ts'
@@ -37,7 +40,7 @@ import type { WebSocketTokens } from './watch/websocket-tokens.ts'
 
 export interface KubernetesServerComponents {
   readonly forward: Forward
-  readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
+  readonly directory: Pick<Directory, 'grantJob' | 'grantUser' | 'onGrantsChange'>
   readonly register: Registry
   /** hears who was let through; absent: nobody wants to know */
   readonly usage?: Usage
@@ -56,7 +59,9 @@ export interface KubernetesServerComponents {
   /** absent: no front is told to take a request to another replica */
   readonly redirect?: Pick<FrontRedirect, 'locationFor'>
   readonly tracer: Tracer
-  /** absent: the system's */
+  /** what goes on here; absent: nobody else asks */
+  readonly sessions?: SessionTable
+  /** absent: those of the system, since 1970 and a monotonic one */
   readonly clock?: Clock
   /** absent: plain HTTP; its owner starts and stops it */
   readonly certificate?: CertificateFiles
@@ -79,6 +84,8 @@ export interface KubernetesServerOptions extends ResponseRuleOptions {
   readonly limits?: Partial<KubernetesLimits>
   /** from one look at whether the caller of a long request still may to the next, in ms */
   readonly accessCheckMs?: number
+  /** of these; with more to look at that takes longer. Absent: as many as there are */
+  readonly accessChecksPerSecond?: number
 }
 
 /** node looks for late heads at an interval; a tenth of the time-out keeps it sharp */
@@ -102,29 +109,36 @@ export class KubernetesServer implements Service {
   readonly #newcomers: Newcomers
   readonly #idle: IdleConnections
   readonly #callers = new Callers()
+  readonly #checks: AccessChecks
   #server: Server | undefined
   #drain: Drain | undefined
   /** ends what is left of ending watches early */
   #stopEnding: (() => void) | undefined
 
   constructor(components: KubernetesServerComponents, options: KubernetesServerOptions) {
-    const { urlPathPrefix, externalUrl, product, accessCheckMs } = options
+    const { urlPathPrefix, externalUrl, product, accessCheckMs: periodMs, accessChecksPerSecond: perSecond } = options
+    const { directory, register, log, clock, sessions: table = new SessionTable() } = components
     this.#components = components
     this.#options = options
     this.#limits = { ...defaultKubernetesLimits, ...options.limits }
-    this.#metrics = createKubernetesMetrics(components.register, () => this.#running())
+    this.#metrics = createKubernetesMetrics(register, () => this.#running())
+    this.#checks = new AccessChecks(
+      { directory, clock: clock ?? monotonicClock },
+      { ...(periodMs === undefined ? {} : { periodMs }), perSecond },
+    )
+    createSessionMetrics(register, { sessions: () => table.size, checkMs: () => this.#checks.periodMs })
+    const sessions = new Sessions({ table, checks: this.#checks, clock: clock ?? systemClock, log })
     const refused = () => this.#metrics.failed('HEAD_TOO_SLOW') // node's own time-out comes before that of newcomers
     this.#newcomers = new Newcomers({ now: () => performance.now(), refused }, this.#limits.newcomers)
     this.#idle = new IdleConnections(this.#limits.maxKeptPerAgent, () => this.#metrics.failed('TOO_MANY_STREAMS'))
     this.#proxy = new KubernetesProxy(
-      { callerKeys: new CallerKeys(), ...components, metrics: this.#metrics, newcomers: this.#newcomers },
+      { callerKeys: new CallerKeys(), ...components, sessions, metrics: this.#metrics, newcomers: this.#newcomers },
       {
         limits: this.#limits,
-        responses: responseRules(options, components.log),
+        responses: responseRules(options, log),
         urlPathPrefix: urlPathPrefix.endsWith('/') ? urlPathPrefix : `${urlPathPrefix}/`,
         product,
         allowsOrigin: createOriginCheck(externalUrl),
-        ...(accessCheckMs === undefined ? {} : { accessCheckMs }),
       },
     )
   }
@@ -153,6 +167,7 @@ export class KubernetesServer implements Service {
     server.on('upgrade', (request, socket, head) => this.#onUpgrade(request, socket as Socket, head))
     server.on('connect', (request, socket, head) => this.#onUpgrade(request, socket as Socket, head))
     server.on('clientError', (error, socket) => this.#onClientError(error, socket as Socket))
+    this.#checks.start()
     await this.#drain.listen(this.#options.listen)
   }
 
@@ -165,6 +180,7 @@ export class KubernetesServer implements Service {
   async stop(patience?: AbortSignal): Promise<void> {
     await this.#drain?.stop(patience)
     this.#stopEnding?.()
+    this.#checks.stop()
   }
 
   #createDrain(server: Server): Drain {

@@ -6,8 +6,8 @@ import { clockDelay } from '../../../lib/pause.ts'
 import { abortable } from '../../../lib/signals.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
 import type { OwnEndpoint } from '../../module.ts'
-import { viewsAccessCheck } from './access/access-recheck.ts'
 import type { Credentials } from './access/credentials.ts'
+import type { OpenSession } from './access/sessions.ts'
 import type { Exchange } from './http/exchange.ts'
 import type { KubernetesLimits } from './http/kubernetes-limits.ts'
 import type { RequestOutcome } from './http/metrics.ts'
@@ -43,17 +43,6 @@ export type OwnEndpointsOptions = Pick<
 /** A token for a WebSocket, watches over one (doc/reference/tunnel-protocol.md 6.8), views, or what was handed in. */
 export type Own = 'token' | 'watch' | OwnEndpoint
 
-/** How a caller that loses its access is told, and when it is looked at. */
-export interface AccessWatch {
-  /** default: its request ends as if it had left */
-  readonly withdraw?: (reason: KasError) => void
-  /** it is somebody else in the cluster, and goes on; absent: withdrawn */
-  readonly changed?: (now: Impersonation | undefined) => void
-  readonly periodMs?: number
-  /** what the directory says may be so old; default: as it keeps it. ms */
-  readonly maxAgeMs?: number
-}
-
 /** A request to kas itself, of a caller who may use the agent. */
 export interface OwnCall {
   readonly exchange: Exchange
@@ -64,8 +53,8 @@ export interface OwnCall {
   readonly impersonation: Impersonation | undefined
   /** of the answer, beside what it consists of */
   readonly headers: readonly string[]
-  /** From now on the caller may lose its access while the request runs. @returns ends that */
-  checkAccess(watch?: AccessWatch): () => void
+  /** by default the request ends as if its caller had left */
+  readonly session: Pick<OpenSession, 'endsBy'>
 }
 
 /** Agents whose rate is known beside those that have rested. */
@@ -121,7 +110,7 @@ export class OwnEndpoints {
     const socket = views && own === views.endpoint && call.exchange.upgrade ? views : undefined
     const leave = (socket ? this.#sockets : this.#running).enter(call.credentials.agentId)
     try {
-      return await (socket ? this.#view(socket, call) : this.#ask(own, call))
+      return await (socket ? this.#view(socket, call) : this.#answer(own, call))
     } finally {
       leave()
     }
@@ -134,45 +123,27 @@ export class OwnEndpoints {
     return 'token'
   }
 
-  async #watch({ exchange, head, credentials, progress, checkAccess }: OwnCall): Promise<RequestOutcome> {
+  async #watch({ exchange, head, credentials, progress, session }: OwnCall): Promise<RequestOutcome> {
     const conversation = this.#components.watches.accept(exchange, head, credentials, progress.span)
     progress.record?.answered(exchange.statusCode)
-    const stopChecking = checkAccess({ withdraw: (reason) => conversation.withdraw(reason) })
-    try {
-      await conversation.run(exchange.signal)
-    } finally {
-      stopChecking()
-    }
+    session.endsBy({ end: (reason) => withdraw(progress, conversation, reason) })
+    await conversation.run(exchange.signal)
     return 'upgraded'
   }
 
   async #view(
     views: Pick<ViewsApi, 'accept'>,
-    { exchange, progress, head, credentials, impersonation, checkAccess }: OwnCall,
+    { exchange, progress, head, credentials, impersonation, session }: OwnCall,
   ): Promise<RequestOutcome> {
     const { agentId } = credentials
     const conversation = views.accept(exchange, head, { agentId, impersonation })
     progress.record?.answered(exchange.statusCode)
-    const stopChecking = checkAccess({
-      withdraw: (reason) => conversation.withdraw(reason),
+    session.endsBy({
+      end: (reason) => withdraw(progress, conversation, reason),
       changed: (now) => conversation.changed(now),
-      ...viewsAccessCheck,
     })
-    try {
-      await conversation.run(exchange.signal)
-    } finally {
-      stopChecking()
-    }
+    await conversation.run(exchange.signal)
     return 'upgraded'
-  }
-
-  async #ask(endpoint: OwnEndpoint, call: OwnCall): Promise<RequestOutcome> {
-    const stopChecking = call.checkAccess()
-    try {
-      return await this.#answer(endpoint, call)
-    } finally {
-      stopChecking()
-    }
   }
 
   async #answer(endpoint: OwnEndpoint, call: OwnCall): Promise<RequestOutcome> {
@@ -197,6 +168,11 @@ export class OwnEndpoints {
     const all = [...headers, ...contentHeaders(mediaType)]
     return (await exchange.answerInPieces(status, all, body, ownAnswerTimeoutMs)) ? 'endpoint' : 'cut'
   }
+}
+
+function withdraw(progress: Progress, conversation: { withdraw(reason: KasError): void }, reason: KasError): void {
+  progress.withdraw(reason)
+  conversation.withdraw(reason)
 }
 
 /** How many of a kind each agent has, up to a limit. */

@@ -1,6 +1,7 @@
 import type { Delivery, KasError } from '../../../lib/errors.ts'
 import type { CallRecord } from './access/call-record.ts'
 import type { RequestSpan } from './http/request-span.ts'
+import type { LastWords } from './last-words.ts'
 import type { RequestHead } from './request/request-head.ts'
 import type { FailedAt, FailedRequest } from './response/error-answer.ts'
 
@@ -20,8 +21,6 @@ const before = {
   answering: 'delivered',
 } as const satisfies Partial<Record<Phase, Phase>>
 
-const newline = 10
-
 /** How far a request has come: how a failure is told depends on it. A step out of order throws. */
 export class Progress implements FailedRequest {
   readonly span: RequestSpan
@@ -31,7 +30,9 @@ export class Progress implements FailedRequest {
   #accept: readonly string[] = []
   #origin: string | undefined
   #isWebSocket = false
-  #watch: 'at_line_end' | 'in_line' | undefined
+  #lastWords: LastWords | undefined
+  /** nothing is missing of what the client has of the answer */
+  #isBetween = true
   #withdrawal: KasError | undefined
   #failure: KasError | undefined
 
@@ -56,16 +57,24 @@ export class Progress implements FailedRequest {
     this.#step('delivered')
   }
 
-  /** @param isWatch - of events in JSON, one a line */
-  answerBegan(isWatch: boolean): void {
+  /** @param lastWords - undefined: it has no place for any */
+  answerBegan(lastWords: LastWords | undefined): void {
     this.#step('answering')
-    if (isWatch) this.#watch = 'at_line_end'
+    this.#lastWords = lastWords
   }
 
-  /** A piece of the answer's body was passed on. */
-  wrote(chunk: Uint8Array): void {
+  /** @returns what is passed on of a piece of the answer: of one that was withdrawn only what last words may follow */
+  writes(chunk: Uint8Array): Uint8Array {
     if (this.#phase !== 'answering' || this.#failure) throw this.#outOfOrder('writing')
-    if (this.#watch) this.#watch = chunk.at(-1) === newline ? 'at_line_end' : 'in_line'
+    const boundaries = this.#lastWords?.boundaries
+    for (let at = 0; boundaries && at < chunk.length; ) {
+      const end = boundaries.endOf(chunk, at)
+      this.#isBetween = end >= 0
+      if (end < 0) return chunk
+      if (this.#withdrawal) return chunk.subarray(0, end)
+      at = end
+    }
+    return chunk
   }
 
   /** The caller may no longer; this, not what breaks by it, is what the request fails with. */
@@ -102,9 +111,14 @@ export class Progress implements FailedRequest {
     return this.#isWebSocket
   }
 
-  /** Of a watch in JSON whose answer has begun: whether an event could follow now. */
-  get watch(): 'at_line_end' | 'in_line' | undefined {
-    return this.#watch
+  /** It cannot be ended better a little later. */
+  get mayEnd(): boolean {
+    return this.#lastWords === undefined || this.#isBetween
+  }
+
+  /** That can follow now what was passed on; undefined: none. */
+  get lastWords(): LastWords | undefined {
+    return this.#isBetween ? this.#lastWords : undefined
   }
 
   /** why the caller may no longer, found while its request ran */

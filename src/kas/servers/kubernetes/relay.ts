@@ -5,8 +5,12 @@ import { decodeHttpResponse, httpMessageOrder } from '../../../proto/http/http-o
 import { MessageOrder } from '../../../proto/wire/message-order.ts'
 import type { Exchange } from './http/exchange.ts'
 import type { RequestOutcome } from './http/metrics.ts'
+import { type LastWords, lastWordsOf } from './last-words.ts'
 import type { Progress } from './progress.ts'
-import { isJson, type ResponseHead, type ResponseRules, readResponseHead } from './response/response-head.ts'
+import { type ResponseHead, type ResponseRules, readResponseHead } from './response/response-head.ts'
+
+/** A 101 that is not sent yet. */
+type Switching = ResponseHead & { readonly lastWords: LastWords | undefined }
 
 /** Passes a cluster's answer on to the caller (doc/reference/tunnel-protocol.md 6.4 and 6.5). */
 export class Relay {
@@ -23,29 +27,29 @@ export class Relay {
    */
   async run(exchange: Exchange, progress: Progress, reply: Reply): Promise<RequestOutcome> {
     const order = new MessageOrder(httpMessageOrder)
-    let switching: ResponseHead | undefined
+    let switching: Switching | undefined
     for await (const bytes of reply.messages) {
       const message = decodeHttpResponse(bytes)
       order.accept(message.kind)
       let full: Promise<void> | undefined
       if (message.kind === 'data') {
         if (switching) throw invalid('data in the answer to an upgrade')
-        progress.wrote(message.data)
-        full = exchange.write(message.data)
+        full = exchange.write(progress.writes(message.data))
       } else if (message.kind === 'header') {
         switching = this.#begin(exchange, progress, message.header)
       } else if (message.kind === 'trailer') {
         if (switching) {
           exchange.switchProtocols(switching)
-          progress.answerBegan(false)
+          progress.answerBegan(switching.lastWords)
           progress.record?.answered(exchange.statusCode)
         }
       } else if (switching && exchange.upgrade) {
-        full = exchange.upgrade.write(message.data)
+        full = exchange.upgrade.write(progress.writes(message.data))
       } else {
         throw invalid('upgradeData in an answer that is no upgrade')
       }
       if (full) await full
+      if (progress.withdrawal && progress.mayEnd) exchange.leave(progress.withdrawal)
       exchange.signal.throwIfAborted()
     }
     const { error } = await reply.done
@@ -57,20 +61,20 @@ export class Relay {
   }
 
   /** @returns the head of a 101, which is only sent after its trailer */
-  #begin(exchange: Exchange, progress: Progress, header: HttpResponseHeader): ResponseHead | undefined {
+  #begin(exchange: Exchange, progress: Progress, header: HttpResponseHeader): Switching | undefined {
     const { statusCode } = header
     const upgrade = statusCode === 101 && exchange.upgrade !== undefined
     if (!upgrade && (statusCode < 200 || statusCode > 999)) throw invalid(`status code ${statusCode} of the answer`)
     const { via, skew, allowList } = this.#rules
     const head = readResponseHead(header, { via, skew, allowList, origin: progress.origin, upgrade })
-    if (upgrade) return head
+    if (upgrade) return { ...head, lastWords: lastWordsOf(undefined, header) }
     exchange.upgrade?.refused()
     try {
       exchange.begin(statusCode, head)
     } catch (cause) {
       throw new KasError({ code: 'INVALID_MESSAGE', detail: 'the head of the answer is not valid HTTP' }, { cause })
     }
-    progress.answerBegan(exchange.asked === 'watch' && isJson(header))
+    progress.answerBegan(lastWordsOf(exchange.asked, header))
     progress.record?.answered(statusCode)
     return undefined
   }

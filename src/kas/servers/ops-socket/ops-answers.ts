@@ -23,7 +23,8 @@ export function opsAnswers(known: StatusComponents & RouteComponents) {
   }
 }
 
-function agentIdOf(text: string): AgentId {
+/** @throws KasError INVALID_MESSAGE */
+export function agentIdOf(text: string): AgentId {
   const agentId = parseAgentId(text)
   if (agentId !== undefined) return agentId
   throw new KasError({ code: 'INVALID_MESSAGE', detail: `"${text}" is no id of an agent` })

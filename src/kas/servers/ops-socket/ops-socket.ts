@@ -8,11 +8,15 @@ import { claimSocket } from '../../../lib/stale-socket.ts'
 
 export interface OpsSocketComponents {
   /** by path; what they return is sent as JSON. @throws KasError, whose text is sent */
-  readonly answers: Readonly<Record<string, (query: URLSearchParams) => object>>
+  readonly answers: Readonly<Record<string, OpsAnswer>>
+  /** the same, of what is asked for by POST: it changes something */
+  readonly actions?: Readonly<Record<string, OpsAnswer>>
   /** by path; lines, one JSON each. @throws KasError, whose text is sent */
   readonly streams?: Readonly<Record<string, (query: URLSearchParams) => LineStream>>
   readonly log: Logger
 }
+
+export type OpsAnswer = (query: URLSearchParams) => object | Promise<object>
 
 export interface LineStream {
   /** each with its end */
@@ -64,20 +68,23 @@ export class OpsSocket implements Service {
   }
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
-    const { answers, streams = {}, log } = this.#components
     request.resume()
-    try {
-      const { pathname, searchParams } = new URL(request.url ?? '/', 'http://ops')
-      const answer = Object.hasOwn(answers, pathname) ? answers[pathname] : undefined
-      const stream = Object.hasOwn(streams, pathname) ? streams[pathname] : undefined
-      if (stream && request.method === 'GET') this.#stream(response, stream, searchParams)
-      else if (answer && request.method === 'GET') send(response, 200, answer(searchParams))
-      else send(response, 404, { error: 'not found' })
-    } catch (cause) {
+    this.#asked(request, response).catch((cause: unknown) => {
       const error = KasError.from(cause)
-      if (error.code === 'INTERNAL') log.error({ error }, 'The state could not be told')
+      if (error.code === 'INTERNAL') this.#components.log.error({ error }, 'The state could not be told')
       send(response, error.httpStatus, { error: error.message })
-    }
+    })
+  }
+
+  async #asked({ url = '/', method }: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { answers, actions = {}, streams = {} } = this.#components
+    const { pathname, searchParams } = new URL(url, 'http://ops')
+    const of = <T>(all: Readonly<Record<string, T>>) => (Object.hasOwn(all, pathname) ? all[pathname] : undefined)
+    const stream = method === 'GET' ? of(streams) : undefined
+    const answer = method === 'GET' ? of(answers) : method === 'POST' ? of(actions) : undefined
+    if (stream) this.#stream(response, stream, searchParams)
+    else if (answer) send(response, 200, await answer(searchParams))
+    else send(response, 404, { error: 'not found' })
   }
 
   #stream(response: ServerResponse, open: (query: URLSearchParams) => LineStream, query: URLSearchParams): void {

@@ -20,6 +20,10 @@ export class FakePeers implements Peers {
     this.peers = peers
   }
 
+  all(): readonly Peer[] {
+    return Array.from(this.peers.keys(), (name) => ({ name, instance: name as InstanceId }))
+  }
+
   isReachable(instance: InstanceId): boolean {
     return this.peers.has(instance)
   }

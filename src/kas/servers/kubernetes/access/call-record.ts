@@ -99,6 +99,19 @@ export class CallRecord {
     this.#as = as
   }
 
+  /** Its answer has no end of its own, or is a connection. */
+  get lasts(): boolean {
+    return this.#lasts
+  }
+
+  /** What is known of it by now; of an exec the program alone. */
+  fields(): Partial<AccessLine> {
+    const fields: Partial<AccessLine> = {}
+    this.#addCall(fields, false)
+    this.#addWay(fields)
+    return fields
+  }
+
   /** A tunnel has it: of this replica, or of that of this name. */
   takenBy(peer: string | undefined): void {
     this.#holder = peer ?? this.#log?.entry
@@ -196,18 +209,28 @@ export class CallRecord {
   ): AccessLine {
     const line: Partial<AccessLine> = { time: log.time(), event, class: name, id: this.auditId }
     if (this.#traceId !== undefined) line.trace_id = this.#traceId
+    this.#addCall(line, log.showsCommand)
+    addEnd(line, end)
+    this.#addWay(line)
+    line.entry = log.entry
+    return line as AccessLine
+  }
+
+  /** Who asked for what. */
+  #addCall(line: Partial<AccessLine>, showsCommand: boolean): void {
     if (this.#access) line.caller = callerOf(this.#access)
     if (this.#as !== undefined) line.as = this.#as
     if (this.#agentId !== undefined) line.agent_id = String(this.#agentId)
-    if (this.#asked) addInfo(line, this.#requestInfo(), this.#asked, log.showsCommand)
-    addEnd(line, end)
+    if (this.#asked) addInfo(line, this.#requestInfo(), this.#asked, showsCommand)
+  }
+
+  /** From where, and by whom. */
+  #addWay(line: Partial<AccessLine>): void {
     const address = this.#address
     if (address !== undefined) line.address = address
     const userAgent = this.#client.request.headers['user-agent']
     if (userAgent !== undefined) line.user_agent = cut(userAgent, bounds.userAgent)
-    line.entry = log.entry
     if (this.#holder !== undefined) line.holder = this.#holder
-    return line as AccessLine
   }
 }
 

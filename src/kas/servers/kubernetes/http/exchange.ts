@@ -171,6 +171,23 @@ export class Exchange {
     this.#response.end()
   }
 
+  /**
+   * What was begun, an answer or the connection that it became, ends with these bytes. A client that does not take them in time
+   * is cut.
+   */
+  async endWith(bytes: Uint8Array, timeoutMs: number): Promise<void> {
+    const ending = this.#switched ? this.connection.socket : this.#response
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const deadline = setTimeout(() => this.cut(), timeoutMs)
+    ending.once('close', resolve)
+    if (ending.closed) resolve()
+    this.#sentBytes += bytes.length
+    this.#headFlushed = true
+    ending.end(bytes) // what a client still sends is read, and dropped: a reset would take the last bytes from it
+    await promise
+    clearTimeout(deadline)
+  }
+
   /** An answer that kas makes itself. */
   async answer(code: number, headers: string[], body: string | Uint8Array): Promise<void> {
     this.#keepAliveOrNot()

@@ -83,3 +83,27 @@ export function createKubernetesMetrics(register: Registry, running: () => numbe
     failed: (code) => void failures.set(code, (failures.get(code) ?? 0) + 1),
   }
 }
+
+/** @param asked.checkMs - at each scrape: from one question to the next about whether a caller still may */
+export function createSessionMetrics(
+  register: Registry,
+  asked: { readonly sessions: () => number; readonly checkMs: () => number },
+): void {
+  const registers = [register]
+  new Gauge({
+    name: 'kas_kubernetes_sessions',
+    help: 'Requests, upgraded connections and WebSockets on 8154 whose callers were let in, which kas sessions can end',
+    registers,
+    collect() {
+      this.set(asked.sessions())
+    },
+  })
+  new Gauge({
+    name: 'kas_kubernetes_access_check_seconds',
+    help: 'From one question to the next about whether the caller of what runs still may; more than 50: there are too many for gitlab.api_rate_limit',
+    registers,
+    collect() {
+      this.set(asked.checkMs() / 1000)
+    },
+  })
+}

@@ -11,6 +11,8 @@ export interface ErrorAnswer {
   /** name, value, name, value */
   readonly headers: string[]
   readonly body: string | Uint8Array
+  /** what it says */
+  readonly status: Status
   /** whether the call may have reached the cluster */
   readonly delivery: Delivery
   /** stands in the message too; where nothing is traced, only with failures whose cause the caller does not get */
@@ -85,7 +87,8 @@ export function errorAnswer(error: KasError, request: FailedRequest): ErrorAnswe
   if (error.spec.code === 'UPGRADE_REQUIRED') headers.push('Upgrade', 'websocket', 'Connection', 'Upgrade')
   const isSameForAll = own && error.code === 'CREDENTIAL_NOT_CHECKED' && traceId === undefined
   const known = isSameForAll ? notCheckedBodies : undefined
-  return { ...encode({ code, message }, accept, headers, known), delivery: reached, traceId }
+  const status = { code, message }
+  return { ...encode(status, accept, headers, known), status, delivery: reached, traceId }
 }
 
 function encode(

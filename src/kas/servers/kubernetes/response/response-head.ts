@@ -123,8 +123,3 @@ function sameLength(value: string, before: number | undefined): number {
   }
   return length
 }
-
-/** Whether the answer consists of JSON, an event a line. */
-export function isJson({ header }: HttpResponseHeader): boolean {
-  return header.some(([name, [value = '']]) => name === 'Content-Type' && /^application\/json\s*(?:;|$)/i.test(value))
-}

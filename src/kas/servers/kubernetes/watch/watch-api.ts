@@ -6,8 +6,8 @@ import type { Headers, Impersonation } from '../../../../proto/http/http-message
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../../proto/http/http-over-grpc.ts'
 import type { AccessLog } from '../../../access-log/access-log.ts'
 import type { Directory } from '../../../directory/directory.ts'
-import { accessLost } from '../access/access-recheck.ts'
-import { type Access, authorize, callerNames } from '../access/authorize.ts'
+import { accessLost } from '../access/access-checks.ts'
+import { type Access, type Authorized, authorize, callerNames } from '../access/authorize.ts'
 import { auditIdHeader, CallRecord } from '../access/call-record.ts'
 import type { CallerKeys } from '../access/caller-keys.ts'
 import type { Credentials } from '../access/credentials.ts'
@@ -46,7 +46,7 @@ interface Opening extends HowOpened {
   readonly metadata: Metadata
   readonly clientHeaders: Headers
   /** as whom its client may watch now */
-  readonly ask: (signal: AbortSignal) => Promise<Impersonation | undefined>
+  readonly ask: () => Promise<Authorized>
 }
 
 export interface WatchApiOptions {
@@ -104,14 +104,15 @@ export class WatchApi {
           return record
         },
         authorize: async (signal, record) => {
-          const { impersonation, access } = await authorize(directory, credentials, signal)
+          const letInAs = await authorize(directory, credentials, signal)
+          const { impersonation, access } = letInAs
           countAccess(access)
           record.letIn(access, impersonation?.username)
-          return { impersonation, caller: callerKeys.of(callerNames(access)) }
+          return { letInAs, caller: callerKeys.of(callerNames(access)) }
         },
         open: (request, access, how) => {
           const { agentId } = credentials
-          const ask = async () => (await authorize(directory, credentials, how.signal)).impersonation
+          const ask = () => authorize(directory, credentials, how.signal)
           const clientHeaders = userAgent ? [userAgent] : []
           return this.#open(request, access, { ...how, agentId, metadata: span.metadata, clientHeaders, ask })
         },
@@ -126,7 +127,8 @@ export class WatchApi {
     )
   }
 
-  #open({ path, query }: WatchRequest, { impersonation, caller }: WatchAccess, how: Opening): Promise<Reply> {
+  #open({ path, query }: WatchRequest, { letInAs, caller }: WatchAccess, how: Opening): Promise<Reply> {
+    const { impersonation } = letInAs
     const { agentId, metadata, kept, record, signal, withdrawn, ask } = how
     const messagesOf = (asked: WatchRequest['query']) => this.#messages({ path, query: asked }, impersonation, how)
     const call = {
@@ -142,7 +144,7 @@ export class WatchApi {
     const question = watchQuestion({ method: 'GET', safety: 'safe' }, { path, query }, { accept: [] })
     if (!question) return this.#components.forward({ ...call, messages: messagesOf(query) })
     const mayGoOn = async () => {
-      const reason = await accessLost({ first: impersonation, ask }, signal)
+      const reason = await accessLost(letInAs, ask)
       if (!reason) return
       withdrawn()
       throw reason

@@ -2,7 +2,7 @@ import type { WebSocket } from 'ws'
 import type { Reply } from '../../../../call/call.ts'
 import type { Caller } from '../../../../call/caller.ts'
 import { KasError } from '../../../../lib/errors.ts'
-import type { Impersonation } from '../../../../proto/http/http-message.ts'
+import type { Authorized } from '../access/authorize.ts'
 import type { CallEnd, CallRecord } from '../access/call-record.ts'
 import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
 import { errorAnswer, type FailedAt } from '../response/error-answer.ts'
@@ -20,8 +20,7 @@ import {
 
 /** As whom a watch is opened. */
 export interface WatchAccess {
-  /** undefined: as the agent itself */
-  readonly impersonation: Impersonation | undefined
+  readonly letInAs: Authorized
   readonly caller: Caller
 }
 
@@ -178,10 +177,10 @@ export class WatchConversation {
   /** Tells the client what its watch ended with. */
   #fail(watchId: string, error: KasError, failedAt: FailedAt): void {
     const tracedAs = this.#components.traceId
-    const { body, traceId } = errorAnswer(error, { failedAt, accept: [], delivery: 'none', traceId: tracedAs })
-    const status = String(body).trimEnd()
+    const request = { failedAt, accept: [], delivery: 'none', traceId: tracedAs } as const
+    const { body, status, traceId } = errorAnswer(error, request)
     this.#components.failed(error, traceId)
-    const full = this.#components.out.send(errorMessage(watchId, JSON.parse(status).message, status))
+    const full = this.#components.out.send(errorMessage(watchId, status.message, String(body).trimEnd()))
     if (!full) return
     const { socket } = this.#components
     socket.pause() // a client that asks and does not read is not read from either

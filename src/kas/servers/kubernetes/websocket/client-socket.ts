@@ -1,9 +1,7 @@
 import type { WebSocket } from 'ws'
 import type { Clock } from '../../../../lib/clock.ts'
 import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
-
-/** bytes of a closing reason that fit into its frame (RFC 6455, 5.5) */
-const maxReasonBytes = 123
+import { closeReason } from './server-frames.ts'
 
 /** A client's WebSocket: sends as fast as it takes, and notices when the client has left. */
 export class ClientSocket {
@@ -59,8 +57,7 @@ export class ClientSocket {
   }
 
   close(code: number, reason: string): void {
-    const fits = Buffer.byteLength(reason) <= maxReasonBytes
-    this.#socket.close(code, fits ? reason : reason.replace(/[^\x20-\x7e]/g, '?').slice(0, maxReasonBytes))
+    this.#socket.close(code, closeReason(reason))
   }
 
   #ping(): void {

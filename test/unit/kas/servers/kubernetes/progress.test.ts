@@ -1,9 +1,15 @@
 import t from 'tap'
 import { RequestSpan } from '../../../../../src/kas/servers/kubernetes/http/request-span.ts'
+import { lastWordsOf } from '../../../../../src/kas/servers/kubernetes/last-words.ts'
 import { Progress } from '../../../../../src/kas/servers/kubernetes/progress.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 
 const head = { accept: ['application/json'], upgrade: ['WebSocket'] }
+const watching = lastWordsOf('watch', {
+  statusCode: 200,
+  status: '200 OK',
+  header: [['Content-Type', ['application/json']]],
+})
 const failure = new KasError({ code: 'CANCELLED' })
 const withdrawal = new KasError({ code: 'USER_UNAUTHORIZED' })
 
@@ -11,7 +17,7 @@ const steps = {
   read: (progress: Progress) => progress.read(head, 'https://gitlab.example.com'),
   forwarding: (progress: Progress) => progress.forwarding(),
   delivered: (progress: Progress) => progress.delivered(),
-  answerBegan: (progress: Progress) => progress.answerBegan(true),
+  answerBegan: (progress: Progress) => progress.answerBegan(watching),
 }
 const inOrder = Object.values(steps)
 
@@ -32,18 +38,25 @@ t.test('how a failure is told follows from how far the request came', async (t) 
   t.match(after(1), { accept: head.accept, isWebSocket: true, origin: 'https://gitlab.example.com' })
 })
 
-t.test('an event may follow between two others alone', async (t) => {
-  const watching = after(4)
-  t.equal(watching.watch, 'at_line_end')
-  watching.wrote(Buffer.from('{"type":'))
-  t.equal(watching.watch, 'in_line')
-  watching.wrote(Buffer.from('"ADDED"}\n'))
-  t.equal(watching.watch, 'at_line_end')
+t.test('last words may follow between two events alone', async (t) => {
+  const progress = after(4)
+  const writes = (text: string) => Buffer.from(progress.writes(Buffer.from(text))).toString()
+  t.ok(progress.lastWords, 'before the first')
+  t.equal(writes('{"type":'), '{"type":')
+  t.notOk(progress.lastWords)
+  t.notOk(progress.mayEnd)
+  t.equal(writes('"ADDED"}\n{"type":'), '"ADDED"}\n{"type":')
+  t.notOk(progress.lastWords)
+  progress.withdraw(withdrawal)
+  t.equal(writes('"MODIFIED"}\n{"type":"ADDED"}\n'), '"MODIFIED"}\n', 'what begins after it is not passed on')
+  t.ok(progress.lastWords)
+  t.ok(progress.mayEnd)
 
   const other = after(3)
-  other.answerBegan(false)
-  other.wrote(Buffer.from('{}\n'))
-  t.equal(other.watch, undefined)
+  other.answerBegan(undefined)
+  other.writes(Buffer.from('{}'))
+  t.ok(other.mayEnd, 'it ends no better later')
+  t.notOk(other.lastWords)
 })
 
 t.test('what was withdrawn fails with the reason of that', async (t) => {
@@ -60,7 +73,7 @@ t.test('a step out of order throws', async (t) => {
     for (const [name, step] of Object.entries(steps)) {
       if (step !== due) t.throws(() => step(after(done)), /a request cannot be/, `${name} after ${done} steps`)
     }
-    t.throws(() => after(done).wrote(Buffer.from('x')), /cannot be writing while/)
+    t.throws(() => after(done).writes(Buffer.from('x')), /cannot be writing while/)
     const failed = after(done)
     failed.fail(failure)
     t.throws(() => due(failed), /after it has failed/)

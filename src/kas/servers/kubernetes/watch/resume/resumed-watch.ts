@@ -8,7 +8,7 @@ import type { HttpResponseHeader } from '../../../../../proto/http/http-message.
 import { decodeHttpResponse, encodeHttpResponse, httpMessageOrder } from '../../../../../proto/http/http-over-grpc.ts'
 import { MessageOrder } from '../../../../../proto/wire/message-order.ts'
 import type { PartialBytes } from '../partial-bytes.ts'
-import { refusalEvent, statusEvent, type WatchFormat, watchFormat } from './watch-format.ts'
+import { refusalEvent, type WatchFormat, watchFormat } from './watch-format.ts'
 import { WatchFrames } from './watch-frames.ts'
 import { WatchPosition } from './watch-position.ts'
 import type { WatchQuestion } from './watch-question.ts'
@@ -50,7 +50,7 @@ const passing: ReadonlySet<ErrorCode> = new Set([
 /**
  * Opens a watch that goes on where its way to the cluster is lost: it is opened again behind the last event that its client
  * has, who gets whole events alone. An end that the API server makes is passed on; what cannot go on ends with the error by
- * which it was lost.
+ * which it was lost, or why.
  *
  * @throws KasError as `forward`, of the first try
  */
@@ -103,9 +103,7 @@ class ResumedWatch {
       for (let reply: Reply | undefined = first; reply; reply = await this.#again(outcome.error)) {
         yield* this.#pass(reply, reply === first)
         outcome = await reply.done
-        const isRecalled = outcome.error?.code === 'WATCH_RECALLED' && this.#isBetweenEvents
-        if (isRecalled) this.#frames?.take()
-        if (outcome.error && !isRecalled && !this.#isOver) continue
+        if (outcome.error && !this.#isOver) continue
         const rest = this.#frames?.take()
         if (rest && rest.length > 0) yield encodeHttpResponse.data(rest)
         yield encodeHttpResponse.trailer
@@ -113,12 +111,7 @@ class ResumedWatch {
         return
       }
     } catch (cause) {
-      const error = KasError.from(cause)
-      outcome = { error, trailers: noMetadata }
-      if (error.code !== 'CALLER_OVER_SHARE' || !this.#format) return
-      yield encodeHttpResponse.data(await statusEvent(this.#format, { code: error.httpStatus, message: error.message }))
-      yield encodeHttpResponse.trailer
-      outcome = { trailers: noMetadata }
+      outcome = { error: KasError.from(cause), trailers: noMetadata }
     } finally {
       this.#frames?.take()
       settle(outcome)
@@ -154,11 +147,6 @@ class ResumedWatch {
       this.#isOver = true
       yield encodeHttpResponse.data(await refusalEvent(this.#format, refusal.header, Buffer.concat(refusal.body)))
     } else if (!(await reply.done).error) order.end()
-  }
-
-  /** Its client has whole events alone, and knows the end of one. */
-  get #isBetweenEvents(): boolean {
-    return this.#frames !== undefined && !this.#frames.isPassing
   }
 
   #begin(header: HttpResponseHeader): void {

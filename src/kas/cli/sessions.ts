@@ -1,0 +1,109 @@
+import type { Clock } from '../../lib/clock.ts'
+import type { EndedReport, SessionsReport } from '../sessions/replica-sessions.ts'
+import type { SessionReport } from '../sessions/session-table.ts'
+import { type CliIo, type CliValues, parsedArgs, textOption, UsageError } from './command.ts'
+import { whatText } from './log.ts'
+import { agentOption, ask, socketOf, socketOptions, statusUsage } from './status-command.ts'
+import { textTable } from './text-table.ts'
+import { ageText } from './views/verdict-text.ts'
+
+export const sessionsUsage = 'sessions [end] [ID] [--user NAME] [--agent ID] [--reason TEXT]'
+
+const options = {
+  ...socketOptions,
+  user: { type: 'string' },
+  agent: { type: 'string' },
+  reason: { type: 'string' },
+} as const
+
+const help = `usage: kas sessions [--user NAME] [--agent ID]
+  prints what lasts on 8154 at all replicas: watches, logs that are followed, execs, port-forwards, views
+usage: kas sessions end ID
+usage: kas sessions end [--user NAME] [--agent ID]
+  ends it, or all of this user at this agent; who still may can begin again
+  ID                           as kas sessions prints it, or the id of a line of the access log
+  --user NAME                  of this user, or the user of this id
+  --agent ID                   of calls for this agent
+  --reason TEXT                told to those whose sessions they are, where their protocol has a place for it
+${statusUsage}`
+
+/** Of an id, in the table: as many as may stand for it. */
+const idCharacters = 8
+
+/**
+ * `kas sessions`
+ *
+ * @returns the exit code: 1 if a replica was not reached. @throws UsageError, Error with what the replica answered
+ */
+export async function sessions(args: readonly string[], { io, clock }: { io: CliIo; clock: Clock }): Promise<number> {
+  const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
+  if (values.help) {
+    io.stdout.write(help)
+    return 0
+  }
+  const [word, id, ...more] = positionals
+  if ((word !== undefined && word !== 'end') || more.length > 0)
+    throw new UsageError(`${positionals.join(' ')}: too much`)
+  const query = queryOf(values, id)
+  const socket = await socketOf(values, io.env)
+  if (word === 'end') {
+    if (query.size === 0 || (query.size === 1 && query.has('reason')))
+      throw new UsageError('which? Say an ID, --user or --agent')
+    const text = await ask(socket, `/sessions/end?${query}`, 'POST')
+    return print(io, values, { text, report: JSON.parse(text) as EndedReport, show: endedText })
+  }
+  const text = await ask(socket, `/sessions?${query}`)
+  const show = (report: SessionsReport) => sessionsText(report, clock.now())
+  return print(io, values, { text, report: JSON.parse(text) as SessionsReport, show })
+}
+
+function queryOf(values: CliValues, id: string | undefined): URLSearchParams {
+  const all = { id, user: textOption(values, 'user'), agent: agentOption(values), reason: textOption(values, 'reason') }
+  if (id !== undefined && id.length < idCharacters)
+    throw new UsageError(`${id}: of an ID ${idCharacters} characters or more are needed`)
+  const query = new URLSearchParams()
+  for (const [name, value] of Object.entries(all)) if (value !== undefined) query.set(name, value)
+  return query
+}
+
+function print<R extends SessionsReport | EndedReport>(
+  io: CliIo,
+  values: CliValues,
+  { text, report, show }: { text: string; report: R; show: (report: R) => string },
+): number {
+  io.stdout.write(values.json ? text : show(report))
+  const { unreached } = report
+  if (unreached.length === 0) return 0
+  io.stderr.write(`note: ${unreached.join(', ')} did not answer: what goes on there is not known, nor was it ended\n`)
+  return 1
+}
+
+function endedText({ replicas }: EndedReport): string {
+  return textTable([['REPLICA', 'ENDED'], ...replicas.map(({ name, ended }) => [name, ended])])
+}
+
+function sessionsText({ replicas }: SessionsReport, now: number): string {
+  const rows = replicas.flatMap(({ name, sessions: all }) => all.map((each) => rowOf(name, each, now)))
+  if (rows.length === 0) return 'nothing lasts\n'
+  const notShown = replicas.flatMap(({ name, sessions: all, total }) =>
+    total > all.length ? [`and ${total - all.length} more at ${name}: --user or --agent names fewer\n`] : [],
+  )
+  return [textTable([['ID', 'FOR', 'USER', 'AGENT', 'WHAT', 'FROM', 'REPLICA'], ...rows]), ...notShown].join('')
+}
+
+function rowOf(
+  replica: string,
+  { id, since, caller, agent_id, address, ...what }: SessionReport,
+  now: number,
+): string[] {
+  const user = caller ? `${caller.name}${caller.job ? ` (job ${caller.job})` : ''}` : '-'
+  return [
+    id.slice(0, idCharacters),
+    ageText(Date.parse(since), now),
+    user,
+    agent_id ?? '-',
+    whatText(what),
+    address ?? '-',
+    replica,
+  ]
+}

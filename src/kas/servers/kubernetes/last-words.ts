@@ -1,0 +1,58 @@
+import type { KasError } from '../../../lib/errors.ts'
+import type { HttpResponseHeader } from '../../../proto/http/http-message.ts'
+import type { Exchange } from './http/exchange.ts'
+import { encodeStatus, type Status } from './response/status.ts'
+import { errorStream, lastData, SpdyBoundaries } from './spdy-frames.ts'
+import { statusEvent, watchFormat } from './watch/resume/watch-format.ts'
+import type { Boundaries } from './watch/resume/watch-frames.ts'
+import { closeFrame, MessageBoundaries, opcodes, serverFrame } from './websocket/server-frames.ts'
+
+/** What a stream can end with so that its client reads why. */
+export interface LastWords {
+  /** behind which they may stand */
+  readonly boundaries: Boundaries
+  /** @param status - what kas would answer with in place of the stream */
+  of(error: KasError, status: Status): Promise<Uint8Array>
+}
+
+/** Of commands in pods, as kubectl and the API server speak: over WebSocket the first byte of each message is the channel. */
+const channelProtocols: ReadonlySet<string> = new Set(['v4.channel.k8s.io', 'v5.channel.k8s.io'])
+const errorChannel = 3
+/** Closing codes of RFC 6455, 7.4.1. After another than `normal` kubectl says nothing of what came on the channel. */
+const normal = 1000
+const policyViolation = 1008
+
+/**
+ * Of the answer with this head; undefined: it has no place for any.
+ *
+ * @param asked - as in Exchange
+ */
+export function lastWordsOf(asked: Exchange['asked'], head: HttpResponseHeader): LastWords | undefined {
+  if (head.statusCode === 101) return ofUpgrade(head.header)
+  const format = asked === 'watch' ? watchFormat(head) : undefined
+  return format && { boundaries: format.boundaries(), of: (_, status) => statusEvent(format, status) }
+}
+
+function ofUpgrade(header: HttpResponseHeader['header']): LastWords | undefined {
+  const first = (name: string) => header.find(([other]) => other.toLowerCase() === name)?.[1][0] ?? ''
+  const protocol = first('upgrade').toLowerCase()
+  if (protocol === 'websocket') return ofWebSocket(first('sec-websocket-protocol'))
+  const isCommand = protocol === 'spdy/3.1' && channelProtocols.has(first('x-stream-protocol-version'))
+  if (!isCommand) return undefined
+  return { boundaries: new SpdyBoundaries(), of: async (_, status) => lastData(errorStream, encoded(status)) }
+}
+
+function ofWebSocket(protocol: string): LastWords {
+  const boundaries = new MessageBoundaries()
+  if (!channelProtocols.has(protocol))
+    return { boundaries, of: async ({ message }) => closeFrame(policyViolation, message) }
+  const onChannel = (status: Status) => Buffer.concat([Buffer.of(errorChannel), encoded(status)])
+  return {
+    boundaries,
+    of: async (_, status) => Buffer.concat([serverFrame(opcodes.binary, onChannel(status)), closeFrame(normal, '')]),
+  }
+}
+
+function encoded(status: Status): Buffer {
+  return Buffer.from(encodeStatus('application/json', status))
+}

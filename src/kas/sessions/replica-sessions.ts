@@ -1,0 +1,124 @@
+import { create, type MessageInitShape } from '@bufbuild/protobuf'
+import type { AgentId } from '../../call/call.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { KasError } from '../../lib/errors.ts'
+import type { Logger } from '../../lib/log.ts'
+import {
+  EndSessionsResponseSchema,
+  ListSessionsResponseSchema,
+  type SessionFilter as SessionFilterMessage,
+  type SessionFilterSchema,
+  Sessions,
+} from '../../proto/gen/replica_sessions_pb.ts'
+import { type UnaryMethods, unaryService } from '../../proto/unary.ts'
+import type { Peers } from '../replicas/peers.ts'
+import type { SessionFilter, SessionReport, SessionTable } from './session-table.ts'
+
+/** Of what an operator writes to those whose sessions he ends. characters */
+export const maxReasonCharacters = 200
+
+export interface ReplicaSessionsComponents {
+  readonly table: Pick<SessionTable, 'list' | 'end'>
+  readonly peers: Pick<Peers, 'all' | 'broadcast'>
+  /** of this replica */
+  readonly name: string
+  /** since 1970 */
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** Of the replicas that answered, this one first. */
+export interface SessionsReport {
+  readonly replicas: readonly {
+    readonly name: string
+    readonly sessions: readonly SessionReport[]
+    /** with those that are not shown */
+    readonly total: number
+  }[]
+  /** names of replicas that did not answer: what goes on there is not known */
+  readonly unreached: readonly string[]
+}
+
+export interface EndedReport {
+  readonly replicas: readonly { readonly name: string; readonly ended: number }[]
+  /** what goes on there was not ended */
+  readonly unreached: readonly string[]
+}
+
+/** Lists and ends sessions at all replicas. */
+export class ReplicaSessions {
+  readonly #components: ReplicaSessionsComponents
+
+  constructor(components: ReplicaSessionsComponents) {
+    this.#components = components
+  }
+
+  /** What peers call. */
+  get replicaMethods(): UnaryMethods {
+    return unaryService(Sessions, {
+      list: async ({ filter }) => {
+        const { sessions, total } = this.#list(filterOf(filter))
+        return create(ListSessionsResponseSchema, { session: sessions.map((each) => JSON.stringify(each)), total })
+      },
+      end: async ({ filter, reason }) =>
+        create(EndSessionsResponseSchema, { ended: this.#end(filterOf(filter), reason) }),
+    })
+  }
+
+  async list(filter: SessionFilter): Promise<SessionsReport> {
+    const { peers, name } = this.#components
+    const answers = await peers.broadcast(Sessions.method.list, { filter: messageOf(filter) })
+    const others = Array.from(answers, ([peer, { session, total }]) => ({
+      name: peer.name,
+      sessions: session.map((json) => JSON.parse(json) as SessionReport),
+      total,
+    }))
+    return { replicas: [{ name, ...this.#list(filter) }, ...others], unreached: this.#unreached(answers.keys()) }
+  }
+
+  /** @param reason - for their callers; empty: none is given */
+  async end(filter: SessionFilter, reason: string): Promise<EndedReport> {
+    const { peers, name } = this.#components
+    const own = { name, ended: this.#end(filter, reason) }
+    const answers = await peers.broadcast(Sessions.method.end, { filter: messageOf(filter), reason })
+    const others = Array.from(answers, ([peer, { ended }]) => ({ name: peer.name, ended }))
+    return { replicas: [own, ...others], unreached: this.#unreached(answers.keys()) }
+  }
+
+  #list(filter: SessionFilter) {
+    const { table, clock } = this.#components
+    return table.list(filter, clock.now())
+  }
+
+  #end(filter: SessionFilter, reason: string): number {
+    const { table, log } = this.#components
+    const text = reason.slice(0, maxReasonCharacters)
+    const ended = table.end(filter, new KasError({ code: 'SESSION_ENDED', ...(text === '' ? {} : { reason: text }) }))
+    const { agentId, user, id } = filter
+    const fields = { agent_id: agentId === undefined ? undefined : String(agentId), username: user, session: id }
+    log.info({ ...fields, count: ended, reason: text }, 'An operator has ended sessions')
+    return ended
+  }
+
+  #unreached(answered: Iterable<{ readonly instance: string }>): string[] {
+    const instances = new Set(Array.from(answered, ({ instance }) => instance))
+    return this.#components.peers.all().flatMap(({ instance, name }) => (instances.has(instance) ? [] : [name]))
+  }
+}
+
+function filterOf(message: SessionFilterMessage | undefined): SessionFilter {
+  const { agentId = 0n, user = '', id = '' } = message ?? {}
+  return {
+    ...(agentId > 0n ? { agentId: agentId as AgentId } : {}),
+    ...(user === '' ? {} : { user }),
+    ...(id === '' ? {} : { id }),
+  }
+}
+
+function messageOf({
+  agentId = 0n as AgentId,
+  user = '',
+  id = '',
+}: SessionFilter): MessageInitShape<typeof SessionFilterSchema> {
+  return { agentId, user, id }
+}

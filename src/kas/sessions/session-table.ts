@@ -1,0 +1,100 @@
+import type { AgentId } from '../../call/call.ts'
+import { KasError } from '../../lib/errors.ts'
+import type { AccessLine } from '../access-log/access-line.ts'
+
+/** At a replica at once: each has a request, which costs far more than its entry. */
+export const maxSessions = 100_000
+/** In one answer, those that began first. */
+export const maxListed = 1000
+/** What has an end of its own counts as lasting once it has run for so long. ms */
+const longMs = 10_000
+/** Of an id, so that it may stand for it. characters */
+const minIdCharacters = 8
+
+/** What a session does, in the words of the access log. */
+export type SessionFields = Omit<Partial<AccessLine>, 'time' | 'event' | 'class' | 'id' | 'since'>
+
+/** A call of somebody who was let in, from then to its end. */
+export interface Session {
+  /** a UUID: its lines in the access log, and in the cluster's own, have it too */
+  readonly id: string
+  readonly agentId: AgentId
+  readonly user: { readonly id: bigint; readonly name: string }
+  /** ms since 1970 */
+  readonly since: number
+  /** it is a watch, a log that is followed, or a connection */
+  readonly lasts: boolean
+  readonly fields: () => SessionFields
+  /** Ends it so that its caller reads why, where its protocol has a place for it; once. */
+  end(reason: KasError): void
+}
+
+/** All that is given must hold. */
+export interface SessionFilter {
+  readonly agentId?: AgentId | undefined
+  /** name or id */
+  readonly user?: string | undefined
+  /** or how it begins, by 8 characters or more */
+  readonly id?: string | undefined
+}
+
+export interface SessionReport extends SessionFields {
+  readonly id: string
+  /** ISO 8601 */
+  readonly since: string
+}
+
+/** What is going on at an entry on 8154. */
+export class SessionTable {
+  readonly #maxSessions: number
+  /** by id, in the order of their begin */
+  readonly #sessions = new Map<string, Session>()
+
+  constructor(options: { readonly maxSessions?: number } = {}) {
+    this.#maxSessions = options.maxSessions ?? maxSessions
+  }
+
+  get size(): number {
+    return this.#sessions.size
+  }
+
+  /** @returns to be called at its end. @throws KasError TOO_MANY_STREAMS */
+  add(session: Session): () => void {
+    const limit = this.#maxSessions
+    if (this.#sessions.size >= limit)
+      throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what: 'calls at this replica' })
+    this.#sessions.set(session.id, session)
+    return () => this.#sessions.delete(session.id)
+  }
+
+  /**
+   * Those that last.
+   *
+   * @param now - ms since 1970
+   * @returns the first of them, and how many there are
+   */
+  list(filter: SessionFilter, now: number): { readonly sessions: readonly SessionReport[]; readonly total: number } {
+    const lasting = this.#matching(filter).filter(({ lasts, since }) => lasts || now - since >= longMs)
+    const sessions = lasting
+      .slice(0, maxListed)
+      .map(({ id, since, fields }) => ({ id, since: new Date(since).toISOString(), ...fields() }))
+    return { sessions, total: lasting.length }
+  }
+
+  /** Those that last, and all others that match. @returns how many */
+  end(filter: SessionFilter, reason: KasError): number {
+    const ended = this.#matching(filter)
+    for (const session of ended) session.end(reason)
+    return ended.length
+  }
+
+  #matching({ agentId, user, id }: SessionFilter): Session[] {
+    if (id !== undefined && id.length < minIdCharacters) return []
+    return [...this.#sessions.values()].filter(
+      (each) =>
+        (agentId === undefined || each.agentId === agentId) &&
+        (user === undefined || each.user.name === user || String(each.user.id) === user) &&
+        (id === undefined || each.id.startsWith(id)),
+    )
+  }
+}

@@ -1,0 +1,63 @@
+import t, { type Test } from 'tap'
+import { EndedGround, type Entry, entries, type Person, type Way } from '../support/ended-ground.ts'
+import { skip } from '../support/kubectl-stack.ts'
+import { type EndedStream, endedWithin, type LastingKind, openLasting, saidBy } from '../support/lasting-streams.ts'
+
+/** Who may no longer loses what runs, at the replica that holds the agent and at another one; kubectl says why. */
+
+/** Of what a directory file says; and of what the agent's does, which is looked for every 3 s. ms */
+const boundMs = 5000
+const repositoryMs = 3000
+/** kubectl ends, and its process. ms */
+const endingMs = 1500
+
+const few = ['watch', 'exec, WebSocket'] as const
+
+t.test('ended means ended', { skip, timeout: 240_000 }, async (t) => {
+  const ground = await EndedGround.start(t)
+  const open = async (entry: Entry, person: Person, only?: readonly LastingKind[]) =>
+    openLasting(await ground.side(entry, person), only)
+  const others = (await Promise.all(entries.map((entry) => open(entry, 'bob', few)))).flat()
+
+  const loses = async (t: Test, way: Way, only?: readonly LastingKind[]) => {
+    const person = way === 'job' ? 'job' : 'ada'
+    const streams = (await Promise.all(entries.map((entry) => open(entry, person, only)))).flat()
+    await ground.lose(way)
+    const limitMs = boundMs + endingMs + (way === 'user_access' ? repositoryMs : 0)
+    const ended = await endedWithin(streams, 30_000)
+    for (const [i, { what, ms, exit }] of ended.entries()) {
+      t.ok(ms <= limitMs, `${what}: after ${Math.round(ms)} ms: ${exit.stderr.trim()}`)
+      t.equal(exit.code, what.endsWith('watch') ? 0 : 1, `${what}: exit status`) // kubectl takes no event for a failure
+      if (streams[i]?.saysWhy) t.match(saidBy(exit), /Unauthorized|Forbidden/, what)
+    }
+    for (const { what, process } of others) t.equal(process.stderr, '', `${what} goes on`)
+    await ground.restore()
+    return ended
+  }
+
+  await t.test('a token is taken away', async (t) => {
+    const ended = await loses(t, 'token')
+    const said = (what: string) => textOf(ended, what)
+    for (const entry of entries) {
+      t.match(said(`${entry}, ada: watch`), /^ERROR .*GitLab Agent Server: Unauthorized$/m)
+      for (const form of ['WebSocket', 'SPDY'])
+        t.match(said(`${entry}, ada: exec, ${form}`), /^error: GitLab Agent Server: Unauthorized$/m)
+      t.match(ground.kas[entry].stdout, /"event":"end".*"subresource":"exec".*"reason":"USER_UNAUTHORIZED"/)
+    }
+  })
+  await t.test('a user is removed', (t) => loses(t, 'user', few))
+  await t.test('a role is taken away', (t) => loses(t, 'role', few))
+  await t.test("the agent's user_access names her project no longer", (t) => loses(t, 'user_access', few))
+  await t.test('a CI job is over', (t) => loses(t, 'job', few))
+
+  const late = `late-${process.pid}`
+  const { kubectl } = await ground.side('holder', 'bob')
+  await kubectl.ok(['create', 'configmap', late])
+  for (const { what, process } of others.filter(({ what }) => what.endsWith('watch')))
+    await t.resolves(process.says(new RegExp(`ADDED +${late} `)), `${what} sees what is made later`)
+})
+
+function textOf(ended: readonly EndedStream[], what: string): string {
+  const found = ended.find((each) => each.what === what)
+  return found ? saidBy(found.exit) : ''
+}
