@@ -2,7 +2,7 @@
  * How soon is a commit the cluster, and what does it cost? A real API server, kas and agentk as they are run, a Git
  * repository of 1,000 objects; beside it `kubectl apply --server-side --prune` of the same set.
  * Options: `--objects N`, `--pushes N` of `--changed N` objects each, `--settle N` seconds before memory is read;
- * `--alone`: without kubectl; `--installed`: the programs of the package, installed as the images do it.
+ * `--alone`: without kubectl; `--installed`: the programs as the images hold them.
  */
 import { execFile, execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,6 +1,6 @@
 /**
  * How soon do the programs answer, how soon are they ready, and what do they weigh when they have nothing to do? Those of
- * the source tree and those of the package, installed as the images do it, by turns, beside Node's own start.
+ * the source tree and those that the images hold, by turns, beside Node's own start.
  * Options: `--rounds N`, `--settle N` seconds before memory is read.
  */
 import { TemporaryInstallation } from '../dev/installed/temporary-installation.ts'

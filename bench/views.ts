@@ -3,7 +3,7 @@
  * and an API double with Pods of 4.8 KB; beside them an informer of client-node and `kubectl get --watch`.
  * Options: `--objects N`, `--children N` of one parent, `--changes N` a second, `--seconds N` of changes, `--viewers N`,
  * `--before N` seconds of GETs before the list; `--alone`: nothing beside it; `--installed`: the programs
- * of the package, installed as the images do it.
+ * as the images hold them.
  */
 import { execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'

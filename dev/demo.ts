@@ -24,8 +24,8 @@ const usage = `npm run demo [-- [--installed] [SCENE...]]
 ${scenes.map(({ name, title }) => `  ${name.padEnd(8)} ${title}`).join('\n')}
 
 Three replicas of kas (a fourth joins), a balancer, one agentk; the cluster is a real API server if KUBEBUILDER_ASSETS
-holds one, else an embedded API double. With --installed, kas and agentk are those of the package, packed and installed
-as the images do it into a folder that goes with the demo. Exit status 0 if every scene held, 1 if one did not, 2 for a
+holds one, else an embedded API double. With --installed, kas and agentk lie as in the images, in a
+folder that goes with the demo. Exit status 0 if every scene held, 1 if one did not, 2 for a
 wrong scene.
 `
 const project = resolve(import.meta.dirname, '..')

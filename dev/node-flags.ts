@@ -1,8 +1,8 @@
 /**
  * How Node is started for the programs. The young generation stays small: bytes pass through buffers outside of the
  * heap, and with Node's default of 16 MiB so little garbage is made beside them that only full collections would free
- * them (doc/decisions/0010). Also in the first lines of kas.mjs and agentk.mjs, and in deploy/Containerfile; what V8 takes
- * later is set by the programs (src/lib/v8.ts).
+ * them (doc/decisions/0010). Also in the first lines of kas.mjs and agentk.mjs, and in the images; what V8 takes later is set by the
+ * programs (src/lib/v8.ts).
  */
 export const nodeFlags = ['--max-semi-space-size=4']
 

@@ -1,23 +1,18 @@
 import { execFile } from 'node:child_process'
-import { mkdir } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { delimiter, dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
+import type { Layer } from '../images/layer.ts'
+import { commandOf, programLayer } from '../images/program-layer.ts'
+import { nodeEnvironment } from '../node-flags.ts'
+import type { ProgramName } from '../package/bundle.ts'
+import { stage } from '../package/package.ts'
 import type { Programs } from '../start/local-programs.ts'
-import { type ContainerFile, type ProgramName, readContainerFile } from './container-file.ts'
 
 const project = resolve(import.meta.dirname, '../..')
-const containerFile = join(project, 'deploy/Containerfile')
-/** npm's own prefix for what is installed globally, in the image */
-const imagePrefix = '/usr/local'
 const maxOutputBytes = 16 * 1024 * 1024
 const runFile = promisify(execFile)
-
-/** A package that was installed, and how its programs are started. */
-export interface Installation {
-  /** the folder of the package */
-  readonly home: string
-  readonly programs: Programs
-}
 
 /** The environment of a stranger: nothing of the npm that runs this, and no command of this project. */
 export function foreignEnvironment(): Record<string, string> {
@@ -33,46 +28,72 @@ function ownNodeEnvironment(): Record<string, string> {
 }
 
 /**
- * `npm pack` in the project's folder.
+ * `npm run package`.
  *
- * @param folder - where the package is put, alone
+ * @param folder - where the package is put, with what goes with it
  * @returns its path
+ * @throws Error with what went wrong
+ */
+export async function packProject(folder: string): Promise<string> {
+  const program = join(project, 'dev/package/package.ts')
+  const { stdout } = await runFile(process.execPath, [program, folder], { env: ownNodeEnvironment() })
+  return stdout.trim()
+}
+
+/** Flags with which npm asks no registry: it would wait for one even for what it omits. */
+export const withoutRegistry = ['--offline', '--omit=optional']
+
+/**
+ * Installs the package with an empty cache, as README says.
+ *
+ * @param prefix - in the place of npm's own
+ * @param environment - of npm, beside this process' own
+ * @returns the folder of the package, and its programs as their first lines start them
  * @throws Error with npm's output
  */
-export async function packProject(folder: string, signal?: AbortSignal): Promise<string> {
-  const args = ['pack', '--loglevel=error', '--pack-destination', folder]
-  const options = { cwd: project, env: ownNodeEnvironment(), maxBuffer: maxOutputBytes, ...(signal ? { signal } : {}) }
-  const { stdout } = await runFile('npm', args, options)
-  return join(folder, stdout.trim().split('\n').at(-1) ?? '')
+export async function installPackage(
+  tarball: string,
+  prefix: string,
+  environment: Readonly<Record<string, string>> = {},
+): Promise<{ home: string; programs: Programs }> {
+  await mkdir(prefix)
+  const places = { npm_config_prefix: prefix, npm_config_cache: join(prefix, 'cache') }
+  const own = ownNodeEnvironment()
+  const env = { ...own, ...places, ...environment }
+  const args = ['install', '--global', ...withoutRegistry, '--loglevel=error', tarball]
+  await runFile('npm', args, { cwd: prefix, env, maxBuffer: maxOutputBytes })
+  const commands = (name: ProgramName) => [join(prefix, 'bin', name)]
+  return {
+    home: join(prefix, 'lib/node_modules/kas'),
+    programs: { kas: commands('kas'), agentk: commands('agentk'), environment: { PATH: own.PATH ?? '' } },
+  }
 }
 
 /**
- * Installs the package by the RUN line of deploy/Containerfile, below `prefix` in the place of the image's `/usr/local`,
- * and offline with an empty cache: the package brings all that it needs. Its programs are those of the ENTRYPOINT
- * lines, under the Node that runs this.
+ * Puts the programs into a folder as they lie in the images, and starts them as those do, under the Node that runs this.
  *
- * @param packed - holds the package and nothing else
- * @throws Error with npm's output
+ * @param folder - in the place of an image's root
  */
-export async function installAsImage(packed: string, prefix: string, signal?: AbortSignal): Promise<Installation> {
-  const file = readContainerFile(containerFile)
-  await mkdir(prefix)
-  const npm = { prefix, cache: join(prefix, 'cache'), offline: 'true', loglevel: 'error' }
-  const settings = Object.entries(npm).map(([name, value]) => [`npm_config_${name}`, value])
-  const env = { ...ownNodeEnvironment(), ...Object.fromEntries(settings) }
-  const line = file.install.replaceAll(`${file.context}/`, `${packed}/`)
-  await runFile('sh', ['-ec', line], { cwd: prefix, env, maxBuffer: maxOutputBytes, ...(signal ? { signal } : {}) })
-  return {
-    home: join(prefix, 'lib/node_modules/kas'),
-    programs: { kas: commandOf(file, 'kas', prefix), agentk: commandOf(file, 'agentk', prefix) },
+export async function installAsImages(folder: string): Promise<Programs> {
+  const staged = await mkdtemp(join(tmpdir(), 'kas-staged-'))
+  try {
+    await stage(staged)
+    for (const program of ['kas', 'agentk'] as const) await unpack(await programLayer(program, staged), folder)
+  } finally {
+    await rm(staged, { recursive: true, force: true })
   }
+  const command = (program: ProgramName) => {
+    const [, ...words] = commandOf(program)
+    return [process.execPath, ...words.map((word) => (word.startsWith('/') ? join(folder, word) : word))]
+  }
+  return { kas: command('kas'), agentk: command('agentk'), environment: nodeEnvironment }
 }
 
-/** What the ENTRYPOINT has tini start. */
-function commandOf({ entrypoints }: ContainerFile, name: ProgramName, prefix: string): readonly string[] {
-  const [tini, dashes, node, ...args] = entrypoints[name]
-  if (tini !== 'tini' || dashes !== '--' || node !== 'node') {
-    throw new Error(`${containerFile}: the ENTRYPOINT of ${name} does not begin with tini -- node`)
+async function unpack(layer: Layer, folder: string): Promise<void> {
+  for (const [path, entry] of layer.entries) {
+    const file = join(folder, path)
+    await mkdir(entry.kind === 'folder' ? file : dirname(file), { recursive: true })
+    if (entry.kind === 'file') await writeFile(file, entry.content, { mode: entry.mode })
+    else if (entry.kind === 'link') await symlink(entry.target, file)
   }
-  return [process.execPath, ...args.map((word) => word.replace(new RegExp(`^${imagePrefix}/`), `${prefix}/`))]
 }

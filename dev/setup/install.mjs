@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { clean } from './packed-files.mjs'
 import { run } from './run.mjs'
 
 const readLock = (file) => JSON.parse(readFileSync(file, 'utf8')).packages
@@ -30,7 +29,6 @@ export function isInstalled(root) {
  * @throws Error with npm's output
  */
 export async function install(root) {
-  clean(root) // npm would take a shrinkwrap, left by an `npm pack` that was cut off, for the lock
   const npm = process.env.npm_execpath?.endsWith('npm-cli.js') ? process.env.npm_execpath : undefined
   const [command, first] = npm ? [process.execPath, [npm]] : ['npm', []]
   const flags = [

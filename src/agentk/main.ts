@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { stopSignal } from '../lib/stop-signal.ts'
-import { readVersion } from '../lib/version.ts'
+import { readVersion, versionLine } from '../lib/version.ts'
 import { parseFlags, UsageError, usage } from './config/flags.ts'
 
 /** Running calls may take this long to end after the first signal: Kubernetes kills a pod after 30 s. */
@@ -10,7 +10,7 @@ const stopPatienceMs = 25_000
 async function main(argv: readonly string[]): Promise<number> {
   const flags = parseFlags(argv)
   const version = readVersion()
-  if (flags.version) return print(`agentk ${version.version}\n`)
+  if (flags.version) return print(`${versionLine('agentk', version)}\n`)
   if (flags.help) return print(usage)
   // loaded here, so that --version and --help answer at once
   const [{ App }, { readConfig }, { loadCluster }, { createTracing }, { createLogger }, v8] = await Promise.all([

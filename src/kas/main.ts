@@ -4,7 +4,7 @@ import { KasError } from '../lib/errors.ts'
 import type { Logger } from '../lib/log.ts'
 import { nearestName } from '../lib/nearest-name.ts'
 import { stopSignal } from '../lib/stop-signal.ts'
-import { readVersion } from '../lib/version.ts'
+import { readVersion, versionLine } from '../lib/version.ts'
 import { parsedArgs, UsageError } from './cli/command.ts'
 
 const usage = `Usage: kas --configuration-file=<file>
@@ -56,7 +56,7 @@ async function main(argv: readonly string[]): Promise<number> {
       help: { type: 'boolean', short: 'h' },
     },
   })
-  if (values.version) return print(`kas ${readVersion().version}\n`)
+  if (values.version) return print(`${versionLine('kas', readVersion())}\n`)
   if (values.help) return print(usage)
   const file = values['configuration-file']
   if (file === undefined) throw new UsageError(`--configuration-file is missing\n\n${usage.trimEnd()}`)

@@ -20,6 +20,11 @@ export function readVersion(): Version {
   return { version: '0.0.0', commit: 'unknown' }
 }
 
+/** What `--version` prints: `kas 0.1.0 (commit)`, and of a source tree `kas 0.1.0`. */
+export function versionLine(program: 'kas' | 'agentk', { version, commit }: Version): string {
+  return commit === 'unknown' ? `${program} ${version}` : `${program} ${version} (${commit})`
+}
+
 /**
  * `gitlab-kas/v0.1.0/unknown`, the form of upstream's Server and Via entries (doc/reference/tunnel-protocol.md 6.4).
  */

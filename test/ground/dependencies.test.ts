@@ -10,7 +10,6 @@ const read = (name: string) => readFileSync(join(root, name), 'utf8')
 interface Locked {
   version: string
   dev?: boolean
-  inBundle?: boolean
   cpu?: string[]
   integrity?: string
   resolved?: string
@@ -19,14 +18,11 @@ interface Locked {
   os?: string[]
 }
 const manifest = JSON.parse(read('package.json')) as Record<string, Record<string, string> | undefined>
-const { bundleDependencies: carried } = JSON.parse(read('package.json')) as { bundleDependencies: string[] }
 const locked = Object.entries((JSON.parse(read('package-lock.json')) as { packages: Record<string, Locked> }).packages)
 
 const namesOf = (kind: string) => Object.keys(manifest[kind] ?? {})
 
-/** Taken where they are there; the programs run without them. */
-const accelerators = ['bufferutil']
-const nodes = namesOf('optionalDependencies').filter((name) => !accelerators.includes(name))
+const nodes = namesOf('optionalDependencies')
 
 t.test('an import is found however it is written', async (t) => {
   const folder = t.testdir({
@@ -58,7 +54,7 @@ t.test('the dependencies are exactly the packages that src imports', async (t) =
   const { runtime, types } = packageImports(join(root, 'src'))
   const missing = (imports: typeof runtime, kinds: string[]) =>
     [...imports]
-      .filter(([name]) => !kinds.flatMap(namesOf).includes(name) && !accelerators.includes(name))
+      .filter(([name]) => !kinds.flatMap(namesOf).includes(name))
       .map(([name, files]) => `${name} is not in ${kinds.join(' or ')}; src/${files.join(', src/')} imports it`)
   t.strictSame(missing(runtime, ['dependencies']), [])
   t.strictSame(missing(types, ['dependencies', 'devDependencies']), [], 'those of which only types are imported')
@@ -96,10 +92,7 @@ const isMeant = (pattern: string, name: string) =>
 t.test('README names each dependency where it belongs, and none that is gone', async (t) => {
   const tables = readmeTables()
   t.equal(tables.length, 2)
-  const kinds = [
-    [...namesOf('dependencies'), ...accelerators],
-    [...namesOf('devDependencies'), ...nodes],
-  ]
+  const kinds = [namesOf('dependencies'), [...namesOf('devDependencies'), ...nodes]]
   for (const [i, names] of kinds.entries()) {
     const patterns = tables[i] ?? []
     t.strictSame(
@@ -129,23 +122,15 @@ t.test('the lock file names no registry, and holds a hash of all that this platf
   }
 })
 
-t.test('the package carries each dependency, and each fits every platform', async (t) => {
-  t.strictSame(carried, [...namesOf('dependencies'), ...accelerators].sort())
+t.test('each dependency of the programs fits every platform', async (t) => {
   const left = nodes.map((name) => `node_modules/${name}`)
-  for (const [path, { dev, inBundle, os, cpu }] of locked) {
-    if (path !== '' && !dev && !left.includes(path))
-      t.strictSame({ inBundle, os, cpu }, { inBundle: true, os: undefined, cpu: undefined }, path)
+  for (const [path, { dev, os, cpu }] of locked) {
+    if (path !== '' && !dev && !left.includes(path)) t.strictSame([os, cpu], [undefined, undefined], path)
   }
 })
 
 /** Scripts that set-up never runs, and what they would do: see that a binary is there; print advice. */
-const unused = [
-  'node_modules/@bufbuild/buf',
-  'node_modules/bufferutil',
-  'node_modules/core-js',
-  'node_modules/esbuild',
-  'node_modules/protobufjs',
-]
+const unused = ['node_modules/@bufbuild/buf', 'node_modules/core-js', 'node_modules/esbuild', 'node_modules/protobufjs']
 
 t.test('no other dependency brings an install script', async (t) => {
   const scripted = locked.filter(([, { hasInstallScript }]) => hasInstallScript).map(([path]) => path)

@@ -11,7 +11,7 @@ interface Options {
   readonly seconds: number
   /** default: all, one after the other */
   readonly attack?: string
-  /** the programs are those of the package, packed and installed as the images do it; default: of the source tree */
+  /** the programs are those that the images hold; default: of the source tree */
   readonly installed?: boolean
 }
 

@@ -57,7 +57,7 @@ const usage = `npm run soak -- SCENE [OPTIONS]
 
   --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once and watches have wss alone, the last ten none
   --attack NAME         of hostile, that one alone: ${attackNames.join(', ')}
-  --installed           hostile, of the programs of the package, installed as the images do it
+  --installed           hostile, of the programs as the images hold them
   --part NAME           of views, that one alone: ${viewsParts.join(', ')}; of gitops: ${gitopsParts.join(', ')};
                         of rolling: ${rollingParts.join(', ')}
 

@@ -1,12 +1,6 @@
-import { createRequire } from 'node:module'
-
-const require = createRequire(import.meta.url)
 const keyBytes = 4
-/** Below this a call into machine code costs more than it saves. */
-const machineBytes = 64
-
-type Apply = (bytes: Uint8Array, key: Uint8Array) => void
-const inMachineCode = machineApply()
+/** Below this it costs more to lay words over the bytes than it saves. */
+const wordsFrom = 64
 
 /**
  * Masks or unmasks `bytes` where they lie (RFC 6455 5.3).
@@ -15,19 +9,8 @@ const inMachineCode = machineApply()
  * @param at - where in their frame the bytes begin
  */
 export function applyMask(bytes: Uint8Array, key: Uint8Array, at = 0): void {
-  if (bytes.length < machineBytes) byByte(bytes, key, at)
-  else if (inMachineCode) inMachineCode(bytes, turned(key, at))
+  if (bytes.length < wordsFrom) byByte(bytes, key, at)
   else byWord(bytes, key, at)
-}
-
-/** Of a package that may be absent, or have no binary for this machine: what it has then goes byte by byte. */
-function machineApply(): Apply | undefined {
-  try {
-    const { unmask } = require('bufferutil') as { unmask: Apply }
-    return Function.prototype.toString.call(unmask).includes('[native code]') ? unmask : undefined
-  } catch {
-    return undefined
-  }
 }
 
 /** The key for what begins there. */
@@ -40,7 +23,7 @@ function byByte(bytes: Uint8Array, key: Uint8Array, at: number): void {
 }
 
 /** @param bytes - more than a few */
-export function byWord(bytes: Uint8Array, key: Uint8Array, at: number): void {
+function byWord(bytes: Uint8Array, key: Uint8Array, at: number): void {
   const { buffer, byteOffset, length } = bytes
   const start = -byteOffset & (keyBytes - 1)
   const words = new Int32Array(buffer, byteOffset + start, Math.floor((length - start) / keyBytes))

@@ -6,14 +6,14 @@ import { App } from '../../../src/kas/app.ts'
 import { parseKasConfig } from '../../../src/kas/config/kas-config.ts'
 import { getConfigurationMethod } from '../../../src/kas/modules/configuration/configuration.ts'
 import { ConfigurationRequestSchema } from '../../../src/proto/gen/agent_configuration_pb.ts'
-import { encodeHttpResponse, kubernetesApiMethod } from '../../../src/proto/http/http-over-grpc.ts'
-import { encodeConnectRequest } from '../../../src/proto/reverse-tunnel.ts'
+import { kubernetesApiMethod } from '../../../src/proto/http/http-over-grpc.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { endpointPort } from '../../support/endpoint-port.ts'
 import { eventually } from '../../support/eventually.ts'
-import { FakeAgent, type FakeTunnel } from '../../support/fake-agent.ts'
+import { FakeAgent } from '../../support/fake-agent.ts'
 import { GitlabDouble } from '../../support/gitlab/gitlab-double.ts'
 import { suiteWorld } from '../../support/gitlab/gitlab-world.ts'
+import { serveOnce } from '../../support/serve-once.ts'
 
 /** The whole of kas with a GitLab, by the configuration file that packages write. */
 
@@ -46,19 +46,6 @@ redis: { server: { address: "redis:6379" } }
   const get = (authorization: string) =>
     fetch(`http://127.0.0.1:${portOf('Kubernetes API')}/k8s-proxy/version`, { headers: { authorization } })
   return { gitlab, app, lines, portOf, get }
-}
-
-/** Answers one request of HTTP with 200 and its impersonation as the body. */
-async function serveOnce(tunnel: FakeTunnel): Promise<void> {
-  for (let message = await tunnel.next(); message; message = await tunnel.next()) {
-    if (message.kind === 'requestInfo') tunnel.send(encodeConnectRequest.header({}))
-    if (message.kind !== 'closeSend') continue
-    tunnel.message(encodeHttpResponse.header({ statusCode: 200, status: '200 OK', header: [] }))
-    tunnel.message(encodeHttpResponse.data(Buffer.from('from the cluster')))
-    tunnel.message(encodeHttpResponse.trailer)
-    tunnel.send(encodeConnectRequest.trailer({}))
-    tunnel.stream.end()
-  }
 }
 
 // wire: rest.usage_metrics, rest.agent_events, usage.k8s_api_proxy_request

@@ -10,6 +10,7 @@ import { playCommands } from './commands.ts'
 
 export interface ClusterOptions {
   readonly programs: Programs
+  /** what `--version` prints behind the name */
   readonly version: string
   /** an empty one, for the state of the stack */
   readonly folder: string

@@ -1,10 +1,10 @@
 import type * as ClientNode from '@kubernetes/client-node'
 import { abortable, linkedController } from '../../../lib/signals.ts'
 
-/** The package takes a second and 100 MB to load: only who asks a cluster does. */
-const load = (): Promise<typeof ClientNode> => import('@kubernetes/client-node')
+export type Library = typeof import('./client-node.ts')
 
-export type Library = typeof ClientNode
+/** The package takes a second and 100 MB to load: only who asks a cluster does. */
+const load = (): Promise<Library> => import('./client-node.ts')
 
 export interface ClusterClientOptions {
   /** a file; absent: the cluster that this pod runs in */

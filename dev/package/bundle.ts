@@ -1,0 +1,72 @@
+import { cp } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild'
+
+export type ProgramName = 'kas' | 'agentk'
+
+/**
+ * What is started by a path: the programs, and their threads, which the code looks for beside itself. Either program has
+ * its own folder, so that an image holds one.
+ */
+const programs = {
+  kas: {
+    main: 'src/kas/main.ts',
+    'lib/parsing-thread-program': 'src/kas/agent-config/parsing-thread-program.ts',
+  },
+  agentk: {
+    main: 'src/agentk/main.ts',
+    'lib/manifests-thread-program': 'src/agentk/modules/gitops/manifests/manifests-thread-program.ts',
+    'lib/views-worker': 'src/agentk/modules/views/thread/views-worker.ts',
+  },
+}
+
+/** data that agentk reads, and where: of `lib`, the folder next to it */
+const healthRules = { from: 'src/agentk/health/vendors', to: 'agentk/vendors' }
+
+/** `debug` takes what lies in node_modules by chance, for work on the project alone. */
+const withoutColors: Plugin = {
+  name: 'without-colors',
+  setup({ onResolve }) {
+    onResolve({ filter: /^supports-color$/ }, ({ path, importer }) =>
+      importer.includes('node_modules/debug/') ? { path, external: true } : undefined,
+    )
+  },
+}
+
+/** A few large files in the place of 1,100 modules, without what is never called (doc/decisions/0020). */
+const options = {
+  bundle: true,
+  splitting: true, // what is loaded later stays a file of its own
+  format: 'esm',
+  platform: 'node',
+  target: 'node24',
+  chunkNames: 'lib/[name]-[hash]',
+  banner: {
+    js: "import { createRequire as requireFrom } from 'node:module';const require = requireFrom(import.meta.url);",
+  },
+  minifyWhitespace: true, // and without comments, in ASCII: V8 keeps the text of what runs, a byte a letter then
+  lineLimit: 120, // so that a line of a stack says something
+  legalComments: 'none', // the notices have the licences
+  external: ['bufferutil', 'utf-8-validate'], // ws takes them where they are
+  plugins: [withoutColors],
+  preserveSymlinks: true, // a node_modules that is a link gives the same bytes
+  logLevel: 'warning',
+  metafile: true,
+} satisfies BuildOptions
+
+/**
+ * Makes both programs of the source tree.
+ *
+ * @param to - the folder that gets `kas` and `agentk`
+ * @returns of each program, what is in it
+ * @throws Error with the messages of esbuild
+ */
+export async function bundle(root: string, to: string): Promise<Record<ProgramName, Metafile>> {
+  const made = async (name: ProgramName) => {
+    const files = { entryPoints: programs[name], absWorkingDir: root, outdir: join(to, name) }
+    return (await build({ ...options, ...files })).metafile
+  }
+  const [kas, agentk] = await Promise.all([made('kas'), made('agentk')])
+  await cp(join(root, healthRules.from), join(to, healthRules.to), { recursive: true })
+  return { kas, agentk }
+}

@@ -1,0 +1,66 @@
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { places, type Unpacked } from './unpacked-image.ts'
+
+/**
+ * `node in-image.ts UNPACKED UID ARGS…`: what the image's entry point does with ARGS, or `-- COMMAND…`, as that user, by
+ * runc: the root read-only, no capability, no new privilege, `/tmp` and the folder in which this runs writable. The network is this
+ * machine's.
+ */
+
+const group = 65532
+const [folder = '', user = '', ...args] = process.argv.slice(2)
+const { runc, config } = JSON.parse(readFileSync(join(folder, places.about), 'utf8')) as Unpacked
+const state = process.cwd()
+// as the fsGroup of a pod does
+spawnSync('chown', ['-R', `${group}:${group}`, state])
+spawnSync('chmod', ['-R', 'g+rwX', state])
+
+// tini ends with runc: a SIGKILL to runc would leave the container
+const [tini = '', ...entrypoint] = config.Entrypoint
+const own = Object.entries(process.env).filter(([name]) => !['PATH', 'HOME', 'NODE_COMPILE_CACHE'].includes(name))
+const nothing = { bounding: [], effective: [], inheritable: [], permitted: [], ambient: [] }
+const temporary = (destination: string, ...options: string[]) => ({
+  destination,
+  type: 'tmpfs',
+  source: 'tmpfs',
+  options: ['nosuid', ...options],
+})
+const bound = (path: string, ...options: string[]) => ({
+  destination: path,
+  type: 'bind',
+  source: path,
+  options: ['rbind', ...options],
+})
+
+const bundle = {
+  ociVersion: '1.0.2',
+  root: { path: join(folder, places.root), readonly: true },
+  hostname: 'kas',
+  process: {
+    terminal: false,
+    user: { uid: Number(user), gid: group },
+    args: [tini, '-p', 'SIGKILL', ...(args[0] === '--' ? args : [...entrypoint, ...args])],
+    env: [...own.map((entry) => entry.join('=')), ...config.Env],
+    cwd: state,
+    capabilities: nothing,
+    noNewPrivileges: true,
+  },
+  mounts: [
+    { destination: '/proc', type: 'proc', source: 'proc' },
+    temporary('/dev', 'mode=755'),
+    temporary('/tmp', 'nodev', 'mode=1777'),
+    bound('/etc/hosts', 'ro'),
+    bound('/etc/resolv.conf', 'ro'),
+    bound(state, 'rw'),
+  ],
+  linux: { namespaces: ['pid', 'ipc', 'uts', 'mount'].map((type) => ({ type })) },
+}
+
+mkdirSync(join(folder, places.bundles), { recursive: true })
+const where = mkdtempSync(join(folder, places.bundles, 'kas-'))
+writeFileSync(join(where, 'config.json'), JSON.stringify(bundle))
+const id = `${where.split('/').at(-1)}-${process.pid}`
+const words = ['runc', '--root', join(folder, places.runc), 'run', '--bundle', where, id]
+process.execve?.(runc.program, words, { ...process.env, LD_LIBRARY_PATH: runc.libraries } as Record<string, string>)
