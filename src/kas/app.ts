@@ -20,6 +20,7 @@ import { createGitlabAccess } from './modules/gitlab-access/module.ts'
 import { createGitops } from './modules/gitops/module.ts'
 import { createKnownTokens } from './modules/known-tokens/module.ts'
 import { createNotifications } from './modules/notifications/module.ts'
+import { createRepositories } from './modules/repositories/module.ts'
 import { createServerInfo } from './modules/server-info/module.ts'
 import { createUserAgents, type UserAgentsComponents } from './modules/user-agents/module.ts'
 import { createViews } from './modules/views/module.ts'
@@ -177,6 +178,7 @@ export class App implements Service {
       tracker,
       createConfiguration(host, tracker, configuration),
       createNotifications(host),
+      createRepositories(host),
       createFlux(host),
       createGitops(host, gitops),
       createGitlabAccess(host),

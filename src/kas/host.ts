@@ -20,6 +20,7 @@ import { gitalyFiles, gitalyRepositories } from './repositories/gitaly/gitaly-re
 import { type GitalyRateLimit, GitalyServers } from './repositories/gitaly/gitaly-servers.ts'
 import { LocalPushes } from './repositories/local-pushes.ts'
 import type { Repositories } from './repositories/repositories.ts'
+import { PolledElsewhere, type SharedPolls } from './repositories/shared-polls.ts'
 import type { Trees } from './repositories/tree.ts'
 
 /** The parts of a host that need neither directory nor repositories. */
@@ -49,15 +50,30 @@ export async function createHost(parts: HostParts, options: HostOptions): Promis
 
 async function ofFile(parts: HostParts, { config, env }: HostOptions, file: string): Promise<Hosted> {
   const { gitRepositories } = await import('./repositories/git-repositories.ts') // loaded here: with GitLab, Gitaly is read
-  const { log, register } = parts
+  const { log, register, peers, clock } = parts
   const directoryFile = new DirectoryFile({ log, metrics: createDirectoryMetrics(register) }, { file })
   const folder = new TemporaryFolder({ log }, { program: 'kas' })
-  const repositories = gitRepositories({ addresses: directoryFile, log }, { stateDir: folder.path, env })
+  const elsewhere = new PolledElsewhere({ peers, clock })
+  const repositories = gitRepositories({ addresses: directoryFile, elsewhere, log }, { stateDir: folder.path, env })
   const { agentConfig, pushes } = aroundRepositories(parts, config, repositories)
   const directory = new FileDirectory({ directoryFile, configurations: agentConfig, log })
-  const found = { poke: repositories.poke.bind(repositories), onFound: () => () => undefined, trees: repositories } // each polls its own
+  const sharedPolls: SharedPolls = {
+    followed: () => repositories.followed(),
+    onFollowed: (listener) => repositories.onFollowed(listener),
+    branch: (of) => repositories.branch(of),
+    isFollowed: (projectId) => repositories.isFollowed(projectId),
+    followForPeer: (of) => repositories.onMove(of, () => undefined, { isForPeer: true }),
+    elsewhere,
+  }
+  const read = {
+    poke: repositories.poke.bind(repositories),
+    onFound: repositories.onFound.bind(repositories),
+    trees: repositories,
+    sharedPolls,
+    hookSecretFile: (projectId: bigint) => directoryFile.repository(projectId)?.hookSecretFile,
+  }
   return {
-    host: { ...parts, directory, agentConfig, pushes, repositories: found, usage: noUsage },
+    host: { ...parts, directory, agentConfig, pushes, repositories: read, usage: noUsage },
     services: [folder, directoryFile, repositories, agentConfig],
   }
 }

@@ -18,6 +18,7 @@ import type { Peers } from './replicas/peers.ts'
 import type { GitalyCoordinates } from './repositories/gitaly/gitaly-coordinates.ts'
 import type { Pushes } from './repositories/local-pushes.ts'
 import type { Repositories } from './repositories/repositories.ts'
+import type { SharedPolls } from './repositories/shared-polls.ts'
 import type { Trees } from './repositories/tree.ts'
 
 /** A feature of kas: what it serves on each port. Each stands in its own folder of `modules`. */
@@ -34,6 +35,8 @@ export interface KasModule {
   readonly endpoints?: readonly OwnEndpoint[]
   /** 8154 */
   readonly userEndpoints?: readonly UserEndpoint[]
+  /** 8154 */
+  readonly signedEndpoints?: readonly SignedEndpoint[]
   /** 8154, `/views`: of the one module that has them */
   readonly views?: ViewFeeds
   /** they start once the peers are known, and stop after the servers */
@@ -117,6 +120,25 @@ export interface UserEndpoint {
    * @throws KasError USER_UNAUTHORIZED, answered as for other requests
    */
   admit(token: string): Promise<AdmittedUser>
+}
+
+/** Paths that kas itself serves on 8154 to whoever signs what he sends, whom nobody knows otherwise: a few at once. */
+export interface SignedEndpoint {
+  /** below the prefix, and what follows it: `/hooks/git/` */
+  readonly path: string
+  /** others: METHOD_NOT_ALLOWED */
+  readonly methods: readonly string[]
+  /** @throws KasError CREDENTIALS_INVALID, and what its body throws, answered as for other requests */
+  serve(request: SignedRequest): Promise<OwnAnswer>
+}
+
+export interface SignedRequest {
+  /** what follows in the path */
+  readonly name: string
+  /** by its name in lower case; undefined: there is none */
+  header(name: string): string | undefined
+  /** As of OwnRequest; of more bytes. */
+  readonly body: AsyncIterable<Uint8Array>
 }
 
 /** Who he is, and what answers him. */
@@ -211,6 +233,10 @@ export interface HostRepositories extends Pick<Repositories, 'poke'> {
   readonly trees: Pick<Repositories, 'head' | 'seenAt' | 'refresh' | 'onMove'> & Pick<Trees, 'files' | 'blobs'>
   /** Calls `listener` with projects whose branch was found moved by a poll alone, until the returned function is called. */
   onFound(listener: (projectId: bigint) => void): () => void
+  /** Absent: of the replicas that hold an agent one polls, as `leads` says. */
+  readonly sharedPolls?: SharedPolls
+  /** A file with the secret of the hooks of the project's Git server; undefined: it has none. Absent: no project has. */
+  hookSecretFile?(projectId: bigint): string | undefined
   /**
    * Full paths of the files below a folder of the repository with these coordinates. Absent: no repository has any.
    *

@@ -176,6 +176,7 @@ export class Ports {
     const redirect = await frontRedirect(peering, { tunnels, file: block.accel_redirect_secret_file })
     const endpoints = modules.flatMap((module) => module.endpoints ?? [])
     const userEndpoints = modules.flatMap((module) => module.userEndpoints ?? [])
+    const signedEndpoints = modules.flatMap((module) => module.signedEndpoints ?? [])
     const [views] = modules.flatMap((module) => module.views ?? [])
     const server = new KubernetesServer(
       {
@@ -187,6 +188,7 @@ export class Ports {
         endpoints,
         userEndpoints,
         sessions: table,
+        signedEndpoints,
         ...(views ? { views } : {}),
         ...(accessLog ? { accessLog } : {}),
         ...(peering ? { callerKeys: peering.callerKeys } : {}),

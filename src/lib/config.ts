@@ -54,15 +54,22 @@ export function parseDuration(text: string): number | undefined {
 /** A duration as Go and proto JSON write it, read as milliseconds; `positive` refuses zero. */
 export function durationSchema(defaultText: string, options: { positive?: boolean } = {}) {
   const allowed = `a duration${options.positive ? ' above zero' : ''} such as "300s" or "5m"`
-  return z
-    .string({ error: allowed })
-    .transform((text, context) => {
-      const ms = parseDuration(text)
-      if (ms !== undefined && (ms > 0 || !options.positive)) return ms
-      context.addIssue({ code: 'custom', message: allowed })
-      return z.NEVER
-    })
-    .prefault(defaultText)
+  return duration(allowed, (ms) => ms > 0 || !options.positive).prefault(defaultText)
+}
+
+/** As `durationSchema`, without a default. @param bounds - durations as they are written, both allowed */
+export function boundedDurationSchema(bounds: { readonly min: string; readonly max: string }) {
+  const [min, max] = [parseDuration(bounds.min) ?? 0, parseDuration(bounds.max) ?? 0]
+  return duration(`a duration from ${bounds.min} to ${bounds.max}`, (ms) => ms >= min && ms <= max)
+}
+
+function duration(allowed: string, isAllowed: (ms: number) => boolean) {
+  return z.string({ error: allowed }).transform((text, context) => {
+    const ms = parseDuration(text)
+    if (ms !== undefined && isAllowed(ms)) return ms
+    context.addIssue({ code: 'custom', message: allowed })
+    return z.NEVER
+  })
 }
 
 /** A whole number within bounds, also as text, as proto JSON takes it. */

@@ -11,17 +11,22 @@ const authorization = `Basic ${Buffer.from('ada:s3cret').toString('base64')}`
  * A Git server over https that wants `ada:s3cret`, and what it was sent. Below `/moved` it redirects to `/x.git`.
  *
  * @param projectRoot - the folder whose repositories it serves
+ * @param isAllowed - an Authorization header; default: that of ada
  */
-export async function startGitHttpsServer(t: Test, projectRoot: string) {
+export async function startGitHttpsServer(
+  t: Test,
+  projectRoot: string,
+  isAllowed = (header: string | undefined) => header === authorization,
+) {
   const authority = await Authority.create('kas test')
   const { certificate: cert, key } = await authority.issueServing({ dns: [], ip: ['127.0.0.1'] })
-  const seen: { url: string; authorization: string | undefined }[] = []
+  const seen: { url: string; authorization: string | undefined; at: number }[] = []
   const server = createServer({ cert, key }, (request, response) => {
     const url = new URL(request.url ?? '/', 'https://localhost')
-    seen.push({ url: url.pathname, authorization: request.headers.authorization })
+    seen.push({ url: url.pathname, authorization: request.headers.authorization, at: performance.now() })
     if (url.pathname.startsWith('/moved/')) {
       response.writeHead(301, { location: `/x.git${url.pathname.slice('/moved'.length)}` }).end()
-    } else if (request.headers.authorization !== authorization) {
+    } else if (!isAllowed(request.headers.authorization)) {
       response.writeHead(401, { 'www-authenticate': 'Basic realm="x"' }).end()
     } else serveByGit(t, { request, response, url, projectRoot })
   })

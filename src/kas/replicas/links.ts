@@ -59,6 +59,7 @@ export class Links implements Service {
   readonly #ways = new Map<AgentId, Map<string, readonly Way[]>>()
   #keptWays = 0
   readonly #onReached: ((instance: InstanceId) => void)[] = []
+  readonly #onPeers: (() => void)[] = []
   readonly #reached = new Set<InstanceId>()
   readonly #heldByAgent = new UnreadByAgent({ maxWideBytes: maxWideBytesPerAgent })
   readonly #warnings: LinkWarnings
@@ -107,6 +108,11 @@ export class Links implements Service {
   /** Calls `listener` with each peer that can be called from now on, or can be again. */
   onReached(listener: (instance: InstanceId) => void): void {
     this.#onReached.push(listener)
+  }
+
+  /** Calls `listener` after a peer came or went, or its link is another one or reaches it otherwise than before. */
+  onPeers(listener: () => void): void {
+    this.#onPeers.push(listener)
   }
 
   /** The link to a peer, whatever it holds. */
@@ -223,6 +229,7 @@ export class Links implements Service {
   #changed(): void {
     this.#warn()
     this.#notifyReached()
+    for (const listener of this.#onPeers) listener()
     for (const agentId of [...this.#listeners.keys()]) this.#notify(agentId)
   }
 

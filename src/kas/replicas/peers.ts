@@ -20,7 +20,9 @@ export interface Peers {
   all(): readonly Peer[]
   /** Reachable or suspect. */
   isReachable(instance: InstanceId): boolean
-  /** Whether this replica is the first in the ring's order for the key among those in reach. */
+  /** The first in the ring's order for the key among this replica and those in reach; undefined: none of them serves. */
+  first(key: string): Peer | 'self' | undefined
+  /** Whether that is this replica. */
   isFirst(key: string): boolean
   /** @throws KasError what the peer answers, or that it has not answered within 1 s */
   call<M extends Method>(
@@ -38,23 +40,27 @@ export interface Peers {
    * greeting that fails is tried again: a peer that has just started may not know this replica yet.
    */
   onReached(greet: (peer: Peer) => Promise<void>): () => void
+  /** Calls `listener` after `first` may have changed, until the returned function is called. */
+  onChange(listener: () => void): () => void
 }
 
 /** For a replica that is alone. */
 export const noPeers: Peers = {
   all: () => [],
   isReachable: () => false,
+  first: () => 'self',
   isFirst: () => true,
   call: async () => {
     throw notConnected()
   },
   broadcast: async () => new Map(),
   onReached: () => () => undefined,
+  onChange: () => () => undefined,
 }
 
 export interface LinkPeersComponents {
   readonly membership: Pick<Membership, 'name' | 'instance' | 'rows' | 'rank'>
-  readonly links: Pick<Links, 'link' | 'onReached'>
+  readonly links: Pick<Links, 'link' | 'onReached' | 'onPeers'>
   readonly clock: Clock
   readonly log: Logger
 }
@@ -70,6 +76,7 @@ export class LinkPeers implements Peers {
   readonly #components: LinkPeersComponents
   readonly #greetings = new Set<(peer: Peer) => Promise<void>>()
   readonly #retries = new Set<() => void>()
+  readonly #listeners = new Set<() => void>()
 
   constructor(components: LinkPeersComponents) {
     this.#components = components
@@ -77,11 +84,15 @@ export class LinkPeers implements Peers {
       const peer = this.#peers().find((each) => each.instance === instance)
       if (peer) for (const greet of this.#greetings) void this.#greet(peer, greet, 1)
     })
+    components.links.onPeers(() => {
+      for (const listener of this.#listeners) listener()
+    })
   }
 
   /** No peer is greeted any more. */
   stop(): void {
     this.#greetings.clear()
+    this.#listeners.clear()
     for (const cancel of this.#retries) cancel()
     this.#retries.clear()
   }
@@ -95,10 +106,15 @@ export class LinkPeers implements Peers {
     return link !== undefined && isUsable(link.reach)
   }
 
-  isFirst(key: string): boolean {
+  first(key: string): Peer | 'self' | undefined {
     const { membership } = this.#components
-    const reachable = new Set(this.#reachable().map(({ name }) => name))
-    return membership.rank(key).find((name) => name === membership.name || reachable.has(name)) === membership.name
+    const reachable = new Map(this.#reachable().map((peer) => [peer.name, peer]))
+    const name = membership.rank(key).find((each) => each === membership.name || reachable.has(each))
+    return name === membership.name ? 'self' : name === undefined ? undefined : reachable.get(name)
+  }
+
+  isFirst(key: string): boolean {
+    return this.first(key) === 'self'
   }
 
   async call<M extends Method>(
@@ -138,6 +154,12 @@ export class LinkPeers implements Peers {
     this.#greetings.add(own)
     for (const peer of this.#reachable()) void this.#greet(peer, own, 1)
     return () => this.#greetings.delete(own)
+  }
+
+  onChange(listener: () => void): () => void {
+    const own = () => listener()
+    this.#listeners.add(own)
+    return () => this.#listeners.delete(own)
   }
 
   async #greet(peer: Peer, greet: (peer: Peer) => Promise<void>, tries: number): Promise<void> {

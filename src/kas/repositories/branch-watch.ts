@@ -14,7 +14,7 @@ export interface BranchWatchComponents {
   readonly log: Logger
   /** 0 up to 1 */
   readonly random: () => number
-  /** whether this replica polls; else a peer does, whose finds come by `poke`. Absent: always */
+  /** whether this replica polls by now; else a peer does, whose finds come by `poke`. Absent: always */
   readonly polls?: (() => boolean) | undefined
   /** what who listens now wants of `pollMs`; absent: what the options say */
   readonly pollMs?: (() => number) | undefined
@@ -23,16 +23,18 @@ export interface BranchWatchComponents {
 }
 
 export interface BranchWatchOptions {
-  /** from the end of one poll to the next while somebody listens, in ms; a quarter of it is jitter */
+  /** from the end of one poll to the next while somebody listens, in ms; up to an eighth more is jitter */
   readonly pollMs: number
+  /** periods that a replica leaves out while another one polls: that one may fail to. Default: three of four */
+  readonly maxSkipped?: number
   /** from the first failure in a row to the next poll, in ms, then doubled; default: twice `pollMs` */
   readonly minBackoffMs?: number
   /** the longest pause after failures in a row, in ms */
   readonly maxBackoffMs: number
 }
 
-/** A replica that is notified of moves polls this much less often, since the one that polls may fail to. */
-const unledPolls = 4
+/** A replica that is notified of moves polls once in four periods. */
+const defaultMaxSkipped = 3
 
 interface Polled {
   /** when the poll began, and when it ended */
@@ -57,6 +59,8 @@ export class BranchWatch {
   /** when the first of the listeners came */
   #followedSince = 0
   #cancelPoll: (() => void) | undefined
+  /** when the next poll is due, by the clock */
+  #dueAt = 0
   #stopped = false
 
   constructor(components: BranchWatchComponents, options: BranchWatchOptions) {
@@ -72,6 +76,16 @@ export class BranchWatch {
   /** When the poll began that found what `head` gives, by the clock; undefined: there was none. */
   get seenAt(): number | undefined {
     return this.#last?.begunAt
+  }
+
+  /** Where the last poll found the branch; undefined: nowhere, or it has failed. */
+  get commit(): CommitId | undefined {
+    return this.#last && 'commit' in this.#last.result ? this.#last.result.commit : undefined
+  }
+
+  /** The last poll has failed. */
+  get isFailing(): boolean {
+    return this.#failures > 0
   }
 
   /**
@@ -127,6 +141,13 @@ export class BranchWatch {
     await this.#pollingAgain
   }
 
+  /** The period may be shorter than it was. */
+  periodChanged(): void {
+    if (this.#polling || this.#listeners.size === 0) return
+    const pause = this.#pause()
+    if (this.#components.clock.now() + pause < this.#dueAt) this.#schedule(pause)
+  }
+
   async stop(): Promise<void> {
     this.#stopped = true
     this.#cancelPoll?.()
@@ -147,7 +168,8 @@ export class BranchWatch {
 
   #pollInTurn(): void {
     const { polls } = this.#components
-    if (!polls || polls() || this.#failures > 0 || ++this.#skipped >= unledPolls) void this.#poll()
+    const { maxSkipped = defaultMaxSkipped } = this.#options
+    if (!polls || polls() || this.#failures > 0 || this.#skipped++ >= maxSkipped) void this.#poll()
     else this.#schedule(this.#pause())
   }
 
@@ -187,7 +209,7 @@ export class BranchWatch {
   }
 
   #pause(): number {
-    const jitter = 0.875 + this.#components.random() / 4
+    const jitter = 1 + this.#components.random() / 8 // never sooner: servers count who asks
     const pollMs = this.#pollMs
     const { maxBackoffMs, minBackoffMs = pollMs * 2 } = this.#options
     if (this.#failures === 0) return pollMs * jitter
@@ -198,6 +220,7 @@ export class BranchWatch {
   #schedule(ms: number, action = () => this.#pollInTurn()): void {
     if (this.#stopped) return
     this.#cancelPoll?.()
+    this.#dueAt = this.#components.clock.now() + ms
     this.#cancelPoll = this.#components.clock.after(ms, action)
   }
 }

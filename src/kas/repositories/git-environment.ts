@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { KasError } from '../../lib/errors.ts'
-import type { RepositoryAddress } from './repository-url.ts'
+import { isOnThisMachine, type RepositoryAddress } from './repository-url.ts'
 
 export interface GitEnvironmentOptions {
   /** of kas: git gets a few names of it, never all */
@@ -78,10 +78,6 @@ export function uploadPackOptions(url: string): readonly string[] {
   if (!isOnThisMachine(url)) return []
   const settings = Object.entries(memorySettings).map(([key, value]) => `-c ${key}=${value}`)
   return [`--upload-pack=git ${settings.join(' ')} upload-pack`]
-}
-
-export function isOnThisMachine(url: string): boolean {
-  return url.startsWith('/') || url.startsWith('file:')
 }
 
 async function remoteSettings(

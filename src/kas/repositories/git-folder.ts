@@ -5,11 +5,11 @@ import { KasError } from '../../lib/errors.ts'
 import { askGit, type GitQuestion } from './ask-git.ts'
 import { type Branch, Branches } from './branch-names.ts'
 import type { DiskUse } from './disk-use.ts'
-import { isOnThisMachine, uploadPackOptions } from './git-environment.ts'
+import { uploadPackOptions } from './git-environment.ts'
 import { GitFailure, type GitProcessOptions, type GitRun, runGit } from './git-process.ts'
 import type { ProcessLimit } from './process-limit.ts'
 import { type CommitId, isCommitId } from './repositories.ts'
-import type { RepositoryAddress } from './repository-url.ts'
+import { isOnThisMachine, type RepositoryAddress } from './repository-url.ts'
 import { TreeListings } from './tree-listings.ts'
 
 export interface GitFolderComponents {

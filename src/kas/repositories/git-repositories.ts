@@ -6,20 +6,19 @@ import { BranchWatch } from './branch-watch.ts'
 import { DiskUse } from './disk-use.ts'
 import { GitMirror } from './git-mirror.ts'
 import { GitTree } from './git-tree.ts'
+import type { OpenedFor, WatchedRepository } from './opened-repository.ts'
 import { ProcessLimit } from './process-limit.ts'
 import type { Reading } from './repositories.ts'
-import type { RepositoryAddress } from './repository-url.ts'
-import {
-  type OpenedFor,
-  type ProjectAddresses,
-  WatchedRepositories,
-  type WatchedRepository,
-} from './watched-repositories.ts'
+import { type RepositoryAddress, usualPollMs } from './repository-url.ts'
+import type { PolledElsewhere } from './shared-polls.ts'
+import { type FollowedBranch, type ProjectAddresses, WatchedRepositories } from './watched-repositories.ts'
 
 export type RepositoryAddresses = ProjectAddresses<RepositoryAddress>
 
 export interface GitRepositoriesComponents {
   readonly addresses: RepositoryAddresses
+  /** what peers poll; absent: this replica is alone */
+  readonly elsewhere?: Pick<PolledElsewhere, 'pollsHere'>
   readonly log: Logger
   readonly clock?: Clock
   readonly random?: () => number
@@ -30,7 +29,7 @@ export interface GitRepositoriesOptions {
   readonly stateDir: string
   /** environment of kas, of which git gets PATH, HOME, proxies and certificates */
   readonly env: Readonly<Record<string, string | undefined>>
-  /** from one poll of a repository to the next while an agent follows it, in ms */
+  /** from one poll of a repository to the next while an agent follows it, in ms; default: as its address says */
   readonly pollMs?: number
   /** a newest commit that takes more is refused, in bytes; the disk may hold twice as much for a moment */
   readonly maxRepositoryBytes?: number
@@ -61,7 +60,6 @@ export interface GitRepositoriesOptions {
 }
 
 const defaults = {
-  pollMs: 3000, // "a push is noticed within seconds"; ls-remote costs about 10 ms of a core
   maxRepositoryBytes: 256 << 20,
   maxCountedBytes: 8 * 2 ** 30,
   maxCountedBytesOfAgent: 2 * 2 ** 30, // a quarter
@@ -85,7 +83,8 @@ export function gitRepositories(
   givenOptions: GitRepositoriesOptions,
 ): WatchedRepositories<RepositoryAddress> {
   const options = { ...defaults, ...givenOptions }
-  const { addresses, clock = systemClock, random = Math.random } = components
+  const periodOf = (address: RepositoryAddress) => options.pollMs ?? address.pollMs ?? usualPollMs(address)
+  const { addresses, elsewhere, clock = systemClock, random = Math.random } = components
   const log = components.log.child({ mod_name: 'repositories' })
   const limit = new ProcessLimit({
     maxRunning: options.maxProcesses,
@@ -119,8 +118,16 @@ export function gitRepositories(
       return await mirror.update(isNotified)
     }
     // periods of the configuration are for Gitaly, of which others ask too
-    const pollMs = () => Math.min(options.pollMs, watched.pollMs?.() ?? options.pollMs)
-    const watch = new BranchWatch({ poll, pollMs, clock, log: own.log, random }, options)
+    const pollMs = () => {
+      const newest = addresses.repository(projectId)
+      return periodOf(newest && keyOf(newest, ref) === key ? newest : address)
+    }
+    const { maxBackoffMs } = options
+    const minBackoffMs = Math.min(2 * periodOf(address), maxBackoffMs)
+    const watch = new BranchWatch(
+      { ...watched, poll, pollMs, clock, log: own.log, random },
+      { pollMs: periodOf(address), maxSkipped: Number.POSITIVE_INFINITY, minBackoffMs, maxBackoffMs },
+    )
     const end = async (remove: boolean) => {
       await Promise.all([mirror.stop(), watch.stop()])
       await mirror.stop() // for what the last poll left
@@ -134,8 +141,13 @@ export function gitRepositories(
     return { watch, tree: new GitTree(mirror), file: (...args) => mirror.file(...args), stop }
   }
   const absence = ({ project }: Reading) => `project ${project.path} has no git repository in the directory`
-  const { maxRepositories, pollMs } = options
-  return new WatchedRepositories({ addresses, keyOf, open, clock }, { maxRepositories, pollMs, absence })
+  const polls =
+    elsewhere &&
+    (({ isFollowedHere, ...branch }: FollowedBranch) => {
+      return elsewhere.pollsHere(branch, isFollowedHere)
+    })
+  const { maxRepositories } = options
+  return new WatchedRepositories({ addresses, keyOf, open, polls, clock }, { maxRepositories, absence })
 }
 
 /** One mirror for one URL as seen with one set of credentials: nobody reads what another's credentials fetched. */

@@ -22,6 +22,8 @@ export interface Reading extends Pick<Agent, 'id' | 'project'> {
 export interface Following {
   /** from one poll to the next, at most; absent: as for agents' configurations */
   readonly pollMs?: number
+  /** another replica follows it: here it is polled for that one */
+  readonly isForPeer?: boolean
   /** Called once, after it was left: nothing is kept of what this follower alone wanted, or others follow it. */
   released?(): void
 }

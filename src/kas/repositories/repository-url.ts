@@ -8,6 +8,27 @@ export interface RepositoryAddress {
   readonly defaultBranch?: string | undefined
   /** full name of a ref, or the id of a commit, that is read instead of the default branch */
   readonly ref?: string | undefined
+  /** from the end of one poll to the next while it is followed, in ms; default: `usualPollMs` */
+  readonly pollMs?: number | undefined
+  /** a file with the secret by which a hook of the server is known; absent: it has none */
+  readonly hookSecretFile?: string | undefined
+}
+
+/** of a repository on this machine, or on a disk that it shares: "a push is noticed within seconds". ms */
+const localPollMs = 3000
+/** of one whose server counts who asks. ms */
+const remotePollMs = 30_000
+/** of one whose server tells: what is missed is found all the same. ms */
+const hookedPollMs = 300_000
+
+/** From the end of one poll to the next, where nothing says it, in ms. */
+export function usualPollMs({ url, hookSecretFile }: RepositoryAddress): number {
+  if (hookSecretFile !== undefined) return hookedPollMs
+  return isOnThisMachine(url) ? localPollMs : remotePollMs
+}
+
+export function isOnThisMachine(url: string): boolean {
+  return url.startsWith('/') || url.startsWith('file:')
 }
 
 /** `git@host:path`, but no `ext::command` and no option as host. */

@@ -1,10 +1,11 @@
-import type { AgentId } from '../../call/call.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Service } from '../../lib/service.ts'
-import type { BranchWatch, BranchWatchComponents } from './branch-watch.ts'
+import type { BranchWatch } from './branch-watch.ts'
+import { type Follower, type OpenedFor, OpenedRepository, type WatchedRepository } from './opened-repository.ts'
 import { RecentlyUsed } from './recently-used.ts'
 import type { CommitId, Following, Reading, Repositories } from './repositories.ts'
+import type { BranchHere } from './shared-polls.ts'
 import type { Tree, TreeFiles, Trees } from './tree.ts'
 
 /** Where the repositories of projects lie. */
@@ -18,114 +19,57 @@ export interface ProjectAddresses<Address> {
   onChange(listener: (projectId?: bigint) => void): () => void
 }
 
-/** One repository that is read, and whose branch is watched. */
-export interface WatchedRepository {
-  readonly watch: BranchWatch
-  readonly tree: Tree
-  /** As `Repositories.file`. */
-  file(commit: CommitId, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined>
-  /**
-   * Ends all that runs, the watch too.
-   *
-   * @param how.remove - what it keeps outside this process is removed
-   */
-  stop(how: { readonly remove: boolean }): Promise<void>
-}
-
 export interface WatchedRepositoriesComponents<Address> {
   readonly addresses: ProjectAddresses<Address>
   /** Equal for addresses and refs that are read as one. */
   keyOf(address: Address, ref: string | undefined): string
   open(key: string, address: Address, opened: OpenedFor): WatchedRepository
-  /** whether this replica polls for an agent; absent: each does */
-  readonly leads?: { leads(agentId: AgentId): boolean } | undefined
+  /** whether this replica polls it by now; absent: each does */
+  readonly polls?: ((branch: FollowedBranch) => boolean) | undefined
   readonly clock: Clock
 }
 
-/** Whose repository is opened, at the default branch or another ref. */
-export interface OpenedFor {
-  readonly projectId: bigint
-  readonly ref: string | undefined
-  /** who was the first to read it */
-  readonly agentId: AgentId
-  /** for its `BranchWatch` */
-  readonly watched: Pick<BranchWatchComponents, 'polls' | 'pollMs' | 'onFound'>
+/** A branch, or another ref, that is followed. */
+export interface FollowedBranch {
+  /** of its repository, by which replicas are ranked for it */
+  readonly repositoryKey: string
+  readonly key: string
+  readonly followers: Iterable<Follower>
+  /** this replica itself follows it, not for a peer alone */
+  readonly isFollowedHere: boolean
 }
 
 export interface WatchedRepositoriesOptions {
   /** repositories at once; the longest unused one makes room */
   readonly maxRepositories: number
-  /** from one poll of a repository to the next while it is followed, in ms */
-  readonly pollMs: number
+  /** from one poll of a repository to the next where a follower does not say it, in ms; absent: `open` knows */
+  readonly pollMs?: number
   /** why a project without an address cannot be read */
   readonly absence: (of: Reading) => string
-}
-
-/** Somebody who follows an agent's repository, wherever it lies. */
-interface Follower {
-  readonly of: Reading
-  readonly following: Following
-  readonly listener: () => void
-  /** of the repository that is followed now */
-  key: string | undefined
-  detach: () => void
 }
 
 /** From the last follower of a ref to its end: a stream that has brought a round is followed by the next one. ms */
 const keepUnfollowedMs = 30_000
 
-/** A repository with the reads that run: one that is read does not make room. */
-class Opened {
-  readonly repository: WatchedRepository
-  cancelEnd = () => {}
-  /** told once it has ended, or is followed again */
-  readonly #released: (() => void)[] = []
-  #reads = 0
-
-  constructor(repository: WatchedRepository) {
-    this.repository = repository
-  }
-
-  releaseLater(released: () => void): void {
-    this.#released.push(released)
-  }
-
-  release(): void {
-    for (const released of this.#released.splice(0)) released()
-  }
-
-  get inUse(): boolean {
-    return this.#reads > 0 || this.repository.watch.inUse
-  }
-
-  async read<T>(read: (repository: WatchedRepository) => Promise<T>): Promise<T> {
-    this.#reads += 1
-    try {
-      return await read(this.repository)
-    } finally {
-      this.#reads -= 1
-    }
-  }
-}
-
 /** Repositories by where they lie: agents of one project share one, and follow it when it moves. */
 export class WatchedRepositories<Address> implements Repositories, Trees, Service {
   readonly #components: WatchedRepositoriesComponents<Address>
   readonly #options: WatchedRepositoriesOptions
-  readonly #opened: RecentlyUsed<Opened>
+  readonly #opened: RecentlyUsed<OpenedRepository>
   readonly #ending = new Set<Promise<void>>()
   /** by project */
   readonly #followers = new Map<bigint, Set<Follower>>()
   /** by project: refs whose last follower has left a moment ago, such as one who was told that they are not there */
   readonly #leftRefs = new Map<bigint, Set<string>>()
   readonly #foundListeners = new Set<(projectId: bigint) => void>()
+  readonly #followedListeners = new Set<() => void>()
   #detachAddresses: (() => void) | undefined
   #stopped = false
 
   constructor(components: WatchedRepositoriesComponents<Address>, options: WatchedRepositoriesOptions) {
     this.#components = components
     this.#options = options
-    const ended = (_: string, opened: Opened) => this.#end(opened)
+    const ended = (_: string, opened: OpenedRepository) => this.#end(opened)
     this.#opened = new RecentlyUsed({ ended }, { max: options.maxRepositories })
   }
 
@@ -202,6 +146,41 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     return () => this.#foundListeners.delete(own)
   }
 
+  /** What this replica itself follows, each branch once; not what a peer has it follow. */
+  followed(): BranchHere[] {
+    const found = new Map<string, BranchHere>()
+    for (const followers of this.#followers.values()) {
+      for (const { of, key, following } of followers) {
+        if (key === undefined || following.isForPeer || found.has(key)) continue
+        const branch = this.branch(of)
+        if (branch) found.set(key, branch)
+      }
+    }
+    return [...found.values()]
+  }
+
+  /** Calls `listener` after something more is followed, until the returned function is called. */
+  onFollowed(listener: () => void): () => void {
+    const own = () => listener()
+    this.#followedListeners.add(own)
+    return () => this.#followedListeners.delete(own)
+  }
+
+  /** As this replica knows it; undefined: the project has no repository. */
+  branch(of: Reading): BranchHere | undefined {
+    const { addresses, keyOf } = this.#components
+    const address = addresses.repository(of.project.id)
+    if (!address) return undefined
+    const key = keyOf(address, of.ref)
+    const watch = this.#opened.peek(key)?.repository.watch
+    return { repositoryKey: keyOf(address, undefined), key, of, commit: watch?.commit, isFailing: !!watch?.isFailing }
+  }
+
+  /** Whether anything of the project's repository is followed here, also for a peer. */
+  isFollowed(projectId: bigint): boolean {
+    return this.#watches(projectId).some((watch) => watch.inUse)
+  }
+
   /** Polls the repository of this project now, as after a notice of a push; does nothing if nobody reads it. */
   async poke(projectId: bigint): Promise<void> {
     await Promise.all(this.#watches(projectId).map((watch) => watch.poke()))
@@ -229,7 +208,10 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     const opened = address && this.#at(address, of)
     opened?.cancelEnd()
     opened?.release()
-    follower.detach = opened ? opened.repository.watch.onMove(follower.listener) : () => undefined
+    const wasFollowed = opened?.isFollowedHere
+    follower.detach = opened ? opened.follow(follower) : () => undefined
+    if (wasFollowed === opened?.isFollowedHere) return
+    for (const listener of this.#followedListeners) listener()
   }
 
   #addressesChanged(projectId?: bigint): void {
@@ -240,7 +222,10 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
   #followAnew(follower: Follower): void {
     const { of } = follower
     const address = this.#components.addresses.repository(of.project.id)
-    if (follower.key === (address && this.#components.keyOf(address, of.ref))) return
+    if (follower.key === (address && this.#components.keyOf(address, of.ref))) {
+      if (follower.key !== undefined) this.#opened.peek(follower.key)?.repository.watch.periodChanged()
+      return
+    }
     follower.detach()
     this.#unfollowed(follower)
     this.#follow(follower)
@@ -286,38 +271,44 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
   }
 
   /** @throws KasError REPOSITORY_FAILED if the agent's project has none, SHUTTING_DOWN */
-  #of(of: Reading): Opened {
+  #of(of: Reading): OpenedRepository {
     const address = this.#components.addresses.repository(of.project.id)
     if (address) return this.#at(address, of)
     throw new KasError({ code: 'REPOSITORY_FAILED', detail: this.#options.absence(of) })
   }
 
-  #at(address: Address, { id: agentId, project, ref }: Reading): Opened {
+  #at(address: Address, { id: agentId, project, ref }: Reading): OpenedRepository {
     if (this.#stopped) throw new KasError({ code: 'SHUTTING_DOWN' })
     const { keyOf, open } = this.#components
     const key = keyOf(address, ref)
     const projectId = project.id
-    return this.#opened.at(
-      key,
-      () => new Opened(open(key, address, { projectId, ref, agentId, watched: this.#watched(projectId, ref) })),
-    )
+    return this.#opened.at(key, () => {
+      const watched = this.#watched(address, key, projectId)
+      return new OpenedRepository(open(key, address, { projectId, ref, agentId, watched }))
+    })
   }
 
-  #watched(projectId: bigint, ref: string | undefined): OpenedFor['watched'] {
-    const { leads } = this.#components
-    const followers = () => [...(this.#followers.get(projectId) ?? [])].filter(({ of }) => of.ref === ref)
-    const polls = () => followers().some(({ of }) => leads?.leads(of.id))
-    const pollMs = () => {
-      const wanted = followers().map((each) => each.following.pollMs ?? this.#options.pollMs)
-      return wanted.length > 0 ? Math.min(...wanted) : this.#options.pollMs
+  #watched(address: Address, key: string, projectId: bigint): OpenedFor['watched'] {
+    const { polls, keyOf } = this.#components
+    const followers = () => this.#opened.peek(key)?.followers ?? new Set()
+    const isFollowedHere = () => this.#opened.peek(key)?.isFollowedHere === true
+    const repositoryKey = keyOf(address, undefined)
+    const { pollMs: usualMs } = this.#options
+    const wantedMs = (ms: number) => {
+      const wanted = Array.from(followers(), (each) => each.following.pollMs ?? ms)
+      return wanted.length > 0 ? Math.min(...wanted) : ms
     }
     const onFound = () => {
       for (const listener of this.#foundListeners) listener(projectId)
     }
-    return { onFound, polls: leads && polls, pollMs }
+    return {
+      onFound,
+      polls: polls && (() => polls({ repositoryKey, key, followers: followers(), isFollowedHere: isFollowedHere() })),
+      pollMs: usualMs === undefined ? undefined : () => wantedMs(usualMs),
+    }
   }
 
-  #end(opened: Opened): void {
+  #end(opened: OpenedRepository): void {
     opened.cancelEnd()
     const ended = opened.repository.stop({ remove: !this.#stopped }).then(() => {
       this.#ending.delete(ended)

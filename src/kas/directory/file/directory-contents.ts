@@ -255,6 +255,8 @@ function addressOf(git: NonNullable<DirectoryTree['projects'][number]['git']>): 
     url: String(git.url),
     credentialsFile: git.credentials_file,
     defaultBranch: git.default_branch,
+    pollMs: git.poll_period,
+    hookSecretFile: git.hook_secret_file,
   }
 }
 

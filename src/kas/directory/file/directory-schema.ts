@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { boundedDurationSchema } from '../../../lib/config.ts'
 import { problemOfRepositoryUrl } from '../../repositories/repository-url.ts'
 import { roleNames } from './roles.ts'
 
@@ -48,6 +49,8 @@ const git = z
     default_branch: plainText('the name of a branch')
       .regex(/^(?!-)[^\s~^:?*[\\]+$/, { error: 'the name of a branch' })
       .optional(),
+    poll_period: boundedDurationSchema({ min: '1s', max: '24h' }).optional(),
+    hook_secret_file: plainText('the path of a file').optional(),
   })
   .superRefine((value, context) => {
     const problem = typeof value.url === 'string' ? problemOfRepositoryUrl(value.url) : 'url as a text'

@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto'
+import type { AgentId } from '../../../call/call.ts'
 import { type Clock, systemClock } from '../../../lib/clock.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { BranchWatch } from '../branch-watch.ts'
 import type { Reading } from '../repositories.ts'
 import {
+  type FollowedBranch,
   type ProjectAddresses,
   WatchedRepositories,
   type WatchedRepositoriesComponents,
@@ -18,7 +20,7 @@ export interface GitalyRepositoriesComponents {
   readonly addresses: ProjectAddresses<GitalyCoordinates>
   readonly servers: GitalyServers
   /** whether this replica polls for an agent; absent: each does */
-  readonly leads?: WatchedRepositoriesComponents<GitalyCoordinates>['leads']
+  readonly leads?: { leads(agentId: AgentId): boolean }
   readonly log: Logger
   readonly clock?: Clock
   /** 0 up to 1 */
@@ -75,9 +77,10 @@ export function gitalyRepositories(
     }
     return { watch, tree: gitaly.tree, file: (...args) => gitaly.file(...args), stop }
   }
+  const polls = leads && (({ followers }: FollowedBranch) => [...followers].some(({ of }) => leads.leads(of.id)))
   const absence = ({ project }: Reading) => `GitLab has not said yet where the repository of ${project.path} lies`
   return new WatchedRepositories(
-    { addresses, keyOf, open, leads, clock },
+    { addresses, keyOf, open, polls, clock },
     { maxRepositories: options.maxRepositories, pollMs: options.pollMs, absence },
   )
 }

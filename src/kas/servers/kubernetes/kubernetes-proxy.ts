@@ -10,7 +10,7 @@ import { encodeHttpRequest, kubernetesApiMethod } from '../../../proto/http/http
 import type { AccessLog } from '../../access-log/access-log.ts'
 import type { Directory } from '../../directory/directory.ts'
 import { noUsage, type Usage } from '../../directory/usage.ts'
-import type { OwnEndpoint, UserEndpoint, ViewFeeds } from '../../module.ts'
+import type { OwnEndpoint, SignedEndpoint, UserEndpoint, ViewFeeds } from '../../module.ts'
 import type { Newcomers } from '../newcomers.ts'
 import { accessLost } from './access/access-checks.ts'
 import { accessCounter } from './access/access-counter.ts'
@@ -34,6 +34,7 @@ import { parseTarget, type Target } from './request/target.ts'
 import { originHeaders, preflightHeaders } from './response/cors.ts'
 import { deliveryOf, errorAnswer } from './response/error-answer.ts'
 import type { ResponseRules } from './response/response-head.ts'
+import { SignedEndpoints } from './signed-endpoints.ts'
 import { UserEndpoints } from './user-endpoints.ts'
 import { ViewsApi } from './views/views-api.ts'
 import { PartialBytesByAgent } from './watch/partial-bytes.ts'
@@ -61,6 +62,8 @@ export interface KubernetesProxyComponents {
   readonly endpoints?: readonly OwnEndpoint[]
   /** absent: nothing is answered to users about themselves */
   readonly userEndpoints?: readonly UserEndpoint[]
+  /** absent: nothing is taken by a signature */
+  readonly signedEndpoints?: readonly SignedEndpoint[]
   /** absent: no views */
   readonly views?: ViewFeeds
   /** absent: this replica forwards all requests itself */
@@ -109,6 +112,7 @@ export class KubernetesProxy {
   readonly #countAccess: (access: Access) => void
   readonly #own: OwnEndpoints
   readonly #ofUsers: UserEndpoints
+  readonly #signed: SignedEndpoints
   readonly #watches: ResumedWatches
 
   constructor(components: KubernetesProxyComponents, options: KubernetesProxyOptions) {
@@ -126,6 +130,7 @@ export class KubernetesProxy {
     const watches = new WatchApi(parts, { product, limits, via: this.#via })
     const views = feeds && new ViewsApi({ ...parts, feeds }, { product, limits })
     this.#ofUsers = new UserEndpoints({ endpoints: userEndpoints, newcomers }, limits)
+    this.#signed = new SignedEndpoints({ endpoints: components.signedEndpoints ?? [], newcomers }, limits)
     this.#own = new OwnEndpoints({ webSocketTokens, watches, views, endpoints, clock: parts.clock }, limits)
   }
 
@@ -185,6 +190,8 @@ export class KubernetesProxy {
     const ofUser = this.#ofUsers.find(method, target)
     if (ofUser)
       return await this.#ofUsers.serve(ofUser, { exchange, record, head, headers: this.#ownHeaders(progress) })
+    const signed = this.#signed.find(method, target)
+    if (signed) return await this.#signed.serve(signed, exchange, head, this.#ownHeaders(progress))
     const own = this.#own.find(method, target)
     const sealed = own === 'token' ? undefined : this.#openToken(exchange, head, target)
     const credentials = sealed ? await sealed : readCredentials(head, target)

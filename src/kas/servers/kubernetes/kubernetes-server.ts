@@ -17,7 +17,7 @@ import type { AccessLog } from '../../access-log/access-log.ts'
 import type { ListenOptions } from '../../config/listen-address.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { Usage } from '../../directory/usage.ts'
-import type { OwnEndpoint, UserEndpoint, ViewFeeds } from '../../module.ts'
+import type { OwnEndpoint, SignedEndpoint, UserEndpoint, ViewFeeds } from '../../module.ts'
 import { SessionTable } from '../../sessions/session-table.ts'
 import { Newcomers } from '../newcomers.ts'
 import { AccessChecks } from './access/access-checks.ts'
@@ -54,6 +54,7 @@ export interface KubernetesServerComponents {
   /** absent: nothing is answered here beside tokens and watches */
   readonly endpoints?: readonly OwnEndpoint[]
   readonly userEndpoints?: readonly UserEndpoint[]
+  readonly signedEndpoints?: readonly SignedEndpoint[]
   /** absent: no views */
   readonly views?: ViewFeeds
   /** absent: no front is told to take a request to another replica */

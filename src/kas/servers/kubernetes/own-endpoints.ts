@@ -8,6 +8,7 @@ import type { Impersonation } from '../../../proto/http/http-message.ts'
 import type { OwnEndpoint } from '../../module.ts'
 import type { Credentials } from './access/credentials.ts'
 import type { OpenSession } from './access/sessions.ts'
+import { boundedBody, checkLength } from './http/bounded-body.ts'
 import type { Exchange } from './http/exchange.ts'
 import type { KubernetesLimits } from './http/kubernetes-limits.ts'
 import type { RequestOutcome } from './http/metrics.ts'
@@ -149,8 +150,9 @@ export class OwnEndpoints {
   async #answer(endpoint: OwnEndpoint, call: OwnCall): Promise<RequestOutcome> {
     const { exchange, head, target, credentials, impersonation, headers } = call
     exchange.upgrade?.refused()
-    const { maxOwnBodyBytes, maxOwnAnswerBytes, ownAnswerTimeoutMs } = this.#options
-    if (head.contentLength > maxOwnBodyBytes) throw tooLarge(head.contentLength, maxOwnBodyBytes)
+    const { maxOwnBodyBytes: maxBytes, ownBodyTimeoutMs: timeoutMs } = this.#options
+    const { maxOwnAnswerBytes, ownAnswerTimeoutMs } = this.#options
+    checkLength(head.contentLength, { maxBytes })
     const answered = this.#answered.of(credentials.agentId)
     for (let waitMs = answered.msUntil(0); waitMs > 0; waitMs = answered.msUntil(0))
       await clockDelay(this.#components.clock, waitMs, exchange.signal)
@@ -159,7 +161,7 @@ export class OwnEndpoints {
       impersonation,
       method: exchange.request.method as string,
       query: new Map(target.query),
-      body: bodyOf(exchange, head, this.#options),
+      body: boundedBody(exchange, head.contentLength, { maxBytes, timeoutMs }),
       signal: exchange.signal,
     })
     const { status, mediaType, body } = await abortable(answer, exchange.signal)
@@ -207,31 +209,4 @@ function allow(method: string, allowed: readonly string[]): void {
 
 function contentHeaders(mediaType: string): string[] {
   return ['Content-Type', mediaType, 'Cache-Control', 'no-store']
-}
-
-async function* bodyOf(
-  exchange: Exchange,
-  { contentLength }: RequestHead,
-  { maxOwnBodyBytes, ownBodyTimeoutMs }: OwnEndpointsOptions,
-): AsyncGenerator<Uint8Array, void, void> {
-  if (contentLength === 0) return
-  const { signal } = exchange
-  signal.throwIfAborted()
-  const source = exchange.openBody()
-  const read = () => abortable(source.read(), signal)
-  const deadline = setTimeout(() => source.fail(new KasError({ code: 'BODY_TOO_SLOW' })), ownBodyTimeoutMs)
-  let bytes = 0
-  try {
-    for (let chunk = await read(); chunk; chunk = await read()) {
-      bytes += chunk.length
-      if (bytes > maxOwnBodyBytes) throw tooLarge(bytes, maxOwnBodyBytes)
-      yield chunk
-    }
-  } finally {
-    clearTimeout(deadline)
-  }
-}
-
-function tooLarge(bytes: number, maxBytes: number): KasError {
-  return new KasError({ code: 'MESSAGE_TOO_LARGE', bytes, maxBytes })
 }

@@ -28,8 +28,17 @@ export class FakePeers implements Peers {
     return this.peers.has(instance)
   }
 
-  isFirst(): boolean {
-    return true
+  /** default: this replica is */
+  first(_key: string): Peer | 'self' | undefined {
+    return 'self'
+  }
+
+  isFirst(key: string): boolean {
+    return this.first(key) === 'self'
+  }
+
+  onChange(): () => void {
+    return () => undefined
   }
 
   async call<M extends DescMethodUnary>(

@@ -42,6 +42,7 @@ function start(t: Test) {
   const rows = new Map<string, Row>()
   const world = { rank: ['kas-0'] }
   let reached: (instance: InstanceId) => void = () => undefined
+  let changed = () => {}
   const join = (name: string) => {
     rows.set(name, {
       instance: instance(`${name}-1`),
@@ -64,6 +65,9 @@ function start(t: Test) {
       onReached: (listener) => {
         reached = listener
       },
+      onPeers: (listener) => {
+        changed = listener
+      },
     },
     clock,
     log,
@@ -78,7 +82,7 @@ function start(t: Test) {
     link(name, 'reachable')
     reached(instance(`${name}-1`))
   }
-  return { peers, clock, lines, world, link, reach }
+  return { peers, clock, lines, world, link, reach, change: () => changed() }
 }
 
 t.test('a call goes to one peer, which has 1 s for its answer', async (t) => {
@@ -133,8 +137,24 @@ t.test('the first in rank of those in reach', async (t) => {
   link('kas-2', 'unreachable')
   link('kas-3', 'reachable')
   t.equal(peers.isFirst('42'), true)
+  t.equal(peers.first('42'), 'self')
+  link('kas-1', 'reachable')
+  t.strictSame(peers.first('42'), { instance: instance('kas-1-1'), name: 'kas-1' })
   world.rank = ['kas-3']
   t.equal(peers.isFirst('42'), false, 'it leaves')
+  world.rank = []
+  t.equal(peers.first('42'), undefined, 'all do')
+})
+
+t.test('who asks for the first hears when it may be another one', async (t) => {
+  const { peers, change } = start(t)
+  let heard = 0
+  const end = peers.onChange(() => heard++)
+  change()
+  t.equal(heard, 1)
+  end()
+  change()
+  t.equal(heard, 1)
 })
 
 t.test('a peer that is in reach, or comes into it, is greeted', async (t) => {

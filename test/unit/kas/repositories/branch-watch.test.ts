@@ -18,7 +18,7 @@ function watch() {
     if (state.answer instanceof KasError) throw state.answer
     return state.answer as CommitId | undefined
   }
-  const components = { poll, clock, log: capturedLog().log, random: () => 0.5 }
+  const components = { poll, clock, log: capturedLog().log, random: () => 0 }
   return { clock, state, components, branch: new BranchWatch(components, { pollMs: 1000, maxBackoffMs: 60_000 }) }
 }
 
@@ -111,7 +111,7 @@ t.test('after a first failure it looks again sooner than after a success, if tol
     throw new KasError({ code: 'REPOSITORY_FAILED', detail: 'x' })
   }
   const options = { pollMs: 300_000, minBackoffMs: 10_000, maxBackoffMs: 60_000 }
-  const branch = new BranchWatch({ poll, clock, log: capturedLog().log, random: () => 0.5 }, options)
+  const branch = new BranchWatch({ poll, clock, log: capturedLog().log, random: () => 0 }, options)
   t.teardown(() => branch.stop())
   t.teardown(branch.onMove(() => undefined))
   clock.advance(0)
@@ -133,7 +133,7 @@ t.test('who tells of a push while a look runs gets one that began later', async 
   const clock = new ManualClock()
   const answers: ((commit: CommitId) => void)[] = []
   const poll = () => new Promise<CommitId>((resolve) => answers.push(resolve))
-  const components = { poll, clock, log: capturedLog().log, random: () => 0.5 }
+  const components = { poll, clock, log: capturedLog().log, random: () => 0 }
   const branch = new BranchWatch(components, { pollMs: 1000, maxBackoffMs: 60_000 })
   const running = branch.head(signal)
   const pokes = [branch.poke(), branch.poke()]
@@ -235,7 +235,7 @@ t.test('a look is told whether somebody waits for it; a push makes one that runs
     clock: new ManualClock(),
     log: capturedLog().log,
   }
-  const branch = new BranchWatch({ ...components, random: () => 0.5 }, { pollMs: 1000, maxBackoffMs: 60_000 })
+  const branch = new BranchWatch({ ...components, random: () => 0 }, { pollMs: 1000, maxBackoffMs: 60_000 })
   t.teardown(() => branch.stop())
   const head = branch.head(signal)
   const refreshed = branch.poke(false)
@@ -250,4 +250,70 @@ t.test('a look is told whether somebody waits for it; a push makes one that runs
   t.strictSame(told, [false, 'hurry', true, true], 'the one after it is for the push too')
   branch.hurry()
   t.same(told.splice(4), ['hurry a little'], 'what is read behind it')
+})
+
+t.test('a period is never shorter than it is said, and at most an eighth longer', async (t) => {
+  const { clock, state, components } = watch()
+  const branch = new BranchWatch({ ...components, random: () => 0.999 }, { pollMs: 1000, maxBackoffMs: 60_000 })
+  t.teardown(() => branch.stop())
+  t.teardown(branch.onMove(() => undefined))
+  clock.advance(0)
+  await settled()
+  clock.advance(1124)
+  await settled()
+  t.equal(state.polled, 1)
+  clock.advance(1)
+  await settled()
+  t.equal(state.polled, 2)
+})
+
+t.test('who is told of all moves does not look by itself; what fails it tries again all the same', async (t) => {
+  const { clock, state, components } = watch()
+  let polls = false
+  const options = { pollMs: 1000, maxBackoffMs: 60_000, maxSkipped: Number.POSITIVE_INFINITY }
+  const branch = new BranchWatch({ ...components, polls: () => polls }, options)
+  t.teardown(() => branch.stop())
+  t.teardown(branch.onMove(() => undefined))
+  clock.advance(0)
+  await settled()
+  for (let i = 0; i < 100; i++) {
+    clock.advance(1000)
+    await settled()
+  }
+  t.equal(state.polled, 1)
+  t.equal(branch.commit, 'a')
+  state.answer = new KasError({ code: 'REPOSITORY_FAILED', detail: 'x' })
+  await branch.poke()
+  t.same([state.polled, branch.isFailing, branch.commit], [2, true, undefined])
+  state.answer = 'b'
+  clock.advance(2000)
+  await settled()
+  t.same([state.polled, branch.isFailing, branch.commit], [3, false, 'b'])
+  polls = true
+  clock.advance(1000)
+  await settled()
+  t.equal(state.polled, 4)
+})
+
+t.test('a period that becomes shorter holds at once', async (t) => {
+  const { clock, state, components } = watch()
+  let pollMs = 300_000
+  const branch = new BranchWatch({ ...components, pollMs: () => pollMs }, { pollMs, maxBackoffMs: 60_000 })
+  t.teardown(() => branch.stop())
+  branch.periodChanged()
+  t.equal(clock.pending, 0, 'nobody listens')
+  t.teardown(branch.onMove(() => undefined))
+  clock.advance(0)
+  await settled()
+  clock.advance(1000)
+  pollMs = 3000
+  branch.periodChanged()
+  clock.advance(3000)
+  await settled()
+  t.equal(state.polled, 2)
+  pollMs = 300_000
+  branch.periodChanged()
+  clock.advance(3000)
+  await settled()
+  t.equal(state.polled, 3, 'a longer one from the next poll on')
 })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { problemOfRepositoryUrl } from '../../../../src/kas/repositories/repository-url.ts'
+import { problemOfRepositoryUrl, usualPollMs } from '../../../../src/kas/repositories/repository-url.ts'
 
 t.test('allowed', async (t) => {
   const allowed = [
@@ -39,4 +39,11 @@ t.test('refused, without showing the URL', async (t) => {
     t.ok(problem, url)
     t.notMatch(problem, 'secret')
   }
+})
+
+t.test('how often it is asked where nothing says it', async (t) => {
+  for (const url of ['/srv/git/x.git', 'file:///srv/git/x.git']) t.equal(usualPollMs({ url }), 3000)
+  const urls = ['https://h/x.git', 'ssh://git@h/x.git', 'git@h:x.git']
+  for (const url of urls) t.equal(usualPollMs({ url }), 30_000, url)
+  for (const url of ['/srv/git/x.git', ...urls]) t.equal(usualPollMs({ url, hookSecretFile: '/h' }), 300_000)
 })

@@ -28,6 +28,15 @@ export interface KubernetesLimits {
   readonly maxOwnBodyBytes: number
   /** for all of such a body to come, once it is read. ms */
   readonly ownBodyTimeoutMs: number
+  /** requests whose signature is checked at once, and those of one network among them; each holds a piece of its body */
+  readonly maxSignedRequests: number
+  readonly maxSignedRequestsOfNetwork: number
+  /** that wait for it */
+  readonly maxWaitingSignedRequests: number
+  /** bytes of a body that is signed, and is read piece by piece */
+  readonly maxSignedBodyBytes: number
+  /** for all of it to come, the wait for a turn included. ms */
+  readonly signedBodyTimeoutMs: number
   /** bytes of the answer of an endpoint of its own */
   readonly maxOwnAnswerBytes: number
   /** of all such answers about one agent, in bytes: the next one waits */
@@ -63,6 +72,11 @@ export const defaultKubernetesLimits: KubernetesLimits = {
   maxViewSockets: 500, // as many as there are views of one agent
   maxOwnBodyBytes: 1024 * 1024,
   ownBodyTimeoutMs: 30_000,
+  maxSignedRequests: 16,
+  maxSignedRequestsOfNetwork: 8,
+  maxWaitingSignedRequests: 200,
+  maxSignedBodyBytes: 25 * 1024 * 1024, // a hook of GitHub has no more
+  signedBodyTimeoutMs: 30_000,
   maxOwnAnswerBytes: 4 * 1024 * 1024,
   ownAnswerRate: { perSecond: 2 * 1024 * 1024, burst: 16 * 1024 * 1024 },
   ownAnswerTimeoutMs: 60_000,

@@ -36,6 +36,21 @@ t.test('a directory file is indexed by id, path and hash', async (t) => {
   t.equal(job?.expiresAt, Date.UTC(2026, 11, 1, 10))
 })
 
+t.test('how often a repository is asked, and by what its hooks are known', async (t) => {
+  const gitOf = (more: string) => {
+    const text = `projects: [{ id: 1, path: a, git: { url: "https://h/x.git"${more} } }]`
+    return parseDirectory('d.yaml', text).contents.projects.get(1n)?.git
+  }
+  t.strictSame([gitOf('')?.pollMs, gitOf('')?.hookSecretFile], [undefined, undefined])
+  t.match(gitOf(', poll_period: 1m30s, hook_secret_file: /etc/kas/hook'), {
+    pollMs: 90_000,
+    hookSecretFile: '/etc/kas/hook',
+  })
+  for (const period of ['0s', '999ms', '25h', '30', '-3s', '""']) {
+    t.throws(() => gitOf(`, poll_period: ${period}`), { message: /poll_period: .*allowed: a duration from 1s to 24h/ })
+  }
+})
+
 t.test('environments are known by agent', async (t) => {
   const more = (on: string, again = '') =>
     parseDirectory('d.yaml', `${good}environments: [{ project: 2, slug: production, on: [${on}] }${again}]`).contents

@@ -1,0 +1,74 @@
+import { readFile } from 'node:fs/promises'
+import type { Clock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+import { RefusalLog } from '../../directory/file/refusal-log.ts'
+import type { KasHost, OwnAnswer, SignedEndpoint } from '../../module.ts'
+import { hookSignature } from './hook-signature.ts'
+
+export interface HookEndpointComponents {
+  readonly hookSecretFile: NonNullable<KasHost['repositories']['hookSecretFile']>
+  /** Something may have moved in the repository of this project. */
+  readonly look: (projectId: bigint) => void
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** Larger files hold no secret. */
+const maxSecretBytes = 8192
+const accepted: OwnAnswer = {
+  status: 202,
+  mediaType: 'text/plain',
+  body: Buffer.from('The repository is looked at\n'),
+}
+
+/**
+ * `POST <prefix>hooks/git/<project id>`: a Git server tells of a push. What it says is not read: it may be an old delivery
+ * that somebody sends again, and says no more than that something may have moved.
+ *
+ * @see doc/directory.md "Hooks"
+ */
+export function hookEndpoint({ hookSecretFile, look, clock, log }: HookEndpointComponents): SignedEndpoint {
+  const unreadable = new RefusalLog({ clock, log })
+  const secretOf = async (projectId: bigint) => {
+    const file = hookSecretFile(projectId)
+    if (file === undefined) return undefined
+    try {
+      return await readSecret(file)
+    } catch (error) {
+      const fields = { project_id: String(projectId), file, error: (error as Error).message }
+      unreadable.log('warn', fields, 'hook_secret_file cannot be used: hooks are refused')
+      return undefined
+    }
+  }
+  return {
+    path: '/hooks/git/',
+    methods: ['POST'],
+    async serve({ name, header, body }) {
+      const signature = hookSignature({ header })
+      if (!signature) throw refused('no signature', 'X-Hub-Signature-256, X-Gitea-Signature or X-Gitlab-Token')
+      const projectId = /^[1-9]\d{0,15}$/.test(name) ? BigInt(name) : undefined
+      const secret = projectId === undefined ? undefined : await secretOf(projectId)
+      if (projectId === undefined || secret === undefined || !(await signature.isOf(secret, body))) {
+        throw refused('another secret, or no such hook', 'the secret in hook_secret_file of the project in the path')
+      }
+      look(projectId)
+      return accepted
+    },
+  }
+}
+
+/** A stranger is not told which projects there are. */
+function refused(found: string, allowed: string): KasError {
+  return new KasError({ code: 'CREDENTIALS_INVALID', detail: `hook: found ${found}, allowed: ${allowed}` })
+}
+
+/** Read anew for each hook. @throws Error, which does not show it */
+async function readSecret(file: string): Promise<string> {
+  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new Error(error.code ?? 'unreadable', { cause: error })
+  })
+  const line = text.replace(/\r?\n$/, '')
+  if (line === '' || line.length > maxSecretBytes || /[\r\n\0]/.test(line)) throw new Error('allowed: one line')
+  return line
+}

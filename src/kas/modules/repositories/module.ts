@@ -1,0 +1,25 @@
+import type { KasHost, KasModule } from '../../module.ts'
+import { hookEndpoint } from './hook-endpoint.ts'
+import { PollSharing } from './poll-sharing.ts'
+
+/** One replica polls each repository for all, and hooks of Git servers tell of pushes. @returns undefined: with GitLab, the one that leads for an agent does */
+export function createRepositories({ repositories, peers, clock, ...host }: KasHost): KasModule | undefined {
+  const { sharedPolls: polls, trees, poke, hookSecretFile } = repositories
+  if (!polls) return undefined
+  const log = host.log.child({ mod_name: 'repositories' })
+  const sharing = new PollSharing({
+    polls,
+    repositories: { refresh: (projectId) => trees.refresh(projectId), poke },
+    peers,
+    clock,
+    log,
+  })
+  const look = (projectId: bigint) => sharing.look(projectId)
+  return {
+    name: 'repositories',
+    replicaMethods: sharing.replicaMethods,
+    services: [sharing],
+    ...(hookSecretFile ? { signedEndpoints: [hookEndpoint({ hookSecretFile, look, clock, log })] } : {}),
+    status: () => [['branches followed for replicas', sharing.followedForPeers]],
+  }
+}

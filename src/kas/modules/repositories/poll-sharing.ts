@@ -1,0 +1,212 @@
+import { create } from '@bufbuild/protobuf'
+import type { Clock } from '../../../lib/clock.ts'
+import type { Logger } from '../../../lib/log.ts'
+import { RepeatedRead } from '../../../lib/repeated-read.ts'
+import type { Service } from '../../../lib/service.ts'
+import { Notifications } from '../../../proto/gen/replica_notifications_pb.ts'
+import {
+  type FollowedBranch,
+  FollowedBranchesResponseSchema,
+  LookResponseSchema,
+  Repositories,
+} from '../../../proto/gen/replica_repositories_pb.ts'
+import { type UnaryMethods, unaryService } from '../../../proto/unary.ts'
+import type { KasHost } from '../../module.ts'
+import type { Peer, Peers } from '../../replicas/peers.ts'
+import type { BranchHere, SharedPolls } from '../../repositories/shared-polls.ts'
+import { followedForMs, moves, PeerFollows, readingOf } from './peer-follows.ts'
+import { SpacedLooks } from './spaced-looks.ts'
+
+export interface PollSharingComponents {
+  readonly polls: SharedPolls
+  readonly repositories: Pick<KasHost['repositories']['trees'], 'refresh'> & Pick<KasHost['repositories'], 'poke'>
+  readonly peers: Pick<Peers, 'first' | 'call' | 'broadcast' | 'onChange'>
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/** from one word to the next of what is followed. ms */
+const periodMs = 60_000
+/** after a peer came or went: others come and go with it. ms */
+const settleMs = 1000
+/** after something more is followed: agents come many at once. ms */
+const gatherMs = 5000
+/** of one message: each has some 100 bytes, 400 with the longest ref */
+const maxBranches = 500
+
+/**
+ * Of all replicas one polls a repository: the first in the ring's order for it. Those that follow it say so each minute,
+ * hear of moves by `Notifications`, and poll themselves until the first has said that it does.
+ *
+ * @see doc/directory.md "Who asks a repository"
+ */
+export class PollSharing implements Service {
+  readonly #components: PollSharingComponents
+  readonly #follows: PeerFollows
+  /** at repositories that this replica polls */
+  readonly #looks: SpacedLooks
+  /** at whichever replica polls */
+  readonly #asked: SpacedLooks
+  readonly #telling = new RepeatedRead(() => this.#tell())
+  #cancel: (() => void) | undefined
+  /** when it is said next what is followed, by the clock */
+  #dueAt = Number.POSITIVE_INFINITY
+  #unsubscribe: readonly (() => void)[] = []
+
+  constructor(components: PollSharingComponents) {
+    const { clock } = components
+    this.#components = components
+    this.#follows = new PeerFollows(components)
+    this.#looks = new SpacedLooks({ clock, look: (projectId) => this.#run(components.repositories.refresh(projectId)) })
+    this.#asked = new SpacedLooks({ clock, look: (projectId) => this.#run(this.#askFirst(projectId)) })
+  }
+
+  /** Branches that are followed here for peers. */
+  get followedForPeers(): number {
+    return this.#follows.size
+  }
+
+  /** What peers call. */
+  get replicaMethods(): UnaryMethods {
+    return unaryService(Repositories, {
+      followedBranches: async ({ branch }) => {
+        const known = branch.map((each) => this.#followed(each))
+        return create(FollowedBranchesResponseSchema, { branch: known })
+      },
+      look: async ({ projectId, key }) => create(LookResponseSchema, { isPolled: this.#lookHere(projectId, key) }),
+    })
+  }
+
+  async start(): Promise<void> {
+    const { peers, polls } = this.#components
+    this.#unsubscribe = [
+      peers.onChange(() => this.#tellAfter(settleMs)),
+      polls.onFollowed(() => this.#tellAfter(gatherMs)),
+    ]
+    this.#tellAfter(settleMs)
+  }
+
+  async stop(): Promise<void> {
+    for (const unsubscribe of this.#unsubscribe) unsubscribe()
+    this.#cancel?.()
+    this.#looks.stop()
+    this.#asked.stop()
+    this.#follows.stop()
+    await this.#telling.stop()
+  }
+
+  /** Something has moved in the repository of this project, somebody says who may: it is looked at within a second. */
+  look(projectId: bigint): void {
+    this.#asked.ask(projectId)
+  }
+
+  #tellAfter(ms: number): void {
+    const { clock } = this.#components
+    if (clock.now() + ms >= this.#dueAt) return
+    this.#cancel?.()
+    this.#dueAt = clock.now() + ms
+    this.#cancel = clock.after(ms, () => {
+      this.#dueAt = Number.POSITIVE_INFINITY
+      this.#tellAfter(periodMs)
+      void this.#telling.now()
+    })
+  }
+
+  /** Says to each peer what it is to poll. */
+  async #tell(): Promise<void> {
+    const { polls, peers } = this.#components
+    const branches = polls.followed().filter(({ of }) => moves(of))
+    polls.elsewhere.keep(branches)
+    const byPeer = new Map<string, { readonly peer: Peer; readonly branches: BranchHere[] }>()
+    for (const branch of branches) {
+      const first = peers.first(branch.repositoryKey)
+      if (first === undefined || first === 'self') continue
+      const told = byPeer.get(first.instance) ?? { peer: first, branches: [] }
+      byPeer.set(first.instance, told)
+      told.branches.push(branch)
+    }
+    await Promise.all(Array.from(byPeer.values(), ({ peer, branches }) => this.#tellPeer(peer, branches)))
+  }
+
+  async #tellPeer(peer: Peer, branches: readonly BranchHere[]): Promise<void> {
+    const { clock, peers, log } = this.#components
+    for (let i = 0; i < branches.length; i += maxBranches) {
+      const part = branches.slice(i, i + maxBranches)
+      const until = clock.now() + followedForMs
+      try {
+        const branch = part.map(({ key, of }) => ({
+          key,
+          projectId: of.project.id,
+          ref: of.ref ?? '',
+          agentId: of.id,
+        }))
+        const answer = await peers.call(peer.instance, Repositories.method.followedBranches, { branch })
+        for (const [j, { isPolled, commit }] of answer.branch.slice(0, part.length).entries()) {
+          this.#learn(part[j] as BranchHere, isPolled ? { instance: peer.instance, until } : undefined, commit)
+        }
+      } catch (error) {
+        log.debug({ error, instance: peer.instance }, 'A replica does not say what it polls')
+        return // an older one; or it is asked again in a minute, and what it said before still holds
+      }
+    }
+  }
+
+  #learn(branch: BranchHere, polled: { instance: string; until: number } | undefined, commit: string): void {
+    const { polls } = this.#components
+    if (!polled) {
+      polls.elsewhere.forget(branch)
+      return
+    }
+    polls.elsewhere.said(branch, polled)
+    const known = polls.branch(branch.of)?.commit
+    if (commit === '' || known === undefined || commit === known) return
+    this.#run(this.#components.repositories.poke(branch.of.project.id)) // a notice was lost
+  }
+
+  /** What a peer is answered that follows it. */
+  #followed(told: FollowedBranch): { isPolled: boolean; commit: string } {
+    const { polls, peers } = this.#components
+    const of = readingOf(told)
+    const branch = of && polls.branch(of)
+    const isPolled =
+      of !== undefined &&
+      branch?.key === told.key &&
+      peers.first(branch.repositoryKey) === 'self' &&
+      this.#follows.renew(of) &&
+      !branch.isFailing
+    return { isPolled, commit: isPolled ? (branch.commit ?? '') : '' }
+  }
+
+  /** @returns whether it is followed here */
+  #lookHere(projectId: bigint, key: string): boolean {
+    const { polls } = this.#components
+    const of = readingOf({ agentId: 0n, projectId, ref: '' })
+    if (!of || polls.branch(of)?.key !== key || !polls.isFollowed(projectId)) return false
+    this.#looks.ask(projectId)
+    return true
+  }
+
+  /** Has the replica look that polls it; without one, all that follow it. */
+  async #askFirst(projectId: bigint): Promise<void> {
+    const { polls, peers } = this.#components
+    const of = readingOf({ agentId: 0n, projectId, ref: '' })
+    const branch = of && polls.branch(of)
+    if (!branch) return
+    const { key } = branch
+    const first = peers.first(branch.repositoryKey)
+    if (first === 'self') {
+      if (this.#lookHere(projectId, key)) return
+    } else if (first !== undefined) {
+      const { method } = Repositories
+      const answer = await peers.call(first.instance, method.look, { projectId, key }).catch(() => undefined)
+      if (answer?.isPolled) return
+    }
+    this.#looks.ask(projectId)
+    await peers.broadcast(Notifications.method.branchMoved, { projectId })
+  }
+
+  /** Nobody waits for it: git ends with the repositories. */
+  #run(work: Promise<void>): void {
+    work.catch((error: unknown) => this.#components.log.warn({ error }, 'A repository could not be looked at'))
+  }
+}

@@ -1,0 +1,43 @@
+import { KasError } from '../../../../lib/errors.ts'
+import { abortable } from '../../../../lib/signals.ts'
+import type { Exchange } from './exchange.ts'
+
+export interface BodyBounds {
+  readonly maxBytes: number
+  /** for all of it to come, once it is read. ms */
+  readonly timeoutMs: number
+}
+
+/**
+ * The body of a request to kas itself, which is not opened before it is read.
+ *
+ * @param contentLength - 0: no body; -1: unknown
+ * @throws KasError MESSAGE_TOO_LARGE, BODY_TOO_SLOW; the reason of the exchange's signal
+ */
+export async function* boundedBody(
+  exchange: Exchange,
+  contentLength: number,
+  bounds: BodyBounds,
+): AsyncGenerator<Uint8Array, void, void> {
+  if (contentLength === 0) return
+  const { signal } = exchange
+  signal.throwIfAborted()
+  const source = exchange.openBody()
+  const read = () => abortable(source.read(), signal)
+  const deadline = setTimeout(() => source.fail(new KasError({ code: 'BODY_TOO_SLOW' })), bounds.timeoutMs)
+  let bytes = 0
+  try {
+    for (let chunk = await read(); chunk; chunk = await read()) {
+      bytes += chunk.length
+      checkLength(bytes, bounds)
+      yield chunk
+    }
+  } finally {
+    clearTimeout(deadline)
+  }
+}
+
+/** @throws KasError MESSAGE_TOO_LARGE */
+export function checkLength(bytes: number, { maxBytes }: Pick<BodyBounds, 'maxBytes'>): void {
+  if (bytes > maxBytes) throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes, maxBytes })
+}

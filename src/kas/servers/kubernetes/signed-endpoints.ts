@@ -1,0 +1,97 @@
+import { KasError } from '../../../lib/errors.ts'
+import { FairTurns } from '../../../lib/fair-turns.ts'
+import { networkOf } from '../../../lib/host-port.ts'
+import { addressOf } from '../../../lib/remote-of.ts'
+import type { SignedEndpoint } from '../../module.ts'
+import type { Newcomers } from '../newcomers.ts'
+import { boundedBody, checkLength } from './http/bounded-body.ts'
+import type { Exchange } from './http/exchange.ts'
+import type { KubernetesLimits } from './http/kubernetes-limits.ts'
+import type { RequestOutcome } from './http/metrics.ts'
+import type { RequestHead } from './request/request-head.ts'
+import type { Target } from './request/target.ts'
+
+export interface SignedEndpointsComponents {
+  readonly endpoints: readonly SignedEndpoint[]
+  readonly newcomers: Pick<Newcomers, 'admit'>
+}
+
+export type SignedEndpointsOptions = Pick<
+  KubernetesLimits,
+  | 'maxSignedRequests'
+  | 'maxSignedRequestsOfNetwork'
+  | 'maxWaitingSignedRequests'
+  | 'maxSignedBodyBytes'
+  | 'signedBodyTimeoutMs'
+>
+
+export interface SignedCall {
+  readonly endpoint: SignedEndpoint
+  /** what follows its path */
+  readonly name: string
+}
+
+/** What kas answers by itself on 8154 to whoever signs a body, as a Git server does that tells of a push. */
+export class SignedEndpoints {
+  readonly #components: SignedEndpointsComponents
+  readonly #options: SignedEndpointsOptions
+  /** of networks: bodies that are being read */
+  readonly #turns: FairTurns<string>
+
+  constructor(components: SignedEndpointsComponents, options: SignedEndpointsOptions) {
+    const { maxSignedRequests: limit } = options
+    this.#components = components
+    this.#options = options
+    this.#turns = new FairTurns({
+      maxRunning: limit,
+      maxRunningOfSource: options.maxSignedRequestsOfNetwork,
+      maxWaiting: options.maxWaitingSignedRequests,
+      tooMany: () => new KasError({ code: 'TOO_MANY_STREAMS', limit, what: 'signed requests' }),
+    })
+  }
+
+  /** Undefined: the request is about an agent. @throws KasError METHOD_NOT_ALLOWED */
+  find(method: string, { path }: Pick<Target, 'path'>): SignedCall | undefined {
+    const endpoint = this.#components.endpoints.find((each) => path.startsWith(each.path))
+    if (!endpoint) return undefined
+    if (endpoint.methods.includes(method)) return { endpoint, name: path.slice(endpoint.path.length) }
+    throw new KasError({ code: 'METHOD_NOT_ALLOWED', method, allowed: [...endpoint.methods, 'OPTIONS'].join(', ') })
+  }
+
+  /** @throws KasError TOO_MANY_STREAMS, MESSAGE_TOO_LARGE, BODY_TOO_SLOW, and what the endpoint throws */
+  async serve(
+    { endpoint, name }: SignedCall,
+    exchange: Exchange,
+    { contentLength }: Pick<RequestHead, 'contentLength'>,
+    headers: readonly string[],
+  ): Promise<RequestOutcome> {
+    exchange.upgrade?.refused()
+    const { maxSignedBodyBytes: maxBytes, signedBodyTimeoutMs: timeoutMs } = this.#options
+    checkLength(contentLength, { maxBytes })
+    const { connection, request, signal } = exchange
+    const header = (of: string) => {
+      const value = request.headers[of]
+      return typeof value === 'string' ? value : undefined
+    }
+    const check = async () => {
+      const end = await this.#turn(exchange)
+      try {
+        return await endpoint.serve({
+          name,
+          header,
+          body: boundedBody(exchange, contentLength, { maxBytes, timeoutMs }),
+        })
+      } finally {
+        end()
+      }
+    }
+    const { status, mediaType, body } = await this.#components.newcomers.admit(connection.remote, check, signal)
+    await exchange.answer(status, [...headers, 'Content-Type', mediaType, 'Cache-Control', 'no-store'], body)
+    return 'endpoint'
+  }
+
+  #turn({ connection: { remote = '' }, signal }: Exchange): Promise<() => void> {
+    const late = AbortSignal.timeout(this.#options.signedBodyTimeoutMs)
+    return this.#turns.take(networkOf(addressOf(remote)), AbortSignal.any([signal, late]))
+  }
+}

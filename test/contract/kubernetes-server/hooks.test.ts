@@ -1,0 +1,213 @@
+import { createHmac } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { request } from 'node:http'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import t, { type Test } from 'tap'
+import { hookEndpoint } from '../../../src/kas/modules/repositories/hook-endpoint.ts'
+import type { KubernetesLimits } from '../../../src/kas/servers/kubernetes/http/kubernetes-limits.ts'
+import { capturedLog } from '../../support/captured-log.ts'
+import { hookHeaders } from '../../support/git-hooks.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { startServer } from './start-server.ts'
+
+const secret = 'a secret of the hook'
+const path = '/k8s-proxy/hooks/git/7'
+const push = Buffer.from('{"ref":"refs/heads/main"}')
+
+/** Project 7 has a secret, 8 a file that is not there, no other one has any. */
+async function start(t: Test, limits: Partial<KubernetesLimits> = {}) {
+  const folder = await mkdtemp(join(tmpdir(), 'kas-hooks-'))
+  t.teardown(() => rm(folder, { recursive: true }))
+  const file = join(folder, 'secret')
+  await writeFile(file, `${secret}\n`)
+  const files = new Map([
+    [7n, file],
+    [8n, join(folder, 'none')],
+  ])
+  const looked: bigint[] = []
+  const { log, lines } = capturedLog()
+  const endpoint = hookEndpoint({
+    hookSecretFile: (projectId) => files.get(projectId),
+    look: (projectId) => looked.push(projectId),
+    clock: new ManualClock(),
+    log,
+  })
+  const started = await startServer(
+    async () => {
+      throw new Error('no cluster is asked')
+    },
+    { limits },
+    undefined,
+    { signedEndpoints: [endpoint] },
+  )
+  t.teardown(() => started.server.stop(AbortSignal.abort()))
+  const send = (headers: Record<string, string>, body: Buffer = push, at = path, method = 'POST') =>
+    post(started.port, { headers, body, at, method })
+  return { ...started, looked, lines, file, send }
+}
+
+interface Sent {
+  readonly headers: Record<string, string>
+  readonly body: Buffer
+  readonly at: string
+  readonly method: string
+}
+
+async function post(port: number, { headers, body, at, method }: Sent) {
+  const sent = request({
+    port,
+    host: '127.0.0.1',
+    path: at,
+    method,
+    headers: { ...headers, 'content-length': body.length },
+  })
+  sent.on('error', () => undefined) // an answer may come before all is sent
+  sent.end(body)
+  const [answer] = await once(sent, 'response')
+  const { statusCode } = answer
+  return { status: statusCode as number, text: await text(answer) }
+}
+
+const hmac = (body: Buffer) => createHmac('sha256', secret).update(body).digest('hex')
+const github = (body: Buffer, by = secret) => hookHeaders.github(body, by)
+const gitea = (body: Buffer, by = secret) => hookHeaders.gitea(body, by)
+const gitlab = (body: Buffer, by = secret) => hookHeaders.gitlab(body, by)
+const kinds = { github, gitea, gitlab }
+
+t.test('a hook of GitHub, GitLab and Gitea is taken by its secret, whatever it says', async (t) => {
+  const { send, looked } = await start(t)
+  for (const [name, headersOf] of Object.entries(kinds)) {
+    for (const body of [push, Buffer.from('no JSON \xff'), Buffer.alloc(0)]) {
+      const { status } = await send(headersOf(body), body)
+      t.equal(status, 202, `${name}: ${body.length} bytes`)
+    }
+    t.equal(looked.splice(0).length, 3)
+  }
+  t.equal((await send({ ...gitea(push), ...github(push) })).status, 202, 'as Gitea sends it')
+  t.strictSame(looked.splice(0), [7n])
+})
+
+t.test('an unsigned hook is refused, and one by another secret, for another body, or cut', async (t) => {
+  const { send, looked } = await start(t)
+  const wrong: Record<string, string>[] = [
+    {},
+    { Authorization: `Bearer ${secret}` },
+    { 'X-Hub-Signature': `sha1=${createHmac('sha1', secret).update(push).digest('hex')}` },
+    { 'X-Hub-Signature-256': hmac(push) },
+    { 'X-Hub-Signature-256': 'sha256=' },
+    { 'X-Hub-Signature-256': `sha256=${hmac(push).slice(1)}` },
+    { 'X-Hub-Signature-256': `sha256=${'é'.repeat(32)}` },
+    { 'X-Gitea-Signature': '' },
+    { 'X-Gitlab-Token': '' },
+    { 'X-Gitlab-Token': secret.slice(1) },
+    { 'X-Gitlab-Token': `${secret} ${'x'.repeat(10_000)}` },
+    ...Object.values(kinds).map((headersOf) => headersOf(push, 'another secret')),
+    github(Buffer.from('another body')),
+    gitea(Buffer.from('another body')),
+  ]
+  for (const headers of wrong) {
+    const { status, text } = await send(headers)
+    t.equal(status, 401, JSON.stringify(headers).slice(0, 80))
+    t.notMatch(text, secret)
+  }
+  t.strictSame(looked, [])
+})
+
+t.test('a hook of a repository nobody has is answered as one by another secret', async (t) => {
+  const { send, looked, lines } = await start(t)
+  const other = await send(github(push, 'another secret'))
+  for (const name of ['9', '8', '0', '-7', '7x', '07', '', '7/7', '99999999999999999999', '%00']) {
+    for (const headersOf of Object.values(kinds)) {
+      t.same(await send(headersOf(push), push, `/k8s-proxy/hooks/git/${name}`), other, name)
+    }
+  }
+  t.strictSame(looked, [])
+  t.match(lines, [{ level: 'warn', project_id: '8', error: { message: 'ENOENT' } }], 'the operator is told once')
+  t.equal(lines.length, 1)
+})
+
+t.test('a hook that is sent again is taken again: it says no more than that something may have moved', async (t) => {
+  const { send, looked } = await start(t)
+  for (let i = 0; i < 3; i++) t.equal((await send(github(push))).status, 202)
+  t.strictSame(looked, [7n, 7n, 7n])
+})
+
+t.test('a hook of 25 MB is taken; a larger one is refused by its length', async (t) => {
+  const { send, looked } = await start(t)
+  const body = Buffer.alloc(25 * 1024 * 1024, 'a')
+  for (const headersOf of Object.values(kinds)) t.equal((await send(headersOf(body), body)).status, 202)
+  t.strictSame(looked, [7n, 7n, 7n])
+  const larger = Buffer.alloc(body.length + 1)
+  for (const headersOf of Object.values(kinds)) t.equal((await send(headersOf(larger), larger)).status, 413)
+  t.equal((await send({}, body)).status, 401, 'unsigned: it is not read')
+  t.equal(looked.length, 3)
+})
+
+t.test('a body without a length that goes on too long, and one that does not come', async (t) => {
+  const { port, looked } = await start(t, { maxSignedBodyBytes: 1000, signedBodyTimeoutMs: 50 })
+  const chunked = request({ port, host: '127.0.0.1', path, method: 'POST', headers: github(Buffer.alloc(2000)) })
+  chunked.on('error', () => undefined)
+  chunked.write(Buffer.alloc(600))
+  chunked.write(Buffer.alloc(600))
+  const [tooLong] = await once(chunked, 'response')
+  t.equal(tooLong.statusCode, 413)
+  chunked.destroy()
+  const slow = request({
+    port,
+    host: '127.0.0.1',
+    path,
+    method: 'POST',
+    headers: { ...github(push), 'content-length': 900 },
+  })
+  slow.on('error', () => undefined)
+  slow.write('{')
+  const [tooSlow] = await once(slow, 'response')
+  t.equal(tooSlow.statusCode, 408)
+  slow.destroy()
+  t.strictSame(looked, [])
+})
+
+t.test('so many bodies are read at once, of one network fewer; others wait for a turn, or are refused', async (t) => {
+  const limits = { maxSignedRequests: 2, maxSignedRequestsOfNetwork: 1, maxWaitingSignedRequests: 1 }
+  const { port, send, looked } = await start(t, limits)
+  const socket = connect(port, '127.0.0.1')
+  t.teardown(() => socket.destroy())
+  await once(socket, 'connect')
+  const { 'X-Hub-Signature-256': signature } = github(push)
+  const head = `POST ${path} HTTP/1.1\r\nHost: x\r\nX-Hub-Signature-256: ${signature}\r\nContent-Length: ${push.length}\r\n`
+  socket.write(`${head}Expect: 100-continue\r\n\r\n`)
+  await once(socket, 'data') // it has a turn, and its body is waited for
+  const waiting = send(github(push))
+  const refused = await Promise.race([send(github(push)), waiting])
+  t.equal(refused.status, 429)
+  t.strictSame(looked, [])
+  socket.write(push)
+  await once(socket, 'data')
+  const last = await waiting.catch(() => refused)
+  t.ok([202, 429].includes(last.status))
+  t.ok(looked.length >= 1)
+  t.equal((await send(github(push))).status, 202, 'the turn is free again')
+})
+
+t.test('the secret is read anew for each hook', async (t) => {
+  const { send, file } = await start(t)
+  t.equal((await send(github(push))).status, 202)
+  await writeFile(file, 'another secret')
+  t.equal((await send(github(push))).status, 401)
+  t.equal((await send(github(push, 'another secret'))).status, 202)
+  await writeFile(file, 'two\nlines\n')
+  t.equal((await send(gitlab(push, 'two\nlines'.split('\n')[0] as string))).status, 401)
+  await writeFile(file, '\n')
+  t.equal((await send({ 'X-Gitlab-Token': '' })).status, 401, 'an empty file is no secret')
+})
+
+t.test('other methods are refused, and pages of other origins', async (t) => {
+  const { send, looked } = await start(t)
+  for (const method of ['GET', 'PUT', 'DELETE']) t.equal((await send(github(push), push, path, method)).status, 405)
+  t.equal((await send({ ...github(push), Origin: 'https://evil.example.com' })).status, 403)
+  t.strictSame(looked, [])
+})

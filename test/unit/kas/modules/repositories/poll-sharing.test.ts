@@ -1,0 +1,338 @@
+import { create, toBinary } from '@bufbuild/protobuf'
+import t, { type Test } from 'tap'
+import type { AgentId } from '../../../../../src/call/call.ts'
+import { PollSharing, type PollSharingComponents } from '../../../../../src/kas/modules/repositories/poll-sharing.ts'
+import type { Peer } from '../../../../../src/kas/replicas/peers.ts'
+import type { CommitId, Reading } from '../../../../../src/kas/repositories/repositories.ts'
+import { PolledElsewhere } from '../../../../../src/kas/repositories/shared-polls.ts'
+import { FollowedBranchesRequestSchema, Repositories } from '../../../../../src/proto/gen/replica_repositories_pb.ts'
+import { methodPath, type UnaryMethods } from '../../../../../src/proto/unary.ts'
+import { capturedLog } from '../../../../support/captured-log.ts'
+import { ManualClock } from '../../../../support/manual-clock.ts'
+import { FakePeers } from '../../replicas/fake-peers.ts'
+
+const minuteMs = 60_000
+const settled = async () => {
+  for (let i = 0; i < 20; i++) await new Promise(setImmediate)
+}
+const commit = (digit: string) => digit.repeat(40) as CommitId
+
+/** Replicas on one clock. The rank of a repository is the same for all of them: as the test says. */
+class Cluster {
+  readonly clock = new ManualClock()
+  /** by repository */
+  readonly ranks = new Map<string, readonly string[]>()
+  readonly replicas = new Map<string, Replica>()
+  readonly #t: Test
+
+  constructor(t: Test) {
+    this.#t = t
+  }
+
+  async add(name: string, { isOlder = false } = {}): Promise<Replica> {
+    const replica = new Replica(this, name, isOlder)
+    this.replicas.set(name, replica)
+    await replica.sharing.start()
+    this.#t.teardown(() => replica.sharing.stop())
+    for (const each of this.replicas.values()) each.notify()
+    return replica
+  }
+
+  remove(name: string): void {
+    this.replicas.delete(name)
+    for (const each of this.replicas.values()) each.notify()
+  }
+
+  async after(ms: number): Promise<void> {
+    this.clock.advance(ms)
+    await settled()
+  }
+}
+
+/** What it follows, and is asked to look at. */
+class Replica {
+  readonly name: string
+  readonly sharing: PollSharing
+  readonly elsewhere: PolledElsewhere
+  readonly methods: UnaryMethods
+  /** by project: how its repository is read here */
+  readonly urls = new Map<bigint, string>()
+  readonly commits = new Map<string, CommitId>()
+  readonly followed: Reading[] = []
+  readonly forPeers: Reading[] = []
+  /** projects that were looked at, and those of which it was told */
+  readonly refreshed: bigint[] = []
+  readonly poked: bigint[] = []
+  isFailing = false
+  readonly #listeners = new Set<() => void>()
+  #onFollowed = () => {}
+
+  constructor(cluster: Cluster, name: string, isOlder: boolean) {
+    this.name = name
+    const { clock } = cluster
+    const reached = () => {
+      const others = [...cluster.replicas.values()].filter((each) => each.name !== name)
+      return new FakePeers(new Map(others.map((each) => [each.name, each.methods])))
+    }
+    const peers: PollSharingComponents['peers'] = {
+      first: (key) => {
+        const found = cluster.ranks.get(key)?.find((each) => each === name || cluster.replicas.has(each))
+        return found === name ? 'self' : found === undefined ? undefined : ({ name: found, instance: found } as Peer)
+      },
+      call: (...args) => reached().call(...args),
+      broadcast: (...args) => reached().broadcast(...args),
+      onChange: (listener) => {
+        this.#listeners.add(listener)
+        return () => this.#listeners.delete(listener)
+      },
+    }
+    this.elsewhere = new PolledElsewhere({ peers, clock })
+    const polls: PollSharingComponents['polls'] = {
+      followed: () => this.followed.flatMap((of) => polls.branch(of) ?? []),
+      branch: (of) => {
+        const url = this.urls.get(of.project.id)
+        if (url === undefined) return undefined
+        const key = `${url} ${of.ref ?? ''}`
+        return { repositoryKey: url, key, of, commit: this.commits.get(key), isFailing: this.isFailing }
+      },
+      isFollowed: (id) => [...this.followed, ...this.forPeers].some(({ project }) => project.id === id),
+      onFollowed: (listener) => {
+        this.#onFollowed = listener
+        return () => undefined
+      },
+      followForPeer: (of) => {
+        this.forPeers.push(of)
+        return () => this.forPeers.splice(this.forPeers.indexOf(of), 1)
+      },
+      elsewhere: this.elsewhere,
+    }
+    const repositories = {
+      refresh: async (projectId: bigint) => void this.refreshed.push(projectId),
+      poke: async (projectId: bigint) => void this.poked.push(projectId),
+    }
+    this.sharing = new PollSharing({ polls, repositories, peers, clock, log: capturedLog().log })
+    const moved: UnaryMethods = new Map([
+      [
+        '/kas.replica.v1.Notifications/BranchMoved',
+        async (bytes) => {
+          this.poked.push(BigInt(bytes[1] ?? 0)) // field 1, below 128
+          return new Uint8Array()
+        },
+      ],
+    ])
+    this.methods = new Map([...(isOlder ? [] : this.sharing.replicaMethods), ...moved])
+  }
+
+  notify(): void {
+    for (const listener of this.#listeners) listener()
+  }
+
+  /** By an agent of its own. */
+  follow(projectId: bigint, url: string, ref?: string): void {
+    this.urls.set(projectId, url)
+    this.followed.push(reading(projectId, ref))
+    this.#onFollowed()
+  }
+
+  /** Whether it polls by itself what it follows. */
+  polls(url: string, ref = '', isOwn = true): boolean {
+    return this.elsewhere.pollsHere({ repositoryKey: url, key: `${url} ${ref}` }, isOwn)
+  }
+}
+
+function reading(projectId: bigint, ref?: string): Reading {
+  return { id: 42n as AgentId, project: { id: projectId, path: 'a/b' }, ref }
+}
+
+t.test(
+  'the first in rank polls, also where none of its own agents follows it; the others do until it says so',
+  async (t) => {
+    const cluster = new Cluster(t)
+    cluster.ranks.set('one', ['kas-0', 'kas-1', 'kas-2'])
+    const [first, second, third] = [await cluster.add('kas-0'), await cluster.add('kas-1'), await cluster.add('kas-2')]
+    first.urls.set(1n, 'one')
+    second.follow(1n, 'one')
+    second.follow(1n, 'one', 'refs/heads/next')
+    third.follow(1n, 'one')
+    t.equal(second.polls('one'), true, 'nobody has said anything yet')
+    await cluster.after(1000)
+    t.strictSame(
+      [second.polls('one'), second.polls('one', 'refs/heads/next'), third.polls('one')],
+      [false, false, false],
+    )
+    t.strictSame(
+      first.forPeers.map(({ ref }) => ref),
+      [undefined, 'refs/heads/next'],
+      'each once',
+    )
+    t.equal(first.polls('one', '', false), true)
+    t.equal(first.sharing.followedForPeers, 2)
+    for (let minutes = 0; minutes < 10; minutes++) await cluster.after(minuteMs)
+    t.equal(second.polls('one'), false, 'it says so each minute')
+    second.followed.splice(1)
+    await cluster.after(4 * minuteMs)
+    t.equal(first.forPeers.length, 1, 'what nobody follows any more is left')
+  },
+)
+
+t.test('the first is gone: the others poll at once, and the next one does for all within seconds', async (t) => {
+  const cluster = new Cluster(t)
+  cluster.ranks.set('one', ['kas-0', 'kas-1', 'kas-2'])
+  const [first, next, third] = [await cluster.add('kas-0'), await cluster.add('kas-1'), await cluster.add('kas-2')]
+  for (const each of [first, next]) each.urls.set(1n, 'one')
+  third.follow(1n, 'one')
+  await cluster.after(1000)
+  t.strictSame([third.polls('one'), first.forPeers.length, next.forPeers.length], [false, 1, 0])
+  cluster.remove('kas-0')
+  t.equal(third.polls('one'), true)
+  await cluster.after(1000)
+  t.strictSame([third.polls('one'), next.forPeers.length], [false, 1])
+  const again = await cluster.add('kas-0')
+  again.urls.set(1n, 'one')
+  t.equal(third.polls('one'), true, 'it has started anew, and knows nothing')
+  t.equal(next.polls('one', '', false), false, 'it is not the first any more')
+  await cluster.after(1000)
+  t.strictSame([third.polls('one'), again.forPeers.length], [false, 1])
+  await cluster.after(3 * minuteMs)
+  t.equal(next.forPeers.length, 0)
+})
+
+t.test('an older replica polls for nobody, and hears of moves', async (t) => {
+  const cluster = new Cluster(t)
+  cluster.ranks.set('one', ['kas-0', 'kas-1', 'kas-2'])
+  const [older, one, other] = [
+    await cluster.add('kas-0', { isOlder: true }),
+    await cluster.add('kas-1'),
+    await cluster.add('kas-2'),
+  ]
+  for (const each of [one, other]) each.follow(1n, 'one')
+  await cluster.after(minuteMs)
+  t.strictSame([one.polls('one'), other.polls('one')], [true, true])
+  other.sharing.look(1n)
+  await settled()
+  t.strictSame([other.refreshed, one.poked, older.poked], [[1n], [1n], [1n]], 'a hook reaches all of them')
+})
+
+t.test('who reads it from elsewhere, or cannot read it, polls for nobody', async (t) => {
+  const cluster = new Cluster(t)
+  cluster.ranks.set('one', ['kas-0', 'kas-1'])
+  cluster.ranks.set('moved', ['kas-0', 'kas-1'])
+  const [first, other] = [await cluster.add('kas-0'), await cluster.add('kas-1')]
+  other.follow(1n, 'one')
+  await cluster.after(1000)
+  t.equal(other.polls('one'), true, 'its directory file does not have the project yet')
+  first.urls.set(1n, 'one')
+  await cluster.after(minuteMs)
+  t.equal(other.polls('one'), false)
+  other.urls.set(1n, 'moved')
+  t.equal(other.polls('moved'), true, 'with another address, or other credentials')
+  await cluster.after(minuteMs)
+  t.equal(other.polls('moved'), true)
+  first.urls.set(1n, 'moved')
+  await cluster.after(minuteMs)
+  t.equal(other.polls('moved'), false)
+  first.isFailing = true
+  await cluster.after(minuteMs)
+  t.equal(other.polls('moved'), true, 'its credentials may be others')
+  t.equal(first.forPeers.length, 1, 'it goes on to try')
+  first.isFailing = false
+  await cluster.after(minuteMs)
+  t.equal(other.polls('moved'), false)
+})
+
+t.test('what is followed anew is said after 5 s', async (t) => {
+  const cluster = new Cluster(t)
+  cluster.ranks.set('one', ['kas-0', 'kas-1'])
+  const [first, other] = [await cluster.add('kas-0'), await cluster.add('kas-1')]
+  first.urls.set(1n, 'one')
+  await cluster.after(minuteMs / 2)
+  other.follow(1n, 'one')
+  await cluster.after(4999)
+  t.equal(other.polls('one'), true)
+  await cluster.after(1)
+  t.equal(other.polls('one'), false)
+})
+
+t.test('a notice that was lost is mended within a minute', async (t) => {
+  const cluster = new Cluster(t)
+  cluster.ranks.set('one', ['kas-0', 'kas-1'])
+  const [first, other] = [await cluster.add('kas-0'), await cluster.add('kas-1')]
+  first.urls.set(1n, 'one')
+  other.follow(1n, 'one')
+  for (const each of [first, other]) each.commits.set('one ', commit('a'))
+  await cluster.after(1000)
+  t.strictSame(other.poked, [])
+  first.commits.set('one ', commit('b'))
+  await cluster.after(minuteMs)
+  t.strictSame(other.poked, [1n])
+})
+
+t.test('a hook: the one that polls looks, once a second, whichever replica it comes to', async (t) => {
+  const cluster = new Cluster(t)
+  cluster.ranks.set('one', ['kas-0', 'kas-1', 'kas-2'])
+  const [first, second, third] = [await cluster.add('kas-0'), await cluster.add('kas-1'), await cluster.add('kas-2')]
+  for (const each of [first, third]) each.urls.set(1n, 'one')
+  second.follow(1n, 'one')
+  await cluster.after(1000)
+  for (const each of [third, second, first, third]) each.sharing.look(1n)
+  await settled()
+  t.strictSame([first.refreshed, second.refreshed, third.refreshed], [[1n], [], []])
+  await cluster.after(1000)
+  t.strictSame(first.refreshed, [1n, 1n], 'those that came meanwhile are one')
+  await cluster.after(5000)
+  t.equal(first.refreshed.length, 2, 'those that came to another replica too')
+  third.sharing.look(7n)
+  await settled()
+  t.strictSame(
+    [first, second, third].map(({ refreshed }) => refreshed.length),
+    [2, 0, 0],
+    'a project that nobody has',
+  )
+  t.strictSame(
+    [first, second, third].map(({ poked }) => poked),
+    [[], [], []],
+  )
+})
+
+t.test('a hook before anybody has said what it follows reaches all that follow it', async (t) => {
+  const cluster = new Cluster(t)
+  cluster.ranks.set('one', ['kas-0', 'kas-1'])
+  const [first, second] = [await cluster.add('kas-0'), await cluster.add('kas-1')]
+  first.urls.set(1n, 'one')
+  second.follow(1n, 'one')
+  first.sharing.look(1n)
+  await settled()
+  t.strictSame(second.poked, [1n])
+})
+
+t.test('what is followed goes in messages of a bounded size; what cannot be a branch is not followed', async (t) => {
+  const cluster = new Cluster(t)
+  const [first, other] = [await cluster.add('kas-0'), await cluster.add('kas-1')]
+  const count = 1201
+  for (let i = 1; i <= count; i++) {
+    cluster.ranks.set(`url-${i}`, ['kas-0', 'kas-1'])
+    first.urls.set(BigInt(i), `url-${i}`)
+    other.follow(BigInt(i), `url-${i}`)
+  }
+  other.follow(1n, 'url-1', 'f'.repeat(40))
+  const sizes: number[] = []
+  const path = methodPath(Repositories.method.followedBranches)
+  const serve = first.methods.get(path)
+  ;(first.methods as Map<string, unknown>).set(path, (bytes: Uint8Array) => {
+    sizes.push(bytes.length)
+    return serve?.(bytes)
+  })
+  await cluster.after(1000)
+  t.equal(sizes.length, 3)
+  t.ok(Math.max(...sizes) < 256 * 1024)
+  t.equal(first.forPeers.length, count, 'a commit does not move')
+  const branch = ['HEAD', '--upload-pack=x', 'refs/heads/a b', `refs/heads/${'x'.repeat(251)}`].map((ref) => ({
+    key: `url-1 ${ref}`,
+    projectId: 1n,
+    ref,
+    agentId: 42n,
+  }))
+  const request = create(FollowedBranchesRequestSchema, { branch })
+  await serve?.(toBinary(FollowedBranchesRequestSchema, request))
+  t.equal(first.forPeers.length, count)
+})
