@@ -50,6 +50,22 @@ t.test('ended means ended', { skip, timeout: 240_000 }, async (t) => {
   await t.test("the agent's user_access names her project no longer", (t) => loses(t, 'user_access', few))
   await t.test('a CI job is over', (t) => loses(t, 'job', few))
 
+  await t.test('an operator ends what runs, at all replicas', async (t) => {
+    const streams = (await Promise.all(entries.map((entry) => open(entry, 'ada', few)))).flat()
+    const listed = (await ground.operator('sessions', '--user', 'ada')).trimEnd().split('\n').slice(1)
+    t.equal(listed.length, 4, listed.join('\n'))
+    for (const what of [/ watch configmaps ended .* kas-0$/, / watch configmaps ended .* kas-1$/])
+      t.match(listed.join('\n'), new RegExp(what, 'm'))
+    t.match(listed.join('\n'), / pods\/exec ended\/web-\S+ -- sh/)
+    t.match(
+      await ground.operator('sessions', 'end', '--user', 'ada', '--reason', 'maintenance'),
+      /^kas-1 +2\nkas-0 +2$/m,
+    )
+    for (const { what, exit } of await endedWithin(streams, boundMs))
+      t.match(saidBy(exit), /GitLab Agent Server: Ended by an operator: maintenance/, what)
+    for (const { what, process } of others) t.equal(process.stderr, '', `${what} goes on`)
+  })
+
   const late = `late-${process.pid}`
   const { kubectl } = await ground.side('holder', 'bob')
   await kubectl.ok(['create', 'configmap', late])

@@ -29,6 +29,7 @@ export type Person = 'ada' | 'bob' | 'job'
 export const entries = ['holder', 'elsewhere'] as const
 export type Entry = (typeof entries)[number]
 
+const main = new URL('../../src/kas/main.ts', import.meta.url).pathname
 const namespace = 'ended'
 const configurationFile = '.gitlab/agents/prod/config.yaml'
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
@@ -159,11 +160,13 @@ export class EndedGround {
   readonly #rights: Rights
   readonly #caFile: string
   readonly #urls: Readonly<Record<Entry, string>>
+  readonly #socket: string
 
   private constructor({ processes, stack, entry, rights }: EndedGroundParts) {
     this.processes = processes
     this.#rights = rights
     this.#caFile = stack.caFile
+    this.#socket = entry.socket
     this.kas = { holder: stack.kas, elsewhere: entry.kas }
     this.#urls = { holder: stack.kubernetesUrl, elsewhere: entry.kubernetesUrl }
   }
@@ -214,6 +217,17 @@ export class EndedGround {
     await writeFile(kubeconfig, kubeconfigText(options), { mode: 0o600 })
     const kubectl = new Kubectl({ processes, assets }, { kubeconfig, namespace })
     return { name: `${entry}, ${person}`, kubectl, kubeconfig, processes }
+  }
+
+  /** An operator's command, at the replica elsewhere. @returns what it prints. @throws unless its exit status is 0 */
+  async operator(...args: string[]): Promise<string> {
+    const command = await this.processes.spawn({
+      command: process.execPath,
+      args: [main, ...args, '--socket', this.#socket],
+    })
+    const { code, stdout, stderr } = await command.ends()
+    if (code !== 0) throw new Error(`kas ${args.join(' ')}: ${code}: ${stderr}`)
+    return stdout.toString()
   }
 
   async lose(way: Way | GitlabWay): Promise<void> {

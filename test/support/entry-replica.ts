@@ -19,7 +19,8 @@ export class EntryReplica {
   readonly kubernetesUrl: string
   /** paths */
   readonly kubeconfigs: Readonly<Record<Identity, string>>
-  readonly #socket: string
+  /** its `ops.socket` */
+  readonly socket: string
 
   private constructor(at: {
     kas: TestProcess
@@ -30,7 +31,7 @@ export class EntryReplica {
     this.kas = at.kas
     this.kubernetesUrl = at.kubernetesUrl
     this.kubeconfigs = at.kubeconfigs
-    this.#socket = at.socket
+    this.socket = at.socket
   }
 
   /** Resolves once it is ready and sees that the other one holds the agent. */
@@ -80,7 +81,7 @@ export class EntryReplica {
 
   /** Names of the replicas that hold the agent, as this one knows. @throws while it is not ready */
   async holders(): Promise<string[]> {
-    const { replica, agents } = (await askSocket(this.#socket, `/status?agent=${agentId}`)) as StatusReport
+    const { replica, agents } = (await askSocket(this.socket, `/status?agent=${agentId}`)) as StatusReport
     if (replica.problem !== undefined) throw new Error(replica.problem)
     return agents[0]?.holders.map((holder) => holder.name) ?? []
   }

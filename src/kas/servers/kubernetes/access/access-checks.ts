@@ -36,6 +36,8 @@ export interface CheckedCaller {
  */
 const usualPeriodMs = 50_000
 const maxAgeMs = 5000
+/** Of who was let in by an answer that was kept: the first question, once it is seen that what he has opened lasts. ms */
+const firstMs = 4000
 /** Questions at once, and in one turn of the event loop. */
 const maxAsking = 32
 
@@ -68,7 +70,8 @@ export class AccessChecks {
   readonly #perSecond: number | undefined
   readonly #bucket: Bucket | undefined
   readonly #groups = new Map<string, Group>()
-  /** those that are not being asked about, the first that is due first */
+  /** those that are not being asked about, and have not been; and all others: the first that is due first */
+  readonly #fresh = new Set<Group>()
   readonly #waiting = new Set<Group>()
   /** whom a change may concern */
   readonly #changed = new Set<Group>()
@@ -114,6 +117,7 @@ export class AccessChecks {
     this.#cancel?.()
     for (const { asking } of this.#groups.values()) asking?.abort(new KasError({ code: 'CANCELLED' }))
     this.#groups.clear()
+    this.#fresh.clear()
     this.#waiting.clear()
     this.#changed.clear()
   }
@@ -137,18 +141,17 @@ export class AccessChecks {
   }
 
   #begin(key: string, credentials: Credentials): Group {
-    const dueAt = this.#components.clock.now() + this.#periodMs
+    const dueAt = this.#components.clock.now() + Math.min(firstMs, this.#periodMs)
     const group: Group = { key, credentials, callers: new Map(), dueAt, asking: undefined }
     this.#groups.set(key, group)
-    this.#waiting.add(group)
-    if (!this.#cancel) this.#pump()
+    this.#fresh.add(group)
+    if (this.#fresh.size === 1) this.#pump()
     return group
   }
 
   #end(group: Group): void {
     group.asking?.abort(new KasError({ code: 'CANCELLED' }))
-    this.#waiting.delete(group)
-    this.#changed.delete(group)
+    this.#leaveQueues(group)
     if (this.#groups.get(group.key) === group) this.#groups.delete(group.key)
     if (this.#groups.size > 0) return
     this.#cancel?.()
@@ -178,8 +181,7 @@ export class AccessChecks {
         return
       }
       this.#bucket?.take(1)
-      this.#waiting.delete(group)
-      this.#changed.delete(group)
+      this.#leaveQueues(group)
       void detached(() => this.#check(group))
     }
   }
@@ -187,8 +189,13 @@ export class AccessChecks {
   /** Of those that are not being asked about. */
   #next(): Group | undefined {
     for (const group of this.#changed) if (!group.asking) return group
-    const [first] = this.#waiting
-    return first
+    const [fresh] = this.#fresh
+    const [waiting] = this.#waiting
+    return fresh && waiting && waiting.dueAt < fresh.dueAt ? waiting : (fresh ?? waiting)
+  }
+
+  #leaveQueues(group: Group): void {
+    for (const queue of [this.#fresh, this.#waiting, this.#changed]) queue.delete(group)
   }
 
   /** Never rejects. */

@@ -82,12 +82,14 @@ t.test('one question is about all that runs with one credential at one agent', a
     await letIn(user('bob')),
     await letIn(user('ada', 43n as AgentId)),
   ]
-  await pass(49_999)
+  await pass(3999)
   t.same(asked, [])
   await pass(1)
-  t.same(asked, ['ada 42', 'bob 42', 'ada 43'])
+  t.same(asked, ['ada 42', 'bob 42', 'ada 43'], 'of each soon: he may have been let in by an answer that was kept')
+  await pass(49_999)
+  t.equal(asked.length, 3)
   refuse('USER_UNAUTHORIZED')
-  await pass(50_000)
+  await pass(1)
   t.equal(asked.length, 6)
   for (const { became } of all) t.same(became, ['USER_UNAUTHORIZED: Unauthorized'])
 })
@@ -187,7 +189,7 @@ t.test('with more to ask about than the directory may be asked the period grows'
     perSecond.push(asked.length - before)
   }
   t.ok(Math.max(...perSecond) <= 20, `${Math.max(...perSecond)} in a second, with the burst`)
-  t.ok(asked.length >= 1000 && asked.length <= 1510, `${asked.length} in 150 s that anybody was due`)
+  t.ok(asked.length >= 1900 && asked.length <= 1980, `${asked.length} in the 196 s that anybody was due`)
   t.equal(new Set(asked).size, 1000, 'each has his turn')
 })
 
