@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { request } from 'node:http'
+import { type IncomingMessage, request } from 'node:http'
 import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import type { Directory, JobGrant } from '../../../src/kas/directory/directory.ts'
@@ -40,8 +40,13 @@ async function start(t: Test, cluster: Cluster) {
   }
   const usage = { ...noUsage, counter: () => () => void world.counted++ }
   const { log, lines } = capturedLog()
+  const register = createRegistry()
+  const running = async () => {
+    const [, value] = /^kas_kubernetes_requests_in_flight (\d+)$/m.exec(await register.metrics()) ?? []
+    return Number(value)
+  }
   const server = new KubernetesServer(
-    { forward: clusterForward(cluster), directory, register: createRegistry(), log, usage, tracer: noTracer },
+    { forward: clusterForward(cluster), directory, register, log, usage, tracer: noTracer },
     {
       listen: { host: '127.0.0.1', port: 0 },
       urlPathPrefix: '/',
@@ -65,7 +70,7 @@ async function start(t: Test, cluster: Cluster) {
     await eventually(() => tokens.length >= 3 || Promise.reject(new Error('not asked again')))
     world.answer = () => Promise.reject(error)
   }
-  return { world, open, withdraw, lines }
+  return { world, open, withdraw, lines, running }
 }
 
 /** Says `first`, then nothing. */
@@ -177,6 +182,23 @@ t.test('whose watch ends for others is told in the same form', async (t) => {
       t.match(JSON.parse(rest), { type: 'ERROR', object: { code: 429, reason: 'TooManyRequests', message } })
     } else t.equal(rest, '', 'it may be opened again at once')
   }
+})
+
+t.test('a client that takes nothing is cut soon after', async (t) => {
+  const line = `${JSON.stringify({ type: 'ADDED', object: { metadata: { name: 'x'.repeat(100_000) } } })}\n`
+  const { open, withdraw, running } = await start(t, async function* () {
+    yield head(200, json)
+    for (;;) yield data(line)
+  })
+  const [response] = (await once(open('/api/v1/pods?watch=true'), 'response')) as [IncomingMessage]
+  response.pause()
+  await withdraw(finished())
+  await eventually(async () => (await running()) === 0)
+  const error = await response.toArray().then(
+    () => undefined,
+    (caught: Error) => caught,
+  )
+  t.match(error, { code: 'ECONNRESET' }, 'what has not come is missing, and it is seen')
 })
 
 interface Upgrade {
