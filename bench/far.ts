@@ -6,11 +6,14 @@
  * Options: `--rounds N`, `--requests N`, `--milliseconds N`: one delay in place of the three; `--between N`: milliseconds
  * between the replicas.
  */
+import type { ChildProcess } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ControlPlane } from '../dev/control-plane/control-plane.ts'
 import { kubeconfigText } from '../dev/control-plane/kubeconfig.ts'
+import { createServiceAccount } from '../dev/control-plane/service-account.ts'
+import { buildAgentkGo, withoutGo } from '../test/support/agentk-go.ts'
 import { directly, through } from './far/bulk.ts'
 import { text } from './hop/contents.ts'
 import { load, type Target, upload } from './hop/load.ts'
@@ -47,8 +50,10 @@ const cluster = new ControlPlane({ assets, parts: 'api' })
 try {
   await cluster.start()
   await fill()
+  const startGo = withoutGo ? undefined : await goAgent()
+  if (!startGo) process.stderr.write(`no agent of grpc-go: ${withoutGo}\n`)
   const rows: Record<string, Row> = {}
-  for (const ms of milliseconds > 0 ? [milliseconds] : delaysMs) Object.assign(rows, await compare(ms))
+  for (const ms of milliseconds > 0 ? [milliseconds] : delaysMs) Object.assign(rows, await compare(ms, startGo))
   report('far', rows)
 } finally {
   programs.stop()
@@ -64,8 +69,28 @@ async function fill(): Promise<void> {
   }
 }
 
-async function compare(roundTripMs: number): Promise<Record<string, Row>> {
-  const ways = await waysAt(roundTripMs)
+type StartGo = (kasAddress: string, token: string, server: string) => ChildProcess
+
+async function goAgent(): Promise<StartGo> {
+  const program = await buildAgentkGo()
+  const account = await createServiceAccount(cluster.admin, { namespace: 'default', name: 'agentk-go' })
+  const apiToken = cluster.signToken({ account, lifeMs: 24 * 3_600_000 })
+  return (kasAddress, token, server) =>
+    programs.spawnOther(
+      program,
+      [
+        '--exit-with-stdin',
+        `--kas-address=${kasAddress}`,
+        `--api-server=${server}`,
+        `--api-ca=${cluster.caFile}`,
+        `--api-token=${apiToken}`,
+      ],
+      { AGENTK_TOKEN: token },
+    )
+}
+
+async function compare(roundTripMs: number, startGo: StartGo | undefined): Promise<Record<string, Row>> {
+  const ways = await waysAt(roundTripMs, startGo)
   const rows = Object.fromEntries(ways.map(({ name }) => [name, {} as Row]))
   const large = `${namespace}?labelSelector=size%3Dlarge`
   // compiled code is what is compared
@@ -87,6 +112,7 @@ async function compare(roundTripMs: number): Promise<Record<string, Row>> {
     }
     process.stderr.write(`${roundTripMs} ms: round ${round + 1} of ${rounds}\n`)
   }
+  programs.stop()
   return rows
 }
 
@@ -111,7 +137,7 @@ async function startSink(): Promise<{ readonly port: number; readonly kubeconfig
   return { port, kubeconfig }
 }
 
-async function waysAt(roundTripMs: number): Promise<Way[]> {
+async function waysAt(roundTripMs: number, startGo: StartGo | undefined): Promise<Way[]> {
   const farFrom = (port: number) => far(port, roundTripMs)
   const farBetween = async (port: number) => (between > 0 ? await far(port, between) : port)
   const taker = await startSink()
@@ -125,19 +151,27 @@ async function waysAt(roundTripMs: number): Promise<Way[]> {
       sink: { origin: `https://127.0.0.1:${await farFrom(taker.port)}`, path: '/', headers: {}, tls },
     },
   ]
+  const servers = { api: cluster, sink: { server: `https://127.0.0.1:${taker.port}`, kubeconfig: taker.kubeconfig } }
   for (const scheme of ['grpc', 'ws'] as const) {
-    const start = (name: string, kubeconfig: string) =>
-      startOurs(
-        programs,
-        join(folder, `${name}-${scheme}-${roundTripMs}`),
-        kubeconfig,
-        { scheme },
-        { farFrom, farBetween },
-      )
-    const [{ holder, other }, sinks] = [await start('api', cluster.kubeconfig), await start('sink', taker.kubeconfig)]
-    for (const [role, { target }] of Object.entries({ holder, other })) {
-      const sink = sinks[role as 'holder' | 'other'].target('/')
-      ways.push({ name: `${roundTripMs} ${scheme} ${role}`, target, bulk: through, sink })
+    for (const go of startGo ? [undefined, startGo] : [undefined]) {
+      const make = go ? 'go-' : ''
+      const start = (name: keyof typeof servers) => {
+        const { server, kubeconfig } = servers[name]
+        const otherAgent = go && ((address: string, token: string) => go(address, token, server))
+        const folderOf = join(folder, `${name}-${make}${scheme}-${roundTripMs}`)
+        return startOurs(
+          programs,
+          folderOf,
+          kubeconfig,
+          { scheme },
+          { farFrom, farBetween, ...(otherAgent ? { otherAgent } : {}) },
+        )
+      }
+      const [{ holder, other }, sinks] = [await start('api'), await start('sink')]
+      for (const [role, { target }] of Object.entries({ holder, other })) {
+        const sink = sinks[role as 'holder' | 'other'].target('/')
+        ways.push({ name: `${roundTripMs} ${make}${scheme} ${role}`, target, bulk: through, sink })
+      }
     }
   }
   return ways

@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process'
+import { type ChildProcess, execFileSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -33,6 +33,8 @@ interface OursOptions {
   readonly farBetween?: (port: number) => Promise<number>
   /** more of Node, for agentk */
   readonly agentkFlags?: readonly string[]
+  /** an agent of another make, in the place of agentk; default: none */
+  readonly otherAgent?: (kasAddress: string, token: string) => ChildProcess
 }
 
 /** Two replicas of kas and one agentk as they are run: agentk at the first one, and plain HTTP on 8154. */
@@ -41,7 +43,14 @@ export async function startOurs(
   folder: string,
   kubeconfig: string,
   { scheme, tls }: AgentTransport = { scheme: 'grpc' },
-  { files = {}, run = sourcePrograms, farFrom = near, farBetween = near, agentkFlags = [] }: OursOptions = {},
+  {
+    files = {},
+    run = sourcePrograms,
+    farFrom = near,
+    farBetween = near,
+    agentkFlags = [],
+    otherAgent,
+  }: OursOptions = {},
 ) {
   mkdirSync(folder)
   const file = (name: string) => join(folder, name)
@@ -84,15 +93,17 @@ export async function startOurs(
   }
   const all = await Promise.all(members.map(start))
   const [holder, other] = all as [(typeof all)[0], (typeof all)[0]]
+  const kasAddress = `${scheme}://127.0.0.1:${await farFrom(holder.agents)}`
   const args = [
-    `--kas-address=${scheme}://127.0.0.1:${await farFrom(holder.agents)}`,
+    `--kas-address=${kasAddress}`,
     `--token-file=${file('token')}`,
     `--kubeconfig=${kubeconfig}`,
     '--observability-listen-address=127.0.0.1:0',
     ...(tls ? [`--kas-ca-cert-file=${tls.ca}`] : []),
   ]
   const env = { POD_NAMESPACE: agentkNamespace, POD_NAME: 'agentk-0' }
-  const startAgentk = () => programs.spawn(...programOf(run.agentk, args, { flags: agentkFlags, env }))
+  const startAgentk = () =>
+    otherAgent?.(kasAddress, agentToken) ?? programs.spawn(...programOf(run.agentk, args, { flags: agentkFlags, env }))
   const agentk = startAgentk()
   for (const { target } of all) await connected(target('/version'))
   const project = { ...ownProject, repository: file('clusters.git'), secretFile: file('secret') }

@@ -1,4 +1,4 @@
-import { type ChildProcess, fork } from 'node:child_process'
+import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 
@@ -29,7 +29,15 @@ export class Programs {
   /** Starts a program that is ready when `ready` resolves. */
   spawn(file: string, args: string[], { env = {}, flags = [] }: SpawnOptions = {}): ChildProcess {
     const options = { execArgv: [...process.execArgv, ...flags], env: { ...process.env, ...env } }
-    const child = fork(file, args, { ...options, stdio: ['ignore', 'ignore', 'pipe', 'ipc'] })
+    return this.#kept(file, fork(file, args, { ...options, stdio: ['ignore', 'ignore', 'pipe', 'ipc'] }))
+  }
+
+  /** Starts what is no program of Node. Its input ends with the bench. */
+  spawnOther(file: string, args: readonly string[], env: Record<string, string>): ChildProcess {
+    return this.#kept(file, spawn(file, args, { env: { ...process.env, ...env }, stdio: ['pipe', 'ignore', 'pipe'] }))
+  }
+
+  #kept(file: string, child: ChildProcess): ChildProcess {
     let said = ''
     child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       said = (said + text).slice(-keptStderrCharacters)
