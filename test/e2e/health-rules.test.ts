@@ -122,7 +122,10 @@ t.test('a rule of health, from a push to who looks', { skip, timeout: 240_000 },
     await stack.repository.push(file, 'health: []\n')
     await become('')
     await stack.repository.push(file, rule(')', 'Healthy'))
-    await become('', /^rule of health example\.com\/Widget is not used: rules\[0\]\.when: /)
+    await become(
+      '',
+      /^rule of health example\.com\/Widget is not used, and no earlier form of it is known: rules\[0\]\.when: /,
+    )
   })
 })
 

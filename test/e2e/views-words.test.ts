@@ -6,104 +6,19 @@ import { runCli } from '../../src/kas/cli/cli.ts'
 import { agentkAccount } from '../support/agentk-account.ts'
 import { eventually } from '../support/eventually.ts'
 import { Kubectl } from '../support/kubectl.ts'
-import type { Identity } from '../support/kubectl-side.ts'
 import { assets, skip } from '../support/kubectl-stack.ts'
 import { Processes } from '../support/processes.ts'
 import { Stack } from '../support/stack.ts'
 import { impersonated } from '../support/stack-directory.ts'
+import { answerOf, firstWords } from '../support/views/first-words.ts'
 
-/** What one types first, beside what kubectl answers to the same words by the same way. */
-
-interface Case {
-  /** after `kas`; `get …` is what kubectl is given, too, unless `kubectl` says otherwise */
-  readonly argv: string
-  readonly as?: Identity
-  readonly code: number
-  /** absent: as `argv`, if that is a `get` */
-  readonly kubectl?: string
-  /** where it is another than ours, with the reason */
-  readonly kubectlCode?: readonly [code: number, why: string]
-  readonly out?: RegExp
-  readonly err?: RegExp
-  /** both print the same lines */
-  readonly isSame?: true
-}
-
-const may = 'it shows all namespaces in which one may list'
-const followed = 'the agent does not follow it'
-const ada = /you are gitlab:user:ada \(groups gitlab:user, .*\) and may not list /
-
-const cases: readonly Case[] = [
-  { argv: 'get pods -n shop', code: 0, out: /^ {2}NAME +VERDICT +REASON +CULPRIT +SINCE +FACTS +AGE\n. web-/ },
-  { argv: 'get po -A', code: 0, out: /^ {2}NAMESPACE +NAME/ },
-  { argv: 'get pod -n shop', code: 0, out: /web-/ },
-  { argv: 'get Pods -n shop', code: 0, out: /web-/ },
-  { argv: 'get deploy -n shop', code: 0, out: /✓ web +Healthy/ },
-  { argv: 'get deployments.apps -n shop', code: 0, out: /web/ },
-  { argv: 'get deployment.v1.apps -n shop', code: 0, out: /web/ },
-  { argv: 'get apps/Deployment -n shop', kubectl: '', code: 0, out: /web/ },
-  { argv: 'get deploy web -n shop', code: 0, out: /web/ },
-  { argv: 'get deploy/web -n shop', code: 0, out: /web/ },
-  { argv: 'get deploy web nope -n shop', code: 1, out: /web/, err: /deploy\/nope is not found in shop/ },
-  { argv: 'get deploy/nope -n shop', code: 1, err: /deploy\/nope is not found in shop/ },
-  {
-    argv: 'get deploy,svc -n shop',
-    code: 0,
-    out: /Deployment\/web[\s\S]*Service\/web|Service\/web[\s\S]*Deployment\/web/,
-  },
-  { argv: 'get all -n shop', code: 0, out: /Deployment\/web/ },
-  { argv: 'get rs -n shop', code: 0, out: /web-/ },
-  { argv: 'get no', code: 0, out: /NAME/ },
-  { argv: 'get nodes -n shop', code: 0, out: /NAME/ },
-  { argv: 'get ns', code: 0, out: /shop/ },
-  { argv: 'get ns shop', code: 0, out: /shop/ },
-  { argv: 'get cm -n shop', code: 0, out: /kube-root-ca.crt/ },
-  { argv: 'get sa -n shop', code: 0, out: /default/ },
-  { argv: 'get secrets -n shop', code: 1, err: /Secret is not followed by the agent/ },
-  { argv: 'get ep -n shop', code: 1, kubectlCode: [0, followed], err: /Endpoints is not followed/ },
-  { argv: 'get widgets -n shop', code: 0, out: /one/ },
-  { argv: 'get wd -n shop', code: 0, out: /one/ },
-  { argv: 'get widgets.example.com/one -n shop', code: 0, out: /one/ },
-  { argv: 'get pdos', code: 1, err: /no kind is called "pdos", or none that you may list; did you mean pods\?/ },
-  { argv: 'get wdgets', code: 1, err: /did you mean widgets\?/ },
-  { argv: 'get po -l app=web -n shop', code: 0, out: /web-/ },
-  { argv: 'get po -l app=none -n shop', code: 0, err: /no po found in shop/ },
-  { argv: 'get po -l app=in=web -n shop', code: 1, err: /"labels" is a selector/ },
-  { argv: 'get po -n nowhere', code: 0, err: /no po found in nowhere/ },
-  { argv: 'get po -n shop -o name', code: 0, isSame: true },
-  { argv: 'get deploy,svc -n shop -o name', code: 0, isSame: true },
-  { argv: 'get po -n shop -o wide', code: 0, out: /ARGO +KSTATUS +WHY/ },
-  { argv: 'get po -n shop -o json', code: 0, out: /"rows": \[\n/ },
-  { argv: 'get po -n shop -o yaml', code: 0, out: /^rows:\n/m },
-  { argv: 'get po -n shop --sort name', kubectl: 'get po -n shop --sort-by=.metadata.name', code: 0, out: /web-/ },
-  { argv: 'get events -n shop', code: 0, out: /Deployment\/web +Scaled up replica set/ },
-  { argv: 'get ev -A', code: 0, out: /Scaled up/ },
-  { argv: 'get', code: 2, kubectlCode: [1, 'as all commands of kas have it'], err: /KIND is missing/ },
-  { argv: 'get po/x svc', code: 2, kubectlCode: [1, 'as all commands of kas have it'], err: /stands beside others/ },
-  { argv: 'tree -n shop', code: 0, out: /✓ shop\/Deployment\/web {2}2\/2 ready/ },
-  { argv: 'tree deploy/web -n shop', code: 0, out: /^✓ shop\/Deployment\/web .*\n└─ ✓ ReplicaSet\/web-\w+/ },
-  { argv: 'tree deploy/nope -n shop', code: 1, err: /deploy\/nope is not found in shop/ },
-  { argv: 'tree --environment 7/production', code: 1, err: /app.gitlab.com\/environment_slug=production/ },
-  { argv: 'tree --application 42-1', code: 0, out: /Deployment\/web/ },
-  { argv: 'health deploy/web -n shop', code: 0, out: /^✓ healthy \(1 healthy\)\n/ },
-  { argv: 'health deploy/nope -n shop --wait 2s', code: 5, out: /○ deploy\/nope is not there/ },
-  { argv: 'get po -n shop', as: 'user', code: 0, out: /web-/ },
-  { argv: 'get po -n bank', as: 'user', code: 1, err: new RegExp(`${ada.source}pods in bank`) },
-  { argv: 'get po -n nowhere', as: 'user', code: 1, err: new RegExp(`${ada.source}pods in nowhere`) },
-  { argv: 'get po -A', as: 'user', code: 0, kubectlCode: [1, may], out: /shop +web-/ },
-  { argv: 'get no', as: 'user', code: 1, err: new RegExp(`${ada.source}nodes\n`) },
-  { argv: 'get widgets -n shop', as: 'user', code: 1, err: /no kind is called "widgets", or none that you may list\n/ },
-  { argv: 'tree -n bank', as: 'user', code: 1, err: new RegExp(`${ada.source}anything in bank`) },
-  { argv: 'tree', as: 'ci_job', code: 1, err: /you are gitlab:ci_job:901 \(.*may not list anything in any namespace/ },
-  { argv: 'health -n bank', as: 'user', code: 1, err: ada },
-]
+/** What one types first, beside what kubectl answers to the same words by the same way (doc/first-words.md). */
 
 t.test('what one types first', { skip, timeout: 240_000 }, async (t) => {
   const { stack, processes, admin } = await start(t)
   const kubectl = new Kubectl({ processes, assets }, { kubeconfig: stack.kubeconfig('agent') })
-  const rows: string[] = []
-  for (const one of cases) {
-    const { argv, as = 'agent', code, out, err, kubectlCode, isSame } = one
+  for (const one of firstWords) {
+    const { argv, as = 'agent', code, out, err, isSame } = one
     const kubeconfig = stack.kubeconfig(as)
     const said = await kas(argv.split(' '), kubeconfig)
     const title = `kas ${argv}, as ${as}`
@@ -111,16 +26,13 @@ t.test('what one types first', { skip, timeout: 240_000 }, async (t) => {
     if (out) t.match(said.stdout, out, title)
     if (err) t.match(said.stderr, err, title)
     if (code !== 0 && code < 3) t.not(said.stderr, '', title)
-    const theirs = one.kubectl ?? (argv.startsWith('get') ? argv : '')
-    let beside = '-'
-    if (theirs !== '') {
-      const exit = await kubectl.with({ kubeconfig }).run(theirs.split(' '))
-      beside = `${exit.code}${kubectlCode ? ` (${kubectlCode[1]})` : ''}`
-      t.equal(exit.code, kubectlCode?.[0] ?? code, `kubectl ${theirs}: ${exit.stderr}`)
+    const theirs = answerOf(one)
+    if (theirs) {
+      const exit = await kubectl.with({ kubeconfig }).run(theirs.argv.split(' '))
+      t.equal(exit.code, theirs.code, `kubectl ${theirs.argv}: ${exit.stderr}`)
       const lines = (text: string) => text.trim().split('\n').sort()
       if (isSame) t.strictSame(lines(said.stdout), lines(String(exit.stdout)), title)
     }
-    rows.push(`${argv.padEnd(48)} ${as.padEnd(7)} ${said.code}  ${beside}`)
   }
   await t.test('a definition and its instance that come after the gate was asked', async (t) => {
     const gizmo = { ...instance, kind: 'Gizmo', metadata: { name: 'one', namespace: 'shop' } }
@@ -149,7 +61,6 @@ t.test('what one types first', { skip, timeout: 240_000 }, async (t) => {
     const { code, stdout } = await asked
     t.match({ code, stdout }, { code: 5, stdout: /○ deploy\/doomed is not there/ })
   })
-  t.comment([`${'kas'.padEnd(56)} code kubectl`, ...rows].join('\n'))
 })
 
 async function start(t: Test) {

@@ -1,16 +1,18 @@
 import { type ParseArgsConfig, parseArgs } from 'node:util'
 
+export interface CliOutput {
+  write(text: string): unknown
+  readonly isTTY?: boolean
+  /** of a terminal */
+  readonly columns?: number
+  readonly rows?: number
+}
+
 /** Where a command reads and writes. */
 export interface CliIo {
   readonly env: Readonly<Record<string, string | undefined>>
-  readonly stdout: {
-    write(text: string): unknown
-    readonly isTTY?: boolean
-    /** of a terminal */
-    readonly columns?: number
-    readonly rows?: number
-  }
-  readonly stderr: { write(text: string): unknown }
+  readonly stdout: CliOutput
+  readonly stderr: CliOutput
   readonly stdin: AsyncIterable<Uint8Array | string>
   /** the terminal asks to end; absent: then the program just ends */
   once?(signal: 'SIGINT' | 'SIGTERM', listener: () => void): unknown

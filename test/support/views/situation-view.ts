@@ -51,8 +51,8 @@ export class ClusterStage {
   readonly events = new EventsDouble()
   readonly records: Records
   readonly #kinds = new Map<string, ResourceKind>()
+  readonly host: ViewHost
   readonly #reviews: Reviews
-  readonly #host: ViewHost
 
   constructor(now: number, rules = new Rules([], [])) {
     this.clock.advance(now - this.clock.now())
@@ -60,7 +60,7 @@ export class ClusterStage {
     const { records, clock, api, events } = this
     this.#reviews = new Reviews({ api, clock, log: capturedLog().log })
     const components = { records, states: records.states, events, reviews: this.#reviews, clock }
-    this.#host = new ViewHost(components, { verdict: 'kas' })
+    this.host = new ViewHost(components, { verdict: 'kas' })
     for (const key of known) this.kind(key)
     events.states.set(eventKind, {})
   }
@@ -108,7 +108,7 @@ export class ClusterStage {
 
   open(caller: Caller, query: Query): { client: ViewClient; view: OpenView } {
     const client = new ViewClient()
-    const view = this.#host.open({ caller, query: Buffer.from(JSON.stringify(query)) }, client)
+    const view = this.host.open({ caller, query: Buffer.from(JSON.stringify(query)) }, client)
     client.onTaken = (seq) => view.taken(seq)
     return { client, view }
   }
@@ -118,7 +118,7 @@ export class ClusterStage {
   }
 
   close(): void {
-    this.#host.close()
+    this.host.close()
     this.#reviews.close()
     this.records.stop()
   }

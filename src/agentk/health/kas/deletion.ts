@@ -21,7 +21,7 @@ export function deletionOf(object: KubernetesObject, now: number): Finding | und
   const isPastEnd = end !== undefined && now >= end
   const blocked = {
     reason: 'DeletionBlocked',
-    text: `waits for finalizers: ${finalizers.slice(0, maxNamed).join(', ')}`,
+    text: `waits for finalizers: ${[...finalizers.slice(0, maxNamed), ...(finalizers.length > maxNamed ? ['…'] : [])].join(', ')}`,
     rank,
     since,
   }

@@ -3,15 +3,19 @@ import type { Cause, Row } from '../../../proto/views-json.ts'
 import { folded } from './lines.ts'
 import { ageText, kindText, type Layout } from './verdict-text.ts'
 
-/** `2 Pods, web-x7k2p`; nothing, if it is the row itself. */
+/**
+ * `2 Pods, web-x7k2p`, of which one stands for the others; `Node worker-9 (2 fail by it)`; nothing, if it is the row itself
+ * and nothing else fails.
+ */
 export function culpritText({ z, k, n, ns = '' }: Row): string {
   if (!z) return ''
   const { kind, name, namespace, count = 1 } = z
-  if (count > 1) return printable(`${count} ${pluralOf(kindText(kind))}, ${name}`)
+  const place = printable(`${namespace === '' || namespace === ns ? '' : `${namespace}/`}${name}`)
+  if (count > 1 && kind === 'Pod') return `${count} Pods, ${place}`
   const isSelf = kind === k && name === n && namespace === ns
-  return isSelf
-    ? ''
-    : printable(`${kindText(kind)} ${namespace === '' || namespace === ns ? '' : `${namespace}/`}${name}`)
+  const named = `${printable(kindText(kind))} ${place}`
+  if (count > 1) return `${named} (${count} fail by it)`
+  return isSelf ? '' : named
 }
 
 /**
@@ -36,9 +40,4 @@ export function causeLines(row: Row, { now, columns, paint }: Layout, indent: st
 
 function othersText({ others = 0 }: Cause): string {
   return others === 0 ? '' : `(and ${others} other ${others === 1 ? 'cause' : 'causes'})`
-}
-
-function pluralOf(kind: string): string {
-  if (kind.endsWith('y')) return `${kind.slice(0, -1)}ies`
-  return `${kind}${/(?:s|ss|x|ch)$/.test(kind) ? 'es' : 's'}`
 }

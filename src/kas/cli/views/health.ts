@@ -7,7 +7,7 @@ import { type Judgement, judge } from './gate.ts'
 import { type GateOptions, gateFlags, readGate } from './gate-options.ts'
 import { reportText } from './gate-report.ts'
 import { HeldCode, unknown } from './held-code.ts'
-import { cut } from './lines.ts'
+import { cut, folded } from './lines.ts'
 import { problemsOf } from './problems.ts'
 import { columnsOf } from './screen.ts'
 import { isGroup, type ShownView } from './shown-view.ts'
@@ -178,11 +178,14 @@ class Gate {
   }
 
   #say(text: string): void {
-    this.#write(`kas: ${text}`)
+    const { stderr } = this.#context.io
+    for (const line of folded(printable(`kas: ${text}`), columnsOf(stderr), '')) this.#write(line)
   }
 
+  /** One line, also on a terminal. */
   #write(line: string): void {
-    this.#context.io.stderr.write(`${printable(line)}\n`)
+    const { stderr } = this.#context.io
+    stderr.write(`${cut(printable(line), columnsOf(stderr))}\n`)
   }
 }
 

@@ -1,13 +1,17 @@
 // biome-ignore lint/suspicious/noControlCharactersInRegex: of colours
-const parts = /\u001b\[\d+m|./gsu
+const parts = /\u001b\[\d+m|[ -~]+|./gsu
+/** The same, sign by sign. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: of colours
+const signs = /\u001b\[\d+m|./gsu
 const wide =
-  /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}]/u
+  /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}]/u
 const noColour = '\u001b[0m'
 /** Words that are wider than this are broken. */
 const leastColumns = 20
 
 /** What of a line, colours left out, fits a terminal; with an ellipsis in place of the rest. */
 export function cut(line: string, columns: number): string {
+  if (line.length * 2 <= columns) return line
   let width = 0
   let kept = ''
   let isColoured = false
@@ -17,7 +21,9 @@ export function cut(line: string, columns: number): string {
       kept += part
       continue
     }
-    width += widthOf(part)
+    const room = columns - width
+    width += textWidth(part)
+    if (width > columns && part.length > 1 && isPlain(part)) kept += part.slice(0, room)
     if (width > columns) return `${withoutLast(kept)}…${isColoured ? noColour : ''}`
     kept += part
   }
@@ -32,12 +38,18 @@ export function folded(text: string, columns: number, indent: string): string[] 
   let line = ''
   for (const word of text.split(' ')) {
     const longer = line === '' ? word : `${line} ${word}`
-    if (line !== '' && [...longer].length > room) {
+    if (line !== '' && textWidth(longer) > room) {
       lines.push(line)
       line = word
     } else line = longer
   }
   return [...lines, line].map((one, i) => `${indent}${i === 0 ? '' : '  '}${one}`)
+}
+
+const isPlain = (text: string) => /^[ -~]*$/.test(text)
+
+function textWidth(text: string): number {
+  return isPlain(text) ? text.length : Array.from(text, widthOf).reduce((sum, width) => sum + width, 0)
 }
 
 function widthOf(sign: string): number {
@@ -46,7 +58,7 @@ function widthOf(sign: string): number {
 
 /** A colour that comes last stays. */
 function withoutLast(text: string): string {
-  const all = [...text.matchAll(parts)].map(([part]) => part)
+  const all = [...text.matchAll(signs)].map(([sign]) => sign)
   const last = all.findLastIndex((part) => !part.startsWith('\u001b['))
   return all.filter((_, i) => i !== last).join('')
 }

@@ -3,6 +3,7 @@ import { builtInKind } from '../../../proto/kind-words.ts'
 import type { Row } from '../../../proto/views-json.ts'
 import { textTable } from '../text-table.ts'
 import { culpritText } from './cause-text.ts'
+import { cut } from './lines.ts'
 import { type ShownView, verdictOf } from './shown-view.ts'
 import { ageText, kindText, type Layout, shapeOf, sinceAge, whyOf } from './verdict-text.ts'
 
@@ -15,7 +16,7 @@ export interface ListColumns {
 }
 
 /** As kubectl has it, with what is wrong. */
-export function listText(model: ShownView, { paint, now }: Layout, columns: ListColumns): string {
+export function listText(model: ShownView, { paint, now, columns: width }: Layout, columns: ListColumns): string {
   const rows = model.children('')
   if (rows.length === 0) return ''
   const heads = [
@@ -29,11 +30,22 @@ export function listText(model: ShownView, { paint, now }: Layout, columns: List
     'AGE',
     ...(columns.wide ? ['ARGO', 'KSTATUS', 'WHY'] : []),
   ]
-  const table = textTable([heads, ...rows.map((row) => cells(row, now, columns))])
+  const table = textTable([heads, ...rows.map((row) => fitting(heads, cells(row, now, columns), width))])
   const [head = '', ...lines] = table.trimEnd().split('\n')
   const shown = lines.map((line, index) => `${shapeOf(rows[index] as Row, paint)} ${line}\n`)
   const { more = 0 } = model.pages.get('') ?? {}
   return `  ${paint.faint(head)}\n${shown.join('')}${more > 0 ? `${paint.faint(`… ${more} more`)}\n` : ''}`
+}
+
+/** Names may be long: of a terminal they take so much at most, so that what is wrong stands beside them. */
+const shares: Readonly<Record<string, number>> = { NAMESPACE: 0.2, NAME: 0.35, CULPRIT: 0.3 }
+const leastColumns = 20
+
+function fitting(heads: readonly string[], cells: readonly string[], columns: number): string[] {
+  return cells.map((cell, i) => {
+    const share = shares[heads[i] ?? '']
+    return share === undefined ? cell : cut(cell, Math.max(leastColumns, Math.floor(columns * share)))
+  })
 }
 
 function cells(row: Row, now: number, { namespace, kind, wide }: ListColumns): string[] {

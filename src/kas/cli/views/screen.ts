@@ -1,4 +1,4 @@
-import type { CliIo } from '../command.ts'
+import type { CliOutput } from '../command.ts'
 import { cut } from './lines.ts'
 
 const enter = '\u001b[?1049h\u001b[?25l'
@@ -17,7 +17,7 @@ export interface Picture {
 }
 
 /** Infinite: it is no terminal. */
-export function columnsOf({ isTTY, columns }: CliIo['stdout']): number {
+export function columnsOf({ isTTY, columns }: CliOutput): number {
   return isTTY ? columns || usual.columns : Number.POSITIVE_INFINITY
 }
 
@@ -26,11 +26,11 @@ export function columnsOf({ isTTY, columns }: CliIo['stdout']): number {
  * written before it untouched, cut to its size; elsewhere below it, and only if it differs.
  */
 export class Screen {
-  readonly #stdout: CliIo['stdout']
+  readonly #stdout: CliOutput
   readonly #isFull: boolean
   #shown: string | undefined
 
-  constructor(stdout: CliIo['stdout'], isFull: boolean) {
+  constructor(stdout: CliOutput, isFull: boolean) {
     this.#stdout = stdout
     this.#isFull = isFull && stdout.isTTY === true
   }

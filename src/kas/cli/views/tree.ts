@@ -1,5 +1,5 @@
-import type { Row } from '../../../proto/views-json.ts'
-import { readAsked } from './asked.ts'
+import type { Query, Row } from '../../../proto/views-json.ts'
+import { type Asked, readAsked } from './asked.ts'
 import { printView } from './print-view.ts'
 import { isBundle, type ShownView } from './shown-view.ts'
 import { treeText } from './tree-text.ts'
@@ -17,17 +17,26 @@ export const tree: ViewsCommand = {
   outputs: ['json', 'yaml'],
   run(context) {
     const asked = readAsked(context.positionals, context.values)
-    const { scope, objects } = asked.query
     return printView(context, {
-      query: { view: objects ? 'object' : 'tree', ...asked.query, limit: rootLimit },
+      query: treeQuery(asked),
       asked,
-      opens: (row) => !isBundle(row), // a bundle is one because there are many
-      text: (model, layout) => treeText(model, layout, !scope && !objects),
+      opens,
+      text: (model, layout) => treeText(model, layout, folds(asked)),
       json: (model) => ({ state: model.state, counts: model.counts, rows: nested(model, '', new Set()) }),
       nothing: 'nothing is found',
     })
   },
 }
+
+export function treeQuery({ query }: Asked): Query {
+  return { view: query.objects ? 'object' : 'tree', ...query, limit: rootLimit }
+}
+
+/** A bundle is one because there are many. */
+export const opens = (row: Row) => !isBundle(row)
+
+/** Of all there is, what says nothing is counted. */
+export const folds = ({ query }: Asked) => !query.scope && !query.objects
 
 type NestedRow = Row & { readonly children?: readonly NestedRow[]; readonly more?: number }
 

@@ -1,5 +1,6 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
+import type { ObjectRecord } from '../store/record.ts'
 
 /** What went is of interest so long: what comes and goes is nothing new to ask about each time. ms */
 const keptMs = 30_000
@@ -17,6 +18,8 @@ export class Present {
   /** namespaces of which the last object of a kind went, the longest ago first */
   readonly #gone = new Map<string, { readonly at: number; readonly key: string; readonly namespace: string }>()
   readonly #listeners = new Set<() => void>()
+  /** objects that name a Service, by their kind and the namespace of that */
+  readonly #serving = new Map<string, Map<string, number>>()
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -69,6 +72,27 @@ export class Present {
     this.#gone.delete(place)
     this.#gone.set(place, { at: this.#clock.now(), key: kind.key, namespace })
     return true
+  }
+
+  /** Namespaces of the Services that objects of a kind name which is in none. */
+  servingFor({ key }: Pick<ResourceKind, 'key'>): Iterable<string> {
+    return this.#serving.get(key)?.keys() ?? []
+  }
+
+  /** An object has come that names Services, or has gone. */
+  serves({ kind, references }: Pick<ObjectRecord, 'kind' | 'references'>, by: 1 | -1): void {
+    if (kind.isNamespaced) return
+    const namespaces = this.#serving.get(kind.key) ?? new Map<string, number>()
+    for (const { kind: named, namespace } of references) {
+      if (named !== 'Service' || namespace === '') continue
+      const count = (namespaces.get(namespace) ?? 0) + by
+      const isNew = count === 1 && by === 1
+      if (count > 0) namespaces.set(namespace, count)
+      else namespaces.delete(namespace)
+      if (!isNew) continue
+      this.#serving.set(kind.key, namespaces)
+      for (const listener of this.#listeners) listener()
+    }
   }
 
   #forget(): void {

@@ -8,6 +8,9 @@ export const maxNamespacesAsked = 2000
 /** Namespaces of a scope, in which each kind is asked for. */
 const maxScopeAskedWhole = 20
 
+/** Namespaces out of a scope, in which what answers for a webhook or an APIService is asked for. */
+const maxServingAsked = 20
+
 /** What a view shows. */
 export interface Wanted {
   readonly what: 'objects' | 'events'
@@ -25,20 +28,22 @@ export interface ReviewPlan {
   readonly hasTooManyNamespaces: boolean
 }
 
+type PresentKinds = Pick<Present, 'kinds' | 'servingFor'>
+
 interface KindWanted {
   readonly kind: ResourceKind
   readonly namespaces: readonly string[]
 }
 
 /** What is to be asked for the sake of these views, after what was answered. */
-export function planReviews(answers: Answers, present: Pick<Present, 'kinds'>, views: readonly Wanted[]): ReviewPlan {
+export function planReviews(answers: Answers, present: PresentKinds, views: readonly Wanted[]): ReviewPlan {
   const isAnswered = (question: Question) => answers.get(question) !== undefined
   const few = { hasTooManyNamespaces: false }
   if (!isAnswered(everything) || answers.mayList(everything)) {
     return { questions: [everything], isWhole: isAnswered(everything), ...few }
   }
   if (!isAnswered(general)) return { questions: [everything, general], isWhole: false, ...few }
-  const kinds = kindsWanted(present, views)
+  const kinds = kindsWanted(answers, present, views)
   const inCluster = kinds.map(({ kind }) => kind).filter((kind) => !answers.isHidden(general, kind))
   const ofKinds = inCluster.map(({ group, plural }) => listQuestion(group, plural, ''))
   const byNamespace = kindsByNamespace(answers, kinds)
@@ -83,16 +88,18 @@ function namespaceQuestions(
 }
 
 /** With the namespaces to ask about: where there are any; and those of a small scope, before there are. */
-function kindsWanted(present: Pick<Present, 'kinds'>, views: readonly Wanted[]): KindWanted[] {
+function kindsWanted(answers: Answers, present: PresentKinds, views: readonly Wanted[]): KindWanted[] {
   const found: KindWanted[] = []
   // events say why objects are not well, too
   const [objects, all] = [scopeOf(views.filter(({ what }) => what === 'objects')), scopeOf(views)]
+  const serving = objects.isShown && !objects.isOfAll ? servingNamespaces(answers, present) : []
   for (const { kind, namespaces } of present.kinds()) {
     const scope = kind.key === eventKind.key ? all : objects
     const isShown = kind.isNamespaced || foundations.has(kind.key) ? scope.isShown : scope.isOfAll
     const there = [...namespaces.keys()]
     const wanted = new Set(there.filter((one) => scope.isOfAll || (kind.isNamespaced && scope.shows(one))))
     if (kind.isNamespaced) for (const one of scope.askedWhole) wanted.add(one)
+    if (servingKinds.has(kind.key)) for (const one of serving) wanted.add(one)
     const isWanted = wanted.size > 0 || (isShown && (there.length === 0 || foundations.has(kind.key)))
     wanted.delete('')
     if (isWanted) found.push({ kind, namespaces: [...wanted] })
@@ -109,6 +116,19 @@ const foundations: ReadonlySet<string> = new Set([
   'networking.k8s.io/IngressClass',
   'storage.k8s.io/StorageClass',
 ])
+
+/** By which an APIService or a webhook answers, or does not, in whatever namespace. */
+const servingKinds: ReadonlySet<string> = new Set(['Service', 'Pod', 'discovery.k8s.io/EndpointSlice', eventKind.key])
+
+/** Of what the caller may list alone: nothing else has a say in what is asked for him. */
+function servingNamespaces(answers: Answers, present: PresentKinds): readonly string[] {
+  const found = new Set<string>()
+  for (const { kind } of present.kinds()) {
+    const isSeen = answers.mayList(listQuestion(kind.group, kind.plural, '')) && !answers.isHidden(general, kind)
+    if (foundations.has(kind.key) && isSeen) for (const one of present.servingFor(kind)) found.add(one)
+  }
+  return [...found].sort().slice(0, maxServingAsked)
+}
 
 /** Of all views, or of all but those of events. */
 interface Scope {

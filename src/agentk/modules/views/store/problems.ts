@@ -46,6 +46,6 @@ export class Problems {
 }
 
 function textOf({ kind, problem, isKept }: BrokenRule): string {
-  const then = isKept ? 'cannot be used, its last good form stays' : 'is not used'
+  const then = isKept ? 'cannot be used, its last good form stays' : 'is not used, and no earlier form of it is known'
   return `rule of health ${kind} ${then}: ${problem.slice(0, maxText)}`
 }

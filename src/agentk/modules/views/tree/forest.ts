@@ -21,8 +21,8 @@ export interface ForestListener {
   rebundled(family: Family): void
   /** It is whole again, after a while in which it was not. */
   settled(): void
-  /** Of objects that are seen, be they in it or not, something is said or linked otherwise. */
-  said(moved: Pick<Moved, 'said' | 'isLinked'>): void
+  /** Objects that are seen, be they in it or not, are others now, or something is said or linked otherwise of them. */
+  moved(moved: Moved): void
 }
 
 export interface ForestComponents {
@@ -107,7 +107,7 @@ export class Forest {
 
   change(moved: Moved): void {
     this.#batches.change(moved)
-    if (moved.said.length > 0 || moved.isLinked) for (const listener of this.listeners) listener.said(moved)
+    for (const listener of this.listeners) listener.moved(moved)
   }
 
   #place(id: string): void {

@@ -1,9 +1,9 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import { type PageState, type ViewState, viewsBounds } from '../../../../proto/views-json.ts'
-import type { ReadonlyRecords, Visibility } from '../store/record.ts'
+import type { ObjectRecord, ReadonlyRecords, Visibility } from '../store/record.ts'
 import type { Selections } from '../store/selections.ts'
 import type { Forest, ForestListener } from '../tree/forest.ts'
-import { bundleId, type Entry, type Family, type Node, readBundleId } from '../tree/forest-node.ts'
+import { bundleId, type Entry, type Family, Node, readBundleId } from '../tree/forest-node.ts'
 import type { Forests } from '../tree/forests.ts'
 import type { ReadQuery } from '../tree/query.ts'
 import { wordsOf } from '../tree/severity.ts'
@@ -44,6 +44,10 @@ export class ForestView implements View, ForestListener {
   #forest: Forest | undefined
   readonly #links: ViewLinks
   readonly #causes: ViewCauses
+  /** what the objects of the view `object` are linked with: rows, of no page */
+  readonly #beside = new Map<string, Node>()
+  /** rows that it may have more than are on its pages */
+  #roomBeside = 0
 
   constructor(components: ForestViewComponents, query: ReadQuery) {
     const { clock, onDue, send } = components
@@ -121,8 +125,12 @@ export class ForestView implements View, ForestListener {
     this.#updates.request()
   }
 
-  said({ said, isLinked }: Pick<Moved, 'said' | 'isLinked'>): void {
-    if ((isLinked && this.#links.size > 0) || this.#causes.mayChange(said)) this.#updates.request()
+  moved({ uids, said, isLinked }: Moved): void {
+    const beside = this.#beside.size > 0 ? uids.filter((uid) => this.#beside.has(uid)) : []
+    this.#touchRows(beside)
+    const isOther =
+      (isLinked && this.#links.size > 0) || (said.length > 0 || isLinked ? this.#causes.mayChange(said) : false)
+    if (beside.length > 0 || isOther) this.#updates.request()
   }
 
   #inTurn(action: () => void): () => void {
@@ -160,9 +168,11 @@ export class ForestView implements View, ForestListener {
     const shown = new Map<string, Entry>()
     for (const page of pages.values()) for (const entry of page.order) shown.set(entry.id, entry)
     const isLinked = this.#link(forest, shown)
+    for (const [id, node] of this.#updateBeside(forest, shown)) shown.set(id, node)
     const { changed, isWhole } = this.#causes.update(forest, shown)
     this.#touchRows(changed)
-    return this.#writeGone(update, shown) && this.#writePages(update, pages) && isLinked && isWhole
+    const isWritten = this.#writeGone(update, shown) && this.#writePages(update, pages) && this.#writeBeside(update)
+    return isWritten && isLinked && isWhole
   }
 
   #upToDate(forest: Forest): Map<string, Page> {
@@ -184,15 +194,50 @@ export class ForestView implements View, ForestListener {
     }
     let room = this.#components.maxRows()
     for (const page of pages.values()) room -= page.update(room)
+    this.#roomBeside = room
     return pages
   }
 
-  /** Links are shown of open nodes alone. @returns whether all were read: else some may be others by now */
+  /** Of open nodes, and of what is asked for by name. @returns whether all were read: else some may be others by now */
   #link(forest: Forest, shown: ReadonlyMap<string, Entry>): boolean {
     const open = [...this.#pages.keys()].flatMap((id) => (shown.has(id) && forest.node(id)?.record) || [])
-    const { changed, isWhole } = this.#links.update(forest, open)
+    const named = this.#named(shown).filter((record) => !this.#pages.has(record.uid))
+    const { changed, isWhole } = this.#links.update(forest, [...open, ...named])
     this.#touchRows(changed)
     return isWhole
+  }
+
+  /** Of the view `object`, the objects that it is of. */
+  #named(shown: ReadonlyMap<string, Entry>): readonly ObjectRecord[] {
+    const { view, objects } = this.#query
+    if (view !== 'object') return []
+    return [...shown.values()].flatMap((entry) => {
+      const record = 'record' in entry ? (entry as Node).record : undefined
+      return record && objects?.has(record) ? record : []
+    })
+  }
+
+  /** As many as there is room for. @returns those that are on no page */
+  #updateBeside(forest: Forest, shown: ReadonlyMap<string, Entry>): ReadonlyMap<string, Node> {
+    const { records } = this.#components
+    const wanted = new Set<string>()
+    for (const { uid } of this.#named(shown)) for (const [, id] of this.#links.of(uid)) if (id !== '') wanted.add(id)
+    for (const id of this.#beside.keys()) if (!wanted.has(id) || shown.has(id)) this.#beside.delete(id)
+    for (const id of wanted) {
+      const record = records.get(id)
+      const known = this.#beside.get(id)
+      if (shown.has(id) || !record || !forest.sight.sees(record)) this.#beside.delete(id)
+      else if (known?.record !== record && (known || this.#beside.size < this.#roomBeside)) {
+        this.#beside.set(id, new Node(record))
+        this.#touchRows([id])
+      }
+    }
+    return this.#beside
+  }
+
+  #writeBeside(update: Update): boolean {
+    for (const node of this.#beside.values()) if (!this.#writeRow(update, node)) return false
+    return true
   }
 
   /** First: what must not be seen any more is the most urgent. */

@@ -123,9 +123,10 @@ export class ViewHost {
     this.#turns = turns
     this.#forests = new Forests({ records, clock, turns, side: verdict }, options.forests)
     this.#selections = new Selections({ records, turns }, options.selections)
-    for (const { kind, namespace, uid } of records.all()) {
-      this.#present.add(kind, namespace)
-      this.#noteNeeds(records.judged(uid))
+    for (const record of records.all()) {
+      this.#present.add(record.kind, record.namespace)
+      this.#present.serves(record, 1)
+      this.#noteNeeds(records.judged(record.uid))
     }
     for (const { ns } of events.all()) this.#present.add(eventKind, ns)
     this.#unsubscribe = [
@@ -133,6 +134,8 @@ export class ViewHost {
         const { before, after } = change
         this.#noteNeeds(change.judged?.after)
         const isJudgedAlone = before === after
+        if (!isJudgedAlone && after) this.#present.serves(after, 1)
+        if (!isJudgedAlone && before) this.#present.serves(before, -1)
         const isNew = !isJudgedAlone && after && this.#present.add(after.kind, after.namespace)
         const isLast = !isJudgedAlone && before && this.#present.delete(before.kind, before.namespace)
         // what states are told follows from it too: at a time that depends on nothing else

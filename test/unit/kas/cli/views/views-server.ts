@@ -13,12 +13,16 @@ export interface Viewer {
   readonly authorization: string | undefined
   /** what it has sent so far */
   readonly requests: ViewsRequest[]
+  /** calls for each that is sent from now on, and for those that were */
+  onRequest(listener: (request: ViewsRequest) => void): void
   /** the next request that `isIt` takes, those before the call included */
   request(isIt: (request: ViewsRequest) => boolean): Promise<ViewsRequest>
   update(update: Omit<Update, 'at'> & { at?: number }): void
   error(code: string, text: string): void
   /** as it is */
   say(text: string): void
+  /** once what was said before was heard, or the other end is closed */
+  heard(): Promise<void>
   cut(): void
   close(code: number): void
 }
@@ -27,7 +31,12 @@ export interface RunOptions {
   readonly clock?: Clock
   readonly env?: Readonly<Record<string, string>>
   readonly stdin?: readonly string[]
-  readonly terminal?: { readonly columns: number; readonly rows: number }
+  readonly terminal?: {
+    readonly columns: number
+    readonly rows: number
+    /** what both outputs say, in order */
+    write?(text: string): void
+  }
 }
 
 interface ServerOptions {
@@ -86,12 +95,14 @@ export async function startViewsServer(t: Test, options: ServerOptions = {}) {
     const writer = (name: 'stdout' | 'stderr') => ({
       write: (text: string) => {
         said[name] += text
+        terminal?.write?.(text)
       },
     })
+    const size = terminal ? { isTTY: true, columns: terminal.columns, rows: terminal.rows } : {}
     const io = {
       env: { KUBECONFIG: `${folder}/config`, ...env },
-      stdout: { ...writer('stdout'), ...(terminal ? { isTTY: true, ...terminal } : {}) },
-      stderr: writer('stderr'),
+      stdout: { ...writer('stdout'), ...size },
+      stderr: { ...writer('stderr'), ...size },
       stdin: (async function* () {
         yield* stdin
       })(),
@@ -112,14 +123,21 @@ export async function startViewsServer(t: Test, options: ServerOptions = {}) {
 function viewerOf(webSocket: WebSocket, authorization: string | undefined): Viewer {
   const requests: ViewsRequest[] = []
   const wakes = new Set<() => void>()
+  const listeners = new Set<(request: ViewsRequest) => void>()
   webSocket.on('message', (data) => {
-    requests.push(JSON.parse(String(data)) as ViewsRequest)
+    const request = JSON.parse(String(data)) as ViewsRequest
+    requests.push(request)
     for (const wake of wakes) wake()
+    for (const listener of listeners) listener(request)
   })
   const send = (message: object) => webSocket.send(JSON.stringify(message))
   return {
     authorization,
     requests,
+    onRequest(listener) {
+      listeners.add(listener)
+      requests.forEach(listener)
+    },
     request: (isIt) =>
       new Promise((resolve) => {
         const look = () => {
@@ -134,6 +152,16 @@ function viewerOf(webSocket: WebSocket, authorization: string | undefined): View
     update: (update) => send({ type: 'update', id: 1, update: { at: 1_763_790_000_000, ...update } }),
     error: (code, text) => send({ type: 'error', id: 1, code, text }),
     say: (text) => webSocket.send(text),
+    heard: () =>
+      new Promise((resolve) => {
+        if (webSocket.readyState !== webSocket.OPEN) return resolve()
+        const over = () => {
+          webSocket.off('pong', over).off('close', over)
+          resolve()
+        }
+        webSocket.on('pong', over).on('close', over)
+        webSocket.ping()
+      }),
     cut: () => webSocket.terminate(),
     close: (code) => webSocket.close(code),
   }

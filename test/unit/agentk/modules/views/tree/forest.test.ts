@@ -84,7 +84,7 @@ t.test('a hidden owner is as an absent one, also as it comes and goes', async (t
   forest.listeners.add({
     touched: () => touched++,
     rebundled: () => touched++,
-    said: () => undefined,
+    moved: () => undefined,
     settled: () => touched++,
   })
   t.equal(parent('pod'), 'o:shop:set')
@@ -233,7 +233,7 @@ t.test('what changes again and again, faster than it is placed, leaves each batc
   forest.listeners.add({
     touched: () => undefined,
     rebundled: () => undefined,
-    said: () => undefined,
+    moved: () => undefined,
     settled: () => settled++,
   })
   records.put(recordOf({ uid: 'other', environment: '2/prod' }))

@@ -94,6 +94,35 @@ t.test('the tree around an object: what is above it and below it', async (t) => 
   t.strictSame(client.order('set'), ['pod-2'], 'one that is owned no more is no part of it')
 })
 
+t.test('the links of an object that is asked for, opened or not, and rows of what they lead to', async (t) => {
+  const placed = recordOf({ ...pod, uid: 'pod', node: 'node' })
+  for (const [rights, isSeen] of [
+    [[['*/*', '*']], true],
+    [[['/pods', '*']], false],
+  ] as const) {
+    const stage = start(t, rights)
+    stage.records.put(placed)
+    const query: Query = { view: 'object', objects: [{ kind: 'po', name: 'pod', namespace: 'shop' }] }
+    const { client, view } = await open(stage, query, user('ann'))
+    for (const id of client.order() ?? []) view.page(id, 10)
+    await stage.pass(100)
+    for (const id of client.order('web') ?? []) view.page(id, 10)
+    await stage.pass(100)
+    t.strictSame(client.rows.get('pod')?.r, [['runs on', isSeen ? 'node' : '', 'Node', '', 'node']])
+    t.equal(client.rows.has('node'), isSeen)
+    t.notOk(
+      [...client.pages.values()].some(({ order }) => order.includes('node')),
+      'on no page',
+    )
+    stage.records.put(recordOf({ uid: 'node', kind: kinds.node, namespace: '', verdict: 'Degraded' }))
+    await stage.pass(100)
+    t.equal(client.rows.get('node')?.h?.[0], isSeen ? 'Degraded' : undefined, 'it is kept up')
+    stage.records.put(recordOf({ ...pod, uid: 'pod' }))
+    await stage.pass(100)
+    t.strictSame([client.rows.get('pod')?.r, client.rows.has('node')], [undefined, false])
+  }
+})
+
 t.test('by name and by age, and a page from the middle', async (t) => {
   const stage = start(t)
   for (let i = 0; i < 30; i++) stage.records.put(recordOf({ uid: `p${10 + i}`, created: 100 + i, verdict: 'Healthy' }))

@@ -444,7 +444,7 @@ t.test('a rule that is broken is named to those who may list its kind, a file th
     is: 'live',
     problems: [
       'rule of health P* cannot be used, its last good form stays: rules[0].when: 1:3: no',
-      /^rule of health Pod is not used: tests\[0\]: x{502}$/,
+      /^rule of health Pod is not used, and no earlier form of it is known: tests\[0\]: x{502}$/,
     ],
   })
   t.equal(bob.state?.problems, undefined, 'nothing of what he may not list')

@@ -1,0 +1,86 @@
+/**
+ * Do views of this checkout cost what those of another do? `bench -- views` of both, by turns, each with its own programs.
+ * Options: `--against FOLDER`: the other checkout, with its node_modules; `--rounds N`; the counts of
+ * `bench -- views`, and its `--installed`.
+ */
+import { execFile } from 'node:child_process'
+import { join, resolve } from 'node:path'
+import { parseArgs, promisify } from 'node:util'
+import { addTo, type Row } from './support/figures.ts'
+import { refuse } from './support/options.ts'
+import { median } from './support/programs.ts'
+
+const run = promisify(execFile)
+const here = join(import.meta.dirname, '..')
+/** One run of a large cluster. ms */
+const mostMs = 15 * 60_000
+
+const counts = ['objects', 'children', 'changes', 'seconds', 'viewers', 'before']
+const { against, rounds, passed } = readWords()
+const checkouts = { here, there: resolve(against) }
+const rows: Record<keyof typeof checkouts, Row> = { here: {}, there: {} }
+const commits: Record<string, string> = {}
+for (let round = 0; round < rounds; round++) {
+  const turns = Object.entries(checkouts) as [keyof typeof checkouts, string][]
+  for (const [name, folder] of round % 2 === 0 ? turns : turns.toReversed()) {
+    const { commit, results } = await viewsOf(folder)
+    commits[name] = commit
+    addTo(rows[name], results)
+    process.stderr.write(`round ${round + 1} of ${rounds}, ${name} (${commit})\n`)
+  }
+}
+report()
+
+function readWords() {
+  const texts = Object.fromEntries([...counts, 'against', 'rounds'].map((name) => [name, { type: 'string' as const }]))
+  try {
+    const { values } = parseArgs({ options: { ...texts, installed: { type: 'boolean' as const } } })
+    const { against, rounds = '5', installed, ...given } = values as Record<string, string | undefined>
+    if (against === undefined) refuse('--against FOLDER: another checkout of this repository')
+    if (!/^[1-9]\d{0,2}$/.test(rounds)) refuse(`--rounds ${rounds}: a count from 1 on`)
+    const passed = Object.entries(given).map(([name, count]) => `--${name}=${count}`)
+    return { against, rounds: Number(rounds), passed: installed ? [...passed, '--installed'] : passed }
+  } catch (error) {
+    return refuse((error as Error).message)
+  }
+}
+
+async function viewsOf(folder: string): Promise<{ commit: string; results: Record<string, number> }> {
+  const words = [...process.execArgv, 'bench/run.ts', 'views', '--alone', ...passed]
+  const { stdout } = await run(process.execPath, words, { cwd: folder, timeout: mostMs })
+  return JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '')
+}
+
+/**
+ * A line for each figure: both checkouts, the median of the pairs of one round with the least and the largest, and noise:
+ * how far two runs of one checkout lie apart, the largest as a share of the least.
+ */
+function report(): void {
+  const print = (cells: readonly string[]) =>
+    console.log(
+      cells
+        .map((cell, i) => cell.padEnd(i === 0 ? 74 : 26))
+        .join('')
+        .trimEnd(),
+    )
+  print(['median [min to max]', `here ${commits.here}`, `there ${commits.there}`, 'ratio', 'noise'])
+  const figures: Record<string, object> = {}
+  for (const [figure, own] of Object.entries(rows.here)) {
+    const others = rows.there[figure]
+    if (!others) continue
+    const ratios = own.map((value, round) => value / (others[round] as number))
+    const noise = Math.max(...[own, others].map((values) => Math.max(...values) / Math.min(...values)))
+    figures[figure] = { here: median(own), there: median(others), ratio: round(median(ratios)), noise: round(noise) }
+    print([figure, shown(own), shown(others), shown(ratios), String(round(noise))])
+  }
+  console.log(JSON.stringify({ bench: 'views-by-turns', rounds, commits, results: figures }))
+}
+
+function shown(values: readonly number[]): string {
+  const [middle, least, most] = [median(values), Math.min(...values), Math.max(...values)].map(round)
+  return `${middle} [${least} to ${most}]`
+}
+
+function round(value: number): number {
+  return Number(value.toPrecision(3))
+}

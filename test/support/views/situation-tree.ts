@@ -1,0 +1,74 @@
+import { parseArgs } from 'node:util'
+import { kindOf } from '../../../src/agentk/health/object.ts'
+import type { OpenView, ViewOut } from '../../../src/agentk/modules/views/view/view-host.ts'
+import { type Asked, readAsked } from '../../../src/kas/cli/views/asked.ts'
+import { cut } from '../../../src/kas/cli/views/lines.ts'
+import { readUpdate } from '../../../src/kas/cli/views/received.ts'
+import { childrenLimit, ShownView } from '../../../src/kas/cli/views/shown-view.ts'
+import { folds, opens, treeQuery } from '../../../src/kas/cli/views/tree.ts'
+import { treeText } from '../../../src/kas/cli/views/tree-text.ts'
+import { type Layout, Paint } from '../../../src/kas/cli/views/verdict-text.ts'
+import type { Situation } from '../../vectors/situations.ts'
+import { ClusterStage, rulesOf } from './situation-view.ts'
+import { user } from './view-stage.ts'
+
+/** Updates, one after the other, until all that is open is there. */
+const passes = 12
+
+/** What `kas tree` prints of a situation, for one who may list all. @param argv - after `tree` */
+export async function treeOf(situation: Situation, argv: readonly string[], columns: number): Promise<string> {
+  const now = Date.parse(situation.now)
+  const stage = new ClusterStage(now, await rulesOf([...new Set(situation.objects.map(kindOf))]))
+  for (const object of situation.objects) stage.put(object)
+  for (const event of situation.events) stage.event(event)
+  stage.listed()
+  await stage.pass()
+  const text = await shownTree(stage, argv, { now, columns })
+  stage.close()
+  return text
+}
+
+/** The same of a cluster that is there. */
+export async function shownTree(
+  stage: ClusterStage,
+  argv: readonly string[],
+  layout: Pick<Layout, 'now' | 'columns'>,
+): Promise<string> {
+  stage.mayNotList('viewer', [])
+  const asked = readArgv(argv)
+  const client = new CommandClient()
+  const query = Buffer.from(JSON.stringify(treeQuery(asked)))
+  client.view = stage.host.open({ caller: user('viewer'), query }, client)
+  for (let i = 0; i < passes; i++) await stage.pass(100)
+  client.view.close()
+  const text = treeText(client.shown, { paint: new Paint(false), isVerbose: false, ...layout }, folds(asked))
+  return text.replaceAll(/[^\n]+/g, (line) => cut(line, layout.columns)) // as a screen does
+}
+
+/** Of `kas tree`: words, and namespaces. */
+function readArgv(argv: readonly string[]): Asked {
+  const options = { namespace: { type: 'string', short: 'n', multiple: true } } as const
+  const { values, positionals } = parseArgs({ args: [...argv], options, allowPositionals: true })
+  return readAsked(positionals, values)
+}
+
+/** As `kas tree` does it, without a socket. */
+class CommandClient implements ViewOut {
+  readonly shown = new ShownView()
+  view: OpenView | undefined
+  readonly #asked = new Set<string>()
+
+  update(seq: number, json: Uint8Array): void {
+    this.shown.apply(readUpdate(Buffer.from(json).toString()))
+    for (const node of this.shown.pagesToAsk(opens)) {
+      if (this.#asked.has(node)) continue
+      this.#asked.add(node)
+      this.view?.page(node, childrenLimit)
+    }
+    this.view?.taken(seq)
+  }
+
+  ended(error: Error): void {
+    throw error
+  }
+}
