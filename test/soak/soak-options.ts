@@ -19,7 +19,8 @@ export const sceneDefaults = {
   hostile: { seconds: 60 },
   views: { times: 10, views: 50, pods: 20_000, runs: 100 },
   renderings: {},
-  gitops: { pushes: 200, kills: 20, freezes: 10, minutes: 30, polls: 20, seed: 1 },
+  gitops: { pushes: 200, kills: 20, freezes: 10, minutes: 30, polls: 20, hooks: 15, seed: 1 },
+  repositories: {},
 } as const
 
 /** What the scene `hostile` plays, in this order. */
@@ -30,7 +31,7 @@ export const viewsParts = ['faults', 'rights', 'records', 'rollouts'] as const
 export type ViewsPart = (typeof viewsParts)[number]
 
 /** What the scene `gitops` plays, in this order. */
-export const gitopsParts = ['kills', 'frozen', 'faults', 'calls', 'lies', 'polls'] as const
+export const gitopsParts = ['kills', 'frozen', 'faults', 'calls', 'lies', 'polls', 'hooks'] as const
 export type GitopsPart = (typeof gitopsParts)[number]
 
 /** What the scene `rolling` plays, in this order. */
@@ -129,6 +130,7 @@ const withoutScheme: ReadonlySet<SceneName> = new Set([
   'views',
   'renderings',
   'gitops',
+  'repositories',
 ])
 
 const isScene = (name: string): name is SceneName => Object.hasOwn(sceneDefaults, name)

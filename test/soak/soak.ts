@@ -54,14 +54,15 @@ const usage = `npm run soak -- SCENE [OPTIONS]
   views         views under faults; rights, records, kas health      ${defaultsOf('views')}
   renderings    published charts and overlays, rendered as the programs alone do it; needs Go and KAS_RENDERERS
   gitops        commits that become the cluster, under faults        ${defaultsOf('gitops')}
+  repositories  who asks 100 repositories of 300 agents, and how often; hooks
 
-  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once and watches have wss alone, the last ten none
+  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once and watches have wss alone, the last eleven none
   --attack NAME         of hostile, that one alone: ${attackNames.join(', ')}
   --installed           hostile, of the programs as the images hold them
   --part NAME           of views, that one alone: ${viewsParts.join(', ')}; of gitops: ${gitopsParts.join(', ')};
                         of rolling: ${rollingParts.join(', ')}
 
-All but readers, placement, cutting-front, withdrawn, hostile and renderings need the programs of KUBEBUILDER_ASSETS; readers has a double with an
+All but readers, placement, cutting-front, withdrawn, hostile, renderings and repositories need the programs of KUBEBUILDER_ASSETS; readers has a double with an
 endless log; rolling takes a plain API double without them. Its calls begin each second, its grace is the shutdown grace in seconds; of its part
 streams, which has a double in every case, all is given.
 Figures, then one line: ok, or what failed; of views and gitops, then all of it as one JSON object. Exit status 0, 1 if the scene failed, 2 for a wrong option.
@@ -93,6 +94,7 @@ const tapPrograms = [
   'ended',
   'hostile',
   'renderings',
+  'repositories',
 ] as const
 type TapProgram = Extract<Playable, { scene: (typeof tapPrograms)[number] }>
 const isTapProgram = (options: Playable): options is TapProgram => tapPrograms.some((scene) => scene === options.scene)

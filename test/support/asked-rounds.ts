@@ -52,11 +52,12 @@ export async function askedRounds(t: Test, options: AskedRoundsOptions): Promise
   )
 
   const project = hookedProject(options)
+  const hookOf = (port: number | undefined) => ({ url: `http://127.0.0.1:${port}/k8s-proxy/hooks/git/${project}` })
   for (const [i, kind] of hookKinds.entries()) {
     const { kubernetesPort } = world.replicas[i % count] as (typeof world.replicas)[number]
     const commit = await world.push(project, kind)
     const sentAt = performance.now()
-    await sendHook(`http://127.0.0.1:${kubernetesPort}/k8s-proxy/hooks/git/${project}`, kind, hookSecret)
+    await sendHook(hookOf(kubernetesPort), kind, hookSecret)
     await eventually(() => world.has(project, commit))
     const ms = Math.round(performance.now() - sentAt)
     t.ok(ms <= maxHookMs, `a hook of ${kind}: its agents have the commit after ${ms} ms, allowed: ${maxHookMs}`)
@@ -79,7 +80,7 @@ export async function askedRounds(t: Test, options: AskedRoundsOptions): Promise
   const survivor = world.replicas.find(({ name }) => name !== killed)
   const commit = await world.push(project, 'after the kill')
   const sentAt = performance.now()
-  await sendHook(`http://127.0.0.1:${survivor?.kubernetesPort}/k8s-proxy/hooks/git/${project}`, 'github', hookSecret)
+  await sendHook(hookOf(survivor?.kubernetesPort), 'github', hookSecret)
   await eventually(() => world.has(project, commit))
   t.ok(performance.now() - sentAt <= maxHookMs, 'and hooks are heard')
 }

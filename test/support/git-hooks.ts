@@ -1,4 +1,8 @@
 import { createHmac } from 'node:crypto'
+import { once } from 'node:events'
+import { request as plainRequest } from 'node:http'
+import { request as tlsRequest } from 'node:https'
+import { text } from 'node:stream/consumers'
 
 /** What a Git server sends with a hook, by the secret that it has for it. */
 export const hookHeaders = {
@@ -16,12 +20,19 @@ export const hookHeaders = {
 export type HookKind = keyof typeof hookHeaders
 export const hookKinds = Object.keys(hookHeaders) as readonly HookKind[]
 
-/** @throws Error unless kas takes it */
-export async function sendHook(url: string, kind: HookKind, secret: string): Promise<void> {
+/**
+ * @param to.ca - PEM: who has signed the certificate of an https URL
+ * @throws Error unless kas takes it
+ */
+export async function sendHook(to: { url: string; ca?: string }, kind: HookKind, secret: string): Promise<void> {
   const body = '{"ref":"refs/heads/main"}'
-  const answer = await fetch(url, { method: 'POST', headers: hookHeaders[kind](body, secret), body })
-  const text = await answer.text()
-  if (answer.status !== 202) throw new Error(`a hook of ${kind} was answered with ${answer.status}: ${text}`)
+  const options = { method: 'POST', headers: hookHeaders[kind](body, secret) }
+  const { url, ca } = to
+  const sent = url.startsWith('https:') ? tlsRequest(url, { ...options, ca }) : plainRequest(url, options)
+  sent.end(body)
+  const [answer] = await once(sent, 'response')
+  const said = await text(answer)
+  if (answer.statusCode !== 202) throw new Error(`a hook of ${kind} was answered with ${answer.statusCode}: ${said}`)
 }
 
 function hmac(body: string | Buffer, secret: string): string {

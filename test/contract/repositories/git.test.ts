@@ -27,7 +27,15 @@ const signal = new AbortController().signal
 /** A bare repository, and kas' view of it. */
 async function start(
   t: Test,
-  { clock, ...options }: Partial<GitRepositoriesOptions> & { address?: Partial<RepositoryAddress>; clock?: Clock } = {},
+  {
+    clock,
+    isPolledAsAddressed,
+    ...options
+  }: Partial<GitRepositoriesOptions> & {
+    address?: Partial<RepositoryAddress>
+    clock?: Clock
+    isPolledAsAddressed?: boolean
+  } = {},
 ) {
   const folder = await mkdtemp(join(tmpdir(), 'kas-git-'))
   t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
@@ -55,7 +63,12 @@ async function start(
   const stateDir = join(folder, 'state')
   const { log, lines } = capturedLog()
   const components = { addresses, log, random: () => 0, ...(clock && { clock }) }
-  const all: GitRepositoriesOptions = { stateDir, env: process.env, pollMs: 20, ...options }
+  const all: GitRepositoriesOptions = {
+    stateDir,
+    env: process.env,
+    ...(!isPolledAsAddressed && { pollMs: 20 }),
+    ...options,
+  }
   const repositories = gitRepositories(components, all)
   t.teardown(() => repositories.stop())
   await repositories.start()
@@ -158,6 +171,24 @@ t.test('git: a ref is polled as often as it is said here, though who follows it 
   const second = await push({ a: '2' })
   await moved
   t.equal(await repositories.head(ofRef, signal), second)
+})
+
+t.test('git: a period that the directory changes holds at once, for the same mirror', async (t) => {
+  const clock = new ManualClock()
+  const { repositories, push, addresses, url, stateDir } = await start(t, { clock, isPolledAsAddressed: true })
+  addresses.change({ url, hookSecretFile: '/etc/kas/hook' })
+  await push({ a: '1' })
+  await repositories.head(agent, signal)
+  const { promise: moved, resolve } = Promise.withResolvers<void>()
+  t.teardown(repositories.onMove(agent, resolve))
+  await repositories.head(agent, signal)
+  const second = await push({ a: '2' })
+  clock.advance(299_000)
+  addresses.change({ url, hookSecretFile: '/etc/kas/hook', pollMs: 1000 })
+  clock.advance(1000)
+  await moved
+  t.equal(await repositories.head(agent, signal), second)
+  t.equal((await readdir(stateDir)).length, 1)
 })
 
 t.test('git: a push that is told is fetched without a look; one that brings nothing is looked for', async (t) => {

@@ -36,7 +36,11 @@ export class GitopsGround {
   /** absolute path, of the agent's project */
   readonly repository: string
   /** which the agent may read */
-  readonly second: { readonly project: string; push(content: Readonly<Record<string, string>>): Promise<unknown> }
+  readonly second: {
+    readonly id: number
+    readonly project: string
+    push(content: Readonly<Record<string, string>>): Promise<unknown>
+  }
   readonly #ground: RollingGround
   readonly #pushes: GitPushes
 
@@ -55,15 +59,19 @@ export class GitopsGround {
     this.#pushes = parts.pushes
     this.sources = parts.sources
     this.repository = parts.repository
-    this.second = { project: secondProject.path, push: (content) => parts.second.commit(content) }
+    this.second = { id: secondProject.id, project: secondProject.path, push: (content) => parts.second.commit(content) }
     this.pods = parts.pods
     this.#ground = parts.ground
   }
 
   /**
-   * @param assets - what KUBEBUILDER_ASSETS names
+   * @param options.assets - what KUBEBUILDER_ASSETS names
+   * @param options.hasHooks - of the second project, which is polled every 5 minutes then; default: every 3 s
    */
-  static async start({ assets, seed }: { assets: string; seed: number }, signal: AbortSignal): Promise<GitopsGround> {
+  static async start(
+    { assets, seed, hasHooks = false }: { assets: string; seed: number; hasHooks?: boolean },
+    signal: AbortSignal,
+  ): Promise<GitopsGround> {
     const controlPlane = new ControlPlane({ assets, parts: 'api' })
     await controlPlane.start()
     let front: BusyFront | undefined
@@ -78,7 +86,7 @@ export class GitopsGround {
       const prepare = async (folder: string) => {
         repository = join(folder, files.repository)
         const secretFile = join(folder, files.secret)
-        second = await addProject(folder, secretFile)
+        second = await addProject(folder, { secretFile, hasHooks })
         pushes = new GitPushes({ repository, secretFile, project: agent.project })
         await pushes.commit({ [gitopsFile]: JSON.stringify(configuration), [`${place}/views.yaml`]: null })
         sources = new PushedSources(pushes, new Seeded(seed))
@@ -160,15 +168,24 @@ export class GitopsGround {
   }
 }
 
+/** of the second project, by which its hooks are known */
+export const hookSecret = 'the secret of its hooks'
+
 const secondProject = { id: 2, path: 'demo/second' }
 
 /** One more in the directory file, which the agent may read. */
-async function addProject(folder: string, secretFile: string): Promise<GitPushes> {
+async function addProject(
+  folder: string,
+  { secretFile, hasHooks }: { secretFile: string; hasHooks: boolean },
+): Promise<GitPushes> {
   const repository = join(folder, 'second.git')
   await createProjectRepository(repository, { 'README.md': 'Manifests\n' })
   const path = join(folder, files.directory)
   const directory = parse(await readFile(path, 'utf8'))
-  directory.projects.push({ ...secondProject, git: { url: repository } })
+  const hookFile = join(folder, 'hook.secret')
+  await writeFile(hookFile, hookSecret, { mode: 0o600 })
+  const asked = hasHooks ? { hook_secret_file: hookFile } : { poll_period: '3s' }
+  directory.projects.push({ ...secondProject, git: { url: repository, ...asked } })
   directory.agents[0].reads = [secondProject.id]
   await writeFile(path, stringify(directory), { mode: 0o600 })
   return new GitPushes({ repository, secretFile, project: secondProject })

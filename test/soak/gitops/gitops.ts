@@ -4,6 +4,7 @@ import { lostAtEachCall } from './calls.ts'
 import { pushesUnderFaults } from './faults.ts'
 import { frozenInRounds } from './frozen.ts'
 import { GitopsGround } from './gitops-ground.ts'
+import { pushesToldByHooks } from './hooks.ts'
 import { killsDuringPushes } from './kills.ts'
 import { statusUnderFaults } from './lies.ts'
 import { pollsOfSecondProject } from './polls.ts'
@@ -18,6 +19,8 @@ export interface GitopsSceneOptions {
   readonly minutes: number
   /** pushes that polls alone find */
   readonly polls: number
+  /** pushes that hooks tell of */
+  readonly hooks: number
   readonly seed: number
   /** without it: all of them */
   readonly part?: GitopsPart
@@ -51,10 +54,11 @@ async function onGround(
   options: GitopsSceneOptions,
 ): Promise<Findings> {
   stage.say(`${part}: an API server, three replicas of kas and two pods of agentk start`)
-  const ground = await GitopsGround.start({ assets, seed: options.seed }, stage.signal)
+  const ground = await GitopsGround.start({ assets, seed: options.seed, hasHooks: part === 'hooks' }, stage.signal)
   try {
     if (part === 'kills') return await killsDuringPushes(ground, stage, options)
     if (part === 'polls') return await pollsOfSecondProject(ground, stage, options)
+    if (part === 'hooks') return await pushesToldByHooks(ground, stage, options)
     if (part === 'lies') return await statusUnderFaults(ground, stage, options)
     if (part === 'frozen') return await frozenInRounds(ground, stage, options)
     return await pushesUnderFaults(ground, stage, { assets, minutes: options.minutes })

@@ -11,20 +11,56 @@ const patienceMs = 60_000
 const namespace = 'east'
 const name = 'polled'
 
+/** Value of a ConfigMap of the second project: as its commit says, once it has become the cluster. */
+export class SecondSource {
+  readonly #ground: GitopsGround
+  readonly #signal: AbortSignal
+
+  constructor(ground: GitopsGround, signal: AbortSignal) {
+    this.#ground = ground
+    this.#signal = signal
+  }
+
+  /** The agent follows it from now on. */
+  async begin(): Promise<void> {
+    const { second } = this.#ground
+    const source = { id: second.project, default_namespace: namespace, paths: [{ glob: '*.yaml' }] }
+    await this.push('0')
+    await this.#ground.configured({
+      gitops: { manifest_projects: [...configuration.gitops.manifest_projects, source] },
+    })
+    await this.untilThere('0')
+  }
+
+  /** Nobody is told. */
+  async push(value: string): Promise<void> {
+    await this.#ground.second.push({ 'map.yaml': manifest(value) })
+  }
+
+  /** @returns ms */
+  async untilThere(value: string): Promise<number> {
+    const began = performance.now()
+    const late = AbortSignal.any([this.#signal, AbortSignal.timeout(patienceMs)])
+    for (;;) {
+      const { status, body } = await this.#ground.admin.request(`/api/v1/namespaces/${namespace}/configmaps/${name}`)
+      if (status === 200 && JSON.parse(body).data.value === value) return Math.round(performance.now() - began)
+      await delay(askAgainMs, late)
+    }
+  }
+}
+
 /** Pushes to a second project of which nobody is told: polls alone find them. */
 export async function pollsOfSecondProject(
   ground: GitopsGround,
   { say, signal }: Pick<Stage, 'say' | 'signal'>,
   { polls }: { polls: number },
 ): Promise<Findings> {
-  const second = { id: ground.second.project, default_namespace: namespace, paths: [{ glob: '*.yaml' }] }
-  await ground.second.push({ 'map.yaml': manifest('0') })
-  await ground.configured({ gitops: { manifest_projects: [...configuration.gitops.manifest_projects, second] } })
-  await untilThere(ground, '0', signal)
+  const source = new SecondSource(ground, signal)
+  await source.begin()
   const took: number[] = []
   for (let push = 1; push <= polls; push++) {
-    await ground.second.push({ 'map.yaml': manifest(String(push)) })
-    took.push(await untilThere(ground, String(push), signal))
+    await source.push(String(push))
+    took.push(await source.untilThere(String(push)))
     say(`push ${push} of ${polls}: ${took.at(-1)} ms`)
     await delay(push * 137, signal) // at some other moment between two polls
   }
@@ -37,15 +73,4 @@ export async function pollsOfSecondProject(
 
 function manifest(value: string): string {
   return JSON.stringify({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name }, data: { value } })
-}
-
-/** @returns ms */
-async function untilThere({ admin }: GitopsGround, value: string, signal: AbortSignal): Promise<number> {
-  const began = performance.now()
-  const late = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)])
-  for (;;) {
-    const { status, body } = await admin.request(`/api/v1/namespaces/${namespace}/configmaps/${name}`)
-    if (status === 200 && JSON.parse(body).data.value === value) return Math.round(performance.now() - began)
-    await delay(askAgainMs, late)
-  }
 }

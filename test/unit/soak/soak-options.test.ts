@@ -38,6 +38,7 @@ t.test('each scene has its own options', async (t) => {
     freezes: 10,
     minutes: 30,
     polls: 20,
+    hooks: 15,
     seed: 1,
   }
   t.same(read('gitops --part faults --minutes 0.5'), { ...gitops, part: 'faults', minutes: 0.5 })
@@ -47,11 +48,11 @@ t.test('each scene has its own options', async (t) => {
 for (const [line, message] of [
   [
     '',
-    'a scene is missing: one of watch, crowd, burst, readers, rolling, exactly-once, watches, namespaces, placement, fronts, cutting-front, withdrawn, ended, hostile, views, renderings, gitops',
+    'a scene is missing: one of watch, crowd, burst, readers, rolling, exactly-once, watches, namespaces, placement, fronts, cutting-front, withdrawn, ended, hostile, views, renderings, gitops, repositories',
   ],
   [
     'toString',
-    'no scene toString: one of watch, crowd, burst, readers, rolling, exactly-once, watches, namespaces, placement, fronts, cutting-front, withdrawn, ended, hostile, views, renderings, gitops',
+    'no scene toString: one of watch, crowd, burst, readers, rolling, exactly-once, watches, namespaces, placement, fronts, cutting-front, withdrawn, ended, hostile, views, renderings, gitops, repositories',
   ],
   ['watch crowd', 'crowd: one scene at a time, and nothing else'],
   ['readers --readers x', '--readers x: a whole number from 1 to 10000'],
@@ -70,7 +71,7 @@ for (const [line, message] of [
   ['views --pods 100001', '--pods 100001: a whole number from 1 to 100000'],
   ['views --part all', '--part all: one of faults, rights, records, rollouts'],
   ['rolling --part logs', '--part logs: one of calls, streams'],
-  ['gitops --part rights', '--part rights: one of kills, frozen, faults, calls, lies, polls'],
+  ['gitops --part rights', '--part rights: one of kills, frozen, faults, calls, lies, polls, hooks'],
   ['crowd --installed', '--installed: crowd has --watches, --execs, --scheme'],
   ['crowd --attack gzip', '--attack: crowd has --watches, --execs, --scheme'],
   ['burst --scheme ws', '--scheme ws: one of wss, grpcs'],
