@@ -79,6 +79,8 @@ export async function playCommands(t: Test, options: CommandsOptions): Promise<s
   t.match(await kas('health', ...asUser), /^✓ healthy/)
   t.match(await kas('agents', ...asUser), new RegExp(`\\b${agent.name}\\b`))
   t.match(await kas('log', '--json', '--socket', socket), /^\{/)
+  t.match(await kas('sessions', '--socket', socket), /^(nothing lasts$|ID +FOR )/m)
+  t.match(await kas('sessions end', '--user', 'grace', '--socket', socket), /^REPLICA +ENDED\n/)
   t.strictSame([...played].sort(), await commandsOf((args) => say(programs.kas, args)), 'all that there are')
   return credential
 }
@@ -89,7 +91,6 @@ async function commandsOf(ask: (args: string[]) => Promise<string>): Promise<str
     some.split('|'),
   )
   const helps = await Promise.all(words.map((word) => ask([word, '--help'])))
-  return helps
-    .flatMap((help) => [...help.matchAll(/^usage: kas ((?:[a-z]+ )?[a-z]+)/gm)].map(([, name = '']) => name))
-    .sort()
+  const names = helps.flatMap((help) => [...help.matchAll(/^usage: kas ((?:[a-z]+ )?[a-z]+)/gm)])
+  return [...new Set(names.map(([, name = '']) => name))].sort()
 }
