@@ -10,6 +10,7 @@ import type { AgentMethod, KasHost, KasModule } from './module.ts'
 import { grpcObserver } from './observability/grpc-observer.ts'
 import type { Readiness } from './observability/readiness.ts'
 import type { Peering } from './peering.ts'
+import type { ClientAddressesOptions } from './servers/addresses/client-addresses.ts'
 import { createRateMetrics } from './servers/agents/agent-rates.ts'
 import { AgentsServer, agentMethodRates, agentMethodTypes } from './servers/agents/agents-server.ts'
 import { createRefusalMetrics } from './servers/agents/refusals.ts'
@@ -145,6 +146,7 @@ export class Ports {
       {
         listen: listenOptions(listen),
         websocket: listen.websocket,
+        addresses: addressesOf(listen),
         product: this.#options.product,
         listenGraceMs: listen.listen_grace_period,
         ...(kubernetes
@@ -204,6 +206,7 @@ export class Ports {
         listenGraceMs: listen.listen_grace_period,
         shutdownGraceMs: listen.shutdown_grace_period,
         watchGraceMs: listen.watch_grace_period,
+        addresses: addressesOf(listen),
         product,
         ...(config.directory.file === undefined
           ? { accessChecksPerSecond: config.gitlab.api_rate_limit.refill_rate_per_second * checkedPart }
@@ -252,4 +255,8 @@ export class Ports {
   #place(key: string, listen: Listen): ListenPlace {
     return { file: this.#options.configurationFile, key, listen }
   }
+}
+
+function addressesOf(listen: { trusted_proxies: string[]; proxy_protocol: boolean }): ClientAddressesOptions {
+  return { trustedProxies: listen.trusted_proxies, proxyProtocol: listen.proxy_protocol }
 }

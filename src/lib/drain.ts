@@ -5,6 +5,7 @@ import { type Clock, systemClock } from './clock.ts'
 import type { Logger } from './log.ts'
 import { pause } from './pause.ts'
 import { TlsHandshakes } from './tls-handshakes.ts'
+import type { AddressOf } from './tls-turns.ts'
 
 /** A server, and what it does of its own at each step of its end. */
 export interface Drainable {
@@ -13,6 +14,8 @@ export interface Drainable {
   readonly log: Pick<Logger, 'warn'>
   /** of a server that speaks TLS: how long a connection may say nothing at its start; default 10 s. ms */
   readonly firstBytesMs?: number
+  /** of a server that speaks TLS: whose turn a connection takes; default: of who has connected */
+  readonly addressOf?: AddressOf
   /** resolves once it drains and no work runs: connections may then linger; absent: each ends with its work */
   readonly idle?: Promise<unknown>
   /** It leaves, and everything still works. */
@@ -81,8 +84,8 @@ export class Drain {
   constructor(drainable: Drainable, options: DrainOptions = {}) {
     this.#drainable = drainable
     this.#options = options
-    const { server, firstBytesMs = defaultFirstBytesMs } = drainable
-    if (server instanceof TlsServer) this.#handshakes = new TlsHandshakes(server, firstBytesMs)
+    const { server, firstBytesMs = defaultFirstBytesMs, addressOf } = drainable
+    if (server instanceof TlsServer) this.#handshakes = new TlsHandshakes(server, firstBytesMs, addressOf)
     server.on('connection', (socket: Socket) => {
       this.#sockets.add(socket)
       socket.on('close', () => this.#sockets.delete(socket))

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import type { Server } from 'node:tls'
 import { remoteOf } from './remote-of.ts'
-import { beginInTurns } from './tls-turns.ts'
+import { type AddressOf, beginInTurns } from './tls-turns.ts'
 
 /**
  * Connections of a server on which TLS is not agreed yet. node ends none of them: that `handshakeTimeout` has passed it
@@ -14,9 +14,10 @@ export class TlsHandshakes {
   /**
    * @param server - whose every connection is seen from here on, and begins in its turn
    * @param firstBytesMs - until one that says nothing is told as a handshake that takes too long
+   * @param addressOf - as of `beginInTurns`
    */
-  constructor(server: Server, firstBytesMs: number) {
-    beginInTurns(server, firstBytesMs)
+  constructor(server: Server, firstBytesMs: number, addressOf?: AddressOf) {
+    beginInTurns(server, firstBytesMs, addressOf)
     server.on('connection', (socket: Socket) => {
       const remote = remoteOf(socket)
       if (remote === undefined) return // of a Unix socket: its time-out has to do

@@ -13,6 +13,11 @@ export const restMs = 5
 /** What a server takes at the most is bounded by itself, and lower. */
 const maxWaiting = 20_000
 
+/** Undefined: a Unix socket, or it has left. */
+export type AddressOf = (socket: Socket) => string | undefined
+
+const remoteAddressOf: AddressOf = ({ remoteAddress }) => remoteAddress
+
 /**
  * Of connections that have spoken TLS begins in turns, one address after another (of IPv6: one network after another).
  * What they send meanwhile waits in the socket. One that says nothing costs nothing, until it is told as node tells
@@ -20,13 +25,14 @@ const maxWaiting = 20_000
  *
  * @param server - whose listeners of `connection` are node's own yet; those that come later hear of each at once
  * @param firstBytesMs - from a connection's start to its first bytes
+ * @param addressOf - whose a connection is; absent: of who has connected
  */
-export function beginInTurns(server: Server, firstBytesMs: number): void {
+export function beginInTurns(server: Server, firstBytesMs: number, addressOf: AddressOf = remoteAddressOf): void {
   const turns = new LoopTurns(begunPerTurn, maxWaiting, restMs)
   const listeners = server.listeners('connection') as ((this: Server, socket: Socket) => void)[]
   server.removeAllListeners('connection')
   server.on('connection', (socket) => {
-    const source = socket.remoteAddress === undefined ? '' : networkOf(socket.remoteAddress)
+    const source = networkOf(addressOf(socket) ?? '')
     let leave: (() => void) | undefined
     const silence = setTimeout(() => server.emit('tlsClientError', timedOut(), socket), firstBytesMs)
     const end = () => {

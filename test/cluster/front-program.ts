@@ -1,6 +1,9 @@
-import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { once } from 'node:events'
+import { cp, mkdir, mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
+import { eventually } from '../support/eventually.ts'
 import type { TestProcess } from '../support/processes.ts'
 import type { CountingRelay } from './counting-relay.ts'
 import type { FrontedReplica, FrontedReplicas } from './fronted-replicas.ts'
@@ -35,8 +38,15 @@ export interface RunningFront {
   readonly folder: string
 }
 
-/** @param all - where the front finds the replicas, if it is not where they are */
-export async function startNginx(replicas: FrontNeeds, all = replicas.all): Promise<RunningFront> {
+/**
+ * @param all - where the front finds the replicas, if it is not where they are
+ * @param source - address from which it connects to them
+ */
+export async function startNginx(
+  replicas: FrontNeeds,
+  all: readonly BehindFront[] = replicas.all,
+  source?: string,
+): Promise<RunningFront> {
   const { processes, accelSecret } = replicas
   const folder = join(processes.folder, 'nginx')
   await cp(join(deploy, 'nginx'), folder, { recursive: true })
@@ -59,7 +69,10 @@ export async function startNginx(replicas: FrontNeeds, all = replicas.all): Prom
     ['/run/nginx.pid', 'nginx.pid'],
     ['user www-data;', user],
     ['listen 443', `listen 127.0.0.1:${port}`],
-    ['http {', `http {\n${temp.join('\n')}`],
+    [
+      'http {',
+      `http {\n${temp.join('\n')}${source === undefined ? '' : `\nproxy_bind ${source}; grpc_bind ${source};`}`,
+    ],
     ['worker_rlimit_nofile 65536;', ''],
     ['worker_connections 32768', 'worker_connections 1024'],
   ]
@@ -72,8 +85,12 @@ export async function startNginx(replicas: FrontNeeds, all = replicas.all): Prom
   return { program, url: `https://127.0.0.1:${port}`, folder }
 }
 
-/** @param all - where the front finds the replicas, if it is not where they are */
-export async function startHaproxy(replicas: FrontNeeds, all = replicas.all): Promise<RunningFront> {
+/** As nginx. */
+export async function startHaproxy(
+  replicas: FrontNeeds,
+  all: readonly BehindFront[] = replicas.all,
+  source?: string,
+): Promise<RunningFront> {
   const { processes } = replicas
   const folder = join(processes.folder, 'haproxy')
   await mkdir(folder)
@@ -94,12 +111,93 @@ export async function startHaproxy(replicas: FrontNeeds, all = replicas.all): Pr
     ['bind :443', `bind 127.0.0.1:${port}`],
     ['maxconn 65536', 'maxconn 1024'],
     ['sc0_conn_cur gt 2000', `sc0_conn_cur gt ${haproxyConnections}`],
+    ...sourceEdits(source),
   ]
   const configuration = join(folder, 'haproxy.cfg')
   await writeFile(configuration, edited(await readFile(join(deploy, 'haproxy/haproxy.cfg'), 'utf8'), edits))
   const program = await processes.spawn({ command: 'haproxy', args: ['-W', '-f', configuration], folder })
   return { program, url: `https://127.0.0.1:${port}`, folder }
 }
+
+/** Of a front that passes connections on as they are, with the PROXY protocol. */
+export interface PassingFront {
+  readonly program: TestProcess
+  /** of 127.0.0.1 */
+  readonly agentsPort: number
+  readonly kubernetesPort: number
+}
+
+/**
+ * As `startHaproxy`, with haproxy-tcp.cfg.
+ *
+ * @param processes - its folder gets those of the fronts
+ * @param how.version - of the PROXY protocol
+ */
+export async function startPassingHaproxy(
+  { processes }: { processes: Pick<FrontNeeds['processes'], 'folder' | 'spawn'> },
+  all: readonly BehindFront[],
+  { source, version }: { source: string; version: 1 | 2 },
+): Promise<PassingFront> {
+  const folder = await mkdtemp(join(processes.folder, 'haproxy-tcp-'))
+  const [agentsPort, kubernetesPort] = (await freePorts(2)) as [number, number]
+  const edits: Edits = [
+    ...all.flatMap(
+      (replica, i): Edits => [
+        [`10.0.0.1${i}:8150`, `127.0.0.1:${replica.agentsPort} port ${replica.opsPort}`],
+        [`10.0.0.1${i}:8154`, `127.0.0.1:${replica.relay.port}`],
+      ],
+    ),
+    ['bind :8150', `bind 127.0.0.1:${agentsPort}`],
+    ['bind :8154', `bind 127.0.0.1:${kubernetesPort}`],
+    ['maxconn 65536', 'maxconn 4096'],
+    ...(version === 1 ? ([['send-proxy-v2', 'send-proxy']] as const) : []),
+    ...sourceEdits(source),
+  ]
+  const configuration = join(folder, 'haproxy.cfg')
+  await writeFile(configuration, edited(await readFile(join(deploy, 'haproxy/haproxy-tcp.cfg'), 'utf8'), edits))
+  const program = await processes.spawn({ command: 'haproxy', args: ['-W', '-f', configuration], folder })
+  await listen(agentsPort, kubernetesPort)
+  return { program, agentsPort, kubernetesPort }
+}
+
+/** @param module - path of ngx_stream_module.so */
+export async function startPassingNginx(
+  { processes }: Pick<FrontNeeds, 'processes'>,
+  { agentsPort: agents, relay }: Pick<BehindFront, 'agentsPort' | 'relay'>,
+  { source, module }: { source: string; module: string },
+): Promise<PassingFront> {
+  const folder = join(processes.folder, 'nginx-stream')
+  await mkdir(folder)
+  const [agentsPort, kubernetesPort] = (await freePorts(2)) as [number, number]
+  const server = (port: number, to: number) =>
+    `server { listen 127.0.0.1:${port}; proxy_pass 127.0.0.1:${to}; proxy_protocol on; proxy_bind ${source}; }`
+  const text = `load_module ${module};
+pid nginx.pid;
+events {}
+stream {
+  ${server(agentsPort, agents)}
+  ${server(kubernetesPort, relay.port)}
+}
+`
+  await writeFile(join(folder, 'nginx.conf'), text)
+  const args = ['-p', folder, '-c', join(folder, 'nginx.conf'), '-e', 'stderr', '-g', 'daemon off;']
+  const program = await processes.spawn({ command: 'nginx', args, folder })
+  await listen(agentsPort, kubernetesPort)
+  return { program, agentsPort, kubernetesPort }
+}
+
+/** Resolves once somebody does at each of 127.0.0.1. */
+async function listen(...ports: readonly number[]): Promise<void> {
+  for (const port of ports) {
+    await eventually(async () => {
+      const socket = connect({ host: '127.0.0.1', port })
+      await once(socket, 'connect').finally(() => socket.destroy())
+    })
+  }
+}
+
+const sourceEdits = (source: string | undefined): Edits =>
+  source === undefined ? [] : [[/^defaults$/gm, `defaults\n    source ${source}`]]
 
 function edited(text: string, edits: Edits): string {
   return edits.reduce((changed, [from, to]) => changed.replaceAll(from, to), text)

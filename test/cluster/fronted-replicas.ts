@@ -5,9 +5,11 @@ import type { Test } from 'tap'
 import { Authority } from '../../dev/certificates.ts'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
 import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
+import { type AccessLine, accessLineSchema } from '../../src/kas/access-log/access-line.ts'
 import { App } from '../../src/kas/app.ts'
 import { parseKasConfig } from '../../src/kas/config/kas-config.ts'
 import type { StatusReport } from '../../src/kas/servers/ops-socket/status-report.ts'
+import type { LineSink } from '../../src/lib/line-writer.ts'
 import { askSocket } from '../support/ask-socket.ts'
 import { capturedLog } from '../support/captured-log.ts'
 import { ClusterDouble } from '../support/cluster-double.ts'
@@ -31,14 +33,20 @@ export interface FrontedOptions {
   readonly moreAgents?: readonly number[]
   /** `agent.listen.max_connection_age`, such as `20s` */
   readonly maxConnectionAge?: string
+  /** more of `agent.listen` and of `agent.kubernetes_api.listen`, for certificates in the folder too */
+  readonly listen?: (folder: string) => object
 }
 
 export interface FrontedReplica {
   readonly name: string
   readonly agentsPort: number
   readonly opsPort: number
-  /** of 8154: what the front sees of it */
+  /** of 8154 */
+  readonly kubernetesPort: number
+  /** before that: what the front sees of it */
   readonly relay: CountingRelay
+  /** of its access log, in which all calls are */
+  readonly lines: readonly AccessLine[]
   /** of its metric `kas_kubernetes_requests_total`, by outcome */
   outcomes(): Promise<Record<string, number>>
   /** As SIGTERM, with little patience. */
@@ -161,12 +169,14 @@ async function startReplica(t: Test, place: Place, i: number): Promise<FrontedRe
   const name = `kas-${i}`
   const [agentsPort, opsPort, kubernetesPort] = (await freePorts(3)) as [number, number, number]
   const text = JSON.stringify(configuration(place, i, { agentsPort, opsPort, kubernetesPort }))
+  const lines: AccessLine[] = []
+  const accessSink = accessSinkInto(lines)
   let app: App | undefined
   const start = async () => {
     const { config } = parseKasConfig(`${name}.yaml`, text)
     const version = { version: '0.1.0', commit: 'test' }
     const { log } = capturedLog()
-    app = new App({ log }, { config, configurationFile: `${name}.yaml`, version, env: process.env })
+    app = new App({ log, accessSink }, { config, configurationFile: `${name}.yaml`, version, env: process.env })
     await app.start()
   }
   t.teardown(() => app?.stop(AbortSignal.abort()))
@@ -178,7 +188,21 @@ async function startReplica(t: Test, place: Place, i: number): Promise<FrontedRe
   }
   const relay = await CountingRelay.start(t, kubernetesPort)
   const stop = async () => await app?.stop(AbortSignal.timeout(patienceMs))
-  return { name, agentsPort, opsPort, relay, outcomes, stop, start }
+  return { name, agentsPort, opsPort, kubernetesPort, relay, outcomes, lines, stop, start }
+}
+
+function accessSinkInto(lines: AccessLine[]): LineSink {
+  const writeNow = (bytes: Uint8Array) => {
+    const texts = Buffer.from(bytes).toString('utf8').trimEnd().split('\n')
+    lines.push(...texts.map((text) => accessLineSchema.parse(JSON.parse(text))))
+  }
+  return {
+    write(bytes, from, done) {
+      writeNow(bytes.subarray(from))
+      setImmediate(done, bytes.length)
+    },
+    writeNow,
+  }
 }
 
 interface ReplicaPorts {
@@ -187,17 +211,30 @@ interface ReplicaPorts {
   readonly kubernetesPort: number
 }
 
-function configuration({ folder, gossipPorts, sockets, options }: Place, i: number, ports: ReplicaPorts): object {
+function configuration(place: Place, i: number, ports: ReplicaPorts): object {
+  const { folder, gossipPorts, sockets, options } = place
   const { maxConnectionAge: age } = options
+  const more = options.listen?.(folder)
   const at = (port: number) => ({ address: `127.0.0.1:${port}`, listen_grace_period: '0s' })
   return {
     directory: { file: join(folder, 'directory.yaml') },
     agent: {
-      listen: { ...at(ports.agentsPort), websocket: true, ...(age === undefined ? {} : { max_connection_age: age }) },
-      kubernetes_api: { listen: at(ports.kubernetesPort), accel_redirect_secret_file: join(folder, 'accel') },
+      listen: {
+        ...at(ports.agentsPort),
+        websocket: true,
+        ...more,
+        ...(age === undefined ? {} : { max_connection_age: age }),
+      },
+      kubernetes_api: {
+        listen: { ...at(ports.kubernetesPort), ...more },
+        accel_redirect_secret_file: join(folder, 'accel'),
+      },
     },
     private_api: { listen: { ...at(0), authentication_secret_file: join(folder, 'secret') } },
-    observability: { listen: { address: `127.0.0.1:${ports.opsPort}` } },
+    observability: {
+      listen: { address: `127.0.0.1:${ports.opsPort}` },
+      access_log: { rules: [{ level: 'metadata' }] },
+    },
     ops: { socket: sockets[i] },
     cluster: {
       name: `kas-${i}`,

@@ -42,9 +42,10 @@ const rooms: Readonly<Record<string, string>> = {
     'lib call proto/http kas/agent.ts kas/config kas/observability kas/repositories kas/agent-config | zod jose undici prom-client',
   'kas/module.ts':
     'lib call proto proto/http membership kas/agent.ts kas/replicas kas/repositories kas/agent-config kas/directory',
-  'kas/servers': 'lib kas/config kas/observability',
+  'kas/servers/addresses': 'lib',
+  'kas/servers': 'lib kas/config kas/observability kas/servers/addresses',
   'kas/servers/agents':
-    'lib call proto proto/gen proto/grpc kas/access-log kas/agent.ts kas/module.ts kas/directory kas/replicas kas/servers kas/tunnels | ws prom-client @bufbuild/protobuf',
+    'lib call proto proto/gen proto/grpc kas/access-log kas/agent.ts kas/module.ts kas/directory kas/replicas kas/servers kas/servers/addresses kas/tunnels | ws prom-client @bufbuild/protobuf',
   'kas/servers/rails':
     'lib call proto proto/grpc proto/http kas/config kas/observability kas/replicas kas/servers | @grpc/grpc-js jose prom-client',
   'kas/servers/replicas': 'lib call proto/grpc kas/config kas/replicas kas/servers kas/tunnels | prom-client',
@@ -53,7 +54,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/servers/kubernetes/request': 'lib call proto/http',
   'kas/servers/kubernetes/response': 'lib proto/http proto/wire | negotiator',
   'kas/servers/kubernetes/http':
-    'lib call proto/http kas/servers kas/servers/kubernetes/request kas/servers/kubernetes/response | prom-client',
+    'lib call proto/http kas/servers kas/servers/addresses kas/servers/kubernetes/request kas/servers/kubernetes/response | prom-client',
   'kas/servers/kubernetes/access':
     'lib call proto/http kas/access-log kas/config kas/directory kas/sessions kas/servers/kubernetes/request',
   'kas/servers/kubernetes/websocket': 'lib proto/http kas/servers/kubernetes/http | ws',
@@ -62,7 +63,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/servers/kubernetes/views':
     'lib call proto proto/http kas/module.ts kas/servers/kubernetes/request kas/servers/kubernetes/http kas/servers/kubernetes/websocket | ws',
   'kas/servers/kubernetes':
-    'lib call proto/http proto/wire membership kas/access-log kas/module.ts kas/config kas/directory kas/replicas kas/sessions kas/tunnels kas/servers kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/access kas/servers/kubernetes/websocket kas/servers/kubernetes/watch kas/servers/kubernetes/views',
+    'lib call proto/http proto/wire membership kas/access-log kas/module.ts kas/config kas/directory kas/replicas kas/sessions kas/tunnels kas/servers kas/servers/addresses kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/access kas/servers/kubernetes/websocket kas/servers/kubernetes/watch kas/servers/kubernetes/views',
   'kas/modules/*':
     'lib call proto proto/decode.ts proto/gen proto/gitops proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/replicas kas/repositories | @bufbuild/protobuf prom-client',
   'kas/cli':

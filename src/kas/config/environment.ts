@@ -3,6 +3,7 @@ import { type ClusterTexts, clusterNameOf, clusterTextsOf } from './cluster-text
 import { type DiscoveryFromEnvironment, discoveryFromEnvironment } from './discovery-environment.ts'
 import { addressForms, isSocketPath, parseListenAddress, socketPathForm } from './listen-address.ts'
 import { type OwnPrivateApi, ownPrivateApi } from './own-private-api.ts'
+import { trustedProxiesOf } from './trusted-proxies.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -16,6 +17,8 @@ export interface EnvironmentSettings {
   }
   /** `ops.socket`, unless the file has it */
   readonly opsSocket?: string
+  /** `trusted_proxies` of both listeners, where the file names none */
+  readonly trustedProxies: readonly string[]
   readonly ownPrivateApi: OwnPrivateApi
   readonly problems: readonly string[]
   readonly warnings: readonly ConfigWarning[]
@@ -23,7 +26,7 @@ export interface EnvironmentSettings {
 
 /**
  * What the environment sets: `KAS_CLUSTER_*` for packages whose template takes no extra keys, `POD_NAME`,
- * `POD_NAMESPACE`, `KAS_OPS_SOCKET`, `OWN_PRIVATE_API_*`. An empty variable counts as absent.
+ * `POD_NAMESPACE`, `KAS_OPS_SOCKET`, `KAS_TRUSTED_PROXIES`, `OWN_PRIVATE_API_*`. An empty variable counts as absent.
  *
  * @see doc/configuration.md "Environment"
  */
@@ -49,6 +52,7 @@ export function environmentSettings(env: Environment): EnvironmentSettings {
       texts: clusterTextsOf(get, problems),
     },
     ...(opsSocket ? { opsSocket } : {}),
+    trustedProxies: trustedProxiesOf(get, problems),
     ownPrivateApi: ownPrivateApi(get, { problems, warnings }),
     problems,
     warnings,

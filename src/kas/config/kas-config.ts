@@ -18,6 +18,7 @@ import { type EnvironmentSettings, environmentSettings } from './environment.ts'
 import { type GossipListen, gossipListen, gossipListenSchema } from './gossip-listen.ts'
 import { addressForms, isSocketPath, networks, parseListenAddress, socketPathForm } from './listen-address.ts'
 import type { OwnPrivateApi } from './own-private-api.ts'
+import { proxyKeys, withoutTrust } from './trusted-proxies.ts'
 import { unusedKeys } from './unused-keys.ts'
 import { isDiscovering, withoutEffect } from './without-effect.ts'
 
@@ -70,6 +71,7 @@ const kubernetesApi = z.object(
   {
     listen: listenSchema('0.0.0.0:8154', {
       ...tlsFiles,
+      ...proxyKeys,
       listen_grace_period: durationSchema('5s'),
       shutdown_grace_period: durationSchema('3600s'),
       watch_grace_period: durationSchema('60s'),
@@ -106,6 +108,7 @@ export const kasConfigSchema = blockSchema({
   agent: blockSchema({
     listen: listenSchema('127.0.0.1:8150', {
       ...tlsFiles,
+      ...proxyKeys,
       websocket: z.boolean().prefault(false),
       connections_per_token_per_minute: wholeNumberSchema(40_000, { min: 1, max: 4_294_967_295 }),
       max_connection_age: durationSchema('7200s', { positive: true }),
@@ -205,13 +208,26 @@ function complete(file: string, loaded: LoadedConfig<KasFile>, env: Environment)
   }
   const cluster = clusterOf(loaded.value, settings.cluster)
   const socket = loaded.value.ops.socket ?? settings.opsSocket
-  const config = { ...loaded.value, cluster, ops: { ...(socket === undefined ? {} : { socket }) } }
-  const problems = [...missing(config), ...unreachable(config)]
+  const agent = withTrusted(loaded.value.agent, settings.trustedProxies)
+  const config = { ...loaded.value, agent, cluster, ops: { ...(socket === undefined ? {} : { socket }) } }
+  const problems = [...missing(config), ...unreachable(config), ...withoutTrust(config.agent)]
   if (problems.length > 0) {
     throw new KasError({ code: 'SETTINGS_INVALID', file, problems, hints: unknownKeyHints(loaded.warnings) })
   }
   const warnings = [...loaded.warnings, ...withoutEffect(config), ...settings.warnings]
   return { config, ownPrivateApi: settings.ownPrivateApi, warnings }
+}
+
+/** Where the file names no front. */
+function withTrusted(agent: KasFile['agent'], trusted: readonly string[]): KasFile['agent'] {
+  const { listen, kubernetes_api: api } = agent
+  const named = <Listens extends { trusted_proxies: string[] }>(block: Listens): Listens =>
+    block.trusted_proxies.length > 0 ? block : { ...block, trusted_proxies: [...trusted] }
+  return {
+    ...agent,
+    listen: named(listen),
+    ...(api ? { kubernetes_api: { ...api, listen: named(api.listen) } } : {}),
+  }
 }
 
 /** Discovery is taken from one place as a whole: sources of the file and of the environment do not mix. */

@@ -3,7 +3,12 @@ import type { KasConfig } from './kas-config.ts'
 
 /** Keys that are set, and have no effect because of what others say. */
 export function withoutEffect(config: KasConfig): ConfigWarning[] {
-  const keys = [...besideDirectoryFile(config), ...besideAllHeaders(config), ...besideNoSecret(config)]
+  const keys = [
+    ...besideDirectoryFile(config),
+    ...besideAllHeaders(config),
+    ...besideNoSecret(config),
+    ...besideSockets(config),
+  ]
   return keys.map(([key, hint]) => ({ kind: 'unused', key, hint }))
 }
 
@@ -26,6 +31,15 @@ function besideAllHeaders({ agent: { kubernetes_api: api } }: KasConfig): KeyAnd
 function besideNoSecret({ private_api, cluster: { discovery } }: KasConfig): KeyAndReason[] {
   if (private_api.listen.authentication_secret_file !== undefined || !isDiscovering(discovery)) return []
   return [['cluster.discovery', 'without private_api.listen.authentication_secret_file a replica is alone']]
+}
+
+function besideSockets({ agent: { listen, kubernetes_api: api } }: KasConfig): KeyAndReason[] {
+  const listens = { 'agent.listen': listen, 'agent.kubernetes_api.listen': api?.listen }
+  return Object.entries(listens).flatMap(([key, block]): KeyAndReason[] =>
+    block?.network === 'unix' && block.trusted_proxies.length > 0
+      ? [[`${key}.trusted_proxies`, 'who connects to a Unix socket has no address']]
+      : [],
+  )
 }
 
 /** Other replicas are looked for. */

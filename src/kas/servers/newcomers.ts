@@ -4,6 +4,7 @@ import { FairQueue } from '../../lib/fair-queue.ts'
 import { networkOf } from '../../lib/host-port.ts'
 import { LoopTurns } from '../../lib/loop-turns.ts'
 import { remoteOf } from '../../lib/remote-of.ts'
+import { abortable } from '../../lib/signals.ts'
 
 export interface NewcomersOptions {
   /**
@@ -57,10 +58,12 @@ interface Waiting {
 }
 
 interface Newcomer {
-  readonly remote: string
+  /** undefined: a call by itself, which is never silent */
+  readonly remote: string | undefined
   /** its network */
   readonly source: string
-  readonly socket: Socket
+  readonly cut: () => void
+  isForgotten: boolean
   readonly cameAt: number
   /** calls that wait for a turn, the first that came first */
   readonly waiting: Set<Waiting>
@@ -98,22 +101,15 @@ export class Newcomers {
     this.#checked = new FairQueue(options.maxChecked)
   }
 
-  /** @param socket - just accepted, before TLS */
-  arrived(socket: Socket): void {
+  /**
+   * @param socket - just accepted, before TLS
+   * @param address - whose it counts as
+   */
+  arrived(socket: Socket, address = socket.remoteAddress): void {
     this.#turns.giveWay()
     const remote = remoteOf(socket)
     if (remote === undefined) return
-    const newcomer: Newcomer = {
-      remote,
-      source: networkOf(socket.remoteAddress as string),
-      socket,
-      cameAt: this.#components.now(),
-      waiting: new Set(),
-      leaveTurns: undefined,
-      checking: 0,
-      state: 'none',
-      silentSince: 0,
-    }
+    const newcomer = this.#create(address as string, { remote, cut: () => socket.destroy() })
     this.#newcomers.set(remote, newcomer)
     socket.on('close', () => this.#leave(newcomer, new KasError({ code: 'CANCELLED' })))
     this.#place(newcomer)
@@ -127,9 +123,22 @@ export class Newcomers {
    * @param signal - the call's: it waits for no turn once that aborts
    * @throws what `check` throws, KasError CREDENTIAL_NOT_CHECKED, CANCELLED, the signal's reason
    */
-  admit<T>(remote: string | undefined, check: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  admit<T>(remote: string | undefined, check: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
     const newcomer = remote === undefined ? undefined : this.#newcomers.get(remote)
-    return newcomer ? this.#admit(newcomer, check, signal) : check()
+    return newcomer ? this.#admit(newcomer, check, signal) : check(signal)
+  }
+
+  /**
+   * As `admit`, of a call on a connection that carries those of others too: it counts as a newcomer by itself.
+   *
+   * @param address - whose it counts as
+   * @param check - gets a signal that aborts, too, once there is no room for it
+   */
+  admitAlone<T>(address: string, check: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
+    const lost = new AbortController()
+    const newcomer = this.#create(address, { remote: undefined, cut: () => lost.abort(notChecked()) })
+    const either = AbortSignal.any([signal, lost.signal])
+    return this.#admit(newcomer, (checking) => abortable(check(checking), checking), either)
   }
 
   /** The connection is no newcomer any more, whatever calls come by it. */
@@ -148,10 +157,24 @@ export class Newcomers {
     }
   }
 
-  async #admit<T>(newcomer: Newcomer, check: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  #create(address: string, what: Pick<Newcomer, 'remote' | 'cut'>): Newcomer {
+    return {
+      source: networkOf(address),
+      ...what,
+      isForgotten: false,
+      cameAt: this.#components.now(),
+      waiting: new Set(),
+      leaveTurns: undefined,
+      checking: 0,
+      state: 'none',
+      silentSince: 0,
+    }
+  }
+
+  async #admit<T>(newcomer: Newcomer, check: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
     await this.#turn(newcomer, signal)
     try {
-      const answer = await check()
+      const answer = await check(signal)
       this.#forget(newcomer)
       return answer
     } finally {
@@ -221,12 +244,10 @@ export class Newcomers {
     waiting.clear()
   }
 
-  #isNewcomer(newcomer: Newcomer): boolean {
-    return this.#newcomers.get(newcomer.remote) === newcomer
-  }
-
   #forget(newcomer: Newcomer): void {
-    if (this.#isNewcomer(newcomer)) this.#newcomers.delete(newcomer.remote)
+    const { remote } = newcomer
+    if (remote !== undefined && this.#newcomers.get(remote) === newcomer) this.#newcomers.delete(remote)
+    newcomer.isForgotten = true
     this.#place(newcomer)
   }
 
@@ -239,13 +260,14 @@ export class Newcomers {
 
   #drop(newcomer: Newcomer): void {
     this.#leave(newcomer, notChecked())
-    newcomer.socket.destroy()
+    newcomer.cut()
   }
 
-  #stateOf(newcomer: Newcomer): Newcomer['state'] {
-    if (!this.#isNewcomer(newcomer)) return 'none'
-    if (newcomer.checking > 0) return 'checked'
-    return newcomer.waiting.size > 0 ? 'waiting' : 'silent'
+  #stateOf({ remote, isForgotten, checking, waiting }: Newcomer): Newcomer['state'] {
+    if (isForgotten) return 'none'
+    if (checking > 0) return 'checked'
+    if (waiting.size > 0) return 'waiting'
+    return remote === undefined ? 'none' : 'silent'
   }
 
   /** Counts it as what it is now; where there is no room for one more, it or another is closed. */
@@ -281,7 +303,7 @@ export class Newcomers {
 
   #dropLoser(loser: Newcomer | undefined): void {
     if (!loser) return
-    this.#components.refused('too_many_connections')
+    if (loser.remote !== undefined) this.#components.refused('too_many_connections') // a call is refused by itself
     this.#drop(loser)
   }
 

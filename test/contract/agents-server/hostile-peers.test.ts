@@ -5,6 +5,7 @@ import t, { type Test } from 'tap'
 import WebSocket from 'ws'
 import type { Directory } from '../../../src/kas/directory/directory.ts'
 import type { AgentCall } from '../../../src/kas/module.ts'
+import { ClientAddresses } from '../../../src/kas/servers/addresses/client-addresses.ts'
 import { Listener } from '../../../src/kas/servers/agents/listener.ts'
 import { maxDescriptionsPerAgent } from '../../../src/kas/tunnels/descriptions.ts'
 import { Code, KasError } from '../../../src/lib/errors.ts'
@@ -105,10 +106,11 @@ t.test('inside a WebSocket: large fragments, with PINGs between them', async (t)
 
 t.test('HTTP that does not come to an upgrade is ended in time', async (t) => {
   const upgraded: unknown[] = []
-  const options = { product: 'kas', websocket: true, firstBytesTimeoutMs: 50 }
+  const options = { product: 'kas', websocket: true, firstBytesTimeoutMs: 50, addresses: new ClientAddresses() }
   const refused: string[] = []
   const listener = new Listener(options, {
     connection: (duplex) => upgraded.push(duplex.destroy()),
+    identified: () => undefined,
     failed: () => undefined,
     refused: (reason) => refused.push(reason),
   })

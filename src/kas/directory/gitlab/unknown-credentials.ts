@@ -43,10 +43,10 @@ const jwt = /^(?:[a-z]{1,20}-)?eyJ/
  * Which questions to GitLab about credentials that nothing good is known of may wait for their turn. Anybody can make
  * credentials up, so what they cost is bounded, and in a flood the few that are good still come through:
  *
- * - A source has a budget of refusals, which answers make up for: an address (X-Forwarded-For is not believed), and
- *   the beginning of a token, for behind a front all come from one address. Past it its questions do not wait, and
- *   those that do are refused when their turn comes. That is no ban: where GitLab is hardly asked, they are asked.
- * - Who floods with tokens made up at random behind a front spends the budget of all who come by it. But kubectl and
+ * - A source has a budget of refusals, which answers make up for: an address, and the beginning of a token, for behind
+ *   a front that is not trusted all come from one address. Past it its questions do not wait, and those that do are
+ *   refused when their turn comes. That is no ban: where GitLab is hardly asked, they are asked.
+ * - Who floods with tokens made up at random behind such a front spends the budget of all who come by it. But kubectl and
  *   agents come again with the same credential, and who comes again may wait, in a bounded number.
  * - Addresses take turns, and share the places where one waits.
  */

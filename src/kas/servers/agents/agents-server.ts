@@ -5,6 +5,7 @@ import { type Clock, monotonicClock, systemClock } from '../../../lib/clock.ts'
 import { Drain } from '../../../lib/drain.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { GrpcType } from '../../../lib/metrics.ts'
+import { remoteOf } from '../../../lib/remote-of.ts'
 import type { Service } from '../../../lib/service.ts'
 import { spread } from '../../../lib/spread.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
@@ -21,7 +22,10 @@ import type { Placement } from '../../tunnels/home-placement.ts'
 import type { PublishedConnections } from '../../tunnels/published-connections.ts'
 import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
 import { UnreadByAgent } from '../../tunnels/unread-by-agent.ts'
-import { defaultNewcomers, Newcomers, type NewcomersOptions } from '../newcomers.ts'
+import { ClientAddresses, type ClientAddressesOptions, type Origin } from '../addresses/client-addresses.ts'
+import { ProxyProtocol } from '../addresses/proxy-protocol.ts'
+import { Arrivals } from '../arrivals.ts'
+import { defaultNewcomers, type NewcomersOptions } from '../newcomers.ts'
 import type { OverRate } from './agent-rates.ts'
 import { Authenticator, type AuthenticatorOptions, defaultAuthenticatorOptions } from './authenticator.ts'
 import { CallAdmission, connect } from './call-admission.ts'
@@ -62,6 +66,8 @@ export interface AgentsServerComponents {
 export interface AgentsServerOptions {
   readonly listen: ListenOptions
   readonly websocket: boolean
+  /** absent: no front is trusted */
+  readonly addresses?: ClientAddressesOptions
   /** the Server header: `gitlab-kas/<version>/<commit>` */
   readonly product: string
   readonly listenGraceMs: number
@@ -107,7 +113,10 @@ export class AgentsServer implements Service {
   readonly #options: AgentsServerOptions
   #listener: Listener | undefined
   readonly #calls: CallAdmission
-  readonly #newcomers: Newcomers
+  readonly #addresses: ClientAddresses
+  readonly #arrivals: Arrivals
+  /** absent: nobody begins with a PROXY header */
+  readonly #proxyProtocol: ProxyProtocol | undefined
   readonly #unpackTurns = new UnpackTurns()
   readonly #liveness: LivenessOptions
   readonly #hints: HomeHints
@@ -140,16 +149,24 @@ export class AgentsServer implements Service {
       { directory: components.directory, counts: counts ?? new TokenRate(systemClock), onRateExceeded },
       { ...defaultAuthenticatorOptions, ...options.authenticator },
     )
-    this.#newcomers = new Newcomers(
-      { now: () => performance.now(), refused: this.#refused },
+    const addresses = new ClientAddresses(options.addresses)
+    const refused = this.#refused
+    this.#addresses = addresses
+    this.#arrivals = new Arrivals(
+      { addresses, now: () => performance.now(), refused },
       { ...newcomerOptions, ...options.newcomers },
     )
+    if (addresses.usesProxyProtocol) {
+      const { fronts } = this.#arrivals
+      this.#proxyProtocol = new ProxyProtocol({ addresses, fronts, refused, log: components.log })
+    }
     this.#calls = new CallAdmission({
       clock: monotonicClock,
       onOverRate: () => undefined,
       ...components,
       authenticator,
-      newcomers: this.#newcomers,
+      addresses,
+      arrivals: this.#arrivals,
       heldByAgent: new UnreadByAgent(),
       openStreams: new OpenStreams({ ...defaultOpenStreams, ...options.openStreams }),
       connect: {
@@ -174,7 +191,8 @@ export class AgentsServer implements Service {
   async start(): Promise<void> {
     this.#listener = this.#createListener()
     this.#drain = this.#createDrain(this.#listener)
-    this.#listener.server.on('connection', (socket) => this.#newcomers.arrived(socket))
+    this.#listener.server.on('connection', (socket) => this.#arrivals.arrived(socket))
+    this.#proxyProtocol?.readFirst(this.#listener.server)
     await this.#drain.listen(this.#options.listen)
     await this.#hints.start()
     // a token may have been revoked: idle tunnels are renewed, so that each brings its token again
@@ -188,7 +206,7 @@ export class AgentsServer implements Service {
       expected = now + checkIntervalMs
       for (const connection of this.#connections) connection.check(now, lateMs)
       for (const age of this.#ages) age.check(now)
-      this.#newcomers.closeSilent()
+      this.#arrivals.closeSilent()
     }, checkIntervalMs)
   }
 
@@ -235,11 +253,15 @@ export class AgentsServer implements Service {
       {
         server: listener.server,
         log: this.#components.log,
+        addressOf: (socket) => this.#addresses.of(remoteOf(socket)).address,
         announce: async () => {
           await this.#hints.leave()
           this.#departure?.begin()
         },
-        close: () => listener.closeUndecided(),
+        close: () => {
+          listener.closeUndecided()
+          this.#proxyProtocol?.destroyWaiting()
+        },
         drain: () => {
           this.#departure?.stop()
           for (const connection of this.#connections) connection.retire()
@@ -256,9 +278,10 @@ export class AgentsServer implements Service {
     const { certificate, log } = this.#components
     const { product, websocket } = this.#options
     return new Listener(
-      { product, websocket, firstBytesTimeoutMs, certificate },
+      { product, websocket, firstBytesTimeoutMs, certificate, addresses: this.#addresses },
       {
-        connection: (duplex, remoteAddress) => this.#serve(duplex, remoteAddress),
+        connection: (duplex, remote, origin) => this.#serve(duplex, remote, origin),
+        identified: (socket, address) => this.#arrivals.identified(socket, address),
         failed: (error) => log.debug({ error }, 'A connection failed before it was one'),
         refused: this.#refused,
       },
@@ -267,9 +290,9 @@ export class AgentsServer implements Service {
 
   #refused = (reason: RefusalReason): void => this.#components.onRefused?.(reason)
 
-  #serve(duplex: Duplex, remoteAddress: string): void {
+  #serve(duplex: Duplex, remoteAddress: string, origin: Origin): void {
     const { log, events } = this.#components
-    const session = serveSession(duplex, (method) => this.#calls.handlerFor(method, connection), {
+    const session = serveSession(duplex, (method) => this.#calls.handlerFor(method, { connection, origin }), {
       limits: { ...sessionLimits, ...this.#options.limits },
       unpackTurns: this.#unpackTurns,
       events: {

@@ -3,7 +3,6 @@ import { traceAdmitted } from '../../../call/rpc-span.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
-import { addressOf } from '../../../lib/remote-of.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { Handler, ServerStream } from '../../../proto/grpc/server-session.ts'
 import { connectMethod } from '../../../proto/reverse-tunnel.ts'
@@ -14,7 +13,8 @@ import type { AgentMethod } from '../../module.ts'
 import type { AgentConnection } from '../../tunnels/agent-connection.ts'
 import { type ConnectComponents, serveConnect } from '../../tunnels/connect.ts'
 import type { UnreadByAgent } from '../../tunnels/unread-by-agent.ts'
-import type { Newcomers } from '../newcomers.ts'
+import type { ClientAddresses, Origin } from '../addresses/client-addresses.ts'
+import type { Arrivals } from '../arrivals.ts'
 import { type AgentRate, AgentRates, type OverRate } from './agent-rates.ts'
 import { type Authenticator, bearerToken } from './authenticator.ts'
 import { headBytes, type MethodBound, type OpenStreams } from './open-streams.ts'
@@ -26,7 +26,8 @@ export interface CallAdmissionComponents {
   readonly authenticator: Authenticator
   readonly openStreams: OpenStreams
   readonly heldByAgent: UnreadByAgent
-  readonly newcomers: Newcomers
+  readonly addresses: ClientAddresses
+  readonly arrivals: Pick<Arrivals, 'admit'>
   readonly connect: ConnectComponents
   /** by `/package.Service/Method`, beside the server's own */
   readonly methods: Readonly<Record<string, AgentMethod>>
@@ -47,9 +48,15 @@ export interface CallAdmissionComponents {
  */
 const maxUndecidedHeadBytes = 1024 * 1024
 
+/** By what calls come. */
+export interface Source {
+  readonly connection: AgentConnection
+  readonly origin: Origin
+}
+
 /** A method that the server answers itself. */
 export interface OwnMethod extends Pick<AgentMethod, 'type' | 'rate'> {
-  serve(stream: ServerStream, connection: AgentConnection): Promise<void>
+  serve(stream: ServerStream, source: Source): Promise<void>
 }
 
 /**
@@ -83,7 +90,7 @@ export class CallAdmission {
   readonly #connectComponents: ConnectComponents
   /** by `/package.Service/Method` */
   readonly #own: Readonly<Record<string, OwnMethod>> = {
-    [connectMethod]: { ...connect, serve: (stream, connection) => this.#connect(stream, connection) },
+    [connectMethod]: { ...connect, serve: (stream, source) => this.#connect(stream, source) },
   }
   readonly #rates: AgentRates
   readonly #undecidedHeadBytes = new WeakMap<AgentConnection, number>()
@@ -104,9 +111,9 @@ export class CallAdmission {
   }
 
   /** @returns undefined for a method that is not served */
-  handlerFor(method: string, connection: AgentConnection): Handler | undefined {
+  handlerFor(method: string, source: Source): Handler | undefined {
     const own = Object.hasOwn(this.#own, method) ? this.#own[method] : undefined
-    if (own) return (stream) => own.serve(stream, connection)
+    if (own) return (stream) => own.serve(stream, source)
     const { methods, directory, tracer, refused } = this.#components
     const served = Object.hasOwn(methods, method) ? methods[method] : undefined
     if (!served) {
@@ -119,7 +126,7 @@ export class CallAdmission {
     const how = { patient, counted: true, kind: 'calls', method: bound, rate } as const
     return (stream) =>
       traceAdmitted(tracer, stream, {
-        admit: () => this.#admit(stream, connection, how),
+        admit: () => this.#admit(stream, source, how),
         serve: (agent, span) => {
           span.calls(agent.id)
           if (served.maxMessageBytes !== undefined) stream.messages.limit(served.maxMessageBytes)
@@ -129,7 +136,7 @@ export class CallAdmission {
               directory,
               agent,
               token: bearerToken(stream.metadata),
-              retired: connection.retired,
+              retired: source.connection.retired,
               rate,
             }),
           )
@@ -146,19 +153,20 @@ export class CallAdmission {
   }
 
   /** No function of its own waits for the end: there is one for each idle tunnel already. */
-  #connect(stream: ServerStream, connection: AgentConnection): Promise<void> {
+  #connect(stream: ServerStream, source: Source): Promise<void> {
+    const { connection } = source
     const counted = !connection.spendReplacement()
     const rate = counted ? this.#rates.of(connectMethod) : undefined
     const how = { patient: true, counted, kind: 'tunnels', method: undefined, rate } as const
-    return this.#admit(stream, connection, how).then((agent) =>
+    return this.#admit(stream, source, how).then((agent) =>
       serveConnect(this.#connectComponents, { agent, connection, stream }),
     )
   }
 
-  async #admit(stream: ServerStream, connection: AgentConnection, { rate, ...how }: Admitting): Promise<Agent> {
+  async #admit(stream: ServerStream, source: Source, { rate, ...how }: Admitting): Promise<Agent> {
     const bytes = headBytes(stream.metadata)
     try {
-      const agent = await this.#authenticate(stream, connection, { ...how, bytes })
+      const agent = await this.#authenticate(stream, source, { ...how, bytes })
       this.#components.openStreams.enter(agent.id, how.kind, bytes, how.method)
       this.#charge(stream, agent, { kind: how.kind, bytes, method: how.method })
       stream.session.quota.admitted(stream.session.streams.size)
@@ -168,7 +176,7 @@ export class CallAdmission {
     } catch (error) {
       if (KasError.from(error).code === 'TOO_MANY_STREAMS') stream.session.quota.refused(stream.session.streams.size)
       this.#countRefusal(stream, error)
-      this.#recordRefusal(stream, connection, error)
+      this.#recordRefusal(stream, source, error)
       throw error
     }
   }
@@ -185,12 +193,12 @@ export class CallAdmission {
   }
 
   /** A connection is charged to the first agent that is let in on it. @throws KasError TOO_MANY_STREAMS */
-  #knowConnection({ session, metadata }: ServerStream, connection: AgentConnection, agent: Agent): void {
+  #knowConnection({ session, metadata }: ServerStream, address: string | undefined, agent: Agent): void {
     if (this.#known.has(session)) return
     const { id } = agent
     this.#enter(session, id)
     this.#known.add(session)
-    const disconnected = this.#recordConnection(connection, agent, metadata)
+    const disconnected = this.#recordConnection(address, agent, metadata)
     const own = this.#components.heldByAgent.enter(id)
     session.chargeTo(own.held)
     session.window.widen()
@@ -202,7 +210,7 @@ export class CallAdmission {
   }
 
   /** @returns to be called at its end */
-  #recordConnection(connection: AgentConnection, agent: Agent, metadata: Metadata): (() => void) | undefined {
+  #recordConnection(address: string | undefined, agent: Agent, metadata: Metadata): (() => void) | undefined {
     const { accessLog, clock } = this.#components
     if (!accessLog) return undefined
     const began = clock.now()
@@ -211,7 +219,7 @@ export class CallAdmission {
       agent_id: String(id),
       agent: name,
       project: project.path,
-      address: addressOf(connection.remoteAddress),
+      address: address ?? '',
       ...userAgentField(metadata['user-agent']?.[0]),
     }
     accessLog.event('agent_connected', 'session', `agent ${id}`, fields)
@@ -221,11 +229,12 @@ export class CallAdmission {
     }
   }
 
-  #recordRefusal({ metadata }: ServerStream, { remoteAddress }: AgentConnection, error: unknown): void {
+  #recordRefusal({ metadata }: ServerStream, { origin }: Source, error: unknown): void {
     const { accessLog } = this.#components
     const { code } = KasError.from(error)
     if (!accessLog || !refusalReason(code)) return
-    const refused = { event: 'agent_refused', reason: code, address: addressOf(remoteAddress) } as const
+    const address = this.#addressOf(metadata, origin) ?? ''
+    const refused = { event: 'agent_refused', reason: code, address } as const
     accessLog.stranger(refused, () => userAgentField(metadata['user-agent']?.[0]))
   }
 
@@ -242,7 +251,7 @@ export class CallAdmission {
   /** Whose a stream is; its connection is no newcomer from then on. */
   async #authenticate(
     stream: ServerStream,
-    connection: AgentConnection,
+    { connection, origin }: Source,
     { bytes, ...how }: { patient: boolean; counted: boolean; bytes: number },
   ): Promise<Agent> {
     const undecided = this.#undecidedHeadBytes
@@ -252,20 +261,25 @@ export class CallAdmission {
       throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxUndecidedHeadBytes, what })
     }
     undecided.set(connection, before + bytes)
-    const { authenticator, newcomers } = this.#components
-    const from = hostOf(connection.remoteAddress)
+    const { authenticator, arrivals } = this.#components
+    const address = this.#addressOf(stream.metadata, origin)
+    const call = { remote: connection.remoteAddress, isFront: origin.isFront, address }
     try {
-      return await stream.whileOpen((signal) => {
-        const check = async () => {
-          const agent = await authenticator.authenticate(stream.metadata, { ...how, from }, signal)
-          this.#knowConnection(stream, connection, agent) // where this throws the connection stays a newcomer: it must count as something
+      return await stream.whileOpen((open) => {
+        const check = async (signal: AbortSignal) => {
+          const agent = await authenticator.authenticate(stream.metadata, { ...how, from: address ?? '' }, signal)
+          this.#knowConnection(stream, address, agent) // where this throws the connection stays a newcomer: it must count as something
           return agent
         }
-        return newcomers.admit(connection.remoteAddress, check, signal)
+        return arrivals.admit(call, check, open)
       })
     } finally {
       undecided.set(connection, (undecided.get(connection) ?? 0) - bytes)
     }
+  }
+
+  #addressOf(metadata: Metadata, origin: Origin): string | undefined {
+    return this.#components.addresses.ofRequest(origin, metadata['x-forwarded-for'])
   }
 
   #countRefusal(stream: ServerStream, error: unknown): void {
@@ -275,9 +289,4 @@ export class CallAdmission {
     if (reason) refused(reason)
     log.debug({ grpc_method: stream.method, code, reason: message }, 'A call of an agent was refused')
   }
-}
-
-/** Of an address with its port. */
-function hostOf(remoteAddress: string): string {
-  return remoteAddress.slice(0, remoteAddress.lastIndexOf(':'))
 }

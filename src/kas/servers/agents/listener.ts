@@ -9,11 +9,13 @@ import { http } from '../../../lib/http.ts'
 import { LoopTurns } from '../../../lib/loop-turns.ts'
 import { remoteOf } from '../../../lib/remote-of.ts'
 import { MessageDuplex, webSocketProtocol } from '../../../proto/grpc/message-duplex.ts'
+import type { ClientAddresses, Origin } from '../addresses/client-addresses.ts'
 import type { RefusalReason } from './refusals.ts'
 
 export interface ListenerOptions {
   /** the Server header of HTTP answers */
   readonly product: string
+  readonly addresses: ClientAddresses
   /** absent: plain */
   readonly certificate?: CertificateFiles | undefined
   /** WebSocket too; else HTTP/2 alone */
@@ -39,8 +41,14 @@ interface Undecided {
 }
 
 export interface ListenerEvents {
-  /** what was accepted: bytes that begin with the HTTP/2 preface */
-  connection(duplex: Duplex, remoteAddress: string): void
+  /**
+   * What was accepted: bytes that begin with the HTTP/2 preface.
+   *
+   * @param remote - `address:port`
+   */
+  connection(duplex: Duplex, remote: string, origin: Origin): void
+  /** A front asks for a WebSocket, which is one client's: whose is known now. It may be closed then. */
+  identified(socket: Socket, address: string | undefined): void
   /** a connection that failed before it was one */
   readonly failed: (error: unknown) => void
   refused(reason: RefusalReason): void
@@ -120,7 +128,7 @@ export class Listener {
     const onFirstBytes = () => {
       socket.off('readable', onFirstBytes)
       const leaveTurns = this.#turns.enter(
-        networkOf(socket.remoteAddress ?? ''),
+        networkOf(this.#originOf(socket).address ?? ''),
         () => this.#decide(socket),
         () => socket.destroy(),
       )
@@ -156,7 +164,7 @@ export class Listener {
       socket.off('readable', onReadable)
       if (isHttp2) {
         this.#decided(socket)
-        this.#events.connection(socket, remoteOf(socket) ?? '')
+        this.#events.connection(socket, remoteOf(socket) ?? '', this.#originOf(socket))
       } else if (this.#options.websocket) this.#http.emit('connection', socket)
       else {
         this.#events.refused('protocol')
@@ -205,6 +213,8 @@ export class Listener {
       this.#refuse(socket, refusal)
       return
     }
+    const origin = this.#clientOf(request)
+    if (socket.destroyed) return // there is no room for it
     this.#webSockets.handleUpgrade(request, socket, head, (webSocket) => {
       if (webSocket.protocol !== webSocketProtocol) {
         this.#events.refused('upgrade')
@@ -215,8 +225,22 @@ export class Listener {
       this.#decided(request.socket)
       const duplex = new MessageDuplex(webSocket, { connection: socket, masking: 'none' })
       duplex.on('error', ignore) // its session has it too
-      this.#events.connection(duplex, remoteOf(request.socket) ?? '')
+      this.#events.connection(duplex, remoteOf(request.socket) ?? '', origin)
     })
+  }
+
+  #originOf(socket: Socket): Origin {
+    return this.#options.addresses.of(remoteOf(socket))
+  }
+
+  /** What comes inside the WebSocket the client writes: it is no front's. */
+  #clientOf({ socket, headers }: IncomingMessage): Origin {
+    const origin = this.#originOf(socket)
+    if (!origin.isFront) return origin
+    const forwarded = [headers['x-forwarded-for'] ?? []].flat()
+    const address = this.#options.addresses.ofRequest(origin, forwarded)
+    this.#events.identified(socket, address)
+    return { address, isFront: false }
   }
 
   #refuse(socket: Duplex, { status, text }: Refusal): void {

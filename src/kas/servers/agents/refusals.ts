@@ -6,6 +6,8 @@ import type { Registry } from '../../../lib/metrics.ts'
 export const refusalReasons = [
   /** no TLS that kas takes: plain bytes, an old version, a certificate that the client does not trust */
   'tls',
+  /** a front that is trusted begins with no PROXY header that can be read, where it must */
+  'proxy_header',
   /** neither HTTP/2 nor, where that is on, a WebSocket */
   'protocol',
   /** HTTP that is no upgrade to `ws-tunnel` */

@@ -11,7 +11,7 @@ import type { AccessLog } from '../../access-log/access-log.ts'
 import type { Directory } from '../../directory/directory.ts'
 import { noUsage, type Usage } from '../../directory/usage.ts'
 import type { OwnEndpoint, SignedEndpoint, UserEndpoint, ViewFeeds } from '../../module.ts'
-import type { Newcomers } from '../newcomers.ts'
+import type { Arrivals } from '../arrivals.ts'
 import { accessLost } from './access/access-checks.ts'
 import { accessCounter } from './access/access-counter.ts'
 import { type Access, type Authorized, authorize, callerNames } from './access/authorize.ts'
@@ -29,7 +29,7 @@ import { OwnEndpoints } from './own-endpoints.ts'
 import { Progress } from './progress.ts'
 import { Relay } from './relay.ts'
 import { askedStream } from './request/asked-stream.ts'
-import { add, type RequestHead, readRequestHead } from './request/request-head.ts'
+import { add, nameClient, type RequestHead, readRequestHead } from './request/request-head.ts'
 import { parseTarget, type Target } from './request/target.ts'
 import { originHeaders, preflightHeaders } from './response/cors.ts'
 import { deliveryOf, errorAnswer } from './response/error-answer.ts'
@@ -47,7 +47,7 @@ export interface KubernetesProxyComponents {
   readonly forward: Forward
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
   readonly metrics: KubernetesMetrics
-  readonly newcomers: Pick<Newcomers, 'admit'>
+  readonly arrivals: Pick<Arrivals, 'admit'>
   readonly callerKeys: Pick<CallerKeys, 'of'>
   readonly sessions: Pick<Sessions, 'begin' | 'open'>
   /** counts who was let through; absent: nobody does */
@@ -117,7 +117,7 @@ export class KubernetesProxy {
 
   constructor(components: KubernetesProxyComponents, options: KubernetesProxyOptions) {
     const { product, limits, responses } = options
-    const { webSocketTokens, endpoints = [], userEndpoints = [], views: feeds, newcomers } = components
+    const { webSocketTokens, endpoints = [], userEndpoints = [], views: feeds, arrivals } = components
     this.#components = components
     this.#options = options
     this.#via = `gRPC/1.0 ${product}`
@@ -129,8 +129,8 @@ export class KubernetesProxy {
     const parts = { clock: systemClock, ...components, kept, watches: this.#watches, countAccess: this.#countAccess }
     const watches = new WatchApi(parts, { product, limits, via: this.#via })
     const views = feeds && new ViewsApi({ ...parts, feeds }, { product, limits })
-    this.#ofUsers = new UserEndpoints({ endpoints: userEndpoints, newcomers }, limits)
-    this.#signed = new SignedEndpoints({ endpoints: components.signedEndpoints ?? [], newcomers }, limits)
+    this.#ofUsers = new UserEndpoints({ endpoints: userEndpoints, arrivals }, limits)
+    this.#signed = new SignedEndpoints({ endpoints: components.signedEndpoints ?? [], arrivals }, limits)
     this.#own = new OwnEndpoints({ webSocketTokens, watches, views, endpoints, clock: parts.clock }, limits)
   }
 
@@ -197,10 +197,9 @@ export class KubernetesProxy {
     const credentials = sealed ? await sealed : readCredentials(head, target)
     progress.span.calls(credentials.agentId)
     record.calls(credentials.agentId)
-    const { remote, socket } = exchange.connection
-    const ask = () => authorize(directory, credentials, exchange.signal, { from: socket.remoteAddress })
+    const ask = (signal: AbortSignal) => authorize(directory, credentials, signal, { from: exchange.address })
     const since = this.#components.sessions.begin()
-    const letInAs = await this.#components.newcomers.admit(remote, ask, exchange.signal)
+    const letInAs = await this.#components.arrivals.admit(exchange.arrived, ask, exchange.signal)
     record.letIn(letInAs.access, letInAs.impersonation?.username)
     const caller = this.#components.callerKeys.of(callerNames(letInAs.access))
     exchange.connection.letIn(credentials.agentId, caller.key)
@@ -269,6 +268,7 @@ export class KubernetesProxy {
       signal: exchange.signal,
     }
     const { impersonation } = letInAs
+    if (exchange.toldAddress !== undefined) nameClient(head, exchange.toldAddress)
     const encode = this.#headEncoder(request, head, target, { impersonation, auditId: record.auditId })
     const mayGoOn = async (signal: AbortSignal) => {
       const question = { maxAgeMs: reopenedAccessMs }

@@ -9,7 +9,7 @@ import { KasError } from '../../../lib/errors.ts'
 import { http } from '../../../lib/http.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Registry } from '../../../lib/metrics.ts'
-import { addressOf } from '../../../lib/remote-of.ts'
+import { remoteOf } from '../../../lib/remote-of.ts'
 import type { Service } from '../../../lib/service.ts'
 import { spread } from '../../../lib/spread.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
@@ -19,7 +19,9 @@ import type { Directory } from '../../directory/directory.ts'
 import type { Usage } from '../../directory/usage.ts'
 import type { OwnEndpoint, SignedEndpoint, UserEndpoint, ViewFeeds } from '../../module.ts'
 import { SessionTable } from '../../sessions/session-table.ts'
-import { Newcomers } from '../newcomers.ts'
+import { ClientAddresses, type ClientAddressesOptions } from '../addresses/client-addresses.ts'
+import { ProxyProtocol } from '../addresses/proxy-protocol.ts'
+import { Arrivals } from '../arrivals.ts'
 import { AccessChecks } from './access/access-checks.ts'
 import { CallerKeys } from './access/caller-keys.ts'
 import { Sessions } from './access/sessions.ts'
@@ -80,6 +82,8 @@ export interface KubernetesServerOptions extends ResponseRuleOptions {
   readonly shutdownGraceMs: number
   /** the same of watches, which end one after another meanwhile, and of followed logs; default: none, as all else. ms */
   readonly watchGraceMs?: number
+  /** absent: no front is trusted */
+  readonly addresses?: ClientAddressesOptions
   /** the Server and Via headers: `gitlab-kas/<version>/<commit>` */
   readonly product: string
   readonly limits?: Partial<KubernetesLimits>
@@ -107,7 +111,10 @@ export class KubernetesServer implements Service {
   readonly #proxy: KubernetesProxy
   readonly #metrics: KubernetesMetrics
   readonly #connections = new Map<Socket, Connection>()
-  readonly #newcomers: Newcomers
+  readonly #addresses: ClientAddresses
+  readonly #arrivals: Arrivals
+  /** absent: nobody begins with a PROXY header */
+  readonly #proxyProtocol: ProxyProtocol | undefined
   readonly #idle: IdleConnections
   readonly #callers = new Callers()
   readonly #checks: AccessChecks
@@ -130,10 +137,13 @@ export class KubernetesServer implements Service {
     createSessionMetrics(register, { sessions: () => table.size, checkMs: () => this.#checks.periodMs })
     const sessions = new Sessions({ table, checks: this.#checks, clock: clock ?? systemClock, log })
     const refused = () => this.#metrics.failed('HEAD_TOO_SLOW') // node's own time-out comes before that of newcomers
-    this.#newcomers = new Newcomers({ now: () => performance.now(), refused }, this.#limits.newcomers)
+    this.#addresses = new ClientAddresses(options.addresses)
+    const addresses = this.#addresses
+    this.#arrivals = new Arrivals({ addresses, now: () => performance.now(), refused }, this.#limits.newcomers)
+    if (addresses.usesProxyProtocol) this.#proxyProtocol = this.#createProxyProtocol()
     this.#idle = new IdleConnections(this.#limits.maxKeptPerAgent, () => this.#metrics.failed('TOO_MANY_STREAMS'))
     this.#proxy = new KubernetesProxy(
-      { callerKeys: new CallerKeys(), ...components, sessions, metrics: this.#metrics, newcomers: this.#newcomers },
+      { callerKeys: new CallerKeys(), ...components, sessions, metrics: this.#metrics, arrivals: this.#arrivals },
       {
         limits: this.#limits,
         responses: responseRules(options, log),
@@ -156,7 +166,7 @@ export class KubernetesServer implements Service {
     this.#server = server
     this.#drain = this.#createDrain(server)
     server.maxHeadersCount = 0 // node would drop what is beyond; kas counts and refuses
-    server.on('connection', (socket: Socket) => this.#newcomers.arrived(socket))
+    server.on('connection', (socket: Socket) => this.#arrivals.arrived(socket))
     const ready = this.#components.certificate ? 'secureConnection' : 'connection'
     server.on(ready, (socket: Socket) => this.#connection(socket))
     server.on('request', (request, response) => this.#onRequest(request, response))
@@ -169,6 +179,7 @@ export class KubernetesServer implements Service {
     server.on('connect', (request, socket, head) => this.#onUpgrade(request, socket as Socket, head))
     server.on('clientError', (error, socket) => this.#onClientError(error, socket as Socket))
     this.#checks.start()
+    this.#proxyProtocol?.readFirst(server)
     await this.#drain.listen(this.#options.listen)
   }
 
@@ -191,6 +202,7 @@ export class KubernetesServer implements Service {
       {
         server,
         log: this.#components.log,
+        addressOf: (socket) => this.#addresses.of(remoteOf(socket)).address,
         drain: () => {
           for (const connection of this.#connections.values()) {
             connection.closeWhenIdle = true
@@ -199,6 +211,7 @@ export class KubernetesServer implements Service {
           this.#endEarly()
         },
         endArrivals: () => {
+          this.#proxyProtocol?.destroyWaiting()
           for (const connection of this.#connections.values()) {
             connection.isNew = false
             connection.closeIfIdle()
@@ -207,9 +220,17 @@ export class KubernetesServer implements Service {
         endStreams: () => {
           for (const exchange of this.#exchanges()) exchange.endStream()
         },
+        cut: () => this.#proxyProtocol?.destroyWaiting(),
       },
       { listenGraceMs, shutdownGraceMs, lingerMs, arrivalMs },
     )
+  }
+
+  #createProxyProtocol(): ProxyProtocol {
+    const refused = (reason: 'too_slow' | 'proxy_header') =>
+      this.#metrics.failed(reason === 'too_slow' ? 'HEAD_TOO_SLOW' : 'BAD_REQUEST')
+    const { log } = this.#components
+    return new ProxyProtocol({ addresses: this.#addresses, fronts: this.#arrivals.fronts, refused, log })
   }
 
   /** Not all at once: each client begins its own anew elsewhere. Then the logs, and what has become a watch since. */
@@ -305,7 +326,7 @@ export class KubernetesServer implements Service {
     const refusal = malformed(error)
     if (!refusal) return void socket.destroy()
     this.#metrics.failed(refusal.code)
-    const address = addressOf(connection.remote ?? '')
+    const { address = '' } = connection.origin
     this.#components.accessLog?.stranger({ event: 'refused', reason: refusal.code, address }, () => ({
       status: refusal.httpStatus,
     }))
@@ -315,7 +336,7 @@ export class KubernetesServer implements Service {
   #connection(socket: Socket): Connection {
     const known = this.#connections.get(socket)
     if (known) return known
-    const connection = new Connection(socket, { idle: this.#idle, callers: this.#callers })
+    const connection = new Connection(socket, { idle: this.#idle, callers: this.#callers, addresses: this.#addresses })
     this.#connections.set(socket, connection)
     socket.once('close', () => this.#connections.delete(socket))
     connection.closeWhenIdle = this.#drain?.phase === 'draining'

@@ -1,9 +1,8 @@
 import { KasError } from '../../../lib/errors.ts'
 import { FairTurns } from '../../../lib/fair-turns.ts'
 import { networkOf } from '../../../lib/host-port.ts'
-import { addressOf } from '../../../lib/remote-of.ts'
 import type { SignedEndpoint } from '../../module.ts'
-import type { Newcomers } from '../newcomers.ts'
+import type { Arrivals } from '../arrivals.ts'
 import { boundedBody, checkLength } from './http/bounded-body.ts'
 import type { Exchange } from './http/exchange.ts'
 import type { KubernetesLimits } from './http/kubernetes-limits.ts'
@@ -13,7 +12,7 @@ import type { Target } from './request/target.ts'
 
 export interface SignedEndpointsComponents {
   readonly endpoints: readonly SignedEndpoint[]
-  readonly newcomers: Pick<Newcomers, 'admit'>
+  readonly arrivals: Pick<Arrivals, 'admit'>
 }
 
 export type SignedEndpointsOptions = Pick<
@@ -68,7 +67,7 @@ export class SignedEndpoints {
     exchange.upgrade?.refused()
     const { maxSignedBodyBytes: maxBytes, signedBodyTimeoutMs: timeoutMs } = this.#options
     checkLength(contentLength, { maxBytes })
-    const { connection, request, signal } = exchange
+    const { request, signal } = exchange
     const header = (of: string) => {
       const value = request.headers[of]
       return typeof value === 'string' ? value : undefined
@@ -85,13 +84,13 @@ export class SignedEndpoints {
         end()
       }
     }
-    const { status, mediaType, body } = await this.#components.newcomers.admit(connection.remote, check, signal)
+    const { status, mediaType, body } = await this.#components.arrivals.admit(exchange.arrived, check, signal)
     await exchange.answer(status, [...headers, 'Content-Type', mediaType, 'Cache-Control', 'no-store'], body)
     return 'endpoint'
   }
 
-  #turn({ connection: { remote = '' }, signal }: Exchange): Promise<() => void> {
+  #turn({ address = '', signal }: Exchange): Promise<() => void> {
     const late = AbortSignal.timeout(this.#options.signedBodyTimeoutMs)
-    return this.#turns.take(networkOf(addressOf(remote)), AbortSignal.any([signal, late]))
+    return this.#turns.take(networkOf(address), AbortSignal.any([signal, late]))
   }
 }

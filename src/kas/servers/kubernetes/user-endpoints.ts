@@ -1,7 +1,7 @@
 import { KasError } from '../../../lib/errors.ts'
 import { abortable } from '../../../lib/signals.ts'
 import type { UserEndpoint } from '../../module.ts'
-import type { Newcomers } from '../newcomers.ts'
+import type { Arrivals } from '../arrivals.ts'
 import type { CallRecord } from './access/call-record.ts'
 import type { Exchange } from './http/exchange.ts'
 import type { KubernetesLimits } from './http/kubernetes-limits.ts'
@@ -11,7 +11,7 @@ import type { Target } from './request/target.ts'
 
 export interface UserEndpointsComponents {
   readonly endpoints: readonly UserEndpoint[]
-  readonly newcomers: Pick<Newcomers, 'admit'>
+  readonly arrivals: Pick<Arrivals, 'admit'>
 }
 
 export interface UserCall {
@@ -45,10 +45,10 @@ export class UserEndpoints {
   /** @throws KasError CREDENTIALS_INVALID, and what the endpoint throws */
   async serve(endpoint: UserEndpoint, { exchange, record, head, headers }: UserCall): Promise<RequestOutcome> {
     exchange.upgrade?.refused()
-    const { signal, connection } = exchange
+    const { signal } = exchange
     const token = tokenOf(head)
     const admit = () => endpoint.admit(token)
-    const { user, answer } = await this.#components.newcomers.admit(connection.remote, admit, signal)
+    const { user, answer } = await this.#components.arrivals.admit(exchange.arrived, admit, signal)
     record.letIn({ via: 'pat', userId: user.id, username: user.username }, undefined)
     const { status, mediaType, body } = await abortable(answer(signal), signal)
     const all = [...headers, 'Content-Type', mediaType, 'Cache-Control', 'no-store']

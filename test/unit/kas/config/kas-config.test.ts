@@ -247,3 +247,37 @@ t.test('the access log: where, and which calls', async (t) => {
   }
   for (const [block, problem] of Object.entries(wrong)) t.throws(() => parse(block), problem, block)
 })
+
+t.test('fronts that are trusted, of each listener by itself', async (t) => {
+  const parse = (agent: string, env: Record<string, string> = {}) =>
+    parseKasConfig('kas.yaml', `${ready}agent: ${agent}`, env)
+  const trusted = (agent: string, env?: Record<string, string>) => {
+    const { listen, kubernetes_api: api } = parse(agent, env).config.agent
+    return [listen, api?.listen].map((each) => each && [each.trusted_proxies, each.proxy_protocol])
+  }
+  t.strictSame(trusted('{}'), [[[], false], undefined])
+  t.strictSame(trusted('{ listen: { trusted_proxies: [10.0.0.5, "2001:db8::/64"] }, kubernetes_api: {} }'), [
+    [['10.0.0.5', '2001:db8::/64'], false],
+    [[], false],
+  ])
+  const api = 'kubernetes_api: { listen: { trusted_proxies: [10.0.0.0/30], proxy_protocol: true } }'
+  const env = { KAS_TRUSTED_PROXIES: '127.0.0.1, ::1,' }
+  t.strictSame(trusted(`{ ${api} }`, env), [
+    [['127.0.0.1', '::1'], false],
+    [['10.0.0.0/30'], true],
+  ])
+  const wrong: Readonly<Record<string, RegExp>> = {
+    '{ listen: { trusted_proxies: 10.0.0.5 } }': /agent\.listen\.trusted_proxies: found "10\.0\.0\.5", allowed: a list/,
+    '{ listen: { trusted_proxies: [nginx] } }': /trusted_proxies\[0\]: found "nginx", allowed: an address or a network/,
+    '{ listen: { trusted_proxies: [0.0.0.0/0] } }': /found "0\.0\.0\.0\/0", allowed: .* never of all addresses/,
+    [`{ listen: { trusted_proxies: [${Array(101).fill('10.0.0.5')}] } }`]: /at most 100 addresses/,
+    '{ listen: { proxy_protocol: 1 } }': /proxy_protocol: found 1, allowed: true or false/,
+    '{ listen: { proxy_protocol: true } }': /agent\.listen\.trusted_proxies: found nothing, allowed: the fronts of/,
+    '{ kubernetes_api: { listen: { proxy_protocol: true } } }':
+      /kubernetes_api\.listen\.trusted_proxies: found nothing/,
+  }
+  for (const [agent, problem] of Object.entries(wrong)) t.throws(() => parse(agent), problem, agent.slice(0, 80))
+  t.throws(() => parse('{}', { KAS_TRUSTED_PROXIES: '10.0.0.5,nginx' }), /KAS_TRUSTED_PROXIES: found "nginx"/)
+  const { warnings } = parse('{ listen: { network: unix, address: /a.sock, trusted_proxies: [10.0.0.5] } }')
+  t.match(warnings, [{ kind: 'unused', key: 'agent.listen.trusted_proxies', hint: /Unix socket has no address/ }])
+})

@@ -86,6 +86,7 @@ t.test('secret files as packages and openssl write them', async (t) => {
 t.test('environment', async (t) => {
   t.strictSame(environmentSettings({ KAS_CLUSTER_NAME: '', OTHER: 'x' }), {
     cluster: { texts: {} },
+    trustedProxies: [],
     ownPrivateApi: {},
     problems: [],
     warnings: [],

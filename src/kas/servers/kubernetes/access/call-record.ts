@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import type { Delivery } from '../../../../lib/errors.ts'
-import { addressOf } from '../../../../lib/remote-of.ts'
 import { type AccessLine, bounds, cut } from '../../../access-log/access-line.ts'
 import { type AccessLog, userAgentField } from '../../../access-log/access-log.ts'
 import type { LineClass } from '../../../config/access-log.ts'
@@ -9,14 +8,14 @@ import { isActing, type RequestInfo, requestInfo } from '../request/request-info
 import type { Target } from '../request/target.ts'
 import type { Access } from './authorize.ts'
 
-/** Who is at the other end of a connection. */
+/** Whose request it is. */
 export interface RecordedClient {
   readonly request: {
     readonly method?: string | undefined
     readonly headers: { readonly 'user-agent'?: string | undefined }
   }
-  /** `remote`: `address:port` */
-  readonly connection: { readonly remote: string | undefined }
+  /** undefined: it is not known */
+  readonly address: string | undefined
 }
 
 export interface CallEnd {
@@ -196,8 +195,7 @@ export class CallRecord {
   }
 
   get #address(): string | undefined {
-    const { remote } = this.#client.connection
-    return remote === undefined ? undefined : addressOf(remote)
+    return this.#client.address
   }
 
   /** Field by field: one that is not known is not there, and copies would cost more than the rest. */

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net'
 import type { AgentId } from '../../../../call/call.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { remoteOf } from '../../../../lib/remote-of.ts'
+import type { ClientAddresses, Origin } from '../../addresses/client-addresses.ts'
 import type { Callers } from './callers.ts'
 import type { IdleConnections, Owner } from './idle-connections.ts'
 
@@ -22,6 +23,12 @@ export interface Running {
   cut(): void
 }
 
+export interface ConnectionComponents {
+  readonly idle: IdleConnections
+  readonly callers: Callers
+  readonly addresses: ClientAddresses
+}
+
 /**
  * One client's connection and what runs on it. Its end is noticed here, once: node's requests and responses do not
  * report it reliably when they are pipelined.
@@ -29,6 +36,8 @@ export interface Running {
 export class Connection {
   readonly socket: Socket
   readonly remote: string | undefined
+  readonly origin: Origin
+  readonly addresses: ClientAddresses
   readonly exchanges = new Set<Running>()
   /** its parser has failed: no other request will come */
   broken = false
@@ -42,9 +51,11 @@ export class Connection {
   /** what begins requests that wait, in their order */
   #waiting: (() => void)[] = []
 
-  constructor(socket: Socket, { idle, callers }: { idle: IdleConnections; callers: Callers }) {
+  constructor(socket: Socket, { idle, callers, addresses }: ConnectionComponents) {
     this.socket = socket
     this.remote = remoteOf(socket)
+    this.addresses = addresses
+    this.origin = addresses.of(this.remote)
     this.#idle = idle
     this.#callers = callers
     socket.once('close', () => {

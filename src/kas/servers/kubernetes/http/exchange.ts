@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { KasError } from '../../../../lib/errors.ts'
 import { http } from '../../../../lib/http.ts'
+import type { ArrivedCall } from '../../arrivals.ts'
 import { hasNoBody } from '../request/request-head.ts'
 import type { ResponseHead } from '../response/response-head.ts'
 import { ByteSource } from './byte-source.ts'
@@ -27,6 +28,8 @@ export class Exchange {
   readonly request: IncomingMessage
   readonly connection: Connection
   readonly upgrade: UpgradedSocket | undefined
+  /** whose it is, as far as fronts that are trusted say; undefined: of a Unix socket */
+  readonly address: string | undefined
   /** an answer without an end; undefined: none, or it is not read yet */
   asked: 'watch' | 'log' | undefined
   readonly #response: ServerResponse
@@ -53,11 +56,22 @@ export class Exchange {
     this.request = request
     this.connection = connection
     this.upgrade = options.upgrade
+    this.address = addressOf(request, connection)
     this.#response = response
     this.#options = options
     this.#continueOwed = options.expectsContinue ?? false
     response.on('error', ignore) // a write after the client left: the connection's end is noticed
     connection.add(this)
+  }
+
+  get arrived(): ArrivedCall {
+    const { remote, origin } = this.connection
+    return { remote, isFront: origin.isFront, address: this.address }
+  }
+
+  /** What a cluster is told of whom the request is from, in place of what the request says; undefined: that goes on */
+  get toldAddress(): string | undefined {
+    return this.connection.addresses.isOn ? this.address : undefined
   }
 
   /** Aborts when the client leaves. */
@@ -326,6 +340,11 @@ export class Exchange {
     this.#headFlushed = true
     this.#response.flushHeaders()
   }
+}
+
+function addressOf({ headers }: IncomingMessage, { addresses, origin }: Connection): string | undefined {
+  if (!origin.isFront) return origin.address
+  return addresses.ofRequest(origin, [headers['x-forwarded-for'] ?? []].flat())
 }
 
 function flushHead(exchange: Exchange): void {

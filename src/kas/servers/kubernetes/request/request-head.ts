@@ -33,6 +33,9 @@ export const maxHeaderLines = 500
 /** How browsers pass a token with a WebSocket (doc/reference/gitlab-contract.md 9.4 no. 41). */
 const tokenProtocol = 'websocket-token.kas.gitlab.com.'
 
+/** Of a request to a cluster, whose audit log has it in `sourceIPs`. */
+export const forwardedForHeader = 'X-Forwarded-For'
+
 type Take = (head: Reading, value: string) => void
 interface Reading extends RequestHead {
   hosts: number
@@ -93,6 +96,15 @@ export function readRequestHead(
   if (head.connection.length > 0) dropNamed(head)
   if (upgrading) head.header.push(['Upgrade', head.upgrade], ['Connection', ['upgrade']])
   return head
+}
+
+/** Headers by which a cluster would learn whom a request is from: others may have written them. */
+const clientHeaders: ReadonlySet<string> = new Set([forwardedForHeader, 'X-Real-Ip', 'Forwarded'])
+
+/** The cluster is told whom the request is from, and nothing else about it. */
+export function nameClient(head: Pick<RequestHead, 'header'>, address: string): void {
+  head.header = head.header.filter(([name]) => !clientHeaders.has(name))
+  head.header.push([forwardedForHeader, [address]])
 }
 
 /** By the head alone: node knows that a request is complete only after it has handed it over. */

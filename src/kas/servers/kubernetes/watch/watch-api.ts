@@ -16,7 +16,7 @@ import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
 import type { KubernetesMetrics } from '../http/metrics.ts'
 import { bodilessMessages } from '../http/request-messages.ts'
 import type { RequestSpan } from '../http/request-span.ts'
-import type { RequestHead } from '../request/request-head.ts'
+import { forwardedForHeader, type RequestHead } from '../request/request-head.ts'
 import { ClientSocket } from '../websocket/client-socket.ts'
 import { WebSocketUpgrade } from '../websocket/websocket-upgrade.ts'
 import type { PartialBytes, PartialBytesByAgent } from './partial-bytes.ts'
@@ -113,7 +113,8 @@ export class WatchApi {
         open: (request, access, how) => {
           const { agentId } = credentials
           const ask = () => authorize(directory, credentials, how.signal)
-          const clientHeaders = userAgent ? [userAgent] : []
+          const clientHeaders: Headers = userAgent ? [userAgent] : []
+          if (exchange.toldAddress !== undefined) clientHeaders.push([forwardedForHeader, [exchange.toldAddress]])
           return this.#open(request, access, { ...how, agentId, metadata: span.metadata, clientHeaders, ask })
         },
         failed: (error, traceId) => {

@@ -10,7 +10,7 @@ const access = { via: 'pat', agentId: 42n as AgentId, userId: 5n, username: 'ada
 const end = { status: 200, outcome: 'answered', received: 1, sent: 2 }
 const client = {
   request: { method: 'GET', headers: { 'user-agent': 'kubectl', authorization: 'Bearer planted', cookie: 'planted' } },
-  connection: { remote: '[::ffff:10.0.0.7]:1'.replace(/[[\]]/g, '') },
+  address: '10.0.0.7',
 }
 
 /** Whatever may hold a secret, in any place where a caller can put it; names, selectors and programs are meant to be written. */

@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import t from 'tap'
 import type { AgentId } from '../../../../../../src/call/call.ts'
+import { ClientAddresses } from '../../../../../../src/kas/servers/addresses/client-addresses.ts'
 import { Callers } from '../../../../../../src/kas/servers/kubernetes/http/callers.ts'
 import { Connection, type Running } from '../../../../../../src/kas/servers/kubernetes/http/connection.ts'
 import { IdleConnections } from '../../../../../../src/kas/servers/kubernetes/http/idle-connections.ts'
@@ -19,7 +20,11 @@ class FakeSocket extends EventEmitter {
 
 function start() {
   const socket = new FakeSocket()
-  const parts = { idle: new IdleConnections(10, () => undefined), callers: new Callers() }
+  const parts = {
+    idle: new IdleConnections(10, () => undefined),
+    callers: new Callers(),
+    addresses: new ClientAddresses(),
+  }
   const connection = new Connection(socket as unknown as Socket, parts)
   const begun: number[] = []
   const arrive = (name: number): Running => {

@@ -1,0 +1,71 @@
+import type { Socket } from 'node:net'
+import { remoteOf } from '../../lib/remote-of.ts'
+import type { ClientAddresses } from './addresses/client-addresses.ts'
+import { FrontConnections, type FrontConnectionsOptions } from './front-connections.ts'
+import { type NewcomerRefusal, Newcomers, type NewcomersOptions } from './newcomers.ts'
+
+/** Who calls, and by what. */
+export interface ArrivedCall {
+  /** far end of the connection, `address:port` */
+  readonly remote: string | undefined
+  /** the connection carries calls of others too */
+  readonly isFront: boolean
+  /** that is believed; undefined: of a Unix socket */
+  readonly address: string | undefined
+}
+
+export interface ArrivalsComponents {
+  readonly addresses: ClientAddresses
+  /** ms, of a clock that is never set back */
+  readonly now: () => number
+  readonly refused: (reason: NewcomerRefusal) => void
+}
+
+/** Connections, and calls on those of fronts, until somebody is let in, bounded by the address that is believed. */
+export class Arrivals {
+  readonly fronts: FrontConnections
+  readonly #addresses: ClientAddresses
+  readonly #newcomers: Newcomers
+
+  constructor(components: ArrivalsComponents, options: NewcomersOptions, fronts?: FrontConnectionsOptions) {
+    this.#addresses = components.addresses
+    this.#newcomers = new Newcomers(components, options)
+    this.fronts = new FrontConnections(components, fronts)
+  }
+
+  /** @param socket - just accepted, before TLS */
+  arrived(socket: Socket): void {
+    const { address, isFront } = this.#addresses.of(remoteOf(socket))
+    if (isFront) this.fronts.arrived(socket)
+    else this.#newcomers.arrived(socket, address)
+  }
+
+  /** A connection of a front turns out to be for one client alone. */
+  identified(socket: Socket, address: string | undefined): void {
+    this.fronts.forget(remoteOf(socket))
+    this.#newcomers.arrived(socket, address)
+  }
+
+  /** As `Newcomers.admit`; a call of a front counts as that of its client, whoever was let in on the connection before. */
+  admit<T>(
+    { remote, isFront, address }: ArrivedCall,
+    check: (signal: AbortSignal) => Promise<T>,
+    signal: AbortSignal,
+  ): Promise<T> {
+    if (!isFront) return this.#newcomers.admit(remote, check, signal)
+    const checked = this.fronts.called(remote)
+    return this.#newcomers
+      .admitAlone(address ?? '', check, signal)
+      .then((answer) => {
+        this.fronts.forget(remote)
+        return answer
+      })
+      .finally(checked)
+  }
+
+  /** Closes those that have been silent for too long; to be called now and then. */
+  closeSilent(): void {
+    this.#newcomers.closeSilent()
+    this.fronts.closeSilent()
+  }
+}

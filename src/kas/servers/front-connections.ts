@@ -1,0 +1,103 @@
+import type { Socket } from 'node:net'
+import { remoteOf } from '../../lib/remote-of.ts'
+import type { NewcomerRefusal } from './newcomers.ts'
+
+export interface FrontConnectionsOptions {
+  /** a front connects when it has something to send, and is not kept waiting by what strangers hold open */
+  readonly maxSilent: number
+  /** one that arrived less than this ago makes no room. ms */
+  readonly graceMs: number
+  readonly maxSilenceMs: number
+}
+
+export const defaultFrontConnections: FrontConnectionsOptions = {
+  maxSilent: 1000,
+  graceMs: 2000,
+  maxSilenceMs: 60_000,
+}
+
+interface FrontConnection {
+  readonly socket: Socket
+  readonly cameAt: number
+  /** calls that are being checked */
+  calls: number
+  silentSince: number
+}
+
+/**
+ * Connections of trusted fronts by which nobody has been let in yet. Those that are silent have a bound of their own: whom
+ * they are for is not known before a head is read, and then each call counts as its client's.
+ */
+export class FrontConnections {
+  readonly #components: { readonly now: () => number; readonly refused: (reason: NewcomerRefusal) => void }
+  readonly #options: FrontConnectionsOptions
+  /** by their far end */
+  readonly #connections = new Map<string, FrontConnection>()
+  /** the longest silent first */
+  readonly #silent = new Set<FrontConnection>()
+
+  /** @param components.now - ms, of a clock that is never set back */
+  constructor(
+    components: { readonly now: () => number; readonly refused: (reason: NewcomerRefusal) => void },
+    options: FrontConnectionsOptions = defaultFrontConnections,
+  ) {
+    this.#components = components
+    this.#options = options
+  }
+
+  arrived(socket: Socket): void {
+    const remote = remoteOf(socket)
+    if (remote === undefined) return
+    const now = this.#components.now()
+    const connection = { socket, cameAt: now, calls: 0, silentSince: now }
+    this.#connections.set(remote, connection)
+    socket.on('close', () => {
+      if (this.#connections.get(remote) === connection) this.forget(remote)
+    })
+    this.#beSilent(connection)
+  }
+
+  /** A call has come. @returns to be called once it is checked */
+  called(remote: string | undefined): () => void {
+    const connection = this.#connections.get(remote ?? '')
+    if (!connection) return () => undefined
+    connection.calls++
+    this.#silent.delete(connection)
+    return () => {
+      connection.calls--
+      if (connection.calls === 0 && this.#connections.get(remote ?? '') === connection) this.#beSilent(connection)
+    }
+  }
+
+  /** Somebody was let in, or it counts as one client's. */
+  forget(remote: string | undefined): void {
+    const connection = this.#connections.get(remote ?? '')
+    if (!connection) return
+    this.#connections.delete(remote ?? '')
+    this.#silent.delete(connection)
+  }
+
+  /** Closes those that have been silent for too long; to be called now and then. */
+  closeSilent(): void {
+    const oldest = this.#components.now() - this.#options.maxSilenceMs
+    for (const connection of this.#silent) {
+      if (connection.silentSince > oldest) return
+      this.#close(connection, 'too_slow')
+    }
+  }
+
+  #beSilent(connection: FrontConnection): void {
+    const now = this.#components.now()
+    connection.silentSince = now
+    this.#silent.add(connection)
+    if (this.#silent.size <= this.#options.maxSilent) return
+    const [longest = connection] = this.#silent
+    this.#close(longest.cameAt <= now - this.#options.graceMs ? longest : connection, 'too_many_connections')
+  }
+
+  #close(connection: FrontConnection, reason: NewcomerRefusal): void {
+    this.#silent.delete(connection)
+    this.#components.refused(reason)
+    connection.socket.destroy()
+  }
+}
