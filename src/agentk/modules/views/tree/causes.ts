@@ -105,6 +105,27 @@ class SightWorld extends RecordsWorld {
     return record && this.#sight.sees(record) ? this.objectOf(record) : undefined
   }
 
+  // where there is none there may be one later
+  override podsOf(namespace: string, selector: Parameters<RecordsWorld['podsOf']>[1]): readonly KubernetesObject[] {
+    this.#onRead(namespace)
+    return super.podsOf(namespace, selector)
+  }
+
+  override apiServicesOf(group: string): readonly KubernetesObject[] {
+    this.#onRead('')
+    return super.apiServicesOf(group)
+  }
+
+  override webhooksNamed(name: string): readonly KubernetesObject[] {
+    this.#onRead('')
+    return super.webhooksNamed(name)
+  }
+
+  override deletedIn(namespace: string): readonly KubernetesObject[] {
+    this.#onRead(namespace)
+    return super.deletedIn(namespace)
+  }
+
   /** Those that count, the worst first where there are too many. */
   override childrenOf(object: KubernetesObject): readonly KubernetesObject[] {
     const parent = this.placeOf(object)
