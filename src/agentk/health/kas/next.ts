@@ -1,5 +1,6 @@
 import type { Cause } from './choice/choosing.ts'
 import { isNotReady } from './nodes.ts'
+import { quotaNameOf } from './quotas.ts'
 import { webhookKinds } from './webhooks.ts'
 
 /** characters of a command */
@@ -45,7 +46,7 @@ function ofPod(name: string, reason: string, container: string): readonly string
 
 /** By the quota that the API server names. */
 function ofQuota(text: string): readonly string[] {
-  const quota = /(?:exceeded|failed) quota: ([a-z0-9.-]{1,253})/.exec(text)?.[1]
+  const quota = quotaNameOf(text)
   return quota === undefined ? ['describe', 'resourcequota'] : ['describe', 'resourcequota', quota]
 }
 

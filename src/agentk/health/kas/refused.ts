@@ -2,6 +2,7 @@ import { type KubernetesObject, kindOf, numberAt, textAt } from '../object.ts'
 import type { Around } from './around.ts'
 import { firstOf, newest } from './evidence.ts'
 import { type Finding, type Found, found, minute, type Rank, ranks } from './finding.ts'
+import { roomSince } from './quotas.ts'
 import { conditionsAt, createdOf, namespaceOf } from './read.ts'
 import { searched } from './text.ts'
 
@@ -31,7 +32,7 @@ export function refusedByCondition(object: KubernetesObject, around: Around, mis
     ({ type, status }) => type === 'ReplicaFailure' && status === 'True',
   )
   if (!condition || condition.reason === 'FailedDelete') return undefined
-  return refused(object, around.now, { message: condition.message, since: condition.since, missing, rank })
+  return refused(object, around, { message: condition.message, since: condition.since, missing, rank })
 }
 
 /** Of what says it in events alone: StatefulSets, DaemonSets, Jobs. */
@@ -43,7 +44,7 @@ export function refusedByEvents(object: KubernetesObject, around: Around, missin
   const reason = reasonOfRefusal(event.message)
   const since = firstOf(all.filter(({ message }) => reasonOfRefusal(message) === reason))
   const { message, last } = event
-  return refused(object, around.now, {
+  return refused(object, around, {
     message,
     since,
     last,
@@ -66,13 +67,15 @@ interface Refusal extends Pick<Found, 'since' | 'last' | 'needs'> {
   readonly rank: Rank
 }
 
-function refused(object: KubernetesObject, now: number, { message, missing, ...rest }: Refusal): Finding {
+function refused(object: KubernetesObject, around: Around, { message, missing, ...rest }: Refusal): Finding {
   const reason = reasonOfRefusal(message)
-  return found(object, now, {
+  const room = reason === 'QuotaExceeded' ? roomSince(object, message, around) : undefined
+  return found(object, around.now, {
     ...rest,
     reason,
-    text: message,
-    grace: refusedMs,
+    text: room ? `there is room now, and it is tried again: ${message}` : message,
+    grace: room ? undefined : refusedMs,
+    needs: [...(rest.needs ?? []), ...(room ?? [])],
     about: reason === 'WebhookFailed' ? (/webhook "([^"]{1,253})"/.exec(searched(message))?.[1] ?? '') : '',
     count: missing,
   })

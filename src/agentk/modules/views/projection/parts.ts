@@ -84,6 +84,7 @@ const traitParts: Readonly<Record<string, readonly string[]>> = {
   ReplicationController: ['spec.replicas', templateLabels],
   'batch/CronJob': ['spec.jobTemplate.spec.template.metadata.labels'],
   'storage.k8s.io/StorageClass': ['volumeBindingMode'],
+  ResourceQuota: ['status.hard', 'status.used'],
 }
 
 const kindsOf = (...tables: object[]) => new Set(tables.flatMap((table) => Object.keys(table)))

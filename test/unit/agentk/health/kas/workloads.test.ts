@@ -71,7 +71,29 @@ const runningJob = (status: object = {}) =>
 
 const quota = 'exceeded quota: compute'
 
+const overQuota =
+  'pods "a" is forbidden: exceeded quota: compute, requested: limits.memory=1Gi,pods=1, used: limits.memory=2Gi,pods=3, limited: limits.memory=2Gi,pods=3'
+const quotaOf = (pods: string, memory: string) =>
+  object('ResourceQuota', 'compute', {
+    status: { hard: { pods: '3', 'limits.memory': '2Gi' }, used: { pods, 'limits.memory': memory } },
+  })
+/** `ReplicaSet` and `Deployment` say the same. */
+const overQuotaSet = replicaSet(overQuota)
+const overQuotaDeployment = deployment({}, {}, [failure(overQuota)])
+
 const refused: readonly Case[] = [
+  ['by a quota that is full', 'Degraded QuotaExceeded', [overQuotaSet, quotaOf('3', '2Gi')]],
+  ['by one of which another resource is', 'Degraded QuotaExceeded', [overQuotaSet, quotaOf('2', '1025Mi')]],
+  ['by one that has room again', 'Progressing QuotaExceeded', [overQuotaSet, quotaOf('2', '1024Mi')]],
+  ['by one with room, as its Deployment says', 'Progressing QuotaExceeded', [overQuotaDeployment, quotaOf('0', '0')]],
+  [
+    'by one with room, of a StatefulSet',
+    'Progressing QuotaExceeded',
+    [set(1), quotaOf('0', '0')],
+    [event(set(1), 'FailedCreate', overQuota)],
+  ],
+  ['by one with room, hidden', 'Degraded QuotaExceeded', [overQuotaSet, quotaOf('0', '0')], [], ['ResourceQuota']],
+  ['by one that says no amounts', 'Degraded QuotaExceeded', [overQuotaSet, object('ResourceQuota', 'compute')]],
   ...refusals.map(([message, reason]): Case => [message, `Degraded ${reason}`, [replicaSet(message)]]),
   ['at first', 'Progressing QuotaExceeded', [replicaSet(quota, 59)]],
   ['and made since', 'Progressing QuotaExceeded', [replicaSet(quota, 60, 2)]],
