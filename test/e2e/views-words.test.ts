@@ -2,9 +2,9 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import type { ApiClient } from '../../dev/control-plane/api-client.ts'
 import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
-import { runCli } from '../../src/kas/cli/cli.ts'
 import { agentkAccount } from '../support/agentk-account.ts'
 import { eventually } from '../support/eventually.ts'
+import { runKas as kas } from '../support/kas-command.ts'
 import { Kubectl } from '../support/kubectl.ts'
 import { assets, skip } from '../support/kubectl-stack.ts'
 import { Processes } from '../support/processes.ts'
@@ -138,24 +138,4 @@ function deployment(name: string, replicas: number) {
       template: { metadata: { labels }, spec: { containers: [{ name: 'main', image: 'none' }] } },
     },
   }
-}
-
-/** In this process. */
-async function kas(argv: readonly string[], kubeconfig: string, stdin = '') {
-  const said = { stdout: '', stderr: '' }
-  const writer = (name: 'stdout' | 'stderr') => ({
-    write: (text: string) => {
-      said[name] += text
-    },
-  })
-  const io = {
-    env: { KUBECONFIG: kubeconfig },
-    stdout: writer('stdout'),
-    stderr: writer('stderr'),
-    stdin: (async function* () {
-      yield stdin
-    })(),
-  }
-  const code = await runCli(argv, io)
-  return { code, ...said }
 }

@@ -52,17 +52,18 @@ const usage = `npm run soak -- SCENE [OPTIONS]
   ended         who may no longer loses what kubectl runs, and reads why  ${defaultsOf('ended')}
   hostile       one evil tenant beside good ones, attack by attack   ${defaultsOf('hostile')}
   views         views under faults; rights, records, kas health      ${defaultsOf('views')}
+  rollouts      20 rollouts that go well and 10 that do not, on real nodes; needs KUBETEST_NODES
   renderings    published charts and overlays, rendered as the programs alone do it; needs Go and KAS_RENDERERS
   gitops        commits that become the cluster, under faults        ${defaultsOf('gitops')}
   repositories  who asks 100 repositories of 300 agents, and how often; hooks
 
-  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once and watches have wss alone, the last eleven none
+  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once and watches have wss alone, the last twelve none
   --attack NAME         of hostile, that one alone: ${attackNames.join(', ')}
   --installed           hostile, of the programs as the images hold them
   --part NAME           of views, that one alone: ${viewsParts.join(', ')}; of gitops: ${gitopsParts.join(', ')};
                         of rolling: ${rollingParts.join(', ')}
 
-All but readers, placement, cutting-front, withdrawn, hostile, renderings and repositories need the programs of KUBEBUILDER_ASSETS; readers has a double with an
+All but readers, placement, cutting-front, withdrawn, hostile, rollouts, renderings and repositories need the programs of KUBEBUILDER_ASSETS; readers has a double with an
 endless log; rolling takes a plain API double without them. Its calls begin each second, its grace is the shutdown grace in seconds; of its part
 streams, which has a double in every case, all is given.
 Figures, then one line: ok, or what failed; of views and gitops, then all of it as one JSON object. Exit status 0, 1 if the scene failed, 2 for a wrong option.
@@ -93,6 +94,7 @@ const tapPrograms = [
   'withdrawn',
   'ended',
   'hostile',
+  'rollouts',
   'renderings',
   'repositories',
 ] as const

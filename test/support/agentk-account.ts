@@ -17,8 +17,11 @@ const collections: Readonly<Record<string, (namespace: string) => string>> = {
 const namespace = 'agentk'
 const name = 'agentk'
 
+/** The part of a control plane that an account needs. */
+export type AccountsPlane = Pick<ControlPlane, 'admin' | 'server' | 'caFile' | 'signToken'>
+
 /** The account that the shipped manifests give agentk, with the rights of these folders and files. @returns its kubeconfig */
-export async function agentkAccount(controlPlane: ControlPlane, path: string, names: string[]): Promise<string> {
+export async function agentkAccount(controlPlane: AccountsPlane, path: string, names: string[]): Promise<string> {
   const { admin, server, caFile } = controlPlane
   const objects = names.flatMap((one) =>
     one.endsWith('.yaml') ? readManifest(join(manifestsFolder, one)) : readManifests(one),

@@ -1,0 +1,201 @@
+import type { Test } from 'tap'
+import type { KubernetesObject } from '../../../dev/control-plane/api-client.ts'
+import type { ShownView } from '../../../src/kas/cli/views/shown-view.ts'
+import { isGroup, verdictOf } from '../../../src/kas/cli/views/shown-view.ts'
+import type { Row } from '../../../src/proto/views-json.ts'
+import type { TestProcess } from '../../support/processes.ts'
+import { LiveTree } from '../../support/views/live-tree.ts'
+import type { BadRollout } from './bad.ts'
+import type { GoodRollout } from './good.ts'
+import { type RolloutComponents, RolloutStage } from './rollout-stage.ts'
+
+/** of a view, until it is there. ms */
+const liveMs = 60_000
+/** How long the gate waits for the end of a rollout that is through. */
+const gateWait = '120s'
+
+export interface PlayedGood {
+  readonly ms: number
+  /** of the view of its namespace */
+  readonly updates: number
+  /** what a root, or what is below one, said when it was Degraded: each once */
+  readonly degraded: readonly string[]
+  readonly degradedBelow: readonly string[]
+  /** of `kas health`, once the cluster says that it is through */
+  readonly code: number
+  readonly said: string
+}
+
+/** Plays what goes well, while a view of all that is in its namespace is followed. */
+export async function playGood(
+  rollout: GoodRollout,
+  namespace: string,
+  components: RolloutComponents,
+): Promise<PlayedGood> {
+  const { ground } = components
+  const stage = await RolloutStage.start(namespace, components)
+  const [degraded, degradedBelow] = [new Set<string>(), new Set<string>()]
+  let updates = 0
+  const view = new LiveTree({
+    endpoint: ground.endpoint,
+    query: { view: 'tree', scope: { namespaces: [namespace] }, limit: 500 },
+    opens: () => true,
+    onUpdate: (model) => {
+      updates++
+      const roots = rootsOf(model)
+      for (const row of model.rows.values()) {
+        if (verdictOf(row) === 'Degraded' && !isGroup(row))
+          (roots.has(row.u) ? degraded : degradedBelow).add(textOf(row))
+      }
+    },
+  })
+  try {
+    await view.until('the view is live', () => view.isLive, liveMs)
+    const began = performance.now()
+    await rollout.play(stage)
+    const ms = performance.now() - began
+    const { code, stdout, stderr } = await ground.kas('health', '-n', namespace, '--wait', gateWait, '--stable', '1s')
+    return { ms, updates, degraded: [...degraded], degradedBelow: [...degradedBelow], code, said: stdout + stderr }
+  } finally {
+    await view.stop()
+  }
+}
+
+function rootsOf(model: ShownView): ReadonlySet<string> {
+  const open = (row: Row) => (isGroup(row) ? model.children(row.u) : [row])
+  return new Set(
+    model
+      .children('')
+      .flatMap(open)
+      .map(({ u }) => u),
+  )
+}
+
+const textOf = ({ k, n, z, y, why }: Row & { readonly y?: string }) =>
+  `${k}/${n}: ${z ? `${z.reason}: ${z.text}` : (y ?? why?.[2] ?? '')}`
+
+export interface PlayedBad {
+  readonly code: number
+  readonly ms: number
+  readonly said: string
+  /** when the gate had ended the cluster knew that the deadline was past */
+  readonly isPastDeadline: boolean
+  readonly status: RolloutStatus
+}
+
+/** `kubectl rollout status` beside the gate. */
+export class RolloutStatus {
+  readonly #process: TestProcess
+  readonly #began = performance.now()
+  readonly #ended: Promise<string>
+  #hasEnded = false
+
+  constructor(process: TestProcess) {
+    this.#process = process
+    this.#ended = process.exited.then(({ code, stdout, stderr }) => {
+      this.#hasEnded = true
+      const last = `${stdout}${stderr}`.trim().split('\n').at(-1) ?? ''
+      return `exit ${code} after ${seconds(performance.now() - this.#began)}: ${last}`
+    })
+  }
+
+  /** its answer, or that it waits */
+  async now(): Promise<string> {
+    if (this.#hasEnded) return this.#ended
+    this.#process.signal('SIGKILL')
+    await this.#ended
+    return 'it still waits'
+  }
+
+  /** its answer, when it comes */
+  answer(): Promise<string> {
+    return this.#ended
+  }
+}
+
+export const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`
+
+export interface BadOptions {
+  /** `progressDeadlineSeconds` of Deployments */
+  readonly deadlineSeconds: number
+  /** of `kas health`: what is ready for so long is through */
+  readonly stable: string
+}
+
+/** Plays what does not get there, before the gate, and beside `kubectl rollout status`. */
+export async function playBad(
+  rollout: BadRollout,
+  namespace: string,
+  components: RolloutComponents,
+  { deadlineSeconds, stable }: BadOptions,
+): Promise<PlayedBad> {
+  const { ground } = components
+  const stage = await RolloutStage.start(namespace, components)
+  const objects = rollout.objects(namespace, { progressDeadlineSeconds: deadlineSeconds })
+  await stage.create(...objects)
+  const target = objects.at(-1) as KubernetesObject
+  const name = `${target.kind.toLowerCase()}/${target.metadata.name}`
+  const wait = ['rollout', 'status', name, '-n', namespace, `--timeout=${deadlineSeconds + 30}s`]
+  const status = new RolloutStatus(await ground.kubectl.start(wait))
+  const began = performance.now()
+  const gate = ['health', name, '-n', namespace, '--wait', `${2 * deadlineSeconds}s`, '--stable', stable]
+  const { code, stdout, stderr } = await ground.kas(...gate)
+  const ms = performance.now() - began
+  const now = await stage.until(target, () => true)
+  return { code, ms, said: `${stderr}${stdout}`, isPastDeadline: isPastDeadline(now), status }
+}
+
+const isPastDeadline = ({ status }: KubernetesObject) =>
+  (status.conditions ?? []).some(
+    ({ type, reason }: Record<string, string>) => type === 'Progressing' && reason === 'ProgressDeadlineExceeded',
+  )
+
+/** That it went well, as a viewer saw it: one assertion, and figures as a comment. */
+export async function tellGood(t: Test, { name }: GoodRollout, playing: Promise<PlayedGood>): Promise<void> {
+  const played = await settled(t, name, playing)
+  if (!played) return
+  const { ms, updates, degraded, degradedBelow, code, said } = played
+  const below = degradedBelow.length > 0 ? `, below its roots: ${degradedBelow.join('; ')}` : ''
+  t.comment(`${name}: ${seconds(ms)}, ${updates} updates, ${degraded.length} times Degraded${below}`)
+  const faults = [
+    ...degraded.map((one) => `Degraded: ${one}`),
+    ...(updates > 1 ? [] : ['nothing was seen of it']),
+    ...(code === 0 ? [] : [`kas health: exit ${code}: ${said}`]),
+  ]
+  t.strictSame(faults, [], name)
+}
+
+/**
+ * That the gate ended before the deadline, and said why.
+ *
+ * @returns tells what `kubectl rollout status` answered beside, once it has
+ */
+export async function tellBad(
+  t: Test,
+  { name, reason, says }: BadRollout,
+  playing: Promise<PlayedBad>,
+): Promise<(answer: (status: RolloutStatus) => Promise<string>) => Promise<void>> {
+  const played = await settled(t, name, playing)
+  if (!played) return async () => undefined
+  const { code, ms, said, isPastDeadline, status } = played
+  const missing = [new RegExp(`: ${reason}: `), ...says].filter((one) => !one.test(said))
+  const faults = [
+    ...(code === 4 ? [] : [`exit ${code}`]),
+    ...(isPastDeadline ? ['not before the deadline'] : []),
+    ...missing.map((one) => `it does not say ${one}`),
+  ]
+  t.strictSame(faults, [], faults.length > 0 ? `${name}: ${said}` : name)
+  return async (answer) => {
+    t.comment(`${name}: kas health: exit ${code} after ${seconds(ms)}; rollout status: ${await answer(status)}`)
+  }
+}
+
+/** @returns undefined: it could not be played, which is told */
+async function settled<Played>(t: Test, name: string, playing: Promise<Played>): Promise<Played | undefined> {
+  try {
+    return await playing
+  } catch (error) {
+    t.fail(`${name}: ${(error as Error).message}`, { error })
+    return undefined
+  }
+}

@@ -1,0 +1,76 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ApiClient, type KubernetesObject } from '../../../dev/control-plane/api-client.ts'
+import { signServiceAccountToken, type TokenOptions } from '../../../dev/control-plane/service-account.ts'
+import type { Processes } from '../processes.ts'
+
+/** The registry of each node, on its own loopback: it has nothing. */
+export const emptyRegistry = '127.0.0.1:5000'
+
+/** A cluster with real nodes, seen from inside its network. Ends with the command that is run there. */
+export class NodeCluster {
+  /** where everything lies, with the logs of all programs */
+  readonly folder: string
+  readonly server = 'https://10.211.0.1:6443'
+  /** by which Pods and the API server reach what runs here */
+  readonly address = '10.211.0.1'
+  /** acts as an administrator */
+  readonly admin: ApiClient
+  readonly #accountsKey: string
+
+  private constructor(folder: string, admin: ApiClient, accountsKey: string) {
+    this.folder = folder
+    this.admin = admin
+    this.#accountsKey = accountsKey
+  }
+
+  static async open(folder: string): Promise<NodeCluster> {
+    const read = (name: string) => readFile(join(folder, name), 'utf8')
+    const [ca, certificate, key, accountsKey] = await Promise.all(
+      ['ca.crt', 'admin.crt', 'admin.key', 'accounts.key'].map(read),
+    )
+    const admin = new ApiClient({ server: 'https://10.211.0.1:6443', ca, certificate, key } as {
+      server: string
+      ca: string
+    })
+    return new NodeCluster(folder, admin, accountsKey as string)
+  }
+
+  get caFile(): string {
+    return join(this.folder, 'ca.crt')
+  }
+
+  signToken(options: TokenOptions): string {
+    return signServiceAccountToken(this.#accountsKey, options)
+  }
+
+  /** In this order; what is in no namespace goes into `namespace`, if its kind has namespaces. */
+  async create(...objects: readonly KubernetesObject[]): Promise<void> {
+    for (const object of objects) await this.admin.create(collectionOf(object), object)
+  }
+
+  /** A registry on the node that answers 404. */
+  async startEmptyRegistry(node: number, processes: Processes): Promise<void> {
+    const args = [`--net=/run/netns/n${node}`, 'busybox', 'httpd', '-f', '-p', emptyRegistry, '-h', processes.folder]
+    await processes.spawn({ command: 'nsenter', args })
+  }
+
+  /** The node says nothing any more; its containers go on. */
+  async killKubelet(node: number): Promise<void> {
+    process.kill(Number(await readFile(join(this.folder, `n${node}`, 'kubelet.pid'), 'utf8')), 'SIGKILL')
+  }
+
+  close(): void {
+    this.admin.close()
+  }
+}
+
+/** Path of what it is created in. */
+export function collectionOf({ apiVersion, kind, metadata }: KubernetesObject): string {
+  const { namespace } = metadata
+  const plural = `${kind.toLowerCase()}${/(?:s|x|ch)$/.test(kind) ? 'es' : 's'}`
+  const root = `/${apiVersion.includes('/') ? 'apis' : 'api'}/${apiVersion}`
+  return `${root}${namespace ? `/namespaces/${namespace}` : ''}/${plural}`
+}
+
+export const pathOf = (object: KubernetesObject) => `${collectionOf(object)}/${object.metadata.name}`

@@ -1,0 +1,70 @@
+import { join } from 'node:path'
+import { type Endpoint, endpointOf } from '../../../src/kas/cli/views/endpoint.ts'
+import { agentkAccount } from '../agentk-account.ts'
+import { type KasAnswer, runKas } from '../kas-command.ts'
+import { Kubectl } from '../kubectl.ts'
+import { assets } from '../kubectl-stack.ts'
+import { Processes, type TestProcess, type TornDown } from '../processes.ts'
+import { Stack } from '../stack.ts'
+import type { NodeCluster } from './node-cluster.ts'
+
+/** Beside the shipped roles: webhooks, which these leave out. */
+const webhooks = { apiGroups: ['admissionregistration.k8s.io'], resources: ['*'], verbs: ['list', 'watch'] }
+
+/** A cluster with real nodes, kas before it, and as many pods of agentk as are started. */
+export class NodesGround {
+  readonly cluster: NodeCluster
+  readonly processes: Processes
+  readonly stack: Stack
+  /** past kas */
+  readonly kubectl: Kubectl
+  /** views of who may list what agentk may */
+  readonly endpoint: Endpoint
+  readonly #pods = new Map<string, TestProcess>()
+
+  private constructor(parts: Pick<NodesGround, 'cluster' | 'processes' | 'stack' | 'endpoint'>) {
+    this.cluster = parts.cluster
+    this.processes = parts.processes
+    this.stack = parts.stack
+    this.endpoint = parts.endpoint
+    const kubeconfig = join(this.cluster.folder, 'admin.kubeconfig')
+    this.kubectl = new Kubectl({ processes: this.processes, assets }, { kubeconfig })
+  }
+
+  /** Resolves when one pod of agentk leads. */
+  static async start(t: TornDown, cluster: NodeCluster): Promise<NodesGround> {
+    const processes = await Processes.start(t)
+    const manifests = ['agentk', 'agentk-access/cluster-wide.yaml', 'agentk-views']
+    const agentKubeconfig = await agentkAccount(cluster, join(processes.folder, 'agentk'), manifests)
+    const apiVersion = 'rbac.authorization.k8s.io/v1'
+    const roleRef = { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'webhooks' }
+    const subjects = [{ kind: 'ServiceAccount', name: 'agentk', namespace: 'agentk' }]
+    const metadata = { name: 'webhooks' }
+    await cluster.create(
+      { apiVersion, kind: 'ClusterRole', metadata, rules: [webhooks] },
+      { apiVersion, kind: 'ClusterRoleBinding', metadata, roleRef, subjects },
+    )
+    const stack = await Stack.start(processes, { agentKubeconfig })
+    await stack.repository.push('.gitlab/agents/prod/views.yaml', '{}\n')
+    const endpoint = await endpointOf({}, { KUBECONFIG: stack.kubeconfig('agent') })
+    const ground = new NodesGround({ cluster, processes, stack, endpoint })
+    await ground.startAgentk('agentk-0')
+    await stack.connected()
+    return ground
+  }
+
+  async startAgentk(pod: string): Promise<void> {
+    this.#pods.set(pod, await this.stack.startAgentk({ pod, environment: { POD_NAMESPACE: 'agentk' } }))
+  }
+
+  /** It leaves as its Pod does when that is deleted; resolves when it has ended. */
+  async stopAgentk(pod: string): Promise<void> {
+    const agentk = this.#pods.get(pod)
+    agentk?.signal('SIGTERM')
+    await agentk?.ends()
+  }
+
+  kas(...argv: readonly string[]): Promise<KasAnswer> {
+    return runKas(argv, this.stack.kubeconfig('agent'))
+  }
+}

@@ -1,0 +1,58 @@
+import { Socket } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import t, { type Test } from 'tap'
+import { NodeCluster } from './node-cluster.ts'
+import { nodePrograms } from './node-programs.ts'
+
+export interface OnNodes {
+  /** `import.meta.url` of the file whose tests these are, run anew inside */
+  readonly file: string
+  /** 1 to 9 */
+  readonly nodes: number
+  readonly timeoutMs: number
+}
+
+const program = process.env.KUBETEST_NODES ?? ''
+
+function whySkipped(): string | false {
+  if (program === '') return 'needs KUBETEST_NODES'
+  return process.getuid?.() === 0 ? false : 'needs root: real nodes have namespaces and cgroups of their own'
+}
+
+/**
+ * A test on a cluster with real nodes, which begins and ends with it. The cluster has a network and processes of its
+ * own, so the file is run a second time in there: all that it starts reaches Pods, and is reached by them.
+ */
+export function onNodes(
+  name: string,
+  { file, nodes, timeoutMs }: OnNodes,
+  play: (t: Test, cluster: NodeCluster) => Promise<void>,
+): void {
+  const folder = process.env.KUBETEST_DIR
+  const skip = folder === undefined && whySkipped()
+  if (skip) {
+    t.test(name, { skip }, () => undefined)
+  } else if (folder === undefined) {
+    const args = [String(nodes), process.execPath, fileURLToPath(file)]
+    const env = { ...process.env, KUBETEST_NODE_ASSETS: nodePrograms(t, program) }
+    // its input ends with this process, however that ends
+    t.spawn(program, args, { name, timeout: timeoutMs + startMs, stdio: ['pipe', 'pipe', 2], env })
+  } else {
+    endWithParent()
+    t.test(name, { timeout: timeoutMs }, async (t) => {
+      const cluster = await NodeCluster.open(folder)
+      t.teardown(() => cluster.close())
+      await play(t, cluster)
+    })
+  }
+}
+
+/** of nodes, on a busy machine */
+const startMs = 30_000
+
+/** Who asked for the cluster is gone: so is the cluster, once this process is. */
+function endWithParent(): void {
+  process.stdin.once('close', () => process.exit(1))
+  process.stdin.resume()
+  if (process.stdin instanceof Socket) process.stdin.unref()
+}

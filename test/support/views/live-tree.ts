@@ -1,0 +1,92 @@
+import type { Endpoint } from '../../../src/kas/cli/views/endpoint.ts'
+import { isGroup, type ShownView } from '../../../src/kas/cli/views/shown-view.ts'
+import { ViewClient } from '../../../src/kas/cli/views/view-client.ts'
+import { systemClock } from '../../../src/lib/clock.ts'
+import type { Query, Row } from '../../../src/proto/views-json.ts'
+
+export interface LiveTreeOptions {
+  readonly endpoint: Endpoint
+  readonly query: Query
+  /** default: groups alone */
+  readonly opens?: (row: Row) => boolean
+  /** of each update */
+  readonly onUpdate?: (model: ShownView) => void
+}
+
+/** A view as a viewer follows it, whatever happens to what carries it. */
+export class LiveTree {
+  readonly #stopping = new AbortController()
+  readonly #listeners = new Set<() => void>()
+  readonly #ended: Promise<void>
+  #model: ShownView | undefined
+  #isLive = false
+  #refusal: Error | undefined
+
+  constructor({ endpoint, query, opens = isGroup, onUpdate }: LiveTreeOptions) {
+    const client = new ViewClient({ clock: systemClock, random: Math.random }, endpoint, {
+      query,
+      opens,
+      onChange: (model, isWhole) => {
+        this.#model = model
+        this.#isLive = isWhole && model.state.is === 'live'
+        onUpdate?.(model)
+        this.#wake()
+        return false
+      },
+      onLost: () => {
+        this.#isLive = false
+        this.#wake()
+      },
+    })
+    this.#ended = client.run(this.#stopping.signal).catch((error: Error) => {
+      this.#refusal = error
+      this.#wake()
+    })
+  }
+
+  /** whole, and as the cluster is now */
+  get isLive(): boolean {
+    return this.#isLive
+  }
+
+  /** ms, of the agent's clock before ours */
+  get ahead(): number {
+    return this.#model?.ahead ?? 0
+  }
+
+  /** What stands at the root, and in its groups. */
+  get roots(): readonly Row[] {
+    const model = this.#model
+    if (!model) return []
+    return model.children('').flatMap((row) => (isGroup(row) ? model.children(row.u) : [row]))
+  }
+
+  /**
+   * What `look` finds, as soon as it finds something.
+   *
+   * @throws Error that says `what` and what is shown: not in time, or the view was refused
+   */
+  async until<Found>(what: string, look: () => Found | undefined | false, timeoutMs: number): Promise<Found> {
+    const late = AbortSignal.timeout(timeoutMs)
+    for (;;) {
+      const found = look()
+      if (found !== undefined && found !== false) return found
+      if (this.#refusal) throw new Error(`${what}: the view has ended`, { cause: this.#refusal })
+      if (late.aborted) throw new Error(`${what}: not in ${timeoutMs} ms`)
+      const { promise, resolve } = Promise.withResolvers<void>()
+      this.#listeners.add(resolve)
+      late.addEventListener('abort', () => resolve(), { once: true })
+      await promise
+      this.#listeners.delete(resolve)
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    await this.#ended
+  }
+
+  #wake(): void {
+    for (const listener of [...this.#listeners]) listener()
+  }
+}
