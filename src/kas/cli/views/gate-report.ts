@@ -98,30 +98,41 @@ async function warningsOf({ kind, namespace, name }: Cause, { ask, layout }: Rep
   }
 }
 
-/** Where what to read next is a log, its end is read. */
+/** What a kubelet says, in place of a log, of a container that it has removed. */
+const isRemoved = /^(?:unable to retrieve container logs for|failed to try resolving symlinks in path) [^\n]*$/
+
+/** Where what to read next is a log, its end is read: of the life before, or, while it is not kept, of the one that ended last. */
 async function logOf({ next }: Cause, { ask }: ReportComponents, lines: number): Promise<string[]> {
   const [, namespace, pod, container, previous] =
     /^kubectl -n (\S+) logs (\S+)(?: -c (\S+))?(?:.* (--previous))?/.exec(next) ?? []
   if (!namespace || !pod) return []
-  const query = new URLSearchParams({
-    ...(container ? { container } : {}),
-    tailLines: String(lines),
-    limitBytes: String(maxLogBytes),
-    ...(previous ? { previous: 'true' } : {}),
-  })
-  const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/log?${query}`
-  const head = `    last lines of ${printable(`${pod}${container ? `, container ${container}` : ''}`)}${previous ? ', before its last start' : ''}:`
-  try {
+  const read = async (isPrevious: boolean) => {
+    const query = new URLSearchParams({
+      ...(container ? { container } : {}),
+      tailLines: String(lines),
+      limitBytes: String(maxLogBytes),
+      ...(isPrevious ? { previous: 'true' } : {}),
+    })
+    const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/log?${query}`
     const text = (await ask({ method: 'GET', path, accept: 'text/plain, */*' })).trimEnd()
-    return text === ''
-      ? []
-      : [
-          head,
-          ...text
-            .split('\n')
-            .slice(-lines)
-            .map((line) => `      ${lineText(line)}`),
-        ]
+    if (isRemoved.test(text)) throw new Error(text)
+    return { text, isPrevious }
+  }
+  try {
+    const asked = read(previous !== undefined)
+    // it has ended, and is not started again yet: what is kept is its own log
+    const { text, isPrevious } = await (previous
+      ? asked.catch((error) => read(false).catch(() => Promise.reject(error)))
+      : asked)
+    if (text === '') return []
+    const head = `    last lines of ${printable(`${pod}${container ? `, container ${container}` : ''}`)}${isPrevious ? ', before its last start' : ''}:`
+    return [
+      head,
+      ...text
+        .split('\n')
+        .slice(-lines)
+        .map((line) => `      ${lineText(line)}`),
+    ]
   } catch (error) {
     return [`    its log cannot be read: ${lineText((error as Error).message)}`]
   }

@@ -312,3 +312,42 @@ t.test('what is no manifest is a mistake of the command line', async (t) => {
   t.equal(await code, 2)
   t.match(said.stderr, /501 objects, and at most 500 are judged/)
 })
+
+for (const [what, previous, current, shown] of [
+  [
+    'is kept',
+    { status: 200, body: 'panic\n' },
+    { status: 200, body: 'started\n' },
+    /app, before its last start:\n {6}panic\n/,
+  ],
+  [
+    'the kubelet has removed',
+    { status: 200, body: 'unable to retrieve container logs for containerd://0fac' },
+    { status: 200, body: 'panic\n' },
+    /last lines of web-1, container app:\n {6}panic\n/,
+  ],
+  [
+    'there is none of',
+    { status: 400, body: JSON.stringify({ message: 'previous terminated container "app" in pod "web-1" not found' }) },
+    { status: 200, body: 'panic\n' },
+    /last lines of web-1, container app:\n {6}panic\n/,
+  ],
+  [
+    'there is none of, nor any other',
+    { status: 400, body: JSON.stringify({ message: 'previous terminated container "app" in pod "web-1" not found' }) },
+    { status: 400, body: JSON.stringify({ message: 'container "app" is waiting to start' }) },
+    /its log cannot be read: .*previous terminated container/,
+  ],
+] as const) {
+  t.test(`the log of a life before that ${what}`, async (t) => {
+    const answer = (path: string) => {
+      if (!path.includes('/log?')) return { status: 200, body: '{"items":[]}' }
+      return path.includes('previous=true') ? previous : current
+    }
+    const { code, said, one } = await start(t, [], [], { answer })
+    const next = 'kubectl -n shop logs web-1 -c app --previous'
+    say(one, 1, [row('apps/Deployment', 'web', 'Degraded', why('CrashLoopBackOff', { next }))])
+    t.equal(await code, 4)
+    t.match(said.stdout, shown)
+  })
+}
