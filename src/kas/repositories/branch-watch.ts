@@ -25,6 +25,8 @@ export interface BranchWatchComponents {
 export interface BranchWatchOptions {
   /** from the end of one poll to the next while somebody listens, in ms; up to an eighth more is jitter */
   readonly pollMs: number
+  /** The first pause is some part of a period: what begins at once is not polled at once ever after. */
+  readonly isSpread?: boolean
   /** periods that a replica leaves out while another one polls: that one may fail to. Default: three of four */
   readonly maxSkipped?: number
   /** from the first failure in a row to the next poll, in ms, then doubled; default: twice `pollMs` */
@@ -59,6 +61,7 @@ export class BranchWatch {
   /** when the first of the listeners came */
   #followedSince = 0
   #cancelPoll: (() => void) | undefined
+  #hasPaused = false
   /** when the next poll is due, by the clock */
   #dueAt = 0
   #stopped = false
@@ -211,8 +214,10 @@ export class BranchWatch {
   #pause(): number {
     const jitter = 1 + this.#components.random() / 8 // never sooner: servers count who asks
     const pollMs = this.#pollMs
-    const { maxBackoffMs, minBackoffMs = pollMs * 2 } = this.#options
-    if (this.#failures === 0) return pollMs * jitter
+    const { maxBackoffMs, minBackoffMs = pollMs * 2, isSpread } = this.#options
+    const isFirst = !this.#hasPaused
+    this.#hasPaused = true
+    if (this.#failures === 0) return isFirst && isSpread ? pollMs * (1 - this.#components.random()) : pollMs * jitter
     const longest = Math.max(Math.min(pollMs, minBackoffMs), maxBackoffMs)
     return Math.min(minBackoffMs * 2 ** Math.min(this.#failures - 1, 16), longest) * jitter
   }

@@ -126,7 +126,7 @@ export function gitRepositories(
     const minBackoffMs = Math.min(2 * periodOf(address), maxBackoffMs)
     const watch = new BranchWatch(
       { ...watched, poll, pollMs, clock, log: own.log, random },
-      { pollMs: periodOf(address), maxSkipped: Number.POSITIVE_INFINITY, minBackoffMs, maxBackoffMs },
+      { pollMs: periodOf(address), isSpread: true, maxSkipped: Number.POSITIVE_INFINITY, minBackoffMs, maxBackoffMs },
     )
     const end = async (remove: boolean) => {
       await Promise.all([mirror.stop(), watch.stop()])

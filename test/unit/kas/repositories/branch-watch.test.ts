@@ -317,3 +317,19 @@ t.test('a period that becomes shorter holds at once', async (t) => {
   await settled()
   t.equal(state.polled, 3, 'a longer one from the next poll on')
 })
+
+t.test('repositories that are followed from the same moment on are polled at others', async (t) => {
+  const { clock, state, components } = watch()
+  const options = { pollMs: 1000, maxBackoffMs: 60_000, isSpread: true }
+  const branch = new BranchWatch({ ...components, random: () => 0.75 }, options)
+  t.teardown(() => branch.stop())
+  t.teardown(branch.onMove(() => undefined))
+  const polledAfter = async (ms: number) => {
+    clock.advance(ms)
+    await settled()
+    return state.polled
+  }
+  t.equal(await polledAfter(0), 1)
+  t.same([await polledAfter(249), await polledAfter(1)], [1, 2], 'some part of the first period')
+  t.same([await polledAfter(1093), await polledAfter(1)], [2, 3], 'a period from then on')
+})
