@@ -40,9 +40,7 @@ export class DescriptorSink implements LineSink {
   }
 
   write(lines: Buffer, from: number, done: (to: number, error?: Error) => void): void {
-    write(this.#fd, lines, from, lines.length - from, null, (error, written) =>
-      done(from + written, error ?? undefined),
-    )
+    writeAside(this.#fd, lines, from, done)
   }
 
   writeNow(lines: Buffer): void {
@@ -80,7 +78,10 @@ export class FileSink implements LineSink {
 
   write(lines: Buffer, from: number, done: (to: number, error?: Error) => void): void {
     const now = this.#components.now()
-    const begin = () => this.#write(lines, this.#isToReopen ? this.#reopened(lines, from) : from, done)
+    const begin = () => {
+      const start = this.#isToReopen ? this.#reopened(lines, from) : from
+      writeAside(this.#fd, lines, start, done)
+    }
     if (this.#isToReopen || now - this.#checkedAt < checkMs) begin()
     else {
       this.#checkedAt = now
@@ -97,12 +98,6 @@ export class FileSink implements LineSink {
 
   close(): void {
     closeSync(this.#fd)
-  }
-
-  #write(lines: Buffer, from: number, done: (to: number, error?: Error) => void): void {
-    write(this.#fd, lines, from, lines.length - from, null, (error, written = 0) =>
-      done(from + written, error ?? undefined),
-    )
   }
 
   /** @returns from where on: a line that was begun elsewhere is written whole */
@@ -139,6 +134,10 @@ function openFile(path: string): number {
 function isSame({ dev, ino }: Stats, fd: number): boolean {
   const open = fstatSync(fd)
   return open.dev === dev && open.ino === ino
+}
+
+function writeAside(fd: number, lines: Buffer, from: number, done: (to: number, error?: Error) => void): void {
+  write(fd, lines, from, lines.length - from, null, (error, written = 0) => done(from + written, error ?? undefined))
 }
 
 /** As far as it is taken: a pipe that is full, or a disk, does not keep a process from ending. */

@@ -1,3 +1,5 @@
+import * as z from 'zod'
+import { readAnswer } from './bad-answer.ts'
 import { boundRole } from './bound-role.ts'
 import { type CliIo, parsedArgs, UsageError } from './command.ts'
 import { askKas } from './views/ask-kas.ts'
@@ -56,7 +58,7 @@ async function notFollowed(endpoint: Endpoint): Promise<Set<string>> {
 
 /** @returns by group what its kinds are in paths; a kind that is served no more is left out */
 async function namesIn(endpoint: Endpoint, kinds: ReadonlySet<string>): Promise<Map<string, string[]>> {
-  const ask = async (path: string) => JSON.parse(await askKas(endpoint, { method: 'GET', path })) as unknown
+  const ask = async (path: string) => readAnswer(z.unknown(), await askKas(endpoint, { method: 'GET', path }))
   const groups = Map.groupBy(kinds, (kind) => (kind.includes('/') ? (kind.split('/')[0] ?? '') : ''))
   const served = listIn(await ask('/apis'), 'groups')
   const found = new Map<string, string[]>()

@@ -109,6 +109,13 @@ export function hasEnded(pod: KubernetesObject): boolean {
   return phase === 'Failed' || phase === 'Succeeded'
 }
 
+/** The claim that a volume of a Pod names, or that is made for it; '': none. */
+export function claimNameOf(pod: KubernetesObject, volume: KubernetesObject): string {
+  const { ephemeral } = volume
+  if (typeof ephemeral === 'object' && ephemeral !== null) return `${nameOf(pod)}-${textField(volume, 'name')}`
+  return textField(volume.persistentVolumeClaim, 'claimName')
+}
+
 /** A Pod whose life has an end: it has come, or is asked for. */
 export const isEnding = (pod: KubernetesObject) => hasEnded(pod) || isBeingDeleted(pod)
 

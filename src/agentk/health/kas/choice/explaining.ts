@@ -4,7 +4,7 @@ import { type Finding, severityOf } from '../finding.ts'
 import { backendsOf } from '../ingresses.ts'
 import { isNotReady } from '../nodes.ts'
 import { isOfCreation } from '../pods/creating.ts'
-import { isEnding, nameOf, namespaceOf, textField } from '../read.ts'
+import { claimNameOf, isEnding, nameOf, namespaceOf, textField } from '../read.ts'
 import { isWithoutEndpoints, selectorOf } from '../services.ts'
 import { webhookKinds } from '../webhooks.ts'
 
@@ -89,11 +89,7 @@ function claimsOf(pod: KubernetesObject, around: Surroundings): readonly Kuberne
 
 /** Claims that a Pod names, and those that are made for it. */
 export function claimNamesOf(pod: KubernetesObject): readonly string[] {
-  const names = listAt(pod, 'spec.volumes').map((volume) => {
-    if (typeof volume.ephemeral === 'object' && volume.ephemeral !== null)
-      return `${nameOf(pod)}-${textField(volume, 'name')}`
-    return textAt(volume, 'persistentVolumeClaim.claimName')
-  })
+  const names = listAt(pod, 'spec.volumes').map((volume) => claimNameOf(pod, volume))
   return [...new Set(names)].filter((name) => name !== '')
 }
 

@@ -1,4 +1,4 @@
-import { field, textField } from '../../../health/kas/read.ts'
+import { claimNameOf, textField } from '../../../health/kas/read.ts'
 import { type KubernetesObject, listAt, numberAt, textAt } from '../../../health/object.ts'
 import { maxName } from './bounds.ts'
 import type { Projector, Reference } from './projector.ts'
@@ -56,11 +56,8 @@ function namedBy(pod: KubernetesObject): Named[] {
 }
 
 function namedByVolume(pod: KubernetesObject, volume: KubernetesObject): Named[] {
-  const claim = field(volume.ephemeral, 'volumeClaimTemplate')
-    ? `${textAt(pod, 'metadata.name')}-${textField(volume, 'name')}`
-    : textField(volume.persistentVolumeClaim, 'claimName')
   return [
-    ['mounts', 'PersistentVolumeClaim', claim],
+    ['mounts', 'PersistentVolumeClaim', claimNameOf(pod, volume)],
     ['mounts', 'ConfigMap', textField(volume.configMap, 'name')],
     ['mounts', 'Secret', textField(volume.secret, 'secretName')],
     ...listAt(volume, 'projected.sources')

@@ -1,5 +1,5 @@
 import type { Clock } from '../../../../lib/clock.ts'
-import { errorText } from '../../../../lib/errors.ts'
+import { errorText, KasError } from '../../../../lib/errors.ts'
 import { LimitedLog } from '../../../../lib/limited-log.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import { pause } from '../../../../lib/pause.ts'
@@ -177,14 +177,19 @@ export class Kinds {
   /** @returns false: it failed, and is to be done again soon */
   async #look(signal: AbortSignal): Promise<boolean> {
     this.#hasLooked = true
+    const timely = linkedController(signal)
+    const late = () => timely.abort(new KasError({ code: 'DEADLINE_EXCEEDED' }))
+    const cancel = this.#components.clock.after(lookTimeoutMs, late)
     try {
-      const timely = AbortSignal.any([signal, AbortSignal.timeout(lookTimeoutMs)])
-      const served = await discover(this.#components.api, timely)
+      const served = await discover(this.#components.api, timely.signal)
       if (!signal.aborted) this.#apply(served, signal)
       return true
     } catch (error) {
       if (!signal.aborted) this.#warn('failed', { error }, 'Cannot ask the API server which kinds it serves')
       return false
+    } finally {
+      cancel()
+      timely.dispose()
     }
   }
 
