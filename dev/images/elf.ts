@@ -3,6 +3,7 @@
 const sectionKinds = { symbols: 2, dynamic: 6, empty: 8 }
 const allocated = 2n
 const neededTag = 1n
+const debugPrefix = '.debug_'
 const dynamicEntryBytes = 16
 const headerAt = { sectionsOffset: 0x28, sectionBytes: 0x3a, sectionCount: 0x3c, namesIndex: 0x3e }
 
@@ -51,14 +52,20 @@ export function neededBy(bytes: Buffer): string[] {
 }
 
 /**
- * Without the symbols that only debuggers read, as `strip` leaves it, of whichever processor. What is loaded stays where
+ * Without symbols and tables that only debuggers read, as `strip` leaves it, of whichever processor. What is loaded stays where
  * it is; the sections behind it move up.
  */
 export function withoutSymbols(bytes: Buffer): Buffer {
   const sections = sectionsOf(bytes)
+  const names = sections[bytes.readUInt16LE(headerAt.namesIndex)]
+  const isDebug = ({ head, isAllocated }: Section) => {
+    const at = (names?.offset ?? 0) + head.readUInt32LE(0)
+    return !isAllocated && bytes.toString('latin1', at, at + debugPrefix.length) === debugPrefix
+  }
+  const dropped = new Set(sections.flatMap((one, index) => (isDebug(one) ? [index] : [])))
   const symbols = sections.findIndex(({ kind }) => kind === sectionKinds.symbols)
-  if (symbols < 0) return bytes
-  const dropped = new Set([symbols, sections[symbols]?.link ?? -1])
+  if (symbols >= 0) dropped.add(symbols).add(sections[symbols]?.link ?? symbols)
+  if (dropped.size === 0) return bytes
   const kept = sections.flatMap((section, index) => (dropped.has(index) ? [] : [{ ...section, index }]))
   const loaded = kept.filter(({ isAllocated, kind }) => isAllocated && kind !== sectionKinds.empty)
   const end = Math.max(...loaded.map(({ offset, size }) => offset + size))

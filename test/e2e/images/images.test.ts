@@ -1,42 +1,23 @@
 import { execFile } from 'node:child_process'
 import { existsSync, globSync, readFileSync, realpathSync } from 'node:fs'
 import { mkdir, mkdtemp } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { Warden } from '../../../dev/control-plane/warden.ts'
-import { debianPackages } from '../../../dev/images/debian.ts'
-import { type MadeImage, makeImages, userCache } from '../../../dev/images/images.ts'
-import { absent } from '../../support/absent.ts'
+import { type MadeImage, makeImages } from '../../../dev/images/images.ts'
 import { sbomProblems } from '../../support/cyclonedx/sbom-problems.ts'
 import { playCluster } from '../installed/cluster.ts'
 import { memoryFolder } from '../installed/memory-folder.ts'
-import { deleteContainers, places, type Runc, unpackImage } from './unpacked-image.ts'
+import { architecture, deleteContainers, places, unpackImage } from './unpacked-image.ts'
+import { lacking, unpackedRunc } from './unpacked-runc.ts'
 
 /** The images that are shipped are made twice, and run as a cluster runs them. */
 
 const maxBytes: Readonly<Record<string, number>> = { kas: 61e6, agentk: 48e6 }
 const maxUpdateBytes = 5e6
 const users = { kas: '65532', agentk: '1000650000' }
-const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64'
 const run = promisify(execFile)
-
-/** What the machine lacks, by name. */
-function lacking(): string | undefined {
-  if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'needs root on Linux'
-  if (absent('apt-get') || absent('dpkg-deb')) return 'needs apt-get and dpkg-deb'
-  return undefined
-}
-
-/** Debian's, unpacked: it is not installed. */
-async function unpackedRunc(): Promise<Runc> {
-  const packages = await debianPackages(['runc'], architecture, userCache())
-  const places = packages.map(({ folder }) => folder)
-  const program = places.map((folder) => join(folder, 'usr/sbin/runc')).find(existsSync)
-  const seccomp = globSync(places.map((folder) => join(folder, 'usr/lib/*/libseccomp.so.2')))[0]
-  if (program === undefined || seccomp === undefined) throw new Error("Debian's runc is not what it was")
-  return { program, libraries: dirname(seccomp) }
-}
 
 const skip = lacking() ?? false
 

@@ -1,21 +1,36 @@
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { places, type Unpacked } from './unpacked-image.ts'
 
 /**
  * `node in-image.ts UNPACKED UID ARGS…`: what the image's entry point does with ARGS, or `-- COMMAND…`, as that user, by
- * runc: the root read-only, no capability, no new privilege, `/tmp` and the folder in which this runs writable. The network is this
- * machine's.
+ * runc: the root read-only, no capability, no new privilege, `/tmp` and the folder in which this runs writable. The
+ * network is this machine's.
  */
 
 const group = 65532
 const [folder = '', user = '', ...args] = process.argv.slice(2)
 const { runc, config } = JSON.parse(readFileSync(join(folder, places.about), 'utf8')) as Unpacked
 const state = process.cwd()
+mkdirSync(join(folder, places.bundles), { recursive: true })
+const where = mkdtempSync(join(folder, places.bundles, 'kas-'))
+
+/** folders elsewhere in which flags name files, such as that of a kubeconfig: copies of the files in them */
+const named = new Map(
+  args
+    .map((word) => dirname(/^--[a-z-]+=(\/.+)$/.exec(word)?.[1] ?? state))
+    .filter((path) => path !== dirname(state) && path !== state && existsSync(path))
+    .map((path, i) => [path, join(where, `files-${i}`)]),
+)
+for (const [path, copy] of named) {
+  mkdirSync(copy)
+  for (const entry of readdirSync(path, { withFileTypes: true }))
+    if (entry.isFile()) copyFileSync(join(path, entry.name), join(copy, entry.name))
+}
 // as the fsGroup of a pod does
-spawnSync('chown', ['-R', `${group}:${group}`, state])
-spawnSync('chmod', ['-R', 'g+rwX', state])
+spawnSync('chown', ['-R', `${group}:${group}`, state, ...named.values()])
+spawnSync('chmod', ['-R', 'g+rwX', state, ...named.values()])
 
 // tini ends with runc: a SIGKILL to runc would leave the container
 const [tini = '', ...entrypoint] = config.Entrypoint
@@ -27,11 +42,11 @@ const temporary = (destination: string, ...options: string[]) => ({
   source: 'tmpfs',
   options: ['nosuid', ...options],
 })
-const bound = (path: string, ...options: string[]) => ({
-  destination: path,
+const bound = (destination: string, option: 'ro' | 'rw', source = destination) => ({
+  destination,
   type: 'bind',
-  source: path,
-  options: ['rbind', ...options],
+  source,
+  options: ['rbind', option],
 })
 
 const bundle = {
@@ -54,12 +69,11 @@ const bundle = {
     bound('/etc/hosts', 'ro'),
     bound('/etc/resolv.conf', 'ro'),
     bound(state, 'rw'),
+    ...[...named].map(([path, copy]) => bound(path, 'ro', copy)),
   ],
   linux: { namespaces: ['pid', 'ipc', 'uts', 'mount'].map((type) => ({ type })) },
 }
 
-mkdirSync(join(folder, places.bundles), { recursive: true })
-const where = mkdtempSync(join(folder, places.bundles, 'kas-'))
 writeFileSync(join(where, 'config.json'), JSON.stringify(bundle))
 const id = `${where.split('/').at(-1)}-${process.pid}`
 const words = ['runc', '--root', join(folder, places.runc), 'run', '--bundle', where, id]

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
+export const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64'
 /** files and folders of what an image was unpacked into */
 export const places = { root: 'root', about: 'image.json', bundles: 'bundles', runc: 'runc' }
 
@@ -20,12 +21,13 @@ export interface Unpacked {
 
 interface Descriptor {
   readonly digest: string
+  readonly platform?: { readonly architecture: string }
 }
 
 /**
  * The root file system of an image, as a runtime makes it from the layers.
  *
- * @param layout - an OCI layout with one image of one architecture
+ * @param layout - an OCI layout of one image, for this machine's processor among others
  * @param to - is made
  * @param runc - the program that will run it
  */
@@ -33,9 +35,10 @@ export async function unpackImage(layout: string, to: string, runc: Runc): Promi
   const read = async <T>(path: string) => JSON.parse(await readFile(join(layout, path), 'utf8')) as T
   const blob = ({ digest }: Descriptor) => `blobs/${digest.replace(':', '/')}`
   const follow = async (path: string) => {
-    const [first] = (await read<{ manifests: Descriptor[] }>(path)).manifests
-    if (!first) throw new Error(`${layout} has no image`)
-    return blob(first)
+    const { manifests } = await read<{ manifests: Descriptor[] }>(path)
+    const found = manifests.find(({ platform = { architecture } }) => platform.architecture === architecture)
+    if (!found) throw new Error(`${layout} has no image for ${architecture}`)
+    return blob(found)
   }
   const manifest = await read<{ config: Descriptor; layers: Descriptor[] }>(await follow(await follow('index.json')))
   const { config } = await read<{ config: Unpacked['config'] }>(blob(manifest.config))

@@ -1,0 +1,87 @@
+import { existsSync } from 'node:fs'
+import { mkdir, mkdtemp, realpath } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import { missingAssets } from '../../../dev/control-plane/assets.ts'
+import { Warden } from '../../../dev/control-plane/warden.ts'
+import { LocalStack } from '../../../dev/start/local-stack.ts'
+import { anyPorts, replicaCount } from '../../../dev/start/ports.ts'
+import { agent } from '../../../dev/start/settings.ts'
+import { eventually } from '../../support/eventually.ts'
+import { httpsGet } from '../../support/https-get.ts'
+import { deleteContainers, unpackImage } from './unpacked-image.ts'
+import { lacking, unpackedRunc } from './unpacked-runc.ts'
+
+/** The image with helm and kustomize renders what is pushed, and brings it to a real API server. */
+
+const assets = process.env.KUBEBUILDER_ASSETS ?? ''
+const missing = missingAssets(assets, 'api')
+/** made by `npm run images`: helm alone takes minutes to make */
+const images = process.env.KAS_IMAGES ?? ''
+const isMade = images !== '' && ['kas', 'agentk-gitops'].every((name) => existsSync(join(images, name)))
+const withoutImages = isMade ? undefined : 'needs kas and agentk-gitops in KAS_IMAGES'
+const skip = lacking() ?? withoutImages ?? (missing.length > 0 && `needs ${missing.join(', ')}`)
+/** on a machine with much to do */
+const soon = { timeoutMs: 60_000 }
+
+const map = (name: string, value: string) =>
+  `{ apiVersion: v1, kind: ConfigMap, metadata: { name: ${name} }, data: { value: '${value}' } }\n`
+
+const source = (name: string, more: object) => ({
+  id: agent.project.path,
+  name,
+  paths: [{ glob: `${name}/**/*` }],
+  ...more,
+})
+
+const pushed = {
+  [`.gitlab/agents/${agent.name}/config.yaml`]: JSON.stringify({
+    user_access: { access_as: { agent: {} }, projects: [{ id: agent.project.path }] },
+    gitops: {
+      manifest_projects: [
+        source('plain', { paths: [{ glob: 'plain/**/*.yaml' }] }),
+        source('overlay', { kustomize: { path: 'overlay' } }),
+        source('chart', { helm: { chart: 'chart', values: ['chart/prod.yaml'], release: 'shop' } }),
+      ],
+    },
+  }),
+  'plain/map.yaml': map('plain', 'as it is'),
+  'overlay/kustomization.yaml': 'namePrefix: by-\nresources: [map.yaml]\n',
+  'overlay/map.yaml': map('kustomize', 'prefixed'),
+  'chart/Chart.yaml': '{ apiVersion: v2, name: shop, version: 1.0.0 }\n',
+  'chart/prod.yaml': 'greeting: of prod\n',
+  'chart/templates/map.yaml':
+    'apiVersion: v1\nkind: ConfigMap\nmetadata: { name: by-helm }\ndata: { value: {{ .Values.greeting | quote }} }\n',
+}
+
+t.test('plain, kustomize and helm sources', { skip }, async (t) => {
+  const folder = await realpath(await mkdtemp(join(tmpdir(), 'kas-images-gitops-')))
+  const warden = new Warden({ folders: [folder] })
+  await warden.start()
+  t.teardown(() => warden.stop())
+  const runc = await unpackedRunc()
+  const inImage = async (name: string) => {
+    const unpacked = join(folder, name)
+    await unpackImage(join(images, name), unpacked, runc)
+    t.teardown(() => deleteContainers(unpacked, runc))
+    return [process.execPath, join(import.meta.dirname, 'in-image.ts'), unpacked, '65532']
+  }
+  const state = join(folder, 'state')
+  await mkdir(state, { mode: 0o700 })
+  const ports = await anyPorts(replicaCount)
+  const programs = { kas: await inImage('kas'), agentk: await inImage('agentk-gitops') }
+  const stack = new LocalStack({ folder: state, ports, programs, kubeconfig: undefined, assets, example: pushed })
+  t.teardown(() => stack.stop(AbortSignal.abort()))
+  await stack.start()
+  const { authority: ca, userCredential: token } = stack.access
+  for (const [name, value] of Object.entries({ plain: 'as it is', 'by-kustomize': 'prefixed', 'by-helm': 'of prod' })) {
+    const url = `https://127.0.0.1:${ports.kubernetes}/api/v1/namespaces/default/configmaps/${name}`
+    const found = await eventually(async () => {
+      const { status, body } = await httpsGet(url, { ca, token })
+      if (status !== 200) throw new Error(`${status}: ${body}`)
+      return JSON.parse(body)
+    }, soon)
+    t.match(found, { data: { value } }, name)
+  }
+})

@@ -1,0 +1,23 @@
+import { existsSync, globSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { debianPackages } from '../../../dev/images/debian.ts'
+import { userCache } from '../../../dev/images/images.ts'
+import { absent } from '../../support/absent.ts'
+import { architecture, type Runc } from './unpacked-image.ts'
+
+/** What the machine lacks to make and run images, by name. */
+export function lacking(): string | undefined {
+  if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'needs root on Linux'
+  if (absent('apt-get') || absent('dpkg-deb')) return 'needs apt-get and dpkg-deb'
+  return undefined
+}
+
+/** Debian's, unpacked: it is not installed. */
+export async function unpackedRunc(): Promise<Runc> {
+  const packages = await debianPackages(['runc'], architecture, userCache())
+  const places = packages.map(({ folder }) => folder)
+  const program = places.map((folder) => join(folder, 'usr/sbin/runc')).find(existsSync)
+  const [seccomp] = globSync(places.map((folder) => join(folder, 'usr/lib/*/libseccomp.so.2')))
+  if (program === undefined || seccomp === undefined) throw new Error("Debian's runc is not what it was")
+  return { program, libraries: dirname(seccomp) }
+}
