@@ -1,4 +1,5 @@
 import type { ArgoStatus } from '../../../src/agentk/health/argo/health.ts'
+import type { IsHidden } from '../../../src/agentk/health/kas/around.ts'
 import { claimNamesOf } from '../../../src/agentk/health/kas/choice/explaining.ts'
 import { Judge, type Judged, type MayList, type World } from '../../../src/agentk/health/kas/choice/roots.ts'
 import { type Evidence, evidenceOf, subjectOf } from '../../../src/agentk/health/kas/evidence.ts'
@@ -117,8 +118,8 @@ export class Snapshot implements World {
     return findings
   }
 
-  wordOf(object: KubernetesObject, hidden?: ReadonlySet<string>): ArgoStatus {
-    const found = this.findingsOf(object).find(({ needs }) => !needs.some(([kind]) => hidden?.has(kind)))
+  wordOf(object: KubernetesObject, isHidden: IsHidden = () => false): ArgoStatus {
+    const found = this.findingsOf(object).find(({ needs }) => !needs.some(isHidden))
     return this.opinionOf(object, found).word
   }
 

@@ -124,8 +124,11 @@ export class ClusterStage {
   }
 }
 
+/** read once */
+const vendors = vendorRules()
+
 export async function rulesOf(kinds: readonly string[]): Promise<Rules> {
-  const rules = new Rules([], await vendorRules())
+  const rules = new Rules([], await vendors)
   for (const kind of kinds) await rules.ready(kind)
   return rules
 }

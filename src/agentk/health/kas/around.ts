@@ -1,7 +1,7 @@
 import type { ArgoStatus } from '../argo/health.ts'
 import type { KubernetesObject } from '../object.ts'
 import type { Evidence } from './evidence.ts'
-import type { Finding } from './finding.ts'
+import type { Finding, Need } from './finding.ts'
 
 type Table = readonly (readonly [name: string, value: string])[]
 
@@ -10,8 +10,8 @@ export interface Around {
   /** of the API server. ms since 1970 */
   readonly now: number
   eventsOf(object: KubernetesObject): readonly Evidence[]
-  /** whether all objects of a kind are known, so that what is not found is missing */
-  isLive(kind: string): boolean
+  /** whether all objects of a kind in a namespace are known, so that what is not found is missing */
+  isLive(kind: string, namespace: string): boolean
   find(kind: string, namespace: string, name: string): KubernetesObject | undefined
   /** all that an object is the owner of, StatefulSets of claims too */
   childrenOf(object: KubernetesObject): readonly KubernetesObject[]
@@ -23,13 +23,16 @@ export interface Around {
   usersOf(claim: KubernetesObject): readonly KubernetesObject[]
   /** what was found of another object, in the order in which callers get it */
   findingsOf(object: KubernetesObject): readonly Finding[]
-  /** @param hidden - kinds (`group/Kind`, `Event`) without which it was found; absent: none */
-  wordOf(object: KubernetesObject, hidden?: ReadonlySet<string>): ArgoStatus
-  /** what was found of the object before */
-  before(object: KubernetesObject): Finding | undefined
+  /** @param isHidden - what it was found without; absent: nothing */
+  wordOf(object: KubernetesObject, isHidden?: IsHidden): ArgoStatus
+  /** what was found of the object before. @param isHidden - what it was found without; absent: nothing */
+  before(object: KubernetesObject, isHidden?: IsHidden): Finding | undefined
 }
+
+/** Of a kind (`group/Kind`, or `Event`) in a namespace. */
+export type IsHidden = (need: Need) => boolean
 
 /** It is known not to be there. */
 export function isMissing(around: Around, kind: string, namespace: string, name: string): boolean {
-  return name !== '' && around.isLive(kind) && !around.find(kind, namespace, name)
+  return name !== '' && around.isLive(kind, namespace) && !around.find(kind, namespace, name)
 }

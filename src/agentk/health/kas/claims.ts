@@ -48,8 +48,9 @@ function unbound(object: KubernetesObject, around: Around, waits: boolean): Find
   const { now } = around
   const needs = [['Pod', namespaceOf(object)], ...(waits ? ([[classKind, '']] as const) : [])] as const
   const base = { rank: ranks.pod, since: createdOf(object, now) }
-  const users = around.isLive('Pod') ? around.usersOf(object) : []
-  if (waits && around.isLive('Pod') && users.length === 0) {
+  const areLive = around.isLive('Pod', namespaceOf(object))
+  const users = areLive ? around.usersOf(object) : []
+  if (waits && areLive && users.length === 0) {
     const text = 'no Pod uses it yet'
     return finding('Suspended', { ...base, reason: 'WaitForFirstConsumer', text, needs })
   }

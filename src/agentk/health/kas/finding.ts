@@ -8,8 +8,6 @@ export type Need = readonly [kind: string, namespace: string]
 
 /** characters of a name */
 const maxAbout = 253
-/** needs of one finding */
-const maxNeeds = 4
 
 /** What comes first of causes that are alike otherwise: the least. */
 export const ranks = { foundation: 0, container: 1, pod: 2, other: 3, summary: 4 } as const
@@ -29,6 +27,10 @@ export interface Finding {
   readonly rank: Rank
   /** when time alone makes it Degraded. ms since 1970 */
   readonly due: number | undefined
+  /** when the grace began that is over then. ms since 1970 */
+  readonly from?: number
+  /** when time alone ends it. ms since 1970 */
+  readonly until: number | undefined
   /** the container, webhook, group or object that it speaks of */
   readonly about: string
   /** objects that fail by it */
@@ -50,6 +52,7 @@ export interface Found {
   /** when the grace begins; absent: `since`, else when the object was created */
   readonly from?: number | undefined
   readonly last?: number | undefined
+  readonly until?: number | undefined
   readonly about?: string
   readonly count?: number
   readonly needs?: readonly Need[]
@@ -66,7 +69,7 @@ export function found(object: KubernetesObject, now: number, one: Found): Findin
   const from = one.from ?? since ?? createdOf(object, now)
   if (from === undefined) return finding('Progressing', one)
   const due = from + grace
-  return now < due ? { ...finding('Progressing', one), due } : finding('Degraded', one)
+  return now < due ? { ...finding('Progressing', one), due, from } : finding('Degraded', one)
 }
 
 export function finding(word: ArgoStatus, one: Omit<Found, 'grace' | 'from'>): Finding {
@@ -78,9 +81,10 @@ export function finding(word: ArgoStatus, one: Omit<Found, 'grace' | 'from'>): F
     last: one.last,
     rank: one.rank,
     due: undefined,
+    until: one.until,
     about: (one.about ?? '').slice(0, maxAbout),
     count: one.count ?? 1,
-    needs: (one.needs ?? []).slice(0, maxNeeds),
+    needs: one.needs ?? [], // cut, they would let more callers be told
   }
 }
 
@@ -103,11 +107,15 @@ export const severityOf = (word: ArgoStatus) => severities[word]
 
 export const lesser = (one: ArgoStatus, other: ArgoStatus) => (severityOf(one) > severityOf(other) ? other : one)
 
-/** The worst, the first of those that are as bad. */
+/** The worst, the first of those that are as bad: due when the first of them is. */
 export function worstOf(findings: Iterable<Finding | undefined>): Finding | undefined {
   let worst: Finding | undefined
+  let due = Number.POSITIVE_INFINITY
   for (const one of findings) {
-    if (one && (!worst || severityOf(one.word) > severityOf(worst.word))) worst = one
+    if (!one) continue
+    due = Math.min(due, one.due ?? due)
+    if (!worst || severityOf(one.word) > severityOf(worst.word)) worst = one
   }
-  return worst
+  const isSooner = worst?.word === 'Progressing' && due < (worst.due ?? Number.POSITIVE_INFINITY)
+  return worst && isSooner ? { ...worst, due } : worst
 }

@@ -4,7 +4,7 @@ import { horizontalPodAutoscaler } from './autoscalers.ts'
 import { claim } from './claims.ts'
 import { deletionOf } from './deletion.ts'
 import { apiService, customResourceDefinition } from './extensions.ts'
-import type { Finding } from './finding.ts'
+import type { Finding, Need } from './finding.ts'
 import { gateway, gatewayGroup } from './gateways.ts'
 import { Hidden } from './hidden.ts'
 import { ingress } from './ingresses.ts'
@@ -42,8 +42,8 @@ function ruleOf(kind: string): Rule | undefined {
   return rules.get(kind) ?? (kind.startsWith(gatewayGroup) ? gateway : undefined)
 }
 
-/** more than a finding may need */
-const maxFindings = 6
+/** more than most findings may need: after them it is as if nothing was found */
+const maxFindings = 16
 
 /**
  * What is wrong with an object, by its own rule or its deletion. A caller is shown the first whose needs all hold; the
@@ -51,13 +51,13 @@ const maxFindings = 6
  */
 export function findingsOf(object: KubernetesObject, around: Around): readonly Finding[] {
   const findings: Finding[] = []
-  const hidden = new Set<string>()
+  const hidden: Need[] = []
   let seen = around
   for (let found = findingOf(object, seen); found; found = findingOf(object, seen)) {
     findings.push(found)
     const least = found.needs.at(-1)
     if (!least || findings.length === maxFindings) break
-    hidden.add(least[0])
+    hidden.push(least)
     seen = new Hidden(around, hidden)
   }
   return findings

@@ -1,18 +1,18 @@
 import type { ArgoStatus } from '../argo/health.ts'
 import { type KubernetesObject, kindOf } from '../object.ts'
-import type { Around } from './around.ts'
+import type { Around, IsHidden } from './around.ts'
 import type { Evidence } from './evidence.ts'
-import type { Finding } from './finding.ts'
+import type { Finding, Need } from './finding.ts'
+import { namespaceOf } from './read.ts'
 
-/** What rules read of others, without some kinds. */
+/** What rules read of others, without some of it. */
 export class Hidden implements Around {
   readonly #around: Around
-  readonly #kinds: ReadonlySet<string>
+  readonly #hidden: ReadonlySet<string>
 
-  /** @param kinds - `group/Kind`, `Event` too */
-  constructor(around: Around, kinds: ReadonlySet<string>) {
+  constructor(around: Around, hidden: readonly Need[]) {
     this.#around = around
-    this.#kinds = new Set(kinds)
+    this.#hidden = new Set(hidden.map(keyOf))
   }
 
   get now(): number {
@@ -20,15 +20,15 @@ export class Hidden implements Around {
   }
 
   eventsOf(object: KubernetesObject): readonly Evidence[] {
-    return this.#kinds.has('Event') ? [] : this.#around.eventsOf(object)
+    return this.#isHidden(['Event', namespaceOf(object)]) ? [] : this.#around.eventsOf(object)
   }
 
-  isLive(kind: string): boolean {
-    return !this.#kinds.has(kind) && this.#around.isLive(kind)
+  isLive(kind: string, namespace: string): boolean {
+    return !this.#isHidden([kind, namespace]) && this.#around.isLive(kind, namespace)
   }
 
   find(kind: string, namespace: string, name: string): KubernetesObject | undefined {
-    return this.#kinds.has(kind) ? undefined : this.#around.find(kind, namespace, name)
+    return this.#isHidden([kind, namespace]) ? undefined : this.#around.find(kind, namespace, name)
   }
 
   childrenOf(object: KubernetesObject): readonly KubernetesObject[] {
@@ -36,7 +36,7 @@ export class Hidden implements Around {
   }
 
   podsOf(namespace: string, selector: Parameters<Around['podsOf']>[1]): readonly KubernetesObject[] {
-    return this.#kinds.has('Pod') ? [] : this.#around.podsOf(namespace, selector)
+    return this.#isHidden(['Pod', namespace]) ? [] : this.#around.podsOf(namespace, selector)
   }
 
   workloadsOf(namespace: string, selector: Parameters<Around['podsOf']>[1]): readonly KubernetesObject[] {
@@ -52,18 +52,22 @@ export class Hidden implements Around {
   }
 
   findingsOf(object: KubernetesObject): readonly Finding[] {
-    return this.#around.findingsOf(object).filter(({ needs }) => !needs.some(([kind]) => this.#kinds.has(kind)))
+    return this.#around.findingsOf(object).filter(({ needs }) => !needs.some(this.#isHidden))
   }
 
   wordOf(object: KubernetesObject): ArgoStatus {
-    return this.#around.wordOf(object, this.#kinds)
+    return this.#around.wordOf(object, this.#isHidden)
   }
 
   before(object: KubernetesObject): Finding | undefined {
-    return this.#around.before(object)
+    return this.#around.before(object, this.#isHidden)
   }
 
+  readonly #isHidden: IsHidden = (need) => this.#hidden.has(keyOf(need))
+
   #seen(objects: readonly KubernetesObject[]): readonly KubernetesObject[] {
-    return objects.filter((one) => !this.#kinds.has(kindOf(one)))
+    return objects.filter((one) => !this.#isHidden([kindOf(one), namespaceOf(one)]))
   }
 }
+
+const keyOf = ([kind, namespace]: Need) => `${kind}\n${namespace}`

@@ -10,7 +10,7 @@ const maxResources = 20
 
 /** The quota that the API server names in a refusal; undefined: none. */
 export function quotaNameOf(refusal: string): string | undefined {
-  return /(?:exceeded|failed) quota: ([a-z0-9.-]{1,253})/.exec(searched(refusal))?.[1]
+  return /(?:exceeded|failed) quota: ([a-z0-9][a-z0-9.-]{0,252})/.exec(searched(refusal))?.[1]
 }
 
 /**

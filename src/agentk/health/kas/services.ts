@@ -25,9 +25,9 @@ export function selectorOf(service: KubernetesObject) {
 
 function unanswered(object: KubernetesObject, around: Around): Finding | undefined {
   const selector = selectorOf(object)
-  if (selector.length === 0 || !around.isLive(sliceKind) || !around.isLive('Pod')) return undefined
-  if (around.slicesOf(object).some(hasReady)) return undefined
   const namespace = namespaceOf(object)
+  if (selector.length === 0 || ![sliceKind, 'Pod'].every((kind) => around.isLive(kind, namespace))) return undefined
+  if (around.slicesOf(object).some(hasReady)) return undefined
   const needs: Need[] = [
     [sliceKind, namespace],
     ['Pod', namespace],
@@ -38,26 +38,13 @@ function unanswered(object: KubernetesObject, around: Around): Finding | undefin
   const leaving = pods.filter((pod) => !hasEnded(pod))
   if (leaving.length > 0) return byPods(object, around, leaving, needs)
   const workloads = around.workloadsOf(namespace, selector)
-  const base = {
-    rank: ranks.other,
-    needs: [...needs, ...workloads.slice(0, 1).map((one): Need => [kindOf(one), namespace])],
-  }
-  const selected = selector.map(([name, value]) => `${name}=${value}`).join(',')
-  if (workloads.length > 0 && workloads.every(isAtZero)) {
-    const text = `${nameOf(workloads[0] as KubernetesObject)} has no replicas`
-    return finding('Suspended', { ...base, reason: 'ScaledToZero', text })
-  }
-  if (workloads.length > 0) {
-    return found(object, around.now, {
-      ...base,
-      reason: 'NoReadyEndpoints',
-      text: 'no Pod is there yet',
-      grace: undefined,
-    })
-  }
+  // one that is not at zero says so, whatever the others are
+  const telling = workloads.find((one) => !isAtZero(one)) ?? workloads[0]
+  if (telling) return byWorkload(object, around, telling, needs)
   if (pods.length > 0) return byPods(object, around, pods, needs)
   const absent = makers.map((kind): Need => [kind, namespace])
-  if (!makers.every((kind) => around.isLive(kind))) return undefined
+  if (!makers.every((kind) => around.isLive(kind, namespace))) return undefined
+  const selected = selector.map(([name, value]) => `${name}=${value}`).join(',')
   return found(object, around.now, {
     reason: 'SelectsNothing',
     text: `no Pod has ${selected}`,
@@ -65,6 +52,18 @@ function unanswered(object: KubernetesObject, around: Around): Finding | undefin
     grace: newMs,
     from: createdOf(object, around.now),
     needs: [...absent, ...needs],
+  })
+}
+
+function byWorkload(object: KubernetesObject, around: Around, workload: KubernetesObject, needs: Need[]): Finding {
+  const base = { rank: ranks.other, needs: [...needs, [kindOf(workload), namespaceOf(object)] as const] }
+  if (isAtZero(workload))
+    return finding('Suspended', { ...base, reason: 'ScaledToZero', text: `${nameOf(workload)} has no replicas` })
+  return found(object, around.now, {
+    ...base,
+    reason: 'NoReadyEndpoints',
+    text: 'no Pod is there yet',
+    grace: undefined,
   })
 }
 

@@ -1,6 +1,7 @@
 import { parseDuration } from '../../../lib/config.ts'
+import { kindWord } from '../../../proto/kind-words.ts'
 import { type CliIo, type CliValues, textOption, UsageError } from '../command.ts'
-import { type Asked, readAsked } from './asked.ts'
+import { type Asked, readAsked, scopeOf } from './asked.ts'
 import { holdMs } from './held-code.ts'
 import { readManifests, type Target } from './manifests.ts'
 
@@ -44,6 +45,9 @@ export async function readGate(positionals: readonly string[], given: CliValues,
   }
   const asked = readAsked(positionals, values)
   if (asked.words.length > asked.names.length) throw new UsageError('what is judged is named as KIND/NAME')
+  const nowhere = scopeOf(values) || values['all-namespaces'] === true ? undefined : asked.names.find(isInNamespace)
+  // of all namespaces it would be as good as what anybody else calls so
+  if (nowhere) throw new UsageError(`${nowhere.kind}/${nowhere.name}: -n says in which namespace, -A that it is any`)
   if (files.length > 0 && positionals.length > 0) throw new UsageError('-f beside KIND/NAME: one of both')
   const namespaces = asked.query.scope?.namespaces ?? []
   const targets = files.length > 0 ? await readManifests(files, io.stdin, namespaces[0]) : targetsOf(asked)
@@ -58,6 +62,10 @@ export async function readGate(positionals: readonly string[], given: CliValues,
   }
 }
 
+function isInNamespace({ kind }: { kind: string }): boolean {
+  return kindWord(kind).builtIn.some(({ isNamespaced }) => isNamespaced)
+}
+
 /** In a job of GitLab that names its namespace, and no other scope. */
 function withJobsNamespace(positionals: readonly string[], values: CliValues, env: CliIo['env']): CliValues {
   const named = ['namespace', 'all-namespaces', 'environment', 'application'].some((name) => values[name] !== undefined)
@@ -68,11 +76,12 @@ function withJobsNamespace(positionals: readonly string[], values: CliValues, en
 
 function targetsOf({ query, names }: Asked): readonly Target[] | undefined {
   if (names.length === 0) return undefined
-  return (query.objects ?? []).map(({ kind, namespace, name = '' }) => ({
+  const targets = (query.objects ?? []).map(({ kind, namespace, name = '' }) => ({
     kind,
     name,
     ...(namespace ? { namespace } : {}),
   }))
+  return [...new Map(targets.map((one) => [JSON.stringify(one), one])).values()]
 }
 
 /** Their namespaces are theirs: `-n` is for those that name none. */

@@ -71,7 +71,11 @@ const eventList = z.object({
   ),
 })
 
+/** Of a namespace, or of a Pod: what else an agent says asks for nothing. */
+const isName = (text: string) => /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/.test(text)
+
 async function warningsOf({ kind, namespace, name }: Cause, { ask, layout }: ReportComponents): Promise<string[]> {
+  if (namespace !== '' && !isName(namespace)) return []
   const fields = [
     `involvedObject.kind=${kind.slice(kind.indexOf('/') + 1)}`,
     `involvedObject.name=${name}`,
@@ -102,10 +106,13 @@ async function warningsOf({ kind, namespace, name }: Cause, { ask, layout }: Rep
 const isRemoved = /^(?:unable to retrieve container logs for|failed to try resolving symlinks in path) [^\n]*$/
 
 /** Where what to read next is a log, its end is read: of the life before, or, while it is not kept, of the one that ended last. */
-async function logOf({ next }: Cause, { ask }: ReportComponents, lines: number): Promise<string[]> {
-  const [, namespace, pod, container, previous] =
-    /^kubectl -n (\S+) logs (\S+)(?: -c (\S+))?(?:.* (--previous))?/.exec(next) ?? []
-  if (!namespace || !pod) return []
+async function logOf(
+  { kind, namespace, name: pod, next }: Cause,
+  { ask }: ReportComponents,
+  lines: number,
+): Promise<string[]> {
+  const [isLog, container, previous] = / logs \S+(?: -c (\S+))?(?:.* (--previous))?/.exec(next) ?? []
+  if (!isLog || kind !== 'Pod' || !isName(namespace) || !isName(pod)) return []
   const read = async (isPrevious: boolean) => {
     const query = new URLSearchParams({
       ...(container ? { container } : {}),

@@ -1,9 +1,10 @@
-import { kindWord, namesKey } from '../../../proto/kind-words.ts'
+import { namesKey } from '../../../proto/kind-words.ts'
 import { type ArgoWord, kasWords, type Row } from '../../../proto/views-json.ts'
 import type { GateOptions } from './gate-options.ts'
 import { degraded, progressing, unknown } from './held-code.ts'
 import type { Target } from './manifests.ts'
-import { isGroup, type ShownView, verdictOf } from './shown-view.ts'
+import { isBundle, isGroup, type ShownView, verdictOf } from './shown-view.ts'
+import { findTargets } from './targets.ts'
 
 /**
  * What a shell is told. Suspended is as somebody wanted it. Where nothing has a verdict nothing is known: each namespace
@@ -49,8 +50,9 @@ export function judge(
 ): Judgement {
   const { targets } = options
   const rows = rootsOf(model)
-  const chosen = targets ? rows.filter((row) => targets.some((target) => isTarget(target, row))) : rows
-  const missing = targets?.filter((target) => !rows.some((row) => isTarget(target, row))) ?? []
+  const found = targets && findTargets(model, targets, rows)
+  const chosen = found ? rows.filter((row) => found.rows.has(row)) : rows
+  const missing = found?.missing ?? []
   const notFollowed = missing.filter((target) => isNotFollowed(model, target))
   const absent = missing.filter((target) => !notFollowed.includes(target))
   const judged = chosen
@@ -94,7 +96,7 @@ function rootsOf(model: ShownView): readonly Row[] {
   return model.children('').flatMap((row) => (open(row) ? model.children(row.u) : [row]))
 }
 
-/** Those past the first rows of a page are among them as the agent counts them. */
+/** What has no row of its own, past the first of a page or in one row with others, is among them as the agent counts it. */
 function countsOf(model: ShownView, judged: readonly Judged[]) {
   const counts: Partial<Record<ArgoWord, number>> = {}
   const add = (word: ArgoWord, by: number) => {
@@ -105,9 +107,13 @@ function countsOf(model: ShownView, judged: readonly Judged[]) {
   const groups = model.children('').filter((row) => isGroup(row) && model.pages.has(row.u))
   for (const node of ['', ...groups.map(({ u }) => u)]) {
     const told = node === '' ? model.counts : (model.pages.get(node)?.counts ?? {})
-    for (const word of kasWords) add(word, told[word] ?? 0)
+    const rows = model.children(node).filter((row) => !isBundle(row))
+    // the agent may count by other verdicts than rows are judged by
+    if (Object.values(told).reduce((sum, count) => sum + count, 0) <= rows.length) continue
+    const rest = { ...told }
+    for (const row of rows) rest[verdictOf(row)] = (rest[verdictOf(row)] ?? 0) - 1
+    for (const word of kasWords) add(word, Math.max(0, rest[word] ?? 0))
   }
-  for (const row of [...groups, ...rootsOf(model)]) if (counts[verdictOf(row)]) add(verdictOf(row), -1)
   for (const { word } of judged) add(word, 1)
   return counts
 }
@@ -118,19 +124,8 @@ function wordOf(row: Row, { wantsAddresses }: Pick<GateOptions, 'wantsAddresses'
   return word === 'Progressing' && isAddress && !wantsAddresses ? 'Healthy' : word
 }
 
-function isTarget({ kind, namespace, name, uid, generation = 0 }: Target, row: Row): boolean {
-  if (row.n !== name || (namespace && row.ns && row.ns !== namespace)) return false
-  if (!isKind(kind, row.k)) return false
-  return (uid === undefined || uid === row.u) && (row.g === undefined || row.g >= generation)
-}
-
-/** Of kinds that are none of Kubernetes' own the short names are not known here: the agent has resolved them. */
-function isKind(word: string, key: string): boolean {
-  return (kindWord(word).builtIn.length === 0 && !word.includes('/')) || namesKey(word, key)
-}
-
 function isNotFollowed({ state }: ShownView, { kind }: Target): boolean {
-  return (state.notFollowed ?? []).some((key) => isKind(kind, key))
+  return (state.notFollowed ?? []).some((key) => namesKey(kind, key))
 }
 
 function isIgnored(ignored: string, row: Row): boolean {

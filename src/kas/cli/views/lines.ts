@@ -4,7 +4,7 @@ const parts = /\u001b\[\d+m|[ -~]+|./gsu
 // biome-ignore lint/suspicious/noControlCharactersInRegex: of colours
 const signs = /\u001b\[\d+m|./gsu
 const wide =
-  /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1f300}-\u{1faff}]/u
+  /\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{16fe0}-\u{18aff}\u{1b000}-\u{1b2ff}\u{1f100}-\u{1faff}\u{20000}-\u{3fffd}]/u
 const noColour = '\u001b[0m'
 /** Words that are wider than this are broken. */
 const leastColumns = 20

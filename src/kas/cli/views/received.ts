@@ -26,6 +26,13 @@ const count = z.int().min(0)
 const word = z.enum(argoWords)
 const kstatus = z.enum(['Current', 'InProgress', 'Terminating', 'Failed', 'Unknown'])
 
+/** A word that needs no quotes, and is no option. */
+const bare = '[A-Za-z0-9][A-Za-z0-9./:_-]*'
+/** Commands that only read, of words that any shell takes as they stand: an agent may say anything. */
+const reading = new RegExp(
+  `^kubectl(?: -n ${bare})? (?:describe ${bare}(?: ${bare})?|get ${bare} ${bare} -o jsonpath=\\{\\.metadata\\.finalizers\\}|logs ${bare}(?: -c ${bare})?(?: --previous| --since=5m)?)$`,
+)
+
 const cause = z.object({
   kind: name,
   namespace: name,
@@ -38,7 +45,7 @@ const cause = z.object({
   last: z.number().optional(),
   count: count.optional(),
   others: count.optional(),
-  next: text,
+  next: text.transform((next) => (reading.test(next) ? next : '')),
 })
 
 const sentRow = z.object({

@@ -3,7 +3,7 @@ import { type KubernetesObject, kindOf, textAt } from '../../object.ts'
 import { severityOf } from '../finding.ts'
 import { failureOf, isComplete, newestFinished } from '../jobs.ts'
 import { isSummary, type Opinion } from '../opinion.ts'
-import { isEnding, revisionOf } from '../read.ts'
+import { isEnding, namespaceOf, revisionOf } from '../read.ts'
 
 /** A child that its parent counts. */
 export interface Counted {
@@ -17,13 +17,19 @@ export const siblingKinds: ReadonlySet<string> = new Set(['apps/ReplicaSet', 'ba
 
 const uncounted: ReadonlySet<string> = new Set(['discovery.k8s.io/EndpointSlice', 'apps/ControllerRevision'])
 
-/** What of an object's children counts for it. @param now - ms since 1970 */
+/**
+ * What of an object's children counts for it. To a Namespace, a role or another of Kubernetes' own kinds that are in no
+ * namespace anyone may hang what he has in his.
+ *
+ * @param now - ms since 1970
+ */
 export function countedOf(
   parent: KubernetesObject,
   children: readonly KubernetesObject[],
   now: number,
 ): readonly Counted[] {
-  const known = children.filter((child) => !uncounted.has(kindOf(child)))
+  const isAnybodys = namespaceOf(parent) === '' && isKubernetesOwn(kindOf(parent))
+  const known = children.filter((child) => !uncounted.has(kindOf(child)) && !(isAnybodys && namespaceOf(child) !== ''))
   switch (kindOf(parent)) {
     case 'apps/ReplicaSet':
     case 'apps/DaemonSet':
@@ -39,6 +45,8 @@ export function countedOf(
       return known.map(fully)
   }
 }
+
+const isKubernetesOwn = (kind: string) => !kind.includes('/') || /^[a-z.]+\.k8s\.io\//.test(kind)
 
 const fully = (child: KubernetesObject): Counted => ({ child, atMost: 'Degraded' })
 const isReplicaSet = (child: KubernetesObject) => kindOf(child) === 'apps/ReplicaSet'

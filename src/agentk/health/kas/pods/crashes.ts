@@ -29,8 +29,9 @@ export const isStartError = (reason: string) =>
 /** Of a container that ends again and again: it waits for its next start, has just ended, or runs between two ends. */
 export function crashOf(context: PodContext, container: Container): Finding | undefined {
   const { pod, now, evidence } = context
-  const life = crashedLife(context, container)
-  if (!life) return undefined
+  const crash = crashedLife(context, container)
+  if (!crash) return undefined
+  const { life, until } = crash
   const of = evidence.filter((one) => isOf(one, container.name))
   const { reason, proof } = whyOf(life, of, waitingOf(container)?.reason ?? '')
   const backOff = firstOf(of.filter((one) => one.reason === 'BackOff' && /restarting failed/.test(one.message)))
@@ -50,26 +51,37 @@ export function crashOf(context: PodContext, container: Container): Finding | un
     rank: ranks.container,
     since: times.length > 0 ? Math.min(...times) : context.since,
     last: life.finished,
+    until,
     grace: container.restarts >= hopelessRestarts && isOfRow(container, life) ? 0 : undefined,
     about: container.name,
     needs: isByEvent ? [['Event', namespaceOf(pod)]] : [],
   })
 }
 
+interface Crash {
+  readonly life: EndedLife
+  /** it is none of a row any more from then on, if nothing happens. ms since 1970 */
+  readonly until?: number
+}
+
 /** The last of its lives, if it is one of a row of crashes. */
-function crashedLife({ pod, now }: PodContext, container: Container): EndedLife | undefined {
+function crashedLife({ pod, now }: PodContext, container: Container): Crash | undefined {
   const waiting = waitingOf(container)
   const last = endedLife(container, 'lastState', now)
   if (waiting) {
-    const isAgain = isCreating(waiting.reason) && container.restarts > 0 && now - (last?.finished ?? 0) < longLifeMs
-    const isCrash = waiting.reason === 'CrashLoopBackOff' || isStartError(waiting.reason) || isAgain
-    return isCrash ? (last ?? unknownLife(waiting)) : undefined
+    if (waiting.reason === 'CrashLoopBackOff' || isStartError(waiting.reason))
+      return { life: last ?? unknownLife(waiting) }
+    const isAgain = isCreating(waiting.reason) && container.restarts > 0
+    return last && isAgain ? until(now, last, (last.finished ?? 0) + longLifeMs) : undefined
   }
   const ended = endedLife(container, 'state', now)
-  if (ended) return restarts(pod, container, ended) ? ended : undefined
+  if (ended) return restarts(pod, container, ended) ? { life: ended } : undefined
   const started = runningSince(container, now)
-  return started !== undefined && isBetweenCrashes(container, started, last, now) ? last : undefined
+  return started !== undefined && last ? until(now, last, betweenCrashes(container, started, last)) : undefined
 }
+
+const until = (now: number, life: EndedLife, end: number): Crash | undefined =>
+  now < end ? { life, until: end } : undefined
 
 /** The kubelet does not wait after a long life: it is no row of crashes, however many there were before. */
 function isOfRow(container: Container, life: EndedLife): boolean {
@@ -91,12 +103,11 @@ function unknownLife({ reason, message }: { reason: string; message: string }): 
   }
 }
 
-/** A look between two crashes does not find it well: it runs for less than twice its last life. */
-function isBetweenCrashes(container: Container, started: number, last: EndedLife | undefined, now: number): boolean {
-  if (!last || container.restarts < 2) return false
+/** A look between two crashes does not find it well, until it has run for twice its last life. ms since 1970 */
+function betweenCrashes(container: Container, started: number, last: EndedLife): number {
   const life = lengthOf(last)
-  if (life >= longLifeMs) return false
-  return now - started < Math.min(longLifeMs, Math.max(leastUpMs, 2 * life))
+  if (container.restarts < 2 || life >= longLifeMs) return Number.NEGATIVE_INFINITY
+  return started + Math.min(longLifeMs, Math.max(leastUpMs, 2 * life))
 }
 
 /** Why a life ended, and the event that says so. */

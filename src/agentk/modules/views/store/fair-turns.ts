@@ -4,8 +4,8 @@ import type { Clock } from '../../../../lib/clock.ts'
 export const turnMs = 8
 /** From one update of a view to the next. ms */
 export const updatePauseMs = 50
-/** The clock is read once in as many steps. */
-const stepsPerReading = 16
+/** The clock is read once in as many short steps. */
+const shortSteps = 16
 /** Of the time that passes, what may be spent at once, before anybody else has had a turn. */
 const atOnceShare = 0.5
 
@@ -13,6 +13,7 @@ interface Job {
   /** @returns whether there is more */
   readonly step: () => boolean
   readonly done: () => void
+  readonly stepsPerReading: number
   isCancelled: boolean
 }
 
@@ -45,10 +46,11 @@ export class FairTurns {
    *
    * @param source - for whom: each has the same share
    * @param step - short by itself. @returns whether there is more
+   * @param areLong - one step may take as long as a slice
    * @returns ends it before
    */
-  run(source: string, step: () => boolean, done: () => void): () => void {
-    const job: Job = { step, done, isCancelled: false }
+  run(source: string, step: () => boolean, done: () => void, { areLong = false } = {}): () => void {
+    const job: Job = { step, done, stepsPerReading: areLong ? 1 : shortSteps, isCancelled: false }
     if (this.#mayRunAtOnce() && this.#slice([job])) return () => undefined
     const waiting = this.#waiting.get(source)
     if (waiting) waiting.push(job)
@@ -103,7 +105,7 @@ export class FairTurns {
         const isOver = job.isCancelled || !job.step()
         if (isOver) jobs.shift()
         if (isOver && !job.isCancelled) job.done()
-        if ((isOver || steps % stepsPerReading === 0) && this.#clock.now() >= end) break
+        if ((isOver || steps % job.stepsPerReading === 0) && this.#clock.now() >= end) break
       }
       jobs.push(...jobs.splice(0, 1))
     } finally {

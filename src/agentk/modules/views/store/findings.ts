@@ -2,6 +2,7 @@ import type { Clock } from '../../../../lib/clock.ts'
 import type { Finding } from '../../../health/kas/finding.ts'
 import { findingsOf } from '../../../health/kas/findings.ts'
 import { type Opinion, opinionOf, opinionWith, type RuleVerdicts } from '../../../health/kas/opinion.ts'
+import { namespaceOf } from '../../../health/kas/read.ts'
 import { goesOnMs } from '../../../health/kas/sight.ts'
 import type { KubernetesObject } from '../../../health/object.ts'
 import { ownPartsOf } from '../projection/parts.ts'
@@ -10,13 +11,11 @@ import { Evidences, type Subject } from './evidence.ts'
 import type { FairTurns } from './fair-turns.ts'
 import { dueOf, isSameJudgement, isWell, type Judgement, judgementOf, overdue } from './judgement.ts'
 import { JudgingWorld } from './judging-world.ts'
-import { Readers, reads } from './readers.ts'
-import type { ReadonlyRecords, RecordChange } from './record.ts'
+import { KeptTexts } from './kept-texts.ts'
+import { type Read, Readers, reads } from './readers.ts'
+import type { ObjectRecord, ReadonlyRecords, RecordChange } from './record.ts'
 import { type Seen, timed } from './seen.ts'
 
-/** characters of one object that is kept to be judged anew, and of all of them */
-const maxKeptText = 16 * 1024
-const maxKeptTexts = 16 * 1024 * 1024
 /** Evidence that does not count any more goes after so long at most. ms */
 const expireMs = 60_000
 
@@ -43,14 +42,16 @@ interface Entry {
   judgement: Judgement | undefined
   /** what is said of it where nothing is found */
   readonly bare: Opinion
-  /** JSON of so much of it as it is judged by; empty: there is no room */
-  readonly text: string
   seen: Seen
 }
 
+/** What is to be judged anew of one namespace. */
 interface Waiting {
   readonly uids: Set<string>
-  cancel: () => void
+  /** whose readers are, and whether that is because lists have ended: many that change are one */
+  readonly reads: Map<Read, boolean>
+  /** undefined: nothing is done about it yet */
+  cancel: (() => void) | undefined
 }
 
 const nothingSeen: Seen = []
@@ -70,6 +71,8 @@ export class Findings {
   readonly evidence: Evidences
   readonly #components: FindingsComponents
   readonly #entries = new Map<string, Entry>()
+  /** JSON of so much of objects as they are judged by */
+  readonly #texts = new KeptTexts()
   readonly #readers = new Readers()
   readonly #world: JudgingWorld
   readonly #due: DueVerdicts<undefined>
@@ -78,7 +81,6 @@ export class Findings {
   /** of these, those that are because lists have ended: what is found then was so before */
   readonly #byLists = new Set<string>()
   #cancelExpiry: (() => void) | undefined
-  #texts = 0
 
   constructor(components: FindingsComponents) {
     const { clock, records, isLive } = components
@@ -100,13 +102,13 @@ export class Findings {
 
   /** So much of an object as it is judged by; undefined: nothing is kept of it. */
   keptOf(uid: string): KubernetesObject | undefined {
-    const text = this.#entries.get(uid)?.text
-    return text ? JSON.parse(text) : undefined
+    const text = this.#texts.get(uid)
+    return text === '' ? undefined : JSON.parse(text)
   }
 
   stop(): void {
     this.#due.stop()
-    for (const { cancel } of this.#waiting.values()) cancel()
+    for (const { cancel } of this.#waiting.values()) cancel?.()
     this.#cancelExpiry?.()
   }
 
@@ -131,8 +133,9 @@ export class Findings {
     const isReading = this.#readers.set(uid, this.#world.noted)
     if (!judgement && !isReading && seen.length === 0) this.forget(uid)
     else {
-      const text = judgement || isReading ? this.#textOf(kind, object, before) : ''
-      this.#set(uid, { judgement, bare, text, seen })
+      const text = judgement || isReading ? JSON.stringify(ownPartsOf(kind, object)) : ''
+      this.#texts.set(uid, namespaceOf(object), text)
+      this.#set(uid, { judgement, bare, seen })
     }
     return { by: bare.by, judged: differenceOf(before?.judgement, judgement) }
   }
@@ -141,8 +144,8 @@ export class Findings {
   forget(uid: string): Judgement | undefined {
     const before = this.#entries.get(uid)
     if (!before) return undefined
-    this.#texts -= before.text.length
     this.#entries.delete(uid)
+    this.#texts.delete(uid)
     this.#readers.delete(uid)
     this.#due.delete(uid)
     this.#byLists.delete(uid)
@@ -151,7 +154,12 @@ export class Findings {
 
   /** Those who have read what is another now are judged anew. */
   change(change: RecordChange): void {
-    for (const uid of this.#readers.affected(change)) this.#judgeLater(uid)
+    const { namespace } = (change.after ?? change.before) as ObjectRecord
+    for (const read of this.#readers.changedBy(change)) {
+      const { reads } = this.#waitingOf(namespace)
+      reads.set(read, reads.get(read) === true || !this.#components.isSettled())
+      this.#work(namespace)
+    }
   }
 
   /** Whether all objects of the kind are known is another now. */
@@ -165,14 +173,7 @@ export class Findings {
     return findingsOf(object, this.#world)
   }
 
-  #textOf(kind: string, object: KubernetesObject, before: Entry | undefined): string {
-    const text = JSON.stringify(ownPartsOf(kind, object))
-    const isRoom = this.#texts - (before?.text.length ?? 0) + text.length <= maxKeptTexts
-    return isRoom && text.length <= maxKeptText ? text : ''
-  }
-
   #set(uid: string, entry: Entry): void {
-    this.#texts += entry.text.length - (this.#entries.get(uid)?.text.length ?? 0)
     this.#entries.set(uid, entry)
     const due = entry.judgement ? dueOf(entry.judgement) : this.#restEnd(entry)
     if (due === undefined) this.#due.delete(uid)
@@ -200,22 +201,37 @@ export class Findings {
     const namespace = this.#components.records.get(uid)?.namespace
     if (namespace === undefined) return
     if (isByLists) this.#byLists.add(uid)
-    const known = this.#waiting.get(namespace)
-    if (known) known.uids.add(uid)
-    else this.#work(namespace, uid)
+    this.#waitingOf(namespace).uids.add(uid)
+    this.#work(namespace)
   }
 
-  #work(namespace: string, first: string): void {
-    const waiting: Waiting = { uids: new Set([first]), cancel: () => undefined }
+  #waitingOf(namespace: string): Waiting {
+    const known = this.#waiting.get(namespace)
+    if (known) return known
+    const waiting: Waiting = { uids: new Set(), reads: new Map(), cancel: undefined }
     this.#waiting.set(namespace, waiting)
+    return waiting
+  }
+
+  #work(namespace: string): void {
+    const waiting = this.#waitingOf(namespace)
+    if (waiting.cancel) return
+    waiting.cancel = () => undefined
     const step = () => {
       const [uid] = waiting.uids
-      if (uid === undefined) return false
-      waiting.uids.delete(uid)
-      this.#judgeAnew(uid)
-      return waiting.uids.size > 0
+      const [read] = waiting.reads
+      if (uid !== undefined) {
+        waiting.uids.delete(uid)
+        this.#judgeAnew(uid)
+      } else if (read) {
+        waiting.reads.delete(read[0])
+        for (const reader of this.#readers.of(read[0])) this.#judgeLater(reader, read[1])
+      }
+      return waiting.uids.size + waiting.reads.size > 0
     }
-    waiting.cancel = this.#components.turns.run(`findings of ${namespace}`, step, () => this.#waiting.delete(namespace))
+    const done = () => this.#waiting.delete(namespace)
+    const cancel = this.#components.turns.run(`findings of ${namespace}`, step, done, { areLong: true })
+    if (this.#waiting.get(namespace) === waiting) waiting.cancel = cancel
   }
 
   #judgeAnew(uid: string): void {
@@ -228,7 +244,7 @@ export class Findings {
     const object = this.keptOf(uid)
     const found = object ? this.#find(object) : undefined
     const byRule = found && judgementOf(found, entry.bare, (one) => opinionWith(one))
-    const judged = found ? byRule : entry.judgement && overdue(entry.judgement, now)
+    const judged = found ? byRule : entry.judgement && overdue(entry.judgement, entry.bare, now)
     const { judgement, seen } = timed(judged, entry.seen, { now, isLive })
     const isReading = object ? this.#readers.set(uid, this.#world.noted) : false
     const before = entry.judgement

@@ -47,20 +47,29 @@ export function isSameChoice(one: Choice | undefined, other: Choice | undefined)
   return one === other || isDeepStrictEqual(one && withoutDue(one), other && withoutDue(other))
 }
 
-const withoutDue = ({ needs: _, finding, ...rest }: Choice) => ({ ...rest, finding: finding && { ...finding, due: 0 } })
+const withoutDue = ({ needs: _, finding, ...rest }: Choice) => ({
+  ...rest,
+  finding: finding && { ...finding, due: 0, from: 0, until: 0 },
+})
 
 /** When time alone may change it. ms since 1970; undefined: never */
 export function dueOf(judgement: Judgement | undefined): number | undefined {
-  const times = (judgement ?? []).flatMap(({ finding }) => finding?.due ?? [])
+  const times = (judgement ?? []).flatMap(({ finding }) => [finding?.due ?? [], finding?.until ?? []].flat())
   return times.length > 0 ? Math.min(...times) : undefined
 }
 
-/** What it becomes by time alone, where the object is not kept to be judged anew. */
-export function overdue(judgement: Judgement, now: number): Judgement {
-  return judgement.map((choice) => {
-    const { finding } = choice
+/**
+ * What it becomes by time alone, where the object is not kept to be judged anew.
+ *
+ * @param bare - what is said of the object without any finding
+ */
+export function overdue(judgement: Judgement, bare: Opinion, now: number): Judgement | undefined {
+  const choices = judgement.map((choice): Choice => {
+    const { finding, needs } = choice
+    if (finding?.until !== undefined && finding.until <= now) return { ...bare, needs }
     if (finding?.due === undefined || finding.due > now) return choice
     const word: ArgoStatus = 'Degraded'
     return { ...choice, word, finding: { ...finding, word, due: undefined } }
   })
+  return choices.every((one) => isWell(one) && one.by === bare.by) ? undefined : choices
 }

@@ -1,10 +1,13 @@
 import type { ArgoStatus } from '../../../health/argo/health.ts'
+import type { IsHidden } from '../../../health/kas/around.ts'
 import type { Evidence } from '../../../health/kas/evidence.ts'
 import type { Finding } from '../../../health/kas/finding.ts'
 import { uidOf } from '../../../health/kas/read.ts'
 import type { KubernetesObject } from '../../../health/object.ts'
 import type { Evidences } from './evidence.ts'
+import { traitObject } from './object-record.ts'
 import { type Read, reads } from './readers.ts'
+import type { ObjectRecord } from './record.ts'
 import { RecordsWorld, type RecordsWorldComponents } from './records-world.ts'
 
 type Selector = Parameters<RecordsWorld['podsOf']>[1]
@@ -20,6 +23,7 @@ export class JudgingWorld extends RecordsWorld {
   /** since it was cleared */
   readonly noted = new Set<Read>()
   readonly #judging: JudgingWorldComponents
+  readonly #selected = new Map<string, readonly KubernetesObject[]>()
 
   constructor(components: JudgingWorldComponents) {
     super(components)
@@ -31,7 +35,7 @@ export class JudgingWorld extends RecordsWorld {
     return this.#judging.evidence.of({ ...place, kind: kind.key })
   }
 
-  override isLive(kind: string): boolean {
+  override isLive(kind: string, _namespace: string): boolean {
     this.noted.add(reads.live(kind))
     return this.#judging.isLive(kind)
   }
@@ -46,14 +50,27 @@ export class JudgingWorld extends RecordsWorld {
     return super.childrenOf(object)
   }
 
+  override forget(): void {
+    super.forget()
+    this.#selected.clear()
+  }
+
   override podsOf(namespace: string, selector: Selector): readonly KubernetesObject[] {
     this.noted.add(reads.pods(namespace))
-    return super.podsOf(namespace, selector)
+    return this.#once(`p\n${namespace}`, selector, () => super.podsOf(namespace, selector))
   }
 
   override workloadsOf(namespace: string, selector: Selector): readonly KubernetesObject[] {
     this.noted.add(reads.workloads(namespace))
-    return super.workloadsOf(namespace, selector)
+    return this.#once(`w\n${namespace}`, selector, () => super.workloadsOf(namespace, selector))
+  }
+
+  /** All of a namespace are looked through for it: once for all that are told of one object. */
+  #once(what: string, selector: Selector, find: () => readonly KubernetesObject[]): readonly KubernetesObject[] {
+    const key = `${what}\n${JSON.stringify(selector)}`
+    const known = this.#selected.get(key) ?? find()
+    this.#selected.set(key, known)
+    return known
   }
 
   override slicesOf(service: KubernetesObject): readonly KubernetesObject[] {
@@ -73,8 +90,13 @@ export class JudgingWorld extends RecordsWorld {
     return super.findingsOf(object)
   }
 
-  override wordOf(object: KubernetesObject, hidden?: ReadonlySet<string>): ArgoStatus {
+  override wordOf(object: KubernetesObject, isHidden?: IsHidden): ArgoStatus {
     this.noted.add(reads.judged(uidOf(object)))
-    return super.wordOf(object, hidden)
+    return super.wordOf(object, isHidden)
+  }
+
+  /** Others are judged by nothing else of it, whatever is kept. */
+  protected override partsOf(record: ObjectRecord): KubernetesObject {
+    return traitObject(record)
   }
 }

@@ -45,24 +45,24 @@ export class Readers {
     return this.#byRead.get(read)
   }
 
-  /** Those who have read what a change changes. */
-  *affected({ before, after, judged }: RecordChange): Iterable<string> {
+  /** What a change changes of what somebody has read. */
+  *changedBy(change: RecordChange): Iterable<Read> {
     if (this.#byReader.size === 0) return
-    const isThere = before === undefined || after === undefined
-    const isOther = isThere || before.traits !== after.traits || !isSameParent(before, after)
-    const isRelabelled = isOther || before.labels !== after.labels
-    const isUsing = isThere || before.references !== after.references
-    for (const record of before === after ? [after] : [before, after]) {
-      if (!record) continue
-      if (isOther) yield* this.#of(placeReads(record))
-      if (record.kind.key === 'Pod' && (isRelabelled || judged)) yield* this.of(reads.pods(record.namespace))
-      if (record.kind.key === 'Pod' && isUsing) yield* this.#of(claimReads(record))
-      if (judged) yield* this.of(reads.judged(record.uid))
-    }
+    for (const read of changed(change)) if (this.#byRead.has(read)) yield read
   }
+}
 
-  *#of(all: Iterable<Read>): Iterable<string> {
-    for (const read of all) yield* this.of(read)
+function* changed({ before, after, judged }: RecordChange): Iterable<Read> {
+  const isThere = before === undefined || after === undefined
+  const isOther = isThere || before.traits !== after.traits || !isSameParent(before, after)
+  const isRelabelled = isOther || before.labels !== after.labels
+  const isUsing = isThere || before.references !== after.references
+  for (const record of before === after ? [after] : [before, after]) {
+    if (!record) continue
+    if (isOther) yield* placeReads(record)
+    if (record.kind.key === 'Pod' && (isRelabelled || judged)) yield reads.pods(record.namespace)
+    if (record.kind.key === 'Pod' && isUsing) yield* claimReads(record)
+    if (judged) yield reads.judged(record.uid)
   }
 }
 

@@ -1,4 +1,5 @@
 import type { ArgoStatus } from '../../../health/argo/health.ts'
+import type { IsHidden } from '../../../health/kas/around.ts'
 import type { World } from '../../../health/kas/choice/roots.ts'
 import type { Evidence } from '../../../health/kas/evidence.ts'
 import type { Finding } from '../../../health/kas/finding.ts'
@@ -6,6 +7,7 @@ import type { Opinion } from '../../../health/kas/opinion.ts'
 import { field, nameOf, namespaceOf, textField, uidOf } from '../../../health/kas/read.ts'
 import { webhookKinds } from '../../../health/kas/webhooks.ts'
 import { at, isBeingDeleted, type KubernetesObject, kindOf, listAt } from '../../../health/object.ts'
+import { type Choice, chosenOf } from './judgement.ts'
 import { customParentsOf } from './object-record.ts'
 import type { ObjectRecord, Place, ReadonlyRecords } from './record.ts'
 
@@ -34,11 +36,15 @@ export interface RecordsWorldComponents {
   readonly now: () => number
 }
 
+const nothing: IsHidden = () => false
+
 /** What the rules for causes read of others, out of records. Of one moment: an object is read once. */
 export class RecordsWorld implements World {
   protected readonly records: ReadonlyRecords
   readonly #components: RecordsWorldComponents
   readonly #objects = new Map<string, KubernetesObject>()
+  /** by namespace */
+  #places: ReadonlyMap<string, readonly { readonly kind: ObjectRecord['kind'] }[]> | undefined
   #read = 0
 
   constructor(components: RecordsWorldComponents) {
@@ -58,13 +64,14 @@ export class RecordsWorld implements World {
   /** What was read is read anew. */
   forget(): void {
     this.#objects.clear()
+    this.#places = undefined
   }
 
   eventsOf(_object: KubernetesObject): readonly Evidence[] {
     return []
   }
 
-  isLive(_kind: string): boolean {
+  isLive(_kind: string, _namespace: string): boolean {
     return false
   }
 
@@ -112,7 +119,8 @@ export class RecordsWorld implements World {
   }
 
   deletedIn(namespace: string): readonly KubernetesObject[] {
-    const places = [...this.records.places()].filter((place) => place.namespace === namespace)
+    this.#places ??= Map.groupBy(this.records.places(), (place) => place.namespace)
+    const places = this.#places.get(namespace) ?? []
     const all = places.flatMap(({ kind }) =>
       this.first(this.records.inNamespace(kind.key, namespace), ({ uid }) => this.records.judged(uid) !== undefined),
     )
@@ -125,13 +133,12 @@ export class RecordsWorld implements World {
     )
   }
 
-  wordOf(object: KubernetesObject, hidden?: ReadonlySet<string>): ArgoStatus {
-    const choices = this.records.judged(uidOf(object)) ?? []
-    return choices.find(({ needs }) => !needs.some(([kind]) => hidden?.has(kind)))?.word ?? 'Healthy'
+  wordOf(object: KubernetesObject, isHidden: IsHidden = nothing): ArgoStatus {
+    return this.#choice(object, isHidden)?.word ?? 'Healthy'
   }
 
-  before(object: KubernetesObject): Finding | undefined {
-    return this.records.judged(uidOf(object))?.[0]?.finding
+  before(object: KubernetesObject, isHidden: IsHidden = nothing): Finding | undefined {
+    return this.#choice(object, isHidden)?.finding
   }
 
   opinionOf(object: KubernetesObject, shown: Finding | undefined): Opinion {
@@ -149,10 +156,19 @@ export class RecordsWorld implements World {
   protected objectOf(record: ObjectRecord): KubernetesObject {
     let object = this.#objects.get(record.uid)
     if (!object) {
-      object = this.records.objectOf(record)
+      object = this.partsOf(record)
       this.#objects.set(record.uid, object)
     }
     return object
+  }
+
+  /** What of an object is read. */
+  protected partsOf(record: ObjectRecord): KubernetesObject {
+    return this.records.objectOf(record)
+  }
+
+  #choice(object: KubernetesObject, isHidden: IsHidden): Choice | undefined {
+    return chosenOf(this.records.judged(uidOf(object)), (need) => !isHidden(need))
   }
 
   protected placeOf(object: KubernetesObject): Place {

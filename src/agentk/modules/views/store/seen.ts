@@ -32,7 +32,17 @@ export function timed(
     seen.push({ needs, sight })
     if (!finding || finding.word === 'Healthy') return choice
     const by = sinceBy(sight)
-    return { ...choice, finding: 'since' in by ? { ...finding, since: by.since } : { ...finding, seen: by.atLeast } }
+    const since = 'since' in by ? { since: by.since } : { seen: by.atLeast }
+    return notPutOff({ ...choice, finding: { ...finding, ...since } }, sight, moment.now)
   })
   return { judgement: choices, seen }
+}
+
+/** A grace that begins now, as one does of a time to come, has begun when it was seen first. */
+function notPutOff(choice: Choice, { first }: Sight, now: number): Choice {
+  const { finding, word } = choice
+  if (finding?.due === undefined || finding.from !== now || word !== 'Progressing') return choice
+  const due = first + finding.due - finding.from
+  if (due > now) return { ...choice, finding: { ...finding, due, from: first } }
+  return { ...choice, word: 'Degraded', finding: { ...finding, word: 'Degraded', due: undefined } }
 }

@@ -6,7 +6,7 @@ import { nextOf } from '../../../health/kas/next.ts'
 import type { Opinion } from '../../../health/kas/opinion.ts'
 import { uidOf } from '../../../health/kas/read.ts'
 import type { KubernetesObject } from '../../../health/object.ts'
-import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
+import type { ObjectRecord, Place, ReadonlyRecords } from '../store/record.ts'
 import { RecordsWorld } from '../store/records-world.ts'
 import type { Sight } from './sight.ts'
 
@@ -132,7 +132,7 @@ class SightWorld extends RecordsWorld {
     const worst: ObjectRecord[] = []
     const others: ObjectRecord[] = []
     const siblings: ObjectRecord[] = []
-    for (const child of this.records.claiming(parent)) {
+    for (const child of this.#childrenToRead(parent)) {
       if (this.#isSpent) break
       if (!this.#sight.sees(child)) continue
       this.count()
@@ -147,6 +147,12 @@ class SightWorld extends RecordsWorld {
     const sick = [...worst, ...others].slice(0, left)
     this.#sick += sick.length
     return [...siblings.slice(0, maxSick), ...sick].map((child) => this.objectOf(child))
+  }
+
+  #childrenToRead(parent: Place): Iterable<ObjectRecord> {
+    const record = this.records.get(parent.uid)
+    const telling = record && this.#sight.opinions.tellingOf(record)
+    return telling ? Array.from(telling, (uid) => this.records.get(uid) ?? []).flat() : this.records.claiming(parent)
   }
 
   /** As the caller is told. */

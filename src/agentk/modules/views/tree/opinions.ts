@@ -1,28 +1,17 @@
-import type { ArgoStatus } from '../../../health/argo/health.ts'
-import { countedOf, siblingKinds, wordAbove } from '../../../health/kas/choice/counting.ts'
-import { lesser, type Need, severityOf } from '../../../health/kas/finding.ts'
+import { siblingKinds, wordAbove } from '../../../health/kas/choice/counting.ts'
+import type { Need } from '../../../health/kas/finding.ts'
 import type { Opinion } from '../../../health/kas/opinion.ts'
-import { uidOf } from '../../../health/kas/read.ts'
-import type { KubernetesObject } from '../../../health/object.ts'
 import { type Choice, chosenOf, isSameChoice, type Judgement } from '../store/judgement.ts'
 import { customParentsOf, traitObject } from '../store/object-record.ts'
 import type { ObjectRecord, ReadonlyRecords, RecordChange, Visibility } from '../store/record.ts'
+import { ChildrenWords, type Found, type Known } from './children-words.ts'
 import type { Owners } from './owners.ts'
 
 /** children below an object, one below the other, that count for it */
 const maxDepth = 64
 
-/** How an object is with what counts below it. */
-export interface Known {
-  readonly word: ArgoStatus
-  /** the worst of what it counts */
-  readonly below: ArgoStatus
-}
-
-interface Found extends Known {
-  /** something below was not looked at: it is too far down */
-  readonly isCut: boolean
-}
+/** Of an object with more children than this it is kept what they say: few are asked anew when one of them changes. */
+const fewChildren = 64
 
 const well: Found = { word: 'Healthy', below: 'Healthy', isCut: false }
 const noneBelow: Omit<Found, 'word'> = { below: 'Healthy', isCut: false }
@@ -41,6 +30,8 @@ export interface OpinionsComponents {
 export class Opinions {
   readonly #components: OpinionsComponents
   readonly #known = new Map<string, Found>()
+  /** of those with many children */
+  readonly #children = new Map<string, ChildrenWords>()
   /** by namespace: another number once anything is said otherwise there */
   readonly #versions = new Map<string, number>()
   #version = 0
@@ -56,6 +47,12 @@ export class Opinions {
   /** Of the object alone. */
   ofOne({ uid, health }: Pick<ObjectRecord, 'uid' | 'health'>): Opinion {
     return this.#chosen(this.#components.records.judged(uid)) ?? bare(health)
+  }
+
+  /** Of one with many children those of which anything is to be said. @returns undefined: it has few */
+  tellingOf(record: ObjectRecord): Iterable<string> | undefined {
+    this.of(record)
+    return this.#children.get(record.uid)?.telling()
   }
 
   /** Another number once anything is said otherwise. */
@@ -86,6 +83,8 @@ export class Opinions {
     const changed = new Map<string, ObjectRecord>()
     this.#version++
     const isPlaced = !before || !after || before.name !== after.name
+    if (after && !isPlaced) this.#children.get(after.uid)?.become(after)
+    else this.#children.delete(((after ?? before) as ObjectRecord).uid)
     for (const record of before === after ? [after] : [before, after]) {
       if (!record) continue
       for (const one of this.#withAbove(record, isPlaced)) changed.set(one.uid, one)
@@ -107,7 +106,7 @@ export class Opinions {
     if (before.selector !== after.selector) return true
     const isPlaced =
       before.name !== after.name || before.owner !== after.owner || before.customParent !== after.customParent
-    if (isPlaced && (isSick || this.#isSickBelow(after))) return true
+    if (isPlaced && (isSick || siblingKinds.has(after.kind.key) || this.#isSickBelow(after))) return true
     return (
       isSick && (before.references !== after.references || before.node !== after.node || before.labels !== after.labels)
     )
@@ -120,16 +119,28 @@ export class Opinions {
 
   /** @param isPlaced - it came, went, or is named otherwise */
   *#withAbove(record: ObjectRecord, isPlaced: boolean): Iterable<ObjectRecord> {
-    const { owners, records } = this.#components
-    yield record
-    yield* above(record, owners)
+    const { records } = this.#components
+    yield* this.#upFrom(record)
     if (!isPlaced) return
     // of those that have a parent by custom another one may be it now
     for (const child of records.claimingByCustom(record)) {
       for (const { kind, name } of customParentsOf(child)) {
         const other = records.named(kind, child.namespace, name)
-        if (other && this.#components.sees(other)) yield* [other, ...above(other, owners)]
+        if (!other || !this.#components.sees(other)) continue
+        this.#children.delete(other.uid)
+        yield* this.#upFrom(other)
       }
+    }
+  }
+
+  /** It, and what is above it. */
+  *#upFrom(record: ObjectRecord): Iterable<ObjectRecord> {
+    yield record
+    let below = record
+    for (const one of above(record, this.#components.owners)) {
+      this.#children.get(one.uid)?.touch(below.uid)
+      yield one
+      below = one
     }
   }
 
@@ -157,39 +168,33 @@ export class Opinions {
     return this.#keep(record, opinion, below)
   }
 
-  #findBelow(record: ObjectRecord, depth: number, met: Set<string>): Omit<Found, 'word'> {
-    const parent = traitObject(record)
-    const siblings: KubernetesObject[] = []
-    const words = new Map<string, ArgoStatus>()
-    const found: { below: ArgoStatus; isCut: boolean } = { below: 'Healthy', isCut: false }
-    const count = (children: readonly KubernetesObject[]) => {
-      for (const { child, atMost } of countedOf(parent, children, Number.POSITIVE_INFINITY)) {
-        found.below = worse(found.below, lesser(words.get(uidOf(child)) ?? 'Healthy', atMost))
-      }
+  #findBelow(parent: ObjectRecord, depth: number, met: Set<string>): Omit<Found, 'word'> {
+    const { records } = this.#components
+    /** those that are asked twice, each of which would ask its own twice */
+    const cut = new Map<string, Found>()
+    const find = (child: ObjectRecord): Found | undefined => {
+      if (met.has(child.uid)) return undefined
+      const found = cut.get(child.uid) ?? this.#find(child, depth + 1, met)
+      if (found.isCut) cut.set(child.uid, found)
+      return found
     }
-    for (const child of this.#childrenOf(record)) {
-      if (met.has(child.uid)) {
-        found.isCut = true
-        continue
-      }
-      const { word, isCut } = this.#find(child, depth + 1, met)
-      found.isCut ||= isCut
-      const isSibling = siblingKinds.has(child.kind.key)
-      if (word === 'Healthy' && !isSibling) continue
-      words.set(child.uid, word)
-      if (isSibling) siblings.push(traitObject(child))
-      else count([traitObject(child)])
-      if (found.below === 'Degraded' && siblings.length === 0) break
+    const known = this.#children.get(parent.uid)
+    if (known) return known.worst(find)
+    const isChild = (child: ObjectRecord) => this.#isChild(child, parent)
+    const words = new ChildrenWords({ parent, record: (uid) => records.get(uid), isChild })
+    let children = 0
+    for (const child of records.claiming(parent)) {
+      if (!isChild(child)) continue
+      children++
+      words.add(child, find)
     }
-    count(siblings)
-    return found
+    if (children > fewChildren) this.#children.set(parent.uid, words)
+    return words.worst(find)
   }
 
-  *#childrenOf(record: ObjectRecord): Iterable<ObjectRecord> {
-    const { records, owners, sees } = this.#components
-    for (const child of records.claiming(record)) {
-      if (sees(child) && owners.believed(child)?.uid === record.uid) yield child
-    }
+  #isChild(child: ObjectRecord, parent: ObjectRecord): boolean {
+    const { owners, sees } = this.#components
+    return sees(child) && owners.believed(child)?.uid === parent.uid
   }
 
   /** Of one that is well it is kept where it had to be looked for below. */
@@ -202,8 +207,6 @@ export class Opinions {
     return found
   }
 }
-
-const worse = (one: ArgoStatus, other: ArgoStatus) => (severityOf(other) > severityOf(one) ? other : one)
 
 const bares: Readonly<Record<Opinion['by'], Opinion>> = {
   users: { word: 'Healthy', finding: undefined, by: 'users' },

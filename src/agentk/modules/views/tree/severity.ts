@@ -21,8 +21,11 @@ export function severityOf(health: Health | undefined, side: Exclude<VerdictSide
 /** @param word - '': no verdict */
 export const kasSeverityOf = (word: ArgoWord) => kasSeverities.get(word) ?? 0
 
-export const worstKasWord = (words: Iterable<ArgoWord>): ArgoWord =>
-  kasWords[Math.max(0, ...Array.from(words, kasSeverityOf))] ?? ''
+export function worstKasWord(words: Iterable<ArgoWord>): ArgoWord {
+  let worst = 0
+  for (const word of words) worst = Math.max(worst, kasSeverityOf(word))
+  return kasWords[worst] ?? ''
+}
 
 export function worstKstatus(words: Iterable<KstatusWord>): KstatusWord {
   let worst = 0

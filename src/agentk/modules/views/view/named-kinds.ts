@@ -13,6 +13,8 @@ const maxCallerGroups = 20
 const maxCallerName = 256
 /** The most that are named. */
 const maxNamed = 100
+/** characters of a word that may be meant for another; names of kinds have 63 */
+const maxMeant = 64
 
 export interface NamedKindsParts {
   readonly query: ReadQuery
@@ -39,46 +41,73 @@ export function namedKinds(parts: NamedKindsParts): NamedKinds {
   const { query, seen, caller, isFollowed } = parts
   const places = query.objects?.places ?? []
   const words = places.map(({ word }) => word)
-  const refused = query.objects ? places.flatMap((place) => refusedOf(parts, place)) : refusedWhole(parts)
-  const unknown = words
-    .filter((word) => word.builtIn.length === 0 && !seen.some((kind) => word.names(kind)))
-    .map(({ word }) => [word, nearestOf(word, seen)] as const)
+  const refused = distinct(query.objects ? refusedOfAll(parts, places) : refusedWhole(parts))
+  const unknown = unknownOf(query, seen)
   const named = words.flatMap(({ builtIn }) => (builtIn.length === 1 ? builtIn : [])) // a category names many
   return {
-    ...(refused.length > 0 ? { you: youAre(caller), refused: distinct(refused).slice(0, maxNamed) } : {}),
-    ...(unknown.length > 0 ? { unknown: unknown.slice(0, maxNamed) } : {}),
+    ...(refused.length > 0 ? { you: youAre(caller), refused } : {}),
+    ...(unknown.length > 0 ? { unknown } : {}),
     notFollowed: named.map(({ key }) => key).filter((key) => !isFollowed(key)),
   }
 }
 
 /** Where nothing at all may be listed, or no events. */
-function refusedWhole({ query, seen, visibility }: NamedKindsParts): Refused[] {
-  const namespaces = [...(query.namespaces ?? [''])]
-  if (query.view === 'events') {
-    return namespaces.filter((one) => !visibility.mayListEvents(one)).map((one) => ['events', one])
+function* refusedWhole({ query, seen, visibility }: NamedKindsParts): Iterable<Refused> {
+  for (const one of query.namespaces ?? ['']) {
+    if (query.view !== 'events') {
+      if (seen.length === 0) yield ['', one]
+    } else if (!visibility.mayListEvents(one)) yield ['events', one]
   }
-  return seen.length > 0 ? [] : namespaces.map((one) => ['', one])
 }
 
-function refusedOf(parts: NamedKindsParts, { word, namespaces }: WordPlaces): Refused[] {
-  const asked = parts.query.namespaces ?? namespaces
-  return word.builtIn.filter(({ key }) => parts.isFollowed(key)).flatMap((kind) => refusedOfKind(parts, kind, asked))
+function* refusedOfAll(parts: NamedKindsParts, places: readonly WordPlaces[]): Iterable<Refused> {
+  for (const { word, namespaces } of places) {
+    const asked = parts.query.namespaces ?? namespaces
+    for (const kind of word.builtIn) if (parts.isFollowed(kind.key)) yield* refusedOfKind(parts, kind, asked)
+  }
 }
 
-function refusedOfKind(
+function* refusedOfKind(
   { seen, visibility }: NamedKindsParts,
   { key, group, plural, isNamespaced }: BuiltInKind,
   asked: ReadonlySet<string> | undefined,
-): Refused[] {
+): Iterable<Refused> {
   const name = group === '' ? plural : `${plural}.${group}`
   const kind: ResourceKind = { key, group, version: '', plural, isNamespaced }
-  if (isNamespaced && asked) return [...asked].filter((one) => !visibility.mayList(kind, one)).map((one) => [name, one])
-  const isSeen = visibility.mayList(kind, '') || (isNamespaced && seen.some((one) => one.key === key))
-  return isSeen ? [] : [[name, '']]
+  if (isNamespaced && asked) {
+    for (const one of asked) if (!visibility.mayList(kind, one)) yield [name, one]
+    return
+  }
+  if (!visibility.mayList(kind, '') && !(isNamespaced && seen.some((one) => one.key === key))) yield [name, '']
 }
 
-function distinct(refused: readonly Refused[]): Refused[] {
-  return [...new Map(refused.map((one) => [one.join(' '), one])).values()]
+/** As many as are named: a query may ask for far more. */
+function distinct(refused: Iterable<Refused>): Refused[] {
+  const found = new Map<string, Refused>()
+  for (const one of refused) {
+    found.set(one.join(' '), one)
+    if (found.size === maxNamed) break
+  }
+  return [...found.values()]
+}
+
+type Unknown = NonNullable<ViewState['unknown']>
+
+/** Of a query, by the kinds that its caller sees: states change often, and these seldom. */
+const unknowns = new WeakMap<ReadQuery, { readonly seen: string; readonly unknown: Unknown }>()
+
+function unknownOf(query: ReadQuery, kinds: readonly ResourceKind[]): Unknown {
+  const seen = kinds.map(({ key }) => key).join('\n')
+  const known = unknowns.get(query)
+  if (known?.seen === seen) return known.unknown
+  const unknown: (readonly [word: string, nearest: string])[] = []
+  for (const { word } of query.objects?.places ?? []) {
+    if (unknown.length === maxNamed) break
+    if (word.builtIn.length > 0 || kinds.some((kind) => word.names(kind))) continue
+    unknown.push([word.word, word.word.length <= maxMeant ? nearestOf(word.word, kinds) : ''])
+  }
+  unknowns.set(query, { seen, unknown })
+  return unknown
 }
 
 function nearestOf(word: string, seen: readonly ResourceKind[]): string {

@@ -35,6 +35,17 @@ const table: readonly (readonly [cause: Parameters<typeof nextOf>[0], next: stri
     'kubectl -n shop describe resourcequota',
   ],
   [
+    {
+      kind: 'apps/ReplicaSet',
+      namespace: 'shop',
+      name: 'web',
+      about: '',
+      reason: 'QuotaExceeded',
+      text: 'exceeded quota: --all-namespaces, requested',
+    },
+    'kubectl -n shop describe resourcequota',
+  ],
+  [
     { kind: 'apps/ReplicaSet', namespace: 'shop', name: 'web', about: '', reason: 'AdmissionDenied' },
     'kubectl -n shop describe replicaset.apps web',
   ],

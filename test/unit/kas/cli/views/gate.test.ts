@@ -290,6 +290,99 @@ t.test(
   },
 )
 
+t.test('one object is not there for two: words that the agent alone knows need one each', async (t) => {
+  const flux = 'kustomize.toolkit.fluxcd.io/Kustomization'
+  const helm = 'helm.toolkit.fluxcd.io/HelmRelease'
+  const known = { [flux]: ['v1', 'kustomizations'], [helm]: ['v2', 'helmreleases'] } as const
+  const cases: [argv: string[], there: string[], missing: string | undefined, more?: object][] = [
+    [['ks/web', 'hr/web'], [flux], 'hr/web'],
+    [['ks/web', 'hr/web'], [flux, helm], undefined],
+    [['kustomizations/web', 'helmreleases/web'], [flux], 'helmreleases/web'],
+    [['kustomization/web', 'hr/web'], [flux], 'hr/web'],
+    [['ks/web', 'helmrelease/web'], [helm], 'ks/web'],
+    [['ks/web', 'deploy/web'], ['apps/Deployment'], 'ks/web'],
+    [['ks/web', 'deploy/web'], ['apps/Deployment'], 'ks/web', { notFollowed: [flux, 'Secret'] }],
+    [['ks/web', 'ks/web'], [flux], undefined],
+  ]
+  for (const [argv, there, missing, more] of cases) {
+    const { clock, said, code, one, heard } = await start(t, [...argv, '-n', 'shop', '--wait', '10s', '--logs', '0'])
+    const rows = there.map((kind) => row(kind, 'web', 'Healthy'))
+    one.update({
+      seq: 1,
+      rows,
+      pages: { '': { order: rows.map(({ u }) => u), counts: {}, more: 0 } },
+      kinds: known,
+      state: { ...live, ...more },
+    })
+    await heard('✓ healthy')
+    clock.advance(5000)
+    clock.advance(5000)
+    t.equal(await code, missing === undefined ? 0 : 5, `${argv.join(' ')}: ${there.join(' ')}`)
+    if (missing) t.match(said.stderr, `${missing} is not there`)
+  }
+})
+
+t.test('what anybody may call so in his own namespace is not asked for by its name alone', async (t) => {
+  const { run } = await startViewsServer(t)
+  const { said, code } = run('health', 'deploy/web')
+  t.equal(await code, 2)
+  t.match(said.stderr, /deploy\/web: -n says in which namespace, -A that it is any/)
+  for (const argv of [['-A'], ['--environment', '7/production'], ['-n', 'shop']]) {
+    const { code: asked, one } = await start(t, ['deploy/web', ...argv])
+    say(one, 1, [row('apps/Deployment', 'web', 'Degraded')])
+    t.equal(await asked, 4, argv.join(' '))
+  }
+  const { code: ofNode, one } = await start(t, ['node/n1'])
+  say(one, 1, [row('Node', 'n1', 'Degraded', { ns: '' })])
+  t.equal(await ofNode, 4)
+})
+
+t.test('verdicts by which the agent counts are others’: they are taken of what is not shown alone', async (t) => {
+  const { clock, said, code, one, heard } = await start(t, ['-n', 'shop', '--wait', '1m'])
+  const rows = [row('apps/Deployment', 'web', 'Healthy', { h: ['Degraded', 'Failed'] })]
+  const order = rows.map(({ u }) => u)
+  one.update({ seq: 1, rows, pages: { '': { order, counts: { Degraded: 1 }, more: 0 } }, state: live })
+  await heard('✓ healthy')
+  clock.advance(5000)
+  t.equal(await code, 0)
+  t.equal(said.stdout, '✓ healthy (1 healthy)\n')
+  const { code: more, one: other } = await start(t, ['-n', 'shop'])
+  other.update({ seq: 1, rows, pages: { '': { order, counts: { Healthy: 1, Degraded: 1 }, more: 1 } }, state: live })
+  t.equal(await more, 4)
+  const bundle: Row = { u: 'b::Pod', k: 'Pod', n: '', c: 60, w: 'Degraded' }
+  const { code: bundled, one: third } = await start(t, ['-n', 'shop'])
+  const pages = { '': { order: [...order, bundle.u], counts: { Healthy: 60, Degraded: 1 }, more: 0 } }
+  third.update({ seq: 1, rows: [...rows, bundle], pages, state: live })
+  t.equal(await bundled, 4, 'nor are they in one row with others')
+})
+
+t.test('culprits that are none are asked for nothing, and no command is shown that is not a known one', async (t) => {
+  const nexts = [
+    'kubectl -n shop logs web-1; rm -rf ~',
+    'kubectl -n shop delete pod web-1',
+    'kubectl -n shop logs web-1 -c $(id)',
+    'kubectl -n shop describe pod --as=root',
+    'kubectl -n shop logs web-1\nid',
+    'curl example.com',
+  ]
+  for (const next of nexts) {
+    const { code, said, one, asked } = await start(t, ['-n', 'shop'])
+    say(one, 1, [row('Pod', 'web', 'Degraded', why('CrashLoopBackOff', { next, namespace: '..', name: '..' }))])
+    t.equal(await code, 4)
+    t.notMatch(said.stdout, /next:/, next)
+    t.strictSame(asked, [])
+  }
+  const next = 'kubectl -n bank logs other -c app'
+  const { code, one, asked } = await start(t, ['-n', 'shop'])
+  say(one, 1, [row('Pod', 'web', 'Degraded', why('NonZeroExit', { next }))])
+  t.equal(await code, 4)
+  t.ok(asked.some((path) => path.startsWith('/api/v1/namespaces/shop/pods/web-1/log?container=app&')))
+  t.notOk(
+    asked.some((path) => path.includes('bank')),
+    'of the culprit, whatever the command says',
+  )
+})
+
 t.test('what is no manifest is a mistake of the command line', async (t) => {
   const { runWith } = await startViewsServer(t)
   const cases: [stdin: string, stderr: RegExp][] = [

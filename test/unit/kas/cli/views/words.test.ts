@@ -138,7 +138,7 @@ const refusals: [argv: string, state: Omit<ViewState, 'is' | 'since'>, stderr: s
   ],
   ['health -n shop', { you: bob, refused: [['', 'shop']] }, 'kas: you are gitlab:user:bob (', 1],
   ['health deplyo/web', { unknown: [['deplyo', 'deploy']] }, 'kas: no kind is called "deplyo"', 1],
-  ['health secret/web', { notFollowed: ['Secret'] }, 'kas: Secret is not followed by the agent', 1],
+  ['health secret/web -n shop', { notFollowed: ['Secret'] }, 'kas: Secret is not followed by the agent', 1],
 ]
 
 t.test('an empty answer says why, and is no success where it is refused', async (t) => {

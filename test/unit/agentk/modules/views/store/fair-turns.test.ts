@@ -6,14 +6,14 @@ function stage() {
   const clock = new WorkClock()
   const turns = new FairTurns(clock)
   const done: string[] = []
-  const work = (name: string, source: string, steps: number, ms = 1) => {
+  const work = (name: string, source: string, steps: number, ms = 1, areLong = false) => {
     let left = steps
     const step = () => {
       clock.work(ms)
       left--
       return left > 0
     }
-    return turns.run(source, step, () => done.push(name))
+    return turns.run(source, step, () => done.push(name), { areLong })
   }
   return { clock, turns, work, done }
 }
@@ -44,6 +44,16 @@ t.test('sources take turns, whatever each asks for', async (t) => {
   for (let rounds = 0; !done.includes('carl') && rounds < 20; rounds++) clock.turn()
   t.match(done, ['bob', 'carl'])
   t.ok(clock.longestMs <= 2 * turnMs + 16, `${clock.longestMs} ms without a yield`)
+})
+
+t.test('of long steps each is the last of its slice', async (t) => {
+  const { clock, work, done } = stage()
+  work('mallory', 'mallory', 100, 60, true)
+  work('bob', 'bob', 1)
+  clock.turn()
+  clock.turn()
+  t.strictSame(done, ['bob'])
+  t.ok(clock.longestMs <= 60 + turnMs, `${clock.longestMs} ms without a yield`)
 })
 
 t.test('so do the jobs of one source', async (t) => {

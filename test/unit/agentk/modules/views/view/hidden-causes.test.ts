@@ -48,8 +48,10 @@ function sees(rights: Rights, kind: string, namespace: string): boolean {
 
 const namespaceOf = (object: KubernetesObject) => textAt(object, 'metadata.namespace')
 
+const rules = await rulesOf([])
+
 async function play(steps: readonly ClusterStep[], rights: Rights, isHiddenThere: boolean): Promise<readonly string[]> {
-  const stage = new ClusterStage(start, await rulesOf([]))
+  const stage = new ClusterStage(start, rules)
   for (const kind of kinds)
     if (kind !== 'Event') stage.kind(kind, !clusterWide.has(kind), kind.includes('autosc') ? 'v2' : 'v1')
   // there is something of each kind in each namespace: what is asked for whom is another matter

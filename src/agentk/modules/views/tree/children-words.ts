@@ -1,0 +1,139 @@
+import type { ArgoStatus } from '../../../health/argo/health.ts'
+import { countedOf } from '../../../health/kas/choice/counting.ts'
+import { lesser, severityOf } from '../../../health/kas/finding.ts'
+import { uidOf } from '../../../health/kas/read.ts'
+import { traitObject } from '../store/object-record.ts'
+import type { ObjectRecord } from '../store/record.ts'
+
+/** How an object is with what counts below it. */
+export interface Known {
+  readonly word: ArgoStatus
+  /** the worst of what it counts */
+  readonly below: ArgoStatus
+}
+
+export interface Found extends Known {
+  /** something below was not looked at: it is too far down */
+  readonly isCut: boolean
+}
+
+export interface ChildrenComponents {
+  readonly parent: ObjectRecord
+  readonly record: (uid: string) => ObjectRecord | undefined
+  /** whether it is a child */
+  readonly isChild: (record: ObjectRecord) => boolean
+}
+
+/** @returns undefined: it stands above, too */
+export type FindChild = (child: ObjectRecord) => Found | undefined
+
+/** By the kind of a parent: the kind of those children of which one counts or not by what the others are. */
+const siblings: Readonly<Record<string, string>> = {
+  'apps/Deployment': 'apps/ReplicaSet',
+  'batch/CronJob': 'batch/Job',
+}
+
+/** What the children of one object say for it: each is asked once, and again once it may say something else. */
+export class ChildrenWords {
+  readonly #record: ChildrenComponents['record']
+  readonly #isChild: ChildrenComponents['isChild']
+  #parent: ObjectRecord
+  /** children that are not well, or have something below them that is not: their words, and what these make of the parent */
+  readonly #told = new Map<string, { readonly word: ArgoStatus; readonly makes: ArgoStatus }>()
+  /** how many make which word of it */
+  readonly #making = new Map<ArgoStatus, number>()
+  readonly #siblings = new Set<string>()
+  /** those below which something was not looked at: they are asked each time */
+  readonly #cut = new Set<string>()
+  /** those that may say something else */
+  readonly #touched = new Set<string>()
+
+  constructor({ parent, record, isChild }: ChildrenComponents) {
+    this.#parent = parent
+    this.#record = record
+    this.#isChild = isChild
+  }
+
+  /** Those of which anything is to be said. */
+  *telling(): Iterable<string> {
+    yield* this.#siblings
+    yield* this.#told.keys()
+    yield* this.#cut
+  }
+
+  /** It may say something else, or be no child any more. */
+  touch(uid: string): void {
+    this.#touched.add(uid)
+  }
+
+  /** The parent is another record: other children may count. */
+  become(parent: ObjectRecord): void {
+    if (parent.traits === this.#parent.traits) return
+    this.#parent = parent
+    for (const [uid, { word }] of [...this.#told]) this.#tell(uid, word)
+  }
+
+  /** One that is a child. */
+  add(child: ObjectRecord, find: FindChild): void {
+    if (siblings[this.#parent.kind.key] === child.kind.key) {
+      this.#siblings.add(child.uid)
+      return
+    }
+    const found = find(child)
+    if (!found || found.isCut) this.#cut.add(child.uid)
+    else if (found.word !== 'Healthy' || found.below !== 'Healthy') this.#tell(child.uid, found.word)
+  }
+
+  /** The worst of what counts, as it is now. */
+  worst(find: FindChild): Omit<Found, 'word'> {
+    for (const uid of this.#touched) this.#askAnew(uid, find)
+    this.#touched.clear()
+    let below: ArgoStatus = 'Healthy'
+    for (const word of this.#making.keys()) below = worse(below, word)
+    let isCut = false
+    const ask = (child: ObjectRecord, atMost: ArgoStatus) => {
+      const found = find(child)
+      isCut ||= !found || found.isCut
+      below = worse(below, lesser(found?.word ?? 'Healthy', atMost))
+    }
+    for (const { child, atMost } of this.#counted(this.#cut)) ask(child, atMost)
+    for (const { child, atMost } of this.#counted(this.#siblings)) ask(child, atMost)
+    return { below, isCut }
+  }
+
+  #askAnew(uid: string, find: FindChild): void {
+    this.#forget(uid)
+    this.#siblings.delete(uid)
+    this.#cut.delete(uid)
+    const child = this.#record(uid)
+    if (child && this.#isChild(child)) this.add(child, find)
+  }
+
+  #tell(uid: string, word: ArgoStatus): void {
+    this.#forget(uid)
+    const [counted] = this.#counted([uid])
+    const makes = counted ? lesser(word, counted.atMost) : 'Healthy'
+    this.#told.set(uid, { word, makes })
+    this.#making.set(makes, (this.#making.get(makes) ?? 0) + 1)
+  }
+
+  #forget(uid: string): void {
+    const told = this.#told.get(uid)
+    if (!told) return
+    this.#told.delete(uid)
+    const left = (this.#making.get(told.makes) ?? 0) - 1
+    if (left > 0) this.#making.set(told.makes, left)
+    else this.#making.delete(told.makes)
+  }
+
+  *#counted(uids: Iterable<string>): Iterable<{ readonly child: ObjectRecord; readonly atMost: ArgoStatus }> {
+    const children = Array.from(uids, (uid) => this.#record(uid)).filter((one) => one !== undefined)
+    if (children.length === 0) return
+    const byUid = new Map(children.map((one) => [one.uid, one]))
+    for (const { child, atMost } of countedOf(traitObject(this.#parent), children.map(traitObject), Infinity)) {
+      yield { child: byUid.get(uidOf(child)) as ObjectRecord, atMost }
+    }
+  }
+}
+
+const worse = (one: ArgoStatus, other: ArgoStatus) => (severityOf(other) > severityOf(one) ? other : one)
