@@ -21,12 +21,6 @@ export function severityOf(health: Health | undefined, side: Exclude<VerdictSide
 /** @param word - '': no verdict */
 export const kasSeverityOf = (word: ArgoWord) => kasSeverities.get(word) ?? 0
 
-export function worstKasWord(words: Iterable<ArgoWord>): ArgoWord {
-  let worst = 0
-  for (const word of words) worst = Math.max(worst, kasSeverityOf(word))
-  return kasWords[worst] ?? ''
-}
-
 export function worstKstatus(words: Iterable<KstatusWord>): KstatusWord {
   let worst = 0
   for (const word of words) worst = Math.max(worst, kstatusWords.indexOf(word))

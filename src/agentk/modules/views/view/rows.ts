@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
-import { type ArgoWord, argoWords, type Row } from '../../../../proto/views-json.ts'
+import { argoWords, type KstatusWord, type Row } from '../../../../proto/views-json.ts'
 import { bounded } from '../../../health/kas/text.ts'
 import type { ObjectRecord } from '../store/record.ts'
 import type { Link } from '../store/relations.ts'
 import type { ShownCause } from '../tree/causes.ts'
 import { type Entry, Family, type Node } from '../tree/forest-node.ts'
-import { severityOf, type VerdictSide, wordsOf, worstKasWord, worstKstatus } from '../tree/severity.ts'
+import { kasSeverityOf, severityOf, type VerdictSide, wordsOf, worstKstatus } from '../tree/severity.ts'
 import type { Sight } from '../tree/sight.ts'
 
 /** characters of a text of a cause in a row */
@@ -84,7 +84,7 @@ function around(entry: Entry, sources: RowSources): Partial<Row> {
   return {
     ...(node.record ? verdicts(node.record, sources.sight) : {}),
     ...(node.family?.isBundle ? { p: node.family.id } : parentOf(node.parent)),
-    ...(node.what === 'group' ? groupVerdict(node, sources.sight) : {}),
+    ...(node.what === 'group' ? groupVerdict(node, sources) : {}),
     ...(children > 0 ? { c: children, ...worst(node.worstBelow(), side) } : {}),
     ...linked(links),
     ...(cause ? { z: shown(cause) } : {}),
@@ -131,11 +131,16 @@ const parentOf = (parent: Node | undefined) => (parent?.id ? { p: parent.id } : 
 const worst = (severity: number, side: VerdictSide) =>
   severity > 0 ? { w: wordsOf(side)[severity] as Row['w'] & string } : {}
 
-/** The worst of its roots, as each system has it. */
-function groupVerdict(group: Node, sight: Sight): Partial<Row> {
-  const roots = [...group.children()].flatMap(({ record }) => record ?? [])
-  const argo = roots.reduce((most, { health }) => Math.max(most, severityOf(health, 'argo')), 0)
-  const kas = worstKasWord(roots.map((record): ArgoWord => sight.wordOf(record)))
-  const kstatus = worstKstatus(roots.flatMap(({ health }) => health?.kstatus ?? []))
-  return { h: [argoWords[argo] ?? '', kstatus], ...(kas === '' ? {} : { v: kas }) }
+/** The worst of its roots, as each system has it: of whom the order is, it is known. */
+function groupVerdict(group: Node, { sight, side }: RowSources): Partial<Row> {
+  let [argo, kas] = [0, side === 'kas' ? group.own : 0]
+  const ofKstatus = new Set<KstatusWord>()
+  for (const { record } of group.children()) {
+    if (!record) continue
+    argo = Math.max(argo, severityOf(record.health, 'argo'))
+    if (record.health) ofKstatus.add(record.health.kstatus)
+    if (side !== 'kas') kas = Math.max(kas, kasSeverityOf(sight.wordOf(record)))
+  }
+  const word = wordsOf('kas')[kas] ?? ''
+  return { h: [argoWords[argo] ?? '', worstKstatus(ofKstatus)], ...(word === '' ? {} : { v: word }) }
 }

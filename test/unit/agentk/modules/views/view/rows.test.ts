@@ -1,6 +1,10 @@
 import t from 'tap'
 import { finding } from '../../../../../../src/agentk/health/kas/finding.ts'
 import type { Judgement } from '../../../../../../src/agentk/modules/views/store/judgement.ts'
+import { Family, Node } from '../../../../../../src/agentk/modules/views/tree/forest-node.ts'
+import { kasSeverityOf, type VerdictSide } from '../../../../../../src/agentk/modules/views/tree/severity.ts'
+import type { Sight } from '../../../../../../src/agentk/modules/views/tree/sight.ts'
+import { rowParts } from '../../../../../../src/agentk/modules/views/view/rows.ts'
 import { olderRow } from '../../../../../support/views/older-row.ts'
 import { kinds, recordOf } from '../../../../../support/views/records.ts'
 import { agent, user, ViewStage } from '../../../../../support/views/view-stage.ts'
@@ -86,4 +90,21 @@ t.test('texts of causes are short, and keep their end', async (t) => {
   const text = client.rows.get('n')?.z?.text ?? ''
   t.equal(text.length, 256)
   t.match(text, /^begin .* end$/)
+})
+
+t.test('the verdicts of an application, of as many roots as there may be objects', async (t) => {
+  const sides: readonly VerdictSide[] = ['kas', 'argo']
+  for (const side of sides) {
+    const group = new Node({ what: 'group', id: 'g:application/a', kind: 'Application', name: 'a', namespace: '' })
+    const family = new Family(group, 'ConfigMap', false)
+    group.addFamily(family)
+    const well = recordOf({ uid: 'well', kind: kinds.configMap, verdict: 'Healthy' })
+    const bad = recordOf({ uid: 'bad', kind: kinds.configMap, verdict: 'Progressing' })
+    for (let i = 0; i < 200_000; i++) family.add(new Node(i === 100_000 ? bad : well))
+    if (side === 'kas') group.own = kasSeverityOf('Degraded') // as the forest has it of its roots
+    const wordOf = ({ uid }: { uid: string }) => (uid === 'bad' ? 'Degraded' : 'Healthy')
+    const sight = { wordOf } as unknown as Sight
+    const { around } = rowParts(group, { sight, side, links: [], cause: undefined })
+    t.match(JSON.parse(around), { h: ['Progressing', 'Current'], v: 'Degraded', c: 200_000 }, side)
+  }
 })
