@@ -1,12 +1,12 @@
-import { writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { stringify } from 'yaml'
+import { parse, stringify } from 'yaml'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
 import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
 import type { Programs } from '../../dev/start/local-programs.ts'
 import type { LocalReplica } from '../../dev/start/local-replica.ts'
 import { statusOf, viewReplicas } from '../../dev/start/replica-table.ts'
-import { agent, files } from '../../dev/start/settings.ts'
+import { agent, files, replicaFiles, replicaName } from '../../dev/start/settings.ts'
 import type { StatusReport } from '../../src/kas/servers/ops-socket/status-report.ts'
 import { agentkProgram } from '../soak/agentk-program.ts'
 import type { KubeOptions } from '../soak/kube.ts'
@@ -46,6 +46,8 @@ const doubleCodes = [5]
 export interface HostileGroundOptions {
   /** in place of the directory file; good tenants have neither views nor sources then */
   readonly gitlab?: SlowGitlab | undefined
+  /** address of a front, which begins with PROXY headers at 8150 and 8154; default: none */
+  readonly front?: string | undefined
   /** what KUBEBUILDER_ASSETS names: the cluster is a real API server, which who is evil shares. Default: a double */
   readonly assets?: string | undefined
   /** default: those of this source tree */
@@ -95,7 +97,7 @@ export class HostileGround {
   }
 
   static async start(signal: AbortSignal, options: HostileGroundOptions = {}): Promise<HostileGround> {
-    const { gitlab, assets, programs } = options
+    const { gitlab, front, assets, programs } = options
     const tenants = new Tenants()
     const isAlone = !gitlab && assets === undefined // in GitLab and in the real cluster others have no rights
     const server = assets === undefined ? undefined : await SharedApiServer.start(assets)
@@ -116,6 +118,7 @@ export class HostileGround {
           programs,
           doubleOptions: { workload: evilWorkload },
           prepare: async (folder) => {
+            if (front !== undefined) await trust(folder, front)
             if (gitlab) await tenants.tell(gitlab, folder)
             else {
               await tenants.write(folder)
@@ -220,6 +223,16 @@ async function openProject(folder: string, server: SharedApiServer | undefined):
     [`.gitlab/agents/${agent.name}/config.yaml`]: server?.configuration ?? goodConfiguration,
   })
   return pushes
+}
+
+async function trust(folder: string, front: string): Promise<void> {
+  for (let i = 0; i < 3; i++) {
+    const file = join(folder, replicaFiles(replicaName(i)).configuration)
+    const configuration = parse(await readFile(file, 'utf8'))
+    const { listen, kubernetes_api: api } = configuration.agent
+    for (const block of [listen, api.listen]) Object.assign(block, { trusted_proxies: [front], proxy_protocol: true })
+    await writeFile(file, stringify(configuration))
+  }
 }
 
 async function createNamespace({ kubeconfig }: AgentPlace): Promise<void> {

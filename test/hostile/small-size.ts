@@ -5,6 +5,7 @@ import { Attacker } from './attacker.ts'
 import { GoodLoad } from './good-load.ts'
 import { HostileGround, type HostileGroundOptions } from './hostile-ground.ts'
 import { newcomerServed } from './newcomer.ts'
+import type { Stage } from './stage.ts'
 import { residentBytes, viewsThreadEnds, vitalSigns } from './vital-signs.ts'
 
 const startMs = 60_000
@@ -23,12 +24,15 @@ export interface Played {
   readonly ground?: HostileGroundOptions
   /** commands that run in pods */
   readonly execs: number
+  /** how who attacks gets there; default: without a way round */
+  readonly wayTo?: (stage: Stage) => Promise<Stage>
 }
 
 /** Each in its small size, one after the other on one stack: starting one takes time. */
-export async function playAll(t: Test, { attacks, ground: options, execs }: Played): Promise<void> {
+export async function playAll(t: Test, { attacks, ground: options, execs, wayTo }: Played): Promise<void> {
   const ground = await HostileGround.start(AbortSignal.timeout(startMs), options)
   t.teardown(() => ground.stop())
+  const stage = (await wayTo?.(ground.stage)) ?? ground.stage
   const attacker = await Attacker.start()
   t.teardown(() => attacker.stop())
   const { users, place } = ground
@@ -37,7 +41,7 @@ export async function playAll(t: Test, { attacks, ground: options, execs }: Play
   t.teardown(() => load.stop())
   await load.start(AbortSignal.timeout(startMs))
   for (const attack of attacks) {
-    await t.test(`${attack.name}: ${attack.what}`, (t) => harmless(t, { ground, attacker, load }, attack))
+    await t.test(`${attack.name}: ${attack.what}`, (t) => harmless(t, { ground, stage, attacker, load }, attack))
   }
 }
 
@@ -46,13 +50,14 @@ export const timeoutOf = (attacks: readonly unknown[]) => startMs + attacks.leng
 
 interface Scene {
   readonly ground: HostileGround
+  readonly stage: Stage
   readonly attacker: Attacker
   readonly load: GoodLoad
 }
 
 async function harmless(
   t: Test,
-  { ground, attacker, load }: Scene,
+  { ground, stage, attacker, load }: Scene,
   { name, refusal, counter, agentkMemory }: Attack<unknown>,
 ): Promise<void> {
   const signs = () => Promise.all(ground.watched.map(vitalSigns))
@@ -62,7 +67,7 @@ async function harmless(
   const pids = () => ground.watched.map(({ pid }) => pid())
   const [before, countedBefore, cutBefore] = [await memory(), await counted(), load.cut.length]
   const [pidsBefore, endsBefore] = [pids(), await threadEnds()]
-  const order = { name, size: 'cheap', stage: ground.stage, timeoutMs: attackMs } as const
+  const order = { name, size: 'cheap', stage, timeoutMs: attackMs } as const
   await attacker.prepare(order)
   await signs()
   const period = load.period()

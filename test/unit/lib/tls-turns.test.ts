@@ -3,18 +3,18 @@ import type { Socket } from 'node:net'
 import { mock } from 'node:test'
 import type { Server } from 'node:tls'
 import t from 'tap'
-import { beginInTurns, restMs } from '../../../src/lib/tls-turns.ts'
+import { type AddressOf, beginInTurns, restMs } from '../../../src/lib/tls-turns.ts'
 
 mock.timers.enable({ apis: ['setTimeout'] })
 t.teardown(() => mock.timers.reset())
 const turn = () => mock.timers.tick(restMs)
 
 /** A server whose connections are names: what has begun. */
-function start(firstBytesMs = 60_000) {
+function start(firstBytesMs = 60_000, addressOf?: AddressOf) {
   const server = new EventEmitter()
   const begun: string[] = []
   server.on('connection', ({ name }: { name: string }) => begun.push(name))
-  beginInTurns(server as Server, firstBytesMs)
+  beginInTurns(server as Server, firstBytesMs, addressOf)
   const arrive = (name: string) => {
     const socket = Object.assign(new EventEmitter(), {
       name,
@@ -53,6 +53,13 @@ t.test('those that have spoken begin, a few after each rest; the others take no 
   t.same(begun, ['4', '5', '6', '3', '2'])
   first?.socket.destroy()
   second?.socket.emit('close')
+})
+
+t.test('addresses take turns as they are believed, whoever has connected', async (t) => {
+  const { begun, arrive } = start(undefined, (socket) => (socket as unknown as { name: string }).name.slice(0, 1))
+  for (const name of ['a1', 'a2', 'a3', 'a4', 'a5', 'b1']) arrive(name).speak()
+  turn()
+  t.same(begun, ['a1', 'a2', 'a3', 'b1'])
 })
 
 t.test('a connection that ends while it waits takes no turn from the others', async (t) => {
