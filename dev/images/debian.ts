@@ -48,6 +48,7 @@ export async function debianPackages(
     'APT::Architectures::': architecture,
     'APT::Install-Recommends': 'false',
     'APT::Sandbox::User': 'root',
+    'APT::Update::Error-Mode': 'any',
     'Acquire::Languages': 'none',
     'Dir::State': own,
     'Dir::State::lists': join(own, 'lists'),

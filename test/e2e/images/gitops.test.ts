@@ -21,7 +21,8 @@ const missing = missingAssets(assets, 'api')
 const images = process.env.KAS_IMAGES ?? ''
 const isMade = images !== '' && ['kas', 'agentk-gitops'].every((name) => existsSync(join(images, name)))
 const withoutImages = isMade ? undefined : 'needs kas and agentk-gitops in KAS_IMAGES'
-const skip = lacking() ?? withoutImages ?? (missing.length > 0 && `needs ${missing.join(', ')}`)
+const withoutAssets = missing.length > 0 ? `needs ${missing.join(', ')}` : undefined
+const skip = withoutImages ?? withoutAssets ?? (await lacking()) ?? false
 /** on a machine with much to do */
 const soon = { timeoutMs: 60_000 }
 

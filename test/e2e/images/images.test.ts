@@ -19,7 +19,7 @@ const maxUpdateBytes = 5e6
 const users = { kas: '65532', agentk: '1000650000' }
 const run = promisify(execFile)
 
-const skip = lacking() ?? false
+const skip = (await lacking()) ?? false
 
 t.test('images', { skip }, async (t) => {
   const folder = realpathSync(await mkdtemp(join(memoryFolder(), 'kas-images-')))

@@ -6,10 +6,17 @@ import { absent } from '../../support/absent.ts'
 import { architecture, type Runc } from './unpacked-image.ts'
 
 /** What the machine lacks to make and run images, by name. */
-export function lacking(): string | undefined {
+export async function lacking(): Promise<string | undefined> {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'needs root on Linux'
   if (absent('apt-get') || absent('dpkg-deb')) return 'needs apt-get and dpkg-deb'
-  return undefined
+  try {
+    await unpackedRunc()
+    return undefined
+  } catch (error) {
+    const { cmd = '', stderr = '' } = error as { cmd?: string; stderr?: string }
+    if (!cmd.startsWith('apt-get ')) throw error
+    return `needs Debian's packages: ${stderr.split('\n')[0]}`
+  }
 }
 
 /** Debian's, unpacked: it is not installed. */
