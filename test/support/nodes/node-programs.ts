@@ -1,8 +1,18 @@
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { createHash } from 'node:crypto'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
-import type { TornDown } from '../processes.ts'
+
+const cache = join(import.meta.dirname, '../../../node_modules/.cache/node-programs')
 
 const logs = (folder: string) =>
   JSON.stringify({ kind: 'KubeletConfiguration', apiVersion: 'kubelet.config.k8s.io/v1beta1', podLogsDir: folder })
@@ -18,19 +28,28 @@ exec "${real}" "$@" --config-dir="$folder/more"
 `
 
 /**
- * The programs of nodes, with a kubelet that keeps to itself.
+ * The programs of nodes, with a kubelet that keeps to itself: made once, and kept beside what else is compiled.
  *
  * @param nodes - path of the program that starts nodes
  * @returns the folder, for `KUBETEST_NODE_ASSETS`
  */
-export function nodePrograms(t: TornDown, nodes: string): string {
+export function nodePrograms(nodes: string): string {
   const given = process.env.KUBETEST_NODE_ASSETS
   const assets = given ?? execFileSync(join(dirname(nodes), 'node-assets'), { encoding: 'utf8' }).trim()
-  const folder = mkdtempSync(join(tmpdir(), 'node-programs-'))
-  t.teardown(() => rmSync(folder, { recursive: true }))
+  const script = kubelet(join(assets, 'kubelet'))
+  const folder = join(cache, createHash('sha256').update(script).digest('hex').slice(0, 12))
+  if (existsSync(folder)) return folder
+  mkdirSync(cache, { recursive: true })
+  const part = mkdtempSync(join(cache, 'part-'))
   for (const name of readdirSync(assets)) {
-    if (name !== 'kubelet') symlinkSync(join(assets, name), join(folder, name))
+    if (name !== 'kubelet') symlinkSync(join(assets, name), join(part, name))
   }
-  writeFileSync(join(folder, 'kubelet'), kubelet(join(assets, 'kubelet')), { mode: 0o755 })
+  writeFileSync(join(part, 'kubelet'), script, { mode: 0o755 })
+  try {
+    renameSync(part, folder)
+  } catch (error) {
+    rmSync(part, { recursive: true })
+    if (!existsSync(folder)) throw error // another process was first
+  }
   return folder
 }

@@ -34,7 +34,7 @@ export function onNodes(
     t.test(name, { skip }, () => undefined)
   } else if (folder === undefined) {
     const args = [String(nodes), process.execPath, fileURLToPath(file)]
-    const env = { ...process.env, KUBETEST_NODE_ASSETS: nodePrograms(t, program) }
+    const env = { ...process.env, KUBETEST_NODE_ASSETS: nodePrograms(program) }
     // its input ends with this process, however that ends
     t.spawn(program, args, { name, timeout: timeoutMs + startMs, stdio: ['pipe', 'pipe', 2], env })
   } else {
