@@ -6,7 +6,7 @@
 /** Sub-protocol of the WebSocket at `<prefix>views`. */
 export const viewsProtocol = 'kas-views-v1'
 
-export type ViewName = 'tree' | 'list' | 'environments' | 'events' | 'object'
+export type ViewName = 'tree' | 'list' | 'environments' | 'events' | 'object' | 'graph'
 
 /** By name; the youngest first. With none, and with `since`, the worst first: who asks puts the rows that he has in that order. */
 export const sortNames = ['name', 'age', 'since'] as const
@@ -40,6 +40,8 @@ export interface Query {
   readonly sort?: SortName
   /** rows of the root's page: 1 to `maxLimit` */
   readonly limit?: number
+  /** of the view `graph`, and nothing else then: what a client of `<prefix>graph` asks for (doc/graph.md) */
+  readonly graph?: object
 }
 
 export interface QueryObject {
@@ -114,7 +116,31 @@ export interface Update {
   readonly kinds?: Readonly<Record<string, readonly [version: string, plural: string]>>
   /** when it has changed */
   readonly state?: ViewState
+  /** of the view `graph` in the place of rows, in the order in which they are to be taken: arcs that are gone, vertices that are gone */
+  readonly darc?: readonly GraphArc[]
+  readonly dvx?: readonly number[]
+  readonly svx?: readonly GraphVertex[]
+  readonly sarc?: readonly GraphArc[]
+  /** the rest follows with the next update */
+  readonly more?: boolean
+  /** there is more than may be shown: as of now */
+  readonly cut?: boolean
 }
+
+/** The number is of this view, and another one's after it is gone. */
+export type GraphVertex = readonly [
+  id: number,
+  group: string,
+  version: string,
+  plural: string,
+  namespace: string,
+  name: string,
+]
+
+/** `or`: from an object to its owner; `r`: to what it names. `isAbsent`: 1: the destination is known not to exist */
+export type GraphArc = readonly [from: number, to: number, type: GraphArcType, isAbsent?: 0 | 1]
+export const graphArcTypes = ['or', 'r'] as const
+export type GraphArcType = (typeof graphArcTypes)[number]
 
 /**
  * Ids: an object's uid; `""` the root; `g:<key>` a group; `b:<id>:<kind>` the children of a kind, bundled;
@@ -232,4 +258,8 @@ export const viewsBounds = {
   maxRows: 2000,
   maxViewsPerSocket: 20,
   maxViewsPerAgent: 500,
+  /** of one graph; ids of vertices are below `maxVertexIds` */
+  maxVertices: 5000,
+  maxArcs: 10_000,
+  maxVertexIds: 16_384,
 } as const

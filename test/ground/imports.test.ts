@@ -57,7 +57,7 @@ const rooms: Readonly<Record<string, string>> = {
     'lib call proto/http kas/servers kas/servers/addresses kas/servers/kubernetes/request kas/servers/kubernetes/response | prom-client',
   'kas/servers/kubernetes/access':
     'lib call proto/http kas/access-log kas/config kas/directory kas/sessions kas/servers/kubernetes/request',
-  'kas/servers/kubernetes/websocket': 'lib proto/http kas/servers/kubernetes/http | ws',
+  'kas/servers/kubernetes/websocket': 'lib call proto/http kas/servers/kubernetes/http | ws',
   'kas/servers/kubernetes/watch':
     'lib call proto/http proto/wire kas/access-log kas/config kas/directory kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/access kas/servers/kubernetes/websocket | ws jose',
   'kas/servers/kubernetes/views':
@@ -89,7 +89,7 @@ const rooms: Readonly<Record<string, string>> = {
     'lib proto agentk/cluster agentk/health agentk/modules/views/projection agentk/modules/views/store agentk/modules/views/access',
   'agentk/modules/views/tree': 'lib proto agentk/health agentk/modules/views/projection agentk/modules/views/store',
   'agentk/modules/views/view':
-    'lib proto agentk/cluster agentk/health agentk/modules/views/store agentk/modules/views/access agentk/modules/views/tree',
+    'lib proto agentk/cluster agentk/health agentk/modules/views/projection agentk/modules/views/store agentk/modules/views/access agentk/modules/views/tree',
   'agentk/modules/views/thread':
     'lib call proto proto/decode.ts proto/gen proto/grpc agentk/cluster agentk/health agentk/tunnels agentk/modules/views/projection agentk/modules/views/store agentk/modules/views/access agentk/modules/views/watch agentk/modules/views/tree agentk/modules/views/view | @bufbuild/protobuf',
   'agentk/modules/views':

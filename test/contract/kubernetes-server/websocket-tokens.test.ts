@@ -179,7 +179,7 @@ t.test('a token for another path opens a WebSocket there', async (t) => {
 // wire: watch.404, error.reason
 t.test('without the secret there are neither tokens nor watches: GitLab goes without when it gets 404', async (t) => {
   const { port, get, watches } = await replica(t, { off: true })
-  for (const path of ['/watch', '/watch?kas-websocket-token-request=true', '/graph']) {
+  for (const path of ['/watch', '/watch?kas-websocket-token-request=true']) {
     const response = await get(path, asUser)
     t.equal(response.status, 404, path)
     t.match(await response.json(), { kind: 'Status', reason: 'NotFound', message: /^GitLab Agent Server: Not found: / })
@@ -203,20 +203,6 @@ t.test('the secret comes from a file; one that is absent is said, and stops noth
   const credentials = { kind: 'job', agentId: 5n as AgentId, token: 'x' } as const
   const token = await tokens?.seal(credentials, '/watch')
   t.same(await new WebSocketTokens({ ...components, secret }).open([token ?? ''], '/watch'), credentials)
-})
-
-// wire: graph.404
-t.test('graph is not known here', async (t) => {
-  const { port, get } = await replica(t)
-  const headers = { Authorization: 'Bearer pat:42:good' }
-  const response = await get('/graph', headers)
-  t.match(await response.json(), {
-    code: 404,
-    message:
-      "GitLab Agent Server: Not found: GitLab's graph API is not served: kas tree shows what belongs to what, from <prefix>views",
-  })
-  const graph = { path: '/k8s-proxy/graph', protocols: ['gitlab-agent-graph-api'], headers }
-  await t.rejects(WatchClient.open(t, port, graph), refusedWith(404))
 })
 
 t.test('what is no WebSocket of this API', async (t) => {

@@ -13,6 +13,8 @@ import type {
 export class RecordsDouble implements ReadonlyRecords {
   readonly #records = new Map<string, ObjectRecord>()
   readonly #byOwner = new Map<string, Set<string>>()
+  /** uids, by what `customKey` makes of an object's own place */
+  readonly #byPlace = new Map<string, Set<string>>()
   readonly #listeners = new Set<(change: RecordChange) => void>()
   /** uids of those that name an object, by its place */
   readonly #naming = new Map<string, Set<string>>()
@@ -32,10 +34,8 @@ export class RecordsDouble implements ReadonlyRecords {
   }
 
   named(kind: string, namespace: string, name: string): ObjectRecord | undefined {
-    const found = this.#where(
-      (record) => record.kind.key === kind && record.namespace === namespace && record.name === name,
-    )
-    return found.sort((one, other) => (one.uid < other.uid ? -1 : 1))[0]
+    const [first] = [...(this.#byPlace.get(customKey(namespace, kind, name)) ?? [])].sort()
+    return first === undefined ? undefined : this.#records.get(first)
   }
 
   judged(uid: string): Judgement | undefined {
@@ -108,6 +108,8 @@ export class RecordsDouble implements ReadonlyRecords {
     else this.#objects.delete(record.uid)
     if (before) this.#unclaim(before)
     this.#records.set(record.uid, record)
+    const place = placeOf(record)
+    this.#byPlace.set(place, (this.#byPlace.get(place) ?? new Set()).add(record.uid))
     for (const key of claimsOf(record)) {
       this.#byOwner.set(key, (this.#byOwner.get(key) ?? new Set()).add(record.uid))
     }
@@ -133,6 +135,7 @@ export class RecordsDouble implements ReadonlyRecords {
   }
 
   #unclaim(record: ObjectRecord): void {
+    this.#byPlace.get(placeOf(record))?.delete(record.uid)
     for (const key of claimsOf(record)) this.#byOwner.get(key)?.delete(record.uid)
     for (const key of namesIn(record)) this.#naming.get(key)?.delete(record.uid)
   }
@@ -147,6 +150,8 @@ export class RecordsDouble implements ReadonlyRecords {
 }
 
 const customKey = (namespace: string, kind: string, name: string) => JSON.stringify([namespace, kind, name])
+
+const placeOf = ({ namespace, kind, name }: ObjectRecord) => customKey(namespace, kind.key, name)
 
 function claimsOf(record: ObjectRecord): string[] {
   const { owner, claim } = record

@@ -72,7 +72,7 @@ export function makeWorld(random: Seeded): World {
   const cast = makeCast(random)
   const phases = [makeRights(random), ...(random.chance(0.3) ? [makeRights(random)] : [])]
   const queries = random.list(2, () => makeQuery(random))
-  queries.push({ view: 'tree', limit: 20 })
+  queries.push({ view: 'tree', limit: 20 }, { view: 'graph', graph: makeGraph(random) })
   const steps: Timed[] = []
   const add = (step: Step, waitMs = random.pick([0, 0, 5, 30, 60, 200])) =>
     steps.push({ step, waitMs, takes: random.chance(0.8) })
@@ -172,6 +172,28 @@ function makeQuery(random: Seeded): Query {
   }
   const named = 'objects' in more && random.chance(0.5) ? 'object' : view
   return { view: named, scope, filter, ...more, limit: random.pick([3, 10, 100]) }
+}
+
+function makeGraph(random: Seeded): object {
+  const kindTests = ['', "group == 'apps'", "resource in ['pods', 'configmaps', 'nodes']", 'namespaced']
+  const objectTests = ['', '', "labels.app == 'one'", "name.startsWith('x1')"]
+  const include = () => ({
+    include: {
+      resource_selector_expression: random.pick(kindTests),
+      object: { object_selector_expression: random.pick(objectTests) },
+    },
+  })
+  const both = random.pick([[], ['or'], ['r'], ['or', 'r']])
+  const roots = { object_selector_expressions: ["resource == 'pods'"], ignore_arc_direction: both }
+  return {
+    queries: [
+      ...random.list(1, () => ({ exclude: { resource_selector_expression: "group == 'apps'" } })),
+      include(),
+      include(),
+    ],
+    ...(random.chance(0.4) ? { namespaces: { object_selector_expression: "name != 'a'" } } : {}),
+    ...(random.chance(0.4) ? { roots } : {}),
+  }
 }
 
 function makeRecord(random: Seeded, { uid, name, namespace, kind }: Actor, cast: readonly Actor[]): ObjectRecord {

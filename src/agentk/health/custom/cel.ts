@@ -29,6 +29,8 @@ export const maxSteps = 10_000
 const lengthOfStep = 64
 /** characters of what `join` makes: past them it is cut */
 export const maxJoinedLength = 4096
+/** elements that a macro is reckoned to walk over, where it is weighed: as many labels as are kept of an object */
+const macroRange = 64
 export type Bindings = Record<string, CelInput>
 
 /** The names cannot be written in an expression. */
@@ -42,7 +44,13 @@ const free: ReadonlySet<string> = new Set(['_&&_', '_||_', '_?_:_', '!_', '@not_
 
 /** What the rules of one object may still cost. */
 export class Steps {
-  #left = maxSteps
+  readonly max: number
+  #left: number
+
+  constructor(max = maxSteps) {
+    this.max = max
+    this.#left = max
+  }
 
   get areSpent(): boolean {
     return this.#left < 0
@@ -51,7 +59,7 @@ export class Steps {
   /** @throws Error when there are none left */
   take(count: number): void {
     this.#left -= count
-    if (this.areSpent) throw new Error(`more than ${maxSteps} steps`)
+    if (this.areSpent) throw new Error(`more than ${this.max} steps`)
   }
 }
 
@@ -87,14 +95,26 @@ const environment = celEnv({
 
 /** One expression, which may be evaluated for any number of objects. */
 export class Expression {
+  /** that it is about: those that no macro of its own makes */
+  readonly names: ReadonlySet<string>
+  /** what it may cost: its parts, those of a macro once for each of `macroRange` elements */
+  readonly weight: number
+  /** of `matches`; undefined: one that the expression makes */
+  readonly patterns: readonly (string | undefined)[]
   readonly #run: (bindings: Bindings) => ReturnType<ReturnType<typeof plan>>
 
   /** @throws Error that says where it cannot be read, or which bound it does not keep */
-  constructor(text: string) {
+  constructor(text: string, maxDepth = maxComprehensionDepth) {
     if (text.length > maxExpressionLength)
       throw new Error(`an expression of more than ${maxExpressionLength} characters`)
     const parsed = parse(text)
-    if (parsed.expr) count(parsed.expr, 0)
+    const names = new Set<string>()
+    const patterns: (string | undefined)[] = []
+    if (parsed.expr) addNames(parsed.expr, new Set(), names)
+    this.weight = weightOf(parsed.expr, patterns)
+    if (parsed.expr) count(parsed.expr, 0, maxDepth)
+    this.names = names
+    this.patterns = patterns
     this.#run = plan(environment, parsed)
   }
 
@@ -102,7 +122,7 @@ export class Expression {
   evaluate(bindings: Bindings, own: Steps): CelValue {
     steps = own
     const result = this.#run(bindings)
-    if (own.areSpent) throw new Error(`more than ${maxSteps} steps`) // `||` takes an error for no answer
+    if (own.areSpent) throw new Error(`more than ${own.max} steps`) // `||` takes an error for no answer
     if (isCelError(result)) throw result
     return result
   }
@@ -110,22 +130,50 @@ export class Expression {
 
 type Node = { [key: string]: unknown }
 
+/** @param patterns - of `matches` are added to it */
+function weightOf(value: unknown, patterns: (string | undefined)[]): number {
+  if (typeof value !== 'object' || value === null) return 0
+  const { case: kind, value: of } = ((value as Node).exprKind ?? {}) as { case?: string; value?: Node }
+  if (kind === 'callExpr' && of?.function === 'matches') {
+    const { exprKind } = (of.args as Node[]).at(-1) ?? {}
+    const constant = (exprKind as { value?: { constantKind?: { value?: unknown } } } | undefined)?.value?.constantKind
+    patterns.push(typeof constant?.value === 'string' ? constant.value : undefined)
+  }
+  let weight = kind === undefined ? 0 : 1
+  for (const inner of Object.values(kind === undefined ? value : (of ?? {}))) weight += weightOf(inner, patterns)
+  return kind === 'comprehensionExpr' ? weight * macroRange : weight
+}
+
+/** Names that are not bound by a macro around them. */
+function addNames(value: unknown, bound: ReadonlySet<string>, names: Set<string>): void {
+  if (typeof value !== 'object' || value === null) return
+  const { case: kind, value: of } = ((value as Node).exprKind ?? {}) as { case?: string; value?: Node }
+  if (kind === 'identExpr') {
+    if (!bound.has(of?.name as string)) names.add(of?.name as string)
+  } else if (kind === 'comprehensionExpr' && of) {
+    addNames(of.iterRange, bound, names)
+    const inside = new Set([...bound, of.iterVar, of.iterVar2, of.accuVar] as string[])
+    for (const part of ['accuInit', 'loopCondition', 'loopStep', 'result']) addNames(of[part], inside, names)
+  } else for (const inner of Object.values(value)) addNames(inner, bound, names)
+}
+
 /** Puts a count around the range of each macro, and around what operators and functions are given. */
-function count(node: Node, depth: number): void {
+function count(node: Node, depth: number, maxDepth: number): void {
   const kind = node.exprKind as { case?: string; value?: Node } | undefined
   let below = depth
   if (kind?.case === 'comprehensionExpr' && kind.value) {
     below++
-    if (below > maxComprehensionDepth) throw new Error(`macros more than ${maxComprehensionDepth} deep`)
+    if (below > maxDepth) throw new Error(`macros more than ${maxDepth} deep`)
     const range = kind.value.iterRange as Node
-    count(range, depth)
+    count(range, depth, maxDepth)
     kind.value.iterRange = around(counted, range)
-    for (const name of ['accuInit', 'loopCondition', 'loopStep', 'result']) count(kind.value[name] as Node, below)
+    for (const name of ['accuInit', 'loopCondition', 'loopStep', 'result'])
+      count(kind.value[name] as Node, below, maxDepth)
     return
   }
   for (const value of Object.values(kind?.value ?? {})) {
-    if (Array.isArray(value)) for (const one of value) countIn(one, below)
-    else countIn(value, below)
+    if (Array.isArray(value)) for (const one of value) countIn(one, below, maxDepth)
+    else countIn(value, below, maxDepth)
   }
   if (kind?.case === 'callExpr' && kind.value) measure(kind.value)
 }
@@ -139,11 +187,11 @@ function measure(called: Node): void {
 }
 
 /** Elements of lists and entries of maps among them. */
-function countIn(value: unknown, depth: number): void {
+function countIn(value: unknown, depth: number, maxDepth: number): void {
   if (typeof value !== 'object' || value === null) return
   const node = value as Node
-  if ('exprKind' in node) count(node, depth)
-  else for (const inner of Object.values(node)) countIn(inner, depth)
+  if ('exprKind' in node) count(node, depth, maxDepth)
+  else for (const inner of Object.values(node)) countIn(inner, depth, maxDepth)
 }
 
 function around(name: string, operand: Node): Node {

@@ -36,12 +36,13 @@ import { deliveryOf, errorAnswer } from './response/error-answer.ts'
 import type { ResponseRules } from './response/response-head.ts'
 import { SignedEndpoints } from './signed-endpoints.ts'
 import { UserEndpoints } from './user-endpoints.ts'
+import { GraphApi } from './views/graph-api.ts'
 import { ViewsApi } from './views/views-api.ts'
-import { PartialBytesByAgent } from './watch/partial-bytes.ts'
 import { ResumedWatches } from './watch/resume/resumed-watches.ts'
 import { watchQuestion } from './watch/resume/watch-question.ts'
 import { WatchApi } from './watch/watch-api.ts'
 import type { WebSocketTokens } from './watch/websocket-tokens.ts'
+import { ByteBudgets } from './websocket/byte-budget.ts'
 
 export interface KubernetesProxyComponents {
   readonly forward: Forward
@@ -123,15 +124,17 @@ export class KubernetesProxy {
     this.#via = `gRPC/1.0 ${product}`
     this.#relay = new Relay({ ...responses, via: this.#via })
     const { forward, metrics } = components
-    const kept = new PartialBytesByAgent(limits.maxWatchAgentBytes)
+    const kept = new ByteBudgets(limits.maxWatchAgentBytes)
     this.#watches = new ResumedWatches({ forward, onResumed: metrics.watchResumed, kept }, limits)
     this.#countAccess = accessCounter(components.usage ?? noUsage)
     const parts = { clock: systemClock, ...components, kept, watches: this.#watches, countAccess: this.#countAccess }
     const watches = new WatchApi(parts, { product, limits, via: this.#via })
-    const views = feeds && new ViewsApi({ ...parts, feeds }, { product, limits })
+    const viewSockets = feeds
+      ? [new ViewsApi({ ...parts, feeds }, { product, limits }), new GraphApi({ ...parts, feeds }, { product, limits })]
+      : []
     this.#ofUsers = new UserEndpoints({ endpoints: userEndpoints, arrivals }, limits)
     this.#signed = new SignedEndpoints({ endpoints: components.signedEndpoints ?? [], arrivals }, limits)
-    this.#own = new OwnEndpoints({ webSocketTokens, watches, views, endpoints, clock: parts.clock }, limits)
+    this.#own = new OwnEndpoints({ webSocketTokens, watches, viewSockets, endpoints, clock: parts.clock }, limits)
   }
 
   /** Answers, whatever happens; never rejects. */

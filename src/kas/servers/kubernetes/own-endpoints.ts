@@ -15,7 +15,7 @@ import type { RequestOutcome } from './http/metrics.ts'
 import type { Progress } from './progress.ts'
 import type { RequestHead } from './request/request-head.ts'
 import type { Target } from './request/target.ts'
-import type { ViewsApi } from './views/views-api.ts'
+import type { ViewsCaller } from './views/views-conversation.ts'
 import type { WatchApi } from './watch/watch-api.ts'
 import type { WebSocketTokens } from './watch/websocket-tokens.ts'
 
@@ -23,8 +23,8 @@ export interface OwnEndpointsComponents {
   /** undefined: neither tokens nor watches over WebSocket */
   readonly webSocketTokens: Pick<WebSocketTokens, 'seal'> | undefined
   readonly watches: Pick<WatchApi, 'accept'>
-  /** undefined: no views */
-  readonly views: Pick<ViewsApi, 'accept' | 'endpoint'> | undefined
+  /** views and graphs; none: neither */
+  readonly viewSockets: readonly ViewSocketApi[]
   readonly endpoints: readonly OwnEndpoint[]
   readonly clock: Clock
 }
@@ -40,6 +40,22 @@ export type OwnEndpointsOptions = Pick<
   | 'ownAnswerRate'
   | 'ownAnswerTimeoutMs'
 >
+
+/** Of WebSockets for views or graphs of an agent. */
+export interface ViewSocketApi {
+  /** of requests that ask for no WebSocket */
+  readonly endpoint: OwnEndpoint
+  accept(exchange: Exchange, head: RequestHead, caller: ViewsCaller): ViewConversation
+}
+
+export interface ViewConversation {
+  /** Resolves when the WebSocket is closed; `signal` closes it. */
+  run(signal: AbortSignal): Promise<void>
+  /** The caller may no longer. */
+  withdraw(reason: KasError): void
+  /** The caller is somebody else in the cluster from now on. */
+  changed(as: Impersonation | undefined): void
+}
 
 /** A token for a WebSocket, watches over one (doc/reference/tunnel-protocol.md 6.8), views, or what was handed in. */
 export type Own = 'token' | 'watch' | OwnEndpoint
@@ -61,8 +77,6 @@ export interface OwnCall {
 /** Agents whose rate is known beside those that have rested. */
 const maxAnsweredAgents = 10_000
 
-const graphRefusal = "GitLab's graph API is not served: kas tree shows what belongs to what, from <prefix>views"
-
 /** What kas answers by itself on 8154. */
 export class OwnEndpoints {
   readonly #components: OwnEndpointsComponents
@@ -71,7 +85,7 @@ export class OwnEndpoints {
   readonly #running: CountedPerAgent
   /** of each agent: bytes of these answers. What is over delays the next one */
   readonly #answered: Buckets<AgentId>
-  /** of each agent: WebSockets on which its views are looked at */
+  /** of each agent: WebSockets for its views and graphs */
   readonly #sockets: CountedPerAgent
 
   constructor(components: OwnEndpointsComponents, options: OwnEndpointsOptions) {
@@ -85,21 +99,18 @@ export class OwnEndpoints {
   /**
    * Undefined: the request is for the cluster.
    *
-   * `graph` is not served, and clients do without it when they get 404
-   * (doc/decisions/0022-gitlabs-graph-is-refused.md). Without a secret for tokens, neither they nor watches are
-   * (doc/reference/gitlab-contract.md 9.3 no. 25).
+   * Without a secret for tokens, neither they nor watches are served (doc/reference/gitlab-contract.md 9.3 no. 25).
    *
    * @throws KasError NOT_SERVED, METHOD_NOT_ALLOWED
    */
   find(method: string, { path, wantsToken }: Pick<Target, 'path' | 'wantsToken'>): Own | undefined {
-    const { webSocketTokens, endpoints, views } = this.#components
-    if (path === '/graph') throw new KasError({ code: 'NOT_SERVED', what: graphRefusal })
+    const { webSocketTokens, endpoints, viewSockets } = this.#components
     if (path === '/watch' || wantsToken) {
       if (!webSocketTokens) throw new KasError({ code: 'NOT_SERVED', what: 'the watch API is off' })
       allow(method, ['GET'])
       return wantsToken ? 'token' : 'watch'
     }
-    const endpoint = path === views?.endpoint.path ? views.endpoint : endpoints.find((each) => each.path === path)
+    const endpoint = [...viewSockets.map((one) => one.endpoint), ...endpoints].find((each) => each.path === path)
     if (endpoint) allow(method, endpoint.methods)
     return endpoint
   }
@@ -107,11 +118,10 @@ export class OwnEndpoints {
   async serve(own: Own, call: OwnCall): Promise<RequestOutcome> {
     if (own === 'token') return await this.#seal(call)
     if (own === 'watch') return await this.#watch(call)
-    const { views } = this.#components
-    const socket = views && own === views.endpoint && call.exchange.upgrade ? views : undefined
-    const leave = (socket ? this.#sockets : this.#running).enter(call.credentials.agentId)
+    const api = call.exchange.upgrade && this.#components.viewSockets.find(({ endpoint }) => endpoint === own)
+    const leave = (api ? this.#sockets : this.#running).enter(call.credentials.agentId)
     try {
-      return await (socket ? this.#view(socket, call) : this.#answer(own, call))
+      return await (api ? this.#view(api, call) : this.#answer(own, call))
     } finally {
       leave()
     }
@@ -133,11 +143,11 @@ export class OwnEndpoints {
   }
 
   async #view(
-    views: Pick<ViewsApi, 'accept'>,
+    api: ViewSocketApi,
     { exchange, progress, head, credentials, impersonation, session }: OwnCall,
   ): Promise<RequestOutcome> {
     const { agentId } = credentials
-    const conversation = views.accept(exchange, head, { agentId, impersonation })
+    const conversation = api.accept(exchange, head, { agentId, impersonation })
     progress.record?.answered(exchange.statusCode)
     session.endsBy({
       end: (reason) => withdraw(progress, conversation, reason),

@@ -16,6 +16,8 @@ export interface Wanted {
   readonly what: 'objects' | 'events'
   /** undefined: all */
   readonly namespaces: ReadonlySet<string> | undefined
+  /** and what is in none, where these are not all */
+  readonly withCluster?: boolean
   /** what was denied a while ago is asked anew first */
   readonly isFresh?: boolean
 }
@@ -95,9 +97,11 @@ function kindsWanted(answers: Answers, present: PresentKinds, views: readonly Wa
   const serving = objects.isShown && !objects.isOfAll ? servingNamespaces(answers, present) : []
   for (const { kind, namespaces } of present.kinds()) {
     const scope = kind.key === eventKind.key ? all : objects
-    const isShown = kind.isNamespaced || foundations.has(kind.key) ? scope.isShown : scope.isOfAll
+    const isOfCluster = scope.isOfAll || scope.isOfCluster
+    const isShown = kind.isNamespaced || foundations.has(kind.key) ? scope.isShown : isOfCluster
     const there = [...namespaces.keys()]
-    const wanted = new Set(there.filter((one) => scope.isOfAll || (kind.isNamespaced && scope.shows(one))))
+    const isIn = (one: string) => (kind.isNamespaced ? scope.isOfAll || scope.shows(one) : isOfCluster)
+    const wanted = new Set(there.filter(isIn))
     if (kind.isNamespaced) for (const one of scope.askedWhole) wanted.add(one)
     if (servingKinds.has(kind.key)) for (const one of serving) wanted.add(one)
     const isWanted = wanted.size > 0 || (isShown && (there.length === 0 || foundations.has(kind.key)))
@@ -135,6 +139,8 @@ interface Scope {
   readonly isShown: boolean
   /** one of them shows all namespaces */
   readonly isOfAll: boolean
+  /** one of them shows what is in none */
+  readonly isOfCluster: boolean
   /** namespaces of small ones */
   readonly askedWhole: ReadonlySet<string>
   readonly shows: (namespace: string) => boolean
@@ -151,6 +157,7 @@ function scopeOf(showing: readonly Wanted[]): Scope {
   return {
     isShown: showing.length > 0,
     isOfAll: scopes.length < showing.length,
+    isOfCluster: showing.some(({ withCluster }) => withCluster),
     askedWhole: new Set(scopes.filter(({ size }) => size <= maxScopeAskedWhole).flatMap((scope) => [...scope])),
     shows: (namespace) => known.get(namespace) ?? find(namespace),
   }

@@ -70,9 +70,10 @@ export class QueryScope {
   /** The filter lets it through. */
   isAskedFor(record: ObjectRecord): boolean {
     const { uid, name, kind, labels: own } = record
-    const { text, kinds, verdicts, objects, labels } = this.#query
+    const { text, kinds, verdicts, objects, labels, selects } = this.#query
     if (this.#chosen ? !this.#chosen.has(uid) : objects && !objects.has(record)) return false
     if (labels && !labels(own)) return false
+    if (selects && !selects(record)) return false
     if (text && !name.toLowerCase().includes(text)) return false
     if (kinds && !kinds.has(kind.key)) return false
     const { side, severityOf } = this.#verdicts

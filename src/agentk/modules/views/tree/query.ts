@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { KasError } from '../../../../lib/errors.ts'
 import {
   type ArgoWord,
   argoWords,
@@ -9,11 +8,14 @@ import {
   type ViewName,
   viewsBounds,
 } from '../../../../proto/views-json.ts'
+import type { ObjectRecord } from '../store/record.ts'
 import { compileSelector, type Selects } from '../store/selectors.ts'
+import { type GraphQuery, readGraph } from './graph-query.ts'
 import { readLabelQuery } from './label-query.ts'
+import { list, members, oneOf, parse, refuse, text } from './members.ts'
 import { ObjectChoice } from './object-choice.ts'
 
-const viewNames: readonly ViewName[] = ['tree', 'list', 'environments', 'events', 'object']
+const viewNames: readonly ViewName[] = ['tree', 'list', 'environments', 'events', 'object', 'graph']
 /** Longer ones are kept as a digest. */
 const maxKey = 1024
 /** characters of the kind, namespace or name of an object that is asked for */
@@ -35,6 +37,10 @@ export interface ReadQuery {
   readonly verdicts: ReadonlySet<ArgoWord> | undefined
   readonly objects: ObjectChoice | undefined
   readonly labels: Selects | undefined
+  /** of the view `graph` */
+  readonly graph?: GraphQuery
+  /** what else an object must be */
+  readonly selects?: (record: ObjectRecord) => boolean
   /** undefined: the worst first */
   readonly sort: SortName | undefined
   /** equal ones have the same `namespaces` */
@@ -47,7 +53,10 @@ export interface ReadQuery {
 export function readQuery(bytes: Uint8Array): ReadQuery {
   const { maxQueryBytes, maxLimit } = viewsBounds
   if (bytes.length > maxQueryBytes) refuse(`a query has ${maxQueryBytes} bytes at most`)
-  const query = members(parse(bytes), 'the query', ['view', 'scope', 'filter', 'objects', 'labels', 'sort', 'limit'])
+  const known = ['view', 'scope', 'filter', 'objects', 'labels', 'sort', 'limit', 'graph'] as const
+  const query = members(parse(bytes), 'the query', known)
+  if (query.view === 'graph') return graphOf(query)
+  if (query.graph !== undefined) refuse('the view "graph" has a "graph"')
   const scope = members(query.scope ?? {}, '"scope"', ['namespaces', 'environment', 'application'])
   const filter = members(query.filter ?? {}, '"filter"', ['text', 'kinds', 'verdicts'])
   const view = oneOf(query.view, '"view"', viewNames)
@@ -92,7 +101,31 @@ export function readQuery(bytes: Uint8Array): ReadQuery {
   }
 }
 
-function keyOf(asked: object): string {
+function graphOf({ view: _, graph, ...others }: Readonly<Record<string, unknown>>): ReadQuery {
+  const [other] = Object.keys(others)
+  if (other !== undefined) refuse(`the view "graph" has a "graph" alone, and no "${other}"`)
+  const read = readGraph(graph)
+  const { names } = read.namespaces
+  return {
+    view: 'graph',
+    limit: viewsBounds.maxVertices,
+    namespaces: names,
+    environment: '',
+    application: '',
+    text: '',
+    kinds: undefined,
+    verdicts: undefined,
+    objects: undefined,
+    labels: undefined,
+    sort: undefined,
+    graph: read,
+    namespacesKey: JSON.stringify(names ? [...names].sort() : null),
+    key: keyOf({ graph }),
+  }
+}
+
+/** Equal ones ask for the same; a digest where it is long. */
+export function keyOf(asked: object): string {
   const json = JSON.stringify({ ...asked, sort: undefined }) // a forest has no order
   return json.length <= maxKey ? json : createHash('sha256').update(json).digest('base64url')
 }
@@ -117,45 +150,4 @@ function objectsIn(value: unknown): readonly QueryObject[] | undefined {
     if (!Number.isSafeInteger(generation) || (generation as number) < 0) refuse('"generation" is a whole number')
     return { kind: of, namespace: where, name: called, generation: generation as number }
   })
-}
-
-function parse(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
-  } catch {
-    return refuse('the query is not JSON')
-  }
-}
-
-function members<Key extends string>(value: unknown, name: string, allowed: readonly Key[]) {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return refuse(`${name} is not an object`)
-  const unknown = Object.keys(value).find((key) => !allowed.includes(key as Key))
-  if (unknown !== undefined) {
-    refuse(`${name} has the unknown key ${shown(unknown)}; allowed: ${allowed.join(', ')}`)
-  }
-  return value as Partial<Record<Key, unknown>>
-}
-
-function oneOf<T extends string>(value: unknown, name: string, allowed: readonly T[]): T {
-  if (allowed.includes(value as T)) return value as T
-  return refuse(`${name} is one of ${allowed.filter(Boolean).join(', ')}`)
-}
-
-function text(value: unknown, name: string): string {
-  if (value === undefined) return ''
-  return typeof value === 'string' ? value : refuse(`${name} is not a text`)
-}
-
-/** Each once, in order. An empty one asks for nothing, as an absent one does. */
-function list(value: unknown, name: string): readonly string[] | undefined {
-  if (value === undefined) return undefined
-  if (!Array.isArray(value) || !value.every((one) => typeof one === 'string'))
-    return refuse(`${name} is not a list of texts`)
-  return value.length > 0 ? [...new Set<string>(value)].sort() : undefined
-}
-
-const shown = (key: string) => JSON.stringify(key.length > 40 ? `${key.slice(0, 40)}…` : key)
-
-function refuse(detail: string): never {
-  throw new KasError({ code: 'BAD_REQUEST', detail })
 }

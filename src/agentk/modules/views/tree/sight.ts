@@ -111,6 +111,7 @@ function isOtherToLinks(one: ObjectRecord, other: ObjectRecord): boolean {
     one.labels !== other.labels ||
     one.references !== other.references ||
     one.selector !== other.selector ||
+    one.owner !== other.owner ||
     one.otherOwners !== other.otherOwners
   )
 }

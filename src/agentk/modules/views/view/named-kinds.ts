@@ -24,6 +24,8 @@ export interface NamedKindsParts {
   readonly seen: readonly ResourceKind[]
   /** whether it is one of those that are followed, or would be if agentk might */
   readonly isFollowed: (key: string) => boolean
+  /** that the view asks for by itself */
+  readonly kinds: readonly BuiltInKind[]
 }
 
 export interface NamedKinds extends Pick<ViewState, 'you' | 'refused' | 'unknown'> {
@@ -38,17 +40,27 @@ type Refused = NonNullable<ViewState['refused']>[number]
  * Kubernetes' own and that the caller may not list is as one that there is not.
  */
 export function namedKinds(parts: NamedKindsParts): NamedKinds {
-  const { query, seen, caller, isFollowed } = parts
+  const { query, seen, caller, isFollowed, kinds } = parts
   const places = query.objects?.places ?? []
   const words = places.map(({ word }) => word)
-  const refused = distinct(query.objects ? refusedOfAll(parts, places) : refusedWhole(parts))
+  const refused = distinct(refusedIn(parts, places))
   const unknown = unknownOf(query, seen)
-  const named = words.flatMap(({ builtIn }) => (builtIn.length === 1 ? builtIn : [])) // a category names many
+  const named = [...kinds, ...words.flatMap(({ builtIn }) => (builtIn.length === 1 ? builtIn : []))] // a category names many
   return {
     ...(refused.length > 0 ? { you: youAre(caller), refused } : {}),
     ...(unknown.length > 0 ? { unknown } : {}),
     notFollowed: named.map(({ key }) => key).filter((key) => !isFollowed(key)),
   }
+}
+
+function refusedIn(parts: NamedKindsParts, places: readonly WordPlaces[]): Iterable<Refused> {
+  if (parts.query.objects) return refusedOfAll(parts, places)
+  return parts.query.view === 'graph' ? refusedOfKinds(parts) : refusedWhole(parts)
+}
+
+function* refusedOfKinds(parts: NamedKindsParts): Iterable<Refused> {
+  const { query, kinds, isFollowed } = parts
+  for (const kind of kinds) if (isFollowed(kind.key)) yield* refusedOfKind(parts, kind, query.namespaces)
 }
 
 /** Where nothing at all may be listed, or no events. */

@@ -3,8 +3,12 @@ import { compareEntries, type Entry, type Node } from '../tree/forest-node.ts'
 
 export type Order = (one: Entry, other: Entry) => number
 
+/** `place`: by name, kind and namespace alone, however it fares */
+export type PageOrder = SortName | 'place'
+
 /** @param sort - undefined: the worst first; so with `since`, which only what is not well has */
-export function orderBy(sort: SortName | undefined): Order {
+export function orderBy(sort: PageOrder | undefined): Order {
+  if (sort === 'place') return comparePlaces
   if (sort === 'name') return compareNames
   return sort === 'age' ? compareAges : compareEntries
 }
@@ -21,6 +25,14 @@ const compareNames: Order = (one, other) => {
   if (one.name === '' || other.name === '') return one.name === '' ? 1 : -1
   return one.name < other.name ? -1 : 1
 }
+
+const comparePlaces: Order = (one, other) =>
+  compareTexts(one.name, other.name) ||
+  compareTexts(one.kind, other.kind) ||
+  compareTexts(one.namespace, other.namespace) ||
+  compareTexts(one.id, other.id)
+
+const compareTexts = (one: string, other: string) => (one < other ? -1 : one > other ? 1 : 0)
 
 /** The youngest first; many of a kind in one row, and what is no object, last. */
 const compareAges: Order = (one, other) => {

@@ -1,7 +1,6 @@
-import type { SortName } from '../../../../proto/views-json.ts'
 import { type Entry, Family, type Node } from '../tree/forest-node.ts'
 import type { RunInTurns, Scans } from '../tree/scans.ts'
-import { asItIs, type Order, orderBy } from './order.ts'
+import { asItIs, type Order, orderBy, type PageOrder } from './order.ts'
 
 /** More that came and went than this are found by a scan. */
 const maxTouched = 1000
@@ -19,7 +18,7 @@ export interface PageWanted {
   /** before the first of them */
   readonly offset: number
   /** undefined: the worst first */
-  readonly sort?: SortName | undefined
+  readonly sort?: PageOrder | undefined
 }
 
 /** The first of a node's children, and as many to spare: so that what comes and goes is placed without a look at all. */

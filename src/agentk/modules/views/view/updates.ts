@@ -2,7 +2,7 @@ import type { Clock } from '../../../../lib/clock.ts'
 import { type PageState, type ViewState, viewsBounds } from '../../../../proto/views-json.ts'
 import { updatePauseMs } from '../store/fair-turns.ts'
 
-const sections = ['rows', 'gone', 'events', 'pages', 'kinds'] as const
+const sections = ['rows', 'gone', 'events', 'pages', 'kinds', 'darc', 'dvx', 'svx', 'sarc'] as const
 type Section = (typeof sections)[number]
 /** these are objects, the others lists */
 const keyed: ReadonlySet<Section> = new Set(['pages', 'kinds'])
@@ -133,6 +133,7 @@ export class Update {
   readonly #parts = new Map<Section, string[]>()
   #bytes = frameBytes
   #isEmpty = true
+  readonly #marks: string[] = []
 
   constructor(sent: Sent) {
     this.#sent = sent
@@ -159,6 +160,11 @@ export class Update {
       else this.#parts.set(section, [json])
     }
     return true
+  }
+
+  /** Says it of the update as a whole, should there be one. */
+  mark(name: 'more' | 'cut'): void {
+    this.#marks.push(name)
   }
 
   /** The page of a node, where it is another; null: there is none. @returns whether there was room */
@@ -191,6 +197,7 @@ export class Update {
       if (parts !== undefined) members.push(keyed.has(section) ? `"${section}":{${parts}}` : `"${section}":[${parts}]`)
     }
     if (this.#sent.state) members.push(`"state":${this.#sent.state}`)
+    for (const name of this.#marks) members.push(`"${name}":true`)
     return Buffer.from(`{${members.join(',')}}`)
   }
 

@@ -16,6 +16,7 @@ import { type ReadQuery, readQuery } from '../tree/query.ts'
 import type { VerdictSide } from '../tree/severity.ts'
 import { EventsView } from './events-view.ts'
 import { ForestView } from './forest-view.ts'
+import { GraphView } from './graph-view.ts'
 import type { View } from './view.ts'
 import { type Seat, ViewRoom, type ViewRoomOptions } from './view-room.ts'
 import { type SeenStates, seenStates, viewState } from './view-state.ts'
@@ -186,7 +187,7 @@ export class ViewHost {
       },
       isHeld: resumes && this.#holds,
       areRightsKnown: false,
-      awaitsRights: fresh || read.objects !== undefined,
+      awaitsRights: fresh || read.objects !== undefined || read.graph !== undefined,
       cancelPatience: () => undefined,
     }
     opened.cancelPatience = clock.after(rightsPatienceMs, () => {
@@ -195,7 +196,7 @@ export class ViewHost {
     })
     const { namespaces } = read
     const what = read.view === 'events' ? 'events' : 'objects'
-    const wanted: Wanted = { what, namespaces, isFresh: fresh }
+    const wanted: Wanted = { what, namespaces, withCluster: read.view === 'graph', isFresh: fresh }
     const onVisibility = (visibility: Visibility) => this.#show(opened, visibility)
     const onWhole = () => this.#setState(opened)
     opened.access = reviews.open(caller, wanted, this.#present, { onVisibility, onWhole })
@@ -238,7 +239,7 @@ export class ViewHost {
   }
 
   #makeView(query: ReadQuery, opened: () => Opened, user: string | undefined, out: ViewOut): View {
-    const { clock, records, events } = this.#components
+    const { clock, records, states, events } = this.#components
     const [room, turns, selections, forests] = [this.#room, this.#turns, this.#selections, this.#forests]
     const send = (seq: number, json: Uint8Array) => out.update(seq, json)
     // an update of the moment at which states are read has them, whichever of both comes first
@@ -248,6 +249,20 @@ export class ViewHost {
     if (query.view === 'events') {
       const ask: AskEvents = async (...asked) => await opened().access?.events(...asked)
       return new EventsView({ clock, turns, events, ask, mayAsk: () => room.mayAsk(user), onDue, send }, query)
+    }
+    const { graph } = query
+    if (graph) {
+      const { maxVertices, maxArcs } = viewsBounds
+      const most = {
+        maxVertices: () => room.rowsFor(opened(), maxVertices),
+        maxArcs: () => Math.min(maxArcs, room.linksFor(opened())),
+      }
+      const on = {
+        onDue,
+        onKinds: () => this.#setState(opened()),
+        failed: (error: KasError) => this.#end(opened(), error),
+      }
+      return new GraphView({ clock, turns, records, states, forests, user, ...most, ...on, send }, { ...query, graph })
     }
     const bounds = { maxRows: () => room.rowsFor(opened()), maxLinks: () => room.linksFor(opened()) }
     return new ForestView({ clock, records, selections, forests, user, ...bounds, onDue, send }, query)
@@ -351,7 +366,8 @@ export class ViewHost {
     const rights = { visibility, caller, areRightsKnown, awaitsRights }
     const isFollowed = (kind: string) => [...states.all()].some(([one]) => one.key === kind)
     const problems = this.#components.problems?.of(seen.map(([{ key }]) => key))
-    const state = viewState({ seen, query, isFirstList, problem, openedAt, isFollowed, ...rights })
+    const { kinds = [] } = view
+    const state = viewState({ seen, query, isFirstList, problem, openedAt, isFollowed, kinds, ...rights })
     view.setState({ ...state, ...problems })
   }
 }

@@ -87,13 +87,13 @@ export class ViewRoom {
     return sum(this.#seats) < maxAsked && (user === undefined || sum(this.#of(user)) < maxAskedPerUser)
   }
 
-  /** Rows that `seat` may have: what others leave. */
-  rowsFor(seat: Seat): number {
+  /** Rows that `seat` may have, `most` at most: what others leave. */
+  rowsFor(seat: Seat, most: number = viewsBounds.maxRows): number {
     const { maxRows, maxRowsPerUser } = this.#options
     const ofOthers = (seats: Iterable<Seat>) => [...seats].reduce((all, one) => all + (one === seat ? 0 : one.rows), 0)
     const left = maxRows - ofOthers(this.#seats)
     const own = seat.user === undefined ? left : maxRowsPerUser - ofOthers(this.#of(seat.user))
-    return Math.min(viewsBounds.maxRows, Math.max(leastRows, Math.min(left, own)))
+    return Math.min(most, Math.max(leastRows, Math.min(left, own)))
   }
 
   /** Links that `seat` may have: what others leave. */

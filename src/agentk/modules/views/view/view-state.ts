@@ -1,3 +1,4 @@
+import type { BuiltInKind } from '../../../../proto/kind-words.ts'
 import type { ViewState } from '../../../../proto/views-json.ts'
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import type { Caller } from '../access/reviews.ts'
@@ -40,6 +41,8 @@ export interface ViewStateParts {
   /** it is not live before they are */
   readonly awaitsRights: boolean
   readonly isFollowed: (key: string) => boolean
+  /** that the view asks for by itself */
+  readonly kinds: readonly BuiltInKind[]
 }
 
 export function viewState(parts: ViewStateParts): ViewState {

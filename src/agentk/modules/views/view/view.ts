@@ -1,3 +1,4 @@
+import type { BuiltInKind } from '../../../../proto/kind-words.ts'
 import type { ViewState } from '../../../../proto/views-json.ts'
 import type { Visibility } from '../store/record.ts'
 
@@ -9,6 +10,8 @@ export interface View {
   readonly links: number
   /** Nodes whose events are asked for. */
   readonly asked: number
+  /** Kubernetes' own kinds that it asks for, where it does so by itself. */
+  readonly kinds?: readonly BuiltInKind[]
   /**
    * What the caller may list has changed, or is known for the first time.
    *

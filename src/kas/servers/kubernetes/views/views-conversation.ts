@@ -26,7 +26,6 @@ export interface ViewsCaller {
 const maxUnsent = 2 * viewsBounds.maxViewsPerSocket
 
 /** Closing codes of RFC 6455, 7.4.1. */
-const goingAway = 1001
 const unsupportedData = 1003
 const policyViolation = 1008
 
@@ -50,13 +49,7 @@ export class ViewsConversation {
 
   /** Resolves when the WebSocket is closed; `signal` closes it. */
   async run(signal: AbortSignal): Promise<void> {
-    const { socket, out } = this.#components
-    const onAbort = () => out.close(goingAway, 'kas is shutting down')
-    signal.addEventListener('abort', onAbort, { once: true })
-    if (signal.aborted) onAbort()
-    // an error too ends so
-    if (socket.readyState !== socket.CLOSED) await new Promise((resolve) => socket.once('close', resolve))
-    signal.removeEventListener('abort', onAbort)
+    await this.#components.out.untilClosed(signal)
     this.#closeAll()
   }
 

@@ -1,4 +1,4 @@
-import type { PartialBytes } from './partial-bytes.ts'
+import type { ByteBudget } from '../websocket/byte-budget.ts'
 
 const newline = 10
 /** What a piece costs beside its bytes while it waits. */
@@ -6,11 +6,11 @@ const pieceBytes = 128
 
 /** Cuts what comes in pieces into lines. */
 export class EventLines {
-  readonly #kept: PartialBytes
+  readonly #kept: ByteBudget
   #pieces: Uint8Array[] = []
   #bytes = 0
 
-  constructor(kept: PartialBytes) {
+  constructor(kept: ByteBudget) {
     this.#kept = kept
   }
 

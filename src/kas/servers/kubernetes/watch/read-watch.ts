@@ -2,9 +2,9 @@ import type { Reply } from '../../../../call/call.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { decodeHttpResponse, httpMessageOrder } from '../../../../proto/http/http-over-grpc.ts'
 import { MessageOrder } from '../../../../proto/wire/message-order.ts'
+import type { ByteBudget } from '../websocket/byte-budget.ts'
 import { scanEvent } from '../websocket/scan-json.ts'
 import { EventLines } from './event-lines.ts'
-import type { PartialBytes } from './partial-bytes.ts'
 
 /** Of a Status, which is a few lines: JSON.parse takes seconds for some megabytes. */
 const maxStatusBytes = 64 * 1024
@@ -22,7 +22,7 @@ export type WatchPart =
  */
 export async function* readWatch(
   reply: Reply,
-  kept: PartialBytes,
+  kept: ByteBudget,
   onStatus: (status: number) => void = () => undefined,
 ): AsyncGenerator<WatchPart, void, void> {
   const order = new MessageOrder(httpMessageOrder)

@@ -17,9 +17,9 @@ import type { KubernetesMetrics } from '../http/metrics.ts'
 import { bodilessMessages } from '../http/request-messages.ts'
 import type { RequestSpan } from '../http/request-span.ts'
 import { forwardedForHeader, type RequestHead } from '../request/request-head.ts'
+import type { ByteBudget, ByteBudgets } from '../websocket/byte-budget.ts'
 import { ClientSocket } from '../websocket/client-socket.ts'
 import { WebSocketUpgrade } from '../websocket/websocket-upgrade.ts'
-import type { PartialBytes, PartialBytesByAgent } from './partial-bytes.ts'
 import type { ResumedWatches } from './resume/resumed-watches.ts'
 import { watchQuestion } from './resume/watch-question.ts'
 import { type HowOpened, type WatchAccess, WatchConversation } from './watch-conversation.ts'
@@ -29,7 +29,7 @@ export interface WatchApiComponents {
   readonly forward: Forward
   readonly watches: Pick<ResumedWatches, 'open'>
   /** of events that are not whole, of all watches of an agent */
-  readonly kept: PartialBytesByAgent
+  readonly kept: ByteBudgets
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
   readonly metrics: KubernetesMetrics
   readonly countAccess: (access: Access) => void
@@ -153,7 +153,7 @@ export class WatchApi {
     return this.#components.watches.open(question, { ...call, messagesOf }, { mayGoOn, kept })
   }
 
-  #keptOfAgent(agentId: AgentId, socket: WebSocket): PartialBytes {
+  #keptOfAgent(agentId: AgentId, socket: WebSocket): ByteBudget {
     const { bytes, leave } = this.#components.kept.enter(agentId)
     socket.once('close', leave)
     return bytes

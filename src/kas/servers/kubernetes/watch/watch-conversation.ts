@@ -6,8 +6,8 @@ import type { Authorized } from '../access/authorize.ts'
 import type { CallEnd, CallRecord } from '../access/call-record.ts'
 import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
 import { errorAnswer, type FailedAt } from '../response/error-answer.ts'
+import { ByteBudget } from '../websocket/byte-budget.ts'
 import type { ClientSocket } from '../websocket/client-socket.ts'
-import { PartialBytes } from './partial-bytes.ts'
 import { readWatch } from './read-watch.ts'
 import {
   errorMessage,
@@ -26,7 +26,7 @@ export interface WatchAccess {
 
 export interface HowOpened {
   /** counts what is kept of events that are not whole */
-  readonly kept: PartialBytes
+  readonly kept: ByteBudget
   readonly record: CallRecord
   readonly signal: AbortSignal
   /** called if its caller may not go on where it was lost, before it ends by that */
@@ -37,7 +37,7 @@ export interface WatchConversationComponents {
   readonly socket: WebSocket
   readonly out: ClientSocket
   /** what is kept for all WebSockets of the agent */
-  readonly keptOfAgent: PartialBytes
+  readonly keptOfAgent: ByteBudget
   /** what is written down of a watch */
   record(request: WatchRequest): CallRecord
   /** as whom the caller may watch now; throws what it is refused with */
@@ -58,7 +58,6 @@ interface Passed {
 }
 
 /** Closing codes of RFC 6455, 7.4.1. */
-const goingAway = 1001
 const unsupportedData = 1003
 const policyViolation = 1008
 
@@ -68,7 +67,7 @@ const policyViolation = 1008
 export class WatchConversation {
   readonly #components: WatchConversationComponents
   readonly #limits: KubernetesLimits
-  readonly #kept: PartialBytes
+  readonly #kept: ByteBudget
   readonly #watches = new Map<string, AbortController>()
   /** with those that were ended and have not noticed yet */
   #running = 0
@@ -76,19 +75,13 @@ export class WatchConversation {
   constructor(components: WatchConversationComponents, limits: KubernetesLimits) {
     this.#components = components
     this.#limits = limits
-    this.#kept = new PartialBytes(limits.maxWatchPartialBytes, components.keptOfAgent)
+    this.#kept = new ByteBudget(limits.maxWatchPartialBytes, components.keptOfAgent)
     components.socket.on('message', (data, isBinary) => this.#onMessage(String(data), isBinary))
   }
 
   /** Resolves when the WebSocket is closed; `signal` closes it. */
   async run(signal: AbortSignal): Promise<void> {
-    const { socket, out } = this.#components
-    const onAbort = () => out.close(goingAway, 'kas is shutting down')
-    signal.addEventListener('abort', onAbort, { once: true })
-    if (signal.aborted) onAbort()
-    // an error too ends so
-    if (socket.readyState !== socket.CLOSED) await new Promise((resolve) => socket.once('close', resolve))
-    signal.removeEventListener('abort', onAbort)
+    await this.#components.out.untilClosed(signal)
     this.#endAll()
   }
 

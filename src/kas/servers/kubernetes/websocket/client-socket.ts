@@ -3,6 +3,9 @@ import type { Clock } from '../../../../lib/clock.ts'
 import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
 import { closeReason } from './server-frames.ts'
 
+/** RFC 6455, 7.4.1 */
+const goingAway = 1001
+
 /** A client's WebSocket: sends as fast as it takes, and notices when the client has left. */
 export class ClientSocket {
   readonly #socket: WebSocket
@@ -32,6 +35,16 @@ export class ClientSocket {
       this.#cancelPing()
       resolve()
     })
+    if (socket.readyState === socket.CLOSED) resolve()
+  }
+
+  /** Resolves when it is closed; `signal`: kas leaves. */
+  async untilClosed(signal: AbortSignal): Promise<void> {
+    const onAbort = () => this.close(goingAway, 'kas is shutting down')
+    signal.addEventListener('abort', onAbort, { once: true })
+    if (signal.aborted) onAbort()
+    await this.#closed // an error too ends so
+    signal.removeEventListener('abort', onAbort)
   }
 
   /** Undefined: go on; a promise: when the client has taken it, or has left. */

@@ -7,7 +7,7 @@ import { pause } from '../../../../../lib/pause.ts'
 import type { HttpResponseHeader } from '../../../../../proto/http/http-message.ts'
 import { decodeHttpResponse, encodeHttpResponse, httpMessageOrder } from '../../../../../proto/http/http-over-grpc.ts'
 import { MessageOrder } from '../../../../../proto/wire/message-order.ts'
-import type { PartialBytes } from '../partial-bytes.ts'
+import type { ByteBudget } from '../../websocket/byte-budget.ts'
 import { refusalEvent, type WatchFormat, watchFormat } from './watch-format.ts'
 import { WatchFrames } from './watch-frames.ts'
 import { WatchPosition } from './watch-position.ts'
@@ -19,7 +19,7 @@ export interface ResumedWatchComponents {
   readonly clock: Clock
   readonly random: () => number
   /** what is kept of events that are not whole, of all watches of the agent */
-  readonly kept: PartialBytes
+  readonly kept: ByteBudget
   /** the caller may still, as who he was; else throws why not */
   readonly mayGoOn: (signal: AbortSignal) => Promise<void>
   /** it goes on */

@@ -1,7 +1,7 @@
 import type { Forward, Reply } from '../../../../../call/call.ts'
 import { type Clock, monotonicClock } from '../../../../../lib/clock.ts'
 import type { KubernetesLimits } from '../../http/kubernetes-limits.ts'
-import { PartialBytes, type PartialBytesByAgent } from '../partial-bytes.ts'
+import { ByteBudget, type ByteBudgets } from '../../websocket/byte-budget.ts'
 import { openWatch, type ResumedWatchComponents, type WatchCall } from './resumed-watch.ts'
 import type { WatchQuestion } from './watch-question.ts'
 
@@ -9,7 +9,7 @@ export interface ResumedWatchesComponents {
   readonly forward: Forward
   readonly onResumed: () => void
   /** of events that are not whole, of all watches of an agent */
-  readonly kept: PartialBytesByAgent
+  readonly kept: ByteBudgets
   /** default `monotonicClock` */
   readonly clock?: Clock
   /** default `Math.random` */
@@ -19,14 +19,14 @@ export interface ResumedWatchesComponents {
 export type ResumedWatchesLimits = Pick<KubernetesLimits, 'maxWatchPartialBytes'>
 
 interface HowResumed extends Pick<ResumedWatchComponents, 'mayGoOn'> {
-  readonly kept?: PartialBytes
+  readonly kept?: ByteBudget
 }
 
 /** Watches of callers, which go on where their way to the cluster is lost. */
 export class ResumedWatches {
   readonly #components: Omit<ResumedWatchComponents, 'kept' | 'mayGoOn'>
   readonly #limits: ResumedWatchesLimits
-  readonly #kept: PartialBytesByAgent
+  readonly #kept: ByteBudgets
 
   constructor({ kept, ...components }: ResumedWatchesComponents, limits: ResumedWatchesLimits) {
     this.#components = { clock: monotonicClock, random: Math.random, ...components }
@@ -40,7 +40,7 @@ export class ResumedWatches {
    */
   async open(question: WatchQuestion, call: WatchCall, how: HowResumed): Promise<Reply> {
     const { bytes, leave } = this.#kept.enter(call.agentId)
-    const { mayGoOn, kept = new PartialBytes(this.#limits.maxWatchPartialBytes, bytes) } = how
+    const { mayGoOn, kept = new ByteBudget(this.#limits.maxWatchPartialBytes, bytes) } = how
     try {
       const reply = await openWatch({ ...this.#components, kept, mayGoOn }, question, call)
       void reply.done.then(leave)

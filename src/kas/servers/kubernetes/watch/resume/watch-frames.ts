@@ -1,5 +1,5 @@
 import { KasError } from '../../../../../lib/errors.ts'
-import type { PartialBytes } from '../partial-bytes.ts'
+import type { ByteBudget } from '../../websocket/byte-budget.ts'
 
 /** Where the events of a watch end. */
 export interface Boundaries {
@@ -43,12 +43,12 @@ const pieceBytes = 128
 /** Cuts what comes in pieces into whole events, and keeps what is not whole yet. */
 export class WatchFrames {
   readonly #boundaries: Boundaries
-  readonly #kept: PartialBytes
+  readonly #kept: ByteBudget
   #pieces: Uint8Array[] = []
   #bytes = 0
   #isPassing = false
 
-  constructor(boundaries: Boundaries, kept: PartialBytes) {
+  constructor(boundaries: Boundaries, kept: ByteBudget) {
     this.#boundaries = boundaries
     this.#kept = kept
   }

@@ -1,7 +1,10 @@
 import t, { type Test } from 'tap'
+import '../../../../../../src/agentk/modules/views/tree/graph-selection.ts' // loaded with the first graph else
 import type { Row } from '../../../../../../src/proto/views-json.ts'
+import { GraphOfUpdates } from '../../../../../support/graph/graph-of-updates.ts'
 import { Seeded } from '../../../../../support/seeded.ts'
 import { NaiveViews } from '../../../../../support/views/naive-views.ts'
+import type { ViewClient } from '../../../../../support/views/view-client.ts'
 import { makeWorld, type Outcome, runWorld, type World } from '../../../../../support/views/view-world.ts'
 
 const worlds = 200
@@ -11,12 +14,14 @@ t.test('what a caller may not list makes no difference to what is sent', { timeo
   let updates = 0
   let hiddenWorlds = 0
   let causes = 0
+  let arcs = 0
   for (let seed = first; seed < first + worlds; seed++) {
     const world = makeWorld(new Seeded(seed))
     const [with_, without] = [await runWorld(world, true), await runWorld(world, false)]
     for (const [view, client] of with_.clients.entries()) {
       const { texts } = without.clients[view] as Outcome['clients'][number]
       updates += texts.length
+      if (world.queries[view]?.view === 'graph') arcs += texts.join().split('"or"').length
       for (const { z } of client.rows.values()) if (z) causes++
       if (JSON.stringify(client.texts) === JSON.stringify(texts)) continue
       const at = client.texts.findIndex((text, i) => text !== texts[i])
@@ -29,9 +34,12 @@ t.test('what a caller may not list makes no difference to what is sent', { timeo
     if (!checkPages(t, seed, world, with_)) return
     if (world.phases.some((rights) => rights[0]?.[0] !== '*/*')) hiddenWorlds++
   }
-  t.comment(`${updates} updates in ${worlds} worlds, in ${hiddenWorlds} of which something is hidden, ${causes} causes`)
+  t.comment(
+    `${updates} updates in ${worlds} worlds, in ${hiddenWorlds} of which something is hidden, ${causes} causes, ${arcs} arcs`,
+  )
   t.ok(updates > worlds * 10)
   t.ok(causes > worlds)
+  t.ok(arcs > worlds)
   t.ok(hiddenWorlds > worlds / 2)
 })
 
@@ -41,6 +49,11 @@ function checkPages(t: Test, seed: number, world: World, outcome: Outcome): bool
   for (const [view, client] of clients.entries()) {
     const query = world.queries[view] as World['queries'][number]
     if (query.view === 'events') continue
+    if (query.view === 'graph') {
+      if (!checkGraph(t, `KAS_SEED=${seed} ${JSON.stringify(query)}`, [client, outcome.fresh[view] as typeof client]))
+        return false
+      continue
+    }
     const naive = new NaiveViews(records, query, { ...outcome, verdict: world.verdict })
     const where = `KAS_SEED=${seed}, view ${view} ${JSON.stringify(query)}`
     const limits = pages[view] as ReadonlyMap<string, number>
@@ -63,4 +76,13 @@ function checkPages(t: Test, seed: number, world: World, outcome: Outcome): bool
     if (!t.strictSame([...client.rows.keys()].sort(), [...shown].sort(), `${where}, rows`)) return false
   }
   return true
+}
+
+/** A strict client has not ended, and has what one has that comes at the end. */
+function checkGraph(t: Test, where: string, clients: readonly ViewClient[]): boolean {
+  const [drawn, anew] = clients.map(({ texts }) => {
+    const { vertices, arcs } = new GraphOfUpdates().take(texts)
+    return { vertices: [...vertices].sort(), arcs: [...arcs].sort() }
+  })
+  return t.strictSame(drawn, anew, where)
 }

@@ -1,10 +1,10 @@
 import t from 'tap'
-import { PartialBytes } from '../../../../../../../src/kas/servers/kubernetes/watch/partial-bytes.ts'
 import {
   LengthBoundaries,
   LineBoundaries,
   WatchFrames,
 } from '../../../../../../../src/kas/servers/kubernetes/watch/resume/watch-frames.ts'
+import { ByteBudget } from '../../../../../../../src/kas/servers/kubernetes/websocket/byte-budget.ts'
 import { Seeded } from '../../../../../../support/seeded.ts'
 
 const framed = (body: Buffer) => {
@@ -26,7 +26,7 @@ for (const [name, { boundaries, event }] of Object.entries(kinds)) {
         event(`${i % 3 ? 'keep' : 'drop'}-${i}-${'x'.repeat(random.int(300))}`),
       )
       const all = Buffer.concat(events)
-      const kept = new PartialBytes(10_000)
+      const kept = new ByteBudget(10_000)
       const frames = new WatchFrames(boundaries(), kept)
       const seen: string[] = []
       const passed: Uint8Array[] = []
@@ -49,7 +49,7 @@ for (const [name, { boundaries, event }] of Object.entries(kinds)) {
   })
 
   t.test(`${name}: what is too long to be kept passes as it comes; behind it all is as before`, async (t) => {
-    const kept = new PartialBytes(2000)
+    const kept = new ByteBudget(2000)
     const frames = new WatchFrames(boundaries(), kept)
     const [first, long, drop, last] = [event('first'), event('y'.repeat(3000)), event('drop'), event('last')]
     const all = Buffer.concat([first, long, drop, last])

@@ -1,14 +1,14 @@
 import type { AgentId } from '../../../../call/call.ts'
 import { KasError } from '../../../../lib/errors.ts'
 
-/** What is kept of events that have not come whole, or not been sent: of one connection, or of all to one agent. */
-export class PartialBytes {
+/** What is kept for clients, such as events that have not come whole or not been sent: of one connection, or of all to one agent. */
+export class ByteBudget {
   readonly #maxBytes: number
-  readonly #shared: PartialBytes | undefined
+  readonly #shared: ByteBudget | undefined
   #bytes = 0
 
   /** @param shared - counts them too */
-  constructor(maxBytes: number, shared?: PartialBytes) {
+  constructor(maxBytes: number, shared?: ByteBudget) {
     this.#maxBytes = maxBytes
     this.#shared = shared
   }
@@ -27,18 +27,18 @@ export class PartialBytes {
   }
 }
 
-/** The same of each agent that is watched. */
-export class PartialBytesByAgent {
+/** The same of each agent. */
+export class ByteBudgets {
   readonly #maxBytes: number
-  readonly #agents = new Map<AgentId, { readonly bytes: PartialBytes; users: number }>()
+  readonly #agents = new Map<AgentId, { readonly bytes: ByteBudget; users: number }>()
 
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes
   }
 
   /** @returns what is counted of the agent, until `leave` is called, once */
-  enter(agentId: AgentId): { bytes: PartialBytes; leave: () => void } {
-    const kept = this.#agents.get(agentId) ?? { bytes: new PartialBytes(this.#maxBytes), users: 0 }
+  enter(agentId: AgentId): { bytes: ByteBudget; leave: () => void } {
+    const kept = this.#agents.get(agentId) ?? { bytes: new ByteBudget(this.#maxBytes), users: 0 }
     this.#agents.set(agentId, kept)
     kept.users++
     const leave = () => {

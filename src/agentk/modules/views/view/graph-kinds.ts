@@ -1,0 +1,72 @@
+import { builtInKind } from '../../../../proto/kind-words.ts'
+import type { ResourceKind } from '../../../cluster/api-kinds.ts'
+import type { FollowState, FollowStates, ReadonlyRecords, Visibility } from '../store/record.ts'
+import type { GraphKind } from '../tree/graph-selection.ts'
+
+/** of groups whose versions are others than the first */
+const versions: Readonly<Record<string, string>> = { autoscaling: 'v2' }
+
+export interface GraphKindsComponents {
+  readonly records: Pick<ReadonlyRecords, 'kindOf'>
+  readonly states: FollowStates
+  readonly visibility: Visibility
+}
+
+/** Kinds of what objects name, at one moment: of those that the caller may not list no more is told than the name says. */
+export class GraphKinds {
+  readonly #components: GraphKindsComponents
+  readonly #states: ReadonlyMap<string, FollowState>
+  readonly #served = new Map<string, ResourceKind | undefined>()
+  /** as it is told by name alone */
+  readonly #told = new Map<string, GraphKind>()
+
+  constructor(components: GraphKindsComponents) {
+    this.#components = components
+    this.#states = new Map(Array.from(components.states.all(), ([{ key }, state]) => [key, state]))
+  }
+
+  /**
+   * @param key - `group/Kind`
+   * @returns the kind as the API server has it, where the caller may list it; else by its name
+   */
+  of(key: string, namespace: string): GraphKind {
+    return this.#listed(key, namespace) ?? this.#toldOf(key)
+  }
+
+  /** What has no record is known not to be there. */
+  isAbsent(key: string, namespace: string, name: string): boolean {
+    const state = this.#states.get(key)
+    return this.#listed(key, namespace) !== undefined && state !== undefined && isKnown(state, namespace, name)
+  }
+
+  #listed(key: string, namespace: string): ResourceKind | undefined {
+    const { records, visibility } = this.#components
+    if (!this.#served.has(key)) this.#served.set(key, records.kindOf(key))
+    const kind = this.#served.get(key)
+    return kind && visibility.mayList(kind, kind.isNamespaced ? namespace : '') ? kind : undefined
+  }
+
+  #toldOf(key: string): GraphKind {
+    const known = this.#told.get(key)
+    if (known) return known
+    const slash = key.indexOf('/')
+    const group = slash < 0 ? '' : key.slice(0, slash)
+    const { plural, isNamespaced } = builtInKind(key) ?? { plural: pluralOf(key.slice(slash + 1)), isNamespaced: true }
+    const version = builtInKind(key) ? (versions[group] ?? 'v1') : ''
+    const kind = { group, version, plural, isNamespaced }
+    this.#told.set(key, kind)
+    return kind
+  }
+}
+
+function isKnown({ is, isPartial, refusedNamespaces, leftOut }: FollowState, namespace: string, name: string): boolean {
+  if (is !== 'live' || isPartial || refusedNamespaces.includes(namespace)) return false
+  return !leftOut.some((one) => one.namespace === namespace && one.name === name)
+}
+
+/** As Kubernetes guesses it (`UnsafeGuessKindToResource` of apimachinery). */
+function pluralOf(kind: string): string {
+  const name = kind.toLowerCase()
+  if (name.endsWith('s')) return `${name}es`
+  return name.endsWith('y') ? `${name.slice(0, -1)}ies` : `${name}s`
+}

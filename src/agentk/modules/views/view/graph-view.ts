@@ -1,0 +1,356 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import { type BuiltInKind, builtInKinds } from '../../../../proto/kind-words.ts'
+import { type ViewState, viewsBounds } from '../../../../proto/views-json.ts'
+import type { FairTurns } from '../store/fair-turns.ts'
+import type { FollowStates, ObjectRecord, ReadonlyRecords, Visibility } from '../store/record.ts'
+import type { Forest, ForestListener } from '../tree/forest.ts'
+import type { Node } from '../tree/forest-node.ts'
+import type { Forests } from '../tree/forests.ts'
+import type { GraphQuery } from '../tree/graph-query.ts'
+import type { GraphSelection } from '../tree/graph-selection.ts'
+import { keyOf, type ReadQuery } from '../tree/query.ts'
+import type { RunInTurns } from '../tree/scans.ts'
+import type { Moved } from '../tree/sight.ts'
+import { GraphIds } from './graph-ids.ts'
+import { GraphKinds } from './graph-kinds.ts'
+import { type Graph, GraphWalk } from './graph-walk.ts'
+import { Page } from './pages.ts'
+import { SentGraph } from './sent-graph.ts'
+import { type Update, Updates } from './updates.ts'
+import type { View } from './view.ts'
+
+export interface GraphViewComponents {
+  readonly clock: Clock
+  readonly turns: FairTurns
+  readonly records: ReadonlyRecords
+  readonly states: FollowStates
+  readonly forests: Pick<Forests, 'take' | 'release'>
+  /** whose view it is; undefined: the agent's */
+  readonly user: string | undefined
+  /** vertices that it may have, as of now */
+  readonly maxVertices: () => number
+  /** arcs between them */
+  readonly maxArcs: () => number
+  readonly onDue: () => void
+  /** Which kinds it asks for is known now. */
+  readonly onKinds: () => void
+  readonly send: (seq: number, json: Uint8Array) => void
+  /** It cannot be shown. */
+  readonly failed: (error: KasError) => void
+}
+
+type GraphWanted = ReadQuery & { readonly graph: GraphQuery }
+
+const namespaceKind = 'Namespace'
+const noNamespaces: ReadonlySet<string> = new Set()
+
+/**
+ * One subscription to a graph: of the objects of a forest, in order, so many as have room, and what they name. It is made
+ * anew, in turns, as a tenth of the time at most, where something was linked otherwise.
+ */
+export class GraphView implements View, ForestListener {
+  readonly asked = 0
+  readonly #components: GraphViewComponents
+  readonly #query: GraphWanted
+  readonly #updates: Updates
+  readonly #ids = new GraphIds()
+  readonly #sent = new SentGraph(this.#ids)
+  readonly #cancels = new Set<() => void>()
+  /** goes on where it was, should rights be others meanwhile */
+  #reading: Generator<undefined, GraphSelection> | undefined
+  #selection: GraphSelection | undefined
+  #kinds: readonly BuiltInKind[] = []
+  #visibility: Visibility | undefined
+  /** by labels, of those that may be listed */
+  #namespaces = noNamespaces
+  /** whether a namespace is selected, as it is now */
+  readonly #known = new WeakMap<ObjectRecord, boolean>()
+  #forest: Forest | undefined
+  #page: Page | undefined
+  #graph: Graph | undefined
+  /** all of `#graph` was sent */
+  #isSent = true
+  /** something may be otherwise since `#graph` was begun */
+  #isOld = true
+  #isRunning = false
+  /** of what the caller may list now */
+  #isMade = false
+  #isClosed = false
+
+  constructor(components: GraphViewComponents, query: GraphWanted) {
+    const { clock, onDue, send } = components
+    this.#components = components
+    this.#query = query
+    const inTurn = (action: () => void) => this.#inTurn(action)
+    this.#updates = new Updates({ clock, inTurn, onDue, write: (update) => this.#write(update), send })
+    void this.#load()
+  }
+
+  get rows(): number {
+    return this.#sent.vertices
+  }
+
+  get links(): number {
+    return this.#sent.arcs
+  }
+
+  get kinds(): readonly BuiltInKind[] {
+    return this.#kinds
+  }
+
+  show(visibility: Visibility): void {
+    this.#visibility = visibility
+    this.#leaveForest() // first: it takes the other's room
+    this.#begin()
+  }
+
+  setState(state: ViewState): void {
+    this.#updates.setState(state)
+    this.#changed() // what is known not to be there depends on it
+  }
+
+  page(node: string): void {
+    this.#updates.pageRefused(node)
+    this.#updates.request()
+  }
+
+  taken(seq: number): void {
+    this.#updates.taken(seq)
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#updates.close()
+    this.#leaveForest()
+  }
+
+  touched(child: Node): void {
+    this.#page?.touch(child)
+  }
+
+  rebundled(): void {
+    this.#page?.scanAnew()
+  }
+
+  settled(): void {
+    this.#changed()
+  }
+
+  said({ isLinked }: Pick<Moved, 'isLinked'>): void {
+    if (isLinked) this.#changed()
+  }
+
+  /** CEL comes with the first graph. */
+  async #load(): Promise<void> {
+    try {
+      const { GraphSelection } = await import('../tree/graph-selection.ts')
+      this.#reading = GraphSelection.read(this.#query.graph)
+      if (!this.#isClosed) this.#begin()
+    } catch (error) {
+      if (!this.#isClosed) this.#components.failed(KasError.from(error))
+    }
+  }
+
+  /** Once it is known what may be listed, and so in whose turn. */
+  #begin(): void {
+    const [steps, visibility] = [this.#reading, this.#visibility]
+    if (!steps || !visibility) return
+    const { turns } = this.#components
+    const run: RunInTurns = (step, done) => turns.run(visibility.key, step, done)
+    if (!this.#selection)
+      this.#run(run, steps, (selection) => {
+        this.#selection = selection
+        this.#kinds = builtInKinds.filter((kind) => asksFor(selection, kind))
+        this.#components.onKinds()
+        this.#begin()
+      })
+    else if (!this.#selection.isByLabels) this.#takeForest(this.#selection)
+    else {
+      const selection = this.#selection
+      this.#run(run, this.#chooseNamespaces(selection, visibility), () => this.#takeForest(selection))
+    }
+  }
+
+  #takeForest(selection: GraphSelection): void {
+    const { forests, user } = this.#components
+    const visibility = this.#visibility as Visibility
+    const isSelected = this.#isSelected(selection)
+    const namespaces = selection.isByLabels ? [...this.#namespaces].sort() : []
+    const query: ReadQuery = {
+      ...this.#query,
+      view: 'list',
+      namespaces: undefined,
+      selects: (record) => selection.selects(record, isSelected) && (!selection.hasRoots || selection.isRoot(record)),
+      key: `${this.#query.key}\n${keyOf(namespaces)}`,
+    }
+    try {
+      this.#forest = forests.take(visibility, query, user)
+    } catch (error) {
+      this.#components.failed(KasError.from(error))
+      return
+    }
+    const { root, sight, listeners } = this.#forest
+    listeners.add(this)
+    const { maxVertices: limit } = viewsBounds
+    const source = { node: root, kind: undefined }
+    this.#page = new Page(sight.scans, source, { limit, offset: 0, sort: 'place' }, () => this.#changed())
+    this.#changed()
+  }
+
+  #leaveForest(): void {
+    for (const cancel of [...this.#cancels]) cancel()
+    this.#cancels.clear()
+    this.#isRunning = false
+    this.#isMade = false
+    this.#isOld = true
+    this.#page?.close()
+    this.#page = undefined
+    const forest = this.#forest
+    this.#forest = undefined
+    forest?.listeners.delete(this)
+    if (forest) this.#components.forests.release(forest, this.#components.user)
+  }
+
+  #changed(): void {
+    this.#isOld = true
+    this.#updates.request()
+  }
+
+  #inTurn(action: () => void): () => void {
+    const step = () => {
+      action()
+      return false
+    }
+    if (this.#forest) return this.#forest.sight.run(step, () => undefined)
+    action() // there is nothing to make yet
+    return () => undefined
+  }
+
+  /** @param done - unless the forest is left before */
+  #run<T>(run: RunInTurns, steps: Generator<undefined, T>, done: (result: T) => void): void {
+    let isOver = false
+    let result: T
+    let failure: unknown
+    const step = () => {
+      try {
+        const next = steps.next()
+        if (next.done) result = next.value
+        return !next.done
+      } catch (error) {
+        failure = error
+        return false
+      }
+    }
+    const end = () => {
+      isOver = true
+      this.#cancels.delete(cancel)
+      if (failure) this.#components.failed(KasError.from(failure))
+      else done(result)
+    }
+    let ends: () => void = () => undefined
+    const cancel = () => ends()
+    this.#cancels.add(cancel)
+    const started = run(step, end)
+    if (!isOver) ends = started
+  }
+
+  *#chooseNamespaces(selection: GraphSelection, visibility: Visibility): Generator<undefined, ReadonlySet<string>> {
+    const selected = new Set<string>()
+    for (const record of this.#components.records.inNamespace(namespaceKind, '')) {
+      const { kind, name, labels } = record
+      if (visibility.mayList(kind, '')) {
+        const isSelected = this.#known.get(record) ?? selection.selectsNamespace(name, labels)
+        this.#known.set(record, isSelected)
+        if (isSelected) selected.add(name)
+      }
+      yield
+    }
+    const before = this.#namespaces
+    this.#namespaces = selected
+    return before.symmetricDifference(selected)
+  }
+
+  #isSelected(selection: GraphSelection): (namespace: string) => boolean {
+    if (!selection.isByLabels) return (namespace) => selection.selectsName(namespace)
+    const namespaces = this.#namespaces
+    return (namespace) => namespaces.has(namespace)
+  }
+
+  #write(update: Update): boolean | undefined {
+    const [forest, page, selection] = [this.#forest, this.#page, this.#selection]
+    if (!forest?.isSettled || !page || !selection) return undefined
+    page.update(this.#components.maxVertices())
+    if (!page.isScanned) return undefined
+    if ((this.#isSent || !this.#isMade) && this.#isOld && !this.#isRunning) this.#make(forest, page, selection)
+    if (!this.#isMade || this.#isRunning || !this.#graph) return undefined
+    if (this.#graph.isCut || page.size > page.order.length) update.mark('cut')
+    this.#isSent = this.#sent.write(update, this.#graph)
+    if (!this.#isSent) update.mark('more')
+    return update.refusals() && this.#isSent && !this.#isOld
+  }
+
+  /** The graph as it is now, in its turn; at once where nobody waits and it is small. */
+  #make(forest: Forest, page: Page, selection: GraphSelection): void {
+    const { scans } = forest.sight
+    this.#isRunning = true
+    this.#isOld = false
+    let isAtOnce = true
+    let end: (() => void) | undefined
+    const cancel = () => end?.()
+    this.#cancels.add(cancel)
+    const cancelWait = scans.add(!this.#isMade, (ended) => {
+      end = ended
+      this.#run(scans.runInTurns, this.#steps(forest, page, selection), (graph) => {
+        this.#cancels.delete(cancel)
+        ended()
+        this.#made(graph, selection, isAtOnce)
+      })
+    })
+    end ??= cancelWait
+    isAtOnce = false
+  }
+
+  #made(graph: Graph | undefined, selection: GraphSelection, isAtOnce: boolean): void {
+    this.#isRunning = false
+    if (!graph) {
+      this.#leaveForest()
+      if (this.#visibility) this.#takeForest(selection)
+      return
+    }
+    this.#graph = graph
+    this.#isMade = true
+    this.#isSent = false
+    if (!isAtOnce) this.#updates.request()
+  }
+
+  /** @returns undefined: other namespaces are selected by now */
+  *#steps(forest: Forest, page: Page, selection: GraphSelection): Generator<undefined, Graph | undefined> {
+    const { sight } = forest
+    const { visibility, sees } = sight
+    if (selection.isByLabels) {
+      const changed = yield* this.#chooseNamespaces(selection, visibility)
+      if (changed.size > 0) return undefined
+    }
+    const { records, states, maxVertices, maxArcs } = this.#components
+    this.#ids.keep((id) => this.#sent.has(id))
+    const walk = new GraphWalk(
+      {
+        records,
+        sees,
+        kinds: new GraphKinds({ records, states, visibility }),
+        selection,
+        bothWays: this.#query.graph.bothWays,
+        isSelected: this.#isSelected(selection),
+        ids: this.#ids,
+      },
+      { maxVertices: maxVertices(), maxArcs: maxArcs() },
+    )
+    return yield* walk.steps(page.order.flatMap((entry) => (entry as Node).record ?? []))
+  }
+}
+
+/** Labels of namespaces are asked for, too. */
+function asksFor(selection: GraphSelection, kind: BuiltInKind): boolean {
+  return selection.includesKind(kind) || (selection.isByLabels && kind.key === namespaceKind)
+}

@@ -1,0 +1,200 @@
+import { KasError } from '../../../../lib/errors.ts'
+import { arcNumber, bothArcNumbers, readArcNumber } from '../../../../proto/graph-arcs.ts'
+import { type GraphArc, viewsBounds } from '../../../../proto/views-json.ts'
+import type { ByteBudget } from '../websocket/byte-budget.ts'
+import { cutWarning, emptyMessage, type GraphUpdate, graphMessages, vertexJson, type Warning } from './graph-message.ts'
+
+/** What is kept of an arc, and of a vertex beside its JSON. bytes */
+const arcBytes = 48
+const vertexBytes = 96
+const { maxVertices, maxArcs } = viewsBounds
+
+/** Vertices by id, as JSON, and arcs between them, as numbers. */
+class Graph {
+  readonly vertices = new Map<number, string>()
+  readonly arcs = new Set<number>()
+  readonly #budget: ByteBudget
+  #bytes = 0
+
+  constructor(budget: ByteBudget) {
+    this.#budget = budget
+  }
+
+  /** @param isWhole - with what is said of it */
+  arcJson(arc: number, isWhole: boolean): string {
+    const { from, to, type, isAbsent } = readArcNumber(arc)
+    const ends = `"s":${this.vertices.get(from)},"d":${this.vertices.get(to)},"t":"${type}"`
+    return isWhole && isAbsent ? `{${ends},"a":{"e":true}}` : `{${ends}}`
+  }
+
+  /** Forgets all. */
+  clear(): void {
+    this.#count(-this.#bytes)
+    this.vertices.clear()
+    this.arcs.clear()
+  }
+
+  /**
+   * Follows what the agent says, step by step, so that nothing is taken away that a client does not have.
+   *
+   * @returns actions, as JSON; each must be taken
+   * @throws KasError INVALID_MESSAGE, MESSAGE_TOO_LARGE
+   */
+  *apply({ darc, dvx, svx, sarc }: GraphUpdate): Generator<string, void> {
+    for (const arc of darc) {
+      const known = knownOf(this.arcs, arc)
+      if (known === undefined) throw invalid('an arc that there is not')
+      yield `{"darc":${this.arcJson(known, false)}}`
+      this.arcs.delete(known)
+      this.#count(-arcBytes)
+    }
+    if (dvx.length > 0) this.#checkBare(new Set(dvx))
+    for (const id of dvx) {
+      const vertex = this.vertices.get(id)
+      if (vertex === undefined) throw invalid('a vertex that there is not')
+      this.vertices.delete(id)
+      this.#count(-vertexBytes - vertex.length)
+      yield `{"dvx":{"vx":${vertex}}}`
+    }
+    for (const vertex of svx) {
+      if (this.vertices.has(vertex[0]) || this.vertices.size >= maxVertices) throw invalid('a vertex too many')
+      const json = vertexJson(vertex)
+      this.#count(vertexBytes + json.length)
+      this.vertices.set(vertex[0], json)
+      yield `{"svx":{"vx":${json}}}`
+    }
+    for (const arc of sarc) {
+      const [from, to] = arc
+      if (!this.vertices.has(from) || !this.vertices.has(to)) throw invalid('an arc without its vertices')
+      if (knownOf(this.arcs, arc) !== undefined || this.arcs.size >= maxArcs) throw invalid('an arc too many')
+      this.#count(arcBytes)
+      this.arcs.add(arcNumber(arc))
+      yield `{"sarc":${this.arcJson(arcNumber(arc), true)}}`
+    }
+  }
+
+  /** @returns actions, as JSON, that make this one of `before` */
+  *since(before: Graph): Generator<string, void> {
+    const ids = this.#idsIn(before)
+    const stays = new Set(ids.values())
+    const arcsThatStay = new Set<number>()
+    const newArcs: number[] = []
+    for (const arc of this.arcs) {
+      const { from, to, type, isAbsent } = readArcNumber(arc)
+      const [source, destination] = [ids.get(from), ids.get(to)]
+      const isKnown = source !== undefined && destination !== undefined
+      const known = isKnown ? arcNumber([source, destination, type, isAbsent ? 1 : 0]) : undefined
+      if (known !== undefined && before.arcs.has(known)) arcsThatStay.add(known)
+      else newArcs.push(arc)
+    }
+    for (const arc of before.arcs) if (!arcsThatStay.has(arc)) yield `{"darc":${before.arcJson(arc, false)}}`
+    const gone = [...before.vertices].filter(([id]) => !stays.has(id)).map(([, json]) => json)
+    for (const json of gone) if (!isNamespace(json)) yield `{"dvx":{"vx":${json}}}`
+    for (const json of gone) if (isNamespace(json)) yield `{"dvx":{"vx":${json}}}`
+    for (const [id, json] of this.vertices) if (!ids.has(id)) yield `{"svx":{"vx":${json}}}`
+    for (const arc of newArcs) yield `{"sarc":${this.arcJson(arc, true)}}`
+  }
+
+  /** Of vertices that stay: ids there, by ids here. Where a Namespace goes, in the picture of a client what stands in it does. */
+  #idsIn(before: Graph): ReadonlyMap<number, number> {
+    const known = new Map(Array.from(before.vertices, ([id, json]) => [json, id]))
+    const here = new Set(this.vertices.values())
+    if ([...known.keys()].some((json) => isNamespace(json) && !here.has(json))) return new Map()
+    return new Map(
+      [...this.vertices].flatMap(([id, json]) => {
+        const there = known.get(json)
+        return there === undefined ? [] : [[id, there] as const]
+      }),
+    )
+  }
+
+  #checkBare(ids: ReadonlySet<number>): void {
+    for (const arc of this.arcs) {
+      const { from, to } = readArcNumber(arc)
+      if (ids.has(from) || ids.has(to)) throw invalid('a vertex before its arcs')
+    }
+  }
+
+  #count(bytes: number): void {
+    if (bytes > 0) this.#budget.take(bytes)
+    else this.#budget.give(-bytes)
+    this.#bytes += bytes
+  }
+}
+
+/**
+ * The graph that a client has, over all views of its life: where the agent begins anew, what differs is all that the client
+ * learns.
+ */
+export class ClientGraph {
+  readonly #budget: ByteBudget
+  #graph: Graph
+  /** of a view that has begun anew, until all of it has come */
+  #next: Graph | undefined
+  #hasTold = false
+  /** that are in force */
+  #warnings: readonly Warning[] = []
+  #toldWarnings = new Set<string>()
+
+  constructor(budget: ByteBudget) {
+    this.#budget = budget
+    this.#graph = new Graph(budget)
+  }
+
+  /**
+   * @returns messages, one after the other; all of them must be taken
+   * @throws KasError INVALID_MESSAGE, MESSAGE_TOO_LARGE
+   */
+  *apply(update: GraphUpdate): Generator<string, void> {
+    if (update.seq === 1 && this.#hasTold) {
+      this.#next?.clear()
+      this.#next = new Graph(this.#budget)
+    }
+    for (const message of graphMessages(this.#actions(update), this.#newWarnings(update))) {
+      this.#hasTold = true
+      yield message
+    }
+    if (this.#hasTold) return
+    this.#hasTold = true
+    yield emptyMessage
+  }
+
+  /** Nothing is kept any more. */
+  end(): void {
+    this.#graph.clear()
+    this.#next?.clear()
+  }
+
+  *#actions(update: GraphUpdate): Generator<string, void> {
+    const next = this.#next
+    if (!next) {
+      yield* this.#graph.apply(update)
+      return
+    }
+    for (const _action of next.apply(update)) void _action // it is told as a whole
+    if (update.hasMore) return
+    yield* next.since(this.#graph)
+    this.#graph.clear()
+    this.#graph = next
+    this.#next = undefined
+  }
+
+  /** Each once, until it is gone. */
+  #newWarnings({ warnings = this.#warnings, isCut }: GraphUpdate): readonly Warning[] {
+    this.#warnings = warnings
+    const all = isCut ? [...warnings, cutWarning] : warnings
+    const fresh = all.filter(({ type, text }) => !this.#toldWarnings.has(`${type} ${text}`))
+    this.#toldWarnings = new Set(all.map(({ type, text }) => `${type} ${text}`))
+    return fresh
+  }
+}
+
+function knownOf(arcs: ReadonlySet<number>, arc: GraphArc): number | undefined {
+  return bothArcNumbers(arcNumber(arc)).find((one) => arcs.has(one))
+}
+
+const isNamespace = (vertex: string) => vertex.startsWith('{"v":"v1","r":"namespaces"')
+
+function invalid(what: string): KasError {
+  return new KasError({ code: 'INVALID_MESSAGE', detail: `an update of a graph has ${what}` })
+}

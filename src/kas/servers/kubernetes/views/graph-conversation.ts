@@ -1,0 +1,158 @@
+import type { WebSocket } from 'ws'
+import type { Clock } from '../../../../lib/clock.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import type { Impersonation } from '../../../../proto/http/http-message.ts'
+import type { OpenView, ViewFeeds } from '../../../module.ts'
+import type { ByteBudget } from '../websocket/byte-budget.ts'
+import type { ClientSocket } from '../websocket/client-socket.ts'
+import { isOneObject } from '../websocket/scan-json.ts'
+import { ClientGraph } from './client-graph.ts'
+import { graphErrorMessage, readGraphUpdate } from './graph-message.ts'
+import type { ViewsCaller } from './views-conversation.ts'
+
+export interface GraphConversationComponents {
+  readonly feeds: ViewFeeds
+  readonly socket: WebSocket
+  readonly out: ClientSocket
+  /** of what is kept of its graph */
+  readonly budget: ByteBudget
+  readonly clock: Clock
+  /** called if it ended by itself, or was refused */
+  readonly failed: (error: KasError) => void
+}
+
+export interface GraphConversationOptions {
+  /** for its request to come. ms */
+  readonly requestMs: number
+}
+
+/** Closing codes of RFC 6455, 7.4.1, and of IANA's registry. */
+const unsupportedData = 1003
+const policyViolation = 1008
+const internalError = 1011
+const tryAgainLater = 1013
+
+/** What passes by itself. */
+const passing: ReadonlySet<string> = new Set([
+  'AGENT_NOT_CONNECTED',
+  'VIEWS_NOT_LED',
+  'SHUTTING_DOWN',
+  'TOO_MANY_STREAMS',
+  'MESSAGE_TOO_LARGE',
+])
+/** Of an agent, or of kas itself. */
+const internal: ReadonlySet<string> = new Set(['INTERNAL', 'INVALID_MESSAGE', 'VIEWS_NOT_SERVED'])
+/** An older agent takes no other view. */
+const noSuchView = /^"view" is one of /
+
+/** One graph of one agent over one WebSocket, as clients of GitLab speak it: one request, then answers (doc/graph.md). */
+export class GraphConversation {
+  readonly #components: GraphConversationComponents
+  readonly #caller: ViewsCaller
+  readonly #graph: ClientGraph
+  readonly #cancelWait: () => void
+  #as: Impersonation | undefined
+  /** a request has come */
+  #isAsked = false
+  #view: OpenView | undefined
+  #hasEnded = false
+
+  constructor(components: GraphConversationComponents, caller: ViewsCaller, options: GraphConversationOptions) {
+    const { socket, clock, budget } = components
+    this.#components = components
+    this.#caller = caller
+    this.#as = caller.impersonation
+    this.#graph = new ClientGraph(budget)
+    socket.on('message', (data, isBinary) => this.#onMessage(data as Buffer, isBinary))
+    this.#cancelWait = clock.after(options.requestMs, () => this.#fail(bad('no request has come')))
+  }
+
+  /** Resolves when the WebSocket is closed; `signal` closes it. */
+  async run(signal: AbortSignal): Promise<void> {
+    await this.#components.out.untilClosed(signal)
+    this.#end()
+  }
+
+  /** The caller is somebody else in the cluster from now on. */
+  changed(as: Impersonation | undefined): void {
+    this.#as = as
+    this.#view?.reopen(as)
+  }
+
+  /** The caller may no longer. */
+  withdraw(reason: KasError): void {
+    this.#fail(reason)
+  }
+
+  #onMessage(data: Buffer, isBinary: boolean): void {
+    if (this.#hasEnded) return // it was on its way when the socket was closed
+    if (isBinary) this.#fail(bad('messages are JSON in text frames'), unsupportedData)
+    else if (this.#isAsked) this.#fail(bad('one request is answered, and no more'))
+    else {
+      this.#isAsked = true
+      this.#cancelWait()
+      void this.#ask(data)
+    }
+  }
+
+  /** Never rejects. */
+  async #ask(request: Buffer): Promise<void> {
+    try {
+      if (!(await isOneObject(request))) throw bad('the request is not one JSON object')
+      if (this.#hasEnded) return
+      const query = Buffer.from(`{"view":"graph","graph":${request.toString('utf8')}}`)
+      const viewer = {
+        update: (json: Uint8Array) => this.#update(json),
+        ended: (error: KasError) => this.#fail(error),
+      }
+      this.#view = this.#components.feeds.open(this.#caller.agentId, { as: this.#as, query }, viewer)
+    } catch (error) {
+      this.#fail(KasError.from(error))
+    }
+  }
+
+  /** @throws KasError INVALID_MESSAGE, MESSAGE_TOO_LARGE */
+  async #update(json: Uint8Array): Promise<void> {
+    if (!(await isOneObject(json))) {
+      throw new KasError({ code: 'INVALID_MESSAGE', detail: 'an update of a graph is not one JSON object' })
+    }
+    for (const message of this.#graph.apply(readGraphUpdate(json))) {
+      if (this.#hasEnded) return
+      await this.#components.out.sent(message)
+    }
+  }
+
+  /** The client learns why it has ended. */
+  #fail(error: KasError, code = codeOf(error)): void {
+    if (this.#hasEnded) return
+    const { out, failed } = this.#components
+    this.#end()
+    failed(error)
+    const reason = reasonOf(error)
+    void out.send(graphErrorMessage(code, reason)) // closing follows, and has its deadline
+    out.close(code, reason)
+  }
+
+  #end(): void {
+    this.#hasEnded = true
+    this.#cancelWait()
+    this.#view?.close()
+    this.#graph.end()
+  }
+}
+
+function codeOf({ spec }: KasError): number {
+  const code = spec.code === 'VIEW_ENDED' ? spec.agentCode : spec.code
+  if (passing.has(code)) return tryAgainLater
+  return internal.has(code) ? internalError : policyViolation
+}
+
+function reasonOf({ spec, message }: KasError): string {
+  if (spec.code === 'BAD_REQUEST')
+    return noSuchView.test(spec.detail) ? 'this version of the agent has no graphs' : spec.detail
+  return message
+}
+
+function bad(detail: string): KasError {
+  return new KasError({ code: 'BAD_REQUEST', detail })
+}

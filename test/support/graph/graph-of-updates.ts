@@ -1,0 +1,24 @@
+import { ClientGraph } from '../../../src/kas/servers/kubernetes/views/client-graph.ts'
+import { readGraphUpdate } from '../../../src/kas/servers/kubernetes/views/graph-message.ts'
+import { ByteBudget } from '../../../src/kas/servers/kubernetes/websocket/byte-budget.ts'
+import { StrictGraph } from './strict-graph.ts'
+
+/** What a strict client makes of what an agent says of a graph, by way of kas. */
+export class GraphOfUpdates {
+  readonly strict = new StrictGraph()
+  readonly #client: ClientGraph
+  #taken = 0
+
+  constructor(maxBytes = Number.POSITIVE_INFINITY) {
+    this.#client = new ClientGraph(new ByteBudget(maxBytes))
+  }
+
+  /** @param texts - all updates so far. @throws Error: the client ends */
+  take(texts: readonly string[]): StrictGraph {
+    for (; this.#taken < texts.length; this.#taken++) {
+      const update = readGraphUpdate(Buffer.from(texts[this.#taken] as string))
+      for (const message of this.#client.apply(update)) this.strict.take(message)
+    }
+    return this.strict
+  }
+}
