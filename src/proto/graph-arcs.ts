@@ -7,6 +7,18 @@ import { type GraphArc, type GraphArcType, graphArcTypes, viewsBounds } from './
 
 const { maxVertexIds } = viewsBounds
 
+/** characters of a name, which Kubernetes lets have 253 */
+const maxText = 253
+const odd = /[\p{C}\p{Z}"\\$`]/u
+
+/**
+ * Whether a client can draw a vertex of such texts. Names of owners are free text: quotes, backslashes and `$` end GitLab's
+ * client, in whose language they are keys.
+ */
+export function canBeDrawn(texts: readonly string[]): boolean {
+  return texts.every((text) => text.length <= maxText && !odd.test(text))
+}
+
 export function arcNumber([from, to, type, isAbsent = 0]: GraphArc): number {
   return ((from * maxVertexIds + to) * graphArcTypes.length + graphArcTypes.indexOf(type)) * 2 + isAbsent
 }

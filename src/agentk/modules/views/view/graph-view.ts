@@ -137,7 +137,7 @@ export class GraphView implements View, ForestListener {
     this.#changed()
   }
 
-  said({ isLinked }: Pick<Moved, 'isLinked'>): void {
+  moved({ isLinked }: Moved): void {
     if (isLinked) this.#changed()
   }
 

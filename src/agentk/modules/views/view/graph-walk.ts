@@ -1,4 +1,4 @@
-import { arcNumber, bothArcNumbers } from '../../../../proto/graph-arcs.ts'
+import { arcNumber, bothArcNumbers, canBeDrawn } from '../../../../proto/graph-arcs.ts'
 import type { GraphArc, GraphArcType } from '../../../../proto/views-json.ts'
 import type { Owner } from '../projection/projector.ts'
 import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
@@ -122,7 +122,9 @@ export class GraphWalk {
       return
     }
     const { kind, namespace, name, uid } = record
-    const id = this.#components.ids.of(vertexText(kind, namespace, name))
+    const text = vertexText(kind, namespace, name)
+    if (text === undefined) return
+    const id = this.#components.ids.of(text)
     this.#found.set(uid, id)
     this.#records.push(record)
     this.#vertices.add(id)
@@ -161,6 +163,7 @@ export class GraphWalk {
     const namespace = kind.isNamespaced ? named.namespace : ''
     if (!selection.mayShow({ kind, namespace, name }, isSelected)) return
     const text = vertexText(kind, namespace, name)
+    if (text === undefined) return
     const isFull = this.#arcs.size >= this.#room.maxArcs || this.#vertices.size >= this.#room.maxVertices
     if (isFull) this.#isCut = true
     else {
@@ -196,8 +199,14 @@ function owns({ uid, kind, namespace, name }: ObjectRecord, { owner, namespace: 
   return namespace === '' || namespace === near
 }
 
-function vertexText({ group, version = 'v1', plural }: GraphKind, namespace: string, name: string): VertexText {
-  return JSON.stringify([group, version, plural, namespace, name]).slice(1, -1)
+/** @returns undefined: no client can draw it */
+function vertexText(
+  { group, version = 'v1', plural }: GraphKind,
+  namespace: string,
+  name: string,
+): VertexText | undefined {
+  const texts = [group, version, plural, namespace, name]
+  return canBeDrawn(texts) ? JSON.stringify(texts).slice(1, -1) : undefined
 }
 
 function comparePlaces(one: ObjectRecord, other: ObjectRecord): number {

@@ -24,8 +24,8 @@ export interface NamedKindsParts {
   readonly seen: readonly ResourceKind[]
   /** whether it is one of those that are followed, or would be if agentk might */
   readonly isFollowed: (key: string) => boolean
-  /** that the view asks for by itself */
-  readonly kinds: readonly BuiltInKind[]
+  /** that the view asks for by itself; absent: none */
+  readonly kinds?: readonly BuiltInKind[]
 }
 
 export interface NamedKinds extends Pick<ViewState, 'you' | 'refused' | 'unknown'> {
@@ -40,7 +40,7 @@ type Refused = NonNullable<ViewState['refused']>[number]
  * Kubernetes' own and that the caller may not list is as one that there is not.
  */
 export function namedKinds(parts: NamedKindsParts): NamedKinds {
-  const { query, seen, caller, isFollowed, kinds } = parts
+  const { query, seen, caller, isFollowed, kinds = [] } = parts
   const places = query.objects?.places ?? []
   const words = places.map(({ word }) => word)
   const refused = distinct(refusedIn(parts, places))
@@ -59,7 +59,7 @@ function refusedIn(parts: NamedKindsParts, places: readonly WordPlaces[]): Itera
 }
 
 function* refusedOfKinds(parts: NamedKindsParts): Iterable<Refused> {
-  const { query, kinds, isFollowed } = parts
+  const { query, kinds = [], isFollowed } = parts
   for (const kind of kinds) if (isFollowed(kind.key)) yield* refusedOfKind(parts, kind, query.namespaces)
 }
 

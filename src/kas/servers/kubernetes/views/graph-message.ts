@@ -1,4 +1,5 @@
 import { KasError } from '../../../../lib/errors.ts'
+import { canBeDrawn } from '../../../../proto/graph-arcs.ts'
 import {
   type GraphArc,
   type GraphVertex,
@@ -12,8 +13,6 @@ import {
 
 /** The client takes 4 MiB; so much is written at once. characters */
 const maxMessageLength = 64 * 1024
-/** characters of a name, which Kubernetes lets have 253 */
-const maxName = 253
 /** warnings of a message, and characters of each */
 const maxWarnings = 100
 const maxWarning = 512
@@ -113,7 +112,8 @@ function isId(value: unknown): value is number {
 
 function isVertex(value: unknown): value is GraphVertex {
   if (!Array.isArray(value) || value.length !== 6 || !isId(value[0])) return false
-  return value.slice(1).every((text) => typeof text === 'string' && text.length <= maxName)
+  const texts = value.slice(1)
+  return texts.every((text) => typeof text === 'string') && canBeDrawn(texts)
 }
 
 function isArc(value: unknown): value is GraphArc {

@@ -345,6 +345,25 @@ t.test('owners in a ring, of themselves, of two names: each arc once', async (t)
   ])
 })
 
+t.test('names that no client can draw are left out, and so is what would be too long', async (t) => {
+  const odd = ['a"b', 'a\\', '$x', 'a\nb', 'a b', '\u202e', '`', '\0', 'x'.repeat(254)]
+  const owners = odd.map((name) => ({ uid: name, kind: 'Pod', name }))
+  const long = [`example.com/${'K'.repeat(253)}s`, 'a"/K'].map((kind) => ({ uid: kind, kind, name: 'x' }))
+  const records = [
+    recordOf({
+      uid: 'p',
+      name: 'p',
+      owner: { uid: 'g', kind: 'Pod', name: 'good' },
+      otherOwners: [...owners, ...long],
+    }),
+    ...odd.map((name, i) => recordOf({ uid: `u${i}`, name, references: [names('reads', 'Pod', 'p')] })),
+  ]
+  const { open } = start(t, records)
+  const { graph } = await open(everything)
+  t.strictSame(graph().drawn(), ['pods/p -or> pods/good !'])
+  t.equal(graph().vertices.size, 2)
+})
+
 t.test('more than may be shown: the first by name, and it is said', async (t) => {
   const { maxVertices, maxArcs } = viewsBounds
   const many = Array.from({ length: maxVertices + 10 }, (_, i) =>
