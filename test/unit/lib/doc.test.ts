@@ -11,7 +11,7 @@ import { createLinkMetrics } from '../../../src/kas/replicas/links.ts'
 import { createGitalyMetrics } from '../../../src/kas/repositories/gitaly/gitaly-metrics.ts'
 import { createRateMetrics } from '../../../src/kas/servers/agents/agent-rates.ts'
 import { createRefusalMetrics } from '../../../src/kas/servers/agents/refusals.ts'
-import { createKubernetesMetrics } from '../../../src/kas/servers/kubernetes/http/metrics.ts'
+import { createKubernetesMetrics, createSessionMetrics } from '../../../src/kas/servers/kubernetes/http/metrics.ts'
 import { createRailsRefusalMetrics } from '../../../src/kas/servers/rails/refusals.ts'
 import { createUnservedMetrics } from '../../../src/kas/servers/rails/unserved.ts'
 import { createStrangersMetric } from '../../../src/kas/servers/replicas/replicas-server.ts'
@@ -47,6 +47,7 @@ t.test('doc/metrics.md has a row for each metric', async (t) => {
   createGitlabMetrics(register, { refillPerSecond: 50 })
   createGitalyMetrics(register)
   createKubernetesMetrics(register, () => 0)
+  createSessionMetrics(register, { sessions: () => 0, checkMs: () => 0 })
   createViewsMetrics(register, () => 0)
   createRefusalMetrics(register)
   createRateMetrics(register, [])
