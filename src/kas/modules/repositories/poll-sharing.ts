@@ -159,8 +159,10 @@ export class PollSharing implements Service {
     }
     polls.elsewhere.said(branch, polled)
     const known = polls.branch(branch.of)?.commit
-    if (commit === '' || known === undefined || commit === known) return
-    this.#run(this.#components.repositories.poke(branch.of.project.id)) // a notice was lost
+    if (known === undefined || commit === known) return
+    if (commit === '')
+      this.#tellAfter(gatherMs) // what its first poll finds is no move: nobody is notified
+    else this.#run(this.#components.repositories.poke(branch.of.project.id)) // a notice was lost
   }
 
   /** What a peer is answered that follows it. */

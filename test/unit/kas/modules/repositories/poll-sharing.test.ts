@@ -267,6 +267,21 @@ t.test('a notice that was lost is mended within a minute', async (t) => {
   t.strictSame(other.poked, [1n])
 })
 
+t.test('what is pushed before the first poll of the one that polls is known within seconds', async (t) => {
+  const cluster = new Cluster(t)
+  cluster.ranks.set('one', ['kas-0', 'kas-1'])
+  const [first, other] = [await cluster.add('kas-0'), await cluster.add('kas-1')]
+  first.urls.set(1n, 'one')
+  other.follow(1n, 'one')
+  other.commits.set('one ', commit('a'))
+  await cluster.after(1000)
+  t.equal(other.polls('one'), false)
+  first.commits.set('one ', commit('b')) // and it notifies nobody: it has known no other
+  t.strictSame(other.poked, [])
+  await cluster.after(5000)
+  t.strictSame(other.poked, [1n])
+})
+
 t.test('a hook: the one that polls looks, once a second, whichever replica it comes to', async (t) => {
   const cluster = new Cluster(t)
   cluster.ranks.set('one', ['kas-0', 'kas-1', 'kas-2'])
