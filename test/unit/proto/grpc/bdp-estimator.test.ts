@@ -97,6 +97,18 @@ t.test('answers that fit a window cost no PING but the first; one is on its way 
   t.equal(pings.length, 1)
 })
 
+t.test('a peer that answers PINGs at once, or never, gets nothing wider by it', async (t) => {
+  const atOnce = way()
+  for (let i = 0; i < 20; i++) await atOnce.roundTrip([16 * MiB], MiB, 0)
+  t.equal(atOnce.estimator.wantedBytes, 0)
+  const never = way()
+  never.estimator.arrived()
+  for (let i = 0; i < 1000; i++) never.estimator.took({}, MiB, MiB)
+  await settle()
+  t.equal(never.estimator.wantedBytes, 0)
+  t.equal(never.pings.length, 1, 'it is asked once')
+})
+
 t.test('a connection that ends inside a round trip samples nothing', async (t) => {
   const { estimator, pings, samples } = way()
   estimator.arrived()
