@@ -64,6 +64,7 @@ function serveByGit(t: Test, { request, response, url, projectRoot }: Exchange):
   backend.on('close', () => {
     const answer = Buffer.concat(chunks)
     const end = answer.indexOf('\r\n\r\n')
+    if (end === -1) return void response.destroy() // killed before it answered: the test is over
     const lines = answer.subarray(0, end).toString().split('\r\n')
     const headers = lines.map((line) => line.split(': ') as [string, string])
     const status = headers.find(([name]) => name === 'Status')?.[1] ?? '200'
