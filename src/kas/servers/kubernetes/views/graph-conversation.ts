@@ -116,9 +116,10 @@ export class GraphConversation {
     if (!(await isOneObject(json))) {
       throw new KasError({ code: 'INVALID_MESSAGE', detail: 'an update of a graph is not one JSON object' })
     }
+    if (this.#hasEnded) return
     for (const message of this.#graph.apply(readGraphUpdate(json))) {
-      if (this.#hasEnded) return
       await this.#components.out.sent(message)
+      if (this.#hasEnded) return // before more is kept, which nobody would give back
     }
   }
 

@@ -1,0 +1,71 @@
+import { EventEmitter } from 'node:events'
+import t from 'tap'
+import type { WebSocket } from 'ws'
+import type { AgentId } from '../../../../../../src/call/call.ts'
+import type { Viewer } from '../../../../../../src/kas/module.ts'
+import { GraphConversation } from '../../../../../../src/kas/servers/kubernetes/views/graph-conversation.ts'
+import { ByteBudget } from '../../../../../../src/kas/servers/kubernetes/websocket/byte-budget.ts'
+import type { ClientSocket } from '../../../../../../src/kas/servers/kubernetes/websocket/client-socket.ts'
+import { KasError } from '../../../../../../src/lib/errors.ts'
+import { ManualClock } from '../../../../../support/manual-clock.ts'
+
+const maxBytes = 4 * 1024 * 1024
+
+/** A client that has asked, and takes nothing before `take`. */
+async function asked() {
+  const budget = new ByteBudget(maxBytes)
+  const socket = new EventEmitter()
+  const sent: PromiseWithResolvers<void>[] = []
+  const opened = Promise.withResolvers<Viewer>()
+  const view = { page: () => undefined, reopen: () => undefined, close: () => undefined }
+  const conversation = new GraphConversation(
+    {
+      feeds: {
+        open: (_agentId, _wanted, viewer) => {
+          opened.resolve(viewer)
+          return view
+        },
+      },
+      socket: socket as WebSocket,
+      out: {
+        sent: () => {
+          const message = Promise.withResolvers<void>()
+          sent.push(message)
+          return message.promise
+        },
+        send: () => undefined,
+        close: () => undefined,
+      } as unknown as ClientSocket,
+      budget,
+      clock: new ManualClock(),
+      failed: () => undefined,
+    },
+    { agentId: 42n as AgentId, impersonation: undefined },
+    { requestMs: 10_000 },
+  )
+  socket.emit('message', Buffer.from('{"queries":[]}'), false)
+  return { budget, sent, conversation, viewer: await opened.promise }
+}
+
+/** More than a message holds. */
+const large = Array.from({ length: 3000 }, (_, id) => [id, '', 'v1', 'pods', 'shop', `a-pod-with-a-name-${id}`])
+
+t.test('what ends while its client takes a message keeps nothing of the rest', async (t) => {
+  const { budget, sent, conversation, viewer } = await asked()
+  const update = viewer.update(Buffer.from(JSON.stringify({ seq: 1, svx: large })))
+  while (sent.length === 0) await new Promise(setImmediate)
+  conversation.withdraw(new KasError({ code: 'USER_UNAUTHORIZED' }))
+  sent[0]?.resolve()
+  await update
+  t.equal(sent.length, 1)
+  budget.take(maxBytes)
+})
+
+t.test('what has ended takes no update that was on its way', async (t) => {
+  const { budget, sent, conversation, viewer } = await asked()
+  const update = viewer.update(Buffer.from(JSON.stringify({ seq: 1, svx: large })))
+  conversation.withdraw(new KasError({ code: 'USER_UNAUTHORIZED' }))
+  await update
+  t.equal(sent.length, 0)
+  budget.take(maxBytes)
+})
