@@ -1,6 +1,7 @@
-import { cp } from 'node:fs/promises'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type BuildOptions, build, type Metafile, type Plugin } from 'esbuild'
+import { vendorSeparator } from '../../src/agentk/health/custom/vendors.ts'
 
 export type ProgramName = 'kas' | 'agentk'
 
@@ -67,6 +68,14 @@ export async function bundle(root: string, to: string): Promise<Record<ProgramNa
     return (await build({ ...options, ...files })).metafile
   }
   const [kas, agentk] = await Promise.all([made('kas'), made('agentk')])
-  await cp(join(root, healthRules.from), join(to, healthRules.to), { recursive: true })
+  await joinRules(join(root, healthRules.from), join(to, healthRules.to))
   return { kas, agentk }
+}
+
+/** One file of all rules: each of their files would be one of the few that the package may have. */
+async function joinRules(from: string, to: string): Promise<void> {
+  const names = (await readdir(from)).sort()
+  const texts = await Promise.all(names.map((name) => readFile(join(from, name), 'utf8')))
+  await mkdir(to, { recursive: true })
+  await writeFile(join(to, 'rules.yaml'), texts.map((text) => text.trimEnd()).join(vendorSeparator))
 }

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { cpSync, globSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { cpSync, globSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { mkdtemp, realpath, rm } from 'node:fs/promises'
 import { isBuiltin } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -13,6 +13,7 @@ import { namedIn, noticesOf } from '../../dev/package/notices.ts'
 import { stage } from '../../dev/package/package.ts'
 import { componentOf, sbomOf } from '../../dev/package/sbom.ts'
 import { statementOf } from '../../dev/package/statement.ts'
+import { vendorRules } from '../../src/agentk/health/custom/vendors.ts'
 import { sbomProblems } from '../support/cyclonedx/sbom-problems.ts'
 
 /** What the package holds, without npm: test/e2e/installed packs and installs it. */
@@ -84,6 +85,14 @@ t.test('it has what it should, and each program is in its own folder', async (t)
     const { stdout, stderr } = run(alone, process.execPath, [join(alone, 'dist', name, 'main.js'), '--version'])
     t.equal(stdout, `${name} ${tree.version}${commit === 'unknown' ? '' : ` (${commit})`}\n`, stderr)
   }
+})
+
+t.test("vendors' rules of health are one file, and the same rules", async (t) => {
+  const packed = join(folder, 'dist/agentk/vendors')
+  t.strictSame(readdirSync(packed), ['rules.yaml'])
+  const rules = await vendorRules(packed)
+  t.ok(rules.length > 200)
+  t.strictSame(rules, await vendorRules())
 })
 
 t.test('the notices name the packages of which it has code, each with a text', async (t) => {
