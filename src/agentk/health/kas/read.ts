@@ -87,6 +87,11 @@ export function conditionStatus(object: KubernetesObject, type: string): string 
   return textField(rawCondition(object, type), 'status')
 }
 
+/** '': there is none of the type, or it has none. */
+export function conditionReason(object: KubernetesObject, type: string): string {
+  return textField(rawCondition(object, type), 'reason')
+}
+
 function rawCondition(object: KubernetesObject, type: string): KubernetesObject | undefined {
   const list = field(object.status, 'conditions')
   return Array.isArray(list) ? list.find((one) => field(one, 'type') === type) : undefined

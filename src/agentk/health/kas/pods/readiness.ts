@@ -1,7 +1,7 @@
-import { textAt } from '../../object.ts'
+import { type KubernetesObject, textAt } from '../../object.ts'
 import { newest } from '../evidence.ts'
 import { type Finding, found, minute, ranks, second } from '../finding.ts'
-import { conditionAt, conditionStatus, field, listField, namespaceOf, textField } from '../read.ts'
+import { conditionAt, conditionReason, conditionStatus, field, listField, namespaceOf, textField } from '../read.ts'
 import { type Container, fromOf, type PodContext, runningSince } from './container.ts'
 
 /** A start may take so long. ms */
@@ -42,17 +42,31 @@ export function unreadyOf(context: PodContext, container: Container): Finding | 
 
 /** Of a Pod that is not ready though its containers are. */
 export function unreadyPod({ pod, now, ready, readySince }: PodContext): Finding | undefined {
-  if (ready !== 'False') return undefined
-  const holds = (type: string) => conditionStatus(pod, type) === 'True'
-  if (!holds('ContainersReady')) return undefined
-  const gates = listField(pod.spec, 'readinessGates').map((gate) => textField(gate, 'conditionType'))
-  const missing = gates.filter((gate) => !holds(gate))
+  if (ready !== 'False' || !holds(pod, 'ContainersReady')) return undefined
+  const missing = missingGates(pod)
   const base = { rank: ranks.pod, since: readySince }
   const condition = conditionAt(pod, 'Ready', now)
-  if (missing.length > 0 || condition?.reason === 'ReadinessGatesNotReady') {
+  if (!isLostWithNode(pod)) {
     const text = condition?.message || `waits for readiness gates: ${missing.slice(0, 10).join(', ')}`
     return found(pod, now, { ...base, reason: 'ReadinessGatesNotReady', text, grace: startMs })
   }
   const text = `node ${textAt(pod, 'spec.nodeName')} is not ready`
   return found(pod, now, { ...base, reason: 'NodeNotReady', text, grace: 0 })
+}
+
+/**
+ * The node controller has taken Ready from it, since nothing is heard of its node: what else its status says was so
+ * then. The kubelet itself does so for readiness gates alone.
+ */
+export function isLostWithNode(pod: KubernetesObject): boolean {
+  if (conditionStatus(pod, 'Ready') !== 'False' || !holds(pod, 'ContainersReady')) return false
+  return missingGates(pod).length === 0 && conditionReason(pod, 'Ready') !== 'ReadinessGatesNotReady'
+}
+
+const holds = (pod: KubernetesObject, type: string) => conditionStatus(pod, type) === 'True'
+
+/** Readiness gates that are not there, or not True. */
+function missingGates(pod: KubernetesObject): readonly string[] {
+  const gates = listField(pod.spec, 'readinessGates').map((gate) => textField(gate, 'conditionType'))
+  return gates.filter((gate) => !holds(pod, gate))
 }

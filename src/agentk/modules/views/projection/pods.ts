@@ -1,3 +1,4 @@
+import { isLostWithNode } from '../../../health/kas/pods/readiness.ts'
 import { claimNameOf, textField } from '../../../health/kas/read.ts'
 import { type KubernetesObject, listAt, numberAt, textAt } from '../../../health/object.ts'
 import { maxName } from './bounds.ts'
@@ -12,10 +13,12 @@ export const pod: Projector = (object) => {
   const ready = containers.filter((container) => container.ready === true).length
   const restarts = [...initial, ...containers].reduce((sum, one) => sum + (numberAt(one, 'restartCount') ?? 0), 0)
   const node = textAt(object, 'spec.nodeName')
+  const state = stateOf(object, initial, containers)
+  const readiness = containers.length ? `${ready}/${containers.length} ready` : ''
+  const known = isLostWithNode(object) ? ['Unknown', `last known: ${state} ${readiness}`] : [state, readiness]
   return {
     facts: [
-      stateOf(object, initial, containers),
-      containers.length ? `${ready}/${containers.length} ready` : '',
+      ...known,
       restarts ? `${restarts} ${restarts === 1 ? 'restart' : 'restarts'}` : '',
       node ? `node ${node}` : '',
     ],

@@ -37,6 +37,23 @@ t.test('what a container waits with stands for the phase, also of the first ones
   t.same(facts({}, { phase: 'Pending', containerStatuses: [waiting('ContainerCreating')] }), ['Pending', '0/1 ready'])
 })
 
+t.test('of a Pod whose node is not heard of it says what was known last', async (t) => {
+  const conditions = (ready: object) => [
+    { type: 'Ready', status: 'False', ...ready },
+    { type: 'ContainersReady', status: 'True' },
+  ]
+  const status = { phase: 'Running', containerStatuses: [container()] }
+  t.same(facts({ nodeName: 'n1' }, { ...status, conditions: conditions({}) }), [
+    'Unknown',
+    'last known: Running 1/1 ready',
+    'node n1',
+  ])
+  const gated = { ...status, conditions: conditions({ reason: 'ReadinessGatesNotReady' }) }
+  t.same(facts({ nodeName: 'n1' }, gated), ['Running', '1/1 ready', 'node n1'], 'of gates the kubelet itself tells')
+  const gates = { nodeName: 'n1', readinessGates: [{ conditionType: 'example.com/lb' }] }
+  t.same(facts(gates, { ...status, conditions: conditions({}) }), ['Running', '1/1 ready', 'node n1'])
+})
+
 t.test('nothing of it need be there, or be what it should', async (t) => {
   for (const value of [null, 'x', 7, [], true, undefined]) t.same(facts(value, value), [])
   const odd = { phase: 7, containerStatuses: [null, 'x', { restartCount: '3', ready: 'true', state: [] }] }
