@@ -1,11 +1,14 @@
 import { isLostWithNode } from '../../../health/kas/pods/readiness.ts'
-import { claimNameOf, textField } from '../../../health/kas/read.ts'
-import { type KubernetesObject, listAt, numberAt, textAt } from '../../../health/object.ts'
+import { claimNameOf, hasEnded, textField } from '../../../health/kas/read.ts'
+import { isBeingDeleted, type KubernetesObject, listAt, numberAt, textAt } from '../../../health/object.ts'
 import { maxName } from './bounds.ts'
 import type { Projector, Reference } from './projector.ts'
 
 /** What every container waits with for a while. */
 const usual = ['ContainerCreating', 'PodInitializing']
+
+/** kubectl's word for what is being deleted. */
+export const terminating = 'Terminating'
 
 export const pod: Projector = (object) => {
   const containers = listAt(object, 'status.containerStatuses')
@@ -15,7 +18,10 @@ export const pod: Projector = (object) => {
   const node = textAt(object, 'spec.nodeName')
   const state = stateOf(object, initial, containers)
   const readiness = containers.length ? `${ready}/${containers.length} ready` : ''
-  const known = isLostWithNode(object) ? ['Unknown', `last known: ${state} ${readiness}`] : [state, readiness]
+  const isTerminating = isBeingDeleted(object) && !hasEnded(object)
+  const known = isLostWithNode(object)
+    ? [isTerminating ? terminating : 'Unknown', `last known: ${state} ${readiness}`]
+    : [isTerminating ? terminating : state, readiness]
   return {
     facts: [
       ...known,

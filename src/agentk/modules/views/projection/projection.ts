@@ -1,4 +1,4 @@
-import type { KubernetesObject } from '../../../health/object.ts'
+import { isBeingDeleted, type KubernetesObject } from '../../../health/object.ts'
 import { applicationKind, argoApplication, trackedBy } from './argo.ts'
 import { horizontalPodAutoscaler } from './autoscaling.ts'
 import { cut, maxFact, maxFacts, maxName, maxReferences } from './bounds.ts'
@@ -6,7 +6,7 @@ import { fluxHelmRelease, fluxKustomization, helmReleaseKind, kustomizationKind 
 import { isMetadataAlone } from './metadata.ts'
 import { endpointSlice, ingress, route, service } from './networking.ts'
 import { node } from './nodes.ts'
-import { pod } from './pods.ts'
+import { pod, terminating } from './pods.ts'
 import { podDisruptionBudget } from './policy.ts'
 import type { Projection, Projector, Reference } from './projector.ts'
 import { apiService, roleBinding, webhookConfiguration } from './registrations.ts'
@@ -50,8 +50,10 @@ export function hasProjector(kind: string): boolean {
 export function projectionOf(kind: string, object: KubernetesObject): Projection {
   const own = hasProjector(kind) && !isMetadataAlone(object) ? projectors[kind]?.(object) : undefined
   const tracker = trackedBy(kind, object)
+  // a Pod says so in the place of its phase, as kubectl has it
+  const state = kind !== 'Pod' && isBeingDeleted(object) ? terminating : ''
   return {
-    facts: (own?.facts ?? [])
+    facts: [state, ...(own?.facts ?? [])]
       .filter((fact) => fact !== '')
       .slice(0, maxFacts)
       .map((fact) => cut(fact, maxFact)),

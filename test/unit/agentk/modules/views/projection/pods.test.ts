@@ -54,6 +54,23 @@ t.test('of a Pod whose node is not heard of it says what was known last', async 
   t.same(facts(gates, { ...status, conditions: conditions({}) }), ['Running', '1/1 ready', 'node n1'])
 })
 
+t.test('what is being deleted is Terminating, as kubectl has it, until its containers have ended', async (t) => {
+  const metadata = { deletionTimestamp: '2026-11-20T10:00:00Z' }
+  const of = (status: object, kind = 'Pod') => projectionOf(kind, { metadata, spec: {}, status }).facts
+  const running = { phase: 'Running', containerStatuses: [container()] }
+  t.same(of(running), ['Terminating', '1/1 ready'])
+  t.same(of({ phase: 'Running', containerStatuses: [waiting('CrashLoopBackOff')] }), ['Terminating', '0/1 ready'])
+  const lost = [
+    { type: 'Ready', status: 'False' },
+    { type: 'ContainersReady', status: 'True' },
+  ]
+  t.same(of({ ...running, conditions: lost }), ['Terminating', 'last known: Running 1/1 ready'])
+  t.same(of({ phase: 'Failed', reason: 'Evicted' }), ['Evicted'])
+  t.same(of({ phase: 'Bound' }, 'PersistentVolumeClaim'), ['Terminating', 'Bound'])
+  t.same(of({}, 'example.com/Widget'), ['Terminating'], 'of whatever kind')
+  t.same(projectionOf('Pod', { metadata: { deletionTimestamp: 7 }, status: running }).facts, ['Running', '1/1 ready'])
+})
+
 t.test('nothing of it need be there, or be what it should', async (t) => {
   for (const value of [null, 'x', 7, [], true, undefined]) t.same(facts(value, value), [])
   const odd = { phase: 7, containerStatuses: [null, 'x', { restartCount: '3', ready: 'true', state: [] }] }
