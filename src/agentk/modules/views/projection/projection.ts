@@ -11,14 +11,14 @@ import { podDisruptionBudget } from './policy.ts'
 import type { Projection, Projector, Reference } from './projector.ts'
 import { apiService, roleBinding, webhookConfiguration } from './registrations.ts'
 import { persistentVolume, persistentVolumeClaim } from './storage.ts'
-import { cronJob, daemonSet, deployment, job, replicas } from './workloads.ts'
+import { cronJob, daemonSet, deployment, job, replicaSet, statefulSet } from './workloads.ts'
 
 const projectors: Readonly<Record<string, Projector>> = {
   Pod: pod,
   Node: node,
   'apps/Deployment': deployment,
-  'apps/ReplicaSet': replicas,
-  'apps/StatefulSet': replicas,
+  'apps/ReplicaSet': replicaSet,
+  'apps/StatefulSet': statefulSet,
   'apps/DaemonSet': daemonSet,
   'batch/Job': job,
   'batch/CronJob': cronJob,

@@ -6,15 +6,33 @@ const maxImages = 2
 /** characters of a digest */
 const digestLength = 12
 
-export const replicas: Projector = (object) => ({ facts: [readyOf(object), ...imagesOf(object)] })
+export const replicaSet: Projector = (object) => {
+  const ready = numberAt(object, 'status.readyReplicas') ?? 0
+  return { facts: [readyText(ready, desiredOf(object)), ...imagesOf(object)] }
+}
 
-export const deployment: Projector = (object) => ({
-  facts: [readyOf(object), at(object, 'spec.paused') === true ? 'paused' : '', ...imagesOf(object)],
-})
+export const deployment: Projector = (object) => {
+  const paused = at(object, 'spec.paused') === true ? 'paused' : ''
+  return { facts: factsOf(object, replicasOf(object), paused) }
+}
+
+export const statefulSet: Projector = (object) => {
+  const counts = replicasOf(object)
+  // once they are the same its controller counts none as updated
+  const isOne = textAt(object, 'status.currentRevision') === textAt(object, 'status.updateRevision')
+  return { facts: factsOf(object, isOne ? { ...counts, updated: counts.all } : counts) }
+}
 
 export const daemonSet: Projector = (object) => {
   const count = (name: string) => numberAt(object, `status.${name}`) ?? 0
-  return { facts: [`${count('numberReady')}/${count('desiredNumberScheduled')} ready`, ...imagesOf(object)] }
+  const counts = {
+    desired: count('desiredNumberScheduled'),
+    all: count('currentNumberScheduled'),
+    updated: count('updatedNumberScheduled'),
+    ready: count('numberReady'),
+    available: count('numberAvailable'),
+  }
+  return { facts: factsOf(object, counts) }
 }
 
 export const job: Projector = (object) => {
@@ -36,10 +54,51 @@ export const cronJob: Projector = (object) => {
 
 export const suspendedOf = (object: KubernetesObject) => (at(object, 'spec.suspend') === true ? 'suspended' : '')
 
-function readyOf(object: KubernetesObject): string {
-  // without a number there is to be one, as their controllers have it
-  return `${numberAt(object, 'status.readyReplicas') ?? 0}/${numberAt(object, 'spec.replicas') ?? 1} ready`
+/** Pods, as a workload's status counts them. */
+interface Counts {
+  readonly desired: number
+  readonly all: number
+  /** of the template as it is now */
+  readonly updated: number
+  readonly ready: number
+  readonly available: number
 }
+
+function replicasOf(object: KubernetesObject): Counts {
+  const count = (name: string) => numberAt(object, `status.${name}`) ?? 0
+  return {
+    desired: desiredOf(object),
+    all: count('replicas'),
+    updated: count('updatedReplicas'),
+    ready: count('readyReplicas'),
+    available: count('availableReplicas'),
+  }
+}
+
+// without a number there is to be one, as their controllers have it
+const desiredOf = (object: KubernetesObject) => numberAt(object, 'spec.replicas') ?? 1
+
+/** What is available, and what of it the images are of: those of the template are no more than wanted while others run. */
+function factsOf(object: KubernetesObject, counts: Counts, state = ''): string[] {
+  const images = imagesOf(object)
+  if (counts.all <= counts.updated) return [serviceText(counts), state, ...images]
+  const [first = '', ...others] = images
+  const updated = `${counts.updated}/${counts.desired} updated${first && ` to ${first}`}`
+  return [serviceText(counts), updated, state, ...others]
+}
+
+/** Whether anything is lost: `0 of 3 available: nothing serves`; of what is as it should be `3/3 ready`. */
+function serviceText({ desired, all, updated, ready, available }: Counts): string {
+  const old = Math.max(0, all - updated)
+  const isReduced = available < desired
+  if (desired === 0 || (!isReduced && old === 0)) return readyText(ready, desired)
+  const count = `${available} of ${desired} available`
+  if (available === 0) return `${count}: nothing serves`
+  const version = old === 0 ? '' : available <= old ? 'old version serves' : 'old and new version serve'
+  return `${count}: ${[isReduced ? 'reduced' : '', version].filter(Boolean).join(', ')}`
+}
+
+const readyText = (ready: number, desired: number) => `${ready}/${desired} ready`
 
 /** Without their registries: `web:1.2`. */
 function imagesOf(object: KubernetesObject): string[] {

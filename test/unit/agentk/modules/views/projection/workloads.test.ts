@@ -6,11 +6,53 @@ const template = (...images: unknown[]) => ({ template: { spec: { containers: im
 
 t.test('workloads say how many are ready, and what they run', async (t) => {
   const spec = { replicas: 3, ...template('registry.example.com:5000/shop/web:1.2', 'envoy') }
-  t.same(facts('apps/Deployment', { spec, status: { readyReplicas: 2 } }), ['2/3 ready', 'web:1.2', 'envoy'])
+  const well = { replicas: 3, updatedReplicas: 3, readyReplicas: 3, availableReplicas: 3 }
+  t.same(facts('apps/Deployment', { spec, status: well }), ['3/3 ready', 'web:1.2', 'envoy'])
+  t.same(facts('apps/StatefulSet', { spec, status: well }), ['3/3 ready', 'web:1.2', 'envoy'])
   t.same(facts('apps/Deployment', { spec: { replicas: 0, paused: true } }), ['0/0 ready', 'paused'])
   t.same(facts('apps/ReplicaSet', { spec: { replicas: 1 }, status: { readyReplicas: 1 } }), ['1/1 ready'])
-  t.same(facts('apps/StatefulSet', { spec: {}, status: {} }), ['0/1 ready'], 'one, unless it says otherwise')
-  t.same(facts('apps/DaemonSet', { status: { numberReady: 4, desiredNumberScheduled: 5 } }), ['4/5 ready'])
+  const status = { numberReady: 4, numberAvailable: 4, desiredNumberScheduled: 4, currentNumberScheduled: 4 }
+  t.same(facts('apps/DaemonSet', { status: { ...status, updatedNumberScheduled: 4 } }), ['4/4 ready'])
+})
+
+t.test('of what is not all available they say whether anything serves', async (t) => {
+  const of = (readyReplicas: number, availableReplicas: number) => {
+    const status = { replicas: 3, updatedReplicas: 3, readyReplicas, availableReplicas }
+    return facts('apps/Deployment', { spec: { replicas: 3 }, status })
+  }
+  t.same(of(0, 0), ['0 of 3 available: nothing serves'])
+  t.same(of(2, 2), ['2 of 3 available: reduced'])
+  t.same(of(3, 0), ['0 of 3 available: nothing serves'], 'ready, but not for minReadySeconds')
+  const set = (status: object) => facts('apps/StatefulSet', { spec: {}, status })
+  t.same(set({}), ['0 of 1 available: nothing serves'], 'one, unless it says otherwise')
+  const status = { numberReady: 4, numberAvailable: 4, desiredNumberScheduled: 5 }
+  t.same(facts('apps/DaemonSet', { status }), ['4 of 5 available: reduced'])
+})
+
+t.test('while old Pods are there they say so, and how many are of the images that are named', async (t) => {
+  const spec = { replicas: 3, ...template('web:9', 'envoy') }
+  const rollout = (more: object) => {
+    const status = { replicas: 4, updatedReplicas: 1, readyReplicas: 3, availableReplicas: 3, ...more }
+    return facts('apps/Deployment', { spec, status })
+  }
+  t.same(rollout({}), ['3 of 3 available: old version serves', '1/3 updated to web:9', 'envoy'])
+  t.same(rollout({ readyReplicas: 4, availableReplicas: 4 })[0], '4 of 3 available: old and new version serve')
+  t.same(rollout({ replicas: 3, readyReplicas: 2, availableReplicas: 2 }), [
+    '2 of 3 available: reduced, old version serves',
+    '1/3 updated to web:9',
+    'envoy',
+  ])
+  t.same(rollout({ availableReplicas: 0 })[0], '0 of 3 available: nothing serves')
+
+  const set = { replicas: 3, readyReplicas: 3, availableReplicas: 3, currentRevision: 'a', updateRevision: 'b' }
+  const facted = facts('apps/StatefulSet', { spec, status: set })
+  t.same(facted, ['3 of 3 available: old version serves', '0/3 updated to web:9', 'envoy'])
+  t.same(facts('apps/StatefulSet', { spec, status: { ...set, updateRevision: 'a' } })[0], '3/3 ready')
+  const status = { numberReady: 2, numberAvailable: 2, desiredNumberScheduled: 2, currentNumberScheduled: 2 }
+  t.same(facts('apps/DaemonSet', { spec: template('web:9'), status }), [
+    '2 of 2 available: old version serves',
+    '0/2 updated to web:9',
+  ])
 })
 
 t.test('images are named in short, and two of them', async (t) => {
@@ -41,7 +83,9 @@ t.test('nothing of it need be there, or be what it should', async (t) => {
       t.doesNotThrow(() => facts(kind, { spec: value, status: value, metadata: value }))
     }
   }
-  t.same(facts('apps/Deployment', { spec: { replicas: '3' }, status: { readyReplicas: [] } }), ['0/1 ready'])
+  t.same(facts('apps/Deployment', { spec: { replicas: '3' }, status: { readyReplicas: [] } }), [
+    '0 of 1 available: nothing serves',
+  ])
   const long = facts('batch/CronJob', { spec: { schedule: 'x'.repeat(9999) } })
   t.equal(long[0]?.length, 128)
 })
