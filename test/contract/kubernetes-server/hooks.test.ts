@@ -130,6 +130,22 @@ t.test('a hook of a repository nobody has is answered as one by another secret',
   t.equal(lines.length, 1)
 })
 
+t.test('whether a repository has hooks is not told by whether a body is read either', async (t) => {
+  const { port } = await start(t)
+  for (const name of ['7', '8', '9', '0', '7x']) {
+    const headers = { ...github(push, 'another secret'), 'content-length': push.length, Expect: '100-continue' }
+    const sent = request({ port, host: '127.0.0.1', path: `/k8s-proxy/hooks/git/${name}`, method: 'POST', headers })
+    const answered = once(sent, 'response')
+    const isRead = Promise.race([once(sent, 'continue').then(() => true), answered.then(() => false)])
+    sent.flushHeaders()
+    t.equal(await isRead, true, name)
+    sent.end(push)
+    const [answer] = await answered
+    t.equal(answer.statusCode, 401, name)
+    answer.resume()
+  }
+})
+
 t.test('a hook that is sent again is taken again: it says no more than that something may have moved', async (t) => {
   const { send, looked } = await start(t)
   for (let i = 0; i < 3; i++) t.equal((await send(github(push))).status, 202)
