@@ -10,6 +10,7 @@ import t, { type Test } from 'tap'
 import { hookEndpoint } from '../../../src/kas/modules/repositories/hook-endpoint.ts'
 import type { KubernetesLimits } from '../../../src/kas/servers/kubernetes/http/kubernetes-limits.ts'
 import { capturedLog } from '../../support/captured-log.ts'
+import { eventually } from '../../support/eventually.ts'
 import { hookHeaders } from '../../support/git-hooks.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { startServer } from './start-server.ts'
@@ -19,7 +20,7 @@ const path = '/k8s-proxy/hooks/git/7'
 const push = Buffer.from('{"ref":"refs/heads/main"}')
 
 /** Project 7 has a secret, 8 a file that is not there, no other one has any. */
-async function start(t: Test, limits: Partial<KubernetesLimits> = {}) {
+async function start(t: Test, limits: Partial<KubernetesLimits> = {}, clock?: ManualClock) {
   const folder = await mkdtemp(join(tmpdir(), 'kas-hooks-'))
   t.teardown(() => rm(folder, { recursive: true }))
   const file = join(folder, 'secret')
@@ -42,7 +43,7 @@ async function start(t: Test, limits: Partial<KubernetesLimits> = {}) {
     },
     { limits },
     undefined,
-    { signedEndpoints: [endpoint] },
+    { signedEndpoints: [endpoint], ...(clock ? { clock } : {}) },
   )
   t.teardown(() => started.server.stop(AbortSignal.abort()))
   const send = (headers: Record<string, string>, body: Buffer = push, at = path, method = 'POST') =>
@@ -207,6 +208,38 @@ t.test('so many bodies are read at once, of one network fewer; others wait for a
   t.ok([202, 429].includes(last.status))
   t.ok(looked.length >= 1)
   t.equal((await send(github(push))).status, 202, 'the turn is free again')
+})
+
+t.test('the wait for a turn is part of the time that a body has', async (t) => {
+  const clock = new ManualClock()
+  const { port, looked } = await start(t, { maxSignedRequestsOfNetwork: 1 }, clock)
+  const begin = () => {
+    const headers = { ...github(push), 'content-length': push.length, Expect: '100-continue' }
+    const sent = request({ port, host: '127.0.0.1', path, method: 'POST', headers })
+    sent.on('error', () => undefined)
+    sent.flushHeaders()
+    return { sent, answered: once(sent, 'response') }
+  }
+  const statusOf = async ({ answered }: ReturnType<typeof begin>) => (await answered)[0].statusCode
+  const first = begin()
+  await once(first.sent, 'continue')
+  const second = begin()
+  await eventually(() => clock.pending === 1 || Promise.reject(new Error('nobody waits')))
+  clock.advance(29_990)
+  first.sent.end(push)
+  t.equal(await statusOf(first), 202)
+  t.equal(await statusOf(second), 408, 'its body had 10 ms')
+  t.equal(clock.pending, 0, 'no timer is left behind')
+
+  const holds = begin()
+  await once(holds.sent, 'continue')
+  const late = begin()
+  await eventually(() => clock.pending === 1 || Promise.reject(new Error('nobody waits')))
+  clock.advance(30_000)
+  t.equal(await statusOf(late), 504)
+  holds.sent.end(push)
+  t.equal(await statusOf(holds), 202)
+  t.strictSame(looked, [7n, 7n])
 })
 
 t.test('the secret is read anew for each hook', async (t) => {

@@ -1,7 +1,7 @@
 import type { Call, Forward, Reply } from '../../../call/call.ts'
 import type { Caller } from '../../../call/caller.ts'
 import { safetyOf } from '../../../call/safety.ts'
-import { type Clock, systemClock } from '../../../lib/clock.ts'
+import { type Clock, monotonicClock, systemClock } from '../../../lib/clock.ts'
 import { type ErrorCode, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
@@ -133,7 +133,8 @@ export class KubernetesProxy {
       ? [new ViewsApi({ ...parts, feeds }, { product, limits }), new GraphApi({ ...parts, feeds }, { product, limits })]
       : []
     this.#ofUsers = new UserEndpoints({ endpoints: userEndpoints, arrivals }, limits)
-    this.#signed = new SignedEndpoints({ endpoints: components.signedEndpoints ?? [], arrivals }, limits)
+    const { signedEndpoints = [], clock = monotonicClock } = components
+    this.#signed = new SignedEndpoints({ endpoints: signedEndpoints, arrivals, clock }, limits)
     this.#own = new OwnEndpoints({ webSocketTokens, watches, viewSockets, endpoints, clock: parts.clock }, limits)
   }
 

@@ -1,6 +1,8 @@
+import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { FairTurns } from '../../../lib/fair-turns.ts'
 import { networkOf } from '../../../lib/host-port.ts'
+import { linkedController } from '../../../lib/signals.ts'
 import type { SignedEndpoint } from '../../module.ts'
 import type { Arrivals } from '../arrivals.ts'
 import { boundedBody, checkLength } from './http/bounded-body.ts'
@@ -13,6 +15,8 @@ import type { Target } from './request/target.ts'
 export interface SignedEndpointsComponents {
   readonly endpoints: readonly SignedEndpoint[]
   readonly arrivals: Pick<Arrivals, 'admit'>
+  /** a monotonic one */
+  readonly clock: Clock
 }
 
 export type SignedEndpointsOptions = Pick<
@@ -57,7 +61,7 @@ export class SignedEndpoints {
     throw new KasError({ code: 'METHOD_NOT_ALLOWED', method, allowed: [...endpoint.methods, 'OPTIONS'].join(', ') })
   }
 
-  /** @throws KasError TOO_MANY_STREAMS, MESSAGE_TOO_LARGE, BODY_TOO_SLOW, and what the endpoint throws */
+  /** @throws KasError TOO_MANY_STREAMS, DEADLINE_EXCEEDED, MESSAGE_TOO_LARGE, BODY_TOO_SLOW, and what the endpoint throws */
   async serve(
     { endpoint, name }: SignedCall,
     exchange: Exchange,
@@ -73,12 +77,14 @@ export class SignedEndpoints {
       return typeof value === 'string' ? value : undefined
     }
     const check = async () => {
+      const { clock } = this.#components
+      const late = clock.now() + timeoutMs
       const end = await this.#turn(exchange)
       try {
         return await endpoint.serve({
           name,
           header,
-          body: boundedBody(exchange, contentLength, { maxBytes, timeoutMs }),
+          body: boundedBody(exchange, contentLength, { maxBytes, timeoutMs: late - clock.now() }),
         })
       } finally {
         end()
@@ -89,8 +95,16 @@ export class SignedEndpoints {
     return 'endpoint'
   }
 
-  #turn({ address = '', signal }: Exchange): Promise<() => void> {
-    const late = AbortSignal.timeout(this.#options.signedBodyTimeoutMs)
-    return this.#turns.take(networkOf(address), AbortSignal.any([signal, late]))
+  async #turn({ address = '', signal }: Exchange): Promise<() => void> {
+    const waiting = linkedController(signal)
+    const cancel = this.#components.clock.after(this.#options.signedBodyTimeoutMs, () =>
+      waiting.abort(new KasError({ code: 'DEADLINE_EXCEEDED' })),
+    )
+    try {
+      return await this.#turns.take(networkOf(address), waiting.signal)
+    } finally {
+      cancel()
+      waiting.dispose()
+    }
   }
 }
