@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 import { remoteOf } from '../../lib/remote-of.ts'
 import type { ClientAddresses } from './addresses/client-addresses.ts'
 import { FrontConnections, type FrontConnectionsOptions } from './front-connections.ts'
-import { type NewcomerRefusal, Newcomers, type NewcomersOptions } from './newcomers.ts'
+import { Newcomers, type NewcomersComponents, type NewcomersOptions } from './newcomers.ts'
 
 /** Who calls, and by what. */
 export interface ArrivedCall {
@@ -14,11 +14,8 @@ export interface ArrivedCall {
   readonly address: string | undefined
 }
 
-export interface ArrivalsComponents {
+export interface ArrivalsComponents extends NewcomersComponents {
   readonly addresses: ClientAddresses
-  /** ms, of a clock that is never set back */
-  readonly now: () => number
-  readonly refused: (reason: NewcomerRefusal) => void
 }
 
 /** Connections, and calls on those of fronts, until somebody is let in, bounded by the address that is believed. */

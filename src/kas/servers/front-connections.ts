@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import { remoteOf } from '../../lib/remote-of.ts'
-import type { NewcomerRefusal } from './newcomers.ts'
+import type { NewcomerRefusal, NewcomersComponents } from './newcomers.ts'
 
 export interface FrontConnectionsOptions {
   /** a front connects when it has something to send, and is not kept waiting by what strangers hold open */
@@ -10,7 +10,7 @@ export interface FrontConnectionsOptions {
   readonly maxSilenceMs: number
 }
 
-export const defaultFrontConnections: FrontConnectionsOptions = {
+const defaultFrontConnections: FrontConnectionsOptions = {
   maxSilent: 1000,
   graceMs: 2000,
   maxSilenceMs: 60_000,
@@ -29,18 +29,14 @@ interface FrontConnection {
  * they are for is not known before a head is read, and then each call counts as its client's.
  */
 export class FrontConnections {
-  readonly #components: { readonly now: () => number; readonly refused: (reason: NewcomerRefusal) => void }
+  readonly #components: NewcomersComponents
   readonly #options: FrontConnectionsOptions
   /** by their far end */
   readonly #connections = new Map<string, FrontConnection>()
   /** the longest silent first */
   readonly #silent = new Set<FrontConnection>()
 
-  /** @param components.now - ms, of a clock that is never set back */
-  constructor(
-    components: { readonly now: () => number; readonly refused: (reason: NewcomerRefusal) => void },
-    options: FrontConnectionsOptions = defaultFrontConnections,
-  ) {
+  constructor(components: NewcomersComponents, options: FrontConnectionsOptions = defaultFrontConnections) {
     this.#components = components
     this.#options = options
   }
@@ -52,7 +48,8 @@ export class FrontConnections {
     const connection = { socket, cameAt: now, calls: 0, silentSince: now }
     this.#connections.set(remote, connection)
     socket.on('close', () => {
-      if (this.#connections.get(remote) === connection) this.forget(remote)
+      this.#silent.delete(connection)
+      if (this.#connections.get(remote) === connection) this.#connections.delete(remote)
     })
     this.#beSilent(connection)
   }

@@ -20,11 +20,11 @@ function start(overrides: Partial<typeof options> = {}) {
     { maxSilent: 3, graceMs: 2000, maxSilenceMs: 60_000 },
   )
   let port = 0
-  const arrive = (address = front) => {
+  const arrive = (address = front, remotePort = ++port) => {
     const emitter = new EventEmitter()
     const socket = Object.assign(emitter, {
       remoteAddress: address,
-      remotePort: ++port,
+      remotePort,
       destroyed: false,
       destroy: () => {
         socket.destroyed = true
@@ -32,7 +32,7 @@ function start(overrides: Partial<typeof options> = {}) {
       },
     })
     arrivals.arrived(socket as unknown as Socket)
-    return { socket, remote: `${address}:${port}` }
+    return { socket, remote: `${address}:${remotePort}` }
   }
   const callOf = (address: string, { remote } = arrive()) => ({ remote, isFront: true, address })
   return { clock, refused, arrivals, arrive, callOf }
@@ -62,6 +62,19 @@ t.test('silent connections of fronts have a bound of their own', async (t) => {
     [true, true, true, true],
   )
   t.equal(refused.filter((reason) => reason === 'too_slow').length, 4, 'two others among them')
+})
+
+t.test('one whose end is heard after the next has come from its port takes no place', async (t) => {
+  const { arrive, refused } = start()
+  const before = arrive(front, 9000)
+  arrive(front, 9000)
+  before.socket.emit('close')
+  const others = Array.from({ length: 2 }, () => arrive())
+  t.same(
+    others.map(({ socket }) => socket.destroyed),
+    [false, false],
+  )
+  t.same(refused, [])
 })
 
 t.test('a connection with a call is not silent; once somebody was let in it counts no more', async (t) => {
