@@ -493,7 +493,6 @@ export const breakages: readonly Breakage[] = [
     culprit: ['apiregistration.k8s.io/APIService', /^v1beta1.(?:custom.)?metrics.k8s.io$/],
     includes: [' in "kube-system" is not present'],
     next: /^kubectl describe apiservice.apiregistration.k8s.io v1beta1./,
-    isDegradedSoon: true,
   },
   {
     name: finalizer,
