@@ -209,7 +209,10 @@ export type StatusLine = readonly [label: string, value: string | number]
 /** What a module is given. */
 export interface KasHost {
   readonly directory: Directory
-  readonly agentConfig: Pick<AgentConfigs, 'newest' | 'refreshed' | 'followed' | 'onChange' | 'block' | 'views'>
+  readonly agentConfig: Pick<
+    AgentConfigs,
+    'newest' | 'refreshed' | 'followed' | 'allFollowed' | 'onChange' | 'block' | 'views'
+  >
   readonly repositories: HostRepositories
   /** those that this replica knows of */
   readonly pushes: Pushes

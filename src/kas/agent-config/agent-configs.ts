@@ -206,6 +206,11 @@ export class AgentConfigs implements Service {
     return undefined
   }
 
+  /** As `followed`, of each agent. */
+  allFollowed(): FollowedConfig[] {
+    return [...this.#keys.keys()].flatMap((agentId) => this.followed(agentId) ?? [])
+  }
+
   async #loaded(agent: Agent, signal: AbortSignal, isWanted: boolean): Promise<Entry> {
     const entry = this.#entry(agent)
     if (!entry.newest) {

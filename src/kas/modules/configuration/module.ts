@@ -1,7 +1,7 @@
 import type { AgentCall, KasHost, KasModule } from '../../module.ts'
 import { type ConfigurationOptions, getConfiguration, getConfigurationMethod } from './configuration.ts'
 import { ConfigurationPosts } from './configuration-posts.ts'
-import { UnservedKeys } from './unserved-keys.ts'
+import { unservedKeys } from './unserved-keys.ts'
 
 /** What it needs of the agent tracker: an agent before 16.5 registers by its configuration stream alone. */
 export interface AgentRegistry {
@@ -30,12 +30,9 @@ export function createConfiguration(host: KasHost, tracker: AgentRegistry, optio
       clock,
       log: log.child({ mod_name: 'configuration' }),
     })
-  const unserved = new UnservedKeys({ agentConfig })
   const followed = (call: AgentCall) => {
-    const ends = [unserved.follow(call.agent.id), posts?.follow(call.agent)]
-    return serve(call).finally(() => {
-      for (const end of ends) end?.()
-    })
+    const end = posts?.follow(call.agent)
+    return serve(call).finally(() => end?.())
   }
   return {
     name: 'configuration',
@@ -50,6 +47,6 @@ export function createConfiguration(host: KasHost, tracker: AgentRegistry, optio
       },
     },
     ...(posts ? { services: [posts] } : {}),
-    status: () => unserved.status(),
+    status: () => unservedKeys(agentConfig.allFollowed()),
   }
 }

@@ -232,6 +232,22 @@ t.test('what nobody uses is dropped: after a while, and when there are too many'
   t.equal(repositories.listeners.size, 1, 'b is followed, c was not asked for')
 })
 
+t.test('those that are followed are known, once they are read and as long as somebody follows them', async (t) => {
+  const { configurations } = await start(t)
+  const named = (id: bigint): Agent => ({ ...agent, id: id as AgentId, name: `a${id}` })
+  const ids = () => configurations.allFollowed().map(({ agent: { id } }) => id)
+  const ends = [1n, 1n, 2n].map((id) => configurations.onChange(named(id), () => undefined))
+  await configurations.current(named(1n), signal)
+  await configurations.current(named(3n), signal)
+  t.same(ids(), [1n], '2 is not read, 3 not followed')
+  await configurations.current(named(2n), signal)
+  t.same(ids(), [1n, 2n])
+  ends[0]?.()
+  t.same(ids(), [1n, 2n], 'its other pod')
+  ends[1]?.()
+  t.same(ids(), [2n])
+})
+
 t.test('stop leaves neither timer nor listener', async (t) => {
   const { configurations, repositories, clock } = await start(t)
   repositories.failure = new KasError({ code: 'REPOSITORY_FAILED', detail: 'x' })

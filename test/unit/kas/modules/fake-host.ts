@@ -30,6 +30,7 @@ export function fakeHost(overrides: Partial<KasHost> = {}): KasHost {
     agentConfig: {
       newest: async () => undefined,
       followed: () => undefined,
+      allFollowed: () => [],
       refreshed: async () => undefined,
       onChange: () => () => undefined,
       block: () => () => undefined,

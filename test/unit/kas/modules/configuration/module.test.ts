@@ -37,6 +37,7 @@ function start(directory: Directory = bareDirectory) {
     agentConfig: {
       newest: read,
       followed: () => undefined,
+      allFollowed: () => [],
       refreshed: read,
       onChange: (_, listener) => {
         const own = () => listener()
