@@ -83,12 +83,10 @@ export interface KubernetesProxyOptions {
   readonly responses: Omit<ResponseRules, 'via'>
 }
 
-type Recorded = Progress & { readonly record: CallRecord }
-
 /** A request whose caller was let in. */
 interface LetIn {
   readonly exchange: Exchange
-  readonly progress: Recorded
+  readonly progress: Progress
   readonly head: RequestHead
   readonly target: Target
   readonly credentials: Credentials
@@ -148,11 +146,11 @@ export class KubernetesProxy {
     return this.#run(exchange, () => Promise.reject(error))
   }
 
-  async #run(exchange: Exchange, action: (progress: Recorded) => Promise<RequestOutcome>): Promise<void> {
+  async #run(exchange: Exchange, action: (progress: Progress) => Promise<RequestOutcome>): Promise<void> {
     const { tracer, accessLog } = this.#components
     const span = RequestSpan.begin(tracer, exchange, this.#options.urlPathPrefix)
     const record = new CallRecord(accessLog, exchange, span.traceId)
-    const progress = new Progress(span, record) as Recorded
+    const progress = new Progress(span, record)
     let outcome: RequestOutcome = 'cut'
     try {
       const acted = tracer.within(span.span, () => action(progress))
@@ -168,7 +166,7 @@ export class KubernetesProxy {
   }
 
   /** The order of checks of doc/reference/tunnel-protocol.md 6.1. */
-  async #serve(exchange: Exchange, progress: Recorded): Promise<RequestOutcome> {
+  async #serve(exchange: Exchange, progress: Progress): Promise<RequestOutcome> {
     const { request } = exchange
     const { record } = progress
     const head = readRequestHead(request, exchange.upgrade !== undefined)

@@ -136,7 +136,7 @@ export class OwnEndpoints {
 
   async #watch({ exchange, head, credentials, progress, session }: OwnCall): Promise<RequestOutcome> {
     const conversation = this.#components.watches.accept(exchange, head, credentials, progress.span)
-    progress.record?.answered(exchange.statusCode)
+    progress.record.answered(exchange.statusCode)
     session.endsBy({ end: (reason) => withdraw(progress, conversation, reason) })
     await conversation.run(exchange.signal)
     return 'upgraded'
@@ -148,7 +148,7 @@ export class OwnEndpoints {
   ): Promise<RequestOutcome> {
     const { agentId } = credentials
     const conversation = api.accept(exchange, head, { agentId, impersonation })
-    progress.record?.answered(exchange.statusCode)
+    progress.record.answered(exchange.statusCode)
     session.endsBy({
       end: (reason) => withdraw(progress, conversation, reason),
       changed: (now) => conversation.changed(now),

@@ -24,8 +24,7 @@ const before = {
 /** How far a request has come: how a failure is told depends on it. A step out of order throws. */
 export class Progress implements FailedRequest {
   readonly span: RequestSpan
-  /** undefined: nobody asks for it */
-  readonly record: CallRecord | undefined
+  readonly record: CallRecord
   #phase: Phase = 'reading'
   #accept: readonly string[] = []
   #origin: string | undefined
@@ -36,7 +35,7 @@ export class Progress implements FailedRequest {
   #withdrawal: KasError | undefined
   #failure: KasError | undefined
 
-  constructor(span: RequestSpan, record?: CallRecord) {
+  constructor(span: RequestSpan, record: CallRecord) {
     this.span = span
     this.record = record
   }

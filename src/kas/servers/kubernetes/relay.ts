@@ -41,7 +41,7 @@ export class Relay {
         if (switching) {
           exchange.switchProtocols(switching)
           progress.answerBegan(switching.lastWords)
-          progress.record?.answered(exchange.statusCode)
+          progress.record.answered(exchange.statusCode)
         }
       } else if (switching && exchange.upgrade) {
         full = exchange.upgrade.write(progress.writes(message.data))
@@ -75,7 +75,7 @@ export class Relay {
       throw new KasError({ code: 'INVALID_MESSAGE', detail: 'the head of the answer is not valid HTTP' }, { cause })
     }
     progress.answerBegan(lastWordsOf(exchange.asked, header))
-    progress.record?.answered(statusCode)
+    progress.record.answered(statusCode)
     return undefined
   }
 }

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { CallRecord } from '../../../../../src/kas/servers/kubernetes/access/call-record.ts'
 import { RequestSpan } from '../../../../../src/kas/servers/kubernetes/http/request-span.ts'
 import { lastWordsOf } from '../../../../../src/kas/servers/kubernetes/last-words.ts'
 import { Progress } from '../../../../../src/kas/servers/kubernetes/progress.ts'
@@ -10,6 +11,7 @@ const watching = lastWordsOf('watch', {
   status: '200 OK',
   header: [['Content-Type', ['application/json']]],
 })
+const record = new CallRecord(undefined, { request: { headers: {} }, address: undefined }, undefined)
 const failure = new KasError({ code: 'CANCELLED' })
 const withdrawal = new KasError({ code: 'USER_UNAUTHORIZED' })
 
@@ -22,7 +24,7 @@ const steps = {
 const inOrder = Object.values(steps)
 
 function after(count: number): Progress {
-  const progress = new Progress(RequestSpan.none)
+  const progress = new Progress(RequestSpan.none, record)
   for (const step of inOrder.slice(0, count)) step(progress)
   return progress
 }
