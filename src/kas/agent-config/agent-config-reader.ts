@@ -238,12 +238,12 @@ export function configurationPath({ name }: Pick<Agent, 'name'>): string {
 }
 
 /** Where `gitops` may stand instead: a stock kas refuses a configuration with keys that it does not know. */
-export function gitopsPath({ name }: Pick<Agent, 'name'>): string {
+function gitopsPath({ name }: Pick<Agent, 'name'>): string {
   return `.gitlab/agents/${name}/gitops.yaml`
 }
 
 /** Where it stands what an agent's views show. */
-export function viewsPath({ name }: Pick<Agent, 'name'>): string {
+function viewsPath({ name }: Pick<Agent, 'name'>): string {
   return `.gitlab/agents/${name}/views.yaml`
 }
 

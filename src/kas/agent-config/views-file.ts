@@ -34,7 +34,7 @@ const kindHealth = block({
   tests: listOf(ruleTest, maxCases).optional(),
 })
 
-export const viewsFileSchema = block({
+const viewsFileSchema = block({
   follow: block({
     namespaces: listOf(filled, maxNamespaces).optional(),
     kinds: listOf(kind, maxKinds).optional(),

@@ -19,7 +19,7 @@ export interface StaticDiscoveryOptions extends PollOptions {
 }
 
 /** How many members a list may have: each name is asked for at once. */
-export const maxListedMembers = 100
+const maxListedMembers = 100
 
 /**
  * A list. Names in it are looked up again at the interval; a name that does not exist has no address for the time

@@ -5,7 +5,7 @@ import type { MembershipTimers } from './timers.ts'
 /**
  * Deltas that came while their row was on its way, of one owner; beyond it they are dropped and the row asked again.
  */
-export const maxHeldBytes = 8 * 1024 * 1024
+const maxHeldBytes = 8 * 1024 * 1024
 
 /** Of this program's time, what the rows of one owner take at the most, if each is fetched as soon as it may be. */
 const maxShare = 0.1

@@ -11,7 +11,7 @@ import type { MembershipMetrics } from './observer.ts'
 import type { MembershipTimers } from './timers.ts'
 
 /** Instances that said farewell: late messages of theirs are ignored. The oldest is forgotten beyond this. */
-export const maxFarewells = 1000
+const maxFarewells = 1000
 
 /** What carries gossip and rows: libp2p, or a simulated one. It calls the rules when peers connect and disconnect. */
 export interface Network {

@@ -3,7 +3,7 @@ import type { InstanceId } from '../table/row.ts'
 import type { MembershipTimers } from './timers.ts'
 
 /** dials under way at once */
-export const maxDials = 32
+const maxDials = 32
 
 /** `failed`: nobody there who knows the secret, or no answer in time. */
 export type DialResult =

@@ -33,7 +33,7 @@ export interface RecentPushesOptions {
   readonly maxProjects: number
 }
 
-export const defaultRecentPushes: RecentPushesOptions = { rememberMs: 300_000, maxProjects: 10_000 }
+const defaultRecentPushes: RecentPushesOptions = { rememberMs: 300_000, maxProjects: 10_000 }
 
 /** @param again - a notification may not have reached the agent: no other is told of it */
 export type PushListener = (push: RecentPush, again: boolean) => void

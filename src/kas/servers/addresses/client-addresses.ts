@@ -17,7 +17,7 @@ export interface ClientAddressesOptions {
   readonly proxyProtocol: boolean
 }
 
-export const noProxies: ClientAddressesOptions = { trustedProxies: [], proxyProtocol: false }
+const noProxies: ClientAddressesOptions = { trustedProxies: [], proxyProtocol: false }
 
 /** Who calls, by what the fronts that are trusted say (doc/client-address.md). */
 export class ClientAddresses {
