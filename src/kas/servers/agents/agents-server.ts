@@ -34,6 +34,7 @@ import { Departure } from './departure.ts'
 import { defaultHomeHints, HomeHints, type HomeHintsOptions } from './home-hints.ts'
 import { Listener } from './listener.ts'
 import { defaultOpenStreams, OpenStreams, type OpenStreamsOptions } from './open-streams.ts'
+import { enhanceYourCalm, PingPolicy } from './ping-policy.ts'
 import type { RefusalReason } from './refusals.ts'
 import { TokenRate } from './token-rate.ts'
 
@@ -337,27 +338,4 @@ export function agentMethodTypes(methods: Readonly<Record<string, AgentMethod>>)
 export function agentMethodRates(methods: Readonly<Record<string, AgentMethod>>): Readonly<Record<string, MethodRate>> {
   const rates = Object.entries(methods).map(([name, { rate }]) => [name, rate] as const)
   return { [connectMethod]: connect.rate, ...Object.fromEntries(rates) }
-}
-
-const enhanceYourCalm = 11
-
-/**
- * Shortest time between the PINGs of a quiet client: our agentk pings every 5 s. ms. Upstream takes 20 s,
- * which costs a frozen replica's agents so much longer to leave it.
- */
-const minPingIntervalMs = 2500
-const maxPingStrikes = 2
-
-/** gRPC's rule against PING floods: a few too early in a row end the connection. */
-class PingPolicy {
-  #last = Number.NEGATIVE_INFINITY
-  #strikes = 0
-
-  /** @param active - kas has sent something since the last PING: clients measure the connection around data */
-  accept(now: number, active: boolean): boolean {
-    if (active || now - this.#last >= minPingIntervalMs) this.#strikes = 0
-    else this.#strikes++
-    this.#last = now
-    return this.#strikes <= maxPingStrikes
-  }
 }
