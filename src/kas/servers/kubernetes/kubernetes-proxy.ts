@@ -2,7 +2,7 @@ import type { Call, Forward, Reply } from '../../../call/call.ts'
 import type { Caller } from '../../../call/caller.ts'
 import { safetyOf } from '../../../call/safety.ts'
 import { type Clock, monotonicClock, systemClock } from '../../../lib/clock.ts'
-import { type ErrorCode, KasError } from '../../../lib/errors.ts'
+import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
@@ -15,10 +15,11 @@ import type { Arrivals } from '../arrivals.ts'
 import { accessLost } from './access/access-checks.ts'
 import { accessCounter } from './access/access-counter.ts'
 import { type Access, type Authorized, authorize, callerNames } from './access/authorize.ts'
-import { auditIdHeader, type CallEnd, CallRecord } from './access/call-record.ts'
+import { auditIdHeader, CallRecord } from './access/call-record.ts'
 import type { CallerKeys } from './access/caller-keys.ts'
 import { type Credentials, readCredentials } from './access/credentials.ts'
 import type { OpenSession, Sessions } from './access/sessions.ts'
+import { Endings, endOf } from './endings.ts'
 import type { FrontRedirect } from './front-redirect.ts'
 import type { Exchange } from './http/exchange.ts'
 import type { KubernetesLimits } from './http/kubernetes-limits.ts'
@@ -32,7 +33,6 @@ import { askedStream } from './request/asked-stream.ts'
 import { add, nameClient, type RequestHead, readRequestHead } from './request/request-head.ts'
 import { parseTarget, type Target } from './request/target.ts'
 import { originHeaders, preflightHeaders } from './response/cors.ts'
-import { deliveryOf, errorAnswer } from './response/error-answer.ts'
 import type { ResponseRules } from './response/response-head.ts'
 import { SignedEndpoints } from './signed-endpoints.ts'
 import { UserEndpoints } from './user-endpoints.ts'
@@ -97,11 +97,6 @@ interface LetIn {
 
 /** A watch that goes on is let in by an answer of the directory that is no older. ms */
 const reopenedAccessMs = 45_000
-/** Why it ends is for its caller, too: others wait for his share of the agent. */
-const forOthers: ReadonlySet<ErrorCode> = new Set(['WATCH_RECALLED', 'CALLER_OVER_SHARE'])
-/** For a stream that is ended to come to where it can say why; and as long again for its client to take that. ms */
-const lastWordsMs = 1000
-
 /** Carries one request at a time to its agent and the answer back (doc/reference/tunnel-protocol.md 6). */
 export class KubernetesProxy {
   readonly #components: KubernetesProxyComponents
@@ -113,6 +108,7 @@ export class KubernetesProxy {
   readonly #ofUsers: UserEndpoints
   readonly #signed: SignedEndpoints
   readonly #watches: ResumedWatches
+  readonly #endings: Endings
 
   constructor(components: KubernetesProxyComponents, options: KubernetesProxyOptions) {
     const { product, limits, responses } = options
@@ -124,6 +120,8 @@ export class KubernetesProxy {
     const { forward, metrics } = components
     const kept = new ByteBudgets(limits.maxWatchAgentBytes)
     this.#watches = new ResumedWatches({ forward, onResumed: metrics.watchResumed, kept }, limits)
+    const headers = (progress: Progress) => this.#ownHeaders(progress)
+    this.#endings = new Endings({ clock: systemClock, ...components, headers })
     this.#countAccess = accessCounter(components.usage ?? noUsage)
     const parts = { clock: systemClock, ...components, kept, watches: this.#watches, countAccess: this.#countAccess }
     const watches = new WatchApi(parts, { product, limits, via: this.#via })
@@ -154,7 +152,7 @@ export class KubernetesProxy {
     let outcome: RequestOutcome = 'cut'
     try {
       const acted = tracer.within(span.span, () => action(progress))
-      outcome = await acted.catch((error: unknown) => this.#fail(exchange, progress, error))
+      outcome = await acted.catch((error: unknown) => this.#endings.fail(exchange, progress, error))
     } catch (error) {
       this.#components.log.error({ error, trace_id: span.traceId }, 'An answer could not be given')
       exchange.cut()
@@ -206,7 +204,7 @@ export class KubernetesProxy {
     const caller = this.#components.callerKeys.of(callerNames(letInAs.access))
     exchange.connection.letIn(credentials.agentId, caller.key)
     exchange.signal.throwIfAborted()
-    const ending = this.#ending(exchange, progress)
+    const ending = this.#endings.early(exchange, progress)
     const session = this.#components.sessions.open(
       { record, credentials, letInAs, since, traceId: progress.traceId },
       ending,
@@ -218,19 +216,6 @@ export class KubernetesProxy {
       session.close()
       ending.cancel()
     }
-  }
-
-  /** As soon as its client can read why, or a little later without. */
-  #ending(exchange: Exchange, progress: Progress) {
-    const { clock = systemClock } = this.#components
-    let cancel = () => {}
-    const end = (reason: KasError) => {
-      if (progress.withdrawal || progress.failure) return // it ends by itself
-      progress.withdraw(reason)
-      if (progress.mayEnd && !(progress.lastWords && exchange.isHalfWritten)) return exchange.leave(reason)
-      cancel = clock.after(lastWordsMs, () => exchange.leave(reason))
-    }
-    return { end, cancel: () => cancel() }
   }
 
   #ownCall({ letInAs, ...call }: LetIn) {
@@ -311,77 +296,9 @@ export class KubernetesProxy {
     return (query) => encodeHttpRequest.header({ method, urlPath, query, header, contentLength, impersonation })
   }
 
-  async #fail(exchange: Exchange, progress: Progress, cause: unknown): Promise<RequestOutcome> {
-    const error = KasError.from(cause)
-    progress.fail(error)
-    exchange.upgrade?.refused()
-    if (progress.withdrawal) return await this.#withdraw(exchange, progress, progress.withdrawal)
-    if (exchange.signal.aborted) return 'left'
-    if (exchange.begun && forOthers.has(error.code)) return await this.#endBegun(exchange, progress, error)
-    if (exchange.begun) {
-      this.#log(error, 'An answer was cut', progress.traceId)
-      exchange.cut()
-      return 'cut'
-    }
-    const answer = errorAnswer(error, progress)
-    this.#log(error, 'A request failed', answer.traceId)
-    this.#components.metrics.failed(error.code)
-    // kubectl takes any answer to a WebSocket but 101 for a server without them, and runs the command again by SPDY
-    if (progress.isWebSocket && answer.delivery === 'maybe' && error.code !== 'STATUS') {
-      exchange.cut()
-      return 'cut'
-    }
-    await exchange.answer(answer.code, [...this.#ownHeaders(progress), ...answer.headers], answer.body)
-    return 'failed'
-  }
-
-  /** Its caller may no longer: where nothing was answered the reason is the answer. */
-  async #withdraw(exchange: Exchange, progress: Progress, error: KasError): Promise<RequestOutcome> {
-    if (exchange.begun || progress.isWebSocket) return await this.#endBegun(exchange, progress, error)
-    const { accept, delivery, traceId } = progress
-    this.#components.metrics.failed(error.code)
-    const answer = errorAnswer(error, { failedAt: 'entry', accept, delivery, traceId })
-    await exchange.answer(answer.code, [...this.#ownHeaders(progress), ...answer.headers], answer.body)
-    return 'failed'
-  }
-
-  /** The reason is the last that a stream says, where it has a place for it; all else is cut. */
-  async #endBegun(exchange: Exchange, progress: Progress, error: KasError): Promise<RequestOutcome> {
-    const { traceId, lastWords, delivery } = progress
-    this.#components.metrics.failed(error.code)
-    if (!exchange.begun || !lastWords || exchange.isHalfWritten) {
-      exchange.cut()
-      return 'cut'
-    }
-    const { status } = errorAnswer(error, { failedAt: 'entry', accept: [], delivery, traceId })
-    const isOpenedAgain = error.code === 'WATCH_RECALLED' // as after the end that an API server makes
-    await exchange.endWith(isOpenedAgain ? new Uint8Array(0) : await lastWords.of(error, status), lastWordsMs)
-    return 'failed'
-  }
-
   #ownHeaders({ origin }: Progress): string[] {
     const own = ['Server', this.#options.product]
     return origin === undefined ? own : [...own, ...originHeaders(origin)]
-  }
-
-  /** A caller's mistake, or an agent that is away, does not concern the operator. */
-  #log(error: KasError, message: string, traceId: string | undefined): void {
-    const { log } = this.#components
-    if (error.code === 'INTERNAL') log.error({ error, trace_id: traceId }, message)
-    else log.debug({ error_code: error.code, trace_id: traceId }, message)
-  }
-}
-
-/** What the access log says of how a request ended. */
-function endOf(exchange: Exchange, outcome: RequestOutcome, progress: Progress): CallEnd {
-  const { failure = progress.withdrawal, delivery } = progress
-  const { statusCode: status, bytes } = exchange
-  const end = { status, outcome, ...bytes }
-  if (!failure && outcome !== 'left') return end
-  return {
-    ...end,
-    reason: failure?.code,
-    delivery: failure ? deliveryOf(failure, delivery) : delivery,
   }
 }
 
