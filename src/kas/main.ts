@@ -16,6 +16,7 @@ const usage = `Usage: kas --configuration-file=<file>
        kas tree|get|health ...               show what runs in a cluster, and how it fares: kas tree --help
        kas views role ...                    print the rights that agentk needs to show more: kas views --help
        kas gitops status ...                 show how an agent's GitOps sources fare: kas gitops --help
+       kas check-config ...                  say whether files of kas, of agents, the directory can be used
 
 Options:
   --configuration-file <file>   YAML, deploy/config.example.yaml shows every key
@@ -37,6 +38,7 @@ const subcommands = [
   'health',
   'views',
   'gitops',
+  'check-config',
 ]
 
 /** @returns the exit code, once there is one; a server runs until a signal stops it */

@@ -186,9 +186,14 @@ export function warningTexts(warnings: readonly ConfigWarning[]): string[] {
   return firstOf(warnings, warningText)
 }
 
-function warningText({ kind, key, hint }: ConfigWarning): string {
-  if (kind !== 'unknown') return `${key}: has no effect${hint ? `: ${hint}` : ''}`
-  return `${key}: this key is not known${hint ? `, did you mean ${hint}?` : ''}`
+function warningText(warning: ConfigWarning): string {
+  return `${warning.key}: ${warningReason(warning)}`
+}
+
+/** What follows the key. */
+export function warningReason({ kind, hint }: Pick<ConfigWarning, 'kind' | 'hint'>): string {
+  if (kind !== 'unknown') return `has no effect${hint ? `: ${hint}` : ''}`
+  return `this key is not known${hint ? `, did you mean ${hint}?` : ''}`
 }
 
 /** @throws KasError SETTINGS_INVALID if the text is no YAML, or no block of keys */

@@ -72,6 +72,7 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<number
   if (word === 'log') return runLog(argv.slice(1), io)
   if (word === 'sessions') return runSessions(argv.slice(1), io)
   if (word === 'views') return runViewsRole(argv.slice(1), io)
+  if (word === 'check-config') return runCheckConfig(argv.slice(1), io)
   const name = Object.keys(commands).find((one) => one.split(' ').every((part, i) => argv[i] === part))
   const command = name === undefined ? undefined : commands[name]
   if (!command || !name) {
@@ -122,6 +123,11 @@ async function runAgents(args: readonly string[], io: CliIo): Promise<number> {
 async function runViewsRole(args: readonly string[], io: CliIo): Promise<number> {
   const { viewsRole, viewsRoleUsage } = await import('./views-role.ts') // here: the others need no kubeconfig
   return guarded({ name: 'views', usage: viewsRoleUsage, io }, () => viewsRole(args, io))
+}
+
+async function runCheckConfig(args: readonly string[], io: CliIo): Promise<number> {
+  const { checkConfig, checkConfigUsage } = await import('./check-config/check-config.ts') // here: the others need no parsers
+  return guarded({ name: 'check-config', usage: checkConfigUsage, io }, () => checkConfig(args, io))
 }
 
 async function guarded(

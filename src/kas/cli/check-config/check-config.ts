@@ -1,0 +1,106 @@
+import { warningReason } from '../../../lib/config.ts'
+import { printable, printableJson } from '../../../lib/printable.ts'
+import { type CliIo, parsedArgs, textOption, UsageError } from '../command.ts'
+import {
+  type CheckedFile,
+  checkedAgentFile,
+  checkedDirectory,
+  checkedKasFile,
+  type Problem,
+  type WithoutEffect,
+} from './checked-file.ts'
+
+export const checkConfigUsage =
+  'check-config [--configuration-file FILE] [--directory FILE] [--agent-file FILE]... [--strict] [--output json]'
+
+const options = {
+  'configuration-file': { type: 'string' },
+  directory: { type: 'string' },
+  'agent-file': { type: 'string', multiple: true },
+  strict: { type: 'boolean' },
+  output: { type: 'string' },
+  help: { type: 'boolean', short: 'h' },
+} as const
+
+const help = `usage: kas ${checkConfigUsage}
+  says whether files can be used, as the programs read them; nothing listens, nobody is asked
+  --configuration-file FILE    of kas, with what the environment sets
+  --directory FILE             the directory file
+  --agent-file FILE            config.yaml, gitops.yaml or views.yaml of an agent; as often as there are files
+  --strict                     a key that has no effect is a fault, too
+  --output json                in place of text
+  exit code: 0 if all can be used, 1 if one cannot, 2 if the command line is wrong
+`
+
+const outputs: readonly string[] = ['text', 'json']
+/** `agent.configuration.max_configuration_file_size`, where no configuration of kas is checked */
+const defaultMaxAgentBytes = 131_072
+
+/** `kas check-config`. @returns the exit code. @throws UsageError */
+export async function checkConfig(args: readonly string[], io: CliIo): Promise<number> {
+  const { values } = parsedArgs({ args: [...args], options })
+  if (values.help) {
+    io.stdout.write(help)
+    return 0
+  }
+  const output = textOption(values, 'output') ?? 'text'
+  if (!outputs.includes(output)) throw new UsageError(`--output ${output}: allowed is one of ${outputs.join(', ')}`)
+  const files = await checkedFiles(
+    {
+      kas: textOption(values, 'configuration-file'),
+      directory: textOption(values, 'directory'),
+      agent: values['agent-file'] ?? [],
+    },
+    io.env,
+  )
+  if (files.length === 0) throw new UsageError('which file? Say --configuration-file, --directory or --agent-file')
+  const isStrict = values.strict ?? false
+  const isUsable = (one: CheckedFile) => one.problems.length === 0 && !(isStrict && one.withoutEffect.length > 0)
+  if (output === 'json') io.stdout.write(`${printableJson({ files: files.map(jsonOf(isUsable)) }, 2)}\n`)
+  else for (const one of files) io.stdout.write(textOf(one, isUsable(one)))
+  return files.every(isUsable) ? 0 : 1
+}
+
+interface Named {
+  readonly kas: string | undefined
+  readonly directory: string | undefined
+  readonly agent: readonly string[]
+}
+
+async function checkedFiles(named: Named, env: CliIo['env']): Promise<CheckedFile[]> {
+  const kas = named.kas === undefined ? undefined : await checkedKasFile(named.kas, env)
+  const maxBytes = kas?.config?.agent.configuration.max_configuration_file_size ?? defaultMaxAgentBytes
+  const directory = named.directory === undefined ? [] : [await checkedDirectory(named.directory)]
+  const agent: CheckedFile[] = []
+  for (const file of named.agent) agent.push(await checkedAgentFile(file, maxBytes))
+  return [...(kas ? [kas.checked] : []), ...directory, ...agent]
+}
+
+const jsonOf = (isUsable: (one: CheckedFile) => boolean) => (one: CheckedFile) => ({
+  file: one.file,
+  kind: one.kind,
+  usable: isUsable(one),
+  problems: one.problems,
+  without_effect: one.withoutEffect,
+})
+
+function textOf(one: CheckedFile, isUsable: boolean): string {
+  const count = one.withoutEffect.length
+  const keys = count === 0 ? '' : `; ${count} ${count === 1 ? 'key has' : 'keys have'} no effect`
+  const lines = [
+    ...one.problems.map(problemText),
+    ...one.withoutEffect.map((key) => withoutEffectText(one.file, key)),
+    `${one.file}: ${isUsable ? 'can be used' : 'cannot be used'}${keys}`,
+  ]
+  return lines.map((line) => `${printable(line)}\n`).join('')
+}
+
+function problemText({ file, line, key, text }: Problem): string {
+  return `${file}: ${place(line)}${key === undefined ? '' : `${key}: `}${text}`
+}
+
+function withoutEffectText(file: string, { line, ...warning }: WithoutEffect): string {
+  return `${file}: ${place(line)}${warning.key}: ${warningReason(warning)}`
+}
+
+const place = (line: number | undefined) => (line === undefined ? '' : `line ${line}: `)

@@ -1,0 +1,113 @@
+import { readFile } from 'node:fs/promises'
+import { basename } from 'node:path'
+import type { ConfigWarning } from '../../../lib/config.ts'
+import { configLines } from '../../../lib/config-lines.ts'
+import { KasError } from '../../../lib/errors.ts'
+import { fileProblem } from '../../../lib/file-problem.ts'
+import { parseAgentConfiguration } from '../../agent-config/agent-config-file.ts'
+import { parseViewsFile } from '../../agent-config/views-file.ts'
+import { type KasConfig, parseKasConfig } from '../../config/kas-config.ts'
+import { parseDirectory } from '../../directory/file/directory-contents.ts'
+
+/** Why a file cannot be used: one of the reasons. */
+export interface Problem {
+  /** where it is: the file, or `environment` */
+  readonly file: string
+  readonly line?: number | undefined
+  readonly key?: string | undefined
+  /** what was found, and what is allowed */
+  readonly text: string
+}
+
+/** What stands in a usable file, and has no effect. */
+export type WithoutEffect = ConfigWarning & { readonly line?: number | undefined }
+
+export interface CheckedFile {
+  readonly file: string
+  readonly kind: 'kas' | 'agent' | 'directory'
+  readonly problems: readonly Problem[]
+  readonly withoutEffect: readonly WithoutEffect[]
+}
+
+interface Parsed {
+  readonly warnings: readonly ConfigWarning[]
+}
+
+/** As kas reads it at its start, with what the environment sets. */
+export async function checkedKasFile(
+  file: string,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<{ readonly checked: CheckedFile; readonly config: KasConfig | undefined }> {
+  let config: KasConfig | undefined
+  const checked = await checkedFile(file, 'kas', (bytes) => {
+    const loaded = parseKasConfig(file, bytes.toString('utf8'), env)
+    config = loaded.config
+    return loaded
+  })
+  return { checked, config }
+}
+
+export function checkedDirectory(file: string): Promise<CheckedFile> {
+  return checkedFile(file, 'directory', (bytes) => parseDirectory(file, bytes.toString('utf8')))
+}
+
+/** A file of the folder of an agent: `gitops.yaml`, `views.yaml`, or its configuration. */
+export function checkedAgentFile(file: string, maxBytes: number): Promise<CheckedFile> {
+  return checkedFile(file, 'agent', (bytes) => {
+    if (bytes.length > maxBytes) {
+      throw invalid(file, `found ${bytes.length} bytes, allowed: ${maxBytes} (max_configuration_file_size)`)
+    }
+    const name = basename(file)
+    if (name === 'gitops.yaml') return parseAgentConfiguration(file, new Uint8Array(), [], { file, bytes })
+    if (name !== 'views.yaml') return parseAgentConfiguration(file, bytes)
+    parseViewsFile(file, bytes)
+    return { warnings: [] }
+  })
+}
+
+async function checkedFile(
+  file: string,
+  kind: CheckedFile['kind'],
+  parse: (bytes: Buffer) => Parsed,
+): Promise<CheckedFile> {
+  let bytes: Buffer
+  try {
+    bytes = await readFile(file)
+  } catch (error) {
+    const text = `cannot be read: ${fileProblem(error)}`
+    return { file, kind, problems: [{ file, text }], withoutEffect: [] }
+  }
+  const lineOf = configLines(bytes.toString('utf8'))
+  try {
+    const { warnings } = parse(bytes)
+    return { file, kind, problems: [], withoutEffect: warnings.map((one) => ({ ...one, line: lineOf(one.key) })) }
+  } catch (error) {
+    return { file, kind, problems: problemsOf(error, file, lineOf), withoutEffect: [] }
+  }
+}
+
+function invalid(file: string, problem: string): KasError {
+  return new KasError({ code: 'SETTINGS_INVALID', file, problems: [problem] })
+}
+
+/** @throws `error`, if it is none of a file */
+function problemsOf(error: unknown, file: string, lineOf: (key: string) => number | undefined): Problem[] {
+  if (!(error instanceof KasError)) throw error
+  const { spec, cause } = error
+  if (spec.code === 'CONFIGURATION_INVALID') {
+    if (cause instanceof KasError) return problemsOf(cause, file, lineOf)
+    const texts = `; ${spec.detail}`.split(`; ${file}: `).slice(1)
+    return (texts.length > 0 ? texts : [spec.detail]).map((text) => problemOf(file, text, lineOf))
+  }
+  if (spec.code !== 'SETTINGS_INVALID') throw error
+  // an unknown key may be why another one is missing
+  const texts = [...spec.problems, ...(spec.hints ?? [])]
+  return texts.map((text) => problemOf(spec.file, text, lineOf))
+}
+
+/** Of a sentence of `lib/config.ts`: `line 7: agent.listen.network: found "udp", allowed: one of tcp, tcp4`. */
+function problemOf(file: string, sentence: string, lineOf: (key: string) => number | undefined): Problem {
+  const { line, key, text } = /^(?:line (?<line>\d+): )?(?:(?<key>\S+): )?(?<text>.*)$/s.exec(sentence)?.groups ?? {}
+  const known = line === undefined ? (key === undefined ? undefined : lineOf(key)) : Number(line)
+  return { file, line: known, key, text: text ?? sentence }
+}

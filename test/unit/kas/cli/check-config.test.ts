@@ -1,0 +1,253 @@
+import { execFile } from 'node:child_process'
+import { readdirSync } from 'node:fs'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { runCli } from '../../../../src/kas/cli/cli.ts'
+
+const stock = join(import.meta.dirname, '../../../support/stock-configuration')
+const root = join(import.meta.dirname, '../../../..')
+
+interface Answer {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+async function check(args: readonly string[], env: Record<string, string> = {}): Promise<Answer> {
+  const said = { stdout: '', stderr: '' }
+  const to = (name: 'stdout' | 'stderr') => ({
+    write: (text: string) => {
+      said[name] += text
+    },
+  })
+  const io = { env, stdout: to('stdout'), stderr: to('stderr'), stdin: (async function* () {})() }
+  return { code: await runCli(['check-config', ...args], io), ...said }
+}
+
+async function folderOf(t: Test, files: Readonly<Record<string, string>>): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'check-config-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  for (const [name, text] of Object.entries(files)) {
+    await mkdir(dirname(join(folder, name)), { recursive: true })
+    await writeFile(join(folder, name), text)
+  }
+  return folder
+}
+
+const lineOf = (text: string, key: string) => text.split('\n').findIndex((line) => line.trim().startsWith(key)) + 1
+
+t.test('files that packages write can be used, and what is not used in them is named', async (t) => {
+  for (const name of readdirSync(stock)) {
+    const file = join(stock, name)
+    const { code, stdout, stderr } = await check(['--configuration-file', file])
+    t.equal(code, 0, `${name}: ${stdout}${stderr}`)
+    const text = await readFile(file, 'utf8')
+    const line = lineOf(text, 'redis:')
+    if (line > 0) t.match(stdout, `${file}: line ${line}: redis: has no effect: there is no Redis`)
+    t.match(stdout, new RegExp(`${name}: can be used(; \\d+ keys? ha(s|ve) no effect)?\\n$`))
+    const strict = await check(['--strict', '--configuration-file', file])
+    t.equal(strict.code, stdout.includes('no effect') ? 1 : 0, `${name}, --strict`)
+  }
+})
+
+t.test('keys that a later release brings are named with their lines, and stop nothing', async (t) => {
+  const later = (await readFile(join(stock, 'upstream.yaml'), 'utf8')).replace(
+    /^agent:$/m,
+    'agent:\n  quantum_tunnels:\n    enabled: true',
+  )
+  const folder = await folderOf(t, { 'kas.yaml': `${later}\nledger:\n  address: grpc://ledger\n` })
+  const file = join(folder, 'kas.yaml')
+  const { code, stdout } = await check(['--configuration-file', file])
+  t.equal(code, 0, stdout)
+  t.match(stdout, `line ${lineOf(later, 'quantum_tunnels')}: agent.quantum_tunnels: this key is not known`)
+  t.match(stdout, /line \d+: ledger: this key is not known/)
+  const { code: strict, stdout: refused } = await check(['--strict', '--configuration-file', file])
+  t.equal(strict, 1)
+  t.match(refused, 'cannot be used')
+})
+
+interface Wrong {
+  readonly kind: 'configuration-file' | 'directory' | 'agent-file'
+  readonly name?: string
+  readonly text: string
+  /** as it is printed, after the file */
+  readonly said: readonly RegExp[]
+}
+
+const kas = (text: string, ...said: RegExp[]): Wrong => ({ kind: 'configuration-file', text, said })
+const alone = 'directory: { file: d.yaml }\n'
+const directory = (text: string, ...said: RegExp[]): Wrong => ({ kind: 'directory', text, said })
+const agent = (text: string, ...said: RegExp[]): Wrong => ({ kind: 'agent-file', text, said })
+const hash = 'a'.repeat(64)
+
+const wrongFiles: Readonly<Record<string, Wrong>> = {
+  'a network': kas(
+    `${alone}agent:\n  listen:\n    network: udp\n`,
+    /^line 4: agent\.listen\.network: found "udp", allowed: one of tcp, tcp4, tcp6, unix$/,
+  ),
+  'a duration': kas(
+    `${alone}agent:\n  configuration:\n    poll_period: 5\n`,
+    /^line 4: agent\.configuration\.poll_period: found 5, allowed: a duration above zero/,
+  ),
+  'an address without its port': kas(
+    `${alone}observability:\n  listen:\n    address: localhost\n`,
+    /^line 4: observability\.listen\.address: found "localhost", allowed: /,
+  ),
+  'a certificate without its key': kas(
+    `${alone}agent:\n  listen:\n    certificate_file: a\n`,
+    /^line 4: agent\.listen\.key_file: found nothing, allowed: certificate_file and key_file, both or neither$/,
+  ),
+  'a level': kas(
+    `${alone}observability:\n  logging:\n    level: loud\n`,
+    /^line 4: observability\.logging\.level: found "loud", allowed: one of debug, info, warn, error$/,
+  ),
+  'a number beyond its bounds': kas(
+    `${alone}agent:\n  gitops:\n    max_number_of_paths: 0\n`,
+    /^line 4: agent\.gitops\.max_number_of_paths: found 0, allowed: a whole number from 1 to 1000$/,
+  ),
+  'a URL without its scheme': kas(
+    `${alone}gitlab:\n  external_url: gitlab.example.com\n`,
+    /^line 3: gitlab\.external_url: found "gitlab\.example\.com", allowed: a URL that begins with http:\/\/ or https:\/\/$/,
+  ),
+  'a text for a switch': kas(
+    `${alone}agent:\n  listen:\n    websocket: "yes"\n`,
+    /^line 4: agent\.listen\.websocket: found "yes", allowed: true or false$/,
+  ),
+  'a PROXY protocol of nobody': kas(
+    `${alone}agent:\n  listen:\n    proxy_protocol: true\n`,
+    /^line 3: agent\.listen\.trusted_proxies: found nothing, allowed: the fronts of agent\.listen\.proxy_protocol$/,
+  ),
+  'GitLab without its address, and a key that nobody knows': kas(
+    `gitlab:
+  adress: https://gitlab.example.com
+  authentication_secret_file: a
+api: { listen: { authentication_secret_file: a } }
+private_api: { listen: { authentication_secret_file: b } }
+`,
+    /^line 1: gitlab\.address: found nothing, allowed: a value, or directory\.file/,
+    /^line 2: gitlab\.adress: this key is not known, did you mean gitlab\.address\?$/,
+  ),
+  'two at once': kas(
+    `${alone}agent:\n  listen:\n    network: udp\n    websocket: 1\n`,
+    /^line 4: agent\.listen\.network: /,
+    /^line 5: agent\.listen\.websocket: found 1, allowed: true or false$/,
+  ),
+  'no YAML': kas('agent:\n  listen: {\n', /^line 3: not YAML: /),
+  'a key twice': kas('agent: {}\nagent: {}\n', /^line 2: not YAML: Map keys must be unique$/),
+  'a list for a block': kas(`${alone}agent:\n  - a\n`, /^line 3: agent: found a list, allowed: a block of keys$/),
+  'a directory of nothing': directory('', /^found nothing, allowed: \{\} if nobody has access$/),
+  'an agent of a project that is not there': directory(
+    'projects: []\nagents:\n  - id: 42\n    name: prod\n    project: 9\n',
+    /^line 5: agents\[0\]\.project: found 9, allowed: the id of one of projects$/,
+  ),
+  'a token twice': directory(
+    `users:\n  - id: 5\n    username: ada\n    tokens:\n      - sha256: "${hash}"\n      - sha256: "${hash}"\n`,
+    /^line 6: users\[0\]\.tokens\[1\]\.sha256: found a hash a second time, allowed: each once$/,
+  ),
+  'a role': directory(
+    'users:\n  - id: 5\n    username: ada\n    roles:\n      projects:\n        1: [boss]\n',
+    /^line 6: users\[0\]\.roles\.projects\.1\[0\]: found "boss", allowed: one of guest, /,
+  ),
+  'an id of an agent': directory(
+    'agents:\n  - id: 0\n    name: prod\n    project: 1\n',
+    /^line 2: agents\[0\]\.id: found 0, allowed: /,
+  ),
+  'as whom twice': agent(
+    'user_access:\n  access_as:\n    agent: {}\n    user: {}\n',
+    /^line 3: user_access\.access_as: found a block of keys, allowed: one of agent, user$/,
+  ),
+  'as whom not at all': agent(
+    'ci_access:\n  projects:\n    - id: a/b\n      access_as: {}\n',
+    /^line 4: ci_access\.projects\[0\]\.access_as: found nothing, allowed: agent, impersonate or ci_job$/,
+  ),
+  'a restriction that is misspelt': {
+    kind: 'agent-file',
+    name: 'gitops.yaml',
+    text: 'gitops:\n  sourcez:\n    - a\n',
+    said: [/^line 2: gitops\.sourcez: this key is not known/],
+  },
+  'what views show': {
+    kind: 'agent-file',
+    name: 'views.yaml',
+    text: 'follow:\n  kinds:\n    - "a b"\nverdict: best\n',
+    said: [
+      /^line 3: follow\.kinds\[0\]: found "a b", allowed: group\/Kind/,
+      /^line 4: verdict: found "best", allowed: one of argo, kstatus, kas$/,
+    ],
+  },
+}
+
+for (const [name, { kind, name: fileName = 'config.yaml', text, said }] of Object.entries(wrongFiles)) {
+  t.test(`wrong: ${name}`, async (t) => {
+    const file = join(await folderOf(t, { [fileName]: text }), fileName)
+    const { code, stdout } = await check([`--${kind}`, file])
+    t.equal(code, 1)
+    const lines = stdout.trimEnd().split('\n')
+    t.equal(lines.pop(), `${file}: cannot be used`)
+    t.equal(lines.length, said.length, stdout)
+    for (const [i, pattern] of said.entries()) {
+      t.ok(lines[i]?.startsWith(`${file}: `), stdout)
+      t.match(lines[i]?.slice(`${file}: `.length), pattern)
+    }
+    const json = JSON.parse((await check([`--${kind}`, file, '--output', 'json'])).stdout)
+    t.equal(json.files[0].usable, false)
+    t.strictSame(
+      json.files[0].problems.map((one: { line?: number; key?: string; text: string }) =>
+        [one.line === undefined ? [] : [`line ${one.line}`], one.key ?? [], one.text].flat().join(': '),
+      ),
+      lines.map((line) => line.slice(`${file}: `.length)),
+      'the same as JSON',
+    )
+  })
+}
+
+t.test('a file that is not there, the environment, and one that is too large', async (t) => {
+  const folder = await folderOf(t, { 'kas.yaml': alone, 'config.yaml': `# ${'x'.repeat(131_072)}\n` })
+  const absent = await check(['--directory', join(folder, 'absent.yaml')])
+  t.equal(absent.code, 1)
+  t.match(absent.stdout, /absent\.yaml: cannot be read: ENOENT/)
+  const file = join(folder, 'kas.yaml')
+  const environment = await check(['--configuration-file', file], { KAS_CLUSTER_LISTEN: 'nowhere' })
+  t.equal(environment.code, 1)
+  t.match(environment.stdout, /^environment: KAS_CLUSTER_LISTEN: found "nowhere", allowed: /)
+  const large = join(folder, 'config.yaml')
+  const refused = await check(['--agent-file', large])
+  t.equal(refused.code, 1)
+  t.match(refused.stdout, /found \d+ bytes, allowed: 131072 \(max_configuration_file_size\)/)
+  await writeFile(file, `${alone}agent: { configuration: { max_configuration_file_size: 200000 } }\n`)
+  t.equal((await check(['--configuration-file', file, '--agent-file', large])).code, 0, 'as kas is told')
+})
+
+t.test('what files say steers no terminal', async (t) => {
+  const folder = await folderOf(t, { 'kas.yaml': `${alone}"bad\\e[2Jkey": 1\n` })
+  for (const output of ['text', 'json']) {
+    const { stdout } = await check(['--configuration-file', join(folder, 'kas.yaml'), '--output', output])
+    t.notMatch(stdout, '\u001b')
+    t.match(stdout, 'bad')
+  }
+})
+
+t.test('a command line that asks for nothing, or for another form', async (t) => {
+  for (const args of [[], ['--output', 'xml', '--directory', 'd'], ['--unheard'], ['file.yaml']]) {
+    const { code, stderr } = await check(args)
+    t.equal(code, 2, args.join(' '))
+    t.match(stderr, 'usage: kas check-config')
+  }
+  const { code, stdout } = await check(['--help'])
+  t.equal(code, 0)
+  t.match(stdout, '--strict')
+})
+
+t.test('the program ends by itself: nothing listens', async (t) => {
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    join(root, 'src/kas/main.ts'),
+    'check-config',
+    `--configuration-file=${join(stock, 'omnibus.yml')}`,
+    `--agent-file=${join(await folderOf(t, { 'config.yaml': 'user_access: {}\n' }), 'config.yaml')}`,
+  ])
+  t.match(stdout, /omnibus\.yml: can be used; \d+ keys have no effect/)
+  t.match(stdout, /\/config\.yaml: can be used\n$/)
+})
