@@ -50,11 +50,13 @@ export async function sessions(args: readonly string[], { io, clock }: { io: Cli
     if (query.size === 0 || (query.size === 1 && query.has('reason')))
       throw new UsageError('which? Say an ID, --user or --agent')
     const text = await ask(socket, `/sessions/end?${query}`, 'POST')
-    return print(io, values, { text, report: JSON.parse(text) as EndedReport, show: endedText })
+    const missing = 'what goes on there may not have ended'
+    return print(io, values, { text, report: JSON.parse(text) as EndedReport, show: endedText, missing })
   }
   const text = await ask(socket, `/sessions?${query}`)
   const show = (report: SessionsReport) => sessionsText(report, clock.now())
-  return print(io, values, { text, report: JSON.parse(text) as SessionsReport, show })
+  const missing = 'what goes on there is not known'
+  return print(io, values, { text, report: JSON.parse(text) as SessionsReport, show, missing })
 }
 
 function queryOf(values: CliValues, id: string | undefined): URLSearchParams {
@@ -69,12 +71,12 @@ function queryOf(values: CliValues, id: string | undefined): URLSearchParams {
 function print<R extends SessionsReport | EndedReport>(
   io: CliIo,
   values: CliValues,
-  { text, report, show }: { text: string; report: R; show: (report: R) => string },
+  { text, report, show, missing }: { text: string; report: R; show: (report: R) => string; missing: string },
 ): number {
   io.stdout.write(values.json ? text : show(report))
   const { unreached } = report
   if (unreached.length === 0) return 0
-  io.stderr.write(`note: ${unreached.join(', ')} did not answer: what goes on there is not known, nor was it ended\n`)
+  io.stderr.write(`note: ${unreached.join(', ')} did not answer: ${missing}\n`)
   return 1
 }
 
