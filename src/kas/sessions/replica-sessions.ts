@@ -17,6 +17,9 @@ import type { SessionFilter, SessionReport, SessionTable } from './session-table
 /** Of what an operator writes to those whose sessions he ends. characters */
 export const maxReasonCharacters = 200
 
+/** Of what is listed in one answer: replicas take no message of more than 4 MiB. */
+const maxListedBytes = 3 * 1024 * 1024
+
 export interface ReplicaSessionsComponents {
   readonly table: Pick<SessionTable, 'list' | 'end'>
   readonly peers: Pick<Peers, 'all' | 'broadcast'>
@@ -58,7 +61,7 @@ export class ReplicaSessions {
     return unaryService(Sessions, {
       list: async ({ filter }) => {
         const { sessions, total } = this.#list(filterOf(filter))
-        return create(ListSessionsResponseSchema, { session: sessions.map((each) => JSON.stringify(each)), total })
+        return create(ListSessionsResponseSchema, { session: asMuchAsFits(sessions), total })
       },
       end: async ({ filter, reason }) =>
         create(EndSessionsResponseSchema, { ended: this.#end(filterOf(filter), reason) }),
@@ -104,6 +107,19 @@ export class ReplicaSessions {
     const instances = new Set(Array.from(answered, ({ instance }) => instance))
     return this.#components.peers.all().flatMap(({ instance, name }) => (instances.has(instance) ? [] : [name]))
   }
+}
+
+/** @returns JSON of the first */
+function asMuchAsFits(sessions: readonly SessionReport[]): string[] {
+  const listed: string[] = []
+  let bytes = 0
+  for (const session of sessions) {
+    const json = JSON.stringify(session)
+    bytes += Buffer.byteLength(json)
+    if (bytes > maxListedBytes) break
+    listed.push(json)
+  }
+  return listed
 }
 
 function filterOf(message: SessionFilterMessage | undefined): SessionFilter {

@@ -1,9 +1,13 @@
 import { randomUUID } from 'node:crypto'
+import { fromBinary } from '@bufbuild/protobuf'
 import t from 'tap'
 import type { AgentId } from '../../../../src/call/call.ts'
+import { bounds } from '../../../../src/kas/access-log/access-line.ts'
 import { ReplicaSessions } from '../../../../src/kas/sessions/replica-sessions.ts'
 import { maxListed, type Session, SessionTable } from '../../../../src/kas/sessions/session-table.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
+import { ListSessionsResponseSchema } from '../../../../src/proto/gen/replica_sessions_pb.ts'
+import { replicaLimits } from '../../../../src/proto/grpc/limits.ts'
 import type { UnaryMethods } from '../../../../src/proto/unary.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
@@ -68,6 +72,19 @@ t.test('there is a bound, and one of what is listed', async (t) => {
   )
   const { sessions, total } = table.list({}, clock.now())
   t.strictSame([sessions.length, total], [maxListed, maxListed + 1])
+})
+
+t.test('what callers have made long is listed as far as a message between replicas goes', async (t) => {
+  const { table, sessions } = replica('kas-1')
+  const [name, selector] = ['€'.repeat(bounds.name), '€'.repeat(bounds.selector)]
+  const fields = { namespace: name, name, label_selector: selector, field_selector: selector, user_agent: name }
+  for (let i = 0; i < maxListed; i++) table.add(session({ fields: () => fields }))
+  const list = sessions.replicaMethods.get('/kas.replica.v1.Sessions/List')
+  const answer = (await list?.(new Uint8Array(0))) as Uint8Array
+  t.ok(answer.length < replicaLimits.maxMessageBytes, `${answer.length} bytes`)
+  const { session: listed, total } = fromBinary(ListSessionsResponseSchema, answer)
+  t.ok(listed.length > 100, `${listed.length} of them`)
+  t.equal(total, maxListed)
 })
 
 t.test('at all replicas; those that do not answer are named', async (t) => {
