@@ -23,8 +23,11 @@ const maxOutputBytes = 16 * 1024 * 1024
 
 /** of the tree, as it is */
 const carried = ['bin', 'deploy', 'doc', 'README.md', 'LICENSE', 'CHANGELOG.md']
-/** of that, what only work on the project needs */
-const left = ['decisions', 'reference', 'wire.md', 'soak.md', 'simulator.md'].map((name) => join(root, 'doc', name))
+/** of that, what only work on the project needs, or what has another way to its users */
+const left = ['doc/decisions', 'doc/reference', 'doc/wire.md', 'doc/soak.md', 'doc/simulator.md']
+  // helm takes a chart as a folder, an archive or from a registry, where the images are: never out of npm's package
+  .concat('deploy/charts')
+  .map((name) => join(root, name))
 /** of package.json */
 const fields = ['name', 'version', 'description', 'license', 'author', 'type', 'engines', 'bin', 'optionalDependencies']
 

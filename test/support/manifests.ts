@@ -13,12 +13,17 @@ export function readManifests(folder: string): KubernetesObject[] {
   return files.sort().flatMap((file) => readManifest(join(path, file)))
 }
 
-/** All objects of one file. YAML 1.1, as kubectl reads it. */
+/** All objects of one file. */
 export function readManifest(file: string): KubernetesObject[] {
-  const documents = parseAllDocuments(readFileSync(file, 'utf8'), { version: '1.1', strict: true })
-  if (!Array.isArray(documents)) throw new Error(`${file} is empty`)
+  return objectsOf(readFileSync(file, 'utf8'), file)
+}
+
+/** All objects of a text, whose name is for errors. YAML 1.1, as kubectl reads it. */
+export function objectsOf(text: string, name: string): KubernetesObject[] {
+  const documents = parseAllDocuments(text, { version: '1.1', strict: true })
+  if (!Array.isArray(documents)) throw new Error(`${name} is empty`)
   const problem = documents.flatMap(({ errors, warnings }) => [...errors, ...warnings])[0]
-  if (problem) throw new Error(`${file}: ${problem.message}`, { cause: problem })
+  if (problem) throw new Error(`${name}: ${problem.message}`, { cause: problem })
   return documents.map((document) => document.toJS() as KubernetesObject)
 }
 

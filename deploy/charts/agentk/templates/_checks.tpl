@@ -1,0 +1,62 @@
+{{/* What a schema cannot say in a sentence. */}}
+{{- define "agentk.checks" -}}
+{{- $config := .Values.config -}}
+{{- $address := $config.kasAddress -}}
+{{- if not .Values.image.repository -}}
+{{- fail "image.repository is missing: where the image agentk is, such as registry.example.com/agentk" -}}
+{{- end -}}
+{{- if not $address -}}
+{{- fail "config.kasAddress is missing, such as wss://kas.example.com/-/kubernetes-agent/" -}}
+{{- end -}}
+{{- if not (regexMatch "^(wss?|grpcs?)://[^/\\s]+(/\\S*)?$" $address) -}}
+{{- fail (printf "config.kasAddress is %q: expected wss://, grpcs://, ws:// or grpc://, then a host" $address) -}}
+{{- end -}}
+{{- if and $config.token $config.secretName -}}
+{{- fail "config.token and config.secretName are both set: give the token or the Secret that has it" -}}
+{{- end -}}
+{{- if not (or $config.token $config.secretName) -}}
+{{- fail "the agent's token is missing: set config.secretName to a Secret that has it, or config.token" -}}
+{{- end -}}
+{{- if regexMatch "\\s" (default "" $config.token) -}}
+{{- fail "config.token has white space in it: give the token alone" -}}
+{{- end -}}
+{{- if and $config.kasCaCert $config.kasCaCertSecret.name -}}
+{{- fail "config.kasCaCert and config.kasCaCertSecret.name are both set: give the certificate or the Secret that has it" -}}
+{{- end -}}
+{{- if and $config.kasCaCert (contains "PRIVATE KEY-----" $config.kasCaCert) -}}
+{{- fail "config.kasCaCert has a private key in it: give the authority's certificate alone" -}}
+{{- end -}}
+{{- if and $config.kasCaCert (not (contains "-----BEGIN CERTIFICATE-----" $config.kasCaCert)) -}}
+{{- fail "config.kasCaCert is no certificate in PEM: it begins with -----BEGIN CERTIFICATE-----" -}}
+{{- end -}}
+{{- with $config.observability.tls -}}
+{{- if and .enabled .secret.create (not (and .cert .key)) -}}
+{{- fail "config.observability.tls.secret.create needs config.observability.tls.cert and .key" -}}
+{{- end -}}
+{{- if and .enabled (not .secret.create) (not .secret.name) -}}
+{{- fail "config.observability.tls.enabled needs a Secret: name one by config.observability.tls.secret.name" -}}
+{{- end -}}
+{{- end -}}
+{{- if ($config.receptive).enabled -}}
+{{- fail "config.receptive.enabled is true: this agentk dials kas, and waits for nobody" -}}
+{{- end -}}
+{{- if eq (default "" .Values.rbac.useExistingRole) "cluster-admin" -}}
+{{- fail "rbac.useExistingRole is cluster-admin, which this chart does not bind: name a role of what callers need" -}}
+{{- end -}}
+{{- if and .Values.rbac.useExistingRole .Values.rbac.namespaces -}}
+{{- fail "rbac.useExistingRole and rbac.namespaces are both set: a role for the whole cluster, or named namespaces" -}}
+{{- end -}}
+{{- range .Values.rbac.namespaces -}}
+{{- if contains "*" (toJson .rules) -}}
+{{- fail (printf "rbac.namespaces: the rules of %s have a wildcard: name what callers need" .name) -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.rbac.impersonation -}}
+{{- if or (has "system:masters" .groups) (contains "*" (toJson (list .users .groups))) -}}
+{{- fail "rbac.impersonation names system:masters or a wildcard: name the users and groups that occur" -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.serviceMonitor.enabled (not (.Capabilities.APIVersions.Has "monitoring.coreos.com/v1")) -}}
+{{- fail "serviceMonitor.enabled is true, and the cluster knows no ServiceMonitor: install the Prometheus Operator first" -}}
+{{- end -}}
+{{- end -}}

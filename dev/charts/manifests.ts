@@ -1,0 +1,59 @@
+import { join } from 'node:path'
+import { type ChartName, type Rendering, render } from './helm.ts'
+
+/** The plain manifests of deploy/kubernetes, made from the charts. */
+
+interface Manifests {
+  readonly chart: ChartName
+  /** in this folder */
+  readonly values: string
+  readonly set?: readonly string[]
+  /** templates of the chart, and the file of deploy/kubernetes that each of them becomes */
+  readonly files: Readonly<Record<string, string>>
+}
+
+const manifests: readonly Manifests[] = [
+  {
+    chart: 'agentk',
+    values: 'agentk.yaml',
+    files: {
+      'access.yaml': 'agentk/1-access.yaml',
+      'network.yaml': 'agentk/2-network.yaml',
+      'agentk.yaml': 'agentk/3-agentk.yaml',
+      'callers.yaml': 'agentk-access/cluster-wide.yaml',
+    },
+  },
+  { chart: 'agentk', values: 'agentk-namespaces.yaml', files: { 'callers.yaml': 'agentk-access/per-namespace.yaml' } },
+]
+
+/** labels by which helm and two installations in one namespace tell objects apart */
+const helmsLabels = /^ +(?:app\.kubernetes\.io\/(?:instance|version|managed-by)|helm\.sh\/chart): .*\n/gm
+
+/** By path below deploy/kubernetes: the text of each file. @throws Error with what helm says */
+export async function plainManifests(helm: string): Promise<ReadonlyMap<string, string>> {
+  const texts = new Map<string, string>()
+  for (const { chart, values, set = [], files } of manifests) {
+    const rendering: Rendering = { chart, values: [join(import.meta.dirname, 'values', values)], set }
+    const templates = byTemplate(await render(helm, rendering))
+    for (const [template, file] of Object.entries(files)) {
+      const documents = templates.get(template)
+      if (!documents) throw new Error(`the chart ${chart} renders no ${template}`)
+      const text = documents.join('---\n').replaceAll(helmsLabels, '')
+      texts.set(file, `# Written by \`npm run manifests\` from deploy/charts/${chart}.\n${text}`)
+    }
+  }
+  return texts
+}
+
+/** The documents of each template: helm puts them in the order in which a cluster takes them. */
+function byTemplate(rendered: string): Map<string, string[]> {
+  const templates = new Map<string, string[]>()
+  for (const document of rendered.split(/^---\n/m)) {
+    const [, template, text = ''] = /^# Source: \w+\/templates\/(.*)\n([\s\S]*)$/.exec(document) ?? []
+    if (template === undefined) continue
+    const documents = templates.get(template) ?? []
+    templates.set(template, documents)
+    documents.push(text)
+  }
+  return templates
+}

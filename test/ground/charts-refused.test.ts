@@ -1,0 +1,97 @@
+import { join } from 'node:path'
+import t from 'tap'
+import type { ChartName } from '../../dev/charts/helm.ts'
+import { refusal, skip } from '../support/charts/chart-words.ts'
+
+/** Values that cannot be meant are named in one sentence, before anything reaches a cluster. */
+
+const values = (chart: ChartName) => [join(import.meta.dirname, `../support/charts/${chart}/least.yaml`)]
+
+type Refused = readonly [name: string, set: readonly string[], words: string | RegExp]
+
+const agentk: readonly Refused[] = [
+  ['no image', ['image.repository='], /^image\.repository is missing: .* such as registry\.example\.com\/agentk$/],
+  [
+    'no address',
+    ['config.kasAddress='],
+    'config.kasAddress is missing, such as wss://kas.example.com/-/kubernetes-agent/',
+  ],
+  [
+    'an address without a scheme',
+    ['config.kasAddress=kas.example.com'],
+    'config.kasAddress is "kas.example.com": expected wss://, grpcs://, ws:// or grpc://, then a host',
+  ],
+  [
+    'an address of pages',
+    ['config.kasAddress=https://kas.example.com'],
+    /^config\.kasAddress is "https:.*expected wss:/,
+  ],
+  [
+    'two tokens',
+    ['config.token=a'],
+    'config.token and config.secretName are both set: give the token or the Secret that has it',
+  ],
+  ['no token', ['config.secretName='], /^the agent's token is missing: set config\.secretName/],
+  [
+    'a token in a line',
+    ['config.secretName=', 'config.token=a b'],
+    'config.token has white space in it: give the token alone',
+  ],
+  ['an authority that is none', ['config.kasCaCert=abc'], /^config\.kasCaCert is no certificate in PEM/],
+  [
+    'an authority that is a key',
+    ['config.kasCaCert=-----BEGIN PRIVATE KEY-----'],
+    "config.kasCaCert has a private key in it: give the authority's certificate alone",
+  ],
+  [
+    'two authorities',
+    ['config.kasCaCert=-----BEGIN CERTIFICATE-----', 'config.kasCaCertSecret.name=a'],
+    /^config\.kasCaCert and config\.kasCaCertSecret\.name are both set/,
+  ],
+  ['TLS of metrics without a Secret', ['config.observability.tls.enabled=true'], /needs a Secret: name one by/],
+  [
+    'an agent that waits',
+    ['config.receptive.enabled=true'],
+    /^config\.receptive\.enabled is true: this agentk dials kas/,
+  ],
+  [
+    'cluster-admin',
+    ['rbac.useExistingRole=cluster-admin'],
+    /^rbac\.useExistingRole is cluster-admin, which this chart/,
+  ],
+  ['system:masters', ['rbac.impersonation.groups[0]=system:masters'], /^rbac\.impersonation names system:masters/],
+  [
+    'a wildcard',
+    [
+      'rbac.namespaces[0].name=a',
+      'rbac.namespaces[0].serviceAccount=b',
+      'rbac.namespaces[0].rules[0].apiGroups[0]=*',
+      'rbac.namespaces[0].rules[0].resources[0]=pods',
+      'rbac.namespaces[0].rules[0].verbs[0]=get',
+    ],
+    'rbac.namespaces: the rules of a have a wildcard: name what callers need',
+  ],
+  [
+    'a role and namespaces',
+    ['rbac.useExistingRole=view', 'rbac.namespaces[0].name=a', 'rbac.namespaces[0].serviceAccount=b'],
+    /^rbac\.useExistingRole and rbac\.namespaces are both set/,
+  ],
+  ['monitors without their kind', ['serviceMonitor.enabled=true'], /the cluster knows no ServiceMonitor: install/],
+  ['a mistyped key', ['replica=3'], "at '': additional properties 'replica' not allowed"],
+  ['a mistyped key below', ['config.kasAdress=a'], "at '/config': additional properties 'kasAdress' not allowed"],
+  ['no replicas', ['replicas=0'], "at '/replicas': minimum: got 0, want 1"],
+  ['a word for a number', ['config.agentId=x'], /^at '\/config\/agentId': got string, want null or integer$/],
+  ['a digest that is none', ['image.digest=abc'], /^at '\/image\/digest': 'abc' does not match pattern/],
+  ['a pull policy that is none', ['image.pullPolicy=Sometimes'], /^at '\/image\/pullPolicy': value must be one of/],
+]
+
+for (const [chart, refused] of Object.entries({ agentk })) {
+  for (const [name, set, words] of refused) {
+    t.test(`${chart}: ${name}`, { skip }, async (t) => {
+      const said = await refusal({ chart: chart as ChartName, values: values(chart as ChartName), set })
+      if (typeof words === 'string') t.equal(said, words)
+      else t.match(said, words)
+      t.equal(said.split('\n').length, 1, 'one sentence')
+    })
+  }
+}
