@@ -200,6 +200,8 @@ export interface Cause {
   readonly others?: number
   /** a command that only reads; empty: none */
   readonly next: string
+  /** it holds up a rollout of the row's workload that may be undone; absent: it does not */
+  readonly undo?: true
 }
 
 export interface PageState {

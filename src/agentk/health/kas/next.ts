@@ -1,4 +1,6 @@
+import type { KubernetesObject } from '../object.ts'
 import type { Cause } from './choice/choosing.ts'
+import { isBetweenVersions } from './counts.ts'
 import { isNotReady } from './nodes.ts'
 import { quotaNameOf } from './quotas.ts'
 import { webhookKinds } from './webhooks.ts'
@@ -23,25 +25,79 @@ type Shown = Pick<Cause, 'kind' | 'namespace' | 'name' | 'reason' | 'about'> & P
 /** What to read next of a cause, as a command that only reads. */
 export function nextOf(cause: Shown): string {
   const { kind, namespace, name, reason } = cause
-  const words = ['kubectl', ...(namespace === '' ? [] : ['-n', namespace]), ...commandOf(cause)]
+  const isAnywhere = namespace === '' || inNone.has(reason)
+  const words = ['kubectl', ...(isAnywhere ? [] : ['-n', namespace]), ...commandOf(cause)]
   const command = words.join(' ')
   const areNamed = [kind, name, namespace || name].every(isNamed)
   return command.length <= maxNext && areNamed && reason !== '' ? command : ''
 }
 
 function commandOf({ kind, name, reason, about, text = '' }: Shown): readonly string[] {
-  if (reason === 'DeletionBlocked') return ['get', resourceOf(kind), name, '-o', 'jsonpath={.metadata.finalizers}']
+  if (reason === 'DeletionBlocked') return ofDeletion(kind, name, text)
   if (foundations.has(kind) || isNotReady(reason)) return ['describe', resourceOf(kind), name]
-  if (kind === 'Pod') return ofPod(name, reason, about)
+  if (kind === 'Pod') return ofPod(name, reason, about, text)
   if (reason === 'QuotaExceeded') return ofQuota(text)
-  return ['describe', resourceOf(kind), name]
+  if (reason === 'ServiceAccountMissing') return missingOf(text) ?? ['get', 'serviceaccounts']
+  return present.get(reason) ?? ['describe', resourceOf(kind), name]
 }
 
-function ofPod(name: string, reason: string, container: string): readonly string[] {
+/** Of what is missing, or has another name: what there is. */
+const present: ReadonlyMap<string, readonly string[]> = new Map([
+  ['StorageClassMissing', ['get', 'storageclasses']],
+  ['IngressClassMissing', ['get', 'ingressclasses']],
+  ['BackendMissing', ['get', 'services']],
+  ['SelectsNothing', ['get', 'pods', '--show-labels']],
+])
+/** Of these there is one list, whatever the namespace. */
+const inNone: ReadonlySet<string> = new Set(['StorageClassMissing', 'IngressClassMissing'])
+
+function ofPod(name: string, reason: string, container: string, text: string): readonly string[] {
+  if (reason === 'ImagePullDenied') return ['get', 'pod', name, '-o', 'jsonpath={.spec.imagePullSecrets}']
+  if (reason === 'CreateContainerConfigError' || reason === 'FailedMount') {
+    return missingOf(text) ?? withoutKeyOf(text) ?? ['describe', 'pod', name]
+  }
   const of = isNamed(container) ? ['-c', container] : []
   if (crashes.has(reason)) return ['logs', name, ...of, '--previous']
   if (reason === 'ReadinessProbeFailed') return ['logs', name, ...of, '--since=5m']
   return ends.has(reason) && of.length > 0 ? ['logs', name, ...of] : ['describe', 'pod', name]
+}
+
+/** What the kubelet, or the API server, says is not there: `secret "sink" not found`. */
+function missingOf(text: string): readonly string[] | undefined {
+  const [, kind = '', name = ''] = /\b(secret|configmap|serviceaccount) "([^"]*)" not found/.exec(text) ?? []
+  return isNamed(name) ? ['get', kind, name] : undefined
+}
+
+/** What lacks a key: `couldn't find key password in Secret shop/db`. Of a Secret no value is shown. */
+function withoutKeyOf(text: string): readonly string[] | undefined {
+  const [, kind = '', name = ''] = /\bkey \S+ in (Secret|ConfigMap) [^\s/]+\/(\S+)/.exec(text) ?? []
+  return isNamed(name) ? ['describe', kind.toLowerCase(), name] : undefined
+}
+
+/** Kubernetes' own finalizers of claims are for Pods, which a description names. */
+const protections = /^waits for finalizers: kubernetes\.io\/pvc?-protection$/
+
+/** Which controllers have written the object: one of them has set what it does not take away. No values are shown. */
+function ofDeletion(kind: string, name: string, text: string): readonly string[] {
+  if (protections.test(text)) return ['describe', resourceOf(kind), name]
+  return ['get', resourceOf(kind), name, '-o', 'jsonpath={.metadata.managedFields}']
+}
+
+/** What the version before would not mend. */
+const elsewhere: ReadonlySet<string> = new Set([
+  'NodeNotReady',
+  'NodeUnreachable',
+  'TerminatingStuck',
+  'RegistryUnavailable',
+])
+
+/** Whether a workload is held up between two versions by Pods of its own, so that its rollout may be undone. */
+export function isUndoable(
+  workload: KubernetesObject,
+  { kind, word, reason }: Pick<Cause, 'kind' | 'word' | 'reason'>,
+) {
+  const isOwn = kind === 'Pod' ? !elsewhere.has(reason) : reason === 'ProgressDeadlineExceeded'
+  return word === 'Degraded' && isOwn && isBetweenVersions(workload)
 }
 
 /** By the quota that the API server names. */

@@ -1,6 +1,7 @@
 import { printable } from '../../../lib/printable.ts'
 import type { Cause, Row } from '../../../proto/views-json.ts'
 import { folded } from './lines.ts'
+import { isBare } from './received.ts'
 import { ageText, kindText, type Layout } from './verdict-text.ts'
 
 /**
@@ -35,7 +36,22 @@ export function causeLines(row: Row, { now, columns, paint }: Layout, indent: st
   const said = [culpritText(row), printable(z.reason), printable(z.text)].filter(Boolean).join(': ') + last
   const next = z.next === '' ? '' : `next: ${printable(z.next)}`
   const end = [next, othersText(z)].filter(Boolean).join('        ')
-  return [...folded(said, columns, indent), ...folded(end, columns, indent).map((line) => paint.faint(line))]
+  const ends = [end, undoText(row)].flatMap((one) => folded(one, columns, indent))
+  return [...folded(said, columns, indent), ...ends.map((line) => paint.faint(line))]
+}
+
+/** Kinds that kubectl can roll back. */
+const rolled: Readonly<Record<string, string>> = {
+  'apps/Deployment': 'deployment',
+  'apps/StatefulSet': 'statefulset',
+  'apps/DaemonSet': 'daemonset',
+}
+
+/** The one command that changes something is made here, of the row's own name: none is taken from an agent. */
+function undoText({ z, k, n, ns = '' }: Row): string {
+  const kind = rolled[k]
+  if (!z?.undo || kind === undefined || !isBare(ns) || !isBare(n)) return ''
+  return `or undo: kubectl -n ${ns} rollout undo ${kind}/${n}`
 }
 
 function othersText({ others = 0 }: Cause): string {

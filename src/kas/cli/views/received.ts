@@ -30,8 +30,18 @@ const kstatus = z.enum(['Current', 'InProgress', 'Terminating', 'Failed', 'Unkno
 const bare = '[A-Za-z0-9][A-Za-z0-9./:_-]*'
 /** Commands that only read, of words that any shell takes as they stand: an agent may say anything. */
 const reading = new RegExp(
-  `^kubectl(?: -n ${bare})? (?:describe ${bare}(?: ${bare})?|get ${bare} ${bare} -o jsonpath=\\{\\.metadata\\.finalizers\\}|logs ${bare}(?: -c ${bare})?(?: --previous| --since=5m)?)$`,
+  `^kubectl(?: -n ${bare})? (?:${[
+    `describe ${bare}(?: ${bare})?`,
+    `get (?:secret|configmap|serviceaccount) ${bare}`,
+    'get (?:serviceaccounts|services|storageclasses|ingressclasses|pods --show-labels)',
+    `get ${bare} ${bare} -o jsonpath=\\{\\.(?:metadata\\.finalizers|metadata\\.managedFields|spec\\.imagePullSecrets)\\}`,
+    `logs ${bare}(?: -c ${bare})?(?: --previous| --since=5m)?`,
+  ].join('|')})$`,
 )
+const bareWord = new RegExp(`^${bare}$`)
+
+/** It needs no quotes in a shell, and is no option. */
+export const isBare = (text: string) => bareWord.test(text)
 
 const cause = z.object({
   kind: name,
@@ -46,6 +56,7 @@ const cause = z.object({
   count: count.optional(),
   others: count.optional(),
   next: text.transform((next) => (reading.test(next) ? next : '')),
+  undo: z.literal(true).optional(),
 })
 
 const sentRow = z.object({

@@ -1,3 +1,4 @@
+import { type Counts, countsOf, daemonCountsOf, desiredOf, setCountsOf } from '../../../health/kas/counts.ts'
 import { at, type KubernetesObject, listAt, numberAt, textAt } from '../../../health/object.ts'
 import type { Projector } from './projector.ts'
 
@@ -13,27 +14,12 @@ export const replicaSet: Projector = (object) => {
 
 export const deployment: Projector = (object) => {
   const paused = at(object, 'spec.paused') === true ? 'paused' : ''
-  return { facts: factsOf(object, replicasOf(object), paused) }
+  return { facts: factsOf(object, countsOf(object), paused) }
 }
 
-export const statefulSet: Projector = (object) => {
-  const counts = replicasOf(object)
-  // once they are the same its controller counts none as updated
-  const isOne = textAt(object, 'status.currentRevision') === textAt(object, 'status.updateRevision')
-  return { facts: factsOf(object, isOne ? { ...counts, updated: counts.all } : counts) }
-}
+export const statefulSet: Projector = (object) => ({ facts: factsOf(object, setCountsOf(object)) })
 
-export const daemonSet: Projector = (object) => {
-  const count = (name: string) => numberAt(object, `status.${name}`) ?? 0
-  const counts = {
-    desired: count('desiredNumberScheduled'),
-    all: count('currentNumberScheduled'),
-    updated: count('updatedNumberScheduled'),
-    ready: count('numberReady'),
-    available: count('numberAvailable'),
-  }
-  return { facts: factsOf(object, counts) }
-}
+export const daemonSet: Projector = (object) => ({ facts: factsOf(object, daemonCountsOf(object)) })
 
 export const job: Projector = (object) => {
   const count = (name: string) => numberAt(object, `status.${name}`) ?? 0
@@ -53,30 +39,6 @@ export const cronJob: Projector = (object) => {
 }
 
 export const suspendedOf = (object: KubernetesObject) => (at(object, 'spec.suspend') === true ? 'suspended' : '')
-
-/** Pods, as a workload's status counts them. */
-interface Counts {
-  readonly desired: number
-  readonly all: number
-  /** of the template as it is now */
-  readonly updated: number
-  readonly ready: number
-  readonly available: number
-}
-
-function replicasOf(object: KubernetesObject): Counts {
-  const count = (name: string) => numberAt(object, `status.${name}`) ?? 0
-  return {
-    desired: desiredOf(object),
-    all: count('replicas'),
-    updated: count('updatedReplicas'),
-    ready: count('readyReplicas'),
-    available: count('availableReplicas'),
-  }
-}
-
-// without a number there is to be one, as their controllers have it
-const desiredOf = (object: KubernetesObject) => numberAt(object, 'spec.replicas') ?? 1
 
 /** What is available, and what of it the images are of: those of the template are no more than wanted while others run. */
 function factsOf(object: KubernetesObject, counts: Counts, state = ''): string[] {

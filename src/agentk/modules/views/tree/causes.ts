@@ -2,7 +2,7 @@ import type { Cause } from '../../../health/kas/choice/choosing.ts'
 import { siblingKinds } from '../../../health/kas/choice/counting.ts'
 import { Judge, type MayList } from '../../../health/kas/choice/roots.ts'
 import { severityOf } from '../../../health/kas/finding.ts'
-import { nextOf } from '../../../health/kas/next.ts'
+import { isUndoable, nextOf } from '../../../health/kas/next.ts'
 import type { Opinion } from '../../../health/kas/opinion.ts'
 import { uidOf } from '../../../health/kas/read.ts'
 import type { KubernetesObject } from '../../../health/object.ts'
@@ -23,6 +23,8 @@ export interface ShownCause
   /** nobody knows since when: it was seen first then */
   readonly isAtLeast: boolean
   readonly last: number | undefined
+  /** the rollout that it holds up may be undone: Pods of the version before are there */
+  readonly isUndoable: boolean
 }
 
 /** Chooses causes as one caller sees them, of one moment. */
@@ -51,15 +53,14 @@ export class Causes {
   } {
     this.#namespaces.clear()
     this.#world.begin()
-    const { cause, atLeast } = new Judge(this.#world, this.#mayList).judgeAll(
-      roots.map((root) => this.#world.object(root)),
-    )
-    return { cause: cause && shown(cause, atLeast), namespaces: [...this.#namespaces] }
+    const objects = roots.map((root) => this.#world.object(root))
+    const { cause, atLeast } = new Judge(this.#world, this.#mayList).judgeAll(objects)
+    return { cause: cause && shown(cause, atLeast, objects), namespaces: [...this.#namespaces] }
   }
 }
 
-function shown(cause: Cause, atLeast: number | undefined): ShownCause {
-  const { kind, namespace, name, id, reason, text, since, last, count, others } = cause
+function shown(cause: Cause, atLeast: number | undefined, [root, ...others]: readonly KubernetesObject[]): ShownCause {
+  const { kind, namespace, name, id, reason, text, since, last, count } = cause
   const next = nextOf(cause)
   return {
     kind,
@@ -73,7 +74,8 @@ function shown(cause: Cause, atLeast: number | undefined): ShownCause {
     isAtLeast: since === undefined,
     last,
     count,
-    others,
+    others: cause.others,
+    isUndoable: root !== undefined && others.length === 0 && isUndoable(root, cause),
   }
 }
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { argoWords, type KstatusWord, type Row } from '../../../../proto/views-json.ts'
+import { argoWords, type KstatusWord, type Row, type Cause as WireCause } from '../../../../proto/views-json.ts'
 import { bounded } from '../../../health/kas/text.ts'
 import type { ObjectRecord } from '../store/record.ts'
 import type { Link } from '../store/relations.ts'
@@ -110,7 +110,8 @@ function linked(links: readonly Link[]): Partial<Row> {
   return { ...(seen.length > 0 ? { l: seen } : {}), ...(links.length > 0 ? { r: links } : {}) }
 }
 
-function shown({ kind, namespace, name, id, reason, text, next, since, isAtLeast, last, count, others }: ShownCause) {
+function shown(cause: ShownCause): WireCause {
+  const { kind, namespace, name, id, reason, text, next, since, isAtLeast, last, count, others, isUndoable } = cause
   return {
     kind,
     namespace,
@@ -124,6 +125,7 @@ function shown({ kind, namespace, name, id, reason, text, next, since, isAtLeast
     ...(last === undefined ? {} : { last }),
     ...(count === 1 ? {} : { count }),
     ...(others === 0 ? {} : { others }),
+    ...(isUndoable ? { undo: true as const } : {}),
   }
 }
 

@@ -1,5 +1,6 @@
 import t from 'tap'
-import { nextOf } from '../../../../../src/agentk/health/kas/next.ts'
+import { isUndoable, nextOf } from '../../../../../src/agentk/health/kas/next.ts'
+import { readUpdate } from '../../../../../src/kas/cli/views/received.ts'
 
 const pod = { kind: 'Pod', namespace: 'shop', name: 'web-1', about: 'app' }
 
@@ -14,10 +15,77 @@ const table: readonly (readonly [cause: Parameters<typeof nextOf>[0], next: stri
   [{ ...pod, reason: 'ImageNotFound' }, 'kubectl -n shop describe pod web-1'],
   [{ ...pod, reason: 'Unschedulable', about: '' }, 'kubectl -n shop describe pod web-1'],
   [{ ...pod, reason: 'FailedMount', about: '' }, 'kubectl -n shop describe pod web-1'],
-  [{ ...pod, reason: 'DeletionBlocked' }, 'kubectl -n shop get pod web-1 -o jsonpath={.metadata.finalizers}'],
+  [
+    {
+      ...pod,
+      reason: 'FailedMount',
+      about: '',
+      text: 'MountVolume.SetUp failed for volume "s" : secret "sink" not found',
+    },
+    'kubectl -n shop get secret sink',
+  ],
+  [
+    { ...pod, reason: 'CreateContainerConfigError', text: 'container app: configmap "settings" not found' },
+    'kubectl -n shop get configmap settings',
+  ],
+  [
+    {
+      ...pod,
+      reason: 'CreateContainerConfigError',
+      text: "container app: couldn't find key password in Secret shop/db",
+    },
+    'kubectl -n shop describe secret db',
+  ],
+  [
+    { ...pod, reason: 'CreateContainerConfigError', text: 'container app: secret "$(id)" not found' },
+    'kubectl -n shop describe pod web-1',
+  ],
+  [
+    { ...pod, reason: 'CreateContainerConfigError', text: 'container has runAsNonRoot and image will run as root' },
+    'kubectl -n shop describe pod web-1',
+  ],
+  [{ ...pod, reason: 'ImagePullDenied' }, 'kubectl -n shop get pod web-1 -o jsonpath={.spec.imagePullSecrets}'],
+  [
+    { ...pod, reason: 'DeletionBlocked', text: 'waits for finalizers: example.com/x' },
+    'kubectl -n shop get pod web-1 -o jsonpath={.metadata.managedFields}',
+  ],
   [
     { kind: 'example.com/Widget', namespace: '', name: 'w', about: '', reason: 'DeletionBlocked' },
-    'kubectl get widget.example.com w -o jsonpath={.metadata.finalizers}',
+    'kubectl get widget.example.com w -o jsonpath={.metadata.managedFields}',
+  ],
+  [
+    {
+      kind: 'PersistentVolumeClaim',
+      namespace: 'shop',
+      name: 'c',
+      about: '',
+      reason: 'DeletionBlocked',
+      text: 'waits for finalizers: kubernetes.io/pvc-protection',
+    },
+    'kubectl -n shop describe persistentvolumeclaim c',
+  ],
+  [
+    {
+      kind: 'apps/ReplicaSet',
+      namespace: 'shop',
+      name: 'web',
+      about: '',
+      reason: 'ServiceAccountMissing',
+      text: 'error looking up service account shop/payments: serviceaccount "payments" not found',
+    },
+    'kubectl -n shop get serviceaccount payments',
+  ],
+  [
+    { kind: 'PersistentVolumeClaim', namespace: 'shop', name: 'c', about: '', reason: 'StorageClassMissing' },
+    'kubectl get storageclasses',
+  ],
+  [
+    { kind: 'networking.k8s.io/Ingress', namespace: 'shop', name: 'i', about: '', reason: 'BackendMissing' },
+    'kubectl -n shop get services',
+  ],
+  [
+    { kind: 'Service', namespace: 'shop', name: 's', about: '', reason: 'SelectsNothing' },
+    'kubectl -n shop get pods --show-labels',
   ],
   [
     {
@@ -76,9 +144,15 @@ const table: readonly (readonly [cause: Parameters<typeof nextOf>[0], next: stri
   ],
 ]
 
+function updateWith(next: string): string {
+  const z = { kind: 'Pod', namespace: '', name: 'p', id: '', reason: 'r', text: 't', next }
+  return JSON.stringify({ seq: 1, at: 1, rows: [{ u: 'a', k: 'Pod', n: 'p', z }] })
+}
+
 for (const [cause, next] of table) {
   t.test(`${cause.kind} ${cause.reason}`, async (t) => {
     t.equal(nextOf(cause), next)
+    t.equal(readUpdate(updateWith(next)).rows?.[0]?.z?.next, next, 'the commands take it for one that reads')
     t.notMatch(next, /\b(?:delete|apply|edit|patch|scale|exec|rollout|cordon|drain)\b/, 'it only reads')
   })
 }
@@ -88,4 +162,21 @@ t.test('of names that would be more than one word there is no command', async (t
   t.equal(nextOf({ ...pod, about: '$(x)', reason: 'CrashLoopBackOff' }), 'kubectl -n shop logs web-1 --previous')
   t.equal(nextOf({ ...pod, namespace: 'a b', reason: 'CrashLoopBackOff' }), '')
   t.equal(nextOf({ ...pod, name: 'x'.repeat(253), reason: 'CrashLoopBackOff' }), '', 'nor of one that is too long')
+})
+
+t.test('a rollout that its own Pods hold up beside those of before may be undone', async (t) => {
+  const status = { replicas: 4, updatedReplicas: 1, readyReplicas: 3, availableReplicas: 3 }
+  const web = { apiVersion: 'apps/v1', kind: 'Deployment', spec: { replicas: 3 }, status }
+  const cause = { kind: 'Pod', word: 'Degraded', reason: 'ImageNotFound' } as const
+  t.ok(isUndoable(web, cause))
+  t.ok(isUndoable(web, { ...cause, kind: 'apps/Deployment', reason: 'ProgressDeadlineExceeded' }))
+  t.notOk(isUndoable(web, { ...cause, word: 'Progressing' }), 'it may still get there')
+  t.notOk(isUndoable(web, { ...cause, kind: 'Node', reason: 'NodeUnreachable' }), 'that mends no node')
+  t.notOk(isUndoable(web, { ...cause, reason: 'RegistryUnavailable' }))
+  t.notOk(isUndoable({ ...web, status: { ...status, updatedReplicas: 4 } }, cause), 'nothing is left of before')
+  const daemons = { currentNumberScheduled: 3, updatedNumberScheduled: 1, desiredNumberScheduled: 3 }
+  t.ok(isUndoable({ apiVersion: 'apps/v1', kind: 'DaemonSet', status: daemons }, cause))
+  const revisions = { ...status, currentRevision: 'a', updateRevision: 'a' }
+  t.notOk(isUndoable({ apiVersion: 'apps/v1', kind: 'StatefulSet', spec: {}, status: revisions }, cause))
+  t.notOk(isUndoable({ apiVersion: 'batch/v1', kind: 'Job', status }, cause))
 })

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { cut, folded } from '../../../../../src/kas/cli/views/lines.ts'
 import { clockText } from '../../../../../src/kas/cli/views/verdict-text.ts'
+import type { Row } from '../../../../../src/proto/views-json.ts'
 import { startViewsServer } from './views-server.ts'
 
 const at = 1_763_790_000_000
@@ -111,6 +112,24 @@ t.test('a tree names the cause below what is not well, and folds what is usual',
   const all = await tree('-v')
   t.match(all, /├─ ✓ ReplicaSet\/web-5c3a8 {2}0\/0 ready {2}24h\n└─ ✓ EndpointSlice\/web-abc\n/)
   t.match(all, /\nnot followed: Secret, Event\n$/)
+})
+
+t.test('the command that undoes a rollout is made of the name of the row, and of no other', async (t) => {
+  const { viewer, run } = await startViewsServer(t)
+  const tree = async (row: Partial<Row>) => {
+    const { said, code } = run('tree', '-n', 'shop')
+    const one = await viewer()
+    await one.request(({ type }) => type === 'open')
+    const z = { ...web.z, undo: true as const }
+    one.update({ seq: 1, at, rows: [{ ...web, c: 0, z, ...row }], pages: { '': page(['d1']) }, state: live })
+    t.equal(await code, 0, said.stderr)
+    return said.stdout
+  }
+  t.match(await tree({}), /\n {4}or undo: kubectl -n shop rollout undo deployment\/web\n/)
+  t.match(await tree({ k: 'apps/DaemonSet' }), 'rollout undo daemonset/web')
+  t.notMatch(await tree({ k: 'Pod' }), 'rollout')
+  t.notMatch(await tree({ n: 'web; rm -rf ~' }), 'rollout undo')
+  t.notMatch(await tree({ ns: '-A' }), 'rollout undo')
 })
 
 t.test('a list has verdict, reason, culprit and since', async (t) => {

@@ -360,6 +360,9 @@ t.test('culprits that are none are asked for nothing, and no command is shown th
   const nexts = [
     'kubectl -n shop logs web-1; rm -rf ~',
     'kubectl -n shop delete pod web-1',
+    'kubectl -n shop rollout undo deployment/web',
+    'kubectl -n shop get secret db -o jsonpath={.data}',
+    'kubectl -n shop patch configmap stuck -p x',
     'kubectl -n shop logs web-1 -c $(id)',
     'kubectl -n shop describe pod --as=root',
     'kubectl -n shop logs web-1\nid',
