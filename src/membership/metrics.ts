@@ -1,6 +1,6 @@
 import { Counter, Gauge } from 'prom-client'
 import type { Registry } from '../lib/metrics.ts'
-import { holdBacks, type MembershipMetrics, type MessageKind, refusals } from './protocol/observer.ts'
+import { holdBacks, type MembershipMetrics, type MessageKind, messageKinds, refusals } from './protocol/observer.ts'
 
 /** Read at each scrape. */
 export interface MembershipCounts {
@@ -41,6 +41,10 @@ export function createMembershipMetrics(register: Registry, counts: MembershipCo
   const heldBack = counter('kas_row_held_back_total', 'Changes of agents that other replicas are not told', 'reason')
   for (const reason of refusals) refused.inc({ reason }, 0)
   for (const reason of holdBacks) heldBack.inc({ reason }, 0)
+  for (const counted of [published, received]) {
+    for (const kind of messageKinds) counted.inc({ kind: labelOf(kind) }, 0)
+  }
+  for (const result of ['ok', 'failed']) pulls.inc({ result }, 0)
   return {
     refused: (reason) => refused.inc({ reason }),
     published: (kind) => published.inc({ kind: labelOf(kind) }),

@@ -2,7 +2,8 @@ import { Counter } from 'prom-client'
 import type { Registry } from '../../lib/metrics.ts'
 
 /** `turn`: it waited for its project's; `time`, `memory`: it needs more than a file may, and was refused */
-export type ConfigurationLimit = 'turn' | 'time' | 'memory'
+const limits = ['turn', 'time', 'memory'] as const
+export type ConfigurationLimit = (typeof limits)[number]
 
 export interface ConfigurationMetrics {
   /** an agent's file met it */
@@ -18,5 +19,6 @@ export function createConfigurationMetrics(register: Registry): ConfigurationMet
     labelNames: ['limit'],
     registers: [register],
   })
+  for (const limit of limits) limited.inc({ limit }, 0)
   return { limited: (limit) => limited.inc({ limit }) }
 }

@@ -15,7 +15,8 @@ export type Refusal = (typeof refusals)[number]
  */
 export const holdBacks: readonly HeldBack[] = ['share', 'row', 'rate']
 
-export type MessageKind = 'delta' | 'heartbeat' | 'farewell' | 'unknown'
+export const messageKinds = ['delta', 'heartbeat', 'farewell', 'unknown'] as const
+export type MessageKind = (typeof messageKinds)[number]
 
 export interface MembershipMetrics {
   refused(reason: Refusal): void

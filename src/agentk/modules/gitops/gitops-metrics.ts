@@ -10,6 +10,9 @@ export interface GitopsMetrics extends StatusReader {
   applied(seconds: number): void
 }
 
+/** The phases in which a round may end. */
+const endings = [Phase.SYNCED, Phase.FAILING, Phase.REFUSED, Phase.APPROVAL, Phase.PAUSED] as const
+
 export function createGitopsMetrics(register: Registry): GitopsMetrics {
   const registers = [register]
   const calls = new Counter({
@@ -24,6 +27,7 @@ export function createGitopsMetrics(register: Registry): GitopsMetrics {
     labelNames: ['result'],
     registers,
   })
+  for (const phase of endings) rounds.inc({ result: resultOf(phase) }, 0)
   const pushToApplied = new Histogram({
     name: 'agentk_gitops_push_to_applied_seconds',
     help: 'Time from a push, as kas heard of it, until all of its commit was applied and pruned',

@@ -16,6 +16,7 @@ export function createDirectoryMetrics(register: Registry): DirectoryMetrics {
     labelNames: ['result'],
     registers,
   })
+  for (const result of ['ok', 'failed']) reads.inc({ result }, 0)
   const failed = new Gauge({
     name: 'kas_directory_file_failed',
     help: '1 while the directory file on the disk cannot be used and an older one, or none, is in force',

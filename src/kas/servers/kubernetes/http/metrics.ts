@@ -1,5 +1,5 @@
 import { Counter, Gauge } from 'prom-client'
-import type { ErrorCode } from '../../../../lib/errors.ts'
+import { type ErrorCode, errorCodes } from '../../../../lib/errors.ts'
 import type { Registry } from '../../../../lib/metrics.ts'
 
 /** How a request ended: the series that are always there. */
@@ -43,7 +43,7 @@ export interface KubernetesMetrics {
 export function createKubernetesMetrics(register: Registry, running: () => number): KubernetesMetrics {
   const registers = [register]
   const ended = new Map<RequestOutcome, number>(outcomes.map((outcome) => [outcome, 0]))
-  const failures = new Map<ErrorCode, number>()
+  const failures = new Map<ErrorCode, number>(errorCodes.map((code) => [code, 0]))
   new Counter({
     name: 'kas_kubernetes_requests_total',
     help: 'Requests to the Kubernetes API proxy, by how they ended',

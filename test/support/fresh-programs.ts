@@ -1,0 +1,84 @@
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Authority } from '../../dev/certificates.ts'
+import { freePorts } from '../../dev/control-plane/free-ports.ts'
+import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
+import { eventually } from './eventually.ts'
+import type { Processes } from './processes.ts'
+
+const mains = {
+  kas: new URL('../../src/kas/main.ts', import.meta.url).pathname,
+  agentk: new URL('../../src/agentk/main.ts', import.meta.url).pathname,
+}
+
+/** The text of `/metrics` of programs that nobody has called yet, by what they are. */
+export interface FreshMetrics {
+  /** with a directory file, and a secret of replicas */
+  readonly kas: string
+  /** with a GitLab that is not there */
+  readonly kasOfGitlab: string
+  /** with a cluster that is not there, and no kas */
+  readonly agentk: string
+}
+
+/** Starts one of each. */
+export async function freshMetrics(processes: Processes): Promise<FreshMetrics> {
+  const folder = join(processes.folder, 'fresh')
+  await mkdir(folder)
+  const file = async (name: string, text: string) => {
+    await writeFile(join(folder, name), text, { mode: 0o600 })
+    return join(folder, name)
+  }
+  const secret = { authentication_secret_file: await file('secret', Buffer.alloc(32, 7).toString('base64')) }
+  const [closed = 0] = await freePorts(1)
+  const listen = { address: '127.0.0.1:0' }
+  const common = {
+    agent: { listen, kubernetes_api: { listen } },
+    observability: { listen },
+    api: { listen: { ...listen, ...secret } },
+    private_api: { listen: { ...listen, ...secret } },
+    cluster: { listen },
+  }
+  const gitlab = { address: `http://127.0.0.1:${closed}`, ...secret }
+  const kas = async (name: string, more: object) => {
+    const configuration = await file(`${name}.yaml`, JSON.stringify({ ...common, ...more }))
+    const args = [mains.kas, `--configuration-file=${configuration}`]
+    const program = await processes.spawn({ command: process.execPath, args })
+    const [line] = await program.says(/^.*"Observability endpoint is up".*$/m)
+    const { net_address: address } = JSON.parse(line) as { net_address: string }
+    return await metricsAt(`http://${address}/metrics`)
+  }
+  const agentk = async () => {
+    const { certificate: authority } = await Authority.create('fresh')
+    const server = `https://127.0.0.1:${closed}`
+    const kubeconfig = kubeconfigText({ server, authority, user: { token: 'none' } })
+    const [port] = await freePorts(1)
+    const args = [
+      mains.agentk,
+      `--kas-address=ws://127.0.0.1:${closed}`,
+      `--token-file=${await file('token', 'glagent-none')}`,
+      `--kubeconfig=${await file('kubeconfig', kubeconfig)}`,
+      `--observability-listen-address=127.0.0.1:${port}`,
+    ]
+    const environment = { POD_NAME: 'agentk-0', POD_NAMESPACE: 'default' }
+    await processes.spawn({ command: process.execPath, args, environment })
+    return await metricsAt(`http://127.0.0.1:${port}/metrics`)
+  }
+  const directory = await file('directory.yaml', '{}')
+  const [withDirectory, withGitlab, ofAgentk] = await Promise.all([
+    kas('directory-kas', { directory: { file: directory } }),
+    kas('gitlab-kas', { gitlab }),
+    agentk(),
+  ])
+  return { kas: withDirectory, kasOfGitlab: withGitlab, agentk: ofAgentk }
+}
+
+const metricsAt = (url: string) =>
+  eventually(
+    async () => {
+      const answer = await fetch(url)
+      if (answer.status !== 200) throw new Error(`${url}: ${answer.status}`)
+      return await answer.text()
+    },
+    { timeoutMs: 30_000 },
+  )
