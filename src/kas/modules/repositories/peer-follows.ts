@@ -25,6 +25,7 @@ export class PeerFollows {
   readonly #components: PeerFollowsComponents
   readonly #branches = new Map<string, Followed>()
   #cancelSweep: (() => void) | undefined
+  #hasStopped = false
 
   constructor(components: PeerFollowsComponents) {
     this.#components = components
@@ -34,7 +35,7 @@ export class PeerFollows {
     return this.#branches.size
   }
 
-  /** A peer follows it. @returns false: it is not followed here, there are too many or it cannot be one */
+  /** A peer follows it. @returns false: it is not followed here: there are too many, or all have ended */
   renew({ id, project, ref }: Reading): boolean {
     const key = `${project.id} ${ref ?? ''}`
     const until = this.#components.clock.now() + followedForMs
@@ -43,13 +44,14 @@ export class PeerFollows {
       known.until = until
       return true
     }
-    if (this.#branches.size >= maxBranches) return false
+    if (this.#hasStopped || this.#branches.size >= maxBranches) return false
     this.#branches.set(key, { end: this.#components.polls.followForPeer({ id, project, ref }), until })
     this.#cancelSweep ??= this.#components.clock.after(followedForMs, () => this.#sweep())
     return true
   }
 
   stop(): void {
+    this.#hasStopped = true
     this.#cancelSweep?.()
     for (const { end } of this.#branches.values()) end()
     this.#branches.clear()

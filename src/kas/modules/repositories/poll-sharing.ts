@@ -52,6 +52,7 @@ export class PollSharing implements Service {
   /** when it is said next what is followed, by the clock */
   #dueAt = Number.POSITIVE_INFINITY
   #unsubscribe: readonly (() => void)[] = []
+  #hasStopped = false
 
   constructor(components: PollSharingComponents) {
     const { clock } = components
@@ -87,6 +88,7 @@ export class PollSharing implements Service {
   }
 
   async stop(): Promise<void> {
+    this.#hasStopped = true // what is answered meanwhile begins nothing
     for (const unsubscribe of this.#unsubscribe) unsubscribe()
     this.#cancel?.()
     this.#looks.stop()
@@ -102,7 +104,7 @@ export class PollSharing implements Service {
 
   #tellAfter(ms: number): void {
     const { clock } = this.#components
-    if (clock.now() + ms >= this.#dueAt) return
+    if (this.#hasStopped || clock.now() + ms >= this.#dueAt) return
     this.#cancel?.()
     this.#dueAt = clock.now() + ms
     this.#cancel = clock.after(ms, () => {

@@ -14,6 +14,7 @@ export class SpacedLooks {
   readonly #components: SpacedLooksComponents
   /** by project, of those looked at a moment ago: whether it is asked for again, and what cancels its end */
   readonly #recent = new Map<bigint, { again: boolean; cancel: () => void }>()
+  #hasStopped = false
 
   constructor(components: SpacedLooksComponents) {
     this.#components = components
@@ -22,10 +23,11 @@ export class SpacedLooks {
   ask(projectId: bigint): void {
     const recent = this.#recent.get(projectId)
     if (recent) recent.again = true
-    else this.#look(projectId)
+    else if (!this.#hasStopped) this.#look(projectId)
   }
 
   stop(): void {
+    this.#hasStopped = true
     for (const { cancel } of this.#recent.values()) cancel()
     this.#recent.clear()
   }

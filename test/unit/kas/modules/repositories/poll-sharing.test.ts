@@ -12,6 +12,7 @@ import { ManualClock } from '../../../../support/manual-clock.ts'
 import { FakePeers } from '../../replicas/fake-peers.ts'
 
 const minuteMs = 60_000
+const followedPath = methodPath(Repositories.method.followedBranches)
 const settled = async () => {
   for (let i = 0; i < 20; i++) await new Promise(setImmediate)
 }
@@ -320,6 +321,28 @@ t.test('a hook before anybody has said what it follows reaches all that follow i
   t.strictSame(second.poked, [1n])
 })
 
+t.test('what is answered, or asked for, while it stops begins nothing anew', async (t) => {
+  const cluster = new Cluster(t)
+  cluster.ranks.set('one', ['kas-0', 'kas-1'])
+  const [first, other] = [await cluster.add('kas-0'), await cluster.add('kas-1')]
+  first.urls.set(1n, 'one')
+  other.follow(1n, 'one')
+  other.commits.set('one ', commit('a'))
+  other.sharing.look(1n)
+  cluster.clock.advance(1000) // it asks the first, which has found nothing yet
+  await Promise.all([other.sharing.stop(), first.sharing.stop()])
+  await settled()
+  other.sharing.look(1n)
+  await first.methods.get(followedPath)?.(
+    toBinary(
+      FollowedBranchesRequestSchema,
+      create(FollowedBranchesRequestSchema, { branch: [{ key: 'one ', projectId: 1n, agentId: 42n }] }),
+    ),
+  )
+  t.equal(cluster.clock.pending, 0)
+  t.strictSame(first.forPeers, [])
+})
+
 t.test('what is followed goes in messages of a bounded size; what cannot be a branch is not followed', async (t) => {
   const cluster = new Cluster(t)
   const [first, other] = [await cluster.add('kas-0'), await cluster.add('kas-1')]
@@ -331,9 +354,8 @@ t.test('what is followed goes in messages of a bounded size; what cannot be a br
   }
   other.follow(1n, 'url-1', 'f'.repeat(40))
   const sizes: number[] = []
-  const path = methodPath(Repositories.method.followedBranches)
-  const serve = first.methods.get(path)
-  ;(first.methods as Map<string, unknown>).set(path, (bytes: Uint8Array) => {
+  const serve = first.methods.get(followedPath)
+  ;(first.methods as Map<string, unknown>).set(followedPath, (bytes: Uint8Array) => {
     sizes.push(bytes.length)
     return serve?.(bytes)
   })
