@@ -35,7 +35,9 @@ export function imageOf(context: PodContext, container: Container): Finding | un
   return found(pod, now, {
     ...base,
     reason,
-    text: kept?.text ?? `container ${container.name}: image ${image}: ${answer || waiting.message || waiting.reason}`,
+    text:
+      kept?.text ??
+      `container ${container.name}: image ${image}: ${shortened(answer, image) || waiting.message || waiting.reason}`,
     grace: reason === 'ImagePullDenied' || reason === 'ImageNotFound' ? 0 : registryMs,
     from: fromOf(context, container),
     needs: kept?.needs ?? (isOfEvent ? [['Event', namespaceOf(pod)]] : []),
@@ -64,6 +66,19 @@ function answerOf(context: PodContext, container: Container, waiting: { reason: 
     return { answer: '', kept: before }
   const event = newest(evidence.filter((one) => isPull(one, container.name)))
   return event ? { answer: event.message.replace(pulled, ''), isOfEvent: true } : { answer: '' }
+}
+
+/** What runtimes write before the registry's answer: each names the image again. */
+const said = [
+  /^rpc error: code = \w+ desc = /,
+  /^failed to pull and unpack image "[^"]*": /,
+  /^failed to resolve reference "[^"]*": /,
+]
+
+/** Of the registry's answer what is not said already. */
+function shortened(answer: string, image: string): string {
+  const bare = said.reduce((text, before) => text.replace(before, ''), answer)
+  return image !== '' && bare.startsWith(`${image}: `) ? bare.slice(image.length + 2) : bare
 }
 
 function isPull({ reason, message, container }: Evidence, name: string): boolean {

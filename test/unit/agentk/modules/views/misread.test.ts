@@ -22,3 +22,8 @@ t.test('of a rollout that is held up it says that the old version serves, and ho
   t.match(text, /\n +or undo: kubectl -n shop rollout undo deployment\/web\n/)
   t.notMatch(await shown('image-not-found', 'deploy/web', '-n', 'shop'), 'rollout undo', 'there is nothing before it')
 })
+
+t.test('an image that does not come is named once', { skip }, async (t) => {
+  const text = (await shown('image-not-found', 'deploy/web', '-n', 'shop')).replaceAll(/\s+/g, ' ')
+  t.match(text, ' ImageNotFound: container web: image registry.example.com/shop/web:1.4.2: not found next: ')
+})

@@ -1,7 +1,8 @@
 import t from 'tap'
+import { causeLines } from '../../../../../src/kas/cli/views/cause-text.ts'
 import { cut, folded } from '../../../../../src/kas/cli/views/lines.ts'
-import { clockText } from '../../../../../src/kas/cli/views/verdict-text.ts'
-import type { Row } from '../../../../../src/proto/views-json.ts'
+import { clockText, Paint } from '../../../../../src/kas/cli/views/verdict-text.ts'
+import type { Cause, Row } from '../../../../../src/proto/views-json.ts'
 import { startViewsServer } from './views-server.ts'
 
 const at = 1_763_790_000_000
@@ -10,6 +11,7 @@ const page = (order: string[], more = 0) => ({ order, counts: {}, more })
 const since = at - 240_000
 const next = 'kubectl -n shop logs web-6d4b9-x7k2p -c app --previous'
 const text = 'container app: exit code 137 (OOMKilled), 4 restarts, limit 64Mi'
+const bareText = 'container app: exit code 137, 4 restarts, limit 64Mi'
 const web = {
   u: 'd1',
   k: 'apps/Deployment',
@@ -100,7 +102,7 @@ t.test('a tree names the cause below what is not well, and folds what is usual',
     await tree(),
     [
       `✗ degraded  shop/Deployment/web  1/3 ready  since ${clockText(since, at)} (4m)\n`,
-      `│      2 Pods, web-6d4b9-x7k2p: OOMKilled: ${text}, last 40s ago\n`.replace('│  ', ''),
+      `│      2 Pods, e.g. web-6d4b9-x7k2p: OOMKilled: ${bareText}, last 40s ago\n`.replace('│  ', ''),
       `    next: ${next}        (and 1 other cause)\n`,
       `├─ ✗ degraded  ReplicaSet/web-6d4b9  1/3 ready  since ${clockText(since, at)} (4m)\n`,
       '└─ · folded (-v): 1 ReplicaSet, 1 EndpointSlice\n',
@@ -132,6 +134,30 @@ t.test('the command that undoes a rollout is made of the name of the row, and of
   t.notMatch(await tree({ ns: '-A' }), 'rollout undo')
 })
 
+t.test('a cause says once what it says', async (t) => {
+  const said = (z: Partial<Cause>, row: Partial<Row> = {}) => {
+    const cause = { kind: 'Pod', namespace: 'shop', name: 'web-1', id: 'p', reason: 'Failed', text: '', next: '', ...z }
+    const shown: Row = { u: 'd', k: 'apps/Deployment', ns: 'shop', n: 'web', z: cause, ...row }
+    const layout = { now: at, columns: 200, paint: new Paint(false), isVerbose: false }
+    return causeLines(shown, layout, '').join('\n')
+  }
+  const last = at - 3_600_000
+  t.equal(
+    said({ reason: 'Unschedulable', text: '3 Insufficient memory.', last }),
+    'Pod web-1: Unschedulable: 3 Insufficient memory, last 60m ago',
+  )
+  t.equal(said({ reason: 'Terminating', text: 'Terminating' }), 'Pod web-1: Terminating')
+  t.equal(said({ reason: 'OOMKilled', text: 'exit code 137 (OOMKilled)' }), 'Pod web-1: OOMKilled: exit code 137')
+  t.equal(
+    said({ reason: 'CrashLoopBackOff', text: 'exit code 137 (signal 9)' }),
+    'Pod web-1: CrashLoopBackOff: exit code 137 (signal 9)',
+  )
+  const node = { kind: 'Node', namespace: '', name: 'n1', reason: 'NodeUnreachable', text: 'node n1: no status.' }
+  t.equal(said({ ...node, count: 2 }), 'Node n1 (affects 2): NodeUnreachable: no status')
+  t.equal(said(node, { k: 'Node', ns: '', n: 'n1' }), 'NodeUnreachable: no status')
+  t.equal(said({ count: 3, text: 'x' }), '3 Pods, e.g. web-1: Failed: x')
+})
+
 t.test('a list has verdict, reason, culprit and since', async (t) => {
   const { viewer, run } = await startViewsServer(t)
   const list = async (...argv: string[]) => {
@@ -145,9 +171,9 @@ t.test('a list has verdict, reason, culprit and since', async (t) => {
   t.equal(
     await list('deploy,pvc', '-n', 'shop'),
     [
-      '  NAME                        VERDICT   REASON               CULPRIT                  SINCE  FACTS      AGE\n',
-      '✗ Deployment/web              Degraded  OOMKilled            2 Pods, web-6d4b9-x7k2p  4m     1/3 ready  24h\n',
-      '✗ PersistentVolumeClaim/data  Degraded  StorageClassMissing                           ≥4m\n',
+      '  NAME                        VERDICT   REASON               CULPRIT                       SINCE  FACTS      AGE\n',
+      '✗ Deployment/web              Degraded  OOMKilled            2 Pods, e.g. web-6d4b9-x7k2p  4m     1/3 ready  24h\n',
+      '✗ PersistentVolumeClaim/data  Degraded  StorageClassMissing                                ≥4m\n',
     ].join(''),
   )
   t.match(await list('deploy', '-A'), /^ {2}NAMESPACE {2}NAME {2}VERDICT/)
@@ -174,7 +200,7 @@ t.test('a terminal wraps no line: what it is told fits it, and what is long is b
       said.stdout,
     )
     t.ok(lines.some((line) => line.includes(next)))
-    t.match(said.stdout.replaceAll(/\s+/g, ' '), `OOMKilled: ${text}, last 40s ago`)
+    t.match(said.stdout.replaceAll(/\s+/g, ' '), `OOMKilled: ${bareText}, last 40s ago`)
   }
 })
 
