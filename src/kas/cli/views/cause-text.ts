@@ -23,7 +23,7 @@ export function culpritText({ z, k, n, ns = '' }: Row): string {
  * Why it is not well, and what to read next:
  *
  * ```
- * 2 Pods, e.g. web-x7k2p: OOMKilled: container app: exit code 137, 4 restarts, limit 64Mi, last 40s ago
+ * 2 Pods, e.g. web-x7k2p: OOMKilled: container app: exit code 137, 4 restarts in all, limit 64Mi, last 40s ago
  * next: kubectl -n shop logs web-x7k2p -c app --previous        (and 1 other cause)
  * ```
  *

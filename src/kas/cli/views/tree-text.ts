@@ -24,7 +24,7 @@ interface Place {
  *
  * ```
  * ✗ degraded  shop/Deployment/web  1 of 3 available: reduced  since 14:02 (4m)
- *     2 Pods, e.g. web-6d4b9-x7k2p: OOMKilled: container app: exit code 137, 4 restarts
+ *     2 Pods, e.g. web-6d4b9-x7k2p: OOMKilled: container app: exit code 137, 4 restarts in all
  *     next: kubectl -n shop logs web-6d4b9-x7k2p -c app --previous
  * └─ ◐ progressing  ReplicaSet/web-6d4b9  1/3 ready  5d
  * ```

@@ -33,14 +33,14 @@ export function crashOf(context: PodContext, container: Container): Finding | un
   if (!crash) return undefined
   const { life, until } = crash
   const of = evidence.filter((one) => isOf(one, container.name))
-  const { reason, proof } = whyOf(life, of, waitingOf(container)?.reason ?? '')
+  const { reason, proof, begun } = whyOf(life, of, waitingOf(container)?.reason ?? '')
   const backOff = firstOf(of.filter((one) => one.reason === 'BackOff' && /restarting failed/.test(one.message)))
-  const known = [context.ready === 'False' ? context.readySince : undefined, life.finished, backOff]
+  const known = [context.ready === 'False' ? context.readySince : undefined, life.finished, backOff, begun]
   const times = known.filter((time) => time !== undefined)
   const limit = reason === 'OOMKilled' ? textAt(container.spec, 'resources.limits.memory') : ''
   const text = [
     `container ${container.name}: ${endOf(life)}`,
-    `${container.restarts} ${container.restarts === 1 ? 'restart' : 'restarts'}`,
+    restartsText(container),
     ...(limit ? [`limit ${limit}`] : []),
     ...(proof ? [proof.message] : []),
   ].join(', ')
@@ -56,6 +56,11 @@ export function crashOf(context: PodContext, container: Container): Finding | un
     about: container.name,
     needs: isByEvent ? [['Event', namespaceOf(pod)]] : [],
   })
+}
+
+/** They are counted from the Pod's beginning on, not from when it began to fail. */
+function restartsText({ restarts }: Container): string {
+  return restarts > 1 ? `${restarts} restarts in all` : `${restarts} ${restarts === 1 ? 'restart' : 'restarts'}`
 }
 
 interface Crash {
@@ -110,8 +115,16 @@ function betweenCrashes(container: Container, started: number, last: EndedLife):
   return started + Math.min(longLifeMs, Math.max(leastUpMs, 2 * life))
 }
 
-/** Why a life ended, and the event that says so. */
-function whyOf(life: EndedLife, evidence: readonly Evidence[], waiting: string): { reason: string; proof?: Evidence } {
+interface Why {
+  readonly reason: string
+  /** the event that says so */
+  readonly proof?: Evidence
+  /** when the first of a row of lives ended so, if an event says it. ms since 1970 */
+  readonly begun?: number | undefined
+}
+
+/** Why a life ended. */
+function whyOf(life: EndedLife, evidence: readonly Evidence[], waiting: string): Why {
   if (life.reason === 'OOMKilled') return { reason: 'OOMKilled' }
   if (isStartError(life.reason) || isStartError(waiting)) return { reason: 'StartError' }
   const near = evidence.filter((one) => isNear(one, life))
@@ -120,14 +133,17 @@ function whyOf(life: EndedLife, evidence: readonly Evidence[], waiting: string):
   const killed = newest(near.filter((one) => one.reason === 'Killing'))
   const unhealthy = newest(near.filter((one) => one.reason === 'Unhealthy' && probeOf(one) !== undefined))
   if (killed) {
-    const probe = /failed startup probe/.test(killed.message) ? 'Startup' : 'Liveness'
+    const probe = killerOf(killed)
+    const begun = firstOf(near.filter((one) => one.reason === 'Killing' && killerOf(one) === probe))
     const text = newest(near.filter((one) => one.reason === 'Unhealthy' && probeOf(one) === probe))
-    return { reason: `${probe}ProbeFailed`, proof: text ?? killed }
+    return { reason: `${probe}ProbeFailed`, proof: text ?? killed, begun }
   }
   const isKilled = life.exitCode === 137 || life.exitCode === 143
   if (unhealthy && isKilled) return { reason: `${probeOf(unhealthy)}ProbeFailed`, proof: unhealthy }
   return { reason: 'CrashLoopBackOff' }
 }
+
+const killerOf = ({ message }: Evidence) => (/failed startup probe/.test(message) ? 'Startup' : 'Liveness')
 
 /** The probe by whose failure a container is ended. */
 function probeOf({ message }: Evidence): 'Liveness' | 'Startup' | undefined {

@@ -200,6 +200,22 @@ t.test('since: the earliest of what is known, the first BackOff for those who ma
   t.equal(judge([one], { events, without: ['Event'] }).cause?.since, now - 300_000)
 })
 
+t.test('since, of what a probe ends again and again: when it did so first', async (t) => {
+  const one = crashed(4, 143)
+  const killed = (probe: string, firstTimestamp: string) =>
+    event(one, 'Killing', `Container app failed ${probe} probe, will be restarted`, {
+      type: 'Normal',
+      metadata: { name: probe, creationTimestamp: ago(60) },
+      firstTimestamp,
+    })
+  const backOff = event(one, 'BackOff', 'Back-off restarting failed container app', { firstTimestamp: ago(600) })
+  const events = [killed('liveness', ago(900)), backOff]
+  t.equal(judge([one], { events }).cause?.since, now - 900_000, 'the kubelet backs off later')
+  t.equal(judge([one], { events, without: ['Event'] }).cause?.since, now - 300_000)
+  const both = [{ ...killed('startup', ago(1200)), lastTimestamp: ago(40) }, ...events]
+  t.equal(judge([one], { events: both }).cause?.since, now - 900_000, 'another probe has its own time')
+})
+
 t.test('a readiness probe that found no container is no failure of readiness', async (t) => {
   const one = unready(600, 600)
   const events = [event(one, 'Unhealthy', 'Readiness probe errored and resulted in unknown state')]

@@ -254,7 +254,7 @@ t.test('text: code, signal, restarts, limit, last words, and no age', async (t) 
     containerSpec: { resources: { limits: { memory: '64Mi' } } },
     container: { restartCount: 4, ...waiting('CrashLoopBackOff'), lastState: ended(137, 'OOMKilled', 50, 40) },
   })
-  t.equal(judge([killed]).cause?.text, 'container app: exit code 137 (OOMKilled), 4 restarts, limit 64Mi')
+  t.equal(judge([killed]).cause?.text, 'container app: exit code 137 (OOMKilled), 4 restarts in all, limit 64Mi')
   t.equal(judge([crashed(1, 143)]).cause?.text, 'container app: exit code 143 (signal 15), 1 restart')
   const words = failed({}, { state: ended(3, 'Error', 100, 90, 'no such table') })
   t.equal(judge([words]).cause?.text, 'container app: exit code 3: no such table')
