@@ -297,3 +297,29 @@ t.test('of one agent\u2019s callers only so many connections are kept: the longe
   t.equal(await count('TOO_MANY_STREAMS'), 1)
   first.close()
 })
+
+t.test('the same of those who are let in for what is about no agent', async (t) => {
+  const answer = { status: 200, mediaType: 'application/json', body: Buffer.from('{}') }
+  const user = { id: 5n, username: 'ada' }
+  const { server, port, count } = await startServer(
+    clusterForward(echo),
+    { limits: { maxKeptPerAgent: 2 } },
+    undefined,
+    {
+      userEndpoints: [{ path: '/agents', methods: ['GET'], admit: async () => ({ user, answer: async () => answer }) }],
+      signedEndpoints: [{ path: '/hooks/', methods: ['POST'], serve: async () => answer }],
+    },
+  )
+  t.teardown(() => server.stop(AbortSignal.abort()))
+  const ask = async (requestLine: string) => {
+    const client = await RawClient.open(port)
+    t.teardown(() => client.close())
+    await client.request(requestLine, 'Authorization: Bearer pat:0:token').until(/}$/)
+    return client
+  }
+  const first = await ask('GET /k8s-proxy/agents')
+  await ask('POST /k8s-proxy/hooks/1')
+  await ask('GET /k8s-proxy/agents')
+  await first.toEnd()
+  t.equal(await count('TOO_MANY_STREAMS'), 1)
+})

@@ -6,6 +6,7 @@ import { linkedController } from '../../../lib/signals.ts'
 import type { SignedEndpoint } from '../../module.ts'
 import type { Arrivals } from '../arrivals.ts'
 import { boundedBody, checkLength } from './http/bounded-body.ts'
+import { noAgent } from './http/connection.ts'
 import type { Exchange } from './http/exchange.ts'
 import type { KubernetesLimits } from './http/kubernetes-limits.ts'
 import type { RequestOutcome } from './http/metrics.ts'
@@ -91,6 +92,7 @@ export class SignedEndpoints {
       }
     }
     const { status, mediaType, body } = await this.#components.arrivals.admit(exchange.arrived, check, signal)
+    exchange.connection.letIn(noAgent, endpoint.path)
     await exchange.answer(status, [...headers, 'Content-Type', mediaType, 'Cache-Control', 'no-store'], body)
     return 'endpoint'
   }

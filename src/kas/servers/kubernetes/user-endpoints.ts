@@ -3,6 +3,7 @@ import { abortable } from '../../../lib/signals.ts'
 import type { UserEndpoint } from '../../module.ts'
 import type { Arrivals } from '../arrivals.ts'
 import type { CallRecord } from './access/call-record.ts'
+import { noAgent } from './http/connection.ts'
 import type { Exchange } from './http/exchange.ts'
 import type { KubernetesLimits } from './http/kubernetes-limits.ts'
 import type { RequestOutcome } from './http/metrics.ts'
@@ -49,6 +50,7 @@ export class UserEndpoints {
     const token = tokenOf(head)
     const admit = () => endpoint.admit(token)
     const { user, answer } = await this.#components.arrivals.admit(exchange.arrived, admit, signal)
+    exchange.connection.letIn(noAgent, `user ${user.id}`)
     record.letIn({ via: 'pat', userId: user.id, username: user.username }, undefined)
     const { status, mediaType, body } = await abortable(answer(signal), signal)
     const all = [...headers, 'Content-Type', mediaType, 'Cache-Control', 'no-store']

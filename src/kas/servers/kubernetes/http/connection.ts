@@ -6,6 +6,9 @@ import type { ClientAddresses, Origin } from '../../addresses/client-addresses.t
 import type { Callers } from './callers.ts'
 import type { IdleConnections, Owner } from './idle-connections.ts'
 
+/** Whose callers those are who were let in for what is about no agent: their kept connections have a bound, too. */
+export const noAgent = 0n as AgentId
+
 /** Requests that a client may have sent on one connection without an answer yet. */
 export const maxPipelinedRequests = 4
 
