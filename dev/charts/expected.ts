@@ -15,7 +15,7 @@ export interface Expectation {
 
 /** Each `NAME.yaml` beside which there is, or will be, a `NAME.rendered.yaml`. */
 export function expectations(): Expectation[] {
-  const charts: ChartName[] = ['agentk']
+  const charts: ChartName[] = ['kas', 'agentk']
   return charts.flatMap((chart) => {
     const names = readdirSync(join(folder, chart)).filter((name) => !name.endsWith('.rendered.yaml'))
     return names.sort().map((name) => {

@@ -14,6 +14,16 @@ interface Manifests {
 
 const manifests: readonly Manifests[] = [
   {
+    chart: 'kas',
+    values: 'kas.yaml',
+    files: {
+      'access.yaml': 'kas/1-access.yaml',
+      'network.yaml': 'kas/2-network.yaml',
+      'configuration.yaml': 'kas/3-configuration.yaml',
+      'replicas.yaml': 'kas/4-replicas.yaml',
+    },
+  },
+  {
     chart: 'agentk',
     values: 'agentk.yaml',
     files: {
@@ -26,8 +36,9 @@ const manifests: readonly Manifests[] = [
   { chart: 'agentk', values: 'agentk-namespaces.yaml', files: { 'callers.yaml': 'agentk-access/per-namespace.yaml' } },
 ]
 
-/** labels by which helm and two installations in one namespace tell objects apart */
-const helmsLabels = /^ +(?:app\.kubernetes\.io\/(?:instance|version|managed-by)|helm\.sh\/chart): .*\n/gm
+/** labels by which helm and two installations in one namespace tell objects apart; and what changes with a configuration */
+const helmsLines =
+  /^ +(?:app\.kubernetes\.io\/(?:instance|version|managed-by)|helm\.sh\/chart|checksum\/config): .*\n/gm
 
 /** By path below deploy/kubernetes: the text of each file. @throws Error with what helm says */
 export async function plainManifests(helm: string): Promise<ReadonlyMap<string, string>> {
@@ -38,7 +49,7 @@ export async function plainManifests(helm: string): Promise<ReadonlyMap<string, 
     for (const [template, file] of Object.entries(files)) {
       const documents = templates.get(template)
       if (!documents) throw new Error(`the chart ${chart} renders no ${template}`)
-      const text = documents.join('---\n').replaceAll(helmsLabels, '')
+      const text = documents.join('---\n').replaceAll(helmsLines, '')
       texts.set(file, `# Written by \`npm run manifests\` from deploy/charts/${chart}.\n${text}`)
     }
   }

@@ -85,7 +85,68 @@ const agentk: readonly Refused[] = [
   ['a pull policy that is none', ['image.pullPolicy=Sometimes'], /^at '\/image\/pullPolicy': value must be one of/],
 ]
 
-for (const [chart, refused] of Object.entries({ agentk })) {
+const gitlab = ['directory.secret=', 'gitlab.address=https://gitlab.example.com', 'gitlab.secret=a']
+const front = ['ingress.enabled=true', 'ingress.host=kas.example.com']
+
+const kas: readonly Refused[] = [
+  ['no image', ['image.repository='], /^image\.repository is missing: .* such as registry\.example\.com\/kas$/],
+  [
+    'nobody who says who is who',
+    ['directory.secret='],
+    /^nobody says who is who: set gitlab\.address, or directory\.secret/,
+  ],
+  [
+    'both who say it',
+    ['gitlab.address=https://gitlab.example.com'],
+    /^gitlab\.address and directory\.secret are both set/,
+  ],
+  [
+    'GitLab without a scheme',
+    [...gitlab, 'gitlab.address=gitlab.example.com'],
+    'gitlab.address is "gitlab.example.com": expected https:// or http://, then a host',
+  ],
+  ['GitLab without its secret', [...gitlab, 'gitlab.secret='], /^gitlab\.secret is missing: the Secret with what kas/],
+  ['no secret of replicas', ['privateApi.secret='], /^privateApi\.secret is missing: a Secret that all replicas share/],
+  [
+    'a grace that is none',
+    ['graces.shutdown=soon'],
+    /shutdown_grace_period is "soon": expected a duration such as 300s/,
+  ],
+  [
+    'a grace that is none, in customConfig',
+    ['customConfig.private_api.listen.listen_grace_period=5 min'],
+    'private_api.listen.listen_grace_period is "5 min": expected a duration such as 300s or 5m',
+  ],
+  ['PROXY headers of anybody', ['proxyProtocol=true'], /^proxyProtocol needs trustedProxies/],
+  ['an ingress without a host', ['ingress.enabled=true'], /^ingress\.host is missing: the name by which/],
+  [
+    'one path for both',
+    [...front, 'urlPathPrefix=/'],
+    /^urlPathPrefix is \/, which agents have .* such as \/k8s-proxy\/$/,
+  ],
+  ['a route without a Gateway', ['gateway.enabled=true'], /^gateway\.parentRefs is missing: the Gateway by which/],
+  [
+    'a route without its kind',
+    ['gateway.enabled=true', 'gateway.parentRefs[0].name=a'],
+    'gateway.enabled is true, and the cluster knows no HTTPRoute: install the Gateway API first',
+  ],
+  [
+    'monitors without their kind',
+    ['metrics.serviceMonitor.enabled=true'],
+    /the cluster knows no ServiceMonitor: install/,
+  ],
+  [
+    'fewer than the fewest',
+    ['autoscaling.enabled=true', 'autoscaling.maxReplicas=2'],
+    'autoscaling.minReplicas is above autoscaling.maxReplicas',
+  ],
+  ['a mistyped key', ['customconfig.redis=a'], "at '': additional properties 'customconfig' not allowed"],
+  ['no replicas', ['replicas=0'], "at '/replicas': minimum: got 0, want 1"],
+  ['a type of Service that is none', ['service.type=Public'], /^at '\/service\/type': value must be one of/],
+  ['a list for one address', ['gitlab.address[0]=a'], /^at '\/gitlab\/address': got array, want null or string$/],
+]
+
+for (const [chart, refused] of Object.entries({ agentk, kas })) {
   for (const [name, set, words] of refused) {
     t.test(`${chart}: ${name}`, { skip }, async (t) => {
       const said = await refusal({ chart: chart as ChartName, values: values(chart as ChartName), set })

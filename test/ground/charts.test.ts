@@ -11,7 +11,7 @@ import { manifestsFolder, objectsOf } from '../support/manifests.ts'
 /** The charts, without a cluster: what they render is what is written down. test/e2e/charts.test.ts installs them. */
 
 const root = join(import.meta.dirname, '../..')
-const charts = ['agentk'] as const
+const charts = ['kas', 'agentk'] as const
 const read = (...path: string[]) => readFileSync(join(...path), 'utf8')
 const program = helmProgram ?? ''
 
