@@ -1,5 +1,5 @@
 import { printable } from '../../../lib/printable.ts'
-import type { Row } from '../../../proto/views-json.ts'
+import { type ArgoWord, kasWords, type Row } from '../../../proto/views-json.ts'
 import { causeLines } from './cause-text.ts'
 import { isBundle, type ShownView, verdictOf } from './shown-view.ts'
 import { ageText, isWell, kindText, type Layout, sinceText, whyOf } from './verdict-text.ts'
@@ -88,24 +88,36 @@ class TreeText {
     return isUsual(row) || (this.#folds && depth === 0 && isQuiet(row))
   }
 
+  /** Its own, and what is worse below: `✓ healthy, ✗ degraded below`. */
+  #verdictParts(row: Row, name: string): string[] {
+    const { paint } = this.#layout
+    const word = verdictOf(row)
+    const { w = '' } = row
+    if (!isWell(w) && severityOf(w) > severityOf(word)) {
+      const own = paint.verdict(word)
+      return [`${word === '' ? `${own} ` : `${own}, `}${paint.verdict(w)} below`, name]
+    }
+    return isWell(word) ? [`${paint.shape(word)} ${name}`] : [paint.verdict(word), name]
+  }
+
   #rowText(row: Row, namespace: string, isExplained: boolean): string {
     const { paint, now } = this.#layout
-    const word = verdictOf(row)
     const place = row.ns && row.ns !== namespace ? `${row.ns}/` : ''
     const closed = row.c && !this.#model.pages.has(row.u) ? printable(`${row.c} below`) : ''
     const name = printable(`${place}${kindText(row.k)}/${row.n}`)
     const since = row.z ? sinceText(row.z, now) : ''
     const parts = [
-      isWell(word) ? `${paint.shape(word)} ${name}` : `${paint.verdict(word)}  ${name}`,
+      ...this.#verdictParts(row, name),
       ...(row.f ?? []).map(printable),
       closed,
       since || paint.faint(ageText(row.t, now)),
-      row.w && row.w !== word ? `below: ${paint.verdict(row.w)}` : '',
       row.z || isExplained ? '' : whyOf(row),
     ]
     return parts.filter(Boolean).join('  ')
   }
 }
+
+const severityOf = (word: ArgoWord) => kasWords.indexOf(word)
 
 function moreText({ pages }: ShownView, node: string): string[] {
   const more = pages.get(node)?.more ?? 0

@@ -1,8 +1,10 @@
 import t from 'tap'
 import { causeLines } from '../../../../../src/kas/cli/views/cause-text.ts'
 import { cut, folded } from '../../../../../src/kas/cli/views/lines.ts'
+import { ShownView } from '../../../../../src/kas/cli/views/shown-view.ts'
+import { treeText } from '../../../../../src/kas/cli/views/tree-text.ts'
 import { clockText, Paint } from '../../../../../src/kas/cli/views/verdict-text.ts'
-import type { Cause, Row } from '../../../../../src/proto/views-json.ts'
+import type { ArgoWord, Cause, Row } from '../../../../../src/proto/views-json.ts'
 import { startViewsServer } from './views-server.ts'
 
 const at = 1_763_790_000_000
@@ -132,6 +134,21 @@ t.test('the command that undoes a rollout is made of the name of the row, and of
   t.notMatch(await tree({ k: 'Pod' }), 'rollout')
   t.notMatch(await tree({ n: 'web; rm -rf ~' }), 'rollout undo')
   t.notMatch(await tree({ ns: '-A' }), 'rollout undo')
+})
+
+t.test('what is well itself, with something below that is not, says both in one place', async (t) => {
+  const said = (v: ArgoWord, w?: ArgoWord) => {
+    const model = new ShownView()
+    const row: Row = { u: 'd', k: 'Service', ns: 'shop', n: 'web', h: ['', 'Current', v], ...(w ? { w } : {}) }
+    model.apply({ seq: 1, at, rows: [row], pages: { '': page(['d']) } })
+    return treeText(model, { now: at, columns: 200, paint: new Paint(false), isVerbose: false })
+  }
+  t.equal(said('Healthy', 'Degraded'), '✓ healthy, ✗ degraded below  shop/Service/web\n')
+  t.equal(said('Progressing', 'Degraded'), '◐ progressing, ✗ degraded below  shop/Service/web\n')
+  t.equal(said('', 'Degraded'), '· ✗ degraded below  shop/Service/web\n')
+  t.equal(said('Degraded', 'Healthy'), '✗ degraded  shop/Service/web\n', 'what is better below says nothing')
+  t.equal(said('Degraded', 'Degraded'), '✗ degraded  shop/Service/web\n')
+  t.equal(said('Healthy', 'Suspended'), '✓ shop/Service/web\n')
 })
 
 t.test('a cause says once what it says', async (t) => {
