@@ -142,10 +142,7 @@ export function gitRepositories(
   }
   const absence = ({ project }: Reading) => `project ${project.path} has no git repository in the directory`
   const polls =
-    elsewhere &&
-    (({ isFollowedHere, ...branch }: FollowedBranch) => {
-      return elsewhere.pollsHere(branch, isFollowedHere)
-    })
+    elsewhere && (({ isFollowedHere, ...branch }: FollowedBranch) => elsewhere.pollsHere(branch, isFollowedHere))
   const { maxRepositories } = options
   return new WatchedRepositories({ addresses, keyOf, open, polls, clock }, { maxRepositories, absence })
 }

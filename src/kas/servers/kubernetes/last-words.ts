@@ -5,6 +5,7 @@ import { encodeStatus, type Status } from './response/status.ts'
 import { errorStream, lastData, SpdyBoundaries } from './spdy-frames.ts'
 import { statusEvent, watchFormat } from './watch/resume/watch-format.ts'
 import type { Boundaries } from './watch/resume/watch-frames.ts'
+import { closeCodes } from './websocket/close-codes.ts'
 import { closeFrame, MessageBoundaries, opcodes, serverFrame } from './websocket/server-frames.ts'
 
 /** What a stream can end with so that its client reads why. */
@@ -18,9 +19,6 @@ export interface LastWords {
 /** Of commands in pods, as kubectl and the API server speak: over WebSocket the first byte of each message is the channel. */
 const channelProtocols: ReadonlySet<string> = new Set(['v4.channel.k8s.io', 'v5.channel.k8s.io'])
 const errorChannel = 3
-/** Closing codes of RFC 6455, 7.4.1. After another than `normal` kubectl says nothing of what came on the channel. */
-const normal = 1000
-const policyViolation = 1008
 
 /**
  * Of the answer with this head; undefined: it has no place for any.
@@ -45,11 +43,13 @@ function ofUpgrade(header: HttpResponseHeader['header']): LastWords | undefined 
 function ofWebSocket(protocol: string): LastWords {
   const boundaries = new MessageBoundaries()
   if (!channelProtocols.has(protocol))
-    return { boundaries, of: async ({ message }) => closeFrame(policyViolation, message) }
+    return { boundaries, of: async ({ message }) => closeFrame(closeCodes.policyViolation, message) }
   const onChannel = (status: Status) => Buffer.concat([Buffer.of(errorChannel), encoded(status)])
   return {
     boundaries,
-    of: async (_, status) => Buffer.concat([serverFrame(opcodes.binary, onChannel(status)), closeFrame(normal, '')]),
+    // after another code kubectl says nothing of what came on the channel
+    of: async (_, status) =>
+      Buffer.concat([serverFrame(opcodes.binary, onChannel(status)), closeFrame(closeCodes.normal, '')]),
   }
 }
 

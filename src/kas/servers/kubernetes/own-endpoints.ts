@@ -15,6 +15,7 @@ import type { RequestOutcome } from './http/metrics.ts'
 import type { Progress } from './progress.ts'
 import type { RequestHead } from './request/request-head.ts'
 import type { Target } from './request/target.ts'
+import { checkMethod, contentHeaders } from './response/own-answer.ts'
 import type { ViewsCaller } from './views/views-conversation.ts'
 import type { WatchApi } from './watch/watch-api.ts'
 import type { WebSocketTokens } from './watch/websocket-tokens.ts'
@@ -107,11 +108,11 @@ export class OwnEndpoints {
     const { webSocketTokens, endpoints, viewSockets } = this.#components
     if (path === '/watch' || wantsToken) {
       if (!webSocketTokens) throw new KasError({ code: 'NOT_SERVED', what: 'the watch API is off' })
-      allow(method, ['GET'])
+      checkMethod(method, ['GET'])
       return wantsToken ? 'token' : 'watch'
     }
     const endpoint = [...viewSockets.map((one) => one.endpoint), ...endpoints].find((each) => each.path === path)
-    if (endpoint) allow(method, endpoint.methods)
+    if (endpoint) checkMethod(method, endpoint.methods)
     return endpoint
   }
 
@@ -209,14 +210,4 @@ class CountedPerAgent {
       else this.#counts.delete(agentId)
     }
   }
-}
-
-/** @throws KasError METHOD_NOT_ALLOWED */
-function allow(method: string, allowed: readonly string[]): void {
-  if (allowed.includes(method)) return
-  throw new KasError({ code: 'METHOD_NOT_ALLOWED', method, allowed: [...allowed, 'OPTIONS'].join(', ') })
-}
-
-function contentHeaders(mediaType: string): string[] {
-  return ['Content-Type', mediaType, 'Cache-Control', 'no-store']
 }

@@ -12,6 +12,7 @@ import type { KubernetesLimits } from './http/kubernetes-limits.ts'
 import type { RequestOutcome } from './http/metrics.ts'
 import type { RequestHead } from './request/request-head.ts'
 import type { Target } from './request/target.ts'
+import { checkMethod, contentHeaders } from './response/own-answer.ts'
 
 export interface SignedEndpointsComponents {
   readonly endpoints: readonly SignedEndpoint[]
@@ -58,8 +59,8 @@ export class SignedEndpoints {
   find(method: string, { path }: Pick<Target, 'path'>): SignedCall | undefined {
     const endpoint = this.#components.endpoints.find((each) => path.startsWith(each.path))
     if (!endpoint) return undefined
-    if (endpoint.methods.includes(method)) return { endpoint, name: path.slice(endpoint.path.length) }
-    throw new KasError({ code: 'METHOD_NOT_ALLOWED', method, allowed: [...endpoint.methods, 'OPTIONS'].join(', ') })
+    checkMethod(method, endpoint.methods)
+    return { endpoint, name: path.slice(endpoint.path.length) }
   }
 
   /** @throws KasError TOO_MANY_STREAMS, DEADLINE_EXCEEDED, MESSAGE_TOO_LARGE, BODY_TOO_SLOW, and what the endpoint throws */
@@ -93,7 +94,7 @@ export class SignedEndpoints {
     }
     const { status, mediaType, body } = await this.#components.arrivals.admit(exchange.arrived, check, signal)
     exchange.connection.letIn(noAgent, endpoint.path)
-    await exchange.answer(status, [...headers, 'Content-Type', mediaType, 'Cache-Control', 'no-store'], body)
+    await exchange.answer(status, [...headers, ...contentHeaders(mediaType)], body)
     return 'endpoint'
   }
 

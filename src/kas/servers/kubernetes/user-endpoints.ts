@@ -9,6 +9,7 @@ import type { KubernetesLimits } from './http/kubernetes-limits.ts'
 import type { RequestOutcome } from './http/metrics.ts'
 import type { RequestHead } from './request/request-head.ts'
 import type { Target } from './request/target.ts'
+import { checkMethod, contentHeaders } from './response/own-answer.ts'
 
 export interface UserEndpointsComponents {
   readonly endpoints: readonly UserEndpoint[]
@@ -39,8 +40,8 @@ export class UserEndpoints {
   /** Undefined: the request is about an agent. @throws KasError METHOD_NOT_ALLOWED */
   find(method: string, { path }: Pick<Target, 'path'>): UserEndpoint | undefined {
     const endpoint = this.#components.endpoints.find((each) => each.path === path)
-    if (!endpoint || endpoint.methods.includes(method)) return endpoint
-    throw new KasError({ code: 'METHOD_NOT_ALLOWED', method, allowed: [...endpoint.methods, 'OPTIONS'].join(', ') })
+    if (endpoint) checkMethod(method, endpoint.methods)
+    return endpoint
   }
 
   /** @throws KasError CREDENTIALS_INVALID, and what the endpoint throws */
@@ -53,7 +54,7 @@ export class UserEndpoints {
     exchange.connection.letIn(noAgent, `user ${user.id}`)
     record.letIn({ via: 'pat', userId: user.id, username: user.username }, undefined)
     const { status, mediaType, body } = await abortable(answer(signal), signal)
-    const all = [...headers, 'Content-Type', mediaType, 'Cache-Control', 'no-store']
+    const all = [...headers, ...contentHeaders(mediaType)]
     const { ownAnswerTimeoutMs } = this.#options
     return (await exchange.answerInPieces(status, all, body, ownAnswerTimeoutMs)) ? 'endpoint' : 'cut'
   }

@@ -57,7 +57,7 @@ export class OpsSocket implements Service {
     const { log } = this.#components
     const options = { requestTimeout: requestTimeoutMs, headersTimeout: requestTimeoutMs }
     const server = http.createServer(options, (request, response) => this.#answer(request, response))
-    this.#drain = new Drain({ server, log, drain: () => server.closeAllConnections() }) // each answer is given at once
+    this.#drain = new Drain({ server, log, drain: () => server.closeAllConnections() }) // an answer takes a second at the most
     const release = await claimSocket(path)
     await listenPrivately(this.#drain, path).finally(release)
     log.info({ net_network: 'unix', net_address: path }, 'Operations socket is up')

@@ -5,6 +5,7 @@ import type { Impersonation } from '../../../../proto/http/http-message.ts'
 import type { OpenView, ViewFeeds } from '../../../module.ts'
 import type { ByteBudget } from '../websocket/byte-budget.ts'
 import type { ClientSocket } from '../websocket/client-socket.ts'
+import { closeCodes } from '../websocket/close-codes.ts'
 import { isOneObject } from '../websocket/scan-json.ts'
 import { ClientGraph } from './client-graph.ts'
 import { graphErrorMessage, readGraphUpdate } from './graph-message.ts'
@@ -25,12 +26,6 @@ export interface GraphConversationOptions {
   /** for its request to come. ms */
   readonly requestMs: number
 }
-
-/** Closing codes of RFC 6455, 7.4.1, and of IANA's registry. */
-const unsupportedData = 1003
-const policyViolation = 1008
-const internalError = 1011
-const tryAgainLater = 1013
 
 /** What passes by itself. */
 const passing: ReadonlySet<string> = new Set([
@@ -86,7 +81,7 @@ export class GraphConversation {
 
   #onMessage(data: Buffer, isBinary: boolean): void {
     if (this.#hasEnded) return // it was on its way when the socket was closed
-    if (isBinary) this.#fail(bad('messages are JSON in text frames'), unsupportedData)
+    if (isBinary) this.#fail(bad('messages are JSON in text frames'), closeCodes.unsupportedData)
     else if (this.#isAsked) this.#fail(bad('one request is answered, and no more'))
     else {
       this.#isAsked = true
@@ -144,8 +139,8 @@ export class GraphConversation {
 
 function codeOf({ spec }: KasError): number {
   const code = spec.code === 'VIEW_ENDED' ? spec.agentCode : spec.code
-  if (passing.has(code)) return tryAgainLater
-  return internal.has(code) ? internalError : policyViolation
+  if (passing.has(code)) return closeCodes.tryAgainLater
+  return internal.has(code) ? closeCodes.internalError : closeCodes.policyViolation
 }
 
 function reasonOf({ spec, message }: KasError): string {

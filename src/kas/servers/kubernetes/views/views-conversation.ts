@@ -5,6 +5,7 @@ import type { Impersonation } from '../../../../proto/http/http-message.ts'
 import { viewsBounds } from '../../../../proto/views-json.ts'
 import type { OpenView, Viewer, ViewFeeds } from '../../../module.ts'
 import type { ClientSocket } from '../websocket/client-socket.ts'
+import { closeCodes } from '../websocket/close-codes.ts'
 import { isOneObject } from '../websocket/scan-json.ts'
 import { errorMessage, type Refused, readViewsMessage, updateMessage, type ViewsMessage } from './views-message.ts'
 
@@ -24,10 +25,6 @@ export interface ViewsCaller {
 
 /** Messages that wait for a client, whose own are not read then: an update of each view that it may have, and as many. */
 const maxUnsent = 2 * viewsBounds.maxViewsPerSocket
-
-/** Closing codes of RFC 6455, 7.4.1. */
-const unsupportedData = 1003
-const policyViolation = 1008
 
 /** Several views of one agent over one WebSocket, each under the id that the client gave it (doc/views.md). */
 export class ViewsConversation {
@@ -64,18 +61,18 @@ export class ViewsConversation {
     const ids = [...this.#views.keys()]
     this.#closeAll()
     for (const id of ids) this.#fail(id, reason)
-    this.#components.out.close(policyViolation, reason.message)
+    this.#components.out.close(closeCodes.policyViolation, reason.message)
   }
 
   #onMessage(text: string, isBinary: boolean): void {
     const { socket, out } = this.#components
     if (socket.readyState !== socket.OPEN) return // it was on its way when the socket was closed
-    if (isBinary) return void out.close(unsupportedData, 'messages are JSON in text frames')
+    if (isBinary) return void out.close(closeCodes.unsupportedData, 'messages are JSON in text frames')
     let message: ViewsMessage | Refused
     try {
       message = readViewsMessage(text)
     } catch (error) {
-      return void out.close(policyViolation, KasError.from(error).message)
+      return void out.close(closeCodes.policyViolation, KasError.from(error).message)
     }
     try {
       this.#take(message)

@@ -8,6 +8,7 @@ import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
 import { errorAnswer, type FailedAt } from '../response/error-answer.ts'
 import { ByteBudget } from '../websocket/byte-budget.ts'
 import type { ClientSocket } from '../websocket/client-socket.ts'
+import { closeCodes } from '../websocket/close-codes.ts'
 import { readWatch } from './read-watch.ts'
 import {
   errorMessage,
@@ -57,10 +58,6 @@ interface Passed {
   sent: number
 }
 
-/** Closing codes of RFC 6455, 7.4.1. */
-const unsupportedData = 1003
-const policyViolation = 1008
-
 /**
  * Several watches over one WebSocket, each under the id that the client gave it (doc/reference/tunnel-protocol.md 6.8).
  */
@@ -92,18 +89,18 @@ export class WatchConversation {
       this.#fail(watchId, reason, 'entry')
     }
     this.#watches.clear()
-    this.#components.out.close(policyViolation, reason.message)
+    this.#components.out.close(closeCodes.policyViolation, reason.message)
   }
 
   #onMessage(text: string, isBinary: boolean): void {
     const { socket, out } = this.#components
     if (socket.readyState !== socket.OPEN) return // it was on its way when the socket was closed
-    if (isBinary) return void out.close(unsupportedData, 'messages are JSON in text frames')
+    if (isBinary) return void out.close(closeCodes.unsupportedData, 'messages are JSON in text frames')
     let message: WatchMessage
     try {
       message = readWatchMessage(text)
     } catch (error) {
-      return void out.close(policyViolation, KasError.from(error).message)
+      return void out.close(closeCodes.policyViolation, KasError.from(error).message)
     }
     this.#watches.get(message.watchId)?.abort(new KasError({ code: 'CANCELLED' }))
     this.#watches.delete(message.watchId)

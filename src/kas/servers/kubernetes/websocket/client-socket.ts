@@ -1,10 +1,8 @@
 import type { WebSocket } from 'ws'
 import type { Clock } from '../../../../lib/clock.ts'
 import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
+import { closeCodes } from './close-codes.ts'
 import { closeReason } from './server-frames.ts'
-
-/** RFC 6455, 7.4.1 */
-const goingAway = 1001
 
 /** A client's WebSocket: sends as fast as it takes, and notices when the client has left. */
 export class ClientSocket {
@@ -40,7 +38,7 @@ export class ClientSocket {
 
   /** Resolves when it is closed; `signal`: kas leaves. */
   async untilClosed(signal: AbortSignal): Promise<void> {
-    const onAbort = () => this.close(goingAway, 'kas is shutting down')
+    const onAbort = () => this.close(closeCodes.goingAway, 'kas is shutting down')
     signal.addEventListener('abort', onAbort, { once: true })
     if (signal.aborted) onAbort()
     await this.#closed // an error too ends so
