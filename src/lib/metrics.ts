@@ -65,6 +65,7 @@ export function createRouterMetrics(register: Registry): RouterMetrics {
     help: 'Calls for which no tunnel was found in time',
     registers: [register],
   })
+  for (const status of ['success', 'aborted']) duration.zero({ status })
   return {
     routed: (status, seconds) => duration.observe({ status }, seconds),
     timedOut: () => timeouts.inc(),

@@ -11,18 +11,28 @@ const mains = {
   agentk: new URL('../../src/agentk/main.ts', import.meta.url).pathname,
 }
 
-/** The text of `/metrics` of programs that nobody has called yet, by what they are. */
+/** The text of `/metrics` of programs that have just begun, by what they are. */
 export interface FreshMetrics {
   /** with a directory file, and a secret of replicas */
   readonly kas: string
-  /** with a GitLab that is not there */
+  /** with a GitLab */
   readonly kasOfGitlab: string
   /** with a cluster that is not there, and no kas */
   readonly agentk: string
 }
 
+export interface FreshOptions {
+  /** address of a GitLab; default: one that is not there */
+  readonly gitlab?: string
+  /** that users put to the kas with GitLab first, each with a token of its own; default: none */
+  readonly questions?: number
+}
+
 /** Starts one of each. */
-export async function freshMetrics(processes: Processes): Promise<FreshMetrics> {
+export async function freshMetrics(
+  processes: Processes,
+  { gitlab, questions = 0 }: FreshOptions = {},
+): Promise<FreshMetrics> {
   const folder = join(processes.folder, 'fresh')
   await mkdir(folder)
   const file = async (name: string, text: string) => {
@@ -39,13 +49,20 @@ export async function freshMetrics(processes: Processes): Promise<FreshMetrics> 
     private_api: { listen: { ...listen, ...secret } },
     cluster: { listen },
   }
-  const gitlab = { address: `http://127.0.0.1:${closed}`, ...secret }
-  const kas = async (name: string, more: object) => {
+  const kas = async (name: string, more: object, asked = 0) => {
     const configuration = await file(`${name}.yaml`, JSON.stringify({ ...common, ...more }))
     const args = [mains.kas, `--configuration-file=${configuration}`]
     const program = await processes.spawn({ command: process.execPath, args })
-    const [line] = await program.says(/^.*"Observability endpoint is up".*$/m)
-    const { net_address: address } = JSON.parse(line) as { net_address: string }
+    const addressOf = async (endpoint: string) => {
+      const [line] = await program.says(new RegExp(`^.*"${endpoint} endpoint is up".*$`, 'm'))
+      return (JSON.parse(line) as { net_address: string }).net_address
+    }
+    const kubernetes = await addressOf('Kubernetes API')
+    for (let question = 1; question <= asked; question++) {
+      const headers = { authorization: `Bearer pat:1:token-${question}` }
+      await fetch(`http://${kubernetes}/version`, { headers }).then((answer) => answer.arrayBuffer())
+    }
+    const address = await addressOf('Observability')
     return await metricsAt(`http://${address}/metrics`)
   }
   const agentk = async () => {
@@ -67,7 +84,7 @@ export async function freshMetrics(processes: Processes): Promise<FreshMetrics> 
   const directory = await file('directory.yaml', '{}')
   const [withDirectory, withGitlab, ofAgentk] = await Promise.all([
     kas('directory-kas', { directory: { file: directory } }),
-    kas('gitlab-kas', { gitlab }),
+    kas('gitlab-kas', { gitlab: { address: gitlab ?? `http://127.0.0.1:${closed}`, ...secret } }, questions),
     agentk(),
   ])
   return { kas: withDirectory, kasOfGitlab: withGitlab, agentk: ofAgentk }

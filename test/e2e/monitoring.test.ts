@@ -1,0 +1,68 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t from 'tap'
+import { goCodeName } from '../../src/lib/errors.ts'
+import { freshMetrics } from '../support/fresh-programs.ts'
+import { dashboard, rules } from '../support/monitoring/files.ts'
+import { Exposition, selectorsOf } from '../support/monitoring/selectors.ts'
+import { Processes } from '../support/processes.ts'
+
+/** Each metric and each value of a label that rules and dashboard name is one that running programs have. */
+
+t.setTimeout(90_000)
+
+/** Answers a call with 500, and hangs up on the next one. */
+let asked = 0
+const gitlab = createServer((_, response) => {
+  if (asked++ % 2 === 1) return void response.destroy()
+  response.writeHead(500).end()
+})
+gitlab.listen(0, '127.0.0.1')
+await once(gitlab, 'listening')
+t.teardown(() => gitlab.close())
+
+const { port } = gitlab.address() as AddressInfo
+const fresh = await freshMetrics(await Processes.start(t), { gitlab: `http://127.0.0.1:${port}`, questions: 2 })
+const said = new Exposition(Object.values(fresh).join('\n'))
+
+/** set by Prometheus, or by who scrapes */
+const foreignLabels = ['job', 'namespace', 'instance', 'pod', 'le']
+const foreignMetrics = ['up']
+/** No Gitaly is asked here: what it may answer is gRPC's list. */
+const grpcCodes = Array.from({ length: 17 }, (_, code) => goCodeName(code) ?? '')
+
+const expressions = [
+  ...rules.map(({ alert, expr }) => ({ of: alert, expr })),
+  ...dashboard.panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => ({ of: title, expr }))),
+]
+
+t.test('metrics', async (t) => {
+  t.ok(expressions.length > 60)
+  for (const { of, expr } of expressions) {
+    const selectors = selectorsOf(expr)
+    t.ok(selectors.length > 0, of)
+    for (const { metric } of selectors) t.ok(foreignMetrics.includes(metric) || said.has(metric), `${of}: ${metric}`)
+  }
+})
+
+t.test('values of labels', async (t) => {
+  let compared = 0
+  for (const { of, expr } of expressions) {
+    for (const { metric, matchers } of selectorsOf(expr)) {
+      for (const { label, values } of matchers) {
+        if (foreignLabels.includes(label)) continue
+        const known = label === 'grpc_code' ? grpcCodes : said.valuesOf(metric, label)
+        for (const value of values) {
+          compared++
+          const pattern = new RegExp(`^(?:${value})$`)
+          t.ok(
+            known.some((one) => pattern.test(one)),
+            `${of}: ${metric}{${label}="${value}"}, found ${known.join(', ')}`,
+          )
+        }
+      }
+    }
+  }
+  t.ok(compared > 15)
+})
