@@ -12,6 +12,7 @@ import { jobImpersonation, userImpersonation } from '../../src/kas/servers/kuber
 import { systemClock } from '../../src/lib/clock.ts'
 import { KubernetesDiscovery, kubernetesDefaults } from '../../src/membership/discovery/kubernetes/kubernetes-source.ts'
 import type { Impersonation } from '../../src/proto/http/http-message.ts'
+import { AccountRights, discoveryRights, impersonationRights, leaseRights } from '../support/account-rights.ts'
 import { capturedLog } from '../support/captured-log.ts'
 import { eventually } from '../support/eventually.ts'
 import { Kubectl } from '../support/kubectl.ts'
@@ -23,23 +24,6 @@ import { Processes } from '../support/processes.ts'
 
 const accounts = { kas: 'kas:kas', agentk: 'agentk:agentk', gitlab: 'team-a:gitlab', stranger: 'default:stranger' }
 type Account = keyof typeof accounts
-
-const discoveryRights = [
-  'endpoints [] [kas-private] [list watch]',
-  'endpointslices.discovery.k8s.io [] [] [list watch]',
-]
-const leaseRights = [
-  'leases.coordination.k8s.io [] [] [create]',
-  'leases.coordination.k8s.io [] [agent-42-lock] [get update]',
-]
-const extraKeys = ['id', 'config_project_id', 'username', 'access_type', 'project_id', 'ci_pipeline_id', 'ci_job_id']
-const impersonationRights = [
-  ...['users', 'groups', 'serviceaccounts'].map((resource) => `${resource} [] [] [impersonate]`),
-  'uids.authentication.k8s.io [] [] [impersonate]',
-  ...[...extraKeys, 'environment_slug', 'environment_tier'].map(
-    (key) => `userextras.authentication.k8s.io/agent.gitlab.com/${key} [] [] [impersonate]`,
-  ),
-]
 
 /** for controllers on a busy machine */
 const patience = { timeoutMs: 60_000 }
@@ -83,19 +67,8 @@ t.test('the manifests at a real API server', { skip, timeout: 150_000 }, async (
     return path
   }
 
-  const list = async (account: Account, namespace: string) => {
-    const as = `--as=system:serviceaccount:${accounts[account]}`
-    const table = await kubectl.with({ namespace }).ok(['auth', 'can-i', '--list', as])
-    return table.split('\n').map((line) => line.trim().replaceAll(/\s+/g, ' '))
-  }
-  let everyones: Promise<string[]> | undefined
-
-  /** What an account may do beyond what every service account may. */
-  const rightsOf = async (account: Account, namespace: string): Promise<string[]> => {
-    everyones ??= list('stranger', 'default')
-    const [own, known] = await Promise.all([list(account, namespace), everyones])
-    return own.filter((line) => !known.includes(line)).sort()
-  }
+  const rights = new AccountRights(kubectl)
+  const rightsOf = (account: Account, namespace: string) => rights.of(accounts[account], namespace)
 
   await t.test('they are taken without a word of warning', async (t) => {
     await kubectl.ok(['create', 'namespace', 'team-a'])
@@ -123,11 +96,11 @@ t.test('the manifests at a real API server', { skip, timeout: 150_000 }, async (
       rightsOf('agentk', 'team-a'),
       rightsOf('gitlab', 'team-a'),
     ])
-    t.strictSame(kas, discoveryRights.toSorted())
+    t.strictSame(kas, discoveryRights('kas-private').sort())
     t.strictSame(elsewhere, [], 'kas in another namespace')
-    t.strictSame(agentk, [...leaseRights, ...impersonationRights].sort(), 'agentk at home')
-    t.strictSame(everywhere, impersonationRights.toSorted(), 'agentk in any namespace, cluster-wide')
-    t.strictSame(teamA, [...impersonationRights, 'serviceaccounts [] [gitlab] [impersonate]'].sort())
+    t.strictSame(agentk, [...leaseRights(42), ...impersonationRights()].sort(), 'agentk at home')
+    t.strictSame(everywhere, impersonationRights().sort(), 'agentk in any namespace, cluster-wide')
+    t.strictSame(teamA, [...impersonationRights(), 'serviceaccounts [] [gitlab] [impersonate]'].sort())
     for (const rights of [kas, agentk, teamA, gitlab]) {
       t.ok(rights.length > 0)
       t.notMatch(rights.join('\n'), /\*/, 'no wildcard')

@@ -1,0 +1,193 @@
+import { readFileSync } from 'node:fs'
+import { cp, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { parse, stringify } from 'yaml'
+import { type ChartName, chartsFolder } from '../../dev/charts/helm.ts'
+import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
+import { AccountRights, discoveryRights, impersonationRights, leaseRights } from '../support/account-rights.ts'
+import { helmProgram, skip as withoutHelm } from '../support/charts/chart-words.ts'
+import { Kubectl } from '../support/kubectl.ts'
+import { assets, skip as withoutCluster } from '../support/kubectl-stack.ts'
+import { Processes } from '../support/processes.ts'
+
+/** The charts, installed by helm at a real API server, in namespaces that take nothing but what is restricted. */
+
+const values = (chart: ChartName, name: string) => join(import.meta.dirname, `../support/charts/${chart}/${name}.yaml`)
+/** for helm to wait for pods, on a busy machine */
+const patience = '--timeout=60s'
+
+t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, timeout: 300_000 }, async (t) => {
+  const processes = await Processes.start(t)
+  const controlPlane = new ControlPlane({ assets, parts: 'all' })
+  t.teardown(() => controlPlane.stop())
+  await controlPlane.start()
+  const { admin, kubeconfig } = controlPlane
+  const kubectl = new Kubectl({ processes, assets }, { kubeconfig })
+  const rights = new AccountRights(kubectl)
+
+  /** What helm prints, and of warnings of the API server all. */
+  const helm = async (...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> => {
+    const environment = { KUBECONFIG: kubeconfig, HELM_CACHE_HOME: join(processes.folder, 'helm') }
+    const process = await processes.spawn({ command: helmProgram ?? '', args, environment })
+    const { code, stdout, stderr } = await process.ends()
+    return { code, stdout: stdout.toString(), stderr }
+  }
+  const createNamespace = async (name: string) => {
+    await kubectl.ok(['create', 'namespace', name])
+    const labels = ['enforce', 'warn', 'audit'].map((mode) => `pod-security.kubernetes.io/${mode}=restricted`)
+    await kubectl.ok(['label', 'namespace', name, ...labels])
+  }
+  const statefulSet = () => admin.get('/apis/apps/v1/namespaces/kas/statefulsets/kas')
+
+  await createNamespace('kas')
+  await createNamespace('agentk')
+  const secrets: [namespace: string, name: string, key: string][] = [
+    ['kas', 'kas-directory', 'directory.yaml'],
+    ['kas', 'kas-private', 'kas_private_api_secret'],
+    ['agentk', 'agentk-token', 'token'],
+    ['agentk', 'gitlab-agent-token', 'token'],
+  ]
+  for (const [namespace, name, key] of secrets) {
+    await kubectl.with({ namespace }).ok(['create', 'secret', 'generic', name, `--from-literal=${key}=text`])
+  }
+  /** but for those in which helm keeps what it did */
+  const secretNames = async (): Promise<string[]> => {
+    const { items } = await admin.get('/api/v1/namespaces/kas/secrets')
+    const secrets: { metadata: { name: string }; type: string }[] = items
+    return secrets.filter(({ type }) => !type.startsWith('helm.sh/')).map(({ metadata }) => metadata.name)
+  }
+
+  await t.test('kas: installed without a word of warning, with no rights but to find replicas', async (t) => {
+    const before = await secretNames()
+    const folder = join(chartsFolder, 'kas')
+    const args = ['install', 'kas', folder, '--namespace=kas', `--values=${values('kas', 'least')}`, '--wait', patience]
+    const { code, stdout, stderr } = await helm(...args)
+    t.strictSame({ code, stderr }, { code: 0, stderr: '' })
+    t.match(stdout, /A pod has 600 s to stop/)
+    t.match(stdout, /ports are plain: set tls\.secret/)
+    t.strictSame(await secretNames(), before, 'no secret is made up')
+    t.match((await statefulSet()).status, { readyReplicas: 3 })
+    t.strictSame(await rights.of('kas:kas', 'kas'), discoveryRights('kas-private').sort())
+    t.strictSame(await rights.of('kas:kas', 'default'), [])
+  })
+
+  await t.test(
+    'kas: a changed configuration of a later chart comes to the same pods, one by one, and goes back',
+    async (t) => {
+      const later = join(processes.folder, 'later')
+      await cp(join(chartsFolder, 'kas'), later, { recursive: true })
+      const chart = parse(readFileSync(join(later, 'Chart.yaml'), 'utf8'))
+      await writeFile(join(later, 'Chart.yaml'), stringify({ ...chart, version: '0.1.1', appVersion: '0.1.1' }))
+      const before = await statefulSet()
+      const set = '--set=customConfig.observability.logging.level=debug'
+      const upgrade = ['upgrade', 'kas', later, '--namespace=kas', '--reuse-values', set, '--wait', patience]
+      const { code, stderr } = await helm(...upgrade)
+      t.strictSame({ code, stderr }, { code: 0, stderr: '' })
+      const after = await statefulSet()
+      t.equal(after.metadata.uid, before.metadata.uid, 'it was not made anew: its selector is the same')
+      t.strictSame(after.spec.updateStrategy.type, 'RollingUpdate')
+      t.not(after.status.updateRevision, before.status.updateRevision)
+      t.match(after.status, { currentRevision: after.status.updateRevision, readyReplicas: 3 })
+      t.match(after.spec.template.spec.containers[0].image, /:0\.1\.1$/)
+      const back = await helm('rollback', 'kas', '1', '--namespace=kas', '--wait', patience)
+      t.strictSame([back.code, back.stderr], [0, ''])
+      t.strictSame((await statefulSet()).spec, before.spec)
+    },
+  )
+
+  await t.test("agentk: a values file of GitLab's chart installs it, and what has no effect is said", async (t) => {
+    const folder = join(chartsFolder, 'agentk')
+    const args = ['install', 'agentk', folder, '--namespace=agentk', `--values=${values('agentk', 'stock')}`]
+    const { code, stdout, stderr } = await helm(...args, '--set=config.agentId=42', '--wait', patience)
+    t.strictSame({ code, stderr }, { code: 0, stderr: '' })
+    const [, without = ''] = /^Without effect, of GitLab's chart: (.*)\.$/m.exec(stdout) ?? []
+    const ours = ['api', 'privateApi', 'operational_container_scanning', 'receptive'].map((key) => `config.${key}`)
+    t.strictSame(without.split(', '), [...ours, 'service', 'ingress', 'ingress-nginx'])
+    t.match(stdout, /never cluster-admin, which GitLab's chart binds/)
+    t.strictSame(await rights.of('agentk:agentk', 'agentk'), [...leaseRights(42), ...impersonationRights()].sort())
+    t.strictSame(await rights.of('agentk:agentk', 'default'), impersonationRights().sort())
+  })
+
+  await t.test('agentk: rights become those that values name, in place of the others', async (t) => {
+    const upgrade = async (file: string, ...set: string[]) => {
+      const folder = join(chartsFolder, 'agentk')
+      const common = [`--values=${values('agentk', file)}`, '--set=config.agentId=42,config.secretKey=token', ...set]
+      const { code, stdout, stderr } = await helm('upgrade', 'agentk', folder, '--namespace=agentk', ...common)
+      t.strictSame({ code, stderr }, { code: 0, stderr: '' })
+      return stdout
+    }
+    const groups = ['gitlab:user', 'gitlab:project:7']
+    const some = groups.map((group, i) => `--set=rbac.impersonation.groups[${i}]=${group}`)
+    await upgrade('least', ...some)
+    t.strictSame(
+      await rights.of('agentk:agentk', 'default'),
+      impersonationRights(groups).sort(),
+      'groups that are named',
+    )
+
+    await kubectl.ok(['create', 'namespace', 'team-a'])
+    await kubectl.ok(['create', 'namespace', 'team-b'])
+    t.match(await upgrade('namespaces'), /in the namespace team-b what its service account deployer may/)
+    const as = (account: string) => [`serviceaccounts [] [${account}] [impersonate]`]
+    t.strictSame(await rights.of('agentk:agentk', 'agentk'), leaseRights(42).sort())
+    t.strictSame(await rights.of('agentk:agentk', 'default'), [])
+    t.strictSame(await rights.of('agentk:agentk', 'team-a'), as('gitlab'))
+    t.strictSame(await rights.of('agentk:agentk', 'team-b'), as('deployer'))
+    const callers = ['configmaps [] [settings] [get]', 'deployments.apps [] [] [get list]']
+    t.strictSame(await rights.of('team-a:gitlab', 'team-a'), callers)
+
+    await upgrade('least', '--set=rbac.useExistingRole=system:discovery')
+    t.strictSame(await rights.of('agentk:agentk', 'default'), [], 'the existing role has what everybody has')
+    const { roleRef } = await admin.get('/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/agentk')
+    t.match(roleRef, { kind: 'ClusterRole', name: 'system:discovery' })
+
+    await upgrade('least', '--set=rbac.create=false')
+    t.strictSame(await rights.of('agentk:agentk', 'agentk'), [], 'nothing is bound')
+  })
+
+  await t.test('two of each live beside one another', async (t) => {
+    for (const chart of ['kas', 'agentk'] as const) {
+      const name = `--namespace=${chart}`
+      const args = ['install', 'other', join(chartsFolder, chart), name, `--values=${values(chart, 'least')}`]
+      const { code, stderr } = await helm(...args, '--wait', patience)
+      t.strictSame({ code, stderr }, { code: 0, stderr: '' }, chart)
+    }
+    const addressesOf = async (service: string) => {
+      const label = `kubernetes.io/service-name=${service}`
+      const path = `/apis/discovery.k8s.io/v1/namespaces/kas/endpointslices?labelSelector=${encodeURIComponent(label)}`
+      const { items } = await admin.get(path)
+      const slices: { endpoints?: { addresses: string[] }[] }[] = items
+      return slices.flatMap(({ endpoints = [] }) => endpoints.flatMap(({ addresses }) => addresses))
+    }
+    const [own, others] = [await addressesOf('kas-private'), await addressesOf('other-kas-private')]
+    t.strictSame([own.length, others.length], [3, 3])
+    t.strictSame(
+      own.filter((address) => others.includes(address)),
+      [],
+      'neither finds the replicas of the other',
+    )
+  })
+
+  await t.test('an API server takes whatever else the charts render', async (t) => {
+    const wanted: [ChartName, string][] = [
+      ['kas', 'gitlab'],
+      ['kas', 'custom'],
+      ['agentk', 'existing-role'],
+    ]
+    for (const [chart, file] of wanted) {
+      const args = [
+        'install',
+        `x-${file}`,
+        join(chartsFolder, chart),
+        `--namespace=${chart}`,
+        `--values=${values(chart, file)}`,
+      ]
+      const { code, stderr } = await helm(...args)
+      t.strictSame({ code, stderr }, { code: 0, stderr: '' }, file)
+    }
+    const fronts = ['--set=gateway.enabled=false', `--values=${values('kas', 'fronts')}`]
+    const { code, stderr } = await helm('install', 'fronts', join(chartsFolder, 'kas'), '--namespace=kas', ...fronts)
+    t.strictSame({ code, stderr }, { code: 0, stderr: '' }, 'ingress and autoscaler')
+  })
+})
