@@ -1,4 +1,4 @@
-import { namesKey } from '../../../proto/kind-words.ts'
+import { builtInKind, namesKey } from '../../../proto/kind-words.ts'
 import { type ArgoWord, kasWords, type Row } from '../../../proto/views-json.ts'
 import type { GateOptions } from './gate-options.ts'
 import { degraded, progressing, unknown } from './held-code.ts'
@@ -118,8 +118,21 @@ function countsOf(model: ShownView, judged: readonly Judged[]) {
   return counts
 }
 
-function wordOf(row: Row, { wantsAddresses }: Pick<GateOptions, 'wantsAddresses'>): ArgoWord {
+const severityOf = (word: ArgoWord) => kasWords.indexOf(word)
+
+/**
+ * To Kubernetes' own kinds that are in no namespace, such as a Node, anyone may hang what he has: it makes them no worse.
+ * Of the whole it is judged beside them, as if it were a root.
+ */
+function wordWithBelow(row: Row): ArgoWord {
+  const { k, ns = '', w = '' } = row
   const word = verdictOf(row)
+  const isHung = ns === '' && !isGroup(row) && builtInKind(k) !== undefined
+  return isHung && severityOf(w) > severityOf(word) ? w : word
+}
+
+function wordOf(row: Row, { wantsAddresses, targets }: Pick<GateOptions, 'wantsAddresses' | 'targets'>): ArgoWord {
+  const word = targets ? verdictOf(row) : wordWithBelow(row)
   const isAddress = row.z !== undefined && addressReasons.has(row.z.reason)
   return word === 'Progressing' && isAddress && !wantsAddresses ? 'Healthy' : word
 }

@@ -46,7 +46,7 @@ export function countedOf(
   }
 }
 
-const isKubernetesOwn = (kind: string) => !kind.includes('/') || /^[a-z.]+\.k8s\.io\//.test(kind)
+const isKubernetesOwn = (kind: string) => !kind.includes('/') || /^(?:[a-z]+|[a-z.]+\.k8s\.io)\//.test(kind)
 
 const fully = (child: KubernetesObject): Counted => ({ child, atMost: 'Degraded' })
 const isReplicaSet = (child: KubernetesObject) => kindOf(child) === 'apps/ReplicaSet'
@@ -79,14 +79,17 @@ function ofCronJob(children: readonly KubernetesObject[], now: number): readonly
 }
 
 /**
- * The word of a parent: its own, unless what it counts is Degraded and it is the summary of that, or nobody has an
- * opinion of it.
+ * The word of a parent: its own, unless what it counts is Degraded and it is the summary of that, or nobody says how that
+ * is. Kinds of Kubernetes' own that sum nothing up do not: a Service is as well as its endpoints, and a Deployment that
+ * names it as its owner is no root any more.
  *
  * @param worst - of what it counts
  */
 export function wordAbove(parent: KubernetesObject, { word, by }: Opinion, worst: ArgoStatus): ArgoStatus {
   const isWorse = severityOf(worst) > severityOf(word)
   if (!isWorse || by === 'users') return word
-  if (worst === 'Degraded' && isSummary(kindOf(parent))) return worst
-  return by === 'nobody' && (worst === 'Degraded' || worst === 'Progressing') ? worst : word
+  const kind = kindOf(parent)
+  if (worst === 'Degraded' && isSummary(kind)) return worst
+  const isUnsaid = by === 'nobody' || (isKubernetesOwn(kind) && !isSummary(kind))
+  return isUnsaid && (worst === 'Degraded' || worst === 'Progressing') ? worst : word
 }

@@ -59,7 +59,7 @@ t.test('what counts for the parent', async (t) => {
 })
 
 t.test(
-  'parents: summaries and those without an opinion are as bad as what they count, others keep their word',
+  'parents: summaries and those without an opinion are as bad as what they count, operators have the last word',
   async (t) => {
     const broken = object('example.com/Thing', 'below', conditions(condition('Ready', 'False', 900, 'Why', 'because')))
     const silent = object('example.com/Thing', 'above')
@@ -72,6 +72,16 @@ t.test(
     t.equal(summary(judge([content, quiet])), 'Healthy')
   },
 )
+
+t.test("a healthy object of Kubernetes' own kinds hides nothing that names it as its owner", async (t) => {
+  const service = object('Service', 'web', { spec: { type: 'ClusterIP' } })
+  const claimed = [ownedBy(service, deployment), current, ...under(current, bad('a'))]
+  t.match(judge([service, ...claimed]), { verdict: 'Degraded', cause: { kind: 'Pod' } })
+  const hopeful = ownedBy(service, starting('a'))
+  t.equal(summary(judge([service, hopeful])), 'Progressing Starting')
+  const namespace = object('Namespace', 'shop', { metadata: { namespace: '' } })
+  t.equal(judge([namespace, ownedBy(namespace, bad('a'))]).verdict, 'Healthy', 'what is in none says nothing of that')
+})
 
 t.test("a user's rule has the first word", async (t) => {
   const users = (status: 'Healthy' | 'Degraded') => (one: KubernetesObject) =>

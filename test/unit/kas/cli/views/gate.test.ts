@@ -135,6 +135,26 @@ t.test('what stands in an application is judged, and not the application', async
   t.equal(said.stdout, '✓ healthy (2 healthy)\n')
 })
 
+t.test('what is hung to an object of no namespace is judged beside it, of the whole', async (t) => {
+  const node = (w: ArgoWord) => row('Node', 'n1', 'Healthy', { ns: '', w, c: 1 })
+  const custom = row('example.com/Site', 's', 'Healthy', { ns: '', w: 'Degraded', c: 1 })
+  const old = row('apps/Deployment', 'web', 'Healthy', { w: 'Degraded', c: 1 })
+  const cases: [argv: string[], rows: Row[], code: number][] = [
+    [[], [node('Degraded')], 4],
+    [[], [node('Healthy')], 0],
+    [['node/n1'], [node('Degraded')], 0],
+    [[], [custom, old], 0],
+  ]
+  for (const [argv, rows, expected] of cases) {
+    const { clock, code, one, said } = await start(t, [...argv, '--wait', '10s', '--logs', '0'])
+    say(one, 1, rows)
+    await until(() => said.stderr !== '')
+    clock.advance(5000)
+    clock.advance(5000)
+    t.equal(await code, expected, `${argv.join(' ')} ${rows.map(({ n, w }) => `${n} ${w}`)}`)
+  }
+})
+
 const manifests = [
   'apiVersion: apps/v1\nkind: Deployment\nmetadata: { name: web }\n---\n',
   'apiVersion: v1\nkind: List\nitems:\n- { apiVersion: v1, kind: Service, metadata: { name: web, namespace: bank } }\n',
