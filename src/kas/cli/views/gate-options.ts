@@ -13,6 +13,8 @@ export interface GateOptions {
   readonly asked: Asked
   /** just those; undefined: the roots of what is asked for */
   readonly targets: readonly Target[] | undefined
+  /** an environment of several namespaces is taken for one: `-A`, or `-n` */
+  readonly areNamespacesKnown: boolean
   /** undefined: what is so now */
   readonly waitMs: number | undefined
   readonly stableMs: number
@@ -54,6 +56,7 @@ export async function readGate(positionals: readonly string[], given: CliValues,
   return {
     asked: files.length > 0 ? ofTargets(asked, targets ?? []) : asked,
     targets,
+    areNamespacesKnown: values['all-namespaces'] === true || namespaces.length > 0,
     ...times,
     failsFast: values['no-fail-fast'] !== true,
     ignored: ((values.ignore ?? []) as readonly string[]).flatMap((one) => one.split(',')).filter(Boolean),
@@ -66,12 +69,11 @@ function isInNamespace({ kind }: { kind: string }): boolean {
   return kindWord(kind).builtIn.some(({ isNamespaced }) => isNamespaced)
 }
 
-/** In a job of GitLab that names its namespace, and no other scope. */
+/** In a job of GitLab that names its namespace, and no other scope than its environment, whose labels anyone may set. */
 function withJobsNamespace(positionals: readonly string[], values: CliValues, env: CliIo['env']): CliValues {
-  const named = ['namespace', 'all-namespaces', 'environment', 'application'].some((name) => values[name] !== undefined)
-  if (named || !env.KUBE_NAMESPACE || (values.filename === undefined && positionals.length === 0 && !env.CI))
-    return values
-  return { ...values, namespace: [env.KUBE_NAMESPACE] }
+  const named = ['namespace', 'all-namespaces', 'application'].some((name) => values[name] !== undefined)
+  const isMeant = values.filename !== undefined || positionals.length > 0 || env.CI
+  return named || !env.KUBE_NAMESPACE || !isMeant ? values : { ...values, namespace: [env.KUBE_NAMESPACE] }
 }
 
 function targetsOf({ query, names }: Asked): readonly Target[] | undefined {

@@ -137,6 +137,19 @@ function wordOf(row: Row, { wantsAddresses, targets }: Pick<GateOptions, 'wantsA
   return word === 'Progressing' && isAddress && !wantsAddresses ? 'Healthy' : word
 }
 
+/**
+ * Namespaces of an environment that nobody has named: who may write to one of them may have labelled his own so, to end
+ * the gate, or to be let through in the place of what bears no labels. None: there is one at most.
+ */
+export function unnamedNamespaces(
+  model: ShownView,
+  { asked, areNamespacesKnown }: Pick<GateOptions, 'asked' | 'areNamespacesKnown'>,
+): readonly string[] {
+  if (asked.query.scope?.environment === undefined || areNamespacesKnown) return []
+  const namespaces = new Set(rootsOf(model).flatMap(({ ns = '' }) => (ns === '' ? [] : ns)))
+  return namespaces.size > 1 ? [...namespaces].sort() : []
+}
+
 function isNotFollowed({ state }: ShownView, { kind }: Target): boolean {
   return (state.notFollowed ?? []).some((key) => namesKey(kind, key))
 }

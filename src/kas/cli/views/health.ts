@@ -3,7 +3,7 @@ import { type ArgoWord, kasWords, viewsBounds } from '../../../proto/views-json.
 import { BadAnswer } from '../bad-answer.ts'
 import { askKas } from './ask-kas.ts'
 import { type Endpoint, endpointOf } from './endpoint.ts'
-import { type Judgement, judge } from './gate.ts'
+import { type Judgement, judge, unnamedNamespaces } from './gate.ts'
 import { type GateOptions, gateFlags, readGate } from './gate-options.ts'
 import { reportText } from './gate-report.ts'
 import { HeldCode, unknown } from './held-code.ts'
@@ -45,6 +45,8 @@ class Gate {
   #model: ShownView | undefined
   #judgement: Judgement | undefined
   #problems: readonly string[] = []
+  /** namespaces of the environment, more than one, that nobody has named */
+  #scattered: readonly string[] = []
   /** what was said of each row last */
   readonly #said = new Map<string, string>()
 
@@ -101,6 +103,8 @@ class Gate {
     this.#judgement = judgement
     this.#problems = this.#problemsOf(model)
     if (this.#problems.length > 0) return true
+    this.#scattered = unnamedNamespaces(model, this.#options)
+    if (this.#scattered.length > 0) return true
     if (waitMs !== undefined) this.#sayChanges(model, judgement)
     this.#held.now(judgement.code, judgement.restarts)
     const isAwaited = judgement.absent.length > 0 && asked.query.objects !== undefined
@@ -139,6 +143,10 @@ class Gate {
     const { io, values, clock } = this.#context
     for (const problem of this.#problems) this.#say(problem)
     if (this.#problems.length > 0) return 1
+    if (this.#scattered.length > 0) {
+      this.#say(scatteredText(this.#scattered))
+      return unknown
+    }
     const model = this.#model
     const layout: Layout = {
       paint: new Paint(isColoured(io)),
@@ -187,6 +195,15 @@ class Gate {
     const { stderr } = this.#context.io
     stderr.write(`${cut(printable(line), columnsOf(stderr))}\n`)
   }
+}
+
+/** namespaces that are named */
+const maxNamespaces = 10
+
+function scatteredText(namespaces: readonly string[]): string {
+  const more = namespaces.length - maxNamespaces
+  const named = `${namespaces.slice(0, maxNamespaces).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
+  return `the environment has objects in ${named}, where anyone who may write may label his own so: -n names its namespaces, -A takes all of them for its own`
 }
 
 function headText(

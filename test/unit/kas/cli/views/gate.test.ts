@@ -155,6 +155,27 @@ t.test('what is hung to an object of no namespace is judged beside it, of the wh
   }
 })
 
+t.test('labels of an environment are believed of one namespace, or of those that are named', async (t) => {
+  const mine = row('apps/Deployment', 'web', 'Healthy')
+  const decoy = row('apps/Deployment', 'decoy', 'Degraded', { ns: 'mallory' })
+  const role = row('ClusterRole', 'web', 'Healthy', { ns: '' })
+  const cases: [argv: string[], rows: Row[], code: number][] = [
+    [[], [mine, decoy], 5],
+    [[], [mine, { ...decoy, v: 'Healthy' }], 5],
+    [['-A'], [mine, decoy], 4],
+    [['-n', 'shop,mallory'], [mine, decoy], 4],
+    [[], [mine, role], 0],
+  ]
+  for (const [argv, rows, expected] of cases) {
+    const { clock, code, one, said } = await start(t, ['--environment', '7/x', ...argv, '--wait', '1m', '--logs', '0'])
+    say(one, 1, rows)
+    await until(() => said.stderr !== '')
+    clock.advance(5000)
+    t.equal(await code, expected, `${argv.join(' ')} ${rows.map(({ n, v }) => `${n} ${v}`)}`)
+    if (expected === 5) t.match(said.stderr.replaceAll(/\s+/g, ' '), 'has objects in mallory, shop, where anyone')
+  }
+})
+
 const manifests = [
   'apiVersion: apps/v1\nkind: Deployment\nmetadata: { name: web }\n---\n',
   'apiVersion: v1\nkind: List\nitems:\n- { apiVersion: v1, kind: Service, metadata: { name: web, namespace: bank } }\n',

@@ -63,7 +63,9 @@ t.test('a job of GitLab names its environment by itself', async (t) => {
   const asked: [argv: string[], scope: Query['scope']][] = [
     [['tree', '--environment'], { environment: '7/prod-eu' }],
     [['tree', '--environment', '-o', 'json'], { environment: '7/prod-eu' }],
-    [['health', '--environment'], { environment: '7/prod-eu' }],
+    [['health', '--environment'], { namespaces: ['shop'], environment: '7/prod-eu' }],
+    [['health', '--environment', '-A'], { environment: '7/prod-eu' }],
+    [['health', '--environment', '-n', 'bank'], { namespaces: ['bank'], environment: '7/prod-eu' }],
     [['health'], { namespaces: ['shop'] }],
     [['tree'], undefined],
   ]
