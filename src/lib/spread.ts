@@ -1,12 +1,24 @@
 import type { Clock } from './clock.ts'
 
+export interface SpreadOver {
+  readonly ms: number
+  readonly clock: Clock
+  /** what follows after that */
+  readonly rest: () => void
+}
+
 /**
  * Does the same to each, one after another, evenly over `ms`; to the first at once.
  *
- * @returns ends it: nothing is done to those whose turn has not come
+ * @returns ends it: nothing is done to those whose turn has not come, nor does anything follow
  */
-export function spread<Item>(items: readonly Item[], ms: number, act: (item: Item) => void, clock: Clock): () => void {
+export function spread<Item>(
+  items: readonly Item[],
+  act: (item: Item) => void,
+  { ms, clock, rest }: SpreadOver,
+): () => void {
   const cancels = items.map((item, i) => clock.after((ms * i) / items.length, () => act(item)))
+  cancels.push(clock.after(ms, rest))
   return () => {
     for (const cancel of cancels) cancel()
   }

@@ -238,14 +238,11 @@ export class AgentsServer implements Service {
     const { watchGraceMs } = this.#options
     const { tunnels } = this.#components
     if (watchGraceMs === undefined) return
-    const stopSpread = spread(tunnels.watches(), watchGraceMs, (watch) => watch.lose(), systemClock)
-    const stopRest = systemClock.after(watchGraceMs, () => {
+    const rest = () => {
       for (const stream of [...tunnels.watches(), ...tunnels.logs()]) stream.lose()
-    })
-    this.#stopLosing = () => {
-      stopSpread()
-      stopRest()
     }
+    const over = { ms: watchGraceMs, clock: systemClock, rest }
+    this.#stopLosing = spread(tunnels.watches(), (watch) => watch.lose(), over)
   }
 
   #createDrain(listener: Listener): Drain {

@@ -239,17 +239,13 @@ export class KubernetesServer implements Service {
     const { clock = systemClock } = this.#components
     if (watchGraceMs === undefined) return
     const watches = this.#exchanges().filter(({ leavesEarly }) => leavesEarly === 'watch')
-    const stopSpread = spread(watches, watchGraceMs, (watch) => watch.endStream(), clock)
-    const stopRest = clock.after(watchGraceMs, () => {
+    const rest = () => {
       for (const exchange of this.#exchanges()) {
         if (exchange.leavesEarly === 'watch') exchange.endStream()
         else if (exchange.leavesEarly === 'log') exchange.cut()
       }
-    })
-    this.#stopEnding = () => {
-      stopSpread()
-      stopRest()
     }
+    this.#stopEnding = spread(watches, (watch) => watch.endStream(), { ms: watchGraceMs, clock, rest })
   }
 
   #exchanges(): Running[] {
