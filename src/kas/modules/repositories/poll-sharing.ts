@@ -192,7 +192,7 @@ export class PollSharing implements Service {
 
   /** Has the replica look that polls it; without one, all that follow it. */
   async #askFirst(projectId: bigint): Promise<void> {
-    const { polls, peers } = this.#components
+    const { polls, peers, log } = this.#components
     const of = readingOf({ agentId: 0n, projectId, ref: '' })
     const branch = of && polls.branch(of)
     if (!branch) return
@@ -202,7 +202,11 @@ export class PollSharing implements Service {
       if (this.#lookHere(projectId, key)) return
     } else if (first !== undefined) {
       const { method } = Repositories
-      const answer = await peers.call(first.instance, method.look, { projectId, key }).catch(() => undefined)
+      const { instance } = first
+      const answer = await peers.call(instance, method.look, { projectId, key }).catch((error: unknown) => {
+        log.debug({ error, instance }, 'A replica does not say whether it looks')
+        return undefined
+      })
       if (answer?.isPolled) return
     }
     this.#looks.ask(projectId)
