@@ -1,15 +1,16 @@
-import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import t from 'tap'
 import { parseAllDocuments } from 'yaml'
 import { missingAssets } from '../../dev/control-plane/assets.ts'
 import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
-import type { Row, ViewState } from '../../src/proto/views-json.ts'
+import { endpointOf } from '../../src/kas/cli/views/endpoint.ts'
 import { agentkAccount } from '../support/agentk-account.ts'
 import { eventually } from '../support/eventually.ts'
+import { runKas } from '../support/kas-command.ts'
 import { Processes } from '../support/processes.ts'
 import { Stack } from '../support/stack.ts'
 import { impersonated } from '../support/stack-directory.ts'
+import { LiveTree } from '../support/views/live-tree.ts'
 import { widgetDefinition } from '../support/widget-definition.ts'
 
 /** A rule of health on its whole way, from a push to who looks, through kas and agentk as processes. */
@@ -17,7 +18,8 @@ import { widgetDefinition } from '../support/widget-definition.ts'
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'api')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
-const kas = new URL('../../src/kas/main.ts', import.meta.url).pathname
+/** agentk asks for its rights anew every minute */
+const timeoutMs = 90_000
 
 const file = '.gitlab/agents/prod/views.yaml'
 const crds = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
@@ -55,16 +57,16 @@ t.test('a rule of health, from a push to who looks', { skip, timeout: 240_000 },
   await stack.startAgentk({ environment: { POD_NAMESPACE: 'agentk' } })
   await stack.connected()
   const user = stack.kubeconfig('user')
+  const view = new LiveTree({
+    endpoint: await endpointOf({}, { KUBECONFIG: user }),
+    query: { view: 'tree', limit: 500 },
+  })
+  t.teardown(() => view.stop())
+  const isFollowed = () => view.isLive && !view.state?.notFollowed?.some((kind) => kind.startsWith('example.com/'))
 
   await t.test('kas views role prints what agentk needs to follow what the caller may list', async (t) => {
-    const { stdout, stderr } = await eventually(
-      async () => {
-        const answer = await run(['views', 'role'], user)
-        if (!answer.stdout.includes('example.com')) throw new Error(`not yet: ${answer.stdout} ${answer.stderr}`)
-        return answer
-      },
-      { timeoutMs: 60_000 },
-    )
+    await view.until('widgets are not followed', () => view.isLive && !isFollowed(), timeoutMs)
+    const { stdout, stderr } = await runKas(['views', 'role'], user)
     t.equal(stderr, '')
     const [role, binding] = parseAllDocuments(stdout).map((document) => document.toJS())
     const verbs = ['get', 'list', 'watch']
@@ -75,32 +77,24 @@ t.test('a rule of health, from a push to who looks', { skip, timeout: 240_000 },
     await admin.create(`${rbac}/clusterroles`, role)
     await admin.create(`${rbac}/clusterrolebindings`, binding)
     t.match(binding.subjects, [{ kind: 'ServiceAccount', name: 'agentk', namespace: 'agentk' }])
-    await eventually(
-      async () => {
-        const answer = await run(['views', 'role'], user)
-        if (answer.stdout !== '' || !answer.stderr.includes('follows all')) throw new Error(`not yet: ${answer.stdout}`)
-        return true
-      },
-      { timeoutMs: 90_000 },
-    )
+    await view.until('widgets are followed', isFollowed, timeoutMs)
+    t.match(await runKas(['views', 'role'], user), { code: 0, stdout: '', stderr: /follows all/ })
   })
 
   /** What who looks is told of the widget, and of rules. */
-  const told = async () => {
-    const { code, stdout, stderr } = await run(['get', 'example.com/Widget', '-o', 'json'], user)
-    if (code !== 0) throw new Error(`kas get: ${code} ${stderr}`)
-    const { rows, state } = JSON.parse(stdout) as { rows: readonly Row[]; state: ViewState }
-    return { verdict: rows[0]?.h?.[0] ?? '', problems: state.problems ?? [] }
+  const told = () => {
+    const widget = view.roots.find(({ k }) => k === 'example.com/Widget')
+    return { verdict: widget?.h?.[0] ?? '', problems: view.state?.problems ?? [] }
   }
-  const become = (verdict: string, problem?: RegExp) =>
-    eventually(
-      async () => {
-        const found = await told()
-        const isSo = problem ? problem.test(found.problems.join('\n')) : found.problems.length === 0
-        if (found.verdict !== verdict || !isSo) throw new Error(`not yet: ${JSON.stringify(found)}`)
-        return found
+  const become = (wanted: string, problem?: RegExp) =>
+    view.until(
+      `${wanted}, ${problem}`,
+      () => {
+        const { verdict, problems } = told()
+        const isSo = problem ? problem.test(problems.join('\n')) : problems.length === 0
+        return verdict === wanted && isSo && { verdict, problems }
       },
-      { timeoutMs: 60_000 },
+      timeoutMs,
     )
 
   await t.test('one that is broken keeps its last good form, and who looks reads so', async (t) => {
@@ -111,7 +105,7 @@ t.test('a rule of health, from a push to who looks', { skip, timeout: 240_000 },
     t.ok(problems.length === 1 && problems[0]?.startsWith(kept), problems.join())
     await stack.repository.push(file, rule('true', 'Splendid'))
     await become('Degraded', /stays: rules\.0\.verdict: /)
-    t.ok((await run(['tree', '-n', 'shop'], user)).stdout.startsWith(`${kept}rules.0.verdict: `))
+    t.ok((await runKas(['tree', '-n', 'shop'], user)).stdout.startsWith(`${kept}rules.0.verdict: `))
     await stack.repository.push(file, 'health: [{ kind: example.com/Widget }]\n')
     await become('Degraded', /^views\.yaml cannot be used, the last good one stays: .*line 1: .*rules/)
     await stack.repository.push(file, rule('true', 'Suspended'))
@@ -128,21 +122,3 @@ t.test('a rule of health, from a push to who looks', { skip, timeout: 240_000 },
     )
   })
 })
-
-/** `kas …` as a process of its own. */
-function run(
-  args: readonly string[],
-  kubeconfig: string,
-): Promise<{ code: number | null; stdout: string; stderr: string }> {
-  return new Promise((resolve) => {
-    const child = spawn(process.execPath, [kas, ...args], { env: { ...process.env, KUBECONFIG: kubeconfig } })
-    let [stdout, stderr] = ['', '']
-    child.stdout.on('data', (chunk) => {
-      stdout += chunk
-    })
-    child.stderr.on('data', (chunk) => {
-      stderr += chunk
-    })
-    child.on('close', (code) => resolve({ code, stdout, stderr }))
-  })
-}

@@ -13,7 +13,7 @@ export interface TornDown {
 export interface ProcessOptions {
   command: string
   args: readonly string[]
-  /** beside PATH, HOME and TMPDIR (the test's folder both), which is all that it gets from here */
+  /** beside HOME and TMPDIR (the test's folder both), and what is inherited, which is all that it gets from here */
   environment?: Readonly<Record<string, string>>
   folder?: string
   /** sent whole, then ended; absent: an empty input */
@@ -27,8 +27,9 @@ export interface Exit {
   stderr: string
 }
 
-/** where programs are, and by what the test runner finds what a test left running */
-const inherited = () => Object.fromEntries(['PATH', 'KAS_TEST_MARK'].map((name) => [name, process.env[name]]))
+/** where programs are, what of them is compiled, and by what the test runner finds what a test left running */
+const inheritedNames = ['PATH', 'NODE_COMPILE_CACHE', 'KAS_TEST_MARK']
+const inherited = () => Object.fromEntries(inheritedNames.map((name) => [name, process.env[name]]))
 
 /** how long a process may take to say what a test waits for */
 const defaultTimeoutMs = 30_000

@@ -2,7 +2,7 @@ import type { Endpoint } from '../../../src/kas/cli/views/endpoint.ts'
 import { isGroup, type ShownView } from '../../../src/kas/cli/views/shown-view.ts'
 import { ViewClient } from '../../../src/kas/cli/views/view-client.ts'
 import { systemClock } from '../../../src/lib/clock.ts'
-import type { Query, Row } from '../../../src/proto/views-json.ts'
+import type { Query, Row, ViewState } from '../../../src/proto/views-json.ts'
 
 export interface LiveTreeOptions {
   readonly endpoint: Endpoint
@@ -47,6 +47,11 @@ export class LiveTree {
   /** whole, and as the cluster is now */
   get isLive(): boolean {
     return this.#isLive
+  }
+
+  /** absent: nothing has been shown yet */
+  get state(): ViewState | undefined {
+    return this.#model?.state
   }
 
   /** ms, of the agent's clock before ours */
