@@ -6,40 +6,7 @@ import { nearestName } from '../lib/nearest-name.ts'
 import { stopSignal } from '../lib/stop-signal.ts'
 import { readVersion, versionLine } from '../lib/version.ts'
 import { parsedArgs, UsageError } from './cli/command.ts'
-
-const usage = `Usage: kas --configuration-file=<file>
-       kas agent|token|user|kubeconfig ...   list and edit who is who in a directory file: kas agent --help
-       kas agents ...                        ask a running kas for the agents that let you in
-       kas status|route ...                  ask a running replica who is there, and where a call would go
-       kas log ...                           show who did what by way of a running replica: kas log --help
-       kas sessions ...                      show what lasts at all replicas, and end it: kas sessions --help
-       kas tree|get|health ...               show what runs in a cluster, and how it fares: kas tree --help
-       kas views role ...                    print the rights that agentk needs to show more: kas views --help
-       kas gitops status ...                 show how an agent's GitOps sources fare: kas gitops --help
-       kas check-config ...                  say whether files of kas, of agents, the directory can be used
-
-Options:
-  --configuration-file <file>   YAML, deploy/config.example.yaml shows every key
-  --version                     print the version and exit
-  --help                        print this and exit
-`
-const subcommands = [
-  'agent',
-  'token',
-  'user',
-  'kubeconfig',
-  'agents',
-  'status',
-  'route',
-  'log',
-  'sessions',
-  'tree',
-  'get',
-  'health',
-  'views',
-  'gitops',
-  'check-config',
-]
+import { programOptions, subcommands, usage } from './cli/program.ts'
 
 /** @returns the exit code, once there is one; a server runs until a signal stops it */
 async function main(argv: readonly string[]): Promise<number> {
@@ -52,11 +19,7 @@ async function main(argv: readonly string[]): Promise<number> {
   if (word !== '' && !word.startsWith('-')) throw unknownCommand(word)
   const { values } = parsedArgs({
     args: [...argv],
-    options: {
-      'configuration-file': { type: 'string' },
-      version: { type: 'boolean' },
-      help: { type: 'boolean', short: 'h' },
-    },
+    options: programOptions,
   })
   if (values.version) return print(`${versionLine('kas', readVersion())}\n`)
   if (values.help) return print(usage)

@@ -6,7 +6,7 @@ import { endpointOf } from './views/endpoint.ts'
 
 export const agentsUsage = 'agents [--server URL --token-file FILE [--ca FILE]] [--json]'
 
-const options = {
+export const options = {
   kubeconfig: { type: 'string' },
   context: { type: 'string' },
   server: { type: 'string' },

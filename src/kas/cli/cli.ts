@@ -1,50 +1,13 @@
 import { systemClock } from '../../lib/clock.ts'
 import { nearestName } from '../../lib/nearest-name.ts'
-import { agentCreate } from './agent.ts'
 import { type CliIo, parsedArgs, UsageError } from './command.ts'
+import { commands, commonOptions, statusCommands } from './commands.ts'
 import type { Command } from './directory-command.ts'
-import { kubeconfig } from './kubeconfig.ts'
-import { agentList, agentShow, tokenList, tokenShow, userList, userShow } from './listing.ts'
-import { agentDelete, agentRotate, tokenRotate, userDelete, userRotate } from './owners.ts'
-import { route } from './route.ts'
-import { status } from './status.ts'
-import { runStatusCommand, type StatusCommand, statusUsage } from './status-command.ts'
-import { tokenCreate, tokenDelete, tokenRevoke } from './token.ts'
-import { userCreate } from './user.ts'
-
-/** By the word after `kas`: these ask a running replica. */
-const statusCommands: Readonly<Record<string, StatusCommand>> = { status, route }
+import { runStatusCommand, statusUsage } from './status-command.ts'
 
 /** By the word after `kas`: these ask any replica, as a user. */
 const viewsWords = ['tree', 'get', 'health'] as const
 type ViewsWord = (typeof viewsWords)[number]
-
-/** By the words after `kas`: these read or edit the directory file. */
-const commands: Readonly<Record<string, Command>> = {
-  'agent create': agentCreate,
-  'agent list': agentList,
-  'agent show': agentShow,
-  'agent delete': agentDelete,
-  'agent rotate': agentRotate,
-  'token create': tokenCreate,
-  'token list': tokenList,
-  'token show': tokenShow,
-  'token delete': tokenDelete,
-  'token revoke': tokenRevoke,
-  'token rotate': tokenRotate,
-  'user create': userCreate,
-  'user list': userList,
-  'user show': userShow,
-  'user delete': userDelete,
-  'user rotate': userRotate,
-  kubeconfig,
-}
-
-const commonOptions = {
-  directory: { type: 'string' },
-  print: { type: 'boolean' },
-  help: { type: 'boolean', short: 'h' },
-} as const
 
 const commonUsage = `  --directory FILE   the directory file (default: KAS_DIRECTORY_FILE of the environment)
   --print            say on stderr what to change in the file instead of writing it
@@ -72,6 +35,7 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<number
   if (word === 'log') return runLog(argv.slice(1), io)
   if (word === 'sessions') return runSessions(argv.slice(1), io)
   if (word === 'views') return runViewsRole(argv.slice(1), io)
+  if (word === 'completion') return runCompletion(argv.slice(1), io)
   if (word === 'check-config') return runCheckConfig(argv.slice(1), io)
   const name = Object.keys(commands).find((one) => one.split(' ').every((part, i) => argv[i] === part))
   const command = name === undefined ? undefined : commands[name]
@@ -123,6 +87,11 @@ async function runAgents(args: readonly string[], io: CliIo): Promise<number> {
 async function runViewsRole(args: readonly string[], io: CliIo): Promise<number> {
   const { viewsRole, viewsRoleUsage } = await import('./views-role.ts') // here: the others need no kubeconfig
   return guarded({ name: 'views', usage: viewsRoleUsage, io }, () => viewsRole(args, io))
+}
+
+async function runCompletion(args: readonly string[], io: CliIo): Promise<number> {
+  const { completion, completionUsage } = await import('./completion/completion.ts') // here: it knows all others
+  return guarded({ name: 'completion', usage: completionUsage, io }, async () => completion(args, io))
 }
 
 async function runCheckConfig(args: readonly string[], io: CliIo): Promise<number> {

@@ -5,7 +5,7 @@ import { agentOption, askReplica, explained, socketOf, socketOptions, statusUsag
 
 export const logUsage = 'log [--agent ID] [--user NAME] [--verb VERB] [--since 10m] [--follow]'
 
-const options = {
+export const options = {
   ...socketOptions,
   agent: { type: 'string' },
   user: { type: 'string' },

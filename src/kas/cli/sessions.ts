@@ -9,7 +9,7 @@ import { ageText } from './views/verdict-text.ts'
 
 export const sessionsUsage = 'sessions [end] [ID] [--user NAME] [--agent ID] [--reason TEXT]'
 
-const options = {
+export const options = {
   ...socketOptions,
   user: { type: 'string' },
   agent: { type: 'string' },

@@ -6,7 +6,7 @@ import { askKas } from './views/ask-kas.ts'
 import { type Endpoint, endpointOf } from './views/endpoint.ts'
 import { readUpdate } from './views/received.ts'
 
-const options = {
+export const options = {
   kubeconfig: { type: 'string' },
   context: { type: 'string' },
   agent: { type: 'string' },

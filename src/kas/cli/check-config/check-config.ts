@@ -13,7 +13,7 @@ import {
 export const checkConfigUsage =
   'check-config [--configuration-file FILE] [--directory FILE] [--agent-file FILE]... [--strict] [--output json]'
 
-const options = {
+export const options = {
   'configuration-file': { type: 'string' },
   directory: { type: 'string' },
   'agent-file': { type: 'string', multiple: true },
@@ -32,7 +32,7 @@ const help = `usage: kas ${checkConfigUsage}
   exit code: 0 if all can be used, 1 if one cannot, 2 if the command line is wrong
 `
 
-const outputs: readonly string[] = ['text', 'json']
+export const outputs: readonly string[] = ['text', 'json']
 /** `agent.configuration.max_configuration_file_size`, where no configuration of kas is checked */
 const defaultMaxAgentBytes = 131_072
 

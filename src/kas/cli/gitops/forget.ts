@@ -8,7 +8,7 @@ import { nameOf } from './status-text.ts'
 
 export const forgetUsage = 'gitops forget SOURCE [--agent ID]'
 
-const options = {
+export const options = {
   kubeconfig: { type: 'string' },
   context: { type: 'string' },
   agent: { type: 'string' },

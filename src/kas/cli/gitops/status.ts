@@ -7,7 +7,7 @@ import { nameOf, namesNone, statusText } from './status-text.ts'
 
 export const gitopsUsage = 'gitops status [--agent ID] [--watch] [-o json]'
 
-const options = {
+export const options = {
   kubeconfig: { type: 'string' },
   context: { type: 'string' },
   agent: { type: 'string' },

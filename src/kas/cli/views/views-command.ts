@@ -22,7 +22,7 @@ export interface ViewsContext {
   readonly random: () => number
 }
 
-const commonOptions = {
+export const viewsOptions = {
   kubeconfig: { type: 'string' },
   context: { type: 'string' },
   agent: { type: 'string' },
@@ -57,7 +57,7 @@ export async function runViewsCommand(
 ): Promise<number> {
   const { values, positionals } = parsedArgs({
     args: withJobsEnvironment(args, context.io.env),
-    options: { ...commonOptions, ...command.options },
+    options: { ...viewsOptions, ...command.options },
     allowPositionals: true,
   })
   if (values.help) {
