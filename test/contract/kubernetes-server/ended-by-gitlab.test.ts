@@ -50,7 +50,7 @@ function start() {
       accessErrorTtlMs: 10_000,
     },
   )
-  const checks = new AccessChecks({ directory, clock })
+  const checks = new AccessChecks({ directory, clock, log: capturedLog().log })
   checks.start()
   const open = async () => {
     const ended: { code: string; at: number }[] = []

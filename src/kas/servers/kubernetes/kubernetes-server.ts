@@ -131,7 +131,7 @@ export class KubernetesServer implements Service {
     this.#limits = { ...defaultKubernetesLimits, ...options.limits }
     this.#metrics = createKubernetesMetrics(register, () => this.#running())
     this.#checks = new AccessChecks(
-      { directory, clock: clock ?? monotonicClock },
+      { directory, clock: clock ?? monotonicClock, log },
       { ...(periodMs === undefined ? {} : { periodMs }), perSecond },
     )
     createSessionMetrics(register, { sessions: () => table.size, checkMs: () => this.#checks.periodMs })

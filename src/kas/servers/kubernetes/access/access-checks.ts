@@ -1,6 +1,7 @@
 import { Bucket } from '../../../../lib/bucket.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
+import type { Logger } from '../../../../lib/log.ts'
 import { detached } from '../../../../lib/tracing/tracer.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
 import type { Directory } from '../../../directory/directory.ts'
@@ -11,6 +12,7 @@ export interface AccessChecksComponents {
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser' | 'onGrantsChange'>
   /** a monotonic one: a clock that is set delays no check */
   readonly clock: Clock
+  readonly log: Logger
 }
 
 export interface AccessChecksOptions {
@@ -203,10 +205,12 @@ export class AccessChecks {
     const asking = new AbortController()
     group.asking = asking
     this.#asking++
-    const { directory, clock } = this.#components
+    const { directory, clock, log } = this.#components
     const answer = await authorize(directory, group.credentials, asking.signal, { maxAgeMs }).catch(KasError.from)
     this.#asking--
     group.asking = undefined
+    if (answer instanceof KasError && answer.code === 'INTERNAL')
+      log.error({ error: answer, agent_id: String(group.credentials.agentId) }, 'A caller could not be asked about')
     if (!asking.signal.aborted) {
       for (const [caller, before] of [...group.callers]) judge(caller, { before, answer, group })
       if (group.callers.size > 0) {

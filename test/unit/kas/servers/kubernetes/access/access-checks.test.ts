@@ -10,6 +10,7 @@ import {
 import { authorize } from '../../../../../../src/kas/servers/kubernetes/access/authorize.ts'
 import type { Credentials } from '../../../../../../src/kas/servers/kubernetes/access/credentials.ts'
 import { type ErrorCode, KasError } from '../../../../../../src/lib/errors.ts'
+import { capturedLog } from '../../../../../support/captured-log.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
 const ada: UserGrant = { accessAs: { as: 'agent' }, configProjectId: 1n, user: { id: 5n, username: 'ada' } }
@@ -40,7 +41,8 @@ function start(t: Test, options: AccessChecksOptions = {}) {
       }
     },
   }
-  const checks = new AccessChecks({ directory, clock }, options)
+  const { log, lines } = capturedLog()
+  const checks = new AccessChecks({ directory, clock, log }, options)
   checks.start()
   t.teardown(() => checks.stop())
   /** @returns what has become of him: why he was withdrawn, or as whom he goes on */
@@ -71,7 +73,7 @@ function start(t: Test, options: AccessChecksOptions = {}) {
     world.listener?.(...about)
     await pass(0)
   }
-  return { clock, checks, asked, world, letIn, refuse, pass, change }
+  return { clock, checks, asked, world, letIn, refuse, pass, change, lines }
 }
 
 t.test('one question is about all that runs with one credential at one agent', async (t) => {
@@ -92,6 +94,15 @@ t.test('one question is about all that runs with one credential at one agent', a
   await pass(1)
   t.equal(asked.length, 6)
   for (const { became } of all) t.same(became, ['USER_UNAUTHORIZED: Unauthorized'])
+})
+
+t.test('what fails inside withdraws nobody, and the operator hears of it', async (t) => {
+  const { letIn, world, pass, lines } = start(t)
+  const { became } = await letIn(user())
+  world.grant = () => Promise.reject(new TypeError('a fault'))
+  await pass(4000)
+  t.same(became, [])
+  t.match(lines, [{ level: 'error', agent_id: '42', error: { code: 'INTERNAL' } }])
 })
 
 t.test('of one who is refused nobody else loses anything; a directory that is away withdraws nobody', async (t) => {
