@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { AgentId } from '../../../../call/call.ts'
 import { KasError } from '../../../../lib/errors.ts'
@@ -40,7 +41,6 @@ export class Connection {
   readonly socket: Socket
   readonly remote: string | undefined
   readonly origin: Origin
-  readonly addresses: ClientAddresses
   readonly exchanges = new Set<Running>()
   /** its parser has failed: no other request will come */
   broken = false
@@ -48,6 +48,7 @@ export class Connection {
   closeWhenIdle = false
   /** a first request is waited for */
   isNew = true
+  readonly #addresses: ClientAddresses
   readonly #idle: IdleConnections
   readonly #callers: Callers
   #owner: Owner | undefined
@@ -57,7 +58,7 @@ export class Connection {
   constructor(socket: Socket, { idle, callers, addresses }: ConnectionComponents) {
     this.socket = socket
     this.remote = remoteOf(socket)
-    this.addresses = addresses
+    this.#addresses = addresses
     this.origin = addresses.of(this.remote)
     this.#idle = idle
     this.#callers = callers
@@ -68,6 +69,17 @@ export class Connection {
       this.exchanges.clear()
       this.#waiting = []
     })
+  }
+
+  /** Clusters are told whom requests are from, in place of what they say. */
+  get tellsAddress(): boolean {
+    return this.#addresses.isOn
+  }
+
+  /** Whose a request on it is, as far as fronts that are trusted say. */
+  addressOf({ headers }: Pick<IncomingMessage, 'headers'>): string | undefined {
+    if (!this.origin.isFront) return this.origin.address
+    return this.#addresses.ofRequest(this.origin, [headers['x-forwarded-for'] ?? []].flat())
   }
 
   /** whose callers were let in on it first */

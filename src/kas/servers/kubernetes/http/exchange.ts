@@ -56,7 +56,7 @@ export class Exchange {
     this.request = request
     this.connection = connection
     this.upgrade = options.upgrade
-    this.address = addressOf(request, connection)
+    this.address = connection.addressOf(request)
     this.#response = response
     this.#options = options
     this.#continueOwed = options.expectsContinue ?? false
@@ -71,7 +71,7 @@ export class Exchange {
 
   /** What a cluster is told of whom the request is from, in place of what the request says; undefined: that goes on */
   get toldAddress(): string | undefined {
-    return this.connection.addresses.isOn ? this.address : undefined
+    return this.connection.tellsAddress ? this.address : undefined
   }
 
   /** Aborts when the client leaves. */
@@ -204,11 +204,7 @@ export class Exchange {
 
   /** An answer that kas makes itself. */
   async answer(code: number, headers: string[], body: string | Uint8Array): Promise<void> {
-    this.#keepAliveOrNot()
-    this.#sentBytes = Buffer.byteLength(body)
-    headers.push('Content-Length', String(this.#sentBytes))
-    this.#response.writeHead(code, http.STATUS_CODES[code] ?? '', headers) // a head that failed has left its text
-    this.#headFlushed = true
+    this.#beginOwn(code, headers, Buffer.byteLength(body))
     if (this.isRequestRead) return void this.#response.end(body)
     this.#response.write(body)
     await this.#discardRest()
@@ -223,11 +219,7 @@ export class Exchange {
    */
   async answerInPieces(code: number, headers: string[], body: Uint8Array, timeoutMs: number): Promise<boolean> {
     const response = this.#response
-    this.#keepAliveOrNot()
-    headers.push('Content-Length', String(body.length))
-    response.writeHead(code, http.STATUS_CODES[code] ?? '', headers)
-    this.#headFlushed = true
-    this.#sentBytes = body.length
+    this.#beginOwn(code, headers, body.length)
     const timer = setTimeout(() => this.cut(), timeoutMs)
     try {
       await this.#writePieces(body)
@@ -309,6 +301,14 @@ export class Exchange {
     else this.#response.once('close', () => this.connection.delete(this))
   }
 
+  #beginOwn(code: number, headers: string[], bytes: number): void {
+    this.#keepAliveOrNot()
+    headers.push('Content-Length', String(bytes))
+    this.#response.writeHead(code, http.STATUS_CODES[code] ?? '', headers) // a head that failed has left its text
+    this.#headFlushed = true
+    this.#sentBytes = bytes
+  }
+
   #keepAliveOrNot(): void {
     if (this.#options.leaving() || this.connection.closeWhenIdle || !this.isRequestRead) {
       this.#response.shouldKeepAlive = false
@@ -340,11 +340,6 @@ export class Exchange {
     this.#headFlushed = true
     this.#response.flushHeaders()
   }
-}
-
-function addressOf({ headers }: IncomingMessage, { addresses, origin }: Connection): string | undefined {
-  if (!origin.isFront) return origin.address
-  return addresses.ofRequest(origin, [headers['x-forwarded-for'] ?? []].flat())
 }
 
 function flushHead(exchange: Exchange): void {
