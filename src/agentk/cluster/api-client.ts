@@ -4,7 +4,7 @@ import { connect as connectTls, createSecureContext } from 'node:tls'
 import type { Dispatcher } from 'undici'
 import buildConnector from 'undici/lib/core/connect.js'
 import Pool from 'undici/lib/dispatcher/pool.js'
-import { type Clock, systemClock } from '../../lib/clock.ts'
+import { type Clock, monotonicClock, systemClock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import { Absence } from './absence.ts'
 import { maxAnswerHeadBytes } from './answer-head.ts'
@@ -47,6 +47,8 @@ export interface ApiClientOptions {
   /** how long requests that could not be sent wait for a server that does not listen */
   readonly dialPatienceMs?: number
   readonly clock?: Clock
+  /** The `Date` of an answer to a request of our own, and how long after the request it came. ms */
+  readonly onDate?: (date: string, waitedMs: number) => void
 }
 
 /**
@@ -63,6 +65,7 @@ export class ApiClient {
   readonly absence: Absence
   readonly #closing = new AbortController()
   readonly #basePath: string
+  readonly #onDate: ApiClientOptions['onDate']
   #current: { tls: ClusterTls; pool: Pool } | undefined
   /** with older certificates: each ends with its last request */
   readonly #leaving = new Set<Pool>()
@@ -74,6 +77,7 @@ export class ApiClient {
     const dial = (signal: AbortSignal) => dialOnce(access, AbortSignal.any([signal, this.#closing.signal]))
     const patienceMs = options.dialPatienceMs ?? defaultDialPatienceMs
     this.absence = new Absence({ clock: this.clock, dial }, { patienceMs })
+    this.#onDate = options.onDate
     this.#basePath = access.server.pathname.replace(/\/+$/, '')
   }
 
@@ -132,12 +136,14 @@ export class ApiClient {
       const headers = ['Accept', accept, ...(options.headers ?? [])]
       if (body !== undefined) headers.push('Content-Type', contentType)
       const content = body === undefined ? {} : { body: Buffer.from(JSON.stringify(body)) }
+      const sentAt = monotonicClock.now()
       const exchange = this.send(
         { method, path, headers, ...content },
         {
           onHead: (code, _, rawHeaders) => {
             status = code
             pause = retryAfter(rawHeaders)
+            if (this.#onDate) this.#onDate(headerOf(rawHeaders, /^date$/i), monotonicClock.now() - sentAt)
           },
           onData: (chunk) => {
             chunks.push(chunk)
@@ -230,9 +236,14 @@ async function dialOnce(access: ClusterAccess, signal: AbortSignal): Promise<voi
 
 /** In seconds, as API servers say it. */
 function retryAfter(rawHeaders: readonly Buffer[]): Pick<JsonAnswer, 'retryAfterMs'> {
-  const at = rawHeaders.findIndex((name, index) => index % 2 === 0 && /^retry-after$/i.test(name.toString('latin1')))
-  const seconds = Number(rawHeaders[at + 1]?.toString('latin1') || Number.NaN)
-  return at >= 0 && seconds >= 0 ? { retryAfterMs: seconds * 1000 } : {}
+  const seconds = Number(headerOf(rawHeaders, /^retry-after$/i) || Number.NaN)
+  return seconds >= 0 ? { retryAfterMs: seconds * 1000 } : {}
+}
+
+/** @returns '': there is none */
+function headerOf(rawHeaders: readonly Buffer[], called: RegExp): string {
+  const at = rawHeaders.findIndex((name, index) => index % 2 === 0 && called.test(name.toString('latin1')))
+  return at < 0 ? '' : (rawHeaders[at + 1]?.toString('latin1') ?? '')
 }
 
 function parseJson(text: string): unknown {

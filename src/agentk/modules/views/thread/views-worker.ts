@@ -5,11 +5,14 @@ import { createLogger } from '../../../../lib/log.ts'
 import { flags, setFlags } from '../../../../lib/v8.ts'
 import { ApiClient } from '../../../cluster/api-client.ts'
 import { ClusterAccess } from '../../../cluster/cluster-access.ts'
+import { ServerClock } from '../../../cluster/server-clock.ts'
 import { Picture } from './picture.ts'
 import type { ThreadAnswer, ThreadRequest, ThreadSettings } from './thread-messages.ts'
 
 /** What passes calls goes first. */
 const niceness = 5
+/** A server that is silent is asked for its time while it is listed. ms */
+const firstDateMs = 1000
 
 /** What `ViewsThread` runs. */
 const { cluster, watched, logLevel, ...settings } = workerData as ThreadSettings
@@ -21,9 +24,13 @@ try {
 } catch (error) {
   log.warn({ error }, 'Views run at the priority of calls')
 }
-const own = new ApiClient(new ClusterAccess(cluster))
-const watching = new ApiClient(new ClusterAccess(watched))
+const clock = new ServerClock(systemClock)
+const onDate = (date: string, waitedMs: number) => clock.answered(date, waitedMs)
+const own = new ApiClient(new ClusterAccess(cluster), { onDate })
+const watching = new ApiClient(new ClusterAccess(watched), { onDate })
+// before anything is timed by it: a clock that is set back later has others wait
+await own.json('GET', '/version', undefined, AbortSignal.timeout(firstDateMs)).catch(() => undefined)
 const answer = (message: ThreadAnswer) => parentPort?.postMessage(message)
-const picture = new Picture({ own, watching, answer, log, clock: systemClock, random: Math.random }, settings)
+const picture = new Picture({ own, watching, answer, log, clock, random: Math.random }, settings)
 parentPort?.on('message', (request: ThreadRequest) => picture.asked(request))
 void picture.run(new AbortController().signal)
