@@ -1,6 +1,7 @@
 import { printable } from '../../../lib/printable.ts'
 import { type ArgoWord, kasWords, type Row } from '../../../proto/views-json.ts'
 import { causeLines } from './cause-text.ts'
+import { linkLines } from './link-text.ts'
 import { isBundle, type ShownView, verdictOf } from './shown-view.ts'
 import { ageText, isWell, kindText, type Layout, sinceText, whyOf } from './verdict-text.ts'
 
@@ -30,22 +31,33 @@ interface Place {
  * ```
  *
  * @param folds - roots without a verdict and without children, as roles are, are counted on one line
+ * @param isAsked - it is asked for by its name: what it is linked with stands below it
  */
-export function treeText(model: ShownView, layout: Layout, folds = false): string {
-  return new TreeText(model, layout, folds).text
+export function treeText(
+  model: ShownView,
+  layout: Layout,
+  { folds = false, isAsked = () => false }: { folds?: boolean; isAsked?: (row: Row) => boolean } = {},
+): string {
+  return new TreeText(model, layout, { folds, isAsked }).text
 }
 
 class TreeText {
   readonly #model: ShownView
   readonly #layout: Layout
   readonly #folds: boolean
+  readonly #isAsked: (row: Row) => boolean
   readonly #lines: string[] = []
   /** an agent may say anything, circles too */
   readonly #drawn = new Set<string>()
 
-  constructor(model: ShownView, layout: Layout, folds: boolean) {
+  constructor(
+    model: ShownView,
+    layout: Layout,
+    { folds, isAsked }: { folds: boolean; isAsked: (row: Row) => boolean },
+  ) {
     this.#model = model
     this.#layout = layout
+    this.#isAsked = isAsked
     this.#folds = folds && !layout.isVerbose
     this.#walk('', { prefix: '', depth: 0, namespace: '', isExplained: false })
   }
@@ -69,6 +81,7 @@ class TreeText {
       this.#lines.push(`${prefix}${branch}${this.#rowText(row, namespace, isExplained)}`)
       const explains = row.z !== undefined && !isExplained && !this.#isOpenGroup(row)
       if (explains) this.#lines.push(...causeLines(row, this.#layout, `${prefix}${below}    `))
+      if (this.#isAsked(row)) this.#lines.push(...linkLines(row, this.#layout, `${prefix}${below}    `))
       const place = { prefix: prefix + below, depth: depth + 1, namespace: row.ns ?? '' }
       if (depth < maxDepth) this.#walk(row.u, { ...place, isExplained: isExplained || explains })
     })

@@ -1,5 +1,6 @@
 import type { Query, Row } from '../../../proto/views-json.ts'
 import { type Asked, readAsked } from './asked.ts'
+import { isNamed } from './link-text.ts'
 import { printView } from './print-view.ts'
 import { isBundle, type ShownView } from './shown-view.ts'
 import { treeText } from './tree-text.ts'
@@ -21,7 +22,7 @@ export const tree: ViewsCommand = {
       query: treeQuery(asked),
       asked,
       opens,
-      text: (model, layout) => treeText(model, layout, folds(asked)),
+      text: (model, layout) => treeText(model, layout, { folds: folds(asked), isAsked: (row) => isNamed(asked, row) }),
       json: (model) => ({ state: model.state, counts: model.counts, rows: nested(model, '', new Set()) }),
       nothing: 'nothing is found',
     })

@@ -151,6 +151,28 @@ t.test('what is well itself, with something below that is not, says both in one 
   t.equal(said('Healthy', 'Suspended'), '✓ shop/Service/web\n')
 })
 
+t.test('what is asked for by its name says what it is linked with, and no other row does', async (t) => {
+  const { viewer, run } = await startViewsServer(t)
+  const tree = async (...argv: string[]) => {
+    const { said, code } = run('tree', '-n', 'shop', ...argv)
+    const one = await viewer()
+    await one.request(({ type }) => type === 'open')
+    const claims = Array.from(
+      { length: 7 },
+      (_, i) => ['mounts', `c${i}`, 'PersistentVolumeClaim', 'shop', `c${i}`] as const,
+    )
+    const r = [...claims, ['runs on', 'n', 'Node', '', 'n1'], ['reads', '', 'Secret', 'bank', 'key']] as Row['r'] & {}
+    const pod: Row = { u: 'p', k: 'Pod', ns: 'shop', n: 'web-1', v: 'Healthy', r }
+    one.update({ seq: 1, at, rows: [pod], pages: { '': page(['p']) }, state: live })
+    t.equal(await code, 0, said.stderr)
+    return said.stdout.replaceAll(/\n {4,}/g, ' ')
+  }
+  const links = [0, 1, 2, 3, 4].map((i) => `PersistentVolumeClaim/c${i}`).join(', ')
+  const line = `mounts ${links} and 2 more; runs on Node/n1; reads bank/Secret/key (absent or hidden)`
+  t.equal(await tree('pod/web-1'), `✓ shop/Pod/web-1 ${line}\n`)
+  t.equal(await tree(), '✓ shop/Pod/web-1\n')
+})
+
 t.test('a cause says once what it says', async (t) => {
   const said = (z: Partial<Cause>, row: Partial<Row> = {}) => {
     const cause = { kind: 'Pod', namespace: 'shop', name: 'web-1', id: 'p', reason: 'Failed', text: '', next: '', ...z }
