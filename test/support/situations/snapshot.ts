@@ -6,7 +6,7 @@ import { type Evidence, evidenceOf, subjectOf } from '../../../src/agentk/health
 import type { Finding } from '../../../src/agentk/health/kas/finding.ts'
 import { findingsOf } from '../../../src/agentk/health/kas/findings.ts'
 import { type Opinion, opinionOf, type RuleVerdicts } from '../../../src/agentk/health/kas/opinion.ts'
-import { field, nameOf, namespaceOf, tableOf, textField, uidOf } from '../../../src/agentk/health/kas/read.ts'
+import { field, labelTableOf, nameOf, namespaceOf, textField, uidOf } from '../../../src/agentk/health/kas/read.ts'
 import { webhookKinds } from '../../../src/agentk/health/kas/webhooks.ts'
 import {
   at,
@@ -131,10 +131,10 @@ export class Snapshot implements World {
     const namespace = namespaceOf(object)
     this.#byPlace.set(placeOf(object), object)
     if (isBeingDeleted(object) && namespace !== '') push(this.#deleted, namespace, object)
-    for (const [name, value] of tableOf(labelsOf(object))) {
+    for (const [name, value] of labelTableOf(labelsOf(object))) {
       if (kindOf(object) === 'Pod') push(this.#pods, keyOf(namespace, name, value), object)
     }
-    for (const [name, value] of tableOf(templateOf(object)))
+    for (const [name, value] of labelTableOf(templateOf(object)))
       push(this.#workloads, keyOf(namespace, name, value), object)
     switch (kindOf(object)) {
       case 'Pod':

@@ -2,8 +2,7 @@ import type { ArgoStatus } from '../argo/health.ts'
 import type { KubernetesObject } from '../object.ts'
 import type { Evidence } from './evidence.ts'
 import type { Finding, Need } from './finding.ts'
-
-type Table = readonly (readonly [name: string, value: string])[]
+import type { LabelTable } from './read.ts'
 
 /** What rules read of others. What is hidden from it is as if it were not followed. */
 export interface Around {
@@ -15,9 +14,9 @@ export interface Around {
   find(kind: string, namespace: string, name: string): KubernetesObject | undefined
   /** all that an object is the owner of, StatefulSets of claims too */
   childrenOf(object: KubernetesObject): readonly KubernetesObject[]
-  podsOf(namespace: string, selector: Table): readonly KubernetesObject[]
+  podsOf(namespace: string, selector: LabelTable): readonly KubernetesObject[]
   /** what makes Pods with labels that are selected */
-  workloadsOf(namespace: string, selector: Table): readonly KubernetesObject[]
+  workloadsOf(namespace: string, selector: LabelTable): readonly KubernetesObject[]
   slicesOf(service: KubernetesObject): readonly KubernetesObject[]
   /** Pods that mount a claim */
   usersOf(claim: KubernetesObject): readonly KubernetesObject[]

@@ -124,8 +124,10 @@ export function claimNameOf(pod: KubernetesObject, volume: KubernetesObject): st
 /** A Pod whose life has an end: it has come, or is asked for. */
 export const isEnding = (pod: KubernetesObject) => hasEnded(pod) || isBeingDeleted(pod)
 
-/** Its labels, those of its template, or what a selector asks for: names with texts. */
-export function tableOf(value: unknown): readonly (readonly [name: string, value: string])[] {
+/** Labels of an object, of a template, or those that a selector asks for. */
+export type LabelTable = readonly (readonly [name: string, value: string])[]
+
+export function labelTableOf(value: unknown): LabelTable {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return []
   return Object.entries(value).filter((entry): entry is [string, string] => typeof entry[1] === 'string')
 }

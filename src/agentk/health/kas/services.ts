@@ -2,7 +2,7 @@ import { at, type KubernetesObject, kindOf, listAt, numberAt, textAt } from '../
 import type { Around } from './around.ts'
 import { newest } from './evidence.ts'
 import { type Finding, finding, found, minute, type Need, ranks, severityOf, worstOf } from './finding.ts'
-import { createdOf, field, hasEnded, isEnding, nameOf, namespaceOf, tableOf } from './read.ts'
+import { createdOf, field, hasEnded, isEnding, labelTableOf, nameOf, namespaceOf } from './read.ts'
 import { bounded } from './text.ts'
 
 const sliceKind = 'discovery.k8s.io/EndpointSlice'
@@ -20,7 +20,7 @@ export function service(object: KubernetesObject, around: Around): Finding | und
 
 /** What a Service selects Pods by. Empty: it selects none itself. */
 export function selectorOf(service: KubernetesObject) {
-  return textAt(service, 'spec.type') === 'ExternalName' ? [] : tableOf(at(service, 'spec.selector'))
+  return textAt(service, 'spec.type') === 'ExternalName' ? [] : labelTableOf(at(service, 'spec.selector'))
 }
 
 function unanswered(object: KubernetesObject, around: Around): Finding | undefined {

@@ -1,9 +1,9 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import type { Finding } from '../../../health/kas/finding.ts'
 import { findingsOf } from '../../../health/kas/findings.ts'
+import { goesOnMs } from '../../../health/kas/onset.ts'
 import { type Opinion, opinionOf, opinionWith, type RuleVerdicts } from '../../../health/kas/opinion.ts'
 import { namespaceOf } from '../../../health/kas/read.ts'
-import { goesOnMs } from '../../../health/kas/sight.ts'
 import type { KubernetesObject } from '../../../health/object.ts'
 import { ownPartsOf } from '../projection/parts.ts'
 import { DueVerdicts } from './due-verdicts.ts'
@@ -29,10 +29,10 @@ export interface FindingsComponents {
   /** all that is there at the beginning is known: what begins now has begun now */
   readonly isSettled: () => boolean
   /** It was judged anew, by what is around it or by time alone. */
-  readonly onJudged: (uid: string, judged: Judged) => void
+  readonly onJudged: (uid: string, judged: JudgementChange) => void
 }
 
-export interface Judged {
+export interface JudgementChange {
   readonly before: Judgement | undefined
   readonly after: Judgement | undefined
 }
@@ -122,7 +122,7 @@ export class Findings {
     { uid, kind, object }: { readonly uid: string; readonly kind: string; readonly object: KubernetesObject },
     verdicts: RuleVerdicts,
     isFollowed: boolean,
-  ): { readonly by: Opinion['by']; readonly judged: Judged | undefined } {
+  ): { readonly by: Opinion['by']; readonly judged: JudgementChange | undefined } {
     const now = this.#components.clock.now()
     const bare = opinionOf(object, undefined, verdicts, now)
     const found = this.#find(object)
@@ -258,6 +258,6 @@ export class Findings {
 const isRested = (seen: Seen, now: number) =>
   seen.every(({ sight }) => sight.well !== undefined && now - sight.well >= goesOnMs)
 
-function differenceOf(before: Judgement | undefined, after: Judgement | undefined): Judged | undefined {
+function differenceOf(before: Judgement | undefined, after: Judgement | undefined): JudgementChange | undefined {
   return isSameJudgement(before, after) ? undefined : { before, after }
 }

@@ -4,14 +4,12 @@ import type { World } from '../../../health/kas/choice/roots.ts'
 import type { Evidence } from '../../../health/kas/evidence.ts'
 import type { Finding } from '../../../health/kas/finding.ts'
 import type { Opinion } from '../../../health/kas/opinion.ts'
-import { field, nameOf, namespaceOf, textField, uidOf } from '../../../health/kas/read.ts'
+import { field, type LabelTable, nameOf, namespaceOf, textField, uidOf } from '../../../health/kas/read.ts'
 import { webhookKinds } from '../../../health/kas/webhooks.ts'
 import { at, isBeingDeleted, type KubernetesObject, kindOf, listAt } from '../../../health/object.ts'
 import { type Choice, chosenOf } from './judgement.ts'
 import { customParentsOf } from './object-record.ts'
 import type { ObjectRecord, Place, ReadonlyRecords } from './record.ts'
-
-type Table = readonly (readonly [name: string, value: string])[]
 
 /** Pods that a Service selects and claims' users, children of one object, and what is being deleted: as many are read */
 export const maxRead = 500
@@ -85,13 +83,13 @@ export class RecordsWorld implements World {
     return this.first(this.records.claiming(parent), (child) => this.#isChild(child, parent))
   }
 
-  podsOf(namespace: string, selector: Table): readonly KubernetesObject[] {
+  podsOf(namespace: string, selector: LabelTable): readonly KubernetesObject[] {
     return this.first(this.records.inNamespace(podKind, namespace), ({ labels }) =>
       selector.every(([name, value]) => labels.get(name) === value),
     )
   }
 
-  workloadsOf(namespace: string, selector: Table): readonly KubernetesObject[] {
+  workloadsOf(namespace: string, selector: LabelTable): readonly KubernetesObject[] {
     return templateKinds.flatMap((kind) =>
       this.first(this.records.inNamespace(kind, namespace), ({ traits }) => isOfTemplate(traits, selector)),
     )
@@ -205,7 +203,7 @@ export class RecordsWorld implements World {
   }
 }
 
-function isOfTemplate(traits: KubernetesObject | undefined, selector: Table): boolean {
+function isOfTemplate(traits: KubernetesObject | undefined, selector: LabelTable): boolean {
   const template = at(traits, 'spec.template') ?? at(traits, 'spec.jobTemplate.spec.template')
   const labels = at(template, 'metadata.labels')
   return selector.every(([name, value]) => field(labels, name) === value)

@@ -7,7 +7,7 @@ import { isMetadataAlone, metadataOf } from '../projection/metadata.ts'
 import { DueVerdicts } from './due-verdicts.ts'
 import { Extras, type ExtrasOptions, extrasDefaults } from './extras.ts'
 import { FairTurns } from './fair-turns.ts'
-import { Findings, type Judged } from './findings.ts'
+import { Findings, type JudgementChange } from './findings.ts'
 import type { Interned } from './interned.ts'
 import type { Judgement } from './judgement.ts'
 import { KindStates } from './kind-states.ts'
@@ -223,7 +223,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     kind: ResourceKind,
     object: KubernetesObject,
     uid: string,
-  ): { readonly health: Health | undefined; readonly judged: Judged | undefined } {
+  ): { readonly health: Health | undefined; readonly judged: JudgementChange | undefined } {
     this.#due.delete(uid)
     const isAlone = isMetadataAlone(object)
     if (isAlone && !isBeingDeleted(object)) {
@@ -249,12 +249,12 @@ export class Records implements ObjectSink, ReadonlyRecords {
     if (before) this.#replace(before, { ...before, health }, undefined)
   }
 
-  #judgedAnew(uid: string, judged: Judged): void {
+  #judgedAnew(uid: string, judged: JudgementChange): void {
     const record = this.#records.get(uid)
     if (record) this.#tell({ before: record, after: record, judged })
   }
 
-  #add(record: ObjectRecord, judged: Judged | undefined): void {
+  #add(record: ObjectRecord, judged: JudgementChange | undefined): void {
     this.#records.set(record.uid, record)
     this.#places.add(record)
     this.#extras.change(undefined, record)
@@ -262,7 +262,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     this.#tell({ before: undefined, after: record, ...(judged ? { judged } : {}) })
   }
 
-  #replace(before: ObjectRecord, after: ObjectRecord, judged: Judged | undefined): void {
+  #replace(before: ObjectRecord, after: ObjectRecord, judged: JudgementChange | undefined): void {
     if (areEqual(before, after)) {
       if (judged) this.#judgedAnew(before.uid, judged)
       return

@@ -8,7 +8,7 @@ const maxLinks = 50
 /** `id` is empty where what an object names is hidden or absent: what it names stands in the object itself. */
 export type Link = readonly [relation: string, id: string, kind: string, namespace: string, name: string]
 
-export interface Around {
+export interface LinkSources {
   readonly records: Pick<ReadonlyRecords, 'get' | 'named' | 'naming' | 'inNamespace'>
   readonly sees: (record: ObjectRecord) => boolean
   /** uids of what its selector selects, in order */
@@ -43,7 +43,7 @@ const referencesOfOne = 8
  *
  * @returns the first in order, of each direction, and how many objects were read for them
  */
-export function linksOf(record: ObjectRecord, around: Around) {
+export function linksOf(record: ObjectRecord, around: LinkSources) {
   const links: Link[] = []
   const { selected, records } = around
   let read = record.references.length + record.otherOwners.length
@@ -73,7 +73,10 @@ const linkTo = (relation: string, { uid, kind, namespace, name }: ObjectRecord):
   name,
 ]
 
-function* named({ namespace, references, otherOwners, node }: ObjectRecord, { records, sees }: Around): Iterable<Link> {
+function* named(
+  { namespace, references, otherOwners, node }: ObjectRecord,
+  { records, sees }: LinkSources,
+): Iterable<Link> {
   const of = (relation: string, place: readonly [kind: string, namespace: string, name: string]): Link => {
     const one = records.named(...place)
     return [relation, one && sees(one) ? one.uid : '', ...place]
@@ -89,7 +92,7 @@ function* named({ namespace, references, otherOwners, node }: ObjectRecord, { re
 }
 
 /** What may name, run on or select it. */
-function* candidates({ kind, namespace, name }: ObjectRecord, { records }: Around): Iterable<ObjectRecord> {
+function* candidates({ kind, namespace, name }: ObjectRecord, { records }: LinkSources): Iterable<ObjectRecord> {
   if (kind.key === podKind) for (const other of selecting) yield* records.inNamespace(other, namespace)
   yield* records.naming(kind.key, namespace, name)
 }

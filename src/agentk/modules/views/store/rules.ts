@@ -12,7 +12,7 @@ import type { Health } from './record.ts'
 /** kinds whose last error is kept */
 const maxProblems = 64
 
-export interface Judgement {
+export interface RuleAnswer {
   readonly health: Health
   /** when time alone may change it. ms since 1970 */
   readonly dueAt: number | undefined
@@ -60,7 +60,7 @@ export class Rules {
   }
 
   /** @param now - ms since 1970 */
-  judge(object: KubernetesObject, now: number): Judgement {
+  judge(object: KubernetesObject, now: number): RuleAnswer {
     let problem = ''
     let isUsers = false
     const { argo, kstatus, dueAt } = verdictOf(object, now, (one) => {

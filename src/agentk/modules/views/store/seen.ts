@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
-import { remember, type Sight, sinceBy } from '../../../health/kas/sight.ts'
+import { type Onset, remember, sinceBy } from '../../../health/kas/onset.ts'
 import type { Choice, Judgement } from './judgement.ts'
 
 /** What is remembered of a judgement, to say since when: of each choice, by its needs. */
-export type Seen = readonly { readonly needs: Choice['needs']; readonly sight: Sight }[]
+export type Seen = readonly { readonly needs: Choice['needs']; readonly sight: Onset }[]
 
 /**
  * The times of a judgement: of findings that have none, when agentk saw them begin, or when it saw them first.
@@ -23,7 +23,7 @@ export function timed(
     })
     return { judgement: undefined, seen: resting }
   }
-  const seen: { needs: Choice['needs']; sight: Sight }[] = []
+  const seen: { needs: Choice['needs']; sight: Onset }[] = []
   const choices = judgement.map((choice): Choice => {
     const { needs, finding } = choice
     const known = before.find((one) => isDeepStrictEqual(one.needs, needs))?.sight
@@ -39,7 +39,7 @@ export function timed(
 }
 
 /** A grace that begins now, as one does of a time to come, has begun when it was seen first. */
-function notPutOff(choice: Choice, { first }: Sight, now: number): Choice {
+function notPutOff(choice: Choice, { first }: Onset, now: number): Choice {
   const { finding, word } = choice
   if (finding?.due === undefined || finding.from !== now || word !== 'Progressing') return choice
   const due = first + finding.due - finding.from

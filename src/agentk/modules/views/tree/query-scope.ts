@@ -1,6 +1,6 @@
 import type { ObjectRecord } from '../store/record.ts'
 import type { Words } from './forest-node.ts'
-import { type Applications, Memberships } from './groups.ts'
+import { type Applications, Memberships } from './memberships.ts'
 import type { Above } from './owners.ts'
 import type { ReadQuery } from './query.ts'
 import { type VerdictSide, wordsOf } from './severity.ts'

@@ -35,7 +35,7 @@ const familyByReason = new Map(families.flatMap((family) => family.map((reason) 
 export const familyOf = (reason: string) => familyByReason.get(reason) ?? reason
 
 /** What is remembered of one object's findings, to say since when. Times are ms since 1970. */
-export interface Sight {
+export interface Onset {
   readonly family: string
   /** the container, webhook or group that it is about */
   readonly about: string
@@ -56,10 +56,10 @@ export interface Sight {
  * @param isLive - the object was followed before this check: what begins now has begun now
  */
 export function remember(
-  before: Sight | undefined,
+  before: Onset | undefined,
   found: Finding | undefined,
   { now, isLive }: { readonly now: number; readonly isLive: boolean },
-): Sight | undefined {
+): Onset | undefined {
   const isGone = before?.well !== undefined && now - before.well >= goesOnMs
   const known = isGone ? undefined : before
   if (!found || found.word === 'Healthy') return known && { ...known, well: known.well ?? now }
@@ -79,7 +79,7 @@ export function remember(
  * @param explained - since when that fails which it explains; undefined: nothing, or not known
  */
 export function sinceBy(
-  { reported, isBegin, first }: Sight,
+  { reported, isBegin, first }: Onset,
   explained?: number,
 ): { readonly since: number } | { readonly atLeast: number } {
   const since = reported ?? (isBegin ? first : explained)

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { type Finding, finding, ranks } from '../../../../../src/agentk/health/kas/finding.ts'
-import { remember, type Sight, sinceBy } from '../../../../../src/agentk/health/kas/sight.ts'
+import { type Onset, remember, sinceBy } from '../../../../../src/agentk/health/kas/onset.ts'
 
 /** A row of looks at one object: what is found at a second, if anything. */
 type Look = readonly [second: number, found: Finding | undefined]
@@ -13,8 +13,8 @@ const found = (reason: string, since?: number) =>
     since: since === undefined ? undefined : since * 1000,
   })
 
-function after(looks: readonly Look[], isLive = true): Sight | undefined {
-  let sight: Sight | undefined
+function after(looks: readonly Look[], isLive = true): Onset | undefined {
+  let sight: Onset | undefined
   for (const [second, one] of looks) sight = remember(sight, one, { now: second * 1000, isLive })
   return sight
 }
