@@ -40,7 +40,7 @@ export class Authenticator {
   /**
    * @param patient - a stream that stays open while the directory is out of reach; else that is UNAVAILABLE
    * @param counted - false for a Connect that replaces a used-up tunnel
-   * @param from - address of the connection
+   * @param from - the address that is believed
    * @throws KasError UNAUTHENTICATED, FORBIDDEN, AGENT_NOT_FOUND, DIRECTORY_UNAVAILABLE, RATE_EXCEEDED,
    * CREDENTIAL_NOT_CHECKED
    */
