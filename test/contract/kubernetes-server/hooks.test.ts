@@ -9,6 +9,7 @@ import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { hookEndpoint } from '../../../src/kas/modules/repositories/hook-endpoint.ts'
 import type { KubernetesLimits } from '../../../src/kas/servers/kubernetes/http/kubernetes-limits.ts'
+import { defaultNewcomers } from '../../../src/kas/servers/newcomers.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { eventually } from '../../support/eventually.ts'
 import { hookHeaders } from '../../support/git-hooks.ts'
@@ -20,7 +21,11 @@ const path = '/k8s-proxy/hooks/git/7'
 const push = Buffer.from('{"ref":"refs/heads/main"}')
 
 /** Project 7 has a secret, 8 a file that is not there, no other one has any. */
-async function start(t: Test, limits: Partial<KubernetesLimits> = {}, clock?: ManualClock) {
+async function start(
+  t: Test,
+  limits: Partial<KubernetesLimits> = {},
+  { clock, trustedProxies = [] }: { clock?: ManualClock; trustedProxies?: readonly string[] } = {},
+) {
   const folder = await mkdtemp(join(tmpdir(), 'kas-hooks-'))
   t.teardown(() => rm(folder, { recursive: true }))
   const file = join(folder, 'secret')
@@ -41,7 +46,7 @@ async function start(t: Test, limits: Partial<KubernetesLimits> = {}, clock?: Ma
     async () => {
       throw new Error('no cluster is asked')
     },
-    { limits },
+    { limits, addresses: { trustedProxies, proxyProtocol: false } },
     undefined,
     { signedEndpoints: [endpoint], ...(clock ? { clock } : {}) },
   )
@@ -212,7 +217,7 @@ t.test('so many bodies are read at once, of one network fewer; others wait for a
 
 t.test('the wait for a turn is part of the time that a body has', async (t) => {
   const clock = new ManualClock()
-  const { port, looked } = await start(t, { maxSignedRequestsOfNetwork: 1 }, clock)
+  const { port, looked } = await start(t, { maxSignedRequestsOfNetwork: 1 }, { clock })
   const begin = () => {
     const headers = { ...github(push), 'content-length': push.length, Expect: '100-continue' }
     const sent = request({ port, host: '127.0.0.1', path, method: 'POST', headers })
@@ -240,6 +245,29 @@ t.test('the wait for a turn is part of the time that a body has', async (t) => {
   holds.sent.end(push)
   t.equal(await statusOf(holds), 202)
   t.strictSame(looked, [7n, 7n])
+})
+
+t.test('a hook of a front that gives way to others gives its turn back', async (t) => {
+  const newcomers = { ...defaultNewcomers, maxChecked: 2 }
+  const limits = { newcomers, maxSignedRequests: 2, maxSignedRequestsOfNetwork: 2, signedBodyTimeoutMs: 300_000 }
+  const { port } = await start(t, limits, { trustedProxies: ['127.0.0.1'] })
+  const begin = (address: string) => {
+    const own = { 'content-length': push.length, Expect: '100-continue', 'X-Forwarded-For': address }
+    const headers = { ...github(push), ...own }
+    const sent = request({ port, host: '127.0.0.1', path, method: 'POST', headers })
+    sent.on('error', () => undefined)
+    sent.flushHeaders()
+    return { sent, read: once(sent, 'continue'), answered: once(sent, 'response') }
+  }
+  const [first, second] = [begin('192.0.2.7'), begin('192.0.2.7')]
+  await Promise.all([first.read, second.read])
+  const other = begin('198.51.100.7')
+  const [refused] = await Promise.race([first.answered, second.answered])
+  t.equal(refused.statusCode, 429)
+  await other.read
+  other.sent.end(push)
+  t.equal((await other.answered)[0].statusCode, 202)
+  for (const { sent } of [first, second]) sent.destroy()
 })
 
 t.test('the secret is read anew for each hook', async (t) => {

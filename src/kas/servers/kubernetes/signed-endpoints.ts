@@ -78,15 +78,15 @@ export class SignedEndpoints {
       const value = request.headers[of]
       return typeof value === 'string' ? value : undefined
     }
-    const check = async () => {
+    const check = async (checking: AbortSignal) => {
       const { clock } = this.#components
       const late = clock.now() + timeoutMs
-      const end = await this.#turn(exchange)
+      const end = await this.#turn(exchange.address, checking)
       try {
         return await endpoint.serve({
           name,
           header,
-          body: boundedBody(exchange, contentLength, { maxBytes, timeoutMs: late - clock.now() }),
+          body: boundedBody(exchange, contentLength, { maxBytes, timeoutMs: late - clock.now(), signal: checking }),
         })
       } finally {
         end()
@@ -98,7 +98,7 @@ export class SignedEndpoints {
     return 'endpoint'
   }
 
-  async #turn({ address = '', signal }: Exchange): Promise<() => void> {
+  async #turn(address = '', signal: AbortSignal): Promise<() => void> {
     const waiting = linkedController(signal)
     const cancel = this.#components.clock.after(this.#options.signedBodyTimeoutMs, () =>
       waiting.abort(new KasError({ code: 'DEADLINE_EXCEEDED' })),

@@ -6,13 +6,15 @@ export interface BodyBounds {
   readonly maxBytes: number
   /** for all of it to come, once it is read. ms */
   readonly timeoutMs: number
+  /** ends the wait; default: that of the exchange */
+  readonly signal?: AbortSignal
 }
 
 /**
  * The body of a request to kas itself, which is not opened before it is read.
  *
  * @param contentLength - 0: no body; -1: unknown
- * @throws KasError MESSAGE_TOO_LARGE, BODY_TOO_SLOW; the reason of the exchange's signal
+ * @throws KasError MESSAGE_TOO_LARGE, BODY_TOO_SLOW; the reason of the signal
  */
 export async function* boundedBody(
   exchange: Exchange,
@@ -20,7 +22,7 @@ export async function* boundedBody(
   bounds: BodyBounds,
 ): AsyncGenerator<Uint8Array, void, void> {
   if (contentLength === 0) return
-  const { signal } = exchange
+  const { signal = exchange.signal } = bounds
   signal.throwIfAborted()
   const source = exchange.openBody()
   const read = () => abortable(source.read(), signal)
