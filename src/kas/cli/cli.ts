@@ -36,6 +36,7 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<number
   if (word === 'sessions') return runSessions(argv.slice(1), io)
   if (word === 'views') return runViewsRole(argv.slice(1), io)
   if (word === 'completion') return runCompletion(argv.slice(1), io)
+  if (word === 'doctor') return runDoctor(argv.slice(1), io)
   if (word === 'check-config') return runCheckConfig(argv.slice(1), io)
   const name = Object.keys(commands).find((one) => one.split(' ').every((part, i) => argv[i] === part))
   const command = name === undefined ? undefined : commands[name]
@@ -92,6 +93,11 @@ async function runViewsRole(args: readonly string[], io: CliIo): Promise<number>
 async function runCompletion(args: readonly string[], io: CliIo): Promise<number> {
   const { completion, completionUsage } = await import('./completion/completion.ts') // here: it knows all others
   return guarded({ name: 'completion', usage: completionUsage, io }, async () => completion(args, io))
+}
+
+async function runDoctor(args: readonly string[], io: CliIo): Promise<number> {
+  const { doctor, doctorUsage } = await import('./doctor/doctor.ts') // here: the others need no GitLab
+  return guarded({ name: 'doctor', usage: doctorUsage, io }, () => doctor(args, { io, clock: systemClock }))
 }
 
 async function runCheckConfig(args: readonly string[], io: CliIo): Promise<number> {

@@ -10,6 +10,7 @@ export const usage = `Usage: kas --configuration-file=<file>
        kas gitops status ...                 show how an agent's GitOps sources fare: kas gitops --help
        kas completion bash|zsh|fish          print what makes the shell propose words and options: kas completion --help
        kas check-config ...                  say whether files of kas, of agents, the directory can be used
+       kas doctor ...                        look at what a configuration names, and say what is wrong, and what to do
 
 Options:
   --configuration-file <file>   YAML, deploy/config.example.yaml shows every key
@@ -35,6 +36,7 @@ export const subcommands = [
   'gitops',
   'completion',
   'check-config',
+  'doctor',
 ]
 
 /** What the program takes without such a word. */

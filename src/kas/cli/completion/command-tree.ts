@@ -2,6 +2,7 @@ import type { ParseArgsConfig } from 'node:util'
 import { options as agentsOptions } from '../agents.ts'
 import { options as checkConfigOptions, outputs as checkConfigOutputs } from '../check-config/check-config.ts'
 import { commands, commonOptions, statusCommands } from '../commands.ts'
+import { options as doctorOptions, outputs as doctorOutputs } from '../doctor/doctor.ts'
 import { options as forgetOptions } from '../gitops/forget.ts'
 import { options as gitopsOptions } from '../gitops/status.ts'
 import { options as logOptions } from '../log.ts'
@@ -51,6 +52,7 @@ export function commandTree(): Place[] {
     place('gitops forget', forgetOptions),
     place('completion', helpOption, { words: shells }),
     place('check-config', checkConfigOptions, { outputs: checkConfigOutputs }),
+    place('doctor', doctorOptions, { outputs: doctorOutputs }),
   ]
   const groups = subcommands.filter((word) => !known.some(({ at }) => at === word)).map((at) => place(at, helpOption))
   const places = [...groups, ...known].map((one) => ({ ...one, words: [...wordsAfter(one.at, known), ...one.words] }))

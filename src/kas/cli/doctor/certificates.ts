@@ -1,0 +1,105 @@
+import { X509Certificate } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { createSecureContext } from 'node:tls'
+import { fileProblem } from '../../../lib/file-problem.ts'
+import { trustedContext } from '../../../lib/trusted-authorities.ts'
+import type { KasConfig } from '../../config/kas-config.ts'
+import { type Finding, problemFindings } from './finding.ts'
+
+const dayMs = 86_400_000
+/** With fewer left it is told. */
+const fewDays = 14
+
+/** The pairs of kas' own servers, and files of authorities. @param now - ms since 1970 */
+export async function checkCertificates(config: KasConfig, now: number): Promise<Finding[]> {
+  const { agent, observability, api, gitlab, directory } = config
+  const pairs = {
+    'agent.listen': agent.listen,
+    'agent.kubernetes_api.listen': agent.kubernetes_api?.listen,
+    'observability.listen': observability.listen,
+    'api.listen': api.listen,
+  }
+  const own = Object.entries(pairs).map(async ([key, listen]): Promise<Finding[]> => {
+    const { certificate_file: certificateFile, key_file: keyFile } = listen ?? {}
+    if (certificateFile === undefined || keyFile === undefined) return []
+    return [
+      { check: 'certificates', subject: `${key}.certificate_file`, ...(await lookAt(certificateFile, keyFile, now)) },
+    ]
+  })
+  const authorities = {
+    // without effect beside a directory file, and then not read
+    'gitlab.ca_certificate_file': directory.file === undefined ? gitlab.ca_certificate_file : undefined,
+    'observability.tracing.otlp_ca_certificate_file': observability.tracing?.otlp_ca_certificate_file,
+  }
+  const trusted = Object.entries(authorities).map(([key, file]) => checkAuthority(key, file))
+  const all = (await Promise.all([...own, ...trusted])).flat()
+  return all.length > 0 ? all : [{ check: 'certificates', state: 'skipped', text: 'no certificate is named' }]
+}
+
+type Look = Omit<Finding, 'check' | 'subject'>
+
+const failed = (text: string, advice: string): Look => ({ state: 'failed', text, advice })
+
+async function lookAt(certificateFile: string, keyFile: string, now: number): Promise<Look> {
+  let pem: string
+  let chain: X509Certificate[]
+  try {
+    const [cert, key] = await Promise.all([readFile(certificateFile, 'utf8'), readFile(keyFile, 'utf8')])
+    createSecureContext({ cert, key })
+    pem = cert
+    chain = certificatesIn(pem)
+  } catch (error) {
+    return failed(
+      `${certificateFile} with key ${keyFile}: ${problemOf(error)}`,
+      'name the pair, in PEM, which kas may read',
+    )
+  }
+  const [leaf] = chain
+  if (!leaf) return failed(`${certificateFile}: found no certificate`, 'write the certificate there, in PEM')
+  const broken = chain.findIndex((one, i) => i > 0 && !chain[i - 1]?.checkIssued(one))
+  if (broken > 0) {
+    const before = chain[broken - 1]
+    const text = `${certificateFile}: behind ${nameOf(before?.subject)} stands ${nameOf(chain[broken]?.subject)}, which did not sign it`
+    return failed(
+      text,
+      `put the certificate of ${nameOf(before?.issuer)} there: the chain goes from the server's own upwards`,
+    )
+  }
+  return datesOf(certificateFile, chain, now)
+}
+
+function datesOf(file: string, chain: readonly X509Certificate[], now: number): Look {
+  for (const { subject, validFrom, validTo } of chain) {
+    if (now < Date.parse(validFrom))
+      return failed(`${file}: ${nameOf(subject)} begins at ${validFrom}`, 'compare the clock of this machine with it')
+    if (now > Date.parse(validTo)) return failed(`${file}: ${nameOf(subject)} has ended at ${validTo}`, 'renew it')
+  }
+  const days = Math.floor(Math.min(...chain.map(({ validTo }) => Date.parse(validTo) - now)) / dayMs)
+  const top = chain.at(-1)
+  const isWhole = top?.issuer === top?.subject
+  const end = isWhole ? `is signed by itself` : `is signed by ${nameOf(top?.issuer)}, which callers have to trust`
+  const text = `${file}: ${days} days are left; ${chain.length} of a chain, whose last ${end}`
+  return days < fewDays ? { state: 'note', text, advice: 'renew it' } : { state: 'ok', text }
+}
+
+const certificatesIn = (pem: string) =>
+  (pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []).map((one) => new X509Certificate(one))
+
+const nameOf = (distinguished = '') => `"${distinguished.replaceAll('\n', ', ')}"`
+
+function problemOf(error: unknown): string {
+  const { code } = error as { code?: unknown }
+  if (code === 'ERR_OSSL_X509_KEY_VALUES_MISMATCH') return 'it is the key of another certificate'
+  return fileProblem(error)
+}
+
+async function checkAuthority(key: string, file: string | undefined): Promise<Finding[]> {
+  if (file === undefined) return []
+  try {
+    await trustedContext(file, key)
+    return [{ check: 'certificates', state: 'ok', subject: key, text: `${file} can be used` }]
+  } catch (error) {
+    const advice = 'write the certificate of the authority there, in PEM'
+    return problemFindings('certificates', error).map((one) => ({ ...one, advice }))
+  }
+}

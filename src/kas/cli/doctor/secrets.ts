@@ -1,0 +1,61 @@
+import { hash } from 'node:crypto'
+import type { KasConfig } from '../../config/kas-config.ts'
+import {
+  readAccelRedirectSecret,
+  readApiSecret,
+  readPrivateApiSecret,
+  readWebsocketTokenSecret,
+} from '../../config/secret-file.ts'
+import { type Finding, problemFindings } from './finding.ts'
+
+const fingerprintLength = 12
+
+/** Each file of a secret that is named, as kas reads it at its start. */
+export async function checkSecrets(config: KasConfig): Promise<Finding[]> {
+  const { gitlab, api, private_api, cluster, agent, directory } = config
+  const kubernetes = agent.kubernetes_api
+  const findings = await Promise.all([
+    // without effect beside a directory file, and then not read
+    directory.file === undefined
+      ? checked('gitlab.authentication_secret_file', gitlab.authentication_secret_file, readApiSecret)
+      : [],
+    checked('api.listen.authentication_secret_file', api.listen.authentication_secret_file, readApiSecret),
+    checked('private_api.listen.authentication_secret_file', private_api.listen.authentication_secret_file, ofReplicas),
+    checked('cluster.previous_authentication_secret_file', cluster.previous_authentication_secret_file, ofReplicas),
+    checked('agent.kubernetes_api.websocket_token_secret_file', kubernetes?.websocket_token_secret_file, (file) =>
+      readWebsocketTokenSecret(file),
+    ),
+    checked('agent.kubernetes_api.accel_redirect_secret_file', kubernetes?.accel_redirect_secret_file, (file) =>
+      readAccelRedirectSecret(file),
+    ),
+  ])
+  const all = findings.flat()
+  return all.length > 0 ? all : [{ check: 'secrets', state: 'skipped', text: 'no file of a secret is named' }]
+}
+
+type Read = (file: string, key: string) => Promise<Uint8Array | string | undefined>
+
+async function ofReplicas(file: string, key: string): Promise<Uint8Array> {
+  return (await readPrivateApiSecret(file, key)).secret
+}
+
+async function checked(key: string, file: string | undefined, read: Read): Promise<Finding[]> {
+  if (file === undefined) return []
+  try {
+    const secret = await read(file, key)
+    if (secret === undefined) {
+      return [
+        { check: 'secrets', state: 'note', subject: key, text: `${file} is not there, so that what it is for is off` },
+      ]
+    }
+    return [{ check: 'secrets', state: 'ok', subject: key, text: fingerprint(secret) }]
+  } catch (error) {
+    const advice = 'compare with the fingerprint elsewhere; a new secret: head -c 32 /dev/urandom | base64'
+    return problemFindings('secrets', error).map((one) => ({ ...one, advice }))
+  }
+}
+
+/** The same of the same secret, and nothing more. */
+function fingerprint(secret: Uint8Array | string): string {
+  return `sha256 of it begins with ${hash('sha256', secret, 'hex').slice(0, fingerprintLength)}`
+}

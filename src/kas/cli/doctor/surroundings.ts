@@ -1,0 +1,77 @@
+import { execFile } from 'node:child_process'
+import { resolve4, resolve6 } from 'node:dns/promises'
+import { readFile } from 'node:fs/promises'
+import { promisify } from 'node:util'
+import { fileProblem } from '../../../lib/file-problem.ts'
+import type { KasConfig } from '../../config/kas-config.ts'
+import { parseDirectory } from '../../directory/file/directory-contents.ts'
+import { type Finding, problemFindings } from './finding.ts'
+
+/** What kas needs of the machine that it runs on: a directory file, git, names. */
+
+const run = promisify(execFile)
+/** doc/directory.md "Changes" */
+const oldestGit = [2, 31] as const
+/** ms */
+const gitTimeoutMs = 5000
+
+export async function checkDirectory({ directory: { file } }: KasConfig): Promise<Finding[]> {
+  const check = 'directory'
+  if (file === undefined)
+    return [{ check, state: 'skipped', text: 'directory.file is not set: GitLab says who is who' }]
+  const subject = 'directory.file'
+  let text: string
+  try {
+    text = await readFile(file, 'utf8')
+  } catch (error) {
+    return [
+      {
+        check,
+        state: 'failed',
+        subject,
+        text: `${file}: ${fileProblem(error)}`,
+        advice: 'nobody has access until it is there',
+      },
+    ]
+  }
+  try {
+    const { contents } = parseDirectory(file, text)
+    return [{ check, state: 'ok', subject, text: `${file} can be used: ${contents.agents.size} agents` }]
+  } catch (error) {
+    const advice = `kas check-config --directory ${file} names what is allowed`
+    return problemFindings(check, error).map((one) => ({ ...one, advice }))
+  }
+}
+
+/** It fetches repositories of the directory file; of GitLab's kas asks Gitaly. */
+export async function checkGit({ directory: { file } }: KasConfig): Promise<Finding[]> {
+  const check = 'git'
+  if (file === undefined) return [{ check, state: 'skipped', text: 'GitLab has the repositories' }]
+  const needed = `git ${oldestGit.join('.')} or later on the PATH of kas`
+  let said: string
+  try {
+    said = (await run('git', ['--version'], { timeout: gitTimeoutMs })).stdout.trim()
+  } catch (error) {
+    return [{ check, state: 'failed', text: `git --version: ${(error as Error).message}`, advice: `install ${needed}` }]
+  }
+  const [, major = '0', minor = '0'] = /(\d+)\.(\d+)/.exec(said) ?? []
+  const isNew = Number(major) > oldestGit[0] || (Number(major) === oldestGit[0] && Number(minor) >= oldestGit[1])
+  return [
+    isNew ? { check, state: 'ok', text: said } : { check, state: 'failed', text: said, advice: `install ${needed}` },
+  ]
+}
+
+/** The name by which replicas are found; a Service is asked of the API server, in a pod alone. */
+export async function checkDiscovery({ cluster: { discovery } }: KasConfig): Promise<Finding[]> {
+  const check = 'discovery'
+  const { dns } = discovery
+  if (dns === undefined) return [{ check, state: 'skipped', text: 'cluster.discovery.dns is not set' }]
+  const name = dns.replace(/:\d+$/, '')
+  const answers = await Promise.allSettled([resolve4(name), resolve6(name)])
+  const addresses = answers.flatMap((one) => (one.status === 'fulfilled' ? one.value : []))
+  const subject = 'cluster.discovery.dns'
+  if (addresses.length > 0) return [{ check, state: 'ok', subject, text: `${name} has ${addresses.join(', ')}` }]
+  const [why] = answers.flatMap((one) => (one.status === 'rejected' ? [(one.reason as Error).message] : []))
+  const advice = 'is it written right, and does DNS know it from here? Of a Service it has to be a headless one'
+  return [{ check, state: 'failed', subject, text: `${name}: ${why ?? 'no address'}`, advice }]
+}

@@ -1,0 +1,360 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { Authority } from '../../../../dev/certificates.ts'
+import { runCli } from '../../../../src/kas/cli/cli.ts'
+import { checkNames, type Finding } from '../../../../src/kas/cli/doctor/finding.ts'
+import { OpsSocket } from '../../../../src/kas/servers/ops-socket/ops-socket.ts'
+import type { MemberReport, StatusReport } from '../../../../src/kas/servers/ops-socket/status-report.ts'
+import { capturedLog } from '../../../support/captured-log.ts'
+import { GitlabDouble } from '../../../support/gitlab/gitlab-double.ts'
+
+/** An installation that is well, and what is planted in it is named, with what to do. */
+
+const dayMs = 86_400_000
+const names = { dns: ['localhost'], ip: ['127.0.0.1'] }
+const authority = await Authority.create('root of the test')
+const other = await Authority.create('another root')
+
+const member = (name: string, more: Partial<MemberReport> = {}): MemberReport => ({
+  name,
+  instance: name,
+  state: 'serving',
+  version: '1.0.0',
+  address: '10.0.0.1:8155',
+  reach: 'reachable',
+  calls: 0,
+  gossip: true,
+  instances: 1,
+  row: { version: 1, connections: 0, pods: 0, agents: 0 },
+  ...more,
+})
+
+interface World {
+  readonly folder: string
+  readonly gitlab: GitlabDouble
+  /** as it is written to the file, which may be changed before */
+  readonly config: Record<string, Record<string, unknown>>
+  readonly status: { -readonly [Key in keyof StatusReport]: StatusReport[Key] }
+  write(name: string, text: string): Promise<string>
+  run(...args: string[]): Promise<{ code: number; stdout: string; findings: Finding[] }>
+}
+
+async function sound(t: Test): Promise<World> {
+  const folder = await mkdtemp(join(tmpdir(), 'doctor-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const write = async (name: string, text: string) => {
+    await writeFile(join(folder, name), text)
+    return join(folder, name)
+  }
+  const pair = await authority.issueServing(names)
+  const gitlab = await GitlabDouble.start(t, { tls: pair })
+  const status: World['status'] = {
+    replica: { name: 'kas-0', version: '1.0.0' },
+    members: [member('kas-0', { reach: 'self' }), member('kas-1')],
+    agents: [],
+    agentCount: 0,
+  }
+  const socket = join(folder, 'ops.sock')
+  const server = new OpsSocket({ answers: { '/status': () => status }, log: capturedLog().log }, { path: socket })
+  await server.start()
+  t.teardown(() => server.stop())
+  const listen = {
+    certificate_file: await write('serving.crt', pair.certificate + authority.certificate),
+    key_file: await write('serving.key', pair.key),
+  }
+  const ofGitlab = await write('gitlab-secret', Buffer.from(gitlab.secret).toString('base64'))
+  const config: World['config'] = {
+    gitlab: {
+      address: gitlab.address,
+      authentication_secret_file: ofGitlab,
+      ca_certificate_file: await write('ca.crt', authority.certificate),
+    },
+    agent: { listen, kubernetes_api: { listen } },
+    api: { listen: { authentication_secret_file: ofGitlab } },
+    private_api: {
+      listen: { authentication_secret_file: await write('replicas-secret', randomBytes(32).toString('base64')) },
+    },
+    ops: { socket },
+  }
+  const run = async (...args: string[]) => {
+    const file = await write('kas.yaml', JSON.stringify(config))
+    let stdout = ''
+    const io = {
+      env: {},
+      stdout: {
+        write: (text: string) => {
+          stdout += text
+        },
+      },
+      stderr: { write: (text: string) => t.comment(text) },
+      stdin: (async function* () {})(),
+    }
+    const command = ['doctor', `--configuration-file=${file}`, ...args]
+    await runCli([...command, '--output', 'json'], io)
+    const { findings } = JSON.parse(stdout) as { findings: Finding[] }
+    stdout = ''
+    const code = await runCli(command, io)
+    return { code, stdout, findings }
+  }
+  return { folder, gitlab, config, status, write, run }
+}
+
+t.test('of a sound installation nothing is said but that it is, in time, and no secret', async (t) => {
+  const world = await sound(t)
+  const begin = Date.now()
+  const { code, stdout, findings } = await world.run()
+  t.ok(Date.now() - begin < 20_000, 'twice in 10 s')
+  t.equal(code, 0, stdout)
+  t.strictSame(
+    findings.filter(({ state }) => state !== 'ok' && state !== 'skipped'),
+    [],
+  )
+  const looked = findings.filter(({ state }) => state === 'ok').map(({ check }) => check)
+  t.strictSame([...new Set(looked)], ['configuration', 'secrets', 'certificates', 'gitlab', 'replicas'])
+  t.strictSame([...new Set(findings.map(({ check }) => check))].sort(), [...checkNames].sort(), 'each is named')
+  for (const encoding of ['base64', 'hex'] as const) {
+    t.notOk(stdout.includes(Buffer.from(world.gitlab.secret).toString(encoding)), encoding)
+  }
+})
+
+t.test('with a directory file', async (t) => {
+  const { config, write, run } = await sound(t)
+  config.directory = { file: await write('directory.yaml', '{}') }
+  const { code, stdout, findings } = await run('--pre')
+  t.equal(code, 0, stdout)
+  const of = (check: string) => findings.filter((one) => one.check === check).map(({ state }) => state)
+  t.strictSame(of('directory'), ['ok'])
+  t.strictSame(of('git'), ['ok'])
+  t.strictSame(of('gitlab'), ['skipped'])
+  t.strictSame(of('replicas'), ['skipped'], '--pre')
+})
+
+interface Fault {
+  readonly check: string
+  readonly state?: Finding['state']
+  /** what is wrong, and where */
+  readonly says: RegExp
+  /** what to do */
+  readonly advises: RegExp
+  plant(world: World): Promise<unknown> | unknown
+}
+
+const listenOf = ({ config }: World) => config.agent?.listen as Record<string, string>
+
+const faults: Readonly<Record<string, Fault>> = {
+  'a secret that is too short': {
+    check: 'secrets',
+    says: /gitlab-secret.*found 31 bytes, allowed: exactly 32 bytes/,
+    advises: /head -c 32/,
+    plant: ({ write }) => write('gitlab-secret', Buffer.alloc(31, 7).toString('base64')),
+  },
+  'a secret that is encoded twice': {
+    check: 'secrets',
+    says: /it is encoded twice, decode it once/,
+    advises: /fingerprint/,
+    plant: ({ write }) => write('gitlab-secret', btoa(Buffer.alloc(32, 7).toString('base64'))),
+  },
+  'a secret that is not there': {
+    check: 'secrets',
+    says: /replicas-secret: cannot be read: ENOENT/,
+    advises: /head -c 32/,
+    plant: ({ folder }) => rm(join(folder, 'replicas-secret')),
+  },
+  'the key of another certificate': {
+    check: 'certificates',
+    says: /serving\.crt with key .*: it is the key of another certificate/,
+    advises: /name the pair/,
+    plant: async ({ write }) => write('serving.key', (await authority.issueServing(names)).key),
+  },
+  'a chain with a link that is not of it': {
+    check: 'certificates',
+    says: /stands "CN=another root", which did not sign it/,
+    advises: /put the certificate of "CN=root of the test" there/,
+    plant: async ({ write }) => {
+      const pair = await authority.issueServing(names)
+      await write('serving.crt', pair.certificate + other.certificate)
+      await write('serving.key', pair.key)
+    },
+  },
+  'a certificate that ends soon': {
+    check: 'certificates',
+    state: 'note',
+    says: /serving\.crt: 2 days are left/,
+    advises: /renew it/,
+    plant: async ({ write }) => {
+      const brief = await Authority.create('brief', { lifeMs: 2.5 * dayMs })
+      const pair = await brief.issueServing(names)
+      await write('serving.crt', pair.certificate)
+      await write('serving.key', pair.key)
+    },
+  },
+  'an authority that is a key': {
+    check: 'certificates',
+    says: /ca\.crt: found no certificate, allowed: PEM/,
+    advises: /certificate of the authority/,
+    plant: async ({ write }) => write('ca.crt', (await authority.issueServing(names)).key),
+  },
+  'no authority, where one is needed': {
+    check: 'gitlab',
+    says: /GitLab/,
+    advises: /set gitlab\.ca_certificate_file/,
+    plant: ({ config }) => delete config.gitlab?.ca_certificate_file,
+  },
+  'another secret than GitLab has': {
+    check: 'gitlab',
+    says: /GitLab refuses kas itself/,
+    advises: /compare gitlab\.authentication_secret_file/,
+    plant: ({ write }) => write('gitlab-secret', Buffer.alloc(32, 7).toString('base64')),
+  },
+  'a clock that is off by a minute': {
+    check: 'gitlab',
+    says: /GitLab refuses kas itself/,
+    advises: /the clocks of both/,
+    plant: ({ gitlab }) => {
+      gitlab.now = () => Date.now() - 60_000
+    },
+  },
+  'a GitLab that is not there': {
+    check: 'gitlab',
+    says: /ECONNREFUSED/,
+    advises: /nothing listens at gitlab\.address/,
+    plant: ({ gitlab }) => gitlab.leave(),
+  },
+  'http for https': {
+    check: 'gitlab',
+    says: /http:/,
+    advises: /does GitLab speak https where gitlab\.address says http/,
+    plant: ({ config, gitlab }) => {
+      config.gitlab = { ...config.gitlab, address: gitlab.address.replace('https', 'http') }
+    },
+  },
+  'a page of something else': {
+    check: 'gitlab',
+    says: /gitlab\.address|https:/,
+    advises: /is it GitLab that answers/,
+    plant: ({ gitlab }) => {
+      gitlab.fault = { kind: 'html' }
+    },
+  },
+  'a front that wants a password': {
+    check: 'gitlab',
+    says: /401/,
+    advises: /what is in front of it/,
+    plant: ({ gitlab }) => {
+      gitlab.fault = { kind: 'status', status: 401 }
+    },
+  },
+  'a GitLab that fails': {
+    check: 'gitlab',
+    says: /502/,
+    advises: /look at GitLab/,
+    plant: ({ gitlab }) => {
+      gitlab.fault = { kind: 'status', status: 502 }
+    },
+  },
+  'an address without its relative root': {
+    check: 'gitlab',
+    says: /404/,
+    advises: /look at GitLab/,
+    plant: ({ config, gitlab }) => {
+      config.gitlab = { ...config.gitlab, address: `${gitlab.address}/elsewhere` }
+    },
+  },
+  'a directory file that cannot be used': {
+    check: 'directory',
+    says: /agents\[0\]\.project|found 9, allowed: the id of one of projects/,
+    advises: /kas check-config --directory/,
+    plant: async ({ config, write }) => {
+      const text = 'agents: [{ id: 42, name: prod, project: 9 }]'
+      config.directory = { file: await write('directory.yaml', text) }
+    },
+  },
+  'a name that DNS does not know': {
+    check: 'discovery',
+    says: /kas\.invalid/,
+    advises: /does DNS know it from here/,
+    plant: ({ config }) => {
+      config.cluster = { discovery: { dns: 'kas.invalid' } }
+    },
+  },
+  'a replica that calls do not reach': {
+    check: 'replicas',
+    says: /calls do not reach it at 10\.0\.0\.1:8155 \(down\)/,
+    advises: /open 8155/,
+    plant: ({ status }) => {
+      status.members = [member('kas-0', { reach: 'self' }), member('kas-1', { reach: 'down' })]
+    },
+  },
+  'two replicas of one name': {
+    check: 'replicas',
+    says: /2 replicas have this name/,
+    advises: /cluster\.name/,
+    plant: ({ status }) => {
+      status.members = [member('kas-0', { reach: 'self', instances: 2 })]
+    },
+  },
+  'a replica that is not ready': {
+    check: 'replicas',
+    says: /it is not ready: agentServer: not ready yet/,
+    advises: /log/,
+    plant: ({ status }) => {
+      status.replica = { ...status.replica, problem: 'agentServer: not ready yet' }
+    },
+  },
+  'a replica that has read another configuration': {
+    check: 'replicas',
+    says: /it is alone, and the configuration wants others/,
+    advises: /start it again/,
+    plant: ({ status }) => delete status.members,
+  },
+  'no replica at the socket': {
+    check: 'replicas',
+    says: /no kas listens on/,
+    advises: /start kas, or say --pre/,
+    plant: ({ config, folder }) => {
+      config.ops = { socket: join(folder, 'other.sock') }
+    },
+  },
+}
+
+for (const [name, { check, state = 'failed', says, advises, plant }] of Object.entries(faults)) {
+  t.test(`named: ${name}`, async (t) => {
+    const world = await sound(t)
+    await plant(world)
+    const { code, stdout, findings } = await world.run()
+    t.equal(code, state === 'failed' ? 1 : 0, stdout)
+    const found = findings.filter((one) => one.check === check && one.state === state)
+    t.ok(
+      found.some(({ text, advice = '' }) => says.test(text) && advises.test(advice)),
+      stdout,
+    )
+  })
+}
+
+t.test('a configuration that cannot be used: the others are not looked at', async (t) => {
+  const { config, run } = await sound(t)
+  listenOf({ config } as World).network = 'udp'
+  const { code, findings } = await run()
+  t.equal(code, 1)
+  t.match(findings[0], { check: 'configuration', state: 'failed', text: /agent\.listen\.network: found "udp"/ })
+  const others = findings.filter((one) => one.check !== 'configuration')
+  t.equal(others.length, checkNames.length - 1)
+  t.ok(others.every(({ state }) => state === 'skipped'))
+})
+
+t.test('hostile text steers no terminal', async (t) => {
+  const { status, run } = await sound(t)
+  status.members = [member('kas-1', { reach: 'down', address: 'bad\u001b[2J' })]
+  const { stdout } = await run()
+  t.notMatch(stdout, '\u001b')
+  t.match(stdout, 'bad?[2J')
+})
+
+t.test('doc/doctor.md has a section for each check', async (t) => {
+  const text = await readFile(join(import.meta.dirname, '../../../../doc/doctor.md'), 'utf8')
+  const headings = [...text.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)
+  t.strictSame(headings, checkNames)
+})
