@@ -1,22 +1,13 @@
-import { type AddressInfo, connect } from 'node:net'
-import { Registry } from 'prom-client'
+import { connect } from 'node:net'
 import t, { type Test } from 'tap'
-import type { Directory, UserGrant } from '../../../src/kas/directory/directory.ts'
-import { defaultAgentFeed } from '../../../src/kas/modules/views/agent-feed.ts'
-import { Feeds } from '../../../src/kas/modules/views/feeds.ts'
-import { createViewsMetrics } from '../../../src/kas/modules/views/views-metrics.ts'
+import type { UserGrant } from '../../../src/kas/directory/directory.ts'
 import type { KubernetesLimits } from '../../../src/kas/servers/kubernetes/http/kubernetes-limits.ts'
-import { WebSocketTokens } from '../../../src/kas/servers/kubernetes/watch/websocket-tokens.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { viewsBounds } from '../../../src/proto/views-json.ts'
-import { capturedLog } from '../../support/captured-log.ts'
 import { eventually } from '../../support/eventually.ts'
 import { defaultRequest } from '../../support/graph/strict-graph.ts'
-import { ManualClock } from '../../support/manual-clock.ts'
-import { FakeFollows } from '../../unit/kas/modules/views/fake-follows.ts'
-import { clusterForward, echo } from './fake-cluster.ts'
 import { GraphClient, graphProtocol } from './graph-client.ts'
-import { createKubernetesServer, directory } from './start-server.ts'
+import { startViews } from './views-ground.ts'
 import { tokenProtocol } from './watch-client.ts'
 
 /** GitLab's graph of an agent's cluster, of which the test is the agent (doc/graph.md). */
@@ -24,41 +15,9 @@ import { tokenProtocol } from './watch-client.ts'
 const asUser = { Authorization: 'Bearer pat:42:as-user' }
 
 async function start(t: Test, limits: Partial<KubernetesLimits> = {}) {
-  const clock = new ManualClock()
-  const follows = new FakeFollows()
-  const world = { grant: directory.grantUser, serves: true as boolean | undefined }
-  const asked: Pick<Directory, 'grantJob' | 'grantUser'> = {
-    grantJob: directory.grantJob,
-    grantUser: (...query) => world.grant(...query),
-  }
-  const { log } = capturedLog()
-  const views: Feeds = new Feeds(
-    {
-      forward: follows.forward,
-      serves: () => world.serves,
-      metrics: createViewsMetrics(new Registry(), () => views.views),
-      clock,
-      random: () => 0,
-      log,
-    },
-    defaultAgentFeed,
-  )
-  t.teardown(() => views.stop())
-  const tokens = new WebSocketTokens({ secret: Buffer.alloc(64), clock })
-  const { server } = createKubernetesServer(clusterForward(echo), { limits }, undefined, {
-    clock,
-    directory: asked,
-    views,
-    webSocketTokens: tokens,
-  })
-  t.teardown(() => server.stop(AbortSignal.abort()))
-  await server.start()
-  const { port } = server.address as AddressInfo
+  const ground = await startViews(t, limits)
+  const { port, follow } = ground
   const open = (headers: Record<string, string> = asUser) => GraphClient.open(t, port, { headers })
-  const follow = async (index = 0) => {
-    await eventually(() => follows.all.length > index || Promise.reject(new Error('nobody is followed')))
-    return follows.all[index] as (typeof follows.all)[number]
-  }
   /** A client whose request has reached the agent, which says the rest as its only view. */
   const drawn = async () => {
     const client = (await open()).ask({ queries: [{ include: {} }] })
@@ -72,7 +31,7 @@ async function start(t: Test, limits: Partial<KubernetesLimits> = {}) {
     }
     return { client, agent, say }
   }
-  return { clock, follows, follow, world, views, server, port, open, drawn }
+  return { ...ground, open, drawn }
 }
 
 const deployment = [0, 'apps', 'v1', 'deployments', 'shop', 'web'] as const

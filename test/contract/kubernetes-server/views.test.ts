@@ -1,21 +1,13 @@
-import { type AddressInfo, connect } from 'node:net'
-import { Registry } from 'prom-client'
+import { connect } from 'node:net'
 import t, { type Test } from 'tap'
-import type { Directory, UserGrant } from '../../../src/kas/directory/directory.ts'
-import { defaultAgentFeed } from '../../../src/kas/modules/views/agent-feed.ts'
-import { Feeds } from '../../../src/kas/modules/views/feeds.ts'
-import { createViewsMetrics } from '../../../src/kas/modules/views/views-metrics.ts'
+import type { UserGrant } from '../../../src/kas/directory/directory.ts'
 import type { KubernetesLimits } from '../../../src/kas/servers/kubernetes/http/kubernetes-limits.ts'
-import { WebSocketTokens } from '../../../src/kas/servers/kubernetes/watch/websocket-tokens.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { viewsBounds } from '../../../src/proto/views-json.ts'
-import { capturedLog } from '../../support/captured-log.ts'
 import { eventually } from '../../support/eventually.ts'
-import { ManualClock } from '../../support/manual-clock.ts'
-import { FakeFollows } from '../../unit/kas/modules/views/fake-follows.ts'
-import { clusterForward, echo } from './fake-cluster.ts'
-import { createKubernetesServer, directory } from './start-server.ts'
+import type { ManualClock } from '../../support/manual-clock.ts'
 import { ViewsClient, viewsProtocol } from './views-client.ts'
+import { startViews } from './views-ground.ts'
 import { tokenProtocol } from './watch-client.ts'
 
 /** Views of an agent's cluster over a WebSocket, and one at a time (doc/views.md). */
@@ -23,45 +15,12 @@ import { tokenProtocol } from './watch-client.ts'
 const asUser = { Authorization: 'Bearer pat:42:as-user' }
 
 async function start(t: Test, limits: Partial<KubernetesLimits> = {}) {
-  const clock = new ManualClock()
-  const follows = new FakeFollows()
-  const world = { grant: directory.grantUser, serves: true as boolean | undefined }
-  const asked: Pick<Directory, 'grantJob' | 'grantUser'> = {
-    grantJob: directory.grantJob,
-    grantUser: (...query) => world.grant(...query),
-  }
-  const register = new Registry()
-  const { log } = capturedLog()
-  const views: Feeds = new Feeds(
-    {
-      forward: follows.forward,
-      serves: () => world.serves,
-      metrics: createViewsMetrics(register, () => views.views),
-      clock,
-      random: () => 0,
-      log,
-    },
-    defaultAgentFeed,
-  )
-  t.teardown(() => views.stop())
-  const tokens = new WebSocketTokens({ secret: Buffer.alloc(64), clock })
-  const { server } = createKubernetesServer(clusterForward(echo), { limits }, undefined, {
-    clock,
-    directory: asked,
-    views,
-    webSocketTokens: tokens,
-  })
-  t.teardown(() => server.stop(AbortSignal.abort()))
-  await server.start()
-  const { port } = server.address as AddressInfo
+  const ground = await startViews(t, limits)
+  const { port } = ground
   const open = (headers: Record<string, string> = asUser) => ViewsClient.open(t, port, { headers })
   const ask = (path: string, init: RequestInit = {}) =>
     fetch(`http://127.0.0.1:${port}/k8s-proxy${path}`, { headers: asUser, ...init })
-  const follow = async (index = 0) => {
-    await eventually(() => follows.all.length > index || Promise.reject(new Error('nobody is followed')))
-    return follows.all[index] as (typeof follows.all)[number]
-  }
-  return { clock, follows, follow, world, views, server, port, open, ask }
+  return { ...ground, open, ask }
 }
 
 t.test('a view: opened, updated, paged, closed', async (t) => {

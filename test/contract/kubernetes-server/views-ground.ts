@@ -1,0 +1,55 @@
+import type { AddressInfo } from 'node:net'
+import { Registry } from 'prom-client'
+import type { Test } from 'tap'
+import type { Directory } from '../../../src/kas/directory/directory.ts'
+import { defaultAgentFeed } from '../../../src/kas/modules/views/agent-feed.ts'
+import { Feeds } from '../../../src/kas/modules/views/feeds.ts'
+import { createViewsMetrics } from '../../../src/kas/modules/views/views-metrics.ts'
+import type { KubernetesLimits } from '../../../src/kas/servers/kubernetes/http/kubernetes-limits.ts'
+import { WebSocketTokens } from '../../../src/kas/servers/kubernetes/watch/websocket-tokens.ts'
+import { capturedLog } from '../../support/captured-log.ts'
+import { eventually } from '../../support/eventually.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { FakeFollows } from '../../unit/kas/modules/views/fake-follows.ts'
+import { clusterForward, echo } from './fake-cluster.ts'
+import { createKubernetesServer, directory } from './start-server.ts'
+
+/** A server on 8154 with views, of which the test is the agent. */
+export async function startViews(t: Test, limits: Partial<KubernetesLimits> = {}) {
+  const clock = new ManualClock()
+  const follows = new FakeFollows()
+  const world = { grant: directory.grantUser, serves: true as boolean | undefined }
+  const asked: Pick<Directory, 'grantJob' | 'grantUser'> = {
+    grantJob: directory.grantJob,
+    grantUser: (...query) => world.grant(...query),
+  }
+  const register = new Registry()
+  const { log } = capturedLog()
+  const views: Feeds = new Feeds(
+    {
+      forward: follows.forward,
+      serves: () => world.serves,
+      metrics: createViewsMetrics(register, () => views.views),
+      clock,
+      random: () => 0,
+      log,
+    },
+    defaultAgentFeed,
+  )
+  t.teardown(() => views.stop())
+  const tokens = new WebSocketTokens({ secret: Buffer.alloc(64), clock })
+  const { server } = createKubernetesServer(clusterForward(echo), { limits }, undefined, {
+    clock,
+    directory: asked,
+    views,
+    webSocketTokens: tokens,
+  })
+  t.teardown(() => server.stop(AbortSignal.abort()))
+  await server.start()
+  const { port } = server.address as AddressInfo
+  const follow = async (index = 0) => {
+    await eventually(() => follows.all.length > index || Promise.reject(new Error('nobody is followed')))
+    return follows.all[index] as (typeof follows.all)[number]
+  }
+  return { clock, follows, follow, world, register, views, tokens, server, port }
+}
