@@ -69,7 +69,11 @@ export async function writeLayout(folder: string, name: string, images: readonly
   const manifests = []
   for (const image of images) manifests.push(await addImage(image))
   const index = await add(types.index, JSON.stringify({ schemaVersion: 2, mediaType: types.index, manifests }))
-  const annotations = { 'org.opencontainers.image.ref.name': name.split(':')[1], 'io.containerd.image.name': name }
+  const annotations = {
+    'org.opencontainers.image.ref.name': name.split(':')[1],
+    // as a kubelet asks for it: one that lies under a short name is found, and cannot be started
+    'io.containerd.image.name': `docker.io/library/${name}`,
+  }
   const entry = { schemaVersion: 2, mediaType: types.index, manifests: [{ ...index, annotations }] }
   await writeFile(join(folder, 'index.json'), JSON.stringify(entry))
   await writeFile(join(folder, 'oci-layout'), JSON.stringify({ imageLayoutVersion: '1.0.0' }))

@@ -16,6 +16,7 @@ import { Processes } from '../support/processes.ts'
 const values = (chart: ChartName, name: string) => join(import.meta.dirname, `../support/charts/${chart}/${name}.yaml`)
 /** for helm to wait for pods, on a busy machine */
 const patience = '--timeout=60s'
+const patienceMs = 70_000
 
 t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, timeout: 300_000 }, async (t) => {
   const processes = await Processes.start(t)
@@ -30,7 +31,7 @@ t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, tim
   const helm = async (...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> => {
     const environment = { KUBECONFIG: kubeconfig, HELM_CACHE_HOME: join(processes.folder, 'helm') }
     const process = await processes.spawn({ command: helmProgram ?? '', args, environment })
-    const { code, stdout, stderr } = await process.ends()
+    const { code, stdout, stderr } = await process.ends({ timeoutMs: patienceMs })
     return { code, stdout: stdout.toString(), stderr }
   }
   const createNamespace = async (name: string) => {

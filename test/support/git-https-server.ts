@@ -12,14 +12,16 @@ const authorization = `Basic ${Buffer.from('ada:s3cret').toString('base64')}`
  *
  * @param projectRoot - the folder whose repositories it serves
  * @param isAllowed - an Authorization header; default: that of ada
+ * @param host - its address
  */
 export async function startGitHttpsServer(
   t: Test,
   projectRoot: string,
   isAllowed = (header: string | undefined) => header === authorization,
+  host = '127.0.0.1',
 ) {
   const authority = await Authority.create('kas test')
-  const { certificate: cert, key } = await authority.issueServing({ dns: [], ip: ['127.0.0.1'] })
+  const { certificate: cert, key } = await authority.issueServing({ dns: [], ip: [host] })
   const seen: { url: string; authorization: string | undefined; at: number }[] = []
   const server = createServer({ cert, key }, (request, response) => {
     const url = new URL(request.url ?? '/', 'https://localhost')
@@ -32,8 +34,8 @@ export async function startGitHttpsServer(
   })
   t.teardown(() => new Promise((resolve) => server.close(resolve)))
   t.teardown(() => server.closeAllConnections())
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return { origin: `https://127.0.0.1:${(server.address() as AddressInfo).port}`, ca: authority.certificate, seen }
+  await new Promise<void>((resolve) => server.listen(0, host, resolve))
+  return { origin: `https://${host}:${(server.address() as AddressInfo).port}`, ca: authority.certificate, seen }
 }
 
 interface Exchange {

@@ -9,6 +9,8 @@ export interface SteadyCallsOptions {
   /** PEM */
   ca: string
   token: string
+  /** whom its certificate is for, if that is not the URL's host */
+  servername?: string
   /** default 4 */
   inFlight?: number
   /** between two calls of those; default 5 ms */
@@ -44,7 +46,8 @@ export class SteadyCalls {
 
   constructor(options: SteadyCallsOptions) {
     this.#options = options
-    this.#agent = new Agent({ keepAlive: true, ca: options.ca })
+    const { ca, servername } = options
+    this.#agent = new Agent({ keepAlive: true, ca, ...(servername && { servername }) })
   }
 
   get failed(): CallResult[] {
