@@ -5,9 +5,7 @@ import type { AskEvents } from '../access/asked-events.ts'
 import { Present } from '../access/present.ts'
 import { maxNamespacesAsked, type Wanted } from '../access/review-plan.ts'
 import type { Access, Caller, Reviews } from '../access/reviews.ts'
-import { eventKind, namingKinds } from '../access/visibility.ts'
 import { FairTurns } from '../store/fair-turns.ts'
-import type { Judgement } from '../store/judgement.ts'
 import type { Problems } from '../store/problems.ts'
 import type { FollowStates, ReadonlyEvents, ReadonlyRecords, Visibility } from '../store/record.ts'
 import { Selections, type SelectionsOptions } from '../store/selections.ts'
@@ -17,6 +15,7 @@ import type { VerdictSide } from '../tree/severity.ts'
 import { EventsView } from './events-view.ts'
 import { ForestView } from './forest-view.ts'
 import { GraphView } from './graph-view.ts'
+import { PresentFeed } from './present-feed.ts'
 import type { View } from './view.ts'
 import { type Seat, ViewRoom, type ViewRoomOptions } from './view-room.ts'
 import { type SeenStates, seenStates, viewState } from './view-state.ts'
@@ -106,6 +105,7 @@ export class ViewHost {
   readonly #turns: FairTurns
   readonly #selections: Selections
   readonly #present: Present
+  readonly #feed: PresentFeed
   readonly #opened = new Set<Opened>()
   readonly #room: ViewRoom
   readonly #unsubscribe: (() => void)[]
@@ -124,30 +124,16 @@ export class ViewHost {
     this.#turns = turns
     this.#forests = new Forests({ records, clock, turns, side: verdict }, options.forests)
     this.#selections = new Selections({ records, turns }, options.selections)
-    for (const record of records.all()) {
-      this.#present.add(record.kind, record.namespace)
-      this.#present.serves(record, 1)
-      this.#noteNeeds(records.judged(record.uid))
-    }
-    for (const { ns } of events.all()) this.#present.add(eventKind, ns)
+    const feed = new PresentFeed({ records, states, events, present: this.#present })
+    this.#feed = feed
     this.#unsubscribe = [
       records.onChange((change) => {
-        const { before, after } = change
-        this.#noteNeeds(change.judged?.after)
-        const isJudgedAlone = before === after
-        if (!isJudgedAlone && after) this.#present.serves(after, 1)
-        if (!isJudgedAlone && before) this.#present.serves(before, -1)
-        const isNew = !isJudgedAlone && after && this.#present.add(after.kind, after.namespace)
-        const isLast = !isJudgedAlone && before && this.#present.delete(before.kind, before.namespace)
         // what states are told follows from it too: at a time that depends on nothing else
-        if (isNew || isLast) this.#statesMayDiffer()
+        if (feed.change(change)) this.#statesMayDiffer()
         this.#forests.change(change)
         this.#selections.change(change)
       }),
-      events.onChange(({ before, after }) => {
-        if (after) this.#present.add(eventKind, after.ns)
-        if (before) this.#present.delete(eventKind, before.ns)
-      }),
+      events.onChange((change) => feed.eventChange(change)),
       ...[states, events.states].map((each) => each.onChange(() => this.#statesMayDiffer())),
       components.problems?.onChange(() => this.#statesMayDiffer()) ?? (() => undefined),
     ]
@@ -214,16 +200,6 @@ export class ViewHost {
     for (const unsubscribe of this.#unsubscribe) unsubscribe()
     this.#statesDue?.cancel()
     for (const cancel of this.#cancels) cancel()
-  }
-
-  /** What somebody must be able to list to be told why an object is not well. */
-  #noteNeeds(judgement: Judgement | undefined): void {
-    for (const { needs } of judgement ?? []) {
-      for (const [key, namespace] of needs) {
-        const kind = key === eventKind.key ? eventKind : this.#components.records.kindOf(key)
-        if (kind) this.#present.note(kind, namespace || undefined)
-      }
-    }
   }
 
   #page(opened: Opened, node: string, limit: number, offset: number): void {
@@ -313,14 +289,8 @@ export class ViewHost {
   #readStates(): void {
     this.#statesDue?.cancel()
     this.#statesDue = undefined
-    const { states, events } = this.#components
-    const all = [...states.all()]
-    for (const [kind, { refusedNamespaces, leftOut }] of [...all, ...events.states.all()]) {
-      this.#present.note(kind)
-      for (const { namespace } of leftOut) this.#present.note(kind, namespace)
-      for (const namespace of refusedNamespaces)
-        for (const one of [kind, ...namingKinds]) this.#present.note(one, namespace)
-    }
+    const all = [...this.#components.states.all()]
+    this.#feed.noteStates()
     if (all.length > 0 && all.every(([, { is }]) => is !== 'syncing')) this.#firstListEnded()
     this.#setStates()
   }
