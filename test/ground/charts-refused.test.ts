@@ -79,6 +79,8 @@ const agentk: readonly Refused[] = [
   ['monitors without their kind', ['serviceMonitor.enabled=true'], /the cluster knows no ServiceMonitor: install/],
   ['a mistyped key', ['replica=3'], "at '': additional properties 'replica' not allowed"],
   ['a mistyped key below', ['config.kasAdress=a'], "at '/config': additional properties 'kasAdress' not allowed"],
+  ['a block that is taken away', ['networkPolicy=null'], "at '': missing property 'networkPolicy'"],
+  ['a block that is taken away below', ['config.observability=null'], "at '/config': missing property 'observability'"],
   ['no replicas', ['replicas=0'], "at '/replicas': minimum: got 0, want 1"],
   ['a word for a number', ['config.agentId=x'], /^at '\/config\/agentId': got string, want null or integer$/],
   ['a digest that is none', ['image.digest=abc'], /^at '\/image\/digest': 'abc' does not match pattern/],
@@ -142,6 +144,7 @@ const kas: readonly Refused[] = [
   ],
   ['a mistyped key', ['customconfig.redis=a'], "at '': additional properties 'customconfig' not allowed"],
   ['no replicas', ['replicas=0'], "at '/replicas': minimum: got 0, want 1"],
+  ['a block that is taken away', ['autoscaling=null'], "at '': missing property 'autoscaling'"],
   ['a type of Service that is none', ['service.type=Public'], /^at '\/service\/type': value must be one of/],
   ['a list for one address', ['gitlab.address[0]=a'], /^at '\/gitlab\/address': got array, want null or string$/],
 ]
