@@ -1,6 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { create } from '@bufbuild/protobuf'
-import type { Metadata } from '../call/call.ts'
 import { CertificateFiles } from '../lib/certificate-files.ts'
 import { systemClock } from '../lib/clock.ts'
 import type { Logger } from '../lib/log.ts'
@@ -8,8 +6,7 @@ import { createBuildMetrics, createRegistry } from '../lib/metrics.ts'
 import { OpsServer } from '../lib/ops-server.ts'
 import { type Service, Stages } from '../lib/service.ts'
 import { noTracer, type Tracer } from '../lib/tracing/tracer.ts'
-import { productName, type Version } from '../lib/version.ts'
-import { AgentMetaSchema } from '../proto/gen/entity_pb.ts'
+import type { Version } from '../lib/version.ts'
 import { ApiClient } from './cluster/api-client.ts'
 import type { ClusterAccess } from './cluster/cluster-access.ts'
 import type { Config } from './config/config.ts'
@@ -25,6 +22,7 @@ import { createKubernetesApi } from './modules/kubernetes-api/module.ts'
 import { createLeader } from './modules/leader/module.ts'
 import { createRegistrar } from './modules/registrar/module.ts'
 import { createViews } from './modules/views/module.ts'
+import { callMetadata, selfOf } from './self.ts'
 import { allowedAddress } from './tunnels/allowed-address.ts'
 import { connectionBuilder } from './tunnels/connection-builder.ts'
 import { KasConnections } from './tunnels/kas-connections.ts'
@@ -156,27 +154,4 @@ export class App implements Service {
     const server = new OpsServer(components, { listen, product: self.product })
     return certificate ? [certificate, server] : [server]
   }
-}
-
-/** `--kas-header` goes with each call where there is no upgrade to carry it (doc/reference/tunnel-protocol.md 2.3). */
-function callMetadata({ kas, token }: Config): Metadata {
-  const metadata: Record<string, string[]> = {}
-  if (!kas.address.webSocket) {
-    for (const [name, value] of kas.headers) {
-      const key = name.toLowerCase()
-      metadata[key] = [...(metadata[key] ?? []), value]
-    }
-  }
-  metadata.authorization = [`Bearer ${token()}`]
-  return metadata
-}
-
-function selfOf({ pod }: Config, version: Version): AgentkHost['self'] {
-  const meta = create(AgentMetaSchema, {
-    version: `v${version.version}`,
-    commitId: version.commit,
-    podNamespace: pod.namespace,
-    podName: pod.name,
-  })
-  return { meta, product: productName('gitlab-agent', version) }
 }

@@ -8,8 +8,13 @@ const stopPatienceMs = 25_000
 
 /** @returns the exit code, once there is one; agentk runs until a signal stops it */
 async function main(argv: readonly string[]): Promise<number> {
-  const flags = parseFlags(argv)
   const version = readVersion()
+  const [word, ...rest] = argv
+  if (word === 'doctor' && !rest.includes('--help')) {
+    const { doctor } = await import('./doctor/doctor.ts')
+    return doctor(rest, { env: process.env, version, stdout: process.stdout })
+  }
+  const flags = parseFlags(word === 'doctor' ? rest : argv)
   if (flags.version) return print(`${versionLine('agentk', version)}\n`)
   if (flags.help) return print(usage)
   // loaded here, so that --version and --help answer at once

@@ -2,9 +2,9 @@ import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createSecureContext } from 'node:tls'
 import { fileProblem } from '../../../lib/file-problem.ts'
+import { type Finding, problemFindings } from '../../../lib/findings.ts'
 import { trustedContext } from '../../../lib/trusted-authorities.ts'
 import type { KasConfig } from '../../config/kas-config.ts'
-import { type Finding, problemFindings } from './finding.ts'
 
 const dayMs = 86_400_000
 /** With fewer left it is told. */

@@ -1,10 +1,11 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { warningReason } from '../../../lib/config.ts'
-import { printable, printableJson } from '../../../lib/printable.ts'
+import { type Finding, failuresOf, findingsText, problemFindings } from '../../../lib/findings.ts'
+import { printableJson } from '../../../lib/printable.ts'
 import { type KasConfig, loadKasConfig } from '../../config/kas-config.ts'
 import { type CliIo, parsedArgs, required, textOption, UsageError } from '../command.ts'
 import { checkCertificates } from './certificates.ts'
-import { type CheckName, checkNames, type Finding, problemFindings } from './finding.ts'
+import { type CheckName, checkNames } from './check-names.ts'
 import { checkGitlab } from './gitlab.ts'
 import { checkReplicas } from './replicas.ts'
 import { checkSecrets } from './secrets.ts'
@@ -46,8 +47,8 @@ export async function doctor(args: readonly string[], { io, clock }: DoctorConte
   const output = textOption(values, 'output') ?? 'text'
   if (!outputs.includes(output)) throw new UsageError(`--output ${output}: allowed is one of ${outputs.join(', ')}`)
   const findings = await findingsOf(file, { io, clock, isPre: values.pre ?? false })
-  const failures = findings.filter(({ state }) => state === 'failed').length
-  io.stdout.write(output === 'json' ? `${printableJson({ findings, failures }, 2)}\n` : textOf(findings))
+  const failures = failuresOf(findings)
+  io.stdout.write(output === 'json' ? `${printableJson({ findings, failures }, 2)}\n` : findingsText(findings))
   return failures > 0 ? 1 : 0
 }
 
@@ -85,23 +86,4 @@ async function findingsOf(
   }
   const found = await Promise.all(Object.values(checks).map((check) => check()))
   return [...configured, ...found.flat()]
-}
-
-const words: Readonly<Record<Finding['state'], string>> = {
-  ok: 'ok',
-  note: 'note',
-  failed: 'FAILED',
-  skipped: 'skipped',
-}
-
-function textOf(findings: readonly Finding[]): string {
-  const wordWidth = Math.max(...Object.values(words).map(({ length }) => length))
-  const checkWidth = Math.max(...checkNames.map(({ length }) => length))
-  return findings
-    .map(({ check, state, subject, text, advice }) => {
-      const what = `${subject === undefined ? '' : `${subject}: `}${text}`
-      const next = advice === undefined ? '' : `; ${advice}`
-      return `${printable(`${words[state].padEnd(wordWidth)}  ${check.padEnd(checkWidth)}  ${what}${next}`)}\n`
-    })
-    .join('')
 }

@@ -1,5 +1,6 @@
 import { systemClock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { type Finding, problemFindings } from '../../../lib/findings.ts'
 import { createLogger } from '../../../lib/log.ts'
 import { noTracer } from '../../../lib/tracing/tracer.ts'
 import type { KasConfig } from '../../config/kas-config.ts'
@@ -8,7 +9,6 @@ import { gitlabAdvice } from '../../directory/gitlab/gitlab-advice.ts'
 import { GitlabClient } from '../../directory/gitlab/gitlab-client.ts'
 import { isRefusal, refusesKas } from '../../directory/gitlab/gitlab-reach.ts'
 import type { CliIo } from '../command.ts'
-import { type Finding, problemFindings } from './finding.ts'
 
 /** of all that is asked. ms */
 const timeoutMs = 10_000

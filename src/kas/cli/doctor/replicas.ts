@@ -1,7 +1,7 @@
+import type { Finding } from '../../../lib/findings.ts'
 import type { KasConfig } from '../../config/kas-config.ts'
 import type { MemberReport, StatusReport } from '../../servers/ops-socket/status-report.ts'
 import { ask } from '../status-command.ts'
-import type { Finding } from './finding.ts'
 
 /** What the replica of this configuration knows of itself and of the others. */
 export async function checkReplicas({ ops, private_api }: KasConfig): Promise<Finding[]> {

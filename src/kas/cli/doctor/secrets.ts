@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { type Finding, problemFindings } from '../../../lib/findings.ts'
 import type { KasConfig } from '../../config/kas-config.ts'
 import {
   readAccelRedirectSecret,
@@ -6,7 +7,6 @@ import {
   readPrivateApiSecret,
   readWebsocketTokenSecret,
 } from '../../config/secret-file.ts'
-import { type Finding, problemFindings } from './finding.ts'
 
 const fingerprintLength = 12
 

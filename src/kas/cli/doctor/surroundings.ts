@@ -3,9 +3,9 @@ import { resolve4, resolve6 } from 'node:dns/promises'
 import { readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { fileProblem } from '../../../lib/file-problem.ts'
+import { type Finding, problemFindings } from '../../../lib/findings.ts'
 import type { KasConfig } from '../../config/kas-config.ts'
 import { parseDirectory } from '../../directory/file/directory-contents.ts'
-import { type Finding, problemFindings } from './finding.ts'
 
 /** What kas needs of the machine that it runs on: a directory file, git, names. */
 

@@ -1,0 +1,87 @@
+import type { Finding } from '../../lib/findings.ts'
+import { ApiClient } from '../cluster/api-client.ts'
+import { loadCluster } from '../cluster/load-cluster.ts'
+import { nextStepToApiServer } from '../cluster/next-step.ts'
+import type { Config } from '../config/config.ts'
+import { askKubernetesVersion } from '../modules/registrar/registrar.ts'
+
+/** of each question. ms */
+const timeoutMs = 10_000
+const reviewPath = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews'
+
+interface Right {
+  readonly verb: string
+  readonly group: string
+  readonly resource: string
+  readonly namespace?: string
+}
+
+/** The API server, and what agentk itself has to be allowed there; calls are by the rights that calls need. */
+export async function checkCluster(config: Config): Promise<Finding[]> {
+  let api: ApiClient
+  try {
+    api = new ApiClient(await loadCluster(config.cluster, config.env), { dialPatienceMs: 0 })
+  } catch (error) {
+    return [failed('cluster', (error as Error).message), skippedRights]
+  }
+  const { server } = api.access
+  try {
+    const { gitVersion, major, minor } = await askKubernetesVersion(api, AbortSignal.timeout(timeoutMs))
+    const text = `${server.host}: Kubernetes ${gitVersion || `${major}.${minor}`}`
+    return [{ check: 'cluster', state: 'ok', text }, ...(await checkRights(api, config.pod.namespace))]
+  } catch (error) {
+    const text = `${server.host}: ${(error as Error).message}`
+    return [failed('cluster', text, nextStepToApiServer(error, server) ?? 'look at the API server'), skippedRights]
+  } finally {
+    await api.close()
+  }
+}
+
+const skippedRights: Finding = { check: 'rights', state: 'skipped', text: 'the API server cannot be asked' }
+
+async function checkRights(api: ApiClient, namespace: string): Promise<Finding[]> {
+  const leases = { group: 'coordination.k8s.io', resource: 'leases', namespace }
+  const needed = await Promise.all(
+    ['get', 'create', 'update'].map((verb) =>
+      checkRight(api, { ...leases, verb }, 'failed', 'without it no pod leads: allow it in the Role of the namespace'),
+    ),
+  )
+  const impersonation = await Promise.all(
+    ['users', 'groups'].map((resource) => {
+      const advice = 'calls as agent work; ci_job, impersonate and user of access_as need it'
+      return checkRight(api, { verb: 'impersonate', group: '', resource }, 'note', advice)
+    }),
+  )
+  return [...needed, ...impersonation]
+}
+
+/** @param missing - what it is if the right is not there */
+async function checkRight(
+  api: ApiClient,
+  { verb, group, resource, namespace }: Right,
+  missing: 'failed' | 'note',
+  advice: string,
+): Promise<Finding> {
+  const place = namespace === undefined ? '' : ` in ${namespace}`
+  const right = `${verb} ${resource}${group === '' ? '' : `.${group}`}${place}`
+  const review = {
+    apiVersion: 'authorization.k8s.io/v1',
+    kind: 'SelfSubjectAccessReview',
+    spec: { resourceAttributes: { verb, group, resource, ...(namespace === undefined ? {} : { namespace }) } },
+  }
+  try {
+    const { status, body } = await api.json('POST', reviewPath, review, AbortSignal.timeout(timeoutMs))
+    const { allowed } = (body as { status?: { allowed?: unknown } } | undefined)?.status ?? {}
+    if (typeof allowed !== 'boolean') {
+      return { check: 'rights', state: 'skipped', subject: right, text: `the review was answered with ${status}` }
+    }
+    if (allowed) return { check: 'rights', state: 'ok', subject: right, text: 'allowed' }
+    return { check: 'rights', state: missing, subject: right, text: 'not allowed', advice }
+  } catch (error) {
+    return { check: 'rights', state: 'skipped', subject: right, text: (error as Error).message }
+  }
+}
+
+function failed(check: string, text: string, advice?: string): Finding {
+  return { check, state: 'failed', text, advice }
+}

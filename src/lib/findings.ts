@@ -1,0 +1,47 @@
+import { KasError } from './errors.ts'
+import { printable } from './printable.ts'
+
+/** What `kas doctor` and `agentk doctor` have found. */
+
+/** `note`: nothing fails by it; it will soon, or has no effect; `skipped`: not looked at, and why */
+export type State = 'ok' | 'note' | 'failed' | 'skipped'
+
+/** What one look has shown. */
+export interface Finding {
+  /** doc/doctor.md has a section for each */
+  readonly check: string
+  readonly state: State
+  /** a key of the configuration, a flag, or the name of a replica */
+  readonly subject?: string | undefined
+  readonly text: string
+  /** what to do */
+  readonly advice?: string | undefined
+}
+
+/** Of a file of the configuration that cannot be used: each problem by itself. @throws `error`, if it is none */
+export function problemFindings(check: string, error: unknown): Finding[] {
+  if (!(error instanceof KasError) || error.spec.code !== 'SETTINGS_INVALID') throw error
+  const { file, problems } = error.spec
+  return problems.map((problem) => {
+    const [, subject, text = problem] = /^([a-z_.-]+): (.*)$/s.exec(problem) ?? []
+    return { check, state: 'failed', subject, text: `${file}: ${text}` }
+  })
+}
+
+const words: Readonly<Record<State, string>> = { ok: 'ok', note: 'note', failed: 'FAILED', skipped: 'skipped' }
+
+/** A line each, for people. */
+export function findingsText(findings: readonly Finding[]): string {
+  const wordWidth = Math.max(...Object.values(words).map(({ length }) => length))
+  const checkWidth = Math.max(...findings.map(({ check }) => check.length))
+  return findings
+    .map(({ check, state, subject, text, advice }) => {
+      const what = `${subject === undefined ? '' : `${subject}: `}${text}`
+      const next = advice === undefined ? '' : `; ${advice}`
+      return `${printable(`${words[state].padEnd(wordWidth)}  ${check.padEnd(checkWidth)}  ${what}${next}`)}\n`
+    })
+    .join('')
+}
+
+export const failuresOf = (findings: readonly Finding[]): number =>
+  findings.filter(({ state }) => state === 'failed').length

@@ -1,0 +1,239 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { create, toBinary } from '@bufbuild/protobuf'
+import t, { type Test } from 'tap'
+import { Authority } from '../../../dev/certificates.ts'
+import { getConfigurationMethod } from '../../../src/agentk/configuration/configuration.ts'
+import { checkNames, doctor } from '../../../src/agentk/doctor/doctor.ts'
+import { KasError } from '../../../src/lib/errors.ts'
+import type { Finding } from '../../../src/lib/findings.ts'
+import { ConfigurationResponseSchema } from '../../../src/proto/gen/agent_configuration_pb.ts'
+import { listen } from './api-server.ts'
+import { FakeKas, listenAs } from './fake-kas.ts'
+
+/** agentk between a kas and an API server that are well, and what is planted there is named, with what to do. */
+
+const version = { version: '1.2.3', commit: 'abc' }
+const authority = await Authority.create('root of the test')
+
+interface World {
+  readonly folder: string
+  readonly kas: FakeKas
+  /** flags, without `--` */
+  readonly flags: Record<string, string>
+  readonly env: Record<string, string>
+  /** a right that is not given: `impersonate users` */
+  readonly denied: Set<string>
+  /** of everything that the API server is asked for */
+  apiStatus: number
+  run(...args: string[]): Promise<{ code: number; stdout: string; findings: Finding[] }>
+}
+
+async function sound(t: Test): Promise<World> {
+  const folder = await mkdtemp(join(tmpdir(), 'agentk-doctor-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const kas = new FakeKas()
+  kas.handlers.set(getConfigurationMethod, async (stream) => {
+    if (String(stream.metadata.authorization) !== 'Bearer good-token') {
+      throw new KasError({ code: 'UNAUTHENTICATED' })
+    }
+    const response = { configuration: { agentId: 42n }, commitId: 'c' }
+    void stream.send(toBinary(ConfigurationResponseSchema, create(ConfigurationResponseSchema, response)))
+    await new Promise((resolve) => stream.signal.addEventListener('abort', resolve))
+  })
+  const kasPort = await listenAs(t, kas, 'grpc')
+  const denied = new Set<string>()
+  const server = createServer((request, response) => void answer(request, response))
+  const apiPort = await listen(server)
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  await writeFile(join(folder, 'token'), 'good-token\n')
+  await writeFile(join(folder, 'ca.crt'), authority.certificate)
+  const world: World = {
+    folder,
+    kas,
+    flags: {
+      'kas-address': `grpc://127.0.0.1:${kasPort}`,
+      'token-file': join(folder, 'token'),
+      'kas-ca-cert-file': join(folder, 'ca.crt'),
+      server: `http://127.0.0.1:${apiPort}`,
+      token: 'of-the-cluster',
+    },
+    env: { POD_NAME: 'agentk-0', POD_NAMESPACE: 'agentk' },
+    denied,
+    apiStatus: 200,
+    run: async (...args) => {
+      const flags = Object.entries(world.flags).map(([name, value]) => `--${name}=${value}`)
+      let stdout = ''
+      const write = (text: string) => {
+        stdout += text
+      }
+      const context = { env: world.env, version, stdout: { write } }
+      await doctor([...flags, ...args, '--output', 'json'], context)
+      const { findings } = JSON.parse(stdout) as { findings: Finding[] }
+      stdout = ''
+      const code = await doctor([...flags, ...args], context)
+      return { code, stdout, findings }
+    },
+  }
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    response.writeHead(world.apiStatus, { 'Content-Type': 'application/json' })
+    if (request.url === '/version') return void response.end('{"major":"1","minor":"35","gitVersion":"v1.35.0"}')
+    const { spec } = JSON.parse((await request.toArray()).join('')) as {
+      spec: { resourceAttributes: { verb: string; resource: string } }
+    }
+    const { verb, resource } = spec.resourceAttributes
+    response.end(JSON.stringify({ status: { allowed: !denied.has(`${verb} ${resource}`) } }))
+  }
+  return world
+}
+
+t.test('where all is well nothing else is said, and no token', async (t) => {
+  const { run, kas } = await sound(t)
+  const { code, stdout, findings } = await run()
+  t.equal(code, 0, stdout)
+  t.strictSame([...new Set(findings.map(({ check }) => check))], checkNames)
+  t.strictSame(
+    findings.filter(({ state }) => state !== 'ok'),
+    [],
+  )
+  t.match(stdout, /kas {2,}--kas-address: .*: kas takes the token: it is of agent 42\n/)
+  t.match(stdout, /cluster .*Kubernetes v1\.35\.0/)
+  t.notMatch(stdout, /good-token|of-the-cluster/)
+  t.equal(kas.connects, 0, 'no tunnel was opened')
+})
+
+interface Fault {
+  readonly check: (typeof checkNames)[number]
+  readonly state?: Finding['state']
+  readonly says: RegExp
+  readonly advises: RegExp
+  plant(world: World): unknown
+}
+
+const faults: Readonly<Record<string, Fault>> = {
+  'a flag that is not known': {
+    check: 'configuration',
+    says: /unknown flag --kas-adress, did you mean --kas-address\?/,
+    advises: /--help/,
+    plant: ({ flags }) => {
+      flags['kas-adress'] = 'x'
+    },
+  },
+  'two tokens': {
+    check: 'configuration',
+    says: /--token-file and AGENTK_TOKEN are both set/,
+    advises: /--help/,
+    plant: ({ env }) => {
+      env.AGENTK_TOKEN = 'x'
+    },
+  },
+  'an address without its scheme': {
+    check: 'configuration',
+    says: /expected grpc:\/\/, grpcs:\/\/, ws:\/\/ or wss:\/\//,
+    advises: /--help/,
+    plant: ({ flags }) => {
+      flags['kas-address'] = 'kas.example.com'
+    },
+  },
+  'a token with a line too many': {
+    check: 'token',
+    says: /it holds a space, a line break/,
+    advises: /the token alone/,
+    plant: ({ folder }) => writeFile(join(folder, 'token'), 'good-token\n\n'),
+  },
+  'a token that kas does not know': {
+    check: 'kas',
+    says: /unauthenticated/,
+    advises: /kas does not take this token/,
+    plant: ({ folder }) => writeFile(join(folder, 'token'), 'other-token'),
+  },
+  'an authority that is a key': {
+    check: 'authority',
+    says: /found no certificate, allowed: PEM/,
+    advises: /certificate of the authority/,
+    plant: async ({ folder }) => {
+      const { key } = await authority.issueServing({ dns: ['kas'], ip: [] })
+      await writeFile(join(folder, 'ca.crt'), key)
+    },
+  },
+  'a kas that is not there': {
+    check: 'kas',
+    says: /ECONNREFUSED/,
+    advises: /Nothing listens at/,
+    plant: ({ flags }) => {
+      flags['kas-address'] = 'grpc://127.0.0.1:1'
+    },
+  },
+  'TLS where there is none': {
+    check: 'kas',
+    says: /127\.0\.0\.1/,
+    advises: /No TLS is spoken at/,
+    plant: ({ flags }) => {
+      flags['kas-address'] = flags['kas-address']?.replace('grpc:', 'grpcs:') ?? ''
+    },
+  },
+  'a server that is no kas': {
+    check: 'kas',
+    says: /127\.0\.0\.1/,
+    advises: /What answers does not serve agents/,
+    plant: ({ kas }) => kas.handlers.clear(),
+  },
+  'an API server that is not there': {
+    check: 'cluster',
+    says: /127\.0\.0\.1:1: /,
+    advises: /Nothing listens at/,
+    plant: ({ flags }) => {
+      flags.server = 'http://127.0.0.1:1'
+    },
+  },
+  'an API server that does not know the account': {
+    check: 'cluster',
+    says: /401/,
+    advises: /./,
+    plant: (world) => {
+      world.apiStatus = 401
+    },
+  },
+  'no right to the Lease': {
+    check: 'rights',
+    says: /not allowed/,
+    advises: /no pod leads/,
+    plant: ({ denied }) => denied.add('update leases'),
+  },
+  'no right to impersonate': {
+    check: 'rights',
+    state: 'note',
+    says: /not allowed/,
+    advises: /access_as need it/,
+    plant: ({ denied }) => denied.add('impersonate users'),
+  },
+}
+
+for (const [name, { check, state = 'failed', says, advises, plant }] of Object.entries(faults)) {
+  t.test(`named: ${name}`, async (t) => {
+    const world = await sound(t)
+    await plant(world)
+    const { code, stdout, findings } = await world.run()
+    t.equal(code, state === 'failed' ? 1 : 0, stdout)
+    const found = findings.filter((one) => one.check === check && one.state === state)
+    t.ok(
+      found.some(({ text, advice = '' }) => says.test(text) && advises.test(advice)),
+      stdout,
+    )
+    t.notMatch(stdout, /good-token|of-the-cluster/)
+  })
+}
+
+t.test('doc/doctor.md has a section for each check', async (t) => {
+  const text = await readFile(join(import.meta.dirname, '../../../doc/doctor.md'), 'utf8')
+  const [, part = ''] = text.split('\n# agentk doctor\n')
+  t.strictSame(
+    [...part.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading),
+    checkNames.map((check) => `agentk: ${check}`),
+  )
+})
