@@ -1,33 +1,24 @@
-import type { Clock } from '../../../../lib/clock.ts'
 import { type PageState, type ViewState, viewsBounds } from '../../../../proto/views-json.ts'
-import type { ObjectRecord, ReadonlyRecords, Visibility } from '../store/record.ts'
+import type { ObjectRecord, Visibility } from '../store/record.ts'
 import type { Selections } from '../store/selections.ts'
 import type { Forest, ForestListener } from '../tree/forest.ts'
 import { bundleId, type Entry, type Family, Node, readBundleId } from '../tree/forest-node.ts'
-import type { Forests } from '../tree/forests.ts'
 import type { ReadQuery } from '../tree/query.ts'
 import { wordsOf } from '../tree/severity.ts'
 import type { Moved } from '../tree/sight.ts'
 import { Page, type PageSource, type PageWanted } from './pages.ts'
 import { isSameRow, type RowParts, rowJson, rowParts, type SentRow, sentRow } from './rows.ts'
 import { keyedPart, type Update, Updates } from './updates.ts'
-import type { View } from './view.ts'
+import type { ForestViewing, View } from './view.ts'
 import { ViewCauses } from './view-causes.ts'
 import { ViewLinks } from './view-links.ts'
 
-export interface ForestViewComponents {
-  readonly clock: Clock
-  readonly records: ReadonlyRecords
+export interface ForestViewComponents extends ForestViewing {
   readonly selections: Selections
-  readonly forests: Pick<Forests, 'take' | 'release'>
-  /** whose view it is; undefined: the agent's */
-  readonly user: string | undefined
   /** rows that it may have, as of now */
   readonly maxRows: () => number
   /** links of them */
   readonly maxLinks: () => number
-  readonly onDue: () => void
-  readonly send: (seq: number, json: Uint8Array) => void
 }
 
 /** One subscription to a forest: pages of it, and what of them was sent. */

@@ -1,12 +1,10 @@
-import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { type BuiltInKind, builtInKinds } from '../../../../proto/kind-words.ts'
 import { type ViewState, viewsBounds } from '../../../../proto/views-json.ts'
 import type { FairTurns } from '../store/fair-turns.ts'
-import type { FollowStates, ObjectRecord, ReadonlyRecords, Visibility } from '../store/record.ts'
+import type { FollowStates, Visibility } from '../store/record.ts'
 import type { Forest, ForestListener } from '../tree/forest.ts'
 import type { Node } from '../tree/forest-node.ts'
-import type { Forests } from '../tree/forests.ts'
 import type { GraphQuery } from '../tree/graph-query.ts'
 import type { GraphSelection } from '../tree/graph-selection.ts'
 import { keyOf, type ReadQuery } from '../tree/query.ts'
@@ -14,36 +12,27 @@ import type { RunInTurns } from '../tree/scans.ts'
 import type { Moved } from '../tree/sight.ts'
 import { GraphIds } from './graph-ids.ts'
 import { GraphKinds } from './graph-kinds.ts'
+import { GraphNamespaces, namespaceKind } from './graph-namespaces.ts'
 import { type Graph, GraphWalk } from './graph-walk.ts'
 import { Page } from './pages.ts'
 import { SentGraph } from './sent-graph.ts'
 import { type Update, Updates } from './updates.ts'
-import type { View } from './view.ts'
+import type { ForestViewing, View } from './view.ts'
 
-export interface GraphViewComponents {
-  readonly clock: Clock
+export interface GraphViewComponents extends ForestViewing {
   readonly turns: FairTurns
-  readonly records: ReadonlyRecords
   readonly states: FollowStates
-  readonly forests: Pick<Forests, 'take' | 'release'>
-  /** whose view it is; undefined: the agent's */
-  readonly user: string | undefined
   /** vertices that it may have, as of now */
   readonly maxVertices: () => number
   /** arcs between them */
   readonly maxArcs: () => number
-  readonly onDue: () => void
   /** Which kinds it asks for is known now. */
   readonly onKinds: () => void
-  readonly send: (seq: number, json: Uint8Array) => void
   /** It cannot be shown. */
   readonly failed: (error: KasError) => void
 }
 
 type GraphWanted = ReadQuery & { readonly graph: GraphQuery }
-
-const namespaceKind = 'Namespace'
-const noNamespaces: ReadonlySet<string> = new Set()
 
 /**
  * One subscription to a graph: of the objects of a forest, in order, so many as have room, and what they name. It is made
@@ -62,10 +51,7 @@ export class GraphView implements View, ForestListener {
   #selection: GraphSelection | undefined
   #kinds: readonly BuiltInKind[] = []
   #visibility: Visibility | undefined
-  /** by labels, of those that may be listed */
-  #namespaces = noNamespaces
-  /** whether a namespace is selected, as it is now */
-  readonly #known = new WeakMap<ObjectRecord, boolean>()
+  readonly #namespaces: GraphNamespaces
   #forest: Forest | undefined
   #page: Page | undefined
   #graph: Graph | undefined
@@ -82,6 +68,7 @@ export class GraphView implements View, ForestListener {
     const { clock, onDue, send } = components
     this.#components = components
     this.#query = query
+    this.#namespaces = new GraphNamespaces(components.records)
     const inTurn = (action: () => void) => this.#inTurn(action)
     this.#updates = new Updates({ clock, inTurn, onDue, write: (update) => this.#write(update), send })
     void this.#load()
@@ -168,15 +155,15 @@ export class GraphView implements View, ForestListener {
     else if (!this.#selection.isByLabels) this.#takeForest(this.#selection)
     else {
       const selection = this.#selection
-      this.#run(run, this.#chooseNamespaces(selection, visibility), () => this.#takeForest(selection))
+      this.#run(run, this.#namespaces.choose(selection, visibility), () => this.#takeForest(selection))
     }
   }
 
   #takeForest(selection: GraphSelection): void {
     const { forests, user } = this.#components
     const visibility = this.#visibility as Visibility
-    const isSelected = this.#isSelected(selection)
-    const namespaces = selection.isByLabels ? [...this.#namespaces].sort() : []
+    const isSelected = this.#namespaces.selectedBy(selection)
+    const namespaces = selection.isByLabels ? this.#namespaces.chosen : []
     const query: ReadQuery = {
       ...this.#query,
       view: 'list',
@@ -255,28 +242,6 @@ export class GraphView implements View, ForestListener {
     if (!isOver) ends = started
   }
 
-  *#chooseNamespaces(selection: GraphSelection, visibility: Visibility): Generator<undefined, ReadonlySet<string>> {
-    const selected = new Set<string>()
-    for (const record of this.#components.records.inNamespace(namespaceKind, '')) {
-      const { kind, name, labels } = record
-      if (visibility.mayList(kind, '')) {
-        const isSelected = this.#known.get(record) ?? selection.selectsNamespace(name, labels)
-        this.#known.set(record, isSelected)
-        if (isSelected) selected.add(name)
-      }
-      yield
-    }
-    const before = this.#namespaces
-    this.#namespaces = selected
-    return before.symmetricDifference(selected)
-  }
-
-  #isSelected(selection: GraphSelection): (namespace: string) => boolean {
-    if (!selection.isByLabels) return (namespace) => selection.selectsName(namespace)
-    const namespaces = this.#namespaces
-    return (namespace) => namespaces.has(namespace)
-  }
-
   #write(update: Update): boolean | undefined {
     const [forest, page, selection] = [this.#forest, this.#page, this.#selection]
     if (!forest?.isSettled || !page || !selection) return undefined
@@ -329,7 +294,7 @@ export class GraphView implements View, ForestListener {
     const { sight } = forest
     const { visibility, sees } = sight
     if (selection.isByLabels) {
-      const changed = yield* this.#chooseNamespaces(selection, visibility)
+      const changed = yield* this.#namespaces.choose(selection, visibility)
       if (changed.size > 0) return undefined
     }
     const { records, states, maxVertices, maxArcs } = this.#components
@@ -341,7 +306,7 @@ export class GraphView implements View, ForestListener {
         kinds: new GraphKinds({ records, states, visibility }),
         selection,
         bothWays: this.#query.graph.bothWays,
-        isSelected: this.#isSelected(selection),
+        isSelected: this.#namespaces.selectedBy(selection),
         ids: this.#ids,
       },
       { maxVertices: maxVertices(), maxArcs: maxArcs() },

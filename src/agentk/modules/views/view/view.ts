@@ -1,6 +1,8 @@
+import type { Clock } from '../../../../lib/clock.ts'
 import type { BuiltInKind } from '../../../../proto/kind-words.ts'
 import type { ViewState } from '../../../../proto/views-json.ts'
-import type { Visibility } from '../store/record.ts'
+import type { ReadonlyRecords, Visibility } from '../store/record.ts'
+import type { Forests } from '../tree/forests.ts'
 
 /** One subscription: to a forest, or to events. */
 export interface View {
@@ -27,4 +29,16 @@ export interface View {
   page(node: string, limit: number, offset?: number): void
   taken(seq: number): void
   close(): void
+}
+
+/** What each view of a forest is made with. */
+export interface ForestViewing {
+  readonly clock: Clock
+  readonly records: ReadonlyRecords
+  readonly forests: Pick<Forests, 'take' | 'release'>
+  /** whose view it is; undefined: the agent's */
+  readonly user: string | undefined
+  /** An update is being written. */
+  readonly onDue: () => void
+  readonly send: (seq: number, json: Uint8Array) => void
 }

@@ -1,0 +1,45 @@
+import type { ObjectRecord, ReadonlyRecords, Visibility } from '../store/record.ts'
+import type { GraphSelection } from '../tree/graph-selection.ts'
+
+export const namespaceKind = 'Namespace'
+
+/** Namespaces that a graph selects by their labels, of those that may be listed. */
+export class GraphNamespaces {
+  readonly #records: Pick<ReadonlyRecords, 'inNamespace'>
+  /** whether a namespace is selected, as it is now */
+  readonly #known = new WeakMap<ObjectRecord, boolean>()
+  #chosen: ReadonlySet<string> = new Set()
+
+  constructor(records: Pick<ReadonlyRecords, 'inNamespace'>) {
+    this.#records = records
+  }
+
+  /** By name. */
+  get chosen(): readonly string[] {
+    return [...this.#chosen].sort()
+  }
+
+  /** @returns those of which it is otherwise than before */
+  *choose(selection: GraphSelection, visibility: Visibility): Generator<undefined, ReadonlySet<string>> {
+    const selected = new Set<string>()
+    for (const record of this.#records.inNamespace(namespaceKind, '')) {
+      const { kind, name, labels } = record
+      if (visibility.mayList(kind, '')) {
+        const isSelected = this.#known.get(record) ?? selection.selectsNamespace(name, labels)
+        this.#known.set(record, isSelected)
+        if (isSelected) selected.add(name)
+      }
+      yield
+    }
+    const before = this.#chosen
+    this.#chosen = selected
+    return before.symmetricDifference(selected)
+  }
+
+  /** As it is now. */
+  selectedBy(selection: GraphSelection): (namespace: string) => boolean {
+    if (!selection.isByLabels) return (namespace) => selection.selectsName(namespace)
+    const namespaces = this.#chosen
+    return (namespace) => namespaces.has(namespace)
+  }
+}
