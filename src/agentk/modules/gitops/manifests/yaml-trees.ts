@@ -11,6 +11,7 @@ import {
 } from 'js-yaml'
 import { goScalar, goTaggedScalar } from './go-scalar.ts'
 import { maxTreeCharacters, type RoundBudget } from './round-budget.ts'
+import { TextLines } from './text-lines.ts'
 import { YamlFault, yamlEvents } from './yaml-events.ts'
 
 /** In one document. */
@@ -62,7 +63,7 @@ interface Anchored {
 export class YamlTrees {
   readonly #text: string
   readonly #events: readonly Event[]
-  readonly #lines: Lines
+  readonly #lines: TextLines
   readonly #budget: RoundBudget
   readonly #asPrograms: boolean
   #at = 0
@@ -83,7 +84,7 @@ export class YamlTrees {
     const read = yamlEvents(text, { line, budget, maxDepth })
     this.#text = read.text
     this.#events = read.events
-    this.#lines = new Lines(read.text, line)
+    this.#lines = new TextLines(read.text, line)
     this.#budget = budget
     this.#asPrograms = asPrograms
   }
@@ -322,34 +323,4 @@ function startOf(event: Event): number {
 
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-/** Where lines begin, found when it is first asked for. */
-class Lines {
-  readonly #text: string
-  readonly #first: number
-  #starts: number[] | undefined
-
-  constructor(text: string, first: number) {
-    this.#text = text
-    this.#first = first
-  }
-
-  at(offset: number): number {
-    this.#starts ??= startsOf(this.#text)
-    const starts = this.#starts
-    let [low, high] = [0, starts.length]
-    while (high - low > 1) {
-      const middle = (low + high) >> 1
-      if ((starts[middle] as number) <= offset) low = middle
-      else high = middle
-    }
-    return this.#first + low
-  }
-}
-
-function startsOf(text: string): number[] {
-  const starts = [0]
-  for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', end + 1)) starts.push(end + 1)
-  return starts
 }
