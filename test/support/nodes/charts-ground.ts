@@ -117,6 +117,34 @@ export class ChartsGround {
     return this.#ok(helmProgram ?? '', ...args, ...sets, '--wait', helmPatience)
   }
 
+  /** Both charts at once; ada may see what there is. */
+  async installBoth(): Promise<void> {
+    await Promise.all([this.install('kas'), this.install('agentk')])
+    await this.kubectl.ok(['create', 'clusterrolebinding', 'ada', '--clusterrole=view', '--user=gitlab:user:ada'])
+  }
+
+  async rollback(chart: ChartName, revision: number): Promise<void> {
+    const args = ['rollback', chart, String(revision), `--namespace=${chart}`, '--wait', helmPatience]
+    await this.#ok(helmProgram ?? '', ...args)
+  }
+
+  /** Runs `act` while somebody calls through kas and agentk all the time: none of the calls may fail. */
+  async underCalls(t: Test, act: () => Promise<void>): Promise<void> {
+    const calls = await this.#calls('/api/v1/namespaces')
+    calls.start()
+    t.teardown(() => calls.stop())
+    await calls.more(20)
+    await act()
+    await calls.more(20)
+    const results = await calls.stop()
+    t.comment(`${results.length} calls`)
+    t.ok(results.length > 200, `${results.length} calls`)
+    t.strictSame(
+      calls.failed.map(({ status, text, startedMs }) => [Math.round(startedMs), status, text]),
+      [],
+    )
+  }
+
   /** Where kas is reached from here. */
   async #server(): Promise<string> {
     const { spec } = await this.cluster.admin.get('/api/v1/namespaces/kas/services/kas')
@@ -134,7 +162,7 @@ export class ChartsGround {
     return this.kubectl.with({ kubeconfig })
   }
 
-  async callsThroughKas(path: string): Promise<SteadyCalls> {
+  async #calls(path: string): Promise<SteadyCalls> {
     const url = `${await this.#server()}${path}`
     const ca = this.#authority.certificate
     return new SteadyCalls({ url, ca, servername: host, token: bearerOf('user'), pauseMs: 80 })

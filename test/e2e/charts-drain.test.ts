@@ -1,0 +1,21 @@
+import { chartsOnNodes } from './images/charts-on-nodes.ts'
+
+/** What is installed by the charts goes on, while nodes and versions come and go under it. */
+
+await chartsOnNodes(import.meta.url, async (t, ground) => {
+  await ground.installBoth()
+  await ground.install('agentk', 'extraEnv[0].name=LOG_LEVEL', 'extraEnv[0].value=debug')
+
+  await t.test('a node that is drained, and the way back to the version before, fail no call', async (t) => {
+    await ground.underCalls(t, async () => {
+      const { spec } = await ground.cluster.admin.get('/api/v1/namespaces/kas/pods/kas-0')
+      const drain = ['drain', spec.nodeName, '--ignore-daemonsets', '--delete-emptydir-data', '--timeout=100s']
+      const drained = await ground.kubectl.start(drain)
+      const { code, stdout } = await drained.ends({ timeoutMs: 110_000 })
+      t.equal(code, 0)
+      t.match(stdout.toString(), /pod\/kas-0 evicted/)
+      await ground.kubectl.ok(['uncordon', spec.nodeName])
+      await ground.rollback('agentk', 1)
+    })
+  })
+})

@@ -1,0 +1,38 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { makeImages } from '../../../dev/images/images.ts'
+import { skip as withoutHelm } from '../../support/charts/chart-words.ts'
+import { ChartsGround } from '../../support/nodes/charts-ground.ts'
+import { onNodes } from '../../support/nodes/on-nodes.ts'
+import { architecture } from './unpacked-image.ts'
+import { lacking } from './unpacked-runc.ts'
+
+/** handed on to the run on the nodes, where there is no way to Debian's packages */
+const imagesVariable = 'KAS_CHARTS_IMAGES'
+const nodes = 3
+const timeoutMs = 200_000
+
+/**
+ * A test on three real nodes that have the images of this tree; nothing is installed yet.
+ *
+ * @param file - `import.meta.url` of the file whose only test this is
+ */
+export async function chartsOnNodes(
+  file: string,
+  play: (t: Test, ground: ChartsGround) => Promise<void>,
+): Promise<void> {
+  const name = 'charts on real nodes'
+  if (process.env.KUBETEST_DIR === undefined) {
+    const skip = withoutHelm || (process.env.KUBETEST_NODES ? await lacking() : 'needs KUBETEST_NODES')
+    if (skip) return void t.test(name, { skip }, () => undefined)
+    const folder = await mkdtemp(join(tmpdir(), 'kas-charts-images-'))
+    t.teardown(() => rm(folder, { recursive: true, force: true }))
+    await makeImages({ to: folder, names: ['kas', 'agentk'], architectures: [architecture] })
+    process.env[imagesVariable] = folder
+  }
+  onNodes(name, { file, nodes, timeoutMs }, async (t, cluster) =>
+    play(t, await ChartsGround.start(t, cluster, process.env[imagesVariable] ?? '')),
+  )
+}
