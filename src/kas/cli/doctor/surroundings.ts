@@ -36,7 +36,7 @@ export async function checkDirectory({ directory: { file } }: KasConfig): Promis
   }
   try {
     const { contents } = parseDirectory(file, text)
-    return [{ check, state: 'ok', subject, text: `${file} can be used: ${contents.agents.size} agents` }]
+    return [{ check, state: 'ok', subject, text: `${file} can be used; agents in it: ${contents.agents.size}` }]
   } catch (error) {
     const advice = `kas check-config --directory ${file} names what is allowed`
     return problemFindings(check, error).map((one) => ({ ...one, advice }))
