@@ -8,6 +8,7 @@ import { WebSocketTokens } from '../../../src/kas/servers/kubernetes/watch/webso
 import { CertificateFiles } from '../../../src/lib/certificate-files.ts'
 import { systemClock } from '../../../src/lib/clock.ts'
 import { createLogger } from '../../../src/lib/log.ts'
+import { noSpan, noTracer, type SpanAttributes, type Tracer } from '../../../src/lib/tracing/tracer.ts'
 import type { HttpRequestHeader } from '../../../src/proto/http/http-message.ts'
 import { AccessLines } from '../../support/access-lines.ts'
 import { proxyHeaderV1, proxyHeaderV2 } from '../../support/proxy-headers.ts'
@@ -25,8 +26,9 @@ const forged = '198.51.100.1'
 const path = '/k8s-proxy/api/v1/pods'
 
 type Options = Parameters<typeof startServer>[1]
+type Components = Parameters<typeof startServer>[3]
 
-async function start(t: Test, options: Options, certificate?: CertificateFiles) {
+async function start(t: Test, options: Options, certificate?: CertificateFiles, more: Components = {}) {
   const access = new AccessLines({ rules: [{ level: 'metadata' }] })
   const asked: (string | undefined)[] = []
   const hears: Pick<Directory, 'grantJob' | 'grantUser'> = {
@@ -39,7 +41,7 @@ async function start(t: Test, options: Options, certificate?: CertificateFiles) 
   }
   const log: string[] = []
   const logger = createLogger({ level: 'warn', destination: { write: (line) => log.push(line) } })
-  const components = { directory: hears, accessLog: access.log, log: logger }
+  const components = { directory: hears, accessLog: access.log, log: logger, ...more }
   const started = await startServer(clusterForward(echo), options, certificate, components)
   t.teardown(() => started.server.stop(AbortSignal.abort()))
   const open = async (localAddress = '127.0.0.1') => {
@@ -91,6 +93,26 @@ t.test('X-Forwarded-For of a front: each request is its client\u2019s', async (t
     t.strictSame([...told(text, 'X-Real-Ip'), ...told(text, 'Forwarded')], [], 'by no other header')
     t.equal((await access.count(i + 1)).at(-1)?.address, address, name)
     t.equal(asked.at(-1), address, 'what the directory is told')
+  }
+})
+
+t.test('the span of a request has the address that is believed, beside that of the connection', async (t) => {
+  const spans: SpanAttributes[] = []
+  const tracer: Tracer = {
+    ...noTracer,
+    begin(_, { attributes = {} }) {
+      spans.push(attributes)
+      return noSpan
+    },
+  }
+  const { open } = await start(t, { addresses: header }, undefined, { tracer })
+  for (const [from, address] of [
+    ['127.0.0.1', caller],
+    ['127.0.0.2', '127.0.0.2'],
+  ] as const) {
+    const client = await open(from)
+    await client.request(`GET ${path}`, good, `X-Forwarded-For: ${forged}, ${caller}`).until(/}$/)
+    t.match(spans.at(-1), { 'client.address': address, 'network.peer.address': from }, from)
   }
 })
 

@@ -27,7 +27,7 @@ export class RequestSpan {
   }
 
   /** @param prefix - of the paths that are served, ends with `/` */
-  static begin(tracer: Tracer, { request }: Exchange, prefix: string): RequestSpan {
+  static begin(tracer: Tracer, { request, address }: Exchange, prefix: string): RequestSpan {
     if (tracer === noTracer) return RequestSpan.none
     const { headers, url = '', socket } = request
     const { name, attributes } = httpMethodAttributes(request.method as string)
@@ -42,6 +42,7 @@ export class RequestSpan {
         ...pathAttributes(url),
         ...hostAttributes(headers.host),
         ...(headers['user-agent'] === undefined ? {} : { 'user_agent.original': headers['user-agent'] }),
+        ...(address === undefined ? {} : { 'client.address': address }),
         ...(socket.remoteAddress === undefined ? {} : { 'network.peer.address': socket.remoteAddress }),
       },
     })
