@@ -1,11 +1,14 @@
 import { systemClock } from '../../lib/clock.ts'
 import { nearestName } from '../../lib/nearest-name.ts'
 import { type CliIo, parsedArgs, UsageError } from './command.ts'
-import { commands, commonOptions, statusCommands } from './commands.ts'
 import type { Command } from './directory-command.ts'
-import { runStatusCommand, statusUsage } from './status-command.ts'
 
-/** By the word after `kas`: these ask any replica, as a user. */
+/** By the words after `kas`. */
+type Commands = typeof import('./commands.ts')['commands']
+
+/** The word after `kas`: these ask a running replica. */
+const statusWords = ['status', 'route'] as const
+/** The word after `kas`: these ask any replica, as a user. */
 const viewsWords = ['tree', 'get', 'health'] as const
 type ViewsWord = (typeof viewsWords)[number]
 
@@ -21,13 +24,8 @@ const commonUsage = `  --directory FILE   the directory file (default: KAS_DIREC
  */
 export async function runCli(argv: readonly string[], io: CliIo): Promise<number> {
   const [word = ''] = argv
-  const statusCommand = Object.hasOwn(statusCommands, word) ? statusCommands[word] : undefined
-  if (statusCommand) {
-    return guarded({ name: word, usage: statusCommand.usage, io }, async () => {
-      io.stdout.write(await runStatusCommand(statusCommand, argv.slice(1), io))
-      return 0
-    })
-  }
+  const statusWord = statusWords.find((one) => one === word)
+  if (statusWord) return runStatus(statusWord, argv.slice(1), io)
   const viewsWord = viewsWords.find((one) => one === word)
   if (viewsWord) return runViews(viewsWord, argv.slice(1), io)
   if (word === 'gitops') return runGitops(argv.slice(1), io)
@@ -38,15 +36,33 @@ export async function runCli(argv: readonly string[], io: CliIo): Promise<number
   if (word === 'completion') return runCompletion(argv.slice(1), io)
   if (word === 'doctor') return runDoctor(argv.slice(1), io)
   if (word === 'check-config') return runCheckConfig(argv.slice(1), io)
+  return runDirectory(argv, io)
+}
+
+async function runDirectory(argv: readonly string[], io: CliIo): Promise<number> {
+  const [word = ''] = argv
+  const { commands } = await import('./commands.ts') // here: the others read no directory file
   const name = Object.keys(commands).find((one) => one.split(' ').every((part, i) => argv[i] === part))
   const command = name === undefined ? undefined : commands[name]
   if (!command || !name) {
     const wantsHelp = argv.some((one) => one === '--help' || one === '-h')
-    const unknown = wantsHelp ? '' : unknownCommand(argv)
-    io[wantsHelp ? 'stdout' : 'stderr'].write(`${unknown}${overview(word)}`)
+    const unknown = wantsHelp ? '' : unknownCommand(argv, commands)
+    io[wantsHelp ? 'stdout' : 'stderr'].write(`${unknown}${await overview(word, commands)}`)
     return wantsHelp ? 0 : 2
   }
   return guarded({ name, usage: command.usage, io }, () => run(command, argv.slice(name.split(' ').length), io))
+}
+
+async function runStatus(word: (typeof statusWords)[number], args: readonly string[], io: CliIo): Promise<number> {
+  const [{ statusCommands }, { runStatusCommand }] = await Promise.all([
+    import('./status-commands.ts'), // here: the others ask no replica
+    import('./status-command.ts'),
+  ])
+  const command = statusCommands[word]
+  return guarded({ name: word, usage: command.usage, io }, async () => {
+    io.stdout.write(await runStatusCommand(command, args, io))
+    return 0
+  })
 }
 
 async function runViews(word: ViewsWord, args: readonly string[], io: CliIo): Promise<number> {
@@ -119,13 +135,14 @@ async function guarded(
   }
 }
 
-function unknownCommand([word = '', verb = '']: readonly string[]): string {
+function unknownCommand([word = '', verb = '']: readonly string[], commands: Commands): string {
   const verbs = Object.keys(commands).flatMap((name) => (name.startsWith(`${word} `) ? [name.split(' ')[1] ?? ''] : []))
   const near = nearestName(verb, verbs)
   return verb === '' || near === undefined ? '' : `kas ${word} ${verb}: did you mean kas ${word} ${near}?\n`
 }
 
 async function run(command: Command, args: readonly string[], io: CliIo): Promise<number> {
+  const { commonOptions } = await import('./commands.ts')
   const options = { ...command.options, ...commonOptions }
   const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
   if (values.help) {
@@ -154,9 +171,13 @@ async function run(command: Command, args: readonly string[], io: CliIo): Promis
   return 0
 }
 
-function overview(word: string): string {
+async function overview(word: string, commands: Commands): Promise<string> {
   const own = Object.entries(commands).filter(([name]) => name.split(' ')[0] === word)
   if (own.length > 0) return `${usages(own.map(([, command]) => command))}${commonUsage}`
+  const [{ statusCommands }, { statusUsage }] = await Promise.all([
+    import('./status-commands.ts'),
+    import('./status-command.ts'),
+  ])
   return [usages(Object.values(commands)), commonUsage, usages(Object.values(statusCommands)), statusUsage].join('')
 }
 

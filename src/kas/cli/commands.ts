@@ -3,14 +3,8 @@ import type { Command } from './directory-command.ts'
 import { kubeconfig } from './kubeconfig.ts'
 import { agentList, agentShow, tokenList, tokenShow, userList, userShow } from './listing.ts'
 import { agentDelete, agentRotate, tokenRotate, userDelete, userRotate } from './owners.ts'
-import { route } from './route.ts'
-import { status } from './status.ts'
-import type { StatusCommand } from './status-command.ts'
 import { tokenCreate, tokenDelete, tokenRevoke } from './token.ts'
 import { userCreate } from './user.ts'
-
-/** By the word after `kas`: these ask a running replica. */
-export const statusCommands: Readonly<Record<string, StatusCommand>> = { status, route }
 
 /** By the words after `kas`: these read or edit the directory file. */
 export const commands: Readonly<Record<string, Command>> = {
