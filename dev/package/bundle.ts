@@ -45,6 +45,7 @@ const options = {
   banner: {
     js: "import { createRequire as requireFrom } from 'node:module';const require = requireFrom(import.meta.url);",
   },
+  minifySyntax: true, // names stay: stacks name functions by them
   minifyWhitespace: true, // and without comments, in ASCII: V8 keeps the text of what runs, a byte a letter then
   lineLimit: 120, // so that a line of a stack says something
   legalComments: 'none', // the notices have the licences
