@@ -271,6 +271,34 @@ t.test('a line each, every field right', async (t) => {
   }
 })
 
+t.test(
+  'bad input: a caller\u2019s own Audit-ID, however it is written, is in no log and goes no further',
+  async (t) => {
+    const own = 'planted-audit-id'
+    for (const headers of [
+      [`Audit-ID: ${own}`],
+      [`audit-id: ${own}`, `AUDIT-ID: ${own}-2`],
+      [`Audit-ID: ${own}`, 'Connection: close, Audit-ID'],
+      [`Audit-ID: ${'x'.repeat(10_000)}${own}`],
+      [`Audit-ID: \xff${own}\xc3`],
+      ['Audit-ID:'],
+    ]) {
+      const name = headers.join(' | ').slice(0, 80)
+      const { access, open, requests } = await start(t, all)
+      const client = await open()
+      await client.request(`DELETE ${web}/pods/a`, asUser, ...headers, 'Connection: close').toEnd()
+      const [line] = await access.count(1)
+      t.match(line?.id, /^[0-9a-f-]{36}$/, name)
+      const ids = requests.map(({ header }) => header.header.filter(([each]) => each.toLowerCase() === 'audit-id'))
+      t.strictSame(ids, [[['Audit-Id', [line?.id]]]], name)
+      t.notOk(
+        JSON.stringify([requests, access.text], (_, each) => (typeof each === 'bigint' ? 0 : each)).includes(own),
+        name,
+      )
+    }
+  },
+)
+
 t.test('user agents with line ends, invalid UTF-8 and 60 KiB', async (t) => {
   for (const [sent, said] of [
     ['k\xff\xfe\xc3(', 'k\u00ff\u00fe\u00c3('],
