@@ -60,6 +60,9 @@ export async function sessions(args: readonly string[], { io, clock }: { io: Cli
 }
 
 function queryOf(values: CliValues, id: string | undefined): URLSearchParams {
+  // a variable of the shell that is not set: without its option the others would match more, and end it
+  for (const name of ['user', 'agent'])
+    if (values[name] === '') throw new UsageError(`--${name} is empty: say which, or leave it out`)
   const all = { id, user: textOption(values, 'user'), agent: agentOption(values), reason: textOption(values, 'reason') }
   if (id !== undefined && id.length < idCharacters)
     throw new UsageError(`${id}: of an ID ${idCharacters} characters or more are needed`)

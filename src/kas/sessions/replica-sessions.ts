@@ -63,8 +63,12 @@ export class ReplicaSessions {
         const { sessions, total } = this.#list(filterOf(filter))
         return create(ListSessionsResponseSchema, { session: asMuchAsFits(sessions), total })
       },
-      end: async ({ filter, reason }) =>
-        create(EndSessionsResponseSchema, { ended: this.#end(filterOf(filter), reason) }),
+      end: async ({ filter: message, reason }) => {
+        const filter = filterOf(message)
+        // a later version may name what this one does not know of: without it all would end
+        if (Object.keys(filter).length === 0) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'no filter' })
+        return create(EndSessionsResponseSchema, { ended: this.#end(filter, reason) })
+      },
     })
   }
 

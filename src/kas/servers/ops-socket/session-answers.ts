@@ -25,12 +25,19 @@ export function sessionActions(sessions: Asked): Record<string, OpsAnswer> {
 }
 
 function filterOf(query: URLSearchParams): SessionFilter {
-  const [agent, user, id] = ['agent', 'user', 'id'].map((name) => query.get(name) || undefined)
+  const [agent, user, id] = ['agent', 'user', 'id'].map((name) => parameterOf(query, name))
   return {
     ...(agent === undefined ? {} : { agentId: agentIdOf(agent) }),
     ...(user === undefined ? {} : { user }),
     ...(id === undefined ? {} : { id }),
   }
+}
+
+/** One that is empty is not left out: the others would match more than was meant. @throws KasError INVALID_MESSAGE */
+function parameterOf(query: URLSearchParams, name: string): string | undefined {
+  const value = query.get(name) ?? undefined
+  if (value === '') throw invalid(`${name} is empty`)
+  return value
 }
 
 function invalid(detail: string): KasError {

@@ -55,7 +55,7 @@ async function start(t: Test, peers = new FakePeers()) {
     const code = await runCli(['sessions', ...args, '--socket', 'ops'], io)
     return { code, ...said }
   }
-  return { add, run, ended }
+  return { add, run, ended, sessions }
 }
 
 t.test('what lasts, a line each', async (t) => {
@@ -107,6 +107,8 @@ t.test('a command line that is wrong', async (t) => {
     [['end'], /which\? Say an ID, --user or --agent/],
     [['end', '--reason', 'x'], /which\?/],
     [['end', '1111'], /8 characters or more/],
+    [['end', '--user', '', '--agent', '42'], /--user is empty/],
+    [['end', '--user', 'ada', '--agent', ''], /--agent is empty/],
     [['stop'], /too much/],
     [['--agent', 'x'], /whole number above zero/],
   ] as const) {
@@ -117,4 +119,13 @@ t.test('a command line that is wrong', async (t) => {
   t.match(await run('end', '--user', 'ada', '--reason', 'x'.repeat(201)), { code: 1, stderr: /at most 200 characters/ })
   t.same(ended, [])
   t.match((await run('--help')).stdout, /usage: kas sessions end ID/)
+})
+
+t.test('a filter that is empty ends nothing, whoever sends it', async (t) => {
+  const { add, ended, sessions } = await start(t)
+  add('11111111-aaaa-4aaa-8aaa-aaaaaaaaaaaa', 'ada')
+  const post = sessionActions(sessions)['/sessions/end']
+  for (const query of ['', 'agent=42&user=', 'user=ada&id=', 'agent=&user=ada'])
+    await t.rejects(async () => post?.(new URLSearchParams(query)), { code: 'INVALID_MESSAGE' }, query)
+  t.same(ended, [])
 })

@@ -87,6 +87,15 @@ t.test('what callers have made long is listed as far as a message between replic
   t.equal(total, maxListed)
 })
 
+t.test('a peer that names nobody ends nothing: what it has named may not be known here', async (t) => {
+  const { table, sessions } = replica('kas-1')
+  const running = session()
+  table.add(running)
+  const end = sessions.replicaMethods.get('/kas.replica.v1.Sessions/End')
+  await t.rejects(async () => end?.(new Uint8Array(0)), { code: 'INVALID_MESSAGE' })
+  t.same(running.ended, [])
+})
+
 t.test('at all replicas; those that do not answer are named', async (t) => {
   const other = replica('kas-1')
   const peers = new FakePeers(
