@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Test } from 'tap'
 import { foreignEnvironment } from '../../../dev/installed/installation.ts'
 import type { Programs } from '../../../dev/start/local-programs.ts'
-import { agent, files } from '../../../dev/start/settings.ts'
+import { agent, files, replicaFiles, replicaName } from '../../../dev/start/settings.ts'
 
 export interface CommandsOptions {
   readonly programs: Programs
@@ -81,16 +81,22 @@ export async function playCommands(t: Test, options: CommandsOptions): Promise<s
   t.match(await kas('log', '--json', '--socket', socket), /^\{/)
   t.match(await kas('sessions', '--socket', socket), /^(nothing lasts$|ID +FOR )/m)
   t.match(await kas('sessions end', '--user', 'grace', '--socket', socket), /^REPLICA +ENDED\n/)
+  t.equal(await kas('views role', ...asUser), '')
+  t.match(await kas('gitops status', ...asUser), /./)
+  t.match(await kas('completion bash'), /^complete /m)
+  const ofReplica = ['--configuration-file', join(folder, replicaFiles(replicaName(0)).configuration)]
+  t.match(await kas('check-config', ...ofReplica), /can be used/)
+  t.match(await kas('doctor', ...ofReplica), /^ok +replicas +\S+: it is ready$/m)
   t.strictSame([...played].sort(), await commandsOf((args) => say(programs.kas, args)), 'all that there are')
   return credential
 }
 
 /** By the help of kas, and that of each word in it. */
 async function commandsOf(ask: (args: string[]) => Promise<string>): Promise<string[]> {
-  const words = [...(await ask(['--help'])).matchAll(/kas ([a-z|]+) \.\.\./g)].flatMap(([, some = '']) =>
+  const words = [...(await ask(['--help'])).matchAll(/^ +kas ([a-z][a-z|-]*) /gm)].flatMap(([, some = '']) =>
     some.split('|'),
   )
   const helps = await Promise.all(words.map((word) => ask([word, '--help'])))
-  const names = helps.flatMap((help) => [...help.matchAll(/^usage: kas ((?:[a-z]+ )?[a-z]+)/gm)])
+  const names = helps.flatMap((help) => [...help.matchAll(/^usage: kas ((?:[a-z]+ )?[a-z][a-z-]*)/gm)])
   return [...new Set(names.map(([, name = '']) => name))].sort()
 }
