@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { constants } from 'node:os'
 import { isRecent, neededMajor, packagedNode } from './packaged-node.mjs'
 
@@ -27,6 +28,12 @@ function refuse(program, why) {
  * @param program - 'kas' or 'agentk'
  */
 export async function launch(program) {
+  if (!existsSync(new URL(`../dist/${program}/main.js`, import.meta.url))) {
+    process.stderr.write(
+      `${program}: this is a clone, not the package: npm run -s ${program} -- does the same there.\n`,
+    )
+    process.exit(1)
+  }
   if (isRecent(process.version)) {
     await import(`../dist/${program}/main.js`)
     return
