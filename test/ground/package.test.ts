@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { cpSync, globSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { cpSync, globSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { mkdtemp, realpath, rm } from 'node:fs/promises'
 import { isBuiltin } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -195,6 +195,8 @@ t.test(
     const dir = await emptyFolder(t)
     cpSync(join(root, 'bin'), join(dir, 'bin'), { recursive: true })
     writeFileSync(join(dir, 'package.json'), '{ "type": "module" }')
+    mkdirSync(join(dir, 'dist', 'kas'), { recursive: true })
+    writeFileSync(join(dir, 'dist', 'kas', 'main.js'), '')
     const { status, stderr } = run(dir, oldNode, [join(dir, 'bin', 'kas.mjs'), '--version'])
     t.equal(status, 1)
     t.match(stderr, /kas: needs Node 24 or later; this is v2[0-3]\./)
