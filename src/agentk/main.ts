@@ -5,12 +5,14 @@ import { parseFlags, UsageError, usage } from './config/flags.ts'
 
 /** Running calls may take this long to end after the first signal: Kubernetes kills a pod after 30 s. */
 const stopPatienceMs = 25_000
+/** Also behind `doctor`, which has nothing to check then. */
+const answeredAtOnce: readonly string[] = ['--help', '-h', '--version']
 
 /** @returns the exit code, once there is one; agentk runs until a signal stops it */
 async function main(argv: readonly string[]): Promise<number> {
   const version = readVersion()
   const [word, ...rest] = argv
-  if (word === 'doctor' && !rest.includes('--help')) {
+  if (word === 'doctor' && !rest.some((one) => answeredAtOnce.includes(one))) {
     const { doctor } = await import('./doctor/doctor.ts')
     return doctor(rest, { env: process.env, version, stdout: process.stdout })
   }

@@ -50,6 +50,9 @@ async function run(args: string[], env: NodeJS.ProcessEnv = pod) {
 t.test('--version, --help, and what cannot be used', async (t) => {
   t.same(await run(['--version']), { code: 0, stdout: `agentk ${readVersion().version}\n`, stderr: '' })
   t.match(await run(['--help']), { code: 0, stdout: /--kas-address/, stderr: '' })
+  for (const flag of ['--version', '--help', '-h']) {
+    t.same(await run(['doctor', flag]), await run([flag]), `doctor ${flag} checks nothing`)
+  }
   t.match(await run(['--kas-adress=x']), { code: 2, stderr: /unknown flag --kas-adress, did you mean --kas-address\?/ })
   t.match(await run(['--kas-address=grpc://x'], {}), { code: 2, stderr: /token is missing/ })
   const env = { AGENTK_TOKEN: 'x' }
