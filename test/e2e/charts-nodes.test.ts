@@ -3,9 +3,6 @@ import { chartsOnNodes } from './images/charts-on-nodes.ts'
 
 /** The charts with the images that are shipped, on nodes with a kubelet: from `helm install` to kubectl, and on. */
 
-/** from `helm install` to what kubectl prints first. ms */
-const installedWithinMs = 60_000
-
 await chartsOnNodes(import.meta.url, async (t, ground) => {
   await t.test('from helm install to the first answer to kubectl', async (t) => {
     const began = performance.now()
@@ -14,7 +11,6 @@ await chartsOnNodes(import.meta.url, async (t, ground) => {
     const pods = await eventually(() => kubectl.ok(['get', 'pods', '--all-namespaces', '--output=name']))
     const tookMs = performance.now() - began
     t.comment(`${Math.round(tookMs)} ms`)
-    t.ok(tookMs < installedWithinMs, `${tookMs} ms`)
     t.strictSame(pods.match(/^pod\/(?:kas-\d|agentk-)/gm)?.length, 5)
     t.match(await ground.kubectl.with({ namespace: 'kas' }).ok(['exec', 'kas-0', '--', 'kas', 'status']), /kas-2/)
   })

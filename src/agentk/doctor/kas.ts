@@ -55,11 +55,11 @@ async function ask(session: ClientSession, config: Config, version: Version): Pr
     const first = await abortable(stream.messages[Symbol.asyncIterator]().next(), signal)
     if (!first.done) {
       const { configuration } = decodeMessage(ConfigurationResponseSchema, first.value)
-      const text = `${authority}: kas takes the token: it is of agent ${configuration?.agentId ?? 0n}`
-      return { state: 'ok', text }
+      if (!configuration) return withoutConfiguration(authority)
+      return { state: 'ok', text: `${authority}: kas takes the token: it is of agent ${configuration.agentId}` }
     }
     const { error } = await abortable(stream.done, signal)
-    if (!error) return failed(`${authority}: the answer has no configuration`, 'is it kas that answers there?')
+    if (!error) return withoutConfiguration(authority)
     const advice = nextStepOfRefusal(error) ?? nextStepToKas(error, config.kas.address)
     return failed(`${authority}: ${error.message}`, advice ?? 'the log of kas says more')
   } catch (error) {
@@ -72,5 +72,8 @@ async function ask(session: ClientSession, config: Config, version: Version): Pr
     stream.cancel(new KasError({ code: 'CANCELLED', detail: 'it was asked once' }))
   }
 }
+
+const withoutConfiguration = (authority: string): Look =>
+  failed(`${authority}: the answer has no configuration`, 'is it kas that answers there?')
 
 const failed = (text: string, advice: string): Look => ({ state: 'failed', text, advice })

@@ -87,9 +87,9 @@ function endedText({ replicas }: EndedReport): string {
   return textTable([['REPLICA', 'ENDED'], ...replicas.map(({ name, ended }) => [name, ended])])
 }
 
-function sessionsText({ replicas }: SessionsReport, now: number): string {
+function sessionsText({ replicas, unreached }: SessionsReport, now: number): string {
   const rows = replicas.flatMap(({ name, sessions: all }) => all.map((each) => rowOf(name, each, now)))
-  if (rows.length === 0) return 'nothing lasts\n'
+  if (rows.length === 0) return unreached.length > 0 ? 'nothing lasts at those that answered\n' : 'nothing lasts\n'
   const notShown = replicas.flatMap(({ name, sessions: all, total }) =>
     total > all.length ? [`and ${total - all.length} more at ${name}: --user or --agent names fewer\n`] : [],
   )

@@ -183,6 +183,17 @@ const faults: Readonly<Record<string, Fault>> = {
     advises: /What answers does not serve agents/,
     plant: ({ kas }) => kas.handlers.clear(),
   },
+  'an answer without a configuration': {
+    check: 'kas',
+    says: /the answer has no configuration/,
+    advises: /is it kas that answers there/,
+    plant: ({ kas }) =>
+      kas.handlers.set(getConfigurationMethod, async (stream) => {
+        const response = { commitId: 'c' }
+        void stream.send(toBinary(ConfigurationResponseSchema, create(ConfigurationResponseSchema, response)))
+        await new Promise((resolve) => stream.signal.addEventListener('abort', resolve))
+      }),
+  },
   'an API server that is not there': {
     check: 'cluster',
     says: /127\.0\.0\.1:1: /,

@@ -17,9 +17,9 @@ import type { NodeCluster } from './node-cluster.ts'
 /** where each node has the images that were loaded */
 const registry = 'docker.io/library'
 const host = 'kas.kas.svc'
-/** for helm to wait for pods, one of which leaves after the other, on a busy machine */
-const helmPatience = '--timeout=240s'
-const helmTimeoutMs = 250_000
+/** for helm to wait for pods, one of which leaves after the other; ends before the test, so that helm says for what */
+const helmPatience = '--timeout=150s'
+const helmTimeoutMs = 160_000
 
 /** A cluster with real nodes that have the images, and what there is before kas and agentk are installed: their Secrets. */
 export class ChartsGround {

@@ -98,6 +98,7 @@ t.test('a replica that does not answer is named, and the command fails', async (
     t.equal(code, 1)
     t.equal(stderr, `note: kas-1 did not answer: ${note}\n`)
   }
+  t.equal((await run()).stdout, 'nothing lasts at those that answered\n')
 })
 
 t.test('a command line that is wrong', async (t) => {
