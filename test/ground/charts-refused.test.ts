@@ -76,6 +76,22 @@ const agentk: readonly Refused[] = [
     ['rbac.useExistingRole=view', 'rbac.namespaces[0].name=a', 'rbac.namespaces[0].serviceAccount=b'],
     /^rbac\.useExistingRole and rbac\.namespaces are both set/,
   ],
+  [
+    'two accounts of one namespace',
+    [
+      'rbac.namespaces[0].name=a',
+      'rbac.namespaces[0].serviceAccount=b',
+      'rbac.namespaces[1].name=a',
+      'rbac.namespaces[1].serviceAccount=c',
+    ],
+    'rbac.namespaces names a twice: one service account of each namespace',
+  ],
+  ['a namespace that is none', ['rbac.namespaces[0]=null'], "at '/rbac/namespaces/0': got null, want object"],
+  [
+    'an account that exists, without its name',
+    ['serviceAccount.create=false'],
+    'serviceAccount.name is missing: with serviceAccount.create: false, the account that agentk has',
+  ],
   ['monitors without their kind', ['serviceMonitor.enabled=true'], /the cluster knows no ServiceMonitor: install/],
   ['a mistyped key', ['replica=3'], "at '': additional properties 'replica' not allowed"],
   ['a mistyped key below', ['config.kasAdress=a'], "at '/config': additional properties 'kasAdress' not allowed"],

@@ -46,10 +46,18 @@
 {{- if and .Values.rbac.useExistingRole .Values.rbac.namespaces -}}
 {{- fail "rbac.useExistingRole and rbac.namespaces are both set: a role for the whole cluster, or named namespaces" -}}
 {{- end -}}
+{{- $named := list -}}
 {{- range .Values.rbac.namespaces -}}
+{{- if has .name $named -}}
+{{- fail (printf "rbac.namespaces names %s twice: one service account of each namespace" .name) -}}
+{{- end -}}
+{{- $named = append $named .name -}}
 {{- if contains "*" (toJson .rules) -}}
 {{- fail (printf "rbac.namespaces: the rules of %s have a wildcard: name what callers need" .name) -}}
 {{- end -}}
+{{- end -}}
+{{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) -}}
+{{- fail "serviceAccount.name is missing: with serviceAccount.create: false, the account that agentk has" -}}
 {{- end -}}
 {{- with .Values.rbac.impersonation -}}
 {{- if or (has "system:masters" .groups) (contains "*" (toJson (list .users .groups))) -}}

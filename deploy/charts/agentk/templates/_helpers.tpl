@@ -39,7 +39,7 @@ labels:
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "agentk.fullname" .) .Values.serviceAccount.name -}}
 {{- else -}}
-{{- default "default" .Values.serviceAccount.name -}}
+{{- .Values.serviceAccount.name -}}
 {{- end -}}
 {{- end -}}
 
