@@ -97,6 +97,19 @@ t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, tim
     },
   )
 
+  await t.test('kas: an autoscaler that is turned on starts from the replicas that there are', async (t) => {
+    const before = await statefulSet()
+    // fewer would do for the autoscaler, so it would not bring back what is lost
+    const set = '--set=autoscaling.enabled=true,autoscaling.minReplicas=1'
+    const upgrade = ['upgrade', 'kas', join(chartsFolder, 'kas'), '--namespace=kas', '--reuse-values', set]
+    const { code, stderr } = await helm(...upgrade)
+    t.strictSame({ code, stderr }, { code: 0, stderr: '' })
+    t.strictSame((await statefulSet()).spec, before.spec)
+    const back = await helm('rollback', 'kas', '1', '--namespace=kas', '--wait', patience)
+    t.strictSame([back.code, back.stderr], [0, ''])
+    t.strictSame((await statefulSet()).spec, before.spec)
+  })
+
   await t.test("agentk: a values file of GitLab's chart installs it, and what has no effect is said", async (t) => {
     const folder = join(chartsFolder, 'agentk')
     const args = ['install', 'agentk', folder, '--namespace=agentk', `--values=${values('agentk', 'stock')}`]

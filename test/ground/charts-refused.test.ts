@@ -142,6 +142,21 @@ const kas: readonly Refused[] = [
     [...front, 'urlPathPrefix=/'],
     /^urlPathPrefix is \/, which agents have .* such as \/k8s-proxy\/$/,
   ],
+  [
+    'a path that the front does not know',
+    [...front, 'customConfig.agent.kubernetes_api.url_path_prefix=/other/'],
+    /^customConfig sets agent\.kubernetes_api\.url_path_prefix: give urlPathPrefix, which ingress/,
+  ],
+  [
+    'a port that the Service does not know',
+    ['customConfig.agent.listen.address=:9000'],
+    'customConfig sets agent.listen.address to ":9000": expected port 8150, which the Service and the pods have',
+  ],
+  [
+    'a port of kubectl that the Service does not know',
+    ['customConfig.agent.kubernetes_api.listen.address=0.0.0.0:18154'],
+    /^customConfig sets agent\.kubernetes_api\.listen\.address to "0\.0\.0\.0:18154": expected port 8154/,
+  ],
   ['a route without a Gateway', ['gateway.enabled=true'], /^gateway\.parentRefs is missing: the Gateway by which/],
   [
     'a route without its kind',

@@ -31,6 +31,17 @@
 {{- if and (include "kas.hasFront" .) (eq (include "kas.urlPathPrefix" .) "/") -}}
 {{- fail "urlPathPrefix is /, which agents have behind an ingress or gateway: expected another path, such as /k8s-proxy/" -}}
 {{- end -}}
+{{- $config := include "kas.config" . | fromYaml -}}
+{{- if ne (dig "agent" "kubernetes_api" "url_path_prefix" "" $config | toString) (include "kas.urlPathPrefix" .) -}}
+{{- fail "customConfig sets agent.kubernetes_api.url_path_prefix: give urlPathPrefix, which ingress, gateway and notes go by" -}}
+{{- end -}}
+{{- range $key, $port := dict "agent.listen" 8150 "agent.kubernetes_api.listen" 8154 "api.listen" 8153 "private_api.listen" 8155 "observability.listen" 8151 "cluster.listen" 8156 -}}
+{{- $listen := $config -}}
+{{- range splitList "." $key -}}{{- $listen = default dict (get $listen .) -}}{{- end -}}
+{{- if and $listen.address (not (hasSuffix (printf ":%v" $port) (toString $listen.address))) -}}
+{{- fail (printf "customConfig sets %s.address to %q: expected port %v, which the Service and the pods have" $key $listen.address $port) -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.gateway.enabled (not (.Capabilities.APIVersions.Has "gateway.networking.k8s.io/v1")) -}}
 {{- fail "gateway.enabled is true, and the cluster knows no HTTPRoute: install the Gateway API first" -}}
 {{- end -}}
