@@ -3,7 +3,7 @@ import { type ArgoWord, kasWords, type Row } from '../../../proto/views-json.ts'
 import type { GateOptions } from './gate-options.ts'
 import { degraded, progressing, unknown } from './held-code.ts'
 import type { Target } from './manifests.ts'
-import { isBundle, isGroup, type ShownView, verdictOf } from './shown-view.ts'
+import { isBundle, isGroup, isOpened, isPlaceholder, type ShownView, verdictOf } from './shown-view.ts'
 import { findTargets } from './targets.ts'
 
 /**
@@ -89,10 +89,9 @@ function codeOf(model: ShownView, { word, absent, isWhole }: Found): number {
   return code ?? unknown
 }
 
-/** What stands in a group is a root of its own: the group has no more to say. */
-
+/** What stands in a group, or below an owner that is not shown, is a root of its own: these have no more to say. */
 function rootsOf(model: ShownView): readonly Row[] {
-  const open = (row: Row) => isGroup(row) && model.pages.has(row.u)
+  const open = (row: Row) => isOpened(row) && model.pages.has(row.u)
   return model.children('').flatMap((row) => (open(row) ? model.children(row.u) : [row]))
 }
 
@@ -104,7 +103,7 @@ function countsOf(model: ShownView, judged: readonly Judged[]) {
     if (sum > 0) counts[word] = sum
     else delete counts[word]
   }
-  const groups = model.children('').filter((row) => isGroup(row) && model.pages.has(row.u))
+  const groups = model.children('').filter((row) => isOpened(row) && model.pages.has(row.u))
   for (const node of ['', ...groups.map(({ u }) => u)]) {
     const told = node === '' ? model.counts : (model.pages.get(node)?.counts ?? {})
     const rows = model.children(node).filter((row) => !isBundle(row))
@@ -120,14 +119,19 @@ function countsOf(model: ShownView, judged: readonly Judged[]) {
 
 const severityOf = (word: ArgoWord) => kasWords.indexOf(word)
 
+/** Kinds of Kubernetes' own groups, as agentk takes them to be, also those that a cluster adds: GatewayClass. */
+const ofKubernetes = /^(?:[^/]+|(?:[a-z]+|[a-z.]+\.k8s\.io)\/[^/]+)$/
+
 /**
  * To Kubernetes' own kinds that are in no namespace, such as a Node, anyone may hang what he has: it makes them no worse.
- * Of the whole it is judged beside them, as if it were a root.
+ * Of the whole it is judged beside them, as if it were a root. So is what is below an owner that is not shown.
  */
 function wordWithBelow(row: Row): ArgoWord {
   const { k, ns = '', w = '' } = row
   const word = verdictOf(row)
-  const isHung = ns === '' && !isGroup(row) && builtInKind(k) !== undefined
+  // a bundle names no namespace, whatever its kind is
+  const isOfNone = isBundle(row) ? builtInKind(k)?.isNamespaced === false : ns === '' && ofKubernetes.test(k)
+  const isHung = isPlaceholder(row) || (isOfNone && !isGroup(row))
   return isHung && severityOf(w) > severityOf(word) ? w : word
 }
 

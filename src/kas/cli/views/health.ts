@@ -10,7 +10,7 @@ import { HeldCode, unknown } from './held-code.ts'
 import { cut, folded } from './lines.ts'
 import { problemsOf } from './problems.ts'
 import { columnsOf } from './screen.ts'
-import { isGroup, type ShownView } from './shown-view.ts'
+import { isOpened, type ShownView } from './shown-view.ts'
 import { withSource } from './sources.ts'
 import { stateText } from './state-text.ts'
 import { clockText, isWell, kindText, type Layout, Paint, whyOf } from './verdict-text.ts'
@@ -69,7 +69,7 @@ class Gate {
         ...(scope ? { scope } : {}),
         limit: viewsBounds.maxLimit,
       },
-      opens: isGroup,
+      opens: isOpened,
       onChange: (model, isWhole) => this.#changed(model, isWhole),
       onLost: (why) => {
         this.#model = undefined

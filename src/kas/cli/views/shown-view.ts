@@ -166,5 +166,11 @@ export class ShownView {
 /** What several objects stand in, as an application. */
 export const isGroup = ({ u }: Row) => u.startsWith('g:')
 
+/** An owner that is not shown: what is below it is a root of its own. */
+export const isPlaceholder = ({ u }: Row) => u.startsWith('o:')
+
+/** What is in it is judged, and not it. */
+export const isOpened = (row: Row) => isGroup(row) || isPlaceholder(row)
+
 /** What stands for many alike. */
 export const isBundle = ({ u }: Row) => u.startsWith('b:')

@@ -144,6 +144,7 @@ t.test('what is hung to an object of no namespace is judged beside it, of the wh
     [[], [node('Healthy')], 0],
     [['node/n1'], [node('Degraded')], 0],
     [[], [custom, old], 0],
+    [[], [{ ...node('Degraded'), u: 'gc', k: 'gateway.networking.k8s.io/GatewayClass' }], 4],
   ]
   for (const [argv, rows, expected] of cases) {
     const { clock, code, one, said } = await start(t, [...argv, '--wait', '10s', '--logs', '0'])
@@ -488,3 +489,29 @@ for (const [what, previous, current, shown] of [
     t.match(said.stdout, shown)
   })
 }
+
+t.test('what is below an owner that is not shown is judged as roots are, with its cause', async (t) => {
+  const { said, code, one } = await start(t, ['-n', 'shop', '--logs', '0'])
+  const owner: Row = { u: 'o:shop:x', k: 'postgresql.cnpg.io/Cluster', ns: 'shop', n: 'x', c: 1, w: 'Degraded' }
+  const web = row('apps/Deployment', 'web', 'Healthy')
+  const db = row('apps/StatefulSet', 'db', 'Degraded', why('OOMKilled'))
+  const root = { order: [owner.u, web.u], counts: { '': 1, Healthy: 1 }, more: 0 }
+  const below = { order: [db.u], counts: { Degraded: 1 }, more: 0 }
+  one.update({ seq: 1, rows: [owner, web, db], pages: { '': root, [owner.u]: below }, state: live })
+  t.equal(await code, 4)
+  t.match(said.stdout, /^✗ degraded \(1 healthy, 1 degraded\)\nshop\/StatefulSet\/db\n {4}Pod web-1: OOMKilled/)
+})
+
+t.test('many alike of a namespace are no worse by what does not count', async (t) => {
+  const { clock, code, one, heard } = await start(t, ['-n', 'shop', '--wait', '1m'])
+  const bundle: Row = { u: 'b::batch/Job', k: 'batch/Job', n: '', c: 60, w: 'Degraded' }
+  one.update({
+    seq: 1,
+    rows: [bundle],
+    pages: { '': { order: [bundle.u], counts: { Healthy: 60 }, more: 0 } },
+    state: live,
+  })
+  await heard('Job')
+  clock.advance(5000)
+  t.equal(await code, 0)
+})
