@@ -55,9 +55,21 @@ function serviceText({ desired, all, updated, ready, available }: Counts): strin
   const isReduced = available < desired
   if (desired === 0 || (!isReduced && old === 0)) return readyText(ready, desired)
   const count = `${available} of ${desired} available`
-  if (available === 0) return `${count}: nothing serves`
-  const version = old === 0 ? '' : available <= old ? 'old version serves' : 'old and new version serve'
-  return `${count}: ${[isReduced ? 'reduced' : '', version].filter(Boolean).join(', ')}`
+  // a Service sends to what is ready, be it for less than minReadySeconds
+  if (available === 0) return ready === 0 ? `${count}: nothing serves` : count
+  // more is available than there are of the other: at least one of these is among it
+  const servesOld = old > 0 && available > updated
+  const servesNew = old > 0 && available > old
+  const version =
+    servesOld && servesNew
+      ? 'old and new version serve'
+      : servesOld
+        ? 'old version serves'
+        : servesNew
+          ? 'new version serves'
+          : ''
+  const said = [isReduced ? 'reduced' : '', version].filter(Boolean).join(', ')
+  return said === '' ? count : `${count}: ${said}`
 }
 
 const readyText = (ready: number, desired: number) => `${ready}/${desired} ready`
