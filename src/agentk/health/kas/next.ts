@@ -1,4 +1,4 @@
-import type { KubernetesObject } from '../object.ts'
+import { type KubernetesObject, kindOf } from '../object.ts'
 import type { Cause } from './choice/choosing.ts'
 import { isBetweenVersions } from './counts.ts'
 import { isNotReady } from './nodes.ts'
@@ -91,13 +91,16 @@ const elsewhere: ReadonlySet<string> = new Set([
   'RegistryUnavailable',
 ])
 
-/** Whether a workload is held up between two versions by Pods of its own, so that its rollout may be undone. */
+/**
+ * Whether a workload is held up between two versions by Pods of its own, so that its rollout may be undone. Of others than
+ * Deployments Pods of the version before count too, and may be what fails.
+ */
 export function isUndoable(
   workload: KubernetesObject,
   { kind, word, reason }: Pick<Cause, 'kind' | 'word' | 'reason'>,
 ) {
   const isOwn = kind === 'Pod' ? !elsewhere.has(reason) : reason === 'ProgressDeadlineExceeded'
-  return word === 'Degraded' && isOwn && isBetweenVersions(workload)
+  return kindOf(workload) === 'apps/Deployment' && word === 'Degraded' && isOwn && isBetweenVersions(workload)
 }
 
 /** By the quota that the API server names. */

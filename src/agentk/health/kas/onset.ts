@@ -65,11 +65,11 @@ export function remember(
   if (!found || found.word === 'Healthy') return known && { ...known, well: known.well ?? now }
   const [family, { about, since }] = [familyOf(found.reason), found]
   if (!known || known.family !== family || known.about !== about) {
-    return { family, about, first: now, isBegin: isLive, reported: since, well: undefined }
+    return { family, about, first: found.seen ?? now, isBegin: isLive, reported: since, well: undefined }
   }
   const reported =
     since === undefined || known.reported === undefined ? (known.reported ?? since) : Math.min(known.reported, since)
-  return { ...known, reported, well: undefined }
+  return { ...known, first: Math.min(known.first, found.seen ?? known.first), reported, well: undefined }
 }
 
 /**

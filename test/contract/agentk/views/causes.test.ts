@@ -5,7 +5,7 @@ import { ControlPlane } from '../../../../dev/control-plane/control-plane.ts'
 import { ApiClient } from '../../../../src/agentk/cluster/api-client.ts'
 import { ClusterAccess } from '../../../../src/agentk/cluster/cluster-access.ts'
 import { Picture } from '../../../../src/agentk/modules/views/thread/picture.ts'
-import { systemClock } from '../../../../src/lib/clock.ts'
+import { monotonicClock, systemClock } from '../../../../src/lib/clock.ts'
 import { FollowRequestSchema, FollowResponseSchema } from '../../../../src/proto/gen/views_pb.ts'
 import type { Query, Row } from '../../../../src/proto/views-json.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
@@ -236,6 +236,7 @@ class Looking {
         watching: api,
         log,
         clock: systemClock,
+        pace: monotonicClock,
         random: Math.random,
         answer: (message) => {
           if (message.kind !== 'response') return

@@ -35,8 +35,13 @@ export function crashOf(context: PodContext, container: Container): Finding | un
   const of = evidence.filter((one) => isOf(one, container.name))
   const { reason, proof, begun } = whyOf(life, of, waitingOf(container)?.reason ?? '')
   const backOff = firstOf(of.filter((one) => one.reason === 'BackOff' && /restarting failed/.test(one.message)))
-  const known = [context.ready === 'False' ? context.readySince : undefined, life.finished, backOff, begun]
-  const times = known.filter((time) => time !== undefined)
+  const unready = context.ready === 'False' ? context.readySince : undefined
+  // the status keeps the last end alone, and back-off begins with the second: the first may be forgotten
+  const isFirst = container.restarts === (runningSince(container, now) === undefined ? 0 : 1)
+  const isSteady = isFirst || life.started === undefined || (unready ?? 0) <= life.started
+  const exact = least(isSteady ? unready : undefined, isFirst ? life.finished : undefined, begun)
+  const seen = least(unready, life.finished, backOff, begun)
+  const isExact = seen === undefined || (exact !== undefined && exact <= seen)
   const limit = reason === 'OOMKilled' ? textAt(container.spec, 'resources.limits.memory') : ''
   const text = [
     `container ${container.name}: ${endOf(life)}`,
@@ -49,13 +54,19 @@ export function crashOf(context: PodContext, container: Container): Finding | un
     reason,
     text,
     rank: ranks.container,
-    since: times.length > 0 ? Math.min(...times) : context.since,
+    since: isExact ? (exact ?? context.since) : undefined,
+    seen: isExact ? undefined : seen,
     last: life.finished,
     until,
     grace: container.restarts >= hopelessRestarts && isOfRow(container, life) ? 0 : undefined,
     about: container.name,
     needs: isByEvent ? [['Event', namespaceOf(pod)]] : [],
   })
+}
+
+function least(...times: readonly (number | undefined)[]): number | undefined {
+  const known = times.filter((time) => time !== undefined)
+  return known.length > 0 ? Math.min(...known) : undefined
 }
 
 /** They are counted from the Pod's beginning on, not from when it began to fail. */

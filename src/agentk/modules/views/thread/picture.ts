@@ -27,8 +27,10 @@ export interface PictureComponents {
   readonly watching: ApiClient
   readonly answer: (message: ThreadAnswer) => void
   readonly log: Logger
-  /** ms since 1970 */
+  /** ms since 1970, by the API server: what objects say is compared with it */
   readonly clock: Clock
+  /** for what is measured: rights hold for so long, whatever time it is */
+  readonly pace: Clock
   readonly random: () => number
 }
 
@@ -47,7 +49,7 @@ export class Picture {
   #told: ViewsFacts | undefined
 
   constructor(components: PictureComponents, { configuration, heapMb, rules: sources }: PictureSettings) {
-    const { own, watching, log, clock, random } = components
+    const { own, watching, log, clock, pace, random } = components
     const { follow = {}, verdict = 'kas', environments = [] } = configuration
     this.#components = components
     this.#sources = sources
@@ -55,10 +57,10 @@ export class Picture {
     this.#rules = rules
     const { records: most, ...bounds } = viewsBounds(heapMb)
     const known = { interned: new Interned(), environments: new Environments(environments) }
-    const turns = new FairTurns(clock)
+    const turns = new FairTurns(pace)
     this.#records = new Records({ clock, rules, turns, ...known }, most)
     const events = new Warnings()
-    const reviews = new Reviews({ api: own, clock, log, own: own.access.impersonation })
+    const reviews = new Reviews({ api: own, clock: pace, log, own: own.access.impersonation })
     const records = this.#records
     const { states } = records
     const problems = this.#problems

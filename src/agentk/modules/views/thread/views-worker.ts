@@ -1,6 +1,6 @@
 import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
-import { systemClock } from '../../../../lib/clock.ts'
+import { monotonicClock, systemClock } from '../../../../lib/clock.ts'
 import { createLogger } from '../../../../lib/log.ts'
 import { flags, setFlags } from '../../../../lib/v8.ts'
 import { ApiClient } from '../../../cluster/api-client.ts'
@@ -31,6 +31,7 @@ const watching = new ApiClient(new ClusterAccess(watched), { onDate })
 // before anything is timed by it: a clock that is set back later has others wait
 await own.json('GET', '/version', undefined, AbortSignal.timeout(firstDateMs)).catch(() => undefined)
 const answer = (message: ThreadAnswer) => parentPort?.postMessage(message)
-const picture = new Picture({ own, watching, answer, log, clock, random: Math.random }, settings)
+const components = { own, watching, answer, log, clock, pace: monotonicClock, random: Math.random }
+const picture = new Picture(components, settings)
 parentPort?.on('message', (request: ThreadRequest) => picture.asked(request))
 void picture.run(new AbortController().signal)

@@ -86,7 +86,9 @@ export class Updates {
   #schedule(): void {
     if (!this.#isAsked || this.#isInFlight || this.#cancel || this.#isClosed) return
     const { clock } = this.#components
-    this.#cancel = clock.after(Math.max(0, this.#sentAt + updatePauseMs - clock.now()), () => this.#wait())
+    const waitMs = this.#sentAt + updatePauseMs - clock.now()
+    // a clock that was set back makes no pause longer
+    this.#cancel = clock.after(Math.min(Math.max(0, waitMs), updatePauseMs), () => this.#wait())
   }
 
   #wait(): void {

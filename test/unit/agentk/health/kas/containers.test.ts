@@ -24,6 +24,7 @@ const crashed = (
   reason = 'Error',
   state: object = waiting('CrashLoopBackOff'),
 ) => pod({ container: { restartCount, lastState: ended(exitCode, reason, 50, 40), ...state } })
+const again = { lastState: ended(1, 'Error', 50, 40), ...waiting('CrashLoopBackOff') }
 const unready = (readySeconds: number, startedSeconds: number, rest: object = {}) =>
   pod({
     ready: ['False', readySeconds],
@@ -193,11 +194,24 @@ t.test('a crash is one finding, whichever of its states is met', async (t) => {
   t.same(since, [now - 300_000, now - 300_000, now - 300_000])
 })
 
-t.test('since: the earliest of what is known, the first BackOff for those who may read events', async (t) => {
+const backingOff = (one: KubernetesObject, seconds: number) =>
+  event(one, 'BackOff', 'Back-off restarting failed container app', { firstTimestamp: ago(seconds) })
+
+t.test('since: at least since the first BackOff, for those who may read events', async (t) => {
   const one = crashed(3, 1)
-  const events = [event(one, 'BackOff', 'Back-off restarting failed container app', { firstTimestamp: ago(900) })]
-  t.equal(judge([one], { events }).cause?.since, now - 900_000)
+  const events = [backingOff(one, 900)]
+  t.match(judge([one], { events }).cause, { since: undefined, seen: now - 900_000 })
   t.equal(judge([one], { events, without: ['Event'] }).cause?.since, now - 300_000)
+  const never = pod({ ready: ['False', 1000], container: { restartCount: 3, ...again } })
+  t.match(judge([never], { events }).cause, { since: now - 1_000_000, seen: undefined }, 'it never was ready')
+})
+
+t.test('since: of an end that the status has forgotten there is no time', async (t) => {
+  // ended first at some time, then at 40 s, when it had been ready
+  const one = pod({ ready: ['False', 40], container: { restartCount: 1, ...again } })
+  t.match(judge([one], { events: [backingOff(one, 38)] }).cause, { since: undefined, seen: now - 40_000 })
+  const first = pod({ ready: ['False', 40], container: { restartCount: 0, state: ended(1, 'Error', 50, 40) } })
+  t.match(judge([first]).cause, { since: now - 40_000, seen: undefined }, 'the first one is in the status')
 })
 
 t.test('since, of what a probe ends again and again: when it did so first', async (t) => {

@@ -99,3 +99,14 @@ t.test('well for less than a minute: the old since goes on', async (t) => {
   )
   t.equal(after([[100, undefined]]), undefined)
 })
+
+t.test('at least since the cluster tells of it, unless it was seen to begin earlier', async (t) => {
+  const told = { ...found('CrashLoopBackOff'), seen: 80_000 }
+  const fresh = remember(undefined, told, { now: 100_000, isLive: false })
+  t.same(fresh && sinceBy(fresh), { atLeast: 80_000 })
+  const before = remember(undefined, found('CrashLoopBackOff', 70), { now: 90_000, isLive: true })
+  const known = remember(before, told, { now: 100_000, isLive: true })
+  t.same(known && sinceBy(known), { since: 70_000 }, 'what was known stays')
+  const later = remember(fresh, { ...told, seen: 60_000 }, { now: 110_000, isLive: true })
+  t.same(later && sinceBy(later), { atLeast: 60_000 }, 'what comes to be known later counts')
+})

@@ -2,8 +2,10 @@ import t from 'tap'
 import { Updates } from '../../../../../../src/agentk/modules/views/view/updates.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
-function stage(parts: (seq: number) => { text: string; isPart?: boolean } | undefined) {
-  const clock = new ManualClock()
+function stage(
+  parts: (seq: number) => { text: string; isPart?: boolean } | undefined,
+  { clock = new ManualClock() }: { clock?: ManualClock } = {},
+) {
   const sent: [at: number, seq: number, text: string][] = []
   const start = clock.now()
   const updates = new Updates({
@@ -78,4 +80,25 @@ t.test('the rest follows by itself; where nothing differs, nothing is sent', asy
   updates.request()
   updates.close()
   t.equal(clock.pending, 0)
+})
+
+/** Set back by an hour on demand. */
+class ClockSetBack extends ManualClock {
+  isBack = false
+
+  override now(): number {
+    return super.now() - (this.isBack ? 3_600_000 : 0)
+  }
+}
+
+t.test('a clock that is set back makes no pause longer', async (t) => {
+  const clock = new ClockSetBack()
+  const { sent, updates } = stage(() => ({ text: 'x' }), { clock })
+  updates.request()
+  clock.advance(0)
+  updates.taken(1)
+  clock.isBack = true
+  updates.request()
+  clock.advance(50)
+  t.equal(sent.length, 2)
 })
