@@ -46,6 +46,12 @@ export async function readGate(positionals: readonly string[], given: CliValues,
     stableMs: timeOf(values, 'stable', holdMs),
   }
   const asked = readAsked(positionals, values)
+  if (values !== given && asked.query.scope?.environment !== undefined) {
+    const { KUBE_NAMESPACE = '' } = io.env
+    io.stderr.write(
+      `kas: only namespace ${KUBE_NAMESPACE} of the environment is judged (KUBE_NAMESPACE): -A takes all\n`,
+    )
+  }
   if (asked.words.length > asked.names.length) throw new UsageError('what is judged is named as KIND/NAME')
   const nowhere = scopeOf(values) || values['all-namespaces'] === true ? undefined : asked.names.find(isInNamespace)
   // of all namespaces it would be as good as what anybody else calls so

@@ -150,8 +150,12 @@ export function unnamedNamespaces(
   { asked, areNamespacesKnown }: Pick<GateOptions, 'asked' | 'areNamespacesKnown'>,
 ): readonly string[] {
   if (asked.query.scope?.environment === undefined || areNamespacesKnown) return []
-  const namespaces = new Set(rootsOf(model).flatMap(({ ns = '' }) => (ns === '' ? [] : ns)))
-  return namespaces.size > 1 ? [...namespaces].sort() : []
+  const roots = rootsOf(model)
+  const namespaces = new Set(roots.flatMap(({ ns = '' }) => (ns === '' ? [] : ns)))
+  // who labels many has them stand in one row, or on a page that is not asked for
+  const isMore = roots.some(isBundle) || [...model.pages.values()].some(({ more }) => more > 0)
+  if (namespaces.size <= 1 && !isMore) return []
+  return [...[...namespaces].sort(), ...(isMore ? ['more than is shown'] : [])]
 }
 
 function isNotFollowed({ state }: ShownView, { kind }: Target): boolean {

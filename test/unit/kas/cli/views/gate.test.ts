@@ -167,6 +167,7 @@ t.test('labels of an environment are believed of one namespace, or of those that
     [['-n', 'shop,mallory'], [mine, decoy], 4],
     [[], [mine, role], 0],
   ]
+  const many: Row = { u: 'b::apps/Deployment', k: 'apps/Deployment', n: '', c: 61, w: 'Healthy' }
   for (const [argv, rows, expected] of cases) {
     const { clock, code, one, said } = await start(t, ['--environment', '7/x', ...argv, '--wait', '1m', '--logs', '0'])
     say(one, 1, rows)
@@ -174,6 +175,16 @@ t.test('labels of an environment are believed of one namespace, or of those that
     clock.advance(5000)
     t.equal(await code, expected, `${argv.join(' ')} ${rows.map(({ n, v }) => `${n} ${v}`)}`)
     if (expected === 5) t.match(said.stderr.replaceAll(/\s+/g, ' '), 'has objects in mallory, shop, where anyone')
+  }
+  for (const argv of [[], ['-n', 'shop']]) {
+    const { clock, code, one, said } = await start(t, ['--environment', '7/x', ...argv, '--wait', '1m', '--logs', '0'])
+    const pages = { '': { order: [mine.u, many.u], counts: { Healthy: 62 }, more: 0 } }
+    one.update({ seq: 1, rows: [mine, many], pages, state: live })
+    await until(() => said.stderr !== '' || said.stdout !== '')
+    clock.advance(5000)
+    t.equal(await code, argv.length > 0 ? 0 : 5, `many in one row, ${argv.join(' ')}`)
+    if (argv.length === 0)
+      t.match(said.stderr.replaceAll(/\s+/g, ' '), 'has objects in shop, more than is shown, where')
   }
 })
 

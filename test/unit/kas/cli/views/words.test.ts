@@ -70,11 +70,13 @@ t.test('a job of GitLab names its environment by itself', async (t) => {
     [['tree'], undefined],
   ]
   for (const [argv, scope] of asked) {
-    const { code } = runWith({ env }, ...argv)
+    const { code, said } = runWith({ env }, ...argv)
     const one = await viewer()
     t.strictSame(((await one.request(({ type }) => type === 'open')) as Query).scope, scope, argv.join(' '))
     one.error('FORBIDDEN', 'enough')
     t.equal(await code, 1)
+    const isNarrowed = argv.join(' ') === 'health --environment'
+    t.equal(said.stderr.includes('only namespace shop of the environment is judged'), isNarrowed, argv.join(' '))
   }
   const { code, said } = runWith({ env: { KUBE_CONTEXT: 'other' } }, 'tree')
   t.equal(await code, 2)
