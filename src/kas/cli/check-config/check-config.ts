@@ -72,7 +72,7 @@ async function checkedFiles(named: Named, env: CliIo['env']): Promise<CheckedFil
   const maxBytes = kas?.config?.agent.configuration.max_configuration_file_size ?? defaultMaxAgentBytes
   const directory = named.directory === undefined ? [] : [await checkedDirectory(named.directory)]
   const agent: CheckedFile[] = []
-  for (const file of named.agent) agent.push(await checkedAgentFile(file, maxBytes))
+  for (const file of named.agent) agent.push(await checkedAgentFile(file, maxBytes, named.agent))
   return [...(kas ? [kas.checked] : []), ...directory, ...agent]
 }
 

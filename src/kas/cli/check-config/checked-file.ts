@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { basename } from 'node:path'
+import { basename, dirname, resolve } from 'node:path'
 import type { ConfigWarning } from '../../../lib/config.ts'
 import { configLines } from '../../../lib/config-lines.ts'
 import { KasError } from '../../../lib/errors.ts'
@@ -51,18 +51,44 @@ export function checkedDirectory(file: string): Promise<CheckedFile> {
   return checkedFile(file, 'directory', (bytes) => parseDirectory(file, bytes.toString('utf8')))
 }
 
-/** A file of the folder of an agent: `gitops.yaml`, `views.yaml`, or its configuration. */
-export function checkedAgentFile(file: string, maxBytes: number): Promise<CheckedFile> {
+/**
+ * A file of the folder of an agent: `gitops.yaml`, `views.yaml`, or its configuration.
+ *
+ * @param named - all files of agents that are checked: `gitops.yaml` goes with the `config.yaml` of its folder
+ */
+export async function checkedAgentFile(file: string, maxBytes: number, named: readonly string[]): Promise<CheckedFile> {
+  const configuration = basename(file) === 'gitops.yaml' ? await configurationBeside(file, named) : undefined
   return checkedFile(file, 'agent', (bytes) => {
     if (bytes.length > maxBytes) {
       throw invalid(file, `found ${bytes.length} bytes, allowed: ${maxBytes} (max_configuration_file_size)`)
     }
     const name = basename(file)
-    if (name === 'gitops.yaml') return parseAgentConfiguration(file, new Uint8Array(), [], { file, bytes })
+    if (name === 'gitops.yaml') {
+      const alone = parseAgentConfiguration(file, new Uint8Array(), [], { file, bytes })
+      if (configuration) parseAgentConfiguration(configuration.file, configuration.bytes, [], { file, bytes })
+      return alone
+    }
     if (name !== 'views.yaml') return parseAgentConfiguration(file, bytes)
     parseViewsFile(file, bytes)
     return { warnings: [] }
   })
+}
+
+/** @returns undefined if it cannot be used by itself: what is wrong is said of it, not of `gitops.yaml` */
+async function configurationBeside(
+  file: string,
+  named: readonly string[],
+): Promise<{ readonly file: string; readonly bytes: Buffer } | undefined> {
+  const folder = dirname(resolve(file))
+  const beside = named.find((one) => basename(one) === 'config.yaml' && dirname(resolve(one)) === folder)
+  if (beside === undefined) return undefined
+  try {
+    const bytes = await readFile(beside)
+    parseAgentConfiguration(beside, bytes)
+    return { file: beside, bytes }
+  } catch {
+    return undefined
+  }
 }
 
 async function checkedFile(

@@ -230,6 +230,26 @@ t.test('what files say steers no terminal', async (t) => {
   }
 })
 
+t.test('gitops of an agent in both of its files: each can be used, the two together cannot', async (t) => {
+  const gitops = 'gitops: {}\n'
+  const folder = await folderOf(t, { 'config.yaml': gitops, 'gitops.yaml': gitops, 'other/config.yaml': gitops })
+  const [configuration, own, other] = ['config.yaml', 'gitops.yaml', 'other/config.yaml'].map((name) =>
+    join(folder, name),
+  ) as [string, string, string]
+  const of = (...files: string[]) => check(files.map((file) => `--agent-file=${file}`))
+  for (const files of [[configuration], [own], [own, other]]) {
+    const { code, stdout } = await of(...files)
+    t.equal(code, 0, stdout)
+  }
+  const { code, stdout } = await of(own, configuration)
+  t.equal(code, 1)
+  t.match(stdout, `${own}: gitops stands in ${configuration} and in ${own}: allowed in one\n${own}: cannot be used`)
+  await writeFile(configuration, 'user_access: 1\n')
+  const broken = await of(own, configuration)
+  t.equal(broken.code, 1)
+  t.match(broken.stdout, `${own}: can be used`, 'what is wrong is said of the other')
+})
+
 t.test('a command line that asks for nothing, or for another form', async (t) => {
   for (const args of [[], ['--output', 'xml', '--directory', 'd'], ['--unheard'], ['file.yaml']]) {
     const { code, stderr } = await check(args)
