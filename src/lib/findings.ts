@@ -18,14 +18,20 @@ export interface Finding {
   readonly advice?: string | undefined
 }
 
-/** Of a file of the configuration that cannot be used: each problem by itself. @throws `error`, if it is none */
+/**
+ * Of a file of the configuration that cannot be used: each problem by itself, and as notes the unknown keys that may be
+ * the cause.
+ *
+ * @throws `error`, if it is none
+ */
 export function problemFindings(check: string, error: unknown): Finding[] {
   if (!(error instanceof KasError) || error.spec.code !== 'SETTINGS_INVALID') throw error
-  const { file, problems } = error.spec
-  return problems.map((problem) => {
+  const { file, problems, hints = [] } = error.spec
+  const findingOf = (state: State) => (problem: string) => {
     const [, subject, text = problem] = /^([a-z_.-]+): (.*)$/s.exec(problem) ?? []
-    return { check, state: 'failed', subject, text: `${file}: ${text}` }
-  })
+    return { check, state, subject, text: `${file}: ${text}` }
+  }
+  return [...problems.map(findingOf('failed')), ...hints.map(findingOf('note'))]
 }
 
 const words: Readonly<Record<State, string>> = { ok: 'ok', note: 'note', failed: 'FAILED', skipped: 'skipped' }

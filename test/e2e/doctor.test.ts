@@ -8,7 +8,7 @@ import { Processes, type TestProcess } from '../support/processes.ts'
 
 /** `kas doctor` and `agentk doctor` beside two real replicas: well, one of them frozen, and gone. */
 
-t.setTimeout(120_000)
+t.setTimeout(200_000)
 
 const mainOf = (program: 'kas' | 'agentk') => join(import.meta.dirname, `../../src/${program}/main.ts`)
 
@@ -68,7 +68,7 @@ t.test('replicas that are well, one that is frozen, and none', async (t) => {
       { timeoutMs: 60_000 },
     )
 
-  const well = await until((replicas) => replicas.some(({ subject, state }) => subject === 'kas-1' && state === 'ok'))
+  const well = await until((replicas) => replicas.length > 1 && replicas.every(({ state }) => state === 'ok'))
   t.equal(well.code, 0)
   t.notOk(
     well.findings.some(({ state }) => state === 'failed' || state === 'note'),

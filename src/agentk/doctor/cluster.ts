@@ -13,11 +13,18 @@ interface Right {
   readonly verb: string
   readonly group: string
   readonly resource: string
+  readonly subresource?: string
   readonly namespace?: string
+  /** of the one object; without it the question is for all of them */
+  readonly name?: string
 }
 
-/** The API server, and what agentk itself has to be allowed there; calls are by the rights that calls need. */
-export async function checkCluster(config: Config): Promise<Finding[]> {
+/**
+ * The API server, and what agentk itself has to be allowed there; calls are by the rights that calls need.
+ *
+ * @param agentId - as kas has told it
+ */
+export async function checkCluster(config: Config, agentId: bigint | undefined): Promise<Finding[]> {
   let api: ApiClient
   try {
     api = new ApiClient(await loadCluster(config.cluster, config.env), { dialPatienceMs: 0 })
@@ -28,7 +35,7 @@ export async function checkCluster(config: Config): Promise<Finding[]> {
   try {
     const { gitVersion, major, minor } = await askKubernetesVersion(api, AbortSignal.timeout(timeoutMs))
     const text = `${server.host}: Kubernetes ${gitVersion || `${major}.${minor}`}`
-    return [{ check: 'cluster', state: 'ok', text }, ...(await checkRights(api, config.pod.namespace))]
+    return [{ check: 'cluster', state: 'ok', text }, ...(await checkRights(api, config.pod.namespace, agentId))]
   } catch (error) {
     const text = `${server.host}: ${(error as Error).message}`
     return [failed('cluster', text, nextStepToApiServer(error, server) ?? 'look at the API server'), skippedRights]
@@ -39,35 +46,48 @@ export async function checkCluster(config: Config): Promise<Finding[]> {
 
 const skippedRights: Finding = { check: 'rights', state: 'skipped', text: 'the API server cannot be asked' }
 
-async function checkRights(api: ApiClient, namespace: string): Promise<Finding[]> {
+async function checkRights(api: ApiClient, namespace: string, agentId: bigint | undefined): Promise<Finding[]> {
   const leases = { group: 'coordination.k8s.io', resource: 'leases', namespace }
   const needed = await Promise.all(
-    ['get', 'create', 'update'].map((verb) =>
-      checkRight(api, { ...leases, verb }, 'failed', 'without it no pod leads: allow it in the Role of the namespace'),
-    ),
-  )
-  const impersonation = await Promise.all(
-    ['users', 'groups'].map((resource) => {
-      const advice = 'calls as agent work; ci_job, impersonate and user of access_as need it'
-      return checkRight(api, { verb: 'impersonate', group: '', resource }, 'note', advice)
+    ['get', 'create', 'update'].map((verb) => {
+      const advice = 'without it no pod leads: allow it in the Role of the namespace'
+      if (verb === 'create') return checkRight(api, { ...leases, verb }, 'failed', advice) // no Role limits it by name
+      if (agentId !== undefined) {
+        return checkRight(api, { ...leases, verb, name: `agent-${agentId}-lock` }, 'failed', advice)
+      }
+      const unknown = `${advice}; a Role that names the Lease of the agent is not seen here, as kas has not told the id`
+      return checkRight(api, { ...leases, verb }, 'note', unknown)
     }),
+  )
+  const advice =
+    'calls as agent work; ci_job, impersonate and user of access_as need it; a role that names some is not seen here'
+  const impersonation = await Promise.all(
+    impersonated.map((one) => checkRight(api, { verb: 'impersonate', ...one }, 'note', advice)),
   )
   return [...needed, ...impersonation]
 }
 
+/** One of the extra keys by which GitLab says who calls; a role for it has to name them all. */
+const extraKey = 'agent.gitlab.com/id'
+
+const impersonated: readonly Omit<Right, 'verb'>[] = [
+  { group: '', resource: 'users' },
+  { group: '', resource: 'groups' },
+  { group: 'authentication.k8s.io', resource: 'userextras', subresource: extraKey },
+]
+
 /** @param missing - what it is if the right is not there */
 async function checkRight(
   api: ApiClient,
-  { verb, group, resource, namespace }: Right,
+  attributes: Right,
   missing: 'failed' | 'note',
   advice: string,
 ): Promise<Finding> {
-  const place = namespace === undefined ? '' : ` in ${namespace}`
-  const right = `${verb} ${resource}${group === '' ? '' : `.${group}`}${place}`
+  const right = nameOf(attributes)
   const review = {
     apiVersion: 'authorization.k8s.io/v1',
     kind: 'SelfSubjectAccessReview',
-    spec: { resourceAttributes: { verb, group, resource, ...(namespace === undefined ? {} : { namespace }) } },
+    spec: { resourceAttributes: attributes },
   }
   try {
     const { status, body } = await api.json('POST', reviewPath, review, AbortSignal.timeout(timeoutMs))
@@ -80,6 +100,11 @@ async function checkRight(
   } catch (error) {
     return { check: 'rights', state: 'skipped', subject: right, text: (error as Error).message }
   }
+}
+
+function nameOf({ verb, group, resource, subresource, namespace, name }: Right): string {
+  const full = `${resource}${group === '' ? '' : `.${group}`}${subresource === undefined ? '' : `/${subresource}`}`
+  return `${verb} ${full}${name === undefined ? '' : ` ${name}`}${namespace === undefined ? '' : ` in ${namespace}`}`
 }
 
 function failed(check: string, text: string, advice?: string): Finding {

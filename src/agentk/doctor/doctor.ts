@@ -60,11 +60,8 @@ async function findingsOf(args: readonly string[], env: NodeJS.ProcessEnv, versi
     ]
   }
   const { caFile } = config.kas
-  const [authority, kas, cluster] = await Promise.all([
-    checkAuthority(caFile),
-    checkKas(config, version),
-    checkCluster(config),
-  ])
+  const [authority, { finding: kas, agentId }] = await Promise.all([checkAuthority(caFile), checkKas(config, version)])
+  const cluster = await checkCluster(config, agentId) // the name of the Lease is by the agent's id
   const configured: Finding = { check: 'configuration', state: 'ok', text: 'flags and environment can be used' }
   return [configured, checkToken(config), ...authority, kas, ...cluster]
 }
@@ -85,7 +82,8 @@ async function checkAuthority(file: string | undefined): Promise<Finding[]> {
   if (!file) return [{ check, state: 'skipped', text: `${flag} is not given: those of the system are trusted` }]
   try {
     await trustedContext(file, flag)
-    return [{ check, state: 'ok', subject: flag, text: `${file} can be used` }]
+    const text = `${file} holds certificates that can be read; their dates are not looked at`
+    return [{ check, state: 'ok', subject: flag, text }]
   } catch (error) {
     const advice = 'write the certificate of the authority there, in PEM'
     return problemFindings(check, error).map((one) => ({ ...one, advice }))

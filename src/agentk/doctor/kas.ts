@@ -14,15 +14,24 @@ import { dialKas } from '../tunnels/transport.ts'
 
 type Look = Omit<Finding, 'check' | 'subject'>
 
+export interface CheckedKas {
+  readonly finding: Finding
+  /** if kas has told whose the token is */
+  readonly agentId: bigint | undefined
+}
+
+type Answer = Look & { readonly agentId?: bigint }
+
 /** of the connection, and of the answer. ms */
 const timeoutMs = 10_000
 
 /** Connects as agentk does, and asks for its configuration, without registering. */
-export async function checkKas(config: Config, version: Version): Promise<Finding> {
-  return { check: 'kas', subject: '--kas-address', ...(await look(config, version)) }
+export async function checkKas(config: Config, version: Version): Promise<CheckedKas> {
+  const { agentId, ...found } = await look(config, version)
+  return { finding: { check: 'kas', subject: '--kas-address', ...found }, agentId }
 }
 
-async function look(config: Config, version: Version): Promise<Look> {
+async function look(config: Config, version: Version): Promise<Answer> {
   const { kas, token, env } = config
   const { address } = kas
   const { product: userAgent } = selfOf(config, version)
@@ -44,7 +53,7 @@ async function look(config: Config, version: Version): Promise<Look> {
   }
 }
 
-async function ask(session: ClientSession, config: Config, version: Version): Promise<Look> {
+async function ask(session: ClientSession, config: Config, version: Version): Promise<Answer> {
   const { authority } = config.kas.address
   const signal = AbortSignal.timeout(timeoutMs)
   const stream = session.open({ method: getConfigurationMethod, metadata: callMetadata(config), signal })
@@ -56,7 +65,8 @@ async function ask(session: ClientSession, config: Config, version: Version): Pr
     if (!first.done) {
       const { configuration } = decodeMessage(ConfigurationResponseSchema, first.value)
       if (!configuration) return withoutConfiguration(authority)
-      return { state: 'ok', text: `${authority}: kas takes the token: it is of agent ${configuration.agentId}` }
+      const { agentId } = configuration
+      return { state: 'ok', text: `${authority}: kas takes the token: it is of agent ${agentId}`, agentId }
     }
     const { error } = await abortable(stream.done, signal)
     if (!error) return withoutConfiguration(authority)

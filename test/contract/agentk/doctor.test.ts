@@ -18,6 +18,14 @@ import { FakeKas, listenAs } from './fake-kas.ts'
 const version = { version: '1.2.3', commit: 'abc' }
 const authority = await Authority.create('root of the test')
 
+interface Attributes {
+  readonly verb: string
+  readonly group: string
+  readonly resource: string
+  readonly subresource?: string
+  readonly name?: string
+}
+
 interface World {
   readonly folder: string
   readonly kas: FakeKas
@@ -26,6 +34,10 @@ interface World {
   readonly env: Record<string, string>
   /** a right that is not given: `impersonate users` */
   readonly denied: Set<string>
+  /** the one Lease that may be read and updated; all, if it is not set */
+  lease?: string
+  /** what the reviews were about */
+  readonly reviewed: Attributes[]
   /** of everything that the API server is asked for */
   apiStatus: number
   run(...args: string[]): Promise<{ code: number; stdout: string; findings: Finding[] }>
@@ -65,6 +77,7 @@ async function sound(t: Test): Promise<World> {
     },
     env: { POD_NAME: 'agentk-0', POD_NAMESPACE: 'agentk' },
     denied,
+    reviewed: [],
     apiStatus: 200,
     run: async (...args) => {
       const flags = Object.entries(world.flags).map(([name, value]) => `--${name}=${value}`)
@@ -84,10 +97,13 @@ async function sound(t: Test): Promise<World> {
     response.writeHead(world.apiStatus, { 'Content-Type': 'application/json' })
     if (request.url === '/version') return void response.end('{"major":"1","minor":"35","gitVersion":"v1.35.0"}')
     const { spec } = JSON.parse((await request.toArray()).join('')) as {
-      spec: { resourceAttributes: { verb: string; resource: string } }
+      spec: { resourceAttributes: Attributes }
     }
-    const { verb, resource } = spec.resourceAttributes
-    response.end(JSON.stringify({ status: { allowed: !denied.has(`${verb} ${resource}`) } }))
+    const { verb, resource, name } = spec.resourceAttributes
+    world.reviewed.push(spec.resourceAttributes)
+    const isLimited = world.lease !== undefined && resource === 'leases' && verb !== 'create'
+    const allowed = !denied.has(`${verb} ${resource}`) && !(isLimited && name !== world.lease)
+    response.end(JSON.stringify({ status: { allowed } }))
   }
   return world
 }
@@ -104,7 +120,43 @@ t.test('where all is well nothing else is said, and no token', async (t) => {
   t.match(stdout, /kas {2,}--kas-address: .*: kas takes the token: it is of agent 42\n/)
   t.match(stdout, /cluster .*Kubernetes v1\.35\.0/)
   t.notMatch(stdout, /good-token|of-the-cluster/)
+  t.match(stdout, /authority .*ca\.crt holds certificates that can be read; their dates are not looked at/)
   t.equal(kas.connects, 0, 'no tunnel was opened')
+})
+
+t.test('a Role that names the Lease of the agent is enough', async (t) => {
+  const world = await sound(t)
+  world.lease = 'agent-42-lock'
+  const { code, stdout } = await world.run()
+  t.equal(code, 0, stdout)
+  t.match(stdout, 'ok       rights         get leases.coordination.k8s.io agent-42-lock in agentk: allowed')
+  world.lease = 'agent-43-lock'
+  const { findings } = await world.run()
+  t.strictSame(
+    findings.filter(({ state }) => state === 'failed').map(({ subject }) => subject),
+    ['get', 'update'].map((verb) => `${verb} leases.coordination.k8s.io agent-42-lock in agentk`),
+    'that of another agent is not',
+  )
+})
+
+t.test('without the id of the agent a Role that names its Lease is not called wrong', async (t) => {
+  const world = await sound(t)
+  world.lease = 'agent-42-lock'
+  world.kas.handlers.clear()
+  const { findings } = await world.run()
+  const rights = findings.filter(({ check, subject = '' }) => check === 'rights' && subject.includes('leases'))
+  t.match(rights, [
+    { state: 'note', text: 'not allowed', advice: /a Role that names the Lease of the agent is not seen/ },
+    { state: 'ok' },
+    { state: 'note' },
+  ])
+})
+
+t.test('the extra keys of calls are asked for as the API server asks itself', async (t) => {
+  const { run, reviewed } = await sound(t)
+  await run()
+  const [extra] = reviewed.filter(({ resource }) => resource === 'userextras')
+  t.match(extra, { verb: 'impersonate', group: 'authentication.k8s.io', subresource: 'agent.gitlab.com/id' })
 })
 
 interface Fault {
@@ -222,6 +274,13 @@ const faults: Readonly<Record<string, Fault>> = {
     says: /not allowed/,
     advises: /access_as need it/,
     plant: ({ denied }) => denied.add('impersonate users'),
+  },
+  'no right to impersonate with extra keys': {
+    check: 'rights',
+    state: 'note',
+    says: /not allowed/,
+    advises: /a role that names some is not seen here/,
+    plant: ({ denied }) => denied.add('impersonate userextras'),
   },
 }
 

@@ -56,7 +56,7 @@ async function lookAt(certificateFile: string, keyFile: string, now: number): Pr
   }
   const [leaf] = chain
   if (!leaf) return failed(`${certificateFile}: found no certificate`, 'write the certificate there, in PEM')
-  const broken = chain.findIndex((one, i) => i > 0 && !chain[i - 1]?.checkIssued(one))
+  const broken = chain.findIndex((one, i) => i > 0 && !isSigned(chain[i - 1], one))
   if (broken > 0) {
     const before = chain[broken - 1]
     const text = `${certificateFile}: behind ${nameOf(before?.subject)} stands ${nameOf(chain[broken]?.subject)}, which did not sign it`
@@ -82,6 +82,10 @@ function datesOf(file: string, chain: readonly X509Certificate[], now: number): 
   return days < fewDays ? { state: 'note', text, advice: 'renew it' } : { state: 'ok', text }
 }
 
+/** Names alone do not tell: authorities that were made anew have the name of the one before. */
+const isSigned = (one: X509Certificate | undefined, by: X509Certificate) =>
+  one?.checkIssued(by) === true && one.verify(by.publicKey)
+
 const certificatesIn = (pem: string) =>
   (pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []).map((one) => new X509Certificate(one))
 
@@ -97,7 +101,8 @@ async function checkAuthority(key: string, file: string | undefined): Promise<Fi
   if (file === undefined) return []
   try {
     await trustedContext(file, key)
-    return [{ check: 'certificates', state: 'ok', subject: key, text: `${file} can be used` }]
+    const text = `${file} holds certificates that can be read; their dates are not looked at`
+    return [{ check: 'certificates', state: 'ok', subject: key, text }]
   } catch (error) {
     const advice = 'write the certificate of the authority there, in PEM'
     return problemFindings('certificates', error).map((one) => ({ ...one, advice }))

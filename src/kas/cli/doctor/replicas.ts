@@ -38,10 +38,14 @@ function memberFindings({ name, reach, address = 'an unknown address', instances
       ? [one('failed', `${instances} replicas have this name`, 'give each a cluster.name of its own', name)]
       : []
   if (reach === 'self') return twice
-  const isUsable = reach === 'reachable' || reach === 'suspect'
-  const link = isUsable
-    ? one('ok', `calls reach it at ${address}`, undefined, name)
-    : one('failed', `gossip knows it, and calls do not reach it at ${address} (${reach})`, advice, name)
+  if (reach === 'suspect') {
+    const text = `calls may not reach it at ${address}: its link is suspect`
+    return [...twice, one('note', text, 'ask again in some seconds', name)]
+  }
+  const link =
+    reach === 'reachable'
+      ? one('ok', `calls reach it at ${address}`, undefined, name)
+      : one('failed', `gossip knows it, and calls do not reach it at ${address} (${reach})`, advice, name)
   return [...twice, link]
 }
 

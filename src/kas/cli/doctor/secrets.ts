@@ -7,12 +7,15 @@ import {
   readPrivateApiSecret,
   readWebsocketTokenSecret,
 } from '../../config/secret-file.ts'
+import { OtlpToken } from '../../observability/otlp-token.ts'
 
 const fingerprintLength = 12
+/** A secret with fewer can be guessed: its fingerprint says which guess is right. bytes */
+const minFingerprinted = 32
 
 /** Each file of a secret that is named, as kas reads it at its start. */
 export async function checkSecrets(config: KasConfig): Promise<Finding[]> {
-  const { gitlab, api, private_api, cluster, agent, directory } = config
+  const { gitlab, api, private_api, cluster, agent, directory, observability } = config
   const kubernetes = agent.kubernetes_api
   const findings = await Promise.all([
     // without effect beside a directory file, and then not read
@@ -28,6 +31,7 @@ export async function checkSecrets(config: KasConfig): Promise<Finding[]> {
     checked('agent.kubernetes_api.accel_redirect_secret_file', kubernetes?.accel_redirect_secret_file, (file) =>
       readAccelRedirectSecret(file),
     ),
+    checkOtlpToken(observability.tracing?.otlp_token_secret_file),
   ])
   const all = findings.flat()
   return all.length > 0 ? all : [{ check: 'secrets', state: 'skipped', text: 'no file of a secret is named' }]
@@ -48,9 +52,33 @@ async function checked(key: string, file: string | undefined, read: Read): Promi
         { check: 'secrets', state: 'note', subject: key, text: `${file} is not there, so that what it is for is off` },
       ]
     }
+    if (secret.length < minFingerprinted) {
+      const text = `${file} has ${secret.length} bytes: a fingerprint would give it away`
+      return [{ check: 'secrets', state: 'note', subject: key, text, advice: `take ${minFingerprinted} bytes or more` }]
+    }
     return [{ check: 'secrets', state: 'ok', subject: key, text: fingerprint(secret) }]
   } catch (error) {
-    const advice = 'compare with the fingerprint elsewhere; a new secret: head -c 32 /dev/urandom | base64'
+    const advice = adviceFor(key)
+    return problemFindings('secrets', error).map((one) => ({ ...one, advice }))
+  }
+}
+
+function adviceFor(key: string): string {
+  const made = `head -c ${key.endsWith('.websocket_token_secret_file') ? 64 : 32} /dev/urandom | base64`
+  return key.startsWith('gitlab.')
+    ? `write the secret that GitLab has; ${made} makes a new one for both`
+    : `compare with the fingerprint elsewhere; a new secret: ${made}`
+}
+
+/** It may be short, and is of another program: it has no fingerprint. */
+async function checkOtlpToken(file: string | undefined): Promise<Finding[]> {
+  if (file === undefined) return []
+  try {
+    await OtlpToken.read(file)
+    const subject = 'observability.tracing.otlp_token_secret_file'
+    return [{ check: 'secrets', state: 'ok', subject, text: `${file} holds a token` }]
+  } catch (error) {
+    const advice = 'write the token of the collector there, alone, as plain text'
     return problemFindings('secrets', error).map((one) => ({ ...one, advice }))
   }
 }

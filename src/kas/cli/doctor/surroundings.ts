@@ -1,9 +1,10 @@
 import { execFile } from 'node:child_process'
-import { resolve4, resolve6 } from 'node:dns/promises'
 import { readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { fileProblem } from '../../../lib/file-problem.ts'
 import { type Finding, problemFindings } from '../../../lib/findings.ts'
+import { type AddressResolver, systemResolver } from '../../../membership/discovery/dns.ts'
+import { fullNames, readSearchList, type SearchList } from '../../../membership/discovery/search-list.ts'
 import type { KasConfig } from '../../config/kas-config.ts'
 import { parseDirectory } from '../../directory/file/directory-contents.ts'
 
@@ -61,17 +62,31 @@ export async function checkGit({ directory: { file } }: KasConfig): Promise<Find
   ]
 }
 
-/** The name by which replicas are found; a Service is asked of the API server, in a pod alone. */
-export async function checkDiscovery({ cluster: { discovery } }: KasConfig): Promise<Finding[]> {
+interface Names {
+  readonly resolver: Pick<AddressResolver, 'resolve4' | 'resolve6'>
+  readonly searchList: SearchList
+}
+
+/**
+ * The name by which replicas are found, short ones as kas finds them; a Service is asked of the API server, in a pod
+ * alone.
+ */
+export async function checkDiscovery({ cluster: { discovery } }: KasConfig, names?: Names): Promise<Finding[]> {
   const check = 'discovery'
   const { dns } = discovery
   if (dns === undefined) return [{ check, state: 'skipped', text: 'cluster.discovery.dns is not set' }]
   const name = dns.replace(/:\d+$/, '')
-  const answers = await Promise.allSettled([resolve4(name), resolve6(name)])
-  const addresses = answers.flatMap((one) => (one.status === 'fulfilled' ? one.value : []))
+  const { resolver, searchList } = names ?? { resolver: systemResolver(), searchList: await readSearchList() }
+  const asked = fullNames(name, searchList).map((full) =>
+    Promise.allSettled([resolver.resolve4(full), resolver.resolve6(full)]),
+  )
+  const each = await Promise.all(asked)
+  const found = each.map((answers) => answers.flatMap((one) => (one.status === 'fulfilled' ? one.value : [])))
+  const addresses = found.find(({ length }) => length > 0) ?? []
   const subject = 'cluster.discovery.dns'
   if (addresses.length > 0) return [{ check, state: 'ok', subject, text: `${name} has ${addresses.join(', ')}` }]
-  const [why] = answers.flatMap((one) => (one.status === 'rejected' ? [(one.reason as Error).message] : []))
+  const errors = each.flat().flatMap((one) => (one.status === 'rejected' ? [one.reason as NodeJS.ErrnoException] : []))
+  const why = (errors.find(({ code }) => code !== 'ENOTFOUND' && code !== 'ENODATA') ?? errors.at(0))?.message
   const advice = 'is it written right, and does DNS know it from here? Of a Service it has to be a headless one'
   return [{ check, state: 'failed', subject, text: `${name}: ${why ?? 'no address'}`, advice }]
 }
