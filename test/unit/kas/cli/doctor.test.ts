@@ -115,6 +115,7 @@ t.test('of a sound installation nothing is said but that it is, and no secret', 
   )
   const looked = findings.filter(({ state }) => state === 'ok').map(({ check }) => check)
   t.strictSame([...new Set(looked)], ['configuration', 'secrets', 'certificates', 'gitlab', 'replicas'])
+  t.match(stdout, /ca\.crt holds certificates that can be read; their dates are not looked at\n/)
   t.strictSame([...new Set(findings.map(({ check }) => check))].sort(), [...checkNames].sort(), 'each is named')
   for (const encoding of ['base64', 'hex'] as const) {
     t.notOk(stdout.includes(Buffer.from(world.gitlab.secret).toString(encoding)), encoding)
