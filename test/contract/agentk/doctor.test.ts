@@ -10,6 +10,7 @@ import { checkNames, doctor } from '../../../src/agentk/doctor/doctor.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import type { Finding } from '../../../src/lib/findings.ts'
 import { ConfigurationResponseSchema } from '../../../src/proto/gen/agent_configuration_pb.ts'
+import { type DoctorFault, testFaults } from '../../support/doctor-faults.ts'
 import { listen } from './api-server.ts'
 import { FakeKas, listenAs } from './fake-kas.ts'
 
@@ -159,15 +160,7 @@ t.test('the extra keys of calls are asked for as the API server asks itself', as
   t.match(extra, { verb: 'impersonate', group: 'authentication.k8s.io', subresource: 'agent.gitlab.com/id' })
 })
 
-interface Fault {
-  readonly check: (typeof checkNames)[number]
-  readonly state?: Finding['state']
-  readonly says: RegExp
-  readonly advises: RegExp
-  plant(world: World): unknown
-}
-
-const faults: Readonly<Record<string, Fault>> = {
+const faults: Readonly<Record<string, DoctorFault<World>>> = {
   'a flag that is not known': {
     check: 'configuration',
     says: /unknown flag --kas-adress, did you mean --kas-address\?/,
@@ -284,20 +277,7 @@ const faults: Readonly<Record<string, Fault>> = {
   },
 }
 
-for (const [name, { check, state = 'failed', says, advises, plant }] of Object.entries(faults)) {
-  t.test(`named: ${name}`, async (t) => {
-    const world = await sound(t)
-    await plant(world)
-    const { code, stdout, findings } = await world.run()
-    t.equal(code, state === 'failed' ? 1 : 0, stdout)
-    const found = findings.filter((one) => one.check === check && one.state === state)
-    t.ok(
-      found.some(({ text, advice = '' }) => says.test(text) && advises.test(advice)),
-      stdout,
-    )
-    t.notMatch(stdout, /good-token|of-the-cluster/)
-  })
-}
+testFaults(faults, sound, /good-token|of-the-cluster/)
 
 t.test('doc/doctor.md has a section for each check', async (t) => {
   const text = await readFile(join(import.meta.dirname, '../../../doc/doctor.md'), 'utf8')

@@ -12,6 +12,7 @@ import { OpsSocket } from '../../../../src/kas/servers/ops-socket/ops-socket.ts'
 import type { MemberReport, StatusReport } from '../../../../src/kas/servers/ops-socket/status-report.ts'
 import type { Finding } from '../../../../src/lib/findings.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
+import { type DoctorFault, testFaults } from '../../../support/doctor-faults.ts'
 import { GitlabDouble } from '../../../support/gitlab/gitlab-double.ts'
 
 /** An installation that is well, and what is planted in it is named, with what to do. */
@@ -169,19 +170,9 @@ t.test('the token of a collector is looked at, and has no fingerprint', async (t
   )
 })
 
-interface Fault {
-  readonly check: string
-  readonly state?: Finding['state']
-  /** what is wrong, and where */
-  readonly says: RegExp
-  /** what to do */
-  readonly advises: RegExp
-  plant(world: World): Promise<unknown> | unknown
-}
-
 const listenOf = ({ config }: World) => config.agent?.listen as Record<string, string>
 
-const faults: Readonly<Record<string, Fault>> = {
+const faults: Readonly<Record<string, DoctorFault<World>>> = {
   'a secret that is too short': {
     check: 'secrets',
     says: /gitlab-secret.*found 31 bytes, allowed: exactly 32 bytes/,
@@ -402,19 +393,7 @@ const faults: Readonly<Record<string, Fault>> = {
   },
 }
 
-for (const [name, { check, state = 'failed', says, advises, plant }] of Object.entries(faults)) {
-  t.test(`named: ${name}`, async (t) => {
-    const world = await sound(t)
-    await plant(world)
-    const { code, stdout, findings } = await world.run()
-    t.equal(code, state === 'failed' ? 1 : 0, stdout)
-    const found = findings.filter((one) => one.check === check && one.state === state)
-    t.ok(
-      found.some(({ text, advice = '' }) => says.test(text) && advises.test(advice)),
-      stdout,
-    )
-  })
-}
+testFaults(faults, sound)
 
 t.test('a configuration that cannot be used: the others are not looked at', async (t) => {
   const { config, run } = await sound(t)

@@ -268,13 +268,19 @@ t.test('a notice that was lost is mended within a minute', async (t) => {
   t.strictSame(other.poked, [1n])
 })
 
-t.test('what is pushed before the first poll of the one that polls is known within seconds', async (t) => {
+/** The first in rank polls for another one, which follows. */
+async function followedElsewhere(t: Test) {
   const cluster = new Cluster(t)
   cluster.ranks.set('one', ['kas-0', 'kas-1'])
   const [first, other] = [await cluster.add('kas-0'), await cluster.add('kas-1')]
   first.urls.set(1n, 'one')
   other.follow(1n, 'one')
   other.commits.set('one ', commit('a'))
+  return { cluster, first, other }
+}
+
+t.test('what is pushed before the first poll of the one that polls is known within seconds', async (t) => {
+  const { cluster, first, other } = await followedElsewhere(t)
   await cluster.after(1000)
   t.equal(other.polls('one'), false)
   first.commits.set('one ', commit('b')) // and it notifies nobody: it has known no other
@@ -322,12 +328,7 @@ t.test('a hook before anybody has said what it follows reaches all that follow i
 })
 
 t.test('what is answered, or asked for, while it stops begins nothing anew', async (t) => {
-  const cluster = new Cluster(t)
-  cluster.ranks.set('one', ['kas-0', 'kas-1'])
-  const [first, other] = [await cluster.add('kas-0'), await cluster.add('kas-1')]
-  first.urls.set(1n, 'one')
-  other.follow(1n, 'one')
-  other.commits.set('one ', commit('a'))
+  const { cluster, first, other } = await followedElsewhere(t)
   other.sharing.look(1n)
   cluster.clock.advance(1000) // it asks the first, which has found nothing yet
   await Promise.all([other.sharing.stop(), first.sharing.stop()])

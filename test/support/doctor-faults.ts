@@ -1,0 +1,44 @@
+import t, { type Test } from 'tap'
+import type { Finding } from '../../src/lib/findings.ts'
+
+/** What a doctor says of one that is planted. */
+export interface DoctorFault<World> {
+  readonly check: string
+  /** default: failed */
+  readonly state?: Finding['state']
+  /** what is wrong, and where */
+  readonly says: RegExp
+  /** what to do */
+  readonly advises: RegExp
+  plant(world: World): unknown
+}
+
+interface Patient {
+  run(): Promise<{ code: number; stdout: string; findings: readonly Finding[] }>
+}
+
+/**
+ * A test for each: it is planted in a sound world, and named.
+ *
+ * @param never - what no output may show
+ */
+export function testFaults<World extends Patient>(
+  faults: Readonly<Record<string, DoctorFault<World>>>,
+  sound: (t: Test) => Promise<World>,
+  never?: RegExp,
+): void {
+  for (const [name, { check, state = 'failed', says, advises, plant }] of Object.entries(faults)) {
+    t.test(`named: ${name}`, async (t) => {
+      const world = await sound(t)
+      await plant(world)
+      const { code, stdout, findings } = await world.run()
+      t.equal(code, state === 'failed' ? 1 : 0, stdout)
+      const found = findings.filter((one) => one.check === check && one.state === state)
+      t.ok(
+        found.some(({ text, advice = '' }) => says.test(text) && advises.test(advice)),
+        stdout,
+      )
+      if (never) t.notMatch(stdout, never)
+    })
+  }
+}
