@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file replica_gitops.proto.
  */
 export const file_replica_gitops: GenFile = /*@__PURE__*/
-  fileDesc("ChRyZXBsaWNhX2dpdG9wcy5wcm90bxIOa2FzLnJlcGxpY2EudjEiIQoNU3RhdGVzUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoAyI6CgtQdXNoZWRTdGF0ZRINCgVzdGF0ZRgBIAEoDBIOCgZhZ2VfbXMYAiABKA0SDAoEbGl2ZRgDIAEoCCKeAQoVRm9sbG93ZWRDb25maWd1cmF0aW9uEg4KBmNvbW1pdBgBIAEoCRIPCgdwcm9ibGVtGAIgASgJEg4KBmFnZV9tcxgDIAEoDRIrCgZzb3VyY2UYBCADKAsyGy5rYXMucmVwbGljYS52MS5OYW1lZFNvdXJjZRIRCglpc191bnJlYWQYBSABKAgSFAoMdW5jaGFuZ2VkX21zGAYgASgNIkkKC05hbWVkU291cmNlEg8KB3Byb2plY3QYASABKAkSDAoEbmFtZRgCIAEoCRILCgNyZWYYAyABKAkSDgoGZGlnZXN0GAQgASgJIl8KDkZvbGxvd2VkQ29tbWl0Eg8KB3Byb2plY3QYASABKAkSCwoDcmVmGAIgASgJEg4KBmNvbW1pdBgDIAEoCRIPCgdwcm9ibGVtGAQgASgJEg4KBmFnZV9tcxgFIAEoDSK7AQoOU3RhdGVzUmVzcG9uc2USKgoFc3RhdGUYASADKAsyGy5rYXMucmVwbGljYS52MS5QdXNoZWRTdGF0ZRI8Cg1jb25maWd1cmF0aW9uGAIgASgLMiUua2FzLnJlcGxpY2EudjEuRm9sbG93ZWRDb25maWd1cmF0aW9uEi8KB2NvbW1pdHMYAyADKAsyHi5rYXMucmVwbGljYS52MS5Gb2xsb3dlZENvbW1pdBIOCgZpc19jdXQYBCABKAgyUwoGR2l0b3BzEkkKBlN0YXRlcxIdLmthcy5yZXBsaWNhLnYxLlN0YXRlc1JlcXVlc3QaHi5rYXMucmVwbGljYS52MS5TdGF0ZXNSZXNwb25zZSIAYgZwcm90bzM");
+  fileDesc("ChRyZXBsaWNhX2dpdG9wcy5wcm90bxIOa2FzLnJlcGxpY2EudjEiIQoNU3RhdGVzUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoAyI6CgtQdXNoZWRTdGF0ZRINCgVzdGF0ZRgBIAEoDBIOCgZhZ2VfbXMYAiABKA0SDAoEbGl2ZRgDIAEoCCKeAQoVRm9sbG93ZWRDb25maWd1cmF0aW9uEg4KBmNvbW1pdBgBIAEoCRIPCgdwcm9ibGVtGAIgASgJEg4KBmFnZV9tcxgDIAEoDRIrCgZzb3VyY2UYBCADKAsyGy5rYXMucmVwbGljYS52MS5OYW1lZFNvdXJjZRIRCglpc191bnJlYWQYBSABKAgSFAoMdW5jaGFuZ2VkX21zGAYgASgNIkkKC05hbWVkU291cmNlEg8KB3Byb2plY3QYASABKAkSDAoEbmFtZRgCIAEoCRILCgNyZWYYAyABKAkSDgoGZGlnZXN0GAQgASgJIm4KDkZvbGxvd2VkQ29tbWl0Eg8KB3Byb2plY3QYASABKAkSCwoDcmVmGAIgASgJEg4KBmNvbW1pdBgDIAEoCRIPCgdwcm9ibGVtGAQgASgJEg4KBmFnZV9tcxgFIAEoDRINCgVlbmRlZBgGIAEoCCLrAQoOU3RhdGVzUmVzcG9uc2USKgoFc3RhdGUYASADKAsyGy5rYXMucmVwbGljYS52MS5QdXNoZWRTdGF0ZRI8Cg1jb25maWd1cmF0aW9uGAIgASgLMiUua2FzLnJlcGxpY2EudjEuRm9sbG93ZWRDb25maWd1cmF0aW9uEi8KB2NvbW1pdHMYAyADKAsyHi5rYXMucmVwbGljYS52MS5Gb2xsb3dlZENvbW1pdBIOCgZpc19jdXQYBCABKAgSLgoGcmVjZW50GAUgAygLMh4ua2FzLnJlcGxpY2EudjEuRm9sbG93ZWRDb21taXQyUwoGR2l0b3BzEkkKBlN0YXRlcxIdLmthcy5yZXBsaWNhLnYxLlN0YXRlc1JlcXVlc3QaHi5rYXMucmVwbGljYS52MS5TdGF0ZXNSZXNwb25zZSIAYgZwcm90bzM");
 
 /**
  * @generated from message kas.replica.v1.StatesRequest
@@ -157,7 +157,7 @@ export const NamedSourceSchema: GenMessage<NamedSource> = /*@__PURE__*/
   messageDesc(file_replica_gitops, 3);
 
 /**
- * Files that an agent follows at the callee, once what is said of them has been so for a while: its row says the same soon.
+ * Files that an agent follows at the callee: its row says the same soon.
  *
  * @generated from message kas.replica.v1.FollowedCommit
  */
@@ -196,6 +196,13 @@ export type FollowedCommit = Message<"kas.replica.v1.FollowedCommit"> & {
    * @generated from field: uint32 age_ms = 5;
    */
   ageMs: number;
+
+  /**
+   * all of it was sent; whoever follows the same files later, at any replica, knows better
+   *
+   * @generated from field: bool ended = 6;
+   */
+  ended: boolean;
 };
 
 /**
@@ -222,7 +229,7 @@ export type StatesResponse = Message<"kas.replica.v1.StatesResponse"> & {
   configuration?: FollowedConfiguration | undefined;
 
   /**
-   * at most one for each of the agent's sources
+   * at most one for each of the agent's sources; what has been so for a while
    *
    * @generated from field: repeated kas.replica.v1.FollowedCommit commits = 3;
    */
@@ -234,6 +241,13 @@ export type StatesResponse = Message<"kas.replica.v1.StatesResponse"> & {
    * @generated from field: bool is_cut = 4;
    */
   isCut: boolean;
+
+  /**
+   * what has not been so for a while: a commit on its way
+   *
+   * @generated from field: repeated kas.replica.v1.FollowedCommit recent = 5;
+   */
+  recent: FollowedCommit[];
 };
 
 /**

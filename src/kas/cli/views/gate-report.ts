@@ -4,6 +4,7 @@ import type { Cause, Row } from '../../../proto/views-json.ts'
 import { readAnswer } from '../bad-answer.ts'
 import type { askKas, KasRequest } from './ask-kas.ts'
 import { causeLines } from './cause-text.ts'
+import type { Judged } from './gate.ts'
 import { clockText, kindText, type Layout, sinceText } from './verdict-text.ts'
 
 /** Causes of which the events and log lines are read. */
@@ -24,26 +25,31 @@ export interface ReportComponents {
 
 /** Each cause once, with the roots that are not well by it, its last Warnings and the last lines of its log. */
 export async function reportText(
-  rows: readonly Row[],
+  judged: readonly Judged[],
   components: ReportComponents,
   { logLines }: { readonly logLines: number },
 ): Promise<string> {
-  const byCause = new Map<string, Row[]>()
-  for (const row of rows) {
-    const key = row.z ? JSON.stringify([row.z.kind, row.z.namespace, row.z.name, row.z.reason]) : row.u
-    byCause.set(key, [...(byCause.get(key) ?? []), row])
+  const byCause = new Map<string, Judged[]>()
+  for (const one of judged) {
+    const { z, u } = one.row
+    const key = z ? JSON.stringify([z.kind, z.namespace, z.name, z.reason]) : u
+    byCause.set(key, [...(byCause.get(key) ?? []), one])
   }
   const groups = [...byCause.values()]
   const evidence = await Promise.all(
-    groups.map((group, i) => (i < maxCauses ? evidenceOf(group[0] as Row, components, logLines) : [])),
+    groups.map((group, i) => (i < maxCauses ? evidenceOf((group[0] as Judged).row, components, logLines) : [])),
   )
   return groups.flatMap((group, i) => [...headLines(group, components), ...(evidence[i] ?? []), '']).join('\n')
 }
 
-function headLines(rows: readonly Row[], { layout }: ReportComponents): string[] {
-  const [first] = rows
+function headLines(judged: readonly Judged[], { layout }: ReportComponents): string[] {
+  const first = judged[0]?.row
   const { paint, now } = layout
-  const names = rows.map(({ ns = '', k, n }) => printable(`${ns === '' ? '' : `${ns}/`}${kindText(k)}/${n}`)).join(', ')
+  const names = judged
+    .map(({ row: { ns = '', k, n }, isBelow }) =>
+      printable(`${isBelow ? 'below ' : ''}${ns === '' ? '' : `${ns}/`}${kindText(k)}/${n}`),
+    )
+    .join(', ')
   const since = first?.z ? sinceText(first.z, now) : ''
   return [[names, paint.faint(since)].filter(Boolean).join('  '), ...(first ? causeLines(first, layout, '    ') : [])]
 }

@@ -27,6 +27,8 @@ export interface Judged {
   readonly row: Row
   /** what it counts as */
   readonly word: ArgoWord
+  /** for what stands below it: by itself it fares better */
+  readonly isBelow: boolean
 }
 
 export interface Judgement {
@@ -57,7 +59,7 @@ export function judge(
   const absent = missing.filter((target) => !notFollowed.includes(target))
   const judged = chosen
     .filter((row) => !options.ignored.some((one) => isIgnored(one, row)))
-    .map((row) => ({ row, word: wordOf(row, options) }))
+    .map((row) => judgedOf(row, options))
   const counts = countsOf(model, judged)
   const word = kasWords.findLast((one) => (counts[one] ?? 0) > 0)
   return {
@@ -135,10 +137,11 @@ function wordWithBelow(row: Row): ArgoWord {
   return isHung && severityOf(w) > severityOf(word) ? w : word
 }
 
-function wordOf(row: Row, { wantsAddresses, targets }: Pick<GateOptions, 'wantsAddresses' | 'targets'>): ArgoWord {
+function judgedOf(row: Row, { wantsAddresses, targets }: Pick<GateOptions, 'wantsAddresses' | 'targets'>): Judged {
   const word = targets ? verdictOf(row) : wordWithBelow(row)
   const isAddress = row.z !== undefined && addressReasons.has(row.z.reason)
-  return word === 'Progressing' && isAddress && !wantsAddresses ? 'Healthy' : word
+  if (word === 'Progressing' && isAddress && !wantsAddresses) return { row, word: 'Healthy', isBelow: false }
+  return { row, word, isBelow: word !== verdictOf(row) }
 }
 
 /**

@@ -125,8 +125,8 @@ class Gate {
     const { clock } = this.#context
     const now = clock.now() + model.ahead
     const lines = new Map<string, string>()
-    for (const { row, word } of judged) {
-      const name = `${row.ns ? `${row.ns}/` : ''}${kindText(row.k)}/${row.n}`
+    for (const { row, word, isBelow } of judged) {
+      const name = `${isBelow ? 'below ' : ''}${row.ns ? `${row.ns}/` : ''}${kindText(row.k)}/${row.n}`
       const why = row.z ? `${row.z.reason}: ${row.z.text}` : whyOf(row)
       lines.set(row.u, [new Paint(false).verdict(word), name].join(' ') + (why && !isWell(word) ? `: ${why}` : ''))
     }
@@ -171,7 +171,7 @@ class Gate {
         printable(`○ ${namespace ? `${namespace}/` : ''}${kindText(kind)}/${name} is not there`).concat('\n'),
       )
     }
-    const bad = judgement.judged.filter(({ word }) => !isWell(word)).map(({ row }) => row)
+    const bad = judgement.judged.filter(({ word }) => !isWell(word))
     const ask = (request: Parameters<typeof askKas>[1]) => askKas(this.#endpoint, request)
     for (const { kind, name } of judgement.notFollowed)
       this.#say(`${kindText(kind)}/${name} is not judged: its kind is not followed`)

@@ -1,4 +1,4 @@
-import { type FollowedCommit, patienceMs } from './followed-commits.ts'
+import { type FollowedCommit, isLasting, patienceMs } from './followed-commits.ts'
 import type { NamedSources } from './named-sources.ts'
 
 /** What says of itself that all is well, or that nothing has come. */
@@ -36,13 +36,17 @@ function notOfConfiguration(
 }
 
 function notOfCommit(all: readonly FollowedCommit[], wanted: unknown): object {
-  const failing = all.find(({ problem }) => problem !== '')
+  // an agent that was sent a commit here may follow the same files elsewhere since
+  const known = all.filter((one) => !one.ended || !all.some(({ ageMs }) => ageMs < one.ageMs))
+  const lasting = known.filter(isLasting).toSorted((one, other) => one.ageMs - other.ageMs)
+  const failing = lasting.find(({ problem }) => problem !== '')
   if (failing) {
     const text = `the repository could not be read for ${secondsOf(failing.ageMs)} s: ${failing.problem}`
     return { phase: 'NOT_READY', reason: 'repository_not_read', problem: text, next: 'it is asked again by itself' }
   }
-  const [newest] = all
-  if (!newest || all.some(({ commit }) => commit === wanted)) return {}
+  const [newest] = lasting
+  const isOnItsWay = lasting.length < known.length
+  if (!newest || isOnItsWay || lasting.some(({ commit }) => commit === wanted)) return {}
   const text = `agentk has said nothing of commit ${newest.commit.slice(0, 8)} for ${secondsOf(newest.ageMs)} s`
   return { phase: 'NOT_READY', reason: 'files_not_taken', wanted: newest.commit, problem: text, next: aliveNext }
 }

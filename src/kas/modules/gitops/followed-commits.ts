@@ -5,7 +5,7 @@ import type { FollowedCommit as FollowedMessage } from '../../../proto/gen/repli
 import type { CommitId } from '../../repositories/repositories.ts'
 import type { ObjectsRequest } from './objects-request.ts'
 
-/** What lasts no longer is told of nobody: a poll that failed once, a commit on its way. ms */
+/** What lasts no longer is held against nobody: a poll that failed once, a commit on its way. ms */
 export const patienceMs = 8_000
 /** An agent that was sent a commit asks for the next one within so long, or is gone. ms */
 const maxSentMs = 120_000
@@ -78,21 +78,23 @@ export class FollowedCommits {
     if (all?.size === 0) this.#agents.delete(followed.agentId)
   }
 
-  /** What has been so for a while. */
   of(agentId: AgentId): FollowedCommit[] {
     this.#forgetOld()
     const now = this.#clock.now()
-    return Array.from(this.#agents.get(agentId) ?? [], ({ project, ref, newest: { since, commit, problem } }) => ({
-      project,
-      ref,
-      commit,
-      problem,
-      ageMs: Math.round(now - since),
-    })).filter(({ ageMs, commit, problem }) => ageMs >= patienceMs && (commit !== '' || problem !== ''))
+    const all = Array.from(this.#agents.get(agentId) ?? [], (followed) => {
+      const { project, ref, newest } = followed
+      const { since, commit, problem } = newest
+      return { project, ref, commit, problem, ageMs: Math.round(now - since), ended: this.#sent.has(followed) }
+    })
+    return all.filter(({ commit, problem }) => commit !== '' || problem !== '')
   }
 }
 
-export type FollowedCommit = Pick<FollowedMessage, 'project' | 'ref' | 'commit' | 'problem' | 'ageMs'>
+export type FollowedCommit = Pick<FollowedMessage, 'project' | 'ref' | 'commit' | 'problem' | 'ageMs' | 'ended'>
+
+export function isLasting({ ageMs }: Pick<FollowedCommit, 'ageMs'>): boolean {
+  return ageMs >= patienceMs
+}
 
 /** As a row says it: `branch main`. */
 function refText(ref: string | undefined): string {

@@ -18,7 +18,7 @@ import { Reader } from '../../../proto/wire/wire.ts'
 import type { KasHost, OwnEndpoint } from '../../module.ts'
 import type { Peers } from '../../replicas/peers.ts'
 import { correctedRow } from './corrected-row.ts'
-import type { FollowedCommits } from './followed-commits.ts'
+import { type FollowedCommits, isLasting } from './followed-commits.ts'
 import { agentWord, configurationJson, digestsOf, followedConfiguration, unreportedSources } from './named-sources.ts'
 import type { States } from './states.ts'
 
@@ -78,7 +78,7 @@ async function bodyFor(components: StateComponents, agentId: AgentId): Promise<U
   const unreported = unreportedSources(agentId, { configuration, states: states.map(({ state }) => state), agent })
   const hint = (project: string) => components.directory.readHint?.(agentId, project)
   const commits = Map.groupBy(
-    all.flatMap((each) => each.commits),
+    all.flatMap((each) => [...each.commits, ...each.recent]),
     ({ project, ref }) => `${project} ${ref}`,
   )
   const digests = configuration && digestsOf(configuration)
@@ -131,6 +131,7 @@ interface OwnStates {
   readonly state: State[]
   readonly configuration?: MessageInitShape<typeof FollowedConfigurationSchema> | undefined
   readonly commits: ReturnType<FollowedCommits['of']>
+  readonly recent: ReturnType<FollowedCommits['of']>
   readonly isCut: boolean
 }
 
@@ -143,7 +144,9 @@ function ownStates({ states, commits, agentConfig, clock }: OwnComponents, agent
   }))
   const followed = agentConfig.followed(agentId)
   const configuration = followed && followedConfiguration(followed, now)
-  return { state, configuration, commits: commits.of(agentId), isCut: states.isCut(agentId) }
+  const all = commits.of(agentId)
+  const recent = all.filter((one) => !isLasting(one))
+  return { state, configuration, commits: all.filter(isLasting), recent, isCut: states.isCut(agentId) }
 }
 
 /** As the agent moves, two replicas may follow it. */

@@ -153,6 +153,10 @@ t.test('what is hung to an object of no namespace is judged beside it, of the wh
     clock.advance(5000)
     clock.advance(5000)
     t.equal(await code, expected, `${argv.join(' ')} ${rows.map(({ n, w }) => `${n} ${w}`)}`)
+    if (rows[0]?.k === 'Node' && expected === 4) {
+      t.match(said.stderr, /^\S+ ✗ degraded below Node\/n1$/m, 'what is below is not the failure of the Node')
+      t.match(said.stdout, /^below Node\/n1$/m)
+    }
   }
 })
 

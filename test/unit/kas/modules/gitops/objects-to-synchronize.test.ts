@@ -1,7 +1,7 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
 import { FileCache } from '../../../../../src/kas/modules/gitops/file-cache.ts'
-import { FollowedCommits } from '../../../../../src/kas/modules/gitops/followed-commits.ts'
+import { FollowedCommits, isLasting } from '../../../../../src/kas/modules/gitops/followed-commits.ts'
 import {
   type ObjectsToSynchronizeOptions,
   objectsToSynchronize,
@@ -460,7 +460,7 @@ t.test('an agent that owes for rounds before has no turn until it has paid', asy
 t.test('what the agent has, or is to have, and what is wrong, is known once it has lasted', async (t) => {
   const branch = { ref: { ref: { case: 'branch' as const, value: 'main' } } }
   const { call, ended, settle, move, state, clock, commits } = start({ ...branch, commitId: one })
-  const told = () => commits.of(call.agent.id)
+  const told = () => commits.of(call.agent.id).filter(isLasting)
   const at = { project: 'apps/web', ref: 'branch main' }
   await move(one)
   await settle()
@@ -483,11 +483,12 @@ t.test('what the agent has, or is to have, and what is wrong, is known once it h
   t.match(told(), [{ ...at, commit: two, problem: '', ageMs: 20_000 }])
   turn.resolve()
   await ended
-  t.match(told(), [{ commit: two }], 'it was sent, and nobody knows whether it has come')
+  t.match(told(), [{ commit: two, ended: true }], 'it was sent, and nobody knows whether it has come')
   commits.follow(call.agent.id, { project: 'apps/web', ref: 'refs/heads/other', commit: two }).end(false)
   t.equal(told().length, 1)
   commits.follow(call.agent.id, { project: 'apps/web', ref: 'refs/heads/main', commit: two })
   t.strictSame(told(), [])
+  t.match(commits.of(call.agent.id), [{ commit: two, ended: false, ageMs: 0 }], 'a peer is told that it goes on here')
   clock.advance(8_000)
   t.match(told(), [{ commit: two }], 'it has come, and its row is to say so')
 })

@@ -1,16 +1,17 @@
-import { create, toBinary } from '@bufbuild/protobuf'
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
 import type { AgentId } from '../../../../../src/call/call.ts'
 import type { AgentConfiguration } from '../../../../../src/kas/agent-config/agent-config-reader.ts'
 import type { OwnRequest } from '../../../../../src/kas/module.ts'
 import type { FollowedCommits } from '../../../../../src/kas/modules/gitops/followed-commits.ts'
-import { stateEndpoint } from '../../../../../src/kas/modules/gitops/state-endpoint.ts'
+import { stateEndpoint, statesOfPeer } from '../../../../../src/kas/modules/gitops/state-endpoint.ts'
 import { noPeers, type Peers } from '../../../../../src/kas/replicas/peers.ts'
 import type { CommitId } from '../../../../../src/kas/repositories/repositories.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { Phase, SourceStateSchema } from '../../../../../src/proto/gen/gitops_states_pb.ts'
-import { StatesResponseSchema } from '../../../../../src/proto/gen/replica_gitops_pb.ts'
+import { Gitops, StatesRequestSchema, StatesResponseSchema } from '../../../../../src/proto/gen/replica_gitops_pb.ts'
 import { sourceDigest } from '../../../../../src/proto/gitops/source-digest.ts'
+import { methodPath } from '../../../../../src/proto/unary.ts'
 import { someAgent } from '../../../../support/fake-agent-call.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
@@ -86,6 +87,8 @@ function alone(given: {
   readonly serves?: boolean | undefined
   readonly isCut?: boolean
   readonly commits?: ReturnType<FollowedCommits['of']>
+  /** as a peer says it */
+  readonly ofPeer?: ReturnType<FollowedCommits['of']>
 }) {
   const value = { manifest_projects: given.manifest_projects ?? [] }
   const good = { commit: 'c1' as CommitId, since: 0, blocks: new Map([['gitops', { json: '', value }]]) }
@@ -102,13 +105,26 @@ function alone(given: {
     serves: () => given.serves,
     commits: { of: () => given.commits ?? [] },
     directory: { readHint: (_, project) => `let it read ${project}` },
-    peers: noPeers,
+    peers: given.ofPeer ? peerThatFollows(given.ofPeer) : noPeers,
     clock: new ManualClock(given.unchangedMs ?? 0),
   })
   return async () => {
     const { body } = await endpoint.serve({ agentId: someAgent.id } as OwnRequest)
     return JSON.parse(Buffer.from(body).toString()) as { sources: Record<string, unknown>[] }
   }
+}
+
+function peerThatFollows(all: ReturnType<FollowedCommits['of']>): Pick<Peers, 'broadcast'> {
+  const states = { of: () => new Map(), isCut: () => false }
+  const serve = statesOfPeer({ states, ...rest, commits: { of: () => all }, clock: new ManualClock() }).get(
+    methodPath(Gitops.method.states),
+  )
+  const request = toBinary(StatesRequestSchema, create(StatesRequestSchema, { agentId: someAgent.id }))
+  const broadcast = async () => {
+    const answer = await serve?.(request)
+    return new Map([['peer', answer && fromBinary(StatesResponseSchema, answer)]])
+  }
+  return { broadcast } as unknown as Pick<Peers, 'broadcast'>
 }
 
 t.test('what the configuration names has a row, also if no pod has reported it', async (t) => {
@@ -161,7 +177,7 @@ t.test('what is known here and not to the agent is said in place of what it has 
     ref,
     ...(ref === 'tag v1' && { phase: Phase.FAILING }),
   }))
-  const files = { project: 'a/b', commit: '', problem: '', ageMs: 12_400 }
+  const files = { project: 'a/b', commit: '', problem: '', ageMs: 12_400, ended: false }
   const commits = [
     { ...files, ref: 'branch main', commit: 'abcdef0123456789' },
     { ...files, ref: 'branch next', problem: 'it is not there' },
@@ -186,6 +202,25 @@ t.test('what is known here and not to the agent is said in place of what it has 
     { phase: 'SYNCED', reason: '' },
     { phase: 'FAILING', reason: '' },
   ])
+})
+
+t.test('what an agent was sent is not held against it once it follows the same files elsewhere', async (t) => {
+  const here = { project: 'a/b', ref: 'branch main', commit: 'old', problem: '', ageMs: 30_000, ended: true }
+  const there = { ...here, commit: 'new', ended: false }
+  const cases: [wanted: string, ageMs: number, phase: string][] = [
+    ['new', 2_000, 'SYNCED'],
+    ['new', 20_000, 'SYNCED'],
+    ['old', 2_000, 'SYNCED'],
+    ['old', 20_000, 'NOT_READY'],
+    ['new', 40_000, 'SYNCED'],
+  ]
+  for (const [wanted, ageMs, phase] of cases) {
+    const reported = [{ source: 's', project: 'a/b', ref: 'branch main', phase: Phase.SYNCED, wanted }]
+    const peer = { ...there, ageMs }
+    const { sources } = await alone({ reported, commits: [here], ofPeer: [peer], serves: true })()
+    t.match(sources[0], { phase }, `${wanted} is wanted, and follows the other for ${ageMs} ms`)
+    if (phase === 'NOT_READY') t.match(sources[0], { problem: /nothing of commit new for 20 s/ })
+  }
 })
 
 t.test('a row of another configuration than the agent was sent is not green', async (t) => {
