@@ -1,12 +1,12 @@
 import type { AccessRule, LineClass } from '../config/access-log.ts'
 import type { RequestInfo } from '../servers/kubernetes/request/request-info.ts'
+import { isNamedUser } from './named-user.ts'
 
 /** What rules are about. */
 export interface RuledCall
   extends Partial<Pick<RequestInfo, 'verb' | 'group' | 'resource' | 'subresource' | 'namespace'>> {
   readonly class: LineClass
   readonly agentId?: bigint | undefined
-  /** name or id of the user */
   readonly user?: { readonly name: string; readonly id: bigint } | undefined
 }
 
@@ -27,7 +27,7 @@ function conditionsOf({ classes, verbs, resources, namespaces, agents, users }: 
     ...oneOf(verbs, ({ verb }) => verb),
     ...oneOf(namespaces, ({ namespace }) => namespace),
     ...oneOf(agents, ({ agentId }) => agentId?.toString()),
-    ...(users ? [anyUser(new Set(users))] : []),
+    ...(users ? [anyUser(users)] : []),
     ...(resources ? [anyResource(resources.map(patternOf))] : []),
   ]
 }
@@ -38,8 +38,9 @@ function oneOf(list: readonly string[] | undefined, read: (call: RuledCall) => s
   return [(call) => known.has(read(call) ?? '')]
 }
 
-function anyUser(users: ReadonlySet<string>): Condition {
-  return ({ user }) => user !== undefined && (users.has(user.name) || users.has(String(user.id)))
+function anyUser(users: readonly string[]): Condition {
+  const isNamed = isNamedUser(users)
+  return ({ user }) => user !== undefined && isNamed(user)
 }
 
 interface Pattern {

@@ -1,9 +1,10 @@
 import type { AccessLine } from './access-line.ts'
+import { isNamedUser } from './named-user.ts'
 
 /** Which lines are wanted; absent: any. */
 export interface LineFilter {
   readonly agent?: string | undefined
-  /** name or id */
+  /** as `isNamedUser` takes it */
   readonly user?: string | undefined
   readonly verb?: string | undefined
   /** not before, as in a line */
@@ -15,8 +16,7 @@ interface Kept {
   readonly text: string
   readonly time: string
   readonly agent: string | undefined
-  readonly user: string | undefined
-  readonly userId: string | undefined
+  readonly user: AccessLine['caller']
   readonly verb: string | undefined
 }
 
@@ -34,7 +34,7 @@ export class RecentLines {
 
   add(line: AccessLine, text: string): void {
     const { agent_id: agent, caller, verb } = line
-    const kept = { text, time: line.time, agent, user: caller?.name, userId: caller?.id, verb }
+    const kept = { text, time: line.time, agent, user: caller, verb }
     while (this.#count > 0 && (this.#count >= maxRecentLines || this.#bytes + text.length > maxRecentBytes))
       this.#forgetFirst()
     this.#lines[this.#next] = kept
@@ -46,17 +46,19 @@ export class RecentLines {
 
   /** Those that fit, the oldest first. */
   *matching(filter: LineFilter): Generator<string, void, void> {
+    const fits = fitsTo(filter)
     const first = this.#next - this.#count + maxRecentLines
     for (let i = 0; i < this.#count; i++) {
       const kept = this.#lines[(first + i) % maxRecentLines]
-      if (kept && fits(kept, filter)) yield kept.text
+      if (kept && fits(kept)) yield kept.text
     }
   }
 
   /** Calls `listener` with those that fit from now on, until the returned function is called. */
   follow(filter: LineFilter, listener: (text: string) => void): () => void {
+    const fits = fitsTo(filter)
     const follower = (kept: Kept) => {
-      if (fits(kept, filter)) listener(kept.text)
+      if (fits(kept)) listener(kept.text)
     }
     this.#followers.add(follower)
     return () => this.#followers.delete(follower)
@@ -70,11 +72,11 @@ export class RecentLines {
   }
 }
 
-function fits(kept: Kept, { agent, user, verb, since }: LineFilter): boolean {
-  return (
+function fitsTo({ agent, user, verb, since }: LineFilter): (kept: Kept) => boolean {
+  const isUser = user === undefined ? undefined : isNamedUser([user])
+  return (kept) =>
     (agent === undefined || kept.agent === agent) &&
-    (user === undefined || kept.user === user || kept.userId === user) &&
+    (!isUser || (kept.user !== undefined && isUser(kept.user))) &&
     (verb === undefined || kept.verb === verb) &&
     (since === undefined || kept.time >= since)
-  )
 }

@@ -17,7 +17,7 @@ export const options = {
 const help = `usage: kas ${logUsage}
   prints who did what by way of one replica: of its last 10,000 lines of the access log those that fit, the oldest first
   --agent ID                   of calls for this agent
-  --user NAME                  of this user, or the user of this id
+  --user NAME                  of this user; a number is an id, and @5 who has the name 5
   --verb VERB                  get, list, watch, create, update, patch, delete, deletecollection; of what is no resource, the method
   --since 10m                  not older; or since a time, as 2026-11-26T18:00:00Z
   --follow                     goes on with those that come

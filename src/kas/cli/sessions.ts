@@ -22,7 +22,7 @@ usage: kas sessions end ID
 usage: kas sessions end [--user NAME] [--agent ID]
   ends it, or all of this user at this agent; who still may can begin again
   ID                           as kas sessions prints it, or the id of a line of the access log
-  --user NAME                  of this user, or the user of this id
+  --user NAME                  of this user; a number is an id, and @5 who has the name 5
   --agent ID                   of calls for this agent
   --reason TEXT                told to those whose sessions they are, where their protocol has a place for it
 ${statusUsage}`

@@ -1,6 +1,7 @@
 import type { AgentId } from '../../call/call.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { AccessLine } from '../access-log/access-line.ts'
+import { isNamedUser } from '../access-log/named-user.ts'
 
 /** At a replica at once: each has a request, which costs far more than its entry. */
 export const maxSessions = 100_000
@@ -32,7 +33,7 @@ export interface Session {
 /** All that is given must hold. */
 export interface SessionFilter {
   readonly agentId?: AgentId | undefined
-  /** name or id */
+  /** as `isNamedUser` takes it */
   readonly user?: string | undefined
   /** or how it begins, by 8 characters or more */
   readonly id?: string | undefined
@@ -90,10 +91,11 @@ export class SessionTable {
 
   #matching({ agentId, user, id }: SessionFilter): Session[] {
     if (id !== undefined && id.length < minIdCharacters) return []
+    const isUser = user === undefined ? undefined : isNamedUser([user])
     return [...this.#sessions.values()].filter(
       (each) =>
         (agentId === undefined || each.agentId === agentId) &&
-        (user === undefined || each.user.name === user || String(each.user.id) === user) &&
+        (!isUser || isUser(each.user)) &&
         (id === undefined || each.id.startsWith(id)),
     )
   }

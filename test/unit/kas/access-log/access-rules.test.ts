@@ -44,6 +44,8 @@ t.test('each condition', async (t) => {
   t.equal(fits({ agents: ['4'] }), false)
   t.equal(fits({ agents: ['42'] }, { agentId: undefined }), false)
   t.equal(fits({ users: ['5'] }), true)
+  t.equal(fits({ users: ['5'] }, { user: { name: '5', id: 6n } }), false, 'who calls himself so has no line less')
+  t.equal(fits({ users: ['@5'] }, { user: { name: '5', id: 6n } }), true)
   t.equal(fits({ classes: ['write', 'read'] }), true)
   for (const [pattern, resource, expected] of [
     ['pods', {}, true],

@@ -35,6 +35,9 @@ t.test('those that fit, the oldest first', async (t) => {
   t.strictSame(matching({ verb: 'delete' }), [1, 2])
   t.strictSame(matching({ user: 'ada' }), [1])
   t.strictSame(matching({ user: '5', agent: '42' }), [1])
+  add(line(1, { count: 4, caller: { ...ada, id: '6', name: '5' } }))
+  t.strictSame(matching({ user: '5' }), [1], 'a number is an id')
+  t.strictSame(matching({ user: '@5' }), [4])
   t.strictSame(matching({ since: '1970-01-01T00:00:02.000Z' }), [2, 3])
 })
 

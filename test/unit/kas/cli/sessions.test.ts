@@ -21,15 +21,15 @@ async function start(t: Test, peers = new FakePeers()) {
   await socket.start()
   t.teardown(() => socket.stop())
   const ended: string[] = []
-  const add = (id: string, name: string, agent = 42n) =>
+  const add = (id: string, name: string, agent = 42n, userId = 5n) =>
     table.add({
       id,
       agentId: agent as AgentId,
-      user: { id: 5n, name },
+      user: { id: userId, name },
       since: Date.now() - 240_000,
       lasts: true,
       fields: () => ({
-        caller: { kind: 'personal_access_token', id: '5', name },
+        caller: { kind: 'personal_access_token', id: String(userId), name },
         agent_id: String(agent),
         verb: 'create',
         resource: 'pods',
@@ -88,6 +88,17 @@ t.test('one is ended, or all of a user', async (t) => {
   t.same(ended.splice(0), ['ada: Ended by an operator: maintenance'])
   await run('end', '--user', 'bob')
   t.same(ended, ['bob: Ended by an operator'])
+})
+
+t.test('a number is an id: who has taken it as his name is not ended with its owner', async (t) => {
+  const { add, run, ended } = await start(t)
+  add('11111111-aaaa-4aaa-8aaa-aaaaaaaaaaaa', 'ada')
+  add('22222222-aaaa-4aaa-8aaa-aaaaaaaaaaaa', '5', 42n, 6n)
+  t.notMatch((await run('--user', '5')).stdout, /22222222/)
+  await run('end', '--user', '5')
+  t.same(ended.splice(0), ['ada: Ended by an operator'])
+  await run('end', '--user', '@5')
+  t.same(ended, ['5: Ended by an operator'])
 })
 
 t.test('a replica that does not answer is named, and the command fails', async (t) => {

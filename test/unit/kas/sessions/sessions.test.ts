@@ -51,13 +51,20 @@ t.test('what lasts is listed, and what has run for long', async (t) => {
 
 t.test('by user, agent and id', async (t) => {
   const table = new SessionTable()
-  const all = [session(), session({ user: { id: 6n, name: 'bob' } }), session({ agentId: 43n as AgentId })]
+  const all = [
+    session(),
+    session({ user: { id: 6n, name: 'bob' } }),
+    session({ agentId: 43n as AgentId }),
+    session({ user: { id: 7n, name: '5' } }),
+  ]
   for (const each of all) table.add(each)
   const found = (filter: Parameters<SessionTable['list']>[0]) =>
     table.list(filter, clock.now()).sessions.map(({ id }) => all.findIndex((each) => each.id === id))
-  t.strictSame(found({}), [0, 1, 2])
+  t.strictSame(found({}), [0, 1, 2, 3])
   t.strictSame(found({ user: 'ada' }), [0, 2])
   t.strictSame(found({ user: '6' }), [1])
+  t.strictSame(found({ user: '5' }), [0, 2], 'a number is an id alone')
+  t.strictSame(found({ user: '@5' }), [3])
   t.strictSame(found({ user: 'ada', agentId: prod }), [0])
   t.strictSame(found({ id: all[2]?.id.slice(0, 8) }), [2])
   t.strictSame(found({ id: all[2]?.id.slice(0, 7) }), [], 'too short to stand for one')
