@@ -215,6 +215,60 @@ t.test('so many bodies are read at once, of one network fewer; others wait for a
   t.equal((await send(github(push))).status, 202, 'the turn is free again')
 })
 
+/** Sends what a stranger can, whose body is then waited for. */
+async function hold(t: Test, port: number, localAddress: string) {
+  const socket = connect({ port, host: '127.0.0.1', localAddress })
+  t.teardown(() => socket.destroy())
+  socket.on('error', () => undefined)
+  const held = { socket, text: '' }
+  socket.setEncoding('latin1').on('data', (text) => {
+    held.text += text
+  })
+  await once(socket, 'connect')
+  const head = `POST ${path} HTTP/1.1\r\nHost: x\r\nX-Hub-Signature-256: sha256=${'0'.repeat(64)}\r\n`
+  socket.write(`${head}Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n`)
+  return held
+}
+
+/** @param networks - whose bodies take all turns, and wait for more of them */
+async function attacked(t: Test, networks: readonly string[], { ofNetwork, waiting }: Record<string, number>) {
+  const clock = new ManualClock()
+  const ground = await start(t, {}, { clock })
+  const open = (n = 0) =>
+    Promise.all(networks.flatMap((network) => Array.from({ length: n }, () => hold(t, ground.port, network))))
+  const held = await open(ofNetwork)
+  const turns = () => held.filter(({ text }) => text.includes('100 Continue')).length
+  await eventually(() => turns() === 16 || Promise.reject(new Error(`${turns()} turns`)))
+  await open(waiting)
+  const waits = async (count: number) =>
+    await eventually(() => clock.pending === count || Promise.reject(new Error(`${clock.pending} wait`)))
+  await waits(networks.length * (waiting ?? 0))
+  const hook = ground.send(github(push))
+  await waits(networks.length * (waiting ?? 0) + 1)
+  const refused = () => held.filter(({ text }) => text.includes(' 429 ')).length
+  return { ...ground, clock, hook, refused, waits }
+}
+
+t.test('attack: two networks that hold all turns, and wait for more, keep nobody waiting', async (t) => {
+  const { clock, hook, refused, looked } = await attacked(t, ['127.0.0.2', '127.0.0.3'], { ofNetwork: 8, waiting: 20 })
+  clock.advance(1000)
+  t.equal((await hook).status, 202)
+  await eventually(() => refused() === 1 || Promise.reject(new Error(`${refused()} refused`)))
+  t.strictSame(looked, [7n])
+})
+
+t.test('attack: sixteen networks with a turn each', async (t) => {
+  const networks = Array.from({ length: 16 }, (_, i) => `127.0.0.${i + 2}`)
+  const { clock, hook, refused, looked } = await attacked(t, networks, { ofNetwork: 1, waiting: 2 })
+  clock.advance(4000)
+  await new Promise((resolve) => setImmediate(resolve))
+  t.equal(refused(), 0, 'none has more than its share')
+  clock.advance(1000)
+  t.equal((await hook).status, 202)
+  await eventually(() => refused() > 0 || Promise.reject(new Error('nobody made room')))
+  t.strictSame(looked, [7n])
+})
+
 t.test('the wait for a turn is part of the time that a body has', async (t) => {
   const clock = new ManualClock()
   const { port, looked } = await start(t, { maxSignedRequestsOfNetwork: 1 }, { clock })

@@ -1,6 +1,6 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
-import { FairTurns } from '../../../lib/fair-turns.ts'
+import { FairTurns, type Reclaimable } from '../../../lib/fair-turns.ts'
 import { networkOf } from '../../../lib/host-port.ts'
 import { linkedController } from '../../../lib/signals.ts'
 import type { SignedEndpoint } from '../../module.ts'
@@ -26,6 +26,8 @@ export type SignedEndpointsOptions = Pick<
   | 'maxSignedRequests'
   | 'maxSignedRequestsOfNetwork'
   | 'maxWaitingSignedRequests'
+  | 'signedTurnPatienceMs'
+  | 'crowdedSignedBodyMs'
   | 'maxSignedBodyBytes'
   | 'signedBodyTimeoutMs'
 >
@@ -44,14 +46,13 @@ export class SignedEndpoints {
   readonly #turns: FairTurns<string>
 
   constructor(components: SignedEndpointsComponents, options: SignedEndpointsOptions) {
-    const { maxSignedRequests: limit } = options
     this.#components = components
     this.#options = options
     this.#turns = new FairTurns({
-      maxRunning: limit,
+      maxRunning: options.maxSignedRequests,
       maxRunningOfSource: options.maxSignedRequestsOfNetwork,
       maxWaiting: options.maxWaitingSignedRequests,
-      tooMany: () => new KasError({ code: 'TOO_MANY_STREAMS', limit, what: 'signed requests' }),
+      tooMany: () => this.#tooMany(),
     })
   }
 
@@ -81,15 +82,22 @@ export class SignedEndpoints {
     const check = async (checking: AbortSignal) => {
       const { clock } = this.#components
       const late = clock.now() + timeoutMs
-      const end = await this.#turn(exchange.address, checking)
+      const reading = linkedController(checking)
+      const reclaim = () => reading.abort(this.#tooMany())
+      const end = await this.#turn(exchange.address, checking, () => ({ since: clock.now(), reclaim }))
       try {
         return await endpoint.serve({
           name,
           header,
-          body: boundedBody(exchange, contentLength, { maxBytes, timeoutMs: late - clock.now(), signal: checking }),
+          body: boundedBody(exchange, contentLength, {
+            maxBytes,
+            timeoutMs: late - clock.now(),
+            signal: reading.signal,
+          }),
         })
       } finally {
         end()
+        reading.dispose()
       }
     }
     const { status, mediaType, body } = await this.#components.arrivals.admit(exchange.arrived, check, signal)
@@ -98,16 +106,32 @@ export class SignedEndpoints {
     return 'endpoint'
   }
 
-  async #turn(address = '', signal: AbortSignal): Promise<() => void> {
+  /** Now and then whoever waits has one of those that have more than their share make room. */
+  async #turn(address = '', signal: AbortSignal, begun: () => Reclaimable): Promise<() => void> {
+    const { clock } = this.#components
+    const { signedBodyTimeoutMs, signedTurnPatienceMs, crowdedSignedBodyMs } = this.#options
+    const network = networkOf(address)
     const waiting = linkedController(signal)
-    const cancel = this.#components.clock.after(this.#options.signedBodyTimeoutMs, () =>
-      waiting.abort(new KasError({ code: 'DEADLINE_EXCEEDED' })),
-    )
+    const late = clock.now() + signedBodyTimeoutMs
+    let cancel = () => {}
+    const wait = () => {
+      cancel = clock.after(Math.min(signedTurnPatienceMs, late - clock.now()), () => {
+        const now = clock.now()
+        if (now >= late) return waiting.abort(new KasError({ code: 'DEADLINE_EXCEEDED' }))
+        this.#turns.reclaim(network, now - crowdedSignedBodyMs)
+        wait()
+      })
+    }
+    wait()
     try {
-      return await this.#turns.take(networkOf(address), waiting.signal)
+      return await this.#turns.take(network, waiting.signal, begun)
     } finally {
       cancel()
       waiting.dispose()
     }
+  }
+
+  #tooMany(): KasError {
+    return new KasError({ code: 'TOO_MANY_STREAMS', limit: this.#options.maxSignedRequests, what: 'signed requests' })
   }
 }

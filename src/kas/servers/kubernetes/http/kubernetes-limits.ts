@@ -39,6 +39,10 @@ export interface KubernetesLimits {
   readonly maxSignedRequestsOfNetwork: number
   /** that wait for it */
   readonly maxWaitingSignedRequests: number
+  /** one that has waited for so long takes the place of one of the network that has most. ms */
+  readonly signedTurnPatienceMs: number
+  /** where each network has its share and others wait: for a body to come. ms */
+  readonly crowdedSignedBodyMs: number
   /** bytes of a body that is signed, and is read piece by piece */
   readonly maxSignedBodyBytes: number
   /** for all of it to come, the wait for a turn included. ms */
@@ -84,6 +88,8 @@ export const defaultKubernetesLimits: KubernetesLimits = {
   maxSignedRequests: 16,
   maxSignedRequestsOfNetwork: 8,
   maxWaitingSignedRequests: 200,
+  signedTurnPatienceMs: 1000, // a hook is a matter of ms, and its sender waits for 10 s
+  crowdedSignedBodyMs: 5000,
   maxSignedBodyBytes: 25 * 1024 * 1024, // a hook of GitHub has no more
   signedBodyTimeoutMs: 30_000,
   maxOwnAnswerBytes: 4 * 1024 * 1024,
