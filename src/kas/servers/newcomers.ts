@@ -16,6 +16,8 @@ export interface NewcomersOptions {
   readonly maxIdle: number
   /** connections of which a call is being checked, which takes its time while the directory is away */
   readonly maxChecked: number
+  /** calls of fronts that are being checked, each of which holds less than a connection; absent: `maxChecked` */
+  readonly maxCheckedAlone?: number
   /** calls of one connection that are being checked: one that waits holds less; absent: any number */
   readonly maxCheckedPerConnection?: number
   /**
@@ -87,6 +89,8 @@ export class Newcomers {
   /** silent, or waiting */
   readonly #idle: FairQueue<Newcomer>
   readonly #checked: FairQueue<Newcomer>
+  /** the same, of calls by themselves */
+  readonly #checkedAlone: FairQueue<Newcomer>
   /** the longest silent first */
   readonly #silent = new Set<Newcomer>()
   /** by their network */
@@ -99,6 +103,7 @@ export class Newcomers {
     this.#options = options
     this.#idle = new FairQueue(options.maxIdle)
     this.#checked = new FairQueue(options.maxChecked)
+    this.#checkedAlone = new FairQueue(options.maxCheckedAlone ?? options.maxChecked)
   }
 
   /**
@@ -278,10 +283,11 @@ export class Newcomers {
     newcomer.state = state
     if (before === 'silent') this.#endSilence(newcomer)
     if (isIdle(before) && !isIdle(state)) this.#idle.delete(newcomer)
-    if (before === 'checked') this.#checked.delete(newcomer)
+    const checked = newcomer.remote === undefined ? this.#checkedAlone : this.#checked
+    if (before === 'checked') checked.delete(newcomer)
     if (isIdle(state) && !isIdle(before) && !this.#beIdle(newcomer)) return
     if (state === 'silent') this.#startSilence(newcomer)
-    if (state === 'checked') this.#dropLoser(this.#checked.add(newcomer))
+    if (state === 'checked') this.#dropLoser(checked.add(newcomer))
   }
 
   /** @returns whether there is room for it */

@@ -31,6 +31,7 @@ import { Authenticator, type AuthenticatorOptions, defaultAuthenticatorOptions }
 import { CallAdmission, connect } from './call-admission.ts'
 import { ConnectionAge, type ConnectionAgeOptions } from './connection-age.ts'
 import { Departure } from './departure.ts'
+import { maxWaitingStreams } from './directory-polls.ts'
 import { defaultHomeHints, HomeHints, type HomeHintsOptions } from './home-hints.ts'
 import { Listener } from './listener.ts'
 import { defaultOpenStreams, OpenStreams, type OpenStreamsOptions } from './open-streams.ts'
@@ -106,7 +107,12 @@ const sessionLimits = {
 } as const satisfies Partial<SessionLimits>
 
 /** One costs about 90 KB once TLS and HTTP/2 are agreed. A whole fleet may come at once behind one address. */
-const newcomerOptions: NewcomersOptions = { ...defaultNewcomers, maxIdle: 4000, maxChecked: 4000 }
+const newcomerOptions: NewcomersOptions = {
+  ...defaultNewcomers,
+  maxIdle: 4000,
+  maxChecked: 4000,
+  maxCheckedAlone: maxWaitingStreams, // behind a front each stream is checked anew
+}
 
 /** Server `agents` (8150): agents dial in, and keep their tunnels open (doc/reference/tunnel-protocol.md 2). */
 export class AgentsServer implements Service {

@@ -14,7 +14,10 @@ export interface DirectoryPollsOptions {
   readonly maxStreamsPerToken?: number
 }
 
-const defaults = { maxTokens: 10_000, maxStreams: 20_000, maxStreamsPerToken: 2000 }
+/** At a replica, while the directory is out of reach. */
+export const maxWaitingStreams = 20_000
+
+const defaults = { maxTokens: 10_000, maxStreams: maxWaitingStreams, maxStreamsPerToken: 2000 }
 
 interface Poll {
   readonly controller: AbortController

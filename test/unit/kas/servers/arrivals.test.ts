@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import t from 'tap'
 import { ClientAddresses } from '../../../../src/kas/servers/addresses/client-addresses.ts'
 import { Arrivals } from '../../../../src/kas/servers/arrivals.ts'
+import type { NewcomersOptions } from '../../../../src/kas/servers/newcomers.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
 const front = '10.0.0.5'
@@ -10,7 +11,7 @@ const options = { maxIdlePerAddress: 2, maxIdle: 4, maxChecked: 3, graceMs: 2000
 const never = () => new Promise<never>(() => undefined)
 const open = new AbortController().signal
 
-function start(overrides: Partial<typeof options> = {}) {
+function start(overrides: Partial<NewcomersOptions> = {}) {
   const clock = new ManualClock()
   const refused: string[] = []
   const addresses = new ClientAddresses({ trustedProxies: [front], proxyProtocol: false })
@@ -92,6 +93,22 @@ t.test('a connection with a call is not silent; once somebody was let in it coun
     { message: 'no' },
   )
   t.ok(arrive().socket.destroyed, 'who was refused is silent again')
+})
+
+t.test('calls of fronts that are checked have a bound of their own: they are no connections', async (t) => {
+  const { arrive, arrivals, callOf } = start({ maxCheckedAlone: 6 })
+  const connections = ['192.0.2.1', '192.0.2.2', '192.0.2.3'].map((address) => arrive(address))
+  for (const { remote } of connections)
+    void arrivals.admit({ remote, isFront: false, address: remote }, never, open).catch(() => undefined)
+  const shared = arrive()
+  const calls = Array.from({ length: 6 }, (_, i) => arrivals.admit(callOf(`198.51.100.${i}`, shared), never, open))
+  const beyond = arrivals.admit(callOf('198.51.100.0', shared), never, open)
+  await t.rejects(Promise.race([...calls, beyond]), { code: 'CREDENTIAL_NOT_CHECKED' })
+  t.same(
+    connections.map(({ socket }) => socket.destroyed),
+    [false, false, false],
+  )
+  for (const call of [...calls, beyond]) call.catch(() => undefined)
 })
 
 t.test('calls count as their clients\u2019, also where another was let in before', async (t) => {
