@@ -35,11 +35,20 @@ export type UserCredential =
   | { readonly type: 'personal_access_token'; readonly key: string }
   | { readonly type: 'session_cookie'; readonly key: string; readonly csrfToken: string }
 
+/** Whose credential it is, whatever he may. */
+export interface KnownCaller {
+  readonly user: { readonly id: bigint; readonly username: string }
+  /** absent: it is no job's */
+  readonly job?: { readonly id: bigint; readonly pipelineId: bigint; readonly projectId: bigint }
+}
+
 export interface GrantQuestion {
   /** the caller's address, where it is not known yet */
   readonly from?: string | undefined
   /** an answer that is kept for longer is not good enough; default: for as long as answers are kept. ms */
   readonly maxAgeMs?: number | undefined
+  /** Called before he is refused or let in, if the directory knows who it is. */
+  readonly onKnown?: ((caller: KnownCaller) => void) | undefined
 }
 
 /** A user, and the agents that let him in. */

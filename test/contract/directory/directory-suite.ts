@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import type { AgentId } from '../../../src/call/call.ts'
-import type { Directory } from '../../../src/kas/directory/directory.ts'
+import type { Directory, KnownCaller } from '../../../src/kas/directory/directory.ts'
 import { type ErrorCode, KasError } from '../../../src/lib/errors.ts'
 
 /**
@@ -85,6 +85,23 @@ export function directorySuite(name: string, start: (t: Test, configuration: str
     await rejects(t, directory.grantJob(agentId, tokens.jobs.web, signal), 'IMPERSONATION_UNKNOWN')
     const credential = { type: 'personal_access_token', key: tokens.ada } as const
     await rejects(t, directory.grantUser(agentId, credential, signal), 'IMPERSONATION_UNKNOWN')
+  })
+
+  t.test(`${name}: who it is is said before he is refused`, async (t) => {
+    const { directory, tokens } = await start(
+      t,
+      'user_access: { access_as: { robot: {} }, projects: [{ id: platform/clusters }] }',
+    )
+    const known: KnownCaller[] = []
+    const how = { onKnown: (who: KnownCaller) => known.push(who) }
+    await rejects(t, directory.grantJob(agentId, tokens.jobs.other, signal, how), 'AGENT_NOT_ALLOWED')
+    t.match(known.splice(0), [{ user: { id: 5n, username: 'ada' }, job: { projectId: 3n } }])
+    const credential = { type: 'personal_access_token', key: tokens.ada } as const
+    await rejects(t, directory.grantUser(agentId, credential, signal, how), 'IMPERSONATION_UNKNOWN')
+    t.match(known.splice(0), [{ user: { id: 5n, username: 'ada' }, job: undefined }])
+    await rejects(t, directory.grantJob(agentId, 'x', signal, how), 'JOB_TOKEN_UNAUTHORIZED')
+    await rejects(t, directory.grantUser(agentId, { ...credential, key: 'x' }, signal, how), 'USER_UNAUTHORIZED')
+    t.strictSame(known, [], 'nobody knows them')
   })
 
   t.test(`${name}: wrong job tokens`, async (t) => {

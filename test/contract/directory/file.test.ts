@@ -159,6 +159,26 @@ t.test('file: a configuration that was never readable lets nobody in', async (t)
   await rejects(t, directory.grantUser(agentId, pat(tokens.ada), signal), 'USER_FAILED')
 })
 
+t.test('file: who a user is is said whatever refuses him', async (t) => {
+  const { directory, clock } = await start(
+    t,
+    'user_access: { access_as: { agent: {} }, projects: [{ id: platform/clusters }] }',
+  )
+  const known: unknown[] = []
+  const asked = (id: bigint, token: string) =>
+    rejects(
+      t,
+      directory.grantUser(id as AgentId, pat(token), signal, { onKnown: ({ user }) => known.push(user.username) }),
+      'USER_UNAUTHORIZED',
+    )
+  await asked(agentId, tokens.bob)
+  await asked(7n, tokens.ada)
+  t.strictSame(known.splice(0), ['bob', 'ada'], 'by user_access, and by an agent that is not there')
+  clock.advance(Date.parse('2027-01-01T00:00:00Z') - clock.now())
+  await asked(agentId, tokens.ada)
+  t.strictSame(known, [], 'a token that has ended is of nobody')
+})
+
 t.test('file: browser sessions are unknown here', async (t) => {
   const { directory } = await start(
     t,

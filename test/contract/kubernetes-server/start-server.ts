@@ -27,17 +27,24 @@ const job: JobGrant = {
 }
 const user: UserGrant = { accessAs: { as: 'agent' }, configProjectId: 1n, user: { id: 5n, username: 'ada' } }
 
-/** Tokens and cookies: `good`; `as-job` and `as-user`, who are impersonated; `broken`, which throws something odd. */
+/**
+ * Tokens and cookies: `good`; `as-job` and `as-user`, who are impersonated; `long`, with a long name; `refused`, whose users are
+ * known; `broken`, which throws something odd.
+ */
 export const directory: Pick<Directory, 'grantJob' | 'grantUser'> = {
-  async grantJob(agent, token) {
+  async grantJob(agent, token, _signal, { onKnown } = {}) {
     if (token === 'broken') throw new TypeError('secret detail')
-    if (token !== 'good' && token !== 'as-job') throw new KasError({ code: 'JOB_TOKEN_UNAUTHORIZED' })
-    if (agent !== agentId) throw new KasError({ code: 'AGENT_NOT_ALLOWED' })
+    if (!['good', 'as-job', 'refused'].includes(token)) throw new KasError({ code: 'JOB_TOKEN_UNAUTHORIZED' })
+    onKnown?.({ user: job.user, job: { id: job.job.id, pipelineId: job.pipeline.id, projectId: job.project.id } })
+    if (agent !== agentId || token === 'refused') throw new KasError({ code: 'AGENT_NOT_ALLOWED' })
     return token === 'good' ? job : { ...job, accessAs: { as: 'ci_job' } }
   },
-  async grantUser(_agent, { key }) {
+  async grantUser(_agent, { key }, _signal, { onKnown } = {}) {
+    if (['good', 'as-user', 'long', 'refused'].includes(key)) onKnown?.({ user: user.user })
+    const as = { as: 'user', projects: [], groups: [] } as const
+    if (key === 'long') return { ...user, user: { id: 5n, username: 'u'.repeat(20_000) }, accessAs: as }
     if (key !== 'good' && key !== 'as-user') throw new KasError({ code: 'USER_UNAUTHORIZED' })
-    return key === 'good' ? user : { ...user, accessAs: { as: 'user', projects: [], groups: [] } }
+    return key === 'good' ? user : { ...user, accessAs: as }
   },
 }
 

@@ -10,6 +10,7 @@ import {
   type AgentEnvironment,
   type Directory,
   type DirectoryListener,
+  type GrantQuestion,
   isProject,
   type JobGrant,
   type UserAgents,
@@ -53,11 +54,17 @@ export class FileDirectory implements Directory {
     return agent
   }
 
-  async grantJob(agentId: AgentId, jobToken: string, signal: AbortSignal): Promise<JobGrant> {
+  async grantJob(
+    agentId: AgentId,
+    jobToken: string,
+    signal: AbortSignal,
+    { onKnown }: GrantQuestion = {},
+  ): Promise<JobGrant> {
     const { contents } = this.#components.directoryFile
     if (!contents) throw new KasError({ code: 'JOB_AGENTS_FAILED' })
     const job = this.#owner(contents.jobTokens, jobToken)
     if (!job) throw new KasError({ code: 'JOB_TOKEN_UNAUTHORIZED' })
+    onKnown?.({ user: job.user, job: { id: job.job.id, pipelineId: job.pipeline.id, projectId: job.project.id } })
     const agent = contents.agents.get(agentId)
     if (!agent) throw new KasError({ code: 'AGENT_NOT_ALLOWED' })
     const found = await this.#configuration(agent, signal, 'JOB_AGENTS_FAILED')
@@ -73,12 +80,18 @@ export class FileDirectory implements Directory {
     return jobGrant(agent, job, accessAs)
   }
 
-  async grantUser(agentId: AgentId, credential: UserCredential, signal: AbortSignal): Promise<UserGrant> {
+  async grantUser(
+    agentId: AgentId,
+    credential: UserCredential,
+    signal: AbortSignal,
+    { onKnown }: GrantQuestion = {},
+  ): Promise<UserGrant> {
     const unauthorized = () => new KasError({ code: 'USER_UNAUTHORIZED' })
     if (credential.type !== 'personal_access_token') throw unauthorized() // browser sessions live in GitLab
     const { contents } = this.#components.directoryFile
     if (!contents) throw new KasError({ code: 'USER_FAILED' })
     const user = this.#owner(contents.userTokens, credential.key)
+    if (user) onKnown?.({ user })
     const agent = contents.agents.get(agentId)
     if (!user || !agent) throw unauthorized()
     const found = await this.#configuration(agent, signal, 'USER_FAILED')

@@ -186,7 +186,7 @@ export class GitlabDirectory implements Directory, Service {
     agentId: AgentId,
     jobToken: string,
     signal: AbortSignal,
-    { from, maxAgeMs }: GrantQuestion = {},
+    { from, maxAgeMs, onKnown }: GrantQuestion = {},
   ): Promise<JobGrant> {
     if (!sendableToken.test(jobToken)) throw new KasError({ code: 'JOB_TOKEN_UNAUTHORIZED' })
     const ask = (asking: AbortSignal, isKnown: boolean) =>
@@ -194,6 +194,8 @@ export class GitlabDirectory implements Directory, Service {
         askJobAgents(this.#client, { jobToken, turn }, asking),
       )
     const agents = await translated(jobErrors, signal, () => this.#jobs.get(tokenHash(jobToken), ask, signal, maxAgeMs))
+    const { user, job, pipeline, project } = agents
+    onKnown?.({ user, job: { id: job.id, pipelineId: pipeline.id, projectId: project.id } })
     return jobGrantOf(agents, agentId)
   }
 
@@ -201,7 +203,7 @@ export class GitlabDirectory implements Directory, Service {
     agentId: AgentId,
     credential: UserCredential,
     signal: AbortSignal,
-    { from, maxAgeMs }: GrantQuestion = {},
+    { from, maxAgeMs, onKnown }: GrantQuestion = {},
   ): Promise<UserGrant> {
     const csrfToken = credential.type === 'session_cookie' ? credential.csrfToken : ''
     const key = hashOf(String(agentId), credential.type, credential.key, csrfToken)
@@ -212,7 +214,9 @@ export class GitlabDirectory implements Directory, Service {
       this.#inTurn('users', { secret: credential.key, from, isKnown }, (turn) =>
         askUserAccess(this.#client, { agentId, credential, turn }, asking),
       )
-    return userGrantOf(await translated(userErrors, signal, () => this.#users.get(key, ask, signal, maxAgeMs)))
+    const access = await translated(userErrors, signal, () => this.#users.get(key, ask, signal, maxAgeMs))
+    onKnown?.({ user: access.user })
+    return userGrantOf(access)
   }
 
   async readsProject(agentToken: string, projectPath: string, signal: AbortSignal): Promise<boolean> {

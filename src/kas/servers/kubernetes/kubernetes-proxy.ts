@@ -197,7 +197,8 @@ export class KubernetesProxy {
     const credentials = sealed ? await sealed : readCredentials(head, target)
     progress.span.calls(credentials.agentId)
     record.calls(credentials.agentId)
-    const ask = (signal: AbortSignal) => authorize(directory, credentials, signal, { from: exchange.address })
+    const ask = (signal: AbortSignal) =>
+      authorize(directory, credentials, signal, { from: exchange.address, onKnown: (who) => record.knows(who) })
     const since = this.#components.sessions.begin()
     const letInAs = await this.#components.arrivals.admit(exchange.arrived, ask, exchange.signal)
     record.letIn(letInAs.access, letInAs.impersonation?.username)

@@ -1,7 +1,7 @@
 import type { AgentId } from '../../../../call/call.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
-import type { Directory, GrantQuestion, UserCredential, UserGrant } from '../../../directory/directory.ts'
+import type { Directory, GrantQuestion, KnownCaller, UserCredential, UserGrant } from '../../../directory/directory.ts'
 import type { CallerNames } from './caller-keys.ts'
 import type { Credentials } from './credentials.ts'
 import { jobImpersonation, userImpersonation } from './impersonation.ts'
@@ -16,6 +16,14 @@ export interface Access {
   readonly projectId: bigint
   /** absent: it is no job's */
   readonly job?: { readonly id: bigint; readonly pipelineId: bigint }
+}
+
+/** Who calls, whatever he may; a user about himself has no project. */
+export type CallerAccess = Pick<Access, 'via' | 'userId' | 'username' | 'job'> & Partial<Pick<Access, 'projectId'>>
+
+export interface AccessQuestion extends Omit<GrantQuestion, 'onKnown'> {
+  /** Called before he is refused or let in, if the directory knows who it is. */
+  readonly onKnown?: (caller: CallerAccess) => void
 }
 
 /** Whose share of the agent's tunnels a request takes: the user's, or that of the project whose job he has started. */
@@ -39,11 +47,12 @@ export async function authorize(
   directory: Pick<Directory, 'grantJob' | 'grantUser'>,
   credentials: Credentials,
   signal: AbortSignal,
-  how?: GrantQuestion,
+  { onKnown, ...how }: AccessQuestion = {},
 ): Promise<Authorized> {
   const { agentId } = credentials
   if (credentials.kind === 'job') {
-    const grant = await directory.grantJob(agentId, credentials.token, signal, how)
+    const question = onKnown ? { ...how, onKnown: (who: KnownCaller) => onKnown(callerAccess('ci', who)) } : how
+    const grant = await directory.grantJob(agentId, credentials.token, signal, question)
     const { user, project, job, pipeline } = grant
     const access: Access = {
       via: 'ci',
@@ -55,11 +64,22 @@ export async function authorize(
     }
     return { impersonation: jobImpersonation(agentId, grant), access }
   }
-  const { grant, type } = await firstGrant(directory, credentials, signal, how)
-  const via = type === 'session_cookie' ? 'user' : 'pat'
+  const questionOf = (type: UserCredential['type']) =>
+    onKnown ? { ...how, onKnown: (who: KnownCaller) => onKnown(callerAccess(viaOf(type), who)) } : how
+  const { grant, type } = await firstGrant(directory, credentials, signal, questionOf)
   const { id: userId, username } = grant.user
-  const access: Access = { via, agentId, userId, username, projectId: grant.configProjectId }
+  const access: Access = { via: viaOf(type), agentId, userId, username, projectId: grant.configProjectId }
   return { impersonation: userImpersonation(agentId, grant, type), access }
+}
+
+function viaOf(type: UserCredential['type']): Access['via'] {
+  return type === 'session_cookie' ? 'user' : 'pat'
+}
+
+function callerAccess(via: Access['via'], { user: { id: userId, username }, job }: KnownCaller): CallerAccess {
+  if (!job) return { via, userId, username }
+  const { id, pipelineId, projectId } = job
+  return { via, userId, username, projectId, job: { id, pipelineId } }
 }
 
 /** The first candidate that is accepted wins; a failure to find out outweighs a refusal. */
@@ -67,12 +87,15 @@ async function firstGrant(
   directory: Pick<Directory, 'grantUser'>,
   { agentId, candidates }: Extract<Credentials, { kind: 'user' }>,
   signal: AbortSignal,
-  how?: GrantQuestion,
+  questionOf: (type: UserCredential['type']) => GrantQuestion,
 ): Promise<{ grant: UserGrant; type: UserCredential['type'] }> {
   let refusal: unknown
   for (const credential of candidates) {
     try {
-      return { grant: await directory.grantUser(agentId, credential, signal, how), type: credential.type }
+      return {
+        grant: await directory.grantUser(agentId, credential, signal, questionOf(credential.type)),
+        type: credential.type,
+      }
     } catch (error) {
       if (signal.aborted) throw error
       const refused = error instanceof KasError && error.code === 'USER_UNAUTHORIZED'

@@ -6,7 +6,7 @@ import type { LineClass } from '../../../config/access-log.ts'
 import { firstOf } from '../request/asked-stream.ts'
 import { isActing, type RequestInfo, requestInfo } from '../request/request-info.ts'
 import type { Target } from '../request/target.ts'
-import type { Access } from './authorize.ts'
+import type { CallerAccess } from './authorize.ts'
 
 /** Whose request it is. */
 export interface RecordedClient {
@@ -35,9 +35,6 @@ export interface CallEnd {
 /** Of a request to a cluster, by which its audit log names it. */
 export const auditIdHeader = 'Audit-Id'
 
-/** Who was let in; a user about himself has no project. */
-type KnownCaller = Pick<Access, 'via' | 'userId' | 'username' | 'job'> & Partial<Pick<Access, 'projectId'>>
-
 type Asked = Pick<Target, 'path' | 'query'>
 
 const changing: ReadonlySet<string> = new Set(['create', 'update', 'patch', 'delete', 'deletecollection'])
@@ -64,7 +61,8 @@ export class CallRecord {
   #lasts = false
   #isUpgrade = false
   #agentId: bigint | undefined
-  #access: KnownCaller | undefined
+  #access: CallerAccess | undefined
+  #isLetIn = false
   #as: string | undefined
   #holder: string | undefined
   /** of its begin */
@@ -92,9 +90,15 @@ export class CallRecord {
     this.#agentId = agentId
   }
 
+  /** Whose credentials they are, before he is let in or refused. */
+  knows(caller: CallerAccess): void {
+    this.#access = caller
+  }
+
   /** @param as - in the cluster; undefined: as the agent itself */
-  letIn(access: KnownCaller, as: string | undefined): void {
+  letIn(access: CallerAccess, as: string | undefined): void {
     this.#access = access
+    this.#isLetIn = true
     this.#as = as
   }
 
@@ -129,12 +133,14 @@ export class CallRecord {
   ended(end: CallEnd): void {
     const log = this.#log
     if (!log || unrecorded.has(end.outcome)) return
+    const refused = isRefusal(end, this.#isLetIn)
+    if (!this.#isLetIn && !refused) return // he has left before anybody let him in
     if (!this.#access) {
-      if (isRefusal(end, false)) this.#stranger(log, end)
-      return // else he has left before anybody knew him
+      this.#stranger(log, end)
+      return
     }
     const isSignIn = end.outcome === 'token'
-    const name = isSignIn ? 'session' : (this.#class ?? (isRefusal(end, true) ? 'refusal' : this.#classOf()))
+    const name = isSignIn ? 'session' : (this.#class ?? (refused ? 'refusal' : this.#classOf()))
     if (!this.#class && !this.#isLogged(log, name)) return
     const ms = Math.round((performance.now() - this.#startedAt) * 10) / 10
     log.write(name, this.#source, () => this.#line(log, isSignIn ? 'sign_in' : 'end', name, { ...end, ms }))
@@ -217,7 +223,7 @@ export class CallRecord {
   /** Who asked for what. */
   #addCall(line: Partial<AccessLine>, showsCommand: boolean): void {
     if (this.#access) line.caller = callerOf(this.#access)
-    if (this.#as !== undefined) line.as = this.#as
+    if (this.#as !== undefined) line.as = cut(this.#as, bounds.name)
     if (this.#agentId !== undefined) line.agent_id = String(this.#agentId)
     if (this.#asked) addInfo(line, this.#requestInfo(), this.#asked, showsCommand)
   }
@@ -244,13 +250,13 @@ function addEnd(line: Partial<AccessLine>, end: Partial<CallEnd> & { readonly ms
 }
 
 /** What was asked for was not done because the caller may not, or asked for it wrongly. */
-function isRefusal({ status = 0, outcome, reason, delivery }: CallEnd, isKnown: boolean): boolean {
+function isRefusal({ status = 0, outcome, reason, delivery }: CallEnd, isLetIn: boolean): boolean {
   if (outcome === 'foreign_origin' || status === 401 || status === 403) return true
   if (outcome !== 'failed' && outcome !== 'cut') return false
-  return !isKnown || (reason !== undefined && delivery === 'none' && status >= 400 && status < 500)
+  return !isLetIn || (reason !== undefined && delivery === 'none' && status >= 400 && status < 500)
 }
 
-function callerOf({ via, userId, username, projectId, job }: KnownCaller): AccessLine['caller'] {
+function callerOf({ via, userId, username, projectId, job }: CallerAccess): AccessLine['caller'] {
   const user = { kind: kinds[via], id: String(userId), name: cut(username, bounds.name) }
   if (!job) return user
   return { ...user, project: String(projectId), job: String(job.id), pipeline: String(job.pipelineId) }

@@ -104,7 +104,7 @@ export class WatchApi {
           return record
         },
         authorize: async (signal, record) => {
-          const letInAs = await authorize(directory, credentials, signal)
+          const letInAs = await authorize(directory, credentials, signal, { onKnown: (who) => record.knows(who) })
           const { impersonation, access } = letInAs
           countAccess(access)
           record.letIn(access, impersonation?.username)
