@@ -28,17 +28,35 @@ export async function tapProgram(
   const end = () => child.kill('SIGTERM')
   signal.addEventListener('abort', end, { once: true })
   const exited = once(child, 'exit')
+  const { told, failures } = await readTap(createInterface(child.stdout), say)
+  const [code] = await exited
+  signal.removeEventListener('abort', end)
+  signal.throwIfAborted()
+  if (failures.length > 0) return { figures: [], failures }
+  if (code !== 0) failures.push(`it ended with ${code}`)
+  else if (told === 0) failures.push('nothing was measured')
+  return { figures: [], failures }
+}
+
+/** Says what a program tells in TAP. @returns of how much it told whether it holds, and what does not */
+export async function readTap(
+  lines: AsyncIterable<string>,
+  say: (text: string) => void,
+): Promise<{ told: number; failures: string[] }> {
   const failures: string[] = []
-  for await (const line of createInterface(child.stdout)) {
+  let told = 0
+  for await (const line of lines) {
+    // a test that is skipped whole stands at the left
+    const [, leftOut] = /^ok \d+ - (.* # SKIP.*)$/.exec(line) ?? []
+    if (leftOut !== undefined) say(`left out  ${leftOut}`)
     const [, not, text = '', skipped] = /^ +(not )?ok \d+ - (.*?)( # SKIP.*)?$/.exec(line) ?? []
-    if (text !== '') say(`${not ? 'FAILED' : 'ok'}  ${text}${skipped ?? ''}`)
+    if (text !== '') {
+      told++
+      say(`${not ? 'FAILED' : 'ok'}  ${text}${skipped ?? ''}`)
+    }
     const [, comment] = /^ +# (?!Subtest: |time=)(.*)$/.exec(line) ?? []
     if (comment !== undefined) say(comment)
     if (not || skipped) failures.push(`${text}${skipped ?? ''}`)
   }
-  const [code] = await exited
-  signal.removeEventListener('abort', end)
-  signal.throwIfAborted()
-  if (code !== 0 && failures.length === 0) failures.push(`it ended with ${code}`)
-  return { figures: [], failures }
+  return { told, failures }
 }
