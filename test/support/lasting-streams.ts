@@ -20,7 +20,8 @@ export interface LastingSide {
 }
 
 const kas = new URL('../../src/kas/main.ts', import.meta.url).pathname
-const runs = ['exec', 'deployment/web', '--', 'sh', '-c', 'echo begun; exec sleep 600']
+/** longer than a test or a scene: what ends before has been ended */
+const runs = ['exec', 'deployment/web', '--', 'sh', '-c', 'echo begun; exec sleep 7200']
 
 type Form = 'WebSocket' | 'SPDY'
 

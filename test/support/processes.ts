@@ -112,6 +112,10 @@ export class TestProcess {
     return this.#child.pid
   }
 
+  get isRunning(): boolean {
+    return this.#child.exitCode === null && this.#child.signalCode === null
+  }
+
   get stdout(): string {
     return Buffer.concat(this.#stdout).toString()
   }
@@ -122,7 +126,7 @@ export class TestProcess {
 
   /** To its whole group; nothing if it has ended. */
   signal(signal: NodeJS.Signals): void {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null || !this.#child.pid) return
+    if (!this.isRunning || !this.#child.pid) return
     process.kill(-this.#child.pid, signal)
   }
 
