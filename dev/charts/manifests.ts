@@ -31,6 +31,12 @@ const manifests: readonly Manifests[] = [
       'network.yaml': 'agentk/2-network.yaml',
       'agentk.yaml': 'agentk/3-agentk.yaml',
       'callers.yaml': 'agentk-access/cluster-wide.yaml',
+      'views.yaml': 'agentk-views/views.yaml',
+      'vendors.yaml': 'agentk-views/vendors.yaml',
+      'flux.yaml': 'agentk-flux/flux.yaml',
+      'gitsync.yaml': 'agentk-gitops/0-gitsync.yaml',
+      'gitops.yaml': 'agentk-gitops/1-agentk.yaml',
+      'sources.yaml': 'agentk-gitops/per-namespace.yaml',
     },
   },
   { chart: 'agentk', values: 'agentk-namespaces.yaml', files: { 'callers.yaml': 'agentk-access/per-namespace.yaml' } },
@@ -38,7 +44,7 @@ const manifests: readonly Manifests[] = [
 
 /** labels by which helm and two installations in one namespace tell objects apart; and what changes with a configuration */
 const helmsLines =
-  /^ +(?:app\.kubernetes\.io\/(?:instance|version|managed-by)|helm\.sh\/chart|checksum\/config): .*\n/gm
+  /^ +(?:app\.kubernetes\.io\/(?:instance|version|managed-by)|helm\.sh\/chart|checksum\/config): .*\n|^ +annotations:\n +helm\.sh\/resource-policy: .*\n/gm
 
 /** By path below deploy/kubernetes: the text of each file. @throws Error with what helm says */
 export async function plainManifests(helm: string): Promise<ReadonlyMap<string, string>> {

@@ -1,5 +1,5 @@
 import type { VendorRule } from '../../src/agentk/health/custom/vendors.ts'
-import { boundRole } from '../../src/kas/cli/bound-role.ts'
+import { roleRules } from '../../src/kas/cli/bound-role.ts'
 
 /** Kinds whose names in paths are no plural by rule. */
 const irregular: Readonly<Record<string, string>> = {
@@ -50,12 +50,11 @@ export function rightsFor(rules: readonly Rule[]): VendorRights {
   return { groups: new Map(sorted.map(([group, names]) => [group, [...names].sort()])), unnamed: unnamed.sort() }
 }
 
-/** The manifest of `agentk-views-vendors`. */
-export function vendorsRole(rules: readonly Rule[]): string {
+/** `rules` of the role `agentk-views-vendors`, as the chart takes them. */
+export function vendorsRules(rules: readonly Rule[]): string {
   const { groups, unnamed } = rightsFor(rules)
-  return `# Written by \`npm run roles\` from src/agentk/health/vendors: what agentk needs to show the kinds of vendors that it has
-# rules for (doc/health.md). Kinds that a cluster does not have cost nothing. Of these rules each cluster has kinds of
-# its own, which no role can name beforehand; \`kas views role\` prints them:
+  return `# Written by \`npm run roles\` from src/agentk/health/vendors. Of these rules each cluster has kinds of its own, which no
+# role can name beforehand; \`kas views role\` prints them:
 ${unnamed.map((kind) => `#   ${kind}\n`).join('')}# Crossplane and Config Connector bring roles for theirs, crossplane-view and cnrm-viewer, which may be bound instead.
-${boundRole('agentk-views-vendors', groups, { namespace: 'agentk', name: 'agentk' })}`
+${roleRules(groups)}`
 }

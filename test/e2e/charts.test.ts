@@ -17,6 +17,7 @@ const values = (chart: ChartName, name: string) => join(import.meta.dirname, `..
 /** for helm to wait for pods, on a busy machine */
 const patience = '--timeout=60s'
 const patienceMs = 70_000
+const least = values('agentk', 'least')
 
 t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, timeout: 300_000 }, async (t) => {
   const processes = await Processes.start(t)
@@ -160,6 +161,53 @@ t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, tim
     t.strictSame(await rights.of('agentk:agentk', 'agentk'), [], 'nothing is bound')
   })
 
+  await t.test('agentk: views, Flux and sources have rights where they are turned on, and no other', async (t) => {
+    await kubectl.ok(['create', 'namespace', 'shop'])
+    const values = join(processes.folder, 'agentk-more.json')
+    const gitops = {
+      enabled: true,
+      sources: [{ namespace: 'shop', serviceAccount: 'deployer', clusterRole: 'system:discovery' }],
+    }
+    const upgrade = async (rbac: object) => {
+      await writeFile(values, JSON.stringify({ rbac: { impersonation: { enabled: false }, ...rbac } }))
+      const args = ['upgrade', 'agentk', join(chartsFolder, 'agentk'), '--namespace=agentk', `--values=${least}`]
+      const { code, stdout, stderr } = await helm(...args, `--values=${values}`, '--set=config.agentId=42')
+      t.strictSame({ code, stderr }, { code: 0, stderr: '' })
+      return stdout
+    }
+    t.match(await upgrade({ flux: { enabled: true }, gitops }), /a source acts in shop as deployer/)
+    const receivers = 'receivers.notification.toolkit.fluxcd.io'
+    const followed = ['gitrepositories.source.toolkit.fluxcd.io [] [] [list watch]', `${receivers} [] [] [list watch]`]
+    t.strictSame(await rights.of('agentk:agentk', 'default'), followed.sort(), 'Flux, in the whole cluster')
+    t.strictSame(
+      (await rights.of('agentk:agentk', 'agentk')).filter((line) => !followed.includes(line)),
+      [...leaseRights(42), ...ownGitopsRights].sort(),
+      'sources, at home',
+    )
+    const inShop = await rights.of('agentk:agentk', 'shop')
+    t.strictSame(
+      inShop.filter((line) => !followed.includes(line)),
+      ['serviceaccounts [] [deployer] [impersonate]'],
+    )
+
+    t.match(
+      await upgrade({ views: { enabled: true, vendors: true } }),
+      /lists and watches what Kubernetes' role view may/,
+    )
+    const seen = await rights.of('agentk:agentk', 'default')
+    t.ok(seen.length > 50, `${seen.length} lines`)
+    t.strictSame(
+      seen.filter((line) => !/ \[(?:get|list|watch| )+\]$/.test(line)),
+      [],
+      'nothing is changed',
+    )
+    t.notMatch(seen.join('\n'), /\*|^secrets /m)
+    const { metadata } = await admin.get(
+      '/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gitsyncs.agent.gitlab.com',
+    )
+    t.equal(metadata.annotations['helm.sh/resource-policy'], 'keep', 'the kind stays, with what people paused')
+  })
+
   await t.test('two of each live beside one another', async (t) => {
     for (const chart of ['kas', 'agentk'] as const) {
       const name = `--namespace=${chart}`
@@ -183,25 +231,60 @@ t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, tim
     )
   })
 
-  await t.test('an API server takes whatever else the charts render', async (t) => {
+  await t.test('what a cluster has no kind for is said in a sentence, and is installed once it has', async (t) => {
+    const install = (chart: ChartName, file: string) => {
+      const args = [join(chartsFolder, chart), `--namespace=${chart}`, `--values=${values(chart, file)}`]
+      // that of the values is not restricted
+      return helm('upgrade', '--install', `x-${file}`, ...args, '--set=initContainers=null')
+    }
+    const lacking: [file: string, kind: RegExp][] = [
+      ['everything', /metrics\.serviceMonitor\.enabled is true, and the cluster knows no ServiceMonitor: install/],
+      ['gitlab', /metrics\.podMonitor\.enabled is true, and the cluster knows no PodMonitor: install/],
+      ['fronts', /gateway\.enabled is true, and the cluster knows no HTTPRoute: install the Gateway API first/],
+    ]
+    for (const [file, words] of lacking) t.match(await install('kas', file), { code: 1, stderr: words })
+    const kinds = [
+      ...['ServiceMonitor', 'PodMonitor', 'PrometheusRule'].map((kind) => ['monitoring.coreos.com', kind] as const),
+      ...['HTTPRoute', 'GRPCRoute'].map((kind) => ['gateway.networking.k8s.io', kind] as const),
+    ]
+    const definitions = join(processes.folder, 'definitions.json')
+    await writeFile(definitions, JSON.stringify({ apiVersion: 'v1', kind: 'List', items: kinds.map(definitionOf) }))
+    await kubectl.ok(['apply', '--server-side', '-f', definitions])
+    await kubectl.ok(['wait', '--for=condition=Established', '-f', definitions])
     const wanted: [ChartName, string][] = [
-      ['kas', 'gitlab'],
-      ['kas', 'custom'],
+      ...(['gitlab', 'custom', 'fronts', 'everything'] as const).map((file): [ChartName, string] => ['kas', file]),
       ['agentk', 'existing-role'],
     ]
     for (const [chart, file] of wanted) {
-      const args = [
-        'install',
-        `x-${file}`,
-        join(chartsFolder, chart),
-        `--namespace=${chart}`,
-        `--values=${values(chart, file)}`,
-      ]
-      const { code, stderr } = await helm(...args)
+      const { code, stderr } = await install(chart, file)
       t.strictSame({ code, stderr }, { code: 0, stderr: '' }, file)
     }
-    const fronts = ['--set=gateway.enabled=false', `--values=${values('kas', 'fronts')}`]
-    const { code, stderr } = await helm('install', 'fronts', join(chartsFolder, 'kas'), '--namespace=kas', ...fronts)
-    t.strictSame({ code, stderr }, { code: 0, stderr: '' }, 'ingress and autoscaler')
+    const set = '--set=metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true'
+    const more = ['upgrade', 'kas', join(chartsFolder, 'kas'), '--namespace=kas', '--reuse-values', set]
+    t.strictSame((await helm(...more)).stderr, '', 'rules and dashboard')
+    t.match(await admin.get('/api/v1/namespaces/kas/configmaps/kas-dashboard'), { data: { 'kas.json': /"panels"/ } })
   })
 })
+
+/** Of agentk in its own namespace, for sources. */
+const ownGitopsRights = [
+  'configmaps [] [] [get list watch create update patch delete]',
+  'events [] [] [create patch]',
+  'gitsyncs.agent.gitlab.com [] [] [get list watch create patch delete]',
+  'gitsyncs.agent.gitlab.com/status [] [] [patch]',
+]
+
+/** A kind as others bring it, whose objects may have anything in them. */
+function definitionOf([group, kind]: readonly [group: string, kind: string]): object {
+  const singular = kind.toLowerCase()
+  const names = { kind, plural: `${singular}s`, singular, listKind: `${kind}List` }
+  const schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } }
+  // as the Gateway API has it: a group of Kubernetes' own asks for it
+  const annotations = { 'api-approved.kubernetes.io': 'https://github.com/kubernetes-sigs/gateway-api/pull/1' }
+  return {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: `${names.plural}.${group}`, annotations },
+    spec: { group, scope: 'Namespaced', names, versions: [{ name: 'v1', served: true, storage: true, schema }] },
+  }
+}

@@ -7,7 +7,11 @@ import { refusal, skip } from '../support/charts/chart-words.ts'
 
 const values = (chart: ChartName) => [join(import.meta.dirname, `../support/charts/${chart}/least.yaml`)]
 
-type Refused = readonly [name: string, set: readonly string[], words: string | RegExp]
+/** @param apis - that the cluster has */
+type Refused = readonly [name: string, set: readonly string[], words: string | RegExp, apis?: readonly string[]]
+
+const source = (i: number, ...more: string[]) =>
+  ['namespace=shop', 'serviceAccount=deployer', ...more].map((one) => `rbac.gitops.sources[${i}].${one}`)
 
 const agentk: readonly Refused[] = [
   ['no image', ['image.repository='], /^image\.repository is missing: .* such as registry\.example\.com\/agentk$/],
@@ -92,6 +96,24 @@ const agentk: readonly Refused[] = [
     ['serviceAccount.create=false'],
     'serviceAccount.name is missing: with serviceAccount.create: false, the account that agentk has',
   ],
+  [
+    'views without any role',
+    ['rbac.create=false', 'rbac.views.enabled=true'],
+    'rbac.views.enabled is true, and rbac.create false, with which nothing is bound: leave one out',
+  ],
+  ['kinds of vendors alone', ['rbac.views.vendors=true'], /^rbac\.views\.vendors needs rbac\.views\.enabled: /],
+  [
+    'cluster-admin for a source',
+    source(0, 'clusterRole=cluster-admin'),
+    /^rbac\.gitops\.sources binds cluster-admin in shop, which this chart never does/,
+  ],
+  [
+    'one account for two sources',
+    [...source(0), ...source(1)],
+    'rbac.gitops.sources names the service account shop/deployer, which is there already: each is made once',
+  ],
+  ['a source without an account', ['rbac.gitops.sources[0].namespace=shop'], /missing property 'serviceAccount'$/],
+  ['a key of the token that is taken away', ['config.secretKey=null'], "at '/config': missing property 'secretKey'"],
   ['monitors without their kind', ['serviceMonitor.enabled=true'], /the cluster knows no ServiceMonitor: install/],
   ['a mistyped key', ['replica=3'], "at '': additional properties 'replica' not allowed"],
   ['a mistyped key below', ['config.kasAdress=a'], "at '/config': additional properties 'kasAdress' not allowed"],
@@ -104,6 +126,7 @@ const agentk: readonly Refused[] = [
 ]
 
 const gitlab = ['directory.secret=', 'gitlab.address=https://gitlab.example.com', 'gitlab.secret=a']
+const gateway = ['gateway.enabled=true', 'gateway.grpc.enabled=true', 'gateway.parentRefs[0].name=a']
 const front = ['ingress.enabled=true', 'ingress.host=kas.example.com']
 
 const kas: readonly Refused[] = [
@@ -135,6 +158,27 @@ const kas: readonly Refused[] = [
     ['customConfig.private_api.listen.listen_grace_period=5 min'],
     'private_api.listen.listen_grace_period is "5 min": expected a duration such as 300s or 5m',
   ],
+  [
+    'a null in the place of what the chart gives',
+    ['customConfig.agent.kubernetes_api=null'],
+    'customConfig.agent.kubernetes_api is null: leave it out, and it is what the other values give',
+  ],
+  [
+    'a null for one address',
+    ['customConfig.observability.listen.address=null'],
+    /^customConfig\.observability\.listen\.address is null: leave it out/,
+  ],
+  ['a null for GitLab', ['customConfig.api=null'], /^customConfig\.api is null: leave it out/],
+  [
+    'a word in the place of keys',
+    ['customConfig.private_api.listen=:8155'],
+    'customConfig.private_api.listen is ":8155": expected keys and values below it',
+  ],
+  [
+    'an account that exists, without its name',
+    ['serviceAccount.create=false'],
+    'serviceAccount.name is missing: with serviceAccount.create: false, the account that kas has',
+  ],
   ['PROXY headers of anybody', ['proxyProtocol=true'], /^proxyProtocol needs trustedProxies/],
   ['an ingress without a host', ['ingress.enabled=true'], /^ingress\.host is missing: the name by which/],
   [
@@ -164,9 +208,46 @@ const kas: readonly Refused[] = [
     'gateway.enabled is true, and the cluster knows no HTTPRoute: install the Gateway API first',
   ],
   [
+    'a gRPC route without a Gateway',
+    ['gateway.grpc.enabled=true'],
+    /^gateway\.grpc\.parentRefs is missing: the Gateway/,
+  ],
+  [
+    'a gRPC route with the name of the other',
+    [...gateway, 'gateway.hostnames[0]=a.example.com', 'gateway.grpc.hostnames[0]=a.example.com'],
+    /^gateway\.grpc\.hostnames has a\.example\.com, which gateway\.hostnames has too: a listener has routes of one kind/,
+    ['gateway.networking.k8s.io/v1'],
+  ],
+  ['two routes for any name', gateway, /^gateway\.grpc\.hostnames has any name, which gateway\.hostnames has too/],
+  [
+    'a gRPC route of a Gateway API that is older',
+    ['gateway.grpc.enabled=true', 'gateway.grpc.parentRefs[0].name=a'],
+    'gateway.grpc.enabled is true, and the cluster knows no GRPCRoute: install the Gateway API 1.1 or later first',
+    ['gateway.networking.k8s.io/v1', 'gateway.networking.k8s.io/v1/HTTPRoute'],
+  ],
+  [
     'monitors without their kind',
     ['metrics.serviceMonitor.enabled=true'],
     /the cluster knows no ServiceMonitor: install/,
+  ],
+  ['monitors of pods without their kind', ['metrics.podMonitor.enabled=true'], /the cluster knows no PodMonitor: /],
+  [
+    'rules without their kind, beside monitors that have theirs',
+    ['metrics.serviceMonitor.enabled=true', 'metrics.prometheusRule.enabled=true'],
+    'metrics.prometheusRule.enabled is true, and the cluster knows no PrometheusRule: install the Prometheus Operator first',
+    ['monitoring.coreos.com/v1', 'monitoring.coreos.com/v1/ServiceMonitor'],
+  ],
+  [
+    'two monitors of one thing',
+    ['metrics.serviceMonitor.enabled=true', 'metrics.podMonitor.enabled=true'],
+    'metrics.serviceMonitor and metrics.podMonitor are both enabled: each metric would be there twice',
+    ['monitoring.coreos.com/v1'],
+  ],
+  [
+    'an alert that there is not',
+    ['metrics.prometheusRule.enabled=true', 'metrics.prometheusRule.without[0]=KasSlow'],
+    /^metrics\.prometheusRule\.without has "KasSlow", which is no alert: there are KasReplicasTooFew, /,
+    ['monitoring.coreos.com/v1'],
   ],
   [
     'fewer than the fewest',
@@ -175,15 +256,17 @@ const kas: readonly Refused[] = [
   ],
   ['a mistyped key', ['customconfig.redis=a'], "at '': additional properties 'customconfig' not allowed"],
   ['no replicas', ['replicas=0'], "at '/replicas': minimum: got 0, want 1"],
+  ['a number of replicas that is taken away', ['replicas=null'], "at '': missing property 'replicas'"],
+  ['a grace that is taken away', ['graces.listen=null'], "at '/graces': missing property 'listen'"],
   ['a block that is taken away', ['autoscaling=null'], "at '': missing property 'autoscaling'"],
   ['a type of Service that is none', ['service.type=Public'], /^at '\/service\/type': value must be one of/],
   ['a list for one address', ['gitlab.address[0]=a'], /^at '\/gitlab\/address': got array, want null or string$/],
 ]
 
 for (const [chart, refused] of Object.entries({ agentk, kas })) {
-  for (const [name, set, words] of refused) {
+  for (const [name, set, words, apis = []] of refused) {
     t.test(`${chart}: ${name}`, { skip }, async (t) => {
-      const said = await refusal({ chart: chart as ChartName, values: values(chart as ChartName), set })
+      const said = await refusal({ chart: chart as ChartName, values: values(chart as ChartName), set, apis })
       if (typeof words === 'string') t.equal(said, words)
       else t.match(said, words)
       t.equal(said.split('\n').length, 1, 'one sentence')

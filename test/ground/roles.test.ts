@@ -1,17 +1,17 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { pluralOf, rightsFor, vendorsRole } from '../../dev/roles/views-role.ts'
+import { pluralOf, rightsFor, vendorsRules } from '../../dev/roles/views-role.ts'
 import { isLike } from '../../src/agentk/health/custom/kind-pattern.ts'
 import { vendorRules } from '../../src/agentk/health/custom/vendors.ts'
 import { findObject, readManifests } from '../support/manifests.ts'
 
 /** The role for kinds of vendors is what their rules need. */
 
-const file = join(import.meta.dirname, '../../deploy/kubernetes/agentk-views/vendors.yaml')
+const file = join(import.meta.dirname, '../../deploy/charts/agentk/files/vendors.yaml')
 
-t.test('the manifest is what `npm run roles` writes', async (t) => {
-  t.equal(readFileSync(file, 'utf8'), vendorsRole(await vendorRules()))
+t.test('the chart has what `npm run roles` writes', async (t) => {
+  t.equal(readFileSync(file, 'utf8'), vendorsRules(await vendorRules()))
 })
 
 t.test('it lets each kind that has a rule be read, and nothing be changed', async (t) => {

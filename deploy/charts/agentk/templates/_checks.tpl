@@ -56,6 +56,28 @@
 {{- fail (printf "rbac.namespaces: the rules of %s have a wildcard: name what callers need" .name) -}}
 {{- end -}}
 {{- end -}}
+{{- range $key := list "views" "flux" "gitops" -}}
+{{- if and (get $.Values.rbac $key).enabled (not $.Values.rbac.create) -}}
+{{- fail (printf "rbac.%s.enabled is true, and rbac.create false, with which nothing is bound: leave one out" $key) -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.rbac.views.vendors (not .Values.rbac.views.enabled) -}}
+{{- fail "rbac.views.vendors needs rbac.views.enabled: Kubernetes' own kinds are shown first" -}}
+{{- end -}}
+{{- $made := list -}}
+{{- range .Values.rbac.namespaces -}}
+{{- if .rules }}{{ $made = append $made (printf "%s/%s" .name .serviceAccount) }}{{ end -}}
+{{- end -}}
+{{- range .Values.rbac.gitops.sources -}}
+{{- if eq (default "" .clusterRole) "cluster-admin" -}}
+{{- fail (printf "rbac.gitops.sources binds cluster-admin in %s, which this chart never does: admin is all that a namespace has" .namespace) -}}
+{{- end -}}
+{{- $account := printf "%s/%s" .namespace .serviceAccount -}}
+{{- if has $account $made -}}
+{{- fail (printf "rbac.gitops.sources names the service account %s, which is there already: each is made once" $account) -}}
+{{- end -}}
+{{- $made = append $made $account -}}
+{{- end -}}
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) -}}
 {{- fail "serviceAccount.name is missing: with serviceAccount.create: false, the account that agentk has" -}}
 {{- end -}}
@@ -64,7 +86,7 @@
 {{- fail "rbac.impersonation names system:masters or a wildcard: name the users and groups that occur" -}}
 {{- end -}}
 {{- end -}}
-{{- if and .Values.serviceMonitor.enabled (not (.Capabilities.APIVersions.Has "monitoring.coreos.com/v1")) -}}
+{{- if and .Values.serviceMonitor.enabled (not (include "agentk.knows" (list . "monitoring.coreos.com/v1" "ServiceMonitor"))) -}}
 {{- fail "serviceMonitor.enabled is true, and the cluster knows no ServiceMonitor: install the Prometheus Operator first" -}}
 {{- end -}}
 {{- end -}}

@@ -70,3 +70,15 @@ labels:
 {{- end -}}
 {{- end -}}
 {{- end -}}
+
+{{/* Whether the cluster has a kind: (list $ "monitoring.coreos.com/v1" "ServiceMonitor"). Who renders without a cluster may
+name versions alone. */}}
+{{- define "agentk.knows" -}}
+{{- $versions := (index . 0).Capabilities.APIVersions -}}
+{{- $version := index . 1 -}}
+{{- $kinds := list -}}
+{{- range $versions -}}
+{{- if hasPrefix (printf "%s/" $version) . }}{{ $kinds = append $kinds . }}{{ end -}}
+{{- end -}}
+{{- if or (has (printf "%s/%s" $version (index . 2)) $kinds) (and ($versions.Has $version) (not $kinds)) }}yes{{ end -}}
+{{- end -}}

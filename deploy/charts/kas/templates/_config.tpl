@@ -85,7 +85,7 @@ cluster:
 
 {{/* config.yaml. The same values are the same bytes: its keys are in order. */}}
 {{- define "kas.config" -}}
-{{- mergeOverwrite (include "kas.ownConfig" . | fromYaml) (deepCopy .Values.customConfig) | toYaml -}}
+{{- mergeOverwrite (include "kas.ownConfig" . | fromYaml) (deepCopy (default dict .Values.customConfig)) | toYaml -}}
 {{- end -}}
 
 {{/* Milliseconds of a duration as kas reads it: (list KEY TEXT). */}}

@@ -39,7 +39,7 @@ labels:
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "kas.fullname" .) .Values.serviceAccount.name -}}
 {{- else -}}
-{{- default "default" .Values.serviceAccount.name -}}
+{{- .Values.serviceAccount.name -}}
 {{- end -}}
 {{- end -}}
 
@@ -55,4 +55,16 @@ labels:
 {{- printf "%s:%s" .repository (default $.Chart.AppVersion .tag) -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Whether the cluster has a kind: (list $ "monitoring.coreos.com/v1" "ServiceMonitor"). Who renders without a cluster may
+name versions alone. */}}
+{{- define "kas.knows" -}}
+{{- $versions := (index . 0).Capabilities.APIVersions -}}
+{{- $version := index . 1 -}}
+{{- $kinds := list -}}
+{{- range $versions -}}
+{{- if hasPrefix (printf "%s/" $version) . }}{{ $kinds = append $kinds . }}{{ end -}}
+{{- end -}}
+{{- if or (has (printf "%s/%s" $version (index . 2)) $kinds) (and ($versions.Has $version) (not $kinds)) }}yes{{ end -}}
 {{- end -}}
