@@ -5,6 +5,7 @@ import t, { type Test } from 'tap'
 import { makeImages } from '../../../dev/images/images.ts'
 import { skip as withoutHelm } from '../../support/charts/chart-words.ts'
 import { ChartsGround } from '../../support/nodes/charts-ground.ts'
+import type { NodeCluster } from '../../support/nodes/node-cluster.ts'
 import { onNodes } from '../../support/nodes/on-nodes.ts'
 import { architecture } from './unpacked-image.ts'
 import { lacking } from './unpacked-runc.ts'
@@ -23,7 +24,21 @@ export async function chartsOnNodes(
   file: string,
   play: (t: Test, ground: ChartsGround) => Promise<void>,
 ): Promise<void> {
-  const name = 'charts on real nodes'
+  await imagesOnNodes('charts on real nodes', file, async (t, { cluster, images }) =>
+    play(t, await ChartsGround.start(t, cluster, { images: [images] })),
+  )
+}
+
+/**
+ * A test on three real nodes, and the images of this tree, which they have not got yet.
+ *
+ * @param file - `import.meta.url` of the file whose only test this is
+ */
+export async function imagesOnNodes(
+  name: string,
+  file: string,
+  play: (t: Test, given: { cluster: NodeCluster; images: string }) => Promise<void>,
+): Promise<void> {
   if (process.env.KUBETEST_DIR === undefined) {
     const skip = withoutHelm || (process.env.KUBETEST_NODES ? await lacking() : 'needs KUBETEST_NODES')
     if (skip) return void t.test(name, { skip }, () => undefined)
@@ -32,7 +47,7 @@ export async function chartsOnNodes(
     await makeImages({ to: folder, names: ['kas', 'agentk'], architectures: [architecture] })
     process.env[imagesVariable] = folder
   }
-  onNodes(name, { file, nodes, timeoutMs }, async (t, cluster) =>
-    play(t, await ChartsGround.start(t, cluster, process.env[imagesVariable] ?? '')),
+  onNodes(name, { file, nodes, timeoutMs }, (t, cluster) =>
+    play(t, { cluster, images: process.env[imagesVariable] ?? '' }),
   )
 }

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Test } from 'tap'
@@ -18,8 +19,16 @@ import type { NodeCluster } from './node-cluster.ts'
 const registry = 'docker.io/library'
 const host = 'kas.kas.svc'
 /** for helm to wait for pods, one of which leaves after the other; ends before the test, so that helm says for what */
-const helmPatience = '--timeout=150s'
-const helmTimeoutMs = 160_000
+const defaultHelmSeconds = 150
+/** for helm to say so. ms */
+const helmEndMs = 10_000
+
+export interface ChartsGroundOptions {
+  /** folders with the OCI layouts `kas` and `agentk`, of each version that the nodes shall have */
+  readonly images: readonly string[]
+  /** for helm to wait for pods; default: 150 */
+  readonly helmSeconds?: number
+}
 
 /** A cluster with real nodes that have the images, and what there is before kas and agentk are installed: their Secrets. */
 export class ChartsGround {
@@ -28,20 +37,25 @@ export class ChartsGround {
   /** past kas */
   readonly kubectl: Kubectl
   readonly #authority: Authority
+  readonly #helmSeconds: number
 
-  private constructor(cluster: NodeCluster, processes: Processes, authority: Authority) {
+  private constructor(
+    parts: { cluster: NodeCluster; processes: Processes; authority: Authority },
+    { helmSeconds = defaultHelmSeconds }: ChartsGroundOptions,
+  ) {
+    const { cluster, processes, authority } = parts
     this.cluster = cluster
     this.processes = processes
     this.#authority = authority
+    this.#helmSeconds = helmSeconds
     const kubeconfig = join(cluster.folder, 'admin.kubeconfig')
     this.kubectl = new Kubectl({ processes, assets }, { kubeconfig })
   }
 
-  /** @param images - OCI layouts of kas and agentk, folders of these names */
-  static async start(t: Test, cluster: NodeCluster, images: string): Promise<ChartsGround> {
+  static async start(t: Test, cluster: NodeCluster, options: ChartsGroundOptions): Promise<ChartsGround> {
     const processes = await Processes.start(t)
-    const ground = new ChartsGround(cluster, processes, await Authority.create('kas test'))
-    await ground.#ok('load', join(images, 'kas'), join(images, 'agentk'))
+    const ground = new ChartsGround({ cluster, processes, authority: await Authority.create('kas test') }, options)
+    await ground.#ok('load', ...options.images.flatMap((folder) => [join(folder, 'kas'), join(folder, 'agentk')]))
     const repository = await GitRepository.create(processes.folder, 'clusters')
     await repository.push('.gitlab/agents/prod/config.yaml', JSON.stringify(agentConfiguration))
     const git = await startGitHttpsServer(t, processes.folder, () => true, cluster.address)
@@ -62,16 +76,17 @@ export class ChartsGround {
     }
     const secret = (namespace: string, name: string, ...from: string[]) =>
       this.kubectl.with({ namespace }).ok(['create', 'secret', 'generic', name, ...from])
-    await secret(
-      'kas',
-      'kas-private',
-      '--from-literal=kas_private_api_secret=c29tZXRoaW5nIG9mIHRoaXJ0eS10d28gYnl0ZXMuLi4=',
-    )
+    await this.createReplicasSecret('kas-private')
     await secret('kas', 'kas-directory', await file('directory.yaml', JSON.stringify(directoryFile(repository))))
     await secret('kas', 'kas-tls', await file('tls.crt', certificate), await file('tls.key', key))
     await secret('kas', 'git-authority', await file('git-ca.crt', gitAuthority))
     await secret('agentk', 'agentk-token', `--from-literal=token=${agentToken}`)
     await secret('agentk', 'authorities', await file('ca.crt', this.#authority.certificate))
+  }
+
+  async createReplicasSecret(name: string): Promise<void> {
+    const text = `--from-literal=kas_private_api_secret=${randomBytes(32).toString('base64')}`
+    await this.kubectl.with({ namespace: 'kas' }).ok(['create', 'secret', 'generic', name, text])
   }
 
   /** Of the charts, for this ground. */
@@ -114,18 +129,22 @@ export class ChartsGround {
       `--values=${values}`,
     ]
     const sets = set.map((one) => `--set=${one}`)
-    return this.#ok(helmProgram ?? '', ...args, ...sets, '--wait', helmPatience)
+    return this.#helm(...args, ...sets)
   }
 
-  /** Both charts at once; ada may see what there is. */
-  async installBoth(): Promise<void> {
-    await Promise.all([this.install('kas'), this.install('agentk')])
+  /**
+   * Both charts at once; ada may see what there is.
+   *
+   * @param set - of each chart, beside the ground's values
+   */
+  async installBoth(set: Partial<Record<ChartName, readonly string[]>> = {}): Promise<void> {
+    const charts: readonly ChartName[] = ['kas', 'agentk']
+    await Promise.all(charts.map((chart) => this.install(chart, ...(set[chart] ?? []))))
     await this.kubectl.ok(['create', 'clusterrolebinding', 'ada', '--clusterrole=view', '--user=gitlab:user:ada'])
   }
 
   async rollback(chart: ChartName, revision: number): Promise<void> {
-    const args = ['rollback', chart, String(revision), `--namespace=${chart}`, '--wait', helmPatience]
-    await this.#ok(helmProgram ?? '', ...args)
+    await this.#helm('rollback', chart, String(revision), `--namespace=${chart}`)
   }
 
   /** Runs `act` while somebody calls through kas and agentk all the time: none of the calls may fail. */
@@ -162,16 +181,29 @@ export class ChartsGround {
     return this.kubectl.with({ kubeconfig })
   }
 
+  /**
+   * As ada, past kubectl.
+   *
+   * @param address - of a replica; default: that of the Service
+   */
+  async access(address?: string) {
+    const server = address === undefined ? await this.#server() : `https://${address}:8154`
+    return { server, ca: this.#authority.certificate, credential: bearerOf('user'), servername: host }
+  }
+
   async #calls(path: string): Promise<SteadyCalls> {
-    const url = `${await this.#server()}${path}`
-    const ca = this.#authority.certificate
-    return new SteadyCalls({ url, ca, servername: host, token: bearerOf('user'), pauseMs: 80 })
+    const { server, credential: token, ...trusted } = await this.access()
+    return new SteadyCalls({ url: `${server}${path}`, token, ...trusted, pauseMs: 80 })
+  }
+
+  #helm(...args: string[]): Promise<string> {
+    return this.#ok(helmProgram ?? '', ...args, '--wait', `--timeout=${this.#helmSeconds}s`)
   }
 
   async #ok(command: string, ...args: string[]): Promise<string> {
     const environment = { KUBECONFIG: join(this.cluster.folder, 'admin.kubeconfig') }
     const process = await this.processes.spawn({ command, args, environment })
-    const { code, stdout, stderr } = await process.ends({ timeoutMs: helmTimeoutMs })
+    const { code, stdout, stderr } = await process.ends({ timeoutMs: this.#helmSeconds * 1000 + helmEndMs })
     if (code !== 0 || stderr !== '') throw new Error(`${command} ${args.join(' ')}: exit status ${code}: ${stderr}`)
     return stdout.toString()
   }

@@ -1,5 +1,7 @@
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { execFile } from 'node:child_process'
+import { readdir, readFile } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { promisify } from 'node:util'
 import { ApiClient, type KubernetesObject } from '../../../dev/control-plane/api-client.ts'
 import { signServiceAccountToken, type TokenOptions } from '../../../dev/control-plane/service-account.ts'
 import type { Processes } from '../processes.ts'
@@ -60,8 +62,30 @@ export class NodeCluster {
     process.kill(Number(await readFile(join(this.folder, `n${node}`, 'kubelet.pid'), 'utf8')), 'SIGKILL')
   }
 
+  /** The node is gone: its link is down, and all that ran there has ended unheard. */
+  async killNode(node: number): Promise<void> {
+    await promisify(execFile)('ip', ['link', 'set', `v${node}`, 'down'])
+    const own = join(this.folder, `n${node}`)
+    const group = `/${basename(this.folder)}-${node}/`
+    const programs = ['kubelet', 'kube-proxy', 'containerd'].map((name) => readFile(join(own, `${name}.pid`), 'utf8'))
+    for (const pid of await Promise.all(programs)) kill(Number(pid))
+    for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
+      const about = (file: string) => readFile(`/proc/${pid}/${file}`, 'utf8').catch(() => '') // it has ended meanwhile
+      const isShim = (await about('cmdline')).includes(join(own, 'containerd.sock'))
+      if (isShim || (await about('cgroup')).includes(group)) kill(Number(pid))
+    }
+  }
+
   close(): void {
     this.admin.close()
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error // it went with another
   }
 }
 
