@@ -1,5 +1,6 @@
 import { isBeingDeleted, type KubernetesObject, kindOf, numberAt, textAt } from '../object.ts'
 import { type Finding, found, minute, ranks, second } from './finding.ts'
+import { lostWithNode } from './pods/readiness.ts'
 import { exactTimeOf, field } from './read.ts'
 
 /** Finalizers have so long. ms */
@@ -9,7 +10,7 @@ const pastEndMs = 60 * second
 /** finalizers that are named */
 const maxNamed = 10
 
-/** Of what is being deleted. Its metadata alone is read. */
+/** Of what is being deleted. Its metadata alone is read; of Pods, too, whether their node is lost. */
 export function deletionOf(object: KubernetesObject, now: number): Finding | undefined {
   if (!isBeingDeleted(object)) return undefined
   const kind = kindOf(object)
@@ -25,16 +26,22 @@ export function deletionOf(object: KubernetesObject, now: number): Finding | und
     rank,
     since,
   }
+  const terminating = { reason: 'Terminating', text: 'is being deleted', rank, since, grace: undefined }
   if (kind === 'Pod') {
+    // evicted, it stays until its kubelet says that its containers have ended
+    const lost = lostWithNode(object, now)
+    if (lost) return lost
     const grace = pastEndMs
     if (isPastEnd && finalizers.length > 0) return found(object, now, { ...blocked, grace, from: end })
     const node = nodeOf(object)
     const text = `is still there after its time to end${node && `, on node ${node}`}`
     if (isPastEnd) return found(object, now, { reason: 'TerminatingStuck', text, rank, since, grace, from: end })
-  } else if (finalizers.length > 0) {
+    return found(object, now, { ...terminating, until: end })
+  }
+  if (finalizers.length > 0) {
     return found(object, now, { ...blocked, grace: finalizersMs })
   }
-  return found(object, now, { reason: 'Terminating', text: 'is being deleted', rank, since, grace: undefined })
+  return found(object, now, terminating)
 }
 
 function finalizersOf(object: KubernetesObject): readonly string[] {

@@ -43,15 +43,21 @@ export function unreadyOf(context: PodContext, container: Container): Finding | 
 /** Of a Pod that is not ready though its containers are. */
 export function unreadyPod({ pod, now, ready, readySince }: PodContext): Finding | undefined {
   if (ready !== 'False' || !holds(pod, 'ContainersReady')) return undefined
+  const lost = lostWithNode(pod, now)
+  if (lost) return lost
   const missing = missingGates(pod)
+  const text =
+    conditionAt(pod, 'Ready', now)?.message || `waits for readiness gates: ${missing.slice(0, 10).join(', ')}`
   const base = { rank: ranks.pod, since: readySince }
-  const condition = conditionAt(pod, 'Ready', now)
-  if (!isLostWithNode(pod)) {
-    const text = condition?.message || `waits for readiness gates: ${missing.slice(0, 10).join(', ')}`
-    return found(pod, now, { ...base, reason: 'ReadinessGatesNotReady', text, grace: startMs })
-  }
+  return found(pod, now, { ...base, reason: 'ReadinessGatesNotReady', text, grace: startMs })
+}
+
+/** Of a Pod of whose node nothing is heard. */
+export function lostWithNode(pod: KubernetesObject, now: number): Finding | undefined {
+  if (!isLostWithNode(pod)) return undefined
   const text = `node ${textAt(pod, 'spec.nodeName')} is not ready`
-  return found(pod, now, { ...base, reason: 'NodeNotReady', text, grace: 0 })
+  const since = conditionAt(pod, 'Ready', now)?.since
+  return found(pod, now, { reason: 'NodeNotReady', text, rank: ranks.pod, since, grace: 0 })
 }
 
 /**

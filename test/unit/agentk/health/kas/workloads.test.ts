@@ -19,6 +19,26 @@ import {
 
 /** Lines of the tables of what is being deleted, and of what makes Pods. The first object is the root. */
 
+const set = (replicas: number) =>
+  object('apps/StatefulSet', 'set', { spec: { replicas: 2 }, status: { observedGeneration: 1, replicas } })
+
+/** A Pod that is being deleted, and is not ready. */
+const leaving = (containersReady: string) =>
+  object(
+    'Pod',
+    'set-0',
+    {
+      spec: { nodeName: 'node-1', containers: [{ name: 'app' }] },
+      status: {
+        phase: 'Running',
+        conditions: [condition('Ready', 'False', 300), condition('ContainersReady', containersReady, 3000)],
+      },
+    },
+    { deletionTimestamp: ago(-20), deletionGracePeriodSeconds: 30 },
+  )
+
+const lostNode = object('Node', 'node-1', { status: { conditions: [condition('Ready', 'Unknown', 300)] } })
+
 const deletion: readonly Case[] = [
   ['no finalizer', 'Progressing Terminating', [object('ConfigMap', 'c', {}, { deletionTimestamp: ago(900) })]],
   [
@@ -36,6 +56,10 @@ const deletion: readonly Case[] = [
     'Degraded DeletionBlocked',
     [object('ConfigMap', 'c', {}, { deletionTimestamp: ago(200), deletionGracePeriodSeconds: 100, finalizers: ['x'] })],
   ],
+  ['a Pod that leaves', 'Progressing Terminating', [leaving('False')]],
+  ['a Pod evicted from a node that is lost', 'Degraded NodeNotReady', [leaving('True')]],
+  ['and its node is known', 'Degraded NodeUnreachable', [leaving('True'), lostNode]],
+  ['a StatefulSet of such a Pod', 'Degraded NodeUnreachable', [set(2), ownedBy(set(2), leaving('True')), lostNode]],
 ]
 
 const failure = (message: string, seconds = 60) => condition('ReplicaFailure', 'True', seconds, 'FailedCreate', message)
@@ -59,9 +83,6 @@ const refusals: readonly (readonly [message: string, reason: string])[] = [
   ['pods "a" is forbidden: maximum cpu usage per Container is 1, but limit is 2', 'LimitRangeViolation'],
   ['the server is in a bad mood', 'FailedCreate'],
 ]
-
-const set = (replicas: number) =>
-  object('apps/StatefulSet', 'set', { spec: { replicas: 2 }, status: { observedGeneration: 1, replicas } })
 
 const daemons = (has: number) =>
   object('apps/DaemonSet', 'ds', { status: { desiredNumberScheduled: 3, currentNumberScheduled: has } })
@@ -199,6 +220,7 @@ judgeTables(t, { deletion, refused, deployments, jobs })
 t.test('since', async (t) => {
   t.equal(sinceOf([deletion[3]?.[2][0] as KubernetesObject]), 300)
   t.equal(sinceOf([replicaSet(quota, 77)]), 77)
+  t.equal(sinceOf([leaving('True')]), 300, 'since it is lost, not since it is deleted')
 })
 
 t.test('a refusal counts the Pods that are missing', async (t) => {

@@ -202,6 +202,16 @@ t.test('what is being deleted is judged, though only its metadata is followed', 
   t.match(stage.records.get('m')?.health, { kstatus: 'Terminating' })
 })
 
+t.test('a Pod that does not leave is stuck by time alone', async (t) => {
+  const stage = await start(t)
+  stage.put(pod({ status: well, more: { deletionTimestamp: iso(now + 30_000), deletionGracePeriodSeconds: 30 } }))
+  t.equal(said(stage), 'Progressing Terminating')
+  await stage.pass(30_050)
+  t.equal(said(stage), 'Progressing TerminatingStuck')
+  await stage.pass(minute)
+  t.equal(said(stage), 'Degraded TerminatingStuck')
+})
+
 t.test('of so many texts one is kept, and the rest is judged by time alone', async (t) => {
   const stage = await start(t)
   const long = 'x'.repeat(5000)
