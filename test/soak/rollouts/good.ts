@@ -278,10 +278,13 @@ export const goodRollouts: readonly GoodRollout[] = [
       await stage.rolledOut(web)
       await stage.changePods(web)
       const drain = ['drain', drainedNode, '--ignore-daemonsets', '--force', '--delete-emptydir-data', '--timeout=150s']
-      const drained = await (await ground.kubectl.start(drain)).ends({ timeoutMs: 180_000 })
-      if (drained.code !== 0) throw new Error(`kubectl drain: ${drained.code} ${drained.stderr}`)
-      await stage.rolledOut(web)
-      await ground.kubectl.ok(['uncordon', drainedNode])
+      try {
+        const drained = await (await ground.kubectl.start(drain)).ends({ timeoutMs: 180_000 })
+        if (drained.code !== 0) throw new Error(`kubectl drain: ${drained.code} ${drained.stderr}`)
+        await stage.rolledOut(web)
+      } finally {
+        await ground.kubectl.ok(['uncordon', drainedNode]) // others play on it
+      }
     },
   },
 ]

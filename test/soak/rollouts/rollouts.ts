@@ -18,7 +18,7 @@ export interface PlayedGood {
   readonly ms: number
   /** of the view of its namespace */
   readonly updates: number
-  /** what a root, or what is below one, said when it was Degraded: each once */
+  /** what a root, or what is below one, said when it was Degraded: each once, and when that was first */
   readonly degraded: readonly string[]
   readonly degradedBelow: readonly string[]
   /** of `kas health`, once the cluster says that it is through */
@@ -34,8 +34,10 @@ export async function playGood(
 ): Promise<PlayedGood> {
   const { ground } = components
   const stage = await RolloutStage.start(namespace, components)
-  const [degraded, degradedBelow] = [new Set<string>(), new Set<string>()]
+  /** what was said, ms after the begin */
+  const [degraded, degradedBelow] = [new Map<string, number>(), new Map<string, number>()]
   let updates = 0
+  let began = performance.now()
   const view = new LiveTree({
     endpoint: ground.endpoint,
     query: { view: 'tree', scope: { namespaces: [namespace] }, limit: 500 },
@@ -44,18 +46,23 @@ export async function playGood(
       updates++
       const roots = rootsOf(model)
       for (const row of model.rows.values()) {
-        if (verdictOf(row) === 'Degraded' && !isGroup(row))
-          (roots.has(row.u) ? degraded : degradedBelow).add(textOf(row))
+        if (verdictOf(row) !== 'Degraded' || isGroup(row)) continue
+        const said = roots.has(row.u) ? degraded : degradedBelow
+        const text = textOf(row)
+        if (!said.has(text)) said.set(text, performance.now() - began)
       }
     },
   })
   try {
     await view.until('the view is live', () => view.isLive, liveMs)
-    const began = performance.now()
+    began = performance.now()
     await rollout.play(stage)
     const ms = performance.now() - began
     const { code, stdout, stderr } = await ground.kas('health', '-n', namespace, '--wait', gateWait, '--stable', '1s')
-    return { ms, updates, degraded: [...degraded], degradedBelow: [...degradedBelow], code, said: stdout + stderr }
+    await view.until('the view is live to the end', () => view.isLive, liveMs)
+    const texts = (of: ReadonlyMap<string, number>) => [...of].map(([text, at]) => `at ${seconds(at)} ${text}`)
+    const said = stdout + stderr
+    return { ms, updates, degraded: texts(degraded), degradedBelow: texts(degradedBelow), code, said }
   } finally {
     await view.stop()
   }
@@ -71,14 +78,17 @@ function rootsOf(model: ShownView): ReadonlySet<string> {
   )
 }
 
-const textOf = ({ k, n, z, y, why }: Row & { readonly y?: string }) =>
-  `${k}/${n}: ${z ? `${z.reason}: ${z.text}` : (y ?? why?.[2] ?? '')}`
+/** What kas says of it, and of the cause: the culprit may be another one. */
+function textOf({ k, n, z, y, why }: Row): string {
+  const cause = z ? `; ${z.reason} of ${z.kind}/${z.name}: ${z.text}` : ''
+  return `${k}/${n}: ${y ?? why?.[2] ?? why?.[0] ?? ''}${cause}`
+}
 
 export interface PlayedBad {
   readonly code: number
   readonly ms: number
   readonly said: string
-  /** when the gate had ended the cluster knew that the deadline was past */
+  /** when the gate had ended: by the cluster's word, which has none of StatefulSets, or by the time it took */
   readonly isPastDeadline: boolean
   readonly status: RolloutStatus
 }
@@ -142,7 +152,8 @@ export async function playBad(
   const { code, stdout, stderr } = await ground.kas(...gate)
   const ms = performance.now() - began
   const now = await stage.until(target, () => true)
-  return { code, ms, said: `${stderr}${stdout}`, isPastDeadline: isPastDeadline(now), status }
+  const isPast = isPastDeadline(now) || ms >= deadlineSeconds * 1000
+  return { code, ms, said: `${stderr}${stdout}`, isPastDeadline: isPast, status }
 }
 
 const isPastDeadline = ({ status }: KubernetesObject) =>
@@ -162,6 +173,7 @@ export async function tellGood(t: Test, { name }: GoodRollout, playing: Promise<
     ...(updates > 1 ? [] : ['nothing was seen of it']),
     ...(code === 0 ? [] : [`kas health: exit ${code}: ${said}`]),
   ]
+  for (const fault of faults) t.comment(`${name}: ${fault}`)
   t.strictSame(faults, [], name)
 }
 

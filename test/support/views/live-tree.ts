@@ -39,6 +39,7 @@ export class LiveTree {
       },
     })
     this.#ended = client.run(this.#stopping.signal).catch((error: Error) => {
+      this.#isLive = false
       this.#refusal = error
       this.#wake()
     })
@@ -76,7 +77,8 @@ export class LiveTree {
     for (;;) {
       const found = look()
       if (found !== undefined && found !== false) return found
-      if (this.#refusal) throw new Error(`${what}: the view has ended`, { cause: this.#refusal })
+      if (this.#refusal)
+        throw new Error(`${what}: the view has ended: ${this.#refusal.message}`, { cause: this.#refusal })
       if (late.aborted) throw new Error(`${what}: not in ${timeoutMs} ms`)
       const { promise, resolve } = Promise.withResolvers<void>()
       this.#listeners.add(resolve)

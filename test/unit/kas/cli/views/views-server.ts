@@ -117,7 +117,8 @@ export async function startViewsServer(t: Test, options: ServerOptions = {}) {
     const code = clock ? runViewsCommand(command, args, { io, clock, random: () => 0.5 }) : runCli(argv, io)
     return { said, code, interrupt }
   }
-  return { viewer, /** once somebody was */ refused: () => refusal.promise, run, runWith, asked }
+  const url = new URL(`ws://127.0.0.1:${port}/k8s-proxy/views`)
+  return { url, viewer, /** once somebody was */ refused: () => refusal.promise, run, runWith, asked }
 }
 
 function viewerOf(webSocket: WebSocket, authorization: string | undefined): Viewer {
