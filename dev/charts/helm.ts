@@ -27,10 +27,11 @@ export interface Rendering {
   readonly apis?: readonly string[]
 }
 
-/** In the folder that KAS_RENDERERS names (`helm-3.22.0/helm`), else on the PATH. */
+/** In the folder that KAS_RENDERERS names (`helm-3.22.0/helm`), the newest; else on the PATH. */
 export function findHelm(environment: NodeJS.ProcessEnv = process.env): string | undefined {
   const { KAS_RENDERERS: renderers = '', PATH: path = '' } = environment
-  const versions = renderers !== '' && existsSync(renderers) ? readdirSync(renderers).sort().reverse() : []
+  const names = renderers !== '' && existsSync(renderers) ? readdirSync(renderers) : []
+  const versions = names.sort((a, b) => b.localeCompare(a, undefined, { numeric: true }))
   const folders = versions.filter((name) => name.startsWith('helm-')).map((name) => join(renderers, name))
   return [...folders, ...path.split(delimiter)].map((folder) => join(folder, 'helm')).find(existsSync)
 }
