@@ -2,13 +2,19 @@ import { at, type KubernetesObject, kindOf, listAt, numberAt, textAt } from '../
 import type { Around } from './around.ts'
 import { newest } from './evidence.ts'
 import { type Finding, finding, found, minute, type Need, ranks, severityOf, worstOf } from './finding.ts'
-import { createdOf, field, hasEnded, isEnding, labelTableOf, nameOf, namespaceOf } from './read.ts'
+import { createdOf, field, hasEnded, isEnding, labelTableOf, nameOf, namespaceOf, textField } from './read.ts'
 import { bounded } from './text.ts'
 
 const sliceKind = 'discovery.k8s.io/EndpointSlice'
 /** What a Service selects may come a moment after it. ms */
 const newMs = minute
 const balancerMs = 2 * minute
+/** Slices come a moment after the Service has other ports. ms */
+const portsMs = minute
+/** ports that are looked for; slices list them in the order of the Service */
+const maxPorts = 64
+/** characters of a port's name, as the API server has it */
+const maxPortName = 63
 
 /** Reasons of a Service that nobody answers. */
 export const isWithoutEndpoints = (reason: string) =>
@@ -27,7 +33,8 @@ function unanswered(object: KubernetesObject, around: Around): Finding | undefin
   const selector = selectorOf(object)
   const namespace = namespaceOf(object)
   if (selector.length === 0 || ![sliceKind, 'Pod'].every((kind) => around.isLive(kind, namespace))) return undefined
-  if (around.slicesOf(object).some(hasReady)) return undefined
+  const slices = around.slicesOf(object)
+  if (slices.some(hasReady)) return unreached(object, around, slices)
   const needs: Need[] = [
     [sliceKind, namespace],
     ['Pod', namespace],
@@ -53,6 +60,45 @@ function unanswered(object: KubernetesObject, around: Around): Finding | undefin
     from: createdOf(object, around.now),
     needs: [...absent, ...needs],
   })
+}
+
+/**
+ * Of a Service that sends to a port by a name that no Pod has. Its controller lists endpoints without the port then; of a
+ * headless one they are addresses all the same.
+ */
+function unreached(object: KubernetesObject, around: Around, slices: readonly KubernetesObject[]): Finding | undefined {
+  if (textAt(object, 'spec.clusterIP') === 'None' || slices.some((slice) => at(slice, 'ports') === undefined))
+    return undefined
+  const ports = slices.flatMap((slice) => listAt(slice, 'ports'))
+  if (ports.some(isAnyPort)) return undefined
+  const names = new Set(ports.map((port) => textField(port, 'name')))
+  const missing = listAt(object, 'spec.ports')
+    .slice(0, maxPorts)
+    .find((port) => textField(port, 'targetPort') !== '' && !names.has(textField(port, 'name')))
+  if (!missing) return undefined
+  return found(object, around.now, {
+    reason: 'PortMissing',
+    text: `no Pod has a port named "${textField(missing, 'targetPort')}"`,
+    rank: ranks.other,
+    grace: portsMs,
+    from: around.now,
+    needs: [[sliceKind, namespaceOf(object)]],
+  })
+}
+
+/** Its endpoints take whatever port they are sent to. */
+const isAnyPort = (port: KubernetesObject) => at(port, 'port') === undefined
+
+/** What Services are judged by, of a slice. */
+export function sliceTraits(slice: KubernetesObject): KubernetesObject {
+  const known = at(slice, 'ports') === undefined ? {} : { ports: portsOf(slice) }
+  return { endpoints: [{ conditions: { ready: hasReady(slice) } }], ...known }
+}
+
+function portsOf(slice: KubernetesObject): readonly KubernetesObject[] {
+  return listAt(slice, 'ports')
+    .slice(0, maxPorts)
+    .map((port) => ({ name: textField(port, 'name').slice(0, maxPortName), port: numberAt(port, 'port') }))
 }
 
 function byWorkload(object: KubernetesObject, around: Around, workload: KubernetesObject, needs: Need[]): Finding {
@@ -84,7 +130,7 @@ function byPods(object: KubernetesObject, around: Around, pods: readonly Kuberne
 }
 
 /** Whether a slice has an endpoint that may be sent to. */
-export function hasReady(slice: KubernetesObject): boolean {
+function hasReady(slice: KubernetesObject): boolean {
   return listAt(slice, 'endpoints').some((endpoint) => field(field(endpoint, 'conditions'), 'ready') !== false)
 }
 

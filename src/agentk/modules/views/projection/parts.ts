@@ -1,6 +1,6 @@
 import { gatewayGroup } from '../../../health/kas/gateways.ts'
 import { hasEnded } from '../../../health/kas/read.ts'
-import { hasReady } from '../../../health/kas/services.ts'
+import { sliceTraits } from '../../../health/kas/services.ts'
 import { entryAt, isBeingDeleted, type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
 import { type Picked, pick, picked } from './pick.ts'
 
@@ -59,7 +59,13 @@ const ownParts: Readonly<Record<string, readonly string[]>> = {
   'batch/CronJob': ['spec.suspend', 'status'],
   Node: ['spec.unschedulable', 'spec.taints', 'status.conditions'],
   PersistentVolumeClaim: ['spec.storageClassName', 'spec.volumeName', 'status.phase'],
-  Service: ['spec.type', 'spec.selector', 'status.loadBalancer.ingress'],
+  Service: [
+    'spec.type',
+    'spec.selector',
+    'spec.clusterIP',
+    ...of('spec.ports', ['name', 'targetPort']),
+    'status.loadBalancer.ingress',
+  ],
   'networking.k8s.io/Ingress': [
     'spec.defaultBackend.service.name',
     'spec.ingressClassName',
@@ -124,7 +130,7 @@ export function traitsOf(kind: string, object: KubernetesObject): KubernetesObje
     case 'batch/Job':
       return traitsOfJob(object)
     case 'discovery.k8s.io/EndpointSlice':
-      return { endpoints: [{ conditions: { ready: hasReady(object) } }] }
+      return sliceTraits(object)
     default: {
       const fields = traits.get(kind)
       return fields && withAnnotation(kind, object, pick(object, fields))

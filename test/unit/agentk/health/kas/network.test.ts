@@ -1,4 +1,5 @@
 import t from 'tap'
+import type { KubernetesObject } from '../../../../../src/agentk/health/object.ts'
 import {
   ago,
   type Case,
@@ -29,6 +30,15 @@ const slice = (...ready: (boolean | null)[]) =>
     { labels: { 'kubernetes.io/service-name': 's' } },
   )
 
+/** Its endpoints have these ports. */
+const sliceWith = (ports: unknown, ...ready: boolean[]) => ({ ...slice(...ready), ports })
+const named = (name: string, one: KubernetesObject) => ({
+  ...one,
+  metadata: { ...(one.metadata as object), name, uid: `uid-${name}` },
+})
+const sendsTo = (targetPort: string | number, more: object = {}) =>
+  service({ ports: [{ port: 80, targetPort }], ...more })
+
 const maker = (replicas: number) =>
   object('apps/Deployment', 'web', { spec: { replicas, template: { metadata: { labels: { app: 'a' } } } } })
 
@@ -41,6 +51,43 @@ const balanced = { type: 'LoadBalancer' }
 const services: readonly Case[] = [
   ['answered', 'Healthy', [service(), slice(false, true), crashing]],
   ['answered by what does not say', 'Healthy', [service(), slice(null)]],
+  ['a port that no Pod has, at first', 'Progressing PortMissing', [sendsTo('http'), sliceWith(null, true)]],
+  ['a port that one of its Pods has', 'Healthy', [sendsTo('http'), sliceWith([{ name: '', port: 8080 }], true)]],
+  [
+    'one of two ports that no Pod has',
+    'Progressing PortMissing',
+    [
+      service({
+        ports: [
+          { name: 'a', targetPort: 'http' },
+          { name: 'b', targetPort: 'web' },
+        ],
+      }),
+      sliceWith([{ name: 'a', port: 8080 }], true),
+    ],
+  ],
+  [
+    'the port of Pods that are not ready yet',
+    'Healthy',
+    [sendsTo('http'), sliceWith(null, true), named('s-2', sliceWith([{ name: '', port: 8080 }], false))],
+  ],
+  ['a port by its number', 'Healthy', [sendsTo(8080), sliceWith(null, true)]],
+  ['a port of a headless one', 'Healthy', [sendsTo('http', { clusterIP: 'None' }), sliceWith(null, true)]],
+  ['a port, without a selector', 'Healthy', [sendsTo('http', { selector: null }), sliceWith(null, true)]],
+  ['a port of what says no ports', 'Healthy', [sendsTo('http'), slice(true)]],
+  ['a port of what takes any', 'Healthy', [sendsTo('http'), sliceWith([{}], true)]],
+  [
+    'a port that no Pod has, slices hidden',
+    'Healthy',
+    [sendsTo('http'), sliceWith(null, true)],
+    [],
+    ['discovery.k8s.io/EndpointSlice'],
+  ],
+  [
+    'a port that no Pod has, none is ready',
+    'Degraded CrashLoopBackOff',
+    [sendsTo('http'), sliceWith(null, false), crashing],
+  ],
   ['its Pods fail', 'Degraded CrashLoopBackOff', [service(), slice(false), crashing]],
   [
     'its Pods fail, events hidden',
@@ -257,4 +304,9 @@ t.test('since: of what is absent nobody knows', async (t) => {
   t.equal(sinceOf([ingress(toService)]), 'unknown')
   t.equal(sinceOf([configuration('Fail')]), 'unknown')
   t.equal(judge([configuration('Fail')]).atLeast, now)
+})
+
+t.test('a port that no Pod has is named', async (t) => {
+  const { cause } = judge([sendsTo('http'), sliceWith(null, true)])
+  t.match(cause, { kind: 'Service', name: 's', text: 'no Pod has a port named "http"', since: undefined })
 })

@@ -5,7 +5,7 @@ t.test('what is kept of an object that is not well holds all that others are jud
   const metadata = { name: 'a', uid: 'u', deletionTimestamp: '2026-11-20T10:00:00Z' }
   const template = { metadata: { labels: { app: 'web' } } }
   const objects = {
-    'discovery.k8s.io/EndpointSlice': { endpoints: [{ conditions: { ready: false } }, {}] },
+    'discovery.k8s.io/EndpointSlice': { endpoints: [{ conditions: { ready: false } }, {}], ports: null },
     'apps/Deployment': { spec: { replicas: 2, template } },
     ReplicationController: { spec: { replicas: 2, template } },
     'batch/Job': { spec: { template }, status: { conditions: [{ type: 'Complete', status: 'True' }] } },

@@ -156,6 +156,36 @@ t.test('who names what comes and goes is judged anew; what is not listed is not 
   t.equal(said(stage, 'i'), 'Degraded BackendMissing')
 })
 
+t.test('a port that no Pod has: for a minute slices may come after the Service', async (t) => {
+  const stage = await start(t)
+  const to = (targetPort: string) => ({
+    ...service('web', { app: 'web' }),
+    spec: { selector: { app: 'web' }, ports: [{ targetPort }] },
+  })
+  const slice = {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: { name: 'web-1', namespace: 'shop', uid: 's', labels: { 'kubernetes.io/service-name': 'web' } },
+    endpoints: [{ conditions: { ready: true } }],
+    ports: [{ name: '', port: 8080 }],
+  }
+  stage.put(slice)
+  stage.put(to('web'))
+  t.equal(said(stage, 'web'), undefined)
+  stage.put({ ...slice, ports: null })
+  await stage.pass()
+  t.equal(said(stage, 'web'), 'Progressing PortMissing')
+  t.match(stage.records.judged('web'), [{ finding: { since: now } }, { finding: undefined }])
+  stage.put(to('http'))
+  await stage.pass(50_000)
+  t.equal(said(stage, 'web'), 'Progressing PortMissing')
+  await stage.pass(10_050)
+  t.equal(said(stage, 'web'), 'Degraded PortMissing')
+  stage.put(slice)
+  await stage.pass()
+  t.equal(said(stage, 'web'), undefined)
+})
+
 t.test('since when: what was there at the beginning is so at least since then, what comes later begins', async (t) => {
   const stage = await start(t, { listed: false })
   stage.put(ingress('web'))
