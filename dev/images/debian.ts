@@ -39,6 +39,12 @@ export async function debianPackages(
 ): Promise<DebianPackage[]> {
   const own = join(cache, 'debian', architecture)
   const archives = join(own, 'archives')
+  const stamp = join(own, 'updated')
+  const updated = await stat(stamp).catch(() => undefined)
+  const isFresh = updated !== undefined && Date.now() - updated.mtimeMs <= listsMaxAgeMs
+  const chosenFile = join(own, `chosen-${hash('sha256', names.join()).slice(0, 12)}.json`)
+  const chosen = isFresh && (await chosenBy(chosenFile, updated.mtimeMs))
+  if (chosen) return chosen
   for (const folder of ['archives/partial', 'lists/partial']) await mkdir(join(own, folder), { recursive: true })
   await writeFile(join(own, 'status'), '')
   const [list] = sources.filter(existsSync)
@@ -63,12 +69,11 @@ export async function debianPackages(
   const options = Object.entries(settings).flatMap(([name, value]) => ['-o', `${name}=${value}`])
   const apt = async (...words: string[]) =>
     (await run('apt-get', [...options, '--quiet', ...words], { maxBuffer: maxOutputBytes, timeout: timeoutMs })).stdout
-  const stamp = join(own, 'updated')
-  const updated = await stat(stamp).catch(() => undefined)
-  if (!updated || Date.now() - updated.mtimeMs > listsMaxAgeMs) {
+  if (!isFresh) {
     await apt('update')
     await writeFile(stamp, '')
   }
+  const { mtimeMs: listsMs } = await stat(stamp)
   const install = ['install', '--yes', ...names]
   await apt(...install, '--download-only')
   const files = [...(await apt(...install, '--simulate')).matchAll(/^Inst (\S+) \((\S+)/gm)].map(([, name, version]) =>
@@ -76,7 +81,23 @@ export async function debianPackages(
   )
   const found = files.flatMap((pattern) => globSync(pattern))
   if (found.length !== files.length) throw new Error(`apt did not fetch all of ${files.join(', ')}`)
-  return Promise.all(found.map((file) => unpacked(file, join(own, 'unpacked'))))
+  const packages = await Promise.all(found.map((file) => unpacked(file, join(own, 'unpacked'))))
+  await writeFile(`${chosenFile}.${process.pid}`, JSON.stringify({ listsMs, packages } satisfies Chosen))
+  await rename(`${chosenFile}.${process.pid}`, chosenFile)
+  return packages
+}
+
+/** What apt has chosen, by lists of one age: of the same lists it would choose the same, and take seconds for it. */
+interface Chosen {
+  readonly listsMs: number
+  readonly packages: readonly DebianPackage[]
+}
+
+async function chosenBy(file: string, listsMs: number): Promise<DebianPackage[] | undefined> {
+  if (!existsSync(file)) return undefined
+  const chosen = JSON.parse(await readFile(file, 'utf8')) as Chosen
+  const isThere = chosen.packages.every(({ folder }) => existsSync(folder))
+  return chosen.listsMs === listsMs && isThere ? [...chosen.packages] : undefined
 }
 
 async function unpacked(file: string, into: string): Promise<DebianPackage> {
