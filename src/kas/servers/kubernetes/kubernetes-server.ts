@@ -28,6 +28,7 @@ import { Sessions } from './access/sessions.ts'
 import type { FrontRedirect } from './front-redirect.ts'
 import { Callers } from './http/callers.ts'
 import { Connection, maxPipelinedRequests, type Running } from './http/connection.ts'
+import { joinCrumbs } from './http/crumbs.ts'
 import { Exchange } from './http/exchange.ts'
 import { IdleConnections } from './http/idle-connections.ts'
 import { defaultKubernetesLimits, type KubernetesLimits } from './http/kubernetes-limits.ts'
@@ -296,6 +297,7 @@ export class KubernetesServer implements Service {
       request.socket.destroy()
       return undefined
     }
+    if (request.headers['transfer-encoding'] !== undefined) joinCrumbs(request)
     return new Exchange(request, response, connection, { ...options, leaving: () => this.#drain?.phase !== 'serving' })
   }
 
