@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { cpSync, globSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, globSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { mkdtemp, realpath, rm } from 'node:fs/promises'
 import { isBuiltin } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -175,6 +175,15 @@ t.test('the statement names outputs, commit and lock file', async (t) => {
       },
     },
   })
+})
+
+const isClone = existsSync(join(root, '.git'))
+
+t.test('made where it was made before it is of the same commit', { skip: !isClone && 'needs a clone' }, async (t) => {
+  const left = ['kas-1.2.3.tgz', 'kas-1.2.3.cdx.json', 'kas-1.2.3.intoto.json', 'SHA256SUMS']
+  const ignored = run(root, 'git', ['check-ignore', '--no-index', ...left])
+  t.strictSame(ignored.stdout.trim().split('\n'), left, 'what it leaves is no change of the tree')
+  t.equal(run(root, 'git', ['check-ignore', '--no-index', 'deploy/new.json']).stdout, '')
 })
 
 t.test('the commands give Node the flags that the project measures with', async (t) => {
