@@ -62,12 +62,14 @@ export async function startAskedRepositories(t: Test, options: AskedRepositories
   const place: Place = { folder, processes, all }
   const replicas = await Promise.all(all.map((_, i) => startReplica(place, i)))
   await Promise.all(replicas.map(({ name }) => eventually(() => knowsAll(join(folder, `${name}.sock`), count))))
-  const commits = new Map<number, Set<string>>()
+  /** of each project, of each of its agents */
+  const commits = new Map<number, readonly Set<string>[]>()
   for (const number of numbers) {
-    commits.set(number, new Set())
-    for (let j = 0; j < agentsOfProject; j++) {
+    const ofAgents = Array.from({ length: agentsOfProject }, () => new Set<string>())
+    commits.set(number, ofAgents)
+    for (const [j, seen] of ofAgents.entries()) {
       const { agents } = all[(number + (j % 2)) % count] as Ports
-      await follow(t, { port: agents, token: tokenOf(number, j) }, (commit) => commits.get(number)?.add(commit))
+      await follow(t, { port: agents, token: tokenOf(number, j) }, (commit) => seen.add(commit))
     }
   }
   const pushes = numbers.map((id) => {
@@ -83,8 +85,8 @@ export async function startAskedRepositories(t: Test, options: AskedRepositories
       }),
     /** @returns the id of the commit */
     push: (project: number, text: string) => (pushes[project - 1] as GitPushes).commit({ 'README.md': text }),
-    /** whether an agent of the project has had it */
-    has: (project: number, commit: string) => commits.get(project)?.has(commit) === true,
+    /** how many agents of the project have had it */
+    having: (project: number, commit: string) => commits.get(project)?.filter((seen) => seen.has(commit)).length ?? 0,
   }
 }
 
