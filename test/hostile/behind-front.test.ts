@@ -10,7 +10,7 @@ import type { Stage } from './stage.ts'
 
 /** Attacks again, by way of a front that is trusted: who attacks is counted by his own address, not the front. */
 
-/** from which it connects; good tenants do not come by it */
+/** from which it connects; of who is good the newcomer comes by it, and is refused where the front is counted */
 const front = '127.0.0.9'
 const skip = absent('haproxy') && 'needs haproxy'
 

@@ -5,6 +5,7 @@ import { encodeConnectRequest } from '../../src/proto/reverse-tunnel.ts'
 import { Kube } from '../soak/kube.ts'
 import { FakeAgent } from '../support/fake-agent.ts'
 import type { HostileGround } from './hostile-ground.ts'
+import type { Stage } from './stage.ts'
 
 /** Of who was told that he works for the newcomer. */
 const patienceMs = 5000
@@ -12,12 +13,17 @@ const patienceMs = 5000
 /**
  * A good tenant's agent connects at one replica, and his user calls at another: each is told of the agent.
  *
+ * @param way - how they get there; default: without a front
  * @returns what is wrong with that
  */
-export async function newcomerServed({ stage, holder, entry, newcomer }: HostileGround): Promise<string | undefined> {
-  const socket = connect({ host: '127.0.0.1', port: holder.local.ports.agents, ca: stage.ca, ALPNProtocols: ['h2'] })
+export async function newcomerServed(
+  { stage, entry, newcomer }: HostileGround,
+  way: Stage = stage,
+): Promise<string | undefined> {
+  const socket = connect({ host: '127.0.0.1', port: way.holder.agents, ca: way.ca, ALPNProtocols: ['h2'] })
   socket.on('error', () => undefined) // told by what does not come
-  const access = { ...entry.access, credential: newcomer.userCredential }
+  const server = `https://127.0.0.1:${way.entry.kubernetes}`
+  const access = { ...entry.access, server, credential: newcomer.userCredential }
   const kube = new Kube(access)
   const signal = AbortSignal.timeout(patienceMs)
   try {

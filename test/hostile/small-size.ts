@@ -73,7 +73,7 @@ async function harmless(
   const period = load.period()
   const answer = await attacker.play(order)
   const most = await memory()
-  const newcomer = await newcomerServed(ground)
+  const newcomer = await newcomerServed(ground, stage)
   const toldBytes = await ground.toldOfEvil()
   const countedAfter = await counted()
   const { cpuMs = 0 } = await attacker.end()
