@@ -35,7 +35,8 @@ t.test('a layer is what tar reads', async (t) => {
   t.equal(readlinkSync(join(folder, 'usr/bin/other')), 'program')
   const modes = ['usr/bin/program', long, 'usr/bin', 'tmp'].map((path) => lstatSync(join(folder, path)).mode & 0o7777)
   t.strictSame(modes, [0o755, 0o644, 0o755, 0o1777])
-  const listed = execFileSync('tar', ['--numeric-owner', '-tvf', 'layer.tar'], { cwd: folder, encoding: 'utf8' })
+  const env = { ...process.env, TZ: 'UTC' }
+  const listed = execFileSync('tar', ['--numeric-owner', '-tvf', 'layer.tar'], { cwd: folder, encoding: 'utf8', env })
   for (const line of listed.trim().split('\n')) t.match(line, / 0\/0 +\d+ 1970-01-01 /)
 })
 
