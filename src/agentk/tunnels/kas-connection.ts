@@ -1,6 +1,7 @@
 import type { Metadata } from '../../call/call.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { pause } from '../../lib/pause.ts'
+import { abortable } from '../../lib/signals.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
 import { type Hints, type Role, readHints } from '../../proto/placement.ts'
 import type { KasAddress } from './kas-address.ts'
@@ -120,14 +121,28 @@ export class KasConnection {
   async retire(drainMs: number, clock: Clock): Promise<void> {
     this.#landing.abort()
     const patience = new AbortController()
-    const tunnels = this.pool.retire()
+    const drained = this.#drain(drainMs, clock)
     const left = this.sessions.stop(patience.signal)
-    const cancel = clock.after(drainMs, () => void this.pool.leave())
-    await tunnels
-    cancel()
+    await drained
     const cut = clock.after(drainMs, () => patience.abort())
     await left
     cut()
+  }
+
+  /** The same for its tunnels alone, until `patience` aborts: what runs then is cut. Nothing new is opened on it any more. */
+  async stopTunnels(drainMs: number, clock: Clock, patience?: AbortSignal): Promise<void> {
+    const drained = this.#drain(drainMs, clock)
+    this.sessions.goAway()
+    if (patience) await abortable(drained, patience).catch(() => undefined)
+    await this.pool.stop()
+  }
+
+  /** Opens no more tunnels, and resolves once those that there are have ended. */
+  async #drain(drainMs: number, clock: Clock): Promise<void> {
+    const tunnels = this.pool.retire()
+    const cancel = clock.after(drainMs, () => void this.pool.leave())
+    await tunnels
+    cancel()
   }
 
   #read(events: ConnectionEvents, session: TunnelSession, metadata: Metadata): void {

@@ -3,6 +3,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
+import { abortable } from '../../lib/signals.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
 import type { Hints, Place, Role } from '../../proto/placement.ts'
 import { FailedMoves } from './failed-moves.ts'
@@ -57,6 +58,8 @@ export class KasConnections implements Service {
   #home: KasConnection
   #standby: KasConnection | undefined
   #serving = false
+  /** no connection takes anything new */
+  #hasLeft = false
   #wanted: Hints | undefined
   #again = false
   #following: Promise<void> | undefined
@@ -72,13 +75,14 @@ export class KasConnections implements Service {
       this.#serving = true
       await Promise.all([...this.#all].map((connection) => connection.startTunnels()))
     },
-    leave: async () => {
-      this.#stop()
-      await Promise.all([...this.#all].map(({ pool }) => pool.leave()))
-    },
+    leave: async () => this.#stop(),
+    // no sooner, since whoever tells kas that this pod leaves does it by home
     stop: async (patience) => {
       this.#stop()
-      await Promise.all([...this.#all].map(({ pool }) => pool.stop(patience)))
+      this.#hasLeft = true
+      const { clock } = this.#components
+      const { drainMs } = this.#options
+      await Promise.all([...this.#all].map((connection) => connection.stopTunnels(drainMs, clock, patience)))
     },
   }
 
@@ -109,9 +113,11 @@ export class KasConnections implements Service {
     return sum
   }
 
-  /** Home's session, waiting for it. @throws the signal's reason, or that of stopping */
+  /** Home's session, waiting for it; once this has stopped there is none. @throws the signal's reason, or that of stopping */
   async session(signal: AbortSignal): Promise<ClientSession> {
     for (;;) {
+      // who asks is stopped next: an error would have him ask again
+      if (this.#hasLeft) await abortable(new Promise<never>(() => undefined), signal)
       const home = this.#home
       try {
         return await home.sessions.session(signal)

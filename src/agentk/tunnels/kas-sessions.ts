@@ -109,11 +109,16 @@ export class KasSessions implements Service {
     this.#connect().catch(() => undefined) // only stopping rejects it
   }
 
+  /** Dials no more, and says GOAWAY: our kas ends what waits for calls. */
+  goAway(): void {
+    this.#stopping.abort(new KasError({ code: 'CANCELLED', detail: 'agentk is stopping' }))
+    for (const session of this.#sessions.keys()) session.close()
+  }
+
   /** Lets running calls end until `patience` aborts, then ends every connection. */
   async stop(patience?: AbortSignal): Promise<void> {
-    this.#stopping.abort(new KasError({ code: 'CANCELLED', detail: 'agentk is stopping' }))
+    this.goAway()
     const sessions = [...this.#sessions.keys()]
-    for (const session of sessions) session.close()
     const closed = Promise.all(sessions.map((session) => session.closed))
     if (patience) await abortable(closed, patience).catch(() => undefined)
     for (const session of sessions) session.destroy()

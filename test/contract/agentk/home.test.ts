@@ -279,6 +279,45 @@ t.test('home is frozen: left after two PINGs without an answer; the standby serv
   await at(connections, 'kas-0', 'kas-1')
 })
 
+t.test('it stops: a call that is on its way to an idle tunnel is served, and others end', async (t) => {
+  const all = (await startReplicas(t, 2)) as [FakeReplica, FakeReplica]
+  const [home, standby] = all
+  tell(all, home, standby)
+  const connections = await startConnections(t, home.address, { times: { drainMs: 60_000 } })
+  await at(connections, 'kas-0', 'kas-1')
+  await idleAre(all, [2, 1])
+  const taken = [await home.kas.take(), await standby.kas.take()]
+  const patience = AbortSignal.timeout(10_000)
+  await connections.tunnels.leave?.(patience)
+  const stopped = connections.tunnels.stop(patience)
+  for (const tunnel of taken) {
+    tunnel.begin(echoMethod)
+    tunnel.message(Buffer.from('x'))
+    tunnel.closeSend()
+  }
+  for (const tunnel of taken) {
+    const kinds: string[] = []
+    for (let message = await tunnel.next(); message; message = await tunnel.next()) kinds.push(message.kind)
+    t.strictSame(kinds, ['header', 'message', 'trailer'])
+    tunnel.end()
+  }
+  await stopped
+  t.notOk(patience.aborted, 'kas has ended the one that waited')
+  t.match(connections.counts, { idle: 0, active: 0, served: 2 })
+})
+
+t.test('it stops: what a kas leaves that knows nothing of it is cancelled after a while', async (t) => {
+  const [replica] = (await startReplicas(t, 1)) as [FakeReplica]
+  const connections = await startConnections(t, replica.address, { times: { drainMs: 50 } })
+  await idleAre([replica], [2])
+  const kept = await replica.kas.take() // no more of those that are ended when the agent leaves
+  const patience = AbortSignal.timeout(10_000)
+  await connections.tunnels.stop(patience)
+  t.notOk(patience.aborted)
+  await t.rejects(kept.ended.promise, { code: 'CANCELLED' })
+  t.match(connections.counts, { idle: 0, active: 0 })
+})
+
 t.test('stopped, nothing is left, also in the middle of a move', async (t) => {
   const all = (await startReplicas(t, 2)) as [FakeReplica, FakeReplica]
   const [here, home] = all
