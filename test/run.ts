@@ -10,6 +10,7 @@ import { globSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join, relative } from 'node:path'
 import { parseArgs } from 'node:util'
+import { bundledPrograms } from './runner/bundled-programs.ts'
 import type { FileResult } from './runner/file-result.ts'
 import { type Job, jobsOf } from './runner/jobs.ts'
 import { printFile, printSummary } from './runner/report.ts'
@@ -44,6 +45,9 @@ const chosen = all.filter((file) => wanted.length === 0 || wanted.some((part) =>
 const files = new Map(jobsOf(all).map(({ name, files }) => [name, files.length]))
 // a pattern picks at the first level of a process: there are the tests of a file, or files
 const jobs = values.grep === undefined ? jobsOf(chosen) : chosen.map((file) => ({ name: file, files: [file] }))
+
+// a whole run starts hundreds of programs; what is tried by itself starts those of the source tree
+if (wanted.length === 0) process.env.KAS_TEST_PROGRAMS ??= await bundledPrograms(root)
 
 const times = readTimes(timesFile)
 const measured = new Map<string, Cost>()

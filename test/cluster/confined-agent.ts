@@ -9,9 +9,9 @@ import type { ApiDoubleProgramOptions } from '../support/network/api-double-prog
 import { NetworkReplica } from '../support/network/network-replica.ts'
 import type { Host } from '../support/network/virtual-network.ts'
 import { Processes, type TestProcess, type TornDown } from '../support/processes.ts'
+import { mainOf } from '../support/programs.ts'
 import { agentConfiguration, agentId, agentToken, directoryFile } from '../support/stack-directory.ts'
 
-const agentk = new URL('../../src/agentk/main.ts', import.meta.url).pathname
 const apiDouble = new URL('../support/network/api-double-program.ts', import.meta.url).pathname
 const apiPort = 6443
 const apiToken = 'of-the-cluster'
@@ -85,7 +85,10 @@ export class ConfinedAgent {
       '--observability-listen-network=unix',
       `--observability-listen-address=${this.#file(`${pod}.sock`)}`,
     ]
-    return await this.#inside(name, [process.execPath, agentk, ...flags], { POD_NAME: pod, POD_NAMESPACE: 'default' })
+    return await this.#inside(name, [process.execPath, mainOf('agentk'), ...flags], {
+      POD_NAME: pod,
+      POD_NAMESPACE: 'default',
+    })
   }
 
   /** Which of these, `host:port`, the host can connect to within half a second. */

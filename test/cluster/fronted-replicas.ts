@@ -16,6 +16,7 @@ import { ClusterDouble } from '../support/cluster-double.ts'
 import { eventually } from '../support/eventually.ts'
 import { GitRepository } from '../support/git-repository.ts'
 import { Processes, type TestProcess } from '../support/processes.ts'
+import { mainOf } from '../support/programs.ts'
 import { agentConfiguration, agentId, agentToken, directoryFile } from '../support/stack-directory.ts'
 import { CountingRelay } from './counting-relay.ts'
 
@@ -26,7 +27,6 @@ export const otherAgents = [43, 44, 45, 46, 47, 48, 49, 50, 51, 52]
 export const tokenOf = (id: number) => (id === agentId ? agentToken : `${agentToken}-${id}`)
 /** of what runs on a replica that stops. ms */
 const patienceMs = 2000
-const main = new URL('../../src/agentk/main.ts', import.meta.url).pathname
 
 export interface FrontedOptions {
   /** beside those of `otherAgents`, with tokens, for fakes */
@@ -114,7 +114,7 @@ export class FrontedReplicas {
     const agentk = await this.processes.spawn({
       command: process.execPath,
       args: [
-        main,
+        mainOf('agentk'),
         `--kas-address=${address}`,
         `--token-file=${token}`,
         `--ca-cert-file=${join(folder, 'ca.crt')}`,

@@ -5,12 +5,11 @@ import { freePorts } from '../../dev/control-plane/free-ports.ts'
 import type { Finding } from '../../src/lib/findings.ts'
 import { eventually } from '../support/eventually.ts'
 import { Processes, type TestProcess } from '../support/processes.ts'
+import { mainOf } from '../support/programs.ts'
 
 /** `kas doctor` and `agentk doctor` beside two real replicas: well, one of them frozen, and gone. */
 
 t.setTimeout(200_000)
-
-const mainOf = (program: 'kas' | 'agentk') => join(import.meta.dirname, `../../src/${program}/main.ts`)
 
 interface Answer {
   readonly code: number

@@ -13,13 +13,13 @@ import { holdersOf, viewReplicas } from '../../dev/start/replica-table.ts'
 import { agent, files } from '../../dev/start/settings.ts'
 import { eventually } from '../support/eventually.ts'
 import { httpsGet } from '../support/https-get.ts'
+import { mainOf, testPrograms } from '../support/programs.ts'
 
 /** Three replicas and an agentk as processes, a real API server, and people who push to the example of doc/gitops.md. */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'api')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
-const kas = new URL('../../src/kas/main.ts', import.meta.url).pathname
 /** on a machine with much to do */
 const soon = { timeoutMs: 60_000 }
 const maps = '/api/v1/namespaces/shop/configmaps'
@@ -109,7 +109,7 @@ async function start(t: Test) {
   t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
   const ports = await anyPorts(replicaCount)
   const example = (await exampleFor('real'))?.files
-  const stack = new LocalStack({ folder, ports, kubeconfig: undefined, assets, example })
+  const stack = new LocalStack({ folder, ports, programs: testPrograms, kubeconfig: undefined, assets, example })
   t.teardown(() => stack.stop(AbortSignal.abort()))
   await stack.start()
   const { authority, userCredential: token } = stack.access
@@ -142,7 +142,7 @@ async function start(t: Test) {
       const kubeconfig = join(folder, `${port}.kubeconfig`)
       const server = `https://127.0.0.1:${port}`
       await writeFile(kubeconfig, kubeconfigText({ server, authority, user: { token } }), { mode: 0o600 })
-      const args = [kas, 'gitops', 'status', '--agent', String(agent.id), '--kubeconfig', kubeconfig]
+      const args = [mainOf('kas'), 'gitops', 'status', '--agent', String(agent.id), '--kubeconfig', kubeconfig]
       return run(process.execPath, args, folder)
     },
   }

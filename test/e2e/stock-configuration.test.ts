@@ -9,6 +9,7 @@ import { askSocket } from '../support/ask-socket.ts'
 import { eventually } from '../support/eventually.ts'
 import { FreezableFront } from '../support/freezable-front.ts'
 import { Processes, type TestProcess } from '../support/processes.ts'
+import { mainOf } from '../support/programs.ts'
 
 /**
  * The program starts with the files that GitLab's packages write (doc/reference/gitlab-contract.md 6.2), `redis:` and
@@ -17,7 +18,6 @@ import { Processes, type TestProcess } from '../support/processes.ts'
  */
 
 t.setTimeout(60_000)
-const main = join(import.meta.dirname, '../../src/kas/main.ts')
 const fixtures = join(import.meta.dirname, '../support/stock-configuration')
 const packageFolders = ['/var/opt/gitlab/', '/etc/gitlab/', '/etc/kas/']
 const ownPort = /^( *address: \S*:)(81\d\d)$/gm
@@ -76,7 +76,7 @@ async function start(
   const socket = join(folder, `${name}.sock`)
   const running = await processes.spawn({
     command: process.execPath,
-    args: [main, `--configuration-file=${file}`],
+    args: [mainOf('kas'), `--configuration-file=${file}`],
     environment: { KAS_CLUSTER_NAME: name, KAS_CLUSTER_LISTEN: '127.0.0.1:0', KAS_OPS_SOCKET: socket, ...environment },
   })
   return { name, running, socket, readinessPath: parse(stock).observability.readiness_probe?.url_path ?? '/readiness' }

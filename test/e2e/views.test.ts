@@ -9,6 +9,7 @@ import { agentkAccount } from '../support/agentk-account.ts'
 import { eventually } from '../support/eventually.ts'
 import type { Identity } from '../support/kubectl-side.ts'
 import { Processes } from '../support/processes.ts'
+import { mainOf } from '../support/programs.ts'
 import { Stack } from '../support/stack.ts'
 import { impersonated } from '../support/stack-directory.ts'
 
@@ -17,7 +18,6 @@ import { impersonated } from '../support/stack-directory.ts'
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'all')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
-const kas = new URL('../../src/kas/main.ts', import.meta.url).pathname
 
 type Nested = Row & { readonly children?: readonly Nested[] }
 interface Tree {
@@ -117,7 +117,7 @@ function run(
   kubeconfig: string,
 ): Promise<{ code: number | null; stdout: string; stderr: string }> {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, [kas, ...args], { env: { ...process.env, KUBECONFIG: kubeconfig } })
+    const child = spawn(process.execPath, [mainOf('kas'), ...args], { env: { ...process.env, KUBECONFIG: kubeconfig } })
     let [stdout, stderr] = ['', '']
     child.stdout.on('data', (chunk) => {
       stdout += chunk

@@ -1,9 +1,10 @@
 import { join, resolve } from 'node:path'
 import { Program } from '../../dev/control-plane/program.ts'
 import type { Warden } from '../../dev/control-plane/warden.ts'
-import { nodeEnvironment, nodeFlags } from '../../dev/node-flags.ts'
+import { nodeEnvironment } from '../../dev/node-flags.ts'
 import type { Programs } from '../../dev/start/local-programs.ts'
 import { files } from '../../dev/start/settings.ts'
+import { testPrograms } from '../support/programs.ts'
 import type { Scheme } from './soak-options.ts'
 
 const project = resolve(import.meta.dirname, '../..')
@@ -31,8 +32,8 @@ export interface AgentkProgramOptions {
 /** One pod of our agentk as a process, by the Node that runs this if it is of the source tree. */
 export function agentkProgram(components: { warden: Warden }, options: AgentkProgramOptions): Program {
   const { PATH, HOME } = process.env
-  const { folder, kubeconfig, scheme, kasPort, opsPort, podName, logFile, programs } = options
-  const [command, ...words] = programs?.agentk ?? [process.execPath, ...nodeFlags, 'src/agentk/main.ts']
+  const { folder, kubeconfig, scheme, kasPort, opsPort, podName, logFile, programs = testPrograms } = options
+  const [command, ...words] = programs.agentk
   const args = [
     ...words,
     `--kas-address=${scheme}://127.0.0.1:${kasPort}`,
@@ -47,7 +48,7 @@ export function agentkProgram(components: { warden: Warden }, options: AgentkPro
     HOME: HOME ?? folder,
     POD_NAMESPACE: 'default',
     POD_NAME: podName,
-    ...programs?.environment,
+    ...programs.environment,
     ...options.environment,
   }
   const log = join(folder, logFile)

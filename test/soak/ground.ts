@@ -10,6 +10,7 @@ import type { Ports } from '../../dev/start/ports.ts'
 import { untilOk } from '../../dev/start/readiness.ts'
 import { files, replicaName, type Settings, writeSettings } from '../../dev/start/settings.ts'
 import { FarPort } from '../support/far-port.ts'
+import { testPrograms } from '../support/programs.ts'
 import { agentkProgram } from './agentk-program.ts'
 import { Kube } from './kube.ts'
 import type { Scheme } from './soak-options.ts'
@@ -49,7 +50,7 @@ export class Ground {
     this.#ports = parts.ports
     this.kube = parts.kube
     this.#options = options
-    this.#kas = kasProgram(parts, replicaName(0))
+    this.#kas = kasProgram({ ...parts, programs: testPrograms }, replicaName(0))
   }
 
   /** Resolves when a call has gone through to the cluster; the tunnels are fresh then: agentk's least number, idle. */

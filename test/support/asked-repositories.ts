@@ -14,6 +14,7 @@ import { FakeAgent } from './fake-agent.ts'
 import { startGitHttpsServer } from './git-https-server.ts'
 import { GitPushes } from './git-pushes.ts'
 import { Processes, type TestProcess } from './processes.ts'
+import { mainOf } from './programs.ts'
 
 export interface AskedRepositoriesOptions {
   readonly replicas: number
@@ -160,7 +161,7 @@ async function startReplica({ folder, processes, all }: Place, i: number): Promi
   await writeFile(join(home, 'git-user'), `${name}:s3cret\n`)
   const file = join(folder, `${name}.yaml`)
   await writeFile(file, JSON.stringify(configuration))
-  const args = [join(import.meta.dirname, '../../src/kas/main.ts'), `--configuration-file=${file}`]
+  const args = [mainOf('kas'), `--configuration-file=${file}`]
   const environment = { SSL_CERT_FILE: join(folder, 'ca.pem') }
   const process = await processes.spawn({ command: globalThis.process.execPath, args, environment, folder: home })
   await process.says(/"msg":"Kubernetes API endpoint is up"/)

@@ -12,6 +12,7 @@ import { deployment } from './kubectl-operations.ts'
 import { assets } from './kubectl-stack.ts'
 import type { LastingSide } from './lasting-streams.ts'
 import { Processes, type TestProcess, type TornDown } from './processes.ts'
+import { mainOf } from './programs.ts'
 import { Stack } from './stack.ts'
 import { agentConfiguration, agentId, agentToken, bearerOf, directoryFile } from './stack-directory.ts'
 
@@ -29,7 +30,6 @@ export type Person = 'ada' | 'bob' | 'job'
 export const entries = ['holder', 'elsewhere'] as const
 export type Entry = (typeof entries)[number]
 
-const main = new URL('../../src/kas/main.ts', import.meta.url).pathname
 const namespace = 'ended'
 const configurationFile = '.gitlab/agents/prod/config.yaml'
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
@@ -223,7 +223,7 @@ export class EndedGround {
   async operator(...args: string[]): Promise<string> {
     const command = await this.processes.spawn({
       command: process.execPath,
-      args: [main, ...args, '--socket', this.#socket],
+      args: [mainOf('kas'), ...args, '--socket', this.#socket],
     })
     const { code, stdout, stderr } = await command.ends()
     if (code !== 0) throw new Error(`kas ${args.join(' ')}: ${code}: ${stderr}`)

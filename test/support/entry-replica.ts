@@ -7,10 +7,10 @@ import { askSocket } from './ask-socket.ts'
 import { eventually } from './eventually.ts'
 import { type Identity, identities } from './kubectl-side.ts'
 import type { Processes, TestProcess } from './processes.ts'
+import { mainOf } from './programs.ts'
 import type { Stack } from './stack.ts'
 import { agentId, bearerOf } from './stack-directory.ts'
 
-const main = new URL('../../src/kas/main.ts', import.meta.url).pathname
 const name = 'kas-1'
 
 /** A second kas beside that of a stack, with its directory and secret, which no agent dials. */
@@ -64,7 +64,7 @@ export class EntryReplica {
     }
     const configurationFile = join(folder, 'kas.yaml')
     await writeFile(configurationFile, JSON.stringify(configuration), { mode: 0o600 })
-    const args = [main, `--configuration-file=${configurationFile}`]
+    const args = [mainOf('kas'), `--configuration-file=${configurationFile}`]
     const kas = await processes.spawn({ command: process.execPath, args, folder })
     const kubernetesUrl = `https://127.0.0.1:${kubernetes}`
     const kubeconfigs = await writeKubeconfigs({ folder, server: kubernetesUrl, caFile: stack.caFile })

@@ -5,11 +5,7 @@ import { freePorts } from '../../dev/control-plane/free-ports.ts'
 import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
 import { eventually } from './eventually.ts'
 import type { Processes } from './processes.ts'
-
-const mains = {
-  kas: new URL('../../src/kas/main.ts', import.meta.url).pathname,
-  agentk: new URL('../../src/agentk/main.ts', import.meta.url).pathname,
-}
+import { mainOf } from './programs.ts'
 
 /** The text of `/metrics` of programs that have just begun, by what they are. */
 export interface FreshMetrics {
@@ -51,7 +47,7 @@ export async function freshMetrics(
   }
   const kas = async (name: string, more: object, asked = 0) => {
     const configuration = await file(`${name}.yaml`, JSON.stringify({ ...common, ...more }))
-    const args = [mains.kas, `--configuration-file=${configuration}`]
+    const args = [mainOf('kas'), `--configuration-file=${configuration}`]
     const program = await processes.spawn({ command: process.execPath, args })
     const addressOf = async (endpoint: string) => {
       const [line] = await program.says(new RegExp(`^.*"${endpoint} endpoint is up".*$`, 'm'))
@@ -71,7 +67,7 @@ export async function freshMetrics(
     const kubeconfig = kubeconfigText({ server, authority, user: { token: 'none' } })
     const [port] = await freePorts(1)
     const args = [
-      mains.agentk,
+      mainOf('agentk'),
       `--kas-address=ws://127.0.0.1:${closed}`,
       `--token-file=${await file('token', 'glagent-none')}`,
       `--kubeconfig=${await file('kubeconfig', kubeconfig)}`,

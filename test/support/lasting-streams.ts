@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import type { Kubectl } from './kubectl.ts'
 import type { Exit, Processes, TestProcess } from './processes.ts'
+import { mainOf } from './programs.ts'
 
 /** What lasts, of one user by one replica: all of it is seen to run. */
 export interface LastingStream {
@@ -19,7 +20,6 @@ export interface LastingSide {
   readonly processes: Processes
 }
 
-const kas = new URL('../../src/kas/main.ts', import.meta.url).pathname
 /** longer than a test or a scene: what ends before has been ended */
 const runs = ['exec', 'deployment/web', '--', 'sh', '-c', 'echo begun; exec sleep 7200']
 
@@ -60,7 +60,7 @@ async function view({ kubectl, kubeconfig, processes }: LastingSide): Promise<Te
   const { namespace } = kubectl
   const process = await processes.spawn({
     command: globalThis.process.execPath,
-    args: [kas, 'tree', '--kubeconfig', kubeconfig, '--namespace', namespace, '--watch', '--output', 'json'],
+    args: [mainOf('kas'), 'tree', '--kubeconfig', kubeconfig, '--namespace', namespace, '--watch', '--output', 'json'],
   })
   await process.says(/"web"/)
   return process

@@ -8,6 +8,7 @@ import { GitRepository } from './git-repository.ts'
 import { httpsGet } from './https-get.ts'
 import { type Identity, identities } from './kubectl-side.ts'
 import type { Processes, TestProcess } from './processes.ts'
+import { mainOf } from './programs.ts'
 import { agentConfiguration, agentToken, bearerOf, directoryFile } from './stack-directory.ts'
 
 export interface StackOptions {
@@ -27,11 +28,6 @@ export interface AgentkOptions {
   /** default: the stack's */
   kubeconfig?: string
   environment?: Readonly<Record<string, string>>
-}
-
-const mains = {
-  kas: new URL('../../src/kas/main.ts', import.meta.url).pathname,
-  agentk: new URL('../../src/agentk/main.ts', import.meta.url).pathname,
 }
 
 /**
@@ -105,7 +101,7 @@ export class Stack {
 
   /** Starts kas (again) on its ports; resolves when it says that it is ready. */
   async startKas(): Promise<TestProcess> {
-    const args = [mains.kas, `--configuration-file=${join(this.folder, 'kas.yaml')}`]
+    const args = [mainOf('kas'), `--configuration-file=${join(this.folder, 'kas.yaml')}`]
     const kas = await this.#processes.spawn({ command: process.execPath, args, folder: this.folder })
     this.#kas = kas
     await this.#ready(kas, `${this.opsUrl}/readiness`)
@@ -117,7 +113,7 @@ export class Stack {
     const { pod = 'agentk-0', address = this.agentsUrl, kubeconfig = this.#options.agentKubeconfig } = options
     const [port] = await freePorts(1)
     const args = [
-      mains.agentk,
+      mainOf('agentk'),
       `--kas-address=${address}`,
       `--token-file=${join(this.folder, 'agent-token')}`,
       `--ca-cert-file=${this.caFile}`,

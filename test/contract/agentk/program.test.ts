@@ -1,7 +1,6 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { create, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
@@ -16,18 +15,18 @@ import {
   UnregisterResponseSchema,
 } from '../../../src/proto/gen/agent_registrar_pb.ts'
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../src/proto/http/http-over-grpc.ts'
+import { mainOf } from '../../support/programs.ts'
 import { unaryHandler } from '../../support/unary-handler.ts'
 import { listen } from './api-server.ts'
 import { FakeKas, listenAs } from './fake-kas.ts'
 import { requestHeader } from './http-call.ts'
 
-const main = join(import.meta.dirname, '../../../src/agentk/main.ts')
 const pod = { POD_NAMESPACE: 'default', POD_NAME: 'agentk-0' }
 
 /** Starts agentk; it is killed with the test. */
 function startAgentk(t: Test, args: string[]) {
   const env = { PATH: process.env.PATH, ...pod, AGENTK_TOKEN: 'secret-token' }
-  const child = spawn(process.execPath, [main, ...args], { env, stdio: ['ignore', 'ignore', 'pipe'] })
+  const child = spawn(process.execPath, [mainOf('agentk'), ...args], { env, stdio: ['ignore', 'ignore', 'pipe'] })
   const log: string[] = []
   child.stderr.setEncoding('utf8').on('data', (text: string) => log.push(text))
   const exit = once(child, 'exit') as Promise<[number | null, string | null]>
@@ -41,7 +40,7 @@ function startAgentk(t: Test, args: string[]) {
 /** Runs agentk to its end. */
 async function run(args: string[], env: NodeJS.ProcessEnv = pod) {
   const options = { env: { PATH: process.env.PATH, ...env }, timeout: 20_000 }
-  return promisify(execFile)(process.execPath, [main, ...args], options).then(
+  return promisify(execFile)(process.execPath, [mainOf('agentk'), ...args], options).then(
     ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
     (error) => ({ code: error.code as number, stdout: error.stdout as string, stderr: error.stderr as string }),
   )

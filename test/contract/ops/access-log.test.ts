@@ -6,11 +6,11 @@ import t, { type Test } from 'tap'
 import type { AccessLine } from '../../../src/kas/access-log/access-line.ts'
 import { eventually } from '../../support/eventually.ts'
 import { Processes } from '../../support/processes.ts'
+import { mainOf } from '../../support/programs.ts'
 
 /** Where kas as a process writes who did what. */
 
 t.setTimeout(60_000)
-const main = join(import.meta.dirname, '../../../src/kas/main.ts')
 
 async function start(t: Test, output?: (folder: string) => string) {
   const processes = await Processes.start(t)
@@ -28,7 +28,7 @@ cluster: { name: kas-0 }
 `
   await writeFile(join(folder, 'kas.yaml'), text)
   await writeFile(join(folder, 'directory.yaml'), '{}')
-  const spawn = (...args: string[]) => processes.spawn({ command: process.execPath, args: [main, ...args] })
+  const spawn = (...args: string[]) => processes.spawn({ command: process.execPath, args: [mainOf('kas'), ...args] })
   const running = await spawn('--configuration-file=kas.yaml')
   /** Refused, as anybody is here: a line for the first from each address. */
   const call = async (from: string) => {

@@ -6,18 +6,18 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { readVersion } from '../../../src/lib/version.ts'
 import { Processes } from '../../support/processes.ts'
+import { mainOf } from '../../support/programs.ts'
 
 /** kas as a process: its command line, its exit codes, its signals. */
 
 t.setTimeout(60_000)
-const main = join(import.meta.dirname, '../../../src/kas/main.ts')
 const anyPort = '{ address: "127.0.0.1:0" }'
 
 async function kas(t: Test, args: string[], files: Record<string, string> = {}) {
   const processes = await Processes.start(t)
   for (const [name, text] of Object.entries(files)) await writeFile(join(processes.folder, name), text)
   const environment = { TMPDIR: processes.folder }
-  const running = await processes.spawn({ command: process.execPath, args: [main, ...args], environment })
+  const running = await processes.spawn({ command: process.execPath, args: [mainOf('kas'), ...args], environment })
   return { running, folder: processes.folder }
 }
 

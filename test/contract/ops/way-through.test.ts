@@ -9,11 +9,11 @@ import t, { type Test } from 'tap'
 import { eventually } from '../../support/eventually.ts'
 import { GitRepository } from '../../support/git-repository.ts'
 import { Processes } from '../../support/processes.ts'
+import { mainOf } from '../../support/programs.ts'
 
 /** kas and agentk as processes, a directory file, a Git repository, and a plain HTTP server as the cluster. */
 
 t.setTimeout(120_000)
-const program = (name: string) => join(import.meta.dirname, `../../../src/${name}/main.ts`)
 const sha256 = (token: string) => createHash('sha256').update(token).digest('hex')
 const configFile = '.gitlab/agents/prod/config.yaml'
 const openToUsers = 'user_access:\n  access_as: { agent: {} }\n  projects: [{ id: platform/clusters }]\n'
@@ -76,7 +76,7 @@ observability: { listen: { address: "127.0.0.1:0" } }
   )
   const kas = await processes.spawn({
     command: process.execPath,
-    args: [program('kas'), '--configuration-file=kas.yaml'],
+    args: [mainOf('kas'), '--configuration-file=kas.yaml'],
     environment: { TMPDIR: folder },
   })
   const address = async (name: string) => {
@@ -87,7 +87,7 @@ observability: { listen: { address: "127.0.0.1:0" } }
   await processes.spawn({
     command: process.execPath,
     args: [
-      program('agentk'),
+      mainOf('agentk'),
       `--kas-address=ws://${agents}`,
       '--token-file=token',
       '--kubeconfig=kubeconfig',

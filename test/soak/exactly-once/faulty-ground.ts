@@ -11,6 +11,7 @@ import { LocalStack } from '../../../dev/start/local-stack.ts'
 import { anyPorts, type Ports, replicaCount } from '../../../dev/start/ports.ts'
 import type { Graces } from '../../../dev/start/settings.ts'
 import { delay } from '../../../src/lib/signals.ts'
+import { testPrograms } from '../../support/programs.ts'
 import type { KubeOptions } from '../kube.ts'
 import { AdmissionGate } from './admission-gate.ts'
 import { auditPolicy } from './audit-log.ts'
@@ -89,7 +90,15 @@ export class FaultyGround {
     await mkdir(stackFolder, { mode: 0o700 })
     const { kubeconfig } = controlPlane
     const onStep = (text: string) => say(`starting ${text}`)
-    const stack = new LocalStack({ folder: stackFolder, ports, kubeconfig, assets: undefined, graces, onStep })
+    const stack = new LocalStack({
+      folder: stackFolder,
+      ports,
+      programs: testPrograms,
+      kubeconfig,
+      assets: undefined,
+      graces,
+      onStep,
+    })
     try {
       await stack.start(signal)
     } catch (error) {

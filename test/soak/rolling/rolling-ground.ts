@@ -12,6 +12,7 @@ import { anyPorts, type Ports } from '../../../dev/start/ports.ts'
 import { untilOk } from '../../../dev/start/readiness.ts'
 import { viewReplicas } from '../../../dev/start/replica-table.ts'
 import { type Graces, replicaName, writeSettings } from '../../../dev/start/settings.ts'
+import { testPrograms } from '../../support/programs.ts'
 import { agentkProgram } from '../agentk-program.ts'
 import type { KubeOptions } from '../kube.ts'
 import type { Scheme } from '../soak-options.ts'
@@ -87,7 +88,7 @@ export class RollingGround {
 
   /** Resolves when a call has gone through each replica. */
   static async start(
-    { assets, kubeconfig, graces, startAgents, doubleOptions, prepare, programs }: RollingGroundOptions,
+    { assets, kubeconfig, graces, startAgents, doubleOptions, prepare, programs = testPrograms }: RollingGroundOptions,
     signal: AbortSignal,
   ): Promise<RollingGround> {
     const folder = await mkdtemp(join(tmpdir(), 'rolling-'))

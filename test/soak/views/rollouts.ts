@@ -3,12 +3,12 @@ import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import type { ApiClient, KubernetesObject } from '../../../dev/control-plane/api-client.ts'
 import { delay } from '../../../src/lib/signals.ts'
+import { mainOf } from '../../support/programs.ts'
 import type { Findings, Stage } from '../scene.ts'
 import { mergePatch } from './merge-patch.ts'
 import { createNamespace } from './namespace.ts'
 import type { ViewsGround } from './views-ground.ts'
 
-const kas = new URL('../../../src/kas/main.ts', import.meta.url).pathname
 const replicas = 2
 /** rollouts at once, each in a namespace of its own */
 const lanes = 6
@@ -150,7 +150,7 @@ async function health(
   signal: AbortSignal,
 ): Promise<{ code: number; said: string }> {
   const env = { ...process.env, KUBECONFIG: kubeconfig }
-  const child = spawn(process.execPath, [kas, 'health', ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, [mainOf('kas'), 'health', ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] })
   const end = () => child.kill('SIGTERM')
   signal.addEventListener('abort', end, { once: true })
   const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')])

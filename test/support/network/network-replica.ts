@@ -5,9 +5,9 @@ import type { StatusReport } from '../../../src/kas/servers/ops-socket/status-re
 import { askSocket } from '../ask-socket.ts'
 import { eventually } from '../eventually.ts'
 import type { Processes, TestProcess } from '../processes.ts'
+import { mainOf } from '../programs.ts'
 import type { Host } from './virtual-network.ts'
 
-const main = join(import.meta.dirname, '../../../src/kas/main.ts')
 const shiftedClock = join(import.meta.dirname, 'shifted-clock.ts')
 
 /** What Kubernetes gives to a pod. */
@@ -79,7 +79,7 @@ export class NetworkReplica {
     )
     const mounted = ['sh', '-ec', script, 'sh', account, join(folder, 'resolv.conf')]
     const node = [...nodeFlags, ...(clockMs === undefined ? [] : [`--import=${shiftedClock}`])]
-    const kas = [process.execPath, ...node, main, `--configuration-file=${join(folder, 'kas.yaml')}`]
+    const kas = [process.execPath, ...node, mainOf('kas'), `--configuration-file=${join(folder, 'kas.yaml')}`]
     const child = await shared.processes.spawn({
       command: 'ip',
       args: ['netns', 'exec', host.name, ...mounted, ...kas],
