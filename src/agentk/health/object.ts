@@ -1,10 +1,22 @@
 /** An object as the API server has it, read with care: nothing of it need be there, or be of the type that it should. */
 export type KubernetesObject = Readonly<Record<string, unknown>>
 
+/** of the program's own paths, each once; past them paths are taken apart again */
+const maxPaths = 1000
+const namesByPath = new Map<string, readonly string[]>()
+
+function namesOf(path: string): readonly string[] {
+  const known = namesByPath.get(path)
+  if (known) return known
+  const names = path.split('.')
+  if (namesByPath.size < maxPaths) namesByPath.set(path, names)
+  return names
+}
+
 /** @param path - names, joined by dots: no name in it holds one */
 export function at(value: unknown, path: string): unknown {
   let found = value
-  for (const name of path.split('.')) {
+  for (const name of namesOf(path)) {
     if (typeof found !== 'object' || found === null || !Object.hasOwn(found, name)) return undefined
     found = (found as Record<string, unknown>)[name]
   }

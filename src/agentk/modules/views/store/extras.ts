@@ -1,3 +1,4 @@
+import { recordWith } from './kept-record.ts'
 import type { ObjectRecord } from './record.ts'
 
 export interface ExtrasOptions {
@@ -100,5 +101,5 @@ function cutRecord(record: ObjectRecord): ObjectRecord {
     labels.set(name, value)
   }
   const references = record.references.slice(0, fewReferences)
-  return { ...record, labels, otherOwners: [], references, selector: undefined, traits: undefined }
+  return recordWith(record, { labels, otherOwners: [], references, selector: undefined, traits: undefined })
 }

@@ -1,7 +1,7 @@
+import { Multimap } from './multimap.ts'
 import { Naming } from './naming.ts'
 import { customParentsOf } from './object-record.ts'
 import type { ObjectRecord, Place } from './record.ts'
-import { UidIndex } from './uid-index.ts'
 
 /** what links are made of */
 const linking = ['owner', 'customParent', 'claim', 'references', 'node'] as const
@@ -13,11 +13,11 @@ const place = (...texts: readonly string[]) => JSON.stringify(texts)
 /** Uids of objects by what they name: owners, custom parents, applications, whatever else. */
 export class Links {
   /** by the uid of the owner */
-  readonly #owned = new UidIndex()
+  readonly #owned = new Multimap<string, string>()
   /** by kind, namespace and name of each custom parent */
-  readonly #customChildren = new UidIndex()
+  readonly #customChildren = new Multimap<string, string>()
   /** by kind, namespace and name of what stands for the application */
-  readonly #claims = new UidIndex()
+  readonly #claims = new Multimap<string, string>()
   readonly #naming = new Naming()
 
   change(before: ObjectRecord | undefined, after: ObjectRecord | undefined): void {

@@ -9,6 +9,7 @@ import { projectionOf } from '../projection/projection.ts'
 import type { Owner } from '../projection/projector.ts'
 import { statefulSetsOf } from '../projection/storage.ts'
 import type { Interned } from './interned.ts'
+import { type CommonRecordParts, recordFields } from './kept-record.ts'
 import type { Health, ObjectRecord } from './record.ts'
 
 /** What is kept of an object, of which all but uid and name may be shared. */
@@ -26,7 +27,7 @@ export function recordOf(
     readonly health: Health | undefined
     readonly environments: Environments
   },
-  interned: Interned,
+  { interned, common }: { readonly interned: Interned; readonly common: CommonRecordParts },
 ): ObjectRecord {
   const { uid, name, namespace, labels, owner, otherOwners, created, generation } = metadata
   const { facts, selector, references, customParent, node } = projectionOf(kind.key, object)
@@ -35,7 +36,7 @@ export function recordOf(
   // a StatefulSet names each Pod in its labels too
   const textOf = (value: string) => (value === name ? name : interned.text(value))
   const shared = [...labels].map(([label, value]) => [interned.text(label), textOf(value)] as const)
-  return {
+  return common.record({
     uid,
     name,
     namespace: interned.text(namespace),
@@ -55,11 +56,11 @@ export function recordOf(
     environment: interned.text(environments.of(object)),
     application: interned.text(application),
     claim: claim && interned.value(claim),
-  }
+  })
 }
 
 export function areEqual(one: ObjectRecord, other: ObjectRecord): boolean {
-  for (const field of Object.keys(one) as (keyof ObjectRecord)[]) {
+  for (const field of recordFields) {
     if (one[field] !== other[field] && !isDeepStrictEqual(one[field], other[field])) return false
   }
   return true

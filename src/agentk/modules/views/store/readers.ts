@@ -1,6 +1,6 @@
+import { Multimap } from './multimap.ts'
 import type { ObjectRecord, RecordChange } from './record.ts'
 import { serviceOf, templateKinds } from './records-world.ts'
-import { UidIndex } from './uid-index.ts'
 
 /** What judging an object has read of others. */
 export type Read = string
@@ -22,7 +22,7 @@ const templates: ReadonlySet<string> = new Set(templateKinds)
 
 /** Who is to be judged anew when what was read of others is another. */
 export class Readers {
-  readonly #byRead = new UidIndex()
+  readonly #byRead = new Multimap<string, string>()
   readonly #byReader = new Map<string, readonly Read[]>()
 
   /** @returns whether the object has read anything */

@@ -179,11 +179,12 @@ export class RecordsWorld implements World {
   }
 
   /** Whoever sees what; the parent may be about to come. */
-  #isChild({ owner, namespace, ...child }: ObjectRecord, parent: Place): boolean {
+  #isChild(child: ObjectRecord, parent: Place): boolean {
+    const { owner, namespace } = child
     const { kind, name } = parent
     const isNear = parent.namespace === '' || parent.namespace === namespace
     if (owner) return isNear && owner.uid === parent.uid && owner.kind === kind.key && owner.name === name
-    for (const custom of customParentsOf({ owner, namespace, ...child })) {
+    for (const custom of customParentsOf(child)) {
       if (custom.kind === kind.key && custom.name === name) return namespace === parent.namespace
       if (this.records.named(custom.kind, namespace, custom.name)) return false
     }

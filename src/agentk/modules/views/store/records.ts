@@ -10,6 +10,7 @@ import { FairTurns } from './fair-turns.ts'
 import { Findings, type JudgementChange } from './findings.ts'
 import type { Interned } from './interned.ts'
 import type { Judgement } from './judgement.ts'
+import { CommonRecordParts, recordWith } from './kept-record.ts'
 import { KindStates } from './kind-states.ts'
 import { Links } from './links.ts'
 import { addShared, areEqual, recordOf, traitObject } from './object-record.ts'
@@ -59,6 +60,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
   readonly #lists = new OpenLists()
   readonly #extras: Extras
   readonly #interned: Interned
+  readonly #common = new CommonRecordParts()
   readonly #environments: Environments
   /** records that went since the last sweep: what they alone had is still interned */
   #shed = 0
@@ -192,9 +194,9 @@ export class Records implements ObjectSink, ReadonlyRecords {
     if (known && sameName !== known) this.#remove(known)
     const before = this.#records.get(uid)
     if (!before && !this.#makeRoom(kind)) return
-    const environments = this.#environments
+    const [environments, interned] = [this.#environments, this.#interned]
     const { health, judged } = this.#judge(kind, object, uid)
-    const whole = recordOf({ kind, object, metadata, health, environments }, this.#interned)
+    const whole = recordOf({ kind, object, metadata, health, environments }, { interned, common: this.#common })
     const after = this.#extras.fit(whole, before)
     if (before) this.#replace(before, after, judged)
     else this.#add(after, judged)
@@ -246,7 +248,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
 
   #judgeAnew(uid: string, health: Health): void {
     const before = this.#records.get(uid)
-    if (before) this.#replace(before, { ...before, health }, undefined)
+    if (before) this.#replace(before, recordWith(before, { health }), undefined)
   }
 
   #judgedAnew(uid: string, judged: JudgementChange): void {
@@ -307,6 +309,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     const live = new Set<string | object>(this.#due.verdicts())
     for (const record of this.#records.values()) addShared(record, live)
     this.#interned.sweep(live)
+    this.#common.sweep(live)
   }
 
   *#those(uids: Iterable<string>): Iterable<ObjectRecord> {

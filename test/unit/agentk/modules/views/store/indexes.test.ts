@@ -1,13 +1,13 @@
 import t from 'tap'
 import type { ResourceKind } from '../../../../../../src/agentk/cluster/api-kinds.ts'
 import { Present } from '../../../../../../src/agentk/modules/views/access/present.ts'
+import { Multimap } from '../../../../../../src/agentk/modules/views/store/multimap.ts'
 import { Places } from '../../../../../../src/agentk/modules/views/store/places.ts'
-import { UidIndex } from '../../../../../../src/agentk/modules/views/store/uid-index.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 import { kinds } from '../objects.ts'
 
-t.test('uids by a key, one or many', async (t) => {
-  const index = new UidIndex()
+t.test('values by a key, one or many', async (t) => {
+  const index = new Multimap<string, string>()
   const at = (key: string) => [...index.get(key)]
   for (const uid of ['a', 'b', 'b', 'c']) index.add('one', uid)
   index.add('other', 'a')
@@ -21,6 +21,18 @@ t.test('uids by a key, one or many', async (t) => {
   index.delete('other', 'a')
   t.same(at('one'), [])
   t.equal(index.size, 0, 'nothing is left of what is gone')
+
+  const many = Array.from({ length: 40 }, (_, i) => `uid-${i}`)
+  for (const [i, uid] of many.entries()) {
+    index.add('many', uid)
+    index.add('many', 'uid-0')
+    t.same(at('many'), many.slice(0, i + 1), 'each once, in order, however many')
+  }
+  const read = index.get('many')
+  for (const uid of many.slice(1)) index.delete('many', uid)
+  t.same([at('many'), [...read]], [['uid-0'], ['uid-0']])
+  index.delete('many', 'uid-0')
+  t.notOk(index.has('many'))
 })
 
 t.test('places say how many there are of each kind', async (t) => {

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { Interned } from '../../../../../../src/agentk/modules/views/store/interned.ts'
+import { recordFields } from '../../../../../../src/agentk/modules/views/store/kept-record.ts'
 import type { FollowState, RecordChange } from '../../../../../../src/agentk/modules/views/store/record.ts'
 import { Records } from '../../../../../../src/agentk/modules/views/store/records.ts'
 import { Rules } from '../../../../../../src/agentk/modules/views/store/rules.ts'
@@ -33,7 +34,8 @@ t.test('what is kept of an object', async (t) => {
   const owners = [ownedBy(replicaSet, 'r')]
   const spec = { restartPolicy: 'Always', nodeName: 'n1' }
   records.put(pod, object({ uid: 'p', name: 'web-1', labels, owners, created: 1000, spec, status: running() }))
-  t.same(records.get('p'), {
+  t.same(Object.fromEntries(recordFields.map((field) => [field, records.get('p')?.[field]])), {
+    claim: undefined,
     uid: 'p',
     name: 'web-1',
     namespace: 'shop',

@@ -3,6 +3,7 @@ import type { ResourceKind } from '../../../../../../src/agentk/cluster/api-kind
 import { Environments } from '../../../../../../src/agentk/modules/views/projection/environments.ts'
 import { metadataOf } from '../../../../../../src/agentk/modules/views/projection/metadata.ts'
 import { Interned } from '../../../../../../src/agentk/modules/views/store/interned.ts'
+import { CommonRecordParts } from '../../../../../../src/agentk/modules/views/store/kept-record.ts'
 import { recordOf as recordFrom } from '../../../../../../src/agentk/modules/views/store/object-record.ts'
 import { forestOf } from '../../../../../support/views/forest-of.ts'
 import { kindOf, kinds } from '../../../../../support/views/records.ts'
@@ -14,7 +15,7 @@ const kustomization = kindOf('kustomize.toolkit.fluxcd.io/Kustomization', 'kusto
 const helmRelease = kindOf('helm.toolkit.fluxcd.io/HelmRelease', 'helmreleases')
 const argo = kindOf('argoproj.io/Application', 'applications')
 
-const interned = new Interned()
+const shared = { interned: new Interned(), common: new CommonRecordParts() }
 const health = (argo: 'Healthy' | 'Progressing') =>
   ({ argo, kstatus: 'Current', argoText: '', kstatusText: '' }) as const
 
@@ -29,7 +30,7 @@ function record(
   const found = metadataOf(object)
   if (!found) throw new Error(`no metadata of ${place}`)
   const environments = new Environments([])
-  return recordFrom({ kind, object, metadata: found, health: health(verdict), environments }, interned)
+  return recordFrom({ kind, object, metadata: found, health: health(verdict), environments }, shared)
 }
 
 const flux = (namespace: string, name: string, controller = 'kustomize') => ({
