@@ -1,3 +1,4 @@
+import type { KubernetesObject } from '../../dev/control-plane/api-client.ts'
 import { eventually } from '../support/eventually.ts'
 import { chartsOnNodes } from './images/charts-on-nodes.ts'
 
@@ -20,5 +21,9 @@ await chartsOnNodes(import.meta.url, async (t, ground) => {
       await ground.install('kas', 'customConfig.observability.logging.level=debug')
       await ground.install('agentk', 'extraEnv[0].name=LOG_LEVEL', 'extraEnv[0].value=debug')
     })
+    const { items } = await ground.cluster.admin.get('/api/v1/namespaces/agentk/pods')
+    const staying = (items as KubernetesObject[]).filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+    const nodes = staying.map(({ spec }) => spec.nodeName)
+    t.strictSame([nodes.length, new Set(nodes).size], [2, 2], 'the new pods of agentk are on two nodes')
   })
 })
