@@ -76,6 +76,8 @@ export class Findings {
   readonly #readers = new Readers()
   readonly #world: JudgingWorld
   readonly #due: DueVerdicts<undefined>
+  /** of what is judged: its rules and what is remembered of it go by one time. ms since 1970 */
+  #now = 0
   /** to be judged anew, by namespace: each has its turns */
   readonly #waiting = new Map<string, Waiting>()
   /** of these, those that are because lists have ended: what is found then was so before */
@@ -87,7 +89,7 @@ export class Findings {
     this.#components = components
     const now = () => clock.now()
     this.evidence = new Evidences({ now, onChange: (subject) => this.#evidenceChanged(subject) })
-    this.#world = new JudgingWorld({ records, now, evidence: this.evidence, isLive })
+    this.#world = new JudgingWorld({ records, now: () => this.#now, evidence: this.evidence, isLive })
     this.#due = new DueVerdicts<undefined>(clock, (uid) => this.#judgeLater(uid))
   }
 
@@ -123,7 +125,7 @@ export class Findings {
     verdicts: RuleVerdicts,
     isFollowed: boolean,
   ): { readonly by: Opinion['by']; readonly judged: JudgementChange | undefined } {
-    const now = this.#components.clock.now()
+    const now = this.#begin()
     const bare = opinionOf(object, undefined, verdicts, now)
     const found = this.#find(object)
     const before = this.#entries.get(uid)
@@ -165,6 +167,11 @@ export class Findings {
   /** Whether all objects of the kind are known is another now. */
   liveChanged(kind: string): void {
     for (const uid of this.#readers.of(reads.live(kind))) this.#judgeLater(uid, true)
+  }
+
+  #begin(): number {
+    this.#now = this.#components.clock.now()
+    return this.#now
   }
 
   #find(object: KubernetesObject): readonly Finding[] {
@@ -239,8 +246,7 @@ export class Findings {
     const entry = this.#entries.get(uid)
     const record = this.#components.records.get(uid)
     if (!entry || !record) return
-    const { clock, onJudged } = this.#components
-    const now = clock.now()
+    const now = this.#begin()
     const object = this.keptOf(uid)
     const found = object ? this.#find(object) : undefined
     const byRule = found && judgementOf(found, entry.bare, (one) => opinionWith(one))
@@ -251,7 +257,7 @@ export class Findings {
     if (!judgement && !isReading && isRested(seen, now)) this.forget(uid)
     else this.#set(uid, { ...entry, judgement, seen })
     const difference = differenceOf(before, judgement)
-    if (difference) onJudged(uid, difference)
+    if (difference) this.#components.onJudged(uid, difference)
   }
 }
 
