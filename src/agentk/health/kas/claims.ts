@@ -7,7 +7,7 @@ import { createdOf, namespaceOf } from './read.ts'
 const classKind = 'storage.k8s.io/StorageClass'
 const classMs = minute
 const provisioningMs = 2 * minute
-const boundMs = 5 * minute
+export const boundMs = 5 * minute
 
 /** Of a PersistentVolumeClaim. */
 export function claim(object: KubernetesObject, around: Around): Finding | undefined {
@@ -43,6 +43,12 @@ export function claim(object: KubernetesObject, around: Around): Finding | undef
   return unbound(object, around, textAt(storageClass, 'volumeBindingMode') === 'WaitForFirstConsumer')
 }
 
+const annotationOf = (claim: KubernetesObject, name: string) =>
+  entryAt(claim, 'metadata.annotations', `volume.kubernetes.io/${name}`)
+
+/** The node that the scheduler has chosen for its Pod; '': none yet. */
+export const chosenNodeOf = (claim: KubernetesObject) => annotationOf(claim, 'selected-node')
+
 /** @param waits - its class binds it once a Pod needs it */
 function unbound(object: KubernetesObject, around: Around, waits: boolean): Finding {
   const { now } = around
@@ -55,10 +61,12 @@ function unbound(object: KubernetesObject, around: Around, waits: boolean): Find
     return finding('Suspended', { ...base, reason: 'WaitForFirstConsumer', text, needs })
   }
   const volume = textAt(object, 'spec.volumeName')
-  const text = volume ? `waits for volume ${volume}` : 'no volume is bound'
+  const provisioner = annotationOf(object, 'storage-provisioner')
+  const waited = volume ? `volume ${volume}` : provisioner && `provisioner ${provisioner}`
+  const text = waited ? `waits for ${waited}` : 'no volume is bound'
   if (users.length === 0) return found(object, now, { ...base, reason: 'NotBound', text, grace: undefined })
   // the scheduler chooses a node first: that it finds none is the Pod's own finding
-  const isChosen = entryAt(object, 'metadata.annotations', 'volume.kubernetes.io/selected-node') !== ''
+  const isChosen = chosenNodeOf(object) !== ''
   if (waits && !isChosen) {
     const text = 'its Pod has no node yet'
     return found(object, now, { ...base, rank: ranks.other, reason: 'NotBound', text, grace: undefined, needs })

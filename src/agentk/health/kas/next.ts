@@ -25,9 +25,9 @@ type Shown = Pick<Cause, 'kind' | 'namespace' | 'name' | 'reason' | 'about'> & P
 /** What to read next of a cause, as a command that only reads. */
 export function nextOf(cause: Shown): string {
   const { kind, namespace, name, reason } = cause
-  const isAnywhere = namespace === '' || inNone.has(reason)
-  const words = ['kubectl', ...(isAnywhere ? [] : ['-n', namespace]), ...commandOf(cause)]
-  const command = words.join(' ')
+  const words = commandOf(cause)
+  const isAnywhere = namespace === '' || inNone.has(reason) || words === ofNodes
+  const command = ['kubectl', ...(isAnywhere ? [] : ['-n', namespace]), ...words].join(' ')
   const areNamed = [kind, name, namespace || name].every(isNamed)
   return command.length <= maxNext && areNamed && reason !== '' ? command : ''
 }
@@ -36,7 +36,7 @@ function commandOf({ kind, name, reason, about, text = '' }: Shown): readonly st
   if (reason === 'DeletionBlocked') return ofDeletion(kind, name, text)
   if (foundations.has(kind) || isNotReady(reason)) return ['describe', resourceOf(kind), name]
   if (kind === 'Pod') return ofPod(name, reason, about, text)
-  if (reason === 'QuotaExceeded') return ofQuota(text)
+  if (reason === 'QuotaExceeded' || reason === 'LimitsMissing') return ofQuota(text)
   if (reason === 'ServiceAccountMissing') return missingOf(text) ?? ['get', 'serviceaccounts']
   return present.get(reason) ?? ['describe', resourceOf(kind), name]
 }
@@ -47,20 +47,26 @@ const present: ReadonlyMap<string, readonly string[]> = new Map([
   ['IngressClassMissing', ['get', 'ingressclasses']],
   ['BackendMissing', ['get', 'services']],
   ['SelectsNothing', ['get', 'pods', '--show-labels']],
+  ['WebhookFailed', ['get', 'validatingwebhookconfigurations,mutatingwebhookconfigurations']],
 ])
 /** Of these there is one list, whatever the namespace. */
-const inNone: ReadonlySet<string> = new Set(['StorageClassMissing', 'IngressClassMissing'])
+const inNone: ReadonlySet<string> = new Set(['StorageClassMissing', 'IngressClassMissing', 'WebhookFailed'])
 
 function ofPod(name: string, reason: string, container: string, text: string): readonly string[] {
   if (reason === 'ImagePullDenied') return ['get', 'pod', name, '-o', 'jsonpath={.spec.imagePullSecrets}']
   if (reason === 'CreateContainerConfigError' || reason === 'FailedMount') {
     return missingOf(text) ?? withoutKeyOf(text) ?? ['describe', 'pod', name]
   }
+  if (reason === 'Unschedulable' && namelessTaints.test(text)) return ofNodes
   const of = isNamed(container) ? ['-c', container] : []
   if (crashes.has(reason)) return ['logs', name, ...of, '--previous']
   if (reason === 'ReadinessProbeFailed') return ['logs', name, ...of, '--since=5m']
   return ends.has(reason) && of.length > 0 ? ['logs', name, ...of] : ['describe', 'pod', name]
 }
+
+const ofNodes: readonly string[] = ['describe', 'nodes']
+/** From Kubernetes 1.35 on the scheduler does not say which. */
+const namelessTaints = /\buntolerated taint\(s\)(?! \()/
 
 /** What the kubelet, or the API server, says is not there: `secret "sink" not found`. */
 function missingOf(text: string): readonly string[] | undefined {
@@ -91,15 +97,24 @@ const elsewhere: ReadonlySet<string> = new Set([
   'RegistryUnavailable',
 ])
 
+/** What a workload's own template or deadline is the reason of, where no Pod is. */
+const ofTemplate: ReadonlySet<string> = new Set([
+  'ProgressDeadlineExceeded',
+  'LimitsMissing',
+  'LimitRangeViolation',
+  'PodSecurityViolation',
+  'ServiceAccountMissing',
+])
+
 /**
- * Whether a workload is held up between two versions by Pods of its own, so that its rollout may be undone. Of others than
+ * Whether a workload is held up between two versions by Pods of its own, or by its template, so that its rollout may be undone. Of others than
  * Deployments Pods of the version before count too, and may be what fails.
  */
 export function isUndoable(
   workload: KubernetesObject,
   { kind, word, reason }: Pick<Cause, 'kind' | 'word' | 'reason'>,
 ) {
-  const isOwn = kind === 'Pod' ? !elsewhere.has(reason) : reason === 'ProgressDeadlineExceeded'
+  const isOwn = kind === 'Pod' ? !elsewhere.has(reason) : ofTemplate.has(reason)
   return kindOf(workload) === 'apps/Deployment' && word === 'Degraded' && isOwn && isBetweenVersions(workload)
 }
 

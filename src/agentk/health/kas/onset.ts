@@ -18,6 +18,7 @@ const families: readonly (readonly string[])[] = [
   ],
   [
     'QuotaExceeded',
+    'LimitsMissing',
     'WebhookFailed',
     'AdmissionDenied',
     'ServiceAccountMissing',

@@ -121,6 +121,12 @@ export function claimNameOf(pod: KubernetesObject, volume: KubernetesObject): st
   return textField(volume.persistentVolumeClaim, 'claimName')
 }
 
+/** Claims that a Pod names, and those that are made for it. */
+export function claimNamesOf(pod: KubernetesObject): readonly string[] {
+  const names = listField(pod.spec, 'volumes').map((volume) => claimNameOf(pod, volume))
+  return [...new Set(names)].filter((name) => name !== '')
+}
+
 /** A Pod whose life has an end: it has come, or is asked for. */
 export const isEnding = (pod: KubernetesObject) => hasEnded(pod) || isBeingDeleted(pod)
 

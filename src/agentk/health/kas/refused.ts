@@ -13,6 +13,7 @@ const refusedMs = minute
 const reasons: readonly (readonly [reason: string, says: RegExp])[] = [
   ['WebhookFailed', /failed calling webhook/],
   ['AdmissionDenied', /denied (?:the )?request/],
+  ['LimitsMissing', /failed quota: [^:]{1,253}: must specify /],
   ['QuotaExceeded', /exceeded quota:|failed quota:/],
   ['PodSecurityViolation', /violates PodSecurity/],
   ['ServiceAccountMissing', /serviceaccounts? "[^"]*" not found|error looking up service account/],
@@ -24,6 +25,9 @@ function reasonOfRefusal(message: string): string {
   const text = searched(message)
   return reasons.find(([, says]) => says.test(text))?.[0] ?? 'FailedCreate'
 }
+
+/** It has been refused: that is so whatever is found of the Pods that are there. */
+export const isRefusal = (reason: string) => reason === 'FailedCreate' || reasons.some(([one]) => one === reason)
 
 /** Of a ReplicaSet, or of its Deployment, which repeats it. */
 export function refusedByCondition(object: KubernetesObject, around: Around, missing: number, rank: Rank) {
@@ -73,12 +77,28 @@ function refused(object: KubernetesObject, around: Around, { message, missing, .
   return found(object, around.now, {
     ...rest,
     reason,
-    text: room ? `there is room now, and it is tried again: ${message}` : message,
+    text: room ? `there is room now, and it is tried again: ${saidOf(message)}` : saidOf(message),
     grace: room ? undefined : refusedMs,
     needs: [...(rest.needs ?? []), ...(room ?? [])],
     about: reason === 'WebhookFailed' ? (/webhook "([^"]{1,253})"/.exec(searched(message))?.[1] ?? '') : '',
     count: missing,
   })
+}
+
+/** What controllers and the API server write before what matters: a row has no room for it. */
+const before = [
+  /^create Pod \S{1,253} in StatefulSet \S{1,253} failed error: /i,
+  /^Error creating: /,
+  /^Internal error occurred: /,
+]
+/** What stands between a webhook's name and why it was not asked. */
+const calling =
+  /failed calling webhook "([^"]{1,253})": (?:failed to call webhook: )?(?:(?:Post|Get) "[^"]{0,2048}": )?/
+
+/** A refusal without what a row says already. */
+function saidOf(message: string): string {
+  const bare = before.reduce((text, prefix) => text.replace(prefix, ''), searched(message))
+  return bare.replace(calling, 'webhook $1: ')
 }
 
 /** Pods that a ReplicaSet, StatefulSet or Deployment lacks. `has`: the field of its status that counts them. */

@@ -33,7 +33,7 @@ const reading = new RegExp(
   `^kubectl(?: -n ${bare})? (?:${[
     `describe ${bare}(?: ${bare})?`,
     `get (?:secret|configmap|serviceaccount) ${bare}`,
-    'get (?:serviceaccounts|services|storageclasses|ingressclasses|pods --show-labels)',
+    'get (?:serviceaccounts|services|storageclasses|ingressclasses|pods --show-labels|validatingwebhookconfigurations,mutatingwebhookconfigurations)',
     `get ${bare} ${bare} -o jsonpath=\\{\\.(?:metadata\\.finalizers|metadata\\.managedFields|spec\\.imagePullSecrets)\\}`,
     `logs ${bare}(?: -c ${bare})?(?: --previous| --since=5m)?`,
   ].join('|')})$`,

@@ -2,6 +2,7 @@ import type { ArgoStatus } from '../../argo/health.ts'
 import { type KubernetesObject, kindOf } from '../../object.ts'
 import { type Finding, severityOf } from '../finding.ts'
 import { nameOf, namespaceOf, uidOf } from '../read.ts'
+import { isRefusal } from '../refused.ts'
 
 /** Why something fails, as far as it was traced. */
 export interface Candidate {
@@ -19,6 +20,10 @@ export interface Candidate {
   readonly depth: number
   /** what fails is only the sum of others */
   readonly isSummary: boolean
+  /** objects above what fails, up to the root */
+  readonly above: readonly KubernetesObject[]
+  /** further causes of the same, by their keys */
+  readonly others: ReadonlySet<string>
 }
 
 /** Why a root is not well. */
@@ -53,12 +58,20 @@ interface Group {
   /** by itself; of what it explains */
   own: number
   explained: number
+  readonly all: Candidate[]
 }
 
 const failing = severityOf('Progressing')
 
 /** @returns the one that is shown, undefined: there is no candidate. Their order does not matter. */
 export function choose(candidates: readonly Candidate[]): Cause | undefined {
+  return chooseOf(candidates)?.cause
+}
+
+/** @returns the further causes too, by their keys */
+export function chooseOf(
+  candidates: readonly Candidate[],
+): { readonly cause: Cause; readonly others: ReadonlySet<string> } | undefined {
   const isBare = candidates.some(({ word, isSummary }) => !isSummary && severityOf(word) >= failing)
   const groups = new Map<string, Group>()
   for (const one of candidates) {
@@ -69,14 +82,20 @@ export function choose(candidates: readonly Candidate[]): Cause | undefined {
     else groups.set(key, begin(one))
   }
   let chosen: Group | undefined
-  let causes = 0
-  for (const group of groups.values()) {
-    if (severityOf(group.word) >= failing && !group.first.isSummary) causes++
-    if (!chosen || compare(group, chosen) < 0) chosen = group
-  }
+  for (const group of groups.values()) if (!chosen || compare(group, chosen) < 0) chosen = group
   if (!chosen) return undefined
-  const isOne = severityOf(chosen.word) >= failing && !chosen.first.isSummary
-  return causeOf(chosen, causes - (isOne ? 1 : 0))
+  const others = new Set(chosen.all.flatMap((one) => [...one.others]))
+  const above = new Set(chosen.all.flatMap((one) => one.above))
+  for (const [key, group] of groups) {
+    if (severityOf(group.word) >= failing && !group.first.isSummary && !isAbove(group, above)) others.add(key)
+  }
+  others.delete(keyOf(chosen.first))
+  return { cause: causeOf(chosen, others.size), others }
+}
+
+/** What stands above a culprit is no other cause: it only says that what is below it is not well. */
+function isAbove({ all }: Group, above: ReadonlySet<KubernetesObject>): boolean {
+  return all.every(({ failing, finding }) => above.has(failing) && !isRefusal(finding.reason))
 }
 
 /** Pods of one reason are one cause; of anything else each is its own. */
@@ -90,7 +109,7 @@ function keyOf({ culprit, finding: { reason, about } }: Candidate): string {
 function begin(one: Candidate): Group {
   const { word, since, finding, depth } = one
   const { seen, last } = finding
-  const group: Group = { first: one, word, since, seen, last, depth, own: 0, explained: 0 }
+  const group: Group = { first: one, word, since, seen, last, depth, own: 0, explained: 0, all: [] }
   count(group, one)
   return group
 }
@@ -105,7 +124,9 @@ function join(group: Group, one: Candidate): void {
   count(group, one)
 }
 
-function count(group: Group, { failing, culprit, count }: Candidate): void {
+function count(group: Group, one: Candidate): void {
+  const { failing, culprit, count } = one
+  group.all.push(one)
   if (failing === culprit) group.own += count
   else group.explained += count
 }
@@ -114,8 +135,11 @@ const countOf = ({ own, explained }: Group) => explained || own
 
 /** Whether one stands for a group rather than another: the earliest, then the first by name. */
 function stands(one: Candidate, other: Candidate): boolean {
-  const by = compareTimes(one.since, other.since)
-  return by !== 0 ? by < 0 : nameOf(one.culprit) < nameOf(other.culprit)
+  const by =
+    compareTimes(one.since, other.since) ||
+    compareTexts(nameOf(one.culprit), nameOf(other.culprit)) ||
+    compareTexts(one.finding.text, other.finding.text)
+  return by < 0
 }
 
 function compare(one: Group, other: Group): number {

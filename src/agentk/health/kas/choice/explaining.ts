@@ -1,10 +1,10 @@
 import { type KubernetesObject, kindOf, listAt, textAt } from '../../object.ts'
 import type { Around } from '../around.ts'
-import { type Finding, severityOf } from '../finding.ts'
+import { type Finding, ranks, severityOf } from '../finding.ts'
 import { backendsOf } from '../ingresses.ts'
 import { isNotReady } from '../nodes.ts'
 import { isOfCreation } from '../pods/creating.ts'
-import { claimNameOf, isEnding, nameOf, namespaceOf, textField } from '../read.ts'
+import { claimNamesOf, isEnding, nameOf, namespaceOf, textField } from '../read.ts'
 import { isWithoutEndpoints, selectorOf } from '../services.ts'
 import { webhookKinds } from '../webhooks.ts'
 
@@ -24,6 +24,8 @@ export interface Explanation {
   readonly explains: (finding: Finding) => boolean
   /** what fails are they, not what they explain */
   readonly isTheirs: boolean
+  /** the only one of them is the culprit even if nothing is found of it */
+  readonly isNamed?: boolean
 }
 
 /** Steps from a finding to what explains it, at most. */
@@ -47,7 +49,9 @@ export function explanationOf(
 ): Explanation {
   const kind = kindOf(object)
   const { reason } = finding
-  if (reason === 'WebhookFailed') return byAny(finding.about === '' ? [] : around.webhooksNamed(finding.about))
+  if (reason === 'WebhookFailed') {
+    return { ...byAny(finding.about === '' ? [] : around.webhooksNamed(finding.about)), isNamed: true }
+  }
   if (webhookKinds.includes(kind)) return byService(object, finding, around)
   switch (kind) {
     case 'Pod':
@@ -72,6 +76,7 @@ const isFailing = ({ word }: Finding) => severityOf(word) >= severityOf('Progres
 const byAny = (objects: readonly KubernetesObject[]): Explanation => ({ objects, explains: isFailing, isTheirs: false })
 
 function ofPod(pod: KubernetesObject, { reason, text }: Finding, around: Surroundings): Explanation {
+  if (reason === 'NotScheduled') return { objects: claimsOf(pod, around), explains: isUnbound, isTheirs: false }
   if (reason === 'NodeNotReady' || reason === 'TerminatingStuck' || isOfCreation(reason)) {
     const node = around.find('Node', '', textAt(pod, 'spec.nodeName'))
     return { objects: node ? [node] : [], explains: (one) => isNotReady(one.reason), isTheirs: false }
@@ -83,14 +88,11 @@ function ofPod(pod: KubernetesObject, { reason, text }: Finding, around: Surroun
   return { objects: claimsOf(pod, around), explains, isTheirs: false }
 }
 
+/** Not well, and not for want of its Pod's node. */
+const isUnbound = (claim: Finding) => isFailing(claim) && claim.rank === ranks.pod
+
 function claimsOf(pod: KubernetesObject, around: Surroundings): readonly KubernetesObject[] {
   return present(claimNamesOf(pod).map((name) => around.find('PersistentVolumeClaim', namespaceOf(pod), name)))
-}
-
-/** Claims that a Pod names, and those that are made for it. */
-export function claimNamesOf(pod: KubernetesObject): readonly string[] {
-  const names = listAt(pod, 'spec.volumes').map((volume) => claimNameOf(pod, volume))
-  return [...new Set(names)].filter((name) => name !== '')
 }
 
 function byService(configuration: KubernetesObject, { about }: Finding, around: Surroundings): Explanation {

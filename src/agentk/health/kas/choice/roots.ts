@@ -47,7 +47,7 @@ export class Judge {
     const met = new Set<KubernetesObject>()
     let verdict: ArgoStatus = 'Healthy'
     for (const root of roots) {
-      const word = this.#walk({ child: root, atMost: 'Degraded' }, 0, met, candidates)
+      const word = this.#walk({ child: root, atMost: 'Degraded' }, [], met, candidates)
       if (severityOf(word) > severityOf(verdict)) verdict = word
     }
     const chosen = choose(candidates)
@@ -58,26 +58,37 @@ export class Judge {
   }
 
   /** @returns the word of an object and what it counts */
-  #walk({ child: object, atMost }: Counted, depth: number, met: Set<KubernetesObject>, into: Candidate[]): ArgoStatus {
+  #walk(
+    { child: object, atMost }: Counted,
+    above: readonly KubernetesObject[],
+    met: Set<KubernetesObject>,
+    into: Candidate[],
+  ): ArgoStatus {
     met.add(object)
     const opinion = this.#opinionOf(object)
-    if (opinion.finding) into.push(this.#candidate(object, opinion.finding, atMost, depth))
+    if (opinion.finding) into.push(this.#candidate(object, opinion.finding, atMost, above))
     let worst: ArgoStatus = 'Healthy'
-    const children = depth === maxDepth ? [] : this.#world.childrenOf(object).filter((one) => this.#sees(one))
+    const children = above.length === maxDepth ? [] : this.#world.childrenOf(object).filter((one) => this.#sees(one))
+    const path = [...above, object]
     for (const counted of countedOf(object, children, this.#world.now)) {
       if (met.has(counted.child)) continue
       const below = { child: counted.child, atMost: lesser(counted.atMost, atMost) }
-      const word = this.#walk(below, depth + 1, met, into)
+      const word = this.#walk(below, path, met, into)
       if (severityOf(word) > severityOf(worst)) worst = word
     }
     return lesser(wordAbove(object, opinion, worst), atMost)
   }
 
-  #candidate(object: KubernetesObject, finding: Finding, atMost: ArgoStatus, depth: number): Candidate {
-    const { culprit, finding: found, since, count, steps } = this.#tracing.trace(object, finding)
+  #candidate(
+    object: KubernetesObject,
+    finding: Finding,
+    atMost: ArgoStatus,
+    above: readonly KubernetesObject[],
+  ): Candidate {
+    const { steps, ...traced } = this.#tracing.trace(object, finding)
     const word = lesser(finding.word, atMost)
     const isSummary = finding.rank === ranks.summary
-    return { culprit, finding: found, failing: object, word, since, count, depth: depth + steps, isSummary }
+    return { ...traced, failing: object, word, depth: above.length + steps, isSummary, above }
   }
 
   /** By the first finding whose needs all hold. */

@@ -2,7 +2,7 @@ import { type KubernetesObject, kindOf } from '../../object.ts'
 import type { Finding } from '../finding.ts'
 import { nameOf, namespaceOf } from '../read.ts'
 import type { Candidate } from './choosing.ts'
-import { choose } from './choosing.ts'
+import { chooseOf } from './choosing.ts'
 import { explanationOf, maxSteps, type Surroundings } from './explaining.ts'
 
 /** The end of a chain of explanations. */
@@ -13,7 +13,11 @@ export interface Traced {
   readonly since: number | undefined
   readonly count: number
   readonly steps: number
+  /** further causes among what explains it, each by its key */
+  readonly others: ReadonlySet<string>
 }
+
+const none: ReadonlySet<string> = new Set()
 
 /** Follows findings of one caller to what explains them. Each is followed once. */
 export class Tracing {
@@ -45,23 +49,25 @@ export class Tracing {
   }
 
   #follow(object: KubernetesObject, finding: Finding, steps: number): Traced {
-    const self = { culprit: object, finding, since: finding.since, count: finding.count, steps: 0 }
+    const self = { culprit: object, finding, since: finding.since, count: finding.count, steps: 0, others: none }
     if (steps === 0) return self
-    const { objects, explains, isTheirs } = explanationOf(object, finding, this.#around, this.#sees)
+    const { explains, isTheirs, isNamed, ...all } = explanationOf(object, finding, this.#around, this.#sees)
+    const objects = all.objects.filter((one) => one !== object && this.#sees(one))
     const ends = new Map<string, Traced>()
     const candidates: Candidate[] = []
     for (const one of objects) {
-      const found = one === object || !this.#sees(one) ? undefined : this.#shown(one)
+      const found = this.#shown(one)
       if (!found || !explains(found)) continue
       const end = this.trace(one, found, steps - 1)
-      candidates.push({ ...end, failing: one, word: found.word, depth: end.steps, isSummary: false })
+      candidates.push({ ...end, failing: one, word: found.word, depth: end.steps, isSummary: false, above: [] })
       ends.set(idOf(end.culprit), end)
     }
-    const cause = choose(candidates)
+    const { cause, others } = chooseOf(candidates) ?? {}
     const end = cause && ends.get(`${cause.kind}\n${cause.namespace}\n${cause.name}`)
-    if (!end) return self
+    const [only, ...rest] = objects
+    if (!end) return isNamed && only && rest.length === 0 ? { ...self, culprit: only, steps: 1 } : self
     const count = isTheirs ? cause.count : finding.count
-    return { ...end, since: cause.since ?? finding.since, count, steps: end.steps + 1 }
+    return { ...end, since: cause.since ?? finding.since, count, steps: end.steps + 1, others: others ?? none }
   }
 }
 

@@ -16,7 +16,7 @@ export function podFinding(pod: KubernetesObject, around: Around): Finding | und
   const phase = textField(pod.status, 'phase')
   if (phase === 'Succeeded' || (phase === 'Running' && isPlainlyWell(pod))) return undefined
   if (phase === 'Failed') return failedPod(pod, now)
-  const unscheduled = unscheduledPod(pod, now)
+  const unscheduled = unscheduledPod(pod, around)
   if (unscheduled) return unscheduled
   const containers = containersOf(pod)
   const context = contextOf(pod, around)

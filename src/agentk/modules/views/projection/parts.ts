@@ -18,10 +18,10 @@ const metadata = [
   'metadata.generation',
 ]
 /** Annotations that are read; their names hold dots. */
-const annotations: Readonly<Record<string, string>> = {
-  'apps/ReplicaSet': 'deployment.kubernetes.io/revision',
-  PersistentVolumeClaim: 'volume.kubernetes.io/selected-node',
-  'autoscaling/HorizontalPodAutoscaler': 'autoscaling.alpha.kubernetes.io/conditions',
+const annotations: Readonly<Record<string, readonly string[]>> = {
+  'apps/ReplicaSet': ['deployment.kubernetes.io/revision'],
+  PersistentVolumeClaim: ['volume.kubernetes.io/selected-node', 'volume.kubernetes.io/storage-provisioner'],
+  'autoscaling/HorizontalPodAutoscaler': ['autoscaling.alpha.kubernetes.io/conditions'],
 }
 
 const container = ['name', 'image', 'restartPolicy', 'readinessProbe.periodSeconds', 'resources.limits.memory']
@@ -90,6 +90,8 @@ const traitParts: Readonly<Record<string, readonly string[]>> = {
   ReplicationController: ['spec.replicas', templateLabels],
   'batch/CronJob': ['spec.jobTemplate.spec.template.metadata.labels'],
   'storage.k8s.io/StorageClass': ['volumeBindingMode'],
+  // its annotations
+  PersistentVolumeClaim: [],
   ResourceQuota: ['status.hard', 'status.used'],
 }
 
@@ -118,7 +120,7 @@ export const isJudgedBy = (kind: string) => own.has(kind) || readWhole.has(kind)
 /** What of an object is enough to judge it, and others by it, anew. @param object - with its apiVersion and kind */
 export function ownPartsOf(kind: string, object: KubernetesObject): KubernetesObject {
   const fields = own.get(kind) ?? (kind.startsWith(gatewayGroup) ? gateway : plain)
-  const parts = withAnnotation(kind, object, pick(object, fields))
+  const parts = withAnnotations(kind, object, pick(object, fields))
   return { ...traitsOf(kind, object), ...parts, kind: textAt(object, 'kind') }
 }
 
@@ -133,7 +135,7 @@ export function traitsOf(kind: string, object: KubernetesObject): KubernetesObje
       return sliceTraits(object)
     default: {
       const fields = traits.get(kind)
-      return fields && withAnnotation(kind, object, pick(object, fields))
+      return fields && withAnnotations(kind, object, pick(object, fields))
     }
   }
 }
@@ -162,9 +164,9 @@ function traitsOfJob(object: KubernetesObject): KubernetesObject {
 
 const jobLabels: Picked = picked(templateLabels)
 
-function withAnnotation(kind: string, object: KubernetesObject, parts: KubernetesObject): KubernetesObject {
-  const name = annotations[kind]
-  const value = name === undefined ? '' : entryAt(object, 'metadata.annotations', name)
-  if (name === undefined || value === '') return parts
-  return { ...parts, metadata: { ...(parts.metadata as object | undefined), annotations: { [name]: value } } }
+function withAnnotations(kind: string, object: KubernetesObject, parts: KubernetesObject): KubernetesObject {
+  const read = (annotations[kind] ?? []).map((name) => [name, entryAt(object, 'metadata.annotations', name)])
+  const found = Object.fromEntries(read.filter(([, value]) => value !== ''))
+  if (Object.keys(found).length === 0) return parts
+  return { ...parts, metadata: { ...(parts.metadata as object | undefined), annotations: found } }
 }

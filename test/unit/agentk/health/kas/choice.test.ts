@@ -172,7 +172,8 @@ const lost = (name: string) =>
     status: { conditions: [condition('Ready', 'False', 60), condition('ContainersReady', 'True', 900)] },
     container: { ready: true, state: running(900) },
   })
-const configuration = object('admissionregistration.k8s.io/MutatingWebhookConfiguration', 'w', {
+const configurationKind = 'admissionregistration.k8s.io/MutatingWebhookConfiguration'
+const configuration = object(configurationKind, 'w', {
   webhooks: [{ name: 'v.example.com', clientConfig: { service: { namespace: 'n', name: 's' } } }],
 })
 
@@ -188,9 +189,28 @@ t.test('what explains a finding stands in its place, four steps at most', async 
   const chain = [deployment, refused(3), configuration, service, slice, ...lostPods, node('Unknown')]
   t.match(judge(chain).cause, { kind: 'Node', reason: 'NodeUnreachable', count: 3, others: 0 })
   t.match(judge(chain, { without: ['Node'] }).cause, { kind: 'Pod', reason: 'NodeNotReady', count: 3 })
-  t.match(judge(chain, { without: ['Pod'] }).cause, { kind: 'apps/ReplicaSet', reason: 'WebhookFailed' })
+  t.match(judge(chain, { without: ['Pod'] }).cause, { kind: configurationKind, reason: 'WebhookFailed' })
   t.match(judge(chain, { without: ['apps/ReplicaSet'] }).verdict, 'Progressing')
 })
+
+t.test(
+  'a webhook that fails though nothing is found of its configuration: that is the culprit, of what fails by it',
+  async (t) => {
+    const answered = { ...slice, endpoints: [{ conditions: { ready: true } }] }
+    const objects = [deployment, refused(3), configuration, service, answered]
+    t.match(judge(objects).cause, {
+      kind: configurationKind,
+      reason: 'WebhookFailed',
+      text: 'webhook v.example.com: EOF',
+      count: 3,
+      others: 0,
+      since: now - 90_000,
+    })
+    t.match(judge(objects, { without: [configurationKind] }).cause, { kind: 'apps/ReplicaSet', name: 'web-2' })
+    const twin = { ...configuration, metadata: { name: 'x', uid: 'x' } }
+    t.match(judge([...objects, twin]).cause, { kind: 'apps/ReplicaSet' }, 'of two nobody knows which')
+  },
+)
 
 t.test('creation and its kin, and what does not end, are explained by a node that is not ready', async (t) => {
   const made = pod({ phase: 'Pending', container: waiting('ContainerCreating') })
@@ -227,6 +247,47 @@ t.test('a Pod without a node is explained by claims, not by one that waits for i
   t.match(judge([waits(unbound, [{ name: 'v', ephemeral: {} }]), ephemeral]).cause, {
     name: 'pod-v',
     reason: 'NotBound',
+  })
+})
+
+t.test('a Pod whose node is chosen is explained by a claim that waits for its provisioner', async (t) => {
+  const mounts = [{ persistentVolumeClaim: { claimName: 'c' } }]
+  const waits = (status: object, volumes: object[] = mounts, seconds = 900) =>
+    pod({
+      phase: 'Pending',
+      spec: { nodeName: '', volumes },
+      status: { conditions: [], ...status },
+      metadata: { creationTimestamp: ago(seconds) },
+    })
+  const claim = (annotations: object) =>
+    object(
+      'PersistentVolumeClaim',
+      'c',
+      { spec: { storageClassName: 'fast' }, status: { phase: 'Pending' } },
+      { annotations: { 'volume.kubernetes.io/storage-provisioner': 'ebs.csi.aws.com', ...annotations } },
+    )
+  const late = object('storage.k8s.io/StorageClass', 'fast', { volumeBindingMode: 'WaitForFirstConsumer' })
+  const chosen = claim({ 'volume.kubernetes.io/selected-node': 'node-1' })
+  const text = 'waits for provisioner ebs.csi.aws.com'
+  t.match(judge([waits({ nominatedNodeName: 'node-1' }), chosen, late]), {
+    verdict: 'Degraded',
+    cause: { kind: 'PersistentVolumeClaim', reason: 'NotBound', text, others: 0 },
+  })
+  t.match(judge([waits({}, mounts, 299), chosen, late]), { verdict: 'Progressing', cause: { text } })
+  const without = ['PersistentVolumeClaim']
+  t.match(judge([waits({ nominatedNodeName: 'node-1' }), chosen, late], { without }), {
+    cause: { reason: 'NotScheduled', text: 'node node-1 is chosen; waits for its volumes' },
+  })
+  t.match(judge([waits({}), chosen, late], { without }), {
+    cause: { reason: 'NotScheduled', text: 'waits for its volumes, or for default-scheduler' },
+  })
+  t.match(judge([waits({}), claim({}), late]), {
+    verdict: 'Degraded',
+    cause: { kind: 'Pod', text: 'no scheduler has considered it: default-scheduler' },
+  })
+  t.match(judge([waits({ nominatedNodeName: 'node-1' }, [])]), {
+    verdict: 'Progressing',
+    cause: { text: 'node node-1 is chosen' },
   })
 })
 
@@ -284,6 +345,34 @@ t.test('a Namespace by the groups that its deletion names', async (t) => {
     name: 'v1.metrics.k8s.io',
     since: now - 800_000,
   })
+})
+
+t.test('a Namespace by what does not leave it: each is a cause', async (t) => {
+  const namespace = object(
+    'Namespace',
+    'n',
+    conditions(condition('NamespaceFinalizersRemaining', 'True', 900, 'SomeFinalizersRemain', 'x in 2 instances')),
+    { deletionTimestamp: ago(900) },
+  )
+  const stuck = (name: string) =>
+    object('example.com/Topic', name, {}, { deletionTimestamp: ago(900), finalizers: ['example.com/x'] })
+  t.match(judge([namespace, stuck('a'), stuck('b'), stuck('c')]).cause, { name: 'a', count: 1, others: 2 })
+  t.match(judge([namespace, stuck('a')]).cause, { name: 'a', others: 0 })
+})
+
+t.test('what stands above a culprit is no other cause, unless it was refused', async (t) => {
+  const thing = (name: string, message: string) =>
+    object('example.com/Thing', name, conditions(condition('Ready', 'False', 900, 'Why', message)))
+  const [root, middle, leaf, other] = ['a', 'b', 'c', 'd'].map((name) => thing(name, `${name} is not ready`))
+  const chain = [root, ownedBy(root as KubernetesObject, middle as KubernetesObject)] as KubernetesObject[]
+  const end = ownedBy(chain[1] as KubernetesObject, leaf as KubernetesObject)
+  t.match(judge([...chain, end]).cause, { name: 'c', others: 0 })
+  t.match(judge([...chain, end, ownedBy(chain[0] as KubernetesObject, other as KubernetesObject)]).cause, {
+    name: 'c',
+    others: 1,
+  })
+  const pods = under(current, bad('a'), bad('b'), bad('c'), bad('d'))
+  t.match(judge([deployment, refused(3), ...pods]).cause, { kind: 'Pod', count: 4, others: 1 })
 })
 
 t.test('since: of the cause, else of what it explains', async (t) => {

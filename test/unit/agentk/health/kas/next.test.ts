@@ -14,6 +14,14 @@ const table: readonly (readonly [cause: Parameters<typeof nextOf>[0], next: stri
   [{ ...pod, reason: 'StartError' }, 'kubectl -n shop describe pod web-1'],
   [{ ...pod, reason: 'ImageNotFound' }, 'kubectl -n shop describe pod web-1'],
   [{ ...pod, reason: 'Unschedulable', about: '' }, 'kubectl -n shop describe pod web-1'],
+  [
+    { ...pod, reason: 'Unschedulable', about: '', text: '0/1 nodes are available: 1 node(s) had untolerated taint(s)' },
+    'kubectl describe nodes',
+  ],
+  [
+    { ...pod, reason: 'Unschedulable', about: '', text: '1 node(s) had untolerated taint {dedicated: batch}' },
+    'kubectl -n shop describe pod web-1',
+  ],
   [{ ...pod, reason: 'FailedMount', about: '' }, 'kubectl -n shop describe pod web-1'],
   [
     {
@@ -114,6 +122,25 @@ const table: readonly (readonly [cause: Parameters<typeof nextOf>[0], next: stri
     'kubectl -n shop describe resourcequota',
   ],
   [
+    {
+      kind: 'apps/ReplicaSet',
+      namespace: 'shop',
+      name: 'web',
+      about: '',
+      reason: 'LimitsMissing',
+      text: 'pods "web-1" is forbidden: failed quota: team-orders: must specify limits.memory for: api',
+    },
+    'kubectl -n shop describe resourcequota team-orders',
+  ],
+  [
+    { kind: 'apps/ReplicaSet', namespace: 'shop', name: 'web', about: 'w.example.com', reason: 'WebhookFailed' },
+    'kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations',
+  ],
+  [
+    { kind: 'Service', namespace: 'shop', name: 's', about: '', reason: 'PortMissing' },
+    'kubectl -n shop describe service s',
+  ],
+  [
     { kind: 'apps/ReplicaSet', namespace: 'shop', name: 'web', about: '', reason: 'AdmissionDenied' },
     'kubectl -n shop describe replicaset.apps web',
   ],
@@ -170,6 +197,8 @@ t.test('a rollout that its own Pods hold up beside those of before may be undone
   const cause = { kind: 'Pod', word: 'Degraded', reason: 'ImageNotFound' } as const
   t.ok(isUndoable(web, cause))
   t.ok(isUndoable(web, { ...cause, kind: 'apps/Deployment', reason: 'ProgressDeadlineExceeded' }))
+  t.ok(isUndoable(web, { ...cause, kind: 'apps/ReplicaSet', reason: 'LimitsMissing' }), 'so does its template')
+  t.notOk(isUndoable(web, { ...cause, kind: 'apps/ReplicaSet', reason: 'QuotaExceeded' }), 'that is not its own')
   t.notOk(isUndoable(web, { ...cause, word: 'Progressing' }), 'it may still get there')
   t.notOk(isUndoable(web, { ...cause, kind: 'Node', reason: 'NodeUnreachable' }), 'that mends no node')
   t.notOk(isUndoable(web, { ...cause, reason: 'RegistryUnavailable' }))

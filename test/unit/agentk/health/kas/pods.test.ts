@@ -58,6 +58,7 @@ const cases: readonly PodCase[] = [
     'Progressing Unschedulable',
     unscheduled(900, 'Unschedulable', { nominatedNodeName: 'node-1' }),
   ],
+  ['a node is chosen', 'Progressing NotScheduled', unscheduled(0, '', { conditions: [], nominatedNodeName: 'node-1' })],
   ['gated', 'Progressing SchedulingGated', unscheduled(9000, 'SchedulingGated')],
   [
     'no scheduler',
@@ -262,4 +263,21 @@ t.test('text: code, signal, restarts, limit, last words, and no age', async (t) 
   t.equal(judge([unstarted]).cause?.text, 'container app: RunContainerError: no such file, 0 restarts')
   const unread = failed({}, { state: ended(3, 'Error', 100, 90, 'Error on reading termination message from logs') })
   t.equal(judge([unread]).cause?.text, 'container app: exit code 3')
+})
+
+t.test('of what the scheduler says of each node, that which says nothing is left out', async (t) => {
+  const said = (message: string) =>
+    judge([
+      pod({
+        phase: 'Pending',
+        spec: { nodeName: '' },
+        status: { conditions: [condition('PodScheduled', 'False', 300, 'Unschedulable', message)] },
+      }),
+    ]).cause?.text
+  const bare = '0/3 nodes are available: 3 Insufficient memory'
+  const preemption = 'preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.'
+  t.equal(said(`${bare}. no new claims to deallocate, ${preemption}`), bare)
+  t.equal(said(`${bare}. ${preemption}`), bare)
+  const telling = `${bare}. preemption: 0/3 nodes are available: 1 No preemption victims found, 2 Preemption is not helpful for scheduling.`
+  t.equal(said(telling), telling)
 })

@@ -72,6 +72,8 @@ const replicaSet = (message: string, seconds = 60, replicas = 0) =>
 
 const refusals: readonly (readonly [message: string, reason: string])[] = [
   ['pods "a" is forbidden: exceeded quota: compute, requested: pods=1', 'QuotaExceeded'],
+  ['pods "a" is forbidden: failed quota: team: must specify limits.memory for: api', 'LimitsMissing'],
+  ['pods "a" is forbidden: failed quota: team: no', 'QuotaExceeded'],
   ['Internal error occurred: failed calling webhook "w.example.com": failed to call webhook: EOF', 'WebhookFailed'],
   ['admission webhook "w.example.com" denied the request: exceeded quota: mine', 'AdmissionDenied'],
   ["pods \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no", 'AdmissionDenied'],
@@ -223,6 +225,24 @@ t.test('since', async (t) => {
   t.equal(sinceOf([leaving('True')]), 300, 'since it is lost, not since it is deleted')
 })
 
+t.test('of a refusal that is said which a row does not say already', async (t) => {
+  const post = 'failed to call webhook: Post "https://w.example.com/v1?timeout=10s": '
+  const table = [
+    [
+      `Create Pod set-1 in StatefulSet set failed error: Internal error occurred: failed calling webhook "w": ${post}x509: unknown authority`,
+      'webhook w: x509: unknown authority',
+    ],
+    ['failed calling webhook "w": failed to call webhook: service "s" not found', 'webhook w: service "s" not found'],
+    [
+      'create Pod set-1 in StatefulSet set failed error: pods "set-1" is forbidden: no',
+      'pods "set-1" is forbidden: no',
+    ],
+    ['Error creating: Internal error occurred: no', 'no'],
+    ['what a Pod in StatefulSet set failed error: is', 'what a Pod in StatefulSet set failed error: is'],
+  ]
+  for (const [message = '', text] of table) t.equal(judge([replicaSet(message)]).cause?.text, text)
+})
+
 t.test('a refusal counts the Pods that are missing', async (t) => {
   t.equal(judge([replicaSet(quota)]).cause?.count, 2)
   t.equal(judge([daemons(1)], { events: [event(daemons(1), 'FailedCreate', quota)] }).cause?.count, 2)
@@ -249,7 +269,7 @@ t.test('events of one cause: each refused Pod has a name of its own, the first o
   const { cause } = judge([one], { events: [...events, other] })
   t.match(cause, {
     reason: 'QuotaExceeded',
-    text: `Error creating: pods "ds-0" is forbidden: ${quota}`,
+    text: `pods "ds-0" is forbidden: ${quota}`,
     count: 2,
     others: 0,
   })

@@ -10,6 +10,7 @@ t.test('what is kept of an object that is not well holds all that others are jud
     ReplicationController: { spec: { replicas: 2, template } },
     'batch/Job': { spec: { template }, status: { conditions: [{ type: 'Complete', status: 'True' }] } },
     'batch/CronJob': { spec: { jobTemplate: { spec: { template } } } },
+    PersistentVolumeClaim: { spec: { storageClassName: 'fast' } },
     'storage.k8s.io/StorageClass': { volumeBindingMode: 'WaitForFirstConsumer' },
   }
   for (const [kind, parts] of Object.entries(objects)) {
