@@ -5,6 +5,7 @@ import { lstat, mkdir, readdir, rm, stat } from 'node:fs/promises'
 import { connect, createServer, type Server } from 'node:net'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { KasError } from './errors.ts'
 import type { Logger } from './log.ts'
 import type { Service } from './service.ts'
 import { tokenHash } from './token-hash.ts'
@@ -38,8 +39,12 @@ export class TemporaryFolder implements Service {
     this.path = join(this.#parent, `${this.#prefix}${randomUUID()}`)
   }
 
+  /** @throws KasError SETTINGS_INVALID where nothing can be written */
   async start(): Promise<void> {
-    await mkdir(this.path, { mode: 0o700 })
+    await mkdir(this.path, { mode: 0o700 }).catch((cause: NodeJS.ErrnoException) => {
+      const problem = `TMPDIR: no folder can be made in ${this.#parent} (${cause.code}): mount a volume there that is writable, or name one`
+      throw new KasError({ code: 'SETTINGS_INVALID', file: 'environment', problems: [problem] }, { cause })
+    })
     process.once('exit', this.#onExit)
     await this.#takeLock()
     await this.#removeStale()

@@ -1,16 +1,15 @@
 import { execFile } from 'node:child_process'
-import { existsSync, globSync, readFileSync, realpathSync } from 'node:fs'
-import { mkdir, mkdtemp } from 'node:fs/promises'
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { Warden } from '../../../dev/control-plane/warden.ts'
 import { type MadeImage, makeImages } from '../../../dev/images/images.ts'
 import { sbomProblems } from '../../support/cyclonedx/sbom-problems.ts'
 import { playCluster } from '../installed/cluster.ts'
-import { memoryFolder } from '../installed/memory-folder.ts'
-import { architecture, deleteContainers, places, unpackImage } from './unpacked-image.ts'
-import { lacking, unpackedRunc } from './unpacked-runc.ts'
+import { MadeImages } from './made-images.ts'
+import { architecture, places } from './unpacked-image.ts'
+import { lacking } from './unpacked-runc.ts'
 
 /** The images that are shipped are made twice, and run as a cluster runs them. */
 
@@ -22,26 +21,13 @@ const run = promisify(execFile)
 const skip = (await lacking()) ?? false
 
 t.test('images', { skip }, async (t) => {
-  const folder = realpathSync(await mkdtemp(join(memoryFolder(), 'kas-images-')))
-  const warden = new Warden({ folders: [folder] })
-  await warden.start()
-  t.teardown(() => warden.stop())
-  const make = (to: string, ...names: string[]) =>
-    makeImages({ to: join(folder, to), names, architectures: [architecture] })
-  const runc = await unpackedRunc()
-  const first = await make('first', 'kas', 'agentk')
-  const programs = { kas: [] as string[], agentk: [] as string[] }
-  for (const image of first) {
-    const name = image.name.split(':')[0] as 'kas' | 'agentk'
-    const unpacked = join(folder, 'unpacked', name)
-    await unpackImage(image.folder, unpacked, runc)
-    t.teardown(() => deleteContainers(unpacked, runc))
-    programs[name] = [process.execPath, join(import.meta.dirname, 'in-image.ts'), unpacked, users[name]]
-  }
+  const images = await MadeImages.make(t, 'kas', 'agentk')
+  const { folder, made: first } = images
+  const programs = { kas: images.program('kas', users.kas), agentk: images.program('agentk', users.agentk) }
 
   await t.test('made again they have the same digests, and they are small', async (t) => {
-    const again = await make('again', 'kas') // agentk's are the same layers, but for the program
-    const digests = (made: MadeImage[]) => made.map(({ name, digest }) => [name, digest])
+    const again = await makeImages({ to: join(folder, 'again'), names: ['kas'], architectures: [architecture] }) // agentk's are the same layers, but for the program
+    const digests = (made: readonly MadeImage[]) => made.map(({ name, digest }) => [name, digest])
     t.strictSame(digests(again), digests(first.slice(0, 1)))
     for (const { name, folder, compressedBytes } of first) {
       const bytes = compressedBytes.get(architecture) ?? Infinity

@@ -4,13 +4,14 @@ import { dirname, join } from 'node:path'
 import { places, type Unpacked } from './unpacked-image.ts'
 
 /**
- * `node in-image.ts UNPACKED UID ARGS…`: what the image's entry point does with ARGS, or `-- COMMAND…`, as that user, by
- * runc: the root read-only, no capability, no new privilege, `/tmp` and the folder in which this runs writable. The
- * network is this machine's.
+ * `node in-image.ts UNPACKED UID[,own][,ro] ARGS…`: what the image's entry point does with ARGS, or `-- COMMAND…`, as that
+ * user, by runc: the root read-only, no capability, no new privilege, `/tmp`, unless it says `ro`, and the folder in which
+ * this runs writable; that is the user's if it says `own`, else of the image's. The network is this machine's.
  */
 
 const group = 65532
-const [folder = '', user = '', ...args] = process.argv.slice(2)
+const [folder = '', who = '', ...args] = process.argv.slice(2)
+const [user = '', ...how] = who.split(',')
 const { runc, config } = JSON.parse(readFileSync(join(folder, places.about), 'utf8')) as Unpacked
 const state = process.cwd()
 mkdirSync(join(folder, places.bundles), { recursive: true })
@@ -28,8 +29,9 @@ for (const [path, copy] of named) {
   for (const entry of readdirSync(path, { withFileTypes: true }))
     if (entry.isFile()) copyFileSync(join(path, entry.name), join(copy, entry.name))
 }
-// as the fsGroup of a pod does
-spawnSync('chown', ['-R', `${group}:${group}`, state, ...named.values()])
+// as the fsGroup of a pod does; git asks whose a repository is
+const owner = how.includes('own') ? user : group
+spawnSync('chown', ['-R', `${owner}:${group}`, state, ...named.values()])
 spawnSync('chmod', ['-R', 'g+rwX', state, ...named.values()])
 
 // tini ends with runc: a SIGKILL to runc would leave the container
@@ -65,7 +67,7 @@ const bundle = {
   mounts: [
     { destination: '/proc', type: 'proc', source: 'proc' },
     temporary('/dev', 'mode=755'),
-    temporary('/tmp', 'nodev', 'mode=1777'),
+    ...(how.includes('ro') ? [] : [temporary('/tmp', 'nodev', 'mode=1777')]),
     bound('/etc/hosts', 'ro'),
     bound('/etc/resolv.conf', 'ro'),
     bound(state, 'rw'),

@@ -53,6 +53,14 @@ async function other(t: Test, parent: string, program = 'agentk'): Promise<{ pat
   return { path: String(path), kill }
 }
 
+t.test('where none can be made it says where, why and what to do', async (t) => {
+  const parent = join(await parentOf(t), 'none')
+  await t.rejects(started(t, parent), {
+    code: 'SETTINGS_INVALID',
+    message: `environment: TMPDIR: no folder can be made in ${parent} (ENOENT): mount a volume there that is writable, or name one`,
+  })
+})
+
 t.test('it lives from start to stop, for its owner alone', async (t) => {
   const parent = await parentOf(t)
   const folder = await started(t, parent)

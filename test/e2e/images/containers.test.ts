@@ -1,0 +1,126 @@
+import { execFile } from 'node:child_process'
+import { cp, mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { nodeEnvironment } from '../../../dev/node-flags.ts'
+import { LocalStack } from '../../../dev/start/local-stack.ts'
+import { anyPorts, replicaCount } from '../../../dev/start/ports.ts'
+import { files } from '../../../dev/start/settings.ts'
+import { startGitHttpsServer } from '../../support/git-https-server.ts'
+import { GitRepository } from '../../support/git-repository.ts'
+import { MadeImages } from './made-images.ts'
+import { startSshServer } from './ssh-server.ts'
+import { lacking } from './unpacked-runc.ts'
+
+/** What containers of the images do: for any user, without what a pod may lack, and to their end. */
+
+const run = promisify(execFile)
+/** of replicas that leave; beyond these they take at most 10 s to end in order */
+const graces = { listen: '1s', shutdown: '3s' }
+const [listenMs, shutdownMs, orderMs] = [1_000, 3_000, 10_000]
+/** after which agentk cuts what runs */
+const agentkMs = 25_000
+const patience = () => AbortSignal.timeout(60_000)
+const skip = (await lacking()) ?? false
+
+t.test('containers', { skip, timeout: 200_000 }, async (t) => {
+  const images = await MadeImages.make(t, 'kas', 'agentk')
+  const folderOf = async (name: string) => {
+    const folder = join(images.folder, name)
+    await mkdir(folder, { mode: 0o700 })
+    return folder
+  }
+
+  /** A replica and an agentk, until each was sent SIGTERM. */
+  async function play(t: Test, name: string, user: string): Promise<void> {
+    const folder = await folderOf(name)
+    const environment = { ...nodeEnvironment, TMPDIR: '/tmp' }
+    const programs = {
+      kas: images.program('kas', `${user},own`),
+      agentk: images.program('agentk', `${user},own`),
+      environment,
+    }
+    const ports = await anyPorts(replicaCount)
+    const none = { kubeconfig: undefined, assets: undefined }
+    const stack = new LocalStack({ folder, ports, programs, graces, first: 1, ...none })
+    t.teardown(() => stack.stop(AbortSignal.abort()))
+    // a call went through both, for which kas has fetched the agent's repository into /tmp
+    await stack.start()
+    const began = performance.now()
+    await stack.replaceAgentk(patience())
+    const agentkTookMs = performance.now() - began
+    t.match(await readFile(join(folder, files.agentkLog), 'utf8'), /"msg":"Stopped"/)
+    t.ok(agentkTookMs < agentkMs, `agentk: ${agentkTookMs} ms, the start of another one among them`)
+    const [replica] = stack.replicas
+    const left = performance.now()
+    await replica?.stop(patience())
+    const tookMs = performance.now() - left
+    t.match(await readFile(replica?.log ?? '', 'utf8'), /"msg":"Stopped"/)
+    t.ok(tookMs >= listenMs, `kas: ${tookMs} ms`)
+    t.ok(tookMs < listenMs + shutdownMs + orderMs, `kas: ${tookMs} ms`)
+  }
+
+  await t.test('as another user: they serve, and SIGTERM ends them in their graces', (t) =>
+    play(t, 'other', '1000650000'),
+  )
+
+  await t.test('as root, without its powers: they serve, and SIGTERM ends them in their graces', (t) =>
+    play(t, 'root', '0'),
+  )
+
+  await t.test('without /tmp kas says what it misses before it serves, and what else it does needs none', async (t) => {
+    const folder = await folderOf('bare')
+    const written = async (name: string, content: object) => {
+      await writeFile(join(folder, name), JSON.stringify(content))
+      return join(folder, name)
+    }
+    const listen = { address: '127.0.0.1:0' }
+    const configuration = await written('kas.yaml', {
+      directory: { file: await written('directory.yaml', {}) },
+      agent: { listen, kubernetes_api: { listen } },
+      observability: { listen },
+      ops: { socket: join(folder, 'kas.sock') },
+    })
+    const { TMPDIR: _, ...env } = process.env
+    const [command = '', ...args] = images.program('kas', '65532,ro')
+    const kas = (...words: string[]) =>
+      run(command, [...args, ...words, `--configuration-file=${configuration}`], { cwd: folder, env })
+    const { code, stderr } = await kas().then(
+      () => ({ code: 0, stderr: '' }),
+      (error: { code: number; stderr: string }) => error,
+    )
+    t.strictSame(
+      [code, stderr.trimEnd().split('\n').at(-1)],
+      [
+        1,
+        'kas: environment: TMPDIR: no folder can be made in /tmp (EROFS): mount a volume there that is writable, or name one',
+      ],
+    )
+    t.match((await kas('check-config')).stdout, /can be used/)
+  })
+
+  await t.test('git of the image reads repositories by https and by ssh', async (t) => {
+    const folder = await folderOf('git')
+    const repository = await GitRepository.create(folder, 'clusters')
+    const head = await repository.push('a.txt', 'text')
+    const https = await startGitHttpsServer(t, folder, () => true)
+    const ssh = await startSshServer(t, folder)
+    const state = await folderOf('git-state')
+    await cp(ssh.clientFiles, join(state, 'ssh'), { recursive: true })
+    await writeFile(join(state, 'ca.pem'), https.ca)
+    const [command = '', ...args] = images.program('kas', '65532')
+    const lsRemote = async (url: string) => {
+      const script = `
+        const { chmodSync, cpSync } = require('node:fs')
+        cpSync('ssh', '/tmp/.ssh', { recursive: true })
+        chmodSync('/tmp/.ssh/id_ed25519', 0o600)
+        const words = ['ls-remote', ${JSON.stringify(url)}, 'HEAD']
+        process.exitCode = require('node:child_process').spawnSync('git', words, { stdio: 'inherit' }).status`
+      const env = { ...process.env, GIT_SSL_CAINFO: join(state, 'ca.pem'), GIT_TERMINAL_PROMPT: '0' }
+      return (await run(command, [...args, '--', '/usr/bin/node', '-e', script], { cwd: state, env })).stdout
+    }
+    t.equal(await lsRemote(`${https.origin}/clusters.git`), `${head}\tHEAD\n`, 'https')
+    t.equal(await lsRemote(`ssh://root@127.0.0.1:${ssh.port}${repository.path}`), `${head}\tHEAD\n`, 'ssh')
+  })
+})

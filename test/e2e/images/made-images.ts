@@ -1,0 +1,47 @@
+import { realpathSync } from 'node:fs'
+import { mkdtemp } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Test } from 'tap'
+import { Warden } from '../../../dev/control-plane/warden.ts'
+import { type MadeImage, makeImages } from '../../../dev/images/images.ts'
+import { memoryFolder } from '../installed/memory-folder.ts'
+import { architecture, deleteContainers, unpackImage } from './unpacked-image.ts'
+import { unpackedRunc } from './unpacked-runc.ts'
+
+/** Images of this tree for this machine's processor, unpacked, in a folder that goes with the test. */
+export class MadeImages {
+  readonly folder: string
+  readonly made: readonly MadeImage[]
+
+  private constructor(folder: string, made: readonly MadeImage[]) {
+    this.folder = folder
+    this.made = made
+  }
+
+  static async make(t: Test, ...names: string[]): Promise<MadeImages> {
+    const folder = realpathSync(await mkdtemp(join(memoryFolder(), 'kas-images-')))
+    const warden = new Warden({ folders: [folder] })
+    await warden.start()
+    t.teardown(() => warden.stop())
+    const runc = await unpackedRunc()
+    const images = new MadeImages(
+      folder,
+      await makeImages({ to: join(folder, 'first'), names, architectures: [architecture] }),
+    )
+    for (const [i, { folder: layout }] of images.made.entries()) {
+      const unpacked = images.unpacked(names[i] ?? '')
+      await unpackImage(layout, unpacked, runc)
+      t.teardown(() => deleteContainers(unpacked, runc))
+    }
+    return images
+  }
+
+  unpacked(name: string): string {
+    return join(this.folder, 'unpacked', name)
+  }
+
+  /** The words before those of a program. @param user - and what in-image.ts takes behind it */
+  program(name: string, user: string): string[] {
+    return [process.execPath, join(import.meta.dirname, 'in-image.ts'), this.unpacked(name), user]
+  }
+}
