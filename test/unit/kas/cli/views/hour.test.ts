@@ -143,6 +143,7 @@ for (const [size, ...argv] of [
   [small, 'tree', '-n', 'shop', '--watch'],
   [large, 'tree', '-n', 'shop', '--watch'],
   [small, 'get', 'po,deploy', '-n', 'shop', '--watch', '-o', 'wide'],
+  [large, 'get', 'po,deploy', '-n', 'shop', '--watch', '-o', 'wide'],
 ] as const) {
   const title = `an hour of kas ${argv.join(' ')} at ${size.columns} by ${size.rows}`
   t.test(title, { timeout: 120_000 }, async (t) => {
@@ -164,14 +165,16 @@ for (const [size, ...argv] of [
   })
 }
 
-t.test('an hour of kas health --wait at 80 by 24', { timeout: 120_000 }, async (t) => {
-  const argv = ['health', '-n', 'shop', '--wait', '55m', '--stable', '2h', '--no-fail-fast', '--logs', '0']
-  const { terminal, hour, code } = await play(t, small, ...argv)
-  await hour(() => {})
-  t.equal(await code, 4)
-  t.equal(terminal.wrapped, 0)
-  const said = [...terminal.scrollback, ...terminal.screen].join('\n')
-  for (const minute of [1, 30, 54]) t.match(said, `✗ degraded shop/Pod/worst-${minute}`)
-  t.match(said, /✗ degraded \(.*1 degraded\)/, 'in the end how it is then')
-  t.ok(terminal.scrollback[0]?.startsWith('line 0 of what was there before'))
-})
+for (const size of [small, large]) {
+  t.test(`an hour of kas health --wait at ${size.columns} by ${size.rows}`, { timeout: 120_000 }, async (t) => {
+    const argv = ['health', '-n', 'shop', '--wait', '55m', '--stable', '2h', '--no-fail-fast', '--logs', '0']
+    const { terminal, hour, code } = await play(t, size, ...argv)
+    await hour(() => {})
+    t.equal(await code, 4)
+    t.equal(terminal.wrapped, 0)
+    const said = [...terminal.scrollback, ...terminal.screen].join('\n')
+    for (const minute of [1, 30, 54]) t.match(said, `✗ degraded shop/Pod/worst-${minute}`)
+    t.match(said, /✗ degraded \(.*1 degraded\)/, 'in the end how it is then')
+    t.ok(terminal.scrollback[0]?.startsWith('line 0 of what was there before'))
+  })
+}
