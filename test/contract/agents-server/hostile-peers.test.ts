@@ -104,9 +104,9 @@ t.test('inside a WebSocket: large fragments, with PINGs between them', async (t)
   await lives(t, server)
 })
 
-t.test('HTTP that does not come to an upgrade is ended in time', async (t) => {
+async function listen(t: Test, firstBytesTimeoutMs: number) {
   const upgraded: unknown[] = []
-  const options = { product: 'kas', websocket: true, firstBytesTimeoutMs: 50, addresses: new ClientAddresses() }
+  const options = { product: 'kas', websocket: true, firstBytesTimeoutMs, addresses: new ClientAddresses() }
   const refused: string[] = []
   const listener = new Listener(options, {
     connection: (duplex) => upgraded.push(duplex.destroy()),
@@ -117,7 +117,29 @@ t.test('HTTP that does not come to an upgrade is ended in time', async (t) => {
   listener.server.listen(0, '127.0.0.1')
   await once(listener.server, 'listening')
   t.teardown(() => listener.server.close())
-  const { port } = listener.server.address() as AddressInfo
+  return { upgraded, refused, port: (listener.server.address() as AddressInfo).port }
+}
+
+t.test('attack: a request whose body has no end is answered, and read no further', async (t) => {
+  const { port, refused } = await listen(t, 3_600_000)
+  const bodies = {
+    'Transfer-Encoding: chunked': '1\r\na\r\n'.repeat(100_000),
+    'Content-Length: 1000000000': 'a'.repeat(1_000_000),
+  }
+  for (const method of ['POST', 'GET']) {
+    for (const [header, body] of Object.entries(bodies)) {
+      const socket = await dial(t, port)
+      socket.resume()
+      const pump = (error?: Error | null) => error || socket.write(body, pump)
+      socket.write(`${method} / HTTP/1.1\r\nHost: a\r\n${header}\r\n\r\n`, pump)
+      await new Promise((resolve) => socket.once('close', resolve)) // by a reset, perhaps
+    }
+  }
+  t.same(refused.filter((reason) => reason === 'upgrade').length, 4)
+})
+
+t.test('HTTP that does not come to an upgrade is ended in time', async (t) => {
+  const { upgraded, refused, port } = await listen(t, 50)
   for (const text of [
     '',
     'G',

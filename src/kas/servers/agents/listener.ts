@@ -196,8 +196,11 @@ export class Listener {
     return server
   }
 
-  #refuseRequest({ method }: IncomingMessage, response: ServerResponse): void {
+  #refuseRequest(request: IncomingMessage, response: ServerResponse): void {
+    const { method } = request
     this.#events.refused('upgrade')
+    // nobody reads its body, which may come byte by byte and without end
+    response.once('finish', () => request.complete || request.socket.destroySoon())
     const own = { 'content-type': 'text/plain; charset=utf-8', server: this.#options.product }
     if (method === 'GET') {
       response.writeHead(426, { connection: 'Upgrade', upgrade: 'websocket', ...own })
