@@ -1,10 +1,12 @@
-import { entryAt, type KubernetesObject } from '../object.ts'
+import { entryAt, type KubernetesObject, kindOf } from '../object.ts'
 import { type Around, isMissing } from './around.ts'
-import type { Need } from './finding.ts'
-import { namespaceOf } from './read.ts'
+import type { Finding, Need } from './finding.ts'
+import { createdOf, namespaceOf, revisionOf } from './read.ts'
 import { searched } from './text.ts'
 
 const kind = 'ResourceQuota'
+const deploymentKind = 'apps/Deployment'
+const setKind = 'apps/ReplicaSet'
 /** resources that one refusal names */
 const maxResources = 20
 
@@ -29,6 +31,60 @@ export function roomSince(object: KubernetesObject, refusal: string, around: Aro
   if (!quota) return isMissing(around, kind, namespace, name) ? needs : undefined
   const isRoom = requested.split(',', maxResources).every((pair) => fits(quota, pair))
   return isRoom ? needs : undefined
+}
+
+/**
+ * When a quota that is full had room last. A rollout takes the room that its old Pods leave: room and none come by turns.
+ *
+ * @param reason - for which it is refused
+ * @param since - when it was refused first. ms since 1970
+ * @returns with what was read for it; undefined: not since it was refused, as far as is known
+ */
+export function roomLast(
+  object: KubernetesObject,
+  around: Around,
+  { reason, since }: { readonly reason: string; readonly since: number | undefined },
+): { readonly from: number; readonly needs: readonly Need[] } | undefined {
+  const seen = roomSeen(around.before(object), reason, around.now)
+  const made = newestPod(object, around)
+  const pods = made !== undefined && made > (since ?? 0) ? made : undefined
+  if (seen === undefined && pods === undefined) return undefined
+  const namespace = namespaceOf(object)
+  const isAbove = kindOf(object) === deploymentKind
+  const needs: Need[] = [
+    ...(seen?.needs ?? []),
+    ...(pods === undefined ? [] : [...(isAbove ? [[setKind, namespace] as const] : []), ['Pod', namespace] as const]),
+  ]
+  return { from: Math.max(seen?.from ?? 0, pods ?? 0), needs: needs.filter(isFirst) }
+}
+
+const isFirst = ([kind]: Need, i: number, all: readonly Need[]) => all.findIndex(([other]) => other === kind) === i
+
+/** The quota tells that it is full before the Pod is there that has filled it: what was found before knows of the room. */
+function roomSeen(before: Finding | undefined, reason: string, now: number) {
+  if (before?.reason !== reason || before.word !== 'Progressing') return undefined
+  // of one that begins just now it would be asked when it was refused first
+  const from = before.due === undefined ? now - 1 : before.from
+  return from === undefined ? undefined : { from, needs: before.needs }
+}
+
+/** When the last of its Pods was made, of a Deployment's newest revision. ms since 1970 */
+function newestPod(object: KubernetesObject, around: Around): number | undefined {
+  const children = around.childrenOf(object)
+  const pods =
+    kindOf(object) === deploymentKind ? newestSet(children).flatMap((one) => around.childrenOf(one)) : children
+  let newest: number | undefined
+  for (const pod of pods) {
+    const created = kindOf(pod) === 'Pod' ? createdOf(pod, around.now) : undefined
+    if (created !== undefined && (newest === undefined || created > newest)) newest = created
+  }
+  return newest
+}
+
+function newestSet(children: readonly KubernetesObject[]): readonly KubernetesObject[] {
+  const sets = children.filter((child) => kindOf(child) === setKind)
+  const newest = Math.max(...sets.map(revisionOf))
+  return sets.filter((one) => revisionOf(one) === newest)
 }
 
 /** @param pair - `pods=1` */

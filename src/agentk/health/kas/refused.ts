@@ -2,7 +2,7 @@ import { type KubernetesObject, kindOf, numberAt, textAt } from '../object.ts'
 import type { Around } from './around.ts'
 import { firstOf, newest } from './evidence.ts'
 import { type Finding, type Found, found, minute, type Rank, ranks } from './finding.ts'
-import { roomSince } from './quotas.ts'
+import { roomLast, roomSince } from './quotas.ts'
 import { conditionsAt, createdOf, namespaceOf } from './read.ts'
 import { searched } from './text.ts'
 
@@ -74,12 +74,14 @@ interface Refusal extends Pick<Found, 'since' | 'last' | 'needs'> {
 function refused(object: KubernetesObject, around: Around, { message, missing, ...rest }: Refusal): Finding {
   const reason = reasonOfRefusal(message)
   const room = reason === 'QuotaExceeded' ? roomSince(object, message, around) : undefined
+  const last = reason === 'QuotaExceeded' && !room ? roomLast(object, around, { reason, since: rest.since }) : undefined
   return found(object, around.now, {
     ...rest,
     reason,
     text: room ? `there is room now, and it is tried again: ${saidOf(message)}` : saidOf(message),
     grace: room ? undefined : refusedMs,
-    needs: [...(rest.needs ?? []), ...(room ?? [])],
+    from: last?.from,
+    needs: [...(rest.needs ?? []), ...(room ?? last?.needs ?? [])],
     about: reason === 'WebhookFailed' ? (/webhook "([^"]{1,253})"/.exec(searched(message))?.[1] ?? '') : '',
     count: missing,
   })

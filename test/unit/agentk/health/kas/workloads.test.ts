@@ -115,6 +115,38 @@ const refused: readonly Case[] = [
     [set(1), quotaOf('0', '0')],
     [event(set(1), 'FailedCreate', overQuota)],
   ],
+  [
+    'by one that is full again, a Pod was made since',
+    'Progressing QuotaExceeded',
+    [
+      replicaSet(overQuota, 300),
+      quotaOf('3', '2Gi'),
+      ownedBy(
+        replicaSet(''),
+        pod({
+          ready: ['True', 59],
+          container: { ready: true, state: running(50) },
+          metadata: { creationTimestamp: ago(59) },
+        }),
+      ),
+    ],
+  ],
+  [
+    'by one that is full again for a minute',
+    'Degraded QuotaExceeded',
+    [
+      replicaSet(overQuota, 300),
+      quotaOf('3', '2Gi'),
+      ownedBy(
+        replicaSet(''),
+        pod({
+          ready: ['True', 60],
+          container: { ready: true, state: running(50) },
+          metadata: { creationTimestamp: ago(60) },
+        }),
+      ),
+    ],
+  ],
   ['by one with room, hidden', 'Degraded QuotaExceeded', [overQuotaSet, quotaOf('0', '0')], [], ['ResourceQuota']],
   ['by one that says no amounts', 'Degraded QuotaExceeded', [overQuotaSet, object('ResourceQuota', 'compute')]],
   ...refusals.map(([message, reason]): Case => [message, `Degraded ${reason}`, [replicaSet(message)]]),

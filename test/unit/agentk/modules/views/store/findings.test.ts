@@ -282,3 +282,70 @@ t.test('evidence has bounds: of one object, and of a namespace that is noisy', a
   t.equal(stage.records.evidenceSize, 0)
   t.equal(said(stage), 'Degraded ContainerCreating', 'after an hour it is evidence no more')
 })
+
+t.test('a quota that has room and none by turns: each time its minute begins anew, since when stays', async (t) => {
+  const second = 1000
+  const at = (name: string, rest: object, more: object = {}) => ({
+    metadata: { name, namespace: 'shop', uid: name, creationTimestamp: iso(now - 5 * minute), ...more },
+    ...rest,
+  })
+  const message = 'pods "a" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=3, limited: pods=3'
+  const condition = { type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate', message }
+  const conditions = [{ ...condition, lastTransitionTime: iso(now) }]
+  const ownedBy = (kind: string, name: string) => ({
+    ownerReferences: [{ apiVersion: 'apps/v1', kind, name, uid: name, controller: true }],
+  })
+  const web = {
+    apiVersion: 'apps/v1',
+    kind: 'Deployment',
+    ...at('web', { spec: { replicas: 3 }, status: { replicas: 3, updatedReplicas: 1, conditions } }),
+  }
+  const set = {
+    apiVersion: 'apps/v1',
+    kind: 'ReplicaSet',
+    ...at('rs', { spec: { replicas: 3 }, status: { replicas: 1, conditions } }, ownedBy('Deployment', 'web')),
+  }
+  const quota = (pods: string) => ({
+    apiVersion: 'v1',
+    kind: 'ResourceQuota',
+    ...at('pods', { status: { hard: { pods: '3' }, used: { pods } } }),
+  })
+  const made = (seconds: number) =>
+    pod({
+      uid: 'p',
+      status: well,
+      more: { ...ownedBy('ReplicaSet', 'rs'), creationTimestamp: iso(now + seconds * second) },
+    })
+  const both = (stage: ClusterStage) => [said(stage, 'rs'), said(stage, 'web')]
+  const twice = (text: string) => [text, text]
+
+  const stage = await start(t)
+  const put = async (objects: readonly KubernetesObject[], inMs = 0) => {
+    for (const one of objects) stage.put(one)
+    await stage.pass(inMs)
+  }
+  await put([quota('3'), web, set], 30 * second)
+  t.strictSame(both(stage), twice('Progressing QuotaExceeded'))
+  await put([quota('2')], 50 * second)
+  t.strictSame(both(stage), twice('Progressing QuotaExceeded'), 'there is room')
+  await put([quota('3')])
+  t.strictSame(both(stage), twice('Progressing QuotaExceeded'), 'full again, before the Pod is seen')
+  await put([made(80)], 59 * second)
+  t.strictSame(both(stage), twice('Progressing QuotaExceeded'))
+  t.equal(stage.records.judged('rs')?.[0]?.finding?.since, now)
+  t.same(
+    stage.records.judged('rs')?.map(({ word }) => word),
+    ['Progressing', 'Progressing', 'Degraded'],
+    'by rights',
+  )
+  await stage.pass(1100)
+  t.strictSame(both(stage), twice('Degraded QuotaExceeded'))
+
+  const later = await start(t)
+  await later.pass(100 * second)
+  for (const one of [quota('3'), web, set, made(80)]) later.put(one)
+  await later.pass()
+  t.strictSame(both(later), twice('Progressing QuotaExceeded'), 'who comes later goes by the Pod')
+  await later.pass(41 * second)
+  t.strictSame(both(later), twice('Degraded QuotaExceeded'))
+})
