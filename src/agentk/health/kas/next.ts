@@ -2,6 +2,7 @@ import { type KubernetesObject, kindOf } from '../object.ts'
 import type { Cause } from './choice/choosing.ts'
 import { isBetweenVersions } from './counts.ts'
 import { isNotReady } from './nodes.ts'
+import { isOfInit } from './pods/readiness.ts'
 import { quotaNameOf } from './quotas.ts'
 import { webhookKinds } from './webhooks.ts'
 
@@ -61,6 +62,7 @@ function ofPod(name: string, reason: string, container: string, text: string): r
   const of = isNamed(container) ? ['-c', container] : []
   if (crashes.has(reason)) return ['logs', name, ...of, '--previous']
   if (reason === 'ReadinessProbeFailed') return ['logs', name, ...of, '--since=5m']
+  if (reason === 'Starting' && isOfInit(text) && of.length > 0) return ['logs', name, ...of]
   return ends.has(reason) && of.length > 0 ? ['logs', name, ...of] : ['describe', 'pod', name]
 }
 

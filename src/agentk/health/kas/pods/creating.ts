@@ -13,6 +13,8 @@ const creatingReasons: ReadonlySet<string> = new Set([
 ])
 /** A volume or a network may come. ms */
 const creatingMs = 2 * minute
+/** What a volume is made of is not there, as where a container's environment is. */
+const isMissing = /\b(?:secret|configmap) "[^"]{1,253}" not found/
 /** Images are pulled without a word. ms */
 const silentMs = 10 * minute
 
@@ -34,7 +36,7 @@ export function creatingOf(context: PodContext, container: Container | undefined
       rank: ranks.pod,
       since: since ?? event.first,
       last: event.last,
-      grace: creatingMs,
+      grace: isMissing.test(event.message) ? refusedMs : creatingMs,
       from: from ?? event.first,
       needs,
     })

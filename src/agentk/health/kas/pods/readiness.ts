@@ -19,7 +19,10 @@ export function unreadyOf(context: PodContext, container: Container): Finding | 
   const base = { rank: ranks.container, since, about: container.name }
   const hasProbe = field(container.spec, 'readinessProbe')
   if (field(container.status, 'started') === false || !hasProbe) {
-    const text = `container ${container.name} has started, and is not ready yet`
+    const text =
+      container.place === 'init'
+        ? notEnded(container.name)
+        : `container ${container.name} has started, and is not ready yet`
     return found(pod, now, { ...base, reason: 'Starting', text, grace: undefined })
   }
   const event = newest(
@@ -39,6 +42,10 @@ export function unreadyOf(context: PodContext, container: Container): Finding | 
     needs: event ? [['Event', namespaceOf(pod)]] : [],
   })
 }
+
+const notEnded = (name: string) => `init container ${name} has not ended`
+/** It waits for something: its log says for what. */
+export const isOfInit = (text: string) => /^init container \S{1,63} has not ended$/.test(text)
 
 /** Of a Pod that is not ready though its containers are. */
 export function unreadyPod({ pod, now, ready, readySince }: PodContext): Finding | undefined {

@@ -1,6 +1,6 @@
 import { isLostWithNode } from '../../../health/kas/pods/readiness.ts'
 import { claimNameOf, hasEnded, textField } from '../../../health/kas/read.ts'
-import { isBeingDeleted, type KubernetesObject, listAt, numberAt, textAt } from '../../../health/object.ts'
+import { at, isBeingDeleted, type KubernetesObject, listAt, numberAt, textAt } from '../../../health/object.ts'
 import { maxName } from './bounds.ts'
 import type { Projector, Reference } from './projector.ts'
 
@@ -101,12 +101,32 @@ function stateOf(
   initial: readonly KubernetesObject[],
   containers: readonly KubernetesObject[],
 ): string {
-  const first = waitingOf(initial)
+  const first = hasEnded(object) ? '' : initialOf(object, initial)
   if (first) return `Init:${first}`
   return waitingOf(containers) || textAt(object, 'status.reason') || textAt(object, 'status.phase')
 }
 
+/** What those that come first wait for, else how many have ended; '': they have all, or there are none. */
+function initialOf(object: KubernetesObject, initial: readonly KubernetesObject[]): string {
+  const waiting = waitingOf(initial)
+  if (waiting !== '' && !usual.includes(waiting)) return waiting
+  const specs = listAt(object, 'spec.initContainers')
+  const next = initial.findIndex((one, i) => !isPassed(one, specs[i]))
+  if (next < 0) return ''
+  const ended = at(initial[next], 'state.terminated')
+  if (ended === undefined) return `${next}/${Math.max(specs.length, initial.length)}`
+  return textAt(ended, 'reason') || `ExitCode:${numberAt(ended, 'exitCode') ?? 0}`
+}
+
+/** It has ended well, or is a sidecar that has started. */
+function isPassed(status: KubernetesObject, spec: KubernetesObject | undefined): boolean {
+  const ended = at(status, 'state.terminated')
+  if (at(status, 'state') === undefined) return true // nobody knows
+  if (ended !== undefined) return (numberAt(ended, 'exitCode') ?? 0) === 0
+  return textAt(spec, 'restartPolicy') === 'Always' && at(status, 'started') === true
+}
+
 function waitingOf(containers: readonly KubernetesObject[]): string {
   const reasons = containers.map((container) => textAt(container, 'state.waiting.reason'))
-  return reasons.find((reason) => reason !== '' && !usual.includes(reason)) ?? ''
+  return reasons.find((reason) => reason !== '' && !usual.includes(reason)) || reasons.find((one) => one !== '') || ''
 }

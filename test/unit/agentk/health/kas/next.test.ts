@@ -52,6 +52,8 @@ const table: readonly (readonly [cause: Parameters<typeof nextOf>[0], next: stri
     { ...pod, reason: 'CreateContainerConfigError', text: 'container has runAsNonRoot and image will run as root' },
     'kubectl -n shop describe pod web-1',
   ],
+  [{ ...pod, reason: 'Starting', text: 'init container app has not ended' }, 'kubectl -n shop logs web-1 -c app'],
+  [{ ...pod, reason: 'Starting', text: 'container app has started' }, 'kubectl -n shop describe pod web-1'],
   [{ ...pod, reason: 'ImagePullDenied' }, 'kubectl -n shop get pod web-1 -o jsonpath={.spec.imagePullSecrets}'],
   [
     { ...pod, reason: 'DeletionBlocked', text: 'waits for finalizers: example.com/x' },

@@ -145,6 +145,20 @@ const cases: readonly PodCase[] = [
       [reason, `Degraded ${reason}`, waits('ContainerCreating', 120), says(reason)],
     ],
   ),
+  ...['secret', 'configmap'].flatMap((kind): PodCase[] => [
+    [
+      `a ${kind} that is mounted is missing at first`,
+      'Progressing FailedMount',
+      waits('ContainerCreating', 59),
+      says('FailedMount', `MountVolume.SetUp failed for volume "v" : ${kind} "x" not found`),
+    ],
+    [
+      `a ${kind} that is mounted is missing`,
+      'Degraded FailedMount',
+      waits('ContainerCreating', 60),
+      says('FailedMount', `MountVolume.SetUp failed for volume "v" : ${kind} "x" not found`),
+    ],
+  ]),
   [
     'an event of two hours ago',
     'Progressing ContainerCreating',
@@ -280,4 +294,17 @@ t.test('of what the scheduler says of each node, that which says nothing is left
   t.equal(said(`${bare}. ${preemption}`), bare)
   const telling = `${bare}. preemption: 0/3 nodes are available: 1 No preemption victims found, 2 Preemption is not helpful for scheduling.`
   t.equal(said(telling), telling)
+})
+
+t.test('an init container that runs has not ended', async (t) => {
+  const one = pod({
+    phase: 'Pending',
+    initSpecs: [{ name: 'wait-for-db' }],
+    init: [{ name: 'wait-for-db', restartCount: 0, ready: false, started: true, state: running(900) }],
+    container: waiting('PodInitializing'),
+  })
+  t.match(judge([one]), {
+    verdict: 'Progressing',
+    cause: { reason: 'Starting', text: 'init container wait-for-db has not ended', about: 'wait-for-db' },
+  })
 })

@@ -34,7 +34,30 @@ t.test('what a container waits with stands for the phase, also of the first ones
     containerStatuses: [waiting('PodInitializing')],
   }
   t.same(facts({}, initial), ['Init:CrashLoopBackOff', '0/1 ready', '7 restarts'])
-  t.same(facts({}, { phase: 'Pending', containerStatuses: [waiting('ContainerCreating')] }), ['Pending', '0/1 ready'])
+  t.same(facts({}, { phase: 'Pending', containerStatuses: [waiting('ContainerCreating')] }), [
+    'ContainerCreating',
+    '0/1 ready',
+  ])
+  t.same(facts({}, { phase: 'Pending', containerStatuses: [waiting('ContainerCreating'), waiting('ErrImagePull')] }), [
+    'ErrImagePull',
+    '0/2 ready',
+  ])
+})
+
+t.test('how many of the first containers have ended, as kubectl has it', async (t) => {
+  const spec = { initContainers: [{ name: 'a' }, { name: 'b', restartPolicy: 'Always' }, { name: 'c' }] }
+  const of = (initContainerStatuses: object[], phase = 'Pending') =>
+    facts(spec, { phase, initContainerStatuses, containerStatuses: [waiting('PodInitializing')] })[0]
+  const ended = (exitCode: number, reason?: string) => ({ state: { terminated: { exitCode, reason } } })
+  const up = (started: boolean) => ({ started, state: { running: {} } })
+  const not = waiting('PodInitializing')
+  t.equal(of([up(true), not, not]), 'Init:0/3', 'one that runs has not ended')
+  t.equal(of([ended(0), up(false), not]), 'Init:1/3')
+  t.equal(of([ended(0), up(true), not]), 'Init:2/3', 'a sidecar that has started lets others begin')
+  t.equal(of([ended(1, 'Error'), not, not]), 'Init:Error')
+  t.equal(of([ended(2), not, not]), 'Init:ExitCode:2')
+  t.equal(of([ended(0), up(true), ended(0)]), 'PodInitializing')
+  t.equal(of([ended(1, 'Error'), not, not], 'Failed'), 'PodInitializing', 'it has ended')
 })
 
 t.test('of a Pod whose node is not heard of it says what was known last', async (t) => {
