@@ -10,7 +10,7 @@ export type ChartName = 'kas' | 'agentk'
 export const chartsFolder = join(import.meta.dirname, '../../deploy/charts')
 
 /** of the cluster that `helm template` takes for granted: one that was built from source knows of none */
-const kubeVersion = '1.35.4'
+const defaultKubeVersion = '1.35.4'
 const maxOutputBytes = 4 * 1024 * 1024
 const run = promisify(execFile)
 
@@ -25,6 +25,8 @@ export interface Rendering {
   readonly set?: readonly string[]
   /** that the cluster has, besides Kubernetes' own: `monitoring.coreos.com/v1` */
   readonly apis?: readonly string[]
+  /** of the cluster; default: one that the charts are for */
+  readonly kubeVersion?: string
 }
 
 /** In the folder that KAS_RENDERERS names (`helm-3.22.0/helm`), the newest; else on the PATH. */
@@ -49,7 +51,7 @@ export async function helm(program: string, args: readonly string[]): Promise<st
 /** The objects of a chart, as YAML: what `helm install` would send. @throws Error with what helm says */
 export function render(
   program: string,
-  { chart, values = [], set = [], apis = [], ...names }: Rendering,
+  { chart, values = [], set = [], apis = [], kubeVersion = defaultKubeVersion, ...names }: Rendering,
 ): Promise<string> {
   return helm(program, [
     'template',

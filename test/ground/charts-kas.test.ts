@@ -89,6 +89,15 @@ t.test('a changed configuration changes the pods, and nothing else does', { skip
   t.not(before.metadata.annotations['checksum/config'], level.metadata.annotations['checksum/config'])
 })
 
+t.test("a grace beyond the pod's: the pod's is longer then", { skip }, async (t) => {
+  const values = [ofFiles.find((one) => basename(one.values) === 'least.yaml')?.values as string]
+  const key = 'customConfig.agent.kubernetes_api.listen.shutdown_grace_period'
+  const text = await rendered({ chart: 'kas', values, set: [`${key}=2h`] })
+  const { config, template } = readInstallation(objectsOf(text, 'rendered'))
+  t.ok(stopPatienceMs(config) > 7_200_000)
+  t.ok(template.spec.terminationGracePeriodSeconds * 1000 >= stopPatienceMs(config) + roomMs)
+})
+
 t.test('an autoscaler takes one replica at a time, no sooner than it takes to leave', async (t) => {
   const { objects, template } = installations.get('fronts') as Installation
   const { behavior } = objects.find(({ kind }) => kind === 'HorizontalPodAutoscaler')?.spec ?? {}

@@ -5,7 +5,7 @@ import { parse } from 'yaml'
 import { type Expectation, expectations, renderExpected } from '../../dev/charts/expected.ts'
 import { chartsFolder } from '../../dev/charts/helm.ts'
 import { plainManifests } from '../../dev/charts/manifests.ts'
-import { helmProgram, runHelm, skip } from '../support/charts/chart-words.ts'
+import { helmProgram, rendered, runHelm, skip } from '../support/charts/chart-words.ts'
 import { manifestsFolder, objectsOf } from '../support/manifests.ts'
 
 /** The charts, without a cluster: what they render is what is written down. test/e2e/charts.test.ts installs them. */
@@ -48,6 +48,20 @@ t.test('the plain manifests are what the charts render', { skip }, async (t) => 
   for (const [file, text] of await plainManifests(program))
     t.equal(read(manifestsFolder, file), text, `${file}: npm run manifests`)
 })
+
+t.test(
+  'an old cluster is told at once, and one that is less old gets no field that it does not know',
+  { skip },
+  async (t) => {
+    for (const chart of charts) {
+      const values = [join(import.meta.dirname, `../support/charts/${chart}/least.yaml`)]
+      const refused = /chart requires kubeVersion: >=1\.25\.0-0 which is incompatible with Kubernetes v1\.24\.17/
+      await t.rejects(rendered({ chart, values, kubeVersion: '1.24.17' }), refused)
+      t.notMatch(await rendered({ chart, values, kubeVersion: '1.26.3' }), 'unhealthyPodEvictionPolicy')
+      t.match(await rendered({ chart, values, kubeVersion: '1.27.1' }), 'unhealthyPodEvictionPolicy: AlwaysAllow')
+    }
+  },
+)
 
 t.test('whatever they are given, they grant and run no more than what is needed', async (t) => {
   for (const one of expectations()) {

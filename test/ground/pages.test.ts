@@ -15,7 +15,10 @@ t.test('what one types first', async (t) => {
   t.strictSame(rowsIn(read('doc/first-words.md')), lines)
 })
 
-const badInput = { 'health.md': 13, 'access-log.md': 15, 'client-address.md': 6, 'directory.md': 12 }
+/** in a file of tests: a test, and a case of a table each row of which is one */
+const titled = [/\bt\.test\(\s*(['"])(.*?)\1,/g, /^ {2}(['"])(.*?)\1: /gm, /\[\s*(['"])(.*?)\1,/g]
+
+const badInput = { 'health.md': 13, 'access-log.md': 15, 'client-address.md': 6, 'directory.md': 12, 'install.md': 14 }
 
 t.test('each bad input has its test', async (t) => {
   for (const [page, least] of Object.entries(badInput)) {
@@ -27,7 +30,7 @@ t.test('each bad input has its test', async (t) => {
       const named = [...row.matchAll(/`(test\/[^`]+)`: ([^|<]+?)(?=<br>| \|)/g)]
       t.ok(named.length > 0, row)
       for (const [, file = '', title = ''] of named) {
-        const titles = [...read(file).matchAll(/\bt\.test\(\s*(['"])(.*?)\1,/g)].map(([, , each]) => each)
+        const titles = titled.flatMap((pattern) => [...read(file).matchAll(pattern)].map(([, , each]) => each))
         t.ok(titles.includes(title), `${file}: ${title}`)
       }
     }
