@@ -51,6 +51,8 @@ export class Endings {
     if (exchange.begun && forOthers.has(error.code)) return await this.#endBegun(exchange, progress, error)
     if (exchange.begun) {
       this.#log(error, 'An answer was cut', progress.traceId)
+      // by SPDY kubectl takes a cut for the end of its command, with exit status 0
+      if (exchange.statusCode === 101) return await this.#say(exchange, progress, error)
       exchange.cut()
       return 'cut'
     }
@@ -78,8 +80,12 @@ export class Endings {
 
   /** The reason is the last that a stream says, where it has a place for it; all else is cut. */
   async #endBegun(exchange: Exchange, progress: Progress, error: KasError): Promise<RequestOutcome> {
-    const { traceId, lastWords, delivery } = progress
     this.#components.metrics.failed(error.code)
+    return await this.#say(exchange, progress, error)
+  }
+
+  async #say(exchange: Exchange, progress: Progress, error: KasError): Promise<RequestOutcome> {
+    const { traceId, lastWords, delivery } = progress
     if (!exchange.begun || !lastWords || exchange.isHalfWritten) {
       exchange.cut()
       return 'cut'

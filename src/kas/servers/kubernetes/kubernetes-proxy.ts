@@ -206,6 +206,7 @@ export class KubernetesProxy {
     exchange.connection.letIn(credentials.agentId, caller.key)
     exchange.signal.throwIfAborted()
     const ending = this.#endings.early(exchange, progress)
+    exchange.endWhy = ending.end
     const session = this.#components.sessions.open(
       { record, credentials, letInAs, since, traceId: progress.traceId },
       ending,

@@ -98,8 +98,8 @@ export interface KubernetesServerOptions extends ResponseRuleOptions {
 const headChecksPerTimeout = 10
 const tcpKeepAliveMs = 15_000 // as Go's listener: a client that vanished is noticed while a watch is silent
 const tlsHandshakeTimeoutMs = 10_000
-/** At the end: what was ended in order may take so long to be sent. ms */
-const lingerMs = 1000
+/** At the end: what is told why it ends has a second to come to where it can be, and another to be taken. ms */
+const lingerMs = 2000
 
 /**
  * The Kubernetes API proxy: kubectl, CI jobs and browsers call their clusters here

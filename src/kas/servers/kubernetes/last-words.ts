@@ -1,4 +1,4 @@
-import type { KasError } from '../../../lib/errors.ts'
+import type { ErrorCode, KasError } from '../../../lib/errors.ts'
 import type { HttpResponseHeader } from '../../../proto/http/http-message.ts'
 import type { Exchange } from './http/exchange.ts'
 import { encodeStatus, type Status } from './response/status.ts'
@@ -43,7 +43,7 @@ function ofUpgrade(header: HttpResponseHeader['header']): LastWords | undefined 
 function ofWebSocket(protocol: string): LastWords {
   const boundaries = new MessageBoundaries()
   if (!channelProtocols.has(protocol))
-    return { boundaries, of: async ({ message }) => closeFrame(closeCodes.policyViolation, message) }
+    return { boundaries, of: async ({ code, message }) => closeFrame(closeCodeOf(code), message) }
   const onChannel = (status: Status) => Buffer.concat([Buffer.of(errorChannel), encoded(status)])
   return {
     boundaries,
@@ -51,6 +51,12 @@ function ofWebSocket(protocol: string): LastWords {
     of: async (_, status) =>
       Buffer.concat([serverFrame(opcodes.binary, onChannel(status)), closeFrame(closeCodes.normal, '')]),
   }
+}
+
+/** Of who may no longer it is his fault. */
+function closeCodeOf(code: ErrorCode): number {
+  if (code === 'SHUTTING_DOWN') return closeCodes.goingAway
+  return code === 'TUNNEL_LOST' ? closeCodes.internalError : closeCodes.policyViolation
 }
 
 function encoded(status: Status): Buffer {

@@ -32,6 +32,8 @@ export class Exchange {
   readonly address: string | undefined
   /** an answer without an end; undefined: none, or it is not read yet */
   asked: 'watch' | 'log' | undefined
+  /** ends it so that its client can read why, where it has a place for that; undefined: nobody was let in yet */
+  endWhy: ((reason: KasError) => void) | undefined
   readonly #response: ServerResponse
   readonly #options: ExchangeOptions
   #controller: AbortController | undefined
@@ -261,11 +263,15 @@ export class Exchange {
   }
 
   /**
-   * Ends a watch as an API server ends it after a time, and an upgraded connection: the client sees no fault, and may
-   * begin it anew. Anything else would look whole without being so.
+   * Ends a watch as an API server ends it after a time: the client sees no fault, and may begin it anew. What runs in a pod
+   * is told why. Anything else would look whole without being so.
    */
   endStream(): void {
     if (!this.#isOpenWatch && !this.#switched) return
+    if (this.#switched && !this.#isOwnSocket && this.endWhy) {
+      this.endWhy(new KasError({ code: 'SHUTTING_DOWN' }))
+      return
+    }
     const isHalfWritten = this.#isHalfWritten
     this.leave(new KasError({ code: 'CANCELLED' }))
     if (isHalfWritten) this.cut()
