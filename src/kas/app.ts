@@ -30,6 +30,7 @@ import { Peering, type PeeringComponents } from './peering.ts'
 import { Ports } from './ports.ts'
 import { Leads } from './replicas/leads.ts'
 import { noPeers } from './replicas/peers.ts'
+import { ReplicaLinks } from './replicas/replica-links.ts'
 import { deliver } from './router/delivery.ts'
 import { Router } from './router/router.ts'
 import { TokenRate } from './servers/agents/token-rate.ts'
@@ -124,10 +125,13 @@ export class App implements Service {
     const reports = membership && this.#callCountReports({ counts, peers, name: membership.name, clock })
     const table = new SessionTable()
     const sessions = new ReplicaSessions({ table, peers, name, clock, log: log.child({ mod_name: 'kubernetes_api' }) })
-    const methods = new Map([leads, reports, sessions, ...modules].flatMap((part) => [...(part?.replicaMethods ?? [])]))
+    const replicaLinks = peering && new ReplicaLinks({ ...peering, clock })
+    const methods = new Map(
+      [leads, reports, sessions, replicaLinks, ...modules].flatMap((part) => [...(part?.replicaMethods ?? [])]),
+    )
     const readiness = this.#readiness
     const ports = new Ports(
-      { host, tunnels, peering, overShare, counts, modules, readiness, accessLog, table, sessions },
+      { host, tunnels, peering, overShare, counts, modules, readiness, accessLog, table, sessions, replicaLinks },
       { config, configurationFile, version, product },
     )
     return [

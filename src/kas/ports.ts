@@ -10,6 +10,7 @@ import type { AgentMethod, KasHost, KasModule } from './module.ts'
 import { grpcObserver } from './observability/grpc-observer.ts'
 import type { Readiness } from './observability/readiness.ts'
 import type { Peering } from './peering.ts'
+import type { ReplicaLinks } from './replicas/replica-links.ts'
 import type { ClientAddressesOptions } from './servers/addresses/client-addresses.ts'
 import { createRateMetrics } from './servers/agents/agent-rates.ts'
 import { AgentsServer, agentMethodRates, agentMethodTypes } from './servers/agents/agents-server.ts'
@@ -21,7 +22,7 @@ import { webSocketTokens } from './servers/kubernetes/watch/websocket-tokens.ts'
 import type { ListenPlace } from './servers/listen-failure.ts'
 import { announced, certificateOf, explained, listenOptions, whenReady } from './servers/listening.ts'
 import { logStreams } from './servers/ops-socket/log-streams.ts'
-import { opsAnswers } from './servers/ops-socket/ops-answers.ts'
+import { linksAnswers, opsAnswers } from './servers/ops-socket/ops-answers.ts'
 import { OpsSocket } from './servers/ops-socket/ops-socket.ts'
 import { sessionActions, sessionAnswers } from './servers/ops-socket/session-answers.ts'
 import { RailsServer, railsMethodTypes } from './servers/rails/rails-server.ts'
@@ -49,6 +50,8 @@ export interface PortsComponents {
   readonly table: SessionTable
   /** at all of them */
   readonly sessions: ReplicaSessions
+  /** undefined: this replica is alone */
+  readonly replicaLinks: ReplicaLinks | undefined
 }
 
 export interface PortsOptions {
@@ -95,9 +98,10 @@ export class Ports {
     return [...Object.values(certificate), announced(host.log, server, { name: 'Observability', ...place })]
   }
 
-  /** What `kas status`, `kas route`, `kas log` and `kas sessions` query. */
+  /** What `kas status`, `kas route`, `kas log`, `kas sessions` and `kas doctor` query. */
   opsSocket(): Service[] {
-    const { host, tunnels, peering, overShare, modules, readiness, accessLog, sessions } = this.#components
+    const { host, tunnels, peering, overShare, modules, readiness, accessLog, sessions, replicaLinks } =
+      this.#components
     const { config, version } = this.#options
     const { socket } = config.ops
     if (socket === undefined) return []
@@ -106,7 +110,7 @@ export class Ports {
     const streams = logStreams(accessLog?.recent)
     const server = new OpsSocket(
       {
-        answers: { ...answers, ...sessionAnswers(sessions) },
+        answers: { ...answers, ...sessionAnswers(sessions), ...linksAnswers(replicaLinks) },
         actions: sessionActions(sessions),
         streams,
         log: host.log.child({ mod_name: 'observability' }),

@@ -1,6 +1,7 @@
 import { type AgentId, parseAgentId } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
+import type { ReplicaLinks } from '../../replicas/replica-links.ts'
 import { type RouteComponents, routeReport } from './route-report.ts'
 import { type StatusComponents, statusReport } from './status-report.ts'
 
@@ -21,6 +22,11 @@ export function opsAnswers(known: StatusComponents & RouteComponents) {
       return routeReport(known, agentIdOf(query.get('agent') ?? ''), method)
     },
   }
+}
+
+/** `/links`: which replicas reach which. Not there where this replica is alone. */
+export function linksAnswers(links: Pick<ReplicaLinks, 'report'> | undefined) {
+  return links ? { '/links': () => links.report() } : {}
 }
 
 /** @throws KasError INVALID_MESSAGE */

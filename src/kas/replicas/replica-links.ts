@@ -1,0 +1,112 @@
+import { create } from '@bufbuild/protobuf'
+import type { Clock } from '../../lib/clock.ts'
+import { KasError } from '../../lib/errors.ts'
+import type { Membership, UnansweredAddress } from '../../membership/membership.ts'
+import { Links as LinksService, ListLinksResponseSchema } from '../../proto/gen/replica_links_pb.ts'
+import { type UnaryMethods, unaryService } from '../../proto/unary.ts'
+import { type Reach, reaches } from './link.ts'
+import type { Links } from './links.ts'
+import type { Peers } from './peers.ts'
+
+/** How a replica reaches one of its peers. */
+export interface LinkReport {
+  readonly name: string
+  readonly instance: string
+  /** of its server `replicas`, if it is known */
+  readonly address?: string
+  /** for calls, on 8155 */
+  readonly reach: Reach
+  /** a connection is open between the two, on 8156 */
+  readonly gossip: boolean
+}
+
+export interface ReplicaLinksReport {
+  readonly name: string
+  readonly instance: string
+  readonly links: readonly LinkReport[]
+  /** on 8156 */
+  readonly unanswered: readonly UnansweredAddress[]
+  /** How far its clock is ahead of the asked replica's: between the two. Absent: it is the asked one. ms */
+  readonly ahead?: readonly [least: number, most: number]
+}
+
+/** The asked replica first. */
+export interface LinksReport {
+  readonly replicas: readonly ReplicaLinksReport[]
+  /** those that have not said what they reach, and why */
+  readonly silent: readonly { readonly name: string; readonly reason: string }[]
+}
+
+export interface ReplicaLinksComponents {
+  readonly membership: Pick<Membership, 'name' | 'instance' | 'members' | 'unanswered'>
+  readonly links: Pick<Links, 'link'>
+  readonly peers: Pick<Peers, 'all' | 'call'>
+  /** since 1970 */
+  readonly clock: Clock
+}
+
+/** Which replicas reach which, for `kas doctor`: each says it of itself. */
+export class ReplicaLinks {
+  readonly #components: ReplicaLinksComponents
+
+  constructor(components: ReplicaLinksComponents) {
+    this.#components = components
+  }
+
+  /** What peers call. */
+  get replicaMethods(): UnaryMethods {
+    return unaryService(LinksService, {
+      list: async () => {
+        const nowMs = BigInt(Math.round(this.#components.clock.now()))
+        return create(ListLinksResponseSchema, { nowMs, link: this.#links(), unanswered: this.#unanswered() })
+      },
+    })
+  }
+
+  async report(): Promise<LinksReport> {
+    const { membership, peers } = this.#components
+    const { name, instance } = membership
+    const silent: { name: string; reason: string }[] = []
+    const asked = peers.all().map(async (peer): Promise<ReplicaLinksReport[]> => {
+      try {
+        return [{ name: peer.name, instance: peer.instance, ...(await this.#ask(peer.instance)) }]
+      } catch (error) {
+        silent.push({ name: peer.name, reason: KasError.from(error).message })
+        return []
+      }
+    })
+    const others = (await Promise.all(asked)).flat()
+    const own = { name, instance, links: this.#links(), unanswered: [...membership.unanswered()] }
+    return { replicas: [own, ...others], silent }
+  }
+
+  async #ask(instance: ReplicaInstance): Promise<Omit<ReplicaLinksReport, 'name' | 'instance'>> {
+    const { peers, clock } = this.#components
+    const sentAt = clock.now()
+    const { nowMs, link, unanswered } = await peers.call(instance, LinksService.method.list, {})
+    const now = Number(nowMs)
+    return {
+      links: link.map(({ name, instance, address, reach, gossip }) => {
+        const known = reaches.find((each) => each === reach) ?? 'down' // a later release may say more
+        return { name, instance, ...(address === '' ? {} : { address }), reach: known, gossip }
+      }),
+      unanswered: unanswered.map(({ address, dials, reason }) => ({ address, dials, reason })),
+      ahead: [now - clock.now(), now - sentAt],
+    }
+  }
+
+  #links(): LinkReport[] {
+    const { membership, links } = this.#components
+    const others = membership.members().filter(({ self }) => !self)
+    return others.map(({ name, instance, address, connected: gossip }) => {
+      const reach = links.link(instance)?.reach ?? 'down'
+      return { name, instance, ...(address === undefined ? {} : { address }), reach, gossip }
+    })
+  }
+
+  #unanswered() {
+    return this.#components.membership.unanswered().map((one) => ({ ...one }))
+  }
+}
+
+type ReplicaInstance = Membership['instance']
