@@ -13,6 +13,8 @@ export interface Finding {
   readonly state: State
   /** a key of the configuration, a flag, or the name of a replica */
   readonly subject?: string | undefined
+  /** where its value is from: `line 3`, a variable, `default` */
+  readonly from?: string | undefined
   readonly text: string
   /** what to do */
   readonly advice?: string | undefined
@@ -41,8 +43,9 @@ export function findingsText(findings: readonly Finding[]): string {
   const wordWidth = Math.max(...Object.values(words).map(({ length }) => length))
   const checkWidth = Math.max(...findings.map(({ check }) => check.length))
   return findings
-    .map(({ check, state, subject, text, advice }) => {
-      const what = `${subject === undefined ? '' : `${subject}: `}${text}`
+    .map(({ check, state, subject, from, text, advice }) => {
+      const where = from === undefined ? '' : ` (${from})`
+      const what = `${subject === undefined ? '' : `${subject}${where}: `}${text}`
       const next = advice === undefined ? '' : `; ${advice}`
       return `${printable(`${words[state].padEnd(wordWidth)}  ${check.padEnd(checkWidth)}  ${what}${next}`)}\n`
     })

@@ -25,15 +25,6 @@ const heldBackTexts: Record<HeldBack, string> = {
   rate: 'The connections of an agent change often: other replicas are told some seconds late',
 }
 
-/** Discovery lists it, and no replica with our secret answers there. */
-export interface UnansweredAddress {
-  readonly address: string
-  /** in a row: one that starts, or is busy, may miss the first */
-  readonly dials: number
-  /** why the last has failed */
-  readonly reason: string
-}
-
 /** What an operator should know of peers, logged once each time that it begins. */
 export class MembershipWarnings {
   readonly #log: Logger
@@ -42,7 +33,8 @@ export class MembershipWarnings {
   readonly #heldBack = new Set<string>()
   #heldBackSince = Number.NEGATIVE_INFINITY
   readonly #names = new Set<string>()
-  readonly #unanswered = new Map<string, UnansweredAddress>()
+  /** listed addresses that do not answer: how often in a row */
+  readonly #failures = new Map<string, number>()
   #warnedOfLoopback = false
 
   constructor(components: { log: Logger; metrics: MembershipMetrics; clock: Clock }) {
@@ -61,7 +53,7 @@ export class MembershipWarnings {
 
   /** @param listed - other addresses are forgotten */
   listed(listed: readonly string[]): void {
-    for (const address of this.#unanswered.keys()) if (!listed.includes(address)) this.#unanswered.delete(address)
+    for (const address of this.#failures.keys()) if (!listed.includes(address)) this.#failures.delete(address)
   }
 
   /** @param peer - its host; undefined: not known */
@@ -74,19 +66,14 @@ export class MembershipWarnings {
 
   dialled(address: string, result: DialResult): void {
     if (result.kind !== 'failed') {
-      this.#unanswered.delete(address)
+      this.#failures.delete(address)
       return
     }
+    const failures = (this.#failures.get(address) ?? 0) + 1
+    this.#failures.set(address, failures)
+    if (failures !== failuresUntilWarning) return
     const { error } = result
-    const dials = (this.#unanswered.get(address)?.dials ?? 0) + 1
-    this.#unanswered.set(address, { address, dials, reason: reasonOf(error) })
-    if (dials !== failuresUntilWarning) return
     this.#log.warn({ net_address: address, error }, 'No replica with our secret answers at a listed address')
-  }
-
-  /** By address. */
-  get unanswered(): readonly UnansweredAddress[] {
-    return [...this.#unanswered.values()].sort((one, other) => (one.address < other.address ? -1 : 1))
   }
 
   pullFailed(instance: InstanceId, error: unknown): void {
@@ -120,11 +107,4 @@ export class MembershipWarnings {
       this.#log.warn({ name, instances }, 'Two living replicas use one name: the newest connection counts')
     }
   }
-}
-
-/** A dial to several addresses fails with what each of them failed with. */
-function reasonOf(error: unknown): string {
-  const { errors, message, name } = error as Partial<AggregateError>
-  const [first] = errors ?? []
-  return first === undefined ? message || name || 'it failed' : reasonOf(first)
 }

@@ -4,14 +4,14 @@ import { Ring } from '../ring/ring.ts'
 import { ListedAddresses } from './discovery/listed-addresses.ts'
 import { Listeners } from './listeners.ts'
 import { firstHead, type MembershipComponents, type MembershipOptions } from './membership-options.ts'
-import { MembershipWarnings, type UnansweredAddress } from './membership-warnings.ts'
+import { MembershipWarnings } from './membership-warnings.ts'
 import { createMembershipMetrics } from './metrics.ts'
 import { Gossip, type GossipNetwork } from './network/gossip.ts'
 import { isOwnAddress } from './network/gossip-address.ts'
 import { GossipRules } from './protocol/gossip-rules.ts'
 import { Join } from './protocol/join.ts'
 import type { MembershipMetrics } from './protocol/observer.ts'
-import { Reconciler } from './protocol/reconciler.ts'
+import { Reconciler, type UnansweredAddress } from './protocol/reconciler.ts'
 import { defaultTimers, type MembershipTimers } from './protocol/timers.ts'
 import { createRowRegistrations, type Registration, type RowRegistrations } from './row-registrations.ts'
 import { AgentShares } from './table/agent-shares.ts'
@@ -24,7 +24,7 @@ export { runsInCluster } from './discovery/auto.ts'
 export { createDiscovery } from './discovery/create-discovery.ts'
 export type { DiscoverySource } from './discovery/source.ts'
 export type { MembershipComponents, MembershipOptions } from './membership-options.ts'
-export type { UnansweredAddress } from './membership-warnings.ts'
+export type { UnansweredAddress } from './protocol/reconciler.ts'
 export type { MembershipTimers } from './protocol/timers.ts'
 export type { Registration, RowRegistrations } from './row-registrations.ts'
 export type { Holder, Member } from './table/members.ts'
@@ -265,7 +265,7 @@ export class Membership implements Service {
 
   /** What discovery lists, and where no replica with our secret answers. */
   unanswered(): readonly UnansweredAddress[] {
-    return this.#warnings.unanswered
+    return this.#reconciler.unanswered()
   }
 
   /** Where the server `replicas` of a row is: `10.0.0.7:8155`; undefined if it is not known. */

@@ -67,7 +67,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/modules/*':
     'lib call proto proto/decode.ts proto/gen proto/gitops proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/replicas kas/repositories | @bufbuild/protobuf prom-client',
   'kas/cli':
-    'lib membership/discovery kas/access-log kas/cli/command.ts kas/cli/text-table.ts kas/cli/bad-answer.ts kas/cli/views kas/cli/gitops kas/agent.ts kas/agent-config kas/config kas/directory kas/observability kas/repositories kas/servers/ops-socket kas/sessions | yaml zod',
+    'lib membership/discovery kas/access-log kas/cli/command.ts kas/cli/text-table.ts kas/cli/bad-answer.ts kas/cli/views kas/cli/gitops kas/agent.ts kas/agent-config kas/config kas/directory kas/observability kas/replicas kas/repositories kas/servers kas/servers/ops-socket kas/sessions | @kubernetes/client-node yaml zod',
   'kas/cli/command.ts': '',
   'kas/cli/text-table.ts': 'lib',
   'kas/cli/bad-answer.ts': 'lib | zod',

@@ -10,11 +10,13 @@ export interface DoctorFault<World> {
   readonly says: RegExp
   /** what to do */
   readonly advises: RegExp
+  /** default: none */
+  readonly args?: readonly string[]
   plant(world: World): unknown
 }
 
 interface Patient {
-  run(): Promise<{ code: number; stdout: string; findings: readonly Finding[] }>
+  run(...args: string[]): Promise<{ code: number; stdout: string; findings: readonly Finding[] }>
 }
 
 /**
@@ -27,11 +29,11 @@ export function testFaults<World extends Patient>(
   sound: (t: Test) => Promise<World>,
   never?: RegExp,
 ): void {
-  for (const [name, { check, state = 'failed', says, advises, plant }] of Object.entries(faults)) {
+  for (const [name, { check, state = 'failed', says, advises, args = [], plant }] of Object.entries(faults)) {
     t.test(`named: ${name}`, async (t) => {
       const world = await sound(t)
       await plant(world)
-      const { code, stdout, findings } = await world.run()
+      const { code, stdout, findings } = await world.run(...args)
       t.equal(code, state === 'failed' ? 1 : 0, stdout)
       const found = findings.filter((one) => one.check === check && one.state === state)
       t.ok(

@@ -1,3 +1,4 @@
+import { type Ahead, aheadByDate, clockFinding } from '../../lib/clock-findings.ts'
 import type { Finding } from '../../lib/findings.ts'
 import { ApiClient } from '../cluster/api-client.ts'
 import { loadCluster } from '../cluster/load-cluster.ts'
@@ -26,25 +27,35 @@ interface Right {
  */
 export async function checkCluster(config: Config, agentId: bigint | undefined): Promise<Finding[]> {
   let api: ApiClient
+  let ahead: Ahead | undefined
+  const onDate = (date: string, waitedMs: number) => {
+    const receivedAt = Date.now()
+    ahead = aheadByDate(date, { sentAt: receivedAt - waitedMs, receivedAt })
+  }
   try {
-    api = new ApiClient(await loadCluster(config.cluster, config.env), { dialPatienceMs: 0 })
+    api = new ApiClient(await loadCluster(config.cluster, config.env), { dialPatienceMs: 0, onDate })
   } catch (error) {
-    return [failed('cluster', (error as Error).message), skippedRights]
+    return [failed('cluster', (error as Error).message), ...skipped]
   }
   const { server } = api.access
   try {
     const { gitVersion, major, minor } = await askKubernetesVersion(api, AbortSignal.timeout(timeoutMs))
     const text = `${server.host}: Kubernetes ${gitVersion || `${major}.${minor}`}`
-    return [{ check: 'cluster', state: 'ok', text }, ...(await checkRights(api, config.pod.namespace, agentId))]
+    const rights = await checkRights(api, config.pod.namespace, agentId)
+    return [{ check: 'cluster', state: 'ok', text }, ...rights, clockFinding('API server', "the API server's", ahead)]
   } catch (error) {
     const text = `${server.host}: ${(error as Error).message}`
-    return [failed('cluster', text, nextStepToApiServer(error, server) ?? 'look at the API server'), skippedRights]
+    return [failed('cluster', text, nextStepToApiServer(error, server) ?? 'look at the API server'), ...skipped]
   } finally {
     await api.close()
   }
 }
 
-const skippedRights: Finding = { check: 'rights', state: 'skipped', text: 'the API server cannot be asked' }
+const skipped: readonly Finding[] = ['rights', 'clocks'].map((check) => ({
+  check,
+  state: 'skipped',
+  text: 'the API server cannot be asked',
+}))
 
 async function checkRights(api: ApiClient, namespace: string, agentId: bigint | undefined): Promise<Finding[]> {
   const leases = { group: 'coordination.k8s.io', resource: 'leases', namespace }

@@ -1,15 +1,28 @@
 import { hash } from 'node:crypto'
 import { type Finding, failuresOf, findingsText, problemFindings } from '../../lib/findings.ts'
 import { printableJson } from '../../lib/printable.ts'
+import { checkProxies } from '../../lib/proxy-findings.ts'
+import { lookAtServedChain } from '../../lib/served-chain.ts'
 import { trustedContext } from '../../lib/trusted-authorities.ts'
 import type { Version } from '../../lib/version.ts'
 import { type Config, readConfig } from '../config/config.ts'
 import { parseFlags, UsageError } from '../config/flags.ts'
+import { proxyFromEnvironment } from '../tunnels/proxy.ts'
 import { checkCluster } from './cluster.ts'
-import { checkKas } from './kas.ts'
+import { checkIdle, checkKas } from './kas.ts'
 
 /** What `agentk doctor` looks at, in the order of doc/doctor.md. */
-export const checkNames = ['configuration', 'token', 'authority', 'kas', 'cluster', 'rights'] as const
+export const checkNames = [
+  'configuration',
+  'token',
+  'authority',
+  'proxies',
+  'kas',
+  'idle',
+  'cluster',
+  'rights',
+  'clocks',
+] as const
 
 const fingerprintLength = 12
 /** What no token has; a line break at the end of the file is taken off by agentk. */
@@ -24,33 +37,58 @@ export interface DoctorContext {
 /**
  * `agentk doctor`: what is wrong between this pod, kas and the cluster. It registers nothing.
  *
- * @param args - agentk's own, and `--output json`
+ * @param args - agentk's own, `--output json` and `--idle SECONDS`
  * @returns the exit code: 1 if a check has failed
- * @throws UsageError for another `--output`
+ * @throws UsageError for another `--output`, or an `--idle` that is no such number
  */
 export async function doctor(args: readonly string[], { env, version, stdout }: DoctorContext): Promise<number> {
-  const { flags, isJson } = withoutOutput(args)
-  const findings = await findingsOf(flags, env, version)
+  const output = taken(args, 'output')
+  const idle = taken(output.rest, 'idle')
+  const isJson = output.value === 'json'
+  if (!isJson && (output.value ?? 'text') !== 'text') {
+    throw new UsageError(`--output "${output.value}": allowed is text or json`)
+  }
+  const findings = await findingsOf(idle.rest, { env, version, idleSeconds: secondsOf(idle.value) })
   const failures = failuresOf(findings)
   stdout.write(isJson ? `${printableJson({ findings, failures }, 2)}\n` : findingsText(findings))
   return failures > 0 ? 1 : 0
 }
 
-function withoutOutput(args: readonly string[]): { flags: string[]; isJson: boolean } {
-  const joined = args.flatMap((arg) =>
-    arg.startsWith('--output=') ? ['--output', arg.slice('--output='.length)] : [arg],
-  )
-  const at = joined.indexOf('--output')
-  if (at < 0) return { flags: joined, isJson: false }
-  const [, output = ''] = joined.splice(at, 2)
-  if (output !== 'json' && output !== 'text') throw new UsageError(`--output "${output}": allowed is text or json`)
-  return { flags: joined, isJson: output === 'json' }
+interface Taken {
+  readonly value: string | undefined
+  readonly rest: readonly string[]
 }
 
-async function findingsOf(args: readonly string[], env: NodeJS.ProcessEnv, version: Version): Promise<Finding[]> {
+/** Takes `--name value` or `--name=value` out of flags that are agentk's own. */
+function taken(args: readonly string[], name: string): Taken {
+  const flag = `--${name}`
+  const at = args.findIndex((arg) => arg === flag || arg.startsWith(`${flag}=`))
+  if (at < 0) return { value: undefined, rest: args }
+  const isJoined = args[at] !== flag
+  const value = isJoined ? args[at]?.slice(flag.length + 1) : (args[at + 1] ?? '')
+  return { value, rest: args.filter((_, i) => i !== at && (isJoined || i !== at + 1)) }
+}
+
+const maxIdleSeconds = 86_400
+
+/** @throws UsageError */
+function secondsOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined
+  const seconds = /^\d+$/.test(text) ? Number(text) : 0
+  if (seconds >= 1 && seconds <= maxIdleSeconds) return seconds
+  throw new UsageError(`--idle "${text}": allowed is a number of seconds from 1 to ${maxIdleSeconds}`)
+}
+
+interface Asked {
+  readonly env: NodeJS.ProcessEnv
+  readonly version: Version
+  readonly idleSeconds: number | undefined
+}
+
+async function findingsOf(args: readonly string[], { env, version, idleSeconds }: Asked): Promise<Finding[]> {
   let config: Config
   try {
-    config = readConfig(parseFlags(args), env)
+    config = readConfig(parseFlags([...args]), env)
   } catch (error) {
     if (!(error instanceof UsageError)) throw error
     const others = checkNames.filter((check) => check !== 'configuration')
@@ -59,11 +97,16 @@ async function findingsOf(args: readonly string[], env: NodeJS.ProcessEnv, versi
       ...others.map((check): Finding => ({ check, state: 'skipped', text: 'the configuration cannot be used' })),
     ]
   }
-  const { caFile } = config.kas
-  const [authority, { finding: kas, agentId }] = await Promise.all([checkAuthority(caFile), checkKas(config, version)])
+  const [authority, chain, proxies, { finding: kas, agentId }, idle] = await Promise.all([
+    checkAuthority(config.kas.caFile),
+    checkChain(config),
+    checkProxies(env),
+    checkKas(config, version),
+    checkIdle(config, version, idleSeconds),
+  ])
   const cluster = await checkCluster(config, agentId) // the name of the Lease is by the agent's id
   const configured: Finding = { check: 'configuration', state: 'ok', text: 'flags and environment can be used' }
-  return [configured, checkToken(config), ...authority, kas, ...cluster]
+  return [configured, checkToken(config), ...authority, ...chain, ...proxies, kas, idle, ...cluster]
 }
 
 function checkToken({ token }: Config): Finding {
@@ -87,5 +130,34 @@ async function checkAuthority(file: string | undefined): Promise<Finding[]> {
   } catch (error) {
     const advice = 'write the certificate of the authority there, in PEM'
     return problemFindings(check, error).map((one) => ({ ...one, advice }))
+  }
+}
+
+/** ms */
+const chainTimeoutMs = 10_000
+
+/** What the server at `--kas-address` sends. */
+async function checkChain({ kas, env }: Config): Promise<Finding[]> {
+  const { address, caFile, serverName, skipVerify } = kas
+  const at = { check: 'authority', subject: '--kas-address' }
+  if (!address.tls) return []
+  if (skipVerify) {
+    const text = 'the certificate of kas is not checked: whoever is between may read all'
+    return [
+      { ...at, state: 'note', text, advice: 'give --kas-ca-cert-file in place of --kas-insecure-skip-tls-verify' },
+    ]
+  }
+  const { host, port } = address
+  const protocols = address.webSocket ? {} : { ALPNProtocols: ['h2'] }
+  const keep = '--kas-ca-cert-file'
+  try {
+    if (proxyFromEnvironment(env, 'https', address)) {
+      return [{ ...at, state: 'skipped', text: 'kas is reached by a proxy: what its server sends is not looked at' }]
+    }
+    const secureContext = await trustedContext(caFile || undefined, keep)
+    const asked = { host, port, serverName, secureContext, ...protocols }
+    return [{ ...at, ...(await lookAtServedChain(asked, { keep, now: Date.now(), timeoutMs: chainTimeoutMs })) }]
+  } catch (error) {
+    return [{ ...at, state: 'skipped', text: (error as Error).message }] // the file's own finding, or that of `proxies`
   }
 }

@@ -1,4 +1,5 @@
 import { create, toBinary } from '@bufbuild/protobuf'
+import { monotonicClock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Finding } from '../../lib/findings.ts'
 import { abortable } from '../../lib/signals.ts'
@@ -9,6 +10,7 @@ import { ClientSession } from '../../proto/grpc/client-session.ts'
 import type { Config } from '../config/config.ts'
 import { getConfigurationMethod } from '../configuration/configuration.ts'
 import { callMetadata, selfOf } from '../self.ts'
+import { KeepAlive, stockTimes } from '../tunnels/keep-alive.ts'
 import { nextStepOfRefusal, nextStepToKas } from '../tunnels/next-step.ts'
 import { dialKas } from '../tunnels/transport.ts'
 
@@ -32,34 +34,58 @@ export async function checkKas(config: Config, version: Version): Promise<Checke
 }
 
 async function look(config: Config, version: Version): Promise<Answer> {
-  const { kas, token, env } = config
-  const { address } = kas
-  const { product: userAgent } = selfOf(config, version)
+  const { address } = config.kas
   const connecting = AbortSignal.timeout(timeoutMs)
-  const transport = { ...kas, userAgent, authorization: () => `Bearer ${token()}`, env }
   try {
-    const duplex = await dialKas(transport, connecting)
-    const scheme = address.scheme === 'grpcs' ? 'https' : 'http'
-    const session = ClientSession.over(duplex, { authority: address.authority, scheme, userAgent })
-    try {
-      return await ask(session, config, version)
-    } finally {
-      session.destroy()
-      await session.closed
-    }
+    return await connected(config, { version, connecting }, (session) => ask(session, config, version))
   } catch (error) {
     const text = connecting.aborted ? `no connection within ${timeoutMs} ms` : (error as Error).message
     return failed(`${address.authority}: ${text}`, nextStepToKas(error, address) ?? 'look at what is between')
   }
 }
 
-async function ask(session: ClientSession, config: Config, version: Version): Promise<Answer> {
-  const { authority } = config.kas.address
-  const signal = AbortSignal.timeout(timeoutMs)
+interface Connecting {
+  readonly version: Version
+  readonly connecting: AbortSignal
+}
+
+/** @throws what dialling threw */
+async function connected<T>(
+  config: Config,
+  { version, connecting }: Connecting,
+  use: (session: ClientSession) => Promise<T>,
+): Promise<T> {
+  const { kas, token, env } = config
+  const { address } = kas
+  const { product: userAgent } = selfOf(config, version)
+  const duplex = await dialKas({ ...kas, userAgent, authorization: () => `Bearer ${token()}`, env }, connecting)
+  const scheme = address.scheme === 'grpcs' ? 'https' : 'http'
+  const session = ClientSession.over(duplex, { authority: address.authority, scheme, userAgent })
+  try {
+    return await use(session)
+  } finally {
+    session.destroy()
+    await session.closed
+  }
+}
+
+/** Asks for the configuration of the agent, whose answers go on until the stream ends. */
+function openConfiguration(
+  session: ClientSession,
+  config: Config,
+  { version, signal }: { version: Version; signal: AbortSignal },
+) {
   const stream = session.open({ method: getConfigurationMethod, metadata: callMetadata(config), signal })
   const request = { commitId: '', agentMeta: selfOf(config, version).meta, skipRegister: true }
   void stream.send(toBinary(ConfigurationRequestSchema, create(ConfigurationRequestSchema, request)))
   stream.end()
+  return stream
+}
+
+async function ask(session: ClientSession, config: Config, version: Version): Promise<Answer> {
+  const { authority } = config.kas.address
+  const signal = AbortSignal.timeout(timeoutMs)
+  const stream = openConfiguration(session, config, { version, signal })
   try {
     const first = await abortable(stream.messages[Symbol.asyncIterator]().next(), signal)
     if (!first.done) {
@@ -82,6 +108,62 @@ async function ask(session: ClientSession, config: Config, version: Version): Pr
     stream.cancel(new KasError({ code: 'CANCELLED', detail: 'it was asked once' }))
   }
 }
+
+/**
+ * Whether what is in front of kas lets a stream live on which nothing passes, but the PINGs of a stock agent.
+ *
+ * @param seconds - undefined: nobody has asked for it
+ */
+export async function checkIdle(config: Config, version: Version, seconds: number | undefined): Promise<Finding> {
+  const check = 'idle'
+  if (seconds === undefined) {
+    const text = 'whether an idle stream lives is not looked at without --idle SECONDS'
+    return { check, state: 'skipped', text, advice: '--idle 70 is longer than what most fronts cut after' }
+  }
+  const subject = '--kas-address'
+  const connecting = AbortSignal.timeout(timeoutMs)
+  try {
+    const found = await connected(config, { version, connecting }, (session) =>
+      stayIdle(session, config, { version, seconds }),
+    )
+    return { check, subject, ...found }
+  } catch {
+    return { check, state: 'skipped', subject, text: 'there is no connection to kas' } // the finding of `kas` says why
+  }
+}
+
+async function stayIdle(
+  session: ClientSession,
+  config: Config,
+  { version, seconds }: { readonly version: Version; readonly seconds: number },
+): Promise<Look> {
+  const keepAlive = new KeepAlive(session, { times: stockTimes, clock: monotonicClock })
+  const cancelled = new AbortController()
+  const stream = openConfiguration(session, config, { version, signal: cancelled.signal })
+  const messages = stream.messages[Symbol.asyncIterator]()
+  try {
+    const first = await abortable(messages.next(), AbortSignal.timeout(timeoutMs))
+    if (first.done) return { state: 'skipped', text: 'kas has ended the stream at once' }
+    keepAlive.start()
+    const begin = performance.now()
+    const end = AbortSignal.timeout(seconds * 1000)
+    const lived = () => Math.round((performance.now() - begin) / 1000)
+    try {
+      while (!(await abortable(messages.next(), end)).done); // it may change meanwhile
+    } catch (error) {
+      if (end.aborted) return { state: 'ok', text: `an idle stream has lived for ${seconds} s` }
+      return failed(`an idle stream was cut after ${lived()} s: ${KasError.from(error).message}`, idleAdvice)
+    }
+    const { error } = await stream.done
+    return failed(`an idle stream was ended after ${lived()} s: ${error?.message ?? 'without an error'}`, idleAdvice)
+  } finally {
+    keepAlive.stop()
+    cancelled.abort(new KasError({ code: 'CANCELLED', detail: 'it was idle for long enough' }))
+  }
+}
+
+const idleAdvice =
+  'let what is in front of kas wait longer: proxy_read_timeout, grpc_read_timeout of nginx, timeout tunnel, timeout server of HAProxy, the idle timeout of a load balancer; or kas itself was stopped meanwhile'
 
 const withoutConfiguration = (authority: string): Look =>
   failed(`${authority}: the answer has no configuration`, 'is it kas that answers there?')

@@ -57,8 +57,9 @@ export class ReplicaLinks {
   get replicaMethods(): UnaryMethods {
     return unaryService(LinksService, {
       list: async () => {
-        const nowMs = BigInt(Math.round(this.#components.clock.now()))
-        return create(ListLinksResponseSchema, { nowMs, link: this.#links(), unanswered: this.#unanswered() })
+        const { clock, membership } = this.#components
+        const nowMs = BigInt(Math.round(clock.now()))
+        return create(ListLinksResponseSchema, { nowMs, link: this.#links(), unanswered: [...membership.unanswered()] })
       },
     })
   }
@@ -76,7 +77,7 @@ export class ReplicaLinks {
       }
     })
     const others = (await Promise.all(asked)).flat()
-    const own = { name, instance, links: this.#links(), unanswered: [...membership.unanswered()] }
+    const own = { name, instance, links: this.#links(), unanswered: membership.unanswered() }
     return { replicas: [own, ...others], silent }
   }
 
@@ -102,10 +103,6 @@ export class ReplicaLinks {
       const reach = links.link(instance)?.reach ?? 'down'
       return { name, instance, ...(address === undefined ? {} : { address }), reach, gossip }
     })
-  }
-
-  #unanswered() {
-    return this.#components.membership.unanswered().map((one) => ({ ...one }))
   }
 }
 

@@ -28,12 +28,23 @@ export interface ReconcilerComponents {
   dialled(address: string, result: DialResult): void
 }
 
+/** Discovery lists it, and no replica with our secret answers there. */
+export interface UnansweredAddress {
+  readonly address: string
+  /** in a row: one that starts, or is busy, may miss the first */
+  readonly dials: number
+  /** why the last has failed */
+  readonly reason: string
+}
+
 interface Place {
   /** who was there last */
   instance: InstanceId | undefined
   self: boolean
   /** of the last dial; undefined before the first */
   result: DialResult['kind'] | undefined
+  /** since somebody was there last: how many have failed, and why the last */
+  failures: { readonly dials: number; readonly reason: string } | undefined
   dial: AbortController | undefined
 }
 
@@ -85,6 +96,7 @@ export class Reconciler {
         instance: undefined,
         self: this.#components.isSelf(address),
         result: undefined,
+        failures: undefined,
         dial: undefined,
       })
     }
@@ -113,6 +125,16 @@ export class Reconciler {
   /** Listed addresses of which it is not known yet who is there. */
   unknown(): readonly string[] {
     return [...this.#places].filter(([, place]) => !place.self && !place.result && !place.instance).map(([at]) => at)
+  }
+
+  /** Listed addresses where nobody is found, sorted. */
+  unanswered(): readonly UnansweredAddress[] {
+    const { isConnected } = this.#components
+    const all = [...this.#places].flatMap(([address, { self, instance, failures }]) => {
+      const isOccupied = self || (instance !== undefined && isConnected(instance))
+      return failures && !isOccupied ? [{ address, ...failures }] : []
+    })
+    return all.sort((one, other) => (one.address < other.address ? -1 : 1))
   }
 
   #compare(): void {
@@ -152,6 +174,7 @@ export class Reconciler {
 
   #dialled(address: string, place: Place, result: DialResult): void {
     place.result = result.kind
+    place.failures = failuresAfter(result, place.failures)
     if (result.kind === 'self') place.self = true
     if (result.kind === 'member') this.#occupy(place, result.instance)
     else if (result.kind !== 'failed') this.#occupy(place, undefined)
@@ -161,6 +184,7 @@ export class Reconciler {
   #occupy(place: Place, instance: InstanceId | undefined): void {
     const before = place.instance
     place.instance = instance
+    if (instance) place.failures = undefined
     if (before && before !== instance && !this.#components.isConnected(before)) this.#lose(before)
   }
 
@@ -171,4 +195,17 @@ export class Reconciler {
 
 function late(): Error {
   return Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' })
+}
+
+function failuresAfter(result: DialResult, before: Place['failures']): Place['failures'] {
+  if (result.kind === 'member' || result.kind === 'self') return undefined
+  const reason = result.kind === 'refused' ? 'connection refused' : reasonOf(result.error)
+  return { dials: (before?.dials ?? 0) + 1, reason }
+}
+
+/** A dial to several addresses fails with what each of them failed with. */
+function reasonOf(error: unknown): string {
+  const { errors, message, name } = error as Partial<AggregateError>
+  const [first] = errors ?? []
+  return first === undefined ? message || name || 'it failed' : reasonOf(first)
 }

@@ -7,7 +7,7 @@ import t, { type Test } from 'tap'
 import { Authority } from '../../../dev/certificates.ts'
 import { getConfigurationMethod } from '../../../src/agentk/configuration/configuration.ts'
 import { checkNames, doctor } from '../../../src/agentk/doctor/doctor.ts'
-import { KasError } from '../../../src/lib/errors.ts'
+import { Code, KasError } from '../../../src/lib/errors.ts'
 import type { Finding } from '../../../src/lib/findings.ts'
 import { ConfigurationResponseSchema } from '../../../src/proto/gen/agent_configuration_pb.ts'
 import { type DoctorFault, testFaults } from '../../support/doctor-faults.ts'
@@ -41,6 +41,8 @@ interface World {
   readonly reviewed: Attributes[]
   /** of everything that the API server is asked for */
   apiStatus: number
+  /** its clock */
+  aheadMs: number
   run(...args: string[]): Promise<{ code: number; stdout: string; findings: Finding[] }>
 }
 
@@ -80,6 +82,7 @@ async function sound(t: Test): Promise<World> {
     denied,
     reviewed: [],
     apiStatus: 200,
+    aheadMs: 0,
     run: async (...args) => {
       const flags = Object.entries(world.flags).map(([name, value]) => `--${name}=${value}`)
       let stdout = ''
@@ -95,7 +98,8 @@ async function sound(t: Test): Promise<World> {
     },
   }
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    response.writeHead(world.apiStatus, { 'Content-Type': 'application/json' })
+    const date = new Date(Date.now() + world.aheadMs).toUTCString()
+    response.writeHead(world.apiStatus, { 'Content-Type': 'application/json', Date: date })
     if (request.url === '/version') return void response.end('{"major":"1","minor":"35","gitVersion":"v1.35.0"}')
     const { spec } = JSON.parse((await request.toArray()).join('')) as {
       spec: { resourceAttributes: Attributes }
@@ -114,10 +118,12 @@ t.test('where all is well nothing else is said, and no token', async (t) => {
   const { code, stdout, findings } = await run()
   t.equal(code, 0, stdout)
   t.strictSame([...new Set(findings.map(({ check }) => check))], checkNames)
-  t.strictSame(
-    findings.filter(({ state }) => state !== 'ok'),
-    [],
-  )
+  const others = findings.filter(({ state }) => state !== 'ok')
+  t.match(others, [
+    { check: 'proxies', state: 'skipped' },
+    { check: 'idle', state: 'skipped' },
+  ])
+  t.equal(others.length, 2, 'nothing else')
   t.match(stdout, /kas {2,}--kas-address: .*: kas takes the token: it is of agent 42\n/)
   t.match(stdout, /cluster .*Kubernetes v1\.35\.0/)
   t.notMatch(stdout, /good-token|of-the-cluster/)
@@ -151,6 +157,24 @@ t.test('without the id of the agent a Role that names its Lease is not called wr
     { state: 'ok' },
     { state: 'note' },
   ])
+})
+
+t.test('a stream that stays idle, and one that kas ends', async (t) => {
+  const world = await sound(t)
+  const lived = await world.run('--idle', '1')
+  t.equal(lived.code, 0, lived.stdout)
+  t.match(lived.stdout, /ok +idle +--kas-address: an idle stream has lived for 1 s\n/)
+  const answer = world.kas.handlers.get(getConfigurationMethod)
+  world.kas.handlers.set(getConfigurationMethod, async (stream) => {
+    void answer?.(stream) // the first message, and then:
+    throw new KasError({ code: 'STATUS', grpc: Code.UNAVAILABLE, message: 'a front has enough' })
+  })
+  const { findings } = await world.run('--idle=30')
+  t.match(
+    findings.find(({ check }) => check === 'idle'),
+    { state: 'failed', text: /an idle stream was ended after 0 s: .*a front has enough/, advice: /proxy_read_timeout/ },
+  )
+  for (const wrong of ['0', 'long', '']) await t.rejects(world.run('--idle', wrong), { message: /--idle "/ })
 })
 
 t.test('the extra keys of calls are asked for as the API server asks itself', async (t) => {
@@ -255,6 +279,22 @@ const faults: Readonly<Record<string, DoctorFault<World>>> = {
       world.apiStatus = 401
     },
   },
+  'a clock that is off by a minute': {
+    check: 'clocks',
+    says: /the API server's clock is (59|60|61) s behind this one/,
+    advises: /time server/,
+    plant: (world) => {
+      world.aheadMs = -60_000
+    },
+  },
+  'a proxy that is not there': {
+    check: 'proxies',
+    says: /127\.0\.0\.1:1: .*ECONNREFUSED/,
+    advises: /does it run/,
+    plant: ({ env }) => {
+      env.HTTPS_PROXY = 'http://ada:good-password@127.0.0.1:1'
+    },
+  },
   'no right to the Lease': {
     check: 'rights',
     says: /not allowed/,
@@ -277,7 +317,7 @@ const faults: Readonly<Record<string, DoctorFault<World>>> = {
   },
 }
 
-testFaults(faults, sound, /good-token|of-the-cluster/)
+testFaults(faults, sound, /good-token|of-the-cluster|good-password/)
 
 t.test('doc/doctor.md has a section for each check', async (t) => {
   const text = await readFile(join(import.meta.dirname, '../../../doc/doctor.md'), 'utf8')

@@ -1,12 +1,17 @@
 /** What `kas doctor` looks at, in the order of doc/doctor.md. */
 export const checkNames = [
   'configuration',
+  'listen',
   'directory',
   'secrets',
   'certificates',
   'git',
   'discovery',
+  'kubernetes',
+  'graces',
+  'proxies',
   'gitlab',
+  'gitaly',
+  'clocks',
   'replicas',
 ] as const
-export type CheckName = (typeof checkNames)[number]

@@ -1,21 +1,28 @@
+import { readFile } from 'node:fs/promises'
 import type { Clock } from '../../../lib/clock.ts'
 import { warningReason } from '../../../lib/config.ts'
+import { fileProblem } from '../../../lib/file-problem.ts'
 import { type Finding, failuresOf, findingsText, problemFindings } from '../../../lib/findings.ts'
 import { printableJson } from '../../../lib/printable.ts'
+import { checkProxies } from '../../../lib/proxy-findings.ts'
 import { type KasConfig, loadKasConfig } from '../../config/kas-config.ts'
-import { type CliIo, parsedArgs, required, textOption, UsageError } from '../command.ts'
+import { type CliIo, type CliValues, parsedArgs, required, textOption, UsageError } from '../command.ts'
 import { checkCertificates } from './certificates.ts'
-import { type CheckName, checkNames } from './check-names.ts'
+import { checkNames } from './check-names.ts'
 import { checkGitlab } from './gitlab.ts'
+import { checkKubernetes } from './kubernetes.ts'
+import { checkListen } from './listen.ts'
+import { withOrigins } from './origin.ts'
 import { checkReplicas } from './replicas.ts'
 import { checkSecrets } from './secrets.ts'
 import { checkDirectory, checkDiscovery, checkGit } from './surroundings.ts'
 
-export const doctorUsage = 'doctor --configuration-file FILE [--pre] [--output json]'
+export const doctorUsage = 'doctor --configuration-file FILE [--pre] [--agent-token-file FILE] [--output json]'
 
 export const options = {
   'configuration-file': { type: 'string' },
   pre: { type: 'boolean' },
+  'agent-token-file': { type: 'string' },
   output: { type: 'string' },
   help: { type: 'boolean', short: 'h' },
 } as const
@@ -25,11 +32,14 @@ export const outputs: readonly string[] = ['text', 'json']
 const help = `usage: kas ${doctorUsage}
   looks at what a configuration names from where kas runs, and says what is wrong, and what to do; it changes nothing
   --configuration-file FILE    of kas, with what the environment sets
-  --pre                        kas does not run yet: no replica is asked
+  --pre                        kas does not run yet: no replica is asked, and where it is to listen is taken for a moment
+  --agent-token-file FILE      with the token of an agent, by which GitLab says where Gitaly is: it is asked, too
   --output json                in place of text
   exit code: 0 if no check has failed, 1 if one has, 2 if the command line is wrong
   Of secrets a fingerprint is shown. What each check is, and what it does not see: doc/doctor.md
 `
+
+const checkOrder: readonly string[] = checkNames
 
 interface DoctorContext {
   readonly io: CliIo
@@ -46,16 +56,29 @@ export async function doctor(args: readonly string[], { io, clock }: DoctorConte
   const file = required(textOption(values, 'configuration-file'), '--configuration-file')
   const output = textOption(values, 'output') ?? 'text'
   if (!outputs.includes(output)) throw new UsageError(`--output ${output}: allowed is one of ${outputs.join(', ')}`)
-  const findings = await findingsOf(file, { io, clock, isPre: values.pre ?? false })
+  const findings = await findingsOf(file, { io, clock, isPre: values.pre ?? false, token: await tokenOf(values) })
   const failures = failuresOf(findings)
   io.stdout.write(output === 'json' ? `${printableJson({ findings, failures }, 2)}\n` : findingsText(findings))
   return failures > 0 ? 1 : 0
 }
 
-async function findingsOf(
-  file: string,
-  { io, clock, isPre }: DoctorContext & { readonly isPre: boolean },
-): Promise<Finding[]> {
+/** @throws UsageError */
+async function tokenOf(values: CliValues): Promise<string | undefined> {
+  const file = textOption(values, 'agent-token-file')
+  if (file === undefined) return undefined
+  try {
+    return (await readFile(file, 'utf8')).trim()
+  } catch (error) {
+    throw new UsageError(`--agent-token-file: ${fileProblem(error)}`)
+  }
+}
+
+interface Asked extends DoctorContext {
+  readonly isPre: boolean
+  readonly token: string | undefined
+}
+
+async function findingsOf(file: string, { io, clock, isPre, token }: Asked): Promise<Finding[]> {
   let config: KasConfig
   let configured: Finding[]
   try {
@@ -68,22 +91,28 @@ async function findingsOf(
       ),
     ]
   } catch (error) {
+    const advice = `kas check-config --configuration-file ${file} names the lines`
     const others = checkNames.filter((check) => check !== 'configuration')
     return [
-      ...problemFindings('configuration', error),
+      ...problemFindings('configuration', error).map((one) => (one.state === 'failed' ? { ...one, advice } : one)),
       ...others.map((check): Finding => ({ check, state: 'skipped', text: 'the configuration cannot be used' })),
     ]
   }
-  const checks: Readonly<Record<Exclude<CheckName, 'configuration'>, () => Promise<Finding[]>>> = {
-    directory: () => checkDirectory(config),
-    secrets: () => checkSecrets(config),
-    certificates: () => checkCertificates(config, clock.now()),
-    git: () => checkGit(config),
-    discovery: () => checkDiscovery(config),
-    gitlab: () => checkGitlab(config, io.env),
-    replicas: async () =>
-      isPre ? [{ check: 'replicas', state: 'skipped', text: '--pre: kas does not run yet' }] : checkReplicas(config),
-  }
-  const found = await Promise.all(Object.values(checks).map((check) => check()))
-  return [...configured, ...found.flat()]
+  const { env } = io
+  const pre: Finding = { check: 'replicas', state: 'skipped', text: '--pre: kas does not run yet' }
+  const found = await Promise.all([
+    checkListen(config, { isPre }),
+    checkDirectory(config),
+    checkSecrets(config),
+    checkCertificates(config, clock.now()),
+    checkGit(config),
+    checkDiscovery(config),
+    checkKubernetes(config, { env }),
+    checkProxies(env),
+    checkGitlab(config, { env, token }),
+    isPre ? [pre] : checkReplicas(config),
+  ])
+  const place = ({ check }: Finding) => checkOrder.indexOf(check)
+  const sorted = found.flat().sort((one, other) => place(one) - place(other))
+  return await withOrigins([...configured, ...sorted], { file, env })
 }

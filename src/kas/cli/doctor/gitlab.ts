@@ -1,29 +1,44 @@
 import { systemClock } from '../../../lib/clock.ts'
+import { type Ahead, aheadByDate, clockFinding } from '../../../lib/clock-findings.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { type Finding, problemFindings } from '../../../lib/findings.ts'
 import { createLogger } from '../../../lib/log.ts'
+import { lookAtServedChain } from '../../../lib/served-chain.ts'
 import { noTracer } from '../../../lib/tracing/tracer.ts'
+import { trustedContext } from '../../../lib/trusted-authorities.ts'
 import type { KasConfig } from '../../config/kas-config.ts'
 import { AgentInfos } from '../../directory/gitlab/agent-info.ts'
 import { gitlabAdvice } from '../../directory/gitlab/gitlab-advice.ts'
 import { GitlabClient } from '../../directory/gitlab/gitlab-client.ts'
 import { isRefusal, refusesKas } from '../../directory/gitlab/gitlab-reach.ts'
+import type { PassedAnswer } from '../../directory/gitlab/passage.ts'
 import type { CliIo } from '../command.ts'
+import { checkGitaly } from './gitaly.ts'
 
 /** of all that is asked. ms */
 const timeoutMs = 10_000
 /** No agent has it: GitLab says no to it, once it has taken kas' own word. */
 const madeUpToken = 'kas-doctor'
+const userAgent = 'kas-doctor'
 
 const silent = createLogger({ level: 'error', destination: { write: () => undefined } })
 const uncounted = { waited: () => undefined, answered: () => undefined, unchecked: () => undefined }
 
-/** Asks GitLab whose a token is that nobody has, as kas asks it of an agent's. */
-export async function checkGitlab({ gitlab, directory }: KasConfig, env: CliIo['env']): Promise<Finding[]> {
+export interface GitlabOptions {
+  readonly env: CliIo['env']
+  /** of an agent, by which GitLab says where Gitaly is; undefined: none is given */
+  readonly token: string | undefined
+}
+
+/** GitLab, its certificates, its clock, and where it sends kas for repositories. */
+export async function checkGitlab(config: KasConfig, options: GitlabOptions): Promise<Finding[]> {
+  const { gitlab, directory } = config
   const { address, authentication_secret_file: secretFile } = gitlab
   if (directory.file !== undefined || address === undefined || secretFile === undefined) {
-    return [{ check: 'gitlab', state: 'skipped', text: 'directory.file says who is who' }]
+    const text = 'directory.file says who is who'
+    return ['gitlab', 'gitaly'].map((check) => ({ check, state: 'skipped', text }))
   }
+  const { env, token } = options
   const client = new GitlabClient(
     { log: silent, metrics: uncounted, tracer: noTracer },
     {
@@ -31,26 +46,71 @@ export async function checkGitlab({ gitlab, directory }: KasConfig, env: CliIo['
       secretFile,
       caCertificateFile: gitlab.ca_certificate_file,
       refillPerSecond: 1,
-      bucketSize: 2,
-      userAgent: 'kas-doctor',
+      bucketSize: 5,
+      userAgent,
       env,
       maxRepeats: 0,
     },
   )
   try {
     await client.start()
-    return [{ check: 'gitlab', subject: 'gitlab.address', ...(await look(client, address)) }]
+    const infos = new AgentInfos({ client, log: silent, clock: systemClock })
+    const subject = 'gitlab.address'
+    const [answer, clock, chain, gitaly] = await Promise.all([
+      look(infos, address),
+      checkClock(client),
+      lookAtChain(config, env),
+      checkGitaly({ infos, config, token }),
+    ])
+    return [{ check: 'gitlab', subject, ...answer }, ...clock, ...chain, gitaly]
   } catch (error) {
-    return problemFindings('gitlab', error)
+    const skipped: Finding = { check: 'gitaly', state: 'skipped', text: 'GitLab cannot be asked' }
+    return [...problemFindings('gitlab', error), skipped]
   } finally {
     await client.stop()
   }
 }
 
+/** By the `Date` of an answer, whatever it says; what stands in front of GitLab may have given it. */
+async function checkClock(client: GitlabClient): Promise<Finding[]> {
+  const subject = 'GitLab'
+  const headers = ['Accept', 'application/json', 'Gitlab-Agent-Api-Request', madeUpToken]
+  const passage = {
+    method: 'GET',
+    path: '/internal/agents/agentk/agent_info',
+    target: '',
+    headers,
+    queue: 'agents',
+  } as const
+  let ahead: Ahead | undefined
+  const sentAt = Date.now()
+  const take = async ({ rawHeaders }: PassedAnswer) => {
+    const at = rawHeaders.findIndex((name, i) => i % 2 === 0 && name.toLowerCase() === 'date')
+    ahead = aheadByDate(at < 0 ? undefined : rawHeaders[at + 1], { sentAt, receivedAt: Date.now() })
+  }
+  try {
+    await client.pass(passage, take, AbortSignal.timeout(timeoutMs))
+    return [clockFinding(subject, "GitLab's", ahead)]
+  } catch {
+    return [{ check: 'clocks', state: 'skipped', subject, text: 'GitLab cannot be asked' }] // the finding of `gitlab` says why
+  }
+}
+
+async function lookAtChain({ gitlab }: KasConfig, env: CliIo['env']): Promise<Finding[]> {
+  const { protocol, hostname, port } = new URL(gitlab.address ?? '')
+  if (protocol !== 'https:') return []
+  const at = { check: 'certificates', subject: 'gitlab.address' }
+  const proxy = ['HTTPS_PROXY', 'https_proxy'].find((name) => env[name])
+  if (proxy) return [{ ...at, state: 'skipped', text: `${proxy} is set: what GitLab sends is not looked at` }]
+  const keep = 'gitlab.ca_certificate_file'
+  const secureContext = await trustedContext(gitlab.ca_certificate_file, keep)
+  const asked = { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) || 443, secureContext }
+  return [{ ...at, ...(await lookAtServedChain(asked, { keep, now: Date.now(), timeoutMs })) }]
+}
+
 type Look = Omit<Finding, 'check' | 'subject'>
 
-async function look(client: GitlabClient, address: string): Promise<Look> {
-  const infos = new AgentInfos({ client, log: silent, clock: systemClock })
+async function look(infos: AgentInfos, address: string): Promise<Look> {
   try {
     await infos.ask({ token: madeUpToken, turn: { queue: 'agents' } }, AbortSignal.timeout(timeoutMs))
     return failed(`${address}: knows an agent by a token that nobody has`, 'is it GitLab that answers there?')

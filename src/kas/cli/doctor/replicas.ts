@@ -1,9 +1,11 @@
+import { clockFinding } from '../../../lib/clock-findings.ts'
 import type { Finding } from '../../../lib/findings.ts'
 import type { KasConfig } from '../../config/kas-config.ts'
+import type { LinkReport, LinksReport, ReplicaLinksReport } from '../../replicas/replica-links.ts'
 import type { MemberReport, StatusReport } from '../../servers/ops-socket/status-report.ts'
 import { ask } from '../status-command.ts'
 
-/** What the replica of this configuration knows of itself and of the others. */
+/** What the replica of this configuration knows of itself, and what each says of the way to each other one. */
 export async function checkReplicas({ ops, private_api }: KasConfig): Promise<Finding[]> {
   const { socket } = ops
   if (socket === undefined) {
@@ -19,7 +21,8 @@ export async function checkReplicas({ ops, private_api }: KasConfig): Promise<Fi
   const own = replica.problem
     ? one('failed', `it is not ready: ${replica.problem}`, 'look at its log', replica.name)
     : one('ok', 'it is ready', undefined, replica.name)
-  if (members) return [own, ...members.flatMap(memberFindings)]
+  if (members)
+    return [own, ...members.flatMap(twins), ...versions(replica.version, members), ...(await checkLinks(socket))]
   const isShared = private_api.listen.authentication_secret_file !== undefined && private_api.listen.network !== 'unix'
   const alone = isShared
     ? one(
@@ -32,24 +35,85 @@ export async function checkReplicas({ ops, private_api }: KasConfig): Promise<Fi
   return [own, alone]
 }
 
-function memberFindings({ name, reach, address = 'an unknown address', instances }: MemberReport): Finding[] {
-  const twice =
-    instances > 1
-      ? [one('failed', `${instances} replicas have this name`, 'give each a cluster.name of its own', name)]
-      : []
-  if (reach === 'self') return twice
-  if (reach === 'suspect') {
-    const text = `calls may not reach it at ${address}: its link is suspect`
-    return [...twice, one('note', text, 'ask again in some seconds', name)]
-  }
-  const link =
-    reach === 'reachable'
-      ? one('ok', `calls reach it at ${address}`, undefined, name)
-      : one('failed', `gossip knows it, and calls do not reach it at ${address} (${reach})`, advice, name)
-  return [...twice, link]
+function twins({ name, instances }: MemberReport): Finding[] {
+  if (instances < 2) return []
+  return [one('failed', `${instances} replicas have this name`, 'give each a cluster.name of its own', name)]
 }
 
-const advice = 'open 8155 between the two; does it run, and with the same secret?'
+function versions(own: string, members: readonly MemberReport[]): Finding[] {
+  const others = members.filter(({ version }) => version !== '' && version !== own)
+  return others.map(({ name, version }) =>
+    one('note', `it is of version ${version}, the asked one of ${own}`, 'end the upgrade, if none is under way', name),
+  )
+}
+
+async function checkLinks(socket: string): Promise<Finding[]> {
+  let report: LinksReport
+  try {
+    report = JSON.parse(await ask(socket, '/links')) as LinksReport
+  } catch (error) {
+    return [one('skipped', `which replicas reach which is not known: ${(error as Error).message}`)]
+  }
+  const { replicas, silent } = report
+  const clocks = replicas.flatMap(({ name, ahead }) => (ahead ? [clockFinding(name, 'its', ahead)] : []))
+  const unknown = silent.map(({ name, reason }) =>
+    one(
+      'note',
+      `it does not say whom it reaches: ${reason}`,
+      'ask there, by kas doctor; one of an older version cannot say it',
+      name,
+    ),
+  )
+  const [own] = replicas
+  const isAlone = own && own.links.length === 0 && own.unanswered.length === 0
+  const lonely = isAlone
+    ? [one('note', 'it knows no other replica', 'if there are to be others, look at cluster.discovery', own.name)]
+    : []
+  return [...replicas.flatMap(linkFindings), ...lonely, ...unknown, ...clocks]
+}
+
+function linkFindings({ name, links, unanswered }: ReplicaLinksReport): Finding[] {
+  const faults = [
+    ...links.flatMap((link) => [...callFaults(name, link), ...gossipFaults(name, link)]),
+    ...unanswered.map(({ address, dials, reason }) => {
+      const text = `no replica with its secret answers at ${address}, which discovery lists: ${reason}`
+      return dials < sureDials ? one('note', text, again, name) : one('failed', text, adviceFor(reason), name)
+    }),
+  ]
+  const reached = links.filter((link) => link.reach === 'reachable' && link.gossip)
+  if (reached.length === 0) return faults
+  const names = reached.map((link) => `${link.name} at ${link.address ?? 'an unknown address'}`).join(', ')
+  return [one('ok', `calls reach, and gossip is connected to, ${names}`, undefined, name), ...faults]
+}
+
+/** in a row: a replica that starts, or is busy, may miss the first */
+const sureDials = 3
+const again = 'ask again in some seconds'
+const openCalls = 'open 8155 between the two; does it run, and with the same secret?'
+const openGossip =
+  'open 8156 between the two, in one direction at least, and see that discovery lists each replica at each'
+
+function callFaults(from: string, { name, address = 'an unknown address', reach }: LinkReport): Finding[] {
+  if (reach === 'reachable') return []
+  if (reach === 'suspect')
+    return [one('note', `calls may not reach ${name} at ${address}: the link is suspect`, again, from)]
+  return [one('failed', `calls do not reach ${name} at ${address} (${reach})`, openCalls, from)]
+}
+
+function gossipFaults(from: string, { name, gossip }: LinkReport): Finding[] {
+  if (gossip) return []
+  return [one('failed', `it has no connection for gossip with ${name} (8156)`, openGossip, from)]
+}
+
+/** What answers and is refused knows another secret, or is no kas; what does not answer is not reached. */
+function adviceFor(reason: string): string {
+  const isSilent =
+    /connection refused|ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|no answer in time|timed out/i.test(reason)
+  const where = 'or take it from cluster.discovery'
+  return isSilent
+    ? `does a replica run there, and is 8156 open to it? ${where}`
+    : `compare private_api.listen.authentication_secret_file at both, by its fingerprint here; ${where}`
+}
 
 function one(state: Finding['state'], text: string, advice?: string, subject?: string): Finding {
   return { check: 'replicas', state, subject, text, advice }

@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -8,6 +10,7 @@ import { runCli } from '../../../../src/kas/cli/cli.ts'
 import { checkNames } from '../../../../src/kas/cli/doctor/check-names.ts'
 import { checkDiscovery } from '../../../../src/kas/cli/doctor/surroundings.ts'
 import type { KasConfig } from '../../../../src/kas/config/kas-config.ts'
+import type { LinkReport, LinksReport, ReplicaLinksReport } from '../../../../src/kas/replicas/replica-links.ts'
 import { OpsSocket } from '../../../../src/kas/servers/ops-socket/ops-socket.ts'
 import type { MemberReport, StatusReport } from '../../../../src/kas/servers/ops-socket/status-report.ts'
 import type { Finding } from '../../../../src/lib/findings.ts'
@@ -21,6 +24,15 @@ const dayMs = 86_400_000
 const names = { dns: ['localhost'], ip: ['127.0.0.1'] }
 const authority = await Authority.create('root of the test')
 const other = await Authority.create('another root')
+
+const link = (name: string, more: Partial<LinkReport> = {}): LinkReport => ({
+  name,
+  instance: name,
+  address: '10.0.0.1:8155',
+  reach: 'reachable',
+  gossip: true,
+  ...more,
+})
 
 const member = (name: string, more: Partial<MemberReport> = {}): MemberReport => ({
   name,
@@ -42,6 +54,10 @@ interface World {
   /** as it is written to the file, which may be changed before */
   readonly config: Record<string, Record<string, unknown>>
   readonly status: { -readonly [Key in keyof StatusReport]: StatusReport[Key] }
+  readonly links: { replicas: ReplicaLinksReport[]; silent: LinksReport['silent'] }
+  readonly env: Record<string, string>
+  /** of all servers of kas: somebody listens there */
+  readonly address: string
   write(name: string, text: string): Promise<string>
   run(...args: string[]): Promise<{ code: number; stdout: string; findings: Finding[] }>
 }
@@ -61,11 +77,25 @@ async function sound(t: Test): Promise<World> {
     agents: [],
     agentCount: 0,
   }
+  const links: World['links'] = {
+    replicas: [
+      { name: 'kas-0', instance: 'kas-0', links: [link('kas-1')], unanswered: [] },
+      { name: 'kas-1', instance: 'kas-1', links: [link('kas-0')], unanswered: [], ahead: [-20, 30] },
+    ],
+    silent: [],
+  }
   const socket = join(folder, 'ops.sock')
-  const server = new OpsSocket({ answers: { '/status': () => status }, log: capturedLog().log }, { path: socket })
+  const answers = { '/status': () => status, '/links': () => links }
+  const server = new OpsSocket({ answers, log: capturedLog().log }, { path: socket })
   await server.start()
   t.teardown(() => server.stop())
+  const listener = createServer()
+  listener.listen(0, '127.0.0.1')
+  await once(listener, 'listening')
+  t.teardown(() => listener.close())
+  const address = `127.0.0.1:${(listener.address() as AddressInfo).port}`
   const listen = {
+    address,
     certificate_file: await write('serving.crt', pair.certificate + authority.certificate),
     key_file: await write('serving.key', pair.key),
   }
@@ -77,17 +107,23 @@ async function sound(t: Test): Promise<World> {
       ca_certificate_file: await write('ca.crt', authority.certificate),
     },
     agent: { listen, kubernetes_api: { listen } },
-    api: { listen: { authentication_secret_file: ofGitlab } },
+    api: { listen: { address, authentication_secret_file: ofGitlab } },
+    observability: { listen: { address } },
+    cluster: { listen: { address } },
     private_api: {
-      listen: { authentication_secret_file: await write('replicas-secret', randomBytes(32).toString('base64')) },
+      listen: {
+        address,
+        authentication_secret_file: await write('replicas-secret', randomBytes(32).toString('base64')),
+      },
     },
     ops: { socket },
   }
+  const env: World['env'] = {}
   const run = async (...args: string[]) => {
     const file = await write('kas.yaml', JSON.stringify(config))
     let stdout = ''
     const io = {
-      env: {},
+      env,
       stdout: {
         write: (text: string) => {
           stdout += text
@@ -103,7 +139,7 @@ async function sound(t: Test): Promise<World> {
     const code = await runCli(command, io)
     return { code, stdout, findings }
   }
-  return { folder, gitlab, config, status, write, run }
+  return { folder, gitlab, config, status, links, env, address, write, run }
 }
 
 t.test('of a sound installation nothing is said but that it is, and no secret', async (t) => {
@@ -115,7 +151,10 @@ t.test('of a sound installation nothing is said but that it is, and no secret', 
     [],
   )
   const looked = findings.filter(({ state }) => state === 'ok').map(({ check }) => check)
-  t.strictSame([...new Set(looked)], ['configuration', 'secrets', 'certificates', 'gitlab', 'replicas'])
+  t.strictSame(
+    [...new Set(looked)],
+    ['configuration', 'listen', 'secrets', 'certificates', 'gitlab', 'clocks', 'replicas'],
+  )
   t.match(stdout, /ca\.crt holds certificates that can be read; their dates are not looked at\n/)
   t.strictSame([...new Set(findings.map(({ check }) => check))].sort(), [...checkNames].sort(), 'each is named')
   for (const encoding of ['base64', 'hex'] as const) {
@@ -126,6 +165,9 @@ t.test('of a sound installation nothing is said but that it is, and no secret', 
 t.test('with a directory file', async (t) => {
   const { config, write, run } = await sound(t)
   config.directory = { file: await write('directory.yaml', '{}') }
+  const anyPort = { listen: { address: '127.0.0.1:0' } }
+  for (const block of ['agent', 'api', 'private_api', 'observability', 'cluster']) config[block] = anyPort
+  config.ops = {}
   const { code, stdout, findings } = await run('--pre')
   t.equal(code, 0, stdout)
   const of = (check: string) => findings.filter((one) => one.check === check).map(({ state }) => state)
@@ -161,7 +203,10 @@ t.test('a short name is found by the search list, as kas finds it', async (t) =>
 t.test('the token of a collector is looked at, and has no fingerprint', async (t) => {
   const { config, write, run } = await sound(t)
   const token = await write('otlp-token', 'short\n')
-  config.observability = { tracing: { otlp_endpoint: 'http://127.0.0.1:1', otlp_token_secret_file: token } }
+  config.observability = {
+    ...config.observability,
+    tracing: { otlp_endpoint: 'http://127.0.0.1:1', otlp_token_secret_file: token },
+  }
   const { code, stdout, findings } = await run()
   t.equal(code, 0, stdout)
   t.match(
@@ -169,6 +214,16 @@ t.test('the token of a collector is looked at, and has no fingerprint', async (t
     { check: 'secrets', state: 'ok', text: `${token} holds a token` },
   )
 })
+
+/** @param more - of the link of `from` */
+function reachedBy({ links }: World, from: string, { name = 'kas-1', ...more }: Partial<LinkReport>): void {
+  links.replicas = links.replicas.map((one) => (one.name === from ? { ...one, links: [link(name, more)] } : one))
+}
+
+function unansweredAt({ links }: World, dials: number, reason: string): void {
+  const [own, ...others] = links.replicas as [ReplicaLinksReport]
+  links.replicas = [{ ...own, unanswered: [{ address: '10.0.0.9:8156', dials, reason }] }, ...others]
+}
 
 const listenOf = ({ config }: World) => config.agent?.listen as Record<string, string>
 
@@ -207,7 +262,10 @@ const faults: Readonly<Record<string, DoctorFault<World>>> = {
     advises: /write the token of the collector/,
     plant: async ({ config, write }) => {
       const file = await write('otlp-token', 'two words')
-      config.observability = { tracing: { otlp_endpoint: 'http://127.0.0.1:1', otlp_token_secret_file: file } }
+      config.observability = {
+        ...config.observability,
+        tracing: { otlp_endpoint: 'http://127.0.0.1:1', otlp_token_secret_file: file },
+      }
     },
   },
   'a secret that is not there': {
@@ -341,24 +399,151 @@ const faults: Readonly<Record<string, DoctorFault<World>>> = {
     says: /kas\.invalid/,
     advises: /does DNS know it from here/,
     plant: ({ config }) => {
-      config.cluster = { discovery: { dns: 'kas.invalid' } }
+      config.cluster = { ...config.cluster, discovery: { dns: 'kas.invalid' } }
     },
   },
   'a replica that calls do not reach': {
     check: 'replicas',
-    says: /calls do not reach it at 10\.0\.0\.1:8155 \(down\)/,
+    says: /calls do not reach kas-1 at 10\.0\.0\.1:8155 \(down\)/,
     advises: /open 8155/,
-    plant: ({ status }) => {
-      status.members = [member('kas-0', { reach: 'self' }), member('kas-1', { reach: 'down' })]
-    },
+    plant: (world) => reachedBy(world, 'kas-0', { reach: 'down' }),
+  },
+  'two other replicas, of which one does not reach the other': {
+    check: 'replicas',
+    says: /calls do not reach kas-2 at 10\.0\.0\.1:8155 \(unreachable\)/,
+    advises: /open 8155/,
+    plant: (world) => reachedBy(world, 'kas-1', { name: 'kas-2', reach: 'unreachable' }),
   },
   'a replica that calls may not reach': {
     check: 'replicas',
     state: 'note',
-    says: /calls may not reach it at 10\.0\.0\.1:8155: its link is suspect/,
+    says: /calls may not reach kas-1 at 10\.0\.0\.1:8155: the link is suspect/,
     advises: /ask again/,
+    plant: (world) => reachedBy(world, 'kas-0', { reach: 'suspect' }),
+  },
+  'a replica without gossip': {
+    check: 'replicas',
+    says: /it has no connection for gossip with kas-1 \(8156\)/,
+    advises: /open 8156 between the two/,
+    plant: (world) => reachedBy(world, 'kas-0', { gossip: false }),
+  },
+  'an address of discovery at which nobody is reached': {
+    check: 'replicas',
+    says: /no replica with its secret answers at 10\.0\.0\.9:8156, which discovery lists: connect ECONNREFUSED/,
+    advises: /is 8156 open to it/,
+    plant: (world) => unansweredAt(world, 3, 'connect ECONNREFUSED 10.0.0.9:8156'),
+  },
+  'an address of discovery at which nobody was reached once': {
+    check: 'replicas',
+    state: 'note',
+    says: /no replica with its secret answers at 10\.0\.0\.9:8156/,
+    advises: /ask again/,
+    plant: (world) => unansweredAt(world, 1, 'connect ECONNREFUSED 10.0.0.9:8156'),
+  },
+  'an address of discovery at which another secret is known': {
+    check: 'replicas',
+    says: /no replica with its secret answers at 10\.0\.0\.9:8156/,
+    advises: /compare private_api\.listen\.authentication_secret_file at both/,
+    plant: (world) => unansweredAt(world, 5, 'Encryption failed'),
+  },
+  'a replica that knows no other one': {
+    check: 'replicas',
+    state: 'note',
+    says: /it knows no other replica/,
+    advises: /look at cluster\.discovery/,
+    plant: ({ links }) => {
+      links.replicas = [{ name: 'kas-0', instance: 'kas-0', links: [], unanswered: [] }]
+    },
+  },
+  'a replica that does not say whom it reaches': {
+    check: 'replicas',
+    state: 'note',
+    says: /it does not say whom it reaches: not served/,
+    advises: /ask there/,
+    plant: ({ links }) => {
+      links.silent = [{ name: 'kas-1', reason: 'not served' }]
+    },
+  },
+  'a replica of another version': {
+    check: 'replicas',
+    state: 'note',
+    says: /it is of version 1\.1\.0, the asked one of 1\.0\.0/,
+    advises: /end the upgrade/,
     plant: ({ status }) => {
-      status.members = [member('kas-0', { reach: 'self' }), member('kas-1', { reach: 'suspect' })]
+      status.members = [member('kas-0', { reach: 'self' }), member('kas-1', { version: '1.1.0' })]
+    },
+  },
+  'a replica whose clock is off by a minute': {
+    check: 'clocks',
+    says: /its clock is 60 s behind this one/,
+    advises: /time server/,
+    plant: ({ links }) => {
+      const [own, other] = links.replicas as [ReplicaLinksReport, ReplicaLinksReport]
+      links.replicas = [own, { ...other, ahead: [-60_200, -60_000] }]
+    },
+  },
+  'a port that is taken': {
+    check: 'listen',
+    says: /port \d+ is taken/,
+    advises: /end who listens there/,
+    args: ['--pre'],
+    plant: () => undefined,
+  },
+  'an address of another machine': {
+    check: 'listen',
+    says: /192\.0\.2\.1 is no address of this machine/,
+    advises: /name one that it has/,
+    args: ['--pre'],
+    plant: (world) => {
+      listenOf(world).address = '192.0.2.1:8150'
+    },
+  },
+  'a socket in a folder that is not there': {
+    check: 'listen',
+    says: /the folder of .*absent\/ops\.sock does not exist/,
+    advises: /make it/,
+    args: ['--pre'],
+    plant: ({ config, folder }) => {
+      config.ops = { socket: join(folder, 'absent', 'ops.sock') }
+    },
+  },
+  'a socket of another kas': {
+    check: 'listen',
+    says: /another kas listens on .*ops\.sock/,
+    advises: /end it, or choose another path/,
+    args: ['--pre'],
+    plant: () => undefined,
+  },
+  'a kas that listens elsewhere': {
+    check: 'listen',
+    says: /127\.0\.0\.1:1: .*ECONNREFUSED/,
+    advises: /does kas run with this configuration/,
+    plant: (world) => {
+      listenOf(world).address = '127.0.0.1:1'
+    },
+  },
+  'gossip on loopback, where others are to be reached': {
+    check: 'listen',
+    says: /Gossip listens on loopback/,
+    advises: /Set private_api\.listen\.address/,
+    plant: ({ config }) => {
+      config.cluster = { ...config.cluster, discovery: { static: ['10.0.0.9:8156'] } }
+    },
+  },
+  'a proxy that is no URL': {
+    check: 'proxies',
+    says: /it is no URL of an http or https proxy/,
+    advises: /write http:\/\/host:port/,
+    plant: ({ env }) => {
+      env.HTTPS_PROXY = 'socks5://ada:good-password@10.0.0.1'
+    },
+  },
+  'a proxy that is not there': {
+    check: 'proxies',
+    says: /127\.0\.0\.1:1: .*ECONNREFUSED/,
+    advises: /does it run/,
+    plant: ({ env }) => {
+      env.HTTPS_PROXY = 'http://ada:good-password@127.0.0.1:1'
     },
   },
   'two replicas of one name': {
@@ -393,7 +578,7 @@ const faults: Readonly<Record<string, DoctorFault<World>>> = {
   },
 }
 
-testFaults(faults, sound)
+testFaults(faults, sound, /good-password/)
 
 t.test('a configuration that cannot be used: the others are not looked at', async (t) => {
   const { config, run } = await sound(t)
@@ -422,10 +607,33 @@ t.test('a key that is mistyped is named beside what it leaves out', async (t) =>
   )
 })
 
-t.test('hostile text steers no terminal', async (t) => {
-  const { status, run } = await sound(t)
-  status.members = [member('kas-1', { reach: 'down', address: 'bad\u001b[2J' })]
+t.test('Gitaly is asked where GitLab says that it is, with the token of an agent', async (t) => {
+  const { gitlab, write, run } = await sound(t)
+  const file = await write('agent-token', 'glagent-prod\n')
+  gitlab.world.gitaly = { address: 'tcp://127.0.0.1:1', token: 'good-gitaly' }
+  const absent = await run(`--agent-token-file=${file}`)
+  t.equal(absent.code, 1)
+  t.match(absent.stdout, /FAILED +gitaly +agent prod: .*tcp:\/\/127\.0\.0\.1:1: .*ECONNREFUSED.*; is its address/)
+  t.notMatch(absent.stdout, /glagent-prod|good-gitaly/)
+  await write('agent-token', 'of-nobody')
+  const unknown = await run(`--agent-token-file=${file}`)
+  t.match(unknown.stdout, /FAILED +gitaly +--agent-token-file: GitLab says nothing to that token/)
+})
+
+t.test('from where each address is', async (t) => {
+  const { config, env, run } = await sound(t)
+  delete config.observability
+  env.KAS_CLUSTER_LISTEN = '127.0.0.1:1'
   const { stdout } = await run()
+  t.match(stdout, / listen +agent\.listen\.address \(line \d+\): somebody listens/)
+  t.match(stdout, / listen +observability\.listen\.address \(default\): 127\.0\.0\.1:8151: /)
+  t.match(stdout, / listen +cluster\.listen\.address \(KAS_CLUSTER_LISTEN\): 127\.0\.0\.1:1: /)
+})
+
+t.test('hostile text steers no terminal', async (t) => {
+  const world = await sound(t)
+  reachedBy(world, 'kas-0', { reach: 'down', address: 'bad\u001b[2J' })
+  const { stdout } = await world.run()
   t.notMatch(stdout, '\u001b')
   t.match(stdout, 'bad?[2J')
 })

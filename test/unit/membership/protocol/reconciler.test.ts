@@ -112,6 +112,32 @@ t.test('one that is not listed any more is lost once it is not connected', async
   t.strictSame(lost, [instance('a')], 'b is connected still')
 })
 
+t.test('where nobody is found is told with how often and why, until somebody is there', async (t) => {
+  const { one, clock, answers, at, connected } = reconciler(t)
+  answers.set(a, { kind: 'refused' })
+  answers.set(b, { kind: 'failed', error: new AggregateError([new Error('another secret')]) })
+  one.set([b, a, '10.0.0.9:8156'])
+  one.start()
+  await settled()
+  clock.advance(defaultTimers.reconcileMs)
+  await settled()
+  t.strictSame(one.unanswered(), [
+    { address: a, dials: 2, reason: 'connection refused' },
+    { address: b, dials: 2, reason: 'another secret' },
+  ])
+  at.set(a, instance('a')) // it has connected by itself
+  connected.add(instance('a'))
+  one.connected()
+  t.match(one.unanswered(), [{ address: b }])
+  one.set([a])
+  t.strictSame(one.unanswered(), [], 'it is listed no more')
+  connected.delete(instance('a'))
+  at.delete(a)
+  one.disconnected(instance('a'))
+  await settled()
+  t.match(one.unanswered(), [{ address: a, dials: 1 }], 'from the beginning')
+})
+
 t.test('nothing runs after the stop', async (t) => {
   const { one, clock, dials } = reconciler(t)
   one.set([a])

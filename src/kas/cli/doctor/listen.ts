@@ -1,0 +1,114 @@
+import { once } from 'node:events'
+import { access, constants } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { dirname } from 'node:path'
+import { connectProblem } from '../../../lib/can-connect.ts'
+import { KasError } from '../../../lib/errors.ts'
+import type { Finding } from '../../../lib/findings.ts'
+import { formatHostPort } from '../../../lib/host-port.ts'
+import { unreachableGossip } from '../../config/gossip-listen.ts'
+import type { KasConfig } from '../../config/kas-config.ts'
+import { type Listen, type ListenOptions, parseListenAddress } from '../../config/listen-address.ts'
+import { listenFailure } from '../../servers/listen-failure.ts'
+
+/** ms */
+const timeoutMs = 5000
+
+/** Others cannot reach it then, and kas warns of it in its log alone. */
+function onLoopback({ cluster, private_api }: KasConfig): Finding[] {
+  if (private_api.listen.authentication_secret_file === undefined) return []
+  const problem = unreachableGossip(cluster)
+  if (problem === undefined) return []
+  const [text = problem, ...advice] = problem.split('. ')
+  return [{ check: 'listen', state: 'failed', subject: 'cluster.listen.address', text, advice: advice.join('. ') }]
+}
+
+interface Place {
+  readonly key: string
+  readonly listen: Listen
+  readonly options: ListenOptions
+}
+
+/**
+ * Where kas listens.
+ *
+ * @param isPre - kas does not run yet: each place is taken for a moment. Else somebody has to listen there
+ */
+export async function checkListen(config: KasConfig, { isPre }: { readonly isPre: boolean }): Promise<Finding[]> {
+  const places = placesOf(config)
+  if (isPre) return [...onLoopback(config), ...(await Promise.all(places.map(tryToListen)))]
+  const found = await Promise.all(places.map(tryToConnect))
+  if (found.some(({ state }) => state !== 'failed')) return [...onLoopback(config), ...found]
+  const text = 'nobody listens where the configuration says'
+  return [{ check: 'listen', state: 'failed', text, advice: 'start kas with this configuration, or say --pre' }]
+}
+
+function placesOf(config: KasConfig): Place[] {
+  const { agent, observability, api, private_api, cluster, directory, ops } = config
+  const { socket } = ops
+  const isShared = private_api.listen.authentication_secret_file !== undefined
+  const hasApi = directory.file === undefined || api.listen.authentication_secret_file !== undefined
+  const blocks: Readonly<Record<string, Listen | undefined>> = {
+    'agent.listen': agent.listen,
+    'agent.kubernetes_api.listen': agent.kubernetes_api?.listen,
+    'observability.listen': observability.listen,
+    'api.listen': hasApi ? api.listen : undefined,
+    'private_api.listen': isShared ? private_api.listen : undefined,
+    'cluster.listen': isShared && private_api.listen.network !== 'unix' ? cluster.listen : undefined,
+  }
+  const places = Object.entries(blocks).map(([block, listen]) => [`${block}.address`, listen] as const)
+  const ofOps: Listen | undefined = socket === undefined ? undefined : { network: 'unix', address: socket }
+  return [...places, ['ops.socket', ofOps] as const].flatMap(([key, listen]) => {
+    const options = listen && parseListenAddress(listen.network, listen.address)
+    return listen && options ? [{ key, listen, options }] : []
+  })
+}
+
+async function tryToListen({ key, listen, options }: Place): Promise<Finding> {
+  const check = 'listen'
+  const server = createServer()
+  try {
+    if ('path' in options) return await tryToMakeSocket(key, options.path)
+    server.listen(options)
+    await once(server, 'listening')
+    return { check, state: 'ok', subject: key, text: `${listen.address} is free` }
+  } catch (error) {
+    const failure = listenFailure(error, { file: '', key, listen })
+    const [problem = (error as Error).message] =
+      failure instanceof KasError && failure.spec.code === 'SETTINGS_INVALID' ? failure.spec.problems : []
+    const [text = problem, ...advice] = problem.replace(`${key}: `, '').split(': ')
+    return { check, state: 'failed', subject: key, text, ...(advice.length > 0 && { advice: advice.join(': ') }) }
+  } finally {
+    server.close()
+  }
+}
+
+/** Nothing is made: what a killed kas left there would be taken away. @throws what looking at the folder threw */
+async function tryToMakeSocket(subject: string, path: string): Promise<Finding> {
+  const check = 'listen'
+  const folder = dirname(path)
+  if ((await connectProblem({ path }, timeoutMs)) === undefined) {
+    const text = `another kas listens on ${path}`
+    return { check, state: 'failed', subject, text, advice: 'end it, or choose another path' }
+  }
+  await access(folder, constants.W_OK | constants.X_OK)
+  return { check, state: 'ok', subject, text: `nobody listens on ${path}, and ${folder} can be written to` }
+}
+
+async function tryToConnect({ key, listen, options }: Place): Promise<Finding> {
+  const check = 'listen'
+  const to = 'path' in options ? options : { ...options, host: hostToDial(options.host) }
+  if ('port' in to && to.port === 0) {
+    return { check, state: 'skipped', subject: key, text: 'the port is chosen at the start, and not known here' }
+  }
+  const place = 'path' in to ? to.path : formatHostPort(to)
+  const problem = await connectProblem(to, timeoutMs)
+  if (problem === undefined) return { check, state: 'ok', subject: key, text: `somebody listens at ${place}` }
+  const advice = 'does kas run with this configuration, here? Its log says where it listens; else say --pre'
+  return { check, state: 'failed', subject: key, text: `${listen.address}: ${problem}`, advice }
+}
+
+function hostToDial(host: string | undefined): string {
+  if (host === undefined || host === '0.0.0.0') return '127.0.0.1'
+  return host === '::' ? '::1' : host
+}

@@ -1,0 +1,41 @@
+import { connectProblem } from './can-connect.ts'
+import type { Finding } from './findings.ts'
+import { formatHostPort } from './host-port.ts'
+
+const variables = ['HTTPS_PROXY', 'HTTP_PROXY'] as const
+/** ms */
+const timeoutMs = 5000
+const defaultPorts: Readonly<Record<string, number>> = { 'http:': 80, 'https:': 443 }
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+/** Those that the environment names: each can be read, and is there. Its user and password are not shown. */
+export async function checkProxies(env: Environment): Promise<Finding[]> {
+  const named = variables.flatMap((upper) => {
+    const name = env[upper] ? upper : upper.toLowerCase()
+    const value = env[name]
+    return value ? [{ name, value }] : []
+  })
+  if (named.length === 0) return [{ check: 'proxies', state: 'skipped', text: 'the environment names none' }]
+  const noProxy = env.NO_PROXY || env.no_proxy
+  const except = noProxy ? `, except ${noProxy}` : ', and NO_PROXY excepts nothing'
+  return Promise.all(named.map(({ name, value }) => checkProxy(name, value, except)))
+}
+
+async function checkProxy(subject: string, value: string, except: string): Promise<Finding> {
+  const check = 'proxies'
+  const address = value.includes('://') ? value : `http://${value}`
+  const url = URL.canParse(address) ? new URL(address) : undefined
+  const port = Number(url?.port) || defaultPorts[url?.protocol ?? '']
+  if (!url || port === undefined) {
+    const advice = 'write http://host:port, with user:password@ before the host if it wants them'
+    return { check, state: 'failed', subject, text: 'it is no URL of an http or https proxy', advice }
+  }
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const place = formatHostPort({ host, port })
+  const problem = await connectProblem({ host, port }, timeoutMs)
+  if (problem === undefined)
+    return { check, state: 'ok', subject, text: `a connection to ${place} can be made${except}` }
+  const advice = 'is it written right, and does it run? What needs none may be named in NO_PROXY'
+  return { check, state: 'failed', subject, text: `${place}: ${problem}`, advice }
+}

@@ -1,0 +1,102 @@
+import type { X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
+import { connect as connectTcp, isIP } from 'node:net'
+import { connect, type SecureContext, type TLSSocket } from 'node:tls'
+import type { Finding } from './findings.ts'
+
+const dayMs = 86_400_000
+/** With fewer left it is told. */
+export const fewDays = 14
+
+export interface ChainAsked {
+  readonly host: string
+  readonly port: number
+  /** whom the certificate is for; default: the host */
+  readonly serverName?: string | undefined
+  readonly secureContext: SecureContext
+  readonly ALPNProtocols?: string[]
+}
+
+type Look = Omit<Finding, 'check' | 'subject'>
+
+/**
+ * The certificates that a server sends, whether this side trusts them or not: how long they are valid, and who is missing.
+ * Names are not compared: who connects in earnest does that.
+ *
+ * @param keep - where the authority belongs, for the advice: `gitlab.ca_certificate_file`
+ * @param now - since 1970. ms
+ */
+export async function lookAtServedChain(
+  asked: ChainAsked,
+  { keep, now, timeoutMs }: { readonly keep: string; readonly now: number; readonly timeoutMs: number },
+): Promise<Look> {
+  const { host, port, serverName = host, secureContext, ALPNProtocols } = asked
+  const signal = AbortSignal.timeout(timeoutMs)
+  const socket = connectTcp({ host, port })
+  let tls: TLSSocket | undefined
+  try {
+    await once(socket, 'connect', { signal })
+    const named = isIP(serverName) ? { host: serverName } : { servername: serverName }
+    tls = connect({
+      socket,
+      ...named,
+      secureContext,
+      rejectUnauthorized: false,
+      ...(ALPNProtocols && { ALPNProtocols }),
+    })
+    await once(tls, 'secureConnect', { signal })
+    return lookAt(chainOf(tls), { isTrusted: tls.authorized, why: String(tls.authorizationError ?? ''), keep, now })
+  } catch {
+    return { state: 'skipped', text: 'no connection with TLS: no certificate is seen' }
+  } finally {
+    tls?.destroy()
+    socket.destroy()
+  }
+}
+
+function chainOf(tls: TLSSocket): X509Certificate[] {
+  const chain: X509Certificate[] = []
+  for (let one = tls.getPeerX509Certificate(); one; one = one.issuerCertificate) {
+    if (chain.some(({ fingerprint256 }) => fingerprint256 === one?.fingerprint256)) break
+    chain.push(one)
+  }
+  return chain
+}
+
+interface Seen {
+  readonly isTrusted: boolean
+  /** OpenSSL's code, if it is not */
+  readonly why: string
+  readonly keep: string
+  readonly now: number
+}
+
+const missing: ReadonlySet<string> = new Set([
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+])
+
+function lookAt(chain: readonly X509Certificate[], { isTrusted, why, keep, now }: Seen): Look {
+  const top = chain.at(-1)
+  if (!top) return { state: 'skipped', text: 'the server has sent no certificate' }
+  for (const { subject, validTo } of chain) {
+    if (now > Date.parse(validTo)) {
+      return { state: 'failed', text: `${nameOf(subject)} has ended at ${validTo}`, advice: 'renew it there' }
+    }
+  }
+  if (!isTrusted && missing.has(why)) {
+    const text = `the server sends ${chain.length} of a chain, and ${nameOf(top.issuer)}, by which the last is signed, is not trusted here`
+    const advice = `put the certificate of that authority into ${keep}; if it is an intermediate one, into the chain that the server sends`
+    return { state: 'failed', text, advice }
+  }
+  if (!isTrusted && !/ALTNAME/.test(why))
+    return { state: 'failed', text: `it is not trusted here: ${why}`, advice: keep }
+  const days = Math.floor(Math.min(...chain.map(({ validTo }) => Date.parse(validTo) - now)) / dayMs)
+  const text = `${days} days are left of what the server sends, up to ${nameOf(top.issuer)}`
+  return days < fewDays ? { state: 'note', text, advice: 'renew it there' } : { state: 'ok', text }
+}
+
+const nameOf = (distinguished = '') => `"${distinguished.replaceAll('\n', ', ')}"`

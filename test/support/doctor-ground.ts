@@ -1,0 +1,250 @@
+import { randomBytes } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Test } from 'tap'
+import { Authority } from '../../dev/certificates.ts'
+import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
+import { freePorts } from '../../dev/control-plane/free-ports.ts'
+import { createServiceAccount } from '../../dev/control-plane/service-account.ts'
+import type { Finding } from '../../src/lib/findings.ts'
+import { CuttingFront } from './cutting-front.ts'
+import { eventually } from './eventually.ts'
+import { GitalyDouble } from './gitaly/gitaly-double.ts'
+import { ServedRepository } from './gitaly/served-repository.ts'
+import { GitlabDouble } from './gitlab/gitlab-double.ts'
+import { suiteWorld } from './gitlab/gitlab-world.ts'
+import { Processes } from './processes.ts'
+
+const mainOf = (program: 'kas' | 'agentk') => join(import.meta.dirname, `../../src/${program}/main.ts`)
+
+export interface DoctorAnswer {
+  readonly code: number
+  readonly stdout: string
+  readonly findings: readonly Finding[]
+  readonly ms: number
+}
+
+export type Settings = Record<string, Record<string, unknown>>
+
+export interface Installation {
+  readonly processes: Processes
+  readonly gitlab: GitlabDouble
+  /** for WebSocket, and for gRPC; the latter cuts a stream that was idle for 30 s */
+  readonly front: { readonly port: number; readonly grpcPort: number }
+  /** before `front.port`, whose connections it cuts after 60 s */
+  readonly cutting: CuttingFront
+  /** of kas-0, which may be written again with changes */
+  readonly settings: () => Settings
+  /** what no output may hold */
+  readonly secrets: readonly string[]
+  write(name: string, text: string): Promise<string>
+  /** a replica more, which joins kas-0 unless its settings say otherwise */
+  startReplica(name: string, options: ReplicaOptions): Promise<AnotherReplica>
+  kasDoctor(change?: (settings: Settings) => void, more?: DoctorOptions): Promise<DoctorAnswer>
+  agentkDoctor(change?: (flags: Record<string, string>) => void, more?: DoctorOptions): Promise<DoctorAnswer>
+}
+
+interface ReplicaOptions {
+  readonly change?: (settings: Settings) => void
+  readonly env?: Record<string, string>
+}
+
+interface AnotherReplica {
+  doctor(): Promise<DoctorAnswer>
+  stop(): Promise<unknown>
+}
+
+interface DoctorOptions {
+  readonly args?: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
+}
+
+const token = 'glagent-prod'
+
+/**
+ * Two replicas behind nginx, GitLab and Gitaly over TLS of a private authority, and an API server: each a process, but
+ * for the doubles of GitLab and Gitaly.
+ */
+export async function startInstallation(t: Test, assets: string): Promise<Installation> {
+  const processes = await Processes.start(t)
+  const { folder } = processes
+  const write = async (name: string, text: string) => {
+    await writeFile(join(folder, name), text, { mode: 0o600 })
+    return join(folder, name)
+  }
+  const controlPlane = new ControlPlane({ assets, parts: 'api' })
+  t.teardown(() => controlPlane.stop())
+  const authority = await Authority.create('root of the test')
+  const pair = await authority.issueServing({ dns: ['localhost'], ip: ['127.0.0.1'] })
+  const gitaly = await GitalyDouble.start(t, { folder, tls: pair })
+  const [repository] = await Promise.all([ServedRepository.create(folder), controlPlane.start()])
+  await repository.push({ '.gitlab/agents/prod/config.yaml': 'user_access: {}\n' })
+  const world = { ...suiteWorld(), gitaly: { address: gitaly.address, token: gitaly.token } }
+  const gitlab = await GitlabDouble.start(t, { tls: pair, world })
+  const account = await createServiceAccount(controlPlane.admin, { namespace: 'default', name: 'agentk' })
+  const accountToken = controlPlane.signToken({ account, lifeMs: 3_600_000 })
+
+  const replicasSecret = randomBytes(32).toString('base64')
+  const files = {
+    ca: await write('ca.crt', authority.certificate),
+    certificate: await write('serving.crt', pair.certificate),
+    key: await write('serving.key', pair.key),
+    api: await write('gitlab-secret', gitlab.secret.toString('base64')),
+    replicas: await write('replicas-secret', replicasSecret),
+    token: await write('token', token),
+  }
+  const ports = await freePorts(14)
+  const [gossip0 = 0, gossip1 = 0, agents0 = 0, agents1 = 0, front = 0, grpcPort = 0, ...others] = ports
+  const settingsOf = (name: string, own: Record<'gossip' | 'agents', number>, seeds: readonly number[]): Settings => {
+    const [privateApi, api, ops, kubernetes] = name === 'kas-0' ? others : [0, 0, 0, 0]
+    const at = (port = 0) => ({ address: `127.0.0.1:${port}` })
+    const tls = { certificate_file: files.certificate, key_file: files.key }
+    return {
+      gitlab: {
+        address: gitlab.address,
+        authentication_secret_file: files.api,
+        ca_certificate_file: files.ca,
+      },
+      agent: {
+        listen: { ...at(own.agents), websocket: true },
+        kubernetes_api: { listen: { ...at(kubernetes), ...tls } },
+      },
+      api: { listen: { ...at(api), authentication_secret_file: files.api } },
+      observability: { listen: at(ops) },
+      private_api: { listen: { ...at(privateApi), authentication_secret_file: files.replicas } },
+      cluster: { name, listen: at(own.gossip), discovery: { static: seeds.map((port) => `127.0.0.1:${port}`) } },
+      ops: { socket: join(folder, `${name}.sock`) },
+    }
+  }
+  const spawnKas = async (settings: Settings, env: Record<string, string> = {}) => {
+    const file = await write(`${(settings.cluster as { name: string }).name}.yaml`, JSON.stringify(settings))
+    return await processes.spawn({
+      command: process.execPath,
+      args: [mainOf('kas'), `--configuration-file=${file}`],
+      environment: env,
+    })
+  }
+  const sound = () => settingsOf('kas-0', { gossip: gossip0, agents: agents0 }, [gossip1])
+  await spawnKas(sound())
+  await spawnKas(settingsOf('kas-1', { gossip: gossip1, agents: agents1 }, [gossip0]))
+  await startNginx(processes, { port: front, grpcPort, agentsPort: agents0, files })
+
+  const cutting = await CuttingFront.start(t, { targets: [front], ageMs: 60_000 })
+  let asked = 0
+  const ask = async (
+    program: 'kas' | 'agentk',
+    args: readonly string[],
+    env: Readonly<Record<string, string>> = {},
+  ) => {
+    const begin = performance.now()
+    const run = async (...more: string[]) => {
+      const started = await processes.spawn({
+        command: process.execPath,
+        args: [mainOf(program), 'doctor', ...args, ...more],
+        environment: env,
+      })
+      return await started.exited
+    }
+    const [{ stdout: json, stderr }, { code, stdout }] = await Promise.all([run('--output', 'json'), run()])
+    const ms = performance.now() - begin
+    if (json.length === 0) throw new Error(stderr)
+    return { code, stdout: stdout.toString(), findings: JSON.parse(json.toString()).findings, ms }
+  }
+  const installation: Installation = {
+    processes,
+    gitlab,
+    front: { port: front, grpcPort },
+    cutting,
+    settings: sound,
+    secrets: [
+      token,
+      gitlab.secret.toString('base64'),
+      gitlab.secret.toString('hex'),
+      replicasSecret,
+      gitaly.token,
+      accountToken,
+    ],
+    write,
+    startReplica: async (name, { change, env }) => {
+      const [gossip = 0] = await freePorts(1)
+      const settings = settingsOf(name, { gossip, agents: 0 }, [gossip0])
+      change?.(settings)
+      const replica = await spawnKas(settings, env)
+      const stop = () => {
+        replica.signal('SIGKILL')
+        return replica.exited
+      }
+      return { doctor: () => ask('kas', [`--configuration-file=${join(folder, `${name}.yaml`)}`]), stop }
+    },
+    kasDoctor: async (change, { args = [], env = {} } = {}) => {
+      const settings = sound()
+      change?.(settings)
+      const file = await write(`asked-${asked++}.yaml`, JSON.stringify(settings, null, 2))
+      return await ask('kas', [`--configuration-file=${file}`, `--agent-token-file=${files.token}`, ...args], env)
+    },
+    agentkDoctor: async (change, { args = [], env = {} } = {}) => {
+      const flags: Record<string, string> = {
+        'kas-address': `wss://127.0.0.1:${front}/-/kubernetes-agent/`,
+        'kas-ca-cert-file': files.ca,
+        'token-file': files.token,
+        server: controlPlane.server,
+        'certificate-authority': join(controlPlane.folder, 'ca.crt'),
+        token: accountToken,
+      }
+      change?.(flags)
+      const given = Object.entries(flags).map(([name, value]) => `--${name}=${value}`)
+      return await ask('agentk', [...given, ...args], { POD_NAME: 'agentk-0', POD_NAMESPACE: 'default', ...env })
+    },
+  }
+  await eventually(
+    async () => {
+      const { findings } = await installation.kasDoctor()
+      const wrong = findings.filter(({ state }) => state === 'failed' || state === 'note')
+      if (wrong.length > 0) throw new Error(JSON.stringify(wrong))
+    },
+    { timeoutMs: 60_000 },
+  )
+  return installation
+}
+
+interface NginxNeeds {
+  /** for WebSocket */
+  readonly port: number
+  /** for gRPC */
+  readonly grpcPort: number
+  readonly agentsPort: number
+  readonly files: { readonly certificate: string; readonly key: string }
+}
+
+async function startNginx(processes: Processes, { port, grpcPort, agentsPort, files }: NginxNeeds): Promise<void> {
+  const { folder } = processes
+  const user = process.getuid?.() === 0 ? 'user root;' : ''
+  const temp = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((kind) => `${kind}_temp_path temp-${kind};`)
+  const file = join(folder, 'nginx.conf')
+  await writeFile(
+    file,
+    `${user} pid nginx.pid; daemon off; worker_processes 1;
+events { worker_connections 128; }
+http {
+  access_log off; ${temp.join(' ')}
+  ssl_certificate ${files.certificate};
+  ssl_certificate_key ${files.key};
+  server {
+    listen 127.0.0.1:${port} ssl;
+    location /-/kubernetes-agent/ {
+      proxy_pass http://127.0.0.1:${agentsPort}/;
+      proxy_http_version 1.1;
+      proxy_set_header Upgrade $http_upgrade;
+      proxy_set_header Connection upgrade;
+    }
+  }
+  server {
+    listen 127.0.0.1:${grpcPort} ssl http2;
+    location / { grpc_pass grpc://127.0.0.1:${agentsPort}; grpc_read_timeout 30s; }
+  }
+}
+`,
+  )
+  const args = ['-p', folder, '-c', file, '-e', 'stderr']
+  await processes.spawn({ command: 'nginx', args, folder })
+}
