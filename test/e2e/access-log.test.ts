@@ -1,8 +1,11 @@
-import { readFile } from 'node:fs/promises'
+import { once } from 'node:events'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { WebSocket } from 'ws'
 import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
 import { type AccessLine, accessLineSchema } from '../../src/kas/access-log/access-line.ts'
+import { WatchClient, watchProtocol } from '../contract/kubernetes-server/watch-client.ts'
 import { EntryReplica } from '../support/entry-replica.ts'
 import { eventually } from '../support/eventually.ts'
 import { httpsGet } from '../support/https-get.ts'
@@ -12,7 +15,7 @@ import { type Identity, identities, type KubectlSide } from '../support/kubectl-
 import { assets, createSide, skip } from '../support/kubectl-stack.ts'
 import { Processes, type TestProcess } from '../support/processes.ts'
 import { Stack } from '../support/stack.ts'
-import { impersonated } from '../support/stack-directory.ts'
+import { bearerOf, impersonated } from '../support/stack-directory.ts'
 
 /**
  * What kubectl does, at the replica that holds the agent and at one that does not, as the access log says it, joined with
@@ -80,6 +83,7 @@ const withToken = (name: string, path: string, token: string, line: Line): Kind 
   run: ({ url, ca }) => httpsGet(`${url}${path}`, { ca, token }),
   lines: () => [{ caller: none, as: none, user_agent: none, ...line }],
 })
+const refusedKnown: Line = { agent_id: '43', class: 'refusal', holder: none, resource: 'pods', verb: 'list' }
 const raw = (path: string) => ['get', '--raw', path]
 const space = '/api/v1/namespaces/NAMESPACE'
 
@@ -218,6 +222,33 @@ const kinds: readonly Kind[] = [
     lines: ({ kubectl: { namespace }, pod: name }) =>
       both({ resource: 'pods', subresource: 'attach', namespace, name, class: 'exec' }),
   },
+  {
+    name: 'cp',
+    async run({ kubectl, pod, folder }) {
+      await writeFile(join(folder, 'copied'), 'planted-value')
+      await kubectl.ok(['cp', join(folder, 'copied'), `${pod}:copied-${kubectl.namespace}`], webSockets)
+    },
+    lines: ({ kubectl: { namespace }, pod: name }) => both({ ...exec, namespace, name, program: 'tar', arguments: 4 }),
+  },
+  {
+    name: 'a page that watches, over a WebSocket',
+    async run({ url, ca, kubectl: { namespace } }) {
+      const headers = { Authorization: `Bearer ${bearerOf('agent')}`, 'User-Agent': 'a page' }
+      const socket = new WebSocket(`${url.replace('https', 'wss')}/watch`, [watchProtocol], { headers, ca })
+      const client = new WatchClient(socket)
+      await once(socket, 'open')
+      await client.watch('planted-watch', { namespace }).next()
+      socket.close()
+      await client.closed
+    },
+    lines: ({ kubectl: { namespace } }) => {
+      const common = { class: 'watch', user_agent: 'a page', as: none }
+      return [
+        ...both({ ...common, path: '/watch', verb: 'get', status: 101, holder: none }),
+        ...both({ ...common, resource: 'pods', namespace, verb: 'watch', status: 200 }),
+      ]
+    },
+  },
   kind('proxy', raw(`${space}/pods/POD:80/proxy/planted-path?planted=query`), [
     { resource: 'pods', subresource: 'proxy', verb: 'get', class: 'refusal', status: 403 }, // by the simulated kubelet
   ]),
@@ -278,6 +309,18 @@ const kinds: readonly Kind[] = [
     outcome: 'answered',
   }),
   asIdentity('user', ['get', 'secrets'], { resource: 'secrets', verb: 'list', status: 403, class: 'refusal' }),
+  withToken('a user, of an agent that is not there', '/api/v1/pods', bearerOf('user').replace('42', '43'), {
+    ...refusedKnown,
+    status: 401,
+    reason: 'USER_UNAUTHORIZED',
+    caller: { kind: 'personal_access_token', id: '5', name: 'ada' },
+  }),
+  withToken('a job, of an agent that is not there', '/api/v1/pods', bearerOf('ci_job').replace('42', '43'), {
+    ...refusedKnown,
+    status: 403,
+    reason: 'AGENT_NOT_ALLOWED',
+    caller: { kind: 'ci_job', id: '5', name: 'ada', project: '2', job: '901', pipeline: '91' },
+  }),
   withToken('an unknown user', '/api/v1/pods', 'pat:42:planted-token', {
     event: 'refused',
     reason: 'USER_UNAUTHORIZED',

@@ -54,7 +54,7 @@ export class EntryReplica {
       ...other,
       agent: {
         listen: { ...agentListen, ...at(agents) },
-        kubernetes_api: { listen: { ...proxy.listen, ...at(kubernetes) } },
+        kubernetes_api: { ...proxy, listen: { ...proxy.listen, ...at(kubernetes) } },
       },
       observability: { ...other.observability, listen: at(ops) },
       api: { listen: { ...other.api.listen, ...at(rails) } },

@@ -166,6 +166,7 @@ export class Stack {
     await write('serving.key', serving.key)
     await write('agent-token', agentToken)
     await write('secret', Buffer.alloc(32, 7).toString('base64'))
+    await write('websocket', Buffer.alloc(72, 7).toString('base64'))
     await write('kas.yaml', JSON.stringify(this.#configuration()))
     await this.writeDirectory(directoryFile(this.repository.path))
     for (const identity of identities) {
@@ -185,7 +186,10 @@ export class Stack {
     return {
       agent: {
         listen: { ...at(agents), ...agentTls, websocket },
-        kubernetes_api: { listen: { ...at(kubernetes), ...tls, shutdown_grace_period: '10s' } },
+        kubernetes_api: {
+          listen: { ...at(kubernetes), ...tls, shutdown_grace_period: '10s' },
+          websocket_token_secret_file: join(this.folder, 'websocket'),
+        },
       },
       api: { listen: { ...at(rails), ...secret } },
       private_api: { listen: { ...at(replicas), ...secret } },
