@@ -7,9 +7,11 @@
  * `--record` (one after the other; writes the times of what was run: nothing else may run on the machine).
  */
 import { globSync } from 'node:fs'
-import { availableParallelism } from 'node:os'
+import { mkdtemp } from 'node:fs/promises'
+import { availableParallelism, tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { parseArgs } from 'node:util'
+import { Warden } from '../dev/control-plane/warden.ts'
 import { bundledPrograms } from './runner/bundled-programs.ts'
 import type { FileResult } from './runner/file-result.ts'
 import { type Job, jobsOf } from './runner/jobs.ts'
@@ -49,6 +51,12 @@ const jobs = values.grep === undefined ? jobsOf(chosen) : chosen.map((file) => (
 // a whole run starts hundreds of programs; what is tried by itself starts those of the source tree
 if (wanted.length === 0) process.env.KAS_TEST_PROGRAMS ??= await bundledPrograms(root)
 
+// for what several files need, and make once; gone with this process
+const shared = await mkdtemp(join(tmpdir(), 'kas-tests-'))
+const warden = new Warden({ folders: [shared] })
+await warden.start()
+process.env.KAS_TEST_FOLDER = shared
+
 const times = readTimes(timesFile)
 const measured = new Map<string, Cost>()
 const results: FileResult[] = []
@@ -75,5 +83,6 @@ while (waiting.length > 0 && !stop.signal.aborted) {
   } else await Promise.race(running.values())
 }
 await Promise.all(running.values())
+await warden.stop()
 if (values.record) writeTimes(timesFile, updated(times, measured, new Set(files.keys())))
 process.exitCode = printSummary(results, { interrupted: stop.signal.aborted }) ? 0 : 1
