@@ -29,6 +29,7 @@ const warnings: ReadonlySet<string> = new Set([
   'ProvisioningFailed',
   'FailedBinding',
   'SyncLoadBalancerFailed',
+  'FailedToRetrieveImagePullSecret',
 ])
 
 /** An event counts so long after it was seen last: the API server forgets it then. ms */

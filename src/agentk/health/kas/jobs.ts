@@ -1,4 +1,4 @@
-import { at, type KubernetesObject, kindOf, listAt, textAt } from '../object.ts'
+import { at, type KubernetesObject, kindOf, listAt, numberAt, textAt } from '../object.ts'
 import type { Around } from './around.ts'
 import { type Finding, finding, found, ranks, wellBy } from './finding.ts'
 import { conditionsAt, createdOf, nameOf, namespaceOf, type TimedCondition, timeOf } from './read.ts'
@@ -11,7 +11,8 @@ export function job(object: KubernetesObject, around: Around): Finding | undefin
     const { reason, message, since } = failed
     // the findings of its Pods are more exact
     const rank = reason.startsWith('Backoff') ? ranks.summary : ranks.other
-    return found(object, now, { reason: reason || 'Failed', text: message, rank, since, grace: 0 })
+    const text = reason === 'DeadlineExceeded' ? `${message}${deadlineOf(object)}` : message
+    return found(object, now, { reason: reason || 'Failed', text, rank, since, grace: 0 })
   }
   if (isComplete(object, now)) return undefined
   if (at(object, 'spec.suspend') === true) {
@@ -23,6 +24,11 @@ export function job(object: KubernetesObject, around: Around): Finding | undefin
   const since = timeOf(textAt(object, 'status.startTime'), now) ?? createdOf(object, now)
   const text = 'the Job is not finished'
   return found(object, now, { reason: 'Running', text, rank: ranks.summary, since, grace: undefined })
+}
+
+function deadlineOf(job: KubernetesObject): string {
+  const seconds = numberAt(job, 'spec.activeDeadlineSeconds')
+  return seconds === undefined ? '' : `: activeDeadlineSeconds is ${seconds}`
 }
 
 const holds = ({ status }: TimedCondition) => status === 'True'
@@ -39,13 +45,16 @@ export function isComplete(job: KubernetesObject, now: number): boolean {
   )
 }
 
+/** Of a CronJob whose runs fail. */
+export const lastRunFailed = 'LastRunFailed'
+
 export function cronJob(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
   if (at(object, 'spec.suspend') === true) {
     return finding('Suspended', { reason: 'Suspended', text: 'the CronJob is suspended', rank: ranks.other })
   }
   const needs = [['batch/Job', namespaceOf(object)]] as const
-  const base = { reason: 'LastRunFailed', rank: ranks.summary, grace: 0 }
+  const base = { reason: lastRunFailed, rank: ranks.summary, grace: 0 }
   const jobs = around.childrenOf(object).filter((child) => kindOf(child) === 'batch/Job')
   const newest = newestFinished(jobs, now)
   if (newest) {

@@ -2,6 +2,7 @@ import { type KubernetesObject, kindOf } from '../object.ts'
 import type { Cause } from './choice/choosing.ts'
 import { isBetweenVersions } from './counts.ts'
 import { isNotReady } from './nodes.ts'
+import { unreadSecretOf } from './pods/images.ts'
 import { isOfInit } from './pods/readiness.ts'
 import { quotaNameOf } from './quotas.ts'
 import { webhookKinds } from './webhooks.ts'
@@ -54,6 +55,8 @@ const present: ReadonlyMap<string, readonly string[]> = new Map([
 const inNone: ReadonlySet<string> = new Set(['StorageClassMissing', 'IngressClassMissing', 'WebhookFailed'])
 
 function ofPod(name: string, reason: string, container: string, text: string): readonly string[] {
+  const secret = unreadSecretOf(text)
+  if (secret !== undefined && isNamed(secret)) return ['get', 'secret', secret]
   if (reason === 'ImagePullDenied') return ['get', 'pod', name, '-o', 'jsonpath={.spec.imagePullSecrets}']
   if (reason === 'CreateContainerConfigError' || reason === 'FailedMount') {
     return missingOf(text) ?? withoutKeyOf(text) ?? ['describe', 'pod', name]

@@ -1,6 +1,7 @@
 import type { ArgoStatus } from '../../argo/health.ts'
 import { type KubernetesObject, kindOf } from '../../object.ts'
 import { type Finding, lesser, type Need, ranks, severityOf } from '../finding.ts'
+import { lastRunFailed } from '../jobs.ts'
 import type { Opinion } from '../opinion.ts'
 import { namespaceOf } from '../read.ts'
 import { type Candidate, type Cause, choose } from './choosing.ts'
@@ -25,6 +26,15 @@ export type MayList = (kind: string, namespace: string) => boolean
 /** Objects with what is found of each. */
 export interface World extends Surroundings {
   opinionOf(object: KubernetesObject, shown: Finding | undefined): Opinion
+}
+
+/** A run that failed goes with the next one that fails: the first of them says since when. @param begin - where they begin */
+function sinceFirstRun(candidates: Candidate[], begin: number, { since: first }: Finding): void {
+  for (const [i, one] of candidates.entries()) {
+    const { word, since } = one
+    if (i < begin || word !== 'Degraded' || first === undefined || since === undefined) continue
+    candidates[i] = { ...one, since: Math.min(since, first) }
+  }
 }
 
 /** Judges roots as one caller sees them. */
@@ -67,6 +77,7 @@ export class Judge {
     met.add(object)
     const opinion = this.#opinionOf(object)
     if (opinion.finding) into.push(this.#candidate(object, opinion.finding, atMost, above))
+    const begin = into.length
     let worst: ArgoStatus = 'Healthy'
     const children = above.length === maxDepth ? [] : this.#world.childrenOf(object).filter((one) => this.#sees(one))
     const path = [...above, object]
@@ -76,6 +87,7 @@ export class Judge {
       const word = this.#walk(below, path, met, into)
       if (severityOf(word) > severityOf(worst)) worst = word
     }
+    if (opinion.finding?.reason === lastRunFailed) sinceFirstRun(into, begin, opinion.finding)
     return lesser(wordAbove(object, opinion, worst), atMost)
   }
 

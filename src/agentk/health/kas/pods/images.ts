@@ -32,17 +32,34 @@ export function imageOf(context: PodContext, container: Container): Finding | un
   if (!pullReasons.has(waiting.reason)) return undefined
   const { answer, isOfEvent, kept } = answerOf(context, container, waiting)
   const reason = kept?.reason ?? reasonOf(answer, image, waiting.reason)
+  const text =
+    kept?.text ??
+    `container ${container.name}: image ${image}: ${shortened(answer, image) || waiting.message || waiting.reason}`
+  const secret = refusedReasons.has(reason) ? unreadSecret(context.evidence) : ''
+  const isBySecret = secret !== '' && !text.endsWith(secret)
   return found(pod, now, {
     ...base,
     reason,
-    text:
-      kept?.text ??
-      `container ${container.name}: image ${image}: ${shortened(answer, image) || waiting.message || waiting.reason}`,
-    grace: reason === 'ImagePullDenied' || reason === 'ImageNotFound' ? 0 : registryMs,
+    text: isBySecret ? `${text}${secret}` : text,
+    grace: refusedReasons.has(reason) ? 0 : registryMs,
     from: fromOf(context, container),
-    needs: kept?.needs ?? (isOfEvent ? [['Event', namespaceOf(pod)]] : []),
+    needs: kept && !isBySecret ? kept.needs : isOfEvent || isBySecret ? [['Event', namespaceOf(pod)]] : [],
   })
 }
+
+/** The registry does not show the image to who comes without the right secret. */
+const refusedReasons: ReadonlySet<string> = new Set(['ImagePullDenied', 'ImageNotFound'])
+const unread = /^Unable to retrieve some image pull secrets \(([a-z0-9.-]{1,253})/
+
+/** The pull secret that the kubelet could not read, as it is said behind the registry's answer; '': it says of none. */
+function unreadSecret(evidence: readonly Evidence[]): string {
+  const event = newest(evidence.filter(({ reason }) => reason === 'FailedToRetrieveImagePullSecret'))
+  const name = event && unread.exec(event.message)?.[1]
+  return name ? `; pull secret ${name} cannot be read` : ''
+}
+
+/** @param text - of a finding */
+export const unreadSecretOf = (text: string) => /; pull secret ([a-z0-9.-]{1,253}) cannot be read$/.exec(text)?.[1]
 
 interface Answer {
   /** '': nobody has kept it */

@@ -1,4 +1,5 @@
 import { type Counts, countsOf, daemonCountsOf, desiredOf, setCountsOf } from '../../../health/kas/counts.ts'
+import { exactTimeOf } from '../../../health/kas/read.ts'
 import { at, type KubernetesObject, listAt, numberAt, textAt } from '../../../health/object.ts'
 import type { Projector } from './projector.ts'
 
@@ -6,6 +7,8 @@ import type { Projector } from './projector.ts'
 const maxImages = 2
 /** characters of a digest */
 const digestLength = 12
+/** characters of a time to the minute */
+const minuteLength = 16
 
 export const replicaSet: Projector = (object) => {
   const ready = numberAt(object, 'status.readyReplicas') ?? 0
@@ -35,7 +38,19 @@ export const job: Projector = (object) => {
 
 export const cronJob: Projector = (object) => {
   const active = listAt(object, 'status.active').length
-  return { facts: [textAt(object, 'spec.schedule'), active ? `${active} active` : '', suspendedOf(object)] }
+  return {
+    facts: [textAt(object, 'spec.schedule'), active ? `${active} active` : successOf(object), suspendedOf(object)],
+  }
+}
+
+/** When a run succeeded last, where the last one did not: `last success 2026-11-20 03:00Z`. */
+function successOf(cronJob: KubernetesObject): string {
+  const [scheduled, succeeded] = ['lastScheduleTime', 'lastSuccessfulTime'].map((name) =>
+    exactTimeOf(textAt(cronJob, `status.${name}`)),
+  )
+  if (scheduled === undefined || (succeeded ?? 0) >= scheduled) return ''
+  if (succeeded === undefined) return 'never succeeded'
+  return `last success ${new Date(succeeded).toISOString().slice(0, minuteLength).replace('T', ' ')}Z`
 }
 
 export const suspendedOf = (object: KubernetesObject) => (at(object, 'spec.suspend') === true ? 'suspended' : '')

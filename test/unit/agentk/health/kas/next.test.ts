@@ -52,6 +52,14 @@ const table: readonly (readonly [cause: Parameters<typeof nextOf>[0], next: stri
     { ...pod, reason: 'CreateContainerConfigError', text: 'container has runAsNonRoot and image will run as root' },
     'kubectl -n shop describe pod web-1',
   ],
+  [
+    { ...pod, reason: 'ImagePullDenied', text: 'container app: image x: denied; pull secret reg cannot be read' },
+    'kubectl -n shop get secret reg',
+  ],
+  [
+    { ...pod, reason: 'ImageNotFound', text: 'container app: image x: not found; pull secret reg cannot be read' },
+    'kubectl -n shop get secret reg',
+  ],
   [{ ...pod, reason: 'Starting', text: 'init container app has not ended' }, 'kubectl -n shop logs web-1 -c app'],
   [{ ...pod, reason: 'Starting', text: 'container app has started' }, 'kubectl -n shop describe pod web-1'],
   [{ ...pod, reason: 'ImagePullDenied' }, 'kubectl -n shop get pod web-1 -o jsonpath={.spec.imagePullSecrets}'],

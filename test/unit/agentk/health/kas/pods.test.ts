@@ -1,4 +1,5 @@
 import t from 'tap'
+import type { KubernetesObject } from '../../../../../src/agentk/health/object.ts'
 import {
   ago,
   condition,
@@ -307,4 +308,19 @@ t.test('an init container that runs has not ended', async (t) => {
     verdict: 'Progressing',
     cause: { reason: 'Starting', text: 'init container wait-for-db has not ended', about: 'wait-for-db' },
   })
+})
+
+t.test('a pull secret that cannot be read is named behind what the registry answered', async (t) => {
+  const unread = (one: KubernetesObject) =>
+    event(
+      one,
+      'FailedToRetrieveImagePullSecret',
+      'Unable to retrieve some image pull secrets (reg, other); attempting to pull the image may not succeed.',
+    )
+  const textOf = (one: KubernetesObject, without: readonly string[] = []) =>
+    judge([one], { events: [unread(one)], without }).cause?.text
+  const denied = 'container app: image registry.example.com/app:1: 403 Forbidden'
+  t.equal(textOf(answer(1, '403 Forbidden')), `${denied}; pull secret reg cannot be read`)
+  t.equal(textOf(answer(1, '403 Forbidden'), ['Event']), denied)
+  t.notMatch(textOf(answer(1, 'i/o timeout')), /reg /, 'it has nothing to do with a registry that is away')
 })

@@ -275,6 +275,13 @@ t.test('of a refusal that is said which a row does not say already', async (t) =
   for (const [message = '', text] of table) t.equal(judge([replicaSet(message)]).cause?.text, text)
 })
 
+t.test('a Job that was ended by its deadline says which', async (t) => {
+  const late = condition('Failed', 'True', 1, 'DeadlineExceeded', 'Job was active longer than specified deadline')
+  const one = object('batch/Job', 'job', { spec: { activeDeadlineSeconds: 20 }, status: { conditions: [late] } })
+  t.equal(judge([one]).cause?.text, 'Job was active longer than specified deadline: activeDeadlineSeconds is 20')
+  t.equal(judge([job(late)]).cause?.text, 'Job was active longer than specified deadline')
+})
+
 t.test('a refusal counts the Pods that are missing', async (t) => {
   t.equal(judge([replicaSet(quota)]).cause?.count, 2)
   t.equal(judge([daemons(1)], { events: [event(daemons(1), 'FailedCreate', quota)] }).cause?.count, 2)

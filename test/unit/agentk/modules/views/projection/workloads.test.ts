@@ -79,6 +79,17 @@ t.test('jobs say how far they are', async (t) => {
   ])
 })
 
+t.test('a CronJob says when it succeeded last, where its last run did not', async (t) => {
+  const of = (status: object) => facts('batch/CronJob', { spec: { schedule: '@daily' }, status }).slice(1)
+  const lastScheduleTime = '2026-11-20T03:00:00Z'
+  t.same(of({}), [])
+  t.same(of({ lastScheduleTime }), ['never succeeded'])
+  t.same(of({ lastScheduleTime, active: [{}] }), ['1 active'], 'it may yet')
+  t.same(of({ lastScheduleTime, lastSuccessfulTime: '2026-11-19T03:01:02Z' }), ['last success 2026-11-19 03:01Z'])
+  t.same(of({ lastScheduleTime, lastSuccessfulTime: '2026-11-20T03:01:02Z' }), [])
+  t.same(of({ lastScheduleTime, lastSuccessfulTime: 'soon' }), ['never succeeded'])
+})
+
 t.test('nothing of it need be there, or be what it should', async (t) => {
   for (const kind of ['apps/Deployment', 'apps/DaemonSet', 'batch/Job', 'batch/CronJob']) {
     for (const value of [null, 'x', 7, [], true]) {
