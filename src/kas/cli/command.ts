@@ -27,6 +27,12 @@ export function textOption(values: CliValues, name: string): string | undefined 
   return typeof value === 'string' && value !== '' ? value : undefined
 }
 
+/** A variable of the shell that is not set: without its option the others would match more than was meant. @throws UsageError */
+export function refuseEmpty(values: CliValues, names: readonly string[]): void {
+  for (const name of names)
+    if (values[name] === '') throw new UsageError(`--${name} is empty: say which, or leave it out`)
+}
+
 /** The command line was wrong: printed with the usage, exit code 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'

@@ -1,6 +1,6 @@
 import { printable } from '../../lib/printable.ts'
 import type { AccessLine } from '../access-log/access-line.ts'
-import { type CliIo, parsedArgs, textOption } from './command.ts'
+import { type CliIo, parsedArgs, refuseEmpty, textOption } from './command.ts'
 import { agentOption, askReplica, explained, socketOf, socketOptions, statusUsage } from './status-command.ts'
 
 export const logUsage = 'log [--agent ID] [--user NAME] [--verb VERB] [--since 10m] [--follow]'
@@ -33,6 +33,7 @@ export async function showLog(args: readonly string[], io: CliIo): Promise<numbe
     io.stdout.write(help)
     return 0
   }
+  refuseEmpty(values, ['agent', 'user', 'verb', 'since'])
   const query = new URLSearchParams()
   const agent = agentOption(values)
   if (agent !== undefined) query.set('agent', agent)

@@ -1,7 +1,7 @@
 import type { Clock } from '../../lib/clock.ts'
 import type { EndedReport, SessionsReport } from '../sessions/replica-sessions.ts'
 import type { SessionReport } from '../sessions/session-table.ts'
-import { type CliIo, type CliValues, parsedArgs, textOption, UsageError } from './command.ts'
+import { type CliIo, type CliValues, parsedArgs, refuseEmpty, textOption, UsageError } from './command.ts'
 import { whatText } from './log.ts'
 import { agentOption, ask, socketOf, socketOptions, statusUsage } from './status-command.ts'
 import { textTable } from './text-table.ts'
@@ -60,9 +60,7 @@ export async function sessions(args: readonly string[], { io, clock }: { io: Cli
 }
 
 function queryOf(values: CliValues, id: string | undefined): URLSearchParams {
-  // a variable of the shell that is not set: without its option the others would match more, and end it
-  for (const name of ['user', 'agent'])
-    if (values[name] === '') throw new UsageError(`--${name} is empty: say which, or leave it out`)
+  refuseEmpty(values, ['user', 'agent'])
   const all = { id, user: textOption(values, 'user'), agent: agentOption(values), reason: textOption(values, 'reason') }
   if (id !== undefined && id.length < idCharacters)
     throw new UsageError(`${id}: of an ID ${idCharacters} characters or more are needed`)

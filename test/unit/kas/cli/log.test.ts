@@ -129,6 +129,10 @@ t.test('no line, no replica, no such option', async (t) => {
   t.equal(await kas('--usr', 'ada'), 2)
   t.match(said.stderr, /usage: kas log/)
   t.equal(await kas('--agent', 'prod'), 2)
+  for (const name of ['agent', 'user', 'verb', 'since']) {
+    t.equal(await kas(`--${name}`, ''), 2, 'else it would show what nobody has asked for')
+    t.match(said.stderr, new RegExp(`--${name} is empty`))
+  }
   t.equal(await kas('--help'), 0)
   t.match(said.stdout, /its last 10,000 lines/)
 })
