@@ -3,13 +3,11 @@ import { kindOf } from '../../../src/agentk/health/object.ts'
 import type { OpenView, ViewOut } from '../../../src/agentk/modules/views/view/view-host.ts'
 import { type Asked, readAsked } from '../../../src/kas/cli/views/asked.ts'
 import { cut } from '../../../src/kas/cli/views/lines.ts'
-import { isNamed } from '../../../src/kas/cli/views/link-text.ts'
 import { readUpdate } from '../../../src/kas/cli/views/received.ts'
 import { childrenLimit, ShownView } from '../../../src/kas/cli/views/shown-view.ts'
-import { folds, opens, treeQuery } from '../../../src/kas/cli/views/tree.ts'
+import { opens, treeOptions, treeQuery } from '../../../src/kas/cli/views/tree.ts'
 import { treeText } from '../../../src/kas/cli/views/tree-text.ts'
 import { type Layout, Paint } from '../../../src/kas/cli/views/verdict-text.ts'
-import type { Row } from '../../../src/proto/views-json.ts'
 import type { Situation } from '../../vectors/situations.ts'
 import { ClusterStage, rulesOf } from './situation-view.ts'
 import { user } from './view-stage.ts'
@@ -43,8 +41,7 @@ export async function shownTree(
   client.view = stage.host.open({ caller: user('viewer'), query }, client)
   for (let i = 0; i < passes; i++) await stage.pass(100)
   client.view.close()
-  const options = { folds: folds(asked), isAsked: (row: Row) => isNamed(asked, row) }
-  const text = treeText(client.shown, { paint: new Paint(false), isVerbose: false, ...layout }, options)
+  const text = treeText(client.shown, { paint: new Paint(false), isVerbose: false, ...layout }, treeOptions(asked))
   return text.replaceAll(/[^\n]+/g, (line) => cut(line, layout.columns)) // as a screen does
 }
 

@@ -46,6 +46,25 @@ export function folded(text: string, columns: number, indent: string): string[] 
   return [...lines, line].map((one, i) => `${indent}${i === 0 ? '' : '  '}${one}`)
 }
 
+/** Whether nothing of a line, colours left out, would be cut. */
+export function fits(line: string, columns: number): boolean {
+  return cut(line, columns) === line
+}
+
+/**
+ * A command as it can be copied: behind its label, or, where that is too wide, on lines of its own, each but the last
+ * with the sign by which a shell reads on.
+ */
+export function commandLines(label: string, command: string, columns: number, indent: string): string[] {
+  if (command === '') return []
+  const line = `${indent}${label} ${command}`
+  if (fits(line, columns)) return [line]
+  const below = `${indent}  `
+  if (fits(`${below}${command}`, columns)) return [`${indent}${label}`, `${below}${command}`]
+  const lines = folded(command, columns - 2, below)
+  return [`${indent}${label}`, ...lines.map((one, i) => (i < lines.length - 1 ? `${one} \\` : one))]
+}
+
 const isPlain = (text: string) => /^[ -~]*$/.test(text)
 
 function textWidth(text: string): number {

@@ -1,14 +1,14 @@
 import { printable } from '../../../lib/printable.ts'
-import { type ArgoWord, kasWords, type Row } from '../../../proto/views-json.ts'
-import { causeLines } from './cause-text.ts'
+import { type ArgoWord, type Cause, kasWords, type Row } from '../../../proto/views-json.ts'
+import { causeKey, causeLines, culpritKey } from './cause-text.ts'
+import { foldedText, isQuiet, isUsual } from './folding.ts'
+import { fits } from './lines.ts'
 import { linkLines } from './link-text.ts'
-import { isBundle, type ShownView, verdictOf } from './shown-view.ts'
+import { type ShownView, verdictOf } from './shown-view.ts'
 import { ageText, isWell, kindText, type Layout, sinceText, whyOf } from './verdict-text.ts'
 
 /** As deep as lines are drawn: what is below is counted. */
 const maxDepth = 16
-/** Kinds that are named on the line of those that are folded. */
-const maxNamedKinds = 8
 
 interface Place {
   /** before the branch */
@@ -16,79 +16,83 @@ interface Place {
   readonly depth: number
   /** of the row above */
   readonly namespace: string
-  /** why it is not well stands above already */
-  readonly isExplained: boolean
+  /** a row above that is not well, and says why */
+  readonly explained: Row | undefined
+}
+
+export interface TreeOptions {
+  /** roots without a verdict and without children, as roles are, are counted on one line */
+  readonly folds?: boolean
+  /** it is asked for by its name: what it is linked with stands below it */
+  readonly isAsked?: (row: Row) => boolean
+  /** the only one that is asked for: rows do not name it */
+  readonly namespace?: string
+  /** rows that stand before the roots */
+  readonly above?: readonly Row[]
 }
 
 /**
- * The tree as lines: shape, kind/name, facts, age, why. Below a root that is not well stands its cause.
+ * The tree as lines: shape, kind/name, facts, age, why. Below a root that is not well stands its cause; of roots that
+ * are not well by the same cause the first says it.
  *
  * ```
- * ✗ degraded  shop/Deployment/web  1 of 3 available: reduced  since 14:02 (4m)
+ * ✗ degraded  Deployment/web  1 of 3 available: reduced  since 14:02 (4m)
  *     2 Pods, e.g. web-6d4b9-x7k2p: OOMKilled: container app: exit code 137, 4 restarts in all
  *     next: kubectl -n shop logs web-6d4b9-x7k2p -c app --previous
  * └─ ◐ progressing  ReplicaSet/web-6d4b9  1/3 ready  5d
  * ```
- *
- * @param folds - roots without a verdict and without children, as roles are, are counted on one line
- * @param isAsked - it is asked for by its name: what it is linked with stands below it
  */
-export function treeText(
-  model: ShownView,
-  layout: Layout,
-  { folds = false, isAsked = () => false }: { folds?: boolean; isAsked?: (row: Row) => boolean } = {},
-): string {
-  return new TreeText(model, layout, { folds, isAsked }).text
+export function treeText(model: ShownView, layout: Layout, options: TreeOptions = {}): string {
+  return new TreeText(model, layout, options).text
 }
 
 class TreeText {
   readonly #model: ShownView
   readonly #layout: Layout
-  readonly #folds: boolean
-  readonly #isAsked: (row: Row) => boolean
+  readonly #options: TreeOptions
   readonly #lines: string[] = []
   /** an agent may say anything, circles too */
   readonly #drawn = new Set<string>()
+  /** rows that say a cause, by its key */
+  readonly #said = new Map<string, Row>()
+  readonly #folded: Row[] = []
 
-  constructor(
-    model: ShownView,
-    layout: Layout,
-    { folds, isAsked }: { folds: boolean; isAsked: (row: Row) => boolean },
-  ) {
+  constructor(model: ShownView, layout: Layout, options: TreeOptions) {
     this.#model = model
     this.#layout = layout
-    this.#isAsked = isAsked
-    this.#folds = folds && !layout.isVerbose
-    this.#walk('', { prefix: '', depth: 0, namespace: '', isExplained: false })
+    this.#options = options
+    this.#walk('', { prefix: '', depth: 0, namespace: this.#namespace, explained: undefined })
   }
 
   get text(): string {
     return this.#lines.map((line) => `${line}\n`).join('')
   }
 
-  #walk(node: string, { prefix, depth, namespace, isExplained }: Place): void {
-    const all = this.#model.children(node).filter(({ u }) => !this.#drawn.has(u))
+  get #namespace(): string {
+    return this.#options.namespace ?? ''
+  }
+
+  #walk(node: string, { prefix, depth, namespace, explained }: Place): void {
+    const { above = [] } = this.#options
+    const all = [...(depth === 0 ? above : []), ...this.#model.children(node)].filter(({ u }) => !this.#drawn.has(u))
     for (const { u } of all) this.#drawn.add(u)
-    const { paint } = this.#layout
     const rows = all.filter((row) => !this.#isFolded(row, depth))
-    const rest = [
-      ...(rows.length < all.length ? [foldedText(all.filter((row) => this.#isFolded(row, depth)))] : []),
-      ...moreText(this.#model, node),
-    ]
+    this.#folded.push(...all.filter((row) => this.#isFolded(row, depth)))
+    const more = moreText(this.#model, node)
     rows.forEach((row, index) => {
-      const isLast = index === rows.length - 1 && rest.length === 0
+      const isLast = index === rows.length - 1 && more === ''
       const [branch, below] = depth === 0 ? ['', ''] : isLast ? ['└─ ', '   '] : ['├─ ', '│  ']
-      this.#lines.push(`${prefix}${branch}${this.#rowText(row, namespace, isExplained)}`)
-      const explains = row.z !== undefined && !isExplained && !this.#isOpenGroup(row)
-      if (explains) this.#lines.push(...causeLines(row, this.#layout, `${prefix}${below}    `))
-      if (this.#isAsked(row)) this.#lines.push(...linkLines(row, this.#layout, `${prefix}${below}    `))
-      const place = { prefix: prefix + below, depth: depth + 1, namespace: row.ns ?? '' }
-      if (depth < maxDepth) this.#walk(row.u, { ...place, isExplained: isExplained || explains })
+      const indent = `${prefix}${below}    `
+      const explains = row.z !== undefined && !explained && !this.#isOpenGroup(row)
+      const { line, since } = this.#rowLine(row, `${prefix}${branch}`, namespace, explained)
+      this.#lines.push(line)
+      if (explains) this.#lines.push(...this.#causeLines(row, indent, since))
+      if (this.#options.isAsked?.(row)) this.#lines.push(...linkLines(row, this.#layout, indent))
+      const place = { prefix: prefix + below, depth: depth + 1, namespace: row.ns ?? this.#namespace }
+      if (depth < maxDepth) this.#walk(row.u, { ...place, explained: explains ? row : explained })
     })
-    rest.forEach((line, index) => {
-      const branch = depth === 0 ? '' : index === rest.length - 1 ? '└─ ' : '├─ '
-      this.#lines.push(`${prefix}${branch}${paint.faint(printable(line))}`)
-    })
+    const rest = [depth === 0 ? foldedText(this.#folded) : '', more].filter(Boolean)
+    for (const line of rest) this.#lines.push(`${prefix}${depth === 0 ? '' : '└─ '}${this.#layout.paint.faint(line)}`)
   }
 
   /** Each of what is in it says why. */
@@ -98,7 +102,18 @@ class TreeText {
 
   #isFolded(row: Row, depth: number): boolean {
     if (this.#layout.isVerbose) return false
-    return isUsual(row) || (this.#folds && depth === 0 && isQuiet(row))
+    return isUsual(row) || (this.#options.folds === true && depth === 0 && isQuiet(row))
+  }
+
+  /** @param since - where its own line has no room for it */
+  #causeLines(row: Row, indent: string, since: string): string[] {
+    const { z } = row
+    if (!z) return []
+    const first = this.#said.get(causeKey(z))
+    if (!first) this.#said.set(causeKey(z), row)
+    const others = z.others ? otherCauses(this.#model, row) : []
+    const same = first?.z && { name: nameText(first, row.ns ?? this.#namespace), cause: first.z }
+    return causeLines(row, this.#layout, indent, { since, others, ...(same ? { same } : {}) })
   }
 
   /** Its own, and what is worse below: `✓ healthy, ✗ degraded below`. */
@@ -113,51 +128,53 @@ class TreeText {
     return isWell(word) ? [`${paint.shape(word)} ${name}`] : [paint.verdict(word), name]
   }
 
-  #rowText(row: Row, namespace: string, isExplained: boolean): string {
-    const { paint, now } = this.#layout
-    const place = row.ns && row.ns !== namespace ? `${row.ns}/` : ''
+  /**
+   * Where not all of it fits the terminal, since when comes right behind the first fact, which says how it fares; what
+   * the row above says already is left out.
+   *
+   * @returns `since`: it does not fit
+   */
+  #rowLine(row: Row, prefix: string, namespace: string, explained: Row | undefined): { line: string; since: string } {
+    const { paint, now, columns } = this.#layout
+    const { z } = row
     const closed = row.c && !this.#model.pages.has(row.u) ? printable(`${row.c} below`) : ''
-    const name = printable(`${place}${kindText(row.k)}/${row.n}`)
-    const since = row.z ? sinceText(row.z, now) : ''
-    const parts = [
-      ...this.#verdictParts(row, name),
-      ...(row.f ?? []).map(printable),
-      closed,
-      since || paint.faint(ageText(row.t, now)),
-      row.z || isExplained ? '' : whyOf(row),
-    ]
-    return parts.filter(Boolean).join('  ')
+    const own = this.#verdictParts(row, nameText(row, namespace))
+    const facts = (row.f ?? []).map(printable)
+    const [first = '', ...rest] = facts
+    const since = z ? sinceText(z, now) : ''
+    const lineOf = (...parts: readonly string[]) => `${prefix}${parts.filter(Boolean).join('  ')}`
+    const why = z || explained ? '' : whyOf(row)
+    const whole = lineOf(...own, ...facts, closed, since || paint.faint(ageText(row.t, now)), why)
+    if (since === '' || fits(whole, columns)) return { line: whole, since: '' }
+    const isSaid = explained?.z !== undefined && sinceText(explained.z, now) === since
+    if (isSaid) return { line: lineOf(...own, ...facts, closed), since: '' }
+    if (explained || fits(lineOf(...own, first, since), columns))
+      return { line: lineOf(...own, first, since, ...rest, closed), since: '' }
+    return { line: lineOf(...own, ...facts, closed), since }
   }
 }
 
 const severityOf = (word: ArgoWord) => kasWords.indexOf(word)
 
-function moreText({ pages }: ShownView, node: string): string[] {
+function nameText({ k, n, ns = '' }: Row, namespace: string): string {
+  return printable(`${ns === '' || ns === namespace ? '' : `${ns}/`}${kindText(k)}/${n}`)
+}
+
+/** Of what is shown below a row: those that are not its own. */
+function otherCauses(model: ShownView, { u, z }: Row): readonly Cause[] {
+  const causes = new Map<string, Cause>()
+  const nodes = new Set([u])
+  for (const node of nodes) {
+    for (const row of model.children(node)) {
+      if (row.z) causes.set(culpritKey(row.z), row.z)
+      nodes.add(row.u)
+    }
+  }
+  if (z) causes.delete(culpritKey(z))
+  return [...causes.values()]
+}
+
+function moreText({ pages }: ShownView, node: string): string {
   const more = pages.get(node)?.more ?? 0
-  return more > 0 ? [`… ${more} more`] : []
-}
-
-/** A bundle of such objects, too. */
-function isQuiet(row: Row): boolean {
-  const { h, c, w } = row
-  return !h?.[0] && !h?.[2] && !w && (!c || isBundle(row))
-}
-
-/** There is one in each namespace, or for each change: it says nothing, as long as it is well. */
-function isUsual(row: Row): boolean {
-  const { k, n, w, z, f = [], c = 0 } = row
-  if (z || !isWell(verdictOf(row)) || !isWell(w ?? '')) return false
-  if (k === 'ConfigMap') return n === 'kube-root-ca.crt'
-  if (k === 'ServiceAccount') return n === 'default' && c === 0
-  if (k === 'apps/ReplicaSet') return f.includes('0/0 ready') && c === 0
-  return k === 'apps/ControllerRevision' || (k === 'discovery.k8s.io/EndpointSlice' && !isBundle(row))
-}
-
-function foldedText(rows: readonly Row[]): string {
-  const counts = new Map<string, number>()
-  for (const row of rows) counts.set(row.k, (counts.get(row.k) ?? 0) + (isBundle(row) ? (row.c ?? 1) : 1))
-  const kinds = [...counts].sort(([, one], [, other]) => other - one)
-  const named = kinds.slice(0, maxNamedKinds).map(([kind, count]) => `${count} ${kindText(kind)}`)
-  const others = kinds.length > maxNamedKinds ? `, and ${kinds.length - maxNamedKinds} kinds more` : ''
-  return `· folded (-v): ${named.join(', ')}${others}`
+  return more > 0 ? `… ${more} more` : ''
 }

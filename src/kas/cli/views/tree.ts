@@ -3,7 +3,7 @@ import { type Asked, readAsked } from './asked.ts'
 import { isNamed } from './link-text.ts'
 import { printView } from './print-view.ts'
 import { isBundle, type ShownView } from './shown-view.ts'
-import { treeText } from './tree-text.ts'
+import { type TreeOptions, treeText } from './tree-text.ts'
 import type { ViewsCommand } from './views-command.ts'
 
 const rootLimit = 100
@@ -22,7 +22,7 @@ export const tree: ViewsCommand = {
       query: treeQuery(asked),
       asked,
       opens,
-      text: (model, layout) => treeText(model, layout, { folds: folds(asked), isAsked: (row) => isNamed(asked, row) }),
+      text: (model, layout) => treeText(model, layout, treeOptions(asked)),
       json: (model) => ({ state: model.state, counts: model.counts, rows: nested(model, '', new Set()) }),
       nothing: 'nothing is found',
     })
@@ -36,8 +36,16 @@ export function treeQuery({ query }: Asked): Query {
 /** A bundle is one because there are many. */
 export const opens = (row: Row) => !isBundle(row)
 
-/** Of all there is, what says nothing is counted. */
-export const folds = ({ query }: Asked) => !query.scope && !query.objects
+export function treeOptions(asked: Asked): TreeOptions {
+  const { scope, objects } = asked.query
+  const [namespace, ...others] = scope?.namespaces ?? []
+  return {
+    // of all there is, what says nothing is counted
+    folds: !scope && !objects,
+    isAsked: (row) => isNamed(asked, row),
+    ...(namespace !== undefined && others.length === 0 ? { namespace } : {}),
+  }
+}
 
 type NestedRow = Row & { readonly children?: readonly NestedRow[]; readonly more?: number }
 

@@ -44,7 +44,7 @@ t.test('a tree opens what has children, and ends once all of it is there', async
   t.equal(
     said.stdout,
     [
-      '✗ degraded  shop/Deployment/web  2/3 ready  5m  Deployment "web" exceeded its progress deadline\n',
+      '✗ degraded  Deployment/web  2/3 ready  5m  Deployment "web" exceeded its progress deadline\n',
       '├─ ✓ Pod/web-1\n',
       '├─ ✓ Pod/web-?[2J\n',
       '└─ … 7 more\n',
