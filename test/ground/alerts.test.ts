@@ -3,8 +3,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
-import { absent } from '../support/absent.ts'
 import { rules, rulesFile } from '../support/monitoring/files.ts'
+import { promtool } from '../support/monitoring/promtool.ts'
 
 /** Prometheus' own promtool says of series which rules fire: each on its fault, a single burst included, none without. */
 
@@ -166,10 +166,12 @@ t.test('each rule has its faults', async (t) => {
   t.strictSame(Object.keys(faults).sort(), rules.map(({ alert }) => alert).sort())
 })
 
-const skip = absent('promtool') ? 'promtool is not on the PATH' : false
+const found = await promtool()
+const program = 'program' in found ? found.program : ''
+const skip = 'lacks' in found && found.lacks
 
 t.test('promtool takes the rules', { skip }, async (t) => {
-  const { status, stdout, stderr } = spawnSync('promtool', ['check', 'rules', rulesFile], { encoding: 'utf8' })
+  const { status, stdout, stderr } = spawnSync(program, ['check', 'rules', rulesFile], { encoding: 'utf8' })
   t.equal(status, 0, `${stdout}${stderr}`)
   t.match(stdout, `${rules.length} rules found`)
 })
@@ -180,7 +182,7 @@ t.test('each rule fires on its fault, first bursts included, and none where all 
   const file = join(folder, 'worlds.yaml')
   const tried = async (tests: readonly object[]) => {
     await writeFile(file, JSON.stringify({ rule_files: [rulesFile], evaluation_interval: '1m', tests }))
-    return spawnSync('promtool', ['test', 'rules', file], { encoding: 'utf8' })
+    return spawnSync(program, ['test', 'rules', file], { encoding: 'utf8' })
   }
   const { status, stdout } = await tried(worlds.map(({ name: _, ...world }) => world))
   t.equal(status, 0, stdout)

@@ -1,0 +1,25 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { debianPackages } from '../../../dev/images/debian.ts'
+import { userCache } from '../../../dev/images/images.ts'
+import { absent } from '../absent.ts'
+
+export type Promtool = { readonly program: string } | { readonly lacks: string }
+
+/** The one on the PATH, else Debian's, which is only unpacked; or what the machine lacks for either, by name. */
+export async function promtool(): Promise<Promtool> {
+  if (!absent('promtool')) return { program: 'promtool' }
+  if (process.platform !== 'linux' || absent('apt-get') || absent('dpkg-deb'))
+    return { lacks: 'needs promtool on the PATH, or apt-get and dpkg-deb' }
+  try {
+    const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64'
+    const packages = await debianPackages(['prometheus'], architecture, userCache())
+    const program = packages.map(({ folder }) => join(folder, 'usr/bin/promtool')).find(existsSync)
+    if (program === undefined) throw new Error("Debian's prometheus is not what it was")
+    return { program }
+  } catch (error) {
+    const { cmd = '', stderr = '' } = error as { cmd?: string; stderr?: string }
+    if (!cmd.startsWith('apt-get ')) throw error
+    return { lacks: `needs promtool on the PATH, or Debian's: ${stderr.split('\n')[0]}` }
+  }
+}
