@@ -5,15 +5,21 @@ import { readAnswer } from '../bad-answer.ts'
 import type { askKas, KasRequest } from './ask-kas.ts'
 import { causeLines } from './cause-text.ts'
 import type { Judged } from './gate.ts'
+import { fits, folded } from './lines.ts'
 import { clockText, kindText, type Layout, sinceText } from './verdict-text.ts'
 
 /** Causes of which the events and log lines are read. */
 const maxCauses = 5
-/** Warnings of a cause that are shown, of those that are read. */
-const maxWarnings = 5
+/** Events of a cause that are shown, of those that are read. */
+const maxEvents = 5
+/** lines of a terminal that one takes; its middle is left out then */
+const maxEventLines = 4
+/** A node's trouble begins to be told so long before it is not ready; what is older is of other days. ms */
+const beforeMs = 60_000
 const maxEventsRead = 500
 /** of a log; a line may be long */
 const maxLogBytes = 64 * 1024
+const indent = '    '
 /** characters of a line that is shown */
 const maxLine = 500
 
@@ -51,16 +57,18 @@ function headLines(judged: readonly Judged[], { layout }: ReportComponents): str
     )
     .join(', ')
   const since = first?.z ? sinceText(first.z, now) : ''
-  return [[names, paint.faint(since)].filter(Boolean).join('  '), ...(first ? causeLines(first, layout, '    ') : [])]
+  const head = [names, paint.faint(since)].filter(Boolean).join('  ')
+  const heads = fits(head, layout.columns) ? [head] : folded(`${names}  ${since}`.trim(), layout.columns, '')
+  return [...heads, ...(first ? causeLines(first, layout, indent) : [])]
 }
 
 async function evidenceOf({ z }: Row, components: ReportComponents, logLines: number): Promise<string[]> {
   if (!z) return []
-  const [warnings, log] = await Promise.all([
-    warningsOf(z, components),
+  const [events, log] = await Promise.all([
+    eventLines(z, components),
     logLines > 0 ? logOf(z, components, logLines) : [],
   ])
-  return [...warnings, ...log]
+  return [...events, ...log]
 }
 
 const eventList = z.object({
@@ -80,33 +88,69 @@ const eventList = z.object({
 /** Of a namespace, or of a Pod: what else an agent says asks for nothing. */
 const isName = (text: string) => /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/.test(text)
 
-async function warningsOf({ kind, namespace, name }: Cause, { ask, layout }: ReportComponents): Promise<string[]> {
+interface Told {
+  /** ms since 1970; NaN: it is not said */
+  readonly at: number
+  readonly reason: string
+  readonly text: string
+  readonly times: number
+}
+
+async function eventLines(cause: Cause, { ask, layout }: ReportComponents): Promise<string[]> {
+  const { kind, namespace } = cause
   if (namespace !== '' && !isName(namespace)) return []
+  const { now, columns } = layout
+  try {
+    const warnings = await eventsOf(cause, 'Warning', ask)
+    // of a claim for which nobody answers that is all that is told
+    const isNormal = warnings.length === 0 && kind === 'PersistentVolumeClaim'
+    const events = isNormal ? await eventsOf(cause, 'Normal', ask) : warnings
+    return events.slice(-maxEvents).flatMap(({ at, reason, text, times }) => {
+      const head = `${clockText(at, now)} ${reason}${times > 1 ? ` (${times} times)` : ''}:`
+      const most = Math.min(maxLine, maxEventLines * (columns - indent.length - 2) - head.length)
+      return folded(printable(`${head} ${middleOut(text, most)}`), columns, indent)
+    })
+  } catch (error) {
+    return [`${indent}its events cannot be read: ${lineText((error as Error).message)}`]
+  }
+}
+
+/** The latest last; those that say the same, of Pods with other names too, are one. */
+async function eventsOf(
+  { kind, namespace, name, since, atLeast }: Cause,
+  type: 'Warning' | 'Normal',
+  ask: ReportComponents['ask'],
+): Promise<readonly Told[]> {
   const fields = [
     `involvedObject.kind=${kind.slice(kind.indexOf('/') + 1)}`,
     `involvedObject.name=${name}`,
-    'type=Warning',
+    `type=${type}`,
   ]
   const query = new URLSearchParams({ fieldSelector: fields.join(','), limit: String(maxEventsRead) })
   // events of what is in no namespace are in this one
   const path = `/api/v1/namespaces/${encodeURIComponent(namespace || 'default')}/events?${query}`
-  try {
-    const { items } = readAnswer(eventList, await ask({ method: 'GET', path }))
-    const shown = items
-      .map((item) => ({
-        ...item,
-        at: Date.parse(item.lastTimestamp ?? item.eventTime ?? item.metadata.creationTimestamp ?? ''),
-      }))
-      .sort((one, other) => (one.at || 0) - (other.at || 0))
-      .slice(-maxWarnings)
-    return shown.map(({ at, reason, message, count, series }) => {
-      const times = series?.count ?? count ?? 1
-      return `    ${clockText(at, layout.now)} ${lineText(`${reason}${times > 1 ? ` (${times} times)` : ''}: ${message}`)}`
-    })
-  } catch (error) {
-    return [`    its events cannot be read: ${lineText((error as Error).message)}`]
+  const { items } = readAnswer(eventList, await ask({ method: 'GET', path }))
+  const told = items
+    .map(({ reason, message, count, series, lastTimestamp, eventTime, metadata }) => ({
+      at: Date.parse(lastTimestamp ?? eventTime ?? metadata.creationTimestamp ?? ''),
+      reason,
+      text: message.replace(/^\(combined from similar events\): /, ''),
+      times: series?.count ?? count ?? 1,
+    }))
+    .filter(({ at }) => kind !== 'Node' || since === undefined || atLeast || !(at < since - beforeMs))
+    .sort((one, other) => (one.at || 0) - (other.at || 0))
+  const byText = new Map<string, Told>()
+  for (const one of told) {
+    const key = JSON.stringify([one.reason, one.text.replaceAll(madeName, '')])
+    const times = one.times + (byText.get(key)?.times ?? 0)
+    byText.delete(key)
+    byText.set(key, { ...one, times })
   }
+  return [...byText.values()]
 }
+
+/** What the API server makes of `generateName`: five signs at the end, none of them a vowel. */
+const madeName = /-[bcdfghjklmnpqrstvwxz2456789]{5}(?![\w-])/g
 
 /** What a kubelet says, in place of a log, of a container that it has removed. */
 const isRemoved = /^(?:unable to retrieve container logs for|failed to try resolving symlinks in path) [^\n]*$/
@@ -138,17 +182,24 @@ async function logOf(
       ? asked.catch((error) => read(false).catch(() => Promise.reject(error)))
       : asked)
     if (text === '') return []
-    const head = `    last lines of ${printable(`${pod}${container ? `, container ${container}` : ''}`)}${isPrevious ? ', before its last start' : ''}:`
+    const head = `${indent}last lines of ${printable(`${pod}${container ? `, container ${container}` : ''}`)}${isPrevious ? ', before its last start' : ''}:`
     return [
       head,
       ...text
         .split('\n')
         .slice(-lines)
-        .map((line) => `      ${lineText(line)}`),
+        .map((line) => `${indent}  ${lineText(line)}`),
     ]
   } catch (error) {
-    return [`    its log cannot be read: ${lineText((error as Error).message)}`]
+    return [`${indent}its log cannot be read: ${lineText((error as Error).message)}`]
   }
+}
+
+/** Its beginning and its end, where the reason stands. */
+function middleOut(text: string, most: number): string {
+  if (text.length <= most) return text
+  const half = Math.max(1, Math.floor((most - 3) / 2))
+  return `${text.slice(0, half)} … ${text.slice(-half)}`
 }
 
 function lineText(text: string): string {

@@ -212,7 +212,7 @@ function headText(
   { targets }: Pick<GateOptions, 'targets'>,
 ): string {
   if (word === undefined) return absent.length > 0 ? '' : 'unknown: nothing is there that you may list\n'
-  const list = kasWords.flatMap((one: ArgoWord) => {
+  const list = kasWords.toReversed().flatMap((one: ArgoWord) => {
     const count = counts[one] ?? 0
     return count > 0 ? [`${count} ${one === '' ? 'without a verdict' : one.toLowerCase()}`] : []
   })

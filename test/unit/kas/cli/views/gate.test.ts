@@ -58,7 +58,7 @@ t.test('what is degraded ends the wait long before its time, with a line for eac
   t.equal(said.stderr.trimEnd().split('\n').length, 3)
   t.match(
     said.stdout,
-    /^✗ degraded \(1 healthy, 1 degraded\)\nshop\/Deployment\/web\n {4}Pod web-1: OOMKilled: container app\n/,
+    /^✗ degraded \(1 degraded, 1 healthy\)\nshop\/Deployment\/web\n {4}Pod web-1: OOMKilled: container app\n/,
   )
 })
 
@@ -233,7 +233,7 @@ t.test('just the objects of a file, a CRD and its instances too: what is not the
   await heard('· shop/example.com/Widget/one')
   clock.advance(5000)
   t.equal(await code, 0)
-  t.match(said.stdout, /^✓ healthy \(2 without a verdict, 3 healthy\)\n$/)
+  t.match(said.stdout, /^✓ healthy \(3 healthy, 2 without a verdict\)\n$/)
 })
 
 t.test('what is deleted meanwhile is waited for, and not there in the end', async (t) => {
@@ -346,6 +346,64 @@ t.test(
     t.match(decodeURIComponent(asked[0] ?? ''), /involvedObject.kind=Pod,involvedObject.name=web-1,type=Warning/)
   },
 )
+
+t.test('events that say the same are one, and on a terminal none loses its end', async (t) => {
+  const at = Date.parse('2026-06-01T00:05:00Z')
+  const item = (reason: string, message: string, minute: number, count = 1) => ({
+    reason,
+    message,
+    count,
+    lastTimestamp: `2026-06-01T00:0${minute}:00Z`,
+    metadata: {},
+  })
+  const refused = (pod: string) => `Error creating: pods "api-5b65b7456c-${pod}" is forbidden: failed quota: compute`
+  const listed: Record<string, ReturnType<typeof item>[]> = {
+    'ReplicaSet/api/Warning': [
+      item('FailedCreate', refused('mdd7v'), 1),
+      item('FailedCreate', `(combined from similar events): ${refused('6vbml')}`, 3, 8),
+      item('FailedCreate', `it was so before: ${'a word or two '.repeat(40)}, and here is the end`, 2),
+    ],
+    'Node/n1/Warning': [item('InvalidDiskCapacity', 'of the last start', 1), item('NodeNotReady', 'it is silent', 5)],
+    'PersistentVolumeClaim/data/Normal': [item('ExternalProvisioning', 'waits for ebs.csi.aws.com', 4)],
+    'Pod/web-1/Normal': [item('Scheduled', 'it was put on n1', 4)],
+  }
+  const answer = (path: string) => {
+    const fields = Object.fromEntries(
+      (new URLSearchParams(path.split('?')[1]).get('fieldSelector') ?? '').split(',').map((one) => one.split('=')),
+    )
+    const items = listed[`${fields['involvedObject.kind']}/${fields['involvedObject.name']}/${fields.type}`] ?? []
+    return { status: 200, body: JSON.stringify({ items }) }
+  }
+  const { viewer, runWith } = await startViewsServer(t, { answer })
+  const { said, code } = runWith(
+    { terminal: { columns: 80, rows: 24 }, env: { NO_COLOR: '1' } },
+    'health',
+    '-n',
+    'shop',
+  )
+  const one = await viewer()
+  await one.request(({ type }) => type === 'open')
+  const cause = (kind: string, name: string, namespace = 'shop') => why('Failed', { kind, name, namespace, since: at })
+  say(one, 1, [
+    row('apps/Deployment', 'api', 'Degraded', cause('apps/ReplicaSet', 'api')),
+    row('apps/StatefulSet', 'db', 'Degraded', cause('PersistentVolumeClaim', 'data')),
+    row('apps/StatefulSet', 'far', 'Progressing', cause('Node', 'n1', '')),
+    row('apps/Deployment', 'web', 'Degraded', cause('Pod', 'web-1')),
+    row('Service', 'web', 'Healthy'),
+  ])
+  t.equal(await code, 4)
+  const lines = said.stdout.split('\n')
+  t.ok(lines.every((line) => line.length <= 80))
+  t.match(lines[0], '✗ degraded (3 degraded, 1 progressing, 1 healthy)')
+  const text = said.stdout.replaceAll(/\s+/g, ' ')
+  t.match(text, ` FailedCreate (9 times): ${refused('6vbml')} `)
+  t.notMatch(text, 'mdd7v')
+  t.match(text, /FailedCreate: it was so before: .* … .*, and here is the end /)
+  t.match(text, 'NodeNotReady: it is silent')
+  t.notMatch(text, 'InvalidDiskCapacity', 'it is older than what is wrong')
+  t.match(text, 'ExternalProvisioning: waits for ebs.csi.aws.com')
+  t.notMatch(text, 'Scheduled', 'of others Warnings alone are told')
+})
 
 t.test('one object is not there for two: words that the agent alone knows need one each', async (t) => {
   const flux = 'kustomize.toolkit.fluxcd.io/Kustomization'
@@ -514,7 +572,7 @@ t.test('what is below an owner that is not shown is judged as roots are, with it
   const below = { order: [db.u], counts: { Degraded: 1 }, more: 0 }
   one.update({ seq: 1, rows: [owner, web, db], pages: { '': root, [owner.u]: below }, state: live })
   t.equal(await code, 4)
-  t.match(said.stdout, /^✗ degraded \(1 healthy, 1 degraded\)\nshop\/StatefulSet\/db\n {4}Pod web-1: OOMKilled/)
+  t.match(said.stdout, /^✗ degraded \(1 degraded, 1 healthy\)\nshop\/StatefulSet\/db\n {4}Pod web-1: OOMKilled/)
 })
 
 t.test('many alike of a namespace are no worse by what does not count', async (t) => {
