@@ -80,7 +80,11 @@ export class NaiveViews {
       const total = worst(children.filter((node) => node.kind === kind).map((node) => this.#total(node)))
       sorted.push({ id: `b:${parent}:${kind}`, record: undefined, kind, name: '', namespace: '', parent, total })
     }
-    const key = ({ kind, name, namespace, id }: NaiveNode) => [kind, name, namespace, id]
+    const isWorkload = (kind: string) => /^(?:apps\/(?!ControllerRevision)|batch\/|ReplicationController$)/.test(kind)
+    const key = ({ kind, name, namespace, id }: NaiveNode) => [
+      isWorkload(kind) ? 'a' : 'b',
+      ...[kind, name, namespace, id],
+    ]
     const byRank = (one: (typeof sorted)[number], other: (typeof sorted)[number]) =>
       other.total - one.total || compare(key(one), key(other))
     const { sort } = this.#query

@@ -1,4 +1,5 @@
 import { argoWords } from '../../../../proto/views-json.ts'
+import { isSummary } from '../../../health/kas/opinion.ts'
 import type { ObjectRecord } from '../store/record.ts'
 
 /** More visible children of a kind than this are one row. */
@@ -14,15 +15,21 @@ export interface Entry {
   readonly namespace: string
 }
 
-/** The worst first, then by kind and name. */
+/** The worst first, then workloads, then by kind and name. */
 export function compareEntries(one: Entry, other: Entry): number {
   return (
     other.total - one.total ||
-    compareTexts(one.kind, other.kind) ||
+    compareKinds(one.kind, other.kind) ||
     compareTexts(one.name, other.name) ||
     compareTexts(one.namespace, other.namespace) ||
     compareTexts(one.id, other.id)
   )
+}
+
+/** What runs before what only leads to it: of two that are as bad, most often it is why. */
+function compareKinds(one: string, other: string): number {
+  if (one === other) return 0
+  return Number(isSummary(other)) - Number(isSummary(one)) || compareTexts(one, other)
 }
 
 const compareTexts = (one: string, other: string) => (one < other ? -1 : one > other ? 1 : 0)

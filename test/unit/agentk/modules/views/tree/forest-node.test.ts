@@ -1,0 +1,18 @@
+import t from 'tap'
+import { compareEntries, type Entry } from '../../../../../../src/agentk/modules/views/tree/forest-node.ts'
+
+t.test('the worst first; of those that are as bad workloads, then by kind and name', async (t) => {
+  const entry = (kind: string, name: string, total = 1): Entry => ({ id: name, total, kind, name, namespace: 'shop' })
+  const sorted = [
+    entry('Service', 'worst', 5),
+    entry('apps/Deployment', 'a'),
+    entry('apps/Deployment', 'b'),
+    entry('apps/StatefulSet', 'a'),
+    entry('batch/CronJob', 'a'),
+    entry('ConfigMap', 'a'),
+    entry('Service', 'a'),
+    entry('apps/ControllerRevision', 'a'),
+    entry('networking.k8s.io/Ingress', 'a'),
+  ]
+  t.same([...sorted].reverse().sort(compareEntries), sorted)
+})
