@@ -256,8 +256,9 @@ t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, tim
       ['agentk', 'existing-role'],
     ]
     for (const [chart, file] of wanted) {
-      const { code, stderr } = await install(chart, file)
+      const { code, stdout, stderr } = await install(chart, file)
       t.strictSame({ code, stderr }, { code: 0, stderr: '' }, file)
+      if (file === 'fronts') t.match(stdout, /^by gRPC +grpcs:\/\/agents\.example\.com$/m)
     }
     const set = '--set=metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true'
     const more = ['upgrade', 'kas', join(chartsFolder, 'kas'), '--namespace=kas', '--reuse-values', set]
