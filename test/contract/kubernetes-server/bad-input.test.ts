@@ -109,6 +109,24 @@ t.test('bodies with bad chunks are no success, and the call is cancelled', async
   t.equal(await count('answered'), 0)
 })
 
+t.test('attack: a body of single bytes costs the cluster few messages, and is whole', async (t) => {
+  const sizes: number[] = []
+  const forward = clusterForward(async function* ({ messages }) {
+    for (let next = await messages.next(); !next.done; next = await messages.next())
+      if (next.value.kind === 'data') sizes.push(next.value.data.length)
+    yield head(200)
+    yield trailer
+  })
+  const { open } = await setUp(t, forward)
+  const client = await open()
+  const count = 8000
+  client.write(`${post}Transfer-Encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(count)}0\r\n\r\n`)
+  await client.until(/^HTTP\/1\.1 200 /)
+  const bytes = sizes.reduce((sum, size) => sum + size, 0)
+  t.equal(bytes, count)
+  t.ok(sizes.length < 40, `${sizes.length} messages`)
+})
+
 t.test('a client that leaves in the middle of its body', async (t) => {
   const reasons: KasError[] = []
   let begun = Promise.withResolvers<void>()
