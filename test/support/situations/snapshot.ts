@@ -96,6 +96,11 @@ export class Snapshot implements World {
     return this.#slices.get(keyOf(namespaceOf(service), nameOf(service))) ?? []
   }
 
+  taints(): readonly KubernetesObject[] {
+    const nodes = [...this.#byPlace.values()].filter((one) => kindOf(one) === 'Node')
+    return nodes.flatMap((node) => listAt(node, 'spec.taints'))
+  }
+
   usersOf(claim: KubernetesObject): readonly KubernetesObject[] {
     return this.#users.get(keyOf(namespaceOf(claim), nameOf(claim))) ?? []
   }

@@ -18,6 +18,8 @@ export interface Around {
   /** what makes Pods with labels that are selected */
   workloadsOf(namespace: string, selector: LabelTable): readonly KubernetesObject[]
   slicesOf(service: KubernetesObject): readonly KubernetesObject[]
+  /** taints of nodes, each once, as many as are read */
+  taints(): readonly KubernetesObject[]
   /** Pods that mount a claim */
   usersOf(claim: KubernetesObject): readonly KubernetesObject[]
   /** what was found of another object, in the order in which callers get it */

@@ -47,6 +47,10 @@ export class Hidden implements Around {
     return this.#seen(this.#around.slicesOf(service))
   }
 
+  taints(): readonly KubernetesObject[] {
+    return this.#isHidden(['Node', '']) ? [] : this.#around.taints()
+  }
+
   usersOf(claim: KubernetesObject): readonly KubernetesObject[] {
     return this.#seen(this.#around.usersOf(claim))
   }

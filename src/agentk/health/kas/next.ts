@@ -70,7 +70,7 @@ function ofPod(name: string, reason: string, container: string, text: string): r
 }
 
 const ofNodes: readonly string[] = ['describe', 'nodes']
-/** From Kubernetes 1.35 on the scheduler does not say which. */
+/** Nobody has named them. */
 const namelessTaints = /\buntolerated taint\(s\)(?! \()/
 
 /** What the kubelet, or the API server, says is not there: `secret "sink" not found`. */

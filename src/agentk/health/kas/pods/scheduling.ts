@@ -3,6 +3,7 @@ import type { Around } from '../around.ts'
 import { boundMs, chosenNodeOf } from '../claims.ts'
 import { type Finding, found, minute, type Need, ranks } from '../finding.ts'
 import { claimNamesOf, conditionAt, createdOf, namespaceOf } from '../read.ts'
+import { withTaints } from './taints.ts'
 
 /** A node may come. ms */
 const schedulingMs = 2 * minute
@@ -21,8 +22,8 @@ export function unscheduledPod(pod: KubernetesObject, around: Around): Finding |
   const isChosen = textAt(pod, 'status.nominatedNodeName') !== ''
   return found(pod, now, {
     ...base,
+    ...withTaints(pod, message.replace(unhelpful, ''), around),
     reason: reason || 'Unschedulable',
-    text: message.replace(unhelpful, ''),
     grace: isChosen ? undefined : schedulingMs,
   })
 }

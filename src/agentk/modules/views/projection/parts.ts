@@ -39,6 +39,7 @@ const ownParts: Readonly<Record<string, readonly string[]>> = {
     'spec.schedulerName',
     'spec.restartPolicy',
     'spec.readinessGates',
+    ...of('spec.tolerations', ['key', 'operator', 'value', 'effect']),
     ...of('spec.volumes', ['name', 'persistentVolumeClaim.claimName', 'ephemeral.volumeClaimTemplate.kind']),
     ...of('spec.containers', container),
     ...of('spec.initContainers', container),
@@ -64,7 +65,7 @@ const ownParts: Readonly<Record<string, readonly string[]>> = {
     'status',
   ],
   'batch/CronJob': ['spec.suspend', 'status'],
-  Node: ['spec.unschedulable', 'spec.taints', 'status.conditions'],
+  Node: ['spec.unschedulable', ...of('spec.taints', ['key', 'timeAdded']), 'status.conditions'],
   PersistentVolumeClaim: ['spec.storageClassName', 'spec.volumeName', 'status.phase'],
   Service: [
     'spec.type',
@@ -97,6 +98,7 @@ const traitParts: Readonly<Record<string, readonly string[]>> = {
   ReplicationController: ['spec.replicas', templateLabels],
   'batch/CronJob': ['spec.jobTemplate.spec.template.metadata.labels'],
   'storage.k8s.io/StorageClass': ['volumeBindingMode'],
+  Node: of('spec.taints', ['key', 'value', 'effect']),
   // its annotations
   PersistentVolumeClaim: [],
   ResourceQuota: ['status.hard', 'status.used'],

@@ -156,7 +156,8 @@ export class Findings {
 
   /** Those who have read what is another now are judged anew. */
   change(change: RecordChange): void {
-    const { namespace } = (change.after ?? change.before) as ObjectRecord
+    const { namespace, kind } = (change.after ?? change.before) as ObjectRecord
+    if (kind.key === 'Node') this.#world.nodesChanged()
     for (const read of this.#readers.changedBy(change)) {
       const { reads } = this.#waitingOf(namespace)
       reads.set(read, reads.get(read) === true || !this.#components.isSettled())

@@ -23,6 +23,8 @@ export class JudgingWorld extends RecordsWorld {
   /** since it was cleared */
   readonly noted = new Set<Read>()
   readonly #judging: JudgingWorldComponents
+  /** undefined: a node has changed since */
+  #taints: readonly KubernetesObject[] | undefined
   readonly #selected = new Map<string, readonly KubernetesObject[]>()
 
   constructor(components: JudgingWorldComponents) {
@@ -71,6 +73,17 @@ export class JudgingWorld extends RecordsWorld {
     const known = this.#selected.get(key) ?? find()
     this.#selected.set(key, known)
     return known
+  }
+
+  /** Many Pods ask for them; nodes change seldom. */
+  override taints(): readonly KubernetesObject[] {
+    this.noted.add(reads.taints)
+    this.#taints ??= super.taints()
+    return this.#taints
+  }
+
+  nodesChanged(): void {
+    this.#taints = undefined
   }
 
   override slicesOf(service: KubernetesObject): readonly KubernetesObject[] {

@@ -15,6 +15,9 @@ import type { ObjectRecord, Place, ReadonlyRecords } from './record.ts'
 export const maxRead = 500
 const apiServiceKind = 'apiregistration.k8s.io/APIService'
 const podKind = 'Pod'
+const nodeKind = 'Node'
+/** different taints of nodes that are read */
+const maxTaints = 64
 const claimKind = 'PersistentVolumeClaim'
 const sliceKind = 'discovery.k8s.io/EndpointSlice'
 /** Kinds that make Pods by a template. */
@@ -87,6 +90,16 @@ export class RecordsWorld implements World {
     return this.first(this.records.inNamespace(podKind, namespace), ({ labels }) =>
       selector.every(([name, value]) => labels.get(name) === value),
     )
+  }
+
+  taints(): readonly KubernetesObject[] {
+    const all = new Map<string, KubernetesObject>()
+    for (const { traits } of this.records.inNamespace(nodeKind, '')) {
+      this.count()
+      for (const taint of listAt(traits, 'spec.taints')) all.set(JSON.stringify(taint), taint)
+      if (all.size >= maxTaints) break
+    }
+    return [...all.values()]
   }
 
   workloadsOf(namespace: string, selector: LabelTable): readonly KubernetesObject[] {

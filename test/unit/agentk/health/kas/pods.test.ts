@@ -7,6 +7,7 @@ import {
   event,
   judge,
   judgePods,
+  object,
   type PodCase,
   pod,
   running,
@@ -323,4 +324,28 @@ t.test('a pull secret that cannot be read is named behind what the registry answ
   t.equal(textOf(answer(1, '403 Forbidden')), `${denied}; pull secret reg cannot be read`)
   t.equal(textOf(answer(1, '403 Forbidden'), ['Event']), denied)
   t.notMatch(textOf(answer(1, 'i/o timeout')), /reg /, 'it has nothing to do with a registry that is away')
+})
+
+t.test('taints that the scheduler does not name are named by who may list nodes', async (t) => {
+  const said = '0/3 nodes are available: 3 node(s) had untolerated taint(s)'
+  const one = (tolerations: object[]) =>
+    pod({
+      phase: 'Pending',
+      spec: { nodeName: '', tolerations },
+      status: { conditions: [condition('PodScheduled', 'False', 300, 'Unschedulable', said)] },
+    })
+  const node = (name: string, ...taints: object[]) => object('Node', name, { spec: { taints } })
+  const nodes = [
+    node('a', { key: 'dedicated', value: 'batch', effect: 'NoSchedule' }, { key: 'soft', effect: 'PreferNoSchedule' }),
+    node('b', { key: 'gpu', effect: 'NoExecute' }, { key: 'node.kubernetes.io/unschedulable', effect: 'NoSchedule' }),
+    node('c', { key: 'dedicated', value: 'batch', effect: 'NoSchedule' }),
+  ]
+  const textOf = (tolerations: object[], without: readonly string[] = []) =>
+    judge([one(tolerations), ...nodes], { without }).cause?.text
+  t.equal(textOf([]), `${said} (dedicated=batch:NoSchedule, gpu:NoExecute)`)
+  t.equal(textOf([], ['Node']), said)
+  t.equal(textOf([{ key: 'gpu', operator: 'Exists' }]), `${said} (dedicated=batch:NoSchedule)`)
+  const other = { key: 'dedicated', value: 'web', effect: 'NoSchedule' }
+  t.equal(textOf([other, { key: 'gpu', effect: 'NoExecute' }]), `${said} (dedicated=batch:NoSchedule)`)
+  t.equal(textOf([{ operator: 'Exists' }]), said)
 })

@@ -190,6 +190,34 @@ t.test('a port that no Pod has: for a minute slices may come after the Service',
   t.equal(said(stage, 'web'), undefined)
 })
 
+t.test('taints of nodes as they are', async (t) => {
+  const stage = await start(t)
+  const node = (...taints: object[]) => ({
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { name: 'n', uid: 'n' },
+    spec: { taints },
+    status: { conditions: [ready] },
+  })
+  const message = '1 node(s) had untolerated taint(s)'
+  const conditions = [
+    { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message, lastTransitionTime: iso(now) },
+  ]
+  const text = () => stage.records.judged('p')?.[0]?.finding?.text
+  stage.put(pod({ status: { phase: 'Pending', conditions } }))
+  t.equal(text(), message)
+  stage.put(node({ key: 'a', effect: 'NoSchedule' }))
+  await stage.pass()
+  t.equal(text(), `${message} (a:NoSchedule)`)
+  t.match(stage.records.judged('p'), [{ needs: [['Node', '']] }, { needs: [], finding: { text: message } }])
+  stage.put(node({ key: 'b', value: 'c', effect: 'NoSchedule' }))
+  await stage.pass()
+  t.equal(text(), `${message} (b=c:NoSchedule)`)
+  stage.put(node())
+  await stage.pass()
+  t.equal(text(), message)
+})
+
 t.test('since when: what was there at the beginning is so at least since then, what comes later begins', async (t) => {
   const stage = await start(t, { listed: false })
   stage.put(ingress('web'))
