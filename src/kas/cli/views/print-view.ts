@@ -2,7 +2,9 @@ import { stringify } from 'yaml'
 import { escapedJson, printable, printableJson } from '../../../lib/printable.ts'
 import type { Query, Row } from '../../../proto/views-json.ts'
 import { textOption } from '../command.ts'
+import { askKas, type KasRequest } from './ask-kas.ts'
 import type { Asked } from './asked.ts'
+import { EndingNamespaces } from './ending-namespaces.ts'
 import { endpointOf } from './endpoint.ts'
 import { problemsOf } from './problems.ts'
 import { Screen } from './screen.ts'
@@ -26,8 +28,10 @@ export interface PrintedView {
   readonly opens: (row: Row) => boolean
   /** in place of children: pages that are asked for from the start, whole */
   readonly nodes?: readonly string[]
-  /** lines, each with its end; empty: there is nothing */
-  readonly text: (model: ShownView, layout: Layout) => string
+  /** lines, each with its end; empty: there is nothing. `ending`: of the namespaces below */
+  readonly text: (model: ShownView, layout: Layout, ending: readonly Row[]) => string
+  /** those of them that are being deleted are shown, too */
+  readonly namespaces?: readonly string[]
   readonly json: (model: ShownView) => unknown
   /** `-o name` */
   readonly names?: (model: ShownView) => string
@@ -46,7 +50,10 @@ export async function printView(context: ViewsContext, printed: PrintedView): Pr
   const endpoint = await endpointOf(context.values, context.io.env)
   const scope = await withSource(printed.query.scope, endpoint)
   const query = { ...printed.query, ...(scope ? { scope } : {}) }
-  return await new Printing(context, { ...printed, query }).run((options) => new ViewClient(context, endpoint, options))
+  const ask = (request: KasRequest) => askKas(endpoint, request)
+  const ending = new EndingNamespaces({ clock: context.clock, ask }, printed.namespaces ?? [])
+  const makeClient: MakeClient = (options) => new ViewClient(context, endpoint, options)
+  return await new Printing(context, { ...printed, query }, ending).run(makeClient)
 }
 
 type MakeClient = (options: ConstructorParameters<typeof ViewClient>[2]) => Pick<ViewClient, 'run'>
@@ -54,6 +61,7 @@ type MakeClient = (options: ConstructorParameters<typeof ViewClient>[2]) => Pick
 class Printing {
   readonly #context: ViewsContext
   readonly #printed: PrintedView
+  readonly #ending: EndingNamespaces
   readonly #screen: Screen
   readonly #paint: Paint
   readonly #isWatching: boolean
@@ -67,12 +75,13 @@ class Printing {
   #isInterrupted = false
   #cancelTick = () => {}
 
-  constructor(context: ViewsContext, printed: PrintedView) {
+  constructor(context: ViewsContext, printed: PrintedView, ending: EndingNamespaces) {
     const { io, values } = context
     this.#context = context
     this.#printed = printed
+    this.#ending = ending
     this.#isWatching = values.watch === true
-    this.#screen = new Screen(io.stdout, this.#isWatching && [undefined, 'wide'].includes(textOption(values, 'output')))
+    this.#screen = new Screen(io.stdout, this.#isWatching && this.#isText)
     this.#paint = new Paint(isColoured(io))
   }
 
@@ -110,9 +119,24 @@ class Printing {
   #changed(model: ShownView, isWhole: boolean): boolean {
     this.#model = model
     if (isWhole) this.#judge(model)
+    const isAwaited = isWhole && this.#isText && this.#ending.look(model, () => this.#answered(model))
+    if (isAwaited && !this.#isWatching) return false
     if (isWhole || this.#isWatching) this.#show(model)
     this.#isDone = isWhole && !this.#isWatching
     return this.#isDone
+  }
+
+  /** What is being deleted of the namespaces is known now. */
+  #answered(model: ShownView): void {
+    if (this.#isDone || this.#ended.signal.aborted || this.#model !== model) return
+    this.#show(model)
+    if (this.#isWatching) return
+    this.#isDone = true
+    this.#ended.abort()
+  }
+
+  get #isText(): boolean {
+    return [undefined, 'wide'].includes(textOption(this.#context.values, 'output'))
   }
 
   #judge(model: ShownView): void {
@@ -132,13 +156,13 @@ class Printing {
     const { text, nothing } = this.#printed
     const output = textOption(values, 'output')
     const isVerbose = values.verbose === true
-    if (output !== undefined && output !== 'wide') {
+    if (output !== undefined && !this.#isText) {
       this.#screen.print(this.#formatted(model, output))
       return
     }
     const { columns } = this.#screen
     const now = clock.now() + model.ahead
-    const shown = text(model, { paint: this.#paint, now, columns, isVerbose })
+    const shown = text(model, { paint: this.#paint, now, columns, isVerbose }, this.#ending.rows)
     const problems = this.#screen.isFull ? this.#problems.map((one) => `${one}\n`).join('') : ''
     const isNothing = shown === '' && this.#problems.length === 0 && model.state.is !== 'syncing'
     if (isNothing && !this.#screen.isFull && !this.#hasSaidNothing) io.stderr.write(`${nothing}\n`)

@@ -22,7 +22,8 @@ export const tree: ViewsCommand = {
       query: treeQuery(asked),
       asked,
       opens,
-      text: (model, layout) => treeText(model, layout, treeOptions(asked)),
+      text: (model, layout, above) => treeText(model, layout, { ...treeOptions(asked), above }),
+      namespaces: asked.query.objects ? [] : (asked.query.scope?.namespaces ?? []),
       json: (model) => ({ state: model.state, counts: model.counts, rows: nested(model, '', new Set()) }),
       nothing: 'nothing is found',
     })

@@ -226,7 +226,7 @@ t.test('who waits goes on while no pod of the agent leads', async (t) => {
 t.test('the health of what is there, worst first', async (t) => {
   const { viewer, run } = await startViewsServer(t)
   const cases: [counts: object, state: { is: 'live' | 'stale'; since: number }, code: number, text: RegExp][] = [
-    [{ Healthy: 3, Progressing: 1 }, live, 3, /^◐ progressing \(3 healthy, 1 progressing\)/],
+    [{ Healthy: 3, Progressing: 1 }, live, 3, /^◐ progressing \(1 progressing, 3 healthy\)/],
     [{ Progressing: 1, Degraded: 1 }, live, 4, /^✗ degraded/],
     [{ Healthy: 1, Unknown: 1 }, live, 5, /^\? unknown/],
     [{}, live, 5, /^unknown: nothing is there that you may list/],
