@@ -34,8 +34,7 @@ export interface GoProgram {
  * @throws Error with the words of go
  */
 export async function goProgram(module: GoModule, architecture: Architecture, cache: string): Promise<GoProgram> {
-  const folder = join(cache, 'go', architecture)
-  const file = join(folder, `${module.name}-${module.version}`)
+  const file = goProgramFile(module, architecture, cache)
   if (!existsSync(file)) await make(module, architecture, file)
   const go = async (...args: string[]) => (await run('go', args, { maxBuffer: maxOutputBytes })).stdout.trim()
   const [modules, said] = await Promise.all([go('env', 'GOMODCACHE'), go('version', '-m', file)])
@@ -62,6 +61,10 @@ export async function goProgram(module: GoModule, architecture: Architecture, ca
     notices: parts.join('\n'),
   }
 }
+
+/** Where it is kept once it was made, which takes minutes. */
+export const goProgramFile = ({ name, version }: GoModule, architecture: Architecture, cache: string): string =>
+  join(cache, 'go', architecture, `${name}-${version}`)
 
 /** @returns paths, a line each. @throws Error if there is none */
 function licenceIn(folder: string): string {

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { homedir, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -13,7 +14,7 @@ import { statementOf } from '../package/statement.ts'
 import { compressedLayer } from './compressed-layer.ts'
 import { type DebianPackage, debianPackages } from './debian.ts'
 import { addRoot, DebianFiles, uid } from './file-system.ts'
-import { type GoModule, type GoProgram, goProgram } from './go-program.ts'
+import { type GoModule, type GoProgram, goProgram, goProgramFile } from './go-program.ts'
 import { Layer } from './layer.ts'
 import { type Node, nodeFor } from './node.ts'
 import { type Architecture, type Image, type ImageLayout, writeLayout } from './oci-layout.ts'
@@ -86,6 +87,10 @@ export interface MadeImage extends ImageLayout {
 
 /** where what was fetched and made is kept */
 export const userCache = () => join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'kas-images')
+
+/** Whether what takes minutes to make of an image, for one processor, was made before. */
+export const isQuicklyMade = (name: string, architecture: Architecture): boolean =>
+  (recipes[name]?.renderers ?? []).every((module) => existsSync(goProgramFile(module, architecture, userCache())))
 
 /** @throws Error that names what this machine lacks */
 export async function makeImages(options: ImagesOptions): Promise<MadeImage[]> {

@@ -9,6 +9,7 @@ import { anyPorts, replicaCount } from '../../../dev/start/ports.ts'
 import { files } from '../../../dev/start/settings.ts'
 import { startGitHttpsServer } from '../../support/git-https-server.ts'
 import { GitRepository } from '../../support/git-repository.ts'
+import { imagesOfTree } from './images-of-tree.ts'
 import { MadeImages } from './made-images.ts'
 import { startSshServer } from './ssh-server.ts'
 import { lacking } from './unpacked-runc.ts'
@@ -25,7 +26,7 @@ const patience = () => AbortSignal.timeout(60_000)
 const skip = (await lacking()) ?? false
 
 t.test('containers', { skip, timeout: 200_000 }, async (t) => {
-  const images = await MadeImages.make(t, 'kas', 'agentk')
+  const images = await MadeImages.given(t, await imagesOfTree(), 'kas', 'agentk')
   const folderOf = async (name: string) => {
     const folder = join(images.folder, name)
     await mkdir(folder, { mode: 0o700 })

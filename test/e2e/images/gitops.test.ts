@@ -1,26 +1,32 @@
 import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, realpath } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { missingAssets } from '../../../dev/control-plane/assets.ts'
-import { Warden } from '../../../dev/control-plane/warden.ts'
+import { isQuicklyMade } from '../../../dev/images/images.ts'
 import { LocalStack } from '../../../dev/start/local-stack.ts'
 import { anyPorts, replicaCount } from '../../../dev/start/ports.ts'
 import { agent } from '../../../dev/start/settings.ts'
+import { absent } from '../../support/absent.ts'
 import { eventually } from '../../support/eventually.ts'
 import { httpsGet } from '../../support/https-get.ts'
-import { deleteContainers, unpackImage } from './unpacked-image.ts'
-import { lacking, unpackedRunc } from './unpacked-runc.ts'
+import { MadeImages } from './made-images.ts'
+import { architecture } from './unpacked-image.ts'
+import { lacking } from './unpacked-runc.ts'
 
 /** The image with helm and kustomize renders what is pushed, and brings it to a real API server. */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'api')
-/** made by `npm run images`: helm alone takes minutes to make */
-const images = process.env.KAS_IMAGES ?? ''
-const isMade = images !== '' && ['kas', 'agentk-gitops'].every((name) => existsSync(join(images, name)))
-const withoutImages = isMade ? undefined : 'needs kas and agentk-gitops in KAS_IMAGES'
+const names = ['kas', 'agentk-gitops'] as const
+/** made by `npm run images`; else they are made here, if helm was made before: that takes minutes */
+const given = process.env.KAS_IMAGES ?? ''
+const isGiven = given !== '' && names.every((name) => existsSync(join(given, name)))
+const canBeMade = names.every((name) => isQuicklyMade(name, architecture)) && !absent('go')
+const withoutImages =
+  isGiven || canBeMade
+    ? undefined
+    : 'needs kas and agentk-gitops in KAS_IMAGES, or npm run images to have made them before'
 const withoutAssets = missing.length > 0 ? `needs ${missing.join(', ')}` : undefined
 const skip = withoutImages ?? withoutAssets ?? (await lacking()) ?? false
 /** on a machine with much to do */
@@ -56,22 +62,12 @@ const pushed = {
     'apiVersion: v1\nkind: ConfigMap\nmetadata: { name: by-helm }\ndata: { value: {{ .Values.greeting | quote }} }\n',
 }
 
-t.test('plain, kustomize and helm sources', { skip }, async (t) => {
-  const folder = await realpath(await mkdtemp(join(tmpdir(), 'kas-images-gitops-')))
-  const warden = new Warden({ folders: [folder] })
-  await warden.start()
-  t.teardown(() => warden.stop())
-  const runc = await unpackedRunc()
-  const inImage = async (name: string) => {
-    const unpacked = join(folder, name)
-    await unpackImage(join(images, name), unpacked, runc)
-    t.teardown(() => deleteContainers(unpacked, runc))
-    return [process.execPath, join(import.meta.dirname, 'in-image.ts'), unpacked, '65532']
-  }
-  const state = join(folder, 'state')
+t.test('plain, kustomize and helm sources', { skip, timeout: 200_000 }, async (t) => {
+  const images = isGiven ? await MadeImages.given(t, given, ...names) : await MadeImages.make(t, ...names)
+  const state = join(images.folder, 'state')
   await mkdir(state, { mode: 0o700 })
   const ports = await anyPorts(replicaCount)
-  const programs = { kas: await inImage('kas'), agentk: await inImage('agentk-gitops') }
+  const programs = { kas: images.program('kas', '65532'), agentk: images.program('agentk-gitops', '65532') }
   const stack = new LocalStack({ folder: state, ports, programs, kubeconfig: undefined, assets, example: pushed })
   t.teardown(() => stack.stop(AbortSignal.abort()))
   await stack.start()

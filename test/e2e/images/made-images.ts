@@ -8,7 +8,7 @@ import { memoryFolder } from '../installed/memory-folder.ts'
 import { architecture, deleteContainers, unpackImage } from './unpacked-image.ts'
 import { unpackedRunc } from './unpacked-runc.ts'
 
-/** Images of this tree for this machine's processor, unpacked, in a folder that goes with the test. */
+/** Images for this machine's processor, unpacked, in a folder that goes with the test. */
 export class MadeImages {
   readonly folder: string
   readonly made: readonly MadeImage[]
@@ -19,21 +19,25 @@ export class MadeImages {
   }
 
   static async make(t: Test, ...names: string[]): Promise<MadeImages> {
-    const folder = realpathSync(await mkdtemp(join(memoryFolder(), 'kas-images-')))
-    const warden = new Warden({ folders: [folder] })
-    await warden.start()
-    t.teardown(() => warden.stop())
-    const runc = await unpackedRunc()
-    const images = new MadeImages(
-      folder,
-      await makeImages({ to: join(folder, 'first'), names, architectures: [architecture] }),
-    )
-    for (const [i, { folder: layout }] of images.made.entries()) {
-      const unpacked = images.unpacked(names[i] ?? '')
-      await unpackImage(layout, unpacked, runc)
-      t.teardown(() => deleteContainers(unpacked, runc))
-    }
+    const folder = await emptyFolder(t)
+    const made = await makeImages({ to: join(folder, 'first'), names, architectures: [architecture] })
+    const images = new MadeImages(folder, made)
+    for (const [i, { folder }] of made.entries()) await images.#unpack(t, names[i] ?? '', folder)
     return images
+  }
+
+  /** @param layouts - where `npm run images` has put them */
+  static async given(t: Test, layouts: string, ...names: string[]): Promise<MadeImages> {
+    const images = new MadeImages(await emptyFolder(t), [])
+    for (const name of names) await images.#unpack(t, name, join(layouts, name))
+    return images
+  }
+
+  async #unpack(t: Test, name: string, layout: string): Promise<void> {
+    const runc = await unpackedRunc()
+    const unpacked = this.unpacked(name)
+    await unpackImage(layout, unpacked, runc)
+    t.teardown(() => deleteContainers(unpacked, runc))
   }
 
   unpacked(name: string): string {
@@ -44,4 +48,12 @@ export class MadeImages {
   program(name: string, user: string): string[] {
     return [process.execPath, join(import.meta.dirname, 'in-image.ts'), this.unpacked(name), user]
   }
+}
+
+async function emptyFolder(t: Test): Promise<string> {
+  const folder = realpathSync(await mkdtemp(join(memoryFolder(), 'kas-images-')))
+  const warden = new Warden({ folders: [folder] })
+  await warden.start()
+  t.teardown(() => warden.stop())
+  return folder
 }
