@@ -52,6 +52,11 @@ const agentk: readonly Refused[] = [
     ['config.kasCaCert=-----BEGIN CERTIFICATE-----', 'config.kasCaCertSecret.name=a'],
     /^config\.kasCaCert and config\.kasCaCertSecret\.name are both set/,
   ],
+  [
+    'TLS of metrics without its key',
+    ['config.observability.tls.enabled=true', 'config.observability.tls.secret.create=true'],
+    'config.observability.tls.secret.create needs config.observability.tls.cert and config.observability.tls.key',
+  ],
   ['TLS of metrics without a Secret', ['config.observability.tls.enabled=true'], /needs a Secret: name one by/],
   [
     'an agent that waits',

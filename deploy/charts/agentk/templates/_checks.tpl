@@ -31,7 +31,7 @@
 {{- end -}}
 {{- with $config.observability.tls -}}
 {{- if and .enabled .secret.create (not (and .cert .key)) -}}
-{{- fail "config.observability.tls.secret.create needs config.observability.tls.cert and .key" -}}
+{{- fail "config.observability.tls.secret.create needs config.observability.tls.cert and config.observability.tls.key" -}}
 {{- end -}}
 {{- if and .enabled (not .secret.create) (not .secret.name) -}}
 {{- fail "config.observability.tls.enabled needs a Secret: name one by config.observability.tls.secret.name" -}}
