@@ -22,6 +22,7 @@ import { manyConnections } from './attacks/many-connections.ts'
 import { manyHeaders } from './attacks/many-headers.ts'
 import { ownerChains } from './attacks/owner-chains.ts'
 import { reportStream } from './attacks/report-stream.ts'
+import { singleBytes } from './attacks/single-bytes.ts'
 import { slowReaders } from './attacks/slow-readers.ts'
 import { stateStream } from './attacks/state-stream.ts'
 import { unreadReplies } from './attacks/unread-replies.ts'
@@ -47,6 +48,7 @@ export const attacks: readonly Attack<unknown>[] = [
   knocking,
   halfMessages,
   halfWebSockets,
+  singleBytes,
   fatRequests,
   stateStream,
   reportStream,
