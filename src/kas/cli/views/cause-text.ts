@@ -1,6 +1,6 @@
 import { printable } from '../../../lib/printable.ts'
 import type { Cause, Row } from '../../../proto/views-json.ts'
-import { commandLines, folded } from './lines.ts'
+import { commandLines, folded, joined } from './lines.ts'
 import { isBare } from './received.ts'
 import { ageText, kindText, type Layout } from './verdict-text.ts'
 
@@ -59,9 +59,9 @@ export function causeLines(
   const { z } = row
   if (!z) return []
   const { since = '', others = [], same } = beside
-  const last = z.last === undefined ? '' : `last seen ${ageText(z.last, now)} ago`
+  const last = z.last === undefined ? '' : joined(`last seen ${ageText(z.last, now)} ago`)
   const whole = [[culpritText(row), printable(z.reason), printable(textOf(z))].filter(Boolean).join(': '), last]
-  const said = [...(same ? [sameText(z, same)] : whole), since].filter(Boolean).join(', ')
+  const said = [...(same ? [sameText(z, same)] : whole), joined(since)].filter(Boolean).join(', ')
   const ends = [
     ...(same ? [] : commandLines('next:', printable(quoted(z.next)), columns, indent)),
     ...commandLines('or undo:', undoText(row), columns, indent),

@@ -30,6 +30,12 @@ export function cut(line: string, columns: number): string {
   return line
 }
 
+/** Stands for a space at which no line is to be broken. */
+const joint = '\u00a0'
+
+/** Words that are to stay on one line. */
+export const joined = (text: string) => text.replaceAll(' ', joint)
+
 /** Broken between words, so that no line is wider; each after `indent`, those after the first after two spaces more. */
 export function folded(text: string, columns: number, indent: string): string[] {
   if (text === '') return []
@@ -43,7 +49,7 @@ export function folded(text: string, columns: number, indent: string): string[] 
       line = word
     } else line = longer
   }
-  return [...lines, line].map((one, i) => `${indent}${i === 0 ? '' : '  '}${one}`)
+  return [...lines, line].map((one, i) => `${indent}${i === 0 ? '' : '  '}${one.replaceAll(joint, ' ')}`)
 }
 
 /** Whether nothing of a line, colours left out, would be cut. */
@@ -61,7 +67,11 @@ export function commandLines(label: string, command: string, columns: number, in
   if (fits(line, columns)) return [line]
   const below = `${indent}  `
   if (fits(`${below}${command}`, columns)) return [`${indent}${label}`, `${below}${command}`]
-  const lines = folded(command, columns - 2, below)
+  const lines = folded(
+    command.replace(/ -o \S+$/, (option) => ` ${joined(option.slice(1))}`),
+    columns - 2,
+    below,
+  )
   return [`${indent}${label}`, ...lines.map((one, i) => (i < lines.length - 1 ? `${one} \\` : one))]
 }
 

@@ -9,6 +9,8 @@ import { ageText, isWell, kindText, type Layout, sinceText, whyOf } from './verd
 
 /** As deep as lines are drawn: what is below is counted. */
 const maxDepth = 16
+/** A Pod is not ready a moment after its ReplicaSet is made, and Pods of one fail one after the other. ms */
+const oneSinceMs = 30_000
 
 interface Place {
   /** before the branch */
@@ -146,8 +148,7 @@ class TreeText {
     const why = z || explained ? '' : whyOf(row)
     const whole = lineOf(...own, ...facts, closed, since || paint.faint(ageText(row.t, now)), why)
     if (since === '' || fits(whole, columns)) return { line: whole, since: '' }
-    const isSaid = explained?.z !== undefined && sinceText(explained.z, now) === since
-    if (isSaid) return { line: lineOf(...own, ...facts, closed), since: '' }
+    if (isSameSince(explained?.z, z)) return { line: lineOf(...own, ...facts, closed), since: '' }
     if (explained || fits(lineOf(...own, first, since), columns))
       return { line: lineOf(...own, first, since, ...rest, closed), since: '' }
     return { line: lineOf(...own, ...facts, closed), since }
@@ -160,13 +161,21 @@ function nameText({ k, n, ns = '' }: Row, namespace: string): string {
   return printable(`${ns === '' || ns === namespace ? '' : `${ns}/`}${kindText(k)}/${n}`)
 }
 
+/** So near they are told as one. */
+function isSameSince(one: Cause | undefined, other: Cause | undefined): boolean {
+  if (one?.since === undefined || other?.since === undefined) return false
+  return one.atLeast === other.atLeast && Math.abs(one.since - other.since) < oneSinceMs
+}
+
 /** Of what is shown below a row: those that are not its own. */
-function otherCauses(model: ShownView, { u, z }: Row): readonly Cause[] {
+function otherCauses(model: ShownView, { u, k, n, z }: Row): readonly Cause[] {
   const causes = new Map<string, Cause>()
-  const nodes = new Set([u])
+  const isNamespace = k === 'Namespace'
+  // what is in a namespace is not below it
+  const nodes = new Set(isNamespace ? [u, ''] : [u])
   for (const node of nodes) {
     for (const row of model.children(node)) {
-      if (row.z) causes.set(culpritKey(row.z), row.z)
+      if (row.z && (!isNamespace || row.z.namespace === n)) causes.set(culpritKey(row.z), row.z)
       nodes.add(row.u)
     }
   }

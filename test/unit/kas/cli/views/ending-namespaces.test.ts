@@ -1,12 +1,12 @@
 import t, { type Test } from 'tap'
-import type { Row } from '../../../../../src/proto/views-json.ts'
+import type { Cause, Row } from '../../../../../src/proto/views-json.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 import { startViewsServer, type Viewer } from './views-server.ts'
 
 /** A namespace is in no namespace: a tree of one has what is in it alone. */
 
 const live = { is: 'live', since: 0 } as const
-const cause: Row['z'] = {
+const cause: Cause = {
   kind: 'kafka.strimzi.io/KafkaTopic',
   namespace: 'legacy',
   name: 'orders',
@@ -69,6 +69,14 @@ t.test('a namespace that is being deleted stands above what is left in it', asyn
   )
   t.strictSame(asked, ['/views?view=list&kind=Namespace&text=legacy'], 'as the caller, once')
   t.match((await tree(t, listed, [])).stdout, /^✗ degraded {2}Namespace\/legacy {2}Terminating\n/, 'nothing is left')
+})
+
+t.test('its other causes are named, of what is in it', async (t) => {
+  const listed = [{ ...namespace('legacy', 'Terminating'), z: { ...cause, others: 1 } }]
+  const other = { ...topic('Terminating'), u: 't2', n: 'payments', z: { ...cause, name: 'payments' } }
+  const elsewhere = { ...other, u: 't3', z: { ...cause, namespace: 'shop' } }
+  const { stdout } = await tree(t, listed, [topic('Terminating'), other, elsewhere])
+  t.match(stdout, /\n {4}and 1 other cause: kafka.strimzi.io\/KafkaTopic legacy\/payments: DeletionBlocked\n/)
 })
 
 t.test(

@@ -70,12 +70,14 @@ t.test('where a line is too long, since when is not what is cut', async (t) => {
   const long = root('web', '3 of 3 available: old version serves')
   t.strictSame(lines(80, long, pod).slice(0, 4), [
     '✗ degraded  Deployment/web  3 of 3 available: old version serves  1/3 updated t…',
-    `    Pod db-0: FailedMount: secret "db-tls" not found, last seen 19s ago, since`,
-    `      ${said} (4m)`,
+    `    Pod db-0: FailedMount: secret "db-tls" not found, last seen 19s ago,`,
+    `      since ${said} (4m)`,
     '    next: kubectl -n shop get secret db-tls',
   ])
   const below = lines(90, long, pod).at(-2)
   t.equal(below, '└─ ✗ degraded  Pod/web-7b4c66b766-jgrwr  CreateContainerConfigError  0/1 ready  node n1')
+  const seconds = { ...pod, z: { ...mount, since: since + 2000 } }
+  t.equal(lines(90, long, seconds).at(-2), below)
   const later = { ...pod, z: { ...mount, since: since + 60_000 } }
   t.match(lines(90, long, later).at(-2), `CreateContainerConfigError  since ${clockText(since + 60_000, at)} (3m)`)
 })
@@ -157,6 +159,7 @@ t.test('a command stands on a line of its own, or is one for a shell all the sam
   const shown = lines(long, 80)
   t.equal(shown[0], '    next:')
   t.ok(shown.every((line) => line.length <= 80))
+  t.match(shown.at(-1), /^ +-o jsonpath=/, 'an option stays with its word')
   t.equal(
     shown
       .slice(1)
