@@ -27,6 +27,11 @@ export interface KasConnectionsOptions {
   readonly retryMs: number
   /** a replica that did not answer, and any while there is no standby at all, is tried again after this long. ms */
   readonly unansweredMs: number
+  /**
+   * While there is no standby: by a front that led home it is looked for again after this long, then twice as long each
+   * time, up to `unansweredMs`. ms
+   */
+  readonly againMs: number
   /** a replica whose connection was lost is not gone back to before. ms */
   readonly lostMs: number
   /** idle tunnels that kas has not ended by then are cancelled. ms */
@@ -37,6 +42,7 @@ export const defaultKasConnections: KasConnectionsOptions = {
   landMs: 10_000,
   retryMs: 600_000,
   unansweredMs: 60_000,
+  againMs: 1000,
   lostMs: 10_000,
   drainMs: 5000,
 }
@@ -62,6 +68,8 @@ export class KasConnections implements Service {
   #hasLeft = false
   #wanted: Hints | undefined
   #again = false
+  /** how often in a row the front has led home in the place of a standby */
+  #ledHome = 0
   #following: Promise<void> | undefined
   /** by connections that have ended */
   #servedBefore = 0
@@ -292,11 +300,19 @@ export class KasConnections implements Service {
     // any replica but home is better than none
     if (landed !== undefined && landed !== this.#home.place && (landed === place.name || !old)) {
       this.#standby = connection
+      this.#ledHome = 0
       this.#again = true
       if (old) this.#retire(old)
     } else this.#retire(connection)
-    const { retryMs, unansweredMs } = this.#options
-    if (landed !== place.name) this.#avoid('standby', place.name, this.#standby ? retryMs : unansweredMs)
+    if (landed === place.name) return
+    this.#avoid('standby', place.name, this.#standby ? this.#options.retryMs : this.#lookAgainMs(landed))
+  }
+
+  /** One that leads home leads elsewhere the next time, if it is no front that knows where to. */
+  #lookAgainMs(landed: string | undefined): number {
+    const { againMs, unansweredMs } = this.#options
+    if (landed === undefined || landed !== this.#home.place) return unansweredMs
+    return Math.min(againMs * 2 ** this.#ledHome++, unansweredMs)
   }
 
   #avoid(role: Role, name: string, ms: number): void {

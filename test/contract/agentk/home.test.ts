@@ -228,7 +228,7 @@ t.test('an address that agentk may not follow is not dialled; the front is asked
 
 t.test('a front that leads anywhere: no move, and a standby wherever it is another replica', async (t) => {
   const front = new FakeKas()
-  const comesOutAt = ['kas-0', 'kas-0', 'kas-0', 'kas-2']
+  const comesOutAt = ['kas-0', 'kas-0', 'kas-0', 'kas-0', 'kas-2']
   let upgrades = 0
   const onUpgrade = () => {
     front.hints = { 'kas-replica': [comesOutAt[upgrades] ?? ''], 'kas-home': ['kas-1'], 'kas-standby': ['kas-3'] }
@@ -239,10 +239,13 @@ t.test('a front that leads anywhere: no move, and a standby wherever it is anoth
   const connections = await startConnections(t, `ws://127.0.0.1:${port}`, { clock })
   await eventually(() => assert.equal(clock.pending.length, 2)) // home and standby both came out at kas-0
   t.strictSame([connections.places, upgrades], [{ home: 'kas-0', standby: undefined }, 3])
-  await clock.advance(60_000)
+  await clock.advance(1000)
+  await eventually(() => assert.deepEqual([upgrades, clock.pending.filter((ms) => ms < 60_000)], [4, [2000]]))
+  t.strictSame(connections.places, { home: 'kas-0', standby: undefined }, 'it has led home again')
+  await clock.advance(2000)
   await at(connections, 'kas-0', 'kas-2')
   await clock.advance(400_000)
-  t.equal(upgrades, 4)
+  t.equal(upgrades, 5)
 })
 
 t.test('home is lost: the front is dialled at once, and the standby serves meanwhile', async (t) => {
