@@ -33,6 +33,10 @@ interface OursOptions {
   readonly farBetween?: (port: number) => Promise<number>
   /** more of Node, for agentk */
   readonly agentkFlags?: readonly string[]
+  /** of kas: `observability.access_log`; default: as it is by default */
+  readonly accessLog?: object
+  /** nobody reads what kas writes to stdout; default: it goes nowhere */
+  readonly hasStoppedReader?: boolean
   /** an agent of another make, in the place of agentk; default: none */
   readonly otherAgent?: (kasAddress: string, token: string) => ChildProcess
 }
@@ -49,6 +53,8 @@ export async function startOurs(
     farFrom = near,
     farBetween = near,
     agentkFlags = [],
+    accessLog,
+    hasStoppedReader = false,
     otherAgent,
   }: OursOptions = {},
 ) {
@@ -75,7 +81,7 @@ export async function startOurs(
     const configuration = {
       directory: { file: file('directory.yaml') },
       agent: { listen: { ...at(agents), websocket: true, ...certificate }, kubernetes_api: { listen: at(kubernetes) } },
-      observability: { listen: at(ops), logging: { level: 'error' } },
+      observability: { listen: at(ops), logging: { level: 'error' }, ...(accessLog && { access_log: accessLog }) },
       api: { listen: { ...at(rails), ...secret } },
       private_api: { listen: { ...at(links), ...secret } },
       cluster: { name: `kas-${i}`, listen: { address: gossip }, discovery: { static: members } },
@@ -83,13 +89,13 @@ export async function startOurs(
     writeFileSync(file(`kas-${i}.yaml`), JSON.stringify(configuration))
     const args = [`--configuration-file=${file(`kas-${i}.yaml`)}`]
     const env = { OWN_PRIVATE_API_URL: `grpcs://127.0.0.1:${await farBetween(links)}` }
-    const { pid } = programs.spawn(...programOf(run.kas, args, { env }))
+    const { pid } = programs.spawn(...programOf(run.kas, args, { env, hasStoppedReader }))
     const target = (path: string): Target => ({
       origin: `http://127.0.0.1:${kubernetes}`,
       path,
       headers: { authorization: `Bearer ci:42:${jobToken}` },
     })
-    return { pid: pid as number, agents, rails, target }
+    return { pid: pid as number, agents, rails, ops, target }
   }
   const all = await Promise.all(members.map(start))
   const [holder, other] = all as [(typeof all)[0], (typeof all)[0]]
@@ -115,9 +121,9 @@ async function near(port: number): Promise<number> {
 }
 
 /** @param words - Node, its flags, the program */
-function programOf(words: readonly string[], args: string[], { flags = [], env = {} }: SpawnOptions = {}) {
+function programOf(words: readonly string[], args: string[], { flags = [], ...more }: SpawnOptions = {}) {
   const [file = ''] = words.slice(-1)
-  return [file, args, { flags: [...words.slice(1, -1), ...flags], env }] as const
+  return [file, args, { flags: [...words.slice(1, -1), ...flags], ...more }] as const
 }
 
 /** With one commit. */

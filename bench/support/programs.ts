@@ -9,6 +9,8 @@ export interface SpawnOptions {
   readonly env?: Record<string, string>
   /** of Node */
   readonly flags?: readonly string[]
+  /** nobody reads its stdout; default: it goes nowhere */
+  readonly hasStoppedReader?: boolean
 }
 
 /** Child programs of a bench; they end with it. */
@@ -27,9 +29,16 @@ export class Programs {
   }
 
   /** Starts a program that is ready when `ready` resolves. */
-  spawn(file: string, args: string[], { env = {}, flags = [] }: SpawnOptions = {}): ChildProcess {
+  spawn(
+    file: string,
+    args: string[],
+    { env = {}, flags = [], hasStoppedReader = false }: SpawnOptions = {},
+  ): ChildProcess {
     const options = { execArgv: [...process.execArgv, ...flags], env: { ...process.env, ...env } }
-    return this.#kept(file, fork(file, args, { ...options, stdio: ['ignore', 'ignore', 'pipe', 'ipc'] }))
+    return this.#kept(
+      file,
+      fork(file, args, { ...options, stdio: ['ignore', hasStoppedReader ? 'pipe' : 'ignore', 'pipe', 'ipc'] }),
+    )
   }
 
   /** Starts what is no program of Node. Its input ends with the bench. */
