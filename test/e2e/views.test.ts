@@ -68,7 +68,7 @@ t.test('what runs in a cluster, for who may see it', { skip, timeout: 240_000 },
       ],
     )
     const { stdout } = await command('-n', 'shop')
-    t.match(stdout, /^✓ shop\/Deployment\/web {2}2\/2 ready.*\n└─ ✓ ReplicaSet\/web-\w+ .*\n {3}├─ ✓ Pod\/web-/m)
+    t.match(stdout, /^✓ Deployment\/web {2}2\/2 ready.*\n└─ ✓ ReplicaSet\/web-\w+ .*\n {3}├─ ✓ Pod\/web-/m)
   })
 
   await t.test('a user sees what he may list, and nothing of the rest', async (t) => {
