@@ -101,7 +101,8 @@ onNodes('real nodes', { file: import.meta.url, nodes: 2, timeoutMs: 200_000 }, a
       if (breakage.isDegradedSoon) await tree.until(`${breakage.name} is Degraded`, isOver, stepMs)
       t.equal(causeOf(tree, breakage)?.reason, cause.reason, breakage.name)
     }
-    const { stdout } = await ground.kas('tree', '-A')
+    // for a shell, what is in braces stands in quotes
+    const stdout = (await ground.kas('tree', '-A')).stdout.replaceAll("'", '')
     for (const { breakage } of told) {
       const { reason, next } = causeOf(tree, breakage) as Cause
       t.ok(stdout.includes(`${reason}: `) && stdout.includes(`next: ${next}`), `${breakage.name}: ${next}`)
