@@ -106,11 +106,11 @@ t.test('a test may take its time before its first result', async (t) => {
 })
 
 t.test('of tests at once one may still be silent when another has ended', async (t) => {
-  const silent = `await new Promise((resolve) => setTimeout(resolve, 2000)); t.ok(1)`
+  const silent = `await new Promise((resolve) => setTimeout(resolve, 3000)); t.ok(1)`
   const source = `t.jobs = 2
     t.test('a', { buffered: true }, async (t) => { t.ok(1) })
     t.test('b', { buffered: true }, async (t) => { ${silent} })`
-  const result = await run(t, source, { lingerMs: 1000 })
+  const result = await run(t, source, { lingerMs: 2500 })
   t.strictSame(counts(result), [2, 0, 0])
 })
 
