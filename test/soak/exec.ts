@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
-import type { KubeOptions } from './kube.ts'
+import { type KubeOptions, trustOf } from './kube.ts'
 
 /** channels of `v5.channel.k8s.io`: the first byte of each message */
 const channel = { stdin: 0, stdout: 1, status: 3, close: 255 } as const
@@ -24,7 +24,7 @@ export async function exec(kube: KubeOptions, { namespace, pod, command, stdin }
   for (const word of command) url.searchParams.append('command', word)
   url.protocol = 'wss:'
   const headers = { authorization: `Bearer ${kube.credential}` }
-  const socket = new WebSocket(url, ['v5.channel.k8s.io'], { ca: kube.ca, headers, perMessageDeflate: false })
+  const socket = new WebSocket(url, ['v5.channel.k8s.io'], { ...trustOf(kube), headers, perMessageDeflate: false })
   const stdout: Buffer[] = []
   let status = ''
   socket.on('message', (data: Buffer) => {

@@ -11,7 +11,12 @@ export interface KubeOptions {
   readonly ca: string
   /** what stands after `Bearer ` */
   readonly credential: string
+  /** whom the server's certificate is for, if that is not its host */
+  readonly servername?: string
 }
+
+/** What any TLS client needs of them. */
+export const trustOf = ({ ca, servername }: KubeOptions) => ({ ca, ...(servername !== undefined && { servername }) })
 
 export interface KubeRequest {
   readonly method?: string
@@ -34,12 +39,12 @@ export class Kube {
 
   constructor(options: KubeOptions) {
     this.options = options
-    this.#agent = new Agent({ keepAlive: true, ca: options.ca })
+    this.#agent = new Agent({ keepAlive: true, ...trustOf(options) })
   }
 
   /** Resolves with the head of any answer. */
   async open(path: string, init: KubeRequest = {}): Promise<IncomingMessage> {
-    const { server, credential, ca } = this.options
+    const { server, credential } = this.options
     const content = init.body && JSON.stringify(init.body)
     const options: RequestOptions = {
       method: init.method ?? 'GET',
@@ -47,7 +52,9 @@ export class Kube {
         authorization: `Bearer ${credential}`,
         ...(content && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(content) }),
       },
-      ...(init.socket ? { createConnection: () => init.socket as TLSSocket } : { agent: this.#agent, ca }),
+      ...(init.socket
+        ? { createConnection: () => init.socket as TLSSocket }
+        : { agent: this.#agent, ...trustOf(this.options) }),
       ...(init.signal && { signal: init.signal }),
     }
     const sent = request(new URL(path, server), options)
@@ -71,7 +78,7 @@ export class Kube {
   /** A connection on which nothing was sent yet. */
   async dial(): Promise<TLSSocket> {
     const { hostname, port } = new URL(this.options.server)
-    const socket = connect({ host: hostname, port: Number(port), ca: this.options.ca })
+    const socket = connect({ host: hostname, port: Number(port), ...trustOf(this.options) })
     await once(socket, 'secureConnect')
     return socket
   }

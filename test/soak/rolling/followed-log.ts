@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { request } from 'node:https'
 import { createInterface } from 'node:readline'
 import { abortable, delay } from '../../../src/lib/signals.ts'
-import type { KubeOptions } from '../kube.ts'
+import { type KubeOptions, trustOf } from '../kube.ts'
 import type { End } from './ends.ts'
 
 /** How a log ended, and what was said of it. */
@@ -57,12 +57,13 @@ export class FollowedLog {
 }
 
 /** By a plain client, each time on a connection of its own. @param path - of the pod */
-export function followPlainly({ server, ca, credential }: KubeOptions, path: string): Follow {
-  const headers = { authorization: `Bearer ${credential}` }
+export function followPlainly(access: KubeOptions, path: string): Follow {
+  const headers = { authorization: `Bearer ${access.credential}` }
   return (onLine, signal) => {
     const { promise, resolve } = Promise.withResolvers<Told>()
     const cut = (error: Error) => resolve({ inOrder: false, how: error.message })
-    const asked = request(new URL(`${path}/log?follow=true&tailLines=1`, server), { headers, ca, agent: false, signal })
+    const url = new URL(`${path}/log?follow=true&tailLines=1`, access.server)
+    const asked = request(url, { ...trustOf(access), headers, agent: false, signal })
     asked.on('error', cut)
     asked.on('response', (answer) => {
       answer.on('error', cut)

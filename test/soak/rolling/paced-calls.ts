@@ -1,7 +1,7 @@
 import { request } from 'node:https'
 import { text } from 'node:stream/consumers'
 import { Pool } from 'undici'
-import type { KubeOptions } from '../kube.ts'
+import { type KubeOptions, trustOf } from '../kube.ts'
 
 export interface PacedCallsOptions {
   readonly access: KubeOptions
@@ -20,7 +20,18 @@ type Kind = 'GET' | 'POST' | 'DELETE'
 
 interface Answer {
   readonly status: number
+  /** `Kas-Delivery`, of what kas answers itself */
+  readonly delivery: string | string[] | undefined
   readonly body: string
+}
+
+/** A call that was not answered as it should be. */
+export interface FailedCall {
+  readonly kind: Kind
+  /** as `performance.now()` */
+  readonly begunAt: number
+  /** a line */
+  readonly told: string
 }
 
 /** by turns; what has been made is removed, so that what was made twice is what is left */
@@ -38,13 +49,17 @@ const defaultPatienceMs = 30_000
 export class PacedCalls {
   /** a line each */
   readonly failures: string[] = []
+  /** those of them that are a call's */
+  readonly failed: FailedCall[] = []
   /** from the call to the last byte. ms */
   readonly tookMs: Record<Kind, number[]> = { GET: [], POST: [], DELETE: [] }
   readonly #options: PacedCallsOptions
   readonly #path: string
   readonly #pool: Pool
-  /** creations whose answer did not come, by number: what they made may be there */
+  /** creations whose answer did not come, or left it open, by number: what they made may be there */
   readonly #unanswered = new Set<number>()
+  /** names, of removals alike */
+  readonly #unremoved = new Set<string>()
   /** names of what was made and is there */
   readonly #made: string[] = []
   readonly #running = new Set<Promise<void>>()
@@ -64,7 +79,7 @@ export class PacedCalls {
     this.#options = options
     this.#path = `/api/v1/namespaces/${namespace}/configmaps`
     const timeouts = { headersTimeout: 0, bodyTimeout: 0 }
-    this.#pool = new Pool(access.server, { connections: keptConnections, connect: { ca: access.ca }, ...timeouts })
+    this.#pool = new Pool(access.server, { connections: keptConnections, connect: trustOf(access), ...timeouts })
   }
 
   start(): void {
@@ -116,7 +131,10 @@ export class PacedCalls {
     const seconds = ((at - this.#began) / 1000).toFixed(1)
     const where = isFresh ? 'a fresh connection' : 'a kept connection'
     const told = `${kind} on ${where}, begun at ${seconds} s, took ${tookMs.toFixed(0)} ms`
-    if (problem) this.failures.push(`${told}: ${problem}`)
+    if (problem) {
+      this.failures.push(`${told}: ${problem}`)
+      this.failed.push({ kind, begunAt: at, told: `${told}: ${problem}` })
+    }
     if (tookMs <= this.#slowestMs) return
     this.#slowestMs = tookMs
     this.slowest = told
@@ -150,7 +168,7 @@ export class PacedCalls {
     const body = { kind: 'ConfigMap', apiVersion: 'v1', metadata }
     this.#unanswered.add(number)
     const answer = await this.#ask('POST', { path: this.#path, isFresh, body })
-    this.#unanswered.delete(number)
+    if (answer.delivery !== 'maybe') this.#unanswered.delete(number)
     if (answer.status !== 201) return told(answer)
     const made = (JSON.parse(answer.body) as { metadata: { name: string; annotations: { call: string } } }).metadata
     this.#made.push(made.name)
@@ -158,7 +176,9 @@ export class PacedCalls {
   }
 
   async #remove(name: string, isFresh: boolean): Promise<string | undefined> {
+    this.#unremoved.add(name)
     const answer = await this.#ask('DELETE', { path: `${this.#path}/${name}`, isFresh })
+    if (answer.delivery !== 'maybe') this.#unremoved.delete(name)
     return answer.status === 200 ? undefined : told(answer)
   }
 
@@ -174,9 +194,11 @@ export class PacedCalls {
     const path = `${this.#path}?labelSelector=${encodeURIComponent(selector.join())}`
     const answer = await this.#ask('GET', { path, isFresh: true })
     if (answer.status !== 200) return void this.failures.push(`what was made could not be listed: ${told(answer)}`)
-    const { items } = JSON.parse(answer.body) as { items: { metadata: { annotations: { call: string } } }[] }
-    for (const { call } of items.map(({ metadata }) => metadata.annotations)) {
-      if (!this.#unanswered.has(Number(call))) this.failures.push(`POST ${call} was delivered twice`)
+    type Item = { metadata: { name: string; annotations: { call: string } } }
+    const { items } = JSON.parse(answer.body) as { items: Item[] }
+    for (const { name, annotations } of items.map(({ metadata }) => metadata)) {
+      const mayBeThere = this.#unanswered.has(Number(annotations.call)) || this.#unremoved.has(name)
+      if (!mayBeThere) this.failures.push(`POST ${annotations.call} was delivered twice`)
     }
   }
 
@@ -195,7 +217,8 @@ export class PacedCalls {
 
   async #askKept({ method, path, headers, signal, content }: Sent): Promise<Answer> {
     const answer = await this.#pool.request({ method, path, headers, signal, ...(content && { body: content }) })
-    return { status: answer.statusCode, body: await answer.body.text() }
+    const delivery = answer.headers['kas-delivery']
+    return { status: answer.statusCode, delivery, body: await answer.body.text() }
   }
 }
 
@@ -207,16 +230,18 @@ interface Sent {
   readonly content: string | undefined
 }
 
-function askFresh({ server, ca }: KubeOptions, { method, path, headers, signal, content }: Sent): Promise<Answer> {
+function askFresh(access: KubeOptions, { method, path, headers, signal, content }: Sent): Promise<Answer> {
+  const options = { ...trustOf(access), method, headers, signal, agent: false }
   return new Promise((resolve, reject) => {
-    const asked = request(new URL(path, server), { method, headers, signal, ca, agent: false }, (answer) => {
-      text(answer).then((body) => resolve({ status: answer.statusCode ?? 0, body }), reject)
+    const asked = request(new URL(path, access.server), options, (answer) => {
+      const { statusCode: status = 0, headers } = answer
+      text(answer).then((body) => resolve({ status, delivery: headers['kas-delivery'], body }), reject)
     })
     asked.on('error', reject)
     asked.end(content)
   })
 }
 
-function told({ status, body }: Answer): string {
-  return `${status} ${body.slice(0, 300)}`
+function told({ status, delivery, body }: Answer): string {
+  return `${status} ${delivery === undefined ? '' : `Kas-Delivery: ${delivery}: `}${body.slice(0, 300)}`
 }

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { request } from 'node:https'
 import { text } from 'node:stream/consumers'
 import { abortable, delay } from '../../../src/lib/signals.ts'
-import type { KubeOptions } from '../kube.ts'
+import { type KubeOptions, trustOf } from '../kube.ts'
 import type { End } from './ends.ts'
 
 /** after a request that failed. ms */
@@ -60,11 +60,12 @@ export class ResumedWatch {
   }
 
   #ask(): Promise<IncomingMessage> {
-    const { server, ca, credential } = this.#access
+    const { server, credential } = this.#access
     const path = `${this.#path}&watch=1&timeoutSeconds=${timeoutSeconds}&resourceVersion=${this.#version}`
     const headers = { authorization: `Bearer ${credential}` }
+    const options = { ...trustOf(this.#access), headers, agent: false, signal: this.#stop.signal }
     return new Promise((resolve, reject) => {
-      const asked = request(new URL(path, server), { headers, ca, agent: false, signal: this.#stop.signal }, resolve)
+      const asked = request(new URL(path, server), options, resolve)
       asked.on('error', reject)
       asked.end()
     })

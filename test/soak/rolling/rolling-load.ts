@@ -2,7 +2,7 @@ import { delay } from '../../../src/lib/signals.ts'
 import { Kube, type KubeOptions } from '../kube.ts'
 import { median } from '../scene.ts'
 import { type End, type Leave, unexplained } from './ends.ts'
-import { PacedCalls } from './paced-calls.ts'
+import { type FailedCall, PacedCalls } from './paced-calls.ts'
 import { ResumedWatch } from './resumed-watch.ts'
 import { TypedExec } from './typed-exec.ts'
 
@@ -15,6 +15,8 @@ export interface RollingLoadOptions {
   /** of ConfigMaps */
   readonly namespace: string
   readonly pod: { readonly namespace: string; readonly pod: string }
+  /** who makes the objects that the watches are to see; default: `access` */
+  readonly ticksBy?: KubeOptions
 }
 
 const tickEveryMs = 1000
@@ -33,6 +35,7 @@ const shownLines = 5
 export class RollingLoad {
   readonly #options: RollingLoadOptions
   readonly #kube: Kube
+  readonly #ticksBy: Kube
   readonly #calls: PacedCalls
   readonly #execs: readonly TypedExec[]
   #watches: readonly ResumedWatch[] = []
@@ -46,6 +49,7 @@ export class RollingLoad {
     const { access, calls: perSecond, namespace, execs, pod } = options
     this.#options = options
     this.#kube = new Kube(access)
+    this.#ticksBy = new Kube(options.ticksBy ?? access)
     this.#calls = new PacedCalls({ access, perSecond, namespace, labels: { rolling: 'call' } })
     this.#execs = Array.from({ length: execs }, () => new TypedExec(access, pod))
   }
@@ -72,11 +76,31 @@ export class RollingLoad {
     while (!sawAll() && performance.now() < end) await delay(lookAgainMs)
     await Promise.all([...this.#watches, ...this.#execs].map((each) => each.stop()))
     this.#kube.close()
+    this.#ticksBy.close()
   }
 
   /** of all watches */
   get watchEnds(): End[] {
     return this.#watches.flatMap(({ ends }) => ends)
+  }
+
+  /** of all execs */
+  get execEnds(): End[] {
+    return this.#execs.flatMap(({ ends }) => ends)
+  }
+
+  get failedCalls(): readonly FailedCall[] {
+    return this.#calls.failed
+  }
+
+  /** What of the watches does not hold, a line each: requests that were refused, objects that were not seen. */
+  get watchFailures(): string[] {
+    return [...this.#failures, ...this.#watches.flatMap(({ failures }) => failures), ...this.#unseen]
+  }
+
+  /** Execs that have given back nothing since then, as `performance.now()`. */
+  silentSince(at: number): number {
+    return this.#execs.filter(({ echoedAt }) => echoedAt < at).length
   }
 
   figures(leaves: readonly Leave[]): string[] {
@@ -100,7 +124,6 @@ export class RollingLoad {
 
   /** What did not hold, a line each. */
   failures(leaves: readonly Leave[]): string[] {
-    const wrong = this.#watches.filter(({ names }) => names.join() !== this.#ticks.join())
     const early = (what: string, ends: readonly End[], since: 'listenEndsAt' | 'graceEndsAt') =>
       unexplained(ends, leaves, since).map(({ at }) => `${what} ended ${describe(at, leaves)}`)
     return [
@@ -110,8 +133,13 @@ export class RollingLoad {
       ...shown(this.#execs.flatMap(({ failures }) => failures)),
       ...shown(this.#watches.flatMap(({ ends }) => early('a watch', ends, 'listenEndsAt'))),
       ...shown(this.#execs.flatMap(({ ends }) => early('an exec', ends, 'graceEndsAt'))),
-      ...shown(wrong.map(({ names }) => `a watch saw ${names.length} objects in the place of ${this.#ticks.length}`)),
+      ...shown(this.#unseen),
     ]
+  }
+
+  get #unseen(): string[] {
+    const wrong = this.#watches.filter(({ names }) => names.join() !== this.#ticks.join())
+    return wrong.map(({ names }) => `a watch saw ${names.length} objects in the place of ${this.#ticks.length}`)
   }
 
   get #path(): string {
@@ -128,7 +156,7 @@ export class RollingLoad {
       const name = `tick-${this.#ticks.length}`
       const metadata = { name, labels: { rolling: 'tick' } }
       try {
-        await this.#kube.create(this.#path, { metadata })
+        await this.#ticksBy.create(this.#path, { metadata })
         this.#ticks.push(name)
       } catch (error) {
         this.#failures.push(`${name} was not made: ${(error as Error).message}`)

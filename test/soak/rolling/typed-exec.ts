@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
 import { abortable, delay } from '../../../src/lib/signals.ts'
-import type { KubeOptions } from '../kube.ts'
+import { type KubeOptions, trustOf } from '../kube.ts'
 import type { End } from './ends.ts'
 
 /** of `v5.channel.k8s.io`: the first byte of each message */
@@ -27,6 +27,8 @@ export class TypedExec {
   readonly failures: string[] = []
   /** lines that came back */
   echoes = 0
+  /** as `performance.now()`: when the last one did */
+  echoedAt = 0
   /** ended by their user */
   completed = 0
   readonly #access: KubeOptions
@@ -68,9 +70,9 @@ export class TypedExec {
   }
 
   async #one(): Promise<void> {
-    const { ca, credential } = this.#access
-    const headers = { authorization: `Bearer ${credential}` }
-    const socket = new WebSocket(this.#url, ['v5.channel.k8s.io'], { ca, headers, perMessageDeflate: false })
+    const headers = { authorization: `Bearer ${this.#access.credential}` }
+    const options = { ...trustOf(this.#access), headers, perMessageDeflate: false }
+    const socket = new WebSocket(this.#url, ['v5.channel.k8s.io'], options)
     const closed = new Promise<number>((resolve) => socket.once('close', resolve))
     const end = () => socket.terminate()
     this.#stop.signal.addEventListener('abort', end, { once: true })
@@ -106,6 +108,7 @@ export class TypedExec {
       if (back !== typed) return
       waitsSince = undefined
       this.echoes++
+      this.echoedAt = performance.now()
       this.#echoed.resolve()
     })
     const type = () => {

@@ -1,0 +1,53 @@
+import { readFile } from 'node:fs/promises'
+import type { Test } from 'tap'
+import { createServiceAccount } from '../../../dev/control-plane/service-account.ts'
+import type { ChartsGround } from '../../support/nodes/charts-ground.ts'
+import type { NodeCluster } from '../../support/nodes/node-cluster.ts'
+import type { KubeOptions } from '../kube.ts'
+import { versionBefore } from './images.ts'
+import type { PodLeaves } from './pod-leaves.ts'
+import type { TunnelCount } from './tunnel-count.ts'
+
+export interface ChartsOptions {
+  /** begun each second */
+  readonly calls: number
+  readonly watches: number
+  readonly execs: number
+}
+
+export interface ChartsStage {
+  readonly t: Test
+  readonly ground: ChartsGround
+  readonly options: ChartsOptions
+  readonly leaves: PodLeaves
+  readonly tunnels: TunnelCount
+}
+
+/** Shorter than what is shipped, so that a pod leaves within half a minute. */
+export const graces = { listenMs: 10_000, shutdownMs: 15_000 }
+/** of calls that run at a pod of agentk that is told to stop (src/agentk/main.ts). ms */
+export const agentkGraceMs = 25_000
+
+const ofKas = [`graces.listen=${graces.listenMs / 1000}s`, `graces.shutdown=${graces.shutdownMs / 1000}s`]
+/** the older images */
+const before = `image.tag=${versionBefore}`
+
+/** What helm is given, besides the values of the ground. */
+export const values = {
+  before: { kas: [...ofKas, before], agentk: [before] },
+  now: { kas: ofKas, agentk: [] },
+} as const
+
+/** Where callers work, and the pod in which they have a shell. */
+export const workplace = { namespace: 'load', pod: 'cat', node: 1 }
+
+export const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`
+
+const tokenMs = 3_600_000
+
+/** Somebody who may do all, past kas. */
+export async function adminOf(cluster: NodeCluster, namespace: string): Promise<KubeOptions> {
+  const account = await createServiceAccount(cluster.admin, { namespace, name: 'ticks' })
+  const ca = await readFile(cluster.caFile, 'utf8')
+  return { server: cluster.server, ca, credential: cluster.signToken({ account, lifeMs: tokenMs }) }
+}
