@@ -78,5 +78,10 @@ async function joinRules(from: string, to: string): Promise<void> {
   const names = (await readdir(from)).sort()
   const texts = await Promise.all(names.map((name) => readFile(join(from, name), 'utf8')))
   await mkdir(to, { recursive: true })
-  await writeFile(join(to, 'rules.yaml'), texts.map((text) => text.trimEnd()).join(vendorSeparator))
+  await writeFile(join(to, 'rules.yaml'), texts.map((text) => withoutComments(text).trimEnd()).join(vendorSeparator))
+}
+
+/** As it stands for who reads it: of a file of rules, lines that are comments go. */
+function withoutComments(yaml: string): string {
+  return yaml.replaceAll(/^ *#.*\n/gm, '')
 }
