@@ -45,7 +45,9 @@ export async function lookAtServedChain(
       ...(ALPNProtocols && { ALPNProtocols }),
     })
     await once(tls, 'secureConnect', { signal })
-    return lookAt(chainOf(tls), { isTrusted: tls.authorized, why: String(tls.authorizationError ?? ''), keep, now })
+    const why = String(tls.authorizationError ?? '')
+    const isTrusted = tls.authorized || why === 'ERR_TLS_CERT_ALTNAME_INVALID' // names come after all else
+    return lookAt(chainOf(tls), { isTrusted, why, keep, now })
   } catch {
     return { state: 'skipped', text: 'no connection with TLS: no certificate is seen' }
   } finally {
@@ -82,21 +84,31 @@ const missing: ReadonlySet<string> = new Set([
 function lookAt(chain: readonly X509Certificate[], { isTrusted, why, keep, now }: Seen): Look {
   const top = chain.at(-1)
   if (!top) return { state: 'skipped', text: 'the server has sent no certificate' }
-  for (const { subject, validTo } of chain) {
-    if (now > Date.parse(validTo)) {
-      return { state: 'failed', text: `${nameOf(subject)} has ended at ${validTo}`, advice: 'renew it there' }
-    }
-  }
-  if (!isTrusted && missing.has(why)) {
-    const text = `the server sends ${chain.length} of a chain, and ${nameOf(top.issuer)}, by which the last is signed, is not trusted here`
-    const advice = `put the certificate of that authority into ${keep}; if it is an intermediate one, into the chain that the server sends`
-    return { state: 'failed', text, advice }
-  }
-  if (!isTrusted && !/ALTNAME/.test(why))
-    return { state: 'failed', text: `it is not trusted here: ${why}`, advice: keep }
+  if (!isTrusted) return untrusted(chain, top, { why, keep, now })
   const days = Math.floor(Math.min(...chain.map(({ validTo }) => Date.parse(validTo) - now)) / dayMs)
   const text = `${days} days are left of what the server sends, up to ${nameOf(top.issuer)}`
   return days < fewDays ? { state: 'note', text, advice: 'renew it there' } : { state: 'ok', text }
+}
+
+function untrusted(
+  chain: readonly X509Certificate[],
+  top: X509Certificate,
+  { why, keep, now }: Omit<Seen, 'isTrusted'>,
+): Look {
+  const state = 'failed'
+  for (const { subject, validFrom, validTo } of chain) {
+    const name = nameOf(subject)
+    if (now > Date.parse(validTo)) return { state, text: `${name} has ended at ${validTo}`, advice: 'renew it there' }
+    if (now < Date.parse(validFrom)) {
+      return { state, text: `${name} begins at ${validFrom}`, advice: 'compare the clocks of both machines with it' }
+    }
+  }
+  if (!missing.has(why)) {
+    return { state, text: `what the server sends is not trusted here: ${why}`, advice: `look at it, and at ${keep}` }
+  }
+  const text = `the server sends ${chain.length} of a chain, and ${nameOf(top.issuer)}, by which the last is signed, is not trusted here`
+  const advice = `put the certificate of that authority into ${keep}; if it is an intermediate one, into the chain that the server sends`
+  return { state, text, advice }
 }
 
 const nameOf = (distinguished = '') => `"${distinguished.replaceAll('\n', ', ')}"`

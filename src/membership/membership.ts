@@ -268,6 +268,14 @@ export class Membership implements Service {
     return this.#reconciler.unanswered()
   }
 
+  /** Sources of discovery that fail now, by name: what they found before is kept. */
+  failingSources(): readonly { readonly name: string; readonly reason: string }[] {
+    return this.#components.sources.flatMap((source) => {
+      const { error } = source.current()
+      return error === undefined ? [] : [{ name: source.name, reason: error }]
+    })
+  }
+
   /** Where the server `replicas` of a row is: `10.0.0.7:8155`; undefined if it is not known. */
   addressOf(row: Row): string | undefined {
     return this.#members.addressOf(row)

@@ -35,10 +35,12 @@ export interface LinksReport {
   readonly replicas: readonly ReplicaLinksReport[]
   /** those that have not said what they reach, and why */
   readonly silent: readonly { readonly name: string; readonly reason: string }[]
+  /** sources of discovery that fail at the asked one */
+  readonly failingSources: readonly { readonly name: string; readonly reason: string }[]
 }
 
 export interface ReplicaLinksComponents {
-  readonly membership: Pick<Membership, 'name' | 'instance' | 'members' | 'unanswered'>
+  readonly membership: Pick<Membership, 'name' | 'instance' | 'members' | 'unanswered' | 'failingSources'>
   readonly links: Pick<Links, 'link'>
   readonly peers: Pick<Peers, 'all' | 'call'>
   /** since 1970 */
@@ -78,7 +80,7 @@ export class ReplicaLinks {
     })
     const others = (await Promise.all(asked)).flat()
     const own = { name, instance, links: this.#links(), unanswered: membership.unanswered() }
-    return { replicas: [own, ...others], silent }
+    return { replicas: [own, ...others], silent, failingSources: membership.failingSources() }
   }
 
   async #ask(instance: ReplicaInstance): Promise<Omit<ReplicaLinksReport, 'name' | 'instance'>> {

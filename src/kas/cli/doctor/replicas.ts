@@ -54,7 +54,7 @@ async function checkLinks(socket: string): Promise<Finding[]> {
   } catch (error) {
     return [one('skipped', `which replicas reach which is not known: ${(error as Error).message}`)]
   }
-  const { replicas, silent } = report
+  const { replicas, silent, failingSources } = report
   const clocks = replicas.flatMap(({ name, ahead }) => (ahead ? [clockFinding(name, 'its', ahead)] : []))
   const unknown = silent.map(({ name, reason }) =>
     one(
@@ -69,7 +69,12 @@ async function checkLinks(socket: string): Promise<Finding[]> {
   const lonely = isAlone
     ? [one('note', 'it knows no other replica', 'if there are to be others, look at cluster.discovery', own.name)]
     : []
-  return [...replicas.flatMap(linkFindings), ...lonely, ...unknown, ...clocks]
+  const sources = failingSources.map(({ name, reason }): Finding => {
+    const text = `${reason}; what it found before is kept`
+    const advice = 'until it answers, replicas that are new are not found by it'
+    return { check: 'discovery', state: 'failed', subject: `source ${name}`, text, advice }
+  })
+  return [...sources, ...replicas.flatMap(linkFindings), ...lonely, ...unknown, ...clocks]
 }
 
 function linkFindings({ name, links, unanswered }: ReplicaLinksReport): Finding[] {

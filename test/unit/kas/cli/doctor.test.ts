@@ -54,7 +54,11 @@ interface World {
   /** as it is written to the file, which may be changed before */
   readonly config: Record<string, Record<string, unknown>>
   readonly status: { -readonly [Key in keyof StatusReport]: StatusReport[Key] }
-  readonly links: { replicas: ReplicaLinksReport[]; silent: LinksReport['silent'] }
+  readonly links: {
+    replicas: ReplicaLinksReport[]
+    silent: LinksReport['silent']
+    failingSources: LinksReport['failingSources']
+  }
   readonly env: Record<string, string>
   /** of all servers of kas: somebody listens there */
   readonly address: string
@@ -83,6 +87,7 @@ async function sound(t: Test): Promise<World> {
       { name: 'kas-1', instance: 'kas-1', links: [link('kas-0')], unanswered: [], ahead: [-20, 30] },
     ],
     silent: [],
+    failingSources: [],
   }
   const socket = join(folder, 'ops.sock')
   const answers = { '/status': () => status, '/links': () => links }
@@ -445,6 +450,14 @@ const faults: Readonly<Record<string, DoctorFault<World>>> = {
     says: /no replica with its secret answers at 10\.0\.0\.9:8156/,
     advises: /compare private_api\.listen\.authentication_secret_file at both/,
     plant: (world) => unansweredAt(world, 5, 'Encryption failed'),
+  },
+  'a source of discovery that fails': {
+    check: 'discovery',
+    says: /HTTP 403.*what it found before is kept/,
+    advises: /replicas that are new are not found/,
+    plant: ({ links }) => {
+      links.failingSources = [{ name: 'kubernetes', reason: 'HTTP 403' }]
+    },
   },
   'a replica that knows no other one': {
     check: 'replicas',

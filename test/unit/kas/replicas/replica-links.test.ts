@@ -24,6 +24,7 @@ function replica(name: string, { members, reach = {}, peers = new FakePeers(), n
     name,
     instance: name as InstanceId,
     members: () => [member(name, { self: true }), ...members],
+    failingSources: () => [{ name: 'dns', reason: 'SERVFAIL' }],
     unanswered: () => [{ address: '10.0.0.9:8156', dials: 3, reason: 'connect ECONNREFUSED' }],
   }
   const link = (instance: InstanceId) => ({ reach: reach[instance] ?? 'reachable' }) as never
@@ -72,5 +73,6 @@ t.test('what each says of the others, clocks, and who says nothing', async (t) =
       },
     ],
     silent: [{ name: 'kas-2', reason: 'not served' }],
+    failingSources: [{ name: 'dns', reason: 'SERVFAIL' }],
   })
 })
