@@ -1,7 +1,7 @@
 /**
  * What does the access log cost a call? GETs of 1 KiB at the replica that holds the agent, 16 at a time, alternating in one
  * run: without the log, with what is on by default (reads have no line), with a line for each call in a file, with the same
- * where the disk of that file (1 MiB) is full, and on a pipe whose reader has stopped. Then, of each, whether the lines that
+ * where the disk of that file is full, and on a pipe whose reader has stopped. Then, of each, whether the lines that
  * were written and those that were lost are as many as the calls. Options: `--rounds N`, `--requests N`.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
@@ -19,8 +19,8 @@ import { cpuSeconds, median, Programs } from './support/programs.ts'
 
 const { rounds, requests } = readCounts({ rounds: 5, requests: 3000 })
 const inFlight = 16
-/** of the disk that is full */
-const diskBytes = 1024 * 1024
+/** of the disk that is full: once there is room, all that waited fits */
+const diskBytes = 16 * 1024 * 1024
 const patienceMs = 30_000
 const all = [{ level: 'metadata' }]
 
@@ -150,8 +150,8 @@ async function count({ name, calls, opsPort, file, filler, row, begun }: Variant
   const [written, lost, lines] = [now.written - begun.written, now.lost - begun.lost, now.lines - begun.lines]
   addTo(row, { calls, 'lines written': written, 'lines lost': lost })
   if (!file) return
-  const isExact = lines === written && written + lost === calls
-  console.log(`${name}: ${calls} calls, ${lines} lines in the file, ${lost} lost${isExact ? '' : `, not ${written}`}`)
+  const isExact = lines + lost === calls // a line that says how many are lost is written, too
+  console.log(`${name}: ${calls} calls, ${lines} lines in the file, ${lost} lost${isExact ? '' : ': NOT AS MANY'}`)
 }
 
 /** Of reads alone: lines that were handed on, that were lost, and that stand in the file, once these do not change any more. */
