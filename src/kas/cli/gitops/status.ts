@@ -40,9 +40,7 @@ export async function gitopsStatus(args: readonly string[], context: GitopsStatu
   const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
   const { io, clock, signal } = context
   if (values.help) {
-    io.stdout.write(
-      `usage: kas ${gitopsUsage}\n  how the sources of an agent fare\nusage: kas gitops forget SOURCE [--agent ID]\n  lets go of what a source that has left the configuration has made\n`,
-    )
+    io.stdout.write(`usage: kas ${gitopsUsage}\n  how the sources of an agent fare\n`)
     return 0
   }
   if (positionals.join(' ') !== 'status') throw new UsageError('allowed is kas gitops status, or forget')
