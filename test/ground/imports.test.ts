@@ -1,6 +1,7 @@
 import { globSync, readFileSync } from 'node:fs'
-import { dirname, join, normalize } from 'node:path'
+import { join } from 'node:path'
 import t from 'tap'
+import { circles, type Import, importsIn } from '../../dev/census/imports.ts'
 
 /**
  * What each room of `src` may import: other rooms, then packages. A room is a folder with what is below it that is no
@@ -107,27 +108,7 @@ const pairs = [
   'proto/grpc/server-session.ts proto/grpc/server-stream.ts',
 ]
 
-interface Import {
-  /** below `src` */
-  readonly file: string
-  /** a file below `src`, or a package */
-  readonly to: string
-  readonly isFile: boolean
-}
-
 const source = join(import.meta.dirname, '../../src')
-
-function importsIn(root: string): Import[] {
-  return globSync('**/*.ts', { cwd: root }).flatMap((file) => {
-    const text = readFileSync(join(root, file), 'utf8').replaceAll(/^\s*(?:\/\*[\s\S]*?\*\/|\/\/.*$)/gm, '')
-    const found = [...text.matchAll(/(?:\bfrom\s+|^import\s+|\bimport\(\s*)'([^']+)'/gm)]
-    return found.flatMap(([, name = '']) => {
-      if (name.startsWith('node:')) return []
-      const isFile = name.startsWith('.')
-      return { file, to: isFile ? normalize(join(dirname(file), name)) : name, isFile }
-    })
-  })
-}
 
 const matches = (pattern: string, name: string) =>
   pattern.endsWith('/*') ? name.startsWith(pattern.slice(0, -1)) : pattern === name
@@ -178,15 +159,6 @@ function floors(imports: readonly Import[]): string[][] {
     found.push(floor.sort())
   }
   return found
-}
-
-function circles(imports: readonly Import[]): string[] {
-  const edges = new Set(imports.filter(({ isFile }) => isFile).map(({ file, to }) => `${file} ${to}`))
-  const isBack = (edge: string) => {
-    const [one = '', other = ''] = edge.split(' ')
-    return one < other && edges.has(`${other} ${one}`)
-  }
-  return [...edges].filter(isBack).sort()
 }
 
 t.test('each room imports what is below it', async (t) => {

@@ -1,0 +1,61 @@
+/** Words of one idea that the house does not use, and what it writes in their place. */
+export interface BannedWord {
+  /** as they stand in a name or a text, in lower case */
+  readonly words: readonly string[]
+  readonly write: string
+  /** absent: everywhere; 'names': they are ordinary in sentences */
+  readonly only?: 'names'
+}
+
+export const bannedWords: readonly BannedWord[] = [
+  { words: ['told', 'untold', 'tell', 'tells', 'telling'], write: 'report, lastSent, known, callbacks: what it is' },
+  { words: ['wish', 'wishes', 'wished'], write: 'directives, annotations' },
+  { words: ['heir', 'heirs'], write: 'newOwner' },
+  { words: ['held'], write: 'blocked, blockedBy; kept; locked only for a lock' },
+  { words: ['look', 'looks', 'looked', 'looking'], write: 'check, poll, list, read' },
+  { words: ['rehearse', 'rehearsal', 'rehearsed'], write: 'dry run' },
+  { words: ['picture', 'pictures'], write: 'cluster cache, snapshot' },
+  { words: ['quiet', 'silent'], write: 'suspect, dead', only: 'names' },
+  { words: ['why', 'said'], write: 'reason, code', only: 'names' },
+  { words: ['deed', 'deeds', 'news'], write: 'plan, step, result; gossip message' },
+  { words: ['hear', 'hears', 'heard'], write: 'receive, read' },
+  { words: ['see', 'sees', 'saw'], write: 'read, compare', only: 'names' },
+  { words: ['beat', 'beats'], write: 'row heartbeat' },
+  { words: ['vain', 'gone'], write: 'ended, closed, drained, retired', only: 'names' },
+]
+
+export interface FoundWord {
+  readonly line: number
+  readonly word: string
+  /** the name or the sentence's word in which it stands */
+  readonly name: string
+}
+
+/** A name of code has a capital within, an underscore, a `#` or a dot before it, or something of code behind it. */
+const namesAndWords = /(?<before>[#.]?)\b(?<name>[A-Za-z][A-Za-z0-9_]*)\b(?<after>\??[(:]|\s*=)?/g
+
+/** `heldByAgent`, `HELD_BACK`: held, by, agent */
+const partsOf = (name: string) =>
+  name
+    .replaceAll(/([a-z0-9])([A-Z])/g, '$1 $2')
+    .split(/[ _]/)
+    .map((part) => part.toLowerCase())
+
+/** Each banned word in a text, where it stands. */
+export function bannedWordsIn(text: string, words: readonly BannedWord[] = bannedWords): FoundWord[] {
+  const found: FoundWord[] = []
+  for (const [index, line] of text.split('\n').entries()) {
+    const isSentence = /^\s*(?:\*|\/\*|\/\/)/.test(line)
+    for (const { groups } of line.matchAll(namesAndWords)) {
+      const { before = '', name = '', after } = groups ?? {}
+      const parts = partsOf(name)
+      const isName = parts.length > 1 || before !== '' || (after !== undefined && !isSentence)
+      for (const { words: own, only } of words) {
+        if (only === 'names' && !isName) continue
+        for (const word of parts)
+          if (own.includes(word)) found.push({ line: index + 1, word, name: `${before}${name}` })
+      }
+    }
+  }
+  return found
+}
