@@ -1,5 +1,5 @@
-import { FairTurns } from '../../../src/agentk/modules/views/store/fair-turns.ts'
 import type { ReadonlyRecords } from '../../../src/agentk/modules/views/store/record.ts'
+import { TimeSlices } from '../../../src/agentk/modules/views/store/time-slices.ts'
 import { Forest } from '../../../src/agentk/modules/views/tree/forest.ts'
 import { readQuery } from '../../../src/agentk/modules/views/tree/query.ts'
 import { Sight } from '../../../src/agentk/modules/views/tree/sight.ts'
@@ -24,7 +24,7 @@ export function forestOf({ records, query, hidden = [], clock = new ManualClock(
     mayListEvents: () => true,
     mayName: () => true,
   }
-  const sight = new Sight({ records, clock, turns: new FairTurns(clock) }, visibility)
+  const sight = new Sight({ records, clock, turns: new TimeSlices(clock) }, visibility)
   const forest = new Forest({ records, sight, clock, side: 'argo' }, readQuery(Buffer.from(query)))
   forest.start()
   records.onChange((change) => {

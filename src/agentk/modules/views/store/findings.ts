@@ -8,13 +8,13 @@ import type { KubernetesObject } from '../../../health/object.ts'
 import { ownPartsOf } from '../projection/parts.ts'
 import { DueVerdicts } from './due-verdicts.ts'
 import { Evidences, type Subject } from './evidence.ts'
-import type { FairTurns } from './fair-turns.ts'
 import { dueOf, isSameJudgement, isWell, type Judgement, judgementOf, overdue } from './judgement.ts'
 import { JudgingWorld } from './judging-world.ts'
 import { KeptTexts } from './kept-texts.ts'
 import { type Read, Readers, reads } from './readers.ts'
 import type { ObjectRecord, ReadonlyRecords, RecordChange } from './record.ts'
 import { type Seen, timed } from './seen.ts'
+import type { TimeSlices } from './time-slices.ts'
 
 /** Evidence that does not count any more goes after so long at most. ms */
 const expireMs = 60_000
@@ -22,7 +22,7 @@ const expireMs = 60_000
 export interface FindingsComponents {
   /** since 1970 */
   readonly clock: Clock
-  readonly turns: FairTurns
+  readonly turns: TimeSlices
   readonly records: ReadonlyRecords
   /** all objects of a kind (`group/Kind`) are known */
   readonly isLive: (kind: string) => boolean

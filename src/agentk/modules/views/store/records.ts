@@ -6,7 +6,6 @@ import { Environments } from '../projection/environments.ts'
 import { isMetadataAlone, metadataOf } from '../projection/metadata.ts'
 import { DueVerdicts } from './due-verdicts.ts'
 import { Extras, type ExtrasOptions, extrasDefaults } from './extras.ts'
-import { FairTurns } from './fair-turns.ts'
 import { Findings, type JudgementChange } from './findings.ts'
 import type { Interned } from './interned.ts'
 import type { Judgement } from './judgement.ts'
@@ -18,6 +17,7 @@ import { OpenLists } from './open-lists.ts'
 import { Places } from './places.ts'
 import type { FollowState, Health, ObjectRecord, ObjectSink, Place, ReadonlyRecords, RecordChange } from './record.ts'
 import type { Rules } from './rules.ts'
+import { TimeSlices } from './time-slices.ts'
 
 export interface RecordsComponents {
   /** since 1970 */
@@ -28,7 +28,7 @@ export interface RecordsComponents {
   /** default: labels alone say them */
   readonly environments?: Environments
   /** default: its own */
-  readonly turns?: FairTurns
+  readonly turns?: TimeSlices
 }
 
 export interface RecordsOptions {
@@ -77,7 +77,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     this.#interned = components.interned
     this.#environments = components.environments ?? new Environments([])
     this.#due = new DueVerdicts(components.clock, (uid, health) => this.#judgeAnew(uid, health))
-    const { clock, turns = new FairTurns(clock) } = components
+    const { clock, turns = new TimeSlices(clock) } = components
     const onLive = (kind: string) => this.#findings.liveChanged(kind)
     this.states = new KindStates({ clock, onLive }, `the cluster has more than ${this.#options.maxObjects} objects`)
     this.#findings = new Findings({

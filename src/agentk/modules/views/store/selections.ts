@@ -1,7 +1,7 @@
 import type { LabelSelector } from '../projection/projector.ts'
-import type { FairTurns } from './fair-turns.ts'
 import type { ObjectRecord, ReadonlyRecords, RecordChange } from './record.ts'
 import { compileSelector, type Selects } from './selectors.ts'
+import type { TimeSlices } from './time-slices.ts'
 
 export interface SelectionsOptions {
   /** that are kept, of all views; one with much in it counts as several (`partsOfOne`) */
@@ -20,7 +20,7 @@ export const selectionsDefaults: SelectionsOptions = {
 
 export interface SelectionsComponents {
   readonly records: Pick<ReadonlyRecords, 'get' | 'inNamespace'>
-  readonly turns: FairTurns
+  readonly turns: TimeSlices
 }
 
 /** Who has selections. It is one and the same from `take` to `release`. */

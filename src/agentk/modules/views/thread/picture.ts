@@ -4,11 +4,11 @@ import type { Logger } from '../../../../lib/log.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import { Reviews } from '../access/reviews.ts'
 import { Environments } from '../projection/environments.ts'
-import { FairTurns } from '../store/fair-turns.ts'
 import { Interned } from '../store/interned.ts'
 import { Problems } from '../store/problems.ts'
 import { Records } from '../store/records.ts'
 import { Rules } from '../store/rules.ts'
+import { TimeSlices } from '../store/time-slices.ts'
 import { ViewHost } from '../view/view-host.ts'
 import { Warnings } from '../watch/events.ts'
 import { Kinds } from '../watch/kinds.ts'
@@ -57,7 +57,7 @@ export class Picture {
     this.#rules = rules
     const { records: most, ...bounds } = viewsBounds(heapMb)
     const known = { interned: new Interned(), environments: new Environments(environments) }
-    const turns = new FairTurns(pace)
+    const turns = new TimeSlices(pace)
     this.#records = new Records({ clock, rules, turns, ...known }, most)
     const events = new Warnings()
     const reviews = new Reviews({ api: own, clock: pace, log, own: own.access.impersonation })

@@ -1,12 +1,12 @@
 import type { Clock } from '../../../../lib/clock.ts'
-import { turnMs, updatePauseMs } from '../store/fair-turns.ts'
 import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
+import { sliceMs, updatePauseMs } from '../store/time-slices.ts'
 import { BelowWalk } from './below-walk.ts'
 import { maxAbove } from './owners.ts'
 import type { Moved, Sight } from './sight.ts'
 
 /** After work that took longer than one turn it stands still so long: whoever shows it can send what it is. ms */
-const restMs = updatePauseMs + turnMs
+const restMs = updatePauseMs + sliceMs
 
 export interface BatchesComponents {
   readonly records: ReadonlyRecords
@@ -166,7 +166,7 @@ export class Batches {
     const now = this.#components.clock.now()
     this.#cancel = undefined
     this.#isSettled = true
-    if (now - this.#since > turnMs) this.#restsUntil = now + restMs
+    if (now - this.#since > sliceMs) this.#restsUntil = now + restMs
     if (!isAtOnce) this.#placing.settled()
     if (this.#unplacedNext.size > 0 || !this.#belowNext.isEmpty) this.#work()
   }

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import type { ArgoWord } from '../../../../proto/views-json.ts'
-import type { FairTurns } from '../store/fair-turns.ts'
 import type { ObjectRecord, ReadonlyRecords, RecordChange, Visibility } from '../store/record.ts'
+import type { TimeSlices } from '../store/time-slices.ts'
 import type { Below } from './below-walk.ts'
 import { Opinions } from './opinions.ts'
 import { isSameToClaims, maxAbove, Owners, saysOtherOwner } from './owners.ts'
@@ -21,7 +21,7 @@ export interface Moved {
 export interface SightComponents {
   readonly records: ReadonlyRecords
   readonly clock: Clock
-  readonly turns: FairTurns
+  readonly turns: TimeSlices
 }
 
 /** What all forests of one visibility share: whoever may list the same. */
@@ -31,7 +31,7 @@ export class Sight {
   readonly opinions: Opinions
   readonly scans: Scans
   readonly #records: ReadonlyRecords
-  readonly #turns: FairTurns
+  readonly #turns: TimeSlices
   #comings = 0
 
   /** Another number once something has come, has gone, or names or selects others. */
@@ -61,7 +61,7 @@ export class Sight {
     return side === 'kas' ? kasSeverityOf(this.wordOf(record)) : severityOf(record.health, side)
   }
 
-  /** Long work, in its turn (`FairTurns.run`). */
+  /** Long work, in its turn (`TimeSlices.run`). */
   run(step: () => boolean, done: () => void): () => void {
     return this.#turns.run(this.visibility.key, step, done)
   }

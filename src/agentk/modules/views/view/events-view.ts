@@ -1,15 +1,15 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import { type EventRow, type PageState, type ViewState, viewsBounds } from '../../../../proto/views-json.ts'
 import { type AskEvents, AskedEvents } from '../access/asked-events.ts'
-import type { FairTurns } from '../store/fair-turns.ts'
 import type { EventChange, ReadonlyEvents, Visibility } from '../store/record.ts'
+import type { TimeSlices } from '../store/time-slices.ts'
 import type { ReadQuery } from '../tree/query.ts'
 import { type Update, Updates } from './updates.ts'
 import type { View } from './view.ts'
 
 export interface EventsViewComponents {
   readonly clock: Clock
-  readonly turns: FairTurns
+  readonly turns: TimeSlices
   readonly events: ReadonlyEvents
   readonly ask: AskEvents
   /** there is room to ask for those of one node more */

@@ -1,8 +1,8 @@
 import { KasError } from '../../../../lib/errors.ts'
 import { type BuiltInKind, builtInKinds } from '../../../../proto/kind-words.ts'
 import { type ViewState, viewsBounds } from '../../../../proto/views-json.ts'
-import type { FairTurns } from '../store/fair-turns.ts'
 import type { FollowStates, Visibility } from '../store/record.ts'
+import type { TimeSlices } from '../store/time-slices.ts'
 import type { Forest, ForestListener } from '../tree/forest.ts'
 import type { Node } from '../tree/forest-node.ts'
 import type { GraphQuery } from '../tree/graph-query.ts'
@@ -20,7 +20,7 @@ import { type Update, Updates } from './updates.ts'
 import type { ForestViewing, View } from './view.ts'
 
 export interface GraphViewComponents extends ForestViewing {
-  readonly turns: FairTurns
+  readonly turns: TimeSlices
   readonly states: FollowStates
   /** vertices that it may have, as of now */
   readonly maxVertices: () => number

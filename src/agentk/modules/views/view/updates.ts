@@ -1,6 +1,6 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import { type PageState, type ViewState, viewsBounds } from '../../../../proto/views-json.ts'
-import { updatePauseMs } from '../store/fair-turns.ts'
+import { updatePauseMs } from '../store/time-slices.ts'
 
 const sections = ['rows', 'gone', 'events', 'pages', 'kinds', 'darc', 'dvx', 'svx', 'sarc'] as const
 type Section = (typeof sections)[number]

@@ -5,10 +5,10 @@ import type { AskEvents } from '../access/asked-events.ts'
 import { Present } from '../access/present.ts'
 import { maxNamespacesAsked, type Wanted } from '../access/review-plan.ts'
 import type { Access, Caller, Reviews } from '../access/reviews.ts'
-import { FairTurns } from '../store/fair-turns.ts'
 import type { Problems } from '../store/problems.ts'
 import type { FollowStates, ReadonlyEvents, ReadonlyRecords, Visibility } from '../store/record.ts'
 import { Selections, type SelectionsOptions } from '../store/selections.ts'
+import { TimeSlices } from '../store/time-slices.ts'
 import { Forests, type ForestsOptions } from '../tree/forests.ts'
 import { type ReadQuery, readQuery } from '../tree/query.ts'
 import type { VerdictSide } from '../tree/severity.ts'
@@ -70,7 +70,7 @@ export interface ViewHostComponents {
   /** ms since 1970 */
   readonly clock: Clock
   /** default: its own */
-  readonly turns?: FairTurns
+  readonly turns?: TimeSlices
 }
 
 export interface ViewHostOptions {
@@ -102,7 +102,7 @@ interface Opened extends Seat {
 export class ViewHost {
   readonly #components: ViewHostComponents
   readonly #forests: Forests
-  readonly #turns: FairTurns
+  readonly #turns: TimeSlices
   readonly #selections: Selections
   readonly #present: Present
   readonly #feed: PresentFeed
@@ -120,7 +120,7 @@ export class ViewHost {
     this.#components = components
     this.#present = new Present(clock)
     this.#room = new ViewRoom(this.#opened, room)
-    const { turns = new FairTurns(clock) } = components
+    const { turns = new TimeSlices(clock) } = components
     this.#turns = turns
     this.#forests = new Forests({ records, clock, turns, side: verdict }, options.forests)
     this.#selections = new Selections({ records, turns }, options.selections)

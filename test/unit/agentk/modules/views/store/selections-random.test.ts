@@ -1,10 +1,10 @@
 import t, { type Test } from 'tap'
 import type { LabelSelector } from '../../../../../../src/agentk/modules/views/projection/projector.ts'
-import { FairTurns } from '../../../../../../src/agentk/modules/views/store/fair-turns.ts'
 import { Interned } from '../../../../../../src/agentk/modules/views/store/interned.ts'
 import { Records } from '../../../../../../src/agentk/modules/views/store/records.ts'
 import { Rules } from '../../../../../../src/agentk/modules/views/store/rules.ts'
 import { type Selection, Selections, type Taker } from '../../../../../../src/agentk/modules/views/store/selections.ts'
+import { TimeSlices } from '../../../../../../src/agentk/modules/views/store/time-slices.ts'
 import { Seeded } from '../../../../../support/seeded.ts'
 import { WorkClock } from '../../../../../support/work-clock.ts'
 import { kinds, object } from '../objects.ts'
@@ -93,7 +93,7 @@ class ViewModel {
 class World {
   readonly #random: Seeded
   readonly clock = new ReadClock()
-  readonly turns = new FairTurns(this.clock)
+  readonly turns = new TimeSlices(this.clock)
   readonly records = new Records({ clock: this.clock, rules: new Rules([], []), interned: new Interned() })
   readonly selections = new Selections({ records: this.records, turns: this.turns }, options)
   readonly views = new Set<ViewModel>()

@@ -1,6 +1,5 @@
 import t from 'tap'
 import type { LabelSelector } from '../../../../../../src/agentk/modules/views/projection/projector.ts'
-import { FairTurns, turnMs } from '../../../../../../src/agentk/modules/views/store/fair-turns.ts'
 import type { RecordChange } from '../../../../../../src/agentk/modules/views/store/record.ts'
 import {
   Selections,
@@ -8,6 +7,7 @@ import {
   selectionsDefaults,
   type Taker,
 } from '../../../../../../src/agentk/modules/views/store/selections.ts'
+import { sliceMs, TimeSlices } from '../../../../../../src/agentk/modules/views/store/time-slices.ts'
 import type { Clock } from '../../../../../../src/lib/clock.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 import { Seeded } from '../../../../../support/seeded.ts'
@@ -37,7 +37,7 @@ const takerOf = (user: string | undefined, { onChange = () => {}, onRoom = () =>
 
 function stage(options: Partial<SelectionsOptions> = {}, clock: Clock = new ManualClock()) {
   CountedLabels.reads = 0
-  const turns = new FairTurns(clock)
+  const turns = new TimeSlices(clock)
   const records = new RecordsDouble()
   const selections = new Selections({ records, turns }, { ...selectionsDefaults, ...options })
   records.onChange((change: RecordChange) => selections.change(change))
@@ -126,8 +126,8 @@ t.test('it is built in slices, by turns with others', async (t) => {
   }
   t.equal(selections[19]?.members.length, 1500)
   t.equal(CountedLabels.reads, 20 * 1500)
-  t.ok(clock.longestMs <= 2 * turnMs + 16 * comparisonMs, `${clock.longestMs} ms without a yield`)
-  t.ok(turnsOfOthers >= (20 * 1500 * comparisonMs) / (3 * turnMs), `others had ${turnsOfOthers} turns`)
+  t.ok(clock.longestMs <= 2 * sliceMs + 16 * comparisonMs, `${clock.longestMs} ms without a yield`)
+  t.ok(turnsOfOthers >= (20 * 1500 * comparisonMs) / (3 * sliceMs), `others had ${turnsOfOthers} turns`)
 })
 
 t.test('so many of all, so many of one user', async (t) => {

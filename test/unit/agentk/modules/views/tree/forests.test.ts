@@ -1,6 +1,6 @@
 import t from 'tap'
-import { FairTurns } from '../../../../../../src/agentk/modules/views/store/fair-turns.ts'
 import type { Visibility } from '../../../../../../src/agentk/modules/views/store/record.ts'
+import { TimeSlices } from '../../../../../../src/agentk/modules/views/store/time-slices.ts'
 import { Forests } from '../../../../../../src/agentk/modules/views/tree/forests.ts'
 import { readQuery } from '../../../../../../src/agentk/modules/views/tree/query.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
@@ -25,7 +25,7 @@ function start() {
   for (let i = 0; i < objects; i++) records.put(recordOf({ uid: `u${i}` }))
   let last = 0
   const clock = new ManualClock()
-  const forests = new Forests({ records, clock, turns: new FairTurns(clock), side: 'argo' }, options)
+  const forests = new Forests({ records, clock, turns: new TimeSlices(clock), side: 'argo' }, options)
   return { forests, take: (user: string | undefined) => forests.take(all, query(last++), user) }
 }
 

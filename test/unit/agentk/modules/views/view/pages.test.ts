@@ -1,5 +1,5 @@
 import t from 'tap'
-import { FairTurns } from '../../../../../../src/agentk/modules/views/store/fair-turns.ts'
+import { TimeSlices } from '../../../../../../src/agentk/modules/views/store/time-slices.ts'
 import { Family, Node } from '../../../../../../src/agentk/modules/views/tree/forest-node.ts'
 import { Scans } from '../../../../../../src/agentk/modules/views/tree/scans.ts'
 import { Page, type PageWanted } from '../../../../../../src/agentk/modules/views/view/pages.ts'
@@ -38,7 +38,7 @@ function stage(count: number, limit: number, more: Partial<PageWanted> = {}) {
   }
   const nodes = Array.from({ length: count }, (_, i) => node(`n${String(i).padStart(6, '0')}`))
   let scanned = 0
-  const turns = new FairTurns(clock)
+  const turns = new TimeSlices(clock)
   const scans = new Scans(clock, (step, done) => turns.run('', step, done))
   const page = new Page(scans, { node: root, kind: undefined }, { offset: 0, ...wanted }, () => scanned++)
   const order = () => page.order.map(({ id }) => Number(id.slice(1)))

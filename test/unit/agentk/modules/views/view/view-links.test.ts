@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { LabelSelector } from '../../../../../../src/agentk/modules/views/projection/projector.ts'
-import { FairTurns } from '../../../../../../src/agentk/modules/views/store/fair-turns.ts'
 import { Selections, selectionsDefaults } from '../../../../../../src/agentk/modules/views/store/selections.ts'
+import { TimeSlices } from '../../../../../../src/agentk/modules/views/store/time-slices.ts'
 import { ViewLinks } from '../../../../../../src/agentk/modules/views/view/view-links.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 import { forestOf } from '../../../../../support/views/forest-of.ts'
@@ -13,7 +13,7 @@ const app = (value: string): LabelSelector => ({ labels: [['app', value]], expre
 function stage(maxSelections: number) {
   const clock = new ManualClock()
   const records = new RecordsDouble()
-  const selections = new Selections({ records, turns: new FairTurns(clock) }, { ...selectionsDefaults, maxSelections })
+  const selections = new Selections({ records, turns: new TimeSlices(clock) }, { ...selectionsDefaults, maxSelections })
   records.onChange((change) => selections.change(change))
   const services = ['a', 'b', 'c'].map((value) =>
     recordOf({ uid: `service-${value}`, kind: kinds.service, selector: app(value) }),

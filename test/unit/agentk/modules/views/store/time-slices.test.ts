@@ -1,10 +1,10 @@
 import t from 'tap'
-import { FairTurns, turnMs } from '../../../../../../src/agentk/modules/views/store/fair-turns.ts'
+import { sliceMs, TimeSlices } from '../../../../../../src/agentk/modules/views/store/time-slices.ts'
 import { WorkClock } from '../../../../../support/work-clock.ts'
 
 function stage() {
   const clock = new WorkClock()
-  const turns = new FairTurns(clock)
+  const turns = new TimeSlices(clock)
   const done: string[] = []
   const work = (name: string, source: string, steps: number, ms = 1, areLong = false) => {
     let left = steps
@@ -29,7 +29,7 @@ t.test('what is short is done at once, as long as nobody waits', async (t) => {
 t.test('what is done at once takes a part of the time, however short each is', async (t) => {
   const { clock, work, done, turns } = stage()
   for (let i = 0; i < 100; i++) work(`${i}`, 'ann', 1)
-  t.ok(done.length <= 2 * turnMs + 1, `${done.length} at once`)
+  t.ok(done.length <= 2 * sliceMs + 1, `${done.length} at once`)
   t.equal(turns.size, 100 - done.length)
   while (turns.size > 0) clock.turn()
   t.equal(done.length, 100)
@@ -43,7 +43,7 @@ t.test('sources take turns, whatever each asks for', async (t) => {
   work('carl', 'carl', 20)
   for (let rounds = 0; !done.includes('carl') && rounds < 20; rounds++) clock.turn()
   t.match(done, ['bob', 'carl'])
-  t.ok(clock.longestMs <= 2 * turnMs + 16, `${clock.longestMs} ms without a yield`)
+  t.ok(clock.longestMs <= 2 * sliceMs + 16, `${clock.longestMs} ms without a yield`)
 })
 
 t.test('of long steps each is the last of its slice', async (t) => {
@@ -53,7 +53,7 @@ t.test('of long steps each is the last of its slice', async (t) => {
   clock.turn()
   clock.turn()
   t.strictSame(done, ['bob'])
-  t.ok(clock.longestMs <= 60 + turnMs, `${clock.longestMs} ms without a yield`)
+  t.ok(clock.longestMs <= 60 + sliceMs, `${clock.longestMs} ms without a yield`)
 })
 
 t.test('so do the jobs of one source', async (t) => {

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../../lib/clock.ts'
 
 /** Work goes on this long at once, then others have their turn. ms */
-export const turnMs = 8
+export const sliceMs = 8
 /** From one update of a view to the next. ms */
 export const updatePauseMs = 50
 /** The clock is read once in as many short steps. */
@@ -21,7 +21,7 @@ interface Job {
  * Long work of the thread, in slices. Sources take turns, and so do the jobs of one source: what one asks for takes at
  * most its share from the others, however much it is.
  */
-export class FairTurns {
+export class TimeSlices {
   readonly #clock: Clock
   /** by source, in the order of their turns; none is empty */
   readonly #waiting = new Map<string, Job[]>()
@@ -29,7 +29,7 @@ export class FairTurns {
   #sliceEnd: number | undefined
   #cancel: (() => void) | undefined
   /** what may still be spent at once, ms, and when that was reckoned */
-  #atOnce = { ms: turnMs, at: Number.NEGATIVE_INFINITY }
+  #atOnce = { ms: sliceMs, at: Number.NEGATIVE_INFINITY }
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -67,7 +67,7 @@ export class FairTurns {
     if (this.#sliceEnd !== undefined) return now < this.#sliceEnd
     if (this.#waiting.size > 0) return false
     const { ms, at } = this.#atOnce
-    this.#atOnce = { ms: Math.min(turnMs, ms + Math.max(0, now - at) * atOnceShare), at: now }
+    this.#atOnce = { ms: Math.min(sliceMs, ms + Math.max(0, now - at) * atOnceShare), at: now }
     return this.#atOnce.ms > 0
   }
 
@@ -78,7 +78,7 @@ export class FairTurns {
   /** Sources one after the other, until it was long enough: each has its whole slice. */
   #round(): void {
     this.#cancel = undefined
-    const end = this.#clock.now() + turnMs
+    const end = this.#clock.now() + sliceMs
     do {
       const [first] = this.#waiting
       if (!first) break
@@ -97,7 +97,7 @@ export class FairTurns {
   #slice(jobs: Job[]): boolean {
     const start = this.#clock.now()
     const outer = this.#sliceEnd
-    const end = outer ?? start + turnMs
+    const end = outer ?? start + sliceMs
     this.#sliceEnd = end
     try {
       for (let steps = 1; jobs.length > 0; steps++) {

@@ -1,11 +1,11 @@
 import t from 'tap'
-import { FairTurns, turnMs } from '../../../../../../src/agentk/modules/views/store/fair-turns.ts'
+import { sliceMs, TimeSlices } from '../../../../../../src/agentk/modules/views/store/time-slices.ts'
 import { Seeded } from '../../../../../support/seeded.ts'
 import { WorkClock } from '../../../../../support/work-clock.ts'
 
 t.test('1,000 sources are served alike, however much some ask for', { timeout: 60_000 }, async (t) => {
   const clock = new WorkClock()
-  const turns = new FairTurns(clock)
+  const turns = new TimeSlices(clock)
   const worked = new Map<string, number>()
   const run = (source: string, steps: number, onDone: () => void = () => {}) => {
     let left = steps
@@ -24,7 +24,7 @@ t.test('1,000 sources are served alike, however much some ask for', { timeout: 6
     isDone = true
   })
   while (!isDone) clock.turn()
-  const roundMs = 1000 * turnMs
+  const roundMs = 1000 * sliceMs
   t.ok(clock.now() - began <= 1.5 * roundMs, `one round later, not ${(clock.now() - began) / roundMs}`)
   const until = clock.now() + 5 * roundMs
   const before = new Map(worked)
@@ -38,7 +38,7 @@ t.test('each job that is not ended is done once, and nothing is kept', { timeout
   const random = Seeded.for(t)
   for (let round = 0; round < 60; round++) {
     const clock = new WorkClock()
-    const turns = new FairTurns(clock)
+    const turns = new TimeSlices(clock)
     const sources = Array.from({ length: random.pick([1, 3, 1000]) }, (_, i) => `s${i}`)
     let jobs = 0
     let nested = 0
