@@ -46,7 +46,7 @@ export function bannedWordsIn(text: string, words: readonly BannedWord[] = banne
   const found: FoundWord[] = []
   for (const [index, line] of text.split('\n').entries()) {
     const isSentence = /^\s*(?:\*|\/\*|\/\/)/.test(line)
-    for (const { groups } of line.matchAll(namesAndWords)) {
+    for (const { groups } of line.replaceAll(/\b[Ll]ook(?:s|ed|ing)? up\b/g, '').matchAll(namesAndWords)) {
       const { before = '', name = '', after } = groups ?? {}
       const parts = partsOf(name)
       const isName = parts.length > 1 || before !== '' || (after !== undefined && !isSentence)

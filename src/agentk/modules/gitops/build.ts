@@ -55,7 +55,7 @@ export async function buildCommit(
   const job = { files: rendered, scopes: kinds.scopes, options, ...(chart && { chart }), ...(budget && { budget }) }
   const { manifests: all, problems } = await read(job, signal)
   if (problems.length > 0) return { kind: 'refused', problems }
-  const { manifests, hooks, told } = withoutHooks(all)
+  const { manifests, hooks, hookNotes } = withoutHooks(all)
   if (options.helm && options.helm.hooks !== 'skip') {
     const unusable = webhooksOfHooks(manifests, notRun)
     if (unusable.length > 0) return { kind: 'refused', problems: unusable }
@@ -63,26 +63,30 @@ export async function buildCommit(
   const { graph, problems: cycles } = waveGraph(manifests)
   if (cycles.length > 0) return { kind: 'refused', problems: cycles }
   const isPartial = options.helm !== undefined && !kinds.isWhole
-  return { kind: 'built', manifests, graph, kinds, hooks, notes: [...notes, ...told], isPartial }
+  return { kind: 'built', manifests, graph, kinds, hooks, notes: [...notes, ...hookNotes], isPartial }
 }
 
 /** Hooks that are named one by one. */
-const maxTold = 20
+const maxHooksNamed = 20
 
 /** Hooks of other tools that are never run here are left out; the others are objects like all. */
 function withoutHooks(all: readonly Manifest[]) {
   const manifests: Manifest[] = []
   const hooks = new Set<string>()
-  const told: string[] = []
+  const hookNotes: string[] = []
   for (const manifest of all) {
     const { hook } = manifest
     if (hook?.isMade !== false) manifests.push(manifest)
     else hooks.add(keyText(manifest.key))
     const what = hook?.isMade ? 'made like other objects' : 'not made'
-    if (hook) told.push(`${keyName(manifest.key)} is a hook (${hook.text}): ${what}`)
+    if (hook) hookNotes.push(`${keyName(manifest.key)} is a hook (${hook.text}): ${what}`)
   }
-  const more = told.length - maxTold
-  return { manifests, hooks, told: more > 0 ? [...told.slice(0, maxTold), `and ${more} more hooks`] : told }
+  const more = hookNotes.length - maxHooksNamed
+  return {
+    manifests,
+    hooks,
+    hookNotes: more > 0 ? [...hookNotes.slice(0, maxHooksNamed), `and ${more} more hooks`] : hookNotes,
+  }
 }
 
 /** Of a source that has left the configuration: it wants nothing. */

@@ -108,7 +108,5 @@ function lateEnd(text: string, ends: ReadonlyMap<string, ApplyEnd>, before: read
   const end = ends.get(text) ?? { kind: 'left' as const }
   if (end.kind !== 'failed' || !['absent', 'unserved'].includes(end.problem.kind)) return end
   const isBrought = before.some((one) => ends.get(one)?.kind !== 'unchanged')
-  return isBrought
-    ? { kind: 'waits', text: 'whether it would be applied can be told once what it needs is there' }
-    : end
+  return isBrought ? { kind: 'waits', text: 'whether it would be applied is known once what it needs is there' } : end
 }

@@ -30,7 +30,7 @@ export function createGitopsMetrics(register: Registry): GitopsMetrics {
   for (const phase of endings) rounds.inc({ result: resultOf(phase) }, 0)
   const pushToApplied = new Histogram({
     name: 'agentk_gitops_push_to_applied_seconds',
-    help: 'Time from a push, as kas heard of it, until all of its commit was applied and pruned',
+    help: 'Time from a push, as kas was notified of it, until all of its commit was applied and pruned',
     buckets: [0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800],
     registers,
   })

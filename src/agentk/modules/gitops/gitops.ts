@@ -167,8 +167,8 @@ class Sources {
       ...this.#components,
       people: this.#people,
       stored: (signal) => storedSources(this.#ownLane, { namespace, agentId: this.#agentId }, onUnreadable, signal),
-      isGone: ({ id }) => this.#isGone(id),
-      onGone: ({ id }) => this.#status.remove(id),
+      hasLeft: ({ id }) => this.#hasLeft(id),
+      onRemoved: ({ id }) => this.#status.remove(id),
       report: (source, report) => void this.#status.report(source, report),
       reconcile: (input, source, signal) =>
         reconcileRemoval({ ...this.#roundOf(source, input), forget: forget(source) }, input, source, signal),
@@ -197,11 +197,11 @@ class Sources {
       void this.#removed.halt()
       return
     }
-    const said = new Map(sources.map((source) => [source.digest, source]))
+    const wanted = new Map(sources.map((source) => [source.digest, source]))
     for (const source of this.#unfollowed) this.#registry.delete(source)
     this.#unfollowed.clear()
     for (const [digest, { stop }] of this.#running) {
-      if (!said.has(digest)) stop.abort(new KasError({ code: 'CANCELLED', detail: 'the configuration has changed' }))
+      if (!wanted.has(digest)) stop.abort(new KasError({ code: 'CANCELLED', detail: 'the configuration has changed' }))
     }
     const halted = Promise.withResolvers<void>()
     for (const source of sources) if (!this.#running.has(source.digest)) this.#start(source, halted.promise)
@@ -214,7 +214,7 @@ class Sources {
     this.#removed.check()
   }
 
-  /** @returns undefined: it cannot be used, what runs goes on, and nothing is known to be gone */
+  /** @returns undefined: it cannot be used, what runs goes on, and nothing is known to have left */
   #read(): readonly ReadSource[] | undefined {
     const { block, log } = this.#components
     this.#isWhole = false
@@ -308,19 +308,20 @@ class Sources {
     else this.#registry.delete(stop)
     this.#components.metrics.removed(id)
     const isInOtherWords = [...this.#running.values()].some(({ work }) => work.id === id)
-    const isGone = !isInOtherWords && (isNamed ? this.#isGone(id) : true)
+    const hasLeft = !isInOtherWords && (isNamed ? this.#hasLeft(id) : true)
     if (stop.signal.aborted && !this.#term.signal.aborted) {
       const hasRow = isInOtherWords || this.#unfollowedRows.isRefused(id)
       // of a configuration that was read whole another source takes over what it has made
-      if (isGone || (this.#isWhole && !hasRow)) this.#status.remove(id)
-      else if (!hasRow) this.#unfollowedRows.rest(id, this.#isFileGone ? 'configuration_gone' : 'configuration_unread')
+      if (hasLeft || (this.#isWhole && !hasRow)) this.#status.remove(id)
+      else if (!hasRow)
+        this.#unfollowedRows.rest(id, this.#isFileDeleted ? 'configuration_gone' : 'configuration_unread')
       this.#removed.settle()
     }
     this.#queue.othersChanged()
     if (stop.signal.aborted) this.update() // the configuration may have it again
   }
 
-  get #isFileGone(): boolean {
+  get #isFileDeleted(): boolean {
     return this.#components.block() === undefined
   }
 
@@ -329,7 +330,7 @@ class Sources {
   }
 
   /** A configuration that was read whole has it no longer, also not in other words. */
-  #isGone(id: string): boolean {
+  #hasLeft(id: string): boolean {
     return this.#isWhole && !this.#registry.has(id)
   }
 

@@ -1,8 +1,8 @@
 import { KasError } from '../../../lib/errors.ts'
 import type { RepositoryFile } from './manifests/manifest.ts'
 
-/** A file with what names its content; empty: kas has not said it. */
-export interface HeldFile extends RepositoryFile {
+/** A file with what names its content; empty: kas has not sent it. */
+export interface NamedFile extends RepositoryFile {
   readonly blob: string
 }
 

@@ -43,14 +43,14 @@ function named(
   onBlock: (listener: () => void) => () => void,
 ): Promise<void> {
   return new Promise((resolve) => {
-    const look = () => {
+    const check = () => {
       if (block() === undefined && !signal.aborted) return
       unsubscribe()
-      signal.removeEventListener('abort', look)
+      signal.removeEventListener('abort', check)
       resolve()
     }
-    const unsubscribe = onBlock(look)
-    signal.addEventListener('abort', look)
-    look()
+    const unsubscribe = onBlock(check)
+    signal.addEventListener('abort', check)
+    check()
   })
 }

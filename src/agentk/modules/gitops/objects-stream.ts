@@ -14,7 +14,7 @@ import { maxFileBytes, maxFiles, maxRoundBytes } from '../../../proto/gitops/lim
 import type { ClientSession } from '../../../proto/grpc/client-session.ts'
 import { methodPath } from '../../../proto/unary.ts'
 import type { KasConnections } from '../../tunnels/kas-connections.ts'
-import type { Arrival, HeldFile, KeptFiles } from './kept-files.ts'
+import type { Arrival, KeptFiles, NamedFile } from './kept-files.ts'
 import type { SourceOptions } from './source-options.ts'
 
 export const objectsMethod = methodPath(Gitops.method.getObjectsToSynchronize)
@@ -31,8 +31,8 @@ export interface ObjectSet {
   readonly commit: string
   /** of the project */
   readonly projectId: bigint
-  readonly files: readonly HeldFile[]
-  /** when kas was told of the push that it answers, by our clock; undefined: it answers none. ms */
+  readonly files: readonly NamedFile[]
+  /** when kas was notified of the push that it answers, by our clock; undefined: it answers none. ms */
   readonly pushedAt: number | undefined
   /** of kas' span that sent it; empty: nothing is traced there */
   readonly traceparent: string
@@ -45,7 +45,7 @@ export interface ObjectsStreamComponents {
   readonly onSet: (set: ObjectSet) => void
   /** kas has refused, or what came was no set: it is asked again */
   readonly onProblem: (error: KasError) => void
-  /** kas has not refused: what comes will be told */
+  /** kas has not refused: what comes is reported */
   readonly onFollowing: () => void
   readonly clock: Clock
   readonly random: () => number
@@ -55,7 +55,7 @@ export type ObjectsRequest = Pick<SourceOptions, 'project' | 'paths' | 'ref'>
 
 /**
  * Follows a source's files until the signal aborts: each commit as a whole set, and no set but a whole one. The stream
- * is opened again whenever it ends, with the commit that is held.
+ * is opened again whenever it ends, with the last commit that came whole.
  */
 export async function followObjects(
   components: ObjectsStreamComponents,
@@ -78,14 +78,14 @@ async function followAs(
 ): Promise<void> {
   const { kas, clock, onSet, onProblem } = components
   const backoff = new Backoff(components, backoffOptions)
-  let held: ObjectSet | undefined
+  let last: ObjectSet | undefined
   while (!signal.aborted) {
     const beganAt = clock.now()
     try {
       const session = await kas.session(signal)
-      const set = await followOnce(components, session, { request, held, source, signal })
+      const set = await followOnce(components, session, { request, last, source, signal })
       if (set) {
-        held = set
+        last = set
         backoff.reset()
         onSet(set)
         continue
@@ -108,7 +108,7 @@ async function followAs(
 
 interface Following {
   readonly request: ObjectsRequest
-  readonly held: ObjectSet | undefined
+  readonly last: ObjectSet | undefined
   /** whose files they are */
   readonly source: object
   readonly signal: AbortSignal
@@ -118,12 +118,12 @@ interface Following {
 async function followOnce(
   { kas, clock, files, onFollowing }: ObjectsStreamComponents,
   session: ClientSession,
-  { request, held, source, signal }: Following,
+  { request, last, source, signal }: Following,
 ): Promise<ObjectSet | undefined> {
   const stream = session.open({ method: objectsMethod, metadata: kas.metadata(), signal })
-  void stream.send(toBinary(ObjectsToSynchronizeRequestSchema, encoded(request, held)))
+  void stream.send(toBinary(ObjectsToSynchronizeRequestSchema, encoded(request, last)))
   stream.end()
-  const reader = new SetReader(held, (projectId) => files.arrival(source, projectId), clock)
+  const reader = new SetReader(last, (projectId) => files.arrival(source, projectId), clock)
   const cancel = clock.after(acceptedMs, onFollowing)
   try {
     for await (const message of stream.messages) {
@@ -143,12 +143,12 @@ async function followOnce(
 
 function encoded(
   { project, paths, ref }: ObjectsRequest,
-  held: ObjectSet | undefined,
+  last: ObjectSet | undefined,
 ): MessageShape<typeof ObjectsToSynchronizeRequestSchema> {
-  const blobs = new Set((held?.files ?? []).map(({ blob }) => blob).filter((blob) => blob !== ''))
+  const blobs = new Set((last?.files ?? []).map(({ blob }) => blob).filter((blob) => blob !== ''))
   return create(ObjectsToSynchronizeRequestSchema, {
     projectId: project,
-    commitId: held?.commit ?? '',
+    commitId: last?.commit ?? '',
     paths: paths.map(({ file, glob }) =>
       create(PathCFSchema, {
         path: file === undefined ? { case: 'glob', value: glob ?? '' } : { case: 'file', value: file },
@@ -184,17 +184,17 @@ class SetReader {
   readonly #known: ReadonlyMap<string, Uint8Array>
   readonly #begin: (projectId: bigint) => Arrival
   readonly #clock: Clock
-  readonly #files: HeldFile[] = []
+  readonly #files: NamedFile[] = []
   #last: FileBeingRead | undefined
   #header: Omit<ObjectSet, 'files'> | undefined
   #arrival: Arrival | undefined
   #bytes = 0
   #isWhole = false
 
-  constructor(held: ObjectSet | undefined, begin: (projectId: bigint) => Arrival, clock: Clock) {
+  constructor(last: ObjectSet | undefined, begin: (projectId: bigint) => Arrival, clock: Clock) {
     this.#begin = begin
     this.#clock = clock
-    this.#known = new Map((held?.files ?? []).map(({ blob, data }) => [blob, data]))
+    this.#known = new Map((last?.files ?? []).map(({ blob, data }) => [blob, data]))
   }
 
   /** undefined: it has not come to its end. */

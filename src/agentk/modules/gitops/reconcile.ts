@@ -50,7 +50,7 @@ export interface ReconcileComponents {
   readonly clock: Clock
 }
 
-/** What a round tells while it runs. */
+/** What a round reports while it runs. */
 export type Step =
   | { readonly kind: 'began'; readonly objects: number }
   | { readonly kind: 'ended'; readonly key: ObjectKey; readonly end: ApplyEnd }
@@ -144,7 +144,7 @@ export async function reconcile(
  * Decides upon all that a source has made which the configuration has no longer: as a commit would that wants nothing. Its
  * inventory goes with the last of it: without it nobody would know of the rest.
  *
- * @param forget - what tells of the source goes. @throws as `reconcile`
+ * @param forget - deletes what reports the source. @throws as `reconcile`
  */
 export async function reconcileRemoval(
   components: Omit<ReconcileComponents, 'build'> & { readonly forget: (signal: AbortSignal) => Promise<void> },
@@ -315,7 +315,7 @@ function reasonOf(decision: PruneDecision, dependents: Dependents | NotListed | 
   return { code, text: others === '' ? text : `${text}; with it go ${others}` }
 }
 
-/** Nothing of it is to be tried again: what waits for approval is told when it comes. */
+/** Nothing of it is to be tried again: what waits for approval is reported when it comes. */
 export function needsNoRetry({ entries, isWaitingForOthers }: RoundDone): boolean {
   return !isWaitingForOthers && [...entries.values()].every(({ state }) => state !== 'failed')
 }

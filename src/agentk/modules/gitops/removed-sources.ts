@@ -16,9 +16,9 @@ export interface RemovedSourcesComponents extends Pick<SourceWorkComponents, 'pe
   /** of which this agent keeps an inventory. @throws: it is tried again */
   readonly stored: (signal: AbortSignal) => Promise<readonly SourceOptions[]>
   /** a configuration that was read whole has it no longer */
-  readonly isGone: (options: SourceOptions) => boolean
+  readonly hasLeft: (options: SourceOptions) => boolean
   /** and nothing of it is left */
-  readonly onGone: (options: SourceOptions) => void
+  readonly onRemoved: (options: SourceOptions) => void
   /** decides upon all that it has made. @throws: it is tried again */
   readonly reconcile: (input: RemovalInput, options: SourceOptions, signal: AbortSignal) => Promise<RoundDone>
   /** lets go of all that it has made. @throws: it is tried again */
@@ -35,12 +35,12 @@ interface Removed {
   /** of the round that runs */
   superseded: AbortController
   /** nothing of it is left */
-  readonly gone: AbortController
+  readonly ended: AbortController
 }
 
 /**
- * Sources that have left the configuration: what they have made stays, and is told, or goes once that is approved. Each
- * by itself: one that waits holds no other.
+ * Sources that have left the configuration: what they have made stays, and is reported, or goes once that is approved. Each
+ * by itself: one that waits delays no other.
  */
 export class RemovedSources {
   readonly #components: RemovedSourcesComponents
@@ -66,8 +66,8 @@ export class RemovedSources {
   /** Those that the configuration has again, or may have: @returns once nothing is done for them any more */
   async halt(): Promise<void> {
     await this.#listed
-    const back = [...this.#running.values()].filter(({ removed }) => !this.#components.isGone(removed.options))
-    for (const { removed } of back) removed.gone.abort(new Error('the configuration has changed'))
+    const back = [...this.#running.values()].filter(({ removed }) => !this.#components.hasLeft(removed.options))
+    for (const { removed } of back) removed.ended.abort(new Error('the configuration has changed'))
     await Promise.all(back.map(({ done }) => done))
   }
 
@@ -101,11 +101,11 @@ export class RemovedSources {
 
   /** Each that has left has a round. @returns false: it is to be tried again */
   async #list(signal: AbortSignal): Promise<boolean> {
-    const { stored, isGone, log } = this.#components
+    const { stored, hasLeft, log } = this.#components
     try {
       for (const options of await stored(signal)) {
         if (signal.aborted) return true
-        if (isGone(options)) this.#queue.add(this.#begin(options, signal))
+        if (hasLeft(options)) this.#queue.add(this.#begin(options, signal))
       }
       return true
     } catch (error) {
@@ -118,17 +118,17 @@ export class RemovedSources {
   #begin(options: SourceOptions, signal: AbortSignal): Removed {
     const { id } = options
     const known = this.#running.get(id)
-    if (known?.removed.gone.signal.aborted) void known.done.then(() => this.check()) // it ends, and begins anew
+    if (known?.removed.ended.signal.aborted) void known.done.then(() => this.check()) // it ends, and begins anew
     if (known) return known.removed
-    const removed = { options, superseded: new AbortController(), gone: linkedController(signal) }
+    const removed = { options, superseded: new AbortController(), ended: linkedController(signal) }
     const unsubscribe = this.#components.people.onDirectives(id, () => {
       removed.superseded.abort(new KasError({ code: 'CANCELLED', detail: 'somebody asks for something else' }))
       this.#queue.add(removed)
     })
     const round = (running: AbortSignal) => this.#tryRound(removed, running)
-    const done = this.#queue.run(removed, round, removed.gone.signal).finally(() => {
+    const done = this.#queue.run(removed, round, removed.ended.signal).finally(() => {
       unsubscribe()
-      removed.gone.dispose()
+      removed.ended.dispose()
       this.#running.delete(id)
     })
     this.#running.set(id, { removed, done })
@@ -149,15 +149,15 @@ export class RemovedSources {
   }
 
   async #round(removed: Removed, signal: AbortSignal): Promise<Next> {
-    const { people, report, onGone, reconcile, forget, log } = this.#components
+    const { people, report, onRemoved, reconcile, forget, log } = this.#components
     const { options } = removed
     const { id, onRemoval } = options
     removed.superseded = new AbortController()
     report(options, { kind: 'removalBegun' })
     const { approved, isSuspended, isForgotten } = await people.directives(id, signal)
     const end = () => {
-      onGone(options)
-      removed.gone.abort(new Error('nothing of it is left'))
+      onRemoved(options)
+      removed.ended.abort(new Error('nothing of it is left'))
     }
     if (isForgotten) {
       await forget(options, signal)

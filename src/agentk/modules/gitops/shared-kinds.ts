@@ -5,10 +5,10 @@ import type { ApiLane } from '../../cluster/api-lanes.ts'
 import { ClusterKinds } from './cluster-kinds.ts'
 import type { ObjectKey } from './manifests/object-key.ts'
 
-/** What was told so long ago is asked again. ms */
+/** What was read so long ago is read again. ms */
 const maxAgeMs = 60_000
-/** A definition that was taken is told a moment later: it is asked so often, with such pauses. */
-const news = { attempts: 20, pauseMs: 250 }
+/** A definition that was accepted is served a moment later: discovery is read so often, with such pauses. */
+const discovery = { attempts: 20, pauseMs: 250 }
 
 export interface SharedKindsComponents {
   readonly lane: ApiLane
@@ -56,11 +56,11 @@ export class SharedKinds {
    */
   async with(key: ObjectKey, version: string, isDefined: boolean, signal: AbortSignal): Promise<ClusterKinds> {
     if (this.#current?.find(key, version)) return this.#current
-    const attempts = isDefined ? news.attempts : 1
+    const attempts = isDefined ? discovery.attempts : 1
     for (let attempt = 1; ; attempt++) {
       const kinds = await this.read(signal)
       if (kinds.find(key, version) || attempt === attempts) return kinds
-      await clockDelay(this.#components.clock, news.pauseMs, signal)
+      await clockDelay(this.#components.clock, discovery.pauseMs, signal)
     }
   }
 }

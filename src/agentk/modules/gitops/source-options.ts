@@ -157,7 +157,7 @@ export function sourceOptions(
   }
 }
 
-/** What tells sources apart in a configuration: a project's full path, by default the agent's own, and a name. */
+/** What distinguishes sources in a configuration: a project's full path, by default the agent's own, and a name. */
 export interface SourceNaming {
   readonly id?: string | undefined
   readonly name?: string | undefined

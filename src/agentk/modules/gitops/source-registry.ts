@@ -43,7 +43,7 @@ export interface SourceClaims {
 }
 
 /**
- * The sources of one agent, and what each of them wants. `source` is what tells one from another while it runs, whatever
+ * The sources of one agent, and what each of them wants. `source` identifies each while it runs, whatever
  * it is called by then: the AbortController that ends it.
  */
 export class SourceRegistry {
@@ -79,7 +79,7 @@ export class SourceRegistry {
   name(source: object, id: string): void {
     const row = this.#rows.get(source)
     if (this.#rowsBeside(source).some((other) => other.id === id))
-      throw new Error(`gitops: the configuration has ${id} twice: names tell sources of one project apart`)
+      throw new Error(`gitops: the configuration has ${id} twice: sources of one project need names of their own`)
     if (row) this.#rows.set(source, { ...row, id })
   }
 

@@ -27,7 +27,7 @@ export interface Directives {
   readonly approved: string
   /** nothing is to be written */
   readonly isSuspended: boolean
-  /** of one that has left the configuration: what it has made stays for good, and nothing is told of it any more */
+  /** of one that has left the configuration: what it has made stays for good, and nothing of it is reported any more */
   readonly isForgotten: boolean
 }
 
@@ -48,7 +48,7 @@ export interface SourceWorkComponents {
   /** one round of the source: `reconcile`, with the parts that this source shares with others. @throws: it is tried again */
   readonly reconcile: (input: RoundInput, options: SourceOptions, signal: AbortSignal) => Promise<Outcome>
   readonly people: DirectivesReader
-  /** waits until one of these namespaces is there. @returns false: it cannot be told, or the signal has aborted */
+  /** waits until one of these namespaces is there. @returns false: it cannot be known, or the signal has aborted */
   readonly namespaceCame: (names: ReadonlySet<string>, signal: AbortSignal) => Promise<boolean>
   readonly status: Pick<StatusSink, 'begin' | 'report' | 'filesFailed' | 'filesRecovered' | 'remove'>
   /** the source goes by this id from now on. @throws: another one does */

@@ -28,8 +28,8 @@ function notOfConfiguration(
 ): object | undefined {
   const { unchangedMs = 0 } = configuration ?? {}
   if (unchangedMs < patienceMs || newest === '') return undefined
-  const isSaid = row.phase === 'KEPT' ? newest === undefined : row.digest === '' || row.digest === newest
-  if (isSaid) return undefined
+  const isCurrent = row.phase === 'KEPT' ? newest === undefined : row.digest === '' || row.digest === newest
+  if (isCurrent) return undefined
   const what = newest === undefined ? 'has it no longer' : 'says something else of it'
   const problem = `the configuration ${what}, and agentk has said nothing of that for ${secondsOf(unchangedMs)} s`
   return { phase: 'NOT_READY', reason: 'configuration_not_taken', problem, next: aliveNext }

@@ -5,7 +5,7 @@ import type { FollowedCommit as FollowedMessage } from '../../../proto/gen/repli
 import type { CommitId } from '../../repositories/repositories.ts'
 import type { ObjectsRequest } from './objects-request.ts'
 
-/** What lasts no longer is held against nobody: a poll that failed once, a commit on its way. ms */
+/** What lasts no longer is not reported: a poll that failed once, a commit on its way. ms */
 export const patienceMs = 8_000
 /** An agent that was sent a commit asks for the next one within so long, or is gone. ms */
 const maxSentMs = 120_000

@@ -73,8 +73,8 @@ type Part = '**' | readonly Token[]
  */
 export function readGlob(text: string): Glob {
   const glob = text.replace(/^\//, '')
-  const refused = (why: string) =>
-    new KasError({ code: 'MANIFESTS_REFUSED', detail: `glob ${text.slice(0, maxGlobLength)} match failed: ${why}` })
+  const refused = (reason: string) =>
+    new KasError({ code: 'MANIFESTS_REFUSED', detail: `glob ${text.slice(0, maxGlobLength)} match failed: ${reason}` })
   if (glob.length > maxGlobLength) throw refused(`more than ${maxGlobLength} characters`)
   if (glob.split('{').length - 1 > maxBraces) throw refused(`more than ${maxBraces} {`)
   const written = alternatives(Array.from(glob))

@@ -48,10 +48,10 @@ export function digestsOf({ source = [] }: NamedSources): (project: string, name
 
 /** The file as it stands in the answer. */
 export function configurationJson({ commit = '', problem = '', isUnread, ageMs = 0 }: NamedSources): object {
-  const why = isUnread
+  const state = isUnread
     ? { phase: 'NOT_READY', problem, next: 'it is read again by itself: the last one that could be read holds' }
     : { phase: 'REFUSED', problem, next: 'mend the file: the last one that could be read holds' }
-  return { commit, age_ms: ageMs, ...(problem !== '' && why) }
+  return { commit, age_ms: ageMs, ...(problem !== '' && state) }
 }
 
 const reasons = {

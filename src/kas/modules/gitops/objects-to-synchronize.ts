@@ -45,7 +45,7 @@ export interface ObjectsToSynchronizeOptions extends BlobLimits {
   /** upstream's agent.gitops.max_number_of_paths and max_number_of_files */
   readonly maxPaths: number
   readonly maxFiles: number
-  /** from one look that failed to the next, doubled up to the last, in ms */
+  /** from one poll that failed to the next, doubled up to the last, in ms */
   readonly retryMs?: readonly [first: number, last: number]
   /** the longest that reading the files of a round may take, in ms */
   readonly maxReadMs?: number
@@ -131,7 +131,7 @@ class ObjectsStream {
     try {
       for (;;) {
         this.#changed = Promise.withResolvers() // first, so that no change is missed
-        isSent = await this.#look(ended.signal)
+        isSent = await this.#poll(ended.signal)
         if (isSent) return
         const cancel = clock.after(this.#pauseMs(), wake)
         await abortable(this.#changed.promise, ended.signal).finally(cancel)
@@ -154,7 +154,7 @@ class ObjectsStream {
   }
 
   /** @returns whether a round was sent */
-  async #look(signal: AbortSignal): Promise<boolean> {
+  async #poll(signal: AbortSignal): Promise<boolean> {
     await abortable(this.#call.stillValid(), signal)
     try {
       const found = await this.#newCommit(signal)
@@ -281,7 +281,7 @@ class ObjectsStream {
    * Asked again when the turn has come: the wait may have been long.
    *
    * @returns false: the name is another project's by now
-   * @throws KasError as a look does
+   * @throws KasError as a poll does
    */
   async #mayStillRead({ project }: Reading, signal: AbortSignal): Promise<boolean> {
     await abortable(this.#call.stillValid(), signal)

@@ -41,7 +41,7 @@ const lists = [field.trouble, field.planned, field.environment, field.orphan, fi
 const maxSourceLength = 128
 
 /**
- * The pod that leads tells how its sources fare, until its connection retires.
+ * The pod that leads reports how its sources fare, until its connection retires.
  *
  * @param options.pollMs - a void token goes unnoticed no longer than this
  */
@@ -51,7 +51,7 @@ export function pushStates(
 ): (call: AgentCall) => Promise<void> {
   return async (call) => {
     const ended = linkedController(call.signal, call.retired)
-    const told = states.open(call.agent.id)
+    const own = states.open(call.agent.id)
     const messages = call.messages[Symbol.asyncIterator]()
     call.sendMetadata({})
     const stopWatching = watchToken(call, { clock, pollMs }, (reason) => ended.abort(reason))
@@ -62,14 +62,14 @@ export function pushStates(
         if (done) break
         const state = readState(value)
         const kept = { whole: withoutUnknown(value, state), cut: () => cutDown(state), isRemoved: state.removed }
-        if (!told.tell(state.source, kept)) throw invalid('more than an agent may tell of its sources')
+        if (!own.put(state.source, kept)) throw invalid('more than an agent may report of its sources')
         if (value.length > turnBytes) await setImmediate()
       }
     } catch (error) {
       if (!call.retired.aborted || call.signal.aborted) throw error
     } finally {
       stopWatching()
-      told.end()
+      own.end()
       ended.dispose()
     }
     call.send(toBinary(PushEndSchema, create(PushEndSchema)))
@@ -82,16 +82,16 @@ function watchToken(
   { clock, pollMs }: { clock: Clock; pollMs: number },
   lost: (reason: unknown) => void,
 ): () => void {
-  const look = () => void call.stillValid().catch(lost)
-  const detach = call.onDirectoryChange(look)
+  const check = () => void call.stillValid().catch(lost)
+  const detach = call.onDirectoryChange(check)
   let cancel: () => void
-  const lookLater = () => {
+  const checkLater = () => {
     cancel = clock.after(pollMs, () => {
-      look()
-      lookLater()
+      check()
+      checkLater()
     })
   }
-  lookLater()
+  checkLater()
   return () => {
     cancel()
     detach()

@@ -1,13 +1,13 @@
 import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 
-/** What an agent has told of one source, here or at another replica. */
+/** What an agent has reported of one source, here or at another replica. */
 export interface KeptState {
   /** `kas.agent.v1.SourceState`, as the agent encoded it */
   readonly bytes: Uint8Array
   /** when it came, by this replica's clock */
   readonly at: number
-  /** the stream that told it is open */
+  /** the stream that reported it is open */
   readonly live: boolean
 }
 
@@ -20,22 +20,22 @@ interface Kept extends KeptState {
 }
 
 /** One state as it came, and as it is kept where there is little room. */
-export interface ToldState {
+export interface ReportedState {
   readonly whole: Uint8Array
   cut(): Uint8Array
-  /** the source is gone: what other replicas were told of it is void */
+  /** the source is gone: what other replicas have of it is void */
   readonly isRemoved?: boolean
 }
 
 /** A stream of an agent's, until `end`. */
-export interface ToldStates {
-  /** @returns false: the agent tells too much */
-  tell(source: string, state: ToldState): boolean
+export interface ReportedStates {
+  /** @returns false: the agent reports too much */
+  put(source: string, state: ReportedState): boolean
   end(): void
 }
 
 interface OfAgent {
-  /** what was told last is the last */
+  /** what was reported last is the last */
   readonly sources: Map<string, Kept>
   /** streams that are open */
   readonly streams: Set<object>
@@ -46,9 +46,9 @@ interface OfAgent {
 }
 
 export interface StatesOptions {
-  /** of all agents at this replica; who has not told for the longest time makes room */
+  /** of all agents at this replica; who has not reported for the longest time makes room */
   readonly maxBytes?: number
-  /** of one agent; what it has not told of for the longest time makes room */
+  /** of one agent; what it has not reported for the longest time makes room */
   readonly maxSources?: number
   /** of one agent; half of it is for whole states, what is over is cut, then refused */
   readonly maxAgentBytes?: number
@@ -61,11 +61,11 @@ const defaults = { maxBytes: 64 * 1024 * 1024, maxSources: 300, maxAgentBytes: 1
 /** of a source, beside its state: its place in the maps */
 const overheadBytes = 256
 
-/** The states of agents' sources that this replica was told, until an hour after the agent has left it. */
+/** The states of agents' sources that this replica has, until an hour after the agent has left it. */
 export class States {
   readonly #clock: Clock
   readonly #options: Required<StatesOptions>
-  /** who told last is the last */
+  /** who reported last is the last */
   readonly #agents = new Map<AgentId, OfAgent>()
   #bytes = 0
 
@@ -82,14 +82,14 @@ export class States {
     return this.#agents.size
   }
 
-  /** A stream of the agent's, until `end`. What it tells of a source takes the place of what another one told. */
-  open(agentId: AgentId): ToldStates {
+  /** A stream of the agent's, until `end`. What it reports of a source takes the place of what another one did. */
+  open(agentId: AgentId): ReportedStates {
     const stream = {}
     const own = this.#agents.get(agentId) ?? this.#begin(agentId)
     own.cancelEnd()
     own.streams.add(stream)
     return {
-      tell: (source, state) => this.#tell(agentId, stream, source, state),
+      put: (source, state) => this.#put(agentId, stream, source, state),
       end: () => this.#end(agentId, stream),
     }
   }
@@ -116,8 +116,8 @@ export class States {
     return own
   }
 
-  /** @returns false: the agent tells too much */
-  #tell(agentId: AgentId, stream: object, source: string, { whole, cut, isRemoved = false }: ToldState): boolean {
+  /** @returns false: the agent reports too much */
+  #put(agentId: AgentId, stream: object, source: string, { whole, cut, isRemoved = false }: ReportedState): boolean {
     const own = this.#agents.get(agentId) ?? this.#begin(agentId) // it may have made room
     own.streams.add(stream)
     const { maxSources, maxAgentBytes } = this.#options
@@ -143,7 +143,7 @@ export class States {
     return true
   }
 
-  /** What no open stream has told for so long goes, as all of an agent that has left. */
+  /** What no open stream has reported for so long goes, as all of an agent that has left. */
   #expire(own: OfAgent): void {
     const before = this.#clock.now() - this.#options.keepMs
     for (const [source, { live, endedAt }] of own.sources) {
@@ -151,7 +151,7 @@ export class States {
     }
   }
 
-  /** Of those that no open stream has told, if there is one, or are gone: the configuration may have it no longer. */
+  /** Of those that no open stream has reported, if there is one, or that are removed: the configuration may have it no longer. */
   #dropOldest(own: OfAgent): void {
     const all = [...own.sources]
     const oldest = all.find(([, { isRemoved }]) => isRemoved) ?? all.find(([, { live }]) => !live) ?? all[0]

@@ -17,7 +17,7 @@ export async function exitOf(told: Iterable<SourceState>): Promise<number> {
   const stream = states.open(agentId)
   for (const state of told) {
     const bytes = toBinary(SourceStateSchema, state)
-    stream.tell(state.source, { whole: bytes, cut: () => bytes, isRemoved: state.removed })
+    stream.put(state.source, { whole: bytes, cut: () => bytes, isRemoved: state.removed })
   }
   const endpoint = stateEndpoint({
     states,

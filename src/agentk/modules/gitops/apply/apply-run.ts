@@ -66,7 +66,7 @@ export class ApplyRun {
   readonly #manifests: ReadonlyMap<string, Manifest>
   readonly #ends = new Map<string, Promise<ApplyEnd>>()
   /** by `keyText`: as they are to be, though what they depend on is not, perhaps */
-  readonly #heldUnchanged = new Map<string, string>()
+  readonly #waitingUnchanged = new Map<string, string>()
   /** what is to be applied, or depends on such */
   readonly #moving = new Set<string>()
   readonly #gates = new Map<string, Promise<string | undefined>>()
@@ -103,25 +103,25 @@ export class ApplyRun {
   }
 
   async #end(manifest: Manifest, text: string, isUnchanged: boolean): Promise<ApplyEnd> {
-    const held = this.#moving.has(text) ? await this.#held(text) : undefined
+    const blockedBy = this.#moving.has(text) ? await this.#blockedBy(text) : undefined
     if (isUnchanged) {
-      if (held !== undefined) this.#heldUnchanged.set(text, held)
+      if (blockedBy !== undefined) this.#waitingUnchanged.set(text, blockedBy)
       return { kind: 'unchanged', live: this.#input.live.get(text) ?? undefined }
     }
-    if (held !== undefined) return { kind: 'waits', text: held }
+    if (blockedBy !== undefined) return { kind: 'waits', text: blockedBy }
     this.#signal.throwIfAborted()
     if (this.#input.superseded.aborted) return { kind: 'left' }
     return await this.#apply(manifest, text)
   }
 
-  /** Why what it depends on holds it. */
-  async #held(text: string): Promise<string | undefined> {
+  /** What it depends on that is not there, or not healthy. */
+  async #blockedBy(text: string): Promise<string | undefined> {
     const { graph } = this.#input
     const [named, step] = [graph.named(text), graph.stepBefore(text)]
     const missing = (await this.#missing(named)) ?? (await this.#missing(step))
     if (missing !== undefined) return missing
     const gates = await Promise.all([this.#unhealthy(named), this.#unhealthy(step)])
-    return gates.find((why) => why !== undefined)
+    return gates.find((reason) => reason !== undefined)
   }
 
   /** What of them has not come; in turn, but each of them is under way. */
@@ -131,15 +131,15 @@ export class ApplyRun {
       const name = keyName((this.#manifests.get(text) as Manifest).key)
       if (end?.kind === 'left') return `${name}: a newer commit has come`
       if (end?.kind === 'failed') return `${name} has failed: ${end.problem.text}`
-      const held = end?.kind === 'waits' ? end.text : this.#heldUnchanged.get(text)
-      if (held !== undefined) return `${name} waits: ${held}`
+      const blockedBy = end?.kind === 'waits' ? end.text : this.#waitingUnchanged.get(text)
+      if (blockedBy !== undefined) return `${name} waits: ${blockedBy}`
     }
     return undefined
   })
 
   readonly #unhealthy = oncePerList(async (texts): Promise<string | undefined> => {
     const gates = await Promise.all(texts.map((text) => this.#gate(text)))
-    return gates.find((why) => why !== undefined)
+    return gates.find((reason) => reason !== undefined)
   })
 
   #gate(text: string): Promise<string | undefined> {
@@ -158,8 +158,8 @@ export class ApplyRun {
     if (!object) return undefined // a Job that has run, and was cleaned up
     const both = AbortSignal.any([this.#signal, this.#input.superseded])
     try {
-      const why = await this.#components.gate.pass(kind, key, object, both)
-      return why === undefined ? undefined : `${keyName(key)}: ${why}`
+      const reason = await this.#components.gate.pass(kind, key, object, both)
+      return reason === undefined ? undefined : `${keyName(key)}: ${reason}`
     } catch (error) {
       if (this.#signal.aborted || !this.#input.superseded.aborted) throw error
       return `${keyName(key)}: a newer commit has come`

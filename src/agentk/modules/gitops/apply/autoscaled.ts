@@ -13,7 +13,7 @@ export function areUnknownReplicas({ field, manager }: FieldConflict): boolean {
   return field === '.spec.replicas' && manager === beforeFirstApply
 }
 
-/** An autoscaler names it as its target. Who may not list them is not told. @throws as the lane */
+/** An autoscaler names it as its target. Empty without the right to list them. @throws as the lane */
 export async function isAutoscaled(object: ObjectTree, lane: ApiLane, signal: AbortSignal): Promise<boolean> {
   const namespace = encodeURIComponent(textAt(object, 'metadata.namespace'))
   const path = `/apis/autoscaling/v2/namespaces/${namespace}/horizontalpodautoscalers?limit=${maxAutoscalers}`

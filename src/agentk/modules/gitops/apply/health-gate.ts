@@ -62,16 +62,16 @@ export class HealthGate {
     if (await this.#waitsForConsumer(applied, signal)) return undefined
     const late = new AbortController()
     const cancel = clock.after(this.#timeoutMs, () => late.abort(new KasError({ code: 'DEADLINE_EXCEEDED' })))
-    let last = 'not told'
-    const read = (object: KubernetesObject | undefined): { why?: string } | undefined => {
-      if (!object) return { why: 'it has been deleted' }
+    let last = 'not known'
+    const read = (object: KubernetesObject | undefined): { reason?: string } | undefined => {
+      if (!object) return { reason: 'it has been deleted' }
       const verdict = gateVerdict(object, clock.now())
       if (verdict.kind === 'open') return {}
       last = verdict.text
-      return verdict.kind === 'fails' ? { why: verdict.text } : undefined
+      return verdict.kind === 'fails' ? { reason: verdict.text } : undefined
     }
     try {
-      return (await waits.until(kind, key, read, AbortSignal.any([signal, late.signal]))).why
+      return (await waits.until(kind, key, read, AbortSignal.any([signal, late.signal]))).reason
     } catch (error) {
       if (signal.aborted || !late.signal.aborted) throw error
       return `not healthy after ${Math.round(this.#timeoutMs / 1000)} s: ${last}`

@@ -1,7 +1,7 @@
 import type { JsonAnswer } from '../../../cluster/api-client.ts'
 import { textAt } from '../../../health/object.ts'
 
-/** Of the API server's own words: what is read, and what of it is told. */
+/** Of the API server's own words: what is read, and what of it is shown. */
 const maxMessageLength = 16 * 1024
 const maxTextLength = 1000
 

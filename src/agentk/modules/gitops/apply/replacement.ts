@@ -13,8 +13,8 @@ import { type ApplyProblem, type ApplyProblemKind, refusal } from './refusal.ts'
 
 /** Of the object that is made as a trial, and not kept. */
 const trialName = 'agentk-trial-'
-/** What the old object holds: the new one gets it once that is gone. */
-const heldByOld: ReadonlySet<ApplyProblemKind> = new Set(['taken', 'quota'])
+/** What the old object uses: the new one gets it once that is deleted. */
+const usedByOld: ReadonlySet<ApplyProblemKind> = new Set(['taken', 'quota'])
 /** What is in them, or of them, would go with them. */
 const parents: ReadonlySet<string> = new Set(['/Namespace', 'apiextensions.k8s.io/CustomResourceDefinition'])
 
@@ -57,8 +57,9 @@ export class Replacement {
     if (answer.status !== 200) return { problem: refusal(answer) }
     const live = liveObjectOf(answer.body as KubernetesObject, this.#options.manager)
     const kept = this.#keptBecause(live, request)
-    const why = kept ?? (await this.#refused(request, signal))
-    if (why !== undefined) return immutable(`only a new object can have what the commit wants, and it stays: ${why}`)
+    const reason = kept ?? (await this.#refused(request, signal))
+    if (reason !== undefined)
+      return immutable(`only a new object can have what the commit wants, and it stays: ${reason}`)
     const asks = this.#asksBecause(live, request)
     if (asks !== undefined && !approved.has(live.uid)) {
       return immutable(`it is to be deleted and made again, and that waits for approval: ${asks}`, live.uid)
@@ -97,7 +98,7 @@ export class Replacement {
     const answer = await this.#components.lane.json('POST', target, trial, signal, { maxBytes: maxEventBytes })
     if (answer.status === 200 || answer.status === 201) return undefined
     const problem = refusal(answer)
-    return heldByOld.has(problem.kind) ? undefined : problem.text
+    return usedByOld.has(problem.kind) ? undefined : problem.text
   }
 }
 

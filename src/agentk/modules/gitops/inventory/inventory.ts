@@ -142,9 +142,9 @@ function keptOf(map: ConfigMap): Kept {
 
 /**
  * The sources of which this agent keeps an inventory, also those that its configuration names no longer. Without the right
- * to look there are none.
+ * to list them there are none.
  *
- * @param onUnreadable - of one that cannot be read: the others are told all the same
+ * @param onUnreadable - of one that cannot be read: the others are returned all the same
  */
 export async function storedSources(
   api: JsonApi,

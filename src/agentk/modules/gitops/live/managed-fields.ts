@@ -79,11 +79,11 @@ export function union(one: FieldSet, other: FieldSet): FieldSet {
 export function without(fields: FieldSet, other: FieldSet): FieldSet {
   const left: [string, FieldSet][] = []
   for (const [name, all] of Object.entries(fields)) {
-    const gone = Object.hasOwn(other, name) ? other[name] : undefined
-    if (!gone) left.push([name, all])
+    const removed = Object.hasOwn(other, name) ? other[name] : undefined
+    if (!removed) left.push([name, all])
     else {
-      const rest = without(inside(all), inside(gone))
-      const keepsSelf = hasSelf(all) && !hasSelf(gone)
+      const rest = without(inside(all), inside(removed))
+      const keepsSelf = hasSelf(all) && !hasSelf(removed)
       if (keepsSelf || Object.keys(rest).length > 0) left.push([name, withSelf(rest, keepsSelf)])
     }
   }

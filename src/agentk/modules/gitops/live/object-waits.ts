@@ -110,7 +110,7 @@ class Collection implements WatchSink {
   /** names in the list that is being read */
   #listed: Set<string> | undefined
   #stopPolling: (() => void) | undefined
-  /** the watch tells what changes */
+  /** the watch reports what changes */
   #isFollowing = false
 
   constructor(

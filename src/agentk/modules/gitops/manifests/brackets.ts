@@ -1,4 +1,4 @@
-/** Where the brackets end that `start` is in, as far as that can be told without knowing what stands before. */
+/** Where the brackets end that `start` is in, as far as that can be known without knowing what stands before. */
 export function bracketEnd(text: string, start: number): number {
   let depth = 1
   for (const { 0: sign, index } of text.slice(start).matchAll(tokens)) {

@@ -18,7 +18,7 @@ import { outsideReach, type Reach, reserved, type Scopes } from './scope.ts'
 
 export interface Desired {
   readonly manifests: readonly KeptManifest[]
-  /** of kinds that nobody serves yet; their namespace is a guess, unless a definition among the documents tells */
+  /** of kinds that nobody serves yet; their namespace is a guess, unless a definition among the documents says it */
   readonly unknown: readonly KeptManifest[]
   /** what the configuration keeps the source off; each is a problem, too */
   readonly detached: readonly ObjectKey[]
@@ -73,9 +73,9 @@ function placed(objects: Placeable[], problems: Problems, scopes: Scopes, option
     const object = inNamespace(treeOf(normal.json), namespace)
     const outside = outsideReach(key, options)
     const twin = known.get(keyText(key))
-    const why = outside ?? reserved(key, object) ?? (twin && `it stands at ${twin.file}:${twin.line}, too`)
+    const problem = outside ?? reserved(key, object) ?? (twin && `it stands at ${twin.file}:${twin.line}, too`)
     if (outside && detached.length < maxProblems) detached.push(key)
-    if (why) problems.push({ file, line, text: `${keyName(key)}: ${why}` })
+    if (problem) problems.push({ file, line, text: `${keyName(key)}: ${problem}` })
     else {
       const json = Buffer.from(JSON.stringify(object))
       const hook = hookOf(object)

@@ -11,7 +11,7 @@ import { type Document, YamlReading } from './read-yaml.ts'
 import type { RoundBudget } from './round-budget.ts'
 import type { Reach } from './scope.ts'
 
-/** What is to be read, and by which rules. A thread can be told it. */
+/** What is to be read, and by which rules. It can be sent to a thread. */
 export interface ManifestsJob {
   readonly files: readonly RepositoryFile[]
   /** by `group/Kind`: whether the kind has namespaces */

@@ -58,7 +58,7 @@ export function yamlEvents(text: string, options: YamlEventsOptions): YamlEvents
     const all = add(end)
     const further = tryRead(all, options)
     if ('events' in further) return further
-    // what looks like brackets may be text: then one line after another
+    // what seems to be brackets may be text: then one line after another
     const isFurther = further.reason === shallow && further.line > line
     current = isFurther ? all : add(start)
   }

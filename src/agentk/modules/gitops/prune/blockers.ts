@@ -116,7 +116,7 @@ const unproven: Blocker = ({ uid }, { managers, owner }, { options: { manager } 
 }
 
 const ownerChanged: Blocker = (_, { owner }) =>
-  block(owner === '', 'ownerChanged', 'its owner annotation is gone: somebody may have taken it')
+  block(owner === '', 'ownerChanged', 'its owner annotation is missing: somebody may have taken it')
 
 const uidChanged: Blocker = ({ uid }, live) =>
   block(uid !== '' && uid !== live.uid, 'uidChanged', 'another object has its name by now')
@@ -130,8 +130,8 @@ const commitFailed: Blocker = ({ key }, _, { failed }) =>
   block(failed !== undefined && !failed.needed(key), 'commitFailed', 'part of the commit is not applied')
 
 const sourceUnread: Blocker = ({ key }, _, { unread }) => {
-  const why = unread(key)
-  return why === undefined ? undefined : { code: 'sourceUnread', text: why, until: 'othersKnown' }
+  const reason = unread(key)
+  return reason === undefined ? undefined : { code: 'sourceUnread', text: reason, until: 'othersKnown' }
 }
 
 const partialChart: Blocker = (_, __, { isChartPartial }) =>

@@ -140,8 +140,8 @@ export class DependentsOfPlan {
     for (;;) {
       const page = await list.page(signal)
       if (!('items' in page)) {
-        const isGone = empty.has(page.status) && (isNamespace(parent) || !(await this.#isEstablished(parent, signal)))
-        if (isGone) return undefined
+        const isAbsent = empty.has(page.status) && (isNamespace(parent) || !(await this.#isEstablished(parent, signal)))
+        if (isAbsent) return undefined
         const text = `${kind.plural} cannot be listed: the API server answered ${page.status}`
         return notListed(text, page.status === 403)
       }

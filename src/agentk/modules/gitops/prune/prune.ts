@@ -18,7 +18,7 @@ export interface PruneStep {
 /**
  * Deletes what a plan lets go, or what somebody has approved of it.
  *
- * @returns what has gone. @throws the connection's error, or the signal's reason
+ * @returns what has deleted. @throws the connection's error, or the signal's reason
  */
 export async function prune(
   components: PrunerComponents,
@@ -34,13 +34,13 @@ export async function prune(
     const goes = decision?.kind === 'delete' || (decision?.kind === 'confirm' && isApproved)
     return goes ? [{ entry, live: decision.live }] : []
   })
-  const gone: ObjectKey[] = []
-  if (prunables.length === 0 || superseded.aborted) return gone
+  const deleted: ObjectKey[] = []
+  if (prunables.length === 0 || superseded.aborted) return deleted
   const onEnd: PruneListener['onEnd'] = (entry, survives) => {
     inventory.pruned(entry, survives)
-    if (survives === undefined) gone.push(entry.key)
+    if (survives === undefined) deleted.push(entry.key)
     onStep({ kind: 'pruned', key: entry.key })
   }
   await new Pruner(components, options).prune(prunables, { onEnd, checkParent: plan.checkParent }, superseded, signal)
-  return gone
+  return deleted
 }

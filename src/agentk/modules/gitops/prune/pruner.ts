@@ -43,7 +43,7 @@ export interface Prunable {
   readonly live: LiveObject
 }
 
-const left = 'it stays: a newer commit has come, or somebody wishes otherwise'
+const left = 'it stays: a newer commit has come, or somebody asks otherwise'
 const policies = { orphan: 'Orphan', background: 'Background', foreground: 'Foreground' } as const
 
 /** Deletes what has been decided to go, and waits until it is gone. */
@@ -86,7 +86,7 @@ export class Pruner {
         onEnd(entry, survives)
         return survives === undefined ? undefined : `${entry.key.kind} ${entry.key.name}`
       })
-      // all of them have ended before an error is told: none goes on behind it
+      // all of them have ended before an error is thrown: none goes on behind it
       const settled = await Promise.allSettled(ends)
       for (const end of settled) if (end.status === 'rejected') throw end.reason
       holder = settled.map((end) => (end.status === 'fulfilled' ? end.value : undefined)).find(Boolean)
@@ -110,7 +110,7 @@ export class Pruner {
       if (answer === undefined) return left
       if (answer.status === 404) return undefined
       if (answer.status === 200 || answer.status === 202) {
-        return await this.#gone(kind, entry, live.uid, superseded, signal)
+        return await this.#awaitDeleted(kind, entry, live.uid, superseded, signal)
       }
       if (answer.status !== 409) return refusal(answer).text
       const read = await this.#read(path, signal)
@@ -151,7 +151,7 @@ export class Pruner {
     return live.prune === decided.prune ? undefined : 'its annotations have changed meanwhile'
   }
 
-  async #gone(
+  async #awaitDeleted(
     kind: ClusterKind,
     { key }: Pick<InventoryEntry, 'key'>,
     uid: string,

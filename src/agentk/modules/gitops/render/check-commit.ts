@@ -14,7 +14,7 @@ import {
 import { kustomizeProblems } from './hermetic.ts'
 import { lineAt, renderedName } from './rendered-place.ts'
 
-/** A commit that a program is to render, before it does. A thread can be told it. */
+/** A commit that a program is to render, before it does. It can be sent to a thread. */
 export interface CheckJob {
   readonly files: readonly RepositoryFile[]
   /** one of them is there */
@@ -65,7 +65,7 @@ export function kustomizedFolder({ kustomize }: Pick<SourceOptions, 'kustomize'>
   return new FileSet([]).resolve('.', kustomize?.path ?? '') ?? ''
 }
 
-/** Which hooks helm has printed: a thread can be told it. */
+/** Which hooks helm has printed: it can be sent to a thread. */
 export interface HooksJob {
   readonly output: Uint8Array
   readonly options: Pick<SourceOptions, 'helm' | 'defaultNamespace'>
@@ -78,7 +78,7 @@ export function hooksOf({ output, options: { helm, defaultNamespace }, budget }:
   return helm ? hooksIn(output, helm, defaultNamespace, budget) : []
 }
 
-/** Where in what a program has printed: a thread can be told it. */
+/** Where in what a program has printed: it can be sent to a thread. */
 export interface PlaceJob {
   readonly output: Uint8Array
   readonly offset: number

@@ -18,7 +18,7 @@ export interface ClusterVersion {
 
 type Chart = NonNullable<SourceOptions['helm']>
 
-/** What a chart lacks in the files of the commit: helm is not to look for it elsewhere. */
+/** What a chart lacks in the files of the commit: helm is not to search for it elsewhere. */
 export function helmProblems(
   set: FileSet,
   { chart, values }: Chart,
@@ -72,7 +72,7 @@ export function helmReplacements(set: FileSet, { chart }: Chart): RepositoryFile
   })
 }
 
-/** What is packed cannot be looked into: helm is not to follow its schemas. */
+/** What is packed cannot be read: helm is not to follow its schemas. */
 function hasArchives(set: FileSet, folder: string): boolean {
   return [...set.files.keys()].some((path) => path.startsWith(inFolder(folder, 'charts/')) && /\.t?gz$/.test(path))
 }
@@ -156,8 +156,8 @@ export function hooksIn(output: Uint8Array, chart: Chart, namespace: string, bud
 }
 
 /** In the place of hooks of which there may be some. */
-export function unlistedHooks(why: string): string {
-  return `what cannot be read of the chart with its hooks (${why})`
+export function unlistedHooks(reason: string): string {
+  return `what cannot be read of the chart with its hooks (${reason})`
 }
 
 /**
@@ -231,12 +231,12 @@ function* templatesIn(output: Uint8Array, { chart }: Chart): Generator<Template>
 
 /** Where helm says that a template failed. */
 export function failedTemplate(
-  said: string,
+  output: string,
   set: Pick<FileSet, 'isFile'>,
   { chart }: Chart,
 ): { file: string; line: number } | undefined {
-  const [, path = ''] = /[^\s/(]+\/((?:charts\/[^/\s]+\/)*templates\/[^:\s]+):/.exec(said) ?? []
-  const behind = said.slice(said.indexOf(path) + path.length)
+  const [, path = ''] = /[^\s/(]+\/((?:charts\/[^/\s]+\/)*templates\/[^:\s]+):/.exec(output) ?? []
+  const behind = output.slice(output.indexOf(path) + path.length)
   const [, line = '0'] = /^:(\d+)/.exec(behind) ?? /\bline (\d+)/.exec(behind) ?? []
   const file = inFolder(chartFolder(chart), path)
   return path && set.isFile(file) ? { file, line: Number(line) } : undefined

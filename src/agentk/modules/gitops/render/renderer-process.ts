@@ -133,8 +133,8 @@ export class RendererProcesses {
       const errors: Buffer[] = []
       let errorBytes = 0
       let failure: unknown
-      const fail = (why: unknown) => {
-        failure ??= why
+      const fail = (reason: unknown) => {
+        failure ??= reason
         endGroup(child)
       }
       const onAbort = () => fail(signal.reason)
@@ -147,12 +147,12 @@ export class RendererProcesses {
         signal.removeEventListener('abort', onAbort)
         if (failure) return reject(failure)
         if (code === 0) return resolve()
-        const said = Buffer.concat(errors).toString().trim()
+        const output = Buffer.concat(errors).toString().trim()
         // no namespace was left for it: that is not the commit's
-        if (said.startsWith(`${unshare}: `)) return reject(new Error(said))
-        const lacked = outOfMemory.exec(said)
+        if (output.startsWith(`${unshare}: `)) return reject(new Error(output))
+        const lacked = outOfMemory.exec(output)
         if (lacked) return reject(new RenderFailure(`${lacked[0]}: it may take ${Math.floor(maxMemoryKib / 1024)} MiB`))
-        reject(new RenderFailure(said || `it ended by ${killedBy ?? `code ${code}`}`))
+        reject(new RenderFailure(output || `it ended by ${killedBy ?? `code ${code}`}`))
       }
       child.on('error', (error) => {
         fail(error)

@@ -136,8 +136,8 @@ export class Renderer {
     const all = kept === undefined ? notes : [...notes, `the program that renders keeps the network: ${kept}`]
     const job = hooked && { output: hooked.output.bytes, options: chosen, budget: { ...budget } }
     const hooks = job ? await this.#jobs.hooks(project, job, signal) : []
-    const told = hooks.map((hook) => `${hook} is a hook of the chart: it is not run`)
-    return { files: rendered, problems: [], notes: [...all, ...told], hooks, ...(helm && { chart: helm }), budget }
+    const hookNotes = hooks.map((hook) => `${hook} is a hook of the chart: it is not run`)
+    return { files: rendered, problems: [], notes: [...all, ...hookNotes], hooks, ...(helm && { chart: helm }), budget }
   }
 
   /** Twice, in one turn. @throws OutputDiffers, OutputTooLarge, RenderFailure */

@@ -37,7 +37,7 @@ export interface GitSyncsComponents {
   readonly lane: ApiLane
   readonly client: Pick<ApiClient, 'json' | 'send'>
   readonly kinds: SharedKinds
-  readonly events: Pick<SourceEvents, 'tell'>
+  readonly events: Pick<SourceEvents, 'write'>
   readonly log: Logger
   readonly clock: Clock
   readonly random: () => number
@@ -136,11 +136,11 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
     if (status !== 200 && status !== 404)
       throw new Error(`the state of ${id} cannot be read: ${textAt(body, 'message')}`)
     const annotation = (name: string) => entryAt(body, 'metadata.annotations', name)
-    const isSaid = (name: string) => /^(?:true|yes)$/i.test(annotation(name))
+    const isTrue = (name: string) => /^(?:true|yes)$/i.test(annotation(name))
     return {
       approved: annotation(approveAnnotation),
-      isSuspended: isSaid(pauseAnnotation),
-      isForgotten: isSaid(forgetAnnotation),
+      isSuspended: isTrue(pauseAnnotation),
+      isForgotten: isTrue(forgetAnnotation),
     }
   }
 
@@ -287,7 +287,7 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
         written = await this.#apply(`${path}/status`, { ...type, metadata: { name }, ...statusOf(state) }, signal)
       }
       const about = { ...type, namespace: this.#options.namespace, name, uid: textAt(written, 'metadata.uid') }
-      this.#components.events.tell(about, state, signal)
+      this.#components.events.write(about, state, signal)
       return true
     } catch (error) {
       this.#made.delete(path) // perhaps somebody has deleted it

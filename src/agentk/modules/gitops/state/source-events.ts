@@ -68,8 +68,8 @@ interface Due {
  */
 export class SourceEvents {
   readonly #components: SourceEventsComponents
-  /** messages by the Event's name, of each source as it was told last */
-  readonly #told = new Map<string, ReadonlyMap<string, string>>()
+  /** messages by the Event's name, of each source as they were last written */
+  readonly #written = new Map<string, ReadonlyMap<string, string>>()
   readonly #due = new Map<string, Due>()
   #isRunning = false
   #isRefused = false
@@ -78,8 +78,8 @@ export class SourceEvents {
     this.#components = components
   }
 
-  /** Told soon, the newest of a source alone. */
-  tell(about: EventTarget, state: SourceState, signal: AbortSignal): void {
+  /** Writes them soon, those of the newest state alone. */
+  write(about: EventTarget, state: SourceState, signal: AbortSignal): void {
     const events = eventsOf(state)
     if (!events) return
     this.#due.set(about.name, { about, events })
@@ -90,21 +90,22 @@ export class SourceEvents {
     this.#isRunning = true
     for (const [name, due] of this.#due) {
       this.#due.delete(name)
-      const before = this.#told.get(name)
-      const told = new Map<string, string>()
-      this.#told.set(name, told)
+      const before = this.#written.get(name)
+      const written = new Map<string, string>()
+      this.#written.set(name, written)
       for (const event of due.events) {
         const eventName = nameOf(due.about, event)
         if (signal.aborted) break
-        const isTold = before?.get(eventName) === event.message
-        if (isTold || (await this.#write(due.about, eventName, event, signal))) told.set(eventName, event.message)
+        const isWritten = before?.get(eventName) === event.message
+        if (isWritten || (await this.#writeOne(due.about, eventName, event, signal)))
+          written.set(eventName, event.message)
       }
     }
     this.#isRunning = false
   }
 
   /** @returns whether it was taken */
-  async #write(about: EventTarget, name: string, event: SourceEvent, signal: AbortSignal): Promise<boolean> {
+  async #writeOne(about: EventTarget, name: string, event: SourceEvent, signal: AbortSignal): Promise<boolean> {
     const { lane, log, clock } = this.#components
     const path = `/api/v1/namespaces/${encodeURIComponent(about.namespace)}/events`
     try {

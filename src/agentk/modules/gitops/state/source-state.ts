@@ -85,7 +85,7 @@ export function stateAfter(state: SourceState, report: Report, options: SourceOp
   return done(compared, commit, outcome)
 }
 
-/** What is known of another commit is not so of this one: it has not been looked at. */
+/** What is known of another commit is not so of this one: it has not been checked. */
 function afterReceived(state: SourceState, commit: string, now: number): SourceState {
   if (commit === state.wanted) return state
   return { ...state, ...nothingKnown, laterPhase: '', phase: Phase.READING, wanted: commit, atMs: BigInt(now) }

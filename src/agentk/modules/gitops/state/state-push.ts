@@ -15,13 +15,13 @@ export const pushMethod = methodPath(GitopsStates.method.push)
 
 /** Upstream's for such streams (doc/reference/tunnel-protocol.md 2.5). */
 const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
-/** A source that changes faster is told as often as this; a stream that ends at once is opened again after so long. ms */
+/** A source that changes faster is reported as often as this; a stream that ends at once is opened again after so long. ms */
 const minMs = 250
 
 /** Sources that the configuration had during this term. */
 const maxRemoved = 100
 
-/** A kas that does not read is told nothing more. */
+/** Nothing more is sent to a kas that does not read. */
 const maxUnsentBytes = 1024 * 1024
 
 export interface StatePushComponents {
@@ -33,7 +33,7 @@ export interface StatePushComponents {
   readonly random: () => number
 }
 
-/** Tells the kas at hand how each source fares: all of them when a stream begins, then those that change. */
+/** Reports to the kas at hand how each source fares: all of them when a stream begins, then those that change. */
 export class StatePush implements StatusReader {
   readonly #components: StatePushComponents
   /** by the source's id */
@@ -46,12 +46,12 @@ export class StatePush implements StatusReader {
     this.#components = components
   }
 
-  /** Told soon, and as it is then. */
+  /** Reported soon, and as it is then. */
   changed(state: SourceState): void {
     this.#put(state)
   }
 
-  /** The configuration has it no longer: that is told like a state, for as long as this pod leads. */
+  /** The configuration has it no longer: that is reported like a state, for as long as this pod leads. */
   removed(id: string): void {
     this.#put(create(SourceStateSchema, { source: id, removed: true }))
     const removed = [...this.#known].filter(([, state]) => state.removed)
@@ -73,7 +73,7 @@ export class StatePush implements StatusReader {
           continue
         }
         // one that knows nothing of it is no fault
-        if (error.grpcCode !== Code.UNIMPLEMENTED) log.error({ error }, 'The state of sources cannot be told to kas')
+        if (error.grpcCode !== Code.UNIMPLEMENTED) log.error({ error }, 'The state of sources cannot be sent to kas')
       } catch (error) {
         if (signal.aborted) return
         if (KasError.from(error).code !== 'TUNNEL_LOST') log.error({ error }, 'The stream of states failed')

@@ -62,8 +62,8 @@ export class StatusSink {
   notFollowed(source: string, reason: keyof typeof restingBecause): void {
     const row = this.#rows.get(source)
     if (!row) return
-    const why = { ...restingBecause[reason], reason }
-    const state = { ...row.state, phase: Phase.FAILING, laterPhase: 'NOT_READY', ...why }
+    const rest = { ...restingBecause[reason], reason }
+    const state = { ...row.state, phase: Phase.FAILING, laterPhase: 'NOT_READY', ...rest }
     this.#show({ state, unread: undefined }, source)
   }
 
@@ -77,8 +77,8 @@ export class StatusSink {
 
   /** The configuration has it, and it cannot be followed. @param problem - key, value and what is allowed */
   unusable(names: SourceNames, problem: string): void {
-    const why = { phase: Phase.REFUSED, problem, reason: 'source_refused', next: 'mend the agent’s file' }
-    this.#show({ state: { ...firstState(names, this.#clock.now()), ...why }, unread: undefined }, names.id)
+    const refused = { phase: Phase.REFUSED, problem, reason: 'source_refused', next: 'mend the agent’s file' }
+    this.#show({ state: { ...firstState(names, this.#clock.now()), ...refused }, unread: undefined }, names.id)
   }
 
   /** Its files cannot be read: the last commit holds meanwhile. */
@@ -126,7 +126,7 @@ export class StatusSink {
   }
 
   #shown({ state, unread }: Row, source: string): SourceState {
-    const told = { ...state, object: this.#guide.pathOf(source), next: this.#nextOf(state) }
-    return unread ? { ...told, ...unreadState(unread) } : told
+    const shown = { ...state, object: this.#guide.pathOf(source), next: this.#nextOf(state) }
+    return unread ? { ...shown, ...unreadState(unread) } : shown
   }
 }

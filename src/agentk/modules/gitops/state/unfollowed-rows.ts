@@ -58,7 +58,7 @@ export class UnfollowedRows {
     this.#refused.clear()
   }
 
-  /** It was read whole: what it does not have is told by its inventory, if it has one. @param followed - ids */
+  /** It was read whole: what it does not have is reported from its inventory, if it has one. @param followed - ids */
   forgetResting(followed: ReadonlySet<string>): void {
     for (const id of this.#resting) if (!followed.has(id)) this.#status.remove(id)
     this.#resting.clear()

@@ -29,8 +29,8 @@ function startRemoved(t: Test, round: (id: string, input: RemovalInput, signal: 
   const stored = [7n, 8n].map((projectId) => sourceOptions({}, { agentId: 42n, projectId, ownProject: 'a/b' }))
   const removed = new RemovedSources({
     stored: async () => stored,
-    isGone: ({ id }) => !back.has(id),
-    onGone: () => undefined,
+    hasLeft: ({ id }) => !back.has(id),
+    onRemoved: () => undefined,
     reconcile: (input, { id }, signal) => round(id, input, signal),
     people: {
       directives: async () => ({ approved: '', isSuspended: false, isForgotten: false }),

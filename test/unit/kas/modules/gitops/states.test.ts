@@ -32,11 +32,11 @@ function start(options: StatesOptions = {}) {
 t.test('what was told last of each source, an hour longer than the stream that told it', async (t) => {
   const { clock, states } = start()
   const one = states.open(a)
-  t.ok(one.tell('x', whole(1)))
+  t.ok(one.put('x', whole(1)))
   clock.advance(10)
   const two = states.open(a)
-  t.ok(two.tell('x', whole(2)))
-  t.ok(one.tell('y', whole(3)))
+  t.ok(two.put('x', whole(2)))
+  t.ok(one.put('y', whole(3)))
   one.end()
   one.end()
   t.match(states.of(a).get('x'), { bytes: bytes(2), live: true })
@@ -49,7 +49,7 @@ t.test('what was told last of each source, an hour longer than the stream that t
   clock.advance(hour - 1)
   t.equal(states.of(a).size, 1)
   const back = states.open(a)
-  t.ok(back.tell('x', whole(4)))
+  t.ok(back.put('x', whole(4)))
   clock.advance(hour)
   t.equal(states.of(a).size, 1, 'it came back')
   back.end()
@@ -60,21 +60,21 @@ t.test('what was told last of each source, an hour longer than the stream that t
 t.test('bounds: sources and bytes of an agent, bytes of all', async (t) => {
   const { states, clock } = start({ maxSources: 2, maxAgentBytes: 4000, maxBytes: 4500 })
   const one = states.open(a)
-  t.ok(one.tell('x', whole(700)))
-  t.ok(one.tell('y', whole(1500, 100)))
+  t.ok(one.put('x', whole(700)))
+  t.ok(one.put('y', whole(1500, 100)))
   t.equal(states.of(a).get('y')?.bytes.length, 100, 'half of the bytes are for whole states')
-  t.notOk(one.tell('y', whole(3500)), 'too many bytes')
-  t.ok(one.tell('x', whole(600)))
-  t.ok(one.tell('z', whole(1)), 'one source too many')
+  t.notOk(one.put('y', whole(3500)), 'too many bytes')
+  t.ok(one.put('x', whole(600)))
+  t.ok(one.put('z', whole(1)), 'one source too many')
   t.strictSame([...states.of(a).keys()], ['x', 'z'], 'who was told of longest ago makes room')
   const other = states.open(a)
-  t.ok(other.tell('x', whole(600)))
+  t.ok(other.put('x', whole(600)))
   one.end()
-  t.ok(other.tell('w', whole(1)))
+  t.ok(other.put('w', whole(1)))
   t.strictSame([...states.of(a).keys()], ['x', 'w'], 'before all what nobody tells any more')
   const before = states.bytes
   const two = states.open(b)
-  t.ok(two.tell('x', whole(3400)))
+  t.ok(two.put('x', whole(3400)))
   t.ok(before + 3400 > 4500)
   t.strictSame([states.of(a).size, states.of(b).size], [0, 1], 'who told longest ago makes room')
   t.ok(states.bytes <= 4500)
@@ -142,7 +142,7 @@ t.test('any replica shows what was told last at any of them', async (t) => {
     return { whole: state, cut: () => state }
   }
   const leaving = peer.states.open(a)
-  leaving.tell('s', told(Phase.APPLYING, 'old'))
+  leaving.put('s', told(Phase.APPLYING, 'old'))
   const serve = statesOfPeer({ ...peer, ...rest }).get(methodPath(Gitops.method.states))
   const peers = {
     ...noPeers,
@@ -157,10 +157,10 @@ t.test('any replica shows what was told last at any of them', async (t) => {
   t.match(await show(), { sources: [{ source: 's', phase: 'APPLYING', commit: 'old', age_ms: 0, stale: false }] })
   peer.clock.advance(500)
   const stream = own.states.open(a)
-  stream.tell('s', told(Phase.SYNCED, 'new'))
+  stream.put('s', told(Phase.SYNCED, 'new'))
   t.match(await show(), { sources: [{ source: 's', phase: 'SYNCED', commit: 'new' }] })
   own.clock.advance(100)
-  leaving.tell('s', told(Phase.APPLYING, 'late'))
+  leaving.put('s', told(Phase.APPLYING, 'late'))
   leaving.end()
   t.match(await show(), { sources: [{ commit: 'new' }] }, 'what an open stream has told goes before what is younger')
   stream.end()
@@ -198,12 +198,12 @@ t.test('a source that is gone is shown no longer, whichever replica was told of 
     const state = encoded({ source, removed: true })
     return { whole: state, cut: () => state, isRemoved: true }
   }
-  stream.tell('gone', removed('gone'))
+  stream.put('gone', removed('gone'))
   t.strictSame(await show(), ['old'])
-  stream.tell('new', whole(0))
-  t.ok(stream.tell('more', removed('more')))
+  stream.put('new', whole(0))
+  t.ok(stream.put('more', removed('more')))
   t.strictSame([...own.states.of(someAgent.id).keys()], ['gone', 'new'], 'nothing that is there makes room for it')
-  t.ok(stream.tell('other', whole(0)))
+  t.ok(stream.put('other', whole(0)))
   t.strictSame([...own.states.of(someAgent.id).keys()], ['new', 'other'])
 })
 
@@ -213,7 +213,7 @@ t.test('a body stays bounded', async (t) => {
   const trouble = Array.from({ length: 100 }, () => ({ text: '\u0001'.repeat(400) }))
   for (let i = 0; i < 20; i++) {
     const state = encoded({ source: `s${i}`, trouble, counts: { failed: 100 } })
-    stream.tell(`s${i}`, { whole: state, cut: () => state })
+    stream.put(`s${i}`, { whole: state, cut: () => state })
   }
   const { body } = await stateEndpoint({ states, clock, ...rest, peers: noPeers }).serve({ agentId: a } as OwnRequest)
   t.ok(body.length < 1 << 20)
@@ -259,7 +259,7 @@ t.test('who asks at once gets one answer, and others have their turn while it is
   const trouble = Array.from({ length: 100 }, () => ({ text: 'x'.repeat(500) }))
   for (let i = 0; i < 15; i++) {
     const state = Buffer.concat([encoded({ source: `s${i}`, trouble }), unknownFields(60_000)]) // of an older replica
-    stream.tell(`s${i}`, { whole: state, cut: () => state })
+    stream.put(`s${i}`, { whole: state, cut: () => state })
   }
   let broadcasts = 0
   const peers = {

@@ -48,24 +48,24 @@ t.test('one of an object and reason, written again when it says something else',
   }
   const { log, lines } = capturedLog()
   const events = new SourceEvents({ lane, log, clock: systemClock })
-  events.tell(about, failing('a', 'b'), signal)
+  events.write(about, failing('a', 'b'), signal)
   await eventually(() => kept.size === 2)
-  events.tell(about, failing('a', 'b'), signal)
-  events.tell(about, failing('a', 'b', 'c'), signal)
+  events.write(about, failing('a', 'b'), signal)
+  events.write(about, failing('a', 'b', 'c'), signal)
   await eventually(() => kept.size === 3)
   t.strictSame(asked, ['POST', 'POST', 'POST'])
   // another pod leads: it finds what is there
   const next = new SourceEvents({ lane, log, clock: systemClock })
-  next.tell(about, stateOf({ phase: Phase.FAILING, trouble: [trouble('a', 'worse')] }), signal)
+  next.write(about, stateOf({ phase: Phase.FAILING, trouble: [trouble('a', 'worse')] }), signal)
   await eventually(() => [...kept.values()].some(({ message }) => message.endsWith('worse')))
   t.equal(kept.size, 3)
   // without the right it is said once, and tried with the next state
   status = 403
   asked.length = 0
-  next.tell(about, failing('d', 'e'), signal)
+  next.write(about, failing('d', 'e'), signal)
   await eventually(() => asked.length === 2)
   t.equal(lines.filter(({ msg }) => msg === 'Events cannot be written').length, 1)
   status = 200
-  next.tell(about, failing('d', 'e'), signal)
+  next.write(about, failing('d', 'e'), signal)
   await eventually(() => kept.size === 5)
 })
