@@ -4,15 +4,12 @@ import { existsSync, globSync } from 'node:fs'
 import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { Apt, type RunApt } from './apt.ts'
 import type { Architecture } from './oci-layout.ts'
 
 const run = promisify(execFile)
-const maxOutputBytes = 16 * 1024 * 1024
-/** of apt, whose lists are some 50 MB */
-const timeoutMs = 300_000
 /** Debian's mirrors change every few hours. */
 const listsMaxAgeMs = 3_600_000
-const sources = ['/etc/apt/sources.list.d/debian.sources', '/etc/apt/sources.list']
 
 /** A package of Debian, unpacked: none of its scripts runs, so it may be of another processor. */
 export interface DebianPackage {
@@ -30,7 +27,7 @@ export interface DebianPackage {
  * Those packages and all that they depend on, in the versions that this machine's Debian mirror has now.
  *
  * @param cache - a folder that is kept: lists, packages, what is unpacked
- * @throws Error with the words of apt
+ * @throws AptError with the words of apt
  */
 export async function debianPackages(
   names: readonly string[],
@@ -38,53 +35,43 @@ export async function debianPackages(
   cache: string,
 ): Promise<DebianPackage[]> {
   const own = join(cache, 'debian', architecture)
-  const archives = join(own, 'archives')
-  const stamp = join(own, 'updated')
-  const updated = await stat(stamp).catch(() => undefined)
-  const isFresh = updated !== undefined && Date.now() - updated.mtimeMs <= listsMaxAgeMs
   const chosenFile = join(own, `chosen-${hash('sha256', names.join()).slice(0, 12)}.json`)
-  const chosen = isFresh && (await chosenBy(chosenFile, updated.mtimeMs))
-  if (chosen) return chosen
-  for (const folder of ['archives/partial', 'lists/partial']) await mkdir(join(own, folder), { recursive: true })
-  await writeFile(join(own, 'status'), '')
-  const [list] = sources.filter(existsSync)
-  if (list === undefined) throw new Error(`no Debian: neither ${sources.join(' nor ')} is there`)
-  const settings = {
-    'APT::Architecture': architecture,
-    'APT::Architectures::': architecture,
-    'APT::Install-Recommends': 'false',
-    'APT::Sandbox::User': 'root',
-    'APT::Update::Error-Mode': 'any',
-    'Acquire::Languages': 'none',
-    'Dir::State': own,
-    'Dir::State::lists': join(own, 'lists'),
-    'Dir::State::status': join(own, 'status'),
-    'Dir::Cache': own,
-    'Dir::Cache::archives': archives,
-    'Dir::Etc::SourceList': list,
-    'Dir::Etc::SourceParts': '/dev/null',
-    'Binary::apt-get::APT::Keep-Downloaded-Packages': 'true',
-    'Debug::NoLocking': 'true',
-  }
-  const options = Object.entries(settings).flatMap(([name, value]) => ['-o', `${name}=${value}`])
-  const apt = async (...words: string[]) =>
-    (await run('apt-get', [...options, '--quiet', ...words], { maxBuffer: maxOutputBytes, timeout: timeoutMs })).stdout
-  if (!isFresh) {
+  const known = await chosenBy(chosenFile, await freshLists(own))
+  return known ?? new Apt(own, architecture).alone(names, (apt) => chosenAnew(names, { apt, own, chosenFile }))
+}
+
+/** Another may have done any of it meanwhile. */
+async function chosenAnew(
+  names: readonly string[],
+  { apt, own, chosenFile }: { apt: RunApt; own: string; chosenFile: string },
+): Promise<DebianPackage[]> {
+  const fresh = await freshLists(own)
+  const known = await chosenBy(chosenFile, fresh)
+  if (known) return known
+  if (fresh === undefined) {
     await apt('update')
-    await writeFile(stamp, '')
+    await writeFile(stampOf(own), '')
   }
-  const { mtimeMs: listsMs } = await stat(stamp)
-  const install = ['install', '--yes', ...names]
-  await apt(...install, '--download-only')
-  const files = [...(await apt(...install, '--simulate')).matchAll(/^Inst (\S+) \((\S+)/gm)].map(([, name, version]) =>
-    join(archives, `${name}_${version?.replace(':', '%3a')}_*.deb`),
+  const { mtimeMs: listsMs } = await stat(stampOf(own))
+  await apt('install', '--yes', ...names, '--download-only')
+  const chosen = await apt('install', '--yes', ...names, '--simulate')
+  const files = [...chosen.matchAll(/^Inst (\S+) \((\S+)/gm)].map(([, name, version]) =>
+    join(own, 'archives', `${name}_${version?.replace(':', '%3a')}_*.deb`),
   )
   const found = files.flatMap((pattern) => globSync(pattern))
   if (found.length !== files.length) throw new Error(`apt did not fetch all of ${files.join(', ')}`)
   const packages = await Promise.all(found.map((file) => unpacked(file, join(own, 'unpacked'))))
-  await writeFile(`${chosenFile}.${process.pid}`, JSON.stringify({ listsMs, packages } satisfies Chosen))
-  await rename(`${chosenFile}.${process.pid}`, chosenFile)
+  await writeFile(`${chosenFile}.part`, JSON.stringify({ listsMs, packages } satisfies Chosen))
+  await rename(`${chosenFile}.part`, chosenFile)
   return packages
+}
+
+const stampOf = (own: string) => join(own, 'updated')
+
+/** When the lists were fetched, if they are no older than they may be. */
+async function freshLists(own: string): Promise<number | undefined> {
+  const updated = await stat(stampOf(own)).catch(() => undefined)
+  return updated && Date.now() - updated.mtimeMs <= listsMaxAgeMs ? updated.mtimeMs : undefined
 }
 
 /** What apt has chosen, by lists of one age: of the same lists it would choose the same, and take seconds for it. */
@@ -93,8 +80,8 @@ interface Chosen {
   readonly packages: readonly DebianPackage[]
 }
 
-async function chosenBy(file: string, listsMs: number): Promise<DebianPackage[] | undefined> {
-  if (!existsSync(file)) return undefined
+async function chosenBy(file: string, listsMs: number | undefined): Promise<DebianPackage[] | undefined> {
+  if (listsMs === undefined || !existsSync(file)) return undefined
   const chosen = JSON.parse(await readFile(file, 'utf8')) as Chosen
   const isThere = chosen.packages.every(({ folder }) => existsSync(folder))
   return chosen.listsMs === listsMs && isThere ? [...chosen.packages] : undefined

@@ -1,5 +1,6 @@
 import { globSync } from 'node:fs'
 import { join } from 'node:path'
+import { AptError } from '../../dev/images/apt.ts'
 import { debianPackages } from '../../dev/images/debian.ts'
 import { userCache } from '../../dev/images/images.ts'
 import { absent } from './absent.ts'
@@ -14,9 +15,8 @@ export async function shiftedClock(seconds: number): Promise<Record<string, stri
   try {
     folders = (await debianPackages(['libfaketime'], architecture, userCache())).map(({ folder }) => folder)
   } catch (error) {
-    const { cmd = '', stderr = '' } = error as { cmd?: string; stderr?: string }
-    if (!cmd.startsWith('apt-get ')) throw error
-    return `needs Debian's libfaketime: ${stderr.split('\n')[0]}`
+    if (!(error instanceof AptError)) throw error
+    return `needs Debian's libfaketime: ${error.message.split('\n')[0]}`
   }
   const [library] = globSync(folders.map((folder) => join(folder, 'usr/lib/*/faketime/libfaketimeMT.so.1')))
   if (library === undefined) throw new Error("Debian's libfaketime is not what it was")

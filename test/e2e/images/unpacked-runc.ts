@@ -1,5 +1,6 @@
 import { existsSync, globSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { AptError } from '../../../dev/images/apt.ts'
 import { debianPackages } from '../../../dev/images/debian.ts'
 import { userCache } from '../../../dev/images/images.ts'
 import { absent } from '../../support/absent.ts'
@@ -13,9 +14,8 @@ export async function lacking(): Promise<string | undefined> {
     await unpackedRunc()
     return undefined
   } catch (error) {
-    const { cmd = '', stderr = '' } = error as { cmd?: string; stderr?: string }
-    if (!cmd.startsWith('apt-get ')) throw error
-    return `needs Debian's packages: ${stderr.split('\n')[0]}`
+    if (!(error instanceof AptError)) throw error
+    return `needs Debian's packages: ${error.message.split('\n')[0]}`
   }
 }
 

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { AptError } from '../../../dev/images/apt.ts'
 import { debianPackages } from '../../../dev/images/debian.ts'
 import { userCache } from '../../../dev/images/images.ts'
 import { absent } from '../absent.ts'
@@ -18,8 +19,7 @@ export async function promtool(): Promise<Promtool> {
     if (program === undefined) throw new Error("Debian's prometheus is not what it was")
     return { program }
   } catch (error) {
-    const { cmd = '', stderr = '' } = error as { cmd?: string; stderr?: string }
-    if (!cmd.startsWith('apt-get ')) throw error
-    return { lacks: `needs promtool on the PATH, or Debian's: ${stderr.split('\n')[0]}` }
+    if (!(error instanceof AptError)) throw error
+    return { lacks: `needs promtool on the PATH, or Debian's: ${error.message.split('\n')[0]}` }
   }
 }
