@@ -30,7 +30,7 @@ export interface ElectionOptions {
   readonly times?: LeaderTimes
 }
 
-interface HeldLease {
+interface OwnLease {
   readonly name: string
   readonly record: LeaseRecord
 }
@@ -45,7 +45,7 @@ export class Election implements Service {
   readonly #stopping = new AbortController()
   readonly #listeners: (() => void)[] = []
   /** resolves with the lease if it is ours to give back */
-  #running: Promise<HeldLease | undefined> | undefined
+  #running: Promise<OwnLease | undefined> | undefined
   #notified = ''
   #failed = false
 
@@ -82,16 +82,16 @@ export class Election implements Service {
   /** Gives the lease back, so that another pod leads at once. */
   async leave(patience?: AbortSignal): Promise<void> {
     this.#stopping.abort(new KasError({ code: 'CANCELLED', detail: 'agentk is stopping' }))
-    const held = await this.#running
+    const lease = await this.#running
     this.#running = undefined
-    if (held) await this.#release(held, patience)
+    if (lease) await this.#release(lease, patience)
   }
 
   stop(patience?: AbortSignal): Promise<void> {
     return this.leave(patience)
   }
 
-  async #run(name: string): Promise<HeldLease | undefined> {
+  async #run(name: string): Promise<OwnLease | undefined> {
     const { clock, log, random } = this.#components
     const { signal } = this.#stopping
     let known: LeaseRecord | undefined
@@ -131,7 +131,7 @@ export class Election implements Service {
     return written ?? known
   }
 
-  async #release({ name, record }: HeldLease, patience?: AbortSignal): Promise<void> {
+  async #release({ name, record }: OwnLease, patience?: AbortSignal): Promise<void> {
     this.#rule.released()
     this.#notify()
     const { leases, log } = this.#components

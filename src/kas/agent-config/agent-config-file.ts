@@ -20,7 +20,7 @@ export interface CiAccessEntry {
   /** patterns with `*`; empty: any job */
   readonly environments: readonly string[]
   readonly defaultNamespace: string
-  /** why the entry grants nothing although it names a job's project: kas cannot tell what else it demands */
+  /** the reason that the entry grants nothing although it names a job's project: kas cannot know what else it demands */
   readonly refusal?: string | undefined
 }
 
@@ -41,7 +41,7 @@ export interface AgentConfigurationFile {
     readonly groups: ReadonlyMap<string, CiAccessEntry>
   }
   readonly userAccess: UserAccess
-  /** the whole file, its keys and values as they stand there: what GitLab is told */
+  /** the whole file, its keys and values as they stand there: what GitLab gets */
   readonly raw: Readonly<Record<string, unknown>>
   /** `GitopsBlock` of proto/gitops/schema.ts, as JSON; empty where no file has one */
   readonly gitops: string
@@ -54,10 +54,10 @@ export interface AgentConfigurationFile {
 /** As many projects, and as many groups, count (doc/reference/gitlab-contract.md 2.3, 4.3). */
 export const maxAccessEntries = 500
 
-/** Three times what 2,000 entries need: what is over would be gone through for long, and told to GitLab. */
+/** Three times what 2,000 entries need: what is over would be gone through for long, and posted to GitLab. */
 export const maxNodes = 40_000
 
-/** `access_as: {}` more often than this is told as a number. */
+/** `access_as: {}` more often than this is reported as a number. */
 const maxProblems = 20
 
 /** Of a module's block, as JSON: each replica keeps it, and agentk is sent it. */
@@ -172,7 +172,7 @@ function blocksOf(file: string, tree: AgentConfigurationTree, keys: readonly str
   return found
 }
 
-/** `access_as: {}` is a mistake; one with an unknown key only is told apart, for that is refused at each use. */
+/** `access_as: {}` is a mistake; one with an unknown key only is distinguished, for that is refused at each use. */
 function refuseEmptyAccessAs(file: string, tree: AgentConfigurationTree, unknown: UnknownBelow): void {
   const { ci_access: ci, user_access: user } = tree
   const problems = [

@@ -150,7 +150,7 @@ export class AgentConfigs implements Service {
   }
 
   /**
-   * As `newest`, after one more look at the branch.
+   * As `newest`, after one more poll of the branch.
    *
    * @throws KasError as `newest`
    */

@@ -89,9 +89,9 @@ export class ParsingThread {
     worker.ref()
     const answer = Promise.withResolvers<ParsingAnswer>()
     const began = this.#clock.now()
-    const refused = (limit: 'time' | 'memory', why: string): ParsingAnswer => {
+    const refused = (limit: 'time' | 'memory', reason: string): ParsingAnswer => {
       this.#metrics.limited(limit)
-      const detail = `${job.file}: ${why}`
+      const detail = `${job.file}: ${reason}`
       return { refusal: { code: 'CONFIGURATION_INVALID', detail }, costMs: Math.max(0, this.#clock.now() - began) }
     }
     const cancelLimit = this.#clock.after(timeLimitMs, () => {

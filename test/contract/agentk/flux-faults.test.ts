@@ -100,7 +100,7 @@ t.test('who may not make Receivers uses those that there are, and says once what
   t.strictSame(called, ['POST /hook/of-a-user'])
   t.equal(says(/^agentk may not make/).length, 1)
   t.match(says(/^agentk may not make/), [{ level: 'warn', needed: [/create secrets/, /create, patch receivers/] }])
-  t.equal(says(/^Flux could not be told/).length, 0)
+  t.equal(says(/^Flux could not be notified/).length, 0)
   t.notOk(api.requests.includes('create receivers'))
 })
 

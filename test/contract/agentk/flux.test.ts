@@ -98,7 +98,7 @@ t.test('a webhook that fails is called again, and given up with one warning that
   await isCalled(3)
   answers.push(500, 500, 302)
   tell('apps/web', 2n)
-  await isSaid(/^Flux could not be told of a push, it finds it/)
+  await isSaid(/^Flux could not be notified of a push, it finds it/)
   t.equal(await countOf('agentk_flux_webhooks_total'), 1)
   t.equal(await countOf('agentk_flux_webhooks_failed_total'), 1)
   t.strictSame([...new Set(called)], ['POST /hook/apps-gitlab-web'], 'nor is it followed to elsewhere')
@@ -119,7 +119,7 @@ t.test('the pod that does not lead does nothing', async (t) => {
   tell('apps/web', 1n)
   await isSaid(/^A push waits until this pod leads again, or another does$/)
   lead(false)
-  await isSaid(/^Flux is not told of a push: this pod does not lead any more/)
+  await isSaid(/^Flux is not notified of a push: this pod does not lead any more/)
   await eventually(() => stream.signal.aborted || Promise.reject(new Error('still open')))
   await eventually(() => api.watches === 0 || Promise.reject(new Error('still watching')))
   t.strictSame(called, [])
@@ -159,7 +159,7 @@ for (const [title, isTold] of [
     await isSaid(/^Made a Receiver$/, 2)
     t.equal(called.length, 2, 'two are one call')
     t.strictSame(streams, [], 'no other stream was opened')
-    t.strictSame(says(/^Flux is not told of a push/), [])
+    t.strictSame(says(/^Flux is not notified of a push/), [])
   })
 }
 

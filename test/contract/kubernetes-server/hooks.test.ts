@@ -38,7 +38,7 @@ async function start(
   const { log, lines } = capturedLog()
   const endpoint = hookEndpoint({
     hookSecretFile: (projectId) => files.get(projectId),
-    look: (projectId) => looked.push(projectId),
+    poll: (projectId) => looked.push(projectId),
     clock: new ManualClock(),
     log,
   })

@@ -66,7 +66,7 @@ export class FluxWatch<T extends { readonly key: string }> {
     ending.dispose()
   }
 
-  /** Each trouble once, until a watch has held. */
+  /** Each trouble once, until a watch has lasted. */
   #ended({ status, error, count }: Refusal): void {
     if (status === 200) this.#logged = ''
     else if (status === 404) this.#end()

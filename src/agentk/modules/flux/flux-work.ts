@@ -183,7 +183,7 @@ export class FluxWork {
 
   #push(project: string, id: bigint): void {
     const { handled, holds, log } = this.#components
-    if (!handled.add(id)) return void log.debug({ project_id: project }, 'A push was told again')
+    if (!handled.add(id)) return void log.debug({ project_id: project }, 'A push came again')
     if (!holds()) log.debug({ project_id: project }, 'A push waits until this pod leads again, or another does')
     const targets = pushTargets(project, {
       repositories: () => this.#repositories.objects,

@@ -55,7 +55,7 @@ export class Flux {
     const { clock, random, configuration } = this.#components
     const { agentId, gitlabExternalUrl: externalUrl } = configuration.current // neither changes
     const { pollMs } = this.#options
-    const components = { ...this.#components, ...this.#deeds(), holds, handled: this.#handled }
+    const components = { ...this.#components, ...this.#actions(), holds, handled: this.#handled }
     while (!signal.aborted) {
       const beganAt = clock.now()
       const apis = await this.#find(signal)
@@ -77,7 +77,7 @@ export class Flux {
     this.#address = address ?? defaultAddress
   }
 
-  #deeds(): Pick<FluxWorkComponents, 'follow' | 'call' | 'onOutcome'> {
+  #actions(): Pick<FluxWorkComponents, 'follow' | 'call' | 'onOutcome'> {
     const { api, metrics } = this.#components
     return {
       follow: (projects, onPush, signal) => followPushes({ ...this.#components, onPush }, projects, signal),
@@ -93,7 +93,7 @@ export class Flux {
       const timely = AbortSignal.any([signal, AbortSignal.timeout(findTimeoutMs)])
       const apis = await findFluxApis(api, timely)
       if (apis) log.info({ apis: Object.values(apis) }, 'Flux is followed')
-      else if (this.#logged !== 'absent') log.info('Flux is not installed, it is looked for from time to time')
+      else if (this.#logged !== 'absent') log.info('Flux is not installed, it is checked for from time to time')
       this.#logged = apis ? undefined : 'absent'
       return apis
     } catch (error) {

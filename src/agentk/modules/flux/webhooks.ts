@@ -123,7 +123,7 @@ export class Webhooks {
       if (path === '') throw new KasError({ code: 'UNREACHABLE', detail: 'no Receiver can be called yet' })
       await call(path, this.#stopping.signal)
       this.#components.onOutcome('called')
-      log.debug({ project_id: project, receiver: line.target.key }, 'Flux was told of a push')
+      log.debug({ project_id: project, receiver: line.target.key }, 'Flux was notified of a push')
       return true
     } catch (error) {
       return this.#failedOnce(line, error)
@@ -138,8 +138,8 @@ export class Webhooks {
     const fields = { error, project_id: line.target.project, receiver: line.target.key, count: attempts }
     if (isLast) {
       this.#components.onOutcome('failed')
-      this.#components.log.warn(fields, 'Flux could not be told of a push, it finds it by its own interval')
-    } else this.#components.log.debug(fields, 'Flux could not be told of a push, trying again')
+      this.#components.log.warn(fields, 'Flux could not be notified of a push, it finds it by its own interval')
+    } else this.#components.log.debug(fields, 'Flux could not be notified of a push, trying again')
     if (isLast || !line.next) return isLast
     // the later ones have to wait as long, and are one call with these
     line.target = line.next.target
@@ -165,7 +165,10 @@ export class Webhooks {
     line.next = undefined
     this.#components.onAbandoned(ids)
     const fields = { project_id: line.target.project, count: ids.length }
-    this.#components.log.warn(fields, 'Flux is not told of a push: this pod does not lead any more, or Flux is gone')
+    this.#components.log.warn(
+      fields,
+      'Flux is not notified of a push: this pod does not lead any more, or Flux is gone',
+    )
   }
 
   #pauseMs({ attempts }: Line): number {

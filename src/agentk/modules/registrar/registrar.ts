@@ -48,7 +48,7 @@ export interface RegistrarComponents {
 }
 
 /**
- * Tells kas that this pod is here: every five minutes, and on each new connection, since another replica may have
+ * Registers this pod at kas: every five minutes, and on each new connection, since another replica may have
  * answered it; and when it leaves.
  */
 export class Registrar implements Service {

@@ -92,7 +92,7 @@ export class AllRegistrations implements RegistrationSource, RegistrationListene
       registrations.add(registration)
     } catch (error) {
       const agent_id = String(registration.agentId)
-      log.debug({ error, agent_id }, 'A registration of an agent is known here, but not told to others')
+      log.debug({ error, agent_id }, 'A registration of an agent is known here, but not sent to others')
     }
     if (elsewhere.length > 0) this.#move(registration)
   }

@@ -54,7 +54,7 @@ function allRegistrations(
       await peers.call(instance, Registrations.method.forgetPod, { agentId, podId })
     } catch (error) {
       const fields = { error, instance, agent_id: String(agentId) }
-      log.debug(fields, 'A replica could not be told that a pod is not there any more')
+      log.debug(fields, 'A replica could not be notified that a pod is not there any more')
     }
   }
   const isFirst = (key: string) => peers.isFirst(key)

@@ -14,7 +14,7 @@ export interface RegisterEvent {
 const maxTextLength = 64
 
 /**
- * What GitLab is told of a pod that registers (doc/reference/tunnel-protocol.md 8.2). Telemetry of the chart has no known
+ * What GitLab gets of a pod that registers (doc/reference/tunnel-protocol.md 8.2). Telemetry of the chart has no known
  * field (doc/reference/tunnel-protocol.md 1.19).
  */
 export function registerEvent(agent: Agent, meta: AgentMeta): RegisterEvent {

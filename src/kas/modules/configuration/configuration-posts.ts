@@ -194,7 +194,7 @@ class AgentPosts {
     const [first, last] = this.#retryMs
     const ms = Math.min(first * 2 ** this.#failures++, last)
     const fields = { error, agent_id: String(this.#agent.id) }
-    this.#components.log.warn(fields, 'A configuration could not be told to GitLab: tried again later')
+    this.#components.log.warn(fields, 'A configuration could not be posted to GitLab: tried again later')
     this.#cancelRetry = this.#components.clock.after(ms, () => this.#schedule())
     if (this.#failures >= failuresUntilPassedOn) this.#components.leads.passOn(this.#agent.id)
   }

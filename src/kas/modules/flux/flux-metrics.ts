@@ -13,12 +13,12 @@ export function createFluxMetrics(register: Registry): FluxMetrics {
   const registers = [register]
   const notified = new Counter({
     name: 'flux_git_push_notifications_total',
-    help: 'Pushes that agents were told of, for their Flux',
+    help: 'Pushes that agents were notified of, for their Flux',
     registers,
   })
   const dropped = new Counter({
     name: 'flux_dropped_git_push_notifications_total',
-    help: 'Pushes that agents were not told of: too many at once, or GitLab was away for too long',
+    help: 'Pushes that agents were not notified of: too many at once, or GitLab was away for too long',
     registers,
   })
   return { notified: () => notified.inc(), dropped: () => dropped.inc() }

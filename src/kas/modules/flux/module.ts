@@ -9,7 +9,7 @@ import { reconcileProjects, reconcileProjectsMethod } from './reconcile-projects
 
 /** of 10,000 projects with paths of usual length */
 const maxMessageBytes = 1024 * 1024
-/** The pod that leads keeps one open. Each hears of every push, and of the recent ones at its start. */
+/** The pod that leads keeps one open. Each is notified of every push, and of the recent ones at its start. */
 const maxPerAgent = 20
 /** Four of the longest lists at once, and one each two seconds: a new one comes when Flux's objects change. */
 const rate = { perSecond: 500, burst: 5000, cost: { call: 1, message: 1, kib: 1 } }

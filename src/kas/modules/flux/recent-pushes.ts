@@ -35,7 +35,7 @@ export interface RecentPushesOptions {
 
 const defaultRecentPushes: RecentPushesOptions = { rememberMs: 300_000, maxProjects: 10_000 }
 
-/** @param again - a notification may not have reached the agent: no other is told of it */
+/** @param again - a notification may not have reached the agent: no other is notified */
 export type PushListener = (push: RecentPush, again: boolean) => void
 
 /** Remembers pushes for a while, so that an agent that was reconnecting is notified too. */
@@ -98,7 +98,7 @@ export class RecentPushes {
     for (const push of sorted) this.#pushes.set(push.projectPath, push)
     this.#forget()
     for (const push of learnt) {
-      if (this.#pushes.get(push.projectPath) === push) this.#tell(push)
+      if (this.#pushes.get(push.projectPath) === push) this.#notify(push)
     }
   }
 
@@ -126,10 +126,10 @@ export class RecentPushes {
     this.#pushes.delete(projectPath) // to the end: the newest
     this.#pushes.set(projectPath, push)
     this.#forget()
-    this.#tell(push)
+    this.#notify(push)
   }
 
-  #tell(push: RecentPush): void {
+  #notify(push: RecentPush): void {
     for (const ofAgent of this.#listeners.values()) for (const listener of ofAgent) listener(push, false)
   }
 

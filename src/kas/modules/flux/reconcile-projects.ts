@@ -186,7 +186,7 @@ class PushNotifications {
   readonly #projects: ReadonlySet<string>
   /** what is to be sent, the oldest first: at most `maxPending`, and two more for each project */
   readonly #pending: RecentPush[] = []
-  /** the same: thousands may come at once, each looked for */
+  /** the same: thousands may come at once, each searched for */
   readonly #isPending = new Set<RecentPush>()
   /** what was sent last, by path */
   readonly #sent = new Map<string, { readonly push: RecentPush; readonly at: number }>()
@@ -216,7 +216,7 @@ class PushNotifications {
     const ended = linkedController(signal, retired)
     const knowsIds = hasFeature(metadata, 'push-id') // it handles each id once, and another pod may have got it
     for (const push of pushes.recent()) {
-      // one of each project: none takes the place of another, which is not looked for
+      // one of each project: none takes the place of another, which is not searched for
       if (this.#projects.has(push.projectPath) && (knowsIds || !push.notified.has(agent.id))) this.#append(push)
     }
     try {

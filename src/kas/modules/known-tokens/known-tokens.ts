@@ -34,11 +34,11 @@ const periodMs = 1000
 const lateMs = 3000
 /** of one message: each has some 400 bytes where each is of a project of its own */
 const maxTokens = 500
-/** Tokens that peers are to hear of: those that came last. */
+/** Tokens that peers are to get: those that came last. */
 const maxChanged = 20_000
 
 /**
- * Tells peers what GitLab has said of agents' tokens, for as long as it is kept: when a replica dies its agents come to
+ * Sends peers what GitLab has said of agents' tokens, for as long as it is kept: when a replica dies its agents come to
  * the others, who need not ask, at a time at which GitLab may be slow or away; and an agent that is at two replicas is
  * asked about by one of them. A refusal is nobody else's: each replica finds out by itself, in the same time as without this.
  */

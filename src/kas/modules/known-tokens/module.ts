@@ -1,7 +1,7 @@
 import type { KasHost, KasModule } from '../../module.ts'
 import { KnownTokens } from './known-tokens.ts'
 
-/** Replicas tell one another what GitLab said of agents' tokens. @returns undefined: each knows it by itself */
+/** Replicas send one another what GitLab said of agents' tokens. @returns undefined: each knows it by itself */
 export function createKnownTokens({ directory, peers, clock }: KasHost): KasModule | undefined {
   const { tokenAnswers: answers } = directory
   if (!answers) return undefined

@@ -2,7 +2,7 @@ import type { KasHost, KasModule } from '../../module.ts'
 import { PushBroadcast } from './push-broadcast.ts'
 import { notificationsService } from './rails-service.ts'
 
-/** GitLab notifies one replica of a push, which tells all. */
+/** GitLab notifies one replica of a push, which broadcasts it. */
 export function createNotifications(host: KasHost): KasModule {
   const broadcast = new PushBroadcast(host)
   return {

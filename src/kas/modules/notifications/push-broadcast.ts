@@ -11,7 +11,7 @@ import type { PushEvent } from '../../repositories/local-pushes.ts'
 
 export type PushBroadcastComponents = Pick<KasHost, 'pushes' | 'repositories' | 'peers'>
 
-/** A push that one replica hears of is broadcast to its peers; one that does not acknowledge it finds it by its polls. */
+/** A push that one replica receives is broadcast to its peers; one that does not acknowledge it finds it by its polls. */
 export class PushBroadcast {
   readonly #components: PushBroadcastComponents
 
@@ -26,7 +26,7 @@ export class PushBroadcast {
     const { pushes, peers } = this.#components
     const { projectId, projectPath, id } = event
     const acknowledged = peers.broadcast(Notifications.method.pushEvent, { projectId, projectPath, pushId: id ?? 0n })
-    pushes.publish(event) // after: peers hear of it whatever becomes of it here
+    pushes.publish(event) // after: peers get it whatever becomes of it here
     await acknowledged
   }
 

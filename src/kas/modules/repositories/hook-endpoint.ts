@@ -10,7 +10,7 @@ import { hookSignature } from './hook-signature.ts'
 export interface HookEndpointComponents {
   readonly hookSecretFile: NonNullable<KasHost['repositories']['hookSecretFile']>
   /** Something may have moved in the repository of this project. */
-  readonly look: (projectId: bigint) => void
+  readonly poll: (projectId: bigint) => void
   readonly clock: Clock
   readonly log: Logger
 }
@@ -20,16 +20,16 @@ const maxSecretBytes = 8192
 const accepted: OwnAnswer = {
   status: 202,
   mediaType: 'text/plain',
-  body: Buffer.from('The repository is looked at\n'),
+  body: Buffer.from('The repository is polled\n'),
 }
 
 /**
- * `POST <prefix>hooks/git/<project id>`: a Git server tells of a push. What it says is not read: it may be an old delivery
+ * `POST <prefix>hooks/git/<project id>`: a Git server announces a push. What it says is not read: it may be an old delivery
  * that somebody sends again, and says no more than that something may have moved.
  *
  * @see doc/directory.md "Hooks"
  */
-export function hookEndpoint({ hookSecretFile, look, clock, log }: HookEndpointComponents): SignedEndpoint {
+export function hookEndpoint({ hookSecretFile, poll, clock, log }: HookEndpointComponents): SignedEndpoint {
   const unreadable = new RefusalLog({ clock, log })
   /** in the place of one that there is not: a stranger learns no more by how a request is answered than by what */
   const nobodys = randomBytes(32).toString('hex')
@@ -56,13 +56,13 @@ export function hookEndpoint({ hookSecretFile, look, clock, log }: HookEndpointC
       if (projectId === undefined || !isSigned) {
         throw refused('another secret, or no such hook', 'the secret in hook_secret_file of the project in the path')
       }
-      look(projectId)
+      poll(projectId)
       return accepted
     },
   }
 }
 
-/** A stranger is not told which projects there are. */
+/** A stranger does not learn which projects there are. */
 function refused(found: string, allowed: string): KasError {
   return new KasError({ code: 'CREDENTIALS_INVALID', detail: `hook: found ${found}, allowed: ${allowed}` })
 }

@@ -2,7 +2,7 @@ import type { KasHost, KasModule } from '../../module.ts'
 import { hookEndpoint } from './hook-endpoint.ts'
 import { PollSharing } from './poll-sharing.ts'
 
-/** One replica polls each repository for all, and hooks of Git servers tell of pushes. @returns undefined: with GitLab, the one that leads for an agent does */
+/** One replica polls each repository for all, and hooks of Git servers announce pushes. @returns undefined: with GitLab, the one that leads for an agent does */
 export function createRepositories({ repositories, peers, clock, ...host }: KasHost): KasModule | undefined {
   const { sharedPolls: polls, trees, poke, hookSecretFile } = repositories
   if (!polls) return undefined
@@ -14,12 +14,12 @@ export function createRepositories({ repositories, peers, clock, ...host }: KasH
     clock,
     log,
   })
-  const look = (projectId: bigint) => sharing.look(projectId)
+  const poll = (projectId: bigint) => sharing.poll(projectId)
   return {
     name: 'repositories',
     replicaMethods: sharing.replicaMethods,
     services: [sharing],
-    ...(hookSecretFile ? { signedEndpoints: [hookEndpoint({ hookSecretFile, look, clock, log })] } : {}),
+    ...(hookSecretFile ? { signedEndpoints: [hookEndpoint({ hookSecretFile, poll, clock, log })] } : {}),
     status: () => [['branches followed for replicas', sharing.followedForPeers]],
   }
 }

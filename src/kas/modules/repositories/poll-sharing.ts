@@ -15,7 +15,7 @@ import type { KasHost } from '../../module.ts'
 import type { Peer, Peers } from '../../replicas/peers.ts'
 import type { BranchHere, SharedPolls } from '../../repositories/shared-polls.ts'
 import { followedForMs, moves, PeerFollows, readingOf } from './peer-follows.ts'
-import { SpacedLooks } from './spaced-looks.ts'
+import { SpacedPolls } from './spaced-polls.ts'
 
 export interface PollSharingComponents {
   readonly polls: SharedPolls
@@ -36,7 +36,7 @@ const maxBranches = 500
 
 /**
  * Of all replicas one polls a repository: the first in the ring's order for it. Those that follow it say so each minute,
- * hear of moves by `Notifications`, and poll themselves until the first has said that it does.
+ * learn of moves by `Notifications`, and poll themselves until the first has said that it does.
  *
  * @see doc/directory.md "Who asks a repository"
  */
@@ -44,10 +44,10 @@ export class PollSharing implements Service {
   readonly #components: PollSharingComponents
   readonly #follows: PeerFollows
   /** at repositories that this replica polls */
-  readonly #looks: SpacedLooks
+  readonly #polls: SpacedPolls
   /** at whichever replica polls */
-  readonly #asked: SpacedLooks
-  readonly #telling = new RepeatedRead(() => this.#tell())
+  readonly #asked: SpacedPolls
+  readonly #announcing = new RepeatedRead(() => this.#announce())
   #cancel: (() => void) | undefined
   /** when it is said next what is followed, by the clock */
   #dueAt = Number.POSITIVE_INFINITY
@@ -58,8 +58,8 @@ export class PollSharing implements Service {
     const { clock } = components
     this.#components = components
     this.#follows = new PeerFollows(components)
-    this.#looks = new SpacedLooks({ clock, look: (projectId) => this.#run(components.repositories.refresh(projectId)) })
-    this.#asked = new SpacedLooks({ clock, look: (projectId) => this.#run(this.#askFirst(projectId)) })
+    this.#polls = new SpacedPolls({ clock, poll: (projectId) => this.#run(components.repositories.refresh(projectId)) })
+    this.#asked = new SpacedPolls({ clock, poll: (projectId) => this.#run(this.#askFirst(projectId)) })
   }
 
   /** Branches that are followed here for peers. */
@@ -74,48 +74,48 @@ export class PollSharing implements Service {
         const known = branch.map((each) => this.#followed(each))
         return create(FollowedBranchesResponseSchema, { branch: known })
       },
-      look: async ({ projectId, key }) => create(LookResponseSchema, { isPolled: this.#lookHere(projectId, key) }),
+      look: async ({ projectId, key }) => create(LookResponseSchema, { isPolled: this.#pollHere(projectId, key) }),
     })
   }
 
   async start(): Promise<void> {
     const { peers, polls } = this.#components
     this.#unsubscribe = [
-      peers.onChange(() => this.#tellAfter(settleMs)),
-      polls.onFollowed(() => this.#tellAfter(gatherMs)),
+      peers.onChange(() => this.#announceAfter(settleMs)),
+      polls.onFollowed(() => this.#announceAfter(gatherMs)),
     ]
-    this.#tellAfter(settleMs)
+    this.#announceAfter(settleMs)
   }
 
   async stop(): Promise<void> {
     this.#hasStopped = true // what is answered meanwhile begins nothing
     for (const unsubscribe of this.#unsubscribe) unsubscribe()
     this.#cancel?.()
-    this.#looks.stop()
+    this.#polls.stop()
     this.#asked.stop()
     this.#follows.stop()
-    await this.#telling.stop()
+    await this.#announcing.stop()
   }
 
-  /** Something has moved in the repository of this project, somebody says who may: it is looked at within a second. */
-  look(projectId: bigint): void {
+  /** Something has moved in the repository of this project, somebody says who may: it is polled within a second. */
+  poll(projectId: bigint): void {
     this.#asked.ask(projectId)
   }
 
-  #tellAfter(ms: number): void {
+  #announceAfter(ms: number): void {
     const { clock } = this.#components
     if (this.#hasStopped || clock.now() + ms >= this.#dueAt) return
     this.#cancel?.()
     this.#dueAt = clock.now() + ms
     this.#cancel = clock.after(ms, () => {
       this.#dueAt = Number.POSITIVE_INFINITY
-      this.#tellAfter(periodMs)
-      void this.#telling.now()
+      this.#announceAfter(periodMs)
+      void this.#announcing.now()
     })
   }
 
   /** Says to each peer what it is to poll. */
-  async #tell(): Promise<void> {
+  async #announce(): Promise<void> {
     const { polls, peers } = this.#components
     const branches = polls.followed().filter(({ of }) => moves(of))
     polls.elsewhere.keep(branches)
@@ -123,14 +123,14 @@ export class PollSharing implements Service {
     for (const branch of branches) {
       const first = peers.first(branch.repositoryKey)
       if (first === undefined || first === 'self') continue
-      const told = byPeer.get(first.instance) ?? { peer: first, branches: [] }
-      byPeer.set(first.instance, told)
-      told.branches.push(branch)
+      const known = byPeer.get(first.instance) ?? { peer: first, branches: [] }
+      byPeer.set(first.instance, known)
+      known.branches.push(branch)
     }
-    await Promise.all(Array.from(byPeer.values(), ({ peer, branches }) => this.#tellPeer(peer, branches)))
+    await Promise.all(Array.from(byPeer.values(), ({ peer, branches }) => this.#announceTo(peer, branches)))
   }
 
-  async #tellPeer(peer: Peer, branches: readonly BranchHere[]): Promise<void> {
+  async #announceTo(peer: Peer, branches: readonly BranchHere[]): Promise<void> {
     const { clock, peers, log } = this.#components
     for (let i = 0; i < branches.length; i += maxBranches) {
       const part = branches.slice(i, i + maxBranches)
@@ -163,18 +163,18 @@ export class PollSharing implements Service {
     const known = polls.branch(branch.of)?.commit
     if (known === undefined || commit === known) return
     if (commit === '')
-      this.#tellAfter(gatherMs) // what its first poll finds is no move: nobody is notified
+      this.#announceAfter(gatherMs) // what its first poll finds is no move: nobody is notified
     else this.#run(this.#components.repositories.poke(branch.of.project.id)) // a notice was lost
   }
 
   /** What a peer is answered that follows it. */
-  #followed(told: FollowedBranch): { isPolled: boolean; commit: string } {
+  #followed(followed: FollowedBranch): { isPolled: boolean; commit: string } {
     const { polls, peers } = this.#components
-    const of = readingOf(told)
+    const of = readingOf(followed)
     const branch = of && polls.branch(of)
     const isPolled =
       of !== undefined &&
-      branch?.key === told.key &&
+      branch?.key === followed.key &&
       peers.first(branch.repositoryKey) === 'self' &&
       this.#follows.renew(of) &&
       !branch.isFailing
@@ -182,15 +182,15 @@ export class PollSharing implements Service {
   }
 
   /** @returns whether it is followed here */
-  #lookHere(projectId: bigint, key: string): boolean {
+  #pollHere(projectId: bigint, key: string): boolean {
     const { polls } = this.#components
     const of = readingOf({ agentId: 0n, projectId, ref: '' })
     if (!of || polls.branch(of)?.key !== key || !polls.isFollowed(projectId)) return false
-    this.#looks.ask(projectId)
+    this.#polls.ask(projectId)
     return true
   }
 
-  /** Has the replica look that polls it; without one, all that follow it. */
+  /** Has the replica poll that does so for all; without one, all that follow it. */
   async #askFirst(projectId: bigint): Promise<void> {
     const { polls, peers, log } = this.#components
     const of = readingOf({ agentId: 0n, projectId, ref: '' })
@@ -199,22 +199,22 @@ export class PollSharing implements Service {
     const { key } = branch
     const first = peers.first(branch.repositoryKey)
     if (first === 'self') {
-      if (this.#lookHere(projectId, key)) return
+      if (this.#pollHere(projectId, key)) return
     } else if (first !== undefined) {
       const { method } = Repositories
       const { instance } = first
       const answer = await peers.call(instance, method.look, { projectId, key }).catch((error: unknown) => {
-        log.debug({ error, instance }, 'A replica does not say whether it looks')
+        log.debug({ error, instance }, 'A replica does not say whether it polls')
         return undefined
       })
       if (answer?.isPolled) return
     }
-    this.#looks.ask(projectId)
+    this.#polls.ask(projectId)
     await peers.broadcast(Notifications.method.branchMoved, { projectId })
   }
 
   /** Nobody waits for it: git ends with the repositories. */
   #run(work: Promise<void>): void {
-    work.catch((error: unknown) => this.#components.log.warn({ error }, 'A repository could not be looked at'))
+    work.catch((error: unknown) => this.#components.log.warn({ error }, 'A repository could not be polled'))
   }
 }

@@ -28,7 +28,7 @@ export interface AgentFeedOptions {
   readonly maxViews: number
   /** a new view waits so long for its first update. ms */
   readonly firstUpdateMs: number
-  /** after the agent was lost: viewers that have nothing new by then are told that it is old. ms */
+  /** after the agent was lost: viewers that have nothing new by then get that it is old. ms */
   readonly staleMs: number
   /** after the last view: the Follow ends. ms */
   readonly lingerMs: number
@@ -66,7 +66,7 @@ const maxFaultCharacters = 512
 const faultCode = /^[A-Z][A-Z_]{0,63}$/
 
 /**
- * All views of an agent that are looked at by way of this replica: one Follow, opened again whenever anything on its
+ * All views of an agent that are open by way of this replica: one Follow, opened again whenever anything on its
  * way is lost (doc/views.md).
  */
 export class AgentFeed implements ViewOwner {
@@ -239,10 +239,10 @@ export class AgentFeed implements ViewOwner {
     this.#byNumber.clear()
     for (const view of this.#views) view.lost()
     const since = clock.now()
-    const why = error?.message ?? 'Another pod of the agent leads'
+    const reason = error?.message ?? 'Another pod of the agent leads'
     this.#cancelStale ??= clock.after(this.#options.staleMs, () => {
       this.#cancelStale = undefined
-      for (const view of this.#views) view.markStale({ at: clock.now(), since, why })
+      for (const view of this.#views) view.markStale({ at: clock.now(), since, why: reason })
     })
   }
 

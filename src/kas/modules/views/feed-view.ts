@@ -5,7 +5,7 @@ import type { PageWanted, ViewSteps } from './follow-steps.ts'
 
 /** The feed that a view is part of. */
 export interface ViewOwner {
-  /** nobody looks at it any more */
+  /** nobody views it any more */
   closed(view: FeedView): void
   /** it is to be begun anew, if the agent is followed */
   restarted(view: FeedView): void
@@ -47,7 +47,7 @@ export class FeedView implements OpenView {
    * - `waiting`: there was no update yet
    * - `current`: there was one on the present Follow
    * - `lost`: there was one on a Follow before
-   * - `stale`: so, and the viewer was told
+   * - `stale`: so, and the viewer has it
    * - `ended`
    */
   #state: 'waiting' | 'current' | 'lost' | 'stale' | 'ended' = 'waiting'
@@ -137,7 +137,7 @@ export class FeedView implements OpenView {
     this.#offer({ seq, json: Buffer.from(JSON.stringify(update)), onTaken: () => undefined })
   }
 
-  /** It ends by itself, and the viewer is told. */
+  /** It ends by itself, and the viewer is notified. */
   fail(error: KasError): void {
     if (this.#state === 'ended') return
     this.#end()

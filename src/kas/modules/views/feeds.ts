@@ -4,7 +4,7 @@ import type { Service } from '../../../lib/service.ts'
 import type { OpenView, Viewer, ViewFeeds, WantedView } from '../../module.ts'
 import { AgentFeed, type AgentFeedComponents, type AgentFeedOptions, defaultAgentFeed } from './agent-feed.ts'
 
-/** The feeds of agents that somebody looks at. */
+/** The feeds of agents that somebody views. */
 export class Feeds implements ViewFeeds, Service {
   readonly #components: AgentFeedComponents
   readonly #options: AgentFeedOptions

@@ -99,7 +99,7 @@ export class ViewSteps {
   /** nodes that the agent has as open */
   readonly #known = new Set<string>()
   #taken: bigint | undefined
-  /** `due`: the agent knows of the view, and has not heard */
+  /** `due`: the agent knows of the view, and that was not sent yet */
   #close: 'no' | 'due' | 'done' = 'no'
   readonly #onChange: (steps: ViewSteps) => void
 
@@ -120,7 +120,7 @@ export class ViewSteps {
     return this.#open !== undefined || this.#pages.size > 0 || this.#taken !== undefined
   }
 
-  /** The last that is said of a node counts; that it is closed is not said if the agent has not heard of it. */
+  /** The last that is asked of a node counts; that it is closed is not sent if the agent does not know of it. */
   page(node: string, wanted: PageWanted): void {
     if (this.#close !== 'no') return
     this.#pages.delete(node)
@@ -134,14 +134,14 @@ export class ViewSteps {
     this.#onChange(this)
   }
 
-  /** Nothing else is said any more; nothing at all, if the agent has not heard of the view. */
+  /** Nothing else is sent any more; nothing at all, if the agent does not know of the view. */
   close(): void {
     if (this.#close !== 'no') return
     this.#close = this.#open ? 'done' : 'due'
     this.#onChange(this)
   }
 
-  /** The view has ended at the agent: it need not hear that. */
+  /** The view has ended at the agent: it needs no word of that. */
   drop(): void {
     this.#close = 'done'
     this.#onChange(this)

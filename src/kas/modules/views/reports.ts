@@ -30,7 +30,7 @@ export interface ReportsOptions {
 const defaults = { retryMs: 10_000 }
 
 /**
- * The pod that leads says what its views are of, and is told what they are to show: at once, and after each commit that
+ * The pod that leads says what its views are of, and gets what they are to show: at once, and after each commit that
  * changes it, until the connection retires (doc/views.md).
  */
 export function serveReports(
@@ -139,7 +139,7 @@ class ReportStream {
       return true
     } catch (error) {
       const { code } = KasError.from(error)
-      // of the other file: it is told where that is read, and a commit that mends it is a change
+      // of the other file: it is reported where that is read, and a commit that mends it is a change
       if (code === 'CONFIGURATION_INVALID' || code === 'REF_NOT_FOUND') return true
       if (code === 'REPOSITORY_FAILED') return false
       throw error

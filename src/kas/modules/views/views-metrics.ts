@@ -6,7 +6,7 @@ export interface ViewsMetrics {
   updated(bytes: number): void
 }
 
-/** @param open - asked at each scrape: views that are looked at by way of this replica */
+/** @param open - asked at each scrape: views that are open by way of this replica */
 export function createViewsMetrics(register: Registry, open: () => number): ViewsMetrics {
   const registers = [register]
   new Gauge({

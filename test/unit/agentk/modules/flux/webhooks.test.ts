@@ -92,7 +92,7 @@ t.test('a webhook that fails is called again, later and later, and given up with
   t.equal(calls.length, 5)
   t.strictSame(warnings(), [])
   await nth(4).fail()
-  t.match(warnings(), [/^Flux could not be told of a push/])
+  t.match(warnings(), [/^Flux could not be notified of a push/])
   t.strictSame(outcomes, ['failed'])
   t.strictSame(clock.pending, [])
   t.strictSame(abandoned, [])

@@ -209,7 +209,7 @@ t.test('an older replica polls for nobody, and hears of moves', async (t) => {
   for (const each of [one, other]) each.follow(1n, 'one')
   await cluster.after(minuteMs)
   t.strictSame([one.polls('one'), other.polls('one')], [true, true])
-  other.sharing.look(1n)
+  other.sharing.poll(1n)
   await settled()
   t.strictSame([other.refreshed, one.poked, older.poked], [[1n], [1n], [1n]], 'a hook reaches all of them')
 })
@@ -296,14 +296,14 @@ t.test('a hook: the one that polls looks, once a second, whichever replica it co
   for (const each of [first, third]) each.urls.set(1n, 'one')
   second.follow(1n, 'one')
   await cluster.after(1000)
-  for (const each of [third, second, first, third]) each.sharing.look(1n)
+  for (const each of [third, second, first, third]) each.sharing.poll(1n)
   await settled()
   t.strictSame([first.refreshed, second.refreshed, third.refreshed], [[1n], [], []])
   await cluster.after(1000)
   t.strictSame(first.refreshed, [1n, 1n], 'those that came meanwhile are one')
   await cluster.after(5000)
   t.equal(first.refreshed.length, 2, 'those that came to another replica too')
-  third.sharing.look(7n)
+  third.sharing.poll(7n)
   await settled()
   t.strictSame(
     [first, second, third].map(({ refreshed }) => refreshed.length),
@@ -322,18 +322,18 @@ t.test('a hook before anybody has said what it follows reaches all that follow i
   const [first, second] = [await cluster.add('kas-0'), await cluster.add('kas-1')]
   first.urls.set(1n, 'one')
   second.follow(1n, 'one')
-  first.sharing.look(1n)
+  first.sharing.poll(1n)
   await settled()
   t.strictSame(second.poked, [1n])
 })
 
 t.test('what is answered, or asked for, while it stops begins nothing anew', async (t) => {
   const { cluster, first, other } = await followedElsewhere(t)
-  other.sharing.look(1n)
+  other.sharing.poll(1n)
   cluster.clock.advance(1000) // it asks the first, which has found nothing yet
   await Promise.all([other.sharing.stop(), first.sharing.stop()])
   await settled()
-  other.sharing.look(1n)
+  other.sharing.poll(1n)
   await first.methods.get(followedPath)?.(
     toBinary(
       FollowedBranchesRequestSchema,

@@ -1,29 +1,29 @@
 import type { Clock } from '../../../lib/clock.ts'
 
-export interface SpacedLooksComponents {
+export interface SpacedPollsComponents {
   readonly clock: Clock
   /** does not throw */
-  readonly look: (projectId: bigint) => void
+  readonly poll: (projectId: bigint) => void
 }
 
-/** From one look at a repository to the next. ms */
+/** From one poll of a repository to the next. ms */
 const pauseMs = 1000
 
-/** One look a second at each project's repository: the first at once, all that are asked for meanwhile as one after it. */
-export class SpacedLooks {
-  readonly #components: SpacedLooksComponents
-  /** by project, of those looked at a moment ago: whether it is asked for again, and what cancels its end */
+/** One poll a second of each project's repository: the first at once, all that are asked for meanwhile as one after it. */
+export class SpacedPolls {
+  readonly #components: SpacedPollsComponents
+  /** by project, of those polled a moment ago: whether it is asked for again, and what cancels its end */
   readonly #recent = new Map<bigint, { again: boolean; cancel: () => void }>()
   #hasStopped = false
 
-  constructor(components: SpacedLooksComponents) {
+  constructor(components: SpacedPollsComponents) {
     this.#components = components
   }
 
   ask(projectId: bigint): void {
     const recent = this.#recent.get(projectId)
     if (recent) recent.again = true
-    else if (!this.#hasStopped) this.#look(projectId)
+    else if (!this.#hasStopped) this.#poll(projectId)
   }
 
   stop(): void {
@@ -32,14 +32,14 @@ export class SpacedLooks {
     this.#recent.clear()
   }
 
-  #look(projectId: bigint): void {
-    const { clock, look } = this.#components
+  #poll(projectId: bigint): void {
+    const { clock, poll } = this.#components
     const cancel = clock.after(pauseMs, () => {
       const { again } = this.#recent.get(projectId) ?? {}
       this.#recent.delete(projectId)
-      if (again) this.#look(projectId)
+      if (again) this.#poll(projectId)
     })
     this.#recent.set(projectId, { again: false, cancel })
-    look(projectId)
+    poll(projectId)
   }
 }
