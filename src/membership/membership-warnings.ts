@@ -5,7 +5,7 @@ import { formatHostPort, isLoopbackHost } from '../lib/host-port.ts'
 import type { Logger } from '../lib/log.ts'
 import type { MembershipMetrics } from './protocol/observer.ts'
 import type { DialResult } from './protocol/reconciler.ts'
-import type { HeldBack } from './table/agent-share.ts'
+import type { PublishLimit } from './table/agent-share.ts'
 import { bounds, type InstanceId, type RowHead } from './table/row.ts'
 
 const loopbackText =
@@ -14,15 +14,15 @@ const loopbackText =
 /** dials in a row: one that starts, or is busy, may miss the first */
 const failuresUntilWarning = 3
 
-/** An agent that is held back is named again after this. ms */
-const heldBackAgainMs = 600_000
+/** An agent that a limit keeps from being published is named again after this. ms */
+const limitedAgainMs = 600_000
 /** Agents that are named within that time: the counter includes the others. */
-const maxHeldBackNamed = 100
+const maxLimitedNamed = 100
 
-const heldBackTexts: Record<HeldBack, string> = {
-  share: `An agent has more here than other replicas are told of one, ${bounds.itemsOfAgent} connections or ${bounds.agentBytes / 1024} KiB: the rest serves calls that come in here alone`,
-  row: 'Agents have more here than other replicas are told in all: what this one has beyond that serves calls that come in here alone',
-  rate: 'The connections of an agent change often: other replicas are told some seconds late',
+const limitTexts: Record<PublishLimit, string> = {
+  share: `An agent has more here than its share of the row, ${bounds.itemsOfAgent} connections or ${bounds.agentBytes / 1024} KiB: the rest serves calls that come in here alone`,
+  row: 'Agents have more here than the row takes in all: what this one has beyond that serves calls that come in here alone',
+  rate: 'The connections of an agent change often: other replicas learn of them some seconds late',
 }
 
 /** What an operator should know of peers, logged once each time that it begins. */
@@ -30,8 +30,8 @@ export class MembershipWarnings {
   readonly #log: Logger
   readonly #metrics: MembershipMetrics
   readonly #clock: Clock
-  readonly #heldBack = new Set<string>()
-  #heldBackSince = Number.NEGATIVE_INFINITY
+  readonly #limited = new Set<string>()
+  #limitedSince = Number.NEGATIVE_INFINITY
   readonly #names = new Set<string>()
   /** listed addresses that do not answer: how often in a row */
   readonly #failures = new Map<string, number>()
@@ -43,7 +43,7 @@ export class MembershipWarnings {
     this.#metrics = components.metrics
   }
 
-  sourcesSilent(sources: readonly string[]): void {
+  sourcesUnanswered(sources: readonly string[]): void {
     this.#log.warn({ sources }, 'Discovery has not answered: serving with the replicas that are known')
   }
 
@@ -86,17 +86,17 @@ export class MembershipWarnings {
     this.#log.error({ error }, 'What follows from a change of the replicas or of their agents has failed here')
   }
 
-  heldBack(agentId: AgentId, reason: HeldBack): void {
-    this.#metrics.heldBack(reason)
+  publishLimited(agentId: AgentId, limit: PublishLimit): void {
+    this.#metrics.publishLimited(limit)
     const now = this.#clock.now()
-    if (now - this.#heldBackSince >= heldBackAgainMs) {
-      this.#heldBack.clear()
-      this.#heldBackSince = now
+    if (now - this.#limitedSince >= limitedAgainMs) {
+      this.#limited.clear()
+      this.#limitedSince = now
     }
-    const key = `${reason} ${agentId}`
-    if (this.#heldBack.has(key) || this.#heldBack.size >= maxHeldBackNamed) return
-    this.#heldBack.add(key)
-    this.#log[reason === 'rate' ? 'info' : 'warn']({ agent_id: String(agentId) }, heldBackTexts[reason])
+    const key = `${limit} ${agentId}`
+    if (this.#limited.has(key) || this.#limited.size >= maxLimitedNamed) return
+    this.#limited.add(key)
+    this.#log[limit === 'rate' ? 'info' : 'warn']({ agent_id: String(agentId) }, limitTexts[limit])
   }
 
   twins(twins: readonly { readonly name: string; readonly instances: number }[]): void {

@@ -53,7 +53,7 @@ export class Membership implements Service {
   readonly #listed: ListedAddresses
   readonly #changes: Listeners<MembershipChange>
   readonly #ownPodChanges: Listeners<AgentId>
-  readonly #rowsGone: Listeners<readonly Registration[]>
+  readonly #rowsRemoved: Listeners<readonly Registration[]>
   #ring = Ring.of([])
 
   constructor(components: MembershipComponents, options: MembershipOptions) {
@@ -86,7 +86,7 @@ export class Membership implements Service {
     const listenerFailed = (error: unknown) => warnings.listenerFailed(error)
     this.#changes = new Listeners(listenerFailed)
     this.#ownPodChanges = new Listeners(listenerFailed)
-    this.#rowsGone = new Listeners(listenerFailed)
+    this.#rowsRemoved = new Listeners(listenerFailed)
     const parts = {
       clock,
       random,
@@ -105,9 +105,9 @@ export class Membership implements Service {
       own,
       due: () => this.#rules.ownChanged(),
       podsChanged: (agentId) => this.#ownPodChanges.notify(agentId),
-      heldBack: (agentId, reason) => warnings.heldBack(agentId, reason),
+      publishLimited: (agentId, limit) => warnings.publishLimited(agentId, limit),
     })
-    this.registrations = createRowRegistrations({ shares: this.#shares, table, rowGone: this.#rowsGone })
+    this.registrations = createRowRegistrations({ shares: this.#shares, table, rowRemoved: this.#rowsRemoved })
     this.#reconciler = new Reconciler(
       {
         clock,
@@ -130,7 +130,7 @@ export class Membership implements Service {
         sources,
         unknownAddresses: () => this.#reconciler.unknown().length,
         missingRows: () => gossip.connected().filter((instance) => !table.row(instance)).length,
-        sourcesSilent: (names) => warnings.sourcesSilent(names),
+        sourcesUnanswered: (names) => warnings.sourcesUnanswered(names),
       },
       timers,
     )
@@ -157,7 +157,7 @@ export class Membership implements Service {
       rows: () => this.#table.size,
       connections: () => this.#table.rows().reduce((sum, { connections }) => sum + connections.size, 0),
       staleSources: () => sources.filter((source) => source.current().stale).length,
-      silentSources: () => sources.filter((source) => !source.current().answered).length,
+      unansweredSources: () => sources.filter((source) => !source.current().answered).length,
     })
   }
 
@@ -246,7 +246,7 @@ export class Membership implements Service {
 
   /** Peers that hold connections of the agent, in the order in which they came to hold it. */
   holders(agentId: AgentId): readonly Holder[] {
-    return this.#table.holders(agentId).map((held) => this.#members.holder(held))
+    return this.#table.holders(agentId).map((found) => this.#members.holder(found))
   }
 
   /** The own row first. */
@@ -314,7 +314,7 @@ export class Membership implements Service {
   }
 
   #changed({ connectionsOf, registrationsOf, members, removed }: TableChange): void {
-    if (removed) this.#rowsGone.notify([...removed.registrations.values()])
+    if (removed) this.#rowsRemoved.notify([...removed.registrations.values()])
     if (members) {
       this.#members.removed()
       this.#reconciler.connected()

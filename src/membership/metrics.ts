@@ -1,6 +1,6 @@
 import { Counter, Gauge } from 'prom-client'
 import type { Registry } from '../lib/metrics.ts'
-import { holdBacks, type MembershipMetrics, type MessageKind, messageKinds, refusals } from './protocol/observer.ts'
+import { type MembershipMetrics, type MessageKind, messageKinds, publishLimits, refusals } from './protocol/observer.ts'
 
 /** Read at each scrape. */
 export interface MembershipCounts {
@@ -13,7 +13,7 @@ export interface MembershipCounts {
   /** discovery sources that fail at present */
   staleSources(): number
   /** discovery sources that have never answered */
-  silentSources(): number
+  unansweredSources(): number
 }
 
 export function createMembershipMetrics(register: Registry, counts: MembershipCounts): MembershipMetrics {
@@ -31,16 +31,16 @@ export function createMembershipMetrics(register: Registry, counts: MembershipCo
   gauge('kas_rows', 'Rows of other replicas in the table', counts.rows)
   gauge('kas_row_connections', 'Connections of agents at other replicas, by the table', counts.connections)
   gauge('kas_discovery_sources_stale', 'Discovery sources that fail at present', counts.staleSources)
-  gauge('kas_discovery_sources_silent', 'Discovery sources that have never answered', counts.silentSources)
+  gauge('kas_discovery_sources_silent', 'Discovery sources that have never answered', counts.unansweredSources)
   const counter = <Label extends string>(name: string, help: string, labelName: Label) =>
     new Counter({ name, help, labelNames: [labelName], registers })
   const refused = counter('kas_gossip_refused_total', 'What peers sent or wanted, and was refused', 'reason')
-  const published = counter('kas_gossip_published_total', 'News about the own row', 'kind')
-  const received = counter('kas_gossip_received_total', 'News about the rows of others', 'kind')
+  const published = counter('kas_gossip_published_total', 'Gossip messages about the own row', 'kind')
+  const received = counter('kas_gossip_received_total', 'Gossip messages about the rows of others', 'kind')
   const pulls = counter('kas_row_pulls_total', 'Rows that were asked of their owners', 'result')
-  const heldBack = counter('kas_row_held_back_total', 'Changes of agents that other replicas are not told', 'reason')
+  const limited = counter('kas_row_held_back_total', 'Changes of agents that are not published to others', 'reason')
   for (const reason of refusals) refused.inc({ reason }, 0)
-  for (const reason of holdBacks) heldBack.inc({ reason }, 0)
+  for (const reason of publishLimits) limited.inc({ reason }, 0)
   for (const counted of [published, received]) {
     for (const kind of messageKinds) counted.inc({ kind: labelOf(kind) }, 0)
   }
@@ -50,7 +50,7 @@ export function createMembershipMetrics(register: Registry, counts: MembershipCo
     published: (kind) => published.inc({ kind: labelOf(kind) }),
     received: (kind) => received.inc({ kind: labelOf(kind) }),
     pulled: (result) => pulls.inc({ result }),
-    heldBack: (reason) => heldBack.inc({ reason }),
+    publishLimited: (reason) => limited.inc({ reason }),
   }
 }
 
@@ -65,5 +65,5 @@ export const noMetrics: MembershipMetrics = {
   published: () => undefined,
   received: () => undefined,
   pulled: () => undefined,
-  heldBack: () => undefined,
+  publishLimited: () => undefined,
 }

@@ -22,23 +22,23 @@ export interface RowRegistrations {
   of(agentId: AgentId): readonly PeerRegistration[]
   /** At peers. */
   all(): readonly Registration[]
-  /** Calls `listener` with what was in the row of a peer that is gone, until the returned function is called. */
-  onRowGone(listener: (registrations: readonly Registration[]) => void): () => void
+  /** Calls `listener` with what was in the row of a peer once that row is removed, until the returned function is called. */
+  onRowRemoved(listener: (registrations: readonly Registration[]) => void): () => void
 }
 
 export interface RowRegistrationsComponents {
   readonly shares: AgentShares
   readonly table: Table
-  readonly rowGone: Listeners<readonly Registration[]>
+  readonly rowRemoved: Listeners<readonly Registration[]>
 }
 
-export function createRowRegistrations({ shares, table, rowGone }: RowRegistrationsComponents): RowRegistrations {
+export function createRowRegistrations({ shares, table, rowRemoved }: RowRegistrationsComponents): RowRegistrations {
   return {
     add: (registration) => shares.put({ ...registration, id: idOf(registration) }),
     remove: (registration) => shares.remove(idOf(registration)),
     of: (agentId) => table.registrations(agentId),
     all: () => table.rows().flatMap(({ registrations }) => [...registrations.values()]),
-    onRowGone: (listener) => rowGone.add(listener),
+    onRowRemoved: (listener) => rowRemoved.add(listener),
   }
 }
 

@@ -8,26 +8,31 @@ import { bannedWords, bannedWordsIn } from '../../dev/census/words.ts'
  * removes some lowers it.
  */
 const left: Readonly<Record<string, number>> = {
-  told: 624,
-  held: 415,
-  look: 324,
-  why: 176,
-  quiet: 106,
+  told: 602,
+  look: 316,
+  held: 308,
+  why: 171,
+  quiet: 82,
   wish: 71,
-  vain: 58,
   see: 57,
-  hear: 49,
-  heir: 25,
-  deed: 24,
+  hear: 47,
+  vain: 47,
   picture: 20,
-  beat: 7,
+  heir: 8,
+  beat: 2,
 }
 
-/** Names and lines that stay, and the reason. */
-const staying: readonly { readonly name: RegExp; readonly reason: string }[] = [
+/** Names that stay, everywhere or in the files of `within`, and the reason. */
+const staying: readonly { readonly name: RegExp; readonly within?: RegExp; readonly reason: string }[] = [
   { name: /^(?:kas_row_held_back_total|kas_discovery_sources_silent)$/, reason: 'a metric' },
   { name: /^(?:PUSH_EVENT_UNTOLD|CALLER_OVER_SHARE)$/, reason: 'a code in logs and metrics' },
   { name: /^configuration_gone$/, reason: 'a value of a metric' },
+  { name: /^beat$/, within: /^src\/membership\/metrics\.ts$/, reason: 'a value of a metric' },
+  {
+    name: /^(?:News|NewsSchema|BeatSchema|news|beat)$/,
+    within: /^src\/membership\/table\/row-codec\.ts$/,
+    reason: 'messages and fields of replica.proto',
+  },
 ]
 
 const root = join(import.meta.dirname, '..', '..')
@@ -42,7 +47,7 @@ function foundIn(texts: Iterable<readonly [string, string]>): Map<string, string
   const found = new Map<string, string[]>()
   for (const [file, text] of texts) {
     for (const { line, word, name } of bannedWordsIn(text)) {
-      if (staying.some((each) => each.name.test(name))) continue
+      if (staying.some((each) => each.name.test(name) && (each.within?.test(file) ?? true))) continue
       const kind = bannedWords.find(({ words }) => words.includes(word))?.words[0] ?? word
       found.set(kind, [...(found.get(kind) ?? []), `${file}:${line} ${name}`])
     }

@@ -52,7 +52,7 @@ export function chooseSources(settings: DiscoverySettings, { inCluster, gossipPo
   return { sources, warnings }
 }
 
-/** Kubernetes tells each pod where its API server is. */
+/** Kubernetes sets both variables in each pod: where its API server is. */
 export function runsInCluster(env: Readonly<Record<string, string | undefined>>): boolean {
   return Boolean(env.KUBERNETES_SERVICE_HOST && env.KUBERNETES_SERVICE_PORT)
 }

@@ -30,7 +30,7 @@ export interface DnsDiscoveryOptions extends PollOptions {
 
 /**
  * A and AAAA records of one name. A name that does not exist, or has no addresses, is an answer: nobody is there. A
- * server that fails or is silent is none. node:dns' Resolver is used, which tells the two apart and can be called off;
+ * server that fails or is silent is none. node:dns' Resolver is used, which distinguishes the two and can be called off;
  * it does not know the system's search list, which short names of Services need, so that is done here.
  */
 export class DnsDiscovery extends PolledSource {

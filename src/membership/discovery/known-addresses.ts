@@ -14,7 +14,7 @@ export interface Failing {
   readonly stale: boolean
 }
 
-/** The last answer of a source, kept through its failures, and those who want to hear of changes. */
+/** The last answer of a source, kept through its failures, and the listeners to its changes. */
 export class KnownAddresses {
   readonly #log: Logger
   readonly #listeners = new Set<() => void>()
@@ -56,7 +56,7 @@ export class KnownAddresses {
     this.#set({ addresses, stale: answered, answered, error: error.slice(0, maxErrorCharacters) })
   }
 
-  /** Nobody is told any more. */
+  /** No listener is called any more. */
   forgetListeners(): void {
     this.#listeners.clear()
   }

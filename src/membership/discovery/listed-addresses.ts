@@ -24,13 +24,13 @@ export class ListedAddresses {
 
   /** Calls `onChange` now, and after each change until `stop`. */
   start(onChange: () => void): void {
-    const look = () => {
+    const update = () => {
       this.#all = [...new Set(this.#sources.flatMap((source) => source.current().addresses))].sort()
       this.#hosts = new Set(this.#all.map((address) => parseHostPort(address)?.host ?? ''))
       onChange()
     }
-    this.#unsubscribe = this.#sources.map((source) => source.onChange(look))
-    look()
+    this.#unsubscribe = this.#sources.map((source) => source.onChange(update))
+    update()
   }
 
   stop(): void {

@@ -6,7 +6,7 @@ import type { Discovered, DiscoverySource } from './source.ts'
  */
 export class MergedDiscovery implements DiscoverySource {
   readonly name = 'merged'
-  /** for what is told of each */
+  /** for reports that name each */
   readonly sources: readonly DiscoverySource[]
 
   constructor(components: { sources: readonly DiscoverySource[] }) {

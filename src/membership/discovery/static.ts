@@ -29,7 +29,7 @@ export class StaticDiscovery extends PolledSource {
   readonly name = 'static'
   readonly #lookup: Lookup
   readonly #members: readonly HostPort[]
-  /** the system's look-up cannot be called off: one at a time for each name */
+  /** the system's resolver cannot be called off: one at a time for each name */
   readonly #asked = new Map<string, Promise<readonly { readonly address: string }[]>>()
 
   /** @throws KasError SETTINGS_INVALID that names each member that is no `host:port` */
@@ -48,7 +48,7 @@ export class StaticDiscovery extends PolledSource {
     const part = formatHostPort(member)
     if (isIP(host)) return { part, addresses: [part] }
     try {
-      const found = await this.#lookUpOnce(host)
+      const found = await this.#resolveOnce(host)
       const global = found.filter(({ address }) => !address.includes('%')) // a link's address means nothing elsewhere
       return { part, addresses: global.map(({ address }) => formatHostPort({ host: address, port })) }
     } catch (error) {
@@ -57,7 +57,7 @@ export class StaticDiscovery extends PolledSource {
     }
   }
 
-  #lookUpOnce(host: string): Promise<readonly { readonly address: string }[]> {
+  #resolveOnce(host: string): Promise<readonly { readonly address: string }[]> {
     const running = this.#asked.get(host)
     if (running) return running
     const asked = this.#lookup(host).finally(() => this.#asked.delete(host))

@@ -148,7 +148,7 @@ export class Gossip implements Network {
     }
   }
 
-  cut(instance: InstanceId, reason: 'silent' | 'flood'): void {
+  cut(instance: InstanceId, reason: 'dead' | 'flood'): void {
     if (reason === 'flood' && !this.#banned.has(instance)) {
       const cancel = this.#components.clock.after(this.#timers.banMs, () => this.#banned.delete(instance))
       this.#banned.set(instance, cancel)
@@ -258,7 +258,7 @@ export class Gossip implements Network {
       this.#components.metrics.refused('banned')
       return false
     }
-    // it dials again: it has lost the connection that still looks open here
+    // it dials again: it has lost the connection that still seems open here
     for (const old of this.#connections(instance)) {
       if (!this.#isFresh(old)) old.abort(new Error('the peer has connected anew'))
     }

@@ -5,7 +5,7 @@ import type { MembershipTimers } from './timers.ts'
 /**
  * Deltas that came while their row was on its way, of one owner; beyond it they are dropped and the row asked again.
  */
-const maxHeldBytes = 8 * 1024 * 1024
+const maxPendingBytes = 8 * 1024 * 1024
 
 /** Of this program's time, what the rows of one owner take at the most, if each is fetched as soon as it may be. */
 const maxShare = 0.1
@@ -18,8 +18,8 @@ export interface AntiEntropyComponents {
   random(): number
   /** asks the owner itself */
   pull(owner: InstanceId, signal: AbortSignal): Promise<RowSnapshot>
-  /** a row came, and then the deltas that were held; returns whether something is still missing */
-  pulled(row: RowSnapshot, held: readonly RowDelta[]): boolean
+  /** a row came, and then the deltas that waited for it; returns whether something is still missing */
+  pulled(row: RowSnapshot, pending: readonly RowDelta[]): boolean
   failed(owner: InstanceId, error: unknown): void
 }
 
@@ -30,8 +30,8 @@ interface Pull {
   /** waiting for its time, if defined; else under way */
   cancelWait: (() => void) | undefined
   controller: AbortController | undefined
-  held: RowDelta[]
-  heldBytes: number
+  pending: RowDelta[]
+  pendingBytes: number
   /** deltas were dropped: what comes may miss them */
   dropped: boolean
 }
@@ -71,8 +71,8 @@ export class AntiEntropy {
       attempts: 0,
       cancelWait: undefined,
       controller: undefined,
-      held: [],
-      heldBytes: 0,
+      pending: [],
+      pendingBytes: 0,
       dropped: false,
     }
     this.#pulls.set(owner, pull)
@@ -81,20 +81,20 @@ export class AntiEntropy {
   }
 
   /** Keeps a delta until the row is there. @returns false if no pull is wanted or under way */
-  hold(owner: InstanceId, delta: RowDelta, bytes: number): boolean {
+  keep(owner: InstanceId, delta: RowDelta, bytes: number): boolean {
     const pull = this.#pulls.get(owner)
     if (!pull) return false
-    pull.heldBytes += bytes
-    if (pull.heldBytes > maxHeldBytes) {
-      pull.held = []
-      pull.heldBytes = 0
+    pull.pendingBytes += bytes
+    if (pull.pendingBytes > maxPendingBytes) {
+      pull.pending = []
+      pull.pendingBytes = 0
       pull.dropped = true
-    } else pull.held.push(delta)
+    } else pull.pending.push(delta)
     return true
   }
 
   /**
-   * The row moved on to `version` without a pull: what is held may fit now.
+   * The row moved on to `version` without a pull: pending deltas may fit now.
    *
    * @param apply - returns the version then
    */
@@ -102,7 +102,7 @@ export class AntiEntropy {
     const pull = this.#pulls.get(owner)
     if (!pull?.cancelWait || pull.dropped) return
     let at = version
-    for (const delta of pull.held.sort(byVersion)) at = apply(delta)
+    for (const delta of pull.pending.sort(byVersion)) at = apply(delta)
     if (at >= pull.wanted) this.drop(owner)
   }
 
@@ -140,14 +140,14 @@ export class AntiEntropy {
     try {
       const row = await fetch(owner, controller.signal)
       if (this.#pulls.get(owner) !== pull) return
-      const held = pull.held.sort(byVersion)
+      const pending = pull.pending.sort(byVersion)
       const dropped = pull.dropped
-      pull.held = []
-      pull.heldBytes = 0
+      pull.pending = []
+      pull.pendingBytes = 0
       pull.dropped = false
       const before = clock.now()
       try {
-        again = pulled(row, held) || dropped
+        again = pulled(row, pending) || dropped
       } finally {
         this.#rest(owner, clock.now() - before)
       }

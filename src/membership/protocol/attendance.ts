@@ -4,7 +4,7 @@ import type { MembershipTimers } from './timers.ts'
 
 /** Silence is counted in checks, so that a stall of our own counts as one. */
 const checksPerSilence = 10
-/** quiet checks before the row is pulled, which also shows whether its owner lives */
+/** missed checks before the row is pulled, which also shows whether its owner lives */
 const checksBeforePull = 6
 
 /**
@@ -17,12 +17,14 @@ export const floodMessagesPerCheck = 2000
 
 export interface AttendanceComponents {
   readonly clock: Clock
-  quiet(instance: InstanceId): void
-  silent(instance: InstanceId): void
+  /** nothing has come from it for some checks */
+  suspect(instance: InstanceId): void
+  /** nothing has come from it for `silenceMs` */
+  dead(instance: InstanceId): void
 }
 
 interface Presence {
-  quietChecks: number
+  missedChecks: number
 }
 
 /** Whether each connected instance still says something, and none too much. */
@@ -55,7 +57,7 @@ export class Attendance {
   }
 
   connected(instance: InstanceId): void {
-    this.#present.set(instance, { quietChecks: 0 })
+    this.#present.set(instance, { missedChecks: 0 })
   }
 
   disconnected(instance: InstanceId): boolean {
@@ -64,7 +66,7 @@ export class Attendance {
 
   received(instance: InstanceId): void {
     const presence = this.#present.get(instance)
-    if (presence) presence.quietChecks = 0
+    if (presence) presence.missedChecks = 0
   }
 
   /** Counts one message. @returns whether it is too many */
@@ -78,9 +80,9 @@ export class Attendance {
   #countSilence(): void {
     this.#messagesOf = new Map()
     for (const [instance, presence] of [...this.#present]) {
-      presence.quietChecks++
-      if (presence.quietChecks === checksBeforePull) this.#components.quiet(instance)
-      if (presence.quietChecks >= checksPerSilence) this.#components.silent(instance)
+      presence.missedChecks++
+      if (presence.missedChecks === checksBeforePull) this.#components.suspect(instance)
+      if (presence.missedChecks >= checksPerSilence) this.#components.dead(instance)
     }
   }
 }

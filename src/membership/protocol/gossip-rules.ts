@@ -20,7 +20,7 @@ export interface Network {
   /** asks the owner itself for its row; rejects if it is not connected */
   pull(owner: InstanceId, signal: AbortSignal): Promise<RowSnapshot>
   /** ends the connections of an instance; and takes none of it for a while, if it floods */
-  cut(instance: InstanceId, reason: 'silent' | 'flood'): void
+  cut(instance: InstanceId, reason: 'dead' | 'flood'): void
 }
 
 export interface GossipRulesComponents {
@@ -65,7 +65,7 @@ export class GossipRules {
         clock,
         random: () => components.random(),
         pull: (owner, signal) => network.pull(owner, signal),
-        pulled: (row, held) => this.#pulled(row, held),
+        pulled: (row, pending) => this.#pulled(row, pending),
         failed: (owner, error) => {
           metrics.pulled('failed')
           components.pullFailed(owner, error)
@@ -76,8 +76,8 @@ export class GossipRules {
     this.#attendance = new Attendance(
       {
         clock,
-        quiet: (instance) => this.#antiEntropy.need(instance),
-        silent: (instance) => network.cut(instance, 'silent'),
+        suspect: (instance) => this.#antiEntropy.need(instance),
+        dead: (instance) => network.cut(instance, 'dead'),
       },
       timers,
     )
@@ -194,10 +194,10 @@ export class GossipRules {
     const applied = this.#apply(author, delta)
     if (applied === 'gap' || applied === 'unknown') {
       this.#need(author, delta.to)
-      this.#antiEntropy.hold(author, delta, bytes)
+      this.#antiEntropy.keep(author, delta, bytes)
     } else if (typeof applied === 'object') {
-      this.#antiEntropy.advanced(author, delta.to, (held) => {
-        this.#apply(author, held)
+      this.#antiEntropy.advanced(author, delta.to, (pending) => {
+        this.#apply(author, pending)
         return this.#components.table.row(author)?.version ?? 0
       })
     }
@@ -223,13 +223,13 @@ export class GossipRules {
   }
 
   /** @returns whether something is still missing */
-  #pulled(row: RowSnapshot, held: readonly RowDelta[]): boolean {
+  #pulled(row: RowSnapshot, pending: readonly RowDelta[]): boolean {
     const { table, metrics } = this.#components
     this.#attendance.received(row.instance)
     this.#notify(table.put(row))
     metrics.pulled('ok')
     let missing = false
-    for (const delta of held) if (this.#apply(row.instance, delta) === 'gap') missing = true
+    for (const delta of pending) if (this.#apply(row.instance, delta) === 'gap') missing = true
     return missing
   }
 

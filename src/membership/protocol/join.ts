@@ -10,7 +10,7 @@ export interface JoinComponents {
   /** connected instances that have not given their row */
   missingRows(): number
   /** these sources have not answered in time; it goes on without them */
-  sourcesSilent(names: readonly string[]): void
+  sourcesUnanswered(names: readonly string[]): void
 }
 
 /**
@@ -36,7 +36,7 @@ export class Join {
 
   start(): void {
     this.#cancel = this.#components.clock.after(this.#timers.sourcePatienceMs, () => {
-      this.#components.sourcesSilent(this.#silent())
+      this.#components.sourcesUnanswered(this.#unanswered())
       this.#awaitMembers()
     })
     this.update()
@@ -48,7 +48,7 @@ export class Join {
 
   /** Something came: a source's answer, a member, a row. */
   update(): void {
-    if (this.#phase === 'sources' && this.#cancel && this.#silent().length === 0) this.#awaitMembers()
+    if (this.#phase === 'sources' && this.#cancel && this.#unanswered().length === 0) this.#awaitMembers()
     if (this.#phase === 'members' && this.reason() === undefined) this.#end()
   }
 
@@ -56,13 +56,13 @@ export class Join {
   reason(): string | undefined {
     const { unknownAddresses, missingRows } = this.#components
     if (this.#phase === 'ended') return undefined
-    if (this.#phase === 'sources') return `joining: no answer yet from discovery by ${this.#silent().join(', ')}`
+    if (this.#phase === 'sources') return `joining: no answer yet from discovery by ${this.#unanswered().join(', ')}`
     if (unknownAddresses() > 0) return `joining: ${unknownAddresses()} listed addresses have not been reached yet`
     if (missingRows() > 0) return `joining: ${missingRows()} replicas have not said yet what they hold`
     return undefined
   }
 
-  #silent(): readonly string[] {
+  #unanswered(): readonly string[] {
     return this.#components.sources.filter((source) => !source.current().answered).map(({ name }) => name)
   }
 

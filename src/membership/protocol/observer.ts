@@ -1,4 +1,4 @@
-import type { HeldBack } from '../table/agent-share.ts'
+import type { PublishLimit } from '../table/agent-share.ts'
 
 /**
  * Why something of a peer was not taken. `author`: a message about another's row; `malformed`: out of bounds, or no
@@ -10,10 +10,10 @@ export const refusals = ['author', 'malformed', 'oversized', 'rate', 'row', 'pen
 export type Refusal = (typeof refusals)[number]
 
 /**
- * Why something of an agent is not published, at least for now. `share`: the agent has more here than it
- * may; `row`: too many agents have; `rate`: the agent changes more than it may.
+ * What keeps something of an agent from being published, at least for now. `share`: the agent has more here than it
+ * may; `row`: all agents together have; `rate`: the agent changes more than it may.
  */
-export const holdBacks: readonly HeldBack[] = ['share', 'row', 'rate']
+export const publishLimits: readonly PublishLimit[] = ['share', 'row', 'rate']
 
 export const messageKinds = ['delta', 'heartbeat', 'farewell', 'unknown'] as const
 export type MessageKind = (typeof messageKinds)[number]
@@ -23,5 +23,5 @@ export interface MembershipMetrics {
   published(kind: MessageKind): void
   received(kind: MessageKind): void
   pulled(result: 'ok' | 'failed'): void
-  heldBack(reason: HeldBack): void
+  publishLimited(limit: PublishLimit): void
 }

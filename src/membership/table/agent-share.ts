@@ -21,8 +21,8 @@ export const shareBounds = {
   batchBytes: 4 * 1024,
 } as const
 
-/** Why something is not published: over the share, the whole row is full, or too much changed lately. */
-export type HeldBack = 'share' | 'row' | 'rate'
+/** What keeps something from being published: the agent's share, the row's size, or the rate of changes. */
+export type PublishLimit = 'share' | 'row' | 'rate'
 
 /** Methods that connections of the same role serve alike: one of them names them in the row, for all. */
 interface MethodSet {
@@ -45,7 +45,7 @@ interface Kept {
 export interface Settled {
   /** something that was blocked is not any more, or the other way round */
   readonly otherBlocked: boolean
-  readonly heldBack: ReadonlySet<HeldBack>
+  readonly limitedBy: ReadonlySet<PublishLimit>
 }
 
 const noMethods: readonly string[] = []
@@ -146,55 +146,59 @@ export class AgentShare {
 
   /** Brings into the row what it takes. */
   settle(): Settled {
-    const heldBack = new Set<HeldBack>()
+    const limitedBy = new Set<PublishLimit>()
     const version = this.#own.version
     let otherBlocked = false
     const leaving = [...this.#pending].filter((id) => !this.#kept.get(id)?.wanted)
     for (const id of [...leaving, ...this.#pending]) {
       if (!this.#pending.has(id)) continue
-      const reason = this.#bring(id)
-      if (reason) heldBack.add(reason)
-      if (reason === 'rate') break
+      const limit = this.#bring(id)
+      if (limit) limitedBy.add(limit)
+      if (limit === 'rate') break
       this.#pending.delete(id)
-      if (!reason) continue
+      if (!limit) continue
       this.#blocked.add(id)
       otherBlocked = true
     }
-    if (this.#freed && !heldBack.has('rate')) {
+    if (this.#freed && !limitedBy.has('rate')) {
       this.#freed = false
       for (const id of this.#blocked) {
-        const reason = this.#bring(id)
-        if (reason === 'rate') this.#freed = true
-        if (reason) break
+        const limit = this.#bring(id)
+        if (limit === 'rate') this.#freed = true
+        if (limit) break
         this.#blocked.delete(id)
         otherBlocked = true
       }
     }
     if (this.#own.version > version) this.#spent += shareBounds.batchBytes
-    return { otherBlocked, heldBack }
+    return { otherBlocked, limitedBy }
   }
 
-  /** @returns why the row has it not as it should be; nothing has changed then */
-  #bring(id: string): HeldBack | undefined {
+  /** @returns the limit that keeps the row from having it as it should be; nothing has changed then */
+  #bring(id: string): PublishLimit | undefined {
     const kept = this.#kept.get(id)
     if (!kept) return undefined
     const { wanted, set, publishedSet } = kept
     const published = this.#own.item(id)
-    const heir = publishedSet?.carrier === id && publishedSet !== set ? this.#heirOf(publishedSet) : undefined
+    const newCarrier =
+      publishedSet?.carrier === id && publishedSet !== set ? this.#newCarrierOf(publishedSet) : undefined
     const named = set?.carrier !== undefined && set.carrier !== id
     const item = wanted && isConnection(wanted) && named ? { ...wanted, methods: noMethods } : wanted
-    const heirPublished = heir === undefined ? undefined : this.#own.connections.get(heir)
-    const heirItem = heirPublished && { ...heirPublished, methods: publishedSet?.methods ?? noMethods }
-    const cost = bytesOf(item) + bytesOf(heirItem)
-    const growth = cost - bytesOf(published) - bytesOf(heirPublished)
+    const newCarrierPublished = newCarrier === undefined ? undefined : this.#own.connections.get(newCarrier)
+    const newCarrierItem = newCarrierPublished && {
+      ...newCarrierPublished,
+      methods: publishedSet?.methods ?? noMethods,
+    }
+    const cost = bytesOf(item) + bytesOf(newCarrierItem)
+    const growth = cost - bytesOf(published) - bytesOf(newCarrierPublished)
     if (cost > 0 && this.#spent > shareBounds.burstBytes) return 'rate'
-    const reason = this.#misfit(bytesOf(item), growth, published ? 0 : 1)
-    if (item && reason) return reason
-    if (publishedSet?.carrier === id && publishedSet !== set) publishedSet.carrier = heir
+    const limit = this.#misfit(bytesOf(item), growth, published ? 0 : 1)
+    if (item && limit) return limit
+    if (publishedSet?.carrier === id && publishedSet !== set) publishedSet.carrier = newCarrier
     if (item) this.#own.add(item)
     else this.#own.remove(id)
     if (item && set && !named) set.carrier = id
-    if (heirItem) this.#own.add(heirItem)
+    if (newCarrierItem) this.#own.add(newCarrierItem)
     this.#setPublished(kept, item ? set : undefined)
     if (!item) this.#kept.delete(id)
     this.#published += (item ? 1 : 0) - (published ? 1 : 0)
@@ -204,7 +208,7 @@ export class AgentShare {
     return undefined
   }
 
-  #misfit(bytes: number, growth: number, more: number): HeldBack | undefined {
+  #misfit(bytes: number, growth: number, more: number): PublishLimit | undefined {
     const { roomyRowBytes, tightBytes } = shareBounds
     if (bytes > shareBounds.itemBytes || this.#published + more > bounds.itemsOfAgent) return 'share'
     if (growth <= 0) return undefined
@@ -216,12 +220,12 @@ export class AgentShare {
   }
 
   /** The newest: it is likely to stay for the longest. */
-  #heirOf(set: MethodSet): string | undefined {
-    let heir: string | undefined
+  #newCarrierOf(set: MethodSet): string | undefined {
+    let newCarrier: string | undefined
     for (const [id, kept] of this.#kept) {
-      if (id !== set.carrier && kept.set === set && kept.publishedSet === set) heir = id
+      if (id !== set.carrier && kept.set === set && kept.publishedSet === set) newCarrier = id
     }
-    return heir
+    return newCarrier
   }
 
   #setOf({ role, methods }: RowConnection): MethodSet | undefined {
@@ -276,7 +280,7 @@ function bytesOf(item: RowItem | undefined): number {
   return item ? itemBytes(item) : 0
 }
 
-/** As the pod told; registrations are of none. */
+/** As the pod reports it; a registration has none. */
 function podOf(item: RowItem | undefined): string {
   return item && isConnection(item) ? item.pod : ''
 }

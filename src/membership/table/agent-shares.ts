@@ -1,6 +1,6 @@
 import type { AgentId } from '../../call/call.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { AgentShare, type HeldBack } from './agent-share.ts'
+import { AgentShare, type PublishLimit } from './agent-share.ts'
 import type { OwnRow } from './own-row.ts'
 import { checkItem, type RowItem } from './row.ts'
 
@@ -15,7 +15,7 @@ export interface AgentSharesComponents {
   /** `pods` of the agent are others */
   podsChanged(agentId: AgentId): void
   /** something of the agent is not published, at least for now */
-  heldBack(agentId: AgentId, reason: HeldBack): void
+  publishLimited(agentId: AgentId, limit: PublishLimit): void
 }
 
 /**
@@ -52,7 +52,7 @@ export class AgentShares {
     const share = this.#shares.get(agentId) ?? new AgentShare(this.#components.own)
     const pod = share.podOf(id)
     if (!share.put(item)) {
-      this.#components.heldBack(agentId, 'share')
+      this.#components.publishLimited(agentId, 'share')
       return false
     }
     this.#shares.set(agentId, share)
@@ -80,7 +80,7 @@ export class AgentShares {
 
   /** Brings into the row what should be there. */
   gather(): void {
-    const { podsChanged, heldBack } = this.#components
+    const { podsChanged, publishLimited } = this.#components
     const due = [...this.#due]
     this.#due.clear()
     for (const agentId of due) {
@@ -88,7 +88,7 @@ export class AgentShares {
       if (!share) continue
       const settled = share.settle()
       if (settled.otherBlocked) podsChanged(agentId)
-      for (const reason of settled.heldBack) heldBack(agentId, reason)
+      for (const limit of settled.limitedBy) publishLimited(agentId, limit)
       if (share.isBusy) this.#busy.set(agentId, share)
       if (share.isEmpty) this.#shares.delete(agentId)
     }

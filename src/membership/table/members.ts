@@ -1,9 +1,9 @@
 import { formatHostPort, parseHostPort } from '../../lib/host-port.ts'
 import type { InstanceId, Row, RowState } from './row.ts'
-import type { Held } from './table.ts'
+import type { AgentConnections } from './table.ts'
 
 /** Another living instance that has connections of an agent. */
-export interface Holder extends Held {
+export interface Holder extends AgentConnections {
   /** of its server `replicas`: `10.0.0.7:8155`; undefined if it is not known */
   readonly address: string | undefined
 }
@@ -82,7 +82,7 @@ export class Members {
     return named.map(({ row, instances }) => ({ name: row.head.name, instances }))
   }
 
-  holder({ row, connections, methods }: Held): Holder {
+  holder({ row, connections, methods }: AgentConnections): Holder {
     return { row, connections, methods, address: this.addressOf(row) }
   }
 

@@ -41,10 +41,10 @@ export type GossipMessage =
   | { readonly kind: 'farewell' }
 
 export function encodeGossip(instance: InstanceId, message: GossipMessage): Uint8Array {
-  return toBinary(NewsSchema, create(NewsSchema, { instance, news: toNews(message) }))
+  return toBinary(NewsSchema, create(NewsSchema, { instance, news: contentOf(message) }))
 }
 
-function toNews(message: GossipMessage): News['news'] {
+function contentOf(message: GossipMessage): News['news'] {
   if (message.kind === 'farewell') return { case: 'farewell', value: create(FarewellSchema) }
   if (message.kind === 'heartbeat') {
     return { case: 'beat', value: create(BeatSchema, { version: BigInt(message.version) }) }
@@ -71,18 +71,18 @@ export function decodeGossip(bytes: Uint8Array): {
   if (fieldCountWithin(bytes, deltaField, bounds.itemsOfMessage) > bounds.itemsOfMessage) {
     throw outOfBounds('the number of changes in a message')
   }
-  const news = decodeMessage(NewsSchema, bytes)
-  return { instance: news.instance as InstanceId, message: messageOf(news.news) }
+  const { instance, news: content } = decodeMessage(NewsSchema, bytes)
+  return { instance: instance as InstanceId, message: messageOf(content) }
 }
 
-function messageOf(news: News['news']): GossipMessage | undefined {
-  switch (news.case) {
+function messageOf(content: News['news']): GossipMessage | undefined {
+  switch (content.case) {
     case 'farewell':
       return { kind: 'farewell' }
     case 'beat':
-      return { kind: 'heartbeat', version: versionOf(news.value.version) }
+      return { kind: 'heartbeat', version: versionOf(content.value.version) }
     case 'delta': {
-      const { from, to, head, removed, added } = news.value
+      const { from, to, head, removed, added } = content.value
       const delta: RowDelta = {
         from: versionOf(from),
         to: versionOf(to),

@@ -15,7 +15,7 @@ export interface RowConnection {
   readonly id: string
   readonly agentId: AgentId
   readonly projectId: bigint
-  /** name of the pod, as it told; may be empty */
+  /** name of the pod, as it reports it; may be empty */
   readonly pod: string
   readonly role: 'home' | 'standby'
   /** `/package.Service/Method` */

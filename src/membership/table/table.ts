@@ -36,7 +36,7 @@ export interface TableChange {
 export type Applied = TableChange | 'old' | 'gap' | 'unknown'
 
 /** Connections of one agent at one replica. Each call that waits for the agent asks for them after each change. */
-export interface Held {
+export interface AgentConnections {
   readonly row: Row
   /** at least one */
   readonly connections: readonly RowConnection[]
@@ -50,7 +50,7 @@ export interface PeerRegistration {
   readonly registration: RowRegistration
 }
 
-class ConnectionsOfAgent implements Held {
+class IndexedConnections implements AgentConnections {
   readonly row: Row
   readonly #byId = new Map<string, RowConnection>()
   #connections: readonly RowConnection[] | undefined
@@ -96,8 +96,8 @@ class TableRow implements Row {
   version: number
   head: RowHead
   readonly #items = new ItemMap()
-  readonly held = new Map<AgentId, ConnectionsOfAgent>()
-  readonly registered = new Map<AgentId, Map<string, RowRegistration>>()
+  readonly connectionsByAgent = new Map<AgentId, IndexedConnections>()
+  readonly registrationsByAgent = new Map<AgentId, Map<string, RowRegistration>>()
 
   constructor({ instance, version, head, connections, registrations }: RowSnapshot) {
     this.instance = instance
@@ -123,14 +123,14 @@ class TableRow implements Row {
     this.remove(item.id)
     this.#items.set(item)
     const { id, agentId } = item
-    if (isConnection(item)) getOrCreate(this.held, agentId, () => new ConnectionsOfAgent(this)).set(item)
-    else getOrCreate(this.registered, agentId, () => new Map<string, RowRegistration>()).set(id, item)
+    if (isConnection(item)) getOrCreate(this.connectionsByAgent, agentId, () => new IndexedConnections(this)).set(item)
+    else getOrCreate(this.registrationsByAgent, agentId, () => new Map<string, RowRegistration>()).set(id, item)
   }
 
   remove(id: string): void {
     const item = this.#items.delete(id)
     if (!item) return
-    const byAgent = isConnection(item) ? this.held : this.registered
+    const byAgent = isConnection(item) ? this.connectionsByAgent : this.registrationsByAgent
     const ofAgent = byAgent.get(item.agentId)
     ofAgent?.delete(id)
     if (ofAgent?.size === 0) byAgent.delete(item.agentId)
@@ -166,18 +166,18 @@ export class Table {
   }
 
   /** Who has connections of the agent, in the order in which they came. */
-  holders(agentId: AgentId): readonly Held[] {
-    const all: Held[] = []
+  holders(agentId: AgentId): readonly AgentConnections[] {
+    const all: AgentConnections[] = []
     for (const row of this.#holders.get(agentId)?.values() ?? []) {
-      const held = row.held.get(agentId)
-      if (held) all.push(held)
+      const connections = row.connectionsByAgent.get(agentId)
+      if (connections) all.push(connections)
     }
     return all
   }
 
   registrations(agentId: AgentId): readonly PeerRegistration[] {
-    return Array.from(this.#rows.values()).flatMap(({ instance, registered }) =>
-      Array.from(registered.get(agentId)?.values() ?? [], (registration) => ({ instance, registration })),
+    return Array.from(this.#rows.values()).flatMap(({ instance, registrationsByAgent }) =>
+      Array.from(registrationsByAgent.get(agentId)?.values() ?? [], (registration) => ({ instance, registration })),
     )
   }
 
@@ -191,9 +191,9 @@ export class Table {
     if (before && before.version >= snapshot.version) return 'old'
     if (!before && this.#rows.size >= bounds.instances) throw outOfBounds('the number of replicas')
     const row = new TableRow(snapshot)
-    row.checkBounds([...row.held.keys(), ...row.registered.keys()])
+    row.checkBounds([...row.connectionsByAgent.keys(), ...row.registrationsByAgent.keys()])
     this.#rows.set(row.instance, row)
-    this.#index(row, new Set([...(before?.held.keys() ?? []), ...row.held.keys()]))
+    this.#index(row, new Set([...(before?.connectionsByAgent.keys() ?? []), ...row.connectionsByAgent.keys()]))
     return {
       connectionsOf: differing(before?.connections, row.connections),
       registrationsOf: differing(before?.registrations, row.registrations),
@@ -224,14 +224,15 @@ export class Table {
     const row = this.#rows.get(instance)
     if (!row) return 'unknown'
     this.#rows.delete(instance)
-    const connectionsOf = new Set(row.held.keys())
+    const connectionsOf = new Set(row.connectionsByAgent.keys())
     for (const agentId of connectionsOf) this.#unlist(instance, agentId)
-    return { connectionsOf, registrationsOf: new Set(row.registered.keys()), members: true, removed: row }
+    return { connectionsOf, registrationsOf: new Set(row.registrationsByAgent.keys()), members: true, removed: row }
   }
 
   #index(row: TableRow, agentIds: Iterable<AgentId>): void {
     for (const agentId of agentIds) {
-      if (row.held.has(agentId)) getOrCreate(this.#holders, agentId, () => new Map()).set(row.instance, row)
+      if (row.connectionsByAgent.has(agentId))
+        getOrCreate(this.#holders, agentId, () => new Map()).set(row.instance, row)
       else this.#unlist(row.instance, agentId)
     }
   }

@@ -61,7 +61,7 @@ t.test('doc/metrics.md has a row for each metric', async (t) => {
     rows: none,
     connections: none,
     staleSources: none,
-    silentSources: none,
+    unansweredSources: none,
   })
   const names = register.getMetricsAsArray().map(({ name }) => name)
   const own = names.filter((name) => !/^(process|nodejs)_/.test(name))

@@ -52,22 +52,25 @@ t.test('a listed address that does not answer is logged once, after three dials 
   t.end()
 })
 
-t.test('an agent that is held back is named once in ten minutes, and a hundred agents at most', async (t) => {
-  const { log, lines } = capturedLog()
-  const clock = new ManualClock()
-  const counted: string[] = []
-  const metrics = { ...noMetrics, heldBack: (reason: string) => void counted.push(reason) }
-  const warnings = new MembershipWarnings({ log, metrics, clock })
-  for (let i = 0; i < 3; i++) warnings.heldBack(42n as AgentId, 'share')
-  warnings.heldBack(42n as AgentId, 'rate')
-  t.match(lines, [
-    { level: 'warn', agent_id: '42', msg: /1000 connections or 256 KiB/ },
-    { level: 'info', agent_id: '42', msg: /some seconds late/ },
-  ])
-  t.equal(counted.length, 4)
-  for (let i = 0; i < 500; i++) warnings.heldBack(BigInt(i) as AgentId, 'row')
-  t.equal(lines.length, 100)
-  clock.advance(600_000)
-  warnings.heldBack(42n as AgentId, 'share')
-  t.equal(lines.length, 101)
-})
+t.test(
+  'an agent that a limit keeps from being published is named once in ten minutes, and a hundred agents at most',
+  async (t) => {
+    const { log, lines } = capturedLog()
+    const clock = new ManualClock()
+    const counted: string[] = []
+    const metrics = { ...noMetrics, publishLimited: (reason: string) => void counted.push(reason) }
+    const warnings = new MembershipWarnings({ log, metrics, clock })
+    for (let i = 0; i < 3; i++) warnings.publishLimited(42n as AgentId, 'share')
+    warnings.publishLimited(42n as AgentId, 'rate')
+    t.match(lines, [
+      { level: 'warn', agent_id: '42', msg: /1000 connections or 256 KiB/ },
+      { level: 'info', agent_id: '42', msg: /some seconds late/ },
+    ])
+    t.equal(counted.length, 4)
+    for (let i = 0; i < 500; i++) warnings.publishLimited(BigInt(i) as AgentId, 'row')
+    t.equal(lines.length, 100)
+    clock.advance(600_000)
+    warnings.publishLimited(42n as AgentId, 'share')
+    t.equal(lines.length, 101)
+  },
+)

@@ -82,8 +82,8 @@ t.test('registrations: the own in the own row, those of peers by agent, and the 
   t.equal(registrations.add(own), true)
   const gone: (readonly Registration[])[] = []
   const ignored: unknown[] = []
-  registrations.onRowGone((last) => gone.push(last))
-  registrations.onRowGone((last) => ignored.push(last))()
+  registrations.onRowRemoved((last) => gone.push(last))
+  registrations.onRowRemoved((last) => ignored.push(last))()
   receive(delta(1, { registrations: [registration(8n), registration(9n, 43)] }))
   t.strictSame(registrations.of(42n as AgentId), [{ instance: instance('other'), registration: registration(8n) }])
   t.strictSame(registrations.all(), [registration(8n), registration(9n, 43)], 'without the own')

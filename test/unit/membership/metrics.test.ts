@@ -5,7 +5,7 @@ import { createMembershipMetrics } from '../../../src/membership/metrics.ts'
 t.test('heartbeats are counted by the name that they have on the wire', async (t) => {
   const register = new Registry()
   const zero = () => 0
-  const counts = { members: zero, rows: zero, connections: zero, staleSources: zero, silentSources: zero }
+  const counts = { members: zero, rows: zero, connections: zero, staleSources: zero, unansweredSources: zero }
   const metrics = createMembershipMetrics(register, counts)
   metrics.published('heartbeat')
   metrics.received('heartbeat')

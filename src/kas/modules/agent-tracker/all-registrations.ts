@@ -51,7 +51,7 @@ export class AllRegistrations implements RegistrationSource, RegistrationListene
     const { own, registrations } = this.#components
     own.listen(this)
     for (const registration of own.all()) this.registered(registration)
-    this.#unsubscribe = registrations.onRowGone((orphans) => this.#keepOrphans(orphans))
+    this.#unsubscribe = registrations.onRowRemoved((orphans) => this.#keepOrphans(orphans))
     this.#checkExpiry()
   }
 

@@ -31,22 +31,22 @@ export function retryAfterMs(error: unknown): number {
 export function failureText(error: unknown): string {
   const status = statusOf(error)
   const message = error instanceof Error ? error.message : String(error)
-  if (status !== undefined) return `HTTP ${status}${said((error as ApiFailure).body)}`
+  if (status !== undefined) return `HTTP ${status}${messageIn((error as ApiFailure).body)}`
   const { cause } = error as ApiFailure
   const wrapped = error instanceof TypeError && cause instanceof Error // fetch says only that it failed
   return wrapped && cause.message !== '' ? cause.message : message
 }
 
-function said(body: unknown): string {
-  if (typeof body !== 'string') return saidBy(body)
+function messageIn(body: unknown): string {
+  if (typeof body !== 'string') return messageOf(body)
   try {
-    return saidBy(JSON.parse(body))
+    return messageOf(JSON.parse(body))
   } catch {
     return ''
   }
 }
 
-function saidBy(status: unknown): string {
+function messageOf(status: unknown): string {
   const { message } = (status ?? {}) as { message?: unknown }
   return typeof message === 'string' ? `: ${message}` : ''
 }

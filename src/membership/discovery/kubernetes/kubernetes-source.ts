@@ -27,7 +27,7 @@ export interface KubernetesDiscoveryOptions extends RetryOptions {
   readonly requestTimeoutMs: number
   /** everything is listed and watched anew this often, on a new connection, whatever the watch says */
   readonly relistMs: number
-  /** a watch that held for this long was no failure: the next pause is the first again */
+  /** a watch that lasted this long was no failure: the next pause is the first again */
   readonly healthyMs: number
   /** EndpointSlices that were denied are tried again this often */
   readonly slicesRetryMs: number
@@ -99,7 +99,7 @@ export class KubernetesDiscovery implements DiscoverySource {
     const { signal } = this.#stop
     let failures = 0
     while (!signal.aborted) {
-      const { failure, hasHeld } = await this.#watchOnce(asked, signal)
+      const { failure, wasHealthy } = await this.#watchOnce(asked, signal)
       if (signal.aborted) break
       if (failure === undefined) {
         failures = 0
@@ -107,7 +107,7 @@ export class KubernetesDiscovery implements DiscoverySource {
       }
       this.#known.failed(failureText(failure))
       asked()
-      failures = hasHeld ? 1 : failures + 1
+      failures = wasHealthy ? 1 : failures + 1
       const askedToWaitMs = Math.min(retryAfterMs(failure), maxRetryMs)
       await pause(Math.max(retryPauseMs(failures, this.#options, random), askedToWaitMs), clock, signal)
     }
@@ -115,29 +115,29 @@ export class KubernetesDiscovery implements DiscoverySource {
   }
 
   /** A watch in place of the one before, until it is due to be replaced (no failure) or fails. */
-  async #watchOnce(asked: () => void, signal: AbortSignal): Promise<{ failure?: unknown; hasHeld: boolean }> {
+  async #watchOnce(asked: () => void, signal: AbortSignal): Promise<{ failure?: unknown; wasHealthy: boolean }> {
     const { clock, random } = this.#components
     const { relistMs, healthyMs } = this.#options
     let watch: AddressWatch
     try {
       watch = await this.#begin(signal)
     } catch (failure) {
-      return { failure, hasHeld: false }
+      return { failure, wasHealthy: false }
     }
     asked()
-    let hasHeld = false
-    const cancelHeld = clock.after(healthyMs, () => {
-      hasHeld = true
+    let wasHealthy = false
+    const cancelHealthy = clock.after(healthyMs, () => {
+      wasHealthy = true
     })
     const due = linkedController(signal)
     const failure = await Promise.race([pause(jittered(relistMs, random), clock, due.signal), watch.lost])
     due.abort()
     due.dispose()
-    cancelHeld()
-    if (failure === undefined) return { hasHeld }
+    cancelHealthy()
+    if (failure === undefined) return { wasHealthy }
     void watch.close()
     if (watch.kind === 'EndpointSlices' && isDenied(failure)) this.#avoidSlices()
-    return { failure, hasHeld }
+    return { failure, wasHealthy }
   }
 
   async #begin(signal: AbortSignal): Promise<AddressWatch> {

@@ -83,7 +83,7 @@ export class ServiceInformer<T extends KubernetesObject> {
     watch.watch = async (path, query, onEvent, onDone) => {
       this.#listed.resolve()
       const nothing = new AbortController()
-      if (client.closed.aborted) return nothing // stopped meanwhile, which the informer does not look at
+      if (client.closed.aborted) return nothing // stopped meanwhile, which the informer does not check
       const opened = open(path, query, (phase, object) => this.#pass(phase, object, onEvent), onDone)
       try {
         const request = await opened

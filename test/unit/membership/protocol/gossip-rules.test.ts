@@ -331,7 +331,7 @@ t.test('a silent instance is asked, then cut; a stall of our own is not its sile
   t.ok(b.pulls.length > 1, 'asked')
   t.strictSame(b.cuts, [])
   await net.advance(3000)
-  t.strictSame(b.cuts[0], [a.instance, 'silent'])
+  t.strictSame(b.cuts[0], [a.instance, 'dead'])
 })
 
 t.test('an instance whose messages are lost but that gives its row is not cut', async (t) => {

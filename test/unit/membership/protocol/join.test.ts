@@ -6,14 +6,14 @@ import { ManualClock } from '../../../support/manual-clock.ts'
 
 function join(t: Test, source = new ListedSource(undefined)) {
   const clock = new ManualClock()
-  const state = { unknown: 0, missing: 0, silent: [] as (readonly string[])[], done: false }
+  const state = { unknown: 0, missing: 0, unanswered: [] as (readonly string[])[], done: false }
   const one = new Join(
     {
       clock,
       sources: [source],
       unknownAddresses: () => state.unknown,
       missingRows: () => state.missing,
-      sourcesSilent: (names) => void state.silent.push(names),
+      sourcesUnanswered: (names) => void state.unanswered.push(names),
     },
     defaultTimers,
   )
@@ -38,7 +38,7 @@ t.test('waits for the source, for the addresses, for the rows', async (t) => {
   t.equal(one.reason(), undefined)
   await one.done
   t.equal(clock.pending, 0)
-  t.strictSame(state.silent, [])
+  t.strictSame(state.unanswered, [])
 })
 
 t.test('goes on after 5 s without a member that does not answer', async (t) => {
@@ -56,9 +56,9 @@ t.test('goes on after 15 s without a source that has never answered, and says so
   const { one, clock, state } = join(t)
   one.start()
   clock.advance(defaultTimers.sourcePatienceMs - 1)
-  t.strictSame(state.silent, [])
+  t.strictSame(state.unanswered, [])
   clock.advance(1)
-  t.strictSame(state.silent, [['static']])
+  t.strictSame(state.unanswered, [['static']])
   await one.done
   t.equal(clock.pending, 0)
 })

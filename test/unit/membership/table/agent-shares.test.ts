@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { AgentId } from '../../../../src/call/call.ts'
-import { type HeldBack, shareBounds } from '../../../../src/membership/table/agent-share.ts'
+import { type PublishLimit, shareBounds } from '../../../../src/membership/table/agent-share.ts'
 import { AgentShares } from '../../../../src/membership/table/agent-shares.ts'
 import { OwnRow } from '../../../../src/membership/table/own-row.ts'
 import { bounds, itemBytes, type RowConnection, type RowDelta } from '../../../../src/membership/table/row.ts'
@@ -13,12 +13,12 @@ const evil = 666
 /** of 66 KiB: three such sets fit in a share */
 const longMethods = (prefix: string) => Array.from({ length: 256 }, (_, i) => `/${prefix}${i}`.padEnd(260, 'x'))
 
-/** A row with shares, as it is published, and another replica that hears it. */
+/** A row with shares, as it is published, and another replica that receives it. */
 class World {
   readonly clock = new ManualClock()
   readonly own = new OwnRow(owner, head)
   readonly table = new Table()
-  readonly heldBack: [agentId: AgentId, reason: HeldBack][] = []
+  readonly limited: [agentId: AgentId, limit: PublishLimit][] = []
   readonly podChanges: AgentId[] = []
   readonly deltas: RowDelta[] = []
   readonly shares = new AgentShares({
@@ -26,7 +26,7 @@ class World {
     own: this.own,
     due: () => undefined,
     podsChanged: (agentId) => void this.podChanges.push(agentId),
-    heldBack: (agentId, reason) => void this.heldBack.push([agentId, reason]),
+    publishLimited: (agentId, limit) => void this.limited.push([agentId, limit]),
   })
 
   constructor() {
@@ -81,7 +81,7 @@ t.test('connections that serve the same methods name them once', async (t) => {
   t.ok(world.bytesOf(evil) < bounds.agentBytes, `${world.bytesOf(evil)} bytes`)
   t.strictSame(world.methods(evil), methods.toSorted())
   t.strictSame(
-    world.heldBack.map(([, reason]) => reason).filter((reason) => reason !== 'rate'),
+    world.limited.map(([, reason]) => reason).filter((reason) => reason !== 'rate'),
     [],
   )
 })
@@ -95,8 +95,8 @@ t.test('an agent over its share is held back, and nobody else', async (t) => {
   world.settle()
   t.ok(world.bytesOf(evil) <= bounds.agentBytes)
   t.strictSame(world.ids(evil), ['e0', 'e1', 'e2'], 'the first stay')
-  t.ok(world.heldBack.some(([agentId, reason]) => agentId === BigInt(evil) && reason === 'share'))
-  t.notOk(world.heldBack.some(([agentId]) => agentId !== BigInt(evil)))
+  t.ok(world.limited.some(([agentId, reason]) => agentId === BigInt(evil) && reason === 'share'))
+  t.notOk(world.limited.some(([agentId]) => agentId !== BigInt(evil)))
   world.shares.remove('e1')
   world.settle()
   t.strictSame(world.ids(evil), ['e0', 'e2', 'e3'], 'who waited comes in once there is room')
@@ -156,7 +156,7 @@ t.test('changes without end cost the others little, and end with what is', async
     bytes < shareBounds.burstBytes * 2 + seconds * shareBounds.bytesPerSecond * 1.1,
     `${bytes} bytes in ${seconds} s`,
   )
-  t.ok(world.heldBack.some(([, reason]) => reason === 'rate'))
+  t.ok(world.limited.some(([, reason]) => reason === 'rate'))
   world.settle()
   t.equal(world.heard(evil).find(({ id }) => id === 'e1')?.pod, `pod-${seconds * 20 - 1}`)
   t.strictSame(world.ids(1), ['good'])
@@ -206,7 +206,7 @@ t.test('a row that is full takes first connections of others, and none of large 
   }
   world.settle()
   t.ok(world.own.bytes <= shareBounds.roomyRowBytes + bounds.agentBytes)
-  t.ok(world.heldBack.some(([, reason]) => reason === 'row'))
+  t.ok(world.limited.some(([, reason]) => reason === 'row'))
   world.shares.put(connection('late', 9999))
   world.publish()
   t.strictSame(world.ids(9999), ['late'])

@@ -54,7 +54,7 @@ class World {
       remove: (registration) => void this.rows.get(id)?.delete(key(registration)),
       of: (agentId) => elsewhere().filter(({ registration }) => registration.agentId === agentId),
       all: () => elsewhere().map(({ registration }) => registration),
-      onRowGone: (listener) => {
+      onRowRemoved: (listener) => {
         this.listeners.set(id, listener)
         return () => this.listeners.delete(id)
       },
@@ -208,7 +208,7 @@ t.test('what was registered before the start is published at the start; what doe
       remove: () => undefined,
       of: () => [],
       all: () => [],
-      onRowGone: () => () => undefined,
+      onRowRemoved: () => () => undefined,
     },
     peers: { isFirst: () => true, forgetPod: async () => undefined },
     clock: world.clock,
