@@ -1,4 +1,5 @@
 import type { Clock } from '../../../lib/clock.ts'
+import { Counter } from '../../../lib/counter.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { networkOf } from '../../../lib/host-port.ts'
 import { tokenHash } from '../../../lib/token-hash.ts'
@@ -56,14 +57,16 @@ export class UnknownCredentials {
   readonly #beginnings: FailureBudgets
   /** hashes of credentials that were not checked */
   readonly #unchecked: SeenHashes
-  #returning = 0
-  readonly #returningOf = new Map<string, number>()
+  /** by address */
+  readonly #returning: Counter<string>
 
   constructor(components: { clock: Clock }, options: UnknownCredentialsOptions = {}) {
     this.#options = { ...defaults, ...options }
     this.#addresses = new FailureBudgets(components, this.#options)
     this.#beginnings = new FailureBudgets(components, this.#options)
     this.#unchecked = new SeenHashes(components)
+    const { maxReturning: max, maxReturningPerAddress: maxOfKey } = this.#options
+    this.#returning = new Counter({ max, maxOfKey })
   }
 
   /**
@@ -82,10 +85,9 @@ export class UnknownCredentials {
       this.#beginnings.isSpent(beginning) || (address !== undefined && this.#addresses.isSpent(address))
     const hash = tokenHash(secret)
     const source = address ?? ''
-    const returns = isSpent() && this.#mayReturn(source) && this.#unchecked.has(hash)
-    if (returns) this.#returns(source, 1)
+    const leave = isSpent() && this.#unchecked.has(hash) ? this.#returning.enter(source) : undefined
     try {
-      const answer = await ask({ mayWait: () => returns || !isSpent(), source })
+      const answer = await ask({ mayWait: () => leave !== undefined || !isSpent(), source })
       this.#beginnings.succeeded(beginning)
       if (address !== undefined) this.#addresses.succeeded(address)
       return answer
@@ -98,20 +100,8 @@ export class UnknownCredentials {
       }
       throw failure
     } finally {
-      if (returns) this.#returns(source, -1)
+      leave?.()
     }
-  }
-
-  #mayReturn(source: string): boolean {
-    const { maxReturning, maxReturningPerAddress } = this.#options
-    return this.#returning < maxReturning && (this.#returningOf.get(source) ?? 0) < maxReturningPerAddress
-  }
-
-  #returns(source: string, change: 1 | -1): void {
-    this.#returning += change
-    const count = (this.#returningOf.get(source) ?? 0) + change
-    if (count > 0) this.#returningOf.set(source, count)
-    else this.#returningOf.delete(source)
   }
 }
 

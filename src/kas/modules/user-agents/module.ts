@@ -1,4 +1,5 @@
 import type { AgentId } from '../../../call/call.ts'
+import { Counter } from '../../../lib/counter.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Registration } from '../../../membership/membership.ts'
 import type { Agent } from '../../agent.ts'
@@ -21,26 +22,20 @@ const notServed = "GitLab's pages list the agents of a user; kas does so with di
 
 /** `GET <prefix>agents`: the agents that let a user in, and where they are connected (doc/directory.md "Agents of a user"). */
 export function createUserAgents({ directory }: KasHost, components: UserAgentsComponents): KasModule {
-  const running = new Map<bigint, number>()
-  let all = 0
+  const running = new Counter<bigint>({ maxOfKey: maxRunningOfUser, max: maxRunning })
   const answer = async (of: UserAgents, signal: AbortSignal): Promise<OwnAnswer> => {
     const { user } = of
-    const own = running.get(user.id) ?? 0
-    if (own >= maxRunningOfUser || all >= maxRunning) {
-      const limit = own >= maxRunningOfUser ? maxRunningOfUser : maxRunning
+    const leave = running.enter(user.id)
+    if (!leave) {
+      const limit = running.of(user.id) >= maxRunningOfUser ? maxRunningOfUser : maxRunning
       throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what: 'questions for the agents of a user' })
     }
-    running.set(user.id, own + 1)
-    all++
     try {
       const { agents, unread } = await of.list(signal)
       const body = JSON.stringify({ user: user.username, agents: agentsJson(agents, components), unread })
       return { status: 200, mediaType: 'application/json', body: Buffer.from(body) }
     } finally {
-      all--
-      const left = (running.get(user.id) as number) - 1
-      if (left > 0) running.set(user.id, left)
-      else running.delete(user.id)
+      leave()
     }
   }
   return {

@@ -1,6 +1,7 @@
 import type { AgentId } from '../../../call/call.ts'
 import { Buckets } from '../../../lib/bucket.ts'
 import type { Clock } from '../../../lib/clock.ts'
+import { Counter } from '../../../lib/counter.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { clockDelay } from '../../../lib/pause.ts'
 import { abortable } from '../../../lib/signals.ts'
@@ -83,18 +84,18 @@ export class OwnEndpoints {
   readonly #components: OwnEndpointsComponents
   readonly #options: OwnEndpointsOptions
   /** of each agent: requests to `endpoints` whose answers have not been taken yet */
-  readonly #running: CountedPerAgent
+  readonly #running: Counter<AgentId>
   /** of each agent: bytes of these answers. What is over delays the next one */
   readonly #answered: Buckets<AgentId>
   /** of each agent: WebSockets for its views and graphs */
-  readonly #sockets: CountedPerAgent
+  readonly #sockets: Counter<AgentId>
 
   constructor(components: OwnEndpointsComponents, options: OwnEndpointsOptions) {
     this.#components = components
     this.#options = options
-    this.#running = new CountedPerAgent(options.maxOwnRequests, 'requests to kas itself about this agent')
+    this.#running = new Counter({ maxOfKey: options.maxOwnRequests })
     this.#answered = new Buckets(components.clock, { ...options.ownAnswerRate, maxKeys: maxAnsweredAgents })
-    this.#sockets = new CountedPerAgent(options.maxViewSockets, 'WebSockets for views of this agent')
+    this.#sockets = new Counter({ maxOfKey: options.maxViewSockets })
   }
 
   /**
@@ -120,7 +121,10 @@ export class OwnEndpoints {
     if (own === 'token') return await this.#seal(call)
     if (own === 'watch') return await this.#watch(call)
     const api = call.exchange.upgrade && this.#components.viewSockets.find(({ endpoint }) => endpoint === own)
-    const leave = (api ? this.#sockets : this.#running).enter(call.credentials.agentId)
+    const { agentId } = call.credentials
+    const leave = api
+      ? enter(this.#sockets, agentId, 'WebSockets for views of this agent')
+      : enter(this.#running, agentId, 'requests to kas itself about this agent')
     try {
       return await (api ? this.#view(api, call) : this.#answer(own, call))
     } finally {
@@ -188,26 +192,9 @@ function withdraw(progress: Progress, conversation: { withdraw(reason: KasError)
   conversation.withdraw(reason)
 }
 
-/** How many of a kind each agent has, up to a limit. */
-class CountedPerAgent {
-  readonly #limit: number
-  readonly #what: string
-  readonly #counts = new Map<AgentId, number>()
-
-  constructor(limit: number, what: string) {
-    this.#limit = limit
-    this.#what = what
-  }
-
-  /** @returns to be called at its end. @throws KasError TOO_MANY_STREAMS */
-  enter(agentId: AgentId): () => void {
-    const count = this.#counts.get(agentId) ?? 0
-    if (count >= this.#limit) throw new KasError({ code: 'TOO_MANY_STREAMS', limit: this.#limit, what: this.#what })
-    this.#counts.set(agentId, count + 1)
-    return () => {
-      const left = (this.#counts.get(agentId) as number) - 1
-      if (left > 0) this.#counts.set(agentId, left)
-      else this.#counts.delete(agentId)
-    }
-  }
+/** @returns to be called at its end. @throws KasError TOO_MANY_STREAMS */
+function enter(counter: Counter<AgentId>, agentId: AgentId, what: string): () => void {
+  const leave = counter.enter(agentId)
+  if (!leave) throw new KasError({ code: 'TOO_MANY_STREAMS', limit: counter.limits.maxOfKey, what })
+  return leave
 }
