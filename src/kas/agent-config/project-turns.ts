@@ -1,4 +1,5 @@
 import type { Clock } from '../../lib/clock.ts'
+import { Counter } from '../../lib/counter.ts'
 import { abortable } from '../../lib/signals.ts'
 import { type Agent, rootGroupOf } from '../agent.ts'
 
@@ -54,9 +55,9 @@ export class ProjectTurns {
   readonly #burstRestMs: number
   /** with a turn, or not yet rested */
   readonly #projects = new Map<bigint, Project>()
-  readonly #turnsOf = new Map<string, number>()
+  /** by root group */
+  readonly #turns = new Counter<string>()
   #waiting: Waiting[] = []
-  #turns = 0
 
   constructor(clock: Clock, options: ProjectTurnsOptions = {}) {
     this.#clock = clock
@@ -93,8 +94,8 @@ export class ProjectTurns {
 
   /** There is a turn for it now. */
   #isFree(owner: Owner): boolean {
-    if (this.#turns >= this.#maxTurns) return false
-    if ((this.#turnsOf.get(rootGroupOf(owner.path)) ?? 0) >= this.#maxTurnsOfGroup) return false
+    if (this.#turns.total >= this.#maxTurns) return false
+    if (this.#turns.of(rootGroupOf(owner.path)) >= this.#maxTurnsOfGroup) return false
     const known = this.#projects.get(owner.id)
     return !known || (!known.isTaken && this.#restOf(known) <= this.#burstRestMs)
   }
@@ -105,25 +106,17 @@ export class ProjectTurns {
     const known = this.#projects.get(id) ?? { isTaken: true, restMs: 0, at: now, cancelRest: () => undefined }
     known.isTaken = true
     this.#projects.set(id, known)
-    this.#count(owner, 1)
+    this.#turns.add(rootGroupOf(owner.path))
     return {
       hadToWait,
       end: (costMs) => {
-        this.#count(owner, -1)
+        this.#turns.add(rootGroupOf(owner.path), -1)
         known.isTaken = false
         known.restMs = this.#restOf(known) + Math.ceil(costMs) * restFactor // whole: what is left of a fraction never ends
         if (this.#projects.get(id) === known) this.#rest(id, known)
         this.#beginNext()
       },
     }
-  }
-
-  #count(owner: Owner, change: 1 | -1): void {
-    this.#turns += change
-    const group = rootGroupOf(owner.path)
-    const turns = (this.#turnsOf.get(group) ?? 0) + change
-    if (turns > 0) this.#turnsOf.set(group, turns)
-    else this.#turnsOf.delete(group)
   }
 
   #rest(id: bigint, project: Project): void {
@@ -148,7 +141,7 @@ export class ProjectTurns {
 
   #beginNext(): void {
     for (const waiting of this.#waiting) {
-      if (this.#turns >= this.#maxTurns) return
+      if (this.#turns.total >= this.#maxTurns) return
       if (!this.#isFree(waiting.owner)) continue
       this.#waiting = this.#waiting.filter((other) => other !== waiting)
       waiting.begin()

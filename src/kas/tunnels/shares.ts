@@ -1,5 +1,6 @@
 import type { Call } from '../../call/call.ts'
 import { type Caller, hasShare } from '../../call/caller.ts'
+import { Counter } from '../../lib/counter.ts'
 import type { Tunnel } from './tunnel.ts'
 
 /** What a tunnel is wanted for. */
@@ -31,11 +32,11 @@ const nothing: Holding = { tunnels: 0, watches: 0 }
 export class Shares {
   /** the oldest call first */
   readonly #uses = new Map<Tunnel, Use>()
-  readonly #onConnection = new Map<object, number>()
+  readonly #onConnection = new Counter<object>()
   /** by the caller's key */
   readonly #holdings = new Map<string, { tunnels: number; watches: number }>()
   /** tunnels by the key of the user, with those of his jobs in all projects */
-  readonly #ofUsers = new Map<string, number>()
+  readonly #ofUsers = new Counter<string>()
 
   /** Callers that hold any, by their keys. */
   get callers(): Iterable<string> {
@@ -52,7 +53,7 @@ export class Shares {
 
   /** The caller holds fewer than that, and so does the user behind it with all that are his. */
   holdsFewer(caller: Caller, than: number): boolean {
-    return this.of(caller.key).tunnels < than && (this.#ofUsers.get(userKeyOf(caller)) ?? 0) < than
+    return this.of(caller.key).tunnels < than && this.#ofUsers.of(userKeyOf(caller)) < than
   }
 
   /** Who holds most of all that have a share and watch anything. */
@@ -75,7 +76,7 @@ export class Shares {
 
   /** Tunnels of the connection that are somebody's. */
   on(connection: object): number {
-    return this.#onConnection.get(connection) ?? 0
+    return this.#onConnection.of(connection)
   }
 
   oldestWatch(callerKey: string): Tunnel | undefined {
@@ -88,8 +89,8 @@ export class Shares {
     const { key } = caller
     const userKey = userKeyOf(caller)
     this.#uses.set(tunnel, { key, userKey, isWatch, isLog })
-    this.#ofUsers.set(userKey, (this.#ofUsers.get(userKey) ?? 0) + 1)
-    this.#onConnection.set(tunnel.connection, this.on(tunnel.connection) + 1)
+    this.#ofUsers.add(userKey)
+    this.#onConnection.add(tunnel.connection)
     const holding = this.#holdings.get(key) ?? { ...nothing }
     holding.tunnels++
     if (isWatch) holding.watches++
@@ -102,12 +103,8 @@ export class Shares {
     const holding = use && this.#holdings.get(use.key)
     if (!use || !holding) return
     this.#uses.delete(tunnel)
-    const left = this.on(tunnel.connection) - 1
-    if (left > 0) this.#onConnection.set(tunnel.connection, left)
-    else this.#onConnection.delete(tunnel.connection)
-    const ofUser = (this.#ofUsers.get(use.userKey) as number) - 1
-    if (ofUser > 0) this.#ofUsers.set(use.userKey, ofUser)
-    else this.#ofUsers.delete(use.userKey)
+    this.#onConnection.add(tunnel.connection, -1)
+    this.#ofUsers.add(use.userKey, -1)
     holding.tunnels--
     if (use.isWatch) holding.watches--
     if (holding.tunnels === 0) this.#holdings.delete(use.key)

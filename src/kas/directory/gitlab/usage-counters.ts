@@ -1,3 +1,4 @@
+import { Counter } from '../../../lib/counter.ts'
 import type { Usage } from '../usage.ts'
 
 export interface UsageCountersOptions {
@@ -30,13 +31,13 @@ export interface UsagePart {
 /** Counts what happens until GitLab has been told. */
 export class UsageCounters implements Usage {
   readonly #options: Required<UsageCountersOptions>
-  readonly #counters = new Map<string, number>()
+  readonly #counters = new Counter<string>()
   readonly #unique = new Map<string, Set<bigint>>()
   /** by name, as JSON: the same event is one */
   readonly #events = new Map<string, Set<string>>()
   #eventCharacters = 0
   /** by agent: how many of the events are its registrations */
-  readonly #registrations = new Map<bigint, number>()
+  readonly #registrations = new Counter<bigint>()
   #dropped = 0
 
   constructor(options: UsageCountersOptions = {}) {
@@ -44,7 +45,7 @@ export class UsageCounters implements Usage {
   }
 
   counter(name: string): () => void {
-    return () => void this.#counters.set(name, (this.#counters.get(name) ?? 0) + 1)
+    return () => void this.#counters.add(name)
   }
 
   unique(name: string): (id: bigint) => void {
@@ -60,20 +61,20 @@ export class UsageCounters implements Usage {
     if (this.#events.get(name)?.has(json)) return
     const { agent_id: agent } = event as { readonly agent_id?: bigint }
     const { maxEventCharacters, maxRegistrationsOfAgent } = this.#options
-    const registrations = agent === undefined ? 0 : (this.#registrations.get(agent) ?? 0)
+    const registrations = agent === undefined ? 0 : this.#registrations.of(agent)
     if (registrations >= maxRegistrationsOfAgent || this.#eventCharacters + json.length > maxEventCharacters) {
       this.#dropped += 1
       return
     }
     if (!this.#keep(this.#events, name, json)) return
     this.#eventCharacters += json.length
-    if (agent !== undefined) this.#registrations.set(agent, registrations + 1)
+    if (agent !== undefined) this.#registrations.add(agent)
   }
 
   /** The next part of what `usage_metrics` should be told; undefined: nothing. */
   metrics(): UsagePart | undefined {
     const { maxIncrement, maxListed } = this.#options
-    const counters = [...this.#counters].map(([name, count]) => [name, Math.min(count, maxIncrement)] as const)
+    const counters = [...this.#counters.counts].map(([name, count]) => [name, Math.min(count, maxIncrement)] as const)
     const unique = firstOf(this.#unique, maxListed)
     if (counters.length + unique.length === 0) return undefined
     const ids = unique.map(([name, some]) => [name, some.map(Number)] as const)
@@ -82,7 +83,7 @@ export class UsageCounters implements Usage {
       ...(ids.length > 0 ? { unique_counters: Object.fromEntries(ids) } : {}),
     }
     const taken = () => {
-      for (const [name, count] of counters) this.#subtract(name, count)
+      for (const [name, count] of counters) this.#counters.add(name, -count)
       takeOff(this.#unique, unique)
     }
     return { body, taken }
@@ -120,17 +121,7 @@ export class UsageCounters implements Usage {
 
   #forgetRegistration(event: unknown): void {
     const { agent_id: id } = event as { agent_id?: number }
-    if (id === undefined) return
-    const agent = BigInt(id)
-    const left = (this.#registrations.get(agent) ?? 0) - 1
-    if (left > 0) this.#registrations.set(agent, left)
-    else this.#registrations.delete(agent)
-  }
-
-  #subtract(name: string, count: number): void {
-    const left = (this.#counters.get(name) ?? 0) - count
-    if (left > 0) this.#counters.set(name, left)
-    else this.#counters.delete(name)
+    if (id !== undefined) this.#registrations.add(BigInt(id), -1)
   }
 }
 

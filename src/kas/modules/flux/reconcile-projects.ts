@@ -1,6 +1,7 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
+import { Counter } from '../../../lib/counter.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { LoopTurns } from '../../../lib/loop-turns.ts'
@@ -81,15 +82,17 @@ export function reconcileProjects(
     notification()
     project(projectId)
   }
-  /** by agent */
-  const pathBytes = new Map<AgentId, number>()
+  const pathBytes = new Counter<AgentId>({ maxOfKey: limits.maxPathBytesOfAgent })
   const turns = new LoopTurns(listsPerTurn, maxWaitingLists)
   return async (call) => {
     const { projects, leave } = await readProjects(call, turns, (request) => {
       const count = countProjects(request)
       if (count > limits.maxProjects) throw invalid(`${count} projects are more than ${limits.maxProjects}`)
       const bytes = request.length + count * pathOverheadBytes
-      return enter(pathBytes, call.agent.id, bytes, limits.maxPathBytesOfAgent)
+      const leave = pathBytes.enter(call.agent.id, bytes)
+      if (leave) return leave
+      const [limit, what] = [limits.maxPathBytesOfAgent, 'bytes of paths of projects of this agent']
+      throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what })
     })
     try {
       call.sendMetadata({})
@@ -151,19 +154,6 @@ function countProjects(request: Uint8Array): number {
       { code: 'INVALID_MESSAGE', detail: `malformed ${ReconcileProjectsRequestSchema.typeName}` },
       { cause },
     )
-  }
-}
-
-/** @throws KasError TOO_MANY_STREAMS */
-function enter(bytesOf: Map<AgentId, number>, agentId: AgentId, bytes: number, limit: number): () => void {
-  const sum = (bytesOf.get(agentId) ?? 0) + bytes
-  if (sum > limit)
-    throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what: 'bytes of paths of projects of this agent' })
-  bytesOf.set(agentId, sum)
-  return () => {
-    const left = (bytesOf.get(agentId) ?? 0) - bytes
-    if (left > 0) bytesOf.set(agentId, left)
-    else bytesOf.delete(agentId)
   }
 }
 

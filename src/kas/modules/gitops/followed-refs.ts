@@ -1,3 +1,4 @@
+import { Counter } from '../../../lib/counter.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Reading } from '../../repositories/repositories.ts'
 
@@ -7,7 +8,7 @@ const maxRefs = 20
 /** Which refs agents follow beside default branches: each costs polls, and with a directory file a mirror on the disk. */
 export class FollowedRefs {
   /** how many streams follow each ref, by agent and project */
-  readonly #refs = new Map<string, Map<string, number>>()
+  readonly #refs = new Map<string, Counter<string>>()
 
   /**
    * @returns what ends it; to be called once
@@ -16,20 +17,19 @@ export class FollowedRefs {
   follow({ id, project, ref }: Reading): () => void {
     if (ref === undefined) return () => undefined
     const key = `${id} ${project.id}`
-    const refs = this.#refs.get(key) ?? new Map<string, number>()
-    if (!refs.has(ref) && refs.size >= maxRefs) {
+    const refs = this.#refs.get(key) ?? new Counter<string>()
+    if (refs.of(ref) === 0 && refs.counts.size >= maxRefs) {
       throw new KasError({
         code: 'TOO_MANY_STREAMS',
         limit: maxRefs,
         what: 'refs of one project that an agent follows',
       })
     }
-    this.#refs.set(key, refs.set(ref, (refs.get(ref) ?? 0) + 1))
+    this.#refs.set(key, refs)
+    refs.add(ref)
     return () => {
-      const left = (refs.get(ref) ?? 0) - 1
-      if (left > 0) refs.set(ref, left)
-      else refs.delete(ref)
-      if (refs.size === 0) this.#refs.delete(key)
+      refs.add(ref, -1)
+      if (refs.total === 0) this.#refs.delete(key)
     }
   }
 }

@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { create, toBinary } from '@bufbuild/protobuf'
 import type { Clock } from '../../../lib/clock.ts'
+import { Counter } from '../../../lib/counter.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
 import { decodeMessage } from '../../../proto/decode.ts'
@@ -108,7 +109,7 @@ function readState(bytes: Uint8Array): SourceState {
 
 /** Before anything is built of them. @throws KasError INVALID_MESSAGE */
 function checkFields(bytes: Uint8Array): void {
-  const counts = new Map<number, number>()
+  const counts = new Counter<number>()
   let fields = 0
   const reader = new Reader(bytes)
   while (reader.next()) {
@@ -117,10 +118,10 @@ function checkFields(bytes: Uint8Array): void {
     if (reader.type === 2 && reader.bytes.length > maxFieldBytes) {
       throw invalid(`field ${reader.field} of a state has more than ${maxFieldBytes} bytes`)
     }
-    counts.set(reader.field, (counts.get(reader.field) ?? 0) + 1)
+    counts.add(reader.field)
   }
   for (const { number, name } of lists) {
-    if ((counts.get(number) ?? 0) > maxListed) throw invalid(`more than ${maxListed} of ${name}`)
+    if (counts.of(number) > maxListed) throw invalid(`more than ${maxListed} of ${name}`)
   }
 }
 

@@ -1,6 +1,7 @@
 import type { Metadata } from '../../../call/call.ts'
 import { traceAdmitted } from '../../../call/rpc-span.ts'
 import type { Clock } from '../../../lib/clock.ts'
+import { Counter } from '../../../lib/counter.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
@@ -93,7 +94,7 @@ export class CallAdmission {
     [connectMethod]: { ...connect, serve: (stream, source) => this.#connect(stream, source) },
   }
   readonly #rates: AgentRates
-  readonly #undecidedHeadBytes = new WeakMap<AgentConnection, number>()
+  readonly #undecidedHeadBytes = new Counter<AgentConnection>({ maxOfKey: maxUndecidedHeadBytes })
   /** connections that are counted as an agent's: the first that was let in */
   readonly #known = new WeakSet<ServerStream['session']>()
 
@@ -254,16 +255,14 @@ export class CallAdmission {
     { connection, origin }: Source,
     { bytes, ...how }: { patient: boolean; counted: boolean; bytes: number },
   ): Promise<Agent> {
-    const undecided = this.#undecidedHeadBytes
-    const before = undecided.get(connection) ?? 0
-    if (before + bytes > maxUndecidedHeadBytes) {
-      const what = 'bytes of headers on this connection whose tokens are yet to be checked'
-      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxUndecidedHeadBytes, what })
-    }
-    undecided.set(connection, before + bytes)
     const { authenticator, arrivals } = this.#components
     const address = this.#addressOf(stream.metadata, origin)
     const call = { remote: connection.remoteAddress, isFront: origin.isFront, address }
+    const decided = this.#undecidedHeadBytes.enter(connection, bytes)
+    if (!decided) {
+      const what = 'bytes of headers on this connection whose tokens are yet to be checked'
+      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxUndecidedHeadBytes, what })
+    }
     try {
       return await stream.whileOpen((open) => {
         const check = async (signal: AbortSignal) => {
@@ -274,7 +273,7 @@ export class CallAdmission {
         return arrivals.admit(call, check, open)
       })
     } finally {
-      undecided.set(connection, (undecided.get(connection) ?? 0) - bytes)
+      decided()
     }
   }
 

@@ -1,4 +1,5 @@
 import type { AgentId, Metadata } from '../../../call/call.ts'
+import { Counter } from '../../../lib/counter.ts'
 import { KasError } from '../../../lib/errors.ts'
 
 /** What one agent may have open at one replica, on all its connections together. */
@@ -39,7 +40,7 @@ interface OpenOfAgent {
   connections: number
   headBytes: number
   /** of methods with a bound of their own, by their names */
-  readonly methods: Map<string, number>
+  readonly methods: Counter<string>
 }
 
 /** what an entry of a head costs beside its texts. Bytes */
@@ -66,14 +67,13 @@ export class OpenStreams {
     const { maxTunnels, maxCalls, maxConnections, maxHeadBytes } = this.#options
     const open = this.#agents.get(agentId) ?? none()
     const limit = { tunnels: maxTunnels, calls: maxCalls, connections: maxConnections }[kind]
-    const ofMethod = method ? (open.methods.get(method.name) ?? 0) : 0
     if (open[kind] >= limit) throw tooMany(kind, limit)
-    if (method && ofMethod >= method.limit) throw tooMany(`${method.name} calls`, method.limit)
+    if (method && open.methods.of(method.name) >= method.limit) throw tooMany(`${method.name} calls`, method.limit)
     if (open.headBytes + headBytes > maxHeadBytes) throw tooMany('bytes of headers', maxHeadBytes)
     this.#agents.set(agentId, open)
     open[kind]++
     open.headBytes += headBytes
-    if (method) open.methods.set(method.name, ofMethod + 1)
+    if (method) open.methods.add(method.name)
   }
 
   /** To be called once at the end of what was entered, as it was. */
@@ -82,7 +82,7 @@ export class OpenStreams {
     if (!open) return
     open[kind]--
     open.headBytes -= headBytes
-    if (method) open.methods.set(method.name, (open.methods.get(method.name) as number) - 1)
+    if (method) open.methods.add(method.name, -1)
     if (open.tunnels + open.calls + open.connections === 0) this.#agents.delete(agentId)
   }
 }
@@ -97,7 +97,7 @@ export function headBytes(metadata: Metadata): number {
 }
 
 function none(): OpenOfAgent {
-  return { tunnels: 0, calls: 0, connections: 0, headBytes: 0, methods: new Map() }
+  return { tunnels: 0, calls: 0, connections: 0, headBytes: 0, methods: new Counter() }
 }
 
 function tooMany(what: string, limit: number): KasError {

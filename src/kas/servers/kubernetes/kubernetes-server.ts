@@ -1,9 +1,10 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
-import type { Forward } from '../../../call/call.ts'
+import type { AgentId, Forward } from '../../../call/call.ts'
 import type { CertificateFiles } from '../../../lib/certificate-files.ts'
 import { type Clock, monotonicClock, systemClock } from '../../../lib/clock.ts'
+import { Counter } from '../../../lib/counter.ts'
 import { Drain } from '../../../lib/drain.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { http } from '../../../lib/http.ts'
@@ -26,7 +27,6 @@ import { AccessChecks } from './access/access-checks.ts'
 import { CallerKeys } from './access/caller-keys.ts'
 import { Sessions } from './access/sessions.ts'
 import type { FrontRedirect } from './front-redirect.ts'
-import { Callers } from './http/callers.ts'
 import { Connection, maxPipelinedRequests, type Running } from './http/connection.ts'
 import { joinCrumbs } from './http/crumbs.ts'
 import { Exchange } from './http/exchange.ts'
@@ -117,7 +117,7 @@ export class KubernetesServer implements Service {
   /** absent: nobody begins with a PROXY header */
   readonly #proxyProtocol: ProxyProtocol | undefined
   readonly #idle: IdleConnections
-  readonly #callers = new Callers()
+  readonly #callers = new Counter<AgentId>()
   readonly #checks: AccessChecks
   #server: Server | undefined
   #drain: Drain | undefined

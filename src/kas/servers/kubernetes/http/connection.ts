@@ -1,14 +1,17 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { AgentId } from '../../../../call/call.ts'
+import type { Counter } from '../../../../lib/counter.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { remoteOf } from '../../../../lib/remote-of.ts'
 import type { ClientAddresses, Origin } from '../../addresses/client-addresses.ts'
-import type { Callers } from './callers.ts'
 import type { IdleConnections, Owner } from './idle-connections.ts'
 
 /** Whose callers those are who were let in for what is about no agent: their kept connections have a bound, too. */
 export const noAgent = 0n as AgentId
+
+/** Connections of one agent's callers: to so many answers go in pieces, so that each costs less. */
+const crowd = 32
 
 /** Requests that a client may have sent on one connection without an answer yet. */
 export const maxPipelinedRequests = 4
@@ -29,7 +32,8 @@ export interface Running {
 
 export interface ConnectionComponents {
   readonly idle: IdleConnections
-  readonly callers: Callers
+  /** connections of each agent's callers */
+  readonly callers: Counter<AgentId>
   readonly addresses: ClientAddresses
 }
 
@@ -50,7 +54,7 @@ export class Connection {
   isNew = true
   readonly #addresses: ClientAddresses
   readonly #idle: IdleConnections
-  readonly #callers: Callers
+  readonly #callers: Counter<AgentId>
   #owner: Owner | undefined
   /** what begins requests that wait, in their order */
   #waiting: (() => void)[] = []
@@ -64,7 +68,7 @@ export class Connection {
     this.#callers = callers
     socket.once('close', () => {
       idle.delete(this)
-      if (this.#owner !== undefined) callers.delete(this.#owner.agentId)
+      if (this.#owner !== undefined) callers.add(this.#owner.agentId, -1)
       for (const exchange of this.exchanges) exchange.leave(new KasError({ code: 'CANCELLED' }))
       this.exchanges.clear()
       this.#waiting = []
@@ -89,7 +93,7 @@ export class Connection {
 
   /** It is over TLS, and one of many of the same agent's callers: what is written to it at once stays with it. */
   get isOfCrowd(): boolean {
-    return this.#owner !== undefined && 'encrypted' in this.socket && this.#callers.isCrowd(this.#owner.agentId)
+    return this.#owner !== undefined && 'encrypted' in this.socket && this.#callers.of(this.#owner.agentId) > crowd
   }
 
   /** A caller of this agent was let in. */

@@ -6,7 +6,6 @@ import type { ArrivedCall } from '../../arrivals.ts'
 import { hasNoBody } from '../request/request-head.ts'
 import type { ResponseHead } from '../response/response-head.ts'
 import { ByteSource } from './byte-source.ts'
-import { pieceBytes } from './callers.ts'
 import type { Connection } from './connection.ts'
 import type { UpgradedSocket } from './upgraded-socket.ts'
 
@@ -22,6 +21,12 @@ export interface ExchangeOptions {
 /** How much of an unwanted body is read, and for how long, so that the client gets to read the answer. */
 const maxDiscardedBytes = 256 * 1024
 const maxDiscardingMs = 1000
+
+/**
+ * What one of a crowd is written at once: with its framing it fits into 16 KiB, which node keeps for each connection
+ * over TLS as long as that lives. Of a longer write it keeps as much again, up to 80 KiB.
+ */
+const pieceBytes = 15 * 1024
 
 /** One request and its answer, on node's own objects. */
 export class Exchange {

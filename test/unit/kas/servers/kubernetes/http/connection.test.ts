@@ -3,9 +3,9 @@ import type { Socket } from 'node:net'
 import t from 'tap'
 import type { AgentId } from '../../../../../../src/call/call.ts'
 import { ClientAddresses } from '../../../../../../src/kas/servers/addresses/client-addresses.ts'
-import { Callers } from '../../../../../../src/kas/servers/kubernetes/http/callers.ts'
 import { Connection, type Running } from '../../../../../../src/kas/servers/kubernetes/http/connection.ts'
 import { IdleConnections } from '../../../../../../src/kas/servers/kubernetes/http/idle-connections.ts'
+import { Counter } from '../../../../../../src/lib/counter.ts'
 
 const agentId = 42n as AgentId
 
@@ -22,7 +22,7 @@ function start() {
   const socket = new FakeSocket()
   const parts = {
     idle: new IdleConnections(10, () => undefined),
-    callers: new Callers(),
+    callers: new Counter<AgentId>(),
     addresses: new ClientAddresses(),
   }
   const connection = new Connection(socket as unknown as Socket, parts)
