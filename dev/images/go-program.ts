@@ -8,6 +8,8 @@ import type { Architecture } from './oci-layout.ts'
 
 const run = promisify(execFile)
 const maxOutputBytes = 16 * 1024 * 1024
+/** of the machine, in the place of one that a module asks for */
+const ownToolchain = { GOTOOLCHAIN: 'local' }
 const isText = /^(licen[cs]e|copying|notice|unlicense)/i
 const rule = '='.repeat(80)
 
@@ -21,7 +23,7 @@ export interface GoModule {
 
 export interface GoProgram {
   readonly program: Buffer
-  /** the modules in it */
+  /** the standard library of its Go, and the modules in it */
   readonly components: readonly Component[]
   /** their licences, each text once */
   readonly notices: string
@@ -34,10 +36,11 @@ export interface GoProgram {
  * @throws Error with the words of go
  */
 export async function goProgram(module: GoModule, architecture: Architecture, cache: string): Promise<GoProgram> {
-  const file = goProgramFile(module, architecture, cache)
+  const file = await goProgramFile(module, architecture, cache)
   if (!existsSync(file)) await make(module, architecture, file)
-  const go = async (...args: string[]) => (await run('go', args, { maxBuffer: maxOutputBytes })).stdout.trim()
   const [modules, said] = await Promise.all([go('env', 'GOMODCACHE'), go('version', '-m', file)])
+  const [, compiler] = /: (?:devel )?go(\S+)/.exec(said) ?? []
+  if (compiler === undefined) throw new Error(`${file} does not say which Go has made it: ${said}`)
   const found = [...said.matchAll(/^\t(?:mod|dep)\t(\S+)\t(\S+)/gm)].map(([, path = '', version = '']) => ({
     path,
     version,
@@ -52,7 +55,7 @@ export async function goProgram(module: GoModule, architecture: Architecture, ca
   )
   return {
     program: await readFile(file),
-    components: found.map(({ path, version }) => ({
+    components: [{ path: 'stdlib', version: compiler }, ...found].map(({ path, version }) => ({
       type: 'library',
       name: path,
       version,
@@ -62,9 +65,19 @@ export async function goProgram(module: GoModule, architecture: Architecture, ca
   }
 }
 
-/** Where it is kept once it was made, which takes minutes. */
-export const goProgramFile = ({ name, version }: GoModule, architecture: Architecture, cache: string): string =>
-  join(cache, 'go', architecture, `${name}-${version}`)
+/** Where it is kept once it was made, which takes minutes: that of another Go has another standard library. */
+export async function goProgramFile(
+  { name, version }: GoModule,
+  architecture: Architecture,
+  cache: string,
+): Promise<string> {
+  return join(cache, 'go', await go('env', 'GOVERSION'), architecture, `${name}-${version}`)
+}
+
+async function go(...args: string[]): Promise<string> {
+  const env = { ...process.env, ...ownToolchain }
+  return (await run('go', args, { env, maxBuffer: maxOutputBytes })).stdout.trim()
+}
 
 /** @returns paths, a line each. @throws Error if there is none */
 function licenceIn(folder: string): string {
@@ -74,12 +87,11 @@ function licenceIn(folder: string): string {
 }
 
 async function make({ name, path, version }: GoModule, architecture: Architecture, file: string): Promise<void> {
-  const asked = async (key: string) => (await run('go', ['env', key])).stdout.trim()
-  const [host, modules] = await Promise.all([asked('GOHOSTARCH'), asked('GOMODCACHE')])
+  const [host, modules] = await Promise.all([go('env', 'GOHOSTARCH'), go('env', 'GOMODCACHE')])
   const folder = `${file}.${process.pid}`
   await mkdir(folder, { recursive: true })
   try {
-    const target = { CGO_ENABLED: '0', GOOS: 'linux', GOARCH: architecture, GOTOOLCHAIN: 'local' }
+    const target = { CGO_ENABLED: '0', GOOS: 'linux', GOARCH: architecture, ...ownToolchain }
     const places = { GOPATH: folder, GOMODCACHE: modules, GOBIN: '' }
     const options = { env: { ...process.env, ...target, ...places }, maxBuffer: maxOutputBytes }
     await run('go', ['install', '-trimpath', '-ldflags=-s -w', `${path}@${version}`], options)

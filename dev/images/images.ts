@@ -88,9 +88,12 @@ export interface MadeImage extends ImageLayout {
 /** where what was fetched and made is kept */
 export const userCache = () => join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'kas-images')
 
-/** Whether what takes minutes to make of an image, for one processor, was made before. */
-export const isQuicklyMade = (name: string, architecture: Architecture): boolean =>
-  (recipes[name]?.renderers ?? []).every((module) => existsSync(goProgramFile(module, architecture, userCache())))
+/** Whether what takes minutes to make of an image, for one processor, was made before by the Go of this machine. */
+export async function isQuicklyMade(name: string, architecture: Architecture): Promise<boolean> {
+  const renderers = recipes[name]?.renderers ?? []
+  const files = await Promise.all(renderers.map((module) => goProgramFile(module, architecture, userCache())))
+  return files.every(existsSync)
+}
 
 /** @throws Error that names what this machine lacks */
 export async function makeImages(options: ImagesOptions): Promise<MadeImage[]> {
@@ -207,7 +210,9 @@ class Workshop {
   async #program(name: string, program: ProgramName, others: readonly Component[]): Promise<Layer> {
     const layer = await programLayer(program, this.#folder)
     const packages = bundledPackages(root, [this.#staged.metafiles[program]])
-    const components = [...packages.map(componentOf), ...others]
+    // two renderers have modules in common
+    const all = [...packages.map(componentOf), ...others].map((one) => [one.purl, one] as const)
+    const components = [...new Map(all).values()]
     const own = { type: 'container', name, version: this.version, license: 'MIT' } as const
     const subject = { ...own, purl: `pkg:oci/${name}@${this.version}`, dependsOn: components.map(({ purl }) => purl) }
     layer.file('usr/share/doc/kas/sbom.cdx.json', sbomOf({ subject, commit: this.#staged.commit, components }))

@@ -3,10 +3,11 @@ import { hash } from 'node:crypto'
 import { chmodSync, lstatSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { isElf, neededBy, withoutSymbols } from '../../dev/images/elf.ts'
+import { goProgramFile } from '../../dev/images/go-program.ts'
 import { Layer } from '../../dev/images/layer.ts'
 import { writeLayout } from '../../dev/images/oci-layout.ts'
 
@@ -48,6 +49,21 @@ t.test('equal entries are equal bytes, and a path that no tar holds is named', a
   }
   t.ok(made(['b', 'a/c', 'a/b']).equals(made(['a/b', 'b', 'a/c'])))
   t.throws(() => made(['x'.repeat(101)]), /^x+ is too long for a layer/)
+})
+
+t.test('what one Go has made is not taken for that of another', async (t) => {
+  const folder = await emptyFolder(t)
+  const { PATH } = process.env
+  t.teardown(() => {
+    process.env.PATH = PATH
+  })
+  process.env.PATH = `${folder}${delimiter}${PATH}`
+  const fileOf = (compiler: string) => {
+    writeFileSync(join(folder, 'go'), `#!/bin/sh\n[ "$*" = 'env GOVERSION' ] && echo ${compiler}\n`, { mode: 0o755 })
+    return goProgramFile({ name: 'helm', path: 'helm.sh/helm/v3/cmd/helm', version: 'v3.0.0' }, 'amd64', '/cache')
+  }
+  t.equal(await fileOf('go1.26.8'), '/cache/go/go1.26.8/amd64/helm-v3.0.0')
+  t.equal(await fileOf('go1.26.9'), '/cache/go/go1.26.9/amd64/helm-v3.0.0')
 })
 
 const program = readFileSync(process.execPath)

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { mkdir } from 'node:fs/promises'
+import { mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { missingAssets } from '../../../dev/control-plane/assets.ts'
@@ -8,10 +8,11 @@ import { LocalStack } from '../../../dev/start/local-stack.ts'
 import { anyPorts, replicaCount } from '../../../dev/start/ports.ts'
 import { agent } from '../../../dev/start/settings.ts'
 import { absent } from '../../support/absent.ts'
+import { sbomProblems } from '../../support/cyclonedx/sbom-problems.ts'
 import { eventually } from '../../support/eventually.ts'
 import { httpsGet } from '../../support/https-get.ts'
 import { MadeImages } from './made-images.ts'
-import { architecture } from './unpacked-image.ts'
+import { architecture, places } from './unpacked-image.ts'
 import { lacking } from './unpacked-runc.ts'
 
 /** The image with helm and kustomize renders what is pushed, and brings it to a real API server. */
@@ -22,7 +23,8 @@ const names = ['kas', 'agentk-gitops'] as const
 /** made by `npm run images`; else they are made here, if helm was made before: that takes minutes */
 const given = process.env.KAS_IMAGES ?? ''
 const isGiven = given !== '' && names.every((name) => existsSync(join(given, name)))
-const canBeMade = names.every((name) => isQuicklyMade(name, architecture)) && !absent('go')
+const canBeMade =
+  !absent('go') && (await Promise.all(names.map((name) => isQuicklyMade(name, architecture)))).every(Boolean)
 const withoutImages =
   isGiven || canBeMade
     ? undefined
@@ -64,6 +66,21 @@ const pushed = {
 
 t.test('plain, kustomize and helm sources', { skip, timeout: 200_000 }, async (t) => {
   const images = isGiven ? await MadeImages.given(t, given, ...names) : await MadeImages.make(t, ...names)
+  await t.test('its list of components has what Go has brought, once', async (t) => {
+    const root = join(images.unpacked('agentk-gitops'), places.root)
+    const sbom = JSON.parse(await readFile(join(root, 'usr/share/doc/kas/sbom.cdx.json'), 'utf8'))
+    t.strictSame(sbomProblems(sbom), [])
+    const components: { name: string; purl: string; version: string }[] = sbom.components
+    const purls = components.map(({ purl }) => purl)
+    t.equal(new Set(purls).size, purls.length)
+    const { purl, version } = components.find(({ name }) => name === 'stdlib') ?? { purl: '', version: '' }
+    t.equal(purl, `pkg:golang/stdlib@${version}`)
+    for (const program of ['helm', 'kustomize'])
+      t.ok(
+        (await readFile(join(root, 'usr/bin', program))).includes(`go${version}`),
+        `${program} is made by ${version}`,
+      )
+  })
   const state = join(images.folder, 'state')
   await mkdir(state, { mode: 0o700 })
   const ports = await anyPorts(replicaCount)
