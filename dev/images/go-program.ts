@@ -4,10 +4,13 @@ import { mkdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Component } from '../package/sbom.ts'
+import { boundedRun } from './bounded-run.ts'
 import type { Architecture } from './oci-layout.ts'
 
 const run = promisify(execFile)
 const maxOutputBytes = 16 * 1024 * 1024
+/** of modules, which may not come, and of the compiler on a busy machine */
+const installTimeoutMs = 1_200_000
 /** of the machine, in the place of one that a module asks for */
 const ownToolchain = { GOTOOLCHAIN: 'local' }
 const isText = /^(licen[cs]e|copying|notice|unlicense)/i
@@ -93,8 +96,8 @@ async function make({ name, path, version }: GoModule, architecture: Architectur
   try {
     const target = { CGO_ENABLED: '0', GOOS: 'linux', GOARCH: architecture, ...ownToolchain }
     const places = { GOPATH: folder, GOMODCACHE: modules, GOBIN: '' }
-    const options = { env: { ...process.env, ...target, ...places }, maxBuffer: maxOutputBytes }
-    await run('go', ['install', '-trimpath', '-ldflags=-s -w', `${path}@${version}`], options)
+    const options = { env: { ...process.env, ...target, ...places }, timeoutMs: installTimeoutMs }
+    await boundedRun('go', ['install', '-trimpath', '-ldflags=-s -w', `${path}@${version}`], options)
     await rename(join(folder, 'bin', host === architecture ? '' : `linux_${architecture}`, name), file)
   } finally {
     await rm(folder, { recursive: true, force: true })

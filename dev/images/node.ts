@@ -4,11 +4,13 @@ import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
+import { boundedRun } from './bounded-run.ts'
 import { withoutSymbols } from './elf.ts'
 import type { Architecture } from './oci-layout.ts'
 
 const run = promisify(execFile)
-const maxOutputBytes = 16 * 1024 * 1024
+/** of npm, whose registry may not answer */
+const packTimeoutMs = 300_000
 const platforms = { amd64: 'linux-x64', arm64: 'linux-arm64' }
 
 export interface Node {
@@ -50,8 +52,8 @@ async function fetchNode(
   await mkdir(dirname(folder), { recursive: true })
   const partial = await mkdtemp(`${folder}.`)
   try {
-    const args = ['pack', '--prefer-offline', '--loglevel=error', `${name}@${version}`]
-    const { stdout } = await run('npm', args, { cwd: partial, maxBuffer: maxOutputBytes })
+    const args = ['pack', '--prefer-offline', '--fetch-retries=1', '--loglevel=error', `${name}@${version}`]
+    const stdout = await boundedRun('npm', args, { cwd: partial, timeoutMs: packTimeoutMs })
     const file = join(partial, stdout.trim().split('\n').at(-1) ?? '')
     const digest = `sha512-${hash('sha512', await readFile(file), 'base64')}`
     if (digest !== integrity) throw new Error(`${name}@${version} is not the one of package-lock.json: ${digest}`)

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
+import { boundedRun } from '../../dev/images/bounded-run.ts'
 import { isElf, neededBy, withoutSymbols } from '../../dev/images/elf.ts'
 import { goProgramFile } from '../../dev/images/go-program.ts'
 import { Layer } from '../../dev/images/layer.ts'
@@ -64,6 +65,14 @@ t.test('what one Go has made is not taken for that of another', async (t) => {
   }
   t.equal(await fileOf('go1.26.8'), '/cache/go/go1.26.8/amd64/helm-v3.0.0')
   t.equal(await fileOf('go1.26.9'), '/cache/go/go1.26.9/amd64/helm-v3.0.0')
+})
+
+t.test('what takes too long is ended, and says so; what fails has its own words', async (t) => {
+  const boundMs = 50
+  const hanging = boundedRun('sh', ['-c', 'echo asking >&2; exec sleep 60'], { timeoutMs: boundMs })
+  await t.rejects(hanging, { message: /^sh -c .* took over 0\.05 s: where it fetches from may not answer\./ })
+  const failing = boundedRun('sh', ['-c', 'echo no such module >&2; exit 1'], { timeoutMs: 60_000 })
+  await t.rejects(failing, { message: /^Command failed[\s\S]*no such module/ })
 })
 
 const program = readFileSync(process.execPath)
