@@ -19,7 +19,6 @@ export const bannedWords: readonly BannedWord[] = [
   { words: ['why', 'said'], write: 'reason, code', only: 'names' },
   { words: ['deed', 'deeds', 'news'], write: 'plan, step, result; gossip message' },
   { words: ['hear', 'hears', 'heard'], write: 'receive, read' },
-  { words: ['see', 'sees', 'saw'], write: 'read, compare', only: 'names' },
   { words: ['beat', 'beats'], write: 'row heartbeat' },
   { words: ['vain', 'gone'], write: 'ended, closed, drained, retired', only: 'names' },
 ]
@@ -27,12 +26,13 @@ export const bannedWords: readonly BannedWord[] = [
 export interface FoundWord {
   readonly line: number
   readonly word: string
-  /** the name or the sentence's word in which it stands */
+  /** in which it stands */
   readonly name: string
 }
 
-/** A name of code has a capital within, an underscore, a `#` or a dot before it, or something of code behind it. */
-const namesAndWords = /(?<before>[#.]?)\b(?<name>[A-Za-z][A-Za-z0-9_]*)\b(?<after>\??[(:]|\s*=)?/g
+/** What stands before a name that is declared or assigned, and behind it; in a sentence the same word stands otherwise. */
+const namesAndWords =
+  /(?<before>[#.]|^\s*|[({,]\s*|\b(?:const|let|readonly|get|async|function)\s+)?\b(?<name>[A-Za-z][A-Za-z0-9_]*)\b(?<after>\??[:(,})]|\s*=)?/g
 
 /** `heldByAgent`, `HELD_BACK`: held, by, agent */
 const partsOf = (name: string) =>
@@ -47,13 +47,13 @@ export function bannedWordsIn(text: string, words: readonly BannedWord[] = banne
   for (const [index, line] of text.split('\n').entries()) {
     const isSentence = /^\s*(?:\*|\/\*|\/\/)/.test(line)
     for (const { groups } of line.replaceAll(/\b[Ll]ook(?:s|ed|ing)? up\b/g, '').matchAll(namesAndWords)) {
-      const { before = '', name = '', after } = groups ?? {}
+      const { before, name = '', after } = groups ?? {}
       const parts = partsOf(name)
-      const isName = parts.length > 1 || before !== '' || (after !== undefined && !isSentence)
+      const isDeclared = before !== undefined && after !== undefined && !isSentence
+      const isName = parts.length > 1 || before === '#' || before === '.' || isDeclared
       for (const { words: own, only } of words) {
         if (only === 'names' && !isName) continue
-        for (const word of parts)
-          if (own.includes(word)) found.push({ line: index + 1, word, name: `${before}${name}` })
+        for (const word of parts) if (own.includes(word)) found.push({ line: index + 1, word, name })
       }
     }
   }

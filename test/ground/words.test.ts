@@ -8,16 +8,15 @@ import { bannedWords, bannedWordsIn } from '../../dev/census/words.ts'
  * removes some lowers it.
  */
 const left: Readonly<Record<string, number>> = {
-  told: 602,
-  look: 316,
-  held: 308,
-  why: 171,
-  quiet: 82,
-  wish: 71,
-  see: 57,
-  hear: 47,
-  vain: 47,
-  picture: 20,
+  told: 584,
+  look: 296,
+  held: 278,
+  why: 101,
+  quiet: 74,
+  wish: 56,
+  hear: 44,
+  vain: 36,
+  picture: 18,
   heir: 8,
   beat: 2,
 }
@@ -33,6 +32,12 @@ const staying: readonly { readonly name: RegExp; readonly within?: RegExp; reado
     within: /^src\/membership\/table\/row-codec\.ts$/,
     reason: 'messages and fields of replica.proto',
   },
+  {
+    name: /^(?:why|gone)$/,
+    within: /^src\/(?:kas\/cli\/views\/(?:received|shown-view|state-text|verdict-text)|proto\/views-json)\.ts$/,
+    reason: 'fields of views, on the wire',
+  },
+  { name: /^held$/, within: /^src\/kas\/cli\/status\.ts$/, reason: 'a field of kas status --output json' },
 ]
 
 const root = join(import.meta.dirname, '..', '..')

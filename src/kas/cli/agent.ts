@@ -2,8 +2,8 @@ import { problemOfRepositoryUrl } from '../repositories/repository-url.ts'
 import { required, textOption, UsageError } from './command.ts'
 import type { CliContext, Command } from './directory-command.ts'
 import type { DirectoryDocument } from './directory-document.ts'
-import { projectNamed } from './look-up.ts'
-import { newToken, tokenWish } from './token.ts'
+import { projectNamed } from './named-entries.ts'
+import { newToken, tokenOptions } from './token.ts'
 
 /** `kas agent create` */
 export const agentCreate: Command = {
@@ -29,7 +29,7 @@ export const agentCreate: Command = {
         `project ${path} has an agent ${name}; kas token create --agent ${name} gives it another token`,
       )
     }
-    const { token, entry } = newToken('agent', tokenWish(context))
+    const { token, entry } = newToken('agent', tokenOptions(context))
     const id = directory.nextId('agents')
     directory.add('agents', { id, name, project: projectId, tokens: [entry] })
     io.stderr.write(`agent ${name} of ${path} has id ${id}; its token, shown this once:\n`)

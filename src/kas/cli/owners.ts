@@ -1,7 +1,7 @@
 import { required, textOption, UsageError } from './command.ts'
 import type { CliContext, Command } from './directory-command.ts'
 import type { OwnedToken, TokenTree } from './directory-document.ts'
-import { agentNamed, userNamed } from './look-up.ts'
+import { agentNamed, userNamed } from './named-entries.ts'
 import { shortHash } from './short-hash.ts'
 import { expiresOption, hashFrom, inDays, newToken, tokenBeginning } from './token.ts'
 
@@ -108,15 +108,15 @@ function rotateToken({ values, directory, clock, io }: CliContext, old: OwnedTok
     throw new UsageError('a token of a CI job is not rotated: kas token create --job gives the next job its own')
   }
   const { kind, list, ownerId, owner, token: before } = old
-  const said = expiresOption(values, clock)
-  const isOver = before.expires !== undefined && Date.parse(before.expires) <= clock.now()
-  if (said === undefined && isOver) throw new UsageError(`the token ended at ${before.expires}: say --expires`)
-  const expires = said === undefined ? before.expires : (said ?? undefined)
+  const given = expiresOption(values, clock)
+  const hasEnded = before.expires !== undefined && Date.parse(before.expires) <= clock.now()
+  if (given === undefined && hasEnded) throw new UsageError(`the token ended at ${before.expires}: say --expires`)
+  const expires = given === undefined ? before.expires : (given ?? undefined)
   const { token, entry } = newToken(kind, { name: before.name, expires })
   const keep = textOption(values, 'keep')
   const isSame = (each: TokenTree) => each.sha256 === before.sha256
   if (keep === undefined) directory.dropTokens(list, ownerId, isSame)
-  else if (!isOver)
+  else if (!hasEnded)
     directory.changeToken(list, ownerId, before, { expires: sooner(inDays('--keep', keep, clock), before) })
   directory.addToken(list, ownerId, entry)
   const end = keep === undefined ? 'the old one is void' : `the old one is void in ${keep}`

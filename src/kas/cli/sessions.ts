@@ -24,7 +24,7 @@ usage: kas sessions end [--user NAME] [--agent ID]
   ID                           as kas sessions prints it, or the id of a line of the access log
   --user NAME                  of this user; a number is an id, and @5 who has the name 5
   --agent ID                   of calls for this agent
-  --reason TEXT                told to those whose sessions they are, where their protocol has a place for it
+  --reason TEXT                sent to those whose sessions they are, where their protocol has a place for it
 ${statusUsage}`
 
 /** Of an id, in the table: as many as may stand for it. */

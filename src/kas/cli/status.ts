@@ -67,10 +67,10 @@ function agentTable(agents: readonly AgentReport[], count: number): string {
   if (count === 0) return '\nno agent is connected\n'
   const rows = agents.map(({ agentId, holders, pods, rank }) => [agentId, holdersText(holders), pods, rank.join(' ')])
   const more = count > agents.length ? `and ${count - agents.length} more: kas status --agent ID\n` : ''
-  return `\n${textTable([['AGENT', 'HELD BY (CONNECTIONS)', 'PODS', 'RANK'], ...rows])}${more}`
+  return `\n${textTable([['AGENT', 'HOLDER (CONNECTIONS)', 'PODS', 'RANK'], ...rows])}${more}`
 }
 
-/** They are on their own to blame, and who looks for why an agent is slow wants their names. */
+/** They are on their own to blame, and who asks why an agent is slow wants their names. */
 function refusedTable(callers: readonly RefusedCallerReport[]): string {
   if (callers.length === 0) return ''
   const rows = callers.map(({ caller, agentId, held, living, watches, refused, lastAt }) => [
@@ -85,7 +85,7 @@ function refusedTable(callers: readonly RefusedCallerReport[]): string {
 }
 
 function entryTables({ agentId, holders, rank, entries = [] }: AgentReport): string {
-  const summary = `\nagent ${agentId}: held by ${holdersText(holders)}; rank ${printable(rank.join(' '))}\n`
+  const summary = `\nagent ${agentId}: holder ${holdersText(holders)}; rank ${printable(rank.join(' '))}\n`
   if (entries.length === 0) return summary
   const rows = entries.map(({ replica, kind, pod, role, version, methods, since }) => [
     replica,

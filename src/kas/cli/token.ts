@@ -4,7 +4,7 @@ import { tokenHash } from '../../lib/token-hash.ts'
 import { type CliIo, type CliValues, required, textOption, UsageError } from './command.ts'
 import type { CliContext, Command } from './directory-command.ts'
 import type { DirectoryDocument, OwnedToken } from './directory-document.ts'
-import { agentNamed, projectNamed, userNamed } from './look-up.ts'
+import { agentNamed, projectNamed, userNamed } from './named-entries.ts'
 import { hashOf } from './short-hash.ts'
 
 /** How tokens begin, so that a reader and a secret scanner know them. */
@@ -12,7 +12,7 @@ const tokenPrefixes = { agent: 'glagent-', user: 'kaspat-', job: 'kasci-' } as c
 
 const tokenBytes = 36
 
-export interface TokenWish {
+export interface TokenOptions {
   readonly name?: string | undefined
   /** as in the directory file; absent: it never ends */
   readonly expires?: string | undefined
@@ -21,7 +21,7 @@ export interface TokenWish {
 /** A new token and what the directory keeps of it. */
 export function newToken(
   kind: keyof typeof tokenPrefixes,
-  { name, expires }: TokenWish = {},
+  { name, expires }: TokenOptions = {},
 ): { token: string; entry: { name?: string; sha256: string; expires?: string } } {
   const token = tokenPrefixes[kind] + randomBytes(tokenBytes).toString('base64url')
   const named = name === undefined ? {} : { name }
@@ -55,7 +55,7 @@ export function inDays(option: string, text: string, clock: Clock): string {
 }
 
 /** Of the command line, for a new token. @throws UsageError */
-export function tokenWish({ values, clock }: Pick<CliContext, 'values' | 'clock'>): TokenWish {
+export function tokenOptions({ values, clock }: Pick<CliContext, 'values' | 'clock'>): TokenOptions {
   return { name: textOption(values, 'token-name'), expires: expiresOption(values, clock) ?? undefined }
 }
 
@@ -97,11 +97,11 @@ function addOwnerToken(context: CliContext): string {
       ? userNamed(directory, required(textOption(values, 'user'), '--agent, --user or --job'))
       : { id: Number(agentNamed(directory, agent, textOption(values, 'project')).id) }
   const list = agent === undefined ? 'users' : 'agents'
-  const wish = tokenWish(context)
-  if (wish.name !== undefined && directory.tokensOf(list, owner.id).some(({ name }) => name === wish.name)) {
-    throw new UsageError(`there is a token ${wish.name} already: kas token rotate gives another in its place`)
+  const options = tokenOptions(context)
+  if (options.name !== undefined && directory.tokensOf(list, owner.id).some(({ name }) => name === options.name)) {
+    throw new UsageError(`there is a token ${options.name} already: kas token rotate gives another in its place`)
   }
-  const { token, entry } = newToken(agent === undefined ? 'user' : 'agent', wish)
+  const { token, entry } = newToken(agent === undefined ? 'user' : 'agent', options)
   directory.addToken(list, owner.id, entry)
   return token
 }
@@ -116,7 +116,7 @@ function addJobToken(context: CliContext): string {
   const slug = textOption(values, 'environment')
   const name = textOption(values, 'environment-name')
   const tier = slug === undefined ? undefined : required(textOption(values, 'tier'), '--tier')
-  const { token, entry } = newToken('job', tokenWish(context))
+  const { token, entry } = newToken('job', tokenOptions(context))
   directory.add('ci_tokens', {
     sha256: entry.sha256,
     user: user.id,

@@ -2,7 +2,7 @@ import { type RoleName, roleNames } from '../directory/file/roles.ts'
 import { required, UsageError } from './command.ts'
 import type { Command } from './directory-command.ts'
 import type { DirectoryDocument } from './directory-document.ts'
-import { newToken, tokenWish } from './token.ts'
+import { newToken, tokenOptions } from './token.ts'
 
 /** `kas user create` */
 export const userCreate: Command = {
@@ -17,7 +17,7 @@ export const userCreate: Command = {
       throw new UsageError(`there is a user ${username}; kas token create --user ${username} gives another token`)
     }
     const roles = rolesFrom((values.role ?? []) as readonly string[], directory)
-    const { token, entry } = newToken('user', tokenWish(context))
+    const { token, entry } = newToken('user', tokenOptions(context))
     const id = directory.nextId('users')
     directory.add('users', { id, username, tokens: [entry], ...(Object.keys(roles).length > 0 ? { roles } : {}) })
     io.stderr.write(`user ${username} has id ${id}; a token, shown this once:\n`)

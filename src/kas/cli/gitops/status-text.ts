@@ -60,10 +60,10 @@ function detailsOf(source: ShownSource): readonly string[] {
     ...leaving.map(({ key, text }) => `${objectText(key)}would be deleted: ${text}`),
     ...kept.map(({ key, text }) => `${objectText(key)}stays: ${text}`),
   ]
-  const why = problem || (plan ? 'waits for approval' : '')
-  if (!why && objects.length === 0) return []
+  const reason = problem || (plan ? 'waits for approval' : '')
+  if (!reason && objects.length === 0) return []
   return [
-    `${nameOf(source)}: ${phase}${why ? `: ${why}` : ''}`,
+    `${nameOf(source)}: ${phase}${reason ? `: ${reason}` : ''}`,
     ...objects.map((line) => `  ${line}`),
     ...nextLine(next),
   ]

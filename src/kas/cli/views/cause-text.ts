@@ -29,13 +29,13 @@ function failingText({ kind, count = 1 }: Cause): string {
   return lackPods.test(kind) ? `${count} Pods missing` : `affects ${count}`
 }
 
-/** What is said beside a cause. */
+/** What is text beside a cause. */
 export interface CauseBeside {
   /** since when, where the row has no room for it */
   readonly since?: string
   /** the others, where rows below have them */
   readonly others?: readonly Cause[]
-  /** a row above, of which the same is said: `StatefulSet/db` */
+  /** a row above, of which the same is text: `StatefulSet/db` */
   readonly same?: { readonly name: string; readonly cause: Cause }
 }
 
@@ -61,16 +61,16 @@ export function causeLines(
   const { since = '', others = [], same } = beside
   const last = z.last === undefined ? '' : joined(`last seen ${ageText(z.last, now)} ago`)
   const whole = [[culpritText(row), printable(z.reason), printable(textOf(z))].filter(Boolean).join(': '), last]
-  const said = [...(same ? [sameText(z, same)] : whole), joined(since)].filter(Boolean).join(', ')
+  const text = [...(same ? [sameText(z, same)] : whole), joined(since)].filter(Boolean).join(', ')
   const ends = [
     ...(same ? [] : commandLines('next:', printable(quoted(z.next)), columns, indent)),
     ...commandLines('or undo:', undoText(row), columns, indent),
     ...folded(othersText(row, others), columns, indent),
   ]
-  return [...folded(said, columns, indent), ...ends.map((line) => paint.faint(line))]
+  return [...folded(text, columns, indent), ...ends.map((line) => paint.faint(line))]
 }
 
-/** Causes of which the same is said. */
+/** Causes of which the same is text. */
 export function causeKey({ kind, namespace, name, reason, text, next }: Cause): string {
   return JSON.stringify([kind, namespace, name, reason, text, next])
 }

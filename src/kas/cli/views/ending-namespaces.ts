@@ -36,7 +36,7 @@ export class EndingNamespaces {
   }
 
   /** @param onAnswer - is called once it is there, and `rows` are new. @returns whether there is no answer yet, and one comes */
-  look(model: ShownView, onAnswer: () => void): boolean {
+  refresh(model: ShownView, onAnswer: () => void): boolean {
     const names = this.#names.filter((name) => mayEnd(model, name))
     if (names.length === 0) this.#rows = []
     const { clock } = this.#components

@@ -43,7 +43,7 @@ function printEventsOf(
   const scope: Scope | undefined = namespaces.includes('') ? undefined : { namespaces }
   const shown = (model: ShownView) => latestFirst(model, nodes).filter(isShown)
   return printView(context, {
-    // of the root, Warnings alone are told
+    // of the root, Warnings alone are shown
     query: { view: 'events', ...(scope ? { scope } : {}), limit: 1 },
     asked: { query: scope ? { scope } : {}, words: [], names: [] },
     opens: () => false,

@@ -9,7 +9,7 @@ import { isWell, kindText } from './verdict-text.ts'
 const maxNamedKinds = 8
 
 /** Without a verdict and without children; a bundle of such objects, too. */
-export function isQuiet(row: Row): boolean {
+export function isWithoutVerdict(row: Row): boolean {
   const { h, c, w } = row
   return !h?.[0] && !h?.[2] && !w && (!c || isBundle(row))
 }

@@ -2,8 +2,8 @@ import { parseDuration } from '../../../lib/config.ts'
 import { kindWord } from '../../../proto/kind-words.ts'
 import { type CliIo, type CliValues, textOption, UsageError } from '../command.ts'
 import { type Asked, readAsked, scopeOf } from './asked.ts'
-import { holdMs } from './held-code.ts'
 import { readManifests, type Target } from './manifests.ts'
+import { holdMs } from './stable-code.ts'
 
 const maxWaitMs = 24 * 3_600_000
 const usualLogLines = 20

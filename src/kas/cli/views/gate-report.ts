@@ -14,7 +14,7 @@ const maxCauses = 5
 const maxEvents = 5
 /** lines of a terminal that one takes; its middle is left out then */
 const maxEventLines = 4
-/** A node's trouble begins to be told so long before it is not ready; what is older is of other days. ms */
+/** A node's trouble is shown from so long before it is not ready; what is older is of other days. ms */
 const beforeMs = 60_000
 const maxEventsRead = 500
 /** of a log; a line may be long */
@@ -88,7 +88,7 @@ const eventList = z.object({
 /** Of a namespace, or of a Pod: what else an agent says asks for nothing. */
 const isName = (text: string) => /^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/.test(text)
 
-interface Told {
+interface EventText {
   /** ms since 1970; NaN: it is not said */
   readonly at: number
   readonly reason: string
@@ -102,7 +102,7 @@ async function eventLines(cause: Cause, { ask, layout }: ReportComponents): Prom
   const { now, columns } = layout
   try {
     const warnings = await eventsOf(cause, 'Warning', ask)
-    // of a claim for which nobody answers that is all that is told
+    // of a claim for which nobody answers that is all that there is
     const isNormal = warnings.length === 0 && kind === 'PersistentVolumeClaim'
     const events = isNormal ? await eventsOf(cause, 'Normal', ask) : warnings
     return events.slice(-maxEvents).flatMap(({ at, reason, text, times }) => {
@@ -120,7 +120,7 @@ async function eventsOf(
   { kind, namespace, name, since, atLeast }: Cause,
   type: 'Warning' | 'Normal',
   ask: ReportComponents['ask'],
-): Promise<readonly Told[]> {
+): Promise<readonly EventText[]> {
   const fields = [
     `involvedObject.kind=${kind.slice(kind.indexOf('/') + 1)}`,
     `involvedObject.name=${name}`,
@@ -130,7 +130,7 @@ async function eventsOf(
   // events of what is in no namespace are in this one
   const path = `/api/v1/namespaces/${encodeURIComponent(namespace || 'default')}/events?${query}`
   const { items } = readAnswer(eventList, await ask({ method: 'GET', path }))
-  const told = items
+  const texts = items
     .map(({ reason, message, count, series, lastTimestamp, eventTime, metadata }) => ({
       at: Date.parse(lastTimestamp ?? eventTime ?? metadata.creationTimestamp ?? ''),
       reason,
@@ -139,8 +139,8 @@ async function eventsOf(
     }))
     .filter(({ at }) => kind !== 'Node' || since === undefined || atLeast || !(at < since - beforeMs))
     .sort((one, other) => (one.at || 0) - (other.at || 0))
-  const byText = new Map<string, Told>()
-  for (const one of told) {
+  const byText = new Map<string, EventText>()
+  for (const one of texts) {
     const key = JSON.stringify([one.reason, one.text.replaceAll(madeName, '')])
     const times = one.times + (byText.get(key)?.times ?? 0)
     byText.delete(key)

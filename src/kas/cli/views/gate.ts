@@ -1,13 +1,13 @@
 import { builtInKind, namesKey } from '../../../proto/kind-words.ts'
 import { type ArgoWord, kasWords, type Row } from '../../../proto/views-json.ts'
 import type { GateOptions } from './gate-options.ts'
-import { degraded, progressing, unknown } from './held-code.ts'
 import type { Target } from './manifests.ts'
 import { isBundle, isGroup, isOpened, isPlaceholder, type ShownView, verdictOf } from './shown-view.ts'
+import { degraded, progressing, unknown } from './stable-code.ts'
 import { findTargets } from './targets.ts'
 
 /**
- * What a shell is told. Suspended is as somebody wanted it. Where nothing has a verdict nothing is known: each namespace
+ * What a shell gets. Suspended is as somebody wanted it. Where nothing has a verdict nothing is known: each namespace
  * has a ConfigMap and a ServiceAccount before anything is deployed there.
  */
 const exitCodes: Readonly<Record<ArgoWord, number>> = {
@@ -41,7 +41,7 @@ export interface Judgement {
   readonly absent: readonly Target[]
   /** of kinds that are not followed: nothing can be said of them */
   readonly notFollowed: readonly Target[]
-  /** of containers, that rows tell */
+  /** of containers, as rows say */
   readonly restarts: number
 }
 
@@ -107,11 +107,11 @@ function countsOf(model: ShownView, judged: readonly Judged[]) {
   }
   const groups = model.children('').filter((row) => isOpened(row) && model.pages.has(row.u))
   for (const node of ['', ...groups.map(({ u }) => u)]) {
-    const told = node === '' ? model.counts : (model.pages.get(node)?.counts ?? {})
+    const counted = node === '' ? model.counts : (model.pages.get(node)?.counts ?? {})
     const rows = model.children(node).filter((row) => !isBundle(row))
     // the agent may count by other verdicts than rows are judged by
-    if (Object.values(told).reduce((sum, count) => sum + count, 0) <= rows.length) continue
-    const rest = { ...told }
+    if (Object.values(counted).reduce((sum, count) => sum + count, 0) <= rows.length) continue
+    const rest = { ...counted }
     for (const row of rows) rest[verdictOf(row)] = (rest[verdictOf(row)] ?? 0) - 1
     for (const word of kasWords) add(word, Math.max(0, rest[word] ?? 0))
   }

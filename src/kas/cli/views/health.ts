@@ -6,14 +6,14 @@ import { type Endpoint, endpointOf } from './endpoint.ts'
 import { type Judgement, judge, unnamedNamespaces } from './gate.ts'
 import { type GateOptions, gateFlags, readGate } from './gate-options.ts'
 import { reportText } from './gate-report.ts'
-import { HeldCode, unknown } from './held-code.ts'
 import { cut, folded } from './lines.ts'
 import { problemsOf } from './problems.ts'
 import { columnsOf } from './screen.ts'
 import { isOpened, type ShownView } from './shown-view.ts'
 import { withSource } from './sources.ts'
+import { StableCode, unknown } from './stable-code.ts'
 import { stateText } from './state-text.ts'
-import { clockText, isWell, kindText, type Layout, Paint, whyOf } from './verdict-text.ts'
+import { clockText, isWell, kindText, type Layout, Paint, reasonOf } from './verdict-text.ts'
 import { ViewClient } from './view-client.ts'
 import { isColoured, type ViewsCommand, type ViewsContext } from './views-command.ts'
 
@@ -41,20 +41,20 @@ class Gate {
   readonly #options: GateOptions
   readonly #endpoint: Endpoint
   readonly #late = new AbortController()
-  readonly #held: HeldCode
+  readonly #code: StableCode
   #model: ShownView | undefined
   #judgement: Judgement | undefined
   #problems: readonly string[] = []
   /** namespaces of the environment, more than one, that nobody has named */
   #scattered: readonly string[] = []
-  /** what was said of each row last */
-  readonly #said = new Map<string, string>()
+  /** the line that was last printed of each row */
+  readonly #printed = new Map<string, string>()
 
   constructor(context: ViewsContext, options: GateOptions, endpoint: Endpoint) {
     this.#context = context
     this.#options = options
     this.#endpoint = endpoint
-    this.#held = new HeldCode({ clock: context.clock, onHeld: () => this.#late.abort() }, options)
+    this.#code = new StableCode({ clock: context.clock, onStable: () => this.#late.abort() }, options)
   }
 
   async run(): Promise<number> {
@@ -71,10 +71,10 @@ class Gate {
       },
       opens: isOpened,
       onChange: (model, isWhole) => this.#changed(model, isWhole),
-      onLost: (why) => {
+      onLost: (reason) => {
         this.#model = undefined
-        this.#held.now(unknown) // what it said is not known to hold any more
-        this.#say(why)
+        this.#code.now(unknown) // it is not known whether what it said is still so
+        this.#say(reason)
       },
       onWithout: (key) =>
         this.#say(`the agent is older and does not know "${key}": it is chosen here, from its first rows`),
@@ -87,7 +87,7 @@ class Gate {
       return unknown
     } finally {
       cancelLate()
-      this.#held.end()
+      this.#code.end()
     }
     return await this.#end()
   }
@@ -96,7 +96,7 @@ class Gate {
     this.#model = model
     const { waitMs, asked } = this.#options
     if (!isWhole) {
-      this.#held.now(unknown)
+      this.#code.now(unknown)
       return false
     }
     const judgement = judge(model, this.#options)
@@ -106,7 +106,7 @@ class Gate {
     this.#scattered = unnamedNamespaces(model, this.#options)
     if (this.#scattered.length > 0) return true
     if (waitMs !== undefined) this.#sayChanges(model, judgement)
-    this.#held.now(judgement.code, judgement.restarts)
+    this.#code.now(judgement.code, judgement.restarts)
     const isAwaited = judgement.absent.length > 0 && asked.query.objects !== undefined
     return waitMs === undefined && judgement.code !== 0 && !isAwaited
   }
@@ -127,16 +127,16 @@ class Gate {
     const lines = new Map<string, string>()
     for (const { row, word, isBelow } of judged) {
       const name = `${isBelow ? 'below ' : ''}${row.ns ? `${row.ns}/` : ''}${kindText(row.k)}/${row.n}`
-      const why = row.z ? `${row.z.reason}: ${row.z.text}` : whyOf(row)
-      lines.set(row.u, [new Paint(false).verdict(word), name].join(' ') + (why && !isWell(word) ? `: ${why}` : ''))
+      const text = row.z ? `${row.z.reason}: ${row.z.text}` : reasonOf(row)
+      lines.set(row.u, [new Paint(false).verdict(word), name].join(' ') + (text && !isWell(word) ? `: ${text}` : ''))
     }
     for (const { kind, name } of absent) lines.set(`absent ${kind}/${name}`, `${kindText(kind)}/${name} is not there`)
-    for (const [id, line] of lines) if (this.#said.get(id) !== line) this.#write(`${clockText(now, now)} ${line}`)
-    for (const [id, line] of this.#said) {
+    for (const [id, line] of lines) if (this.#printed.get(id) !== line) this.#write(`${clockText(now, now)} ${line}`)
+    for (const [id, line] of this.#printed) {
       if (!lines.has(id) && !id.startsWith('absent ')) this.#write(`${clockText(now, now)} gone: ${line}`)
     }
-    this.#said.clear()
-    for (const [id, line] of lines) this.#said.set(id, line)
+    this.#printed.clear()
+    for (const [id, line] of lines) this.#printed.set(id, line)
   }
 
   async #end(): Promise<number> {
@@ -158,7 +158,7 @@ class Gate {
     else await this.#report(model, layout)
     const hint = this.#hint(model)
     if (hint) this.#say(hint)
-    return this.#held.code
+    return this.#code.code
   }
 
   async #report(model: ShownView | undefined, layout: Layout): Promise<void> {
@@ -217,12 +217,12 @@ function headText(
     return count > 0 ? [`${count} ${one === '' ? 'without a verdict' : one.toLowerCase()}`] : []
   })
   const nothing = targets ? 'what is named is there' : 'unknown: nothing that is there has a verdict'
-  const said = word === '' ? nothing : paint.verdict(word)
-  return `${said} (${list.join(', ')})\n`
+  const verdict = word === '' ? nothing : paint.verdict(word)
+  return `${verdict} (${list.join(', ')})\n`
 }
 
 function jsonText(model: ShownView | undefined, judgement: Judgement | undefined): string {
   const { word = null, counts = {}, absent = [] } = judgement ?? {}
-  const said = { verdict: word, state: model?.state ?? null, counts, rows: model?.children('') ?? [], absent }
-  return `${printableJson(said, 2)}\n`
+  const report = { verdict: word, state: model?.state ?? null, counts, rows: model?.children('') ?? [], absent }
+  return `${printableJson(report, 2)}\n`
 }

@@ -5,7 +5,7 @@ import { textTable } from '../text-table.ts'
 import { culpritText } from './cause-text.ts'
 import { cut } from './lines.ts'
 import { type ShownView, verdictOf } from './shown-view.ts'
-import { ageText, kindText, type Layout, shapeOf, sinceAge, whyOf } from './verdict-text.ts'
+import { ageText, kindText, type Layout, reasonOf, shapeOf, sinceAge } from './verdict-text.ts'
 
 export interface ListColumns {
   /** more than one namespace may be shown */
@@ -54,12 +54,12 @@ function cells(row: Row, now: number, { namespace, kind, wide }: ListColumns): s
     ...(namespace ? [ns === '' ? '-' : ns] : []),
     kind ? `${kindText(k)}/${n}` : n,
     verdictOf(row) || '-',
-    z ? z.reason : whyOf(row),
+    z ? z.reason : reasonOf(row),
     culpritText(row),
     sinceAge(row, now),
     f.map(printable).join(', '),
     ageText(t, now),
-    ...(wide ? [h?.[0] || '-', h?.[1] ?? '-', z ? z.text : whyOf(row)] : []),
+    ...(wide ? [h?.[0] || '-', h?.[1] ?? '-', z ? z.text : reasonOf(row)] : []),
   ]
 }
 

@@ -35,7 +35,7 @@ export async function membersOf(context: ViewsContext, scope: Scope): Promise<Me
       const uids = new Set(rows.map(({ u }) => u))
       const { more = 0 } = model.pages.get('') ?? {}
       const tooMany =
-        more > 0 ? [`it has ${rows.length + more} objects, too many to look for their events: -n narrows it`] : []
+        more > 0 ? [`it has ${rows.length + more} objects, too many to list their events: -n narrows it`] : []
       found = {
         namespaces: new Set(rows.flatMap(({ ns }) => ns ?? [])),
         problems: [...problemsOf(model, { query: { scope }, words: [], names: [] }), ...tooMany],

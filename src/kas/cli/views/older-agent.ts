@@ -24,7 +24,7 @@ export function unknownKey({ code, message }: { readonly code: string; readonly 
 /**
  * A query without what an older agentk does not know.
  *
- * @returns undefined: nothing can take its place, as rows do not tell their labels; or it is not asked for
+ * @returns undefined: nothing can take its place, as rows do not have their labels; or it is not asked for
  */
 export function withoutKey(asked: AskedView, key: string): Less | undefined {
   const { fresh, objects, sort, ...query } = asked

@@ -70,7 +70,7 @@ class Printing {
   #problems: readonly string[] = []
   #lost = 'the cluster is still being listed'
   #isOlder = false
-  #hasSaidNothing = false
+  #hasPrintedNothing = false
   #isDone = false
   #isInterrupted = false
   #cancelTick = () => {}
@@ -93,7 +93,7 @@ class Printing {
       opens,
       nodes,
       onChange: (model, isWhole) => this.#changed(model, isWhole),
-      onLost: (why) => this.#wasLost(why),
+      onLost: (reason) => this.#wasLost(reason),
       onWithout: (key) => this.#isWithout(key),
     })
     const cancel = this.#isWatching ? () => {} : clock.after(answerMs, () => this.#ended.abort())
@@ -119,7 +119,7 @@ class Printing {
   #changed(model: ShownView, isWhole: boolean): boolean {
     this.#model = model
     if (isWhole) this.#judge(model)
-    const isAwaited = isWhole && this.#isText && this.#ending.look(model, () => this.#answered(model))
+    const isAwaited = isWhole && this.#isText && this.#ending.refresh(model, () => this.#answered(model))
     if (isAwaited && !this.#isWatching) return false
     if (isWhole || this.#isWatching) this.#show(model)
     this.#isDone = isWhole && !this.#isWatching
@@ -165,8 +165,8 @@ class Printing {
     const shown = text(model, { paint: this.#paint, now, columns, isVerbose }, this.#ending.rows)
     const problems = this.#screen.isFull ? this.#problems.map((one) => `${one}\n`).join('') : ''
     const isNothing = shown === '' && this.#problems.length === 0 && model.state.is !== 'syncing'
-    if (isNothing && !this.#screen.isFull && !this.#hasSaidNothing) io.stderr.write(`${nothing}\n`)
-    this.#hasSaidNothing = isNothing
+    if (isNothing && !this.#screen.isFull && !this.#hasPrintedNothing) io.stderr.write(`${nothing}\n`)
+    this.#hasPrintedNothing = isNothing
     const empty = isNothing && this.#screen.isFull ? `${nothing}\n` : ''
     const last = this.#paint.faint(notFollowedText(model, isVerbose))
     this.#screen.show({
@@ -191,10 +191,10 @@ class Printing {
     })
   }
 
-  #wasLost(why: string): void {
-    this.#lost = why
-    if (this.#isWatching && !this.#screen.isFull) this.#warn(`${why}; what is shown may be old`)
-    if (this.#screen.isFull) this.#problems = [printable(`${why}; what is shown may be old`)]
+  #wasLost(reason: string): void {
+    this.#lost = reason
+    if (this.#isWatching && !this.#screen.isFull) this.#warn(`${reason}; what is shown may be old`)
+    if (this.#screen.isFull) this.#problems = [printable(`${reason}; what is shown may be old`)]
   }
 
   #isWithout(key: string): void {

@@ -66,7 +66,7 @@ function missing(model: ShownView, { names, query }: Asked): string[] {
     .map(({ kind, name }) => `${kind}/${name} is not found${where && ` in ${where}`}`)
 }
 
-/** What is looked for, and how it comes to be there. */
+/** What is asked for, and how it comes to be there. */
 function emptyGroup(model: ShownView, { environment, application, namespaces }: Scope): string[] {
   if (model.rows.size > 0 || model.state.refused) return []
   const where = namespaces ? ` in ${namespaces.join(', ')}` : ''

@@ -6,10 +6,10 @@ const leave = '\u001b[?25h\u001b[?1049l'
 const home = '\u001b[H'
 const toEndOfLine = '\u001b[K'
 const toEnd = '\u001b[J'
-/** Of a terminal that does not tell its size. */
+/** Of a terminal that does not say its size. */
 const usual = { columns: 80, rows: 24 }
 
-export interface Picture {
+export interface Frame {
   /** lines, each with its end */
   readonly text: string
   /** the last line; empty: none */
@@ -44,7 +44,7 @@ export class Screen {
     return columnsOf(this.#stdout)
   }
 
-  show({ text, last }: Picture): void {
+  show({ text, last }: Frame): void {
     if (this.#isFull) this.#fill(text, last)
     else this.print((last === '' ? text : `${text}${last}\n`).replaceAll(/[^\n]+/g, (line) => cut(line, this.columns)))
   }

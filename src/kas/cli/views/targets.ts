@@ -13,7 +13,7 @@ export interface FoundTargets {
 /**
  * Which rows are what is named.
  *
- * A word that is neither kind nor plural of a row's kind may be its short name, which the agent knows and does not tell.
+ * A word that is neither kind nor plural of a row's kind may be its short name, which the agent knows and does not send.
  * It is there where a row of its name is left that no other word names: each of several such words needs one of its own.
  */
 export function findTargets(model: ShownView, targets: readonly Target[], rows: readonly Row[]): FoundTargets {

@@ -1,11 +1,11 @@
 import { printable } from '../../../lib/printable.ts'
 import { type ArgoWord, type Cause, kasWords, type Row } from '../../../proto/views-json.ts'
 import { causeKey, causeLines, culpritKey } from './cause-text.ts'
-import { foldedText, isQuiet, isUsual } from './folding.ts'
+import { foldedText, isUsual, isWithoutVerdict } from './folding.ts'
 import { fits } from './lines.ts'
 import { linkLines } from './link-text.ts'
 import { type ShownView, verdictOf } from './shown-view.ts'
-import { ageText, isWell, kindText, type Layout, sinceText, whyOf } from './verdict-text.ts'
+import { ageText, isWell, kindText, type Layout, reasonOf, sinceText } from './verdict-text.ts'
 
 /** As deep as lines are drawn: what is below is counted. */
 const maxDepth = 16
@@ -56,7 +56,7 @@ class TreeText {
   /** an agent may say anything, circles too */
   readonly #drawn = new Set<string>()
   /** rows that say a cause, by its key */
-  readonly #said = new Map<string, Row>()
+  readonly #rowsByCause = new Map<string, Row>()
   readonly #folded: Row[] = []
 
   constructor(model: ShownView, layout: Layout, options: TreeOptions) {
@@ -104,15 +104,15 @@ class TreeText {
 
   #isFolded(row: Row, depth: number): boolean {
     if (this.#layout.isVerbose) return false
-    return isUsual(row) || (this.#options.folds === true && depth === 0 && isQuiet(row))
+    return isUsual(row) || (this.#options.folds === true && depth === 0 && isWithoutVerdict(row))
   }
 
   /** @param since - where its own line has no room for it */
   #causeLines(row: Row, indent: string, since: string): string[] {
     const { z } = row
     if (!z) return []
-    const first = this.#said.get(causeKey(z))
-    if (!first) this.#said.set(causeKey(z), row)
+    const first = this.#rowsByCause.get(causeKey(z))
+    if (!first) this.#rowsByCause.set(causeKey(z), row)
     const others = z.others ? otherCauses(this.#model, row) : []
     const same = first?.z && { name: nameText(first, row.ns ?? this.#namespace), cause: first.z }
     return causeLines(row, this.#layout, indent, { since, others, ...(same ? { same } : {}) })
@@ -145,8 +145,8 @@ class TreeText {
     const [first = '', ...rest] = facts
     const since = z ? sinceText(z, now) : ''
     const lineOf = (...parts: readonly string[]) => `${prefix}${parts.filter(Boolean).join('  ')}`
-    const why = z || explained ? '' : whyOf(row)
-    const whole = lineOf(...own, ...facts, closed, since || paint.faint(ageText(row.t, now)), why)
+    const reason = z || explained ? '' : reasonOf(row)
+    const whole = lineOf(...own, ...facts, closed, since || paint.faint(ageText(row.t, now)), reason)
     if (since === '' || fits(whole, columns)) return { line: whole, since: '' }
     if (isSameSince(explained?.z, z)) return { line: lineOf(...own, ...facts, closed), since: '' }
     if (explained || fits(lineOf(...own, first, since), columns))
@@ -161,7 +161,7 @@ function nameText({ k, n, ns = '' }: Row, namespace: string): string {
   return printable(`${ns === '' || ns === namespace ? '' : `${ns}/`}${kindText(k)}/${n}`)
 }
 
-/** So near they are told as one. */
+/** So near they are shown as one. */
 function isSameSince(one: Cause | undefined, other: Cause | undefined): boolean {
   if (one?.since === undefined || other?.since === undefined) return false
   return one.atLeast === other.atLeast && Math.abs(one.since - other.since) < oneSinceMs

@@ -2,7 +2,7 @@ import { printable } from '../../../lib/printable.ts'
 import type { ArgoWord, Row } from '../../../proto/views-json.ts'
 import { verdictOf } from './shown-view.ts'
 
-interface Look {
+interface Appearance {
   readonly shape: string
   /** ANSI */
   readonly colour: number
@@ -10,7 +10,7 @@ interface Look {
 }
 
 /** Shape and word beside the colour: not everybody sees that, and a log has none. */
-const looks: Readonly<Record<ArgoWord, Look>> = {
+const appearances: Readonly<Record<ArgoWord, Appearance>> = {
   '': { shape: '·', colour: 90, word: '' },
   Healthy: { shape: '✓', colour: 32, word: 'healthy' },
   Suspended: { shape: '‖', colour: 36, word: 'suspended' },
@@ -30,12 +30,12 @@ export class Paint {
 
   /** `✗ degraded` */
   verdict(word: ArgoWord): string {
-    const { shape, colour, word: said } = looks[word] ?? looks['']
-    return this.#in(colour, said === '' ? shape : `${shape} ${said}`)
+    const { shape, colour, word: text } = appearances[word] ?? appearances['']
+    return this.#in(colour, text === '' ? shape : `${shape} ${text}`)
   }
 
   shape(word: ArgoWord): string {
-    const { shape, colour } = looks[word] ?? looks['']
+    const { shape, colour } = appearances[word] ?? appearances['']
     return this.#in(colour, shape)
   }
 
@@ -65,14 +65,14 @@ export function isWell(word: ArgoWord): boolean {
 }
 
 /** Why it is not healthy; of an older agentk with what kstatus says where that differs. */
-export function whyOf(row: Row): string {
+export function reasonOf(row: Row): string {
   const { h = ['', 'Current'], why = ['', ''] } = row
   const [argo, kstatus, own] = h
   if (own !== undefined) return own === 'Healthy' ? '' : printable(why[2] ?? '')
   const text = argo === '' || argo === 'Healthy' ? '' : why[0]
   const other = kstatus === 'Failed' || kstatus === 'Unknown' ? `kstatus: ${kstatus} ${why[1]}`.trim() : ''
-  const said = argo === 'Degraded' || argo === 'Unknown' ? text : [text, other].filter(Boolean).join('; ')
-  return printable(said)
+  const both = argo === 'Degraded' || argo === 'Unknown' ? text : [text, other].filter(Boolean).join('; ')
+  return printable(both)
 }
 
 /** `Deployment`; with its group, if that is none of Kubernetes: `example.com/Widget`. */

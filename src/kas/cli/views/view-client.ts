@@ -53,7 +53,7 @@ export interface ViewOptions {
   /** @param isWhole - all that is asked for is there. @returns true: that is enough. What it throws ends the view */
   readonly onChange: (shown: ShownView, isWhole: boolean) => boolean
   /** the connection was lost, and is made again: what is shown may be old */
-  readonly onLost?: (why: string) => void
+  readonly onLost?: (reason: string) => void
   /** the agent is older, and does not know this part of the query: it is done without, as far as that can be */
   readonly onWithout?: (key: string) => void
 }
@@ -204,18 +204,18 @@ export class ViewClient {
   #pings(socket: WebSocket): () => void {
     let isAlive = true
     let cancel = () => {}
-    const look = () => {
+    const check = () => {
       if (!isAlive) return socket.terminate()
       isAlive = false
       if (socket.readyState === WebSocket.OPEN) socket.ping()
-      cancel = this.#components.clock.after(pingMs, look)
+      cancel = this.#components.clock.after(pingMs, check)
     }
-    const heard = () => {
+    const answered = () => {
       isAlive = true
     }
-    socket.on('pong', heard)
-    socket.on('message', heard)
-    cancel = this.#components.clock.after(pingMs, look)
+    socket.on('pong', answered)
+    socket.on('message', answered)
+    cancel = this.#components.clock.after(pingMs, check)
     return () => cancel()
   }
 

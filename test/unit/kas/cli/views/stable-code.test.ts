@@ -1,11 +1,11 @@
 import t from 'tap'
-import { HeldCode } from '../../../../../src/kas/cli/views/held-code.ts'
+import { StableCode } from '../../../../../src/kas/cli/views/stable-code.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
 function start() {
   const clock = new ManualClock()
   const ends: number[] = []
-  const held = new HeldCode({ clock, onHeld: () => ends.push(clock.now()) })
+  const held = new StableCode({ clock, onStable: () => ends.push(clock.now()) })
   return { clock, held, ends }
 }
 

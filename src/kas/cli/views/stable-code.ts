@@ -8,7 +8,7 @@ export const unknown = 5
 /** A view may be older than the `kubectl apply` before it. ms */
 export const holdMs = 5000
 
-export interface HeldCodeOptions {
+export interface StableCodeOptions {
   /** healthy ends the wait after so long. ms */
   readonly stableMs?: number
   /** so does degraded, after `holdMs` */
@@ -16,29 +16,29 @@ export interface HeldCodeOptions {
 }
 
 /** A verdict that ends the wait has to hold: what is seen may be older than what was done just before. */
-export class HeldCode {
+export class StableCode {
   readonly #clock: Clock
-  readonly #onHeld: () => void
+  readonly #onStable: () => void
   readonly #stableMs: number
   readonly #failsFast: boolean
   #code = unknown
   #restarts = 0
-  #isHeld = false
+  #isStable = false
   #cancel = () => {}
 
   constructor(
-    { clock, onHeld }: { clock: Clock; onHeld: () => void },
-    { stableMs = holdMs, failsFast = true }: HeldCodeOptions = {},
+    { clock, onStable }: { clock: Clock; onStable: () => void },
+    { stableMs = holdMs, failsFast = true }: StableCodeOptions = {},
   ) {
     this.#clock = clock
-    this.#onHeld = onHeld
+    this.#onStable = onStable
     this.#stableMs = stableMs
     this.#failsFast = failsFast
   }
 
   /** What to exit with: healthy is only what has been so for long enough. */
   get code(): number {
-    return this.#code === 0 && !this.#isHeld ? progressing : this.#code
+    return this.#code === 0 && !this.#isStable ? progressing : this.#code
   }
 
   /** @param restarts - of containers, so far: one more begins it anew */
@@ -49,8 +49,8 @@ export class HeldCode {
     this.#restarts = restarts
     if (code !== 0 && !(code === degraded && this.#failsFast)) return
     this.#cancel = this.#clock.after(code === 0 ? this.#stableMs : holdMs, () => {
-      this.#isHeld = true
-      this.#onHeld()
+      this.#isStable = true
+      this.#onStable()
     })
   }
 
