@@ -130,7 +130,7 @@ export class Ports {
       ...modules.map(({ agentMethods }) => agentMethods),
     )
     const certificate = certificateOf(log, listen)
-    const held = peering && new PublishedConnections({ row: peering.membership, log })
+    const published = peering && new PublishedConnections({ row: peering.membership, log })
     const server = new AgentsServer(
       {
         directory,
@@ -141,7 +141,7 @@ export class Ports {
         onRateExceeded: rateExceeded,
         onRefused: createRefusalMetrics(register),
         onOverRate: createRateMetrics(register, Object.keys(agentMethodRates(methods))),
-        ...(held ? { held, placement: new MemberPlacement({ membership: peering.membership }) } : {}),
+        ...(published ? { published, placement: new MemberPlacement({ membership: peering.membership }) } : {}),
         events: grpcObserver(this.#grpcMetrics, agentMethodTypes(methods)),
         ...(accessLog ? { accessLog } : {}),
         ...certificate,

@@ -15,7 +15,7 @@ interface Service {
   readonly methods: readonly { readonly name: string }[]
 }
 
-/** An agent of today tells about 30 methods, in 2 KiB. */
+/** An agent of today lists about 30 methods, in 2 KiB. */
 export const descriptorBounds = {
   /** as it comes */
   bytes: 64 * 1024,

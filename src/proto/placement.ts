@@ -1,8 +1,8 @@
 import type { Metadata } from '../call/call.ts'
 
 /**
- * What our kas and our agentk tell one another of where tunnels should be, in the metadata of their calls
- * (doc/agentk-placement.md). A stock kas or agent says nothing of it and hears nothing. The keys stand here alone.
+ * Metadata of calls by which our kas and our agentk agree where tunnels should be (doc/agentk-placement.md). A stock
+ * kas or agent neither sends nor gets any of it. The keys stand here alone.
  */
 const featuresKey = 'kas-features'
 const podKey = 'kas-pod'
@@ -19,14 +19,14 @@ export const routeHeader = 'Gitlab-Kas-Route'
 /**
  * `home`: goes to the replica that kas names. `ping`: sends PINGs as often as kas says. `reuse`: a tunnel carries one
  * call after another. `push-id`: takes each push once. `views`: the pod that leads may report to kas what its views are
- * of, and is told what they are to show.
+ * of, and kas sends what they are to show.
  */
 export type Feature = 'home' | 'ping' | 'reuse' | 'push-id' | 'views' | 'gitops'
 
 /** What a connection is for: `home` carries all calls, `standby` is there for when home is lost. */
 export type Role = 'home' | 'standby'
 
-/** What our agentk tells of itself in the metadata of each Connect. */
+/** What our agentk sends about itself in the metadata of each Connect. */
 export interface AgentPod {
   readonly name: string
   readonly role: Role
@@ -39,7 +39,7 @@ export interface Place {
   readonly address?: string | undefined
 }
 
-/** What our kas tells in the response metadata of Connect, and in GetConfiguration's the interval. */
+/** What our kas sends in the response metadata of Connect, and in GetConfiguration's the interval. */
 export interface Hints {
   /** name of the replica that says so */
   readonly replica?: string | undefined
@@ -93,10 +93,10 @@ export function writeHints({ replica, home, standby, pingIntervalMs, reuse, view
     [standbyKey]: standby?.name,
     [addressOf(standbyKey)]: standby?.address,
   }
-  const said = Object.entries(values).flatMap(([key, value]) => (value === undefined ? [] : [[key, [value]]]))
+  const present = Object.entries(values).flatMap(([key, value]) => (value === undefined ? [] : [[key, [value]]]))
   const flags: Partial<Record<Feature, boolean | undefined>> = { reuse, views, gitops }
   const features = (Object.keys(flags) as Feature[]).filter((name) => flags[name])
-  return { ...(features.length > 0 ? writeFeatures(...features) : {}), ...Object.fromEntries(said) }
+  return { ...(features.length > 0 ? writeFeatures(...features) : {}), ...Object.fromEntries(present) }
 }
 
 /** What cannot be used is left out. */

@@ -112,7 +112,7 @@ export interface Update {
   readonly events?: readonly EventRow[]
   /** by the node's id */
   readonly pages?: Readonly<Record<string, PageState | null>>
-  /** `group/Kind` -> version and plural, of kinds of rows, told once */
+  /** `group/Kind` -> version and plural, of kinds of rows, sent once */
   readonly kinds?: Readonly<Record<string, readonly [version: string, plural: string]>>
   /** when it has changed */
   readonly state?: ViewState

@@ -33,7 +33,7 @@ export async function startPlacedReplica(t: Test, name: string, listed: readonly
   const { membership } = replica
   const log = createLogger({ level: 'silent' })
   const tunnels = new TunnelRegistry({ clock: monotonicClock })
-  const held = new PublishedConnections({ row: membership, log })
+  const published = new PublishedConnections({ row: membership, log })
   const placement = new MemberPlacement({ membership })
   const agents = new AgentsServer(
     {
@@ -42,7 +42,7 @@ export async function startPlacedReplica(t: Test, name: string, listed: readonly
       methods: {},
       log,
       onRateExceeded: () => undefined,
-      held,
+      published,
       placement,
       tracer: noTracer,
     },

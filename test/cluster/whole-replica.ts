@@ -88,7 +88,7 @@ export async function startWholeReplica(
       methods: {},
       log,
       onRateExceeded: () => undefined,
-      held: new PublishedConnections({ row: membership, log }),
+      published: new PublishedConnections({ row: membership, log }),
       tracer: noTracer,
     },
     {

@@ -8,16 +8,16 @@ import { bannedWords, bannedWordsIn } from '../../dev/census/words.ts'
  * removes some lowers it.
  */
 const left: Readonly<Record<string, number>> = {
-  told: 584,
-  look: 296,
-  held: 278,
+  told: 568,
+  look: 286,
+  held: 127,
   why: 101,
-  quiet: 74,
-  wish: 56,
-  hear: 44,
+  quiet: 66,
+  hear: 42,
   vain: 36,
   picture: 18,
   heir: 8,
+  wish: 5,
   beat: 2,
 }
 
@@ -38,6 +38,12 @@ const staying: readonly { readonly name: RegExp; readonly within?: RegExp; reado
     reason: 'fields of views, on the wire',
   },
   { name: /^held$/, within: /^src\/kas\/cli\/status\.ts$/, reason: 'a field of kas status --output json' },
+  {
+    name: /^held$/,
+    within: /^src\/(?:lib\/errors|kas\/(?:tunnels\/scarcity|router\/refusals|servers\/ops-socket\/status-report))\.ts$/,
+    reason: 'a field of the error CALLER_OVER_SHARE, which goes between replicas, and of kas status --output json',
+  },
+  { name: /^silent$/, within: /^src\/kas\/replicas\/replica-links\.ts$/, reason: 'a field of what kas doctor reads' },
 ]
 
 const root = join(import.meta.dirname, '..', '..')

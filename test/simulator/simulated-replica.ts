@@ -90,7 +90,7 @@ export class SimulatedReplica {
   readonly #router: Router
   readonly #handOvers: HandOvers
   readonly #descriptions = new Descriptions()
-  readonly #held: PublishedConnections
+  readonly #published: PublishedConnections
   readonly #agents = new Set<AgentConnection>()
   /** to peers */
   readonly #sessions = new Set<SimulatedClientSession>()
@@ -110,7 +110,7 @@ export class SimulatedReplica {
     this.#links = new Links({ membership: this.membership, identity, log, dial: this.#dial, tracer: noTracer, clock })
     this.#router = new Router({ tunnels: this.tunnels, observer, links: this.#links, clock })
     this.#handOvers = new HandOvers({ tunnels: this.tunnels, tracer: noTracer })
-    this.#held = new PublishedConnections({ row: this.membership, log })
+    this.#published = new PublishedConnections({ row: this.membership, log })
     const { forward } = this.#router
     this.forward =
       bug === 'unsafe-replayed' ? (call) => deliver(forward)({ ...call, safety: 'safe' }) : deliver(forward)
@@ -287,7 +287,12 @@ export class SimulatedReplica {
 
   #acceptAgent(wire: WireEnd, { session: client, agentId, pod }: AgentHello): void {
     const agent = { id: agentId, name: pod, project: { id: 1n, path: 'platform/clusters' } }
-    const components = { tunnels: this.tunnels, descriptions: this.#descriptions, held: this.#held, tracer: noTracer }
+    const components = {
+      tunnels: this.tunnels,
+      descriptions: this.#descriptions,
+      published: this.#published,
+      tracer: noTracer,
+    }
     const session = new SimulatedServerSession(
       wire,
       client,

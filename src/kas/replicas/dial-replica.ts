@@ -32,7 +32,7 @@ export async function dialReplica(
     ALPNProtocols: ['h2'],
   })
   socket.setNoDelay(true)
-  socket.on('error', () => undefined) // thrown here, or told by the session
+  socket.on('error', () => undefined) // thrown here, or reported by the session
   try {
     await once(socket, 'secureConnect', { signal: AbortSignal.any([signal, AbortSignal.timeout(dialTimeoutMs)]) })
     if (peerKeyHash(socket) !== publicKeyHash) throw lost('another key than the row of the replica says')

@@ -27,17 +27,17 @@ export class HandOverStream {
 
   /**
    * @param connection - to the peer
-   * @param held - where what the caller does not take is counted
+   * @param unread - where what the caller does not take is counted
    * @throws KasError TUNNEL_LOST (delivery none)
    */
-  constructor(connection: Connection, call: Call, handOver: HandOver, held?: UnreadBytes) {
+  constructor(connection: Connection, call: Call, handOver: HandOver, unread?: UnreadBytes) {
     const answer = Promise.withResolvers<Answer>()
     this.answer = answer.promise
     this.#eager = handOver.eager
     this.#stream = connection.open({
       method: call.method,
       metadata: writeHandOver(handOver, call.metadata),
-      held,
+      unread,
       onInterim: (metadata) => {
         if (metadata[tunnelKey]?.[0] === 'ready') answer.resolve('ready')
       },

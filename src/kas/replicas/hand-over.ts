@@ -15,8 +15,8 @@ import { type ErrorSpec, errorCodes, KasError } from '../../lib/errors.ts'
  */
 export const tunnelKey = 'kas-tunnel'
 /**
- * The first message of a hand-over that is not eager: the entry uses the tunnel. Without it a call whose caller is
- * silent at first could not be told from one that is given up.
+ * The first message of a hand-over that is not eager: the entry uses the tunnel. Without it a call whose caller
+ * sends nothing at first could not be distinguished from one that is given up.
  */
 export const go = new Uint8Array(0)
 const ownPrefix = 'kas-'
@@ -111,7 +111,7 @@ export function withoutOwnKeys(metadata: Metadata): Metadata {
 
 /** An error that kas itself made, so that it is the same one at the other replica. */
 export function writeError({ spec }: KasError): Metadata {
-  if (spec.code === 'STATUS' || spec.code === 'INTERNAL') return {} // the gRPC status tells all
+  if (spec.code === 'STATUS' || spec.code === 'INTERNAL') return {} // the gRPC status says all
   const json = Buffer.from(JSON.stringify(spec))
   return json.length > maxErrorBytes ? {} : { [errorKey]: [json.toString('base64')] }
 }

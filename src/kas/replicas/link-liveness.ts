@@ -105,11 +105,11 @@ export class LinkLiveness {
     if (reachability.check(clock.now(), dueAt)) {
       session.ping().then(
         () => this.#received(),
-        () => undefined, // the connection ended, which its owner sees
+        () => undefined, // the connection ended, which its owner notices
       )
     }
     if (reachability.isLost) {
-      log.info('A replica is silent: its connection is given up, and with it the calls that wait for it')
+      log.info('A replica does not answer: its connection is given up, and with it the calls that wait for it')
       this.destroy()
     } else if (reachability.isUnreachable) {
       this.#loseUnanswered(() => true)

@@ -27,7 +27,7 @@ export interface LinkComponents {
   /** it became open, unreachable or reachable again */
   readonly onChange: () => void
   /** what waits of each agent at this replica */
-  readonly heldByAgent?: UnreadByAgent
+  readonly unreadByAgent?: UnreadByAgent
   /** the peer says that it does not know us */
   readonly onUnknown: () => void
   readonly tracer: Tracer
@@ -179,13 +179,13 @@ export class Link {
     call: Call,
     how: Pick<HandOver, 'waitMs' | 'eager'>,
   ): { stream: HandOverStream; span: RpcSpan } | undefined {
-    const { heldByAgent, log } = this.#components
+    const { unreadByAgent, log } = this.#components
     const { agentId, caller, isWatch = false, isLog = false } = call
     const handOver = { agentId, caller, isWatch, isLog, ...how }
-    const own = heldByAgent?.enter(call.agentId)
+    const own = unreadByAgent?.enter(call.agentId)
     const span = this.#begin(call)
     try {
-      const stream = new HandOverStream(lanes, span.call(call), handOver, own?.held)
+      const stream = new HandOverStream(lanes, span.call(call), handOver, own?.unread)
       stream.onClosed(() => own?.leave())
       return { stream, span }
     } catch (error) {

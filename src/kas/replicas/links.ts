@@ -61,7 +61,7 @@ export class Links implements Service {
   readonly #onReached: ((instance: InstanceId) => void)[] = []
   readonly #onPeers: (() => void)[] = []
   readonly #reached = new Set<InstanceId>()
-  readonly #heldByAgent = new UnreadByAgent({ maxWideBytes: maxWideBytesPerAgent })
+  readonly #unreadByAgent = new UnreadByAgent({ maxWideBytes: maxWideBytesPerAgent })
   readonly #warnings: LinkWarnings
   #unsubscribe: (() => void) | undefined
 
@@ -204,7 +204,7 @@ export class Links implements Service {
 
   #connect(address: string, { name: peer, publicKeyHash }: Row['head']): Link {
     const { identity, membership, log, tracer, dial = dialReplica } = this.#components
-    const { windows } = this.#heldByAgent
+    const { windows } = this.#unreadByAgent
     const { host = address, port = 0 } = parseHostPort(address) ?? {}
     const link = new Link(
       {
@@ -212,7 +212,7 @@ export class Links implements Service {
         clock: this.#clock,
         random: Math.random,
         log: log.child({ net_address: address }),
-        heldByAgent: this.#heldByAgent,
+        unreadByAgent: this.#unreadByAgent,
         peer,
         onChange: () => this.#changed(),
         onUnknown: () => membership.announce(),

@@ -29,7 +29,7 @@ export class Reachability {
   readonly #options: ReachabilityOptions
   #isPinged = false
   /** of silence since the PING, without what this process itself was late */
-  #silentMs = 0
+  #unansweredMs = 0
   /** of silence before a late check: counted at the next one, for only then all that had come has been read */
   #unreadMs = 0
   #checkedAt: number | undefined
@@ -39,22 +39,22 @@ export class Reachability {
   }
 
   get isUnreachable(): boolean {
-    return this.#silentMs >= this.#options.unreachableMs
+    return this.#unansweredMs >= this.#options.unreachableMs
   }
 
   get isLost(): boolean {
-    return this.#silentMs >= this.#options.lostMs
+    return this.#unansweredMs >= this.#options.lostMs
   }
 
   isSuspect(now: number): boolean {
     if (!this.#isPinged || this.#checkedAt === undefined) return false
-    return this.#silentMs + now - this.#checkedAt >= this.#options.suspectMs
+    return this.#unansweredMs + now - this.#checkedAt >= this.#options.suspectMs
   }
 
   /** Anything came from the other end. */
   received(): void {
     this.#isPinged = false
-    this.#silentMs = 0
+    this.#unansweredMs = 0
     this.#unreadMs = 0
   }
 
@@ -70,7 +70,7 @@ export class Reachability {
     const isLate = now - dueAt > roundMs / 2
     if (this.#isPinged) {
       const passedMs = now - (this.#checkedAt ?? now)
-      this.#silentMs += this.#unreadMs + (isLate ? 0 : passedMs)
+      this.#unansweredMs += this.#unreadMs + (isLate ? 0 : passedMs)
       this.#unreadMs = isLate ? Math.min(passedMs, roundMs) : 0
     }
     this.#checkedAt = now

@@ -13,7 +13,7 @@ export interface ReplicaIdentity {
 }
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
-/** Nobody looks at the dates of a certificate whose key is pinned; a clock that is wrong must not matter. */
+/** The dates of a certificate whose key is pinned are not checked: a clock that is wrong must not matter. */
 const notBefore = new Date('2020-01-01T00:00:00Z')
 const notAfter = new Date('2049-12-31T00:00:00Z')
 

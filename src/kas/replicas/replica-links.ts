@@ -69,18 +69,18 @@ export class ReplicaLinks {
   async report(): Promise<LinksReport> {
     const { membership, peers } = this.#components
     const { name, instance } = membership
-    const silent: { name: string; reason: string }[] = []
+    const failed: { name: string; reason: string }[] = []
     const asked = peers.all().map(async (peer): Promise<ReplicaLinksReport[]> => {
       try {
         return [{ name: peer.name, instance: peer.instance, ...(await this.#ask(peer.instance)) }]
       } catch (error) {
-        silent.push({ name: peer.name, reason: KasError.from(error).message })
+        failed.push({ name: peer.name, reason: KasError.from(error).message })
         return []
       }
     })
     const others = (await Promise.all(asked)).flat()
     const own = { name, instance, links: this.#links(), unanswered: membership.unanswered() }
-    return { replicas: [own, ...others], silent, failingSources: membership.failingSources() }
+    return { replicas: [own, ...others], silent: failed, failingSources: membership.failingSources() }
   }
 
   async #ask(instance: ReplicaInstance): Promise<Omit<ReplicaLinksReport, 'name' | 'instance'>> {

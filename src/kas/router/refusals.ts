@@ -13,7 +13,7 @@ export class Refusals {
   readonly #race: Race
   readonly #clock: Clock
   #worst: KasError | undefined
-  #held = 0
+  #mostTunnels = 0
   #cancel: (() => void) | undefined
 
   constructor(race: Race, clock: Clock) {
@@ -33,9 +33,9 @@ export class Refusals {
         return await request(cancellation)
       } catch (error) {
         if (!(error instanceof KasError) || error.spec.code !== 'CALLER_OVER_SHARE') throw error
-        const { held } = error.spec
-        if (held >= this.#held) this.#worst = error
-        this.#held = Math.max(held, this.#held)
+        const { held: tunnels } = error.spec
+        if (tunnels >= this.#mostTunnels) this.#worst = error
+        this.#mostTunnels = Math.max(tunnels, this.#mostTunnels)
         return 'none'
       }
     }

@@ -7,7 +7,7 @@ import { KasError } from '../../lib/errors.ts'
 import { pause } from '../../lib/pause.ts'
 import { isUsable, type OfferRequest } from '../replicas/link.ts'
 import type { Candidate, Links } from '../replicas/links.ts'
-import type { Wish } from '../tunnels/shares.ts'
+import type { TunnelRequest } from '../tunnels/shares.ts'
 import type { Tunnel } from '../tunnels/tunnel.ts'
 import type { TunnelRegistry } from '../tunnels/tunnel-registry.ts'
 import { Race } from './race.ts'
@@ -210,9 +210,9 @@ export class TunnelSearch {
     const { tunnels } = this.#components
     const { signal } = abortingWith(cancellation)
     const { agentId, method, caller, isWatch = false, isLog = false } = this.#call
-    const wish: Wish = { agentId, method, caller, isWatch, isLog }
+    const request: TunnelRequest = { agentId, method, caller, isWatch, isLog }
     for (;;) {
-      const tunnel = await tunnels.wait(wish, signal)
+      const tunnel = await tunnels.wait(request, signal)
       // one that was lost between the queue and here was not used: wait on
       if (tunnel.state === 'taken') return offerOf(tunnel, () => tunnels.giveBack(agentId, tunnel))
     }

@@ -39,7 +39,7 @@ export class AgentConnection {
   readonly remoteAddress: string
   /** aborts when idle tunnels and polling streams should end with OK, to be opened again elsewhere */
   readonly retired: AbortSignal
-  /** its agent goes where kas tells it to be (doc/agentk-placement.md) */
+  /** its agent goes to the replica that kas names (doc/agentk-placement.md) */
   movesByItself = false
   #wentAway = false
   /** how often idle tunnels were to end: one that carried a call meanwhile ends after it */
@@ -149,7 +149,7 @@ export class AgentConnection {
   /**
    * Checks the connection; to be called a few times a second.
    *
-   * @param lateMs - how late this call is: our own stall, which is not held against the connection
+   * @param lateMs - how late this call is: our own stall, which does not count against the connection
    */
   check(now: number, lateMs: number): void {
     const { bytesRead } = this.session

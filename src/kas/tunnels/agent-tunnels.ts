@@ -1,7 +1,7 @@
 import { hasShare } from '../../call/caller.ts'
 import type { KasError } from '../../lib/errors.ts'
 import { type Contended, Scarcity, type ScarcityComponents } from './scarcity.ts'
-import { type RunningStream, Shares, type Wish } from './shares.ts'
+import { type RunningStream, Shares, type TunnelRequest } from './shares.ts'
 import type { Tunnel } from './tunnel.ts'
 import { type Waiter, WaitingCalls } from './waiting-calls.ts'
 
@@ -100,12 +100,12 @@ export class AgentTunnels implements Contended {
     this.#give(tunnel)
   }
 
-  take(wish: Wish): Tunnel | undefined {
+  take(request: TunnelRequest): Tunnel | undefined {
     const now = this.#components.clock.now()
     let choice: Tunnel | undefined
     for (const tunnel of this.#idle) {
-      if (tunnel.state !== 'idle' || !tunnel.methods.has(wish.method)) continue
-      if (!this.#mayHave(tunnel, wish)) continue
+      if (tunnel.state !== 'idle' || !tunnel.methods.has(request.method)) continue
+      if (!this.#mayHave(tunnel, request)) continue
       const isSuspect = tunnel.connection.isSuspect(now)
       if (!isSuspect || !choice) choice = tunnel
       if (!isSuspect) break
@@ -113,15 +113,15 @@ export class AgentTunnels implements Contended {
     if (!choice) return undefined
     this.#idle.delete(choice)
     choice.take()
-    this.shares.taken(choice, wish)
+    this.shares.taken(choice, request)
     return choice
   }
 
   /** @throws KasError TOO_MANY_WAITING, CALLER_OVER_SHARE: at once, or later in favour of another */
-  wait(wish: Wish, signal: AbortSignal): Promise<Tunnel> {
-    const idle = this.take(wish) // it came while others were asked for one
+  wait(request: TunnelRequest, signal: AbortSignal): Promise<Tunnel> {
+    const idle = this.take(request) // it came while others were asked for one
     if (idle) return Promise.resolve(idle)
-    const refusal = this.#scarcity?.refusalOf(wish)
+    const refusal = this.#scarcity?.refusalOf(request)
     if (refusal) throw refusal
     const { promise, resolve, reject } = Promise.withResolvers<Tunnel>()
     const leave = () => {
@@ -130,8 +130,8 @@ export class AgentTunnels implements Contended {
     }
     const ended = () => signal.removeEventListener('abort', leave)
     const waiter: Waiter = {
-      source: wish.caller.key,
-      wish,
+      source: request.caller.key,
+      request,
       since: this.#components.clock.now(),
       resolve: (tunnel) => {
         ended()
@@ -169,18 +169,18 @@ export class AgentTunnels implements Contended {
 
   /** To whose turn it is, else it is idle. */
   #give(tunnel: Tunnel): void {
-    const waiter = this.#waiting?.take(tunnel.methods, (wish) => this.#mayHave(tunnel, wish))
+    const waiter = this.#waiting?.take(tunnel.methods, (request) => this.#mayHave(tunnel, request))
     if (!waiter) {
       this.#idle.add(tunnel)
       return
     }
     this.#checkWaiting()
     tunnel.take()
-    this.shares.taken(tunnel, waiter.wish)
+    this.shares.taken(tunnel, waiter.request)
     waiter.resolve(tunnel)
   }
 
-  #mayHave({ connection }: Tunnel, { caller }: Wish): boolean {
+  #mayHave({ connection }: Tunnel, { caller }: TunnelRequest): boolean {
     const { plentyPerConnection, few } = this.#options
     if (!this.#shares || this.#shares.on(connection) < plentyPerConnection || !hasShare(caller.key)) return true
     return this.#shares.holdsFewer(caller, few)

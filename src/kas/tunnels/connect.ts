@@ -9,7 +9,7 @@ import type { PublishedConnections } from './published-connections.ts'
 import { Tunnel } from './tunnel.ts'
 import type { TunnelRegistry } from './tunnel-registry.ts'
 
-/** What is told to agents that understand it, and again when it has changed. */
+/** What agents that understand hints are sent, and sent again when it changes. */
 export interface ConnectHints {
   hints(connection: AgentConnection, agentId: AgentId, pod: string): Metadata | undefined
   idle(connection: AgentConnection, agentId: AgentId, end: () => boolean): () => void
@@ -18,7 +18,7 @@ export interface ConnectHints {
 export interface ConnectComponents {
   readonly tunnels: TunnelRegistry
   readonly descriptions: Descriptions
-  readonly held?: PublishedConnections
+  readonly published?: PublishedConnections
   readonly hints?: ConnectHints
   /** an agent said more of a reply than is passed on */
   readonly onCut?: (() => void) | undefined
@@ -86,9 +86,9 @@ function introduce(
   { agent, connection, stream }: ConnectCall,
   tunnel: Tunnel,
 ): (() => void) | undefined {
-  const { held, hints } = components
+  const { published, hints } = components
   const pod = readAgentPod(stream.metadata)
-  held?.described(agent, connection, tunnel.methods, pod)
+  published?.described(agent, connection, tunnel.methods, pod)
   if (!pod) return undefined // to a stock agent nothing is sent on an idle tunnel
   connection.movesByItself = true
   const metadata = hints?.hints(connection, agent.id, pod.name)

@@ -83,7 +83,7 @@ function read({ all }: AgentDescriptions, firstMessage: Uint8Array): Description
   const methods = readMethods(firstMessage)
   for (const known of all) if (isSame(known.methods, methods)) return known
   if (all.size >= maxDescriptionsPerAgent) {
-    const detail = `the agent tells more than ${maxDescriptionsPerAgent} different descriptors, allowed: ${maxDescriptionsPerAgent}`
+    const detail = `the agent sends more than ${maxDescriptionsPerAgent} different descriptors, allowed: ${maxDescriptionsPerAgent}`
     throw new KasError({ code: 'INVALID_MESSAGE', detail })
   }
   return { methods, connections: new Set() }

@@ -8,14 +8,14 @@ import type { AgentConnection } from './agent-connection.ts'
 /** Methods of an agent on one connection that are published, if it sends several descriptors. */
 const maxMethods = 256
 
-export interface HeldConnectionsComponents {
+export interface PublishedConnectionsComponents {
   /** what the own row does not keep is offered again at the next Connect */
   readonly row: Pick<Membership, 'addConnection' | 'removeConnection'>
   readonly log: Logger
 }
 
 /** An agent on one connection. */
-interface Held {
+interface OnConnection {
   published: RowConnection
   /** by its last descriptor: the same set for the same one */
   methods: ReadonlySet<string>
@@ -23,11 +23,11 @@ interface Held {
 
 /** Publishes in the own row which agents are connected here, and what they serve. */
 export class PublishedConnections {
-  readonly #components: HeldConnectionsComponents
-  readonly #held = new Map<AgentConnection, Map<AgentId, Held>>()
+  readonly #components: PublishedConnectionsComponents
+  readonly #byConnection = new Map<AgentConnection, Map<AgentId, OnConnection>>()
   #count = 0
 
-  constructor(components: HeldConnectionsComponents) {
+  constructor(components: PublishedConnectionsComponents) {
     this.#components = components
   }
 
@@ -37,17 +37,20 @@ export class PublishedConnections {
    * @param pod - absent: it does not say
    */
   described(agent: Agent, connection: AgentConnection, methods: ReadonlySet<string>, pod?: AgentPod): void {
-    const held = this.#of(connection)
-    const known = held.get(agent.id)
+    const agents = this.#of(connection)
+    const known = agents.get(agent.id)
     if (known?.methods === methods && sameAs(known.published, pod)) return
     const published = known ? changed(known.published, methods, pod) : this.#create(agent, methods, pod)
     if (known) known.methods = methods
     if (published === known?.published) return
     try {
-      if (this.#components.row.addConnection(published)) held.set(agent.id, { published, methods })
+      if (this.#components.row.addConnection(published)) agents.set(agent.id, { published, methods })
     } catch (error) {
       const { log } = this.#components
-      log.warn({ error, agent_id: String(agent.id) }, 'A connection of an agent is served here, but not told to others')
+      log.warn(
+        { error, agent_id: String(agent.id) },
+        'A connection of an agent is served here, but not published to others',
+      )
     }
   }
 
@@ -63,22 +66,22 @@ export class PublishedConnections {
     }
   }
 
-  #of(connection: AgentConnection): Map<AgentId, Held> {
-    const known = this.#held.get(connection)
+  #of(connection: AgentConnection): Map<AgentId, OnConnection> {
+    const known = this.#byConnection.get(connection)
     if (known) return known
-    const held = new Map<AgentId, Held>()
-    this.#held.set(connection, held)
-    connection.retired.addEventListener('abort', () => this.#retired(held), { once: true })
+    const agents = new Map<AgentId, OnConnection>()
+    this.#byConnection.set(connection, agents)
+    connection.retired.addEventListener('abort', () => this.#retired(agents), { once: true })
     void connection.session.closed.then(() => {
-      this.#held.delete(connection)
-      for (const { published } of held.values()) this.#components.row.removeConnection(published.id)
+      this.#byConnection.delete(connection)
+      for (const { published } of agents.values()) this.#components.row.removeConnection(published.id)
     })
-    return held
+    return agents
   }
 
   /** What runs there goes on, but nobody needs to ask for a tunnel any more: it serves no method. */
-  #retired(held: ReadonlyMap<AgentId, Held>): void {
-    for (const each of held.values()) {
+  #retired(agents: ReadonlyMap<AgentId, OnConnection>): void {
+    for (const each of agents.values()) {
       each.published = { ...each.published, methods: [] }
       this.#components.row.addConnection(each.published)
     }

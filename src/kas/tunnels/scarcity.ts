@@ -1,7 +1,7 @@
 import { hasShare } from '../../call/caller.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
-import type { Shares, Wish } from './shares.ts'
+import type { Shares, TunnelRequest } from './shares.ts'
 import type { Tunnel } from './tunnel.ts'
 import type { Waiter } from './waiting-calls.ts'
 
@@ -11,8 +11,8 @@ const scarceRoundTrips = 3
 const scarceMs = 200
 /** Whatever a PING says. ms */
 const maxScarceMs = 2000
-/** Between two looks at whether they are. ms */
-const lookMs = 200
+/** Between two checks of whether they are. ms */
+const checkMs = 200
 /** Who has waited for so long gets the tunnel of the oldest watch of the caller that holds most. ms */
 const recallMs = 600
 
@@ -41,7 +41,7 @@ export interface Contended {
 }
 
 /**
- * Sees, as long as calls wait, whether an agent's tunnels are scarce. Then who holds more than his share is refused, and gives
+ * Checks, as long as calls wait, whether an agent's tunnels are scarce. Then who holds more than his share is refused, and gives
  * up watches for others (doc/routing.md "A share for each caller").
  */
 export class Scarcity {
@@ -55,7 +55,7 @@ export class Scarcity {
   constructor(components: ScarcityComponents, agent: Contended) {
     this.#components = components
     this.#agent = agent
-    this.#stop = this.#look()
+    this.#stop = this.#check()
   }
 
   /** Nobody waits any more. */
@@ -64,16 +64,16 @@ export class Scarcity {
   }
 
   /** @returns why a call may not even wait */
-  refusalOf(wish: Wish): KasError | undefined {
-    return this.#isScarce ? this.#refusalOf(wish, this.#callers(this.#agent.waiters())) : undefined
+  refusalOf(request: TunnelRequest): KasError | undefined {
+    return this.#isScarce ? this.#refusalOf(request, this.#callers(this.#agent.waiters())) : undefined
   }
 
-  #look(): () => void {
+  #check(): () => void {
     const { clock } = this.#components
     const now = clock.now()
     for (const { connection } of this.#agent.living) connection.measure(now)
-    return clock.after(lookMs, () => {
-      this.#stop = this.#look() // first: what follows may end it
+    return clock.after(checkMs, () => {
+      this.#stop = this.#check() // first: what follows may end it
       this.#relieve()
     })
   }
@@ -85,7 +85,7 @@ export class Scarcity {
     if (!this.#isScarce) return
     const callers = this.#callers(waiters)
     const waiting = waiters.filter((waiter) => {
-      const refusal = this.#refusalOf(waiter.wish, callers)
+      const refusal = this.#refusalOf(waiter.request, callers)
       if (refusal) this.#agent.refuse(waiter, refusal)
       return !refusal
     })
@@ -109,25 +109,25 @@ export class Scarcity {
   }
 
   /** @param callers - that hold tunnels or wait for one */
-  #refusalOf({ agentId, caller: { key } }: Wish, callers: ReadonlySet<string>): KasError | undefined {
+  #refusalOf({ agentId, caller: { key } }: TunnelRequest, callers: ReadonlySet<string>): KasError | undefined {
     const { shares, living } = this.#agent
-    const { tunnels: held, watches } = shares.of(key)
+    const { tunnels, watches } = shares.of(key)
     const share = living.size / (callers.has(key) ? callers.size : callers.size + 1)
-    if (!hasShare(key) || held <= share) return undefined
+    if (!hasShare(key) || tunnels <= share) return undefined
     return new KasError({
       code: 'CALLER_OVER_SHARE',
       agentId: String(agentId),
-      held,
+      held: tunnels,
       living: living.size,
       watches,
-      retryAfterS: this.#retryAfterS(held / share),
+      retryAfterS: this.#retryAfterS(tunnels / share),
     })
   }
 
   /** So that those who are refused together do not come back together. */
-  #retryAfterS(sharesHeld: number): number {
+  #retryAfterS(shares: number): number {
     const { least, most } = retryAfterS
-    const seconds = least * sharesHeld * (0.75 + this.#components.random() / 2)
+    const seconds = least * shares * (0.75 + this.#components.random() / 2)
     return Math.round(Math.min(most, Math.max(least, seconds)))
   }
 
@@ -135,10 +135,10 @@ export class Scarcity {
     return new Set([...this.#agent.shares.callers, ...waiters.map(({ source }) => source)])
   }
 
-  /** A connection whose PING is not answered yet is further away than a look takes. */
+  /** A connection whose PING is not answered yet counts with the time between two checks. */
   #scarceAfterMs(): number {
     let longestMs = 0
-    for (const { connection } of this.#agent.living) longestMs = Math.max(longestMs, connection.roundTripMs ?? lookMs)
+    for (const { connection } of this.#agent.living) longestMs = Math.max(longestMs, connection.roundTripMs ?? checkMs)
     return Math.min(maxScarceMs, Math.max(scarceMs, scarceRoundTrips * longestMs))
   }
 }

@@ -3,8 +3,8 @@ import { type Caller, hasShare } from '../../call/caller.ts'
 import { Counter } from '../../lib/counter.ts'
 import type { Tunnel } from './tunnel.ts'
 
-/** What a tunnel is wanted for. */
-export type Wish = Pick<Call, 'agentId' | 'method' | 'caller' | 'isWatch' | 'isLog'>
+/** What a tunnel is to serve. */
+export type TunnelRequest = Pick<Call, 'agentId' | 'method' | 'caller' | 'isWatch' | 'isLog'>
 
 /** What one caller holds of an agent's tunnels. */
 export interface Holding {
@@ -85,7 +85,7 @@ export class Shares {
     return undefined
   }
 
-  taken(tunnel: Tunnel, { caller, isWatch = false, isLog = false }: Wish): void {
+  taken(tunnel: Tunnel, { caller, isWatch = false, isLog = false }: TunnelRequest): void {
     const { key } = caller
     const userKey = userKeyOf(caller)
     this.#uses.set(tunnel, { key, userKey, isWatch, isLog })

@@ -2,7 +2,7 @@ import type { AgentId } from '../../call/call.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { AgentTunnels, type TunnelsOptions } from './agent-tunnels.ts'
 import type { ScarcityComponents } from './scarcity.ts'
-import type { RunningStream, Wish } from './shares.ts'
+import type { RunningStream, TunnelRequest } from './shares.ts'
 import type { Tunnel } from './tunnel.ts'
 
 /** A waiting call costs some 15 KB at the entry; a connection of agentk carries 500 at once. */
@@ -73,8 +73,8 @@ export class TunnelRegistry {
    * An idle tunnel that serves the method: the caller owns it. Tunnels of connections that leave a PING unanswered
    * are the last choice. The last ones of a connection are for callers that hold few.
    */
-  take(wish: Wish): Tunnel | undefined {
-    return this.#agents.get(wish.agentId)?.take(wish)
+  take(request: TunnelRequest): Tunnel | undefined {
+    return this.#agents.get(request.agentId)?.take(request)
   }
 
   /** Puts back a tunnel that was taken and not used. */
@@ -97,9 +97,9 @@ export class TunnelRegistry {
    * @param signal - ends the wait; its reason is thrown
    * @throws KasError TOO_MANY_WAITING, CALLER_OVER_SHARE: at once, or later in favour of another
    */
-  wait(wish: Wish, signal: AbortSignal): Promise<Tunnel> {
+  wait(request: TunnelRequest, signal: AbortSignal): Promise<Tunnel> {
     if (signal.aborted) return Promise.reject(signal.reason)
-    return this.#of(wish.agentId).wait(wish, signal)
+    return this.#of(request.agentId).wait(request, signal)
   }
 
   #of(agentId: AgentId): AgentTunnels {

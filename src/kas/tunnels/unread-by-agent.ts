@@ -7,7 +7,7 @@ import { WindowBudget } from '../../proto/grpc/window-budget.ts'
  * reader holds up to 128 KiB and a window: 1 MiB, or 64 KiB beside 13 MiB of others. Some 60 readers of one agent may stop,
  * one after another; then the one that holds most ends.
  */
-export const maxHeldBytesPerAgent = 24 * 1024 * 1024
+export const maxUnreadBytesPerAgent = 24 * 1024 * 1024
 
 /** The same, beside it, of what comes because windows were wide: one stream's of 16 MiB, and room for another. */
 export const maxWideBytesPerAgent = 30 * 1024 * 1024
@@ -16,26 +16,26 @@ export const maxWideBytes = 8 * maxWideBytesPerAgent
 
 /** What waits of an agent, and how many may add to it. */
 class Account {
-  readonly held: UnreadBytes
+  readonly unread: UnreadBytes
   readonly #forget: () => void
   #users = 0
 
-  constructor(held: UnreadBytes, forget: () => void) {
-    this.held = held
+  constructor(unread: UnreadBytes, forget: () => void) {
+    this.unread = unread
     this.#forget = forget
   }
 
   enter(): this {
     this.#users++
-    this.held.onEmpty = undefined
+    this.unread.onEmpty = undefined
     return this
   }
 
   /** To be called once for each `enter`, as a function too: nothing more is charged. What waits then still counts. */
   readonly leave = (): void => {
     if (--this.#users > 0) return
-    if (this.held.bytes === 0) this.#forget()
-    else this.held.onEmpty = this.#forget
+    if (this.unread.bytes === 0) this.#forget()
+    else this.unread.onEmpty = this.#forget
   }
 }
 
@@ -47,7 +47,7 @@ export class UnreadByAgent {
   readonly #agents = new Map<AgentId, Account>()
 
   constructor(options: { maxBytes?: number; maxWideBytes?: number } = {}) {
-    this.#maxBytes = options.maxBytes ?? maxHeldBytesPerAgent
+    this.#maxBytes = options.maxBytes ?? maxUnreadBytesPerAgent
     this.windows = new WindowBudget(options.maxWideBytes ?? maxWideBytes)
   }
 
@@ -55,8 +55,8 @@ export class UnreadByAgent {
   enter(agentId: AgentId): Account {
     let account = this.#agents.get(agentId)
     if (!account) {
-      const held = new UnreadBytes(this.#maxBytes, new WindowBudget(maxWideBytesPerAgent, this.windows))
-      account = new Account(held, () => this.#agents.delete(agentId))
+      const unread = new UnreadBytes(this.#maxBytes, new WindowBudget(maxWideBytesPerAgent, this.windows))
+      account = new Account(unread, () => this.#agents.delete(agentId))
       this.#agents.set(agentId, account)
     }
     return account.enter()

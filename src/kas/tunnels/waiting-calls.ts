@@ -1,12 +1,12 @@
 import { KasError } from '../../lib/errors.ts'
 import { FairQueue } from '../../lib/fair-queue.ts'
-import type { Wish } from './shares.ts'
+import type { TunnelRequest } from './shares.ts'
 import type { Tunnel } from './tunnel.ts'
 
 export interface Waiter {
   /** the caller's key: callers take turns */
   readonly source: string
-  readonly wish: Wish
+  readonly request: TunnelRequest
   readonly since: number
   readonly resolve: (tunnel: Tunnel) => void
   readonly reject: (error: KasError) => void
@@ -30,7 +30,7 @@ export class WaitingCalls {
   /** @throws KasError TOO_MANY_WAITING: who waits most makes room for others, else there is none */
   add(waiter: Waiter): void {
     const limit = this.#maxSize
-    const { method } = waiter.wish
+    const { method } = waiter.request
     const tooMany = () => new KasError({ code: 'TOO_MANY_WAITING', limit })
     const queue = this.#byMethod.get(method) ?? new FairQueue<Waiter>(limit)
     if (this.#size >= limit && queue.size < limit) throw tooMany() // others wait for another method
@@ -42,7 +42,7 @@ export class WaitingCalls {
   }
 
   delete(waiter: Waiter): void {
-    const { method } = waiter.wish
+    const { method } = waiter.request
     const queue = this.#byMethod.get(method)
     if (!queue?.delete(waiter)) return
     if (queue.size === 0) this.#byMethod.delete(method)
@@ -54,9 +54,9 @@ export class WaitingCalls {
    *
    * @param may - those that may not keep their turn
    */
-  take(methods: ReadonlySet<string>, may: (wish: Wish) => boolean): Waiter | undefined {
+  take(methods: ReadonlySet<string>, may: (request: TunnelRequest) => boolean): Waiter | undefined {
     for (const [method, queue] of this.#byMethod) {
-      const waiter = methods.has(method) ? queue.take((_, { wish }) => may(wish)) : undefined
+      const waiter = methods.has(method) ? queue.take((_, { request }) => may(request)) : undefined
       if (!waiter) continue
       this.#byMethod.delete(method)
       if (queue.size > 0) this.#byMethod.set(method, queue) // behind the other methods

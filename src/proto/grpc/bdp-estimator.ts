@@ -9,7 +9,7 @@ const minRoundTripMs = 2
  * misses what came before it.
  */
 const fullShare = 1 / 2
-/** so much wider at once: the other side hears of it only half a round trip later */
+/** so much wider at once: the other side learns of it only half a round trip later */
 const growth = 4
 
 export interface BdpEstimatorComponents {

@@ -39,7 +39,7 @@ export interface OpenOptions {
   /** called for headers that come before the response's own */
   readonly onInterim?: (metadata: Metadata) => void
   /** what comes and is not read is counted there */
-  readonly held?: UnreadBytes | undefined
+  readonly unread?: UnreadBytes | undefined
   /** deadline, sent to the server and kept here */
   readonly timeoutMs?: number
 }
@@ -139,7 +139,7 @@ export class ClientSession {
       isLost: () => this.#session.destroyed,
       onClosed: () => this.#streams.delete(stream),
     })
-    if (options.held) stream.chargeTo(options.held)
+    if (options.unread) stream.chargeTo(options.unread)
     this.#streams.add(stream)
     const { onInterim } = options
     if (onInterim) http2.on('headers', (_headers, _flags, raw: readonly string[]) => onInterim(readMetadata(raw)))

@@ -73,7 +73,7 @@ export class ClientStream {
 
   /** Ends with the reply, also with a failed one: `done` alone says how it ended. */
   get messages(): AsyncIterable<Uint8Array> {
-    return { [Symbol.asyncIterator]: () => quiet(this.inbox) }
+    return { [Symbol.asyncIterator]: () => untilFailed(this.inbox) }
   }
 
   /** The other side has ended it without a status. */
@@ -93,9 +93,9 @@ export class ClientStream {
   }
 
   /** What comes and is not read, and what is not taken, is counted there; undefined: nowhere. */
-  chargeTo(held: UnreadBytes | undefined): void {
-    this.inbox.chargeTo(held)
-    this.#outbox.chargeTo(held)
+  chargeTo(unread: UnreadBytes | undefined): void {
+    this.inbox.chargeTo(unread)
+    this.#outbox.chargeTo(unread)
   }
 
   /** As `Inbox.receives`. */
@@ -186,7 +186,7 @@ export class ClientStream {
     this.#settle({ error, trailers: noMetadata })
   }
 
-  /** CANCEL, at once: `http2.close` would half-close the stream first, and a body that was cut would look whole. */
+  /** CANCEL, at once: `http2.close` would half-close the stream first, and a body that was cut would seem whole. */
   #reset(): void {
     if (!this.#http2.destroyed) addAbortSignal(aborted, this.#http2)
   }
@@ -209,7 +209,7 @@ function unknownContent(contentType: string | undefined): KasError {
 }
 
 /** An iterator that ends where the inbox fails. */
-function quiet(inbox: Inbox): AsyncIterator<Uint8Array> {
+function untilFailed(inbox: Inbox): AsyncIterator<Uint8Array> {
   const end: IteratorResult<Uint8Array> = { value: undefined, done: true }
   return { next: () => inbox.next().catch(() => end), return: () => inbox.return() }
 }

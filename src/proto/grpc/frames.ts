@@ -31,7 +31,7 @@ export class Deframer {
   #pieces: Buffer[] = []
   /** behind all of `#pieces` */
   #blocks: Blocks | undefined
-  #held = 0
+  #bufferedBytes = 0
   /** bytes that the next frame takes; its prefix while that is unknown */
   #wanted = prefixBytes
 
@@ -51,15 +51,15 @@ export class Deframer {
   }
 
   /** Bytes of a message that has begun and not ended. */
-  get heldBytes(): number {
-    return this.#held
+  get bufferedBytes(): number {
+    return this.#bufferedBytes
   }
 
   /** What is not whole is not wanted any more. */
   clear(): void {
     this.#pieces = []
     this.#blocks = undefined
-    this.#held = 0
+    this.#bufferedBytes = 0
     this.#wanted = prefixBytes
   }
 
@@ -69,8 +69,8 @@ export class Deframer {
    */
   push(chunk: Buffer, onMessage: OnMessage): void {
     let at = 0
-    while (this.#held + chunk.length - at >= this.#wanted) {
-      if (this.#held === 0) {
+    while (this.#bufferedBytes + chunk.length - at >= this.#wanted) {
+      if (this.#bufferedBytes === 0) {
         const end = at + prefixBytes + this.#messageBytes(chunk, at)
         this.#wanted = end - at
         if (chunk.length < end) break
@@ -78,21 +78,21 @@ export class Deframer {
         this.#pass(chunk, at, end, onMessage)
         at = end
       } else {
-        const used = this.#wanted - this.#held
-        const bytes = this.#takeHeld(chunk.subarray(at, at + used))
+        const used = this.#wanted - this.#bufferedBytes
+        const bytes = this.#takeBuffered(chunk.subarray(at, at + used))
         at += used
         this.#wanted = prefixBytes + this.#messageBytes(bytes, 0)
         if (bytes.length < this.#wanted) {
           // only the prefix was wanted so far: put it back and ask for the whole
           this.#pieces.push(bytes)
-          this.#held = bytes.length
+          this.#bufferedBytes = bytes.length
         } else {
           this.#wanted = prefixBytes
           this.#pass(bytes, 0, bytes.length, onMessage)
         }
       }
     }
-    if (at < chunk.length) this.#hold(chunk.subarray(at))
+    if (at < chunk.length) this.#buffer(chunk.subarray(at))
   }
 
   /** As the prefix at `at` says. @throws KasError MESSAGE_TOO_LARGE */
@@ -114,19 +114,19 @@ export class Deframer {
     } else onMessage(payload, this.#isPacked(bytes[start] as number))
   }
 
-  #hold(piece: Buffer): void {
-    this.#held += piece.length
+  #buffer(piece: Buffer): void {
+    this.#bufferedBytes += piece.length
     this.#blocks ??= new Blocks((bytes) => this.#pieces.push(kept(bytes)))
     this.#blocks.add(piece)
   }
 
-  /** What was held, and `rest`, in one piece. */
-  #takeHeld(rest: Buffer): Buffer {
+  /** What is buffered, and `rest`, in one piece. */
+  #takeBuffered(rest: Buffer): Buffer {
     this.#blocks?.flush()
     this.#pieces.push(rest)
     const bytes = Buffer.concat(this.#pieces, this.#wanted)
     this.#pieces = []
-    this.#held = 0
+    this.#bufferedBytes = 0
     return bytes
   }
 

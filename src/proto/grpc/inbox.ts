@@ -110,8 +110,8 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
   }
 
   /** What waits here is counted there from now on, where without room the call ends; undefined: nowhere. */
-  chargeTo(held: UnreadBytes | undefined): void {
-    if (!this.#stream.destroyed) this.#bytes.chargeTo(held)
+  chargeTo(unread: UnreadBytes | undefined): void {
+    if (!this.#stream.destroyed) this.#bytes.chargeTo(unread)
   }
 
   /** A call is to bring messages, or has ended: a stream may wait for calls, and carry one after another. */
@@ -120,8 +120,8 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
   }
 
   /** What has come and is not taken, whole or not. */
-  get heldBytes(): number {
-    return this.#bytes.heldBytes
+  get bufferedBytes(): number {
+    return this.#bytes.bufferedBytes
   }
 
   /** Nobody reads any further. Who has begun to, and neither reads to the end nor returns, has to say so. */
@@ -141,7 +141,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
   /** The other side has half-closed. */
   end(): void {
     if (this.#ended || this.#failure) return
-    if (this.#deframer.heldBytes > 0) {
+    if (this.#deframer.bufferedBytes > 0) {
       this.fail(new KasError({ code: 'INVALID_MESSAGE', detail: 'the stream ended inside a message' }))
       return
     }

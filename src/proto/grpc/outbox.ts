@@ -35,10 +35,10 @@ export class Outbox {
   }
 
   /** Its waiting is counted there from now on; undefined: nowhere. */
-  chargeTo(held: UnreadBytes | undefined): void {
+  chargeTo(unread: UnreadBytes | undefined): void {
     if (this.#charged) this.#charged.unsent -= this.#countedBytes
     this.#countedBytes = 0
-    this.#charged = held
+    this.#charged = unread
     this.#count()
   }
 
@@ -50,7 +50,7 @@ export class Outbox {
   /** Calls `listener` once, when nothing waits for the connection. */
   onSent(listener: () => void): void {
     this.#onSent = listener
-    this.#tellSent()
+    this.#notifySent()
   }
 
   /**
@@ -122,13 +122,13 @@ export class Outbox {
 
   #left(): void {
     this.#count()
-    this.#tellSent()
+    this.#notifySent()
     if (!this.#room || this.unsentBytes > this.#maxUnsentBytes) return
     this.#room.resolve()
     this.#room = undefined
   }
 
-  #tellSent(): void {
+  #notifySent(): void {
     if (!this.#onSent || this.unsentBytes > 0) return
     const listener = this.#onSent
     this.#onSent = undefined

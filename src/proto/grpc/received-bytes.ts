@@ -20,7 +20,7 @@ export class ReceivedBytes implements Holder {
   /** the stream's own, for what its reader gets */
   readonly #push: Http2Stream['push']
   /** also what node keeps */
-  #heldBytes = 0
+  #bufferedBytes = 0
   /** of them, what came because the window was wide */
   #extraBytes = 0
   /** counted by the window as one that receives */
@@ -49,8 +49,8 @@ export class ReceivedBytes implements Holder {
     stream.push = (chunk: Buffer | null) => this.#arrive(chunk)
   }
 
-  get heldBytes(): number {
-    return this.#heldBytes
+  get bufferedBytes(): number {
+    return this.#bufferedBytes
   }
 
   /** Passes on what has come, and what comes. */
@@ -61,34 +61,34 @@ export class ReceivedBytes implements Holder {
   }
 
   /** They are counted there from now on, where without room the call ends; undefined: nowhere. */
-  chargeTo(held: UnreadBytes | undefined): void {
-    const bytes = this.#heldBytes
+  chargeTo(unread: UnreadBytes | undefined): void {
+    const bytes = this.#bufferedBytes
     this.remove(bytes)
     this.#charged?.leave(this)
-    this.#charged = held
-    if (!this.#hasEnded) held?.enter(this)
+    this.#charged = unread
+    if (!this.#hasEnded) unread?.enter(this)
     this.add(bytes)
   }
 
   /** @returns false: there is no room for them */
   add(bytes: number): boolean {
-    const extra = this.#window.extraOf(this.#heldBytes + bytes) - this.#extraBytes
+    const extra = this.#window.extraOf(this.#bufferedBytes + bytes) - this.#extraBytes
     if (this.#charged && !this.#charged.add(bytes, extra)) {
       this.#overflow()
       return false
     }
-    this.#heldBytes += bytes
+    this.#bufferedBytes += bytes
     this.#extraBytes += extra
     this.#window.hold(bytes - extra)
-    if (this.#isDropped) this.remove(bytes) // it was the one that held most
+    if (this.#isDropped) this.remove(bytes) // it was the one that had most
     return !this.#isDropped
   }
 
   /** So many are taken, or not wanted; no more than there are. */
   remove(bytes: number): void {
-    const removed = Math.min(bytes, this.#heldBytes)
-    this.#heldBytes -= removed
-    const extra = this.#extraBytes - this.#window.extraOf(this.#heldBytes)
+    const removed = Math.min(bytes, this.#bufferedBytes)
+    this.#bufferedBytes -= removed
+    const extra = this.#extraBytes - this.#window.extraOf(this.#bufferedBytes)
     this.#extraBytes -= extra
     this.#window.hold(extra - removed)
     this.#charged?.remove(removed, extra)
@@ -135,7 +135,7 @@ export class ReceivedBytes implements Holder {
     this.receives(false)
     this.#unpause()
     this.#charged?.leave(this)
-    this.remove(Math.max(0, this.#heldBytes - bytes))
+    this.remove(Math.max(0, this.#bufferedBytes - bytes))
   }
 
   /** Nothing of it is kept: others have no room. */
@@ -143,7 +143,7 @@ export class ReceivedBytes implements Holder {
     this.#isDropped = true
     this.#onDrop()
     this.#kept = undefined
-    this.remove(this.#heldBytes)
+    this.remove(this.#bufferedBytes)
     this.#overflow()
     if (this.#unpause()) this.#stream.resume() // what node keeps goes too
   }

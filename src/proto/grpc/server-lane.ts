@@ -143,8 +143,8 @@ class ServerLaneCall implements ServedCall {
     return this.#stream.signal
   }
 
-  chargeTo(held: UnreadBytes | undefined): void {
-    this.#stream.chargeTo(held)
+  chargeTo(unread: UnreadBytes | undefined): void {
+    this.#stream.chargeTo(unread)
   }
 
   onClosed(listener: () => void): void {

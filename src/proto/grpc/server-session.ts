@@ -131,9 +131,9 @@ export class ServerSession {
    * Whose connection it is: it unpacks in the turn of all that are counted there, its windows are narrow while many readers
    * have stopped that are, and wide as far as its budget goes.
    */
-  chargeTo(held: UnreadBytes): void {
-    this.window.belongTo(held)
-    this.unpacker.chargeTo(held)
+  chargeTo(unread: UnreadBytes): void {
+    this.window.belongTo(unread)
+    this.unpacker.chargeTo(unread)
   }
 
   /** Round trip in ms. One outstanding at a time is the caller's duty. Rejects when the connection ends first. */

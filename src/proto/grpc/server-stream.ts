@@ -118,9 +118,9 @@ export class ServerStream {
   }
 
   /** What comes and is not read, and what is not taken, is counted there; undefined: nowhere. */
-  chargeTo(held: UnreadBytes | undefined): void {
-    this.messages.chargeTo(held)
-    this.#outbox.chargeTo(held)
+  chargeTo(unread: UnreadBytes | undefined): void {
+    this.messages.chargeTo(unread)
+    this.#outbox.chargeTo(unread)
   }
 
   /** As `Inbox.receives`. */

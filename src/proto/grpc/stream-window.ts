@@ -70,7 +70,7 @@ export class StreamWindow {
     this.#adapt()
   }
 
-  /** For good: what he may have held is what the windows of all his connections may grant. */
+  /** For good: the windows of all connections of the owner grant no more than the owner may leave unread. */
   belongTo({ crowd, windows }: WindowOwner): void {
     if (this.#isOwned || this.#session.destroyed) return
     this.#isOwned = true
@@ -81,12 +81,12 @@ export class StreamWindow {
   }
 
   /**
-   * Of what a stream holds: as much may have come because its window was wide.
+   * Of what waits of a stream: as much may have come because its window was wide.
    *
-   * @param heldBytes - all of it
+   * @param unreadBytes - all of it
    */
-  extraOf(heldBytes: number): number {
-    return Math.min(Math.max(0, heldBytes - this.#limitBytes), this.#widestExtraBytes)
+  extraOf(unreadBytes: number): number {
+    return Math.min(Math.max(0, unreadBytes - this.#limitBytes), this.#widestExtraBytes)
   }
 
   /** A stream is to receive: to be called before it is asked to, where that is known. */

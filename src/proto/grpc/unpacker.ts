@@ -13,7 +13,7 @@ import { UnpackTurns } from './unpack-turns.ts'
 export class Unpacker {
   readonly #maxMessageBytes: number
   /** large ones that their readers have */
-  #heldBytes = 0
+  #unpackedBytes = 0
   #running = false
   readonly #turns: UnpackTurns
   #payer: object = this
@@ -61,7 +61,7 @@ export class Unpacker {
     this.#running = true
     try {
       const message = await this.#unpackInTurn(packed, reader, maxBytes)
-      this.#heldBytes += message.length
+      this.#unpackedBytes += message.length
       return message
     } finally {
       this.#running = false
@@ -92,12 +92,12 @@ export class Unpacker {
   }
 
   release(bytes: number): void {
-    this.#heldBytes -= bytes
+    this.#unpackedBytes -= bytes
     this.#next()
   }
 
   get #isFull(): boolean {
-    return this.#heldBytes > 0 && this.#heldBytes + this.#maxMessageBytes > maxUnpackedBytes
+    return this.#unpackedBytes > 0 && this.#unpackedBytes + this.#maxMessageBytes > maxUnpackedBytes
   }
 
   #next(): void {

@@ -7,7 +7,7 @@ const crowdedShare = 0.55
 
 /** Has bytes that have come and are not taken. */
 export interface Holder {
-  readonly heldBytes: number
+  readonly bufferedBytes: number
   /** Ends its call, and gives all back. */
   drop(): void
 }
@@ -92,7 +92,7 @@ export class UnreadBytes implements WindowOwner {
 
   get #most(): Holder | undefined {
     let most: Holder | undefined
-    for (const holder of this.#holders) if (holder.heldBytes > (most?.heldBytes ?? 0)) most = holder
+    for (const holder of this.#holders) if (holder.bufferedBytes > (most?.bufferedBytes ?? 0)) most = holder
     return most
   }
 }

@@ -7,7 +7,7 @@ export class WindowBudget {
   readonly #parent: WindowBudget | undefined
   readonly #claims = new Map<object, number>()
   #claimed = 0
-  #held = 0
+  #unreadBytes = 0
 
   /** @param parent - counts all of this, too */
   constructor(maxBytes: number, parent?: WindowBudget) {
@@ -19,7 +19,7 @@ export class WindowBudget {
   shareOf(connection: object): number {
     const own = this.#claims.get(connection)
     const connections = this.#claims.size + (own === undefined ? 1 : 0)
-    const left = this.maxBytes - (this.#claimed - (own ?? 0)) - this.#held
+    const left = this.maxBytes - (this.#claimed - (own ?? 0)) - this.#unreadBytes
     const share = Math.max(0, Math.min(this.maxBytes / connections, left))
     return this.#parent ? Math.min(share, this.#parent.shareOf(connection)) : share
   }
@@ -34,7 +34,7 @@ export class WindowBudget {
 
   /** What has come through wide windows and waits for its readers is not granted again. */
   hold(bytes: number): void {
-    this.#held += bytes
+    this.#unreadBytes += bytes
     this.#parent?.hold(bytes)
   }
 }

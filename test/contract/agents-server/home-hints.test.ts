@@ -17,7 +17,7 @@ const announced = { 'kas-features': ['home,ping'], 'kas-pod': ['pod-a'] }
 async function start(t: Test, settleMs = 1) {
   const placement = new FakePlacement()
   const row = new Map<string, RowConnection>()
-  const held = new PublishedConnections({
+  const published = new PublishedConnections({
     row: {
       addConnection: (entry) => row.set(entry.id, entry).has(entry.id),
       removeConnection: (id) => void row.delete(id),
@@ -25,7 +25,7 @@ async function start(t: Test, settleMs = 1) {
     log: createLogger({ level: 'silent' }),
   })
   const side = await startAgentsServer(t, {
-    components: { placement, held },
+    components: { placement, published },
     options: { hints: { settleMs, spreadMs: 1 } },
   })
   const dial = async (metadata: Record<string, string[]> = announced) => {

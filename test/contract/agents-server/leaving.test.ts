@@ -19,8 +19,8 @@ async function start(t: Test, { listenGraceMs, peers = true }: { listenGraceMs: 
     addConnection: (entry: RowConnection) => row.set(entry.id, entry).has(entry.id),
     removeConnection: (id: string) => void row.delete(id),
   }
-  const held = new PublishedConnections({ row: own, log: createLogger({ level: 'silent' }) })
-  const side = await startAgentsServer(t, { components: { placement, held }, options: { listenGraceMs } })
+  const published = new PublishedConnections({ row: own, log: createLogger({ level: 'silent' }) })
+  const side = await startAgentsServer(t, { components: { placement, published }, options: { listenGraceMs } })
   const dial = async () => {
     const agent = await FakeAgent.dial(side.port)
     t.teardown(() => agent.close())

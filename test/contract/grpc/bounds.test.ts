@@ -8,7 +8,7 @@ import {
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
-import { maxHeldBytesPerAgent } from '../../../src/kas/tunnels/unread-by-agent.ts'
+import { maxUnreadBytesPerAgent } from '../../../src/kas/tunnels/unread-by-agent.ts'
 import { Code, KasError } from '../../../src/lib/errors.ts'
 import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
 import { prefixBytes } from '../../../src/proto/grpc/frames.ts'
@@ -376,7 +376,7 @@ async function sent(session: ClientHttp2Session): Promise<void> {
 }
 
 const megabytes = (count: number) => gzipSync(Buffer.alloc(count << 20), { level: 9 })
-const heldBytes = () => process.memoryUsage().arrayBuffers + process.memoryUsage().external
+const bufferedBytes = () => process.memoryUsage().arrayBuffers + process.memoryUsage().external
 
 t.test('what is packed costs what was sent, until a handler takes it', async (t) => {
   const admitted = Promise.withResolvers<void>()
@@ -391,12 +391,12 @@ t.test('what is packed costs what was sent, until a handler takes it', async (t)
   const session = await rawClient(t, server.port)
   const calls = 50
   const bombs = Array.from({ length: 10 }, () => megabytes(4))
-  const before = heldBytes()
+  const before = bufferedBytes()
   const streams = sendPacked(session, calls, bombs)
   await sent(session)
   const [serving] = server.sessions
   t.equal(serving?.streams.size, calls)
-  t.ok(heldBytes() - before < 16 << 20, 'of 2,000 MiB nothing is there')
+  t.ok(bufferedBytes() - before < 16 << 20, 'of 2,000 MiB nothing is there')
   for (const { counts } of serving?.streams ?? []) t.equal(counts.received, 0)
   admitted.resolve()
   for (const stream of streams) stream.end()
@@ -498,12 +498,12 @@ t.test('packed data that cannot be read ends its call, behind what came before i
 })
 
 /** One side's streams are all charged to one agent. */
-async function serveCharged(t: Test, held: UnreadBytes, readAhead: boolean) {
+async function serveCharged(t: Test, unread: UnreadBytes, readAhead: boolean) {
   const reading = Promise.withResolvers<void>()
   const sessions = new Set<ServerSession>()
   const handler: Handler = async (stream) => {
-    stream.session.chargeTo(held)
-    stream.chargeTo(held)
+    stream.session.chargeTo(unread)
+    stream.chargeTo(unread)
     if (readAhead) stream.messages.begin()
     const first = stream.messages.next() // of a message that is not whole nothing comes
     await Promise.race([reading.promise, first])
@@ -526,8 +526,8 @@ async function serveCharged(t: Test, held: UnreadBytes, readAhead: boolean) {
 }
 
 t.test('what waits of one agent is bounded over its streams, whole messages or not', async (t) => {
-  const held = new UnreadBytes(1 << 20)
-  const { port, reading } = await serveCharged(t, held, true)
+  const unread = new UnreadBytes(1 << 20)
+  const { port, reading } = await serveCharged(t, unread, true)
   const session = await rawClient(t, port)
   const half = framed(0, Buffer.alloc(100_000), 4 << 20) // the beginning of 4 MiB
   const whole = Buffer.concat([framed(0, bytes('first')), framed(0, Buffer.alloc(99_000))])
@@ -549,7 +549,7 @@ t.test('what waits of one agent is bounded over its streams, whole messages or n
     'grpc-message': /More than 1048576 bytes from this/,
   })
   await sent(session)
-  t.ok(held.bytes > 900_000 && held.bytes <= 1 << 20, `${held.bytes} bytes are held`)
+  t.ok(unread.bytes > 900_000 && unread.bytes <= 1 << 20, `${unread.bytes} bytes are unread`)
   for (const [i, stream] of streams.entries()) if (i % 2) stream.close(8)
   await Promise.all(streams.filter((_, i) => i % 2).map((stream) => stream.closed || once(stream, 'close')))
   reading.resolve()
@@ -561,12 +561,12 @@ t.test('what waits of one agent is bounded over its streams, whole messages or n
   t.ok(living.length > 0)
   t.same(new Set(await Promise.all(ends)), new Set(['99005']), 'those that had room go on')
   await sent(session)
-  t.equal(held.bytes, 0, 'all is given back')
+  t.equal(unread.bytes, 0, 'all is given back')
 })
 
 t.test('readers of one agent that stopped on many connections leave one another room', async (t) => {
-  const held = new UnreadBytes(maxHeldBytesPerAgent)
-  const { port, reading } = await serveCharged(t, held, true)
+  const unread = new UnreadBytes(maxUnreadBytesPerAgent)
+  const { port, reading } = await serveCharged(t, unread, true)
   const sessions = await Promise.all(Array.from({ length: 3 }, () => rawClient(t, port)))
   const large = Buffer.concat(Array.from({ length: 40 }, () => framed(0, Buffer.alloc(32 * 1024))))
   const answers = []
@@ -575,14 +575,14 @@ t.test('readers of one agent that stopped on many connections leave one another 
     answers.push(rawCall(session, { ':path': '/a.B/C' }, large))
     for (const each of sessions) await sent(each)
   }
-  t.ok(held.bytes > wideUnsentBytes, `${held.bytes} bytes are held`)
+  t.ok(unread.bytes > wideUnsentBytes, `${unread.bytes} bytes are unread`)
   reading.resolve()
   const bytes = (await Promise.all(answers)).map(({ headers }) => headers.bytes)
   t.same(new Set(bytes), new Set([String(40 * 32 * 1024)]), 'none has been cut')
 })
 
 t.test('an answer that nobody has read yet is counted also when its call is over', async (t) => {
-  const held = new UnreadBytes(1 << 20)
+  const unread = new UnreadBytes(1 << 20)
   const charged: Handler = async (stream) => {
     stream.chargeTo(ofServer)
     stream.messages.begin()
@@ -601,28 +601,28 @@ t.test('an answer that nobody has read yet is counted also when its call is over
   const session = ClientSession.over(socket, { authority: 'kas.test', scheme: 'http' })
   t.teardown(() => session.destroy())
   const answered = async () => {
-    const stream = session.open({ method: '/a.B/C', held })
+    const stream = session.open({ method: '/a.B/C', unread })
     stream.send(Buffer.alloc(20_000))
     stream.end()
     t.notOk((await stream.done).error)
     await quiet(session)
     t.equal(session.streams.size, 0)
-    t.equal(held.bytes, 30_000 + prefixBytes + unreadMessageBytes)
+    t.equal(unread.bytes, 30_000 + prefixBytes + unreadMessageBytes)
     return stream
   }
   const { messages } = await answered()
   t.equal((await collect(messages))[0]?.length, 30_000)
-  t.equal(held.bytes, 0, 'read')
+  t.equal(unread.bytes, 0, 'read')
   const unwanted = await answered()
   unwanted.cancel()
-  t.equal(held.bytes, 0, 'not wanted')
+  t.equal(unread.bytes, 0, 'not wanted')
   for await (const _ of (await answered()).messages) break
-  t.equal(held.bytes, 0, 'left')
+  t.equal(unread.bytes, 0, 'left')
   t.equal(ofServer.bytes, 0, 'what a handler has not read, nobody will')
 })
 
 t.test('many senders that wait for one agent keep less each', async (t) => {
-  const held = new UnreadBytes(1 << 30)
+  const unread = new UnreadBytes(1 << 30)
   const deaf: TestHandler = ({ left }) => left.then(() => ({}))
   const server = await serveOurs({ '/test.Contract/Deaf': deaf })
   t.teardown(() => server.close())
@@ -631,7 +631,7 @@ t.test('many senders that wait for one agent keep less each', async (t) => {
   const session = ClientSession.over(socket, { authority: 'kas.test', scheme: 'http' })
   t.teardown(() => session.destroy())
   const unsent = async () => {
-    const stream = session.open({ method: '/test.Contract/Deaf', held })
+    const stream = session.open({ method: '/test.Contract/Deaf', unread })
     let written = 0
     for (;;) {
       written += 8192
@@ -641,18 +641,18 @@ t.test('many senders that wait for one agent keep less each', async (t) => {
     }
   }
   const all = []
-  while (held.unsent <= wideUnsentBytes) all.push(await unsent())
+  while (unread.unsent <= wideUnsentBytes) all.push(await unsent())
   const late = await unsent()
   const [first] = all as [(typeof all)[0]]
   t.ok(first.written - late.written > maxUnsentBytes / 2, `${first.written} bytes of the first, ${late.written} later`)
   for (const { stream } of [...all, late]) stream.cancel()
   await Promise.all([...all, late].map(({ stream }) => stream.done))
   await quiet(session)
-  t.equal(held.unsent, 0)
+  t.equal(unread.unsent, 0)
 })
 
-/** Streams of one client, charged to `held`, to a server that reads all and says nothing. */
-async function senders(t: Test, held: UnreadBytes) {
+/** Streams of one client, charged to `unread`, to a server that reads all and says nothing. */
+async function senders(t: Test, unread: UnreadBytes) {
   const read: TestHandler = async ({ messages }) => {
     for await (const _ of messages);
     return {}
@@ -663,14 +663,14 @@ async function senders(t: Test, held: UnreadBytes) {
   await once(socket, 'connect')
   const session = ClientSession.over(socket, { authority: 'kas.test', scheme: 'http' })
   t.teardown(() => session.destroy())
-  return { session, open: () => session.open({ method: '/test.Contract/Read', held }) }
+  return { session, open: () => session.open({ method: '/test.Contract/Read', unread }) }
 }
 
 t.test('a sender that waits for less goes on once it has left, whatever its size', async (t) => {
-  const held = new UnreadBytes(1 << 30)
-  const { session, open } = await senders(t, held)
+  const unread = new UnreadBytes(1 << 30)
+  const { session, open } = await senders(t, unread)
   const others = wideUnsentBytes + 1
-  held.unsent = others
+  unread.unsent = others
   const stream = open()
   let waits = 0
   for (const kilobytes of [17, 20, 30, 48, 60, 63, 64, 65, 100, 20]) {
@@ -681,23 +681,23 @@ t.test('a sender that waits for less goes on once it has left, whatever its size
   }
   t.equal(waits, 10)
   await quiet(session)
-  t.equal(held.unsent, others)
+  t.equal(unread.unsent, others)
   stream.end()
   t.notOk((await stream.done).error)
 })
 
 t.test('what has left is not counted as unsent, also where nothing follows', async (t) => {
-  const held = new UnreadBytes(1 << 30)
-  const { session, open } = await senders(t, held)
+  const unread = new UnreadBytes(1 << 30)
+  const { session, open } = await senders(t, unread)
   const streams = Array.from({ length: 110 }, open)
   for (const stream of streams) stream.send(Buffer.alloc(20_000))
-  t.ok(held.unsent > wideUnsentBytes, `${held.unsent} bytes are on their way`)
+  t.ok(unread.unsent > wideUnsentBytes, `${unread.unsent} bytes are on their way`)
   await quiet(session)
-  t.equal(held.unsent, 0)
+  t.equal(unread.unsent, 0)
   for (const stream of streams) stream.end()
   await Promise.all(streams.map(({ done }) => done))
   await quiet(session)
-  t.equal(held.unsent, 0)
+  t.equal(unread.unsent, 0)
 })
 
 /** Whether there was room by the time that nothing moved any more. */
@@ -717,13 +717,13 @@ async function quiet(session: ClientSession): Promise<void> {
 
 for (const end of ['ok', 'error', 'half an answer']) {
   t.test(`what a sender still sends once its call is over (${end}) is given back`, async (t) => {
-    const held = new UnreadBytes(maxHeldBytesPerAgent)
+    const unread = new UnreadBytes(maxUnreadBytesPerAgent)
     const closed = Promise.withResolvers<void>()
     const handler: Handler = async (stream) => {
-      stream.chargeTo(held)
+      stream.chargeTo(unread)
       stream.onClosed(closed.resolve)
       await stream.messages.next()
-      await eventually(() => held.bytes > 500_000) // more than is read ahead: node keeps it
+      await eventually(() => unread.bytes > 500_000) // more than is read ahead: node keeps it
       if (end === 'half an answer') await stream.send(Buffer.from('x'))
       if (end === 'error') throw new KasError({ code: 'NOT_SERVED', what: 'it' })
     }
@@ -738,6 +738,6 @@ for (const end of ['ok', 'error', 'half an answer']) {
     stream.resume()
     for (let i = 0; i < 200; i++) stream.write(framed(0, Buffer.alloc(5000)))
     await closed.promise
-    t.equal(held.bytes, 0)
+    t.equal(unread.bytes, 0)
   })
 }

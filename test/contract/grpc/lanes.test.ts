@@ -110,8 +110,8 @@ async function read(call: ClientCall) {
 }
 
 /** One call from its beginning to its end. */
-function ask({ pool }: Pick<Sides, 'pool'>, messages: readonly string[], held?: UnreadBytes) {
-  const call = pool.open({ method, metadata: { 'x-one': ['1', '2'], 'a-bin': ['AAE='] }, held })
+function ask({ pool }: Pick<Sides, 'pool'>, messages: readonly string[], unread?: UnreadBytes) {
+  const call = pool.open({ method, metadata: { 'x-one': ['1', '2'], 'a-bin': ['AAE='] }, unread })
   for (const message of messages) void call.send(Buffer.from(message))
   call.end()
   return read(call)
@@ -344,7 +344,7 @@ t.test('what waits is counted while a call runs, and nothing of it once it is ov
   await warm(side)
   closed.length = 0
   for (const how of ['in order', 'cancelled', 'in order']) {
-    const call = side.pool.open({ method, held: entry })
+    const call = side.pool.open({ method, unread: entry })
     call.onClosed(() => closed.push('entry'))
     void call.send(Buffer.alloc(150_000))
     while (entry.bytes < 50_000) await new Promise(setImmediate)
@@ -364,12 +364,12 @@ t.test('a reader that has stopped is told that there is no room for what it leav
   })
   await warm(side)
   const closed = Promise.withResolvers<void>()
-  const held = new UnreadBytes(200_000)
-  const call = side.pool.open({ method, metadata: { long: ['yes'] }, held })
+  const unread = new UnreadBytes(200_000)
+  const call = side.pool.open({ method, metadata: { long: ['yes'] }, unread })
   call.onClosed(closed.resolve)
   t.match((await call.done).error, { code: 'TOO_MUCH_UNREAD' })
   await closed.promise
-  t.equal(held.bytes, 0)
+  t.equal(unread.bytes, 0)
   t.match((await ask(side, [])).error, undefined)
 })
 

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import type { ClientHttp2Session, ClientHttp2Stream } from 'node:http2'
 import { type AddressInfo, createServer } from 'node:net'
 import t, { type Test } from 'tap'
-import { maxHeldBytesPerAgent } from '../../../src/kas/tunnels/unread-by-agent.ts'
+import { maxUnreadBytesPerAgent } from '../../../src/kas/tunnels/unread-by-agent.ts'
 import { delay } from '../../../src/lib/signals.ts'
 import { type Handler, type ServerSession, serveSession } from '../../../src/proto/grpc/server-session.ts'
 import { UnreadBytes } from '../../../src/proto/grpc/unread-bytes.ts'
@@ -23,7 +23,7 @@ interface Ground {
   readonly ask: (name: string) => void
   /** the reader `late`, who has stopped behind his first message, takes the others, each after 2 ms */
   readonly takeLate: () => void
-  readonly held: UnreadBytes
+  readonly unread: UnreadBytes
   readonly windows: WindowBudget
   /** by name, what was read of a stream */
   readonly read: ReadonlyMap<string, number>
@@ -33,7 +33,7 @@ interface Ground {
 /** Readers: `fast` takes all, `slow` a message each 32 ms (2 MB/s), `stopped` one alone. */
 async function ground(t: Test): Promise<Ground> {
   const windows = new WindowBudget(30 * MiB)
-  const held = new UnreadBytes(maxHeldBytesPerAgent, windows)
+  const unread = new UnreadBytes(maxUnreadBytesPerAgent, windows)
   const read = new Map<string, number>()
   const failures: unknown[] = []
   const asked = new Map<string, PromiseWithResolvers<void>>()
@@ -41,8 +41,8 @@ async function ground(t: Test): Promise<Ground> {
   const late = Promise.withResolvers<void>()
   const sessions = new Set<ServerSession>()
   const handler: Handler = async (stream) => {
-    stream.session.chargeTo(held)
-    stream.chargeTo(held)
+    stream.session.chargeTo(unread)
+    stream.chargeTo(unread)
     const name = String(stream.metadata.name)
     await askOf(name)?.promise
     stream.receives(true)
@@ -71,7 +71,7 @@ async function ground(t: Test): Promise<Ground> {
     server.close()
   })
   const ask = (name: string) => askOf(name)?.resolve()
-  return { session: await rawClient(t, far.port), ask, takeLate: () => late.resolve(), held, windows, read, failures }
+  return { session: await rawClient(t, far.port), ask, takeLate: () => late.resolve(), unread, windows, read, failures }
 }
 
 /** Once it is asked it sends as fast as the window allows. */
@@ -92,9 +92,9 @@ async function widened(session: ClientHttp2Session, toBytes: number): Promise<vo
 }
 
 /** Nothing is on its way any more: all windows are full. */
-async function atRest(session: ClientHttp2Session, held: UnreadBytes): Promise<void> {
-  for (let before = -1; before !== held.bytes; ) {
-    before = held.bytes
+async function atRest(session: ClientHttp2Session, unread: UnreadBytes): Promise<void> {
+  for (let before = -1; before !== unread.bytes; ) {
+    before = unread.bytes
     await roundTrips(session, 5)
   }
 }
@@ -113,7 +113,7 @@ t.test('a reader that takes all widens the windows of a long way, as far as the 
 })
 
 t.test('those that stop after windows have become wide hold no more than the budgets', async (t) => {
-  const { session, ask, held, windows, failures } = await ground(t)
+  const { session, ask, unread, windows, failures } = await ground(t)
   const fast = open(session, 'fast')
   const names = Array.from({ length: 500 }, (_, i) => `stopped ${i}`)
   for (const name of names) open(session, name)
@@ -123,15 +123,17 @@ t.test('those that stop after windows have become wide hold no more than the bud
     ask(name)
     await roundTrips(session, 3)
   }
-  await atRest(session, held)
+  await atRest(session, unread)
   t.same(failures, [], 'sixty may stop, one after another')
   for (const name of names.slice(60)) ask(name)
-  await atRest(session, held)
-  const most = held.maxBytes + windows.maxBytes
-  t.ok(held.bytes <= most, `${held.bytes} bytes wait, at most ${most}`)
+  await atRest(session, unread)
+  const most = unread.maxBytes + windows.maxBytes
+  t.ok(unread.bytes <= most, `${unread.bytes} bytes wait, at most ${most}`)
   t.notOk(fast.destroyed, 'who reads goes on')
   t.ok((session.remoteSettings.initialWindowSize ?? 0) < MiB, 'windows are narrow')
-  t.comment(`${Math.round(held.bytes / MiB)} MiB wait, of at most ${most / MiB}; ${failures.length} of 500 have ended`)
+  t.comment(
+    `${Math.round(unread.bytes / MiB)} MiB wait, of at most ${most / MiB}; ${failures.length} of 500 have ended`,
+  )
 })
 
 t.test('ten slow readers and a fast one: none ends, and the fast one is not slowed to their pace', async (t) => {
@@ -153,7 +155,7 @@ t.test('ten slow readers and a fast one: none ends, and the fast one is not slow
 t.test(
   'what is taken long after it came brings no PING that follows nothing: a stock kas would end the connection',
   async (t) => {
-    const { session, ask, takeLate, held, read, failures } = await ground(t)
+    const { session, ask, takeLate, unread, read, failures } = await ground(t)
     const fast = open(session, 'fast')
     ask('fast')
     await widened(session, 16 * MiB)
@@ -166,8 +168,8 @@ t.test(
       for (let sent = 0; sent < 14 * MiB; sent += message.length) stream.write(message)
     })
     ask('late')
-    await eventually(() => held.bytes > 13 * MiB || Promise.reject(new Error('not yet')))
-    await atRest(session, held)
+    await eventually(() => unread.bytes > 13 * MiB || Promise.reject(new Error('not yet')))
+    await atRest(session, unread)
     let pings = 0
     session.on('ping', () => pings++)
     takeLate()

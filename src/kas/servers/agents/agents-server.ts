@@ -51,7 +51,7 @@ export interface AgentsServerComponents {
   readonly log: Logger
   readonly onRateExceeded: () => void
   /** publishes what each connection serves; absent: this replica is alone */
-  readonly held?: PublishedConnections
+  readonly published?: PublishedConnections
   /** where agents' pods should be; absent: this replica is alone */
   readonly placement?: Placement
   readonly onRefused?: (reason: RefusalReason) => void
@@ -174,7 +174,7 @@ export class AgentsServer implements Service {
       authenticator,
       addresses,
       arrivals: this.#arrivals,
-      heldByAgent: new UnreadByAgent(),
+      unreadByAgent: new UnreadByAgent(),
       openStreams: new OpenStreams({ ...defaultOpenStreams, ...options.openStreams }),
       connect: {
         ...components,

@@ -26,7 +26,7 @@ export interface CallAdmissionComponents {
   readonly directory: Directory
   readonly authenticator: Authenticator
   readonly openStreams: OpenStreams
-  readonly heldByAgent: UnreadByAgent
+  readonly unreadByAgent: UnreadByAgent
   readonly addresses: ClientAddresses
   readonly arrivals: Pick<Arrivals, 'admit'>
   readonly connect: ConnectComponents
@@ -184,13 +184,13 @@ export class CallAdmission {
 
   /** What the stream holds is counted as the agent's own. */
   #charge(stream: ServerStream, { id }: Agent, { kind, bytes, method }: Entered): void {
-    const { openStreams, heldByAgent } = this.#components
-    const own = heldByAgent.enter(id)
+    const { openStreams, unreadByAgent } = this.#components
+    const own = unreadByAgent.enter(id)
     stream.onClosed(() => {
       openStreams.leave(id, kind, bytes, method)
       own.leave()
     })
-    stream.chargeTo(own.held)
+    stream.chargeTo(own.unread)
   }
 
   /** A connection is charged to the first agent that is let in on it. @throws KasError TOO_MANY_STREAMS */
@@ -200,8 +200,8 @@ export class CallAdmission {
     this.#enter(session, id)
     this.#known.add(session)
     const disconnected = this.#recordConnection(address, agent, metadata)
-    const own = this.#components.heldByAgent.enter(id)
-    session.chargeTo(own.held)
+    const own = this.#components.unreadByAgent.enter(id)
+    session.chargeTo(own.unread)
     session.window.widen()
     void session.closed.then(() => {
       this.#components.openStreams.leave(id, 'connections')

@@ -8,7 +8,7 @@ import { type CallHandler, type ServedCall, ServerLanes } from '../../../proto/g
 import type { ServerStream } from '../../../proto/grpc/server-session.ts'
 import type { WindowBudget } from '../../../proto/grpc/window-budget.ts'
 import { type HandOver, readHandOver, tunnelKey, withoutOwnKeys, writeError } from '../../replicas/hand-over.ts'
-import type { Wish } from '../../tunnels/shares.ts'
+import type { TunnelRequest } from '../../tunnels/shares.ts'
 import type { Tunnel } from '../../tunnels/tunnel.ts'
 import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
 import { maxWideBytesPerAgent, UnreadByAgent } from '../../tunnels/unread-by-agent.ts'
@@ -29,7 +29,7 @@ export class HandOvers {
   readonly serve: CallHandler
   readonly #lanes = new ServerLanes()
   readonly #tunnels: TunnelRegistry
-  readonly #heldByAgent = new UnreadByAgent({ maxWideBytes: maxWideBytesPerAgent })
+  readonly #unreadByAgent = new UnreadByAgent({ maxWideBytes: maxWideBytesPerAgent })
   readonly #closing = new AbortController()
 
   constructor({ tunnels, tracer }: { tunnels: TunnelRegistry; tracer: Tracer }) {
@@ -39,7 +39,7 @@ export class HandOvers {
 
   /** What wide windows may bring, of all connections: their streams are many agents'. */
   get windows(): WindowBudget {
-    return this.#heldByAgent.windows
+    return this.#unreadByAgent.windows
   }
 
   /** Serves a lane, whose calls `serve` takes. */
@@ -57,9 +57,9 @@ export class HandOvers {
     const handOver = readHandOver(stream.metadata)
     const { agentId, eager, caller, isWatch, isLog } = handOver
     span.calls(agentId)
-    const own = this.#heldByAgent.enter(agentId)
+    const own = this.#unreadByAgent.enter(agentId)
     stream.onClosed(() => own.leave())
-    stream.chargeTo(own.held)
+    stream.chargeTo(own.unread)
     const tunnel = await this.#find(stream, handOver)
     if (!tunnel) return none
     let messages: AsyncIterable<Uint8Array> = stream.messages
@@ -94,15 +94,15 @@ export class HandOvers {
 
   async #find(stream: ServedCall, { waitMs, ...handOver }: HandOver): Promise<Tunnel | undefined> {
     const { method, signal } = stream
-    const wish: Wish = { ...handOver, method }
+    const request: TunnelRequest = { ...handOver, method }
     if (this.#closing.signal.aborted) return undefined
-    const tunnel = this.#tunnels.take(wish)
+    const tunnel = this.#tunnels.take(request)
     if (tunnel || waitMs === 0) return tunnel // an agent between two tunnels, or two connections, is not gone
     const controller = linkedController(signal, this.#closing.signal)
     const timer = setTimeout(() => controller.abort(), waitMs)
     try {
       for (;;) {
-        const next = await this.#tunnels.wait(wish, controller.signal)
+        const next = await this.#tunnels.wait(request, controller.signal)
         if (next.state === 'taken') return next
       }
     } catch (error) {

@@ -29,7 +29,7 @@ function withoutLanes(): ClientStream {
 
 interface Opened {
   readonly sent: string[]
-  readonly held?: UnreadBytes
+  readonly unread?: UnreadBytes
   answer(): void
   end(outcome: Outcome): void
   /** without a reply */
@@ -42,7 +42,7 @@ function silentSession({ pongs = () => false }: { pongs?: () => boolean } = {}) 
   const opened: Opened[] = []
   const closed = Promise.withResolvers<void>()
   const draining = Promise.withResolvers<void>()
-  const open: ClientSession['open'] = ({ method, onInterim, held }) => {
+  const open: ClientSession['open'] = ({ method, onInterim, unread }) => {
     if (method === laneMethod) return withoutLanes()
     const metadata = Promise.withResolvers<Metadata | undefined>()
     const done = Promise.withResolvers<Outcome>()
@@ -58,7 +58,7 @@ function silentSession({ pongs = () => false }: { pongs?: () => boolean } = {}) 
     }
     onInterim?.({ 'kas-tunnel': ['ready'] })
     const answer = () => metadata.resolve({ served: ['yes'] })
-    opened.push({ sent, ...(held ? { held } : {}), answer, end, refuse, close: streamClosed.resolve })
+    opened.push({ sent, ...(unread ? { unread } : {}), answer, end, refuse, close: streamClosed.resolve })
     return {
       metadata: metadata.promise,
       done: done.promise,
@@ -218,7 +218,7 @@ t.test('a silent connection is given up at last, and dialled again', async (t) =
   const down = becomes('down')
   await closed
   await down
-  t.equal(lines.filter(({ msg }) => String(msg).startsWith('A replica is silent')).length, 1)
+  t.equal(lines.filter(({ msg }) => String(msg).startsWith('A replica does not answer')).length, 1)
 })
 
 t.test('a call of which nothing was sent was not delivered, however its connection ended', async (t) => {
@@ -287,41 +287,41 @@ t.test('retired, it waits for all of its connections', async (t) => {
 })
 
 /** What is counted of the agent now; a new one once nobody has any. */
-function heldNow(heldByAgent: UnreadByAgent): UnreadBytes {
-  const account = heldByAgent.enter(42n as AgentId)
+function unreadNow(unreadByAgent: UnreadByAgent): UnreadBytes {
+  const account = unreadByAgent.enter(42n as AgentId)
   account.leave()
-  return account.held
+  return account.unread
 }
 
 t.test('what a call holds is counted until nothing of its stream is left, also after its end', async (t) => {
-  const heldByAgent = new UnreadByAgent()
+  const unreadByAgent = new UnreadByAgent()
   const { session, opened } = silentSession({ pongs: () => true })
-  const { link } = await linkTo(t, session, {}, [5, 50], { heldByAgent })
+  const { link } = await linkTo(t, session, {}, [5, 50], { unreadByAgent })
   const reply = await forward(link, 'unsafe')
   const [stream] = opened
   stream?.end({ trailers: {} })
   await reply.done
   await new Promise(setImmediate)
-  t.equal(heldNow(heldByAgent), stream?.held)
+  t.equal(unreadNow(unreadByAgent), stream?.unread)
   stream?.close()
   await new Promise(setImmediate)
-  t.not(heldNow(heldByAgent), stream?.held)
+  t.not(unreadNow(unreadByAgent), stream?.unread)
 })
 
 t.test('a call that cannot be handed over is none that the replica was asked for, and holds nothing', async (t) => {
-  const heldByAgent = new UnreadByAgent()
+  const unreadByAgent = new UnreadByAgent()
   const { session } = silentSession({ pongs: () => true })
-  const held: (UnreadBytes | undefined)[] = []
+  const unread: (UnreadBytes | undefined)[] = []
   session.open = (options) => {
-    held.push(options.held)
+    unread.push(options.unread)
     throw new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
   }
-  const { link } = await linkTo(t, session, {}, [5, 50], { heldByAgent })
+  const { link } = await linkTo(t, session, {}, [5, 50], { unreadByAgent })
   const call = callWith(new KnownMessages([Buffer.from('a')]))
   const cancellation = new Cancellation()
   t.equal(await link.offer(call, { waitMs: 0, eager: true, tryElsewhere: () => false, cancellation }), 'none')
-  t.equal(held.length, 1)
-  t.not(heldNow(heldByAgent), held[0])
+  t.equal(unread.length, 1)
+  t.not(unreadNow(unreadByAgent), unread[0])
   t.equal(link.calls, 0)
 })
 
@@ -333,7 +333,7 @@ for (const [said, error, trailers, expected] of [
   t.test(`a replica that says ${said}: ${expected}`, async (t) => {
     const { session, opened } = silentSession({ pongs: () => true })
     const { open } = session
-    session.open = ({ method, held }) => open({ method, held }) // it does not say `ready`
+    session.open = ({ method, unread }) => open({ method, unread }) // it does not say `ready`
     const { link } = await linkTo(t, session)
     const call = callWith(new KnownMessages([]))
     const cancellation = new Cancellation()

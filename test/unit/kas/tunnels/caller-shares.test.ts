@@ -125,10 +125,10 @@ t.test('an agent that once had more opens more again: none is scarce meanwhile',
 })
 
 t.test('a tunnel that came while others were asked for one is not waited for', async (t) => {
-  const { tunnels, add, take, wait, wish } = ground()
+  const { tunnels, add, take, wait, request } = ground()
   const [first] = add(2)
   t.equal(take('one', 2)[0], first)
-  t.equal(tunnels.take(wish('other')), undefined)
+  t.equal(tunnels.take(request('other')), undefined)
   tunnels.giveBack(agentId, first as Tunnel)
   const other = wait('other')
   await settled()
@@ -152,13 +152,13 @@ t.test('watches and what cannot be ended count alike: who changes from one to th
 })
 
 t.test('who waits for what no tunnel serves makes nothing scarce', async (t) => {
-  const { tunnels, add, take, wish, pass } = ground()
+  const { tunnels, add, take, request, pass } = ground()
   add(4)
   take('greedy', 4, true)
   const forever = new AbortController().signal
-  tunnels.wait({ ...wish('gitlab'), method: '/un.Known/Method' }, forever).catch(() => undefined)
+  tunnels.wait({ ...request('gitlab'), method: '/un.Known/Method' }, forever).catch(() => undefined)
   const own = { code: '' }
-  tunnels.wait(wish('greedy'), forever).catch((error: unknown) => {
+  tunnels.wait(request('greedy'), forever).catch((error: unknown) => {
     own.code = KasError.from(error).code
   })
   await pass(1000)

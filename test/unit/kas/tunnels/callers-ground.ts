@@ -1,5 +1,5 @@
 import type { AgentId } from '../../../../src/call/call.ts'
-import type { Wish } from '../../../../src/kas/tunnels/shares.ts'
+import type { TunnelRequest } from '../../../../src/kas/tunnels/shares.ts'
 import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
 import { TunnelRegistry } from '../../../../src/kas/tunnels/tunnel-registry.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
@@ -32,10 +32,10 @@ export function callersGround({ maxWaitingPerAgent = 100, plentyPerConnection = 
     for (const tunnel of added) tunnels.add(agentId, tunnel)
     return added
   }
-  const wish = (key: string, isWatch = false): Wish => ({ agentId, method, caller: { key }, isWatch })
+  const request = (key: string, isWatch = false): TunnelRequest => ({ agentId, method, caller: { key }, isWatch })
   const take = (key: string, count: number, isWatch = false) =>
-    Array.from({ length: count }, () => tunnels.take(wish(key, isWatch)) as Tunnel)
-  const wait = (key: string, overrides: Partial<Wish> = {}): Waiting => {
+    Array.from({ length: count }, () => tunnels.take(request(key, isWatch)) as Tunnel)
+  const wait = (key: string, overrides: Partial<TunnelRequest> = {}): Waiting => {
     const waiting: Waiting = { leave: () => {} }
     const controller = new AbortController()
     waiting.leave = (reason) => controller.abort(reason)
@@ -44,7 +44,7 @@ export function callersGround({ maxWaitingPerAgent = 100, plentyPerConnection = 
       waiting.code = waiting.error.code
     }
     try {
-      tunnels.wait({ ...wish(key), ...overrides }, controller.signal).then((tunnel) => {
+      tunnels.wait({ ...request(key), ...overrides }, controller.signal).then((tunnel) => {
         waiting.got = tunnel
       }, failed)
     } catch (error) {
@@ -56,7 +56,7 @@ export function callersGround({ maxWaitingPerAgent = 100, plentyPerConnection = 
     clock.advance(ms)
     await settled()
   }
-  return { tunnels, connection, add, take, wait, pass, wish }
+  return { tunnels, connection, add, take, wait, pass, request }
 }
 
 export const settled = () => new Promise(setImmediate)

@@ -58,7 +58,7 @@ t.test('what one agent tells is bounded, over all its connections; others see no
   const more = () => descriptions.of(one, connection, telling('more'))
   t.throws(more, {
     code: 'INVALID_MESSAGE',
-    message: 'the agent tells more than 8 different descriptors, allowed: 8',
+    message: 'the agent sends more than 8 different descriptors, allowed: 8',
   })
   t.ok(descriptions.of(one, connection, telling('0')), 'a known one is good')
   t.ok(descriptions.of(other, connection, telling('more')))

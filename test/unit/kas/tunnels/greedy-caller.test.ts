@@ -20,14 +20,18 @@ interface Stream {
 }
 
 async function play(plentyPerConnection: number) {
-  const { tunnels, add, wait, wish, pass } = callersGround({ maxWaitingPerAgent: 1000, plentyPerConnection, few: 10 })
+  const { tunnels, add, wait, request, pass } = callersGround({
+    maxWaitingPerAgent: 1000,
+    plentyPerConnection,
+    few: 10,
+  })
   const hers = Array.from({ length: watches }, (_, i): Stream => ({ at: (againMs * i) / watches }))
   const theirs = Array.from({ length: others }, (): Stream => ({ at: 500 }))
   const seen = { refused: 0, recalled: 0, served: 0, longestMs: 0, failures: [] as string[] }
   let now = 0
   const ask = (one: Stream, key: string, isWatch: boolean) => {
     one.at = now
-    one.held = tunnels.take(wish(key, isWatch))
+    one.held = tunnels.take(request(key, isWatch))
     if (!one.held) one.waits = wait(key, { isWatch })
   }
   const watch = (one: Stream) => {

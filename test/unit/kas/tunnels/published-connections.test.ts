@@ -14,7 +14,7 @@ function start() {
   const told: RowConnection[] = []
   const removed: string[] = []
   const row = { keeps: true }
-  const held = new PublishedConnections({
+  const published = new PublishedConnections({
     row: {
       addConnection: (entry) => {
         told.push(entry)
@@ -27,38 +27,38 @@ function start() {
   const closed = Promise.withResolvers<void>()
   const retire = new AbortController()
   const connection = { session: { closed: closed.promise }, retired: retire.signal } as unknown as AgentConnection
-  return { held, row, told, removed, connection, retire, close: () => closed.resolve() }
+  return { published, row, told, removed, connection, retire, close: () => closed.resolve() }
 }
 
 t.test('descriptors that alternate on one connection are told once, all together', async (t) => {
-  const { held, told, connection } = start()
+  const { published, told, connection } = start()
   const [one, other] = [methodsOf('a', 3), methodsOf('b', 2)]
   for (let i = 0; i < 10; i++) {
-    held.described(agent, connection, one)
-    held.described(agent, connection, other)
+    published.described(agent, connection, one)
+    published.described(agent, connection, other)
   }
   t.equal(told.length, 2)
   t.strictSame(told[1]?.methods, [...one, ...other])
 })
 
 t.test('of many descriptors on one connection 256 methods are told', async (t) => {
-  const { held, told, connection } = start()
+  const { published, told, connection } = start()
   const sets = Array.from({ length: 64 }, (_, i) => methodsOf(`s${i}`, 200))
-  for (let round = 0; round < 3; round++) for (const methods of sets) held.described(agent, connection, methods)
+  for (let round = 0; round < 3; round++) for (const methods of sets) published.described(agent, connection, methods)
   t.equal(told.length, 2)
   t.equal(told[1]?.methods.length, 256)
 })
 
 t.test('what the row does not keep is offered again at the next Connect', async (t) => {
-  const { held, row, told, removed, connection, retire, close } = start()
+  const { published, row, told, removed, connection, retire, close } = start()
   const methods = methodsOf('a', 1)
   row.keeps = false
-  held.described(agent, connection, methods)
-  held.described(agent, connection, methods)
+  published.described(agent, connection, methods)
+  published.described(agent, connection, methods)
   t.equal(told.length, 2)
   row.keeps = true
-  held.described(agent, connection, methods)
-  held.described(agent, connection, methods)
+  published.described(agent, connection, methods)
+  published.described(agent, connection, methods)
   t.equal(told.length, 3)
   retire.abort()
   t.strictSame(told.at(-1)?.methods, [])

@@ -7,7 +7,7 @@ import { ManualClock } from '../../../support/manual-clock.ts'
 
 const agentId = 42n as AgentId
 const echo = '/test.Echo/Echo'
-const wish = (method: string) => ({ agentId, method, caller: kasCaller })
+const request = (method: string) => ({ agentId, method, caller: kasCaller })
 const forever = new AbortController().signal
 
 /** A tunnel that only the test and the registry hold. */
@@ -43,28 +43,28 @@ function withTunnels(...added: Tunnel[]): TunnelRegistry {
 t.test('the oldest idle tunnel that serves the method; one that is given back is the newest', async (t) => {
   const [other, first, second] = [fakeTunnel(['/a/b']), fakeTunnel(), fakeTunnel()]
   const tunnels = withTunnels(other, first, second)
-  t.equal(tunnels.take(wish(echo)), first)
+  t.equal(tunnels.take(request(echo)), first)
   tunnels.giveBack(agentId, first)
-  t.equal(tunnels.take(wish(echo)), second)
-  t.equal(tunnels.take(wish(echo)), first)
-  t.equal(tunnels.take(wish(echo)), undefined)
-  t.equal(tunnels.take(wish('/a/b')), other)
+  t.equal(tunnels.take(request(echo)), second)
+  t.equal(tunnels.take(request(echo)), first)
+  t.equal(tunnels.take(request(echo)), undefined)
+  t.equal(tunnels.take(request('/a/b')), other)
 })
 
 t.test('tunnels of suspect connections are the last choice, the oldest first', async (t) => {
   const [one, two] = [fakeTunnel([echo], { suspect: true }), fakeTunnel([echo], { suspect: true })]
   const good = fakeTunnel()
   const tunnels = withTunnels(one, two, good)
-  t.equal(tunnels.take(wish(echo)), good)
-  t.equal(tunnels.take(wish(echo)), one)
-  t.equal(tunnels.take(wish(echo)), two)
+  t.equal(tunnels.take(request(echo)), good)
+  t.equal(tunnels.take(request(echo)), one)
+  t.equal(tunnels.take(request(echo)), two)
 })
 
 t.test('of those who wait for what a tunnel serves, methods take turns', async (t) => {
   const tunnels = withTunnels()
   const got: string[] = []
   const waits = [echo, '/a/b', echo, '/a/b'].map(async (method, i) => {
-    await tunnels.wait(wish(method), forever)
+    await tunnels.wait(request(method), forever)
     got.push(`${i} ${method}`)
   })
   const given: string[][] = [['/a/b'], [echo, '/a/b'], [echo, '/a/b'], [echo, '/a/b']]
@@ -81,13 +81,13 @@ t.test('who leaves waits no more, and makes room', async (t) => {
   const tunnels = withTunnels()
   const controller = new AbortController()
   const waits = Array.from({ length: 10 }, (_, i) =>
-    tunnels.wait(wish(i < 9 ? echo : '/a/b'), i === 0 ? controller.signal : forever),
+    tunnels.wait(request(i < 9 ? echo : '/a/b'), i === 0 ? controller.signal : forever),
   )
-  t.throws(() => void tunnels.wait(wish('/c/d'), forever), { code: 'TOO_MANY_WAITING' })
+  t.throws(() => void tunnels.wait(request('/c/d'), forever), { code: 'TOO_MANY_WAITING' })
   controller.abort(new Error('left'))
   await t.rejects(waits[0] as Promise<Tunnel>, { message: 'left' })
   t.equal(tunnels.counts(agentId, echo).waiting, 9)
-  const late = tunnels.wait(wish('/c/d'), forever)
+  const late = tunnels.wait(request('/c/d'), forever)
   const tunnel = fakeTunnel(['/c/d'])
   tunnels.add(agentId, tunnel)
   t.equal(await late, tunnel)
@@ -98,7 +98,7 @@ t.test('tunnels that end all at once are gone, and the agent with them', async (
   const tunnels = withTunnels(...added)
   t.equal(tunnels.counts(agentId, echo).idle, 5000)
   for (const tunnel of added) (tunnel as unknown as { retire(): void }).retire()
-  t.equal(tunnels.take(wish(echo)), undefined, 'before the registry has heard of it')
+  t.equal(tunnels.take(request(echo)), undefined, 'before the registry has heard of it')
   await new Promise(setImmediate)
   t.same(tunnels.counts(agentId, echo), { idle: 0, waiting: 0, living: 0 })
   t.same(tunnels.agentIds(), [])
@@ -107,7 +107,7 @@ t.test('tunnels that end all at once are gone, and the agent with them', async (
 t.test('what an agent serves here, busy tunnels included', async (t) => {
   const [one, other] = [fakeTunnel(['/a/b']), fakeTunnel()]
   const tunnels = withTunnels(one, other)
-  t.equal(tunnels.take(wish('/a/b')), one)
+  t.equal(tunnels.take(request('/a/b')), one)
   t.equal(tunnels.serves(agentId, '/a/b'), true)
   t.equal(tunnels.serves(agentId, '/c/d'), false)
   t.equal(tunnels.serves(43n as AgentId, echo), false)

@@ -16,7 +16,7 @@ function deframed(bytes: Buffer, lengths: () => number): Buffer[] {
   for (let [at, length] = [0, lengths()]; at < bytes.length; at += length, length = lengths()) {
     deframer.push(bytes.subarray(at, at + length), (message) => messages.push(Buffer.from(message)))
   }
-  t.equal(deframer.heldBytes, 0)
+  t.equal(deframer.bufferedBytes, 0)
   return messages
 }
 
@@ -66,6 +66,6 @@ t.test('a large message in tiny pieces holds little more than its bytes', async 
   gc()
   const after = process.memoryUsage()
   const cost = after.heapUsed - before.heapUsed + after.arrayBuffers - before.arrayBuffers
-  t.equal(deframer.heldBytes, 5 + bytes)
+  t.equal(deframer.bufferedBytes, 5 + bytes)
   t.ok(cost < 4 * bytes, `${cost} bytes for ${bytes}`)
 })

@@ -135,7 +135,7 @@ t.test('without room who holds most ends, not who keeps up', async (t) => {
   t.same(quick.faults, [])
   t.same(less.faults, [])
   t.same(most.faults, ['TOO_MUCH_UNREAD'])
-  t.equal(most.messages.heldBytes, 0)
+  t.equal(most.messages.bufferedBytes, 0)
   t.equal(held.bytes, waiting(150_000))
   most.stream.push(Buffer.alloc(10_000))
   t.equal(held.bytes, waiting(150_000), 'nothing of it is kept any more')

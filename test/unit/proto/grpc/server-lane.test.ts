@@ -12,8 +12,8 @@ function laneOf(handler: CallHandler) {
   const replied = Promise.withResolvers<void>()
   const inbox = new SimulatedInbox(() => undefined)
   let leave = () => {}
-  const chargeInbox = (held: UnreadBytes | undefined) => {
-    charged.in = held
+  const chargeInbox = (unread: UnreadBytes | undefined) => {
+    charged.in = unread
   }
   const messages = Object.assign(inbox, { chargeTo: chargeInbox })
   const stream = {
@@ -24,9 +24,9 @@ function laneOf(handler: CallHandler) {
     sendMetadata: () => undefined,
     addTrailers: () => undefined,
     receives: () => undefined,
-    chargeTo: (held: UnreadBytes | undefined) => {
-      chargeInbox(held)
-      charged.out = held
+    chargeTo: (unread: UnreadBytes | undefined) => {
+      chargeInbox(unread)
+      charged.out = unread
     },
     send: (frame: Uint8Array) => {
       if (frame[0] === frameKind.trailers) replied.resolve()
@@ -40,13 +40,13 @@ function laneOf(handler: CallHandler) {
 }
 
 t.test('what comes behind the reply of a call is not charged to it; what has not left is', async (t) => {
-  const held = new UnreadBytes(1000)
+  const unread = new UnreadBytes(1000)
   const { inbox, charged, replied, leave, ended } = laneOf(async (call) => {
-    call.chargeTo(held)
+    call.chargeTo(unread)
   })
   inbox.add(encodeCall('/a.B/C', {}))
   await replied
-  t.same([charged.in, charged.out], [undefined, held])
+  t.same([charged.in, charged.out], [undefined, unread])
   leave()
   t.equal(charged.out, undefined)
   inbox.add(endFrame)
