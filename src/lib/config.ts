@@ -85,7 +85,7 @@ export function wholeNumberSchema(defaultValue: number, options: { min: number; 
 export function urlSchema(...protocols: string[]) {
   const error = `a URL that begins with ${protocols.map((one) => `${one}://`).join(' or ')}`
   const isUrl = (value: string) => protocols.some((one) => value.startsWith(`${one}://`)) && URL.canParse(value)
-  return z.string({ error }).refine(isUrl, { error })
+  return z.string({ error }).refine(isUrl, { error, abort: true }) // what else is asked of it would say the same again
 }
 
 /** A block of keys that is filled with their defaults when it is absent. */
@@ -203,8 +203,9 @@ function parseTree(
   limits: YamlLimits,
 ): { document: Document; lines: LineCounter; raw: Tree; tree: Tree } {
   const lines = new LineCounter()
-  const { document, faults } = parseYamlDocument(text, lines, limits)
   const invalid = (problems: string[]) => new KasError({ code: 'SETTINGS_INVALID', file, problems })
+  if (text.includes('\0')) throw invalid(['not UTF-8: it has bytes of zero, as UTF-16 has: save it as UTF-8'])
+  const { document, faults } = parseYamlDocument(text, lines, limits)
   if (faults.length > 0) {
     throw invalid(firstOf(faults, ({ offset, message }) => `${lineAt(lines, offset)}: not YAML: ${message}`))
   }

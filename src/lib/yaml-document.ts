@@ -66,14 +66,27 @@ function* upToFaults<Token extends { type: string }>(tokens: Iterable<Token>): G
 
 function structureFaults(document: Document): YamlFault[] {
   const faults: YamlFault[] = []
+  const anchors = new Set<string>()
+  const keep = ({ anchor }: { readonly anchor?: string }) => {
+    if (anchor !== undefined) anchors.add(anchor)
+  }
   let aliases = 0
   visit(document, {
-    Alias: (_, { range }) => {
-      if (++aliases <= maxAliases) return undefined
-      faults.push({ offset: range?.[0] ?? 0, message: `more than ${maxAliases} aliases` })
-      return visit.BREAK
+    Value: (_, value) => keep(value),
+    Alias: (_, alias) => {
+      const offset = alias.range?.[0] ?? 0
+      if (++aliases > maxAliases) {
+        faults.push({ offset, message: `more than ${maxAliases} aliases` })
+        return visit.BREAK
+      }
+      if (!anchors.has(alias.source))
+        faults.push({ offset, message: `no &${alias.source} stands before *${alias.source}` })
+      return undefined
     },
-    Map: (_, map) => void faults.push(...keyFaults(map)),
+    Map: (_, map) => {
+      keep(map)
+      faults.push(...keyFaults(map))
+    },
   })
   return faults
 }

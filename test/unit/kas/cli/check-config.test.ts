@@ -32,7 +32,7 @@ async function folderOf(t: Test, files: Readonly<Record<string, string>>): Promi
   t.teardown(() => rm(folder, { recursive: true, force: true }))
   for (const [name, text] of Object.entries(files)) {
     await mkdir(dirname(join(folder, name)), { recursive: true })
-    await writeFile(join(folder, name), text)
+    await writeFile(join(folder, name), text, text.startsWith('\u00ff') ? 'latin1' : 'utf8') // bytes of another encoding
   }
   return folder
 }
@@ -134,6 +134,44 @@ private_api: { listen: { authentication_secret_file: b } }
     `${alone}agent:\n  listen:\n    network: udp\n    websocket: 1\n`,
     /^line 4: agent\.listen\.network: /,
     /^line 5: agent\.listen\.websocket: found 1, allowed: true or false$/,
+  ),
+  'GitLab without its scheme, which is said once': kas(
+    `${alone}gitlab:\n  address: gitlab.example.com\n`,
+    /^line 3: gitlab\.address: found "gitlab\.example\.com", allowed: a URL that begins with http:\/\/ or https:\/\/$/,
+  ),
+  'a size with its unit': kas(
+    `${alone}agent:\n  configuration:\n    max_configuration_file_size: 128KB\n`,
+    /^line 4: agent\.configuration\.max_configuration_file_size: found "128KB", allowed: a whole number from 1 to 4194304$/,
+  ),
+  'a text for a list': kas(
+    `${alone}agent:\n  listen:\n    trusted_proxies: 10.0.0.0/8\n`,
+    /^line 4: agent\.listen\.trusted_proxies: found "10\.0\.0\.0\/8", allowed: a list of addresses and networks$/,
+  ),
+  'lines that end as on Windows': kas(
+    `${alone}agent:\n  listen:\n    network: udp\n`.replaceAll('\n', '\r\n'),
+    /^line 4: agent\.listen\.network: found "udp", allowed: /,
+  ),
+  'a line that is indented too little': kas(
+    `${alone}agent:\n  listen:\n    network: tcp\n   websocket: true\n`,
+    /^line 5: not YAML: All mapping items must start at the same column$/,
+  ),
+  'a tab': kas('agent:\n\tlisten: {}\n', /^line 2: not YAML: Tabs are not allowed as indentation$/),
+  'an alias of nothing': kas(`${alone}agent:\n  listen: *tls\n`, /^line 3: not YAML: no &tls stands before \*tls$/),
+  'a second document': kas(`${alone}---\nagent: {}\n`, /^line 2: not YAML: more than one document$/),
+  'a template that nobody has rendered': kas(
+    `${alone}agent:\n  listen:\n    address: {{ .Values.address }}\n`,
+    /^line 4: not YAML: Map keys must be plain$/,
+  ),
+  'UTF-16': kas(
+    Buffer.from(`\ufeff${alone}`, 'utf16le').toString('latin1'),
+    /^not UTF-8: it has bytes of zero, as UTF-16 has: save it as UTF-8$/,
+  ),
+  'nothing at all': kas(
+    '',
+    ...['gitlab.address', 'gitlab.authentication_secret_file'].map((key) => new RegExp(`^${key}: found nothing`)),
+    ...['api.listen', 'private_api.listen'].map(
+      (key) => new RegExp(`^${key}.authentication_secret_file: found nothing`),
+    ),
   ),
   'no YAML': kas('agent:\n  listen: {\n', /^line 3: not YAML: /),
   'a key twice': kas('agent: {}\nagent: {}\n', /^line 2: not YAML: Map keys must be unique$/),
