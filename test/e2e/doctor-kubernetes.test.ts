@@ -1,10 +1,13 @@
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { missingAssets } from '../../dev/control-plane/assets.ts'
 import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
+import { doctor } from '../../src/agentk/doctor/doctor.ts'
 import { checkKubernetes } from '../../src/kas/cli/doctor/kubernetes.ts'
 import { parseKasConfig } from '../../src/kas/config/kas-config.ts'
 import type { Finding } from '../../src/lib/findings.ts'
 import { ClusterClient } from '../../src/membership/discovery/kubernetes/cluster-client.ts'
+import { eventually } from '../support/eventually.ts'
 
 /** What `kas doctor` asks a real API server for, as an account with the rights that each case gives. */
 
@@ -67,11 +70,8 @@ t.test('an API server', { skip }, async (t) => {
   }
 
   let accounts = 0
-  /** Of an account with those rights. */
-  async function ask(
-    rules: readonly object[],
-    { service = 'kas-private', podName = 'kas-0' } = {},
-  ): Promise<Finding[]> {
+  /** @returns a token of an account with those rights */
+  async function accountWith(rules: readonly object[]): Promise<string> {
     const name = `account-${accounts++}`
     const account = await admin.create('/api/v1/namespaces/kas/serviceaccounts', { metadata: { name } })
     await admin.create(`${rbac}/roles`, { metadata: { name }, rules })
@@ -81,7 +81,14 @@ t.test('an API server', { skip }, async (t) => {
       subjects: [{ kind: 'ServiceAccount', namespace: 'kas', name }],
     })
     const { uid } = account.metadata
-    const token = controlPlane.signToken({ account: { namespace: 'kas', name, uid }, lifeMs: 3_600_000 })
+    return controlPlane.signToken({ account: { namespace: 'kas', name, uid }, lifeMs: 3_600_000 })
+  }
+
+  async function ask(
+    rules: readonly object[],
+    { service = 'kas-private', podName = 'kas-0', told }: AskOptions = {},
+  ): Promise<Finding[]> {
+    const token = await accountWith(rules)
     const open = async () => {
       const client = await ClusterClient.open({ kubeconfig: controlPlane.kubeconfig, requestTimeoutMs: 10_000 })
       const [user] = client.config.users
@@ -95,7 +102,10 @@ t.test('an API server', { skip }, async (t) => {
       })
       return client
     }
-    return checkKubernetes(configuration(service), { env: { ...env, POD_NAME: podName }, open })
+    return checkKubernetes(configuration(service), {
+      env: { ...env, POD_NAME: podName, POD_TERMINATION_GRACE_PERIOD_SECONDS: told },
+      open,
+    })
   }
   const of = (findings: readonly Finding[], check: string) => findings.filter((one) => one.check === check)
 
@@ -130,9 +140,23 @@ t.test('an API server', { skip }, async (t) => {
   await t.test('a grace beyond that of the pod', async (t) => {
     t.match(of(await ask([slices, pods]), 'graces'), [{ state: 'ok', text: /^115 s; kas takes up to 115 s/ }])
     const short = of(await ask([slices, pods], { podName: 'kas-1' }), 'graces')
-    t.match(short, [{ state: 'failed', text: /^30 s; kas takes up to 115 s/, advice: /make it longer/ }])
+    t.match(short, [{ state: 'failed', text: /^30 s; kas takes up to 115 s/, advice: /make .* longer/ }])
     const absent = of(await ask([slices, pods], { podName: 'kas-9' }), 'graces')
     t.match(absent, [{ state: 'skipped', text: /its pod: HTTP 404/ }])
+  })
+
+  await t.test('a grace beyond that of a pod that may not be read, by what the chart has written', async (t) => {
+    const graces = async (told: string, rules = [slices], podName = 'kas-0') =>
+      of(await ask(rules, { told, podName }), 'graces')
+    t.match(await graces('115'), [{ state: 'ok', text: /^115 s by .*which is not read \(kas may not read its own/ }])
+    t.match(await graces('114'), [
+      { state: 'failed', text: /^114 s .*kas takes up to 115 s/, advice: /make .* longer/ },
+    ])
+    t.match(await graces('600s'), [
+      { state: 'skipped', text: /SECONDS is no number of seconds; kas takes up to 115 s/ },
+    ])
+    const own = await graces('600', [slices, pods], 'kas-1')
+    t.match(own, [{ state: 'failed', text: /^30 s; kas takes up to 115 s/ }], 'the pod itself, where it may be read')
   })
 
   await t.test('an API server that takes no account of ours', async (t) => {
@@ -149,9 +173,74 @@ t.test('an API server', { skip }, async (t) => {
       { state: 'skipped', text: 'its endpoints cannot be listed' },
     ])
     t.match(of(findings, 'graces'), [{ state: 'skipped' }])
-    t.match(of(findings, 'clocks'), [{ state: 'skipped' }])
+    t.match(of(findings, 'clocks'), [{ state: /^(ok|skipped)$/ }], 'its refusal has a Date, or none has come')
+  })
+
+  await t.test('a cluster that lets nobody ask what he may', async (t) => {
+    const bindings = '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings'
+    for (const name of ['system:basic-user', 'system:discovery', 'system:public-info-viewer']) {
+      t.equal((await admin.request(`${bindings}/${name}`, { method: 'DELETE' })).status, 200, name)
+    }
+    const token = await accountWith([])
+    await t.test('kas doctor', async (t) => {
+      const findings = await eventually(async () => {
+        const found = await ask([])
+        if (!JSON.stringify(found).includes('system:basic-user')) throw new Error(JSON.stringify(found))
+        return found
+      })
+      t.match(of(findings, 'kubernetes'), [
+        { state: 'failed', text: /cannot be asked for: HTTP 403/, advice: /system:basic-user.*apply the Role/ },
+        { state: 'skipped', text: 'its endpoints cannot be listed' },
+      ])
+      t.match(of(findings, 'graces'), [{ state: 'skipped', text: /kas may not read its own pod/ }])
+      const ok = findings.filter(({ state }) => state === 'ok')
+      t.match(ok, [{ check: 'clocks', subject: 'API server' }], 'by the Date of a refusal, and nothing else')
+      t.equal(ok.length, 1)
+    })
+    await t.test('agentk doctor', async (t) => {
+      const findings = await agentkFindings(t, controlPlane, token)
+      const ofCluster = findings.filter(({ check }) => ['cluster', 'rights', 'clocks'].includes(check))
+      t.match(of(ofCluster, 'cluster'), [{ state: 'failed', text: /403/, advice: /bind .* system:discovery/ }])
+      const rights = of(ofCluster, 'rights')
+      t.ok(rights.length > 3)
+      for (const { state, text, advice = '' } of rights) {
+        t.equal(state, 'skipped')
+        t.match(text, 'the review was answered with 403')
+        t.match(advice, 'system:basic-user')
+      }
+      t.match(of(ofCluster, 'clocks'), [{ state: 'ok' }])
+    })
   })
 })
+
+async function agentkFindings(t: Test, { server, folder }: ControlPlane, token: string): Promise<Finding[]> {
+  const tokenFile = join(t.testdir({ token: 'of-nobody' }), 'token')
+  const flags = {
+    'kas-address': 'grpc://127.0.0.1:1',
+    'token-file': tokenFile,
+    server,
+    'certificate-authority': join(folder, 'ca.crt'),
+    token,
+  }
+  let stdout = ''
+  const write = (text: string) => {
+    stdout += text
+  }
+  const args = Object.entries(flags).map(([name, value]) => `--${name}=${value}`)
+  await doctor([...args, '--output', 'json'], {
+    env: { POD_NAME: 'agentk-0', POD_NAMESPACE: 'kas' },
+    version: { version: '1.2.3', commit: 'abc' },
+    stdout: { write },
+  })
+  return JSON.parse(stdout).findings
+}
+
+interface AskOptions {
+  readonly service?: string
+  readonly podName?: string
+  /** POD_TERMINATION_GRACE_PERIOD_SECONDS */
+  readonly told?: string
+}
 
 type Ask = (rules: readonly object[], options: { readonly service: string }) => Promise<Finding[]>
 

@@ -4,6 +4,7 @@ import { basename } from 'node:path'
 import t from 'tap'
 import { expectations } from '../../dev/charts/expected.ts'
 import type { KubernetesObject } from '../../dev/control-plane/api-client.ts'
+import { graceVariable } from '../../src/kas/cli/doctor/graces.ts'
 import { type KasConfig, parseKasConfig } from '../../src/kas/config/kas-config.ts'
 import { stopPatienceMs } from '../../src/kas/config/stop-patience.ts'
 import { rendered, skip } from '../support/charts/chart-words.ts'
@@ -55,6 +56,8 @@ for (const [name, { text, config, warnings, template, objects }] of installation
   t.test(`${name}: a pod has longer than kas takes to stop, and no more than a minute longer`, async (t) => {
     const spareMs = template.spec.terminationGracePeriodSeconds * 1000 - stopPatienceMs(config)
     t.ok(spareMs >= roomMs && spareMs < 60_000, `${spareMs} ms`)
+    const told = template.spec.containers[0].env.find((one: KubernetesObject) => one.name === graceVariable)
+    t.equal(told?.value, String(template.spec.terminationGracePeriodSeconds), 'doctor is told the same')
   })
 
   t.test(`${name}: each file of the configuration is in the volume`, async (t) => {

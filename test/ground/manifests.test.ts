@@ -6,6 +6,7 @@ import { uid } from '../../dev/images/file-system.ts'
 import { commandOf } from '../../dev/images/program-layer.ts'
 import { nodeFlags } from '../../dev/node-flags.ts'
 import { parseFlags } from '../../src/agentk/config/flags.ts'
+import { graceVariable } from '../../src/kas/cli/doctor/graces.ts'
 import { parseKasConfig } from '../../src/kas/config/kas-config.ts'
 import { parseListenAddress } from '../../src/kas/config/listen-address.ts'
 import { stopPatienceMs } from '../../src/kas/config/stop-patience.ts'
@@ -56,6 +57,8 @@ t.test('the configuration is as kas wants it', async (t) => {
 t.test('Kubernetes waits longer than the programs take to stop', async (t) => {
   const kasMs = stopPatienceMs(config)
   t.ok(workloads.kas.terminationGracePeriodSeconds * 1000 >= kasMs + roomMs, `kas takes ${kasMs} ms`)
+  const told = workloads.kas.containers[0].env.find(({ name }: { name: string }) => name === graceVariable)
+  t.equal(told?.value, String(workloads.kas.terminationGracePeriodSeconds), 'doctor is told the same')
   t.ok(workloads.agentk.terminationGracePeriodSeconds * 1000 >= agentkStopMs + roomMs, 'agentk')
 })
 
@@ -120,7 +123,7 @@ t.test('pods get the files and the environment that the programs read', async (t
   const flags = parseFlags(agentkContainer.args)
   t.match(flags, { 'kas-address': /^wss:/, 'token-file': '/etc/agentk/token' })
   const namesOf = ({ env }: KubernetesObject) => env.map(({ name }: { name: string }) => name)
-  t.strictSame(namesOf(kasContainer), ['POD_NAME', 'POD_NAMESPACE', 'TMPDIR', 'KAS_OPS_SOCKET'])
+  t.strictSame(namesOf(kasContainer), ['POD_NAME', 'POD_NAMESPACE', graceVariable, 'TMPDIR', 'KAS_OPS_SOCKET'])
   t.strictSame(namesOf(agentkContainer), ['POD_NAME', 'POD_NAMESPACE', 'TMPDIR'])
 })
 

@@ -1,4 +1,5 @@
 import { type Ahead, aheadByDate, clockFinding } from '../../lib/clock-findings.ts'
+import { KasError } from '../../lib/errors.ts'
 import type { Finding } from '../../lib/findings.ts'
 import { ApiClient } from '../cluster/api-client.ts'
 import { loadCluster } from '../cluster/load-cluster.ts'
@@ -8,6 +9,7 @@ import { askKubernetesVersion } from '../modules/registrar/registrar.ts'
 
 /** of each question. ms */
 const timeoutMs = 10_000
+const forbidden = 403
 const reviewPath = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews'
 
 interface Right {
@@ -37,17 +39,29 @@ export async function checkCluster(config: Config, agentId: bigint | undefined):
   } catch (error) {
     return [failed('cluster', (error as Error).message), ...skipped]
   }
+  try {
+    const { finding, isAnswering } = await checkVersion(api)
+    if (!isAnswering) return [finding, ...skipped]
+    const rights = await checkRights(api, config.pod.namespace, agentId)
+    return [finding, ...rights, clockFinding('API server', "the API server's", ahead)]
+  } finally {
+    await api.close()
+  }
+}
+
+/** @returns whether more can be asked of it: an account that may not see the version may have the rights that it needs */
+async function checkVersion(api: ApiClient): Promise<{ readonly finding: Finding; readonly isAnswering: boolean }> {
   const { server } = api.access
   try {
     const { gitVersion, major, minor } = await askKubernetesVersion(api, AbortSignal.timeout(timeoutMs))
     const text = `${server.host}: Kubernetes ${gitVersion || `${major}.${minor}`}`
-    const rights = await checkRights(api, config.pod.namespace, agentId)
-    return [{ check: 'cluster', state: 'ok', text }, ...rights, clockFinding('API server', "the API server's", ahead)]
+    return { finding: { check: 'cluster', state: 'ok', text }, isAnswering: true }
   } catch (error) {
     const text = `${server.host}: ${(error as Error).message}`
-    return [failed('cluster', text, nextStepToApiServer(error, server) ?? 'look at the API server'), ...skipped]
-  } finally {
-    await api.close()
+    const advice = nextStepToApiServer(error, server) ?? 'check that the API server serves /version'
+    const { spec } = KasError.from(error)
+    const isAnswering = spec.code === 'UNREACHABLE' && spec.httpStatus === forbidden
+    return { finding: failed('cluster', text, advice), isAnswering }
   }
 }
 
@@ -87,6 +101,8 @@ const impersonated: readonly Omit<Right, 'verb'>[] = [
   { group: 'authentication.k8s.io', resource: 'userextras', subresource: extraKey },
 ]
 
+const reviewAdvice = 'let the account create selfsubjectaccessreviews, as ClusterRole system:basic-user does for all'
+
 /** @param missing - what it is if the right is not there */
 async function checkRight(
   api: ApiClient,
@@ -104,7 +120,9 @@ async function checkRight(
     const { status, body } = await api.json('POST', reviewPath, review, AbortSignal.timeout(timeoutMs))
     const { allowed } = (body as { status?: { allowed?: unknown } } | undefined)?.status ?? {}
     if (typeof allowed !== 'boolean') {
-      return { check: 'rights', state: 'skipped', subject: right, text: `the review was answered with ${status}` }
+      const text = `the review was answered with ${status}`
+      const next = status === forbidden ? { advice: reviewAdvice } : {}
+      return { check: 'rights', state: 'skipped', subject: right, text, ...next }
     }
     if (allowed) return { check: 'rights', state: 'ok', subject: right, text: 'allowed' }
     return { check: 'rights', state: missing, subject: right, text: 'not allowed', advice }

@@ -4,10 +4,11 @@ import type { Finding } from '../../../lib/findings.ts'
 import { runsInCluster } from '../../../membership/discovery/auto.ts'
 import { ClusterClient } from '../../../membership/discovery/kubernetes/cluster-client.ts'
 import { gossipPortName } from '../../../membership/discovery/kubernetes/endpoint-addresses.ts'
-import { failureText, statusOf } from '../../../membership/discovery/kubernetes/failure.ts'
+import { answeredDate, failureText, statusOf } from '../../../membership/discovery/kubernetes/failure.ts'
 import type { KasConfig } from '../../config/kas-config.ts'
 import { parseListenAddress } from '../../config/listen-address.ts'
 import { stopPatienceMs } from '../../config/stop-patience.ts'
+import { checkGraces, graceByVariable, graceVariable, type PodGrace } from './graces.ts'
 
 /** of each question. ms */
 const requestTimeoutMs = 10_000
@@ -24,23 +25,23 @@ export interface KubernetesOptions {
 export async function checkKubernetes(config: KasConfig, options: KubernetesOptions): Promise<Finding[]> {
   const { env, open = () => ClusterClient.open({ requestTimeoutMs }) } = options
   const { kubernetes } = config.cluster.discovery
-  const neededMs = stopPatienceMs(config)
+  const pod = { name: env.POD_NAME, variable: env[graceVariable], neededMs: stopPatienceMs(config) }
   if (!runsInCluster(env)) {
     const named = 'cluster.discovery.kubernetes has no effect: this process does not run in a pod'
-    return withoutCluster(kubernetes ? named : 'this process does not run in a pod', neededMs)
+    return withoutCluster(kubernetes ? named : 'this process does not run in a pod', pod)
   }
   let client: ClusterClient
   try {
     client = await open()
   } catch (error) {
-    return withoutCluster((error as Error).message, neededMs)
+    return withoutCluster((error as Error).message, pod)
   }
   try {
     const namespace = kubernetes?.namespace ?? client.namespace
     const services = kubernetes ? [kubernetes.service].flat() : []
     const found = await Promise.all([
       services.length > 0 ? checkServices(client, { services, namespace, config }) : [noServices],
-      checkGraces(client, { name: env.POD_NAME, neededMs }),
+      checkGraces(client, pod),
       checkClock(client),
     ])
     return found.flat()
@@ -51,10 +52,10 @@ export async function checkKubernetes(config: KasConfig, options: KubernetesOpti
 
 const noServices: Finding = { check: 'kubernetes', state: 'skipped', text: 'cluster.discovery.kubernetes is not set' }
 
-function withoutCluster(text: string, neededMs: number): Finding[] {
+function withoutCluster(text: string, pod: PodGrace): Finding[] {
   return [
     { check: 'kubernetes', state: 'skipped', text },
-    { check: 'graces', state: 'skipped', text: `${text}; ${graceNeeded(neededMs)}` },
+    graceByVariable(pod, text),
     { check: 'clocks', state: 'skipped', subject: 'API server', text },
   ]
 }
@@ -79,12 +80,18 @@ async function checkServices(client: ClusterClient, { services, namespace, confi
   return [rightsFinding(namespace, slices, endpoints), ...found]
 }
 
-/** @returns why it is not known */
+/** Why it is not known whether something is allowed. */
+interface Unknown {
+  readonly text: string
+  /** the question itself is not allowed */
+  readonly isDenied: boolean
+}
+
 async function mayFollow(
   client: ClusterClient,
   kind: Kind,
   { services, namespace }: Pick<Wanted, 'services' | 'namespace'>,
-): Promise<boolean | string> {
+): Promise<boolean | Unknown> {
   const group = kind === 'endpointslices' ? 'discovery.k8s.io' : ''
   const names = kind === 'endpointslices' ? [undefined] : services // a Role may name Endpoints, and no slices
   const asked = ['list', 'watch'].flatMap((verb) => names.map((name) => ({ verb, name })))
@@ -96,7 +103,7 @@ async function mayFollow(
     )
     return answers.every((allowed) => allowed)
   } catch (error) {
-    return failureText(error)
+    return { text: failureText(error), isDenied: statusOf(error) === 403 }
   }
 }
 
@@ -108,8 +115,8 @@ async function isAllowed(client: ClusterClient, resourceAttributes: V1ResourceAt
 
 function rightsFinding(
   namespace: string,
-  slices: boolean | string | undefined,
-  endpoints: boolean | string | undefined,
+  slices: boolean | Unknown | undefined,
+  endpoints: boolean | Unknown | undefined,
 ): Finding {
   const check = 'kubernetes'
   const subject = 'list, watch endpointslices.discovery.k8s.io'
@@ -119,10 +126,12 @@ function rightsFinding(
     const text = `not allowed in ${namespace}; Endpoints are, and are taken`
     return { check, state: 'note', subject, text, advice: role }
   }
-  const unknown = [slices, endpoints].find((one) => typeof one === 'string')
-  if (typeof unknown === 'string') {
-    const advice = 'does the pod reach the API server, with the token of a service account that is there?'
-    return { check, state: 'failed', subject, text: `it cannot be asked for: ${unknown}`, advice }
+  const unknown = [slices, endpoints].find((one) => typeof one === 'object')
+  if (typeof unknown === 'object') {
+    const advice = unknown.isDenied
+      ? `let the account create selfsubjectaccessreviews, as ClusterRole system:basic-user does for all; and ${role}`
+      : 'does the pod reach the API server, with the token of a service account that is there?'
+    return { check, state: 'failed', subject, text: `it cannot be asked for: ${unknown.text}`, advice }
   }
   const text = `not allowed in ${namespace}, nor are Endpoints: no other replica is found`
   return { check, state: 'failed', subject, text, advice: role }
@@ -201,30 +210,6 @@ async function endpointsOf(
   return { addresses: addresses.length, ports: Object.assign({}, ...subsets.map(({ ports }) => portsOf(ports ?? []))) }
 }
 
-const graceNeeded = (neededMs: number) =>
-  `kas takes up to ${Math.ceil(neededMs / 1000)} s to stop, which a pod has to give it as terminationGracePeriodSeconds`
-
-async function checkGraces(
-  client: ClusterClient,
-  { name, neededMs }: { readonly name: string | undefined; readonly neededMs: number },
-): Promise<Finding> {
-  const check = 'graces'
-  const needed = graceNeeded(neededMs)
-  if (!name) return { check, state: 'skipped', text: `POD_NAME is not set; ${needed}` }
-  try {
-    const api = client.config.makeApiClient(client.library.CoreV1Api)
-    const { spec } = await client.inTime(api.readNamespacedPod({ name, namespace: client.namespace }))
-    const given = spec?.terminationGracePeriodSeconds ?? 0
-    const subject = 'terminationGracePeriodSeconds'
-    if (given * 1000 >= neededMs) return { check, state: 'ok', subject, text: `${given} s; ${needed}` }
-    const advice = 'make it longer, or agent.kubernetes_api.listen.shutdown_grace_period shorter'
-    return { check, state: 'failed', subject, text: `${given} s; ${needed}`, advice }
-  } catch (error) {
-    const why = statusOf(error) === 403 ? 'kas may not read its own pod' : `its pod: ${failureText(error)}`
-    return { check, state: 'skipped', text: `${why}; ${needed}` }
-  }
-}
-
 async function checkClock(client: ClusterClient): Promise<Finding> {
   const subject = 'API server'
   const api = client.config.makeApiClient(client.library.AuthorizationV1Api)
@@ -235,6 +220,8 @@ async function checkClock(client: ClusterClient): Promise<Finding> {
     const ahead: Ahead | undefined = aheadByDate(headers.date ?? headers.Date, { sentAt, receivedAt: Date.now() })
     return clockFinding(subject, "the API server's", ahead)
   } catch (error) {
-    return { check: 'clocks', state: 'skipped', subject, text: failureText(error) }
+    const date = answeredDate(error) // a refusal has one, too
+    if (date === undefined) return { check: 'clocks', state: 'skipped', subject, text: failureText(error) }
+    return clockFinding(subject, "the API server's", aheadByDate(date, { sentAt, receivedAt: Date.now() }))
   }
 }

@@ -27,6 +27,12 @@ export function retryAfterMs(error: unknown): number {
   return seconds > 0 ? seconds * 1000 : 0
 }
 
+/** `Date` of the refusal; undefined: there was none. */
+export function answeredDate(error: unknown): string | undefined {
+  const { date, Date: capital } = (error as ApiFailure).headers ?? {}
+  return date ?? capital
+}
+
 /** For people: the server's own words if it had any, else those of the connection. Never headers. */
 export function failureText(error: unknown): string {
   const status = statusOf(error)
