@@ -1,5 +1,6 @@
 import type { AgentId } from '../call/call.ts'
 import type { Clock } from '../lib/clock.ts'
+import { Counter } from '../lib/counter.ts'
 import { KasError } from '../lib/errors.ts'
 import { formatHostPort, isLoopbackHost } from '../lib/host-port.ts'
 import type { Logger } from '../lib/log.ts'
@@ -34,7 +35,7 @@ export class MembershipWarnings {
   #limitedSince = Number.NEGATIVE_INFINITY
   readonly #names = new Set<string>()
   /** listed addresses that do not answer: how often in a row */
-  readonly #failures = new Map<string, number>()
+  readonly #failures = new Counter<string>()
   #warnedOfLoopback = false
 
   constructor(components: { log: Logger; metrics: MembershipMetrics; clock: Clock }) {
@@ -53,7 +54,8 @@ export class MembershipWarnings {
 
   /** @param listed - other addresses are forgotten */
   listed(listed: readonly string[]): void {
-    for (const address of this.#failures.keys()) if (!listed.includes(address)) this.#failures.delete(address)
+    for (const address of [...this.#failures.counts.keys()])
+      if (!listed.includes(address)) this.#failures.delete(address)
   }
 
   /** @param peer - its host; undefined: not known */
@@ -69,9 +71,7 @@ export class MembershipWarnings {
       this.#failures.delete(address)
       return
     }
-    const failures = (this.#failures.get(address) ?? 0) + 1
-    this.#failures.set(address, failures)
-    if (failures !== failuresUntilWarning) return
+    if (this.#failures.add(address) !== failuresUntilWarning) return
     const { error } = result
     this.#log.warn({ net_address: address, error }, 'No replica with our secret answers at a listed address')
   }

@@ -1,4 +1,5 @@
 import type { Clock } from '../../lib/clock.ts'
+import { Counter } from '../../lib/counter.ts'
 
 /** Connections that have not proven yet to know the secret. */
 export const inboundBounds = {
@@ -14,19 +15,19 @@ export const inboundBounds = {
 
 const secondMs = 1000
 
-interface Address {
-  pending: number
-  arrivals: number
-}
-
 /**
  * Keeps strangers that open connections and say nothing from locking members out: the places they can take are
  * counted by address, and addresses that discovery lists have their own.
  */
 export class InboundLimit {
   readonly #clock: Clock
-  readonly #addresses = new Map<string, Address>()
-  #pendingOfStrangers = 0
+  readonly #members = new Counter<string>({ maxOfKey: inboundBounds.pendingPerMember })
+  readonly #strangers = new Counter<string>({
+    maxOfKey: inboundBounds.pendingPerAddress,
+    max: inboundBounds.pendingOfStrangers,
+  })
+  /** in this second */
+  readonly #arrivals = new Counter<string>()
   #cancel: (() => void) | undefined
 
   constructor(clock: Clock) {
@@ -38,35 +39,16 @@ export class InboundLimit {
    * @returns to be called once, when the connection has proven itself or ended; undefined: refused
    */
   admit(host: string, listed: boolean): (() => void) | undefined {
-    const address = this.#addresses.get(host) ?? { pending: 0, arrivals: 0 }
-    this.#addresses.set(host, address)
-    address.arrivals++
-    this.#cancel ??= this.#clock.after(secondMs, () => this.#nextSecond())
-    const { pendingPerAddress, pendingOfStrangers, pendingPerMember, perSecond } = inboundBounds
-    if (address.pending >= (listed ? pendingPerMember : pendingPerAddress)) return undefined
-    if (!listed && this.#pendingOfStrangers >= pendingOfStrangers) return undefined
-    if (!listed && address.arrivals > perSecond) return undefined
-    address.pending++
-    if (!listed) this.#pendingOfStrangers++
-    let done = false
-    return () => {
-      if (done) return
-      done = true
-      address.pending--
-      if (!listed) this.#pendingOfStrangers--
-    }
+    const arrivals = this.#arrivals.add(host)
+    this.#cancel ??= this.#clock.after(secondMs, () => {
+      this.#cancel = undefined
+      this.#arrivals.clear()
+    })
+    if (listed) return this.#members.enter(host)
+    return arrivals > inboundBounds.perSecond ? undefined : this.#strangers.enter(host)
   }
 
   stop(): void {
     this.#cancel?.()
-  }
-
-  #nextSecond(): void {
-    this.#cancel = undefined
-    for (const [host, address] of this.#addresses) {
-      address.arrivals = 0
-      if (address.pending === 0) this.#addresses.delete(host)
-    }
-    if (this.#addresses.size > 0) this.#cancel = this.#clock.after(secondMs, () => this.#nextSecond())
   }
 }

@@ -1,4 +1,5 @@
 import type { Clock } from '../../lib/clock.ts'
+import { Counter } from '../../lib/counter.ts'
 import type { InstanceId } from '../table/row.ts'
 import type { MembershipTimers } from './timers.ts'
 
@@ -32,7 +33,8 @@ export class Attendance {
   readonly #components: AttendanceComponents
   readonly #checkMs: number
   readonly #present = new Map<InstanceId, Presence>()
-  #messagesOf = new Map<InstanceId, number>()
+  /** since the last check */
+  readonly #messages = new Counter<InstanceId>()
   #cancel: (() => void) | undefined
 
   constructor(components: AttendanceComponents, timers: MembershipTimers) {
@@ -71,14 +73,13 @@ export class Attendance {
 
   /** Counts one message. @returns whether it is too many */
   count(author: InstanceId): 'fine' | 'many' | 'flood' {
-    const count = (this.#messagesOf.get(author) ?? 0) + 1
-    this.#messagesOf.set(author, count)
+    const count = this.#messages.add(author)
     if (count <= maxMessagesPerCheck) return 'fine'
     return count === floodMessagesPerCheck ? 'flood' : 'many'
   }
 
   #countSilence(): void {
-    this.#messagesOf = new Map()
+    this.#messages.clear()
     for (const [instance, presence] of [...this.#present]) {
       presence.missedChecks++
       if (presence.missedChecks === checksBeforePull) this.#components.suspect(instance)

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { Counter } from '../../lib/counter.ts'
 import type { OwnRow } from './own-row.ts'
 import { bounds, isConnection, itemBytes, type RowConnection, type RowItem } from './row.ts'
 
@@ -66,7 +67,7 @@ export class AgentShare {
   readonly #blocked = new Set<string>()
   readonly #sets = new Map<string, MethodSet>()
   /** names of pods, and how many connections each has */
-  readonly #names = new Map<string, number>()
+  readonly #names = new Counter<string>()
   #published = 0
   #bytes = 0
   #spent = 0
@@ -122,7 +123,7 @@ export class AgentShare {
   #putConnection(kept: Kept, connection: RowConnection): void {
     const set = this.#setOf(connection)
     const methods = set?.methods ?? noMethods
-    const isNamed = this.#names.has(connection.pod) || this.#names.size < shareBounds.podNames
+    const isNamed = this.#names.of(connection.pod) > 0 || this.#names.counts.size < shareBounds.podNames
     const pod = isNamed ? connection.pod : ''
     const isAsGiven = methods === connection.methods && pod === connection.pod
     this.#want(kept, isAsGiven ? connection : { ...connection, methods, pod }, set)
@@ -241,17 +242,11 @@ export class AgentShare {
   #want(kept: Kept, wanted: RowItem | undefined, set: MethodSet | undefined): void {
     if (set) set.uses++
     this.#unuse(kept.set)
-    this.#countName(podOf(wanted), 1)
-    this.#countName(podOf(kept.wanted), -1)
+    const [pod, before] = [podOf(wanted), podOf(kept.wanted)]
+    if (pod !== '') this.#names.add(pod)
+    if (before !== '') this.#names.add(before, -1)
     kept.wanted = wanted
     kept.set = set
-  }
-
-  #countName(pod: string, change: 1 | -1): void {
-    if (pod === '') return
-    const count = (this.#names.get(pod) ?? 0) + change
-    if (count > 0) this.#names.set(pod, count)
-    else this.#names.delete(pod)
   }
 
   #setPublished(kept: Kept, set: MethodSet | undefined): void {

@@ -1,11 +1,12 @@
 import type { AgentId } from '../../call/call.ts'
+import { Counter } from '../../lib/counter.ts'
 import { isConnection, itemBytes, type RowConnection, type RowItem, type RowRegistration } from './row.ts'
 
 /** The items of one row: two kinds, with one space of ids, counted together. */
 export class ItemMap {
   readonly #connections = new Map<string, RowConnection>()
   readonly #registrations = new Map<string, RowRegistration>()
-  readonly #counts = new Map<AgentId, number>()
+  readonly #counts = new Counter<AgentId>()
   #bytes = 0
 
   get connections(): ReadonlyMap<string, RowConnection> {
@@ -26,7 +27,7 @@ export class ItemMap {
   }
 
   countOf(agentId: AgentId): number {
-    return this.#counts.get(agentId) ?? 0
+    return this.#counts.of(agentId)
   }
 
   /** In place of what has its id. */
@@ -48,8 +49,6 @@ export class ItemMap {
 
   #count(item: RowItem, change: 1 | -1): void {
     this.#bytes += change * itemBytes(item)
-    const count = this.countOf(item.agentId) + change
-    if (count > 0) this.#counts.set(item.agentId, count)
-    else this.#counts.delete(item.agentId)
+    this.#counts.add(item.agentId, change)
   }
 }

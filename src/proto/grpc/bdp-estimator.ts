@@ -1,3 +1,5 @@
+import { Counter } from '../../lib/counter.ts'
+
 /** Taken before a sample begins, but for the first one: smaller answers fit every window, and cost no PING. */
 const firstBytes = 256 * 1024
 /** The same after a sample that found nothing new. */
@@ -28,7 +30,7 @@ export class BdpEstimator {
   readonly #components: BdpEstimatorComponents
   readonly #maxBytes: number
   /** of each stream that took some, while a PING is on its way */
-  readonly #taken = new Map<object, number>()
+  readonly #taken = new Counter<object>()
   #mostTaken = 0
   #isSampling = false
   /** since the last sample */
@@ -70,8 +72,7 @@ export class BdpEstimator {
   }
 
   #count(stream: object, bytes: number): void {
-    const taken = (this.#taken.get(stream) ?? 0) + bytes
-    this.#taken.set(stream, taken)
+    const taken = this.#taken.add(stream, bytes)
     if (taken > this.#mostTaken) this.#mostTaken = taken
   }
 

@@ -11,7 +11,7 @@ import type { GitopsMetrics } from './gitops-metrics.ts'
 import { storedSources } from './inventory/inventory.ts'
 import { KeptFiles } from './kept-files.ts'
 import { namespaceCame } from './live/missing-namespaces.ts'
-import { WatchPlaces } from './live/object-waits.ts'
+import { openWatches } from './live/object-waits.ts'
 import { ManifestsThread } from './manifests/manifests-thread.ts'
 import { podMemory } from './pod-memory.ts'
 import { forgetSource, reconcile, reconcileRemoval } from './reconcile.ts'
@@ -133,7 +133,7 @@ class Sources {
       ownLane: this.#ownLane,
       kinds: this.#kinds,
       registry: this.#registry,
-      places: new WatchPlaces(),
+      watches: openWatches(),
       renderer,
       manifests: this.#manifests,
       objects: this.#objects,

@@ -6,7 +6,7 @@ import { textAt } from '../../health/object.ts'
 import type { AgentkHost } from '../../module.ts'
 import { buildCommit } from './build.ts'
 import { Inventory } from './inventory/inventory.ts'
-import { ObjectWaits, type WatchPlaces } from './live/object-waits.ts'
+import { ObjectWaits, type ObjectWaitsComponents } from './live/object-waits.ts'
 import type { ManifestsThread } from './manifests/manifests-thread.ts'
 import { inventoryLabel } from './manifests/marks.ts'
 import type { ReconcileComponents } from './reconcile.ts'
@@ -24,7 +24,7 @@ export interface RoundsShared {
   readonly ownLane: ApiLane
   readonly kinds: SharedKinds
   readonly registry: SourceRegistry
-  readonly places: WatchPlaces
+  readonly watches: ObjectWaitsComponents['watches']
   readonly renderer: Pick<Renderer, 'render'>
   readonly manifests: Pick<ManifestsThread, 'read'>
   /** of objects that rounds hold as JSON */
@@ -46,13 +46,13 @@ export function roundComponents(
   options: SourceOptions,
   source: object,
 ): Omit<ReconcileComponents, 'build'> {
-  const { api, lanes, ownLane, kinds, registry, places, clock, random } = shared
+  const { api, lanes, ownLane, kinds, registry, watches, clock, random } = shared
   const { id, accessAs } = options
   const headers = accountHeaders(api.access.impersonation, accessAs?.serviceAccount)
   const accountLane = lanes.lane('apply', headers)
   const send: typeof api.send = (request, handler) =>
     api.send({ ...request, headers: [...headers, ...request.headers] }, handler)
-  const waiting = { client: { json: accountLane.json, send }, clock, random, places }
+  const waiting = { client: { json: accountLane.json, send }, clock, random, watches }
   const inventoryOf = (of: string) => new Inventory(ownLane, { namespace, agentId, id: of })
   return {
     api: {

@@ -5,7 +5,7 @@ import { accountHeaders } from '../../../../src/agentk/cluster/impersonation-hea
 import { type BuildComponents, buildCommit } from '../../../../src/agentk/modules/gitops/build.ts'
 import type { InventoryEntry } from '../../../../src/agentk/modules/gitops/inventory/entry.ts'
 import { Inventory } from '../../../../src/agentk/modules/gitops/inventory/inventory.ts'
-import { ObjectWaits, WatchPlaces } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
+import { ObjectWaits, openWatches } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
 import type { RepositoryFile } from '../../../../src/agentk/modules/gitops/manifests/manifest.ts'
 import type { ReadJob } from '../../../../src/agentk/modules/gitops/manifests/manifests-thread.ts'
 import { inventoryLabel } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
@@ -120,7 +120,7 @@ export class Pod {
   round(files: Files, input: Partial<RoundInput> = {}, { render, ...components }: PodComponents = {}) {
     const { id, accessAs } = this.options
     const client = { json: this.#json, send: this.#ground.client.send.bind(this.#ground.client) }
-    const waiting = { client, clock: systemClock, random: Math.random, places: new WatchPlaces() }
+    const waiting = { client, clock: systemClock, random: Math.random, watches: openWatches() }
     const building = {
       kinds: this.#kinds,
       render: render ?? (async (all: readonly RepositoryFile[]) => ({ files: all, problems: [] })),

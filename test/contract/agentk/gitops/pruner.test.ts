@@ -1,7 +1,7 @@
 import t from 'tap'
 import { HealthGate } from '../../../../src/agentk/modules/gitops/apply/health-gate.ts'
 import type { InventoryEntry } from '../../../../src/agentk/modules/gitops/inventory/entry.ts'
-import { ObjectWaits, WatchPlaces } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
+import { ObjectWaits, openWatches } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
 import { inventoryLabel, ownerAnnotation } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
 import type { ObjectKey } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
 import { Pruner, type PrunerOptions } from '../../../../src/agentk/modules/gitops/prune/pruner.ts'
@@ -22,7 +22,7 @@ t.test('a pruner', { skip, timeout: 180_000 }, async (t) => {
   const ground = await Ground.start(t)
   await ground.create(keyOf('Namespace', 'shop', ''), { metadata: { name: 'shop' } })
   const waits = new ObjectWaits(
-    { client: ground.client, clock: systemClock, random: Math.random, places: new WatchPlaces() },
+    { client: ground.client, clock: systemClock, random: Math.random, watches: openWatches() },
     { selector: `${inventoryLabel}=${id}` },
   )
   const lane = ground.lanes.lane('apply')

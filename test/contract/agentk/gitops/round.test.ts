@@ -3,7 +3,7 @@ import t from 'tap'
 import { buildCommit } from '../../../../src/agentk/modules/gitops/build.ts'
 import type { InventoryEntry } from '../../../../src/agentk/modules/gitops/inventory/entry.ts'
 import { Inventory } from '../../../../src/agentk/modules/gitops/inventory/inventory.ts'
-import { ObjectWaits, WatchPlaces } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
+import { ObjectWaits, openWatches } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
 import type { RepositoryFile } from '../../../../src/agentk/modules/gitops/manifests/manifest.ts'
 import type { ReadJob } from '../../../../src/agentk/modules/gitops/manifests/manifests-thread.ts'
 import { inventoryLabel } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
@@ -64,7 +64,7 @@ class Source {
     const [control, lane] = [lanes.lane('control'), lanes.lane('apply')]
     const { id } = this.options
     const waits = new ObjectWaits(
-      { client, clock: systemClock, random: Math.random, places: new WatchPlaces() },
+      { client, clock: systemClock, random: Math.random, watches: openWatches() },
       { selector: `${inventoryLabel}=${id}` },
     )
     const progress: string[] = []

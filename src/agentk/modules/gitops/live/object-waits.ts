@@ -1,4 +1,5 @@
 import type { Clock } from '../../../../lib/clock.ts'
+import { Counter } from '../../../../lib/counter.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import { ObjectWatch } from '../../../cluster/object-watch.ts'
@@ -20,27 +21,11 @@ export interface ObjectWaitsComponents {
   readonly client: Pick<ApiClient, 'json' | 'send'>
   readonly clock: Clock
   readonly random: () => number
-  readonly places: WatchPlaces
+  /** of all sources, by path */
+  readonly watches: Counter<string>
 }
 
-/** Of all sources: how many collections more may be watched. */
-export class WatchPlaces {
-  #left: number
-
-  constructor(max = maxWatches) {
-    this.#left = max
-  }
-
-  take(): boolean {
-    if (this.#left === 0) return false
-    this.#left -= 1
-    return true
-  }
-
-  giveBack(): void {
-    this.#left += 1
-  }
-}
+export const openWatches = () => new Counter<string>({ max: maxWatches })
 
 /** What a wait is for: undefined goes on. @param object - undefined: it is not there */
 export type ReadObject<T> = (object: KubernetesObject | undefined) => T | undefined
@@ -103,8 +88,10 @@ class Collection implements WatchSink {
   readonly #waiters = new Set<Waiter>()
   readonly #ended = new AbortController()
   readonly #watch: ObjectWatch
-  /** undefined: nothing has begun */
-  #isWatched: boolean | undefined
+  readonly #path: string
+  #hasBegun = false
+  /** undefined: it is polled */
+  #endWatch: (() => void) | undefined
   /** whose objects are being read */
   readonly #asking = new Set<Waiter>()
   /** names in the list that is being read */
@@ -118,6 +105,7 @@ class Collection implements WatchSink {
     { path, kind, selector }: { path: string; kind: ClusterKind; selector: string },
   ) {
     this.#components = components
+    this.#path = path
     const { group, version } = kind
     this.#type = { apiVersion: group === '' ? version : `${group}/${version}`, kind: kind.kind }
     const watched = `${path}?labelSelector=${encodeURIComponent(selector)}`
@@ -126,7 +114,7 @@ class Collection implements WatchSink {
 
   add(waiter: Waiter): void {
     this.#waiters.add(waiter)
-    if (this.#isWatched === undefined) this.#begin()
+    if (!this.#hasBegun) this.#begin()
     void this.#ask(waiter)
   }
 
@@ -136,13 +124,14 @@ class Collection implements WatchSink {
     if (this.#waiters.size > 0) return false
     this.#ended.abort(new KasError({ code: 'CANCELLED', detail: 'nobody waits for it' }))
     this.#stopPolling?.()
-    if (this.#isWatched) this.#components.places.giveBack()
+    this.#endWatch?.()
     return true
   }
 
   #begin(): void {
-    this.#isWatched = this.#components.places.take()
-    if (this.#isWatched) void this.#watch.run(this.#ended.signal)
+    this.#hasBegun = true
+    this.#endWatch = this.#components.watches.enter(this.#path)
+    if (this.#endWatch) void this.#watch.run(this.#ended.signal)
     else this.#poll()
   }
 

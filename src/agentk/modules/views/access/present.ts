@@ -1,4 +1,5 @@
 import type { Clock } from '../../../../lib/clock.ts'
+import { Counter } from '../../../../lib/counter.ts'
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import type { ObjectRecord } from '../store/record.ts'
 
@@ -19,7 +20,7 @@ export class Present {
   readonly #gone = new Map<string, { readonly at: number; readonly key: string; readonly namespace: string }>()
   readonly #listeners = new Set<() => void>()
   /** objects that name a Service, by their kind and the namespace of that */
-  readonly #serving = new Map<string, Map<string, number>>()
+  readonly #serving = new Map<string, Counter<string>>()
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -76,20 +77,16 @@ export class Present {
 
   /** Namespaces of the Services that objects of a kind name which is in none. */
   servingFor({ key }: Pick<ResourceKind, 'key'>): Iterable<string> {
-    return this.#serving.get(key)?.keys() ?? []
+    return this.#serving.get(key)?.counts.keys() ?? []
   }
 
   /** An object has come that names Services, or has gone. */
   serves({ kind, references }: Pick<ObjectRecord, 'kind' | 'references'>, by: 1 | -1): void {
     if (kind.isNamespaced) return
-    const namespaces = this.#serving.get(kind.key) ?? new Map<string, number>()
+    const namespaces = this.#serving.get(kind.key) ?? new Counter<string>()
     for (const { kind: named, namespace } of references) {
       if (named !== 'Service' || namespace === '') continue
-      const count = (namespaces.get(namespace) ?? 0) + by
-      const isNew = count === 1 && by === 1
-      if (count > 0) namespaces.set(namespace, count)
-      else namespaces.delete(namespace)
-      if (!isNew) continue
+      if (namespaces.add(namespace, by) !== 1 || by < 0) continue
       this.#serving.set(kind.key, namespaces)
       for (const listener of this.#listeners) listener()
     }

@@ -1,3 +1,4 @@
+import { Counter } from '../../../../lib/counter.ts'
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import { countsForMs, type Evidence, evidenceOf, subjectOf } from '../../../health/kas/evidence.ts'
 import { bounded } from '../../../health/kas/text.ts'
@@ -41,7 +42,7 @@ export class Evidences implements ObjectSink {
   readonly #kept = new Map<string, Kept>()
   /** uids of events, by subject */
   readonly #bySubject = new Map<string, Set<string>>()
-  readonly #byNamespace = new Map<string, number>()
+  readonly #byNamespace = new Counter<string>()
 
   constructor(options: EvidencesOptions) {
     this.#options = options
@@ -81,7 +82,7 @@ export class Evidences implements ObjectSink {
     const own = this.#bySubject.get(key) ?? new Set()
     this.#bySubject.set(key, own.add(event))
     this.#kept.set(event, { evidence: copyOf(evidence), key, subject, namespace })
-    this.#byNamespace.set(namespace, (this.#byNamespace.get(namespace) ?? 0) + 1)
+    this.#byNamespace.add(namespace)
     if (own.size > maxPerObject) this.#forget(this.#oldestOf(own), false)
     if (this.#kept.size > maxEvidences) this.#makeRoom()
     this.#options.onChange(subject)
@@ -104,7 +105,7 @@ export class Evidences implements ObjectSink {
 
   /** Of the namespace that has the most: a noisy one takes no other's room. */
   #makeRoom(): void {
-    const [[most] = ['']] = [...this.#byNamespace].sort(([, one], [, other]) => other - one)
+    const most = this.#byNamespace.most()
     let left = Math.ceil(maxEvidences * shedShare)
     for (const [event, { namespace }] of this.#kept) {
       if (namespace !== most) continue
@@ -120,9 +121,7 @@ export class Evidences implements ObjectSink {
     const own = this.#bySubject.get(known.key)
     own?.delete(event)
     if (own?.size === 0) this.#bySubject.delete(known.key)
-    const count = (this.#byNamespace.get(known.namespace) ?? 0) - 1
-    if (count > 0) this.#byNamespace.set(known.namespace, count)
-    else this.#byNamespace.delete(known.namespace)
+    this.#byNamespace.add(known.namespace, -1)
     if (tells) this.#options.onChange(known.subject)
   }
 }

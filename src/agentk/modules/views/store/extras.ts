@@ -1,3 +1,4 @@
+import { Counter } from '../../../../lib/counter.ts'
 import { recordWith } from './kept-record.ts'
 import type { ObjectRecord } from './record.ts'
 
@@ -28,8 +29,7 @@ const fewReferences = 8
  */
 export class Extras {
   readonly #options: ExtrasOptions
-  readonly #byNamespace = new Map<string, number>()
-  #all = 0
+  readonly #byNamespace = new Counter<string>()
 
   constructor(options: ExtrasOptions = extrasDefaults) {
     this.#options = options
@@ -41,22 +41,15 @@ export class Extras {
     if (more === 0) return record
     const { maxPerNamespace, max } = this.#options
     const freed = before ? extraOf(before) : 0
-    const ofNamespace = this.#byNamespace.get(record.namespace) ?? 0
-    const isRoom = ofNamespace - freed + more <= maxPerNamespace && this.#all - freed + more <= max
+    const ofNamespace = this.#byNamespace.of(record.namespace)
+    const isRoom = ofNamespace - freed + more <= maxPerNamespace && this.#byNamespace.total - freed + more <= max
     return isRoom || more <= freed ? record : cutRecord(record)
   }
 
   change(before: ObjectRecord | undefined, after: ObjectRecord | undefined): void {
-    if (before) this.#count(before.namespace, -extraOf(before))
-    if (after) this.#count(after.namespace, extraOf(after))
-  }
-
-  #count(namespace: string, extra: number): void {
-    if (extra === 0) return
-    this.#all += extra
-    const count = (this.#byNamespace.get(namespace) ?? 0) + extra
-    if (count > 0) this.#byNamespace.set(namespace, count)
-    else this.#byNamespace.delete(namespace)
+    const [fewer, more] = [before ? extraOf(before) : 0, after ? extraOf(after) : 0]
+    if (before && fewer > 0) this.#byNamespace.add(before.namespace, -fewer)
+    if (after && more > 0) this.#byNamespace.add(after.namespace, more)
   }
 }
 

@@ -1,3 +1,4 @@
+import { Counter } from '../../../../lib/counter.ts'
 import type { ObjectRecord } from './record.ts'
 
 type Names = Map<string, string>
@@ -6,11 +7,11 @@ type Place = Pick<ObjectRecord, 'uid' | 'name' | 'namespace' | 'kind'>
 /** Where objects are: uids by kind, namespace and name. Kinds are `group/Kind`. */
 export class Places {
   readonly #kinds = new Map<string, Map<string, Names>>()
-  readonly #sizes = new Map<string, number>()
+  readonly #sizes = new Counter<string>()
 
   /** Objects of each kind of which there are any. */
   get sizes(): ReadonlyMap<string, number> {
-    return this.#sizes
+    return this.#sizes.counts
   }
 
   find(kind: string, namespace: string, name: string): string | undefined {
@@ -33,7 +34,7 @@ export class Places {
     const namespaces = this.#kinds.get(key) ?? new Map<string, Names>()
     const names: Names = namespaces.get(namespace) ?? new Map()
     this.#kinds.set(key, namespaces.set(namespace, names.set(name, uid)))
-    this.#sizes.set(key, (this.#sizes.get(key) ?? 0) + 1)
+    this.#sizes.add(key)
   }
 
   delete({ name, namespace, kind: { key } }: Place): void {
@@ -42,8 +43,6 @@ export class Places {
     if (!namespaces || !names?.delete(name)) return
     if (names.size === 0) namespaces.delete(namespace)
     if (namespaces.size === 0) this.#kinds.delete(key)
-    const left = (this.#sizes.get(key) ?? 0) - 1
-    if (left > 0) this.#sizes.set(key, left)
-    else this.#sizes.delete(key)
+    this.#sizes.add(key, -1)
   }
 }

@@ -1,3 +1,4 @@
+import { Counter } from '../../../../lib/counter.ts'
 import type { LabelSelector } from '../projection/projector.ts'
 import type { ObjectRecord, ReadonlyRecords, RecordChange } from './record.ts'
 import { compileSelector, type Selects } from './selectors.ts'
@@ -121,7 +122,7 @@ function weightOf({ labels, expressions }: LabelSelector): number {
 interface Shared {
   readonly selection: Selection
   /** how many times each has it */
-  readonly takers: Map<Taker, number>
+  readonly takers: Counter<Taker>
 }
 
 /** Selections of one namespace, and what is still to be asked of its Pods. */
@@ -142,7 +143,7 @@ export class Selections {
   readonly #components: SelectionsComponents
   readonly #options: SelectionsOptions
   readonly #places = new Map<string, Place>()
-  readonly #byUser = new Map<string, number>()
+  readonly #byUser = new Counter<string>()
   /** those that were refused one, and were not called since */
   readonly #refused = new Set<Taker>()
   #size = 0
@@ -158,7 +159,7 @@ export class Selections {
 
   /** Nobody has one, and nobody waits for one. */
   get isEmpty(): boolean {
-    return this.#places.size + this.#byUser.size + this.#refused.size + this.#size === 0
+    return this.#places.size + this.#byUser.total + this.#refused.size + this.#size === 0
   }
 
   /**
@@ -177,23 +178,18 @@ export class Selections {
     }
     const shared = known ?? this.#make(namespace, selector)
     if (!isOwn) this.#count(user, weight)
-    shared.takers.set(taker, (shared.takers.get(taker) ?? 0) + 1)
+    shared.takers.add(taker)
     return shared.selection
   }
 
   release(selection: Selection, taker: Taker): void {
     const place = this.#places.get(selection.namespace)
     const shared = place?.shared.get(selection.key)
-    const times = shared?.takers.get(taker)
-    if (!place || !shared || !times) return
-    if (times > 1) {
-      shared.takers.set(taker, times - 1)
-      return
-    }
-    shared.takers.delete(taker)
+    if (!place || !shared || shared.takers.of(taker) === 0) return
+    if (shared.takers.add(taker, -1) > 0) return
     const isLastOfUser = !isOf(shared, taker.user)
     if (isLastOfUser) this.#count(taker.user, -selection.weight)
-    if (shared.takers.size === 0) this.#drop(place, shared)
+    if (shared.takers.total === 0) this.#drop(place, shared)
     if (isLastOfUser) this.#callRefused(taker.user)
   }
 
@@ -226,14 +222,11 @@ export class Selections {
   }
 
   #hasRoomOf(user: string | undefined, weight: number): boolean {
-    return user === undefined || (this.#byUser.get(user) ?? 0) + weight <= this.#options.maxSelectionsPerUser
+    return user === undefined || this.#byUser.of(user) + weight <= this.#options.maxSelectionsPerUser
   }
 
   #count(user: string | undefined, by: number): void {
-    if (user === undefined) return
-    const count = (this.#byUser.get(user) ?? 0) + by
-    if (count > 0) this.#byUser.set(user, count)
-    else this.#byUser.delete(user)
+    if (user !== undefined) this.#byUser.add(user, by)
   }
 
   /** Whoever may have one now asks again, and who comes first has it. @param user - who had one */
@@ -249,7 +242,7 @@ export class Selections {
 
   #make(namespace: string, selector: LabelSelector): Shared {
     const selection = new Selection(namespace, selector, this.#options.maxMembers)
-    const shared: Shared = { selection, takers: new Map() }
+    const shared: Shared = { selection, takers: new Counter() }
     const place = this.#places.get(namespace) ?? {
       shared: new Map(),
       filling: new Map(),
@@ -312,7 +305,7 @@ export class Selections {
     const record = this.#components.records.get(uid)
     const isInPlace = record?.namespace === namespace && record.kind.key === pod
     if (shared.selection.place(uid, isInPlace ? record : undefined)) {
-      for (const { onChange } of shared.takers.keys()) onChange()
+      for (const { onChange } of shared.takers.counts.keys()) onChange()
     }
     this.#refill(namespace, place, shared)
     return true
@@ -327,6 +320,6 @@ export class Selections {
 }
 
 function isOf({ takers }: Shared, user: string | undefined): boolean {
-  for (const taker of takers.keys()) if (taker.user === user) return true
+  for (const taker of takers.counts.keys()) if (taker.user === user) return true
   return false
 }

@@ -1,3 +1,4 @@
+import { Counter } from '../../../../lib/counter.ts'
 import type { EventRow } from '../../../../proto/views-json.ts'
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import type { KubernetesObject } from '../../../health/object.ts'
@@ -142,9 +143,9 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
 
   /** Of the namespace that has the most: a noisy one takes no other's room. */
   #surplus(count: number): EventRow[] {
-    const counts = new Map<string, number>()
-    for (const { ns } of this.#events.values()) counts.set(ns, (counts.get(ns) ?? 0) + 1)
-    const [[most] = ['']] = [...counts].sort(([, one], [, other]) => other - one)
+    const counts = new Counter<string>()
+    for (const { ns } of this.#events.values()) counts.add(ns)
+    const most = counts.most()
     return this.#order.oldest(count, ({ ns }) => ns === most)
   }
 

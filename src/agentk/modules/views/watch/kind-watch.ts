@@ -1,3 +1,4 @@
+import type { Counter } from '../../../../lib/counter.ts'
 import { pause } from '../../../../lib/pause.ts'
 import { linkedController } from '../../../../lib/signals.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
@@ -24,8 +25,8 @@ export interface KindWatchComponents extends Omit<ObjectWatchComponents, 'client
   readonly sink: ObjectSink
   /** absent: no other group serves its objects */
   readonly groups?: GroupOrder
-  /** watches that may be open. `take` returns what gives it back; undefined: there is none */
-  readonly budget: { readonly max: number; take(): (() => void) | undefined }
+  /** watches that are open, by kind: each is a connection */
+  readonly open: Counter<string>
   readonly refusals: Pick<Refusals, 'wait'>
   /** a kind (`group/Kind`) is not followed as it should be, for the log */
   readonly onTrouble: (kind: string, error: unknown) => void
@@ -199,13 +200,13 @@ class PartWatch implements WatchSink {
 
   /** Resolves when the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    const { api: client, budget, refusals, onTrouble: _, groups: __, clock, ...components } = this.#components
+    const { api: client, open, refusals, onTrouble: _, groups: __, clock, ...components } = this.#components
     const { kind, namespace, isMetadata, times } = this.#options
-    let giveBack = budget.take()
+    let giveBack = open.enter(kind.key)
     while (!giveBack && !signal.aborted) {
-      this.#set('refused', `more than ${budget.max} watches`)
+      this.#set('refused', `more than ${open.limits.max} watches`)
       await pause(times.deniedMs, clock, signal)
-      giveBack = budget.take()
+      giveBack = open.enter(kind.key)
     }
     const options = { path: this.#path(), pageSize, isMetadata, leavesOut: true, resumes: true, times }
     const untilAllowed = (mostMs: number, until: AbortSignal) => refusals.wait({ kind, namespace }, mostMs, until)

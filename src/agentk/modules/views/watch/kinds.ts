@@ -1,4 +1,5 @@
 import type { Clock } from '../../../../lib/clock.ts'
+import { Counter } from '../../../../lib/counter.ts'
 import { errorText, KasError } from '../../../../lib/errors.ts'
 import { LimitedLog } from '../../../../lib/limited-log.ts'
 import type { Logger } from '../../../../lib/log.ts'
@@ -64,25 +65,6 @@ const lookTimeoutMs = 30_000
  */
 const settleMs = [300, 1000]
 
-/** Watches that may be open: each is a connection. */
-export class WatchBudget {
-  readonly max: number
-  #open = 0
-
-  constructor(max: number) {
-    this.max = max
-  }
-
-  /** @returns what gives it back; undefined: there is none */
-  take(): (() => void) | undefined {
-    if (this.#open >= this.max) return undefined
-    this.#open += 1
-    return () => {
-      this.#open -= 1
-    }
-  }
-}
-
 /**
  * Finds out which kinds the API server serves, and follows them as long as they are there.
  *
@@ -128,7 +110,7 @@ export class Kinds {
       pulse: new Pulse({ client: api, clock }),
       watchLists: new WatchLists(clock),
       turn: new ListTurns(listsAtOnce).take,
-      budget: new WatchBudget((options.maxWatches ?? defaultMaxWatches) - Registrations.watches),
+      open: new Counter({ max: (options.maxWatches ?? defaultMaxWatches) - Registrations.watches }),
       refusals: new Refusals({ api, clock, random }),
       onTrouble,
     }

@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { ClusterKind } from '../../../../../../src/agentk/modules/gitops/cluster-kinds.ts'
-import { ObjectWaits, WatchPlaces } from '../../../../../../src/agentk/modules/gitops/live/object-waits.ts'
+import { ObjectWaits } from '../../../../../../src/agentk/modules/gitops/live/object-waits.ts'
+import { Counter } from '../../../../../../src/lib/counter.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
 const kind: ClusterKind = {
@@ -27,8 +28,8 @@ t.test('so many collections are watched, the others are polled: one question at 
       }),
     send: () => new Promise<never>(() => undefined),
   }
-  const places = new WatchPlaces(1)
-  const waits = new ObjectWaits({ client: client as never, clock, random: () => 0, places }, { selector: 'a=b' })
+  const watches = new Counter<string>({ max: 1 })
+  const waits = new ObjectWaits({ client: client as never, clock, random: () => 0, watches }, { selector: 'a=b' })
   const left = new AbortController()
   const isThere = (object: unknown) => (object ? true : undefined)
   const one = waits.until(kind, keyIn('one'), isThere, left.signal)
@@ -46,9 +47,9 @@ t.test('so many collections are watched, the others are polled: one question at 
   t.strictSame([of('one').length, of('two').length], [1, 2])
   of('two')[1]?.answer(200)
   t.equal(await two, true)
-  t.notOk(places.take(), 'one is watched')
+  t.equal(watches.total, 1, 'one is watched')
   left.abort(new Error('left'))
   await t.rejects(one, /left/)
-  t.ok(places.take(), 'its place is free again')
+  t.equal(watches.total, 0, 'its place is free again')
   t.notOk(watched.some((path) => path.includes('/two/')))
 })

@@ -2,8 +2,8 @@ import t, { type Test } from 'tap'
 import { watchTimes } from '../../../../../../src/agentk/cluster/object-watch.ts'
 import { maxEventBytes } from '../../../../../../src/agentk/cluster/watch-request.ts'
 import { type GroupOrder, KindWatch } from '../../../../../../src/agentk/modules/views/watch/kind-watch.ts'
-import { WatchBudget } from '../../../../../../src/agentk/modules/views/watch/kinds.ts'
 import type { Refusals } from '../../../../../../src/agentk/modules/views/watch/refusals.ts'
+import { Counter } from '../../../../../../src/lib/counter.ts'
 import { KasError } from '../../../../../../src/lib/errors.ts'
 import { pause } from '../../../../../../src/lib/pause.ts'
 import { KeptSink } from '../../../../../support/kept-sink.ts'
@@ -40,7 +40,7 @@ function start(t: Test, options: Options = {}) {
   const { namespaces = [], kind = pods, isMetadata = false, maxWatches = 10, sink = new KeptSink(), ...more } = options
   const api = new ScriptedApi()
   const clock = new MovingClock()
-  const budget = new WatchBudget(maxWatches)
+  const open = new Counter<string>({ max: maxWatches })
   const troubles: unknown[] = []
   const onTrouble = (_: string, error: unknown) => void troubles.push(error)
   const refused: string[] = []
@@ -57,7 +57,7 @@ function start(t: Test, options: Options = {}) {
       return () => void silenced.delete(listener)
     },
   }
-  const components = { api, sink, clock, random: () => 0.5, budget, refusals, pulse, onTrouble, ...more }
+  const components = { api, sink, clock, random: () => 0.5, open, refusals, pulse, onTrouble, ...more }
   const watch = new KindWatch(components, { kind, isMetadata, query: '', namespaces, times: watchTimes })
   const stopping = new AbortController()
   const running = watch.run(stopping.signal)
@@ -68,7 +68,7 @@ function start(t: Test, options: Options = {}) {
   t.teardown(stop)
   const began = clock.now()
   const state = () => sink.states.get(kind.key)
-  return { api, clock, sink, budget, stop, state, began, troubles, refused, silenced }
+  return { api, clock, sink, open, stop, state, began, troubles, refused, silenced }
 }
 
 /** Listed, and watched. */
@@ -199,7 +199,7 @@ for (const [status, why] of [
 }
 
 t.test('403 in the whole cluster: namespace by namespace, until the whole is allowed', async (t) => {
-  const { api, clock, state, sink, budget, refused } = start(t, { namespaces: ['shop', 'test'], maxWatches: 3 })
+  const { api, clock, state, sink, open, refused } = start(t, { namespaces: ['shop', 'test'], maxWatches: 3 })
   await (await api.ask(all)).answer(403)
   t.match(state(), { is: 'syncing' })
   await (await api.ask(inShop)).answer(200, page('shop/a', 'shop/old'))
@@ -209,7 +209,7 @@ t.test('403 in the whole cluster: namespace by namespace, until the whole is all
   t.strictSame(refused, ['/pods', 'test/pods'])
   t.match(state(), { is: 'live', why: '', refusedNamespaces: ['test'] })
   t.strictSame(sink.names('Pod'), ['shop/a', 'shop/old'])
-  t.equal(budget.take(), undefined, 'each is one watch')
+  t.equal(open.enter('other'), undefined, 'each is one watch')
   await shop.cut()
   await clock.advance(1000)
   t.match(state(), { is: 'stale', refusedNamespaces: ['test'] })
@@ -227,8 +227,8 @@ t.test('403 in the whole cluster: namespace by namespace, until the whole is all
   t.strictSame(sink.names('Pod'), ['elsewhere/c', 'shop/a', 'test/b'], 'one list for all of it')
   await (await api.watch(all)).open()
   t.match(state(), { is: 'live', refusedNamespaces: [] })
-  t.ok(budget.take(), 'those of the namespaces have ended')
-  t.ok(budget.take())
+  t.ok(open.enter('other'), 'those of the namespaces have ended')
+  t.ok(open.enter('other'))
 })
 
 t.test('rights that are taken away in one namespace', async (t) => {
@@ -373,8 +373,8 @@ t.test('metadata alone, whatever the server answers', async (t) => {
 })
 
 t.test('more watches than may be open', async (t) => {
-  const { api, clock, state, budget } = start(t, { namespaces: ['shop', 'test'], maxWatches: 2 })
-  const giveBack = budget.take()
+  const { api, clock, state, open } = start(t, { namespaces: ['shop', 'test'], maxWatches: 2 })
+  const giveBack = open.enter('other')
   t.ok(giveBack)
   await (await api.ask(all)).answer(403)
   t.match(state(), { is: 'refused', refusedNamespaces: ['shop', 'test'] })
