@@ -1,4 +1,5 @@
 import type { Clock } from '../../lib/clock.ts'
+import { Deadline } from '../../lib/deadline.ts'
 import { KasError } from '../../lib/errors.ts'
 import { FairQueue } from '../../lib/fair-queue.ts'
 import type { ApiClient, JsonAnswer, JsonOptions } from './api-client.ts'
@@ -168,16 +169,15 @@ export class ApiLanes {
     this.#inFlight += 1
     onCall?.(call.name)
     const since = clock.now()
-    const overdue = new AbortController()
-    const cancel = clock.after(callTimeoutMs, () => overdue.abort(new KasError({ code: 'DEADLINE_EXCEEDED' })))
+    const reason = () => new KasError({ code: 'DEADLINE_EXCEEDED' })
+    const deadline = new Deadline({ ms: callTimeoutMs, clock, signals: [call.signal], reason })
     try {
-      const signal = call.signal ? AbortSignal.any([call.signal, overdue.signal]) : overdue.signal
-      this.#answered(call, await call.send(signal), clock.now() - since)
+      this.#answered(call, await call.send(deadline.signal), clock.now() - since)
     } catch (error) {
-      if (overdue.signal.aborted) this.#halve()
+      if (deadline.isPast) this.#halve()
       call.reject(error)
     } finally {
-      cancel()
+      deadline.end()
       this.#inFlight -= 1
       this.#run()
     }

@@ -1,6 +1,7 @@
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import { request as httpsRequest, type RequestOptions } from 'node:https'
 import type { Duplex } from 'node:stream'
+import { Deadline } from '../../lib/deadline.ts'
 import { http } from '../../lib/http.ts'
 import { pause } from '../../lib/pause.ts'
 import { abortable } from '../../lib/signals.ts'
@@ -85,18 +86,13 @@ function attempt(
     if (signal.aborted) return reject(signal.reason)
     const outgoing = dial(client, request)
     outgoing.maxHeadersCount = maxAnswerLines + 1 // one more than we take: node drops the rest without a word
-    const onAbort = () => outgoing.destroy(signal.reason)
-    const onTimeout = () => outgoing.destroy(new Error(`no connection to the API server in ${dialTimeoutMs / 1000} s`))
-    const timer = setTimeout(onTimeout, dialTimeoutMs)
-    const settle = () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', onAbort)
-    }
-    signal.addEventListener('abort', onAbort, { once: true })
+    const reason = () => new Error(`no connection to the API server in ${dialTimeoutMs / 1000} s`)
+    const deadline = new Deadline({ ms: dialTimeoutMs, signals: [signal], reason })
+    deadline.signal.addEventListener('abort', () => outgoing.destroy(deadline.signal.reason), { once: true })
     outgoing.on('socket', (socket) => {
       socket.setNoDelay(true)
       socket.once(client.access.server.protocol === 'https:' ? 'secureConnect' : 'connect', () => {
-        clearTimeout(timer)
+        deadline.lift()
         onReached()
       })
     })
@@ -111,13 +107,13 @@ function attempt(
         outgoing.destroy(tooManyLines())
         return
       }
-      settle()
+      deadline.end()
       resolve(answer)
     }
     outgoing.on('upgrade', (response, socket, head) => answered({ kind: 'upgraded', response, socket, head }))
     outgoing.on('response', (response) => answered({ kind: 'refused', response }))
     outgoing.on('error', (error: NodeJS.ErrnoException) => {
-      settle()
+      deadline.end()
       if (signal.aborted) reject(signal.reason)
       else reject(error.code === 'HPE_HEADER_OVERFLOW' ? tooManyBytes(error) : error)
     })

@@ -1,3 +1,4 @@
+import { withDeadline } from '../../lib/deadline.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { ApiClient } from './api-client.ts'
 import { maxEventBytes } from './watch-request.ts'
@@ -96,9 +97,10 @@ export class ObjectList {
   #ask(accept: string | undefined, limit: number, signal: AbortSignal): Promise<{ status: number; body: unknown }> {
     const { path, timeoutMs } = this.#options
     const query = `limit=${limit}${this.#next && `&continue=${encodeURIComponent(this.#next)}`}`
-    const timely = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
     const options = { maxBytes: maxEventBytes, ...(accept === undefined ? {} : { accept }) }
-    return this.#client.json('GET', `${path}${path.includes('?') ? '&' : '?'}${query}`, undefined, timely, options)
+    return withDeadline({ ms: timeoutMs, signals: [signal] }, (timely) =>
+      this.#client.json('GET', `${path}${path.includes('?') ? '&' : '?'}${query}`, undefined, timely, options),
+    )
   }
 
   #read(body: unknown): Page {

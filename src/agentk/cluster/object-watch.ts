@@ -1,4 +1,5 @@
 import type { Clock } from '../../lib/clock.ts'
+import { Deadline } from '../../lib/deadline.ts'
 import { KasError } from '../../lib/errors.ts'
 import { pause } from '../../lib/pause.ts'
 import type { ApiClient } from './api-client.ts'
@@ -210,19 +211,16 @@ export class ObjectWatch {
    */
   async #watchFromList(watchLists: WatchLists, done: () => void, signal: AbortSignal): Promise<Refusal | undefined> {
     const { clock, sink } = this.#components
-    const silence = new AbortController()
-    const wait = () =>
-      clock.after(this.#times.silentMs, () => silence.abort(new KasError({ code: 'DEADLINE_EXCEEDED' })))
-    let stopWaiting = wait()
+    const silence = new Deadline({ ms: this.#times.silentMs, clock, signals: [signal], reason: overdue })
     let isListed = false
     const onEvent = (event: WatchEvent) => {
       if (isListed) return
-      stopWaiting()
       isListed = event.type === 'BOOKMARK' && isEndOfList(event.object)
       if (!isListed) {
-        stopWaiting = wait()
+        silence.restart()
         return
       }
+      silence.lift()
       this.#listed(this.#version)
       sink.following(true)
       done()
@@ -233,21 +231,20 @@ export class ObjectWatch {
       sink.listing()
     }
     const query = 'sendInitialEvents=true&resourceVersionMatch=NotOlderThan'
-    const either = AbortSignal.any([signal, silence.signal])
     this.#byPages = true
     try {
-      const outcome = await this.#follow({ query, onOpen, onEvent, signal: either })
+      const outcome = await this.#follow({ query, onOpen, onEvent, signal: silence.signal })
       const { status } = outcome
       if (refusals.has(status)) this.#byPages = false
       if (isListed || ![200, 400, 422].includes(status)) return outcome
       if (status !== 200) watchLists.refused()
       return undefined
     } catch (error) {
-      if (!silence.signal.aborted || signal.aborted) throw error
+      if (!silence.isPast || signal.aborted) throw error
       if (isOpen) watchLists.refused()
       return undefined
     } finally {
-      stopWaiting()
+      silence.end()
       if (!isListed) this.#version = '' // what has been told is in no order
     }
   }
@@ -259,13 +256,11 @@ export class ObjectWatch {
     const lastMs = jittered(this.#times.watchMs, random)
     const seconds = Math.max(1, Math.round(lastMs / 1000))
     const common = `watch=1&allowWatchBookmarks=true&timeoutSeconds=${seconds}`
-    const overdue = new AbortController()
-    const onOverdue = () => overdue.abort(new KasError({ code: 'DEADLINE_EXCEEDED' }))
-    const cancel = clock.after(lastMs + this.#times.graceMs, onOverdue)
+    const ending = new Deadline({ ms: lastMs + this.#times.graceMs, clock, signals: [signal], reason: overdue })
     this.#isSilent = false
     const forget = pulse?.onSilent(() => {
       this.#isSilent = true
-      onOverdue()
+      ending.abort(overdue())
     })
     let status = 200
     this.#openedAt = clock.now()
@@ -273,7 +268,7 @@ export class ObjectWatch {
       const head = await followWatch(client, {
         path: `${path}${path.includes('?') ? '&' : '?'}${common}&${query}`,
         accept: isMetadata ? metadataOnly.object : undefined,
-        signal: AbortSignal.any([signal, overdue.signal]),
+        signal: ending.signal,
         onOpen,
         onEvent: (event) => {
           status = event.type === 'ERROR' ? errorCode(event.object) : 200
@@ -287,7 +282,7 @@ export class ObjectWatch {
       })
       return status === 200 ? { status: head } : { status, isTold: true }
     } finally {
-      cancel()
+      ending.end()
       forget?.()
       sink.following(false)
     }
@@ -315,4 +310,8 @@ function jittered(ms: number, random: () => number): number {
 function placeOf(item: unknown): Omit<LargeEvent, 'type'> {
   const { metadata } = item as { metadata?: Partial<LargeEvent> }
   return { namespace: metadata?.namespace ?? '', name: metadata?.name ?? '', uid: metadata?.uid ?? '' }
+}
+
+function overdue(): KasError {
+  return new KasError({ code: 'DEADLINE_EXCEEDED' })
 }

@@ -1,4 +1,5 @@
 import type { Clock } from '../../lib/clock.ts'
+import { withDeadline } from '../../lib/deadline.ts'
 import { pause } from '../../lib/pause.ts'
 import type { ApiClient } from './api-client.ts'
 
@@ -56,20 +57,13 @@ export class Pulse {
   /** Whatever the answer is. */
   async #isAnswered(signal: AbortSignal): Promise<boolean> {
     const { client, clock } = this.#components
-    const late = new AbortController()
-    const end = () => late.abort()
-    signal.addEventListener('abort', end, { once: true })
-    const cancel = clock.after(silentMs, end)
-    try {
-      while (!late.signal.aborted) {
-        const answer = await client.json('GET', path, undefined, late.signal).catch(() => undefined)
+    return withDeadline({ ms: silentMs, clock, signals: [signal] }, async (timely) => {
+      while (!timely.aborted) {
+        const answer = await client.json('GET', path, undefined, timely).catch(() => undefined)
         if (answer) return true
-        await pause(retryMs, clock, late.signal)
+        await pause(retryMs, clock, timely)
       }
       return false
-    } finally {
-      cancel()
-      signal.removeEventListener('abort', end)
-    }
+    })
   }
 }

@@ -1,4 +1,5 @@
 import type { Clock } from '../../lib/clock.ts'
+import { withDeadline } from '../../lib/deadline.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import { pause } from '../../lib/pause.ts'
@@ -96,9 +97,9 @@ export class Election implements Service {
     const { signal } = this.#stopping
     let known: LeaseRecord | undefined
     while (!signal.aborted) {
-      const attempt = AbortSignal.any([signal, AbortSignal.timeout(this.#times.renewDeadlineMs / 2)])
       try {
-        known = await this.#attempt(name, attempt)
+        const options = { ms: this.#times.renewDeadlineMs / 2, signals: [signal] }
+        known = await withDeadline(options, (timely) => this.#attempt(name, timely))
         this.#failed = false
       } catch (error) {
         if (!this.#failed && !signal.aborted) log.warn({ error, lease: name }, 'Cannot use the lease, trying on')
@@ -136,10 +137,10 @@ export class Election implements Service {
     this.#notify()
     const { leases, log } = this.#components
     const next = { ...record, holder: '', durationSeconds: 1, renewTime: microTime(this.#now().wall) }
-    const timeout = AbortSignal.timeout(this.#times.retryMs)
-    await leases
-      .write(name, next, record, patience ? AbortSignal.any([patience, timeout]) : timeout)
-      .catch((error: unknown) => log.warn({ error, lease: name }, 'Cannot give the lease back'))
+    const options = { ms: this.#times.retryMs, signals: [patience] }
+    await withDeadline(options, (signal) => leases.write(name, next, record, signal)).catch((error: unknown) =>
+      log.warn({ error, lease: name }, 'Cannot give the lease back'),
+    )
   }
 
   #notify(): void {

@@ -5,6 +5,7 @@ import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { connect as connectTls, type SecureContext, type TLSSocket } from 'node:tls'
 import WebSocket from 'ws'
+import { Deadline } from '../../lib/deadline.ts'
 import { KasError } from '../../lib/errors.ts'
 import { http } from '../../lib/http.ts'
 import { MessageDuplex, webSocketProtocol } from '../../proto/grpc/message-duplex.ts'
@@ -36,19 +37,20 @@ export interface TransportOptions {
  * @throws KasError UNREACHABLE or the system's error, that say which step failed, or the signal's reason
  */
 export async function dialKas(options: TransportOptions, signal: AbortSignal): Promise<Duplex> {
-  const timeout = AbortSignal.timeout(connectTimeoutMs)
-  const both = AbortSignal.any([signal, timeout])
+  const deadline = new Deadline({ ms: connectTimeoutMs, signals: [signal] })
   const { address } = options
   const opened: Socket[] = []
   try {
     const open = address.tls ? openSecure : openSocket
-    const socket = await open(options, both, opened)
-    return address.webSocket ? await upgrade(socket, options, both) : socket
+    const socket = await open(options, deadline.signal, opened)
+    return address.webSocket ? await upgrade(socket, options, deadline.signal) : socket
   } catch (error) {
     for (const socket of opened) socket.destroy()
     if (signal.aborted) throw signal.reason
-    if (timeout.aborted) throw unreachable(`no connection to ${address.authority} in ${connectTimeoutMs / 1000} s`)
+    if (deadline.isPast) throw unreachable(`no connection to ${address.authority} in ${connectTimeoutMs / 1000} s`)
     throw error
+  } finally {
+    deadline.end()
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Clock } from '../../lib/clock.ts'
+import { withDeadline } from '../../lib/deadline.ts'
 import { LimitedLog } from '../../lib/limited-log.ts'
 import { type LineSink, LineWriter } from '../../lib/line-writer.ts'
 import type { Logger } from '../../lib/log.ts'
@@ -85,10 +86,7 @@ export class AccessLog implements Service {
   async stop(): Promise<void> {
     this.#strangers.stop()
     const { clock, log } = this.#components
-    const late = new AbortController()
-    const cancel = clock.after(flushMs, () => late.abort())
-    const isWritten = await this.#writer.flush(late.signal)
-    cancel()
+    const isWritten = await withDeadline({ ms: flushMs, clock }, (signal) => this.#writer.flush(signal))
     if (!isWritten) log.warn({ count: this.#queues.size }, 'Lines of the access log are not written: nobody takes them')
   }
 

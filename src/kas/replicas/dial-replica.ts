@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect } from 'node:tls'
+import { withDeadline } from '../../lib/deadline.ts'
 import { KasError } from '../../lib/errors.ts'
 import { parseHostPort } from '../../lib/host-port.ts'
 import { ClientSession } from '../../proto/grpc/client-session.ts'
@@ -34,7 +35,8 @@ export async function dialReplica(
   socket.setNoDelay(true)
   socket.on('error', () => undefined) // thrown here, or reported by the session
   try {
-    await once(socket, 'secureConnect', { signal: AbortSignal.any([signal, AbortSignal.timeout(dialTimeoutMs)]) })
+    const options = { ms: dialTimeoutMs, signals: [signal] }
+    await withDeadline(options, (timely) => once(socket, 'secureConnect', { signal: timely }))
     if (peerKeyHash(socket) !== publicKeyHash) throw lost('another key than the row of the replica says')
   } catch (cause) {
     socket.destroy()

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Readable } from 'node:stream'
 import { GitPluginError, type SimpleGit, simpleGit } from 'simple-git'
-import { linkedController } from '../../lib/signals.ts'
+import { Deadline } from '../../lib/deadline.ts'
 import { gitEnvironment } from './git-environment.ts'
 import { failureOf, GitFailure, type GitProcessOptions, limitsOf } from './git-process.ts'
 import { endLeftovers, runVariable } from './leftover-processes.ts'
@@ -35,8 +35,8 @@ export async function askGit<Answer>(
   const run = randomUUID()
   const env = { ...(await gitEnvironment(folder, address, options)), [runVariable]: run }
   signal.throwIfAborted()
-  const ended = linkedController(signal)
-  const late = setTimeout(() => ended.abort(new GitFailure(`git took longer than ${maxRunMs} ms`)), maxRunMs)
+  const reason = () => new GitFailure(`git took longer than ${maxRunMs} ms`)
+  const ended = new Deadline({ ms: maxRunMs, signals: [signal], reason })
   let failure: GitFailure | undefined // simple-git throws one with another message
   const git = simpleGit({
     baseDir: folder,
@@ -71,7 +71,6 @@ export async function askGit<Answer>(
     if (isSilent) throw new GitFailure(`git said nothing for ${silenceTimeoutMs} ms`, { cause: error })
     throw failure ?? error
   } finally {
-    clearTimeout(late)
-    ended.dispose()
+    ended.end()
   }
 }

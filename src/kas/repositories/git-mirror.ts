@@ -1,6 +1,7 @@
 import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../../lib/clock.ts'
+import { withDeadline } from '../../lib/deadline.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
 import { linkedController } from '../../lib/signals.ts'
@@ -71,24 +72,19 @@ export class GitMirror {
    */
   async update(isNotified = false): Promise<CommitId | undefined> {
     const { updateTimeoutMs } = this.#options
-    const controller = linkedController(this.#stopped.signal)
-    const cancel = this.#components.clock.after(updateTimeoutMs, () => {
-      const detail = `git took longer than ${updateTimeoutMs} ms`
-      controller.abort(new KasError({ code: 'REPOSITORY_FAILED', detail }))
-    })
-    try {
-      this.#current ??= await this.#open(controller.signal)
+    const detail = `git took longer than ${updateTimeoutMs} ms`
+    const reason = () => new KasError({ code: 'REPOSITORY_FAILED', detail })
+    const { clock } = this.#components
+    return withDeadline({ ms: updateTimeoutMs, clock, signals: [this.#stopped.signal], reason }, async (signal) => {
+      this.#current ??= await this.#open(signal)
       const current = this.#current
-      const pushed = isNotified ? await this.#fetchUnseen(current, controller.signal) : undefined
+      const pushed = isNotified ? await this.#fetchUnseen(current, signal) : undefined
       if (pushed) return pushed
-      const remote = await current.folder.remoteHead(controller.signal)
+      const remote = await current.folder.remoteHead(signal)
       current.ref = remote?.ref
       if (!remote || remote.commit === current.fetched) return remote?.commit
-      return await this.#fetch(remote, controller.signal)
-    } finally {
-      cancel()
-      controller.dispose()
-    }
+      return await this.#fetch(remote, signal)
+    })
   }
 
   async file(commit: CommitId, path: string, maxBytes: number, signal: AbortSignal): Promise<Uint8Array | undefined> {

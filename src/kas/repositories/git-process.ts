@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { constants } from 'node:os'
+import { Deadline } from '../../lib/deadline.ts'
 import { type GitEnvironmentOptions, gitEnvironment } from './git-environment.ts'
 import type { RepositoryAddress } from './repository-url.ts'
 
@@ -56,39 +57,34 @@ export async function runGit(folder: string, run: GitRun, options: GitProcessOpt
     detached: true,
   })
   const closed = once(git, 'close') // rejects with its `error`: there is no shell
-  let failure: unknown
-  const end = (reason: unknown) => {
-    failure ??= reason
-    endGroup(git.pid)
-  }
   const { silenceTimeoutMs, maxRunMs } = options
-  const running = setTimeout(() => end(new GitFailure(`git took longer than ${maxRunMs} ms`)), maxRunMs)
-  const silence = setTimeout(() => end(new GitFailure(`git said nothing for ${silenceTimeoutMs} ms`)), silenceTimeoutMs)
-  const onAbort = () => end(signal.reason)
-  signal.addEventListener('abort', onAbort, { once: true })
+  const overTime = () => new GitFailure(`git took longer than ${maxRunMs} ms`)
+  const noOutput = () => new GitFailure(`git said nothing for ${silenceTimeoutMs} ms`)
+  const running = new Deadline({ ms: maxRunMs, signals: [signal], reason: overTime })
+  const silence = new Deadline({ ms: silenceTimeoutMs, signals: [running.signal], reason: noOutput })
+  silence.signal.addEventListener('abort', () => endGroup(git.pid), { once: true })
   let errors = ''
   git.stderr.setEncoding('utf8').on('data', (text: string) => {
-    silence.refresh()
+    silence.restart()
     errors = (errors + text).slice(0, maxErrorChars)
   })
   git.stdout.on('data', (bytes: Buffer) => {
-    silence.refresh()
+    silence.restart()
     try {
-      if (failure === undefined) run.take(bytes)
+      if (!silence.signal.aborted) run.take(bytes)
     } catch (error) {
-      end(error)
+      silence.abort(error)
     }
   })
   git.stdin.on('error', () => undefined) // it has ended early: its status says why
   git.stdin.end(input)
   try {
     const [status, endedBy] = (await closed) as [number | null, NodeJS.Signals | null]
-    if (failure !== undefined) throw failure
+    silence.signal.throwIfAborted()
     if (status !== 0) throw failureOf(errors, { status, endedBy }, options)
   } finally {
-    clearTimeout(running)
-    clearTimeout(silence)
-    signal.removeEventListener('abort', onAbort)
+    silence.end()
+    running.end()
   }
 }
 

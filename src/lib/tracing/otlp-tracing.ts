@@ -28,6 +28,7 @@ import {
   TracerProvider,
 } from '@opentelemetry/sdk-trace'
 import type { Clock } from '../clock.ts'
+import { Deadline } from '../deadline.ts'
 import { LimitedLog } from '../limited-log.ts'
 import type { Logger } from '../log.ts'
 import type { Service } from '../service.ts'
@@ -129,12 +130,13 @@ export class OtlpTracing implements Tracer, Service {
   }
 
   async #stop(patience?: AbortSignal): Promise<void> {
-    const late = AbortSignal.timeout(this.#flushMs)
-    const signal = patience ? AbortSignal.any([patience, late]) : late
+    const deadline = new Deadline({ ms: this.#flushMs, signals: [patience] })
     try {
-      await abortable(this.#provider.shutdown(), signal)
+      await abortable(this.#provider.shutdown(), deadline.signal)
     } catch (error) {
-      this.#failures.warn(signal.aborted ? 'the program ended before all were taken' : reasonOf(error))
+      this.#failures.warn(deadline.signal.aborted ? 'the program ended before all were taken' : reasonOf(error))
+    } finally {
+      deadline.end()
     }
   }
 

@@ -1,7 +1,8 @@
 import type { Clock } from '../../lib/clock.ts'
+import { Deadline } from '../../lib/deadline.ts'
 import type { Logger } from '../../lib/log.ts'
 import { pause } from '../../lib/pause.ts'
-import { abortable, linkedController } from '../../lib/signals.ts'
+import { abortable } from '../../lib/signals.ts'
 import { KnownAddresses } from './known-addresses.ts'
 import { jittered, type Random, retryPauseMs } from './retry.ts'
 import type { Discovered, DiscoverySource } from './source.ts'
@@ -91,17 +92,14 @@ export abstract class PolledSource implements DiscoverySource {
 
   async #round(stop: AbortSignal): Promise<void> {
     const { timeoutMs } = this.#options
-    const round = linkedController(stop)
-    const timedOut = new Error(`no answer within ${timeoutMs} ms`)
-    const cancelDeadline = this.#components.clock.after(timeoutMs, () => round.abort(timedOut))
+    const reason = () => new Error(`no answer within ${timeoutMs} ms`)
+    const round = new Deadline({ ms: timeoutMs, clock: this.#components.clock, signals: [stop], reason })
     try {
       this.#take(await abortable(this.ask(round.signal), round.signal))
     } catch (error) {
       if (!stop.aborted) this.#known.failed((error as Error).message)
     } finally {
-      cancelDeadline()
-      round.abort(timedOut) // what is still being asked is not wanted any more
-      round.dispose()
+      round.abort(reason()) // what is still being asked is not wanted any more
     }
   }
 

@@ -1,4 +1,5 @@
 import type { Clock } from '../../lib/clock.ts'
+import { Deadline } from '../../lib/deadline.ts'
 import type { InstanceId, RowDelta, RowSnapshot } from '../table/row.ts'
 import type { MembershipTimers } from './timers.ts'
 
@@ -29,7 +30,7 @@ interface Pull {
   attempts: number
   /** waiting for its time, if defined; else under way */
   cancelWait: (() => void) | undefined
-  controller: AbortController | undefined
+  deadline: Deadline | undefined
   pending: RowDelta[]
   pendingBytes: number
   /** deltas were dropped: what comes may miss them */
@@ -70,7 +71,7 @@ export class AntiEntropy {
       wanted: version,
       attempts: 0,
       cancelWait: undefined,
-      controller: undefined,
+      deadline: undefined,
       pending: [],
       pendingBytes: 0,
       dropped: false,
@@ -112,7 +113,7 @@ export class AntiEntropy {
     if (!pull) return
     this.#pulls.delete(owner)
     pull.cancelWait?.()
-    pull.controller?.abort()
+    pull.deadline?.abort()
   }
 
   stop(): void {
@@ -133,12 +134,12 @@ export class AntiEntropy {
 
   async #run(owner: InstanceId, pull: Pull): Promise<void> {
     const { clock, pull: fetch, pulled, failed } = this.#components
-    const controller = new AbortController()
-    pull.controller = controller
-    const cancel = clock.after(this.#timers.pullTimeoutMs, () => controller.abort(new Error('the row did not come')))
+    const reason = () => new Error('the row did not come')
+    const deadline = new Deadline({ ms: this.#timers.pullTimeoutMs, clock, reason })
+    pull.deadline = deadline
     let again = true
     try {
-      const row = await fetch(owner, controller.signal)
+      const row = await fetch(owner, deadline.signal)
       if (this.#pulls.get(owner) !== pull) return
       const pending = pull.pending.sort(byVersion)
       const dropped = pull.dropped
@@ -154,7 +155,7 @@ export class AntiEntropy {
     } catch (error) {
       if (this.#pulls.get(owner) === pull) failed(owner, error)
     } finally {
-      cancel()
+      deadline.end()
     }
     if (this.#pulls.get(owner) !== pull) return
     if (again) this.#wait(owner, pull, this.#backoff(pull))

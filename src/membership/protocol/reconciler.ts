@@ -1,4 +1,5 @@
 import type { Clock } from '../../lib/clock.ts'
+import { Deadline } from '../../lib/deadline.ts'
 import type { InstanceId } from '../table/row.ts'
 import type { MembershipTimers } from './timers.ts'
 
@@ -45,7 +46,7 @@ interface Place {
   result: DialResult['kind'] | undefined
   /** since somebody was there last: how many have failed, and why the last */
   failures: { readonly dials: number; readonly reason: string } | undefined
-  dial: AbortController | undefined
+  dial: Deadline | undefined
 }
 
 /**
@@ -157,15 +158,14 @@ export class Reconciler {
 
   #dial(address: string, place: Place): void {
     if (place.dial || this.#dials >= maxDials) return
-    const controller = new AbortController()
-    place.dial = controller
-    this.#dials++
     const { clock, dial } = this.#components
-    const cancel = clock.after(this.#timers.handshakeMs, () => controller.abort(late()))
-    void dial(address, controller.signal)
+    const deadline = new Deadline({ ms: this.#timers.handshakeMs, clock, reason: late })
+    place.dial = deadline
+    this.#dials++
+    void dial(address, deadline.signal)
       .catch((error: unknown): DialResult => ({ kind: 'failed', error }))
       .then((result) => {
-        cancel()
+        deadline.end()
         this.#dials--
         place.dial = undefined
         if (this.#places.get(address) === place) this.#dialled(address, place, result)

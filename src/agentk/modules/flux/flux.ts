@@ -1,3 +1,4 @@
+import { withDeadline } from '../../../lib/deadline.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { pause } from '../../../lib/pause.ts'
 import type { AgentConfiguration } from '../../../proto/gen/agentcfg_pb.ts'
@@ -90,8 +91,8 @@ export class Flux {
   async #find(signal: AbortSignal): Promise<Apis | undefined> {
     const { api, log } = this.#components
     try {
-      const timely = AbortSignal.any([signal, AbortSignal.timeout(findTimeoutMs)])
-      const apis = await findFluxApis(api, timely)
+      const options = { ms: findTimeoutMs, signals: [signal] }
+      const apis = await withDeadline(options, (timely) => findFluxApis(api, timely))
       if (apis) log.info({ apis: Object.values(apis) }, 'Flux is followed')
       else if (this.#logged !== 'absent') log.info('Flux is not installed, it is checked for from time to time')
       this.#logged = apis ? undefined : 'absent'

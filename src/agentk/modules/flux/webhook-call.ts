@@ -1,3 +1,4 @@
+import { Deadline } from '../../../lib/deadline.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { ApiClient } from '../../cluster/api-client.ts'
 
@@ -29,14 +30,16 @@ export interface WebhookCall {
  */
 export async function callWebhook(client: Pick<ApiClient, 'json'>, call: WebhookCall): Promise<void> {
   const { signal } = call
-  const timely = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)])
+  const deadline = new Deadline({ ms: timeoutMs, signals: [signal] })
   let status: number
   try {
-    status = await post(client, { ...call, signal: timely })
+    status = await post(client, { ...call, signal: deadline.signal })
   } catch (error) {
     signal.throwIfAborted()
-    const detail = timely.aborted ? `no answer within ${timeoutMs} ms` : reasonOf(error)
+    const detail = deadline.isPast ? `no answer within ${timeoutMs} ms` : reasonOf(error)
     throw new KasError({ code: 'UNREACHABLE', detail: `the webhook cannot be called: ${detail}` })
+  } finally {
+    deadline.end()
   }
   if (status < 200 || status > 299) {
     throw new KasError({ code: 'UNREACHABLE', detail: `the webhook answered ${status}` })

@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf'
 import { Advice } from '../../../lib/advice.ts'
 import { Backoff } from '../../../lib/backoff.ts'
 import type { Clock } from '../../../lib/clock.ts'
+import { withDeadline } from '../../../lib/deadline.ts'
 import { Code, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { pause } from '../../../lib/pause.ts'
@@ -121,13 +122,14 @@ export class Registrar implements Service {
 
   async #unregister(patience?: AbortSignal): Promise<void> {
     const { kas, log } = this.#components
-    const timeout = AbortSignal.timeout(unregisterTimeoutMs)
-    const signal = patience ? AbortSignal.any([patience, timeout]) : timeout
-    try {
+    const ask = async (signal: AbortSignal) => {
       const session = await kas.session(signal)
       const request = create(UnregisterRequestSchema, { agentMeta: this.#meta, podId: this.#podId })
       const options = { method: unregisterMethod, metadata: kas.metadata(), signal }
       await callUnary(session, UnregisterRequestSchema, UnregisterResponseSchema, request, options)
+    }
+    try {
+      await withDeadline({ ms: unregisterTimeoutMs, signals: [patience] }, ask)
     } catch (error) {
       // kas before 17.4 does not know the method
       if (KasError.from(error).grpcCode !== Code.UNIMPLEMENTED) log.warn({ error }, 'Failed to unregister agent pod')

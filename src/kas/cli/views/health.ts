@@ -1,3 +1,4 @@
+import { withDeadline } from '../../../lib/deadline.ts'
 import { printable, printableJson } from '../../../lib/printable.ts'
 import { type ArgoWord, kasWords, viewsBounds } from '../../../proto/views-json.ts'
 import { BadAnswer } from '../bad-answer.ts'
@@ -40,7 +41,7 @@ class Gate {
   readonly #context: ViewsContext
   readonly #options: GateOptions
   readonly #endpoint: Endpoint
-  readonly #late = new AbortController()
+  readonly #decided = new AbortController()
   readonly #code: StableCode
   #model: ShownView | undefined
   #judgement: Judgement | undefined
@@ -54,14 +55,13 @@ class Gate {
     this.#context = context
     this.#options = options
     this.#endpoint = endpoint
-    this.#code = new StableCode({ clock: context.clock, onStable: () => this.#late.abort() }, options)
+    this.#code = new StableCode({ clock: context.clock, onStable: () => this.#decided.abort() }, options)
   }
 
   async run(): Promise<number> {
     const { clock } = this.#context
     const { waitMs = answerMs, asked, targets } = this.#options
     const scope = await withSource(asked.query.scope, this.#endpoint)
-    const cancelLate = clock.after(waitMs, () => this.#late.abort())
     const client = new ViewClient(this.#context, this.#endpoint, {
       query: {
         view: targets ? 'list' : 'tree',
@@ -80,13 +80,12 @@ class Gate {
         this.#say(`the agent is older and does not know "${key}": it is chosen here, from its first rows`),
     })
     try {
-      await client.run(this.#late.signal)
+      await withDeadline({ ms: waitMs, clock, signals: [this.#decided.signal] }, (signal) => client.run(signal))
     } catch (error) {
       if (!(error instanceof BadAnswer)) throw error
       this.#context.io.stderr.write(`kas health: ${error.message}\n`)
       return unknown
     } finally {
-      cancelLate()
       this.#code.end()
     }
     return await this.#end()

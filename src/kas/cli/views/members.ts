@@ -1,3 +1,4 @@
+import { withDeadline } from '../../../lib/deadline.ts'
 import type { EventRow, Scope } from '../../../proto/views-json.ts'
 import { viewsBounds } from '../../../proto/views-json.ts'
 import { endpointOf } from './endpoint.ts'
@@ -21,8 +22,6 @@ export interface Members {
 /** @throws ViewRefused, BadAnswer, Error: there is no answer in time */
 export async function membersOf(context: ViewsContext, scope: Scope): Promise<Members> {
   const endpoint = await endpointOf(context.values, context.io.env)
-  const late = new AbortController()
-  const cancel = context.clock.after(answerMs, () => late.abort())
   const asked = (await withSource(scope, endpoint)) ?? scope
   const query = { view: 'list', scope: asked, limit: viewsBounds.maxLimit } as const
   let found: Members | undefined
@@ -44,7 +43,7 @@ export async function membersOf(context: ViewsContext, scope: Scope): Promise<Me
       return true
     },
   })
-  await client.run(late.signal).finally(cancel)
+  await withDeadline({ ms: answerMs, clock: context.clock }, (signal) => client.run(signal))
   if (!found) throw new Error(`no whole answer within ${answerMs / 1000} s`)
   return found
 }

@@ -1,4 +1,5 @@
 import { stringify } from 'yaml'
+import { withDeadline } from '../../../lib/deadline.ts'
 import { escapedJson, printable, printableJson } from '../../../lib/printable.ts'
 import type { Query, Row } from '../../../proto/views-json.ts'
 import { textOption } from '../command.ts'
@@ -96,16 +97,16 @@ class Printing {
       onLost: (reason) => this.#wasLost(reason),
       onWithout: (key) => this.#isWithout(key),
     })
-    const cancel = this.#isWatching ? () => {} : clock.after(answerMs, () => this.#ended.abort())
+    const run = (signal: AbortSignal) => client.run(signal)
+    const { signal } = this.#ended
     const interrupt = () => {
       this.#isInterrupted = true
       this.#ended.abort()
     }
     if (this.#isWatching) io.once?.('SIGINT', interrupt)
     try {
-      await client.run(this.#ended.signal)
+      await (this.#isWatching ? run(signal) : withDeadline({ ms: answerMs, clock, signals: [signal] }, run))
     } finally {
-      cancel()
       this.#cancelTick()
       this.#screen.close()
       io.off?.('SIGINT', interrupt)

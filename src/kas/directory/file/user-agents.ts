@@ -1,5 +1,5 @@
 import { type Clock, systemClock } from '../../../lib/clock.ts'
-import { linkedController } from '../../../lib/signals.ts'
+import { Deadline } from '../../../lib/deadline.ts'
 import type { Agent } from '../../agent.ts'
 import type { AgentConfigs } from '../../agent-config/agent-configs.ts'
 import type { DirectoryContents, User } from './directory-contents.ts'
@@ -22,8 +22,7 @@ export async function userAgents(
   { user, contents }: { user: User; contents: DirectoryContents },
   signal: AbortSignal,
 ): Promise<{ agents: Agent[]; unread: number }> {
-  const ended = linkedController(signal)
-  const cancel = clock.after(maxReadMs, () => ended.abort())
+  const ended = new Deadline({ ms: maxReadMs, clock, signals: [signal] })
   const all = [...contents.agents.values()]
   const agents = all.slice(0, maxAgents)
   const found = new Set<Agent>()
@@ -43,8 +42,7 @@ export async function userAgents(
   try {
     await Promise.all(Array.from({ length: maxReadsAtOnce }, readNext))
   } finally {
-    cancel()
-    ended.dispose()
+    ended.end()
   }
   signal.throwIfAborted()
   return { agents: agents.filter((agent) => found.has(agent)), unread }

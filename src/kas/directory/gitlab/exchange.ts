@@ -1,6 +1,7 @@
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import type { Dispatcher } from 'undici'
+import { Deadline } from '../../../lib/deadline.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { gunzipAtOnce, isTooLongUnpacked } from '../../../lib/gunzip-at-once.ts'
 
@@ -56,12 +57,12 @@ export async function exchange(
   options: ExchangeOptions,
   signal: AbortSignal,
 ): Promise<HttpAnswer> {
-  const limited = AbortSignal.any([signal, AbortSignal.timeout(options.timeoutMs)])
+  const deadline = new Deadline({ ms: options.timeoutMs, signals: [signal] })
   const path = url.pathname
   let headArrived = false
   try {
     const { origin, pathname, search } = url
-    const request = { origin, path: pathname + search, method, headers, body: body ?? null, signal: limited }
+    const request = { origin, path: pathname + search, method, headers, body: body ?? null, signal: deadline.signal }
     const answer = await dispatcher.request(request)
     headArrived = true
     const { statusCode: status, headers: head } = answer
@@ -77,6 +78,8 @@ export async function exchange(
   } catch (error) {
     signal.throwIfAborted()
     throw exchangeError(error, { path, headArrived })
+  } finally {
+    deadline.end()
   }
 }
 

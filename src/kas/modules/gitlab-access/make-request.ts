@@ -1,4 +1,5 @@
 import type { Clock } from '../../../lib/clock.ts'
+import { within } from '../../../lib/deadline.ts'
 import { Code, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { linkedController } from '../../../lib/signals.ts'
@@ -106,7 +107,7 @@ async function sendAnswer(call: AgentCall, answer: GitlabAnswer, patience: Patie
   const { statusCode, statusText, rawHeaders, body } = answer
   const send = async (message: Uint8Array) => {
     const room = call.send(message)
-    if (room) await within(room, patience, 'the answer was not read')
+    if (room) await patiently(room, patience, 'the answer was not read')
   }
   await send(encodeHttpResponse.header(gitlabAnswerHeader(statusCode, statusText, rawHeaders)))
   for await (const chunk of body) await send(encodeHttpResponse.data(chunk))
@@ -131,7 +132,7 @@ class PatientMessages implements AsyncIterableIterator<Uint8Array> {
 
   next(): Promise<IteratorResult<Uint8Array>> {
     const next = this.#source.next()
-    return this.isWhole ? next : within(next, this.#patience, 'the request did not go on')
+    return this.isWhole ? next : patiently(next, this.#patience, 'the request did not go on')
   }
 
   [Symbol.asyncIterator](): this {
@@ -139,16 +140,10 @@ class PatientMessages implements AsyncIterableIterator<Uint8Array> {
   }
 }
 
-async function within<T>(promise: Promise<T>, { clock, ms }: Patience, what: string): Promise<T> {
-  const { promise: late, reject } = Promise.withResolvers<never>()
-  const cancel = clock.after(ms, () =>
-    reject(new KasError({ code: 'STATUS', grpc: Code.DEADLINE_EXCEEDED, message: `${what} for ${ms} ms` })),
-  )
-  try {
-    return await Promise.race([promise, late])
-  } finally {
-    cancel()
-  }
+function patiently<T>(promise: Promise<T>, patience: Patience, what: string): Promise<T> {
+  const message = `${what} for ${patience.ms} ms`
+  const reason = () => new KasError({ code: 'STATUS', grpc: Code.DEADLINE_EXCEEDED, message })
+  return within(promise, { ...patience, reason })
 }
 
 /** What fails between kas and GitLab in upstream's words; other errors are the agent's own, or it has left. */

@@ -1,5 +1,6 @@
 import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
+import { Deadline } from '../../../lib/deadline.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { FairTurns } from '../../../lib/fair-turns.ts'
 import type { Logger } from '../../../lib/log.ts'
@@ -227,9 +228,9 @@ class ObjectsStream {
     const { choice, known } = this.#question
     const { maxFiles, maxReadMs } = this.#options
     const end = await this.#turn(signal)
-    const bounded = linkedController(signal)
     const detail = `reading took longer than ${maxReadMs} ms`
-    const cancel = clock.after(maxReadMs, () => bounded.abort(new KasError({ code: 'REPOSITORY_FAILED', detail })))
+    const reason = () => new KasError({ code: 'REPOSITORY_FAILED', detail })
+    const bounded = new Deadline({ ms: maxReadMs, clock, signals: [signal], reason })
     try {
       if (!(await this.#mayStillRead(reading, bounded.signal))) return false
       const tree = await repositories.files(reading, commit, choice.folder, bounded.signal)
@@ -242,7 +243,7 @@ class ObjectsStream {
         read: (rest, limits) => repositories.blobs(reading, commit, rest, limits, bounded.signal),
       })
       await this.#pay(sizeOf(contents) / bytesOfUnit)
-      cancel()
+      bounded.end()
       const sender = new ObjectsSender(
         { call: this.#call, clock, isContended: () => turns.isContended, signal },
         this.#options,
@@ -255,8 +256,7 @@ class ObjectsStream {
       log.debug({ ...this.#fields(), commit_id: commit, ...counts }, 'GitOps: fetched files')
       return true
     } finally {
-      cancel()
-      bounded.dispose()
+      bounded.end()
       end()
     }
   }

@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { create } from '@bufbuild/protobuf'
 import type { Clock } from '../../../lib/clock.ts'
+import { withDeadline } from '../../../lib/deadline.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { abortable } from '../../../lib/signals.ts'
 import {
   type GitPushEventRequest,
   GitPushEventResponseSchema,
@@ -30,7 +32,11 @@ export function notificationsService({ publish, clock }: NotificationsComponents
   }
   return unaryService(Notifications, {
     gitPushEvent: async (request) => {
-      await orAfter(maxPublishMs, clock, published(pushEventOf(request)))
+      await withDeadline({ ms: maxPublishMs, clock }, async (signal, deadline) => {
+        await abortable(published(pushEventOf(request)), signal).catch((error: unknown) => {
+          if (!deadline.isPast) throw error
+        })
+      })
       return create(GitPushEventResponseSchema)
     },
   })
@@ -43,15 +49,4 @@ function pushEventOf({ event }: GitPushEventRequest): PushEvent {
   if (id <= 0n) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'event.project.id must be above 0' })
   if (fullPath === '') throw new KasError({ code: 'INVALID_MESSAGE', detail: 'event.project.full_path is required' })
   return { projectId: id, projectPath: fullPath, id: randomBytes(8).readBigUInt64BE() }
-}
-
-/** Settles as `promise` does, or resolves after `ms`, whichever is first. */
-async function orAfter(ms: number, clock: Clock, promise: Promise<void>): Promise<void> {
-  const { promise: late, resolve } = Promise.withResolvers<void>()
-  const cancel = clock.after(ms, resolve)
-  try {
-    await Promise.race([promise, late])
-  } finally {
-    cancel()
-  }
 }

@@ -2,6 +2,7 @@ import { Resolver } from 'node:dns'
 import { once } from 'node:events'
 import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net'
 import { connect as connectTls, type SecureContext } from 'node:tls'
+import { Deadline } from '../../../lib/deadline.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { formatHostPort } from '../../../lib/host-port.ts'
 import { ClientSession } from '../../../proto/grpc/client-session.ts'
@@ -30,16 +31,18 @@ export async function dialGitaly(
   const socket = await openSocket(target, options)
   socket.setNoDelay(true)
   socket.on('error', () => undefined) // thrown here, or told by the session
-  const timeout = AbortSignal.timeout(options.connectTimeoutMs)
+  const deadline = new Deadline({ ms: options.connectTimeoutMs, signals: [signal] })
   try {
     const event = target.kind === 'tls' ? 'secureConnect' : 'connect'
-    await once(socket, event, { signal: AbortSignal.any([signal, timeout]) })
+    await once(socket, event, { signal: deadline.signal })
   } catch (cause) {
     socket.destroy()
     signal.throwIfAborted()
     const { message, code } = cause as NodeJS.ErrnoException // several addresses that fail have no message, but a code
-    const why = timeout.aborted ? `no connection after ${options.connectTimeoutMs} ms` : message || code
+    const why = deadline.isPast ? `no connection after ${options.connectTimeoutMs} ms` : message || code
     throw new KasError({ code: 'REPOSITORY_FAILED', detail: `Gitaly at ${address}: ${why}` }, { cause })
+  } finally {
+    deadline.end()
   }
   return ClientSession.over(socket, {
     authority: target.kind === 'unix' ? 'localhost' : formatHostPort(target), // as grpc-go names a Unix socket

@@ -1,8 +1,8 @@
 import { type Metadata, noMetadata, type Reply } from '../../../call/call.ts'
 import { KnownMessages } from '../../../call/known-messages.ts'
 import { type RpcSpan, traceHandler } from '../../../call/rpc-span.ts'
+import { Deadline, within } from '../../../lib/deadline.ts'
 import { KasError } from '../../../lib/errors.ts'
-import { linkedController } from '../../../lib/signals.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { type CallHandler, type ServedCall, ServerLanes } from '../../../proto/grpc/server-lane.ts'
 import type { ServerStream } from '../../../proto/grpc/server-session.ts'
@@ -98,22 +98,20 @@ export class HandOvers {
     if (this.#closing.signal.aborted) return undefined
     const tunnel = this.#tunnels.take(request)
     if (tunnel || waitMs === 0) return tunnel // an agent between two tunnels, or two connections, is not gone
-    const controller = linkedController(signal, this.#closing.signal)
-    const timer = setTimeout(() => controller.abort(), waitMs)
+    const deadline = new Deadline({ ms: waitMs, signals: [signal, this.#closing.signal] })
     try {
       for (;;) {
-        const next = await this.#tunnels.wait(request, controller.signal)
+        const next = await this.#tunnels.wait(request, deadline.signal)
         if (next.state === 'taken') return next
       }
     } catch (error) {
       signal.throwIfAborted()
-      if (controller.signal.aborted) return undefined
+      if (deadline.signal.aborted) return undefined
       if (error instanceof KasError && error.code === 'CALLER_OVER_SHARE')
         stream.addTrailers({ ...refused, ...writeError(error) })
       throw error
     } finally {
-      clearTimeout(timer)
-      controller.dispose()
+      deadline.end()
     }
   }
 }
@@ -142,14 +140,8 @@ async function addRest(messages: AsyncIterable<Uint8Array>, add: (message: Uint8
 }
 
 /** @throws KasError TUNNEL_LOST (delivery none): the caller did not decide in time */
-async function inTime<T>(wait: Promise<T>): Promise<T> {
-  const { promise: late, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(notUsed()), decisionTimeoutMs)
-  try {
-    return await Promise.race([wait, late])
-  } finally {
-    clearTimeout(timer)
-  }
+function inTime<T>(wait: Promise<T>): Promise<T> {
+  return within(wait, { ms: decisionTimeoutMs, reason: notUsed })
 }
 
 /** Nothing has been sent to the agent. */

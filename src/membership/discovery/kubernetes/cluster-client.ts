@@ -1,5 +1,5 @@
 import type * as ClientNode from '@kubernetes/client-node'
-import { abortable, linkedController } from '../../../lib/signals.ts'
+import { within } from '../../../lib/deadline.ts'
 
 export type Library = typeof import('./client-node.ts')
 
@@ -52,19 +52,10 @@ export class ClusterClient {
    *
    * @throws what it throws, Error if it takes too long, the reason of `closed`
    */
-  async inTime<T>(answer: Promise<T>): Promise<T> {
+  inTime<T>(answer: Promise<T>): Promise<T> {
     const { requestTimeoutMs } = this.#options
-    const controller = linkedController(this.closed)
-    const timer = setTimeout(
-      () => controller.abort(new Error(`no answer within ${requestTimeoutMs} ms`)),
-      requestTimeoutMs,
-    )
-    try {
-      return await abortable(answer, controller.signal)
-    } finally {
-      clearTimeout(timer)
-      controller.dispose()
-    }
+    const reason = () => new Error(`no answer within ${requestTimeoutMs} ms`)
+    return within(answer, { ms: requestTimeoutMs, signals: [this.closed], reason })
   }
 
   /** Cuts what runs; resolves when its connections are gone. */

@@ -1,5 +1,5 @@
 import type { Clock } from '../../../../lib/clock.ts'
-import { KasError } from '../../../../lib/errors.ts'
+import { Deadline } from '../../../../lib/deadline.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { kstatus } from '../../../health/kstatus/kstatus.ts'
 import { conditionsOf, type KubernetesObject, kindOf, textAt } from '../../../health/object.ts'
@@ -60,8 +60,6 @@ export class HealthGate {
     const { waits, clock } = this.#components
     if (gateVerdict(applied, clock.now()).kind === 'open') return undefined
     if (await this.#waitsForConsumer(applied, signal)) return undefined
-    const late = new AbortController()
-    const cancel = clock.after(this.#timeoutMs, () => late.abort(new KasError({ code: 'DEADLINE_EXCEEDED' })))
     let last = 'not known'
     const read = (object: KubernetesObject | undefined): { reason?: string } | undefined => {
       if (!object) return { reason: 'it has been deleted' }
@@ -70,13 +68,14 @@ export class HealthGate {
       last = verdict.text
       return verdict.kind === 'fails' ? { reason: verdict.text } : undefined
     }
+    const deadline = new Deadline({ ms: this.#timeoutMs, clock, signals: [signal] })
     try {
-      return (await waits.until(kind, key, read, AbortSignal.any([signal, late.signal]))).reason
+      return (await waits.until(kind, key, read, deadline.signal)).reason
     } catch (error) {
-      if (signal.aborted || !late.signal.aborted) throw error
+      if (signal.aborted || !deadline.isPast) throw error
       return `not healthy after ${Math.round(this.#timeoutMs / 1000)} s: ${last}`
     } finally {
-      cancel()
+      deadline.end()
     }
   }
 

@@ -1,4 +1,5 @@
 import type { Clock } from '../../../../lib/clock.ts'
+import { Deadline } from '../../../../lib/deadline.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { FairTurns } from '../../../../lib/fair-turns.ts'
 import { maxObjects } from '../../../../proto/gitops/limits.ts'
@@ -160,19 +161,18 @@ export class Pruner {
   ): Promise<string | undefined> {
     const { waits, clock } = this.#components
     const { pruneTimeoutMs } = this.#options
-    const late = new AbortController()
-    const cancel = clock.after(pruneTimeoutMs, () => late.abort(new KasError({ code: 'DEADLINE_EXCEEDED' })))
+    const deadline = new Deadline({ ms: pruneTimeoutMs, clock, signals: [signal, superseded] })
     const read = (object: KubernetesObject | undefined) =>
       !object || textAt(object, 'metadata.uid') !== uid ? true : undefined
     try {
-      await waits.until(kind, key, read, AbortSignal.any([signal, late.signal, superseded]))
+      await waits.until(kind, key, read, deadline.signal)
       return undefined
     } catch (error) {
       if (!signal.aborted && superseded.aborted) return 'it is being deleted'
-      if (signal.aborted || !late.signal.aborted) throw error
+      if (signal.aborted || !deadline.isPast) throw error
       return `it is being deleted, and not gone after ${Math.round(pruneTimeoutMs / 1000)} s`
     } finally {
-      cancel()
+      deadline.end()
     }
   }
 }

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { accessSync, constants, statSync } from 'node:fs'
 import { basename, delimiter, isAbsolute, join } from 'node:path'
 import { type Clock, systemClock } from '../../../../lib/clock.ts'
+import { Deadline } from '../../../../lib/deadline.ts'
 import { errorText } from '../../../../lib/errors.ts'
 import { abortable } from '../../../../lib/signals.ts'
 import type { OutputReader } from './program-output.ts'
@@ -132,20 +133,12 @@ export class RendererProcesses {
     return new Promise((resolve, reject) => {
       const errors: Buffer[] = []
       let errorBytes = 0
-      let failure: unknown
-      const fail = (reason: unknown) => {
-        failure ??= reason
-        endGroup(child)
-      }
-      const onAbort = () => fail(signal.reason)
-      const cancelTimeout = this.#clock.after(timeoutMs, () =>
-        fail(new Error(`${basename(program)} did not end within ${timeoutMs / 1000} s: it is tried again`)),
-      )
-      signal.addEventListener('abort', onAbort, { once: true })
+      const reason = () => new Error(`${basename(program)} did not end within ${timeoutMs / 1000} s: it is tried again`)
+      const deadline = new Deadline({ ms: timeoutMs, clock: this.#clock, signals: [signal], reason })
+      deadline.signal.addEventListener('abort', () => endGroup(child), { once: true })
       const ended = (code: number | null, killedBy: NodeJS.Signals | null) => {
-        cancelTimeout()
-        signal.removeEventListener('abort', onAbort)
-        if (failure) return reject(failure)
+        deadline.end()
+        if (deadline.signal.aborted) return reject(deadline.signal.reason)
         if (code === 0) return resolve()
         const output = Buffer.concat(errors).toString().trim()
         // no namespace was left for it: that is not the commit's
@@ -155,15 +148,15 @@ export class RendererProcesses {
         reject(new RenderFailure(output || `it ended by ${killedBy ?? `code ${code}`}`))
       }
       child.on('error', (error) => {
-        fail(error)
+        deadline.abort(error)
         if (child.pid === undefined) ended(null, null) // where no descriptor is left, nothing else is emitted
       })
       child.stdout?.on('data', (chunk: Buffer) => {
-        if (failure !== undefined) return
+        if (deadline.signal.aborted) return
         try {
           output.add(chunk)
         } catch (error) {
-          fail(error)
+          deadline.abort(error)
         }
       })
       child.stderr?.on('data', (chunk: Buffer) => {

@@ -1,4 +1,5 @@
 import type { Clock } from '../../../../lib/clock.ts'
+import { withDeadline } from '../../../../lib/deadline.ts'
 import { errorText, KasError } from '../../../../lib/errors.ts'
 import { LimitedLog } from '../../../../lib/limited-log.ts'
 import type { Logger } from '../../../../lib/log.ts'
@@ -125,7 +126,7 @@ export class Reviews {
     const job = {
       source: identity,
       run: () =>
-        this.#inTime((late) => askEvents(api, question, AbortSignal.any([late, signal])))
+        this.#inTime((timely) => askEvents(api, question, timely), signal)
           .catch((error: unknown) => {
             if (!signal.aborted) this.#failures.warn(errorText(error))
             return undefined
@@ -148,14 +149,9 @@ export class Reviews {
     return this.#inTime((signal) => ask(api, question, headers, signal))
   }
 
-  async #inTime<T>(action: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  #inTime<T>(action: (signal: AbortSignal) => Promise<T>, signal?: AbortSignal): Promise<T> {
     const { clock } = this.#components
-    const late = new AbortController()
-    const cancel = clock.after(timeoutMs, () => late.abort(new Error(`no answer in ${timeoutMs} ms`)))
-    try {
-      return await action(AbortSignal.any([late.signal, this.#closing.signal]))
-    } finally {
-      cancel()
-    }
+    const reason = () => new Error(`no answer in ${timeoutMs} ms`)
+    return withDeadline({ ms: timeoutMs, clock, signals: [this.#closing.signal, signal], reason }, action)
   }
 }

@@ -1,5 +1,6 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import { Counter } from '../../../../lib/counter.ts'
+import { withDeadline } from '../../../../lib/deadline.ts'
 import { errorText, KasError } from '../../../../lib/errors.ts'
 import { LimitedLog } from '../../../../lib/limited-log.ts'
 import type { Logger } from '../../../../lib/log.ts'
@@ -159,19 +160,16 @@ export class Kinds {
   /** @returns false: it failed, and is to be done again soon */
   async #look(signal: AbortSignal): Promise<boolean> {
     this.#hasLooked = true
-    const timely = linkedController(signal)
-    const late = () => timely.abort(new KasError({ code: 'DEADLINE_EXCEEDED' }))
-    const cancel = this.#components.clock.after(lookTimeoutMs, late)
+    const { api, clock } = this.#components
+    const reason = () => new KasError({ code: 'DEADLINE_EXCEEDED' })
+    const options = { ms: lookTimeoutMs, clock, signals: [signal], reason }
     try {
-      const served = await discover(this.#components.api, timely.signal)
+      const served = await withDeadline(options, (timely) => discover(api, timely))
       if (!signal.aborted) this.#apply(served, signal)
       return true
     } catch (error) {
       if (!signal.aborted) this.#warn('failed', { error }, 'Cannot ask the API server which kinds it serves')
       return false
-    } finally {
-      cancel()
-      timely.dispose()
     }
   }
 

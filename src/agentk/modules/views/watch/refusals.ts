@@ -1,4 +1,5 @@
 import type { Clock } from '../../../../lib/clock.ts'
+import { Deadline } from '../../../../lib/deadline.ts'
 import { pause } from '../../../../lib/pause.ts'
 import { linkedController } from '../../../../lib/signals.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
@@ -42,7 +43,7 @@ export class Refusals {
   readonly #waiting = new Set<Waiting>()
   #cancelLook: (() => void) | undefined
   /** of the look that goes on */
-  #looking: AbortController | undefined
+  #looking: Deadline | undefined
 
   constructor(components: RefusalsComponents) {
     this.#components = components
@@ -74,9 +75,8 @@ export class Refusals {
 
   async #look(): Promise<void> {
     this.#cancelLook = undefined
-    const looking = new AbortController()
+    const looking = new Deadline({ ms: lookTimeoutMs, clock: this.#components.clock })
     this.#looking = looking
-    const cancel = this.#components.clock.after(lookTimeoutMs, () => looking.abort())
     let left = maxReviewsPerLook
     const asked = new Map<string, Promise<Answered | undefined>>()
     const answer = (question: Question): Promise<Answered | undefined> => {
@@ -95,7 +95,7 @@ export class Refusals {
       if (isAllowed) one.end()
       else if (this.#waiting.delete(one)) this.#waiting.add(one)
     }
-    cancel()
+    looking.end()
     this.#looking = undefined
     this.#schedule()
   }
