@@ -6,9 +6,11 @@
 import { execFile } from 'node:child_process'
 import { join, resolve } from 'node:path'
 import { parseArgs, promisify } from 'node:util'
-import { addTo, type Row } from './support/figures.ts'
 import { refuse } from './support/options.ts'
 import { median } from './support/programs.ts'
+
+type Results = Readonly<Record<string, number>>
+type Round = Record<'here' | 'there', Results>
 
 const run = promisify(execFile)
 const here = join(import.meta.dirname, '..')
@@ -18,18 +20,35 @@ const mostMs = 15 * 60_000
 const counts = ['objects', 'children', 'changes', 'seconds', 'viewers', 'before']
 const { against, rounds, passed } = readWords()
 const checkouts = { here, there: resolve(against) }
-const rows: Record<keyof typeof checkouts, Row> = { here: {}, there: {} }
 const commits: Record<string, string> = {}
-for (let round = 0; round < rounds; round++) {
-  const turns = Object.entries(checkouts) as [keyof typeof checkouts, string][]
-  for (const [name, folder] of round % 2 === 0 ? turns : turns.toReversed()) {
-    const { commit, results } = await viewsOf(folder)
-    commits[name] = commit
-    addTo(rows[name], results)
-    process.stderr.write(`round ${round + 1} of ${rounds}, ${name} (${commit})\n`)
+const stopping = new AbortController()
+for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stopping.abort())
+
+const played: Round[] = []
+const failures: string[] = []
+for (let i = 0; i < rounds && !stopping.signal.aborted; i++) {
+  try {
+    played.push(await playRound(i))
+  } catch (error) {
+    // those before and after it are as good as ever
+    failures.push(`round ${i + 1} of ${rounds}: ${(error as Error).message.trim()}`)
+    process.stderr.write(`${failures.at(-1)}\n`)
   }
 }
 report()
+if (failures.length > 0 || played.length === 0) process.exitCode = 1
+
+async function playRound(i: number): Promise<Round> {
+  const round: Partial<Round> = {}
+  const turns = Object.entries(checkouts) as [keyof Round, string][]
+  for (const [name, folder] of i % 2 === 0 ? turns : turns.toReversed()) {
+    const { commit, results } = await viewsOf(folder)
+    commits[name] = commit
+    round[name] = results
+    process.stderr.write(`round ${i + 1} of ${rounds}, ${name} (${commit})\n`)
+  }
+  return round as Round
+}
 
 function readWords() {
   const texts = Object.fromEntries([...counts, 'against', 'rounds'].map((name) => [name, { type: 'string' as const }]))
@@ -45,14 +64,14 @@ function readWords() {
   }
 }
 
-async function viewsOf(folder: string): Promise<{ commit: string; results: Record<string, number> }> {
+async function viewsOf(folder: string): Promise<{ commit: string; results: Results }> {
   const words = [...process.execArgv, 'bench/run.ts', 'views', '--alone', ...passed]
-  const { stdout } = await run(process.execPath, words, { cwd: folder, timeout: mostMs })
+  const { stdout } = await run(process.execPath, words, { cwd: folder, timeout: mostMs, signal: stopping.signal })
   return JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '')
 }
 
 /**
- * A line for each figure: both checkouts, the median of the pairs of one round with the least and the largest, and noise:
+ * A line for each figure of the rounds that both have ended: both checkouts, the median of the pairs of one round with the least and the largest, and noise:
  * how far two runs of one checkout lie apart, the largest as a share of the least.
  */
 function report(): void {
@@ -63,17 +82,22 @@ function report(): void {
         .join('')
         .trimEnd(),
     )
-  print(['median [min to max]', `here ${commits.here}`, `there ${commits.there}`, 'ratio', 'noise'])
+  print(['median [min to max]', `here ${commits.here ?? ''}`, `there ${commits.there ?? ''}`, 'ratio', 'noise'])
   const figures: Record<string, object> = {}
-  for (const [figure, own] of Object.entries(rows.here)) {
-    const others = rows.there[figure]
-    if (!others) continue
-    const ratios = own.map((value, round) => value / (others[round] as number))
+  for (const figure of new Set(played.flatMap(({ here, there }) => [...Object.keys(here), ...Object.keys(there)]))) {
+    const of = (name: keyof Round) => played.flatMap((round) => round[name][figure] ?? [])
+    const [own, others] = [of('here'), of('there')]
+    if (own.length < played.length || others.length < played.length) {
+      print([figure, ...[own, others].map((values) => (values.length > 0 ? shown(values) : 'not measured'))])
+      continue
+    }
+    const ratios = own.map((value, i) => value / (others[i] as number))
     const noise = Math.max(...[own, others].map((values) => Math.max(...values) / Math.min(...values)))
     figures[figure] = { here: median(own), there: median(others), ratio: round(median(ratios)), noise: round(noise) }
     print([figure, shown(own), shown(others), shown(ratios), String(round(noise))])
   }
-  console.log(JSON.stringify({ bench: 'views-by-turns', rounds, commits, results: figures }))
+  for (const failure of failures) console.log(`left out: ${failure.split('\n')[0]}`)
+  console.log(JSON.stringify({ bench: 'views-by-turns', rounds: played.length, commits, results: figures }))
 }
 
 function shown(values: readonly number[]): string {

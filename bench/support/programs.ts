@@ -13,9 +13,19 @@ export interface SpawnOptions {
   readonly hasStoppedReader?: boolean
 }
 
-/** Child programs of a bench; they end with it. */
+const endings = ['SIGTERM', 'SIGHUP'] as const
+
+/** Child programs of a bench; they end with it, also where a signal ends it that they do not get. */
 export class Programs {
   readonly #children: ChildProcess[] = []
+  readonly #onSignal = (_: NodeJS.Signals, number: number) => {
+    this.stop()
+    process.exit(128 + number)
+  }
+
+  constructor() {
+    for (const signal of endings) process.once(signal, this.#onSignal)
+  }
 
   /** Starts a program that says one thing over IPC when it is ready. */
   async start<Said>(
@@ -59,6 +69,7 @@ export class Programs {
   }
 
   stop(): void {
+    for (const signal of endings) process.off(signal, this.#onSignal)
     for (const child of this.#children) child.kill('SIGKILL')
   }
 }
