@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { delimiter, dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import type { Layer } from '../images/layer.ts'
@@ -75,7 +74,7 @@ export async function installPackage(
  * @param folder - in the place of an image's root
  */
 export async function installAsImages(folder: string): Promise<Programs> {
-  const staged = await mkdtemp(join(tmpdir(), 'kas-staged-'))
+  const staged = await mkdtemp(join(folder, 'staged-')) // an interrupt leaves it to whom the folder goes with
   try {
     await stage(staged)
     for (const program of ['kas', 'agentk'] as const) await unpack(await programLayer(program, staged), folder)
