@@ -240,7 +240,10 @@ t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, tim
     const lacking: [file: string, kind: RegExp][] = [
       ['everything', /metrics\.serviceMonitor\.enabled is true, and the cluster knows no ServiceMonitor: install/],
       ['gitlab', /metrics\.podMonitor\.enabled is true, and the cluster knows no PodMonitor: install/],
-      ['fronts', /gateway\.enabled is true, and the cluster knows no HTTPRoute: install the Gateway API first/],
+      [
+        'fronts',
+        /gateway\.enabled is true, and the cluster knows no HTTPRoute: install the Gateway API 1.2 or later first/,
+      ],
     ]
     for (const [file, words] of lacking) t.match(await install('kas', file), { code: 1, stderr: words })
     const kinds = [

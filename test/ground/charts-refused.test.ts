@@ -210,7 +210,7 @@ const kas: readonly Refused[] = [
   [
     'a route without its kind',
     ['gateway.enabled=true', 'gateway.parentRefs[0].name=a'],
-    'gateway.enabled is true, and the cluster knows no HTTPRoute: install the Gateway API first',
+    'gateway.enabled is true, and the cluster knows no HTTPRoute: install the Gateway API 1.2 or later first',
   ],
   [
     'a gRPC route without a Gateway',

@@ -62,7 +62,7 @@
 {{- end -}}
 {{- end -}}
 {{- if and .Values.gateway.enabled (not (include "kas.knows" (list . "gateway.networking.k8s.io/v1" "HTTPRoute"))) -}}
-{{- fail "gateway.enabled is true, and the cluster knows no HTTPRoute: install the Gateway API first" -}}
+{{- fail "gateway.enabled is true, and the cluster knows no HTTPRoute: install the Gateway API 1.2 or later first" -}}
 {{- end -}}
 {{- if and .Values.gateway.grpc.enabled (not (include "kas.knows" (list . "gateway.networking.k8s.io/v1" "GRPCRoute"))) -}}
 {{- fail "gateway.grpc.enabled is true, and the cluster knows no GRPCRoute: install the Gateway API 1.1 or later first" -}}
