@@ -8,16 +8,16 @@ import { bannedWords, bannedWordsIn } from '../../dev/census/words.ts'
  * removes some lowers it.
  */
 const left: Readonly<Record<string, number>> = {
-  told: 568,
-  look: 286,
-  held: 127,
-  why: 101,
+  told: 449,
+  look: 193,
+  held: 120,
+  why: 100,
   quiet: 66,
-  hear: 42,
   vain: 36,
-  picture: 18,
+  hear: 29,
+  picture: 16,
   heir: 8,
-  wish: 5,
+  wish: 4,
   beat: 2,
 }
 
@@ -44,6 +44,8 @@ const staying: readonly { readonly name: RegExp; readonly within?: RegExp; reado
     reason: 'a field of the error CALLER_OVER_SHARE, which goes between replicas, and of kas status --output json',
   },
   { name: /^silent$/, within: /^src\/kas\/replicas\/replica-links\.ts$/, reason: 'a field of what kas doctor reads' },
+  { name: /^held$/, within: /^doc\/causes\.md$/, reason: 'names of situations in the vectors' },
+  { name: /^[Ll]ook$/, within: /^doc\//, reason: 'what a person is to do' },
 ]
 
 const root = join(import.meta.dirname, '..', '..')

@@ -136,7 +136,7 @@ t.test('a hook of a repository nobody has is answered as one by another secret',
   t.equal(lines.length, 1)
 })
 
-t.test('whether a repository has hooks is not told by whether a body is read either', async (t) => {
+t.test('whether a repository has hooks does not show in whether a body is read either', async (t) => {
   const { port } = await start(t)
   for (const name of ['7', '8', '9', '0', '7x']) {
     const headers = { ...github(push, 'another secret'), 'content-length': push.length, Expect: '100-continue' }
