@@ -8,14 +8,14 @@ import { bannedWords, bannedWordsIn } from '../../dev/census/words.ts'
  * removes some lowers it.
  */
 const left: Readonly<Record<string, number>> = {
-  told: 449,
-  look: 193,
-  held: 120,
-  why: 100,
-  quiet: 66,
+  told: 401,
+  look: 176,
+  held: 113,
+  why: 93,
   vain: 36,
-  hear: 29,
-  picture: 16,
+  hear: 26,
+  quiet: 25,
+  picture: 13,
   heir: 8,
   wish: 4,
   beat: 2,
@@ -46,6 +46,11 @@ const staying: readonly { readonly name: RegExp; readonly within?: RegExp; reado
   { name: /^silent$/, within: /^src\/kas\/replicas\/replica-links\.ts$/, reason: 'a field of what kas doctor reads' },
   { name: /^held$/, within: /^doc\/causes\.md$/, reason: 'names of situations in the vectors' },
   { name: /^[Ll]ook$/, within: /^doc\//, reason: 'what a person is to do' },
+  {
+    name: /^why$/,
+    within: /^src\/kas\/servers\/ops-socket\/route-report\.ts$/,
+    reason: 'a field of kas route --output json',
+  },
 ]
 
 const root = join(import.meta.dirname, '..', '..')

@@ -61,8 +61,8 @@ export class Arrivals {
   }
 
   /** Closes those that have been silent for too long; to be called now and then. */
-  closeSilent(): void {
-    this.#newcomers.closeSilent()
-    this.fronts.closeSilent()
+  closeInactive(): void {
+    this.#newcomers.closeInactive()
+    this.fronts.closeInactive()
   }
 }

@@ -4,14 +4,14 @@ import type { NewcomerRefusal, NewcomersComponents } from './newcomers.ts'
 
 export interface FrontConnectionsOptions {
   /** a front connects when it has something to send, and is not kept waiting by what strangers hold open */
-  readonly maxSilent: number
+  readonly maxInactive: number
   /** one that arrived less than this ago makes no room. ms */
   readonly graceMs: number
   readonly maxSilenceMs: number
 }
 
 const defaultFrontConnections: FrontConnectionsOptions = {
-  maxSilent: 1000,
+  maxInactive: 1000,
   graceMs: 2000,
   maxSilenceMs: 60_000,
 }
@@ -21,7 +21,7 @@ interface FrontConnection {
   readonly cameAt: number
   /** calls that are being checked */
   calls: number
-  silentSince: number
+  inactiveSince: number
 }
 
 /**
@@ -34,7 +34,7 @@ export class FrontConnections {
   /** by their far end */
   readonly #connections = new Map<string, FrontConnection>()
   /** the longest silent first */
-  readonly #silent = new Set<FrontConnection>()
+  readonly #inactive = new Set<FrontConnection>()
 
   constructor(components: NewcomersComponents, options: FrontConnectionsOptions = defaultFrontConnections) {
     this.#components = components
@@ -45,13 +45,13 @@ export class FrontConnections {
     const remote = remoteOf(socket)
     if (remote === undefined) return
     const now = this.#components.now()
-    const connection = { socket, cameAt: now, calls: 0, silentSince: now }
+    const connection = { socket, cameAt: now, calls: 0, inactiveSince: now }
     this.#connections.set(remote, connection)
     socket.on('close', () => {
-      this.#silent.delete(connection)
+      this.#inactive.delete(connection)
       if (this.#connections.get(remote) === connection) this.#connections.delete(remote)
     })
-    this.#beSilent(connection)
+    this.#becomeInactive(connection)
   }
 
   /** A call has come. @returns to be called once it is checked */
@@ -59,10 +59,10 @@ export class FrontConnections {
     const connection = this.#connections.get(remote ?? '')
     if (!connection) return () => undefined
     connection.calls++
-    this.#silent.delete(connection)
+    this.#inactive.delete(connection)
     return () => {
       connection.calls--
-      if (connection.calls === 0 && this.#connections.get(remote ?? '') === connection) this.#beSilent(connection)
+      if (connection.calls === 0 && this.#connections.get(remote ?? '') === connection) this.#becomeInactive(connection)
     }
   }
 
@@ -71,29 +71,29 @@ export class FrontConnections {
     const connection = this.#connections.get(remote ?? '')
     if (!connection) return
     this.#connections.delete(remote ?? '')
-    this.#silent.delete(connection)
+    this.#inactive.delete(connection)
   }
 
   /** Closes those that have been silent for too long; to be called now and then. */
-  closeSilent(): void {
+  closeInactive(): void {
     const oldest = this.#components.now() - this.#options.maxSilenceMs
-    for (const connection of this.#silent) {
-      if (connection.silentSince > oldest) return
+    for (const connection of this.#inactive) {
+      if (connection.inactiveSince > oldest) return
       this.#close(connection, 'too_slow')
     }
   }
 
-  #beSilent(connection: FrontConnection): void {
+  #becomeInactive(connection: FrontConnection): void {
     const now = this.#components.now()
-    connection.silentSince = now
-    this.#silent.add(connection)
-    if (this.#silent.size <= this.#options.maxSilent) return
-    const [longest = connection] = this.#silent
+    connection.inactiveSince = now
+    this.#inactive.add(connection)
+    if (this.#inactive.size <= this.#options.maxInactive) return
+    const [longest = connection] = this.#inactive
     this.#close(longest.cameAt <= now - this.#options.graceMs ? longest : connection, 'too_many_connections')
   }
 
   #close(connection: FrontConnection, reason: NewcomerRefusal): void {
-    this.#silent.delete(connection)
+    this.#inactive.delete(connection)
     this.#components.refused(reason)
     connection.socket.destroy()
   }

@@ -33,7 +33,7 @@ export interface NewcomersOptions {
 const checksPerTurn = 4
 /** Connections: newcomers have a lower bound, and those that were let in meanwhile end their turns. */
 const maxWaitingForTurn = 20_000
-/** Calls that wait for a turn on one connection. Clients open a hundred at the most before they are told how many. */
+/** Calls that wait for a turn on one connection. Clients open a hundred at the most before they learn how many may be. */
 export const maxWaitingPerConnection = 128
 
 /** For callers that arrive in any number at once, and call at once. */
@@ -73,8 +73,8 @@ interface Newcomer {
   /** calls whose token is being checked */
   checking: number
   /** what it counts as */
-  state: 'silent' | 'waiting' | 'checked' | 'none'
-  silentSince: number
+  state: 'inactive' | 'waiting' | 'checked' | 'none'
+  inactiveSince: number
 }
 
 /**
@@ -92,9 +92,9 @@ export class Newcomers {
   /** the same, of calls by themselves */
   readonly #checkedAlone: FairQueue<Newcomer>
   /** the longest silent first */
-  readonly #silent = new Set<Newcomer>()
+  readonly #inactive = new Set<Newcomer>()
   /** by their network */
-  readonly #silentOf = new Map<string, Set<Newcomer>>()
+  readonly #inactiveOf = new Map<string, Set<Newcomer>>()
   /** of connections that have calls waiting, also once they are let in: one call each */
   readonly #turns = new LoopTurns(checksPerTurn, maxWaitingForTurn)
 
@@ -153,10 +153,10 @@ export class Newcomers {
   }
 
   /** Closes those that have been silent for too long; to be called now and then. */
-  closeSilent(): void {
+  closeInactive(): void {
     const oldest = this.#components.now() - this.#options.maxSilenceMs
-    for (const newcomer of this.#silent) {
-      if (newcomer.silentSince > oldest) return
+    for (const newcomer of this.#inactive) {
+      if (newcomer.inactiveSince > oldest) return
       this.#components.refused('too_slow')
       this.#drop(newcomer)
     }
@@ -172,7 +172,7 @@ export class Newcomers {
       leaveTurns: undefined,
       checking: 0,
       state: 'none',
-      silentSince: 0,
+      inactiveSince: 0,
     }
   }
 
@@ -272,7 +272,7 @@ export class Newcomers {
     if (isForgotten) return 'none'
     if (checking > 0) return 'checked'
     if (waiting.size > 0) return 'waiting'
-    return remote === undefined ? 'none' : 'silent'
+    return remote === undefined ? 'none' : 'inactive'
   }
 
   /** Counts it as what it is now; where there is no room for one more, it or another is closed. */
@@ -281,12 +281,12 @@ export class Newcomers {
     const state = this.#stateOf(newcomer)
     if (state === before) return
     newcomer.state = state
-    if (before === 'silent') this.#endSilence(newcomer)
+    if (before === 'inactive') this.#endSilence(newcomer)
     if (isIdle(before) && !isIdle(state)) this.#idle.delete(newcomer)
     const checked = newcomer.remote === undefined ? this.#checkedAlone : this.#checked
     if (before === 'checked') checked.delete(newcomer)
     if (isIdle(state) && !isIdle(before) && !this.#beIdle(newcomer)) return
-    if (state === 'silent') this.#startSilence(newcomer)
+    if (state === 'inactive') this.#startSilence(newcomer)
     if (state === 'checked') this.#dropLoser(checked.add(newcomer))
   }
 
@@ -296,7 +296,7 @@ export class Newcomers {
     const { source } = newcomer
     const isFull = this.#idle.sizeOf(source) >= maxIdlePerAddress
     if (!isFull && this.#idle.size < maxIdle) return this.#idle.add(newcomer) === undefined
-    const [longest] = (isFull ? this.#silentOf.get(source) : this.#silent) ?? []
+    const [longest] = (isFull ? this.#inactiveOf.get(source) : this.#inactive) ?? []
     if (longest && longest.cameAt <= this.#components.now() - graceMs) this.#dropLoser(longest)
     else if (isFull) {
       this.#dropLoser(newcomer)
@@ -314,23 +314,23 @@ export class Newcomers {
   }
 
   #startSilence(newcomer: Newcomer): void {
-    newcomer.silentSince = this.#components.now()
-    this.#silent.add(newcomer)
-    const ofNetwork = this.#silentOf.get(newcomer.source)
+    newcomer.inactiveSince = this.#components.now()
+    this.#inactive.add(newcomer)
+    const ofNetwork = this.#inactiveOf.get(newcomer.source)
     if (ofNetwork) ofNetwork.add(newcomer)
-    else this.#silentOf.set(newcomer.source, new Set([newcomer]))
+    else this.#inactiveOf.set(newcomer.source, new Set([newcomer]))
   }
 
   #endSilence(newcomer: Newcomer): void {
-    this.#silent.delete(newcomer)
-    const ofNetwork = this.#silentOf.get(newcomer.source)
+    this.#inactive.delete(newcomer)
+    const ofNetwork = this.#inactiveOf.get(newcomer.source)
     ofNetwork?.delete(newcomer)
-    if (ofNetwork?.size === 0) this.#silentOf.delete(newcomer.source)
+    if (ofNetwork?.size === 0) this.#inactiveOf.delete(newcomer.source)
   }
 }
 
 function isIdle(state: Newcomer['state']): boolean {
-  return state === 'silent' || state === 'waiting'
+  return state === 'inactive' || state === 'waiting'
 }
 
 function notChecked(): KasError {

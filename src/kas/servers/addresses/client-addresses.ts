@@ -56,11 +56,11 @@ export class ClientAddresses {
    * A connection of a front has begun with a PROXY header; until `forget`. A front that speaks for itself, or does not know
    * whom for, passes on bytes that are not its own: no X-Forwarded-For among them is believed.
    *
-   * @param said - the address in it; undefined: none
+   * @param client - the address in it; undefined: none
    */
-  learn(remote: string, said: string | undefined): void {
-    const isFront = said !== undefined && this.isTrusted(said)
-    this.#headers.set(remote, { address: said ?? addressOf(remote), isFront })
+  learn(remote: string, client: string | undefined): void {
+    const isFront = client !== undefined && this.isTrusted(client)
+    this.#headers.set(remote, { address: client ?? addressOf(remote), isFront })
   }
 
   forget(remote: string): void {

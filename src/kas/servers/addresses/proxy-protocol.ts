@@ -46,8 +46,8 @@ export class ProxyProtocol {
   }
 
   /**
-   * Whoever listens for connections by now hears of those of fronts once their header is read, and of others at once: to them
-   * a PROXY header is what it is, neither TLS nor HTTP.
+   * Listeners that are there by now get connections of fronts once their header is read, and others at once: in those a
+   * PROXY header is what it is, neither TLS nor HTTP.
    */
   readFirst(server: Server): void {
     const listeners = server.listeners('connection') as ((this: Server, socket: Socket) => void)[]
@@ -104,7 +104,7 @@ export class ProxyProtocol {
     addresses.learn(remote, header.address)
     fronts.forget(remote)
     const rest = waiting.head.subarray(header.bytes)
-    // once the stream has heard that nobody reads it: whoever reads it next finds it as it was accepted
+    // once the stream knows that nobody reads it: whoever reads it next finds it as it was accepted
     process.nextTick(() => {
       if (socket.destroyed) return
       if (rest.length > 0) socket.unshift(rest)

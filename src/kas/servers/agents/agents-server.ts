@@ -213,7 +213,7 @@ export class AgentsServer implements Service {
       expected = now + checkIntervalMs
       for (const connection of this.#connections) connection.check(now, lateMs)
       for (const age of this.#ages) age.check(now)
-      this.#arrivals.closeSilent()
+      this.#arrivals.closeInactive()
     }, checkIntervalMs)
   }
 

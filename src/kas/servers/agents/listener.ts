@@ -55,7 +55,7 @@ export interface ListenerEvents {
 }
 
 /**
- * One port for gRPC and for gRPC inside a WebSocket, plain or TLS: the first bytes after TLS tell which
+ * One port for gRPC and for gRPC inside a WebSocket, plain or TLS: the first bytes after TLS show which
  * (doc/reference/tunnel-protocol.md 2.2). Of many that speak at once some begin in each turn of the event loop, one
  * address after another.
  */

@@ -27,7 +27,7 @@ const accelHeader = 'gitlab-kas-accel'
 const locationName = /^[A-Za-z0-9][A-Za-z0-9._-]*$/
 
 /**
- * Which requests a front is told to take to the holder, whose bytes then do not pass this replica
+ * Which requests a front is asked to take to the holder, so that their bytes do not pass this replica
  * (doc/kubernetes-proxy.md "Behind a front").
  */
 export class FrontRedirect {

@@ -206,7 +206,7 @@ export class KubernetesProxy {
     exchange.connection.letIn(credentials.agentId, caller.key)
     exchange.signal.throwIfAborted()
     const ending = this.#endings.early(exchange, progress)
-    exchange.endWhy = ending.end
+    exchange.endWithReason = ending.end
     const session = this.#components.sessions.open(
       { record, credentials, letInAs, since, traceId: progress.traceId },
       ending,
@@ -257,7 +257,7 @@ export class KubernetesProxy {
       signal: exchange.signal,
     }
     const { impersonation } = letInAs
-    if (exchange.toldAddress !== undefined) nameClient(head, exchange.toldAddress)
+    if (exchange.forwardedAddress !== undefined) nameClient(head, exchange.forwardedAddress)
     const encode = this.#headEncoder(request, head, target, { impersonation, auditId: record.auditId })
     const mayGoOn = async (signal: AbortSignal) => {
       const question = { maxAgeMs: reopenedAccessMs }

@@ -45,7 +45,7 @@ export interface KubernetesServerComponents {
   readonly forward: Forward
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser' | 'onGrantsChange'>
   readonly register: Registry
-  /** hears who was let through; absent: nobody wants to know */
+  /** learns who was let through; absent: nobody wants to know */
   readonly usage?: Usage
   /** absent: nobody writes down who did what */
   readonly accessLog?: AccessLog
@@ -60,7 +60,7 @@ export interface KubernetesServerComponents {
   readonly signedEndpoints?: readonly SignedEndpoint[]
   /** absent: no views */
   readonly views?: ViewFeeds
-  /** absent: no front is told to take a request to another replica */
+  /** absent: no front is asked to take a request to another replica */
   readonly redirect?: Pick<FrontRedirect, 'locationFor'>
   readonly tracer: Tracer
   /** what goes on here; absent: nobody else asks */
@@ -88,17 +88,17 @@ export interface KubernetesServerOptions extends ResponseRuleOptions {
   /** the Server and Via headers: `gitlab-kas/<version>/<commit>` */
   readonly product: string
   readonly limits?: Partial<KubernetesLimits>
-  /** from one look at whether the caller of a long request still may to the next, in ms */
+  /** from one check that the caller of a long request still may to the next, in ms */
   readonly accessCheckMs?: number
-  /** of these; with more to look at that takes longer. Absent: as many as there are */
+  /** of these; with more requests a round of checks takes longer. Absent: as many as there are */
   readonly accessChecksPerSecond?: number
 }
 
-/** node looks for late heads at an interval; a tenth of the time-out keeps it sharp */
+/** node checks for late heads at an interval; a tenth of the time-out keeps it sharp */
 const headChecksPerTimeout = 10
 const tcpKeepAliveMs = 15_000 // as Go's listener: a client that vanished is noticed while a watch is silent
 const tlsHandshakeTimeoutMs = 10_000
-/** At the end: what is told why it ends has a second to come to where it can be, and another to be taken. ms */
+/** At the end: a stream has a second to come to where it can carry its reason, and another for that to be taken. ms */
 const lingerMs = 2000
 
 /**

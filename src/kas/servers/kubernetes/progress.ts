@@ -21,7 +21,7 @@ const before = {
   answering: 'delivered',
 } as const satisfies Partial<Record<Phase, Phase>>
 
-/** How far a request has come: how a failure is told depends on it. A step out of order throws. */
+/** How far a request has come: how a failure is reported depends on it. A step out of order throws. */
 export class Progress implements FailedRequest {
   readonly span: RequestSpan
   readonly record: CallRecord

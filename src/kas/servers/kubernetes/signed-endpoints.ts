@@ -38,7 +38,7 @@ export interface SignedCall {
   readonly name: string
 }
 
-/** What kas answers by itself on 8154 to whoever signs a body, as a Git server does that tells of a push. */
+/** What kas answers by itself on 8154 to whoever signs a body, as a Git server does that announces a push. */
 export class SignedEndpoints {
   readonly #components: SignedEndpointsComponents
   readonly #options: SignedEndpointsOptions

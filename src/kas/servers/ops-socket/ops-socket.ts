@@ -71,7 +71,7 @@ export class OpsSocket implements Service {
     request.resume()
     this.#asked(request, response).catch((cause: unknown) => {
       const error = KasError.from(cause)
-      if (error.code === 'INTERNAL') this.#components.log.error({ error }, 'The state could not be told')
+      if (error.code === 'INTERNAL') this.#components.log.error({ error }, 'The state could not be reported')
       send(response, error.httpStatus, { error: error.message })
     })
   }

@@ -61,11 +61,11 @@ export interface RefusedCallerReport {
   /** `user 7`, or `project 42` of jobs */
   readonly caller: string
   readonly agentId: string
-  /** tunnels that he held, at the replica where he was refused last */
+  /** tunnels that he had, at the replica where he was refused last */
   readonly held: number
   /** of so many */
   readonly living: number
-  /** of those that he held */
+  /** of those that he had */
   readonly watches: number
   /** calls that were refused */
   readonly refused: number
@@ -80,7 +80,7 @@ export interface StatusReport {
   /** by id; of many, the first */
   readonly agents: readonly AgentReport[]
   readonly agentCount: number
-  /** whose calls this replica refused lately, because they held more than their share; the last first */
+  /** whose calls this replica refused lately, because they had more than their share; the last first */
   readonly refusedCallers?: readonly RefusedCallerReport[]
   /** by the module's name; absent: none has a line */
   readonly modules?: Readonly<Record<string, readonly StatusLine[]>>

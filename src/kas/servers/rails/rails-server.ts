@@ -154,7 +154,7 @@ export class RailsServer implements Service {
     const { certificate, log } = this.#components
     listener.maxConnections = maxConnections
     listener.on('connection', (socket) => {
-      this.#newcomers.closeSilent() // silent connections do no harm until others arrive
+      this.#newcomers.closeInactive() // silent connections do no harm until others arrive
       this.#newcomers.arrived(socket)
       socket.on('error', (error) => log.debug({ error }, 'A connection of GitLab failed'))
     })

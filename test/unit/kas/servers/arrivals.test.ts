@@ -18,7 +18,7 @@ function start(overrides: Partial<NewcomersOptions> = {}) {
   const arrivals = new Arrivals(
     { addresses, now: () => clock.now(), refused: (reason) => refused.push(reason) },
     { ...options, ...overrides },
-    { maxSilent: 3, graceMs: 2000, maxSilenceMs: 60_000 },
+    { maxInactive: 3, graceMs: 2000, maxSilenceMs: 60_000 },
   )
   let port = 0
   const arrive = (address = front, remotePort = ++port) => {
@@ -57,7 +57,7 @@ t.test('silent connections of fronts have a bound of their own', async (t) => {
   t.ok(of[0]?.socket.destroyed, 'the longest silent makes room')
   t.same(refused, ['too_many_connections', 'too_many_connections'])
   clock.advance(59_000)
-  arrivals.closeSilent()
+  arrivals.closeInactive()
   t.same(
     of.map(({ socket }) => socket.destroyed),
     [true, true, true, true],

@@ -14,7 +14,7 @@ export type Credentials =
 const maxSessionCookies = 3
 
 /** of that name, those that cannot be read among them */
-const maxCookiesLookedAt = 20
+const maxCookiesRead = 20
 
 const cookieName = '_gitlab_kas'
 const bearer = 'Bearer '
@@ -71,7 +71,7 @@ function bearerAgentId(text: string): AgentId {
 
 function fromCookies(cookies: readonly string[], head: Source, query: Query): Credentials {
   const keys = cookies
-    .slice(0, maxCookiesLookedAt)
+    .slice(0, maxCookiesRead)
     .map(unescapeCookie)
     .filter((key): key is string => key !== undefined && key !== '')
   if (keys.length === 0) {

@@ -75,8 +75,8 @@ export class Connection {
     })
   }
 
-  /** Clusters are told whom requests are from, in place of what they say. */
-  get tellsAddress(): boolean {
+  /** kas names to clusters whom requests are from, in place of what the requests say. */
+  get forwardsAddress(): boolean {
     return this.#addresses.isOn
   }
 

@@ -38,7 +38,7 @@ export class Exchange {
   /** an answer without an end; undefined: none, or it is not read yet */
   asked: 'watch' | 'log' | undefined
   /** ends it so that its client can read why, where it has a place for that; undefined: nobody was let in yet */
-  endWhy: ((reason: KasError) => void) | undefined
+  endWithReason: ((reason: KasError) => void) | undefined
   readonly #response: ServerResponse
   readonly #options: ExchangeOptions
   #controller: AbortController | undefined
@@ -76,9 +76,9 @@ export class Exchange {
     return { remote, isFront: origin.isFront, address: this.address }
   }
 
-  /** What a cluster is told of whom the request is from, in place of what the request says; undefined: that goes on */
-  get toldAddress(): string | undefined {
-    return this.connection.tellsAddress ? this.address : undefined
+  /** Whom kas names to the cluster as the origin, in place of what the request says; undefined: that is passed on. */
+  get forwardedAddress(): string | undefined {
+    return this.connection.forwardsAddress ? this.address : undefined
   }
 
   /** Aborts when the client leaves. */
@@ -269,12 +269,12 @@ export class Exchange {
 
   /**
    * Ends a watch as an API server ends it after a time: the client sees no fault, and may begin it anew. What runs in a pod
-   * is told why. Anything else would look whole without being so.
+   * gets the reason. Anything else would seem whole without being so.
    */
   endStream(): void {
     if (!this.#isOpenWatch && !this.#switched) return
-    if (this.#switched && !this.#isOwnSocket && this.endWhy) {
-      this.endWhy(new KasError({ code: 'SHUTTING_DOWN' }))
+    if (this.#switched && !this.#isOwnSocket && this.endWithReason) {
+      this.endWithReason(new KasError({ code: 'SHUTTING_DOWN' }))
       return
     }
     const isHalfWritten = this.#isHalfWritten
@@ -286,7 +286,7 @@ export class Exchange {
 
   /**
    * A stream that a replica which leaves need not wait for. `watch`: its client goes on with another one where it stood;
-   * `log`: it is followed, and its reader has to be told that it is not whole. Undefined: it is neither.
+   * `log`: it is followed, and its reader has to learn that it is not whole. Undefined: it is neither.
    */
   get leavesEarly(): 'watch' | 'log' | undefined {
     if (this.#isOwnSocket) return 'watch'

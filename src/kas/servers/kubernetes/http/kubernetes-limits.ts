@@ -61,7 +61,7 @@ export interface KubernetesLimits {
   readonly maxWatchPartialBytes: number
   /** the same of all WebSockets that watch one agent: who has it can open any number of them, and read none */
   readonly maxWatchAgentBytes: number
-  /** bytes that wait for the client of a WebSocket before the clusters are held up */
+  /** bytes that wait for the client of a WebSocket before the clusters have to wait */
   readonly maxWatchUnsentBytes: number
   /** between two pings of the client of a WebSocket; one that has sent nothing since the last is cut. ms */
   readonly watchPingMs: number

@@ -12,7 +12,7 @@ export const outcomes = [
   'preflight',
   /** answered by kas: a token for a WebSocket */
   'token',
-  /** a front was told which replica to take it to */
+  /** a front was named the replica to take it to */
   'redirected',
   /** a page that may not call */
   'foreign_origin',

@@ -101,7 +101,7 @@ export function readRequestHead(
 /** Headers by which a cluster would learn whom a request is from: others may have written them. */
 const clientHeaders: ReadonlySet<string> = new Set([forwardedForHeader, 'X-Real-Ip', 'Forwarded'])
 
-/** The cluster is told whom the request is from, and nothing else about it. */
+/** Names to the cluster whom the request is from, and nothing else about it. */
 export function nameClient(head: Pick<RequestHead, 'header'>, address: string): void {
   head.header = head.header.filter(([name]) => !clientHeaders.has(name))
   head.header.push([forwardedForHeader, [address]])
@@ -113,9 +113,9 @@ export function hasNoBody({ headers }: Pick<IncomingMessage, 'headers'>): boolea
 }
 
 /**
- * Whether a connection may be asked to change its protocol by this head. Not with a body, from which the bytes of the
- * upgraded connection could not be told; and not to HTTP/2: one connection to the API server would carry requests that
- * nobody has looked at. Such a header is ignored, as HTTP allows.
+ * Whether a connection may be asked to change its protocol by this head. Not with a body, which could not be
+ * separated from the bytes of the upgraded connection; and not to HTTP/2: one connection to the API server would carry requests that
+ * nobody has checked. Such a header is ignored, as HTTP allows.
  */
 export function mayUpgrade({ headers }: Pick<IncomingMessage, 'headers'>): boolean {
   return hasNoBody({ headers }) && !http2Name.test(headers.upgrade ?? '')

@@ -70,7 +70,7 @@ export class ResponseAllowList {
     const logged = Buffer.from(name).toString('latin1', 0, maxLoggedChars) // a copy: a slice would keep the whole
     if (!this.#logged.has(logged) && this.#logged.size < maxLoggedNames) {
       this.#logged.add(logged)
-      this.#log.warn({ header: logged }, 'Blocked Kubernetes API proxy response header, told once for each name')
+      this.#log.warn({ header: logged }, 'Blocked Kubernetes API proxy response header, logged once for each name')
     }
     return false
   }

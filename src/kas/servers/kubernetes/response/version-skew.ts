@@ -15,7 +15,7 @@ const semantic = /^v?(\d{1,4})\.(\d{1,4})\.\d{1,6}(?![\d.])/
 interface Served {
   /** of this program: an agentk of the same make fits too */
   readonly kas: string
-  /** as told to GitLab, which offers agents of that version: `cluster.advertised_version` */
+  /** as reported to GitLab, which offers agents of that version: `cluster.advertised_version` */
   readonly gitlab: string
 }
 

@@ -88,14 +88,14 @@ class Graph {
       else newArcs.push(arc)
     }
     for (const arc of before.arcs) if (!arcsThatStay.has(arc)) yield `{"darc":${before.arcJson(arc, false)}}`
-    const gone = [...before.vertices].filter(([id]) => !stays.has(id)).map(([, json]) => json)
-    for (const json of gone) if (!isNamespace(json)) yield `{"dvx":{"vx":${json}}}`
-    for (const json of gone) if (isNamespace(json)) yield `{"dvx":{"vx":${json}}}`
+    const left = [...before.vertices].filter(([id]) => !stays.has(id)).map(([, json]) => json)
+    for (const json of left) if (!isNamespace(json)) yield `{"dvx":{"vx":${json}}}`
+    for (const json of left) if (isNamespace(json)) yield `{"dvx":{"vx":${json}}}`
     for (const [id, json] of this.vertices) if (!ids.has(id)) yield `{"svx":{"vx":${json}}}`
     for (const arc of newArcs) yield `{"sarc":${this.arcJson(arc, true)}}`
   }
 
-  /** Of vertices that stay: ids there, by ids here. Where a Namespace goes, in the picture of a client what stands in it does. */
+  /** Of vertices that stay: ids there, by ids here. Where a Namespace leaves, a client drops what stands in it. */
   #idsIn(before: Graph): ReadonlyMap<number, number> {
     const known = new Map(Array.from(before.vertices, ([id, json]) => [json, id]))
     const here = new Set(this.vertices.values())
@@ -131,10 +131,10 @@ export class ClientGraph {
   #graph: Graph
   /** of a view that has begun anew, until all of it has come */
   #next: Graph | undefined
-  #hasTold = false
+  #hasSent = false
   /** that are in force */
   #warnings: readonly Warning[] = []
-  #toldWarnings = new Set<string>()
+  #sentWarnings = new Set<string>()
 
   constructor(budget: ByteBudget) {
     this.#budget = budget
@@ -146,16 +146,16 @@ export class ClientGraph {
    * @throws KasError INVALID_MESSAGE, MESSAGE_TOO_LARGE
    */
   *apply(update: GraphUpdate): Generator<string, void> {
-    if (update.seq === 1 && this.#hasTold) {
+    if (update.seq === 1 && this.#hasSent) {
       this.#next?.clear()
       this.#next = new Graph(this.#budget)
     }
     for (const message of graphMessages(this.#actions(update), this.#newWarnings(update))) {
-      this.#hasTold = true
+      this.#hasSent = true
       yield message
     }
-    if (this.#hasTold) return
-    this.#hasTold = true
+    if (this.#hasSent) return
+    this.#hasSent = true
     yield emptyMessage
   }
 
@@ -171,7 +171,7 @@ export class ClientGraph {
       yield* this.#graph.apply(update)
       return
     }
-    for (const _action of next.apply(update)) void _action // it is told as a whole
+    for (const _action of next.apply(update)) void _action // it is sent as a whole
     if (update.hasMore) return
     yield* next.since(this.#graph)
     this.#graph.clear()
@@ -179,12 +179,12 @@ export class ClientGraph {
     this.#next = undefined
   }
 
-  /** Each once, until it is gone. */
+  /** Each once, until it does not apply any more. */
   #newWarnings({ warnings = this.#warnings, isCut }: GraphUpdate): readonly Warning[] {
     this.#warnings = warnings
     const all = isCut ? [...warnings, cutWarning] : warnings
-    const fresh = all.filter(({ type, text }) => !this.#toldWarnings.has(`${type} ${text}`))
-    this.#toldWarnings = new Set(all.map(({ type, text }) => `${type} ${text}`))
+    const fresh = all.filter(({ type, text }) => !this.#sentWarnings.has(`${type} ${text}`))
+    this.#sentWarnings = new Set(all.map(({ type, text }) => `${type} ${text}`))
     return fresh
   }
 }

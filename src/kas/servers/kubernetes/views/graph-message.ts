@@ -35,7 +35,7 @@ export interface Warning {
   readonly text: string
 }
 
-/** What stands in a picture that is too large. */
+/** Stands in a graph that is too large. */
 export const cutWarning: Warning = {
   type: 'limit',
   text: `there are more than ${viewsBounds.maxVertices} objects or ${viewsBounds.maxArcs} arcs, or than this user may still have: the first by name are shown`,
@@ -62,18 +62,18 @@ export function readGraphUpdate(json: Uint8Array): GraphUpdate {
 /** As JSON, several messages where they are long. */
 export function* graphMessages(actions: Iterable<string>, warnings: readonly Warning[]): Generator<string, void> {
   let [parts, length] = [[] as string[], 0]
-  let told = warnings
+  let unsent = warnings
   for (const action of actions) {
     parts.push(action)
     length += action.length
     if (length < maxMessageLength) continue
-    yield message(parts, told)
-    ;[parts, length, told] = [[], 0, []]
+    yield message(parts, unsent)
+    ;[parts, length, unsent] = [[], 0, []]
   }
-  if (parts.length > 0 || told.length > 0) yield message(parts, told)
+  if (parts.length > 0 || unsent.length > 0) yield message(parts, unsent)
 }
 
-/** The first picture needs an answer, be it empty. */
+/** The first graph needs a message, be it empty. */
 export const emptyMessage = message([], [])
 
 /** The last. @param code - the WebSocket is closed with */
@@ -96,8 +96,8 @@ export function vertexJson([, g, v, r, ns, n]: GraphVertex): string {
 }
 
 function message(actions: readonly string[], warnings: readonly Warning[]): string {
-  const told = warnings.map(({ type, text }) => JSON.stringify({ t: type, m: text }))
-  return `{"actions":[${actions.join(',')}]${told.length > 0 ? `,"warnings":[${told.join(',')}]` : ''}}`
+  const texts = warnings.map(({ type, text }) => JSON.stringify({ t: type, m: text }))
+  return `{"actions":[${actions.join(',')}]${texts.length > 0 ? `,"warnings":[${texts.join(',')}]` : ''}}`
 }
 
 function all<T>(of: Fields, name: keyof Update, isOne: (value: unknown) => value is T): readonly T[] {

@@ -123,12 +123,12 @@ export class ViewsConversation {
     }
     const own = send()
     this.#turn = own
-    await this.#held(own)
+    await this.#paced(own)
     if (this.#turn === own) this.#turn = undefined
   }
 
   /** A client that asks and does not read is not read from either. */
-  async #held(sending: Promise<void>): Promise<void> {
+  async #paced(sending: Promise<void>): Promise<void> {
     const { socket } = this.#components
     if (++this.#unsent === maxUnsent) socket.pause()
     await sending
@@ -145,11 +145,11 @@ export class ViewsConversation {
     this.#views.clear()
   }
 
-  /** Tells the client what its view ended with. */
+  /** Sends the client what its view ended with. */
   #fail(id: number, error: KasError): void {
     const { failed, out } = this.#components
     failed(error)
     const full = out.send(errorMessage(id, error))
-    if (full) void this.#held(full)
+    if (full) void this.#paced(full)
   }
 }

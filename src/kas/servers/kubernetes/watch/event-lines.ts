@@ -28,7 +28,7 @@ export class EventLines {
       this.clear()
       from = end + 1
     }
-    // the rest of the message is not held by it
+    // a copy: a view would keep the rest of the message
     if (from < chunk.length) this.keep(Uint8Array.from(chunk.subarray(from)))
   }
 

@@ -114,7 +114,8 @@ export class WatchApi {
           const { agentId } = credentials
           const ask = () => authorize(directory, credentials, how.signal)
           const clientHeaders: Headers = userAgent ? [userAgent] : []
-          if (exchange.toldAddress !== undefined) clientHeaders.push([forwardedForHeader, [exchange.toldAddress]])
+          if (exchange.forwardedAddress !== undefined)
+            clientHeaders.push([forwardedForHeader, [exchange.forwardedAddress]])
           return this.#open(request, access, { ...how, agentId, metadata: span.metadata, clientHeaders, ask })
         },
         failed: (error, traceId) => {

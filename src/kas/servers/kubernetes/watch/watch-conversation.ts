@@ -82,7 +82,7 @@ export class WatchConversation {
     this.#endAll()
   }
 
-  /** The caller may no longer: each watch is told why, and the WebSocket is closed. */
+  /** The caller may no longer: each watch gets the reason, and the WebSocket is closed. */
   withdraw(reason: KasError): void {
     for (const [watchId, watch] of this.#watches) {
       watch.abort(reason)
@@ -164,7 +164,7 @@ export class WatchConversation {
     }
   }
 
-  /** Tells the client what its watch ended with. */
+  /** Sends the client what its watch ended with. */
   #fail(watchId: string, error: KasError, failedAt: FailedAt): void {
     const tracedAs = this.#components.traceId
     const request = { failedAt, accept: [], delivery: 'none', traceId: tracedAs } as const

@@ -65,7 +65,7 @@ export function eventMessage(watchId: string, event: string): string {
 }
 
 /**
- * The end of a watch. The reason stands in both places where GitLab's pages look for it.
+ * The end of a watch. The reason stands in both places where GitLab's pages read it.
  *
  * @param status - Kubernetes' Status as JSON
  */

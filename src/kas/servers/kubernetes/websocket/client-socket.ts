@@ -25,7 +25,7 @@ export class ClientSocket {
     socket.on('ping', (data) => {
       if (socket.bufferedAmount < limits.maxWatchUnsentBytes) socket.pong(data)
     })
-    socket.on('error', ignore) // 'close' follows, with the code that tells the client
+    socket.on('error', ignore) // 'close' follows, with the code that the client gets
     this.#cancelPing = clock.after(limits.watchPingMs, () => this.#ping())
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#closed = promise

@@ -2,7 +2,7 @@ import type { EventFacts } from './event-facts.ts'
 
 /** Read of one event at the most: an API server writes metadata first, and that has 256 KiB of annotations. */
 const maxReadBytes = 512 * 1024
-/** Of a name or value that is looked at. */
+/** Of a name or value that is read. */
 const maxTextBytes = 1024
 
 const quote = 0x22
@@ -10,7 +10,7 @@ const backslash = 0x5c
 
 /**
  * What an event in JSON says of itself: its object may be a resource, its metadata alone, or a Table of it. Only names and
- * values on the way to that are looked at, and nothing is built.
+ * values on the way to that are read, and nothing is built.
  *
  * @returns undefined: it is no event, or says it too late
  */
@@ -105,7 +105,7 @@ class JsonReading {
     }
   }
 
-  /** @returns undefined: it is longer than any that is looked for, or no text */
+  /** @returns undefined: it is longer than any that is sought, or no text */
   #text(): string | undefined {
     if (this.#next() !== quote) {
       this.#skip()

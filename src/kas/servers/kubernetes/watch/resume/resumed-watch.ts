@@ -79,7 +79,7 @@ class ResumedWatch {
   #openedAt: number | undefined
   /** of the last event that brought it further, or of the loss of one that was open for a while */
   #goodAt: number
-  /** its client has been told that it is over */
+  /** its client has got its end */
   #isOver = false
 
   constructor(components: ResumedWatchComponents, question: WatchQuestion, call: WatchCall) {
@@ -165,7 +165,7 @@ class ResumedWatch {
       return
     }
     const before = position.resourceVersion
-    const passed = frames.push(data, (event) => position.look(event))
+    const passed = frames.push(data, (event) => position.follow(event))
     if (position.resourceVersion !== before) this.#goodAt = this.#components.clock.now()
     if (frames.isPassing) position.lose()
     const [first] = passed

@@ -55,7 +55,7 @@ const protobuf: WatchFormat = {
 
 const streamed = /;\s*stream=watch\s*(?:;|$)/i
 
-/** @returns undefined: the answer is no watch whose events can be told apart */
+/** @returns undefined: the answer is no watch whose events can be separated */
 export function watchFormat({ statusCode, header }: HttpResponseHeader): WatchFormat | undefined {
   if (statusCode !== 200 || header.some(([name]) => name === 'Content-Encoding')) return undefined
   const format = formatOf(header)

@@ -59,10 +59,10 @@ export class WatchFrames {
   }
 
   /**
-   * @param look - gets each event that `chunk` completes; whether it passes on
+   * @param filter - gets each event that `chunk` completes; whether it passes on
    * @returns what passes on, in order
    */
-  push(chunk: Uint8Array, look: (event: Uint8Array) => boolean): Uint8Array[] {
+  push(chunk: Uint8Array, filter: (event: Uint8Array) => boolean): Uint8Array[] {
     const passed: Uint8Array[] = []
     const pass = (piece: Uint8Array) => piece.length > 0 && passed.push(piece)
     /** events of this chunk from here on are not passed on yet */
@@ -79,7 +79,7 @@ export class WatchFrames {
       const isBegun = this.#bytes > 0
       const piece = chunk.subarray(at, end)
       const event = isBegun ? Buffer.concat([this.take(), piece]) : piece
-      const passes = look(event)
+      const passes = filter(event)
       if (isBegun || !passes) {
         pass(chunk.subarray(from, at))
         if (isBegun && passes) pass(event)
@@ -114,7 +114,7 @@ export class WatchFrames {
       if (error instanceof KasError && error.code === 'MESSAGE_TOO_LARGE') return false
       throw error
     }
-    this.#pieces.push(Uint8Array.from(piece)) // what was read with it is not held by it
+    this.#pieces.push(Uint8Array.from(piece)) // a copy: a view would keep what was read with it
     this.#bytes += piece.length
     return true
   }

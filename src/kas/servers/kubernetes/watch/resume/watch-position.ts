@@ -30,14 +30,14 @@ export class WatchPosition {
     this.#resourceVersion = this.#isStarted ? start.resourceVersion : undefined
   }
 
-  /** Undefined: it cannot go on. No event is held any more. */
+  /** Undefined: it cannot go on. No event is kept any more. */
   get resourceVersion(): string | undefined {
     this.#settle()
     return this.#hasFailed ? undefined : this.#resourceVersion
   }
 
   /** @returns whether the client gets it */
-  look(event: Uint8Array): boolean {
+  follow(event: Uint8Array): boolean {
     const type = quickType(event)
     if (type === 'ADDED' && !this.#isStarted) return true
     if (type === 'ADDED' || type === 'MODIFIED' || type === 'DELETED') {
@@ -51,7 +51,7 @@ export class WatchPosition {
     return facts?.type !== 'BOOKMARK' || this.#start.wantsBookmarks
   }
 
-  /** An event passes that is not looked at: it cannot go on before the next one. */
+  /** An event passes that is not read: it cannot go on before the next one. */
   lose(): void {
     this.#resourceVersion = undefined
   }

@@ -6,7 +6,7 @@ import type { WatchStart } from './watch-position.ts'
 
 type Query = Target['query']
 
-/** Events in these forms cannot be told apart: bookmarks that the client did not ask for could not be taken out. */
+/** Events in these forms cannot be separated: bookmarks that the client did not ask for could not be taken out. */
 const unread = /cbor|yaml/i
 
 /** No resourceVersion, or one that an API server reads as 0. */
