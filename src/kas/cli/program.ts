@@ -7,7 +7,7 @@ export const usage = `Usage: kas --configuration-file=<file>
        kas sessions ...                      show what lasts at all replicas, and end it: kas sessions --help
        kas tree|get|health ...               show what runs in a cluster, and how it fares: kas tree --help
        kas views role ...                    print the rights that agentk needs to show more: kas views --help
-       kas gitops status ...                 show how an agent's GitOps sources fare: kas gitops --help
+       kas gitops ...                        show how an agent's GitOps sources fare, and forget one: kas gitops --help
        kas completion bash|zsh|fish          print what makes the shell propose words and options: kas completion --help
        kas check-config ...                  say whether files of kas, of agents, the directory can be used
        kas doctor ...                        look at what a configuration names, and say what is wrong, and what to do

@@ -26,20 +26,30 @@ export interface CommandsOptions {
 export async function playCommands(t: Test, options: CommandsOptions): Promise<string> {
   const { programs, version, folder, socket, server } = options
   const played = new Set<string>()
-  const say = async (command: readonly string[], args: readonly string[]) => {
+  const run = (command: readonly string[], args: readonly string[]) => {
     const [file = '', ...rest] = [...command, ...args]
     const env = { ...foreignEnvironment(), ...programs.environment, KAS_DIRECTORY_FILE: join(folder, files.directory) }
-    const { code, out, err } = await new Promise<{ code: number; out: string; err: string }>((resolve) => {
+    return new Promise<{ code: number; out: string; err: string }>((resolve) => {
       execFile(file, rest, { env, cwd: folder }, (error, out, err) =>
         resolve({ code: error ? Number(error.code ?? -1) : 0, out, err }),
       )
     })
+  }
+  const say = async (command: readonly string[], args: readonly string[]) => {
+    const { code, out, err } = await run(command, args)
     t.equal(code, 0, `${args.join(' ')}: ${err}`)
     return out
   }
   const kas = (line: string, ...args: string[]) => {
     played.add(line)
     return say(programs.kas, [...line.split(' '), ...args])
+  }
+  /** @returns why not */
+  const refused = async (line: string, ...args: string[]) => {
+    played.add(line)
+    const { code, err } = await run(programs.kas, [...line.split(' '), ...args])
+    t.equal(code, 1, `${line}: ${err}`)
+    return err
   }
 
   for (const name of ['kas', 'agentk'] as const) {
@@ -83,6 +93,7 @@ export async function playCommands(t: Test, options: CommandsOptions): Promise<s
   t.match(await kas('sessions end', '--user', 'grace', '--socket', socket), /^REPLICA +ENDED\n/)
   t.equal(await kas('views role', ...asUser), '')
   t.match(await kas('gitops status', ...asUser), /./)
+  t.match(await refused('gitops forget', 'shop', ...asUser), /^kas gitops: no source shop is known/)
   t.match(await kas('completion bash'), /^complete /m)
   const ofReplica = ['--configuration-file', join(folder, replicaFiles(replicaName(0)).configuration)]
   t.match(await kas('check-config', ...ofReplica), /can be used/)

@@ -7,6 +7,7 @@ import { askState, type ShownSource } from './state.ts'
 import { nameOf } from './status-text.ts'
 
 export const forgetUsage = 'gitops forget SOURCE [--agent ID]'
+export const forgetHelp = `usage: kas ${forgetUsage}\n  lets go of what a source that has left the configuration has made\n`
 
 export const options = {
   kubeconfig: { type: 'string' },
@@ -34,7 +35,7 @@ export async function gitopsForget(
 ): Promise<number> {
   const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
   if (values.help) {
-    io.stdout.write(`usage: kas ${forgetUsage}\n  lets go of what a source that has left the configuration has made\n`)
+    io.stdout.write(forgetHelp)
     return 0
   }
   const [, wanted, ...more] = positionals

@@ -2,6 +2,7 @@ import type { Clock } from '../../../lib/clock.ts'
 import { printableJson } from '../../../lib/printable.ts'
 import { type CliIo, parsedArgs, UsageError } from '../command.ts'
 import { endpointOf } from '../views/endpoint.ts'
+import { forgetHelp } from './forget.ts'
 import { askState, type ShownSource, type ShownState } from './state.ts'
 import { nameOf, namesNone, statusText } from './status-text.ts'
 
@@ -40,7 +41,8 @@ export async function gitopsStatus(args: readonly string[], context: GitopsStatu
   const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
   const { io, clock, signal } = context
   if (values.help) {
-    io.stdout.write(`usage: kas ${gitopsUsage}\n  how the sources of an agent fare\n`)
+    const own = `usage: kas ${gitopsUsage}\n  how the sources of an agent fare\n`
+    io.stdout.write(positionals.length === 0 ? `${own}${forgetHelp}` : own)
     return 0
   }
   if (positionals.join(' ') !== 'status') throw new UsageError('allowed is kas gitops status, or forget')
