@@ -96,9 +96,10 @@ export class Snapshot implements World {
     return this.#slices.get(keyOf(namespaceOf(service), nameOf(service))) ?? []
   }
 
-  taints(): readonly KubernetesObject[] {
-    const nodes = [...this.#byPlace.values()].filter((one) => kindOf(one) === 'Node')
-    return nodes.flatMap((node) => listAt(node, 'spec.taints'))
+  taints(selector: Table): readonly KubernetesObject[] | undefined {
+    const all = [...this.#byPlace.values()].filter((one) => kindOf(one) === 'Node')
+    const nodes = all.filter((node) => selector.every(([name, value]) => field(labelsOf(node), name) === value))
+    return nodes.length === 0 ? undefined : nodes.flatMap((node) => listAt(node, 'spec.taints'))
   }
 
   usersOf(claim: KubernetesObject): readonly KubernetesObject[] {

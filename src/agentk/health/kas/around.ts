@@ -18,8 +18,8 @@ export interface Around {
   /** what makes Pods with labels that are selected */
   workloadsOf(namespace: string, selector: LabelTable): readonly KubernetesObject[]
   slicesOf(service: KubernetesObject): readonly KubernetesObject[]
-  /** taints of nodes, each once, as many as are read */
-  taints(): readonly KubernetesObject[]
+  /** of the nodes that have these labels: taints, each once, as many as are read; undefined: no node has them */
+  taints(selector: LabelTable): readonly KubernetesObject[] | undefined
   /** Pods that mount a claim */
   usersOf(claim: KubernetesObject): readonly KubernetesObject[]
   /** what was found of another object, in the order in which callers get it */

@@ -1,7 +1,8 @@
-import { at, entryAt, type KubernetesObject, kindOf, textAt } from '../object.ts'
+import { at, entryAt, type KubernetesObject, kindOf, listAt, textAt } from '../object.ts'
 import type { Around } from './around.ts'
 import { type Finding, finding, found, minute, type Need, ranks } from './finding.ts'
-import { conditionsAt, namespaceOf, type TimedCondition, timedConditions } from './read.ts'
+import { conditionsAt, namespaceOf, type TimedCondition, textField, timedConditions } from './read.ts'
+import { searched } from './text.ts'
 
 /** Metrics of new Pods come late. ms */
 const metricsMs = 2 * minute
@@ -15,13 +16,69 @@ export function horizontalPodAutoscaler(object: KubernetesObject, around: Around
   // of an old controller that waits after it has scaled
   if (!failed || failed.reason.startsWith('Backoff')) return undefined
   const { type, reason, message, since } = failed
-  const base = { reason: reason || type, text: message, rank: ranks.other, since }
+  const groups = metricGroupsOf(object, reason)
+  const { text, needs } = spokenOf(message, groups, around)
+  const about = groups.length === 1 ? groups[0] : undefined
+  const base = { reason: reason || type, text, rank: ranks.other, since, needs, ...(about ? { about } : {}) }
   if (reason === 'ScalingDisabled') return finding('Suspended', base)
   // what does not run measures nothing: that is no fault of its autoscaler
   const target = targetOf(object, around)
   if (!target || around.wordOf(target.object) === 'Healthy') return found(object, now, { ...base, grace: metricsMs })
   const byOthers = around.findingsOf(target.object)[0]?.needs ?? []
-  return found(object, now, { ...base, grace: undefined, needs: [target.need, ...byOthers] })
+  return found(object, now, { ...base, grace: undefined, needs: [target.need, ...byOthers, ...needs] })
+}
+
+/** Those that no autoscaler does without say so: what it wants, and how its controller prints a selector that is none. */
+const noise = [
+  /^the HPA was unable to compute the replica count: /,
+  /(?<=unable to get external metric \S{1,512})\/nil(?=:)/,
+]
+export const notServed = 'nothing serves '
+
+/** What its controller says, and whether the metrics that it does not find are served. */
+function spokenOf(
+  message: string,
+  [group = '', ...others]: readonly string[],
+  around: Around,
+): { readonly text: string; readonly needs: readonly Need[] } {
+  const text = noise.reduce((rest, one) => rest.replace(one, ''), searched(message))
+  const isAbsent = /could not find the (?:requested resource|metric)\b/.test(text)
+  if (!isAbsent || group === '' || others.length > 0 || !around.isLive(apiServiceKind, '')) return { text, needs: [] }
+  const needs: readonly Need[] = [[apiServiceKind, '']]
+  const services = versions.map((version) => around.find(apiServiceKind, '', `${version}.${group}`))
+  if (services.every((one) => one === undefined)) {
+    const by = group === resourceGroup ? ', as metrics-server does' : ''
+    return { text: `${notServed}${group}${by}: ${text}`, needs }
+  }
+  const isServed = services.some((one) => one && around.wordOf(one) === 'Healthy')
+  if (!isServed || group === resourceGroup) return { text, needs: [] }
+  return { text: `${group} is served, and has no such metric: ${text}`, needs }
+}
+
+const apiServiceKind = 'apiregistration.k8s.io/APIService'
+const resourceGroup = 'metrics.k8s.io'
+/** of groups of metrics that are served anywhere */
+const versions = ['v1', 'v1beta2', 'v1beta1']
+
+/** By the type of a metric, the group that serves it. */
+const groupsByType: Readonly<Record<string, string>> = {
+  Resource: resourceGroup,
+  ContainerResource: resourceGroup,
+  Pods: 'custom.metrics.k8s.io',
+  Object: 'custom.metrics.k8s.io',
+  External: 'external.metrics.k8s.io',
+}
+
+export const metricGroups: ReadonlySet<string> = new Set(Object.values(groupsByType))
+
+/** Groups that an autoscaler lacks. */
+export function metricGroupsOf(autoscaler: KubernetesObject, reason: string): readonly string[] {
+  const failed = /^FailedGet(\w+)Metric$/.exec(reason.slice(0, 64))?.[1]
+  if (failed !== undefined) return Object.hasOwn(groupsByType, failed) ? [groupsByType[failed] as string] : []
+  if (reason !== 'FailedComputeMetricsReplicas') return []
+  const types = listAt(autoscaler, 'spec.metrics').map((metric) => textField(metric, 'type'))
+  const groups = types.filter((type) => Object.hasOwn(groupsByType, type)).map((type) => groupsByType[type] as string)
+  return [...new Set(groups)]
 }
 
 function targetOf(object: KubernetesObject, around: Around): { object: KubernetesObject; need: Need } | undefined {

@@ -3,7 +3,7 @@ import { type KubernetesObject, kindOf } from '../object.ts'
 import type { Around, IsHidden } from './around.ts'
 import type { Evidence } from './evidence.ts'
 import type { Finding, Need } from './finding.ts'
-import { namespaceOf } from './read.ts'
+import { type LabelTable, namespaceOf } from './read.ts'
 
 /** What rules read of others, without some of it. */
 export class Hidden implements Around {
@@ -47,8 +47,8 @@ export class Hidden implements Around {
     return this.#seen(this.#around.slicesOf(service))
   }
 
-  taints(): readonly KubernetesObject[] {
-    return this.#isHidden(['Node', '']) ? [] : this.#around.taints()
+  taints(selector: LabelTable): readonly KubernetesObject[] | undefined {
+    return this.#isHidden(['Node', '']) ? [] : this.#around.taints(selector)
   }
 
   usersOf(claim: KubernetesObject): readonly KubernetesObject[] {

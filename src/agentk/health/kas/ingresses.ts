@@ -29,9 +29,27 @@ export function ingress(object: KubernetesObject, around: Around): Finding | und
     const text = `secret ${secret} does not exist`
     return absent({ reason: 'SecretMissing', text, needs: [['Secret', namespace]] })
   }
+  const broken = brokenBackend(object, around)
+  if (broken) return broken
   if (listAt(object, 'status.loadBalancer.ingress').length > 0) return undefined
   const text = 'no address yet'
   return found(object, now, { reason: 'AddressPending', text, rank: ranks.other, since: created, grace: undefined })
+}
+
+/** Reason of one that sends to a Service which is Degraded: it is as it should be, and what is behind it is not. */
+export const backendNotReady = 'BackendNotReady'
+
+function brokenBackend(object: KubernetesObject, around: Around): Finding | undefined {
+  const namespace = namespaceOf(object)
+  for (const name of backendsOf(object)) {
+    const service = around.find('Service', namespace, name)
+    if (!service || around.wordOf(service) !== 'Degraded') continue
+    const [first] = around.findingsOf(service)
+    const text = `service ${name}: ${first?.text ?? 'it is not well'}`
+    const needs = [['Service', namespace], ...(first?.needs ?? [])] as const
+    return found(object, around.now, { reason: backendNotReady, text, rank: ranks.other, grace: undefined, needs })
+  }
+  return undefined
 }
 
 /** Names of the Services that it sends requests to, each once. */

@@ -1,4 +1,5 @@
 import { type KubernetesObject, kindOf } from '../object.ts'
+import { metricGroups, notServed } from './autoscalers.ts'
 import type { Cause } from './choice/choosing.ts'
 import { isBetweenVersions } from './counts.ts'
 import { isNotReady } from './nodes.ts'
@@ -28,7 +29,7 @@ type Shown = Pick<Cause, 'kind' | 'namespace' | 'name' | 'reason' | 'about'> & P
 export function nextOf(cause: Shown): string {
   const { kind, namespace, name, reason } = cause
   const words = commandOf(cause)
-  const isAnywhere = namespace === '' || inNone.has(reason) || words === ofNodes
+  const isAnywhere = namespace === '' || inNone.has(reason) || words === ofNodes || ofServer.has(words[1] ?? '')
   const command = ['kubectl', ...(isAnywhere ? [] : ['-n', namespace]), ...words].join(' ')
   const areNamed = [kind, name, namespace || name].every(isNamed)
   return command.length <= maxNext && areNamed && reason !== '' ? command : ''
@@ -38,9 +39,9 @@ function commandOf({ kind, name, reason, about, text = '' }: Shown): readonly st
   if (reason === 'DeletionBlocked') return ofDeletion(kind, name, text)
   if (foundations.has(kind) || isNotReady(reason)) return ['describe', resourceOf(kind), name]
   if (kind === 'Pod') return ofPod(name, reason, about, text)
-  if (reason === 'QuotaExceeded' || reason === 'LimitsMissing') return ofQuota(text)
+  if (reason === 'QuotaExceeded') return ofQuota(text)
   if (reason === 'ServiceAccountMissing') return missingOf(text) ?? ['get', 'serviceaccounts']
-  return present.get(reason) ?? ['describe', resourceOf(kind), name]
+  return present.get(reason) ?? ofMetric(about, text) ?? othersOf(text) ?? ['describe', resourceOf(kind), name]
 }
 
 /** Of what is missing, or has another name: what there is. */
@@ -88,10 +89,32 @@ function withoutKeyOf(text: string): readonly string[] | undefined {
 /** Kubernetes' own finalizers of claims are for Pods, which a description names. */
 const protections = /^waits for finalizers: kubernetes\.io\/pvc?-protection$/
 
-/** Which controllers have written the object: one of them has set what it does not take away. No values are shown. */
+/** Which controllers have written the object: one of them has set what it does not take away. */
 function ofDeletion(kind: string, name: string, text: string): readonly string[] {
   if (protections.test(text)) return ['describe', resourceOf(kind), name]
-  return ['get', resourceOf(kind), name, '-o', 'jsonpath={.metadata.managedFields}']
+  return ['get', resourceOf(kind), name, '-o', 'jsonpath={.metadata.managedFields[*].manager}']
+}
+
+/** What the API server says is not there, as it names it: `clusterissuer.cert-manager.io "prd" not found`. */
+const absent = /\b([a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8}) "[^"]*" not found/
+
+/** Those that there are of a kind of which one is missing, or has another name. */
+function othersOf(text: string): readonly string[] | undefined {
+  const resource = absent.exec(text)?.[1]
+  return resource !== undefined && isNamed(resource) ? ['get', resource] : undefined
+}
+
+/** These have no namespace. */
+const ofServer: ReadonlySet<string> = new Set(['--raw', 'apiservices'])
+
+/** Of an autoscaler: whether its metrics are served, and which. */
+function ofMetric(group: string, text: string): readonly string[] | undefined {
+  if (!metricGroups.has(group)) return undefined
+  if (text.includes(notServed)) return ['get', 'apiservices']
+  const pod = /\bmissing request for \S{1,253} in container \S{1,63} of Pod (\S{1,253})/.exec(text)?.[1]
+  if (pod !== undefined && isNamed(pod)) return ['describe', 'pod', pod]
+  if (group === 'metrics.k8s.io') return ['top', 'pods']
+  return ['get', '--raw', `/apis/${group}/v1beta1`]
 }
 
 /** What the version before would not mend. */
@@ -111,6 +134,9 @@ const ofTemplate: ReadonlySet<string> = new Set([
   'ServiceAccountMissing',
 ])
 
+/** It may last long until nobody waits for it any more: who has waited long enough may go back. */
+const slow: ReadonlySet<string> = new Set(['ReadinessProbeFailed'])
+
 /**
  * Whether a workload is held up between two versions by Pods of its own, or by its template, so that its rollout may be undone. Of others than
  * Deployments Pods of the version before count too, and may be what fails.
@@ -120,7 +146,8 @@ export function isUndoable(
   { kind, word, reason }: Pick<Cause, 'kind' | 'word' | 'reason'>,
 ) {
   const isOwn = kind === 'Pod' ? !elsewhere.has(reason) : ofTemplate.has(reason)
-  return kindOf(workload) === 'apps/Deployment' && word === 'Degraded' && isOwn && isBetweenVersions(workload)
+  const isStuck = word === 'Degraded' || (word === 'Progressing' && slow.has(reason))
+  return kindOf(workload) === 'apps/Deployment' && isStuck && isOwn && isBetweenVersions(workload)
 }
 
 /** By the quota that the API server names. */

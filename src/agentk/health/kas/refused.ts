@@ -92,6 +92,8 @@ const before = [
   /^create Pod \S{1,253} in StatefulSet \S{1,253} failed error: /i,
   /^Error creating: /,
   /^Internal error occurred: /,
+  // that Pod was never there, and the next one has another name
+  /^pods "[^"]{1,253}" is forbidden: /,
 ]
 /** What stands between a webhook's name and why it was not asked. */
 const calling =

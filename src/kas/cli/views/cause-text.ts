@@ -2,6 +2,7 @@ import { printable } from '../../../lib/printable.ts'
 import type { Cause, Row } from '../../../proto/views-json.ts'
 import { commandLines, folded, joined } from './lines.ts'
 import { isBare } from './received.ts'
+import { verdictOf } from './shown-view.ts'
 import { ageText, kindText, type Layout } from './verdict-text.ts'
 
 /**
@@ -64,7 +65,7 @@ export function causeLines(
   const text = [...(same ? [sameText(z, same)] : whole), joined(since)].filter(Boolean).join(', ')
   const ends = [
     ...(same ? [] : commandLines('next:', printable(quoted(z.next)), columns, indent)),
-    ...commandLines('or undo:', undoText(row), columns, indent),
+    ...commandLines('or undo:', undoText(row, now), columns, indent),
     ...folded(othersText(row, others), columns, indent),
   ]
   return [...folded(text, columns, indent), ...ends.map((line) => paint.faint(line))]
@@ -98,10 +99,15 @@ const rolled: Readonly<Record<string, string>> = {
   'apps/DaemonSet': 'daemonset',
 }
 
+/** What may still get there has so long before it is offered to undo it. ms */
+const patienceMs = 60_000
+
 /** The one command that changes something is made here, of the row's own name: none is taken from an agent. */
-function undoText({ z, k, n, ns = '' }: Row): string {
+function undoText(row: Row, now: number): string {
+  const { z, k, n, ns = '' } = row
   const kind = rolled[k]
   if (!z?.undo || kind === undefined || !isBare(ns) || !isBare(n)) return ''
+  if (verdictOf(row) === 'Progressing' && now - (z.since ?? now) < patienceMs) return ''
   return `kubectl -n ${ns} rollout undo ${kind}/${n}`
 }
 

@@ -33,8 +33,10 @@ const reading = new RegExp(
   `^kubectl(?: -n ${bare})? (?:${[
     `describe ${bare}(?: ${bare})?`,
     `get (?:secret|configmap|serviceaccount) ${bare}`,
-    'get (?:serviceaccounts|services|storageclasses|ingressclasses|pods --show-labels|validatingwebhookconfigurations,mutatingwebhookconfigurations)',
-    `get ${bare} ${bare} -o jsonpath=\\{\\.(?:metadata\\.finalizers|metadata\\.managedFields|spec\\.imagePullSecrets)\\}`,
+    `get (?:${bare}|pods --show-labels|validatingwebhookconfigurations,mutatingwebhookconfigurations)`,
+    `get --raw /apis/(?:custom|external)\\.metrics\\.k8s\\.io/v1beta1`,
+    'top pods',
+    `get ${bare} ${bare} -o jsonpath=\\{\\.(?:metadata\\.finalizers|metadata\\.managedFields(?:\\[\\*\\]\\.manager)?|spec\\.imagePullSecrets)\\}`,
     `logs ${bare}(?: -c ${bare})?(?: --previous| --since=5m)?`,
   ].join('|')})$`,
 )

@@ -205,7 +205,7 @@ t.test('what breaks is named, with its culprit', { skip, timeout: 180_000 }, asy
     await admin.request(`${core}/configmaps/held`, { method: 'DELETE' })
     const row = await first.row('ConfigMap', 'held', 'DeletionBlocked')
     t.match(row.z, { text: 'waits for finalizers: example.com/wait' })
-    t.equal(row.z?.next, 'kubectl -n shop get configmap held -o jsonpath={.metadata.managedFields}')
+    t.equal(row.z?.next, 'kubectl -n shop get configmap held -o jsonpath={.metadata.managedFields[*].manager}')
   })
 
   await t.test('another agentk, that comes later, says the same since, or "at least"', async (t) => {

@@ -1,7 +1,8 @@
 import { type KubernetesObject, kindOf, listAt, textAt } from '../../object.ts'
 import type { Around } from '../around.ts'
+import { metricGroupsOf } from '../autoscalers.ts'
 import { type Finding, ranks, severityOf } from '../finding.ts'
-import { backendsOf } from '../ingresses.ts'
+import { backendNotReady, backendsOf } from '../ingresses.ts'
 import { isNotReady } from '../nodes.ts'
 import { isOfCreation } from '../pods/creating.ts'
 import { claimNamesOf, isEnding, nameOf, namespaceOf, textField } from '../read.ts'
@@ -63,6 +64,7 @@ export function explanationOf(
     case 'Service':
       return reason === 'NoReadyEndpoints' ? byPodsOf(object, around) : none
     case 'networking.k8s.io/Ingress':
+      if (reason === backendNotReady) return { ...byServicesOf(object, around), explains: isFailing }
       return reason === 'AddressPending' ? byServicesOf(object, around) : none
     case 'Namespace':
       return ofNamespace(object, finding, around)
@@ -120,25 +122,6 @@ function byPodsOf(service: KubernetesObject, around: Surroundings): Explanation 
 function byServicesOf(ingress: KubernetesObject, around: Surroundings): Explanation {
   const services = backendsOf(ingress).map((name) => around.find('Service', namespaceOf(ingress), name))
   return { objects: present(services), explains: ({ reason }) => reason === 'NoReadyEndpoints', isTheirs: true }
-}
-
-/** By the type of a metric, the group that serves it. */
-const metricGroups: Readonly<Record<string, string>> = {
-  Resource: 'metrics.k8s.io',
-  ContainerResource: 'metrics.k8s.io',
-  Pods: 'custom.metrics.k8s.io',
-  Object: 'custom.metrics.k8s.io',
-  External: 'external.metrics.k8s.io',
-}
-
-/** Groups that an autoscaler lacks. */
-function metricGroupsOf(autoscaler: KubernetesObject, reason: string): readonly string[] {
-  const failed = /^FailedGet(\w+)Metric$/.exec(reason.slice(0, 64))?.[1]
-  if (failed !== undefined) return Object.hasOwn(metricGroups, failed) ? [metricGroups[failed] as string] : []
-  if (reason !== 'FailedComputeMetricsReplicas') return []
-  const types = listAt(autoscaler, 'spec.metrics').map((metric) => textField(metric, 'type'))
-  const groups = types.filter((type) => Object.hasOwn(metricGroups, type)).map((type) => metricGroups[type] as string)
-  return [...new Set(groups)]
 }
 
 function ofNamespace(namespace: KubernetesObject, { reason, text }: Finding, around: Surroundings): Explanation {

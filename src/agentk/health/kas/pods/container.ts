@@ -104,13 +104,15 @@ export function restarts(pod: KubernetesObject, { place, spec }: Container, { ex
 const signalBase = 128
 const lastSignal = 64
 
-/** How a life ended: `exit code 137 (OOMKilled)`, with its last words. */
-export function endOf({ exitCode, signal, reason, message }: EndedLife): string {
+/** How a life ended: `out of memory (memory limit 64Mi), exit code 137 (OOMKilled)`, with its last words. */
+export function endOf({ exitCode, signal, reason, message }: EndedLife, { spec }: Container): string {
   const words = lastWords(message)
   if (exitCode === undefined) return [reason || 'has ended', words].filter((part) => part !== '').join(': ')
+  const limit = textAt(spec, 'resources.limits.memory')
+  const memory = reason === 'OOMKilled' ? `out of memory${limit && ` (memory limit ${limit})`}, ` : ''
   const by = signal || (exitCode > signalBase && exitCode <= signalBase + lastSignal ? exitCode - signalBase : 0)
   const how = reason !== '' && reason !== 'Error' && reason !== 'Completed' ? reason : by > 0 ? `signal ${by}` : ''
-  return `exit code ${exitCode}${how && ` (${how})`}${words && `: ${words}`}`
+  return `${memory}exit code ${exitCode}${how && ` (${how})`}${words && `: ${words}`}`
 }
 
 /** What the kubelet writes itself is no last word of a container. */

@@ -1,4 +1,3 @@
-import { textAt } from '../../object.ts'
 import { type Evidence, firstOf, newest } from '../evidence.ts'
 import { type Finding, found, minute, ranks, second } from '../finding.ts'
 import { namespaceOf } from '../read.ts'
@@ -42,11 +41,9 @@ export function crashOf(context: PodContext, container: Container): Finding | un
   const exact = least(isSteady ? unready : undefined, isFirst ? life.finished : undefined, begun)
   const seen = least(unready, life.finished, backOff, begun)
   const isExact = seen === undefined || (exact !== undefined && exact <= seen)
-  const limit = reason === 'OOMKilled' ? textAt(container.spec, 'resources.limits.memory') : ''
   const text = [
-    `container ${container.name}: ${endOf(life)}`,
+    `container ${container.name}: ${endOf(life, container)}`,
     restartsText(container),
-    ...(limit ? [`limit ${limit}`] : []),
     ...(proof ? [proof.message] : []),
   ].join(', ')
   const isByEvent = proof !== undefined || backOff !== undefined

@@ -26,7 +26,7 @@ export function failedPod(pod: KubernetesObject, now: number): Finding {
   const failed = ended.find(({ life }) => life.exitCode !== 0 || life.reason === 'OOMKilled')
   if (!failed) return found(pod, now, { ...ofPod, reason: 'Failed', text: message || 'the Pod has failed' })
   const { container, life } = failed
-  const text = `container ${container.name}: ${endOf(life)}`
+  const text = `container ${container.name}: ${endOf(life, container)}`
   return found(pod, now, {
     ...ofPod,
     since: life.finished ?? since,

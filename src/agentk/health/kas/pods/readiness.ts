@@ -1,5 +1,5 @@
 import { type KubernetesObject, textAt } from '../../object.ts'
-import { newest } from '../evidence.ts'
+import { type Evidence, newest } from '../evidence.ts'
 import { type Finding, found, minute, ranks, second } from '../finding.ts'
 import { conditionAt, conditionReason, conditionStatus, field, listField, namespaceOf, textField } from '../read.ts'
 import { type Container, fromOf, type PodContext, runningSince } from './container.ts'
@@ -10,6 +10,11 @@ const startMs = 10 * minute
 const lostMs = 2 * minute
 /** Ready that came or went so soon after the start is of the start. ms */
 const ofStartMs = 5 * second
+
+const unready = 'Readiness probe failed'
+
+/** The reason says so already. */
+const messageOf = ({ message }: Evidence) => message.slice(unready.length).replace(/^[: ]+/, '') || message
 
 /** Of a container that runs and is not ready. */
 export function unreadyOf(context: PodContext, container: Container): Finding | undefined {
@@ -28,14 +33,14 @@ export function unreadyOf(context: PodContext, container: Container): Finding | 
   const event = newest(
     context.evidence.filter(
       ({ reason, message, container: name }) =>
-        reason === 'Unhealthy' && message.startsWith('Readiness probe failed') && (!name || name === container.name),
+        reason === 'Unhealthy' && message.startsWith(unready) && (!name || name === container.name),
     ),
   )
   const wasReady = ready === 'False' && readySince !== undefined && started > 0 && readySince > started + ofStartMs
   return found(pod, now, {
     ...base,
     reason: 'ReadinessProbeFailed',
-    text: `container ${container.name}: ${event?.message ?? 'its readiness probe does not succeed'}`,
+    text: `container ${container.name}: ${event ? messageOf(event) : 'its readiness probe does not succeed'}`,
     last: event?.last,
     grace: wasReady ? lostMs : startMs,
     from: fromOf(context, container),

@@ -3,7 +3,7 @@ import type { Around } from '../around.ts'
 import { boundMs, chosenNodeOf } from '../claims.ts'
 import { type Finding, found, minute, type Need, ranks } from '../finding.ts'
 import { claimNamesOf, conditionAt, createdOf, namespaceOf } from '../read.ts'
-import { withTaints } from './taints.ts'
+import { withNodes } from './taints.ts'
 
 /** A node may come. ms */
 const schedulingMs = 2 * minute
@@ -22,7 +22,7 @@ export function unscheduledPod(pod: KubernetesObject, around: Around): Finding |
   const isChosen = textAt(pod, 'status.nominatedNodeName') !== ''
   return found(pod, now, {
     ...base,
-    ...withTaints(pod, message.replace(unhelpful, ''), around),
+    ...withNodes(pod, message.replace(unhelpful, ''), around),
     reason: reason || 'Unschedulable',
     grace: isChosen ? undefined : schedulingMs,
   })

@@ -1,9 +1,11 @@
-import { type KubernetesObject, textAt } from '../../object.ts'
+import { at, type KubernetesObject, textAt } from '../../object.ts'
 import type { Around } from '../around.ts'
 import type { Need } from '../finding.ts'
-import { listField, textField } from '../read.ts'
+import { labelTableOf, listField, textField } from '../read.ts'
 
-/** taints that are named */
+/** labels that a Pod asks of its node: of more none is named */
+const maxLabels = 16
+/** taints, and labels, that are named */
 const maxNamed = 5
 /** Of a node that takes no new Pods the scheduler says so in other words. */
 const cordoned = 'node.kubernetes.io/unschedulable'
@@ -11,18 +13,41 @@ const keepsAway: ReadonlySet<string> = new Set(['NoSchedule', 'NoExecute'])
 /** From Kubernetes 1.35 on the scheduler does not say which. */
 const nameless = 'untolerated taint(s)'
 
-/** What the scheduler says of a Pod, with the taints of nodes that the Pod does not tolerate. `needs`: none: as it was said */
-export function withTaints(
+/** It does not say which, nor whether there are such nodes. */
+const unselected = "didn't match Pod's node affinity/selector"
+
+/**
+ * What the scheduler says of a Pod, with the labels that the Pod asks of its node, and the taints that it does not tolerate
+ * of the nodes that have them. `needs`: none: no node was read for it.
+ */
+export function withNodes(
   pod: KubernetesObject,
   message: string,
   around: Around,
 ): { readonly text: string; readonly needs: readonly Need[] } {
-  const taints = message.includes(nameless) ? around.taints().filter((taint) => isInTheWay(pod, taint)) : []
-  if (taints.length === 0) return { text: message, needs: [] }
-  const names = [...new Set(taints.map(nameOfTaint))].sort()
-  const named = [...names.slice(0, maxNamed), ...(names.length > maxNamed ? ['…'] : [])].join(', ')
-  return { text: message.replace(nameless, () => `${nameless} (${named})`), needs: [['Node', '']] }
+  const all = labelTableOf(at(pod, 'spec.nodeSelector'))
+  const selector = all.length > maxLabels ? [] : all
+  const labels = listed(selector.map(([name, value]) => `${name}=${value}`))
+  const isSelected = message.includes(unselected) && labels !== ''
+  if (!isSelected && !message.includes(nameless)) return { text: message, needs: [] }
+  const areLive = around.isLive('Node', '')
+  const found = areLive ? around.taints(selector) : []
+  const isNone = found === undefined
+  const taints = (isNone ? (around.taints([]) ?? []) : found).filter((taint) => isInTheWay(pod, taint))
+  const names = listed([...new Set(taints.map(nameOfTaint))].sort())
+  const where = labels === '' || isNone ? '' : `where ${labels}: `
+  const withLabels = isSelected
+    ? message.replace(unselected, () => `${unselected} (${isNone ? `no node has ${labels}` : labels})`)
+    : message
+  const isTainted = message.includes(nameless) && names !== ''
+  return {
+    text: isTainted ? withLabels.replace(nameless, () => `${nameless} (${where}${names})`) : withLabels,
+    needs: isTainted || (isSelected && isNone) ? [['Node', '']] : [],
+  }
 }
+
+const listed = (names: readonly string[]) =>
+  [...names.slice(0, maxNamed), ...(names.length > maxNamed ? ['…'] : [])].join(', ')
 
 function isInTheWay(pod: KubernetesObject, taint: KubernetesObject): boolean {
   if (!keepsAway.has(textField(taint, 'effect')) || textField(taint, 'key') === cordoned) return false

@@ -39,6 +39,7 @@ const ownParts: Readonly<Record<string, readonly string[]>> = {
     'spec.schedulerName',
     'spec.restartPolicy',
     'spec.readinessGates',
+    'spec.nodeSelector',
     ...of('spec.tolerations', ['key', 'operator', 'value', 'effect']),
     ...of('spec.volumes', ['name', 'persistentVolumeClaim.claimName', 'ephemeral.volumeClaimTemplate.kind']),
     ...of('spec.containers', container),

@@ -39,17 +39,22 @@ export const job: Projector = (object) => {
 export const cronJob: Projector = (object) => {
   const active = listAt(object, 'status.active').length
   return {
-    facts: [textAt(object, 'spec.schedule'), active ? `${active} active` : successOf(object), suspendedOf(object)],
+    facts: [
+      textAt(object, 'spec.schedule'),
+      successOf(object, active > 0),
+      active ? `${active} active` : '',
+      suspendedOf(object),
+    ],
   }
 }
 
-/** When a run succeeded last, where the last one did not: `last success 2026-11-20 03:00Z`. */
-function successOf(cronJob: KubernetesObject): string {
+/** When a run succeeded last, where the last one did not: `last success 2026-11-20 03:00Z`. @param isActive - it may yet */
+function successOf(cronJob: KubernetesObject, isActive: boolean): string {
   const [scheduled, succeeded] = ['lastScheduleTime', 'lastSuccessfulTime'].map((name) =>
     exactTimeOf(textAt(cronJob, `status.${name}`)),
   )
   if (scheduled === undefined || (succeeded ?? 0) >= scheduled) return ''
-  if (succeeded === undefined) return 'never succeeded'
+  if (succeeded === undefined) return isActive ? 'no success yet' : 'never succeeded'
   return `last success ${new Date(succeeded).toISOString().slice(0, minuteLength).replace('T', ' ')}Z`
 }
 

@@ -12,6 +12,9 @@ import { RecordsWorld, type RecordsWorldComponents } from './records-world.ts'
 
 type Selector = Parameters<RecordsWorld['podsOf']>[1]
 
+/** of nodes, of which taints are kept; whoever makes Pods may ask for any */
+const maxSelectors = 256
+
 export interface JudgingWorldComponents extends RecordsWorldComponents {
   readonly evidence: Pick<Evidences, 'of'>
   /** all objects of the kind are known */
@@ -23,8 +26,8 @@ export class JudgingWorld extends RecordsWorld {
   /** since it was cleared */
   readonly noted = new Set<Read>()
   readonly #judging: JudgingWorldComponents
-  /** undefined: a node has changed since */
-  #taints: readonly KubernetesObject[] | undefined
+  /** by selector, since a node has changed */
+  readonly #taints = new Map<string, readonly KubernetesObject[] | undefined>()
   readonly #selected = new Map<string, readonly KubernetesObject[]>()
 
   constructor(components: JudgingWorldComponents) {
@@ -76,14 +79,18 @@ export class JudgingWorld extends RecordsWorld {
   }
 
   /** Many Pods ask for them; nodes change seldom. */
-  override taints(): readonly KubernetesObject[] {
+  override taints(selector: Selector): readonly KubernetesObject[] | undefined {
     this.noted.add(reads.taints)
-    this.#taints ??= super.taints()
-    return this.#taints
+    const key = JSON.stringify(selector)
+    if (this.#taints.has(key)) return this.#taints.get(key)
+    const found = super.taints(selector)
+    if (this.#taints.size === maxSelectors) this.#taints.clear()
+    this.#taints.set(key, found)
+    return found
   }
 
   nodesChanged(): void {
-    this.#taints = undefined
+    this.#taints.clear()
   }
 
   override slicesOf(service: KubernetesObject): readonly KubernetesObject[] {

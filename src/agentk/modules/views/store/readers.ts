@@ -61,7 +61,7 @@ function* changed({ before, after, judged }: RecordChange): Iterable<Read> {
   for (const record of before === after ? [after] : [before, after]) {
     if (!record) continue
     if (isOther) yield* placeReads(record)
-    if (isOther && record.kind.key === 'Node') yield reads.taints
+    if (isRelabelled && record.kind.key === 'Node') yield reads.taints
     if (record.kind.key === 'Pod' && (isRelabelled || judged)) yield reads.pods(record.namespace)
     if (record.kind.key === 'Pod' && isUsing) yield* claimReads(record)
     if (judged) yield reads.judged(record.uid)

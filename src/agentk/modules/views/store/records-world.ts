@@ -92,14 +92,17 @@ export class RecordsWorld implements World {
     )
   }
 
-  taints(): readonly KubernetesObject[] {
+  taints(selector: LabelTable): readonly KubernetesObject[] | undefined {
     const all = new Map<string, KubernetesObject>()
-    for (const { traits } of this.records.inNamespace(nodeKind, '')) {
+    let isAny = false
+    for (const { labels, traits } of this.records.inNamespace(nodeKind, '')) {
       this.count()
+      if (!selector.every(([name, value]) => labels.get(name) === value)) continue
+      isAny = true
       for (const taint of listAt(traits, 'spec.taints')) all.set(JSON.stringify(taint), taint)
       if (all.size >= maxTaints) break
     }
-    return [...all.values()]
+    return isAny ? [...all.values()] : undefined
   }
 
   workloadsOf(namespace: string, selector: LabelTable): readonly KubernetesObject[] {

@@ -323,6 +323,47 @@ t.test('autoscalers by the group of their metric, groups by the Pods that serve 
   t.match(judge([inactive('Resource', 'InvalidSelector'), ...all]).cause, { reason: 'InvalidSelector' })
 })
 
+t.test('an autoscaler whose metric is not found says whether its group is served, to who may know', async (t) => {
+  const absent = 'the server could not find the requested resource'
+  const own = `unable to get external metric n/queue/nil: ${absent}`
+  const scaler = (message: string, type = 'External') =>
+    object('autoscaling/HorizontalPodAutoscaler', 'h', {
+      spec: { metrics: [{ type }] },
+      ...conditions(condition('ScalingActive', 'False', 900, `FailedGet${type}Metric`, message)),
+    })
+  const served = object(
+    'apiregistration.k8s.io/APIService',
+    'v1beta1.external.metrics.k8s.io',
+    conditions(condition('Available', 'True', 800)),
+  )
+  const said = `unable to get external metric n/queue: ${absent}`
+  const before = 'the HPA was unable to compute the replica count: '
+  const none = 'nothing serves external.metrics.k8s.io: '
+  t.equal(judge([scaler(before + own)]).cause?.text, none + said)
+  const hidden = { without: ['apiregistration.k8s.io/APIService'] }
+  t.equal(judge([scaler(before + own)], hidden).cause?.text, said)
+  const has = 'external.metrics.k8s.io is served, and has no such metric: '
+  t.equal(judge([scaler(own), served]).cause?.text, has + said)
+  t.equal(judge([scaler(own), served], hidden).cause?.text, said)
+  t.equal(judge([scaler('the server is busy'), served]).cause?.text, 'the server is busy')
+  const ofPods = judge([scaler(absent, 'Resource')]).cause
+  t.equal(ofPods?.text, `nothing serves metrics.k8s.io, as metrics-server does: ${absent}`)
+  t.equal(ofPods?.about, 'metrics.k8s.io')
+})
+
+t.test('an Ingress by what its Services fail by, whether it has an address or not', async (t) => {
+  const backend = { spec: { defaultBackend: { service: { name: 's' } } } }
+  const ingress = object('networking.k8s.io/Ingress', 'i', {
+    ...backend,
+    status: { loadBalancer: { ingress: [{ ip: '192.0.2.1' }] } },
+  })
+  t.match(judge([ingress, service, slice, bad('a')]), {
+    verdict: 'Progressing',
+    cause: { kind: 'Pod', reason: 'InvalidImageName' },
+  })
+  t.match(judge([ingress, service, slice, bad('a')], { without: ['Service'] }), { verdict: 'Healthy' })
+})
+
 t.test('an Ingress without an address by the Pods of its Services', async (t) => {
   const ingress = object('networking.k8s.io/Ingress', 'i', { spec: { defaultBackend: { service: { name: 's' } } } })
   t.match(judge([ingress, service, slice, bad('a')]), { verdict: 'Progressing', cause: { kind: 'Pod' } })

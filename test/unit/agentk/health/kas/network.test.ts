@@ -176,7 +176,11 @@ const ingress = (spec: object, status: object = addressed, seconds = 60) =>
 const toService = { defaultBackend: { service: { name: 's' } } }
 
 const ingresses: readonly Case[] = [
-  ['well', 'Healthy', [ingress(toService), service()]],
+  ['well', 'Healthy', [ingress(toService), service(), slice(true)]],
+  ['nobody answers its service', 'Progressing SelectsNothing', [ingress(toService), service()]],
+  ['nobody answers its service, which is new', 'Healthy', [ingress(toService), service({}, {}, 59)]],
+  ['nobody answers its service, hidden', 'Healthy', [ingress(toService), service()], [], ['Pod']],
+  ['its service is at zero', 'Healthy', [ingress(toService), service(), slice(), maker(0)]],
   ['no such service', 'Degraded BackendMissing', [ingress(toService)]],
   ['no such service at first', 'Progressing BackendMissing', [ingress(toService, addressed, 59)]],
   ['no such class', 'Degraded IngressClassMissing', [ingress({ ingressClassName: 'nginx' })]],

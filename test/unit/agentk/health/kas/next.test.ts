@@ -4,6 +4,7 @@ import { readUpdate } from '../../../../../src/kas/cli/views/received.ts'
 
 const pod = { kind: 'Pod', namespace: 'shop', name: 'web-1', about: 'app' }
 
+const autoscaler = { kind: 'autoscaling/HorizontalPodAutoscaler', namespace: 'shop', name: 'web' }
 const table: readonly (readonly [cause: Parameters<typeof nextOf>[0], next: string])[] = [
   [{ ...pod, reason: 'CrashLoopBackOff' }, 'kubectl -n shop logs web-1 -c app --previous'],
   [{ ...pod, reason: 'OOMKilled' }, 'kubectl -n shop logs web-1 -c app --previous'],
@@ -65,11 +66,11 @@ const table: readonly (readonly [cause: Parameters<typeof nextOf>[0], next: stri
   [{ ...pod, reason: 'ImagePullDenied' }, 'kubectl -n shop get pod web-1 -o jsonpath={.spec.imagePullSecrets}'],
   [
     { ...pod, reason: 'DeletionBlocked', text: 'waits for finalizers: example.com/x' },
-    'kubectl -n shop get pod web-1 -o jsonpath={.metadata.managedFields}',
+    'kubectl -n shop get pod web-1 -o jsonpath={.metadata.managedFields[*].manager}',
   ],
   [
     { kind: 'example.com/Widget', namespace: '', name: 'w', about: '', reason: 'DeletionBlocked' },
-    'kubectl get widget.example.com w -o jsonpath={.metadata.managedFields}',
+    'kubectl get widget.example.com w -o jsonpath={.metadata.managedFields[*].manager}',
   ],
   [
     {
@@ -140,7 +141,56 @@ const table: readonly (readonly [cause: Parameters<typeof nextOf>[0], next: stri
       reason: 'LimitsMissing',
       text: 'pods "web-1" is forbidden: failed quota: team-orders: must specify limits.memory for: api',
     },
-    'kubectl -n shop describe resourcequota team-orders',
+    'kubectl -n shop describe replicaset.apps web',
+  ],
+  [
+    {
+      kind: 'cert-manager.io/CertificateRequest',
+      namespace: 'shop',
+      name: 'tls-1',
+      about: '',
+      reason: 'Pending',
+      text: 'Referenced "ClusterIssuer" not found: clusterissuer.cert-manager.io "letsencrypt-prd" not found',
+    },
+    'kubectl -n shop get clusterissuer.cert-manager.io',
+  ],
+  [
+    { kind: 'example.com/Widget', namespace: 'shop', name: 'w', about: '', reason: 'Failed', text: 'a "b" not found' },
+    'kubectl -n shop describe widget.example.com w',
+  ],
+  [
+    { ...autoscaler, reason: 'FailedGetExternalMetric', about: 'external.metrics.k8s.io', text: 'no such metric' },
+    'kubectl get --raw /apis/external.metrics.k8s.io/v1beta1',
+  ],
+  [
+    {
+      ...autoscaler,
+      reason: 'FailedGetResourceMetric',
+      about: 'metrics.k8s.io',
+      text: 'nothing serves metrics.k8s.io, as metrics-server does: no',
+    },
+    'kubectl get apiservices',
+  ],
+  [
+    { ...autoscaler, reason: 'FailedGetResourceMetric', about: 'metrics.k8s.io', text: 'no metrics returned' },
+    'kubectl -n shop top pods',
+  ],
+  [
+    {
+      ...autoscaler,
+      reason: 'FailedGetResourceMetric',
+      about: 'metrics.k8s.io',
+      text: 'failed to get cpu utilization: missing request for cpu in container app of Pod web-1',
+    },
+    'kubectl -n shop describe pod web-1',
+  ],
+  [
+    { ...autoscaler, reason: 'FailedGetScale', about: '', text: 'deployments.apps "wbe" not found' },
+    'kubectl -n shop get deployments.apps',
+  ],
+  [
+    { ...autoscaler, reason: 'FailedComputeMetricsReplicas', about: '', text: 'invalid metrics' },
+    'kubectl -n shop describe horizontalpodautoscaler.autoscaling web',
   ],
   [
     { kind: 'apps/ReplicaSet', namespace: 'shop', name: 'web', about: 'w.example.com', reason: 'WebhookFailed' },
@@ -210,6 +260,8 @@ t.test('a rollout that its own Pods hold up beside those of before may be undone
   t.ok(isUndoable(web, { ...cause, kind: 'apps/ReplicaSet', reason: 'LimitsMissing' }), 'so does its template')
   t.notOk(isUndoable(web, { ...cause, kind: 'apps/ReplicaSet', reason: 'QuotaExceeded' }), 'that is not its own')
   t.notOk(isUndoable(web, { ...cause, word: 'Progressing' }), 'it may still get there')
+  const unready = { ...cause, word: 'Progressing', reason: 'ReadinessProbeFailed' } as const
+  t.ok(isUndoable(web, unready), 'nobody knows for how long')
   t.notOk(isUndoable(web, { ...cause, kind: 'Node', reason: 'NodeUnreachable' }), 'that mends no node')
   t.notOk(isUndoable(web, { ...cause, reason: 'RegistryUnavailable' }))
   t.notOk(isUndoable({ ...web, status: { ...status, updatedReplicas: 4 } }, cause), 'nothing is left of before')

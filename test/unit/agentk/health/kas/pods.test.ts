@@ -271,7 +271,10 @@ t.test('text: code, signal, restarts, limit, last words, and no age', async (t) 
     containerSpec: { resources: { limits: { memory: '64Mi' } } },
     container: { restartCount: 4, ...waiting('CrashLoopBackOff'), lastState: ended(137, 'OOMKilled', 50, 40) },
   })
-  t.equal(judge([killed]).cause?.text, 'container app: exit code 137 (OOMKilled), 4 restarts in all, limit 64Mi')
+  t.equal(
+    judge([killed]).cause?.text,
+    'container app: out of memory (memory limit 64Mi), exit code 137 (OOMKilled), 4 restarts in all',
+  )
   t.equal(judge([crashed(1, 143)]).cause?.text, 'container app: exit code 143 (signal 15), 1 restart')
   const words = failed({}, { state: ended(3, 'Error', 100, 90, 'no such table') })
   t.equal(judge([words]).cause?.text, 'container app: exit code 3: no such table')
@@ -348,4 +351,35 @@ t.test('taints that the scheduler does not name are named by who may list nodes'
   const other = { key: 'dedicated', value: 'web', effect: 'NoSchedule' }
   t.equal(textOf([other, { key: 'gpu', effect: 'NoExecute' }]), `${said} (dedicated=batch:NoSchedule)`)
   t.equal(textOf([{ operator: 'Exists' }]), said)
+})
+
+t.test('a Pod that asks for labels of its node: which, and what keeps it from the nodes that have them', async (t) => {
+  const unselected = "1 node(s) didn't match Pod's node affinity/selector"
+  const one = (said: string, nodeSelector: object) =>
+    pod({
+      phase: 'Pending',
+      spec: { nodeName: '', nodeSelector },
+      status: { conditions: [condition('PodScheduled', 'False', 300, 'Unschedulable', said)] },
+    })
+  const node = (name: string, pool: string) =>
+    object('Node', name, { spec: { taints: [{ key: pool, effect: 'NoSchedule' }] } }, { labels: { pool } })
+  const nodes = [node('a', 'batch'), node('b', 'ingest')]
+  const textOf = (said: string, nodeSelector: object, without: readonly string[] = []) =>
+    judge([one(said, nodeSelector), ...nodes], { without }).cause?.text
+  const both = `${unselected}, 2 node(s) had untolerated taint(s)`
+  const batch = { pool: 'batch' }
+  t.equal(
+    textOf(both, batch),
+    `${unselected} (pool=batch), 2 node(s) had untolerated taint(s) (where pool=batch: batch:NoSchedule)`,
+  )
+  t.equal(
+    textOf(both, batch, ['Node']),
+    `${unselected} (pool=batch), 2 node(s) had untolerated taint(s)`,
+    'what it asks for it says itself',
+  )
+  t.equal(textOf(unselected, { pool: 'gpu' }), `${unselected} (no node has pool=gpu)`)
+  t.equal(textOf(unselected, { pool: 'gpu' }, ['Node']), `${unselected} (pool=gpu)`)
+  t.equal(textOf(unselected, {}), unselected, 'by its affinity')
+  const many = Object.fromEntries(Array.from({ length: 17 }, (_, i) => [`l${i}`, 'x']))
+  t.equal(textOf(unselected, many), unselected, 'of so many nothing is said')
 })

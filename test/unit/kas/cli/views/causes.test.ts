@@ -132,6 +132,10 @@ t.test('the command that undoes a rollout is made of the name of the row, and of
   }
   t.match(await tree({}), /\n {4}or undo: kubectl -n shop rollout undo deployment\/web\n/)
   t.match(await tree({ k: 'apps/DaemonSet' }), 'rollout undo daemonset/web')
+  const slow = { v: 'Progressing' } as const
+  const undone = (seconds: number) => ({ ...web.z, undo: true as const, since: at - seconds * 1000 }) as Cause
+  t.match(await tree({ ...slow, z: undone(61) }), 'rollout undo')
+  t.notMatch(await tree({ ...slow, z: undone(30) }), 'rollout undo', 'it may well get there')
   t.notMatch(await tree({ k: 'Pod' }), 'rollout')
   t.notMatch(await tree({ n: 'web; rm -rf ~' }), 'rollout undo')
   t.notMatch(await tree({ ns: '-A' }), 'rollout undo')

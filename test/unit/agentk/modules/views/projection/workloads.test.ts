@@ -84,7 +84,11 @@ t.test('a CronJob says when it succeeded last, where its last run did not', asyn
   const lastScheduleTime = '2026-11-20T03:00:00Z'
   t.same(of({}), [])
   t.same(of({ lastScheduleTime }), ['never succeeded'])
-  t.same(of({ lastScheduleTime, active: [{}] }), ['1 active'], 'it may yet')
+  t.same(of({ lastScheduleTime, active: [{}] }), ['no success yet', '1 active'], 'it may yet')
+  t.same(of({ lastScheduleTime, lastSuccessfulTime: '2026-11-19T03:01:02Z', active: [{}] }), [
+    'last success 2026-11-19 03:01Z',
+    '1 active',
+  ])
   t.same(of({ lastScheduleTime, lastSuccessfulTime: '2026-11-19T03:01:02Z' }), ['last success 2026-11-19 03:01Z'])
   t.same(of({ lastScheduleTime, lastSuccessfulTime: '2026-11-20T03:01:02Z' }), [])
   t.same(of({ lastScheduleTime, lastSuccessfulTime: 'soon' }), ['never succeeded'])
