@@ -19,7 +19,7 @@ export function tooManyInformational(): KasError {
   return unreadable(`more than ${maxInformationalAnswers} informational answers (1xx) come before it`)
 }
 
-function unreadable(why: string, cause?: unknown): KasError {
-  const detail = `the answer of the API server, or of what it passes on, is not read: ${why}`
+function unreadable(reason: string, cause?: unknown): KasError {
+  const detail = `the answer of the API server, or of what it passes on, is not read: ${reason}`
   return new KasError({ code: 'UNREACHABLE', detail }, cause === undefined ? {} : { cause })
 }

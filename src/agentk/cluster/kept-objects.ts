@@ -46,7 +46,7 @@ export class KeptObjects<T extends { readonly key: string }> implements WatchSin
     if (!this.#listed && !isDeepStrictEqual(known, found)) this.#components.onChange()
   }
 
-  gone(object: unknown): void {
+  deleted(object: unknown): void {
     const found = this.#components.read(object)
     if (!found) return
     const objects = this.#listed ?? this.#objects

@@ -24,8 +24,8 @@ export interface Refusal {
   readonly error?: unknown
   /** place in the list of the one object that is too large to be read */
   readonly count?: number
-  /** the status was told by a watch, in the midst of it */
-  readonly isTold?: boolean
+  /** the status came as an event of the watch, in the midst of it */
+  readonly isFromEvent?: boolean
 }
 
 export interface Page {
@@ -42,7 +42,7 @@ interface ListBody {
   readonly items?: unknown
 }
 
-/** The media type of objects of which nothing but their metadata is told, where the server can. */
+/** The media type of objects of which nothing but their metadata is sent, where the server can. */
 export const metadataOnly = {
   object: 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json',
   list: 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json',

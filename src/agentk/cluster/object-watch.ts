@@ -22,8 +22,8 @@ export interface ObjectWatchComponents {
   readonly turn?: ((signal: AbortSignal) => Promise<() => void>) | undefined
   /** absent: it never rests */
   readonly pace?: Pace | undefined
-  /** cuts watches of a server that is silent; absent: they are cut when they are overdue */
-  readonly pulse?: Pick<Pulse, 'onSilent'> | undefined
+  /** cuts watches of a server that does not answer; absent: they are cut when they are overdue */
+  readonly pulse?: Pick<Pulse, 'onUnanswered'> | undefined
   /** resolves when what was refused may be tried again, after so many ms at the latest; absent: then */
   readonly untilAllowed?: ((mostMs: number, signal: AbortSignal) => Promise<void>) | undefined
 }
@@ -46,8 +46,8 @@ export interface ObjectWatchOptions {
 export interface WatchTimes {
   /** a watch or a list that ends later than this after its time is cut: its server is frozen, or its connection dead */
   readonly graceMs: number
-  /** a watch that should list and says nothing for so long: its server does not know how */
-  readonly silentMs: number
+  /** a watch that should list and sends nothing for so long: its server does not know how */
+  readonly stalledMs: number
   /** a watch lasts so long, then another goes on from there */
   readonly watchMs: number
   /** all is listed again, whatever watches have said */
@@ -61,7 +61,7 @@ export interface WatchTimes {
 
 export const watchTimes: WatchTimes = {
   graceMs: 15_000,
-  silentMs: 10_000,
+  stalledMs: 10_000,
   watchMs: 300_000,
   relistMs: 24 * 3600_000,
   firstRetryMs: 1000,
@@ -81,7 +81,7 @@ const noTurn = () => Promise.resolve(() => undefined)
 const refusals: ReadonlySet<number> = new Set([403, 404, 405])
 
 /**
- * All objects of one collection: listed, then watched, and told to a sink as they come. Nothing of them is kept. Not
+ * All objects of one collection: listed, then watched, and passed to a sink as they come. Nothing of them is kept. Not
  * client-node's informer: doc/decisions/0005 and 0008.
  */
 export class ObjectWatch {
@@ -93,8 +93,8 @@ export class ObjectWatch {
   #listedAt = 0
   /** of the last watch */
   #openedAt = 0
-  /** the last watch was cut for the server's silence */
-  #isSilent = false
+  /** the last watch was cut because the server did not answer */
+  #isUnanswered = false
   /** one after another */
   #failures = 0
   /** the next list: the last one, by a watch, has failed */
@@ -115,21 +115,21 @@ export class ObjectWatch {
       if (signal.aborted) return
       const lastedMs = clock.now() - this.#openedAt
       // something on the way cuts what is long: no failure of the server
-      const hasHeld =
-        !this.#isSilent && lastedMs >= this.#times.maxRetryMs && (found.status === 0 || found.status === 410)
-      const outcome = hasHeld ? { status: 410 } : found
+      const hasLasted =
+        !this.#isUnanswered && lastedMs >= this.#times.maxRetryMs && (found.status === 0 || found.status === 410)
+      const outcome = hasLasted ? { status: 410 } : found
       if (!this.#goesOn(found)) this.#version = ''
       sink.ended(outcome)
-      const waitMs = jittered(this.#waitAfter(outcome.status, lastedMs, hasHeld), random)
+      const waitMs = jittered(this.#waitAfter(outcome.status, lastedMs, hasLasted), random)
       if (untilAllowed && refusals.has(outcome.status)) await untilAllowed(waitMs, signal)
       else if (waitMs > 0) await pause(waitMs, clock, signal)
     }
   }
 
-  #waitAfter(status: number, lastedMs: number, hasHeld: boolean): number {
+  #waitAfter(status: number, lastedMs: number, hasLasted: boolean): number {
     const { firstRetryMs, maxRetryMs, deniedMs } = this.#times
     if (refusals.has(status)) return deniedMs
-    if (status === 200 || hasHeld) {
+    if (status === 200 || hasLasted) {
       this.#failures = 0
       return lastedMs < firstRetryMs ? firstRetryMs : 0
     }
@@ -137,9 +137,9 @@ export class ObjectWatch {
   }
 
   /** Whether the next watch may begin where this one has ended. */
-  #goesOn({ status, error, isTold }: Refusal): boolean {
+  #goesOn({ status, error, isFromEvent }: Refusal): boolean {
     if (status === 200) return true
-    if (!this.#options.resumes || isTold || error instanceof SyntaxError) return false
+    if (!this.#options.resumes || isFromEvent || error instanceof SyntaxError) return false
     return status === 0 || status === 401 || status === 429 || status >= 500
   }
 
@@ -211,7 +211,7 @@ export class ObjectWatch {
    */
   async #watchFromList(watchLists: WatchLists, done: () => void, signal: AbortSignal): Promise<Refusal | undefined> {
     const { clock, sink } = this.#components
-    const silence = new Deadline({ ms: this.#times.silentMs, clock, signals: [signal], reason: overdue })
+    const silence = new Deadline({ ms: this.#times.stalledMs, clock, signals: [signal], reason: overdue })
     let isListed = false
     const onEvent = (event: WatchEvent) => {
       if (isListed) return
@@ -245,7 +245,7 @@ export class ObjectWatch {
       return undefined
     } finally {
       silence.end()
-      if (!isListed) this.#version = '' // what has been told is in no order
+      if (!isListed) this.#version = '' // what has come is in no order
     }
   }
 
@@ -257,9 +257,9 @@ export class ObjectWatch {
     const seconds = Math.max(1, Math.round(lastMs / 1000))
     const common = `watch=1&allowWatchBookmarks=true&timeoutSeconds=${seconds}`
     const ending = new Deadline({ ms: lastMs + this.#times.graceMs, clock, signals: [signal], reason: overdue })
-    this.#isSilent = false
-    const forget = pulse?.onSilent(() => {
-      this.#isSilent = true
+    this.#isUnanswered = false
+    const forget = pulse?.onUnanswered(() => {
+      this.#isUnanswered = true
       ending.abort(overdue())
     })
     let status = 200
@@ -280,7 +280,7 @@ export class ObjectWatch {
         onLarge: leavesOut ? (event) => this.#leaveOut(event) : undefined,
         rests: pace && { pace, clock },
       })
-      return status === 200 ? { status: head } : { status, isTold: true }
+      return status === 200 ? { status: head } : { status, isFromEvent: true }
     } finally {
       ending.end()
       forget?.()
@@ -291,13 +291,13 @@ export class ObjectWatch {
   #apply({ type, object }: WatchEvent): void {
     const { sink } = this.#components
     this.#version = (object as { metadata?: { resourceVersion?: string } }).metadata?.resourceVersion ?? this.#version
-    if (type === 'DELETED') sink.gone(object)
+    if (type === 'DELETED') sink.deleted(object)
     else if (type !== 'BOOKMARK') sink.put(object)
   }
 
   #leaveOut({ type, ...metadata }: LargeEvent): void {
     const { sink } = this.#components
-    if (type === 'DELETED') sink.gone({ metadata })
+    if (type === 'DELETED') sink.deleted({ metadata })
     else sink.leftOut(metadata)
   }
 }

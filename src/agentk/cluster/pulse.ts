@@ -5,8 +5,8 @@ import type { ApiClient } from './api-client.ts'
 
 /** From an answer to the next question, while somebody wants to know. ms */
 const restMs = 15_000
-/** Without an answer for so long it is silent. ms */
-const silentMs = 15_000
+/** Without an answer for so long it counts as dead. ms */
+const deadMs = 15_000
 /** After a question that failed. ms */
 const retryMs = 1000
 /** Everybody may ask for it, and it costs next to nothing. */
@@ -27,8 +27,8 @@ export class Pulse {
     this.#components = components
   }
 
-  /** Called as often as it was silent, until the returned function is called. */
-  onSilent(listener: () => void): () => void {
+  /** Calls `listener` each time that it has not answered, until the returned function is called. */
+  onUnanswered(listener: () => void): () => void {
     this.#listeners.add(listener)
     this.#stop ??= this.#start()
     return () => {
@@ -57,7 +57,7 @@ export class Pulse {
   /** Whatever the answer is. */
   async #isAnswered(signal: AbortSignal): Promise<boolean> {
     const { client, clock } = this.#components
-    return withDeadline({ ms: silentMs, clock, signals: [signal] }, async (timely) => {
+    return withDeadline({ ms: deadMs, clock, signals: [signal] }, async (timely) => {
       while (!timely.aborted) {
         const answer = await client.json('GET', path, undefined, timely).catch(() => undefined)
         if (answer) return true

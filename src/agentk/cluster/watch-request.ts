@@ -94,7 +94,7 @@ export function errorCode(object: unknown): number {
   return typeof code === 'number' && code !== 200 ? code : 500
 }
 
-/** Whether all that was there has been told (WatchList). */
+/** Whether all that was there has come (WatchList). */
 export function isEndOfList(bookmark: unknown): boolean {
   const { metadata } = bookmark as { metadata?: { annotations?: Record<string, string> } }
   return metadata?.annotations?.['k8s.io/initial-events-end'] === 'true'

@@ -1,17 +1,17 @@
 import type { LargeEvent } from './large-event.ts'
 import type { Refusal } from './object-list.ts'
 
-/** What a list or a watch tells. Objects are the API server's, read with care. */
+/** What a list or a watch calls. Objects are the API server's, read with care. */
 export interface WatchSink {
   /** A list begins: what is not put until `listed` is gone then. */
   listing(): void
   put(object: unknown): void
-  /** With what the watch says of it, or with `metadata` alone. */
-  gone(object: unknown): void
+  /** With what the watch sends of it, or with `metadata` alone. */
+  deleted(object: unknown): void
   /** It is too large to be read. */
   leftOut(object: Omit<LargeEvent, 'type'>): void
   listed(): void
-  /** Whether changes are told from now on. */
+  /** Whether changes are reported from now on. */
   following(is: boolean): void
   /**
    * A list or a watch has ended: 200 in time, 410 where all is listed again, else the status of the refusal, 0 with an

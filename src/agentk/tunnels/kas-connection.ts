@@ -91,7 +91,7 @@ export class KasConnection {
     return this.#role
   }
 
-  /** kas is told with the next tunnel, which is opened for that. */
+  /** kas learns of it with the next tunnel, which is opened for that. */
   set role(role: Role) {
     if (role === this.#role) return
     this.#role = role

@@ -28,7 +28,7 @@ export interface KasConnectionsOptions {
   /** a replica that did not answer, and any while there is no standby at all, is tried again after this long. ms */
   readonly unansweredMs: number
   /**
-   * While there is no standby: by a front that led home it is looked for again after this long, then twice as long each
+   * While there is no standby: by a front that led home it is tried again after this long, then twice as long each
    * time, up to `unansweredMs`. ms
    */
   readonly againMs: number
@@ -84,7 +84,7 @@ export class KasConnections implements Service {
       await Promise.all([...this.#all].map((connection) => connection.startTunnels()))
     },
     leave: async () => this.#stop(),
-    // no sooner, since whoever tells kas that this pod leaves does it by home
+    // no sooner: that this pod leaves is reported to kas by home
     stop: async (patience) => {
       this.#stop()
       this.#hasLeft = true
@@ -305,11 +305,11 @@ export class KasConnections implements Service {
       if (old) this.#retire(old)
     } else this.#retire(connection)
     if (landed === place.name) return
-    this.#avoid('standby', place.name, this.#standby ? this.#options.retryMs : this.#lookAgainMs(landed))
+    this.#avoid('standby', place.name, this.#standby ? this.#options.retryMs : this.#retryStandbyMs(landed))
   }
 
   /** One that leads home leads elsewhere the next time, if it is no front that knows where to. */
-  #lookAgainMs(landed: string | undefined): number {
+  #retryStandbyMs(landed: string | undefined): number {
     const { againMs, unansweredMs } = this.#options
     if (landed === undefined || landed !== this.#home.place) return unansweredMs
     return Math.min(againMs * 2 ** this.#ledHome++, unansweredMs)

@@ -11,7 +11,7 @@ import { ClientSession } from '../../proto/grpc/client-session.ts'
 import type { WindowBudget } from '../../proto/grpc/window-budget.ts'
 import type { KasAddress } from './kas-address.ts'
 import { KeepAlive, stockTimes } from './keep-alive.ts'
-import { nextStepToKas, nothingSaid } from './next-step.ts'
+import { endedBeforeKasSpoke, nextStepToKas } from './next-step.ts'
 
 /** gRPC's connection back-off. */
 const reconnect = {
@@ -35,7 +35,7 @@ const firstBytesMs = 10_000
  */
 const firstPingMs = 1000
 
-const endedInSilence = new KasError({ code: 'UNREACHABLE', detail: nothingSaid })
+const endedInSilence = new KasError({ code: 'UNREACHABLE', detail: endedBeforeKasSpoke })
 
 export interface KasSessionsComponents {
   /** a connected duplex that carries HTTP/2 */
@@ -185,14 +185,14 @@ export class KasSessions implements Service {
     this.#sessions.set(session, keepAlive)
     this.#current = session
     keepAlive.start()
-    const silent = clock.after(firstBytesMs, () => session.bytesRead === 0 && session.destroy())
-    const spoken = clock.after(firstPingMs, () => {
+    const cancelFirstBytes = clock.after(firstBytesMs, () => session.bytesRead === 0 && session.destroy())
+    const cancelFirstPing = clock.after(firstPingMs, () => {
       session.ping().catch(() => undefined) // it ended: `closed` says so
     })
     session.onDraining(() => this.#leave(session, clock.now() - bornAt))
     void session.closed.then(() => {
-      silent()
-      spoken()
+      cancelFirstBytes()
+      cancelFirstPing()
       keepAlive.stop()
       this.#sessions.delete(session)
     })

@@ -6,7 +6,7 @@ import type { KasAddress, Scheme } from './kas-address.ts'
 const counterparts: Record<Scheme, Scheme> = { grpc: 'grpcs', grpcs: 'grpc', ws: 'wss', wss: 'ws' }
 
 /** The connection ended before kas had said anything in HTTP/2. */
-export const nothingSaid = 'the connection ended before kas said anything'
+export const endedBeforeKasSpoke = 'the connection ended before kas said anything'
 
 /** What to do about a connection to kas that does not come about. Undefined: the error says all that is known. */
 export function nextStepToKas(error: unknown, address: KasAddress): string | undefined {
@@ -49,7 +49,7 @@ function ofNetwork(code: string | undefined, { host, authority }: KasAddress): s
   }
 }
 
-/** Cleartext that the other side does not understand; a kas that has just crashed looks the same. */
+/** Cleartext that the other side does not understand; a kas that has just crashed gives the same error. */
 function ofPlain(code: string | undefined, { scheme, authority }: KasAddress): string | undefined {
   const isOdd = code === 'ECONNRESET' || code === 'ERR_HTTP2_ERROR' || code?.startsWith('HPE_')
   if (!isOdd || scheme === 'grpcs' || scheme === 'wss') return undefined
@@ -59,7 +59,7 @@ function ofPlain(code: string | undefined, { scheme, authority }: KasAddress): s
 
 function ofAnswer(status: number | undefined, detail: string, address: KasAddress): string | undefined {
   const { authority, path } = address
-  if (detail === nothingSaid) return ofPlain('ECONNRESET', address)
+  if (detail === endedBeforeKasSpoke) return ofPlain('ECONNRESET', address)
   switch (status) {
     case 400:
       return `${authority} may want TLS: try wss:// in --kas-address`
@@ -93,7 +93,7 @@ export function nextStepOfRefusal(error: unknown): string | undefined {
     case Code.PERMISSION_DENIED:
       return 'The token is known and may not be used: ask whoever runs GitLab, or the directory of kas'
     case Code.NOT_FOUND:
-      return 'The agent of this token is gone: register it again, and give agentk its new token'
+      return 'The agent of this token does not exist any more: register it again, and give agentk its new token'
     case Code.UNIMPLEMENTED:
       return 'What answers does not serve agents: --kas-address must lead to the port of kas for agents (8150), and kas must not be older than 16.5'
     default:

@@ -68,7 +68,7 @@ interface Slot {
   state: 'idle' | 'active' | 'leaving'
   session: TunnelSession | undefined
   tunnel: Tunnel | undefined
-  /** what kas was told that the tunnel serves */
+  /** the descriptor that was sent to kas on the tunnel */
   announced: Uint8Array | undefined
   /** another slot announces what is served now: it opens no tunnel after this one, unless it is needed */
   isReplaced: boolean

@@ -98,7 +98,7 @@ export class Tunnel {
     return this.#order.last === 'closeSend' && !this.#ended
   }
 
-  /** Tells kas that this tunnel waits for the next call. */
+  /** Informs kas that this tunnel waits for the next call. */
   #goOn(): true {
     void this.#stream.send(emptyDescriptor)
     return true

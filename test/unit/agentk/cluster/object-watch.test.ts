@@ -24,8 +24,8 @@ const bookmark = (version: number, annotations?: object) => ({
 const listEnd = (version: number) => bookmark(version, { 'k8s.io/initial-events-end': 'true' })
 const error = (code: number) => ({ type: 'ERROR' as const, object: { kind: 'Status', code } })
 
-/** What is told, one word each. */
-class Told implements WatchSink {
+/** What it is called with, one word each. */
+class RecordedSink implements WatchSink {
   readonly words: string[] = []
   readonly outcomes: Refusal[] = []
   onPut: () => void = () => undefined
@@ -36,7 +36,7 @@ class Told implements WatchSink {
     this.words.push(`put ${nameOf(object)}`)
     this.onPut()
   }
-  gone = (object: unknown) => void this.words.push(`gone ${nameOf(object)}`)
+  deleted = (object: unknown) => void this.words.push(`deleted ${nameOf(object)}`)
   leftOut = ({ namespace, name, uid }: { namespace: string; name: string; uid: string }) =>
     void this.words.push(`left out ${namespace}/${name} ${uid}`)
   following = (is: boolean) => void this.words.push(is ? 'following' : 'not following')
@@ -61,7 +61,7 @@ function start(
 ) {
   const api = new ScriptedApi()
   const clock = shared.clock ?? new MovingClock()
-  const sink = new Told()
+  const sink = new RecordedSink()
   const watchLists = shared.watchLists === false ? undefined : (shared.watchLists ?? new WatchLists(clock))
   const pace = new Pace(clock)
   const turns = { begun: 0, ended: 0 }
@@ -120,7 +120,7 @@ t.test('all is listed by a watch, which goes on', async (t) => {
   t.strictSame(sink.take(), ['listed', 'following'])
   t.strictSame(turns, { begun: 1, ended: 1 }, 'another may list')
   await watch.tell(added('c', 11), deleted('a', 12), bookmark(15))
-  t.strictSame(sink.take(), ['put c', 'gone a'])
+  t.strictSame(sink.take(), ['put c', 'deleted a'])
   await clock.advance(300_000)
   await watch.end()
   t.strictSame(sink.take(), ['not following', 'ended 200'])
@@ -430,7 +430,7 @@ t.test('an object of a watch that is too large is left out by name, the watch go
     Buffer.from(`${JSON.stringify(added('d', 13))}\n`),
   ])
   for (let at = 0; at < lines.length; at += 65_536) await watch.bytes(lines.subarray(at, at + 65_536))
-  t.strictSame(sink.take(), ['left out shop/a u-a', 'put c', 'gone ü"', 'put d'])
+  t.strictSame(sink.take(), ['left out shop/a u-a', 'put c', 'deleted ü"', 'put d'])
   t.notOk(watch.isAborted)
 })
 

@@ -8,7 +8,7 @@ function start() {
   const clock = new MovingClock()
   const pulse = new Pulse({ client: api, clock })
   let silences = 0
-  const forget = pulse.onSilent(() => silences++)
+  const forget = pulse.onUnanswered(() => silences++)
   return { api, clock, forget, silences: () => silences }
 }
 
@@ -24,7 +24,7 @@ t.test('a server that answers whatever it is, is there', async (t) => {
   t.strictSame(clock.pending, [])
 })
 
-t.test('without an answer for 15 s it is silent, as often as that is so', async (t) => {
+t.test('without an answer for 15 s it counts as dead, as often as that is so', async (t) => {
   const { api, clock, silences, forget } = start()
   await clock.advance(29_999)
   t.equal(silences(), 0)

@@ -147,7 +147,7 @@ class Collection implements WatchSink {
   }
 
   /** Perhaps it has lost its label alone. */
-  gone(object: unknown): void {
+  deleted(object: unknown): void {
     const name = textAt(object, 'metadata.name')
     for (const waiter of this.#waiters) if (waiter.name === name) void this.#ask(waiter)
   }

@@ -232,7 +232,7 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
     for (const [id, listener] of this.#listeners) if (this.#place?.nameOf(id) === name) listener()
   }
 
-  gone(object: unknown): void {
+  deleted(object: unknown): void {
     this.#seen.delete(textAt(object, 'metadata.name'))
   }
 

@@ -243,7 +243,7 @@ class PartWatch implements WatchSink {
     }
   }
 
-  gone(object: unknown): void {
+  deleted(object: unknown): void {
     const uid = textAt(object, 'metadata.uid')
     if (uid === '') return
     if (this.#leftOut.delete(uid)) this.#options.onState()

@@ -52,7 +52,7 @@ function start(t: Test, options: Options = {}) {
   }
   const silenced = new Set<() => void>()
   const pulse = {
-    onSilent: (listener: () => void) => {
+    onUnanswered: (listener: () => void) => {
       silenced.add(listener)
       return () => void silenced.delete(listener)
     },
