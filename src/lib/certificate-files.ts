@@ -5,6 +5,7 @@ import { type Clock, systemClock } from './clock.ts'
 import { KasError } from './errors.ts'
 import { fileProblem } from './file-problem.ts'
 import { FolderWatch } from './folder-watch.ts'
+import { Listeners } from './listeners.ts'
 import type { Logger } from './log.ts'
 import { RepeatedRead } from './repeated-read.ts'
 import type { Service } from './service.ts'
@@ -34,7 +35,7 @@ export class CertificateFiles implements Service {
   readonly #clock: Clock
   readonly #options: CertificateFilesOptions
   readonly #watch: FolderWatch
-  readonly #listeners = new Set<(certificate: Certificate) => void>()
+  readonly #listeners = new Listeners<Certificate>()
   #current: Certificate | undefined
   readonly #reading = new RepeatedRead(() => this.#read())
   /** why what is on the disk cannot be used: logged once */
@@ -93,7 +94,7 @@ export class CertificateFiles implements Service {
       this.#problem = undefined
       if (next === this.#current || this.#stopped) return
       this.#current = next
-      for (const listener of this.#listeners) listener(next)
+      this.#listeners.notify(next)
       this.#log.info({ certificate_file: certificateFile }, 'Certificate was read again')
       this.#warnOfDates(next)
     } catch (error) {

@@ -1,5 +1,5 @@
 import type { AgentId } from '../call/call.ts'
-import type { Listeners } from './listeners.ts'
+import type { Listeners } from '../lib/listeners.ts'
 import type { AgentShares } from './table/agent-shares.ts'
 import type { RowRegistration } from './table/row.ts'
 import type { PeerRegistration, Table } from './table/table.ts'

@@ -1,3 +1,4 @@
+import { Listeners } from '../../lib/listeners.ts'
 import type { AccessLine } from './access-line.ts'
 import { isNamedUser } from './named-user.ts'
 
@@ -30,7 +31,7 @@ export class RecentLines {
   #next = 0
   #count = 0
   #bytes = 0
-  readonly #followers = new Set<(kept: Kept) => void>()
+  readonly #followers = new Listeners<Kept>()
 
   add(line: AccessLine, text: string): void {
     const { agent_id: agent, caller, verb } = line
@@ -41,7 +42,7 @@ export class RecentLines {
     this.#next = (this.#next + 1) % maxRecentLines
     this.#count += 1
     this.#bytes += text.length
-    for (const follower of this.#followers) follower(kept)
+    this.#followers.notify(kept)
   }
 
   /** Those that fit, the oldest first. */
@@ -57,11 +58,9 @@ export class RecentLines {
   /** Calls `listener` with those that fit from now on, until the returned function is called. */
   follow(filter: LineFilter, listener: (text: string) => void): () => void {
     const fits = fitsTo(filter)
-    const follower = (kept: Kept) => {
+    return this.#followers.add((kept) => {
       if (fits(kept)) listener(kept.text)
-    }
-    this.#followers.add(follower)
-    return () => this.#followers.delete(follower)
+    })
   }
 
   #forgetFirst(): void {

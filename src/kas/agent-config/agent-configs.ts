@@ -1,6 +1,7 @@
 import type * as z from 'zod'
 import { type Clock, systemClock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
+import { Listeners } from '../../lib/listeners.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import { abortable, linkedController } from '../../lib/signals.ts'
@@ -55,7 +56,7 @@ export interface FollowedConfig {
 
 interface Entry {
   readonly agent: Agent
-  readonly listeners: Set<() => void>
+  readonly listeners: Listeners
   readonly detach: () => void
   lastUsed: number
   /** the newest read that succeeded; `undefined`: none yet, or the repository is empty */
@@ -85,7 +86,7 @@ export class AgentConfigs implements Service {
   readonly #entries = new Map<string, Entry>()
   /** of entries, newest last */
   readonly #keys = new Map<Agent['id'], readonly string[]>()
-  readonly #anyListeners = new Set<(agent: Agent) => void>()
+  readonly #anyListeners = new Listeners<Agent>()
   readonly #stopped = new AbortController()
   readonly #blocks = new ModuleBlocks()
   readonly #reader: AgentConfigReader
@@ -180,19 +181,16 @@ export class AgentConfigs implements Service {
   /** Calls `listener` after a new read ended differently, until the returned function is called. */
   onChange(agent: Agent, listener: () => void): () => void {
     const entry = this.#entry(agent)
-    const own = () => listener()
-    entry.listeners.add(own)
+    const remove = entry.listeners.add(listener)
     return () => {
-      entry.listeners.delete(own)
+      remove()
       entry.lastUsed = this.#clock.now()
     }
   }
 
   /** The same of all agents whose configuration is kept; nobody counts as following them by it. */
   onAnyChange(listener: (agent: Agent) => void): () => void {
-    const own = (agent: Agent) => listener(agent)
-    this.#anyListeners.add(own)
-    return () => this.#anyListeners.delete(own)
+    return this.#anyListeners.add(listener)
   }
 
   /** Without a read: undefined where nobody follows it here, or it has not been read yet. */
@@ -236,7 +234,7 @@ export class AgentConfigs implements Service {
     const entry: Entry = {
       agent,
       detach,
-      listeners: new Set(),
+      listeners: new Listeners(),
       lastUsed: this.#clock.now(),
       good: undefined,
       newest: undefined,
@@ -291,8 +289,8 @@ export class AgentConfigs implements Service {
       this.#log.warn({ agent_id: String(entry.agent.id), error }, `Agent configuration cannot be read, ${consequence}`)
     }
     if (!before || nameOf(before) === nameOf(entry.newest)) return
-    for (const listener of entry.listeners) listener()
-    for (const listener of this.#anyListeners) listener(entry.agent)
+    entry.listeners.notify()
+    this.#anyListeners.notify(entry.agent)
   }
 
   #retryLater(entry: Entry): void {

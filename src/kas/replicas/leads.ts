@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf'
 import type { AgentId } from '../../call/call.ts'
 import type { Clock } from '../../lib/clock.ts'
+import { KeyedListeners } from '../../lib/listeners.ts'
 import type { Service } from '../../lib/service.ts'
 import type { Membership } from '../../membership/membership.ts'
 import { Leads as LeadsService, PassedOnResponseSchema } from '../../proto/gen/replica_leads_pb.ts'
@@ -31,7 +32,7 @@ export class Leads implements Service {
   readonly #unsubscribe: (() => void) | undefined
   /** what cancels the end of it, by agent and name */
   readonly #passedOver = new Map<string, () => void>()
-  readonly #listeners = new Map<AgentId, Set<() => void>>()
+  readonly #listeners = new KeyedListeners<AgentId>()
   /** agents whose lead is being passed on */
   readonly #passing = new Set<AgentId>()
   #isStopped = false
@@ -105,13 +106,7 @@ export class Leads implements Service {
 
   /** Calls `listener` when `leads` may have changed, until the returned function is called. */
   onChange(agentId: AgentId, listener: () => void): () => void {
-    const own = () => listener()
-    const listeners = this.#listeners.get(agentId) ?? new Set()
-    this.#listeners.set(agentId, listeners.add(own))
-    return () => {
-      listeners.delete(own)
-      if (listeners.size === 0 && this.#listeners.get(agentId) === listeners) this.#listeners.delete(agentId)
-    }
+    return this.#listeners.add(agentId, listener)
   }
 
   /** Names of the replicas that could lead, best first; empty if no peer could. */
@@ -132,7 +127,7 @@ export class Leads implements Service {
   }
 
   #notify(agentId: AgentId): void {
-    for (const listener of this.#listeners.get(agentId) ?? []) listener()
+    this.#listeners.notify(agentId)
   }
 }
 

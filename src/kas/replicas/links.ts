@@ -2,6 +2,7 @@ import { Gauge } from 'prom-client'
 import type { AgentId } from '../../call/call.ts'
 import { type Clock, monotonicClock } from '../../lib/clock.ts'
 import { parseHostPort } from '../../lib/host-port.ts'
+import { KeyedListeners, Listeners } from '../../lib/listeners.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Registry } from '../../lib/metrics.ts'
 import type { Service } from '../../lib/service.ts'
@@ -54,12 +55,12 @@ export class Links implements Service {
   readonly #links = new Map<InstanceId, { readonly link: Link; readonly address: string }>()
   /** of peers that are no members any more, while calls to them run */
   readonly #retired = new Set<Link>()
-  readonly #listeners = new Map<AgentId, Set<() => void>>()
+  readonly #listeners = new KeyedListeners<AgentId>()
   /** in the order of the ring, by method, until a row changes */
   readonly #ways = new Map<AgentId, Map<string, readonly Way[]>>()
   #keptWays = 0
-  readonly #onReached: ((instance: InstanceId) => void)[] = []
-  readonly #onPeers: (() => void)[] = []
+  readonly #onReached = new Listeners<InstanceId>()
+  readonly #onPeers = new Listeners()
   readonly #reached = new Set<InstanceId>()
   readonly #unreadByAgent = new UnreadByAgent({ maxWideBytes: maxWideBytesPerAgent })
   readonly #warnings: LinkWarnings
@@ -79,7 +80,7 @@ export class Links implements Service {
         this.#changed()
       } else if (change.kind === 'connections') {
         for (const agentId of change.agentIds) this.#forget(agentId)
-        for (const agentId of change.agentIds) this.#notify(agentId)
+        for (const agentId of change.agentIds) this.#listeners.notify(agentId)
       }
     })
     this.#update()
@@ -97,22 +98,17 @@ export class Links implements Service {
    * Calls `listener` when a peer may hold the agent, or be reached, that did not; until the function is called.
    */
   onChange(agentId: AgentId, listener: () => void): () => void {
-    const listeners = this.#listeners.get(agentId) ?? new Set()
-    this.#listeners.set(agentId, listeners.add(listener))
-    return () => {
-      listeners.delete(listener)
-      if (listeners.size === 0 && this.#listeners.get(agentId) === listeners) this.#listeners.delete(agentId)
-    }
+    return this.#listeners.add(agentId, listener)
   }
 
   /** Calls `listener` with each peer that can be called from now on, or can be again. */
   onReached(listener: (instance: InstanceId) => void): void {
-    this.#onReached.push(listener)
+    this.#onReached.add(listener)
   }
 
   /** Calls `listener` after a peer came or went, or its link is another one or reaches it otherwise than before. */
   onPeers(listener: () => void): void {
-    this.#onPeers.push(listener)
+    this.#onPeers.add(listener)
   }
 
   /** The link to a peer, whatever it holds. */
@@ -229,8 +225,8 @@ export class Links implements Service {
   #changed(): void {
     this.#warn()
     this.#notifyReached()
-    for (const listener of this.#onPeers) listener()
-    for (const agentId of [...this.#listeners.keys()]) this.#notify(agentId)
+    this.#onPeers.notify()
+    this.#listeners.notifyAll()
   }
 
   #notifyReached(): void {
@@ -239,7 +235,7 @@ export class Links implements Service {
     for (const instance of this.#links.keys()) {
       if (!isReached(instance) || this.#reached.has(instance)) continue
       this.#reached.add(instance)
-      for (const listener of this.#onReached) listener(instance)
+      this.#onReached.notify(instance)
     }
   }
 
@@ -251,10 +247,6 @@ export class Links implements Service {
       return known ? [{ instance, name, ...known }] : []
     })
     this.#warnings.check(watched)
-  }
-
-  #notify(agentId: AgentId): void {
-    for (const listener of [...(this.#listeners.get(agentId) ?? [])]) listener()
   }
 }
 

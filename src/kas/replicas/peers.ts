@@ -1,6 +1,7 @@
 import { create, type DescMethodUnary, type MessageInitShape, type MessageShape } from '@bufbuild/protobuf'
 import type { Clock } from '../../lib/clock.ts'
 import { Code, KasError } from '../../lib/errors.ts'
+import { Listeners } from '../../lib/listeners.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { InstanceId, Membership } from '../../membership/membership.ts'
 import { callUnary, methodPath } from '../../proto/unary.ts'
@@ -76,7 +77,7 @@ export class LinkPeers implements Peers {
   readonly #components: LinkPeersComponents
   readonly #greetings = new Set<(peer: Peer) => Promise<void>>()
   readonly #retries = new Set<() => void>()
-  readonly #listeners = new Set<() => void>()
+  readonly #listeners = new Listeners()
 
   constructor(components: LinkPeersComponents) {
     this.#components = components
@@ -84,9 +85,7 @@ export class LinkPeers implements Peers {
       const peer = this.#peers().find((each) => each.instance === instance)
       if (peer) for (const greet of this.#greetings) void this.#greet(peer, greet, 1)
     })
-    components.links.onPeers(() => {
-      for (const listener of this.#listeners) listener()
-    })
+    components.links.onPeers(() => this.#listeners.notify())
   }
 
   /** No peer is greeted any more. */
@@ -157,9 +156,7 @@ export class LinkPeers implements Peers {
   }
 
   onChange(listener: () => void): () => void {
-    const own = () => listener()
-    this.#listeners.add(own)
-    return () => this.#listeners.delete(own)
+    return this.#listeners.add(listener)
   }
 
   async #greet(peer: Peer, greet: (peer: Peer) => Promise<void>, tries: number): Promise<void> {

@@ -1,5 +1,6 @@
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
+import { Listeners } from '../../lib/listeners.ts'
 import type { Logger } from '../../lib/log.ts'
 import { abortable } from '../../lib/signals.ts'
 import { detached } from '../../lib/tracing/tracer.ts'
@@ -49,7 +50,7 @@ interface Polled {
 export class BranchWatch {
   readonly #components: BranchWatchComponents
   readonly #options: BranchWatchOptions
-  readonly #listeners = new Set<() => void>()
+  readonly #listeners = new Listeners()
   #polling: Promise<Polled> | undefined
   /** a poll after the running one */
   #pollingAgain: Promise<void> | undefined
@@ -107,15 +108,14 @@ export class BranchWatch {
    * Calls `listener` after the branch moved, or became readable or unreadable, until the returned function is called.
    */
   onMove(listener: () => void): () => void {
-    const own = () => listener()
-    this.#listeners.add(own)
+    const remove = this.#listeners.add(listener)
     if (this.#listeners.size === 1) {
       this.#followedSince = this.#components.clock.now()
       if (this.#isRecent(this.#last)) this.#schedule(this.#pause())
       else if (!this.#polling) this.#schedule(0, () => void this.#poll())
     }
     return () => {
-      this.#listeners.delete(own)
+      remove()
       if (this.#listeners.size === 0) this.#cancelPoll?.()
     }
   }
@@ -208,7 +208,7 @@ export class BranchWatch {
   #notify(polled: Polled): void {
     if ('error' in polled.result) this.#components.log.warn({ error: polled.result.error }, 'Repository cannot be read')
     else this.#components.log.debug({ commit_id: polled.result.commit }, 'Branch moved')
-    for (const listener of this.#listeners) listener()
+    this.#listeners.notify()
   }
 
   #pause(): number {

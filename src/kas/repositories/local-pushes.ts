@@ -1,3 +1,4 @@
+import { Listeners } from '../../lib/listeners.ts'
 import type { Logger } from '../../lib/log.ts'
 
 /** A push to a branch of a project. */
@@ -26,7 +27,7 @@ export interface PokedRepositories {
 export class LocalPushes implements Pushes {
   readonly #repositories: PokedRepositories
   readonly #log: Logger
-  readonly #listeners = new Set<(event: PushEvent) => void>()
+  readonly #listeners = new Listeners<PushEvent>()
 
   constructor(components: { repositories: PokedRepositories; log: Logger }) {
     this.#repositories = components.repositories
@@ -34,15 +35,13 @@ export class LocalPushes implements Pushes {
   }
 
   onPush(listener: (event: PushEvent) => void): () => void {
-    const own = (event: PushEvent) => listener(event)
-    this.#listeners.add(own)
-    return () => this.#listeners.delete(own)
+    return this.#listeners.add(listener)
   }
 
   publish(event: PushEvent): void {
     const { projectId } = event
     this.#log.debug({ project_id: String(projectId) }, 'A push was told')
-    for (const listener of this.#listeners) listener(event)
+    this.#listeners.notify(event)
     this.#repositories
       .poke(projectId)
       .catch((error: unknown) =>

@@ -1,5 +1,6 @@
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
+import { Listeners } from '../../lib/listeners.ts'
 import type { Service } from '../../lib/service.ts'
 import type { BranchWatch } from './branch-watch.ts'
 import { type Follower, type OpenedFor, OpenedRepository, type WatchedRepository } from './opened-repository.ts'
@@ -61,8 +62,8 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
   readonly #followers = new Map<bigint, Set<Follower>>()
   /** by project: refs whose last follower has left a moment ago, such as one who was told that they are not there */
   readonly #leftRefs = new Map<bigint, Set<string>>()
-  readonly #foundListeners = new Set<(projectId: bigint) => void>()
-  readonly #followedListeners = new Set<() => void>()
+  readonly #foundListeners = new Listeners<bigint>()
+  readonly #followedListeners = new Listeners()
   #detachAddresses: (() => void) | undefined
   #stopped = false
 
@@ -141,9 +142,7 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
    * is called: replicas that do not poll are to be notified.
    */
   onFound(listener: (projectId: bigint) => void): () => void {
-    const own = (projectId: bigint) => listener(projectId)
-    this.#foundListeners.add(own)
-    return () => this.#foundListeners.delete(own)
+    return this.#foundListeners.add(listener)
   }
 
   /** What this replica itself follows, each branch once; not what a peer has it follow. */
@@ -161,9 +160,7 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
 
   /** Calls `listener` after something more is followed, until the returned function is called. */
   onFollowed(listener: () => void): () => void {
-    const own = () => listener()
-    this.#followedListeners.add(own)
-    return () => this.#followedListeners.delete(own)
+    return this.#followedListeners.add(listener)
   }
 
   /** As this replica knows it; undefined: the project has no repository. */
@@ -211,7 +208,7 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
     const wasFollowed = opened?.isFollowedHere
     follower.detach = opened ? opened.follow(follower) : () => undefined
     if (wasFollowed === opened?.isFollowedHere) return
-    for (const listener of this.#followedListeners) listener()
+    this.#followedListeners.notify()
   }
 
   #addressesChanged(projectId?: bigint): void {
@@ -298,9 +295,7 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
       const wanted = Array.from(followers(), (each) => each.following.pollMs ?? ms)
       return wanted.length > 0 ? Math.min(...wanted) : ms
     }
-    const onFound = () => {
-      for (const listener of this.#foundListeners) listener(projectId)
-    }
+    const onFound = () => this.#foundListeners.notify(projectId)
     return {
       onFound,
       polls: polls && (() => polls({ repositoryKey, key, followers: followers(), isFollowedHere: isFollowedHere() })),

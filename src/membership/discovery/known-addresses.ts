@@ -1,3 +1,4 @@
+import { Listeners } from '../../lib/listeners.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Discovered } from './source.ts'
 
@@ -17,7 +18,7 @@ export interface Failing {
 /** The last answer of a source, kept through its failures, and the listeners to its changes. */
 export class KnownAddresses {
   readonly #log: Logger
-  readonly #listeners = new Set<() => void>()
+  readonly #listeners = new Listeners()
   #current: Discovered = { addresses: [], stale: false, answered: false }
   #cut = false
 
@@ -30,9 +31,7 @@ export class KnownAddresses {
   }
 
   onChange(listener: () => void): () => void {
-    const own = () => listener() // the same listener may be given twice
-    this.#listeners.add(own)
-    return () => this.#listeners.delete(own)
+    return this.#listeners.add(listener)
   }
 
   /** @param failing - a part of the source failed */
@@ -71,7 +70,7 @@ export class KnownAddresses {
     } else if (next.error === undefined && before.error !== undefined) {
       this.#log.info({ known }, 'Discovery answers')
     }
-    for (const listener of this.#listeners) listener()
+    this.#listeners.notify()
   }
 }
 

@@ -1,7 +1,9 @@
+import { Listeners } from '../../lib/listeners.ts'
+
 /** So much waits for its readers that windows have to be narrow, until half of it is taken. */
 export class Crowd {
   readonly #crowdedBytes: number
-  readonly #watchers = new Set<() => void>()
+  readonly #listeners = new Listeners()
   #bytes = 0
   #isCrowded = false
 
@@ -20,15 +22,11 @@ export class Crowd {
     const isCrowded = this.#bytes > (this.#isCrowded ? this.#crowdedBytes / 2 : this.#crowdedBytes)
     if (isCrowded === this.#isCrowded) return
     this.#isCrowded = isCrowded
-    for (const onChange of this.#watchers) onChange()
+    this.#listeners.notify()
   }
 
-  /** @param onChange - called whenever `isCrowded` has changed, until `unwatch` */
-  watch(onChange: () => void): void {
-    this.#watchers.add(onChange)
-  }
-
-  unwatch(onChange: () => void): void {
-    this.#watchers.delete(onChange)
+  /** Calls `listener` whenever `isCrowded` has changed, until the returned function is called. */
+  onChange(listener: () => void): () => void {
+    return this.#listeners.add(listener)
   }
 }

@@ -38,6 +38,7 @@ export class StreamWindow {
   #isOwned = false
   /** of the connection's owner, on all of his connections */
   #owners: Crowd | undefined
+  #leaveOwners: (() => void) | undefined
   #budget: WindowBudget | undefined
   #estimator: BdpEstimator | undefined
   /** streams that receive */
@@ -47,7 +48,6 @@ export class StreamWindow {
   /** for the window that the other side has acknowledged, and for those that are on their way to it */
   readonly #claims = [0]
   #widestExtraBytes = 0
-  readonly #onChange = () => this.#adapt()
 
   constructor(session: Http2Session, limits: Pick<SessionLimits, 'streamWindowBytes' | 'strangerWindowBytes'>) {
     const { streamWindowBytes, strangerWindowBytes } = limits
@@ -55,9 +55,9 @@ export class StreamWindow {
     this.#limitBytes = streamWindowBytes
     this.#bytes = Math.min(streamWindowBytes, strangerWindowBytes)
     this.#isStranger = this.#bytes < streamWindowBytes
-    this.#own.watch(this.#onChange)
+    this.#own.onChange(() => this.#adapt())
     session.on('close', () => {
-      this.#owners?.unwatch(this.#onChange)
+      this.#leaveOwners?.()
       this.#budget?.claim(this, 0)
       this.#budget = undefined
     })
@@ -75,7 +75,7 @@ export class StreamWindow {
     if (this.#isOwned || this.#session.destroyed) return
     this.#isOwned = true
     this.#owners = crowd
-    crowd?.watch(this.#onChange)
+    this.#leaveOwners = crowd?.onChange(() => this.#adapt())
     if (windows) this.#widenWithin(windows)
     this.#adapt()
   }
@@ -127,7 +127,7 @@ export class StreamWindow {
 
   #widenWithin(windows: WindowBudget): void {
     this.#budget = windows
-    const components = { ping: () => ping(this.#session), onSample: this.#onChange }
+    const components = { ping: () => ping(this.#session), onSample: () => this.#adapt() }
     this.#estimator = new BdpEstimator(components, wideWindowBytes)
   }
 

@@ -4,6 +4,7 @@ import type { AgentId } from '../../../call/call.ts'
 import { type Clock, systemClock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { FolderWatch, type FolderWatchOptions } from '../../../lib/folder-watch.ts'
+import { Listeners } from '../../../lib/listeners.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { RepeatedRead } from '../../../lib/repeated-read.ts'
 import type { Service } from '../../../lib/service.ts'
@@ -52,9 +53,9 @@ export class DirectoryFile implements Service {
   readonly #watch: FolderWatch
   readonly #agentExpiry: TokenExpiry<AgentId>
   readonly #callerExpiry: TokenExpiry<'caller'>
-  readonly #listeners = new Set<() => void>()
-  readonly #expiryListeners = new Set<(agentIds: ReadonlySet<AgentId>) => void>()
-  readonly #callerListeners = new Set<() => void>()
+  readonly #listeners = new Listeners()
+  readonly #expiryListeners = new Listeners<ReadonlySet<AgentId>>()
+  readonly #callerListeners = new Listeners()
   #contents: DirectoryContents | undefined
   #state: DirectoryFileState = { inForce: 'none' }
   /** what was read last, good or not: the same is not judged twice */
@@ -69,13 +70,9 @@ export class DirectoryFile implements Service {
     this.#log = components.log.child({ mod_name: 'directory' })
     this.#clock = components.clock ?? systemClock
     this.#metrics = components.metrics ?? noDirectoryMetrics
-    const onExpired = (agentIds: ReadonlySet<AgentId>) => {
-      for (const listener of this.#expiryListeners) listener(agentIds)
-    }
+    const onExpired = (agentIds: ReadonlySet<AgentId>) => this.#expiryListeners.notify(agentIds)
     this.#agentExpiry = new TokenExpiry({ clock: this.#clock, onExpired })
-    const onCallersExpired = () => {
-      for (const listener of this.#callerListeners) listener()
-    }
+    const onCallersExpired = () => this.#callerListeners.notify()
     this.#callerExpiry = new TokenExpiry({ clock: this.#clock, onExpired: onCallersExpired })
     const onChange = () => void this.read()
     this.#watch = new FolderWatch(
@@ -101,23 +98,17 @@ export class DirectoryFile implements Service {
 
   /** Calls `listener` after other contents came into force, until the returned function is called. */
   onChange(listener: () => void): () => void {
-    const own = () => listener()
-    this.#listeners.add(own)
-    return () => this.#listeners.delete(own)
+    return this.#listeners.add(listener)
   }
 
   /** Calls `listener` after tokens of these agents have expired, until the returned function is called. */
   onExpired(listener: (agentIds: ReadonlySet<AgentId>) => void): () => void {
-    const own = (agentIds: ReadonlySet<AgentId>) => listener(agentIds)
-    this.#expiryListeners.add(own)
-    return () => this.#expiryListeners.delete(own)
+    return this.#expiryListeners.add(listener)
   }
 
   /** The same of tokens of users and jobs. */
   onCallersExpired(listener: () => void): () => void {
-    const own = () => listener()
-    this.#callerListeners.add(own)
-    return () => this.#callerListeners.delete(own)
+    return this.#callerListeners.add(listener)
   }
 
   /** Resolves also if the file cannot be read: then nobody has access until it can. */
@@ -180,7 +171,7 @@ export class DirectoryFile implements Service {
       ...expiriesOf(contents.userTokens, callerOf),
       ...expiriesOf(contents.jobTokens, callerOf),
     ])
-    for (const listener of this.#listeners) listener()
+    this.#listeners.notify()
   }
 
   #failed(seen: string, problem: string): void {

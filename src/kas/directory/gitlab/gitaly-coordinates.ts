@@ -1,3 +1,4 @@
+import { Listeners } from '../../../lib/listeners.ts'
 import type { GitalyCoordinates } from '../../repositories/gitaly/gitaly-coordinates.ts'
 
 /** projects at once; the one that was told longest ago makes room */
@@ -13,7 +14,7 @@ interface Known {
 /** What GitLab said last of each project's repository: learned with each agent's token, kept while GitLab is away. */
 export class GitalyCoordinatesByProject {
   readonly #known = new Map<bigint, Known>()
-  readonly #listeners = new Set<(projectId: bigint) => void>()
+  readonly #listeners = new Listeners<bigint>()
   /** those that were said last */
   #features: { readonly text: string; readonly features: GitalyCoordinates['features'] } | undefined
 
@@ -44,7 +45,7 @@ export class GitalyCoordinatesByProject {
       this.#known.delete(oldest)
     }
     if (JSON.stringify(before?.coordinates) === JSON.stringify(coordinates)) return
-    for (const listener of this.#listeners) listener(projectId)
+    this.#listeners.notify(projectId)
   }
 
   /** GitLab says the same hundred of them for each project of a storage. */
@@ -56,8 +57,6 @@ export class GitalyCoordinatesByProject {
 
   /** Calls `listener` after the answer for a project changed, until the returned function is called. */
   onChange(listener: (projectId: bigint) => void): () => void {
-    const own = (projectId: bigint) => listener(projectId)
-    this.#listeners.add(own)
-    return () => this.#listeners.delete(own)
+    return this.#listeners.add(listener)
   }
 }

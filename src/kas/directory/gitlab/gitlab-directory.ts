@@ -1,6 +1,7 @@
 import type { AgentId } from '../../../call/call.ts'
 import { type Clock, systemClock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { Listeners } from '../../../lib/listeners.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Service } from '../../../lib/service.ts'
 import { tokenHash } from '../../../lib/token-hash.ts'
@@ -88,7 +89,7 @@ export class GitlabDirectory implements Directory, Service {
   readonly #watches: TokenWatches
   readonly #unknown: UnknownCredentials
   readonly #onUnchecked: (kind: CredentialKind) => void
-  readonly #listeners = new Set<DirectoryListener>()
+  readonly #listeners = new Listeners<ReadonlySet<AgentId>>()
   /** agents whose tokens were refused, which no listener knows yet */
   readonly #lost = new Set<AgentId>()
   #cancelTelling: (() => void) | undefined
@@ -142,9 +143,7 @@ export class GitlabDirectory implements Directory, Service {
    * Calls `listener` after GitLab refused an agent's token that it had known, until the returned function is called.
    */
   onChange(listener: DirectoryListener): () => void {
-    const own: DirectoryListener = (agentIds) => listener(agentIds)
-    this.#listeners.add(own)
-    return () => this.#listeners.delete(own)
+    return this.#listeners.add(listener)
   }
 
   /** It concerns the agent alone: another one, who has tokens refused in a loop, costs nobody else a tunnel. */
@@ -154,7 +153,7 @@ export class GitlabDirectory implements Directory, Service {
       this.#cancelTelling = undefined
       const lost = new Set(this.#lost)
       this.#lost.clear()
-      for (const listener of this.#listeners) listener(lost)
+      this.#listeners.notify(lost)
     })
   }
 

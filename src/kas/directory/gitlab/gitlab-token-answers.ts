@@ -1,3 +1,4 @@
+import { Listeners } from '../../../lib/listeners.ts'
 import type { Agent } from '../../agent.ts'
 import type { TokenAnswer, TokenAnswers } from '../token-answers.ts'
 import type { AnswerCache } from './answer-cache.ts'
@@ -7,7 +8,7 @@ import type { GitalyCoordinatesByProject } from './gitaly-coordinates.ts'
 export class GitlabTokenAnswers implements TokenAnswers {
   readonly #cache: Pick<AnswerCache<Agent>, 'keys' | 'peek' | 'learn'>
   readonly #coordinates: Pick<GitalyCoordinatesByProject, 'repository' | 'learnOlder'>
-  readonly #listeners = new Set<(hash: string) => void>()
+  readonly #listeners = new Listeners<string>()
 
   constructor(components: {
     cache: Pick<AnswerCache<Agent>, 'keys' | 'peek' | 'learn'>
@@ -29,9 +30,7 @@ export class GitlabTokenAnswers implements TokenAnswers {
   }
 
   onAnswer(listener: (hash: string) => void): () => void {
-    const own = (hash: string) => listener(hash)
-    this.#listeners.add(own)
-    return () => this.#listeners.delete(own)
+    return this.#listeners.add(listener)
   }
 
   learn(hash: string, { agent, askedAt, coordinates }: TokenAnswer): void {
@@ -41,6 +40,6 @@ export class GitlabTokenAnswers implements TokenAnswers {
 
   /** GitLab has answered. */
   notify(hash: string): void {
-    for (const listener of this.#listeners) listener(hash)
+    this.#listeners.notify(hash)
   }
 }

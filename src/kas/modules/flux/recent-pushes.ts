@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
+import { KeyedListeners } from '../../../lib/listeners.ts'
 import type { PushEvent, Pushes } from '../../repositories/local-pushes.ts'
 
 /** A push as replicas pass it on. */
@@ -36,7 +37,11 @@ export interface RecentPushesOptions {
 const defaultRecentPushes: RecentPushesOptions = { rememberMs: 300_000, maxProjects: 10_000 }
 
 /** @param again - a notification may not have reached the agent: no other is notified */
-export type PushListener = (push: RecentPush, again: boolean) => void
+export interface NotifiedPush {
+  readonly push: RecentPush
+  /** the agent was notified of it before */
+  readonly again: boolean
+}
 
 /** Remembers pushes for a while, so that an agent that was reconnecting is notified too. */
 export class RecentPushes {
@@ -44,7 +49,7 @@ export class RecentPushes {
   readonly #options: RecentPushesOptions
   /** by path, in the order in which they were received */
   readonly #pushes = new Map<string, RecentPush>()
-  readonly #listeners = new Map<AgentId, Set<PushListener>>()
+  readonly #listeners = new KeyedListeners<AgentId, NotifiedPush>()
 
   constructor(components: RecentPushesComponents, options: RecentPushesOptions = defaultRecentPushes) {
     this.#clock = components.clock
@@ -53,15 +58,8 @@ export class RecentPushes {
   }
 
   /** Calls `listener`, of a stream of the agent, for each push, until the returned function is called. */
-  onPush(agentId: AgentId, listener: PushListener): () => void {
-    const own: PushListener = (push, again) => listener(push, again)
-    const ofAgent = this.#listeners.get(agentId) ?? new Set()
-    this.#listeners.set(agentId, ofAgent)
-    ofAgent.add(own)
-    return () => {
-      ofAgent.delete(own)
-      if (ofAgent.size === 0 && this.#listeners.get(agentId) === ofAgent) this.#listeners.delete(agentId)
-    }
+  onPush(agentId: AgentId, listener: (notified: NotifiedPush) => void): () => void {
+    return this.#listeners.add(agentId, listener)
   }
 
   /** The newest push of each project, the oldest first. */
@@ -107,7 +105,7 @@ export class RecentPushes {
     if (!push.notified.delete(agentId)) return // another stream of the agent has said so
     this.#forget()
     if (this.#pushes.get(push.projectPath) !== push) return // a newer one took its place
-    for (const listener of this.#listeners.get(agentId) ?? []) listener(push, true)
+    this.#listeners.notify(agentId, { push, again: true })
   }
 
   isRecent({ receivedAt }: RecentPush): boolean {
@@ -130,7 +128,7 @@ export class RecentPushes {
   }
 
   #notify(push: RecentPush): void {
-    for (const ofAgent of this.#listeners.values()) for (const listener of ofAgent) listener(push, false)
+    this.#listeners.notifyAll({ push, again: false })
   }
 
   #forget(): void {

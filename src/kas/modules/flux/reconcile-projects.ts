@@ -201,7 +201,7 @@ class PushNotifications {
   async run(): Promise<void> {
     const { pushes } = this.#components
     const { agent, metadata, signal, retired } = this.#call
-    const unsubscribe = pushes.onPush(agent.id, (push, again) => this.#onPush(push, again))
+    const unsubscribe = pushes.onPush(agent.id, ({ push, again }) => this.#onPush(push, again))
     const detachDirectory = this.#call.onDirectoryChange(() => this.#changed.resolve())
     const ended = linkedController(signal, retired)
     const knowsIds = hasFeature(metadata, 'push-id') // it handles each id once, and another pod may have got it

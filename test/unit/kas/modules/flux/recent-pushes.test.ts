@@ -37,7 +37,7 @@ t.test('the newest push of each project is remembered for a time', async (t) => 
 t.test('what a peer knows is taken, once, as old as it is', async (t) => {
   const { clock, pushes, push, paths } = start({ rememberMs: 1000, maxProjects: 3 })
   const received: string[] = []
-  pushes.onPush(agentId, ({ projectPath, id }) => void received.push(`${projectPath} ${id}`))
+  pushes.onPush(agentId, ({ push: { projectPath, id } }) => void received.push(`${projectPath} ${id}`))
   const known = (projectPath: string, id: bigint, ageMs: number) => ({ projectId: 1n, projectPath, id, ageMs })
   push('a')
   clock.advance(500)
@@ -77,7 +77,7 @@ t.test('a clock that was put back makes nothing live longer', async (t) => {
 t.test('after the end of a subscription its listener is not called', async (t) => {
   const { pushes, push } = start({ rememberMs: 1000, maxProjects: 3 })
   const received: string[] = []
-  const unsubscribe = pushes.onPush(agentId, ({ projectPath }) => received.push(projectPath))
+  const unsubscribe = pushes.onPush(agentId, ({ push: { projectPath } }) => received.push(projectPath))
   push('a')
   unsubscribe()
   push('b')
@@ -89,7 +89,10 @@ t.test('what may not have reached an agent is told to its streams alone, and onc
   const told: string[] = []
   const otherId = 43n as AgentId
   const listen = (id: AgentId, name: string) =>
-    pushes.onPush(id, ({ projectPath }, again) => void told.push(`${name} ${projectPath}${again ? ' again' : ''}`))
+    pushes.onPush(
+      id,
+      ({ push: { projectPath }, again }) => void told.push(`${name} ${projectPath}${again ? ' again' : ''}`),
+    )
   const leave = listen(agentId, 'gone')
   listen(agentId, 'own')
   listen(otherId, 'other')
