@@ -1,5 +1,6 @@
 import type { Clock } from '../../lib/clock.ts'
 import { withDeadline } from '../../lib/deadline.ts'
+import { Listeners } from '../../lib/listeners.ts'
 import { pause } from '../../lib/pause.ts'
 import type { ApiClient } from './api-client.ts'
 
@@ -20,7 +21,7 @@ export interface PulseComponents {
 /** Whether the API server answers anything at all: one that is frozen ends no watch, and says nothing on any. */
 export class Pulse {
   readonly #components: PulseComponents
-  readonly #listeners = new Set<() => void>()
+  readonly #listeners = new Listeners()
   #stop: (() => void) | undefined
 
   constructor(components: PulseComponents) {
@@ -29,10 +30,10 @@ export class Pulse {
 
   /** Calls `listener` each time that it has not answered, until the returned function is called. */
   onUnanswered(listener: () => void): () => void {
-    this.#listeners.add(listener)
+    const remove = this.#listeners.add(listener)
     this.#stop ??= this.#start()
     return () => {
-      this.#listeners.delete(listener)
+      remove()
       if (this.#listeners.size > 0) return
       this.#stop?.()
       this.#stop = undefined
@@ -50,7 +51,7 @@ export class Pulse {
     while (!signal.aborted) {
       await pause(restMs, clock, signal)
       if (signal.aborted || (await this.#isAnswered(signal)) || signal.aborted) continue
-      for (const listener of [...this.#listeners]) listener()
+      this.#listeners.notify()
     }
   }
 

@@ -4,6 +4,7 @@ import { Advice } from '../../lib/advice.ts'
 import { Backoff } from '../../lib/backoff.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { Code, errorText, KasError } from '../../lib/errors.ts'
+import { Listeners } from '../../lib/listeners.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import { decodeMessage } from '../../proto/decode.ts'
@@ -43,7 +44,7 @@ export interface ConfigurationComponents {
 export class Configuration implements Service {
   readonly #components: ConfigurationComponents
   readonly #meta: AgentMeta
-  readonly #listeners: ((configuration: AgentConfiguration) => void)[] = []
+  readonly #listeners = new Listeners<AgentConfiguration>()
   readonly #stopping = new AbortController()
   readonly #advice = new Advice()
   #current: AgentConfiguration | undefined
@@ -64,7 +65,7 @@ export class Configuration implements Service {
 
   /** Calls `listener` with each configuration that is applied. */
   onChange(listener: (configuration: AgentConfiguration) => void): void {
-    this.#listeners.push(listener)
+    this.#listeners.add(listener)
   }
 
   /**
@@ -153,7 +154,7 @@ export class Configuration implements Service {
         )
       }
       this.#current = configuration
-      for (const listener of this.#listeners) listener(configuration)
+      this.#listeners.notify(configuration)
     }
     return undefined
   }

@@ -1,6 +1,7 @@
 import type { Clock } from '../../lib/clock.ts'
 import { withDeadline } from '../../lib/deadline.ts'
 import { KasError } from '../../lib/errors.ts'
+import { Listeners } from '../../lib/listeners.ts'
 import type { Logger } from '../../lib/log.ts'
 import { pause } from '../../lib/pause.ts'
 import type { Service } from '../../lib/service.ts'
@@ -44,7 +45,7 @@ export class Election implements Service {
   readonly #now: () => Moment
   readonly #rule: LeaderRule
   readonly #stopping = new AbortController()
-  readonly #listeners: (() => void)[] = []
+  readonly #listeners = new Listeners()
   /** resolves with the lease if it is ours to give back */
   #running: Promise<OwnLease | undefined> | undefined
   #notified = ''
@@ -70,7 +71,7 @@ export class Election implements Service {
 
   /** Calls `listener` when `holds` or `leader` may have changed. */
   onChange(listener: () => void): void {
-    this.#listeners.push(listener)
+    this.#listeners.add(listener)
   }
 
   /** Begins to stand for election; the name is known with the first configuration. Later calls change nothing. */
@@ -147,7 +148,7 @@ export class Election implements Service {
     const state = `${this.holds()} ${this.leader}`
     if (state === this.#notified) return
     this.#notified = state
-    for (const listener of this.#listeners) listener()
+    this.#listeners.notify()
   }
 }
 

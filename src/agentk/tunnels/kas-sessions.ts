@@ -3,6 +3,7 @@ import { Advice } from '../../lib/advice.ts'
 import { Backoff } from '../../lib/backoff.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
+import { Listeners } from '../../lib/listeners.ts'
 import type { Logger } from '../../lib/log.ts'
 import { pause } from '../../lib/pause.ts'
 import type { Service } from '../../lib/service.ts'
@@ -66,7 +67,7 @@ export class KasSessions implements Service {
   readonly #options: KasSessionsOptions
   readonly #stopping = new AbortController()
   readonly #sessions = new Map<ClientSession, KeepAlive>()
-  readonly #onSession: ((session: ClientSession) => void)[] = []
+  readonly #onSession = new Listeners<ClientSession>()
   readonly #backoff: Backoff
   readonly #advice = new Advice()
   #current: ClientSession | undefined
@@ -85,7 +86,7 @@ export class KasSessions implements Service {
 
   /** Calls `listener` with each new session. */
   onSession(listener: (session: ClientSession) => void): void {
-    this.#onSession.push(listener)
+    this.#onSession.add(listener)
   }
 
   /** The session to open calls on, waiting for it. @throws the signal's reason */
@@ -197,7 +198,7 @@ export class KasSessions implements Service {
       this.#sessions.delete(session)
     })
     log.info({ net_address: authority }, 'Connected to kas')
-    for (const listener of this.#onSession) listener(session)
+    this.#onSession.notify(session)
     return session
   }
 

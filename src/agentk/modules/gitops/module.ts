@@ -1,3 +1,4 @@
+import { Listeners } from '../../../lib/listeners.ts'
 import type { Term } from '../../election/terms.ts'
 import type { AgentkHost, AgentkModule } from '../../module.ts'
 import { createGitopsMetrics } from './gitops-metrics.ts'
@@ -17,14 +18,9 @@ export function createGitops(host: Host, { path }: GitopsModuleOptions): AgentkM
   const { api, kas, configuration, self, tracer, clock, random, register } = host
   const metrics = createGitopsMetrics(register)
   const block = configuration.block('gitops', (json) => json)
-  const listeners = new Set<() => void>()
-  configuration.onChange(() => {
-    for (const listener of [...listeners]) listener()
-  })
-  const onBlock = (listener: () => void) => {
-    listeners.add(listener)
-    return () => listeners.delete(listener)
-  }
+  const listeners = new Listeners()
+  configuration.onChange(() => listeners.notify())
+  const onBlock = (listener: () => void) => listeners.add(listener)
   const log = host.log('gitops')
   const components = { api, kas, configuration, block, onBlock, metrics, tracer, log, clock, random }
   const lead = async (term: Term) => {

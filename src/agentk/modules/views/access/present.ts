@@ -1,5 +1,6 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import { Counter } from '../../../../lib/counter.ts'
+import { Listeners } from '../../../../lib/listeners.ts'
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import type { ObjectRecord } from '../store/record.ts'
 
@@ -18,7 +19,7 @@ export class Present {
   readonly #clock: Clock
   /** namespaces of which the last object of a kind went, the longest ago first */
   readonly #gone = new Map<string, { readonly at: number; readonly key: string; readonly namespace: string }>()
-  readonly #listeners = new Set<() => void>()
+  readonly #listeners = new Listeners()
   /** objects that name a Service, by their kind and the namespace of that */
   readonly #serving = new Map<string, Counter<string>>()
 
@@ -33,8 +34,7 @@ export class Present {
 
   /** Called when there is more to ask about, until the returned function is called. */
   onMore(listener: () => void): () => void {
-    this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
+    return this.#listeners.add(listener)
   }
 
   /** Where there are objects of it. */
@@ -60,7 +60,7 @@ export class Present {
     if (!isNew) return
     this.#kinds.set(kind.key, counted)
     if (namespace !== undefined) counted.namespaces.set(namespace, 0)
-    for (const listener of this.#listeners) listener()
+    this.#listeners.notify()
   }
 
   /** One object fewer. @returns whether it was the only one there */
@@ -88,7 +88,7 @@ export class Present {
       if (named !== 'Service' || namespace === '') continue
       if (namespaces.add(namespace, by) !== 1 || by < 0) continue
       this.#serving.set(kind.key, namespaces)
-      for (const listener of this.#listeners) listener()
+      this.#listeners.notify()
     }
   }
 

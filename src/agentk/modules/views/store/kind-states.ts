@@ -1,4 +1,5 @@
 import type { Clock } from '../../../../lib/clock.ts'
+import { Listeners } from '../../../../lib/listeners.ts'
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import type { FollowState, FollowStates } from './record.ts'
 
@@ -19,7 +20,7 @@ export class KindStates implements FollowStates {
   readonly #states = new Map<string, readonly [kind: ResourceKind, state: FollowState]>()
   /** kinds that went for want of room, and when */
   readonly #refused = new Map<string, { readonly kind: ResourceKind; readonly since: number }>()
-  readonly #listeners = new Set<() => void>()
+  readonly #listeners = new Listeners()
   /** kinds of which all objects are known */
   #whole: ReadonlySet<string> = new Set()
   #isSettled = false
@@ -41,8 +42,7 @@ export class KindStates implements FollowStates {
   }
 
   onChange(listener: () => void): () => void {
-    this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
+    return this.#listeners.add(listener)
   }
 
   kindOf(key: string): ResourceKind | undefined {
@@ -95,7 +95,7 @@ export class KindStates implements FollowStates {
     this.#whole = new Set([...this.all()].flatMap(([{ key }, state]) => (isWholly(state) ? [key] : [])))
     for (const kind of this.#whole.symmetricDifference(before)) this.#components.onLive(kind)
     this.#isSettled ||= this.#states.size > 0 && [...this.#states.values()].every(([, { is }]) => is !== 'syncing')
-    for (const listener of this.#listeners) listener()
+    this.#listeners.notify()
   }
 }
 

@@ -1,3 +1,4 @@
+import { Listeners } from '../../../../lib/listeners.ts'
 import type { BrokenRule } from '../../../health/custom/custom-rules.ts'
 import { isLike } from '../../../health/custom/kind-pattern.ts'
 
@@ -9,23 +10,22 @@ const maxText = 512
 export class Problems {
   #unusable = ''
   #rules: readonly BrokenRule[] = []
-  readonly #listeners = new Set<() => void>()
+  readonly #listeners = new Listeners()
 
   /** @param problem - why none of it can be used; empty: it can */
   setUnusable(problem: string): void {
     this.#unusable = problem
-    for (const listener of this.#listeners) listener()
+    this.#listeners.notify()
   }
 
   setRules(broken: readonly BrokenRule[]): void {
     this.#rules = broken
-    for (const listener of this.#listeners) listener()
+    this.#listeners.notify()
   }
 
   /** Called at each change, until the returned function is called. */
   onChange(listener: () => void): () => void {
-    this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
+    return this.#listeners.add(listener)
   }
 
   /**

@@ -1,4 +1,5 @@
 import type { Clock } from '../../../../lib/clock.ts'
+import { Listeners } from '../../../../lib/listeners.ts'
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import type { Opinion } from '../../../health/kas/opinion.ts'
 import { isBeingDeleted, type KubernetesObject } from '../../../health/object.ts'
@@ -66,7 +67,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
   #shed = 0
   readonly #due: DueVerdicts<Health>
   readonly #findings: Findings
-  readonly #listeners = new Set<(change: RecordChange) => void>()
+  readonly #listeners = new Listeners<RecordChange>()
   /** How far each kind is followed. */
   readonly states: KindStates
 
@@ -161,8 +162,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
   }
 
   onChange(listener: (change: RecordChange) => void): () => void {
-    this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
+    return this.#listeners.add(listener)
   }
 
   /** Verdicts do not change any more by time alone. */
@@ -320,7 +320,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
   }
 
   #tell(change: RecordChange): void {
-    for (const listener of this.#listeners) listener(change)
+    this.#listeners.notify(change)
     this.#findings.change(change) // last: what follows from it is a change of its own
   }
 }

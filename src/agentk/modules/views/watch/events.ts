@@ -1,4 +1,5 @@
 import { Counter } from '../../../../lib/counter.ts'
+import { Listeners } from '../../../../lib/listeners.ts'
 import type { EventRow } from '../../../../proto/views-json.ts'
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import type { KubernetesObject } from '../../../health/object.ts'
@@ -59,16 +60,13 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
   readonly #byObject = new Map<string, Set<string>>()
   /** own uids that the list that is being read has not told yet, by namespace; `''`: all */
   readonly #untold = new Map<string, Set<string>>()
-  readonly #listeners = new Set<(change: EventChange) => void>()
+  readonly #listeners = new Listeners<EventChange>()
   /** undefined: it has not begun */
   #state: FollowState | undefined
-  readonly #stateListeners = new Set<() => void>()
+  readonly #stateListeners = new Listeners()
   readonly states: FollowStates = {
     all: () => (this.#state ? [[eventKind, this.#state]] : []),
-    onChange: (listener) => {
-      this.#stateListeners.add(listener)
-      return () => this.#stateListeners.delete(listener)
-    },
+    onChange: (listener) => this.#stateListeners.add(listener),
   }
 
   constructor({ maxEvents = defaultMaxEvents, maxPerObject = defaultMaxPerObject }: WarningsOptions = {}) {
@@ -90,8 +88,7 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
 
   /** Called at each change, until the returned function is called. */
   onChange(listener: (change: EventChange) => void): () => void {
-    this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
+    return this.#listeners.add(listener)
   }
 
   listing(_: ResourceKind, namespace = ''): void {
@@ -130,7 +127,7 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
 
   state(_: ResourceKind, state: FollowState): void {
     this.#state = state
-    for (const listener of this.#stateListeners) listener()
+    this.#stateListeners.notify()
   }
 
   #makeRoom(last: EventRow): void {
@@ -167,7 +164,7 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
   }
 
   #tell(change: EventChange): void {
-    for (const listener of this.#listeners) listener(change)
+    this.#listeners.notify(change)
   }
 }
 
