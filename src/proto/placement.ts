@@ -19,9 +19,9 @@ export const routeHeader = 'Gitlab-Kas-Route'
 /**
  * `home`: goes to the replica that kas names. `ping`: sends PINGs as often as kas says. `reuse`: a tunnel carries one
  * call after another. `push-id`: takes each push once. `views`: the pod that leads may report to kas what its views are
- * of, and kas sends what they are to show.
+ * of, and kas sends what they are to show. `leaving`: the replica stops soon.
  */
-export type Feature = 'home' | 'ping' | 'reuse' | 'push-id' | 'views' | 'gitops'
+export type Feature = 'home' | 'ping' | 'reuse' | 'push-id' | 'views' | 'gitops' | 'leaving'
 
 /** What a connection is for: `home` carries all calls, `standby` is there for when home is lost. */
 export type Role = 'home' | 'standby'
@@ -55,6 +55,8 @@ export interface Hints {
   readonly views?: boolean
   /** it sends files that an agent lacks alone, and takes states of sources */
   readonly gitops?: boolean
+  /** the replica stops soon: it is no place to stay at */
+  readonly leaving?: boolean
 }
 
 /** What agentk takes for an interval between PINGs. ms */
@@ -84,7 +86,8 @@ export function readAgentPod(metadata: Metadata): AgentPod | undefined {
   return { name, role: metadata[roleKey]?.[0] === 'standby' ? 'standby' : 'home' }
 }
 
-export function writeHints({ replica, home, standby, pingIntervalMs, reuse, views, gitops }: Hints): Metadata {
+export function writeHints(hints: Hints): Metadata {
+  const { replica, home, standby, pingIntervalMs, reuse, views, gitops, leaving } = hints
   const values = {
     [pingIntervalKey]: pingIntervalMs === undefined ? undefined : String(pingIntervalMs),
     [replicaKey]: replica,
@@ -94,7 +97,7 @@ export function writeHints({ replica, home, standby, pingIntervalMs, reuse, view
     [addressOf(standbyKey)]: standby?.address,
   }
   const present = Object.entries(values).flatMap(([key, value]) => (value === undefined ? [] : [[key, [value]]]))
-  const flags: Partial<Record<Feature, boolean | undefined>> = { reuse, views, gitops }
+  const flags: Partial<Record<Feature, boolean | undefined>> = { reuse, views, gitops, leaving }
   const features = (Object.keys(flags) as Feature[]).filter((name) => flags[name])
   return { ...(features.length > 0 ? writeFeatures(...features) : {}), ...Object.fromEntries(present) }
 }
@@ -110,6 +113,7 @@ export function readHints(metadata: Metadata): Hints {
     reuse: hasFeature(metadata, 'reuse'),
     views: hasFeature(metadata, 'views'),
     gitops: hasFeature(metadata, 'gitops'),
+    leaving: hasFeature(metadata, 'leaving'),
   }
 }
 

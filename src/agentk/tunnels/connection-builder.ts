@@ -39,14 +39,14 @@ export function connectionBuilder(
 ): BuildConnection {
   const { methods, logs, clock, random } = components
   const windows = new WindowBudget(maxWideBytes)
-  return ({ target, role, onMetadata, isReused, onLost }) => {
+  return ({ target, role, onMetadata, isReused, endsWhenLost, onLost }) => {
     const address = target?.address ?? transport.address
     // at an address of its own there is nobody to ask
     const route = target && !target.address ? target.name : undefined
     const headers = route === undefined ? transport.headers : [...transport.headers, [routeHeader, route] as const]
     const dial = (signal: AbortSignal) => dialKas({ ...transport, address, headers }, signal)
     const sessions = new KasSessions(
-      { dial, log: logs.sessions, clock, random, onLost, windows },
+      { dial, log: logs.sessions, clock, random, endsWhenLost, onLost, windows },
       { address, userAgent: transport.userAgent },
     )
     const metadata = () => ({

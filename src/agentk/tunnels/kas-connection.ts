@@ -23,8 +23,9 @@ export interface ConnectionParts {
   readonly onMetadata: (session: TunnelSession, metadata: Metadata) => void
   /** kas goes on with a tunnel after its call */
   readonly isReused: (session: TunnelSession) => boolean
-  /** given: the first failure is the end of it; undefined: it is dialled again for ever */
-  readonly onLost: (() => void) | undefined
+  /** asked at each failure, which is the end of it, or else kas is dialled again */
+  readonly endsWhenLost: () => boolean
+  readonly onLost: () => void
 }
 
 export type BuildConnection = (parts: ConnectionParts) => { sessions: KasSessions; pool: TunnelPool }
@@ -36,8 +37,8 @@ export interface ConnectionEvents {
   readonly hinted: (connection: KasConnection, hints: Hints) => void
   /** kas has said that it takes reports on views */
   readonly reported: (connection: KasConnection, session: ClientSession) => void
-  /** the replica is not reached any more; only with a target */
-  readonly lost: (connection: KasConnection) => void
+  /** the replica is not reached any more; not of a home without a target, which is dialled again for ever */
+  readonly lost: (connection: KasConnection, place: string | undefined) => void
 }
 
 /**
@@ -69,7 +70,8 @@ export class KasConnection {
     this.target = target
     const { sessions, pool } = build({
       target,
-      onLost: target && (() => this.#end(events)),
+      endsWhenLost: () => target !== undefined || this.#role !== 'home',
+      onLost: () => this.#end(events),
       role: () => this.#role,
       onMetadata: (session, metadata) => this.#read(events, session, metadata),
       isReused: (session) => this.#reused.has(session),
@@ -85,6 +87,11 @@ export class KasConnection {
   /** Name of the replica at the other end; undefined until it has said it. */
   get place(): string | undefined {
     return this.hints?.replica
+  }
+
+  /** It is at a replica that has not said that it leaves. */
+  get stays(): boolean {
+    return this.hints !== undefined && !this.hints.leaving
   }
 
   get role(): Role {
@@ -161,8 +168,9 @@ export class KasConnection {
   }
 
   #end(events: ConnectionEvents): void {
+    const { place } = this
     this.hints = undefined
     this.#landing.abort()
-    events.lost(this)
+    events.lost(this, place)
   }
 }

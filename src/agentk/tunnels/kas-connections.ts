@@ -6,7 +6,7 @@ import type { Service } from '../../lib/service.ts'
 import { abortable } from '../../lib/signals.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
 import type { Hints, Place, Role } from '../../proto/placement.ts'
-import { FailedMoves } from './failed-moves.ts'
+import { defaultFailedMoves, FailedMoves, type FailedMovesOptions, type Move } from './failed-moves.ts'
 import type { KasAddress } from './kas-address.ts'
 import { type BuildConnection, KasConnection, type Target } from './kas-connection.ts'
 
@@ -20,30 +20,16 @@ export interface KasConnectionsComponents {
   readonly clock: Clock
 }
 
-export interface KasConnectionsOptions {
+export interface KasConnectionsOptions extends FailedMovesOptions {
   /** a replica that has not said its name by then was not reached. ms */
   readonly landMs: number
-  /** a move that did not come out where it should is not tried again for this long. ms */
-  readonly retryMs: number
-  /** a replica that did not answer, and any while there is no standby at all, is tried again after this long. ms */
-  readonly unansweredMs: number
-  /**
-   * While there is no standby: by a front that led home it is tried again after this long, then twice as long each
-   * time, up to `unansweredMs`. ms
-   */
-  readonly againMs: number
-  /** a replica whose connection was lost is not gone back to before. ms */
-  readonly lostMs: number
   /** idle tunnels that kas has not ended by then are cancelled. ms */
   readonly drainMs: number
 }
 
 export const defaultKasConnections: KasConnectionsOptions = {
+  ...defaultFailedMoves,
   landMs: 10_000,
-  retryMs: 600_000,
-  unansweredMs: 60_000,
-  againMs: 1000,
-  lostMs: 10_000,
   drainMs: 5000,
 }
 
@@ -68,8 +54,6 @@ export class KasConnections implements Service {
   #hasLeft = false
   #wanted: Hints | undefined
   #again = false
-  /** how often in a row the front has led home in the place of a standby */
-  #ledHome = 0
   #following: Promise<void> | undefined
   /** by connections that have ended */
   #servedBefore = 0
@@ -98,7 +82,7 @@ export class KasConnections implements Service {
     this.metadata = components.metadata
     this.#components = components
     this.#options = options
-    this.#failed = new FailedMoves(components.clock, () => this.#schedule())
+    this.#failed = new FailedMoves({ clock: components.clock, onExpired: () => this.#schedule() }, options)
     this.#home = this.#create('home')
   }
 
@@ -183,7 +167,7 @@ export class KasConnections implements Service {
       reported: () => {
         for (const listener of this.#onReports) listener()
       },
-      lost: (connection: KasConnection) => this.#lost(connection),
+      lost: (connection: KasConnection, place: string | undefined) => this.#lost(connection, place),
     }
     const connection = new KasConnection({ build: this.#components.build, events }, { role, target })
     this.#all.add(connection)
@@ -197,19 +181,22 @@ export class KasConnections implements Service {
 
   #hinted(connection: KasConnection, hints: Hints): void {
     if (connection !== this.#home && connection !== this.#standby) return
-    if (connection === this.#home || !this.#home.sessions.connected) this.#wanted = hints
+    // one that leaves knows it before the others do
+    if (connection === this.#home || !this.#home.sessions.connected || hints.leaving) this.#wanted = hints
     this.#schedule()
   }
 
-  #lost(connection: KasConnection): void {
+  #lost(connection: KasConnection, place: string | undefined): void {
     if (this.#stopping.signal.aborted || (connection !== this.#home && connection !== this.#standby)) return
-    if (connection.target) {
-      for (const role of ['home', 'standby'] as const) this.#avoid(role, connection.target.name, this.#options.lostMs)
-    }
+    const name = connection.target?.name ?? place
+    if (name !== undefined) this.#failed.lost(name)
     if (connection === this.#home) {
       this.#home = this.#create('home')
       this.#begin(this.#home)
-    } else this.#standby = undefined
+    } else {
+      this.#standby = undefined
+      this.#schedule()
+    }
     this.#retire(connection)
   }
 
@@ -252,22 +239,32 @@ export class KasConnections implements Service {
 
   async #goHome(place: Place): Promise<void> {
     if (place.name === this.#home.place) return
-    if (this.#standby?.place === place.name) {
-      this.#settle(this.#standby)
-      return
-    }
-    if (this.#failed.has(`home ${place.name}`)) return
+    if (this.#standby?.place === place.name || !(await this.#moveHome(place))) this.#useStandby(place)
+  }
+
+  /** @returns whether home is there now */
+  async #moveHome(place: Place): Promise<boolean> {
+    if (this.#failed.has('home', place.name)) return false
     const connection = await this.#open('home', place)
     if (connection.place === place.name) {
       this.#settle(connection)
-      return
+      return true
     }
-    const { retryMs, unansweredMs } = this.#options
-    this.#avoid('home', place.name, connection.place === undefined ? unansweredMs : retryMs)
+    this.#avoid('home', place, connection)
     this.#retire(connection)
+    return false
   }
 
-  /** `connection`, which has landed, is home from now on. The old home may be just what the standby should be. */
+  /** The standby becomes home if it is where that should be, or if home is where it cannot stay. */
+  #useStandby({ name }: Place): void {
+    const standby = this.#standby
+    if (standby?.place === name || (standby?.stays && this.#home.hints?.leaving)) this.#settle(standby)
+  }
+
+  /**
+   * `connection`, which has landed, is home from now on. The old home may be just what the standby should be, and is it
+   * for as long as there is no other: two replicas have tunnels at all times.
+   */
   #settle(connection: KasConnection): void {
     const old = this.#home
     this.#components.log.info({ replica: connection.place, from: old.place }, 'Moved to another replica of kas')
@@ -275,7 +272,8 @@ export class KasConnections implements Service {
     connection.role = 'home'
     if (this.#standby === connection) this.#standby = undefined
     else this.#wanted = connection.hints // the newest; those of a standby may be old
-    if (old.sessions.connected && old.place !== undefined && old.place === this.#wanted?.standby?.name) {
+    const isWanted = old.stays && old.place === this.#wanted?.standby?.name
+    if (old.sessions.connected && old.place !== undefined && (isWanted || !this.#standby)) {
       if (this.#standby) this.#retire(this.#standby)
       this.#standby = old
       old.role = 'standby'
@@ -293,30 +291,27 @@ export class KasConnections implements Service {
       this.#retire(current)
     }
     if (!place || place.name === this.#home.place || this.#standby?.place === place.name) return
-    if (this.#failed.has(`standby ${place.name}`)) return
+    if (this.#failed.has(this.#standbyMove, place.name)) return
     const connection = await this.#open('standby', place)
     const old = this.#standby
     const landed = connection.place
-    // any replica but home is better than none
-    if (landed !== undefined && landed !== this.#home.place && (landed === place.name || !old)) {
+    // any replica but home is better than none, and one that stays is better than one that leaves
+    const isBetter = landed === place.name || !old || (connection.stays && !old.stays)
+    if (landed !== undefined && landed !== this.#home.place && isBetter) {
       this.#standby = connection
-      this.#ledHome = 0
       this.#again = true
       if (old) this.#retire(old)
     } else this.#retire(connection)
-    if (landed === place.name) return
-    this.#avoid('standby', place.name, this.#standby ? this.#options.retryMs : this.#retryStandbyMs(landed))
+    if (this.#standby?.stays) this.#failed.found()
+    if (landed !== place.name) this.#avoid(this.#standbyMove, place, connection)
   }
 
-  /** One that leads home leads elsewhere the next time, if it is no front that knows where to. */
-  #retryStandbyMs(landed: string | undefined): number {
-    const { againMs, unansweredMs } = this.#options
-    if (landed === undefined || landed !== this.#home.place) return unansweredMs
-    return Math.min(againMs * 2 ** this.#ledHome++, unansweredMs)
+  get #standbyMove(): Move {
+    return this.#standby?.stays ? 'better standby' : 'standby'
   }
 
-  #avoid(role: Role, name: string, ms: number): void {
-    if (!this.#stopping.signal.aborted) this.#failed.add(`${role} ${name}`, ms)
+  #avoid(move: Move, { name }: Place, { place }: KasConnection): void {
+    if (!this.#stopping.signal.aborted) this.#failed.add(move, name, { answered: place !== undefined })
   }
 
   /** @returns a fresh connection once it has landed; its place is undefined if it has not */

@@ -45,10 +45,11 @@ export interface KasSessionsComponents {
   readonly clock: Clock
   readonly random: () => number
   /**
-   * Given: a dial that fails or a connection that is lost is the end, of which this is called once; where else to go is
-   * the owner's choice. Undefined: kas is dialled again for ever.
+   * Asked when a dial has failed or a connection is lost; true: that is the end, which `onLost` reports once; where
+   * else to go is the owner's choice. Else, or absent: kas is dialled again for ever.
    */
-  readonly onLost?: (() => void) | undefined
+  readonly endsWhenLost?: () => boolean
+  readonly onLost?: () => void
   /** of all connections; absent: none has wide windows */
   readonly windows?: WindowBudget
 }
@@ -144,7 +145,7 @@ export class KasSessions implements Service {
         return await this.#dial(signal)
       } catch (error) {
         signal.throwIfAborted()
-        if (this.#components.onLost) {
+        if (this.#components.endsWhenLost?.()) {
           log.info({ error, net_address: this.#options.address.authority }, 'Cannot connect to a replica of kas')
           this.#end()
           throw error
@@ -208,7 +209,7 @@ export class KasSessions implements Service {
     this.#current = undefined
     session.close() // it ends with its last call
     if (this.#stopping.signal.aborted) return
-    if (this.#components.onLost && session.destroyed) {
+    if (session.destroyed && this.#components.endsWhenLost?.()) {
       this.#end()
       return
     }

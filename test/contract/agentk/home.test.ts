@@ -1,73 +1,13 @@
 import assert from 'node:assert/strict'
-import t, { type Test } from 'tap'
-import type { KasConnections } from '../../../src/agentk/tunnels/kas-connections.ts'
+import t from 'tap'
 import { eventually } from '../../support/eventually.ts'
 import { FreezableFront } from '../../support/freezable-front.ts'
 import { MovingClock, settle } from '../../unit/agentk/moving-clock.ts'
 import { echoMethod, startConnections } from './connections-side.ts'
-import { FakeKas, type KasTunnel, listenAs } from './fake-kas.ts'
+import { FakeKas, listenAs } from './fake-kas.ts'
+import { at, type FakeReplica, idleAre, poke, serves, startReplicas, tell } from './fake-replicas.ts'
 
 /** Where agentk keeps its tunnels, by what kas tells it (doc/agentk-placement.md). */
-
-/** A replica with an address of its own. */
-interface FakeReplica {
-  readonly kas: FakeKas
-  readonly name: string
-  readonly address: string
-}
-
-async function startReplicas(t: Test, count: number): Promise<FakeReplica[]> {
-  const replicas: FakeReplica[] = []
-  for (let i = 0; i < count; i++) {
-    const kas = new FakeKas()
-    const address = `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`
-    replicas.push({ kas, name: `kas-${i}`, address })
-  }
-  return replicas
-}
-
-/** What all of them tell from now on. */
-function tell(replicas: FakeReplica[], home: FakeReplica, standby?: FakeReplica, more = {}): void {
-  for (const { kas, name } of replicas) {
-    kas.hints = {
-      'kas-replica': [name],
-      'kas-home': [home.name],
-      'kas-home-address': [home.address],
-      ...(standby ? { 'kas-standby': [standby.name], 'kas-standby-address': [standby.address] } : {}),
-      ...more,
-    }
-  }
-}
-
-/** As kas does after a change: ends an idle tunnel, whose slot hears the news with the next. */
-async function poke({ kas }: FakeReplica): Promise<void> {
-  const [tunnel] = kas.idle as [KasTunnel]
-  tunnel.end()
-  const { connects } = kas
-  await eventually(() => assert.ok(kas.connects > connects))
-}
-
-const at = (connections: KasConnections, home: string | undefined, standby: string | undefined) =>
-  eventually(() => assert.deepEqual(connections.places, { home, standby }))
-
-const idleAre = (replicas: FakeReplica[], counts: number[]) =>
-  eventually(() =>
-    assert.deepEqual(
-      replicas.map(({ kas }) => kas.idle.length),
-      counts,
-    ),
-  )
-
-async function serves(t: Test, { kas }: FakeReplica): Promise<void> {
-  const tunnel = await kas.take()
-  tunnel.begin(echoMethod)
-  tunnel.message(Buffer.from('x'))
-  tunnel.closeSend()
-  const kinds: string[] = []
-  for (let message = await tunnel.next(); message; message = await tunnel.next()) kinds.push(message.kind)
-  t.strictSame(kinds, ['header', 'message', 'trailer'])
-  tunnel.end()
-}
 
 type Three = [FakeReplica, FakeReplica, FakeReplica]
 
@@ -239,10 +179,10 @@ t.test('a front that leads anywhere: no move, and a standby wherever it is anoth
   const connections = await startConnections(t, `ws://127.0.0.1:${port}`, { clock })
   await eventually(() => assert.equal(clock.pending.length, 2)) // home and standby both came out at kas-0
   t.strictSame([connections.places, upgrades], [{ home: 'kas-0', standby: undefined }, 3])
-  await clock.advance(1000)
-  await eventually(() => assert.deepEqual([upgrades, clock.pending.filter((ms) => ms < 60_000)], [4, [2000]]))
+  await clock.advance(100)
+  await eventually(() => assert.deepEqual([upgrades, clock.pending.filter((ms) => ms < 60_000)], [4, [200]]))
   t.strictSame(connections.places, { home: 'kas-0', standby: undefined }, 'it has led home again')
-  await clock.advance(2000)
+  await clock.advance(200)
   await at(connections, 'kas-0', 'kas-2')
   await clock.advance(400_000)
   t.equal(upgrades, 5)

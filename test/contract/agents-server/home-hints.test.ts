@@ -167,6 +167,8 @@ t.test('a replica that leaves waits for nothing: all get new hints at once', asy
   placement.change({ home: { name: 'kas-1' } })
   await server.leave()
   for (const tunnel of tunnels) t.equal((await tunnel.done).error, undefined)
+  const again = await agents[0]?.open().stream.metadata
+  t.match(again, { 'kas-home': ['kas-1'], 'kas-features': ['reuse,views,gitops,leaving'] })
 })
 
 t.test('the row tells pod and role, as the last Connect had it', async (t) => {

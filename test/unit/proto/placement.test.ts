@@ -16,6 +16,7 @@ const none = {
   reuse: false,
   views: false,
   gitops: false,
+  leaving: false,
 }
 
 t.test('hints are read as they were written', async (t) => {
@@ -27,6 +28,7 @@ t.test('hints are read as they were written', async (t) => {
     reuse: true,
     views: true,
     gitops: true,
+    leaving: true,
   }
   const metadata = {
     'kas-replica': ['kas-0'],
@@ -34,7 +36,7 @@ t.test('hints are read as they were written', async (t) => {
     'kas-home-address': ['wss://kas-1.example.com'],
     'kas-standby': ['kas-2'],
     'kas-ping-interval-ms': ['5000'],
-    'kas-features': ['reuse,views,gitops'],
+    'kas-features': ['reuse,views,gitops,leaving'],
   }
   t.strictSame(writeHints(hints), metadata)
   t.strictSame(readHints({ ...metadata, other: ['x'] }), hints)

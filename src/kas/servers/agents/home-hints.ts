@@ -110,7 +110,8 @@ export class HomeHints implements Service {
   #compute({ agent, name }: HintedPod): Metadata {
     const { placement } = this.#components
     const { pingIntervalMs } = this.#options
-    const always = { replica: placement?.here, pingIntervalMs, reuse: true, views: true, gitops: true }
+    const features = { reuse: true, views: true, gitops: true, leaving: this.#isLeaving }
+    const always = { replica: placement?.here, pingIntervalMs, ...features }
     return writeHints({ ...placement?.homeOf(agent.id, name), ...always })
   }
 

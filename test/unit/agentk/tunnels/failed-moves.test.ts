@@ -2,30 +2,55 @@ import t from 'tap'
 import { FailedMoves } from '../../../../src/agentk/tunnels/failed-moves.ts'
 import { MovingClock } from '../moving-clock.ts'
 
-t.test('a name is left alone for its time, then that is told', async (t) => {
+const options = { retryMs: 60_000, unansweredMs: 2000, againMs: 500, lostMs: 1000 }
+const here = { answered: true }
+const nowhere = { answered: false }
+
+t.test('a move is left alone for its time, then that is told', async (t) => {
   const clock = new MovingClock()
   const told: number[] = []
-  const moves = new FailedMoves(clock, () => told.push(clock.now()))
+  const moves = new FailedMoves({ clock, onExpired: () => told.push(clock.now()) }, options)
   const begin = clock.now()
-  moves.add('kas-0', 1000)
-  moves.add('kas-0', 2000)
-  moves.add('kas-1', 500)
-  t.ok(moves.has('kas-0') && moves.has('kas-1') && !moves.has('kas-2'))
+  moves.lost('kas-0')
+  moves.add('home', 'kas-0', nowhere)
+  moves.add('home', 'kas-1', here)
+  t.ok(moves.has('home', 'kas-0') && moves.has('standby', 'kas-0') && moves.has('home', 'kas-1'))
+  t.notOk(moves.has('standby', 'kas-1') || moves.has('better standby', 'kas-0') || moves.has('home', 'kas-2'))
   await clock.advance(1999)
-  t.ok(moves.has('kas-0'))
-  t.notOk(moves.has('kas-1'))
+  t.ok(moves.has('home', 'kas-0'))
+  t.notOk(moves.has('standby', 'kas-0'))
   await clock.advance(1)
-  t.notOk(moves.has('kas-0'))
-  t.strictSame(told, [begin + 500, begin + 2000])
+  t.notOk(moves.has('home', 'kas-0'))
+  t.ok(moves.has('home', 'kas-1'))
+  await clock.advance(58_000)
+  t.strictSame(told, [begin + 1000, begin + 2000, begin + 60_000])
+})
+
+t.test('while there is no standby it is looked for less and less often, until one is found', async (t) => {
+  const clock = new MovingClock()
+  const moves = new FailedMoves({ clock, onExpired: () => undefined }, options)
+  const waits: (number | undefined)[] = []
+  const fail = async (answered: boolean) => {
+    moves.add('standby', 'kas-0', { answered })
+    waits.push(clock.pending[0])
+    await clock.advance(options.unansweredMs)
+  }
+  for (const answered of [true, false, true, false]) await fail(answered)
+  moves.found()
+  await fail(true)
+  t.strictSame(waits, [500, 1000, 2000, 2000, 500])
+  moves.add('better standby', 'kas-0', nowhere)
+  t.strictSame(clock.pending, [60_000], 'a better one is none that is lacking')
+  moves.clear()
 })
 
 t.test('bounded; cleared, it leaves nothing behind', async (t) => {
   const clock = new MovingClock()
-  const moves = new FailedMoves(clock, () => t.fail('told'))
-  for (let i = 0; i < 101; i++) moves.add(`kas-${i}`, 1000)
+  const moves = new FailedMoves({ clock, onExpired: () => t.fail('told') }, options)
+  for (let i = 0; i < 101; i++) moves.add('home', `kas-${i}`, here)
   t.equal(clock.pending.length, 100)
-  t.notOk(moves.has('kas-0'))
-  t.ok(moves.has('kas-100'))
+  t.notOk(moves.has('home', 'kas-0'))
+  t.ok(moves.has('home', 'kas-100'))
   moves.clear()
   t.strictSame(clock.pending, [])
 })

@@ -72,6 +72,7 @@ t.test('with another way to go: a failed dial is the end, of which the owner is 
       dials += 1
       throw new Error('refused')
     },
+    endsWhenLost: () => true,
     onLost: () => {
       lost += 1
     },
@@ -86,6 +87,7 @@ t.test('with another way to go: a failed dial is the end, of which the owner is 
 t.test('with another way to go: so is a lost connection', async (t) => {
   let lost = 0
   const { clock, dialled, sessions } = await start(t, {
+    endsWhenLost: () => true,
     onLost: () => {
       lost += 1
     },
@@ -93,4 +95,22 @@ t.test('with another way to go: so is a lost connection', async (t) => {
   dialled[0]?.destroy()
   await clock.advance(600_000)
   t.strictSame([lost, dialled.length, sessions.connected], [1, 1, false])
+})
+
+t.test('there is another way to go since a while: kas is dialled again before, and then it is the end', async (t) => {
+  let isLast = true
+  let lost = 0
+  const { clock, dialled, sessions } = await start(t, {
+    endsWhenLost: () => !isLast,
+    onLost: () => {
+      lost += 1
+    },
+  })
+  dialled[0]?.destroy()
+  await clock.advance(1000)
+  t.strictSame([lost, dialled.length, sessions.connected], [0, 2, true])
+  isLast = false
+  dialled[1]?.destroy()
+  await clock.advance(600_000)
+  t.strictSame([lost, dialled.length, sessions.connected], [1, 2, false])
 })

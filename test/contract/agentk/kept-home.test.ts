@@ -1,0 +1,155 @@
+import assert from 'node:assert/strict'
+import { connect, createServer, type Socket } from 'node:net'
+import t, { type Test } from 'tap'
+import { eventually } from '../../support/eventually.ts'
+import { MovingClock } from '../../unit/agentk/moving-clock.ts'
+import { listen } from './api-server.ts'
+import { startConnections } from './connections-side.ts'
+import { at, type FakeReplica, idleAre, poke, serves, startReplicas, tell } from './fake-replicas.ts'
+
+/** Replicas come and go: agentk leaves none before it has tunnels at two others (doc/agentk-placement.md). */
+
+type Three = [FakeReplica, FakeReplica, FakeReplica]
+
+const leaving = { 'kas-features': ['leaving'] }
+
+/** Nothing listens there. */
+const unreachable = (replica: FakeReplica): FakeReplica => ({ ...replica, address: 'grpc://127.0.0.1:1' })
+
+/** A plain balancer: each connection comes out at the next of those that it is given. @returns its address */
+async function startFront(t: Test, leadsTo: FakeReplica[]): Promise<string> {
+  const sockets = new Set<Socket>()
+  const server = createServer((client) => {
+    const to = leadsTo.shift() as FakeReplica
+    const replica = connect(Number(to.address.split(':').at(-1)), '127.0.0.1')
+    for (const [from, other] of [
+      [client, replica],
+      [replica, client],
+    ] as const) {
+      sockets.add(from.on('error', () => undefined))
+      from.once('close', () => other.destroy())
+      from.pipe(other)
+    }
+  })
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return `grpc://127.0.0.1:${await listen(server)}`
+}
+
+/** What all of them tell, behind a front: names alone. */
+function tellNames(replicas: FakeReplica[], home: FakeReplica, standby: FakeReplica): void {
+  for (const { kas, name } of replicas) {
+    kas.hints = { 'kas-replica': [name], 'kas-home': [home.name], 'kas-standby': [standby.name] }
+  }
+}
+
+const lastLeft = ({ kas }: FakeReplica) => kas.sessions.at(-1)?.closed
+
+t.test('the standby becomes home: the old home is standby until another one is there', async (t) => {
+  const all = (await startReplicas(t, 3)) as Three
+  const [old, home, standby] = all
+  const clock = new MovingClock()
+  tell(all, old, home)
+  const connections = await startConnections(t, old.address, { clock })
+  await at(connections, 'kas-0', 'kas-1')
+  tell(all, home, unreachable(standby))
+  await poke(old)
+  await at(connections, 'kas-1', 'kas-0')
+  await eventually(() => assert.deepEqual(clock.pending, [600_000]))
+  t.match(old.kas.told.at(-1), { 'kas-role': ['standby'] })
+  await serves(t, old)
+  tell(all, home, standby)
+  await poke(home)
+  await clock.advance(600_000)
+  await at(connections, 'kas-1', 'kas-2')
+  await lastLeft(old)
+})
+
+t.test('the old home is lost, which is standby meanwhile: the one that is named is tried at once', async (t) => {
+  const all = (await startReplicas(t, 3)) as Three
+  const [old, home, standby] = all
+  const clock = new MovingClock()
+  tell(all, old, home)
+  const connections = await startConnections(t, old.address, { clock })
+  await at(connections, 'kas-0', 'kas-1')
+  tell(all, home, unreachable(standby))
+  await poke(old)
+  await eventually(() => assert.deepEqual(clock.pending, [600_000]))
+  tell(all, home, standby)
+  await poke(home)
+  old.kas.close()
+  await at(connections, 'kas-1', 'kas-2')
+})
+
+t.test('no second replica is named: the old home is left at once', async (t) => {
+  const all = (await startReplicas(t, 2)) as [FakeReplica, FakeReplica]
+  const [old, home] = all
+  tell(all, old, home)
+  const connections = await startConnections(t, old.address)
+  await at(connections, 'kas-0', 'kas-1')
+  tell(all, home, undefined, leaving)
+  await poke(old)
+  await at(connections, 'kas-1', undefined)
+  await lastLeft(old)
+})
+
+t.test('home leaves, and where it should be is not reached: the standby is home, and both go on', async (t) => {
+  const all = (await startReplicas(t, 3)) as Three
+  const [old, other, right] = all
+  const clock = new MovingClock()
+  tell(all, old, other)
+  const connections = await startConnections(t, old.address, { clock })
+  await at(connections, 'kas-0', 'kas-1')
+  tell([other, right], right, other)
+  tell([old], right, other, leaving)
+  right.kas.hints = undefined // it does not say who it is
+  await poke(old)
+  await eventually(() => assert.deepEqual(clock.pending, [10_000]))
+  await clock.advance(10_000)
+  await at(connections, 'kas-1', 'kas-0')
+  await eventually(() => assert.deepEqual(clock.pending, [10_000, 60_000]))
+  await serves(t, old)
+  await clock.advance(10_000)
+  await eventually(() => assert.deepEqual(clock.pending, [100, 50_000]))
+  await at(connections, 'kas-1', 'kas-0')
+  tell([right], right, other)
+  await clock.advance(100)
+  await at(connections, 'kas-2', 'kas-1')
+  await lastLeft(old)
+})
+
+t.test('the replica of the standby leaves: it stays there until a front has led to another', async (t) => {
+  const all = (await startReplicas(t, 3)) as Three
+  const [home, old, next] = all
+  const clock = new MovingClock()
+  tellNames(all, home, old)
+  const front = await startFront(t, [home, old, home, old, home, next])
+  const connections = await startConnections(t, front, { clock })
+  await at(connections, 'kas-0', 'kas-1')
+  tellNames(all, home, next)
+  Object.assign(old.kas.hints ?? {}, leaving)
+  await poke(old)
+  for (const wait of [100, 200, 400]) {
+    await eventually(() => assert.deepEqual(clock.pending, [wait]))
+    await at(connections, 'kas-0', 'kas-1')
+    await clock.advance(wait)
+  }
+  await at(connections, 'kas-0', 'kas-2')
+  await idleAre(all, [2, 0, 1])
+  await old.kas.sessions[0]?.closed
+})
+
+t.test('a standby that is not the one named is led home by GOAWAY: the one named is tried at once', async (t) => {
+  const all = (await startReplicas(t, 3)) as Three
+  const [home, other, named] = all
+  const clock = new MovingClock()
+  tellNames(all, home, named)
+  const front = await startFront(t, [home, other, home, named])
+  const connections = await startConnections(t, front, { clock })
+  await at(connections, 'kas-0', 'kas-1')
+  await eventually(() => assert.deepEqual(clock.pending, [600_000]))
+  other.kas.sessions[0]?.close()
+  await at(connections, 'kas-0', 'kas-2')
+})
