@@ -1,4 +1,4 @@
-import { FairQueue } from './fair-queue.ts'
+import { FairQueue } from './turns.ts'
 
 interface Waiting {
   readonly source: string

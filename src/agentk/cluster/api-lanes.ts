@@ -1,7 +1,7 @@
 import type { Clock } from '../../lib/clock.ts'
 import { Deadline } from '../../lib/deadline.ts'
 import { KasError } from '../../lib/errors.ts'
-import { FairQueue } from '../../lib/fair-queue.ts'
+import { FairQueue } from '../../lib/turns.ts'
 import type { ApiClient, JsonAnswer, JsonOptions } from './api-client.ts'
 
 /** Best first: what waits in one goes before what waits in the next. */

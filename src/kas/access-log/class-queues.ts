@@ -1,5 +1,5 @@
-import { FairQueue } from '../../lib/fair-queue.ts'
 import type { LineSource } from '../../lib/line-writer.ts'
+import { FairQueue } from '../../lib/turns.ts'
 import { type LineClass, lineClasses } from '../config/access-log.ts'
 import { type AccessLine, accessLineText } from './access-line.ts'
 

@@ -1,5 +1,5 @@
 import { KasError } from '../../lib/errors.ts'
-import { FairTurns } from '../../lib/fair-turns.ts'
+import { Turns } from '../../lib/turns.ts'
 
 export interface ProcessLimitOptions {
   /** works at once */
@@ -11,12 +11,12 @@ export interface ProcessLimitOptions {
 
 /** So many of the given works run at once; others wait for it, and their sources take turns. */
 export class ProcessLimit {
-  readonly #turns: FairTurns<unknown>
+  readonly #turns: Turns<unknown>
 
   constructor(options: ProcessLimitOptions) {
     const detail = `more than ${options.maxWaiting} wait for a git process`
     const tooMany = () => new KasError({ code: 'REPOSITORY_FAILED', detail })
-    this.#turns = new FairTurns({ ...options, tooMany })
+    this.#turns = new Turns({ ...options, tooMany })
   }
 
   /**

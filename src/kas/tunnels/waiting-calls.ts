@@ -1,5 +1,5 @@
 import { KasError } from '../../lib/errors.ts'
-import { FairQueue } from '../../lib/fair-queue.ts'
+import { FairQueue } from '../../lib/turns.ts'
 import type { TunnelRequest } from './shares.ts'
 import type { Tunnel } from './tunnel.ts'
 

@@ -1,5 +1,5 @@
 import { KasError } from '../../lib/errors.ts'
-import { FairQueue } from '../../lib/fair-queue.ts'
+import { FairQueue } from '../../lib/turns.ts'
 
 /** Of the four threads that node has for such work: names are resolved and files are read there too. */
 export const maxUnpackingAtOnce = 2

@@ -1,3 +1,4 @@
+import { Counter } from '../../../lib/counter.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { RepositoryFile } from './manifests/manifest.ts'
 
@@ -97,10 +98,10 @@ export class KeptFiles {
 
   /** Bytes of the contents that nobody else has, by key. */
   #ownOf(keys: readonly string[]): Map<string, number> {
-    const files = new Map<string, number>()
-    for (const key of keys) files.set(key, (files.get(key) ?? 0) + 1)
+    const files = new Counter<string>()
+    for (const key of keys) files.add(key)
     const own = new Map<string, number>()
-    for (const [key, count] of files) {
+    for (const [key, count] of files.counts) {
       const { data, files: all } = this.#contents.get(key) as Kept
       if (count === all) own.set(key, data.length)
     }

@@ -1,3 +1,4 @@
+import { Counter } from '../../../lib/counter.ts'
 import { printable } from '../../../lib/printable.ts'
 import type { Row } from '../../../proto/views-json.ts'
 import { isBundle, verdictOf } from './shown-view.ts'
@@ -27,9 +28,9 @@ export function isUsual(row: Row): boolean {
 /** @returns empty: nothing is folded */
 export function foldedText(rows: readonly Row[]): string {
   if (rows.length === 0) return ''
-  const counts = new Map<string, number>()
-  for (const row of rows) counts.set(row.k, (counts.get(row.k) ?? 0) + (isBundle(row) ? (row.c ?? 1) : 1))
-  const kinds = [...counts].sort(([, one], [, other]) => other - one)
+  const counts = new Counter<string>()
+  for (const row of rows) counts.add(row.k, isBundle(row) ? (row.c ?? 1) : 1)
+  const kinds = [...counts.counts].sort(([, one], [, other]) => other - one)
   const named = kinds.slice(0, maxNamedKinds).map(([kind, count]) => `${count} ${kindText(kind)}`)
   const others = kinds.length > maxNamedKinds ? `, and ${kinds.length - maxNamedKinds} kinds more` : ''
   return printable(`· folded (-v): ${named.join(', ')}${others}`)

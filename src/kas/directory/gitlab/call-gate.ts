@@ -1,7 +1,7 @@
 import { Bucket } from '../../../lib/bucket.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
-import { FairQueue } from '../../../lib/fair-queue.ts'
+import { FairQueue } from '../../../lib/turns.ts'
 
 /**
  * For whom GitLab is called. They take turns, so that a crowd in one keeps nobody in the others waiting. Credentials of

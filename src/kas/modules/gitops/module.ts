@@ -1,6 +1,6 @@
 import type { AgentId } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
-import { FairTurns } from '../../../lib/fair-turns.ts'
+import { Turns } from '../../../lib/turns.ts'
 import { maxStateBytes } from '../../../proto/gitops/limits.ts'
 import type { KasHost, KasModule } from '../../module.ts'
 import { cacheBounds, FileCache } from './file-cache.ts'
@@ -39,7 +39,7 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule |
   const readableProject = directory.readableProject?.bind(directory)
   if (!readableProject) return undefined
   const log = host.log.child({ mod_name: 'gitops' })
-  const turns = new FairTurns<AgentId>({
+  const turns = new Turns<AgentId>({
     maxRunning: Math.max(1, Math.floor(maxBufferedBytes / options.maxTotalBytes)),
     maxRunningOfSource: maxRoundsOfAgent,
     maxWaiting: maxWaitingRounds,

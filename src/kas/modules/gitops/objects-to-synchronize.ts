@@ -2,10 +2,10 @@ import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { Deadline } from '../../../lib/deadline.ts'
 import { KasError } from '../../../lib/errors.ts'
-import type { FairTurns } from '../../../lib/fair-turns.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
+import type { Turns } from '../../../lib/turns.ts'
 import { Gitops } from '../../../proto/gen/gitops_pb.ts'
 import { methodPath } from '../../../proto/unary.ts'
 import type { Agent } from '../../agent.ts'
@@ -31,7 +31,7 @@ export interface ObjectsToSynchronizeComponents {
   readonly refs: Pick<FollowedRefs, 'follow'>
   readonly commits: Pick<FollowedCommits, 'follow'>
   /** who may read a round's files now: each holds them until the agent has taken them */
-  readonly turns: Pick<FairTurns<AgentId>, 'take' | 'isContended'>
+  readonly turns: Pick<Turns<AgentId>, 'take' | 'isContended'>
   readonly cache: Pick<FileCache, 'contents'>
   /** a round was sent */
   readonly sent: () => void

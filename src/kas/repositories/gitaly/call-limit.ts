@@ -1,7 +1,7 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
-import { FairQueue } from '../../../lib/fair-queue.ts'
 import { abortable } from '../../../lib/signals.ts'
+import { FairQueue } from '../../../lib/turns.ts'
 
 /** Why Gitaly is called: after a push; since somebody has nothing yet, as an agent that is new; by the clock. */
 const callQueues = ['pushes', 'arrivals', 'polls'] as const

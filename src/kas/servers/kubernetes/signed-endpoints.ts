@@ -1,8 +1,8 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
-import { FairTurns, type Reclaimable } from '../../../lib/fair-turns.ts'
 import { networkOf } from '../../../lib/host-port.ts'
 import { linkedController } from '../../../lib/signals.ts'
+import { type Reclaimable, Turns } from '../../../lib/turns.ts'
 import type { SignedEndpoint } from '../../module.ts'
 import type { Arrivals } from '../arrivals.ts'
 import { boundedBody, checkLength } from './http/bounded-body.ts'
@@ -43,12 +43,12 @@ export class SignedEndpoints {
   readonly #components: SignedEndpointsComponents
   readonly #options: SignedEndpointsOptions
   /** of networks: bodies that are being read */
-  readonly #turns: FairTurns<string>
+  readonly #turns: Turns<string>
 
   constructor(components: SignedEndpointsComponents, options: SignedEndpointsOptions) {
     this.#components = components
     this.#options = options
-    this.#turns = new FairTurns({
+    this.#turns = new Turns({
       maxRunning: options.maxSignedRequests,
       maxRunningOfSource: options.maxSignedRequestsOfNetwork,
       maxWaiting: options.maxWaitingSignedRequests,

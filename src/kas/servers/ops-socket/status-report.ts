@@ -1,4 +1,5 @@
 import type { AgentId } from '../../../call/call.ts'
+import { Counter } from '../../../lib/counter.ts'
 import type { Membership, Row, RowConnection, RowRegistration } from '../../../membership/membership.ts'
 import { decodeMessage } from '../../../proto/decode.ts'
 import { AgentMetaSchema } from '../../../proto/gen/entity_pb.ts'
@@ -145,7 +146,7 @@ function moduleReports(modules: StatusComponents['modules']): Pick<StatusReport,
 /** What all rows together have of one agent. */
 interface Holding {
   /** connections by the replica's name */
-  readonly holders: Map<string, number>
+  readonly holders: Counter<string>
   readonly pods: Set<bigint>
 }
 
@@ -153,14 +154,14 @@ interface Holding {
 function holdingsByAgent(rows: readonly Row[]): Map<AgentId, Holding> {
   const byAgent = new Map<AgentId, Holding>()
   const of = (agentId: AgentId) => {
-    const holding = byAgent.get(agentId) ?? { holders: new Map(), pods: new Set() }
+    const holding = byAgent.get(agentId) ?? { holders: new Counter(), pods: new Set() }
     byAgent.set(agentId, holding)
     return holding
   }
   for (const { head, connections, registrations } of rows) {
     for (const { agentId } of connections.values()) {
       const { holders } = of(agentId)
-      holders.set(head.name, (holders.get(head.name) ?? 0) + 1)
+      holders.add(head.name)
     }
     for (const { agentId, podId } of registrations.values()) of(agentId).pods.add(podId)
   }
@@ -209,7 +210,7 @@ function agentReport(
   }
   return {
     agentId: String(agentId),
-    holders: Array.from(holders ?? [], ([holder, connections]) => ({ name: holder, connections })),
+    holders: Array.from(holders?.counts ?? [], ([holder, connections]) => ({ name: holder, connections })),
     pods: pods?.size ?? 0,
     rank: peering.membership.rank(String(agentId)),
     ...(inFull ? { entries: entryReports(peering.membership.rows(), agentId) } : {}),

@@ -1,8 +1,8 @@
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import type { Clock } from '../../../../lib/clock.ts'
-import { FairTurns } from '../../../../lib/fair-turns.ts'
 import { abortable } from '../../../../lib/signals.ts'
+import { Turns } from '../../../../lib/turns.ts'
 import { maxSources } from '../../../../proto/gitops/limits.ts'
 import type { Checked, CheckJob, HooksJob, PlaceJob } from '../render/check-commit.ts'
 import { unlistedHooks } from '../render/helm.ts'
@@ -41,7 +41,7 @@ export interface ManifestsThreadOptions {
 export interface ManifestsThreadComponents {
   readonly clock: Clock
   /** by project: a job has one, as programs that render have */
-  readonly turns: Pick<FairTurns<string>, 'take'>
+  readonly turns: Pick<Turns<string>, 'take'>
 }
 
 /** A thread whose heap has grown beyond ends with its job: what is at work next has the memory. */
@@ -72,11 +72,11 @@ export type ObjectRoom = (bytes: number) => boolean
 export class ManifestsThread {
   readonly #clock: Clock
   readonly #options: ManifestsThreadOptions
-  readonly #shared: Pick<FairTurns<string>, 'take'>
+  readonly #shared: Pick<Turns<string>, 'take'>
   #worker: Worker | undefined
   #running: Running | undefined
   /** by project */
-  readonly #turns = new FairTurns<string>({ maxRunning: 1, maxWaiting, tooMany })
+  readonly #turns = new Turns<string>({ maxRunning: 1, maxWaiting, tooMany })
   readonly #ending = new Set<Promise<void>>()
   #cancelIdle = () => {}
 

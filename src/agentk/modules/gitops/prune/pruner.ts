@@ -1,7 +1,7 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import { Deadline } from '../../../../lib/deadline.ts'
 import { KasError } from '../../../../lib/errors.ts'
-import { FairTurns } from '../../../../lib/fair-turns.ts'
+import { Turns } from '../../../../lib/turns.ts'
 import { maxObjects } from '../../../../proto/gitops/limits.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
@@ -51,7 +51,7 @@ const policies = { orphan: 'Orphan', background: 'Background', foreground: 'Fore
 export class Pruner {
   readonly #components: PrunerComponents
   readonly #options: PrunerOptions
-  readonly #turns = new FairTurns({
+  readonly #turns = new Turns({
     maxRunning: maxDeleting,
     maxWaiting: maxObjects,
     tooMany: () => new KasError({ code: 'TOO_MANY_STREAMS', limit: maxObjects, what: 'waiting deletions' }),

@@ -2,8 +2,8 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Clock } from '../../../../lib/clock.ts'
-import { FairTurns } from '../../../../lib/fair-turns.ts'
 import { podShares } from '../../../../lib/pod-shares.ts'
+import { Turns } from '../../../../lib/turns.ts'
 import { maxSources } from '../../../../proto/gitops/limits.ts'
 import type { ManifestProblem, RepositoryFile } from '../manifests/manifest.ts'
 import { type RoundBudget, roundBudget } from '../manifests/round-budget.ts'
@@ -36,7 +36,7 @@ export interface RendererComponents {
   /** ManifestsThread; default: here and now */
   readonly jobs?: CommitJobs
   /** by project; a turn is for both runs of a program; default: as the pod's memory has it */
-  readonly turns?: Pick<FairTurns<string>, 'take'>
+  readonly turns?: Pick<Turns<string>, 'take'>
   readonly clock?: Clock
 }
 
@@ -75,7 +75,7 @@ export class Renderer {
   readonly #processes: RendererProcesses
   readonly #folder: string
   readonly #jobs: CommitJobs
-  readonly #turns: Pick<FairTurns<string>, 'take'>
+  readonly #turns: Pick<Turns<string>, 'take'>
   readonly #maxOutputBytes: number
 
   constructor(options: RendererOptions, components: RendererComponents = {}) {
@@ -184,9 +184,9 @@ const jobsHere: CommitJobs = {
 const maxWaiting = 2 * maxSources
 
 /** For what is at work on one commit, by project: the thread of manifests, and programs. */
-export function commitTurns(maxRunning: number): FairTurns<string> {
+export function commitTurns(maxRunning: number): Turns<string> {
   const tooMany = () => new Error(`more than ${maxWaiting} commits wait for their turn`)
-  return new FairTurns({ maxRunning, maxWaiting, tooMany })
+  return new Turns({ maxRunning, maxWaiting, tooMany })
 }
 
 const maxFailureLength = 1000

@@ -1,6 +1,6 @@
 import { Bucket } from '../../../../lib/bucket.ts'
 import type { Clock } from '../../../../lib/clock.ts'
-import { FairQueue } from '../../../../lib/fair-queue.ts'
+import { FairQueue } from '../../../../lib/turns.ts'
 
 export const maxReviewsInFlight = 8
 /** At once, after a while without; then so many a second. */
