@@ -26,7 +26,7 @@ t.test('so many of a key, and of all; what is left is there for others', async (
 t.test('who has the most, and nothing below none', async (t) => {
   const bytes = new Counter<string>()
   t.equal(bytes.most(), undefined)
-  t.strictSame([bytes.add('a', 5), bytes.add('b', 7), bytes.add('a', 3)], [8, 7, 8])
+  t.strictSame([bytes.add('a', 5), bytes.add('b', 7), bytes.add('a', 3)], [5, 7, 8])
   t.equal(bytes.most(), 'a')
   t.strictSame([bytes.add('a', -9), bytes.of('a'), bytes.total], [0, 0, 7])
   bytes.delete('b')
