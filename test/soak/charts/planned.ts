@@ -43,11 +43,10 @@ export async function planned(stage: ChartsStage): Promise<void> {
       await delay(calmMs)
       const { times, fewest, lacking } = tunnels.take()
       t.comment(`${name}: ${seconds(took)}; tunnels at ${fewest} replicas or more, of ${times} times`)
-      const first = lacking[0]
-      if (first) {
-        const since = `${seconds(first.at - from)} after it began, by ${first.holders.join() || 'none'}`
-        t.comment(`tunnels at fewer than two at ${lacking.length} of these times, first ${since}`)
+      for (const { at, holders } of lacking) {
+        t.comment(`tunnels at fewer than two ${seconds(at - from)} after it began, by ${holders.join() || 'none'}`)
       }
+      if (lacking.length > 0) for (const line of await movesOfAgentk(stage, took)) t.comment(line)
       if (!older) t.equal(lacking.length, 0, 'tunnels at two replicas at all times')
       const lost = load.failedCalls.slice(failed)
       failed += lost.length
@@ -70,6 +69,11 @@ export async function planned(stage: ChartsStage): Promise<void> {
   await change('the secret: both, with the upgrade of kas again', both, { older: true })
   await change('the upgrade of agentk again', agentkAnew, { older: true, loses: true })
   await change('the secret: the new one alone', () => ground.install('kas', ...values.now.kas, next))
+  // without the older version, of which less is asked
+  await change('helm rollback of kas by a step', () => ground.rollback('kas'))
+  const other = ['extraEnv[0].name=LOG_LEVEL', 'extraEnv[0].value=debug']
+  await change('an upgrade of agentk within this version', () => ground.install('agentk', ...other))
+  await change('helm rollback of agentk by a step', () => ground.rollback('agentk'))
 
   await load.stop()
   for (const figure of load.figures(leaves.all)) t.comment(figure)
@@ -86,6 +90,14 @@ export async function planned(stage: ChartsStage): Promise<void> {
 /** It had not begun at a pod, or could be asked anew: nobody may lose it. */
 function mayBeRepeated({ kind, told }: FailedCall): boolean {
   return kind === 'GET' || !told.includes('Kas-Delivery: maybe')
+}
+
+/** What pods of agentk have logged of where they keep their tunnels, in the last `ms`. */
+async function movesOfAgentk({ ground }: ChartsStage, ms: number): Promise<string[]> {
+  const since = `--since=${Math.ceil((ms + calmMs) / 1000)}s`
+  const args = ['logs', '--selector=app.kubernetes.io/name=agentk', '--prefix', '--timestamps', '--tail=-1', since]
+  const text = await ground.kubectl.with({ namespace: 'agentk' }).ok(args)
+  return text.split('\n').filter((line) => /replica of kas|connection to kas|kas has named/.test(line))
 }
 
 async function drain({ ground }: ChartsStage): Promise<void> {

@@ -143,7 +143,8 @@ export class ChartsGround {
     await this.kubectl.ok(['create', 'clusterrolebinding', 'ada', '--clusterrole=view', '--user=gitlab:user:ada'])
   }
 
-  async rollback(chart: ChartName, revision: number): Promise<void> {
+  /** @param revision - 0: the one before */
+  async rollback(chart: ChartName, revision = 0): Promise<void> {
     await this.#helm('rollback', chart, String(revision), `--namespace=${chart}`)
   }
 
