@@ -108,8 +108,10 @@ function hadBegun({ kind, begunAt, told }: FailedCall, lostAt: number): boolean 
   return kind !== 'GET' && begunAt < lostAt + knownMs && told.includes('Kas-Delivery: maybe')
 }
 
+/** Those that stay: agentk's of before may still leave. */
 async function podsOf({ ground }: ChartsStage, namespace: string): Promise<KubernetesObject[]> {
-  return (await ground.cluster.admin.get(`/api/v1/namespaces/${namespace}/pods`)).items
+  const { items } = await ground.cluster.admin.get(`/api/v1/namespaces/${namespace}/pods`)
+  return (items as KubernetesObject[]).filter(({ metadata }) => metadata.deletionTimestamp === undefined)
 }
 
 /** The node whose loss costs most, of those that do not have who calls. */
