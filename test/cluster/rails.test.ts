@@ -98,7 +98,7 @@ t.test('a push event is at every replica before GitLab is answered', async (t) =
     const { code } = await callUnary(connect(t, replica.port('API')), method, request, await goodMetadata())
     t.equal(code, grpc.status.OK)
     for (const { name, lines } of replicas) {
-      const told = lines.filter((line) => line.msg === 'A push was told' && line.project_id === String(100 + i))
+      const told = lines.filter((line) => line.msg === 'A push was announced' && line.project_id === String(100 + i))
       t.equal(told.length, 1, `told to ${replica.name}, heard by ${name} once`)
     }
   }

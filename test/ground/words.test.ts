@@ -8,14 +8,14 @@ import { bannedWords, bannedWordsIn } from '../../dev/census/words.ts'
  * removes some lowers it.
  */
 const left: Readonly<Record<string, number>> = {
-  told: 386,
-  look: 172,
-  held: 108,
-  why: 88,
-  vain: 29,
-  hear: 26,
+  told: 344,
+  look: 157,
+  held: 101,
+  why: 72,
+  vain: 26,
+  hear: 23,
   picture: 13,
-  quiet: 12,
+  quiet: 10,
   heir: 8,
   wish: 4,
   beat: 2,
@@ -50,6 +50,11 @@ const staying: readonly { readonly name: RegExp; readonly within?: RegExp; reado
     name: /^why$/,
     within: /^src\/kas\/servers\/ops-socket\/route-report\.ts$/,
     reason: 'a field of kas route --output json',
+  },
+  {
+    name: /^told$/,
+    within: /^src\/(?:lib\/errors|kas\/directory\/gitlab\/(?:gitlab-advice|gitlab-reach|status-error))\.ts$/,
+    reason: 'a field of the error GITLAB_STATUS, in the log',
   },
 ]
 

@@ -110,7 +110,7 @@ export interface Directory {
   agentByToken(token: string, signal: AbortSignal, from?: string): Promise<Agent>
   /**
    * The agent of this token is connected, until the returned function is called: the answer is asked for anew whenever
-   * it is old, and `onChange` tells when it is a refusal. Absent: nobody has to ask.
+   * it is old, and `onChange` reports when it is a refusal. Absent: nobody has to ask.
    */
   watchToken?(token: string): () => void
   /**
@@ -155,7 +155,7 @@ export interface Directory {
     agentId: AgentId,
     configuration: Readonly<Record<string, unknown>>,
     signal: AbortSignal,
-  ): Promise<'taken' | 'agent_gone'>
+  ): Promise<'taken' | 'agent_removed'>
   /**
    * Makes an agent's request to one of GitLab's modules, and has the answer taken before it resolves. Absent: there is
    * no GitLab (doc/reference/tunnel-protocol.md 5.3).
@@ -170,12 +170,12 @@ export interface Directory {
   /** What is kept of agents' tokens, for other replicas; absent: each knows it by itself. */
   readonly tokenAnswers?: TokenAnswers
   /**
-   * Calls `listener` after answers may have changed, until the returned function is called; absent: nobody can tell.
+   * Calls `listener` after answers may have changed, until the returned function is called; absent: nobody knows.
    */
   onChange?(listener: DirectoryListener): () => void
   /**
    * Calls `listener` after what `grantJob` and `grantUser` answer may have changed, of all agents or of those it is given, until
-   * the returned function is called; absent: nobody can tell, and who wants to know asks from time to time.
+   * the returned function is called; absent: nobody knows, and who wants to know asks from time to time.
    */
   onGrantsChange?(listener: DirectoryListener): () => void
 }

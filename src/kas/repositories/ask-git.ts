@@ -67,8 +67,8 @@ export async function askGit<Answer>(
   } catch (error) {
     await endLeftovers(run)
     ended.signal.throwIfAborted()
-    const isSilent = error instanceof GitPluginError && error.plugin === 'timeout'
-    if (isSilent) throw new GitFailure(`git said nothing for ${silenceTimeoutMs} ms`, { cause: error })
+    const hasTimedOut = error instanceof GitPluginError && error.plugin === 'timeout'
+    if (hasTimedOut) throw new GitFailure(`git said nothing for ${silenceTimeoutMs} ms`, { cause: error })
     throw failure ?? error
   } finally {
     ended.end()

@@ -74,7 +74,7 @@ export class GitFolder {
     throw branches.notFound(wanted, await namedByHead(url))
   }
 
-  /** A ref that is named; of a tag the commit that it means. A commit itself is not asked for: its fetch tells. */
+  /** A ref that is named; of a tag the commit that it means. A commit itself is not asked for: its fetch shows whether it is there. */
   async #remoteRef(ref: string, signal: AbortSignal): Promise<Branch | undefined> {
     if (isCommitId(ref)) return { ref, commit: ref }
     const { url } = this.#components.address
@@ -223,7 +223,7 @@ class BranchReading {
   }
 }
 
-/** The branch that HEAD of a repository on this machine names; no other one tells while the branch is not there. */
+/** The branch that HEAD of a repository on this machine names; another one does not name it while the branch is not there. */
 async function namedByHead(url: string): Promise<string | undefined> {
   if (!isOnThisMachine(url)) return undefined
   const path = url.startsWith('/') ? url : fileURLToPath(url)

@@ -40,7 +40,7 @@ interface Generation {
   readonly folder: GitFolder
   readonly generation: number
   fetched: CommitId | undefined
-  /** where the last look found the branch; absent: nobody has looked yet, or there is none */
+  /** where the last poll found the branch; absent: none has been yet, or there is none */
   ref?: string | undefined
   fetches: number
 }
@@ -66,9 +66,9 @@ export class GitMirror {
   }
 
   /**
-   * Looks where the branch stands, fetches it if it moved, and says where it stands; `undefined`: empty.
+   * Polls where the branch stands, fetches it if it moved, and says where it stands; `undefined`: empty.
    *
-   * @param isNotified - of a push: it is fetched without a look, which follows where that brings nothing
+   * @param isNotified - of a push: it is fetched without a poll, which follows where that brings nothing
    */
   async update(isNotified = false): Promise<CommitId | undefined> {
     const { updateTimeoutMs } = this.#options
@@ -155,7 +155,7 @@ export class GitMirror {
     return await this.#renew(remote, signal)
   }
 
-  /** The branch as it was found last. @returns undefined: it has not moved, or is to be looked for */
+  /** The branch as it was found last. @returns undefined: it has not moved, or is to be polled */
   async #fetchUnseen(current: Generation, signal: AbortSignal): Promise<CommitId | undefined> {
     const { ref, fetched } = current
     if (!ref?.startsWith('refs/heads/') || !fetched) return undefined
@@ -165,7 +165,7 @@ export class GitMirror {
       return commit instanceof KasError || commit === fetched ? undefined : commit
     } catch (error) {
       signal.throwIfAborted()
-      this.#components.log.debug({ error }, 'A push could not be fetched: the branch is looked for')
+      this.#components.log.debug({ error }, 'A push could not be fetched: the branch is polled')
       return undefined
     }
   }

@@ -8,7 +8,7 @@ const maxRounds = 3
 
 /**
  * Ends what a git that was ended left behind: its transport helpers (git-remote-https, ssh) do not end with it and
- * would wait for a silent server for minutes. Linux alone tells who they are; elsewhere they end by their own
+ * would wait for a silent server for minutes. Linux alone shows who they are; elsewhere they end by their own
  * time-outs.
  *
  * @param run - the value of `runVariable` that they were started with, unique to them

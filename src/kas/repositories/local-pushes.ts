@@ -10,15 +10,15 @@ export interface PushEvent {
   readonly id?: bigint
 }
 
-/** Pushes that this replica hears of. */
+/** Pushes that this replica learns of. */
 export interface Pushes {
-  /** Tells who listens here. */
+  /** Calls the listeners of this replica. */
   publish(event: PushEvent): void
   /** Calls `listener` for each push, until the returned function is called. */
   onPush(listener: (event: PushEvent) => void): () => void
 }
 
-/** Looks at a project's repository now; nothing happens if no agent follows it. */
+/** Polls a project's repository now; nothing happens if no agent follows it. */
 export interface PokedRepositories {
   poke(projectId: bigint): Promise<void>
 }
@@ -40,7 +40,7 @@ export class LocalPushes implements Pushes {
 
   publish(event: PushEvent): void {
     const { projectId } = event
-    this.#log.debug({ project_id: String(projectId) }, 'A push was told')
+    this.#log.debug({ project_id: String(projectId) }, 'A push was announced')
     this.#listeners.notify(event)
     this.#repositories
       .poke(projectId)

@@ -42,7 +42,7 @@ export class OpenedRepository {
   readonly repository: WatchedRepository
   readonly followers = new Set<Follower>()
   cancelEnd = () => {}
-  /** told once it has ended, or is followed again */
+  /** called once it has ended, or is followed again */
   readonly #released: (() => void)[] = []
   #reads = 0
 

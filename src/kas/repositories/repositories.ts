@@ -52,7 +52,7 @@ export interface Repositories {
     maxBytes: number,
     signal: AbortSignal,
   ): Promise<Uint8Array | undefined>
-  /** Looks at the repository of this project now, as after a notice of a push; does nothing if nobody reads it. */
+  /** Polls the repository of this project now, as after a notice of a push; does nothing if nobody reads it. */
   poke(projectId: bigint): Promise<void>
   /** As `poke`, without a notice of a push: peers may not know what is found. */
   refresh(projectId: bigint): Promise<void>

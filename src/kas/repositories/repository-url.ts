@@ -18,7 +18,7 @@ export interface RepositoryAddress {
 const localPollMs = 3000
 /** of one whose server counts who asks. ms */
 const remotePollMs = 30_000
-/** of one whose server tells: what is missed is found all the same. ms */
+/** of one whose server announces pushes: what is missed is found all the same. ms */
 const hookedPollMs = 300_000
 
 /** From the end of one poll to the next, where nothing says it, in ms. */

@@ -37,30 +37,30 @@ export interface PolledElsewhereComponents {
 
 type Branch = Pick<BranchHere, 'repositoryKey' | 'key'>
 
-/** Which branches a peer polls for this replica, as it has said a while ago. */
+/** Which branches a peer polls for this replica, as it announced a while ago. */
 export class PolledElsewhere {
   readonly #components: PolledElsewhereComponents
   /** by key of the branch */
-  readonly #said = new Map<string, { readonly instance: string; readonly until: number }>()
+  readonly #announced = new Map<string, { readonly instance: string; readonly until: number }>()
 
   constructor(components: PolledElsewhereComponents) {
     this.#components = components
   }
 
   /** @param until - by the clock */
-  said({ key }: Branch, { instance, until }: { readonly instance: string; readonly until: number }): void {
-    this.#said.set(key, { instance, until })
+  announced({ key }: Branch, { instance, until }: { readonly instance: string; readonly until: number }): void {
+    this.#announced.set(key, { instance, until })
   }
 
   /** The peer does not, or nobody knows. */
   forget({ key }: Branch): void {
-    this.#said.delete(key)
+    this.#announced.delete(key)
   }
 
   /** Forgets all but these: they are followed no more. */
   keep(branches: readonly Branch[]): void {
     const kept = new Set(branches.map(({ key }) => key))
-    for (const key of this.#said.keys()) if (!kept.has(key)) this.#said.delete(key)
+    for (const key of this.#announced.keys()) if (!kept.has(key)) this.#announced.delete(key)
   }
 
   /** @param isOwn - this replica itself follows it; else a peer has it do so, as the first in rank */
@@ -68,7 +68,7 @@ export class PolledElsewhere {
     const { peers, clock } = this.#components
     const first = peers.first(repositoryKey)
     if (first === 'self') return true
-    const said = this.#said.get(key)
-    return isOwn && !(said && said.instance === first?.instance && clock.now() < said.until)
+    const known = this.#announced.get(key)
+    return isOwn && !(known && known.instance === first?.instance && clock.now() < known.until)
   }
 }

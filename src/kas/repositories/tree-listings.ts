@@ -74,7 +74,7 @@ export class TreeListings {
       return [...paths]
     }
     const entries = this.#list({ commit, take, signal: left.signal }).then(parseEntries)
-    entries.catch(() => undefined) // when all have left, nobody hears it
+    entries.catch(() => undefined) // when all have left, nobody awaits it
     const listing: Listing = { paths, entries, left, readers: 0 }
     this.#waiting.set(commit, listing)
     return listing

@@ -60,7 +60,7 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
   readonly #ending = new Set<Promise<void>>()
   /** by project */
   readonly #followers = new Map<bigint, Set<Follower>>()
-  /** by project: refs whose last follower has left a moment ago, such as one who was told that they are not there */
+  /** by project: refs whose last follower has left a moment ago, such as one who got the answer that they are not there */
   readonly #leftRefs = new Map<bigint, Set<string>>()
   readonly #foundListeners = new Listeners<bigint>()
   readonly #followedListeners = new Listeners()

@@ -134,7 +134,7 @@ t.test('counters that GitLab does not take are told later, once', async (t) => {
   await asked
   t.match(gitlab.taken.get(path), [{ counters: { k8s_api_proxy_request: 1 } }])
   t.equal(gitlab.taken.get(path)?.length, 1)
-  t.ok(lines.some(({ msg }) => msg === 'Usage could not be reported, it is told later'))
+  t.ok(lines.some(({ msg }) => msg === 'Usage could not be reported, it is sent later'))
 })
 
 // wire: stream.revoked, error.agent.401

@@ -152,7 +152,7 @@ t.test('a configuration is handed over as it stands in the file', async (t) => {
     workspaces_of_tomorrow: { x: [true] },
   }
   t.equal(await directory.takeConfiguration(agentId, configuration, signal), 'taken')
-  t.equal(await directory.takeConfiguration(43n as AgentId, {}, signal), 'agent_gone')
+  t.equal(await directory.takeConfiguration(43n as AgentId, {}, signal), 'agent_removed')
   t.strictSame(gitlab.taken.get('/internal/kubernetes/agent_configuration'), [
     { agent_id: '42', agent_config: configuration },
   ])

@@ -184,7 +184,7 @@ t.test('refs without an end, and of more bytes than are read', async (t) => {
   await repository.push({ a: '1' })
   for (let i = 0; i < 50; i++) await repository.inBare('update-ref', `refs/heads/branch-${i}`, 'main')
   const error = await failure(repositories.head(agent, signal))
-  t.match(error, { ...unreadable, message: 'Repository: Gitaly tells more than 2000 bytes of refs' })
+  t.match(error, { ...unreadable, message: 'Repository: Gitaly sends more than 2000 bytes of refs' })
 })
 
 t.test('stop ends what is under way', async (t) => {

@@ -71,7 +71,7 @@ export class FileDirectory implements Directory {
     const decision = decideCiAccess(agent, job, found?.configuration)
     if (!decision.allowed) {
       const { id, path } = job.project
-      const fields = { project_id: String(id), job_project: path, ...whyRefused(agent, found, decision) }
+      const fields = { project_id: String(id), job_project: path, ...refusalFields(agent, found, decision) }
       this.#refusals.log(decision.loud ? 'warn' : 'info', fields, 'CI job refused by the agent configuration')
       throw new KasError({ code: 'AGENT_NOT_ALLOWED' })
     }
@@ -97,7 +97,7 @@ export class FileDirectory implements Directory {
     const found = await this.#configuration(agent, signal, 'USER_FAILED')
     const decision = decideUserAccess(user, found?.configuration.userAccess, contents)
     if (!decision.allowed) {
-      const fields = { username: user.username, ...whyRefused(agent, found, decision) }
+      const fields = { username: user.username, ...refusalFields(agent, found, decision) }
       this.#refusals.log('info', fields, 'User refused by the agent configuration')
       throw unauthorized()
     }
@@ -182,8 +182,8 @@ export class FileDirectory implements Directory {
   }
 }
 
-/** What the operator, or who keeps the agent's project, looks at next. */
-function whyRefused(agent: Agent, found: AgentConfiguration | undefined, { reason }: { reason: string }) {
+/** What the operator, or who keeps the agent's project, checks next. */
+function refusalFields(agent: Agent, found: AgentConfiguration | undefined, { reason }: { reason: string }) {
   const fields = { agent_id: String(agent.id), agent_project: agent.project.path, file: configurationPath(agent) }
   if (!found)
     return { ...fields, reason: 'the repository of the project is empty: commit the file to its default branch' }

@@ -19,7 +19,7 @@ export interface Expiry<Owner> {
  */
 const maxWaitMs = 2000
 
-/** Tells when tokens become void by time: one timer, for the next. */
+/** Reports when tokens become void by time: one timer, for the next. */
 export class TokenExpiry<Owner> {
   readonly #components: TokenExpiryComponents<Owner>
   #all: readonly Expiry<Owner>[] = []

@@ -2,7 +2,8 @@ import type { UserAccess } from '../../agent-config/agent-config-file.ts'
 import type { DirectoryContents, Group, User } from './directory-contents.ts'
 import { higherRole, isAtLeast, leastUserAccessRole, type RoleName, rolesUpTo } from './roles.ts'
 
-interface Held {
+/** A project or a group in which the user has a role that counts. */
+interface PlaceWithRoles {
   readonly id: bigint
   readonly roles: readonly RoleName[]
 }
@@ -14,8 +15,8 @@ export type UserAccessDecision =
   | {
       readonly allowed: true
       readonly as: 'user'
-      readonly projects: readonly Held[]
-      readonly groups: readonly Held[]
+      readonly projects: readonly PlaceWithRoles[]
+      readonly groups: readonly PlaceWithRoles[]
     }
   | { readonly allowed: true; readonly as: 'unknown'; readonly found: string }
 
@@ -32,10 +33,10 @@ export function decideUserAccess(
   if (!access || access.accessAs.as === 'none')
     return { allowed: false, reason: 'it has no user_access with an access_as' }
   const projects = access.projects.flatMap((path) =>
-    held(contents.projectsByPath.get(path), (one) => roleInProject(user, one)),
+    withRoles(contents.projectsByPath.get(path), (one) => roleInProject(user, one)),
   )
   const groups = access.groups.flatMap((path) =>
-    held(contents.groupsByPath.get(path), (one) => roleInGroup(user, one, contents)),
+    withRoles(contents.groupsByPath.get(path), (one) => roleInGroup(user, one, contents)),
   )
   if (projects.length + groups.length === 0) return { allowed: false, reason: missingRole(access, contents) }
   if (access.accessAs.as === 'unknown') return { allowed: true, as: 'unknown', found: access.accessAs.found }
@@ -61,10 +62,10 @@ function placeText(kind: 'project' | 'group', path: string, isKnown: boolean): s
   return `${kind} ${path.slice(0, maxNamed.characters)}${isKnown ? '' : ' (which the directory file does not have)'}`
 }
 
-function held<Place extends { readonly id: bigint }>(
+function withRoles<Place extends { readonly id: bigint }>(
   place: Place | undefined,
   roleIn: (place: Place) => RoleName | undefined,
-): Held[] {
+): PlaceWithRoles[] {
   const role = place && roleIn(place)
   return role && isAtLeast(role, leastUserAccessRole) ? [{ id: place.id, roles: rolesUpTo(role) }] : []
 }

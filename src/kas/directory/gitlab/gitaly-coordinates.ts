@@ -1,7 +1,7 @@
 import { Listeners } from '../../../lib/listeners.ts'
 import type { GitalyCoordinates } from '../../repositories/gitaly/gitaly-coordinates.ts'
 
-/** projects at once; the one that was told longest ago makes room */
+/** projects at once; the one whose place was learnt longest ago makes room */
 const maxProjects = 20_000
 
 interface Known {

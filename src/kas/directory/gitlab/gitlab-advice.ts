@@ -3,7 +3,7 @@ import { type TlsFault, tlsFault } from '../../../lib/tls-fault.ts'
 
 const secure = 'does GitLab speak https where gitlab.address says http?'
 const name = 'no address is known for the host of gitlab.address: is it written right, and does DNS know it from here?'
-const route = 'no way to the host of gitlab.address: look at firewalls, network policies, and HTTPS_PROXY and NO_PROXY'
+const route = 'no way to the host of gitlab.address: check firewalls, network policies, and HTTPS_PROXY and NO_PROXY'
 
 const byFault: Readonly<Record<TlsFault, string>> = {
   untrusted:
@@ -29,7 +29,7 @@ const byCode: Readonly<Record<string, string>> = {
 /** What nginx, Apache and programs in Go say to HTTP where they speak HTTPS. */
 const wantsTls = /HTTPS port|SSL-enabled server|HTTPS server/
 
-/** What an operator looks at first when GitLab cannot be asked; undefined: at GitLab itself. */
+/** What an operator checks first when GitLab cannot be asked; undefined: GitLab itself. */
 export function gitlabAdvice(error: KasError): string | undefined {
   const { spec, cause } = error
   if (spec.code === 'GITLAB_ANSWER_INVALID') return 'is it GitLab that answers at gitlab.address?'

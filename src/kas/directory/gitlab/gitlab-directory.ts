@@ -92,7 +92,7 @@ export class GitlabDirectory implements Directory, Service {
   readonly #listeners = new Listeners<ReadonlySet<AgentId>>()
   /** agents whose tokens were refused, which no listener knows yet */
   readonly #lost = new Set<AgentId>()
-  #cancelTelling: (() => void) | undefined
+  #cancelNotify: (() => void) | undefined
 
   constructor(components: GitlabDirectoryComponents, options: GitlabDirectoryOptions) {
     const { pauseMs, maxPauseMs, ...ttls } = { ...defaults, ...options }
@@ -135,7 +135,7 @@ export class GitlabDirectory implements Directory, Service {
 
   async stop(): Promise<void> {
     this.#watches.stop()
-    this.#cancelTelling?.()
+    this.#cancelNotify?.()
     this.#listeners.clear()
   }
 
@@ -149,8 +149,8 @@ export class GitlabDirectory implements Directory, Service {
   /** It concerns the agent alone: another one, who has tokens refused in a loop, costs nobody else a tunnel. */
   #agentLost(agentId: AgentId): void {
     this.#lost.add(agentId)
-    this.#cancelTelling ??= this.#clock.after(settleMs, () => {
-      this.#cancelTelling = undefined
+    this.#cancelNotify ??= this.#clock.after(settleMs, () => {
+      this.#cancelNotify = undefined
       const lost = new Set(this.#lost)
       this.#lost.clear()
       this.#listeners.notify(lost)
@@ -250,7 +250,7 @@ export class GitlabDirectory implements Directory, Service {
     agentId: AgentId,
     configuration: Readonly<Record<string, unknown>>,
     signal: AbortSignal,
-  ): Promise<'taken' | 'agent_gone'> {
+  ): Promise<'taken' | 'agent_removed'> {
     const path = '/internal/kubernetes/agent_configuration'
     // as proto JSON writes it (doc/reference/captured.md 2)
     const body = { agent_id: String(agentId), agent_config: configuration }
@@ -260,7 +260,7 @@ export class GitlabDirectory implements Directory, Service {
     } catch (error) {
       signal.throwIfAborted()
       const failure = KasError.from(error)
-      if (failure.spec.code === 'GITLAB_STATUS' && failure.spec.status === 404) return 'agent_gone'
+      if (failure.spec.code === 'GITLAB_STATUS' && failure.spec.status === 404) return 'agent_removed'
       throw unavailable(failure)
     }
   }

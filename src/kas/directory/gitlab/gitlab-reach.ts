@@ -25,7 +25,7 @@ export function isRefusal(error: KasError): boolean {
 export class GitlabReach {
   readonly #log: Logger
   /** by path of the API, of which there are a few: why it failed last, and how often since it answered */
-  readonly #failing = new Map<string, { why: 'away' | 'secret'; count: number }>()
+  readonly #failing = new Map<string, { reason: 'away' | 'secret'; count: number }>()
 
   constructor(components: { log: Logger }) {
     this.#log = components.log
@@ -50,10 +50,10 @@ export class GitlabReach {
     }
   }
 
-  #report(path: string, why: 'away' | 'secret', error: KasError, message: string): void {
+  #report(path: string, reason: 'away' | 'secret', error: KasError, message: string): void {
     const failing = this.#failing.get(path)
-    this.#failing.set(path, { why, count: (failing?.count ?? 0) + 1 })
-    if (failing?.why === why) {
+    this.#failing.set(path, { reason, count: (failing?.count ?? 0) + 1 })
+    if (failing?.reason === reason) {
       this.#log.debug({ error, url_path: path }, 'GitLab still cannot be asked')
       return
     }

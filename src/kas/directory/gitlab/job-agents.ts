@@ -20,7 +20,7 @@ const schema = z.object({
     z.object({
       id,
       config_project: withId,
-      /** looked at when this agent is asked for: an odd one concerns nobody else */
+      /** read when this agent is asked for: an odd one concerns nobody else */
       configuration: z.unknown(),
     }),
   ),

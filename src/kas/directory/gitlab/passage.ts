@@ -51,7 +51,7 @@ export async function openPassage(
       responseHeaders: 'raw',
       signal,
     })
-    body.on('error', () => undefined) // its reader is told, if there is one
+    body.on('error', () => undefined) // its reader gets it, if there is one
     return {
       statusCode,
       statusText,

@@ -6,12 +6,12 @@ export interface SeenHashesOptions {
 }
 
 const defaultKeptMs = 60_000
-/** of each half, which has 1 MiB: with a hundred thousand hashes in it one of 20,000 others looks known */
+/** of each half, which has 1 MiB: with a hundred thousand hashes in it one of 20,000 others counts as known */
 const bitsLog2 = 23
 const hexDigits = 6
 
 /**
- * Which hashes were added lately, in a room that does not grow: a few that were not look as if they were. Nothing is
+ * Which hashes were added lately, in a room that does not grow: a few that were not seem to be among them. Nothing is
  * kept before the first is added.
  */
 export class SeenHashes {

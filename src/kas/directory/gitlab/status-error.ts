@@ -8,13 +8,13 @@ const maxSearchedBytes = 2048
 
 /** A status that is no success, with what GitLab says beside it. */
 export function statusError({ status, mediaType, retryAfterMs, body }: HttpAnswer, path: string): KasError {
-  const said = mediaType === 'application/json' ? messageOf(body) : wordsOf(mediaType, body)
+  const message = mediaType === 'application/json' ? messageOf(body) : wordsOf(mediaType, body)
   return new KasError({
     code: 'GITLAB_STATUS',
     status,
     path,
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
-    ...(said === undefined ? {} : { told: said.slice(0, maxQuotedCharacters) }),
+    ...(message === undefined ? {} : { told: message.slice(0, maxQuotedCharacters) }),
   })
 }
 

@@ -10,7 +10,7 @@ export interface UsageCountersOptions {
   readonly maxKept?: number
   /** of all events that are kept, as JSON; what is more is dropped and counted */
   readonly maxEventCharacters?: number
-  /** registrations of one agent that are not the same, as its pods tell different versions; more are dropped */
+  /** registrations of one agent that are not the same, as its pods register different versions; more are dropped */
   readonly maxRegistrationsOfAgent?: number
 }
 
@@ -22,13 +22,13 @@ const defaults = {
   maxRegistrationsOfAgent: 10,
 }
 
-/** What one call tells GitLab, and the step that takes it off once GitLab has it. */
+/** What one call reports to GitLab, and the step that takes it off once GitLab has it. */
 export interface UsagePart {
   readonly body: Readonly<Record<string, unknown>>
   taken(): void
 }
 
-/** Counts what happens until GitLab has been told. */
+/** Counts what happens until it is reported to GitLab. */
 export class UsageCounters implements Usage {
   readonly #options: Required<UsageCountersOptions>
   readonly #counters = new Counter<string>()
@@ -71,7 +71,7 @@ export class UsageCounters implements Usage {
     if (agent !== undefined) this.#registrations.add(agent)
   }
 
-  /** The next part of what `usage_metrics` should be told; undefined: nothing. */
+  /** The next part of what is to be reported to `usage_metrics`; undefined: nothing. */
   metrics(): UsagePart | undefined {
     const { maxIncrement, maxListed } = this.#options
     const counters = [...this.#counters.counts].map(([name, count]) => [name, Math.min(count, maxIncrement)] as const)
@@ -89,7 +89,7 @@ export class UsageCounters implements Usage {
     return { body, taken }
   }
 
-  /** The next part of what `agent_events` should be told; undefined: nothing. */
+  /** The next part of what is to be reported to `agent_events`; undefined: nothing. */
   events(): UsagePart | undefined {
     const events = firstOf(this.#events, this.#options.maxListed)
     if (events.length === 0) return undefined

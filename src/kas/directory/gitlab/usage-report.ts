@@ -14,7 +14,7 @@ export interface UsageReportComponents {
 }
 
 export interface UsageReportOptions {
-  /** upstream's observability.usage_reporting_period, in ms; 0: GitLab is told nothing */
+  /** upstream's observability.usage_reporting_period, in ms; 0: nothing is reported */
   readonly periodMs: number
   /** the longest that the last report may take, in ms (doc/reference/tunnel-protocol.md 5.3) */
   readonly lastReportMs?: number
@@ -33,7 +33,7 @@ const subjects = {
   events: '/internal/kubernetes/agent_events',
 } as const
 
-/** Tells GitLab the counters every period and once at the end: what it did not take is told again. */
+/** Reports the counters to GitLab every period and once at the end: what it did not take is reported again. */
 export class UsageReport implements Service {
   readonly #components: UsageReportComponents
   readonly #options: Required<UsageReportOptions>
@@ -68,11 +68,12 @@ export class UsageReport implements Service {
     await this.#running
     const { signal } = this.#stopped
     for (let tries = 1; !(await this.#report(signal)) && tries < maxLastTries; tries++) {
-      await clockDelay(this.#components.clock, lastRetryMs, signal).catch(() => undefined) // its limit is told of below
+      await clockDelay(this.#components.clock, lastRetryMs, signal).catch(() => undefined) // its limit is reported below
     }
     cancel()
     const { counters } = this.#components
-    if (counters.metrics() ?? counters.events()) this.#log.error('GitLab was not told all of the usage before the end')
+    if (counters.metrics() ?? counters.events())
+      this.#log.error('Not all of the usage was reported to GitLab before the end')
   }
 
   #schedule(): void {
@@ -88,7 +89,7 @@ export class UsageReport implements Service {
   async #report(signal: AbortSignal): Promise<boolean> {
     const { counters } = this.#components
     const dropped = counters.takeDropped()
-    if (dropped > 0) this.#log.warn({ count: dropped }, 'Usage was more than is kept for GitLab, some is not told')
+    if (dropped > 0) this.#log.warn({ count: dropped }, 'Usage was more than is kept for GitLab, some is not reported')
     await Promise.all([
       this.#send(subjects.metrics, () => counters.metrics(), signal),
       this.#send(subjects.events, () => counters.events(), signal),
@@ -117,8 +118,8 @@ export class UsageReport implements Service {
     const isRejected = spec.code === 'GITLAB_STATUS' && spec.status === 400
     if (isAbsent) this.#log.debug({ url_path: path }, 'This GitLab does not take such reports')
     else if (isRejected)
-      this.#log.error({ error, url_path: path }, 'GitLab rejected a usage report, it is not told again')
-    else this.#log.warn({ error, url_path: path }, 'Usage could not be reported, it is told later')
+      this.#log.error({ error, url_path: path }, 'GitLab rejected a usage report, it is not sent again')
+    else this.#log.warn({ error, url_path: path }, 'Usage could not be reported, it is sent later')
     return isAbsent || isRejected
   }
 }

@@ -159,7 +159,7 @@ export class PollSharing implements Service {
       polls.elsewhere.forget(branch)
       return
     }
-    polls.elsewhere.said(branch, polled)
+    polls.elsewhere.announced(branch, polled)
     const known = polls.branch(branch.of)?.commit
     if (known === undefined || commit === known) return
     if (commit === '')

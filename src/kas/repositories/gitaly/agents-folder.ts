@@ -159,7 +159,7 @@ export class AgentsFolder {
     if (count > 0) return listing
     return await assurePresent(commit).then(
       () => listing,
-      () => undefined, // who asks for a file hears why
+      () => undefined, // who asks for a file gets the reason
     )
   }
 }

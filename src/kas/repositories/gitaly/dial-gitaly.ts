@@ -30,7 +30,7 @@ export async function dialGitaly(
   const target = parseGitalyAddress(address)
   const socket = await openSocket(target, options)
   socket.setNoDelay(true)
-  socket.on('error', () => undefined) // thrown here, or told by the session
+  socket.on('error', () => undefined) // thrown here, or reported by the session
   const deadline = new Deadline({ ms: options.connectTimeoutMs, signals: [signal] })
   try {
     const event = target.kind === 'tls' ? 'secureConnect' : 'connect'
@@ -39,8 +39,8 @@ export async function dialGitaly(
     socket.destroy()
     signal.throwIfAborted()
     const { message, code } = cause as NodeJS.ErrnoException // several addresses that fail have no message, but a code
-    const why = deadline.isPast ? `no connection after ${options.connectTimeoutMs} ms` : message || code
-    throw new KasError({ code: 'REPOSITORY_FAILED', detail: `Gitaly at ${address}: ${why}` }, { cause })
+    const reason = deadline.isPast ? `no connection after ${options.connectTimeoutMs} ms` : message || code
+    throw new KasError({ code: 'REPOSITORY_FAILED', detail: `Gitaly at ${address}: ${reason}` }, { cause })
   } finally {
     deadline.end()
   }
@@ -69,7 +69,7 @@ async function openSocket(target: GitalyAddress, options: DialGitalyOptions): Pr
   })
 }
 
-/** Looks names up at one server, IPv4 and IPv6. */
+/** Resolves names at one server, IPv4 and IPv6. */
 function lookupBy(server: string): LookupFunction {
   return (name, options, callback) => {
     const resolver = new Resolver({ timeout: 2000, tries: 2 })

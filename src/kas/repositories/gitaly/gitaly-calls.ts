@@ -27,8 +27,8 @@ export interface GitalyCallsComponents {
   readonly clock: Clock
 }
 
-/** Gitaly's words are shown so far. */
-const maxToldChars = 200
+/** Of Gitaly's own message, what an error quotes. */
+const maxMessageChars = 200
 
 /** Of one answer: Gitaly sends 100 entries of a tree in one, and each small file in one of its own. */
 export const maxMessages = 110_000
@@ -112,7 +112,7 @@ export function isStatus(error: unknown, grpc: number): error is KasError {
 export function failed(method: string, error: unknown): unknown {
   if (!(error instanceof KasError) || error.spec.code !== 'STATUS') return error
   const { grpc, message } = error.spec
-  const detail = `Gitaly's ${method}: ${goCodeName(grpc) ?? grpc}: ${message.slice(0, maxToldChars)}`
+  const detail = `Gitaly's ${method}: ${goCodeName(grpc) ?? grpc}: ${message.slice(0, maxMessageChars)}`
   return new KasError({ code: 'REPOSITORY_FAILED', detail }, { cause: error })
 }
 

@@ -85,7 +85,7 @@ export class GitalyRepository {
       if (!discovery.isFound) throw failed('InfoRefsUploadPack', error) // else the rest was for Gitaly's sake
     }
     if (bytes > this.#options.maxRefsBytes && !discovery.isFound) {
-      const detail = `Gitaly tells more than ${this.#options.maxRefsBytes} bytes of refs`
+      const detail = `Gitaly sends more than ${this.#options.maxRefsBytes} bytes of refs`
       throw new KasError({ code: 'REPOSITORY_FAILED', detail })
     }
     return discovery.end()

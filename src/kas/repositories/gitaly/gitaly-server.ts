@@ -138,7 +138,7 @@ export class GitalyServer {
   async #connected(signal: AbortSignal): Promise<ClientSession> {
     const session = await abortable(this.#dialled(), signal)
     if (!session.draining) return session
-    this.#session = undefined // it has ended, and nobody was told yet
+    this.#session = undefined // it has ended, and has not reported so yet
     return await abortable(this.#dialled(), signal)
   }
 

@@ -13,7 +13,7 @@ export interface GitalyRateLimit {
 }
 
 export interface GitalyServersOptions extends Partial<GitalyServerOptions> {
-  /** tells Gitaly who calls */
+  /** shows Gitaly who calls */
   readonly userAgent: string
   readonly globalLimit: GitalyRateLimit
   readonly serverLimit: GitalyRateLimit

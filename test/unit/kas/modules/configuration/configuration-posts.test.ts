@@ -29,7 +29,7 @@ function start(t: Test, { leads = true } = {}) {
     head: 'one' as string | undefined,
     isReadable: true,
     /** how GitLab takes the next configurations */
-    taking: async (): Promise<'taken' | 'agent_gone'> => 'taken',
+    taking: async (): Promise<'taken' | 'agent_removed'> => 'taken',
   }
   const posted: string[] = []
   let refreshed = 0
@@ -184,7 +184,7 @@ t.test('a post that fails is tried again, later each time, with what is newest t
   clock.advance(10_000)
   await settled()
   t.equal(posted.length, 2)
-  world.taking = async () => 'agent_gone'
+  world.taking = async () => 'agent_removed'
   await push('two')
   t.same(posted, ['one', 'one', 'two'])
   clock.advance(600_000)
