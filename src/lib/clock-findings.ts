@@ -5,7 +5,7 @@ export type Ahead = readonly [least: number, most: number]
 
 /** `Date` leaves out what is less than a second. ms */
 const dateStepMs = 1000
-/** Farther apart it is told. ms */
+/** Farther apart it is reported. ms */
 const noteMs = 5000
 /** GitLab takes what kas signs for 30 s before and behind its own time. ms */
 const failedMs = 25_000
@@ -26,7 +26,7 @@ export function aheadByDate(
 
 /**
  * @param whose - `GitLab's`
- * @param ahead - undefined: it has told no time
+ * @param ahead - undefined: it has sent no time
  */
 export function clockFinding(subject: string, whose: string, ahead: Ahead | undefined): Finding {
   const check = 'clocks'

@@ -127,8 +127,8 @@ export function parseConfig<S extends z.ZodType>(
   const unknown = unknownKeys(tree, schema, [], { hints: maxHints })
   if (refused && unknown.length > 0) {
     const problems = firstOf(unknown, (one) => {
-      const why = refused[keyOf(one.path)]
-      return `${lineAt(lines, keyOffset(document, one.path))}: ${why ? `${keyOf(one.path)}: ${why}` : unknownText(one)}`
+      const reason = refused[keyOf(one.path)]
+      return `${lineAt(lines, keyOffset(document, one.path))}: ${reason ? `${keyOf(one.path)}: ${reason}` : unknownText(one)}`
     })
     throw new KasError({ code: 'SETTINGS_INVALID', file, problems })
   }

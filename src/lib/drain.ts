@@ -196,5 +196,5 @@ export class Drain {
   }
 }
 
-/** Of the event loop: what has come from the network has been heard of then. */
+/** Of the event loop: what has come from the network has been read then. */
 const pollPhase = () => new Promise((resolve) => setImmediate(resolve))

@@ -3,10 +3,10 @@ import { printable } from './printable.ts'
 
 /** What `kas doctor` and `agentk doctor` have found. */
 
-/** `note`: nothing fails by it; it will soon, or has no effect; `skipped`: not looked at, and why */
+/** `note`: nothing fails by it; it will soon, or has no effect; `skipped`: not checked, and why */
 export type State = 'ok' | 'note' | 'failed' | 'skipped'
 
-/** What one look has shown. */
+/** What one check has shown. */
 export interface Finding {
   /** doc/doctor.md has a section for each */
   readonly check: string

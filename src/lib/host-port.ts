@@ -13,7 +13,7 @@ export const hostPortForms = 'host:port such as "10.0.0.7:8156", "[fd00::1]:8156
 const maxNameLength = 253
 const nameForm = /^(?!-)[a-z0-9_-]{1,63}(?<!-)(\.(?!-)[a-z0-9_-]{1,63}(?<!-))*\.?$/i
 
-/** Whether `text` may be the name of a host. What looks like half an address (`10.0.0`) is none. */
+/** Whether `text` may be the name of a host. Half an address (`10.0.0`) is none. */
 export function isHostName(text: string): boolean {
   return text.length <= maxNameLength && nameForm.test(text) && !/^\d+$/.test(text.split('.').at(-1) ?? '')
 }

@@ -1,5 +1,5 @@
 const MiB = 1024 * 1024
-/** Of the heap of views where no limit is known: what 200,000 objects, and those who look at them, fill at most. MiB */
+/** Of the heap of views where no limit is known: what 200,000 objects, and their viewers, fill at most. MiB */
 export const mostViewsHeapMb = 384
 /** Of the thread of views beside its old generation: the young one, code, bytes outside of the heap. MiB */
 const besideHeapMb = 64

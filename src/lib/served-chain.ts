@@ -5,7 +5,7 @@ import { connect, type SecureContext, type TLSSocket } from 'node:tls'
 import type { Finding } from './findings.ts'
 
 const dayMs = 86_400_000
-/** With fewer left it is told. */
+/** With fewer left it is reported. */
 export const fewDays = 14
 
 export interface ChainAsked {
@@ -17,7 +17,7 @@ export interface ChainAsked {
   readonly ALPNProtocols?: string[]
 }
 
-type Look = Omit<Finding, 'check' | 'subject'>
+type ChainFinding = Omit<Finding, 'check' | 'subject'>
 
 /**
  * The certificates that a server sends, whether this side trusts them or not: how long they are valid, and who is missing.
@@ -26,10 +26,10 @@ type Look = Omit<Finding, 'check' | 'subject'>
  * @param keep - where the authority belongs, for the advice: `gitlab.ca_certificate_file`
  * @param now - since 1970. ms
  */
-export async function lookAtServedChain(
+export async function checkServedChain(
   asked: ChainAsked,
   { keep, now, timeoutMs }: { readonly keep: string; readonly now: number; readonly timeoutMs: number },
-): Promise<Look> {
+): Promise<ChainFinding> {
   const { host, port, serverName = host, secureContext, ALPNProtocols } = asked
   const signal = AbortSignal.timeout(timeoutMs)
   const socket = connectTcp({ host, port })
@@ -45,9 +45,9 @@ export async function lookAtServedChain(
       ...(ALPNProtocols && { ALPNProtocols }),
     })
     await once(tls, 'secureConnect', { signal })
-    const why = String(tls.authorizationError ?? '')
-    const isTrusted = tls.authorized || why === 'ERR_TLS_CERT_ALTNAME_INVALID' // names come after all else
-    return lookAt(chainOf(tls), { isTrusted, why, keep, now })
+    const reason = String(tls.authorizationError ?? '')
+    const isTrusted = tls.authorized || reason === 'ERR_TLS_CERT_ALTNAME_INVALID' // names come after all else
+    return findingOf(chainOf(tls), { isTrusted, reason, keep, now })
   } catch {
     return { state: 'skipped', text: 'no connection with TLS: no certificate is seen' }
   } finally {
@@ -65,10 +65,10 @@ function chainOf(tls: TLSSocket): X509Certificate[] {
   return chain
 }
 
-interface Seen {
+interface ReceivedChain {
   readonly isTrusted: boolean
   /** OpenSSL's code, if it is not */
-  readonly why: string
+  readonly reason: string
   readonly keep: string
   readonly now: number
 }
@@ -81,10 +81,10 @@ const missing: ReadonlySet<string> = new Set([
   'DEPTH_ZERO_SELF_SIGNED_CERT',
 ])
 
-function lookAt(chain: readonly X509Certificate[], { isTrusted, why, keep, now }: Seen): Look {
+function findingOf(chain: readonly X509Certificate[], { isTrusted, reason, keep, now }: ReceivedChain): ChainFinding {
   const top = chain.at(-1)
   if (!top) return { state: 'skipped', text: 'the server has sent no certificate' }
-  if (!isTrusted) return untrusted(chain, top, { why, keep, now })
+  if (!isTrusted) return untrusted(chain, top, { reason, keep, now })
   const days = Math.floor(Math.min(...chain.map(({ validTo }) => Date.parse(validTo) - now)) / dayMs)
   const text = `${days} days are left of what the server sends, up to ${nameOf(top.issuer)}`
   return days < fewDays ? { state: 'note', text, advice: 'renew it there' } : { state: 'ok', text }
@@ -93,8 +93,8 @@ function lookAt(chain: readonly X509Certificate[], { isTrusted, why, keep, now }
 function untrusted(
   chain: readonly X509Certificate[],
   top: X509Certificate,
-  { why, keep, now }: Omit<Seen, 'isTrusted'>,
-): Look {
+  { reason, keep, now }: Omit<ReceivedChain, 'isTrusted'>,
+): ChainFinding {
   const state = 'failed'
   for (const { subject, validFrom, validTo } of chain) {
     const name = nameOf(subject)
@@ -103,8 +103,8 @@ function untrusted(
       return { state, text: `${name} begins at ${validFrom}`, advice: 'compare the clocks of both machines with it' }
     }
   }
-  if (!missing.has(why)) {
-    return { state, text: `what the server sends is not trusted here: ${why}`, advice: `look at it, and at ${keep}` }
+  if (!missing.has(reason)) {
+    return { state, text: `what the server sends is not trusted here: ${reason}`, advice: `check it, and ${keep}` }
   }
   const text = `the server sends ${chain.length} of a chain, and ${nameOf(top.issuer)}, by which the last is signed, is not trusted here`
   const advice = `put the certificate of that authority into ${keep}; if it is an intermediate one, into the chain that the server sends`

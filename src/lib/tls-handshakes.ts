@@ -5,7 +5,7 @@ import { type AddressOf, beginInTurns } from './tls-turns.ts'
 
 /**
  * Connections of a server on which TLS is not agreed yet. node ends none of them: that `handshakeTimeout` has passed it
- * only tells, and a server that closes waits for a peer that is silent, and takes one that is late.
+ * only reports, and a server that closes waits for a peer that is silent, and takes one that is late.
  */
 export class TlsHandshakes {
   /** by their far end */
@@ -13,7 +13,7 @@ export class TlsHandshakes {
 
   /**
    * @param server - whose every connection is seen from here on, and begins in its turn
-   * @param firstBytesMs - until one that says nothing is told as a handshake that takes too long
+   * @param firstBytesMs - until one that says nothing is reported as a handshake that takes too long
    * @param addressOf - as of `beginInTurns`
    */
   constructor(server: Server, firstBytesMs: number, addressOf?: AddressOf) {

@@ -20,10 +20,10 @@ const remoteAddressOf: AddressOf = ({ remoteAddress }) => remoteAddress
 
 /**
  * Of connections that have spoken TLS begins in turns, one address after another (of IPv6: one network after another).
- * What they send meanwhile waits in the socket. One that says nothing costs nothing, until it is told as node tells
- * handshakes that take too long.
+ * What they send meanwhile waits in the socket. One that says nothing costs nothing, until it is reported as node
+ * reports handshakes that take too long.
  *
- * @param server - whose listeners of `connection` are node's own yet; those that come later hear of each at once
+ * @param server - whose listeners of `connection` are node's own yet; those that come later get each at once
  * @param firstBytesMs - from a connection's start to its first bytes
  * @param addressOf - whose a connection is; absent: of who has connected
  */

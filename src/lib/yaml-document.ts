@@ -24,10 +24,10 @@ export interface YamlFault {
   readonly message: string
 }
 
-/** In one file, whose author may not be one of ours: the library looks through the whole file for each. */
+/** In one file, whose author may not be one of ours: the library searches the whole file for each. */
 const maxAliases = 200
 const charactersOfNode = 64
-/** What stands behind so many faults is not looked at. */
+/** What stands behind so many faults is not read. */
 const maxFaults = 100
 
 /**

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { type Finding, failuresOf, findingsText, problemFindings } from '../../lib/findings.ts'
 import { printableJson } from '../../lib/printable.ts'
 import { checkProxies } from '../../lib/proxy-findings.ts'
-import { lookAtServedChain } from '../../lib/served-chain.ts'
+import { checkServedChain } from '../../lib/served-chain.ts'
 import { trustedContext } from '../../lib/trusted-authorities.ts'
 import type { Version } from '../../lib/version.ts'
 import { type Config, readConfig } from '../config/config.ts'
@@ -156,7 +156,7 @@ async function checkChain({ kas, env }: Config): Promise<Finding[]> {
     }
     const secureContext = await trustedContext(caFile || undefined, keep)
     const asked = { host, port, serverName, secureContext, ...protocols }
-    return [{ ...at, ...(await lookAtServedChain(asked, { keep, now: Date.now(), timeoutMs: chainTimeoutMs })) }]
+    return [{ ...at, ...(await checkServedChain(asked, { keep, now: Date.now(), timeoutMs: chainTimeoutMs })) }]
   } catch (error) {
     return [{ ...at, state: 'skipped', text: (error as Error).message }] // the file's own finding, or that of `proxies`
   }

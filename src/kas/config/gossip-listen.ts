@@ -34,13 +34,13 @@ export function gossipListen(
   }
 }
 
-interface Looked {
+interface GossipReach {
   readonly listen: GossipListen
   readonly discovery: { readonly kubernetes?: unknown; readonly dns?: unknown; readonly static: readonly string[] }
 }
 
-/** @returns what to tell the operator: replicas are looked for elsewhere, and none of them could reach this one */
-export function unreachableGossip({ listen, discovery }: Looked): string | undefined {
+/** @returns a warning for the operator: discovery lists replicas elsewhere, and none of them could reach this one */
+export function unreachableGossip({ listen, discovery }: GossipReach): string | undefined {
   const options = parseListenAddress(listen.network, listen.address)
   const host = options && 'port' in options ? options.host : undefined
   if (host === undefined || !isLoopbackHost(host)) return undefined

@@ -24,7 +24,7 @@ import { isDiscovering, withoutEffect } from './without-effect.ts'
 
 /**
  * kas' configuration file: upstream's keys and defaults (doc/reference/tunnel-protocol.md 7.1), ours under `directory`
- * and `cluster`. Durations are milliseconds once read. doc/configuration.md tells what each key does.
+ * and `cluster`. Durations are milliseconds once read. doc/configuration.md says what each key does.
  */
 
 const text = z.string()
@@ -169,7 +169,7 @@ export const kasConfigSchema = blockSchema({
   }),
 })
 
-/** What GitLab is told where `cluster.advertised_version` does not say. */
+/** The version that is reported to GitLab where `cluster.advertised_version` does not say. */
 export const defaultAdvertisedVersion = 'v18.5.0'
 
 type KasFile = z.output<typeof kasConfigSchema>

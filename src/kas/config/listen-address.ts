@@ -7,7 +7,7 @@ export type ListenOptions = { host?: string; port: number; ipv6Only?: boolean } 
 export const networks = ['tcp', 'tcp4', 'tcp6', 'unix'] as const
 export type Network = (typeof networks)[number]
 
-/** What an address may look like, for error texts. */
+/** The forms of an address, for error texts. */
 export const addressForms = 'host:port, :port or [ipv6]:port with a port from 0 to 65535 (a path if network is unix)'
 
 /**

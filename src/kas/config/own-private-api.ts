@@ -15,7 +15,7 @@ export interface OwnPrivateApi {
   readonly port?: number
 }
 
-/** What the others are told; without a host they come to where they see this replica. */
+/** Where the others reach this replica; without a host they come to where they see this replica. */
 export interface ReplicaPlace {
   readonly host?: string
   readonly port?: number
@@ -62,7 +62,7 @@ export function ownPrivateApi(
 }
 
 /**
- * What the others are told: as the environment says, else the address that is listened on, unless that is any.
+ * Where the others reach this replica: as the environment says, else the address that is listened on, unless that is any.
  *
  * @param warn - gets what will not work, and what to do about it; a replica that is alone needs nothing of it
  */
@@ -82,7 +82,7 @@ export function replicaPlace(
   }
   if (listened.host !== undefined && isLoopbackHost(listened.host) && !isLoopbackHost(host)) {
     warn(
-      `Other replicas are told to call ${host}, but private_api.listen.address is on loopback. Set it, for instance to ":8155"`,
+      `Other replicas are to call ${host}, but private_api.listen.address is on loopback. Set it, for instance to ":8155"`,
     )
   }
   return { host, ...port }

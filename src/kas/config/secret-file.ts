@@ -17,7 +17,7 @@ export function readApiSecret(file: string, key: string): Promise<Uint8Array> {
 }
 
 /**
- * The secret of all replicas: any length; `short` tells that it has fewer than 32 bytes
+ * The secret of all replicas: any length; `short`: it has fewer than 32 bytes
  * (doc/reference/gitlab-contract.md 9 no. 26).
  *
  * @param key - the configuration key that names the file, if it is not the usual one
@@ -45,7 +45,7 @@ export async function readWebsocketTokenSecret(file: string): Promise<Uint8Array
   }
 }
 
-/** What fronts say to be told where to take a request: base64 of at least 32 bytes, as text, for a header carries it. */
+/** What fronts send to learn where to take a request: base64 of at least 32 bytes, as text, for a header carries it. */
 export async function readAccelRedirectSecret(file: string): Promise<string> {
   const secret = await readSecret(file, { key: 'agent.kubernetes_api.accel_redirect_secret_file', minBytes: 32 })
   return Buffer.from(secret).toString('base64')
@@ -54,7 +54,7 @@ export async function readAccelRedirectSecret(file: string): Promise<string> {
 /**
  * Standard base64, white space anywhere.
  *
- * @throws KasError SETTINGS_INVALID, which never tells what the file holds
+ * @throws KasError SETTINGS_INVALID, which never says what the file holds
  */
 async function readSecret(file: string, rule: SecretRule): Promise<Uint8Array> {
   const invalid = (problem: string, cause?: unknown) =>

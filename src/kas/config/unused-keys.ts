@@ -1,4 +1,4 @@
-const noRedis = 'there is no Redis: replicas tell one another what it held'
+const noRedis = 'there is no Redis: replicas send one another what it would keep'
 const noWorkspaces = 'workspaces are not served'
 const ownCertificates = 'replicas make their own certificates at each start'
 
@@ -22,6 +22,6 @@ export const unusedKeys: Readonly<Record<string, string>> = {
   'private_api.listen.ca_certificate_file': ownCertificates,
   'private_api.listen.max_connection_age': 'connections between replicas stay for as long as both are there',
   'observability.logging.grpc_level': 'the gRPC library has no log here, for it would quote tokens',
-  'observability.sentry': 'errors are told in the log, not to Sentry',
+  'observability.sentry': 'errors are reported in the log, not to Sentry',
   'observability.google_profiler': 'there is no Google profiler for this platform',
 }

@@ -42,7 +42,7 @@ function besideSockets({ agent: { listen, kubernetes_api: api } }: KasConfig): K
   )
 }
 
-/** Other replicas are looked for. */
+/** Discovery searches for other replicas. */
 export function isDiscovering({ kubernetes, dns, static: members }: KasConfig['cluster']['discovery']): boolean {
   return kubernetes !== undefined || dns !== undefined || members.length > 0
 }

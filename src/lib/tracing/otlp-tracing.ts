@@ -230,6 +230,6 @@ function logging(exporter: SpanExporter, failures: LimitedLog): SpanExporter {
 /** Not what the collector answered, which may quote what it was sent. */
 function reasonOf(error: unknown): string {
   const { message, code } = error as { message?: unknown; code?: unknown }
-  const said = typeof message === 'string' && message !== '' ? message : 'it was not taken'
-  return (code === undefined || said.includes(String(code)) ? said : `${said} (${code})`).slice(0, maxReasonLength)
+  const text = typeof message === 'string' && message !== '' ? message : 'it was not taken'
+  return (code === undefined || text.includes(String(code)) ? text : `${text} (${code})`).slice(0, maxReasonLength)
 }

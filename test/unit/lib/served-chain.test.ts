@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { createSecureContext, createServer } from 'node:tls'
 import t, { type Test } from 'tap'
 import { loadX509 } from '../../../src/kas/replicas/replica-identity.ts'
-import { lookAtServedChain } from '../../../src/lib/served-chain.ts'
+import { checkServedChain } from '../../../src/lib/served-chain.ts'
 
 /** A server whose certificate is signed by an intermediate authority, which it sends along or not. */
 
@@ -61,7 +61,7 @@ async function look(t: Test, server: Issued, { sent = '', ca = root.pem }: { sen
   t.teardown(() => listening.close())
   const { port } = listening.address() as AddressInfo
   const asked = { host: '127.0.0.1', port, secureContext: createSecureContext({ ca }) }
-  return await lookAtServedChain(asked, { keep: 'the.file', now: Date.now(), timeoutMs: 5000 })
+  return await checkServedChain(asked, { keep: 'the.file', now: Date.now(), timeoutMs: 5000 })
 }
 
 t.test('a chain that is whole', async (t) => {
@@ -95,5 +95,5 @@ t.test('one that has ended, and one that will', async (t) => {
 
 t.test('nobody there: no certificate is seen', async (t) => {
   const asked = { host: '127.0.0.1', port: 1, secureContext: createSecureContext({}) }
-  t.match(await lookAtServedChain(asked, { keep: 'the.file', now: Date.now(), timeoutMs: 5000 }), { state: 'skipped' })
+  t.match(await checkServedChain(asked, { keep: 'the.file', now: Date.now(), timeoutMs: 5000 }), { state: 'skipped' })
 })

@@ -3,7 +3,7 @@ import { type Ahead, aheadByDate, clockFinding } from '../../../lib/clock-findin
 import { KasError } from '../../../lib/errors.ts'
 import { type Finding, problemFindings } from '../../../lib/findings.ts'
 import { createLogger } from '../../../lib/log.ts'
-import { lookAtServedChain } from '../../../lib/served-chain.ts'
+import { checkServedChain } from '../../../lib/served-chain.ts'
 import { noTracer } from '../../../lib/tracing/tracer.ts'
 import { trustedContext } from '../../../lib/trusted-authorities.ts'
 import type { KasConfig } from '../../config/kas-config.ts'
@@ -105,7 +105,7 @@ async function lookAtChain({ gitlab }: KasConfig, env: CliIo['env']): Promise<Fi
   const keep = 'gitlab.ca_certificate_file'
   const secureContext = await trustedContext(gitlab.ca_certificate_file, keep)
   const asked = { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) || 443, secureContext }
-  return [{ ...at, ...(await lookAtServedChain(asked, { keep, now: Date.now(), timeoutMs })) }]
+  return [{ ...at, ...(await checkServedChain(asked, { keep, now: Date.now(), timeoutMs })) }]
 }
 
 type Look = Omit<Finding, 'check' | 'subject'>

@@ -52,9 +52,9 @@ t.test('networks choose an address of this machine, the first network first', as
   t.match(none.texts, ['OWN_PRIVATE_API_CIDR has no effect: no address of this machine is in 172.16.0.0/12'])
 })
 
-t.test('a private API on loopback that others are told to call elsewhere is told', async (t) => {
+t.test('a private API on loopback that others are to call elsewhere is warned of', async (t) => {
   const url = { OWN_PRIVATE_API_URL: 'grpc://10.0.3.9:8155' }
-  t.match(place(url, 'localhost').texts, [/told to call 10\.0\.3\.9, but private_api\.listen\.address is on loopback/])
+  t.match(place(url, 'localhost').texts, [/are to call 10\.0\.3\.9, but private_api\.listen\.address is on loopback/])
   t.strictSame(place(url).texts, [])
   t.strictSame(place({ OWN_PRIVATE_API_URL: 'grpc://127.0.0.1' }, 'localhost').texts, [])
 })
