@@ -20,6 +20,9 @@ export interface Finding {
   readonly advice?: string | undefined
 }
 
+/** Of a check whose name and subject its caller adds. */
+export type CheckResult = Omit<Finding, 'check' | 'subject'>
+
 /**
  * Of a file of the configuration that cannot be used: each problem by itself, and as notes the unknown keys that may be
  * the cause.

@@ -2,7 +2,7 @@ import type { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { connect as connectTcp, isIP } from 'node:net'
 import { connect, type SecureContext, type TLSSocket } from 'node:tls'
-import type { Finding } from './findings.ts'
+import type { CheckResult } from './findings.ts'
 
 const dayMs = 86_400_000
 /** With fewer left it is reported. */
@@ -17,8 +17,6 @@ export interface ChainAsked {
   readonly ALPNProtocols?: string[]
 }
 
-type ChainFinding = Omit<Finding, 'check' | 'subject'>
-
 /**
  * The certificates that a server sends, whether this side trusts them or not: how long they are valid, and who is missing.
  * Names are not compared: who connects in earnest does that.
@@ -29,7 +27,7 @@ type ChainFinding = Omit<Finding, 'check' | 'subject'>
 export async function checkServedChain(
   asked: ChainAsked,
   { keep, now, timeoutMs }: { readonly keep: string; readonly now: number; readonly timeoutMs: number },
-): Promise<ChainFinding> {
+): Promise<CheckResult> {
   const { host, port, serverName = host, secureContext, ALPNProtocols } = asked
   const signal = AbortSignal.timeout(timeoutMs)
   const socket = connectTcp({ host, port })
@@ -47,7 +45,7 @@ export async function checkServedChain(
     await once(tls, 'secureConnect', { signal })
     const reason = String(tls.authorizationError ?? '')
     const isTrusted = tls.authorized || reason === 'ERR_TLS_CERT_ALTNAME_INVALID' // names come after all else
-    return findingOf(chainOf(tls), { isTrusted, reason, keep, now })
+    return resultOf(chainOf(tls), { isTrusted, reason, keep, now })
   } catch {
     return { state: 'skipped', text: 'no connection with TLS: no certificate is seen' }
   } finally {
@@ -81,7 +79,7 @@ const missing: ReadonlySet<string> = new Set([
   'DEPTH_ZERO_SELF_SIGNED_CERT',
 ])
 
-function findingOf(chain: readonly X509Certificate[], { isTrusted, reason, keep, now }: ReceivedChain): ChainFinding {
+function resultOf(chain: readonly X509Certificate[], { isTrusted, reason, keep, now }: ReceivedChain): CheckResult {
   const top = chain.at(-1)
   if (!top) return { state: 'skipped', text: 'the server has sent no certificate' }
   if (!isTrusted) return untrusted(chain, top, { reason, keep, now })
@@ -94,7 +92,7 @@ function untrusted(
   chain: readonly X509Certificate[],
   top: X509Certificate,
   { reason, keep, now }: Omit<ReceivedChain, 'isTrusted'>,
-): ChainFinding {
+): CheckResult {
   const state = 'failed'
   for (const { subject, validFrom, validTo } of chain) {
     const name = nameOf(subject)

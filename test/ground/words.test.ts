@@ -8,17 +8,14 @@ import { bannedWords, bannedWordsIn } from '../../dev/census/words.ts'
  * removes some lowers it.
  */
 const left: Readonly<Record<string, number>> = {
-  told: 344,
-  look: 157,
-  held: 101,
-  why: 72,
+  told: 280,
+  look: 80,
+  why: 65,
+  held: 42,
   vain: 26,
-  hear: 23,
+  hear: 20,
   picture: 13,
-  quiet: 10,
-  heir: 8,
-  wish: 4,
-  beat: 2,
+  quiet: 7,
 }
 
 /** Names that stay, everywhere or in the files of `within`, and the reason. */
@@ -56,6 +53,14 @@ const staying: readonly { readonly name: RegExp; readonly within?: RegExp; reado
     within: /^src\/(?:lib\/errors|kas\/directory\/gitlab\/(?:gitlab-advice|gitlab-reach|status-error))\.ts$/,
     reason: 'a field of the error GITLAB_STATUS, in the log',
   },
+  { name: /^beat$/, within: /^doc\/metrics\.md$/, reason: 'a value of a metric' },
+  {
+    name: /^(?:look|LookResponseSchema)$/,
+    within: /^src\/kas\/modules\/repositories\/poll-sharing\.ts$/,
+    reason: 'a method between replicas',
+  },
+  { name: /^why$/, within: /^src\/kas\/cli\/route\.ts$/, reason: 'a field of kas route --output json' },
+  { name: /^told$/, within: /^src\/kas\/cli\/doctor\/gitlab\.ts$/, reason: 'a field of the error GITLAB_STATUS' },
 ]
 
 const root = join(import.meta.dirname, '..', '..')

@@ -25,7 +25,7 @@ interface Right {
 /**
  * The API server, and what agentk itself has to be allowed there; calls are by the rights that calls need.
  *
- * @param agentId - as kas has told it
+ * @param agentId - as kas has sent it
  */
 export async function checkCluster(config: Config, agentId: bigint | undefined): Promise<Finding[]> {
   let api: ApiClient
@@ -80,7 +80,7 @@ async function checkRights(api: ApiClient, namespace: string, agentId: bigint | 
       if (agentId !== undefined) {
         return checkRight(api, { ...leases, verb, name: `agent-${agentId}-lock` }, 'failed', advice)
       }
-      const unknown = `${advice}; a Role that names the Lease of the agent is not seen here, as kas has not told the id`
+      const unknown = `${advice}; a Role that names the Lease of the agent is not seen here, as kas has not sent the id`
       return checkRight(api, { ...leases, verb }, 'note', unknown)
     }),
   )

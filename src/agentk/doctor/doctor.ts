@@ -11,7 +11,7 @@ import { proxyFromEnvironment } from '../tunnels/proxy.ts'
 import { checkCluster } from './cluster.ts'
 import { checkIdle, checkKas } from './kas.ts'
 
-/** What `agentk doctor` looks at, in the order of doc/doctor.md. */
+/** What `agentk doctor` checks, in the order of doc/doctor.md. */
 export const checkNames = [
   'configuration',
   'token',
@@ -125,7 +125,7 @@ async function checkAuthority(file: string | undefined): Promise<Finding[]> {
   if (!file) return [{ check, state: 'skipped', text: `${flag} is not given: those of the system are trusted` }]
   try {
     await trustedContext(file, flag)
-    const text = `${file} holds certificates that can be read; their dates are not looked at`
+    const text = `${file} holds certificates that can be read; their dates are not checked`
     return [{ check, state: 'ok', subject: flag, text }]
   } catch (error) {
     const advice = 'write the certificate of the authority there, in PEM'
@@ -152,7 +152,7 @@ async function checkChain({ kas, env }: Config): Promise<Finding[]> {
   const keep = '--kas-ca-cert-file'
   try {
     if (proxyFromEnvironment(env, 'https', address)) {
-      return [{ ...at, state: 'skipped', text: 'kas is reached by a proxy: what its server sends is not looked at' }]
+      return [{ ...at, state: 'skipped', text: 'kas is reached by a proxy: what its server sends is not checked' }]
     }
     const secureContext = await trustedContext(caFile || undefined, keep)
     const asked = { host, port, serverName, secureContext, ...protocols }

@@ -1,7 +1,7 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import { monotonicClock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
-import type { Finding } from '../../lib/findings.ts'
+import type { CheckResult, Finding } from '../../lib/findings.ts'
 import { abortable } from '../../lib/signals.ts'
 import type { Version } from '../../lib/version.ts'
 import { decodeMessage } from '../../proto/decode.ts'
@@ -14,33 +14,31 @@ import { KeepAlive, stockTimes } from '../tunnels/keep-alive.ts'
 import { nextStepOfRefusal, nextStepToKas } from '../tunnels/next-step.ts'
 import { dialKas } from '../tunnels/transport.ts'
 
-type Look = Omit<Finding, 'check' | 'subject'>
-
 export interface CheckedKas {
   readonly finding: Finding
-  /** if kas has told whose the token is */
+  /** if kas has sent whose the token is */
   readonly agentId: bigint | undefined
 }
 
-type Answer = Look & { readonly agentId?: bigint }
+type Answer = CheckResult & { readonly agentId?: bigint }
 
 /** of the connection, and of the answer. ms */
 const timeoutMs = 10_000
 
 /** Connects as agentk does, and asks for its configuration, without registering. */
 export async function checkKas(config: Config, version: Version): Promise<CheckedKas> {
-  const { agentId, ...found } = await look(config, version)
+  const { agentId, ...found } = await tryKas(config, version)
   return { finding: { check: 'kas', subject: '--kas-address', ...found }, agentId }
 }
 
-async function look(config: Config, version: Version): Promise<Answer> {
+async function tryKas(config: Config, version: Version): Promise<Answer> {
   const { address } = config.kas
   const connecting = AbortSignal.timeout(timeoutMs)
   try {
     return await connected(config, { version, connecting }, (session) => ask(session, config, version))
   } catch (error) {
     const text = connecting.aborted ? `no connection within ${timeoutMs} ms` : (error as Error).message
-    return failed(`${address.authority}: ${text}`, nextStepToKas(error, address) ?? 'look at what is between')
+    return failed(`${address.authority}: ${text}`, nextStepToKas(error, address) ?? 'check what is between')
   }
 }
 
@@ -117,7 +115,7 @@ async function ask(session: ClientSession, config: Config, version: Version): Pr
 export async function checkIdle(config: Config, version: Version, seconds: number | undefined): Promise<Finding> {
   const check = 'idle'
   if (seconds === undefined) {
-    const text = 'whether an idle stream lives is not looked at without --idle SECONDS'
+    const text = 'whether an idle stream lives is not checked without --idle SECONDS'
     return { check, state: 'skipped', text, advice: '--idle 70 is longer than what most fronts cut after' }
   }
   const subject = '--kas-address'
@@ -136,7 +134,7 @@ async function stayIdle(
   session: ClientSession,
   config: Config,
   { version, seconds }: { readonly version: Version; readonly seconds: number },
-): Promise<Look> {
+): Promise<CheckResult> {
   const keepAlive = new KeepAlive(session, { times: stockTimes, clock: monotonicClock })
   const cancelled = new AbortController()
   const stream = openConfiguration(session, config, { version, signal: cancelled.signal })
@@ -165,7 +163,7 @@ async function stayIdle(
 const idleAdvice =
   'let what is in front of kas wait longer: proxy_read_timeout, grpc_read_timeout of nginx, timeout tunnel, timeout server of HAProxy, the idle timeout of a load balancer; or kas itself was stopped meanwhile'
 
-const withoutConfiguration = (authority: string): Look =>
+const withoutConfiguration = (authority: string): CheckResult =>
   failed(`${authority}: the answer has no configuration`, 'is it kas that answers there?')
 
-const failed = (text: string, advice: string): Look => ({ state: 'failed', text, advice })
+const failed = (text: string, advice: string): CheckResult => ({ state: 'failed', text, advice })

@@ -10,7 +10,7 @@ export const usage = `Usage: kas --configuration-file=<file>
        kas gitops ...                        show how an agent's GitOps sources fare, and forget one: kas gitops --help
        kas completion bash|zsh|fish          print what makes the shell propose words and options: kas completion --help
        kas check-config ...                  say whether files of kas, of agents, the directory can be used
-       kas doctor ...                        look at what a configuration names, and say what is wrong, and what to do
+       kas doctor ...                        check what a configuration names, and say what is wrong, and what to do
 
 Options:
   --configuration-file <file>   YAML, deploy/config.example.yaml shows every key

@@ -2,12 +2,12 @@ import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createSecureContext } from 'node:tls'
 import { fileProblem } from '../../../lib/file-problem.ts'
-import { type Finding, problemFindings } from '../../../lib/findings.ts'
+import { type CheckResult, type Finding, problemFindings } from '../../../lib/findings.ts'
 import { trustedContext } from '../../../lib/trusted-authorities.ts'
 import type { KasConfig } from '../../config/kas-config.ts'
 
 const dayMs = 86_400_000
-/** With fewer left it is told. */
+/** With fewer left it is reported. */
 const fewDays = 14
 
 /** The pairs of kas' own servers, and files of authorities. @param now - ms since 1970 */
@@ -23,7 +23,11 @@ export async function checkCertificates(config: KasConfig, now: number): Promise
     const { certificate_file: certificateFile, key_file: keyFile } = listen ?? {}
     if (certificateFile === undefined || keyFile === undefined) return []
     return [
-      { check: 'certificates', subject: `${key}.certificate_file`, ...(await lookAt(certificateFile, keyFile, now)) },
+      {
+        check: 'certificates',
+        subject: `${key}.certificate_file`,
+        ...(await checkPair(certificateFile, keyFile, now)),
+      },
     ]
   })
   const authorities = {
@@ -36,11 +40,9 @@ export async function checkCertificates(config: KasConfig, now: number): Promise
   return all.length > 0 ? all : [{ check: 'certificates', state: 'skipped', text: 'no certificate is named' }]
 }
 
-type Look = Omit<Finding, 'check' | 'subject'>
+const failed = (text: string, advice: string): CheckResult => ({ state: 'failed', text, advice })
 
-const failed = (text: string, advice: string): Look => ({ state: 'failed', text, advice })
-
-async function lookAt(certificateFile: string, keyFile: string, now: number): Promise<Look> {
+async function checkPair(certificateFile: string, keyFile: string, now: number): Promise<CheckResult> {
   let pem: string
   let chain: X509Certificate[]
   try {
@@ -68,7 +70,7 @@ async function lookAt(certificateFile: string, keyFile: string, now: number): Pr
   return datesOf(certificateFile, chain, now)
 }
 
-function datesOf(file: string, chain: readonly X509Certificate[], now: number): Look {
+function datesOf(file: string, chain: readonly X509Certificate[], now: number): CheckResult {
   for (const { subject, validFrom, validTo } of chain) {
     if (now < Date.parse(validFrom))
       return failed(`${file}: ${nameOf(subject)} begins at ${validFrom}`, 'compare the clock of this machine with it')
@@ -82,7 +84,7 @@ function datesOf(file: string, chain: readonly X509Certificate[], now: number): 
   return days < fewDays ? { state: 'note', text, advice: 'renew it' } : { state: 'ok', text }
 }
 
-/** Names alone do not tell: authorities that were made anew have the name of the one before. */
+/** Names alone do not show it: authorities that were made anew have the name of the one before. */
 const isSigned = (one: X509Certificate | undefined, by: X509Certificate) =>
   one?.checkIssued(by) === true && one.verify(by.publicKey)
 
@@ -101,7 +103,7 @@ async function checkAuthority(key: string, file: string | undefined): Promise<Fi
   if (file === undefined) return []
   try {
     await trustedContext(file, key)
-    const text = `${file} holds certificates that can be read; their dates are not looked at`
+    const text = `${file} holds certificates that can be read; their dates are not checked`
     return [{ check: 'certificates', state: 'ok', subject: key, text }]
   } catch (error) {
     const advice = 'write the certificate of the authority there, in PEM'

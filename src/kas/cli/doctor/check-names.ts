@@ -1,4 +1,4 @@
-/** What `kas doctor` looks at, in the order of doc/doctor.md. */
+/** What `kas doctor` checks, in the order of doc/doctor.md. */
 export const checkNames = [
   'configuration',
   'listen',

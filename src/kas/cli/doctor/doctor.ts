@@ -30,7 +30,7 @@ export const options = {
 export const outputs: readonly string[] = ['text', 'json']
 
 const help = `usage: kas ${doctorUsage}
-  looks at what a configuration names from where kas runs, and says what is wrong, and what to do; it changes nothing
+  checks what a configuration names from where kas runs, and says what is wrong, and what to do; it changes nothing
   --configuration-file FILE    of kas, with what the environment sets
   --pre                        kas does not run yet: no replica is asked, and where it is to listen is taken for a moment
   --agent-token-file FILE      with the token of an agent, by which GitLab says where Gitaly is: it is asked, too

@@ -1,7 +1,7 @@
 import { systemClock } from '../../../lib/clock.ts'
 import { type Ahead, aheadByDate, clockFinding } from '../../../lib/clock-findings.ts'
 import { KasError } from '../../../lib/errors.ts'
-import { type Finding, problemFindings } from '../../../lib/findings.ts'
+import { type CheckResult, type Finding, problemFindings } from '../../../lib/findings.ts'
 import { createLogger } from '../../../lib/log.ts'
 import { checkServedChain } from '../../../lib/served-chain.ts'
 import { noTracer } from '../../../lib/tracing/tracer.ts'
@@ -21,7 +21,7 @@ const timeoutMs = 10_000
 const madeUpToken = 'kas-doctor'
 const userAgent = 'kas-doctor'
 
-const silent = createLogger({ level: 'error', destination: { write: () => undefined } })
+const noLog = createLogger({ level: 'error', destination: { write: () => undefined } })
 const uncounted = { waited: () => undefined, answered: () => undefined, unchecked: () => undefined }
 
 export interface GitlabOptions {
@@ -40,7 +40,7 @@ export async function checkGitlab(config: KasConfig, options: GitlabOptions): Pr
   }
   const { env, token } = options
   const client = new GitlabClient(
-    { log: silent, metrics: uncounted, tracer: noTracer },
+    { log: noLog, metrics: uncounted, tracer: noTracer },
     {
       address,
       secretFile,
@@ -54,12 +54,12 @@ export async function checkGitlab(config: KasConfig, options: GitlabOptions): Pr
   )
   try {
     await client.start()
-    const infos = new AgentInfos({ client, log: silent, clock: systemClock })
+    const infos = new AgentInfos({ client, log: noLog, clock: systemClock })
     const subject = 'gitlab.address'
     const [answer, clock, chain, gitaly] = await Promise.all([
-      look(infos, address),
+      askGitlab(infos, address),
       checkClock(client),
-      lookAtChain(config, env),
+      checkChain(config, env),
       checkGitaly({ infos, config, token }),
     ])
     return [{ check: 'gitlab', subject, ...answer }, ...clock, ...chain, gitaly]
@@ -96,27 +96,25 @@ async function checkClock(client: GitlabClient): Promise<Finding[]> {
   }
 }
 
-async function lookAtChain({ gitlab }: KasConfig, env: CliIo['env']): Promise<Finding[]> {
+async function checkChain({ gitlab }: KasConfig, env: CliIo['env']): Promise<Finding[]> {
   const { protocol, hostname, port } = new URL(gitlab.address ?? '')
   if (protocol !== 'https:') return []
   const at = { check: 'certificates', subject: 'gitlab.address' }
   const proxy = ['HTTPS_PROXY', 'https_proxy'].find((name) => env[name])
-  if (proxy) return [{ ...at, state: 'skipped', text: `${proxy} is set: what GitLab sends is not looked at` }]
+  if (proxy) return [{ ...at, state: 'skipped', text: `${proxy} is set: what GitLab sends is not checked` }]
   const keep = 'gitlab.ca_certificate_file'
   const secureContext = await trustedContext(gitlab.ca_certificate_file, keep)
   const asked = { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) || 443, secureContext }
   return [{ ...at, ...(await checkServedChain(asked, { keep, now: Date.now(), timeoutMs })) }]
 }
 
-type Look = Omit<Finding, 'check' | 'subject'>
-
-async function look(infos: AgentInfos, address: string): Promise<Look> {
+async function askGitlab(infos: AgentInfos, address: string): Promise<CheckResult> {
   try {
     await infos.ask({ token: madeUpToken, turn: { queue: 'agents' } }, AbortSignal.timeout(timeoutMs))
     return failed(`${address}: knows an agent by a token that nobody has`, 'is it GitLab that answers there?')
   } catch (cause) {
     if ((cause as Error).name === 'TimeoutError') {
-      return failed(`${address}: no answer within ${timeoutMs} ms`, 'look at GitLab, firewalls and proxies')
+      return failed(`${address}: no answer within ${timeoutMs} ms`, 'check GitLab, firewalls and proxies')
     }
     const error = KasError.from(cause)
     if (refusesKas(error)) {
@@ -126,14 +124,11 @@ async function look(infos: AgentInfos, address: string): Promise<Look> {
     if (isRefusal(error) && isGitlabs(error)) {
       return { state: 'ok', text: `${address}: GitLab answers, and takes the secret of kas` }
     }
-    return failed(
-      `${address}: ${error.message}`,
-      gitlabAdvice(error) ?? 'look at GitLab, and at what is in front of it',
-    )
+    return failed(`${address}: ${error.message}`, gitlabAdvice(error) ?? 'check GitLab, and what is in front of it')
   }
 }
 
-const failed = (text: string, advice: string): Look => ({ state: 'failed', text, advice })
+const failed = (text: string, advice: string): CheckResult => ({ state: 'failed', text, advice })
 
 /** In its own words: a front may say 401, too, and a GitLab without kas 404. */
 function isGitlabs({ spec }: KasError): boolean {

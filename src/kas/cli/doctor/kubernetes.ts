@@ -158,7 +158,7 @@ async function checkService(client: ClusterClient, { service, namespace, config,
   try {
     endpoints = await client.inTime(endpointsOf(client, { service, namespace, kind: usable }))
   } catch (error) {
-    const advice = 'look at the API server'
+    const advice = 'check the API server'
     return { check, state: 'failed', subject, text: `its ${usable}: ${failureText(error)}`, advice }
   }
   const { addresses, ports } = endpoints

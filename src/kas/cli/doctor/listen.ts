@@ -83,7 +83,7 @@ async function tryToListen({ key, listen, options }: Place): Promise<Finding> {
   }
 }
 
-/** Nothing is made: what a killed kas left there would be taken away. @throws what looking at the folder threw */
+/** Nothing is made: what a killed kas left there would be taken away. @throws what reading the folder threw */
 async function tryToMakeSocket(subject: string, path: string): Promise<Finding> {
   const check = 'listen'
   const folder = dirname(path)

@@ -19,7 +19,7 @@ export async function checkReplicas({ ops, private_api }: KasConfig): Promise<Fi
   }
   const { replica, members } = report
   const own = replica.problem
-    ? one('failed', `it is not ready: ${replica.problem}`, 'look at its log', replica.name)
+    ? one('failed', `it is not ready: ${replica.problem}`, 'read its log', replica.name)
     : one('ok', 'it is ready', undefined, replica.name)
   if (members)
     return [own, ...members.flatMap(twins), ...versions(replica.version, members), ...(await checkLinks(socket))]
@@ -67,7 +67,7 @@ async function checkLinks(socket: string): Promise<Finding[]> {
   const [own] = replicas
   const isAlone = own && own.links.length === 0 && own.unanswered.length === 0
   const lonely = isAlone
-    ? [one('note', 'it knows no other replica', 'if there are to be others, look at cluster.discovery', own.name)]
+    ? [one('note', 'it knows no other replica', 'if there are to be others, check cluster.discovery', own.name)]
     : []
   const sources = failingSources.map(({ name, reason }): Finding => {
     const text = `${reason}; what it found before is kept`
@@ -112,10 +112,10 @@ function gossipFaults(from: string, { name, gossip }: LinkReport): Finding[] {
 
 /** What answers and is refused knows another secret, or is no kas; what does not answer is not reached. */
 function adviceFor(reason: string): string {
-  const isSilent =
+  const isUnanswered =
     /connection refused|ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|no answer in time|timed out/i.test(reason)
   const where = 'or take it from cluster.discovery'
-  return isSilent
+  return isUnanswered
     ? `does a replica run there, and is 8156 open to it? ${where}`
     : `compare private_api.listen.authentication_secret_file at both, by its fingerprint here; ${where}`
 }

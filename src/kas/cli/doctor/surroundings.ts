@@ -49,16 +49,18 @@ export async function checkGit({ directory: { file } }: KasConfig): Promise<Find
   const check = 'git'
   if (file === undefined) return [{ check, state: 'skipped', text: 'GitLab has the repositories' }]
   const needed = `git ${oldestGit.join('.')} or later on the PATH of kas`
-  let said: string
+  let version: string
   try {
-    said = (await run('git', ['--version'], { timeout: gitTimeoutMs })).stdout.trim()
+    version = (await run('git', ['--version'], { timeout: gitTimeoutMs })).stdout.trim()
   } catch (error) {
     return [{ check, state: 'failed', text: `git --version: ${(error as Error).message}`, advice: `install ${needed}` }]
   }
-  const [, major = '0', minor = '0'] = /(\d+)\.(\d+)/.exec(said) ?? []
+  const [, major = '0', minor = '0'] = /(\d+)\.(\d+)/.exec(version) ?? []
   const isNew = Number(major) > oldestGit[0] || (Number(major) === oldestGit[0] && Number(minor) >= oldestGit[1])
   return [
-    isNew ? { check, state: 'ok', text: said } : { check, state: 'failed', text: said, advice: `install ${needed}` },
+    isNew
+      ? { check, state: 'ok', text: version }
+      : { check, state: 'failed', text: version, advice: `install ${needed}` },
   ]
 }
 

@@ -73,7 +73,7 @@ function serverOption({ values, io }: CliContext): string {
   return server
 }
 
-/** How long a new token may be unknown to kas, which looks at its directory each 10 s where nobody tells it. ms */
+/** How long a new token may be unknown to kas, which reads its directory each 10 s where nothing announces a change. ms */
 const knownWithinMs = 15_000
 const firstPauseMs = 100
 
@@ -167,11 +167,15 @@ async function callerOf(context: CliContext, files: KubeconfigFiles): Promise<Ca
   }
   const { id, username } = userNamed(directory, required(textOption(values, 'user'), '--user'))
   const onItsWay = files.main.name === undefined ? undefined : new TokenOnItsWay(files.main.real, id)
-  const held = files.entries('user').flatMap(({ value }) => bearerOf(value)?.token ?? [])
+  const known = files.entries('user').flatMap(({ value }) => bearerOf(value)?.token ?? [])
   const waiting = await onItsWay?.read()
   const name = textOption(values, 'token-name') ?? hostname()
-  const wish = { user: { id, username }, name, expires: expiresOption(values, clock), now: clock.now() }
-  const { token, isNew, replaced } = machineToken(directory, waiting === undefined ? held : [...held, waiting], wish)
+  const request = { user: { id, username }, name, expires: expiresOption(values, clock), now: clock.now() }
+  const { token, isNew, replaced } = machineToken(
+    directory,
+    waiting === undefined ? known : [...known, waiting],
+    request,
+  )
   if (isNew && replaced > 0) {
     io.stderr.write(
       `note: the token ${name} of ${username} gives way to a new one: what holds the old one is let in no more (--token-name gives it one of its own)\n`,

@@ -6,7 +6,7 @@ import { hashOf } from '../short-hash.ts'
 import { newToken } from '../token.ts'
 import { writeAtomically } from '../write-atomically.ts'
 
-export interface MachineTokenWish {
+export interface MachineTokenRequest {
   readonly user: { readonly id: number; readonly username: string }
   readonly name: string
   /** undefined: as it is; null: never */
@@ -23,15 +23,15 @@ export interface MachineToken {
 }
 
 /**
- * The one token of a user that bears this name: one of `held`, tokens that somebody has, if it may go on, or one of these
+ * The one token of a user that bears this name: one of `known`, tokens that somebody has, if it may go on, or one of these
  * that has no name yet; else a new one in the place of all of that name.
  */
 export function machineToken(
   directory: DirectoryDocument,
-  held: readonly string[],
-  { user, name, expires, now }: MachineTokenWish,
+  known: readonly string[],
+  { user, name, expires, now }: MachineTokenRequest,
 ): MachineToken {
-  const hashes = new Map(held.map((token) => [tokenHash(token), token]))
+  const hashes = new Map(known.map((token) => [tokenHash(token), token]))
   const all = directory.tokensOf('users', user.id)
   const mayGoOn = all.filter(
     (each) => hashes.has(hashOf(each)) && (each.expires === undefined || Date.parse(each.expires) > now),

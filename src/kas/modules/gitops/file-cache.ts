@@ -3,7 +3,7 @@ import { type BlobLimits, checkSizes, type TreeFile } from '../../repositories/t
 /** Of an entry beside its content, in bytes: its places in the tables, and the buffer of its own. */
 const overheadBytes = 512
 
-/** Reads files that are not held, in their order, as `Tree.blobs`. */
+/** Reads files that are not cached, in their order, as `Tree.blobs`. */
 export type ReadFiles = (files: readonly TreeFile[], limits: BlobLimits) => Promise<readonly Uint8Array[]>
 
 /** Of all projects. */
@@ -34,19 +34,19 @@ export interface FilesOf {
 }
 
 /** used last is the last */
-interface Held {
+interface CachedFiles {
   readonly contents: Map<string, Uint8Array>
   bytes: number
 }
 
 /**
  * Contents by project and object id, those used last. Agents of all projects share the room, but not the contents: how
- * fast a round comes would tell what other projects have.
+ * fast a round comes would show what other projects have.
  */
 export class FileCache {
   readonly #options: FileCacheOptions
   /** used last is the last */
-  readonly #projects = new Map<bigint, Held>()
+  readonly #projects = new Map<bigint, CachedFiles>()
   #bytes = 0
 
   constructor(options: FileCacheOptions) {
@@ -58,7 +58,7 @@ export class FileCache {
   }
 
   /**
-   * The contents of these files; what is not held is read, all of it at once.
+   * The contents of these files; what is not cached is read, all of it at once.
    *
    * @throws KasError MANIFESTS_REFUSED if one is larger than it may be, or all are; what `read` throws
    */
@@ -69,11 +69,11 @@ export class FileCache {
     const contents = new Map<TreeFile, Uint8Array>()
     let totalBytes = 0
     for (const file of files) {
-      const held = this.#use(projectId, file.blob)
-      if (!held) continue
-      totalBytes += held.length
-      checkSizes(file, { bytes: held.length, totalBytes }, limits)
-      contents.set(file, held)
+      const cached = this.#use(projectId, file.blob)
+      if (!cached) continue
+      totalBytes += cached.length
+      checkSizes(file, { bytes: cached.length, totalBytes }, limits)
+      contents.set(file, cached)
     }
     const missing = files.filter((file) => !contents.has(file))
     if (missing.length === 0) return contents
@@ -87,23 +87,23 @@ export class FileCache {
   }
 
   #use(projectId: bigint, blob: string): Uint8Array | undefined {
-    const held = this.#projects.get(projectId)
-    const content = held?.contents.get(blob)
-    if (!held || !content) return undefined
-    toEnd(held.contents, blob, content)
-    toEnd(this.#projects, projectId, held)
+    const cached = this.#projects.get(projectId)
+    const content = cached?.contents.get(blob)
+    if (!cached || !content) return undefined
+    toEnd(cached.contents, blob, content)
+    toEnd(this.#projects, projectId, cached)
     return content
   }
 
   #add(projectId: bigint, blob: string, content: Uint8Array): void {
     const { maxBytes, maxBytesOfProject } = this.#options
     const size = sizeOf(content)
-    const held = this.#projects.get(projectId) ?? { contents: new Map(), bytes: 0 }
-    if (size > Math.min(maxBytes, maxBytesOfProject) || held.contents.has(blob)) return
-    while (held.bytes + size > maxBytesOfProject) this.#dropOldest(projectId, held)
-    toEnd(this.#projects, projectId, held)
-    held.contents.set(blob, ownCopy(content))
-    held.bytes += size
+    const cached = this.#projects.get(projectId) ?? { contents: new Map(), bytes: 0 }
+    if (size > Math.min(maxBytes, maxBytesOfProject) || cached.contents.has(blob)) return
+    while (cached.bytes + size > maxBytesOfProject) this.#dropOldest(projectId, cached)
+    toEnd(this.#projects, projectId, cached)
+    cached.contents.set(blob, ownCopy(content))
+    cached.bytes += size
     this.#bytes += size
     for (const [oldest, other] of this.#projects) {
       while (this.#bytes > maxBytes && other.bytes > 0) this.#dropOldest(oldest, other)
@@ -111,15 +111,15 @@ export class FileCache {
     }
   }
 
-  #dropOldest(projectId: bigint, held: Held): void {
-    for (const [oldest, content] of held.contents) {
+  #dropOldest(projectId: bigint, cached: CachedFiles): void {
+    for (const [oldest, content] of cached.contents) {
       const size = sizeOf(content)
-      held.contents.delete(oldest)
-      held.bytes -= size
+      cached.contents.delete(oldest)
+      cached.bytes -= size
       this.#bytes -= size
       break
     }
-    if (held.contents.size === 0) this.#projects.delete(projectId)
+    if (cached.contents.size === 0) this.#projects.delete(projectId)
   }
 }
 

@@ -160,7 +160,7 @@ t.test('of a sound installation nothing is said but that it is, and no secret', 
     [...new Set(looked)],
     ['configuration', 'listen', 'secrets', 'certificates', 'gitlab', 'clocks', 'replicas'],
   )
-  t.match(stdout, /ca\.crt holds certificates that can be read; their dates are not looked at\n/)
+  t.match(stdout, /ca\.crt holds certificates that can be read; their dates are not checked\n/)
   t.strictSame([...new Set(findings.map(({ check }) => check))].sort(), [...checkNames].sort(), 'each is named')
   for (const encoding of ['base64', 'hex'] as const) {
     t.notOk(stdout.includes(Buffer.from(world.gitlab.secret).toString(encoding)), encoding)
@@ -377,7 +377,7 @@ const faults: Readonly<Record<string, DoctorFault<World>>> = {
   'a GitLab that fails': {
     check: 'gitlab',
     says: /502/,
-    advises: /look at GitLab/,
+    advises: /check GitLab/,
     plant: ({ gitlab }) => {
       gitlab.fault = { kind: 'status', status: 502 }
     },
@@ -385,7 +385,7 @@ const faults: Readonly<Record<string, DoctorFault<World>>> = {
   'an address without its relative root': {
     check: 'gitlab',
     says: /404/,
-    advises: /look at GitLab/,
+    advises: /check GitLab/,
     plant: ({ config, gitlab }) => {
       config.gitlab = { ...config.gitlab, address: `${gitlab.address}/elsewhere` }
     },
@@ -463,7 +463,7 @@ const faults: Readonly<Record<string, DoctorFault<World>>> = {
     check: 'replicas',
     state: 'note',
     says: /it knows no other replica/,
-    advises: /look at cluster\.discovery/,
+    advises: /check cluster\.discovery/,
     plant: ({ links }) => {
       links.replicas = [{ name: 'kas-0', instance: 'kas-0', links: [], unanswered: [] }]
     },
