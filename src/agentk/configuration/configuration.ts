@@ -1,9 +1,8 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import { noMetadata } from '../../call/call.ts'
 import { Advice } from '../../lib/advice.ts'
-import { Backoff } from '../../lib/backoff.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { Code, errorText, KasError } from '../../lib/errors.ts'
+import { errorText, KasError } from '../../lib/errors.ts'
 import { Listeners } from '../../lib/listeners.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
@@ -16,19 +15,17 @@ import {
 } from '../../proto/gen/agent_configuration_pb.ts'
 import type { AgentConfiguration } from '../../proto/gen/agentcfg_pb.ts'
 import { type AgentMeta, AgentMetaSchema, KubernetesVersionSchema } from '../../proto/gen/entity_pb.ts'
-import type { ClientSession } from '../../proto/grpc/client-session.ts'
+import type { ClientSession, ClientStream } from '../../proto/grpc/client-session.ts'
 import { readHints } from '../../proto/placement.ts'
 import { methodPath } from '../../proto/unary.ts'
 import type { KasConnections } from '../tunnels/kas-connections.ts'
+import { type KeptStream, keepOpen, type StreamEnd } from '../tunnels/keep-open.ts'
 import { nextStepOfRefusal } from '../tunnels/next-step.ts'
 
 export const getConfigurationMethod = methodPath(AgentConfigurationService.method.getConfiguration)
 
 /** What our kas says of a configuration; it says fewer by itself. */
 const maxWarnings = 100
-
-/** Upstream's (doc/reference/tunnel-protocol.md 2.5). */
-const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
 
 export interface ConfigurationComponents {
   readonly kas: Pick<KasConnections, 'session' | 'pingEvery' | 'metadata'>
@@ -83,7 +80,15 @@ export class Configuration implements Service {
   }
 
   async start(): Promise<void> {
-    this.#running = this.#run()
+    const { log } = this.#components
+    const kept: KeptStream = {
+      method: getConfigurationMethod,
+      read: (stream, session) => this.#follow(stream, session),
+      refused: (error) =>
+        log.error({ error, ...this.#advice.fields(nextStepOfRefusal(error)) }, 'GetConfiguration failed'),
+      failed: (error) => log.error({ error }, 'The configuration stream failed'),
+    }
+    this.#running = keepOpen(this.#components, kept, this.#stopping.signal)
   }
 
   async stop(): Promise<void> {
@@ -91,31 +96,8 @@ export class Configuration implements Service {
     await this.#running
   }
 
-  async #run(): Promise<void> {
-    const { kas, log } = this.#components
-    const { signal } = this.#stopping
-    const backoff = new Backoff(this.#components, backoffOptions)
-    while (!signal.aborted) {
-      try {
-        const session = await kas.session(signal)
-        const error = await this.#follow(session)
-        // the end of a connection is no refusal: the next one is asked at once, as soon as it is there
-        if (!error || signal.aborted || session.draining) continue
-        if (error.grpcCode !== Code.CANCELLED && error.grpcCode !== Code.DEADLINE_EXCEEDED) {
-          log.error({ error, ...this.#advice.fields(nextStepOfRefusal(error)) }, 'GetConfiguration failed')
-        }
-        await backoff.wait(signal)
-      } catch (error) {
-        if (!signal.aborted) log.error({ error }, 'The configuration stream failed')
-      }
-    }
-  }
-
-  /** Reads one stream to its end. @returns its error, undefined for OK */
-  async #follow(session: ClientSession): Promise<KasError | undefined> {
+  async #follow(stream: ClientStream, session: ClientSession): Promise<StreamEnd> {
     const { kas } = this.#components
-    const { signal } = this.#stopping
-    const stream = session.open({ method: getConfigurationMethod, metadata: kas.metadata(), signal })
     const request = { commitId: this.#commitId, agentMeta: this.#meta, skipRegister: true }
     void stream.send(toBinary(ConfigurationRequestSchema, create(ConfigurationRequestSchema, request)))
     stream.end()
@@ -125,11 +107,9 @@ export class Configuration implements Service {
     })
     for await (const message of stream.messages) {
       const invalid = this.#accept(message)
-      if (!invalid) continue
-      stream.cancel(invalid)
-      return invalid
+      if (invalid) return invalid
     }
-    return (await stream.done).error
+    return 'ended'
   }
 
   #accept(message: Uint8Array): KasError | undefined {

@@ -1,8 +1,6 @@
 import { create, type MessageShape, toBinary } from '@bufbuild/protobuf'
-import { Backoff } from '../../../lib/backoff.ts'
 import type { Clock } from '../../../lib/clock.ts'
-import { Code, KasError } from '../../../lib/errors.ts'
-import { pause } from '../../../lib/pause.ts'
+import { KasError } from '../../../lib/errors.ts'
 import { decodeMessage } from '../../../proto/decode.ts'
 import {
   Gitops,
@@ -11,18 +9,15 @@ import {
   PathCFSchema,
 } from '../../../proto/gen/gitops_pb.ts'
 import { maxFileBytes, maxFiles, maxRoundBytes } from '../../../proto/gitops/limits.ts'
-import type { ClientSession } from '../../../proto/grpc/client-session.ts'
+import type { ClientStream } from '../../../proto/grpc/client-session.ts'
 import { methodPath } from '../../../proto/unary.ts'
 import type { KasConnections } from '../../tunnels/kas-connections.ts'
+import { type KeptStream, keepOpen } from '../../tunnels/keep-open.ts'
 import type { Arrival, KeptFiles, NamedFile } from './kept-files.ts'
 import type { SourceOptions } from './source-options.ts'
 
 export const objectsMethod = methodPath(Gitops.method.getObjectsToSynchronize)
 
-/** Upstream's (doc/reference/tunnel-protocol.md 2.5). */
-const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
-/** A kas that ends a stream at once, without an error, is asked again after so long. ms */
-const minStreamMs = 1000
 /** What kas refuses it refuses sooner. ms */
 const acceptedMs = 10_000
 
@@ -63,46 +58,24 @@ export async function followObjects(
   signal: AbortSignal,
 ): Promise<void> {
   const source = {}
+  const { onSet, onProblem } = components
+  let last: ObjectSet | undefined
+  const kept: KeptStream = {
+    method: objectsMethod,
+    async read(stream) {
+      const set = await readSet(components, stream, { request, last, source })
+      if (!set) return 'ended'
+      last = set
+      onSet(set)
+      return 'served'
+    },
+    refused: onProblem,
+    failed: (error) => onProblem(KasError.from(error)),
+  }
   try {
-    await followAs(source, components, request, signal)
+    await keepOpen(components, kept, signal)
   } finally {
     components.files.release(source)
-  }
-}
-
-async function followAs(
-  source: object,
-  components: ObjectsStreamComponents,
-  request: ObjectsRequest,
-  signal: AbortSignal,
-): Promise<void> {
-  const { kas, clock, onSet, onProblem } = components
-  const backoff = new Backoff(components, backoffOptions)
-  let last: ObjectSet | undefined
-  while (!signal.aborted) {
-    const beganAt = clock.now()
-    try {
-      const session = await kas.session(signal)
-      const set = await followOnce(components, session, { request, last, source, signal })
-      if (set) {
-        last = set
-        backoff.reset()
-        onSet(set)
-        continue
-      }
-      if (session.draining) continue
-      const leftMs = minStreamMs - (clock.now() - beganAt)
-      if (leftMs > 0) await pause(leftMs, clock, signal)
-    } catch (thrown) {
-      if (signal.aborted) return
-      const error = KasError.from(thrown)
-      if (error.code === 'TUNNEL_LOST') {
-        await pause(minStreamMs, clock, signal) // the connection left at this moment: the next one is near
-        continue
-      }
-      if (error.grpcCode !== Code.CANCELLED && error.grpcCode !== Code.DEADLINE_EXCEEDED) onProblem(error)
-      await backoff.wait(signal)
-    }
   }
 }
 
@@ -111,16 +84,14 @@ interface Following {
   readonly last: ObjectSet | undefined
   /** whose files they are */
   readonly source: object
-  readonly signal: AbortSignal
 }
 
-/** @returns undefined: the stream has ended without a set. @throws its error */
-async function followOnce(
-  { kas, clock, files, onFollowing }: ObjectsStreamComponents,
-  session: ClientSession,
-  { request, last, source, signal }: Following,
+/** @returns undefined: the stream has ended without a set. @throws KasError: what was received is no set */
+async function readSet(
+  { clock, files, onFollowing }: ObjectsStreamComponents,
+  stream: ClientStream,
+  { request, last, source }: Following,
 ): Promise<ObjectSet | undefined> {
-  const stream = session.open({ method: objectsMethod, metadata: kas.metadata(), signal })
   void stream.send(toBinary(ObjectsToSynchronizeRequestSchema, encoded(request, last)))
   stream.end()
   const reader = new SetReader(last, (projectId) => files.arrival(source, projectId), clock)
@@ -129,16 +100,12 @@ async function followOnce(
     for await (const message of stream.messages) {
       reader.add(decodeMessage(ObjectsToSynchronizeResponseSchema, message))
     }
-  } catch (error) {
-    stream.cancel()
-    throw error
   } finally {
     cancel()
     reader.end()
   }
   const { error } = await stream.done
-  if (error) throw error
-  return reader.set
+  return error ? undefined : reader.set
 }
 
 function encoded(

@@ -1,20 +1,16 @@
 import { create, toBinary } from '@bufbuild/protobuf'
-import { Backoff } from '../../../../lib/backoff.ts'
 import type { Clock } from '../../../../lib/clock.ts'
-import { Code, KasError } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
-import { pause } from '../../../../lib/pause.ts'
 import { GitopsStates, type SourceState, SourceStateSchema } from '../../../../proto/gen/gitops_states_pb.ts'
 import { maxStateBytes } from '../../../../proto/gitops/limits.ts'
-import type { ClientSession, ClientStream } from '../../../../proto/grpc/client-session.ts'
+import type { ClientStream } from '../../../../proto/grpc/client-session.ts'
 import { methodPath } from '../../../../proto/unary.ts'
 import type { KasConnections } from '../../../tunnels/kas-connections.ts'
+import { type KeptStream, keepOpen } from '../../../tunnels/keep-open.ts'
 import type { StatusReader } from './status-sink.ts'
 
 export const pushMethod = methodPath(GitopsStates.method.push)
 
-/** Upstream's for such streams (doc/reference/tunnel-protocol.md 2.5). */
-const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
 /** A source that changes faster is reported as often as this; a stream that ends at once is opened again after so long. ms */
 const minMs = 250
 
@@ -60,36 +56,26 @@ export class StatePush implements StatusReader {
   }
 
   /** Until the signal aborts; the stream is opened again whenever it ends. Never rejects. */
-  async run(signal: AbortSignal): Promise<void> {
-    const { kas, log, clock } = this.#components
-    const backoff = new Backoff(this.#components, backoffOptions)
-    while (!signal.aborted) {
-      try {
-        const session = await kas.session(signal)
-        const error = await this.#pushOn(session, signal)
-        if (signal.aborted || session.draining) continue
-        if (!error || error.code === 'TUNNEL_LOST' || error.grpcCode === Code.CANCELLED) {
-          await pause(minMs, clock, signal)
-          continue
-        }
-        // one that knows nothing of it is no fault
-        if (error.grpcCode !== Code.UNIMPLEMENTED) log.error({ error }, 'The state of sources cannot be sent to kas')
-      } catch (error) {
-        if (signal.aborted) return
-        if (KasError.from(error).code !== 'TUNNEL_LOST') log.error({ error }, 'The stream of states failed')
-      }
-      await backoff.wait(signal)
+  run(signal: AbortSignal): Promise<void> {
+    const { log } = this.#components
+    const kept: KeptStream = {
+      method: pushMethod,
+      isOurs: true,
+      restMs: minMs,
+      read: (stream) => this.#pushOn(stream),
+      refused: (error) => log.error({ error }, 'The state of sources cannot be sent to kas'),
+      failed: (error) => log.error({ error }, 'The stream of states failed'),
     }
+    return keepOpen(this.#components, kept, signal)
   }
 
-  /** One stream to its end. @returns its error, undefined for OK */
-  async #pushOn(session: ClientSession, signal: AbortSignal): Promise<KasError | undefined> {
-    const stream = session.open({ method: pushMethod, metadata: this.#components.kas.metadata(), signal })
+  async #pushOn(stream: ClientStream): Promise<'ended'> {
     this.#stream = stream
     for (const id of this.#known.keys()) this.#due.add(id)
     this.#push()
     try {
-      return (await stream.done).error
+      await stream.done
+      return 'ended'
     } finally {
       this.#stream = undefined
       this.#cancel?.()

@@ -1,9 +1,7 @@
 import { create, toBinary } from '@bufbuild/protobuf'
-import { Backoff } from '../../../../lib/backoff.ts'
 import type { Clock } from '../../../../lib/clock.ts'
-import { Code, errorText, type KasError } from '../../../../lib/errors.ts'
+import { errorText } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
-import { pause } from '../../../../lib/pause.ts'
 import { abortable } from '../../../../lib/signals.ts'
 import { decodeMessage } from '../../../../proto/decode.ts'
 import {
@@ -16,13 +14,12 @@ import {
 import type { ClientSession, ClientStream } from '../../../../proto/grpc/client-session.ts'
 import { methodPath } from '../../../../proto/unary.ts'
 import type { KasConnections } from '../../../tunnels/kas-connections.ts'
+import { type KeptStream, keepOpen } from '../../../tunnels/keep-open.ts'
 import type { ListedEnvironment } from '../projection/environments.ts'
 import type { ViewsConfiguration, ViewsFacts } from './thread-messages.ts'
 
 export const reportMethod = methodPath(Reports.method.report)
 
-/** Upstream's for such streams (doc/reference/tunnel-protocol.md 2.5). */
-const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
 /** A kas that ends a stream at once, without an error, is asked again after so long; facts change no sooner. ms */
 const minMs = 1000
 
@@ -52,25 +49,18 @@ export class Report {
   }
 
   /** Until the signal aborts; the stream is opened again whenever it ends. Never rejects. */
-  async run(signal: AbortSignal): Promise<void> {
-    const { log, clock } = this.#components
-    const backoff = new Backoff(this.#components, backoffOptions)
-    while (!signal.aborted) {
-      try {
-        const session = await this.#session(signal)
-        const error = await this.#follow(session, signal)
-        if (signal.aborted || session.draining) continue
-        if (!error || error.code === 'TUNNEL_LOST' || error.grpcCode === Code.CANCELLED) {
-          await pause(minMs, clock, signal)
-          continue
-        }
-        log.error({ error }, 'The report of views failed')
-      } catch (error) {
-        if (signal.aborted) return
-        log.error({ error }, 'The stream of views failed')
-      }
-      await backoff.wait(signal)
+  run(signal: AbortSignal): Promise<void> {
+    const { kas, log } = this.#components
+    const session = (waiting: AbortSignal) => this.#session(waiting)
+    const kept: KeptStream = {
+      method: reportMethod,
+      isOurs: true,
+      restMs: minMs,
+      read: (stream) => this.#follow(stream),
+      refused: (error) => log.error({ error }, 'The report of views failed'),
+      failed: (error) => log.error({ error }, 'The stream of views failed'),
     }
+    return keepOpen({ ...this.#components, kas: { session, metadata: kas.metadata } }, kept, signal)
   }
 
   /** The facts have changed: kas is told soon. */
@@ -82,9 +72,7 @@ export class Report {
     })
   }
 
-  /** Reads one stream to its end. @returns its error, undefined for OK */
-  async #follow(session: ClientSession, signal: AbortSignal): Promise<KasError | undefined> {
-    const stream = session.open({ method: reportMethod, metadata: this.#components.kas.metadata(), signal })
+  async #follow(stream: ClientStream): Promise<'ended'> {
     this.#stream = stream
     this.#told = ''
     this.#tell()
@@ -93,15 +81,12 @@ export class Report {
         const { what } = decodeMessage(ReportResponseSchema, message)
         if (what.case === 'configuration') this.#configure(what.value)
       }
-    } catch (error) {
-      stream.cancel()
-      throw error
+      return 'ended'
     } finally {
       this.#stream = undefined
       this.#cancel?.()
       this.#cancel = undefined
     }
-    return (await stream.done).error
   }
 
   #tell(): void {
