@@ -32,7 +32,7 @@ What GitLab, its agents, kubectl, browsers and operators' tools rely on, row by 
 without a test, or a test that names no row, fails \`test/ground/wire.test.ts\`.
 
 "Reference": W is [tunnel-protocol](reference/tunnel-protocol.md), G is [gitlab-contract](reference/gitlab-contract.md).
-"Stock binary" tells whether a stock agentk or kas (16.1, 16.5) was seen to do it ([captured](reference/captured.md)):
+"Stock binary" says whether a stock agentk or kas (16.1, 16.5) was seen to do it ([captured](reference/captured.md)):
 \`captured 1\` between agent and kas, \`2\` between kas and GitLab, \`3\` on 8154, \`4\` under load and
 by kubectl; \`no\`: upstream's definitions, documents or clients say so; \`no, unsure\`: nobody has confirmed it.
 
@@ -43,7 +43,7 @@ ${rows.length} rows: ${rows.length - unseen} that a stock binary has confirmed, 
 }
 
 function sectionTable({ title, rows }: WireSection, markers: readonly Marker[]): string {
-  const head = `## ${title}\n\n| What | Reference | Held by | Stock binary | Id |\n|---|---|---|---|---|`
+  const head = `## ${title}\n\n| What | Reference | Tested by | Stock binary | Id |\n|---|---|---|---|---|`
   const body = rows.map(({ id, what, source, confirmed }) =>
     line(what, source, testsOf(id, markers), confirmation(confirmed), `\`${id}\``),
   )

@@ -43,7 +43,7 @@ export class KeptSink implements ObjectSink {
     for (const untold of this.#untold.values()) untold.delete(uid)
   }
 
-  gone(kind: ResourceKind, uid: string): void {
+  deleted(kind: ResourceKind, uid: string): void {
     const known = this.objects.get(uid)
     if (!known || known.kind.key !== kind.key) return
     this.#tell('gone', kind, placeOf(known.object))
@@ -51,7 +51,7 @@ export class KeptSink implements ObjectSink {
   }
 
   listed(kind: ResourceKind, namespace: string | undefined): void {
-    for (const uid of this.#untold.get(`${kind.key} ${namespace}`) ?? []) this.gone(kind, uid)
+    for (const uid of this.#untold.get(`${kind.key} ${namespace}`) ?? []) this.deleted(kind, uid)
     this.#untold.delete(`${kind.key} ${namespace}`)
     this.#tell('listed', kind, namespace)
   }

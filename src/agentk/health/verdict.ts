@@ -9,7 +9,7 @@ export interface Verdict {
   /** absent: Argo CD has no rule for the kind */
   readonly argo: ArgoHealth | undefined
   readonly kstatus: Kstatus
-  /** they say different things: both are worth a look */
+  /** they say different things: both are worth reading */
   readonly differs: boolean
   /** when time alone may change it. ms since 1970 */
   readonly dueAt: number | undefined

@@ -34,7 +34,7 @@ t.test('follows the projects of GitRepositories, makes their Receivers, and call
 })
 
 // wire: agentk.flux.back-off
-t.test('the stream is opened again when it ends, and what is told again is called once', async (t) => {
+t.test('the stream is opened again when it ends, and what is sent again is called once', async (t) => {
   const { api, kas, next, called, isCalled, configure, isSaid } = await startFlux(t)
   api.repository('apps/web', web)
   configure()

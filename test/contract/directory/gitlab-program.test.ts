@@ -51,7 +51,7 @@ redis: { server: { address: "redis:6379" } }
 // wire: rest.usage_metrics, rest.agent_events, usage.k8s_api_proxy_request
 // wire: usage.k8s_api_proxy_requests_via_ci_access, usage.k8s_api_proxy_requests_via_pat_access, usage.unique.ci
 // wire: usage.unique.pat, usage.unique.agent_users_using_ci_tunnel, event.ci, event.pat
-t.test('an agent of GitLab serves a job and a user, and GitLab hears of them before kas ends', async (t) => {
+t.test('an agent of GitLab serves a job and a user, and GitLab counts them before kas ends', async (t) => {
   const { gitlab, app, portOf, get } = await start(
     t,
     'user_access: { access_as: { agent: {} }, projects: [{ id: platform/clusters }] }',
@@ -96,7 +96,7 @@ t.test('an agent of GitLab serves a job and a user, and GitLab hears of them bef
 
 // wire: error.ci.401, error.ci.403, error.ci.404, error.ci.other, error.ci.agent, error.user.refused
 // wire: error.user.other
-t.test('what callers of 8154 are told of refusals and failures, in captured words', async (t) => {
+t.test('what callers of 8154 get of refusals and failures, in captured words', async (t) => {
   const { gitlab, get } = await start(t, '')
   const message = async (token: string) => {
     const response = await get(`Bearer ${token}`)
@@ -123,7 +123,7 @@ t.test('what callers of 8154 are told of refusals and failures, in captured word
 })
 
 // wire: rest.usage_metrics.failure
-t.test('counters that GitLab does not take are told later, once', async (t) => {
+t.test('counters that GitLab does not take are reported later, once', async (t) => {
   const { gitlab, app, lines, get } = await start(t, '', { reportingPeriod: '50ms' })
   const path = '/internal/kubernetes/usage_metrics'
   gitlab.fault = { kind: 'status', status: 500, path }

@@ -64,7 +64,7 @@ const malformed: Readonly<Record<string, readonly [cookie: string, told: string]
 }
 
 // wire: credential.cookie.decode, error.credential.cookie-empty, error.credential.cookie-value, error.credential.none
-t.test('malformed cookies: each costs its own call, and is told apart', async (t) => {
+t.test('malformed cookies: each costs its own call, and is distinguished', async (t) => {
   const { ask, log } = await start(t)
   t.ok(Object.keys(malformed).length >= 20)
   for (const [name, [cookie, told]] of Object.entries(malformed)) {

@@ -262,7 +262,7 @@ t.test('an event of millions of levels is refused at once', async (t) => {
 })
 
 // wire: access.again
-t.test('who may no longer is told so, and the WebSocket is closed', async (t) => {
+t.test('who may no longer gets the reason, and the WebSocket is closed', async (t) => {
   const { watches, open, clock, world } = await start(t)
   const client = (await open()).watch('a').watch('b')
   const all = [await watches.nth(0), await watches.nth(1)]

@@ -130,7 +130,7 @@ t.test('whoever is refused gets no token', async (t) => {
 })
 
 // wire: watch.credentials
-t.test('credentials in a header serve as well; beside them a token is not looked at', async (t) => {
+t.test('credentials in a header serve as well; beside them a token is not read', async (t) => {
   const { port, watches } = await replica(t)
   const headers = { Authorization: 'Bearer pat:42:as-user' }
   const client = await WatchClient.open(t, port, { protocols: [watchProtocol, tokenProtocol('x')], headers })

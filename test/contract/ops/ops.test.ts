@@ -36,7 +36,7 @@ t.test('liveness is always good', async (t) => {
 })
 
 // wire: health.readiness
-t.test('readiness tells the first toggle that is off', async (t) => {
+t.test('readiness names the first toggle that is off', async (t) => {
   const { base, readiness } = await serve(t)
   t.match(await get(`${base}/readiness`), { status: 200, text: '' }, 'nothing to wait for')
   const agents = readiness.toggle('agentServer')

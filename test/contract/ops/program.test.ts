@@ -67,7 +67,7 @@ t.test('a wrong command line is told in one line, with exit code 2', async (t) =
 })
 
 // wire: configuration.flag, configuration.network
-t.test('a bad configuration is told without a stack, with exit code 1', async (t) => {
+t.test('a bad configuration is reported without a stack, with exit code 1', async (t) => {
   const text = 'agent: { listen: { network: udp, address: x } }\n'
   const bad = await (await kas(t, ['--configuration-file', 'kas.yaml'], { 'kas.yaml': text })).running.ends()
   t.equal(bad.code, 1)

@@ -152,7 +152,7 @@ t.test('the fields of AgentTracker have the numbers of the wire', async (t) => {
 })
 
 // wire: 8153.GetServerInfo
-t.test('ServerInfo tells the version of the configuration', async (t) => {
+t.test('ServerInfo has the version of the configuration', async (t) => {
   const { call } = await start(t)
   const { response } = await call('/gitlab.agent.server_info.rpc.ServerInfo/GetServerInfo', Buffer.alloc(0))
   const { currentServerInfo } = fromBinary(GetServerInfoResponseSchema, response ?? Buffer.alloc(0))
@@ -201,7 +201,7 @@ t.test('GitPushEvent is answered once the replicas know, and after a second at t
 })
 
 // wire: log.trace_id, log.grpc_method
-t.test('requests that are none, or two, are refused; a fault inside tells no more than its trace id', async (t) => {
+t.test('requests that are none, or two, are refused; a fault inside shows no more than its trace id', async (t) => {
   const { call, log } = await start(t, () => {
     throw new TypeError('a secret detail')
   })

@@ -107,7 +107,7 @@ for (const versions of [
 ] as const) {
   // wire: stream.first, stream.filled, stream.each-commit, stream.poke, rest.agent_configuration
   // wire: metric.limiter_limit
-  t.test(`an agent of ${versions.gitlab} gets its configuration, and a change that GitLab tells of`, async (t) => {
+  t.test(`an agent of ${versions.gitlab} gets its configuration, and a change that GitLab announces`, async (t) => {
     const { repository, gitaly, tellPush, openConfiguration, isTold, metrics, lines } = await start(t, versions)
     const one = await repository.push({ [path]: access('apps/one') })
     const { next } = openConfiguration()
@@ -141,7 +141,7 @@ for (const versions of [
 
 // wire: stream.poke, rest.agent_configuration.when
 t.test(
-  'pushes that GitLab tells one replica reach an agent of another; one asks Gitaly, and tells GitLab',
+  'pushes that GitLab announces to one replica reach an agent of another; one asks Gitaly, and posts to GitLab',
   async (t) => {
     const { repository, gitaly, tellPush, openConfiguration, isTold } = await start(t, {}, 2)
     const { next } = openConfiguration()
@@ -166,7 +166,7 @@ t.test(
 )
 
 // wire: rest.agent_configuration.when
-t.test('of two replicas that hold an agent one tells GitLab, and once it is gone the other', async (t) => {
+t.test('of two replicas that hold an agent one posts to GitLab, and once it has left the other', async (t) => {
   const { repository, replicas, tellPush, isTold } = await start(t, {}, 2)
   const agents = await Promise.all(replicas.map(({ dial }) => dial()))
   for (const agent of agents) agent.open()
@@ -208,7 +208,7 @@ t.test('of two replicas that hold an agent one polls, and tells the other what i
 
 // wire: 8153.ListAgentConfigFiles, 8153.ListAgentConfigFiles.names, 8153.ListAgentConfigFiles.empty
 // wire: 8153.ListAgentConfigFiles.branch, error.8153.ListAgentConfigFiles, gitaly.GetTreeEntries
-t.test('GitLab is told which agents a project has files of', async (t) => {
+t.test('GitLab gets which agents a project has files of', async (t) => {
   const { repository, gitaly, callRails } = await start(t)
   const list = async (changes: { gitalyInfo?: { token: string }; defaultBranch?: string } = {}) => {
     const request = create(ListAgentConfigFilesRequestSchema, {

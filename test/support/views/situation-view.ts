@@ -85,8 +85,8 @@ export class ClusterStage {
     this.records.put(this.kind(kindOf(object), namespace !== '', version), object)
   }
 
-  gone(object: KubernetesObject): void {
-    this.records.gone(this.kind(kindOf(object)), textAt(object, 'metadata.uid'))
+  deleted(object: KubernetesObject): void {
+    this.records.deleted(this.kind(kindOf(object)), textAt(object, 'metadata.uid'))
   }
 
   event(event: KubernetesObject): void {

@@ -34,8 +34,8 @@ const rules: Readonly<Record<string, ArgoRule>> = {
  */
 export function argoHealth(object: KubernetesObject, own?: OwnRules): ArgoHealth | undefined {
   if (isBeingDeleted(object)) return progressing('Pending deletion')
-  const said = own?.(object)
-  if (said) return said.health
+  const found = own?.(object)
+  if (found) return found.health
   const kind = kindOf(object)
   return Object.hasOwn(rules, kind) ? rules[kind]?.(object) : undefined
 }

@@ -88,4 +88,4 @@ function isUnobserved(object: Parameters<ArgoRule>[0]): boolean {
   return (numberAt(object, 'metadata.generation') ?? 0) > (numberAt(object, 'status.observedGeneration') ?? 0)
 }
 
-const waiting = (why: string) => progressing(`Waiting for rollout to finish: ${why}`)
+const waiting = (reason: string) => progressing(`Waiting for rollout to finish: ${reason}`)

@@ -39,7 +39,7 @@ const measured = '@measured'
 const weighed = '@weighed'
 /** They walk over all that is in their operands. */
 const thorough: ReadonlySet<string> = new Set(['_+_', '_==_', '_!=_', '@in'])
-/** They look at no more than they return; some need not know all operands. */
+/** They read no more than they return; some need not know all operands. */
 const free: ReadonlySet<string> = new Set(['_&&_', '_||_', '_?_:_', '!_', '@not_strictly_false', '_[_]', 'at', 'cond'])
 
 /** What the rules of one object may still cost. */

@@ -35,7 +35,7 @@ export class CustomRule {
     for (const [i, { object, verdict }] of source.tests.entries()) this.#test(`tests[${i}]`, object, verdict)
   }
 
-  /** An expression that has no value is false, and told. */
+  /** An expression that has no value is false, and reported. */
   judge(object: KubernetesObject): CustomHealth {
     const steps = new Steps()
     const errors: string[] = []
@@ -49,7 +49,7 @@ export class CustomRule {
       try {
         bindings[name] = expression.evaluate(bindings, steps)
       } catch {
-        // told by who uses it
+        // reported by who uses it
       }
     }
     for (const { when, verdict, text } of this.#rules) {

@@ -37,7 +37,7 @@ export interface Finding {
   readonly count: number
   /** what was read for it besides the object; empty: nothing */
   readonly needs: readonly Need[]
-  /** where no time says since when: when it was seen first, or the cluster tells of it first. ms since 1970 */
+  /** where no time says since when: when it was seen first, or the cluster has it first. ms since 1970 */
   readonly seen?: number
 }
 
@@ -47,7 +47,7 @@ export interface Found {
   readonly text: string
   readonly rank: Rank
   readonly since?: number | undefined
-  /** where no time says since when: when the earliest was that the cluster still tells of. ms since 1970 */
+  /** where no time says since when: when the earliest was that the cluster still has. ms since 1970 */
   readonly seen?: number | undefined
   /** Degraded so long after `from`: 0 at once, undefined never. ms */
   readonly grace: number | undefined
@@ -86,7 +86,7 @@ export function finding(word: ArgoStatus, one: Omit<Found, 'grace' | 'from'>): F
     until: one.until,
     about: (one.about ?? '').slice(0, maxAbout),
     count: one.count ?? 1,
-    needs: one.needs ?? [], // cut, they would let more callers be told
+    needs: one.needs ?? [], // cut, more callers would get it
     ...(one.seen === undefined ? {} : { seen: one.seen }),
   }
 }

@@ -61,8 +61,8 @@ export function remember(
   found: Finding | undefined,
   { now, isLive }: { readonly now: number; readonly isLive: boolean },
 ): Onset | undefined {
-  const isGone = before?.well !== undefined && now - before.well >= goesOnMs
-  const known = isGone ? undefined : before
+  const hasEnded = before?.well !== undefined && now - before.well >= goesOnMs
+  const known = hasEnded ? undefined : before
   if (!found || found.word === 'Healthy') return known && { ...known, well: known.well ?? now }
   const [family, { about, since }] = [familyOf(found.reason), found]
   if (!known || known.family !== family || known.about !== about) {

@@ -60,7 +60,7 @@ export function roomLast(
 
 const isFirst = ([kind]: Need, i: number, all: readonly Need[]) => all.findIndex(([other]) => other === kind) === i
 
-/** The quota tells that it is full before the Pod is there that has filled it: what was found before knows of the room. */
+/** The quota says that it is full before the Pod is there that has filled it: what was found before knows of the room. */
 function roomSeen(before: Finding | undefined, reason: string, now: number) {
   if (before?.reason !== reason || before.word !== 'Progressing') return undefined
   // of one that begins just now it would be asked when it was refused first

@@ -78,7 +78,7 @@ function refused(object: KubernetesObject, around: Around, { message, missing, .
   return found(object, around.now, {
     ...rest,
     reason,
-    text: room ? `there is room now, and it is tried again: ${saidOf(message)}` : saidOf(message),
+    text: room ? `there is room now, and it is tried again: ${quoted(message)}` : quoted(message),
     grace: room ? undefined : refusedMs,
     from: last?.from,
     needs: [...(rest.needs ?? []), ...(room ?? last?.needs ?? [])],
@@ -100,7 +100,7 @@ const calling =
   /failed calling webhook "([^"]{1,253})": (?:failed to call webhook: )?(?:(?:Post|Get) "[^"]{0,2048}": )?/
 
 /** A refusal without what a row says already. */
-function saidOf(message: string): string {
+function quoted(message: string): string {
   const bare = before.reduce((text, prefix) => text.replace(prefix, ''), searched(message))
   return bare.replace(calling, 'webhook $1: ')
 }

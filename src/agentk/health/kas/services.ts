@@ -11,7 +11,7 @@ const newMs = minute
 const balancerMs = 2 * minute
 /** Slices come a moment after the Service has other ports. ms */
 const portsMs = minute
-/** ports that are looked for; slices list them in the order of the Service */
+/** ports that are searched; slices list them in the order of the Service */
 const maxPorts = 64
 /** characters of a port's name, as the API server has it */
 const maxPortName = 63
@@ -46,8 +46,8 @@ function unanswered(object: KubernetesObject, around: Around): Finding | undefin
   if (leaving.length > 0) return byPods(object, around, leaving, needs)
   const workloads = around.workloadsOf(namespace, selector)
   // one that is not at zero says so, whatever the others are
-  const telling = workloads.find((one) => !isAtZero(one)) ?? workloads[0]
-  if (telling) return byWorkload(object, around, telling, needs)
+  const workload = workloads.find((one) => !isAtZero(one)) ?? workloads[0]
+  if (workload) return byWorkload(object, around, workload, needs)
   if (pods.length > 0) return byPods(object, around, pods, needs)
   const absent = makers.map((kind): Need => [kind, namespace])
   if (!makers.every((kind) => around.isLive(kind, namespace))) return undefined
@@ -113,7 +113,7 @@ function byWorkload(object: KubernetesObject, around: Around, workload: Kubernet
   })
 }
 
-/** Of what makes Pods those that a caller must be able to list to be told that there is none. */
+/** Of what makes Pods those that a caller must be able to list to get that there is none. */
 const makers = ['apps/Deployment', 'apps/StatefulSet']
 
 function byPods(object: KubernetesObject, around: Around, pods: readonly KubernetesObject[], needs: Need[]): Finding {

@@ -46,12 +46,12 @@ export const deployment: KstatusRule = (object) => {
       ['LessReady', 'Ready', ready, wanted],
     ])
   if (short) return short
-  // without a deadline the controller does not tell of progress
-  const tells = (numberAt(object, 'spec.progressDeadlineSeconds') ?? noDeadline) !== noDeadline
+  // without a deadline the controller does not report progress
+  const reportsProgress = (numberAt(object, 'spec.progressDeadlineSeconds') ?? noDeadline) !== noDeadline
   const hasProgressed = conditions.some(
     ({ type, status, reason }) => type === 'Progressing' && status === 'True' && reason === 'NewReplicaSetAvailable',
   )
-  if (tells && !hasProgressed) return inProgress('ReplicaSetNotAvailable', 'ReplicaSet not Available')
+  if (reportsProgress && !hasProgressed) return inProgress('ReplicaSetNotAvailable', 'ReplicaSet not Available')
   const isAvailable = conditions.some(({ type, status }) => type === 'Available' && status === 'True')
   if (!isAvailable) return inProgress('DeploymentNotAvailable', 'Deployment not Available')
   return current(`Deployment is available. Replicas: ${replicas}`)

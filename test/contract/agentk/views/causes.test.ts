@@ -4,7 +4,7 @@ import { missingAssets } from '../../../../dev/control-plane/assets.ts'
 import { ControlPlane } from '../../../../dev/control-plane/control-plane.ts'
 import { ApiClient } from '../../../../src/agentk/cluster/api-client.ts'
 import { ClusterAccess } from '../../../../src/agentk/cluster/cluster-access.ts'
-import { Picture } from '../../../../src/agentk/modules/views/thread/picture.ts'
+import { ClusterCache } from '../../../../src/agentk/modules/views/thread/cluster-cache.ts'
 import { monotonicClock, systemClock } from '../../../../src/lib/clock.ts'
 import { FollowRequestSchema, FollowResponseSchema } from '../../../../src/proto/gen/views_pb.ts'
 import type { Query, Row } from '../../../../src/proto/views-json.ts'
@@ -225,12 +225,12 @@ t.test('what breaks is named, with its culprit', { skip, timeout: 180_000 }, asy
 /** Who looks at a cluster through all that an agent keeps of it. */
 class Looking {
   readonly client = new ViewClient()
-  readonly #picture: Picture
+  readonly #picture: ClusterCache
 
   constructor(t: Test, api: ApiClient) {
     const stopping = new AbortController()
     const { log } = capturedLog()
-    this.#picture = new Picture(
+    this.#picture = new ClusterCache(
       {
         own: api,
         watching: api,

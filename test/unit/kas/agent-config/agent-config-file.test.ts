@@ -112,7 +112,7 @@ t.test('of two entries of one path the last counts, and that is told', async (t)
 })
 
 // wire: file.500
-t.test('only the first 500 entries count, and that is told', async (t) => {
+t.test('only the first 500 entries count, and that is reported', async (t) => {
   const projects = Array.from({ length: maxAccessEntries + 1 }, (_, i) => ({ id: `p${i}` }))
   const { ciAccess, warnings } = parse(JSON.stringify({ ci_access: { projects } }))
   t.equal(ciAccess.projects.size, maxAccessEntries)

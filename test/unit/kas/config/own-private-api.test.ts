@@ -32,7 +32,7 @@ t.test('without it, the address that is listened on, unless that is any', async 
 })
 
 // wire: environment.OWN_PRIVATE_API_URL, environment.OWN_PRIVATE_API_PORT
-t.test('the URL is what others are told', async (t) => {
+t.test('the URL is what others get', async (t) => {
   const of = (url: string, more = {}) => place({ OWN_PRIVATE_API_URL: url, ...more }, '10.9.9.9').place
   t.strictSame(of('grpc://10.0.3.9:9155'), { host: '10.0.3.9', port: 9155 })
   t.strictSame(of('grpcs://[fd00::9]:9155/'), { host: 'fd00::9', port: 9155 })

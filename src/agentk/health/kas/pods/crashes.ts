@@ -32,7 +32,7 @@ export function crashOf(context: PodContext, container: Container): Finding | un
   if (!crash) return undefined
   const { life, until } = crash
   const of = evidence.filter((one) => isOf(one, container.name))
-  const { reason, proof, begun } = whyOf(life, of, waitingOf(container)?.reason ?? '')
+  const { reason, proof, begun } = causeOf(life, of, waitingOf(container)?.reason ?? '')
   const backOff = firstOf(of.filter((one) => one.reason === 'BackOff' && /restarting failed/.test(one.message)))
   const unready = context.ready === 'False' ? context.readySince : undefined
   // the status keeps the last end alone, and back-off begins with the second: the first may be forgotten
@@ -116,14 +116,14 @@ function unknownLife({ reason, message }: { reason: string; message: string }): 
   }
 }
 
-/** A look between two crashes does not find it well, until it has run for twice its last life. ms since 1970 */
+/** A check between two crashes does not find it well, until it has run for twice its last life. ms since 1970 */
 function betweenCrashes(container: Container, started: number, last: EndedLife): number {
   const life = lengthOf(last)
   if (container.restarts < 2 || life >= longLifeMs) return Number.NEGATIVE_INFINITY
   return started + Math.min(longLifeMs, Math.max(leastUpMs, 2 * life))
 }
 
-interface Why {
+interface CrashCause {
   readonly reason: string
   /** the event that says so */
   readonly proof?: Evidence
@@ -132,7 +132,7 @@ interface Why {
 }
 
 /** Why a life ended. */
-function whyOf(life: EndedLife, evidence: readonly Evidence[], waiting: string): Why {
+function causeOf(life: EndedLife, evidence: readonly Evidence[], waiting: string): CrashCause {
   if (life.reason === 'OOMKilled') return { reason: 'OOMKilled' }
   if (isStartError(life.reason) || isStartError(waiting)) return { reason: 'StartError' }
   const near = evidence.filter((one) => isNear(one, life))

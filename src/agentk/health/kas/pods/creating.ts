@@ -16,7 +16,7 @@ const creatingMs = 2 * minute
 /** What a volume is made of is not there, as where a container's environment is. */
 const isMissing = /\b(?:secret|configmap) "[^"]{1,253}" not found/
 /** Images are pulled without a word. ms */
-const silentMs = 10 * minute
+const noEventMs = 10 * minute
 
 export const isCreating = (reason: string) => reason === 'ContainerCreating' || reason === 'PodInitializing'
 
@@ -44,7 +44,7 @@ export function creatingOf(context: PodContext, container: Container | undefined
   const waiting = container && waitingOf(container)
   const text = waiting?.message || (container ? 'containers are being made' : 'the kubelet has not begun')
   const reason = waiting?.reason || 'ContainerCreating'
-  return found(pod, now, { reason, text, rank: ranks.pod, since, grace: silentMs, from })
+  return found(pod, now, { reason, text, rank: ranks.pod, since, grace: noEventMs, from })
 }
 
 /** What the Pod asks for does not exist, or the runtime refuses. ms */

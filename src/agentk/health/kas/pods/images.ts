@@ -51,7 +51,7 @@ export function imageOf(context: PodContext, container: Container): Finding | un
 const refusedReasons: ReadonlySet<string> = new Set(['ImagePullDenied', 'ImageNotFound'])
 const unread = /^Unable to retrieve some image pull secrets \(([a-z0-9.-]{1,253})/
 
-/** The pull secret that the kubelet could not read, as it is said behind the registry's answer; '': it says of none. */
+/** The pull secret that the kubelet could not read, as it is parts behind the registry's answer; '': it says of none. */
 function unreadSecret(evidence: readonly Evidence[]): string {
   const event = newest(evidence.filter(({ reason }) => reason === 'FailedToRetrieveImagePullSecret'))
   const name = event && unread.exec(event.message)?.[1]
@@ -86,15 +86,15 @@ function answerOf(context: PodContext, container: Container, waiting: { reason: 
 }
 
 /** What runtimes write before the registry's answer: each names the image again. */
-const said = [
+const parts = [
   /^rpc error: code = \w+ desc = /,
   /^failed to pull and unpack image "[^"]*": /,
   /^failed to resolve reference "[^"]*": /,
 ]
 
-/** Of the registry's answer what is not said already. */
+/** Of the registry's answer what is not parts already. */
 function shortened(answer: string, image: string): string {
-  const bare = said.reduce((text, before) => text.replace(before, ''), answer)
+  const bare = parts.reduce((text, before) => text.replace(before, ''), answer)
   return image !== '' && bare.startsWith(`${image}: `) ? bare.slice(image.length + 2) : bare
 }
 

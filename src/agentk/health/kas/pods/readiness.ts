@@ -64,7 +64,7 @@ export function unreadyPod({ pod, now, ready, readySince }: PodContext): Finding
   return found(pod, now, { ...base, reason: 'ReadinessGatesNotReady', text, grace: startMs })
 }
 
-/** Of a Pod of whose node nothing is heard. */
+/** Of a Pod whose node does not report. */
 export function lostWithNode(pod: KubernetesObject, now: number): Finding | undefined {
   if (!isLostWithNode(pod)) return undefined
   const text = `node ${textAt(pod, 'spec.nodeName')} is not ready`
@@ -73,7 +73,7 @@ export function lostWithNode(pod: KubernetesObject, now: number): Finding | unde
 }
 
 /**
- * The node controller has taken Ready from it, since nothing is heard of its node: what else its status says was so
+ * The node controller has taken Ready from it, since its node does not report: what else its status says was so
  * then. The kubelet itself does so for readiness gates alone.
  */
 export function isLostWithNode(pod: KubernetesObject): boolean {

@@ -6,7 +6,7 @@ import { compareEvents, readEvent } from '../projection/event.ts'
 
 /** Of an answer to a question for events. */
 const maxAnswerBytes = 4 * 1024 * 1024
-/** The API server tells them by name, not by time: so many answers are read to find the latest. */
+/** The API server lists them by name, not by time: so many answers are read to find the latest. */
 const maxAnswers = 4
 
 export interface EventsQuestion {
@@ -28,7 +28,7 @@ export interface LatestEvents {
 }
 
 /**
- * Events of any type, as the API server tells them to the caller; Warnings alone are followed.
+ * Events of any type, as the API server gives them to the caller; Warnings alone are followed.
  *
  * @returns the latest of the first `maxAnswers` answers, of fewer events each once one is too large; undefined: the caller
  * may not list them there. @throws KasError UNREACHABLE, or the connection's error

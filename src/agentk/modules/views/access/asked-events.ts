@@ -26,7 +26,7 @@ export interface AskedEventsComponents {
   readonly onChange: () => void
 }
 
-/** Events of single objects and of namespaces, of whatever type: asked of the API server again and again while they are looked at. */
+/** Events of single objects and of namespaces, of whatever type: asked of the API server again and again while somebody views them. */
 export class AskedEvents {
   readonly #components: AskedEventsComponents
   readonly #asked = new Map<string, Asked>()

@@ -9,7 +9,7 @@ import type { ListRights } from './visibility.ts'
 
 /** Of an answer, since it was asked for. ms */
 const renewedAfterMs = 45_000
-/** What is due is looked for this often at most. ms */
+/** What is due is checked this often at most. ms */
 const wakePauseMs = 500
 /** A review that failed is a denial, and is asked again. */
 const failedAgainAfterMs = 5000
@@ -199,7 +199,7 @@ export class Identity {
     const problem = answered === 'failed' ? 'what may be listed could not be reviewed' : ''
     if (problem === this.#problem) return
     this.#problem = problem
-    this.#tell()
+    this.#notify()
   }
 
   /** What is known is enough to begin with. */
@@ -225,10 +225,10 @@ export class Identity {
   #show(visibility: ListRights): void {
     if (visibility.key === this.#visibility?.key) return
     this.#visibility = visibility
-    this.#tell()
+    this.#notify()
   }
 
-  #tell(): void {
+  #notify(): void {
     for (const [listener, { isShown }] of [...this.#views]) {
       if (isShown && this.#visibility) listener.onVisibility(this.#visibility)
     }

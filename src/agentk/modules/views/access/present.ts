@@ -18,7 +18,7 @@ export class Present {
   readonly #kinds = new Map<string, Counted>()
   readonly #clock: Clock
   /** namespaces of which the last object of a kind went, the longest ago first */
-  readonly #gone = new Map<string, { readonly at: number; readonly key: string; readonly namespace: string }>()
+  readonly #emptied = new Map<string, { readonly at: number; readonly key: string; readonly namespace: string }>()
   readonly #listeners = new Listeners()
   /** objects that name a Service, by their kind and the namespace of that */
   readonly #serving = new Map<string, Counter<string>>()
@@ -70,8 +70,8 @@ export class Present {
     namespaces?.set(namespace, Math.max(0, count))
     if (count > 0) return false
     const place = `${kind.key} ${namespace}`
-    this.#gone.delete(place)
-    this.#gone.set(place, { at: this.#clock.now(), key: kind.key, namespace })
+    this.#emptied.delete(place)
+    this.#emptied.set(place, { at: this.#clock.now(), key: kind.key, namespace })
     return true
   }
 
@@ -93,9 +93,9 @@ export class Present {
   }
 
   #forget(): void {
-    for (const [place, { at, key, namespace }] of this.#gone) {
+    for (const [place, { at, key, namespace }] of this.#emptied) {
       if (at + keptMs > this.#clock.now()) return
-      this.#gone.delete(place)
+      this.#emptied.delete(place)
       const namespaces = this.#kinds.get(key)?.namespaces
       if (namespaces?.get(namespace) === 0) namespaces.delete(namespace)
     }

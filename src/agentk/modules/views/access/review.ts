@@ -64,8 +64,8 @@ export async function ask(
     { headers, ...(isRules ? { maxBytes: maxRulesBytes } : {}) },
   )
   if (answer.status !== 201 && answer.status !== 200) {
-    const said = textAt(answer.body, 'message').slice(0, 300)
-    throw new Error(`HTTP status ${answer.status}${said && `: ${said}`}`)
+    const message = textAt(answer.body, 'message').slice(0, 300)
+    throw new Error(`HTTP status ${answer.status}${message && `: ${message}`}`)
   }
   if (isRules) return { rules: rulesIn(answer.body) }
   const allowed = at(answer.body, 'status.allowed')

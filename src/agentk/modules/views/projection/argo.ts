@@ -7,7 +7,7 @@ import type { Projector, Reference } from './projector.ts'
 const commitLength = 8
 /** `<application>:<group>/<Kind>:<namespace>/<name>`; the application's namespace stands before `_`, if not Argo CD's. */
 const trackingAnnotation = 'argocd.argoproj.io/tracking-id'
-/** Where Argo CD stands unless it is told otherwise. */
+/** Where Argo CD stands unless it is configured otherwise. */
 export const usualNamespace = 'argocd'
 
 export const applicationKind = 'argoproj.io/Application'

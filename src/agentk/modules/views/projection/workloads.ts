@@ -88,8 +88,8 @@ function serviceText({ desired, all, updated, ready, available }: Counts): strin
         : servesNew
           ? 'new version serves'
           : ''
-  const said = [isReduced ? 'reduced' : '', version].filter(Boolean).join(', ')
-  return said === '' ? count : `${count}: ${said}`
+  const versions = [isReduced ? 'reduced' : '', version].filter(Boolean).join(', ')
+  return versions === '' ? count : `${count}: ${versions}`
 }
 
 const readyText = (ready: number, desired: number) => `${ready}/${desired} ready`

@@ -1,6 +1,6 @@
 import type { Clock } from '../../../../lib/clock.ts'
 
-/** between two looks, whatever is due. ms */
+/** between two rounds, whatever is due. ms */
 const leastWaitMs = 50
 /** a clock that is set is noticed after so long, and no timer is longer. ms */
 const mostWaitMs = 60_000
@@ -40,10 +40,10 @@ export class DueVerdicts<Verdict> {
   #wait(at: number): void {
     this.#timer?.cancel()
     const waitMs = Math.min(Math.max(at - this.#clock.now(), leastWaitMs), mostWaitMs)
-    this.#timer = { at, cancel: this.#clock.after(waitMs, () => this.#look()) }
+    this.#timer = { at, cancel: this.#clock.after(waitMs, () => this.#judge()) }
   }
 
-  #look(): void {
+  #judge(): void {
     this.#timer = undefined
     const now = this.#clock.now()
     const due = [...this.#waiting].filter(([, { at }]) => at <= now)

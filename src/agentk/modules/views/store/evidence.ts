@@ -24,7 +24,7 @@ interface Kept {
   readonly evidence: Evidence
   readonly key: string
   readonly subject: Subject
-  /** where the event is: who may list events there may be told of it */
+  /** where the event is: who may list events there may get it */
   readonly namespace: string
 }
 
@@ -38,7 +38,7 @@ export interface EvidencesOptions {
 /** What events say of why objects are not well. It stays when an event goes: the API server forgets them soon. */
 export class Evidences implements ObjectSink {
   readonly #options: EvidencesOptions
-  /** by the event's own uid; the one that was told the longest ago first */
+  /** by the event's own uid; the one that came the longest ago first */
   readonly #kept = new Map<string, Kept>()
   /** uids of events, by subject */
   readonly #bySubject = new Map<string, Set<string>>()
@@ -88,7 +88,7 @@ export class Evidences implements ObjectSink {
     this.#options.onChange(subject)
   }
 
-  gone(): void {}
+  deleted(): void {}
   listing(): void {}
   listed(): void {}
   dropped(): void {}
@@ -114,7 +114,7 @@ export class Evidences implements ObjectSink {
     }
   }
 
-  #forget(event: string, tells = true): void {
+  #forget(event: string, notifies = true): void {
     const known = this.#kept.get(event)
     if (!known) return
     this.#kept.delete(event)
@@ -122,7 +122,7 @@ export class Evidences implements ObjectSink {
     own?.delete(event)
     if (own?.size === 0) this.#bySubject.delete(known.key)
     this.#byNamespace.add(known.namespace, -1)
-    if (tells) this.#options.onChange(known.subject)
+    if (notifies) this.#options.onChange(known.subject)
   }
 }
 

@@ -3,12 +3,12 @@ import type { ArgoStatus } from '../../../health/argo/health.ts'
 import type { Finding, Need } from '../../../health/kas/finding.ts'
 import type { Opinion } from '../../../health/kas/opinion.ts'
 
-/** How an object is by itself, as whoever may list `needs` is told. */
+/** How an object is by itself, as whoever may list `needs` gets it. */
 export interface Choice extends Opinion {
   readonly needs: readonly Need[]
 }
 
-/** In order: a caller is told the first whose needs all hold. The last has none. */
+/** In order: a caller gets the first whose needs all hold. The last has none. */
 export type Judgement = readonly Choice[]
 
 const noNeeds: readonly Need[] = []

@@ -70,7 +70,7 @@ export class JudgingWorld extends RecordsWorld {
     return this.#once(`w\n${namespace}`, selector, () => super.workloadsOf(namespace, selector))
   }
 
-  /** All of a namespace are looked through for it: once for all that are told of one object. */
+  /** All of a namespace are read for it: once for all that come of one object. */
   #once(what: string, selector: Selector, find: () => readonly KubernetesObject[]): readonly KubernetesObject[] {
     const key = `${what}\n${JSON.stringify(selector)}`
     const known = this.#selected.get(key) ?? find()

@@ -3,7 +3,7 @@ import { Listeners } from '../../../../lib/listeners.ts'
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import type { FollowState, FollowStates } from './record.ts'
 
-/** After it, what is found is not held to have been there before for the sake of a kind that is never listed. ms */
+/** After it, what is found is not taken to have been there before for the sake of a kind that is never listed. ms */
 const firstListMs = 60_000
 
 export interface KindStatesComponents {
@@ -71,26 +71,26 @@ export class KindStates implements FollowStates {
 
   set(kind: ResourceKind, state: FollowState): void {
     this.#states.set(kind.key, [kind, state])
-    this.#tell()
+    this.#notify()
   }
 
   delete(key: string): void {
     this.#refused.delete(key)
-    if (this.#states.delete(key)) this.#tell()
+    if (this.#states.delete(key)) this.#notify()
   }
 
   /** It goes for want of room. */
   refuse(kind: ResourceKind): void {
     this.#refused.set(kind.key, { kind, since: this.#components.clock.now() })
-    this.#tell()
+    this.#notify()
   }
 
   /** There is room again. */
   readmit(key: string): void {
-    if (this.#refused.delete(key)) this.#tell()
+    if (this.#refused.delete(key)) this.#notify()
   }
 
-  #tell(): void {
+  #notify(): void {
     const before = this.#whole
     this.#whole = new Set([...this.all()].flatMap(([{ key }, state]) => (isWholly(state) ? [key] : [])))
     for (const kind of this.#whole.symmetricDifference(before)) this.#components.onLive(kind)

@@ -1,6 +1,6 @@
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 
-/** Lists that have begun and not ended: of what was there before, what they have not told of again. */
+/** Lists that have begun and not ended: of what was there before, what they have not had again. */
 export class OpenLists {
   /** by kind, then by namespace; undefined: all */
   readonly #unseen = new Map<string, Map<string | undefined, Set<string>>>()

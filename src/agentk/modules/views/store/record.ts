@@ -118,7 +118,7 @@ export interface FollowState {
   readonly refusedNamespaces: readonly string[]
   /** it is followed in some namespaces alone */
   readonly isPartial?: boolean
-  /** objects that are left out because they are too large: told to those who may list them */
+  /** objects that are left out because they are too large: named to those who may list them */
   readonly leftOut: readonly { readonly namespace: string; readonly name: string }[]
 }
 
@@ -129,15 +129,15 @@ export interface FollowStates {
   onChange(listener: () => void): () => void
 }
 
-/** What follows objects tells it to what keeps them. */
+/** What follows objects passes them to what keeps them. */
 export interface ObjectSink {
   /** A list of the kind begins (in one namespace, or in all): what has not been put until `listed` is gone then. */
   listing(kind: ResourceKind, namespace: string | undefined): void
   /** It has a uid. Of a kind that is followed without its status: `kind: PartialObjectMetadata`, with `metadata` alone. */
   put(kind: ResourceKind, object: KubernetesObject): void
-  gone(kind: ResourceKind, uid: string): void
+  deleted(kind: ResourceKind, uid: string): void
   listed(kind: ResourceKind, namespace: string | undefined): void
-  /** It is not followed any more: its objects are gone, and with all namespaces its state, until it is told again. */
+  /** It is not followed any more: its objects are gone, and with all namespaces its state, until it comes again. */
   dropped(kind: ResourceKind, namespace: string | undefined): void
   state(kind: ResourceKind, state: FollowState): void
 }

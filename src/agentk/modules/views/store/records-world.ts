@@ -57,7 +57,7 @@ export class RecordsWorld implements World {
     return this.#components.now()
   }
 
-  /** Objects that were looked at. */
+  /** Objects that were read. */
   get read(): number {
     return this.#read
   }

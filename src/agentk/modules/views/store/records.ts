@@ -43,7 +43,7 @@ export const recordsDefaults: RecordsOptions = { maxObjects: 200_000, extras: ex
 /** A kind that went for want of room is kept again, when it is listed anew, while no more than this is taken. */
 const roomyShare = 0.75
 
-/** A sweep looks at each record: not while tables grow with what lives. */
+/** A sweep reads each record: not while tables grow with what lives. */
 const leastShedShare = 1 / 16
 
 /**
@@ -178,7 +178,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
   }
 
   listed(kind: ResourceKind, namespace: string | undefined): void {
-    for (const uid of this.#lists.end(kind, namespace)) this.gone(kind, uid)
+    for (const uid of this.#lists.end(kind, namespace)) this.deleted(kind, uid)
   }
 
   put(kind: ResourceKind, object: KubernetesObject): void {
@@ -205,7 +205,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     else this.#sweep()
   }
 
-  gone(kind: ResourceKind, uid: string): void {
+  deleted(kind: ResourceKind, uid: string): void {
     const record = this.#records.get(uid)
     if (record?.kind.key === kind.key) this.#remove(record)
   }
@@ -242,8 +242,9 @@ export class Records implements ObjectSink, ReadonlyRecords {
       verdicts,
       this.states.isLive(kind.key),
     )
-    if (dueAt !== undefined) this.#due.set(uid, dueAt, this.#interned.value(said(rules.judge(whole, dueAt).health, by)))
-    return { health: said(health, by), judged }
+    if (dueAt !== undefined)
+      this.#due.set(uid, dueAt, this.#interned.value(judgedBy(rules.judge(whole, dueAt).health, by)))
+    return { health: judgedBy(health, by), judged }
   }
 
   #judgeAnew(uid: string, health: Health): void {
@@ -253,7 +254,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
 
   #judgedAnew(uid: string, judged: JudgementChange): void {
     const record = this.#records.get(uid)
-    if (record) this.#tell({ before: record, after: record, judged })
+    if (record) this.#notify({ before: record, after: record, judged })
   }
 
   #add(record: ObjectRecord, judged: JudgementChange | undefined): void {
@@ -261,7 +262,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     this.#places.add(record)
     this.#extras.change(undefined, record)
     this.#links.change(undefined, record)
-    this.#tell({ before: undefined, after: record, ...(judged ? { judged } : {}) })
+    this.#notify({ before: undefined, after: record, ...(judged ? { judged } : {}) })
   }
 
   #replace(before: ObjectRecord, after: ObjectRecord, judged: JudgementChange | undefined): void {
@@ -273,7 +274,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     this.#records.set(after.uid, after)
     this.#extras.change(before, after)
     this.#links.change(before, after)
-    this.#tell({ before, after, ...(judged ? { judged } : {}) })
+    this.#notify({ before, after, ...(judged ? { judged } : {}) })
   }
 
   #remove(record: ObjectRecord): void {
@@ -285,7 +286,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     this.#links.change(record, undefined)
     const judgement = this.#findings.forget(record.uid)
     const judged = judgement ? { judged: { before: judgement, after: undefined } } : {}
-    this.#tell({ before: record, after: undefined, ...judged })
+    this.#notify({ before: record, after: undefined, ...judged })
   }
 
   #removeAll(kind: string, namespace: string | undefined): void {
@@ -319,12 +320,12 @@ export class Records implements ObjectSink, ReadonlyRecords {
     }
   }
 
-  #tell(change: RecordChange): void {
+  #notify(change: RecordChange): void {
     this.#listeners.notify(change)
     this.#findings.change(change) // last: what follows from it is a change of its own
   }
 }
 
-function said(health: Health, by: Opinion['by']): Health {
+function judgedBy(health: Health, by: Opinion['by']): Health {
   return by === 'nobody' ? health : { ...health, by }
 }

@@ -34,7 +34,7 @@ const reversed: Readonly<Record<string, string>> = {
 
 const selecting = ['Service', 'policy/PodDisruptionBudget']
 const podKind = 'Pod'
-/** To look through so many takes as long as to read one object. */
+/** To read through so many takes as long as to read one object. */
 const referencesOfOne = 8
 
 /**

@@ -47,7 +47,7 @@ export class Rules {
   }
 
   /**
-   * Whether more than the metadata of a kind is read: a rule looks at it, or it names other objects. Of Secrets nothing
+   * Whether more than the metadata of a kind is read: a rule reads it, or it names other objects. Of Secrets nothing
    * is, whatever rules say.
    *
    * @param kind - `group/Kind`

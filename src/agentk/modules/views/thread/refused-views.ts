@@ -7,10 +7,10 @@ import { FollowRequestSchema, FollowResponseSchema } from '../../../../proto/gen
 import type { ServeReply } from '../../../tunnels/serve.ts'
 
 /**
- * Serves `Views/Follow` while views are off: each is told so, and nobody waits for another pod.
+ * Serves `Views/Follow` while views are off: each gets the reason, and nobody waits for another pod.
  *
- * @param why - what a view is told
- * @param over - aborts when that has changed: kas opens the stream anew, which it keeps for those who look next
+ * @param why - what a view gets
+ * @param over - aborts when that has changed: kas opens the stream anew, which it keeps for the next viewers
  */
 export function refuseViews(
   { messages, signal }: Pick<Call, 'messages' | 'signal'>,

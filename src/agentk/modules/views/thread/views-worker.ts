@@ -6,7 +6,7 @@ import { flags, setFlags } from '../../../../lib/v8.ts'
 import { ApiClient } from '../../../cluster/api-client.ts'
 import { ClusterAccess } from '../../../cluster/cluster-access.ts'
 import { ServerClock } from '../../../cluster/server-clock.ts'
-import { Picture } from './picture.ts'
+import { ClusterCache } from './cluster-cache.ts'
 import type { ThreadAnswer, ThreadRequest, ThreadSettings } from './thread-messages.ts'
 
 /** What passes calls goes first. */
@@ -32,6 +32,6 @@ const watching = new ApiClient(new ClusterAccess(watched), { onDate })
 await own.json('GET', '/version', undefined, AbortSignal.timeout(firstDateMs)).catch(() => undefined)
 const answer = (message: ThreadAnswer) => parentPort?.postMessage(message)
 const components = { own, watching, answer, log, clock, pace: monotonicClock, random: Math.random }
-const picture = new Picture(components, settings)
-parentPort?.on('message', (request: ThreadRequest) => picture.asked(request))
-void picture.run(new AbortController().signal)
+const cache = new ClusterCache(components, settings)
+parentPort?.on('message', (request: ThreadRequest) => cache.asked(request))
+void cache.run(new AbortController().signal)

@@ -39,7 +39,7 @@ export class ChildrenWords {
   readonly #isChild: ChildrenComponents['isChild']
   #parent: ObjectRecord
   /** children that are not well, or have something below them that is not: their words, and what these make of the parent */
-  readonly #told = new Map<string, { readonly word: ArgoStatus; readonly makes: ArgoStatus }>()
+  readonly #known = new Map<string, { readonly word: ArgoStatus; readonly makes: ArgoStatus }>()
   /** how many make which word of it */
   readonly #making = new Map<ArgoStatus, number>()
   readonly #siblings = new Set<string>()
@@ -57,7 +57,7 @@ export class ChildrenWords {
   /** Those of which anything is to be said. */
   *telling(): Iterable<string> {
     yield* this.#siblings
-    yield* this.#told.keys()
+    yield* this.#known.keys()
     yield* this.#cut
   }
 
@@ -70,7 +70,7 @@ export class ChildrenWords {
   become(parent: ObjectRecord): void {
     if (parent.traits === this.#parent.traits) return
     this.#parent = parent
-    for (const [uid, { word }] of [...this.#told]) this.#tell(uid, word)
+    for (const [uid, { word }] of [...this.#known]) this.#learn(uid, word)
   }
 
   /** One that is a child. */
@@ -81,7 +81,7 @@ export class ChildrenWords {
     }
     const found = find(child)
     if (!found || found.isCut) this.#cut.add(child.uid)
-    else if (found.word !== 'Healthy' || found.below !== 'Healthy') this.#tell(child.uid, found.word)
+    else if (found.word !== 'Healthy' || found.below !== 'Healthy') this.#learn(child.uid, found.word)
   }
 
   /** The worst of what counts, as it is now. */
@@ -109,21 +109,21 @@ export class ChildrenWords {
     if (child && this.#isChild(child)) this.add(child, find)
   }
 
-  #tell(uid: string, word: ArgoStatus): void {
+  #learn(uid: string, word: ArgoStatus): void {
     this.#forget(uid)
     const [counted] = this.#counted([uid])
     const makes = counted ? lesser(word, counted.atMost) : 'Healthy'
-    this.#told.set(uid, { word, makes })
+    this.#known.set(uid, { word, makes })
     this.#making.set(makes, (this.#making.get(makes) ?? 0) + 1)
   }
 
   #forget(uid: string): void {
-    const told = this.#told.get(uid)
-    if (!told) return
-    this.#told.delete(uid)
-    const left = (this.#making.get(told.makes) ?? 0) - 1
-    if (left > 0) this.#making.set(told.makes, left)
-    else this.#making.delete(told.makes)
+    const known = this.#known.get(uid)
+    if (!known) return
+    this.#known.delete(uid)
+    const left = (this.#making.get(known.makes) ?? 0) - 1
+    if (left > 0) this.#making.set(known.makes, left)
+    else this.#making.delete(known.makes)
   }
 
   *#counted(uids: Iterable<string>): Iterable<{ readonly child: ObjectRecord; readonly atMost: ArgoStatus }> {

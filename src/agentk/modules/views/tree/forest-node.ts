@@ -48,7 +48,7 @@ export interface Words {
  * objects in each view of all: what follows from the record is not kept once more.
  */
 export class Node implements Entry {
-  said: ObjectRecord | Words
+  content: ObjectRecord | Words
   /** undefined: of the root, and of one that has no place yet */
   family: Family | undefined
   /** in `family.members` */
@@ -58,20 +58,20 @@ export class Node implements Entry {
   own = 0
   total = 0
 
-  constructor(said: Node['said']) {
-    this.said = said
+  constructor(content: Node['content']) {
+    this.content = content
   }
 
   get id(): string {
-    return 'uid' in this.said ? this.said.uid : this.said.id
+    return 'uid' in this.content ? this.content.uid : this.content.id
   }
 
   get what(): 'object' | Words['what'] {
-    return 'uid' in this.said ? 'object' : this.said.what
+    return 'uid' in this.content ? 'object' : this.content.what
   }
 
   get record(): ObjectRecord | undefined {
-    return 'uid' in this.said ? this.said : undefined
+    return 'uid' in this.content ? this.content : undefined
   }
 
   get parent(): Node | undefined {
@@ -79,16 +79,16 @@ export class Node implements Entry {
   }
 
   get kind(): string {
-    const { kind } = this.said
+    const { kind } = this.content
     return typeof kind === 'string' ? kind : kind.key
   }
 
   get name(): string {
-    return this.said.name
+    return this.content.name
   }
 
   get namespace(): string {
-    return this.said.namespace
+    return this.content.namespace
   }
 
   /** children; most nodes have none, and share that */

@@ -13,7 +13,7 @@ import type { Moved, Sight } from './sight.ts'
 /** Applications or environments of a view: anyone may name one. Objects of further ones stand as if in none. */
 export const maxGroups = 2000
 
-/** Told of what is seen, and of nothing else. */
+/** Notified of what is seen, and of nothing else. */
 export interface ForestListener {
   /** A child has come, has changed, or has gone; its row, or what `parent`'s page says, may be another. */
   touched(child: Node, parent: Node): void
@@ -130,12 +130,12 @@ export class Forest {
     const parent = this.#parentOf(record, above)
     const isMoved = node.parent !== parent || node.family?.kind !== record.kind.key
     if (isMoved) this.#detach(node)
-    node.said = record
+    node.content = record
     const own = this.sight.severityOf(record, this.side)
     const isWorseOrBetter = this.#setSeverities(node, own, Math.max(own, node.worstBelow()))
     if (isMoved) this.#attach(node, parent)
     else {
-      this.#tell(node)
+      this.#notify(node)
       this.#mayRename(parent, node)
       if (isWorseOrBetter || parent.what === 'group') this.#refresh(parent)
     }
@@ -194,7 +194,7 @@ export class Forest {
     if (!owner || (owner.kind === placeholder.kind && owner.name === placeholder.name)) return
     this.#detach(placeholder)
     const { id, namespace } = placeholder
-    placeholder.said = { what: 'placeholder', id, kind: owner.kind, name: owner.name, namespace }
+    placeholder.content = { what: 'placeholder', id, kind: owner.kind, name: owner.name, namespace }
     this.#attach(placeholder, this.root)
   }
 
@@ -264,7 +264,7 @@ export class Forest {
     for (let at: Node | undefined = node; at && at.what !== 'root'; at = at.parent) {
       const own = at.what === 'object' ? at.own : at.worstChild()
       const isWorseOrBetter = this.#setSeverities(at, own, Math.max(own, at.worstBelow()))
-      this.#tell(at)
+      this.#notify(at)
       if (!isWorseOrBetter) return
     }
   }
@@ -276,7 +276,7 @@ export class Forest {
     return true
   }
 
-  #tell(node: Node): void {
+  #notify(node: Node): void {
     const { parent } = node
     if (parent) for (const listener of this.listeners) listener.touched(node, parent)
   }

@@ -27,7 +27,7 @@ export type GraphKind = Pick<ObjectRecord['kind'], 'group' | 'plural' | 'isNames
   readonly version?: string
 }
 
-/** A word that CEL keeps for itself, though clients are told that they may use it: outside of texts it is another one. */
+/** A word that CEL keeps for itself, though clients are promised that they may use it: outside of texts it is another one. */
 const reserved = /("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|(?<![\w.])namespace(?!\w)/g
 const inPlaceOfReserved = '__namespace__'
 
@@ -163,7 +163,7 @@ export class GraphSelection {
   }
 }
 
-/** What is in no namespace is wherever one looks. */
+/** What is in no namespace is everywhere. */
 function isIn({ kind, namespace, name }: Place, isSelected: (namespace: string) => boolean): boolean {
   if (namespace !== '') return isSelected(namespace)
   return kind.group !== '' || kind.plural !== namespaceKind.plural || isSelected(name)

@@ -24,7 +24,7 @@ export interface OpinionsComponents {
 }
 
 /**
- * How objects are, as one caller is told: of each the first choice whose needs hold, and the worst of what counts below
+ * How objects are, as one caller gets it: of each the first choice whose needs hold, and the worst of what counts below
  * it. Found when it is asked for; kept of what is not well or has something below it, until something below changes.
  */
 export class Opinions {
@@ -197,7 +197,7 @@ export class Opinions {
     return sees(child) && owners.believed(child)?.uid === parent.uid
   }
 
-  /** Of one that is well it is kept where it had to be looked for below. */
+  /** Of one that is well it is kept where it had to be searched below. */
   #keep(record: ObjectRecord, opinion: Opinion, counted: Omit<Found, 'word'>): Found {
     const { below, isCut } = counted
     const word = below === 'Healthy' ? opinion.word : wordAbove(traitObject(record), opinion, below)

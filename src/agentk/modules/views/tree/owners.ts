@@ -88,9 +88,9 @@ export class Owners {
   }
 }
 
-function agrees(found: ObjectRecord, said: Owner, namespace: string): boolean {
+function agrees(found: ObjectRecord, owner: Owner, namespace: string): boolean {
   const isNear = found.namespace === '' || found.namespace === namespace
-  return isNear && found.kind.key === said.kind && found.name === said.name
+  return isNear && found.kind.key === owner.kind && found.name === owner.name
 }
 
 /** Whether those that claim it, as their owner or as what deploys them, find the same. */
@@ -106,10 +106,10 @@ function deployedBy({ references }: ObjectRecord) {
 
 /** Whether the owner that it says is another. */
 export function saysOtherOwner(one: ObjectRecord, other: ObjectRecord): boolean {
-  const [owner, before] = [ownerSaid(one), ownerSaid(other)]
+  const [owner, before] = [ownerOf(one), ownerOf(other)]
   return owner.uid !== before.uid || owner.kind !== before.kind || owner.name !== before.name
 }
 
-function ownerSaid({ owner, customParent }: ObjectRecord): Partial<Owner> {
+function ownerOf({ owner, customParent }: ObjectRecord): Partial<Owner> {
   return owner ?? { uid: '', ...customParent }
 }

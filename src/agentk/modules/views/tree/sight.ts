@@ -12,8 +12,8 @@ import { kasSeverityOf, severityOf, type VerdictSide } from './severity.ts'
 export interface Moved {
   readonly uids: readonly string[]
   readonly below: readonly Below[]
-  /** namespaces where something is said otherwise */
-  readonly said: readonly string[]
+  /** namespaces where something is namespaces otherwise */
+  readonly namespaces: readonly string[]
   /** something may be linked otherwise */
   readonly isLinked: boolean
 }
@@ -51,7 +51,7 @@ export class Sight {
   readonly sees = ({ kind, namespace }: Pick<ObjectRecord, 'kind' | 'namespace'>): boolean =>
     this.visibility.mayList(kind, namespace)
 
-  /** The word of causes; '': of a kind that is followed without its status nothing is said while it is well. */
+  /** The word of causes; '': of a kind that is followed without its status nothing is namespaces while it is well. */
   wordOf(record: ObjectRecord): ArgoWord {
     const { word } = this.opinions.of(record)
     return word === 'Healthy' && !record.health ? '' : word
@@ -78,13 +78,13 @@ export class Sight {
     const { judged } = change
     const judgedAnew = this.opinions.change({ before, after, ...(judged ? { judged } : {}) })
     if (before === after && !judgedAnew) return undefined
-    const said = [...new Set(judgedAnew?.map(({ namespace }) => namespace))]
+    const namespaces = [...new Set(judgedAnew?.map(({ namespace }) => namespace))]
     const uids = [...new Set([...seen, ...(judgedAnew ?? [])].map(({ uid }) => uid))]
     const isSame = second !== undefined && isSameToClaims(first, second)
-    if (isSame && !saysOtherOwner(first, second)) return { uids, below: [], said, isLinked }
+    if (isSame && !saysOtherOwner(first, second)) return { uids, below: [], namespaces, isLinked }
     const levels = levelsOf(this.#countBefore(before), after ? this.owners.countAbove(after) : -1)
     const records = isSame ? [second] : seen
-    return { uids, below: records.map((record) => ({ record, claims: !isSame, ...levels })), said, isLinked }
+    return { uids, below: records.map((record) => ({ record, claims: !isSame, ...levels })), namespaces, isLinked }
   }
 
   #countBefore(before: ObjectRecord | undefined): number {

@@ -116,11 +116,12 @@ export class ForestView implements View, ForestListener {
     this.#updates.request()
   }
 
-  moved({ uids, said, isLinked }: Moved): void {
+  moved({ uids, namespaces, isLinked }: Moved): void {
     const beside = this.#beside.size > 0 ? uids.filter((uid) => this.#beside.has(uid)) : []
     this.#touchRows(beside)
     const isOther =
-      (isLinked && this.#links.size > 0) || (said.length > 0 || isLinked ? this.#causes.mayChange(said) : false)
+      (isLinked && this.#links.size > 0) ||
+      (namespaces.length > 0 || isLinked ? this.#causes.mayChange(namespaces) : false)
     if (beside.length > 0 || isOther) this.#updates.request()
   }
 
@@ -162,7 +163,7 @@ export class ForestView implements View, ForestListener {
     for (const [id, node] of this.#updateBeside(forest, shown)) shown.set(id, node)
     const { changed, isWhole } = this.#causes.update(forest, shown)
     this.#touchRows(changed)
-    const isWritten = this.#writeGone(update, shown) && this.#writePages(update, pages) && this.#writeBeside(update)
+    const isWritten = this.#writeRemoved(update, shown) && this.#writePages(update, pages) && this.#writeBeside(update)
     return isWritten && isLinked && isWhole
   }
 
@@ -174,7 +175,7 @@ export class ForestView implements View, ForestListener {
       if (!source) {
         this.#closePage(id)
         this.#touchRows([id])
-        this.#updates.pageGone(id)
+        this.#updates.pageRemoved(id)
         continue
       }
       const isNew = !(known instanceof Page)
@@ -232,7 +233,7 @@ export class ForestView implements View, ForestListener {
   }
 
   /** First: what must not be seen any more is the most urgent. */
-  #writeGone(update: Update, shown: ReadonlyMap<string, Entry>): boolean {
+  #writeRemoved(update: Update, shown: ReadonlyMap<string, Entry>): boolean {
     for (const id of this.#sentRows.keys()) {
       if (shown.has(id)) continue
       if (!update.add(['gone', JSON.stringify(id)])) return false
@@ -256,7 +257,7 @@ export class ForestView implements View, ForestListener {
     if (sent && !this.#touchedRows.has(entry.id)) return true
     const parts = this.#partsOf(entry)
     if (!sent || !isSameRow(sent, parts)) {
-      const kind = this.#untoldKind(entry)
+      const kind = this.#unsentKind(entry)
       if (!update.add(['rows', rowJson(entry, parts)], ...(kind ? [['kinds', kind] as const] : []))) return false
       if (kind) this.#sentKinds.set(entry.kind, kind)
     }
@@ -270,12 +271,12 @@ export class ForestView implements View, ForestListener {
     return rowParts(entry, { sight, side, links: this.#links.of(entry.id), cause: this.#causes.of(entry.id) })
   }
 
-  #untoldKind(entry: Entry): string | undefined {
+  #unsentKind(entry: Entry): string | undefined {
     const record = 'record' in entry ? (entry as Node).record : undefined
     if (!record) return undefined
     const { key, version, plural } = record.kind
-    const told = keyedPart(key, [version, plural])
-    return told === this.#sentKinds.get(key) ? undefined : told
+    const kind = keyedPart(key, [version, plural])
+    return kind === this.#sentKinds.get(key) ? undefined : kind
   }
 }
 

@@ -12,13 +12,13 @@ export interface GraphKindsComponents {
   readonly visibility: Visibility
 }
 
-/** Kinds of what objects name, at one moment: of those that the caller may not list no more is told than the name says. */
+/** Kinds of what objects name, at one moment: of those that the caller may not list no more is known than the name says. */
 export class GraphKinds {
   readonly #components: GraphKindsComponents
   readonly #states: ReadonlyMap<string, FollowState>
   readonly #served = new Map<string, ResourceKind | undefined>()
-  /** as it is told by name alone */
-  readonly #told = new Map<string, GraphKind>()
+  /** as the name alone says */
+  readonly #byName = new Map<string, GraphKind>()
 
   constructor(components: GraphKindsComponents) {
     this.#components = components
@@ -30,7 +30,7 @@ export class GraphKinds {
    * @returns the kind as the API server has it, where the caller may list it; else by its name
    */
   of(key: string, namespace: string): GraphKind {
-    return this.#listed(key, namespace) ?? this.#toldOf(key)
+    return this.#listed(key, namespace) ?? this.#ofName(key)
   }
 
   /** What has no record is known not to be there. */
@@ -46,15 +46,15 @@ export class GraphKinds {
     return kind && visibility.mayList(kind, kind.isNamespaced ? namespace : '') ? kind : undefined
   }
 
-  #toldOf(key: string): GraphKind {
-    const known = this.#told.get(key)
+  #ofName(key: string): GraphKind {
+    const known = this.#byName.get(key)
     if (known) return known
     const slash = key.indexOf('/')
     const group = slash < 0 ? '' : key.slice(0, slash)
     const { plural, isNamespaced } = builtInKind(key) ?? { plural: pluralOf(key.slice(slash + 1)), isNamespaced: true }
     const version = builtInKind(key) ? (versions[group] ?? 'v1') : ''
     const kind = { group, version, plural, isNamespaced }
-    this.#told.set(key, kind)
+    this.#byName.set(key, kind)
     return kind
   }
 }

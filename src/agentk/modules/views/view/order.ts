@@ -16,7 +16,10 @@ export function orderBy(sort: PageOrder | undefined): Order {
 /** What it is compared by, when it changes itself. */
 export function asItIs(entry: Entry): Entry {
   const { id, total, kind, name, namespace } = entry
-  return Object.assign({ id, total, kind, name, namespace }, 'said' in entry ? { said: (entry as Node).said } : {})
+  return Object.assign(
+    { id, total, kind, name, namespace },
+    'content' in entry ? { content: (entry as Node).content } : {},
+  )
 }
 
 /** Those without a name, as many of a kind in one row have none, last. */
@@ -43,6 +46,6 @@ const compareAges: Order = (one, other) => {
 }
 
 function createdOf(entry: Entry): number | undefined {
-  const said = 'said' in entry ? (entry as Node).said : undefined
-  return said && 'uid' in said ? said.created : undefined
+  const content = 'content' in entry ? (entry as Node).content : undefined
+  return content && 'uid' in content ? content.created : undefined
 }

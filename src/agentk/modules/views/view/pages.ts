@@ -21,7 +21,7 @@ export interface PageWanted {
   readonly sort?: PageOrder | undefined
 }
 
-/** The first of a node's children, and as many to spare: so that what comes and goes is placed without a look at all. */
+/** The first of a node's children, and as many to spare: so that what comes and goes is placed without reading all. */
 export class Page {
   readonly wanted: PageWanted
   readonly #compare: Order

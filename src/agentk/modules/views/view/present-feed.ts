@@ -44,7 +44,7 @@ export class PresentFeed {
     if (before) present.delete(eventKind, before.ns)
   }
 
-  /** Of what is not followed, or left out, it is told who may list it. */
+  /** What is not followed, or left out, is shown to who may list it. */
   noteStates(): void {
     const { states, events, present } = this.#components
     for (const [kind, { refusedNamespaces, leftOut }] of [...states.all(), ...events.states.all()]) {
@@ -56,7 +56,7 @@ export class PresentFeed {
     }
   }
 
-  /** What somebody must be able to list to be told why an object is not well. */
+  /** What somebody must be able to list to get why an object is not well. */
   #noteNeeds(judgement: Judgement | undefined): void {
     const { records, present } = this.#components
     for (const { needs } of judgement ?? []) {

@@ -15,14 +15,14 @@ const maxKept = 200
 
 /** What a row was made of: two of the same say the same. */
 export interface RowParts {
-  readonly said: unknown
+  readonly content: unknown
   /** JSON of what depends on others, and on who asks */
   readonly around: string
 }
 
 /** Of a row that was sent. */
 export interface SentRow {
-  readonly said: unknown
+  readonly content: unknown
   /** `around`, or its digest */
   readonly kept: string
 }
@@ -36,25 +36,25 @@ export interface RowSources {
 
 export function rowParts(entry: Entry, sources: RowSources): RowParts {
   return {
-    said: entry instanceof Family ? entry.kind : (entry as Node).said,
+    content: entry instanceof Family ? entry.kind : (entry as Node).content,
     around: JSON.stringify(around(entry, sources)),
   }
 }
 
-export const sentRow = ({ said, around }: RowParts): SentRow => ({ said, kept: keptOf(around) })
+export const sentRow = ({ content, around }: RowParts): SentRow => ({ content, kept: keptOf(around) })
 
 const keptOf = (around: string) =>
   around.length <= maxKept ? around : createHash('sha256').update(around).digest('base64')
 
 export function isSameRow(sent: SentRow, parts: RowParts): boolean {
   if (sent.kept !== keptOf(parts.around)) return false
-  return sent.said === parts.said || JSON.stringify(own(sent.said)) === JSON.stringify(own(parts.said))
+  return sent.content === parts.content || JSON.stringify(own(sent.content)) === JSON.stringify(own(parts.content))
 }
 
 /** @returns JSON */
-export function rowJson(entry: Entry, { said, around }: RowParts): string {
+export function rowJson(entry: Entry, { content, around }: RowParts): string {
   const { id, kind, name, namespace } = entry
-  const row = { u: id, k: kind, ns: namespace || undefined, n: name, ...(own(said) as object) }
+  const row = { u: id, k: kind, ns: namespace || undefined, n: name, ...(own(content) as object) }
   return joined(JSON.stringify(row), around)
 }
 
@@ -64,9 +64,9 @@ function joined(one: string, other: string): string {
 }
 
 /** What an object says by itself. */
-function own(said: unknown): Partial<Row> | undefined {
-  if (typeof said !== 'object' || said === null || !('uid' in said)) return undefined
-  const { created, facts, generation } = said as ObjectRecord
+function own(content: unknown): Partial<Row> | undefined {
+  if (typeof content !== 'object' || content === null || !('uid' in content)) return undefined
+  const { created, facts, generation } = content as ObjectRecord
   return {
     t: created,
     ...(facts.length > 0 ? { f: facts } : {}),

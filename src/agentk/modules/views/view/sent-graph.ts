@@ -39,15 +39,15 @@ export class SentGraph {
     return this.#take(update, graph, goes) && this.#give(update, graph)
   }
 
-  /** With a Namespace goes what stands in it, in the picture of a client; it comes again after that. */
+  /** With a Namespace goes what stands in it, in the graph of a client; it comes again after that. */
   #going({ vertices }: Graph): ReadonlySet<number> {
-    const gone = [...this.#vertices].filter((id) => !vertices.has(id))
-    const texts = gone.map((id) => this.#ids.textOf(id)).filter((text) => text.startsWith(namespaceStart))
-    if (texts.length === 0) return new Set(gone)
+    const removed = [...this.#vertices].filter((id) => !vertices.has(id))
+    const texts = removed.map((id) => this.#ids.textOf(id)).filter((text) => text.startsWith(namespaceStart))
+    if (texts.length === 0) return new Set(removed)
     const namespaces = new Set(texts.map((text) => partsOf(text)[4]))
     const inside = [...this.#vertices].filter((id) => namespaces.has(partsOf(this.#ids.textOf(id))[3]))
     const isNamespace = (id: number) => this.#ids.textOf(id).startsWith(namespaceStart)
-    return new Set([...inside, ...gone.filter((id) => !isNamespace(id)), ...gone])
+    return new Set([...inside, ...removed.filter((id) => !isNamespace(id)), ...removed])
   }
 
   #take(update: Update, { arcs }: Graph, goes: ReadonlySet<number>): boolean {

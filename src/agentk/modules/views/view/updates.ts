@@ -13,7 +13,7 @@ export interface UpdatesComponents {
   readonly clock: Clock
   /** Others that send have theirs. @returns ends the wait for it */
   readonly inTurn: (action: () => void) => () => void
-  /** What is due now may differ: told before anything is written. */
+  /** What is due now may differ: reported before anything is written. */
   readonly onDue: () => void
   /**
    * Writes what differs now from what was sent.
@@ -29,7 +29,7 @@ export class Updates {
   readonly #components: UpdatesComponents
   /** pages that were sent: JSON, by node */
   readonly #pages = new Map<string, string>()
-  /** nodes that have no page, or none any more: to be told */
+  /** nodes that have no page, or none any more: to be reported */
   readonly #refused = new Set<string>()
   #state = ''
   #sentState = ''
@@ -62,13 +62,13 @@ export class Updates {
     this.#refused.delete(node)
   }
 
-  /** There is no such page: of so many the viewer is told. */
+  /** There is no such page: so many are reported to the viewer. */
   pageRefused(node: string): void {
     if (this.#refused.size < viewsBounds.maxPages) this.#refused.add(node)
   }
 
   /** A page that was open is no more. */
-  pageGone(node: string): void {
+  pageRemoved(node: string): void {
     this.#refused.add(node)
   }
 

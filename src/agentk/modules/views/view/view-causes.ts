@@ -87,7 +87,7 @@ export class ViewCauses {
     const before = this.#chosen.get(id)?.cause
     if (roots.length === 0) {
       this.#chosen.delete(id)
-      // of a group it is not looked for again each time
+      // of a group it is not searched again each time
       if (!isObject) this.#chosen.set(id, { cause: undefined, namespaces: undefined, from: fromOf(forest, undefined) })
       return before !== undefined
     }
@@ -111,7 +111,7 @@ function rootsOf(entry: Entry, forest: Forest, known: Chosen | undefined): reado
   if (!('record' in entry)) return undefined
   const node = entry as Node
   if (node.record) return isSick(node.record, forest) ? [node.record] : []
-  // its children are looked through where something is said otherwise
+  // its children are read where something is said otherwise
   if (known && known.from === fromOf(forest, undefined)) return undefined
   const roots: ObjectRecord[] = []
   for (const { record } of node.children()) {

@@ -22,10 +22,10 @@ import { type SeenStates, seenStates, viewState } from './view-state.ts'
 
 /** States of kinds come many at once: they are read at whole multiples of it, whoever's they are. ms */
 const statesPauseMs = 50
-/** After it, views are not held to be incomplete for the sake of a kind that is never listed. ms */
+/** After it, views are not taken for incomplete for the sake of a kind that is never listed. ms */
 const firstListMs = 60_000
 /** Rows that a viewer has from another pod stay so long at most: in the minute that a right counts. ms */
-const maxHeldMs = 30_000
+const maxWaitMs = 30_000
 
 /** A view of what is named waits so long for what its caller may list: who may little in many namespaces. ms */
 const rightsPatienceMs = 10_000
@@ -90,15 +90,15 @@ interface Opened extends Seat {
   access: Access | undefined
   visibility: Visibility | undefined
   /** while it is so, nothing is sent */
-  isHeld: boolean
-  /** once they were: what else comes up later is asked for, and changes nothing that was told */
+  isWaiting: boolean
+  /** once they were: what else comes up later is asked for, and changes nothing that was sent */
   areRightsKnown: boolean
-  /** it is not told as live before they are */
+  /** it is not shown as live before they are */
   awaitsRights: boolean
   cancelPatience: () => void
 }
 
-/** All views of one agent's cluster: who sees what of the records, and is told when it changes. */
+/** All views of one agent's cluster: who sees what of the records, and is notified when it changes. */
 export class ViewHost {
   readonly #components: ViewHostComponents
   readonly #forests: Forests
@@ -128,7 +128,7 @@ export class ViewHost {
     this.#feed = feed
     this.#unsubscribe = [
       records.onChange((change) => {
-        // what states are told follows from it too: at a time that depends on nothing else
+        // what states are sent follows from it too: at a time that depends on nothing else
         if (feed.change(change)) this.#statesMayDiffer()
         this.#forests.change(change)
         this.#selections.change(change)
@@ -139,7 +139,7 @@ export class ViewHost {
     ]
     this.#cancels = [
       clock.after(firstListMs, () => this.#firstListEnded()),
-      clock.after(maxHeldMs, () => this.#letGo()),
+      clock.after(maxWaitMs, () => this.#letGo()),
     ]
     this.#readStates()
   }
@@ -171,7 +171,7 @@ export class ViewHost {
       get links() {
         return this.view.links
       },
-      isHeld: resumes && this.#holds,
+      isWaiting: resumes && this.#holds,
       areRightsKnown: false,
       awaitsRights: fresh || read.objects !== undefined || read.graph !== undefined,
       cancelPatience: () => undefined,
@@ -254,7 +254,7 @@ export class ViewHost {
     }
     opened.visibility = visibility
     this.#setState(opened)
-    if (isSame || opened.isHeld) return
+    if (isSame || opened.isWaiting) return
     this.#begin(opened, visibility)
   }
 
@@ -306,8 +306,8 @@ export class ViewHost {
   #letGo(): void {
     this.#holds = false
     for (const opened of [...this.#opened]) {
-      if (!opened.isHeld) continue
-      opened.isHeld = false
+      if (!opened.isWaiting) continue
+      opened.isWaiting = false
       if (opened.visibility) this.#begin(opened, opened.visibility)
     }
   }

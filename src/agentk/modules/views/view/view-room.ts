@@ -6,7 +6,7 @@ import type { Visibility } from '../store/record.ts'
 export interface ViewRoomOptions {
   readonly maxViews: number
   readonly maxViewsPerUser: number
-  /** different rights of those who look: each change of an object is compared with each of them */
+  /** different rights of viewers: each change of an object is compared with each of them */
   readonly maxVisibilities: number
   readonly maxVisibilitiesPerUser: number
   /** objects and namespaces whose events are asked for */
@@ -50,7 +50,7 @@ export interface Seat {
   readonly links: number
 }
 
-/** Whether those that look leave room. */
+/** Whether viewers leave room. */
 export class ViewRoom {
   readonly #seats: Iterable<Seat>
   readonly #options: ViewRoomOptions
@@ -75,7 +75,7 @@ export class ViewRoom {
       const keys = [...seats].flatMap((one) => (one === seat ? [] : (one.visibility?.key ?? [])))
       return new Set(keys.filter((key) => key !== visibility.key)).size
     }
-    check(others(this.#seats), maxVisibilities, 'different rights of those who look')
+    check(others(this.#seats), maxVisibilities, 'different rights of viewers')
     if (seat.user !== undefined)
       check(others(this.#of(seat.user)), maxVisibilitiesPerUser, 'different rights of one user')
   }

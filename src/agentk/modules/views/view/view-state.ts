@@ -47,8 +47,8 @@ export interface ViewStateParts {
 
 export function viewState(parts: ViewStateParts): ViewState {
   const { seen, areRightsKnown, problem } = parts
-  const areTold = areRightsKnown && !problem
-  const { notFollowed: unfollowed, ...rest }: NamedKinds = areTold
+  const areShown = areRightsKnown && !problem
+  const { notFollowed: unfollowed, ...rest }: NamedKinds = areShown
     ? namedKinds({ ...parts, seen: seen.map(([kind]) => kind) })
     : { notFollowed: [] }
   const leftOutOfIt = seen.flatMap(([kind, state]) => leftOut(parts, kind, state))

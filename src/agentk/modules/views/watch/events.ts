@@ -18,7 +18,7 @@ export interface WarningsOptions {
 
 const defaultMaxEvents = 5000
 const defaultMaxPerObject = 10
-/** Of all events, those that go at once when there are too many: to find them is a look at each. */
+/** Of all events, those that go at once when there are too many: to find them each is read. */
 const shedShare = 0.1
 
 /** What is followed of Events. */
@@ -35,18 +35,18 @@ export const normalEvidence: readonly FollowedKind[] = ['Killing', 'FailedBindin
   query: `fieldSelector=${encodeURIComponent(`type=Normal,reason=${reason}`)}`,
 }))
 
-/** What is told goes to both. */
+/** What comes goes to both. */
 export function bothSinks(one: ObjectSink, other: ObjectSink): ObjectSink {
-  const tell = (to: (sink: ObjectSink) => void) => {
+  const each = (to: (sink: ObjectSink) => void) => {
     for (const sink of [one, other]) to(sink)
   }
   return {
-    listing: (...told) => tell((sink) => sink.listing(...told)),
-    put: (...told) => tell((sink) => sink.put(...told)),
-    gone: (...told) => tell((sink) => sink.gone(...told)),
-    listed: (...told) => tell((sink) => sink.listed(...told)),
-    dropped: (...told) => tell((sink) => sink.dropped(...told)),
-    state: (...told) => tell((sink) => sink.state(...told)),
+    listing: (...args) => each((sink) => sink.listing(...args)),
+    put: (...args) => each((sink) => sink.put(...args)),
+    deleted: (...args) => each((sink) => sink.deleted(...args)),
+    listed: (...args) => each((sink) => sink.listed(...args)),
+    dropped: (...args) => each((sink) => sink.dropped(...args)),
+    state: (...args) => each((sink) => sink.state(...args)),
   }
 }
 
@@ -58,8 +58,8 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
   readonly #order = new EventOrder()
   /** own uids by namespace and object that they are about: what they say of it is free text, and theirs alone */
   readonly #byObject = new Map<string, Set<string>>()
-  /** own uids that the list that is being read has not told yet, by namespace; `''`: all */
-  readonly #untold = new Map<string, Set<string>>()
+  /** own uids that the list that is being read has not had yet, by namespace; `''`: all */
+  readonly #unlisted = new Map<string, Set<string>>()
   readonly #listeners = new Listeners<EventChange>()
   /** undefined: it has not begun */
   #state: FollowState | undefined
@@ -93,36 +93,36 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
 
   listing(_: ResourceKind, namespace = ''): void {
     const all = [...this.#events.values()].filter(({ ns }) => namespace === '' || ns === namespace)
-    this.#untold.set(namespace, new Set(all.map(({ u }) => u)))
+    this.#unlisted.set(namespace, new Set(all.map(({ u }) => u)))
   }
 
   put(_: ResourceKind, object: KubernetesObject): void {
     const event = readEvent(object)
     if (!event) return
-    this.#untold.get('')?.delete(event.u)
-    this.#untold.get(event.ns)?.delete(event.u)
+    this.#unlisted.get('')?.delete(event.u)
+    this.#unlisted.get(event.ns)?.delete(event.u)
     const before = this.#events.get(event.u)
     if (before) this.#forget(before)
     this.#keep(event)
-    this.#tell({ before, after: event })
+    this.#notify({ before, after: event })
     this.#makeRoom(event)
   }
 
-  gone(_: ResourceKind, uid: string): void {
+  deleted(_: ResourceKind, uid: string): void {
     const before = this.#events.get(uid)
     if (!before) return
     this.#forget(before)
-    this.#tell({ before, after: undefined })
+    this.#notify({ before, after: undefined })
   }
 
   listed(kind: ResourceKind, namespace = ''): void {
-    for (const uid of this.#untold.get(namespace) ?? []) this.gone(kind, uid)
-    this.#untold.delete(namespace)
+    for (const uid of this.#unlisted.get(namespace) ?? []) this.deleted(kind, uid)
+    this.#unlisted.delete(namespace)
   }
 
   dropped(kind: ResourceKind, namespace = ''): void {
-    this.#untold.delete(namespace)
-    for (const { u, ns } of [...this.#events.values()]) if (namespace === '' || ns === namespace) this.gone(kind, u)
+    this.#unlisted.delete(namespace)
+    for (const { u, ns } of [...this.#events.values()]) if (namespace === '' || ns === namespace) this.deleted(kind, u)
   }
 
   state(_: ResourceKind, state: FollowState): void {
@@ -135,7 +135,7 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
     const ofObject = [...this.about(last)]
     const tooMany = ofObject.sort(compareEvents).slice(maxPerObject).reverse()
     const all = this.#events.size > maxEvents ? this.#surplus(Math.ceil(maxEvents * shedShare)) : []
-    for (const event of [...tooMany, ...all]) this.gone(warnings.kind, event.u)
+    for (const event of [...tooMany, ...all]) this.deleted(warnings.kind, event.u)
   }
 
   /** Of the namespace that has the most: a noisy one takes no other's room. */
@@ -163,7 +163,7 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
     this.#order.delete(event)
   }
 
-  #tell(change: EventChange): void {
+  #notify(change: EventChange): void {
     this.#listeners.notify(change)
   }
 }

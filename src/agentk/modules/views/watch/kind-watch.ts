@@ -65,7 +65,7 @@ const refusals: ReadonlyMap<number, string> = new Map([
 ])
 
 /**
- * Follows one kind: in the whole cluster or, while that is forbidden, namespace by namespace. Tells its objects and how
+ * Follows one kind: in the whole cluster or, while that is forbidden, namespace by namespace. Passes on its objects and how
  * far it is followed.
  */
 export class KindWatch {
@@ -77,8 +77,8 @@ export class KindWatch {
   #stopParts: () => void = () => undefined
   readonly #running = new Set<Promise<void>>()
   #signal: AbortSignal = AbortSignal.abort()
-  /** JSON of the state that was told */
-  #told = ''
+  /** JSON of the state that was passed on */
+  #sentState = ''
 
   constructor(components: KindWatchComponents, options: KindWatchOptions) {
     this.#components = components
@@ -105,9 +105,9 @@ export class KindWatch {
     const { kind, namespaces } = this.#options
     if (this.#whole.isForbidden && kind.isNamespaced && this.#parts.size === 0) this.#beginParts(namespaces)
     const state = this.#state()
-    const told = JSON.stringify(state)
-    if (told === this.#told) return
-    this.#told = told
+    const text = JSON.stringify(state)
+    if (text === this.#sentState) return
+    this.#sentState = text
     this.#components.sink.state(kind, state)
   }
 
@@ -176,7 +176,7 @@ class PartWatch implements WatchSink {
   /** something has been put, and is not gone */
   #hasObjects = false
   /** of the next state that is not live */
-  #why = ''
+  #reason = ''
   #isForbidden = false
   #cancelStale: (() => void) | undefined
 
@@ -247,7 +247,7 @@ class PartWatch implements WatchSink {
     const uid = textAt(object, 'metadata.uid')
     if (uid === '') return
     if (this.#leftOut.delete(uid)) this.#options.onState()
-    this.#components.sink.gone(this.#options.kind, uid)
+    this.#components.sink.deleted(this.#options.kind, uid)
   }
 
   leftOut({ uid, namespace, name }: { uid: string; namespace: string; name: string }): void {
@@ -256,7 +256,7 @@ class PartWatch implements WatchSink {
     for (const names of [this.#leftOut, this.#leftOutOfList]) {
       if (names && names.size < maxLeftOut) names.set(uid, { namespace, name })
     }
-    sink.gone(kind, uid)
+    sink.deleted(kind, uid)
     onState()
   }
 
@@ -272,24 +272,24 @@ class PartWatch implements WatchSink {
     const { clock } = this.#components
     if (is) {
       this.#stopStale()
-      this.#why = ''
+      this.#reason = ''
       this.#set('live', '')
     } else if (this.#state.is === 'live' && !this.#cancelStale) {
       const since = clock.now()
       this.#cancelStale = clock.after(staleAfterMs, () => {
         this.#cancelStale = undefined
-        this.#set('stale', this.#why || 'its watch has ended', since)
+        this.#set('stale', this.#reason || 'its watch has ended', since)
       })
     }
   }
 
   ended({ status, error }: Refusal): void {
-    const why = refusals.get(status)
-    if (why !== undefined) this.#refuse(why)
+    const refusal = refusals.get(status)
+    if (refusal !== undefined) this.#refuse(refusal)
     else if (status !== 200 && status !== 410) {
-      this.#why = error ? whyFailed(error) : `the API server answered ${status}`
-      this.#components.onTrouble(this.#options.kind.key, error ?? new Error(this.#why))
-      if (this.#state.is === 'syncing' || this.#state.is === 'stale') this.#set(this.#state.is, this.#why)
+      this.#reason = error ? failureText(error) : `the API server answered ${status}`
+      this.#components.onTrouble(this.#options.kind.key, error ?? new Error(this.#reason))
+      if (this.#state.is === 'syncing' || this.#state.is === 'stale') this.#set(this.#state.is, this.#reason)
     }
     this.#isForbidden = status === 403
     this.#options.onState()
@@ -302,7 +302,7 @@ class PartWatch implements WatchSink {
     const other = groups?.kindOf(uid)
     if (!groups || !other || other.group === group) return true
     if (!groups.comesBefore(group, other.group)) return false
-    sink.gone(other, uid)
+    sink.deleted(other, uid)
     return true
   }
 
@@ -343,7 +343,7 @@ function asMetadata(object: unknown): KubernetesObject {
   return { apiVersion: 'meta.k8s.io/v1', kind: 'PartialObjectMetadata', metadata: at(object, 'metadata') }
 }
 
-function whyFailed(error: unknown): string {
+function failureText(error: unknown): string {
   const isUnreadable = error instanceof SyntaxError || isTooLarge(error)
   return isUnreadable ? 'what the API server answered cannot be read' : 'the API server does not answer'
 }

@@ -59,7 +59,7 @@ const pollMs = 300_000
  * each may ask often. ms
  */
 const retries = { firstRetryMs: 250, maxRetryMs: 5000 }
-const lookTimeoutMs = 30_000
+const discoveryTimeoutMs = 30_000
 /**
  * After a change of what is served: it comes in several steps, of which discovery knows a moment later. Both within the
  * 2 s in which a new kind is followed. ms
@@ -89,10 +89,10 @@ export class Kinds {
   /** past `maxKinds`, by `group/Kind` */
   #left = new Map<string, ServedKind>()
   readonly #running = new Set<Promise<void>>()
-  /** waits before the next looks at what is served. ms */
-  #looks: number[] = []
+  /** pauses before what is served is read again. ms */
+  #pauses: number[] = []
   #wake: () => void = () => undefined
-  #hasLooked = false
+  #hasRead = false
   #logged: '' | 'failed' | 'forbidden' | 'tooMany' = ''
 
   constructor(components: KindsComponents, options: KindsOptions) {
@@ -130,22 +130,22 @@ export class Kinds {
     while (!signal.aborted) {
       const isDue = await this.#wait(signal)
       if (!isDue || signal.aborted || !this.#registrations.isKnown) continue
-      const isDone = await this.#look(signal)
+      const isDone = await this.#read(signal)
       failures = isDone ? 0 : failures + 1
-      if (!isDone) this.#looks = [Math.min(firstRetryMs * 2 ** (failures - 1), maxRetryMs)]
+      if (!isDone) this.#pauses = [Math.min(firstRetryMs * 2 ** (failures - 1), maxRetryMs)]
     }
     await Promise.all(this.#running)
   }
 
   #registered(): void {
-    this.#looks = this.#hasLooked ? [...settleMs] : [0]
+    this.#pauses = this.#hasRead ? [...settleMs] : [0]
     this.#wake()
   }
 
   /** @returns false: there is another wait */
   async #wait(signal: AbortSignal): Promise<boolean> {
     const { clock, random } = this.#components
-    const next = this.#looks.shift()
+    const next = this.#pauses.shift()
     if (next !== undefined) {
       if (next > 0) await pause(next, clock, signal)
       return true
@@ -158,11 +158,11 @@ export class Kinds {
   }
 
   /** @returns false: it failed, and is to be done again soon */
-  async #look(signal: AbortSignal): Promise<boolean> {
-    this.#hasLooked = true
+  async #read(signal: AbortSignal): Promise<boolean> {
+    this.#hasRead = true
     const { api, clock } = this.#components
     const reason = () => new KasError({ code: 'DEADLINE_EXCEEDED' })
-    const options = { ms: lookTimeoutMs, clock, signals: [signal], reason }
+    const options = { ms: discoveryTimeoutMs, clock, signals: [signal], reason }
     try {
       const served = await withDeadline(options, (timely) => discover(api, timely))
       if (!signal.aborted) this.#apply(served, signal)
@@ -221,7 +221,7 @@ export class Kinds {
     }
   }
 
-  /** As many as are followed are told by name. */
+  /** As many as are followed are named. */
   #leave(tooMany: readonly ServedKind[], maxKinds: number): void {
     const left = new Map(tooMany.slice(0, maxKinds).map((kind) => [kind.key, kind]))
     for (const [key, kind] of this.#left) if (!left.has(key)) this.#components.sink.dropped(kind, undefined)

@@ -6,14 +6,14 @@ import type { ApiClient } from '../../../cluster/api-client.ts'
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import { type Answered, accessQuestion, ask, type Question, rulesQuestion } from '../access/review.ts'
 
-/** From one look to the next; a fifth less or more. ms */
-const lookMs = 40_000
-/** Of a look at all that was refused: each is written to the API server's audit log. */
-export const maxReviewsPerLook = 100
+/** From one round to the next; a fifth less or more. ms */
+const roundMs = 40_000
+/** Of a round over all that was refused: each is written to the API server's audit log. */
+export const maxReviewsPerRound = 100
 /** Rules, then the right itself. */
 const maxReviewsEach = 2
-/** Of all reviews of a look. ms */
-const lookTimeoutMs = 30_000
+/** Of all reviews of a round. ms */
+const roundTimeoutMs = 30_000
 
 export interface RefusalsComponents {
   /** as whom all is listed and watched */
@@ -39,11 +39,11 @@ interface Waiting extends Refused {
  */
 export class Refusals {
   readonly #components: RefusalsComponents
-  /** those that were looked at last come last */
+  /** those that were reviewed last come last */
   readonly #waiting = new Set<Waiting>()
-  #cancelLook: (() => void) | undefined
-  /** of the look that goes on */
-  #looking: Deadline | undefined
+  #cancelWait: (() => void) | undefined
+  /** of the round that runs */
+  #round: Deadline | undefined
 
   constructor(components: RefusalsComponents) {
     this.#components = components
@@ -62,41 +62,41 @@ export class Refusals {
   }
 
   #rest(): void {
-    this.#cancelLook?.()
-    this.#cancelLook = undefined
-    this.#looking?.abort()
+    this.#cancelWait?.()
+    this.#cancelWait = undefined
+    this.#round?.abort()
   }
 
   #schedule(): void {
-    if (this.#cancelLook || this.#looking || this.#waiting.size === 0) return
+    if (this.#cancelWait || this.#round || this.#waiting.size === 0) return
     const { clock, random } = this.#components
-    this.#cancelLook = clock.after(lookMs * (0.8 + 0.4 * random()), () => void this.#look())
+    this.#cancelWait = clock.after(roundMs * (0.8 + 0.4 * random()), () => void this.#review())
   }
 
-  async #look(): Promise<void> {
-    this.#cancelLook = undefined
-    const looking = new Deadline({ ms: lookTimeoutMs, clock: this.#components.clock })
-    this.#looking = looking
-    let left = maxReviewsPerLook
+  async #review(): Promise<void> {
+    this.#cancelWait = undefined
+    const round = new Deadline({ ms: roundTimeoutMs, clock: this.#components.clock })
+    this.#round = round
+    let left = maxReviewsPerRound
     const asked = new Map<string, Promise<Answered | undefined>>()
     const answer = (question: Question): Promise<Answered | undefined> => {
       const known = asked.get(question.key)
       if (known) return known
       left--
       // a review that fails says nothing
-      const answered = ask(this.#components.api, question, [], looking.signal).catch(() => undefined)
+      const answered = ask(this.#components.api, question, [], round.signal).catch(() => undefined)
       asked.set(question.key, answered)
       return answered
     }
     for (const one of [...this.#waiting]) {
       if (left < maxReviewsEach) break
       const isAllowed = await this.#isAllowed(one, answer)
-      if (looking.signal.aborted) break
+      if (round.signal.aborted) break
       if (isAllowed) one.end()
       else if (this.#waiting.delete(one)) this.#waiting.add(one)
     }
-    looking.end()
-    this.#looking = undefined
+    round.end()
+    this.#round = undefined
     this.#schedule()
   }
 

@@ -44,7 +44,7 @@ class Cluster {
 
   /** @param minute - of the hour: it is another each minute */
   worst(minute: number): string {
-    if (minute > 0) this.#stage.gone(this.#worst(minute - 1))
+    if (minute > 0) this.#stage.deleted(this.#worst(minute - 1))
     this.#stage.put(this.#worst(minute))
     return `worst-${minute}`
   }

@@ -32,7 +32,7 @@ function ground(options: UsageCountersOptions = {}) {
 }
 
 // wire: rest.usage_metrics, rest.agent_events
-t.test('everything is told each period, and nothing when there is nothing', async (t) => {
+t.test('everything is reported each period, and nothing when there is nothing', async (t) => {
   const { clock, counters, report, sent, settle } = ground()
   await report.start()
   t.teardown(() => report.stop())
@@ -64,7 +64,7 @@ t.test('everything is told each period, and nothing when there is nothing', asyn
 })
 
 // wire: rest.usage_metrics.failure
-t.test('what GitLab did not take is told again, with what came meanwhile', async (t) => {
+t.test('what GitLab did not take is reported again, with what came meanwhile', async (t) => {
   const { clock, counters, report, sent, world, settle } = ground()
   await report.start()
   t.teardown(() => report.stop())
@@ -103,7 +103,7 @@ t.test('what happens during a report is told by the next', async (t) => {
 })
 
 // wire: usage.cap
-t.test('the last report tells all, in parts that GitLab bears', async (t) => {
+t.test('the last report has all, in parts that GitLab bears', async (t) => {
   const { counters, report, sent } = ground({ maxIncrement: 10, maxListed: 2 })
   await report.start()
   for (let i = 0; i < 25; i++) counters.counter('k8s_api_proxy_request')()

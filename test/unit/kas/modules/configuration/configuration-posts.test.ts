@@ -102,7 +102,7 @@ function start(t: Test, { leads = true } = {}) {
 }
 
 // wire: rest.agent_configuration.when
-t.test('each commit is told once, while an agent is connected', async (t) => {
+t.test('each commit is posted once, while an agent is connected', async (t) => {
   const { posts, posted, push, listeners, refreshed } = start(t)
   const [first, second] = [posts.follow(agent), posts.follow(agent)]
   await settled()
@@ -121,7 +121,7 @@ t.test('each commit is told once, while an agent is connected', async (t) => {
 })
 
 // wire: rest.agent_configuration.when
-t.test('nothing is told of what cannot be read, or is not there', async (t) => {
+t.test('nothing is posted of what cannot be read, or is not there', async (t) => {
   const { posts, posted, push, readable, world } = start(t)
   world.isReadable = false
   posts.follow(agent)

@@ -119,7 +119,7 @@ t.test('blocks that modules own are sent as JSON; without one the field is absen
 })
 
 // wire: file.unknown
-t.test('what has no effect in the file is told to the agent, bounded', async (t) => {
+t.test('what has no effect in the file is reported to the agent, bounded', async (t) => {
   const { sent, move } = start(t, { answer: at('one', 'ci_acces: {}') })
   await settled()
   await move(at('two', Array.from({ length: 100 }, (_, i) => `x${i}: 1`).join('\n')))
@@ -181,7 +181,7 @@ t.test('the stream ends with OK when its connection retires, with the reason whe
 
 // wire: stream.revoked
 t.test(
-  'a token that became void ends the stream: at once when the directory tells, else at the next poll',
+  'a token that became void ends the stream: at once when the directory changes, else at the next poll',
   async (t) => {
     const unauthenticated = new KasError({ code: 'UNAUTHENTICATED' })
     const notified = start(t)

@@ -103,7 +103,7 @@ function start(t: Test, options: ReconcileProjectsOptions = {}) {
 }
 
 // wire: flux.notice, usage.flux_git_push_notifications_total, usage.unique.flux
-t.test('each push to a project that the agent names is told, in order, others are not', async (t) => {
+t.test('each push to a project that the agent names is sent, in order, others are not', async (t) => {
   const { open, push, asked, counted } = start(t)
   const { received, ids } = open()
   await settled()
@@ -149,7 +149,7 @@ t.test(
 )
 
 // wire: flux.access
-t.test('a project that the agent may not read is not told, until it may', async (t) => {
+t.test('a project that the agent may not read is not sent, until it may', async (t) => {
   const { open, push, verdicts, counted } = start(t)
   const { received } = open()
   verdicts.set('a/b', false)
@@ -236,7 +236,7 @@ t.test('an agent that does not read: pushes to one project become one, none is l
 })
 
 // wire: flux.age
-t.test('the agent hears what was pushed while it was away, what it has heard it does not hear again', async (t) => {
+t.test('the agent gets what was pushed while it was away, what it has had it does not get again', async (t) => {
   const { open, push, clock } = start(t)
   const first = open()
   await settled()

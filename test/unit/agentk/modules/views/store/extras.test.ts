@@ -66,7 +66,7 @@ t.test('records count what they keep', async (t) => {
   const size = (uid: string) => records.get(uid)?.labels.size
   for (let i = 0; i < 3; i++) records.put(kinds.configMap, object({ uid: `c${i}`, labels }))
   t.strictSame(['c0', 'c1', 'c2'].map(size), [16, 5, 5])
-  records.gone(kinds.configMap, 'c0')
+  records.deleted(kinds.configMap, 'c0')
   records.put(kinds.configMap, object({ uid: 'c2', labels }))
   t.strictSame(['c1', 'c2'].map(size), [5, 16])
   records.put(kinds.configMap, object({ uid: 'c2', labels: { app: 'web' } }))

@@ -43,7 +43,7 @@ t.test(
 
 function play(stage: ClusterStage, step: ClusterStep): void {
   if (step.do === 'put') stage.put(step.object)
-  else if (step.do === 'gone') stage.gone(step.object)
+  else if (step.do === 'gone') stage.deleted(step.object)
   else stage.event(step.event)
 }
 

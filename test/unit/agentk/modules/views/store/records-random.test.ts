@@ -38,7 +38,7 @@ class Model {
     }
   }
 
-  gone(kind: ResourceKind, uid: string): void {
+  deleted(kind: ResourceKind, uid: string): void {
     if (this.objects.get(uid)?.kind === kind) this.objects.delete(uid)
   }
 
@@ -48,7 +48,7 @@ class Model {
 
   listed(kind: ResourceKind, namespace: string | undefined): void {
     const key = `${kind.key} ${namespace}`
-    for (const uid of this.#lists.get(key)?.unseen ?? []) this.gone(kind, uid)
+    for (const uid of this.#lists.get(key)?.unseen ?? []) this.deleted(kind, uid)
     this.#lists.delete(key)
   }
 
@@ -135,7 +135,7 @@ t.test('after random changes all is as if built anew, and listeners know the sam
         for (const each of [model.put.bind(model, kind, uid), records.put.bind(records, kind)]) each(seen)
       } else
         for (const each of [model, records]) {
-          if (chance < 80) each.gone(kind, uid)
+          if (chance < 80) each.deleted(kind, uid)
           else if (chance < 88) each.listing(kind, namespace)
           else if (chance < 96) each.listed(kind, namespace)
           else each.dropped(kind, namespace)

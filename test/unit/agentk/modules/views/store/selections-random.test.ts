@@ -110,7 +110,7 @@ class World {
     const [view] = random.shuffled([...this.views])
     const what = random.int(20)
     if (what < 9) this.#changePod()
-    else if (what < 11) this.records.gone(kinds.pod, random.pick(uids))
+    else if (what < 11) this.records.deleted(kinds.pod, random.pick(uids))
     else if (what < 12 && this.views.size < 6)
       this.views.add(new ViewModel(random.pick(['ann', 'bob', 'carl', undefined])))
     else if (what < 15) view?.add(this.selections, random.pick(namespaces), this.#selector())

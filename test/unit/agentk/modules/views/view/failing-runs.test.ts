@@ -53,7 +53,7 @@ t.test('since the first run that failed in a row', async (t) => {
     await pass(1)
     stage.put(cronJob(minutes))
     stage.put(run(minutes, 'Failed'))
-    stage.gone(run(minutes - 1, 'Failed'))
+    stage.deleted(run(minutes - 1, 'Failed'))
     t.match((await shown()).z, { name: `report-${minutes}`, since: now }, 'the last one, since the first')
   }
   await pass(1)

@@ -87,7 +87,7 @@ async function play(steps: readonly ClusterStep[], rights: Rights, isHiddenThere
     const kind = step.do === 'event' ? 'Event' : kindOf(object)
     if (isHiddenThere || sees(rights, kind, namespaceOf(object))) {
       if (step.do === 'put') stage.put(object)
-      else if (step.do === 'gone') stage.gone(object)
+      else if (step.do === 'gone') stage.deleted(object)
       else stage.event(object)
     }
     await stage.pass(60)

@@ -81,7 +81,7 @@ for (const [failing, kind, culprit, reason] of [
     stage.put(culprit)
     await stage.pass(100)
     t.match(cause(), { kind, reason })
-    stage.gone(culprit)
+    stage.deleted(culprit)
     await stage.pass(100)
     t.match(cause(), { name: (failing.metadata as { name: string }).name })
   })

@@ -311,7 +311,7 @@ t.test(
     const nothing = () => undefined
     const evidence: ObjectSink = {
       listing: nothing,
-      gone: nothing,
+      deleted: nothing,
       listed: nothing,
       dropped: nothing,
       state: nothing,

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { maxReviewsPerLook, Refusals } from '../../../../../../src/agentk/modules/views/watch/refusals.ts'
+import { maxReviewsPerRound, Refusals } from '../../../../../../src/agentk/modules/views/watch/refusals.ts'
 import { kindOf, kinds } from '../../../../../support/views/records.ts'
 import { ReviewDouble } from '../../../../../support/views/review-double.ts'
 import { MovingClock } from '../../../moving-clock.ts'
@@ -63,12 +63,12 @@ t.test('where not all rules are known each right is asked for', async (t) => {
 t.test('so many reviews in a look, in turns', async (t) => {
   const { api, clock, ended, wait } = start(t)
   api.knowsRules = false
-  const many = Array.from({ length: 2 * maxReviewsPerLook }, (_, i) => kindOf(`Kind${i}`, `kinds${i}`))
+  const many = Array.from({ length: 2 * maxReviewsPerRound }, (_, i) => kindOf(`Kind${i}`, `kinds${i}`))
   for (const kind of many) void wait(kind)
   await clock.advance(lookMs)
-  t.ok(api.asked.length <= maxReviewsPerLook)
+  t.ok(api.asked.length <= maxReviewsPerRound)
   await clock.advance(2 * lookMs)
-  t.ok(api.asked.length <= 3 * maxReviewsPerLook)
+  t.ok(api.asked.length <= 3 * maxReviewsPerRound)
   const asked = api.asked.flatMap(({ review }) => review.spec.resourceAttributes?.resource ?? [])
   t.strictSame([...new Set(asked)].sort(), many.map(({ plural }) => plural).sort())
   t.strictSame(ended, [])

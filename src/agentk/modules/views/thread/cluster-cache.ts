@@ -20,7 +20,7 @@ import { viewsBounds } from './views-bounds.ts'
 /** Facts change no sooner. ms */
 const factsMs = 1000
 
-export interface PictureComponents {
+export interface ClusterCacheComponents {
   /** as agentk itself, of views alone */
   readonly own: ApiClient
   /** as whom all is listed and watched */
@@ -34,11 +34,11 @@ export interface PictureComponents {
   readonly random: () => number
 }
 
-export type PictureSettings = Pick<ThreadSettings, 'configuration' | 'rules' | 'heapMb'>
+export type ClusterCacheSettings = Pick<ThreadSettings, 'configuration' | 'rules' | 'heapMb'>
 
-/** All of one cluster that is kept for views, and those who look at it. */
-export class Picture {
-  readonly #components: PictureComponents
+/** All of one cluster that is kept for views, and its viewers. */
+export class ClusterCache {
+  readonly #components: ClusterCacheComponents
   readonly #rules: Rules
   readonly #records: Records
   readonly #kinds: Kinds
@@ -46,9 +46,9 @@ export class Picture {
   readonly #sources: Pick<RuleSources, 'last' | 'unread'>
   readonly #host: ViewHost
   readonly #streams = new Map<number, FollowStream>()
-  #told: ViewsFacts | undefined
+  #lastFacts: ViewsFacts | undefined
 
-  constructor(components: PictureComponents, { configuration, heapMb, rules: sources }: PictureSettings) {
+  constructor(components: ClusterCacheComponents, { configuration, heapMb, rules: sources }: ClusterCacheSettings) {
     const { own, watching, log, clock, pace, random } = components
     const { follow = {}, verdict = 'kas', environments = [] } = configuration
     this.#components = components
@@ -71,7 +71,7 @@ export class Picture {
 
   /** Until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
-    this.#tellFacts(signal)
+    this.#reportFacts(signal)
     await this.#checkRules()
     await this.#kinds.run(signal)
     this.#host.close()
@@ -121,14 +121,14 @@ export class Picture {
     this.#streams.delete(stream)
   }
 
-  #tellFacts(signal: AbortSignal): void {
+  #reportFacts(signal: AbortSignal): void {
     if (signal.aborted) return
     const { answer, clock } = this.#components
     const facts = this.#facts()
-    const { kinds, objects, state } = this.#told ?? {}
+    const { kinds, objects, state } = this.#lastFacts ?? {}
     if (kinds !== facts.kinds || objects !== facts.objects || state !== facts.state) answer({ kind: 'facts', facts })
-    this.#told = facts
-    clock.after(factsMs, () => this.#tellFacts(signal))
+    this.#lastFacts = facts
+    clock.after(factsMs, () => this.#reportFacts(signal))
   }
 
   #facts(): ViewsFacts {
