@@ -134,8 +134,8 @@ export interface TurnsOptions {
   readonly maxWaiting?: number
   /** of one source; absent: all of them */
   readonly maxWaitingOfSource?: number
-  /** whoever has no place */
-  readonly tooMany: () => Error
+  /** for whoever has no place */
+  readonly tooMany?: () => Error
 }
 
 /** A turn that may be taken away for others. */
@@ -171,14 +171,15 @@ export class Turns<Source> {
   readonly #counts = new Counter<Source>()
   readonly #waiting: FairQueue<Waiting<Source>>
 
-  constructor(options: TurnsOptions) {
+  constructor(options: TurnsOptions = {}) {
     const {
       maxRunning = unbounded,
       maxRunningOfSource = maxRunning,
       maxWaiting = unbounded,
       maxWaitingOfSource = maxWaiting,
+      tooMany = () => new Error('too many wait for their turn'),
     } = options
-    this.#options = { ...options, maxRunning, maxRunningOfSource, maxWaiting, maxWaitingOfSource }
+    this.#options = { maxRunning, maxRunningOfSource, maxWaiting, maxWaitingOfSource, tooMany }
     this.#waiting = new FairQueue(maxWaiting)
   }
 

@@ -2,25 +2,25 @@ import { lstat, mkdir, readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { KasError } from '../../lib/errors.ts'
+import type { Turns } from '../../lib/turns.ts'
 import { askGit, type GitQuestion } from './ask-git.ts'
 import { type Branch, Branches } from './branch-names.ts'
 import type { DiskUse } from './disk-use.ts'
 import { uploadPackOptions } from './git-environment.ts'
 import { GitFailure, type GitProcessOptions, type GitRun, runGit } from './git-process.ts'
-import type { ProcessLimit } from './process-limit.ts'
 import { type CommitId, isCommitId } from './repositories.ts'
 import { isOnThisMachine, type RepositoryAddress } from './repository-url.ts'
 import { TreeListings } from './tree-listings.ts'
 
 export interface GitFolderComponents {
   readonly address: RepositoryAddress
-  readonly limit: ProcessLimit
+  readonly turns: Turns<unknown>
   /** counts its bytes with those of others; absent: nothing does */
   readonly disk?: DiskUse | undefined
   /** on whose behalf its processes take turns, and its bytes count */
   readonly source: unknown
   /** Turns that a fetch takes before its process does: it may last as long as any git may. Absent: it takes none */
-  readonly fetches?: { readonly limit: ProcessLimit; readonly source: unknown }
+  readonly fetches?: { readonly turns: Turns<unknown>; readonly source: unknown }
 }
 
 /** Of a git whose answer is read as a whole: of some refs, or of 100 paths. bytes */
@@ -102,7 +102,7 @@ export class GitFolder {
     const { fetches } = this.#components
     const fetch = () => this.#ask(argv, signal)
     try {
-      if (fetches) await fetches.limit.run(fetch, { source: fetches.source, signal })
+      if (fetches) await fetches.turns.run(fetches.source, signal, fetch)
       else await fetch()
     } catch (error) {
       if (!isCommitId(ref) || !/not our ref|couldn't find remote ref|no such remote ref/.test(String(error)))
@@ -179,9 +179,9 @@ export class GitFolder {
 
   /** @throws KasError REPOSITORY_FAILED, or one that `work` throws; the signal's reason */
   async #inTurn<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
-    const { limit, source } = this.#components
+    const { turns, source } = this.#components
     try {
-      return await limit.run(work, { source, signal })
+      return await turns.run(source, signal, work)
     } catch (error) {
       signal.throwIfAborted()
       if (error instanceof KasError) throw error

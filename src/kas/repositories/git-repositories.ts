@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../../lib/clock.ts'
+import { KasError } from '../../lib/errors.ts'
 import type { Logger } from '../../lib/log.ts'
+import { Turns } from '../../lib/turns.ts'
 import { BranchWatch } from './branch-watch.ts'
 import { DiskUse } from './disk-use.ts'
 import { GitMirror } from './git-mirror.ts'
 import { GitTree } from './git-tree.ts'
 import type { OpenedFor, WatchedRepository } from './opened-repository.ts'
-import { ProcessLimit } from './process-limit.ts'
 import type { Reading } from './repositories.ts'
 import { type RepositoryAddress, usualPollMs } from './repository-url.ts'
 import type { PolledElsewhere } from './shared-polls.ts'
@@ -86,16 +87,21 @@ export function gitRepositories(
   const periodOf = (address: RepositoryAddress) => options.pollMs ?? address.pollMs ?? usualPollMs(address)
   const { addresses, elsewhere, clock = systemClock, random = Math.random } = components
   const log = components.log.child({ mod_name: 'repositories' })
-  const limit = new ProcessLimit({
+  const maxWaiting = options.maxWaitingProcesses
+  const detail = `more than ${maxWaiting} wait for a git process`
+  const tooMany = () => new KasError({ code: 'REPOSITORY_FAILED', detail })
+  const processes = new Turns<unknown>({
     maxRunning: options.maxProcesses,
     maxRunningOfSource: options.maxProcessesOfSource,
-    maxWaiting: options.maxWaitingProcesses,
+    maxWaiting,
+    tooMany,
   })
   // one git is always left for questions, and one project fetches one commit at a time, whoever follows its refs
-  const fetches = new ProcessLimit({
+  const fetches = new Turns<unknown>({
     maxRunning: Math.max(1, options.maxProcesses - 1),
     maxRunningOfSource: 1,
-    maxWaiting: options.maxWaitingProcesses,
+    maxWaiting,
+    tooMany,
   })
   const disk = new DiskUse()
   /** mirrors that are being removed: the next one in the same folder waits */
@@ -108,7 +114,7 @@ export function gitRepositories(
     // who names many refs waits for his own; a default branch is everybody's
     const source = ref === undefined ? `project ${projectId}` : `agent ${agentId}`
     const counted = ref === undefined ? {} : { disk }
-    const turns = { limit, source, fetches: { limit: fetches, source: projectId } }
+    const turns = { turns: processes, source, fetches: { turns: fetches, source: projectId } }
     const own = { ...counted, ...turns, address: { ...address, ref }, log: log.child({ mirror: key }), clock }
     const { maxCountedBytesOfAgent: maxCountedBytesOfSource, updateTimeoutMs: maxRunMs } = options
     const bounds = { ...options, maxCountedBytesOfSource, maxRunMs }

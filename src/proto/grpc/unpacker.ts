@@ -1,8 +1,17 @@
 import { gunzip } from 'node:zlib'
 import { KasError } from '../../lib/errors.ts'
 import { gunzipAtOnce, isTooLongUnpacked } from '../../lib/gunzip-at-once.ts'
+import { Turns } from '../../lib/turns.ts'
 import { maxUnpackedBytes, unpackedAtOnceBytes } from './limits.ts'
-import { UnpackTurns } from './unpack-turns.ts'
+
+/** Of the four threads that node has for such work: names are resolved and files are read there too. */
+export const maxUnpackingAtOnce = 2
+
+/** Who unpacks beside the event loop, over all connections that share it: they take turns by who pays. */
+export type UnpackTurns = Turns<object>
+
+/** A connection waits once at the most, so that there is room for all. */
+export const unpackTurns = (): UnpackTurns => new Turns({ maxRunning: maxUnpackingAtOnce })
 
 /**
  * Unpacks the messages of one connection, each when its reader takes it: a few bytes may stand for megabytes. Small
@@ -17,13 +26,13 @@ export class Unpacker {
   #running = false
   readonly #turns: UnpackTurns
   #payer: object = this
-  /** who waits for the turn of the connection */
-  #asking: object | undefined
+  /** who waits for the turn of the connection, and what ends that */
+  #asking: { readonly reader: object; readonly left: AbortController } | undefined
   /** first in, first out, by who reads; undefined: nobody has waited yet */
   #waiting: Map<object, PromiseWithResolvers<void>> | undefined
 
   /** @param turns - with other connections; absent: it is alone */
-  constructor(options: { maxMessageBytes: number }, turns = new UnpackTurns()) {
+  constructor(options: { maxMessageBytes: number }, turns = unpackTurns()) {
     this.#maxMessageBytes = options.maxMessageBytes
     this.#turns = turns
   }
@@ -70,22 +79,22 @@ export class Unpacker {
   }
 
   async #unpackInTurn(packed: Buffer, reader: object, maxBytes: number): Promise<Buffer> {
-    this.#asking = reader
-    try {
-      await this.#turns.enter(this, this.#payer)
-    } finally {
+    const left = new AbortController()
+    this.#asking = { reader, left }
+    const unpack = () => {
       this.#asking = undefined
+      return gunzipWithin(packed, maxBytes)
     }
     try {
-      return await gunzipWithin(packed, maxBytes)
+      return await this.#turns.run(this.#payer, left.signal, unpack)
     } finally {
-      this.#turns.done()
+      this.#asking = undefined
     }
   }
 
   /** What the reader waits for is not wanted any more. */
   leave(reader: object): void {
-    if (this.#asking === reader) this.#turns.leave(this)
+    if (this.#asking?.reader === reader) this.#asking.left.abort(new KasError({ code: 'CANCELLED' }))
     const turn = this.#waiting?.get(reader)
     this.#waiting?.delete(reader)
     turn?.reject(new KasError({ code: 'CANCELLED' }))

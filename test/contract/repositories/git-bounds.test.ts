@@ -10,11 +10,11 @@ import type { AgentId } from '../../../src/call/call.ts'
 import type { Agent } from '../../../src/kas/agent.ts'
 import { GitFolder } from '../../../src/kas/repositories/git-folder.ts'
 import { type GitRepositoriesOptions, gitRepositories } from '../../../src/kas/repositories/git-repositories.ts'
-import { ProcessLimit } from '../../../src/kas/repositories/process-limit.ts'
 import type { CommitId } from '../../../src/kas/repositories/repositories.ts'
 import type { RepositoryAddress } from '../../../src/kas/repositories/repository-url.ts'
 import { type Clock, systemClock } from '../../../src/lib/clock.ts'
 import { type ErrorCode, KasError } from '../../../src/lib/errors.ts'
+import { Turns } from '../../../src/lib/turns.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { writeDeltaBomb } from '../../support/delta-bomb.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -199,11 +199,11 @@ t.test('git: what never ends is ended', async (t) => {
   const good = await GitRepository.create(folder, 'x')
   await good.push('a', '1')
   const path = join(folder, 'x.git')
-  const limit = new ProcessLimit({ maxRunning: 1, maxWaiting: 1 })
+  const turns = new Turns<unknown>({ maxRunning: 1 })
   const bounds = { silenceTimeoutMs: 60_000, maxRunMs: 60_000, maxCpuSeconds: 60, maxMemoryBytes: 64 * mebibyte }
   const asked = async (script: string, changed: Partial<typeof bounds>) => {
     const { env } = await fakeGit(t, script)
-    const git = new GitFolder(path, { address: { url: path }, limit, source: 1 }, { ...bounds, ...changed, env })
+    const git = new GitFolder(path, { address: { url: path }, turns, source: 1 }, { ...bounds, ...changed, env })
     return { git, list: () => failure(git.pipe(['ls-tree', 'HEAD'], '', { take: () => undefined, signal })) }
   }
   const dripping = await asked('while :; do echo x; sleep 0.01; done', { maxRunMs: 300 })

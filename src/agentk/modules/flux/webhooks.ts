@@ -2,6 +2,7 @@ import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { pause } from '../../../lib/pause.ts'
+import { Turns } from '../../../lib/turns.ts'
 
 /** What is to be triggered: a Receiver, for a project. */
 export interface Target {
@@ -59,14 +60,14 @@ export class Webhooks {
   /** as many as there are Receivers and GitRepositories, at most */
   readonly #lines = new Map<string, Line>()
   readonly #stopping = new AbortController()
-  readonly #turns: (() => void)[] = []
+  readonly #turns: Turns<undefined>
   /** one for each line, and those whose last call is being cut */
   readonly #runs = new Set<Promise<void>>()
-  #running = 0
 
   constructor(components: WebhooksComponents, options: Partial<WebhooksOptions> = {}) {
     this.#components = components
     this.#options = { ...defaultWebhooks, ...options }
+    this.#turns = new Turns({ maxRunning: this.#options.maxParallel })
   }
 
   push(target: Target, id: bigint): void {
@@ -88,7 +89,6 @@ export class Webhooks {
   /** Nothing is called any more, at once; resolves when no call runs. */
   async stop(): Promise<void> {
     this.#stopping.abort()
-    for (const turn of this.#turns.splice(0)) turn()
     for (const line of this.#lines.values()) this.#abandon(line)
     this.#lines.clear()
     await Promise.all(this.#runs)
@@ -97,11 +97,11 @@ export class Webhooks {
   async #run(line: Line): Promise<void> {
     const { signal } = this.#stopping
     for (;;) {
-      await this.#turn()
-      line.isCalling = true
+      const endTurn = await this.#turns.take(undefined, signal).catch(() => undefined)
+      if (!endTurn) return // it is being stopped
       const hasEnded = signal.aborted || (await this.#attempt(line))
       line.isCalling = false // not before it is decided, at once, what becomes of the line
-      this.#passOn()
+      endTurn()
       if (signal.aborted) return
       if (hasEnded && !this.#again(line)) return
       if (!hasEnded) await pause(this.#pauseMs(line), this.#components.clock, signal)
@@ -112,6 +112,7 @@ export class Webhooks {
   async #attempt(line: Line): Promise<boolean> {
     const { call, holds, log } = this.#components
     if (!holds()) return false // asked again, since a pod that was frozen gets no notice; this was no attempt
+    line.isCalling = true
     const { project } = line.target
     const path = line.target.path()
     if (path === undefined) {
@@ -174,17 +175,5 @@ export class Webhooks {
   #pauseMs({ attempts }: Line): number {
     const [first, last] = this.#options.retryMs
     return Math.min(first * 2 ** Math.max(0, attempts - 1), last) * (1 + this.#components.random())
-  }
-
-  async #turn(): Promise<void> {
-    if (this.#running >= this.#options.maxParallel && !this.#stopping.signal.aborted) {
-      await new Promise<void>((resolve) => this.#turns.push(resolve)) // whoever wakes it hands its turn over
-    } else this.#running += 1
-  }
-
-  #passOn(): void {
-    const next = this.#turns.shift()
-    if (next) next()
-    else this.#running -= 1
   }
 }

@@ -8,7 +8,7 @@ import { decodeModuleRequest, encodeHttpResponse } from '../../../proto/http/htt
 import { HttpRequestMessages } from '../../../proto/http/http-request-messages.ts'
 import type { Directory, GitlabAnswer, GitlabRequest } from '../../directory/directory.ts'
 import type { AgentCall } from '../../module.ts'
-import { AgentTurns, type AgentTurnsOptions } from './agent-turns.ts'
+import { type AgentTurnsOptions, agentTurns } from './agent-turns.ts'
 import { gitlabAnswerHeader } from './gitlab-answer.ts'
 import { gitlabRequestHead } from './gitlab-request.ts'
 
@@ -38,7 +38,7 @@ export function makeRequest(
 ): (call: AgentCall) => Promise<void> {
   const { log, clock } = components
   const patience: Patience = { clock, ms: options.maxSilenceMs ?? defaultMaxSilenceMs }
-  const turns = new AgentTurns({ clock }, options.turns)
+  const takeTurn = agentTurns({ clock }, options.turns)
   return async (call) => {
     const { agent, token, signal } = call
     const incoming = new PatientMessages(call.messages, patience)
@@ -46,7 +46,7 @@ export function makeRequest(
     const header = await messages.header()
     const head = gitlabRequestHead(header)
     const fields = { mod_name: 'gitlab_access', agent_id: String(agent.id), module: header.moduleName.slice(0, 100) }
-    const leave = await turns.enter(agent.id, signal)
+    const leave = await takeTurn(agent.id, signal)
     const ended = linkedController(signal)
     const readRest = () => {
       incoming.isWhole = true

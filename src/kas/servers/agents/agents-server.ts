@@ -11,7 +11,7 @@ import { spread } from '../../../lib/spread.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { SessionLimits } from '../../../proto/grpc/limits.ts'
 import { type ServerSessionEvents, serveSession } from '../../../proto/grpc/server-session.ts'
-import { UnpackTurns } from '../../../proto/grpc/unpack-turns.ts'
+import { unpackTurns } from '../../../proto/grpc/unpacker.ts'
 import { connectMethod } from '../../../proto/reverse-tunnel.ts'
 import type { AccessLog } from '../../access-log/access-log.ts'
 import type { Directory } from '../../directory/directory.ts'
@@ -124,7 +124,7 @@ export class AgentsServer implements Service {
   readonly #arrivals: Arrivals
   /** absent: nobody begins with a PROXY header */
   readonly #proxyProtocol: ProxyProtocol | undefined
-  readonly #unpackTurns = new UnpackTurns()
+  readonly #unpackTurns = unpackTurns()
   readonly #liveness: LivenessOptions
   readonly #hints: HomeHints
   readonly #connections = new Set<AgentConnection>()

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { DiskUse } from '../../../../src/kas/repositories/disk-use.ts'
 import { GitFolder } from '../../../../src/kas/repositories/git-folder.ts'
-import { ProcessLimit } from '../../../../src/kas/repositories/process-limit.ts'
+import { Turns } from '../../../../src/lib/turns.ts'
 
 const bounds = { silenceTimeoutMs: 1000, maxRunMs: 1000, maxCpuSeconds: 1, maxMemoryBytes: 2 ** 20, env: {} }
 
@@ -14,8 +14,8 @@ t.test('a size that is found after the removal counts no more', async (t) => {
     await writeFile(join(path, 'pack'), 'x'.repeat(1000))
   }
   const disk = new DiskUse()
-  const limit = new ProcessLimit({ maxRunning: 1, maxWaiting: 1 })
-  const components = { address: { url: '/none' }, limit, disk, source: 'agent 1' }
+  const turns = new Turns<unknown>({ maxRunning: 1 })
+  const components = { address: { url: '/none' }, turns, disk, source: 'agent 1' }
   const folder = new GitFolder(path, components, bounds)
   await fill()
   t.equal(await folder.size(), 1000)

@@ -1,17 +1,17 @@
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
-import { maxUnpackingAtOnce, UnpackTurns } from '../../../../src/proto/grpc/unpack-turns.ts'
-import { Unpacker } from '../../../../src/proto/grpc/unpacker.ts'
+import { maxUnpackingAtOnce, Unpacker, type UnpackTurns, unpackTurns } from '../../../../src/proto/grpc/unpacker.ts'
 
 const bytes = 1024 * 1024
 const packed = gzipSync(Buffer.alloc(bytes))
 const limits = { maxMessageBytes: bytes }
 
-/** Turns that others have, until they are done. */
+/** Turns that others have, until they are done: one more each time. */
 function taken(): { turns: UnpackTurns; done: () => void } {
-  const turns = new UnpackTurns()
-  for (let i = 0; i < maxUnpackingAtOnce; i++) void turns.enter({}, {})
-  return { turns, done: () => turns.done() }
+  const turns = unpackTurns()
+  const waiting = Array.from({ length: maxUnpackingAtOnce }, () => Promise.withResolvers<void>())
+  for (const { promise } of waiting) void turns.run({}, new AbortController().signal, () => promise)
+  return { turns, done: () => waiting.pop()?.resolve() }
 }
 
 t.test('a connection waits for its turn with others; those that had theirs before are unpacked', async (t) => {
@@ -38,6 +38,21 @@ t.test('a reader that leaves while it waits for that gives the turn of its conne
   await refused
   done()
   t.equal((await message).length, bytes)
+})
+
+t.test('each payer has a turn where another one has had one, however many connections it has', async (t) => {
+  const { turns, done } = taken()
+  const unpacked: string[] = []
+  const unpack = (name: string, payer: object) => {
+    const unpacker = new Unpacker(limits, turns)
+    unpacker.chargeTo(payer)
+    return unpacker.unpack(packed, {}).then(() => unpacked.push(name))
+  }
+  const [evil, good] = [{}, {}]
+  const all = [unpack('evil 0', evil), unpack('evil 1', evil), unpack('evil 2', evil), unpack('good', good)]
+  done()
+  await Promise.all(all)
+  t.strictSame(unpacked, ['evil 0', 'good', 'evil 1', 'evil 2'])
 })
 
 t.test('what cannot be unpacked gives its turn back', async (t) => {

@@ -6,6 +6,7 @@ import { LimitedLog } from '../../../../lib/limited-log.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import { pause } from '../../../../lib/pause.ts'
 import { linkedController } from '../../../../lib/signals.ts'
+import { Turns } from '../../../../lib/turns.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import { type WatchTimes, watchTimes } from '../../../cluster/object-watch.ts'
 import { Pace } from '../../../cluster/pace.ts'
@@ -17,7 +18,6 @@ import { discover, type Served, type ServedKind } from './discovery.ts'
 import { bothSinks, normalEvidence, warnings } from './events.ts'
 import { chooseKinds, type Follow, isMetadataEnough } from './kind-choice.ts'
 import { type FollowedKind, type GroupOrder, KindWatch, type KindWatchComponents } from './kind-watch.ts'
-import { ListTurns } from './list-turns.ts'
 import { Refusals } from './refusals.ts'
 import { Registrations } from './registrations.ts'
 
@@ -103,6 +103,7 @@ export class Kinds {
     this.#times = { ...watchTimes, ...retries, ...options.times }
     const trouble = new LimitedLog({ clock, log }, 'Cannot follow a kind as it should be')
     const onTrouble = (kind: string, error: unknown) => trouble.warn(`${kind}: ${errorText(error)}`)
+    const lists = new Turns<undefined>({ maxRunning: listsAtOnce })
     this.#shared = {
       api,
       clock,
@@ -110,7 +111,7 @@ export class Kinds {
       pace: new Pace(clock),
       pulse: new Pulse({ client: api, clock }),
       watchLists: new WatchLists(clock),
-      turn: new ListTurns(listsAtOnce).take,
+      turn: (signal) => lists.take(undefined, signal),
       open: new Counter({ max: (options.maxWatches ?? defaultMaxWatches) - Registrations.watches }),
       refusals: new Refusals({ api, clock, random }),
       onTrouble,

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { AgentId } from '../../../../../src/call/call.ts'
-import { AgentTurns } from '../../../../../src/kas/modules/gitlab-access/agent-turns.ts'
+import { agentTurns } from '../../../../../src/kas/modules/gitlab-access/agent-turns.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
@@ -10,10 +10,10 @@ const settled = () => new Promise(setImmediate)
 
 t.test('each agent has a few turns at once, the others wait in order', async (t) => {
   const clock = new ManualClock()
-  const turns = new AgentTurns({ clock }, { maxRunning: 2 })
+  const take = agentTurns({ clock }, { maxRunning: 2 })
   const begun: string[] = []
   const enter = async (name: string, agent: AgentId, signal = never) => {
-    const leave = await turns.enter(agent, signal)
+    const leave = await take(agent, signal)
     begun.push(name)
     return leave
   }
@@ -43,15 +43,15 @@ t.test('each agent has a few turns at once, the others wait in order', async (t)
 
 t.test('too many that wait, or for too long', async (t) => {
   const clock = new ManualClock()
-  const turns = new AgentTurns({ clock }, { maxRunning: 1, maxWaiting: 1, maxWaitMs: 1000 })
-  const leave = await turns.enter(a, never)
-  const waiting = turns.enter(a, never)
-  await t.rejects(turns.enter(a, never), { grpcCode: 8, message: 'more than 1 requests of this agent wait' })
+  const take = agentTurns({ clock }, { maxRunning: 1, maxWaiting: 1, maxWaitMs: 1000 })
+  const leave = await take(a, never)
+  const waiting = take(a, never)
+  await t.rejects(take(a, never), { grpcCode: 8, message: 'more than 1 requests of this agent wait' })
   clock.advance(999)
   await settled()
   const tooLate = t.rejects(waiting, { grpcCode: 8, message: 'requests of this agent had no turn for 1000 ms' })
   clock.advance(1)
   await tooLate
   leave()
-  ;(await turns.enter(a, never))()
+  ;(await take(a, never))()
 })
