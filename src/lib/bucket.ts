@@ -1,5 +1,8 @@
 import type { Clock } from './clock.ts'
 
+/** Of what fills in bit by bit. units */
+const rounding = 1e-9
+
 /** How fast a bucket fills, and how much it takes. */
 export interface Rate {
   /** units */
@@ -36,10 +39,6 @@ export class Bucket {
     return this.#units
   }
 
-  get isFull(): boolean {
-    return this.units >= this.#rate.burst
-  }
-
   /** Ms until it has so many; 0: it has. */
   msUntil(units: number): number {
     return Math.max(0, ((units - this.units) * 1000) / this.#rate.perSecond)
@@ -49,6 +48,13 @@ export class Bucket {
   take(units: number): number {
     this.#units = this.units - units
     return this.msUntil(0)
+  }
+
+  /** @returns whether it had them; else nothing is taken */
+  takeIfThere(units: number): boolean {
+    if (this.units < units - rounding) return false
+    this.#units -= units
+    return true
   }
 
   /** Puts back what was taken for nothing. */
@@ -65,10 +71,9 @@ export class Buckets<Key> {
   readonly #clock: Pick<Clock, 'now'>
   readonly #rate: Rate
   readonly #maxKeys: number
-  /** longest there first */
   readonly #buckets = new Map<Key, Bucket>()
 
-  /** @param maxKeys - past it those that are full make room, else those that are there longest, as if they were */
+  /** @param maxKeys - past it those that are full make room, else those that are the nearest to it, as if they were */
   constructor(clock: Pick<Clock, 'now'>, { maxKeys, ...rate }: Rate & { readonly maxKeys: number }) {
     this.#clock = clock
     this.#rate = rate
@@ -77,6 +82,11 @@ export class Buckets<Key> {
 
   get size(): number {
     return this.#buckets.size
+  }
+
+  /** Undefined: as good as full. */
+  known(key: Key): Bucket | undefined {
+    return this.#buckets.get(key)
   }
 
   of(key: Key): Bucket {
@@ -89,10 +99,10 @@ export class Buckets<Key> {
   }
 
   #makeRoom(): void {
-    for (const [key, bucket] of this.#buckets) if (bucket.isFull) this.#buckets.delete(key)
-    for (const oldest of this.#buckets.keys()) {
-      if (this.#buckets.size <= this.#maxKeys * keptShare) return
-      this.#buckets.delete(oldest)
-    }
+    const newestFirst = Array.from(this.#buckets, ([key, bucket]) => ({ key, units: bucket.units })).reverse()
+    const emptiestFirst = newestFirst.sort((one, other) => one.units - other.units)
+    const kept = Math.floor(this.#maxKeys * keptShare)
+    for (const [place, { key, units }] of emptiestFirst.entries())
+      if (units >= this.#rate.burst || place >= kept) this.#buckets.delete(key)
   }
 }

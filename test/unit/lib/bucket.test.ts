@@ -17,7 +17,6 @@ t.test('a burst at once, then the rate; what is owed is waited for', async (t) =
   t.equal(bucket.units, 2)
   clock.advance(60_000)
   t.equal(bucket.units, 5, 'it takes no more')
-  t.ok(bucket.isFull)
   bucket.give(3)
   t.equal(bucket.units, 5)
   t.equal(bucket.take(25), 2000, 'more than it takes at once has to wait, too')
@@ -71,10 +70,65 @@ t.test('by key: each has its own, full ones are not kept, others make room', asy
   buckets.of(0).take(1)
   for (let key = 2; key < 8; key++) buckets.of(key).take(1)
   buckets.of(8).take(1)
-  t.equal(buckets.size, 7, 'who has rested makes room, then who is there longest, until a quarter is free')
+  t.equal(
+    buckets.size,
+    7,
+    'who has rested makes room, then of those that are alike who is there longest, until a quarter is free',
+  )
   t.equal(buckets.of(2).units, 0)
   for (let key = 10; key < 100; key++) {
     buckets.of(key).take(1)
     if (buckets.size > 8) t.fail(`${buckets.size} are kept`)
   }
 })
+
+t.test('taken where it is there, however it has filled in', async (t) => {
+  const random = Seeded.for(t)
+  const clock = new ManualClock(0)
+  const bucket = new Bucket(clock, { perSecond: 1 / 60, burst: 1 })
+  t.equal(bucket.takeIfThere(1), true)
+  for (let minute = 0; minute < 100; minute++) {
+    let ms = 60_000
+    while (ms > 1) {
+      const part = 1 + random.int(ms - 1)
+      clock.advance(part)
+      ms -= part
+      if (bucket.takeIfThere(1)) t.fail(`${ms} ms too early`)
+    }
+    clock.advance(ms)
+    if (!bucket.takeIfThere(1)) t.fail(`not there after minute ${minute}`)
+  }
+  t.ok(bucket.units < 1e-6, 'nothing was taken in between')
+})
+
+t.test(
+  '1,000 keys at random: never too many, and nobody who owes more is forgotten before one who owes less',
+  async (t) => {
+    const random = Seeded.for(t)
+    const rate = { perSecond: 1, burst: 10, maxKeys: 200 }
+    const clock = new ManualClock(0)
+    const buckets = new Buckets<number>(clock, rate)
+    /** what each would have if none was forgotten */
+    const plain = new Map<number, Bucket>()
+    for (let step = 0; step < 20_000; step++) {
+      clock.advance(random.int(20))
+      const key = Math.floor(1000 * random.fraction() ** 2)
+      const before = buckets.size
+      const bucket = buckets.of(key)
+      if (buckets.size < before) {
+        const keys = [...plain.keys()].filter((one) => one !== key)
+        const kept = keys.filter((one) => buckets.known(one))
+        const most = Math.max(...kept.map((one) => (buckets.known(one) as Bucket).units))
+        const forgotten = keys.filter((one) => !buckets.known(one) && (plain.get(one) as Bucket).units < most - 1e-6)
+        t.strictSame(forgotten, [])
+        for (const one of keys) if (!buckets.known(one)) plain.delete(one)
+      }
+      if (!plain.has(key)) plain.set(key, new Bucket(clock, rate))
+      const units = random.int(4)
+      const [waitMs, plainMs] = [bucket.take(units), (plain.get(key) as Bucket).take(units)]
+      if (Math.abs(waitMs - plainMs) > 1e-3) t.fail(`step ${step}: ${waitMs} and not ${plainMs} ms`)
+      if (buckets.size > rate.maxKeys) t.fail(`${buckets.size} are kept`)
+    }
+    t.ok(plain.size > 100, `${plain.size} keys`)
+  },
+)

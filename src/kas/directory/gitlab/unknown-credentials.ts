@@ -1,10 +1,10 @@
+import { Buckets } from '../../../lib/bucket.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { Counter } from '../../../lib/counter.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { networkOf } from '../../../lib/host-port.ts'
 import { tokenHash } from '../../../lib/token-hash.ts'
 import type { Turn } from './call-gate.ts'
-import { FailureBudgets } from './failure-budgets.ts'
 import { isRefusal } from './gitlab-reach.ts'
 import { SeenHashes } from './seen-hashes.ts'
 
@@ -114,4 +114,35 @@ function beginningOf(secret: string): string {
 /** A cookie that GitLab cannot read is as good as made up. */
 function isRefused(error: KasError): boolean {
   return isRefusal(error) || (error.spec.code === 'GITLAB_STATUS' && error.spec.status === 400)
+}
+
+/** How often each source failed lately. */
+export class FailureBudgets {
+  readonly #maxFailures: number
+  /** of failures that each may still have */
+  readonly #left: Buckets<string>
+
+  constructor(
+    components: { clock: Clock },
+    options: Pick<Required<UnknownCredentialsOptions>, 'maxFailures' | 'forgivenPerSecond' | 'maxSources'>,
+  ) {
+    const { maxFailures: burst, forgivenPerSecond: perSecond, maxSources: maxKeys } = options
+    this.#maxFailures = burst
+    this.#left = new Buckets(components.clock, { perSecond, burst, maxKeys })
+  }
+
+  isSpent(source: string): boolean {
+    return (this.#left.known(source)?.units ?? this.#maxFailures) <= 0
+  }
+
+  /** No more than one over the budget: what is forgiven may be used at once. */
+  failed(source: string): void {
+    const left = this.#left.of(source)
+    left.take(Math.min(1, left.units + 1))
+  }
+
+  /** Makes up for one failure. */
+  succeeded(source: string): void {
+    this.#left.known(source)?.give(1)
+  }
 }

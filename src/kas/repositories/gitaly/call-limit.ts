@@ -1,3 +1,4 @@
+import { Bucket } from '../../../lib/bucket.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { abortable } from '../../../lib/signals.ts'
@@ -52,8 +53,7 @@ export class CallLimit {
   readonly #waitingOf = new Map<CallTurn, Waiting>()
   /** index of the queue whose turn is next, if it has somebody who waits */
   #turn = 0
-  #tokens: number
-  #filledAt: number
+  readonly #bucket: Bucket
   #cancelPump: (() => void) | undefined
 
   constructor(components: CallLimitComponents, options: CallLimitOptions) {
@@ -65,8 +65,7 @@ export class CallLimit {
       arrivals: new FairQueue(maxWaiting),
       polls: new FairQueue(maxWaiting),
     }
-    this.#tokens = options.bucketSize
-    this.#filledAt = components.clock.now()
+    this.#bucket = new Bucket(components.clock, { perSecond: options.refillPerSecond, burst: options.bucketSize })
   }
 
   get inUse(): boolean {
@@ -130,18 +129,16 @@ export class CallLimit {
 
   /** Its turn had come when it left. */
   #giveBack(): void {
-    this.#tokens += 1
+    this.#bucket.give(1)
     this.#pump()
   }
 
   #pump(): void {
-    this.#refill()
     for (let queue = this.#next(); queue; queue = this.#next()) {
-      if (this.#tokens < 1) {
+      if (!this.#bucket.takeIfThere(1)) {
         this.#pumpLater()
         return
       }
-      this.#tokens -= 1
       this.#turn = (callQueues.indexOf(queue) + 1) % callQueues.length
       const next = this.#waiting[queue].take() as Waiting
       this.#waitingOf.delete(next.turn)
@@ -158,17 +155,9 @@ export class CallLimit {
 
   #pumpLater(): void {
     if (this.#cancelPump) return
-    const ms = Math.ceil(((1 - this.#tokens) * 1000) / this.#options.refillPerSecond)
-    this.#cancelPump = this.#components.clock.after(ms, () => {
+    this.#cancelPump = this.#components.clock.after(Math.ceil(this.#bucket.msUntil(1)), () => {
       this.#cancelPump = undefined
       this.#pump()
     })
-  }
-
-  #refill(): void {
-    const now = this.#components.clock.now()
-    const gained = ((now - this.#filledAt) * this.#options.refillPerSecond) / 1000
-    this.#tokens = Math.min(this.#options.bucketSize, this.#tokens + Math.max(0, gained))
-    this.#filledAt = now
   }
 }

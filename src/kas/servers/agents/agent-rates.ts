@@ -51,9 +51,7 @@ export class AgentRates {
   #over(method: string, agentId: AgentId, { outcome, waitMs }: Over): void {
     const { log, onOver } = this.#components
     onOver(method, outcome)
-    const lines = this.#lines.of(agentId)
-    if (lines.units < 1) return
-    lines.take(1)
+    if (!this.#lines.of(agentId).takeIfThere(1)) return
     const fields = { agent_id: String(agentId), grpc_method: method, duration_ms: Math.ceil(waitMs) }
     log.warn(
       fields,

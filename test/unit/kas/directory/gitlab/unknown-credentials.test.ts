@@ -1,7 +1,7 @@
 import t from 'tap'
-import { FailureBudgets } from '../../../../../src/kas/directory/gitlab/failure-budgets.ts'
 import { SeenHashes } from '../../../../../src/kas/directory/gitlab/seen-hashes.ts'
 import {
+  FailureBudgets,
   UnknownCredentials,
   type UnknownCredentialsOptions,
 } from '../../../../../src/kas/directory/gitlab/unknown-credentials.ts'
@@ -162,7 +162,7 @@ t.test('an address of IPv6 is its first 64 bits, one of IPv4 is the same in both
   }
 })
 
-t.test('sources are bounded: the one that failed longest ago makes room', (t) => {
+t.test('sources are bounded: the one that failed least makes room', (t) => {
   const budgets = new FailureBudgets(
     { clock: new ManualClock() },
     { maxFailures: 1, forgivenPerSecond: 1, maxSources: 2 },
