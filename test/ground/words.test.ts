@@ -11,8 +11,8 @@ const left: Readonly<Record<string, number>> = {
   told: 76,
   why: 14,
   look: 12,
-  hear: 5,
   quiet: 5,
+  hear: 5,
   held: 1,
 }
 

@@ -101,14 +101,14 @@ export const faults = {
 
   'lanes stall': (world) => {
     const replica = world.chance.pick(world.replicas)
-    const held = someOf(world, replica.lanes).map((lane) => {
+    const stalled = someOf(world, replica.lanes).map((lane) => {
       const { toServer, toClient } = lane.exchange
       const ways = world.chance.pick([[toServer], [toClient], [toServer, toClient]])
       for (const way of ways) way.hold()
       return { lane, ways, isCut: world.chance.chance(0.5) }
     })
     return () => {
-      for (const { lane, ways, isCut } of held) {
+      for (const { lane, ways, isCut } of stalled) {
         if (isCut) breakOne(world, lane)
         for (const way of ways) {
           const at = way === lane.exchange.toServer ? lane.wire.peer : lane.wire
@@ -146,7 +146,7 @@ function someOf<T>(world: World, all: readonly T[]): T[] {
   return world.chance.shuffled(all).slice(0, Math.ceil(all.length / 2))
 }
 
-/** At the one end or at the other, which hears of it later. */
+/** At the one end or at the other, which learns of it later. */
 function breakOne(world: World, lane: SimulatedClientStream): void {
   const { wire, exchange } = lane
   if (world.chance.chance(0.5)) world.time.post(wire.machine, 0, () => lane.break())

@@ -1,6 +1,6 @@
 import type { AgentId, Safety } from '../../src/call/call.ts'
 import type { InstanceId, Row, RowItem, RowSnapshot } from '../../src/membership/table/row.ts'
-import { contentOf, isAsTold } from './row-content.ts'
+import { contentOf, isAsWritten } from './row-content.ts'
 import type { Machine, VirtualTime } from './virtual-time.ts'
 
 /** What must hold, whatever happens. */
@@ -42,10 +42,10 @@ export interface CallRecord {
 export class Ledger {
   readonly calls = new Map<string, CallRecord>()
   violation: Violation | undefined
-  /** when an owner last had something new to say */
-  lastNewsAtMs = 0
+  /** when an owner last let a new version out */
+  lastWriteAtMs = 0
   readonly #time: VirtualTime
-  /** what each owner said, by version */
+  /** what each owner let out, by version */
   readonly #written = new Map<InstanceId, Map<number, RowSnapshot>>()
 
   constructor(time: VirtualTime) {
@@ -67,25 +67,25 @@ export class Ledger {
     Object.freeze(row.head) // heads are replaced, never changed: what readers have may be this one itself
     if (!known) {
       versions.set(version, row)
-      this.lastNewsAtMs = this.#time.now
-    } else if (!isAsTold(known, readOf(row))) {
+      this.lastWriteAtMs = this.#time.now
+    } else if (!isAsWritten(known, readOf(row))) {
       const detail = `${instance} ${version} was written twice: ${textOf(known)} and ${textOf(row)}`
       this.violated('one writer per row', detail)
     }
   }
 
   /** Whether the owner has let this version out. */
-  isTold({ instance, version }: Pick<Row, 'instance' | 'version'>): boolean {
+  isWritten({ instance, version }: Pick<Row, 'instance' | 'version'>): boolean {
     return this.#written.get(instance)?.has(version) ?? false
   }
 
   /** `reader` has the row of another instance. */
   rowSeen(reader: string, row: Row): void {
     const { instance, version } = row
-    const told = this.#written.get(instance)?.get(version)
-    if (told && isAsTold(told, row)) return
+    const written = this.#written.get(instance)?.get(version)
+    if (written && isAsWritten(written, row)) return
     const has = `${reader} has ${instance} ${version} as ${contentOf(row)}`
-    this.violated('one writer per row', `${has}, its owner ${told ? textOf(told) : 'never told that version'}`)
+    this.violated('one writer per row', `${has}, its owner ${written ? textOf(written) : 'never wrote that version'}`)
   }
 
   // calls

@@ -4,17 +4,17 @@ import { isConnection, type Row, type RowItem, type RowSnapshot } from '../../sr
 /** A row at one moment, as a reader has it. */
 type Read = Pick<Row, 'head' | 'connections' | 'registrations'>
 
-/** Whether a reader has what the owner told: a row is large, and looked at often. */
-export function isAsTold(told: RowSnapshot, { head, connections, registrations }: Read): boolean {
+/** Whether a reader has what the owner wrote: a row is large, and compared often. */
+export function isAsWritten(written: RowSnapshot, { head, connections, registrations }: Read): boolean {
   return (
-    isDeepStrictEqual(told.head, head) &&
-    areSame(told.connections, connections) &&
-    areSame(told.registrations, registrations)
+    isDeepStrictEqual(written.head, head) &&
+    areSame(written.connections, connections) &&
+    areSame(written.registrations, registrations)
   )
 }
 
-function areSame(told: readonly RowItem[], read: ReadonlyMap<string, RowItem>): boolean {
-  return told.length === read.size && told.every((item) => isDeepStrictEqual(item, read.get(item.id)))
+function areSame(written: readonly RowItem[], read: ReadonlyMap<string, RowItem>): boolean {
+  return written.length === read.size && written.every((item) => isDeepStrictEqual(item, read.get(item.id)))
 }
 
 /** All of a row that others may see, as text. */

@@ -96,7 +96,7 @@ function startRunner(): Runner {
   const ended = once(child, 'exit').then(([code, signal]) => {
     throw new Error(`a process that runs seeds ended with ${code ?? signal}`)
   })
-  ended.catch(() => undefined) // who waits for a seed is told
+  ended.catch(() => undefined) // who waits for a seed gets it
   return {
     run: async (seed, size) => {
       const answer = once(child, 'message')

@@ -9,7 +9,7 @@ import { runSeeds } from './run-seeds.ts'
 import { fullSize, type SimulationResult } from './simulation.ts'
 
 /** a line to stderr after as many */
-const saidEverySeeds = 100
+const progressEverySeeds = 100
 
 const { values } = parseArgs({
   options: {
@@ -45,7 +45,7 @@ const began = performance.now()
 const jobs = seeds === 1 ? 1 : number('jobs')
 let done = 0
 const onResult = () => {
-  if (++done % saidEverySeeds === 0) process.stderr.write(`${done} seeds, ${secondsSince(began)} s\n`)
+  if (++done % progressEverySeeds === 0) process.stderr.write(`${done} seeds, ${secondsSince(began)} s\n`)
 }
 const totals = await runSeeds({ from: number('from'), seeds, jobs }, size, { onResult })
 const seconds = secondsSince(began)

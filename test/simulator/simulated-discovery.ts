@@ -3,8 +3,8 @@ import type { Seeded } from '../support/seeded.ts'
 import { ports } from './simulated-network.ts'
 import type { Machine, VirtualTime } from './virtual-time.ts'
 
-/** until a replica hears of a change. ms */
-const newsMs = 3000
+/** until a replica learns of a change. ms */
+const changeMs = 3000
 /** until the first answer. ms */
 const firstAnswerMs = 1000
 
@@ -24,15 +24,15 @@ export class SimulatedDiscovery {
   place(name: string, host: string | undefined): void {
     if (host === undefined) this.#hosts.delete(name)
     else this.#hosts.set(name, host)
-    for (const [machine, tell] of this.#sources) {
-      this.#time.post(machine, this.#chance.fraction() * newsMs, () => tell(this.#addresses()))
+    for (const [machine, answer] of this.#sources) {
+      this.#time.post(machine, this.#chance.fraction() * changeMs, () => answer(this.#addresses()))
     }
   }
 
   sourceFor(machine: Machine): DiscoverySource {
     const listeners = new Set<() => void>()
     let current = { addresses: [] as readonly string[], stale: false, answered: false }
-    const tell = (addresses: readonly string[]) => {
+    const answer = (addresses: readonly string[]) => {
       current = { addresses, stale: false, answered: true }
       for (const listener of [...listeners]) listener()
     }
@@ -44,8 +44,8 @@ export class SimulatedDiscovery {
         return () => void listeners.delete(listener)
       },
       start: async () => {
-        this.#sources.set(machine, tell)
-        this.#time.post(machine, this.#chance.fraction() * firstAnswerMs, () => tell(this.#addresses()))
+        this.#sources.set(machine, answer)
+        this.#time.post(machine, this.#chance.fraction() * firstAnswerMs, () => answer(this.#addresses()))
       },
       stop: async () => void this.#sources.delete(machine),
     }

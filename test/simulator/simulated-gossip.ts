@@ -74,7 +74,7 @@ export class SimulatedGossip implements GossipNetwork {
   readonly #connections = new Map<InstanceId, Set<Connection>>()
   readonly #seen = new Set<string>()
   #published = 0
-  #toldVersion = 0
+  #writtenVersion = 0
   #running = false
 
   constructor(components: SimulatedGossipComponents, options: SimulatedGossipOptions) {
@@ -106,9 +106,9 @@ export class SimulatedGossip implements GossipNetwork {
   publish(bytes: Uint8Array): void {
     if (!this.#running) return
     const row = this.#components.snapshot()
-    if (row.version !== this.#toldVersion) this.#components.ledger.rowWritten(row)
-    this.#toldVersion = row.version
-    this.#tell({ id: `${this.instance} ${this.#published++}`, author: this.instance, bytes }, 1)
+    if (row.version !== this.#writtenVersion) this.#components.ledger.rowWritten(row)
+    this.#writtenVersion = row.version
+    this.#send({ id: `${this.instance} ${this.#published++}`, author: this.instance, bytes }, 1)
   }
 
   pull(owner: InstanceId, signal: AbortSignal): Promise<RowSnapshot> {
@@ -231,7 +231,7 @@ export class SimulatedGossip implements GossipNetwork {
     const removed = [...row.connections.keys(), ...row.registrations.keys()]
     const delta = { from: row.version, to: row.version + 1, removed, connections: [], registrations: [] }
     const bytes = encodeGossip(peer, { kind: 'delta', delta })
-    this.#tell({ id: `${peer} by ${this.instance} ${this.#published++}`, author: peer, bytes }, 1)
+    this.#send({ id: `${peer} by ${this.instance} ${this.#published++}`, author: peer, bytes }, 1)
   }
 
   #all(): Connection[] {
@@ -239,7 +239,7 @@ export class SimulatedGossip implements GossipNetwork {
   }
 
   /** @param share - of the peers, 0 to 1 */
-  #tell(message: Published, share: number): void {
+  #send(message: Published, share: number): void {
     const { chance, turbulence, machine, network } = this.#components
     this.#seen.add(message.id)
     for (const [peer, connections] of this.#connections) {
@@ -261,7 +261,7 @@ export class SimulatedGossip implements GossipNetwork {
     if (!this.#running || (this.#seen.has(message.id) && !again)) return
     this.#seen.add(message.id)
     const pass = this.#components.received(message.author, message.bytes)
-    if (pass && !again) this.#tell(message, relayed)
+    if (pass && !again) this.#send(message, relayed)
   }
 }
 

@@ -176,14 +176,14 @@ export class WireEnd {
     this.send(() => this.peer.onHello(hello))
   }
 
-  /** Ends the connection here at once, and there when it hears. */
+  /** Ends the connection here at once, and there when that arrives. */
   close(): void {
     if (this.closed) return
     this.closeByKernel()
     this.onClose()
   }
 
-  /** As `close`, and nobody is left here to hear of it. */
+  /** As `close`, and nobody is left here to learn of it. */
   closeByKernel(): void {
     if (this.closed) return
     this.closed = true

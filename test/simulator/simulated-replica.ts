@@ -260,7 +260,7 @@ export class SimulatedReplica {
     })
   }
 
-  /** A planted bug: what is not here is looked for elsewhere. */
+  /** A planted bug: what is not here is sought elsewhere. */
   #serveOrForward: CallHandler = async (stream) => {
     const agentId = BigInt(stream.metadata['kas-agent-id']?.[0] ?? '') as AgentId
     if (this.tunnels.holds(agentId)) return await this.#handOvers.serve(stream)

@@ -22,21 +22,21 @@ interface Exchange {
 
 /** One direction of one stream: it may stand still while the connection does not. */
 class StreamWay {
-  #held: (() => void)[] | undefined
+  #waiting: (() => void)[] | undefined
 
   pass(action: () => void): void {
-    if (this.#held) this.#held.push(action)
+    if (this.#waiting) this.#waiting.push(action)
     else action()
   }
 
   hold(): void {
-    this.#held ??= []
+    this.#waiting ??= []
   }
 
   release(): void {
-    const held = this.#held ?? []
-    this.#held = undefined
-    for (const action of held) action()
+    const waiting = this.#waiting ?? []
+    this.#waiting = undefined
+    for (const action of waiting) action()
   }
 }
 
@@ -205,7 +205,7 @@ export class SimulatedClientStream {
     void this.done.then(listener)
   }
 
-  /** It breaks, and both sides hear of it; nothing else of the connection does. */
+  /** It breaks, and both sides learn of it; nothing else of the connection does. */
   break(): void {
     if (this.#settled) return
     this.broken()
@@ -404,7 +404,7 @@ export class SimulatedServerStream {
     const status = error && new KasError({ code: 'STATUS', grpc: error.grpcCode, message: error.message })
     this.#toClient(() => this.#client.finish({ ...(status ? { error: status } : {}), trailers }))
     this.session.ended(this)
-    // the caller is told to stop: what it sent is not wanted any more
+    // the caller is asked to stop: what it sent is not wanted any more
     this.#fail(new KasError({ code: 'CANCELLED', detail: 'the caller cancelled' }))
   }
 

@@ -48,7 +48,7 @@ const probeAtMs = 76_000
 const endMs = 95_000
 /** Messages can be lost, heartbeats too: some of them after the last change all know it. */
 const settleMs = 8000
-/** an agent that lost power is missed late: the end waits for such news, for as long as this at the most */
+/** an agent that lost power is missed late: the end waits for that, for as long as this at the most */
 const lastEndMs = 150_000
 const probesPerReplica = 8
 
@@ -81,7 +81,7 @@ export async function simulate(seed: number, options: SimulationOptions): Promis
     for (let at = endMs; !isSettled(world) && at < lastEndMs && !isBroken(); at += settleMs) {
       await time.run(at + settleMs, isBroken)
     }
-    if (!ledger.violation) checkQuiet(world, probes)
+    if (!ledger.violation) checkSettled(world, probes)
     return { seed, violation: ledger.violation, faults: done, ...used(cpu), ...summary(world) }
   } catch (error) {
     onUnhandled(error)
@@ -134,19 +134,19 @@ function probe({ chance, replicas, agentIds }: World, callers: Callers): CallRec
   )
 }
 
-/** All that owners know of themselves was told long enough ago. */
+/** All that owners know of themselves was let out long enough ago. */
 function isSettled({ ledger, replicas, time }: World): boolean {
-  const isTold = replicas.every(({ membership }) =>
+  const isWritten = replicas.every(({ membership }) =>
     membership
       .rows()
       .slice(0, 1)
-      .every((own) => ledger.isTold(own)),
+      .every((own) => ledger.isWritten(own)),
   )
-  return isTold && ledger.lastNewsAtMs <= time.now - settleMs
+  return isWritten && ledger.lastWriteAtMs <= time.now - settleMs
 }
 
 /** When nothing has gone wrong for long, all replicas know the same, and all calls have their answers. */
-function checkQuiet({ ledger, replicas, replicaNames }: World, probes: readonly CallRecord[]): void {
+function checkSettled({ ledger, replicas, replicaNames }: World, probes: readonly CallRecord[]): void {
   const truth = new Map(
     replicas.map(({ membership }) => {
       const [own] = membership.rows()
@@ -173,11 +173,11 @@ function checkQuiet({ ledger, replicas, replicaNames }: World, probes: readonly 
   }
   for (const call of probes) {
     if (call.outcome === 'OK') continue
-    const held = replicas.flatMap(({ name, tunnels, membership }) => {
+    const known = replicas.flatMap(({ name, tunnels, membership }) => {
       const holders = membership.holders(call.agentId).map(({ row }) => row.instance)
       return `${name} ${tunnels.holds(call.agentId) ? 'holds it' : 'holds it not'}, knows ${holders.join(', ')}`
     })
-    ledger.violated('calls succeed after quiet', `${describe(call)}; ${held.join('; ')}`)
+    ledger.violated('calls succeed after quiet', `${describe(call)}; ${known.join('; ')}`)
   }
   ledger.checkAnswers()
 }

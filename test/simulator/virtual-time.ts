@@ -14,7 +14,7 @@ export class Machine {
   /** of its wall clock to that of the others. ms */
   clockOffsetMs = 0
   /** what came while it was frozen, in order */
-  readonly held: Event[] = []
+  readonly deferred: Event[] = []
   /** what runs in it runs as this machine */
   scope: AsyncResource | undefined
 
@@ -70,7 +70,7 @@ export class VirtualTime {
   thaw(machine: Machine): void {
     if (machine.state !== 'frozen') return
     machine.state = 'running'
-    for (const event of machine.held.splice(0)) {
+    for (const event of machine.deferred.splice(0)) {
       event.at = this.now
       event.turn = this.#turns++
       this.#push(event)
@@ -79,7 +79,7 @@ export class VirtualTime {
 
   kill(machine: Machine): void {
     machine.state = 'dead'
-    machine.held.length = 0
+    machine.deferred.length = 0
   }
 
   /** Runs what is due until `end`. Between two events, all that promises lead to has happened. */
@@ -96,7 +96,7 @@ export class VirtualTime {
           reject(error)
         }
       }
-      // after each of them node runs what promises lead to, and tells of rejections, without a turn of its loop
+      // after each of them node runs what promises lead to, and reports rejections, without a turn of its loop
       const turn = () => {
         for (let i = 0; i < eventsPerTurn; i++) nextMacrotask(step)
         nextMacrotask(() => over || turn())
@@ -113,7 +113,7 @@ export class VirtualTime {
       if (event.cancelled || machine.state === 'dead') continue
       this.now = event.at
       if (machine.state === 'frozen') {
-        machine.held.push(event)
+        machine.deferred.push(event)
         continue
       }
       this.events++

@@ -17,8 +17,8 @@ export interface WorldOptions {
   readonly bug: PlantedBug | undefined
 }
 
-/** what a good network does to published news */
-const goodNews: Turbulence = { loss: 0.01, duplicates: 0.01, late: 0.02, maxLateMs: 200 }
+/** what a good network does to published messages */
+const goodTurbulence: Turbulence = { loss: 0.01, duplicates: 0.01, late: 0.02, maxLateMs: 200 }
 /** a second pod of an agent that has one already; without a method; that pings its kas. 0 to 1 */
 const secondPods = 0.2
 const partialPods = 0.1
@@ -37,7 +37,7 @@ export class World {
   readonly network: SimulatedNetwork
   readonly ledger: Ledger
   readonly discovery: SimulatedDiscovery
-  readonly turbulence: Turbulence = { ...goodNews }
+  readonly turbulence: Turbulence = { ...goodTurbulence }
   /** who does what is done to the others */
   readonly operator = new Machine('operator')
   readonly replicaNames: readonly string[]

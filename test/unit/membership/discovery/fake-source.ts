@@ -1,6 +1,6 @@
 import type { Discovered, DiscoverySource } from '../../../../src/membership/discovery/source.ts'
 
-/** A source that says what it is told to. */
+/** A source that says what its test wants. */
 export class FakeSource implements DiscoverySource {
   readonly name: string
   readonly calls: string[] = []

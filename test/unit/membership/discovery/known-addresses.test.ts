@@ -5,21 +5,21 @@ import { capturedLog } from '../../../support/captured-log.ts'
 const begin = () => {
   const { log, lines } = capturedLog()
   const known = new KnownAddresses({ log })
-  const told: unknown[] = []
-  known.onChange(() => told.push(known.current()))
-  return { known, told, lines }
+  const changes: unknown[] = []
+  known.onChange(() => changes.push(known.current()))
+  return { known, changes, lines }
 }
 
-t.test('only a change is told', async (t) => {
-  const { known, told } = begin()
+t.test('only a change is reported', async (t) => {
+  const { known, changes } = begin()
   known.answered(['b', 'a', 'b'])
   known.answered(['a', 'b'])
-  t.strictSame(told, [{ addresses: ['a', 'b'], stale: false, answered: true }])
+  t.strictSame(changes, [{ addresses: ['a', 'b'], stale: false, answered: true }])
   known.failed('away')
   known.failed('away')
   known.failed('gone')
   known.answered(['a', 'b'])
-  t.strictSame(told.slice(1), [
+  t.strictSame(changes.slice(1), [
     { addresses: ['a', 'b'], stale: true, answered: true, error: 'away' },
     { addresses: ['a', 'b'], stale: true, answered: true, error: 'gone' },
     { addresses: ['a', 'b'], stale: false, answered: true },
@@ -32,13 +32,13 @@ t.test('a failure before any answer is not stale, for there is nothing to be sta
   t.strictSame(known.current(), { addresses: [], stale: false, answered: false, error: 'away' })
 })
 
-t.test('the first answer is told though it is empty', async (t) => {
-  const { known, told } = begin()
+t.test('the first answer is reported though it is empty', async (t) => {
+  const { known, changes } = begin()
   known.answered([])
-  t.strictSame(told, [{ addresses: [], stale: false, answered: true }])
+  t.strictSame(changes, [{ addresses: [], stale: false, answered: true }])
 })
 
-t.test('too many addresses are cut, told once', async (t) => {
+t.test('too many addresses are cut, reported once', async (t) => {
   const { known, lines } = begin()
   const many = Array.from({ length: maxAddresses + 5 }, (_, i) => `host-${String(i).padStart(5, '0')}:1`)
   known.answered(many)
@@ -56,12 +56,12 @@ t.test('a long error is cut', async (t) => {
   t.equal(known.current().error?.length, 500)
 })
 
-t.test('who does not listen any more is not told', async (t) => {
-  const { known, told } = begin()
-  const off = known.onChange(() => t.fail('told'))
+t.test('who does not listen any more is not called', async (t) => {
+  const { known, changes } = begin()
+  const off = known.onChange(() => t.fail('called'))
   off()
   off()
   known.forgetListeners()
   known.answered(['a'])
-  t.strictSame(told, [])
+  t.strictSame(changes, [])
 })

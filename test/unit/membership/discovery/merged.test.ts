@@ -13,8 +13,8 @@ t.test('addresses are put together, states kept apart', async (t) => {
   const [one, two] = [new FakeSource('dns'), new FakeSource('static')]
   const merged = new MergedDiscovery({ sources: [one, two] })
   await merged.start()
-  let told = 0
-  const off = merged.onChange(() => told++)
+  let calls = 0
+  const off = merged.onChange(() => calls++)
 
   one.become({ addresses: ['10.0.0.1:1', '10.0.0.2:1'], stale: false, answered: true })
   t.match(merged.current(), { addresses: ['10.0.0.1:1', '10.0.0.2:1'], stale: false, answered: false })
@@ -27,10 +27,10 @@ t.test('addresses are put together, states kept apart', async (t) => {
   t.equal(merged.current().error, 'dns: A: ETIMEOUT; static: gone')
   t.strictSame(merged.sources, [one, two])
 
-  t.equal(told, 4)
+  t.equal(calls, 4)
   off()
   one.become({ addresses: [], stale: false, answered: true })
-  t.equal(told, 4)
+  t.equal(calls, 4)
   await merged.stop()
   t.strictSame(
     [one.calls, two.calls],

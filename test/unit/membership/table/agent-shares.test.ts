@@ -42,7 +42,7 @@ class World {
     return [...delta.connections, ...delta.registrations].reduce((sum, item) => sum + itemBytes(item), 0)
   }
 
-  /** Long enough for anything to be told. */
+  /** Long enough for anything to be published. */
   settle(): void {
     for (let i = 0; i < 60; i++) this.pass(1000)
   }
@@ -53,20 +53,20 @@ class World {
   }
 
   /** What another replica reads. */
-  heard(agentId: number): readonly RowConnection[] {
+  received(agentId: number): readonly RowConnection[] {
     return this.table.holders(BigInt(agentId) as AgentId)[0]?.connections ?? []
   }
 
   methods(agentId: number): string[] {
-    return [...new Set(this.heard(agentId).flatMap(({ methods }) => methods))].sort()
+    return [...new Set(this.received(agentId).flatMap(({ methods }) => methods))].sort()
   }
 
   bytesOf(agentId: number): number {
-    return this.heard(agentId).reduce((sum, one) => sum + itemBytes(one), 0)
+    return this.received(agentId).reduce((sum, one) => sum + itemBytes(one), 0)
   }
 
   ids(agentId: number): string[] {
-    return this.heard(agentId).map(({ id }) => id)
+    return this.received(agentId).map(({ id }) => id)
   }
 }
 
@@ -77,7 +77,7 @@ t.test('connections that serve the same methods name them once', async (t) => {
     world.shares.put(connection(`e${i}`, evil, { methods: [...methods].reverse() }))
   }
   world.settle()
-  t.equal(world.heard(evil).length, bounds.itemsOfAgent)
+  t.equal(world.received(evil).length, bounds.itemsOfAgent)
   t.ok(world.bytesOf(evil) < bounds.agentBytes, `${world.bytesOf(evil)} bytes`)
   t.strictSame(world.methods(evil), methods.toSorted())
   t.strictSame(
@@ -86,7 +86,7 @@ t.test('connections that serve the same methods name them once', async (t) => {
   )
 })
 
-t.test('an agent over its share is held back, and nobody else', async (t) => {
+t.test('an agent over its share is limited, and nobody else', async (t) => {
   const world = new World()
   for (let i = 0; i < 1160; i++) world.shares.put(connection(`e${i}`, evil, { methods: longMethods(`s${i}-`) }))
   for (let i = 1; i <= 100; i++) world.shares.put(connection(`g${i}`, i))
@@ -105,17 +105,17 @@ t.test('an agent over its share is held back, and nobody else', async (t) => {
   t.ok(world.ids(evil).includes('small'), 'what fits comes in')
 })
 
-t.test('a connection that grows over the share stays as it was told', async (t) => {
+t.test('a connection that grows over the share stays as it was published', async (t) => {
   const world = new World()
   for (let i = 0; i < 3; i++) world.shares.put(connection(`e${i}`, evil, { methods: longMethods(`s${i}-`) }))
   world.shares.put(connection('x', evil))
   world.settle()
   world.shares.put(connection('x', evil, { methods: ['/a.B/C', ...longMethods('more')].slice(0, 256) }))
   world.settle()
-  t.match(world.heard(evil), [{}, {}, {}, { id: 'x', methods: ['/a.B/C'] }])
+  t.match(world.received(evil), [{}, {}, {}, { id: 'x', methods: ['/a.B/C'] }])
   world.shares.remove('e0')
   world.settle()
-  t.equal(world.heard(evil).find(({ id }) => id === 'x')?.methods.length, 256)
+  t.equal(world.received(evil).find(({ id }) => id === 'x')?.methods.length, 256)
 })
 
 t.test('registrations count in the share of their agent', async (t) => {
@@ -158,7 +158,7 @@ t.test('changes without end cost the others little, and end with what is', async
   )
   t.ok(world.limited.some(([, reason]) => reason === 'rate'))
   world.settle()
-  t.equal(world.heard(evil).find(({ id }) => id === 'e1')?.pod, `pod-${seconds * 20 - 1}`)
+  t.equal(world.received(evil).find(({ id }) => id === 'e1')?.pod, `pod-${seconds * 20 - 1}`)
   t.strictSame(world.ids(1), ['good'])
   t.equal(world.clock.pending, 0)
 })
@@ -210,13 +210,13 @@ t.test('a row that is full takes first connections of others, and none of large 
   world.shares.put(connection('late', 9999))
   world.publish()
   t.strictSame(world.ids(9999), ['late'])
-  const told = world.own.connections.size
+  const before = world.own.connections.size
   for (let agent = 1; agent <= 50; agent++) for (let i = 0; i < 5; i++) world.shares.remove(`${agent}-${i}`)
   world.settle()
-  t.ok(world.own.connections.size > told - 250, 'who waited comes in once there is room')
+  t.ok(world.own.connections.size > before - 250, 'who waited comes in once there is room')
 })
 
-t.test('pods are those that others hear, or are about to', async (t) => {
+t.test('pods are those that others know, or are about to', async (t) => {
   const world = new World()
   const pods = () => [...world.shares.pods(BigInt(evil) as AgentId)]
   for (let i = 0; i < 5; i++) world.shares.put(connection(`e${i}`, evil, { methods: longMethods(`s${i}-`) }))
@@ -231,23 +231,23 @@ t.test('pods are those that others hear, or are about to', async (t) => {
   t.ok(world.podChanges.length > 0)
 })
 
-t.test('a hundred pods of an agent are told by name', async (t) => {
+t.test('a hundred pods of an agent are published by name', async (t) => {
   const world = new World()
   const { podNames } = shareBounds
   for (let i = 0; i < podNames * 3; i++)
     world.shares.put(connection(`e${i}`, evil, { pod: `pod-${Math.floor(i / 2)}` }))
   world.settle()
-  t.equal(world.heard(evil).length, podNames * 3)
-  t.equal(world.heard(evil).filter(({ pod }) => pod !== '').length, podNames * 2)
+  t.equal(world.received(evil).length, podNames * 3)
+  t.equal(world.received(evil).filter(({ pod }) => pod !== '').length, podNames * 2)
   t.equal([...world.shares.pods(BigInt(evil) as AgentId)].length, podNames)
   world.shares.remove('e0')
   world.shares.remove('e1')
   world.shares.put(connection('late', evil, { pod: 'late' }))
   world.settle()
-  t.equal(world.heard(evil).find(({ id }) => id === 'late')?.pod, 'late')
+  t.equal(world.received(evil).find(({ id }) => id === 'late')?.pod, 'late')
 })
 
-t.test('others hear all that agents within their shares serve, whatever comes and goes: 200 seeds', async (t) => {
+t.test('others know all that agents within their shares serve, whatever comes and goes: 200 seeds', async (t) => {
   for (let seed = 1; seed <= 200; seed++) {
     const world = new World()
     const random = seeded(seed)
@@ -273,10 +273,10 @@ t.test('others hear all that agents within their shares serve, whatever comes an
       const served = (list: readonly RowConnection[]) =>
         [...new Set(list.flatMap(({ role, methods }) => methods.map((method) => `${role} ${method}`)))].sort()
       const texts = (list: readonly RowConnection[]) => list.map(({ id, pod, role }) => `${id} ${pod} ${role}`).sort()
-      const heard = world.heard(agentId)
-      if (!t.strictSame(served(heard), served(here), `seed ${seed}: methods`)) return
-      if (!t.strictSame(texts(heard), texts(here), `seed ${seed}: connections`)) return
-      if (heard.flatMap(({ methods }) => methods).length !== served(here).length) t.fail(`seed ${seed}: named twice`)
+      const received = world.received(agentId)
+      if (!t.strictSame(served(received), served(here), `seed ${seed}: methods`)) return
+      if (!t.strictSame(texts(received), texts(here), `seed ${seed}: connections`)) return
+      if (received.flatMap(({ methods }) => methods).length !== served(here).length) t.fail(`seed ${seed}: named twice`)
     }
   }
 })
