@@ -61,8 +61,21 @@ export class RpcSpan {
   /** `call` for whoever has it next. */
   call(call: Call): Call {
     if (this === RpcSpan.none) return call
-    const { agentId, method, metadata, messages, safety, caller, isWatch = false, isLog = false, signal } = call
-    return { agentId, method, metadata: this.metadata(metadata), messages, safety, caller, isWatch, isLog, signal }
+    // by name: what some calls are made of is not theirs alone
+    const next: { [Name in keyof Required<Call>]: Call[Name] } = {
+      agentId: call.agentId,
+      method: call.method,
+      metadata: this.metadata(call.metadata),
+      messages: call.messages,
+      safety: call.safety,
+      caller: call.caller,
+      isWatch: call.isWatch ?? false,
+      isLog: call.isLog ?? false,
+      reopens: call.reopens ?? false,
+      record: call.record,
+      signal: call.signal,
+    }
+    return next as Call
   }
 
   /** @param error - absent: OK */

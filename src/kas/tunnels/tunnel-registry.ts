@@ -99,7 +99,11 @@ export class TunnelRegistry {
    */
   wait(request: TunnelRequest, signal: AbortSignal): Promise<Tunnel> {
     if (signal.aborted) return Promise.reject(signal.reason)
-    return this.#of(request.agentId).wait(request, signal)
+    try {
+      return this.#of(request.agentId).wait(request, signal)
+    } catch (error) {
+      return Promise.reject(error)
+    }
   }
 
   #of(agentId: AgentId): AgentTunnels {

@@ -43,13 +43,9 @@ export function callersGround({ maxWaitingPerAgent = 100, plentyPerConnection = 
       waiting.error = KasError.from(error)
       waiting.code = waiting.error.code
     }
-    try {
-      tunnels.wait({ ...request(key), ...overrides }, controller.signal).then((tunnel) => {
-        waiting.got = tunnel
-      }, failed)
-    } catch (error) {
-      failed(error)
-    }
+    tunnels.wait({ ...request(key), ...overrides }, controller.signal).then((tunnel) => {
+      waiting.got = tunnel
+    }, failed)
     return waiting
   }
   const pass = async (ms: number) => {

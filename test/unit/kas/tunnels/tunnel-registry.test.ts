@@ -83,7 +83,7 @@ t.test('who leaves waits no more, and makes room', async (t) => {
   const waits = Array.from({ length: 10 }, (_, i) =>
     tunnels.wait(request(i < 9 ? echo : '/a/b'), i === 0 ? controller.signal : forever),
   )
-  t.throws(() => void tunnels.wait(request('/c/d'), forever), { code: 'TOO_MANY_WAITING' })
+  await t.rejects(tunnels.wait(request('/c/d'), forever), { code: 'TOO_MANY_WAITING' }, 'and does not throw')
   controller.abort(new Error('left'))
   await t.rejects(waits[0] as Promise<Tunnel>, { message: 'left' })
   t.equal(tunnels.counts(agentId, echo).waiting, 9)
