@@ -319,6 +319,16 @@ const faults: Readonly<Record<string, DoctorFault<World>>> = {
 
 testFaults(faults, sound, /good-token|of-the-cluster|good-password/)
 
+t.test('hostile text steers no terminal', async (t) => {
+  const { flags, folder, run } = await sound(t)
+  flags['token-file'] = join(folder, 'bad\u001b[2J')
+  const { code, stdout, findings } = await run()
+  t.equal(code, 1)
+  t.match(JSON.stringify(findings), 'bad')
+  t.notMatch(stdout, '\u001b')
+  t.match(stdout, 'bad?[2J')
+})
+
 t.test('doc/doctor.md has a section for each check', async (t) => {
   const text = await readFile(join(import.meta.dirname, '../../../doc/doctor.md'), 'utf8')
   const [, part = ''] = text.split('\n# agentk doctor\n')

@@ -124,4 +124,14 @@ t.test('containers', { skip, timeout: 200_000 }, async (t) => {
     t.equal(await lsRemote(`${https.origin}/clusters.git`), `${head}\tHEAD\n`, 'https')
     t.equal(await lsRemote(`ssh://root@127.0.0.1:${ssh.port}${repository.path}`), `${head}\tHEAD\n`, 'ssh')
   })
+
+  await t.test('ssh of the image wants a user whom /etc/passwd has', async (t) => {
+    const cwd = await folderOf('ssh')
+    const as = (user: string) => {
+      const [command = '', ...args] = images.program('kas', user)
+      return run(command, [...args, '--', '/usr/bin/ssh', '-G', 'git.example.com'], { cwd })
+    }
+    t.match((await as('65532')).stdout, /^hostname git\.example\.com$/m)
+    await t.rejects(as('1000650000'), /No user exists for uid 1000650000/)
+  })
 })
