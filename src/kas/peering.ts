@@ -14,6 +14,7 @@ import { readPrivateApiSecret } from './config/secret-file.ts'
 import { createLinkMetrics, Links } from './replicas/links.ts'
 import { LinkPeers } from './replicas/peers.ts'
 import { createReplicaIdentity, type ReplicaIdentity } from './replicas/replica-identity.ts'
+import { FrontTickets } from './servers/front-tickets.ts'
 import { CallerKeys } from './servers/kubernetes/access/caller-keys.ts'
 import { announced, explained, listenOptions } from './servers/listening.ts'
 import { createStrangersMetric, ReplicasServer } from './servers/replicas/replicas-server.ts'
@@ -48,6 +49,7 @@ export class Peering {
   readonly links: Links
   readonly peers: LinkPeers
   readonly callerKeys: CallerKeys
+  readonly frontTickets: FrontTickets
   readonly #components: PeeringComponents
   readonly #options: PeeringOptions & Secrets
   readonly #place: ReplicaPlace
@@ -68,6 +70,7 @@ export class Peering {
     this.#options = options
     this.#log = log
     this.callerKeys = new CallerKeys(options.secret)
+    this.frontTickets = new FrontTickets(options.secret)
     this.#place = placeOf(options, log)
     const unreachable = unreachableGossip(options.config.cluster)
     if (unreachable !== undefined) log.warn(unreachable)

@@ -16,13 +16,14 @@ import { createRateMetrics } from './servers/agents/agent-rates.ts'
 import { AgentsServer, agentMethodRates, agentMethodTypes } from './servers/agents/agents-server.ts'
 import { createRefusalMetrics } from './servers/agents/refusals.ts'
 import type { TokenRate } from './servers/agents/token-rate.ts'
+import { FrontTickets } from './servers/front-tickets.ts'
 import { frontRedirect } from './servers/kubernetes/front-redirect.ts'
 import { KubernetesServer } from './servers/kubernetes/kubernetes-server.ts'
 import { webSocketTokens } from './servers/kubernetes/watch/websocket-tokens.ts'
 import type { ListenPlace } from './servers/listen-failure.ts'
 import { announced, certificateOf, explained, listenOptions, whenReady } from './servers/listening.ts'
 import { logStreams } from './servers/ops-socket/log-streams.ts'
-import { linksAnswers, opsAnswers } from './servers/ops-socket/ops-answers.ts'
+import { frontAnswers, linksAnswers, opsAnswers } from './servers/ops-socket/ops-answers.ts'
 import { OpsSocket } from './servers/ops-socket/ops-socket.ts'
 import { sessionActions, sessionAnswers } from './servers/ops-socket/session-answers.ts'
 import { RailsServer, railsMethodTypes } from './servers/rails/rails-server.ts'
@@ -71,10 +72,12 @@ export class Ports {
   readonly #components: PortsComponents
   readonly #options: PortsOptions
   readonly #grpcMetrics: GrpcServerMetrics
+  readonly #frontTickets: FrontTickets
 
   constructor(components: PortsComponents, options: PortsOptions) {
     this.#components = components
     this.#options = options
+    this.#frontTickets = components.peering?.frontTickets ?? new FrontTickets()
     this.#grpcMetrics = createGrpcServerMetrics(components.host.register)
   }
 
@@ -110,7 +113,12 @@ export class Ports {
     const streams = logStreams(accessLog?.recent)
     const server = new OpsSocket(
       {
-        answers: { ...answers, ...sessionAnswers(sessions), ...linksAnswers(replicaLinks) },
+        answers: {
+          ...answers,
+          ...sessionAnswers(sessions),
+          ...linksAnswers(replicaLinks),
+          ...frontAnswers(this.#frontTickets, host.clock),
+        },
         actions: sessionActions(sessions),
         streams,
         log: host.log.child({ mod_name: 'observability' }),
@@ -194,6 +202,7 @@ export class Ports {
         endpoints,
         userEndpoints,
         sessions: table,
+        frontTickets: this.#frontTickets,
         signedEndpoints,
         ...(views ? { views } : {}),
         ...(accessLog ? { accessLog } : {}),

@@ -41,6 +41,10 @@ const pairOf = (files: (installation: Installation) => Promise<Record<string, st
     return installation.kasDoctor(({ agent }) => Object.assign((agent as unknown as Listens).listen, named))
   }
 }
+const frontOf = (path: string, more: readonly string[] = []): Fault['ask'] => {
+  return ({ kasDoctor, front }) =>
+    kasDoctor(undefined, { args: [`--kubernetes-api-url=https://127.0.0.1:${front.port}${path}`, ...more] })
+}
 interface Listens {
   readonly listen: Record<string, unknown>
 }
@@ -225,6 +229,39 @@ const faults: Readonly<Record<string, Fault>> = {
       })
     },
   },
+  'an nginx that is made for pages: no Upgrade': {
+    check: 'front',
+    says: /an Upgrade to a WebSocket is answered with status 200/,
+    advises: /proxy_http_version 1\.1 and proxy_set_header Upgrade/,
+    ask: frontOf('/by-default'),
+  },
+  'an nginx that is made for pages: no long bodies': {
+    check: 'front',
+    says: /a body of 1\.5 MiB does not come to kas: status 413/,
+    advises: /client_max_body_size/,
+    ask: frontOf('/by-default'),
+  },
+  'an nginx that cuts streams of kubectl': {
+    check: 'idle',
+    says: /an idle stream was cut after [123] s/,
+    advises: /proxy_read_timeout/,
+    ask: frontOf('/brief', ['--idle', '5']),
+  },
+  'a path of kubectl that is none of kas': {
+    check: 'front',
+    says: /what answers is not kas: status 404/,
+    advises: /does the front lead \/k8s to port 8154/,
+    ask: frontOf('/k8s'),
+  },
+  'no authority of what is in front of kas': {
+    check: 'front',
+    says: /127\.0\.0\.1/,
+    advises: /give --kubernetes-api-ca-file/,
+    ask: async (installation) => {
+      const file = await installation.write('other-ca.crt', other.certificate)
+      return installation.kasDoctor(undefined, { args: [`--kubernetes-api-ca-file=${file}`] })
+    },
+  },
   '8155 that is closed': {
     check: 'replicas',
     says: /calls do not reach kas-2 at 127\.0\.0\.1:1 /,
@@ -300,7 +337,7 @@ t.test('an installation', { skip }, async (t) => {
     for (const secret of [...secrets, 'good-password']) t.notOk(stdout.includes(secret), stdout)
   }
   const entries = Object.entries(faults)
-  const ofFronts = entries.filter(([, { check }]) => check === 'idle')
+  const ofFronts = entries.filter(([name, { check }]) => check === 'idle' && !name.includes('kubectl'))
   const cut = new Map(ofFronts.map(([name, { ask }]) => [name, ask(installation)])) // a minute, beside the others
 
   await t.test('is sound: nothing is complained of, in ten seconds', async (t) => {

@@ -51,7 +51,7 @@ const rooms: Readonly<Record<string, string>> = {
     'lib call proto proto/grpc proto/http kas/config kas/observability kas/replicas kas/servers | @grpc/grpc-js jose prom-client',
   'kas/servers/replicas': 'lib call proto/grpc kas/config kas/replicas kas/servers kas/tunnels | prom-client',
   'kas/servers/ops-socket':
-    'lib call proto/decode.ts proto/gen proto/http membership kas/access-log kas/module.ts kas/replicas kas/sessions kas/tunnels | @bufbuild/protobuf',
+    'lib call proto/decode.ts proto/gen proto/http membership kas/access-log kas/module.ts kas/replicas kas/servers kas/sessions kas/tunnels | @bufbuild/protobuf',
   'kas/servers/kubernetes/request': 'lib call proto/http',
   'kas/servers/kubernetes/response': 'lib proto/http proto/wire | negotiator',
   'kas/servers/kubernetes/http':
@@ -68,7 +68,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/modules/*':
     'lib call proto proto/decode.ts proto/gen proto/gitops proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/replicas kas/repositories | @bufbuild/protobuf prom-client',
   'kas/cli':
-    'lib membership/discovery kas/access-log kas/cli/command.ts kas/cli/text-table.ts kas/cli/bad-answer.ts kas/cli/views kas/cli/gitops kas/agent.ts kas/agent-config kas/config kas/directory kas/observability kas/replicas kas/repositories kas/servers kas/servers/ops-socket kas/sessions | @kubernetes/client-node yaml zod',
+    'lib membership/discovery kas/access-log kas/cli/command.ts kas/cli/text-table.ts kas/cli/bad-answer.ts kas/cli/views kas/cli/gitops kas/agent.ts kas/agent-config kas/config kas/directory kas/observability kas/replicas kas/repositories kas/servers kas/servers/ops-socket kas/sessions | @kubernetes/client-node ws yaml zod',
   'kas/cli/command.ts': '',
   'kas/cli/text-table.ts': 'lib',
   'kas/cli/bad-answer.ts': 'lib | zod',

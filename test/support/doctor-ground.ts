@@ -29,7 +29,7 @@ export type Settings = Record<string, Record<string, unknown>>
 export interface Installation {
   readonly processes: Processes
   readonly gitlab: GitlabDouble
-  /** for WebSocket, and for gRPC; the latter cuts a stream that was idle for 30 s */
+  /** for WebSocket and kubectl, and for gRPC; the latter cuts a stream that was idle for 30 s */
   readonly front: { readonly port: number; readonly grpcPort: number }
   /** before `front.port`, whose connections it cuts after 60 s */
   readonly cutting: CuttingFront
@@ -107,7 +107,10 @@ export async function startInstallation(t: Test, assets: string): Promise<Instal
       },
       agent: {
         listen: { ...at(own.agents), websocket: true },
-        kubernetes_api: { listen: { ...at(kubernetes), ...tls } },
+        kubernetes_api: {
+          url_path_prefix: '/k8s-proxy/',
+          listen: { ...at(kubernetes), ...tls, trusted_proxies: ['127.0.0.1'] },
+        },
       },
       api: { listen: { ...at(api), authentication_secret_file: files.api } },
       observability: { listen: at(ops) },
@@ -127,7 +130,8 @@ export async function startInstallation(t: Test, assets: string): Promise<Instal
   const sound = () => settingsOf('kas-0', { gossip: gossip0, agents: agents0 }, [gossip1])
   await spawnKas(sound())
   await spawnKas(settingsOf('kas-1', { gossip: gossip1, agents: agents1 }, [gossip0]))
-  await startNginx(processes, { port: front, grpcPort, agentsPort: agents0, files })
+  const [, , , kubernetesPort = 0] = others
+  await startNginx(processes, { port: front, grpcPort, agentsPort: agents0, kubernetesPort, files })
 
   const cutting = await CuttingFront.start(t, { targets: [front], ageMs: 60_000 })
   let asked = 0
@@ -180,7 +184,11 @@ export async function startInstallation(t: Test, assets: string): Promise<Instal
       const settings = sound()
       change?.(settings)
       const file = await write(`asked-${asked++}.yaml`, JSON.stringify(settings, null, 2))
-      return await ask('kas', [`--configuration-file=${file}`, `--agent-token-file=${files.token}`, ...args], env)
+      const url = args.some((arg) => arg.startsWith('--kubernetes-api-url'))
+        ? []
+        : [`--kubernetes-api-url=https://127.0.0.1:${front}/k8s-proxy`]
+      const given = [`--configuration-file=${file}`, `--agent-token-file=${files.token}`, ...url]
+      return await ask('kas', [...given, `--kubernetes-api-ca-file=${files.ca}`, ...args], env)
     },
     agentkDoctor: async (change, { args = [], env = {} } = {}) => {
       const flags: Record<string, string> = {
@@ -213,11 +221,20 @@ interface NginxNeeds {
   /** for gRPC */
   readonly grpcPort: number
   readonly agentsPort: number
+  readonly kubernetesPort: number
   readonly files: { readonly certificate: string; readonly key: string }
 }
 
-async function startNginx(processes: Processes, { port, grpcPort, agentsPort, files }: NginxNeeds): Promise<void> {
+async function startNginx(processes: Processes, needs: NginxNeeds): Promise<void> {
+  const { port, grpcPort, agentsPort, kubernetesPort, files } = needs
   const { folder } = processes
+  const upgrade =
+    'proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $connection_upgrade;'
+  const toKubernetes = (path: string, more: string) => `location ${path} {
+      proxy_pass https://127.0.0.1:${kubernetesPort}/k8s-proxy/;
+      proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
+      ${more}
+    }`
   const user = process.getuid?.() === 0 ? 'user root;' : ''
   const temp = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((kind) => `${kind}_temp_path temp-${kind};`)
   const file = join(folder, 'nginx.conf')
@@ -227,6 +244,7 @@ async function startNginx(processes: Processes, { port, grpcPort, agentsPort, fi
 events { worker_connections 128; }
 http {
   access_log off; ${temp.join(' ')}
+  map $http_upgrade $connection_upgrade { default upgrade; '' close; }
   ssl_certificate ${files.certificate};
   ssl_certificate_key ${files.key};
   server {
@@ -237,6 +255,9 @@ http {
       proxy_set_header Upgrade $http_upgrade;
       proxy_set_header Connection upgrade;
     }
+    ${toKubernetes('/k8s-proxy/', `${upgrade} client_max_body_size 4m;`)}
+    ${toKubernetes('/by-default/', '')}
+    ${toKubernetes('/brief/', `${upgrade} client_max_body_size 4m; proxy_read_timeout 2s;`)}
   }
   server {
     listen 127.0.0.1:${grpcPort} ssl http2;

@@ -14,4 +14,6 @@ export const checkNames = [
   'gitaly',
   'clocks',
   'replicas',
+  'front',
+  'idle',
 ] as const

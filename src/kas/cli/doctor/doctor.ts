@@ -9,6 +9,7 @@ import { type KasConfig, loadKasConfig } from '../../config/kas-config.ts'
 import { type CliIo, type CliValues, parsedArgs, required, textOption, UsageError } from '../command.ts'
 import { checkCertificates } from './certificates.ts'
 import { checkNames } from './check-names.ts'
+import { checkFront, type FrontOptions } from './front.ts'
 import { checkGitlab } from './gitlab.ts'
 import { checkKubernetes } from './kubernetes.ts'
 import { checkListen } from './listen.ts'
@@ -17,12 +18,16 @@ import { checkReplicas } from './replicas.ts'
 import { checkSecrets } from './secrets.ts'
 import { checkDirectory, checkDiscovery, checkGit } from './surroundings.ts'
 
-export const doctorUsage = 'doctor --configuration-file FILE [--pre] [--agent-token-file FILE] [--output json]'
+export const doctorUsage =
+  'doctor --configuration-file FILE [--pre] [--agent-token-file FILE] [--kubernetes-api-url URL] [--idle SECONDS] [--output json]'
 
 export const options = {
   'configuration-file': { type: 'string' },
   pre: { type: 'boolean' },
   'agent-token-file': { type: 'string' },
+  'kubernetes-api-url': { type: 'string' },
+  'kubernetes-api-ca-file': { type: 'string' },
+  idle: { type: 'string' },
   output: { type: 'string' },
   help: { type: 'boolean', short: 'h' },
 } as const
@@ -34,6 +39,9 @@ const help = `usage: kas ${doctorUsage}
   --configuration-file FILE    of kas, with what the environment sets
   --pre                        kas does not run yet: no replica is asked, and where it is to listen is taken for a moment
   --agent-token-file FILE      with the token of an agent, by which GitLab says where Gitaly is: it is asked, too
+  --kubernetes-api-url URL     where kubectl reaches kas, as kubeconfigs name it: what is in front of kas is tried
+  --kubernetes-api-ca-file FILE  an authority that is trusted there beside those of the system
+  --idle SECONDS               how long an idle stream is to live there; it takes as long
   --output json                in place of text
   exit code: 0 if no check has failed, 1 if one has, 2 if the command line is wrong
   Of secrets a fingerprint is shown. What each check is, and what it does not see: doc/doctor.md
@@ -56,7 +64,9 @@ export async function doctor(args: readonly string[], { io, clock }: DoctorConte
   const file = required(textOption(values, 'configuration-file'), '--configuration-file')
   const output = textOption(values, 'output') ?? 'text'
   if (!outputs.includes(output)) throw new UsageError(`--output ${output}: allowed is one of ${outputs.join(', ')}`)
-  const findings = await findingsOf(file, { io, clock, isPre: values.pre ?? false, token: await tokenOf(values) })
+  const front = frontOf(values)
+  const token = await tokenOf(values)
+  const findings = await findingsOf(file, { io, clock, isPre: values.pre ?? false, token, front })
   const failures = failuresOf(findings)
   io.stdout.write(output === 'json' ? `${printableJson({ findings, failures }, 2)}\n` : findingsText(findings))
   return failures > 0 ? 1 : 0
@@ -73,12 +83,35 @@ async function tokenOf(values: CliValues): Promise<string | undefined> {
   }
 }
 
+const maxIdleSeconds = 86_400
+
+/** @throws UsageError */
+function frontOf(values: CliValues): Omit<FrontOptions, 'isPre'> {
+  const text = textOption(values, 'kubernetes-api-url')
+  const caFile = textOption(values, 'kubernetes-api-ca-file')
+  const idle = textOption(values, 'idle')
+  const url = text !== undefined && /^https?:\/\//.test(text) && URL.canParse(text) ? new URL(text) : undefined
+  if (text !== undefined && !url) throw new UsageError('--kubernetes-api-url: allowed is a URL of https:// or http://')
+  if (url && (url.username || url.password || url.search || url.hash)) {
+    throw new UsageError('--kubernetes-api-url: allowed is a URL without user, query and fragment')
+  }
+  const idleSeconds = idle === undefined ? undefined : /^\d{1,5}$/.test(idle) ? Number(idle) : 0
+  if (idleSeconds !== undefined && (idleSeconds < 1 || idleSeconds > maxIdleSeconds)) {
+    throw new UsageError(`--idle "${idle}": allowed is a number of seconds from 1 to ${maxIdleSeconds}`)
+  }
+  if (!url && (caFile !== undefined || idle !== undefined)) {
+    throw new UsageError('--idle and --kubernetes-api-ca-file go with --kubernetes-api-url')
+  }
+  return { url, caFile, idleSeconds }
+}
+
 interface Asked extends DoctorContext {
+  readonly front: Omit<FrontOptions, 'isPre'>
   readonly isPre: boolean
   readonly token: string | undefined
 }
 
-async function findingsOf(file: string, { io, clock, isPre, token }: Asked): Promise<Finding[]> {
+async function findingsOf(file: string, { io, clock, isPre, token, front }: Asked): Promise<Finding[]> {
   let config: KasConfig
   let configured: Finding[]
   try {
@@ -111,6 +144,7 @@ async function findingsOf(file: string, { io, clock, isPre, token }: Asked): Pro
     checkProxies(env),
     checkGitlab(config, { env, token }),
     isPre ? [pre] : checkReplicas(config),
+    checkFront(config, { ...front, isPre }),
   ])
   const place = ({ check }: Finding) => checkOrder.indexOf(check)
   const sorted = found.flat().sort((one, other) => place(one) - place(other))

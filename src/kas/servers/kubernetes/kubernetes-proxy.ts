@@ -12,6 +12,7 @@ import type { Directory } from '../../directory/directory.ts'
 import { noUsage, type Usage } from '../../directory/usage.ts'
 import type { OwnEndpoint, SignedEndpoint, UserEndpoint, ViewFeeds } from '../../module.ts'
 import type { Arrivals } from '../arrivals.ts'
+import type { FrontTickets } from '../front-tickets.ts'
 import { accessLost } from './access/access-checks.ts'
 import { accessCounter } from './access/access-counter.ts'
 import { type Access, type Authorized, authorize, callerNames } from './access/authorize.ts'
@@ -20,6 +21,7 @@ import type { CallerKeys } from './access/caller-keys.ts'
 import { type Credentials, readCredentials } from './access/credentials.ts'
 import type { OpenSession, Sessions } from './access/sessions.ts'
 import { Endings, endOf } from './endings.ts'
+import { FrontCheck } from './front-check.ts'
 import type { FrontRedirect } from './front-redirect.ts'
 import type { Exchange } from './http/exchange.ts'
 import type { KubernetesLimits } from './http/kubernetes-limits.ts'
@@ -67,6 +69,8 @@ export interface KubernetesProxyComponents {
   readonly signedEndpoints?: readonly SignedEndpoint[]
   /** absent: no views */
   readonly views?: ViewFeeds
+  /** absent: no front can be checked */
+  readonly frontTickets?: Pick<FrontTickets, 'isValid'>
   /** absent: this replica forwards all requests itself */
   readonly redirect?: Pick<FrontRedirect, 'locationFor'>
   readonly tracer: Tracer
@@ -107,6 +111,7 @@ export class KubernetesProxy {
   readonly #own: OwnEndpoints
   readonly #ofUsers: UserEndpoints
   readonly #signed: SignedEndpoints
+  readonly #frontCheck: FrontCheck | undefined
   readonly #watches: ResumedWatches
   readonly #endings: Endings
 
@@ -131,6 +136,8 @@ export class KubernetesProxy {
     this.#ofUsers = new UserEndpoints({ endpoints: userEndpoints, arrivals }, limits)
     const { signedEndpoints = [], clock = monotonicClock } = components
     this.#signed = new SignedEndpoints({ endpoints: signedEndpoints, arrivals, clock }, limits)
+    const { frontTickets: tickets } = components
+    this.#frontCheck = tickets && new FrontCheck({ tickets, arrivals, clock: systemClock }, { product, limits })
     this.#own = new OwnEndpoints({ webSocketTokens, watches, viewSockets, endpoints, clock: parts.clock }, limits)
   }
 
@@ -192,6 +199,8 @@ export class KubernetesProxy {
       return await this.#ofUsers.serve(ofUser, { exchange, record, head, headers: this.#ownHeaders(progress) })
     const signed = this.#signed.find(method, target)
     if (signed) return await this.#signed.serve(signed, exchange, head, this.#ownHeaders(progress))
+    if (this.#frontCheck?.isAsked(method, target))
+      return await this.#frontCheck.serve(exchange, head, this.#ownHeaders(progress))
     const own = this.#own.find(method, target)
     const sealed = own === 'token' ? undefined : this.#openToken(exchange, head, target)
     const credentials = sealed ? await sealed : readCredentials(head, target)

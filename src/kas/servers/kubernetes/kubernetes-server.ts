@@ -23,6 +23,7 @@ import { SessionTable } from '../../sessions/session-table.ts'
 import { ClientAddresses, type ClientAddressesOptions } from '../addresses/client-addresses.ts'
 import { ProxyProtocol } from '../addresses/proxy-protocol.ts'
 import { Arrivals } from '../arrivals.ts'
+import type { FrontTickets } from '../front-tickets.ts'
 import { AccessChecks } from './access/access-checks.ts'
 import { CallerKeys } from './access/caller-keys.ts'
 import { Sessions } from './access/sessions.ts'
@@ -60,6 +61,8 @@ export interface KubernetesServerComponents {
   readonly signedEndpoints?: readonly SignedEndpoint[]
   /** absent: no views */
   readonly views?: ViewFeeds
+  /** absent: no front can be checked */
+  readonly frontTickets?: Pick<FrontTickets, 'isValid'>
   /** absent: no front is asked to take a request to another replica */
   readonly redirect?: Pick<FrontRedirect, 'locationFor'>
   readonly tracer: Tracer

@@ -1,7 +1,9 @@
 import { type AgentId, parseAgentId } from '../../../call/call.ts'
+import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
 import type { ReplicaLinks } from '../../replicas/replica-links.ts'
+import type { FrontTickets } from '../front-tickets.ts'
 import { type RouteComponents, routeReport } from './route-report.ts'
 import { type StatusComponents, statusReport } from './status-report.ts'
 
@@ -27,6 +29,11 @@ export function opsAnswers(known: StatusComponents & RouteComponents) {
 /** `/links`: which replicas reach which. Not there where this replica is alone. */
 export function linksAnswers(links: Pick<ReplicaLinks, 'report'> | undefined) {
   return links ? { '/links': () => links.report() } : {}
+}
+
+/** `/front-ticket`: what lets `kas doctor` in to the check of a front. */
+export function frontAnswers(tickets: Pick<FrontTickets, 'make'>, clock: Pick<Clock, 'now'>) {
+  return { '/front-ticket': () => ({ ticket: tickets.make(clock.now()) }) }
 }
 
 /** @throws KasError INVALID_MESSAGE */

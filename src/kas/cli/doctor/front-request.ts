@@ -1,0 +1,147 @@
+import { once } from 'node:events'
+import { type ClientRequest, type IncomingMessage, request as plainRequest } from 'node:http'
+import { request as tlsRequest } from 'node:https'
+import type { SecureContext } from 'node:tls'
+import { WebSocket } from 'ws'
+import { frontCheckPath, frontCheckProtocol, frontTicketScheme } from '../../servers/front-tickets.ts'
+
+/** Where kubectl reaches kas, and by what this doctor is let in. */
+export interface FrontPlace {
+  readonly url: URL
+  readonly secureContext: SecureContext | undefined
+  /** undefined: no replica has given one */
+  readonly ticket: string | undefined
+}
+
+export interface FrontAnswer {
+  readonly status: number
+  readonly location: string | undefined
+  /** JSON; undefined: it is none */
+  readonly body: unknown
+}
+
+export interface FrontQuestion {
+  readonly headers?: Readonly<Record<string, string>>
+  /** by POST */
+  readonly body?: Uint8Array
+  readonly signal: AbortSignal
+}
+
+/** More than what kas answers. */
+const maxAnswerBytes = 64 * 1024
+
+/** As kubectl does: the path of its server, without a slash at its end, then that of the request. */
+function targetOf(url: URL): string {
+  return `${url.pathname.replace(/\/+$/, '')}${frontCheckPath}`
+}
+
+const authorizationOf = ({ ticket }: FrontPlace) =>
+  ticket === undefined ? {} : { Authorization: `${frontTicketScheme}${ticket}` }
+
+/** @throws what the connection threw, or the reason of the signal */
+export async function askFront(place: FrontPlace, { headers = {}, body, signal }: FrontQuestion): Promise<FrontAnswer> {
+  const { url, secureContext } = place
+  const options = {
+    host: url.hostname.replace(/^\[|\]$/g, ''),
+    port: url.port || undefined,
+    path: targetOf(url),
+    method: body ? 'POST' : 'GET',
+    headers: {
+      ...authorizationOf(place),
+      Accept: 'application/json',
+      'User-Agent': 'kas-doctor',
+      ...(body && { 'Content-Length': String(body.length) }),
+      ...headers,
+    },
+    agent: false,
+    signal,
+  } as const
+  const asked: ClientRequest =
+    url.protocol === 'https:'
+      ? tlsRequest({ ...options, ...(secureContext && { secureContext }) })
+      : plainRequest(options)
+  asked.on('error', () => undefined) // of a body that is refused while it is sent: the answer says more
+  asked.end(body)
+  try {
+    const [answer] = (await once(asked, 'response', { signal })) as [IncomingMessage]
+    return {
+      status: answer.statusCode ?? 0,
+      location: answer.headers.location,
+      body: jsonOf(await textOf(answer)),
+    }
+  } finally {
+    asked.destroy()
+  }
+}
+
+async function textOf(answer: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of answer as AsyncIterable<Buffer>) {
+    chunks.push(chunk)
+    bytes += chunk.length
+    if (bytes > maxAnswerBytes) break
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+export type FrontSocket =
+  | { readonly kind: 'open'; readonly socket: WebSocket }
+  /** it was answered otherwise */
+  | { readonly kind: 'refused'; readonly status: number }
+
+/** Asks for a WebSocket, as exec, attach and port-forward do. @throws what the connection threw, or the reason of the signal */
+export async function openFront(place: FrontPlace, signal: AbortSignal): Promise<FrontSocket> {
+  const { url, secureContext } = place
+  const address = new URL(url)
+  address.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:'
+  address.pathname = targetOf(url)
+  const options = {
+    headers: { ...authorizationOf(place), 'User-Agent': 'kas-doctor' },
+    perMessageDeflate: false,
+    ...(secureContext && { secureContext }),
+  }
+  const socket = new WebSocket(address, [frontCheckProtocol], options)
+  const { promise, resolve, reject } = Promise.withResolvers<FrontSocket>()
+  const onAbort = () => reject(signal.reason)
+  signal.addEventListener('abort', onAbort, { once: true })
+  socket.on('open', () => resolve({ kind: 'open', socket }))
+  socket.on('unexpected-response', (_, answer) => resolve({ kind: 'refused', status: answer.statusCode ?? 0 }))
+  socket.on('error', reject) // of one that was open: 'close' follows
+  try {
+    const opened = await promise
+    if (opened.kind === 'refused') socket.terminate()
+    return opened
+  } catch (error) {
+    socket.terminate()
+    throw error
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+  }
+}
+
+/** Sends a message. @returns whether it came back. @throws the reason of the signal */
+export async function echoes(socket: WebSocket, text: string, signal: AbortSignal): Promise<boolean> {
+  if (socket.readyState !== socket.OPEN) return false
+  const { promise, resolve, reject } = Promise.withResolvers<boolean>()
+  const onAbort = () => reject(signal.reason)
+  const onClose = () => resolve(false)
+  signal.addEventListener('abort', onAbort, { once: true })
+  socket.once('message', (data) => resolve(String(data) === text))
+  socket.once('close', onClose)
+  socket.send(text)
+  try {
+    return await promise
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+    socket.off('close', onClose)
+  }
+}

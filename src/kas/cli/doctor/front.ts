@@ -1,0 +1,297 @@
+import { KasError } from '../../../lib/errors.ts'
+import { type Finding, problemFindings } from '../../../lib/findings.ts'
+import { checkServedChain } from '../../../lib/served-chain.ts'
+import { tlsFault } from '../../../lib/tls-fault.ts'
+import { trustedContext } from '../../../lib/trusted-authorities.ts'
+import type { KasConfig } from '../../config/kas-config.ts'
+import type { FrontCheckAnswer } from '../../servers/front-tickets.ts'
+import { ask } from '../status-command.ts'
+import { askFront, echoes, type FrontAnswer, type FrontPlace, openFront } from './front-request.ts'
+
+/** of each question. ms */
+const timeoutMs = 10_000
+const flag = '--kubernetes-api-url'
+const caFlag = '--kubernetes-api-ca-file'
+
+export interface FrontOptions {
+  /** where kubectl reaches kas; undefined: it is not given */
+  readonly url: URL | undefined
+  readonly caFile: string | undefined
+  /** undefined: nobody has asked for it */
+  readonly idleSeconds: number | undefined
+  /** no replica is asked */
+  readonly isPre: boolean
+}
+
+/** kubectl's way through what is in front of kas: address, path, Upgrade, long heads, bodies, whom kas takes callers for. */
+export async function checkFront(config: KasConfig, options: FrontOptions): Promise<Finding[]> {
+  const { url, caFile } = options
+  if (url === undefined) return skipped(`kubectl's way to kas is not checked without ${flag}`)
+  if (!config.agent.kubernetes_api) return skipped('agent.kubernetes_api is not set: kas does not serve kubectl')
+  let secureContext: FrontPlace['secureContext']
+  try {
+    secureContext = url.protocol === 'https:' ? await trustedContext(caFile, caFlag) : undefined
+  } catch (error) {
+    const advice = 'write the certificate of the authority there, in PEM'
+    return problemFindings('front', error).map((one) => ({ ...one, advice }))
+  }
+  const ticket = options.isPre ? '--pre: no replica is asked' : await ticketOf(config)
+  const given = typeof ticket === 'string' ? undefined : ticket.ticket
+  const place: FrontPlace = { url, secureContext, ticket: given }
+  const [reached, chain] = await Promise.all([reach(place, config), chainOf(place)])
+  if (!('kas' in reached)) return [reached.finding, idle('skipped', 'kas is not reached'), ...chain]
+  if (reached.kas === undefined) {
+    const reason = typeof ticket === 'string' ? `: ${ticket}` : ''
+    return [reached.finding, idle('skipped', `no stream is opened${reason}`), ...chain]
+  }
+  const found = await Promise.all([
+    callerFinding(reached.kas, config),
+    checkHead(place),
+    checkBody(place),
+    checkUpgrade(place),
+    checkIdle(place, options.idleSeconds),
+  ])
+  return [reached.finding, ...found, ...chain]
+}
+
+function skipped(text: string): Finding[] {
+  const advice = `give ${flag} https://kas.example.com/k8s-proxy, the server of a kubeconfig, to have it tried`
+  return [one('skipped', text, advice), idle('skipped', text)]
+}
+
+/** @returns a text: why there is none */
+async function ticketOf({ ops }: KasConfig): Promise<string | { readonly ticket: string }> {
+  if (ops.socket === undefined) return 'ops.socket is not set'
+  try {
+    return JSON.parse(await ask(ops.socket, '/front-ticket')) as { ticket: string }
+  } catch (error) {
+    return (error as Error).message
+  }
+}
+
+type Reached =
+  | { readonly finding: Finding }
+  /** undefined: kas answers, and this doctor is not let in */
+  | { readonly finding: Finding; readonly kas: FrontCheckAnswer | undefined }
+
+async function reach(place: FrontPlace, config: KasConfig): Promise<Reached> {
+  const { url } = place
+  try {
+    const answer = await askFront(place, { signal: AbortSignal.timeout(timeoutMs) })
+    return answered(place, answer, config)
+  } catch (error) {
+    return { finding: one('failed', `${url.host}: ${textOf(error)}`, connectionAdvice(error, url)) }
+  }
+}
+
+function answered({ url, ticket }: FrontPlace, answer: FrontAnswer, { agent }: KasConfig): Reached {
+  const { status } = answer
+  const kas = ofKas(answer)
+  const at = `${url.host}${url.pathname}`
+  if (kas?.kind === 'answer') return { finding: one('ok', `${at}: kas answers`), kas: kas.answer }
+  if (kas === undefined) {
+    const to = answer.location === undefined ? '' : `, and leads to ${answer.location}`
+    const text = `${at}: what answers is not kas: status ${status}${to}`
+    return { finding: one('failed', text, statusAdvice(status, url)) }
+  }
+  const { message } = kas
+  if (message.includes('expected prefix')) {
+    const prefix = agent.kubernetes_api?.url_path_prefix
+    const advice = `let the front pass the path on as it is, or compare it with agent.kubernetes_api.url_path_prefix (${prefix})`
+    return { finding: one('failed', `${at}: kas answers that the path does not begin with its prefix`, advice) }
+  }
+  if (ticket === undefined && status === 401) {
+    return { finding: one('ok', `${at}: kas answers; Upgrade, long heads and bodies are not tried`), kas: undefined }
+  }
+  if (/no Authorization header|no valid credentials/.test(message)) {
+    const advice = 'let the front pass Authorization on: kubectl says by it who calls'
+    return { finding: one('failed', `${at}: kas gets no Authorization header`, advice) }
+  }
+  if (message.includes('front check')) {
+    const advice = 'does it lead to the replicas of this configuration? Those have one secret in private_api.listen'
+    return { finding: one('failed', `${at}: another kas answers`, advice) }
+  }
+  const text = `${at}: kas answers, and does not let doctor in: status ${status}`
+  const advice = 'ask again when all replicas have this version: Upgrade, long heads and bodies are not tried'
+  return { finding: one('note', text, advice), kas: undefined }
+}
+
+type OfKas =
+  | { readonly kind: 'answer'; readonly answer: FrontCheckAnswer }
+  | { readonly kind: 'error'; readonly message: string }
+
+/** Undefined: it is not from kas. */
+function ofKas({ status, body }: FrontAnswer): OfKas | undefined {
+  const { isTrusted, bytes, message } = (body ?? {}) as Partial<FrontCheckAnswer> & { message?: unknown }
+  if (status === 200 && typeof isTrusted === 'boolean' && typeof bytes === 'number') {
+    return { kind: 'answer', answer: body as FrontCheckAnswer }
+  }
+  return typeof message === 'string' && message.startsWith('GitLab Agent Server: ')
+    ? { kind: 'error', message }
+    : undefined
+}
+
+function callerFinding({ client, sender, isTrusted, isForwarded }: FrontCheckAnswer, { agent }: KasConfig): Finding {
+  const subject = 'agent.kubernetes_api.listen.trusted_proxies'
+  const hasTrusted = (agent.kubernetes_api?.listen.trusted_proxies ?? []).length > 0
+  if (isForwarded && !isTrusted && client === sender) {
+    const text = `all callers have the address ${sender} of the front, whose X-Forwarded-For is not trusted`
+    return { ...one('note', text, `name ${sender} there, or its network`), subject }
+  }
+  if (isTrusted && !isForwarded) {
+    const text = `the front at ${sender} is trusted, and sends no X-Forwarded-For: callers have its address`
+    return { ...one('note', text, 'let it add X-Forwarded-For'), subject }
+  }
+  const by = client === sender ? '' : ` by the front at ${sender}`
+  return { ...one('ok', `this call is from ${client ?? 'a Unix socket'}${by}`), ...(hasTrusted && { subject }) }
+}
+
+/** Of one line, as a token may have. Fronts take 8 KiB and more by default. */
+const longHeadBytes = 7 * 1024
+
+async function checkHead(place: FrontPlace): Promise<Finding> {
+  const advice =
+    'some tokens are as long: large_client_header_buffers of nginx, tune.bufsize of HAProxy, max_request_headers_kb of Envoy'
+  return await tried(`a head of ${longHeadBytes / 1024} KiB`, advice, () =>
+    askFront(place, {
+      headers: { 'X-Kas-Doctor': 'x'.repeat(longHeadBytes) },
+      signal: AbortSignal.timeout(timeoutMs),
+    }),
+  )
+}
+
+/** What kubectl apply sends of a large CustomResourceDefinition. */
+const longBodyBytes = 1.5 * 1024 * 1024
+
+async function checkBody(place: FrontPlace): Promise<Finding> {
+  const body = Buffer.alloc(longBodyBytes)
+  const advice =
+    'kubectl apply sends as much: client_max_body_size of nginx, proxy-body-size of its Ingress, or the like'
+  return await tried(`a body of ${longBodyBytes / 1024 / 1024} MiB`, advice, () =>
+    askFront(place, { body, signal: AbortSignal.timeout(timeoutMs) }),
+  )
+}
+
+async function tried(what: string, advice: string, request: () => Promise<FrontAnswer>): Promise<Finding> {
+  try {
+    const answer = await request()
+    const kas = ofKas(answer)
+    if (kas?.kind === 'answer') return one('ok', `${what} comes to kas`)
+    if (kas) return one('skipped', `${what}: ${kas.message}`) // as of many doctors at once
+    return one('failed', `${what} does not come to kas: status ${answer.status}`, advice)
+  } catch (error) {
+    return one('failed', `${what} does not come to kas: ${textOf(error)}`, advice)
+  }
+}
+
+const tooMany = 429
+const upgradeAdvice =
+  'exec, attach and port-forward need it: proxy_http_version 1.1 and proxy_set_header Upgrade and Connection of nginx, upgrade_configs of Envoy; HTTP/2 between the front and kas cannot carry it'
+
+async function checkUpgrade(place: FrontPlace): Promise<Finding> {
+  const signal = AbortSignal.timeout(timeoutMs)
+  try {
+    const opened = await openFront(place, signal)
+    if (opened.kind === 'refused') {
+      if (opened.status === tooMany) return one('skipped', 'too many ask kas at once, or the front counts requests')
+      return one('failed', `an Upgrade to a WebSocket is answered with status ${opened.status}`, upgradeAdvice)
+    }
+    try {
+      if (await echoes(opened.socket, 'doctor', signal)) return one('ok', 'an Upgrade to a WebSocket comes to kas')
+      return one('failed', 'a WebSocket is opened, and closed by what is between', upgradeAdvice)
+    } finally {
+      opened.socket.terminate()
+    }
+  } catch (error) {
+    return one('failed', `an Upgrade to a WebSocket fails: ${textOf(error)}`, upgradeAdvice)
+  }
+}
+
+const idleAdvice =
+  'let what is in front of kas wait longer: proxy_read_timeout of nginx, timeout tunnel of HAProxy, the idle timeout of a load balancer; or kas itself was stopped meanwhile'
+
+/** Neither side sends anything on it, as of a followed log. */
+async function checkIdle(place: FrontPlace, seconds: number | undefined): Promise<Finding> {
+  if (seconds === undefined) {
+    const advice = '--idle 70 is longer than what most fronts cut after'
+    return { ...idle('skipped', 'whether an idle stream lives is not tried without --idle SECONDS'), advice }
+  }
+  try {
+    const opened = await openFront(place, AbortSignal.timeout(timeoutMs))
+    if (opened.kind === 'refused') return idle('skipped', 'there is no WebSocket') // the finding of `front` says more
+    const { socket } = opened
+    const begin = performance.now()
+    try {
+      await closedOr(socket, seconds * 1000)
+      const isOpen = await echoes(socket, 'doctor', AbortSignal.timeout(timeoutMs)).catch(() => false)
+      if (isOpen) return idle('ok', `an idle stream has lived for ${seconds} s`)
+      const afterS = Math.min(seconds, Math.round((performance.now() - begin) / 1000))
+      return { ...idle('failed', `an idle stream was cut after ${afterS} s`), advice: idleAdvice }
+    } finally {
+      socket.terminate()
+    }
+  } catch (error) {
+    return idle('skipped', `there is no WebSocket: ${textOf(error)}`)
+  }
+}
+
+function closedOr(socket: { once(event: 'close', listener: () => void): unknown }, ms: number): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, ms)
+  socket.once('close', () => {
+    clearTimeout(timer)
+    resolve()
+  })
+  return promise
+}
+
+async function chainOf({ url, secureContext }: FrontPlace): Promise<Finding[]> {
+  if (secureContext === undefined) return []
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const asked = { host, port: Number(url.port) || 443, secureContext }
+  const found = await checkServedChain(asked, { keep: caFlag, now: Date.now(), timeoutMs })
+  return [{ check: 'certificates', subject: flag, ...found }]
+}
+
+function connectionAdvice(error: unknown, { host, hostname, protocol }: URL): string {
+  const { code } = error as NodeJS.ErrnoException
+  switch (tlsFault(code)) {
+    case 'untrusted':
+      return `if its authority is private, give ${caFlag}, and kubeconfigs the same: kas kubeconfig --ca`
+    case 'name':
+      return `use a name that the certificate of ${host} is for`
+    case 'dates':
+      return 'compare the clocks of both machines with the dates of the certificate'
+    case 'no TLS':
+      return `no TLS is spoken at ${host}: is it http://, or another port?`
+    default:
+  }
+  if (code === 'ECONNREFUSED') return `nothing listens at ${host}: does the front run, and is the port right?`
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return `does DNS know ${hostname} from here?`
+  if (protocol === 'http:' && (code === 'ECONNRESET' || code?.startsWith('HPE_'))) return `${host} may want https://`
+  return `is there a way from here to ${host}? A front may be reached from outside alone`
+}
+
+function statusAdvice(status: number, { host, pathname }: URL): string {
+  if (status >= 300 && status < 400) return 'kubectl is not to be led elsewhere: give the URL in full, with https://'
+  if (status === 400) return `${host} may want https://`
+  if (status === 401 || status === 403) return 'let the front pass requests of kubectl on without a login of its own'
+  if (status === 404) return `does the front lead ${pathname} to port 8154 of kas?`
+  if (status === 502 || status === 503 || status === 504)
+    return 'the front does not reach kas: does kas run, is 8154 open to the front, and is TLS spoken there at both or at neither?'
+  return `does the front lead ${pathname} to port 8154 of kas?`
+}
+
+function textOf(error: unknown): string {
+  const { name, message, code } = error as NodeJS.ErrnoException
+  if (name === 'TimeoutError' || name === 'AbortError') return `no answer within ${timeoutMs} ms`
+  return message || code || KasError.from(error).message
+}
+
+function one(state: Finding['state'], text: string, advice?: string): Finding {
+  return { check: 'front', state, subject: flag, text, advice }
+}
+
+function idle(state: Finding['state'], text: string): Finding {
+  return { check: 'idle', state, text, ...(state === 'skipped' ? {} : { subject: flag }) }
+}

@@ -1,0 +1,130 @@
+import type { Clock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
+import { addressOf } from '../../../lib/remote-of.ts'
+import type { Arrivals } from '../arrivals.ts'
+import {
+  type FrontCheckAnswer,
+  type FrontTickets,
+  frontCheckPath,
+  frontCheckProtocol,
+  frontTicketScheme,
+} from '../front-tickets.ts'
+import { boundedBody, checkLength } from './http/bounded-body.ts'
+import { noAgent } from './http/connection.ts'
+import type { Exchange } from './http/exchange.ts'
+import type { KubernetesLimits } from './http/kubernetes-limits.ts'
+import type { RequestOutcome } from './http/metrics.ts'
+import type { RequestHead } from './request/request-head.ts'
+import type { Target } from './request/target.ts'
+import { checkMethod, contentHeaders } from './response/own-answer.ts'
+import { ClientSocket } from './websocket/client-socket.ts'
+import { closeCodes } from './websocket/close-codes.ts'
+import { WebSocketUpgrade } from './websocket/websocket-upgrade.ts'
+
+export interface FrontCheckComponents {
+  readonly tickets: Pick<FrontTickets, 'isValid'>
+  readonly arrivals: Pick<Arrivals, 'admit'>
+  /** since 1970 */
+  readonly clock: Clock
+}
+
+export interface FrontCheckOptions {
+  /** `gitlab-kas/<version>/<commit>` */
+  readonly product: string
+  readonly limits: KubernetesLimits
+}
+
+/** Requests and WebSockets at once, each of a doctor. */
+const maxRunning = 32
+/** for a body to come. ms */
+const bodyTimeoutMs = 10_000
+/** more than what an API server takes */
+const maxBodyBytes = 4 * 1024 * 1024
+const maxMessageBytes = 1024
+/** A WebSocket lives no longer: kas sends no ping on it, so that what is between shows how long it waits. ms */
+const maxSocketMs = 86_400_000
+
+/** What kas answers on 8154 to its own doctor, which tries there what a front lets through (doc/doctor.md "front"). */
+export class FrontCheck {
+  readonly #components: FrontCheckComponents
+  readonly #limits: KubernetesLimits
+  readonly #upgrade: WebSocketUpgrade
+  #running = 0
+
+  constructor(components: FrontCheckComponents, { product, limits }: FrontCheckOptions) {
+    this.#components = components
+    this.#limits = { ...limits, watchPingMs: maxSocketMs }
+    this.#upgrade = new WebSocketUpgrade({
+      protocol: frontCheckProtocol,
+      product,
+      maxMessageBytes,
+      closeMs: limits.watchCloseMs,
+    })
+  }
+
+  /** @throws KasError METHOD_NOT_ALLOWED */
+  isAsked(method: string, { path }: Pick<Target, 'path'>): boolean {
+    if (path !== frontCheckPath) return false
+    checkMethod(method, ['GET', 'POST'])
+    return true
+  }
+
+  /** @throws KasError CREDENTIALS_INVALID, TOO_MANY_STREAMS, MESSAGE_TOO_LARGE, BODY_TOO_SLOW, UPGRADE_REQUIRED */
+  async serve(exchange: Exchange, head: RequestHead, headers: readonly string[]): Promise<RequestOutcome> {
+    await this.#components.arrivals.admit(exchange.arrived, async () => this.#checkTicket(head), exchange.signal)
+    exchange.connection.letIn(noAgent, frontCheckPath)
+    if (this.#running >= maxRunning) {
+      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxRunning, what: 'checks of a front' })
+    }
+    this.#running++
+    try {
+      return await (exchange.upgrade ? this.#echo(exchange, head) : this.#answer(exchange, head, headers))
+    } finally {
+      this.#running--
+    }
+  }
+
+  /** @throws KasError CREDENTIALS_INVALID */
+  #checkTicket({ authorization }: Pick<RequestHead, 'authorization'>): void {
+    const [value, ...others] = authorization
+    if (value === undefined) throw invalid('there is no Authorization header')
+    const ticket = value.startsWith(frontTicketScheme) ? value.slice(frontTicketScheme.length) : ''
+    const { tickets, clock } = this.#components
+    if (others.length > 0 || !tickets.isValid(ticket, clock.now()))
+      throw invalid('its ticket is of another kas, or old')
+  }
+
+  async #answer(exchange: Exchange, head: RequestHead, headers: readonly string[]): Promise<RequestOutcome> {
+    checkLength(head.contentLength, { maxBytes: maxBodyBytes })
+    let bytes = 0
+    const body = boundedBody(exchange, head.contentLength, { maxBytes: maxBodyBytes, timeoutMs: bodyTimeoutMs })
+    for await (const chunk of body) bytes += chunk.length
+    const { remote, origin } = exchange.connection
+    const answer: FrontCheckAnswer = {
+      client: exchange.address,
+      sender: remote === undefined ? undefined : addressOf(remote),
+      isTrusted: origin.isFront,
+      isForwarded: exchange.request.headers['x-forwarded-for'] !== undefined,
+      bytes,
+    }
+    await exchange.answer(200, [...headers, ...contentHeaders('application/json')], JSON.stringify(answer))
+    return 'endpoint'
+  }
+
+  async #echo(exchange: Exchange, { header }: RequestHead): Promise<RequestOutcome> {
+    const socket = this.#upgrade.accept(exchange, header)
+    const { clock } = this.#components
+    const out = new ClientSocket(socket, clock, this.#limits)
+    socket.on('message', (data) => {
+      if (out.send(String(data))) out.close(closeCodes.policyViolation, 'it sends, and does not read')
+    })
+    const cancel = clock.after(maxSocketMs, () => out.close(closeCodes.normal, 'it was open for long enough'))
+    await out.untilClosed(exchange.signal)
+    cancel()
+    return 'upgraded'
+  }
+}
+
+function invalid(reason: string): KasError {
+  return new KasError({ code: 'CREDENTIALS_INVALID', detail: `front check: ${reason}` })
+}

@@ -1,0 +1,97 @@
+import { once } from 'node:events'
+import t, { type Test } from 'tap'
+import { WebSocket } from 'ws'
+import { FrontTickets, frontCheckProtocol } from '../../../src/kas/servers/front-tickets.ts'
+import type { KubernetesServerOptions } from '../../../src/kas/servers/kubernetes/kubernetes-server.ts'
+import { startServer } from './start-server.ts'
+
+/** What `kas doctor` is answered on 8154, and who is let in to it. */
+
+const secret = Buffer.alloc(32, 7)
+const path = '/k8s-proxy/front-check'
+
+async function start(t: Test, options: Partial<KubernetesServerOptions> = {}) {
+  const refuse = async () => {
+    throw new Error('no cluster is asked')
+  }
+  const started = await startServer(refuse, options, undefined, { frontTickets: new FrontTickets(secret) })
+  t.teardown(() => started.server.stop(AbortSignal.abort()))
+  const good = `Bearer front:${new FrontTickets(secret).make(Date.now())}`
+  const get = async (authorization: string | undefined, init: RequestInit = {}) => {
+    const headers = { ...init.headers, ...(authorization && { authorization }) } as Record<string, string>
+    const answer = await fetch(`http://127.0.0.1:${started.port}${path}`, { ...init, headers })
+    return { status: answer.status, body: (await answer.json()) as Record<string, unknown> }
+  }
+  const open = (authorization = good, protocol = frontCheckProtocol) => {
+    const socket = new WebSocket(`ws://127.0.0.1:${started.port}${path}`, [protocol], { headers: { authorization } })
+    t.teardown(() => socket.terminate())
+    return socket
+  }
+  return { ...started, good, get, open }
+}
+
+t.test('who has no ticket of a replica with the same secret is refused', async (t) => {
+  const { get, open } = await start(t)
+  const now = Date.now()
+  const of = (ticket: string) => `Bearer front:${ticket}`
+  const valid = new FrontTickets(secret).make(now)
+  const refused = {
+    'of another secret': of(new FrontTickets(Buffer.alloc(32, 8)).make(now)),
+    'of a replica alone': of(new FrontTickets().make(now)),
+    'that is old': of(new FrontTickets(secret).make(now - 121_000)),
+    'that is far in the future': of(new FrontTickets(secret).make(now + 600_000)),
+    'whose end was put off': of(valid.replace(/^\d+/, String(now + 200_000))),
+    'that is cut': of(valid.slice(0, -1)),
+    'of nothing': of(''),
+    'that is none': 'Bearer ci:42:good',
+  }
+  for (const [name, authorization] of Object.entries(refused)) {
+    const { status, body } = await get(authorization)
+    t.equal(status, 401, name)
+    t.match(body.message, 'front check: its ticket is of another kas, or old', name)
+  }
+  const { status, body } = await get(undefined)
+  t.equal(status, 401)
+  t.match(body.message, 'front check: there is no Authorization header')
+  const socket = open('Bearer front:none')
+  const [error] = await once(socket, 'error')
+  t.match(error, { message: /401/ })
+})
+
+t.test('how a request came is answered', async (t) => {
+  const { get, good } = await start(t, { addresses: { trustedProxies: ['127.0.0.1'], proxyProtocol: false } })
+  const direct = { client: '127.0.0.1', sender: '127.0.0.1', isTrusted: true, isForwarded: false, bytes: 0 }
+  t.strictSame(await get(good), { status: 200, body: direct })
+  const forwarded = await get(good, { headers: { 'X-Forwarded-For': '192.0.2.7' } })
+  t.strictSame(forwarded.body, { ...direct, client: '192.0.2.7', isForwarded: true })
+  const posted = await get(good, { method: 'POST', body: Buffer.alloc(2_000_000) })
+  t.equal(posted.body.bytes, 2_000_000)
+  t.equal((await get(good, { method: 'POST', body: Buffer.alloc(4_194_305) })).status, 413)
+  t.equal((await get(good, { method: 'DELETE' })).status, 405)
+})
+
+t.test('messages of a WebSocket come back, and no more are open than a few', async (t) => {
+  const { open, get, good } = await start(t)
+  const sockets = Array.from({ length: 32 }, () => open())
+  await Promise.all(sockets.map((socket) => once(socket, 'open')))
+  const [first] = sockets as [WebSocket]
+  first.send('ä')
+  const [data] = await once(first, 'message')
+  t.equal(String(data), 'ä')
+  t.match(await get(good), { status: 429, body: { message: /checks of a front/ } })
+  first.send('x'.repeat(1025))
+  const [code] = await once(first, 'close')
+  t.equal(code, 1009, 'a long message is not kept')
+  t.equal((await get(good)).status, 200)
+  const [error] = await once(open(good, 'other'), 'error')
+  t.match(error, { message: /426|400/ }, 'another protocol')
+})
+
+t.test('a replica that leaves closes them', async (t) => {
+  const { open, server } = await start(t)
+  const socket = open()
+  await once(socket, 'open')
+  const closed = once(socket, 'close')
+  await server.stop()
+  await closed
+})
