@@ -41,6 +41,21 @@ export function problemFindings(check: string, error: unknown): Finding[] {
 
 const words: Readonly<Record<State, string>> = { ok: 'ok', note: 'note', failed: 'FAILED', skipped: 'skipped' }
 
+/** Of what others say: a name of a certificate, an answer of a front, a reason of DNS. characters */
+const maxCharacters = 600
+
+const cut = (text: string) => (text.length > maxCharacters ? `${text.slice(0, maxCharacters)}...` : text)
+
+/** What a reader gets of them: texts of others may be long. */
+export function boundedFindings(findings: readonly Finding[]): Finding[] {
+  return findings.map(({ subject, text, advice, ...rest }) => ({
+    ...rest,
+    ...(subject === undefined ? {} : { subject: cut(subject) }),
+    text: cut(text),
+    ...(advice === undefined ? {} : { advice: cut(advice) }),
+  }))
+}
+
 /** A line each, for people. */
 export function findingsText(findings: readonly Finding[]): string {
   const wordWidth = Math.max(...Object.values(words).map(({ length }) => length))

@@ -1,13 +1,13 @@
 import { hash } from 'node:crypto'
-import { type Finding, failuresOf, findingsText, problemFindings } from '../../lib/findings.ts'
+import { boundedFindings, type Finding, failuresOf, findingsText, problemFindings } from '../../lib/findings.ts'
 import { printableJson } from '../../lib/printable.ts'
+import { proxyFromEnvironment } from '../../lib/proxy.ts'
 import { checkProxies } from '../../lib/proxy-findings.ts'
 import { checkServedChain } from '../../lib/served-chain.ts'
 import { trustedContext } from '../../lib/trusted-authorities.ts'
 import type { Version } from '../../lib/version.ts'
 import { type Config, readConfig } from '../config/config.ts'
 import { parseFlags, UsageError } from '../config/flags.ts'
-import { proxyFromEnvironment } from '../tunnels/proxy.ts'
 import { checkCluster } from './cluster.ts'
 import { checkIdle, checkKas } from './kas.ts'
 
@@ -48,7 +48,8 @@ export async function doctor(args: readonly string[], { env, version, stdout }: 
   if (!isJson && (output.value ?? 'text') !== 'text') {
     throw new UsageError(`--output "${output.value}": allowed is text or json`)
   }
-  const findings = await findingsOf(idle.rest, { env, version, idleSeconds: secondsOf(idle.value) })
+  const asked = { env, version, idleSeconds: secondsOf(idle.value) }
+  const findings = boundedFindings(await findingsOf(idle.rest, asked))
   const failures = failuresOf(findings)
   stdout.write(isJson ? `${printableJson({ findings, failures }, 2)}\n` : findingsText(findings))
   return failures > 0 ? 1 : 0

@@ -2,6 +2,7 @@ import { create, toBinary } from '@bufbuild/protobuf'
 import { monotonicClock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { CheckResult, Finding } from '../../lib/findings.ts'
+import { proxyFromEnvironment } from '../../lib/proxy.ts'
 import { abortable } from '../../lib/signals.ts'
 import type { Version } from '../../lib/version.ts'
 import { decodeMessage } from '../../proto/decode.ts'
@@ -12,7 +13,7 @@ import { getConfigurationMethod } from '../configuration/configuration.ts'
 import { callMetadata, selfOf } from '../self.ts'
 import { KeepAlive, stockTimes } from '../tunnels/keep-alive.ts'
 import { nextStepOfRefusal, nextStepToKas } from '../tunnels/next-step.ts'
-import { dialKas } from '../tunnels/transport.ts'
+import { dialKas, kindOfProxy } from '../tunnels/transport.ts'
 
 export interface CheckedKas {
   readonly finding: Finding
@@ -37,8 +38,18 @@ async function tryKas(config: Config, version: Version): Promise<Answer> {
   try {
     return await connected(config, { version, connecting }, (session) => ask(session, config, version))
   } catch (error) {
-    const text = connecting.aborted ? `no connection within ${timeoutMs} ms` : (error as Error).message
+    const by = proxyOf(config)
+    const late = `no connection within ${timeoutMs} ms${by === undefined ? '' : `, by the proxy ${by}`}`
+    const text = connecting.aborted ? late : (error as Error).message
     return failed(`${address.authority}: ${text}`, nextStepToKas(error, address) ?? 'check what is between')
+  }
+}
+
+function proxyOf({ kas: { address }, env }: Config): string | undefined {
+  try {
+    return proxyFromEnvironment(env, kindOfProxy(address), address)?.host
+  } catch {
+    return undefined // the finding of `proxies`
   }
 }
 

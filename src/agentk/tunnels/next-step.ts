@@ -8,9 +8,13 @@ const counterparts: Record<Scheme, Scheme> = { grpc: 'grpcs', grpcs: 'grpc', ws:
 /** The connection ended before kas had said anything in HTTP/2. */
 export const endedBeforeKasSpoke = 'the connection ended before kas said anything'
 
+/** What failed was the proxy that the environment names. */
+export const proxyPrefix = 'proxy '
+
 /** What to do about a connection to kas that does not come about. Undefined: the error says all that is known. */
 export function nextStepToKas(error: unknown, address: KasAddress): string | undefined {
-  const { code, spec } = error as NodeJS.ErrnoException & Partial<KasError>
+  const { code: given, spec } = error as NodeJS.ErrnoException & Partial<KasError>
+  const code = typeof given === 'string' ? given : undefined // of a time-out it is a number
   if (spec?.code === 'UNREACHABLE') return ofAnswer(spec.httpStatus, spec.detail, address)
   return ofTls(code, address) ?? ofNetwork(code, address) ?? ofPlain(code, address)
 }
@@ -57,8 +61,26 @@ function ofPlain(code: string | undefined, { scheme, authority }: KasAddress): s
   return `${authority} does not understand ${scheme}://: try ${others} in --kas-address, or see whether kas runs behind it`
 }
 
+const withPassword = 'Give the proxy its user and password in HTTPS_PROXY, or name kas in NO_PROXY'
+
+function ofProxy(status: number | undefined): string {
+  switch (status) {
+    case undefined:
+      return 'Check the proxy that HTTPS_PROXY names (HTTP_PROXY for ws://), or name kas in NO_PROXY'
+    case 407:
+      return withPassword
+    case 502:
+    case 503:
+    case 504:
+      return 'The proxy that HTTPS_PROXY names does not reach kas: check --kas-address, or name kas in NO_PROXY'
+    default:
+      return 'The proxy that HTTPS_PROXY names does not let agentk through to kas: allow it there, or name kas in NO_PROXY'
+  }
+}
+
 function ofAnswer(status: number | undefined, detail: string, address: KasAddress): string | undefined {
   const { authority, path } = address
+  if (detail.startsWith(proxyPrefix)) return ofProxy(status)
   if (detail === endedBeforeKasSpoke) return ofPlain('ECONNRESET', address)
   switch (status) {
     case 400:
@@ -71,10 +93,10 @@ function ofAnswer(status: number | undefined, detail: string, address: KasAddres
     case 401:
     case 403:
       return 'A proxy in front of kas refuses agentk: what it wants may be given by --kas-header'
+    case 407:
+      return withPassword
     case 404:
       return `No kas is at ${path} of ${authority}: with GitLab the path is /-/kubernetes-agent/`
-    case 407:
-      return 'Give the proxy its user and password in HTTPS_PROXY, or name kas in NO_PROXY'
     case 502:
     case 503:
     case 504:

@@ -8,10 +8,11 @@ import WebSocket from 'ws'
 import { Deadline } from '../../lib/deadline.ts'
 import { KasError } from '../../lib/errors.ts'
 import { http } from '../../lib/http.ts'
+import { type ProxyKind, proxyFromEnvironment } from '../../lib/proxy.ts'
 import { MessageDuplex, webSocketProtocol } from '../../proto/grpc/message-duplex.ts'
 import { allTrusted, trusted } from './authorities.ts'
 import type { KasAddress } from './kas-address.ts'
-import { proxyFromEnvironment } from './proxy.ts'
+import { proxyPrefix } from './next-step.ts'
 
 /** All of dial, TLS, proxy and upgrade (upstream: 30 s to dial, 20 s to connect for gRPC). */
 const connectTimeoutMs = 30_000
@@ -60,13 +61,15 @@ function unreachable(detail: string, httpStatus?: number): KasError {
 
 async function openSocket(options: TransportOptions, signal: AbortSignal, opened: Socket[]): Promise<Socket> {
   const { address, env } = options
-  const proxy = proxyFromEnvironment(env, address.scheme === 'ws' ? 'http' : 'https', address)
+  const proxy = proxyFromEnvironment(env, kindOfProxy(address), address)
   if (proxy) return throughProxy(proxy, address, signal, opened)
   const socket = connectTcp({ host: address.host, port: address.port, noDelay: true, keepAlive: true })
   opened.push(socket)
   await once(socket, 'connect', { signal })
   return socket
 }
+
+export const kindOfProxy = ({ scheme }: KasAddress): ProxyKind => (scheme === 'ws' ? 'http' : 'https')
 
 async function throughProxy(proxy: URL, address: KasAddress, signal: AbortSignal, opened: Socket[]): Promise<Socket> {
   const secured = proxy.protocol === 'https:'
@@ -82,15 +85,25 @@ async function throughProxy(proxy: URL, address: KasAddress, signal: AbortSignal
     signal,
   })
   request.end()
-  const [response, socket, head] = (await once(request, 'connect')) as [IncomingMessage, Socket, Buffer]
+  const [response, socket, head] = await connectAnswer(request, proxy)
   opened.push(socket)
   if (response.statusCode !== 200) {
-    const detail = `proxy ${proxy.host} answered ${response.statusCode} to CONNECT ${address.authority}`
+    const detail = `${proxyPrefix}${proxy.host} answered ${response.statusCode} to CONNECT ${address.authority}`
     throw unreachable(detail, response.statusCode)
   }
   socket.setNoDelay(true)
   if (head.length > 0) socket.unshift(head)
   return socket
+}
+
+/** @throws KasError UNREACHABLE that names the proxy, whose failure is none of kas */
+async function connectAnswer(request: ClientRequest, { host }: URL): Promise<[IncomingMessage, Socket, Buffer]> {
+  try {
+    return (await once(request, 'connect')) as [IncomingMessage, Socket, Buffer]
+  } catch (cause) {
+    const { message, code } = cause as NodeJS.ErrnoException
+    throw unreachable(`${proxyPrefix}${host} cannot be used: ${message || code}`)
+  }
 }
 
 async function openSecure(options: TransportOptions, signal: AbortSignal, opened: Socket[]): Promise<TLSSocket> {

@@ -10,6 +10,7 @@ import { checkNames, doctor } from '../../../src/agentk/doctor/doctor.ts'
 import { Code, KasError } from '../../../src/lib/errors.ts'
 import type { Finding } from '../../../src/lib/findings.ts'
 import { ConfigurationResponseSchema } from '../../../src/proto/gen/agent_configuration_pb.ts'
+import { startConnectProxy } from '../../support/connect-proxy.ts'
 import { type DoctorFault, testFaults } from '../../support/doctor-faults.ts'
 import { listen } from './api-server.ts'
 import { FakeKas, listenAs } from './fake-kas.ts'
@@ -316,6 +317,38 @@ const faults: Readonly<Record<string, DoctorFault<World>>> = {
     plant: ({ denied }) => denied.add('impersonate userextras'),
   },
 }
+
+t.test('kas by a proxy: one that lets through, and those that do not are the cause that is named', async (t) => {
+  const { flags, env, run } = await sound(t)
+  const port = Number(new URL(flags['kas-address'] as string).port)
+  flags['kas-address'] = 'grpc://kas.test:8150'
+  const ofKas = async () => (await run()).findings.filter(({ check }) => check === 'kas')
+  const through = await startConnectProxy(t, port)
+  env.HTTPS_PROXY = through.url
+  t.match(await ofKas(), [{ state: 'ok', text: /kas takes the token/ }])
+  t.ok(through.asked.length > 0)
+  const refusals = {
+    '407 Proxy Authentication Required': /Give the proxy its user and password/,
+    '403 Forbidden': /does not let agentk through to kas/,
+    '503 Service Unavailable': /does not reach kas/,
+  }
+  for (const [status, advice] of Object.entries(refusals)) {
+    env.HTTPS_PROXY = (await startConnectProxy(t, status)).url.replace('//', '//ada:good-password@')
+    const found = await ofKas()
+    const text = new RegExp(`proxy 127\\.0\\.0\\.1:\\d+ answered ${status.slice(0, 3)} to CONNECT kas\\.test:8150`)
+    t.match(found, [{ state: 'failed', text, advice }], status)
+    t.notMatch(JSON.stringify(found), 'good-password')
+  }
+  env.HTTPS_PROXY = 'http://127.0.0.1:1'
+  t.match(await ofKas(), [
+    { state: 'failed', text: /proxy 127\.0\.0\.1:1 cannot be used: .*ECONNREFUSED/, advice: /^Check the proxy/ },
+  ])
+  const { url } = await startConnectProxy(t, undefined)
+  env.HTTPS_PROXY = url
+  t.match(await ofKas(), [
+    { state: 'failed', text: `no connection within 10000 ms, by the proxy ${new URL(url).host}` },
+  ])
+})
 
 testFaults(faults, sound, /good-token|of-the-cluster|good-password/)
 

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import type { Clock } from '../../../lib/clock.ts'
 import { warningReason } from '../../../lib/config.ts'
 import { fileProblem } from '../../../lib/file-problem.ts'
-import { type Finding, failuresOf, findingsText, problemFindings } from '../../../lib/findings.ts'
+import { boundedFindings, type Finding, failuresOf, findingsText, problemFindings } from '../../../lib/findings.ts'
 import { printableJson } from '../../../lib/printable.ts'
 import { checkProxies } from '../../../lib/proxy-findings.ts'
 import { type KasConfig, loadKasConfig } from '../../config/kas-config.ts'
@@ -66,7 +66,8 @@ export async function doctor(args: readonly string[], { io, clock }: DoctorConte
   if (!outputs.includes(output)) throw new UsageError(`--output ${output}: allowed is one of ${outputs.join(', ')}`)
   const front = frontOf(values)
   const token = await tokenOf(values)
-  const findings = await findingsOf(file, { io, clock, isPre: values.pre ?? false, token, front })
+  const asked = { io, clock, isPre: values.pre ?? false, token, front }
+  const findings = boundedFindings(await findingsOf(file, asked))
   const failures = failuresOf(findings)
   io.stdout.write(output === 'json' ? `${printableJson({ findings, failures }, 2)}\n` : findingsText(findings))
   return failures > 0 ? 1 : 0

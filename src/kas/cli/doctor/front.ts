@@ -254,7 +254,8 @@ async function chainOf({ url, secureContext }: FrontPlace): Promise<Finding[]> {
 }
 
 function connectionAdvice(error: unknown, { host, hostname, protocol }: URL): string {
-  const { code } = error as NodeJS.ErrnoException
+  const { code: given } = error as NodeJS.ErrnoException
+  const code = typeof given === 'string' ? given : undefined // of a time-out it is a number
   switch (tlsFault(code)) {
     case 'untrusted':
       return `if its authority is private, give ${caFlag}, and kubeconfigs the same: kas kubeconfig --ca`

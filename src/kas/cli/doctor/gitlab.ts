@@ -10,6 +10,7 @@ import type { KasConfig } from '../../config/kas-config.ts'
 import { AgentInfos } from '../../directory/gitlab/agent-info.ts'
 import { gitlabAdvice } from '../../directory/gitlab/gitlab-advice.ts'
 import { GitlabClient } from '../../directory/gitlab/gitlab-client.ts'
+import { gitlabProxy } from '../../directory/gitlab/gitlab-dispatcher.ts'
 import { isRefusal, refusesKas } from '../../directory/gitlab/gitlab-reach.ts'
 import type { PassedAnswer } from '../../directory/gitlab/passage.ts'
 import type { CliIo } from '../command.ts'
@@ -57,7 +58,7 @@ export async function checkGitlab(config: KasConfig, options: GitlabOptions): Pr
     const infos = new AgentInfos({ client, log: noLog, clock: systemClock })
     const subject = 'gitlab.address'
     const [answer, clock, chain, gitaly] = await Promise.all([
-      askGitlab(infos, address),
+      askGitlab(infos, address, gitlabProxy(address, env)),
       checkClock(client),
       checkChain(config, env),
       checkGitaly({ infos, config, token }),
@@ -100,21 +101,24 @@ async function checkChain({ gitlab }: KasConfig, env: CliIo['env']): Promise<Fin
   const { protocol, hostname, port } = new URL(gitlab.address ?? '')
   if (protocol !== 'https:') return []
   const at = { check: 'certificates', subject: 'gitlab.address' }
-  const proxy = ['HTTPS_PROXY', 'https_proxy'].find((name) => env[name])
-  if (proxy) return [{ ...at, state: 'skipped', text: `${proxy} is set: what GitLab sends is not checked` }]
+  if (gitlabProxy(gitlab.address ?? '', env) !== undefined) {
+    return [{ ...at, state: 'skipped', text: 'GitLab is reached by a proxy: what it sends is not checked' }]
+  }
   const keep = 'gitlab.ca_certificate_file'
   const secureContext = await trustedContext(gitlab.ca_certificate_file, keep)
   const asked = { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) || 443, secureContext }
   return [{ ...at, ...(await checkServedChain(asked, { keep, now: Date.now(), timeoutMs })) }]
 }
 
-async function askGitlab(infos: AgentInfos, address: string): Promise<CheckResult> {
+/** @param proxy - by which GitLab is reached; undefined: by none */
+async function askGitlab(infos: AgentInfos, address: string, proxy: string | undefined): Promise<CheckResult> {
+  const by = proxy === undefined ? '' : ` by the proxy ${hostOf(proxy)}`
   try {
     await infos.ask({ token: madeUpToken, turn: { queue: 'agents' } }, AbortSignal.timeout(timeoutMs))
     return failed(`${address}: knows an agent by a token that nobody has`, 'is it GitLab that answers there?')
   } catch (cause) {
     if ((cause as Error).name === 'TimeoutError') {
-      return failed(`${address}: no answer within ${timeoutMs} ms`, 'check GitLab, firewalls and proxies')
+      return failed(`${address}${by}: no answer within ${timeoutMs} ms`, 'check GitLab, firewalls and proxies')
     }
     const error = KasError.from(cause)
     if (refusesKas(error)) {
@@ -122,10 +126,25 @@ async function askGitlab(infos: AgentInfos, address: string): Promise<CheckResul
       return failed(`${address}: GitLab refuses kas itself`, advice)
     }
     if (isRefusal(error) && isGitlabs(error)) {
-      return { state: 'ok', text: `${address}: GitLab answers, and takes the secret of kas` }
+      return { state: 'ok', text: `${address}${by}: GitLab answers, and takes the secret of kas` }
     }
-    return failed(`${address}: ${error.message}`, gitlabAdvice(error) ?? 'check GitLab, and what is in front of it')
+    const advice = gitlabAdvice(error) ?? 'check GitLab, and what is in front of it'
+    const ofProxy = proxy !== undefined && isUnreached(error.cause)
+    return failed(`${address}${by}: ${error.message}`, ofProxy ? proxyAdvice : advice)
   }
+}
+
+/** Without user and password. */
+const hostOf = (proxy: string) => (URL.canParse(proxy) ? new URL(proxy).host : 'of the environment')
+
+/** Another host than a proxy's is not reached by this machine itself. */
+const proxyAdvice = 'the proxy is not reached: see proxies; if GitLab is to be reached without it, name it in NO_PROXY'
+
+function isUnreached(cause: unknown): boolean {
+  const { code } = (cause ?? {}) as NodeJS.ErrnoException
+  return /^(?:ECONNREFUSED|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT)$/.test(
+    code ?? '',
+  )
 }
 
 const failed = (text: string, advice: string): CheckResult => ({ state: 'failed', text, advice })

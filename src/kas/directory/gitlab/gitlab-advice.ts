@@ -26,6 +26,9 @@ const byCode: Readonly<Record<string, string>> = {
   ENETUNREACH: route,
 }
 
+/** undici's words for a CONNECT that a proxy has not taken */
+const byProxy = /Proxy response \((\d{3})\)/
+
 /** What nginx, Apache and programs in Go say to HTTP where they speak HTTPS. */
 const wantsTls = /HTTPS port|SSL-enabled server|HTTPS server/
 
@@ -34,11 +37,21 @@ export function gitlabAdvice(error: KasError): string | undefined {
   const { spec, cause } = error
   if (spec.code === 'GITLAB_ANSWER_INVALID') return 'is it GitLab that answers at gitlab.address?'
   if (spec.code === 'GITLAB_STATUS') return isElsewhere(error) ? byStatus(spec.status) : undefined
-  const { code } = (cause ?? {}) as { code?: unknown }
+  const { code, message = '' } = (cause ?? {}) as { code?: unknown; message?: string }
+  const [, refused] = byProxy.exec(message) ?? []
+  if (refused !== undefined) return proxyAdvice(Number(refused))
   if (typeof code !== 'string') return undefined
   const fault = tlsFault(code)
   if (fault) return byFault[fault]
   return Object.hasOwn(byCode, code) ? byCode[code] : undefined
+}
+
+function proxyAdvice(status: number): string {
+  if (status === 407)
+    return 'the proxy of HTTPS_PROXY wants a user and a password, which stand there, or name GitLab in NO_PROXY'
+  if (status >= 500)
+    return 'the proxy of HTTPS_PROXY does not reach gitlab.address: is its host right, or does it belong into NO_PROXY?'
+  return 'the proxy of HTTPS_PROXY does not let kas through to gitlab.address: allow it there, or name GitLab in NO_PROXY'
 }
 
 function byStatus(status: number): string {

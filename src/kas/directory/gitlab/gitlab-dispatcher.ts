@@ -1,5 +1,6 @@
 import type { SecureContext } from 'node:tls'
 import type { Dispatcher } from 'undici'
+import { isDirect } from '../../../lib/proxy.ts'
 import { trustedContext } from '../../../lib/trusted-authorities.ts'
 
 export interface GitlabDispatcherOptions {
@@ -22,8 +23,6 @@ export interface GitlabTimeouts {
   readonly bodySilenceMs: number
 }
 
-/** as Go, never by a proxy */
-const ownAddresses = 'localhost,127.0.0.1,::1'
 /** Shorter than what web servers keep a connection for, so that it is seldom closed under a request. ms */
 const keepAliveMs = 10_000
 
@@ -34,9 +33,8 @@ const keepAliveMs = 10_000
  */
 export async function createGitlabDispatcher(options: GitlabDispatcherOptions): Promise<Dispatcher> {
   const { timeouts, env, maxConnections } = options
-  const httpProxy = env.HTTP_PROXY || env.http_proxy
-  const httpsProxy = env.HTTPS_PROXY || env.https_proxy
-  const secure = await secureContext([options.address, httpProxy, httpsProxy], options.caCertificateFile)
+  const proxy = gitlabProxy(options.address, env)
+  const secure = await secureContext([options.address, proxy], options.caCertificateFile)
   const agentOptions = {
     connections: maxConnections,
     pipelining: 1,
@@ -48,16 +46,23 @@ export async function createGitlabDispatcher(options: GitlabDispatcherOptions): 
     connect: { timeout: timeouts.connectMs, ...secure },
   }
   const { default: undici } = await import('undici') // loaded here: who has a directory file needs none
-  if (!httpProxy && !httpsProxy) return new undici.Agent(agentOptions)
-  const noProxy = [env.NO_PROXY || env.no_proxy, ownAddresses].filter(Boolean).join(',')
-  return new undici.EnvHttpProxyAgent({
-    ...agentOptions,
-    requestTls: secure,
-    proxyTls: secure,
-    httpProxy: httpProxy ?? '',
-    httpsProxy: httpsProxy ?? '',
-    noProxy,
-  })
+  if (proxy === undefined) return new undici.Agent(agentOptions)
+  const tls = { ...secure, timeout: timeouts.connectMs }
+  return new undici.ProxyAgent({ ...agentOptions, uri: proxy, requestTls: tls, proxyTls: tls })
+}
+
+/**
+ * The proxy to GitLab, as Go chooses it: by the scheme of the address, and NO_PROXY with ranges and sub-domains.
+ *
+ * @returns a URL, with user and password if it has them
+ */
+export function gitlabProxy(address: string, env: GitlabDispatcherOptions['env']): string | undefined {
+  const { protocol, hostname, port } = new URL(address)
+  const isTls = protocol === 'https:'
+  const text = isTls ? env.HTTPS_PROXY || env.https_proxy : env.HTTP_PROXY || env.http_proxy
+  const target = { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) || (isTls ? 443 : 80) }
+  if (!text || isDirect(env.NO_PROXY || env.no_proxy || '', target)) return undefined
+  return text.includes('://') ? text : `http://${text}`
 }
 
 /** Made only if something is to be reached by TLS, or a file is named that may be wrong. */

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { nextStepToApiServer } from '../../../../src/agentk/cluster/next-step.ts'
 import { parseKasAddress } from '../../../../src/agentk/tunnels/kas-address.ts'
-import { nextStepOfRefusal, nextStepToKas } from '../../../../src/agentk/tunnels/next-step.ts'
+import { nextStepOfRefusal, nextStepToKas, proxyPrefix } from '../../../../src/agentk/tunnels/next-step.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 
 /** What real sockets do not show in a test; the rest stands in test/contract/agentk/first-hour.test.ts. */
@@ -10,6 +10,9 @@ const address = parseKasAddress('wss://kas.example.com/-/kubernetes-agent/')
 const failed = (code: string, more: object = {}) => Object.assign(new Error(code), { code, ...more })
 const answered = (httpStatus: number) => new KasError({ code: 'UNREACHABLE', detail: 'x', httpStatus })
 
+const byProxy = (httpStatus?: number) =>
+  new KasError({ code: 'UNREACHABLE', detail: `${proxyPrefix}p:1 x`, ...(httpStatus && { httpStatus }) })
+
 const toKas: [error: unknown, step: RegExp | undefined][] = [
   [failed('CERT_NOT_YET_VALID'), /^Check the clock of this machine, .* -connect kas.example.com:443 /],
   [failed('SELF_SIGNED_CERT_IN_CHAIN'), /--kas-ca-cert-file$/],
@@ -17,11 +20,16 @@ const toKas: [error: unknown, step: RegExp | undefined][] = [
   [failed('EAI_AGAIN'), /^The DNS of this machine does not answer for kas.example.com/],
   [failed('ETIMEDOUT'), /^There is no way to kas.example.com:443: .* HTTPS_PROXY/],
   [answered(407), /in HTTPS_PROXY, or name kas in NO_PROXY$/],
+  [byProxy(407), /in HTTPS_PROXY, or name kas in NO_PROXY$/],
+  [byProxy(403), /^The proxy that HTTPS_PROXY names does not let agentk through/],
+  [byProxy(502), /^The proxy that HTTPS_PROXY names does not reach kas/],
+  [byProxy(), /^Check the proxy that HTTPS_PROXY names/],
   [answered(401), /--kas-header$/],
   [answered(418), undefined],
   [failed('ECONNRESET'), undefined],
   [new KasError({ code: 'UNREACHABLE', detail: 'no connection in 30 s' }), undefined],
   [new Error('something else'), undefined],
+  [new DOMException('late', 'TimeoutError'), undefined],
   ['not even an error', undefined],
 ]
 for (const [error, step] of toKas) {

@@ -15,13 +15,14 @@ import { OpsSocket } from '../../../../src/kas/servers/ops-socket/ops-socket.ts'
 import type { MemberReport, StatusReport } from '../../../../src/kas/servers/ops-socket/status-report.ts'
 import type { Finding } from '../../../../src/lib/findings.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
+import { startConnectProxy } from '../../../support/connect-proxy.ts'
 import { type DoctorFault, testFaults } from '../../../support/doctor-faults.ts'
 import { GitlabDouble } from '../../../support/gitlab/gitlab-double.ts'
 
 /** An installation that is well, and what is planted in it is named, with what to do. */
 
 const dayMs = 86_400_000
-const names = { dns: ['localhost'], ip: ['127.0.0.1'] }
+const names = { dns: ['localhost', 'gitlab.test'], ip: ['127.0.0.1'] }
 const authority = await Authority.create('root of the test')
 const other = await Authority.create('another root')
 
@@ -633,6 +634,40 @@ t.test('Gitaly is asked where GitLab says that it is, with the token of an agent
   t.match(unknown.stdout, /FAILED +gitaly +--agent-token-file: GitLab says nothing to that token/)
 })
 
+t.test('GitLab by a proxy: one that lets through, and those that do not are the cause that is named', async (t) => {
+  const { config, env, gitlab, run } = await sound(t)
+  config.gitlab = { ...config.gitlab, address: 'https://gitlab.test' }
+  const ofGitlab = async () => {
+    const { findings } = await run()
+    return findings.filter(({ check, subject }) => check === 'gitlab' && subject === 'gitlab.address')
+  }
+  const through = await startConnectProxy(t, Number(new URL(gitlab.address).port))
+  env.HTTPS_PROXY = through.url
+  const place = new URL(through.url).host
+  t.match(await ofGitlab(), [{ state: 'ok', text: `https://gitlab.test by the proxy ${place}: GitLab answers` }])
+  t.ok(through.asked.length > 0)
+  t.ok(through.asked.every((one) => one === 'gitlab.test:443'))
+  const refusals = {
+    '407 Proxy Authentication Required': /wants a user and a password/,
+    '403 Forbidden': /does not let kas through/,
+    '502 Bad Gateway': /does not reach gitlab\.address/,
+  }
+  for (const [status, advice] of Object.entries(refusals)) {
+    env.HTTPS_PROXY = (await startConnectProxy(t, status)).url.replace('//', '//ada:good-password@')
+    const found = await ofGitlab()
+    t.match(found, [{ state: 'failed', text: /by the proxy 127\.0\.0\.1:\d+: /, advice }], status)
+    t.notMatch(JSON.stringify(found), 'good-password')
+  }
+  env.HTTPS_PROXY = 'http://127.0.0.1:1'
+  t.match(await ofGitlab(), [{ state: 'failed', text: /ECONNREFUSED/, advice: /^the proxy is not reached/ }])
+  env.NO_PROXY = 'other.test,.test'
+  t.match(
+    await ofGitlab(),
+    [{ state: 'failed', text: /gitlab\.test: .*ENOTFOUND|EAI_AGAIN/, advice: /DNS/ }],
+    'none is asked',
+  )
+})
+
 t.test('from where each address is', async (t) => {
   const { config, env, run } = await sound(t)
   delete config.observability
@@ -641,6 +676,15 @@ t.test('from where each address is', async (t) => {
   t.match(stdout, / listen +agent\.listen\.address \(line \d+\): somebody listens/)
   t.match(stdout, / listen +observability\.listen\.address \(default\): 127\.0\.0\.1:8151: /)
   t.match(stdout, / listen +cluster\.listen\.address \(KAS_CLUSTER_LISTEN\): 127\.0\.0\.1:1: /)
+})
+
+t.test('what others say is cut', async (t) => {
+  const world = await sound(t)
+  reachedBy(world, 'kas-0', { reach: 'down', address: 'x'.repeat(1_000_000) })
+  const { stdout, findings } = await world.run()
+  t.ok(stdout.length < 10_000, `${stdout.length}`)
+  t.ok(JSON.stringify(findings).length < 20_000)
+  t.match(stdout, /calls do not reach kas-1 at x{500,600}\.\.\.; open 8155/)
 })
 
 t.test('hostile text steers no terminal', async (t) => {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { proxyFromEnvironment } from '../../../../src/agentk/tunnels/proxy.ts'
+import { proxyFromEnvironment } from '../../../src/lib/proxy.ts'
 
 const target = { host: 'kas.example.com', port: 443 }
 const proxy = 'http://proxy:3128'

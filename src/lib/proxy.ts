@@ -26,7 +26,8 @@ export function proxyFromEnvironment(
   return url
 }
 
-function isDirect(noProxy: string, { host, port }: { host: string; port: number }): boolean {
+/** Whether NO_PROXY excepts it, or it is this machine. */
+export function isDirect(noProxy: string, { host, port }: { host: string; port: number }): boolean {
   const name = host.toLowerCase()
   if (name === 'localhost' || isLoopback(name)) return true
   return noProxy.split(',').some((entry) => matches(entry.trim().toLowerCase(), name, port))

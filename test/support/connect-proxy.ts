@@ -1,0 +1,40 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import type { TornDown } from './processes.ts'
+
+export interface ConnectProxy {
+  readonly url: string
+  /** what it was asked for: `host:port` */
+  readonly asked: string[]
+}
+
+/**
+ * A proxy that takes CONNECT.
+ *
+ * @param takes - the port of this machine that all goes to; or the status line with which it refuses; or nothing: it never
+ *   answers
+ */
+export async function startConnectProxy(t: TornDown, takes: number | string | undefined): Promise<ConnectProxy> {
+  const asked: string[] = []
+  const sockets = new Set<Socket>()
+  const keep = (socket: Socket) => sockets.add(socket.on('error', () => undefined))
+  const server = createServer().on('connect', (request, client: Socket) => {
+    keep(client)
+    asked.push(request.url ?? '')
+    if (takes === undefined) return
+    if (typeof takes === 'string') return void client.end(`HTTP/1.1 ${takes}\r\n\r\n`)
+    const target = connect(takes, '127.0.0.1', () => {
+      client.write('HTTP/1.1 200 Connection established\r\n\r\n')
+      target.pipe(client).pipe(target)
+    })
+    keep(target)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return { asked, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+}
