@@ -1,7 +1,7 @@
 import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
+import { withDeadline } from '../../../lib/deadline.ts'
 import { Code, KasError } from '../../../lib/errors.ts'
-import { linkedController } from '../../../lib/signals.ts'
 import { Turns } from '../../../lib/turns.ts'
 
 export interface AgentTurnsOptions {
@@ -29,17 +29,9 @@ export function agentTurns({ clock }: { clock: Clock }, options: AgentTurnsOptio
     maxWaitingOfSource: maxWaiting,
     tooMany: () => exhausted(`more than ${maxWaiting} requests of this agent wait`),
   })
-  return async (agentId, signal) => {
-    const waiting = linkedController(signal)
-    const tooLate = () => waiting.abort(exhausted(`requests of this agent had no turn for ${maxWaitMs} ms`))
-    const cancel = clock.after(maxWaitMs, tooLate)
-    try {
-      return await turns.take(agentId, waiting.signal)
-    } finally {
-      cancel()
-      waiting.dispose()
-    }
-  }
+  const reason = () => exhausted(`requests of this agent had no turn for ${maxWaitMs} ms`)
+  return (agentId, signal) =>
+    withDeadline({ ms: maxWaitMs, clock, signals: [signal], reason }, (inTime) => turns.take(agentId, inTime))
 }
 
 function exhausted(message: string): KasError {
