@@ -38,7 +38,7 @@ interface Opened {
 }
 
 /** A connection to a replica that says `ready` to each call, and then nothing any more. */
-function silentSession({ pongs = () => false }: { pongs?: () => boolean } = {}) {
+function unansweredSession({ pongs = () => false }: { pongs?: () => boolean } = {}) {
   const opened: Opened[] = []
   const closed = Promise.withResolvers<void>()
   const draining = Promise.withResolvers<void>()
@@ -151,7 +151,7 @@ async function forward(...asked: Parameters<typeof handOver>) {
 }
 
 t.test('a replica falls silent: safe calls without an answer are lost, others wait for it', async (t) => {
-  const { session, opened } = silentSession()
+  const { session, opened } = unansweredSession()
   const { link, becomes } = await linkTo(t, session, { lostMs: 60_000 })
   const [unanswered, answered, unsafe] = await Promise.all([
     forward(link, 'safe'),
@@ -171,7 +171,7 @@ t.test('a replica falls silent: safe calls without an answer are lost, others wa
 t.test(
   'a call that its caller opens again is lost once the replica is unreachable, also when it was answered',
   async (t) => {
-    const { session, opened } = silentSession()
+    const { session, opened } = unansweredSession()
     const { link, becomes } = await linkTo(t, session, { lostMs: 60_000 })
     const { offer, call } = await handOver(link, 'safe')
     const reopened = offer.forward({ ...call, reopens: true })
@@ -187,7 +187,7 @@ t.test(
 )
 
 t.test('safe calls that can go elsewhere do not wait until the replica is unreachable', async (t) => {
-  const { session } = silentSession()
+  const { session } = unansweredSession()
   const { link } = await linkTo(t, session, { unreachableMs: 60_000, lostMs: 60_000 })
   const [free, bound] = await Promise.all([forward(link, 'safe', () => true), forward(link, 'safe')])
   const ended: string[] = []
@@ -204,7 +204,7 @@ t.test('a safe call of a replica that answers PINGs may take its time', async (t
     if (++pings === 20) enough.resolve() // far beyond suspectMs
     return true
   }
-  const { session, opened } = silentSession({ pongs })
+  const { session, opened } = unansweredSession({ pongs })
   const { link } = await linkTo(t, session)
   const reply = await forward(link, 'safe', () => true)
   await enough.promise
@@ -213,7 +213,7 @@ t.test('a safe call of a replica that answers PINGs may take its time', async (t
 })
 
 t.test('a silent connection is given up at last, and dialled again', async (t) => {
-  const { session, closed } = silentSession()
+  const { session, closed } = unansweredSession()
   const { becomes, lines } = await linkTo(t, session)
   const down = becomes('down')
   await closed
@@ -223,7 +223,7 @@ t.test('a silent connection is given up at last, and dialled again', async (t) =
 
 t.test('a call of which nothing was sent was not delivered, however its connection ended', async (t) => {
   const specOf = async (done: Promise<Outcome>) => (await done).error?.spec
-  const { session, opened } = silentSession()
+  const { session, opened } = unansweredSession()
   const { link } = await linkTo(t, session)
   const gone = lost(new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' }))
   const early = await handOver(link, 'unsafe')
@@ -239,7 +239,7 @@ t.test('a call of which nothing was sent was not delivered, however its connecti
 })
 
 t.test('a connection that drains is replaced at once, and its calls go on', async (t) => {
-  const [first, second] = [silentSession({ pongs: () => true }), silentSession({ pongs: () => true })]
+  const [first, second] = [unansweredSession({ pongs: () => true }), unansweredSession({ pongs: () => true })]
   // no pause would end within the test
   const { link, becomes } = await linkTo(t, [first.session, second.session], {}, [60_000, 0])
   const reply = await forward(link, 'unsafe')
@@ -259,7 +259,7 @@ t.test('a connection that drains is replaced at once, and its calls go on', asyn
 })
 
 t.test('one that drains is watched to its end: calls on a silent one are lost', async (t) => {
-  const [first, second] = [silentSession(), silentSession({ pongs: () => true })]
+  const [first, second] = [unansweredSession(), unansweredSession({ pongs: () => true })]
   const { link, becomes } = await linkTo(t, [first.session, second.session], {}, [60_000, 0])
   const reply = await forward(link, 'safe')
   const again = becomes('reachable')
@@ -271,7 +271,7 @@ t.test('one that drains is watched to its end: calls on a silent one are lost', 
 })
 
 t.test('retired, it waits for all of its connections', async (t) => {
-  const [first, second] = [silentSession({ pongs: () => true }), silentSession({ pongs: () => true })]
+  const [first, second] = [unansweredSession({ pongs: () => true }), unansweredSession({ pongs: () => true })]
   const { link, becomes } = await linkTo(t, [first.session, second.session], {}, [60_000, 0])
   const again = becomes('reachable')
   first.drain()
@@ -295,7 +295,7 @@ function unreadNow(unreadByAgent: UnreadByAgent): UnreadBytes {
 
 t.test('what a call holds is counted until nothing of its stream is left, also after its end', async (t) => {
   const unreadByAgent = new UnreadByAgent()
-  const { session, opened } = silentSession({ pongs: () => true })
+  const { session, opened } = unansweredSession({ pongs: () => true })
   const { link } = await linkTo(t, session, {}, [5, 50], { unreadByAgent })
   const reply = await forward(link, 'unsafe')
   const [stream] = opened
@@ -310,7 +310,7 @@ t.test('what a call holds is counted until nothing of its stream is left, also a
 
 t.test('a call that cannot be handed over is none that the replica was asked for, and holds nothing', async (t) => {
   const unreadByAgent = new UnreadByAgent()
-  const { session } = silentSession({ pongs: () => true })
+  const { session } = unansweredSession({ pongs: () => true })
   const unread: (UnreadBytes | undefined)[] = []
   session.open = (options) => {
     unread.push(options.unread)
@@ -331,7 +331,7 @@ for (const [said, error, trailers, expected] of [
   ['nothing: the stream is lost', new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' }), {}, 'unanswered'],
 ] as const) {
   t.test(`a replica that says ${said}: ${expected}`, async (t) => {
-    const { session, opened } = silentSession({ pongs: () => true })
+    const { session, opened } = unansweredSession({ pongs: () => true })
     const { open } = session
     session.open = ({ method, unread }) => open({ method, unread }) // it does not say `ready`
     const { link } = await linkTo(t, session)

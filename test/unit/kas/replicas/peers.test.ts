@@ -148,13 +148,13 @@ t.test('the first in rank of those in reach', async (t) => {
 
 t.test('who asks for the first hears when it may be another one', async (t) => {
   const { peers, change } = start(t)
-  let heard = 0
-  const end = peers.onChange(() => heard++)
+  let changes = 0
+  const end = peers.onChange(() => changes++)
   change()
-  t.equal(heard, 1)
+  t.equal(changes, 1)
   end()
   change()
-  t.equal(heard, 1)
+  t.equal(changes, 1)
 })
 
 t.test('a peer that is in reach, or comes into it, is greeted', async (t) => {

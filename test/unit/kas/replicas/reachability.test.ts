@@ -4,7 +4,7 @@ import { defaultReachability, Reachability } from '../../../../src/kas/replicas/
 const { roundMs, suspectMs, unreachableMs, lostMs } = defaultReachability
 
 /** Looks in time, round by round; ends after `count`. */
-function silentRounds(reachability: Reachability, from: number, count: number): number {
+function unansweredRounds(reachability: Reachability, from: number, count: number): number {
   const to = from + count * roundMs
   for (let now = from + roundMs; now <= to; now += roundMs) reachability.check(now, now)
   return to
@@ -27,13 +27,13 @@ t.test('silence makes it suspect, unreachable, lost, and a sign of life makes it
   reachability.check(0, 0)
   t.notOk(reachability.isSuspect(suspectMs - 1))
   t.ok(reachability.isSuspect(suspectMs))
-  let now = silentRounds(reachability, 0, 2)
+  let now = unansweredRounds(reachability, 0, 2)
   t.notOk(reachability.isUnreachable)
-  now = silentRounds(reachability, now, 1)
+  now = unansweredRounds(reachability, now, 1)
   t.ok(reachability.isUnreachable)
-  now = silentRounds(reachability, now, (lostMs - now) / roundMs - 1)
+  now = unansweredRounds(reachability, now, (lostMs - now) / roundMs - 1)
   t.notOk(reachability.isLost)
-  now = silentRounds(reachability, now, 1)
+  now = unansweredRounds(reachability, now, 1)
   t.ok(reachability.isLost)
   reachability.received()
   t.notOk(reachability.isUnreachable)
@@ -73,15 +73,15 @@ t.test('who is always late sees silence too: what had come was read after each l
   const reachability = new Reachability()
   const lateMs = 10 * roundMs
   let now = 0
-  let looks = 0
-  const lookLate = () => {
+  let checks = 0
+  const checkLate = () => {
     now += roundMs + lateMs
-    looks++
+    checks++
     reachability.check(now, now - lateMs)
   }
   reachability.check(0, 0)
-  while (!reachability.isUnreachable && looks < 1000) lookLate()
-  t.equal(looks, 1 + Math.ceil(unreachableMs / roundMs), 'a round for each look, told by the next one')
-  while (!reachability.isLost && looks < 1000) lookLate()
-  t.equal(looks, 1 + Math.ceil(lostMs / roundMs))
+  while (!reachability.isUnreachable && checks < 1000) checkLate()
+  t.equal(checks, 1 + Math.ceil(unreachableMs / roundMs), 'a round for each check, counted by the next one')
+  while (!reachability.isLost && checks < 1000) checkLate()
+  t.equal(checks, 1 + Math.ceil(lostMs / roundMs))
 })

@@ -6,17 +6,20 @@ const agentId = 42n as AgentId
 const method = '/test.Views/Follow'
 
 /** @param here - what own tunnels are and serve; `there`: the same of peers */
-function routerWith(here: { held: boolean; serves: boolean }, there?: { held: boolean; serves: boolean }): Router {
-  const tunnels = { holds: () => here.held, serves: () => here.serves }
-  const links = there && { holds: () => there.held, serves: () => there.serves }
+function routerWith(
+  here: { isHolder: boolean; serves: boolean },
+  there?: { isHolder: boolean; serves: boolean },
+): Router {
+  const tunnels = { holds: () => here.isHolder, serves: () => here.serves }
+  const links = there && { holds: () => there.isHolder, serves: () => there.serves }
   const observer = { routed: () => undefined, timedOut: () => undefined }
   return new Router({ tunnels, observer, links } as unknown as RouterComponents)
 }
 
 t.test('whether an agent serves a method, here or at a peer', async (t) => {
-  const none = { held: false, serves: false }
-  const stock = { held: true, serves: false }
-  const ours = { held: true, serves: true }
+  const none = { isHolder: false, serves: false }
+  const stock = { isHolder: true, serves: false }
+  const ours = { isHolder: true, serves: true }
   t.equal(routerWith(ours).serves(agentId, method), true)
   t.equal(routerWith(stock).serves(agentId, method), false)
   t.equal(routerWith(none).serves(agentId, method), undefined)

@@ -13,7 +13,7 @@ const againMs = 1000
 const lastsMs = 20_000
 
 interface Stream {
-  held?: Tunnel | undefined
+  taken?: Tunnel | undefined
   waits?: Waiting | undefined
   /** since it waits, or from when it is asked for */
   at: number
@@ -31,34 +31,34 @@ async function play(plentyPerConnection: number) {
   let now = 0
   const ask = (one: Stream, key: string, isWatch: boolean) => {
     one.at = now
-    one.held = tunnels.take(request(key, isWatch))
-    if (!one.held) one.waits = wait(key, { isWatch })
+    one.taken = tunnels.take(request(key, isWatch))
+    if (!one.taken) one.waits = wait(key, { isWatch })
   }
   const watch = (one: Stream) => {
-    if (one.waits?.got) one.held = one.waits.got
+    if (one.waits?.got) one.taken = one.waits.got
     if (one.waits?.code) {
       seen.refused++
       one.at = now + againMs
     }
     if (one.waits?.got || one.waits?.code) one.waits = undefined
-    if (one.held?.state === 'ended') {
+    if (one.taken?.state === 'ended') {
       seen.recalled++
-      one.held = undefined
+      one.taken = undefined
       one.at = now + againMs
     }
-    if (!one.held && !one.waits && one.at <= now) ask(one, 'greedy', true)
-    if (one.held?.state === 'taken') void one.held.forward({} as Call)
+    if (!one.taken && !one.waits && one.at <= now) ask(one, 'greedy', true)
+    if (one.taken?.state === 'taken') void one.taken.forward({} as Call)
   }
   const call = (one: Stream, key: string) => {
     if (one.waits?.code) seen.failures.push(`${key} after ${now - one.at} ms: ${one.waits.code}`)
-    if (one.waits?.got) one.held = one.waits.got
-    if (one.waits && !one.held && !one.waits.code) return
+    if (one.waits?.got) one.taken = one.waits.got
+    if (one.waits && !one.taken && !one.waits.code) return
     one.waits = undefined
-    if (one.held) {
+    if (one.taken) {
       seen.served++
       seen.longestMs = Math.max(seen.longestMs, now - one.at)
-      tunnels.giveBack(agentId, one.held)
-      one.held = undefined
+      tunnels.giveBack(agentId, one.taken)
+      one.taken = undefined
     } else if (one.at <= now) ask(one, key, false)
   }
   for (; now < lastsMs; now += tickMs) {
