@@ -50,7 +50,7 @@ t.test('the plain manifests are what the charts render', { skip }, async (t) => 
 })
 
 t.test(
-  'an old cluster is told at once, and one that is less old gets no field that it does not know',
+  'an old cluster is named at once, and one that is less old gets no field that it does not know',
   { skip },
   async (t) => {
     for (const chart of charts) {

@@ -138,7 +138,7 @@ const ofTemplate: ReadonlySet<string> = new Set([
 const slow: ReadonlySet<string> = new Set(['ReadinessProbeFailed'])
 
 /**
- * Whether a workload is held up between two versions by Pods of its own, or by its template, so that its rollout may be undone. Of others than
+ * Whether a workload has stopped between two versions by Pods of its own, or by its template, so that its rollout may be undone. Of others than
  * Deployments Pods of the version before count too, and may be what fails.
  */
 export function isUndoable(

@@ -12,7 +12,7 @@ import type { Term } from '../../election/terms.ts'
 import type { KasConnections } from '../../tunnels/kas-connections.ts'
 import type { Serve } from '../../tunnels/serve.ts'
 import { refuseViews } from './thread/refused-views.ts'
-import { Report, type ToldOfViews } from './thread/report.ts'
+import { type ConfiguredViews, Report } from './thread/report.ts'
 import type { RuleReader, RuleSources } from './thread/rule-sources.ts'
 import type { ThreadSettings, ViewsFacts } from './thread/thread-messages.ts'
 import { ViewsThread, type ViewsThreadOptions } from './thread/views-thread.ts'
@@ -22,10 +22,10 @@ export const leadMethod = methodPath(ViewsService.method.lead)
 export const followMethod = methodPath(ViewsService.method.follow)
 
 /** A pod that cannot renew its lease shows nothing any more after so long. ms */
-const lookMs = 1000
+const checkMs = 1000
 
-/** What a view is told while views are off. */
-const whyOff = {
+/** What a view gets while views are off. */
+const offReasons = {
   absent: 'there is no views.yaml beside the config.yaml of this agent',
   unusable: 'the views.yaml beside the config.yaml of this agent cannot be used',
 } as const
@@ -59,7 +59,7 @@ export class Views {
   /** undefined: views were never on */
   #rules: Pick<RuleReader, 'read' | 'used'> | undefined
   /** undefined: nothing yet, in this term */
-  #told: ToldOfViews | undefined
+  #configured: ConfiguredViews | undefined
   #isAnnounced = false
   #wake: () => void = () => undefined
   /** of streams that refuse views, while these are off */
@@ -79,8 +79,8 @@ export class Views {
     this.#thread = new ViewsThread({ onFacts, onRules, onEnded, log, clock, random }, options.thread)
     this.#report = new Report({
       kas,
-      onConfiguration: (told, problem) => {
-        this.#configure(told)
+      onConfiguration: (configured, problem) => {
+        this.#configure(configured)
         this.#thread.unusable(problem)
       },
       facts: () => this.#facts,
@@ -105,25 +105,25 @@ export class Views {
       this.#wake = () => waking.abort()
       await this.#loadRules()
       await this.#update(holds())
-      await pause(lookMs, this.#components.clock, waking.signal)
+      await pause(checkMs, this.#components.clock, waking.signal)
       waking.dispose()
     }
-    this.#told = undefined // another pod is told from now on
+    this.#configured = undefined // another pod gets it from now on
     await this.#update(false)
     await reported
   }
 
   /** A file that cannot be used leaves the last good one. */
-  #configure(told: ToldOfViews): void {
-    const stays = told === 'unusable' && typeof this.#told === 'object'
-    if (stays || isDeepStrictEqual(told, this.#told)) return
-    this.#told = told
-    this.#running?.controller.abort() // it begins anew with the next look
+  #configure(configured: ConfiguredViews): void {
+    const stays = configured === 'unusable' && typeof this.#configured === 'object'
+    if (stays || isDeepStrictEqual(configured, this.#configured)) return
+    this.#configured = configured
+    this.#running?.controller.abort() // it begins anew with the next check
     this.#wake()
   }
 
   async #loadRules(): Promise<void> {
-    if (this.#rules || typeof this.#told !== 'object') return
+    if (this.#rules || typeof this.#configured !== 'object') return
     try {
       this.#rules = await this.#components.loadRules()
     } catch (error) {
@@ -133,8 +133,8 @@ export class Views {
 
   /** Begins or ends the thread, as it should be now. */
   async #update(holds: boolean): Promise<void> {
-    const wanted = holds && this.#rules && typeof this.#told === 'object' ? this.#told : undefined
-    const isKnown = holds && this.#told !== undefined
+    const wanted = holds && this.#rules && typeof this.#configured === 'object' ? this.#configured : undefined
+    const isKnown = holds && this.#configured !== undefined
     if (this.#running && (!wanted || this.#running.controller.signal.aborted)) {
       this.#running.controller.abort()
       await this.#running.ended
@@ -156,11 +156,11 @@ export class Views {
     this.#components.kas.announce()
   }
 
-  /** While views are off each is told so: nobody waits for another pod. */
+  /** While views are off each gets the reason: nobody waits for another pod. */
   readonly #follow: Serve = async (call) => {
-    if (typeof this.#told !== 'string') return this.#thread.follow(call)
+    if (typeof this.#configured !== 'string') return this.#thread.follow(call)
     this.#refusals ??= new AbortController()
-    return refuseViews(call, { why: whyOff[this.#told], over: this.#refusals.signal })
+    return refuseViews(call, { why: offReasons[this.#configured], over: this.#refusals.signal })
   }
 
   #endRefusals(): void {

@@ -31,6 +31,6 @@ function withoutValues(message: string): string {
   const found = valueBegin.exec(text)
   if (!found) return text
   const end = found.index + found[0].length
-  const [why] = reasons.exec(text.slice(end)) ?? []
-  return `${text.slice(0, end)}…${why ? `: ${why}` : ''}`
+  const [reason] = reasons.exec(text.slice(end)) ?? []
+  return `${text.slice(0, end)}…${reason ? `: ${reason}` : ''}`
 }

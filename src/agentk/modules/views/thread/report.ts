@@ -9,7 +9,7 @@ import {
   ReportRequestSchema,
   ReportResponseSchema,
   Reports,
-  type ViewsConfiguration as ToldConfiguration,
+  type ViewsConfiguration as SentConfiguration,
 } from '../../../../proto/gen/views_pb.ts'
 import type { ClientSession, ClientStream } from '../../../../proto/grpc/client-session.ts'
 import { methodPath } from '../../../../proto/unary.ts'
@@ -24,12 +24,12 @@ export const reportMethod = methodPath(Reports.method.report)
 const minMs = 1000
 
 /** What kas says of views.yaml: what stands there; there is none; it cannot be used, nor was there a good one. */
-export type ToldOfViews = ViewsConfiguration | 'absent' | 'unusable'
+export type ConfiguredViews = ViewsConfiguration | 'absent' | 'unusable'
 
 export interface ReportComponents {
   readonly kas: Pick<KasConnections, 'session' | 'metadata' | 'takesReports' | 'onTakesReports'>
   /** @param problem - why the file as it stands now cannot be used; empty: it can */
-  readonly onConfiguration: (told: ToldOfViews, problem: string) => void
+  readonly onConfiguration: (configured: ConfiguredViews, problem: string) => void
   readonly facts: () => ViewsFacts
   readonly podName: string
   readonly log: Logger
@@ -37,11 +37,11 @@ export interface ReportComponents {
   readonly random: () => number
 }
 
-/** The stream by which kas tells the leading pod what to follow, and is told what that has found. */
+/** The stream by which kas sends the leading pod what to follow, and gets what that has found. */
 export class Report {
   readonly #components: ReportComponents
   #stream: ClientStream | undefined
-  #told = ''
+  #sent = ''
   #cancel: (() => void) | undefined
 
   constructor(components: ReportComponents) {
@@ -63,19 +63,19 @@ export class Report {
     return keepOpen({ ...this.#components, kas: { session, metadata: kas.metadata } }, kept, signal)
   }
 
-  /** The facts have changed: kas is told soon. */
+  /** The facts have changed: they are reported soon. */
   changed(): void {
     if (this.#cancel) return
     this.#cancel = this.#components.clock.after(minMs, () => {
       this.#cancel = undefined
-      this.#tell()
+      this.#send()
     })
   }
 
   async #follow(stream: ClientStream): Promise<'ended'> {
     this.#stream = stream
-    this.#told = ''
-    this.#tell()
+    this.#sent = ''
+    this.#send()
     try {
       for await (const message of stream.messages) {
         const { what } = decodeMessage(ReportResponseSchema, message)
@@ -89,16 +89,16 @@ export class Report {
     }
   }
 
-  #tell(): void {
+  #send(): void {
     const { podName, facts } = this.#components
-    const told = { podName, ...facts() }
-    const text = JSON.stringify(told)
-    if (!this.#stream || text === this.#told) return
-    this.#told = text
-    void this.#stream.send(toBinary(ReportRequestSchema, create(ReportRequestSchema, { facts: told })))
+    const report = { podName, ...facts() }
+    const text = JSON.stringify(report)
+    if (!this.#stream || text === this.#sent) return
+    this.#sent = text
+    void this.#stream.send(toBinary(ReportRequestSchema, create(ReportRequestSchema, { facts: report })))
   }
 
-  #configure({ block, problem, environments }: ToldConfiguration): void {
+  #configure({ block, problem, environments }: SentConfiguration): void {
     const { log, onConfiguration } = this.#components
     const listed = environments.length > 0 ? { environments: environments.map(plain) } : {}
     if (problem !== '') log.warn({ problem }, 'views.yaml cannot be used, the last good one stays')
@@ -114,12 +114,12 @@ export class Report {
   async #session(signal: AbortSignal): Promise<ClientSession> {
     const { kas } = this.#components
     for (;;) {
-      const told = Promise.withResolvers<void>()
-      const unsubscribe = kas.onTakesReports(told.resolve)
+      const takesReports = Promise.withResolvers<void>()
+      const unsubscribe = kas.onTakesReports(takesReports.resolve)
       try {
         const session = await kas.session(signal)
         if (kas.takesReports(session)) return session
-        await abortable(told.promise, signal)
+        await abortable(takesReports.promise, signal)
       } finally {
         unsubscribe()
       }

@@ -31,8 +31,8 @@ export interface ViewsThreadOptions {
 const defaultTimes = {
   /** it is asked whether it is there */
   pingMs: 1000,
-  /** it has answered none of those of so long: it ends. By count: a process that was frozen has heard nothing either */
-  silentMs: 5000,
+  /** it has answered none of those of so long: it ends. By count: a process that was frozen has read nothing either */
+  unansweredMs: 5000,
 }
 
 /** What a list of one page leaves behind is gone with the next collection of the young. */
@@ -89,10 +89,10 @@ export class ViewsThread {
     const stream = this.#lastStream
     const left = () => {
       signal.removeEventListener('abort', onAbort)
-      if (this.#streams.delete(stream)) this.#tell({ kind: 'left', stream })
+      if (this.#streams.delete(stream)) this.#post({ kind: 'left', stream })
     }
     const reply = new FollowReply({
-      onSent: (bytes) => this.#tell({ kind: 'sent', stream, bytes }),
+      onSent: (bytes) => this.#post({ kind: 'sent', stream, bytes }),
       onLeft: left,
     })
     const onAbort = () => {
@@ -101,7 +101,7 @@ export class ViewsThread {
     }
     signal.addEventListener('abort', onAbort, { once: true })
     this.#streams.set(stream, reply)
-    this.#tell({ kind: 'opened', stream })
+    this.#post({ kind: 'opened', stream })
     void this.#pass(stream, messages).then(
       () => {
         left()
@@ -119,17 +119,17 @@ export class ViewsThread {
   async #pass(stream: number, messages: Call['messages']): Promise<void> {
     for await (const bytes of messages) {
       if (!this.#streams.has(stream)) return
-      this.#tell({ kind: 'request', stream, bytes })
+      this.#post({ kind: 'request', stream, bytes })
     }
   }
 
-  /** @param problem - why views.yaml as it stands now cannot be used, of which viewers are told; empty: it can */
+  /** @param problem - why views.yaml as it stands now cannot be used, of which viewers are notified; empty: it can */
   unusable(problem: string): void {
     this.#unusable = problem
-    this.#tell({ kind: 'unusable', problem })
+    this.#post({ kind: 'unusable', problem })
   }
 
-  #tell(request: ThreadRequest): void {
+  #post(request: ThreadRequest): void {
     this.#worker?.postMessage(request)
   }
 
@@ -141,14 +141,14 @@ export class ViewsThread {
     signal.addEventListener('abort', onAbort, { once: true })
     const silence = this.#watch(worker, () => resolve(new Error('it was silent for too long')))
     worker.on('message', (answer: ThreadAnswer) => {
-      silence.heard()
+      silence.answered()
       this.#answered(answer)
     })
     worker.on('error', resolve)
     worker.on('messageerror', resolve)
     worker.on('exit', (status) => resolve(new Error(`it ended with ${status}`)))
     this.#worker = worker
-    if (this.#unusable) this.#tell({ kind: 'unusable', problem: this.#unusable })
+    if (this.#unusable) this.#post({ kind: 'unusable', problem: this.#unusable })
     try {
       return await promise
     } finally {
@@ -173,22 +173,22 @@ export class ViewsThread {
   }
 
   /** Asks it at intervals whether it is there. */
-  #watch(worker: Worker, onSilent: () => void): { heard: () => void; cancel: () => void } {
+  #watch(worker: Worker, onUnanswered: () => void): { answered: () => void; cancel: () => void } {
     const { clock } = this.#components
-    const { pingMs, silentMs } = this.#times
+    const { pingMs, unansweredMs } = this.#times
     let unanswered = 0
     let cancel = () => {}
-    const look = () => {
-      if (unanswered * pingMs >= silentMs) return onSilent()
+    const check = () => {
+      if (unanswered * pingMs >= unansweredMs) return onUnanswered()
       unanswered += 1
       worker.postMessage({ kind: 'ping' } satisfies ThreadRequest)
-      cancel = clock.after(pingMs, look)
+      cancel = clock.after(pingMs, check)
     }
-    cancel = clock.after(pingMs, look)
-    const heard = () => {
+    cancel = clock.after(pingMs, check)
+    const answered = () => {
       unanswered = 0
     }
-    return { heard, cancel: () => cancel() }
+    return { answered, cancel: () => cancel() }
   }
 
   #answered(answer: ThreadAnswer): void {

@@ -38,14 +38,14 @@ export class Causes {
     this.#mayList = (kind, namespace) => sight.opinions.holds([kind, namespace])
   }
 
-  /** Objects that were looked at. */
+  /** Objects that were read. */
   get read(): number {
     return this.#world.read
   }
 
   /**
    * @param roots - what is one root to people; at least one
-   * @returns `namespaces`: where it was looked: the same is chosen as long as nothing is said otherwise there
+   * @returns `namespaces`: where it was read: the same is chosen as long as nothing is said otherwise there
    */
   of(roots: readonly ObjectRecord[]): {
     readonly cause: ShownCause | undefined
@@ -153,11 +153,11 @@ class SightWorld extends RecordsWorld {
 
   #childrenToRead(parent: Place): Iterable<ObjectRecord> {
     const record = this.records.get(parent.uid)
-    const telling = record && this.#sight.opinions.tellingOf(record)
-    return telling ? Array.from(telling, (uid) => this.records.get(uid) ?? []).flat() : this.records.claiming(parent)
+    const notable = record && this.#sight.opinions.notableOf(record)
+    return notable ? Array.from(notable, (uid) => this.records.get(uid) ?? []).flat() : this.records.claiming(parent)
   }
 
-  /** As the caller is told. */
+  /** As the caller gets it. */
   override findingsOf(): readonly [] {
     return []
   }

@@ -13,7 +13,7 @@ export interface Known {
 }
 
 export interface Found extends Known {
-  /** something below was not looked at: it is too far down */
+  /** something below was not read: it is too far down */
   readonly isCut: boolean
 }
 
@@ -43,7 +43,7 @@ export class ChildrenWords {
   /** how many make which word of it */
   readonly #making = new Map<ArgoStatus, number>()
   readonly #siblings = new Set<string>()
-  /** those below which something was not looked at: they are asked each time */
+  /** those below which something was not read: they are asked each time */
   readonly #cut = new Set<string>()
   /** those that may say something else */
   readonly #touched = new Set<string>()
@@ -55,7 +55,7 @@ export class ChildrenWords {
   }
 
   /** Those of which anything is to be said. */
-  *telling(): Iterable<string> {
+  *notable(): Iterable<string> {
     yield* this.#siblings
     yield* this.#known.keys()
     yield* this.#cut

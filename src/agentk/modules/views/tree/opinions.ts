@@ -50,9 +50,9 @@ export class Opinions {
   }
 
   /** Of one with many children those of which anything is to be said. @returns undefined: it has few */
-  tellingOf(record: ObjectRecord): Iterable<string> | undefined {
+  notableOf(record: ObjectRecord): Iterable<string> | undefined {
     this.of(record)
-    return this.#children.get(record.uid)?.telling()
+    return this.#children.get(record.uid)?.notable()
   }
 
   /** Another number once anything is said otherwise. */
