@@ -69,6 +69,12 @@ export class FailedMoves {
     this.#standbyFailures = 0
   }
 
+  /** The standby that there was is gone: another is tried at once. */
+  again(): void {
+    this.#standbyFailures = 0
+    for (const move of [...this.#moves.keys()]) if (move.startsWith('standby ')) this.#remove(move)
+  }
+
   clear(): void {
     for (const move of [...this.#moves.keys()]) this.#remove(move)
   }

@@ -189,6 +189,7 @@ export class KasConnections implements Service {
   #lost(connection: KasConnection, place: string | undefined): void {
     if (this.#stopping.signal.aborted || (connection !== this.#home && connection !== this.#standby)) return
     const name = connection.target?.name ?? place
+    if (connection === this.#standby) this.#failed.again()
     if (name !== undefined) this.#failed.lost(name)
     if (connection === this.#home) {
       this.#home = this.#create('home')
@@ -288,6 +289,7 @@ export class KasConnections implements Service {
     const current = this.#standby
     if (current && (!place || (current.place !== undefined && current.place === this.#home.place))) {
       this.#standby = undefined
+      this.#failed.again()
       this.#retire(current)
     }
     if (!place || place.name === this.#home.place || this.#standby?.place === place.name) return

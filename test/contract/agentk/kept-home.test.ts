@@ -153,3 +153,26 @@ t.test('a standby that is not the one named is led home by GOAWAY: the one named
   other.kas.sessions[0]?.close()
   await at(connections, 'kas-0', 'kas-2')
 })
+
+t.test(
+  'the replica of the standby leaves and sends it away, which leads home: the next is tried at once',
+  async (t) => {
+    const all = (await startReplicas(t, 3)) as Three
+    const [home, old, next] = all
+    const clock = new MovingClock()
+    tellNames(all, home, old)
+    const front = await startFront(t, [home, old, home, home, home, home, next])
+    const connections = await startConnections(t, front, { clock })
+    await at(connections, 'kas-0', 'kas-1')
+    tellNames(all, home, next)
+    Object.assign(old.kas.hints ?? {}, leaving)
+    await poke(old)
+    for (const wait of [100, 200]) {
+      await eventually(() => assert.deepEqual(clock.pending, [wait]))
+      await clock.advance(wait)
+    }
+    await eventually(() => assert.deepEqual(clock.pending, [400]))
+    old.kas.sessions[0]?.close()
+    await at(connections, 'kas-0', 'kas-2')
+  },
+)

@@ -26,7 +26,7 @@ t.test('a move is left alone for its time, then that is told', async (t) => {
   t.strictSame(told, [begin + 1000, begin + 2000, begin + 60_000])
 })
 
-t.test('while there is no standby it is looked for less and less often, until one is found', async (t) => {
+t.test('while there is no standby it is tried less and less often, until one is found', async (t) => {
   const clock = new MovingClock()
   const moves = new FailedMoves({ clock, onExpired: () => undefined }, options)
   const waits: (number | undefined)[] = []
@@ -41,6 +41,11 @@ t.test('while there is no standby it is looked for less and less often, until on
   t.strictSame(waits, [500, 1000, 2000, 2000, 500])
   moves.add('better standby', 'kas-0', nowhere)
   t.strictSame(clock.pending, [60_000], 'a better one is none that is lacking')
+  for (const name of ['kas-0', 'kas-1']) moves.add('standby', name, nowhere)
+  moves.again()
+  t.notOk(moves.has('standby', 'kas-0') || moves.has('standby', 'kas-1'))
+  await fail(true)
+  t.equal(waits.at(-1), 500, 'one that was there is gone')
   moves.clear()
 })
 
