@@ -51,6 +51,9 @@ const jobs = values.grep === undefined ? jobsOf(chosen) : chosen.map((file) => (
 // a whole run starts hundreds of programs; what is tried by itself starts those of the source tree
 if (wanted.length === 0) process.env.KAS_TEST_PROGRAMS ??= await bundledPrograms(root)
 
+// API servers, nodes, kubectl and what Go compiles live for seconds: they take memory in the place of CPU time
+process.env.GOGC ??= '400'
+
 // for what several files need, and make once; gone with this process
 const shared = await mkdtemp(join(tmpdir(), 'kas-tests-'))
 const warden = new Warden({ folders: [shared] })

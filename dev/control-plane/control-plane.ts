@@ -266,7 +266,8 @@ export class ControlPlane implements Service {
 
   #program(name: string, command: string, args: string[]): Program {
     const folder = this.#started.folder
-    const environment = { PATH: process.env.PATH ?? '/usr/bin:/bin', HOME: folder } // and no proxies
+    const { PATH = '/usr/bin:/bin', GOGC } = process.env
+    const environment = { PATH, HOME: folder, ...(GOGC && { GOGC }) } // and no proxies
     const options = { command, args, folder, environment, logFile: join(folder, `${name}.log`) }
     return new Program({ warden: this.#warden as Warden }, options)
   }

@@ -27,8 +27,8 @@ export interface Exit {
   stderr: string
 }
 
-/** where programs are, what of them is compiled, and by what the test runner finds what a test left running */
-const inheritedNames = ['PATH', 'NODE_COMPILE_CACHE', 'KAS_TEST_MARK']
+/** where programs are, what the test runner has of them compiled or collected, and by what it finds what a test left running */
+const inheritedNames = ['PATH', 'NODE_COMPILE_CACHE', 'GOGC', 'KAS_TEST_MARK']
 const inherited = () => Object.fromEntries(inheritedNames.map((name) => [name, process.env[name]]))
 
 /** how long a process may take to say what a test waits for */
