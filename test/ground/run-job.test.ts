@@ -58,6 +58,52 @@ t.test('a file that runs no test, throws, or ends early fails', async (t) => {
   t.equal(early.failures.length > 0, true)
 })
 
+/** Fails while tests of others run. */
+const late = {
+  'a timer': `setTimeout(() => { throw new Error('late') }, 50)`,
+  'a rejection': `void new Promise((resolve) => setTimeout(resolve, 50)).then(() => { throw new Error('late') })`,
+  'a socket': `const server = createServer((socket) => socket.end('x')).listen(0, () => {
+      connect(server.address().port).once('data', () => { server.close(); throw new Error('late') })
+    })`,
+  'a file': `readFile('/dev/null', () => { throw new Error('late') })`,
+}
+
+for (const [what, begun] of Object.entries(late))
+  t.test(`what fails late is the failure of who has begun it: ${what}`, async (t) => {
+    const source = `import { connect, createServer } from 'node:net'
+      import { readFile } from 'node:fs'
+      t.jobs = 3
+      t.test('other', { buffered: true }, async (t) => { await new Promise((resolve) => setTimeout(resolve, 300)); t.ok(1) })
+      t.test('own', { buffered: true }, async (t) => {
+        ${begun}
+        await new Promise((resolve) => setTimeout(resolve, 300))
+      })
+      t.test('third', { buffered: true }, async (t) => { await new Promise((resolve) => setTimeout(resolve, 300)); t.ok(1) })`
+    const result = await run(t, source)
+    t.strictSame(counts(result), [2, 1, 0])
+    t.equal(result.failures[0]?.name, 'case.test.ts > own')
+    t.match(details(result), /late/)
+  })
+
+t.test('what fails after its test has ended, or belongs to none, is the failure of the file', async (t) => {
+  const last = `t.test('last', async (t) => { await new Promise((resolve) => setTimeout(resolve, 300)); t.ok(1) })`
+  const after = await run(t, `t.test('first', async (t) => { ${late['a timer']}; t.ok(1) })\n${last}`)
+  t.ok(after.failures.length > 0)
+  t.match(details(after), /late/)
+  const none = await run(t, `${late['a rejection']}\n${last}`)
+  t.ok(none.failures.length > 0)
+  t.match(details(none), /late/)
+})
+
+t.test('who expects an uncaught exception gets it', async (t) => {
+  const source = `t.test('own', async (t) => {
+      const caught = new Promise((resolve) => process.once('uncaughtException', resolve))
+      ${late['a timer']}
+      t.match(await caught, { message: 'late' })
+    })`
+  t.strictSame(counts(await run(t, source)), [1, 0, 0])
+})
+
 t.test('a whole file can be skipped', async (t) => {
   const result = await run(t, `t.plan(0, 'needs go')`)
   t.strictSame(counts(result), [0, 0, 1])

@@ -5,9 +5,11 @@
 import { registerHooks } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import t from 'tap'
-import './tell-tests.ts'
 import { begin } from './own-test.ts'
+import './tap-domains.ts'
+
+const { default: t } = await import('tap')
+await import('./tell-tests.ts')
 
 const files = (process.env.KAS_TEST_FILES ?? '').split('\n') // arguments would become a part of tap's name for it
 const urls = new Map(files.map((file) => [pathToFileURL(join(process.cwd(), file)).href, file]))

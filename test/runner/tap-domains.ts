@@ -1,0 +1,8 @@
+/** Loaded before tap, which gets error-domain.ts for its async-hook-domain. */
+import { registerHooks } from 'node:module'
+
+const own = new URL('./error-domain.ts', import.meta.url).href
+
+registerHooks({
+  resolve: (specifier, context, next) => next(specifier === 'async-hook-domain' ? own : specifier, context),
+})
