@@ -15,12 +15,12 @@ import { GitlabDouble } from '../support/gitlab/gitlab-double.ts'
 import { suiteWorld } from '../support/gitlab/gitlab-world.ts'
 import { PageServer } from '../support/page-server.ts'
 import { Processes } from '../support/processes.ts'
+import { mainOf } from '../support/programs.ts'
 
 /** GitLab's dashboard in Chromium, by GitLab's own client; kas and the cluster are of another origin. */
 
 const cookie = '_gitlab_kas=cookie-of-ada; Path=/; Domain=gitlab.localhost; Secure; HttpOnly'
 const userAccess = 'user_access: { access_as: { user: {} }, projects: [{ id: platform/clusters }] }'
-const agentkMain = new URL('../../src/agentk/main.ts', import.meta.url).pathname
 const clientFolder = join(import.meta.dirname, '../../node_modules/@gitlab/cluster-client/dist')
 
 async function start(t: Test) {
@@ -122,7 +122,7 @@ async function startAgentk({ processes, folder, kasPort, cluster, ca }: AgentkSi
   const agentk = await processes.spawn({
     command: process.execPath,
     args: [
-      agentkMain,
+      mainOf('agentk'),
       `--kas-address=ws://127.0.0.1:${kasPort}`,
       `--token-file=${join(folder, 'agent-token')}`,
       `--kubeconfig=${join(folder, 'cluster.kubeconfig')}`,

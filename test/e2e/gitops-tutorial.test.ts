@@ -7,6 +7,7 @@ import t from 'tap'
 import { missingAssets } from '../../dev/control-plane/assets.ts'
 import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
+import { mainOf } from '../support/programs.ts'
 
 /** The lines of doc/gitops.md, "A first sync", as somebody types them. */
 
@@ -24,8 +25,8 @@ t.test('the first sync of the documentation', { skip, timeout: 180_000 }, async 
   await cp(join(project, 'deploy/gitops-example'), join(folder, 'gitops-example'), { recursive: true })
   const bin = join(folder, 'bin')
   await mkdir(bin)
-  for (const name of ['kas', 'agentk']) {
-    const script = `#!/bin/sh\nexec '${process.execPath}' '${join(project, 'src', name, 'main.ts')}' "$@"\n`
+  for (const name of ['kas', 'agentk'] as const) {
+    const script = `#!/bin/sh\nexec '${process.execPath}' '${mainOf(name)}' "$@"\n`
     await writeFile(join(bin, name), script, { mode: 0o755 })
   }
   const ports = await freePorts(2)

@@ -7,6 +7,7 @@ import t, { type Test } from 'tap'
 import { Authority } from '../../dev/certificates.ts'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
 import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
+import type { ProgramName } from '../../dev/package/bundle.ts'
 import type { StatusReport } from '../../src/kas/servers/ops-socket/status-report.ts'
 import { GitPushEventRequestSchema } from '../../src/proto/gen/notifications_pb.ts'
 import { FrontClient, kubernetesPath } from '../cluster/front-client.ts'
@@ -17,6 +18,7 @@ import { eventually } from '../support/eventually.ts'
 import { GitRepository } from '../support/git-repository.ts'
 import { extractOlderVersion, withoutOlderVersion } from '../support/older-version.ts'
 import { Processes } from '../support/processes.ts'
+import { mainOf } from '../support/programs.ts'
 import { agentConfiguration, directoryFile } from '../support/stack-directory.ts'
 
 /** An older version and this one, as they meet in a rolling update: replicas of both, agents of both at each. */
@@ -31,7 +33,7 @@ type Ports = Readonly<Record<(typeof ports)[number], number>>
 interface Place {
   readonly processes: Processes
   readonly folder: string
-  readonly roots: Readonly<Record<Version, string>>
+  readonly mains: Readonly<Record<Version, (program: ProgramName) => string>>
   readonly places: Readonly<Record<Version, Ports>>
 }
 
@@ -44,9 +46,8 @@ async function start(t: Test) {
   const processes = await Processes.start(t)
   const folder = join(processes.folder, 's')
   await mkdir(folder)
-  const roots = { older: join(processes.folder, 'older'), newer: join(import.meta.dirname, '../..') }
-  await extractOlderVersion(roots.older)
-  const place: Place = { processes, folder, roots, places: { older: await portsOf(), newer: await portsOf() } }
+  const mains = { older: await extractOlderVersion(join(processes.folder, 'older')), newer: mainOf }
+  const place: Place = { processes, folder, mains, places: { older: await portsOf(), newer: await portsOf() } }
   const ca = await writeFiles(folder)
   const cluster = await ClusterDouble.start(t)
   await Promise.all(versions.map((version) => startKas(place, version)))
@@ -77,7 +78,7 @@ async function writeFiles(folder: string): Promise<string> {
   return authority.certificate
 }
 
-async function startKas({ processes, folder, roots, places }: Place, version: Version): Promise<void> {
+async function startKas({ processes, folder, mains, places }: Place, version: Version): Promise<void> {
   const { agents, kubernetes, rails, replicas, ops, gossip } = places[version]
   const at = (port: number) => ({ address: `127.0.0.1:${port}`, listen_grace_period: '0s' })
   const authentication = { authentication_secret_file: join(folder, 'secret') }
@@ -100,20 +101,20 @@ async function startKas({ processes, folder, roots, places }: Place, version: Ve
   }
   const file = join(folder, `${version}.yaml`)
   await writeFile(file, JSON.stringify(configuration))
-  const args = [join(roots[version], 'src/kas/main.ts'), `--configuration-file=${file}`]
+  const args = [mains[version]('kas'), `--configuration-file=${file}`]
   const kas = await processes.spawn({ command: process.execPath, args })
   await kas.says(/"msg":"API endpoint is up"/)
 }
 
 async function startAgentk(place: Place, agent: (typeof agents)[number], kubeconfig: string): Promise<void> {
-  const { processes, folder, roots, places } = place
+  const { processes, folder, mains, places } = place
   const { id, own, dialled } = agent
   await writeFile(join(folder, `${id}.token`), `token-${id}`)
   await writeFile(join(folder, `${id}.kubeconfig`), kubeconfig)
   await processes.spawn({
     command: process.execPath,
     args: [
-      join(roots[own], 'src/agentk/main.ts'),
+      mains[own]('agentk'),
       `--kas-address=grpc://127.0.0.1:${places[dialled].agents}`,
       `--token-file=${join(folder, `${id}.token`)}`,
       `--kubeconfig=${join(folder, `${id}.kubeconfig`)}`,

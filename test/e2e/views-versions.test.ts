@@ -7,11 +7,13 @@ import { missingAssets } from '../../dev/control-plane/assets.ts'
 import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
 import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
+import type { ProgramName } from '../../dev/package/bundle.ts'
 import { agentkAccount } from '../support/agentk-account.ts'
 import { eventually } from '../support/eventually.ts'
 import { GitRepository } from '../support/git-repository.ts'
 import { extractOlderVersion, olderViews, withoutOlder } from '../support/older-version.ts'
 import { Processes } from '../support/processes.ts'
+import { mainOf } from '../support/programs.ts'
 import { agentConfiguration, directoryFile } from '../support/stack-directory.ts'
 
 /** Commands, replicas and agents of before and of now: no view ends, and what is missing is said. */
@@ -28,18 +30,18 @@ const userToken = 'stack-job-of-clusters'
 
 interface Place {
   readonly processes: Processes
-  readonly roots: Readonly<Record<Version, string>>
+  readonly mains: Readonly<Record<Version, (program: ProgramName) => string>>
   readonly repository: string
   readonly ca: string
 }
 
 t.test('views between an older version and this one', { skip, timeout: 240_000 }, async (t) => {
-  const { processes, roots, kubeconfigOf } = await start(t)
+  const { processes, mains, kubeconfigOf } = await start(t)
   const run = async (version: Version, agent: number, argv: string) => {
     const { stdout, stderr, code } = await (
       await processes.spawn({
         command: process.execPath,
-        args: [join(roots[version], 'src/kas/main.ts'), ...argv.split(' ')],
+        args: [mains[version]('kas'), ...argv.split(' ')],
         environment: { KUBECONFIG: kubeconfigOf(agent) },
       })
     ).ends()
@@ -99,8 +101,7 @@ async function start(t: Test) {
     roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'leases' },
     subjects: [{ kind: 'ServiceAccount', name: 'agentk', namespace: 'agentk' }],
   })
-  const roots = { older: join(processes.folder, 'older'), newer: join(import.meta.dirname, '../..') }
-  await extractOlderVersion(roots.older, olderViews)
+  const mains = { older: await extractOlderVersion(join(processes.folder, 'older'), olderViews), newer: mainOf }
   const authority = await Authority.create('versions')
   const serving = await authority.issueServing({ dns: ['localhost'], ip: ['127.0.0.1'] })
   const write = (name: string, text: string) => writeFile(join(processes.folder, name), text, { mode: 0o600 })
@@ -113,13 +114,13 @@ async function start(t: Test) {
     await repository.push(`.gitlab/agents/agent-${id}/config.yaml`, JSON.stringify(agentConfiguration))
     await repository.push(`.gitlab/agents/agent-${id}/views.yaml`, '{}\n')
   }
-  const place = { processes, roots, repository: repository.path, ca: authority.certificate }
+  const place = { processes, mains, repository: repository.path, ca: authority.certificate }
   await write('directory.yaml', directoryText(place))
   const ports = { older: await startKas(place, 'older'), newer: await startKas(place, 'newer') }
   for (const { id, own, dialled } of agents) {
     await write(`${id}.token`, `token-${id}`)
     const args = [
-      join(roots[own], 'src/agentk/main.ts'),
+      mains[own]('agentk'),
       `--kas-address=grpc://127.0.0.1:${ports[dialled].agents}`,
       `--token-file=${join(processes.folder, `${id}.token`)}`,
       `--kubeconfig=${agentKubeconfig}`,
@@ -131,7 +132,7 @@ async function start(t: Test) {
     const server = `https://127.0.0.1:${ports[dialled].kubernetes}`
     await write(`${id}.kubeconfig`, kubeconfigText({ server, authority: authority.certificate, user }))
   }
-  return { processes, roots, kubeconfigOf: (id: number) => join(processes.folder, `${id}.kubeconfig`) }
+  return { processes, mains, kubeconfigOf: (id: number) => join(processes.folder, `${id}.kubeconfig`) }
 }
 
 function directoryText({ repository }: Place): string {
@@ -143,7 +144,7 @@ function directoryText({ repository }: Place): string {
   return JSON.stringify({ ...directory, agents: [...directory.agents, ...more] })
 }
 
-async function startKas({ processes, roots }: Place, version: Version) {
+async function startKas({ processes, mains }: Place, version: Version) {
   const { folder } = processes
   const ports = await freePorts(6)
   const [agents, kubernetes, rails, replicas, ops, gossip] = ports as [number, number, number, number, number, number]
@@ -161,7 +162,7 @@ async function startKas({ processes, roots }: Place, version: Version) {
   }
   const file = join(folder, `${version}.yaml`)
   await writeFile(file, JSON.stringify(configuration))
-  const args = [join(roots[version], 'src/kas/main.ts'), `--configuration-file=${file}`]
+  const args = [mains[version]('kas'), `--configuration-file=${file}`]
   const kas = await processes.spawn({ command: process.execPath, args })
   await kas.says(/"msg":"API endpoint is up"/)
   return { agents, kubernetes }

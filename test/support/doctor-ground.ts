@@ -14,8 +14,7 @@ import { ServedRepository } from './gitaly/served-repository.ts'
 import { GitlabDouble } from './gitlab/gitlab-double.ts'
 import { suiteWorld } from './gitlab/gitlab-world.ts'
 import { Processes } from './processes.ts'
-
-const mainOf = (program: 'kas' | 'agentk') => join(import.meta.dirname, `../../src/${program}/main.ts`)
+import { mainOf } from './programs.ts'
 
 export interface DoctorAnswer {
   readonly code: number

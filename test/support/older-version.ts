@@ -2,6 +2,7 @@ import { execFile, spawnSync } from 'node:child_process'
 import { mkdir, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import type { ProgramName } from '../../dev/package/bundle.ts'
 
 const root = join(import.meta.dirname, '../..')
 /** The last whose replicas end their calls with HTTP/2's trailers alone, and know of no BranchMoved. */
@@ -20,12 +21,17 @@ export function withoutOlder(commit: string): string | false {
 
 export const withoutOlderVersion = withoutOlder(older)
 
-/** Puts the programs of an older version into `folder`: they run with the packages of this one. */
-export async function extractOlderVersion(folder: string, commit = older): Promise<void> {
+/**
+ * Puts the programs of an older version into `folder`: they run with the packages of this one.
+ *
+ * @returns what `node` runs
+ */
+export async function extractOlderVersion(folder: string, commit = older): Promise<(program: ProgramName) => string> {
   const archive = join(folder, 'older.tar')
   const run = promisify(execFile)
   await mkdir(folder, { recursive: true })
   await run('git', git('archive', '--output', archive, commit, 'src', 'package.json'))
   await run('tar', ['-xf', archive, '-C', folder])
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
+  return (program) => join(folder, 'src', program, 'main.ts')
 }
