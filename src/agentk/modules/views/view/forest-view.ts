@@ -98,6 +98,7 @@ export class ForestView implements View, ForestListener {
   }
 
   touched(child: Node, parent: Node): void {
+    this.#causes.childChanged(parent.id)
     const bundle = bundleId(parent.id, child.kind)
     const pages = [this.#pages.get(parent.id), this.#pages.get(bundle)]
     for (const page of pages) if (page instanceof Page) page.touch(child)

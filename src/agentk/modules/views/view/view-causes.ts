@@ -29,6 +29,8 @@ export class ViewCauses {
   readonly #components: ViewCausesComponents
   /** by row */
   readonly #chosen = new Map<string, Chosen>()
+  /** of rows of a group, what of it is not well; none: its children are to be read */
+  readonly #sick = new Map<string, readonly ObjectRecord[]>()
 
   constructor(components: ViewCausesComponents) {
     this.#components = components
@@ -40,7 +42,13 @@ export class ViewCauses {
 
   /** Its viewer may list something else now: all are chosen anew. */
   reset(): void {
+    this.#sick.clear()
     for (const [id, { cause }] of this.#chosen) this.#chosen.set(id, { cause, namespaces: undefined, from: '' })
+  }
+
+  /** A child of a node has come, has gone, or is judged otherwise. */
+  childChanged(node: string): void {
+    this.#sick.delete(node)
   }
 
   /** Whether some may be others when something is said otherwise in these namespaces. */
@@ -55,7 +63,7 @@ export class ViewCauses {
   update(forest: Forest, shown: ReadonlyMap<string, Entry>): { changed: readonly string[]; isWhole: boolean } {
     const { records, clock } = this.#components
     const changed: string[] = []
-    for (const id of this.#chosen.keys()) if (!shown.has(id)) this.#chosen.delete(id)
+    for (const kept of [this.#chosen, this.#sick]) for (const id of kept.keys()) if (!shown.has(id)) kept.delete(id)
     const now = clock.now()
     const causes = new Causes(records, forest.sight, () => now)
     let chosen = 0
@@ -64,7 +72,7 @@ export class ViewCauses {
     for (const id of [...waiting, ...this.#chosen.keys()]) {
       const entry = shown.get(id) as Entry
       const known = this.#chosen.get(id)
-      const roots = rootsOf(entry, forest, known)
+      const roots = this.#rootsOf(entry, forest)
       if (roots === undefined || (known && roots.length > 0 && known.from === fromOf(forest, known.namespaces)))
         continue
       if (causes.read + chosen * readsToChoose >= maxReadPerUpdate) return { changed, isWhole: false }
@@ -72,6 +80,22 @@ export class ViewCauses {
       if (this.#choose(id, { forest, causes, roots, isObject: isObject(entry) })) changed.push(id)
     }
     return { changed, isWhole: true }
+  }
+
+  /** What is not well of it. @returns none: all is well; undefined: it has no cause */
+  #rootsOf(entry: Entry, forest: Forest): readonly ObjectRecord[] | undefined {
+    if (!('record' in entry)) return undefined
+    const node = entry as Node
+    if (node.record) return isSick(node.record, forest) ? [node.record] : []
+    const known = this.#sick.get(node.id)
+    if (known) return known
+    const roots: ObjectRecord[] = []
+    for (const { record } of node.children()) {
+      if (record && isSick(record, forest)) roots.push(record)
+      if (roots.length === maxRoots) break
+    }
+    this.#sick.set(node.id, roots)
+    return roots
   }
 
   /** @returns whether it is another */
@@ -87,8 +111,8 @@ export class ViewCauses {
     const before = this.#chosen.get(id)?.cause
     if (roots.length === 0) {
       this.#chosen.delete(id)
-      // of a group it is not searched again each time
-      if (!isObject) this.#chosen.set(id, { cause: undefined, namespaces: undefined, from: fromOf(forest, undefined) })
+      // of a group any change may bring one
+      if (!isObject) this.#chosen.set(id, { cause: undefined, namespaces: undefined, from: '' })
       return before !== undefined
     }
     const { cause, namespaces: read } = causes.of(roots)
@@ -104,21 +128,6 @@ const isObject = (entry: Entry): boolean => 'record' in entry && (entry as Node)
 function fromOf({ sight: { opinions }, comings }: Forest, namespaces: readonly string[] | undefined): string {
   if (!namespaces) return `${opinions.version} ${comings}`
   return namespaces.map((one) => opinions.versionOf(one)).join(' ')
-}
-
-/** What is not well of it. @returns none: all is well; undefined: it has no cause */
-function rootsOf(entry: Entry, forest: Forest, known: Chosen | undefined): readonly ObjectRecord[] | undefined {
-  if (!('record' in entry)) return undefined
-  const node = entry as Node
-  if (node.record) return isSick(node.record, forest) ? [node.record] : []
-  // its children are read where something is said otherwise
-  if (known && known.from === fromOf(forest, undefined)) return undefined
-  const roots: ObjectRecord[] = []
-  for (const { record } of node.children()) {
-    if (record && isSick(record, forest)) roots.push(record)
-    if (roots.length === maxRoots) break
-  }
-  return roots
 }
 
 function isSick(record: ObjectRecord, { sight }: Forest): boolean {
