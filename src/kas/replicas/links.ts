@@ -23,7 +23,7 @@ export interface Candidate {
   readonly version: number
 }
 
-interface Way extends Candidate {
+interface RankedCandidate extends Candidate {
   /** it takes calls only if no other one does */
   readonly isLeaving: boolean
 }
@@ -42,8 +42,8 @@ export interface LinksComponents {
   readonly clock?: Clock
 }
 
-/** agents and methods whose ways are kept; all are forgotten when there are more */
-const maxKeptWays = 10_000
+/** agents and methods whose candidates are kept; all are forgotten when there are more */
+const maxKeptLists = 10_000
 
 const reachOrder: Readonly<Record<Reach, number>> = { reachable: 0, suspect: 1, unreachable: 2, down: 3 }
 
@@ -57,8 +57,8 @@ export class Links implements Service {
   readonly #retired = new Set<Link>()
   readonly #listeners = new KeyedListeners<AgentId>()
   /** in the order of the ring, by method, until a row changes */
-  readonly #ways = new Map<AgentId, Map<string, readonly Way[]>>()
-  #keptWays = 0
+  readonly #candidates = new Map<AgentId, Map<string, readonly RankedCandidate[]>>()
+  #keptLists = 0
   readonly #onReached = new Listeners<InstanceId>()
   readonly #onPeers = new Listeners()
   readonly #reached = new Set<InstanceId>()
@@ -137,40 +137,40 @@ export class Links implements Service {
    * fewest calls of ours, then in the order of the ring.
    */
   candidates(agentId: AgentId, method: string): readonly Candidate[] {
-    const ways = this.#ways.get(agentId)?.get(method) ?? this.#find(agentId, method)
-    return ways.length < 2 ? ways : ways.toSorted(betterFirst)
+    const candidates = this.#candidates.get(agentId)?.get(method) ?? this.#find(agentId, method)
+    return candidates.length < 2 ? candidates : candidates.toSorted(betterFirst)
   }
 
-  #find(agentId: AgentId, method: string): readonly Way[] {
+  #find(agentId: AgentId, method: string): readonly RankedCandidate[] {
     const { membership } = this.#components
     const names = membership.rank(String(agentId))
     const rank = ({ name }: Row['head']) => (names.includes(name) ? names.indexOf(name) : names.length)
     const holders = membership.holders(agentId).filter(({ methods }) => methods.has(method))
-    const ways = holders
+    const candidates = holders
       .toSorted(({ row: one }, { row: other }) => rank(one.head) - rank(other.head))
       .flatMap(({ row: { instance, version, head } }) => {
         const link = this.link(instance)
         return link ? { instance, link, version, isLeaving: head.state === 'leaving' } : []
       })
-    if (ways.length > 0) this.#keep(agentId, method, ways) // else any word may come in a call
-    return ways
+    if (candidates.length > 0) this.#keep(agentId, method, candidates) // else any word may come in a call
+    return candidates
   }
 
-  #keep(agentId: AgentId, method: string, ways: readonly Way[]): void {
-    if (this.#keptWays >= maxKeptWays) this.#forgetAll()
-    const byMethod = this.#ways.get(agentId) ?? new Map<string, readonly Way[]>()
-    this.#ways.set(agentId, byMethod.set(method, ways))
-    this.#keptWays += 1
+  #keep(agentId: AgentId, method: string, candidates: readonly RankedCandidate[]): void {
+    if (this.#keptLists >= maxKeptLists) this.#forgetAll()
+    const byMethod = this.#candidates.get(agentId) ?? new Map<string, readonly RankedCandidate[]>()
+    this.#candidates.set(agentId, byMethod.set(method, candidates))
+    this.#keptLists += 1
   }
 
   #forget(agentId: AgentId): void {
-    this.#keptWays -= this.#ways.get(agentId)?.size ?? 0
-    this.#ways.delete(agentId)
+    this.#keptLists -= this.#candidates.get(agentId)?.size ?? 0
+    this.#candidates.delete(agentId)
   }
 
   #forgetAll(): void {
-    this.#ways.clear()
-    this.#keptWays = 0
+    this.#candidates.clear()
+    this.#keptLists = 0
   }
 
   #update(): void {
@@ -250,7 +250,7 @@ export class Links implements Service {
   }
 }
 
-function betterFirst(one: Way, other: Way): number {
+function betterFirst(one: RankedCandidate, other: RankedCandidate): number {
   return (
     reachOrder[one.link.reach] - reachOrder[other.link.reach] ||
     Number(one.isLeaving) - Number(other.isLeaving) ||

@@ -250,7 +250,7 @@ class LaneMessages implements AsyncIterableIterator<Uint8Array> {
     return this
   }
 
-  /** The call is over: what still comes of it is dropped. @throws KasError INVALID_MESSAGE: so is the lane */
+  /** The call has ended: what still comes of it is dropped. @throws KasError INVALID_MESSAGE: so is the lane */
   async skip(): Promise<void> {
     this.#isLeft = true
     if (this.#reading) await this.#reading

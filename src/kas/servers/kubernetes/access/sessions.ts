@@ -36,7 +36,7 @@ export interface OpenSession {
   /** Whoever finds out ends it by this: once, and it is written down. */
   end(reason: KasError): void
   endsBy(ends: SessionEnds): void
-  /** It is over. */
+  /** It has ended. */
   close(): void
 }
 

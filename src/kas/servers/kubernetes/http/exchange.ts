@@ -306,7 +306,7 @@ export class Exchange {
     else socket.destroy()
   }
 
-  /** Its handling is over; it counts as running until its answer has been sent. */
+  /** Its handling has ended; it counts as running until its answer has been sent. */
   finish(): void {
     if (this.#switched || this.#response.closed) this.connection.delete(this)
     else this.#response.once('close', () => this.connection.delete(this))
