@@ -1,8 +1,6 @@
-import { extname } from 'node:path'
-import { Worker } from 'node:worker_threads'
 import type { Clock } from '../../../../lib/clock.ts'
-import { abortable } from '../../../../lib/signals.ts'
 import { Turns } from '../../../../lib/turns.ts'
+import { JobThread, programBeside } from '../../../../lib/worker-host.ts'
 import { maxSources } from '../../../../proto/gitops/limits.ts'
 import type { Checked, CheckJob, HooksJob, PlaceJob } from '../render/check-commit.ts'
 import { unlistedHooks } from '../render/helm.ts'
@@ -55,11 +53,11 @@ const tooMany = () => new Error(`more than ${maxWaiting} commits wait to be read
 /** 10,000 Deployments take some seconds; other load may leave the thread little of a processor. */
 const defaults = { timeLimitMs: 120_000, idleMs: 30_000 }
 
-interface Running {
-  readonly worker: Worker
-  readonly done: PromiseWithResolvers<unknown>
+interface JobHandler {
+  /** the result where the job takes too much memory */
+  readonly refused: (text: string) => unknown
   /** @throws: the job ends, and the thread */
-  readonly onPart: (part: ManifestsPart) => void
+  readonly onPart?: (part: ManifestsPart) => void
 }
 
 /** Whether there is room for so many bytes of objects of a round, with those before. */
@@ -70,23 +68,25 @@ export type ObjectRoom = (bytes: number) => boolean
  * meanwhile. Projects take turns. A commit that takes too much, or too long, ends that thread and nothing else.
  */
 export class ManifestsThread {
-  readonly #clock: Clock
   readonly #options: ManifestsThreadOptions
   readonly #shared: Pick<Turns<string>, 'take'>
-  #worker: Worker | undefined
-  #running: Running | undefined
+  readonly #thread: JobThread<ThreadRequest, ThreadAnswer>
   /** by project */
   readonly #turns = new Turns<string>({ maxRunning: 1, maxWaiting, tooMany })
-  readonly #ending = new Set<Promise<void>>()
-  #cancelIdle = () => {}
 
   constructor(
     { clock, turns }: ManifestsThreadComponents,
     options: Partial<ManifestsThreadOptions> & Pick<ManifestsThreadOptions, 'memoryLimitMb'>,
   ) {
-    this.#clock = clock
     this.#shared = turns
     this.#options = { ...defaults, ...options }
+    const thread = {
+      program: programBeside(import.meta.url, 'manifests-thread-program'),
+      name: 'manifests',
+      label: 'the thread that reads manifests',
+      youngGenerationMb,
+    }
+    this.#thread = new JobThread({ clock }, { ...thread, ...this.#options })
   }
 
   /** @throws as `read` */
@@ -135,19 +135,14 @@ export class ManifestsThread {
     return { manifests: problems.length > 0 ? [] : manifests, problems }
   }
 
-  async #run(
-    project: string,
-    job: ThreadJob,
-    { refused, onPart = () => {} }: { refused: (text: string) => unknown; onPart?: Running['onPart'] },
-    signal: AbortSignal,
-  ): Promise<unknown> {
+  async #run(project: string, job: ThreadJob, handler: JobHandler, signal: AbortSignal): Promise<unknown> {
     const endTurn = await this.#turns.take(project, signal)
     try {
       const endShared = await this.#shared.take(project, signal)
       try {
-        return await this.#runNow(job, { refused, onPart }, signal)
+        return await this.#runNow(job, handler, signal)
       } finally {
-        await this.#ended()
+        await this.#thread.ended() // threads that end have given back their memory
         endShared()
       }
     } finally {
@@ -157,97 +152,33 @@ export class ManifestsThread {
 
   /** Once nothing is read any more. */
   async stop(): Promise<void> {
-    await this.#end()
-    await this.#ended()
+    await this.#thread.end()
+    await this.#thread.ended()
   }
 
-  /** Threads that end have given back their memory. */
-  async #ended(): Promise<void> {
-    await Promise.all(this.#ending)
-  }
-
-  async #runNow(
-    job: ThreadJob,
-    { refused, onPart }: { refused: (text: string) => unknown; onPart: Running['onPart'] },
-    signal: AbortSignal,
-  ): Promise<unknown> {
-    const { timeLimitMs, memoryLimitMb, idleMs } = this.#options
-    this.#cancelIdle()
-    const worker = this.#worker ?? this.#begin()
-    const running: Running = { worker, done: Promise.withResolvers(), onPart }
-    this.#running = running
-    const cancelLimit = this.#clock.after(timeLimitMs, () => {
-      // either: the commit is not refused for it
-      const [limit, reasons] = [
-        `not read in ${timeLimitMs / 1000} s`,
-        'the commit has too much, or agentk too little CPU',
-      ]
-      running.done.reject(new Error(`${limit}: ${reasons}; it is tried again`))
-      void this.#end() // it is at work still
-    })
-    worker.ref()
-    worker.postMessage({ kind: 'job', job } satisfies ThreadRequest) // files are shared, not copied
-    try {
-      return await abortable(running.done.promise, signal)
-    } catch (error) {
-      void this.#end() // it may be at work still
-      if ((error as { code?: unknown }).code !== 'ERR_WORKER_OUT_OF_MEMORY') throw error
-      return refused(`not read with ${memoryLimitMb} MiB of memory: the commit has too many values`)
-    } finally {
-      cancelLimit()
-      this.#running = undefined
-      if (this.#worker) {
-        worker.unref() // a thread that waits keeps no program alive
-        this.#cancelIdle = this.#clock.after(idleMs, () => void this.#end())
-      }
-    }
-  }
-
-  #begin(): Worker {
-    // the program lies beside this file: .ts in the tree, .js where it is installed
-    const program = new URL(`./manifests-thread-program${extname(import.meta.url)}`, import.meta.url)
-    const resourceLimits = {
-      maxOldGenerationSizeMb: this.#options.memoryLimitMb,
-      maxYoungGenerationSizeMb: youngGenerationMb,
-    }
-    const worker = new Worker(program, { name: 'manifests', resourceLimits })
-    const failed = (error: unknown) => {
-      if (this.#running?.worker === worker) this.#running.done.reject(error)
-      if (this.#worker === worker) void this.#end()
-    }
-    worker.on('message', (answer: ThreadAnswer) => {
-      if (this.#running?.worker === worker) this.#take(answer, this.#running)
-    })
-    worker.on('error', failed)
-    worker.on('messageerror', failed)
-    worker.on('exit', (status) => failed(new Error(`the thread that reads manifests ended with ${status}`)))
-    this.#worker = worker
-    return worker
-  }
-
-  #take(answer: ThreadAnswer, { worker, done, onPart }: Running): void {
-    if (answer.kind === 'done') {
-      if (answer.heapBytes > maxIdleHeapBytes) void this.#end()
-      done.resolve(answer.result)
-      return
-    }
-    try {
-      onPart(answer.part)
-      worker.postMessage({ kind: 'next' } satisfies ThreadRequest)
-    } catch (error) {
-      done.reject(error)
-    }
-  }
-
-  async #end(): Promise<void> {
-    this.#cancelIdle()
-    const worker = this.#worker
-    this.#worker = undefined
-    if (!worker) return
-    worker.ref() // its end is waited for
-    const ended = worker.terminate().then(() => void this.#ending.delete(ended))
-    this.#ending.add(ended)
-    await ended
+  #runNow(job: ThreadJob, { refused, onPart }: JobHandler, signal: AbortSignal): Promise<unknown> {
+    const { timeLimitMs, memoryLimitMb } = this.#options
+    return this.#thread.run<unknown>(
+      {
+        request: { kind: 'job', job }, // files are shared, not copied
+        onAnswer: (answer, { post, resolve, endThread }) => {
+          if (answer.kind === 'part') {
+            onPart?.(answer.part)
+            post({ kind: 'next' })
+            return
+          }
+          if (answer.heapBytes > maxIdleHeapBytes) endThread()
+          resolve(answer.result)
+        },
+        tooLate: () => {
+          // either: the commit is not refused for it
+          const limit = `not read in ${timeLimitMs / 1000} s`
+          throw new Error(`${limit}: the commit has too much, or agentk too little CPU; it is tried again`)
+        },
+        tooLarge: () => refused(`not read with ${memoryLimitMb} MiB of memory: the commit has too many values`),
+      },
+      signal,
+    )
   }
 }
 

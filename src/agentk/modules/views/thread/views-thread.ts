@@ -1,10 +1,9 @@
-import { extname } from 'node:path'
-import { Worker } from 'node:worker_threads'
 import type { Call } from '../../../../call/call.ts'
 import { Backoff } from '../../../../lib/backoff.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
+import { programBeside, type WorkerEvents, WorkerHost } from '../../../../lib/worker-host.ts'
 import type { CustomRuleSource } from '../../../health/custom/custom-rule-schema.ts'
 import type { ServeReply } from '../../../tunnels/serve.ts'
 import { FollowReply } from './follow-reply.ts'
@@ -50,7 +49,7 @@ export class ViewsThread {
   readonly #options: ViewsThreadOptions
   readonly #times: typeof defaultTimes
   readonly #streams = new Map<number, FollowReply>()
-  #worker: Worker | undefined
+  #worker: WorkerHost<ThreadRequest, ThreadAnswer> | undefined
   #lastStream = 0
   /** why views.yaml as it stands now cannot be used */
   #unusable = ''
@@ -130,23 +129,20 @@ export class ViewsThread {
   }
 
   #post(request: ThreadRequest): void {
-    this.#worker?.postMessage(request)
+    this.#worker?.post(request)
   }
 
   /** @returns why it has ended, undefined if the signal has aborted */
   async #runOnce(settings: ThreadSettings, signal: AbortSignal): Promise<Error | undefined> {
     const { promise, resolve } = Promise.withResolvers<Error | undefined>()
-    const worker = this.#start(settings)
     const onAbort = () => resolve(undefined)
     signal.addEventListener('abort', onAbort, { once: true })
-    const silence = this.#watch(worker, () => resolve(new Error('it was silent for too long')))
-    worker.on('message', (answer: ThreadAnswer) => {
+    const onMessage = (answer: ThreadAnswer) => {
       silence.answered()
       this.#answered(answer)
-    })
-    worker.on('error', resolve)
-    worker.on('messageerror', resolve)
-    worker.on('exit', (status) => resolve(new Error(`it ended with ${status}`)))
+    }
+    const worker = this.#start(settings, { onMessage, onEnded: resolve })
+    const silence = this.#watch(worker, () => resolve(new Error('it was silent for too long')))
     this.#worker = worker
     if (this.#unusable) this.#post({ kind: 'unusable', problem: this.#unusable })
     try {
@@ -156,24 +152,21 @@ export class ViewsThread {
       silence.cancel()
       this.#worker = undefined
       this.#endStreams()
-      await worker.terminate()
+      await worker.end()
     }
   }
 
-  #start(workerData: ThreadSettings): Worker {
-    const own = new URL(`./views-worker${extname(import.meta.url)}`, import.meta.url)
-    return new Worker(this.#options.program ?? own, {
-      name: 'views',
-      workerData,
-      resourceLimits: {
-        maxOldGenerationSizeMb: workerData.heapMb,
-        maxYoungGenerationSizeMb: youngGenerationMb,
-      },
-    })
+  #start(workerData: ThreadSettings, events: WorkerEvents<ThreadAnswer>): WorkerHost<ThreadRequest, ThreadAnswer> {
+    const { program = programBeside(import.meta.url, 'views-worker') } = this.#options
+    const memory = { memoryLimitMb: workerData.heapMb, youngGenerationMb }
+    return new WorkerHost({ program, name: 'views', label: 'it', workerData, ...memory }, events)
   }
 
   /** Asks it at intervals whether it is there. */
-  #watch(worker: Worker, onUnanswered: () => void): { answered: () => void; cancel: () => void } {
+  #watch(
+    worker: WorkerHost<ThreadRequest, ThreadAnswer>,
+    onUnanswered: () => void,
+  ): { answered: () => void; cancel: () => void } {
     const { clock } = this.#components
     const { pingMs, unansweredMs } = this.#times
     let unanswered = 0
@@ -181,7 +174,7 @@ export class ViewsThread {
     const check = () => {
       if (unanswered * pingMs >= unansweredMs) return onUnanswered()
       unanswered += 1
-      worker.postMessage({ kind: 'ping' } satisfies ThreadRequest)
+      worker.post({ kind: 'ping' })
       cancel = clock.after(pingMs, check)
     }
     cancel = clock.after(pingMs, check)
