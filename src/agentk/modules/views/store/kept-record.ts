@@ -49,14 +49,32 @@ export function recordWith(record: ObjectRecord, changes: Partial<ObjectRecord>)
   return new KeptRecord({ ...own, ...changes }, commonOf({ ...commonOf(record), ...changes }))
 }
 
+// written out: made field by field it would take more room
 function commonOf(parts: CommonParts): CommonParts {
-  return Object.fromEntries(commonFields.map((field) => [field, parts[field]])) as unknown as CommonParts
+  const { namespace, kind, labels, owner, otherOwners, customParent } = parts
+  const { selector, references, environment, application, claim } = parts
+  return {
+    namespace,
+    kind,
+    labels,
+    owner,
+    otherOwners,
+    customParent,
+    selector,
+    references,
+    environment,
+    application,
+    claim,
+  }
 }
+
+const secondMs = 1000
 
 class KeptRecord implements ObjectRecord {
   readonly uid: string
   readonly name: string
-  readonly created: number
+  /** a time in ms would be a number of its own beside the record */
+  readonly #createdSeconds: number
   readonly generation: number
   readonly node: string
   readonly health: ObjectRecord['health']
@@ -67,13 +85,17 @@ class KeptRecord implements ObjectRecord {
   constructor({ uid, name, created, generation, node, health, facts, traits }: OwnParts, common: CommonParts) {
     this.uid = uid
     this.name = name
-    this.created = created
+    this.#createdSeconds = created / secondMs
     this.generation = generation
     this.node = node
     this.health = health
     this.facts = facts
     this.traits = traits
     this.common = common
+  }
+
+  get created() {
+    return Math.round(this.#createdSeconds * secondMs)
   }
 
   get namespace() {

@@ -18,6 +18,7 @@ t.test('a record says what it was made of, whatever it has in common with others
     recordOf({ uid: 'c', labels, namespace: 'bank' }),
     recordOf({ uid: 'd', labels, application: 'web' }),
     recordOf({ uid: 'e', labels }),
+    recordOf({ uid: 'f', labels, created: 1_763_790_000_123 }),
   ]
   t.strictSame(Object.keys(plain[0] ?? {}).sort(), [...recordFields].sort(), 'no field is forgotten')
   const kept = plain.map((record) => common.record(record))
