@@ -3,7 +3,14 @@ import type { Offer } from '../../call/offer.ts'
 import { type Clock, monotonicClock } from '../../lib/clock.ts'
 import type { Links } from '../replicas/links.ts'
 import type { TunnelRegistry } from '../tunnels/tunnel-registry.ts'
-import { defaultSearch, HedgeBudget, type SearchComponents, type SearchOptions, TunnelSearch } from './tunnel-search.ts'
+import {
+  createHedges,
+  defaultSearch,
+  hedgesPerCall,
+  type SearchComponents,
+  type SearchOptions,
+  TunnelSearch,
+} from './tunnel-search.ts'
 
 /** What the router reports: lib/metrics.ts has one. */
 export interface RouterObserver {
@@ -43,7 +50,7 @@ export class Router {
     this.#tunnels = tunnels
     this.#links = links
     this.#observer = observer
-    this.#search = { tunnels, links, hedges: new HedgeBudget(), clock }
+    this.#search = { tunnels, links, hedges: createHedges(), clock }
     this.#options = options
   }
 
@@ -54,7 +61,7 @@ export class Router {
   forward = async (call: Call): Promise<Reply> => {
     const { clock, hedges } = this.#search
     const began = clock.now()
-    hedges.earn()
+    hedges.give(hedgesPerCall)
     const offer = this.#tunnels.take(call) ?? (await this.#find(call, began))
     this.#observer.routed('success', (clock.now() - began) / 1000)
     call.record?.takenBy('peer' in offer ? offer.peer : undefined)

@@ -1,6 +1,7 @@
 import { type Call, noMetadata, type Reply } from '../../call/call.ts'
 import { KnownMessages } from '../../call/known-messages.ts'
 import type { NoOffer, Offer } from '../../call/offer.ts'
+import { Bucket } from '../../lib/bucket.ts'
 import type { Cancellation } from '../../lib/cancellation.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
@@ -27,30 +28,19 @@ export const defaultSearch: SearchOptions = { findTimeoutMs: 20_000, hedgeMs: 30
 export interface SearchComponents {
   readonly tunnels: Pick<TunnelRegistry, 'wait' | 'giveBack' | 'holds'>
   readonly links: Pick<Links, 'candidates' | 'holds' | 'onChange'>
-  readonly hedges: HedgeBudget
+  /** calls that may be offered to a second candidate while the first has not answered */
+  readonly hedges: Bucket
   /** a monotonic one */
   readonly clock: Clock
 }
 
-/** Hedges a call earns: so that they never feed an overload (doc/routing.md "Another replica holds the agent"). */
-const sharePerCall = 0.05
-const burst = 50
+/** Hedges that a call earns: so that they never feed an overload (doc/routing.md "Another replica holds the agent"). */
+export const hedgesPerCall = 0.05
+const maxHedges = 50
 
-/** How many calls may be offered to a second candidate while the first has not answered. */
-export class HedgeBudget {
-  #tokens = burst
-
-  /** A call began. */
-  earn(): void {
-    this.#tokens = Math.min(burst, this.#tokens + sharePerCall)
-  }
-
-  /** @returns false: there is no hedge to spend */
-  spend(): boolean {
-    if (this.#tokens < 1) return false
-    this.#tokens--
-    return true
-  }
+/** Calls alone fill it, whatever time goes by. */
+export function createHedges(): Bucket {
+  return new Bucket({ now: () => 0 }, { perSecond: 0, burst: maxHedges })
 }
 
 /** Before a candidate that has not answered is asked again, doubled from the first to the last. ms */
@@ -138,7 +128,7 @@ export class TunnelSearch {
     const check = () => {
       const waitsFor = (candidate: Candidate) => race.has(candidate) && candidate.link.reach === 'reachable'
       const areSuspect = ![...asked.values()].some(waitsFor)
-      const isHedge = !areSuspect && mayHedge && hedges.spend()
+      const isHedge = !areSuspect && mayHedge && hedges.takeIfThere(1)
       if (isHedge) mayHedge = false
       if ((areSuspect || isHedge) && !next()) race.close()
       cancel = clock.after(hedgeMs / 2, check)
@@ -231,7 +221,7 @@ export class TunnelSearch {
     const { tunnels, hedges } = this.#components
     const isElsewhere = (other: Candidate) => other.link !== link && other.link.reach === 'reachable'
     const mayBeElsewhere = () => tunnels.holds(this.#call.agentId) || this.#candidates().some(isElsewhere)
-    const tryElsewhere = () => mayBeElsewhere() && hedges.spend()
+    const tryElsewhere = () => mayBeElsewhere() && hedges.takeIfThere(1)
     return link.offer(this.#call, { ...options, tryElsewhere })
   }
 

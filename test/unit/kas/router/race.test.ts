@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { Offer } from '../../../../src/call/offer.ts'
 import { Race } from '../../../../src/kas/router/race.ts'
-import { HedgeBudget } from '../../../../src/kas/router/tunnel-search.ts'
+import { createHedges, hedgesPerCall } from '../../../../src/kas/router/tunnel-search.ts'
 import type { Cancellation } from '../../../../src/lib/cancellation.ts'
 
 function offer(): Offer & { back: number } {
@@ -75,14 +75,14 @@ t.test('an error of a way is the error of the race, unless it was dropped', asyn
 })
 
 t.test('hedges are at most a burst, and then one for twenty calls', async (t) => {
-  const budget = new HedgeBudget()
+  const budget = createHedges()
   let spent = 0
-  while (budget.spend()) spent++
+  while (budget.takeIfThere(1)) spent++
   t.equal(spent, 50)
   let hedges = 0
   for (let call = 0; call < 1000; call++) {
-    budget.earn()
-    if (budget.spend()) hedges++
+    budget.give(hedgesPerCall)
+    if (budget.takeIfThere(1)) hedges++
   }
   t.ok(hedges >= 49 && hedges <= 50, `${hedges} of 1000`)
 })

@@ -4,7 +4,7 @@ import { KnownMessages } from '../../../../src/call/known-messages.ts'
 import type { NoOffer, Offer } from '../../../../src/call/offer.ts'
 import type { Link, OfferRequest } from '../../../../src/kas/replicas/link.ts'
 import type { Candidate } from '../../../../src/kas/replicas/links.ts'
-import { HedgeBudget, lostReply, TunnelSearch } from '../../../../src/kas/router/tunnel-search.ts'
+import { createHedges, lostReply, TunnelSearch } from '../../../../src/kas/router/tunnel-search.ts'
 import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 import type { InstanceId } from '../../../../src/membership/membership.ts'
@@ -61,7 +61,7 @@ class FakeCandidate implements Candidate {
 function searchAmong(candidates: FakeCandidate[], call: Parameters<typeof callOf>[1] = {}) {
   const listeners = new Set<() => void>()
   const own = Promise.withResolvers<Tunnel>()
-  const hedges = new HedgeBudget()
+  const hedges = createHedges()
   const clock = new ManualClock()
   const reachable = (one: FakeCandidate) => (one.reach === 'reachable' ? 0 : 1)
   const search = new TunnelSearch(
@@ -162,7 +162,7 @@ t.test(
     other.reach = 'suspect'
     t.notOk(tryElsewhere(), 'the other is no better')
     other.reach = 'reachable'
-    while (hedges.spend());
+    while (hedges.takeIfThere(1));
     t.notOk(tryElsewhere(), 'all hedges are spent')
   },
 )
