@@ -299,7 +299,8 @@ const faults: Readonly<Record<string, Fault>> = {
   },
   'a front that cuts at 60 s': {
     check: 'idle',
-    says: /an idle stream was (cut|ended) after (59|60|61) s/,
+    // counted from the stream's first answer, which comes after the connection that is cut
+    says: /an idle stream was (cut|ended) after (5[4-9]|6[01]) s/,
     advises: /the idle timeout of a load balancer/,
     ask: ({ agentkDoctor, cutting }) =>
       agentkDoctor(addressed(`wss://127.0.0.1:${cutting.port}/-/kubernetes-agent/`), idle),

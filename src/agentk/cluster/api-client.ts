@@ -46,6 +46,8 @@ const defaultDialPatienceMs = 15_000
 export interface ApiClientOptions {
   /** how long requests that could not be sent wait for a server that does not listen */
   readonly dialPatienceMs?: number
+  /** for a connection to come, TLS included; default: 30 s */
+  readonly connectTimeoutMs?: number
   readonly clock?: Clock
   /** The `Date` of an answer to a request of our own, and how long after the request it came. ms */
   readonly onDate?: (date: string, waitedMs: number) => void
@@ -65,6 +67,7 @@ export class ApiClient {
   readonly absence: Absence
   readonly #closing = new AbortController()
   readonly #basePath: string
+  readonly #connectTimeoutMs: number
   readonly #onDate: ApiClientOptions['onDate']
   #current: { tls: ClusterTls; pool: Pool } | undefined
   /** with older certificates: each ends with its last request */
@@ -78,6 +81,7 @@ export class ApiClient {
     const patienceMs = options.dialPatienceMs ?? defaultDialPatienceMs
     this.absence = new Absence({ clock: this.clock, dial }, { patienceMs })
     this.#onDate = options.onDate
+    this.#connectTimeoutMs = options.connectTimeoutMs ?? dialTimeoutMs
     this.#basePath = access.server.pathname.replace(/\/+$/, '')
   }
 
@@ -192,7 +196,7 @@ export class ApiClient {
   }
 
   #connector(tls: ClusterTls): buildConnector.connector {
-    const connect = buildConnector({ ...tls, timeout: dialTimeoutMs, allowH2: false })
+    const connect = buildConnector({ ...tls, timeout: this.#connectTimeoutMs, allowH2: false })
     return (target, done) =>
       connect(target, (...result) => {
         if (result[1]) this.absence.reached()

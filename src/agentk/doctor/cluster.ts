@@ -9,6 +9,8 @@ import { askKubernetesVersion } from '../modules/registrar/registrar.ts'
 
 /** of each question. ms */
 const timeoutMs = 10_000
+/** What does not connect is over before, and keeps no doctor from its end. ms */
+const connectTimeoutMs = 8000
 const forbidden = 403
 const reviewPath = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews'
 
@@ -35,7 +37,7 @@ export async function checkCluster(config: Config, agentId: bigint | undefined):
     ahead = aheadByDate(date, { sentAt: receivedAt - waitedMs, receivedAt })
   }
   try {
-    api = new ApiClient(await loadCluster(config.cluster, config.env), { dialPatienceMs: 0, onDate })
+    api = new ApiClient(await loadCluster(config.cluster, config.env), { dialPatienceMs: 0, connectTimeoutMs, onDate })
   } catch (error) {
     return [failed('cluster', (error as Error).message), ...skipped]
   }

@@ -1,7 +1,10 @@
+import { execFile } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer as createTcpServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { create, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
 import { Authority } from '../../../dev/certificates.ts'
@@ -17,6 +20,8 @@ import { FakeKas, listenAs } from './fake-kas.ts'
 
 /** agentk between a kas and an API server that are well, and what is planted there is named, with what to do. */
 
+/** kas, then the API server, each of 10 s. ms */
+const hangMs = 26_000
 const version = { version: '1.2.3', commit: 'abc' }
 const authority = await Authority.create('root of the test')
 
@@ -348,6 +353,27 @@ t.test('kas by a proxy: one that lets through, and those that do not are the cau
   t.match(await ofKas(), [
     { state: 'failed', text: `no connection within 10000 ms, by the proxy ${new URL(url).host}` },
   ])
+})
+
+t.test('where all that is asked never answers, it ends, and says so of each', async (t) => {
+  const { flags, folder } = await sound(t)
+  const silent = createTcpServer()
+  const port = await listen(silent as unknown as Server)
+  t.teardown(() => silent.close())
+  const program = join(import.meta.dirname, '../../../src/agentk/main.ts')
+  const asked = { ...flags, 'kas-address': `wss://127.0.0.1:${port}/`, server: `https://127.0.0.1:${port}` }
+  const args = Object.entries(asked).map(([name, value]) => `--${name}=${value}`)
+  const env = { ...process.env, POD_NAME: 'agentk-0', POD_NAMESPACE: 'agentk' }
+  const begin = performance.now()
+  const ended = promisify(execFile)(process.execPath, [program, 'doctor', ...args, '--idle=60', '--output=json'], {
+    env,
+  })
+  const { code, stdout } = (await ended.catch((error) => error)) as { code: number; stdout: string }
+  t.ok(performance.now() - begin < hangMs, `${performance.now() - begin} ms`)
+  t.equal(code, 1)
+  const { findings } = JSON.parse(stdout) as { findings: Finding[] }
+  const ok = findings.filter(({ state }) => state === 'ok').map(({ check }) => check)
+  t.strictSame(ok, ['configuration', 'token', 'authority'], folder)
 })
 
 testFaults(faults, sound, /good-token|of-the-cluster|good-password/)

@@ -18,6 +18,8 @@ import { checkGitaly } from './gitaly.ts'
 
 /** of all that is asked. ms */
 const timeoutMs = 10_000
+/** What does not connect is over before, and keeps no doctor from its end. ms */
+const connectMs = 8000
 /** No agent has it: GitLab says no to it, once it has taken kas' own word. */
 const madeUpToken = 'kas-doctor'
 const userAgent = 'kas-doctor'
@@ -51,6 +53,7 @@ export async function checkGitlab(config: KasConfig, options: GitlabOptions): Pr
       userAgent,
       env,
       maxRepeats: 0,
+      timeouts: { connectMs },
     },
   )
   try {

@@ -1,9 +1,11 @@
+import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { Authority } from '../../../../dev/certificates.ts'
 import { runCli } from '../../../../src/kas/cli/cli.ts'
@@ -22,6 +24,8 @@ import { GitlabDouble } from '../../../support/gitlab/gitlab-double.ts'
 /** An installation that is well, and what is planted in it is named, with what to do. */
 
 const dayMs = 86_400_000
+/** The longest row of questions, each of 10 s: a replica for a ticket, then the front. ms */
+const hangMs = 26_000
 const names = { dns: ['localhost', 'gitlab.test'], ip: ['127.0.0.1'] }
 const authority = await Authority.create('root of the test')
 const other = await Authority.create('another root')
@@ -665,6 +669,38 @@ t.test('GitLab by a proxy: one that lets through, and those that do not are the 
     await ofGitlab(),
     [{ state: 'failed', text: /gitlab\.test: .*ENOTFOUND|EAI_AGAIN/, advice: /DNS/ }],
     'none is asked',
+  )
+})
+
+t.test('where all that is asked never answers, it ends, and says so of each', async (t) => {
+  const { config, folder, write } = await sound(t)
+  const silent = createServer()
+  const socket = join(folder, 'silent.sock')
+  const ops = createServer()
+  silent.listen(0, '127.0.0.1')
+  ops.listen(socket)
+  await Promise.all([once(silent, 'listening'), once(ops, 'listening')])
+  t.teardown(() => [silent, ops].map((one) => one.close()))
+  const address = `https://127.0.0.1:${(silent.address() as AddressInfo).port}`
+  config.gitlab = { ...config.gitlab, address }
+  config.ops = { socket }
+  const [file, token] = [await write('kas.yaml', JSON.stringify(config)), await write('agent-token', 'glagent-prod')]
+  const { execPath: command } = process
+  const program = join(import.meta.dirname, '../../../../src/kas/main.ts')
+  const named = [`--configuration-file=${file}`, `--agent-token-file=${token}`, `--kubernetes-api-url=${address}/k8s`]
+  const begin = performance.now()
+  const ended = promisify(execFile)(command, [program, 'doctor', ...named, '--idle=60', '--output=json'])
+  const { code, stdout } = (await ended.catch((error) => error)) as { code: number; stdout: string }
+  t.ok(performance.now() - begin < hangMs, `${performance.now() - begin} ms`)
+  t.equal(code, 1)
+  const { findings } = JSON.parse(stdout) as { findings: Finding[] }
+  const asked = findings.filter(({ check }) =>
+    ['gitlab', 'gitaly', 'clocks', 'replicas', 'front', 'idle'].includes(check),
+  )
+  t.strictSame([...new Set(asked.map(({ check }) => check))].length, 6)
+  t.strictSame(
+    asked.filter(({ state }) => state === 'ok'),
+    [],
   )
 })
 
