@@ -9,7 +9,7 @@ import {
 import { Code, KasError } from '../lib/errors.ts'
 import { decodeMessage } from './decode.ts'
 import type { ClientSession, OpenOptions } from './grpc/client-session.ts'
-import type { Handler } from './grpc/server-session.ts'
+import type { Handler } from './grpc/server-stream.ts'
 
 /** Unary methods: one message in, one out. */
 

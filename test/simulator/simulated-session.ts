@@ -3,7 +3,7 @@ import { KasError } from '../../src/lib/errors.ts'
 import type { OpenOptions } from '../../src/proto/grpc/client-session.ts'
 import { resetStatus } from '../../src/proto/grpc/headers.ts'
 import { defaultLimits } from '../../src/proto/grpc/limits.ts'
-import type { Handler, ServerStream } from '../../src/proto/grpc/server-session.ts'
+import type { Handler, ServerStream } from '../../src/proto/grpc/server-stream.ts'
 import { SimulatedInbox } from './simulated-inbox.ts'
 import type { WireEnd } from './simulated-network.ts'
 

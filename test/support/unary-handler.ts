@@ -1,5 +1,5 @@
 import { type DescMessage, type MessageShape, toBinary } from '@bufbuild/protobuf'
-import type { Handler, ServerStream } from '../../src/proto/grpc/server-session.ts'
+import type { Handler, ServerStream } from '../../src/proto/grpc/server-stream.ts'
 import { readOne } from '../../src/proto/unary.ts'
 
 /** Serves a unary method. */

@@ -1,4 +1,4 @@
-import type { KasConfig } from './kas-config.ts'
+import type { KasConfig } from './kas-schema.ts'
 
 /** Room beyond the graces of the configuration for what runs to end in order. ms */
 const stopMarginMs = 10_000

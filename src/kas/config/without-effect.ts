@@ -1,5 +1,5 @@
 import type { ConfigWarning } from '../../lib/config.ts'
-import type { KasConfig } from './kas-config.ts'
+import type { KasConfig } from './kas-schema.ts'
 
 /** Keys that are set, and have no effect because of what others say. */
 export function withoutEffect(config: KasConfig): ConfigWarning[] {

@@ -4,7 +4,7 @@ import type { Logger } from '../../lib/log.ts'
 import type { OtlpTracing } from '../../lib/tracing/otlp-tracing.ts'
 import { trustedContext } from '../../lib/trusted-authorities.ts'
 import type { Version } from '../../lib/version.ts'
-import type { KasConfig } from '../config/kas-config.ts'
+import type { KasConfig } from '../config/kas-schema.ts'
 import { OtlpToken } from './otlp-token.ts'
 
 export interface TracingOptions {

@@ -1,6 +1,6 @@
 import type { AgentId, Metadata } from '../../call/call.ts'
 import type { Tracer } from '../../lib/tracing/tracer.ts'
-import type { ServerStream } from '../../proto/grpc/server-session.ts'
+import type { ServerStream } from '../../proto/grpc/server-stream.ts'
 import { hasFeature, readAgentPod } from '../../proto/placement.ts'
 import type { Agent } from '../agent.ts'
 import type { AgentConnection } from './agent-connection.ts'

@@ -2,7 +2,7 @@ import { type Call, type Metadata, noMetadata, type Outcome, type Reply } from '
 import { KnownMessages } from '../../call/known-messages.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { AgentStatus } from '../../proto/from-agent.ts'
-import type { ServerStream } from '../../proto/grpc/server-session.ts'
+import type { ServerStream } from '../../proto/grpc/server-stream.ts'
 import { decodeConnectRequest, encodeConnectResponse } from '../../proto/reverse-tunnel.ts'
 import { MessageOrder, type OrderTable } from '../../proto/wire/message-order.ts'
 

@@ -15,7 +15,7 @@ import {
   malformed,
   messageHead,
 } from './lane-frames.ts'
-import type { ServerStream } from './server-session.ts'
+import type { ServerStream } from './server-stream.ts'
 import type { UnreadBytes } from './unread-bytes.ts'
 
 /** One call, seen from its server: on a stream of its own, or on a lane. */

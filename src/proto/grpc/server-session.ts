@@ -6,11 +6,10 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2'
 import type { Duplex } from 'node:stream'
-import type { Metadata } from '../../call/call.ts'
 import { Code, KasError } from '../../lib/errors.ts'
 import { defaultLimits, http2Settings, maxSessionMemoryMb, type SessionLimits } from './limits.ts'
 import { ping } from './ping.ts'
-import { ServerStream } from './server-stream.ts'
+import { type Handler, ServerStream, type StreamSession } from './server-stream.ts'
 import { watchSettings } from './settings-flood.ts'
 import { StreamQuota } from './stream-quota.ts'
 import { StreamWindow } from './stream-window.ts'
@@ -18,14 +17,6 @@ import { Unpacker, type UnpackTurns } from './unpacker.ts'
 import type { UnreadBytes } from './unread-bytes.ts'
 import { whenClosed } from './when-closed.ts'
 import type { WindowBudget } from './window-budget.ts'
-
-export type { ServerStream } from './server-stream.ts'
-
-/**
- * Serves one call. Resolves with trailers: status OK. Throws: a KasError gives its status, anything else INTERNAL.
- */
-// biome-ignore lint/suspicious/noConfusingVoidType: a handler without trailers returns nothing
-export type Handler = (stream: ServerStream) => Promise<Metadata | void>
 
 /** What a session reports to its owner. All optional. */
 export interface ServerSessionEvents {
@@ -68,7 +59,7 @@ const ignore = () => undefined
 const pingFrameBytes = 17
 
 /** One HTTP/2 connection, seen from its server. */
-export class ServerSession {
+export class ServerSession implements StreamSession {
   readonly limits: SessionLimits
   readonly window: StreamWindow
   readonly unpacker: Unpacker

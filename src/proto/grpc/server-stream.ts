@@ -5,8 +5,11 @@ import { bodyTrailersKey, bodyTrailersValue, encodeTrailers } from './body-trail
 import { Deframer } from './frames.ts'
 import { readMetadata, readTimeout, writeMetadata, writeStatus } from './headers.ts'
 import { Inbox } from './inbox.ts'
+import type { SessionLimits } from './limits.ts'
 import { Outbox } from './outbox.ts'
-import type { Handler, ServerSession } from './server-session.ts'
+import type { StreamQuota } from './stream-quota.ts'
+import type { StreamWindow } from './stream-window.ts'
+import type { Unpacker } from './unpacker.ts'
 import type { UnreadBytes } from './unread-bytes.ts'
 
 const noError = 0
@@ -15,11 +18,38 @@ const interimStatus = 102
 
 const noHeaders: readonly string[] = []
 
+/**
+ * Serves one call. Resolves with trailers: status OK. Throws: a KasError gives its status, anything else INTERNAL.
+ */
+// biome-ignore lint/suspicious/noConfusingVoidType: a handler without trailers returns nothing
+export type Handler = (stream: ServerStream) => Promise<Metadata | void>
+
+/** The connection of a stream. */
+export interface StreamSession {
+  readonly limits: SessionLimits
+  readonly window: StreamWindow
+  readonly unpacker: Unpacker
+  readonly quota: StreamQuota
+  /** running calls */
+  readonly streams: ReadonlySet<ServerStream>
+  readonly destroyed: boolean
+  /** why its calls ended with it */
+  readonly loss: KasError
+  /** it has ended, for whatever reason */
+  readonly closed: Promise<void>
+  chargeTo(unread: UnreadBytes): void
+  /** GOAWAY: running calls go on */
+  close(): void
+  onFinished(stream: ServerStream, error: KasError | undefined): void
+  onHandlerError(method: string, error: unknown): void
+  onClosed(stream: ServerStream): void
+}
+
 /** One call, seen from its server. */
 export class ServerStream {
   /** `/package.Service/Method` */
   readonly method: string
-  readonly session: ServerSession
+  readonly session: StreamSession
   /** ends at the caller's half-close, throws a KasError when the call ends before */
   readonly messages: Inbox
   readonly #http2: ServerHttp2Stream
@@ -39,7 +69,7 @@ export class ServerStream {
   #onClosed: (() => void) | undefined
 
   constructor(
-    session: ServerSession,
+    session: StreamSession,
     http2: ServerHttp2Stream,
     headers: IncomingHttpHeaders,
     rawHeaders: readonly string[],

@@ -7,12 +7,8 @@ import { WebSocketServer } from 'ws'
 import type { Metadata } from '../../../src/call/call.ts'
 import type { KasError } from '../../../src/lib/errors.ts'
 import { MessageDuplex } from '../../../src/proto/grpc/message-duplex.ts'
-import {
-  type Handler,
-  type ServerSession,
-  type ServerStream,
-  serveSession,
-} from '../../../src/proto/grpc/server-session.ts'
+import { type ServerSession, serveSession } from '../../../src/proto/grpc/server-session.ts'
+import type { Handler, ServerStream } from '../../../src/proto/grpc/server-stream.ts'
 import {
   type ConnectRequest,
   connectMethod,

@@ -16,7 +16,7 @@ import {
 } from '../../../src/proto/gen/agent_registrar_pb.ts'
 import type { AgentConfiguration } from '../../../src/proto/gen/agentcfg_pb.ts'
 import { AgentMetaSchema } from '../../../src/proto/gen/entity_pb.ts'
-import type { ServerStream } from '../../../src/proto/grpc/server-session.ts'
+import type { ServerStream } from '../../../src/proto/grpc/server-stream.ts'
 import { readOne } from '../../../src/proto/unary.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { unaryHandler } from '../../support/unary-handler.ts'

@@ -22,7 +22,8 @@ import {
   unreadMessageBytes,
   wideUnsentBytes,
 } from '../../../src/proto/grpc/limits.ts'
-import { type Handler, type ServerSession, serveSession } from '../../../src/proto/grpc/server-session.ts'
+import { type ServerSession, serveSession } from '../../../src/proto/grpc/server-session.ts'
+import type { Handler } from '../../../src/proto/grpc/server-stream.ts'
 import { UnreadBytes } from '../../../src/proto/grpc/unread-bytes.ts'
 import { eventually } from '../../support/eventually.ts'
 import { grpcJs } from './grpc-js.ts'

@@ -15,12 +15,8 @@ import {
 } from '../../../src/proto/grpc/lane-frames.ts'
 import { replicaLimits } from '../../../src/proto/grpc/limits.ts'
 import { type CallHandler, ServerLanes } from '../../../src/proto/grpc/server-lane.ts'
-import {
-  type Handler,
-  type ServerSession,
-  type ServerStream,
-  serveSession,
-} from '../../../src/proto/grpc/server-session.ts'
+import { type ServerSession, serveSession } from '../../../src/proto/grpc/server-session.ts'
+import type { Handler, ServerStream } from '../../../src/proto/grpc/server-stream.ts'
 import { UnreadBytes } from '../../../src/proto/grpc/unread-bytes.ts'
 import { joinSockets } from '../../support/joined-sockets.ts'
 import { ManualClock } from '../../support/manual-clock.ts'

@@ -2,7 +2,8 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import t, { type Test } from 'tap'
 import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
-import { type Handler, type ServerStream, serveSession } from '../../../src/proto/grpc/server-session.ts'
+import { serveSession } from '../../../src/proto/grpc/server-session.ts'
+import type { Handler, ServerStream } from '../../../src/proto/grpc/server-stream.ts'
 
 /** What a stream that is open for long does not keep. */
 

@@ -3,7 +3,8 @@ import { type AddressInfo, connect, createServer } from 'node:net'
 import { KasError } from '../../../src/lib/errors.ts'
 import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
 import type { SessionLimits } from '../../../src/proto/grpc/limits.ts'
-import { type Handler, type ServerSession, serveSession } from '../../../src/proto/grpc/server-session.ts'
+import { type ServerSession, serveSession } from '../../../src/proto/grpc/server-session.ts'
+import type { Handler } from '../../../src/proto/grpc/server-stream.ts'
 import { type Client, type ClientCall, Failure, type Server, type Side, type TestHandler } from './sides.ts'
 
 const unlimited = { maxMessageBytes: 64 * 1024 * 1024 }

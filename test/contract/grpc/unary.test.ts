@@ -10,7 +10,8 @@ import {
   RegisterResponseSchema,
 } from '../../../src/proto/gen/agent_registrar_pb.ts'
 import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
-import { type Handler, type ServerSession, serveSession } from '../../../src/proto/grpc/server-session.ts'
+import { type ServerSession, serveSession } from '../../../src/proto/grpc/server-session.ts'
+import type { Handler } from '../../../src/proto/grpc/server-stream.ts'
 import { callUnary } from '../../../src/proto/unary.ts'
 import { unaryHandler } from '../../support/unary-handler.ts'
 

@@ -2,7 +2,7 @@ import t from 'tap'
 import { grpcObserver } from '../../../src/kas/observability/grpc-observer.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { createGrpcServerMetrics, createRegistry } from '../../../src/lib/metrics.ts'
-import type { ServerStream } from '../../../src/proto/grpc/server-session.ts'
+import type { ServerStream } from '../../../src/proto/grpc/server-stream.ts'
 
 // wire: metric.grpc_server_handled_total, metric.grpc_server_msg_sent_total
 t.test('calls of served methods are counted, others make no labels', async (t) => {

@@ -15,7 +15,7 @@ import { monotonicClock } from '../../../src/lib/clock.ts'
 import { Code } from '../../../src/lib/errors.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { noTracer } from '../../../src/lib/tracing/tracer.ts'
-import type { Handler } from '../../../src/proto/grpc/server-session.ts'
+import type { Handler } from '../../../src/proto/grpc/server-stream.ts'
 
 /**
  * Peers that are frozen, or slow, in the midst of a TLS handshake: their kernel has connected, and they say nothing,

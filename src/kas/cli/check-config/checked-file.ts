@@ -6,7 +6,8 @@ import { KasError } from '../../../lib/errors.ts'
 import { fileProblem } from '../../../lib/file-problem.ts'
 import { parseAgentConfiguration } from '../../agent-config/agent-config-file.ts'
 import { parseViewsFile } from '../../agent-config/views-file.ts'
-import { type KasConfig, parseKasConfig } from '../../config/kas-config.ts'
+import { parseKasConfig } from '../../config/kas-config.ts'
+import type { KasConfig } from '../../config/kas-schema.ts'
 import { parseDirectory } from '../../directory/file/directory-contents.ts'
 
 /** Why a file cannot be used: one of the reasons. */

@@ -4,7 +4,7 @@ import { createSecureContext } from 'node:tls'
 import { fileProblem } from '../../../lib/file-problem.ts'
 import { type CheckResult, type Finding, problemFindings } from '../../../lib/findings.ts'
 import { trustedContext } from '../../../lib/trusted-authorities.ts'
-import type { KasConfig } from '../../config/kas-config.ts'
+import type { KasConfig } from '../../config/kas-schema.ts'
 
 const dayMs = 86_400_000
 /** With fewer left it is reported. */

@@ -7,7 +7,7 @@ import { KasError } from '../../../lib/errors.ts'
 import type { Finding } from '../../../lib/findings.ts'
 import { formatHostPort } from '../../../lib/host-port.ts'
 import { unreachableGossip } from '../../config/gossip-listen.ts'
-import type { KasConfig } from '../../config/kas-config.ts'
+import type { KasConfig } from '../../config/kas-schema.ts'
 import { type Listen, type ListenOptions, parseListenAddress } from '../../config/listen-address.ts'
 import { listenFailure } from '../../servers/listen-failure.ts'
 

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { type Finding, problemFindings } from '../../../lib/findings.ts'
-import type { KasConfig } from '../../config/kas-config.ts'
+import type { KasConfig } from '../../config/kas-schema.ts'
 import {
   readAccelRedirectSecret,
   readApiSecret,

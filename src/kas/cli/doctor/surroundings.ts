@@ -5,7 +5,7 @@ import { fileProblem } from '../../../lib/file-problem.ts'
 import { type Finding, problemFindings } from '../../../lib/findings.ts'
 import { type AddressResolver, systemResolver } from '../../../membership/discovery/dns.ts'
 import { fullNames, readSearchList, type SearchList } from '../../../membership/discovery/search-list.ts'
-import type { KasConfig } from '../../config/kas-config.ts'
+import type { KasConfig } from '../../config/kas-schema.ts'
 import { parseDirectory } from '../../directory/file/directory-contents.ts'
 
 /** What kas needs of the machine that it runs on: a directory file, git, names. */

@@ -1,7 +1,7 @@
 import type { AgentId, Metadata } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { linkedController } from '../../../lib/signals.ts'
-import type { ServerStream } from '../../../proto/grpc/server-session.ts'
+import type { ServerStream } from '../../../proto/grpc/server-stream.ts'
 import type { Agent } from '../../agent.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { AgentCall } from '../../module.ts'

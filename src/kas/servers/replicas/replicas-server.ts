@@ -11,12 +11,8 @@ import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { laneMethod } from '../../../proto/grpc/lane-frames.ts'
 import { replicaLimits } from '../../../proto/grpc/limits.ts'
 import type { CallHandler } from '../../../proto/grpc/server-lane.ts'
-import {
-  type Handler,
-  type ServerSession,
-  type ServerSessionEvents,
-  serveSession,
-} from '../../../proto/grpc/server-session.ts'
+import { type ServerSession, type ServerSessionEvents, serveSession } from '../../../proto/grpc/server-session.ts'
+import type { Handler } from '../../../proto/grpc/server-stream.ts'
 import type { ListenOptions } from '../../config/listen-address.ts'
 import { tunnelKey } from '../../replicas/hand-over.ts'
 import { peerKeyHash, type ReplicaIdentity } from '../../replicas/replica-identity.ts'

@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { kasConfigSchema, loadKasConfig, parseKasConfig } from '../../../../src/kas/config/kas-config.ts'
+import { loadKasConfig, parseKasConfig } from '../../../../src/kas/config/kas-config.ts'
+import { kasConfigSchema } from '../../../../src/kas/config/kas-schema.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 import { leafKeys } from '../../../support/leaf-keys.ts'
 

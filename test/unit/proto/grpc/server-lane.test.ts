@@ -2,7 +2,7 @@ import t from 'tap'
 import { encodeCall, endFrame, frameKind } from '../../../../src/proto/grpc/lane-frames.ts'
 import { replicaLimits } from '../../../../src/proto/grpc/limits.ts'
 import { type CallHandler, ServerLanes } from '../../../../src/proto/grpc/server-lane.ts'
-import type { ServerStream } from '../../../../src/proto/grpc/server-session.ts'
+import type { ServerStream } from '../../../../src/proto/grpc/server-stream.ts'
 import { UnreadBytes } from '../../../../src/proto/grpc/unread-bytes.ts'
 import { SimulatedInbox } from '../../../simulator/simulated-inbox.ts'
 

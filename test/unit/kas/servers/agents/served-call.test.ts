@@ -5,7 +5,7 @@ import type { DirectoryListener } from '../../../../../src/kas/directory/directo
 import { AgentRates } from '../../../../../src/kas/servers/agents/agent-rates.ts'
 import { ServedCall, type ServedCallInit } from '../../../../../src/kas/servers/agents/served-call.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
-import type { ServerStream } from '../../../../../src/proto/grpc/server-session.ts'
+import type { ServerStream } from '../../../../../src/proto/grpc/server-stream.ts'
 import { capturedLog } from '../../../../support/captured-log.ts'
 import { someAgent as agent } from '../../../../support/fake-agent-call.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'

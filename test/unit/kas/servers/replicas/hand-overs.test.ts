@@ -9,7 +9,7 @@ import { TunnelRegistry } from '../../../../../src/kas/tunnels/tunnel-registry.t
 import { monotonicClock } from '../../../../../src/lib/clock.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { noTracer } from '../../../../../src/lib/tracing/tracer.ts'
-import type { ServerStream } from '../../../../../src/proto/grpc/server-session.ts'
+import type { ServerStream } from '../../../../../src/proto/grpc/server-stream.ts'
 import { agentId } from '../../../../support/agents-server.ts'
 import { idleTunnel } from '../../../../support/idle-tunnel.ts'
 
