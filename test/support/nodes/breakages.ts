@@ -192,7 +192,7 @@ export const breakages: readonly Breakage[] = [
     root: ['apps/Deployment', 'crash'],
     reason: 'OOMKilled',
     culprit: ['Pod', /^crash-/],
-    includes: ['container main: exit code 137 (OOMKilled)', 'restart', 'limit 16Mi'],
+    includes: ['container main: out of memory (memory limit 16Mi), exit code 137 (OOMKilled)', 'restart'],
     next: /^kubectl -n \S+ logs crash-\S+ -c main --previous$/,
     count: 2,
     isDegradedSoon: true,
@@ -508,7 +508,7 @@ export const breakages: readonly Breakage[] = [
     reason: 'DeletionBlocked',
     culprit: ['ConfigMap', /^stuck$/],
     includes: ['example.com/cleanup'],
-    next: /^kubectl -n \S+ get configmap stuck -o jsonpath=\{\.metadata\.managedFields\}$/,
+    next: /^kubectl -n \S+ get configmap stuck -o jsonpath=\{\.metadata\.managedFields\[\*\]\.manager\}$/,
     since: ({ metadata }) => metadata.deletionTimestamp,
   },
 ]
