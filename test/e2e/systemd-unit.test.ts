@@ -19,8 +19,13 @@ import { typedLines } from '../support/typed-lines.ts'
 
 const run = promisify(execFile)
 const systemd = '/usr/lib/systemd/systemd'
-const page = readFileSync(join(import.meta.dirname, '../../doc/install.md'), 'utf8')
-const [, unit = ''] = /```ini\n(\[Unit\]\n[\s\S]*?)```/.exec(page) ?? []
+/** The unit that a page has one write. */
+function unitOf(page: string): string {
+  const text = readFileSync(join(import.meta.dirname, '../..', page), 'utf8')
+  const [, indent = '', unit = ''] = /^( *)```ini\n *(\[Unit\]\n[\s\S]*?)^ *```/m.exec(text) ?? []
+  return unit.replaceAll(new RegExp(`^${indent}`, 'gm'), '')
+}
+const unit = unitOf('doc/install.md')
 /** beyond what kas takes */
 const roomMs = 10_000
 
@@ -138,6 +143,17 @@ git add . && git -c user.name=a -c user.email=a@localhost commit -qm a && git pu
   const property = async (name: string) => (await typed(`systemctl show kas --property=${name} --value`)).trim()
   const main = async () =>
     typed(`cat /proc/${await property('MainPID')}/status /proc/${await property('MainPID')}/mounts`)
+
+  await t.test("systemd takes the unit for hosts of GitLab's package too", async (t) => {
+    const gitlab = unitOf('deploy/gitlab-omnibus.md')
+    t.match(gitlab, /^User=git$/m)
+    const verified = async (text: string) => {
+      await writeFile(join(folder, 'other.service'), text)
+      return typed('systemd-analyze verify other.service 2>&1 || true')
+    }
+    t.equal(await verified(gitlab), '')
+    t.match(await verified(gitlab.replace('Restart=', 'Restarts=')), /Unknown key .*'Restarts'/)
+  })
 
   await t.test('it has no rights, and writes nowhere but where it may', async (t) => {
     const about = await main()
