@@ -10,7 +10,7 @@ import t, { type Test } from 'tap'
 import { Authority } from '../../../../dev/certificates.ts'
 import { runCli } from '../../../../src/kas/cli/cli.ts'
 import { checkNames } from '../../../../src/kas/cli/doctor/check-names.ts'
-import { checkDiscovery } from '../../../../src/kas/cli/doctor/surroundings.ts'
+import { checkDiscovery, checkGit } from '../../../../src/kas/cli/doctor/surroundings.ts'
 import type { KasConfig } from '../../../../src/kas/config/kas-schema.ts'
 import type { LinkReport, LinksReport, ReplicaLinksReport } from '../../../../src/kas/replicas/replica-links.ts'
 import { OpsSocket } from '../../../../src/kas/servers/ops-socket/ops-socket.ts'
@@ -185,6 +185,26 @@ t.test('with a directory file', async (t) => {
   t.strictSame(of('git'), ['ok'])
   t.strictSame(of('gitlab'), ['skipped'])
   t.strictSame(of('replicas'), ['skipped'], '--pre')
+})
+
+t.test('a git that is too old, that fails, and none', async (t) => {
+  const config = { directory: { file: 'directory.yaml' } } as KasConfig
+  const folder = t.testdir({})
+  const before = process.env.PATH
+  t.teardown(() => {
+    process.env.PATH = before
+  })
+  process.env.PATH = folder
+  t.match(await checkGit(config), [{ state: 'failed', text: /ENOENT/, advice: /install git 2\.31 or later/ }])
+  const says = (script: string) => writeFile(join(folder, 'git'), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
+  for (const version of ['2.30.9', '1.99.0']) {
+    await says(`echo git version ${version}`)
+    t.match(await checkGit(config), [{ state: 'failed', text: `git version ${version}`, advice: /install git 2\.31/ }])
+  }
+  await says('echo git version 3.0.0')
+  t.match(await checkGit(config), [{ state: 'ok' }])
+  await says('exit 3')
+  t.match(await checkGit(config), [{ state: 'failed', text: /git --version/ }])
 })
 
 t.test('a short name is found by the search list, as kas finds it', async (t) => {
