@@ -1,10 +1,9 @@
 import { spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Shell } from './found-shell.ts'
 
 /** What real shells propose behind what is typed. */
-
-export type ShellName = 'bash' | 'zsh' | 'fish'
 
 /** @param typed - lines that end where the tab is pressed. @returns what is proposed, by line */
 export type Propose = (typed: readonly string[]) => ReadonlyMap<string, readonly string[]>
@@ -13,15 +12,15 @@ export type Propose = (typed: readonly string[]) => ReadonlyMap<string, readonly
 const timeout = 60_000
 
 /** @param folder - for files. @param script - as `kas completion` prints it */
-export function proposalsOf(shell: ShellName, folder: string, script: string): Propose {
-  const file = join(folder, `kas.${shell}`)
+export function proposalsOf(shell: Shell, folder: string, script: string): Propose {
+  const file = join(folder, `kas.${shell.name}`)
   writeFileSync(file, script)
-  return { bash: inBash, zsh: inZsh, fish: inFish }[shell](folder, file)
+  return { bash: inBash, zsh: inZsh, fish: inFish }[shell.name](shell, folder, file)
 }
 
-function run(command: string, args: readonly string[], input?: string): string {
-  const { status, stdout, stderr, error } = spawnSync(command, args, { encoding: 'utf8', timeout, input })
-  if (status !== 0) throw new Error(`${command}: ${status} ${stderr}`, { cause: error })
+function run({ program, env }: Shell, args: readonly string[]): string {
+  const { status, stdout, stderr, error } = spawnSync(program, args, { encoding: 'utf8', timeout, env })
+  if (status !== 0) throw new Error(`${program}: ${status} ${stderr}`, { cause: error })
   return stdout
 }
 
@@ -37,7 +36,7 @@ function byLine(text: string): ReadonlyMap<string, readonly string[]> {
 }
 
 const inBash =
-  (_: string, file: string): Propose =>
+  (shell: Shell, _: string, file: string): Propose =>
   (typed) => {
     const asked = typed.map((line) => {
       const words = line.split(' ').map((word) => `'${word}'`)
@@ -45,21 +44,21 @@ const inBash =
 $(complete -p kas | sed 's/.*-F \\([^ ]*\\) kas$/\\1/') kas
 printf '%s\\n' '== ${line}' "\${COMPREPLY[@]}"\n`
     })
-    return byLine(run('bash', ['--norc'], `source '${file}'\n${asked.join('')}`))
+    return byLine(run(shell, ['--norc'], `source '${file}'\n${asked.join('')}`))
   }
 
 const inFish =
-  (folder: string, file: string): Propose =>
+  (shell: Shell, folder: string, file: string): Propose =>
   (typed) => {
     const asked = typed.map((line) => `echo '== ${line}'\ncomplete -C '${line}'\n`)
     const asking = join(folder, 'asking.fish')
     writeFileSync(asking, `source '${file}'\n${asked.join('')}`)
-    return byLine(run('fish', ['--no-config', asking]))
+    return byLine(run(shell, ['--no-config', asking]))
   }
 
 /** An interactive one at a terminal of its own, in which the tab is pressed. */
 const inZsh =
-  (folder: string, file: string): Propose =>
+  (shell: Shell, folder: string, file: string): Propose =>
   (typed) => {
     const said = join(folder, 'said')
     const inner = join(folder, 'inner.zsh')
@@ -92,7 +91,7 @@ zle -N zle-line-init
     writeFileSync(
       outer,
       `zmodload zsh/zpty
-zpty shell 'zsh -i'
+zpty shell '${shell.program} -i'
 zpty -w shell ' source ${inner}'
 zpty -r -m shell begun '*READY*'
 ${keys.join('')}
@@ -100,6 +99,6 @@ zpty -w -n shell $'\\x04'
 while zpty -r shell drained; do :; done
 `,
     )
-    run('zsh', [outer])
+    run(shell, [outer])
     return byLine(readFileSync(said, 'utf8'))
   }

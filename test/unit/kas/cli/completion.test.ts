@@ -5,7 +5,7 @@ import t from 'tap'
 import { runCli } from '../../../../src/kas/cli/cli.ts'
 import { commandTree, flagsOf } from '../../../../src/kas/cli/completion/command-tree.ts'
 import { subcommands, usage } from '../../../../src/kas/cli/program.ts'
-import { absent } from '../../../support/absent.ts'
+import { foundShell } from '../../../support/completion/found-shell.ts'
 import { proposalsOf } from '../../../support/completion/shells.ts'
 
 async function kas(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
@@ -71,14 +71,17 @@ t.test('nothing in the tables means something to a shell', async (t) => {
   }
 })
 
+const folder = await mkdtemp(join(tmpdir(), 'completion-'))
+t.teardown(() => rm(folder, { recursive: true, force: true }))
+
 for (const shell of ['bash', 'zsh', 'fish'] as const) {
-  const skip = absent(shell) ? `${shell} is not on the PATH` : false
+  const found = await foundShell(shell, folder)
+  const skip = 'lacks' in found ? found.lacks : false
   t.test(`${shell} proposes each word and flag of the help, and of the tables`, { skip }, async (t) => {
-    const folder = await mkdtemp(join(tmpdir(), 'completion-'))
-    t.teardown(() => rm(folder, { recursive: true, force: true }))
+    if ('lacks' in found) return
     const { code, stdout } = await kas('completion', shell)
     t.equal(code, 0)
-    const propose = proposalsOf(shell, folder, stdout)
+    const propose = proposalsOf(found, folder, stdout)
     const behind = (at: string) => (at === '' ? 'kas ' : `kas ${at} `)
     const lines = places.flatMap(({ at }) => [behind(at), `${behind(at)}-`, `${behind(at)}--`])
     const answers = propose([...lines, 'kas tree -o ', 'kas check-config --output ', 'kas get --wa', 'kas tree agent '])
