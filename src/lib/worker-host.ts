@@ -137,7 +137,7 @@ export class JobThread<Request, Answer> {
     this.#cancelIdle()
     const host = this.#host ?? this.#begin()
     const { promise, resolve, reject } = Promise.withResolvers<Result>()
-    const own = { post: (request: Request) => host.post(request), resolve, endThread: () => void this.end() }
+    const own = { post: (request: Request) => host.post(request), resolve, endThread: () => void this.#endHost() }
     this.#running = { onAnswer: (answer) => job.onAnswer(answer, own), reject }
     const deadline = new Deadline({ ms: timeLimitMs, clock, signals: [signal] })
     try {
@@ -145,7 +145,7 @@ export class JobThread<Request, Answer> {
       host.post(job.request, job.transfer)
       return await abortable(promise, deadline.signal)
     } catch (error) {
-      void this.end() // it may be at work still
+      void this.#endHost() // it may be at work still
       if (deadline.isPast) return job.tooLate()
       if ((error as { code?: unknown }).code === 'ERR_WORKER_OUT_OF_MEMORY') return job.tooLarge()
       throw error
@@ -154,13 +154,18 @@ export class JobThread<Request, Answer> {
       this.#running = undefined
       if (this.#host) {
         host.keepAlive(false) // a thread that waits keeps no program alive
-        this.#cancelIdle = clock.after(idleMs, () => void this.end())
+        this.#cancelIdle = clock.after(idleMs, () => void this.#endHost())
       }
     }
   }
 
-  /** Whatever it does. The next job has another one. */
+  /** Whatever it does: a job that runs fails. The next one has another thread. */
   async end(): Promise<void> {
+    this.#running?.reject(new Error(`${this.#options.label} was ended`))
+    await this.#endHost()
+  }
+
+  async #endHost(): Promise<void> {
     this.#cancelIdle()
     const host = this.#host
     this.#host = undefined
@@ -189,7 +194,7 @@ export class JobThread<Request, Answer> {
       onEnded: (error) => {
         if (this.#host !== host) return
         this.#running?.reject(error)
-        void this.end()
+        void this.#endHost()
       },
     })
     this.#host = host

@@ -318,13 +318,13 @@ const addressed = (address: string) => (flags: Record<string, string>) => {
   flags['kas-address'] = address
 }
 
-/** What replicas know of one another comes a moment after their start. */
+/** What replicas know of one another comes a moment after their start; text and JSON are of two runs: both name it. */
 function untilNamed(ask: () => Promise<DoctorAnswer>, says: RegExp): Promise<DoctorAnswer> {
   return eventually(
     async () => {
       const answer = await ask()
       const isNamed = answer.findings.some(({ state, text }) => state === 'failed' && says.test(text))
-      if (!isNamed) throw new Error(answer.stdout)
+      if (!isNamed || answer.code !== 1) throw new Error(answer.stdout)
       return answer
     },
     { timeoutMs: 60_000 },

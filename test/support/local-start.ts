@@ -130,7 +130,7 @@ export async function listenerAt(t: Test, port: number): Promise<{ ended: Promis
   t.teardown(() => socket.destroy())
   await once(socket, 'connect')
   socket.on('error', () => undefined).resume() // reset: its end too
-  return { ended: once(socket, 'close') }
+  return { ended: new Promise((resolve) => socket.once('close', resolve)) } // `once` rejects by a reset
 }
 
 /** @param folder - a state folder, absolute */

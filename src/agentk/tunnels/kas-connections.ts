@@ -1,6 +1,7 @@
 import type { Metadata } from '../../call/call.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
+import { Listeners } from '../../lib/listeners.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Service } from '../../lib/service.ts'
 import { abortable } from '../../lib/signals.ts'
@@ -43,8 +44,8 @@ export class KasConnections implements Service {
   readonly #options: KasConnectionsOptions
   /** all that have not ended, those that are being left included */
   readonly #all = new Set<KasConnection>()
-  readonly #onSession: ((session: ClientSession) => void)[] = []
-  readonly #onReports = new Set<() => void>()
+  readonly #onSession = new Listeners<ClientSession>()
+  readonly #onReports = new Listeners()
   readonly #stopping = new AbortController()
   readonly #failed: FailedMoves
   #home: KasConnection
@@ -121,7 +122,7 @@ export class KasConnections implements Service {
 
   /** Calls `listener` with each session that is home's from now on. */
   onSession(listener: (session: ClientSession) => void): void {
-    this.#onSession.push(listener)
+    this.#onSession.add(listener)
   }
 
   /** Whether kas takes reports on views on a session of home's: it says so a moment after the first tunnel has opened. */
@@ -131,9 +132,7 @@ export class KasConnections implements Service {
 
   /** Calls `listener` when kas has said so on another session, until the returned function is called. */
   onTakesReports(listener: () => void): () => void {
-    const own = () => listener()
-    this.#onReports.add(own)
-    return () => this.#onReports.delete(own)
+    return this.#onReports.add(listener)
   }
 
   pingEvery(session: ClientSession, intervalMs: number): void {
@@ -164,9 +163,7 @@ export class KasConnections implements Service {
     const events = {
       connected: (connection: KasConnection, session: ClientSession) => this.#connected(connection, session),
       hinted: (connection: KasConnection, hints: Hints) => this.#hinted(connection, hints),
-      reported: () => {
-        for (const listener of this.#onReports) listener()
-      },
+      reported: () => this.#onReports.notify(),
       lost: (connection: KasConnection, place: string | undefined) => this.#lost(connection, place),
     }
     const connection = new KasConnection({ build: this.#components.build, events }, { role, target })
@@ -176,7 +173,7 @@ export class KasConnections implements Service {
 
   #connected(connection: KasConnection, session: ClientSession): void {
     if (connection !== this.#home) return
-    for (const listener of this.#onSession) listener(session)
+    this.#onSession.notify(session)
   }
 
   #hinted(connection: KasConnection, hints: Hints): void {

@@ -10,6 +10,8 @@ import type { KasConnections } from './kas-connections.ts'
 const backoffOptions = { firstMs: 10_000, maxMs: 300_000, factor: 2, jitter: 1, resetMs: 600_000 }
 /** A stream that kas ends at once, without an error, is opened again after so long. ms */
 const defaultRestMs = 1000
+/** A connection that stays, and refuses one stream after another: from then on it is a failure. */
+const maxRefusedInARow = 5
 
 export interface KeepOpenComponents {
   readonly kas: Pick<KasConnections, 'session' | 'metadata'>
@@ -40,18 +42,21 @@ export interface KeptStream {
 
 /**
  * Keeps a stream to kas open until the signal aborts: at once on the next connection when its own ends, after a rest when
- * kas ends it without an error, or the connection left at that moment, and after a growing pause when it fails. That kas
+ * kas ends it without an error, or the connection left at that moment, and after a growing pause when it fails, or refuses stream after stream. That kas
  * cancels it, or finds it too long, is no failure to report. Never rejects.
  */
 export async function keepOpen(components: KeepOpenComponents, kept: KeptStream, signal: AbortSignal): Promise<void> {
   const { clock } = components
   const { restMs = defaultRestMs, isOurs = false } = kept
   const backoff = new Backoff(components, backoffOptions)
+  let refusedInARow = 0
   while (!signal.aborted) {
     const { end, thrown, openedAt, isLeaving } = await openOnce(components, kept, signal)
     if (signal.aborted) return
+    const isRefused = typeof end !== 'string' && end.code === 'TUNNEL_LOST' && !isLeaving && !thrown
+    refusedInARow = isRefused ? refusedInARow + 1 : 0
     if (end === 'served') backoff.reset()
-    else if (end !== 'ended' && end.code === 'TUNNEL_LOST') {
+    else if (end !== 'ended' && end.code === 'TUNNEL_LOST' && refusedInARow <= maxRefusedInARow) {
       if (!isLeaving || thrown) await pause(restMs, clock, signal) // the next connection is near
     } else if (isLeaving && !thrown) continue
     else if (end === 'ended' || (isOurs && end.grpcCode === Code.CANCELLED && !thrown)) {

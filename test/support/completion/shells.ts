@@ -18,8 +18,8 @@ export function proposalsOf(shell: Shell, folder: string, script: string): Propo
   return { bash: inBash, zsh: inZsh, fish: inFish }[shell.name](shell, folder, file)
 }
 
-function run({ program, env }: Shell, args: readonly string[]): string {
-  const { status, stdout, stderr, error } = spawnSync(program, args, { encoding: 'utf8', timeout, env })
+function run({ program, env }: Shell, args: readonly string[], input?: string): string {
+  const { status, stdout, stderr, error } = spawnSync(program, args, { encoding: 'utf8', timeout, env, input })
   if (status !== 0) throw new Error(`${program}: ${status} ${stderr}`, { cause: error })
   return stdout
 }

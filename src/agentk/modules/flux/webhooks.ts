@@ -99,9 +99,13 @@ export class Webhooks {
     for (;;) {
       const endTurn = await this.#turns.take(undefined, signal).catch(() => undefined)
       if (!endTurn) return // it is being stopped
-      const hasEnded = signal.aborted || (await this.#attempt(line))
-      line.isCalling = false // not before it is decided, at once, what becomes of the line
-      endTurn()
+      let hasEnded = true
+      try {
+        hasEnded = signal.aborted || (await this.#attempt(line))
+      } finally {
+        line.isCalling = false // not before it is decided, at once, what becomes of the line
+        endTurn()
+      }
       if (signal.aborted) return
       if (hasEnded && !this.#again(line)) return
       if (!hasEnded) await pause(this.#pauseMs(line), this.#components.clock, signal)

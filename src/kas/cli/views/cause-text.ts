@@ -30,13 +30,13 @@ function failingText({ kind, count = 1 }: Cause): string {
   return lackPods.test(kind) ? `${count} Pods missing` : `affects ${count}`
 }
 
-/** What is text beside a cause. */
+/** What is shown beside a cause. */
 export interface CauseBeside {
   /** since when, where the row has no room for it */
   readonly since?: string
   /** the others, where rows below have them */
   readonly others?: readonly Cause[]
-  /** a row above, of which the same is text: `StatefulSet/db` */
+  /** a row above, that shows the same cause: `StatefulSet/db` */
   readonly same?: { readonly name: string; readonly cause: Cause }
 }
 
@@ -71,7 +71,7 @@ export function causeLines(
   return [...folded(text, columns, indent), ...ends.map((line) => paint.faint(line))]
 }
 
-/** Causes of which the same is text. */
+/** Causes that read the same. */
 export function causeKey({ kind, namespace, name, reason, text, next }: Cause): string {
   return JSON.stringify([kind, namespace, name, reason, text, next])
 }

@@ -107,6 +107,7 @@ class Printing {
     try {
       await (this.#isWatching ? run(signal) : withDeadline({ ms: answerMs, clock, signals: [signal] }, run))
     } finally {
+      this.#ended.abort() // what is still being asked shows nothing any more
       this.#cancelTick()
       this.#screen.close()
       io.off?.('SIGINT', interrupt)

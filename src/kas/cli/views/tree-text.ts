@@ -1,6 +1,6 @@
 import { printable } from '../../../lib/printable.ts'
 import { type ArgoWord, type Cause, kasWords, type Row } from '../../../proto/views-json.ts'
-import { causeKey, causeLines, culpritKey } from './cause-text.ts'
+import { causeKey, causeLines, culpritKey, culpritText } from './cause-text.ts'
 import { foldedText, isUsual, isWithoutVerdict } from './folding.ts'
 import { fits } from './lines.ts'
 import { linkLines } from './link-text.ts'
@@ -107,14 +107,15 @@ class TreeText {
     return isUsual(row) || (this.#options.folds === true && depth === 0 && isWithoutVerdict(row))
   }
 
-  /** @param since - where its own line has no room for it */
+  /** Those above name the culprit, which says it itself too. @param since - where its own line has no room for it */
   #causeLines(row: Row, indent: string, since: string): string[] {
     const { z } = row
     if (!z) return []
     const first = this.#rowsByCause.get(causeKey(z))
     if (!first) this.#rowsByCause.set(causeKey(z), row)
     const others = z.others ? otherCauses(this.#model, row) : []
-    const same = first?.z && { name: nameText(first, row.ns ?? this.#namespace), cause: first.z }
+    const isCulprit = culpritText(row) === ''
+    const same = first?.z && !isCulprit && { name: nameText(first, row.ns ?? this.#namespace), cause: first.z }
     return causeLines(row, this.#layout, indent, { since, others, ...(same ? { same } : {}) })
   }
 

@@ -95,6 +95,15 @@ function play(steps: readonly Step[], options: { isOurs?: boolean; restMs?: numb
   return { openedAt, reports, until, stop, cancelled: () => cancelled }
 }
 
+t.test('a connection that stays and refuses one stream after another is a failure, which is reported', async (t) => {
+  const refused = Array.from({ length: 7 }, (): Step => ({ error: lost }))
+  const { openedAt, reports, until, stop } = play(refused)
+  await until(40_000)
+  t.strictSame(openedAt.slice(0, 7), [0, 1000, 2000, 3000, 4000, 5000, 15_000])
+  t.strictSame(reports.slice(0, 1), ['refused TUNNEL_LOST'])
+  await stop()
+})
+
 const rows: readonly { name: string; step: Step; isOurs?: boolean; nextMs: number; reports?: readonly string[] }[] = [
   { name: 'it has brought what it was for: at once', step: { end: 'served' }, nextMs: 0 },
   { name: 'kas ends it at once: after a rest', step: {}, nextMs: 1000 },

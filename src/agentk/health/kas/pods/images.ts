@@ -51,7 +51,7 @@ export function imageOf(context: PodContext, container: Container): Finding | un
 const refusedReasons: ReadonlySet<string> = new Set(['ImagePullDenied', 'ImageNotFound'])
 const unread = /^Unable to retrieve some image pull secrets \(([a-z0-9.-]{1,253})/
 
-/** The pull secret that the kubelet could not read, as it is parts behind the registry's answer; '': it says of none. */
+/** The pull secret that the kubelet could not read, as it stands behind the registry's answer; '': it says of none. */
 function unreadSecret(evidence: readonly Evidence[]): string {
   const event = newest(evidence.filter(({ reason }) => reason === 'FailedToRetrieveImagePullSecret'))
   const name = event && unread.exec(event.message)?.[1]
@@ -92,7 +92,7 @@ const parts = [
   /^failed to resolve reference "[^"]*": /,
 ]
 
-/** Of the registry's answer what is not parts already. */
+/** Of the registry's answer what is not said already. */
 function shortened(answer: string, image: string): string {
   const bare = parts.reduce((text, before) => text.replace(before, ''), answer)
   return image !== '' && bare.startsWith(`${image}: `) ? bare.slice(image.length + 2) : bare

@@ -18,7 +18,7 @@ export interface PruneStep {
 /**
  * Deletes what a plan lets go, or what somebody has approved of it.
  *
- * @returns what has deleted. @throws the connection's error, or the signal's reason
+ * @returns what was deleted. @throws the connection's error, or the signal's reason
  */
 export async function prune(
   components: PrunerComponents,

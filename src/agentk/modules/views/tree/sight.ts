@@ -12,7 +12,7 @@ import { kasSeverityOf, severityOf, type VerdictSide } from './severity.ts'
 export interface Moved {
   readonly uids: readonly string[]
   readonly below: readonly Below[]
-  /** namespaces where something is namespaces otherwise */
+  /** namespaces in which a verdict has changed */
   readonly namespaces: readonly string[]
   /** something may be linked otherwise */
   readonly isLinked: boolean
@@ -51,7 +51,7 @@ export class Sight {
   readonly sees = ({ kind, namespace }: Pick<ObjectRecord, 'kind' | 'namespace'>): boolean =>
     this.visibility.mayList(kind, namespace)
 
-  /** The word of causes; '': of a kind that is followed without its status nothing is namespaces while it is well. */
+  /** The word of causes; '': of a kind that is followed without its status nothing is shown while it is well. */
   wordOf(record: ObjectRecord): ArgoWord {
     const { word } = this.opinions.of(record)
     return word === 'Healthy' && !record.health ? '' : word

@@ -64,7 +64,7 @@ t.test('a namespace that is being deleted stands above what is left in it', asyn
       '✗ degraded  Namespace/legacy  Terminating\n',
       '    kafka.strimzi.io/KafkaTopic legacy/orders: DeletionBlocked: waits for finalizers: strimzi.io/topic-operator\n',
       '✗ degraded  kafka.strimzi.io/KafkaTopic/orders  Terminating\n',
-      '    same cause as Namespace/legacy\n',
+      '    DeletionBlocked: waits for finalizers: strimzi.io/topic-operator\n',
     ].join(''),
   )
   t.strictSame(asked, ['/views?view=list&kind=Namespace&text=legacy'], 'as the caller, once')
