@@ -49,6 +49,9 @@ export class ViewCauses {
   /** A child of a node has come, has gone, or is judged otherwise. */
   childChanged(node: string): void {
     this.#sick.delete(node)
+    const known = this.#chosen.get(node)
+    // a group's may have been chosen after the child was judged, but before it had its place
+    if (known && !known.namespaces) this.#chosen.set(node, { ...known, from: '' })
   }
 
   /** Whether some may be others when something is said otherwise in these namespaces. */
