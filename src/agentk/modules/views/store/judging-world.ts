@@ -13,7 +13,7 @@ import { RecordsWorld, type RecordsWorldComponents } from './records-world.ts'
 type Selector = Parameters<RecordsWorld['podsOf']>[1]
 
 /** of nodes, of which taints are kept; whoever makes Pods may ask for any */
-const maxSelectors = 256
+export const maxSelectors = 256
 
 export interface JudgingWorldComponents extends RecordsWorldComponents {
   readonly evidence: Pick<Evidences, 'of'>
@@ -83,8 +83,9 @@ export class JudgingWorld extends RecordsWorld {
     this.noted.add(reads.taints)
     const key = JSON.stringify(selector)
     if (this.#taints.has(key)) return this.#taints.get(key)
+    // all nodes would be read for each Pod: no more is said of it than the scheduler says, until a node changes
+    if (this.#taints.size === maxSelectors) return []
     const found = super.taints(selector)
-    if (this.#taints.size === maxSelectors) this.#taints.clear()
     this.#taints.set(key, found)
     return found
   }

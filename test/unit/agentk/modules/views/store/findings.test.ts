@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
 import type { KubernetesObject } from '../../../../../../src/agentk/health/object.ts'
+import { maxSelectors } from '../../../../../../src/agentk/modules/views/store/judging-world.ts'
 import { ClusterStage, rulesOf } from '../../../../../support/views/situation-view.ts'
 
 const now = Date.parse('2026-11-20T10:00:00Z')
@@ -216,6 +217,41 @@ t.test('taints of nodes as they are', async (t) => {
   stage.put(node())
   await stage.pass()
   t.equal(text(), message)
+})
+
+t.test('of more selectors than are kept nodes are not read: the scheduler alone is heard', async (t) => {
+  const stage = await start(t)
+  const node = (...taints: object[]) => ({
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { name: 'n', uid: 'n' },
+    spec: { taints },
+    status: { conditions: [ready] },
+  })
+  const message = "1 node(s) didn't match Pod's node affinity/selector"
+  const conditions = [
+    { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message, lastTransitionTime: iso(now) },
+  ]
+  const asking = (pool: number) => {
+    const { spec, ...more } = pod({ uid: `p${pool}`, status: { phase: 'Pending', conditions } })
+    return { ...more, spec: { ...(spec as object), nodeSelector: { pool: `${pool}` } } } as KubernetesObject
+  }
+  const found = (pool: number) => stage.records.judged(`p${pool}`)?.[0]
+  const unread = { needs: [], finding: { text: `${message} (pool=${maxSelectors})` } }
+  stage.put(node())
+  for (let pool = 0; pool <= maxSelectors; pool++) stage.put(asking(pool))
+  const first = { needs: [['Node', '']], finding: { text: `${message} (no node has pool=0)` } }
+  t.match(found(0), first)
+  t.match(found(maxSelectors), unread)
+  stage.put(asking(0))
+  t.match(found(0), first, 'those that were read are kept')
+  // where no node has what is asked for, that of all nodes is kept too
+  for (const pool of [0, 1]) stage.deleted(asking(pool))
+  await stage.pass()
+  t.match(found(maxSelectors), unread)
+  stage.put(node({ key: 'a', effect: 'NoSchedule' }))
+  await stage.pass()
+  t.match(found(maxSelectors), { finding: { text: `${message} (no node has pool=${maxSelectors})` } })
 })
 
 t.test('since when: what was there at the beginning is so at least since then, what comes later begins', async (t) => {
