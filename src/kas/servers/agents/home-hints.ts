@@ -59,6 +59,8 @@ export class HomeHints implements Service {
   /** agents with pods that may need new hints: they take turns */
   readonly #waiting = new Set<HintedAgent>()
   #changes = 0
+  /** number of the last change that concerned all agents */
+  #changedAll = 0
   #cancel: (() => void) | undefined
   #isLeaving = false
   #unsubscribe: (() => void) | undefined
@@ -77,7 +79,9 @@ export class HomeHints implements Service {
     this.#isLeaving = true
     this.#cancel?.()
     this.#cancel = undefined
-    this.#changed('all')
+    const before = this.#changes
+    await undefined // all parts leave in this turn: that this replica serves no more is a change that renews all of them
+    if (this.#changedAll <= before) this.#changed('all')
   }
 
   async stop(): Promise<void> {
@@ -144,6 +148,7 @@ export class HomeHints implements Service {
 
   #changed(agentIds: ReadonlySet<AgentId> | 'all'): void {
     this.#changes++
+    if (agentIds === 'all') this.#changedAll = this.#changes
     for (const agentId of agentIds === 'all' ? this.#agents.keys() : agentIds) {
       const agent = this.#agents.get(agentId)
       if (!agent) continue

@@ -70,6 +70,14 @@ t.test(
   },
 )
 
+t.test('all parts of a replica leave in one turn: each connection loses one idle tunnel', async (t) => {
+  const { hints, change, times } = await start(3)
+  const left = hints.leave()
+  change('kas-1')
+  await left
+  t.strictSame(times(), [0, 0, 0])
+})
+
 t.test('hints of closed connections are not renewed, and stop leaves nothing behind', async (t) => {
   const { clock, hints, closed, change, times } = await start(2)
   change('kas-1')
