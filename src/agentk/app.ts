@@ -115,7 +115,7 @@ export class App implements Service {
       metadata,
       allowed: (address) => allowedAddress(address, { own, alsoAllowed }),
       log: logs.sessions,
-      clock: systemClock,
+      ...time,
     })
   }
 

@@ -9,10 +9,12 @@ export interface FailedMovesOptions {
   /** a home that did not answer is tried again after this long. ms */
   readonly unansweredMs: number
   /**
-   * While there is no standby, or one at a replica that leaves: one is tried again after this long, then twice as long
-   * each time, up to `unansweredMs`. ms
+   * While there is no standby, or one at a replica that leaves: one that came out elsewhere is tried again after this long,
+   * then twice as long each time, up to `unansweredMs`. ms
    */
   readonly againMs: number
+  /** the same for one that did not answer, and that others dial too. ms */
+  readonly unansweredAgainMs: number
   /** a replica whose connection was lost is not gone back to before. ms */
   readonly lostMs: number
 }
@@ -21,6 +23,7 @@ export const defaultFailedMoves: FailedMovesOptions = {
   retryMs: 600_000,
   unansweredMs: 60_000,
   againMs: 100,
+  unansweredAgainMs: 1000,
   lostMs: 10_000,
 }
 
@@ -30,23 +33,27 @@ export const defaultFailedMoves: FailedMovesOptions = {
  */
 export type Move = 'home' | 'standby' | 'better standby'
 
-/** Moves to replicas that were not reached, which are left alone for a while. */
+export interface FailedMovesComponents {
+  readonly clock: Clock
+  readonly random: () => number
+  /** one of them may be tried again */
+  readonly onExpired: () => void
+}
+
+/**
+ * Moves to replicas that were not reached, which are left alone for a while: a quarter shorter or longer each time, as all
+ * pods of all agents may fail in the same moment.
+ */
 export class FailedMoves {
-  readonly #clock: Clock
-  readonly #onExpired: () => void
+  readonly #components: FailedMovesComponents
   readonly #options: FailedMovesOptions
   /** what cancels the timer of each */
   readonly #moves = new Map<string, () => void>()
   /** moves to a standby that have failed in a row */
   #standbyFailures = 0
 
-  /** @param onExpired - one of them may be tried again */
-  constructor(
-    { clock, onExpired }: { clock: Clock; onExpired: () => void },
-    options: FailedMovesOptions = defaultFailedMoves,
-  ) {
-    this.#clock = clock
-    this.#onExpired = onExpired
+  constructor(components: FailedMovesComponents, options: FailedMovesOptions = defaultFailedMoves) {
+    this.#components = components
     this.#options = options
   }
 
@@ -80,9 +87,12 @@ export class FailedMoves {
   }
 
   #waitMs(move: Move, answered: boolean): number {
-    const { againMs, retryMs, unansweredMs } = this.#options
-    // one that leads home leads elsewhere the next time, if it is no front that knows where to
-    if (move === 'standby') return Math.min(againMs * 2 ** this.#standbyFailures++, unansweredMs)
+    const { againMs, unansweredAgainMs, retryMs, unansweredMs } = this.#options
+    if (move === 'standby') {
+      // one that leads home leads elsewhere the next time, if it is no front that knows where to
+      const firstMs = answered ? againMs : unansweredAgainMs
+      return Math.min(firstMs * 2 ** this.#standbyFailures++, unansweredMs)
+    }
     return move === 'home' && !answered ? unansweredMs : retryMs
   }
 
@@ -90,11 +100,12 @@ export class FailedMoves {
     this.#remove(move)
     const [oldest] = this.#moves.keys()
     if (oldest !== undefined && this.#moves.size >= maxMoves) this.#remove(oldest)
+    const { clock, random, onExpired } = this.#components
     const expire = () => {
       this.#moves.delete(move)
-      this.#onExpired()
+      onExpired()
     }
-    this.#moves.set(move, this.#clock.after(ms, expire))
+    this.#moves.set(move, clock.after(Math.round(ms * (0.75 + random() / 2)), expire))
   }
 
   #remove(move: string): void {

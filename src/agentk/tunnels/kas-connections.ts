@@ -19,6 +19,7 @@ export interface KasConnectionsComponents {
   readonly allowed: (address: string) => KasAddress | undefined
   readonly log: Logger
   readonly clock: Clock
+  readonly random: () => number
 }
 
 export interface KasConnectionsOptions extends FailedMovesOptions {
@@ -83,7 +84,8 @@ export class KasConnections implements Service {
     this.metadata = components.metadata
     this.#components = components
     this.#options = options
-    this.#failed = new FailedMoves({ clock: components.clock, onExpired: () => this.#schedule() }, options)
+    const { clock, random } = components
+    this.#failed = new FailedMoves({ clock, random, onExpired: () => this.#schedule() }, options)
     this.#home = this.#create('home')
   }
 

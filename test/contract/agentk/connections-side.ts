@@ -63,7 +63,7 @@ export async function startConnections(
   )
   const allowed = (named: string) => allowedAddress(named, { own, alsoAllowed: options.allowHome ?? [] })
   const connections = new KasConnections(
-    { build, metadata, allowed, log, clock: options.clock ?? systemClock },
+    { build, metadata, allowed, log, clock: options.clock ?? systemClock, random: () => 0.5 },
     { ...defaultKasConnections, ...options.times },
   )
   t.teardown(async () => {

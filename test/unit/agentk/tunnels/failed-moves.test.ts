@@ -2,14 +2,15 @@ import t from 'tap'
 import { FailedMoves } from '../../../../src/agentk/tunnels/failed-moves.ts'
 import { MovingClock } from '../moving-clock.ts'
 
-const options = { retryMs: 60_000, unansweredMs: 2000, againMs: 500, lostMs: 1000 }
+const options = { retryMs: 60_000, unansweredMs: 2000, againMs: 500, unansweredAgainMs: 1000, lostMs: 1000 }
+const random = () => 0.5
 const here = { answered: true }
 const nowhere = { answered: false }
 
 t.test('a move is left alone for its time, then that is told', async (t) => {
   const clock = new MovingClock()
   const told: number[] = []
-  const moves = new FailedMoves({ clock, onExpired: () => told.push(clock.now()) }, options)
+  const moves = new FailedMoves({ clock, random, onExpired: () => told.push(clock.now()) }, options)
   const begin = clock.now()
   moves.lost('kas-0')
   moves.add('home', 'kas-0', nowhere)
@@ -28,17 +29,20 @@ t.test('a move is left alone for its time, then that is told', async (t) => {
 
 t.test('while there is no standby it is tried less and less often, until one is found', async (t) => {
   const clock = new MovingClock()
-  const moves = new FailedMoves({ clock, onExpired: () => undefined }, options)
+  const moves = new FailedMoves({ clock, random, onExpired: () => undefined }, options)
   const waits: (number | undefined)[] = []
   const fail = async (answered: boolean) => {
     moves.add('standby', 'kas-0', { answered })
     waits.push(clock.pending[0])
     await clock.advance(options.unansweredMs)
   }
-  for (const answered of [true, false, true, false]) await fail(answered)
+  for (const answered of [true, true, true, true]) await fail(answered)
   moves.found()
   await fail(true)
-  t.strictSame(waits, [500, 1000, 2000, 2000, 500])
+  t.strictSame(waits.splice(0), [500, 1000, 2000, 2000, 500])
+  moves.found()
+  for (const answered of [false, false, true]) await fail(answered)
+  t.strictSame(waits, [1000, 2000, 2000], 'one that does not answer is left alone for longer')
   moves.add('better standby', 'kas-0', nowhere)
   t.strictSame(clock.pending, [60_000], 'a better one is none that is lacking')
   for (const name of ['kas-0', 'kas-1']) moves.add('standby', name, nowhere)
@@ -49,9 +53,25 @@ t.test('while there is no standby it is tried less and less often, until one is 
   moves.clear()
 })
 
+t.test('each wait is up to a quarter shorter or longer', async (t) => {
+  const clock = new MovingClock()
+  const waits = [0, 0.25, 1].map((drawn) => {
+    const moves = new FailedMoves({ clock, random: () => drawn, onExpired: () => undefined }, options)
+    moves.lost('kas-0')
+    const own = clock.pending
+    moves.clear()
+    return own
+  })
+  t.strictSame(waits, [
+    [750, 750],
+    [875, 875],
+    [1250, 1250],
+  ])
+})
+
 t.test('bounded; cleared, it leaves nothing behind', async (t) => {
   const clock = new MovingClock()
-  const moves = new FailedMoves({ clock, onExpired: () => t.fail('told') }, options)
+  const moves = new FailedMoves({ clock, random, onExpired: () => t.fail('told') }, options)
   for (let i = 0; i < 101; i++) moves.add('home', `kas-${i}`, here)
   t.equal(clock.pending.length, 100)
   t.notOk(moves.has('home', 'kas-0'))
