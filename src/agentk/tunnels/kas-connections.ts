@@ -180,8 +180,9 @@ export class KasConnections implements Service {
 
   #hinted(connection: KasConnection, hints: Hints): void {
     if (connection !== this.#home && connection !== this.#standby) return
-    // one that leaves knows it before the others do
-    if (connection === this.#home || !this.#home.sessions.connected || hints.leaving) this.#wanted = hints
+    // one that leaves knows it before the others do, and where nothing serves that it knows of, what was wanted still is
+    const isNewest = connection === this.#home || !this.#home.sessions.connected || hints.leaving
+    if (isNewest && (hints.home || !hints.leaving)) this.#wanted = hints
     this.#schedule()
   }
 

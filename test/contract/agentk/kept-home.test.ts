@@ -95,6 +95,22 @@ t.test('no second replica is named: the old home is left at once', async (t) => 
   await lastLeft(old)
 })
 
+t.test('a replica leaves that knows of none that serves: what was wanted still is', async (t) => {
+  const all = (await startReplicas(t, 2)) as [FakeReplica, FakeReplica]
+  const [home, standby] = all
+  tell(all, home, standby)
+  const connections = await startConnections(t, home.address)
+  await at(connections, 'kas-0', 'kas-1')
+  await idleAre(all, [2, 1])
+  for (const replica of [standby, home]) {
+    replica.kas.hints = { 'kas-replica': [replica.name], ...leaving }
+    await poke(replica)
+    // the second call comes by the tunnel that was opened last, if not the first
+    for (let i = 0; i < 2; i++) await serves(t, replica)
+    t.strictSame(connections.places, { home: 'kas-0', standby: 'kas-1' })
+  }
+})
+
 t.test('home leaves, and where it should be is not reached: the standby is home, and both go on', async (t) => {
   const all = (await startReplicas(t, 3)) as Three
   const [old, other, right] = all
