@@ -15,7 +15,7 @@ export interface FailedMovesOptions {
   readonly againMs: number
   /** the same for one that did not answer, and that others dial too. ms */
   readonly unansweredAgainMs: number
-  /** a replica whose connection was lost is not gone back to before. ms */
+  /** a replica whose connection was lost, or that was reached and leaves, is not gone back to before. ms */
   readonly lostMs: number
 }
 
@@ -64,6 +64,11 @@ export class FailedMoves {
   /** It did not come out at the replica of this name, but elsewhere or, not `answered`, nowhere. */
   add(move: Move, name: string, { answered }: { answered: boolean }): void {
     this.#add(`${move} ${name}`, this.#waitMs(move, answered))
+  }
+
+  /** It came out there, and the replica leaves. */
+  leaves(move: Move, name: string): void {
+    this.#add(`${move} ${name}`, this.#options.lostMs)
   }
 
   /** The connection to the replica was lost. */

@@ -247,7 +247,7 @@ export class KasConnections implements Service {
   async #moveHome(place: Place): Promise<boolean> {
     if (this.#failed.has('home', place.name)) return false
     const connection = await this.#open('home', place)
-    if (connection.place === place.name) {
+    if (connection.place === place.name && connection.stays) {
       this.#settle(connection)
       return true
     }
@@ -256,10 +256,10 @@ export class KasConnections implements Service {
     return false
   }
 
-  /** The standby becomes home if it is where that should be, or if home is where it cannot stay. */
+  /** A standby that can stay becomes home if it is where home should be, or if home cannot stay. */
   #useStandby({ name }: Place): void {
     const standby = this.#standby
-    if (standby?.place === name || (standby?.stays && this.#home.hints?.leaving)) this.#settle(standby)
+    if (standby?.stays && (standby.place === name || this.#home.hints?.leaving)) this.#settle(standby)
   }
 
   /**
@@ -296,16 +296,16 @@ export class KasConnections implements Service {
     if (this.#failed.has(this.#standbyMove, place.name)) return
     const connection = await this.#open('standby', place)
     const old = this.#standby
-    const landed = connection.place
+    const { place: landed, hints } = connection
     // any replica but home is better than none, and one that stays is better than one that leaves
-    const isBetter = landed === place.name || !old || (connection.stays && !old.stays)
-    if (landed !== undefined && landed !== this.#home.place && isBetter) {
+    const isBetter = !old || (connection.stays && (landed === place.name || !old.stays))
+    if (hints && landed !== this.#home.place && isBetter) {
       this.#standby = connection
-      this.#again = true
+      this.#hinted(connection, hints) // it was neither home nor standby as it said so
       if (old) this.#retire(old)
     } else this.#retire(connection)
     if (this.#standby?.stays) this.#failed.found()
-    if (landed !== place.name) this.#avoid(this.#standbyMove, place, connection)
+    if (landed !== place.name || this.#standby !== connection) this.#avoid(this.#standbyMove, place, connection)
   }
 
   get #standbyMove(): Move {
@@ -313,7 +313,9 @@ export class KasConnections implements Service {
   }
 
   #avoid(move: Move, { name }: Place, { place }: KasConnection): void {
-    if (!this.#stopping.signal.aborted) this.#failed.add(move, name, { answered: place !== undefined })
+    if (this.#stopping.signal.aborted) return
+    if (place === name) this.#failed.leaves(move, name)
+    else this.#failed.add(move, name, { answered: place !== undefined })
   }
 
   /** @returns a fresh connection once it has landed; its place is undefined if it has not */

@@ -192,3 +192,95 @@ t.test(
     await at(connections, 'kas-0', 'kas-2')
   },
 )
+
+t.test('the standby that kas names leaves, which kas has not heard of yet: the old one goes on', async (t) => {
+  const all = (await startReplicas(t, 3)) as Three
+  const [home, old, named] = all
+  const clock = new MovingClock()
+  tell(all, home, old)
+  const connections = await startConnections(t, home.address, { clock })
+  await at(connections, 'kas-0', 'kas-1')
+  tell([home], home, named)
+  Object.assign(named.kas.hints ?? {}, leaving)
+  await poke(home)
+  await eventually(() => assert.equal(named.kas.sessions.length, 1))
+  await lastLeft(named)
+  await eventually(() => assert.deepEqual(clock.pending, [10_000]))
+  await at(connections, 'kas-0', 'kas-1')
+  await serves(t, old)
+  tell([named], home, named)
+  await clock.advance(10_000)
+  await at(connections, 'kas-0', 'kas-2')
+  await lastLeft(old)
+})
+
+t.test('the only standby that kas names leaves: it serves until the one that it names is there', async (t) => {
+  const all = (await startReplicas(t, 3)) as Three
+  const [home, named, next] = all
+  tell([home], home, named)
+  tell([named], home, next, leaving)
+  tell([next], home, next)
+  const connections = await startConnections(t, home.address)
+  await at(connections, 'kas-0', 'kas-2')
+  await lastLeft(named)
+  await idleAre(all, [2, 0, 1])
+})
+
+t.test('two that leave name one another as standby: each is dialled once', async (t) => {
+  const all = (await startReplicas(t, 3)) as Three
+  const [home, one, other] = all
+  const clock = new MovingClock()
+  tell([home, other], home, one)
+  tell([one], home, other)
+  for (const { kas } of [one, other]) Object.assign(kas.hints ?? {}, leaving)
+  const connections = await startConnections(t, home.address, { clock })
+  await eventually(() => assert.equal(other.kas.sessions.length, 1))
+  await lastLeft(other)
+  await eventually(() => assert.deepEqual(clock.pending, [10_000]))
+  await at(connections, 'kas-0', 'kas-1')
+  await serves(t, one)
+  t.strictSame(
+    all.map(({ kas }) => kas.sessions.length),
+    [1, 1, 1],
+  )
+})
+
+t.test('the home that kas names leaves, which kas has not heard of yet: agentk stays where it is', async (t) => {
+  const all = (await startReplicas(t, 2)) as [FakeReplica, FakeReplica]
+  const [old, home] = all
+  const clock = new MovingClock()
+  tell([old], home)
+  tell([home], old, undefined, leaving)
+  const connections = await startConnections(t, old.address, { clock })
+  await eventually(() => assert.equal(home.kas.sessions.length, 1))
+  await lastLeft(home)
+  await eventually(() => assert.deepEqual(clock.pending, [10_000]))
+  await at(connections, 'kas-0', undefined)
+  await serves(t, old)
+  tell([home], home)
+  await clock.advance(10_000)
+  await at(connections, 'kas-1', undefined)
+})
+
+t.test('home leaves, and the new one has not heard of it yet: it is not gone back', async (t) => {
+  const all = (await startReplicas(t, 3)) as Three
+  const [old, home, standby] = all
+  const clock = new MovingClock()
+  tell(all, old, home)
+  const connections = await startConnections(t, old.address, { clock })
+  await at(connections, 'kas-0', 'kas-1')
+  tell([old], home, unreachable(standby), leaving)
+  await poke(old)
+  await at(connections, 'kas-1', 'kas-0')
+  await eventually(() => assert.deepEqual(clock.pending, [1000]))
+  await idleAre([home], [3]) // two, and the one that told its role
+  await poke(home)
+  // the third call comes by the tunnel that was opened last, if no other did
+  for (let i = 0; i < 3; i++) await serves(t, home)
+  t.strictSame(connections.places, { home: 'kas-1', standby: 'kas-0' })
+  tell(all, home, standby)
+  await poke(home)
+  await clock.advance(1000)
+  await at(connections, 'kas-1', 'kas-2')
+  await lastLeft(old)
+})

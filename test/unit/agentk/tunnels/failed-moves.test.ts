@@ -53,6 +53,14 @@ t.test('while there is no standby it is tried less and less often, until one is 
   moves.clear()
 })
 
+t.test('a replica that leaves is left alone for as long as one that was lost', async (t) => {
+  const clock = new MovingClock()
+  const moves = new FailedMoves({ clock, random, onExpired: () => undefined }, options)
+  for (const move of ['home', 'standby', 'better standby'] as const) moves.leaves(move, 'kas-0')
+  t.strictSame(clock.pending, [1000, 1000, 1000])
+  moves.clear()
+})
+
 t.test('each wait is up to a quarter shorter or longer', async (t) => {
   const clock = new MovingClock()
   const waits = [0, 0.25, 1].map((drawn) => {
