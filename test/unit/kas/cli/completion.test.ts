@@ -5,7 +5,7 @@ import t from 'tap'
 import { runCli } from '../../../../src/kas/cli/cli.ts'
 import { commandTree, flagsOf } from '../../../../src/kas/cli/completion/command-tree.ts'
 import { subcommands, usage } from '../../../../src/kas/cli/program.ts'
-import { foundShell } from '../../../support/completion/found-shell.ts'
+import { foundShell, type ShellName } from '../../../support/completion/found-shell.ts'
 import { proposalsOf } from '../../../support/completion/shells.ts'
 
 async function kas(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
@@ -51,6 +51,10 @@ async function helps(): Promise<Help[]> {
 }
 
 const helped = await helps()
+const folder = await mkdtemp(join(tmpdir(), 'completion-'))
+t.teardown(() => rm(folder, { recursive: true, force: true }))
+const shells: (readonly [ShellName, Awaited<ReturnType<typeof foundShell>>])[] = []
+for (const name of ['bash', 'zsh', 'fish'] as const) shells.push([name, await foundShell(name, folder)])
 
 t.test('the tables have each word and each flag of the help', async (t) => {
   t.strictSame(helped[0]?.expected.filter((one) => !one.startsWith('-')).sort(), [...subcommands].sort())
@@ -71,11 +75,7 @@ t.test('nothing in the tables means something to a shell', async (t) => {
   }
 })
 
-const folder = await mkdtemp(join(tmpdir(), 'completion-'))
-t.teardown(() => rm(folder, { recursive: true, force: true }))
-
-for (const shell of ['bash', 'zsh', 'fish'] as const) {
-  const found = await foundShell(shell, folder)
+for (const [shell, found] of shells) {
   const skip = 'lacks' in found ? found.lacks : false
   t.test(`${shell} proposes each word and flag of the help, and of the tables`, { skip }, async (t) => {
     if ('lacks' in found) return
