@@ -1,6 +1,7 @@
 import { connectProblem } from './can-connect.ts'
 import type { Finding } from './findings.ts'
 import { formatHostPort } from './host-port.ts'
+import { proxyHint, proxyUrl } from './proxy.ts'
 
 const variables = ['HTTPS_PROXY', 'HTTP_PROXY'] as const
 /** ms */
@@ -24,11 +25,10 @@ export async function checkProxies(env: Environment): Promise<Finding[]> {
 
 async function checkProxy(subject: string, value: string, except: string): Promise<Finding> {
   const check = 'proxies'
-  const address = value.includes('://') ? value : `http://${value}`
-  const url = URL.canParse(address) ? new URL(address) : undefined
+  const url = proxyUrl(value)
   const port = Number(url?.port) || defaultPorts[url?.protocol ?? '']
   if (!url || port === undefined) {
-    const advice = 'write http://host:port, with user:password@ before the host if it wants them'
+    const advice = `write http://host:port, with user:password@ before the host if it wants them; ${proxyHint}`
     return { check, state: 'failed', subject, text: 'it is no URL of an http or https proxy', advice }
   }
   const host = url.hostname.replace(/^\[|\]$/g, '')

@@ -3,11 +3,36 @@ import { BlockList, isIP } from 'node:net'
 /** Which variable names the proxy: grpc-go asks for HTTPS_PROXY whatever its scheme, Go's HTTP client by scheme. */
 export type ProxyKind = 'http' | 'https'
 
+/** For whoever has written one that cannot be read. */
+export const proxyHint = '%, #, / and @ of a password are written %25, %23, %2F and %40'
+
+/**
+ * What a variable names as a proxy; http, if it has no scheme. Undefined: it cannot be read. By an `@` behind the host,
+ * what was taken for the host is the user, or part of his password.
+ */
+export function proxyUrl(text: string): URL | undefined {
+  const address = text.includes('://') ? text : `http://${text}`
+  if (!URL.canParse(address)) return undefined
+  const url = new URL(address)
+  const { pathname, search, hash, username, password } = url
+  if (`${pathname}${search}${hash}`.includes('@')) return undefined
+  return canDecode(`${username}:${password}`) ? url : undefined
+}
+
+function canDecode(text: string): boolean {
+  try {
+    decodeURIComponent(text)
+    return true
+  } catch {
+    return false // a % that is no escape
+  }
+}
+
 /**
  * The proxy for a connection, as Go chooses it from HTTPS_PROXY, HTTP_PROXY and NO_PROXY (upper case wins), or
  * undefined. This machine itself is always reached directly.
  *
- * @throws Error for a proxy that is neither http nor https
+ * @throws Error for what is no URL, or of a proxy that is neither http nor https; its value is not in it
  */
 export function proxyFromEnvironment(
   env: NodeJS.ProcessEnv,
@@ -17,9 +42,8 @@ export function proxyFromEnvironment(
   const upper = kind === 'https' ? 'HTTPS_PROXY' : 'HTTP_PROXY'
   const text = env[upper] || env[upper.toLowerCase()]
   if (!text || isDirect(env.NO_PROXY || env.no_proxy || '', target)) return undefined
-  const address = text.includes('://') ? text : `http://${text}`
-  if (!URL.canParse(address)) throw new Error(`${upper} is not a URL`) // it may hold a password: it is not shown
-  const url = new URL(address)
+  const url = proxyUrl(text)
+  if (!url) throw new Error(`${upper} is no URL of a proxy: ${proxyHint}`) // it may hold a password: it is not shown
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
     throw new Error(`${upper} must be an http or https proxy, found ${url.protocol}//`)
   }

@@ -10,7 +10,7 @@ export interface ConnectProxy {
 }
 
 /**
- * A proxy that takes CONNECT.
+ * A proxy that takes CONNECT; it refuses plain requests alike.
  *
  * @param takes - the port of this machine that all goes to; or the status line with which it refuses; or nothing: it never
  *   answers
@@ -19,7 +19,9 @@ export async function startConnectProxy(t: TornDown, takes: number | string | un
   const asked: string[] = []
   const sockets = new Set<Socket>()
   const keep = (socket: Socket) => sockets.add(socket.on('error', () => undefined))
-  const server = createServer().on('connect', (request, client: Socket) => {
+  const server = createServer((_, response) => {
+    if (typeof takes === 'string') response.writeHead(Number.parseInt(takes, 10)).end()
+  }).on('connect', (request, client: Socket) => {
     keep(client)
     asked.push(request.url ?? '')
     if (takes === undefined) return

@@ -55,18 +55,31 @@ export async function dialKas(options: TransportOptions, signal: AbortSignal): P
   }
 }
 
-function unreachable(detail: string, httpStatus?: number): KasError {
-  return new KasError({ code: 'UNREACHABLE', detail, ...(httpStatus === undefined ? {} : { httpStatus }) })
+interface Failure extends ErrorOptions {
+  readonly httpStatus?: number | undefined
+}
+
+function unreachable(detail: string, { httpStatus, ...options }: Failure = {}): KasError {
+  return new KasError({ code: 'UNREACHABLE', detail, ...(httpStatus === undefined ? {} : { httpStatus }) }, options)
 }
 
 async function openSocket(options: TransportOptions, signal: AbortSignal, opened: Socket[]): Promise<Socket> {
-  const { address, env } = options
-  const proxy = proxyFromEnvironment(env, kindOfProxy(address), address)
+  const { address } = options
+  const proxy = proxyTo(options)
   if (proxy) return throughProxy(proxy, address, signal, opened)
   const socket = connectTcp({ host: address.host, port: address.port, noDelay: true, keepAlive: true })
   opened.push(socket)
   await once(socket, 'connect', { signal })
   return socket
+}
+
+/** @throws KasError UNREACHABLE that says which variable cannot be read */
+function proxyTo({ address, env }: TransportOptions): URL | undefined {
+  try {
+    return proxyFromEnvironment(env, kindOfProxy(address), address)
+  } catch (cause) {
+    throw unreachable(`${proxyPrefix}of the environment: ${(cause as Error).message}`, { cause })
+  }
 }
 
 export const kindOfProxy = ({ scheme }: KasAddress): ProxyKind => (scheme === 'ws' ? 'http' : 'https')
@@ -89,7 +102,7 @@ async function throughProxy(proxy: URL, address: KasAddress, signal: AbortSignal
   opened.push(socket)
   if (response.statusCode !== 200) {
     const detail = `${proxyPrefix}${proxy.host} answered ${response.statusCode} to CONNECT ${address.authority}`
-    throw unreachable(detail, response.statusCode)
+    throw unreachable(detail, { httpStatus: response.statusCode })
   }
   socket.setNoDelay(true)
   if (head.length > 0) socket.unshift(head)
@@ -102,7 +115,7 @@ async function connectAnswer(request: ClientRequest, { host }: URL): Promise<[In
     return (await once(request, 'connect')) as [IncomingMessage, Socket, Buffer]
   } catch (cause) {
     const { message, code } = cause as NodeJS.ErrnoException
-    throw unreachable(`${proxyPrefix}${host} cannot be used: ${message || code}`)
+    throw unreachable(`${proxyPrefix}${host} cannot be used: ${message || code}`, { cause })
   }
 }
 
@@ -176,7 +189,7 @@ function upgrade(socket: Socket, options: TransportOptions, signal: AbortSignal)
       const { statusCode } = response
       const hint = statusCode === 404 || statusCode === 301 ? `, is the path ${address.path} right?` : ''
       const detail = `${address.authority} answered ${statusCode} instead of a WebSocket upgrade${hint}`
-      fail(unreachable(detail, statusCode))
+      fail(unreachable(detail, { httpStatus: statusCode }))
     })
     webSocket.once('error', fail)
     webSocket.once('open', () => {

@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { Authority } from '../../../dev/certificates.ts'
 import { parseKasAddress } from '../../../src/agentk/tunnels/kas-address.ts'
+import { nextStepToKas } from '../../../src/agentk/tunnels/next-step.ts'
 import { dialKas, type TransportOptions } from '../../../src/agentk/tunnels/transport.ts'
 import { startPool, startSessions } from './agent-side.ts'
 import { listen, startRaw } from './api-server.ts'
@@ -84,6 +85,17 @@ t.test('what went wrong is said', async (t) => {
     dialKas(optionsFor('grpc://kas.test', { env }), never),
     /proxy .* answered 407 to CONNECT kas.test:80/,
   )
+  await t.rejects(dialKas(optionsFor('grpc://kas.test', { env: { HTTPS_PROXY: 'http://127.0.0.1:1' } }), never), {
+    message: /^proxy 127\.0\.0\.1:1 cannot be used: /,
+    cause: { code: 'ECONNREFUSED' },
+  })
+  for (const wrong of ['http://ada:geheim%@127.0.0.1:1', 'http://ada:123/geheim@127.0.0.1:1']) {
+    const dialled = dialKas(optionsFor('ws://kas.test', { env: { HTTP_PROXY: wrong } }), never)
+    const message = /^proxy of the environment: HTTP_PROXY is no URL of a proxy: %, #, \/ and @ of a password.*%40$/
+    const error = await dialled.catch((one: unknown) => one)
+    t.match(error, { code: 'UNREACHABLE', message })
+    t.match(nextStepToKas(error, optionsFor('ws://kas.test').address), /^Check the proxy that HTTPS_PROXY names/)
+  }
   await t.rejects(
     dialKas(optionsFor(`ws://127.0.0.1:${webPort}/wrong`), never),
     /answered 404 instead of a WebSocket upgrade, is the path \/wrong right\?/,

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createServer, request } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { inspect } from 'node:util'
 import t, { type Test } from 'tap'
 import { Authority } from '../../../dev/certificates.ts'
 import { GitlabClient } from '../../../src/kas/directory/gitlab/gitlab-client.ts'
@@ -93,6 +94,28 @@ t.test('by a proxy through TLS', async (t) => {
   const { directory } = await startGitlabSide(t, gitlab, { client })
   t.match(await directory.agentByToken('glagent-prod', signal), { id: 42n })
   t.strictSame(proxy.asked, ['gitlab.test:443'])
+})
+
+t.test('a proxy that cannot be read stops the start, and its value is not shown', async (t) => {
+  const secretFile = join(t.testdir({ secret: Buffer.alloc(32).toString('base64') }), 'secret')
+  const { log } = capturedLog()
+  const cases = [
+    ['https://gitlab.test', 'HTTPS_PROXY', 'http://user:geheim#w@proxy:3128'],
+    ['https://gitlab.test', 'HTTPS_PROXY', 'http://user:geheim%@proxy:3128'],
+    ['http://gitlab.test', 'HTTP_PROXY', 'http://ada:123/geheim@proxy:3128'],
+    ['http://gitlab.test', 'HTTP_PROXY', 'ftp://ada:geheim@proxy:3128'],
+  ] as const
+  for (const [address, name, value] of cases) {
+    const options = { address, secretFile, refillPerSecond: 1, bucketSize: 1, userAgent: 'x' }
+    const components = { log, metrics: noGitlabMetrics, tracer: noTracer }
+    const client = new GitlabClient(components, { ...options, env: { [name]: value } })
+    const problem = `${name}: it is no URL of a proxy; %, #, / and @ of a password are written %25, %23, %2F and %40`
+    const spec = { code: 'SETTINGS_INVALID', file: 'environment', problems: [problem] }
+    const error = await client.start().catch((one: unknown) => one)
+    t.match(error, { spec }, value)
+    t.notMatch(inspect(error), /geheim|123/)
+    await client.stop()
+  }
 })
 
 // wire: rest.connections

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { proxyFromEnvironment } from '../../../src/lib/proxy.ts'
+import { proxyFromEnvironment, proxyUrl } from '../../../src/lib/proxy.ts'
 
 const target = { host: 'kas.example.com', port: 443 }
 const proxy = 'http://proxy:3128'
@@ -17,8 +17,26 @@ t.equal(host({ HTTPS_PROXY: proxy }, { host: '127.1.2.3', port: 1 }), undefined)
 t.equal(host({ HTTPS_PROXY: proxy }, { host: '::1', port: 1 }), undefined)
 t.throws(() => host({ HTTPS_PROXY: 'socks5://proxy' }), /http or https/)
 t.throws(() => host({ HTTPS_PROXY: 'http://user:secret@proxy:99999' }), {
-  message: 'HTTPS_PROXY is not a URL',
+  message: /^HTTPS_PROXY is no URL of a proxy: %, #, \/ and @ of a password/,
   input: undefined,
+})
+
+t.test('a password that is written wrongly is no part of a URL, and of no message', async (t) => {
+  for (const wrong of [
+    'http://ada:geheim#w@proxy:3128',
+    'http://ada:12#geheim@proxy:3128',
+    'http://ada:12?geheim@proxy:3128',
+    'http://ada:123/geheim@proxy:3128',
+    'ada:123/geheim@proxy:3128',
+    'ada:geheim://w@proxy:3128',
+    'http://ada:geheim%@proxy:3128',
+    'http://ada%2:0geheim@proxy:3128',
+    'http://ada:geheim%C3@proxy:3128',
+  ]) {
+    t.equal(proxyUrl(wrong), undefined, wrong)
+    t.throws(() => host({ HTTPS_PROXY: wrong }), { message: /^HTTPS_PROXY is no URL of a proxy: .*%40$/ }, wrong)
+  }
+  t.match(proxyUrl('http://ada:p%25%23%2F%40@proxy:3128/'), { host: 'proxy:3128', password: 'p%25%23%2F%40' })
 })
 
 t.test('NO_PROXY', (t) => {

@@ -114,8 +114,8 @@ async function checkChain({ gitlab }: KasConfig, env: CliIo['env']): Promise<Fin
 }
 
 /** @param proxy - by which GitLab is reached; undefined: by none */
-async function askGitlab(infos: AgentInfos, address: string, proxy: string | undefined): Promise<CheckResult> {
-  const by = proxy === undefined ? '' : ` by the proxy ${hostOf(proxy)}`
+async function askGitlab(infos: AgentInfos, address: string, proxy: URL | undefined): Promise<CheckResult> {
+  const by = proxy === undefined ? '' : ` by the proxy ${proxy.host}`
   try {
     await infos.ask({ token: madeUpToken, turn: { queue: 'agents' } }, AbortSignal.timeout(timeoutMs))
     return failed(`${address}: knows an agent by a token that nobody has`, 'is it GitLab that answers there?')
@@ -136,9 +136,6 @@ async function askGitlab(infos: AgentInfos, address: string, proxy: string | und
     return failed(`${address}${by}: ${error.message}`, ofProxy ? proxyAdvice : advice)
   }
 }
-
-/** Without user and password. */
-const hostOf = (proxy: string) => (URL.canParse(proxy) ? new URL(proxy).host : 'of the environment')
 
 /** Another host than a proxy's is not reached by this machine itself. */
 const proxyAdvice = 'the proxy is not reached: see proxies; if GitLab is to be reached without it, name it in NO_PROXY'

@@ -26,8 +26,8 @@ const byCode: Readonly<Record<string, string>> = {
   ENETUNREACH: route,
 }
 
-/** undici's words for a CONNECT that a proxy has not taken */
-const byProxy = /Proxy response \((\d{3})\)/
+/** undici's words for a CONNECT, and for a plain request, that a proxy has not taken */
+const byProxy = /Proxy response \((\d{3})\)|Proxy Authentication Required \((407)\)/
 
 /** What nginx, Apache and programs in Go say to HTTP where they speak HTTPS. */
 const wantsTls = /HTTPS port|SSL-enabled server|HTTPS server/
@@ -38,7 +38,8 @@ export function gitlabAdvice(error: KasError): string | undefined {
   if (spec.code === 'GITLAB_ANSWER_INVALID') return 'is it GitLab that answers at gitlab.address?'
   if (spec.code === 'GITLAB_STATUS') return isElsewhere(error) ? byStatus(spec.status) : undefined
   const { code, message = '' } = (cause ?? {}) as { code?: unknown; message?: string }
-  const [, refused] = byProxy.exec(message) ?? []
+  const [, tunnelled, plain] = byProxy.exec(message) ?? []
+  const refused = tunnelled ?? plain
   if (refused !== undefined) return proxyAdvice(Number(refused))
   if (typeof code !== 'string') return undefined
   const fault = tlsFault(code)
@@ -48,10 +49,10 @@ export function gitlabAdvice(error: KasError): string | undefined {
 
 function proxyAdvice(status: number): string {
   if (status === 407)
-    return 'the proxy of HTTPS_PROXY wants a user and a password, which stand there, or name GitLab in NO_PROXY'
+    return 'the proxy of HTTPS_PROXY (HTTP_PROXY for http) wants a user and a password, which stand there, or name GitLab in NO_PROXY'
   if (status >= 500)
-    return 'the proxy of HTTPS_PROXY does not reach gitlab.address: is its host right, or does it belong into NO_PROXY?'
-  return 'the proxy of HTTPS_PROXY does not let kas through to gitlab.address: allow it there, or name GitLab in NO_PROXY'
+    return 'the proxy of HTTPS_PROXY (HTTP_PROXY for http) does not reach gitlab.address: is its host right, or does it belong into NO_PROXY?'
+  return 'the proxy of HTTPS_PROXY (HTTP_PROXY for http) does not let kas through to gitlab.address: allow it there, or name GitLab in NO_PROXY'
 }
 
 function byStatus(status: number): string {

@@ -1,6 +1,7 @@
 import type { SecureContext } from 'node:tls'
 import type { Dispatcher } from 'undici'
-import { isDirect } from '../../../lib/proxy.ts'
+import { KasError } from '../../../lib/errors.ts'
+import { isDirect, proxyHint, proxyUrl } from '../../../lib/proxy.ts'
 import { trustedContext } from '../../../lib/trusted-authorities.ts'
 
 export interface GitlabDispatcherOptions {
@@ -26,15 +27,18 @@ export interface GitlabTimeouts {
 /** Shorter than what web servers keep a connection for, so that it is seldom closed under a request. ms */
 const keepAliveMs = 10_000
 
+/** Those that undici knows. */
+const proxyProtocols: ReadonlySet<string> = new Set(['http:', 'https:', 'socks:', 'socks5:'])
+
 /**
  * Connections to GitLab: at most so many, kept for a while, by the proxy that the environment names.
  *
- * @throws KasError SETTINGS_INVALID if the file of certificates cannot be used
+ * @throws KasError SETTINGS_INVALID if the file of certificates, or the proxy, cannot be used
  */
 export async function createGitlabDispatcher(options: GitlabDispatcherOptions): Promise<Dispatcher> {
   const { timeouts, env, maxConnections } = options
   const proxy = gitlabProxy(options.address, env)
-  const secure = await secureContext([options.address, proxy], options.caCertificateFile)
+  const secure = await secureContext([options.address, proxy?.href], options.caCertificateFile)
   const agentOptions = {
     connections: maxConnections,
     pipelining: 1,
@@ -48,21 +52,26 @@ export async function createGitlabDispatcher(options: GitlabDispatcherOptions): 
   const { default: undici } = await import('undici') // loaded here: who has a directory file needs none
   if (proxy === undefined) return new undici.Agent(agentOptions)
   const tls = { ...secure, timeout: timeouts.connectMs }
-  return new undici.ProxyAgent({ ...agentOptions, uri: proxy, requestTls: tls, proxyTls: tls })
+  return new undici.ProxyAgent({ ...agentOptions, uri: proxy.href, requestTls: tls, proxyTls: tls })
 }
 
 /**
  * The proxy to GitLab, as Go chooses it: by the scheme of the address, and NO_PROXY with ranges and sub-domains.
  *
- * @returns a URL, with user and password if it has them
+ * @returns with user and password if it has them
+ * @throws KasError SETTINGS_INVALID if it cannot be read, without its value
  */
-export function gitlabProxy(address: string, env: GitlabDispatcherOptions['env']): string | undefined {
+export function gitlabProxy(address: string, env: GitlabDispatcherOptions['env']): URL | undefined {
   const { protocol, hostname, port } = new URL(address)
   const isTls = protocol === 'https:'
-  const text = isTls ? env.HTTPS_PROXY || env.https_proxy : env.HTTP_PROXY || env.http_proxy
+  const name = isTls ? 'HTTPS_PROXY' : 'HTTP_PROXY'
+  const text = env[name] || env[name.toLowerCase()]
   const target = { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port) || (isTls ? 443 : 80) }
   if (!text || isDirect(env.NO_PROXY || env.no_proxy || '', target)) return undefined
-  return text.includes('://') ? text : `http://${text}`
+  const proxy = proxyUrl(text)
+  if (proxy && proxyProtocols.has(proxy.protocol)) return proxy
+  const problems = [`${name}: it is no URL of a proxy; ${proxyHint}`]
+  throw new KasError({ code: 'SETTINGS_INVALID', file: 'environment', problems })
 }
 
 /** Made only if something is to be reached by TLS, or a file is named that may be wrong. */

@@ -576,6 +576,15 @@ const faults: Readonly<Record<string, DoctorFault<World>>> = {
       env.HTTPS_PROXY = 'socks5://ada:good-password@10.0.0.1'
     },
   },
+  'a proxy whose password is not escaped': {
+    check: 'gitlab',
+    says: /environment: HTTPS_PROXY: it is no URL of a proxy; .* are written %25, %23, %2F and %40$/,
+    advises: /^$/, // its text says it
+    plant: ({ config, env }) => {
+      config.gitlab = { ...config.gitlab, address: 'https://gitlab.test' }
+      env.HTTPS_PROXY = 'http://ada:good-password#w@10.0.0.1:3128'
+    },
+  },
   'a proxy that is not there': {
     check: 'proxies',
     says: /127\.0\.0\.1:1: .*ECONNREFUSED/,
@@ -682,6 +691,10 @@ t.test('GitLab by a proxy: one that lets through, and those that do not are the 
     t.match(found, [{ state: 'failed', text: /by the proxy 127\.0\.0\.1:\d+: /, advice }], status)
     t.notMatch(JSON.stringify(found), 'good-password')
   }
+  config.gitlab = { ...config.gitlab, address: 'http://gitlab.test' }
+  env.HTTP_PROXY = (await startConnectProxy(t, '407 Proxy Authentication Required')).url
+  t.match(await ofGitlab(), [{ state: 'failed', advice: /HTTP_PROXY for http\) wants a user/ }], 'a plain request')
+  config.gitlab = { ...config.gitlab, address: 'https://gitlab.test' }
   env.HTTPS_PROXY = 'http://127.0.0.1:1'
   t.match(await ofGitlab(), [{ state: 'failed', text: /ECONNREFUSED/, advice: /^the proxy is not reached/ }])
   env.NO_PROXY = 'other.test,.test'

@@ -28,6 +28,14 @@ t.test('what to look at, by how a connection failed', async (t) => {
   t.equal(gitlabAdvice(unreachable('toString')), undefined)
 })
 
+t.test('a proxy that wants a password, for https and for http', async (t) => {
+  for (const message of ['Proxy response (407) !== 200 when HTTP Tunneling', 'Proxy Authentication Required (407)']) {
+    const spec = { code: 'GITLAB_UNREACHABLE', path, detail: message, headArrived: false } as const
+    const advice = gitlabAdvice(new KasError(spec, { cause: new Error(message) }))
+    t.match(advice, /HTTPS_PROXY \(HTTP_PROXY for http\) wants a user and a password/, message)
+  }
+})
+
 t.test('what GitLab itself says is no sign of another address', async (t) => {
   for (const error of [
     answered(400, 'application/json', '{"error":"access_key is missing"}'),
