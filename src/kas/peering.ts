@@ -70,7 +70,7 @@ export class Peering {
     this.#options = options
     this.#log = log
     this.callerKeys = new CallerKeys(options.secret)
-    this.frontTickets = new FrontTickets(options.secret)
+    this.frontTickets = new FrontTickets(options.secret, options.previousSecret)
     this.#place = placeOf(options, log)
     const unreachable = unreachableGossip(options.config.cluster)
     if (unreachable !== undefined) log.warn(unreachable)

@@ -31,26 +31,34 @@ const keyLabel = 'gitlab-kas front check 1'
  */
 export class FrontTickets {
   readonly #key: Uint8Array
+  /** whose tickets are taken: the own one, and while the secret is changed that of before */
+  readonly #taken: readonly Uint8Array[]
 
-  /** @param secret - which the replicas share; absent: there is one */
-  constructor(secret: Uint8Array = randomBytes(32)) {
-    this.#key = new Uint8Array(hkdfSync('sha256', secret, '', keyLabel, 32))
+  /**
+   * @param secret - which the replicas share; absent: there is one
+   * @param previous - the one of before, which some replicas may have still
+   */
+  constructor(secret: Uint8Array = randomBytes(32), previous?: Uint8Array) {
+    this.#key = keyOf(secret)
+    this.#taken = previous === undefined ? [this.#key] : [this.#key, keyOf(previous)]
   }
 
   /** @param now - since 1970. ms */
   make(now: number): string {
     const expiry = String(now + ticketLifeMs)
-    return `${expiry}.${this.#sign(expiry).toString('base64url')}`
+    return `${expiry}.${sign(this.#key, expiry).toString('base64url')}`
   }
 
   isValid(ticket: string, now: number): boolean {
     const [, expiry, signature] = /^(\d{1,15})\.([\w-]{43})$/.exec(ticket) ?? []
     if (expiry === undefined || signature === undefined) return false
-    const isSigned = timingSafeEqual(this.#sign(expiry), Buffer.from(signature, 'base64url'))
-    return isSigned && Number(expiry) > now && Number(expiry) <= now + 2 * ticketLifeMs
-  }
-
-  #sign(expiry: string): Buffer {
-    return createHmac('sha256', this.#key).update(expiry).digest()
+    const given = Buffer.from(signature, 'base64url')
+    // each is compared, so that the time does not show by which it is signed
+    const equal = this.#taken.map((key) => timingSafeEqual(sign(key, expiry), given))
+    return equal.includes(true) && Number(expiry) > now && Number(expiry) <= now + 2 * ticketLifeMs
   }
 }
+
+const keyOf = (secret: Uint8Array) => new Uint8Array(hkdfSync('sha256', secret, '', keyLabel, 32))
+
+const sign = (key: Uint8Array, expiry: string) => createHmac('sha256', key).update(expiry).digest()

@@ -35,6 +35,8 @@ interface Front {
   cutsAfterMs?: number
   /** an upgraded connection stays open, and carries nothing any more */
   swallows?: boolean
+  /** sent on an upgraded connection before all else */
+  says?: Buffer
 }
 
 interface World {
@@ -132,6 +134,7 @@ async function startFront(t: Test, front: Front, kasPort: number): Promise<numbe
       const head = `HTTP/1.1 101 Switching Protocols\r\n${lines.join('\r\n')}\r\n\r\n`
       if (front.cutsAfterMs === 0) return void near.end(head, () => near.destroy())
       near.write(head)
+      if (front.says) near.write(front.says)
       if (front.swallows) return void near.resume()
       near.pipe(far).pipe(near)
       if (front.cutsAfterMs !== undefined) setTimeout(() => [near, far].map((one) => one.destroy()), front.cutsAfterMs)
@@ -161,7 +164,7 @@ t.test('behind a front that is well nothing is complained of', async (t) => {
   t.match(findings, [
     { check: 'front', state: 'ok', subject: '--kubernetes-api-url', text: /: kas answers$/ },
     { state: 'ok', text: 'this call is from 192.0.2.7 by the front at 127.0.0.1' },
-    { state: 'ok', text: 'a head of 7 KiB comes to kas' },
+    { state: 'ok', text: 'a request with a head of 7 KiB comes to kas' },
     { state: 'ok', text: 'a body of 1.5 MiB comes to kas' },
     { state: 'ok', text: 'an Upgrade to a WebSocket comes to kas' },
     { check: 'idle', state: 'skipped', advice: /--idle 70/ },
@@ -183,6 +186,16 @@ const long = ({ headers }: IncomingMessage) => JSON.stringify(headers).length > 
 const answering = (status: number, headers: Record<string, string> = {}): NonNullable<Front['answer']> => {
   return (_, response) => {
     response.writeHead(status, headers).end('<html>a page</html>')
+    return true
+  }
+}
+
+/** What kas may say, and more or else. */
+const answeringAsKas = (more: object): NonNullable<Front['answer']> => {
+  const kas = { client: '192.0.2.7', sender: '127.0.0.1', isTrusted: true, isForwarded: true, bytes: 0 }
+  return (asked, response) => {
+    asked.resume()
+    response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify({ ...kas, ...more }))
     return true
   }
 }
@@ -251,7 +264,7 @@ const faults: Readonly<Record<string, Fault>> = {
   'a front that leads to another kas': {
     world: { ticketsOf: new FrontTickets() },
     says: /another kas answers/,
-    advises: /one secret in private_api\.listen/,
+    advises: /one secret in private_api\.listen, or is the secret being changed\?$/,
     plant: () => undefined,
   },
   'a replica of an older version': {
@@ -277,7 +290,7 @@ const faults: Readonly<Record<string, Fault>> = {
     },
   },
   'a front that takes no long heads': {
-    says: /a head of 7 KiB does not come to kas: status 431/,
+    says: /a request with a head of 7 KiB does not come to kas: status 431/,
     advises: /large_client_header_buffers/,
     plant: (front) => {
       front.answer = (asked, response) => long(asked) && answering(431)(asked, response)
@@ -288,6 +301,20 @@ const faults: Readonly<Record<string, Fault>> = {
     advises: /client_max_body_size/,
     plant: (front) => {
       front.answer = (asked, response) => asked.method === 'POST' && answering(413)(asked, response)
+    },
+  },
+  'a front that lets part of a body through': {
+    says: /a body of 1\.5 MiB does not come to kas whole: 4096 bytes of the body have come/,
+    advises: /client_max_body_size/,
+    plant: (front) => {
+      front.answer = (asked, response) => asked.method === 'POST' && answeringAsKas({ bytes: 4096 })(asked, response)
+    },
+  },
+  'a front that sends a long message on a WebSocket': {
+    says: /a WebSocket is opened, and closed by what is between/,
+    advises: /upgrade_configs/,
+    plant: (front) => {
+      front.says = Buffer.from('827e0401', 'hex') // the head of a message of 1025 bytes, which never comes
     },
   },
   'a front that takes Upgrade away': {
@@ -360,6 +387,24 @@ for (const [name, { world: options, state = 'failed', check = 'front', says, adv
   })
 }
 
+t.test('an answer that only looks like one of kas is taken for none', async (t) => {
+  const { front, run } = await sound(t)
+  const noText = { toString: 1 }
+  for (const wrong of [
+    { client: noText },
+    { sender: noText },
+    { client: null },
+    { isTrusted: 1 },
+    { isForwarded: 'yes' },
+    { bytes: '0' },
+    { isTrusted: undefined, message: noText },
+  ]) {
+    front.answer = answeringAsKas(wrong)
+    const [found] = await run()
+    t.match(found, { state: 'failed', text: /what answers is not kas: status 200/ }, JSON.stringify(wrong))
+  }
+})
+
 t.test('an authority that is not trusted, and one that is given', async (t) => {
   const world = await sound(t)
   const authority = await Authority.create('private root')
@@ -412,9 +457,7 @@ t.test('a front that never answers is waited for no longer than bounds say', asy
   await new Promise((resolve) => server.once('listening', resolve))
   t.teardown(() => server.close())
   const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/k8s-proxy`)
-  const begin = performance.now()
   const findings = await world.run({ url, idleSeconds: 60 })
-  t.ok(performance.now() - begin < 15_000)
   t.match(findings, [
     { check: 'front', state: 'failed', text: /no answer within 10000 ms/, advice: /is there a way from here/ },
     { check: 'idle', state: 'skipped' },

@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
 import t, { type Test } from 'tap'
 import { WebSocket } from 'ws'
 import { FrontTickets, frontCheckProtocol } from '../../../src/kas/servers/front-tickets.ts'
@@ -53,9 +54,22 @@ t.test('who has no ticket of a replica with the same secret is refused', async (
   const { status, body } = await get(undefined)
   t.equal(status, 401)
   t.match(body.message, 'front check: there is no Authorization header')
+  t.equal((await get(of(new FrontTickets(Buffer.alloc(32, 8), secret).make(now)))).status, 401, 'of the one after')
   const socket = open('Bearer front:none')
   const [error] = await once(socket, 'error')
   t.match(error, { message: /401/ })
+})
+
+t.test('while the secret is changed tickets of both are taken, and given by the own one', async (t) => {
+  const [before, after] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)]
+  const now = Date.now()
+  const [old, both, alone] = [new FrontTickets(before), new FrontTickets(after, before), new FrontTickets(after)]
+  t.ok(both.isValid(old.make(now), now))
+  t.ok(both.isValid(both.make(now), now))
+  t.ok(both.isValid(alone.make(now), now))
+  t.ok(alone.isValid(both.make(now), now))
+  t.notOk(old.isValid(both.make(now), now))
+  t.notOk(both.isValid(new FrontTickets(secret).make(now), now))
 })
 
 t.test('how a request came is answered', async (t) => {
@@ -70,7 +84,7 @@ t.test('how a request came is answered', async (t) => {
   t.equal((await get(good, { method: 'DELETE' })).status, 405)
 })
 
-t.test('messages of a WebSocket come back, and no more are open than a few', async (t) => {
+t.test('messages of a WebSocket come back, and no more are open than a few, which keep no request out', async (t) => {
   const { open, get, good } = await start(t)
   const sockets = Array.from({ length: 32 }, () => open())
   await Promise.all(sockets.map((socket) => once(socket, 'open')))
@@ -78,13 +92,32 @@ t.test('messages of a WebSocket come back, and no more are open than a few', asy
   first.send('ä')
   const [data] = await once(first, 'message')
   t.equal(String(data), 'ä')
-  t.match(await get(good), { status: 429, body: { message: /checks of a front/ } })
+  t.equal((await get(good)).status, 200)
+  const [refused] = await once(open(), 'error')
+  t.match(refused, { message: /429/ })
   first.send('x'.repeat(1025))
   const [code] = await once(first, 'close')
   t.equal(code, 1009, 'a long message is not kept')
-  t.equal((await get(good)).status, 200)
+  await once(open(), 'open')
+  sockets[1]?.close()
+  await once(sockets[1] as WebSocket, 'close')
   const [error] = await once(open(good, 'other'), 'error')
   t.match(error, { message: /426|400/ }, 'another protocol')
+})
+
+t.test('no more requests run than a few, which keep no WebSocket out', async (t) => {
+  const { open, get, good, port } = await start(t)
+  const slow = Array.from({ length: 33 }, () => {
+    const headers = { authorization: good, 'Content-Length': '2' }
+    const asked = request({ port, host: '127.0.0.1', path, method: 'POST', headers, agent: false })
+    asked.on('error', () => undefined).write('1')
+    t.teardown(() => asked.destroy())
+    return asked
+  })
+  const first = await Promise.race(slow.map(async (asked) => (await once(asked, 'response'))[0] as IncomingMessage))
+  t.equal(first.statusCode, 429)
+  t.match(await get(good), { status: 429, body: { message: /requests that check a front/ } })
+  await once(open(), 'open')
 })
 
 t.test('a replica that leaves closes them', async (t) => {

@@ -29,6 +29,8 @@ export interface FrontQuestion {
 
 /** More than what kas answers. */
 const maxAnswerBytes = 64 * 1024
+/** More than what comes back on a WebSocket. */
+const maxMessageBytes = 1024
 
 /** As kubectl does: the path of its server, without a slash at its end, then that of the request. */
 function targetOf(url: URL): string {
@@ -107,6 +109,7 @@ export async function openFront(place: FrontPlace, signal: AbortSignal): Promise
   const options = {
     headers: { ...authorizationOf(place), 'User-Agent': 'kas-doctor' },
     perMessageDeflate: false,
+    maxPayload: maxMessageBytes,
     ...(secureContext && { secureContext }),
   }
   const socket = new WebSocket(address, [frontCheckProtocol], options)

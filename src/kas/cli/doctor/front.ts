@@ -6,7 +6,7 @@ import { trustedContext } from '../../../lib/trusted-authorities.ts'
 import type { KasConfig } from '../../config/kas-schema.ts'
 import type { FrontCheckAnswer } from '../../servers/front-tickets.ts'
 import { ask } from '../status-command.ts'
-import { askFront, echoes, type FrontAnswer, type FrontPlace, openFront } from './front-request.ts'
+import { askFront, echoes, type FrontAnswer, type FrontPlace, type FrontQuestion, openFront } from './front-request.ts'
 
 /** of each question. ms */
 const timeoutMs = 10_000
@@ -108,7 +108,8 @@ function answered({ url, ticket }: FrontPlace, answer: FrontAnswer, { agent }: K
     return { finding: one('failed', `${at}: kas gets no Authorization header`, advice) }
   }
   if (message.includes('front check')) {
-    const advice = 'does it lead to the replicas of this configuration? Those have one secret in private_api.listen'
+    const advice =
+      'does it lead to the replicas of this configuration, which have one secret in private_api.listen, or is the secret being changed?'
     return { finding: one('failed', `${at}: another kas answers`, advice) }
   }
   const text = `${at}: kas answers, and does not let doctor in: status ${status}`
@@ -122,13 +123,18 @@ type OfKas =
 
 /** Undefined: it is not from kas. */
 function ofKas({ status, body }: FrontAnswer): OfKas | undefined {
-  const { isTrusted, bytes, message } = (body ?? {}) as Partial<FrontCheckAnswer> & { message?: unknown }
-  if (status === 200 && typeof isTrusted === 'boolean' && typeof bytes === 'number') {
-    return { kind: 'answer', answer: body as FrontCheckAnswer }
-  }
+  if (status === 200 && isAnswer(body)) return { kind: 'answer', answer: body }
+  const { message } = (body ?? {}) as { message?: unknown }
   return typeof message === 'string' && message.startsWith('GitLab Agent Server: ')
     ? { kind: 'error', message }
     : undefined
+}
+
+/** Each member, as anybody may answer. */
+function isAnswer(body: unknown): body is FrontCheckAnswer {
+  const { client, sender, isTrusted, isForwarded, bytes } = (body ?? {}) as Partial<Record<string, unknown>>
+  const areAddresses = [client, sender].every((one) => one === undefined || typeof one === 'string')
+  return areAddresses && [isTrusted, isForwarded].every((one) => typeof one === 'boolean') && typeof bytes === 'number'
 }
 
 function callerFinding({ client, sender, isTrusted, isForwarded }: FrontCheckAnswer, { agent }: KasConfig): Finding {
@@ -152,12 +158,8 @@ const longHeadBytes = 7 * 1024
 async function checkHead(place: FrontPlace): Promise<Finding> {
   const advice =
     'some tokens are as long: large_client_header_buffers of nginx, tune.bufsize of HAProxy, max_request_headers_kb of Envoy'
-  return await tried(`a head of ${longHeadBytes / 1024} KiB`, advice, () =>
-    askFront(place, {
-      headers: { 'X-Kas-Doctor': 'x'.repeat(longHeadBytes) },
-      signal: AbortSignal.timeout(timeoutMs),
-    }),
-  )
+  const headers = { 'X-Kas-Doctor': 'x'.repeat(longHeadBytes) }
+  return await tried(place, { what: `a request with a head of ${longHeadBytes / 1024} KiB`, advice, headers })
 }
 
 /** What kubectl apply sends of a large CustomResourceDefinition. */
@@ -167,16 +169,23 @@ async function checkBody(place: FrontPlace): Promise<Finding> {
   const body = Buffer.alloc(longBodyBytes)
   const advice =
     'kubectl apply sends as much: client_max_body_size of nginx, proxy-body-size of its Ingress, or the like'
-  return await tried(`a body of ${longBodyBytes / 1024 / 1024} MiB`, advice, () =>
-    askFront(place, { body, signal: AbortSignal.timeout(timeoutMs) }),
-  )
+  return await tried(place, { what: `a body of ${longBodyBytes / 1024 / 1024} MiB`, advice, body })
 }
 
-async function tried(what: string, advice: string, request: () => Promise<FrontAnswer>): Promise<Finding> {
+interface Trial extends Omit<FrontQuestion, 'signal'> {
+  readonly what: string
+  readonly advice: string
+}
+
+async function tried(place: FrontPlace, { what, advice, ...question }: Trial): Promise<Finding> {
   try {
-    const answer = await request()
+    const answer = await askFront(place, { ...question, signal: AbortSignal.timeout(timeoutMs) })
     const kas = ofKas(answer)
-    if (kas?.kind === 'answer') return one('ok', `${what} comes to kas`)
+    if (kas?.kind === 'answer') {
+      const { bytes } = kas.answer
+      if (bytes === (question.body?.length ?? 0)) return one('ok', `${what} comes to kas`)
+      return one('failed', `${what} does not come to kas whole: ${bytes} bytes of the body have come`, advice)
+    }
     if (kas) return one('skipped', `${what}: ${kas.message}`) // as of many doctors at once
     return one('failed', `${what} does not come to kas: status ${answer.status}`, advice)
   } catch (error) {

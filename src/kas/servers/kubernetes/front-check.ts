@@ -34,8 +34,8 @@ export interface FrontCheckOptions {
   readonly limits: KubernetesLimits
 }
 
-/** Requests and WebSockets at once, each of a doctor. */
-const maxRunning = 32
+/** At once, each of a doctor. WebSockets live long, so that they are counted apart: they keep no request out. */
+const maxRunning = { requests: 32, WebSockets: 32 }
 /** for a body to come. ms */
 const bodyTimeoutMs = 10_000
 /** more than what an API server takes */
@@ -49,7 +49,7 @@ export class FrontCheck {
   readonly #components: FrontCheckComponents
   readonly #limits: KubernetesLimits
   readonly #upgrade: WebSocketUpgrade
-  #running = 0
+  readonly #running = { requests: 0, WebSockets: 0 }
 
   constructor(components: FrontCheckComponents, { product, limits }: FrontCheckOptions) {
     this.#components = components
@@ -73,14 +73,15 @@ export class FrontCheck {
   async serve(exchange: Exchange, head: RequestHead, headers: readonly string[]): Promise<RequestOutcome> {
     await this.#components.arrivals.admit(exchange.arrived, async () => this.#checkTicket(head), exchange.signal)
     exchange.connection.letIn(noAgent, frontCheckPath)
-    if (this.#running >= maxRunning) {
-      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxRunning, what: 'checks of a front' })
+    const kind = exchange.upgrade ? 'WebSockets' : 'requests'
+    if (this.#running[kind] >= maxRunning[kind]) {
+      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxRunning[kind], what: `${kind} that check a front` })
     }
-    this.#running++
+    this.#running[kind]++
     try {
       return await (exchange.upgrade ? this.#echo(exchange, head) : this.#answer(exchange, head, headers))
     } finally {
-      this.#running--
+      this.#running[kind]--
     }
   }
 
