@@ -219,7 +219,7 @@ t.test('taints of nodes as they are', async (t) => {
   t.equal(text(), message)
 })
 
-t.test('of more selectors than are kept nodes are not read: the scheduler alone is heard', async (t) => {
+t.test('of more selectors than are kept nodes are not read: the scheduler alone speaks', async (t) => {
   const stage = await start(t)
   const node = (...taints: object[]) => ({
     apiVersion: 'v1',
