@@ -42,8 +42,9 @@ export interface KeptStream {
 
 /**
  * Keeps a stream to kas open until the signal aborts: at once on the next connection when its own ends, after a rest when
- * kas ends it without an error, or the connection left at that moment, and after a growing pause when it fails, or refuses stream after stream. That kas
- * cancels it, or finds it too long, is no failure to report. Never rejects.
+ * kas ends it without an error, or the connection left at that moment, and after a growing pause when it fails, or when a
+ * connection that stays refuses stream after stream. That kas cancels it, or finds it too long, is no failure to report.
+ * Never rejects.
  */
 export async function keepOpen(components: KeepOpenComponents, kept: KeptStream, signal: AbortSignal): Promise<void> {
   const { clock } = components

@@ -3,6 +3,7 @@ import { type ClientRequest, type IncomingMessage, request as plainRequest } fro
 import { request as tlsRequest } from 'node:https'
 import type { SecureContext } from 'node:tls'
 import { WebSocket } from 'ws'
+import { abortable } from '../../../lib/signals.ts'
 import { frontCheckPath, frontCheckProtocol, frontTicketScheme } from '../../servers/front-tickets.ts'
 
 /** Where kubectl reaches kas, and by what this doctor is let in. */
@@ -114,37 +115,30 @@ export async function openFront(place: FrontPlace, signal: AbortSignal): Promise
   }
   const socket = new WebSocket(address, [frontCheckProtocol], options)
   const { promise, resolve, reject } = Promise.withResolvers<FrontSocket>()
-  const onAbort = () => reject(signal.reason)
-  signal.addEventListener('abort', onAbort, { once: true })
   socket.on('open', () => resolve({ kind: 'open', socket }))
   socket.on('unexpected-response', (_, answer) => resolve({ kind: 'refused', status: answer.statusCode ?? 0 }))
   socket.on('error', reject) // of one that was open: 'close' follows
   try {
-    const opened = await promise
+    const opened = await abortable(promise, signal)
     if (opened.kind === 'refused') socket.terminate()
     return opened
   } catch (error) {
     socket.terminate()
     throw error
-  } finally {
-    signal.removeEventListener('abort', onAbort)
   }
 }
 
 /** Sends a message. @returns whether it came back. @throws the reason of the signal */
 export async function echoes(socket: WebSocket, text: string, signal: AbortSignal): Promise<boolean> {
   if (socket.readyState !== socket.OPEN) return false
-  const { promise, resolve, reject } = Promise.withResolvers<boolean>()
-  const onAbort = () => reject(signal.reason)
+  const { promise, resolve } = Promise.withResolvers<boolean>()
   const onClose = () => resolve(false)
-  signal.addEventListener('abort', onAbort, { once: true })
   socket.once('message', (data) => resolve(String(data) === text))
   socket.once('close', onClose)
   socket.send(text)
   try {
-    return await promise
+    return await abortable(promise, signal)
   } finally {
-    signal.removeEventListener('abort', onAbort)
     socket.off('close', onClose)
   }
 }

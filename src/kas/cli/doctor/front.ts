@@ -286,7 +286,6 @@ function statusAdvice(status: number, { host, pathname }: URL): string {
   if (status >= 300 && status < 400) return 'kubectl is not to be led elsewhere: give the URL in full, with https://'
   if (status === 400) return `${host} may want https://`
   if (status === 401 || status === 403) return 'let the front pass requests of kubectl on without a login of its own'
-  if (status === 404) return `does the front lead ${pathname} to port 8154 of kas?`
   if (status === 502 || status === 503 || status === 504)
     return 'the front does not reach kas: does kas run, is 8154 open to the front, and is TLS spoken there at both or at neither?'
   return `does the front lead ${pathname} to port 8154 of kas?`

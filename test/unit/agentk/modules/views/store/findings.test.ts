@@ -191,54 +191,51 @@ t.test('a port that no Pod has: for a minute slices may come after the Service',
   t.equal(said(stage, 'web'), undefined)
 })
 
+const tainted = (...taints: object[]) => ({
+  apiVersion: 'v1',
+  kind: 'Node',
+  metadata: { name: 'n', uid: 'n' },
+  spec: { taints },
+  status: { conditions: [ready] },
+})
+const unscheduled = (message: string) => ({
+  type: 'PodScheduled',
+  status: 'False',
+  reason: 'Unschedulable',
+  message,
+  lastTransitionTime: iso(now),
+})
+
 t.test('taints of nodes as they are', async (t) => {
   const stage = await start(t)
-  const node = (...taints: object[]) => ({
-    apiVersion: 'v1',
-    kind: 'Node',
-    metadata: { name: 'n', uid: 'n' },
-    spec: { taints },
-    status: { conditions: [ready] },
-  })
-  const message = '1 node(s) had untolerated taint(s)'
-  const conditions = [
-    { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message, lastTransitionTime: iso(now) },
-  ]
+  const message = '1 tainted(s) had untolerated taint(s)'
+  const conditions = [unscheduled(message)]
   const text = () => stage.records.judged('p')?.[0]?.finding?.text
   stage.put(pod({ status: { phase: 'Pending', conditions } }))
   t.equal(text(), message)
-  stage.put(node({ key: 'a', effect: 'NoSchedule' }))
+  stage.put(tainted({ key: 'a', effect: 'NoSchedule' }))
   await stage.pass()
   t.equal(text(), `${message} (a:NoSchedule)`)
   t.match(stage.records.judged('p'), [{ needs: [['Node', '']] }, { needs: [], finding: { text: message } }])
-  stage.put(node({ key: 'b', value: 'c', effect: 'NoSchedule' }))
+  stage.put(tainted({ key: 'b', value: 'c', effect: 'NoSchedule' }))
   await stage.pass()
   t.equal(text(), `${message} (b=c:NoSchedule)`)
-  stage.put(node())
+  stage.put(tainted())
   await stage.pass()
   t.equal(text(), message)
 })
 
 t.test('of more selectors than are kept nodes are not read: the scheduler alone speaks', async (t) => {
   const stage = await start(t)
-  const node = (...taints: object[]) => ({
-    apiVersion: 'v1',
-    kind: 'Node',
-    metadata: { name: 'n', uid: 'n' },
-    spec: { taints },
-    status: { conditions: [ready] },
-  })
-  const message = "1 node(s) didn't match Pod's node affinity/selector"
-  const conditions = [
-    { type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message, lastTransitionTime: iso(now) },
-  ]
+  const message = "1 tainted(s) didn't match Pod's node affinity/selector"
+  const conditions = [unscheduled(message)]
   const asking = (pool: number) => {
     const { spec, ...more } = pod({ uid: `p${pool}`, status: { phase: 'Pending', conditions } })
     return { ...more, spec: { ...(spec as object), nodeSelector: { pool: `${pool}` } } } as KubernetesObject
   }
   const found = (pool: number) => stage.records.judged(`p${pool}`)?.[0]
   const unread = { needs: [], finding: { text: `${message} (pool=${maxSelectors})` } }
-  stage.put(node())
+  stage.put(tainted())
   for (let pool = 0; pool <= maxSelectors; pool++) stage.put(asking(pool))
   const first = { needs: [['Node', '']], finding: { text: `${message} (no node has pool=0)` } }
   t.match(found(0), first)
@@ -249,7 +246,7 @@ t.test('of more selectors than are kept nodes are not read: the scheduler alone 
   for (const pool of [0, 1]) stage.deleted(asking(pool))
   await stage.pass()
   t.match(found(maxSelectors), unread)
-  stage.put(node({ key: 'a', effect: 'NoSchedule' }))
+  stage.put(tainted({ key: 'a', effect: 'NoSchedule' }))
   await stage.pass()
   t.match(found(maxSelectors), { finding: { text: `${message} (no node has pool=${maxSelectors})` } })
 })

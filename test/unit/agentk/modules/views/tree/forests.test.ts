@@ -1,21 +1,14 @@
 import t from 'tap'
-import type { Visibility } from '../../../../../../src/agentk/modules/views/store/record.ts'
 import { TimeSlices } from '../../../../../../src/agentk/modules/views/store/time-slices.ts'
 import { Forests } from '../../../../../../src/agentk/modules/views/tree/forests.ts'
 import { readQuery } from '../../../../../../src/agentk/modules/views/tree/query.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 import { recordOf } from '../../../../../support/views/records.ts'
 import { RecordsDouble } from '../../../../../support/views/records-double.ts'
+import { seesAll } from '../../../../../support/views/sees-all.ts'
 
 const objects = 10
 const options = { maxNodes: 8 * objects, maxNodesPerUser: 3 * objects }
-const all: Visibility = {
-  mayList: () => true,
-  mayListWithin: () => true,
-  mayListEvents: () => true,
-  mayName: () => true,
-  key: '*',
-}
 /** Of all objects; none shares its forest with another. */
 const query = (other: number) =>
   readQuery(Buffer.from(JSON.stringify({ view: 'list', filter: { kinds: ['Pod', `Other${other}`] } })))
@@ -26,7 +19,7 @@ function start() {
   let last = 0
   const clock = new ManualClock()
   const forests = new Forests({ records, clock, turns: new TimeSlices(clock), side: 'argo' }, options)
-  return { forests, take: (user: string | undefined) => forests.take(all, query(last++), user) }
+  return { forests, take: (user: string | undefined) => forests.take(seesAll, query(last++), user) }
 }
 
 t.test('one user has so much of the room; others find some', async (t) => {
@@ -42,7 +35,7 @@ t.test('all together have so much; what is shared counts once', async (t) => {
   const { forests, take } = start()
   for (let i = 0; i < 9; i++) take(undefined)
   t.throws(() => take('bob'), { code: 'TOO_MANY_STREAMS' })
-  const shared = forests.take(all, query(0), 'bob')
+  const shared = forests.take(seesAll, query(0), 'bob')
   forests.release(shared, 'bob')
-  t.equal(forests.take(all, query(0), 'carl'), shared, 'the agent has it still')
+  t.equal(forests.take(seesAll, query(0), 'carl'), shared, 'the agent has it still')
 })

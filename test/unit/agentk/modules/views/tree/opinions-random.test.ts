@@ -2,12 +2,13 @@ import t from 'tap'
 import type { ArgoStatus } from '../../../../../../src/agentk/health/argo/health.ts'
 import { finding } from '../../../../../../src/agentk/health/kas/finding.ts'
 import type { Judgement } from '../../../../../../src/agentk/modules/views/store/judgement.ts'
-import type { ObjectRecord, RecordChange, Visibility } from '../../../../../../src/agentk/modules/views/store/record.ts'
+import type { ObjectRecord, RecordChange } from '../../../../../../src/agentk/modules/views/store/record.ts'
 import { Opinions } from '../../../../../../src/agentk/modules/views/tree/opinions.ts'
 import { Owners } from '../../../../../../src/agentk/modules/views/tree/owners.ts'
 import { Seeded } from '../../../../../support/seeded.ts'
 import { kindOf, kinds, recordOf } from '../../../../../support/views/records.ts'
 import { RecordsDouble } from '../../../../../support/views/records-double.ts'
+import { seesAll } from '../../../../../support/views/sees-all.ts'
 
 /** What is kept of an object with many children, change by change, is what one finds who looks at all of them. */
 
@@ -16,13 +17,6 @@ const worlds = Number(process.env.KAS_WORLDS ?? 20)
 const children = 100
 const job = kindOf('batch/Job', 'jobs')
 const cronJob = kindOf('batch/CronJob', 'cronjobs')
-const all: Visibility = {
-  mayList: () => true,
-  mayListWithin: () => true,
-  mayListEvents: () => true,
-  mayName: () => true,
-  key: '*',
-}
 
 const parents = [kinds.deployment, kinds.replicaSet, job, cronJob, kinds.configMap].map((kind, i) => ({
   uid: `parent-${i}`,
@@ -63,7 +57,7 @@ t.test('of many children, what is kept is as it is', async (t) => {
     const random = new Seeded(seed)
     const records = new RecordsDouble()
     const opinions = () =>
-      new Opinions({ records, visibility: all, owners: new Owners(records, () => true), sees: () => true })
+      new Opinions({ records, visibility: seesAll, owners: new Owners(records, () => true), sees: () => true })
     const kept = opinions()
     records.onChange((change: RecordChange) => void kept.change(change))
     const uids = Array.from({ length: 5 * children }, (_, i) => `child-${i}`)
@@ -93,7 +87,7 @@ t.test('of many children, what is kept is as it is', async (t) => {
 
 t.test('a ReplicaSet that is well goes to another owner: the revision before counts again', async (t) => {
   const records = new RecordsDouble()
-  const kept = new Opinions({ records, visibility: all, owners: new Owners(records, () => true), sees: () => true })
+  const kept = new Opinions({ records, visibility: seesAll, owners: new Owners(records, () => true), sees: () => true })
   records.onChange((change) => void kept.change(change))
   const [one, other] = ['one', 'other'].map((uid) => recordOf({ uid, kind: kinds.deployment }))
   const set = (uid: string, revision: string) =>
@@ -114,7 +108,12 @@ t.test('a ReplicaSet that is well goes to another owner: the revision before cou
 
 t.test('what anybody hangs to a Namespace makes it no worse', async (t) => {
   const records = new RecordsDouble()
-  const opinions = new Opinions({ records, visibility: all, owners: new Owners(records, () => true), sees: () => true })
+  const opinions = new Opinions({
+    records,
+    visibility: seesAll,
+    owners: new Owners(records, () => true),
+    sees: () => true,
+  })
   const of = (key: string) => recordOf({ uid: key, kind: kindOf(key, 'x', false), namespace: '' })
   const [namespace, custom] = ['Namespace', 'example.com/Environment'].map((key) => of(key)) as [
     ObjectRecord,

@@ -1,25 +1,14 @@
 import t from 'tap'
 import type { KubernetesObject } from '../../../../../../src/agentk/health/object.ts'
-import type {
-  ObjectRecord,
-  ReadonlyRecords,
-  Visibility,
-} from '../../../../../../src/agentk/modules/views/store/record.ts'
+import type { ObjectRecord, ReadonlyRecords } from '../../../../../../src/agentk/modules/views/store/record.ts'
 import { TimeSlices } from '../../../../../../src/agentk/modules/views/store/time-slices.ts'
 import type { Forest } from '../../../../../../src/agentk/modules/views/tree/forest.ts'
 import { Family, Node } from '../../../../../../src/agentk/modules/views/tree/forest-node.ts'
 import { Sight } from '../../../../../../src/agentk/modules/views/tree/sight.ts'
 import { ViewCauses } from '../../../../../../src/agentk/modules/views/view/view-causes.ts'
 import { systemClock } from '../../../../../../src/lib/clock.ts'
+import { seesAll } from '../../../../../support/views/sees-all.ts'
 import { ClusterStage, rulesOf } from '../../../../../support/views/situation-view.ts'
-
-const all: Visibility = {
-  mayList: () => true,
-  mayListWithin: () => true,
-  mayListEvents: () => true,
-  mayName: () => true,
-  key: '*',
-}
 
 const failing = (uid: string): KubernetesObject => ({
   apiVersion: 'v1',
@@ -74,7 +63,7 @@ t.test('a cause is chosen anew once a child has its place, though nothing is sai
   const stage = new ClusterStage(Date.parse('2026-11-20T10:00:00Z'), await rulesOf([]))
   t.teardown(() => stage.close())
   const { records, clock } = stage
-  const sight = new Sight({ records, clock, turns: new TimeSlices(clock) }, all)
+  const sight = new Sight({ records, clock, turns: new TimeSlices(clock) }, seesAll)
   const forest = { sight, comings: 0 } as unknown as Forest
   const group = new Node({ what: 'group', id: 'g', kind: 'Application', name: 'g', namespace: '' })
   const family = new Family(group, 'Pod', true)
