@@ -8,15 +8,6 @@ const dayMs = 86_400_000
 /** With fewer left it is reported. */
 export const fewDays = 14
 
-export interface ChainAsked {
-  readonly host: string
-  readonly port: number
-  /** whom the certificate is for; default: the host */
-  readonly serverName?: string | undefined
-  readonly secureContext: SecureContext
-  readonly ALPNProtocols?: string[]
-}
-
 /**
  * The certificates that a server sends, whether this side trusts them or not: how long they are valid, and who is missing.
  * Names are not compared: who connects in earnest does that.
@@ -25,7 +16,14 @@ export interface ChainAsked {
  * @param now - since 1970. ms
  */
 export async function checkServedChain(
-  asked: ChainAsked,
+  asked: {
+    readonly host: string
+    readonly port: number
+    /** whom the certificate is for; default: the host */
+    readonly serverName?: string | undefined
+    readonly secureContext: SecureContext
+    readonly ALPNProtocols?: string[]
+  },
   { keep, now, timeoutMs }: { readonly keep: string; readonly now: number; readonly timeoutMs: number },
 ): Promise<CheckResult> {
   const { host, port, serverName = host, secureContext, ALPNProtocols } = asked

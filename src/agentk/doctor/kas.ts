@@ -53,15 +53,10 @@ function proxyOf({ kas: { address }, env }: Config): string | undefined {
   }
 }
 
-interface Connecting {
-  readonly version: Version
-  readonly connecting: AbortSignal
-}
-
 /** @throws what dialling threw */
 async function connected<T>(
   config: Config,
-  { version, connecting }: Connecting,
+  { version, connecting }: { version: Version; connecting: AbortSignal },
   use: (session: ClientSession) => Promise<T>,
 ): Promise<T> {
   const { kas, token, env } = config

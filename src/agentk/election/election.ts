@@ -26,12 +26,6 @@ export interface ElectionComponents {
   readonly now?: () => Moment
 }
 
-export interface ElectionOptions {
-  /** unique to this process: a pod that starts again is another candidate */
-  readonly identity: string
-  readonly times?: LeaderTimes
-}
-
 interface OwnLease {
   readonly name: string
   readonly record: LeaseRecord
@@ -51,7 +45,14 @@ export class Election implements Service {
   #notified = ''
   #failed = false
 
-  constructor(components: ElectionComponents, options: ElectionOptions) {
+  constructor(
+    components: ElectionComponents,
+    options: {
+      /** unique to this process: a pod that starts again is another candidate */
+      readonly identity: string
+      readonly times?: LeaderTimes
+    },
+  ) {
     this.identity = options.identity
     this.#components = components
     this.#times = options.times ?? stockTimes

@@ -9,16 +9,6 @@ import { TunnelPool } from './pool.ts'
 import type { Serve } from './serve.ts'
 import { dialKas, type TransportOptions } from './transport.ts'
 
-export interface ConnectionBuilderComponents {
-  /** what is served: method name -> what serves it; asked as tunnels start, and when they announce others */
-  readonly methods: () => ReadonlyMap<string, Serve>
-  /** asked at each Connect */
-  readonly metadata: () => Metadata
-  readonly logs: { readonly sessions: Logger; readonly tunnels: Logger }
-  readonly clock: Clock
-  readonly random: () => number
-}
-
 export interface ConnectionBuilderOptions {
   /** to `--kas-address` */
   readonly transport: TransportOptions
@@ -34,7 +24,15 @@ const maxWideBytes = 16 * 1024 * 1024
  * address.
  */
 export function connectionBuilder(
-  components: ConnectionBuilderComponents,
+  components: {
+    /** what is served: method name -> what serves it; asked as tunnels start, and when they announce others */
+    readonly methods: () => ReadonlyMap<string, Serve>
+    /** asked at each Connect */
+    readonly metadata: () => Metadata
+    readonly logs: { readonly sessions: Logger; readonly tunnels: Logger }
+    readonly clock: Clock
+    readonly random: () => number
+  },
   { transport, pod }: ConnectionBuilderOptions,
 ): BuildConnection {
   const { methods, logs, clock, random } = components

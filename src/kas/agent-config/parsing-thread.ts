@@ -4,11 +4,6 @@ import { JobThread, programBeside } from '../../lib/worker-host.ts'
 import { type ConfigurationMetrics, noConfigurationMetrics } from './configuration-metrics.ts'
 import type { ParsingAnswer, ParsingJob } from './parsing-answer.ts'
 
-export interface ParsingThreadComponents {
-  readonly clock: Clock
-  readonly metrics?: ConfigurationMetrics
-}
-
 export interface ParsingThreadOptions {
   /** of the largest file */
   readonly maxFileBytes: number
@@ -43,7 +38,7 @@ export class ParsingThread {
   #last: Promise<unknown> = Promise.resolve()
 
   constructor(
-    { clock, metrics = noConfigurationMetrics }: ParsingThreadComponents,
+    { clock, metrics = noConfigurationMetrics }: { clock: Clock; metrics?: ConfigurationMetrics },
     { maxFileBytes, ...options }: ParsingThreadOptions,
   ) {
     this.#clock = clock

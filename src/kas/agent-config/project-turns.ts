@@ -10,15 +10,6 @@ export interface Turn {
   end(costMs: number): void
 }
 
-export interface ProjectTurnsOptions {
-  /** turns at once, of as many projects: each may hold a file */
-  readonly maxTurns?: number
-  /** of them, of projects in one root group */
-  readonly maxTurnsOfGroup?: number
-  /** what a project may take at once before its share counts, in ms of CPU time */
-  readonly burstMs?: number
-}
-
 /** 8 MiB of the largest files. */
 const defaultMaxTurns = 64
 /** What others may find before them at the one thread: who has a group may have any number of projects in it. */
@@ -59,7 +50,17 @@ export class ProjectTurns {
   readonly #turns = new Counter<string>()
   #waiting: Waiting[] = []
 
-  constructor(clock: Clock, options: ProjectTurnsOptions = {}) {
+  constructor(
+    clock: Clock,
+    options: {
+      /** turns at once, of as many projects: each may hold a file */
+      readonly maxTurns?: number
+      /** of them, of projects in one root group */
+      readonly maxTurnsOfGroup?: number
+      /** what a project may take at once before its share counts, in ms of CPU time */
+      readonly burstMs?: number
+    } = {},
+  ) {
     this.#clock = clock
     this.#maxTurns = options.maxTurns ?? defaultMaxTurns
     this.#maxTurnsOfGroup = options.maxTurnsOfGroup ?? defaultMaxTurnsOfGroup

@@ -2,13 +2,6 @@ import { readFile } from 'node:fs/promises'
 import { KasError } from '../../lib/errors.ts'
 import { fileProblem } from '../../lib/file-problem.ts'
 
-interface SecretRule {
-  /** the configuration key that names the file, for errors */
-  readonly key: string
-  readonly minBytes: number
-  readonly maxBytes?: number
-}
-
 /**
  * The secret that GitLab and kas share, both directions: exactly 32 bytes (doc/reference/gitlab-contract.md 9 no. 27).
  */
@@ -56,7 +49,15 @@ export async function readAccelRedirectSecret(file: string): Promise<string> {
  *
  * @throws KasError SETTINGS_INVALID, which never says what the file holds
  */
-async function readSecret(file: string, rule: SecretRule): Promise<Uint8Array> {
+async function readSecret(
+  file: string,
+  rule: {
+    /** the configuration key that names the file, for errors */
+    readonly key: string
+    readonly minBytes: number
+    readonly maxBytes?: number
+  },
+): Promise<Uint8Array> {
   const invalid = (problem: string, cause?: unknown) =>
     new KasError({ code: 'SETTINGS_INVALID', file, problems: [`${rule.key}: ${problem}`] }, { cause })
   let text: string

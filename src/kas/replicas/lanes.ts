@@ -5,11 +5,6 @@ import type { ClientCall, LaneCallOptions } from '../../proto/grpc/client-call.t
 import { ClientLane } from '../../proto/grpc/client-lane.ts'
 import type { ClientSession } from '../../proto/grpc/client-session.ts'
 
-export interface LanesComponents {
-  readonly session: ClientSession
-  readonly clock: Clock
-}
-
 export interface LanesOptions {
   /** as many are kept for the next calls, though more calls may run at once */
   readonly maxIdle: number
@@ -34,7 +29,7 @@ export class Lanes {
   #serves: 'unknown' | 'asked' | 'lanes' | 'streams' = 'unknown'
   #cancelSweep: (() => void) | undefined
 
-  constructor({ session, clock }: LanesComponents, options: LanesOptions = defaultLanes) {
+  constructor({ session, clock }: { session: ClientSession; clock: Clock }, options: LanesOptions = defaultLanes) {
     this.#session = session
     this.#clock = clock
     this.#options = options

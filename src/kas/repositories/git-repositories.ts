@@ -16,15 +16,6 @@ import { type FollowedBranch, type ProjectAddresses, WatchedRepositories } from 
 
 export type RepositoryAddresses = ProjectAddresses<RepositoryAddress>
 
-export interface GitRepositoriesComponents {
-  readonly addresses: RepositoryAddresses
-  /** what peers poll; absent: this replica is alone */
-  readonly elsewhere?: Pick<PolledElsewhere, 'pollsHere'>
-  readonly log: Logger
-  readonly clock?: Clock
-  readonly random?: () => number
-}
-
 export interface GitRepositoriesOptions {
   /** the mirrors lie here; for one process alone */
   readonly stateDir: string
@@ -80,7 +71,14 @@ const defaults = {
 
 /** Repositories read by git from bare mirrors on the disk; agents of one repository share a mirror and its polls. */
 export function gitRepositories(
-  components: GitRepositoriesComponents,
+  components: {
+    readonly addresses: RepositoryAddresses
+    /** what peers poll; absent: this replica is alone */
+    readonly elsewhere?: Pick<PolledElsewhere, 'pollsHere'>
+    readonly log: Logger
+    readonly clock?: Clock
+    readonly random?: () => number
+  },
   givenOptions: GitRepositoriesOptions,
 ): WatchedRepositories<RepositoryAddress> {
   const options = { ...defaults, ...givenOptions }

@@ -14,15 +14,6 @@ import { type KeptStream, keepOpen } from '../../tunnels/keep-open.ts'
 
 export const reconcileProjectsMethod = methodPath(GitLabFlux.method.reconcileProjects)
 
-export interface PushStreamComponents {
-  readonly kas: Pick<KasConnections, 'session' | 'metadata'>
-  /** @param id - 0: kas has no ids */
-  readonly onPush: (project: string, id: bigint) => void
-  readonly log: Logger
-  readonly clock: Clock
-  readonly random: () => number
-}
-
 /**
  * Follows the pushes to the projects that it names, until it is aborted: the stream is opened again whenever it ends,
  * at once if its connection did (doc/reference/tunnel-protocol.md 1.9 and 2.5).
@@ -30,7 +21,14 @@ export interface PushStreamComponents {
  * @param projects - full paths, at least one
  */
 export function followPushes(
-  components: PushStreamComponents,
+  components: {
+    readonly kas: Pick<KasConnections, 'session' | 'metadata'>
+    /** @param id - 0: kas has no ids */
+    readonly onPush: (project: string, id: bigint) => void
+    readonly log: Logger
+    readonly clock: Clock
+    readonly random: () => number
+  },
   projects: readonly string[],
   signal: AbortSignal,
 ): Promise<void> {

@@ -25,13 +25,6 @@ const needed = ['create secrets', 'create, patch receivers.notification.toolkit.
 /** `conflict`: it is there, or was changed meanwhile, by somebody else; `left`: not allowed, or not ours to do now */
 type Outcome = 'done' | 'conflict' | 'left'
 
-interface ChangeRequest {
-  readonly method: 'POST' | 'PATCH'
-  readonly path: string
-  readonly body: object
-  readonly signal: AbortSignal
-}
-
 interface Known {
   readonly receivers: ReadonlyMap<string, Receiver>
   readonly index: ReceiverIndex
@@ -133,7 +126,15 @@ export class ReceiverKeeper {
     return this.#send({ method: 'POST', path, body: secretManifest(wanted), signal }, wanted)
   }
 
-  async #send(request: ChangeRequest, { repository }: Wanted): Promise<Outcome> {
+  async #send(
+    request: {
+      readonly method: 'POST' | 'PATCH'
+      readonly path: string
+      readonly body: object
+      readonly signal: AbortSignal
+    },
+    { repository }: Wanted,
+  ): Promise<Outcome> {
     const { client, holds } = this.#components
     if (!holds()) {
       this.#isWhole = false

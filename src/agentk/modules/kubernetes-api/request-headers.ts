@@ -13,13 +13,6 @@ const notPassed = new Set([
   'via',
 ])
 
-export interface RequestHeaderOptions {
-  /** the agent's own, from its kubeconfig */
-  readonly impersonation: Impersonation | undefined
-  /** `gRPC/1.0 gitlab-agent/<version>/<commit>` */
-  readonly via: string
-}
-
 export interface PlannedRequest {
   /** name, value, name, value */
   readonly headers: string[]
@@ -34,7 +27,15 @@ export interface PlannedRequest {
  *
  * @throws KasError STATUS Unavailable for nested impersonation
  */
-export function planRequest(header: HttpRequestHeader, options: RequestHeaderOptions): PlannedRequest {
+export function planRequest(
+  header: HttpRequestHeader,
+  options: {
+    /** the agent's own, from its kubeconfig */
+    readonly impersonation: Impersonation | undefined
+    /** `gRPC/1.0 gitlab-agent/<version>/<commit>` */
+    readonly via: string
+  },
+): PlannedRequest {
   const headers = impersonationHeaders(options.impersonation, header.impersonation, header.header)
   const named = namedByConnection(header.header.flatMap(([name, values]) => (isConnection(name) ? values : [])))
   let upgrade: string | undefined

@@ -21,14 +21,16 @@ const uncounted = {
   forgotten: () => undefined,
 }
 
-export interface AskedGitaly {
-  readonly infos: AgentInfos
-  readonly config: KasConfig
-  readonly token: string | undefined
-}
-
 /** Where GitLab says that the repository of the token's agent lies. */
-export async function checkGitaly({ infos, config, token }: AskedGitaly): Promise<Finding> {
+export async function checkGitaly({
+  infos,
+  config,
+  token,
+}: {
+  infos: AgentInfos
+  config: KasConfig
+  token: string | undefined
+}): Promise<Finding> {
   const check = 'gitaly'
   if (token === undefined) {
     const text = 'GitLab says where Gitaly is with the token of an agent alone'

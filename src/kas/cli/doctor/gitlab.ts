@@ -27,14 +27,15 @@ const userAgent = 'kas-doctor'
 const noLog = createLogger({ level: 'error', destination: { write: () => undefined } })
 const uncounted = { waited: () => undefined, answered: () => undefined, unchecked: () => undefined }
 
-export interface GitlabOptions {
-  readonly env: CliIo['env']
-  /** of an agent, by which GitLab says where Gitaly is; undefined: none is given */
-  readonly token: string | undefined
-}
-
 /** GitLab, its certificates, its clock, and where it sends kas for repositories. */
-export async function checkGitlab(config: KasConfig, options: GitlabOptions): Promise<Finding[]> {
+export async function checkGitlab(
+  config: KasConfig,
+  options: {
+    readonly env: CliIo['env']
+    /** of an agent, by which GitLab says where Gitaly is; undefined: none is given */
+    readonly token: string | undefined
+  },
+): Promise<Finding[]> {
   const { gitlab, directory } = config
   const { address, authentication_secret_file: secretFile } = gitlab
   if (directory.file !== undefined || address === undefined || secretFile === undefined) {

@@ -15,14 +15,15 @@ const requestTimeoutMs = 10_000
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-export interface KubernetesOptions {
-  readonly env: Environment
-  /** default: as kas, the cluster that this pod runs in */
-  readonly open?: () => Promise<ClusterClient>
-}
-
 /** What kas asks the API server for: rights, the Services by which replicas are found, its pod, the time. */
-export async function checkKubernetes(config: KasConfig, options: KubernetesOptions): Promise<Finding[]> {
+export async function checkKubernetes(
+  config: KasConfig,
+  options: {
+    readonly env: Environment
+    /** default: as kas, the cluster that this pod runs in */
+    readonly open?: () => Promise<ClusterClient>
+  },
+): Promise<Finding[]> {
   const { env, open = () => ClusterClient.open({ requestTimeoutMs }) } = options
   const { kubernetes } = config.cluster.discovery
   const pod = { name: env.POD_NAME, variable: env[graceVariable], neededMs: stopPatienceMs(config) }

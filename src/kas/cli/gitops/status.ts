@@ -17,13 +17,6 @@ export const options = {
   help: { type: 'boolean', short: 'h' },
 } as const
 
-export interface GitopsStatusContext {
-  readonly io: CliIo
-  readonly clock: Clock
-  /** ends `--watch` */
-  readonly signal?: AbortSignal
-}
-
 /** From one question of `--watch` to the next. ms */
 const watchMs = 1000
 
@@ -37,7 +30,15 @@ const noStatusCode = 3
  * @returns the exit code: 0 if all that is known of each source is in the cluster, 1 if not, 3 if the agent reports none
  * @throws UsageError, BadAnswer, Error with what kas answered
  */
-export async function gitopsStatus(args: readonly string[], context: GitopsStatusContext): Promise<number> {
+export async function gitopsStatus(
+  args: readonly string[],
+  context: {
+    readonly io: CliIo
+    readonly clock: Clock
+    /** ends `--watch` */
+    readonly signal?: AbortSignal
+  },
+): Promise<number> {
   const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
   const { io, clock, signal } = context
   if (values.help) {

@@ -14,12 +14,6 @@ import { type DirectoryContents, parseDirectory, type TokenEntry } from './direc
 import { type DirectoryMetrics, noDirectoryMetrics } from './directory-metrics.ts'
 import { type Expiry, TokenExpiry } from './token-expiry.ts'
 
-export interface DirectoryFileComponents {
-  readonly log: Logger
-  readonly clock?: Clock
-  readonly metrics?: DirectoryMetrics
-}
-
 export interface DirectoryFileOptions extends Partial<FolderWatchOptions> {
   readonly file: string
   /** a larger file is refused, in bytes */
@@ -63,7 +57,10 @@ export class DirectoryFile implements Service {
   readonly #reading = new RepeatedRead(() => this.#read())
   #stopped = false
 
-  constructor(components: DirectoryFileComponents, options: DirectoryFileOptions) {
+  constructor(
+    components: { readonly log: Logger; readonly clock?: Clock; readonly metrics?: DirectoryMetrics },
+    options: DirectoryFileOptions,
+  ) {
     const { debounceMs, safetyPollMs, maxBytes } = { ...defaults, ...options }
     this.#file = resolve(options.file)
     this.#maxBytes = maxBytes

@@ -45,14 +45,6 @@ export interface GitlabPassage extends Turn {
   readonly body?: AsyncIterable<Uint8Array> | undefined
 }
 
-export interface GitlabClientComponents {
-  readonly log: Logger
-  readonly metrics: GitlabMetrics
-  readonly clock?: Clock
-  readonly random?: () => number
-  readonly tracer: Tracer
-}
-
 export interface GitlabClientOptions {
   /** upstream's gitlab.address, with GitLab's relative root if it has one */
   readonly address: string
@@ -100,7 +92,16 @@ export class GitlabClient implements Service {
   readonly #tracer: Tracer
   #ready: { readonly dispatcher: Dispatcher; readonly signer: RequestSigner } | undefined
 
-  constructor(components: GitlabClientComponents, options: GitlabClientOptions) {
+  constructor(
+    components: {
+      readonly log: Logger
+      readonly metrics: GitlabMetrics
+      readonly clock?: Clock
+      readonly random?: () => number
+      readonly tracer: Tracer
+    },
+    options: GitlabClientOptions,
+  ) {
     this.#options = { ...defaults, ...options }
     this.#clock = components.clock ?? systemClock
     this.#random = components.random ?? Math.random

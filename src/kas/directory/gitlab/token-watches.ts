@@ -11,11 +11,6 @@ export interface TokenWatchesComponents {
   keptMs(token: string): number
 }
 
-export interface TokenWatchesOptions {
-  /** from one failed question to the next, more or less by a fifth, in ms */
-  readonly retryMs?: number
-}
-
 const defaultRetryMs = 30_000
 /** between two questions where answers are not kept */
 const unkeptMs = 60_000
@@ -36,7 +31,13 @@ export class TokenWatches {
   readonly #retryMs: number
   readonly #watches = new Map<string, Watch>()
 
-  constructor(components: TokenWatchesComponents, options: TokenWatchesOptions = {}) {
+  constructor(
+    components: TokenWatchesComponents,
+    options: {
+      /** from one failed question to the next, more or less by a fifth, in ms */
+      readonly retryMs?: number
+    } = {},
+  ) {
     this.#components = components
     this.#retryMs = options.retryMs ?? defaultRetryMs
   }

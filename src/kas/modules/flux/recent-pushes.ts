@@ -22,11 +22,6 @@ export interface RecentPush extends PushEvent {
   readonly notified: Set<AgentId>
 }
 
-export interface RecentPushesComponents {
-  readonly pushes: Pick<Pushes, 'onPush'>
-  readonly clock: Clock
-}
-
 export interface RecentPushesOptions {
   /** the longest that an agent stays away after an error (doc/reference/tunnel-protocol.md 2.5), in ms */
   readonly rememberMs: number
@@ -51,7 +46,10 @@ export class RecentPushes {
   readonly #pushes = new Map<string, RecentPush>()
   readonly #listeners = new KeyedListeners<AgentId, NotifiedPush>()
 
-  constructor(components: RecentPushesComponents, options: RecentPushesOptions = defaultRecentPushes) {
+  constructor(
+    components: { readonly pushes: Pick<Pushes, 'onPush'>; readonly clock: Clock },
+    options: RecentPushesOptions = defaultRecentPushes,
+  ) {
     this.#clock = components.clock
     this.#options = options
     components.pushes.onPush((push) => this.#add(push))

@@ -18,12 +18,6 @@ export interface MakeRequestComponents {
   readonly clock: Clock
 }
 
-export interface MakeRequestOptions {
-  /** how long an agent may neither send the rest of its request nor read the answer, in ms */
-  readonly maxSilenceMs?: number
-  readonly turns?: AgentTurnsOptions
-}
-
 /** An agent that hangs must not hold one of the few turns forever. */
 const defaultMaxSilenceMs = 60_000
 
@@ -34,7 +28,11 @@ const defaultMaxSilenceMs = 60_000
  */
 export function makeRequest(
   components: MakeRequestComponents,
-  options: MakeRequestOptions = {},
+  options: {
+    /** how long an agent may neither send the rest of its request nor read the answer, in ms */
+    readonly maxSilenceMs?: number
+    readonly turns?: AgentTurnsOptions
+  } = {},
 ): (call: AgentCall) => Promise<void> {
   const { log, clock } = components
   const patience: Patience = { clock, ms: options.maxSilenceMs ?? defaultMaxSilenceMs }

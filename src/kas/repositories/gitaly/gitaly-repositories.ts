@@ -15,18 +15,6 @@ import { GitalyRepository, type GitalyRepositoryOptions } from './gitaly-reposit
 import type { GitalyServers } from './gitaly-servers.ts'
 import { KeptBytes } from './kept-bytes.ts'
 
-export interface GitalyRepositoriesComponents {
-  /** what GitLab says with each agent's token */
-  readonly addresses: ProjectAddresses<GitalyCoordinates>
-  readonly servers: GitalyServers
-  /** whether this replica polls for an agent; absent: each does */
-  readonly leads?: { leads(agentId: AgentId): boolean }
-  readonly log: Logger
-  readonly clock?: Clock
-  /** 0 up to 1 */
-  readonly random?: () => number
-}
-
 export interface GitalyRepositoriesOptions extends GitalyRepositoryOptions {
   /** from one poll of a repository to the next while followed: upstream's agent.configuration.poll_period, in ms */
   readonly pollMs: number
@@ -48,7 +36,17 @@ const defaults = {
 
 /** Repositories read from Gitaly where GitLab says that they lie (doc/reference/tunnel-protocol.md 1.20, 2.9). */
 export function gitalyRepositories(
-  components: GitalyRepositoriesComponents,
+  components: {
+    /** what GitLab says with each agent's token */
+    readonly addresses: ProjectAddresses<GitalyCoordinates>
+    readonly servers: GitalyServers
+    /** whether this replica polls for an agent; absent: each does */
+    readonly leads?: { leads(agentId: AgentId): boolean }
+    readonly log: Logger
+    readonly clock?: Clock
+    /** 0 up to 1 */
+    readonly random?: () => number
+  },
   givenOptions: GitalyRepositoriesOptions,
 ): WatchedRepositories<GitalyCoordinates> {
   const options = { ...defaults, ...givenOptions }

@@ -14,10 +14,6 @@ export interface TokenRateReportsComponents {
   readonly clock: Clock
 }
 
-export interface TokenRateReportsOptions {
-  readonly callsPerTokenPerMinute: number
-}
-
 /** from the end of one report to the next. ms */
 const periodMs = 2000
 /** Tokens below this share of the limit are not reported: by so much is the limit approximate, for each replica. */
@@ -34,7 +30,7 @@ export class TokenRateReports implements Service {
   #cancel: (() => void) | undefined
   #stopped = false
 
-  constructor(components: TokenRateReportsComponents, options: TokenRateReportsOptions) {
+  constructor(components: TokenRateReportsComponents, options: { readonly callsPerTokenPerMinute: number }) {
     this.#components = components
     this.#from = Math.ceil(options.callsPerTokenPerMinute * reportedShare)
   }

@@ -8,15 +8,6 @@ import { stockInventory } from './stock-inventory.ts'
 /** Ids of sources, also those of the stock agent; what else is adopted are managers. */
 const idForm = /^\d+-\d+(?:-[a-z0-9-]+)?$/
 
-export interface KnownEntriesComponents {
-  /** acts as the source's account: stock inventories stand where tenants write */
-  readonly lane: JsonApi
-  /** undefined: not now */
-  readonly inventoryOf: (id: string) => Pick<Inventory, 'load'> | undefined
-  /** inventories that were taken in before */
-  readonly adopted: readonly string[]
-}
-
 /** All that a source is known to have made, and what it has taken over. */
 export interface KnownEntries {
   /** by `keyText` */
@@ -33,7 +24,14 @@ export interface KnownEntries {
  */
 export async function knownEntries(
   own: ReadonlyMap<string, InventoryEntry>,
-  components: KnownEntriesComponents,
+  components: {
+    /** acts as the source's account: stock inventories stand where tenants write */
+    readonly lane: JsonApi
+    /** undefined: not now */
+    readonly inventoryOf: (id: string) => Pick<Inventory, 'load'> | undefined
+    /** inventories that were taken in before */
+    readonly adopted: readonly string[]
+  },
   options: Pick<SourceOptions, 'id' | 'name' | 'adopt' | 'defaultNamespace'>,
   signal: AbortSignal,
 ): Promise<KnownEntries> {

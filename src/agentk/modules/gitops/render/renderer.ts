@@ -32,14 +32,6 @@ export interface CommitJobs {
   hooks(project: string, job: HooksJob, signal: AbortSignal): Promise<readonly string[]>
 }
 
-export interface RendererComponents {
-  /** ManifestsThread; default: here and now */
-  readonly jobs?: CommitJobs
-  /** by project; a turn is for both runs of a program; default: as the pod's memory has it */
-  readonly turns?: Pick<Turns<string>, 'take'>
-  readonly clock?: Clock
-}
-
 /** Of both runs of a program. */
 interface RunInput {
   readonly files: readonly RepositoryFile[]
@@ -78,7 +70,16 @@ export class Renderer {
   readonly #turns: Pick<Turns<string>, 'take'>
   readonly #maxOutputBytes: number
 
-  constructor(options: RendererOptions, components: RendererComponents = {}) {
+  constructor(
+    options: RendererOptions,
+    components: {
+      /** ManifestsThread; default: here and now */
+      readonly jobs?: CommitJobs
+      /** by project; a turn is for both runs of a program; default: as the pod's memory has it */
+      readonly turns?: Pick<Turns<string>, 'take'>
+      readonly clock?: Clock
+    } = {},
+  ) {
     const memory = podMemory(options.podBytes ?? podShares().restBytes)
     const { jobs = jobsHere, turns = commitTurns(memory.turns), clock } = components
     this.#processes = new RendererProcesses({ maxMemoryKib: memory.programKib, ...options }, clock)

@@ -200,14 +200,12 @@ export class Page {
   }
 }
 
-interface Ranked {
-  readonly entries: readonly Entry[]
-  readonly count: number
-  readonly compare: Order
-}
-
 /** The first `count` of them. @returns ends it before */
-function best(run: RunInTurns, { entries, count, compare }: Ranked, done: (found: Entry[]) => void): () => void {
+function best(
+  run: RunInTurns,
+  { entries, count, compare }: { entries: readonly Entry[]; count: number; compare: Order },
+  done: (found: Entry[]) => void,
+): () => void {
   let found: Entry[] = []
   // as it was: entries may change meanwhile
   let bound: Entry | undefined

@@ -22,11 +22,6 @@ export interface GraphConversationComponents {
   readonly failed: (error: KasError) => void
 }
 
-export interface GraphConversationOptions {
-  /** for its request to come. ms */
-  readonly requestMs: number
-}
-
 /** What passes by itself. */
 const passing: ReadonlySet<string> = new Set([
   'AGENT_NOT_CONNECTED',
@@ -52,7 +47,14 @@ export class GraphConversation {
   #view: OpenView | undefined
   #hasEnded = false
 
-  constructor(components: GraphConversationComponents, caller: ViewsCaller, options: GraphConversationOptions) {
+  constructor(
+    components: GraphConversationComponents,
+    caller: ViewsCaller,
+    options: {
+      /** for its request to come. ms */
+      readonly requestMs: number
+    },
+  ) {
     const { socket, clock, budget } = components
     this.#components = components
     this.#caller = caller
