@@ -1,9 +1,9 @@
 /** Keeps what a list of Pods says, page by page, and the same list once more; then says what that has cost. */
 
-import type { KubernetesObject } from '../../src/agentk/health/object.ts'
 import { Interned } from '../../src/agentk/modules/views/store/interned.ts'
 import { Records } from '../../src/agentk/modules/views/store/records.ts'
 import { Rules } from '../../src/agentk/modules/views/store/rules.ts'
+import type { KubernetesObject } from '../../src/kubernetes/object.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { type PodsOf, podsJson } from './pods.ts'
 

@@ -10,6 +10,7 @@ import { circles, type Import, importsIn } from '../../dev/census/imports.ts'
 const rooms: Readonly<Record<string, string>> = {
   lib: '| @opentelemetry/api fastest-levenshtein pino prom-client yaml zod',
   'lib/tracing/otlp-tracing.ts': 'lib | @opentelemetry/*',
+  kubernetes: '',
   ring: '| hashring',
   call: 'lib',
   'proto/gen': '| @bufbuild/protobuf',
@@ -75,20 +76,21 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/cli/gitops': 'lib kas/cli/command.ts kas/cli/text-table.ts kas/cli/bad-answer.ts kas/cli/views | zod',
   'kas/cli/views': 'lib proto kas/cli/command.ts kas/cli/text-table.ts kas/cli/bad-answer.ts | ws yaml zod',
   kas: 'lib lib/tracing/otlp-tracing.ts call ring proto proto/* membership kas/* | @bufbuild/protobuf',
-  'agentk/cluster': 'lib call proto/http agentk/health | undici yaml',
+  'agentk/cluster': 'lib kubernetes call proto/http | undici',
   'agentk/tunnels': 'lib call proto proto/gen proto/wire proto/grpc | ws prom-client @bufbuild/protobuf',
   'agentk/config': 'lib lib/tracing/otlp-tracing.ts agentk/cluster agentk/tunnels',
   'agentk/election': 'lib agentk/cluster',
   'agentk/configuration': 'lib call proto proto/decode.ts proto/gen proto/grpc agentk/tunnels | @bufbuild/protobuf',
-  'agentk/health': '| @bufbuild/cel yaml zod',
+  'agentk/health': 'kubernetes | @bufbuild/cel yaml zod',
   'agentk/module.ts': 'lib proto/gen agentk/cluster agentk/tunnels agentk/election agentk/configuration',
-  'agentk/modules/views/projection': 'proto agentk/health',
-  'agentk/modules/views/store': 'lib proto agentk/cluster agentk/health agentk/modules/views/projection',
+  'agentk/modules/views/projection': 'kubernetes proto agentk/health',
+  'agentk/modules/views/store': 'lib kubernetes proto agentk/cluster agentk/health agentk/modules/views/projection',
   'agentk/modules/views/access':
-    'lib proto proto/http agentk/cluster agentk/health agentk/modules/views/projection agentk/modules/views/store',
+    'lib kubernetes proto proto/http agentk/cluster agentk/modules/views/projection agentk/modules/views/store',
   'agentk/modules/views/watch':
-    'lib proto agentk/cluster agentk/health agentk/modules/views/projection agentk/modules/views/store agentk/modules/views/access',
-  'agentk/modules/views/tree': 'lib proto agentk/health agentk/modules/views/projection agentk/modules/views/store',
+    'lib kubernetes proto agentk/cluster agentk/health agentk/modules/views/projection agentk/modules/views/store agentk/modules/views/access',
+  'agentk/modules/views/tree':
+    'lib kubernetes proto agentk/health agentk/modules/views/projection agentk/modules/views/store',
   'agentk/modules/views/view':
     'lib proto agentk/cluster agentk/health agentk/modules/views/projection agentk/modules/views/store agentk/modules/views/access agentk/modules/views/tree',
   'agentk/modules/views/thread':
@@ -96,9 +98,9 @@ const rooms: Readonly<Record<string, string>> = {
   'agentk/modules/views':
     'lib call proto proto/gen agentk/election agentk/tunnels agentk/module.ts agentk/modules/views/thread | @bufbuild/protobuf prom-client',
   'agentk/modules/gitops':
-    'lib call proto proto/decode.ts proto/gen proto/gitops proto/grpc agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client js-yaml zod',
+    'lib kubernetes proto proto/decode.ts proto/gen proto/gitops proto/grpc agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client js-yaml zod',
   'agentk/modules/*':
-    'lib call proto proto/decode.ts proto/gen proto/grpc proto/http proto/wire agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client',
+    'lib call proto proto/decode.ts proto/gen proto/http proto/wire agentk/cluster agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client',
   agentk: 'lib lib/tracing/otlp-tracing.ts call proto proto/* agentk/* | @bufbuild/protobuf',
 }
 

@@ -1,6 +1,6 @@
 import type { ResourceKind } from '../../src/agentk/cluster/api-kinds.ts'
-import { type KubernetesObject, textAt } from '../../src/agentk/health/object.ts'
 import type { FollowState, ObjectRecord, ObjectSink } from '../../src/agentk/modules/views/store/record.ts'
+import { type KubernetesObject, textAt } from '../../src/kubernetes/object.ts'
 
 interface Kept {
   readonly kind: ResourceKind

@@ -6,7 +6,7 @@ import { parse, parseAllDocuments } from 'yaml'
 import { hasArgoRule } from '../../src/agentk/health/argo/argo.ts'
 import type { CustomRuleSource } from '../../src/agentk/health/custom/custom-rule-schema.ts'
 import { isLike } from '../../src/agentk/health/custom/kind-pattern.ts'
-import type { KubernetesObject } from '../../src/agentk/health/object.ts'
+import type { KubernetesObject } from '../../src/kubernetes/object.ts'
 import { readVectors, type Vector } from './compare.ts'
 
 /** Argo CD's own list of kinds that it judges: folders of its `resource_customizations`, `group/Kind`, `_` for any. */

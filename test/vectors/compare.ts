@@ -4,7 +4,7 @@ import { CustomRules } from '../../src/agentk/health/custom/custom-rules.ts'
 import { vendorRules } from '../../src/agentk/health/custom/vendors.ts'
 import { kstatus } from '../../src/agentk/health/kstatus/kstatus.ts'
 import { kstatuses } from '../../src/agentk/health/kstatus/status.ts'
-import { type KubernetesObject, kindOf } from '../../src/agentk/health/object.ts'
+import { type KubernetesObject, kindOf } from '../../src/kubernetes/object.ts'
 
 /** As the files of shared vectors have it. */
 export interface Vector {

@@ -3,7 +3,7 @@ import { CustomRules } from '../../src/agentk/health/custom/custom-rules.ts'
 import { vendorRules } from '../../src/agentk/health/custom/vendors.ts'
 import type { Judged } from '../../src/agentk/health/kas/choice/roots.ts'
 import type { RuleVerdicts } from '../../src/agentk/health/kas/opinion.ts'
-import { type KubernetesObject, kindOf } from '../../src/agentk/health/object.ts'
+import { type KubernetesObject, kindOf } from '../../src/kubernetes/object.ts'
 import { judgedFor, Snapshot } from '../support/situations/snapshot.ts'
 
 interface Place {

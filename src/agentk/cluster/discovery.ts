@@ -1,5 +1,5 @@
+import { at, type KubernetesObject, listAt, textAt } from '../../kubernetes/object.ts'
 import { KasError } from '../../lib/errors.ts'
-import { at, type KubernetesObject, listAt, textAt } from '../health/object.ts'
 import type { ApiClient } from './api-client.ts'
 import type { KindNames } from './api-kinds.ts'
 

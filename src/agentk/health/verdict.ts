@@ -1,8 +1,8 @@
+import type { KubernetesObject } from '../../kubernetes/object.ts'
 import { argoHealth } from './argo/argo.ts'
 import type { ArgoHealth, ArgoStatus, OwnRules } from './argo/health.ts'
 import { kstatus } from './kstatus/kstatus.ts'
 import type { Kstatus, KstatusStatus } from './kstatus/status.ts'
-import type { KubernetesObject } from './object.ts'
 
 /** What both systems say of an object. */
 export interface Verdict {

@@ -1,5 +1,5 @@
 import { nameOf, namespaceOf, textField, uidOf } from '../../../src/agentk/health/kas/read.ts'
-import { type KubernetesObject, kindOf, listAt, textAt } from '../../../src/agentk/health/object.ts'
+import { type KubernetesObject, kindOf, listAt, textAt } from '../../../src/kubernetes/object.ts'
 
 /** StatefulSets that a claim's name is tried with */
 const maxSets = 16

@@ -23,7 +23,7 @@ import {
   kindOf,
   listAt,
   textAt,
-} from '../../../src/agentk/health/object.ts'
+} from '../../../src/kubernetes/object.ts'
 import { parentsOf } from './parents.ts'
 
 type Table = readonly (readonly [name: string, value: string])[]

@@ -1,4 +1,4 @@
-import type { KubernetesObject } from '../../../src/agentk/health/object.ts'
+import type { KubernetesObject } from '../../../src/kubernetes/object.ts'
 import type { Seeded } from '../seeded.ts'
 
 /** Objects of a small cluster that name, select and own each other by chance, and fail by chance; and events of them. */

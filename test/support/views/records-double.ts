@@ -1,5 +1,4 @@
 import type { ResourceKind } from '../../../src/agentk/cluster/api-kinds.ts'
-import type { KubernetesObject } from '../../../src/agentk/health/object.ts'
 import { isSameJudgement, type Judgement } from '../../../src/agentk/modules/views/store/judgement.ts'
 import { customParentsOf } from '../../../src/agentk/modules/views/store/object-record.ts'
 import type {
@@ -8,6 +7,7 @@ import type {
   ReadonlyRecords,
   RecordChange,
 } from '../../../src/agentk/modules/views/store/record.ts'
+import type { KubernetesObject } from '../../../src/kubernetes/object.ts'
 
 /** Records as tests put them. */
 export class RecordsDouble implements ReadonlyRecords {

@@ -1,5 +1,4 @@
 import { parseArgs } from 'node:util'
-import { kindOf } from '../../../src/agentk/health/object.ts'
 import type { OpenView, ViewOut } from '../../../src/agentk/modules/views/view/view-host.ts'
 import { type Asked, readAsked } from '../../../src/kas/cli/views/asked.ts'
 import { cut } from '../../../src/kas/cli/views/lines.ts'
@@ -8,6 +7,7 @@ import { childrenLimit, ShownView } from '../../../src/kas/cli/views/shown-view.
 import { opens, treeOptions, treeQuery } from '../../../src/kas/cli/views/tree.ts'
 import { treeText } from '../../../src/kas/cli/views/tree-text.ts'
 import { type Layout, Paint } from '../../../src/kas/cli/views/verdict-text.ts'
+import { kindOf } from '../../../src/kubernetes/object.ts'
 import type { Situation } from '../../vectors/situations.ts'
 import { ClusterStage, rulesOf } from './situation-view.ts'
 import { user } from './view-stage.ts'

@@ -1,4 +1,4 @@
-import { isBeingDeleted, type KubernetesObject, kindOf } from '../object.ts'
+import { isBeingDeleted, type KubernetesObject, kindOf } from '../../../kubernetes/object.ts'
 import { apiService, customResourceDefinition } from './extensions.ts'
 import { type ArgoHealth, type ArgoRule, type OwnRules, progressing } from './health.ts'
 import { cronJob, job, workflow } from './jobs.ts'

@@ -1,4 +1,4 @@
-import { conditionsOf } from '../object.ts'
+import { conditionsOf } from '../../../kubernetes/object.ts'
 import { type ArgoRule, degraded, healthy, progressing } from './health.ts'
 
 /** What adds kinds to the API server. */

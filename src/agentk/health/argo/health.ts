@@ -1,4 +1,4 @@
-import type { KubernetesObject } from '../object.ts'
+import type { KubernetesObject } from '../../../kubernetes/object.ts'
 
 /** From best to worst, as Argo CD orders them. */
 export const argoStatuses = ['Healthy', 'Suspended', 'Progressing', 'Missing', 'Degraded', 'Unknown'] as const

@@ -1,4 +1,4 @@
-import { at, textAt } from '../object.ts'
+import { at, textAt } from '../../../kubernetes/object.ts'
 import { type ArgoRule, degraded, healthy, progressing, unknown } from './health.ts'
 
 /** What something outside of the API server provides: addresses and volumes. */

@@ -1,4 +1,4 @@
-import { at, conditionsOf, numberAt, textAt } from '../object.ts'
+import { at, conditionsOf, numberAt, textAt } from '../../../kubernetes/object.ts'
 import { type ArgoRule, degraded, healthy, progressing, suspended } from './health.ts'
 
 export const deployment: ArgoRule = (object) => {

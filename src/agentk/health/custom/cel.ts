@@ -16,7 +16,7 @@ import {
   plan,
 } from '@bufbuild/cel'
 import { strings } from '@bufbuild/cel/ext'
-import type { KubernetesObject } from '../object.ts'
+import type { KubernetesObject } from '../../../kubernetes/object.ts'
 import { maxExpressionLength } from './expression-bounds.ts'
 
 /** Expressions of rules, with bounds that the library has not: what they cost is counted. */

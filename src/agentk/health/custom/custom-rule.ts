@@ -1,5 +1,5 @@
+import type { KubernetesObject } from '../../../kubernetes/object.ts'
 import type { ArgoHealth, ArgoStatus } from '../argo/health.ts'
-import type { KubernetesObject } from '../object.ts'
 import { type Bindings, Expression, Steps, toCel } from './cel.ts'
 import type { CustomRuleSource } from './custom-rule-schema.ts'
 

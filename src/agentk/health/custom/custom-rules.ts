@@ -1,4 +1,4 @@
-import { type KubernetesObject, kindOf } from '../object.ts'
+import { type KubernetesObject, kindOf } from '../../../kubernetes/object.ts'
 import type { CustomHealth, CustomRule } from './custom-rule.ts'
 import type { CustomRuleSource } from './custom-rule-schema.ts'
 import { isLike } from './kind-pattern.ts'

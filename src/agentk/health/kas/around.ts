@@ -1,5 +1,5 @@
+import type { KubernetesObject } from '../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../argo/health.ts'
-import type { KubernetesObject } from '../object.ts'
 import type { Evidence } from './evidence.ts'
 import type { Finding, Need } from './finding.ts'
 import type { LabelTable } from './read.ts'

@@ -1,4 +1,4 @@
-import { at, entryAt, type KubernetesObject, kindOf, listAt, textAt } from '../object.ts'
+import { at, entryAt, type KubernetesObject, kindOf, listAt, textAt } from '../../../kubernetes/object.ts'
 import type { Around } from './around.ts'
 import { type Finding, finding, found, minute, type Need, ranks } from './finding.ts'
 import { conditionsAt, namespaceOf, type TimedCondition, textField, timedConditions } from './read.ts'

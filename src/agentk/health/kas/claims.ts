@@ -1,4 +1,4 @@
-import { entryAt, type KubernetesObject, textAt } from '../object.ts'
+import { entryAt, type KubernetesObject, textAt } from '../../../kubernetes/object.ts'
 import { type Around, isMissing } from './around.ts'
 import { newest } from './evidence.ts'
 import { type Finding, finding, found, minute, ranks } from './finding.ts'

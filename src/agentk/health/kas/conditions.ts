@@ -1,4 +1,4 @@
-import type { KubernetesObject } from '../object.ts'
+import type { KubernetesObject } from '../../../kubernetes/object.ts'
 import { type Finding, found, minute, ranks, worstOf } from './finding.ts'
 import { conditionsAt, isUnobserved, type TimedCondition } from './read.ts'
 

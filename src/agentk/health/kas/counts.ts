@@ -1,4 +1,4 @@
-import { type KubernetesObject, kindOf, numberAt, textAt } from '../object.ts'
+import { type KubernetesObject, kindOf, numberAt, textAt } from '../../../kubernetes/object.ts'
 
 /** Pods, as a workload's status counts them. */
 export interface Counts {

@@ -1,4 +1,4 @@
-import { isBeingDeleted, type KubernetesObject, kindOf, numberAt, textAt } from '../object.ts'
+import { isBeingDeleted, type KubernetesObject, kindOf, numberAt, textAt } from '../../../kubernetes/object.ts'
 import { type Finding, found, minute, ranks, second } from './finding.ts'
 import { lostWithNode } from './pods/readiness.ts'
 import { exactTimeOf, field } from './read.ts'

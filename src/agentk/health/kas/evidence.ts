@@ -1,4 +1,4 @@
-import { type KubernetesObject, kindOf, textAt } from '../object.ts'
+import { type KubernetesObject, kindOf, textAt } from '../../../kubernetes/object.ts'
 import { minute } from './finding.ts'
 import { textField, timeOf } from './read.ts'
 import { searched, withoutCombined } from './text.ts'

@@ -1,4 +1,4 @@
-import type { KubernetesObject } from '../object.ts'
+import type { KubernetesObject } from '../../../kubernetes/object.ts'
 import type { Around } from './around.ts'
 import { type Finding, found, minute, ranks } from './finding.ts'
 import { conditionsAt, nameOf } from './read.ts'

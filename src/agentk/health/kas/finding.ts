@@ -1,5 +1,5 @@
+import type { KubernetesObject } from '../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../argo/health.ts'
-import type { KubernetesObject } from '../object.ts'
 import { createdOf } from './read.ts'
 import { bounded } from './text.ts'
 

@@ -1,4 +1,4 @@
-import { type KubernetesObject, kindOf } from '../object.ts'
+import { type KubernetesObject, kindOf } from '../../../kubernetes/object.ts'
 import type { Around } from './around.ts'
 import { horizontalPodAutoscaler } from './autoscalers.ts'
 import { claim } from './claims.ts'

@@ -1,4 +1,4 @@
-import { type KubernetesObject, listAt, numberAt } from '../object.ts'
+import { type KubernetesObject, listAt, numberAt } from '../../../kubernetes/object.ts'
 import type { Around } from './around.ts'
 import { type Finding, found, ranks, worstOf } from './finding.ts'
 import { conditionsAt, type TimedCondition, textField, timedConditions } from './read.ts'

@@ -1,5 +1,5 @@
+import { type KubernetesObject, kindOf } from '../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../argo/health.ts'
-import { type KubernetesObject, kindOf } from '../object.ts'
 import type { Around, IsHidden } from './around.ts'
 import type { Evidence } from './evidence.ts'
 import type { Finding, Need } from './finding.ts'

@@ -1,4 +1,4 @@
-import { type KubernetesObject, listAt, textAt } from '../object.ts'
+import { type KubernetesObject, listAt, textAt } from '../../../kubernetes/object.ts'
 import { type Around, isMissing } from './around.ts'
 import { type Finding, type Found, found, minute, ranks } from './finding.ts'
 import { createdOf, listField, namespaceOf, textField } from './read.ts'

@@ -1,4 +1,4 @@
-import { at, type KubernetesObject, kindOf, listAt, numberAt, textAt } from '../object.ts'
+import { at, type KubernetesObject, kindOf, listAt, numberAt, textAt } from '../../../kubernetes/object.ts'
 import type { Around } from './around.ts'
 import { type Finding, finding, found, ranks, wellBy } from './finding.ts'
 import { conditionsAt, createdOf, nameOf, namespaceOf, type TimedCondition, timeOf } from './read.ts'

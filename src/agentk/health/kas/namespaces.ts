@@ -1,4 +1,4 @@
-import { isBeingDeleted, type KubernetesObject } from '../object.ts'
+import { isBeingDeleted, type KubernetesObject } from '../../../kubernetes/object.ts'
 import type { Around } from './around.ts'
 import { type Finding, found, minute, ranks } from './finding.ts'
 import { conditionsAt } from './read.ts'

@@ -1,4 +1,4 @@
-import { type KubernetesObject, kindOf } from '../object.ts'
+import { type KubernetesObject, kindOf } from '../../../kubernetes/object.ts'
 import { metricGroups, notServed } from './autoscalers.ts'
 import type { Cause } from './choice/choosing.ts'
 import { isBetweenVersions } from './counts.ts'

@@ -1,4 +1,4 @@
-import { at, type KubernetesObject, listAt, textAt } from '../object.ts'
+import { at, type KubernetesObject, listAt, textAt } from '../../../kubernetes/object.ts'
 import type { Around } from './around.ts'
 import { type Finding, finding, found, minute, ranks } from './finding.ts'
 import { conditionsAt, createdOf, nameOf, timeOf } from './read.ts'

@@ -1,6 +1,6 @@
+import { type KubernetesObject, kindOf } from '../../../kubernetes/object.ts'
 import type { ArgoHealth, ArgoStatus } from '../argo/health.ts'
 import { kstatus } from '../kstatus/kstatus.ts'
-import { type KubernetesObject, kindOf } from '../object.ts'
 import { inArgosWords } from '../verdict.ts'
 import { byConditions, saysWell } from './conditions.ts'
 import { type Finding, finding, ranks } from './finding.ts'

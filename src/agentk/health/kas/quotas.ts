@@ -1,4 +1,4 @@
-import { entryAt, type KubernetesObject, kindOf } from '../object.ts'
+import { entryAt, type KubernetesObject, kindOf } from '../../../kubernetes/object.ts'
 import { type Around, isMissing } from './around.ts'
 import type { Finding, Need } from './finding.ts'
 import { createdOf, namespaceOf, revisionOf } from './read.ts'

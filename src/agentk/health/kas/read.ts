@@ -1,4 +1,4 @@
-import { entryAt, isBeingDeleted, type KubernetesObject, numberAt, textAt } from '../object.ts'
+import { entryAt, isBeingDeleted, type KubernetesObject, numberAt, textAt } from '../../../kubernetes/object.ts'
 
 /** A field of what may be no object. */
 export function field(value: unknown, name: string): unknown {

@@ -1,4 +1,4 @@
-import { type KubernetesObject, kindOf, numberAt, textAt } from '../object.ts'
+import { type KubernetesObject, kindOf, numberAt, textAt } from '../../../kubernetes/object.ts'
 import type { Around } from './around.ts'
 import { firstOf, newest } from './evidence.ts'
 import { type Finding, type Found, found, minute, type Rank, ranks } from './finding.ts'

@@ -1,4 +1,4 @@
-import { at, type KubernetesObject, kindOf, listAt, numberAt, textAt } from '../object.ts'
+import { at, type KubernetesObject, kindOf, listAt, numberAt, textAt } from '../../../kubernetes/object.ts'
 import type { Around } from './around.ts'
 import { newest } from './evidence.ts'
 import { type Finding, finding, found, minute, type Need, ranks, severityOf, worstOf } from './finding.ts'

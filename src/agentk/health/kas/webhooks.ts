@@ -1,4 +1,4 @@
-import { type KubernetesObject, listAt, textAt } from '../object.ts'
+import { type KubernetesObject, listAt, textAt } from '../../../kubernetes/object.ts'
 import type { Around } from './around.ts'
 import { isMissing } from './around.ts'
 import { type Finding, found, minute, ranks, worstOf } from './finding.ts'

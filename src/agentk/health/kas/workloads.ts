@@ -1,5 +1,5 @@
+import { at, type KubernetesObject } from '../../../kubernetes/object.ts'
 import { deployment as argoDeployment } from '../argo/workloads.ts'
-import { at, type KubernetesObject } from '../object.ts'
 import type { Around } from './around.ts'
 import { type Finding, finding, found, ranks } from './finding.ts'
 import { conditionsAt, isUnobserved } from './read.ts'

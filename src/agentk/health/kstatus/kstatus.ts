@@ -1,4 +1,12 @@
-import { at, conditionsOf, isBeingDeleted, type KubernetesObject, kindOf, numberAt, textAt } from '../object.ts'
+import {
+  at,
+  conditionsOf,
+  isBeingDeleted,
+  type KubernetesObject,
+  kindOf,
+  numberAt,
+  textAt,
+} from '../../../kubernetes/object.ts'
 import { pod } from './pod.ts'
 import { current, failed, inProgress, type Kstatus, type KstatusRule } from './status.ts'
 import { daemonSet, deployment, replicaSet, statefulSet } from './workloads.ts'

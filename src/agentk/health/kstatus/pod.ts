@@ -1,4 +1,4 @@
-import { conditionsOf, listAt, textAt } from '../object.ts'
+import { conditionsOf, listAt, textAt } from '../../../kubernetes/object.ts'
 import { current, failed, inProgress, type KstatusRule } from './status.ts'
 
 /** A Pod has so long to be scheduled before it is said that it cannot be. ms */

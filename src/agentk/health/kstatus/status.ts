@@ -1,4 +1,4 @@
-import type { KubernetesObject } from '../object.ts'
+import type { KubernetesObject } from '../../../kubernetes/object.ts'
 
 /** Those of kstatus; NotFound is no verdict on an object that is there. */
 export const kstatuses = ['Current', 'InProgress', 'Terminating', 'Failed', 'Unknown'] as const

@@ -1,4 +1,4 @@
-import { conditionsOf, type KubernetesObject, numberAt, textAt } from '../object.ts'
+import { conditionsOf, type KubernetesObject, numberAt, textAt } from '../../../kubernetes/object.ts'
 import { current, failed, inProgress, type Kstatus, type KstatusRule } from './status.ts'
 
 /** Kubernetes' own for "no deadline". */

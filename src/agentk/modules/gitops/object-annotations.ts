@@ -1,4 +1,4 @@
-import { entryAt, type KubernetesObject } from '../../health/object.ts'
+import { entryAt, type KubernetesObject } from '../../../kubernetes/object.ts'
 
 /** What people write on an object to say what may happen to it (doc/gitops.md). */
 

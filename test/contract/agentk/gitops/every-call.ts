@@ -1,6 +1,6 @@
-import { type KubernetesObject, listAt, textAt } from '../../../../src/agentk/health/object.ts'
 import { ownerAnnotation } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
 import { keyText, type ObjectKey } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
+import { type KubernetesObject, listAt, textAt } from '../../../../src/kubernetes/object.ts'
 import { type Ground, keyOf } from './ground.ts'
 import { type Fault, type Files, Pod } from './pod.ts'
 

@@ -1,6 +1,6 @@
 import t from 'tap'
-import type { KubernetesObject } from '../../../../src/agentk/health/object.ts'
 import { inArgosWords, verdictOf } from '../../../../src/agentk/health/verdict.ts'
+import type { KubernetesObject } from '../../../../src/kubernetes/object.ts'
 
 /** Where the two systems say different things of one object, and what each says: a change here is one that users see. */
 

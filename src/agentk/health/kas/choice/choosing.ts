@@ -1,5 +1,5 @@
+import { type KubernetesObject, kindOf } from '../../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../../argo/health.ts'
-import { type KubernetesObject, kindOf } from '../../object.ts'
 import { type Finding, severityOf } from '../finding.ts'
 import { nameOf, namespaceOf, uidOf } from '../read.ts'
 import { isRefusal } from '../refused.ts'

@@ -1,5 +1,5 @@
+import { type KubernetesObject, kindOf, textAt } from '../../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../../argo/health.ts'
-import { type KubernetesObject, kindOf, textAt } from '../../object.ts'
 import { severityOf } from '../finding.ts'
 import { failureOf, isComplete, newestFinished } from '../jobs.ts'
 import { isSummary, type Opinion } from '../opinion.ts'

@@ -1,4 +1,4 @@
-import { type KubernetesObject, kindOf, listAt, textAt } from '../../object.ts'
+import { type KubernetesObject, kindOf, listAt, textAt } from '../../../../kubernetes/object.ts'
 import type { Around } from '../around.ts'
 import { metricGroupsOf } from '../autoscalers.ts'
 import { type Finding, ranks, severityOf } from '../finding.ts'

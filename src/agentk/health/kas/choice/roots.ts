@@ -1,5 +1,5 @@
+import { type KubernetesObject, kindOf } from '../../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../../argo/health.ts'
-import { type KubernetesObject, kindOf } from '../../object.ts'
 import { type Finding, lesser, type Need, ranks, severityOf } from '../finding.ts'
 import { lastRunFailed } from '../jobs.ts'
 import type { Opinion } from '../opinion.ts'

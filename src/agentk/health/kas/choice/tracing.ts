@@ -1,4 +1,4 @@
-import { type KubernetesObject, kindOf } from '../../object.ts'
+import { type KubernetesObject, kindOf } from '../../../../kubernetes/object.ts'
 import type { Finding } from '../finding.ts'
 import { nameOf, namespaceOf } from '../read.ts'
 import type { Candidate } from './choosing.ts'

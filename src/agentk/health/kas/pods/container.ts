@@ -1,4 +1,4 @@
-import { type KubernetesObject, numberAt, textAt } from '../../object.ts'
+import { type KubernetesObject, numberAt, textAt } from '../../../../kubernetes/object.ts'
 import type { Evidence } from '../evidence.ts'
 import type { Finding } from '../finding.ts'
 import { field, listField, textField, timeOf } from '../read.ts'

@@ -1,4 +1,4 @@
-import { type KubernetesObject, textAt } from '../../object.ts'
+import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import { type Finding, found, ranks } from '../finding.ts'
 import { conditionsAt, timeOf } from '../read.ts'
 import { containersOf, type EndedLife, endedLife, endOf } from './container.ts'

@@ -1,4 +1,4 @@
-import type { KubernetesObject } from '../../object.ts'
+import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import type { Around } from '../around.ts'
 import { type Finding, worstOf } from '../finding.ts'
 import { conditionAt, conditionStatus, createdOf, field, textField, timeOf } from '../read.ts'

@@ -1,4 +1,4 @@
-import { type KubernetesObject, textAt } from '../../object.ts'
+import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import { type Evidence, newest } from '../evidence.ts'
 import { type Finding, found, minute, ranks, second } from '../finding.ts'
 import { conditionAt, conditionReason, conditionStatus, field, listField, namespaceOf, textField } from '../read.ts'

@@ -1,4 +1,4 @@
-import { type KubernetesObject, textAt } from '../../object.ts'
+import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import type { Around } from '../around.ts'
 import { boundMs, chosenNodeOf } from '../claims.ts'
 import { type Finding, found, minute, type Need, ranks } from '../finding.ts'

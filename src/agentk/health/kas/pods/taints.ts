@@ -1,4 +1,4 @@
-import { at, type KubernetesObject, textAt } from '../../object.ts'
+import { at, type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import type { Around } from '../around.ts'
 import type { Need } from '../finding.ts'
 import { labelTableOf, listField, textField } from '../read.ts'

@@ -1,7 +1,7 @@
+import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import { errorText } from '../../../../lib/errors.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
-import type { KubernetesObject } from '../../../health/object.ts'
 import { type ClusterKind, type ClusterKinds, objectPath } from '../cluster-kinds.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import type { LiveObject } from '../live/live-object.ts'

@@ -1,6 +1,6 @@
+import { listAt, textAt } from '../../../../kubernetes/object.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
-import { listAt, textAt } from '../../../health/object.ts'
 import { beforeFirstApply } from '../live/managed-fields.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
 import type { FieldConflict } from './conflicts.ts'

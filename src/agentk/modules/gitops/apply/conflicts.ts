@@ -1,4 +1,4 @@
-import { at, listAt, textAt } from '../../../health/object.ts'
+import { at, listAt, textAt } from '../../../../kubernetes/object.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
 
 /** A field that an apply without force would have changed, and who owns it. */

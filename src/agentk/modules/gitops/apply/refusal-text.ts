@@ -1,5 +1,5 @@
+import { textAt } from '../../../../kubernetes/object.ts'
 import type { JsonAnswer } from '../../../cluster/api-client.ts'
-import { textAt } from '../../../health/object.ts'
 
 /** Of the API server's own words: what is read, and what of it is shown. */
 const maxMessageLength = 16 * 1024

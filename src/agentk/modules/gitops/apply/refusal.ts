@@ -1,5 +1,5 @@
+import { listAt, textAt } from '../../../../kubernetes/object.ts'
 import type { JsonAnswer } from '../../../cluster/api-client.ts'
-import { listAt, textAt } from '../../../health/object.ts'
 import { refusalText } from './refusal-text.ts'
 
 /**

@@ -1,7 +1,7 @@
+import { entryAt, type KubernetesObject } from '../../../../kubernetes/object.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
-import { entryAt, type KubernetesObject } from '../../../health/object.ts'
 import { collectionPath, objectPath } from '../cluster-kinds.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'

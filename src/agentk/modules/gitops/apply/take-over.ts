@@ -1,7 +1,7 @@
+import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
-import { type KubernetesObject, textAt } from '../../../health/object.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import { beforeFirstApply, entriesOf, type ManagedEntry, relieved, takenOver } from '../live/managed-fields.ts'
 import { type ApplyProblem, isStale, refusal } from './refusal.ts'

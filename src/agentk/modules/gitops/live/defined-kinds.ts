@@ -1,7 +1,7 @@
+import { textAt } from '../../../../kubernetes/object.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly, ObjectList } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
-import { textAt } from '../../../health/object.ts'
 
 const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
 /** definitions in a page: some 4 KiB of metadata each */

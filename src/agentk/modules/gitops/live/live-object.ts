@@ -1,4 +1,4 @@
-import { at, entryAt, isBeingDeleted, type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
+import { at, entryAt, isBeingDeleted, type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
 import { digestAnnotation, ownerAnnotation } from '../manifests/marks.ts'
 import { pruneOf } from '../object-annotations.ts'
 import { entriesOf, fieldsHash, managersOf, ownEntry } from './managed-fields.ts'

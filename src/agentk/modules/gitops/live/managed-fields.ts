@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { at, type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
+import { at, type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
 
 /** FieldsV1: names of fields, items and keys to what of them is owned. `{}` and `.`: the thing itself. */
 export interface FieldSet {

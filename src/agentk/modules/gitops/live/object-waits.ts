@@ -1,3 +1,4 @@
+import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { Counter } from '../../../../lib/counter.ts'
 import { KasError } from '../../../../lib/errors.ts'
@@ -5,7 +6,6 @@ import type { ApiClient } from '../../../cluster/api-client.ts'
 import { ObjectWatch } from '../../../cluster/object-watch.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { WatchSink } from '../../../cluster/watch-sink.ts'
-import { type KubernetesObject, textAt } from '../../../health/object.ts'
 import { type ClusterKind, collectionPath, objectPath } from '../cluster-kinds.ts'
 import type { ObjectKey } from '../manifests/object-key.ts'
 

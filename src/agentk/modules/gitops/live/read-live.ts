@@ -1,7 +1,7 @@
+import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly, ObjectList } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
-import { type KubernetesObject, textAt } from '../../../health/object.ts'
 import { type ClusterKind, type ClusterKinds, collectionPath, objectPath } from '../cluster-kinds.ts'
 import { inventoryLabel } from '../manifests/marks.ts'
 import { keyText, type ObjectKey } from '../manifests/object-key.ts'

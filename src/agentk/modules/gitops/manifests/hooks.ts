@@ -1,4 +1,4 @@
-import { entryAt, type KubernetesObject } from '../../../health/object.ts'
+import { entryAt, type KubernetesObject } from '../../../../kubernetes/object.ts'
 
 /** When other tools run a hook that is never run here: on failure, deletion, rollback or test; `Skip`: never. */
 const neverRun: Readonly<Record<string, ReadonlySet<string>>> = {

@@ -1,4 +1,4 @@
-import { at, entryAt, type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
+import { at, entryAt, type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
 import type { Manifest, ManifestProblem } from './manifest.ts'
 import { keyName } from './object-key.ts'
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
+import { at, type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly, ObjectList } from '../../../cluster/object-list.ts'
-import { at, type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
 import { type ClusterKind, type ClusterKinds, collectionPath } from '../cluster-kinds.ts'
 import { keyText, type ObjectKey } from '../manifests/object-key.ts'
 import { isNamespace } from '../manifests/parents.ts'

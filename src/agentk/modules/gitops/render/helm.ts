@@ -1,4 +1,4 @@
-import { entryAt, textAt } from '../../../health/object.ts'
+import { entryAt, textAt } from '../../../../kubernetes/object.ts'
 import { type ManifestProblem, type ObjectTree, problemText, type RepositoryFile } from '../manifests/manifest.ts'
 import { Problems } from '../manifests/problems.ts'
 import { readFiles } from '../manifests/read-yaml.ts'

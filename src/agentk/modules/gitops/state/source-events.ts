@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
+import { textAt } from '../../../../kubernetes/object.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { errorText } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import { Phase, type SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
-import { textAt } from '../../../health/object.ts'
 import { keyName } from '../manifests/object-key.ts'
 import { plannedLines } from './git-sync-status.ts'
 

@@ -1,7 +1,7 @@
+import { type KubernetesObject, listAt, numberAt, textAt } from '../../../../kubernetes/object.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { EventRow } from '../../../../proto/views-json.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
-import { type KubernetesObject, listAt, numberAt, textAt } from '../../../health/object.ts'
 import { compareEvents, readEvent } from '../projection/event.ts'
 
 /** Of an answer to a question for events. */

@@ -1,5 +1,5 @@
+import { at, listAt, textAt } from '../../../../kubernetes/object.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
-import { at, listAt, textAt } from '../../../health/object.ts'
 
 /** Rules of a caller with a thousand bindings. */
 const maxRulesBytes = 4 * 1024 * 1024

@@ -1,4 +1,4 @@
-import { entryAt, type KubernetesObject, textAt } from '../../../health/object.ts'
+import { entryAt, type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import { applicationKind, trackedApplication, usualNamespace } from './argo.ts'
 import { maxName } from './bounds.ts'
 import { helmReleaseKind, kustomizationKind } from './flux.ts'

@@ -1,4 +1,4 @@
-import { entryAt, type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
+import { entryAt, type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
 import { maxReferences } from './bounds.ts'
 import { inGroup } from './metadata.ts'
 import type { Projector, Reference } from './projector.ts'

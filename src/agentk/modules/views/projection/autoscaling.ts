@@ -1,4 +1,4 @@
-import { at, numberAt, textAt } from '../../../health/object.ts'
+import { at, numberAt, textAt } from '../../../../kubernetes/object.ts'
 import { kindNamed } from './metadata.ts'
 import type { Projector } from './projector.ts'
 

@@ -1,5 +1,5 @@
+import { entryAt, type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import { projectLabel, slugLabel } from '../../../../proto/marks.ts'
-import { entryAt, type KubernetesObject, textAt } from '../../../health/object.ts'
 import { maxName } from './bounds.ts'
 
 /** @returns `<project id>/<slug>` of the object's own labels; empty: none */

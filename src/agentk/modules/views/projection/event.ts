@@ -1,5 +1,5 @@
+import { type KubernetesObject, kindOf, numberAt, textAt } from '../../../../kubernetes/object.ts'
 import type { EventRow } from '../../../../proto/views-json.ts'
-import { type KubernetesObject, kindOf, numberAt, textAt } from '../../../health/object.ts'
 import { cut, maxText } from './bounds.ts'
 
 /** What is kept of an event. @returns undefined: it is none */

@@ -1,4 +1,4 @@
-import { type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
+import { type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
 import { maxName, maxReferences } from './bounds.ts'
 import { inGroup } from './metadata.ts'
 import type { Projector, Reference } from './projector.ts'

@@ -1,4 +1,4 @@
-import { at, type KubernetesObject, listAt, numberAt, textAt } from '../../../health/object.ts'
+import { at, type KubernetesObject, listAt, numberAt, textAt } from '../../../../kubernetes/object.ts'
 import { maxLabels, maxLabelText, maxName, maxOwners, maxOwnerText } from './bounds.ts'
 import type { Owner } from './projector.ts'
 

@@ -1,4 +1,4 @@
-import { at, entryAt, type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
+import { at, entryAt, type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
 import { inGroup } from './metadata.ts'
 import type { Projector, Reference } from './projector.ts'
 import { plainSelector } from './selectors.ts'

@@ -1,4 +1,4 @@
-import { at, textAt } from '../../../health/object.ts'
+import { at, textAt } from '../../../../kubernetes/object.ts'
 import type { Projector } from './projector.ts'
 
 export const node: Projector = (object) => ({

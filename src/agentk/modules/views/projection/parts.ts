@@ -1,7 +1,7 @@
+import { entryAt, isBeingDeleted, type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
 import { gatewayGroup } from '../../../health/kas/gateways.ts'
 import { hasEnded } from '../../../health/kas/read.ts'
 import { sliceTraits } from '../../../health/kas/services.ts'
-import { entryAt, isBeingDeleted, type KubernetesObject, listAt, textAt } from '../../../health/object.ts'
 import { type Picked, pick, picked } from './pick.ts'
 
 /** What of objects is kept to judge them anew, and what others are judged by. Kinds are `group/Kind`. */

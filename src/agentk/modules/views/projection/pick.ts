@@ -1,4 +1,4 @@
-import type { KubernetesObject } from '../../../health/object.ts'
+import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 
 /** Fields of an object, each with those of it that are read; true: all of it. Lists are read entry by entry. */
 export interface Picked {

@@ -1,6 +1,6 @@
+import { at, isBeingDeleted, type KubernetesObject, listAt, numberAt, textAt } from '../../../../kubernetes/object.ts'
 import { isLostWithNode } from '../../../health/kas/pods/readiness.ts'
 import { claimNameOf, hasEnded, textField } from '../../../health/kas/read.ts'
-import { at, isBeingDeleted, type KubernetesObject, listAt, numberAt, textAt } from '../../../health/object.ts'
 import { maxName } from './bounds.ts'
 import type { Projector, Reference } from './projector.ts'
 

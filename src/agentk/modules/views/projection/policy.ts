@@ -1,4 +1,4 @@
-import { numberAt } from '../../../health/object.ts'
+import { numberAt } from '../../../../kubernetes/object.ts'
 import type { Projector } from './projector.ts'
 import { labelSelector } from './selectors.ts'
 

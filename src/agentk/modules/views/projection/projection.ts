@@ -1,4 +1,4 @@
-import { isBeingDeleted, type KubernetesObject } from '../../../health/object.ts'
+import { isBeingDeleted, type KubernetesObject } from '../../../../kubernetes/object.ts'
 import { applicationKind, argoApplication, trackedBy } from './argo.ts'
 import { horizontalPodAutoscaler } from './autoscaling.ts'
 import { cut, maxFact, maxFacts, maxName, maxReferences } from './bounds.ts'

@@ -1,4 +1,4 @@
-import type { KubernetesObject } from '../../../health/object.ts'
+import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 
 /** Who an object says is its owner: free text, not yet believed. */
 export interface Owner {

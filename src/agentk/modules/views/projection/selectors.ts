@@ -1,4 +1,4 @@
-import { at, listAt, textAt } from '../../../health/object.ts'
+import { at, listAt, textAt } from '../../../../kubernetes/object.ts'
 import { maxName, maxSelector, maxSelectorText } from './bounds.ts'
 import type { LabelSelector } from './projector.ts'
 

@@ -1,4 +1,4 @@
-import { textAt } from '../../../health/object.ts'
+import { textAt } from '../../../../kubernetes/object.ts'
 import type { Projector } from './projector.ts'
 
 /** StatefulSets that a claim's name is tried with */

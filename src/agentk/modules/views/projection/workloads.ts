@@ -1,6 +1,6 @@
+import { at, type KubernetesObject, listAt, numberAt, textAt } from '../../../../kubernetes/object.ts'
 import { type Counts, countsOf, daemonCountsOf, desiredOf, setCountsOf } from '../../../health/kas/counts.ts'
 import { exactTimeOf } from '../../../health/kas/read.ts'
-import { at, type KubernetesObject, listAt, numberAt, textAt } from '../../../health/object.ts'
 import type { Projector } from './projector.ts'
 
 /** images of a workload that are named */

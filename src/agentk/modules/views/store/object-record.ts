@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
+import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
-import type { KubernetesObject } from '../../../health/object.ts'
 import { applicationOf } from '../projection/application.ts'
 import type { Environments } from '../projection/environments.ts'
 import { isMetadataAlone, type Metadata } from '../projection/metadata.ts'

@@ -1,3 +1,4 @@
+import { at, type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import type { Counter } from '../../../../lib/counter.ts'
 import { pause } from '../../../../lib/pause.ts'
 import { linkedController } from '../../../../lib/signals.ts'
@@ -6,7 +7,6 @@ import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import { isTooLarge, type Refusal } from '../../../cluster/object-list.ts'
 import { ObjectWatch, type ObjectWatchComponents, type WatchTimes } from '../../../cluster/object-watch.ts'
 import type { WatchSink } from '../../../cluster/watch-sink.ts'
-import { at, type KubernetesObject, textAt } from '../../../health/object.ts'
 import type { FollowState, ObjectSink } from '../store/record.ts'
 import type { Refusals } from './refusals.ts'
 

@@ -1,8 +1,8 @@
+import { at, textAt } from '../../../../kubernetes/object.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import { KeptObjects } from '../../../cluster/kept-objects.ts'
 import { ObjectWatch, type ObjectWatchComponents, type WatchTimes } from '../../../cluster/object-watch.ts'
 import type { WatchSink } from '../../../cluster/watch-sink.ts'
-import { at, textAt } from '../../../health/object.ts'
 import { isBuiltIn } from './kind-choice.ts'
 import type { Refusals } from './refusals.ts'
 

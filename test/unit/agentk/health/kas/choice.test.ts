@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { KubernetesObject } from '../../../../../src/agentk/health/object.ts'
+import type { KubernetesObject } from '../../../../../src/kubernetes/object.ts'
 import { ago, condition, ended, event, judge, now, object, ownedBy, pod, running, summary, waiting } from './world.ts'
 
 const conditions = (...list: object[]) => ({ status: { conditions: list } })

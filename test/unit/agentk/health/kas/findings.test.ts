@@ -1,6 +1,6 @@
 import t from 'tap'
 import { findingsOf } from '../../../../../src/agentk/health/kas/findings.ts'
-import type { KubernetesObject } from '../../../../../src/agentk/health/object.ts'
+import type { KubernetesObject } from '../../../../../src/kubernetes/object.ts'
 import { Snapshot } from '../../../../support/situations/snapshot.ts'
 import { ago, condition, event, now, object, pod, waiting } from './world.ts'
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { maxText } from '../../../../../src/agentk/health/kas/text.ts'
-import type { KubernetesObject } from '../../../../../src/agentk/health/object.ts'
+import type { KubernetesObject } from '../../../../../src/kubernetes/object.ts'
 import { ago, condition, ended, event, judge, now, object, ownedBy, pod, summary, waiting } from './world.ts'
 
 /** What anybody may write into objects and events: nothing throws, no text is long, and time grows with size. */

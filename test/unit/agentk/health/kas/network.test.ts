@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { KubernetesObject } from '../../../../../src/agentk/health/object.ts'
+import type { KubernetesObject } from '../../../../../src/kubernetes/object.ts'
 import {
   ago,
   type Case,

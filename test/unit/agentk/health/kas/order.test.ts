@@ -1,6 +1,6 @@
 import t from 'tap'
 import { argoHealth } from '../../../../../src/agentk/health/argo/argo.ts'
-import { type KubernetesObject, kindOf } from '../../../../../src/agentk/health/object.ts'
+import { type KubernetesObject, kindOf } from '../../../../../src/kubernetes/object.ts'
 import { judgedFor, Snapshot } from '../../../../support/situations/snapshot.ts'
 import { condition, ended, event, now, object, ownedBy, pod, running, waiting } from './world.ts'
 

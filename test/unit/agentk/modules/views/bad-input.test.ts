@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import type { KubernetesObject } from '../../../../../src/agentk/health/object.ts'
+import type { KubernetesObject } from '../../../../../src/kubernetes/object.ts'
 import { hasControls } from '../../../../../src/lib/printable.ts'
 import type { Query, Row } from '../../../../../src/proto/views-json.ts'
 import { shownTree } from '../../../../support/views/situation-tree.ts'

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { kindOf } from '../../../../../src/agentk/health/object.ts'
+import { kindOf } from '../../../../../src/kubernetes/object.ts'
 import { ClusterStage, judgedOf, rulesOf } from '../../../../support/views/situation-view.ts'
 import { user } from '../../../../support/views/view-stage.ts'
 import { differ, nameOf, type Situation, shuffled } from '../../../../vectors/situations.ts'

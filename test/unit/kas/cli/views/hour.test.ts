@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import type { KubernetesObject } from '../../../../../src/agentk/health/object.ts'
+import type { KubernetesObject } from '../../../../../src/kubernetes/object.ts'
 import { Seeded } from '../../../../support/seeded.ts'
 import { Terminal } from '../../../../support/terminal.ts'
 import { ClusterStage, rulesOf } from '../../../../support/views/situation-view.ts'

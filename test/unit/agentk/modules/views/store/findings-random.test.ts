@@ -1,6 +1,6 @@
 import t from 'tap'
-import type { KubernetesObject } from '../../../../../../src/agentk/health/object.ts'
 import type { Judgement } from '../../../../../../src/agentk/modules/views/store/judgement.ts'
+import type { KubernetesObject } from '../../../../../../src/kubernetes/object.ts'
 import { Seeded } from '../../../../../support/seeded.ts'
 import { type ClusterStep, makeSteps, placeOf, start } from '../../../../../support/views/cluster-world.ts'
 import { ClusterStage, rulesOf } from '../../../../../support/views/situation-view.ts'

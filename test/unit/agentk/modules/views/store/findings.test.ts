@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
-import type { KubernetesObject } from '../../../../../../src/agentk/health/object.ts'
 import { maxSelectors } from '../../../../../../src/agentk/modules/views/store/judging-world.ts'
+import type { KubernetesObject } from '../../../../../../src/kubernetes/object.ts'
 import { ClusterStage, rulesOf } from '../../../../../support/views/situation-view.ts'
 
 const now = Date.parse('2026-11-20T10:00:00Z')

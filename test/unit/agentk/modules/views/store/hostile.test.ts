@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
-import type { KubernetesObject } from '../../../../../../src/agentk/health/object.ts'
 import { KeptTexts } from '../../../../../../src/agentk/modules/views/store/kept-texts.ts'
+import type { KubernetesObject } from '../../../../../../src/kubernetes/object.ts'
 import { ClusterStage, rulesOf } from '../../../../../support/views/situation-view.ts'
 import { user } from '../../../../../support/views/view-stage.ts'
 

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import type { KubernetesObject } from '../../../../../../src/agentk/health/object.ts'
+import type { KubernetesObject } from '../../../../../../src/kubernetes/object.ts'
 import type { Query, Row } from '../../../../../../src/proto/views-json.ts'
 import type { Right } from '../../../../../support/views/review-double.ts'
 import { ClusterStage, rulesOf } from '../../../../../support/views/situation-view.ts'

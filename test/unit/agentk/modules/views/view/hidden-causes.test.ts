@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type KubernetesObject, kindOf, textAt } from '../../../../../../src/agentk/health/object.ts'
+import { type KubernetesObject, kindOf, textAt } from '../../../../../../src/kubernetes/object.ts'
 import { Seeded } from '../../../../../support/seeded.ts'
 import { type ClusterStep, makeSteps, start } from '../../../../../support/views/cluster-world.ts'
 import type { Right } from '../../../../../support/views/review-double.ts'

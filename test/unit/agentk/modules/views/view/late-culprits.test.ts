@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { KubernetesObject } from '../../../../../../src/agentk/health/object.ts'
+import type { KubernetesObject } from '../../../../../../src/kubernetes/object.ts'
 import { ClusterStage } from '../../../../../support/views/situation-view.ts'
 import { user } from '../../../../../support/views/view-stage.ts'
 

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
-import { textAt } from '../../../../../../src/agentk/health/object.ts'
 import type { ObjectSink } from '../../../../../../src/agentk/modules/views/store/record.ts'
 import { Kinds, type KindsOptions } from '../../../../../../src/agentk/modules/views/watch/kinds.ts'
+import { textAt } from '../../../../../../src/kubernetes/object.ts'
 import { capturedLog } from '../../../../../support/captured-log.ts'
 import { KeptSink } from '../../../../../support/kept-sink.ts'
 import { ScriptedApi, type Watch } from '../../../cluster/scripted-api.ts'
