@@ -1,8 +1,13 @@
+import { spawn } from 'node:child_process'
 import { join } from 'node:path'
+import type { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import type { FileResult } from '../runner/file-result.ts'
 import { processesMarked } from '../runner/marked-processes.ts'
+import { OpenHandles } from '../runner/open-handles.ts'
 import { runJob } from '../runner/run-job.ts'
+import { ManualClock } from '../support/manual-clock.ts'
 
 const options = { timeoutMs: 30_000, lingerMs: 30_000, grep: undefined, signal: new AbortController().signal }
 
@@ -144,21 +149,54 @@ function leftoverSkip(): string | false {
   return process.platform === 'linux' ? false : `needs ${join('/proc', 'PID', 'environ')}`
 }
 
-t.test('a test may take its time before its first result', async (t) => {
-  const silent = `await new Promise((resolve) => setTimeout(resolve, 3000)); t.ok(1)`
-  const source = `t.test('a', async (t) => { t.ok(1) })\nt.test('b', async (t) => { ${silent} })`
-  const result = await run(t, source, { lingerMs: 2500 })
-  t.strictSame(counts(result), [2, 0, 0])
+/** What a process of tests tells of `source`, line by line. */
+async function tellsOf(t: Test, source: string): Promise<string[]> {
+  const folder = t.testdir({ 'case.test.ts': `import t from 'tap'\n${source}` })
+  const path = [join(import.meta.dirname, '../runner/alone.ts'), join(folder, 'case.test.ts')]
+  const child = spawn(process.execPath, path, { cwd: folder, stdio: ['ignore', 'ignore', 'inherit', 'pipe'] })
+  return (await text(child.stdio[3] as Readable)).trim().split('\n')
+}
+
+t.test('a test begins and ends for its process, also one of several at once', async (t) => {
+  const inTurn = `t.test('a', async (t) => { t.ok(1) })\nt.test('b', async (t) => { t.ok(1) })`
+  t.strictSame(await tellsOf(t, inTurn), ['begins', 'ends', 'begins', 'ends'])
+  const atOnce = `const other = Promise.withResolvers()
+    t.jobs = 2
+    t.test('a', { buffered: true }, async (t) => { t.ok(1); await other.promise })
+    t.test('b', { buffered: true }, async (t) => { t.ok(1); other.resolve() })`
+  t.strictSame(await tellsOf(t, atOnce), ['begins', 'begins', 'ends', 'ends'])
 })
 
-t.test('of tests at once one may still be silent when another has ended', async (t) => {
-  const silent = `await new Promise((resolve) => setTimeout(resolve, 3000)); t.ok(1)`
-  const source = `t.jobs = 2
-    t.test('a', { buffered: true }, async (t) => { t.ok(1) })
-    t.test('b', { buffered: true }, async (t) => { ${silent} })`
-  const result = await run(t, source, { lingerMs: 2500 })
-  t.strictSame(counts(result), [2, 0, 0])
-})
+t.test(
+  'a test may be silent for long, also when another one has ended; what comes after the last one is open',
+  async (t) => {
+    const lingerMs = 30_000
+    const clock = new ManualClock()
+    let lingered = 0
+    const handles = new OpenHandles({ clock }, { lingerMs, onLinger: () => lingered++ })
+    clock.advance(lingerMs)
+    t.equal(lingered, 0, 'before the first one')
+    for (const told of ['begins\n', 'begins\nends\n', 'ends\nbegins\n']) {
+      handles.read(told)
+      clock.advance(lingerMs)
+      t.equal(lingered, 0, told)
+    }
+    handles.read('ends\n')
+    clock.advance(lingerMs - 1)
+    handles.read('begins\n')
+    clock.advance(lingerMs)
+    t.equal(lingered, 0, 'the next one has begun in time')
+    handles.read('ends\n')
+    clock.advance(lingerMs - 1)
+    t.equal(lingered, 0)
+    clock.advance(1)
+    t.equal(lingered, 1, 'nothing runs')
+    handles.read('begins\nends\n')
+    handles.stop()
+    clock.advance(lingerMs)
+    t.equal(lingered, 1, 'the process has ended')
+  },
+)
 
 t.test('grep picks tests by name', async (t) => {
   const source = `t.test('one', async (t) => { t.ok(1) })\nt.test('two', async (t) => { t.ok(false) })`

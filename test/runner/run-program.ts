@@ -4,8 +4,10 @@ import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Parser } from 'tap-parser'
+import { systemClock } from '../../src/lib/clock.ts'
 import { busyCpu } from './busy-cpu.ts'
 import { endProcesses, processesMarked } from './marked-processes.ts'
+import { OpenHandles } from './open-handles.ts'
 import type { Cost } from './schedule.ts'
 
 export interface RunOptions {
@@ -93,14 +95,9 @@ export async function runProgram(
     if (child.exitCode === null) child.kill('SIGKILL')
   }
   const overdue = setTimeout(() => void end(`took over ${options.timeoutMs / 1000} s`), options.timeoutMs)
-  let lingering: NodeJS.Timeout | undefined
-  let running = 0
-  told.setEncoding('utf8').on('data', (text: string) => {
-    clearTimeout(lingering)
-    for (const [what] of text.matchAll(/begins|ends/g)) running += what === 'begins' ? 1 : -1
-    if (running > 0) return
-    lingering = setTimeout(() => void end('did not end after its last test: something is left open'), options.lingerMs)
-  })
+  const onLinger = () => void end('did not end after its last test: something is left open')
+  const handles = new OpenHandles({ clock: systemClock }, { lingerMs: options.lingerMs, onLinger })
+  told.setEncoding('utf8').on('data', (text: string) => handles.read(text))
   const abandon = () => child.kill('SIGTERM')
   options.signal.addEventListener('abort', abandon)
 
@@ -109,7 +106,7 @@ export async function runProgram(
   const cost = { wall: (performance.now() - started) / 1000, cpu: busyCpu() - busyBefore }
   done.abort()
   clearTimeout(overdue)
-  clearTimeout(lingering)
+  handles.stop()
   options.signal.removeEventListener('abort', abandon)
   const left = await endProcesses(() => processesMarked(mark), leftoverMs)
   complaints.push(...left.map((command) => `left a process running: ${command}`))
