@@ -1,7 +1,6 @@
 import { entryAt, type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
-import { applicationKind, trackedApplication, usualNamespace } from './argo.ts'
 import { maxName } from './bounds.ts'
-import { helmReleaseKind, kustomizationKind } from './flux.ts'
+import { applicationKind, helmReleaseKind, kustomizationKind, trackedApplication, usualNamespace } from './deployers.ts'
 
 /** Of an object in another namespace than its application: what it says, not yet believed. */
 export interface Claim {

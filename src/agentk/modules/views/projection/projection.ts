@@ -1,17 +1,30 @@
 import { isBeingDeleted, type KubernetesObject } from '../../../../kubernetes/object.ts'
-import { applicationKind, argoApplication, trackedBy } from './argo.ts'
-import { horizontalPodAutoscaler } from './autoscaling.ts'
 import { cut, maxFact, maxFacts, maxName, maxReferences } from './bounds.ts'
-import { fluxHelmRelease, fluxKustomization, helmReleaseKind, kustomizationKind } from './flux.ts'
+import {
+  applicationKind,
+  argoApplication,
+  fluxHelmRelease,
+  fluxKustomization,
+  helmReleaseKind,
+  kustomizationKind,
+  trackedBy,
+} from './deployers.ts'
 import { isMetadataAlone } from './metadata.ts'
 import { endpointSlice, ingress, route, service } from './networking.ts'
-import { node } from './nodes.ts'
 import { pod, terminating } from './pods.ts'
-import { podDisruptionBudget } from './policy.ts'
 import type { Projection, Projector, Reference } from './projector.ts'
-import { apiService, roleBinding, webhookConfiguration } from './registrations.ts'
+import { apiService, node, roleBinding, webhookConfiguration } from './registrations.ts'
 import { persistentVolume, persistentVolumeClaim } from './storage.ts'
-import { cronJob, daemonSet, deployment, job, replicaSet, statefulSet } from './workloads.ts'
+import {
+  cronJob,
+  daemonSet,
+  deployment,
+  horizontalPodAutoscaler,
+  job,
+  podDisruptionBudget,
+  replicaSet,
+  statefulSet,
+} from './workloads.ts'
 
 const projectors: Readonly<Record<string, Projector>> = {
   Pod: pod,

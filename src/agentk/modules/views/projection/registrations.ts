@@ -2,7 +2,14 @@ import { at, listAt, textAt } from '../../../../kubernetes/object.ts'
 import { inGroup } from './metadata.ts'
 import type { Projector, Reference } from './projector.ts'
 
-/** What is registered with the API server, and who may do what. */
+/** What is registered with the API server: nodes, servers that answer for it, and who may do what. */
+
+export const node: Projector = (object) => ({
+  facts: [
+    textAt(object, 'status.nodeInfo.kubeletVersion'),
+    at(object, 'spec.unschedulable') === true ? 'cordoned' : '',
+  ],
+})
 
 export const apiService: Projector = (object) => ({ references: toService('is served by', object, 'spec.service') })
 

@@ -50,3 +50,28 @@ function textsOf(list: unknown): string[] | undefined {
   if (!Array.isArray(list) || list.length > 2 * maxSelector) return undefined
   return list.every((text) => typeof text === 'string' && text.length <= maxName) ? list : undefined
 }
+
+/** @returns whether labels are selected */
+export type Selects = (labels: ReadonlyMap<string, string>) => boolean
+
+/** As Kubernetes has it: all that it says must hold, so an empty one selects all. */
+export function compileSelector({ labels, expressions }: LabelSelector): Selects {
+  const holds = expressions.map(compileExpression)
+  return (of) => labels.every(([name, value]) => of.get(name) === value) && holds.every((one) => one(of))
+}
+
+function compileExpression({ key, operator, values }: LabelSelector['expressions'][number]): Selects {
+  const listed: ReadonlySet<string | undefined> = new Set(values)
+  switch (operator) {
+    case 'In':
+      return (of) => listed.has(of.get(key))
+    case 'NotIn':
+      return (of) => !listed.has(of.get(key))
+    case 'Exists':
+      return (of) => of.has(key)
+    case 'DoesNotExist':
+      return (of) => !of.has(key)
+    default:
+      return () => false
+  }
+}

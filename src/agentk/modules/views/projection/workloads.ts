@@ -1,7 +1,11 @@
 import { at, type KubernetesObject, listAt, numberAt, textAt } from '../../../../kubernetes/object.ts'
 import { type Counts, countsOf, daemonCountsOf, desiredOf, setCountsOf } from '../../../health/kas/counts.ts'
 import { exactTimeOf } from '../../../health/kas/read.ts'
+import { kindNamed } from './metadata.ts'
 import type { Projector } from './projector.ts'
+import { labelSelector } from './selectors.ts'
+
+/** What runs Pods, and what scales and keeps it. */
 
 /** images of a workload that are named */
 const maxImages = 2
@@ -45,6 +49,38 @@ export const cronJob: Projector = (object) => {
       active ? `${active} active` : '',
       suspendedOf(object),
     ],
+  }
+}
+
+export const horizontalPodAutoscaler: Projector = (object) => {
+  const target = at(object, 'spec.scaleTargetRef')
+  const [current, least, most] = ['status.currentReplicas', 'spec.minReplicas', 'spec.maxReplicas'].map((path) =>
+    numberAt(object, path),
+  )
+  return {
+    facts: [
+      current === undefined ? '' : `${current} ${current === 1 ? 'replica' : 'replicas'}`,
+      most === undefined ? '' : `${least ?? 1} to ${most}`,
+    ],
+    references: [
+      {
+        relation: 'scales',
+        kind: kindNamed(target),
+        namespace: textAt(object, 'metadata.namespace'),
+        name: textAt(target, 'name'),
+      },
+    ],
+  }
+}
+
+export const podDisruptionBudget: Projector = (object) => {
+  const fact = (field: string, what: string) => {
+    const count = numberAt(object, `status.${field}`)
+    return count === undefined ? '' : `${count} ${what}`
+  }
+  return {
+    facts: [fact('currentHealthy', 'healthy'), fact('desiredHealthy', 'needed'), fact('disruptionsAllowed', 'may go')],
+    selector: labelSelector(object, 'spec.selector'),
   }
 }
 

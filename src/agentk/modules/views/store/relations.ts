@@ -1,6 +1,6 @@
 import type { LabelSelector } from '../projection/projector.ts'
+import { compileSelector, type Selects } from '../projection/selectors.ts'
 import type { ObjectRecord, ReadonlyRecords } from './record.ts'
-import { compileSelector, type Selects } from './selectors.ts'
 
 /** of one object */
 const maxLinks = 50

@@ -1,7 +1,7 @@
 import { Counter } from '../../../../lib/counter.ts'
 import type { LabelSelector } from '../projection/projector.ts'
+import { compileSelector, type Selects } from '../projection/selectors.ts'
 import type { ObjectRecord, ReadonlyRecords, RecordChange } from './record.ts'
-import { compileSelector, type Selects } from './selectors.ts'
 import type { TimeSlices } from './time-slices.ts'
 
 export interface SelectionsOptions {

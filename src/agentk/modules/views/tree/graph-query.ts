@@ -1,5 +1,5 @@
 import { KasError } from '../../../../lib/errors.ts'
-import { compileSelector, type Selects } from '../store/selectors.ts'
+import { compileSelector, type Selects } from '../projection/selectors.ts'
 import { readLabelQuery } from './label-query.ts'
 import { list, members, oneOf, refuse, text } from './members.ts'
 

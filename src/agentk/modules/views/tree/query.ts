@@ -8,8 +8,8 @@ import {
   type ViewName,
   viewsBounds,
 } from '../../../../proto/views-json.ts'
+import { compileSelector, type Selects } from '../projection/selectors.ts'
 import type { ObjectRecord } from '../store/record.ts'
-import { compileSelector, type Selects } from '../store/selectors.ts'
 import { type GraphQuery, readGraph } from './graph-query.ts'
 import { readLabelQuery } from './label-query.ts'
 import { list, members, oneOf, parse, refuse, text } from './members.ts'

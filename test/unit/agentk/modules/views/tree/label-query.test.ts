@@ -1,5 +1,5 @@
 import t from 'tap'
-import { compileSelector } from '../../../../../../src/agentk/modules/views/store/selectors.ts'
+import { compileSelector } from '../../../../../../src/agentk/modules/views/projection/selectors.ts'
 import { readLabelQuery } from '../../../../../../src/agentk/modules/views/tree/label-query.ts'
 
 const labels = new Map([
