@@ -8,7 +8,7 @@ import { impersonationHeaders } from '../../src/agentk/cluster/impersonation-hea
 import { loadCluster } from '../../src/agentk/cluster/load-cluster.ts'
 import { LeaseClient } from '../../src/agentk/election/lease-client.ts'
 import type { AgentId } from '../../src/call/call.ts'
-import { jobImpersonation, userImpersonation } from '../../src/kas/servers/kubernetes/access/impersonation.ts'
+import { jobImpersonation, userImpersonation } from '../../src/kas/servers/kubernetes/authorization/impersonation.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { KubernetesDiscovery, kubernetesDefaults } from '../../src/membership/discovery/kubernetes/kubernetes-source.ts'
 import type { Impersonation } from '../../src/proto/http/http-message.ts'

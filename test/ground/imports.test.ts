@@ -57,15 +57,15 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/servers/kubernetes/response': 'lib proto/http proto/wire | negotiator',
   'kas/servers/kubernetes/http':
     'lib call proto/http kas/servers kas/servers/addresses kas/servers/kubernetes/request kas/servers/kubernetes/response | prom-client',
-  'kas/servers/kubernetes/access':
-    'lib call proto/http kas/access-log kas/config kas/directory kas/sessions kas/servers/kubernetes/request',
+  'kas/servers/kubernetes/authorization':
+    'lib call proto/http kas/access-log kas/directory kas/sessions kas/servers/kubernetes/request',
   'kas/servers/kubernetes/websocket': 'lib call proto/http kas/servers/kubernetes/http | ws',
   'kas/servers/kubernetes/watch':
-    'lib call proto/http proto/wire kas/access-log kas/config kas/directory kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/access kas/servers/kubernetes/websocket | ws jose',
+    'lib call proto/http proto/wire kas/access-log kas/config kas/directory kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket | ws jose',
   'kas/servers/kubernetes/views':
     'lib call proto proto/http kas/module.ts kas/servers/kubernetes/request kas/servers/kubernetes/http kas/servers/kubernetes/websocket | ws',
   'kas/servers/kubernetes':
-    'lib call proto/http proto/wire membership kas/access-log kas/module.ts kas/config kas/directory kas/replicas kas/sessions kas/tunnels kas/servers kas/servers/addresses kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/access kas/servers/kubernetes/websocket kas/servers/kubernetes/watch kas/servers/kubernetes/views',
+    'lib call proto/http proto/wire membership kas/access-log kas/module.ts kas/config kas/directory kas/replicas kas/sessions kas/tunnels kas/servers kas/servers/addresses kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket kas/servers/kubernetes/watch kas/servers/kubernetes/views',
   'kas/modules/*':
     'lib call proto proto/decode.ts proto/gen proto/gitops proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/replicas kas/repositories | @bufbuild/protobuf prom-client',
   'kas/cli':

@@ -3,9 +3,9 @@ import t from 'tap'
 import type * as z from 'zod'
 import type { AgentId } from '../../../src/call/call.ts'
 import { GitlabDirectory } from '../../../src/kas/directory/gitlab/gitlab-directory.ts'
-import { AccessChecks } from '../../../src/kas/servers/kubernetes/access/access-checks.ts'
-import { authorize } from '../../../src/kas/servers/kubernetes/access/authorize.ts'
-import type { Credentials } from '../../../src/kas/servers/kubernetes/access/credentials.ts'
+import { AuthorizationChecks } from '../../../src/kas/servers/kubernetes/authorization/authorization-checks.ts'
+import { authorize } from '../../../src/kas/servers/kubernetes/authorization/authorize.ts'
+import type { Credentials } from '../../../src/kas/servers/kubernetes/authorization/credentials.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -50,7 +50,7 @@ function start() {
       accessErrorTtlMs: 10_000,
     },
   )
-  const checks = new AccessChecks({ directory, clock, log: capturedLog().log })
+  const checks = new AuthorizationChecks({ directory, clock, log: capturedLog().log })
   checks.start()
   const open = async () => {
     const ended: { code: string; at: number }[] = []

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { type ErrorCode, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
-import type { CallEnd } from './access/call-record.ts'
+import type { CallEnd } from '../../access-log/call-record.ts'
 import type { Exchange } from './http/exchange.ts'
 import type { KubernetesMetrics, RequestOutcome } from './http/metrics.ts'
 import type { Progress } from './progress.ts'

@@ -8,18 +8,17 @@ import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
 import type { AccessLog } from '../../access-log/access-log.ts'
+import { auditIdHeader, CallRecord } from '../../access-log/call-record.ts'
 import type { Directory } from '../../directory/directory.ts'
 import { noUsage, type Usage } from '../../directory/usage.ts'
 import type { OwnEndpoint, SignedEndpoint, UserEndpoint, ViewFeeds } from '../../module.ts'
 import type { Arrivals } from '../arrivals.ts'
 import type { FrontTickets } from '../front-tickets.ts'
-import { accessLost } from './access/access-checks.ts'
-import { accessCounter } from './access/access-counter.ts'
-import { type Access, type Authorized, authorize, callerNames } from './access/authorize.ts'
-import { auditIdHeader, CallRecord } from './access/call-record.ts'
-import type { CallerKeys } from './access/caller-keys.ts'
-import { type Credentials, readCredentials } from './access/credentials.ts'
-import type { OpenSession, Sessions } from './access/sessions.ts'
+import { accessLost } from './authorization/authorization-checks.ts'
+import { type Access, type Authorized, authorize, callerNames } from './authorization/authorize.ts'
+import type { CallerKeys } from './authorization/caller-keys.ts'
+import { type Credentials, readCredentials } from './authorization/credentials.ts'
+import type { OpenSession, Sessions } from './authorization/sessions.ts'
 import { Endings, endOf } from './endings.ts'
 import { FrontCheck } from './front-check.ts'
 import type { FrontRedirect } from './front-redirect.ts'
@@ -30,6 +29,7 @@ import { bodilessMessages, bodyMessages, upgradeMessages } from './http/request-
 import { RequestSpan } from './http/request-span.ts'
 import { OwnEndpoints } from './own-endpoints.ts'
 import { Progress } from './progress.ts'
+import { proxyUsage } from './proxy-usage.ts'
 import { Relay } from './relay.ts'
 import { askedStream } from './request/asked-stream.ts'
 import { add, nameClient, type RequestHead, readRequestHead } from './request/request-head.ts'
@@ -127,7 +127,7 @@ export class KubernetesProxy {
     this.#watches = new ResumedWatches({ forward, onResumed: metrics.watchResumed, kept }, limits)
     const headers = (progress: Progress) => this.#ownHeaders(progress)
     this.#endings = new Endings({ clock: systemClock, ...components, headers })
-    this.#countAccess = accessCounter(components.usage ?? noUsage)
+    this.#countAccess = proxyUsage(components.usage ?? noUsage)
     const parts = { clock: systemClock, ...components, kept, watches: this.#watches, countAccess: this.#countAccess }
     const watches = new WatchApi(parts, { product, limits, via: this.#via })
     const viewSockets = feeds

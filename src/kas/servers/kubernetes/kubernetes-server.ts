@@ -24,9 +24,9 @@ import { ClientAddresses, type ClientAddressesOptions } from '../addresses/clien
 import { ProxyProtocol } from '../addresses/proxy-protocol.ts'
 import { Arrivals } from '../arrivals.ts'
 import type { FrontTickets } from '../front-tickets.ts'
-import { AccessChecks } from './access/access-checks.ts'
-import { CallerKeys } from './access/caller-keys.ts'
-import { Sessions } from './access/sessions.ts'
+import { AuthorizationChecks } from './authorization/authorization-checks.ts'
+import { CallerKeys } from './authorization/caller-keys.ts'
+import { Sessions } from './authorization/sessions.ts'
 import type { FrontRedirect } from './front-redirect.ts'
 import { Connection, maxPipelinedRequests, type Running } from './http/connection.ts'
 import { joinCrumbs } from './http/crumbs.ts'
@@ -121,7 +121,7 @@ export class KubernetesServer implements Service {
   readonly #proxyProtocol: ProxyProtocol | undefined
   readonly #idle: IdleConnections
   readonly #callers = new Counter<AgentId>()
-  readonly #checks: AccessChecks
+  readonly #checks: AuthorizationChecks
   #server: Server | undefined
   #drain: Drain | undefined
   /** ends what is left of ending watches early */
@@ -134,7 +134,7 @@ export class KubernetesServer implements Service {
     this.#options = options
     this.#limits = { ...defaultKubernetesLimits, ...options.limits }
     this.#metrics = createKubernetesMetrics(register, () => this.#running())
-    this.#checks = new AccessChecks(
+    this.#checks = new AuthorizationChecks(
       { directory, clock: clock ?? monotonicClock, log },
       { ...(periodMs === undefined ? {} : { periodMs }), perSecond },
     )

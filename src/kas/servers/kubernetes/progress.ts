@@ -1,5 +1,5 @@
 import type { Delivery, KasError } from '../../../lib/errors.ts'
-import type { CallRecord } from './access/call-record.ts'
+import type { CallRecord } from '../../access-log/call-record.ts'
 import type { RequestSpan } from './http/request-span.ts'
 import type { LastWords } from './last-words.ts'
 import type { RequestHead } from './request/request-head.ts'

@@ -6,7 +6,7 @@ import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import { readWebsocketTokenSecret } from '../../../config/secret-file.ts'
-import type { Credentials } from '../access/credentials.ts'
+import type { Credentials } from '../authorization/credentials.ts'
 
 /** A browser opens its WebSocket at once; clocks of replicas may differ by some of it. ms */
 export const tokenLifeMs = 60_000

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { CallRecord } from '../../../../../src/kas/servers/kubernetes/access/call-record.ts'
+import { CallRecord } from '../../../../../src/kas/access-log/call-record.ts'
 import { RequestSpan } from '../../../../../src/kas/servers/kubernetes/http/request-span.ts'
 import { lastWordsOf } from '../../../../../src/kas/servers/kubernetes/last-words.ts'
 import { Progress } from '../../../../../src/kas/servers/kubernetes/progress.ts'

@@ -2,15 +2,15 @@ import type { Clock } from '../../../../lib/clock.ts'
 import type { KasError } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
+import type { CallRecord } from '../../../access-log/call-record.ts'
 import type { SessionTable } from '../../../sessions/session-table.ts'
-import type { AccessChecks } from './access-checks.ts'
+import type { AuthorizationChecks } from './authorization-checks.ts'
 import type { Authorized } from './authorize.ts'
-import type { CallRecord } from './call-record.ts'
 import type { Credentials } from './credentials.ts'
 
 export interface SessionsComponents {
   readonly table: SessionTable
-  readonly checks: AccessChecks
+  readonly checks: AuthorizationChecks
   /** since 1970 */
   readonly clock: Pick<Clock, 'now'>
   readonly log: Logger

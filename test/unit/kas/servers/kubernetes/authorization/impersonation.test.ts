@@ -4,7 +4,7 @@ import type { JobGrant, UserGrant } from '../../../../../../src/kas/directory/di
 import {
   jobImpersonation,
   userImpersonation,
-} from '../../../../../../src/kas/servers/kubernetes/access/impersonation.ts'
+} from '../../../../../../src/kas/servers/kubernetes/authorization/impersonation.ts'
 
 const agentId = 42n as AgentId
 

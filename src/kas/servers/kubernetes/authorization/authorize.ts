@@ -1,29 +1,21 @@
 import type { AgentId } from '../../../../call/call.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
+import type { RecordedCaller } from '../../../access-log/call-record.ts'
 import type { Directory, GrantQuestion, KnownCaller, UserCredential, UserGrant } from '../../../directory/directory.ts'
 import type { CallerNames } from './caller-keys.ts'
 import type { Credentials } from './credentials.ts'
 import { jobImpersonation, userImpersonation } from './impersonation.ts'
 
-/** A request that was let through, and by what: a CI job, a browser's session or a personal access token. */
-export interface Access {
-  readonly via: 'ci' | 'user' | 'pat'
+/** A request that was let through, and by what. */
+export interface Access extends RecordedCaller {
   readonly agentId: AgentId
-  readonly userId: bigint
-  readonly username: string
-  /** of the job, else the agent's own */
   readonly projectId: bigint
-  /** absent: it is no job's */
-  readonly job?: { readonly id: bigint; readonly pipelineId: bigint }
 }
-
-/** Who calls, whatever he may; a user about himself has no project. */
-export type CallerAccess = Pick<Access, 'via' | 'userId' | 'username' | 'job'> & Partial<Pick<Access, 'projectId'>>
 
 export interface AccessQuestion extends Omit<GrantQuestion, 'onKnown'> {
   /** Called before he is refused or let in, if the directory knows who it is. */
-  readonly onKnown?: (caller: CallerAccess) => void
+  readonly onKnown?: (caller: RecordedCaller) => void
 }
 
 /** Whose share of the agent's tunnels a request takes: the user's, or that of the project whose job he has started. */
@@ -76,7 +68,7 @@ function viaOf(type: UserCredential['type']): Access['via'] {
   return type === 'session_cookie' ? 'user' : 'pat'
 }
 
-function callerAccess(via: Access['via'], { user: { id: userId, username }, job }: KnownCaller): CallerAccess {
+function callerAccess(via: Access['via'], { user: { id: userId, username }, job }: KnownCaller): RecordedCaller {
   if (!job) return { via, userId, username }
   const { id, pipelineId, projectId } = job
   return { via, userId, username, projectId, job: { id, pipelineId } }

@@ -1,10 +1,10 @@
 import t from 'tap'
-import type { AgentId } from '../../../../../../src/call/call.ts'
-import { CallRecord } from '../../../../../../src/kas/servers/kubernetes/access/call-record.ts'
-import { askedStream } from '../../../../../../src/kas/servers/kubernetes/request/asked-stream.ts'
-import { parseTarget } from '../../../../../../src/kas/servers/kubernetes/request/target.ts'
-import { AccessLines } from '../../../../../support/access-lines.ts'
-import { Seeded } from '../../../../../support/seeded.ts'
+import type { AgentId } from '../../../../src/call/call.ts'
+import { CallRecord } from '../../../../src/kas/access-log/call-record.ts'
+import { askedStream } from '../../../../src/kas/servers/kubernetes/request/asked-stream.ts'
+import { parseTarget } from '../../../../src/kas/servers/kubernetes/request/target.ts'
+import { AccessLines } from '../../../support/access-lines.ts'
+import { Seeded } from '../../../support/seeded.ts'
 
 const access = { via: 'pat', agentId: 42n as AgentId, userId: 5n, username: 'ada', projectId: 1n } as const
 const end = { status: 200, outcome: 'answered', received: 1, sent: 2 }

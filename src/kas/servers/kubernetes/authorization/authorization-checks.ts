@@ -8,14 +8,14 @@ import type { Directory } from '../../../directory/directory.ts'
 import { type Authorized, authorize } from './authorize.ts'
 import type { Credentials } from './credentials.ts'
 
-export interface AccessChecksComponents {
+export interface AuthorizationChecksComponents {
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser' | 'onGrantsChange'>
   /** a monotonic one: a clock that is set delays no check */
   readonly clock: Clock
   readonly log: Logger
 }
 
-export interface AccessChecksOptions {
+export interface AuthorizationChecksOptions {
   /** from one question to the next about whoever has anything that runs. ms */
   readonly periodMs?: number
   /** questions that the directory may be asked; absent: as many as there are. With more to ask the period grows */
@@ -66,8 +66,8 @@ interface Group {
  * Asks again whether those who have something that runs still may, from time to time, and at once where the directory says that
  * it may have changed. A directory that is away withdraws nothing.
  */
-export class AccessChecks {
-  readonly #components: AccessChecksComponents
+export class AuthorizationChecks {
+  readonly #components: AuthorizationChecksComponents
   readonly #periodMs: number
   readonly #perSecond: number | undefined
   readonly #bucket: Bucket | undefined
@@ -84,7 +84,10 @@ export class AccessChecks {
   #unsubscribe: (() => void) | undefined
   #stopped = false
 
-  constructor(components: AccessChecksComponents, { periodMs = usualPeriodMs, perSecond }: AccessChecksOptions = {}) {
+  constructor(
+    components: AuthorizationChecksComponents,
+    { periodMs = usualPeriodMs, perSecond }: AuthorizationChecksOptions = {},
+  ) {
     this.#components = components
     this.#periodMs = periodMs
     this.#perSecond = perSecond

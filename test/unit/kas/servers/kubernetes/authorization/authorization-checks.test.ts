@@ -3,12 +3,12 @@ import t, { type Test } from 'tap'
 import type { AgentId } from '../../../../../../src/call/call.ts'
 import type { DirectoryListener, JobGrant, UserGrant } from '../../../../../../src/kas/directory/directory.ts'
 import {
-  AccessChecks,
-  type AccessChecksOptions,
+  AuthorizationChecks,
+  type AuthorizationChecksOptions,
   type CheckedCaller,
-} from '../../../../../../src/kas/servers/kubernetes/access/access-checks.ts'
-import { authorize } from '../../../../../../src/kas/servers/kubernetes/access/authorize.ts'
-import type { Credentials } from '../../../../../../src/kas/servers/kubernetes/access/credentials.ts'
+} from '../../../../../../src/kas/servers/kubernetes/authorization/authorization-checks.ts'
+import { authorize } from '../../../../../../src/kas/servers/kubernetes/authorization/authorize.ts'
+import type { Credentials } from '../../../../../../src/kas/servers/kubernetes/authorization/credentials.ts'
 import { type ErrorCode, KasError } from '../../../../../../src/lib/errors.ts'
 import { capturedLog } from '../../../../../support/captured-log.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
@@ -21,7 +21,7 @@ function user(key = 'ada', agentId = prod): Credentials {
   return { kind: 'user', agentId, candidates: [{ type: 'personal_access_token', key }] }
 }
 
-function start(t: Test, options: AccessChecksOptions = {}) {
+function start(t: Test, options: AuthorizationChecksOptions = {}) {
   const clock = new ManualClock()
   const asked: string[] = []
   const world = {
@@ -42,7 +42,7 @@ function start(t: Test, options: AccessChecksOptions = {}) {
     },
   }
   const { log, lines } = capturedLog()
-  const checks = new AccessChecks({ directory, clock, log }, options)
+  const checks = new AuthorizationChecks({ directory, clock, log }, options)
   checks.start()
   t.teardown(() => checks.stop())
   /** @returns what has become of him: why he was withdrawn, or as whom he goes on */

@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import type { Delivery } from '../../../../lib/errors.ts'
-import { type AccessLine, bounds, cut } from '../../../access-log/access-line.ts'
-import { type AccessLog, userAgentField } from '../../../access-log/access-log.ts'
-import type { LineClass } from '../../../config/access-log.ts'
-import { firstOf } from '../request/asked-stream.ts'
-import { isActing, type RequestInfo, requestInfo } from '../request/request-info.ts'
-import type { Target } from '../request/target.ts'
-import type { CallerAccess } from './authorize.ts'
+import type { Delivery } from '../../lib/errors.ts'
+import type { LineClass } from '../config/access-log.ts'
+import { firstOf } from '../servers/kubernetes/request/asked-stream.ts'
+import { isActing, type RequestInfo, requestInfo } from '../servers/kubernetes/request/request-info.ts'
+import type { Target } from '../servers/kubernetes/request/target.ts'
+import { type AccessLine, bounds, cut } from './access-line.ts'
+import { type AccessLog, userAgentField } from './access-log.ts'
 
 /** Whose request it is. */
 export interface RecordedClient {
@@ -16,6 +15,17 @@ export interface RecordedClient {
   }
   /** undefined: it is not known */
   readonly address: string | undefined
+}
+
+/** Who calls, whatever he may, and by what: a CI job, a browser's session or a personal access token. */
+export interface RecordedCaller {
+  readonly via: 'ci' | 'user' | 'pat'
+  readonly userId: bigint
+  readonly username: string
+  /** of the job, else the agent's own; a user about himself has none */
+  readonly projectId?: bigint
+  /** absent: it is no job's */
+  readonly job?: { readonly id: bigint; readonly pipelineId: bigint }
 }
 
 export interface CallEnd {
@@ -61,7 +71,7 @@ export class CallRecord {
   #lasts = false
   #isUpgrade = false
   #agentId: bigint | undefined
-  #access: CallerAccess | undefined
+  #access: RecordedCaller | undefined
   #isLetIn = false
   #as: string | undefined
   #holder: string | undefined
@@ -91,12 +101,12 @@ export class CallRecord {
   }
 
   /** Whose credentials they are, before he is let in or refused. */
-  knows(caller: CallerAccess): void {
+  knows(caller: RecordedCaller): void {
     this.#access = caller
   }
 
   /** @param as - in the cluster; undefined: as the agent itself */
-  letIn(access: CallerAccess, as: string | undefined): void {
+  letIn(access: RecordedCaller, as: string | undefined): void {
     this.#access = access
     this.#isLetIn = true
     this.#as = as
@@ -256,7 +266,7 @@ function isRefusal({ status = 0, outcome, reason, delivery }: CallEnd, isLetIn: 
   return !isLetIn || (reason !== undefined && delivery === 'none' && status >= 400 && status < 500)
 }
 
-function callerOf({ via, userId, username, projectId, job }: CallerAccess): AccessLine['caller'] {
+function callerOf({ via, userId, username, projectId, job }: RecordedCaller): AccessLine['caller'] {
   const user = { kind: kinds[via], id: String(userId), name: cut(username, bounds.name) }
   if (!job) return user
   return { ...user, project: String(projectId), job: String(job.id), pipeline: String(job.pipelineId) }

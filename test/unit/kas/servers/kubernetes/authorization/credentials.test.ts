@@ -1,5 +1,5 @@
 import t from 'tap'
-import { readCredentials } from '../../../../../../src/kas/servers/kubernetes/access/credentials.ts'
+import { readCredentials } from '../../../../../../src/kas/servers/kubernetes/authorization/credentials.ts'
 
 const none: string[] = []
 const read = (
