@@ -21,7 +21,7 @@ const rooms: Readonly<Record<string, string>> = {
   'proto/gitops': '| zod',
   proto: 'lib call proto/decode.ts proto/gen proto/wire proto/grpc | @bufbuild/protobuf',
   'membership/table': 'lib call proto/decode.ts proto/gen proto/wire | @bufbuild/protobuf',
-  'membership/discovery': 'lib | @kubernetes/client-node',
+  'membership/discovery': 'lib kubernetes | @kubernetes/client-node',
   'membership/protocol': 'lib membership/table membership/discovery',
   'membership/network':
     'lib proto/decode.ts proto/gen proto/wire membership/table membership/protocol | libp2p @libp2p/* @multiformats/multiaddr @bufbuild/protobuf',
@@ -61,7 +61,7 @@ const rooms: Readonly<Record<string, string>> = {
     'lib call proto/http kas/access-log kas/directory kas/sessions kas/servers/kubernetes/request',
   'kas/servers/kubernetes/websocket': 'lib call proto/http kas/servers/kubernetes/http | ws',
   'kas/servers/kubernetes/watch':
-    'lib call proto/http proto/wire kas/access-log kas/config kas/directory kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket | ws jose',
+    'lib kubernetes call proto/http proto/wire kas/access-log kas/config kas/directory kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket | ws jose',
   'kas/servers/kubernetes/views':
     'lib call proto proto/http kas/module.ts kas/servers/kubernetes/request kas/servers/kubernetes/http kas/servers/kubernetes/websocket | ws',
   'kas/servers/kubernetes':
@@ -69,17 +69,17 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/modules/*':
     'lib call proto proto/decode.ts proto/gen proto/gitops proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/replicas kas/repositories | @bufbuild/protobuf prom-client',
   'kas/cli':
-    'lib membership/discovery kas/access-log kas/cli/command.ts kas/cli/text-table.ts kas/cli/bad-answer.ts kas/cli/views kas/cli/gitops kas/agent.ts kas/agent-config kas/config kas/directory kas/observability kas/replicas kas/repositories kas/servers kas/servers/ops-socket kas/sessions | @kubernetes/client-node ws yaml zod',
+    'lib kubernetes membership/discovery kas/access-log kas/cli/command.ts kas/cli/text-table.ts kas/cli/bad-answer.ts kas/cli/views kas/cli/gitops kas/agent.ts kas/agent-config kas/config kas/directory kas/observability kas/replicas kas/repositories kas/servers kas/servers/ops-socket kas/sessions | @kubernetes/client-node ws yaml zod',
   'kas/cli/command.ts': '',
   'kas/cli/text-table.ts': 'lib',
   'kas/cli/bad-answer.ts': 'lib | zod',
   'kas/cli/gitops': 'lib kas/cli/command.ts kas/cli/text-table.ts kas/cli/bad-answer.ts kas/cli/views | zod',
-  'kas/cli/views': 'lib proto kas/cli/command.ts kas/cli/text-table.ts kas/cli/bad-answer.ts | ws yaml zod',
+  'kas/cli/views': 'lib kubernetes proto kas/cli/command.ts kas/cli/text-table.ts kas/cli/bad-answer.ts | ws yaml zod',
   kas: 'lib lib/tracing/otlp-tracing.ts call ring proto proto/* membership kas/* | @bufbuild/protobuf',
   'agentk/cluster': 'lib kubernetes call proto/http | undici',
   'agentk/tunnels': 'lib call proto proto/gen proto/wire proto/grpc | ws prom-client @bufbuild/protobuf',
   'agentk/config': 'lib lib/tracing/otlp-tracing.ts agentk/cluster agentk/tunnels',
-  'agentk/election': 'lib agentk/cluster',
+  'agentk/election': 'lib kubernetes agentk/cluster',
   'agentk/configuration': 'lib call proto proto/decode.ts proto/gen proto/grpc agentk/tunnels | @bufbuild/protobuf',
   'agentk/health': 'kubernetes | @bufbuild/cel yaml zod',
   'agentk/module.ts': 'lib proto/gen agentk/cluster agentk/tunnels agentk/election agentk/configuration',
@@ -100,8 +100,8 @@ const rooms: Readonly<Record<string, string>> = {
   'agentk/modules/gitops':
     'lib kubernetes proto proto/decode.ts proto/gen proto/gitops proto/grpc agentk/cluster agentk/health agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client js-yaml zod',
   'agentk/modules/*':
-    'lib call proto proto/decode.ts proto/gen proto/http proto/wire agentk/cluster agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client',
-  agentk: 'lib lib/tracing/otlp-tracing.ts call proto proto/* agentk/* | @bufbuild/protobuf',
+    'lib kubernetes call proto proto/decode.ts proto/gen proto/http proto/wire agentk/cluster agentk/tunnels agentk/election agentk/module.ts | @bufbuild/protobuf prom-client',
+  agentk: 'lib lib/tracing/otlp-tracing.ts kubernetes call proto proto/* agentk/* | @bufbuild/protobuf',
 }
 
 const source = join(import.meta.dirname, '../../src')

@@ -1,3 +1,4 @@
+import { withQuery } from '../../kubernetes/path.ts'
 import { withDeadline } from '../../lib/deadline.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { ApiClient } from './api-client.ts'
@@ -96,10 +97,10 @@ export class ObjectList {
 
   #ask(accept: string | undefined, limit: number, signal: AbortSignal): Promise<{ status: number; body: unknown }> {
     const { path, timeoutMs } = this.#options
-    const query = `limit=${limit}${this.#next && `&continue=${encodeURIComponent(this.#next)}`}`
+    const target = withQuery(path, { limit, continue: this.#next })
     const options = { maxBytes: maxEventBytes, ...(accept === undefined ? {} : { accept }) }
     return withDeadline({ ms: timeoutMs, signals: [signal] }, (timely) =>
-      this.#client.json('GET', `${path}${path.includes('?') ? '&' : '?'}${query}`, undefined, timely, options),
+      this.#client.json('GET', target, undefined, timely, options),
     )
   }
 

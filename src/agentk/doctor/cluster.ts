@@ -1,3 +1,5 @@
+import { builtIn } from '../../kubernetes/kind.ts'
+import { collectionPath } from '../../kubernetes/path.ts'
 import { type Ahead, aheadByDate, clockFinding } from '../../lib/clock-findings.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Finding } from '../../lib/findings.ts'
@@ -12,7 +14,7 @@ const timeoutMs = 10_000
 /** What does not connect is over before, and keeps no doctor from its end. ms */
 const connectTimeoutMs = 8000
 const forbidden = 403
-const reviewPath = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews'
+const reviewPath = collectionPath(builtIn.accessReviews)
 
 interface Right {
   readonly verb: string

@@ -1,3 +1,5 @@
+import { builtIn } from '../../kubernetes/kind.ts'
+import { collectionPath } from '../../kubernetes/path.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { ApiClient } from '../cluster/api-client.ts'
 import type { LeaseRecord } from './leader-rule.ts'
@@ -20,7 +22,7 @@ export class LeaseClient {
 
   constructor(client: ApiClient, options: { namespace: string }) {
     this.#client = client
-    this.#collection = `/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(options.namespace)}/leases`
+    this.#collection = collectionPath(builtIn.leases, options.namespace)
   }
 
   /** @returns undefined if there is none. @throws KasError UNREACHABLE with the server's status */

@@ -1,4 +1,6 @@
 import * as z from 'zod'
+import { kindKey, parseApiVersion } from '../../kubernetes/kind.ts'
+import { groupsPath, versionPath } from '../../kubernetes/path.ts'
 import { readAnswer } from './bad-answer.ts'
 import { boundRole } from './bound-role.ts'
 import { type CliIo, parsedArgs, UsageError } from './command.ts'
@@ -60,18 +62,16 @@ async function notFollowed(endpoint: Endpoint): Promise<Set<string>> {
 async function namesIn(endpoint: Endpoint, kinds: ReadonlySet<string>): Promise<Map<string, string[]>> {
   const ask = async (path: string) => readAnswer(z.unknown(), await askKas(endpoint, { method: 'GET', path }))
   const groups = Map.groupBy(kinds, (kind) => (kind.includes('/') ? (kind.split('/')[0] ?? '') : ''))
-  const served = listIn(await ask('/apis'), 'groups')
+  const served = listIn(await ask(groupsPath), 'groups')
   const found = new Map<string, string[]>()
   for (const [group, all] of [...groups].sort(([one], [other]) => (one < other ? -1 : 1))) {
     const about = served.find(({ name }) => name === group)
     const version = textIn(about?.preferredVersion, 'groupVersion')
     if (!groupPattern.test(group) || (group !== '' && version === '')) continue
-    const resources = listIn(await ask(group === '' ? '/api/v1' : `/apis/${version}`), 'resources')
+    const resources = listIn(await ask(versionPath(parseApiVersion(group === '' ? 'v1' : version))), 'resources')
     const names = resources.flatMap(({ name, kind }) => {
       const isName = typeof name === 'string' && namePattern.test(name) // no subresource
-      return isName && name !== 'secrets' && all.includes(group === '' ? String(kind) : `${group}/${kind}`)
-        ? [name]
-        : []
+      return isName && name !== 'secrets' && all.includes(kindKey(group, String(kind))) ? [name] : []
     })
     if (names.length > 0) found.set(group, names.sort())
   }

@@ -1,4 +1,5 @@
 import { type KubernetesObject, kindOf } from '../../../kubernetes/object.ts'
+import { versionPath } from '../../../kubernetes/path.ts'
 import { metricGroups, notServed } from './autoscalers.ts'
 import type { Cause } from './choice/choosing.ts'
 import { isBetweenVersions } from './counts.ts'
@@ -114,7 +115,7 @@ function ofMetric(group: string, text: string): readonly string[] | undefined {
   const pod = /\bmissing request for \S{1,253} in container \S{1,63} of Pod (\S{1,253})/.exec(text)?.[1]
   if (pod !== undefined && isNamed(pod)) return ['describe', 'pod', pod]
   if (group === 'metrics.k8s.io') return ['top', 'pods']
-  return ['get', '--raw', `/apis/${group}/v1beta1`]
+  return ['get', '--raw', versionPath({ group, version: 'v1beta1' })]
 }
 
 /** What the version before would not mend. */

@@ -1,3 +1,5 @@
+import { apiVersionOf } from '../../../kubernetes/kind.ts'
+import { groupPath, versionPath } from '../../../kubernetes/path.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { ApiClient } from '../../cluster/api-client.ts'
 import type { Apis } from './own-receiver.ts'
@@ -28,12 +30,11 @@ async function findApi(
   { group, resource }: { group: string; resource: string },
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  const served = await read<{ versions?: { version: string }[] }>(client, `/apis/${group}`, signal)
+  const served = await read<{ versions?: { version: string }[] }>(client, groupPath(group), signal)
   const known = versions.filter((version) => served?.versions?.some((each) => each.version === version))
   for (const version of known) {
-    const api = `${group}/${version}`
-    const list = await read<{ resources?: { name: string }[] }>(client, `/apis/${api}`, signal)
-    if (list?.resources?.some(({ name }) => name === resource)) return api
+    const list = await read<{ resources?: { name: string }[] }>(client, versionPath({ group, version }), signal)
+    if (list?.resources?.some(({ name }) => name === resource)) return apiVersionOf({ group, version })
   }
   return undefined
 }

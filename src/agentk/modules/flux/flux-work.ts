@@ -1,3 +1,5 @@
+import { parseApiVersion } from '../../../kubernetes/kind.ts'
+import { collectionPath } from '../../../kubernetes/path.ts'
 import { Backoff } from '../../../lib/backoff.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import type { Logger } from '../../../lib/log.ts'
@@ -106,9 +108,9 @@ export class FluxWork {
 
   #watchOptions(kind: 'repositories' | 'receivers'): FluxWatchOptions {
     const { apis, times } = this.#options
-    const resource = resources[kind]
-    const [group] = apis[kind].split('/')
-    return { path: `/apis/${apis[kind]}/${resource}`, resource: `${resource}.${group}`, times: times.watch }
+    const resource = { ...parseApiVersion(apis[kind]), plural: resources[kind] }
+    const { plural, group } = resource
+    return { path: collectionPath(resource), resource: `${plural}.${group}`, times: times.watch }
   }
 
   #changed(): void {

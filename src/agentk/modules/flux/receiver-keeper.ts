@@ -1,7 +1,10 @@
+import { builtIn, type GroupVersionResource, parseApiVersion } from '../../../kubernetes/kind.ts'
+import { collectionPath, objectPath, withQuery } from '../../../kubernetes/path.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { ApiClient } from '../../cluster/api-client.ts'
+import { resources } from './flux-apis.ts'
 import type { Receiver } from './flux-objects.ts'
 import { isAsWanted, receiverManifest, receiverName, secretManifest, type Wanted } from './own-receiver.ts'
 import { othersReceivers, ownReceiver } from './receiver-choice.ts'
@@ -100,7 +103,9 @@ export class ReceiverKeeper {
     this.#repairedAt.set(own.key, clock.now())
     if (wantsSecret) await this.#makeSecret(wanted, signal)
     if (isAsWanted(own, wanted)) return
-    const path = `${this.#collection(wanted)}/${own.name}?fieldManager=${fieldManager}&force=true`
+    const { namespace } = wanted.repository
+    const target = objectPath(receiversOf(wanted), { namespace, name: own.name })
+    const path = withQuery(target, { fieldManager, force: true })
     const body = receiverManifest(wanted, own.name)
     const outcome = await this.#send({ method: 'PATCH', path, body, signal }, wanted)
     if (outcome === 'done') this.#say(wanted, own.name, 'Repaired a Receiver')
@@ -114,7 +119,7 @@ export class ReceiverKeeper {
     if (usual?.isManaged && usual.ownerUid !== '') return
     const name = receiverName(repository, usual !== undefined)
     if ((await this.#makeSecret(wanted, signal)) === 'left') return
-    const path = `${this.#collection(wanted)}?fieldManager=${fieldManager}`
+    const path = withQuery(collectionPath(receiversOf(wanted), repository.namespace), { fieldManager })
     const outcome = await this.#send({ method: 'POST', path, body: receiverManifest(wanted, name), signal }, wanted)
     if (outcome === 'done') this.#say(wanted, name, 'Made a Receiver')
   }
@@ -122,7 +127,7 @@ export class ReceiverKeeper {
   /** One that is there stays: nobody may read it, agentk neither. */
   #makeSecret(wanted: Wanted, signal: AbortSignal): Promise<Outcome> {
     const { namespace } = wanted.repository
-    const path = `/api/v1/namespaces/${namespace}/secrets?fieldManager=${fieldManager}`
+    const path = withQuery(collectionPath(builtIn.secrets, namespace), { fieldManager })
     return this.#send({ method: 'POST', path, body: secretManifest(wanted), signal }, wanted)
   }
 
@@ -160,10 +165,6 @@ export class ReceiverKeeper {
     return 'left'
   }
 
-  #collection({ repository, apis }: Wanted): string {
-    return `/apis/${apis.receivers}/namespaces/${repository.namespace}/receivers`
-  }
-
   #say({ repository, project }: Wanted, name: string, sentence: string): void {
     this.#components.log.info({ receiver: `${repository.namespace}/${name}`, project_id: project }, sentence)
   }
@@ -173,4 +174,8 @@ export class ReceiverKeeper {
 function messageOf(answer: unknown): string {
   const { message } = (answer ?? {}) as { message?: unknown }
   return typeof message === 'string' ? `: ${message}` : ''
+}
+
+function receiversOf({ apis }: Wanted): GroupVersionResource {
+  return { ...parseApiVersion(apis.receivers), plural: resources.receivers }
 }

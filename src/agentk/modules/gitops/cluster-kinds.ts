@@ -1,3 +1,4 @@
+import { apiVersionOf } from '../../../kubernetes/kind.ts'
 import type { ApiLane } from '../../cluster/api-lanes.ts'
 import { discoverVersions, type GroupVersion } from '../../cluster/discovery.ts'
 import type { ObjectKey } from './manifests/object-key.ts'
@@ -70,20 +71,10 @@ export class ClusterKinds {
     const all = new Set<string>()
     for (const kinds of this.#kinds.values()) {
       for (const { group, version, kind } of kinds) {
-        const groupVersion = group === '' ? version : `${group}/${version}`
-        all.add(groupVersion).add(`${groupVersion}/${kind}`)
+        const apiVersion = apiVersionOf({ group, version })
+        all.add(apiVersion).add(`${apiVersion}/${kind}`)
       }
     }
     return [...all].sort()
   }
-}
-
-/** @param namespace - of a kind that is namespaced; empty: all */
-export function collectionPath({ group, version, plural }: ClusterKind, namespace: string): string {
-  const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`
-  return namespace === '' ? `${root}/${plural}` : `${root}/namespaces/${encodeURIComponent(namespace)}/${plural}`
-}
-
-export function objectPath(kind: ClusterKind, { namespace, name }: ObjectKey): string {
-  return `${collectionPath(kind, kind.isNamespaced ? namespace : '')}/${encodeURIComponent(name)}`
 }

@@ -1,4 +1,6 @@
 import * as z from 'zod'
+import { builtIn } from '../../../kubernetes/kind.ts'
+import { collectionPath, objectPath, withQuery } from '../../../kubernetes/path.ts'
 import { printable } from '../../../lib/printable.ts'
 import type { Cause, Row } from '../../../proto/views-json.ts'
 import { readAnswer } from '../bad-answer.ts'
@@ -126,9 +128,9 @@ async function eventsOf(
     `involvedObject.name=${name}`,
     `type=${type}`,
   ]
-  const query = new URLSearchParams({ fieldSelector: fields.join(','), limit: String(maxEventsRead) })
   // events of what is in no namespace are in this one
-  const path = `/api/v1/namespaces/${encodeURIComponent(namespace || 'default')}/events?${query}`
+  const collection = collectionPath(builtIn.events, namespace || 'default')
+  const path = withQuery(collection, { fieldSelector: fields.join(','), limit: maxEventsRead })
   const { items } = readAnswer(eventList, await ask({ method: 'GET', path }))
   const texts = items
     .map(({ reason, message, count, series, lastTimestamp, eventTime, metadata }) => ({
@@ -164,13 +166,9 @@ async function logOf(
   const [isLog, container, previous] = / logs \S+(?: -c (\S+))?(?:.* (--previous))?/.exec(next) ?? []
   if (!isLog || kind !== 'Pod' || !isName(namespace) || !isName(pod)) return []
   const read = async (isPrevious: boolean) => {
-    const query = new URLSearchParams({
-      ...(container ? { container } : {}),
-      tailLines: String(lines),
-      limitBytes: String(maxLogBytes),
-      ...(isPrevious ? { previous: 'true' } : {}),
-    })
-    const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(pod)}/log?${query}`
+    const log = objectPath(builtIn.pods, { namespace, name: pod, subresource: 'log' })
+    const query = { container, tailLines: lines, limitBytes: maxLogBytes, previous: isPrevious || undefined }
+    const path = withQuery(log, query)
     const text = (await ask({ method: 'GET', path, accept: 'text/plain, */*' })).trimEnd()
     if (isRemoved.test(text)) throw new Error(text)
     return { text, isPrevious }

@@ -1,6 +1,7 @@
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { parseAllDocuments } from 'yaml'
+import { kindKey } from '../../../kubernetes/kind.ts'
 import { kindWord } from '../../../proto/kind-words.ts'
 import { viewsBounds } from '../../../proto/views-json.ts'
 import { type CliIo, UsageError } from '../command.ts'
@@ -118,7 +119,7 @@ function targetOf(file: string, object: Block, namespace: string): Target {
     throw new UsageError(`-f ${file}: an object has apiVersion, kind and metadata.name`)
   }
   const group = apiVersion.includes('/') ? apiVersion.slice(0, apiVersion.indexOf('/')) : ''
-  const key = group === '' ? kind : `${group}/${kind}`
+  const key = kindKey(group, kind)
   const own = typeof metadata.namespace === 'string' ? metadata.namespace : ''
   const [builtIn] = kindWord(key).builtIn
   const place = own || (builtIn?.isNamespaced ? namespace : '') // of others it is not known

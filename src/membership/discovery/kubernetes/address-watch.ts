@@ -1,4 +1,6 @@
 import type { KubernetesObject } from '@kubernetes/client-node'
+import { builtIn } from '../../../kubernetes/kind.ts'
+import { collectionPath } from '../../../kubernetes/path.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import type { Random } from '../retry.ts'
 import type { ClusterClient } from './cluster-client.ts'
@@ -72,7 +74,7 @@ function slicesOf(service: string, client: ClusterClient, { namespace }: Address
   const api = client.config.makeApiClient(client.library.DiscoveryV1Api)
   const labelSelector = `kubernetes.io/service-name=${service}`
   return {
-    path: `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`,
+    path: collectionPath(builtIn.endpointSlices, namespace),
     labelSelector,
     list: () => api.listNamespacedEndpointSlice({ namespace, labelSelector }),
   }
@@ -83,7 +85,7 @@ function endpointsOf(service: string, client: ClusterClient, { namespace }: Addr
   const api = client.config.makeApiClient(client.library.CoreV1Api)
   const fieldSelector = `metadata.name=${service}`
   return {
-    path: `/api/v1/namespaces/${namespace}/endpoints`,
+    path: collectionPath(builtIn.endpoints, namespace),
     fieldSelector,
     list: () => api.listNamespacedEndpoints({ namespace, fieldSelector }),
   }

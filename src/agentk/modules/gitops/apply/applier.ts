@@ -1,8 +1,9 @@
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
+import { objectPath, withQuery } from '../../../../kubernetes/path.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
-import { type ClusterKind, objectPath } from '../cluster-kinds.ts'
+import type { ClusterKind } from '../cluster-kinds.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
 import type { ObjectKey } from '../manifests/object-key.ts'
@@ -110,7 +111,7 @@ export class Applier {
   }
 
   #send(path: string, object: ObjectTree, force: boolean, signal: AbortSignal) {
-    const target = `${path}?fieldManager=${encodeURIComponent(this.#options.manager)}&force=${force}`
+    const target = withQuery(path, { fieldManager: this.#options.manager, force })
     const options = { contentType: 'application/apply-patch+yaml', maxBytes: maxEventBytes }
     return this.#components.lane.json('PATCH', target, object, signal, options)
   }

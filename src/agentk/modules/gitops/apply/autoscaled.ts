@@ -1,4 +1,6 @@
+import { builtIn } from '../../../../kubernetes/kind.ts'
 import { listAt, textAt } from '../../../../kubernetes/object.ts'
+import { collectionPath, withQuery } from '../../../../kubernetes/path.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import { beforeFirstApply } from '../live/managed-fields.ts'
@@ -15,8 +17,8 @@ export function areUnknownReplicas({ field, manager }: FieldConflict): boolean {
 
 /** An autoscaler names it as its target. Empty without the right to list them. @throws as the lane */
 export async function isAutoscaled(object: ObjectTree, lane: ApiLane, signal: AbortSignal): Promise<boolean> {
-  const namespace = encodeURIComponent(textAt(object, 'metadata.namespace'))
-  const path = `/apis/autoscaling/v2/namespaces/${namespace}/horizontalpodautoscalers?limit=${maxAutoscalers}`
+  const collection = collectionPath(builtIn.horizontalPodAutoscalers, textAt(object, 'metadata.namespace'))
+  const path = withQuery(collection, { limit: maxAutoscalers })
   const { status, body } = await lane.json('GET', path, undefined, signal, { maxBytes: maxEventBytes })
   const [kind, name] = [textAt(object, 'kind'), textAt(object, 'metadata.name')]
   const targets = status === 200 ? listAt(body, 'items').map((one) => one.spec) : []

@@ -1,4 +1,6 @@
+import { builtIn, kindKey } from '../../../../kubernetes/kind.ts'
 import { conditionsOf, type KubernetesObject, kindOf, textAt } from '../../../../kubernetes/object.ts'
+import { objectPath } from '../../../../kubernetes/path.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { Deadline } from '../../../../lib/deadline.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
@@ -83,7 +85,7 @@ export class HealthGate {
   async #waitsForConsumer(object: KubernetesObject, signal: AbortSignal): Promise<boolean> {
     const name = kindOf(object) === 'PersistentVolumeClaim' ? textAt(object, 'spec.storageClassName') : ''
     if (name === '') return false
-    const path = `/apis/storage.k8s.io/v1/storageclasses/${encodeURIComponent(name)}`
+    const path = objectPath(builtIn.storageClasses, { name })
     const { status, body } = await this.#components.lane.json('GET', path, undefined, signal)
     return status !== 200 || textAt(body, 'volumeBindingMode') === 'WaitForFirstConsumer'
   }
@@ -91,7 +93,7 @@ export class HealthGate {
 
 /** There is nothing to wait for, once it is there. */
 export function isStateless({ group, kind }: Pick<ObjectKey, 'group' | 'kind'>): boolean {
-  return stateless.has(group === '' ? kind : `${group}/${kind}`)
+  return stateless.has(kindKey(group, kind))
 }
 
 /** kstatus, but a Job is waited for to its end. @param now - ms since 1970 */

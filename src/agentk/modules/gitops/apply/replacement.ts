@@ -1,8 +1,8 @@
 import { entryAt, type KubernetesObject } from '../../../../kubernetes/object.ts'
+import { collectionPath, objectPath, withQuery } from '../../../../kubernetes/path.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
-import { collectionPath, objectPath } from '../cluster-kinds.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
 import { pruneOf, replaceAnnotation } from '../object-annotations.ts'
@@ -93,8 +93,8 @@ export class Replacement {
   async #refused({ key, kind, object }: ApplyRequest, signal: AbortSignal): Promise<string | undefined> {
     const { name: _, ...metadata } = object.metadata as ObjectTree
     const trial = { ...object, metadata: { ...metadata, generateName: trialName } }
-    const path = collectionPath(kind, kind.isNamespaced ? key.namespace : '')
-    const target = `${path}?fieldManager=${encodeURIComponent(this.#options.manager)}&dryRun=All`
+    const query = { fieldManager: this.#options.manager, dryRun: 'All' }
+    const target = withQuery(collectionPath(kind, key.namespace), query)
     const answer = await this.#components.lane.json('POST', target, trial, signal, { maxBytes: maxEventBytes })
     if (answer.status === 200 || answer.status === 201) return undefined
     const problem = refusal(answer)

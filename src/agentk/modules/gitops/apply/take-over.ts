@@ -1,4 +1,5 @@
 import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
+import { withQuery } from '../../../../kubernetes/path.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
@@ -108,7 +109,7 @@ export class TakeOver {
       { op: 'replace', path: '/metadata/managedFields', value: entries },
     ]
     const options = { contentType: 'application/json-patch+json', accept: metadataOnly.object, maxBytes: maxEventBytes }
-    const target = `${path}?fieldManager=${encodeURIComponent(this.#manager)}`
+    const target = withQuery(path, { fieldManager: this.#manager })
     return this.#lane.json('PATCH', target, patch, signal, options)
   }
 }

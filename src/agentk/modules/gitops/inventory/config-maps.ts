@@ -1,3 +1,5 @@
+import { builtIn } from '../../../../kubernetes/kind.ts'
+import { collectionPath } from '../../../../kubernetes/path.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 
@@ -31,7 +33,7 @@ export class ConfigMaps {
 
   constructor(api: JsonApi, namespace: string) {
     this.#api = api
-    this.#collection = `/api/v1/namespaces/${encodeURIComponent(namespace)}/configmaps`
+    this.#collection = collectionPath(builtIn.configMaps, namespace)
   }
 
   /** @param selector - of labels. @throws KasError UNREACHABLE with the server's status */

@@ -1,9 +1,11 @@
+import { builtIn } from '../../../../kubernetes/kind.ts'
 import { textAt } from '../../../../kubernetes/object.ts'
+import { collectionPath, objectPath } from '../../../../kubernetes/path.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly, ObjectList } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 
-const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+const definitions = builtIn.customResourceDefinitions
 /** definitions in a page: some 4 KiB of metadata each */
 const pageSize = 500
 /** for one page, with the time in which it waits for its turn. ms */
@@ -19,7 +21,7 @@ export async function definedKinds(
   lane: ApiLane,
   signal: AbortSignal,
 ): Promise<ReadonlySet<string> | undefined> {
-  const options = { path: definitions, accept: metadataOnly.list, pageSize, timeoutMs: pageTimeoutMs }
+  const options = { path: collectionPath(definitions), accept: metadataOnly.list, pageSize, timeoutMs: pageTimeoutMs }
   const list = new ObjectList(lane, options)
   const names: string[] = []
   for (let isLast = false; !isLast; ) {
@@ -31,7 +33,9 @@ export async function definedKinds(
   // `widgets.example.com`: the group is what follows the first dot
   const some = names.filter((name) => groups.has(name.slice(name.indexOf('.') + 1)))
   const read = async (name: string) =>
-    lane.json('GET', `${definitions}/${encodeURIComponent(name)}`, undefined, signal, { maxBytes: maxEventBytes })
+    lane.json('GET', objectPath(definitions, { name }), undefined, signal, {
+      maxBytes: maxEventBytes,
+    })
   const answers = await Promise.all(some.map(read))
   if (answers.some(({ status }) => status !== 200 && status !== 404)) return undefined
   return new Set(answers.map(({ body }) => `${textAt(body, 'spec.group')}/${textAt(body, 'spec.names.kind')}`))

@@ -1,3 +1,5 @@
+import { builtIn } from '../../../../kubernetes/kind.ts'
+import { objectPath } from '../../../../kubernetes/path.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { pause } from '../../../../lib/pause.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
@@ -28,7 +30,7 @@ export async function namespaceCame(
   const missing = new Set<string>()
   while (!signal.aborted) {
     for (const name of waiting) {
-      const path = `/api/v1/namespaces/${encodeURIComponent(name)}`
+      const path = objectPath(builtIn.namespaces, { name })
       const status = await lane.json('GET', path, undefined, signal).then(
         (answer) => answer.status,
         () => 0, // asked again

@@ -1,4 +1,6 @@
+import { apiVersionOf } from '../../../../kubernetes/kind.ts'
 import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
+import { collectionPath, objectPath, withQuery } from '../../../../kubernetes/path.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { Counter } from '../../../../lib/counter.ts'
 import { KasError } from '../../../../lib/errors.ts'
@@ -6,7 +8,7 @@ import type { ApiClient } from '../../../cluster/api-client.ts'
 import { ObjectWatch } from '../../../cluster/object-watch.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { WatchSink } from '../../../cluster/watch-sink.ts'
-import { type ClusterKind, collectionPath, objectPath } from '../cluster-kinds.ts'
+import type { ClusterKind } from '../cluster-kinds.ts'
 import type { ObjectKey } from '../manifests/object-key.ts'
 
 /** Collections that all sources watch at once: beside them other watches and calls need connections. */
@@ -44,7 +46,7 @@ export class ObjectWaits {
 
   /** @returns the first that `read` gives. @throws the signal's reason, or what `read` throws */
   until<T>(kind: ClusterKind, key: ObjectKey, read: ReadObject<T>, signal: AbortSignal): Promise<T> {
-    const path = collectionPath(kind, kind.isNamespaced ? key.namespace : '')
+    const path = collectionPath(kind, key.namespace)
     const known = this.#collections.get(path)
     const collection = known ?? new Collection(this.#components, { path, kind, selector: this.#selector })
     this.#collections.set(path, collection)
@@ -106,9 +108,8 @@ class Collection implements WatchSink {
   ) {
     this.#components = components
     this.#path = path
-    const { group, version } = kind
-    this.#type = { apiVersion: group === '' ? version : `${group}/${version}`, kind: kind.kind }
-    const watched = `${path}?labelSelector=${encodeURIComponent(selector)}`
+    this.#type = { apiVersion: apiVersionOf(kind), kind: kind.kind }
+    const watched = withQuery(path, { labelSelector: selector })
     this.#watch = new ObjectWatch({ ...components, sink: this }, { path: watched, pageSize, resumes: true })
   }
 

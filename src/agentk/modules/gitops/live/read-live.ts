@@ -1,8 +1,9 @@
 import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
+import { collectionPath, objectPath, withQuery } from '../../../../kubernetes/path.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly, ObjectList } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
-import { type ClusterKind, type ClusterKinds, collectionPath, objectPath } from '../cluster-kinds.ts'
+import type { ClusterKind, ClusterKinds } from '../cluster-kinds.ts'
 import { inventoryLabel } from '../manifests/marks.ts'
 import { keyText, type ObjectKey } from '../manifests/object-key.ts'
 import type { SourceOptions } from '../source-options.ts'
@@ -159,8 +160,7 @@ class KindReader {
     onObject: (key: ObjectKey, live: LiveObject) => void,
   ): Promise<'listed' | 'refused' | 'unavailable'> {
     const { group, kind } = this.#kind
-    const collection = collectionPath(this.#kind, namespace)
-    const path = selector === undefined ? collection : `${collection}?labelSelector=${encodeURIComponent(selector)}`
+    const path = withQuery(collectionPath(this.#kind, namespace), { labelSelector: selector })
     const options = { path, accept: metadataOnly.list, pageSize, timeoutMs: pageTimeoutMs }
     const list = new ObjectList(this.#components.lane, options)
     for (;;) {

@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
+import { builtIn } from '../../../../kubernetes/kind.ts'
 import { at, type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
+import { collectionPath, objectPath } from '../../../../kubernetes/path.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly, ObjectList } from '../../../cluster/object-list.ts'
-import { type ClusterKind, type ClusterKinds, collectionPath } from '../cluster-kinds.ts'
+import type { ClusterKind, ClusterKinds } from '../cluster-kinds.ts'
 import { keyText, type ObjectKey } from '../manifests/object-key.ts'
 import { isNamespace } from '../manifests/parents.ts'
 
@@ -172,7 +174,7 @@ export class DependentsOfPlan {
 
   /** One that never was has no objects. */
   async #isEstablished({ name }: ObjectKey, signal: AbortSignal): Promise<boolean> {
-    const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${encodeURIComponent(name)}`
+    const path = objectPath(builtIn.customResourceDefinitions, { name })
     const { status, body } = await this.#components.lane.json('GET', path, undefined, signal)
     if (status === 404) return false
     const condition = listAt(body, 'status.conditions').find((one) => at(one, 'type') === 'Established')

@@ -1,4 +1,6 @@
+import { apiVersionOf, builtIn } from '../../../../kubernetes/kind.ts'
 import { entryAt, textAt } from '../../../../kubernetes/object.ts'
+import { collectionPath, withQuery } from '../../../../kubernetes/path.ts'
 import { Backoff } from '../../../../lib/backoff.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { errorText, KasError } from '../../../../lib/errors.ts'
@@ -10,7 +12,6 @@ import type { ApiClient } from '../../../cluster/api-client.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { ObjectWatch } from '../../../cluster/object-watch.ts'
 import type { WatchSink } from '../../../cluster/watch-sink.ts'
-import { collectionPath } from '../cluster-kinds.ts'
 import type { SharedKinds } from '../shared-kinds.ts'
 import type { Directives, DirectivesReader } from '../source-work.ts'
 import { gitSyncSpec, gitSyncStatus } from './git-sync-status.ts'
@@ -114,8 +115,8 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
     const watched = linkedController(signal)
     this.#watched = watched
     this.#seen.clear()
-    const selector = encodeURIComponent(`${agentLabel}=${this.#options.agentId}`)
-    const options = { path: `${place.path}?labelSelector=${selector}`, pageSize, isMetadata: true, resumes: true }
+    const path = withQuery(place.path, { labelSelector: `${agentLabel}=${this.#options.agentId}` })
+    const options = { path, pageSize, isMetadata: true, resumes: true }
     try {
       await new ObjectWatch({ ...this.#components, sink: this }, options).run(watched.signal)
     } finally {
@@ -152,7 +153,7 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
       { op: 'test', path: at, value: approved },
       { op: 'remove', path: at },
     ]
-    const target = `${path}/${nameOf(id)}?fieldManager=${manager}`
+    const target = withQuery(`${path}/${nameOf(id)}`, { fieldManager: manager })
     const options = { contentType: 'application/json-patch+json' }
     const { status, body } = await this.#components.lane.json('PATCH', target, patch, signal, options)
     if (status !== 200) throw new Error(`the approval of ${id} cannot be used: ${textAt(body, 'message')}`)
@@ -253,10 +254,10 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
           nameOf: (id) => id,
           bodyOf: (state) => ({ spec: gitSyncSpec(state) }),
           statusOf: (state) => ({ status: gitSyncStatus(state) }),
-          type: { apiVersion: `${group}/${found.version}`, kind },
+          type: { apiVersion: apiVersionOf(found), kind },
         }
       : {
-          path: `/api/v1/namespaces/${encodeURIComponent(namespace)}/configmaps`,
+          path: collectionPath(builtIn.configMaps, namespace),
           nameOf: (id) => `gitops-${id}-sync`,
           bodyOf: (state) => ({ data: { status: JSON.stringify(gitSyncStatus(state)) } }),
           type: { apiVersion: 'v1', kind: 'ConfigMap' },
@@ -300,7 +301,7 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
   /** @returns the object as it is now */
   async #apply(path: string, object: object, signal: AbortSignal): Promise<unknown> {
     const options = { contentType: 'application/apply-patch+yaml' }
-    const target = `${path}?fieldManager=${manager}&force=true`
+    const target = withQuery(path, { fieldManager: manager, force: true })
     const { status, body } = await this.#components.lane.json('PATCH', target, object, signal, options)
     if (status >= 300) throw new Error(textAt(body, 'message') || `the API server answered ${status}`)
     return body

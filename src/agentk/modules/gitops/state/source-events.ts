@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto'
+import { builtIn } from '../../../../kubernetes/kind.ts'
 import { textAt } from '../../../../kubernetes/object.ts'
+import { collectionPath, objectPath } from '../../../../kubernetes/path.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { errorText } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
@@ -107,14 +109,15 @@ export class SourceEvents {
   /** @returns whether it was taken */
   async #writeOne(about: EventTarget, name: string, event: SourceEvent, signal: AbortSignal): Promise<boolean> {
     const { lane, log, clock } = this.#components
-    const path = `/api/v1/namespaces/${encodeURIComponent(about.namespace)}/events`
+    const { namespace } = about
+    const path = collectionPath(builtIn.events, namespace)
     try {
       let answer = await lane.json('POST', path, eventOf(about, name, event, clock.now()), signal)
       if (answer.status === 409) {
         const { type, message } = event
         const change = { type, message, involvedObject: { uid: about.uid }, lastTimestamp: timeOf(clock.now()) }
         const options = { contentType: 'application/merge-patch+json' }
-        answer = await lane.json('PATCH', `${path}/${encodeURIComponent(name)}`, change, signal, options)
+        answer = await lane.json('PATCH', objectPath(builtIn.events, { namespace, name }), change, signal, options)
       }
       if (answer.status >= 300) throw new Error(textAt(answer.body, 'message') || `status ${answer.status}`)
       this.#isRefused = false

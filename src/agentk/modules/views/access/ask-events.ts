@@ -1,4 +1,6 @@
+import { builtIn } from '../../../../kubernetes/kind.ts'
 import { type KubernetesObject, listAt, numberAt, textAt } from '../../../../kubernetes/object.ts'
+import { collectionPath, withQuery } from '../../../../kubernetes/path.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { EventRow } from '../../../../proto/views-json.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
@@ -38,16 +40,15 @@ export async function askEvents(
   { namespace, about, limit, headers }: EventsQuestion,
   signal: AbortSignal,
 ): Promise<LatestEvents | undefined> {
-  const within = namespace === '' ? '' : `/namespaces/${encodeURIComponent(namespace)}`
-  const selected =
-    about === undefined ? '' : `&fieldSelector=${encodeURIComponent(`involvedObject.uid=${escaped(about)}`)}`
+  const collection = collectionPath(builtIn.events, namespace)
+  const fieldSelector = about === undefined ? undefined : `involvedObject.uid=${escaped(about)}`
   let latest: EventRow[] = []
   let more = 0
   let goOn = ''
   let size = limit
   let unread = 1
   for (let answers = 0; answers < maxAnswers; answers++) {
-    const path = `/api/v1${within}/events?limit=${size}${selected}${goOn && `&continue=${encodeURIComponent(goOn)}`}`
+    const path = withQuery(collection, { limit: size, fieldSelector, continue: goOn })
     const options = { headers, maxBytes: maxAnswerBytes }
     const answer = await api.json('GET', path, undefined, signal, options).catch((error: unknown) => {
       if (size === 1 || !isTooLarge(error)) throw error

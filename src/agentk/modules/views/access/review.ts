@@ -1,9 +1,10 @@
+import { builtIn } from '../../../../kubernetes/kind.ts'
 import { at, listAt, textAt } from '../../../../kubernetes/object.ts'
+import { collectionPath } from '../../../../kubernetes/path.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 
 /** Rules of a caller with a thousand bindings. */
 const maxRulesBytes = 4 * 1024 * 1024
-const group = '/apis/authorization.k8s.io/v1'
 
 /** What is asked of the API server, as the caller. */
 export type Question =
@@ -58,7 +59,7 @@ export async function ask(
   const kind = isRules ? 'SelfSubjectRulesReview' : 'SelfSubjectAccessReview'
   const answer = await api.json(
     'POST',
-    `${group}/${kind.toLowerCase()}s`,
+    collectionPath(isRules ? builtIn.rulesReviews : builtIn.accessReviews),
     { apiVersion: 'authorization.k8s.io/v1', kind, spec },
     signal,
     { headers, ...(isRules ? { maxBytes: maxRulesBytes } : {}) },

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { apiVersionOf } from '../../../../kubernetes/kind.ts'
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import { applicationOf } from '../projection/application.ts'
@@ -102,7 +103,7 @@ export function traitObject({ uid, name, namespace, kind, created, selector, tra
   return {
     ...spec,
     ...traits,
-    apiVersion: group === '' ? version : `${group}/${version}`,
+    apiVersion: apiVersionOf({ group, version }),
     kind: key.slice(key.indexOf('/') + 1),
     metadata,
   }

@@ -1,3 +1,4 @@
+import { kindKey } from '../../../../kubernetes/kind.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import { discoverVersions, type GroupVersion } from '../../../cluster/discovery.ts'
@@ -26,7 +27,7 @@ function served(versions: readonly GroupVersion[]): Served {
   for (const { group, version, isStale, resources } of versions) {
     if (isStale) stale.add(group)
     for (const { plural, kind, verbs, isNamespaced, hasStatus, names } of resources) {
-      const key = group === '' ? kind : `${group}/${kind}`
+      const key = kindKey(group, kind)
       const isFollowed = verbs.includes('list') && verbs.includes('watch')
       if (!isFollowed || kind === '' || plural === '' || plural.includes('/') || kinds.has(key)) continue
       kinds.set(key, { key, group, version, plural, isNamespaced, hasStatus, names })

@@ -1,4 +1,5 @@
 import { at, type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
+import { collectionPath } from '../../../../kubernetes/path.ts'
 import type { Counter } from '../../../../lib/counter.ts'
 import { pause } from '../../../../lib/pause.ts'
 import { linkedController } from '../../../../lib/signals.ts'
@@ -329,10 +330,7 @@ class PartWatch implements WatchSink {
 
   #path(): string {
     const { kind, namespace, query } = this.#options
-    const { group, version, plural } = kind
-    const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`
-    const within = namespace === undefined ? '' : `/namespaces/${encodeURIComponent(namespace)}`
-    return `${root}${within}/${plural}${query && `?${query}`}`
+    return `${collectionPath(kind, namespace)}${query && `?${query}`}`
   }
 }
 

@@ -1,4 +1,6 @@
+import { builtIn, type GroupVersionResource } from '../../../../kubernetes/kind.ts'
 import { at, textAt } from '../../../../kubernetes/object.ts'
+import { collectionPath } from '../../../../kubernetes/path.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import { KeptObjects } from '../../../cluster/kept-objects.ts'
 import { ObjectWatch, type ObjectWatchComponents, type WatchTimes } from '../../../cluster/object-watch.ts'
@@ -29,8 +31,6 @@ interface ApiService {
   readonly isAggregated: boolean
 }
 
-const customKinds = { group: 'apiextensions.k8s.io', plural: 'customresourcedefinitions' }
-const apiServices = { group: 'apiregistration.k8s.io', plural: 'apiservices' }
 const common = { pageSize: 500, leavesOut: true, resumes: true }
 
 /** Who serves what, and when that changes: CustomResourceDefinitions and APIServices. */
@@ -83,14 +83,14 @@ export class Registrations {
   /** Resolves when the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     await Promise.all([
-      this.#watchOf(apiServices, this.#apiServices, false).run(signal),
-      this.#watchOf(customKinds, this.#customKinds, true).run(signal),
+      this.#watchOf(builtIn.apiServices, this.#apiServices, false).run(signal),
+      this.#watchOf(builtIn.customResourceDefinitions, this.#customKinds, true).run(signal),
     ])
   }
 
-  #watchOf(kind: typeof customKinds, sink: WatchSink, isMetadata: boolean): ObjectWatch {
+  #watchOf(kind: GroupVersionResource, sink: WatchSink, isMetadata: boolean): ObjectWatch {
     const { api: client, refusals, onChange: _, onTrouble: __, ...components } = this.#components
-    const path = `/apis/${kind.group}/v1/${kind.plural}`
+    const path = collectionPath(kind)
     const untilAllowed = (mostMs: number, signal: AbortSignal) =>
       refusals.wait({ kind, namespace: undefined }, mostMs, signal)
     const options = { ...common, times: this.#times, path, isMetadata }

@@ -1,3 +1,4 @@
+import { collectionPath } from '../../../../kubernetes/path.ts'
 import { KasError } from '../../../../lib/errors.ts'
 
 /** Messages of the watch API, JSON in text frames (doc/reference/tunnel-protocol.md 6.8). */
@@ -47,16 +48,16 @@ export function readWatchMessage(text: string): WatchMessage {
 export function watchRequest(params: Readonly<Record<string, unknown>>): WatchRequest {
   const names = Object.keys(params)
   if (names.length > maxParams) throw bad(`more than ${maxParams} watch_params`)
-  const group = segmentOf(params, 'group')
+  const group = segmentOf(params, 'group') ?? ''
   const version = segmentOf(params, 'version')
   const resource = segmentOf(params, 'resource')
   const namespace = segmentOf(params, 'namespace')
   if (version === undefined || resource === undefined) throw bad('watch_params need version and resource')
-  const base = group === undefined ? `/api/${version}` : `/apis/${group}/${version}`
   const query = names.flatMap((name) => (inPath.has(name) ? [] : parameter(name, params[name])))
   query.push(['watch', ['true']])
   query.sort(([a], [b]) => (a < b ? -1 : 1))
-  return { path: `${base}${namespace === undefined ? '' : `/namespaces/${namespace}`}/${resource}`, query }
+  // encoded it is the same: these hold no other characters
+  return { path: collectionPath({ group, version, plural: resource }, namespace), query }
 }
 
 /** @param event - JSON, as the API server wrote it */

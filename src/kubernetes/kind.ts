@@ -1,0 +1,53 @@
+/** A collection of objects in one version, as paths name it. */
+export interface GroupVersionResource {
+  /** empty: the core group */
+  readonly group: string
+  readonly version: string
+  /** `deployments` */
+  readonly plural: string
+  /** false: its objects are in no namespace. Absent: not known here */
+  readonly isNamespaced?: boolean
+}
+
+const core = { group: '', version: 'v1' }
+const discovery = { group: 'discovery.k8s.io', version: 'v1' }
+const authorization = { group: 'authorization.k8s.io', version: 'v1' }
+
+/** Kubernetes' own, those that are read or written by name. */
+export const builtIn = {
+  namespaces: { ...core, plural: 'namespaces', isNamespaced: false },
+  pods: { ...core, plural: 'pods' },
+  secrets: { ...core, plural: 'secrets' },
+  configMaps: { ...core, plural: 'configmaps' },
+  events: { ...core, plural: 'events' },
+  endpoints: { ...core, plural: 'endpoints' },
+  endpointSlices: { ...discovery, plural: 'endpointslices' },
+  leases: { group: 'coordination.k8s.io', version: 'v1', plural: 'leases' },
+  horizontalPodAutoscalers: { group: 'autoscaling', version: 'v2', plural: 'horizontalpodautoscalers' },
+  storageClasses: { group: 'storage.k8s.io', version: 'v1', plural: 'storageclasses', isNamespaced: false },
+  accessReviews: { ...authorization, plural: 'selfsubjectaccessreviews', isNamespaced: false },
+  rulesReviews: { ...authorization, plural: 'selfsubjectrulesreviews', isNamespaced: false },
+  apiServices: { group: 'apiregistration.k8s.io', version: 'v1', plural: 'apiservices', isNamespaced: false },
+  customResourceDefinitions: {
+    group: 'apiextensions.k8s.io',
+    version: 'v1',
+    plural: 'customresourcedefinitions',
+    isNamespaced: false,
+  },
+} as const satisfies Readonly<Record<string, GroupVersionResource>>
+
+/** As objects name it: `apps/v1`; `v1` of the core group. */
+export function apiVersionOf({ group, version }: Pick<GroupVersionResource, 'group' | 'version'>): string {
+  return group === '' ? version : `${group}/${version}`
+}
+
+/** What `apiVersionOf` has written. */
+export function parseApiVersion(apiVersion: string): { readonly group: string; readonly version: string } {
+  const slash = apiVersion.indexOf('/')
+  return { group: apiVersion.slice(0, Math.max(0, slash)), version: apiVersion.slice(slash + 1) }
+}
+
+/** `group/Kind`, of any version; `Kind` alone of the core group. */
+export function kindKey(group: string, kind: string): string {
+  return group === '' ? kind : `${group}/${kind}`
+}
