@@ -1,7 +1,7 @@
 /**
- * Do views of this checkout cost what those of another do? `bench -- views` of both, by turns, each with its own programs.
- * Options: `--against FOLDER`: the other checkout, with its node_modules; `--rounds N`; the counts of
- * `bench -- views`, and its `--installed`.
+ * Does this checkout cost what another does? `by-turns QUESTION --against FOLDER [--rounds N] [-- OPTIONS]`: the bench
+ * QUESTION of both, by turns, each with its own programs; FOLDER: the other checkout, with its node_modules; OPTIONS:
+ * those of QUESTION.
  */
 import { execFile } from 'node:child_process'
 import { join, resolve } from 'node:path'
@@ -16,9 +16,10 @@ const run = promisify(execFile)
 const here = join(import.meta.dirname, '..')
 /** One run of a large cluster. ms */
 const mostMs = 15 * 60_000
+/** What a run prints. */
+const maxOutputBytes = 4 << 20
 
-const counts = ['objects', 'children', 'changes', 'seconds', 'viewers', 'before']
-const { against, rounds, passed } = readWords()
+const { question, against, rounds, passed } = readWords()
 const checkouts = { here, there: resolve(against) }
 const commits: Record<string, string> = {}
 const stopping = new AbortController()
@@ -42,7 +43,7 @@ async function playRound(i: number): Promise<Round> {
   const round: Partial<Round> = {}
   const turns = Object.entries(checkouts) as [keyof Round, string][]
   for (const [name, folder] of i % 2 === 0 ? turns : turns.toReversed()) {
-    const { commit, results } = await viewsOf(folder)
+    const { commit, results } = await resultsOf(folder)
     commits[name] = commit
     round[name] = results
     process.stderr.write(`round ${i + 1} of ${rounds}, ${name} (${commit})\n`)
@@ -51,23 +52,35 @@ async function playRound(i: number): Promise<Round> {
 }
 
 function readWords() {
-  const texts = Object.fromEntries([...counts, 'against', 'rounds'].map((name) => [name, { type: 'string' as const }]))
+  const end = process.argv.indexOf('--')
+  const args = process.argv.slice(2, end < 0 ? undefined : end)
+  const passed = end < 0 ? [] : process.argv.slice(end + 1)
   try {
-    const { values } = parseArgs({ options: { ...texts, installed: { type: 'boolean' as const } } })
-    const { against, rounds = '5', installed, ...given } = values as Record<string, string | undefined>
-    if (against === undefined) refuse('--against FOLDER: another checkout of this repository')
-    if (!/^[1-9]\d{0,2}$/.test(rounds)) refuse(`--rounds ${rounds}: a count from 1 on`)
-    const passed = Object.entries(given).map(([name, count]) => `--${name}=${count}`)
-    return { against, rounds: Number(rounds), passed: installed ? [...passed, '--installed'] : passed }
+    const options = { against: { type: 'string' }, rounds: { type: 'string', default: '5' } } as const
+    const { values, positionals } = parseArgs({ args, options, allowPositionals: true })
+    const [question, ...more] = positionals
+    if (question === undefined || more.length > 0) refuse('by-turns QUESTION: one bench')
+    if (values.against === undefined) refuse('--against FOLDER: another checkout of this repository')
+    if (!/^[1-9]\d{0,2}$/.test(values.rounds)) refuse(`--rounds ${values.rounds}: a count from 1 on`)
+    return { question, against: values.against, rounds: Number(values.rounds), passed }
   } catch (error) {
     return refuse((error as Error).message)
   }
 }
 
-async function viewsOf(folder: string): Promise<{ commit: string; results: Results }> {
-  const words = [...process.execArgv, 'bench/run.ts', 'views', '--alone', ...passed]
-  const { stdout } = await run(process.execPath, words, { cwd: folder, timeout: mostMs, signal: stopping.signal })
-  return JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '')
+async function resultsOf(folder: string): Promise<{ commit: string; results: Results }> {
+  const words = [...process.execArgv, 'bench/run.ts', question, ...passed]
+  const limits = { timeout: mostMs, maxBuffer: maxOutputBytes, signal: stopping.signal }
+  const { stdout } = await run(process.execPath, words, { cwd: folder, ...limits })
+  const { commit, results } = JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '')
+  return { commit, results: Object.fromEntries(figuresOf(results, '')) }
+}
+
+/** Each number with the names on the way to it. */
+function figuresOf(value: unknown, name: string): [string, number][] {
+  if (typeof value === 'number') return [[name, value]]
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([key, below]) => figuresOf(below, name === '' ? key : `${name}, ${key}`))
 }
 
 /**
@@ -91,13 +104,18 @@ function report(): void {
       print([figure, ...[own, others].map((values) => (values.length > 0 ? shown(values) : 'not measured'))])
       continue
     }
-    const ratios = own.map((value, i) => value / (others[i] as number))
-    const noise = Math.max(...[own, others].map((values) => Math.max(...values) / Math.min(...values)))
+    const ratios = own.map((value, i) => ratio(value, others[i] as number))
+    const noise = Math.max(...[own, others].map((values) => ratio(Math.max(...values), Math.min(...values))))
     figures[figure] = { here: median(own), there: median(others), ratio: round(median(ratios)), noise: round(noise) }
     print([figure, shown(own), shown(others), shown(ratios), String(round(noise))])
   }
   for (const failure of failures) console.log(`left out: ${failure.split('\n')[0]}`)
-  console.log(JSON.stringify({ bench: 'views-by-turns', rounds: played.length, commits, results: figures }))
+  console.log(JSON.stringify({ bench: 'by-turns', question, rounds: played.length, commits, results: figures }))
+}
+
+/** Of counts that may be none. */
+function ratio(one: number, other: number): number {
+  return one === other ? 1 : one / other
 }
 
 function shown(values: readonly number[]): string {
