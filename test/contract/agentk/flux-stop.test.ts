@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { ApiClient } from '../../../src/agentk/cluster/api-client.ts'
 import { FluxWork } from '../../../src/agentk/modules/flux/flux-work.ts'
-import { HandledPushes } from '../../../src/agentk/modules/flux/handled-pushes.ts'
+import { HandledPushes } from '../../../src/agentk/modules/flux/push-stream.ts'
 import { eventually } from '../../support/eventually.ts'
 import { MovingClock, settle } from '../../unit/agentk/moving-clock.ts'
 import { silentLog } from './agent-side.ts'

@@ -2,7 +2,6 @@ import { apiVersionOf } from '../../../kubernetes/kind.ts'
 import { groupPath, versionPath } from '../../../kubernetes/path.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { ApiClient } from '../../cluster/api-client.ts'
-import type { Apis } from './own-receiver.ts'
 
 /** Newest first; those that are not here have no such object. */
 const kinds = {
@@ -12,6 +11,13 @@ const kinds = {
 const versions = ['v1', 'v1beta2', 'v1beta1']
 
 export const resources = { repositories: kinds.repositories.resource, receivers: kinds.receivers.resource }
+
+export interface Apis {
+  /** `source.toolkit.fluxcd.io/v1` */
+  readonly repositories: string
+  /** `notification.toolkit.fluxcd.io/v1` */
+  readonly receivers: string
+}
 
 /**
  * The versions in which the API server has Flux's objects.

@@ -1,15 +1,37 @@
+import { withDeadline } from '../../../lib/deadline.ts'
+import type { Logger } from '../../../lib/log.ts'
+import { pause } from '../../../lib/pause.ts'
+import type { AgentConfiguration } from '../../../proto/gen/agentcfg_pb.ts'
+import type { Term } from '../../election/terms.ts'
 import type { AgentkHost, AgentkModule } from '../../module.ts'
-import { Flux, type FluxOptions } from './flux.ts'
-import { createFluxMetrics } from './flux-metrics.ts'
+import { type Apis, findFluxApis } from './flux-apis.ts'
+import { createFluxMetrics, type FluxMetrics } from './flux-metrics.ts'
+import { type FluxTimes, FluxWork, type FluxWorkComponents } from './flux-work.ts'
+import { followPushes, HandledPushes } from './push-stream.ts'
+import { callWebhook, defaultWebhookUrl, readWebhookAddress, type WebhookAddress } from './webhook-call.ts'
 
 type Host = Pick<AgentkHost, 'api' | 'kas' | 'configuration' | 'clock' | 'random' | 'register' | 'log'>
 
-/** Has Flux fetch at once what was pushed to GitLab. */
+export interface FluxOptions extends FluxTimes {
+  /** where Flux was not found the API server is asked again after so long, a fifth less or more. ms */
+  readonly pollMs: number
+}
+
+const defaultFlux: FluxOptions = { pollMs: 60_000, settleMs: 500, holdMs: 2000, watch: {}, webhooks: {} }
+
+/** The API server is asked whether it has Flux; then it is asked again. ms */
+const findTimeoutMs = 30_000
+const defaultAddress = readWebhookAddress(defaultWebhookUrl) as WebhookAddress
+
+/**
+ * Has Flux fetch at once what was pushed to GitLab: follows Flux's GitRepositories of this GitLab, follows the pushes
+ * to their projects, and calls the webhook of their Receivers. In the pod that leads.
+ *
+ * @see doc/flux.md
+ */
 export function createFlux(host: Host, options?: Partial<FluxOptions>): AgentkModule {
-  const { api, kas, configuration, clock, random } = host
-  const metrics = createFluxMetrics(host.register)
   const log = host.log('gitlab_flux')
-  const flux = new Flux({ api, kas, configuration, metrics, log, clock, random }, options)
+  const flux = new Flux(host, log, { ...defaultFlux, ...options })
   return {
     lead: async (term) => {
       try {
@@ -18,5 +40,82 @@ export function createFlux(host: Host, options?: Partial<FluxOptions>): AgentkMo
         log.error({ error }, 'Flux is not followed any more')
       }
     },
+  }
+}
+
+class Flux {
+  readonly #host: Host
+  readonly #log: Logger
+  readonly #options: FluxOptions
+  readonly #metrics: FluxMetrics
+  /** through all terms of leading */
+  readonly #handled = new HandledPushes()
+  #address = defaultAddress
+  /** why there is nothing to follow, as it stands in the log */
+  #logged: 'absent' | 'failed' | undefined
+
+  constructor(host: Host, log: Logger, options: FluxOptions) {
+    this.#host = host
+    this.#log = log
+    this.#options = options
+    this.#metrics = createFluxMetrics(host.register)
+    host.configuration.onChange((configuration) => this.#configure(configuration))
+  }
+
+  /** While `holds` says no, pushes that come wait: kas takes them as sent. */
+  async lead({ signal, holds }: Term): Promise<void> {
+    const { api, clock, random, configuration } = this.#host
+    const { agentId, gitlabExternalUrl: externalUrl } = configuration.current // neither changes
+    const { pollMs } = this.#options
+    const own = { api, clock, random, log: this.#log, holds, handled: this.#handled }
+    const components = { ...own, ...this.#actions() }
+    while (!signal.aborted) {
+      const beganAt = clock.now()
+      const apis = await this.#find(signal)
+      if (apis) {
+        await new FluxWork(components, { apis, agentId, externalUrl, times: this.#options }).run(signal)
+        if (clock.now() - beganAt >= pollMs) continue // it was there: it may be there again
+      }
+      await pause(pollMs * (0.8 + 0.4 * random()), clock, signal)
+    }
+  }
+
+  #configure({ flux }: AgentConfiguration): void {
+    const address = readWebhookAddress(flux?.webhookReceiverUrl || defaultWebhookUrl)
+    if (!address) {
+      // not what it is: it may hold a password
+      const allowed = 'http(s)://host[:port][/path] without a user, or the path of a service proxy'
+      this.#log.error({ allowed }, 'flux.webhook_receiver_url cannot be used, the default is')
+    }
+    this.#address = address ?? defaultAddress
+  }
+
+  #actions(): Pick<FluxWorkComponents, 'follow' | 'call' | 'onOutcome'> {
+    const { api, kas, clock, random } = this.#host
+    const components = { kas, clock, random, log: this.#log }
+    return {
+      follow: (projects, onPush, signal) => followPushes({ ...components, onPush }, projects, signal),
+      call: (webhookPath, signal) => callWebhook(api, { address: this.#address, webhookPath, signal }),
+      onOutcome: this.#metrics.outcome,
+    }
+  }
+
+  /** @returns undefined: not there, or not now */
+  async #find(signal: AbortSignal): Promise<Apis | undefined> {
+    const { api } = this.#host
+    const log = this.#log
+    try {
+      const options = { ms: findTimeoutMs, signals: [signal] }
+      const apis = await withDeadline(options, (timely) => findFluxApis(api, timely))
+      if (apis) log.info({ apis: Object.values(apis) }, 'Flux is followed')
+      else if (this.#logged !== 'absent') log.info('Flux is not installed, it is checked for from time to time')
+      this.#logged = apis ? undefined : 'absent'
+      return apis
+    } catch (error) {
+      if (signal.aborted) return undefined
+      if (this.#logged !== 'failed') log.warn({ error }, 'Cannot ask the API server whether Flux is installed')
+      this.#logged = 'failed'
+      return undefined
+    }
   }
 }

@@ -1,4 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
+import type { Apis } from './flux-apis.ts'
 import { type GitRepository, managedByKey, managedByValue, projectKey, type Receiver } from './flux-objects.ts'
 import { names } from './receiver-choice.ts'
 
@@ -13,13 +14,6 @@ const maxSecretName = 253
 /** How often Flux reads the Secret again, as Go writes it. */
 const interval = '5m0s'
 const tokenBytes = 32
-
-export interface Apis {
-  /** `source.toolkit.fluxcd.io/v1` */
-  readonly repositories: string
-  /** `notification.toolkit.fluxcd.io/v1` */
-  readonly receivers: string
-}
 
 export interface Wanted {
   readonly repository: GitRepository

@@ -7,8 +7,7 @@ import type { ApiClient } from '../../cluster/api-client.ts'
 import { resources } from './flux-apis.ts'
 import type { Receiver } from './flux-objects.ts'
 import { isAsWanted, receiverManifest, receiverName, secretManifest, type Wanted } from './own-receiver.ts'
-import { othersReceivers, ownReceiver } from './receiver-choice.ts'
-import { ReceiverIndex } from './receiver-index.ts'
+import { othersReceivers, ownReceiver, ReceiverIndex } from './receiver-choice.ts'
 
 export interface ReceiverKeeperComponents {
   readonly client: Pick<ApiClient, 'json'>

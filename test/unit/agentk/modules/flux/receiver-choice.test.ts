@@ -12,8 +12,7 @@ import {
   secretManifest,
   secretName,
 } from '../../../../../src/agentk/modules/flux/own-receiver.ts'
-import { pushTargets } from '../../../../../src/agentk/modules/flux/push-targets.ts'
-import { receiverOf } from '../../../../../src/agentk/modules/flux/receiver-choice.ts'
+import { pushTargets, receiverOf } from '../../../../../src/agentk/modules/flux/receiver-choice.ts'
 
 const apis = { repositories: 'source.toolkit.fluxcd.io/v1', receivers: 'notification.toolkit.fluxcd.io/v1' }
 const path = (digit: string) => `/hook/${digit.repeat(64)}`

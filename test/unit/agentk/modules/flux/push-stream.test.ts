@@ -1,5 +1,5 @@
 import t from 'tap'
-import { HandledPushes } from '../../../../../src/agentk/modules/flux/handled-pushes.ts'
+import { HandledPushes } from '../../../../../src/agentk/modules/flux/push-stream.ts'
 
 t.test('a push is handled once', async (t) => {
   const handled = new HandledPushes(3)
