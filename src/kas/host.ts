@@ -73,7 +73,16 @@ async function ofFile(parts: HostParts, { config, env }: HostOptions, file: stri
     hookSecretFile: (projectId: bigint) => directoryFile.repository(projectId)?.hookSecretFile,
   }
   return {
-    host: { ...parts, directory, agentConfig, pushes, repositories: read, usage: noUsage },
+    host: {
+      ...parts,
+      directory,
+      localDirectory: directory,
+      gitlab: undefined,
+      agentConfig,
+      pushes,
+      repositories: read,
+      usage: noUsage,
+    },
     services: [folder, directoryFile, repositories, agentConfig],
   }
 }
@@ -134,7 +143,16 @@ function ofGitlab(parts: HostParts, { config, product, env }: HostOptions): Host
     filesAt: gitalyFiles({ servers, clock }),
   }
   return {
-    host: { ...parts, directory, agentConfig, pushes, repositories: read, usage: periodMs > 0 ? counters : noUsage },
+    host: {
+      ...parts,
+      directory,
+      localDirectory: undefined,
+      gitlab: directory,
+      agentConfig,
+      pushes,
+      repositories: read,
+      usage: periodMs > 0 ? counters : noUsage,
+    },
     services: [client, report, directory, servers, repositories, agentConfig], // counting goes on until the servers have stopped
   }
 }

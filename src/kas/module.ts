@@ -12,6 +12,8 @@ import type { UnaryMethods } from '../proto/unary.ts'
 import type { Agent } from './agent.ts'
 import type { AgentConfigs } from './agent-config/agent-configs.ts'
 import type { Directory } from './directory/directory.ts'
+import type { Gitlab } from './directory/gitlab.ts'
+import type { LocalDirectory } from './directory/local-directory.ts'
 import type { Usage } from './directory/usage.ts'
 import type { Leads } from './replicas/leads.ts'
 import type { Peers } from './replicas/peers.ts'
@@ -209,6 +211,10 @@ export type StatusLine = readonly [label: string, value: string | number]
 /** What a module is given. */
 export interface KasHost {
   readonly directory: Directory
+  /** undefined: there is a directory file */
+  readonly gitlab: Gitlab | undefined
+  /** undefined: there is GitLab */
+  readonly localDirectory: LocalDirectory | undefined
   readonly agentConfig: Pick<
     AgentConfigs,
     'newest' | 'refreshed' | 'followed' | 'allFollowed' | 'onChange' | 'block' | 'views'

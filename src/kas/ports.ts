@@ -130,7 +130,7 @@ export class Ports {
 
   agents(): Service[] {
     const { host, tunnels, peering, counts, modules, readiness, accessLog } = this.#components
-    const { directory, register, tracer, log } = host
+    const { directory, gitlab, register, tracer, log } = host
     const { listen, kubernetes_api: kubernetes } = this.#options.config.agent
     const { rateExceeded } = createAgentMetrics(register, () => tunnels.agentCount)
     const methods: Readonly<Record<string, AgentMethod>> = Object.assign(
@@ -142,6 +142,7 @@ export class Ports {
     const server = new AgentsServer(
       {
         directory,
+        gitlab,
         tunnels,
         methods,
         counts,
@@ -178,7 +179,7 @@ export class Ports {
 
   async kubernetes(): Promise<Service[]> {
     const { host, tunnels, peering, modules, accessLog, table } = this.#components
-    const { forward, directory, usage, register, tracer, clock } = host
+    const { forward, directory, localDirectory, usage, register, tracer, clock } = host
     const { config, version, product } = this.#options
     const block = config.agent.kubernetes_api
     if (!block) return []
@@ -196,6 +197,7 @@ export class Ports {
       {
         forward,
         directory,
+        localDirectory,
         usage,
         register,
         log,

@@ -1,10 +1,9 @@
 import t, { type Test } from 'tap'
 import type { AgentId, Call } from '../../src/call/call.ts'
 import { KnownMessages } from '../../src/call/known-messages.ts'
-import type { Directory } from '../../src/kas/directory/directory.ts'
 import { KasError } from '../../src/lib/errors.ts'
 import { encodeConnectRequest } from '../../src/proto/reverse-tunnel.ts'
-import { callThrough, oneAgent } from '../support/agents-server.ts'
+import { type AgentsDirectory, callThrough, oneAgent } from '../support/agents-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { FakeAgent } from '../support/fake-agent.ts'
 import { knows, startWholeReplicas, type WholeReplica } from './whole-replica.ts'
@@ -37,7 +36,7 @@ const tunnelsPerPod = 2
 /** of each kind at each replica */
 const callsOfAKind = 10
 
-const threeAgents: Directory = {
+const threeAgents: AgentsDirectory = {
   ...oneAgent(),
   async agentByToken(token) {
     const id = [first, second, third].find((agentId) => token === tokenOf(agentId))

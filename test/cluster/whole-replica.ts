@@ -1,6 +1,5 @@
 import type { Test } from 'tap'
 import type { AgentId, Forward } from '../../src/call/call.ts'
-import type { Directory } from '../../src/kas/directory/directory.ts'
 import { isUsable } from '../../src/kas/replicas/link.ts'
 import { Links } from '../../src/kas/replicas/links.ts'
 import { defaultReachability, type ReachabilityOptions } from '../../src/kas/replicas/reachability.ts'
@@ -18,7 +17,7 @@ import { noTracer } from '../../src/lib/tracing/tracer.ts'
 import type { InstanceId } from '../../src/membership/membership.ts'
 import type { MembershipTimers } from '../../src/membership/protocol/timers.ts'
 import type { Handler } from '../../src/proto/grpc/server-stream.ts'
-import { agentId, oneAgent } from '../support/agents-server.ts'
+import { type AgentsDirectory, agentId, oneAgent } from '../support/agents-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { startReplica } from './replicas.ts'
 
@@ -42,7 +41,7 @@ export interface WholeReplicaOptions {
   readonly reachability?: Partial<ReachabilityOptions>
   readonly timers?: Partial<MembershipTimers>
   /** default: `oneAgent` */
-  readonly directory?: Directory
+  readonly directory?: AgentsDirectory
   /** calls between replicas themselves, of the replica of this name */
   readonly methods?: (name: string) => Readonly<Record<string, Handler>>
 }

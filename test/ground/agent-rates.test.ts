@@ -12,7 +12,7 @@ import { createViews } from '../../src/kas/modules/views/module.ts'
 import { shortName } from '../../src/kas/servers/agents/agent-rates.ts'
 import { agentMethodRates } from '../../src/kas/servers/agents/agents-server.ts'
 import type { OwnMethod } from '../../src/kas/servers/agents/call-admission.ts'
-import { bareDirectory, fakeHost } from '../unit/kas/modules/fake-host.ts'
+import { bareGitlab, fakeHost } from '../support/fake-host.ts'
 
 /** All that an agent may call has a rate: types refuse a method without, and doc/operations.md names each. */
 
@@ -74,9 +74,7 @@ t.test('doc/operations.md says what each method may cost', async (t) => {
 
 /** Of all modules, where GitLab is there for each. */
 function agentMethods(t: Test): Record<string, AgentMethod> {
-  const notAsked = () => Promise.reject(new Error('not asked here'))
-  const directory = { ...bareDirectory, readsProject: notAsked, readableProject: notAsked, passToGitlab: notAsked }
-  const host = fakeHost({ directory })
+  const host = fakeHost({ gitlab: bareGitlab })
   const tracker = createAgentTracker(host)
   const limits = { maxPaths: 1, maxFiles: 1, maxFileBytes: 1, maxTotalBytes: 1 }
   const modules: Record<string, KasModule | undefined> = {

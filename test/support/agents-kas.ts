@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import { create, toBinary } from '@bufbuild/protobuf'
 import type { Test } from 'tap'
 import { Authority } from '../../dev/certificates.ts'
-import type { Directory } from '../../src/kas/directory/directory.ts'
 import type { AgentMethod } from '../../src/kas/module.ts'
 import type { AgentsServerOptions } from '../../src/kas/servers/agents/agents-server.ts'
 import { CertificateFiles } from '../../src/lib/certificate-files.ts'
@@ -18,7 +17,7 @@ import {
 } from '../../src/proto/gen/agent_registrar_pb.ts'
 import { readOne } from '../../src/proto/unary.ts'
 import { AgentkGo } from './agentk-go.ts'
-import { oneAgent, startAgentsServer } from './agents-server.ts'
+import { type AgentsDirectory, oneAgent, startAgentsServer } from './agents-server.ts'
 import { anyRate } from './method-rate.ts'
 
 export const schemes = ['grpc', 'grpcs', 'ws', 'wss'] as const
@@ -28,7 +27,7 @@ export const configurationCommit = 'a'.repeat(40)
 const goodToken = 'good'
 
 /** One known agent; what `failure` holds is thrown at everybody. */
-export interface SwitchedDirectory extends Directory {
+export interface SwitchedDirectory extends AgentsDirectory {
   failure: KasError | undefined
 }
 

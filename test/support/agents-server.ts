@@ -1,7 +1,6 @@
 import type { Test } from 'tap'
 import type { AgentId, Call, Forward, Reply } from '../../src/call/call.ts'
 import type { Caller } from '../../src/call/caller.ts'
-import type { Directory } from '../../src/kas/directory/directory.ts'
 import { deliver } from '../../src/kas/router/delivery.ts'
 import { Router } from '../../src/kas/router/router.ts'
 import { defaultSearch } from '../../src/kas/router/tunnel-search.ts'
@@ -19,18 +18,20 @@ import { echoMethod } from './fake-agent.ts'
 
 export const agentId = 42n as AgentId
 
+/** What a server for agents asks of a directory. */
+export type AgentsDirectory = AgentsServerComponents['directory']
+
 /** Knows the token `good`; others by `refuse`. */
 export function oneAgent(
   refuse: (token: string) => KasError = () => new KasError({ code: 'UNAUTHENTICATED' }),
-): Directory {
+): AgentsDirectory {
   const project = { id: 1n, path: 'platform/clusters' }
   return {
     async agentByToken(token) {
       if (token === 'good') return { id: agentId, name: 'prod', project }
       throw refuse(token)
     },
-    grantJob: () => Promise.reject(new Error('not asked here')),
-    grantUser: () => Promise.reject(new Error('not asked here')),
+    onChange: () => () => undefined,
   }
 }
 

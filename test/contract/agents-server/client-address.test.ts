@@ -4,12 +4,11 @@ import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { parseKasAddress } from '../../../src/agentk/tunnels/kas-address.ts'
 import { dialKas } from '../../../src/agentk/tunnels/transport.ts'
-import type { Directory } from '../../../src/kas/directory/directory.ts'
 import type { ClientAddressesOptions } from '../../../src/kas/servers/addresses/client-addresses.ts'
 import type { AgentsServerOptions } from '../../../src/kas/servers/agents/agents-server.ts'
 import { Code, KasError } from '../../../src/lib/errors.ts'
 import { AccessLines } from '../../support/access-lines.ts'
-import { callThrough, oneAgent, startAgentsServer } from '../../support/agents-server.ts'
+import { type AgentsDirectory, callThrough, oneAgent, startAgentsServer } from '../../support/agents-server.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
 import { proxyHeaderV1, proxyHeaderV2 } from '../../support/proxy-headers.ts'
 
@@ -25,7 +24,7 @@ async function start(t: Test, addresses: ClientAddressesOptions, options: Partia
   const asked: (string | undefined)[] = []
   const refused: string[] = []
   const known = oneAgent((code) => new KasError({ code: code as 'FORBIDDEN' }))
-  const directory: Directory = {
+  const directory: AgentsDirectory = {
     ...known,
     agentByToken(token, signal, from) {
       asked.push(from)

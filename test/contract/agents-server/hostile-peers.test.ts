@@ -3,7 +3,6 @@ import { connect as connectHttp2, type IncomingHttpHeaders } from 'node:http2'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import WebSocket from 'ws'
-import type { Directory } from '../../../src/kas/directory/directory.ts'
 import type { AgentCall } from '../../../src/kas/module.ts'
 import { ClientAddresses } from '../../../src/kas/servers/addresses/client-addresses.ts'
 import { Listener } from '../../../src/kas/servers/agents/listener.ts'
@@ -13,7 +12,7 @@ import { descriptorBounds } from '../../../src/proto/agent-descriptor.ts'
 import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
 import { MessageDuplex } from '../../../src/proto/grpc/message-duplex.ts'
 import { connectMethod } from '../../../src/proto/reverse-tunnel.ts'
-import { callThrough, oneAgent, startAgentsServer } from '../../support/agents-server.ts'
+import { type AgentsDirectory, callThrough, oneAgent, startAgentsServer } from '../../support/agents-server.ts'
 import { eventually } from '../../support/eventually.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
 import { anyRate } from '../../support/method-rate.ts'
@@ -243,7 +242,7 @@ t.test('a method may have fewer calls of an agent than all together', async (t) 
 t.test('an agent that arrives while strangers flood is asked about in its turn, not behind them', async (t) => {
   const asked: string[] = []
   const known = oneAgent()
-  const directory: Directory = {
+  const directory: AgentsDirectory = {
     ...known,
     agentByToken: (token, signal) => {
       asked.push(token)
@@ -271,7 +270,7 @@ t.test('made-up tokens wait to be checked only up to a bound, on their connectio
   const asked = Promise.withResolvers<never>()
   t.teardown(() => asked.promise.catch(() => undefined))
   const known = oneAgent()
-  const directory: Directory = {
+  const directory: AgentsDirectory = {
     ...known,
     agentByToken: (token, signal) => (token === 'good' ? known.agentByToken(token, signal) : asked.promise),
   }
@@ -327,7 +326,7 @@ t.test('connections on which nobody shows a good token: the longest silent make 
 t.test('connections beyond those of an agent end, and are newcomers until then', async (t) => {
   const refused: string[] = []
   const known = oneAgent()
-  const directory: Directory = {
+  const directory: AgentsDirectory = {
     ...known,
     agentByToken: (token, signal) =>
       token === 'slow' ? new Promise(() => undefined) : known.agentByToken(token, signal),
@@ -447,7 +446,7 @@ t.test('whole messages of any size up to 10 MiB are taken, however many', async 
 t.test('streams beyond what a connection may have at first are refused before anything is made of them', async (t) => {
   let asked = 0
   const known = oneAgent()
-  const directory: Directory = {
+  const directory: AgentsDirectory = {
     ...known,
     agentByToken: (token, signal) => {
       asked++

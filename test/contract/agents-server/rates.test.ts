@@ -1,10 +1,9 @@
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
 import type { AgentId } from '../../../src/call/call.ts'
-import type { Directory } from '../../../src/kas/directory/directory.ts'
 import type { AgentCall, AgentMethod, MethodRate } from '../../../src/kas/module.ts'
 import { Code } from '../../../src/lib/errors.ts'
-import { agentId, callThrough, oneAgent, startAgentsServer } from '../../support/agents-server.ts'
+import { type AgentsDirectory, agentId, callThrough, oneAgent, startAgentsServer } from '../../support/agents-server.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { eventually } from '../../support/eventually.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
@@ -17,10 +16,10 @@ const rate: MethodRate = { perSecond: 10, burst: 20, cost: { call: 1, message: 1
 const evilId = 43n as AgentId
 
 /** Beside the agent of `good` there is one of `evil`. */
-function twoAgents(): Directory {
+function twoAgents(): AgentsDirectory {
   const one = oneAgent()
   const project = { id: 2n, path: 'evil/clusters' }
-  const agentByToken: Directory['agentByToken'] = async (token, ...rest) =>
+  const agentByToken: AgentsDirectory['agentByToken'] = async (token, ...rest) =>
     token === 'evil' ? { id: evilId, name: 'evil', project } : one.agentByToken(token, ...rest)
   return { ...one, agentByToken }
 }

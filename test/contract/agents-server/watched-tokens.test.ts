@@ -1,15 +1,14 @@
 import { once } from 'node:events'
 import t from 'tap'
 import type { AgentCall } from '../../../src/kas/module.ts'
-import { oneAgent, startAgentsServer } from '../../support/agents-server.ts'
+import { startAgentsServer } from '../../support/agents-server.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
 import { anyRate } from '../../support/method-rate.ts'
 
 t.test('the token of a patient method is watched while its call runs, that of others is not', async (t) => {
   const watched: string[] = []
   const released = Promise.withResolvers<void>()
-  const directory = {
-    ...oneAgent(),
+  const gitlab = {
     watchToken: (token: string) => {
       watched.push(token)
       return () => released.resolve()
@@ -25,7 +24,7 @@ t.test('the token of a patient method is watched while its call runs, that of ot
     '/test.Poll/Wait': { type: 'server_stream', patient: true, rate: anyRate, serve: wait },
     '/test.Ask/Once': { type: 'unary', patient: false, rate: anyRate, serve: async () => undefined },
   } as const
-  const { port } = await startAgentsServer(t, { components: { directory, methods } })
+  const { port } = await startAgentsServer(t, { components: { gitlab, methods } })
   const { session } = await FakeAgent.dial(port)
   t.teardown(() => session.destroy())
   const metadata = { authorization: ['Bearer good'] }

@@ -18,8 +18,7 @@ export const modules = '/internal/kubernetes/modules'
 export async function startAccess(t: Test, options: { gitlab?: GitlabDoubleOptions; side?: GitlabSideOptions } = {}) {
   const gitlab = await GitlabDouble.start(t, options.gitlab)
   const { directory, log, lines } = await startGitlabSide(t, gitlab, options.side)
-  const { passToGitlab } = directory
-  const serve = makeRequest({ passToGitlab, log, clock: systemClock })
+  const serve = makeRequest({ gitlab: directory, log, clock: systemClock })
   const { tracer } = options.side ?? {}
   const { port } = await startAgentsServer(t, {
     components: {

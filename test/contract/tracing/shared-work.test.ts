@@ -88,7 +88,7 @@ t.test('posts of a configuration, and their repeats', async (t) => {
   const posts = new ConfigurationPosts(
     {
       agentConfig: { newest, refreshed: newest, onChange },
-      directory: { takeConfiguration },
+      gitlab: { takeConfiguration },
       leads: { leads: () => true, onChange, passOn: () => undefined },
       clock,
       log,

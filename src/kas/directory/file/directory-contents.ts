@@ -3,7 +3,7 @@ import { type ConfigWarning, parseConfig } from '../../../lib/config.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Agent } from '../../agent.ts'
 import type { RepositoryAddress } from '../../repositories/repository-url.ts'
-import type { AgentEnvironment } from '../directory.ts'
+import type { AgentEnvironment } from '../local-directory.ts'
 import { type DirectoryTree, directorySchema } from './directory-schema.ts'
 import { higherRole, type RoleName } from './roles.ts'
 

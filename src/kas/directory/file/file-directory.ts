@@ -7,16 +7,15 @@ import type { Agent } from '../../agent.ts'
 import { type AgentConfiguration, configurationPath } from '../../agent-config/agent-config-reader.ts'
 import type { AgentConfigs } from '../../agent-config/agent-configs.ts'
 import {
-  type AgentEnvironment,
   type Directory,
   type DirectoryListener,
   type GrantQuestion,
   isProject,
   type JobGrant,
-  type UserAgents,
   type UserCredential,
   type UserGrant,
 } from '../directory.ts'
+import type { AgentEnvironment, LocalDirectory, UserAgents } from '../local-directory.ts'
 import { decideCiAccess } from './ci-access.ts'
 import type { Job, TokenEntry, User } from './directory-contents.ts'
 import type { DirectoryFile } from './directory-file.ts'
@@ -35,7 +34,7 @@ export interface FileDirectoryComponents {
  * Who is who by one YAML file; who may do what by the agents' own configuration files, as with GitLab. Answers from
  * what is in force at the moment of the question, so a change applies to the next one.
  */
-export class FileDirectory implements Directory {
+export class FileDirectory implements Directory, LocalDirectory {
   readonly #components: FileDirectoryComponents
   readonly #clock: Clock
   readonly #refusals: RefusalLog

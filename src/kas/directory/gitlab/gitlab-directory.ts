@@ -15,6 +15,7 @@ import {
   type UserCredential,
   type UserGrant,
 } from '../directory.ts'
+import type { Gitlab, GitlabAnswer, GitlabRequest } from '../gitlab.ts'
 import { AgentInfos } from './agent-info.ts'
 import { AnswerCache } from './answer-cache.ts'
 import type { Turn } from './call-gate.ts'
@@ -22,7 +23,6 @@ import { agentErrors, jobErrors, translated, unavailable, unlessRefused, userErr
 import { GitalyCoordinatesByProject } from './gitaly-coordinates.ts'
 import type { GitlabClient } from './gitlab-client.ts'
 import { isRefusal } from './gitlab-reach.ts'
-import { gitlabRequests } from './gitlab-requests.ts'
 import { GitlabTokenAnswers } from './gitlab-token-answers.ts'
 import { askJobAgents, type JobAgents, jobGrantOf } from './job-agents.ts'
 import { askAccess, askProject, type ProjectInfo, type ProjectQuestion } from './project-info.ts'
@@ -73,12 +73,11 @@ const sendableToken = /^[\x21-\x7e]{1,8192}$/
  *
  * @see doc/reference/tunnel-protocol.md 5.2, 5.3, doc/reference/gitlab-contract.md 2, 9.1
  */
-export class GitlabDirectory implements Directory, Service {
+export class GitlabDirectory implements Directory, Gitlab, Service {
   /** where agents' repositories lie */
   readonly coordinates = new GitalyCoordinatesByProject()
   readonly tokenAnswers: GitlabTokenAnswers
-  readonly passToGitlab: NonNullable<Directory['passToGitlab']>
-  readonly #client: Pick<GitlabClient, 'ask' | 'send'>
+  readonly #client: Pick<GitlabClient, 'ask' | 'send' | 'pass'>
   readonly #infos: AgentInfos
   readonly #agents: AnswerCache<Agent>
   readonly #accesses: AnswerCache<boolean>
@@ -99,8 +98,6 @@ export class GitlabDirectory implements Directory, Service {
     const clock = components.clock ?? systemClock
     this.#clock = clock
     this.#client = components.client
-    const agentHeaders = (token: string) => this.agentHeaders(token)
-    this.passToGitlab = gitlabRequests({ client: components.client, agentHeaders })
     this.#infos = new AgentInfos({ ...components, log: components.log.child({ mod_name: 'directory' }), clock })
     this.#unknown = new UnknownCredentials({ clock })
     this.#onUnchecked = components.onUnchecked ?? (() => undefined)
@@ -174,11 +171,6 @@ export class GitlabDirectory implements Directory, Service {
    */
   watchToken(token: string): () => void {
     return this.#watches.watch(token)
-  }
-
-  /** Headers by which GitLab knows an agent. */
-  agentHeaders(token: string): Readonly<Record<string, string>> {
-    return this.#infos.headers(token)
   }
 
   async grantJob(
@@ -263,6 +255,24 @@ export class GitlabDirectory implements Directory, Service {
       if (failure.spec.code === 'GITLAB_STATUS' && failure.spec.status === 404) return 'agent_removed'
       throw unavailable(failure)
     }
+  }
+
+  /** To one of GitLab's own modules, of which kas knows nothing. */
+  async passToGitlab(
+    { method, target, headers, token, contentLength, body }: GitlabRequest,
+    take: (answer: GitlabAnswer) => Promise<void>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const length = contentLength === undefined ? [] : ['Content-Length', String(contentLength)]
+    const passage = {
+      method,
+      path: '/internal/kubernetes/modules',
+      target,
+      headers: [...headers, ...Object.entries(this.#infos.headers(token)).flat(), ...length],
+      body,
+      queue: 'modules' as const,
+    }
+    await this.#client.pass(passage, take, signal)
   }
 
   #question(agentToken: string, project: string): ProjectQuestion {

@@ -1,6 +1,6 @@
 import { Listeners } from '../../../lib/listeners.ts'
 import type { Agent } from '../../agent.ts'
-import type { TokenAnswer, TokenAnswers } from '../token-answers.ts'
+import type { TokenAnswer, TokenAnswers } from '../gitlab.ts'
 import type { AnswerCache } from './answer-cache.ts'
 import type { GitalyCoordinatesByProject } from './gitaly-coordinates.ts'
 

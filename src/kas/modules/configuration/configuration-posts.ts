@@ -6,13 +6,13 @@ import type { Service } from '../../../lib/service.ts'
 import { detached } from '../../../lib/tracing/tracer.ts'
 import type { Agent } from '../../agent.ts'
 import type { AgentConfiguration } from '../../agent-config/agent-config-reader.ts'
-import type { Directory } from '../../directory/directory.ts'
+import type { Gitlab } from '../../directory/gitlab.ts'
 import type { KasHost } from '../../module.ts'
 import type { CommitId } from '../../repositories/repositories.ts'
 
 export interface ConfigurationPostsComponents {
   readonly agentConfig: Pick<KasHost['agentConfig'], 'newest' | 'refreshed' | 'onChange'>
-  readonly directory: Required<Pick<Directory, 'takeConfiguration'>>
+  readonly gitlab: Pick<Gitlab, 'takeConfiguration'>
   readonly leads: KasHost['leads']
   readonly clock: Clock
   readonly log: Logger
@@ -159,10 +159,10 @@ class AgentPosts {
     let unposted = await this.#unposted('newest')
     if (unposted && !this.#isRecent(unposted)) unposted = await this.#unposted('refreshed')
     if (!unposted || this.#isStopped || !this.#leads()) return
-    const { directory, log } = this.#components
+    const { gitlab, log } = this.#components
     const { id } = this.#agent
     for (let next: AgentConfiguration | undefined = unposted; next; ) {
-      const outcome = await directory.takeConfiguration(id, next.configuration.raw, this.#signal)
+      const outcome = await gitlab.takeConfiguration(id, next.configuration.raw, this.#signal)
       this.#posted = next.commit
       log.debug({ agent_id: String(id), commit_id: next.commit, outcome }, 'Configuration posted to GitLab')
       // also if another leads by now: it may have posted something newer before this

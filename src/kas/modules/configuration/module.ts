@@ -17,19 +17,12 @@ const rate = { perSecond: 100, burst: 2000, cost: { call: 1, message: 1, kib: 1 
 
 /** Sends agents their configuration, and posts it to GitLab. */
 export function createConfiguration(host: KasHost, tracker: AgentRegistry, options: ConfigurationOptions): KasModule {
-  const { agentConfig, directory, leads, clock, log } = host
+  const { agentConfig, gitlab, leads, clock, log } = host
   const register: AgentRegistry['keepRegistered'] = (agent, meta) => tracker.keepRegistered(agent, meta)
   const serve = getConfiguration({ agentConfig, register, clock, log }, options)
-  const takeConfiguration = directory.takeConfiguration?.bind(directory)
   const posts =
-    takeConfiguration &&
-    new ConfigurationPosts({
-      agentConfig,
-      directory: { takeConfiguration },
-      leads,
-      clock,
-      log: log.child({ mod_name: 'configuration' }),
-    })
+    gitlab &&
+    new ConfigurationPosts({ agentConfig, gitlab, leads, clock, log: log.child({ mod_name: 'configuration' }) })
   const followed = (call: AgentCall) => {
     const end = posts?.follow(call.agent)
     return serve(call).finally(() => end?.())

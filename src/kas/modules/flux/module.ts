@@ -16,13 +16,11 @@ const rate = { perSecond: 500, burst: 5000, cost: { call: 1, message: 1, kib: 1 
 /** pushes in one call */
 const maxPushesAtOnce = 1000
 
-/** Notifies agents of pushes, for their Flux. @returns undefined: nobody knows which projects an agent may read */
-export function createFlux({ directory, pushes, peers, usage, clock, register, log }: KasHost): KasModule | undefined {
-  const readsProject = directory.readsProject?.bind(directory)
-  if (!readsProject) return undefined
+/** Notifies agents of pushes, for their Flux. */
+export function createFlux({ directory, pushes, peers, usage, clock, register, log }: KasHost): KasModule {
   const recent = new RecentPushes({ pushes, clock })
   const metrics = createFluxMetrics(register)
-  const serve = reconcileProjects({ pushes: recent, readsProject, usage, metrics, log, clock })
+  const serve = reconcileProjects({ pushes: recent, directory, usage, metrics, log, clock })
   /** A peer that comes into reach gets the recent pushes; later ones are broadcast to it as to all. */
   const greet = async ({ instance }: Peer) => {
     const push = recent.known().map(({ id, ...each }) => ({ ...each, pushId: id }))

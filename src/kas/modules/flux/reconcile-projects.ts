@@ -26,7 +26,7 @@ export const reconcileProjectsMethod = methodPath(GitLabFlux.method.reconcilePro
 
 export interface ReconcileProjectsComponents {
   readonly pushes: Pick<RecentPushes, 'onPush' | 'recent' | 'isRecent' | 'resend'>
-  readonly readsProject: NonNullable<Directory['readsProject']>
+  readonly directory: Pick<Directory, 'readsProject'>
   readonly usage: Pick<Usage, 'counter' | 'unique'>
   readonly metrics: FluxMetrics
   readonly log: Logger
@@ -265,7 +265,7 @@ class PushNotifications {
 
   async #mayRead({ projectPath }: RecentPush, signal: AbortSignal): Promise<'yes' | 'no' | 'unknown'> {
     try {
-      return (await this.#components.readsProject(this.#call.token, projectPath, signal)) ? 'yes' : 'no'
+      return (await this.#components.directory.readsProject(this.#call.token, projectPath, signal)) ? 'yes' : 'no'
     } catch (error) {
       if (KasError.from(error).code !== 'DIRECTORY_UNAVAILABLE') throw error
       return 'unknown'

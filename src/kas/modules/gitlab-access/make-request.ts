@@ -6,14 +6,14 @@ import { linkedController } from '../../../lib/signals.ts'
 import type { HttpMessage, ModuleRequestHeader } from '../../../proto/http/http-message.ts'
 import { decodeModuleRequest, encodeHttpResponse } from '../../../proto/http/http-over-grpc.ts'
 import { HttpRequestMessages } from '../../../proto/http/http-request-messages.ts'
-import type { Directory, GitlabAnswer, GitlabRequest } from '../../directory/directory.ts'
+import type { Gitlab, GitlabAnswer, GitlabRequest } from '../../directory/gitlab.ts'
 import type { AgentCall } from '../../module.ts'
 import { type AgentTurnsOptions, agentTurns } from './agent-turns.ts'
 import { gitlabAnswerHeader } from './gitlab-answer.ts'
 import { gitlabRequestHead } from './gitlab-request.ts'
 
 export interface MakeRequestComponents {
-  readonly passToGitlab: NonNullable<Directory['passToGitlab']>
+  readonly gitlab: Pick<Gitlab, 'passToGitlab'>
   readonly log: Logger
   readonly clock: Clock
 }
@@ -53,7 +53,7 @@ export function makeRequest(
     try {
       const body = await bodyOf(messages, header, readRest)
       const take = (answer: GitlabAnswer) => sendAnswer(call, answer, patience)
-      await components.passToGitlab({ ...head, ...body, token }, take, ended.signal)
+      await components.gitlab.passToGitlab({ ...head, ...body, token }, take, ended.signal)
     } catch (error) {
       log.debug({ ...fields, error }, "An agent's request to GitLab failed")
       throw accessError(error)

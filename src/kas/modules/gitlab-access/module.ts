@@ -6,10 +6,9 @@ import { makeRequest } from './make-request.ts'
 const rate = { perSecond: 2000, burst: 20_000, cost: { call: 5, message: 1, kib: 0.1 } }
 
 /** Agents call modules of GitLab. @returns undefined: there is no GitLab to call */
-export function createGitlabAccess({ directory, log, clock }: KasHost): KasModule | undefined {
-  const passToGitlab = directory.passToGitlab?.bind(directory)
-  if (!passToGitlab) return undefined
-  const serve = makeRequest({ passToGitlab, log, clock })
+export function createGitlabAccess({ gitlab, log, clock }: KasHost): KasModule | undefined {
+  if (!gitlab) return undefined
+  const serve = makeRequest({ gitlab, log, clock })
   return {
     name: 'gitlab access',
     agentMethods: { [gitlabAccessMethod]: { type: 'bidi_stream', patient: false, rate, serve } },

@@ -33,11 +33,9 @@ export type GitopsOptions = Pick<
   'pollMs' | 'maxPaths' | 'maxFiles' | 'maxFileBytes' | 'maxTotalBytes'
 >
 
-/** Brings agents the files of projects. @returns undefined: nobody knows which projects an agent may read */
-export function createGitops(host: KasHost, options: GitopsOptions): KasModule | undefined {
+/** Brings agents the files of projects. */
+export function createGitops(host: KasHost, options: GitopsOptions): KasModule {
   const { directory, agentConfig, repositories, pushes, serves, usage, tracer, clock, peers } = host
-  const readableProject = directory.readableProject?.bind(directory)
-  if (!readableProject) return undefined
   const log = host.log.child({ mod_name: 'gitops' })
   const turns = new Turns<AgentId>({
     maxRunning: Math.max(1, Math.floor(maxBufferedBytes / options.maxTotalBytes)),
@@ -51,7 +49,7 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule |
   const commits = new FollowedCommits(clock)
   const serve = objectsToSynchronize(
     {
-      readableProject,
+      directory,
       repositories: repositories.trees,
       pushes,
       refs: new FollowedRefs(),

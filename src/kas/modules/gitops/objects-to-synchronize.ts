@@ -25,7 +25,7 @@ import { chosenFiles } from './round-files.ts'
 export const getObjectsMethod = methodPath(Gitops.method.getObjectsToSynchronize)
 
 export interface ObjectsToSynchronizeComponents {
-  readonly readableProject: NonNullable<Directory['readableProject']>
+  readonly directory: Pick<Directory, 'readableProject'>
   readonly repositories: Pick<Repositories, 'head' | 'seenAt' | 'refresh' | 'onMove'> & Pick<Trees, 'files' | 'blobs'>
   readonly pushes: Pick<Pushes, 'onPush'>
   readonly refs: Pick<FollowedRefs, 'follow'>
@@ -193,7 +193,10 @@ class ObjectsStream {
   /** @throws KasError PROJECT_NOT_READABLE, and as `readableProject` */
   async #project(signal: AbortSignal): Promise<Agent['project']> {
     const { project: wanted } = this.#question
-    const project = await abortable(this.#components.readableProject(this.#call.token, wanted, signal), signal)
+    const project = await abortable(
+      this.#components.directory.readableProject(this.#call.token, wanted, signal),
+      signal,
+    )
     if (!project) throw new KasError({ code: 'PROJECT_NOT_READABLE', project: wanted })
     return project
   }

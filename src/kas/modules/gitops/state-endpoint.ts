@@ -76,7 +76,7 @@ async function bodyFor(components: StateComponents, agentId: AgentId): Promise<U
     ...(configuration && { configuration: configurationJson(configuration) }),
   }
   const unreported = unreportedSources(agentId, { configuration, states: states.map(({ state }) => state), agent })
-  const hint = (project: string) => components.directory.readHint?.(agentId, project)
+  const hint = (project: string) => components.directory.readHint(agentId, project)
   const commits = Map.groupBy(
     all.flatMap((each) => [...each.commits, ...each.recent]),
     ({ project, ref }) => `${project} ${ref}`,

@@ -16,7 +16,7 @@ import {
 } from '../../../proto/gen/replica_tokens_pb.ts'
 import { type UnaryMethods, unaryService } from '../../../proto/unary.ts'
 import type { Agent } from '../../agent.ts'
-import type { TokenAnswers } from '../../directory/token-answers.ts'
+import type { TokenAnswers } from '../../directory/gitlab.ts'
 import type { Peers } from '../../replicas/peers.ts'
 import type { GitalyCoordinates } from '../../repositories/gitaly/gitaly-coordinates.ts'
 

@@ -3,7 +3,7 @@ import { Counter } from '../../../lib/counter.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Registration } from '../../../membership/membership.ts'
 import type { Agent } from '../../agent.ts'
-import type { UserAgents } from '../../directory/directory.ts'
+import type { UserAgents } from '../../directory/local-directory.ts'
 import type { KasHost, KasModule, OwnAnswer } from '../../module.ts'
 
 export interface UserAgentsComponents {
@@ -21,7 +21,7 @@ const maxRunningOfUser = 2
 const notServed = "GitLab's pages list the agents of a user; kas does so with directory.file alone"
 
 /** `GET <prefix>agents`: the agents that let a user in, and where they are connected (doc/directory.md "Agents of a user"). */
-export function createUserAgents({ directory }: KasHost, components: UserAgentsComponents): KasModule {
+export function createUserAgents({ localDirectory }: KasHost, components: UserAgentsComponents): KasModule {
   const running = new Counter<bigint>({ maxOfKey: maxRunningOfUser, max: maxRunning })
   const answer = async (of: UserAgents, signal: AbortSignal): Promise<OwnAnswer> => {
     const { user } = of
@@ -45,8 +45,8 @@ export function createUserAgents({ directory }: KasHost, components: UserAgentsC
         path: '/agents',
         methods: ['GET'],
         admit: async (token) => {
-          if (!directory.agentsOfUser) throw new KasError({ code: 'NOT_SERVED', what: notServed })
-          const of = directory.agentsOfUser(token)
+          if (!localDirectory) throw new KasError({ code: 'NOT_SERVED', what: notServed })
+          const of = localDirectory.agentsOfUser(token)
           return { user: of.user, answer: (signal) => answer(of, signal) }
         },
       },

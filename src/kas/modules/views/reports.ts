@@ -6,6 +6,7 @@ import { abortable, linkedController } from '../../../lib/signals.ts'
 import { decodeMessage } from '../../../proto/decode.ts'
 import { type ReportRequest, ReportRequestSchema, ReportResponseSchema, Reports } from '../../../proto/gen/views_pb.ts'
 import { methodPath } from '../../../proto/unary.ts'
+import type { LocalDirectory } from '../../directory/local-directory.ts'
 import type { AgentCall, KasHost } from '../../module.ts'
 import type { ReportedFacts } from './reported-facts.ts'
 
@@ -14,7 +15,8 @@ export const reportMethod = methodPath(Reports.method.report)
 
 export interface ReportsComponents {
   readonly agentConfig: Pick<KasHost['agentConfig'], 'newest' | 'onChange' | 'views'>
-  readonly directory: Pick<KasHost['directory'], 'environmentsOf'>
+  /** absent: labels alone say what is deployed to which environment */
+  readonly localDirectory: Pick<LocalDirectory, 'environmentsOf'> | undefined
   readonly facts: ReportedFacts
   readonly clock: Clock
   readonly log: Logger
@@ -165,7 +167,7 @@ class ReportStream {
   }
 
   async #send(): Promise<void> {
-    const environments = [...(this.#components.directory.environmentsOf?.(this.#call.agent.id) ?? [])]
+    const environments = [...(this.#components.localDirectory?.environmentsOf(this.#call.agent.id) ?? [])]
     const text = JSON.stringify([this.#good, this.#problem, environments])
     if (text === this.#sent) return
     const value = {

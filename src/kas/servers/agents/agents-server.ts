@@ -15,6 +15,7 @@ import { unpackTurns } from '../../../proto/grpc/unpacker.ts'
 import { connectMethod } from '../../../proto/reverse-tunnel.ts'
 import type { AccessLog } from '../../access-log/access-log.ts'
 import type { Directory } from '../../directory/directory.ts'
+import type { Gitlab } from '../../directory/gitlab.ts'
 import type { AgentMethod, MethodRate } from '../../module.ts'
 import { AgentConnection, defaultLiveness, type LivenessOptions } from '../../tunnels/agent-connection.ts'
 import { Descriptions } from '../../tunnels/descriptions.ts'
@@ -40,7 +41,9 @@ import type { RefusalReason } from './refusals.ts'
 import { TokenRate } from './token-rate.ts'
 
 export interface AgentsServerComponents {
-  readonly directory: Directory
+  readonly directory: Pick<Directory, 'agentByToken' | 'onChange'>
+  /** absent: nobody has to ask about tokens again */
+  readonly gitlab?: Pick<Gitlab, 'watchToken'> | undefined
   readonly tunnels: TunnelRegistry
   /** absent: plain */
   readonly certificate?: CertificateFiles
@@ -203,7 +206,7 @@ export class AgentsServer implements Service {
     await this.#drain.listen(this.#options.listen)
     await this.#hints.start()
     // a token may have been revoked: idle tunnels are renewed, so that each brings its token again
-    this.#unsubscribe = this.#components.directory.onChange?.((agentIds) => {
+    this.#unsubscribe = this.#components.directory.onChange((agentIds) => {
       for (const connection of this.#connections) connection.renew(agentIds)
     })
     let expected = performance.now() + checkIntervalMs

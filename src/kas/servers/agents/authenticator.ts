@@ -20,14 +20,14 @@ export const defaultAuthenticatorOptions: AuthenticatorOptions = {
 
 /** Who makes a call on 8150: by the token in its metadata (doc/reference/tunnel-protocol.md 2.3 and 2.6). */
 export class Authenticator {
-  readonly #directory: Directory
+  readonly #directory: Pick<Directory, 'agentByToken'>
   readonly #options: AuthenticatorOptions
   readonly #counts: TokenRate
   readonly #onRateExceeded: () => void
   readonly #polls: DirectoryPolls
 
   constructor(
-    components: { directory: Directory; counts: TokenRate; onRateExceeded: () => void },
+    components: { directory: Pick<Directory, 'agentByToken'>; counts: TokenRate; onRateExceeded: () => void },
     options: AuthenticatorOptions = defaultAuthenticatorOptions,
   ) {
     this.#directory = components.directory

@@ -10,6 +10,7 @@ import { connectMethod } from '../../../proto/reverse-tunnel.ts'
 import { type AccessLog, userAgentField } from '../../access-log/access-log.ts'
 import type { Agent } from '../../agent.ts'
 import type { Directory } from '../../directory/directory.ts'
+import type { Gitlab } from '../../directory/gitlab.ts'
 import type { AgentMethod } from '../../module.ts'
 import type { AgentConnection } from '../../tunnels/agent-connection.ts'
 import { type ConnectComponents, serveConnect } from '../../tunnels/connect.ts'
@@ -23,7 +24,9 @@ import { type RefusalReason, refusalReason } from './refusals.ts'
 import { ServedCall } from './served-call.ts'
 
 export interface CallAdmissionComponents {
-  readonly directory: Directory
+  readonly directory: Pick<Directory, 'agentByToken' | 'onChange'>
+  /** absent: nobody has to ask about tokens again */
+  readonly gitlab?: Pick<Gitlab, 'watchToken'> | undefined
   readonly authenticator: Authenticator
   readonly openStreams: OpenStreams
   readonly unreadByAgent: UnreadByAgent
@@ -146,7 +149,7 @@ export class CallAdmission {
   }
 
   #serve(method: AgentMethod, call: ServedCall): ReturnType<AgentMethod['serve']> {
-    const release = method.patient ? this.#components.directory.watchToken?.(call.token) : undefined
+    const release = method.patient ? this.#components.gitlab?.watchToken(call.token) : undefined
     return method.serve(call).finally(() => {
       release?.()
       call.served()

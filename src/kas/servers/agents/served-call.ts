@@ -77,7 +77,7 @@ export class ServedCall implements AgentCall {
     const ifOwn = (agentIds?: ReadonlySet<AgentId>) => {
       if (!agentIds || agentIds.has(this.agent.id)) listener()
     }
-    return this.#directory.onChange?.(ifOwn) ?? (() => undefined)
+    return this.#directory.onChange(ifOwn)
   }
 
   #wait(ms: number): Promise<void> | undefined {

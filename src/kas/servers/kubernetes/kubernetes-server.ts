@@ -17,6 +17,7 @@ import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { AccessLog } from '../../access-log/access-log.ts'
 import type { ListenOptions } from '../../config/listen-address.ts'
 import type { Directory } from '../../directory/directory.ts'
+import type { LocalDirectory } from '../../directory/local-directory.ts'
 import type { Usage } from '../../directory/usage.ts'
 import type { OwnEndpoint, SignedEndpoint, UserEndpoint, ViewFeeds } from '../../module.ts'
 import { SessionTable } from '../../sessions/session-table.ts'
@@ -44,7 +45,9 @@ import type { WebSocketTokens } from './watch/websocket-tokens.ts'
 
 export interface KubernetesServerComponents {
   readonly forward: Forward
-  readonly directory: Pick<Directory, 'grantJob' | 'grantUser' | 'onGrantsChange'>
+  readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
+  /** absent: nobody says that grants may have changed */
+  readonly localDirectory?: Pick<LocalDirectory, 'onGrantsChange'> | undefined
   readonly register: Registry
   /** learns who was let through; absent: nobody wants to know */
   readonly usage?: Usage
@@ -129,13 +132,13 @@ export class KubernetesServer implements Service {
 
   constructor(components: KubernetesServerComponents, options: KubernetesServerOptions) {
     const { urlPathPrefix, externalUrl, product, accessCheckMs: periodMs, accessChecksPerSecond: perSecond } = options
-    const { directory, register, log, clock, sessions: table = new SessionTable() } = components
+    const { directory, localDirectory, register, log, clock, sessions: table = new SessionTable() } = components
     this.#components = components
     this.#options = options
     this.#limits = { ...defaultKubernetesLimits, ...options.limits }
     this.#metrics = createKubernetesMetrics(register, () => this.#running())
     this.#checks = new AuthorizationChecks(
-      { directory, clock: clock ?? monotonicClock, log },
+      { directory, localDirectory, clock: clock ?? monotonicClock, log },
       { ...(periodMs === undefined ? {} : { periodMs }), perSecond },
     )
     createSessionMetrics(register, { sessions: () => table.size, checkMs: () => this.#checks.periodMs })

@@ -5,11 +5,14 @@ import type { Logger } from '../../../../lib/log.ts'
 import { detached } from '../../../../lib/tracing/tracer.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
 import type { Directory } from '../../../directory/directory.ts'
+import type { LocalDirectory } from '../../../directory/local-directory.ts'
 import { type Authorized, authorize } from './authorize.ts'
 import type { Credentials } from './credentials.ts'
 
 export interface AuthorizationChecksComponents {
-  readonly directory: Pick<Directory, 'grantJob' | 'grantUser' | 'onGrantsChange'>
+  readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
+  /** absent: nobody says that grants may have changed */
+  readonly localDirectory?: Pick<LocalDirectory, 'onGrantsChange'> | undefined
   /** a monotonic one: a clock that is set delays no check */
   readonly clock: Clock
   readonly log: Logger
@@ -107,7 +110,7 @@ export class AuthorizationChecks {
   }
 
   start(): void {
-    this.#unsubscribe = this.#components.directory.onGrantsChange?.((agentIds) => {
+    this.#unsubscribe = this.#components.localDirectory?.onGrantsChange((agentIds) => {
       this.#changes++
       for (const group of this.#groups.values()) {
         if (!agentIds || agentIds.has(group.credentials.agentId)) this.#changed.add(group)

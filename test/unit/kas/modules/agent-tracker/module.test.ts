@@ -4,7 +4,7 @@ import { createAgentTracker } from '../../../../../src/kas/modules/agent-tracker
 import { AgentTracker } from '../../../../../src/proto/gen/agent_tracker_rpc_pb.ts'
 import { ForgetPodRequestSchema } from '../../../../../src/proto/gen/replica_registrations_pb.ts'
 import { someAgent as agent } from '../../../../support/fake-agent-call.ts'
-import { fakeHost } from '../fake-host.ts'
+import { fakeHost } from '../../../../support/fake-host.ts'
 
 const meta = Buffer.from([0x0a, 2, 0x76, 0x31])
 

@@ -54,7 +54,7 @@ function start(t: Test, { leads = true } = {}) {
       },
       onChange: (_, listener) => subscribe(configurationListeners, listener),
     },
-    directory: {
+    gitlab: {
       takeConfiguration: async (_, configuration) => {
         posted.push(String(configuration.commit))
         return await world.taking()

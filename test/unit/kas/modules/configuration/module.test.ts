@@ -1,14 +1,14 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
 import { parseAgentConfiguration } from '../../../../../src/kas/agent-config/agent-config-file.ts'
-import type { Directory } from '../../../../../src/kas/directory/directory.ts'
+import type { Gitlab } from '../../../../../src/kas/directory/gitlab.ts'
 import { getConfigurationMethod } from '../../../../../src/kas/modules/configuration/configuration.ts'
 import { type AgentRegistry, createConfiguration } from '../../../../../src/kas/modules/configuration/module.ts'
 import type { CommitId } from '../../../../../src/kas/repositories/repositories.ts'
 import { ConfigurationRequestSchema } from '../../../../../src/proto/gen/agent_configuration_pb.ts'
 import { FakeAgentCall } from '../../../../support/fake-agent-call.ts'
+import { bareGitlab, fakeHost } from '../../../../support/fake-host.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
-import { bareDirectory, fakeHost } from '../fake-host.ts'
 
 const options = { gitlabExternalUrl: '', pollMs: 300_000 }
 const settled = async () => {
@@ -19,8 +19,8 @@ const request = toBinary(
   create(ConfigurationRequestSchema, { agentMeta: { version: 'v15' } }),
 )
 
-/** A branch that moves as the test says, and a GitLab that takes configurations if `directory` does. */
-function start(directory: Directory = bareDirectory) {
+/** A branch that moves as the test says, and a GitLab that takes configurations, if there is one. */
+function start(gitlab?: Gitlab) {
   const clock = new ManualClock()
   const listeners = new Set<() => void>()
   const pods: string[] = []
@@ -32,7 +32,7 @@ function start(directory: Directory = bareDirectory) {
     since: 0,
   })
   const host = fakeHost({
-    directory,
+    gitlab,
     clock,
     agentConfig: {
       newest: read,
@@ -68,7 +68,7 @@ function start(directory: Directory = bareDirectory) {
 t.test('the configuration of an agent is posted to GitLab while its stream runs', async (t) => {
   const posted: string[] = []
   const { module, method, push, listeners } = start({
-    ...bareDirectory,
+    ...bareGitlab,
     takeConfiguration: async (id, { commit }) => {
       posted.push(`${id} ${commit}`)
       return 'taken'

@@ -1,5 +1,4 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
-import { Registry } from 'prom-client'
 import t from 'tap'
 import type { Directory } from '../../../../../src/kas/directory/directory.ts'
 import { createFlux } from '../../../../../src/kas/modules/flux/module.ts'
@@ -13,9 +12,9 @@ import { Pushes, RecentPushesResponseSchema } from '../../../../../src/proto/gen
 import { type UnaryMethods, unaryService } from '../../../../../src/proto/unary.ts'
 import { capturedLog } from '../../../../support/captured-log.ts'
 import { FakeAgentCall } from '../../../../support/fake-agent-call.ts'
+import { bareDirectory, fakeHost } from '../../../../support/fake-host.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 import { FakePeers } from '../../replicas/fake-peers.ts'
-import { bareDirectory, fakeHost } from '../fake-host.ts'
 
 const directory: Directory = { ...bareDirectory, readsProject: async () => true }
 const settled = async () => {
@@ -28,19 +27,13 @@ function start(byName: ReadonlyMap<string, UnaryMethods> = new Map()) {
   const pushes = new LocalPushes({ repositories: { poke: async () => undefined }, log: capturedLog().log })
   const peers = new FakePeers(byName)
   const module = createFlux(fakeHost({ directory, pushes, peers, clock }))
-  const serve = module?.agentMethods?.[reconcileProjectsMethod]?.serve
-  if (!module || !serve) throw new Error('there is no such module')
+  const serve = module.agentMethods?.[reconcileProjectsMethod]?.serve
+  if (!serve) throw new Error('it is not served')
   return { clock, pushes, peers, module, serve }
 }
 
-t.test('where nobody knows what agents may read nobody is notified, and no metric says so', async (t) => {
-  const register = new Registry()
-  t.equal(createFlux(fakeHost({ register })), undefined)
-  t.strictSame(register.getMetricsAsArray(), [])
-})
-
 // wire: 8150.ReconcileProjects
-t.test('else there is', async (t) => {
+t.test('it serves ReconcileProjects alone', async (t) => {
   const { agentMethods } = start().module
   t.match(agentMethods, { [reconcileProjectsMethod]: { type: 'server_stream', patient: true } })
   t.strictSame(Object.keys(agentMethods ?? {}), [reconcileProjectsMethod])

@@ -55,13 +55,15 @@ function start(t: Test, options: ReconcileProjectsOptions = {}) {
   const serve = reconcileProjects(
     {
       pushes,
-      readsProject: async (token, path) => {
-        if (token !== 'token') throw new Error('it is not the token of the agent')
-        asked.push(path)
-        await new Promise(setImmediate)
-        const verdict = verdicts.get(path) ?? true
-        if (verdict instanceof KasError) throw verdict
-        return verdict
+      directory: {
+        readsProject: async (token, path) => {
+          if (token !== 'token') throw new Error('it is not the token of the agent')
+          asked.push(path)
+          await new Promise(setImmediate)
+          const verdict = verdicts.get(path) ?? true
+          if (verdict instanceof KasError) throw verdict
+          return verdict
+        },
       },
       usage: {
         counter: (name) => () => void counted.usage.push(name),
@@ -396,7 +398,7 @@ t.test('a stream that begins looks at each recent push a few times, however many
   const pushes = { recent: () => recent, onPush: () => () => true, isRecent: () => true, resend: () => undefined }
   const serve = reconcileProjects({
     pushes,
-    readsProject: () => new Promise(() => undefined),
+    directory: { readsProject: () => new Promise(() => undefined) },
     usage: { counter: () => () => undefined, unique: () => () => undefined },
     metrics: { notified: () => undefined, dropped: () => undefined },
     clock: new ManualClock(),

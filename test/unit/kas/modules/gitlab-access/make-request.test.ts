@@ -1,8 +1,8 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { anyPack } from '@bufbuild/protobuf/wkt'
 import t, { type Test } from 'tap'
-import type { GitlabAnswer } from '../../../../../src/kas/directory/directory.ts'
-import { type MakeRequestComponents, makeRequest } from '../../../../../src/kas/modules/gitlab-access/make-request.ts'
+import type { Gitlab, GitlabAnswer } from '../../../../../src/kas/directory/gitlab.ts'
+import { makeRequest } from '../../../../../src/kas/modules/gitlab-access/make-request.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { abortable } from '../../../../../src/lib/signals.ts'
 import { HeaderExtraSchema } from '../../../../../src/proto/gen/gitlab_access_pb.ts'
@@ -36,7 +36,7 @@ const answerOf = (...chunks: string[]): GitlabAnswer => ({
 })
 
 /** An agent that sends what it is told to. */
-function start(t: Test, passToGitlab: MakeRequestComponents['passToGitlab']) {
+function start(t: Test, passToGitlab: Gitlab['passToGitlab']) {
   const clock = new ManualClock()
   let wake = Promise.withResolvers<void>()
   const queue: (Uint8Array | undefined)[] = []
@@ -58,7 +58,9 @@ function start(t: Test, passToGitlab: MakeRequestComponents['passToGitlab']) {
   }
   const call = new FakeAgentCall({ messages: messages() })
   const sent = () => call.sent.map((message) => fromBinary(HttpResponseSchema, message).message.case)
-  const done = call.servedBy(makeRequest({ passToGitlab, clock, log: capturedLog().log }, { maxSilenceMs: 1000 }))
+  const done = call.servedBy(
+    makeRequest({ gitlab: { passToGitlab }, clock, log: capturedLog().log }, { maxSilenceMs: 1000 }),
+  )
   t.teardown(async () => {
     await send(undefined)
     await done
@@ -67,7 +69,7 @@ function start(t: Test, passToGitlab: MakeRequestComponents['passToGitlab']) {
   return { clock, call, sent, send, done }
 }
 
-const takeAll: MakeRequestComponents['passToGitlab'] = async ({ body }, take) => {
+const takeAll: Gitlab['passToGitlab'] = async ({ body }, take) => {
   for await (const _ of body ?? []);
   await take(answerOf('a', 'b'))
 }

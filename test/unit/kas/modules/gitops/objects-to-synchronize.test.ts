@@ -66,9 +66,11 @@ function start(
   }
   const serve = objectsToSynchronize(
     {
-      readableProject: async () => {
-        state.looks += 1
-        return orThrow(state.readable)
+      directory: {
+        readableProject: async () => {
+          state.looks += 1
+          return orThrow(state.readable)
+        },
       },
       repositories: {
         head: async (of) => {

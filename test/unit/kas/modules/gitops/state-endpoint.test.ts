@@ -13,6 +13,7 @@ import { Gitops, StatesRequestSchema, StatesResponseSchema } from '../../../../.
 import { sourceDigest } from '../../../../../src/proto/gitops/source-digest.ts'
 import { methodPath } from '../../../../../src/proto/unary.ts'
 import { someAgent } from '../../../../support/fake-agent-call.ts'
+import { bareDirectory } from '../../../../support/fake-host.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
 /** No configuration is followed, and a pod of ours is connected. */
@@ -20,7 +21,7 @@ const rest = {
   commits: { of: () => [] },
   agentConfig: { followed: () => undefined },
   serves: () => true,
-  directory: {},
+  directory: bareDirectory,
 }
 
 /** An endpoint at a replica with one peer, which knows of so many sources of each agent. */

@@ -11,11 +11,12 @@ import { Phase, SourceStateSchema } from '../../../../../src/proto/gen/gitops_st
 import { Gitops, StatesRequestSchema, StatesResponseSchema } from '../../../../../src/proto/gen/replica_gitops_pb.ts'
 import { methodPath } from '../../../../../src/proto/unary.ts'
 import { FakeAgentCall, someAgent } from '../../../../support/fake-agent-call.ts'
+import { bareDirectory } from '../../../../support/fake-host.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
 /** No configuration is followed, and a pod of ours is connected. */
 const noConfig = { followed: () => undefined }
-const rest = { commits: { of: () => [] }, agentConfig: noConfig, serves: () => true, directory: {} }
+const rest = { commits: { of: () => [] }, agentConfig: noConfig, serves: () => true, directory: bareDirectory }
 
 const [a, b] = [1n, 2n] as AgentId[] as [AgentId, AgentId]
 const hour = 3_600_000

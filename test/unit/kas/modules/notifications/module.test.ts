@@ -9,8 +9,8 @@ import {
 import { Notifications } from '../../../../../src/proto/gen/replica_notifications_pb.ts'
 import type { UnaryMethods } from '../../../../../src/proto/unary.ts'
 import { capturedLog } from '../../../../support/captured-log.ts'
+import { fakeHost } from '../../../../support/fake-host.ts'
 import { FakePeers } from '../../replicas/fake-peers.ts'
-import { fakeHost } from '../fake-host.ts'
 
 const { pushEvent } = Notifications.method
 

@@ -1,15 +1,15 @@
 import t from 'tap'
 import type { AgentId } from '../../../../../src/call/call.ts'
-import type { Directory, UserAgents } from '../../../../../src/kas/directory/directory.ts'
+import type { LocalDirectory, UserAgents } from '../../../../../src/kas/directory/local-directory.ts'
 import { createUserAgents } from '../../../../../src/kas/modules/user-agents/module.ts'
-import { bareDirectory, fakeHost } from '../fake-host.ts'
+import { fakeHost } from '../../../../support/fake-host.ts'
 
 const agents = [7n, 8n].map((id) => ({ id: id as AgentId, name: `a${id}`, project: { id: 1n, path: 'p/q' } }))
 const user = { id: 5n, username: 'ada' }
 const signal = new AbortController().signal
 
-function start(directory: Directory) {
-  const module = createUserAgents(fakeHost({ directory }), {
+function start(localDirectory?: LocalDirectory) {
+  const module = createUserAgents(fakeHost({ localDirectory }), {
     connectedTo: () => new Map([[7n as AgentId, [{ replica: 'kas-1', since: 1000 }, { replica: 'kas-2' }]]]),
     registered: () => [
       { agentId: 7n as AgentId, projectId: 1n, podId: 1n, meta: new Uint8Array(), registeredAt: 3000, renewed: true },
@@ -21,7 +21,11 @@ function start(directory: Directory) {
   return endpoint
 }
 
-const listing = (list: UserAgents['list']): Directory => ({ ...bareDirectory, agentsOfUser: () => ({ user, list }) })
+const listing = (list: UserAgents['list']): LocalDirectory => ({
+  agentsOfUser: () => ({ user, list }),
+  environmentsOf: () => [],
+  onGrantsChange: () => () => undefined,
+})
 
 t.test('an answer names replicas and since when, where one knows', async (t) => {
   const endpoint = start(listing(async () => ({ agents, unread: 3 })))
@@ -58,5 +62,5 @@ t.test('a user asks twice at once at the most', async (t) => {
 })
 
 t.test('with GitLab there is no such list', async (t) => {
-  await t.rejects(start(bareDirectory).admit('token'), { code: 'NOT_SERVED' })
+  await t.rejects(start().admit('token'), { code: 'NOT_SERVED' })
 })

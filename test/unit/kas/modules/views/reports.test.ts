@@ -1,6 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
-import type { AgentEnvironment } from '../../../../../src/kas/directory/directory.ts'
+import type { AgentEnvironment } from '../../../../../src/kas/directory/local-directory.ts'
 import type { KasHost } from '../../../../../src/kas/module.ts'
 import { ReportedFacts } from '../../../../../src/kas/modules/views/reported-facts.ts'
 import { serveReports } from '../../../../../src/kas/modules/views/reports.ts'
@@ -73,8 +73,8 @@ function start(t: Test) {
       return world.views
     },
   }
-  const directory = { environmentsOf: () => world.environments }
-  const serve = serveReports({ agentConfig, directory, facts, clock, log }, { pollMs: 300_000 })
+  const localDirectory = { environmentsOf: () => world.environments }
+  const serve = serveReports({ agentConfig, localDirectory, facts, clock, log }, { pollMs: 300_000 })
   const messages = new Sent()
   const call = new FakeAgentCall({ messages })
   const ended = call.servedBy(serve)

@@ -38,6 +38,7 @@ function start(more: Partial<ServedCallInit['directory']> = {}) {
       if (world.answer instanceof KasError) throw world.answer
       return world.answer
     },
+    onChange: () => () => undefined,
     ...more,
   }
   const clock = new ManualClock()

@@ -34,6 +34,8 @@ function start(t: Test, options: AuthorizationChecksOptions = {}) {
       asked.push(`${key} ${agentId}`)
       return await world.grant(key)
     },
+  }
+  const localDirectory = {
     onGrantsChange: (listener: DirectoryListener) => {
       world.listener = listener
       return () => {
@@ -42,7 +44,7 @@ function start(t: Test, options: AuthorizationChecksOptions = {}) {
     },
   }
   const { log, lines } = capturedLog()
-  const checks = new AuthorizationChecks({ directory, clock, log }, options)
+  const checks = new AuthorizationChecks({ directory, localDirectory, clock, log }, options)
   checks.start()
   t.teardown(() => checks.stop())
   /** @returns what has become of him: why he was withdrawn, or as whom he goes on */

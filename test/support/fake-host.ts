@@ -1,16 +1,36 @@
 import { Registry } from 'prom-client'
-import { noUsage } from '../../../../src/kas/directory/usage.ts'
-import type { KasHost } from '../../../../src/kas/module.ts'
-import { Leads } from '../../../../src/kas/replicas/leads.ts'
-import { noPeers } from '../../../../src/kas/replicas/peers.ts'
-import { LocalPushes } from '../../../../src/kas/repositories/local-pushes.ts'
-import { noTracer } from '../../../../src/lib/tracing/tracer.ts'
-import { capturedLog } from '../../../support/captured-log.ts'
-import { ManualClock } from '../../../support/manual-clock.ts'
+import { noUsage } from '../../src/kas/directory/usage.ts'
+import type { KasHost } from '../../src/kas/module.ts'
+import { Leads } from '../../src/kas/replicas/leads.ts'
+import { noPeers } from '../../src/kas/replicas/peers.ts'
+import { LocalPushes } from '../../src/kas/repositories/local-pushes.ts'
+import { noTracer } from '../../src/lib/tracing/tracer.ts'
+import { capturedLog } from './captured-log.ts'
+import { ManualClock } from './manual-clock.ts'
 
 const notAsked = () => Promise.reject(new Error('not asked here'))
 
-export const bareDirectory: KasHost['directory'] = { agentByToken: notAsked, grantJob: notAsked, grantUser: notAsked }
+export const bareDirectory: KasHost['directory'] = {
+  agentByToken: notAsked,
+  grantJob: notAsked,
+  grantUser: notAsked,
+  readsProject: notAsked,
+  readableProject: notAsked,
+  readHint: (_, project) => `let the agent read ${project}`,
+  onChange: () => () => undefined,
+}
+
+export const bareGitlab: NonNullable<KasHost['gitlab']> = {
+  watchToken: () => () => undefined,
+  tokenAnswers: {
+    hashes: () => [],
+    of: () => undefined,
+    onAnswer: () => () => undefined,
+    learn: () => undefined,
+  },
+  takeConfiguration: notAsked,
+  passToGitlab: notAsked,
+}
 
 /** What a module is given by a replica that is alone, and of which nothing is known. */
 export function fakeHost(overrides: Partial<KasHost> = {}): KasHost {
@@ -27,6 +47,8 @@ export function fakeHost(overrides: Partial<KasHost> = {}): KasHost {
   const repositories = { poke: async () => undefined, onFound: () => () => undefined, trees }
   return {
     directory: bareDirectory,
+    gitlab: undefined,
+    localDirectory: undefined,
     agentConfig: {
       newest: async () => undefined,
       followed: () => undefined,
