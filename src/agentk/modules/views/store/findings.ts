@@ -8,12 +8,11 @@ import { namespaceOf } from '../../../health/kas/read.ts'
 import { ownPartsOf } from '../projection/parts.ts'
 import { DueVerdicts } from './due-verdicts.ts'
 import { Evidences, type Subject } from './evidence.ts'
-import { dueOf, isSameJudgement, isWell, type Judgement, judgementOf, overdue } from './judgement.ts'
+import { dueOf, isSameJudgement, isWell, type Judgement, judgementOf, overdue, type Seen, timed } from './judgement.ts'
 import { JudgingWorld } from './judging-world.ts'
 import { KeptTexts } from './kept-texts.ts'
 import { type Read, Readers, reads } from './readers.ts'
 import type { ObjectRecord, ReadonlyRecords, RecordChange } from './record.ts'
-import { type Seen, timed } from './seen.ts'
 import type { TimeSlices } from './time-slices.ts'
 
 /** Evidence that does not count any more goes after so long at most. ms */
