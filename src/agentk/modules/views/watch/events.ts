@@ -5,8 +5,8 @@ import type { EventRow } from '../../../../proto/views-json.ts'
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import { eventKind } from '../access/visibility.ts'
 import { compareEvents, readEvent } from '../projection/event.ts'
+import { OpenLists } from '../store/open-lists.ts'
 import type { EventChange, FollowState, FollowStates, ObjectSink, ReadonlyEvents } from '../store/record.ts'
-import { EventOrder } from './event-order.ts'
 import type { FollowedKind } from './kind-watch.ts'
 
 export interface WarningsOptions {
@@ -58,8 +58,7 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
   readonly #order = new EventOrder()
   /** own uids by namespace and object that they are about: what they say of it is free text, and theirs alone */
   readonly #byObject = new Map<string, Set<string>>()
-  /** own uids that the list that is being read has not had yet, by namespace; `''`: all */
-  readonly #unlisted = new Map<string, Set<string>>()
+  readonly #lists = new OpenLists()
   readonly #listeners = new Listeners<EventChange>()
   /** undefined: it has not begun */
   #state: FollowState | undefined
@@ -91,16 +90,14 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
     return this.#listeners.add(listener)
   }
 
-  listing(_: ResourceKind, namespace = ''): void {
-    const all = [...this.#events.values()].filter(({ ns }) => namespace === '' || ns === namespace)
-    this.#unlisted.set(namespace, new Set(all.map(({ u }) => u)))
+  listing(kind: ResourceKind, namespace: string | undefined): void {
+    this.#lists.begin(kind, namespace, this.#uidsIn(namespace))
   }
 
-  put(_: ResourceKind, object: KubernetesObject): void {
+  put(kind: ResourceKind, object: KubernetesObject): void {
     const event = readEvent(object)
     if (!event) return
-    this.#unlisted.get('')?.delete(event.u)
-    this.#unlisted.get(event.ns)?.delete(event.u)
+    this.#lists.see(kind, event.ns, event.u)
     const before = this.#events.get(event.u)
     if (before) this.#forget(before)
     this.#keep(event)
@@ -115,19 +112,24 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
     this.#notify({ before, after: undefined })
   }
 
-  listed(kind: ResourceKind, namespace = ''): void {
-    for (const uid of this.#unlisted.get(namespace) ?? []) this.deleted(kind, uid)
-    this.#unlisted.delete(namespace)
+  listed(kind: ResourceKind, namespace: string | undefined): void {
+    for (const uid of this.#lists.end(kind, namespace)) this.deleted(kind, uid)
   }
 
-  dropped(kind: ResourceKind, namespace = ''): void {
-    this.#unlisted.delete(namespace)
-    for (const { u, ns } of [...this.#events.values()]) if (namespace === '' || ns === namespace) this.deleted(kind, u)
+  dropped(kind: ResourceKind, namespace: string | undefined): void {
+    this.#lists.forget(kind, namespace)
+    for (const uid of this.#uidsIn(namespace)) this.deleted(kind, uid)
   }
 
   state(_: ResourceKind, state: FollowState): void {
     this.#state = state
     this.#stateListeners.notify()
+  }
+
+  /** @param namespace - undefined: in all */
+  #uidsIn(namespace: string | undefined): string[] {
+    const events = [...this.#events.values()].filter(({ ns }) => namespace === undefined || ns === namespace)
+    return events.map(({ u }) => u)
   }
 
   #makeRoom(last: EventRow): void {
@@ -169,3 +171,42 @@ export class Warnings implements ObjectSink, ReadonlyEvents {
 }
 
 const objectKey = ({ ns, about }: Pick<EventRow, 'ns' | 'about'>) => JSON.stringify([ns, ...about])
+
+/** Events of different uids, kept in order: all views read them, and changes are few. */
+class EventOrder {
+  readonly #events: EventRow[] = []
+
+  all(): Iterable<EventRow> {
+    return this.#events.values()
+  }
+
+  add(event: EventRow): void {
+    this.#events.splice(this.#placeOf(event), 0, event)
+  }
+
+  delete(event: EventRow): void {
+    const place = this.#placeOf(event)
+    if (this.#events[place]?.u === event.u) this.#events.splice(place, 1)
+  }
+
+  /** At most `count` of those that it takes, the oldest first. */
+  oldest(count: number, isIt: (event: EventRow) => boolean): EventRow[] {
+    const found: EventRow[] = []
+    for (let i = this.#events.length - 1; i >= 0 && found.length < count; i--) {
+      const event = this.#events[i] as EventRow
+      if (isIt(event)) found.push(event)
+    }
+    return found
+  }
+
+  /** Where it is, or would be. */
+  #placeOf(event: EventRow): number {
+    let [from, to] = [0, this.#events.length]
+    while (from < to) {
+      const middle = (from + to) >>> 1
+      if (compareEvents(this.#events[middle] as EventRow, event) < 0) from = middle + 1
+      else to = middle
+    }
+    return from
+  }
+}
