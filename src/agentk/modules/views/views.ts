@@ -11,7 +11,7 @@ import type { Election } from '../../election/election.ts'
 import type { Term } from '../../election/terms.ts'
 import type { KasConnections } from '../../tunnels/kas-connections.ts'
 import type { Serve } from '../../tunnels/serve.ts'
-import { refuseViews } from './thread/refused-views.ts'
+import { refuseViews } from './thread/follow-reply.ts'
 import { type ConfiguredViews, Report } from './thread/report.ts'
 import type { RuleReader, RuleSources } from './thread/rule-sources.ts'
 import type { ThreadSettings, ViewsFacts } from './thread/thread-messages.ts'
@@ -160,7 +160,7 @@ export class Views {
   readonly #follow: Serve = async (call) => {
     if (typeof this.#configured !== 'string') return this.#thread.follow(call)
     this.#refusals ??= new AbortController()
-    return refuseViews(call, { why: offReasons[this.#configured], over: this.#refusals.signal })
+    return refuseViews(call, { reason: offReasons[this.#configured], over: this.#refusals.signal })
   }
 
   #endRefusals(): void {

@@ -3,14 +3,14 @@ import { extrasDefaults } from '../store/extras.ts'
 import { type RecordsOptions, recordsDefaults } from '../store/records.ts'
 import { type SelectionsOptions, selectionsDefaults } from '../store/selections.ts'
 import { type ForestsOptions, forestsDefaults } from '../tree/forests.ts'
-import { type ViewRoomOptions, viewRoomDefaults } from '../view/view-room.ts'
+import { type ViewLimitsOptions, viewLimitsDefaults } from '../view/view-limits.ts'
 
 /** What fills the heap of the thread. */
 export interface ViewsBounds {
   readonly records: RecordsOptions
   readonly forests: ForestsOptions
   readonly selections: SelectionsOptions
-  readonly room: ViewRoomOptions
+  readonly limits: ViewLimitsOptions
 }
 
 /**
@@ -24,7 +24,7 @@ export function viewsBounds(heapMb: number): ViewsBounds {
   const part = (most: number) => Math.floor(most * share)
   const { maxNodes, maxNodesPerUser } = forestsDefaults
   const { maxSelections, maxSelectionsPerUser } = selectionsDefaults
-  const { maxRows, maxRowsPerUser, maxLinks, maxLinksPerUser } = viewRoomDefaults
+  const { maxRows, maxRowsPerUser, maxLinks, maxLinksPerUser } = viewLimitsDefaults
   const { max, maxPerNamespace } = extrasDefaults
   return {
     records: {
@@ -37,8 +37,8 @@ export function viewsBounds(heapMb: number): ViewsBounds {
       maxSelections: part(maxSelections),
       maxSelectionsPerUser: part(maxSelectionsPerUser),
     },
-    room: {
-      ...viewRoomDefaults,
+    limits: {
+      ...viewLimitsDefaults,
       maxRows: part(maxRows),
       maxRowsPerUser: part(maxRowsPerUser),
       maxLinks: part(maxLinks),

@@ -1,5 +1,5 @@
 import { argoWords } from '../../../../proto/views-json.ts'
-import { isSummary } from '../../../health/kas/opinion.ts'
+import type { Owner } from '../projection/projector.ts'
 import type { ObjectRecord } from '../store/record.ts'
 
 /** More visible children of a kind than this are one row. */
@@ -14,25 +14,6 @@ export interface Entry {
   readonly name: string
   readonly namespace: string
 }
-
-/** The worst first, then workloads, then by kind and name. */
-export function compareEntries(one: Entry, other: Entry): number {
-  return (
-    other.total - one.total ||
-    compareKinds(one.kind, other.kind) ||
-    compareTexts(one.name, other.name) ||
-    compareTexts(one.namespace, other.namespace) ||
-    compareTexts(one.id, other.id)
-  )
-}
-
-/** What runs before what only leads to it: of two that are as bad, most often it is why. */
-function compareKinds(one: string, other: string): number {
-  if (one === other) return 0
-  return Number(isSummary(other)) - Number(isSummary(one)) || compareTexts(one, other)
-}
-
-const compareTexts = (one: string, other: string) => (one < other ? -1 : one > other ? 1 : 0)
 
 /** A node that is no object, and what is said of it. */
 export interface Words {
@@ -250,4 +231,37 @@ export function bundleId(parent: string, kind: string): string {
 export function readBundleId(id: string): { readonly parent: string; readonly kind: string } | undefined {
   const colon = id.lastIndexOf(':')
   return id.startsWith('b:') && colon > 1 ? { parent: id.slice(2, colon), kind: id.slice(colon + 1) } : undefined
+}
+
+/** What children say of an owner that is not shown may differ: the one of the least uid decides. */
+export class PlaceholderNames {
+  /** by placeholder */
+  readonly #least = new Map<Node, Node>()
+
+  /** A child has come, has changed, or has gone. @returns whether the placeholder may be named otherwise now */
+  touch(child: Node, placeholder: Node): boolean {
+    const least = this.#least.get(placeholder)
+    if (child !== least && lesser(least, child) === least) return false
+    if (child.parent === placeholder) this.#least.set(placeholder, child)
+    return true
+  }
+
+  /** What it is; undefined: it has no children. */
+  ownerOf(placeholder: Node): Owner | undefined {
+    let least = this.#least.get(placeholder)
+    if (least?.parent !== placeholder) {
+      least = undefined
+      for (const child of placeholder.children()) least = lesser(least, child)
+      if (least) this.#least.set(placeholder, least)
+    }
+    return least?.record?.owner
+  }
+
+  delete(placeholder: Node): void {
+    this.#least.delete(placeholder)
+  }
+}
+
+function lesser(one: Node | undefined, other: Node): Node {
+  return one && one.id < other.id ? one : other
 }

@@ -4,6 +4,7 @@ import { type AskEvents, AskedEvents } from '../access/asked-events.ts'
 import type { EventChange, ReadonlyEvents, Visibility } from '../store/record.ts'
 import type { TimeSlices } from '../store/time-slices.ts'
 import type { ReadQuery } from '../tree/query.ts'
+import type { RunInTurns } from '../tree/scans.ts'
 import { type Update, Updates } from './updates.ts'
 import type { View } from './view.ts'
 
@@ -35,13 +36,13 @@ export class EventsView implements View {
   #limit: number
 
   constructor(components: EventsViewComponents, query: ReadQuery) {
-    const { clock, onDue, send } = components
+    const { clock, turns, onDue, send } = components
     this.#components = components
     this.#query = query
     this.#limit = query.limit
     this.#asked = new AskedEvents({ clock, onChange: () => this.#updates.request() })
-    const inTurn = (action: () => void) => this.#inTurn(action)
-    this.#updates = new Updates({ clock, inTurn, onDue, write: (update) => this.#write(update), send })
+    const run: RunInTurns = (step, done) => turns.run(this.#visibility?.key ?? '', step, done)
+    this.#updates = new Updates({ clock, turn: () => run, onDue, write: (update) => this.#write(update), send })
   }
 
   show(visibility: Visibility): void {
@@ -79,14 +80,6 @@ export class EventsView implements View {
     this.#unsubscribe?.()
     this.#asked.stop()
     this.#updates.close()
-  }
-
-  #inTurn(action: () => void): () => void {
-    const step = () => {
-      action()
-      return false
-    }
-    return this.#components.turns.run(this.#visibility?.key ?? '', step, () => undefined)
   }
 
   #changed({ before, after }: EventChange): void {

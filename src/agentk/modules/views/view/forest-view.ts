@@ -46,8 +46,8 @@ export class ForestView implements View, ForestListener {
     this.#query = query
     this.#causes = new ViewCauses(components)
     this.#links = new ViewLinks(components, () => this.#updates.request())
-    const inTurn = (action: () => void) => this.#inTurn(action)
-    this.#updates = new Updates({ clock, inTurn, onDue, write: (update) => this.#write(update), send })
+    const turn = () => this.#forest?.sight.scans.runInTurns
+    this.#updates = new Updates({ clock, turn, onDue, write: (update) => this.#write(update), send })
     this.#pages.set('', { wanted: { limit: query.limit, offset: 0, sort: query.sort } })
   }
 
@@ -124,16 +124,6 @@ export class ForestView implements View, ForestListener {
       (isLinked && this.#links.size > 0) ||
       (namespaces.length > 0 || isLinked ? this.#causes.mayChange(namespaces) : false)
     if (beside.length > 0 || isOther) this.#updates.request()
-  }
-
-  #inTurn(action: () => void): () => void {
-    const step = () => {
-      action()
-      return false
-    }
-    if (this.#forest) return this.#forest.sight.run(step, () => undefined)
-    action() // there is nothing to make yet
-    return () => undefined
   }
 
   #leaveForest(): void {

@@ -1,7 +1,7 @@
 import { builtInKind } from '../../../../proto/kind-words.ts'
 import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import type { FollowState, FollowStates, ReadonlyRecords, Visibility } from '../store/record.ts'
-import type { GraphKind } from '../tree/graph-selection.ts'
+import type { GraphKind } from './graph-selection.ts'
 
 /** of groups whose versions are others than the first */
 const versions: Readonly<Record<string, string>> = { autoscaling: 'v2' }

@@ -1,5 +1,5 @@
 import type { ObjectRecord, ReadonlyRecords, Visibility } from '../store/record.ts'
-import type { GraphSelection } from '../tree/graph-selection.ts'
+import type { GraphSelection } from './graph-selection.ts'
 
 export const namespaceKind = 'Namespace'
 

@@ -6,13 +6,13 @@ import type { TimeSlices } from '../store/time-slices.ts'
 import type { Forest, ForestListener } from '../tree/forest.ts'
 import type { Node } from '../tree/forest-node.ts'
 import type { GraphQuery } from '../tree/graph-query.ts'
-import type { GraphSelection } from '../tree/graph-selection.ts'
 import { keyOf, type ReadQuery } from '../tree/query.ts'
 import type { RunInTurns } from '../tree/scans.ts'
 import type { Moved } from '../tree/sight.ts'
 import { GraphIds } from './graph-ids.ts'
 import { GraphKinds } from './graph-kinds.ts'
 import { GraphNamespaces, namespaceKind } from './graph-namespaces.ts'
+import type { GraphSelection } from './graph-selection.ts'
 import { type Graph, GraphWalk } from './graph-walk.ts'
 import { Page } from './pages.ts'
 import { SentGraph } from './sent-graph.ts'
@@ -69,8 +69,8 @@ export class GraphView implements View, ForestListener {
     this.#components = components
     this.#query = query
     this.#namespaces = new GraphNamespaces(components.records)
-    const inTurn = (action: () => void) => this.#inTurn(action)
-    this.#updates = new Updates({ clock, inTurn, onDue, write: (update) => this.#write(update), send })
+    const turn = () => this.#forest?.sight.scans.runInTurns
+    this.#updates = new Updates({ clock, turn, onDue, write: (update) => this.#write(update), send })
     void this.#load()
   }
 
@@ -131,7 +131,7 @@ export class GraphView implements View, ForestListener {
   /** CEL comes with the first graph. */
   async #load(): Promise<void> {
     try {
-      const { GraphSelection } = await import('../tree/graph-selection.ts')
+      const { GraphSelection } = await import('./graph-selection.ts')
       this.#reading = GraphSelection.read(this.#query.graph)
       if (!this.#isClosed) this.#begin()
     } catch (error) {
@@ -202,16 +202,6 @@ export class GraphView implements View, ForestListener {
   #changed(): void {
     this.#isOld = true
     this.#updates.request()
-  }
-
-  #inTurn(action: () => void): () => void {
-    const step = () => {
-      action()
-      return false
-    }
-    if (this.#forest) return this.#forest.sight.run(step, () => undefined)
-    action() // there is nothing to make yet
-    return () => undefined
   }
 
   /** @param done - unless the forest is left before */

@@ -2,9 +2,10 @@ import { arcNumber, bothArcNumbers, canBeDrawn } from '../../../../proto/graph-a
 import type { GraphArc, GraphArcType } from '../../../../proto/views-json.ts'
 import type { Owner } from '../projection/projector.ts'
 import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
-import type { GraphKind, GraphSelection } from '../tree/graph-selection.ts'
 import type { GraphIds, VertexText } from './graph-ids.ts'
 import type { GraphKinds } from './graph-kinds.ts'
+import type { GraphKind, GraphSelection } from './graph-selection.ts'
+import { compareTexts } from './order.ts'
 
 /** References that are read at once. */
 const namesPerStep = 50
@@ -216,5 +217,3 @@ function comparePlaces(one: ObjectRecord, other: ObjectRecord): number {
     compareTexts(one.namespace, other.namespace)
   )
 }
-
-const compareTexts = (one: string, other: string) => (one < other ? -1 : one > other ? 1 : 0)

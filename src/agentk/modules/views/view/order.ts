@@ -1,5 +1,6 @@
 import type { SortName } from '../../../../proto/views-json.ts'
-import { compareEntries, type Entry, type Node } from '../tree/forest-node.ts'
+import { isSummary } from '../../../health/kas/opinion.ts'
+import type { Entry, Node } from '../tree/forest-node.ts'
 
 export type Order = (one: Entry, other: Entry) => number
 
@@ -22,6 +23,23 @@ export function asItIs(entry: Entry): Entry {
   )
 }
 
+/** The worst first, then workloads, then by kind and name. */
+function compareEntries(one: Entry, other: Entry): number {
+  return (
+    other.total - one.total ||
+    compareKinds(one.kind, other.kind) ||
+    compareTexts(one.name, other.name) ||
+    compareTexts(one.namespace, other.namespace) ||
+    compareTexts(one.id, other.id)
+  )
+}
+
+/** What runs before what only leads to it: of two that are as bad, most often it is why. */
+function compareKinds(one: string, other: string): number {
+  if (one === other) return 0
+  return Number(isSummary(other)) - Number(isSummary(one)) || compareTexts(one, other)
+}
+
 /** Those without a name, as many of a kind in one row have none, last. */
 const compareNames: Order = (one, other) => {
   if (one.name === other.name) return compareEntries(one, other)
@@ -35,8 +53,6 @@ const comparePlaces: Order = (one, other) =>
   compareTexts(one.namespace, other.namespace) ||
   compareTexts(one.id, other.id)
 
-const compareTexts = (one: string, other: string) => (one < other ? -1 : one > other ? 1 : 0)
-
 /** The youngest first; many of a kind in one row, and what is no object, last. */
 const compareAges: Order = (one, other) => {
   const [own, others] = [createdOf(one), createdOf(other)]
@@ -49,3 +65,5 @@ function createdOf(entry: Entry): number | undefined {
   const content = 'content' in entry ? (entry as Node).content : undefined
   return content && 'uid' in content ? content.created : undefined
 }
+
+export const compareTexts = (one: string, other: string) => (one < other ? -1 : one > other ? 1 : 0)

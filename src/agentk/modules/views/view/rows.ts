@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto'
 import { argoWords, type KstatusWord, type Row, type Cause as WireCause } from '../../../../proto/views-json.ts'
 import { bounded } from '../../../health/kas/text.ts'
 import type { ObjectRecord } from '../store/record.ts'
-import type { Link } from '../store/relations.ts'
 import type { ShownCause } from '../tree/causes.ts'
 import { type Entry, Family, type Node } from '../tree/forest-node.ts'
 import { kasSeverityOf, severityOf, type VerdictSide, wordsOf, worstKstatus } from '../tree/severity.ts'
 import type { Sight } from '../tree/sight.ts'
+import type { Link } from './relations.ts'
 
 /** characters of a text of a cause in a row */
 const maxRowText = 256

@@ -1,6 +1,7 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import { type PageState, type ViewState, viewsBounds } from '../../../../proto/views-json.ts'
 import { updatePauseMs } from '../store/time-slices.ts'
+import type { RunInTurns } from '../tree/scans.ts'
 
 const sections = ['rows', 'gone', 'events', 'pages', 'kinds', 'darc', 'dvx', 'svx', 'sarc'] as const
 type Section = (typeof sections)[number]
@@ -11,8 +12,8 @@ const frameBytes = 256
 
 export interface UpdatesComponents {
   readonly clock: Clock
-  /** Others that send have theirs. @returns ends the wait for it */
-  readonly inTurn: (action: () => void) => () => void
+  /** Others that send have their turns. @returns undefined: there is nothing to write yet */
+  readonly turn: () => RunInTurns | undefined
   /** What is due now may differ: reported before anything is written. */
   readonly onDue: () => void
   /**
@@ -92,11 +93,18 @@ export class Updates {
   }
 
   #wait(): void {
+    const run = this.#components.turn()
+    if (!run) {
+      this.#flush()
+      return
+    }
     let isOver = false
-    const cancel = this.#components.inTurn(() => {
+    const step = () => {
       isOver = true
       this.#flush()
-    })
+      return false
+    }
+    const cancel = run(step, () => undefined)
     if (!isOver) this.#cancel = cancel
   }
 

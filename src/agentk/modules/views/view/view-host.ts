@@ -5,7 +5,6 @@ import type { AskEvents } from '../access/asked-events.ts'
 import { Present } from '../access/present.ts'
 import { maxNamespacesAsked, type Wanted } from '../access/review-plan.ts'
 import type { Access, Caller, Reviews } from '../access/reviews.ts'
-import type { Problems } from '../store/problems.ts'
 import type { FollowStates, ReadonlyEvents, ReadonlyRecords, Visibility } from '../store/record.ts'
 import { Selections, type SelectionsOptions } from '../store/selections.ts'
 import { TimeSlices } from '../store/time-slices.ts'
@@ -16,8 +15,9 @@ import { EventsView } from './events-view.ts'
 import { ForestView } from './forest-view.ts'
 import { GraphView } from './graph-view.ts'
 import { PresentFeed } from './present-feed.ts'
+import type { Problems } from './problems.ts'
 import type { View } from './view.ts'
-import { type Seat, ViewRoom, type ViewRoomOptions } from './view-room.ts'
+import { type CountedView, ViewLimits, type ViewLimitsOptions } from './view-limits.ts'
 import { type SeenStates, seenStates, viewState } from './view-state.ts'
 
 /** States of kinds come many at once: they are read at whole multiples of it, whoever's they are. ms */
@@ -50,15 +50,8 @@ export interface WantedView {
   readonly fresh?: boolean
 }
 
-export interface OpenView {
-  /**
-   * @param limit - 0: closed
-   * @param offset - rows before the first; default: none
-   */
-  page(node: string, limit: number, offset?: number): void
-  taken(seq: number): void
-  close(): void
-}
+/** What its viewer does with it. */
+export type OpenView = Pick<View, 'page' | 'taken' | 'close'>
 
 export interface ViewHostComponents {
   readonly records: ReadonlyRecords
@@ -76,12 +69,12 @@ export interface ViewHostComponents {
 export interface ViewHostOptions {
   /** whose verdict orders and counts; default: Argo CD's */
   readonly verdict?: VerdictSide
-  readonly room?: ViewRoomOptions
+  readonly limits?: ViewLimitsOptions
   readonly forests?: ForestsOptions
   readonly selections?: SelectionsOptions
 }
 
-interface Opened extends Seat {
+interface Opened extends CountedView {
   readonly caller: Caller
   readonly query: ReadQuery
   readonly view: View
@@ -107,7 +100,7 @@ export class ViewHost {
   readonly #present: Present
   readonly #feed: PresentFeed
   readonly #opened = new Set<Opened>()
-  readonly #room: ViewRoom
+  readonly #limits: ViewLimits
   readonly #unsubscribe: (() => void)[]
   #isFirstList = true
   /** views that resume wait for the first list */
@@ -115,11 +108,11 @@ export class ViewHost {
   #statesDue: { readonly at: number; readonly cancel: () => void } | undefined
   readonly #cancels: readonly (() => void)[]
 
-  constructor(components: ViewHostComponents, { verdict = 'argo', room, ...options }: ViewHostOptions = {}) {
+  constructor(components: ViewHostComponents, { verdict = 'argo', limits, ...options }: ViewHostOptions = {}) {
     const { records, states, events, clock } = components
     this.#components = components
     this.#present = new Present(clock)
-    this.#room = new ViewRoom(this.#opened, room)
+    this.#limits = new ViewLimits(this.#opened, limits)
     const { turns = new TimeSlices(clock) } = components
     this.#turns = turns
     this.#forests = new Forests({ records, clock, turns, side: verdict }, options.forests)
@@ -150,7 +143,7 @@ export class ViewHost {
    */
   open({ caller, query, resumes = false, fresh = false }: WantedView, out: ViewOut): OpenView {
     const user = caller.as === 'user' ? caller.user.username : undefined
-    this.#room.checkView(user)
+    this.#limits.checkView(user)
     const read = readQuery(query)
     const { clock, reviews } = this.#components
     const opened: Opened = {
@@ -162,15 +155,6 @@ export class ViewHost {
       out,
       access: undefined,
       visibility: undefined,
-      get asked() {
-        return this.view.asked
-      },
-      get rows() {
-        return this.view.rows
-      },
-      get links() {
-        return this.view.links
-      },
       isWaiting: resumes && this.#holds,
       areRightsKnown: false,
       awaitsRights: fresh || read.objects !== undefined || read.graph !== undefined,
@@ -216,7 +200,7 @@ export class ViewHost {
 
   #makeView(query: ReadQuery, opened: () => Opened, user: string | undefined, out: ViewOut): View {
     const { clock, records, states, events } = this.#components
-    const [room, turns, selections, forests] = [this.#room, this.#turns, this.#selections, this.#forests]
+    const [limits, turns, selections, forests] = [this.#limits, this.#turns, this.#selections, this.#forests]
     const send = (seq: number, json: Uint8Array) => out.update(seq, json)
     // an update of the moment at which states are read has them, whichever of both comes first
     const onDue = () => {
@@ -224,14 +208,14 @@ export class ViewHost {
     }
     if (query.view === 'events') {
       const ask: AskEvents = async (...asked) => await opened().access?.events(...asked)
-      return new EventsView({ clock, turns, events, ask, mayAsk: () => room.mayAsk(user), onDue, send }, query)
+      return new EventsView({ clock, turns, events, ask, mayAsk: () => limits.mayAsk(user), onDue, send }, query)
     }
     const { graph } = query
     if (graph) {
       const { maxVertices, maxArcs } = viewsBounds
       const most = {
-        maxVertices: () => room.rowsFor(opened(), maxVertices),
-        maxArcs: () => Math.min(maxArcs, room.linksFor(opened())),
+        maxVertices: () => limits.rowsFor(opened(), maxVertices),
+        maxArcs: () => Math.min(maxArcs, limits.linksFor(opened())),
       }
       const on = {
         onDue,
@@ -240,14 +224,14 @@ export class ViewHost {
       }
       return new GraphView({ clock, turns, records, states, forests, user, ...most, ...on, send }, { ...query, graph })
     }
-    const bounds = { maxRows: () => room.rowsFor(opened()), maxLinks: () => room.linksFor(opened()) }
+    const bounds = { maxRows: () => limits.rowsFor(opened()), maxLinks: () => limits.linksFor(opened()) }
     return new ForestView({ clock, records, selections, forests, user, ...bounds, onDue, send }, query)
   }
 
   #show(opened: Opened, visibility: Visibility): void {
     const isSame = opened.visibility?.key === visibility.key
     try {
-      if (!isSame) this.#room.checkVisibility(opened, visibility)
+      if (!isSame) this.#limits.checkVisibility(opened, visibility)
     } catch (error) {
       this.#end(opened, KasError.from(error))
       return

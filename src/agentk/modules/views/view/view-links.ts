@@ -1,8 +1,8 @@
 import { podKind } from '../access/visibility.ts'
 import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
-import { type Link, linksOf } from '../store/relations.ts'
 import type { Selection, Selections, Taker } from '../store/selections.ts'
 import type { Forest } from '../tree/forest.ts'
+import { type Link, linksOf } from './relations.ts'
 
 /** Objects that are read for links of one update; those of further nodes follow with the next. */
 export const maxReadPerUpdate = 10_000

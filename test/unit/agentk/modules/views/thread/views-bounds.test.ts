@@ -11,11 +11,11 @@ import { kinds, object } from '../objects.ts'
 t.test('bounds follow the heap; past 384 MiB they are the same', async (t) => {
   t.equal(viewsBounds(384).records.maxObjects, recordsDefaults.maxObjects)
   t.strictSame(viewsBounds(1000), viewsBounds(384))
-  const { records, forests, selections, room } = viewsBounds(96)
+  const { records, forests, selections, limits } = viewsBounds(96)
   t.match(records, { maxObjects: 50_000, extras: { max: 16 * 1024 * 1024 } })
   t.match(forests, { maxNodes: 150_000, maxNodesPerUser: 75_000 })
   t.match(selections, { maxSelections: 250, maxSelectionsPerUser: 100, maxMembers: 2000 })
-  t.match(room, { maxRows: 37_500, maxViews: 500 })
+  t.match(limits, { maxRows: 37_500, maxViews: 500 })
 })
 
 t.test('in a small heap a kind goes, and a view is refused in words', async (t) => {

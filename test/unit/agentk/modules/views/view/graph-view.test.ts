@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import '../../../../../../src/agentk/modules/views/tree/graph-selection.ts' // loaded with the first graph else
+import '../../../../../../src/agentk/modules/views/view/graph-selection.ts' // loaded with the first graph else
 import type { ObjectRecord } from '../../../../../../src/agentk/modules/views/store/record.ts'
 import { viewsBounds } from '../../../../../../src/proto/views-json.ts'
 import { GraphOfUpdates } from '../../../../../support/graph/graph-of-updates.ts'
@@ -396,8 +396,8 @@ t.test('one user leaves room for others', async (t) => {
     recordOf({ uid: `u${i}`, name: `p${i}`, references: [names('reads', 'Pod', 'p0')] }),
   )
   const { stage, open, pass } = start(t, many)
-  const { viewRoomDefaults } = await import('../../../../../../src/agentk/modules/views/view/view-room.ts')
-  stage.options = { room: { ...viewRoomDefaults, maxLinks: 100, maxLinksPerUser: 40, maxViewsPerUser: 2 } }
+  const { viewLimitsDefaults } = await import('../../../../../../src/agentk/modules/views/view/view-limits.ts')
+  stage.options = { limits: { ...viewLimitsDefaults, maxLinks: 100, maxLinksPerUser: 40, maxViewsPerUser: 2 } }
   stage.api.rights.set('ada', all)
   stage.api.rights.set('bob', all)
   const [one, two] = [await open(everything, user('ada')), await open(everything, user('ada'))]

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import '../../../../../../src/agentk/modules/views/tree/graph-selection.ts' // loaded with the first graph else
+import '../../../../../../src/agentk/modules/views/view/graph-selection.ts' // loaded with the first graph else
 import type { Row } from '../../../../../../src/proto/views-json.ts'
 import { GraphOfUpdates } from '../../../../../support/graph/graph-of-updates.ts'
 import { Seeded } from '../../../../../support/seeded.ts'

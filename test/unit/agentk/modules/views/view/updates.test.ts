@@ -10,10 +10,7 @@ function stage(
   const start = clock.now()
   const updates = new Updates({
     clock,
-    inTurn: (action) => {
-      action()
-      return () => undefined
-    },
+    turn: () => undefined,
     onDue: () => undefined,
     write: (update) => {
       const part = parts(sent.length + 1)

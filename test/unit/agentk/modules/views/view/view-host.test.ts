@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { eventKind } from '../../../../../../src/agentk/modules/views/access/visibility.ts'
-import { viewRoomDefaults } from '../../../../../../src/agentk/modules/views/view/view-room.ts'
+import { viewLimitsDefaults } from '../../../../../../src/agentk/modules/views/view/view-limits.ts'
 import { viewsBounds } from '../../../../../../src/proto/views-json.ts'
 import { kinds, recordOf } from '../../../../../support/views/records.ts'
 import { agent, user, ViewStage } from '../../../../../support/views/view-stage.ts'
@@ -166,7 +166,7 @@ t.test('bounds: of pages, of rows, of views', async (t) => {
 
 t.test('a view that would see what no other does is refused when there are too many such', async (t) => {
   const stage = start(t)
-  stage.options = { room: { ...viewRoomDefaults, maxVisibilities: 2 } }
+  stage.options = { limits: { ...viewLimitsDefaults, maxVisibilities: 2 } }
   for (const name of ['ann', 'bob', 'carl']) {
     stage.api.rights.set(name, [['/pods', name]])
     stage.records.put(recordOf({ uid: `pod-of-${name}`, namespace: name }))
@@ -348,7 +348,7 @@ t.test('events of a namespace, of any type, as the caller is told them', async (
 
 t.test('one user asks for events of so many, in all of his views', async (t) => {
   const stage = start(t)
-  stage.options = { room: { ...viewRoomDefaults, maxAskedPerUser: 2 } }
+  stage.options = { limits: { ...viewLimitsDefaults, maxAskedPerUser: 2 } }
   stage.api.events = () => []
   const open = () => stage.open(user('ann'), { view: 'events' })
   const [one, other] = [open(), open()]

@@ -1,7 +1,7 @@
 import { PassThrough } from 'node:stream'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
-import { refuseViews } from '../../../../../../src/agentk/modules/views/thread/refused-views.ts'
+import { refuseViews } from '../../../../../../src/agentk/modules/views/thread/follow-reply.ts'
 import { KasError } from '../../../../../../src/lib/errors.ts'
 import { FollowRequestSchema, FollowResponseSchema } from '../../../../../../src/proto/gen/views_pb.ts'
 
@@ -11,7 +11,7 @@ function start() {
   const over = new AbortController()
   const { messages, done } = refuseViews(
     { messages: requests, signal: left.signal },
-    { why: 'there is none', over: over.signal },
+    { reason: 'there is none', over: over.signal },
   )
   const answers = messages[Symbol.asyncIterator]()
   const ask = (request: MessageInitShape<typeof FollowRequestSchema>) =>

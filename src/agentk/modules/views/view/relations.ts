@@ -1,6 +1,7 @@
 import type { LabelSelector } from '../projection/projector.ts'
 import { compileSelector, type Selects } from '../projection/selectors.ts'
-import type { ObjectRecord, ReadonlyRecords } from './record.ts'
+import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
+import { compareTexts } from './order.ts'
 
 /** of one object */
 const maxLinks = 50
@@ -127,5 +128,3 @@ function compareLinks([relation, id, kind, , name]: Link, other: Link): number {
     compareTexts(id, otherId)
   )
 }
-
-const compareTexts = (one: string, other: string) => (one === other ? 0 : one < other ? -1 : 1)

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { compileSelector } from '../../../../../../src/agentk/modules/views/projection/selectors.ts'
 import type { ObjectRecord } from '../../../../../../src/agentk/modules/views/store/record.ts'
-import { linksOf } from '../../../../../../src/agentk/modules/views/store/relations.ts'
+import { linksOf } from '../../../../../../src/agentk/modules/views/view/relations.ts'
 import { kinds, recordOf } from '../../../../../support/views/records.ts'
 import { RecordsDouble } from '../../../../../support/views/records-double.ts'
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Visibility } from '../../../../../../src/agentk/modules/views/store/record.ts'
-import { leastRows, type Seat, ViewRoom } from '../../../../../../src/agentk/modules/views/view/view-room.ts'
+import { type CountedView, leastRows, ViewLimits } from '../../../../../../src/agentk/modules/views/view/view-limits.ts'
 
 const options = {
   maxViews: 6,
@@ -23,25 +23,23 @@ const seeing = (key: string): Visibility => ({
 })
 
 function start() {
-  const seats: {
+  const views: {
     user: string | undefined
     visibility: Visibility | undefined
-    asked: number
-    rows: number
-    links: number
+    view: { asked: number; rows: number; links: number }
   }[] = []
-  const room = new ViewRoom(seats, options)
-  const enter = (user: string | undefined): (typeof seats)[number] => {
-    room.checkView(user)
-    const seat = { user, visibility: undefined, asked: 0, rows: 0, links: 0 }
-    seats.push(seat)
-    return seat
+  const limits = new ViewLimits(views, options)
+  const enter = (user: string | undefined): (typeof views)[number] => {
+    limits.checkView(user)
+    const opened = { user, visibility: undefined, view: { asked: 0, rows: 0, links: 0 } }
+    views.push(opened)
+    return opened
   }
-  const see = (seat: Seat & { visibility: Visibility | undefined }, key: string) => {
-    room.checkVisibility(seat, seeing(key))
-    seat.visibility = seeing(key)
+  const see = (opened: CountedView & { visibility: Visibility | undefined }, key: string) => {
+    limits.checkVisibility(opened, seeing(key))
+    opened.visibility = seeing(key)
   }
-  return { seats, room, enter, see }
+  return { views, limits, enter, see }
 }
 
 t.test('views: of all, and of one user', async (t) => {
@@ -53,7 +51,7 @@ t.test('views: of all, and of one user', async (t) => {
 })
 
 t.test('rights: equal ones count once, one user has a share of them', async (t) => {
-  const { seats, enter, see } = start()
+  const { views, enter, see } = start()
   const [one, two, three] = [enter('ann'), enter('ann'), enter('ann')]
   see(one, 'a')
   see(two, 'b')
@@ -65,46 +63,46 @@ t.test('rights: equal ones count once, one user has a share of them', async (t) 
   const carl = enter('carl')
   t.throws(() => see(carl, 'e'), { code: 'TOO_MANY_STREAMS', message: /different rights of viewers/ })
   see(carl, 'd')
-  seats.splice(seats.indexOf(one), 1)
+  views.splice(views.indexOf(one), 1)
   see(bob, 'e')
 })
 
 t.test('events that are asked for: of all, and of one user', async (t) => {
-  const { room, enter } = start()
+  const { limits, enter } = start()
   const [ann, other, agent] = [enter('ann'), enter('ann'), enter(undefined)]
-  ann.asked = 2
-  t.ok(room.mayAsk('ann'))
-  other.asked = 1
-  t.notOk(room.mayAsk('ann'))
-  t.ok(room.mayAsk('bob'))
-  agent.asked = 2
-  for (const user of ['bob', undefined]) t.notOk(room.mayAsk(user))
+  ann.view.asked = 2
+  t.ok(limits.mayAsk('ann'))
+  other.view.asked = 1
+  t.notOk(limits.mayAsk('ann'))
+  t.ok(limits.mayAsk('bob'))
+  agent.view.asked = 2
+  for (const user of ['bob', undefined]) t.notOk(limits.mayAsk(user))
 })
 
 t.test('rows: of all, and of one user; a view has some, however many others have', async (t) => {
-  const { room, enter } = start()
+  const { limits, enter } = start()
   const [ann, other, bob, agent] = [enter('ann'), enter('ann'), enter('bob'), enter(undefined)]
-  t.equal(room.rowsFor(ann), 2000)
-  other.rows = 2000
-  t.equal(room.rowsFor(ann), 1000)
-  ann.rows = 1000
-  t.equal(room.rowsFor(ann), 1000, 'its own are no others')
-  t.equal(room.rowsFor(bob), 2000)
-  bob.rows = 1500
-  t.equal(room.rowsFor(agent), 500)
-  agent.rows = 2000
-  t.equal(room.rowsFor(bob), leastRows)
+  t.equal(limits.rowsFor(ann), 2000)
+  other.view.rows = 2000
+  t.equal(limits.rowsFor(ann), 1000)
+  ann.view.rows = 1000
+  t.equal(limits.rowsFor(ann), 1000, 'its own are no others')
+  t.equal(limits.rowsFor(bob), 2000)
+  bob.view.rows = 1500
+  t.equal(limits.rowsFor(agent), 500)
+  agent.view.rows = 2000
+  t.equal(limits.rowsFor(bob), leastRows)
 })
 
 t.test('links: of all, and of one user', async (t) => {
-  const { room, enter } = start()
+  const { limits, enter } = start()
   const [ann, other, agent] = [enter('ann'), enter('ann'), enter(undefined)]
-  other.links = 150
-  ann.links = 40
-  t.equal(room.linksFor(ann), 50, 'its own are no others')
-  agent.links = 400
-  t.equal(room.linksFor(ann), 0)
-  t.equal(room.linksFor(agent), 310)
+  other.view.links = 150
+  ann.view.links = 40
+  t.equal(limits.linksFor(ann), 50, 'its own are no others')
+  agent.view.links = 400
+  t.equal(limits.linksFor(ann), 0)
+  t.equal(limits.linksFor(agent), 310)
 })
 
 t.test('those let in as the agent are no one user', async (t) => {

@@ -2,7 +2,7 @@ import { KasError } from '../../../../lib/errors.ts'
 import { builtInKinds } from '../../../../proto/kind-words.ts'
 import { type Bindings, Expression, Steps } from '../../../health/custom/cel.ts'
 import type { ObjectRecord } from '../store/record.ts'
-import { type GraphQuery, type KindQuery, notKept } from './graph-query.ts'
+import { type GraphQuery, type KindQuery, notKept } from '../tree/graph-query.ts'
 
 /** Steps of CEL for one object and expression: those who ask are many, and objects too. */
 const maxSteps = 500

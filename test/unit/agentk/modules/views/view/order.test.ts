@@ -1,5 +1,6 @@
 import t from 'tap'
-import { compareEntries, type Entry } from '../../../../../../src/agentk/modules/views/tree/forest-node.ts'
+import type { Entry } from '../../../../../../src/agentk/modules/views/tree/forest-node.ts'
+import { orderBy } from '../../../../../../src/agentk/modules/views/view/order.ts'
 
 t.test('the worst first; of those that are as bad workloads, then by kind and name', async (t) => {
   const entry = (kind: string, name: string, total = 1): Entry => ({ id: name, total, kind, name, namespace: 'shop' })
@@ -14,5 +15,5 @@ t.test('the worst first; of those that are as bad workloads, then by kind and na
     entry('apps/ControllerRevision', 'a'),
     entry('networking.k8s.io/Ingress', 'a'),
   ]
-  t.same([...sorted].reverse().sort(compareEntries), sorted)
+  t.same([...sorted].reverse().sort(orderBy(undefined)), sorted)
 })

@@ -1,0 +1,113 @@
+import { KasError } from '../../../../lib/errors.ts'
+import { viewsBounds } from '../../../../proto/views-json.ts'
+import type { Visibility } from '../store/record.ts'
+import type { View } from './view.ts'
+
+/** How much there may be at once. One user leaves room for others; those let in as the agent are many, and no one user. */
+export interface ViewLimitsOptions {
+  readonly maxViews: number
+  readonly maxViewsPerUser: number
+  /** different rights of viewers: each change of an object is compared with each of them */
+  readonly maxVisibilities: number
+  readonly maxVisibilitiesPerUser: number
+  /** objects and namespaces whose events are asked for */
+  readonly maxAsked: number
+  readonly maxAskedPerUser: number
+  /** that viewers have: some 500 bytes each */
+  readonly maxRows: number
+  readonly maxRowsPerUser: number
+  /** of open nodes, that views keep: some 120 bytes each */
+  readonly maxLinks: number
+  readonly maxLinksPerUser: number
+}
+
+/** Rows that each view may have, however many others there are. */
+export const leastRows = 100
+
+export const viewLimitsDefaults: ViewLimitsOptions = {
+  maxViews: viewsBounds.maxViewsPerAgent,
+  maxViewsPerUser: 200,
+  maxVisibilities: 128,
+  maxVisibilitiesPerUser: 16,
+  maxAsked: 100,
+  maxAskedPerUser: 20,
+  maxRows: 150_000,
+  maxRowsPerUser: 40_000,
+  maxLinks: 300_000,
+  maxLinksPerUser: 100_000,
+}
+
+/** A view that is open, as it counts. */
+export interface CountedView {
+  /** in the cluster; undefined: as the agent */
+  readonly user: string | undefined
+  /** undefined: not known yet */
+  readonly visibility: Visibility | undefined
+  readonly view: Pick<View, 'asked' | 'rows' | 'links'>
+}
+
+/** Whether those who have views leave some to others. */
+export class ViewLimits {
+  readonly #views: Iterable<CountedView>
+  readonly #options: ViewLimitsOptions
+
+  /** @param views - all that are open, whenever it is asked */
+  constructor(views: Iterable<CountedView>, options: ViewLimitsOptions = viewLimitsDefaults) {
+    this.#views = views
+    this.#options = options
+  }
+
+  /** @throws KasError TOO_MANY_STREAMS: the user, or all, may not have one more */
+  checkView(user: string | undefined): void {
+    const { maxViews, maxViewsPerUser } = this.#options
+    check([...this.#views].length, maxViews, 'views')
+    if (user !== undefined) check(this.#of(user).length, maxViewsPerUser, 'views of one user')
+  }
+
+  /** @throws KasError TOO_MANY_STREAMS: there are too many others than `counted` is to see from now on */
+  checkVisibility(counted: CountedView, visibility: Visibility): void {
+    const { maxVisibilities, maxVisibilitiesPerUser } = this.#options
+    const others = (views: Iterable<CountedView>) => {
+      const keys = [...views].flatMap((one) => (one === counted ? [] : (one.visibility?.key ?? [])))
+      return new Set(keys.filter((key) => key !== visibility.key)).size
+    }
+    check(others(this.#views), maxVisibilities, 'different rights of viewers')
+    if (counted.user !== undefined)
+      check(others(this.#of(counted.user)), maxVisibilitiesPerUser, 'different rights of one user')
+  }
+
+  /** The user may ask for events of one more. */
+  mayAsk(user: string | undefined): boolean {
+    const { maxAsked, maxAskedPerUser } = this.#options
+    const sum = (views: Iterable<CountedView>) => [...views].reduce((all, { view }) => all + view.asked, 0)
+    return sum(this.#views) < maxAsked && (user === undefined || sum(this.#of(user)) < maxAskedPerUser)
+  }
+
+  /** Rows that `counted` may have, `most` at most. */
+  rowsFor(counted: CountedView, most: number = viewsBounds.maxRows): number {
+    const { maxRows, maxRowsPerUser } = this.#options
+    return Math.min(most, Math.max(leastRows, this.#left(counted, 'rows', [maxRows, maxRowsPerUser])))
+  }
+
+  /** Links that `counted` may have. */
+  linksFor(counted: CountedView): number {
+    const { maxLinks, maxLinksPerUser } = this.#options
+    return Math.max(0, this.#left(counted, 'links', [maxLinks, maxLinksPerUser]))
+  }
+
+  /** What others leave. */
+  #left(counted: CountedView, what: 'rows' | 'links', [max, maxPerUser]: readonly [number, number]): number {
+    const ofOthers = (views: Iterable<CountedView>) =>
+      [...views].reduce((all, one) => all + (one === counted ? 0 : one.view[what]), 0)
+    const left = max - ofOthers(this.#views)
+    return counted.user === undefined ? left : Math.min(left, maxPerUser - ofOthers(this.#of(counted.user)))
+  }
+
+  #of(user: string): readonly CountedView[] {
+    return [...this.#views].filter((one) => one.user === user)
+  }
+}
+
+function check(taken: number, limit: number, what: string): void {
+  if (taken >= limit) throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what })
+}
