@@ -39,8 +39,6 @@ export interface KasModule {
   readonly userEndpoints?: readonly UserEndpoint[]
   /** 8154 */
   readonly signedEndpoints?: readonly SignedEndpoint[]
-  /** 8154, `/views`: of the one module that has them */
-  readonly views?: ViewFeeds
   /** they start once the peers are known, and stop after the servers */
   readonly services?: readonly Service[]
   /** lines of `kas status` */
@@ -108,6 +106,51 @@ export interface OwnEndpoint {
   readonly methods: readonly string[]
   /** @throws KasError, answered as for other requests */
   serve(request: OwnRequest): Promise<OwnAnswer>
+  /** What a request gets that asks for an upgrade; absent: what others get. */
+  readonly upgrade?: OwnUpgrade
+}
+
+/** WebSockets of an endpoint: a few hundred at once about each agent. */
+export interface OwnUpgrade {
+  /** the sub-protocol; who does not offer it gets UPGRADE_REQUIRED */
+  readonly protocol: string
+  /** bytes of one message of the client */
+  readonly maxMessageBytes: number
+  /** what the agent has too many of where one more is refused: 'WebSockets for echoes of this agent' */
+  readonly what: string
+  /** The client has its WebSocket. */
+  open(opened: OpenedSocket): OwnConversation
+}
+
+export interface OpenedSocket extends OwnCaller {
+  readonly socket: OwnSocket
+  /** What the WebSocket carries has failed: counted as a request that fails, and logged in these words. */
+  failed(error: KasError, sentence: string): void
+}
+
+/** The client's end of a WebSocket; one that takes nothing for too long, or does not answer pings, is cut. */
+export interface OwnSocket {
+  /** Undefined: go on; a promise: when the client has taken it, or has left. */
+  send(text: string): Promise<void> | undefined
+  /** Resolves when the client's connection has taken all of it, or the client has left. */
+  sent(text: string): Promise<void>
+  /** Nothing of the client is read before `resume`. */
+  pause(): void
+  resume(): void
+  /** @param code - of `lib/close-codes.ts` */
+  close(code: number, reason: string): void
+}
+
+/** What an endpoint does with a WebSocket. None of it may throw: that ends the WebSocket. */
+export interface OwnConversation {
+  /** Of the client; none comes once the WebSocket is being closed. */
+  message(data: Buffer, isBinary: boolean): void
+  /** The caller is somebody else in the cluster from now on. */
+  changed(impersonation: Impersonation | undefined): void
+  /** The caller may no longer: the client learns why, and the WebSocket is closed. */
+  withdraw(reason: KasError): void
+  /** The WebSocket is closed, whoever did it: the last call. */
+  closed(): void
 }
 
 /** A path that kas itself serves on 8154 to users, by their token alone, whichever agent they name with it. */
@@ -149,10 +192,14 @@ export interface AdmittedUser {
   answer(signal: AbortSignal): Promise<OwnAnswer>
 }
 
-export interface OwnRequest {
+/** Who may use the agent. */
+export interface OwnCaller {
   readonly agentId: AgentId
   /** in the cluster the caller acts as this user; undefined: as the agent itself */
   readonly impersonation: Impersonation | undefined
+}
+
+export interface OwnRequest extends OwnCaller {
   readonly method: string
   /** decoded, without what is meant for kas */
   readonly query: ReadonlyMap<string, readonly string[]>
@@ -167,43 +214,6 @@ export interface OwnAnswer {
   readonly mediaType: string
   /** at most 4 MiB: a longer one is INTERNAL */
   readonly body: Uint8Array
-}
-
-/** What agents show of their clusters, each view to one viewer (doc/views.md). */
-export interface ViewFeeds {
-  /** @throws KasError TOO_MANY_STREAMS, SHUTTING_DOWN */
-  open(agentId: AgentId, wanted: WantedView, viewer: Viewer): OpenView
-}
-
-export interface WantedView {
-  /** as whom the caller sees the cluster: of the directory, never of the caller's words; undefined: as the agent itself */
-  readonly as: Impersonation | undefined
-  /** JSON: a `Query` of proto/views-json.ts, which the agent checks */
-  readonly query: Uint8Array
-  /** what the caller was denied a while ago is asked anew first */
-  readonly fresh?: boolean
-}
-
-export interface Viewer {
-  /**
-   * An update, as the agent wrote it: JSON, if it is one value. Resolves once the viewer has taken it; the next comes
-   * after that. What it rejects with ends the view.
-   */
-  update(json: Uint8Array): Promise<void>
-  /** The view has ended by itself: nothing comes any more. */
-  ended(error: KasError): void
-}
-
-export interface OpenView {
-  /**
-   * @param limit - rows of the node's page; 0: closed
-   * @param offset - rows before the first; default: none
-   * @throws KasError TOO_MANY_STREAMS
-   */
-  page(node: string, limit: number, offset?: number): void
-  /** The caller is somebody else in the cluster from now on: the view begins anew. */
-  reopen(as: Impersonation | undefined): void
-  close(): void
 }
 
 export type StatusLine = readonly [label: string, value: string | number]

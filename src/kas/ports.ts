@@ -192,7 +192,6 @@ export class Ports {
     const endpoints = modules.flatMap((module) => module.endpoints ?? [])
     const userEndpoints = modules.flatMap((module) => module.userEndpoints ?? [])
     const signedEndpoints = modules.flatMap((module) => module.signedEndpoints ?? [])
-    const [views] = modules.flatMap((module) => module.views ?? [])
     const server = new KubernetesServer(
       {
         forward,
@@ -206,7 +205,6 @@ export class Ports {
         sessions: table,
         frontTickets: this.#frontTickets,
         signedEndpoints,
-        ...(views ? { views } : {}),
         ...(accessLog ? { accessLog } : {}),
         ...(peering ? { callerKeys: peering.callerKeys } : {}),
         ...tokens,

@@ -8,7 +8,8 @@ import { ruleReader } from '../../src/agentk/modules/views/thread/rule-sources.t
 import { ViewsThread } from '../../src/agentk/modules/views/thread/views-thread.ts'
 import type { Reply } from '../../src/call/call.ts'
 import type { Directory } from '../../src/kas/directory/directory.ts'
-import { Feeds } from '../../src/kas/modules/views/feeds.ts'
+import { Feeds } from '../../src/kas/modules/views/feed/feeds.ts'
+import { graphEndpoint } from '../../src/kas/modules/views/graph/graph-endpoint.ts'
 import { createViewsMetrics } from '../../src/kas/modules/views/views-metrics.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { KasError } from '../../src/lib/errors.ts'
@@ -60,7 +61,8 @@ async function start(t: Test) {
     },
   }
   const noCalls = () => Promise.reject(new Error('no call is made'))
-  const { server } = createKubernetesServer(noCalls, {}, undefined, { directory, views: feeds })
+  const endpoints = [graphEndpoint({ feeds, clock })]
+  const { server } = createKubernetesServer(noCalls, {}, undefined, { directory, endpoints })
   t.teardown(() => server.stop(AbortSignal.abort()))
   await server.start()
   const { port } = server.address as AddressInfo

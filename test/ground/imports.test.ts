@@ -62,10 +62,8 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/servers/kubernetes/websocket': 'lib call proto/http kas/servers/kubernetes/http | ws',
   'kas/servers/kubernetes/watch':
     'lib kubernetes call proto/http proto/wire kas/access-log kas/config kas/directory kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket | ws jose',
-  'kas/servers/kubernetes/views':
-    'lib call proto proto/http kas/module.ts kas/servers/kubernetes/request kas/servers/kubernetes/http kas/servers/kubernetes/websocket | ws',
   'kas/servers/kubernetes':
-    'lib call proto/http proto/wire membership kas/access-log kas/module.ts kas/config kas/directory kas/replicas kas/sessions kas/tunnels kas/servers kas/servers/addresses kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket kas/servers/kubernetes/watch kas/servers/kubernetes/views',
+    'lib call proto/http proto/wire membership kas/access-log kas/module.ts kas/config kas/directory kas/replicas kas/sessions kas/tunnels kas/servers kas/servers/addresses kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket kas/servers/kubernetes/watch',
   'kas/modules/*':
     'lib call proto proto/decode.ts proto/gen proto/gitops proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/replicas kas/repositories | @bufbuild/protobuf prom-client',
   'kas/cli':

@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap'
 import type { AccessLine } from '../../../src/kas/access-log/access-line.ts'
 import type { AccessLogOptions } from '../../../src/kas/access-log/access-log.ts'
+import { viewsEndpoint } from '../../../src/kas/modules/views/api/views-endpoint.ts'
 import type { KubernetesServerComponents } from '../../../src/kas/servers/kubernetes/kubernetes-server.ts'
 import { WebSocketTokens } from '../../../src/kas/servers/kubernetes/watch/websocket-tokens.ts'
 import { systemClock } from '../../../src/lib/clock.ts'
@@ -580,7 +581,7 @@ t.test('each watch over a WebSocket of pages is a call of its own', async (t) =>
 
 t.test('a WebSocket of views', async (t) => {
   const { access, port } = await start(t, {}, cluster, {
-    views: { open: () => Promise.reject(new Error('not asked')) as never },
+    endpoints: [viewsEndpoint({ open: () => Promise.reject(new Error('not asked')) as never })],
   })
   const client = await ViewsClient.open(t, port, { headers: { Authorization: 'Bearer pat:42:as-user' } })
   t.match(await access.count(1), [{ event: 'begin', class: 'watch', path: '/views', status: 101, caller: user }])

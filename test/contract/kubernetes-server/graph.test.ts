@@ -1,6 +1,7 @@
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import type { UserGrant } from '../../../src/kas/directory/directory.ts'
+import type { GraphOptions } from '../../../src/kas/modules/views/graph/graph-endpoint.ts'
 import type { KubernetesLimits } from '../../../src/kas/servers/kubernetes/http/kubernetes-limits.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { viewsBounds } from '../../../src/proto/views-json.ts'
@@ -14,8 +15,8 @@ import { tokenProtocol } from './watch-client.ts'
 
 const asUser = { Authorization: 'Bearer pat:42:as-user' }
 
-async function start(t: Test, limits: Partial<KubernetesLimits> = {}) {
-  const ground = await startViews(t, limits)
+async function start(t: Test, limits: Partial<KubernetesLimits> = {}, graph: Partial<GraphOptions> = {}) {
+  const ground = await startViews(t, limits, graph)
   const { port, follow } = ground
   const open = (headers: Record<string, string> = asUser) => GraphClient.open(t, port, { headers })
   /** A client whose request has reached the agent, which says the rest as its only view. */
@@ -292,7 +293,7 @@ t.test('an update that is none, or of what the client does not have, ends it bef
 })
 
 t.test('what is kept of graphs has a bound, of one and of all of an agent', async (t) => {
-  const { open, follow } = await start(t, { maxGraphBytes: 2000, maxGraphAgentBytes: 3000 })
+  const { open, follow } = await start(t, {}, { maxBytes: 2000, maxAgentBytes: 3000 })
   const ask = async () => (await open()).ask(defaultRequest)
   const clients = [await ask()]
   const agent = await follow()
@@ -331,7 +332,7 @@ t.test('a large graph is written in pieces', async (t) => {
 })
 
 t.test('WebSockets of views and graphs are counted together', async (t) => {
-  const { open } = await start(t, { maxViewSockets: 2 })
+  const { open } = await start(t, { maxOwnSockets: 2 })
   const [one] = [await open(), await open()]
   await t.rejects(open(), { message: /429/ })
   one.socket.close()

@@ -2,20 +2,22 @@ import type { AddressInfo } from 'node:net'
 import { Registry } from 'prom-client'
 import type { Test } from 'tap'
 import type { Directory } from '../../../src/kas/directory/directory.ts'
-import { defaultAgentFeed } from '../../../src/kas/modules/views/agent-feed.ts'
-import { Feeds } from '../../../src/kas/modules/views/feeds.ts'
+import { viewsEndpoint } from '../../../src/kas/modules/views/api/views-endpoint.ts'
+import { defaultAgentFeed } from '../../../src/kas/modules/views/feed/agent-feed.ts'
+import { Feeds } from '../../../src/kas/modules/views/feed/feeds.ts'
+import { defaultGraph, type GraphOptions, graphEndpoint } from '../../../src/kas/modules/views/graph/graph-endpoint.ts'
 import { createViewsMetrics } from '../../../src/kas/modules/views/views-metrics.ts'
 import type { KubernetesLimits } from '../../../src/kas/servers/kubernetes/http/kubernetes-limits.ts'
 import { WebSocketTokens } from '../../../src/kas/servers/kubernetes/watch/websocket-tokens.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { eventually } from '../../support/eventually.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { FakeFollows } from '../../unit/kas/modules/views/fake-follows.ts'
+import { FakeFollows } from '../../unit/kas/modules/views/feed/fake-follows.ts'
 import { clusterForward, echo } from './fake-cluster.ts'
 import { createKubernetesServer, directory } from './start-server.ts'
 
 /** A server on 8154 with views, of which the test is the agent. */
-export async function startViews(t: Test, limits: Partial<KubernetesLimits> = {}) {
+export async function startViews(t: Test, limits: Partial<KubernetesLimits> = {}, graph: Partial<GraphOptions> = {}) {
   const clock = new ManualClock()
   const follows = new FakeFollows()
   const world = { grant: directory.grantUser, serves: true as boolean | undefined }
@@ -41,7 +43,7 @@ export async function startViews(t: Test, limits: Partial<KubernetesLimits> = {}
   const { server } = createKubernetesServer(clusterForward(echo), { limits }, undefined, {
     clock,
     directory: asked,
-    views,
+    endpoints: [viewsEndpoint(views), graphEndpoint({ feeds: views, clock }, { ...defaultGraph, ...graph })],
     webSocketTokens: tokens,
   })
   t.teardown(() => server.stop(AbortSignal.abort()))

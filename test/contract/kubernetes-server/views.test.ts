@@ -134,7 +134,7 @@ t.test('20 views over one WebSocket, 500 of one agent', async (t) => {
 })
 
 t.test('WebSockets of one agent are counted, those that failed are not', async (t) => {
-  const { open, port } = await start(t, { maxViewSockets: 2 })
+  const { open, port } = await start(t, { maxOwnSockets: 2 })
   const odd = () => ViewsClient.open(t, port, { headers: asUser, protocols: ['other'] })
   for (let i = 0; i < 5; i++) await t.rejects(odd(), { message: /426/ })
   const [one] = [await open(), await open()]

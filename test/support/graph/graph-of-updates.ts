@@ -1,6 +1,6 @@
-import { ClientGraph } from '../../../src/kas/servers/kubernetes/views/client-graph.ts'
-import { readGraphUpdate } from '../../../src/kas/servers/kubernetes/views/graph-message.ts'
-import { ByteBudget } from '../../../src/kas/servers/kubernetes/websocket/byte-budget.ts'
+import { ClientGraph } from '../../../src/kas/modules/views/graph/client-graph.ts'
+import { readGraphUpdate } from '../../../src/kas/modules/views/graph/graph-message.ts'
+import { ByteBudget } from '../../../src/lib/byte-budget.ts'
 import { StrictGraph } from './strict-graph.ts'
 
 /** What a strict client makes of what an agent says of a graph, by way of kas. */

@@ -1,5 +1,7 @@
 import type { KasHost, KasModule } from '../../module.ts'
-import { Feeds } from './feeds.ts'
+import { viewsEndpoint } from './api/views-endpoint.ts'
+import { Feeds } from './feed/feeds.ts'
+import { graphEndpoint } from './graph/graph-endpoint.ts'
 import { ReportedFacts } from './reported-facts.ts'
 import { type ReportsOptions, reportMethod, serveReports } from './reports.ts'
 import { createViewsMetrics } from './views-metrics.ts'
@@ -24,7 +26,7 @@ export function createViews(host: KasHost, options: Pick<ReportsOptions, 'pollMs
     agentMethods: {
       [reportMethod]: { type: 'bidi_stream', patient: true, maxMessageBytes, maxPerAgent, rate, serve },
     },
-    views: feeds,
+    endpoints: [viewsEndpoint(feeds), graphEndpoint({ feeds, clock })],
     services: [feeds],
     status: () => [['views open', feeds.views], ['agents followed', feeds.agents], ...facts.lines()],
   }

@@ -1,4 +1,5 @@
 import type { Clock } from '../../../lib/clock.ts'
+import { closeCodes } from '../../../lib/close-codes.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { addressOf } from '../../../lib/remote-of.ts'
 import type { Arrivals } from '../arrivals.ts'
@@ -18,7 +19,6 @@ import type { RequestHead } from './request/request-head.ts'
 import type { Target } from './request/target.ts'
 import { checkMethod, contentHeaders } from './response/own-answer.ts'
 import { ClientSocket } from './websocket/client-socket.ts'
-import { closeCodes } from './websocket/close-codes.ts'
 import { WebSocketUpgrade } from './websocket/websocket-upgrade.ts'
 
 export interface FrontCheckComponents {

@@ -1,6 +1,7 @@
-import type { Call, Forward, Reply } from '../../../call/call.ts'
+import type { AgentId, Call, Forward, Reply } from '../../../call/call.ts'
 import type { Caller } from '../../../call/caller.ts'
 import { safetyOf } from '../../../call/safety.ts'
+import { ByteBudgets } from '../../../lib/byte-budget.ts'
 import { type Clock, monotonicClock, systemClock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
@@ -11,7 +12,7 @@ import type { AccessLog } from '../../access-log/access-log.ts'
 import { auditIdHeader, CallRecord } from '../../access-log/call-record.ts'
 import type { Directory } from '../../directory/directory.ts'
 import { noUsage, type Usage } from '../../directory/usage.ts'
-import type { OwnEndpoint, SignedEndpoint, UserEndpoint, ViewFeeds } from '../../module.ts'
+import type { OwnEndpoint, SignedEndpoint, UserEndpoint } from '../../module.ts'
 import type { Arrivals } from '../arrivals.ts'
 import type { FrontTickets } from '../front-tickets.ts'
 import { accessLost } from './authorization/authorization-checks.ts'
@@ -38,13 +39,10 @@ import { originHeaders, preflightHeaders } from './response/cors.ts'
 import type { ResponseRules } from './response/response-head.ts'
 import { SignedEndpoints } from './signed-endpoints.ts'
 import { UserEndpoints } from './user-endpoints.ts'
-import { GraphApi } from './views/graph-api.ts'
-import { ViewsApi } from './views/views-api.ts'
 import { ResumedWatches } from './watch/resume/resumed-watches.ts'
 import { watchQuestion } from './watch/resume/watch-question.ts'
 import { WatchApi } from './watch/watch-api.ts'
 import type { WebSocketTokens } from './watch/websocket-tokens.ts'
-import { ByteBudgets } from './websocket/byte-budget.ts'
 
 export interface KubernetesProxyComponents {
   readonly forward: Forward
@@ -67,8 +65,6 @@ export interface KubernetesProxyComponents {
   readonly userEndpoints?: readonly UserEndpoint[]
   /** absent: nothing is taken by a signature */
   readonly signedEndpoints?: readonly SignedEndpoint[]
-  /** absent: no views */
-  readonly views?: ViewFeeds
   /** absent: no front can be checked */
   readonly frontTickets?: Pick<FrontTickets, 'isValid'>
   /** absent: this replica forwards all requests itself */
@@ -117,28 +113,25 @@ export class KubernetesProxy {
 
   constructor(components: KubernetesProxyComponents, options: KubernetesProxyOptions) {
     const { product, limits, responses } = options
-    const { webSocketTokens, endpoints = [], userEndpoints = [], views: feeds, arrivals } = components
+    const { webSocketTokens, endpoints = [], userEndpoints = [], arrivals } = components
     this.#components = components
     this.#options = options
     this.#via = `gRPC/1.0 ${product}`
     this.#relay = new Relay({ ...responses, via: this.#via })
     const { forward, metrics } = components
-    const kept = new ByteBudgets(limits.maxWatchAgentBytes)
+    const kept = new ByteBudgets<AgentId>(limits.maxWatchAgentBytes)
     this.#watches = new ResumedWatches({ forward, onResumed: metrics.watchResumed, kept }, limits)
     const headers = (progress: Progress) => this.#ownHeaders(progress)
     this.#endings = new Endings({ clock: systemClock, ...components, headers })
     this.#countAccess = proxyUsage(components.usage ?? noUsage)
     const parts = { clock: systemClock, ...components, kept, watches: this.#watches, countAccess: this.#countAccess }
     const watches = new WatchApi(parts, { product, limits, via: this.#via })
-    const viewSockets = feeds
-      ? [new ViewsApi({ ...parts, feeds }, { product, limits }), new GraphApi({ ...parts, feeds }, { product, limits })]
-      : []
     this.#ofUsers = new UserEndpoints({ endpoints: userEndpoints, arrivals }, limits)
     const { signedEndpoints = [], clock = monotonicClock } = components
     this.#signed = new SignedEndpoints({ endpoints: signedEndpoints, arrivals, clock }, limits)
     const { frontTickets: tickets } = components
     this.#frontCheck = tickets && new FrontCheck({ tickets, arrivals, clock: systemClock }, { product, limits })
-    this.#own = new OwnEndpoints({ webSocketTokens, watches, viewSockets, endpoints, clock: parts.clock }, limits)
+    this.#own = new OwnEndpoints({ ...parts, webSocketTokens, watches, endpoints }, { product, limits })
   }
 
   /** Answers, whatever happens; never rejects. */

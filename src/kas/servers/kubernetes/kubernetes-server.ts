@@ -19,7 +19,7 @@ import type { ListenOptions } from '../../config/listen-address.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { LocalDirectory } from '../../directory/local-directory.ts'
 import type { Usage } from '../../directory/usage.ts'
-import type { OwnEndpoint, SignedEndpoint, UserEndpoint, ViewFeeds } from '../../module.ts'
+import type { OwnEndpoint, SignedEndpoint, UserEndpoint } from '../../module.ts'
 import { SessionTable } from '../../sessions/session-table.ts'
 import { ClientAddresses, type ClientAddressesOptions } from '../addresses/client-addresses.ts'
 import { ProxyProtocol } from '../addresses/proxy-protocol.ts'
@@ -62,8 +62,6 @@ export interface KubernetesServerComponents {
   readonly endpoints?: readonly OwnEndpoint[]
   readonly userEndpoints?: readonly UserEndpoint[]
   readonly signedEndpoints?: readonly SignedEndpoint[]
-  /** absent: no views */
-  readonly views?: ViewFeeds
   /** absent: no front can be checked */
   readonly frontTickets?: Pick<FrontTickets, 'isValid'>
   /** absent: no front is asked to take a request to another replica */

@@ -1,3 +1,4 @@
+import { closeCodes } from '../../../lib/close-codes.ts'
 import type { ErrorCode, KasError } from '../../../lib/errors.ts'
 import type { HttpResponseHeader } from '../../../proto/http/http-message.ts'
 import type { Exchange } from './http/exchange.ts'
@@ -5,7 +6,6 @@ import { encodeStatus, type Status } from './response/status.ts'
 import { errorStream, lastData, SpdyBoundaries } from './spdy-frames.ts'
 import { statusEvent, watchFormat } from './watch/resume/watch-format.ts'
 import type { Boundaries } from './watch/resume/watch-frames.ts'
-import { closeCodes } from './websocket/close-codes.ts'
 import { closeFrame, MessageBoundaries, opcodes, serverFrame } from './websocket/server-frames.ts'
 
 /** What a stream can end with so that its client reads why. */

@@ -1,6 +1,5 @@
 import type { AgentId } from '../../../call/call.ts'
 import { Buckets } from '../../../lib/bucket.ts'
-import type { Clock } from '../../../lib/clock.ts'
 import { Counter } from '../../../lib/counter.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { clockDelay } from '../../../lib/pause.ts'
@@ -11,55 +10,23 @@ import type { Credentials } from './authorization/credentials.ts'
 import type { OpenSession } from './authorization/sessions.ts'
 import { boundedBody, checkLength } from './http/bounded-body.ts'
 import type { Exchange } from './http/exchange.ts'
-import type { KubernetesLimits } from './http/kubernetes-limits.ts'
 import type { RequestOutcome } from './http/metrics.ts'
+import { OwnSockets, type OwnSocketsComponents, type OwnSocketsOptions } from './own-sockets.ts'
 import type { Progress } from './progress.ts'
 import type { RequestHead } from './request/request-head.ts'
 import type { Target } from './request/target.ts'
 import { checkMethod, contentHeaders } from './response/own-answer.ts'
-import type { ViewsCaller } from './views/views-conversation.ts'
 import type { WatchApi } from './watch/watch-api.ts'
 import type { WebSocketTokens } from './watch/websocket-tokens.ts'
 
-export interface OwnEndpointsComponents {
+export interface OwnEndpointsComponents extends OwnSocketsComponents {
   /** undefined: neither tokens nor watches over WebSocket */
   readonly webSocketTokens: Pick<WebSocketTokens, 'seal'> | undefined
   readonly watches: Pick<WatchApi, 'accept'>
-  /** views and graphs; none: neither */
-  readonly viewSockets: readonly ViewSocketApi[]
   readonly endpoints: readonly OwnEndpoint[]
-  readonly clock: Clock
 }
 
-/** Of requests to `endpoints`. */
-export type OwnEndpointsOptions = Pick<
-  KubernetesLimits,
-  | 'maxOwnRequests'
-  | 'maxViewSockets'
-  | 'maxOwnBodyBytes'
-  | 'ownBodyTimeoutMs'
-  | 'maxOwnAnswerBytes'
-  | 'ownAnswerRate'
-  | 'ownAnswerTimeoutMs'
->
-
-/** Of WebSockets for views or graphs of an agent. */
-export interface ViewSocketApi {
-  /** of requests that ask for no WebSocket */
-  readonly endpoint: OwnEndpoint
-  accept(exchange: Exchange, head: RequestHead, caller: ViewsCaller): ViewConversation
-}
-
-export interface ViewConversation {
-  /** Resolves when the WebSocket is closed; `signal` closes it. */
-  run(signal: AbortSignal): Promise<void>
-  /** The caller may no longer. */
-  withdraw(reason: KasError): void
-  /** The caller is somebody else in the cluster from now on. */
-  changed(as: Impersonation | undefined): void
-}
-
-/** A token for a WebSocket, watches over one (doc/reference/tunnel-protocol.md 6.8), views, or what was handed in. */
+/** A token for a WebSocket, watches over one (doc/reference/tunnel-protocol.md 6.8), or what was handed in. */
 export type Own = 'token' | 'watch' | OwnEndpoint
 
 /** A request to kas itself, of a caller who may use the agent. */
@@ -82,20 +49,27 @@ const maxAnsweredAgents = 10_000
 /** What kas answers by itself on 8154. */
 export class OwnEndpoints {
   readonly #components: OwnEndpointsComponents
-  readonly #options: OwnEndpointsOptions
+  readonly #limits: OwnSocketsOptions['limits']
   /** of each agent: requests to `endpoints` whose answers have not been taken yet */
   readonly #running: Counter<AgentId>
   /** of each agent: bytes of these answers. What is over delays the next one */
   readonly #answered: Buckets<AgentId>
-  /** of each agent: WebSockets for its views and graphs */
+  /** of `endpoints` that have any */
+  readonly #upgrades: ReadonlyMap<OwnEndpoint, OwnSockets>
+  /** of each agent: WebSockets of `endpoints` */
   readonly #sockets: Counter<AgentId>
 
-  constructor(components: OwnEndpointsComponents, options: OwnEndpointsOptions) {
+  constructor(components: OwnEndpointsComponents, options: OwnSocketsOptions) {
+    const { endpoints, clock } = components
+    const { limits } = options
     this.#components = components
-    this.#options = options
-    this.#running = new Counter({ maxOfKey: options.maxOwnRequests })
-    this.#answered = new Buckets(components.clock, { ...options.ownAnswerRate, maxKeys: maxAnsweredAgents })
-    this.#sockets = new Counter({ maxOfKey: options.maxViewSockets })
+    this.#limits = limits
+    this.#running = new Counter({ maxOfKey: limits.maxOwnRequests })
+    this.#answered = new Buckets(clock, { ...limits.ownAnswerRate, maxKeys: maxAnsweredAgents })
+    this.#sockets = new Counter({ maxOfKey: limits.maxOwnSockets })
+    const upgradeOf = (endpoint: OwnEndpoint) =>
+      endpoint.upgrade ? [[endpoint, new OwnSockets(endpoint.upgrade, components, options)] as const] : []
+    this.#upgrades = new Map(endpoints.flatMap(upgradeOf))
   }
 
   /**
@@ -106,13 +80,13 @@ export class OwnEndpoints {
    * @throws KasError NOT_SERVED, METHOD_NOT_ALLOWED
    */
   find(method: string, { path, wantsToken }: Pick<Target, 'path' | 'wantsToken'>): Own | undefined {
-    const { webSocketTokens, endpoints, viewSockets } = this.#components
+    const { webSocketTokens, endpoints } = this.#components
     if (path === '/watch' || wantsToken) {
       if (!webSocketTokens) throw new KasError({ code: 'NOT_SERVED', what: 'the watch API is off' })
       checkMethod(method, ['GET'])
       return wantsToken ? 'token' : 'watch'
     }
-    const endpoint = [...viewSockets.map((one) => one.endpoint), ...endpoints].find((each) => each.path === path)
+    const endpoint = endpoints.find((each) => each.path === path)
     if (endpoint) checkMethod(method, endpoint.methods)
     return endpoint
   }
@@ -120,13 +94,13 @@ export class OwnEndpoints {
   async serve(own: Own, call: OwnCall): Promise<RequestOutcome> {
     if (own === 'token') return await this.#seal(call)
     if (own === 'watch') return await this.#watch(call)
-    const api = call.exchange.upgrade && this.#components.viewSockets.find(({ endpoint }) => endpoint === own)
+    const sockets = call.exchange.upgrade && this.#upgrades.get(own)
     const { agentId } = call.credentials
-    const leave = api
-      ? enter(this.#sockets, agentId, 'WebSockets for views of this agent')
+    const leave = sockets
+      ? enter(this.#sockets, agentId, sockets.what)
       : enter(this.#running, agentId, 'requests to kas itself about this agent')
     try {
-      return await (api ? this.#view(api, call) : this.#answer(own, call))
+      return await (sockets ? this.#upgrade(sockets, call) : this.#answer(own, call))
     } finally {
       leave()
     }
@@ -147,26 +121,26 @@ export class OwnEndpoints {
     return 'upgraded'
   }
 
-  async #view(
-    api: ViewSocketApi,
+  async #upgrade(
+    sockets: OwnSockets,
     { exchange, progress, head, credentials, impersonation, session }: OwnCall,
   ): Promise<RequestOutcome> {
     const { agentId } = credentials
-    const conversation = api.accept(exchange, head, { agentId, impersonation })
+    const opened = sockets.accept(exchange, head, { agentId, impersonation })
     progress.record.answered(exchange.statusCode)
     session.endsBy({
-      end: (reason) => withdraw(progress, conversation, reason),
-      changed: (now) => conversation.changed(now),
+      end: (reason) => withdraw(progress, opened, reason),
+      changed: (now) => opened.changed(now),
     })
-    await conversation.run(exchange.signal)
+    await opened.run(exchange.signal)
     return 'upgraded'
   }
 
   async #answer(endpoint: OwnEndpoint, call: OwnCall): Promise<RequestOutcome> {
     const { exchange, head, target, credentials, impersonation, headers } = call
     exchange.upgrade?.refused()
-    const { maxOwnBodyBytes: maxBytes, ownBodyTimeoutMs: timeoutMs } = this.#options
-    const { maxOwnAnswerBytes, ownAnswerTimeoutMs } = this.#options
+    const { maxOwnBodyBytes: maxBytes, ownBodyTimeoutMs: timeoutMs } = this.#limits
+    const { maxOwnAnswerBytes, ownAnswerTimeoutMs } = this.#limits
     checkLength(head.contentLength, { maxBytes })
     const answered = this.#answered.of(credentials.agentId)
     for (let waitMs = answered.msUntil(0); waitMs > 0; waitMs = answered.msUntil(0))

@@ -22,14 +22,8 @@ export interface KubernetesLimits {
   readonly upgradedWriteTimeoutMs: number
   /** requests to endpoints of kas' own about one agent, until their answers are taken; each holds body and answer */
   readonly maxOwnRequests: number
-  /** WebSockets for views and graphs of one agent */
-  readonly maxViewSockets: number
-  /** for the request of a graph to come, once its WebSocket is open. ms */
-  readonly graphRequestMs: number
-  /** bytes that are kept of a graph: what its client has, and what it is to have */
-  readonly maxGraphBytes: number
-  /** the same of all graphs of one agent */
-  readonly maxGraphAgentBytes: number
+  /** WebSockets of endpoints of kas' own about one agent */
+  readonly maxOwnSockets: number
   /** bytes of a body that kas reads itself, for an endpoint of its own */
   readonly maxOwnBodyBytes: number
   /** for all of such a body to come, once it is read. ms */
@@ -79,10 +73,7 @@ export const defaultKubernetesLimits: KubernetesLimits = {
   maxKeptPerAgent: 500,
   upgradedWriteTimeoutMs: 20_000,
   maxOwnRequests: 16,
-  maxViewSockets: 500, // as many as there are views of one agent
-  graphRequestMs: 10_000,
-  maxGraphBytes: 4 * 1024 * 1024, // 5,000 vertices of 160 bytes and 10,000 arcs, twice
-  maxGraphAgentBytes: 32 * 1024 * 1024,
+  maxOwnSockets: 500, // as many as there are views of one agent
   maxOwnBodyBytes: 1024 * 1024,
   ownBodyTimeoutMs: 30_000,
   maxSignedRequests: 16,

@@ -1,4 +1,4 @@
-import type { ByteBudget } from '../websocket/byte-budget.ts'
+import type { ByteBudget } from '../../../../lib/byte-budget.ts'
 
 const newline = 10
 /** What a piece costs beside its bytes while it waits. */

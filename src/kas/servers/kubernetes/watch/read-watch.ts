@@ -1,9 +1,9 @@
 import type { Reply } from '../../../../call/call.ts'
+import type { ByteBudget } from '../../../../lib/byte-budget.ts'
 import { KasError } from '../../../../lib/errors.ts'
+import { scanEvent } from '../../../../lib/scan-json.ts'
 import { decodeHttpResponse, httpMessageOrder } from '../../../../proto/http/http-over-grpc.ts'
 import { MessageOrder } from '../../../../proto/wire/message-order.ts'
-import type { ByteBudget } from '../websocket/byte-budget.ts'
-import { scanEvent } from '../websocket/scan-json.ts'
 import { EventLines } from './event-lines.ts'
 
 /** Of a Status, which is a few lines: JSON.parse takes seconds for some megabytes. */

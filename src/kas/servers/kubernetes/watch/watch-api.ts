@@ -1,5 +1,6 @@
 import type { WebSocket } from 'ws'
 import type { AgentId, Forward, Metadata, Reply } from '../../../../call/call.ts'
+import type { ByteBudget, ByteBudgets } from '../../../../lib/byte-budget.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import type { Headers, Impersonation } from '../../../../proto/http/http-message.ts'
@@ -17,7 +18,6 @@ import type { KubernetesMetrics } from '../http/metrics.ts'
 import { bodilessMessages } from '../http/request-messages.ts'
 import type { RequestSpan } from '../http/request-span.ts'
 import { forwardedForHeader, type RequestHead } from '../request/request-head.ts'
-import type { ByteBudget, ByteBudgets } from '../websocket/byte-budget.ts'
 import { ClientSocket } from '../websocket/client-socket.ts'
 import { WebSocketUpgrade } from '../websocket/websocket-upgrade.ts'
 import type { ResumedWatches } from './resume/resumed-watches.ts'
@@ -29,7 +29,7 @@ export interface WatchApiComponents {
   readonly forward: Forward
   readonly watches: Pick<ResumedWatches, 'open'>
   /** of events that are not whole, of all watches of an agent */
-  readonly kept: ByteBudgets
+  readonly kept: ByteBudgets<AgentId>
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
   readonly metrics: KubernetesMetrics
   readonly countAccess: (access: Access) => void

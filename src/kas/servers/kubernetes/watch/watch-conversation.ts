@@ -1,14 +1,14 @@
 import type { WebSocket } from 'ws'
 import type { Reply } from '../../../../call/call.ts'
 import type { Caller } from '../../../../call/caller.ts'
+import { ByteBudget } from '../../../../lib/byte-budget.ts'
+import { closeCodes } from '../../../../lib/close-codes.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { CallEnd, CallRecord } from '../../../access-log/call-record.ts'
 import type { Authorized } from '../authorization/authorize.ts'
 import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
 import { errorAnswer, type FailedAt } from '../response/error-answer.ts'
-import { ByteBudget } from '../websocket/byte-budget.ts'
 import type { ClientSocket } from '../websocket/client-socket.ts'
-import { closeCodes } from '../websocket/close-codes.ts'
 import { readWatch } from './read-watch.ts'
 import {
   errorMessage,

@@ -1,7 +1,7 @@
 import type { WebSocket } from 'ws'
 import type { Clock } from '../../../../lib/clock.ts'
+import { closeCodes } from '../../../../lib/close-codes.ts'
 import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
-import { closeCodes } from './close-codes.ts'
 import { closeReason } from './server-frames.ts'
 
 /** A client's WebSocket: sends as fast as it takes, and notices when the client has left. */
@@ -45,9 +45,23 @@ export class ClientSocket {
     signal.removeEventListener('abort', onAbort)
   }
 
+  /** It has not begun to close. */
+  get isOpen(): boolean {
+    return this.#socket.readyState === this.#socket.OPEN
+  }
+
+  /** Nothing of the client is read before `resume`. */
+  pause(): void {
+    this.#socket.pause()
+  }
+
+  resume(): void {
+    this.#socket.resume()
+  }
+
   /** Undefined: go on; a promise: when the client has taken it, or has left. */
   send(text: string): Promise<void> | undefined {
-    if (this.#socket.readyState !== this.#socket.OPEN) return this.#closed
+    if (!this.isOpen) return this.#closed
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#socket.send(text, () => resolve())
     return this.#socket.bufferedAmount < this.#limits.maxWatchUnsentBytes ? undefined : this.#withDeadline(promise)
@@ -55,7 +69,7 @@ export class ClientSocket {
 
   /** Resolves when the client's connection has taken all of it, or the client has left. */
   sent(text: string): Promise<void> {
-    if (this.#socket.readyState !== this.#socket.OPEN) return this.#closed
+    if (!this.isOpen) return this.#closed
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#socket.send(text, () => resolve())
     return this.#withDeadline(promise)

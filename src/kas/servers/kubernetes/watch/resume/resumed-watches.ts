@@ -1,7 +1,7 @@
-import type { Forward, Reply } from '../../../../../call/call.ts'
+import type { AgentId, Forward, Reply } from '../../../../../call/call.ts'
+import { ByteBudget, type ByteBudgets } from '../../../../../lib/byte-budget.ts'
 import { type Clock, monotonicClock } from '../../../../../lib/clock.ts'
 import type { KubernetesLimits } from '../../http/kubernetes-limits.ts'
-import { ByteBudget, type ByteBudgets } from '../../websocket/byte-budget.ts'
 import { openWatch, type ResumedWatchComponents, type WatchCall } from './resumed-watch.ts'
 import type { WatchQuestion } from './watch-question.ts'
 
@@ -9,7 +9,7 @@ export interface ResumedWatchesComponents {
   readonly forward: Forward
   readonly onResumed: () => void
   /** of events that are not whole, of all watches of an agent */
-  readonly kept: ByteBudgets
+  readonly kept: ByteBudgets<AgentId>
   /** default `monotonicClock` */
   readonly clock?: Clock
   /** default `Math.random` */
@@ -26,7 +26,7 @@ interface HowResumed extends Pick<ResumedWatchComponents, 'mayGoOn'> {
 export class ResumedWatches {
   readonly #components: Omit<ResumedWatchComponents, 'kept' | 'mayGoOn'>
   readonly #limits: ResumedWatchesLimits
-  readonly #kept: ByteBudgets
+  readonly #kept: ByteBudgets<AgentId>
 
   constructor({ kept, ...components }: ResumedWatchesComponents, limits: ResumedWatchesLimits) {
     this.#components = { clock: monotonicClock, random: Math.random, ...components }

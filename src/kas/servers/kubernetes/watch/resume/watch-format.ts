@@ -1,7 +1,7 @@
+import { isOneObject } from '../../../../../lib/scan-json.ts'
 import type { HttpResponseHeader } from '../../../../../proto/http/http-message.ts'
 import { BackwardWriter } from '../../../../../proto/wire/wire.ts'
 import { encodeStatus, type Status } from '../../response/status.ts'
-import { isOneObject } from '../../websocket/scan-json.ts'
 import type { EventFacts } from './event-facts.ts'
 import { readJsonEvent } from './json-event.ts'
 import { readProtobufEvent } from './protobuf-event.ts'

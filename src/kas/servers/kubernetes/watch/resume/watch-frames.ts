@@ -1,5 +1,5 @@
+import type { ByteBudget } from '../../../../../lib/byte-budget.ts'
 import { KasError } from '../../../../../lib/errors.ts'
-import type { ByteBudget } from '../../websocket/byte-budget.ts'
 
 /** Where the events of a watch end. */
 export interface Boundaries {

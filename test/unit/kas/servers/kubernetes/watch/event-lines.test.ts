@@ -1,6 +1,6 @@
 import t from 'tap'
 import { EventLines } from '../../../../../../src/kas/servers/kubernetes/watch/event-lines.ts'
-import { ByteBudget } from '../../../../../../src/kas/servers/kubernetes/websocket/byte-budget.ts'
+import { ByteBudget } from '../../../../../../src/lib/byte-budget.ts'
 
 const texts = (lines: EventLines, chunk: string) => [...lines.push(Buffer.from(chunk))].map(String)
 

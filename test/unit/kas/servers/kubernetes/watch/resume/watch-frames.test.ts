@@ -4,7 +4,7 @@ import {
   LineBoundaries,
   WatchFrames,
 } from '../../../../../../../src/kas/servers/kubernetes/watch/resume/watch-frames.ts'
-import { ByteBudget } from '../../../../../../../src/kas/servers/kubernetes/websocket/byte-budget.ts'
+import { ByteBudget } from '../../../../../../../src/lib/byte-budget.ts'
 import { Seeded } from '../../../../../../support/seeded.ts'
 
 const framed = (body: Buffer) => {

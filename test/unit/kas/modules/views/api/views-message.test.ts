@@ -3,7 +3,7 @@ import {
   errorMessage,
   readViewsMessage,
   updateMessage,
-} from '../../../../../../src/kas/servers/kubernetes/views/views-message.ts'
+} from '../../../../../../src/kas/modules/views/api/views-message.ts'
 import { KasError } from '../../../../../../src/lib/errors.ts'
 
 const read = (message: unknown) => readViewsMessage(JSON.stringify(message))

@@ -1,7 +1,7 @@
+import type { ByteBudget } from '../../../../lib/byte-budget.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { arcNumber, bothArcNumbers, readArcNumber } from '../../../../proto/graph-arcs.ts'
 import { type GraphArc, viewsBounds } from '../../../../proto/views-json.ts'
-import type { ByteBudget } from '../websocket/byte-budget.ts'
 import { cutWarning, emptyMessage, type GraphUpdate, graphMessages, vertexJson, type Warning } from './graph-message.ts'
 
 /** What is kept of an arc, and of a vertex beside its JSON. bytes */

@@ -1,7 +1,6 @@
-import type { AgentId } from '../../../../call/call.ts'
-import { KasError } from '../../../../lib/errors.ts'
+import { KasError } from './errors.ts'
 
-/** What is kept for clients, such as events that have not come whole or not been sent: of one connection, or of all to one agent. */
+/** What is kept for clients, such as events that have not come whole or not been sent: of one connection, or of all of a key. */
 export class ByteBudget {
   readonly #maxBytes: number
   readonly #shared: ByteBudget | undefined
@@ -27,23 +26,23 @@ export class ByteBudget {
   }
 }
 
-/** The same of each agent. */
-export class ByteBudgets {
+/** The same of each key, such as an agent. */
+export class ByteBudgets<Key> {
   readonly #maxBytes: number
-  readonly #agents = new Map<AgentId, { readonly bytes: ByteBudget; users: number }>()
+  readonly #keys = new Map<Key, { readonly bytes: ByteBudget; users: number }>()
 
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes
   }
 
-  /** @returns what is counted of the agent, until `leave` is called, once */
-  enter(agentId: AgentId): { bytes: ByteBudget; leave: () => void } {
-    const kept = this.#agents.get(agentId) ?? { bytes: new ByteBudget(this.#maxBytes), users: 0 }
-    this.#agents.set(agentId, kept)
+  /** @returns what is counted of the key, until `leave` is called, once */
+  enter(key: Key): { bytes: ByteBudget; leave: () => void } {
+    const kept = this.#keys.get(key) ?? { bytes: new ByteBudget(this.#maxBytes), users: 0 }
+    this.#keys.set(key, kept)
     kept.users++
     const leave = () => {
       kept.users--
-      if (kept.users === 0) this.#agents.delete(agentId)
+      if (kept.users === 0) this.#keys.delete(key)
     }
     return { bytes: kept.bytes, leave }
   }

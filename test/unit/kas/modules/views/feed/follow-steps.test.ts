@@ -1,5 +1,5 @@
 import t from 'tap'
-import { FollowSteps } from '../../../../../src/kas/modules/views/follow-steps.ts'
+import { FollowSteps } from '../../../../../../src/kas/modules/views/feed/follow-steps.ts'
 
 const wanted = { as: undefined, query: Buffer.from('{"view":"tree"}') }
 

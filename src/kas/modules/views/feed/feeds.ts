@@ -1,11 +1,11 @@
-import type { AgentId } from '../../../call/call.ts'
-import { KasError } from '../../../lib/errors.ts'
-import type { Service } from '../../../lib/service.ts'
-import type { OpenView, Viewer, ViewFeeds, WantedView } from '../../module.ts'
+import type { AgentId } from '../../../../call/call.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import type { Service } from '../../../../lib/service.ts'
 import { AgentFeed, type AgentFeedComponents, type AgentFeedOptions, defaultAgentFeed } from './agent-feed.ts'
+import type { OpenView, Viewer, WantedView } from './view.ts'
 
 /** The feeds of agents that somebody views. */
-export class Feeds implements ViewFeeds, Service {
+export class Feeds implements Service {
   readonly #components: AgentFeedComponents
   readonly #options: AgentFeedOptions
   readonly #feeds = new Map<AgentId, AgentFeed>()
@@ -28,6 +28,7 @@ export class Feeds implements ViewFeeds, Service {
     return views
   }
 
+  /** @throws KasError TOO_MANY_STREAMS, SHUTTING_DOWN */
   open(agentId: AgentId, wanted: WantedView, viewer: Viewer): OpenView {
     if (this.#hasStopped) throw new KasError({ code: 'SHUTTING_DOWN' })
     const feed = this.#feeds.get(agentId) ?? this.#create(agentId)

@@ -1,11 +1,9 @@
-import { EventEmitter } from 'node:events'
 import t from 'tap'
-import type { WebSocket } from 'ws'
 import type { AgentId } from '../../../../../../src/call/call.ts'
-import type { Viewer } from '../../../../../../src/kas/module.ts'
-import { GraphConversation } from '../../../../../../src/kas/servers/kubernetes/views/graph-conversation.ts'
-import { ByteBudget } from '../../../../../../src/kas/servers/kubernetes/websocket/byte-budget.ts'
-import type { ClientSocket } from '../../../../../../src/kas/servers/kubernetes/websocket/client-socket.ts'
+import type { OwnSocket } from '../../../../../../src/kas/module.ts'
+import type { Viewer } from '../../../../../../src/kas/modules/views/feed/view.ts'
+import { GraphConversation } from '../../../../../../src/kas/modules/views/graph/graph-conversation.ts'
+import { ByteBudget } from '../../../../../../src/lib/byte-budget.ts'
 import { KasError } from '../../../../../../src/lib/errors.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
@@ -14,36 +12,32 @@ const maxBytes = 4 * 1024 * 1024
 /** A client that has asked, and takes nothing before `take`. */
 async function asked() {
   const budget = new ByteBudget(maxBytes)
-  const socket = new EventEmitter()
   const sent: PromiseWithResolvers<void>[] = []
   const opened = Promise.withResolvers<Viewer>()
   const view = { page: () => undefined, reopen: () => undefined, close: () => undefined }
-  const conversation = new GraphConversation(
-    {
-      feeds: {
-        open: (_agentId, _wanted, viewer) => {
-          opened.resolve(viewer)
-          return view
-        },
-      },
-      socket: socket as WebSocket,
-      out: {
-        sent: () => {
-          const message = Promise.withResolvers<void>()
-          sent.push(message)
-          return message.promise
-        },
-        send: () => undefined,
-        close: () => undefined,
-      } as unknown as ClientSocket,
-      budget,
-      clock: new ManualClock(),
-      failed: () => undefined,
+  const feeds = {
+    open: (_agentId: AgentId, _wanted: unknown, viewer: Viewer) => {
+      opened.resolve(viewer)
+      return view
     },
-    { agentId: 42n as AgentId, impersonation: undefined },
+  }
+  const socket: OwnSocket = {
+    sent: () => {
+      const message = Promise.withResolvers<void>()
+      sent.push(message)
+      return message.promise
+    },
+    send: () => undefined,
+    pause: () => undefined,
+    resume: () => undefined,
+    close: () => undefined,
+  }
+  const conversation = new GraphConversation(
+    { feeds, budget, clock: new ManualClock(), onClosed: () => undefined },
+    { agentId: 42n as AgentId, impersonation: undefined, socket, failed: () => undefined },
     { requestMs: 10_000 },
   )
-  socket.emit('message', Buffer.from('{"queries":[]}'), false)
+  conversation.message(Buffer.from('{"queries":[]}'), false)
   return { budget, sent, conversation, viewer: await opened.promise }
 }
 

@@ -1,25 +1,22 @@
-import type { WebSocket } from 'ws'
+import type { ByteBudget } from '../../../../lib/byte-budget.ts'
 import type { Clock } from '../../../../lib/clock.ts'
+import { closeCodes } from '../../../../lib/close-codes.ts'
 import { KasError } from '../../../../lib/errors.ts'
+import { isOneObject } from '../../../../lib/scan-json.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
-import type { OpenView, ViewFeeds } from '../../../module.ts'
-import type { ByteBudget } from '../websocket/byte-budget.ts'
-import type { ClientSocket } from '../websocket/client-socket.ts'
-import { closeCodes } from '../websocket/close-codes.ts'
-import { isOneObject } from '../websocket/scan-json.ts'
+import type { OpenedSocket, OwnConversation } from '../../../module.ts'
+import type { Feeds } from '../feed/feeds.ts'
+import type { OpenView } from '../feed/view.ts'
 import { ClientGraph } from './client-graph.ts'
 import { graphErrorMessage, readGraphUpdate } from './graph-message.ts'
-import type { ViewsCaller } from './views-conversation.ts'
 
 export interface GraphConversationComponents {
-  readonly feeds: ViewFeeds
-  readonly socket: WebSocket
-  readonly out: ClientSocket
+  readonly feeds: Pick<Feeds, 'open'>
   /** of what is kept of its graph */
   readonly budget: ByteBudget
   readonly clock: Clock
-  /** called if it ended by itself, or was refused */
-  readonly failed: (error: KasError) => void
+  /** called once its WebSocket is closed, and nothing is kept any more */
+  readonly onClosed: () => void
 }
 
 /** What passes by itself. */
@@ -36,9 +33,9 @@ const internal: ReadonlySet<string> = new Set(['INTERNAL', 'INVALID_MESSAGE', 'V
 const noSuchView = /^"view" is one of /
 
 /** One graph of one agent over one WebSocket, as clients of GitLab speak it: one request, then answers (doc/graph.md). */
-export class GraphConversation {
+export class GraphConversation implements OwnConversation {
   readonly #components: GraphConversationComponents
-  readonly #caller: ViewsCaller
+  readonly #opened: OpenedSocket
   readonly #graph: ClientGraph
   readonly #cancelWait: () => void
   #as: Impersonation | undefined
@@ -49,25 +46,22 @@ export class GraphConversation {
 
   constructor(
     components: GraphConversationComponents,
-    caller: ViewsCaller,
+    opened: OpenedSocket,
     options: {
       /** for its request to come. ms */
       readonly requestMs: number
     },
   ) {
-    const { socket, clock, budget } = components
     this.#components = components
-    this.#caller = caller
-    this.#as = caller.impersonation
-    this.#graph = new ClientGraph(budget)
-    socket.on('message', (data, isBinary) => this.#onMessage(data as Buffer, isBinary))
-    this.#cancelWait = clock.after(options.requestMs, () => this.#fail(bad('no request has come')))
+    this.#opened = opened
+    this.#as = opened.impersonation
+    this.#graph = new ClientGraph(components.budget)
+    this.#cancelWait = components.clock.after(options.requestMs, () => this.#fail(bad('no request has come')))
   }
 
-  /** Resolves when the WebSocket is closed; `signal` closes it. */
-  async run(signal: AbortSignal): Promise<void> {
-    await this.#components.out.untilClosed(signal)
+  closed(): void {
     this.#end()
+    this.#components.onClosed()
   }
 
   /** The caller is somebody else in the cluster from now on. */
@@ -81,8 +75,7 @@ export class GraphConversation {
     this.#fail(reason)
   }
 
-  #onMessage(data: Buffer, isBinary: boolean): void {
-    if (this.#hasEnded) return // it was on its way when the socket was closed
+  message(data: Buffer, isBinary: boolean): void {
     if (isBinary) this.#fail(bad('messages are JSON in text frames'), closeCodes.unsupportedData)
     else if (this.#isAsked) this.#fail(bad('one request is answered, and no more'))
     else {
@@ -102,7 +95,7 @@ export class GraphConversation {
         update: (json: Uint8Array) => this.#update(json),
         ended: (error: KasError) => this.#fail(error),
       }
-      this.#view = this.#components.feeds.open(this.#caller.agentId, { as: this.#as, query }, viewer)
+      this.#view = this.#components.feeds.open(this.#opened.agentId, { as: this.#as, query }, viewer)
     } catch (error) {
       this.#fail(KasError.from(error))
     }
@@ -115,7 +108,7 @@ export class GraphConversation {
     }
     if (this.#hasEnded) return
     for (const message of this.#graph.apply(readGraphUpdate(json))) {
-      await this.#components.out.sent(message)
+      await this.#opened.socket.sent(message)
       if (this.#hasEnded) return // before more is kept, which nobody would give back
     }
   }
@@ -123,12 +116,12 @@ export class GraphConversation {
   /** The client learns why it has ended. */
   #fail(error: KasError, code = codeOf(error)): void {
     if (this.#hasEnded) return
-    const { out, failed } = this.#components
+    const { socket, failed } = this.#opened
     this.#end()
-    failed(error)
+    failed(error, 'A graph failed')
     const reason = reasonOf(error)
-    void out.send(graphErrorMessage(code, reason)) // closing follows, and has its deadline
-    out.close(code, reason)
+    void socket.send(graphErrorMessage(code, reason)) // closing follows, and has its deadline
+    socket.close(code, reason)
   }
 
   #end(): void {

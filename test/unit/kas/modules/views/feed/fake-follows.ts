@@ -1,8 +1,12 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
-import { type AgentId, type Call, type Forward, noMetadata, type Outcome } from '../../../../../src/call/call.ts'
-import type { Viewer } from '../../../../../src/kas/module.ts'
-import type { KasError } from '../../../../../src/lib/errors.ts'
-import { type FollowRequest, FollowRequestSchema, FollowResponseSchema } from '../../../../../src/proto/gen/views_pb.ts'
+import { type AgentId, type Call, type Forward, noMetadata, type Outcome } from '../../../../../../src/call/call.ts'
+import type { Viewer } from '../../../../../../src/kas/modules/views/feed/view.ts'
+import type { KasError } from '../../../../../../src/lib/errors.ts'
+import {
+  type FollowRequest,
+  FollowRequestSchema,
+  FollowResponseSchema,
+} from '../../../../../../src/proto/gen/views_pb.ts'
 
 export const agentId = 42n as AgentId
 

@@ -1,6 +1,6 @@
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
-import { FollowRequestSchema } from '../../../proto/gen/views_pb.ts'
-import type { WantedView } from '../../module.ts'
+import { FollowRequestSchema } from '../../../../proto/gen/views_pb.ts'
+import type { WantedView } from './view.ts'
 
 type Step = NonNullable<MessageInitShape<typeof FollowRequestSchema>['step']>
 

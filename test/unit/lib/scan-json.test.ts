@@ -1,6 +1,6 @@
 import t from 'tap'
-import { maxJsonDepth, scanEvent } from '../../../../../../src/kas/servers/kubernetes/websocket/scan-json.ts'
-import { Seeded } from '../../../../../support/seeded.ts'
+import { maxJsonDepth, scanEvent } from '../../../src/lib/scan-json.ts'
+import { Seeded } from '../../support/seeded.ts'
 
 const scan = (text: string) => scanEvent(Buffer.from(text))
 

@@ -1,8 +1,9 @@
 import { KasError } from '../../../../lib/errors.ts'
+import { isOneObject } from '../../../../lib/scan-json.ts'
 import { abortable } from '../../../../lib/signals.ts'
 import { viewsBounds } from '../../../../proto/views-json.ts'
-import type { OwnAnswer, OwnRequest, ViewFeeds } from '../../../module.ts'
-import { isOneObject } from '../websocket/scan-json.ts'
+import type { OwnAnswer, OwnRequest } from '../../../module.ts'
+import type { Feeds } from '../feed/feeds.ts'
 
 /** Parameters: those that stand once, and lists. */
 const single = new Set(['view', 'environment', 'application', 'text', 'labels', 'sort', 'limit', 'agent'])
@@ -13,7 +14,7 @@ const lists = new Set(['namespace', 'kind', 'verdict'])
  *
  * @throws KasError BAD_REQUEST, TOO_MANY_STREAMS, or what the view ended with
  */
-export async function snapshot(feeds: ViewFeeds, request: OwnRequest): Promise<OwnAnswer> {
+export async function snapshot(feeds: Pick<Feeds, 'open'>, request: OwnRequest): Promise<OwnAnswer> {
   const { agentId, impersonation: as, signal } = request
   const query = queryOf(request)
   const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>()

@@ -1,7 +1,7 @@
-import { KasError } from '../../../lib/errors.ts'
-import { type Update, viewsBounds } from '../../../proto/views-json.ts'
-import type { OpenView, Viewer, WantedView } from '../../module.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import { type Update, viewsBounds } from '../../../../proto/views-json.ts'
 import type { PageWanted, ViewSteps } from './follow-steps.ts'
+import type { OpenView, Viewer, WantedView } from './view.ts'
 
 /** The feed that a view is part of. */
 export interface ViewOwner {

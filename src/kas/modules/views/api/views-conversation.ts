@@ -1,35 +1,20 @@
-import type { WebSocket } from 'ws'
-import type { AgentId } from '../../../../call/call.ts'
+import { closeCodes } from '../../../../lib/close-codes.ts'
 import { KasError } from '../../../../lib/errors.ts'
+import { isOneObject } from '../../../../lib/scan-json.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
 import { viewsBounds } from '../../../../proto/views-json.ts'
-import type { OpenView, Viewer, ViewFeeds } from '../../../module.ts'
-import type { ClientSocket } from '../websocket/client-socket.ts'
-import { closeCodes } from '../websocket/close-codes.ts'
-import { isOneObject } from '../websocket/scan-json.ts'
+import type { OpenedSocket, OwnConversation } from '../../../module.ts'
+import type { Feeds } from '../feed/feeds.ts'
+import type { OpenView, Viewer } from '../feed/view.ts'
 import { errorMessage, type Refused, readViewsMessage, updateMessage, type ViewsMessage } from './views-message.ts'
-
-export interface ViewsConversationComponents {
-  readonly feeds: ViewFeeds
-  readonly socket: WebSocket
-  readonly out: ClientSocket
-  /** called for each view that ended by itself, or was refused */
-  readonly failed: (error: KasError) => void
-}
-
-export interface ViewsCaller {
-  readonly agentId: AgentId
-  /** in the cluster; undefined: as the agent itself */
-  readonly impersonation: Impersonation | undefined
-}
 
 /** Messages that wait for a client, whose own are not read then: an update of each view that it may have, and as many. */
 const maxUnsent = 2 * viewsBounds.maxViewsPerSocket
 
 /** Several views of one agent over one WebSocket, each under the id that the client gave it (doc/views.md). */
-export class ViewsConversation {
-  readonly #components: ViewsConversationComponents
-  readonly #agentId: AgentId
+export class ViewsConversation implements OwnConversation {
+  readonly #feeds: Pick<Feeds, 'open'>
+  readonly #opened: OpenedSocket
   #as: Impersonation | undefined
   readonly #views = new Map<number, OpenView>()
   /** updates that wait for the client, of views that may be closed by now, and errors */
@@ -37,17 +22,10 @@ export class ViewsConversation {
   /** when the update before is taken: views take turns, so that a slow client has time for each */
   #turn: Promise<void> | undefined
 
-  constructor(components: ViewsConversationComponents, { agentId, impersonation }: ViewsCaller) {
-    this.#components = components
-    this.#agentId = agentId
-    this.#as = impersonation
-    components.socket.on('message', (data, isBinary) => this.#onMessage(String(data), isBinary))
-  }
-
-  /** Resolves when the WebSocket is closed; `signal` closes it. */
-  async run(signal: AbortSignal): Promise<void> {
-    await this.#components.out.untilClosed(signal)
-    this.#closeAll()
+  constructor(feeds: Pick<Feeds, 'open'>, opened: OpenedSocket) {
+    this.#feeds = feeds
+    this.#opened = opened
+    this.#as = opened.impersonation
   }
 
   /** The caller is somebody else in the cluster from now on: its views begin anew. */
@@ -61,18 +39,21 @@ export class ViewsConversation {
     const ids = [...this.#views.keys()]
     this.#closeAll()
     for (const id of ids) this.#fail(id, reason)
-    this.#components.out.close(closeCodes.policyViolation, reason.message)
+    this.#opened.socket.close(closeCodes.policyViolation, reason.message)
   }
 
-  #onMessage(text: string, isBinary: boolean): void {
-    const { socket, out } = this.#components
-    if (socket.readyState !== socket.OPEN) return // it was on its way when the socket was closed
-    if (isBinary) return void out.close(closeCodes.unsupportedData, 'messages are JSON in text frames')
+  closed(): void {
+    this.#closeAll()
+  }
+
+  message(data: Buffer, isBinary: boolean): void {
+    const { socket } = this.#opened
+    if (isBinary) return void socket.close(closeCodes.unsupportedData, 'messages are JSON in text frames')
     let message: ViewsMessage | Refused
     try {
-      message = readViewsMessage(text)
+      message = readViewsMessage(String(data))
     } catch (error) {
-      return void out.close(closeCodes.policyViolation, KasError.from(error).message)
+      return void socket.close(closeCodes.policyViolation, KasError.from(error).message)
     }
     try {
       this.#take(message)
@@ -91,8 +72,9 @@ export class ViewsConversation {
   }
 
   #open({ id, agent, query, fresh }: Extract<ViewsMessage, { type: 'open' }>): void {
-    if (agent !== String(this.#agentId)) {
-      throw new KasError({ code: 'BAD_REQUEST', detail: `agent: this WebSocket is for agent ${this.#agentId}` })
+    const { agentId } = this.#opened
+    if (agent !== String(agentId)) {
+      throw new KasError({ code: 'BAD_REQUEST', detail: `agent: this WebSocket is for agent ${agentId}` })
     }
     const { maxViewsPerSocket: limit } = viewsBounds
     if (this.#views.size >= limit) {
@@ -107,7 +89,7 @@ export class ViewsConversation {
         this.#fail(id, error)
       },
     }
-    const view = this.#components.feeds.open(this.#agentId, { as: this.#as, query, fresh }, viewer)
+    const view = this.#feeds.open(agentId, { as: this.#as, query, fresh }, viewer)
     this.#views.set(id, view)
   }
 
@@ -119,7 +101,7 @@ export class ViewsConversation {
     const before = this.#turn
     const send = async () => {
       await before
-      if (isOpen()) await this.#components.out.sent(updateMessage(id, json))
+      if (isOpen()) await this.#opened.socket.sent(updateMessage(id, json))
     }
     const own = send()
     this.#turn = own
@@ -129,7 +111,7 @@ export class ViewsConversation {
 
   /** A client that asks and does not read is not read from either. */
   async #paced(sending: Promise<void>): Promise<void> {
-    const { socket } = this.#components
+    const { socket } = this.#opened
     if (++this.#unsent === maxUnsent) socket.pause()
     await sending
     if (this.#unsent-- === maxUnsent) socket.resume()
@@ -147,9 +129,9 @@ export class ViewsConversation {
 
   /** Sends the client what its view ended with. */
   #fail(id: number, error: KasError): void {
-    const { failed, out } = this.#components
-    failed(error)
-    const full = out.send(errorMessage(id, error))
+    const { failed, socket } = this.#opened
+    failed(error, 'A view failed')
+    const full = socket.send(errorMessage(id, error))
     if (full) void this.#paced(full)
   }
 }

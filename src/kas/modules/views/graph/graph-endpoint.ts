@@ -1,0 +1,55 @@
+import type { AgentId } from '../../../../call/call.ts'
+import { ByteBudget, ByteBudgets } from '../../../../lib/byte-budget.ts'
+import type { Clock } from '../../../../lib/clock.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import { viewsBounds } from '../../../../proto/views-json.ts'
+import type { OwnEndpoint } from '../../../module.ts'
+import type { Feeds } from '../feed/feeds.ts'
+import { viewSockets } from '../feed/view.ts'
+import { GraphConversation } from './graph-conversation.ts'
+
+export interface GraphComponents {
+  readonly feeds: Pick<Feeds, 'open'>
+  readonly clock: Clock
+}
+
+export interface GraphOptions {
+  /** for the request of a graph to come, once its WebSocket is open. ms */
+  readonly requestMs: number
+  /** bytes that are kept of a graph: what its client has, and what it is to have */
+  readonly maxBytes: number
+  /** the same of all graphs of one agent */
+  readonly maxAgentBytes: number
+}
+
+export const defaultGraph: GraphOptions = {
+  requestMs: 10_000,
+  maxBytes: 4 * 1024 * 1024, // 5,000 vertices of 160 bytes and 10,000 arcs, twice
+  maxAgentBytes: 32 * 1024 * 1024,
+}
+
+/** Of GitLab's clients (doc/reference/tunnel-protocol.md 6.8). */
+const protocol = 'gitlab-agent-graph-api'
+
+/** What stands around a request in the query of its view. bytes */
+const maxFrameBytes = 64
+
+/** Graphs of one agent's cluster, as GitLab's clients ask for them (doc/graph.md): over a WebSocket alone. */
+export function graphEndpoint({ feeds, clock }: GraphComponents, options: GraphOptions = defaultGraph): OwnEndpoint {
+  const budgets = new ByteBudgets<AgentId>(options.maxAgentBytes)
+  return {
+    path: '/graph',
+    methods: ['GET'],
+    serve: () => Promise.reject(new KasError({ code: 'UPGRADE_REQUIRED', protocol })),
+    upgrade: {
+      protocol,
+      maxMessageBytes: viewsBounds.maxQueryBytes - maxFrameBytes,
+      what: viewSockets,
+      open: (opened) => {
+        const { bytes, leave } = budgets.enter(opened.agentId)
+        const budget = new ByteBudget(options.maxBytes, bytes)
+        return new GraphConversation({ feeds, budget, clock, onClosed: leave }, opened, options)
+      },
+    },
+  }
+}

@@ -1,0 +1,113 @@
+import type { Clock } from '../../../lib/clock.ts'
+import { closeCodes } from '../../../lib/close-codes.ts'
+import { KasError } from '../../../lib/errors.ts'
+import type { Logger } from '../../../lib/log.ts'
+import type { Impersonation } from '../../../proto/http/http-message.ts'
+import type { OwnCaller, OwnConversation, OwnUpgrade } from '../../module.ts'
+import type { Exchange } from './http/exchange.ts'
+import type { KubernetesLimits } from './http/kubernetes-limits.ts'
+import type { KubernetesMetrics } from './http/metrics.ts'
+import type { RequestHead } from './request/request-head.ts'
+import { ClientSocket } from './websocket/client-socket.ts'
+import { WebSocketUpgrade } from './websocket/websocket-upgrade.ts'
+
+export interface OwnSocketsComponents {
+  readonly metrics: Pick<KubernetesMetrics, 'failed'>
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+export interface OwnSocketsOptions {
+  /** `gitlab-kas/<version>/<commit>` */
+  readonly product: string
+  readonly limits: KubernetesLimits
+}
+
+/** Opens WebSockets of one of kas' own endpoints. */
+export class OwnSockets {
+  /** what an agent has too many of */
+  readonly what: string
+  readonly #upgrade: OwnUpgrade
+  readonly #components: OwnSocketsComponents
+  readonly #options: OwnSocketsOptions
+  readonly #webSockets: WebSocketUpgrade
+
+  constructor(upgrade: OwnUpgrade, components: OwnSocketsComponents, options: OwnSocketsOptions) {
+    this.what = upgrade.what
+    this.#upgrade = upgrade
+    this.#components = components
+    this.#options = options
+    const { protocol, maxMessageBytes } = upgrade
+    const { product, limits } = options
+    this.#webSockets = new WebSocketUpgrade({ protocol, product, maxMessageBytes, closeMs: limits.watchCloseMs })
+  }
+
+  /**
+   * Opens the WebSocket that was asked for.
+   *
+   * @throws KasError UPGRADE_REQUIRED, BAD_REQUEST; nothing has been answered then
+   */
+  accept(exchange: Exchange, { header }: RequestHead, caller: OwnCaller): OwnWebSocket {
+    const webSocket = this.#webSockets.accept(exchange, header)
+    const { clock, metrics, log } = this.#components
+    const socket = new ClientSocket(webSocket, clock, this.#options.limits)
+    const failed = (error: KasError, sentence: string) => {
+      metrics.failed(error.code)
+      if (error.code === 'INTERNAL') log.error({ error }, sentence)
+      else log.debug({ error_code: error.code }, sentence)
+    }
+    const opened = new OwnWebSocket({ socket, failed }, () => this.#upgrade.open({ ...caller, socket, failed }))
+    webSocket.on('message', (data, isBinary) => opened.message(data as Buffer, isBinary))
+    return opened
+  }
+}
+
+/** One that is open. What its conversation throws ends it, and nothing else. */
+export class OwnWebSocket {
+  readonly #socket: ClientSocket
+  readonly #failed: (error: KasError, sentence: string) => void
+  /** undefined: it could not begin */
+  #conversation: OwnConversation | undefined
+
+  constructor(
+    { socket, failed }: { socket: ClientSocket; failed: (error: KasError, sentence: string) => void },
+    open: () => OwnConversation,
+  ) {
+    this.#socket = socket
+    this.#failed = failed
+    this.#guarded(() => {
+      this.#conversation = open()
+    })
+  }
+
+  message(data: Buffer, isBinary: boolean): void {
+    if (!this.#socket.isOpen) return // it was on its way when the socket was closed
+    this.#guarded(() => this.#conversation?.message(data, isBinary))
+  }
+
+  /** The caller is somebody else in the cluster from now on. */
+  changed(impersonation: Impersonation | undefined): void {
+    this.#guarded(() => this.#conversation?.changed(impersonation))
+  }
+
+  /** The caller may no longer. */
+  withdraw(reason: KasError): void {
+    this.#guarded(() => this.#conversation?.withdraw(reason))
+  }
+
+  /** Resolves when it is closed; `signal` closes it. */
+  async run(signal: AbortSignal): Promise<void> {
+    await this.#socket.untilClosed(signal)
+    this.#guarded(() => this.#conversation?.closed())
+  }
+
+  #guarded(action: () => void): void {
+    try {
+      action()
+    } catch (cause) {
+      const error = KasError.from(cause)
+      this.#failed(error, 'A WebSocket failed')
+      this.#socket.close(closeCodes.internalError, error.message)
+    }
+  }
+}
