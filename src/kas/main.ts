@@ -5,8 +5,8 @@ import type { Logger } from '../lib/log.ts'
 import { nearestName } from '../lib/nearest-name.ts'
 import { stopSignal } from '../lib/stop-signal.ts'
 import { readVersion, versionLine } from '../lib/version.ts'
-import { parsedArgs, UsageError } from './cli/command.ts'
 import { programOptions, subcommands, usage } from './cli/program.ts'
+import { parsedArgs, UsageError } from './command/command.ts'
 
 /** @returns the exit code, once there is one; a server runs until a signal stops it */
 async function main(argv: readonly string[]): Promise<number> {

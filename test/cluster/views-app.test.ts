@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
 import { Balancer } from '../../dev/balancer.ts'
-import { ViewClient } from '../../src/kas/cli/views/view-client.ts'
+import { ViewClient } from '../../src/kas/modules/views/cli/view-client.ts'
 import type { StatusReport } from '../../src/kas/servers/ops-socket/status-report.ts'
 import { type Clock, systemClock } from '../../src/lib/clock.ts'
 import { ReportRequestSchema, ReportResponseSchema } from '../../src/proto/gen/views_pb.ts'
@@ -52,7 +52,7 @@ function look(t: Test, port: number, clock: Clock = systemClock) {
   const lost: string[] = []
   const client = new ViewClient(
     { clock, random: () => 0.5 },
-    { url: new URL(`ws://127.0.0.1:${port}/k8s/views`), agentId: '42', authorization: headers.Authorization, tls: {} },
+    { url: new URL(`http://127.0.0.1:${port}/k8s`), agentId: '42', authorization: headers.Authorization, tls: {} },
     {
       query: { view: 'tree' },
       opens: () => true,

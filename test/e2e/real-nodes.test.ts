@@ -1,6 +1,6 @@
 import type { Test } from 'tap'
 import type { KubernetesObject } from '../../dev/control-plane/api-client.ts'
-import { verdictOf } from '../../src/kas/cli/views/shown-view.ts'
+import { verdictOf } from '../../src/kas/modules/views/cli/shown-view.ts'
 import type { Cause, Row } from '../../src/proto/views-json.ts'
 import { crashes, noImage } from '../soak/rollouts/bad.ts'
 import { autoscaled, orderedSet, slowUpdate } from '../soak/rollouts/good.ts'

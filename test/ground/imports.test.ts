@@ -64,15 +64,12 @@ const rooms: Readonly<Record<string, string>> = {
     'lib kubernetes call proto/http proto/wire kas/access-log kas/config kas/directory kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket | ws jose',
   'kas/servers/kubernetes':
     'lib call proto/http proto/wire membership kas/access-log kas/module.ts kas/config kas/directory kas/replicas kas/sessions kas/tunnels kas/servers kas/servers/addresses kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket kas/servers/kubernetes/watch',
+  'kas/modules/*/cli': 'lib kubernetes proto kas/command | ws yaml zod',
   'kas/modules/*':
     'lib call proto proto/decode.ts proto/gen proto/gitops proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/replicas kas/repositories | @bufbuild/protobuf prom-client',
+  'kas/command': 'lib | zod',
   'kas/cli':
-    'lib kubernetes membership/discovery kas/access-log kas/cli/command.ts kas/cli/text-table.ts kas/cli/bad-answer.ts kas/cli/views kas/cli/gitops kas/agent.ts kas/agent-config kas/config kas/directory kas/observability kas/replicas kas/repositories kas/servers kas/servers/ops-socket kas/sessions | @kubernetes/client-node ws yaml zod',
-  'kas/cli/command.ts': '',
-  'kas/cli/text-table.ts': 'lib',
-  'kas/cli/bad-answer.ts': 'lib | zod',
-  'kas/cli/gitops': 'lib kas/cli/command.ts kas/cli/text-table.ts kas/cli/bad-answer.ts kas/cli/views | zod',
-  'kas/cli/views': 'lib kubernetes proto kas/cli/command.ts kas/cli/text-table.ts kas/cli/bad-answer.ts | ws yaml zod',
+    'lib membership/discovery kas/access-log kas/command kas/modules/*/cli kas/agent.ts kas/agent-config kas/config kas/directory kas/observability kas/replicas kas/repositories kas/servers kas/servers/ops-socket kas/sessions | @kubernetes/client-node ws yaml zod',
   kas: 'lib lib/tracing/otlp-tracing.ts call ring proto proto/* membership kas/* | @bufbuild/protobuf',
   'agentk/cluster': 'lib kubernetes call proto/http | undici',
   'agentk/tunnels': 'lib call proto proto/gen proto/wire proto/grpc | ws prom-client @bufbuild/protobuf',
@@ -104,12 +101,14 @@ const rooms: Readonly<Record<string, string>> = {
 
 const source = join(import.meta.dirname, '../../src')
 
-const matches = (pattern: string, name: string) =>
-  pattern.endsWith('/*') ? name.startsWith(pattern.slice(0, -1)) : pattern === name
+const matches = (pattern: string, name: string) => {
+  const [start = '', end] = pattern.split('*')
+  return end === undefined ? name === pattern : name.startsWith(start) && name.endsWith(end)
+}
 
-/** The innermost room of a file; each module is one, with its own rooms inside. */
+/** The innermost room of a file; each module is one, with its own rooms inside: its commands, and those of the table. */
 function roomOf(file: string): string {
-  const [module] = /^(?:kas|agentk)\/modules\/[^/]+/.exec(file) ?? []
+  const [module] = /^(?:kas|agentk)\/modules\/[^/]+(?:\/cli(?=\/))?/.exec(file) ?? []
   const own = Object.keys(rooms).filter((room) => file === room || file.startsWith(`${room}/`))
   const innermost = own.sort((one, other) => other.length - one.length)[0]
   return module && !innermost?.startsWith(`${module}/`) ? module : (innermost ?? `no room: ${file}`)

@@ -1,5 +1,5 @@
-import { health } from '../../src/kas/cli/views/health.ts'
-import { runViewsCommand } from '../../src/kas/cli/views/views-command.ts'
+import { health } from '../../src/kas/modules/views/cli/health.ts'
+import { runViewsCommand } from '../../src/kas/modules/views/cli/views-command.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { abortable } from '../../src/lib/signals.ts'
 

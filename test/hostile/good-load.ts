@@ -1,4 +1,4 @@
-import type { Endpoint } from '../../src/kas/cli/views/endpoint.ts'
+import type { Endpoint } from '../../src/kas/command/endpoint.ts'
 import { Kube, type KubeOptions } from '../soak/kube.ts'
 import { PacedCalls } from '../soak/rolling/paced-calls.ts'
 import { ResumedWatch } from '../soak/rolling/resumed-watch.ts'

@@ -1,5 +1,5 @@
 import type { ApiClient } from '../../dev/control-plane/api-client.ts'
-import type { Endpoint } from '../../src/kas/cli/views/endpoint.ts'
+import type { Endpoint } from '../../src/kas/command/endpoint.ts'
 import type { Query } from '../../src/proto/views-json.ts'
 import { WatchedView } from '../soak/views/watched-view.ts'
 import { goodNamespace } from './good-source.ts'

@@ -255,7 +255,7 @@ async function goodPlace(
   return {
     cluster,
     endpoints: ways.map(({ access: { server, ca, credential } }) => ({
-      url: new URL('/views', server.replace(/^https/, 'wss')),
+      url: new URL(server),
       agentId: String(agent.id),
       authorization: `Bearer ${credential}`,
       tls: { ca },

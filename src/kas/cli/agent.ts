@@ -1,5 +1,5 @@
+import { required, textOption, UsageError } from '../command/command.ts'
 import { problemOfRepositoryUrl } from '../repositories/repository-url.ts'
-import { required, textOption, UsageError } from './command.ts'
 import type { CliContext, Command } from './directory-command.ts'
 import type { DirectoryDocument } from './directory-document.ts'
 import { projectNamed } from './named-entries.ts'

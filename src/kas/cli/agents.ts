@@ -1,8 +1,8 @@
 import { printableJson } from '../../lib/printable.ts'
-import { type CliIo, type CliValues, parsedArgs, textOption, UsageError } from './command.ts'
-import { textTable } from './text-table.ts'
+import { type CliIo, type CliValues, parsedArgs, textOption, UsageError } from '../command/command.ts'
+import { endpointOf } from '../command/endpoint.ts'
+import { textTable } from '../command/text-table.ts'
 import { askUserAgents, endpointAt, tokenFrom, type UserAgents } from './user-agents.ts'
-import { endpointOf } from './views/endpoint.ts'
 
 export const agentsUsage = 'agents [--server URL --token-file FILE [--ca FILE]] [--json]'
 

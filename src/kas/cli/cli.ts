@@ -1,6 +1,6 @@
 import { systemClock } from '../../lib/clock.ts'
 import { nearestName } from '../../lib/nearest-name.ts'
-import { type CliIo, parsedArgs, UsageError } from './command.ts'
+import { type CliIo, parsedArgs, UsageError } from '../command/command.ts'
 import type { Command } from './directory-command.ts'
 
 /** By the words after `kas`. */
@@ -67,8 +67,8 @@ async function runStatus(word: (typeof statusWords)[number], args: readonly stri
 
 async function runViews(word: ViewsWord, args: readonly string[], io: CliIo): Promise<number> {
   const [{ viewsCommands }, { runViewsCommand }] = await Promise.all([
-    import('./views/commands.ts'), // here: the others need no WebSocket
-    import('./views/views-command.ts'),
+    import('../modules/views/cli/commands.ts'), // here: the others need no WebSocket
+    import('../modules/views/cli/views-command.ts'),
   ])
   const command = viewsCommands[word]
   return guarded({ name: word, usage: command.usage, io }, () =>
@@ -79,10 +79,10 @@ async function runViews(word: ViewsWord, args: readonly string[], io: CliIo): Pr
 async function runGitops(args: readonly string[], io: CliIo): Promise<number> {
   // here: the others need no kubeconfig
   if (args[0] === 'forget') {
-    const { forgetUsage, gitopsForget } = await import('./gitops/forget.ts')
+    const { forgetUsage, gitopsForget } = await import('../modules/gitops/cli/forget.ts')
     return guarded({ name: 'gitops', usage: forgetUsage, io }, () => gitopsForget(args, { io, clock: systemClock }))
   }
-  const { gitopsStatus, gitopsUsage } = await import('./gitops/status.ts')
+  const { gitopsStatus, gitopsUsage } = await import('../modules/gitops/cli/status.ts')
   return guarded({ name: 'gitops', usage: gitopsUsage, io }, () => gitopsStatus(args, { io, clock: systemClock }))
 }
 
@@ -102,7 +102,7 @@ async function runAgents(args: readonly string[], io: CliIo): Promise<number> {
 }
 
 async function runViewsRole(args: readonly string[], io: CliIo): Promise<number> {
-  const { viewsRole, viewsRoleUsage } = await import('./views-role.ts') // here: the others need no kubeconfig
+  const { viewsRole, viewsRoleUsage } = await import('../modules/views/cli/views-role.ts') // here: the others need no kubeconfig
   return guarded({ name: 'views', usage: viewsRoleUsage, io }, () => viewsRole(args, io))
 }
 

@@ -1,6 +1,6 @@
 import type { ParseArgsConfig } from 'node:util'
 import type { Clock } from '../../lib/clock.ts'
-import type { CliIo, CliValues } from './command.ts'
+import type { CliIo, CliValues } from '../command/command.ts'
 import type { DirectoryDocument } from './directory-document.ts'
 
 export interface CliContext {

@@ -1,4 +1,4 @@
-import { textOption } from './command.ts'
+import { textOption } from '../command/command.ts'
 import type { Command } from './directory-command.ts'
 
 /** `kas kubeconfig` */

@@ -1,13 +1,13 @@
 import type { Clock } from '../../lib/clock.ts'
 import { printable, printableJson } from '../../lib/printable.ts'
+import { required, textOption } from '../command/command.ts'
+import { textTable } from '../command/text-table.ts'
 import type { DirectoryContents } from '../directory/file/directory-contents.ts'
 import type { DirectoryTree } from '../directory/file/directory-schema.ts'
-import { required, textOption } from './command.ts'
 import type { CliContext, Command } from './directory-command.ts'
 import type { DirectoryDocument, OwnedToken } from './directory-document.ts'
 import { agentNamed, projectNamed, userNamed } from './named-entries.ts'
 import { hashOf, shortHash } from './short-hash.ts'
-import { textTable } from './text-table.ts'
 import { hashFrom, tokenBeginning } from './token.ts'
 
 /** What the directory file says, for people and as JSON; no secret is in it. */

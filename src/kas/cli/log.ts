@@ -1,6 +1,6 @@
 import { printable } from '../../lib/printable.ts'
 import type { AccessLine } from '../access-log/access-line.ts'
-import { type CliIo, parsedArgs, refuseEmpty, textOption } from './command.ts'
+import { type CliIo, parsedArgs, refuseEmpty, textOption } from '../command/command.ts'
 import { agentOption, askReplica, explained, socketOf, socketOptions, statusUsage } from './status-command.ts'
 
 export const logUsage = 'log [--agent ID] [--user NAME] [--verb VERB] [--since 10m] [--follow]'

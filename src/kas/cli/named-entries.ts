@@ -1,6 +1,6 @@
 import type { Agent } from '../agent.ts'
+import { UsageError } from '../command/command.ts'
 import type { Project } from '../directory/file/directory-contents.ts'
-import { UsageError } from './command.ts'
 import type { DirectoryDocument } from './directory-document.ts'
 
 /** @throws UsageError if the directory has no such project */

@@ -1,4 +1,4 @@
-import { required, textOption, UsageError } from './command.ts'
+import { required, textOption, UsageError } from '../command/command.ts'
 import type { CliContext, Command } from './directory-command.ts'
 import type { OwnedToken, TokenTree } from './directory-document.ts'
 import { agentNamed, userNamed } from './named-entries.ts'

@@ -1,8 +1,8 @@
 import { printable } from '../../lib/printable.ts'
+import { required, textOption } from '../command/command.ts'
+import { textTable } from '../command/text-table.ts'
 import type { RouteReport } from '../servers/ops-socket/route-report.ts'
-import { required, textOption } from './command.ts'
 import { agentOption, type StatusCommand } from './status-command.ts'
-import { textTable } from './text-table.ts'
 
 /** `kas route` */
 export const route: StatusCommand = {

@@ -1,11 +1,11 @@
 import type { Clock } from '../../lib/clock.ts'
+import { ageText } from '../command/age-text.ts'
+import { type CliIo, type CliValues, parsedArgs, refuseEmpty, textOption, UsageError } from '../command/command.ts'
+import { textTable } from '../command/text-table.ts'
 import type { EndedReport, SessionsReport } from '../sessions/replica-sessions.ts'
 import type { SessionReport } from '../sessions/session-table.ts'
-import { type CliIo, type CliValues, parsedArgs, refuseEmpty, textOption, UsageError } from './command.ts'
 import { whatText } from './log.ts'
 import { agentOption, ask, socketOf, socketOptions, statusUsage } from './status-command.ts'
-import { textTable } from './text-table.ts'
-import { ageText } from './views/verdict-text.ts'
 
 export const sessionsUsage = 'sessions [end] [ID] [--user NAME] [--agent ID] [--reason TEXT]'
 

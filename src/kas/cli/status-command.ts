@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { ParseArgsConfig } from 'node:util'
 import { http } from '../../lib/http.ts'
-import { type CliIo, type CliValues, parsedArgs, textOption, UsageError } from './command.ts'
+import { type CliIo, type CliValues, parsedArgs, textOption, UsageError } from '../command/command.ts'
 
 /** A subcommand that asks a running replica on its Unix socket. */
 export interface StatusCommand {

@@ -1,4 +1,5 @@
 import { printable } from '../../lib/printable.ts'
+import { textTable } from '../command/text-table.ts'
 import type {
   AgentReport,
   MemberReport,
@@ -6,7 +7,6 @@ import type {
   StatusReport,
 } from '../servers/ops-socket/status-report.ts'
 import { agentOption, type StatusCommand } from './status-command.ts'
-import { textTable } from './text-table.ts'
 
 /** `kas status` */
 export const status: StatusCommand = {

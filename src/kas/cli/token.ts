@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../lib/clock.ts'
 import { tokenHash } from '../../lib/token-hash.ts'
-import { type CliIo, type CliValues, required, textOption, UsageError } from './command.ts'
+import { type CliIo, type CliValues, required, textOption, UsageError } from '../command/command.ts'
 import type { CliContext, Command } from './directory-command.ts'
 import type { DirectoryDocument, OwnedToken } from './directory-document.ts'
 import { agentNamed, projectNamed, userNamed } from './named-entries.ts'

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import * as z from 'zod'
-import { readAnswer } from './bad-answer.ts'
-import { type CliValues, textOption, UsageError } from './command.ts'
-import { askKas } from './views/ask-kas.ts'
-import { type Endpoint, viewsUrl } from './views/endpoint.ts'
+import { askKas } from '../command/ask-kas.ts'
+import { readAnswer } from '../command/bad-answer.ts'
+import { type CliValues, textOption, UsageError } from '../command/command.ts'
+import { type Endpoint, kasUrl } from '../command/endpoint.ts'
 
 /** An agent that lets the user in, as kas says. */
 const agentSchema = z.object({
@@ -26,7 +26,7 @@ export async function askUserAgents(endpoint: Endpoint): Promise<UserAgents> {
 export async function endpointAt(server: string, token: string, values: CliValues): Promise<Endpoint> {
   const ca = textOption(values, 'ca')
   const tls = ca === undefined ? {} : { ca: await readFile(ca, 'utf8') }
-  return { url: viewsUrl(server), agentId: '0', authorization: `Bearer pat:0:${token}`, tls }
+  return { url: kasUrl(server), agentId: '0', authorization: `Bearer pat:0:${token}`, tls }
 }
 
 /** @throws UsageError if there is not one token in it */

@@ -1,5 +1,5 @@
+import { required, UsageError } from '../command/command.ts'
 import { type RoleName, roleNames } from '../directory/file/roles.ts'
-import { required, UsageError } from './command.ts'
 import type { Command } from './directory-command.ts'
 import type { DirectoryDocument } from './directory-document.ts'
 import { newToken, tokenOptions } from './token.ts'

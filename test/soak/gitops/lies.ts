@@ -1,6 +1,6 @@
 import type { LocalReplica } from '../../../dev/start/local-replica.ts'
-import { readState, type ShownState } from '../../../src/kas/cli/gitops/state.ts'
-import { statusCode } from '../../../src/kas/cli/gitops/status.ts'
+import { readState, type ShownState } from '../../../src/kas/modules/gitops/cli/state.ts'
+import { statusCode } from '../../../src/kas/modules/gitops/cli/status.ts'
 import { delay } from '../../../src/lib/signals.ts'
 import { Seeded } from '../../support/seeded.ts'
 import { Kube } from '../kube.ts'

@@ -4,6 +4,7 @@ import { get } from 'node:https'
 import { text } from 'node:stream/consumers'
 import type { ApiClient, KubernetesObject } from '../../../dev/control-plane/api-client.ts'
 import { nodeName } from '../../../dev/control-plane/simulated-kubelet.ts'
+import { urlBelow } from '../../../src/kas/command/endpoint.ts'
 import { delay } from '../../../src/lib/signals.ts'
 import type { Row, Update } from '../../../src/proto/views-json.ts'
 import type { Findings, Stage } from '../scene.ts'
@@ -242,9 +243,9 @@ async function listed(admin: ApiClient, namespace: string): Promise<string> {
 
 /** As a view has it. @throws Error: it is not whole */
 async function shownIn(ground: ViewsGround, namespace: string): Promise<string> {
-  const { url, authorization, tls } = ground.endpoint('job')
-  const address = new URL(url)
-  address.protocol = 'https:'
+  const endpoint = ground.endpoint('job')
+  const { authorization, tls } = endpoint
+  const address = urlBelow(endpoint, '/views')
   const lists = [...Object.keys(kinds)].map((kind) => ['kind', kind])
   const query = [['view', 'list'], ['namespace', namespace], ['limit', '500'], ...lists] as [string, string][]
   address.search = String(new URLSearchParams(query))

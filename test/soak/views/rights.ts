@@ -1,4 +1,4 @@
-import { ViewRefused } from '../../../src/kas/cli/views/view-client.ts'
+import { ViewRefused } from '../../../src/kas/modules/views/cli/view-client.ts'
 import { delay } from '../../../src/lib/signals.ts'
 import type { Query } from '../../../src/proto/views-json.ts'
 import type { Findings, Stage } from '../scene.ts'

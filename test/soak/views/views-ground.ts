@@ -12,7 +12,7 @@ import { replicaCount } from '../../../dev/start/ports.ts'
 import { createProjectRepository } from '../../../dev/start/project-repository.ts'
 import { statusOf } from '../../../dev/start/replica-table.ts'
 import { agent, files, replicaFiles, replicaName } from '../../../dev/start/settings.ts'
-import type { Endpoint } from '../../../src/kas/cli/views/endpoint.ts'
+import type { Endpoint } from '../../../src/kas/command/endpoint.ts'
 import { delay } from '../../../src/lib/signals.ts'
 import { AgentkPod, leadingPod } from '../agentk-pods.ts'
 import { type AgentPlace, RollingGround } from '../rolling/rolling-ground.ts'
@@ -103,7 +103,7 @@ export class ViewsGround {
 
   /** All viewers enter at one replica, and at another one once that is dead. */
   endpoint(viewer: Viewer): Endpoint {
-    const url = new URL(`wss://127.0.0.1:${this.#front.port}/views`)
+    const url = new URL(`https://127.0.0.1:${this.#front.port}`)
     const authorization = `Bearer ${this.people.credentials[viewer]}`
     return { url, agentId: String(agent.id), authorization, tls: { ca: this.#ground.access.ca } }
   }

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { type Endpoint, endpointOf } from '../../../src/kas/cli/views/endpoint.ts'
+import { type Endpoint, endpointOf } from '../../../src/kas/command/endpoint.ts'
 import { agentkAccount } from '../agentk-account.ts'
 import { type KasAnswer, runKas } from '../kas-command.ts'
 import { Kubectl } from '../kubectl.ts'

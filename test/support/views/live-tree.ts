@@ -1,6 +1,6 @@
-import type { Endpoint } from '../../../src/kas/cli/views/endpoint.ts'
-import { isGroup, type ShownView } from '../../../src/kas/cli/views/shown-view.ts'
-import { ViewClient } from '../../../src/kas/cli/views/view-client.ts'
+import type { Endpoint } from '../../../src/kas/command/endpoint.ts'
+import { isGroup, type ShownView } from '../../../src/kas/modules/views/cli/shown-view.ts'
+import { ViewClient } from '../../../src/kas/modules/views/cli/view-client.ts'
 import { systemClock } from '../../../src/lib/clock.ts'
 import type { Query, Row, ViewState } from '../../../src/proto/views-json.ts'
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { LiveTree } from '../../support/views/live-tree.ts'
-import { startViewsServer } from '../kas/cli/views/views-server.ts'
+import { startViewsServer } from '../kas/modules/views/cli/views-server.ts'
 
 const root = { order: [], counts: {}, more: 0 }
 const timeoutMs = 5000

@@ -1,6 +1,6 @@
 import { warningReason } from '../../../lib/config.ts'
 import { printable, printableJson } from '../../../lib/printable.ts'
-import { type CliIo, parsedArgs, textOption, UsageError } from '../command.ts'
+import { type CliIo, parsedArgs, textOption, UsageError } from '../../command/command.ts'
 import {
   type CheckedFile,
   checkedAgentFile,

@@ -1,18 +1,18 @@
 import type { ParseArgsConfig } from 'node:util'
+import { options as forgetOptions } from '../../modules/gitops/cli/forget.ts'
+import { options as gitopsOptions } from '../../modules/gitops/cli/status.ts'
+import { viewsCommands } from '../../modules/views/cli/commands.ts'
+import { viewsOptions } from '../../modules/views/cli/views-command.ts'
+import { options as viewsRoleOptions } from '../../modules/views/cli/views-role.ts'
 import { options as agentsOptions } from '../agents.ts'
 import { options as checkConfigOptions, outputs as checkConfigOutputs } from '../check-config/check-config.ts'
 import { commands, commonOptions } from '../commands.ts'
 import { options as doctorOptions, outputs as doctorOutputs } from '../doctor/doctor.ts'
-import { options as forgetOptions } from '../gitops/forget.ts'
-import { options as gitopsOptions } from '../gitops/status.ts'
 import { options as logOptions } from '../log.ts'
 import { programOptions, subcommands } from '../program.ts'
 import { options as sessionsOptions } from '../sessions.ts'
 import { socketOptions } from '../status-command.ts'
 import { statusCommands } from '../status-commands.ts'
-import { viewsCommands } from '../views/commands.ts'
-import { viewsOptions } from '../views/views-command.ts'
-import { options as viewsRoleOptions } from '../views-role.ts'
 
 type Options = NonNullable<ParseArgsConfig['options']>
 

@@ -1,4 +1,4 @@
-import { type CliIo, parsedArgs, UsageError } from '../command.ts'
+import { type CliIo, parsedArgs, UsageError } from '../../command/command.ts'
 import { commandTree, type Place, shells } from './command-tree.ts'
 import { bashScript, fishScript, zshScript } from './scripts.ts'
 

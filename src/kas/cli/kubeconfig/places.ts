@@ -1,5 +1,5 @@
-import { UsageError } from '../command.ts'
-import { tokenPattern } from '../views/endpoint.ts'
+import { UsageError } from '../../command/command.ts'
+import { tokenPattern } from '../../command/endpoint.ts'
 import type { Entry, Fields } from './kubeconfig-file.ts'
 import type { KubeconfigFiles } from './kubeconfig-files.ts'
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { isUndoable, nextOf } from '../../../../../src/agentk/health/kas/next.ts'
-import { readUpdate } from '../../../../../src/kas/cli/views/received.ts'
+import { readUpdate } from '../../../../../src/kas/modules/views/cli/received.ts'
 
 const pod = { kind: 'Pod', namespace: 'shop', name: 'web-1', about: 'app' }
 

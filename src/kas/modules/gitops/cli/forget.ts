@@ -1,0 +1,69 @@
+import type { Clock } from '../../../../lib/clock.ts'
+import { printable } from '../../../../lib/printable.ts'
+import { askKas } from '../../../command/ask-kas.ts'
+import { type CliIo, parsedArgs, UsageError } from '../../../command/command.ts'
+import { endpointOf } from '../../../command/endpoint.ts'
+import { askState, type ShownSource } from './state.ts'
+import { nameOf } from './status-text.ts'
+
+export const forgetUsage = 'gitops forget SOURCE [--agent ID]'
+export const forgetHelp = `usage: kas ${forgetUsage}\n  lets go of what a source that has left the configuration has made\n`
+
+export const options = {
+  kubeconfig: { type: 'string' },
+  context: { type: 'string' },
+  agent: { type: 'string' },
+  help: { type: 'boolean', short: 'h' },
+} as const
+
+/** From one question to the next whether agentk has done it, and how long it is asked. ms */
+const pollMs = 500
+const maxWaitMs = 60_000
+
+const forgetAnnotation = 'agent.gitlab.com/forget'
+
+/**
+ * `kas gitops forget`: of a source that has left the configuration, what it has made stays, and no inventory of it.
+ *
+ * @param args - after `gitops`
+ * @returns the exit code
+ * @throws UsageError, BadAnswer, Error with what kas or the API server answered
+ */
+export async function gitopsForget(
+  args: readonly string[],
+  { io, clock }: { readonly io: CliIo; readonly clock: Clock },
+): Promise<number> {
+  const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
+  if (values.help) {
+    io.stdout.write(forgetHelp)
+    return 0
+  }
+  const [, wanted, ...more] = positionals
+  if (wanted === undefined || more.length > 0) throw new UsageError('allowed is one source')
+  const endpoint = await endpointOf(values, io.env)
+  const find = async () => sourceCalled((await askState(endpoint)).sources, wanted)
+  const source = await find()
+  if (!source) throw new Error(`no source ${wanted} is known: kas gitops status shows those that are`)
+  const { phase, object = '' } = source
+  if (phase !== 'KEPT' && phase !== 'REMOVING') {
+    throw new Error(`${wanted} is ${phase}: the configuration has it. Take it out there first`)
+  }
+  if (object === '') throw new Error(`agentk has not named the object of ${wanted} yet: try again`)
+  await askKas(endpoint, {
+    method: 'PATCH',
+    path: object,
+    patch: { metadata: { annotations: { [forgetAnnotation]: 'true' } } },
+  })
+  const until = clock.now() + maxWaitMs
+  while (await find()) {
+    if (clock.now() >= until) throw new Error(`agentk was asked to forget ${wanted}, and has not done so yet`)
+    await new Promise<void>((resolve) => void clock.after(pollMs, resolve))
+  }
+  io.stdout.write(printable(`${wanted} is forgotten: what it has made stays in the cluster`).concat('\n'))
+  return 0
+}
+
+/** By its id, or as `kas gitops status` calls it. */
+function sourceCalled(sources: readonly ShownSource[], name: string): ShownSource | undefined {
+  return sources.find(({ source }) => source === name) ?? sources.find((each) => nameOf(each) === name)
+}

@@ -1,0 +1,91 @@
+import * as z from 'zod'
+import { askKas } from '../../../command/ask-kas.ts'
+import { BadAnswer, readAnswer } from '../../../command/bad-answer.ts'
+import type { Endpoint } from '../../../command/endpoint.ts'
+
+/** what a JSON of kas is nested */
+const maxDepth = 32
+/** characters of what stands in a column */
+const maxCell = 2048
+const maxSources = 10_000
+
+const cell = z.string().max(maxCell)
+const key = z.looseObject({ kind: z.string(), namespace: z.string(), name: z.string() })
+const counts = z.looseObject({
+  objects: z.int(),
+  applied: z.int(),
+  unchanged: z.int(),
+  failed: z.int(),
+  waiting: z.int().optional(),
+})
+const trouble = z.looseObject({ key: key.optional(), text: z.string(), file: z.string(), line: z.int() })
+const leaving = z.looseObject({ key: key.optional(), text: z.string() })
+/** of an int64, as JSON of protobuf has it */
+const ms = z.string().regex(/^\d{1,16}$/)
+
+/** of `GET <prefix>gitops/state` (doc/gitops.md), with what else stands there */
+const source = z.looseObject({
+  source: cell,
+  commit: cell,
+  wanted: cell,
+  phase: cell,
+  problem: z.string(),
+  counts: counts.optional(),
+  trouble: z.array(trouble),
+  stale: z.boolean(),
+  // those that kas has had from the beginning end here
+  project: cell.optional(),
+  name: cell.optional(),
+  ref: cell.optional(),
+  next: z.string().optional(),
+  plan: cell.optional(),
+  leaving: z.array(leaving).optional(),
+  kept: z.array(leaving).optional(),
+  age_ms: z.number().optional(),
+  at_ms: ms.optional(),
+  applied_at_ms: ms.optional(),
+  compared_at_ms: ms.optional(),
+  object: cell.optional(),
+})
+/** of the agent's file */
+const configuration = z.looseObject({
+  commit: cell.optional(),
+  phase: cell.optional(),
+  problem: z.string().optional(),
+  next: z.string().optional(),
+})
+const state = z.object({
+  sources: z.array(source).max(maxSources),
+  agent: z.enum(['connected', 'stock', 'absent']).optional(),
+  configuration: configuration.optional(),
+  cut: z.boolean().optional(),
+})
+
+export type ShownSource = z.output<typeof source>
+export type ShownState = z.output<typeof state>
+
+/** @throws BadAnswer, Error with what kas answered */
+export async function askState(endpoint: Endpoint): Promise<ShownState> {
+  return readState(await askKas(endpoint, { method: 'GET', path: '/gitops/state' }))
+}
+
+/** @throws BadAnswer that says which key is wrong, and no value */
+export function readState(body: string): ShownState {
+  if (depthOf(body) > maxDepth) throw new BadAnswer(`it is nested more than ${maxDepth} deep`)
+  return readAnswer(state, body)
+}
+
+/** Brackets that are open at once, outside of strings. */
+function depthOf(json: string): number {
+  let depth = 0
+  let deepest = 0
+  let isText = false
+  for (let i = 0; i < json.length; i++) {
+    const sign = json[i]
+    if (sign === '"') isText = !isText
+    else if (isText) i += sign === '\\' ? 1 : 0
+    else if (sign === '[' || sign === '{') deepest = Math.max(deepest, ++depth)
+    else if (sign === ']' || sign === '}') depth--
+  }
+  return deepest
+}

@@ -1,0 +1,93 @@
+import { printable } from '../../../../lib/printable.ts'
+import { textTable } from '../../../command/text-table.ts'
+import type { ShownSource, ShownState } from './state.ts'
+
+const head = ['SOURCE', 'REF', 'PHASE', 'COMMIT', 'WANTED', 'OBJECTS', 'FAILED', 'APPLIED', 'COMPARED']
+
+/** What `kas gitops status` prints: a line for each source, then what is not as it should be, and what to do. */
+export function statusText({ sources, agent, configuration, cut: isCut }: ShownState, agentId: string): string {
+  const file = configuration?.problem
+    ? [
+        `the agent’s file: ${configuration.phase ?? 'REFUSED'}: ${configuration.problem}`,
+        ...nextLine(configuration.next),
+      ]
+    : []
+  const missing = isCut ? ['the agent has more sources than kas keeps: some are not shown'] : []
+  const lines = [...file, ...missing, ...sources.flatMap(detailsOf)].map((line) => `${printable(line)}\n`)
+  if (sources.length > 0) return `${textTable([head, ...sources.map(rowOf)])}${lines.join('')}`
+  return `${nothingText({ agent, configuration }, agentId)}\n${lines.join('')}`
+}
+
+/** As people call it: its project, and its name where it has one. */
+export function nameOf({ project, name, source }: ShownSource): string {
+  if (!project) return source
+  return name ? `${project} (${name})` : project
+}
+
+/** Of an answer without a source: a pod of ours is connected, and its file was read. */
+export function namesNone({ agent, configuration }: Pick<ShownState, 'agent' | 'configuration'>): boolean {
+  return agent === 'connected' && Boolean(configuration?.commit)
+}
+
+function nothingText(known: Pick<ShownState, 'agent' | 'configuration'>, agentId: string): string {
+  const { agent } = known
+  if (agent === 'stock') return `agent ${agentId} is GitLab’s own: it reports no status of its sources`
+  if (agent === 'absent') return `no pod of agent ${agentId} is connected, and nothing is known of its sources`
+  if (namesNone(known)) return `the configuration of agent ${agentId} names no source`
+  return `kas knows of no source of agent ${agentId}`
+}
+
+function rowOf(source: ShownSource): readonly (string | number)[] {
+  const { phase, commit, wanted, counts, stale, ref } = source
+  const { objects = 0, applied = 0, unchanged = 0, failed = 0 } = counts ?? {}
+  return [
+    nameOf(source),
+    ref || '-',
+    stale ? `${phase} (stale)` : phase,
+    short(commit),
+    short(wanted),
+    `${applied + unchanged}/${objects}`,
+    failed,
+    ageOf(source, source.applied_at_ms),
+    ageOf(source, source.compared_at_ms),
+  ]
+}
+
+function detailsOf(source: ShownSource): readonly string[] {
+  const { phase, problem, trouble, leaving = [], kept = [], plan = '', next } = source
+  const objects = [
+    ...trouble.map(({ key, text, file, line }) => `${objectText(key)}${text}${placeText(file, line)}`),
+    ...leaving.map(({ key, text }) => `${objectText(key)}would be deleted: ${text}`),
+    ...kept.map(({ key, text }) => `${objectText(key)}stays: ${text}`),
+  ]
+  const reason = problem || (plan ? 'waits for approval' : '')
+  if (!reason && objects.length === 0) return []
+  return [
+    `${nameOf(source)}: ${phase}${reason ? `: ${reason}` : ''}`,
+    ...objects.map((line) => `  ${line}`),
+    ...nextLine(next),
+  ]
+}
+
+function nextLine(next: string | undefined): readonly string[] {
+  return next ? [`  next: ${next}`] : []
+}
+
+function objectText(key: ShownSource['trouble'][number]['key']): string {
+  return key ? `${key.kind} ${key.namespace ? `${key.namespace}/` : ''}${key.name}: ` : ''
+}
+
+function placeText(file: string, line: number): string {
+  return file ? ` (${file}${line ? `:${line}` : ''})` : ''
+}
+
+/** By the agent's clock alone: since it has reported, and before that. */
+function ageOf({ at_ms: at = '0', age_ms: age = 0 }: ShownSource, then = '0'): string {
+  if (then === '0') return '-'
+  const seconds = Math.max(0, Math.round((Number(at) - Number(then) + age) / 1000))
+  if (seconds < 120) return `${seconds}s`
+  if (seconds < 7200) return `${Math.floor(seconds / 60)}m`
+  return seconds < 172_800 ? `${Math.floor(seconds / 3600)}h` : `${Math.floor(seconds / 86_400)}d`
+}
+
+const short = (commit: string) => commit.slice(0, 8)

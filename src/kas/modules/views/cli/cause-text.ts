@@ -1,0 +1,134 @@
+import { printable } from '../../../../lib/printable.ts'
+import type { Cause, Row } from '../../../../proto/views-json.ts'
+import { ageText } from '../../../command/age-text.ts'
+import { commandLines, folded, joined } from './lines.ts'
+import { isBare } from './received.ts'
+import { verdictOf } from './shown-view.ts'
+import { kindText, type Layout } from './verdict-text.ts'
+
+/**
+ * `2 Pods, e.g. web-x7k2p`; `Node worker-9 (2 Pods)`; nothing, if it is the row itself
+ * and nothing else fails.
+ */
+export function culpritText({ z, k, n, ns = '' }: Row): string {
+  if (!z) return ''
+  const { kind, name, namespace, count = 1 } = z
+  const place = printable(`${namespace === '' || namespace === ns ? '' : `${namespace}/`}${name}`)
+  if (count > 1 && kind === 'Pod') return `${count} Pods, e.g. ${place}`
+  const isSelf = kind === k && name === n && namespace === ns
+  const named = `${printable(kindText(kind))} ${place}`
+  if (count > 1) return `${named} (${failingText(z)})`
+  return isSelf ? '' : named
+}
+
+/** Of these Pods fail, of those Pods are missing. */
+const failPods: ReadonlySet<string> = new Set(['Pod', 'Node', 'PersistentVolumeClaim'])
+const lackPods =
+  /^(?:apps\/(?:ReplicaSet|StatefulSet|DaemonSet)|batch\/Job|admissionregistration\.k8s\.io\/\w+WebhookConfiguration)$/
+
+function failingText({ kind, count = 1 }: Cause): string {
+  if (failPods.has(kind)) return `${count} Pods`
+  return lackPods.test(kind) ? `${count} Pods missing` : `affects ${count}`
+}
+
+/** What is shown beside a cause. */
+export interface CauseBeside {
+  /** since when, where the row has no room for it */
+  readonly since?: string
+  /** the others, where rows below have them */
+  readonly others?: readonly Cause[]
+  /** a row above, that shows the same cause: `StatefulSet/db` */
+  readonly same?: { readonly name: string; readonly cause: Cause }
+}
+
+/**
+ * Why it is not well, and what to read next:
+ *
+ * ```
+ * 2 Pods, e.g. web-x7k2p: OOMKilled: container app: exit code 137, 4 restarts in all, last seen 40s ago
+ * next: kubectl -n shop logs web-x7k2p -c app --previous
+ * and 1 other cause: PersistentVolumeClaim data: NotBound
+ * ```
+ *
+ * @returns lines, none of which is wider than the terminal
+ */
+export function causeLines(
+  row: Row,
+  { now, columns, paint }: Layout,
+  indent: string,
+  beside: CauseBeside = {},
+): string[] {
+  const { z } = row
+  if (!z) return []
+  const { since = '', others = [], same } = beside
+  const last = z.last === undefined ? '' : joined(`last seen ${ageText(z.last, now)} ago`)
+  const whole = [[culpritText(row), printable(z.reason), printable(textOf(z))].filter(Boolean).join(': '), last]
+  const text = [...(same ? [sameText(z, same)] : whole), joined(since)].filter(Boolean).join(', ')
+  const ends = [
+    ...(same ? [] : commandLines('next:', printable(quoted(z.next)), columns, indent)),
+    ...commandLines('or undo:', undoText(row, now), columns, indent),
+    ...folded(othersText(row, others), columns, indent),
+  ]
+  return [...folded(text, columns, indent), ...ends.map((line) => paint.faint(line))]
+}
+
+/** Causes that read the same. */
+export function causeKey({ kind, namespace, name, reason, text, next }: Cause): string {
+  return JSON.stringify([kind, namespace, name, reason, text, next])
+}
+
+/** Causes of one culprit: Pods that fail alike are one. */
+export function culpritKey({ kind, namespace, name, reason }: Cause): string {
+  return JSON.stringify(kind === 'Pod' ? [kind, namespace, reason] : [kind, namespace, name])
+}
+
+function sameText(z: Cause, { name, cause }: NonNullable<CauseBeside['same']>): string {
+  const { count = 1 } = z
+  const isAsMany = count === (cause.count ?? 1) || count === 1
+  return `same cause as ${name}${isAsMany ? '' : ` (${failingText(z)})`}`
+}
+
+/** Some shells take braces for signs of their own. */
+function quoted(command: string): string {
+  return command.replace(/ jsonpath=(\{[^ ]*\})$/, " jsonpath='$1'")
+}
+
+/** Kinds that kubectl can roll back. */
+const rolled: Readonly<Record<string, string>> = {
+  'apps/Deployment': 'deployment',
+  'apps/StatefulSet': 'statefulset',
+  'apps/DaemonSet': 'daemonset',
+}
+
+/** What may still get there has so long before it is offered to undo it. ms */
+const patienceMs = 60_000
+
+/** The one command that changes something is made here, of the row's own name: none is taken from an agent. */
+function undoText(row: Row, now: number): string {
+  const { z, k, n, ns = '' } = row
+  const kind = rolled[k]
+  if (!z?.undo || kind === undefined || !isBare(ns) || !isBare(n)) return ''
+  if (verdictOf(row) === 'Progressing' && now - (z.since ?? now) < patienceMs) return ''
+  return `kubectl -n ${ns} rollout undo ${kind}/${n}`
+}
+
+/** Without what stands beside it: the reason, the culprit's name, and the point at its end. */
+function textOf({ reason, text, kind, name }: Cause): string {
+  const names = [`${kindText(kind).toLowerCase()} ${name}: `, `${name}: `]
+  const begins = names.find((one) => text.startsWith(one)) ?? ''
+  const bare = text.slice(begins.length).replace(` (${reason})`, '').replace(/\.+$/, '')
+  return bare === reason ? '' : bare
+}
+
+/** They are named where no more are known than there are: what is below and does not count is none. */
+function othersText({ z, ns = '' }: Row, causes: readonly Cause[]): string {
+  const { others = 0 } = z ?? {}
+  if (others === 0) return ''
+  const named = causes.map(({ kind, namespace, name, reason }) => {
+    const place = namespace === '' || namespace === ns ? '' : `${namespace}/`
+    return printable(`${kindText(kind)} ${place}${name}: ${reason}`)
+  })
+  const isKnown = named.length > 0 && named.length <= others
+  const names = isKnown ? `: ${named.join(', ')}${named.length < others ? ', …' : ''}` : ''
+  return `and ${others} other ${others === 1 ? 'cause' : 'causes'}${names}`
+}

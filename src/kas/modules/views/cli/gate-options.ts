@@ -1,0 +1,121 @@
+import { parseDuration } from '../../../../lib/config.ts'
+import { kindWord } from '../../../../proto/kind-words.ts'
+import { type CliIo, type CliValues, textOption, UsageError } from '../../../command/command.ts'
+import { type Asked, readAsked, scopeOf } from './asked.ts'
+import { readManifests, type Target } from './manifests.ts'
+import { holdMs } from './stable-code.ts'
+
+const maxWaitMs = 24 * 3_600_000
+const usualLogLines = 20
+const maxLogLines = 200
+
+export interface GateOptions {
+  readonly asked: Asked
+  /** just those; undefined: the roots of what is asked for */
+  readonly targets: readonly Target[] | undefined
+  /** an environment of several namespaces is taken for one: `-A`, or `-n` */
+  readonly areNamespacesKnown: boolean
+  /** undefined: what is so now */
+  readonly waitMs: number | undefined
+  readonly stableMs: number
+  readonly failsFast: boolean
+  /** kinds, reasons, `KIND/NAME` */
+  readonly ignored: readonly string[]
+  /** an address that does not come is a reason to wait, too */
+  readonly wantsAddresses: boolean
+  /** 0: none */
+  readonly logLines: number
+}
+
+export const gateFlags = {
+  wait: { type: 'string' },
+  stable: { type: 'string' },
+  filename: { type: 'string', short: 'f', multiple: true },
+  ignore: { type: 'string', multiple: true },
+  addresses: { type: 'boolean' },
+  'no-fail-fast': { type: 'boolean' },
+  logs: { type: 'string' },
+} as const
+
+/** @throws UsageError */
+export async function readGate(positionals: readonly string[], given: CliValues, io: CliIo): Promise<GateOptions> {
+  const values = withJobsNamespace(positionals, given, io.env)
+  const files = (values.filename ?? []) as readonly string[]
+  const times = {
+    waitMs: textOption(values, 'wait') === undefined ? undefined : timeOf(values, 'wait', 0),
+    stableMs: timeOf(values, 'stable', holdMs),
+  }
+  const asked = readAsked(positionals, values)
+  if (values !== given && asked.query.scope?.environment !== undefined) {
+    const { KUBE_NAMESPACE = '' } = io.env
+    io.stderr.write(
+      `kas: only namespace ${KUBE_NAMESPACE} of the environment is judged (KUBE_NAMESPACE): -A takes all\n`,
+    )
+  }
+  if (asked.words.length > asked.names.length) throw new UsageError('what is judged is named as KIND/NAME')
+  const nowhere = scopeOf(values) || values['all-namespaces'] === true ? undefined : asked.names.find(isInNamespace)
+  // of all namespaces it would be as good as what anybody else calls so
+  if (nowhere) throw new UsageError(`${nowhere.kind}/${nowhere.name}: -n says in which namespace, -A that it is any`)
+  if (files.length > 0 && positionals.length > 0) throw new UsageError('-f beside KIND/NAME: one of both')
+  const namespaces = asked.query.scope?.namespaces ?? []
+  const targets = files.length > 0 ? await readManifests(files, io.stdin, namespaces[0]) : targetsOf(asked)
+  return {
+    asked: files.length > 0 ? ofTargets(asked, targets ?? []) : asked,
+    targets,
+    areNamespacesKnown: values['all-namespaces'] === true || namespaces.length > 0,
+    ...times,
+    failsFast: values['no-fail-fast'] !== true,
+    ignored: ((values.ignore ?? []) as readonly string[]).flatMap((one) => one.split(',')).filter(Boolean),
+    wantsAddresses: values.addresses === true,
+    logLines: linesOf(values),
+  }
+}
+
+function isInNamespace({ kind }: { kind: string }): boolean {
+  return kindWord(kind).builtIn.some(({ isNamespaced }) => isNamespaced)
+}
+
+/** In a job of GitLab that names its namespace, and no other scope than its environment, whose labels anyone may set. */
+function withJobsNamespace(positionals: readonly string[], values: CliValues, env: CliIo['env']): CliValues {
+  const named = ['namespace', 'all-namespaces', 'application'].some((name) => values[name] !== undefined)
+  const isMeant = values.filename !== undefined || positionals.length > 0 || env.CI
+  return named || !env.KUBE_NAMESPACE || !isMeant ? values : { ...values, namespace: [env.KUBE_NAMESPACE] }
+}
+
+function targetsOf({ query, names }: Asked): readonly Target[] | undefined {
+  if (names.length === 0) return undefined
+  const targets = (query.objects ?? []).map(({ kind, namespace, name = '' }) => ({
+    kind,
+    name,
+    ...(namespace ? { namespace } : {}),
+  }))
+  return [...new Map(targets.map((one) => [JSON.stringify(one), one])).values()]
+}
+
+/** Their namespaces are theirs: `-n` is for those that name none. */
+function ofTargets({ query }: Asked, targets: readonly Target[]): Asked {
+  const { scope: _, ...rest } = query
+  const objects = targets.map(({ kind, namespace, name, generation }) => ({
+    kind,
+    name,
+    ...(namespace ? { namespace } : {}),
+    ...(generation ? { generation } : {}),
+  }))
+  return { query: { ...rest, objects }, words: [...new Set(targets.map(({ kind }) => kind))], names: [] }
+}
+
+/** `5m`, `90s`, `1h`. @throws UsageError */
+function timeOf(values: CliValues, name: string, usual: number): number {
+  const text = textOption(values, name)
+  if (text === undefined) return usual
+  const ms = parseDuration(text) ?? 0
+  if (ms > 0 && ms <= maxWaitMs) return ms
+  throw new UsageError(`--${name} ${text}: allowed is a time such as 90s, 5m or 1h, at most 24h`)
+}
+
+function linesOf(values: CliValues): number {
+  const text = textOption(values, 'logs')
+  if (text === undefined) return usualLogLines
+  if (/^\d{1,3}$/.test(text) && Number(text) <= maxLogLines) return Number(text)
+  throw new UsageError(`--logs ${text}: allowed is a number of lines from 0 to ${maxLogLines}`)
+}

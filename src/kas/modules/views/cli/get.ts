@@ -1,0 +1,40 @@
+import { kindWord } from '../../../../proto/kind-words.ts'
+import { textOption, UsageError } from '../../../command/command.ts'
+import { isClusterScoped, readAsked } from './asked.ts'
+import { eventNames, printEvents } from './events.ts'
+import { listText, namesText } from './list-text.ts'
+import { printView } from './print-view.ts'
+import type { ViewsCommand } from './views-command.ts'
+
+const listLimit = 500
+
+/** `kas get` */
+export const get: ViewsCommand = {
+  usage:
+    'get KIND[,KIND...] [NAME...] | KIND/NAME... [-n NAMESPACE | -A] [-l SELECTOR] [--sort name|age|since] [--watch] [-o wide|name|json|yaml]',
+  summary: 'lists objects with their health and its cause, the worst first; get events: the latest',
+  options: { sort: { type: 'string' } },
+  outputs: ['wide', 'name', 'json', 'yaml'],
+  run(context) {
+    const { positionals, values } = context
+    if (positionals.length === 0) throw new UsageError('KIND is missing, such as pods or deployments.apps')
+    if (positionals.length === 1 && eventNames.has((positionals[0] as string).toLowerCase()))
+      return printEvents(context)
+    const asked = readAsked(positionals, values)
+    const { scope } = asked.query
+    const columns = {
+      namespace: scope?.namespaces?.length !== 1 && !(asked.words.length > 0 && asked.words.every(isClusterScoped)),
+      kind: asked.words.length !== 1 || kindWord(asked.words[0] as string).builtIn.length > 1,
+      wide: textOption(values, 'output') === 'wide',
+    }
+    return printView(context, {
+      query: { view: 'list', ...asked.query, limit: listLimit },
+      asked,
+      opens: () => false,
+      text: (model, layout) => listText(model, layout, columns),
+      json: (model) => ({ state: model.state, counts: model.counts, rows: model.children('') }),
+      names: namesText,
+      nothing: `no ${asked.words.join(', ')} found${scope?.namespaces ? ` in ${scope.namespaces.join(', ')}` : ''}`,
+    })
+  },
+}

@@ -1,0 +1,227 @@
+import { withDeadline } from '../../../../lib/deadline.ts'
+import { printable, printableJson } from '../../../../lib/printable.ts'
+import { type ArgoWord, kasWords, viewsBounds } from '../../../../proto/views-json.ts'
+import { askKas } from '../../../command/ask-kas.ts'
+import { BadAnswer } from '../../../command/bad-answer.ts'
+import { type Endpoint, endpointOf } from '../../../command/endpoint.ts'
+import { type Judgement, judge, unnamedNamespaces } from './gate.ts'
+import { type GateOptions, gateFlags, readGate } from './gate-options.ts'
+import { reportText } from './gate-report.ts'
+import { cut, folded } from './lines.ts'
+import { problemsOf } from './problems.ts'
+import { columnsOf } from './screen.ts'
+import { isOpened, type ShownView } from './shown-view.ts'
+import { withSource } from './sources.ts'
+import { StableCode, unknown } from './stable-code.ts'
+import { stateText } from './state-text.ts'
+import { clockText, isWell, kindText, type Layout, Paint, reasonOf } from './verdict-text.ts'
+import { ViewClient } from './view-client.ts'
+import { isColoured, type ViewsCommand, type ViewsContext } from './views-command.ts'
+
+/** Without `--wait` so long for an agent that connects, or lists. ms */
+const answerMs = 20_000
+
+/** `kas health` */
+export const health: ViewsCommand = {
+  usage:
+    'health [KIND/NAME... | -f FILE|DIR|-] [-n NAMESPACE | -A] [-l SELECTOR] [--wait TIME] [--stable TIME] [--ignore KIND|REASON|KIND/NAME]... [--addresses] [--no-fail-fast] [--logs LINES] [-o json]',
+  summary:
+    'says how it fares, and why: exit code 0 healthy or suspended for --stable (5s), 3 progressing, 4 degraded, 5 unknown or not there, 1 refused',
+  options: gateFlags,
+  outputs: ['json'],
+  async run(context) {
+    const { values, positionals, io } = context
+    const options = await readGate(positionals, values, io)
+    const endpoint = await endpointOf(values, io.env)
+    return await new Gate(context, options, endpoint).run()
+  },
+}
+
+class Gate {
+  readonly #context: ViewsContext
+  readonly #options: GateOptions
+  readonly #endpoint: Endpoint
+  readonly #decided = new AbortController()
+  readonly #code: StableCode
+  #model: ShownView | undefined
+  #judgement: Judgement | undefined
+  #problems: readonly string[] = []
+  /** namespaces of the environment, more than one, that nobody has named */
+  #scattered: readonly string[] = []
+  /** the line that was last printed of each row */
+  readonly #printed = new Map<string, string>()
+
+  constructor(context: ViewsContext, options: GateOptions, endpoint: Endpoint) {
+    this.#context = context
+    this.#options = options
+    this.#endpoint = endpoint
+    this.#code = new StableCode({ clock: context.clock, onStable: () => this.#decided.abort() }, options)
+  }
+
+  async run(): Promise<number> {
+    const { clock } = this.#context
+    const { waitMs = answerMs, asked, targets } = this.#options
+    const scope = await withSource(asked.query.scope, this.#endpoint)
+    const client = new ViewClient(this.#context, this.#endpoint, {
+      query: {
+        view: targets ? 'list' : 'tree',
+        ...asked.query,
+        ...(scope ? { scope } : {}),
+        limit: viewsBounds.maxLimit,
+      },
+      opens: isOpened,
+      onChange: (model, isWhole) => this.#changed(model, isWhole),
+      onLost: (reason) => {
+        this.#model = undefined
+        this.#code.now(unknown) // it is not known whether what it said is still so
+        this.#say(reason)
+      },
+      onWithout: (key) =>
+        this.#say(`the agent is older and does not know "${key}": it is chosen here, from its first rows`),
+    })
+    try {
+      await withDeadline({ ms: waitMs, clock, signals: [this.#decided.signal] }, (signal) => client.run(signal))
+    } catch (error) {
+      if (!(error instanceof BadAnswer)) throw error
+      this.#context.io.stderr.write(`kas health: ${error.message}\n`)
+      return unknown
+    } finally {
+      this.#code.end()
+    }
+    return await this.#end()
+  }
+
+  #changed(model: ShownView, isWhole: boolean): boolean {
+    this.#model = model
+    const { waitMs, asked } = this.#options
+    if (!isWhole) {
+      this.#code.now(unknown)
+      return false
+    }
+    const judgement = judge(model, this.#options)
+    this.#judgement = judgement
+    this.#problems = this.#problemsOf(model)
+    if (this.#problems.length > 0) return true
+    this.#scattered = unnamedNamespaces(model, this.#options)
+    if (this.#scattered.length > 0) return true
+    if (waitMs !== undefined) this.#sayChanges(model, judgement)
+    this.#code.now(judgement.code, judgement.restarts)
+    const isAwaited = judgement.absent.length > 0 && asked.query.objects !== undefined
+    return waitMs === undefined && judgement.code !== 0 && !isAwaited
+  }
+
+  /** What will not come by itself. A kind of a file may come, and an environment get objects. */
+  #problemsOf(model: ShownView): readonly string[] {
+    const { asked } = this.#options
+    const isOfFile = asked.query.objects !== undefined && asked.names.length === 0
+    if (isOfFile) return model.state.refused ? problemsOf(model, { ...asked, words: [] }) : []
+    const { refused, unknown: none } = model.state
+    const isNotFollowed = (this.#judgement?.notFollowed.length ?? 0) > 0
+    return refused || none || isNotFollowed ? problemsOf(model, { ...asked, names: [] }) : []
+  }
+
+  #sayChanges(model: ShownView, { judged, absent }: Judgement): void {
+    const { clock } = this.#context
+    const now = clock.now() + model.ahead
+    const lines = new Map<string, string>()
+    for (const { row, word, isBelow } of judged) {
+      const name = `${isBelow ? 'below ' : ''}${row.ns ? `${row.ns}/` : ''}${kindText(row.k)}/${row.n}`
+      const text = row.z ? `${row.z.reason}: ${row.z.text}` : reasonOf(row)
+      lines.set(row.u, [new Paint(false).verdict(word), name].join(' ') + (text && !isWell(word) ? `: ${text}` : ''))
+    }
+    for (const { kind, name } of absent) lines.set(`absent ${kind}/${name}`, `${kindText(kind)}/${name} is not there`)
+    for (const [id, line] of lines) if (this.#printed.get(id) !== line) this.#write(`${clockText(now, now)} ${line}`)
+    for (const [id, line] of this.#printed) {
+      if (!lines.has(id) && !id.startsWith('absent ')) this.#write(`${clockText(now, now)} gone: ${line}`)
+    }
+    this.#printed.clear()
+    for (const [id, line] of lines) this.#printed.set(id, line)
+  }
+
+  async #end(): Promise<number> {
+    const { io, values, clock } = this.#context
+    for (const problem of this.#problems) this.#say(problem)
+    if (this.#problems.length > 0) return 1
+    if (this.#scattered.length > 0) {
+      this.#say(scatteredText(this.#scattered))
+      return unknown
+    }
+    const model = this.#model
+    const layout: Layout = {
+      paint: new Paint(isColoured(io)),
+      now: clock.now() + (model?.ahead ?? 0),
+      columns: columnsOf(io.stdout),
+      isVerbose: values.verbose === true,
+    }
+    if (values.output === 'json') io.stdout.write(jsonText(model, model && this.#judgement))
+    else await this.#report(model, layout)
+    const hint = this.#hint(model)
+    if (hint) this.#say(hint)
+    return this.#code.code
+  }
+
+  async #report(model: ShownView | undefined, layout: Layout): Promise<void> {
+    const { stdout } = this.#context.io
+    const judgement = this.#judgement
+    if (!model || !judgement) return void stdout.write('unknown: no answer\n')
+    stdout.write(`${stateText(model)}${headText(judgement, layout, this.#options)}`)
+    for (const { kind, namespace, name } of judgement.absent) {
+      stdout.write(
+        printable(`○ ${namespace ? `${namespace}/` : ''}${kindText(kind)}/${name} is not there`).concat('\n'),
+      )
+    }
+    const bad = judgement.judged.filter(({ word }) => !isWell(word))
+    const ask = (request: Parameters<typeof askKas>[1]) => askKas(this.#endpoint, request)
+    for (const { kind, name } of judgement.notFollowed)
+      this.#say(`${kindText(kind)}/${name} is not judged: its kind is not followed`)
+    const report = await reportText(bad, { ask, layout }, this.#options)
+    stdout.write(report.replaceAll(/[^\n]+/g, (line) => cut(line, layout.columns)))
+  }
+
+  /** Why there is nothing. */
+  #hint(model: ShownView | undefined): string {
+    if (!model || this.#judgement?.word !== undefined || this.#options.targets) return ''
+    return problemsOf(model, this.#options.asked)[0] ?? ''
+  }
+
+  #say(text: string): void {
+    const { stderr } = this.#context.io
+    for (const line of folded(printable(`kas: ${text}`), columnsOf(stderr), '')) this.#write(line)
+  }
+
+  /** One line, also on a terminal. */
+  #write(line: string): void {
+    const { stderr } = this.#context.io
+    stderr.write(`${cut(printable(line), columnsOf(stderr))}\n`)
+  }
+}
+
+/** namespaces that are named */
+const maxNamespaces = 10
+
+function scatteredText(namespaces: readonly string[]): string {
+  const more = namespaces.length - maxNamespaces
+  const named = `${namespaces.slice(0, maxNamespaces).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
+  return `the environment has objects in ${named}, where anyone who may write may label his own so: -n names its namespaces, -A takes all of them for its own`
+}
+
+function headText(
+  { word, counts, absent }: Judgement,
+  { paint }: Layout,
+  { targets }: Pick<GateOptions, 'targets'>,
+): string {
+  if (word === undefined) return absent.length > 0 ? '' : 'unknown: nothing is there that you may list\n'
+  const list = kasWords.toReversed().flatMap((one: ArgoWord) => {
+    const count = counts[one] ?? 0
+    return count > 0 ? [`${count} ${one === '' ? 'without a verdict' : one.toLowerCase()}`] : []
+  })
+  const nothing = targets ? 'what is named is there' : 'unknown: nothing that is there has a verdict'
+  const verdict = word === '' ? nothing : paint.verdict(word)
+  return `${verdict} (${list.join(', ')})\n`
+}
+
+function jsonText(model: ShownView | undefined, judgement: Judgement | undefined): string {
+  const { word = null, counts = {}, absent = [] } = judgement ?? {}
+  const report = { verdict: word, state: model?.state ?? null, counts, rows: model?.children('') ?? [], absent }
+  return `${printableJson(report, 2)}\n`
+}

@@ -1,0 +1,34 @@
+import { printable } from '../../../../lib/printable.ts'
+import { kindWord, namesKey } from '../../../../proto/kind-words.ts'
+import type { Row } from '../../../../proto/views-json.ts'
+import type { Asked } from './asked.ts'
+import { folded } from './lines.ts'
+import { kindText, type Layout } from './verdict-text.ts'
+
+/** Of one relation, that are named. */
+const maxNamed = 5
+
+/** Whether a row is asked for by its name: of a word that the agent alone knows the name has to do. */
+export function isNamed({ names }: Pick<Asked, 'names'>, { k, n }: Row): boolean {
+  return names.some(({ kind, name }) => name === n && (namesKey(kind, k) || kindWord(kind).builtIn.length === 0))
+}
+
+/**
+ * What an object is linked with, beside its owners: `mounts Secret/sink (absent or hidden); runs on Node/worker-3`.
+ *
+ * @returns lines, none of which is wider than the terminal
+ */
+export function linkLines({ l = [], ns = '' }: Row, { columns, paint }: Layout, indent: string): string[] {
+  const byRelation = new Map<string, string[]>()
+  for (const [relation, id, kind, namespace = '', name] of l) {
+    if (!kind || !name) continue // of an older agent there is the id alone
+    const place = namespace === '' || namespace === ns ? '' : `${namespace}/`
+    const text = `${place}${kindText(kind)}/${name}${id === '' ? ' (absent or hidden)' : ''}`
+    byRelation.set(relation, [...(byRelation.get(relation) ?? []), text])
+  }
+  const parts = [...byRelation].map(([relation, all]) => {
+    const more = all.length - maxNamed
+    return `${relation} ${all.slice(0, maxNamed).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
+  })
+  return folded(printable(parts.join('; ')), columns, indent).map((line) => paint.faint(line))
+}

@@ -1,0 +1,218 @@
+import { stringify } from 'yaml'
+import { withDeadline } from '../../../../lib/deadline.ts'
+import { escapedJson, printable, printableJson } from '../../../../lib/printable.ts'
+import type { Query, Row } from '../../../../proto/views-json.ts'
+import { askKas, type KasRequest } from '../../../command/ask-kas.ts'
+import { textOption } from '../../../command/command.ts'
+import { endpointOf } from '../../../command/endpoint.ts'
+import type { Asked } from './asked.ts'
+import { EndingNamespaces } from './ending-namespaces.ts'
+import { problemsOf } from './problems.ts'
+import { Screen } from './screen.ts'
+import type { ShownView } from './shown-view.ts'
+import { withSource } from './sources.ts'
+import { notFollowedText, stateText } from './state-text.ts'
+import { type Layout, Paint } from './verdict-text.ts'
+import { ViewClient } from './view-client.ts'
+import { isColoured, type ViewsContext } from './views-command.ts'
+
+/** A cluster whose objects are still being listed says so; so does an agent that connects. ms */
+const answerMs = 30_000
+/** Ages on a screen go on. ms */
+const tickMs = 1000
+/** As a shell has it. */
+const interrupted = 130
+
+export interface PrintedView {
+  readonly query: Query
+  readonly asked: Asked
+  readonly opens: (row: Row) => boolean
+  /** in place of children: pages that are asked for from the start, whole */
+  readonly nodes?: readonly string[]
+  /** lines, each with its end; empty: there is nothing. `ending`: of the namespaces below */
+  readonly text: (model: ShownView, layout: Layout, ending: readonly Row[]) => string
+  /** those of them that are being deleted are shown, too */
+  readonly namespaces?: readonly string[]
+  readonly json: (model: ShownView) => unknown
+  /** `-o name` */
+  readonly names?: (model: ShownView) => string
+  /** of a whole view: what of it cannot be shown, beside what is refused */
+  readonly problems?: (model: ShownView) => readonly string[]
+  /** in place of rows */
+  readonly nothing: string
+}
+
+/**
+ * Prints a view once it is whole, or with `--watch` each change of it.
+ *
+ * @returns the exit code: 1 with a problem, too. @throws ViewRefused
+ */
+export async function printView(context: ViewsContext, printed: PrintedView): Promise<number> {
+  const endpoint = await endpointOf(context.values, context.io.env)
+  const scope = await withSource(printed.query.scope, endpoint)
+  const query = { ...printed.query, ...(scope ? { scope } : {}) }
+  const ask = (request: KasRequest) => askKas(endpoint, request)
+  const ending = new EndingNamespaces({ clock: context.clock, ask }, printed.namespaces ?? [])
+  const makeClient: MakeClient = (options) => new ViewClient(context, endpoint, options)
+  return await new Printing(context, { ...printed, query }, ending).run(makeClient)
+}
+
+type MakeClient = (options: ConstructorParameters<typeof ViewClient>[2]) => Pick<ViewClient, 'run'>
+
+class Printing {
+  readonly #context: ViewsContext
+  readonly #printed: PrintedView
+  readonly #ending: EndingNamespaces
+  readonly #screen: Screen
+  readonly #paint: Paint
+  readonly #isWatching: boolean
+  readonly #ended = new AbortController()
+  #model: ShownView | undefined
+  #problems: readonly string[] = []
+  #lost = 'the cluster is still being listed'
+  #isOlder = false
+  #hasPrintedNothing = false
+  #isDone = false
+  #isInterrupted = false
+  #cancelTick = () => {}
+
+  constructor(context: ViewsContext, printed: PrintedView, ending: EndingNamespaces) {
+    const { io, values } = context
+    this.#context = context
+    this.#printed = printed
+    this.#ending = ending
+    this.#isWatching = values.watch === true
+    this.#screen = new Screen(io.stdout, this.#isWatching && this.#isText)
+    this.#paint = new Paint(isColoured(io))
+  }
+
+  async run(makeClient: MakeClient): Promise<number> {
+    const { io, clock } = this.#context
+    const { query, opens, nodes } = this.#printed
+    const client = makeClient({
+      query,
+      opens,
+      nodes,
+      onChange: (model, isWhole) => this.#changed(model, isWhole),
+      onLost: (reason) => this.#wasLost(reason),
+      onWithout: (key) => this.#isWithout(key),
+    })
+    const run = (signal: AbortSignal) => client.run(signal)
+    const { signal } = this.#ended
+    const interrupt = () => {
+      this.#isInterrupted = true
+      this.#ended.abort()
+    }
+    if (this.#isWatching) io.once?.('SIGINT', interrupt)
+    try {
+      await (this.#isWatching ? run(signal) : withDeadline({ ms: answerMs, clock, signals: [signal] }, run))
+    } finally {
+      this.#ended.abort() // what is still being asked shows nothing any more
+      this.#cancelTick()
+      this.#screen.close()
+      io.off?.('SIGINT', interrupt)
+    }
+    if (this.#isInterrupted) return interrupted
+    if (this.#isDone) return this.#problems.length > 0 ? 1 : 0
+    this.#warn(`no whole answer within ${answerMs / 1000} s: ${this.#lost}`)
+    return 1
+  }
+
+  #changed(model: ShownView, isWhole: boolean): boolean {
+    this.#model = model
+    if (isWhole) this.#judge(model)
+    const isAwaited = isWhole && this.#isText && this.#ending.refresh(model, () => this.#answered(model))
+    if (isAwaited && !this.#isWatching) return false
+    if (isWhole || this.#isWatching) this.#show(model)
+    this.#isDone = isWhole && !this.#isWatching
+    return this.#isDone
+  }
+
+  /** What is being deleted of the namespaces is known now. */
+  #answered(model: ShownView): void {
+    if (this.#isDone || this.#ended.signal.aborted || this.#model !== model) return
+    this.#show(model)
+    if (this.#isWatching) return
+    this.#isDone = true
+    this.#ended.abort()
+  }
+
+  get #isText(): boolean {
+    return [undefined, 'wide'].includes(textOption(this.#context.values, 'output'))
+  }
+
+  #judge(model: ShownView): void {
+    const { asked, problems, nothing } = this.#printed
+    const before = this.#problems
+    const all = [...problemsOf(model, asked), ...(problems?.(model) ?? [])]
+    const isEmpty = model.children('').length === 0 && model.events.size === 0
+    if (isEmpty && all.length === 0 && this.#isOlder)
+      all.push(`${nothing}; the agent is older, and does not say whether you may list it`)
+    this.#problems = all
+    if (this.#screen.isFull) return
+    for (const one of all) if (!before.includes(one)) this.#warn(one)
+  }
+
+  #show(model: ShownView): void {
+    const { values, clock, io } = this.#context
+    const { text, nothing } = this.#printed
+    const output = textOption(values, 'output')
+    const isVerbose = values.verbose === true
+    if (output !== undefined && !this.#isText) {
+      this.#screen.print(this.#formatted(model, output))
+      return
+    }
+    const { columns } = this.#screen
+    const now = clock.now() + model.ahead
+    const shown = text(model, { paint: this.#paint, now, columns, isVerbose }, this.#ending.rows)
+    const problems = this.#screen.isFull ? this.#problems.map((one) => `${one}\n`).join('') : ''
+    const isNothing = shown === '' && this.#problems.length === 0 && model.state.is !== 'syncing'
+    if (isNothing && !this.#screen.isFull && !this.#hasPrintedNothing) io.stderr.write(`${nothing}\n`)
+    this.#hasPrintedNothing = isNothing
+    const empty = isNothing && this.#screen.isFull ? `${nothing}\n` : ''
+    const last = this.#paint.faint(notFollowedText(model, isVerbose))
+    this.#screen.show({
+      text: stateText(model) + problems + shown + empty,
+      last: shown === '' && !this.#screen.isFull ? '' : last,
+    })
+    this.#tick()
+  }
+
+  #formatted(model: ShownView, output: string): string {
+    const { json, names } = this.#printed
+    if (output === 'name') return names?.(model) ?? ''
+    if (output === 'yaml') return yamlText(json(model), this.#isWatching)
+    return `${printableJson(json(model), this.#isWatching ? undefined : 2)}\n`
+  }
+
+  #tick(): void {
+    if (!this.#screen.isFull) return
+    this.#cancelTick()
+    this.#cancelTick = this.#context.clock.after(tickMs, () => {
+      if (this.#model && !this.#ended.signal.aborted) this.#show(this.#model)
+    })
+  }
+
+  #wasLost(reason: string): void {
+    this.#lost = reason
+    if (this.#isWatching && !this.#screen.isFull) this.#warn(`${reason}; what is shown may be old`)
+    if (this.#screen.isFull) this.#problems = [printable(`${reason}; what is shown may be old`)]
+  }
+
+  #isWithout(key: string): void {
+    this.#isOlder = true
+    const done =
+      key === 'sort' ? 'its first rows are put in order here' : 'what is shown is chosen here from its first rows'
+    this.#warn(`the agent is older and does not know "${key}": ${done}`)
+  }
+
+  #warn(text: string): void {
+    this.#context.io.stderr.write(`kas: ${printable(text)}\n`)
+  }
+}
+
+/** What would steer a terminal is escaped. */
+function yamlText(value: unknown, isWatching: boolean): string {
+  const options = { lineWidth: 0, defaultStringType: 'QUOTE_DOUBLE', defaultKeyType: 'PLAIN' } as const
+  return escapedJson(`${isWatching ? '---\n' : ''}${stringify(JSON.parse(JSON.stringify(value)), options)}`)
+}

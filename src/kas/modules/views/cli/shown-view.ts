@@ -1,0 +1,176 @@
+import {
+  type ArgoWord,
+  type EventRow,
+  type PageState,
+  type Row,
+  type Update,
+  type ViewState,
+  viewsBounds,
+} from '../../../../proto/views-json.ts'
+import { BadAnswer } from '../../../command/bad-answer.ts'
+
+/** Children of a row that are asked for. */
+export const childrenLimit = 50
+
+/** rows, events and nodes that are kept: what a view may have (doc/views.md), and as much again that is on its way */
+const maxKept = 2 * viewsBounds.maxRows
+/** kinds of a cluster that are kept: agentk follows 300 */
+const maxKinds = 1000
+/** characters of all of it, as JSON */
+const maxCharacters = 32 * 1024 * 1024
+
+const unknownState: ViewState = { is: 'syncing', since: 0 }
+
+/** So many entries at most, and how many characters they are as JSON. */
+class Kept<Value> extends Map<string, Value> {
+  readonly #what: string
+  readonly #most: number
+  characters = 0
+
+  constructor(what: string, most: number) {
+    super()
+    this.#what = what
+    this.#most = most
+  }
+
+  /** @throws BadAnswer when there are too many */
+  override set(key: string, value: Value): this {
+    this.delete(key)
+    if (this.size === this.#most) throw new BadAnswer(`it has more than ${this.#most} ${this.#what}`)
+    this.characters += charactersOf(key, value)
+    return super.set(key, value)
+  }
+
+  override delete(key: string): boolean {
+    const value = this.get(key)
+    if (value !== undefined) this.characters -= charactersOf(key, value)
+    return super.delete(key)
+  }
+
+  override clear(): void {
+    this.characters = 0
+    super.clear()
+  }
+}
+
+function charactersOf(key: string, value: unknown): number {
+  return key.length + JSON.stringify(value).length
+}
+
+/** That of kas, of an older agentk that of Argo CD. */
+export function verdictOf({ h }: Row): ArgoWord {
+  return h?.[2] ?? h?.[0] ?? ''
+}
+
+/** What one view shows now: updates, put together. */
+export class ShownView {
+  readonly rows = new Kept<Row>('rows', maxKept)
+  readonly pages = new Kept<PageState>('pages', maxKept)
+  readonly kinds = new Kept<readonly [version: string, plural: string]>('kinds', maxKinds)
+  readonly events = new Kept<EventRow>('events', maxKept)
+  /** nodes that have no page, or none for the caller */
+  readonly refused = new Kept<true>('nodes', maxKept)
+  /** of the agent; `syncing` before its first word */
+  state = unknownState
+  /** of the last update; 0: there was none */
+  seq = 0
+  /** ms since 1970, of the agent's clock */
+  at = 0
+  /** of it, before our own clock. ms */
+  ahead = 0
+  /** of the root's rows, where an older agentk cannot choose; undefined: it does so itself */
+  choose: ((row: Row) => boolean) | undefined
+  /** how the root's rows are put in order here; undefined: as the agent has them */
+  arrange: ((rows: readonly Row[]) => readonly Row[]) | undefined
+
+  /** @throws BadAnswer when that is more than a view may have */
+  apply({ seq, at, rows = [], gone = [], events = [], pages = {}, kinds = {}, state }: Update): void {
+    if (seq === 1) this.#forget()
+    this.seq = seq
+    this.at = at
+    for (const row of rows) this.rows.set(row.u, row)
+    for (const id of gone) {
+      this.rows.delete(id)
+      this.events.delete(id)
+    }
+    for (const event of events) this.events.set(event.u, event)
+    for (const [node, page] of Object.entries(pages)) {
+      if (page) {
+        this.pages.set(node, page)
+        this.refused.delete(node)
+      } else {
+        this.pages.delete(node)
+        this.refused.set(node, true)
+      }
+    }
+    for (const [kind, [version, plural]] of Object.entries(kinds)) this.kinds.set(kind, [version, plural])
+    if (state) this.state = state
+    const characters = this.#tables.reduce((sum, table) => sum + table.characters, 0)
+    if (characters > maxCharacters) throw new BadAnswer(`it has more than ${maxCharacters} characters`)
+  }
+
+  get #tables(): readonly Kept<unknown>[] {
+    return [this.rows, this.pages, this.kinds, this.events, this.refused]
+  }
+
+  /** Of the root, how many have which verdict: those that are not shown are among them. */
+  get counts(): Readonly<Partial<Record<ArgoWord, number>>> {
+    if (!this.choose) return this.pages.get('')?.counts ?? {}
+    const counts: Partial<Record<ArgoWord, number>> = {}
+    for (const row of this.children('')) counts[verdictOf(row)] = (counts[verdictOf(row)] ?? 0) + 1
+    return counts
+  }
+
+  children(node: string): readonly Row[] {
+    const order = this.pages.get(node)?.order ?? []
+    const rows = order.flatMap((id) => this.rows.get(id) ?? [])
+    if (node !== '') return rows
+    const chosen = this.choose ? rows.filter(this.choose) : rows
+    return this.arrange?.(chosen) ?? chosen
+  }
+
+  eventsOf(node: string): readonly EventRow[] {
+    const order = this.pages.get(node)?.order ?? []
+    return order.flatMap((id) => this.events.get(id) ?? [])
+  }
+
+  /**
+   * Rows whose children are to be asked for, from the root on, as many as a view may have.
+   *
+   * @param opens - whether the children of a row are shown, too
+   */
+  pagesToAsk(opens: (row: Row) => boolean): string[] {
+    const wanted: string[] = []
+    let rows = 0
+    const queue = ['']
+    for (let node = queue.shift(); node !== undefined; node = queue.shift()) {
+      const children = this.children(node)
+      rows += children.length
+      for (const row of children) {
+        if (!row.c || !opens(row)) continue
+        if (wanted.length + 1 >= viewsBounds.maxPages || rows + childrenLimit > viewsBounds.maxRows) return wanted
+        rows += this.pages.has(row.u) ? 0 : Math.min(row.c, childrenLimit)
+        wanted.push(row.u)
+        queue.push(row.u)
+      }
+    }
+    return wanted
+  }
+
+  #forget(): void {
+    for (const table of this.#tables) table.clear()
+    this.state = unknownState
+  }
+}
+
+/** What several objects stand in, as an application. */
+export const isGroup = ({ u }: Row) => u.startsWith('g:')
+
+/** An owner that is not shown: what is below it is a root of its own. */
+export const isPlaceholder = ({ u }: Row) => u.startsWith('o:')
+
+/** What is in it is judged, and not it. */
+export const isOpened = (row: Row) => isGroup(row) || isPlaceholder(row)
+
+/** What stands for many alike. */
+export const isBundle = ({ u }: Row) => u.startsWith('b:')

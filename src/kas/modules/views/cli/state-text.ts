@@ -1,0 +1,19 @@
+import { printable } from '../../../../lib/printable.ts'
+import type { ShownView } from './shown-view.ts'
+
+/** What the whole says of itself: what is wrong with the agent's views.yaml, and where it is not live, why. */
+export function stateText({ state }: ShownView): string {
+  const wrong = (state.problems ?? []).map((one) => `${printable(one)}\n`).join('')
+  if (state.is === 'live') return wrong
+  const at = new Date(state.since)
+  const since = state.since && !Number.isNaN(at.getTime()) ? ` since ${at.toISOString()}` : ''
+  return `${wrong}${printable(state.is)}${since}${state.why ? `: ${printable(state.why)}` : ''}\n`
+}
+
+/** The last line: what is left out. */
+export function notFollowedText({ state }: ShownView, isVerbose: boolean): string {
+  const left = state.notFollowed ?? []
+  if (left.length === 0) return ''
+  if (isVerbose) return printable(`not followed: ${left.join(', ')}`)
+  return left.length === 1 ? '1 kind not followed (-v)' : `${left.length} kinds not followed (-v)`
+}

@@ -1,0 +1,54 @@
+import { kindWord } from '../../../../proto/kind-words.ts'
+import type { Row } from '../../../../proto/views-json.ts'
+import type { Target } from './manifests.ts'
+import type { ShownView } from './shown-view.ts'
+
+export interface FoundTargets {
+  /** those that are one of the targets */
+  readonly rows: ReadonlySet<Row>
+  /** targets that are not there, or not in the generation that is asked for */
+  readonly missing: readonly Target[]
+}
+
+/**
+ * Which rows are what is named.
+ *
+ * A word that is neither kind nor plural of a row's kind may be its short name, which the agent knows and does not send.
+ * It is there where a row of its name is left that no other word names: each of several such words needs one of its own.
+ */
+export function findTargets(model: ShownView, targets: readonly Target[], rows: readonly Row[]): FoundTargets {
+  const byName = Map.groupBy(rows, ({ n }) => n)
+  const found = new Set<Row>()
+  const unnamed: Target[] = []
+  const missing: Target[] = []
+  for (const target of targets) {
+    const there = (byName.get(target.name) ?? []).filter((row) => isThere(target, row))
+    const named = there.filter((row) => names(model, target, row))
+    for (const row of named) found.add(row)
+    if (named.length > 0) continue
+    if (isShort(target)) unnamed.push(target)
+    else missing.push(target)
+  }
+  const taken = new Set(found)
+  for (const target of unnamed) {
+    const left = (byName.get(target.name) ?? []).filter((row) => isThere(target, row) && !taken.has(row))
+    const [first] = left
+    if (first) for (const row of left) if (row.k === first.k) taken.add(row)
+    // which of them it is nobody knows: all count
+    for (const row of left) found.add(row)
+    if (!first) missing.push(target)
+  }
+  return { rows: found, missing }
+}
+
+function isThere({ namespace, uid, generation = 0 }: Target, { ns, u, g }: Row): boolean {
+  const isPlace = !namespace || !ns || ns === namespace
+  return isPlace && (uid === undefined || uid === u) && (g === undefined || g >= generation)
+}
+
+function names({ kinds }: ShownView, { kind }: Target, { k }: Row): boolean {
+  const [, plural = ''] = kinds.get(k) ?? []
+  return kindWord(kind).names({ key: k, group: k.slice(0, Math.max(0, k.indexOf('/'))), plural })
+}
+
+const isShort = ({ kind }: Target) => !kind.includes('/') && kindWord(kind).builtIn.length === 0

@@ -1,0 +1,191 @@
+import { printable } from '../../../../lib/printable.ts'
+import { type ArgoWord, type Cause, kasWords, type Row } from '../../../../proto/views-json.ts'
+import { ageText } from '../../../command/age-text.ts'
+import { causeKey, causeLines, culpritKey, culpritText } from './cause-text.ts'
+import { foldedText, isUsual, isWithoutVerdict } from './folding.ts'
+import { fits } from './lines.ts'
+import { linkLines } from './link-text.ts'
+import { type ShownView, verdictOf } from './shown-view.ts'
+import { isWell, kindText, type Layout, reasonOf, sinceText } from './verdict-text.ts'
+
+/** As deep as lines are drawn: what is below is counted. */
+const maxDepth = 16
+/** A Pod is not ready a moment after its ReplicaSet is made, and Pods of one fail one after the other. ms */
+const oneSinceMs = 30_000
+
+interface Place {
+  /** before the branch */
+  readonly prefix: string
+  readonly depth: number
+  /** of the row above */
+  readonly namespace: string
+  /** a row above that is not well, and says why */
+  readonly explained: Row | undefined
+}
+
+export interface TreeOptions {
+  /** roots without a verdict and without children, as roles are, are counted on one line */
+  readonly folds?: boolean
+  /** it is asked for by its name: what it is linked with stands below it */
+  readonly isAsked?: (row: Row) => boolean
+  /** the only one that is asked for: rows do not name it */
+  readonly namespace?: string
+  /** rows that stand before the roots */
+  readonly above?: readonly Row[]
+}
+
+/**
+ * The tree as lines: shape, kind/name, facts, age, why. Below a root that is not well stands its cause; of roots that
+ * are not well by the same cause the first says it.
+ *
+ * ```
+ * ✗ degraded  Deployment/web  1 of 3 available: reduced  since 14:02 (4m)
+ *     2 Pods, e.g. web-6d4b9-x7k2p: OOMKilled: container app: exit code 137, 4 restarts in all
+ *     next: kubectl -n shop logs web-6d4b9-x7k2p -c app --previous
+ * └─ ◐ progressing  ReplicaSet/web-6d4b9  1/3 ready  5d
+ * ```
+ */
+export function treeText(model: ShownView, layout: Layout, options: TreeOptions = {}): string {
+  return new TreeText(model, layout, options).text
+}
+
+class TreeText {
+  readonly #model: ShownView
+  readonly #layout: Layout
+  readonly #options: TreeOptions
+  readonly #lines: string[] = []
+  /** an agent may say anything, circles too */
+  readonly #drawn = new Set<string>()
+  /** rows that say a cause, by its key */
+  readonly #rowsByCause = new Map<string, Row>()
+  readonly #folded: Row[] = []
+
+  constructor(model: ShownView, layout: Layout, options: TreeOptions) {
+    this.#model = model
+    this.#layout = layout
+    this.#options = options
+    this.#walk('', { prefix: '', depth: 0, namespace: this.#namespace, explained: undefined })
+  }
+
+  get text(): string {
+    return this.#lines.map((line) => `${line}\n`).join('')
+  }
+
+  get #namespace(): string {
+    return this.#options.namespace ?? ''
+  }
+
+  #walk(node: string, { prefix, depth, namespace, explained }: Place): void {
+    const { above = [] } = this.#options
+    const all = [...(depth === 0 ? above : []), ...this.#model.children(node)].filter(({ u }) => !this.#drawn.has(u))
+    for (const { u } of all) this.#drawn.add(u)
+    const rows = all.filter((row) => !this.#isFolded(row, depth))
+    this.#folded.push(...all.filter((row) => this.#isFolded(row, depth)))
+    const more = moreText(this.#model, node)
+    rows.forEach((row, index) => {
+      const isLast = index === rows.length - 1 && more === ''
+      const [branch, below] = depth === 0 ? ['', ''] : isLast ? ['└─ ', '   '] : ['├─ ', '│  ']
+      const indent = `${prefix}${below}    `
+      const explains = row.z !== undefined && !explained && !this.#isOpenGroup(row)
+      const { line, since } = this.#rowLine(row, `${prefix}${branch}`, namespace, explained)
+      this.#lines.push(line)
+      if (explains) this.#lines.push(...this.#causeLines(row, indent, since))
+      if (this.#options.isAsked?.(row)) this.#lines.push(...linkLines(row, this.#layout, indent))
+      const place = { prefix: prefix + below, depth: depth + 1, namespace: row.ns ?? this.#namespace }
+      if (depth < maxDepth) this.#walk(row.u, { ...place, explained: explains ? row : explained })
+    })
+    const rest = [depth === 0 ? foldedText(this.#folded) : '', more].filter(Boolean)
+    for (const line of rest) this.#lines.push(`${prefix}${depth === 0 ? '' : '└─ '}${this.#layout.paint.faint(line)}`)
+  }
+
+  /** Each of what is in it says why. */
+  #isOpenGroup({ u }: Row): boolean {
+    return u.startsWith('g:') && this.#model.pages.has(u)
+  }
+
+  #isFolded(row: Row, depth: number): boolean {
+    if (this.#layout.isVerbose) return false
+    return isUsual(row) || (this.#options.folds === true && depth === 0 && isWithoutVerdict(row))
+  }
+
+  /** Those above name the culprit, which says it itself too. @param since - where its own line has no room for it */
+  #causeLines(row: Row, indent: string, since: string): string[] {
+    const { z } = row
+    if (!z) return []
+    const first = this.#rowsByCause.get(causeKey(z))
+    if (!first) this.#rowsByCause.set(causeKey(z), row)
+    const others = z.others ? otherCauses(this.#model, row) : []
+    const isCulprit = culpritText(row) === ''
+    const same = first?.z && !isCulprit && { name: nameText(first, row.ns ?? this.#namespace), cause: first.z }
+    return causeLines(row, this.#layout, indent, { since, others, ...(same ? { same } : {}) })
+  }
+
+  /** Its own, and what is worse below: `✓ healthy, ✗ degraded below`. */
+  #verdictParts(row: Row, name: string): string[] {
+    const { paint } = this.#layout
+    const word = verdictOf(row)
+    const { w = '' } = row
+    if (!isWell(w) && severityOf(w) > severityOf(word)) {
+      const own = paint.verdict(word)
+      return [`${word === '' ? `${own} ` : `${own}, `}${paint.verdict(w)} below`, name]
+    }
+    return isWell(word) ? [`${paint.shape(word)} ${name}`] : [paint.verdict(word), name]
+  }
+
+  /**
+   * Where not all of it fits the terminal, since when comes right behind the first fact, which says how it fares; what
+   * the row above says already is left out.
+   *
+   * @returns `since`: it does not fit
+   */
+  #rowLine(row: Row, prefix: string, namespace: string, explained: Row | undefined): { line: string; since: string } {
+    const { paint, now, columns } = this.#layout
+    const { z } = row
+    const closed = row.c && !this.#model.pages.has(row.u) ? printable(`${row.c} below`) : ''
+    const own = this.#verdictParts(row, nameText(row, namespace))
+    const facts = (row.f ?? []).map(printable)
+    const [first = '', ...rest] = facts
+    const since = z ? sinceText(z, now) : ''
+    const lineOf = (...parts: readonly string[]) => `${prefix}${parts.filter(Boolean).join('  ')}`
+    const reason = z || explained ? '' : reasonOf(row)
+    const whole = lineOf(...own, ...facts, closed, since || paint.faint(ageText(row.t, now)), reason)
+    if (since === '' || fits(whole, columns)) return { line: whole, since: '' }
+    if (isSameSince(explained?.z, z)) return { line: lineOf(...own, ...facts, closed), since: '' }
+    if (explained || fits(lineOf(...own, first, since), columns))
+      return { line: lineOf(...own, first, since, ...rest, closed), since: '' }
+    return { line: lineOf(...own, ...facts, closed), since }
+  }
+}
+
+const severityOf = (word: ArgoWord) => kasWords.indexOf(word)
+
+function nameText({ k, n, ns = '' }: Row, namespace: string): string {
+  return printable(`${ns === '' || ns === namespace ? '' : `${ns}/`}${kindText(k)}/${n}`)
+}
+
+/** So near they are shown as one. */
+function isSameSince(one: Cause | undefined, other: Cause | undefined): boolean {
+  if (one?.since === undefined || other?.since === undefined) return false
+  return one.atLeast === other.atLeast && Math.abs(one.since - other.since) < oneSinceMs
+}
+
+/** Of what is shown below a row: those that are not its own. */
+function otherCauses(model: ShownView, { u, k, n, z }: Row): readonly Cause[] {
+  const causes = new Map<string, Cause>()
+  const isNamespace = k === 'Namespace'
+  // what is in a namespace is not below it
+  const nodes = new Set(isNamespace ? [u, ''] : [u])
+  for (const node of nodes) {
+    for (const row of model.children(node)) {
+      if (row.z && (!isNamespace || row.z.namespace === n)) causes.set(culpritKey(row.z), row.z)
+      nodes.add(row.u)
+    }
+  }
+  if (z) causes.delete(culpritKey(z))
+  return [...causes.values()]
+}
+
+function moreText({ pages }: ShownView, node: string): string {
+  const more = pages.get(node)?.more ?? 0
+  return more > 0 ? `… ${more} more` : ''
+}

@@ -1,0 +1,225 @@
+import { WebSocket } from 'ws'
+import { Backoff } from '../../../../lib/backoff.ts'
+import type { Clock } from '../../../../lib/clock.ts'
+import { printable } from '../../../../lib/printable.ts'
+import { type Query, type Row, type Update, viewsBounds, viewsProtocol } from '../../../../proto/views-json.ts'
+import { statusMessage } from '../../../command/ask-kas.ts'
+import { type Endpoint, urlBelow } from '../../../command/endpoint.ts'
+import { type AskedView, sorted, tooLarge, unknownKey, withoutKey } from './older-agent.ts'
+import { readMessage } from './received.ts'
+import { childrenLimit, ShownView } from './shown-view.ts'
+
+/** kas answers a ping of a socket that is alive. ms */
+const pingMs = 15_000
+/** Time for TCP, TLS and the WebSocket. ms */
+const dialMs = 15_000
+/** An update and its envelope. */
+const maxMessageBytes = 1024 * 1024
+/** RFC 6455, 7.4.1 */
+const messageTooBig = 1009
+/** Of one view at a time. */
+const viewId = 1
+const backoffOptions = { firstMs: 200, maxMs: 5000, factor: 2, jitter: 0.2, resetMs: 30_000 }
+
+/** The view is refused: to ask again is of no use. */
+export class ViewRefused extends Error {
+  override readonly name = 'ViewRefused'
+  readonly code: string
+
+  constructor(code: string, text: string) {
+    super(printable(text === '' ? code : `${text} (${code})`))
+    this.code = code
+  }
+}
+
+/** These pass by themselves: a replica ends, an agent connects again, another pod of it leads. */
+const passing: ReadonlySet<string> = new Set([
+  'AGENT_NOT_CONNECTED',
+  'AGENT_SATURATED',
+  'DIRECTORY_UNAVAILABLE',
+  'HOLDER_UNREACHABLE',
+  'SHUTTING_DOWN',
+  'TUNNEL_LOST',
+  'UNREACHABLE',
+  'VIEWS_NOT_LED',
+])
+
+export interface ViewOptions {
+  readonly query: Query
+  /** whether the children of a row are shown, too */
+  readonly opens: (row: Row) => boolean
+  /** in place of children: pages that are asked for from the start, whole */
+  readonly nodes?: readonly string[] | undefined
+  /** @param isWhole - all that is asked for is there. @returns true: that is enough. What it throws ends the view */
+  readonly onChange: (shown: ShownView, isWhole: boolean) => boolean
+  /** the connection was lost, and is made again: what is shown may be old */
+  readonly onLost?: (reason: string) => void
+  /** the agent is older, and does not know this part of the query: it is done without, as far as that can be */
+  readonly onWithout?: (key: string) => void
+}
+
+export interface ViewClientComponents {
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+/** One view over a WebSocket of its own, opened again whenever that is lost, with the children of what it shows. */
+export class ViewClient {
+  readonly #components: ViewClientComponents
+  readonly #endpoint: Endpoint
+  readonly #options: ViewOptions
+  readonly #shown = new ShownView()
+  #asked: AskedView
+  #socket: WebSocket | undefined
+  /** nodes whose children are asked for, with how many */
+  readonly #pages = new Map<string, number>()
+
+  constructor(components: ViewClientComponents, endpoint: Endpoint, options: ViewOptions) {
+    this.#components = components
+    this.#endpoint = endpoint
+    this.#options = options
+    this.#asked = { fresh: true, ...options.query }
+    // the agent has the worst first then: causes are of what is not well
+    if (options.query.sort === 'since') this.#shown.arrange = (rows) => sorted(rows, 'since')
+    this.#showChildren(options.nodes ?? [], viewsBounds.maxLimit)
+  }
+
+  /**
+   * Until it is enough, or the signal aborts.
+   *
+   * @throws ViewRefused, BadAnswer, and what `onChange` throws
+   */
+  async run(signal: AbortSignal): Promise<void> {
+    const backoff = new Backoff(this.#components, backoffOptions)
+    const enough = new AbortController()
+    const ended = AbortSignal.any([signal, enough.signal])
+    while (!ended.aborted) {
+      const lost = await this.#follow(() => enough.abort(), ended).catch((error: unknown) => this.#doWithout(error))
+      if (ended.aborted) return
+      if (lost === undefined) continue
+      this.#options.onLost?.(lost)
+      await backoff.wait(ended)
+    }
+  }
+
+  /** Asks an older agentk without what it does not know. @throws what it is given, where that is something else */
+  #doWithout(error: unknown): undefined {
+    const key = error instanceof ViewRefused ? unknownKey(error) : undefined
+    const less = key === undefined ? undefined : withoutKey(this.#asked, key)
+    if (!less || key === undefined) throw error
+    this.#asked = less.asked
+    const { sort } = this.#options.query
+    if (less.choose) this.#shown.choose = less.choose
+    if (key === 'sort' && sort) this.#shown.arrange = (rows) => sorted(rows, sort)
+    if (key !== 'fresh') this.#options.onWithout?.(key)
+    return undefined
+  }
+
+  #updated(update: Update, onEnough: () => void): void {
+    const { opens, nodes, onChange } = this.#options
+    const shown = this.#shown
+    shown.apply(update)
+    shown.ahead = update.at - this.#components.clock.now()
+    const wanted = nodes ?? shown.pagesToAsk(opens)
+    if (!nodes) this.#showChildren(wanted, childrenLimit)
+    const isThere = (node: string) => shown.pages.has(node) || (nodes !== undefined && shown.refused.has(node))
+    // rows come before their page, many in several updates
+    const isWhole = shown.state.is !== 'syncing' && shown.pages.has('') && wanted.every(isThere)
+    if (onChange(shown, isWhole)) onEnough()
+  }
+
+  /** Asks for the children of these nodes, and of no others: one that is gone may come back. */
+  #showChildren(wanted: readonly string[], limit: number): void {
+    const nodes = new Set(wanted)
+    const ask = (node: string, of: number) => this.#send({ type: 'page', id: viewId, node, limit: of })
+    for (const node of this.#pages.keys()) {
+      if (!nodes.has(node) && this.#pages.delete(node)) ask(node, 0)
+    }
+    for (const node of nodes) {
+      if (this.#pages.get(node) === limit) continue
+      this.#pages.set(node, limit)
+      ask(node, limit)
+    }
+  }
+
+  /** @returns why the socket has ended. @throws ViewRefused, BadAnswer, and what `onChange` throws */
+  #follow(onEnough: () => void, signal: AbortSignal): Promise<string> {
+    const { authorization, tls } = this.#endpoint
+    const { promise, resolve, reject } = Promise.withResolvers<string>()
+    const socket = new WebSocket(urlBelow(this.#endpoint, '/views'), viewsProtocol, {
+      headers: { Authorization: authorization },
+      handshakeTimeout: dialMs,
+      maxPayload: maxMessageBytes,
+      perMessageDeflate: false,
+      ...tls,
+    })
+    const stopPings = this.#pings(socket)
+    const onAbort = () => socket.terminate()
+    signal.addEventListener('abort', onAbort, { once: true })
+    socket.on('open', () => {
+      this.#socket = socket
+      this.#send({ type: 'open', id: viewId, agent: this.#endpoint.agentId, ...this.#asked })
+      for (const [node, limit] of this.#pages) this.#send({ type: 'page', id: viewId, node, limit })
+    })
+    socket.on('message', (data) => {
+      try {
+        const message = readMessage(String(data))
+        if (message.type === 'update') return this.#updated(message.update, onEnough)
+        if (!passing.has(message.code)) throw new ViewRefused(message.code, message.text)
+        resolve(message.text)
+      } catch (error) {
+        reject(error)
+      }
+      socket.terminate() // and what it has sent beside
+      socket.removeAllListeners('message')
+    })
+    socket.on('unexpected-response', (request, response) => {
+      let text = ''
+      response.on('data', (chunk) => {
+        if (text.length < maxMessageBytes) text += chunk
+      })
+      response.on('close', () => {
+        const status = response.statusCode ?? 0
+        const answer = statusMessage(text) ?? `HTTP ${status}`
+        if (status >= 500 || status === 429) resolve(answer)
+        else reject(new ViewRefused(`HTTP ${status}`, answer))
+        request.destroy()
+      })
+    })
+    socket.on('error', (error) => resolve(error.message))
+    socket.on('close', (code, reason) => {
+      // an older kas takes less of a query
+      if (code === messageTooBig && this.#asked.objects) reject(new ViewRefused(tooLarge, ''))
+      resolve(reason.length > 0 ? String(reason) : `the WebSocket ended with ${code}`)
+    })
+    return promise.finally(() => {
+      signal.removeEventListener('abort', onAbort)
+      stopPings()
+      this.#socket = undefined
+      socket.terminate()
+    })
+  }
+
+  /** One that does not answer is dead, whatever the network says. */
+  #pings(socket: WebSocket): () => void {
+    let isAlive = true
+    let cancel = () => {}
+    const check = () => {
+      if (!isAlive) return socket.terminate()
+      isAlive = false
+      if (socket.readyState === WebSocket.OPEN) socket.ping()
+      cancel = this.#components.clock.after(pingMs, check)
+    }
+    const answered = () => {
+      isAlive = true
+    }
+    socket.on('pong', answered)
+    socket.on('message', answered)
+    cancel = this.#components.clock.after(pingMs, check)
+    return () => cancel()
+  }
+
+  #send(message: object): void {
+    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(message))
+  }
+}

@@ -1,0 +1,88 @@
+import type { ParseArgsConfig } from 'node:util'
+import type { Clock } from '../../../../lib/clock.ts'
+import { type CliIo, type CliValues, parsedArgs, UsageError } from '../../../command/command.ts'
+
+/** A subcommand that shows what is in an agent's cluster, as the user of a kubeconfig. */
+export interface ViewsCommand {
+  /** after `kas`, with what it takes */
+  readonly usage: string
+  readonly summary: string
+  readonly options: NonNullable<ParseArgsConfig['options']>
+  /** what `-o` may be */
+  readonly outputs: readonly string[]
+  /** @returns the exit code. @throws UsageError, ViewRefused */
+  run(context: ViewsContext): Promise<number>
+}
+
+export interface ViewsContext {
+  readonly values: CliValues
+  readonly positionals: readonly string[]
+  readonly io: CliIo
+  readonly clock: Clock
+  readonly random: () => number
+}
+
+export const viewsOptions = {
+  kubeconfig: { type: 'string' },
+  context: { type: 'string' },
+  agent: { type: 'string' },
+  namespace: { type: 'string', short: 'n', multiple: true },
+  'all-namespaces': { type: 'boolean', short: 'A' },
+  selector: { type: 'string', short: 'l' },
+  environment: { type: 'string' },
+  application: { type: 'string' },
+  watch: { type: 'boolean', short: 'w' },
+  output: { type: 'string', short: 'o' },
+  verbose: { type: 'boolean', short: 'v' },
+  help: { type: 'boolean', short: 'h' },
+} as const
+
+export const viewsUsage = `  --kubeconfig FILE, --context NAME   of kas, as kubectl takes them (default: KUBECONFIG of the environment)
+  --agent ID                          another agent than the one that the kubeconfig's token names
+  -n, --namespace NAME                that namespace alone, may be repeated
+  -A, --all-namespaces                all of them, which is the default
+  -l, --selector SELECTOR             what bears these labels, as kubectl takes them
+  --environment [PROJECT/SLUG]        that environment alone; in a job of GitLab by itself the job's own
+  --application NAME                  that application, or GitOps source, alone
+  -w, --watch                         go on, and show each change
+  -o FORMAT                           print what is shown as that
+  -v, --verbose                       what is folded and what is not followed, too
+`
+
+/** @returns the exit code. @throws UsageError, ViewRefused */
+export async function runViewsCommand(
+  command: ViewsCommand,
+  args: readonly string[],
+  context: Omit<ViewsContext, 'values' | 'positionals'>,
+): Promise<number> {
+  const { values, positionals } = parsedArgs({
+    args: withJobsEnvironment(args, context.io.env),
+    options: { ...viewsOptions, ...command.options },
+    allowPositionals: true,
+  })
+  if (values.help) {
+    context.io.stdout.write(`usage: kas ${command.usage}\n  ${command.summary}\n${viewsUsage}`)
+    return 0
+  }
+  const { output } = values
+  if (output !== undefined && !command.outputs.includes(String(output))) {
+    throw new UsageError(`-o ${String(output)}: allowed is ${command.outputs.join(', ')}`)
+  }
+  return command.run({ ...context, values, positionals })
+}
+
+/** `--environment` by itself is that of the job. @throws UsageError: it is in none */
+function withJobsEnvironment(args: readonly string[], env: CliIo['env']): readonly string[] {
+  return args.map((arg, i) => {
+    const value = args[i + 1]
+    if (arg !== '--environment' || (value !== undefined && !value.startsWith('-'))) return arg
+    const { CI_PROJECT_ID: project, CI_ENVIRONMENT_SLUG: slug } = env
+    if (project && slug) return `--environment=${project}/${slug}`
+    throw new UsageError('--environment by itself: CI_PROJECT_ID and CI_ENVIRONMENT_SLUG are not set')
+  })
+}
+
+/** Whether what is written there is coloured. */
+export function isColoured({ stdout, env }: CliIo): boolean {
+  return stdout.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb'
+}

@@ -1,0 +1,89 @@
+import * as z from 'zod'
+import { kindKey, parseApiVersion } from '../../../../kubernetes/kind.ts'
+import { groupsPath, versionPath } from '../../../../kubernetes/path.ts'
+import { askKas } from '../../../command/ask-kas.ts'
+import { readAnswer } from '../../../command/bad-answer.ts'
+import { type CliIo, parsedArgs, UsageError } from '../../../command/command.ts'
+import { type Endpoint, endpointOf } from '../../../command/endpoint.ts'
+import { boundRole } from './bound-role.ts'
+import { readUpdate } from './received.ts'
+
+export const options = {
+  kubeconfig: { type: 'string' },
+  context: { type: 'string' },
+  agent: { type: 'string' },
+  'service-account': { type: 'string', default: 'agentk/agentk' },
+  help: { type: 'boolean', short: 'h' },
+} as const
+
+export const viewsRoleUsage = `views role [--service-account NAMESPACE/NAME]
+  prints a ClusterRole for the kinds that you may list and agentk may not, as kubectl apply takes it
+  --kubeconfig FILE, --context NAME   of kas, as kubectl takes them (default: KUBECONFIG of the environment)
+  --agent ID                          another agent than the one that the kubeconfig's token names
+  --service-account NAMESPACE/NAME    whose rights these shall be (default: agentk/agentk)`
+
+/** What is read from an agent gives it rights once it is applied: names alone, of no Secrets. */
+const groupPattern = /^[a-z0-9.-]*$/
+const namePattern = /^[a-z0-9-]+$/
+const neverNamed: ReadonlySet<string> = new Set(['Secret'])
+
+/** `kas views role` @returns the exit code. @throws UsageError, BadAnswer, Error with what kas answered */
+export async function viewsRole(args: readonly string[], io: CliIo): Promise<number> {
+  const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
+  if (values.help) {
+    io.stdout.write(`usage: kas ${viewsRoleUsage}\n`)
+    return 0
+  }
+  if (positionals.join(' ') !== 'role') throw new UsageError('say what: kas views role')
+  const [namespace, name, ...more] = values['service-account'].split('/')
+  if (!namespace || !name || more.length > 0 || !/^[a-z0-9./-]+$/.test(values['service-account'])) {
+    throw new UsageError(`--service-account ${values['service-account']}: allowed is NAMESPACE/NAME`)
+  }
+  const endpoint = await endpointOf(values, io.env)
+  const kinds = await notFollowed(endpoint)
+  const groups = await namesIn(endpoint, kinds)
+  if (groups.size === 0) {
+    io.stderr.write('kas: agentk follows all that you may list\n')
+    return 0
+  }
+  io.stdout.write(boundRole('agentk-views-missing', groups, { namespace, name }))
+  return 0
+}
+
+/** @returns `group/Kind` of those that are followed nowhere, or not in some namespace */
+async function notFollowed(endpoint: Endpoint): Promise<Set<string>> {
+  const { state } = readUpdate(await askKas(endpoint, { method: 'GET', path: '/views?view=list&limit=1' }))
+  if (!state || state.is === 'syncing') throw new Error('the cluster is still being listed: ask again in a minute')
+  const kinds = (state.notFollowed ?? []).filter((one) => !/ .*\//.test(one)) // without objects that are too large
+  return new Set(kinds.map((one) => one.split(' ')[0] ?? '').filter((kind) => !neverNamed.has(kind)))
+}
+
+/** @returns by group what its kinds are in paths; a kind that is served no more is left out */
+async function namesIn(endpoint: Endpoint, kinds: ReadonlySet<string>): Promise<Map<string, string[]>> {
+  const ask = async (path: string) => readAnswer(z.unknown(), await askKas(endpoint, { method: 'GET', path }))
+  const groups = Map.groupBy(kinds, (kind) => (kind.includes('/') ? (kind.split('/')[0] ?? '') : ''))
+  const served = listIn(await ask(groupsPath), 'groups')
+  const found = new Map<string, string[]>()
+  for (const [group, all] of [...groups].sort(([one], [other]) => (one < other ? -1 : 1))) {
+    const about = served.find(({ name }) => name === group)
+    const version = textIn(about?.preferredVersion, 'groupVersion')
+    if (!groupPattern.test(group) || (group !== '' && version === '')) continue
+    const resources = listIn(await ask(versionPath(parseApiVersion(group === '' ? 'v1' : version))), 'resources')
+    const names = resources.flatMap(({ name, kind }) => {
+      const isName = typeof name === 'string' && namePattern.test(name) // no subresource
+      return isName && name !== 'secrets' && all.includes(kindKey(group, String(kind))) ? [name] : []
+    })
+    if (names.length > 0) found.set(group, names.sort())
+  }
+  return found
+}
+
+function listIn(value: unknown, name: string): readonly Readonly<Record<string, unknown>>[] {
+  const list = (Object(value) as Record<string, unknown>)[name]
+  return Array.isArray(list) ? list.filter((one) => typeof one === 'object' && one !== null) : []
+}
+
+function textIn(value: unknown, name: string): string {
+  const text = (Object(value) as Record<string, unknown>)[name]
+  return typeof text === 'string' && /^[a-z0-9./-]+$/i.test(text) ? text : ''
+}

@@ -1,0 +1,241 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import t, { type Test } from 'tap'
+import { runCli } from '../../../../../../src/kas/cli/cli.ts'
+import { gitopsStatus } from '../../../../../../src/kas/modules/gitops/cli/status.ts'
+import { systemClock } from '../../../../../../src/lib/clock.ts'
+
+const source = {
+  source: '42-7',
+  commit: 'a'.repeat(40),
+  wanted: 'b'.repeat(40),
+  phase: 'APPLYING',
+  problem: '',
+  counts: { objects: 40, applied: 3, unchanged: 20, failed: 1 },
+  trouble: [
+    { key: { kind: 'Service', namespace: 'shop', name: 'web' }, text: 'no\u001b[31m', file: 'a.yaml', line: 3 },
+  ],
+  stale: false,
+}
+
+/** A kas that answers with what the test says. */
+async function start(t: Test) {
+  const asked: string[] = []
+  const state = { status: 200, body: JSON.stringify({ sources: [source] }) as string, onAsked: () => {} }
+  const server = createServer((request, response) => {
+    asked.push(`${request.method} ${request.url} ${request.headers.authorization}`)
+    response.statusCode = state.status
+    response.end(state.body)
+    state.onAsked()
+  })
+  t.teardown(() => server.close())
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const kubeconfig = JSON.stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': 'x',
+    clusters: [{ name: 'x', cluster: { server: `http://127.0.0.1:${port}/k8s-proxy/` } }],
+    users: [{ name: 'x', user: { token: 'pat:42:secret' } }],
+    contexts: [{ name: 'x', context: { cluster: 'x', user: 'x' } }],
+  })
+  const file = join(t.testdir({ config: kubeconfig }), 'config')
+  const printed = { out: '', err: '' }
+  const keepIn = (name: 'out' | 'err') => ({
+    write: (text: string) => {
+      printed[name] += text
+    },
+  })
+  const io = {
+    env: { KUBECONFIG: file },
+    stdout: keepIn('out'),
+    stderr: keepIn('err'),
+    stdin: Readable.from([]),
+  }
+  return { asked, state, io, printed }
+}
+
+t.test('a line for each source, and what is wrong with its objects', async (t) => {
+  const { asked, io, printed } = await start(t)
+  t.equal(await runCli(['gitops', 'status'], io), 1)
+  t.strictSame(asked, ['GET /k8s-proxy/gitops/state Bearer pat:42:secret'])
+  t.equal(
+    printed.out,
+    `SOURCE  REF  PHASE     COMMIT    WANTED    OBJECTS  FAILED  APPLIED  COMPARED
+42-7    -    APPLYING  aaaaaaaa  bbbbbbbb  23/40    1       -        -
+42-7: APPLYING
+  Service shop/web: no?[31m (a.yaml:3)
+`,
+  )
+  await runCli(['gitops', 'status', '--agent', '43'], io)
+  t.match(asked.at(-1), 'Bearer pat:43:secret')
+})
+
+t.test('it exits with 0 where each source is in the cluster at the head of its ref, and nowhere else', async (t) => {
+  const { state, io } = await start(t)
+  const synced = { ...source, phase: 'SYNCED', commit: 'b'.repeat(40), trouble: [] }
+  const exit = async (answer: object) => {
+    state.body = JSON.stringify(answer)
+    return await runCli(['gitops', 'status'], io)
+  }
+  t.equal(await exit({ sources: [synced] }), 0)
+  const counts = { objects: 1, applied: 0, unchanged: 1, failed: 0, waiting: 0 }
+  const paused = { ...synced, phase: 'PAUSED', counts }
+  t.equal(await exit({ sources: [paused] }), 0)
+  t.equal(await exit({ sources: [{ ...paused, counts: { ...counts, failed: 1 } }] }), 1)
+  t.equal(await exit({ sources: [{ ...paused, counts: { ...counts, waiting: 1 } }] }), 1)
+  t.equal(await exit({ sources: [{ ...paused, plan: 'p' }] }), 1)
+  t.equal(await exit({ sources: [synced], cut: true }), 1, 'some are not shown')
+  t.equal(await exit({ sources: [{ ...synced, phase: 'KEPT', commit: '', wanted: '' }] }), 0)
+  t.equal(await exit({ sources: [synced, { ...synced, stale: true }] }), 1)
+  t.equal(await exit({ sources: [{ ...synced, commit: 'a'.repeat(40) }] }), 1)
+  t.equal(await exit({ sources: [{ ...synced, phase: 'PAUSED', commit: 'a' }] }), 1)
+  for (const phase of [
+    'WAITING',
+    'APPLYING',
+    'PRUNING',
+    'FAILING',
+    'REFUSED',
+    'APPROVAL',
+    'NOT_READY',
+    'REMOVING',
+    'x',
+  ])
+    t.equal(await exit({ sources: [synced, { ...synced, phase }] }), 1, phase)
+  t.equal(await exit({ sources: [synced], configuration: { problem: 'gitops.x: this key is not known' } }), 1)
+  t.equal(await exit({ sources: [], agent: 'connected', configuration: { commit: 'c' } }), 0)
+  t.equal(await exit({ sources: [], agent: 'connected', configuration: { commit: '' } }), 1, 'none could be read')
+  t.equal(await exit({ sources: [], agent: 'connected' }), 1, 'its file was not read')
+  t.equal(await exit({ sources: [] }), 1, 'an older kas says no more')
+  t.equal(await exit({ sources: [], agent: 'absent' }), 1)
+  t.equal(await exit({ sources: [], agent: 'stock' }), 3)
+  t.equal(await exit({ sources: [{ ...synced, phase: 'NOT_READY' }], agent: 'stock' }), 3)
+})
+
+t.test('rows by name, with ref and ages; what waits, why, and the line that approves it', async (t) => {
+  const { state, io, printed } = await start(t)
+  const key = { kind: 'Namespace', namespace: '', name: 'shop' }
+  const named = {
+    ...source,
+    project: 'platform/shop',
+    name: 'web',
+    ref: 'branch main',
+    phase: 'APPROVAL',
+    trouble: [],
+    plan: 'abc',
+    leaving: [{ key, code: 'pruneConfirm', text: 'prune_confirm: Namespace; with it go 1 Secret: Secret a' }],
+    kept: [{ key: { ...key, kind: 'Secret', namespace: 'shop', name: 'b' }, code: 'neverPrune', text: 'never' }],
+    next: 'kubectl annotate gitsync 42-7-web -n agentk agent.gitlab.com/approve=abc',
+    age_ms: 1000,
+    at_ms: '1000000',
+    applied_at_ms: '400000',
+    compared_at_ms: '1000000',
+  }
+  const other = { ...source, source: '42-8', project: 'a/b', phase: 'SYNCED', trouble: [] }
+  state.body = JSON.stringify({ sources: [named, other], agent: 'connected', configuration: {} })
+  await runCli(['gitops', 'status'], io)
+  t.equal(
+    printed.out,
+    `SOURCE               REF          PHASE     COMMIT    WANTED    OBJECTS  FAILED  APPLIED  COMPARED
+a/b                  -            SYNCED    aaaaaaaa  bbbbbbbb  23/40    1       -        -
+platform/shop (web)  branch main  APPROVAL  aaaaaaaa  bbbbbbbb  23/40    1       10m      1s
+platform/shop (web): APPROVAL: waits for approval
+  Namespace shop: would be deleted: prune_confirm: Namespace; with it go 1 Secret: Secret a
+  Secret shop/b: stays: never
+  next: kubectl annotate gitsync 42-7-web -n agentk agent.gitlab.com/approve=abc
+`,
+  )
+})
+
+t.test('where there is no source, why', async (t) => {
+  const { state, io, printed } = await start(t)
+  const shown = async (answer: object) => {
+    printed.out = ''
+    state.body = JSON.stringify({ sources: [], ...answer })
+    await runCli(['gitops', 'status'], io)
+    return printed.out
+  }
+  t.equal(await shown({ agent: 'stock' }), 'agent 42 is GitLab’s own: it reports no status of its sources\n')
+  t.match(await shown({ agent: 'absent' }), 'no pod of agent 42 is connected')
+  const configuration = { commit: 'c' }
+  t.equal(await shown({ agent: 'connected', configuration }), 'the configuration of agent 42 names no source\n')
+  t.equal(await shown({}), 'kas knows of no source of agent 42\n')
+  t.match(
+    await shown({ agent: 'connected', configuration: { problem: 'gitops.yaml: line 3: x', next: 'mend the file' } }),
+    'the agent’s file: REFUSED: gitops.yaml: line 3: x\n  next: mend the file\n',
+  )
+})
+
+t.test('as JSON, and each change of it', async (t) => {
+  const { state, io, printed, asked } = await start(t)
+  const end = new AbortController()
+  let looks = 0
+  state.onAsked = () => {
+    looks += 1
+    if (looks === 2) state.body = JSON.stringify({ sources: [{ ...source, phase: 'SYNCED', commit: source.wanted }] })
+    if (looks === 3) end.abort()
+  }
+  const clock = { ...systemClock, after: (_: number, action: () => void) => systemClock.after(0, action) }
+  const code = await gitopsStatus(['status', '-w', '-o', 'json'], { io, clock, signal: end.signal })
+  t.equal(code, 0)
+  t.equal(asked.length, 3)
+  const lines = printed.out
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  t.match(lines, [{ sources: [{ phase: 'APPLYING' }] }, { sources: [{ phase: 'SYNCED' }] }])
+  t.equal(lines.length, 2)
+})
+
+t.test('a state that is none is refused in one sentence', async (t) => {
+  const { state, io, printed } = await start(t)
+  const withSource = (more: object) => JSON.stringify({ sources: [{ ...source, ...more }] })
+  const wrong: [body: string, said: string][] = [
+    ['null', 'it is not of the form of an answer'],
+    ['no JSON', 'it is no JSON'],
+    ['{}', 'sources is missing or wrong'],
+    ['{"sources":[null]}', 'sources.0 is missing or wrong'],
+    [withSource({ trouble: undefined }), 'sources.0.trouble is missing or wrong'],
+    [withSource({ trouble: [{}] }), 'sources.0.trouble.0.text is missing or wrong'],
+    [withSource({ commit: 7 }), 'sources.0.commit is missing or wrong'],
+    [withSource({ phase: 'x'.repeat(3000) }), 'sources.0.phase is missing or wrong'],
+    [withSource({ counts: { objects: '1' } }), 'sources.0.counts.objects is missing or wrong'],
+    [`{"sources":${'['.repeat(100_000)}`, 'it is nested more than 32 deep'],
+    [withSource({ problem: 'x'.repeat(5_000_000) }), 'it has more than 4194304 bytes'],
+  ]
+  for (const [body, said] of wrong) {
+    state.body = body
+    printed.err = ''
+    t.equal(await runCli(['gitops', 'status'], io), 1, body.slice(0, 100))
+    t.equal(printed.err, `kas gitops: what the agent says cannot be used: ${said}\n`)
+  }
+  state.body = withSource({ problem: '[{"\\"{['.repeat(100) })
+  t.equal(await runCli(['gitops', 'status', '-o', 'json'], io), 1)
+  t.match(JSON.parse(printed.out), { sources: [{}] }, 'brackets in a text are text')
+})
+
+t.test('what goes wrong is said', async (t) => {
+  const { state, io, printed } = await start(t)
+  state.status = 401
+  state.body = JSON.stringify({ kind: 'Status', message: 'GitLab Agent Server: Unauthorized' })
+  t.equal(await runCli(['gitops', 'status'], io), 1)
+  t.match(printed.err, 'kas gitops: kas answered 401: GitLab Agent Server: Unauthorized')
+  state.body = 'no JSON'
+  t.equal(await runCli(['gitops', 'status'], io), 1)
+  t.match(printed.err, 'kas answered 401: no JSON')
+  for (const args of [
+    ['gitops'],
+    ['gitops', 'stat'],
+    ['gitops', 'status', '-o', 'yaml'],
+    ['gitops', 'status', '--x'],
+  ]) {
+    t.equal(await runCli(args, io), 2, args.join(' '))
+  }
+  t.equal(await runCli(['gitops', '--help'], io), 0)
+  t.match(printed.out, /^usage: kas gitops status [\s\S]*^usage: kas gitops forget SOURCE /m)
+  t.equal(await runCli(['gitops', 'status'], { ...io, env: {} }), 2)
+})
