@@ -1,6 +1,6 @@
 import { randomBytes, webcrypto } from 'node:crypto'
 import type { Extension } from '@peculiar/x509'
-import { loadX509 } from '../src/kas/replicas/replica-identity.ts'
+import { loadX509 } from '../src/kas/peers/replica-identity.ts'
 
 /** Certificates for development and tests: an authority, and what it signs. Keys are ECDSA P-256, all is PEM. */
 

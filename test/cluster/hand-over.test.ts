@@ -223,8 +223,8 @@ t.test('an agent that comes while a call waits gets it, wherever it comes', asyn
 t.test('a stranger with a certificate of its own is refused', async (t) => {
   const [one] = (await startWholeReplicas(t, 1)) as [WholeReplica]
   const [other] = (await startWholeReplicas(t, 1)) as [WholeReplica]
-  const { dialReplica } = await import('../../src/kas/replicas/dial-replica.ts')
-  const { createReplicaIdentity } = await import('../../src/kas/replicas/replica-identity.ts')
+  const { dialReplica } = await import('../../src/kas/peers/dial-replica.ts')
+  const { createReplicaIdentity } = await import('../../src/kas/peers/replica-identity.ts')
   const row = one.replica.membership.row(one.replica.membership.instance)
   const address = `127.0.0.1:${row?.head.replicaPort}`
   const identity = await createReplicaIdentity()

@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { accessLineSchema, bounds, callerKinds, lineEvents } from '../../src/kas/access-log/access-line.ts'
-import { accessRules } from '../../src/kas/access-log/access-rules.ts'
+import { lineRules } from '../../src/kas/access-log/line-rules.ts'
 import { maxRecentBytes, maxRecentLines } from '../../src/kas/access-log/recent-lines.ts'
 import { maxStrangers } from '../../src/kas/access-log/refused-strangers.ts'
-import { defaultAccessRules, lineClasses } from '../../src/kas/config/access-log.ts'
+import { defaultLineRules, lineClasses } from '../../src/kas/config/access-log.ts'
 
 /** doc/access-log.md names every field, event and class, with what is so by default. */
 
@@ -32,7 +32,7 @@ t.test('every event and class', async (t) => {
   const events = quoted(rowOf('event')).filter((text) => (lineEvents as readonly string[]).includes(text))
   t.strictSame(events.toSorted(), lineEvents.toSorted())
   t.strictSame(quoted(rowOf('class')), [...lineClasses])
-  const isLogged = accessRules(defaultAccessRules)
+  const isLogged = lineRules(defaultLineRules)
   t.strictSame(
     classes.map(([name, , byDefault]) => [quoted(name)[0], byDefault]),
     lineClasses.map((name) => [name, isLogged({ class: name }) ? 'written' : 'not']),

@@ -1,12 +1,12 @@
 import { Registry } from 'prom-client'
 import { type AgentId, type Call, type Forward, noMetadata } from '../../src/call/call.ts'
 import { kasCaller } from '../../src/call/caller.ts'
-import type { dialReplica } from '../../src/kas/replicas/dial-replica.ts'
-import { tunnelKey, withoutOwnKeys } from '../../src/kas/replicas/hand-over.ts'
-import { Links } from '../../src/kas/replicas/links.ts'
+import type { dialReplica } from '../../src/kas/peers/dial-replica.ts'
+import { tunnelKey, withoutOwnKeys } from '../../src/kas/peers/hand-over-metadata.ts'
+import { Links } from '../../src/kas/peers/links.ts'
 import { deliver } from '../../src/kas/router/delivery.ts'
 import { Router } from '../../src/kas/router/router.ts'
-import { HandOvers } from '../../src/kas/servers/replicas/hand-overs.ts'
+import { HandedOverCalls } from '../../src/kas/servers/replicas/handed-over-calls.ts'
 import { AgentConnection } from '../../src/kas/tunnels/agent-connection.ts'
 import { serveConnect } from '../../src/kas/tunnels/connect.ts'
 import { Descriptions } from '../../src/kas/tunnels/descriptions.ts'
@@ -62,7 +62,7 @@ export interface AgentHello {
   readonly pod: string
 }
 
-/** as in src/kas/replicas/dial-replica.ts. ms */
+/** as in src/kas/peers/dial-replica.ts. ms */
 const dialTimeoutMs = 2000
 /** as in src/kas/servers/agents/agents-server.ts. ms */
 const checkIntervalMs = 250
@@ -88,7 +88,7 @@ export class SimulatedReplica {
   readonly #publicKeyHash: string
   readonly #links: Links
   readonly #router: Router
-  readonly #handOvers: HandOvers
+  readonly #handOvers: HandedOverCalls
   readonly #descriptions = new Descriptions()
   readonly #published: PublishedConnections
   readonly #agents = new Set<AgentConnection>()
@@ -109,7 +109,7 @@ export class SimulatedReplica {
     const clock = machineClock(components.network.time, components.machine)
     this.#links = new Links({ membership: this.membership, identity, log, dial: this.#dial, tracer: noTracer, clock })
     this.#router = new Router({ tunnels: this.tunnels, observer, links: this.#links, clock })
-    this.#handOvers = new HandOvers({ tunnels: this.tunnels, tracer: noTracer })
+    this.#handOvers = new HandedOverCalls({ tunnels: this.tunnels, tracer: noTracer })
     this.#published = new PublishedConnections({ row: this.membership, log })
     const { forward } = this.#router
     this.forward =

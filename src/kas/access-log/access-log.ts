@@ -5,11 +5,11 @@ import { type LineSink, LineWriter } from '../../lib/line-writer.ts'
 import type { Logger } from '../../lib/log.ts'
 import type { Registry } from '../../lib/metrics.ts'
 import type { Service } from '../../lib/service.ts'
-import { type AccessRule, defaultAccessRules, type LineClass } from '../config/access-log.ts'
+import { defaultLineRules, type LineClass, type LineRule } from '../config/access-log.ts'
 import { type AccessLine, bounds, cut } from './access-line.ts'
 import { createAccessLogMetrics } from './access-log-metrics.ts'
-import { accessRules, type RuledCall } from './access-rules.ts'
 import { ClassQueues } from './class-queues.ts'
+import { lineRules, type RuledCall } from './line-rules.ts'
 import { RecentLines } from './recent-lines.ts'
 import { type Refused, RefusedStrangers } from './refused-strangers.ts'
 
@@ -24,7 +24,7 @@ export interface AccessLogComponents {
 export interface AccessLogOptions {
   /** name of this replica */
   readonly entry: string
-  readonly rules?: readonly AccessRule[] | undefined
+  readonly rules?: readonly LineRule[] | undefined
   /** of an exec: its program, or all that it was started with */
   readonly execCommand: 'program' | 'full'
   /** the last lines are kept, for `kas log` */
@@ -54,14 +54,14 @@ export class AccessLog implements Service {
 
   constructor(components: AccessLogComponents, options: AccessLogOptions) {
     const { sink, clock, register, log } = components
-    const { entry, rules = defaultAccessRules, execCommand, keepsRecent } = options
+    const { entry, rules = defaultLineRules, execCommand, keepsRecent } = options
     const metrics = createAccessLogMetrics(register)
     const failed = new LimitedLog({ clock, log }, 'The access log cannot be written')
     this.entry = entry
     this.showsCommand = execCommand === 'full'
     this.recent = keepsRecent ? new RecentLines() : undefined
     this.#components = components
-    this.#isLogged = accessRules(rules)
+    this.#isLogged = lineRules(rules)
     this.#queues = new ClassQueues(
       {
         now: () => clock.now(),

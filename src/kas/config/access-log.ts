@@ -16,7 +16,7 @@ const outputForm = 'stdout, none, or the absolute path of a file'
 export const lineClasses = ['write', 'exec', 'secret', 'watch', 'session', 'refusal', 'read'] as const
 export type LineClass = (typeof lineClasses)[number]
 
-const accessRuleSchema = z.object(
+const lineRuleSchema = z.object(
   {
     level: z.enum(['none', 'metadata']),
     classes: list(z.enum(lineClasses)),
@@ -29,10 +29,10 @@ const accessRuleSchema = z.object(
   { error: 'a block of keys' },
 )
 /** A rule without a condition is of every call; of several that it has, each must hold. */
-export type AccessRule = z.output<typeof accessRuleSchema>
+export type LineRule = z.output<typeof lineRuleSchema>
 
 /** All but reads of what is no Secret. */
-export const defaultAccessRules: readonly AccessRule[] = [
+export const defaultLineRules: readonly LineRule[] = [
   { level: 'metadata', classes: ['write', 'exec', 'secret', 'watch', 'session', 'refusal'] },
 ]
 
@@ -42,5 +42,5 @@ export const accessLogSchema = blockSchema({
     .refine((text) => text === 'stdout' || text === 'none' || isAbsolute(text), { error: outputForm })
     .prefault('stdout'),
   exec_command: z.enum(['program', 'full']).prefault('program'),
-  rules: z.array(accessRuleSchema, { error: 'a list' }).optional(),
+  rules: z.array(lineRuleSchema, { error: 'a list' }).optional(),
 })

@@ -1,7 +1,7 @@
 import type { AgentId, Call, Reply } from '../../call/call.ts'
 import type { Offer } from '../../call/offer.ts'
 import { type Clock, monotonicClock } from '../../lib/clock.ts'
-import type { Links } from '../replicas/links.ts'
+import type { Links } from '../peers/links.ts'
 import type { TunnelRegistry } from '../tunnels/tunnel-registry.ts'
 import {
   createHedges,

@@ -11,7 +11,7 @@ import {
   Sessions,
 } from '../../proto/gen/replica_sessions_pb.ts'
 import { type UnaryMethods, unaryService } from '../../proto/unary.ts'
-import type { Peers } from '../replicas/peers.ts'
+import type { Peers } from '../peers/peers.ts'
 import type { SessionFilter, SessionReport, SessionTable } from './session-table.ts'
 
 /** Of what an operator writes to those whose sessions he ends. characters */

@@ -1,9 +1,9 @@
 import { hasShare } from '../../call/caller.ts'
 import type { KasError } from '../../lib/errors.ts'
-import { type Contended, Scarcity, type ScarcityComponents } from './scarcity.ts'
 import { type RunningStream, Shares, type TunnelRequest } from './shares.ts'
 import type { Tunnel } from './tunnel.ts'
-import { type Waiter, WaitingCalls } from './waiting-calls.ts'
+import { type Contended, Scarcity, type ScarcityComponents } from './waiting/scarcity.ts'
+import { type Waiter, WaitingCalls } from './waiting/waiting-calls.ts'
 
 export interface TunnelsOptions {
   /** calls that may wait for one agent at once */

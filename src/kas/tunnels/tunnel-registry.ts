@@ -1,9 +1,9 @@
 import type { AgentId } from '../../call/call.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { AgentTunnels, type TunnelsOptions } from './agent-tunnels.ts'
-import type { ScarcityComponents } from './scarcity.ts'
 import type { RunningStream, TunnelRequest } from './shares.ts'
 import type { Tunnel } from './tunnel.ts'
+import type { ScarcityComponents } from './waiting/scarcity.ts'
 
 /** A waiting call costs some 15 KB at the entry; a connection of agentk carries 500 at once. */
 const defaultTunnelsOptions: TunnelsOptions = { maxWaitingPerAgent: 1000, plentyPerConnection: 450, few: 10 }

@@ -10,8 +10,8 @@ import { yamux } from '@libp2p/yamux'
 import { createLibp2p } from 'libp2p'
 import { maxMessageBytes } from '../protocol/announcer.ts'
 import type { InstanceId } from '../table/row.ts'
-import { noiseOf } from './admission.ts'
 import { type ListenAddress, listenMultiaddr } from './gossip-address.ts'
+import { noiseOf } from './noise.ts'
 
 export const tableTopic = '/kas/table/1'
 

@@ -9,7 +9,6 @@ import type { MembershipMetrics } from '../protocol/observer.ts'
 import type { DialResult } from '../protocol/reconciler.ts'
 import type { MembershipTimers } from '../protocol/timers.ts'
 import type { InstanceId, RowSnapshot } from '../table/row.ts'
-import { protocolsOf } from './admission.ts'
 import { FirstBytes } from './first-bytes.ts'
 import { hostOf, type ListenAddress, toMultiaddr } from './gossip-address.ts'
 import {
@@ -21,6 +20,7 @@ import {
   tableTopic,
 } from './gossip-node.ts'
 import { InboundLimit } from './inbound-limit.ts'
+import { protocolsOf } from './noise.ts'
 import { readRow, rowProtocol, sendRow } from './row-stream.ts'
 
 /** How long a stop waits for members to take its last message and close: a frozen one never does. ms */

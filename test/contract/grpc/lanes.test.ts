@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { defaultLanes, Lanes, type LanesOptions } from '../../../src/kas/replicas/lanes.ts'
+import { defaultLanes, Lanes, type LanesOptions } from '../../../src/kas/peers/lanes.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import type { ClientCall } from '../../../src/proto/grpc/client-call.ts'
 import { ClientSession } from '../../../src/proto/grpc/client-session.ts'

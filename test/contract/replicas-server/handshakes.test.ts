@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
-import { dialReplica } from '../../../src/kas/replicas/dial-replica.ts'
-import { createReplicaIdentity } from '../../../src/kas/replicas/replica-identity.ts'
+import { dialReplica } from '../../../src/kas/peers/dial-replica.ts'
+import { createReplicaIdentity } from '../../../src/kas/peers/replica-identity.ts'
 import {
   maxStrangerCalls,
   ReplicasServer,

@@ -7,7 +7,7 @@ import { createDirectoryMetrics } from '../../../src/kas/directory/file/director
 import { createGitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
 import { createFluxMetrics } from '../../../src/kas/modules/flux/flux-metrics.ts'
 import { createViewsMetrics } from '../../../src/kas/modules/views/views-metrics.ts'
-import { createLinkMetrics } from '../../../src/kas/replicas/links.ts'
+import { createLinkMetrics } from '../../../src/kas/peers/links.ts'
 import { createGitalyMetrics } from '../../../src/kas/repositories/gitaly/gitaly-metrics.ts'
 import { createRateMetrics } from '../../../src/kas/servers/agents/agent-rates.ts'
 import { createRefusalMetrics } from '../../../src/kas/servers/agents/refusals.ts'

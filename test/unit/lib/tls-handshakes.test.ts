@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect } from 'node:net'
 import { createServer, connect as dial } from 'node:tls'
 import t, { type Test } from 'tap'
-import { createReplicaIdentity } from '../../../src/kas/replicas/replica-identity.ts'
+import { createReplicaIdentity } from '../../../src/kas/peers/replica-identity.ts'
 import { TlsHandshakes } from '../../../src/lib/tls-handshakes.ts'
 
 async function listen(t: Test, handshakeTimeout: number) {

@@ -1,7 +1,7 @@
 import { clockFinding } from '../../../lib/clock-findings.ts'
 import type { Finding } from '../../../lib/findings.ts'
 import type { KasConfig } from '../../config/kas-schema.ts'
-import type { LinkReport, LinksReport, ReplicaLinksReport } from '../../replicas/replica-links.ts'
+import type { LinkReport, LinksReport, ReplicaLinksReport } from '../../peers/replica-links.ts'
 import type { MemberReport, StatusReport } from '../../servers/ops-socket/status-report.ts'
 import { ask } from '../status-command.ts'
 

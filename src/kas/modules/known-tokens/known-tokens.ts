@@ -17,7 +17,7 @@ import {
 import { type UnaryMethods, unaryService } from '../../../proto/unary.ts'
 import type { Agent } from '../../agent.ts'
 import type { TokenAnswers } from '../../directory/gitlab.ts'
-import type { Peers } from '../../replicas/peers.ts'
+import type { Peers } from '../../peers/peers.ts'
 import type { GitalyCoordinates } from '../../repositories/gitaly/gitaly-coordinates.ts'
 
 export interface KnownTokensComponents {

@@ -12,7 +12,7 @@ import {
 } from '../../../proto/gen/replica_repositories_pb.ts'
 import { type UnaryMethods, unaryService } from '../../../proto/unary.ts'
 import type { KasHost } from '../../module.ts'
-import type { Peer, Peers } from '../../replicas/peers.ts'
+import type { Peer, Peers } from '../../peers/peers.ts'
 import type { BranchHere, SharedPolls } from '../../repositories/shared-polls.ts'
 import { followedForMs, moves, PeerFollows, readingOf } from './peer-follows.ts'
 import { SpacedPolls } from './spaced-polls.ts'

@@ -3,7 +3,7 @@ import type { Clock } from '../../../lib/clock.ts'
 import type { Service } from '../../../lib/service.ts'
 import { CallCountsResponseSchema, Limits } from '../../../proto/gen/replica_limits_pb.ts'
 import { type UnaryMethods, unaryService } from '../../../proto/unary.ts'
-import type { Peers } from '../../replicas/peers.ts'
+import type { Peers } from '../../peers/peers.ts'
 import type { TokenRate } from './token-rate.ts'
 
 export interface TokenRateReportsComponents {

@@ -4,7 +4,7 @@ import { sameHash, tokenHash } from '../../../lib/token-hash.ts'
 import type { Membership } from '../../../membership/membership.ts'
 import { kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
 import { readAccelRedirectSecret } from '../../config/secret-file.ts'
-import type { Links } from '../../replicas/links.ts'
+import type { Links } from '../../peers/links.ts'
 import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
 
 export interface FrontRedirectComponents {

@@ -1,7 +1,7 @@
 import type { AgentId } from '../../../call/call.ts'
 import type { Membership } from '../../../membership/membership.ts'
-import { isUsable, type Reach } from '../../replicas/link.ts'
-import type { Links } from '../../replicas/links.ts'
+import { isUsable, type Reach } from '../../peers/link.ts'
+import type { Links } from '../../peers/links.ts'
 import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
 
 /** A peer that holds the agent. */

@@ -4,8 +4,8 @@ import type { Membership, Row, RowConnection, RowRegistration } from '../../../m
 import { decodeMessage } from '../../../proto/decode.ts'
 import { AgentMetaSchema } from '../../../proto/gen/entity_pb.ts'
 import type { KasModule, StatusLine } from '../../module.ts'
-import type { Reach } from '../../replicas/link.ts'
-import type { Links } from '../../replicas/links.ts'
+import type { Reach } from '../../peers/link.ts'
+import type { Links } from '../../peers/links.ts'
 import type { OverShare } from '../../tunnels/over-share.ts'
 import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
 

@@ -10,7 +10,7 @@ import { gitlabCaller } from '../../../call/caller.ts'
 import type { RpcSpan } from '../../../call/rpc-span.ts'
 import { type Delivery, KasError } from '../../../lib/errors.ts'
 import { fitsBounds, maxMetadataBytes, maxMetadataValues } from '../../../proto/grpc/sendable.ts'
-import { handOverKeys } from '../../replicas/hand-over.ts'
+import { handOverKeys } from '../../peers/hand-over-metadata.ts'
 import type { RailsCall } from './rails-call.ts'
 
 /** Names the agent of a call, as a decimal (doc/reference/tunnel-protocol.md 4.2). */

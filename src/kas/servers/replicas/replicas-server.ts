@@ -14,11 +14,11 @@ import type { CallHandler } from '../../../proto/grpc/server-lane.ts'
 import { type ServerSession, type ServerSessionEvents, serveSession } from '../../../proto/grpc/server-session.ts'
 import type { Handler } from '../../../proto/grpc/server-stream.ts'
 import type { ListenOptions } from '../../config/listen-address.ts'
-import { tunnelKey } from '../../replicas/hand-over.ts'
-import { peerKeyHash, type ReplicaIdentity } from '../../replicas/replica-identity.ts'
+import { tunnelKey } from '../../peers/hand-over-metadata.ts'
+import { peerKeyHash, type ReplicaIdentity } from '../../peers/replica-identity.ts'
 import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
 import { Newcomers, type NewcomersOptions } from '../newcomers.ts'
-import { HandOvers } from './hand-overs.ts'
+import { HandedOverCalls } from './handed-over-calls.ts'
 
 export interface ReplicasServerComponents {
   readonly identity: ReplicaIdentity
@@ -69,7 +69,7 @@ const tlsHandshakeTimeoutMs = 2000
 export class ReplicasServer implements Service {
   readonly #components: ReplicasServerComponents
   readonly #options: ReplicasServerOptions
-  readonly #handOvers: HandOvers
+  readonly #handOvers: HandedOverCalls
   readonly #sessions = new Set<ServerSession>()
   readonly #strangers: Newcomers
   #server: Server | undefined
@@ -78,7 +78,7 @@ export class ReplicasServer implements Service {
   constructor(components: ReplicasServerComponents, options: ReplicasServerOptions) {
     this.#components = components
     this.#options = options
-    this.#handOvers = new HandOvers(components)
+    this.#handOvers = new HandedOverCalls(components)
     this.#strangers = new Newcomers(
       { now: () => performance.now(), refused: () => components.onStranger() },
       { ...strangerBounds, ...options.strangers },

@@ -7,7 +7,7 @@ import { ReplicaSessions } from '../../../../src/kas/sessions/replica-sessions.t
 import { SessionTable } from '../../../../src/kas/sessions/session-table.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
-import { FakePeers } from '../replicas/fake-peers.ts'
+import { FakePeers } from '../peers/fake-peers.ts'
 
 async function start(t: Test, peers = new FakePeers()) {
   t.chdir(t.testdir()) // a short path: that of a socket is bounded

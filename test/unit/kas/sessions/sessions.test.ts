@@ -11,7 +11,7 @@ import { replicaLimits } from '../../../../src/proto/grpc/limits.ts'
 import type { UnaryMethods } from '../../../../src/proto/unary.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
-import { FakePeers } from '../replicas/fake-peers.ts'
+import { FakePeers } from '../peers/fake-peers.ts'
 
 const prod = 42n as AgentId
 const clock = new ManualClock()

@@ -14,7 +14,7 @@ import { capturedLog } from '../../../../support/captured-log.ts'
 import { FakeAgentCall } from '../../../../support/fake-agent-call.ts'
 import { bareDirectory, fakeHost } from '../../../../support/fake-host.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
-import { FakePeers } from '../../replicas/fake-peers.ts'
+import { FakePeers } from '../../peers/fake-peers.ts'
 
 const directory: Directory = { ...bareDirectory, readsProject: async () => true }
 const settled = async () => {

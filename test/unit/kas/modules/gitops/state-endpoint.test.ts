@@ -5,7 +5,7 @@ import type { AgentConfiguration } from '../../../../../src/kas/agent-config/age
 import type { OwnRequest } from '../../../../../src/kas/module.ts'
 import type { FollowedCommits } from '../../../../../src/kas/modules/gitops/followed-commits.ts'
 import { stateEndpoint, statesOfPeer } from '../../../../../src/kas/modules/gitops/state-endpoint.ts'
-import { noPeers, type Peers } from '../../../../../src/kas/replicas/peers.ts'
+import { noPeers, type Peers } from '../../../../../src/kas/peers/peers.ts'
 import type { CommitId } from '../../../../../src/kas/repositories/repositories.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { Phase, SourceStateSchema } from '../../../../../src/proto/gen/gitops_states_pb.ts'

@@ -6,7 +6,7 @@ import { AnswerCache } from '../../../../../src/kas/directory/gitlab/answer-cach
 import { GitalyCoordinatesByProject } from '../../../../../src/kas/directory/gitlab/gitaly-coordinates.ts'
 import { GitlabTokenAnswers } from '../../../../../src/kas/directory/gitlab/gitlab-token-answers.ts'
 import { KnownTokens, type KnownTokensComponents } from '../../../../../src/kas/modules/known-tokens/known-tokens.ts'
-import type { Peer } from '../../../../../src/kas/replicas/peers.ts'
+import type { Peer } from '../../../../../src/kas/peers/peers.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { tokenHash } from '../../../../../src/lib/token-hash.ts'
 import { KnownTokensRequestSchema, Tokens } from '../../../../../src/proto/gen/replica_tokens_pb.ts'

@@ -10,7 +10,7 @@ import { Notifications } from '../../../../../src/proto/gen/replica_notification
 import type { UnaryMethods } from '../../../../../src/proto/unary.ts'
 import { capturedLog } from '../../../../support/captured-log.ts'
 import { fakeHost } from '../../../../support/fake-host.ts'
-import { FakePeers } from '../../replicas/fake-peers.ts'
+import { FakePeers } from '../../peers/fake-peers.ts'
 
 const { pushEvent } = Notifications.method
 

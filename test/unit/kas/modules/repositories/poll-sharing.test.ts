@@ -2,14 +2,14 @@ import { create, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
 import type { AgentId } from '../../../../../src/call/call.ts'
 import { PollSharing, type PollSharingComponents } from '../../../../../src/kas/modules/repositories/poll-sharing.ts'
-import type { Peer } from '../../../../../src/kas/replicas/peers.ts'
+import type { Peer } from '../../../../../src/kas/peers/peers.ts'
 import type { CommitId, Reading } from '../../../../../src/kas/repositories/repositories.ts'
 import { PolledElsewhere } from '../../../../../src/kas/repositories/shared-polls.ts'
 import { FollowedBranchesRequestSchema, Repositories } from '../../../../../src/proto/gen/replica_repositories_pb.ts'
 import { methodPath, type UnaryMethods } from '../../../../../src/proto/unary.ts'
 import { capturedLog } from '../../../../support/captured-log.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
-import { FakePeers } from '../../replicas/fake-peers.ts'
+import { FakePeers } from '../../peers/fake-peers.ts'
 
 const minuteMs = 60_000
 const followedPath = methodPath(Repositories.method.followedBranches)

@@ -3,7 +3,7 @@ import { TokenRate } from '../../../../../src/kas/servers/agents/token-rate.ts'
 import { TokenRateReports } from '../../../../../src/kas/servers/agents/token-rate-reports.ts'
 import type { UnaryMethods } from '../../../../../src/proto/unary.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
-import { FakePeers } from '../../replicas/fake-peers.ts'
+import { FakePeers } from '../../peers/fake-peers.ts'
 
 const minute = (clock: ManualClock) => Math.floor(clock.now() / 60_000)
 

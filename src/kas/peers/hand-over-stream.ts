@@ -3,7 +3,7 @@ import { KnownMessages } from '../../call/known-messages.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { ClientCall, LaneCallOptions } from '../../proto/grpc/client-call.ts'
 import type { UnreadBytes } from '../../proto/grpc/unread-bytes.ts'
-import { go, type HandOver, readOutcome, tunnelKey, withoutOwnKeys, writeHandOver } from './hand-over.ts'
+import { go, type HandOver, readOutcome, tunnelKey, withoutOwnKeys, writeHandOver } from './hand-over-metadata.ts'
 
 /** What a peer answers to a call that it is offered. `refused`: the error says why. `gone`: nothing, and it will not. */
 export type Answer = 'ready' | 'none' | 'refused' | 'unknown' | 'gone'

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import t from 'tap'
 import type { Metadata, Outcome } from '../../../../src/call/call.ts'
-import { Lanes, type LanesOptions } from '../../../../src/kas/replicas/lanes.ts'
+import { Lanes, type LanesOptions } from '../../../../src/kas/peers/lanes.ts'
 import { Code, KasError } from '../../../../src/lib/errors.ts'
 import type { ClientSession } from '../../../../src/proto/grpc/client-session.ts'
 import { encodeHeaders, frameKind, laneMethod } from '../../../../src/proto/grpc/lane-frames.ts'

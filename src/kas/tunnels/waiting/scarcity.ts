@@ -1,8 +1,8 @@
-import { hasShare } from '../../call/caller.ts'
-import type { Clock } from '../../lib/clock.ts'
-import { KasError } from '../../lib/errors.ts'
-import type { Shares, TunnelRequest } from './shares.ts'
-import type { Tunnel } from './tunnel.ts'
+import { hasShare } from '../../../call/caller.ts'
+import type { Clock } from '../../../lib/clock.ts'
+import { KasError } from '../../../lib/errors.ts'
+import type { Shares, TunnelRequest } from '../shares.ts'
+import type { Tunnel } from '../tunnel.ts'
 import type { Waiter } from './waiting-calls.ts'
 
 /** Tunnels are scarce once a call has waited for so many round trips of the agent, in which a new one would have come, */

@@ -3,8 +3,8 @@ import t, { type Test } from 'tap'
 import { type Call, type Metadata, noMetadata, type Outcome, type Reply } from '../../../../../src/call/call.ts'
 import { kasCaller } from '../../../../../src/call/caller.ts'
 import { KnownMessages } from '../../../../../src/call/known-messages.ts'
-import { go, readOutcome, tunnelKey, writeHandOver } from '../../../../../src/kas/replicas/hand-over.ts'
-import { HandOvers } from '../../../../../src/kas/servers/replicas/hand-overs.ts'
+import { go, readOutcome, tunnelKey, writeHandOver } from '../../../../../src/kas/peers/hand-over-metadata.ts'
+import { HandedOverCalls } from '../../../../../src/kas/servers/replicas/handed-over-calls.ts'
 import { TunnelRegistry } from '../../../../../src/kas/tunnels/tunnel-registry.ts'
 import { monotonicClock } from '../../../../../src/lib/clock.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
@@ -47,7 +47,7 @@ function handOver(messages: Messages, { eager = false, forward = neverCalled }: 
       trailers = { ...trailers, ...metadata }
     },
   }
-  const served = new HandOvers({ tunnels, tracer: noTracer }).serve(stream as unknown as ServerStream)
+  const served = new HandedOverCalls({ tunnels, tracer: noTracer }).serve(stream as unknown as ServerStream)
   /** The error that the entry gets. */
   const failure = async (t: Test) => {
     const error = KasError.from(await t.rejects(served).then(() => served.catch((cause: unknown) => cause)))

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { defaultReachability, Reachability } from '../../../../src/kas/replicas/reachability.ts'
+import { defaultReachability, Reachability } from '../../../../src/kas/peers/reachability.ts'
 
 const { roundMs, suspectMs, unreachableMs, lostMs } = defaultReachability
 

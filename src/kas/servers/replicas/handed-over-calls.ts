@@ -7,7 +7,7 @@ import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { type CallHandler, type ServedCall, ServerLanes } from '../../../proto/grpc/server-lane.ts'
 import type { ServerStream } from '../../../proto/grpc/server-stream.ts'
 import type { WindowBudget } from '../../../proto/grpc/window-budget.ts'
-import { type HandOver, readHandOver, tunnelKey, withoutOwnKeys, writeError } from '../../replicas/hand-over.ts'
+import { type HandOver, readHandOver, tunnelKey, withoutOwnKeys, writeError } from '../../peers/hand-over-metadata.ts'
 import type { TunnelRequest } from '../../tunnels/shares.ts'
 import type { Tunnel } from '../../tunnels/tunnel.ts'
 import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
@@ -25,7 +25,7 @@ const refused: Metadata = { [tunnelKey]: ['refused'] }
 const readySign: Metadata = { [tunnelKey]: ['ready'] }
 
 /** Serves calls that peers hand over. Only own tunnels are used: a call is never handed over again. */
-export class HandOvers {
+export class HandedOverCalls {
   readonly serve: CallHandler
   readonly #lanes = new ServerLanes()
   readonly #tunnels: TunnelRegistry

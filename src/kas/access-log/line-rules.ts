@@ -1,4 +1,4 @@
-import type { AccessRule, LineClass } from '../config/access-log.ts'
+import type { LineClass, LineRule } from '../config/access-log.ts'
 import type { RequestInfo } from '../servers/kubernetes/request/request-info.ts'
 import { isNamedUser } from './named-user.ts'
 
@@ -13,7 +13,7 @@ export interface RuledCall
 type Condition = (call: RuledCall) => boolean
 
 /** @returns whether the first rule that fits says that there is to be a line; none fits: there is not */
-export function accessRules(rules: readonly AccessRule[]): (call: RuledCall) => boolean {
+export function lineRules(rules: readonly LineRule[]): (call: RuledCall) => boolean {
   const compiled = rules.map((rule) => ({ isLogged: rule.level === 'metadata', conditions: conditionsOf(rule) }))
   return (call) => {
     const first = compiled.find(({ conditions }) => conditions.every((holds) => holds(call)))
@@ -21,7 +21,7 @@ export function accessRules(rules: readonly AccessRule[]): (call: RuledCall) => 
   }
 }
 
-function conditionsOf({ classes, verbs, resources, namespaces, agents, users }: AccessRule): Condition[] {
+function conditionsOf({ classes, verbs, resources, namespaces, agents, users }: LineRule): Condition[] {
   return [
     ...oneOf(classes, (call) => call.class),
     ...oneOf(verbs, ({ verb }) => verb),

@@ -1,8 +1,8 @@
 import { create, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
 import type { AgentId } from '../../../../src/call/call.ts'
-import { type LeadMembership, Leads } from '../../../../src/kas/replicas/leads.ts'
-import { noPeers } from '../../../../src/kas/replicas/peers.ts'
+import { type LeadMembership, Leads } from '../../../../src/kas/peers/leads.ts'
+import { noPeers } from '../../../../src/kas/peers/peers.ts'
 import type { MembershipChange } from '../../../../src/membership/membership.ts'
 import {
   Leads as LeadsService,

@@ -1,6 +1,6 @@
 import t from 'tap'
-import type { Reach } from '../../../../src/kas/replicas/link.ts'
-import { ReplicaLinks } from '../../../../src/kas/replicas/replica-links.ts'
+import type { Reach } from '../../../../src/kas/peers/link.ts'
+import { ReplicaLinks } from '../../../../src/kas/peers/replica-links.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import type { InstanceId, Member } from '../../../../src/membership/membership.ts'
 import type { UnaryMethods } from '../../../../src/proto/unary.ts'

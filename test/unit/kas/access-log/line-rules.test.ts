@@ -1,6 +1,6 @@
 import t from 'tap'
-import { accessRules, type RuledCall } from '../../../../src/kas/access-log/access-rules.ts'
-import { type AccessRule, defaultAccessRules, lineClasses } from '../../../../src/kas/config/access-log.ts'
+import { lineRules, type RuledCall } from '../../../../src/kas/access-log/line-rules.ts'
+import { defaultLineRules, type LineRule, lineClasses } from '../../../../src/kas/config/access-log.ts'
 
 const call = (more: Partial<RuledCall> = {}): RuledCall => ({
   class: 'read',
@@ -15,7 +15,7 @@ const call = (more: Partial<RuledCall> = {}): RuledCall => ({
 })
 
 t.test('by default all but reads', async (t) => {
-  const isLogged = accessRules(defaultAccessRules)
+  const isLogged = lineRules(defaultLineRules)
   const logged = lineClasses.filter((name) => isLogged(call({ class: name })))
   t.strictSame(
     logged,
@@ -24,7 +24,7 @@ t.test('by default all but reads', async (t) => {
 })
 
 t.test('the first rule that fits decides, and without one there is no line', async (t) => {
-  const isLogged = accessRules([
+  const isLogged = lineRules([
     { level: 'none', users: ['ada'], verbs: ['list'] },
     { level: 'metadata', namespaces: ['web'] },
   ])
@@ -33,13 +33,13 @@ t.test('the first rule that fits decides, and without one there is no line', asy
   t.equal(isLogged(call({ user: { name: 'bob', id: 6n } })), true)
   t.equal(isLogged(call({ user: undefined })), true)
   t.equal(isLogged(call({ user: undefined, namespace: 'db' })), false)
-  t.equal(accessRules([])(call({ class: 'write' })), false)
-  t.equal(accessRules([{ level: 'metadata' }])(call()), true)
+  t.equal(lineRules([])(call({ class: 'write' })), false)
+  t.equal(lineRules([{ level: 'metadata' }])(call()), true)
 })
 
 t.test('each condition', async (t) => {
-  const fits = (rule: Omit<AccessRule, 'level'>, more: Partial<RuledCall> = {}) =>
-    accessRules([{ level: 'metadata', ...rule }])(call(more))
+  const fits = (rule: Omit<LineRule, 'level'>, more: Partial<RuledCall> = {}) =>
+    lineRules([{ level: 'metadata', ...rule }])(call(more))
   t.equal(fits({ agents: ['42'] }), true)
   t.equal(fits({ agents: ['4'] }), false)
   t.equal(fits({ agents: ['42'] }, { agentId: undefined }), false)

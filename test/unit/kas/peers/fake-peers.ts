@@ -6,7 +6,7 @@ import {
   type MessageShape,
   toBinary,
 } from '@bufbuild/protobuf'
-import type { Peer, Peers } from '../../../../src/kas/replicas/peers.ts'
+import type { Peer, Peers } from '../../../../src/kas/peers/peers.ts'
 import { Code, KasError } from '../../../../src/lib/errors.ts'
 import type { InstanceId } from '../../../../src/membership/membership.ts'
 import type { UnaryMethods } from '../../../../src/proto/unary.ts'

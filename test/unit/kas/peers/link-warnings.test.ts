@@ -1,6 +1,6 @@
 import t from 'tap'
-import type { Reach } from '../../../../src/kas/replicas/link.ts'
-import { LinkWarnings, type WatchedLink } from '../../../../src/kas/replicas/link-warnings.ts'
+import type { Reach } from '../../../../src/kas/peers/link.ts'
+import { LinkWarnings, type WatchedLink } from '../../../../src/kas/peers/link-warnings.ts'
 import type { InstanceId } from '../../../../src/membership/membership.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
