@@ -27,6 +27,48 @@ export const Code = {
  */
 export type Delivery = 'none' | 'maybe'
 
+/** The limits that TOO_MANY_STREAMS stands for. */
+export const limitNames = [
+  // of agents
+  'connections_of_agent',
+  'tunnels_of_agent',
+  'calls_of_agent',
+  'method_calls_of_agent',
+  'method_rate_of_agent',
+  'head_bytes_of_agent',
+  'undecided_head_bytes_of_connection',
+  'path_bytes_of_agent',
+  'waiting_project_lists',
+  'followed_refs_of_project',
+  'waiting_rounds',
+  // of their callers
+  'calls_at_replica',
+  'own_requests_about_agent',
+  'signed_requests',
+  'front_check_requests',
+  'front_check_sockets',
+  'questions_of_user',
+  'questions_of_users',
+  'views_of_agent',
+  'sockets_about_agent',
+  'views_of_socket',
+  'open_nodes_of_view',
+  'open_node_characters_of_view',
+  'log_readers',
+  // at an agent
+  'views_at_agent',
+  'views_of_user',
+  'view_streams',
+  'viewers',
+  'viewer_rights',
+  'viewer_rights_of_user',
+  'objects_in_views',
+  'objects_in_views_of_user',
+  'waiting_api_calls',
+  'waiting_deletions',
+] as const
+export type LimitName = (typeof limitNames)[number]
+
 interface Row<Data> {
   grpc: number
   http: number
@@ -79,7 +121,8 @@ const table = {
     429,
     'New connection rate limit for this agent is exhausted. Please try again later',
   ),
-  TOO_MANY_STREAMS: row<{ limit: number; what: string }>(
+  /** `name`: for the log; `what`: for who is refused */
+  TOO_MANY_STREAMS: row<{ name: LimitName; limit: number; what: string }>(
     Code.RESOURCE_EXHAUSTED,
     429,
     (d) => `Too many ${d.what}, allowed: ${d.limit}. Please try again later`,

@@ -126,7 +126,14 @@ export class ApiLanes {
     const loser = queue.add(call)
     if (!loser) return
     loser.forget()
-    loser.reject(new KasError({ code: 'TOO_MANY_STREAMS', limit: maxWaiting, what: 'waiting calls to the API server' }))
+    loser.reject(
+      new KasError({
+        code: 'TOO_MANY_STREAMS',
+        name: 'waiting_api_calls',
+        limit: maxWaiting,
+        what: 'waiting calls to the API server',
+      }),
+    )
   }
 
   /** Sends what may be sent now. */

@@ -63,7 +63,7 @@ export class SessionTable {
   add(session: Session): () => void {
     const limit = this.#maxSessions
     if (this.#sessions.size >= limit)
-      throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what: 'calls at this replica' })
+      throw new KasError({ code: 'TOO_MANY_STREAMS', name: 'calls_at_replica', limit, what: 'calls at this replica' })
     this.#sessions.set(session.id, session)
     return () => this.#sessions.delete(session.id)
   }

@@ -1,3 +1,4 @@
+import { globSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
@@ -15,7 +16,7 @@ import { createKubernetesMetrics, createSessionMetrics } from '../../../src/kas/
 import { createRailsRefusalMetrics } from '../../../src/kas/servers/rails/refusals.ts'
 import { createUnservedMetrics } from '../../../src/kas/servers/rails/unserved.ts'
 import { createStrangersMetric } from '../../../src/kas/servers/replicas/replicas-server.ts'
-import { errorCodes } from '../../../src/lib/errors.ts'
+import { errorCodes, limitNames } from '../../../src/lib/errors.ts'
 import {
   createAgentMetrics,
   createBuildMetrics,
@@ -32,6 +33,17 @@ const doc = (name: string) => readFile(join(import.meta.dirname, '../../../doc',
 t.test('doc/errors.md has a row for each error', async (t) => {
   const rows = [...(await doc('errors.md')).matchAll(/^\| `([A-Z_]+)` \|/gm)].map(([, code]) => code)
   t.strictSame(rows.toSorted(), errorCodes.toSorted())
+})
+
+t.test('each limit of TOO_MANY_STREAMS has a name of its own, which doc/errors.md says', async (t) => {
+  const source = join(import.meta.dirname, '../../../src')
+  const files = globSync('**/*.ts', { cwd: source, exclude: ['lib/errors.ts', 'proto/gen/**'] })
+  const texts = await Promise.all(files.map((file) => readFile(join(source, file), 'utf8')))
+  const uses = (name: string) => texts.reduce((sum, text) => sum + text.split(`'${name}'`).length - 1, 0)
+  const elsewhere = limitNames.filter((name) => uses(name) !== 1)
+  t.strictSame(elsewhere, [], 'one place throws it')
+  const rows = [...(await doc('errors.md')).matchAll(/^\| `([a-z_]+)` \|/gm)].map(([, name]) => name)
+  t.strictSame(rows, limitNames)
 })
 
 t.test('doc/metrics.md has a row for each metric', async (t) => {

@@ -92,7 +92,7 @@ export function reconcileProjects(
       const leave = pathBytes.enter(call.agent.id, bytes)
       if (leave) return leave
       const [limit, what] = [limits.maxPathBytesOfAgent, 'bytes of paths of projects of this agent']
-      throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what })
+      throw new KasError({ code: 'TOO_MANY_STREAMS', name: 'path_bytes_of_agent', limit, what })
     })
     try {
       call.sendMetadata({})
@@ -134,7 +134,8 @@ async function turn(turns: LoopTurns, { agent, signal }: AgentCall): Promise<voi
   signal.throwIfAborted()
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const what = 'long lists of projects that wait to be read'
-  const lost = () => reject(new KasError({ code: 'TOO_MANY_STREAMS', limit: maxWaitingLists, what }))
+  const lost = () =>
+    reject(new KasError({ code: 'TOO_MANY_STREAMS', name: 'waiting_project_lists', limit: maxWaitingLists, what }))
   const leave = turns.enter(String(agent.id), resolve, lost)
   if (!leave) return
   const onAbort = () => {

@@ -21,6 +21,7 @@ export class FollowedRefs {
     if (refs.of(ref) === 0 && refs.counts.size >= maxRefs) {
       throw new KasError({
         code: 'TOO_MANY_STREAMS',
+        name: 'followed_refs_of_project',
         limit: maxRefs,
         what: 'refs of one project that an agent follows',
       })

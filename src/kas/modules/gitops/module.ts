@@ -42,7 +42,12 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule {
     maxRunningOfSource: maxRoundsOfAgent,
     maxWaiting: maxWaitingRounds,
     tooMany: () =>
-      new KasError({ code: 'TOO_MANY_STREAMS', limit: maxWaitingRounds, what: 'rounds of GitOps that wait' }),
+      new KasError({
+        code: 'TOO_MANY_STREAMS',
+        name: 'waiting_rounds',
+        limit: maxWaitingRounds,
+        what: 'rounds of GitOps that wait',
+      }),
   })
   const cache = new FileCache(cacheBounds(options))
   const sent = usage.counter('gitops_sync')

@@ -27,8 +27,11 @@ export function createUserAgents({ localDirectory }: KasHost, components: UserAg
     const { user } = of
     const leave = running.enter(user.id)
     if (!leave) {
-      const limit = running.of(user.id) >= maxRunningOfUser ? maxRunningOfUser : maxRunning
-      throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what: 'questions for the agents of a user' })
+      const { name, limit } =
+        running.of(user.id) >= maxRunningOfUser
+          ? ({ name: 'questions_of_user', limit: maxRunningOfUser } as const)
+          : ({ name: 'questions_of_users', limit: maxRunning } as const)
+      throw new KasError({ code: 'TOO_MANY_STREAMS', name, limit, what: 'questions for the agents of a user' })
     }
     try {
       const { agents, unread } = await of.list(signal)

@@ -97,7 +97,7 @@ export class AgentRate {
     if (waitMs > maxWaitMs) {
       this.#over(agentId, { outcome: 'refused', waitMs })
       const what = `calls and messages of ${this.#name} of this agent at this replica, in units a second`
-      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: this.#rate.perSecond, what })
+      throw new KasError({ code: 'TOO_MANY_STREAMS', name: 'method_rate_of_agent', limit: this.#rate.perSecond, what })
     }
     return this.#charge(agentId, call)
   }

@@ -264,7 +264,12 @@ export class CallAdmission {
     const decided = this.#undecidedHeadBytes.enter(connection, bytes)
     if (!decided) {
       const what = 'bytes of headers on this connection whose tokens are yet to be checked'
-      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxUndecidedHeadBytes, what })
+      throw new KasError({
+        code: 'TOO_MANY_STREAMS',
+        name: 'undecided_head_bytes_of_connection',
+        limit: maxUndecidedHeadBytes,
+        what,
+      })
     }
     try {
       return await stream.whileOpen((open) => {

@@ -1,6 +1,6 @@
 import type { AgentId, Metadata } from '../../../call/call.ts'
 import { Counter } from '../../../lib/counter.ts'
-import { KasError } from '../../../lib/errors.ts'
+import { KasError, type LimitName } from '../../../lib/errors.ts'
 
 /** What one agent may have open at one replica, on all its connections together. */
 export interface OpenStreamsOptions {
@@ -25,6 +25,8 @@ export const defaultOpenStreams: OpenStreamsOptions = {
 }
 
 type OpenKind = 'tunnels' | 'calls' | 'connections'
+
+const nameOf = { tunnels: 'tunnels_of_agent', calls: 'calls_of_agent', connections: 'connections_of_agent' } as const
 
 /** Of a method one stream of which costs more than others. */
 export interface MethodBound {
@@ -67,9 +69,12 @@ export class OpenStreams {
     const { maxTunnels, maxCalls, maxConnections, maxHeadBytes } = this.#options
     const open = this.#agents.get(agentId) ?? none()
     const limit = { tunnels: maxTunnels, calls: maxCalls, connections: maxConnections }[kind]
-    if (open[kind] >= limit) throw tooMany(kind, limit)
-    if (method && open.methods.of(method.name) >= method.limit) throw tooMany(`${method.name} calls`, method.limit)
-    if (open.headBytes + headBytes > maxHeadBytes) throw tooMany('bytes of headers', maxHeadBytes)
+    if (open[kind] >= limit) throw tooMany(nameOf[kind], limit, kind)
+    if (method && open.methods.of(method.name) >= method.limit) {
+      throw tooMany('method_calls_of_agent', method.limit, `${method.name} calls`)
+    }
+    if (open.headBytes + headBytes > maxHeadBytes)
+      throw tooMany('head_bytes_of_agent', maxHeadBytes, 'bytes of headers')
     this.#agents.set(agentId, open)
     open[kind]++
     open.headBytes += headBytes
@@ -100,6 +105,6 @@ function none(): OpenOfAgent {
   return { tunnels: 0, calls: 0, connections: 0, headBytes: 0, methods: new Counter() }
 }
 
-function tooMany(what: string, limit: number): KasError {
-  return new KasError({ code: 'TOO_MANY_STREAMS', limit, what: `${what} of this agent at this replica` })
+function tooMany(name: LimitName, limit: number, what: string): KasError {
+  return new KasError({ code: 'TOO_MANY_STREAMS', name, limit, what: `${what} of this agent at this replica` })
 }

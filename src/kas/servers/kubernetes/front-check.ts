@@ -75,7 +75,13 @@ export class FrontCheck {
     exchange.connection.letIn(noAgent, frontCheckPath)
     const kind = exchange.upgrade ? 'WebSockets' : 'requests'
     if (this.#running[kind] >= maxRunning[kind]) {
-      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxRunning[kind], what: `${kind} that check a front` })
+      const name = exchange.upgrade ? 'front_check_sockets' : 'front_check_requests'
+      throw new KasError({
+        code: 'TOO_MANY_STREAMS',
+        name,
+        limit: maxRunning[kind],
+        what: `${kind} that check a front`,
+      })
     }
     this.#running[kind]++
     try {

@@ -1,7 +1,7 @@
 import type { AgentId } from '../../../call/call.ts'
 import { Buckets } from '../../../lib/bucket.ts'
 import { Counter } from '../../../lib/counter.ts'
-import { KasError } from '../../../lib/errors.ts'
+import { KasError, type LimitName } from '../../../lib/errors.ts'
 import { clockDelay } from '../../../lib/pause.ts'
 import { abortable } from '../../../lib/signals.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
@@ -97,8 +97,11 @@ export class OwnEndpoints {
     const sockets = call.exchange.upgrade && this.#upgrades.get(own)
     const { agentId } = call.credentials
     const leave = sockets
-      ? enter(this.#sockets, agentId, sockets.what)
-      : enter(this.#running, agentId, 'requests to kas itself about this agent')
+      ? enter(this.#sockets, agentId, { name: 'sockets_about_agent', what: sockets.what })
+      : enter(this.#running, agentId, {
+          name: 'own_requests_about_agent',
+          what: 'requests to kas itself about this agent',
+        })
     try {
       return await (sockets ? this.#upgrade(sockets, call) : this.#answer(own, call))
     } finally {
@@ -167,8 +170,8 @@ function withdraw(progress: Progress, conversation: { withdraw(reason: KasError)
 }
 
 /** @returns to be called at its end. @throws KasError TOO_MANY_STREAMS */
-function enter(counter: Counter<AgentId>, agentId: AgentId, what: string): () => void {
+function enter(counter: Counter<AgentId>, agentId: AgentId, bound: { name: LimitName; what: string }): () => void {
   const leave = counter.enter(agentId)
-  if (!leave) throw new KasError({ code: 'TOO_MANY_STREAMS', limit: counter.limits.maxOfKey, what })
+  if (!leave) throw new KasError({ code: 'TOO_MANY_STREAMS', limit: counter.limits.maxOfKey, ...bound })
   return leave
 }

@@ -132,6 +132,11 @@ export class SignedEndpoints {
   }
 
   #tooMany(): KasError {
-    return new KasError({ code: 'TOO_MANY_STREAMS', limit: this.#options.maxSignedRequests, what: 'signed requests' })
+    return new KasError({
+      code: 'TOO_MANY_STREAMS',
+      name: 'signed_requests',
+      limit: this.#options.maxSignedRequests,
+      what: 'signed requests',
+    })
   }
 }

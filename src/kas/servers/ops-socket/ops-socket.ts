@@ -89,7 +89,12 @@ export class OpsSocket implements Service {
 
   #stream(response: ServerResponse, open: (query: URLSearchParams) => LineStream, query: URLSearchParams): void {
     if (this.#streams >= maxStreams) {
-      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxStreams, what: 'readers of the log' })
+      throw new KasError({
+        code: 'TOO_MANY_STREAMS',
+        name: 'log_readers',
+        limit: maxStreams,
+        what: 'readers of the log',
+      })
     }
     const { lines, follow } = open(query)
     this.#streams += 1

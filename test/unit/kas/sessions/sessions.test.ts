@@ -75,7 +75,12 @@ t.test('there is a bound, and one of what is listed', async (t) => {
   for (let i = 0; i <= maxListed; i++) table.add(session())
   t.throws(
     () => table.add(session()),
-    new KasError({ code: 'TOO_MANY_STREAMS', limit: maxListed + 1, what: 'calls at this replica' }),
+    new KasError({
+      code: 'TOO_MANY_STREAMS',
+      name: 'calls_at_replica',
+      limit: maxListed + 1,
+      what: 'calls at this replica',
+    }),
   )
   const { sessions, total } = table.list({}, clock.now())
   t.strictSame([sessions.length, total], [maxListed, maxListed + 1])

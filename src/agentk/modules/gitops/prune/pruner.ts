@@ -55,7 +55,13 @@ export class Pruner {
   readonly #turns = new Turns({
     maxRunning: maxDeleting,
     maxWaiting: maxObjects,
-    tooMany: () => new KasError({ code: 'TOO_MANY_STREAMS', limit: maxObjects, what: 'waiting deletions' }),
+    tooMany: () =>
+      new KasError({
+        code: 'TOO_MANY_STREAMS',
+        name: 'waiting_deletions',
+        limit: maxObjects,
+        what: 'waiting deletions',
+      }),
   })
 
   constructor(components: PrunerComponents, options: PrunerOptions) {

@@ -116,7 +116,7 @@ export class Reviews {
         this.#identities.delete(key)
     }
     if (this.#identities.size < maxIdentities) return
-    throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxIdentities, what: 'callers with views' })
+    throw new KasError({ code: 'TOO_MANY_STREAMS', name: 'viewers', limit: maxIdentities, what: 'callers with views' })
   }
 
   /** They are as much work for the API server as a review, and have their turn among those. */

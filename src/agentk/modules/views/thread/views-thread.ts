@@ -82,7 +82,12 @@ export class ViewsThread {
     signal.throwIfAborted()
     if (!this.#worker) throw new KasError({ code: 'UNREACHABLE', detail: 'Views are about to start at this agent' })
     if (this.#streams.size >= maxStreams) {
-      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxStreams, what: 'streams of views' })
+      throw new KasError({
+        code: 'TOO_MANY_STREAMS',
+        name: 'view_streams',
+        limit: maxStreams,
+        what: 'streams of views',
+      })
     }
     this.#lastStream += 1
     const stream = this.#lastStream

@@ -89,9 +89,20 @@ export class Forests {
       if (user !== undefined && users.includes(user)) own += forest.size
     }
     if (own > maxNodesPerUser) {
-      throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxNodesPerUser, what: 'objects in views of one user' })
+      throw new KasError({
+        code: 'TOO_MANY_STREAMS',
+        name: 'objects_in_views_of_user',
+        limit: maxNodesPerUser,
+        what: 'objects in views of one user',
+      })
     }
-    if (all > maxNodes) throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxNodes, what: 'objects in views' })
+    if (all > maxNodes)
+      throw new KasError({
+        code: 'TOO_MANY_STREAMS',
+        name: 'objects_in_views',
+        limit: maxNodes,
+        what: 'objects in views',
+      })
   }
 
   change(change: RecordChange): void {

@@ -1,4 +1,4 @@
-import { KasError } from '../../../../lib/errors.ts'
+import { KasError, type LimitName } from '../../../../lib/errors.ts'
 import { viewsBounds } from '../../../../proto/views-json.ts'
 import type { Visibility } from '../store/record.ts'
 import type { View } from './view.ts'
@@ -60,8 +60,9 @@ export class ViewLimits {
   /** @throws KasError TOO_MANY_STREAMS: the user, or all, may not have one more */
   checkView(user: string | undefined): void {
     const { maxViews, maxViewsPerUser } = this.#options
-    check([...this.#views].length, maxViews, 'views')
-    if (user !== undefined) check(this.#of(user).length, maxViewsPerUser, 'views of one user')
+    check([...this.#views].length, { name: 'views_at_agent', limit: maxViews, what: 'views' })
+    if (user !== undefined)
+      check(this.#of(user).length, { name: 'views_of_user', limit: maxViewsPerUser, what: 'views of one user' })
   }
 
   /** @throws KasError TOO_MANY_STREAMS: there are too many others than `counted` is to see from now on */
@@ -71,9 +72,13 @@ export class ViewLimits {
       const keys = [...views].flatMap((one) => (one === counted ? [] : (one.visibility?.key ?? [])))
       return new Set(keys.filter((key) => key !== visibility.key)).size
     }
-    check(others(this.#views), maxVisibilities, 'different rights of viewers')
+    check(others(this.#views), { name: 'viewer_rights', limit: maxVisibilities, what: 'different rights of viewers' })
     if (counted.user !== undefined)
-      check(others(this.#of(counted.user)), maxVisibilitiesPerUser, 'different rights of one user')
+      check(others(this.#of(counted.user)), {
+        name: 'viewer_rights_of_user',
+        limit: maxVisibilitiesPerUser,
+        what: 'different rights of one user',
+      })
   }
 
   /** The user may ask for events of one more. */
@@ -108,6 +113,6 @@ export class ViewLimits {
   }
 }
 
-function check(taken: number, limit: number, what: string): void {
-  if (taken >= limit) throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what })
+function check(taken: number, bound: { name: LimitName; limit: number; what: string }): void {
+  if (taken >= bound.limit) throw new KasError({ code: 'TOO_MANY_STREAMS', ...bound })
 }

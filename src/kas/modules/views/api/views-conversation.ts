@@ -78,7 +78,12 @@ export class ViewsConversation implements OwnConversation {
     }
     const { maxViewsPerSocket: limit } = viewsBounds
     if (this.#views.size >= limit) {
-      throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what: 'views over this WebSocket' })
+      throw new KasError({
+        code: 'TOO_MANY_STREAMS',
+        name: 'views_of_socket',
+        limit,
+        what: 'views over this WebSocket',
+      })
     }
     const isOpen = () => this.#views.get(id) === view
     const viewer: Viewer = {

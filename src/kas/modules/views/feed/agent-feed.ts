@@ -108,7 +108,7 @@ export class AgentFeed implements ViewOwner {
   open(wanted: WantedView, viewer: Viewer): OpenView {
     const { maxViews: limit, firstUpdateMs } = this.#options
     if (this.#views.size >= limit) {
-      throw new KasError({ code: 'TOO_MANY_STREAMS', limit, what: 'views of this agent' })
+      throw new KasError({ code: 'TOO_MANY_STREAMS', name: 'views_of_agent', limit, what: 'views of this agent' })
     }
     this.#cancelLinger()
     const view = new FeedView(this, wanted, viewer)

@@ -90,7 +90,8 @@ export class FeedView implements OpenView {
     let characters = node.length
     for (const open of this.#pages.keys()) characters += open.length
     if (this.#pages.size < maxPages && characters <= maxPageCharacters) return
-    throw new KasError({ code: 'TOO_MANY_STREAMS', limit: maxPages, what: 'open nodes of this view' })
+    const name = this.#pages.size < maxPages ? 'open_node_characters_of_view' : 'open_nodes_of_view'
+    throw new KasError({ code: 'TOO_MANY_STREAMS', name, limit: maxPages, what: 'open nodes of this view' })
   }
 
   reopen(as: WantedView['as']): void {
