@@ -33,8 +33,8 @@ import { ReplicaLinks } from './peers/replica-links.ts'
 import { Ports } from './ports.ts'
 import { deliver } from './router/delivery.ts'
 import { Router } from './router/router.ts'
-import { TokenRate } from './servers/agents/token-rate.ts'
-import { TokenRateReports, type TokenRateReportsComponents } from './servers/agents/token-rate-reports.ts'
+import { TokenRateReports, type TokenRateReportsComponents } from './servers/agents/limits/token-rate-reports.ts'
+import { TokenRates } from './servers/agents/limits/token-rates.ts'
 import { leaving, whenReady } from './servers/listening.ts'
 import { ReplicaSessions } from './sessions/replica-sessions.ts'
 import { SessionTable } from './sessions/session-table.ts'
@@ -121,7 +121,7 @@ export class App implements Service {
     const connectedTo: UserAgentsComponents['connectedTo'] = (ids) =>
       connectedAgents({ tunnels, membership, name }, ids)
     const modules = this.#modules(host, connectedTo)
-    const counts = new TokenRate(clock)
+    const counts = new TokenRates(clock)
     const reports = membership && this.#callCountReports({ counts, peers, name: membership.name, clock })
     const table = new SessionTable()
     const sessions = new ReplicaSessions({ table, peers, name, clock, log: log.child({ mod_name: 'kubernetes_api' }) })

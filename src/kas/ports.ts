@@ -12,10 +12,10 @@ import type { Readiness } from './observability/readiness.ts'
 import type { Peering } from './peering.ts'
 import type { ReplicaLinks } from './peers/replica-links.ts'
 import type { ClientAddressesOptions } from './servers/addresses/client-addresses.ts'
-import { createRateMetrics } from './servers/agents/agent-rates.ts'
 import { AgentsServer, agentMethodRates, agentMethodTypes } from './servers/agents/agents-server.ts'
+import { createRateMetrics } from './servers/agents/limits/agent-rates.ts'
+import type { TokenRates } from './servers/agents/limits/token-rates.ts'
 import { createRefusalMetrics } from './servers/agents/refusals.ts'
-import type { TokenRate } from './servers/agents/token-rate.ts'
 import { FrontTickets } from './servers/front-tickets.ts'
 import { frontRedirect } from './servers/kubernetes/front-redirect.ts'
 import { KubernetesServer } from './servers/kubernetes/kubernetes-server.ts'
@@ -42,7 +42,7 @@ export interface PortsComponents {
   readonly overShare: OverShare
   /** undefined: this replica is alone */
   readonly peering: Peering | undefined
-  readonly counts: TokenRate
+  readonly counts: TokenRates
   readonly modules: readonly KasModule[]
   readonly readiness: Readiness
   /** undefined: there is none */

@@ -7,7 +7,7 @@ import { createNotifications } from '../../src/kas/modules/notifications/module.
 import { Leads } from '../../src/kas/peers/leads.ts'
 import { LinkPeers, noPeers } from '../../src/kas/peers/peers.ts'
 import type { PushEvent } from '../../src/kas/repositories/local-pushes.ts'
-import { TokenRateReports } from '../../src/kas/servers/agents/token-rate-reports.ts'
+import { TokenRateReports } from '../../src/kas/servers/agents/limits/token-rate-reports.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { KasError } from '../../src/lib/errors.ts'
 import { createLogger } from '../../src/lib/log.ts'

@@ -9,9 +9,9 @@ import { createFlux } from '../../src/kas/modules/flux/module.ts'
 import { createGitlabAccess } from '../../src/kas/modules/gitlab-access/module.ts'
 import { createGitops } from '../../src/kas/modules/gitops/module.ts'
 import { createViews } from '../../src/kas/modules/views/module.ts'
-import { shortName } from '../../src/kas/servers/agents/agent-rates.ts'
 import { agentMethodRates } from '../../src/kas/servers/agents/agents-server.ts'
 import type { OwnMethod } from '../../src/kas/servers/agents/call-admission.ts'
+import { shortName } from '../../src/kas/servers/agents/limits/agent-rates.ts'
 import { bareGitlab, fakeHost } from '../support/fake-host.ts'
 
 /** All that an agent may call has a rate: types refuse a method without, and doc/operations.md names each. */

@@ -1,11 +1,11 @@
 import { type Call, noMetadata, type Reply } from '../../call/call.ts'
 import { KnownMessages } from '../../call/known-messages.ts'
 import type { NoOffer, Offer } from '../../call/offer.ts'
-import { Bucket } from '../../lib/bucket.ts'
 import type { Cancellation } from '../../lib/cancellation.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import { pause } from '../../lib/pause.ts'
+import { RateLimit } from '../../lib/rate-limit.ts'
 import { isUsable, type OfferRequest } from '../peers/link.ts'
 import type { Candidate, Links } from '../peers/links.ts'
 import type { TunnelRequest } from '../tunnels/shares.ts'
@@ -29,7 +29,7 @@ export interface SearchComponents {
   readonly tunnels: Pick<TunnelRegistry, 'wait' | 'giveBack' | 'holds'>
   readonly links: Pick<Links, 'candidates' | 'holds' | 'onChange'>
   /** calls that may be offered to a second candidate while the first has not answered */
-  readonly hedges: Bucket
+  readonly hedges: RateLimit
   /** a monotonic one */
   readonly clock: Clock
 }
@@ -39,8 +39,8 @@ export const hedgesPerCall = 0.05
 const maxHedges = 50
 
 /** Calls alone fill it, whatever time goes by. */
-export function createHedges(): Bucket {
-  return new Bucket({ now: () => 0 }, { perSecond: 0, burst: maxHedges })
+export function createHedges(): RateLimit {
+  return new RateLimit({ now: () => 0 }, { perSecond: 0, burst: maxHedges })
 }
 
 /** Before a candidate that has not answered is asked again, doubled from the first to the last. ms */

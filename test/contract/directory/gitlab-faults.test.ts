@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import type { AgentId } from '../../../src/call/call.ts'
 import { Authenticator } from '../../../src/kas/servers/agents/authenticator.ts'
-import { TokenRate } from '../../../src/kas/servers/agents/token-rate.ts'
+import { TokenRates } from '../../../src/kas/servers/agents/limits/token-rates.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { callThrough, startAgentsServer } from '../../support/agents-server.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -191,7 +191,7 @@ t.test(
     const { directory } = await startGitlabSide(t, gitlab, { client: limit, directory: { pauseMs: 100 } })
     const authenticator = new Authenticator({
       directory,
-      counts: new TokenRate(Date),
+      counts: new TokenRates(Date),
       onRateExceeded: () => undefined,
     })
     gitlab.fault = { kind: 'status', status: 503 }

@@ -10,7 +10,7 @@ import { createFluxMetrics } from '../../../src/kas/modules/flux/flux-metrics.ts
 import { createViewsMetrics } from '../../../src/kas/modules/views/views-metrics.ts'
 import { createLinkMetrics } from '../../../src/kas/peers/links.ts'
 import { createGitalyMetrics } from '../../../src/kas/repositories/gitaly/gitaly-metrics.ts'
-import { createRateMetrics } from '../../../src/kas/servers/agents/agent-rates.ts'
+import { createRateMetrics } from '../../../src/kas/servers/agents/limits/agent-rates.ts'
 import { createRefusalMetrics } from '../../../src/kas/servers/agents/refusals.ts'
 import { createKubernetesMetrics, createSessionMetrics } from '../../../src/kas/servers/kubernetes/http/metrics.ts'
 import { createRailsRefusalMetrics } from '../../../src/kas/servers/rails/refusals.ts'

@@ -1,6 +1,6 @@
-import { Buckets } from '../../../lib/bucket.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import type { Logger } from '../../../lib/log.ts'
+import { RateLimits } from '../../../lib/rate-limit.ts'
 
 /** Lines of one refusal; one that was forgotten is one line more in the log. */
 const rate = { perSecond: 1 / 3600, burst: 1, maxKeys: 1000 }
@@ -9,11 +9,11 @@ const rate = { perSecond: 1 / 3600, burst: 1, maxKeys: 1000 }
 export class RefusalLog {
   readonly #log: Logger
   /** by refusal */
-  readonly #lines: Buckets<string>
+  readonly #lines: RateLimits<string>
 
   constructor(components: { clock: Clock; log: Logger }) {
     this.#log = components.log
-    this.#lines = new Buckets(components.clock, rate)
+    this.#lines = new RateLimits(components.clock, rate)
   }
 
   log(level: 'info' | 'warn', fields: Readonly<Record<string, string>>, sentence: string): void {

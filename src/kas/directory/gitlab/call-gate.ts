@@ -1,6 +1,6 @@
-import { Bucket } from '../../../lib/bucket.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { RateLimit } from '../../../lib/rate-limit.ts'
 import { FairQueue } from '../../../lib/turns.ts'
 
 /**
@@ -94,7 +94,7 @@ export class CallGate {
   readonly #events: CallGateEvents
   readonly #options: CallGateOptions & typeof defaults
   readonly #queues: readonly QueueState[]
-  readonly #bucket: Bucket
+  readonly #rateLimit: RateLimit
   #running = 0
   /** index of the queue whose turn is next */
   #turn = 0
@@ -113,7 +113,7 @@ export class CallGate {
       waiting: new FairQueue(Math.min(maxWaitingInQueue, waitingLimits[queue] ?? maxWaitingInQueue)),
       running: 0,
     }))
-    this.#bucket = new Bucket(this.#clock, { perSecond: options.refillPerSecond, burst: options.bucketSize })
+    this.#rateLimit = new RateLimit(this.#clock, { perSecond: options.refillPerSecond, burst: options.bucketSize })
   }
 
   /** Whether there is room for what is not needed: calls that are tried again. */
@@ -121,7 +121,8 @@ export class CallGate {
     const { bucketSize, maxRunningInQueue } = this.#options
     const isFull = ({ running, maxRunning }: QueueState) => maxRunning < maxRunningInQueue && running >= maxRunning
     return (
-      this.#bucket.units >= bucketSize / 2 && this.#queues.every((queue) => queue.waiting.size === 0 || isFull(queue))
+      this.#rateLimit.units >= bucketSize / 2 &&
+      this.#queues.every((queue) => queue.waiting.size === 0 || isFull(queue))
     )
   }
 
@@ -142,7 +143,7 @@ export class CallGate {
   #beginAtOnce(state: QueueState): () => void {
     const { bucketSize, maxRunning } = this.#options
     const isRoom = state.running < state.maxRunning && this.#running < maxRunning && state.waiting.size === 0
-    const begins = isRoom && this.#bucket.units >= Math.max(1, bucketSize * keptOfBurst)
+    const begins = isRoom && this.#rateLimit.units >= Math.max(1, bucketSize * keptOfBurst)
     this.#events.waited(begins, 0)
     if (!begins) throw notChecked
     return this.#begin(state)
@@ -188,7 +189,7 @@ export class CallGate {
 
   /** Takes a turn in the books; the function gives it back, once. */
   #begin(state: QueueState): () => void {
-    this.#bucket.take(1)
+    this.#rateLimit.take(1)
     this.#running += 1
     state.running += 1
     let running = true
@@ -204,7 +205,7 @@ export class CallGate {
   #pump(): void {
     let refused = 0
     for (let state = this.#next(); state; state = this.#next()) {
-      const waitMs = this.#bucket.msUntil(1)
+      const waitMs = this.#rateLimit.msUntil(1)
       if (waitMs > 0) {
         this.#pumpLater(Math.ceil(waitMs))
         return

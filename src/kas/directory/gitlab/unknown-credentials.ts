@@ -1,8 +1,8 @@
-import { Buckets } from '../../../lib/bucket.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { Counter } from '../../../lib/counter.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { networkOf } from '../../../lib/host-port.ts'
+import { RateLimits } from '../../../lib/rate-limit.ts'
 import { tokenHash } from '../../../lib/token-hash.ts'
 import type { Turn } from './call-gate.ts'
 import { isRefusal } from './gitlab-reach.ts'
@@ -120,7 +120,7 @@ function isRefused(error: KasError): boolean {
 export class FailureBudgets {
   readonly #maxFailures: number
   /** of failures that each may still have */
-  readonly #left: Buckets<string>
+  readonly #left: RateLimits<string>
 
   constructor(
     components: { clock: Clock },
@@ -128,7 +128,7 @@ export class FailureBudgets {
   ) {
     const { maxFailures: burst, forgivenPerSecond: perSecond, maxSources: maxKeys } = options
     this.#maxFailures = burst
-    this.#left = new Buckets(components.clock, { perSecond, burst, maxKeys })
+    this.#left = new RateLimits(components.clock, { perSecond, burst, maxKeys })
   }
 
   isSpent(source: string): boolean {

@@ -1,6 +1,6 @@
-import { Bucket } from '../../../lib/bucket.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { RateLimit } from '../../../lib/rate-limit.ts'
 import { abortable } from '../../../lib/signals.ts'
 import { FairQueue } from '../../../lib/turns.ts'
 
@@ -53,7 +53,7 @@ export class CallLimit {
   readonly #waitingOf = new Map<CallTurn, Waiting>()
   /** index of the queue whose turn is next, if it has somebody who waits */
   #turn = 0
-  readonly #bucket: Bucket
+  readonly #rateLimit: RateLimit
   #cancelPump: (() => void) | undefined
 
   constructor(components: CallLimitComponents, options: CallLimitOptions) {
@@ -65,7 +65,7 @@ export class CallLimit {
       arrivals: new FairQueue(maxWaiting),
       polls: new FairQueue(maxWaiting),
     }
-    this.#bucket = new Bucket(components.clock, { perSecond: options.refillPerSecond, burst: options.bucketSize })
+    this.#rateLimit = new RateLimit(components.clock, { perSecond: options.refillPerSecond, burst: options.bucketSize })
   }
 
   get inUse(): boolean {
@@ -129,13 +129,13 @@ export class CallLimit {
 
   /** Its turn had come when it left. */
   #giveBack(): void {
-    this.#bucket.give(1)
+    this.#rateLimit.give(1)
     this.#pump()
   }
 
   #pump(): void {
     for (let queue = this.#next(); queue; queue = this.#next()) {
-      if (!this.#bucket.takeIfThere(1)) {
+      if (!this.#rateLimit.takeIfThere(1)) {
         this.#pumpLater()
         return
       }
@@ -155,7 +155,7 @@ export class CallLimit {
 
   #pumpLater(): void {
     if (this.#cancelPump) return
-    this.#cancelPump = this.#components.clock.after(Math.ceil(this.#bucket.msUntil(1)), () => {
+    this.#cancelPump = this.#components.clock.after(Math.ceil(this.#rateLimit.msUntil(1)), () => {
       this.#cancelPump = undefined
       this.#pump()
     })

@@ -27,18 +27,18 @@ import { ClientAddresses, type ClientAddressesOptions, type Origin } from '../ad
 import { ProxyProtocol } from '../addresses/proxy-protocol.ts'
 import { Arrivals } from '../arrivals.ts'
 import { defaultNewcomers, type NewcomersOptions } from '../newcomers.ts'
-import type { OverRate } from './agent-rates.ts'
 import { Authenticator, type AuthenticatorOptions, defaultAuthenticatorOptions } from './authenticator.ts'
 import { CallAdmission, connect } from './call-admission.ts'
 import { ConnectionAge, type ConnectionAgeOptions } from './connection-age.ts'
 import { Departure } from './departure.ts'
 import { maxWaitingStreams } from './directory-polls.ts'
 import { defaultHomeHints, HomeHints, type HomeHintsOptions } from './home-hints.ts'
+import type { OverRate } from './limits/agent-rates.ts'
+import { defaultOpenStreams, OpenStreams, type OpenStreamsOptions } from './limits/open-streams.ts'
+import { enhanceYourCalm, PingPolicy } from './limits/ping-policy.ts'
+import { TokenRates } from './limits/token-rates.ts'
 import { Listener } from './listener.ts'
-import { defaultOpenStreams, OpenStreams, type OpenStreamsOptions } from './open-streams.ts'
-import { enhanceYourCalm, PingPolicy } from './ping-policy.ts'
 import type { RefusalReason } from './refusals.ts'
-import { TokenRate } from './token-rate.ts'
 
 export interface AgentsServerComponents {
   readonly directory: Pick<Directory, 'agentByToken' | 'onChange'>
@@ -65,7 +65,7 @@ export interface AgentsServerComponents {
   readonly events?: ServerSessionEvents
   readonly tracer: Tracer
   /** absent: those of this replica alone */
-  readonly counts?: TokenRate
+  readonly counts?: TokenRates
 }
 
 export interface AgentsServerOptions {
@@ -156,7 +156,7 @@ export class AgentsServer implements Service {
       )
     }
     const authenticator = new Authenticator(
-      { directory: components.directory, counts: counts ?? new TokenRate(systemClock), onRateExceeded },
+      { directory: components.directory, counts: counts ?? new TokenRates(systemClock), onRateExceeded },
       { ...defaultAuthenticatorOptions, ...options.authenticator },
     )
     const addresses = new ClientAddresses(options.addresses)

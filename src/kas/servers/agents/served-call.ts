@@ -5,7 +5,7 @@ import type { ServerStream } from '../../../proto/grpc/server-stream.ts'
 import type { Agent } from '../../agent.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { AgentCall } from '../../module.ts'
-import type { AgentRate } from './agent-rates.ts'
+import type { AgentRate } from './limits/agent-rates.ts'
 import { PaidMessages } from './paid-messages.ts'
 
 export interface ServedCallInit {

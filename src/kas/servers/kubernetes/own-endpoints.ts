@@ -1,8 +1,8 @@
 import type { AgentId } from '../../../call/call.ts'
-import { Buckets } from '../../../lib/bucket.ts'
 import { Counter } from '../../../lib/counter.ts'
 import { KasError, type LimitName } from '../../../lib/errors.ts'
 import { clockDelay } from '../../../lib/pause.ts'
+import { RateLimits } from '../../../lib/rate-limit.ts'
 import { abortable } from '../../../lib/signals.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
 import type { OwnEndpoint } from '../../module.ts'
@@ -53,7 +53,7 @@ export class OwnEndpoints {
   /** of each agent: requests to `endpoints` whose answers have not been taken yet */
   readonly #running: Counter<AgentId>
   /** of each agent: bytes of these answers. What is over delays the next one */
-  readonly #answered: Buckets<AgentId>
+  readonly #answered: RateLimits<AgentId>
   /** of `endpoints` that have any */
   readonly #upgrades: ReadonlyMap<OwnEndpoint, OwnSockets>
   /** of each agent: WebSockets of `endpoints` */
@@ -65,7 +65,7 @@ export class OwnEndpoints {
     this.#components = components
     this.#limits = limits
     this.#running = new Counter({ maxOfKey: limits.maxOwnRequests })
-    this.#answered = new Buckets(clock, { ...limits.ownAnswerRate, maxKeys: maxAnsweredAgents })
+    this.#answered = new RateLimits(clock, { ...limits.ownAnswerRate, maxKeys: maxAnsweredAgents })
     this.#sockets = new Counter({ maxOfKey: limits.maxOwnSockets })
     const upgradeOf = (endpoint: OwnEndpoint) =>
       endpoint.upgrade ? [[endpoint, new OwnSockets(endpoint.upgrade, components, options)] as const] : []

@@ -1,5 +1,5 @@
-import { Bucket } from '../../../../lib/bucket.ts'
 import type { Clock } from '../../../../lib/clock.ts'
+import { RateLimit } from '../../../../lib/rate-limit.ts'
 import { FairQueue } from '../../../../lib/turns.ts'
 
 export const maxReviewsInFlight = 8
@@ -21,12 +21,12 @@ export class ReviewQueue {
   readonly #clock: Clock
   readonly #waiting = new FairQueue<Job>(maxWaiting)
   #inFlight = 0
-  readonly #bucket: Bucket
+  readonly #rateLimit: RateLimit
   #cancel: (() => void) | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
-    this.#bucket = new Bucket(clock, rate)
+    this.#rateLimit = new RateLimit(clock, rate)
   }
 
   add(job: Job): void {
@@ -45,12 +45,12 @@ export class ReviewQueue {
 
   #next(): void {
     while (this.#inFlight < maxReviewsInFlight && this.#waiting.size > 0) {
-      const waitMs = this.#bucket.msUntil(1)
+      const waitMs = this.#rateLimit.msUntil(1)
       if (waitMs > 0) {
         this.#nextAfter(waitMs)
         return
       }
-      this.#bucket.take(1)
+      this.#rateLimit.take(1)
       this.#inFlight++
       const job = this.#waiting.take() as Job
       void job.run().finally(() => {

@@ -1,7 +1,7 @@
-import { Bucket } from '../../../../lib/bucket.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
+import { RateLimit } from '../../../../lib/rate-limit.ts'
 import { detached } from '../../../../lib/tracing/tracer.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
 import type { Directory } from '../../../directory/directory.ts'
@@ -73,7 +73,7 @@ export class AuthorizationChecks {
   readonly #components: AuthorizationChecksComponents
   readonly #periodMs: number
   readonly #perSecond: number | undefined
-  readonly #bucket: Bucket | undefined
+  readonly #rateLimit: RateLimit | undefined
   readonly #groups = new Map<string, Group>()
   /** those that are not being asked about, and have not been; and all others: the first that is due first */
   readonly #fresh = new Set<Group>()
@@ -94,8 +94,10 @@ export class AuthorizationChecks {
     this.#components = components
     this.#periodMs = periodMs
     this.#perSecond = perSecond
-    this.#bucket =
-      perSecond === undefined ? undefined : new Bucket(components.clock, { perSecond, burst: Math.max(1, perSecond) })
+    this.#rateLimit =
+      perSecond === undefined
+        ? undefined
+        : new RateLimit(components.clock, { perSecond, burst: Math.max(1, perSecond) })
   }
 
   /** From one question to the next about each: longer than usual where there are too many to ask about. ms */
@@ -183,12 +185,12 @@ export class AuthorizationChecks {
       const group = this.#next()
       if (!group) return
       const dueMs = this.#changed.has(group) ? 0 : group.dueAt - this.#components.clock.now()
-      const waitMs = Math.max(dueMs, this.#bucket?.msUntil(1) ?? 0)
+      const waitMs = Math.max(dueMs, this.#rateLimit?.msUntil(1) ?? 0)
       if (waitMs > 0) {
         this.#cancel = this.#components.clock.after(Math.ceil(waitMs), () => this.#pump())
         return
       }
-      this.#bucket?.take(1)
+      this.#rateLimit?.take(1)
       this.#leaveQueues(group)
       void detached(() => this.#check(group))
     }

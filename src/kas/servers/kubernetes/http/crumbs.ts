@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
-import { Bucket, type Rate } from '../../../../lib/bucket.ts'
 import { type Clock, monotonicClock } from '../../../../lib/clock.ts'
+import { type Rate, RateLimit } from '../../../../lib/rate-limit.ts'
 
 /** A chunk that is shorter is a crumb: node takes about a µs and 250 bytes for each, and it has six bytes on the wire. */
 const crumbBytes = 64
@@ -15,7 +15,7 @@ const crumbRate: Rate = { perSecond: 10_000, burst: 10_000 }
  */
 export function joinCrumbs(request: IncomingMessage, clock: Clock = monotonicClock): void {
   const push = request.push
-  const bucket = new Bucket(clock, crumbRate)
+  const rateLimit = new RateLimit(clock, crumbRate)
   let apart: Buffer[] = []
   let joined: Buffer[] = []
   let count = 0
@@ -35,7 +35,7 @@ export function joinCrumbs(request: IncomingMessage, clock: Clock = monotonicClo
   }
   const onTurn = () => {
     join()
-    const waitMs = bucket.take(count)
+    const waitMs = rateLimit.take(count)
     count = 0
     if (waitMs > 0) clock.after(waitMs, pass)
     else pass()
@@ -51,6 +51,6 @@ export function joinCrumbs(request: IncomingMessage, clock: Clock = monotonicClo
     if (apart.length >= maxApart) join()
     if (!isDue) setImmediate(onTurn)
     isDue = true
-    return bucket.units > count && request.readableLength + bytes < request.readableHighWaterMark
+    return rateLimit.units > count && request.readableLength + bytes < request.readableHighWaterMark
   }
 }

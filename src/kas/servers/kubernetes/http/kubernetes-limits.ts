@@ -1,4 +1,4 @@
-import type { Rate } from '../../../../lib/bucket.ts'
+import type { Rate } from '../../../../lib/rate-limit.ts'
 import { defaultNewcomers, type NewcomersOptions } from '../../newcomers.ts'
 
 /** doc/reference/tunnel-protocol.md 6.5, 6.7 and 6.8. There is no limit on bodies for clusters, nor on the time that one request takes. */

@@ -1,12 +1,12 @@
 import { Counter } from 'prom-client'
-import type { AgentId } from '../../../call/call.ts'
-import { Buckets } from '../../../lib/bucket.ts'
-import type { Clock } from '../../../lib/clock.ts'
-import { KasError } from '../../../lib/errors.ts'
-import type { Logger } from '../../../lib/log.ts'
-import type { Registry } from '../../../lib/metrics.ts'
-import { clockDelay } from '../../../lib/pause.ts'
-import type { MethodRate } from '../../module.ts'
+import type { AgentId } from '../../../../call/call.ts'
+import type { Clock } from '../../../../lib/clock.ts'
+import { KasError } from '../../../../lib/errors.ts'
+import type { Logger } from '../../../../lib/log.ts'
+import type { Registry } from '../../../../lib/metrics.ts'
+import { clockDelay } from '../../../../lib/pause.ts'
+import { RateLimits } from '../../../../lib/rate-limit.ts'
+import type { MethodRate } from '../../../module.ts'
 
 /** Agents that a method knows beside those that have rested. */
 const maxAgents = 10_000
@@ -30,12 +30,12 @@ export interface AgentRatesComponents {
 export class AgentRates {
   readonly #components: AgentRatesComponents
   readonly #methods = new Map<string, AgentRate>()
-  readonly #lines: Buckets<AgentId>
+  readonly #lines: RateLimits<AgentId>
 
   /** @param methods - by `/package.Service/Method`. @throws Error naming those without a rate */
   constructor(components: AgentRatesComponents, methods: Readonly<Record<string, { readonly rate: MethodRate }>>) {
     this.#components = components
-    this.#lines = new Buckets(components.clock, logged)
+    this.#lines = new RateLimits(components.clock, logged)
     for (const [method, { rate }] of Object.entries(methods)) {
       if (rate === undefined) throw new Error(`The method ${method} that agents may call has no rate`)
       const name = shortName(method)
@@ -71,7 +71,7 @@ export class AgentRate {
   /** `Service/Method` */
   readonly #name: string
   readonly #rate: MethodRate
-  readonly #buckets: Buckets<AgentId>
+  readonly #rateLimits: RateLimits<AgentId>
   readonly #over: (agentId: AgentId, over: Over) => void
 
   constructor(
@@ -81,7 +81,7 @@ export class AgentRate {
     this.#clock = clock
     this.#name = name
     this.#rate = rate
-    this.#buckets = new Buckets(clock, { ...rate, maxKeys: maxAgents })
+    this.#rateLimits = new RateLimits(clock, { ...rate, maxKeys: maxAgents })
     this.#over = over
   }
 
@@ -93,7 +93,7 @@ export class AgentRate {
    */
   call(agentId: AgentId): number {
     const { call } = this.#rate.cost
-    const waitMs = this.#buckets.of(agentId).msUntil(call)
+    const waitMs = this.#rateLimits.of(agentId).msUntil(call)
     if (waitMs > maxWaitMs) {
       this.#over(agentId, { outcome: 'refused', waitMs })
       const what = `calls and messages of ${this.#name} of this agent at this replica, in units a second`
@@ -119,7 +119,7 @@ export class AgentRate {
   }
 
   #charge(agentId: AgentId, units: number): number {
-    const waitMs = this.#buckets.of(agentId).take(units)
+    const waitMs = this.#rateLimits.of(agentId).take(units)
     if (waitMs > 0) this.#over(agentId, { outcome: 'slowed', waitMs })
     return waitMs
   }

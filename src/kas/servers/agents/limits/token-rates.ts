@@ -14,8 +14,11 @@ const maxRefusedTokens = 10_000
 /** tokens in one report */
 const maxReportedTokens = 1000
 
-/** Calls that each token began in this clock minute, here and as peers report. Forgotten with the minute. */
-export class TokenRate {
+/**
+ * Calls that each token began in this clock minute, here and as peers report: `Authenticator` refuses those over its
+ * limit. Forgotten with the minute.
+ */
+export class TokenRates {
   readonly #clock: { now(): number }
   #minute = 0
   #own = new Map<string, number>()

@@ -1,10 +1,10 @@
 import t from 'tap'
-import type { AgentId } from '../../../../../src/call/call.ts'
-import type { MethodRate } from '../../../../../src/kas/module.ts'
-import { AgentRates, createRateMetrics } from '../../../../../src/kas/servers/agents/agent-rates.ts'
-import { createRegistry } from '../../../../../src/lib/metrics.ts'
-import { capturedLog } from '../../../../support/captured-log.ts'
-import { ManualClock } from '../../../../support/manual-clock.ts'
+import type { AgentId } from '../../../../../../src/call/call.ts'
+import type { MethodRate } from '../../../../../../src/kas/module.ts'
+import { AgentRates, createRateMetrics } from '../../../../../../src/kas/servers/agents/limits/agent-rates.ts'
+import { createRegistry } from '../../../../../../src/lib/metrics.ts'
+import { capturedLog } from '../../../../../support/captured-log.ts'
+import { ManualClock } from '../../../../../support/manual-clock.ts'
 
 const [evil, good] = [1n, 2n] as AgentId[] as [AgentId, AgentId]
 const poll = '/test.v1.Files/Poll'

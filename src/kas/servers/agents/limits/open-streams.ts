@@ -1,6 +1,6 @@
-import type { AgentId, Metadata } from '../../../call/call.ts'
-import { Counter } from '../../../lib/counter.ts'
-import { KasError, type LimitName } from '../../../lib/errors.ts'
+import type { AgentId, Metadata } from '../../../../call/call.ts'
+import { Counter } from '../../../../lib/counter.ts'
+import { KasError, type LimitName } from '../../../../lib/errors.ts'
 
 /** What one agent may have open at one replica, on all its connections together. */
 export interface OpenStreamsOptions {

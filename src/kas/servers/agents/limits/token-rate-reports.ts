@@ -1,13 +1,13 @@
 import { create } from '@bufbuild/protobuf'
-import type { Clock } from '../../../lib/clock.ts'
-import type { Service } from '../../../lib/service.ts'
-import { CallCountsResponseSchema, Limits } from '../../../proto/gen/replica_limits_pb.ts'
-import { type UnaryMethods, unaryService } from '../../../proto/unary.ts'
-import type { Peers } from '../../peers/peers.ts'
-import type { TokenRate } from './token-rate.ts'
+import type { Clock } from '../../../../lib/clock.ts'
+import type { Service } from '../../../../lib/service.ts'
+import { CallCountsResponseSchema, Limits } from '../../../../proto/gen/replica_limits_pb.ts'
+import { type UnaryMethods, unaryService } from '../../../../proto/unary.ts'
+import type { Peers } from '../../../peers/peers.ts'
+import type { TokenRates } from './token-rates.ts'
 
 export interface TokenRateReportsComponents {
-  readonly counts: Pick<TokenRate, 'changes' | 'merge'>
+  readonly counts: Pick<TokenRates, 'changes' | 'merge'>
   readonly peers: Pick<Peers, 'broadcast'>
   /** of this replica */
   readonly name: string

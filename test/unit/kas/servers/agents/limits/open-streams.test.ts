@@ -1,6 +1,6 @@
 import t from 'tap'
-import type { AgentId } from '../../../../../src/call/call.ts'
-import { headBytes, OpenStreams } from '../../../../../src/kas/servers/agents/open-streams.ts'
+import type { AgentId } from '../../../../../../src/call/call.ts'
+import { headBytes, OpenStreams } from '../../../../../../src/kas/servers/agents/limits/open-streams.ts'
 
 const [one, other] = [1n, 2n] as [AgentId, AgentId]
 const options = { maxTunnels: 3, maxCalls: 2, maxConnections: 2, maxHeadBytes: 1000 }

@@ -3,7 +3,7 @@ import type { Clock } from './clock.ts'
 /** Of what fills in bit by bit. units */
 const rounding = 1e-9
 
-/** How fast a bucket fills, and how much it takes. */
+/** How fast units fill in, and how many there are at the most. */
 export interface Rate {
   /** units */
   readonly perSecond: number
@@ -12,10 +12,10 @@ export interface Rate {
 }
 
 /**
- * A rate of units. Whoever waits as long as `take` says keeps to it: in any time no more go by than the burst, or one
- * piece that is larger, and what has filled in meanwhile.
+ * A rate of units: a token bucket. Whoever waits as long as `take` says keeps to it: in any time no more go by than the
+ * burst, or one piece that is larger, and what has filled in meanwhile.
  */
-export class Bucket {
+export class RateLimit {
   readonly #clock: Pick<Clock, 'now'>
   readonly #rate: Rate
   #units: number
@@ -66,12 +66,12 @@ export class Bucket {
 /** That stay when there are too many: making room for one more at a time would take a search each. */
 const keptShare = 3 / 4
 
-/** Buckets by key, in a bounded number: those that are full again are not kept. */
-export class Buckets<Key> {
+/** RateLimits by key, in a bounded number: those that are full again are not kept. */
+export class RateLimits<Key> {
   readonly #clock: Pick<Clock, 'now'>
   readonly #rate: Rate
   readonly #maxKeys: number
-  readonly #buckets = new Map<Key, Bucket>()
+  readonly #limits = new Map<Key, RateLimit>()
 
   /** @param maxKeys - past it those that are full make room, else those that are the nearest to it, as if they were */
   constructor(clock: Pick<Clock, 'now'>, { maxKeys, ...rate }: Rate & { readonly maxKeys: number }) {
@@ -81,28 +81,28 @@ export class Buckets<Key> {
   }
 
   get size(): number {
-    return this.#buckets.size
+    return this.#limits.size
   }
 
   /** Undefined: as good as full. */
-  known(key: Key): Bucket | undefined {
-    return this.#buckets.get(key)
+  known(key: Key): RateLimit | undefined {
+    return this.#limits.get(key)
   }
 
-  of(key: Key): Bucket {
-    const known = this.#buckets.get(key)
+  of(key: Key): RateLimit {
+    const known = this.#limits.get(key)
     if (known) return known
-    if (this.#buckets.size >= this.#maxKeys) this.#makeRoom()
-    const bucket = new Bucket(this.#clock, this.#rate)
-    this.#buckets.set(key, bucket)
-    return bucket
+    if (this.#limits.size >= this.#maxKeys) this.#makeRoom()
+    const limit = new RateLimit(this.#clock, this.#rate)
+    this.#limits.set(key, limit)
+    return limit
   }
 
   #makeRoom(): void {
-    const newestFirst = Array.from(this.#buckets, ([key, bucket]) => ({ key, units: bucket.units })).reverse()
+    const newestFirst = Array.from(this.#limits, ([key, limit]) => ({ key, units: limit.units })).reverse()
     const emptiestFirst = newestFirst.sort((one, other) => one.units - other.units)
     const kept = Math.floor(this.#maxKeys * keptShare)
     for (const [place, { key, units }] of emptiestFirst.entries())
-      if (units >= this.#rate.burst || place >= kept) this.#buckets.delete(key)
+      if (units >= this.#rate.burst || place >= kept) this.#limits.delete(key)
   }
 }
