@@ -9,6 +9,22 @@ export interface GroupVersionResource {
   readonly isNamespaced?: boolean
 }
 
+/** A kind in the version that is used. One object for all who ask. */
+export interface ResourceKind extends GroupVersionResource {
+  /** as `kindKey` writes it */
+  readonly key: string
+  readonly isNamespaced: boolean
+  /** absent: not known */
+  readonly names?: KindNames | undefined
+}
+
+/** What discovery says of a kind's names, beside kind and plural. */
+export interface KindNames {
+  readonly singular: string
+  readonly short: readonly string[]
+  readonly categories: readonly string[]
+}
+
 const core = { group: '', version: 'v1' }
 const discovery = { group: 'discovery.k8s.io', version: 'v1' }
 const authorization = { group: 'authorization.k8s.io', version: 'v1' }
@@ -50,4 +66,10 @@ export function parseApiVersion(apiVersion: string): { readonly group: string; r
 /** `group/Kind`, of any version; `Kind` alone of the core group. */
 export function kindKey(group: string, kind: string): string {
   return group === '' ? kind : `${group}/${kind}`
+}
+
+/** What `kindKey` has written. */
+export function parseKindKey(key: string): { readonly group: string; readonly kind: string } {
+  const slash = key.indexOf('/')
+  return { group: key.slice(0, Math.max(0, slash)), kind: key.slice(slash + 1) }
 }

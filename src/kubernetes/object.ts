@@ -1,3 +1,5 @@
+import { kindKey, parseApiVersion } from './kind.ts'
+
 /** An object as the API server has it, read with care: nothing of it need be there, or be of the type that it should. */
 export type KubernetesObject = Readonly<Record<string, unknown>>
 
@@ -64,12 +66,10 @@ export function toCondition(value: unknown): Condition {
   return { type, status, reason, message } as Condition
 }
 
-/** `group/Kind`, without its version; `Kind` alone of the core group. */
-export function kindOf(object: KubernetesObject): string {
-  const version = textAt(object, 'apiVersion')
+/** Of an object, or of what names one by `apiVersion` and `kind`: as `kindKey` writes it; empty: it has none. */
+export function kindOf(object: unknown): string {
   const kind = textAt(object, 'kind')
-  const slash = version.indexOf('/')
-  return slash < 0 ? kind : `${version.slice(0, slash)}/${kind}`
+  return kind === '' ? '' : kindKey(parseApiVersion(textAt(object, 'apiVersion')).group, kind)
 }
 
 export function isBeingDeleted(object: KubernetesObject): boolean {

@@ -79,7 +79,7 @@ const rooms: Readonly<Record<string, string>> = {
   'agentk/health': 'kubernetes | @bufbuild/cel yaml zod',
   'agentk/module.ts': 'lib proto/gen agentk/cluster agentk/tunnels agentk/election agentk/configuration',
   'agentk/modules/views/projection': 'kubernetes proto agentk/health',
-  'agentk/modules/views/store': 'lib kubernetes proto agentk/cluster agentk/health agentk/modules/views/projection',
+  'agentk/modules/views/store': 'lib kubernetes proto agentk/health agentk/modules/views/projection',
   'agentk/modules/views/access':
     'lib kubernetes proto proto/http agentk/cluster agentk/modules/views/projection agentk/modules/views/store',
   'agentk/modules/views/watch':
@@ -87,7 +87,7 @@ const rooms: Readonly<Record<string, string>> = {
   'agentk/modules/views/tree':
     'lib kubernetes proto agentk/health agentk/modules/views/projection agentk/modules/views/store',
   'agentk/modules/views/view':
-    'lib proto agentk/cluster agentk/health agentk/modules/views/projection agentk/modules/views/store agentk/modules/views/access agentk/modules/views/tree',
+    'lib kubernetes proto agentk/health agentk/modules/views/projection agentk/modules/views/store agentk/modules/views/access agentk/modules/views/tree',
   'agentk/modules/views/thread':
     'lib call proto proto/decode.ts proto/gen proto/grpc agentk/cluster agentk/health agentk/tunnels agentk/modules/views/projection agentk/modules/views/store agentk/modules/views/access agentk/modules/views/watch agentk/modules/views/tree agentk/modules/views/view | @bufbuild/protobuf',
   'agentk/modules/views':

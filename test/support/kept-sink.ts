@@ -1,5 +1,5 @@
-import type { ResourceKind } from '../../src/agentk/cluster/api-kinds.ts'
 import type { FollowState, ObjectRecord, ObjectSink } from '../../src/agentk/modules/views/store/record.ts'
+import type { ResourceKind } from '../../src/kubernetes/kind.ts'
 import { type KubernetesObject, textAt } from '../../src/kubernetes/object.ts'
 
 interface Kept {

@@ -1,7 +1,7 @@
+import type { KindNames } from '../../kubernetes/kind.ts'
 import { at, type KubernetesObject, listAt, textAt } from '../../kubernetes/object.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { ApiClient } from './api-client.ts'
-import type { KindNames } from './api-kinds.ts'
 
 /** One version of a group that the API server serves, whoever described it. */
 export interface GroupVersion {

@@ -1,4 +1,3 @@
-import type { ResourceKind } from '../../../src/agentk/cluster/api-kinds.ts'
 import { isSameJudgement, type Judgement } from '../../../src/agentk/modules/views/store/judgement.ts'
 import { customParentsOf } from '../../../src/agentk/modules/views/store/object-record.ts'
 import type {
@@ -7,6 +6,7 @@ import type {
   ReadonlyRecords,
   RecordChange,
 } from '../../../src/agentk/modules/views/store/record.ts'
+import type { ResourceKind } from '../../../src/kubernetes/kind.ts'
 import type { KubernetesObject } from '../../../src/kubernetes/object.ts'
 
 /** Records as tests put them. */

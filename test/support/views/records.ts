@@ -1,5 +1,5 @@
-import type { ResourceKind } from '../../../src/agentk/cluster/api-kinds.ts'
 import type { ObjectRecord } from '../../../src/agentk/modules/views/store/record.ts'
+import type { ResourceKind } from '../../../src/kubernetes/kind.ts'
 import type { ArgoWord } from '../../../src/proto/views-json.ts'
 
 export function kindOf(key: string, plural: string, isNamespaced = true): ResourceKind {

@@ -1,4 +1,3 @@
-import type { ResourceKind } from '../../../src/agentk/cluster/api-kinds.ts'
 import { vendorRules } from '../../../src/agentk/health/custom/vendors.ts'
 import type { Judged } from '../../../src/agentk/health/kas/choice/roots.ts'
 import { type Caller, Reviews } from '../../../src/agentk/modules/views/access/reviews.ts'
@@ -8,6 +7,7 @@ import type { FollowState } from '../../../src/agentk/modules/views/store/record
 import { Records } from '../../../src/agentk/modules/views/store/records.ts'
 import { Rules } from '../../../src/agentk/modules/views/store/rules.ts'
 import { type OpenView, ViewHost } from '../../../src/agentk/modules/views/view/view-host.ts'
+import type { ResourceKind } from '../../../src/kubernetes/kind.ts'
 import { type KubernetesObject, kindOf, textAt } from '../../../src/kubernetes/object.ts'
 import type { Query, Row } from '../../../src/proto/views-json.ts'
 import { capturedLog } from '../captured-log.ts'

@@ -1,5 +1,4 @@
 import { setImmediate } from 'node:timers/promises'
-import type { ResourceKind } from '../../../src/agentk/cluster/api-kinds.ts'
 import { type Caller, Reviews } from '../../../src/agentk/modules/views/access/reviews.ts'
 import { compareEvents } from '../../../src/agentk/modules/views/projection/event.ts'
 import type {
@@ -10,6 +9,7 @@ import type {
 } from '../../../src/agentk/modules/views/store/record.ts'
 import { Problems } from '../../../src/agentk/modules/views/view/problems.ts'
 import { type OpenView, ViewHost, type ViewHostOptions } from '../../../src/agentk/modules/views/view/view-host.ts'
+import type { ResourceKind } from '../../../src/kubernetes/kind.ts'
 import type { EventRow, Query } from '../../../src/proto/views-json.ts'
 import { capturedLog } from '../captured-log.ts'
 import { ManualClock } from '../manual-clock.ts'

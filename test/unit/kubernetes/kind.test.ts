@@ -1,5 +1,5 @@
 import t from 'tap'
-import { apiVersionOf, kindKey, parseApiVersion } from '../../../src/kubernetes/kind.ts'
+import { apiVersionOf, kindKey, parseApiVersion, parseKindKey } from '../../../src/kubernetes/kind.ts'
 
 t.test('a version is written as objects name it, and read again', async (t) => {
   for (const [group, version, text] of [
@@ -15,4 +15,10 @@ t.test('a version is written as objects name it, and read again', async (t) => {
 t.test('a kind of the core group has no group before it', async (t) => {
   t.equal(kindKey('', 'Pod'), 'Pod')
   t.equal(kindKey('apps', 'Deployment'), 'apps/Deployment')
+  for (const [group, kind] of [
+    ['', 'Pod'],
+    ['apps', 'Deployment'],
+  ] as const) {
+    t.strictSame(parseKindKey(kindKey(group, kind)), { group, kind })
+  }
 })

@@ -35,6 +35,9 @@ t.test('a kind is written without its version, the core group without its name',
   t.equal(kindOf({ apiVersion: 'apps/v1', kind: 'Deployment' }), 'apps/Deployment')
   t.equal(kindOf({ apiVersion: 'v1', kind: 'Pod' }), 'Pod')
   t.equal(kindOf({}), '')
+  t.equal(kindOf({ apiVersion: 'apps/v1' }), '')
+  t.equal(kindOf({ apiVersion: 1, kind: 'Pod' }), 'Pod')
+  t.equal(kindOf(undefined), '')
 })
 
 t.test('an object is being deleted from the time that it names', async (t) => {

@@ -1,13 +1,9 @@
+import { parseKindKey } from '../../../kubernetes/kind.ts'
+
 /** @param pattern - `group/Kind`, or `Kind` of the core group; `*` in it is any text */
 export function isLike(pattern: string, kind: string): boolean {
-  const [patternGroup, patternKind] = split(pattern)
-  const [group, name] = split(kind)
-  return isLikeText(patternGroup, group) && isLikeText(patternKind, name)
-}
-
-const split = (kind: string): [group: string, name: string] => {
-  const slash = kind.indexOf('/')
-  return slash < 0 ? ['', kind] : [kind.slice(0, slash), kind.slice(slash + 1)]
+  const [wanted, own] = [parseKindKey(pattern), parseKindKey(kind)]
+  return isLikeText(wanted.group, own.group) && isLikeText(wanted.kind, own.kind)
 }
 
 function isLikeText(pattern: string, text: string): boolean {

@@ -1,3 +1,4 @@
+import { parseKindKey } from '../../../kubernetes/kind.ts'
 import { type KubernetesObject, kindOf } from '../../../kubernetes/object.ts'
 import { versionPath } from '../../../kubernetes/path.ts'
 import { metricGroups, notServed } from './autoscalers.ts'
@@ -158,10 +159,9 @@ function ofQuota(text: string): readonly string[] {
 }
 
 /** As kubectl takes it: `deployment.apps`, `pod`. */
-function resourceOf(kind: string): string {
-  const slash = kind.indexOf('/')
-  const name = kind.slice(slash + 1).toLowerCase()
-  return slash < 0 ? name : `${name}.${kind.slice(0, slash)}`
+function resourceOf(key: string): string {
+  const { group, kind } = parseKindKey(key)
+  return kind.toLowerCase() + (group && `.${group}`)
 }
 
 /** A word that needs no quotes. */

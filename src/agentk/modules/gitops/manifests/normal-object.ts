@@ -1,3 +1,4 @@
+import { parseApiVersion } from '../../../../kubernetes/kind.ts'
 import { maxObjectBytes } from '../../../../proto/gitops/limits.ts'
 import type { ObjectTree } from './manifest.ts'
 import type { Document } from './read-yaml.ts'
@@ -75,7 +76,7 @@ const nameForm = /^[^/%\s]{1,253}$/
 const namespaceForm = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/
 
 function groupOf(apiVersion: unknown): string {
-  return typeof apiVersion === 'string' && apiVersion.includes('/') ? (apiVersion.split('/')[0] as string) : ''
+  return typeof apiVersion === 'string' ? parseApiVersion(apiVersion).group : ''
 }
 
 function isMap(value: unknown): value is Record<string, unknown> {

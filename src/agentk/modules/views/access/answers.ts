@@ -1,5 +1,5 @@
+import type { ResourceKind } from '../../../../kubernetes/kind.ts'
 import type { Clock } from '../../../../lib/clock.ts'
-import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import { type Answered, listQuestion, type Question, rulesQuestion } from './review.ts'
 import { ListRights, resourceKey } from './visibility.ts'
 

@@ -1,7 +1,7 @@
+import type { ResourceKind } from '../../../../kubernetes/kind.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { Counter } from '../../../../lib/counter.ts'
 import { Listeners } from '../../../../lib/listeners.ts'
-import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import type { ObjectRecord } from '../store/record.ts'
 
 /** What went is of interest so long: what comes and goes is nothing new to ask about each time. ms */

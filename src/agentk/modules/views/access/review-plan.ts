@@ -1,4 +1,4 @@
-import type { ResourceKind } from '../../../cluster/api-kinds.ts'
+import type { ResourceKind } from '../../../../kubernetes/kind.ts'
 import { type Answers, everything, general } from './answers.ts'
 import type { Present } from './present.ts'
 import { listQuestion, type Question, rulesQuestion } from './review.ts'

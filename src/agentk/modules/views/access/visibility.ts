@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { ResourceKind } from '../../../cluster/api-kinds.ts'
+import type { ResourceKind } from '../../../../kubernetes/kind.ts'
 import type { Visibility } from '../store/record.ts'
 
 export const eventKind: ResourceKind = {

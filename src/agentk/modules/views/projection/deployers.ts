@@ -1,6 +1,6 @@
+import { kindKey } from '../../../../kubernetes/kind.ts'
 import { entryAt, type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
 import { maxName, maxReferences } from './bounds.ts'
-import { inGroup } from './metadata.ts'
 import type { Projector, Reference } from './projector.ts'
 import { suspendedOf } from './workloads.ts'
 
@@ -21,7 +21,7 @@ export const argoApplication: Projector = (object) => ({
     .slice(0, maxReferences)
     .map((one) => ({
       relation: 'deploys',
-      kind: inGroup(textAt(one, 'group'), textAt(one, 'kind')),
+      kind: kindKey(textAt(one, 'group'), textAt(one, 'kind')),
       namespace: textAt(one, 'namespace'),
       name: textAt(one, 'name'),
     })),
@@ -44,7 +44,7 @@ export function trackedApplication(
     /^([^:]+):([^/:]*)\/([^:]+):([^/]*)\/(.+)$/.exec(id) ?? []
   const namespace = textAt(object, 'metadata.namespace')
   // one in no namespace has that of its Application's destination there
-  const isIts = inGroup(group, ofKind) === kind && name === textAt(object, 'metadata.name')
+  const isIts = kindKey(group, ofKind) === kind && name === textAt(object, 'metadata.name')
   if (!isIts || (namespace !== '' && namespace !== place)) return undefined
   const underscore = application.indexOf('_')
   if (underscore < 0) return { name: application }
@@ -84,5 +84,5 @@ function inventoryOf(object: KubernetesObject): readonly Reference[] {
 function toReference(id: string): Reference[] {
   if (id.length > 4 * maxName) return []
   const [, namespace = '', name = '', group = '', kind = ''] = /^([^_]*)_(.+)_([^_]*)_([^_]+)$/.exec(id) ?? []
-  return name ? [{ relation: 'deploys', kind: inGroup(group, kind), namespace, name: name.replaceAll('__', ':') }] : []
+  return name ? [{ relation: 'deploys', kind: kindKey(group, kind), namespace, name: name.replaceAll('__', ':') }] : []
 }

@@ -1,4 +1,4 @@
-import { at, type KubernetesObject, listAt, numberAt, textAt } from '../../../../kubernetes/object.ts'
+import { at, type KubernetesObject, kindOf, listAt, numberAt, textAt } from '../../../../kubernetes/object.ts'
 import { maxLabels, maxLabelText, maxName, maxOwners, maxOwnerText } from './bounds.ts'
 import type { Owner } from './projector.ts'
 
@@ -76,14 +76,5 @@ function ownersOf(object: KubernetesObject): readonly Owner[] {
 }
 
 function toOwner(reference: KubernetesObject): Owner {
-  return { uid: textAt(reference, 'uid'), kind: kindNamed(reference), name: textAt(reference, 'name') }
+  return { uid: textAt(reference, 'uid'), kind: kindOf(reference), name: textAt(reference, 'name') }
 }
-
-/** `group/Kind` of something that names an object by `apiVersion`, `kind` and `name`. */
-export function kindNamed(reference: unknown): string {
-  const [version, kind] = [textAt(reference, 'apiVersion'), textAt(reference, 'kind')]
-  return kind === '' ? '' : inGroup(version.includes('/') ? version.slice(0, version.indexOf('/')) : '', kind)
-}
-
-/** `group/Kind`, `Kind` alone of the core group. */
-export const inGroup = (group: string, kind: string) => (group === '' ? kind : `${group}/${kind}`)

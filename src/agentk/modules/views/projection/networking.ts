@@ -1,5 +1,5 @@
+import { kindKey } from '../../../../kubernetes/kind.ts'
 import { at, entryAt, type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
-import { inGroup } from './metadata.ts'
 import type { Projector, Reference } from './projector.ts'
 import { plainSelector } from './selectors.ts'
 
@@ -51,7 +51,7 @@ export const route: Projector = (object) => {
 function toService(object: KubernetesObject, backend: KubernetesObject): Reference {
   return {
     relation: 'routes',
-    kind: inGroup(textAt(backend, 'group'), textAt(backend, 'kind') || 'Service'),
+    kind: kindKey(textAt(backend, 'group'), textAt(backend, 'kind') || 'Service'),
     namespace: textAt(backend, 'namespace') || textAt(object, 'metadata.namespace'),
     name: textAt(backend, 'name'),
   }

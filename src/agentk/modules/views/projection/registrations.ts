@@ -1,5 +1,5 @@
+import { kindKey } from '../../../../kubernetes/kind.ts'
 import { at, listAt, textAt } from '../../../../kubernetes/object.ts'
-import { inGroup } from './metadata.ts'
 import type { Projector, Reference } from './projector.ts'
 
 /** What is registered with the API server: nodes, servers that answer for it, and who may do what. */
@@ -29,7 +29,7 @@ export const roleBinding: Projector = (object) => {
   const namespace = kind === 'Role' ? textAt(object, 'metadata.namespace') : ''
   return {
     references: [
-      { relation: 'grants', kind: inGroup(textAt(role, 'apiGroup'), kind), namespace, name: textAt(role, 'name') },
+      { relation: 'grants', kind: kindKey(textAt(role, 'apiGroup'), kind), namespace, name: textAt(role, 'name') },
     ],
   }
 }

@@ -1,7 +1,6 @@
-import { at, type KubernetesObject, listAt, numberAt, textAt } from '../../../../kubernetes/object.ts'
+import { at, type KubernetesObject, kindOf, listAt, numberAt, textAt } from '../../../../kubernetes/object.ts'
 import { type Counts, countsOf, daemonCountsOf, desiredOf, setCountsOf } from '../../../health/kas/counts.ts'
 import { exactTimeOf } from '../../../health/kas/read.ts'
-import { kindNamed } from './metadata.ts'
 import type { Projector } from './projector.ts'
 import { labelSelector } from './selectors.ts'
 
@@ -65,7 +64,7 @@ export const horizontalPodAutoscaler: Projector = (object) => {
     references: [
       {
         relation: 'scales',
-        kind: kindNamed(target),
+        kind: kindOf(target),
         namespace: textAt(object, 'metadata.namespace'),
         name: textAt(target, 'name'),
       },

@@ -1,6 +1,6 @@
+import type { ResourceKind } from '../../../../kubernetes/kind.ts'
 import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import { Counter } from '../../../../lib/counter.ts'
-import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import { countsForMs, type Evidence, evidenceOf, subjectOf } from '../../../health/kas/evidence.ts'
 import { bounded } from '../../../health/kas/text.ts'
 import type { ObjectSink } from './record.ts'

@@ -1,6 +1,6 @@
+import type { ResourceKind } from '../../../../kubernetes/kind.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { Listeners } from '../../../../lib/listeners.ts'
-import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import type { FollowState, FollowStates } from './record.ts'
 
 /** After it, what is found is not taken to have been there before for the sake of a kind that is never listed. ms */

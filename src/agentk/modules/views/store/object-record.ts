@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
-import { apiVersionOf } from '../../../../kubernetes/kind.ts'
+import { apiVersionOf, parseKindKey, type ResourceKind } from '../../../../kubernetes/kind.ts'
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
-import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import { applicationOf } from '../projection/application.ts'
 import type { Environments } from '../projection/environments.ts'
 import { isMetadataAlone, type Metadata } from '../projection/metadata.ts'
@@ -96,15 +95,14 @@ export function customParentsOf(record: ObjectRecord): readonly Omit<Owner, 'uid
 
 /** As much of an object as others are judged by. */
 export function traitObject({ uid, name, namespace, kind, created, selector, traits }: ObjectRecord): KubernetesObject {
-  const { group, version, key } = kind
   const creationTimestamp = created > 0 ? { creationTimestamp: new Date(created).toISOString() } : {}
   const metadata = { name, namespace, uid, ...creationTimestamp, ...(traits?.metadata as object | undefined) }
   const spec = selector ? { spec: { selector: Object.fromEntries(selector.labels) } } : {}
   return {
     ...spec,
     ...traits,
-    apiVersion: apiVersionOf({ group, version }),
-    kind: key.slice(key.indexOf('/') + 1),
+    apiVersion: apiVersionOf(kind),
+    kind: parseKindKey(kind.key).kind,
     metadata,
   }
 }

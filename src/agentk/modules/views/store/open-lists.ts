@@ -1,4 +1,4 @@
-import type { ResourceKind } from '../../../cluster/api-kinds.ts'
+import type { ResourceKind } from '../../../../kubernetes/kind.ts'
 
 /** Lists that have begun and not ended: of what was there before, what they have not had again. */
 export class OpenLists {

@@ -1,6 +1,6 @@
+import type { ResourceKind } from '../../../../kubernetes/kind.ts'
 import type { KubernetesObject } from '../../../../kubernetes/object.ts'
 import type { ArgoWord, EventRow, KstatusWord } from '../../../../proto/views-json.ts'
-import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import type { Opinion } from '../../../health/kas/opinion.ts'
 import type { Claim } from '../projection/application.ts'
 import type { LabelSelector, Owner, Reference } from '../projection/projector.ts'

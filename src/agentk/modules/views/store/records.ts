@@ -1,7 +1,7 @@
+import { apiVersionOf, parseKindKey, type ResourceKind } from '../../../../kubernetes/kind.ts'
 import { isBeingDeleted, type KubernetesObject } from '../../../../kubernetes/object.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { Listeners } from '../../../../lib/listeners.ts'
-import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import type { Opinion } from '../../../health/kas/opinion.ts'
 import { Environments } from '../projection/environments.ts'
 import { isMetadataAlone, metadataOf } from '../projection/metadata.ts'
@@ -233,8 +233,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
     }
     const { clock, rules } = this.#components
     // objects of a list do not say what they are
-    const apiVersion = kind.group === '' ? kind.version : `${kind.group}/${kind.version}`
-    const whole = { ...object, apiVersion, kind: kind.key.slice(kind.key.indexOf('/') + 1) }
+    const whole = { ...object, apiVersion: apiVersionOf(kind), kind: parseKindKey(kind.key).kind }
     const { health, dueAt, verdicts } = rules.judge(whole, clock.now())
     const { by, judged } = this.#findings.pass(
       { uid, kind: kind.key, object: whole },

@@ -1,4 +1,4 @@
-import { type KindWord, kindWord } from '../../../../proto/kind-words.ts'
+import { type KindWord, kindWord } from '../../../../kubernetes/kind-words.ts'
 import type { QueryObject } from '../../../../proto/views-json.ts'
 import type { ObjectRecord } from '../store/record.ts'
 

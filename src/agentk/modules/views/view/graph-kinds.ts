@@ -1,5 +1,5 @@
-import { builtInKind } from '../../../../proto/kind-words.ts'
-import type { ResourceKind } from '../../../cluster/api-kinds.ts'
+import { parseKindKey, type ResourceKind } from '../../../../kubernetes/kind.ts'
+import { builtInKind } from '../../../../kubernetes/kind-words.ts'
 import type { FollowState, FollowStates, ReadonlyRecords, Visibility } from '../store/record.ts'
 import type { GraphKind } from './graph-selection.ts'
 
@@ -49,9 +49,8 @@ export class GraphKinds {
   #ofName(key: string): GraphKind {
     const known = this.#byName.get(key)
     if (known) return known
-    const slash = key.indexOf('/')
-    const group = slash < 0 ? '' : key.slice(0, slash)
-    const { plural, isNamespaced } = builtInKind(key) ?? { plural: pluralOf(key.slice(slash + 1)), isNamespaced: true }
+    const { group, kind: name } = parseKindKey(key)
+    const { plural, isNamespaced } = builtInKind(key) ?? { plural: pluralOf(name), isNamespaced: true }
     const version = builtInKind(key) ? (versions[group] ?? 'v1') : ''
     const kind = { group, version, plural, isNamespaced }
     this.#byName.set(key, kind)

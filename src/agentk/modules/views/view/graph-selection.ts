@@ -1,5 +1,5 @@
+import { builtInKinds } from '../../../../kubernetes/kind-words.ts'
 import { KasError } from '../../../../lib/errors.ts'
-import { builtInKinds } from '../../../../proto/kind-words.ts'
 import { type Bindings, Expression, Steps } from '../../../health/custom/cel.ts'
 import type { ObjectRecord } from '../store/record.ts'
 import { type GraphQuery, type KindQuery, notKept } from '../tree/graph-query.ts'

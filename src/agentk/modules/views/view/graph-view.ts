@@ -1,5 +1,5 @@
+import { type BuiltInKind, builtInKinds } from '../../../../kubernetes/kind-words.ts'
 import { KasError } from '../../../../lib/errors.ts'
-import { type BuiltInKind, builtInKinds } from '../../../../proto/kind-words.ts'
 import { type ViewState, viewsBounds } from '../../../../proto/views-json.ts'
 import type { FollowStates, Visibility } from '../store/record.ts'
 import type { TimeSlices } from '../store/time-slices.ts'

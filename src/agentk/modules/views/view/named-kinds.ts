@@ -1,7 +1,7 @@
+import { parseKindKey, type ResourceKind } from '../../../../kubernetes/kind.ts'
+import { type BuiltInKind, builtInKinds } from '../../../../kubernetes/kind-words.ts'
 import { nearestName } from '../../../../lib/nearest-name.ts'
-import { type BuiltInKind, builtInKinds } from '../../../../proto/kind-words.ts'
 import type { ViewState } from '../../../../proto/views-json.ts'
-import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import type { Caller } from '../access/reviews.ts'
 import type { Visibility } from '../store/record.ts'
 import type { WordPlaces } from '../tree/object-choice.ts'
@@ -123,10 +123,7 @@ function unknownOf(query: ReadQuery, kinds: readonly ResourceKind[]): Unknown {
 }
 
 function nearestOf(word: string, seen: readonly ResourceKind[]): string {
-  const names = [...builtInKinds, ...seen].flatMap(({ key, plural }) => [
-    plural,
-    key.slice(key.indexOf('/') + 1).toLowerCase(),
-  ])
+  const names = [...builtInKinds, ...seen].flatMap(({ key, plural }) => [plural, parseKindKey(key).kind.toLowerCase()])
   return nearestName(word.toLowerCase(), names) ?? ''
 }
 

@@ -1,6 +1,6 @@
-import type { BuiltInKind } from '../../../../proto/kind-words.ts'
+import type { ResourceKind } from '../../../../kubernetes/kind.ts'
+import type { BuiltInKind } from '../../../../kubernetes/kind-words.ts'
 import type { ViewState } from '../../../../proto/views-json.ts'
-import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import type { Caller } from '../access/reviews.ts'
 import type { FollowState, FollowStates, Visibility } from '../store/record.ts'
 import type { ReadQuery } from '../tree/query.ts'

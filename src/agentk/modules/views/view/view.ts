@@ -1,5 +1,5 @@
+import type { BuiltInKind } from '../../../../kubernetes/kind-words.ts'
 import type { Clock } from '../../../../lib/clock.ts'
-import type { BuiltInKind } from '../../../../proto/kind-words.ts'
 import type { ViewState } from '../../../../proto/views-json.ts'
 import type { ReadonlyRecords, Visibility } from '../store/record.ts'
 import type { Forests } from '../tree/forests.ts'

@@ -1,6 +1,5 @@
-import { kindKey } from '../../../../kubernetes/kind.ts'
+import { kindKey, type ResourceKind } from '../../../../kubernetes/kind.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
-import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import { discoverVersions, type GroupVersion } from '../../../cluster/discovery.ts'
 
 export interface ServedKind extends ResourceKind {

@@ -1,9 +1,9 @@
+import type { ResourceKind } from '../../../../kubernetes/kind.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { Deadline } from '../../../../lib/deadline.ts'
 import { pause } from '../../../../lib/pause.ts'
 import { linkedController } from '../../../../lib/signals.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
-import type { ResourceKind } from '../../../cluster/api-kinds.ts'
 import { type Answered, accessQuestion, ask, type Question, rulesQuestion } from '../access/review.ts'
 
 /** From one round to the next; a fifth less or more. ms */

@@ -1,4 +1,4 @@
-import { kindWord } from '../../../../proto/kind-words.ts'
+import { kindWord } from '../../../../kubernetes/kind-words.ts'
 import {
   type Query,
   type QueryObject,

@@ -1,5 +1,5 @@
+import { kindWord } from '../../../../kubernetes/kind-words.ts'
 import { parseDuration } from '../../../../lib/config.ts'
-import { kindWord } from '../../../../proto/kind-words.ts'
 import { type CliIo, type CliValues, textOption, UsageError } from '../../../command/command.ts'
 import { type Asked, readAsked, scopeOf } from './asked.ts'
 import { readManifests, type Target } from './manifests.ts'

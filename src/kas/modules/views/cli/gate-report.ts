@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { builtIn } from '../../../../kubernetes/kind.ts'
+import { builtIn, parseKindKey } from '../../../../kubernetes/kind.ts'
 import { collectionPath, objectPath, withQuery } from '../../../../kubernetes/path.ts'
 import { printable } from '../../../../lib/printable.ts'
 import type { Cause, Row } from '../../../../proto/views-json.ts'
@@ -123,11 +123,7 @@ async function eventsOf(
   type: 'Warning' | 'Normal',
   ask: ReportComponents['ask'],
 ): Promise<readonly EventText[]> {
-  const fields = [
-    `involvedObject.kind=${kind.slice(kind.indexOf('/') + 1)}`,
-    `involvedObject.name=${name}`,
-    `type=${type}`,
-  ]
+  const fields = [`involvedObject.kind=${parseKindKey(kind).kind}`, `involvedObject.name=${name}`, `type=${type}`]
   // events of what is in no namespace are in this one
   const collection = collectionPath(builtIn.events, namespace || 'default')
   const path = withQuery(collection, { fieldSelector: fields.join(','), limit: maxEventsRead })

@@ -1,4 +1,4 @@
-import { builtInKind, namesKey } from '../../../../proto/kind-words.ts'
+import { builtInKind, namesKey } from '../../../../kubernetes/kind-words.ts'
 import { type ArgoWord, kasWords, type Row } from '../../../../proto/views-json.ts'
 import type { GateOptions } from './gate-options.ts'
 import type { Target } from './manifests.ts'

@@ -1,4 +1,4 @@
-import { kindWord } from '../../../../proto/kind-words.ts'
+import { kindWord } from '../../../../kubernetes/kind-words.ts'
 import { textOption, UsageError } from '../../../command/command.ts'
 import { isClusterScoped, readAsked } from './asked.ts'
 import { eventNames, printEvents } from './events.ts'

@@ -1,5 +1,6 @@
+import { parseKindKey } from '../../../../kubernetes/kind.ts'
+import { builtInKind } from '../../../../kubernetes/kind-words.ts'
 import { printable } from '../../../../lib/printable.ts'
-import { builtInKind } from '../../../../proto/kind-words.ts'
 import type { Row } from '../../../../proto/views-json.ts'
 import { ageText } from '../../../command/age-text.ts'
 import { textTable } from '../../../command/text-table.ts'
@@ -67,9 +68,8 @@ function cells(row: Row, now: number, { namespace, kind, wide }: ListColumns): s
 /** `pod/web-1`, `deployment.apps/web`: as kubectl takes them. */
 export function namesText(model: ShownView): string {
   const name = ({ k, n }: Row) => {
-    const slash = k.indexOf('/')
-    const kind = builtInKind(k)?.names.singular ?? k.slice(slash + 1).toLowerCase()
-    return `${kind}${slash < 0 ? '' : `.${k.slice(0, slash)}`}/${n}\n`
+    const { group, kind } = parseKindKey(k)
+    return `${builtInKind(k)?.names.singular ?? kind.toLowerCase()}${group && `.${group}`}/${n}\n`
   }
   return model
     .children('')

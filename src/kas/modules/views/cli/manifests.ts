@@ -1,8 +1,8 @@
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { parseAllDocuments } from 'yaml'
-import { kindKey } from '../../../../kubernetes/kind.ts'
-import { kindWord } from '../../../../proto/kind-words.ts'
+import { kindKey, parseApiVersion } from '../../../../kubernetes/kind.ts'
+import { kindWord } from '../../../../kubernetes/kind-words.ts'
 import { viewsBounds } from '../../../../proto/views-json.ts'
 import { type CliIo, UsageError } from '../../../command/command.ts'
 
@@ -118,8 +118,7 @@ function targetOf(file: string, object: Block, namespace: string): Target {
   if (typeof apiVersion !== 'string' || typeof kind !== 'string' || typeof name !== 'string' || name === '') {
     throw new UsageError(`-f ${file}: an object has apiVersion, kind and metadata.name`)
   }
-  const group = apiVersion.includes('/') ? apiVersion.slice(0, apiVersion.indexOf('/')) : ''
-  const key = kindKey(group, kind)
+  const key = kindKey(parseApiVersion(apiVersion).group, kind)
   const own = typeof metadata.namespace === 'string' ? metadata.namespace : ''
   const [builtIn] = kindWord(key).builtIn
   const place = own || (builtIn?.isNamespaced ? namespace : '') // of others it is not known

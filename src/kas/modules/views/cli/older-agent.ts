@@ -1,4 +1,4 @@
-import { kindWord, namesKey } from '../../../../proto/kind-words.ts'
+import { kindWord, namesKey } from '../../../../kubernetes/kind-words.ts'
 import type { Query, QueryObject, Row, SortName } from '../../../../proto/views-json.ts'
 
 /** A query, and whether what was denied a while ago is asked anew. */

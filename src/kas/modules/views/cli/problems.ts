@@ -1,5 +1,5 @@
+import { kindWord, namesKey } from '../../../../kubernetes/kind-words.ts'
 import { printable } from '../../../../lib/printable.ts'
-import { kindWord, namesKey } from '../../../../proto/kind-words.ts'
 import { projectLabel, slugLabel } from '../../../../proto/marks.ts'
 import type { Scope, ViewState } from '../../../../proto/views-json.ts'
 import type { Asked } from './asked.ts'

@@ -1,4 +1,5 @@
-import { kindWord } from '../../../../proto/kind-words.ts'
+import { parseKindKey } from '../../../../kubernetes/kind.ts'
+import { kindWord } from '../../../../kubernetes/kind-words.ts'
 import type { Row } from '../../../../proto/views-json.ts'
 import type { Target } from './manifests.ts'
 import type { ShownView } from './shown-view.ts'
@@ -48,7 +49,7 @@ function isThere({ namespace, uid, generation = 0 }: Target, { ns, u, g }: Row):
 
 function names({ kinds }: ShownView, { kind }: Target, { k }: Row): boolean {
   const [, plural = ''] = kinds.get(k) ?? []
-  return kindWord(kind).names({ key: k, group: k.slice(0, Math.max(0, k.indexOf('/'))), plural })
+  return kindWord(kind).names({ key: k, group: parseKindKey(k).group, plural })
 }
 
 const isShort = ({ kind }: Target) => !kind.includes('/') && kindWord(kind).builtIn.length === 0

@@ -1,3 +1,4 @@
+import { parseKindKey } from '../../../../kubernetes/kind.ts'
 import { printable } from '../../../../lib/printable.ts'
 import type { ArgoWord, Row } from '../../../../proto/views-json.ts'
 import { ageText } from '../../../command/age-text.ts'
@@ -78,7 +79,7 @@ export function reasonOf(row: Row): string {
 
 /** `Deployment`; with its group, if that is none of Kubernetes: `example.com/Widget`. */
 export function kindText(key: string): string {
-  return printable(/^(?:[a-z]+|[a-z.]+\.k8s\.io)\//.test(key) ? key.slice(key.indexOf('/') + 1) : key)
+  return printable(/^(?:[a-z]+|[a-z.]+\.k8s\.io)\//.test(key) ? parseKindKey(key).kind : key)
 }
 
 /** Of a cause: `4m`; `≥4m` where it may have been so before it was seen first. */

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { kindKey, parseApiVersion } from '../../../../kubernetes/kind.ts'
+import { kindKey, parseApiVersion, parseKindKey } from '../../../../kubernetes/kind.ts'
 import { groupsPath, versionPath } from '../../../../kubernetes/path.ts'
 import { askKas } from '../../../command/ask-kas.ts'
 import { readAnswer } from '../../../command/bad-answer.ts'
@@ -61,7 +61,7 @@ async function notFollowed(endpoint: Endpoint): Promise<Set<string>> {
 /** @returns by group what its kinds are in paths; a kind that is served no more is left out */
 async function namesIn(endpoint: Endpoint, kinds: ReadonlySet<string>): Promise<Map<string, string[]>> {
   const ask = async (path: string) => readAnswer(z.unknown(), await askKas(endpoint, { method: 'GET', path }))
-  const groups = Map.groupBy(kinds, (kind) => (kind.includes('/') ? (kind.split('/')[0] ?? '') : ''))
+  const groups = Map.groupBy(kinds, (kind) => parseKindKey(kind).group)
   const served = listIn(await ask(groupsPath), 'groups')
   const found = new Map<string, string[]>()
   for (const [group, all] of [...groups].sort(([one], [other]) => (one < other ? -1 : 1))) {

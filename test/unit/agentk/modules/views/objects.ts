@@ -1,4 +1,4 @@
-import type { ResourceKind } from '../../../../../src/agentk/cluster/api-kinds.ts'
+import type { ResourceKind } from '../../../../../src/kubernetes/kind.ts'
 
 /** Objects as API servers have them, as far as views read them. */
 

@@ -1,8 +1,8 @@
 import t from 'tap'
-import type { ResourceKind } from '../../../../../../src/agentk/cluster/api-kinds.ts'
 import { Present } from '../../../../../../src/agentk/modules/views/access/present.ts'
 import { Places } from '../../../../../../src/agentk/modules/views/store/indexes.ts'
 import { Multimap } from '../../../../../../src/agentk/modules/views/store/multimap.ts'
+import type { ResourceKind } from '../../../../../../src/kubernetes/kind.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 import { kinds } from '../objects.ts'
 

@@ -1,8 +1,8 @@
 import t from 'tap'
-import type { ResourceKind } from '../../../../../../src/agentk/cluster/api-kinds.ts'
 import { readQuery } from '../../../../../../src/agentk/modules/views/tree/query.ts'
 import { namedKinds } from '../../../../../../src/agentk/modules/views/view/named-kinds.ts'
-import { builtInKinds } from '../../../../../../src/proto/kind-words.ts'
+import type { ResourceKind } from '../../../../../../src/kubernetes/kind.ts'
+import { builtInKinds } from '../../../../../../src/kubernetes/kind-words.ts'
 import { kindOf } from '../../../../../support/views/records.ts'
 import { user } from '../../../../../support/views/view-stage.ts'
 

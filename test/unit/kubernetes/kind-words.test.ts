@@ -1,5 +1,5 @@
 import t from 'tap'
-import { builtInKinds, kindWord, type NamedKind } from '../../../src/proto/kind-words.ts'
+import { builtInKinds, kindWord, type NamedKind } from '../../../src/kubernetes/kind-words.ts'
 
 const custom = (key: string, plural: string, short: string[] = [], categories: string[] = []): NamedKind => {
   const [group = '', kind = ''] = key.split('/')

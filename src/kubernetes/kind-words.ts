@@ -1,14 +1,8 @@
-/** Words for kinds, as kubectl takes them. Imports nothing. */
-
-/** What discovery says of a kind's names, beside kind and plural. */
-export interface KindNames {
-  readonly singular: string
-  readonly short: readonly string[]
-  readonly categories: readonly string[]
-}
+import { type KindNames, kindKey, parseKindKey } from './kind.ts'
+/** Words for kinds, as kubectl takes them. */
 
 export interface NamedKind {
-  /** `group/Kind`; `Kind` alone of the core group */
+  /** as `kindKey` writes it */
   readonly key: string
   readonly group: string
   readonly plural: string
@@ -100,13 +94,13 @@ export function kindWord(word: string): KindWord {
 
 /** Whether it names a kind of which the key alone is known: of those that are none of Kubernetes' own no plural is. */
 export function namesKey(word: string, key: string): boolean {
-  return kindWord(word).names({ key, group: key.slice(0, Math.max(0, key.indexOf('/'))), plural: '' })
+  return kindWord(word).names({ key, group: parseKindKey(key).group, plural: '' })
 }
 
 function isNamed({ key, group, plural, names }: NamedKind, wanted: string): boolean {
   if (wanted.includes('/')) return key.toLowerCase() === wanted
   const [name = '', ...rest] = wanted.split('.')
-  const kind = key.slice(key.indexOf('/') + 1).toLowerCase()
+  const kind = parseKindKey(key).kind.toLowerCase()
   const isName = name !== '' && [plural, kind, names?.singular, ...(names?.short ?? [])].includes(name)
   return isName && (rest.length === 0 || rest.join('.') === group || rest.slice(1).join('.') === group)
 }
@@ -130,7 +124,7 @@ function readTable(): BuiltInKind[] {
 function readKind(group: string, entry: string): BuiltInKind {
   const [mark = '', kind = '', plural = '', short = ''] = /^([*+]?)(\S+) (\S+) ?(\S*)$/.exec(entry)?.slice(1) ?? []
   return {
-    key: group === '' ? kind : `${group}/${kind}`,
+    key: kindKey(group, kind),
     group,
     plural,
     names: {
