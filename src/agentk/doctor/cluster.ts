@@ -7,7 +7,7 @@ import { ApiClient } from '../cluster/api-client.ts'
 import { loadCluster } from '../cluster/load-cluster.ts'
 import { nextStepToApiServer } from '../cluster/next-step.ts'
 import type { Config } from '../config/config.ts'
-import { askKubernetesVersion } from '../modules/registrar/registrar.ts'
+import { askKubernetesVersion } from '../modules/registrar/module.ts'
 
 /** of each question. ms */
 const timeoutMs = 10_000

@@ -4,13 +4,14 @@ import type { Duplex } from 'node:stream'
 import type { Test } from 'tap'
 import { ApiClient, type ApiClientOptions } from '../../../src/agentk/cluster/api-client.ts'
 import { ClusterAccess } from '../../../src/agentk/cluster/cluster-access.ts'
-import { KubernetesApi } from '../../../src/agentk/modules/kubernetes-api/kubernetes-api.ts'
+import { serveKubernetesApi } from '../../../src/agentk/modules/kubernetes-api/module.ts'
+import type { Serve } from '../../../src/agentk/tunnels/serve.ts'
 import type { ClusterSettings } from '../../../src/lib/kubeconfig.ts'
 import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 
 export interface Side {
   readonly server: Server
-  readonly api: KubernetesApi
+  readonly api: { readonly forward: Serve }
   readonly client: ApiClient
   readonly port: number
 }
@@ -44,7 +45,8 @@ export function startModule(
   const access = new ClusterAccess({ server: `http://127.0.0.1:${port}`, ...settings })
   const client = new ApiClient(access, options)
   t.teardown(() => client.close())
-  return { client, api: new KubernetesApi({ api: client, tracer: noTracer }, { product: 'gitlab-agent/v0.0.0/test' }) }
+  const forward = serveKubernetesApi({ api: client, tracer: noTracer }, { product: 'gitlab-agent/v0.0.0/test' })
+  return { client, api: { forward } }
 }
 
 /** A server of raw bytes, for answers that node:http would not give. */

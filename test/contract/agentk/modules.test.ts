@@ -1,7 +1,7 @@
 import { create, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
 import { Configuration, getConfigurationMethod } from '../../../src/agentk/configuration/configuration.ts'
-import { Registrar, registerMethod, unregisterMethod } from '../../../src/agentk/modules/registrar/registrar.ts'
+import { Registrar, registerMethod, unregisterMethod } from '../../../src/agentk/modules/registrar/module.ts'
 import { systemClock } from '../../../src/lib/clock.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import {

@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 import { create, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
 import { getConfigurationMethod } from '../../../src/agentk/configuration/configuration.ts'
-import { registerMethod, unregisterMethod } from '../../../src/agentk/modules/registrar/registrar.ts'
+import { registerMethod, unregisterMethod } from '../../../src/agentk/modules/registrar/module.ts'
 import { readVersion } from '../../../src/lib/version.ts'
 import { ConfigurationResponseSchema } from '../../../src/proto/gen/agent_configuration_pb.ts'
 import {

@@ -1,9 +1,100 @@
-import { kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
+import { type Call, noMetadata } from '../../../call/call.ts'
+import { KasError } from '../../../lib/errors.ts'
+import type { Tracer } from '../../../lib/tracing/tracer.ts'
+import type { HttpRequestHeader } from '../../../proto/http/http-message.ts'
+import { decodeHttpRequest, kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
+import { HttpRequestMessages } from '../../../proto/http/http-request-messages.ts'
+import { requestUrl } from '../../../proto/http/request-url.ts'
+import type { ApiClient } from '../../cluster/api-client.ts'
+import type { ApiExchange } from '../../cluster/api-exchange.ts'
+import type { ApiRequest } from '../../cluster/api-request.ts'
 import type { AgentkHost, AgentkModule } from '../../module.ts'
-import { KubernetesApi } from './kubernetes-api.ts'
+import type { Serve, ServeReply } from '../../tunnels/serve.ts'
+import { ApiSpan } from './api-span.ts'
+import { planRequest, responseHeader } from './passed-headers.ts'
+import { ResponseMessages } from './response-messages.ts'
+import { forwardUpgrade } from './upgrade.ts'
+
+const metadata = Promise.resolve(noMetadata)
 
 /** Requests of kas to the cluster's API server. */
 export function createKubernetesApi({ api, tracer, self }: Pick<AgentkHost, 'api' | 'tracer' | 'self'>): AgentkModule {
-  const { forward } = new KubernetesApi({ api, tracer }, { product: self.product })
-  return { methods: new Map([[kubernetesApiMethod, forward]]) }
+  return { methods: new Map([[kubernetesApiMethod, serveKubernetesApi({ api, tracer }, { product: self.product })]]) }
+}
+
+interface ApiComponents {
+  readonly api: ApiClient
+  readonly tracer: Tracer
+}
+
+/**
+ * Serves KubernetesApi.MakeRequest: an HTTP request of kas, made at the cluster's API server, answered as it comes.
+ *
+ * @param options.product - `gitlab-agent/<version>/<commit>`, for Via
+ * @see doc/reference/tunnel-protocol.md 1.3 and 1.4
+ */
+export function serveKubernetesApi({ api, tracer }: ApiComponents, { product }: { product: string }): Serve {
+  const via = { request: `gRPC/1.0 ${product}`, response: `1.1 ${product}` }
+  /** @throws KasError when the request is refused before it is made */
+  return async (call) => {
+    const messages = new HttpRequestMessages(call.messages, decodeHttpRequest)
+    const header = await messages.header()
+    const span = ApiSpan.begin(tracer, call, { header, server: api.access.server })
+    return span.follow(makeRequest({ api, call, messages, header, span, via }))
+  }
+}
+
+/** One request to the API server. */
+interface Asked {
+  readonly api: ApiClient
+  readonly call: Call
+  readonly messages: HttpRequestMessages<HttpRequestHeader>
+  readonly header: HttpRequestHeader
+  readonly span: ApiSpan
+  readonly via: { readonly request: string; readonly response: string }
+}
+
+async function makeRequest(asked: Asked): Promise<ServeReply> {
+  const { api, call, messages, header, span, via } = asked
+  const { impersonation } = api.access
+  const plan = planRequest(header, { impersonation, via: via.request })
+  const request = { method: header.method, path: requestUrl(header.urlPath, header.query), headers: plan.headers }
+  if (plan.upgrade) return forwardUpgrade(api, call, messages, request, { via: via.response, span })
+  if (plan.contentLength === 0) return send(asked, request)
+  if (plan.contentLength === undefined && !(await messages.hasBody())) return send(asked, request)
+  return send(asked, { ...request, body: messages.body() })
+}
+
+function send({ api, call, messages, span, via }: Asked, request: ApiRequest): ServeReply {
+  const { signal } = call
+  signal.throwIfAborted()
+  const answer = new ResponseMessages({
+    pause: () => exchange.pause(),
+    resume: () => exchange.resume(),
+    cancel: () => exchange.abort(new KasError({ code: 'CANCELLED' })),
+  })
+  const onAbort = () => exchange.abort(signal.reason)
+  const settled = () => {
+    signal.removeEventListener('abort', onAbort)
+    // a body that the server did not wait for
+    if (request.body) void messages.discard({ bodyAllowed: true }).catch(() => undefined)
+  }
+  const exchange: ApiExchange = api.send(request, {
+    onHead: (code, text, headers) => {
+      span.answered(code)
+      answer.header(responseHeader(code, text, headers, via.response))
+    },
+    onData: (chunk) => answer.data(chunk),
+    onEnd: () => {
+      settled()
+      answer.end()
+    },
+    onError: (error) => {
+      settled()
+      answer.fail(error)
+    },
+  })
+  signal.addEventListener('abort', onAbort, { once: true })
+  if (!request.body) void messages.discard({ bodyAllowed: false }).catch((error: unknown) => exchange.abort(error))
+  return { metadata, messages: answer, done: answer.done }
 }

@@ -9,7 +9,7 @@ import type { ApiRequest } from '../../cluster/api-request.ts'
 import { upgradeToApi } from '../../cluster/api-upgrade.ts'
 import type { ServeReply } from '../../tunnels/serve.ts'
 import type { ApiSpan } from './api-span.ts'
-import { responseHeader } from './response-header.ts'
+import { responseHeader } from './passed-headers.ts'
 import { apiError, ResponseMessages } from './response-messages.ts'
 
 const metadata = Promise.resolve(noMetadata)

@@ -1,8 +1,13 @@
 import { Gauge } from 'prom-client'
+import type { Clock } from '../../../lib/clock.ts'
+import type { Logger } from '../../../lib/log.ts'
+import { pause } from '../../../lib/pause.ts'
+import type { Service } from '../../../lib/service.ts'
+import type { Election } from '../../election/election.ts'
+import type { Term } from '../../election/terms.ts'
 import type { AgentkHost, AgentkModule } from '../../module.ts'
-import { Leader } from './leader.ts'
 
-/** Says who leads, in the log and in the metrics. */
+/** Says who leads, in the log and in the metrics. Its work, while this pod leads, is one line a second in the debug log. */
 export function createLeader(host: Pick<AgentkHost, 'election' | 'register' | 'clock' | 'log'>): AgentkModule {
   const { election, register, clock } = host
   new Gauge({
@@ -15,4 +20,50 @@ export function createLeader(host: Pick<AgentkHost, 'election' | 'register' | 'c
   })
   const leader = new Leader({ election, clock, log: host.log('leader') })
   return { services: [leader], lead: leader.lead }
+}
+
+interface LeaderComponents {
+  readonly election: Pick<Election, 'identity' | 'leader' | 'holds' | 'onChange'>
+  readonly log: Logger
+  readonly clock: Clock
+}
+
+/** Work that one pod does is done this often. */
+const workMs = 1000
+
+class Leader implements Service {
+  readonly #components: LeaderComponents
+  #led = false
+
+  constructor(components: LeaderComponents) {
+    this.#components = components
+  }
+
+  async start(): Promise<void> {
+    this.#components.election.onChange(() => this.#say())
+  }
+
+  async stop(): Promise<void> {
+    this.#say()
+  }
+
+  readonly lead = async ({ signal, holds }: Term): Promise<void> => {
+    const { election, log, clock } = this.#components
+    while (!signal.aborted) {
+      if (holds()) log.debug({ identity: election.identity }, 'Working as leader')
+      else if (this.#led) this.#say() // it was frozen: the election has not noticed yet
+      await pause(workMs, clock, signal)
+    }
+  }
+
+  #say(): void {
+    const { election, log } = this.#components
+    const leads = election.holds()
+    if (leads && !this.#led) log.info({ identity: election.identity }, 'This pod leads')
+    else if (!leads && this.#led) log.info({ identity: election.identity }, 'This pod does not lead any more')
+    if (!leads && election.leader && election.leader !== election.identity) {
+      log.info({ leader: election.leader }, 'Another pod leads')
+    }
+    this.#led = leads
+  }
 }

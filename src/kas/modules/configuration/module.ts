@@ -1,7 +1,7 @@
-import type { AgentCall, KasHost, KasModule } from '../../module.ts'
+import type { FollowedConfig } from '../../agent-config/agent-configs.ts'
+import type { AgentCall, KasHost, KasModule, StatusLine } from '../../module.ts'
 import { type ConfigurationOptions, getConfiguration, getConfigurationMethod } from './configuration.ts'
 import { ConfigurationPosts } from './configuration-posts.ts'
-import { unservedKeys } from './unserved-keys.ts'
 
 /** What it needs of the agent tracker: an agent before 16.5 registers by its configuration stream alone. */
 export interface AgentRegistry {
@@ -42,4 +42,19 @@ export function createConfiguration(host: KasHost, tracker: AgentRegistry, optio
     ...(posts ? { services: [posts] } : {}),
     status: () => unservedKeys(agentConfig.allFollowed()),
   }
+}
+
+/** Agents that are named in `kas status`. */
+const maxLines = 20
+
+/** Of agents whose files are followed here: what GitLab will ask for in vain. */
+export function unservedKeys(followed: readonly FollowedConfig[]): StatusLine[] {
+  const lines = followed.flatMap(({ agent, good }): StatusLine[] => {
+    const warning = good?.configuration.warnings.find(({ kind }) => kind === 'unserved')
+    if (!warning) return []
+    const of = `agent ${agent.id}, ${agent.name} of ${agent.project.path}`
+    return [[of, `${warning.key} has no effect: ${warning.hint}`]]
+  })
+  if (lines.length <= maxLines) return lines
+  return [...lines.slice(0, maxLines), ['and more such agents', lines.length - maxLines]]
 }

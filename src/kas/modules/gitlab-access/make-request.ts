@@ -3,13 +3,13 @@ import { within } from '../../../lib/deadline.ts'
 import { Code, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { linkedController } from '../../../lib/signals.ts'
-import type { HttpMessage, ModuleRequestHeader } from '../../../proto/http/http-message.ts'
-import { decodeModuleRequest, encodeHttpResponse } from '../../../proto/http/http-over-grpc.ts'
+import { hopByHopHeaders, namedByConnection } from '../../../proto/http/hop-by-hop.ts'
+import type { Headers, HttpMessage, HttpResponseHeader, ModuleRequestHeader } from '../../../proto/http/http-message.ts'
+import { canonicalHeaderName, decodeModuleRequest, encodeHttpResponse } from '../../../proto/http/http-over-grpc.ts'
 import { HttpRequestMessages } from '../../../proto/http/http-request-messages.ts'
 import type { Gitlab, GitlabAnswer, GitlabRequest } from '../../directory/gitlab.ts'
 import type { AgentCall } from '../../module.ts'
 import { type AgentTurnsOptions, agentTurns } from './agent-turns.ts'
-import { gitlabAnswerHeader } from './gitlab-answer.ts'
 import { gitlabRequestHead } from './gitlab-request.ts'
 
 export interface MakeRequestComponents {
@@ -110,6 +110,26 @@ async function sendAnswer(call: AgentCall, answer: GitlabAnswer, patience: Patie
   await send(encodeHttpResponse.header(gitlabAnswerHeader(statusCode, statusText, rawHeaders)))
   for await (const chunk of body) await send(encodeHttpResponse.data(chunk))
   await send(encodeHttpResponse.trailer)
+}
+
+const notPassed = new Set(hopByHopHeaders)
+
+/**
+ * The head of GitLab's answer as the agent gets it: canonical names, all values of a name in order, no hop-by-hop header.
+ *
+ * @param rawHeaders - name, value, name, value
+ */
+function gitlabAnswerHeader(statusCode: number, statusText: string, rawHeaders: readonly string[]): HttpResponseHeader {
+  const byName = new Map<string, string[]>()
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const name = canonicalHeaderName(rawHeaders[i] as string)
+    const values = byName.get(name)
+    if (values) values.push(rawHeaders[i + 1] as string)
+    else byName.set(name, [rawHeaders[i + 1] as string])
+  }
+  const named = namedByConnection(byName.get('Connection') ?? [])
+  const header: Headers = [...byName].filter(([name]) => !notPassed.has(name) && !named?.has(name))
+  return { statusCode, status: statusText ? `${statusCode} ${statusText}` : String(statusCode), header }
 }
 
 interface Patience {

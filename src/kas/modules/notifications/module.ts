@@ -1,13 +1,41 @@
+import { create } from '@bufbuild/protobuf'
+import { KasError } from '../../../lib/errors.ts'
+import {
+  BranchMovedResponseSchema,
+  Notifications,
+  PushEventResponseSchema,
+} from '../../../proto/gen/replica_notifications_pb.ts'
+import { unaryService } from '../../../proto/unary.ts'
 import type { KasHost, KasModule } from '../../module.ts'
-import { PushBroadcast } from './push-broadcast.ts'
+import type { PushEvent } from '../../repositories/local-pushes.ts'
 import { notificationsService } from './rails-service.ts'
 
-/** GitLab notifies one replica of a push, which broadcasts it. */
-export function createNotifications(host: KasHost): KasModule {
-  const broadcast = new PushBroadcast(host)
+/**
+ * GitLab notifies one replica of a push, which broadcasts it to its peers; one that does not acknowledge it finds it by
+ * its polls.
+ */
+export function createNotifications({ pushes, repositories, peers, clock }: KasHost): KasModule {
+  repositories.onFound((projectId) => void peers.broadcast(Notifications.method.branchMoved, { projectId }))
+  /** Resolves once each peer that can be reached has acknowledged it, or has not within 1 s. */
+  const publish = async (event: PushEvent) => {
+    const { projectId, projectPath, id } = event
+    const acknowledged = peers.broadcast(Notifications.method.pushEvent, { projectId, projectPath, pushId: id ?? 0n })
+    pushes.publish(event) // after: peers get it whatever becomes of it here
+    await acknowledged
+  }
   return {
     name: 'notifications',
-    railsMethods: notificationsService({ publish: (event) => broadcast.publish(event), clock: host.clock }),
-    replicaMethods: broadcast.replicaMethods,
+    railsMethods: notificationsService({ publish, clock }),
+    replicaMethods: unaryService(Notifications, {
+      pushEvent: async ({ projectId, projectPath, pushId }) => {
+        if (projectId <= 0n) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'project_id must be above 0' })
+        pushes.publish({ projectId, projectPath, ...(pushId ? { id: pushId } : {}) })
+        return create(PushEventResponseSchema)
+      },
+      branchMoved: async ({ projectId }) => {
+        repositories.poke(projectId).catch(() => undefined) // it has been logged, and nobody waits for it
+        return create(BranchMovedResponseSchema)
+      },
+    }),
   }
 }

@@ -1,7 +1,6 @@
 import t from 'tap'
 import { impersonationHeaders } from '../../../../../src/agentk/cluster/impersonation-headers.ts'
-import { planRequest } from '../../../../../src/agentk/modules/kubernetes-api/request-headers.ts'
-import { responseHeader } from '../../../../../src/agentk/modules/kubernetes-api/response-header.ts'
+import { planRequest, responseHeader } from '../../../../../src/agentk/modules/kubernetes-api/passed-headers.ts'
 import type { Headers, HttpRequestHeader, Impersonation } from '../../../../../src/proto/http/http-message.ts'
 import { requestUrl } from '../../../../../src/proto/http/request-url.ts'
 

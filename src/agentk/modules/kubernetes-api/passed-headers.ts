@@ -1,10 +1,10 @@
 import { hopByHopHeaders, namedByConnection } from '../../../proto/http/hop-by-hop.ts'
-import type { HttpRequestHeader, Impersonation } from '../../../proto/http/http-message.ts'
+import type { HttpRequestHeader, HttpResponseHeader, Impersonation } from '../../../proto/http/http-message.ts'
 import { canonicalHeaderName } from '../../../proto/http/http-over-grpc.ts'
 import { impersonationHeaders, isImpersonationHeader } from '../../cluster/impersonation-headers.ts'
 
-/** Headers of one hop, and those that are ours alone to say. */
-const notPassed = new Set([
+/** To the API server: headers of one hop, and those that are ours alone to say. */
+const notSent = new Set([
   ...hopByHopHeaders.map((name) => name.toLowerCase()),
   'authorization',
   'content-length',
@@ -46,7 +46,7 @@ export function planRequest(
     else if (lower === 'via') for (const value of values) headers.push('Via', value)
     // kas before 16.0 says the length in this header alone
     else if (lower === 'content-length') contentLength ??= wholeNumber(values[0])
-    else if (notPassed.has(lower) || isImpersonationHeader(lower) || named?.has(canonicalHeaderName(name))) continue
+    else if (notSent.has(lower) || isImpersonationHeader(lower) || named?.has(canonicalHeaderName(name))) continue
     else for (const value of values) headers.push(name, value)
   }
   headers.push('Via', options.via)
@@ -61,4 +61,52 @@ function isConnection(name: string): boolean {
 
 function wholeNumber(text: string | undefined): number | undefined {
   return text && /^\d{1,15}$/.test(text) ? Number(text) : undefined
+}
+
+/** to kas */
+const notReturned = new Set(hopByHopHeaders)
+const none: ReadonlySet<string> = new Set()
+
+/** A header as it came: name, value, name, value. */
+type RawHeaders = readonly (Buffer | string)[]
+
+/**
+ * The head of an answer as kas is sent it: canonical names, all values of a name in order, nothing of one hop, and our
+ * own entry at the end of Via. An upgrade (101) keeps `Upgrade`, with `Connection` exactly `upgrade`.
+ *
+ * @param via - `1.1 gitlab-agent/<version>/<commit>`
+ */
+export function responseHeader(
+  statusCode: number,
+  statusText: string,
+  rawHeaders: RawHeaders,
+  via: string,
+): HttpResponseHeader {
+  const byName = new Map<string, string[]>()
+  const connection: string[] = []
+  const upgraded = statusCode === 101
+  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
+    const name = canonicalHeaderName(latin1(rawHeaders[i] as Buffer | string))
+    const value = latin1(rawHeaders[i + 1] as Buffer | string)
+    if (name === 'Connection') connection.push(value)
+    if (!notReturned.has(name) || (upgraded && name === 'Upgrade')) add(byName, name, value)
+  }
+  if (upgraded) add(byName, 'Connection', 'upgrade')
+  else for (const name of namedByConnection(connection) ?? none) byName.delete(name)
+  add(byName, 'Via', via)
+  return {
+    statusCode,
+    status: statusText ? `${statusCode} ${statusText}` : String(statusCode),
+    header: [...byName],
+  }
+}
+
+function add(byName: Map<string, string[]>, name: string, value: string): void {
+  const values = byName.get(name)
+  if (values) values.push(value)
+  else byName.set(name, [value])
+}
+
+function latin1(text: Buffer | string): string {
+  return typeof text === 'string' ? text : text.toString('latin1')
 }
