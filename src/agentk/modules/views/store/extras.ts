@@ -1,5 +1,5 @@
 import { Counter } from '../../../../lib/counter.ts'
-import { recordWith } from './kept-record.ts'
+import { recordWith } from './object-record.ts'
 import type { ObjectRecord } from './record.ts'
 
 export interface ExtrasOptions {

@@ -262,7 +262,7 @@ export class Findings {
 }
 
 const isRested = (seen: Seen, now: number) =>
-  seen.every(({ sight }) => sight.well !== undefined && now - sight.well >= goesOnMs)
+  seen.every(({ onset }) => onset.well !== undefined && now - onset.well >= goesOnMs)
 
 function differenceOf(before: Judgement | undefined, after: Judgement | undefined): JudgementChange | undefined {
   return isSameJudgement(before, after) ? undefined : { before, after }

@@ -76,7 +76,7 @@ export function overdue(judgement: Judgement, bare: Opinion, now: number): Judge
 }
 
 /** What is remembered of a judgement, to say since when: of each choice, by its needs. */
-export type Seen = readonly { readonly needs: Choice['needs']; readonly sight: Onset }[]
+export type Seen = readonly { readonly needs: Choice['needs']; readonly onset: Onset }[]
 
 /**
  * The times of a judgement: of findings that have none, when agentk saw them begin, or when it saw them first.
@@ -90,23 +90,23 @@ export function timed(
   moment: { readonly now: number; readonly isLive: boolean },
 ): { readonly judgement: Judgement | undefined; readonly seen: Seen } {
   if (!judgement) {
-    const resting = before.flatMap(({ needs, sight }) => {
-      const after = remember(sight, undefined, moment)
-      return after ? [{ needs, sight: after }] : []
+    const resting = before.flatMap(({ needs, onset }) => {
+      const after = remember(onset, undefined, moment)
+      return after ? [{ needs, onset: after }] : []
     })
     return { judgement: undefined, seen: resting }
   }
-  const seen: { needs: Choice['needs']; sight: Onset }[] = []
+  const seen: { needs: Choice['needs']; onset: Onset }[] = []
   const choices = judgement.map((choice): Choice => {
     const { needs, finding } = choice
-    const known = before.find((one) => isDeepStrictEqual(one.needs, needs))?.sight
-    const sight = remember(known, finding, moment)
-    if (!sight) return choice
-    seen.push({ needs, sight })
+    const known = before.find((one) => isDeepStrictEqual(one.needs, needs))?.onset
+    const onset = remember(known, finding, moment)
+    if (!onset) return choice
+    seen.push({ needs, onset })
     if (!finding || finding.word === 'Healthy') return choice
-    const by = sinceBy(sight)
+    const by = sinceBy(onset)
     const since = 'since' in by ? { since: by.since } : { seen: by.atLeast }
-    return notPutOff({ ...choice, finding: { ...finding, ...since } }, sight, moment.now)
+    return notPutOff({ ...choice, finding: { ...finding, ...since } }, onset, moment.now)
   })
   return { judgement: choices, seen }
 }

@@ -126,7 +126,7 @@ interface Shared {
 }
 
 /** Selections of one namespace, and what is still to be asked of its Pods. */
-interface Place {
+interface OfNamespace {
   readonly shared: Map<string, Shared>
   /** those that are being filled, each with the Pods that it was not asked about yet */
   readonly filling: Map<Shared, Iterator<ObjectRecord>>
@@ -142,7 +142,7 @@ interface Place {
 export class Selections {
   readonly #components: SelectionsComponents
   readonly #options: SelectionsOptions
-  readonly #places = new Map<string, Place>()
+  readonly #namespaces = new Map<string, OfNamespace>()
   readonly #byUser = new Counter<string>()
   /** those that were refused one, and were not called since */
   readonly #refused = new Set<Taker>()
@@ -159,7 +159,7 @@ export class Selections {
 
   /** Nobody has one, and nobody waits for one. */
   get isEmpty(): boolean {
-    return this.#places.size + this.#byUser.total + this.#refused.size + this.#size === 0
+    return this.#namespaces.size + this.#byUser.total + this.#refused.size + this.#size === 0
   }
 
   /**
@@ -168,7 +168,7 @@ export class Selections {
    * @returns undefined: there is no room for one more. `onRoom` is called once when there is
    */
   take(namespace: string, selector: LabelSelector, taker: Taker): Selection | undefined {
-    const known = this.#places.get(namespace)?.shared.get(keyOf(selector))
+    const known = this.#namespaces.get(namespace)?.shared.get(keyOf(selector))
     const { user } = taker
     const isOwn = known !== undefined && isOf(known, user)
     const weight = known?.selection.weight ?? weightOf(selector)
@@ -183,13 +183,13 @@ export class Selections {
   }
 
   release(selection: Selection, taker: Taker): void {
-    const place = this.#places.get(selection.namespace)
-    const shared = place?.shared.get(selection.key)
-    if (!place || !shared || shared.takers.of(taker) === 0) return
+    const own = this.#namespaces.get(selection.namespace)
+    const shared = own?.shared.get(selection.key)
+    if (!own || !shared || shared.takers.of(taker) === 0) return
     if (shared.takers.add(taker, -1) > 0) return
     const isLastOfUser = !isOf(shared, taker.user)
     if (isLastOfUser) this.#count(taker.user, -selection.weight)
-    if (shared.takers.total === 0) this.#drop(place, shared)
+    if (shared.takers.total === 0) this.#drop(own, shared)
     if (isLastOfUser) this.#callRefused(taker.user)
   }
 
@@ -201,20 +201,20 @@ export class Selections {
   change({ before, after }: RecordChange): void {
     const { uid, kind, namespace } = (after ?? before) as ObjectRecord
     if (kind.key !== pod || before?.labels === after?.labels) return
-    const place = this.#places.get(namespace)
-    if (!place) return
-    place.changed.add(uid)
-    this.#work(namespace, place)
+    const own = this.#namespaces.get(namespace)
+    if (!own) return
+    own.changed.add(uid)
+    this.#work(namespace, own)
   }
 
-  #drop(place: Place, shared: Shared): void {
+  #drop(own: OfNamespace, shared: Shared): void {
     const { key, namespace, weight } = shared.selection
     this.#size -= weight
-    place.shared.delete(key)
-    place.filling.delete(shared)
-    if (place.shared.size > 0) return
-    place.cancel?.()
-    this.#places.delete(namespace)
+    own.shared.delete(key)
+    own.filling.delete(shared)
+    if (own.shared.size > 0) return
+    own.cancel?.()
+    this.#namespaces.delete(namespace)
   }
 
   #hasRoom(weight: number): boolean {
@@ -243,79 +243,79 @@ export class Selections {
   #make(namespace: string, selector: LabelSelector): Shared {
     const selection = new Selection(namespace, selector, this.#options.maxMembers)
     const shared: Shared = { selection, takers: new Counter() }
-    const place = this.#places.get(namespace) ?? {
+    const own = this.#namespaces.get(namespace) ?? {
       shared: new Map(),
       filling: new Map(),
       changed: new Set(),
       cancel: undefined,
     }
-    this.#places.set(namespace, place)
-    place.shared.set(selection.key, shared)
+    this.#namespaces.set(namespace, own)
+    own.shared.set(selection.key, shared)
     this.#size += selection.weight
-    this.#fill(namespace, place, shared)
+    this.#fill(namespace, own, shared)
     return shared
   }
 
-  #fill(namespace: string, place: Place, shared: Shared): void {
-    place.filling.set(shared, this.#components.records.inNamespace(pod, namespace)[Symbol.iterator]())
-    this.#work(namespace, place)
+  #fill(namespace: string, own: OfNamespace, shared: Shared): void {
+    own.filling.set(shared, this.#components.records.inNamespace(pod, namespace)[Symbol.iterator]())
+    this.#work(namespace, own)
   }
 
-  #work(namespace: string, place: Place): void {
-    if (place.cancel) return
-    place.cancel = () => undefined
+  #work(namespace: string, own: OfNamespace): void {
+    if (own.cancel) return
+    own.cancel = () => undefined
     let isDone = false
-    const cancel = this.#components.turns.run(`selections of ${namespace}`, this.#stepsOf(namespace, place), () => {
+    const cancel = this.#components.turns.run(`selections of ${namespace}`, this.#stepsOf(namespace, own), () => {
       isDone = true
-      place.cancel = undefined
+      own.cancel = undefined
     })
-    if (!isDone) place.cancel = cancel
+    if (!isDone) own.cancel = cancel
   }
 
   /** Each compares one Pod with one selector. */
-  #stepsOf(namespace: string, place: Place): () => boolean {
+  #stepsOf(namespace: string, own: OfNamespace): () => boolean {
     let uid: string | undefined
     let left: Iterator<Shared> | undefined
     return () => {
       const { value: shared } = left?.next() ?? {}
-      if (shared && uid !== undefined) return this.#place(namespace, place, shared, uid)
+      if (shared && uid !== undefined) return this.#place(namespace, own, shared, uid)
       left = undefined
-      ;[uid] = place.changed
+      ;[uid] = own.changed
       if (uid !== undefined) {
-        place.changed.delete(uid)
-        left = place.shared.values()
+        own.changed.delete(uid)
+        left = own.shared.values()
         return true
       }
-      return this.#fillNext(namespace, place)
+      return this.#fillNext(namespace, own)
     }
   }
 
-  #fillNext(namespace: string, place: Place): boolean {
-    const [first] = place.filling
+  #fillNext(namespace: string, own: OfNamespace): boolean {
+    const [first] = own.filling
     if (!first) return false
     const [shared, pods] = first
     const { value: record } = pods.next()
-    if (record) return this.#place(namespace, place, shared, record.uid)
-    place.filling.delete(shared)
-    this.#refill(namespace, place, shared) // members went meanwhile
+    if (record) return this.#place(namespace, own, shared, record.uid)
+    own.filling.delete(shared)
+    this.#refill(namespace, own, shared) // members went meanwhile
     return true
   }
 
-  #place(namespace: string, place: Place, shared: Shared, uid: string): true {
+  #place(namespace: string, own: OfNamespace, shared: Shared, uid: string): true {
     const record = this.#components.records.get(uid)
     const isInPlace = record?.namespace === namespace && record.kind.key === pod
     if (shared.selection.place(uid, isInPlace ? record : undefined)) {
       for (const { onChange } of shared.takers.counts.keys()) onChange()
     }
-    this.#refill(namespace, place, shared)
+    this.#refill(namespace, own, shared)
     return true
   }
 
   /** Where it is short, and is not being filled. */
-  #refill(namespace: string, place: Place, shared: Shared): void {
-    if (!shared.selection.isShort || place.filling.has(shared)) return
+  #refill(namespace: string, own: OfNamespace, shared: Shared): void {
+    if (!shared.selection.isShort || own.filling.has(shared)) return
     shared.selection.refill()
-    place.filling.set(shared, this.#components.records.inNamespace(pod, namespace)[Symbol.iterator]())
+    own.filling.set(shared, this.#components.records.inNamespace(pod, namespace)[Symbol.iterator]())
   }
 }
 

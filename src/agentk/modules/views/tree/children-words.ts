@@ -1,3 +1,4 @@
+import { Counter } from '../../../../lib/counter.ts'
 import type { ArgoStatus } from '../../../health/argo/health.ts'
 import { countedOf } from '../../../health/kas/choice/counting.ts'
 import { lesser, severityOf } from '../../../health/kas/finding.ts'
@@ -41,7 +42,7 @@ export class ChildrenWords {
   /** children that are not well, or have something below them that is not: their words, and what these make of the parent */
   readonly #known = new Map<string, { readonly word: ArgoStatus; readonly makes: ArgoStatus }>()
   /** how many make which word of it */
-  readonly #making = new Map<ArgoStatus, number>()
+  readonly #making = new Counter<ArgoStatus>()
   readonly #siblings = new Set<string>()
   /** those below which something was not read: they are asked each time */
   readonly #cut = new Set<string>()
@@ -89,7 +90,7 @@ export class ChildrenWords {
     for (const uid of this.#touched) this.#askAnew(uid, find)
     this.#touched.clear()
     let below: ArgoStatus = 'Healthy'
-    for (const word of this.#making.keys()) below = worse(below, word)
+    for (const word of this.#making.counts.keys()) below = worse(below, word)
     let isCut = false
     const ask = (child: ObjectRecord, atMost: ArgoStatus) => {
       const found = find(child)
@@ -114,16 +115,14 @@ export class ChildrenWords {
     const [counted] = this.#counted([uid])
     const makes = counted ? lesser(word, counted.atMost) : 'Healthy'
     this.#known.set(uid, { word, makes })
-    this.#making.set(makes, (this.#making.get(makes) ?? 0) + 1)
+    this.#making.add(makes)
   }
 
   #forget(uid: string): void {
     const known = this.#known.get(uid)
     if (!known) return
     this.#known.delete(uid)
-    const left = (this.#making.get(known.makes) ?? 0) - 1
-    if (left > 0) this.#making.set(known.makes, left)
-    else this.#making.delete(known.makes)
+    this.#making.add(known.makes, -1)
   }
 
   *#counted(uids: Iterable<string>): Iterable<{ readonly child: ObjectRecord; readonly atMost: ArgoStatus }> {

@@ -16,7 +16,7 @@ export interface Entry {
 }
 
 /** A node that is no object, and what is said of it. */
-export interface Words {
+export interface SyntheticNode {
   readonly what: 'group' | 'placeholder' | 'root'
   readonly id: string
   readonly kind: string
@@ -29,7 +29,7 @@ export interface Words {
  * objects in each view of all: what follows from the record is not kept once more.
  */
 export class Node implements Entry {
-  content: ObjectRecord | Words
+  content: ObjectRecord | SyntheticNode
   /** undefined: of the root, and of one that has no place yet */
   family: Family | undefined
   /** in `family.members` */
@@ -47,7 +47,7 @@ export class Node implements Entry {
     return 'uid' in this.content ? this.content.uid : this.content.id
   }
 
-  get what(): 'object' | Words['what'] {
+  get what(): 'object' | SyntheticNode['what'] {
     return 'uid' in this.content ? 'object' : this.content.what
   }
 

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
 import { Batches } from './batches.ts'
-import { Family, Node, PlaceholderNames, type Words } from './forest-node.ts'
+import { Family, Node, PlaceholderNames, type SyntheticNode } from './forest-node.ts'
 import { Applications } from './memberships.ts'
 import type { Above } from './owners.ts'
 import type { ReadQuery } from './query.ts'
@@ -49,15 +49,15 @@ export class Forest {
   #groups = 0
   readonly #placeholders = new PlaceholderNames()
   readonly #batches: Batches
-  #comings = 0
+  #placesVersion = 0
 
   constructor(components: ForestComponents, query: ReadQuery) {
     this.#components = components
     this.#query = query
     const { records, sight, side } = components
     const severityOf = (record: ObjectRecord) => sight.severityOf(record, side)
-    const words = { severityOf, side }
-    this.#scope = new QueryScope(query, words, new Applications(records, sight.sees, query.namespaces))
+    const verdicts = { severityOf, side }
+    this.#scope = new QueryScope(query, verdicts, new Applications(records, sight.sees, query.namespaces))
     this.#batches = new Batches(components, {
       place: (id) => this.#place(id),
       settled: () => {
@@ -81,8 +81,8 @@ export class Forest {
   }
 
   /** Another number once a node has come, has moved or has gone. */
-  get comings(): number {
-    return this.#comings
+  get placesVersion(): number {
+    return this.#placesVersion
   }
 
   /** What it takes room for: objects, groups and placeholders, what waits for its place, and what inherits a group. */
@@ -111,7 +111,7 @@ export class Forest {
 
   #place(id: string): void {
     const node = this.#nodes.get(id)
-    if (node && node.what !== 'object') this.#placeGiven(node)
+    if (node && node.what !== 'object') this.#placeSynthetic(node)
     else this.#placeUid(id, node)
   }
 
@@ -141,7 +141,7 @@ export class Forest {
   }
 
   /** A group or a placeholder: there as long as there is something in it. */
-  #placeGiven(node: Node): void {
+  #placeSynthetic(node: Node): void {
     if (node.what !== 'root' && node.families.length === 0) this.#remove(node)
     else if (node.what === 'placeholder') this.#rename(node)
   }
@@ -153,10 +153,16 @@ export class Forest {
       const isElsewhere = group?.kind === 'Environment' && this.#scope.groupOf(above.record)?.name !== group.name
       if (!isElsewhere) return this.#objectNode(above.record)
     }
-    if (group && (this.#nodes.has(group.id) || this.#groups < maxGroups)) return this.#givenNode(group)
+    if (group && (this.#nodes.has(group.id) || this.#groups < maxGroups)) return this.#syntheticNode(group)
     if (above?.is !== 'placeholder') return this.root
     const { id, owner } = above
-    return this.#givenNode({ what: 'placeholder', id, kind: owner.kind, name: owner.name, namespace: record.namespace })
+    return this.#syntheticNode({
+      what: 'placeholder',
+      id,
+      kind: owner.kind,
+      name: owner.name,
+      namespace: record.namespace,
+    })
   }
 
   #add(node: Node): Node {
@@ -175,11 +181,11 @@ export class Forest {
     return node
   }
 
-  #givenNode(words: Words): Node {
-    const known = this.#nodes.get(words.id)
+  #syntheticNode(synthetic: SyntheticNode): Node {
+    const known = this.#nodes.get(synthetic.id)
     if (known) return known
-    const node = this.#add(new Node(words))
-    if (words.what === 'group') this.#groups++
+    const node = this.#add(new Node(synthetic))
+    if (synthetic.what === 'group') this.#groups++
     this.#attach(node, this.root)
     return node
   }
@@ -211,7 +217,7 @@ export class Forest {
   }
 
   #attach(node: Node, parent: Node): void {
-    this.#comings++
+    this.#placesVersion++
     this.#openCycle(node, parent)
     let family = parent.familyOf(node.kind)
     if (!family) {
@@ -227,7 +233,7 @@ export class Forest {
   #detach(node: Node): void {
     const { family } = node
     if (!family) return
-    this.#comings++
+    this.#placesVersion++
     const wasBundle = family.isBundle
     family.delete(node)
     if (family.members.length === 0) family.parent.deleteFamily(family)

@@ -1,5 +1,5 @@
 import type { ObjectRecord } from '../store/record.ts'
-import type { Words } from './forest-node.ts'
+import type { SyntheticNode } from './forest-node.ts'
 import { type Applications, Memberships } from './memberships.ts'
 import type { Above } from './owners.ts'
 import type { ReadQuery } from './query.ts'
@@ -81,7 +81,7 @@ export class QueryScope {
   }
 
   /** The group below which it stands, unless its parent does. */
-  groupOf(record: ObjectRecord): Words | undefined {
+  groupOf(record: ObjectRecord): SyntheticNode | undefined {
     const inEnvironments = this.#query.view === 'environments'
     const name = inEnvironments ? this.#memberships?.of(record.uid).environment : this.#applications.of(record)
     if (!name) return undefined

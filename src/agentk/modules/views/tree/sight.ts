@@ -32,11 +32,11 @@ export class Sight {
   readonly scans: Scans
   readonly #records: ReadonlyRecords
   readonly #turns: TimeSlices
-  #comings = 0
+  #linksVersion = 0
 
   /** Another number once something has come, has gone, or names or selects others. */
-  get comings(): number {
-    return this.#comings
+  get linksVersion(): number {
+    return this.#linksVersion
   }
 
   constructor({ records, clock, turns }: SightComponents, visibility: Visibility) {
@@ -74,7 +74,7 @@ export class Sight {
     const [first, second] = seen
     if (!first) return undefined
     const isLinked = !before || !after || isOtherToLinks(before, after)
-    if (isLinked) this.#comings++
+    if (isLinked) this.#linksVersion++
     const { judged } = change
     const judgedAnew = this.opinions.change({ before, after, ...(judged ? { judged } : {}) })
     if (before === after && !judgedAnew) return undefined

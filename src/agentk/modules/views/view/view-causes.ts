@@ -128,8 +128,8 @@ export class ViewCauses {
 
 const isObject = (entry: Entry): boolean => 'record' in entry && (entry as Node).what === 'object'
 
-function fromOf({ sight: { opinions }, comings }: Forest, namespaces: readonly string[] | undefined): string {
-  if (!namespaces) return `${opinions.version} ${comings}`
+function fromOf({ sight: { opinions }, placesVersion }: Forest, namespaces: readonly string[] | undefined): string {
+  if (!namespaces) return `${opinions.version} ${placesVersion}`
   return namespaces.map((one) => opinions.versionOf(one)).join(' ')
 }
 

@@ -77,7 +77,7 @@ export class ViewLinks {
     const most = this.#components.maxLinks()
     const changed: string[] = []
     for (const [id, linked] of [...this.#linked]) {
-      const from = `${linked.selection?.version} ${forest.sight.comings}`
+      const from = `${linked.selection?.version} ${forest.sight.linksVersion}`
       if (linked.from === from) continue
       if (read >= maxReadPerUpdate) return { changed, isWhole: false }
       read += this.#read(linked, { from, most }, () => changed.push(id))

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Interned } from '../../../../../../src/agentk/modules/views/store/interned.ts'
-import { recordFields } from '../../../../../../src/agentk/modules/views/store/kept-record.ts'
+import { recordFields } from '../../../../../../src/agentk/modules/views/store/object-record.ts'
 import type { FollowState, RecordChange } from '../../../../../../src/agentk/modules/views/store/record.ts'
 import { Records } from '../../../../../../src/agentk/modules/views/store/records.ts'
 import { Rules } from '../../../../../../src/agentk/modules/views/store/rules.ts'

@@ -2,8 +2,10 @@ import t from 'tap'
 import { Environments } from '../../../../../../src/agentk/modules/views/projection/environments.ts'
 import { metadataOf } from '../../../../../../src/agentk/modules/views/projection/metadata.ts'
 import { Interned } from '../../../../../../src/agentk/modules/views/store/interned.ts'
-import { CommonRecordParts } from '../../../../../../src/agentk/modules/views/store/kept-record.ts'
-import { recordOf as recordFrom } from '../../../../../../src/agentk/modules/views/store/object-record.ts'
+import {
+  CommonRecordParts,
+  recordOf as recordFrom,
+} from '../../../../../../src/agentk/modules/views/store/object-record.ts'
 import type { ResourceKind } from '../../../../../../src/kubernetes/kind.ts'
 import { forestOf } from '../../../../../support/views/forest-of.ts'
 import { kindOf, kinds } from '../../../../../support/views/records.ts'

@@ -32,7 +32,7 @@ t.test('children of a group are read once, and again when one of them changes', 
     version: 0,
     versionOf: () => 0,
   }
-  const forest = { sight: { opinions }, comings: 0 } as unknown as Forest
+  const forest = { sight: { opinions }, placesVersion: 0 } as unknown as Forest
   const groups = ['one', 'other'].map((name) => {
     const group = new Node({ what: 'group', id: `g:${name}`, kind: 'Application', name, namespace: '' })
     const family = new Family(group, 'Pod', true)
@@ -48,7 +48,7 @@ t.test('children of a group are read once, and again when one of them changes', 
   t.strictSame(causes.update(forest, shown), { changed: [], isWhole: true })
   t.equal(read, 2 * children)
   Object.assign(opinions, { version: 1 })
-  Object.assign(forest, { comings: 1 })
+  Object.assign(forest, { placesVersion: 1 })
   causes.update(forest, shown)
   t.equal(read, 2 * children, 'what changes elsewhere changes nothing of them')
   causes.childChanged('g:one')
@@ -64,7 +64,7 @@ t.test('a cause is chosen anew once a child has its place, though nothing is sai
   t.teardown(() => stage.close())
   const { records, clock } = stage
   const sight = new Sight({ records, clock, turns: new TimeSlices(clock) }, seesAll)
-  const forest = { sight, comings: 0 } as unknown as Forest
+  const forest = { sight, placesVersion: 0 } as unknown as Forest
   const group = new Node({ what: 'group', id: 'g', kind: 'Application', name: 'g', namespace: '' })
   const family = new Family(group, 'Pod', true)
   group.addFamily(family)
@@ -76,7 +76,7 @@ t.test('a cause is chosen anew once a child has its place, though nothing is sai
   causes.update(forest, shown)
   t.match(causes.of('g'), { reason: 'ErrImageNeverPull', count: 1 })
   stage.put(failing('b'))
-  Object.assign(forest, { comings: 1 })
+  Object.assign(forest, { placesVersion: 1 })
   causes.update(forest, shown)
   t.match(causes.of('g'), { count: 1 }, 'it waits for its place')
   place('b')

@@ -3,7 +3,7 @@ import {
   CommonRecordParts,
   recordFields,
   recordWith,
-} from '../../../../../../src/agentk/modules/views/store/kept-record.ts'
+} from '../../../../../../src/agentk/modules/views/store/object-record.ts'
 import type { ObjectRecord } from '../../../../../../src/agentk/modules/views/store/record.ts'
 import { recordOf } from '../../../../../support/views/records.ts'
 
