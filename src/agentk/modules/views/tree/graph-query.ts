@@ -1,5 +1,5 @@
 import { KasError } from '../../../../lib/errors.ts'
-import { compileSelector, type Selects } from '../projection/selectors.ts'
+import type { Selects } from '../projection/selectors.ts'
 import { readLabelQuery } from './label-query.ts'
 import { list, members, oneOf, refuse, text } from './members.ts'
 
@@ -116,12 +116,10 @@ function selectorIn(value: {
   readonly field_selector?: unknown
   readonly object_selector_expression?: unknown
 }): ObjectSelector {
-  const labels = text(value.label_selector, '"label_selector"')
-  const selector = labels === '' ? undefined : readLabelQuery(labels)
-  if (labels !== '' && !selector) refuse('"label_selector" is a selector such as app=web,tier!=cache')
+  const labels = readLabelQuery(text(value.label_selector, '"label_selector"'), '"label_selector"')
   const fields = text(value.field_selector, '"field_selector"')
   return {
-    labels: selector && compileSelector(selector),
+    labels,
     names: fields === '' ? undefined : fieldsIn(fields),
     expression: text(value.object_selector_expression, '"object_selector_expression"'),
   }

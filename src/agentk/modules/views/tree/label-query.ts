@@ -1,4 +1,6 @@
 import type { LabelSelector } from '../projection/projector.ts'
+import { compileSelector, type Selects } from '../projection/selectors.ts'
+import { refuse } from './members.ts'
 
 type Expression = LabelSelector['expressions'][number]
 
@@ -19,9 +21,16 @@ const term = {
 /**
  * A selector of labels as kubectl's `-l` takes it.
  *
- * @returns undefined: it is none, or too long
+ * @returns undefined: the text is empty
+ * @throws KasError BAD_REQUEST: it is no selector, or too long
  */
-export function readLabelQuery(text: string): LabelSelector | undefined {
+export function readLabelQuery(text: string, name: string): Selects | undefined {
+  if (text === '') return undefined
+  const selector = readSelector(text)
+  return selector ? compileSelector(selector) : refuse(`${name} is a selector such as app=web,tier!=cache`)
+}
+
+function readSelector(text: string): LabelSelector | undefined {
   if (text.length > maxText) return undefined
   const expressions = splitOutside(text).map((one) => readTerm(one.trim()))
   if (expressions.length > maxTerms || !expressions.every((one) => one !== undefined)) return undefined

@@ -8,7 +8,7 @@ import {
   type ViewName,
   viewsBounds,
 } from '../../../../proto/views-json.ts'
-import { compileSelector, type Selects } from '../projection/selectors.ts'
+import type { Selects } from '../projection/selectors.ts'
 import type { ObjectRecord } from '../store/record.ts'
 import { type GraphQuery, readGraph } from './graph-query.ts'
 import { readLabelQuery } from './label-query.ts'
@@ -78,12 +78,11 @@ export function readQuery(bytes: Uint8Array): ReadQuery {
     labels: text(query.labels, '"labels"'),
     sort: query.sort === undefined ? undefined : oneOf(query.sort, '"sort"', sortNames),
   }
-  const selector = asked.labels === '' ? undefined : readLabelQuery(asked.labels)
-  if (asked.labels !== '' && !selector) refuse('"labels" is a selector such as app=web,tier!=cache')
+  const labels = readLabelQuery(asked.labels, '"labels"')
   if (view === 'object' && !asked.objects) refuse('the view "object" is of "objects"')
   if (
     view === 'events' &&
-    (environment || asked.application || asked.verdicts || asked.objects || selector || asked.sort)
+    (environment || asked.application || asked.verdicts || asked.objects || labels || asked.sort)
   ) {
     refuse('events have a scope of "namespaces", and a filter of "text" and "kinds"')
   }
@@ -95,7 +94,7 @@ export function readQuery(bytes: Uint8Array): ReadQuery {
     kinds: set(asked.kinds),
     verdicts: set(asked.verdicts),
     objects: asked.objects && new ObjectChoice(asked.objects),
-    labels: selector && compileSelector(selector),
+    labels,
     namespacesKey: JSON.stringify(asked.namespaces ?? null),
     key: keyOf(asked),
   }

@@ -1,5 +1,4 @@
 import t from 'tap'
-import { compileSelector } from '../../../../../../src/agentk/modules/views/projection/selectors.ts'
 import { readLabelQuery } from '../../../../../../src/agentk/modules/views/tree/label-query.ts'
 
 const labels = new Map([
@@ -25,13 +24,12 @@ t.test('what kubectl selects is selected', async (t) => {
     ['app=', false],
     ['tier,app in (x,web),!canary', true],
   ]
-  for (const [text, isSelected] of cases) {
-    const selector = readLabelQuery(text)
-    t.equal(selector && compileSelector(selector)(labels), isSelected, text)
-  }
+  for (const [text, isSelected] of cases) t.equal(readLabelQuery(text, '"labels"')?.(labels), isSelected, text)
 })
 
-t.test('what is no selector is none', async (t) => {
-  const cases = ['', 'a=b,', 'a in b', 'a in (b', '=x', 'a=b=c', '-a', 'a>1', 'x'.repeat(5000)]
-  for (const text of cases) t.equal(readLabelQuery(text), undefined, text.slice(0, 20))
+t.test('what is no selector is refused', async (t) => {
+  t.equal(readLabelQuery('', '"labels"'), undefined, 'none')
+  const cases = ['a=b,', 'a in b', 'a in (b', '=x', 'a=b=c', '-a', 'a>1', 'x'.repeat(5000)]
+  const refused = { code: 'BAD_REQUEST', message: /"labels" is a selector/ }
+  for (const text of cases) t.throws(() => readLabelQuery(text, '"labels"'), refused, text.slice(0, 20))
 })

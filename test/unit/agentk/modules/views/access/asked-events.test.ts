@@ -1,5 +1,5 @@
 import t from 'tap'
-import { askEvents } from '../../../../../../src/agentk/modules/views/access/ask-events.ts'
+import { askEvents } from '../../../../../../src/agentk/modules/views/access/asked-events.ts'
 import { KasError } from '../../../../../../src/lib/errors.ts'
 import { ScriptedApi } from '../../../cluster/scripted-api.ts'
 import { event } from '../kube-event.ts'
