@@ -22,13 +22,17 @@ import { KubernetesServer } from './servers/kubernetes/kubernetes-server.ts'
 import { webSocketTokens } from './servers/kubernetes/watch/websocket-tokens.ts'
 import type { ListenPlace } from './servers/listen-failure.ts'
 import { announced, certificateOf, explained, listenOptions, whenReady } from './servers/listening.ts'
-import { logStreams } from './servers/ops-socket/log-streams.ts'
-import { frontAnswers, linksAnswers, opsAnswers } from './servers/ops-socket/ops-answers.ts'
+import {
+  frontAnswers,
+  linksAnswers,
+  logStreams,
+  opsAnswers,
+  sessionActions,
+  sessionAnswers,
+} from './servers/ops-socket/ops-answers.ts'
 import { OpsSocket } from './servers/ops-socket/ops-socket.ts'
-import { sessionActions, sessionAnswers } from './servers/ops-socket/session-answers.ts'
+import { createRailsRefusalMetrics, createUnservedMetrics } from './servers/rails/rails-metrics.ts'
 import { RailsServer, railsMethodTypes } from './servers/rails/rails-server.ts'
-import { createRailsRefusalMetrics } from './servers/rails/refusals.ts'
-import { createUnservedMetrics } from './servers/rails/unserved.ts'
 import type { ReplicaSessions } from './sessions/replica-sessions.ts'
 import type { SessionTable } from './sessions/session-table.ts'
 import { MemberPlacement } from './tunnels/home-placement.ts'

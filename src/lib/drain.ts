@@ -4,8 +4,7 @@ import { Server as TlsServer } from 'node:tls'
 import { type Clock, systemClock } from './clock.ts'
 import type { Logger } from './log.ts'
 import { pause } from './pause.ts'
-import { TlsHandshakes } from './tls-handshakes.ts'
-import type { AddressOf } from './tls-turns.ts'
+import { type AddressOf, TlsHandshakes } from './tls-handshakes.ts'
 
 /** A server, and what it does of its own at each step of its end. */
 export interface Drainable {

@@ -7,14 +7,13 @@ const label = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/
 /** What discovery takes, each with the words of an error text. */
 const serviceForms = 'the name of a Service'
 const namespaceForms = 'the name of a namespace'
-export const dnsForms = 'a host name or host:port'
-export const maxServices = 8
-export const maxMembers = 100
-export { hostPortForms as memberForms }
+const dnsForms = 'a host name or host:port'
+const maxServices = 8
+const maxMembers = 100
 
-export const isLabel = (text: string): boolean => label.test(text)
-export const isDnsTarget = (text: string): boolean => isHostName(text) || parseHostPort(text) !== undefined
-export const isMember = (text: string): boolean => parseHostPort(text) !== undefined
+const isLabel = (text: string): boolean => label.test(text)
+const isDnsTarget = (text: string): boolean => isHostName(text) || parseHostPort(text) !== undefined
+const isMember = (text: string): boolean => parseHostPort(text) !== undefined
 
 const services = `${serviceForms}, or a list of at most ${maxServices}`
 const areServices = (value: string | readonly string[]): boolean => {
@@ -46,3 +45,57 @@ export const discoverySchema = blockSchema({
     .max(maxMembers, { error: `at most ${maxMembers} members` })
     .prefault([]),
 })
+
+/** `cluster.discovery` as the environment sets it, as a whole. */
+export interface DiscoveryFromEnvironment {
+  readonly kubernetes?: { service: string | string[]; namespace?: string }
+  readonly dns?: string
+  readonly static?: readonly string[]
+}
+
+const environmentForms = `service or namespace/service, with commas between up to ${maxServices} services of one namespace`
+
+/**
+ * `KAS_CLUSTER_SERVICE`, `_DNS` and `_STATIC`; undefined if none is set.
+ *
+ * @param problems - gets what is wrong with them
+ */
+export function discoveryFromEnvironment(
+  env: Readonly<Record<string, string | undefined>>,
+  problems: string[],
+): DiscoveryFromEnvironment | undefined {
+  const get = (name: string) => env[name]?.trim() || undefined
+  const wrong = (name: string, found: string, allowed: string) =>
+    problems.push(`KAS_CLUSTER_${name}: found ${JSON.stringify(found)}, allowed: ${allowed}`)
+  const service = get('KAS_CLUSTER_SERVICE')
+  const dns = get('KAS_CLUSTER_DNS')
+  const list = get('KAS_CLUSTER_STATIC')
+  if (service === undefined && dns === undefined && list === undefined) return undefined
+
+  const kubernetes = service === undefined ? undefined : servicesOf(service, get('POD_NAMESPACE'))
+  const members = list === undefined ? undefined : commaSeparated(list)
+  if (service !== undefined && !kubernetes) wrong('SERVICE', service, environmentForms)
+  if (dns !== undefined && !isDnsTarget(dns)) wrong('DNS', dns, dnsForms)
+  for (const member of members ?? []) if (!isMember(member)) wrong('STATIC', member, hostPortForms)
+  if (members && members.length > maxMembers) {
+    wrong('STATIC', `${members.length} members`, `at most ${maxMembers}`)
+  }
+  return { ...(kubernetes ? { kubernetes } : {}), ...(dns ? { dns } : {}), ...(members ? { static: members } : {}) }
+}
+
+const commaSeparated = (text: string): string[] =>
+  text
+    .split(',')
+    .map((one) => one.trim())
+    .filter((one) => one !== '')
+
+/** `service`, `namespace/service`, `namespace/service,service`; undefined if it is none of these. */
+function servicesOf(text: string, ownNamespace: string | undefined) {
+  const [first = '', second, ...more] = text.split('/')
+  const services = commaSeparated(second ?? first)
+  const namespace = second === undefined ? ownNamespace : first
+  if (more.length > 0 || services.length === 0 || services.length > maxServices) return undefined
+  if (!services.every(isLabel) || (namespace !== undefined && !isLabel(namespace))) return undefined
+  const [only, ...others] = services
+  return { service: others.length === 0 ? (only as string) : services, ...(namespace ? { namespace } : {}) }
+}

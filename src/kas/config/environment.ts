@@ -1,6 +1,6 @@
 import type { ConfigWarning } from '../../lib/config.ts'
 import { type ClusterTexts, clusterNameOf, clusterTextsOf } from './cluster-texts.ts'
-import { type DiscoveryFromEnvironment, discoveryFromEnvironment } from './discovery-environment.ts'
+import { type DiscoveryFromEnvironment, discoveryFromEnvironment } from './discovery.ts'
 import { addressForms, isSocketPath, parseListenAddress, socketPathForm } from './listen-address.ts'
 import { type OwnPrivateApi, ownPrivateApi } from './own-private-api.ts'
 import { trustedProxiesOf } from './trusted-proxies.ts'

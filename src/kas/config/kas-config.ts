@@ -5,8 +5,7 @@ import { gossipListen } from './gossip-listen.ts'
 import { type KasConfig, type KasFile, kasConfigSchema } from './kas-schema.ts'
 import type { OwnPrivateApi } from './own-private-api.ts'
 import { withoutTrust } from './trusted-proxies.ts'
-import { unusedKeys } from './unused-keys.ts'
-import { isDiscovering, withoutEffect } from './without-effect.ts'
+import { isDiscovering, unusedKeys, withoutEffect } from './unused-keys.ts'
 
 export interface LoadedKasConfig {
   readonly config: KasConfig

@@ -1,16 +1,18 @@
 import {
   constants,
+  type Http2Session,
   type IncomingHttpHeaders,
   performServerHandshake,
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from 'node:http2'
 import type { Duplex } from 'node:stream'
+import { monotonicClock } from '../../lib/clock.ts'
 import { Code, KasError } from '../../lib/errors.ts'
+import { RateLimit } from '../../lib/rate-limit.ts'
 import { defaultLimits, http2Settings, maxSessionMemoryMb, type SessionLimits } from './limits.ts'
 import { ping } from './ping.ts'
 import { type Handler, ServerStream, type StreamSession } from './server-stream.ts'
-import { watchSettings } from './settings-flood.ts'
 import { StreamQuota } from './stream-quota.ts'
 import { StreamWindow } from './stream-window.ts'
 import { Unpacker, type UnpackTurns } from './unpacker.ts'
@@ -212,4 +214,15 @@ export class ServerSession implements StreamSession {
       })
     } else stream.run(handler)
   }
+}
+
+/** Peers whose windows follow the way send a few a second. */
+const settingsRate = { perSecond: 100, burst: 1000 }
+
+/** Calls `onFlood` once a peer sends more SETTINGS than any has use for: each is read and acknowledged. */
+function watchSettings(session: Http2Session, onFlood: () => void): void {
+  const rateLimit = new RateLimit(monotonicClock, settingsRate)
+  session.on('remoteSettings', () => {
+    if (rateLimit.take(1) > 0) onFlood()
+  })
 }

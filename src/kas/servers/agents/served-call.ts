@@ -6,7 +6,6 @@ import type { Agent } from '../../agent.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { AgentCall } from '../../module.ts'
 import type { AgentRate } from './limits/agent-rates.ts'
-import { PaidMessages } from './paid-messages.ts'
 
 export interface ServedCallInit {
   readonly directory: Pick<Directory, 'agentByToken' | 'onChange'>
@@ -85,5 +84,34 @@ export class ServedCall implements AgentCall {
     this.#served ??= new AbortController()
     const ended = linkedController(this.#stream.signal, this.#served.signal)
     return this.#rate.wait(ms, ended.signal).finally(() => ended.dispose())
+  }
+}
+
+/**
+ * Messages of an agent, each once it is paid for. Until then none is read behind it: they wait where they are counted,
+ * and then the sender does.
+ */
+class PaidMessages implements AsyncIterableIterator<Uint8Array> {
+  readonly #source: AsyncIterator<Uint8Array>
+  readonly #pay: (bytes: number) => Promise<void> | undefined
+
+  /** @param pay - for a message of so many bytes; undefined: it is paid for */
+  constructor(source: AsyncIterable<Uint8Array>, pay: (bytes: number) => Promise<void> | undefined) {
+    this.#source = source[Symbol.asyncIterator]()
+    this.#pay = pay
+  }
+
+  async next(): Promise<IteratorResult<Uint8Array>> {
+    const next = await this.#source.next()
+    if (!next.done) await this.#pay(next.value.length)
+    return next
+  }
+
+  async return(): Promise<IteratorResult<Uint8Array>> {
+    return (await this.#source.return?.()) ?? { value: undefined, done: true }
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
   }
 }

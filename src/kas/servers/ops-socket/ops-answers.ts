@@ -1,9 +1,14 @@
 import { type AgentId, parseAgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
+import { parseDuration } from '../../../lib/config.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
+import type { LineFilter, RecentLines } from '../../access-log/recent-lines.ts'
 import type { ReplicaLinks } from '../../peers/replica-links.ts'
+import { maxReasonCharacters, type ReplicaSessions } from '../../sessions/replica-sessions.ts'
+import type { SessionFilter } from '../../sessions/session-table.ts'
 import type { FrontTickets } from '../front-tickets.ts'
+import type { LineStream, OpsAnswer } from './ops-socket.ts'
 import { type RouteComponents, routeReport } from './route-report.ts'
 import { type StatusComponents, statusReport } from './status-report.ts'
 
@@ -41,4 +46,84 @@ export function agentIdOf(text: string): AgentId {
   const agentId = parseAgentId(text)
   if (agentId !== undefined) return agentId
   throw new KasError({ code: 'INVALID_MESSAGE', detail: `"${text}" is no id of an agent` })
+}
+
+type Asked = Pick<ReplicaSessions, 'list' | 'end'>
+
+/** `GET /sessions[?agent=N][&user=NAME][&id=ID]`: what lasts, at all replicas. */
+export function sessionAnswers(sessions: Asked): Record<string, OpsAnswer> {
+  return { '/sessions': (query) => sessions.list(sessionFilterOf(query)) }
+}
+
+/** `POST /sessions/end?…[&reason=TEXT]`, with one filter at least: ends what matches it. */
+export function sessionActions(sessions: Asked): Record<string, OpsAnswer> {
+  return {
+    '/sessions/end': (query) => {
+      const filter = sessionFilterOf(query)
+      const reason = query.get('reason') ?? ''
+      if (Object.keys(filter).length === 0) throw invalid('agent, user or id is needed: else all would end')
+      if (reason.length > maxReasonCharacters) throw invalid(`reason: at most ${maxReasonCharacters} characters`)
+      return sessions.end(filter, reason)
+    },
+  }
+}
+
+function sessionFilterOf(query: URLSearchParams): SessionFilter {
+  const [agent, user, id] = ['agent', 'user', 'id'].map((name) => parameterOf(query, name))
+  return {
+    ...(agent === undefined ? {} : { agentId: agentIdOf(agent) }),
+    ...(user === undefined ? {} : { user }),
+    ...(id === undefined ? {} : { id }),
+  }
+}
+
+/** One that is empty is not left out: the others would match more than was meant. @throws KasError INVALID_MESSAGE */
+function parameterOf(query: URLSearchParams, name: string): string | undefined {
+  const value = query.get(name) ?? undefined
+  if (value === '') throw invalid(`${name} is empty`)
+  return value
+}
+
+function invalid(detail: string): KasError {
+  return new KasError({ code: 'INVALID_MESSAGE', detail })
+}
+
+/**
+ * `/log[?agent=N][&user=NAME][&verb=VERB][&since=10m][&follow=true]`: the last lines of the access log, and those that follow.
+ *
+ * @param recent - undefined: there is no access log
+ */
+export function logStreams(recent: RecentLines | undefined): Record<string, (query: URLSearchParams) => LineStream> {
+  return {
+    '/log': (query) => {
+      if (!recent) {
+        throw new KasError({
+          code: 'NOT_SERVED',
+          what: 'there is no access log: observability.access_log.output is none',
+        })
+      }
+      const filter = lineFilterOf(query)
+      const lines = [...recent.matching(filter)]
+      if (query.get('follow') !== 'true') return { lines }
+      return { lines, follow: (listener) => recent.follow(filter, listener) }
+    },
+  }
+}
+
+function lineFilterOf(query: URLSearchParams): LineFilter {
+  const since = query.get('since')
+  return {
+    agent: query.get('agent') ?? undefined,
+    user: query.get('user') ?? undefined,
+    verb: query.get('verb') ?? undefined,
+    since: since === null ? undefined : timeOf(since),
+  }
+}
+
+/** So long ago, or a time. @returns as in a line. @throws KasError INVALID_MESSAGE */
+function timeOf(text: string): string {
+  const agoMs = parseDuration(text)
+  const at = agoMs === undefined ? Date.parse(text) : Date.now() - agoMs
+  if (!Number.isNaN(at)) return new Date(at).toISOString()
+  throw new KasError({ code: 'INVALID_MESSAGE', detail: `since: "${text}" is neither a duration as 10m nor a time` })
 }

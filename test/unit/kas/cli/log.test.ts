@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { type AccessLine, accessLineText } from '../../../../src/kas/access-log/access-line.ts'
 import { RecentLines } from '../../../../src/kas/access-log/recent-lines.ts'
 import { runCli } from '../../../../src/kas/cli/cli.ts'
-import { logStreams } from '../../../../src/kas/servers/ops-socket/log-streams.ts'
+import { logStreams } from '../../../../src/kas/servers/ops-socket/ops-answers.ts'
 import { OpsSocket } from '../../../../src/kas/servers/ops-socket/ops-socket.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 

@@ -1,6 +1,5 @@
 import t from 'tap'
-import { discoverySchema } from '../../../../src/kas/config/discovery.ts'
-import { discoveryFromEnvironment } from '../../../../src/kas/config/discovery-environment.ts'
+import { discoveryFromEnvironment, discoverySchema } from '../../../../src/kas/config/discovery.ts'
 
 const problemsOf = (value: unknown) =>
   (discoverySchema.safeParse(value).error?.issues ?? []).map(({ path, message }) => `${path.join('.')}: ${message}`)

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import { mock } from 'node:test'
 import type { Server } from 'node:tls'
 import t from 'tap'
-import { type AddressOf, beginInTurns, restMs } from '../../../src/lib/tls-turns.ts'
+import { type AddressOf, beginInTurns, restMs } from '../../../src/lib/tls-handshakes.ts'
 
 mock.timers.enable({ apis: ['setTimeout'] })
 t.teardown(() => mock.timers.reset())
