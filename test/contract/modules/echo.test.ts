@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { WebSocket } from 'ws'
 import { createProjectRepository } from '../../../dev/start/project-repository.ts'
 import { App as AgentkApp } from '../../../src/agentk/app.ts'
 import { loadCluster } from '../../../src/agentk/cluster/load-cluster.ts'
@@ -51,7 +53,7 @@ async function get({ port }: KasApp, path: string, token = jobToken) {
   return { status: answer.status, body: (await answer.json()) as unknown }
 }
 
-t.test('of kas: to all replicas, an endpoint, a counter, lines of kas status', async (t) => {
+t.test('of kas: to all replicas, an endpoint with a WebSocket, a counter, lines of kas status', async (t) => {
   const { replicas } = await startReplicas(t)
   const [first, second] = replicas
   const told = await eventually(async () => {
@@ -65,6 +67,15 @@ t.test('of kas: to all replicas, an endpoint, a counter, lines of kas status', a
   t.match(status.print(await askSocket(first.socket, '/status')), /\necho\nlast word +nothing\nheard +0\n/)
   const metrics = await fetch(`http://127.0.0.1:${second.port('Observability')}/metrics`)
   t.match(await metrics.text(), /^echo_heard_total 1$/m)
+  const headers = { authorization: `Bearer ci:42:${jobToken}` }
+  const socket = new WebSocket(`ws://127.0.0.1:${first.port('Kubernetes API')}/echo`, ['echo'], { headers })
+  t.teardown(() => socket.terminate())
+  await once(socket, 'open')
+  socket.send('ahoy')
+  t.equal(String((await once(socket, 'message'))[0]), '42 undefined: ahoy')
+  socket.close()
+  await once(socket, 'close')
+  await eventually(async () => /\nlast word +closed\n/.test(status.print(await askSocket(first.socket, '/status'))))
 })
 
 t.test('of agentk: a block of the agent’s file', async (t) => {

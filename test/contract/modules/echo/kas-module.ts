@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf'
 import { Counter } from 'prom-client'
 import { z } from 'zod'
 import type { KasHost, KasModule } from '../../../../src/kas/module.ts'
+import { closeCodes } from '../../../../src/lib/close-codes.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 import { unaryService } from '../../../../src/proto/unary.ts'
 import { Echo, SayResponseSchema } from './gen/echo_pb.ts'
@@ -33,6 +34,19 @@ export function createEcho({ peers, agentConfig, register }: KasHost, name: stri
           const names = Array.from(answers.values(), (answer) => answer.name).toSorted()
           const body = Buffer.from(JSON.stringify({ agentId: Number(agentId), names }))
           return { status: 200, mediaType: 'application/json', body }
+        },
+        upgrade: {
+          protocol: 'echo',
+          maxMessageBytes: 20,
+          what: 'WebSockets for echoes of this agent',
+          open: ({ agentId, impersonation, socket }) => ({
+            message: (word) => void socket.send(`${agentId} ${impersonation?.username}: ${word}`),
+            changed: () => socket.close(closeCodes.policyViolation, 'you are somebody else'),
+            withdraw: ({ message }) => socket.close(closeCodes.policyViolation, message),
+            closed: () => {
+              last = 'closed'
+            },
+          }),
         },
       },
     ],
