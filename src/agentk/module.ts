@@ -26,7 +26,7 @@ export interface AgentkHost {
   readonly api: ApiClient
   readonly kas: Pick<
     KasConnections,
-    'connected' | 'session' | 'onSession' | 'metadata' | 'announce' | 'takesReports' | 'onTakesReports'
+    'connected' | 'session' | 'onSession' | 'metadata' | 'announce' | 'hasFeature' | 'onFeature'
   >
   readonly configuration: Pick<Configuration, 'current' | 'onChange' | 'block'>
   readonly election: Pick<Election, 'identity' | 'leader' | 'holds' | 'onChange'>

@@ -39,6 +39,8 @@ export interface KasModule {
   readonly userEndpoints?: readonly UserEndpoint[]
   /** 8154 */
   readonly signedEndpoints?: readonly SignedEndpoint[]
+  /** said to each agentk that takes hints: a module of its own asks for them by name (`kas.hasFeature`) */
+  readonly features?: readonly string[]
   /** they start once the peers are known, and stop after the servers */
   readonly services?: readonly Service[]
   /** lines of `kas status` */

@@ -173,6 +173,7 @@ export class Ports {
             }
           : {}),
         age: { maxAgeMs: listen.max_connection_age },
+        hints: { features: modules.flatMap(({ features }) => features ?? []).sort(descending) },
         authenticator: { callsPerTokenPerMinute: listen.connections_per_token_per_minute },
       },
     )
@@ -272,6 +273,11 @@ export class Ports {
   #place(key: string, listen: Listen): ListenPlace {
     return { file: this.#options.configurationFile, key, listen }
   }
+}
+
+/** Of features: one order at all replicas and of all versions, whatever that of the modules. */
+function descending(one: string, other: string): number {
+  return one < other ? 1 : -1
 }
 
 function addressesOf(listen: { trusted_proxies: string[]; proxy_protocol: boolean }): ClientAddressesOptions {

@@ -17,11 +17,10 @@ const addressOf = (key: string) => `${key}-address`
 export const routeHeader = 'Gitlab-Kas-Route'
 
 /**
- * `home`: goes to the replica that kas names. `ping`: sends PINGs as often as kas says. `reuse`: a tunnel carries one
- * call after another. `push-id`: takes each push once. `views`: the pod that leads may report to kas what its views are
- * of, and kas sends what they are to show. `leaving`: the replica stops soon.
+ * What connections themselves have, beside what modules add. `home`: goes to the replica that kas names. `ping`: sends
+ * PINGs as often as kas says. `reuse`: a tunnel carries one call after another. `leaving`: the replica stops soon.
  */
-export type Feature = 'home' | 'ping' | 'reuse' | 'push-id' | 'views' | 'gitops' | 'leaving'
+const ownFeatures: ReadonlySet<string> = new Set(['home', 'ping', 'reuse', 'leaving'])
 
 /** What a connection is for: `home` carries all calls, `standby` is there for when home is lost. */
 export type Role = 'home' | 'standby'
@@ -51,10 +50,8 @@ export interface Hints {
   readonly pingIntervalMs?: number | undefined
   /** a tunnel may carry one call after another */
   readonly reuse?: boolean
-  /** it takes reports on views */
-  readonly views?: boolean
-  /** it sends files that an agent lacks alone, and takes states of sources */
-  readonly gitops?: boolean
+  /** that its modules have, by the names that modules of agentk ask for */
+  readonly features?: readonly string[]
   /** the replica stops soon: it is no place to stay at */
   readonly leaving?: boolean
 }
@@ -66,12 +63,16 @@ const podNamePattern = /^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$/
 /** A replica's goes into a header, so that it must be no more than a name. */
 const replicaNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$/
 
-export function writeFeatures(...features: readonly Feature[]): Metadata {
+export function writeFeatures(...features: readonly string[]): Metadata {
   return { [featuresKey]: [features.join(',')] }
 }
 
-export function hasFeature(metadata: Metadata, feature: Feature): boolean {
-  return metadata[featuresKey]?.[0]?.split(',').includes(feature) ?? false
+export function hasFeature(metadata: Metadata, feature: string): boolean {
+  return readFeatures(metadata).includes(feature)
+}
+
+function readFeatures(metadata: Metadata): readonly string[] {
+  return metadata[featuresKey]?.[0]?.split(',') ?? []
 }
 
 export function writeAgentPod({ name, role }: AgentPod): Metadata {
@@ -87,7 +88,7 @@ export function readAgentPod(metadata: Metadata): AgentPod | undefined {
 }
 
 export function writeHints(hints: Hints): Metadata {
-  const { replica, home, standby, pingIntervalMs, reuse, views, gitops, leaving } = hints
+  const { replica, home, standby, pingIntervalMs, reuse, features = [], leaving } = hints
   const values = {
     [pingIntervalKey]: pingIntervalMs === undefined ? undefined : String(pingIntervalMs),
     [replicaKey]: replica,
@@ -97,9 +98,8 @@ export function writeHints(hints: Hints): Metadata {
     [addressOf(standbyKey)]: standby?.address,
   }
   const present = Object.entries(values).flatMap(([key, value]) => (value === undefined ? [] : [[key, [value]]]))
-  const flags: Partial<Record<Feature, boolean | undefined>> = { reuse, views, gitops, leaving }
-  const features = (Object.keys(flags) as Feature[]).filter((name) => flags[name])
-  return { ...(features.length > 0 ? writeFeatures(...features) : {}), ...Object.fromEntries(present) }
+  const all = [...(reuse ? ['reuse'] : []), ...features, ...(leaving ? ['leaving'] : [])]
+  return { ...(all.length > 0 ? writeFeatures(...all) : {}), ...Object.fromEntries(present) }
 }
 
 /** What cannot be used is left out. */
@@ -111,8 +111,7 @@ export function readHints(metadata: Metadata): Hints {
     standby: readPlace(metadata, standbyKey),
     pingIntervalMs: interval >= pingIntervalMs.min && interval <= pingIntervalMs.max ? interval : undefined,
     reuse: hasFeature(metadata, 'reuse'),
-    views: hasFeature(metadata, 'views'),
-    gitops: hasFeature(metadata, 'gitops'),
+    features: readFeatures(metadata).filter((name) => !ownFeatures.has(name)),
     leaving: hasFeature(metadata, 'leaving'),
   }
 }

@@ -6,6 +6,9 @@
 /** Sub-protocol of the WebSocket at `<prefix>views`. */
 export const viewsProtocol = 'kas-views-v1'
 
+/** Of kas' on a session: the pod that leads may report what its views are of, and kas sends what they are to show. */
+export const viewsFeature = 'views'
+
 export type ViewName = 'tree' | 'list' | 'environments' | 'events' | 'object' | 'graph'
 
 /** By name; the youngest first. With none, and with `since`, the worst first: who asks puts the rows that he has in that order. */

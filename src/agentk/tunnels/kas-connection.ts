@@ -35,8 +35,8 @@ export interface ConnectionEvents {
   readonly connected: (connection: KasConnection, session: ClientSession) => void
   /** kas has said something new */
   readonly hinted: (connection: KasConnection, hints: Hints) => void
-  /** kas has said that it takes reports on views */
-  readonly reported: (connection: KasConnection, session: ClientSession) => void
+  /** kas has said on a session that it has a feature of which it had not said so */
+  readonly featured: () => void
   /** the replica is not reached any more; not of a home without a target, which is dialled again for ever */
   readonly lost: (connection: KasConnection, place: string | undefined) => void
 }
@@ -57,8 +57,8 @@ export class KasConnection {
   #role: Role
   /** sessions on which kas has said that tunnels carry one call after another */
   readonly #reused = new WeakSet<TunnelSession>()
-  /** sessions on which kas has said that it takes reports on views */
-  readonly #reports = new WeakSet<TunnelSession>()
+  /** of modules of kas, as it has said on a session */
+  readonly #features = new WeakMap<TunnelSession, Set<string>>()
   /** aborts when it has landed, or never will */
   readonly #landing = new AbortController()
 
@@ -106,9 +106,9 @@ export class KasConnection {
     this.pool.openOne()
   }
 
-  /** kas has said on it that it takes reports on views. */
-  takesReports(session: TunnelSession): boolean {
-    return this.#reports.has(session)
+  /** kas has said on it that it has the feature. */
+  hasFeature(session: TunnelSession, name: string): boolean {
+    return this.#features.get(session)?.has(name) ?? false
   }
 
   async startTunnels(): Promise<void> {
@@ -156,15 +156,21 @@ export class KasConnection {
     if (session.draining) return
     const hints = readHints(metadata)
     if (hints.reuse) this.#reused.add(session)
-    if (hints.views && !this.#reports.has(session)) {
-      this.#reports.add(session)
-      events.reported(this, session as ClientSession)
-    }
+    if (this.#addFeatures(session, hints.features ?? [])) events.featured()
     if (hints.pingIntervalMs !== undefined) this.sessions.pingEvery(session as ClientSession, hints.pingIntervalMs)
     if (hints.replica === undefined) return
     this.hints = hints
     this.#landing.abort()
     events.hinted(this, hints)
+  }
+
+  /** @returns whether one of them is new */
+  #addFeatures(session: TunnelSession, names: readonly string[]): boolean {
+    const known = this.#features.get(session) ?? new Set()
+    const before = known.size
+    for (const name of names) known.add(name)
+    this.#features.set(session, known)
+    return known.size > before
   }
 
   #end(events: ConnectionEvents): void {

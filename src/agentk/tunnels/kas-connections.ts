@@ -46,7 +46,7 @@ export class KasConnections implements Service {
   /** all that have not ended, those that are being left included */
   readonly #all = new Set<KasConnection>()
   readonly #onSession = new Listeners<ClientSession>()
-  readonly #onReports = new Listeners()
+  readonly #onFeature = new Listeners()
   readonly #stopping = new AbortController()
   readonly #failed: FailedMoves
   #home: KasConnection
@@ -127,14 +127,17 @@ export class KasConnections implements Service {
     this.#onSession.add(listener)
   }
 
-  /** Whether kas takes reports on views on a session of home's: it says so a moment after the first tunnel has opened. */
-  takesReports(session: ClientSession): boolean {
-    return this.#home.takesReports(session)
+  /**
+   * Whether kas has a feature (`KasModule.features`), as it says on a session of home's: a moment after the first tunnel
+   * has opened. A stock kas has none.
+   */
+  hasFeature(session: ClientSession, name: string): boolean {
+    return this.#home.hasFeature(session, name)
   }
 
-  /** Calls `listener` when kas has said so on another session, until the returned function is called. */
-  onTakesReports(listener: () => void): () => void {
-    return this.#onReports.add(listener)
+  /** Calls `listener` when kas has said so of any on a session, until the returned function is called. */
+  onFeature(listener: () => void): () => void {
+    return this.#onFeature.add(listener)
   }
 
   pingEvery(session: ClientSession, intervalMs: number): void {
@@ -165,7 +168,7 @@ export class KasConnections implements Service {
     const events = {
       connected: (connection: KasConnection, session: ClientSession) => this.#connected(connection, session),
       hinted: (connection: KasConnection, hints: Hints) => this.#hinted(connection, hints),
-      reported: () => this.#onReports.notify(),
+      featured: () => this.#onFeature.notify(),
       lost: (connection: KasConnection, place: string | undefined) => this.#lost(connection, place),
     }
     const connection = new KasConnection({ build: this.#components.build, events }, { role, target })

@@ -45,7 +45,7 @@ export const kasOf = (
   sessions: KasSessions,
 ): Pick<
   KasConnections,
-  'connected' | 'session' | 'onSession' | 'pingEvery' | 'metadata' | 'announce' | 'takesReports' | 'onTakesReports'
+  'connected' | 'session' | 'onSession' | 'pingEvery' | 'metadata' | 'announce' | 'hasFeature' | 'onFeature'
 > => ({
   get connected() {
     return sessions.connected
@@ -55,8 +55,8 @@ export const kasOf = (
   pingEvery: (session, intervalMs) => sessions.pingEvery(session, intervalMs),
   metadata: () => ({ authorization: ['Bearer token'] }),
   announce: () => undefined,
-  takesReports: () => false,
-  onTakesReports: () => () => undefined,
+  hasFeature: () => false,
+  onFeature: () => () => undefined,
 })
 
 /** A pool on them, started, that serves the methods. */

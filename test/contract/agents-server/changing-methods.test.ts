@@ -8,6 +8,7 @@ import { systemClock } from '../../../src/lib/clock.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { abortable } from '../../../src/lib/signals.ts'
 import { FollowRequestSchema, FollowResponseSchema } from '../../../src/proto/gen/views_pb.ts'
+import { viewsFeature } from '../../../src/proto/views-json.ts'
 import { agentId, callThrough, startAgentsServer } from '../../support/agents-server.ts'
 import { eventually } from '../../support/eventually.ts'
 import { FakePlacement } from '../../support/fake-placement.ts'
@@ -109,11 +110,15 @@ t.test('the lead goes back and forth: views follow it, and no call is lost', asy
   t.comment(`${calls} calls; longest until all views had the next pod: ${Math.round(Math.max(...gaps))} ms`)
 })
 
-t.test('our kas says that it takes reports on views, ours alone hears it', async (t) => {
-  const { port } = await startAgentsServer(t, { components: { placement: new FakePlacement() } })
+t.test('our kas says what features it has, ours alone asks for them', async (t) => {
+  const { port } = await startAgentsServer(t, {
+    components: { placement: new FakePlacement() },
+    options: { hints: { features: [viewsFeature] } },
+  })
   const connections = await startConnections(t, `grpc://127.0.0.1:${port}`)
-  const told = new Promise<void>((resolve) => connections.onTakesReports(resolve))
+  const told = new Promise<void>((resolve) => connections.onFeature(resolve))
   const session = await connections.session(new AbortController().signal)
-  if (!connections.takesReports(session)) await told
-  t.ok(connections.takesReports(session))
+  if (!connections.hasFeature(session, viewsFeature)) await told
+  t.ok(connections.hasFeature(session, viewsFeature))
+  t.notOk(connections.hasFeature(session, 'another'))
 })

@@ -26,7 +26,7 @@ async function start(t: Test, settleMs = 1) {
   })
   const side = await startAgentsServer(t, {
     components: { placement, published },
-    options: { hints: { settleMs, spreadMs: 1 } },
+    options: { hints: { settleMs, spreadMs: 1, features: ['views', 'another'] } },
   })
   const dial = async (metadata: Record<string, string[]> = announced) => {
     const agent = await FakeAgent.dial(side.port, 'good', metadata)
@@ -58,7 +58,7 @@ t.test('an agent that takes hints gets them at once: home, standby, addresses, P
   const agent = await dial()
   t.strictSame(ours(await agent.open().stream.metadata), {
     'kas-ping-interval-ms': ['5000'],
-    'kas-features': ['reuse,views,gitops'],
+    'kas-features': ['reuse,views,another'],
     'kas-replica': ['kas-0'],
     'kas-home': ['kas-1'],
     'kas-home-address': ['wss://kas-1.example.com'],
@@ -73,7 +73,7 @@ t.test('once a connection; hints do not end the tunnel, which carries its call',
   const first = agent.open()
   t.strictSame(ours(await first.stream.metadata), {
     'kas-ping-interval-ms': ['5000'],
-    'kas-features': ['reuse,views,gitops'],
+    'kas-features': ['reuse,views,another'],
     'kas-replica': ['kas-0'],
     'kas-home': ['kas-0'],
   })
@@ -168,7 +168,7 @@ t.test('a replica that leaves waits for nothing: all get new hints at once', asy
   await server.leave()
   for (const tunnel of tunnels) t.equal((await tunnel.done).error, undefined)
   const again = await agents[0]?.open().stream.metadata
-  t.match(again, { 'kas-home': ['kas-1'], 'kas-features': ['reuse,views,gitops,leaving'] })
+  t.match(again, { 'kas-home': ['kas-1'], 'kas-features': ['reuse,views,another,leaving'] })
 })
 
 t.test('the row tells pod and role, as the last Connect had it', async (t) => {

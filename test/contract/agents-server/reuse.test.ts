@@ -27,7 +27,7 @@ async function answer(tunnel: FakeTunnel, text: string): Promise<string> {
 t.test('one tunnel carries one call after another, and kas says that it may', async (t) => {
   const { agent, forward, tunnels } = await start(t)
   const tunnel = agent.open()
-  t.same((await tunnel.stream.metadata)?.['kas-features'], ['reuse,views,gitops'])
+  t.same((await tunnel.stream.metadata)?.['kas-features'], ['reuse'])
   for (const text of ['one', 'two', 'three']) {
     const [reply, method] = await Promise.all([callThrough(forward, ['x', 'y']), answer(tunnel, text)])
     t.same([reply.messages, reply.trailers, method], [[text], { of: [text] }, echoMethod])

@@ -50,7 +50,7 @@ for (const ofAgentk of olders) {
       const talks = (extension: Extension) => ![...ofAgentk, ...ofKas].includes(extension)
       t.equal(/^kas-home: kas-0$/m.test(said), talks('home'), 'a home is named if both know of it')
       t.equal(connections.places.home === 'kas-0', talks('home'))
-      if (ofKas.includes('reuse')) t.notMatch(said, /^kas-features: reuse,views,gitops$/m)
+      if (ofKas.includes('reuse')) t.notMatch(said, /^kas-features: reuse/m)
       if (ofKas.includes('ping')) t.notMatch(said, /^kas-ping-interval-ms/m)
     })
   }

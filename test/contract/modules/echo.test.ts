@@ -15,6 +15,7 @@ import { agentToken, type KasApp, startKasApps } from '../../cluster/kas-apps.ts
 import { askSocket } from '../../support/ask-socket.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { eventually } from '../../support/eventually.ts'
+import { FakeAgent } from '../../support/fake-agent.ts'
 import { createEcho as createAgentkEcho } from './echo/agentk-module.ts'
 import { createEcho } from './echo/kas-module.ts'
 
@@ -78,7 +79,15 @@ t.test('of kas: to all replicas, an endpoint with a WebSocket, a counter, lines 
   await eventually(async () => /\nlast word +closed\n/.test(status.print(await askSocket(first.socket, '/status'))))
 })
 
-t.test('of agentk: a block of the agent’s file', async (t) => {
+t.test('of kas: features are said beside those of the others', async (t) => {
+  const { replicas } = await startReplicas(t)
+  const metadata = { 'kas-features': ['home,ping'], 'kas-pod': ['agentk-0'] }
+  const agent = await FakeAgent.dial(replicas[0].port('Agentk API'), agentToken, metadata)
+  t.teardown(() => agent.close())
+  t.strictSame((await agent.open().stream.metadata)?.['kas-features'], ['reuse,views,gitops,echo'])
+})
+
+t.test('of agentk: a block of the agent’s file, a feature of kas that it asks for', async (t) => {
   const { folder, replicas } = await startReplicas(t)
   const kubeconfig = join(folder, 'kubeconfig')
   await writeFile(
@@ -98,12 +107,15 @@ users: [{ name: u, user: {} }]
   const env = { AGENTK_TOKEN: agentToken, POD_NAME: 'agentk-0', POD_NAMESPACE: 'agentk' }
   const config = readConfig(flags, env)
   const access = await loadCluster(config.cluster, env)
-  const heard = Promise.withResolvers<string | undefined>()
+  const word = Promise.withResolvers<string | undefined>()
+  const feature = Promise.withResolvers<void>()
+  const heard = { word: word.resolve, feature: feature.resolve }
   const app = new AgentkApp(
-    { log: capturedLog().log, access, modules: [(host) => createAgentkEcho(host, heard.resolve)] },
+    { log: capturedLog().log, access, modules: [(host) => createAgentkEcho(host, heard)] },
     { config, version: { version: '18.5.0', commit: 'test' } },
   )
   t.teardown(() => app.stop(AbortSignal.abort()))
   await app.start()
-  t.equal(await heard.promise, 'ahoy')
+  t.equal(await word.promise, 'ahoy')
+  await feature.promise
 })

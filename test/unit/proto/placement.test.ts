@@ -14,8 +14,7 @@ const none = {
   standby: undefined,
   pingIntervalMs: undefined,
   reuse: false,
-  views: false,
-  gitops: false,
+  features: [],
   leaving: false,
 }
 
@@ -26,8 +25,7 @@ t.test('hints are read as they were written', async (t) => {
     standby: { name: 'kas-2', address: undefined },
     pingIntervalMs: 5000,
     reuse: true,
-    views: true,
-    gitops: true,
+    features: ['views', 'gitops'],
     leaving: true,
   }
   const metadata = {

@@ -33,7 +33,7 @@ const offReasons = {
 const noFacts: ViewsFacts = { kinds: 0, objects: 0, state: 'syncing' }
 
 export interface ViewsComponents {
-  readonly kas: Pick<KasConnections, 'session' | 'metadata' | 'announce' | 'takesReports' | 'onTakesReports'>
+  readonly kas: Pick<KasConnections, 'session' | 'metadata' | 'announce' | 'hasFeature' | 'onFeature'>
   readonly election: Pick<Election, 'identity' | 'leader' | 'holds'>
   readonly loadRules: () => Promise<Pick<RuleReader, 'read' | 'used'>>
   readonly metrics: ViewsMetrics

@@ -72,6 +72,7 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule {
   const push = pushStates({ states, clock }, options)
   return {
     name: 'gitops',
+    features: ['gitops'], // it sends files that an agent lacks alone, and takes states of sources
     agentMethods: {
       [getObjectsMethod]: { type: 'server_stream', patient: true, maxMessageBytes, maxPerAgent, rate, serve },
       [pushMethod]: {

@@ -1,3 +1,4 @@
+import { viewsFeature } from '../../../proto/views-json.ts'
 import type { KasHost, KasModule } from '../../module.ts'
 import { viewsEndpoint } from './api/views-endpoint.ts'
 import { Feeds } from './feed/feeds.ts'
@@ -23,6 +24,7 @@ export function createViews(host: KasHost, options: Pick<ReportsOptions, 'pollMs
   const serve = serveReports({ agentConfig, localDirectory, facts, clock, log }, options)
   return {
     name: 'views',
+    features: [viewsFeature],
     agentMethods: {
       [reportMethod]: { type: 'bidi_stream', patient: true, maxMessageBytes, maxPerAgent, rate, serve },
     },

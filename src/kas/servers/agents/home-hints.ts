@@ -18,9 +18,11 @@ export interface HomeHintsOptions {
   readonly settleMs: number
   /** between two pods that get new hints. ms */
   readonly spreadMs: number
+  /** of modules, by name: agentk asks for them */
+  readonly features: readonly string[]
 }
 
-export const defaultHomeHints: HomeHintsOptions = { pingIntervalMs: 5000, settleMs: 2000, spreadMs: 200 }
+export const defaultHomeHints: HomeHintsOptions = { pingIntervalMs: 5000, settleMs: 2000, spreadMs: 200, features: [] }
 
 /** Pods that are checked in one turn: an agent may have thousands of connections. */
 const maxChecks = 100
@@ -113,9 +115,8 @@ export class HomeHints implements Service {
 
   #compute({ agent, name }: HintedPod): Metadata {
     const { placement } = this.#components
-    const { pingIntervalMs } = this.#options
-    const features = { reuse: true, views: true, gitops: true, leaving: this.#isLeaving }
-    const always = { replica: placement?.here, pingIntervalMs, ...features }
+    const { pingIntervalMs, features } = this.#options
+    const always = { replica: placement?.here, pingIntervalMs, reuse: true, features, leaving: this.#isLeaving }
     return writeHints({ ...placement?.homeOf(agent.id, name), ...always })
   }
 

@@ -15,6 +15,7 @@ export function createEcho({ peers, agentConfig, register }: KasHost, name: stri
   agentConfig.block('echo', z.strictObject({ word: z.string().max(20) }))
   return {
     name: 'echo',
+    features: ['echo'],
     replicaMethods: unaryService(Echo, {
       say: async ({ word }) => {
         heard.inc()

@@ -13,6 +13,7 @@ import {
 } from '../../../../proto/gen/views_pb.ts'
 import type { ClientSession, ClientStream } from '../../../../proto/grpc/client-session.ts'
 import { methodPath } from '../../../../proto/unary.ts'
+import { viewsFeature } from '../../../../proto/views-json.ts'
 import type { KasConnections } from '../../../tunnels/kas-connections.ts'
 import { type KeptStream, keepOpen } from '../../../tunnels/keep-open.ts'
 import type { ListedEnvironment } from '../projection/environments.ts'
@@ -27,7 +28,7 @@ const minMs = 1000
 export type ConfiguredViews = ViewsConfiguration | 'absent' | 'unusable'
 
 export interface ReportComponents {
-  readonly kas: Pick<KasConnections, 'session' | 'metadata' | 'takesReports' | 'onTakesReports'>
+  readonly kas: Pick<KasConnections, 'session' | 'metadata' | 'hasFeature' | 'onFeature'>
   /** @param problem - why the file as it stands now cannot be used; empty: it can */
   readonly onConfiguration: (configured: ConfiguredViews, problem: string) => void
   readonly facts: () => ViewsFacts
@@ -115,10 +116,10 @@ export class Report {
     const { kas } = this.#components
     for (;;) {
       const takesReports = Promise.withResolvers<void>()
-      const unsubscribe = kas.onTakesReports(takesReports.resolve)
+      const unsubscribe = kas.onFeature(takesReports.resolve)
       try {
         const session = await kas.session(signal)
-        if (kas.takesReports(session)) return session
+        if (kas.hasFeature(session, viewsFeature)) return session
         await abortable(takesReports.promise, signal)
       } finally {
         unsubscribe()

@@ -60,8 +60,8 @@ function lead(t: Test) {
     session: async () => session,
     metadata: () => ({}),
     announce: () => void announced.push([...views.methods.keys()]),
-    takesReports: () => true,
-    onTakesReports: () => () => undefined,
+    hasFeature: () => true,
+    onFeature: () => () => undefined,
   }
   const election = { identity: 'pod-a_1', leader: 'pod-a_1', holds: () => true }
   const { log } = capturedLog()

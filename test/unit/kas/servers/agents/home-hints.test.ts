@@ -23,7 +23,10 @@ async function start(count: number) {
       return () => undefined
     },
   }
-  const hints = new HomeHints({ placement, clock }, { pingIntervalMs: 5000, settleMs: 2000, spreadMs: 200 })
+  const hints = new HomeHints(
+    { placement, clock },
+    { pingIntervalMs: 5000, settleMs: 2000, spreadMs: 200, features: [] },
+  )
   await hints.start()
   const closed = Promise.withResolvers<void>()
   const ended: number[] = []
