@@ -39,7 +39,7 @@ const staying: readonly { readonly name: RegExp; readonly within?: RegExp; reado
   },
   {
     name: /^told$/,
-    within: /^src\/(?:lib\/errors|kas\/directory\/gitlab\/(?:gitlab-advice|gitlab-reach|status-error))\.ts$/,
+    within: /^src\/(?:lib\/errors|kas\/directory\/gitlab\/(?:gitlab-advice|gitlab-reach|read-answer))\.ts$/,
     reason: 'a field of the error GITLAB_STATUS, in the log',
   },
   { name: /^beat$/, within: /^doc\/metrics\.md$/, reason: 'a value of a metric' },

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
+import { readdir, readFile } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { GitPluginError, type SimpleGit, simpleGit } from 'simple-git'
 import { Deadline } from '../../lib/deadline.ts'
 import { gitEnvironment } from './git-environment.ts'
 import { failureOf, GitFailure, type GitProcessOptions, limitsOf } from './git-process.ts'
-import { endLeftovers, runVariable } from './leftover-processes.ts'
 import type { RepositoryAddress } from './repository-url.ts'
 
 /** A question to git, whose answer is read as a whole. */
@@ -16,6 +16,12 @@ export interface GitQuestion<Answer> {
   readonly signal: AbortSignal
   ask(git: SimpleGit): Promise<Answer>
 }
+
+/** What marks the processes of one run: a variable of their environment, which their children inherit. */
+const runVariable = 'KAS_GIT_RUN'
+
+/** A process may be born while the others are searched for. */
+const maxRounds = 3
 
 /** What simple-git is allowed beyond its defaults: names and values here are ours, never a user's. */
 const unsafe = { allowUnsafeConfigEnvCount: true, allowUnsafePack: true }
@@ -72,5 +78,39 @@ export async function askGit<Answer>(
     throw failure ?? error
   } finally {
     ended.end()
+  }
+}
+
+/**
+ * Ends what a git that was ended left behind: its transport helpers (git-remote-https, ssh) do not end with it and
+ * would wait for a silent server for minutes. Linux alone shows who they are; elsewhere they end by their own
+ * time-outs.
+ *
+ * @param run - the value of `runVariable` that they were started with, unique to them
+ */
+async function endLeftovers(run: string): Promise<void> {
+  for (let round = 0; round < maxRounds; round++) {
+    const pids = await processesOf(run)
+    if (pids.length === 0) return
+    for (const pid of pids) end(pid)
+  }
+}
+
+async function processesOf(run: string): Promise<readonly number[]> {
+  const names = await readdir('/proc').catch(() => [])
+  const pids = names.filter((name) => /^\d+$/.test(name)).map(Number)
+  const mark = `${runVariable}=${run}`
+  const marked = pids.map(async (pid) => {
+    const environment = await readFile(`/proc/${pid}/environ`, 'latin1').catch(() => '') // gone, or another user's
+    return environment.split('\0').includes(mark) ? [pid] : []
+  })
+  return (await Promise.all(marked)).flat()
+}
+
+function end(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // it ended by itself
   }
 }

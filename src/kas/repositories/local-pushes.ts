@@ -1,5 +1,6 @@
 import { Listeners } from '../../lib/listeners.ts'
 import type { Logger } from '../../lib/log.ts'
+import type { Repositories } from './repositories.ts'
 
 /** A push to a branch of a project. */
 export interface PushEvent {
@@ -18,18 +19,13 @@ export interface Pushes {
   onPush(listener: (event: PushEvent) => void): () => void
 }
 
-/** Polls a project's repository now; nothing happens if no agent follows it. */
-export interface PokedRepositories {
-  poke(projectId: bigint): Promise<void>
-}
-
 /** Within this replica alone: listeners are called, and the repository is polled, which nobody waits for. */
 export class LocalPushes implements Pushes {
-  readonly #repositories: PokedRepositories
+  readonly #repositories: Pick<Repositories, 'poke'>
   readonly #log: Logger
   readonly #listeners = new Listeners<PushEvent>()
 
-  constructor(components: { repositories: PokedRepositories; log: Logger }) {
+  constructor(components: { repositories: Pick<Repositories, 'poke'>; log: Logger }) {
     this.#repositories = components.repositories
     this.#log = components.log
   }

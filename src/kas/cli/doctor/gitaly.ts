@@ -1,4 +1,5 @@
 import { systemClock } from '../../../lib/clock.ts'
+import { Counter } from '../../../lib/counter.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Finding } from '../../../lib/findings.ts'
 import { tlsFault } from '../../../lib/tls-fault.ts'
@@ -7,7 +8,6 @@ import type { KasConfig } from '../../config/kas-schema.ts'
 import type { AgentInfo, AgentInfos } from '../../directory/gitlab/agent-info.ts'
 import { GitalyRepository } from '../../repositories/gitaly/gitaly-repository.ts'
 import { GitalyServers } from '../../repositories/gitaly/gitaly-servers.ts'
-import { KeptBytes } from '../../repositories/gitaly/kept-bytes.ts'
 
 /** of GitLab and of Gitaly together. ms */
 const timeoutMs = 10_000
@@ -64,7 +64,7 @@ export async function checkGitaly({
     server: () => servers.at(coordinates.address),
     features: () => coordinates.features,
     clock: systemClock,
-    kept: new KeptBytes(0), // it is read once
+    kept: new Counter({ max: 0 }), // it is read once
   })
   const subject = `agent ${agent.name}`
   try {

@@ -5,11 +5,11 @@ import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Agent } from '../../agent.ts'
 import type { GitalyCoordinates } from '../../repositories/gitaly/gitaly-coordinates.ts'
-import { id } from './answer-schema.ts'
 import type { Turn } from './call-gate.ts'
 import type { GitlabClient } from './gitlab-client.ts'
 import { refusesKas } from './gitlab-reach.ts'
 import { projectInfo, repositorySchema } from './project-info.ts'
+import { id } from './read-answer.ts'
 
 /** What GitLab says of an agent's token. */
 export interface AgentInfo {

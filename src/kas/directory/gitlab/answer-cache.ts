@@ -2,7 +2,6 @@ import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { clockDelay } from '../../../lib/pause.ts'
 import { abortable } from '../../../lib/signals.ts'
-import { roughBytes } from './rough-bytes.ts'
 
 export interface AnswerCacheOptions<Answer> {
   /** life of an answer, from the moment of the question, in ms */
@@ -37,6 +36,10 @@ const learntPart = 1 / 2
 
 /** Of the questions at once, about keys that were never answered: anybody can make them up. */
 const strangersPart = 1 / 2
+
+/** Of an object or a list, and of each of its members */
+const objectBytes = 32
+const memberBytes = 16
 
 /** In ms since 1970; it begins with the question. */
 interface Life {
@@ -240,6 +243,21 @@ export class AnswerCache<T> {
     const from = this.#clock.now()
     if (pauseMs > 0) keep(this.#pauses, key, { from, until: from + pauseMs }, maxRefusals)
   }
+}
+
+/** What a value made of JSON takes in memory, more or less. */
+export function roughBytes(value: unknown): number {
+  let bytes = 0
+  const rest = [value] // no recursion: who answers decides how deep it is
+  while (rest.length > 0) {
+    const next = rest.pop()
+    bytes += memberBytes
+    if (typeof next === 'string') bytes += 2 * next.length
+    if (typeof next !== 'object' || next === null) continue
+    bytes += objectBytes
+    for (const member of Object.values(next)) rest.push(member)
+  }
+  return bytes
 }
 
 /** The oldest makes room. */

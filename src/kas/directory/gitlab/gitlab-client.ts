@@ -7,7 +7,6 @@ import { clockDelay } from '../../../lib/pause.ts'
 import type { Service } from '../../../lib/service.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { readApiSecret } from '../../config/secret-file.ts'
-import { readAnswer } from './answer-schema.ts'
 import { CallGate, type Turn } from './call-gate.ts'
 import { exchange, type HttpAnswer, isClosedUnder } from './exchange.ts'
 import { createGitlabDispatcher, type GitlabTimeouts } from './gitlab-dispatcher.ts'
@@ -15,8 +14,8 @@ import type { GitlabMetrics } from './gitlab-metrics.ts'
 import { GitlabReach } from './gitlab-reach.ts'
 import { traceRequest } from './gitlab-span.ts'
 import { openPassage, type PassedAnswer } from './passage.ts'
+import { readAnswer, statusError } from './read-answer.ts'
 import { RequestSigner } from './request-signer.ts'
-import { statusError } from './status-error.ts'
 
 /** A call of GitLab's REST API. */
 export interface GitlabCall extends Turn {

@@ -24,11 +24,10 @@ import { GitalyCoordinatesByProject } from './gitaly-coordinates.ts'
 import type { GitlabClient } from './gitlab-client.ts'
 import { isRefusal } from './gitlab-reach.ts'
 import { GitlabTokenAnswers } from './gitlab-token-answers.ts'
-import { askJobAgents, type JobAgents, jobGrantOf } from './job-agents.ts'
+import { askJobAgents, askUserAccess, type JobAgents, jobGrantOf, type UserAccess, userGrantOf } from './grants.ts'
 import { askAccess, askProject, type ProjectInfo, type ProjectQuestion } from './project-info.ts'
 import { TokenWatches } from './token-watches.ts'
 import { UnknownCredentials } from './unknown-credentials.ts'
-import { askUserAccess, type UserAccess, userGrantOf } from './user-access.ts'
 
 export interface GitlabDirectoryComponents {
   readonly client: Pick<GitlabClient, 'ask' | 'send' | 'pass'>

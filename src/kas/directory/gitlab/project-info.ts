@@ -2,9 +2,9 @@ import * as z from 'zod'
 import { KasError } from '../../../lib/errors.ts'
 import type { Agent } from '../../agent.ts'
 import type { GitalyCoordinates } from '../../repositories/gitaly/gitaly-coordinates.ts'
-import { id } from './answer-schema.ts'
 import type { GitlabClient } from './gitlab-client.ts'
 import { isRefusal } from './gitlab-reach.ts'
+import { id } from './read-answer.ts'
 
 /** Where GitLab says that a repository lies, and whose it is. */
 export const repositorySchema = {

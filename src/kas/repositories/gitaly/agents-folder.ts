@@ -1,15 +1,15 @@
 import { create } from '@bufbuild/protobuf'
+import type { Counter } from '../../../lib/counter.ts'
 import { Code } from '../../../lib/errors.ts'
 import { abortable } from '../../../lib/signals.ts'
 import { CommitService, GetTreeEntriesRequestSchema, TreeEntry_EntryType } from '../../../proto/gen/gitaly_pb.ts'
 import { type CommitId, isCommitId } from '../repositories.ts'
 import { type GitalyCalls, isStatus } from './gitaly-calls.ts'
-import type { KeptBytes } from './kept-bytes.ts'
 
 export interface AgentsFolderComponents {
   readonly calls: Pick<GitalyCalls, 'repository' | 'call'>
-  /** of all repositories */
-  readonly kept: KeptBytes
+  /** bytes that all repositories keep of what they have read: where there is no room nothing more is kept */
+  readonly kept: Counter<unknown>
   /** @throws KasError REPOSITORY_FAILED if the commit is not there */
   assurePresent(commit: CommitId, signal?: AbortSignal): Promise<void>
 }
@@ -83,7 +83,7 @@ export class AgentsFolder {
   /** Unless there is no room. */
   keep(blob: string, content: Uint8Array): void {
     this.#forget(blob)
-    if (content.length > maxContentBytes || !this.#components.kept.take(content.length)) return
+    if (content.length > maxContentBytes || !this.#components.kept.enter(this, content.length)) return
     this.#contents.set(blob, Buffer.from(new Uint8Array(content).buffer)) // in memory of its own
     this.#contentBytes += content.length
     for (const oldest of this.#contents.keys()) {
@@ -102,12 +102,12 @@ export class AgentsFolder {
     const bytes = this.#contents.get(blob)?.length ?? 0
     this.#contents.delete(blob)
     this.#contentBytes -= bytes
-    this.#components.kept.giveBack(bytes)
+    this.#components.kept.add(this, -bytes)
   }
 
   #forgetListing(): void {
     this.#newest = undefined
-    this.#components.kept.giveBack(this.#listedBytes)
+    this.#components.kept.add(this, -this.#listedBytes)
     this.#listedBytes = 0
   }
 
@@ -125,7 +125,7 @@ export class AgentsFolder {
     if (!listing || this.#newest !== newest) return listing
     let bytes = 0
     for (const path of listing.keys()) bytes += entryBytes + path.length
-    if (!this.#components.kept.take(bytes)) return undefined
+    if (!this.#components.kept.enter(this, bytes)) return undefined
     this.#listedBytes = bytes
     return listing
   }

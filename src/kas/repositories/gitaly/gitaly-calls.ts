@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import {
   create,
@@ -6,6 +7,7 @@ import {
   type MessageShape,
   toBinary,
 } from '@bufbuild/protobuf'
+import type { Metadata } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { goCodeName, KasError } from '../../../lib/errors.ts'
 import { linkedController } from '../../../lib/signals.ts'
@@ -15,7 +17,6 @@ import { methodPath } from '../../../proto/unary.ts'
 import { fieldCount } from '../../../proto/wire/field-count.ts'
 import { rootGroupOf } from '../../agent.ts'
 import { type CallQueue, type CallTurn, isMoreUrgent } from './call-limit.ts'
-import { gitalyMetadata } from './gitaly-authorization.ts'
 import type { GitalyCoordinates } from './gitaly-coordinates.ts'
 import type { GitalyServer } from './gitaly-server.ts'
 
@@ -36,6 +37,10 @@ export const maxMessages = 110_000
 const messagesOfTurn = 100
 /** Fields of one message: entries of a tree, and Gitaly sends 100 of them. */
 const maxFields = 1000
+
+/** What a name of gRPC metadata may hold; binary values (`-bin`) have no form here. */
+const featureName = /^(?!grpc-)[0-9a-z_.-]{1,200}(?<!-bin)$/
+const featureValue = /^[\x20-\x7e]{0,1000}$/
 
 /** Calls about one repository. */
 export class GitalyCalls {
@@ -131,4 +136,26 @@ function decoded<T extends DescMessage>(
 
 function faulty({ name }: DescMethodServerStreaming, what: string): KasError {
   return new KasError({ code: 'REPOSITORY_FAILED', detail: `Gitaly's ${name}: ${what}` })
+}
+
+/**
+ * The metadata of a call: token authentication v2 when there is a token, and features as they are, but for those that
+ * metadata cannot carry (doc/reference/tunnel-protocol.md 1.20).
+ *
+ * @param nowMs - milliseconds since 1970: a Gitaly refuses what is older than a while
+ */
+export function gitalyMetadata(
+  { token, features }: Pick<GitalyCoordinates, 'token' | 'features'>,
+  nowMs: number,
+): Metadata {
+  const sendable = Object.entries(features)
+    .map(([name, value]) => [name.toLowerCase(), value] as const)
+    .filter(([name, value]) => featureName.test(name) && featureValue.test(value))
+    .map(([name, value]) => [name, [value]])
+  return { ...Object.fromEntries(sendable), ...(token === '' ? {} : { authorization: [bearer(token, nowMs)] }) }
+}
+
+function bearer(token: string, nowMs: number): string {
+  const seconds = String(Math.floor(nowMs / 1000))
+  return `Bearer v2.${createHmac('sha256', token).update(seconds).digest('hex')}.${seconds}`
 }

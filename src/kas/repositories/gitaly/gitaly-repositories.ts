@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { AgentId } from '../../../call/call.ts'
 import { type Clock, systemClock } from '../../../lib/clock.ts'
+import { Counter } from '../../../lib/counter.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { BranchWatch } from '../branch-watch.ts'
 import type { Reading } from '../repositories.ts'
@@ -13,7 +14,6 @@ import {
 import type { GitalyCoordinates } from './gitaly-coordinates.ts'
 import { GitalyRepository, type GitalyRepositoryOptions } from './gitaly-repository.ts'
 import type { GitalyServers } from './gitaly-servers.ts'
-import { KeptBytes } from './kept-bytes.ts'
 
 export interface GitalyRepositoriesOptions extends GitalyRepositoryOptions {
   /** from one poll of a repository to the next while followed: upstream's agent.configuration.poll_period, in ms */
@@ -52,7 +52,7 @@ export function gitalyRepositories(
   const options = { ...defaults, ...givenOptions }
   const { addresses, servers, leads, clock = systemClock, random = Math.random } = components
   const log = components.log.child({ mod_name: 'repositories' })
-  const kept = new KeptBytes(maxKeptBytes)
+  const kept = new Counter({ max: maxKeptBytes })
   const open: WatchedRepositoriesComponents<GitalyCoordinates>['open'] = (_, coordinates, opened) => {
     const { projectId, ref, watched } = opened
     const { storageName, relativePath } = coordinates.repository
@@ -90,7 +90,7 @@ export function gitalyRepositories(
 export function gitalyFiles({ servers, clock }: { readonly servers: GitalyServers; readonly clock: Clock }) {
   return (coordinates: GitalyCoordinates, folder: string, signal: AbortSignal): Promise<readonly string[]> => {
     const server = () => servers.at(coordinates.address)
-    const kept = new KeptBytes(0) // it is read once
+    const kept = new Counter({ max: 0 }) // it is read once
     const repository = new GitalyRepository(coordinates, { server, features: () => coordinates.features, clock, kept })
     return repository.files(folder, signal)
   }

@@ -1,5 +1,5 @@
 import { KasError } from '../../../lib/errors.ts'
-import { Branches } from '../branch-names.ts'
+import { Branches } from '../branches.ts'
 import type { CommitId } from '../repositories.ts'
 
 const serviceLine = '# service=git-upload-pack'

@@ -1,5 +1,9 @@
 import t from 'tap'
-import { AnswerCache, type AnswerCacheOptions } from '../../../../../src/kas/directory/gitlab/answer-cache.ts'
+import {
+  AnswerCache,
+  type AnswerCacheOptions,
+  roughBytes,
+} from '../../../../../src/kas/directory/gitlab/answer-cache.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
@@ -260,4 +264,17 @@ t.test('an answer that is asked for anew takes no more, and one that is too larg
   await t.rejects(fail('c', refused), refused)
   clock.advance(100)
   t.equal(await isKnown('c'), 'false')
+})
+
+t.test('what is larger takes as more, however deep it is', async (t) => {
+  const sizes = [1n, 'a'.repeat(10), { a: 'b'.repeat(10) }, [{ id: 1n, groups: ['c'.repeat(20)] }, null]].map(
+    roughBytes,
+  )
+  t.strictSame(
+    sizes,
+    sizes.toSorted((a, b) => a - b),
+  )
+  t.equal(new Set(sizes).size, sizes.length)
+  t.ok(roughBytes('a'.repeat(1000)) >= 2000)
+  t.ok(roughBytes(JSON.parse(`${'['.repeat(50_000)}${']'.repeat(50_000)}`)) > 50_000)
 })

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { gitlabAdvice, isElsewhere } from '../../../../../src/kas/directory/gitlab/gitlab-advice.ts'
-import { statusError } from '../../../../../src/kas/directory/gitlab/status-error.ts'
+import { statusError } from '../../../../../src/kas/directory/gitlab/read-answer.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 
 const path = '/api/v4/x'

@@ -2,8 +2,8 @@ import { create } from '@bufbuild/protobuf'
 import t from 'tap'
 import { AgentsFolder } from '../../../../../src/kas/repositories/gitaly/agents-folder.ts'
 import type { GitalyCalls } from '../../../../../src/kas/repositories/gitaly/gitaly-calls.ts'
-import { KeptBytes } from '../../../../../src/kas/repositories/gitaly/kept-bytes.ts'
 import type { CommitId } from '../../../../../src/kas/repositories/repositories.ts'
+import { Counter } from '../../../../../src/lib/counter.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import {
   GetTreeEntriesResponseSchema,
@@ -39,7 +39,7 @@ function start(count: number, maxKeptBytes = 64 << 20) {
     if (state.end) throw state.end
   }
   const calls = { repository: create(RepositorySchema), call: call as unknown as GitalyCalls['call'] }
-  const kept = new KeptBytes(maxKeptBytes)
+  const kept = new Counter({ max: maxKeptBytes })
   return { state, kept, folder: new AgentsFolder({ calls, kept, assurePresent: async () => void state.assured++ }) }
 }
 
@@ -99,30 +99,30 @@ t.test('what is kept has a bound, and the one used last stays', (t) => {
   t.notOk(has('large'))
   folder.keep('e', kib256) // once more
   t.ok(has('a'))
-  t.equal(kept.bytes, 1 << 20)
+  t.equal(kept.total, 1 << 20)
   folder.clear()
-  t.equal(kept.bytes, 0)
+  t.equal(kept.total, 0)
   t.end()
 })
 
 t.test('all repositories share what may be kept', async (t) => {
   const { folder, kept } = start(10, 2000)
   t.same(await folder.entry(commit, pathOf(0), signal), undefined, 'a listing that has no room is none')
-  t.equal(kept.bytes, 0)
+  t.equal(kept.total, 0)
   folder.keep('a', Buffer.alloc(1500))
   folder.keep('b', Buffer.alloc(1500))
   t.same([folder.content('a')?.length, folder.content('b')], [1500, undefined])
   const small = start(3, 2000)
   t.same(await small.folder.entry(commit, pathOf(0), signal), { is: 'file', blob })
-  const first = small.kept.bytes
+  const first = small.kept.total
   t.ok(first > 0)
   await small.folder.entry(other, pathOf(0), signal)
-  t.equal(small.kept.bytes, first, 'of the newest commit alone')
+  t.equal(small.kept.total, first, 'of the newest commit alone')
   small.folder.clear()
-  t.equal(small.kept.bytes, 0)
+  t.equal(small.kept.total, 0)
   // commits that are asked for by turns, before any is listed
   await Promise.all([commit, other, commit].map((each) => small.folder.entry(each, pathOf(0), signal)))
-  t.equal(small.kept.bytes, first)
+  t.equal(small.kept.total, first)
   small.folder.clear()
-  t.equal(small.kept.bytes, 0)
+  t.equal(small.kept.total, 0)
 })

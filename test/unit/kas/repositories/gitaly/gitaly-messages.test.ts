@@ -1,6 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t from 'tap'
-import { gitalyMetadata } from '../../../../../src/kas/repositories/gitaly/gitaly-authorization.ts'
+import { gitalyMetadata } from '../../../../../src/kas/repositories/gitaly/gitaly-calls.ts'
 import {
   CommitService,
   GetTreeEntriesRequestSchema,

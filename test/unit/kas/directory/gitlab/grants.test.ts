@@ -1,7 +1,6 @@
 import t from 'tap'
 import type { AgentId } from '../../../../../src/call/call.ts'
-import { type JobAgents, jobGrantOf } from '../../../../../src/kas/directory/gitlab/job-agents.ts'
-import { userGrantOf } from '../../../../../src/kas/directory/gitlab/user-access.ts'
+import { type JobAgents, jobGrantOf, userGrantOf } from '../../../../../src/kas/directory/gitlab/grants.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 
 const job = (configuration: unknown): JobAgents => ({

@@ -2,12 +2,14 @@ import * as z from 'zod'
 import type { AgentId } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
-import type { JobGrant } from '../directory.ts'
-import { id, withId } from './answer-schema.ts'
+import type { JobGrant, UserCredential, UserGrant } from '../directory.ts'
 import type { Turn } from './call-gate.ts'
 import type { GitlabClient } from './gitlab-client.ts'
+import { id, withId } from './read-answer.ts'
 
-const path = '/job/allowed_agents'
+/** What GitLab lets a job, or a user, do with an agent, and as whom. */
+
+const jobPath = '/job/allowed_agents'
 
 /** GitLab leaves nothing empty here; upstream would take it so. */
 const text = z
@@ -15,7 +17,7 @@ const text = z
   .nullish()
   .transform((value) => value ?? '')
 
-const schema = z.object({
+const jobSchema = z.object({
   allowed_agents: z.array(
     z.object({
       id,
@@ -32,7 +34,7 @@ const schema = z.object({
 })
 
 /** What a CI job may use, and who it is (doc/reference/gitlab-contract.md 2.4). */
-export type JobAgents = z.output<typeof schema>
+export type JobAgents = z.output<typeof jobSchema>
 
 const texts = z.array(z.string().min(1))
 const impersonate = z.object({
@@ -49,8 +51,8 @@ export async function askJobAgents(
   signal: AbortSignal,
 ): Promise<JobAgents> {
   const headers = { 'Job-Token': jobToken }
-  const call = { method: 'GET', path, headers, signed: false, ...turn, repeatable: true } as const
-  return await client.ask(call, schema, signal)
+  const call = { method: 'GET', path: jobPath, headers, signed: false, ...turn, repeatable: true } as const
+  return await client.ask(call, jobSchema, signal)
 }
 
 /**
@@ -97,6 +99,53 @@ function impersonation({ username, groups, uid, extra }: z.output<typeof imperso
 function tree(value: unknown, name: string): Record<string, unknown> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw unknown(`a ${name} that is no block`)
   return value as Record<string, unknown>
+}
+
+const userPath = '/internal/kubernetes/authorize_proxy_user'
+
+const userSchema = z.object({
+  agent: z.object({ id, config_project: withId }),
+  user: z.object({ id, username: z.string().min(1) }),
+  access_as: z.record(z.string(), z.unknown()),
+})
+
+/** What GitLab lets a user do with an agent (doc/reference/gitlab-contract.md 2.3). */
+export type UserAccess = z.output<typeof userSchema>
+
+const holdings = z
+  .array(z.object({ id, roles: z.array(z.string().min(1)) }))
+  .nullish()
+  .transform((list) => list ?? [])
+const asUser = z.object({ projects: holdings, groups: holdings })
+
+/** @throws KasError GITLAB_STATUS, GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY, CREDENTIAL_NOT_CHECKED */
+export async function askUserAccess(
+  client: Pick<GitlabClient, 'ask'>,
+  { agentId, credential, turn }: { agentId: AgentId; credential: UserCredential; turn: Turn },
+  signal: AbortSignal,
+): Promise<UserAccess> {
+  const body = {
+    agent_id: String(agentId), // proto JSON writes 64-bit numbers as text, and leaves out what is empty
+    access_type: credential.type,
+    access_key: credential.key,
+    ...(credential.type === 'session_cookie' ? { csrf_token: credential.csrfToken } : {}),
+  }
+  const call = { method: 'POST', path: userPath, body, ...turn, repeatable: true } as const
+  const access = await client.ask(call, userSchema, signal)
+  if (access.agent.id === agentId) return access
+  throw new KasError({ code: 'GITLAB_ANSWER_INVALID', path: userPath, detail: 'it is about another agent' })
+}
+
+/** @throws KasError IMPERSONATION_UNKNOWN unless there is exactly one `access_as`, and kas knows it */
+export function userGrantOf({ agent, user, access_as }: UserAccess): UserGrant {
+  const [first, ...others] = Object.entries(access_as)
+  const granted = { configProjectId: agent.config_project.id, user }
+  if (!first || others.length > 0) throw unknown(Object.keys(access_as).join(' and ') || 'nothing')
+  const [kind, value] = first
+  if (kind === 'agent') return { accessAs: { as: 'agent' }, ...granted }
+  const parsed = asUser.safeParse(value)
+  if (kind !== 'user' || !parsed.success) throw unknown(kind)
+  return { accessAs: { as: 'user', ...parsed.data }, ...granted }
 }
 
 function unknown(found: string): KasError {
