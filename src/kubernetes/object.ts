@@ -15,12 +15,29 @@ function namesOf(path: string): readonly string[] {
   return names
 }
 
+/** A field of what may be no object. @param name - may hold dots */
+export function field(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? (value as Record<string, unknown>)[name]
+    : undefined
+}
+
+export function textField(value: unknown, name: string): string {
+  const text = field(value, name)
+  return typeof text === 'string' ? text : ''
+}
+
+/** @returns what of a field are objects; none where there is no list */
+export function listField(value: unknown, name: string): readonly KubernetesObject[] {
+  return objectsIn(field(value, name))
+}
+
 /** @param path - names, joined by dots: no name in it holds one */
 export function at(value: unknown, path: string): unknown {
   let found = value
   for (const name of namesOf(path)) {
-    if (typeof found !== 'object' || found === null || !Object.hasOwn(found, name)) return undefined
-    found = (found as Record<string, unknown>)[name]
+    found = field(found, name)
+    if (found === undefined) return undefined
   }
   return found
 }
@@ -32,10 +49,7 @@ export function textAt(value: unknown, path: string): string {
 
 /** Of a table whose names may hold dots, as labels and annotations have them. */
 export function entryAt(value: unknown, path: string, name: string): string {
-  const table = at(value, path)
-  if (typeof table !== 'object' || table === null || !Object.hasOwn(table, name)) return ''
-  const text = (table as Record<string, unknown>)[name]
-  return typeof text === 'string' ? text : ''
+  return textField(at(value, path), name)
 }
 
 /** @returns undefined where there is no number */
@@ -44,26 +58,13 @@ export function numberAt(value: unknown, path: string): number | undefined {
   return typeof number === 'number' ? number : undefined
 }
 
-/** @returns what of it are objects; none where there is no list */
+/** As `listField`. */
 export function listAt(value: unknown, path: string): readonly KubernetesObject[] {
-  const list = at(value, path)
+  return objectsIn(at(value, path))
+}
+
+function objectsIn(list: unknown): readonly KubernetesObject[] {
   return Array.isArray(list) ? list.filter((one) => typeof one === 'object' && one !== null) : []
-}
-
-export interface Condition {
-  readonly type: string
-  readonly status: string
-  readonly reason: string
-  readonly message: string
-}
-
-export function conditionsOf(object: KubernetesObject): readonly Condition[] {
-  return listAt(object, 'status.conditions').map(toCondition)
-}
-
-export function toCondition(value: unknown): Condition {
-  const [type, status, reason, message] = ['type', 'status', 'reason', 'message'].map((name) => textAt(value, name))
-  return { type, status, reason, message } as Condition
 }
 
 /** Of an object, or of what names one by `apiVersion` and `kind`: as `kindKey` writes it; empty: it has none. */
@@ -75,3 +76,7 @@ export function kindOf(object: unknown): string {
 export function isBeingDeleted(object: KubernetesObject): boolean {
   return textAt(object, 'metadata.deletionTimestamp') !== ''
 }
+
+export const nameOf = (object: KubernetesObject) => textAt(object, 'metadata.name')
+export const namespaceOf = (object: KubernetesObject) => textAt(object, 'metadata.namespace')
+export const uidOf = (object: KubernetesObject) => textAt(object, 'metadata.uid')

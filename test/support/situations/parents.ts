@@ -1,5 +1,13 @@
-import { nameOf, namespaceOf, textField, uidOf } from '../../../src/agentk/health/kas/read.ts'
-import { type KubernetesObject, kindOf, listAt, textAt } from '../../../src/kubernetes/object.ts'
+import {
+  type KubernetesObject,
+  kindOf,
+  listAt,
+  nameOf,
+  namespaceOf,
+  textAt,
+  textField,
+  uidOf,
+} from '../../../src/kubernetes/object.ts'
 
 /** StatefulSets that a claim's name is tried with */
 const maxSets = 16

@@ -5,24 +5,21 @@ import { type Evidence, evidenceOf, subjectOf } from '../../../src/agentk/health
 import type { Finding } from '../../../src/agentk/health/kas/finding.ts'
 import { findingsOf } from '../../../src/agentk/health/kas/findings.ts'
 import { type Opinion, opinionOf, type RuleVerdicts } from '../../../src/agentk/health/kas/opinion.ts'
-import {
-  claimNamesOf,
-  field,
-  labelTableOf,
-  nameOf,
-  namespaceOf,
-  textField,
-  uidOf,
-} from '../../../src/agentk/health/kas/read.ts'
+import { claimNamesOf, labelTableOf } from '../../../src/agentk/health/kas/read.ts'
 import { webhookKinds } from '../../../src/agentk/health/kas/webhooks.ts'
 import {
   at,
   entryAt,
+  field,
   isBeingDeleted,
   type KubernetesObject,
   kindOf,
   listAt,
+  nameOf,
+  namespaceOf,
   textAt,
+  textField,
+  uidOf,
 } from '../../../src/kubernetes/object.ts'
 import { parentsOf } from './parents.ts'
 

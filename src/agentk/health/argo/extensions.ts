@@ -1,4 +1,4 @@
-import { conditionsOf } from '../../../kubernetes/object.ts'
+import { conditionsOf } from '../../../kubernetes/conditions.ts'
 import { type ArgoRule, degraded, healthy, progressing } from './health.ts'
 
 /** What adds kinds to the API server. */

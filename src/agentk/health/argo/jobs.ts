@@ -1,4 +1,5 @@
-import { at, conditionsOf, listAt, textAt } from '../../../kubernetes/object.ts'
+import { conditionsOf } from '../../../kubernetes/conditions.ts'
+import { at, listAt, textAt } from '../../../kubernetes/object.ts'
 import { type ArgoRule, degraded, healthy, progressing, suspended, unknown } from './health.ts'
 
 /** That a condition is there counts, whatever its status: one that was resumed is Healthy. */

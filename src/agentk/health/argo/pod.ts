@@ -1,4 +1,5 @@
-import { at, conditionsOf, type KubernetesObject, listAt, numberAt, textAt } from '../../../kubernetes/object.ts'
+import { conditionsOf } from '../../../kubernetes/conditions.ts'
+import { at, type KubernetesObject, listAt, numberAt, textAt } from '../../../kubernetes/object.ts'
 import { type ArgoRule, degraded, healthy, progressing, unknown } from './health.ts'
 
 /** On a Pod that is no hook: it is judged as one that always restarts. */

@@ -1,11 +1,5 @@
-import {
-  type Condition,
-  conditionsOf,
-  entryAt,
-  type KubernetesObject,
-  textAt,
-  toCondition,
-} from '../../../kubernetes/object.ts'
+import { type Condition, conditionsOf, toCondition } from '../../../kubernetes/conditions.ts'
+import { entryAt, type KubernetesObject, textAt } from '../../../kubernetes/object.ts'
 import { type ArgoHealth, type ArgoRule, degraded, healthy, progressing } from './health.ts'
 
 /** Where version 1 keeps what later ones have in their status. */

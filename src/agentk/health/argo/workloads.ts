@@ -1,4 +1,5 @@
-import { at, conditionsOf, numberAt, textAt } from '../../../kubernetes/object.ts'
+import { conditionsOf } from '../../../kubernetes/conditions.ts'
+import { at, numberAt, textAt } from '../../../kubernetes/object.ts'
 import { type ArgoRule, degraded, healthy, progressing, suspended } from './health.ts'
 
 export const deployment: ArgoRule = (object) => {

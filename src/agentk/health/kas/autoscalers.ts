@@ -1,7 +1,16 @@
-import { at, entryAt, type KubernetesObject, kindOf, listAt, textAt } from '../../../kubernetes/object.ts'
+import { conditionsAt, type TimedCondition, timedConditions } from '../../../kubernetes/conditions.ts'
+import {
+  at,
+  entryAt,
+  type KubernetesObject,
+  kindOf,
+  listAt,
+  namespaceOf,
+  textAt,
+  textField,
+} from '../../../kubernetes/object.ts'
 import type { Around } from './around.ts'
 import { type Finding, finding, found, minute, type Need, ranks } from './finding.ts'
-import { conditionsAt, namespaceOf, type TimedCondition, textField, timedConditions } from './read.ts'
 import { searched } from './text.ts'
 
 /** Metrics of new Pods come late. ms */

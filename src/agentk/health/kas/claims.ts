@@ -1,8 +1,8 @@
-import { entryAt, type KubernetesObject, textAt } from '../../../kubernetes/object.ts'
+import { entryAt, type KubernetesObject, namespaceOf, textAt } from '../../../kubernetes/object.ts'
+import { createdOf } from '../../../kubernetes/time.ts'
 import { type Around, isMissing } from './around.ts'
 import { newest } from './evidence.ts'
 import { type Finding, finding, found, minute, ranks } from './finding.ts'
-import { createdOf, namespaceOf } from './read.ts'
 
 const classKind = 'storage.k8s.io/StorageClass'
 const classMs = minute

@@ -1,6 +1,6 @@
+import { conditionsAt, isUnobserved, type TimedCondition } from '../../../kubernetes/conditions.ts'
 import type { KubernetesObject } from '../../../kubernetes/object.ts'
 import { type Finding, found, minute, ranks, worstOf } from './finding.ts'
-import { conditionsAt, isUnobserved, type TimedCondition } from './read.ts'
 
 /** What is not yet may come. ms */
 const notYetMs = 5 * minute

@@ -1,7 +1,7 @@
-import { isBeingDeleted, type KubernetesObject, kindOf, numberAt, textAt } from '../../../kubernetes/object.ts'
+import { field, isBeingDeleted, type KubernetesObject, kindOf, numberAt, textAt } from '../../../kubernetes/object.ts'
+import { exactTimeOf } from '../../../kubernetes/time.ts'
 import { type Finding, found, minute, ranks, second } from './finding.ts'
 import { lostWithNode } from './pods/readiness.ts'
-import { exactTimeOf, field } from './read.ts'
 
 /** Finalizers have so long. ms */
 const finalizersMs = 5 * minute

@@ -1,6 +1,6 @@
-import { type KubernetesObject, kindOf, textAt } from '../../../kubernetes/object.ts'
+import { type KubernetesObject, kindOf, textAt, textField } from '../../../kubernetes/object.ts'
+import { timeOf } from '../../../kubernetes/time.ts'
 import { minute } from './finding.ts'
-import { textField, timeOf } from './read.ts'
 import { searched, withoutCombined } from './text.ts'
 
 /** An event that says why an object is not well. */

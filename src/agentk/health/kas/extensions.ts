@@ -1,7 +1,7 @@
-import type { KubernetesObject } from '../../../kubernetes/object.ts'
+import { conditionsAt } from '../../../kubernetes/conditions.ts'
+import { type KubernetesObject, nameOf } from '../../../kubernetes/object.ts'
 import type { Around } from './around.ts'
 import { type Finding, found, minute, ranks } from './finding.ts'
-import { conditionsAt, nameOf } from './read.ts'
 
 /** What adds kinds to the API server. */
 

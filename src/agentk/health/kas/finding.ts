@@ -1,6 +1,6 @@
 import type { KubernetesObject } from '../../../kubernetes/object.ts'
+import { createdOf } from '../../../kubernetes/time.ts'
 import type { ArgoStatus } from '../argo/health.ts'
-import { createdOf } from './read.ts'
 import { bounded } from './text.ts'
 
 /** What a caller must be able to list for a finding to be shown: `group/Kind`, and a namespace or '' of none. */

@@ -1,7 +1,7 @@
-import { type KubernetesObject, listAt, numberAt } from '../../../kubernetes/object.ts'
+import { conditionsAt, type TimedCondition, timedConditions } from '../../../kubernetes/conditions.ts'
+import { type KubernetesObject, listAt, numberAt, textField } from '../../../kubernetes/object.ts'
 import type { Around } from './around.ts'
 import { type Finding, found, ranks, worstOf } from './finding.ts'
-import { conditionsAt, type TimedCondition, textField, timedConditions } from './read.ts'
 
 export const gatewayGroup = 'gateway.networking.k8s.io/'
 

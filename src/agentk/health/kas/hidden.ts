@@ -1,9 +1,9 @@
-import { type KubernetesObject, kindOf } from '../../../kubernetes/object.ts'
+import { type KubernetesObject, kindOf, namespaceOf } from '../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../argo/health.ts'
 import type { Around, IsHidden } from './around.ts'
 import type { Evidence } from './evidence.ts'
 import type { Finding, Need } from './finding.ts'
-import { type LabelTable, namespaceOf } from './read.ts'
+import type { LabelTable } from './read.ts'
 
 /** What rules read of others, without some of it. */
 export class Hidden implements Around {

@@ -1,7 +1,7 @@
-import { type KubernetesObject, listAt, textAt } from '../../../kubernetes/object.ts'
+import { type KubernetesObject, listAt, listField, namespaceOf, textAt, textField } from '../../../kubernetes/object.ts'
+import { createdOf } from '../../../kubernetes/time.ts'
 import { type Around, isMissing } from './around.ts'
 import { type Finding, type Found, found, minute, ranks } from './finding.ts'
-import { createdOf, listField, namespaceOf, textField } from './read.ts'
 
 /** What an Ingress names may come a moment after it. ms */
 const newMs = minute

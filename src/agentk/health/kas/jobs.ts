@@ -1,7 +1,17 @@
-import { at, type KubernetesObject, kindOf, listAt, numberAt, textAt } from '../../../kubernetes/object.ts'
+import { conditionsAt, type TimedCondition } from '../../../kubernetes/conditions.ts'
+import {
+  at,
+  type KubernetesObject,
+  kindOf,
+  listAt,
+  nameOf,
+  namespaceOf,
+  numberAt,
+  textAt,
+} from '../../../kubernetes/object.ts'
+import { createdOf, timeOf } from '../../../kubernetes/time.ts'
 import type { Around } from './around.ts'
 import { type Finding, finding, found, ranks, wellBy } from './finding.ts'
-import { conditionsAt, createdOf, nameOf, namespaceOf, type TimedCondition, timeOf } from './read.ts'
 import { missingOfJob, refusedByEvents } from './refused.ts'
 
 export function job(object: KubernetesObject, around: Around): Finding | undefined {

@@ -1,7 +1,7 @@
+import { conditionsAt } from '../../../kubernetes/conditions.ts'
 import { isBeingDeleted, type KubernetesObject } from '../../../kubernetes/object.ts'
 import type { Around } from './around.ts'
 import { type Finding, found, minute, ranks } from './finding.ts'
-import { conditionsAt } from './read.ts'
 
 /** What hinders a deletion may go. ms */
 const hindranceMs = 2 * minute

@@ -1,7 +1,8 @@
-import { at, type KubernetesObject, listAt, textAt } from '../../../kubernetes/object.ts'
+import { conditionsAt } from '../../../kubernetes/conditions.ts'
+import { at, type KubernetesObject, listAt, nameOf, textAt } from '../../../kubernetes/object.ts'
+import { createdOf, timeOf } from '../../../kubernetes/time.ts'
 import type { Around } from './around.ts'
 import { type Finding, finding, found, minute, ranks } from './finding.ts'
-import { conditionsAt, createdOf, nameOf, timeOf } from './read.ts'
 
 /** A new node gets its network, and its kubelet its leave. ms */
 const newMs = 5 * minute

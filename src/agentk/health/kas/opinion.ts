@@ -1,10 +1,10 @@
+import { conditionsAt, type TimedCondition } from '../../../kubernetes/conditions.ts'
 import { type KubernetesObject, kindOf } from '../../../kubernetes/object.ts'
 import type { ArgoHealth, ArgoStatus } from '../argo/health.ts'
 import { kstatus } from '../kstatus/kstatus.ts'
 import { inArgosWords } from '../verdict.ts'
 import { byConditions, saysWell } from './conditions.ts'
 import { type Finding, finding, ranks } from './finding.ts'
-import { conditionsAt, type TimedCondition } from './read.ts'
 
 /** What rules outside of this folder say of an object; undefined: there is none for its kind. */
 export interface RuleVerdicts {

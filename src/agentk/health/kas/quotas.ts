@@ -1,7 +1,8 @@
-import { entryAt, type KubernetesObject, kindOf } from '../../../kubernetes/object.ts'
+import { entryAt, type KubernetesObject, kindOf, namespaceOf } from '../../../kubernetes/object.ts'
+import { createdOf } from '../../../kubernetes/time.ts'
 import { type Around, isMissing } from './around.ts'
 import type { Finding, Need } from './finding.ts'
-import { createdOf, namespaceOf, revisionOf } from './read.ts'
+import { revisionOf } from './read.ts'
 import { searched } from './text.ts'
 
 const kind = 'ResourceQuota'

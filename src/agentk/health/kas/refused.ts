@@ -1,9 +1,10 @@
-import { type KubernetesObject, kindOf, numberAt, textAt } from '../../../kubernetes/object.ts'
+import { conditionsAt } from '../../../kubernetes/conditions.ts'
+import { type KubernetesObject, kindOf, namespaceOf, numberAt, textAt } from '../../../kubernetes/object.ts'
+import { createdOf } from '../../../kubernetes/time.ts'
 import type { Around } from './around.ts'
 import { firstOf, newest } from './evidence.ts'
 import { type Finding, type Found, found, minute, type Rank, ranks } from './finding.ts'
 import { roomLast, roomSince } from './quotas.ts'
-import { conditionsAt, createdOf, namespaceOf } from './read.ts'
 import { searched } from './text.ts'
 
 /** What refuses a Pod may agree in a moment. ms */

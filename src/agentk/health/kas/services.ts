@@ -1,8 +1,20 @@
-import { at, type KubernetesObject, kindOf, listAt, numberAt, textAt } from '../../../kubernetes/object.ts'
+import {
+  at,
+  field,
+  type KubernetesObject,
+  kindOf,
+  listAt,
+  nameOf,
+  namespaceOf,
+  numberAt,
+  textAt,
+  textField,
+} from '../../../kubernetes/object.ts'
+import { createdOf } from '../../../kubernetes/time.ts'
 import type { Around } from './around.ts'
 import { newest } from './evidence.ts'
 import { type Finding, finding, found, minute, type Need, ranks, severityOf, worstOf } from './finding.ts'
-import { createdOf, field, hasEnded, isEnding, labelTableOf, nameOf, namespaceOf, textField } from './read.ts'
+import { hasEnded, isEnding, labelTableOf } from './read.ts'
 import { bounded } from './text.ts'
 
 const sliceKind = 'discovery.k8s.io/EndpointSlice'

@@ -1,8 +1,8 @@
-import { type KubernetesObject, listAt, textAt } from '../../../kubernetes/object.ts'
+import { type KubernetesObject, listAt, textAt, textField } from '../../../kubernetes/object.ts'
+import { createdOf } from '../../../kubernetes/time.ts'
 import type { Around } from './around.ts'
 import { isMissing } from './around.ts'
 import { type Finding, found, minute, ranks, worstOf } from './finding.ts'
-import { createdOf, textField } from './read.ts'
 import { isWithoutEndpoints } from './services.ts'
 
 /** Its Service may come a moment after it. ms */

@@ -1,8 +1,8 @@
+import { conditionsAt, isUnobserved } from '../../../kubernetes/conditions.ts'
 import { at, type KubernetesObject } from '../../../kubernetes/object.ts'
 import { deployment as argoDeployment } from '../argo/workloads.ts'
 import type { Around } from './around.ts'
 import { type Finding, finding, found, ranks } from './finding.ts'
-import { conditionsAt, isUnobserved } from './read.ts'
 import { missingOfDaemonSet, missingReplicas, refusedByCondition, refusedByEvents } from './refused.ts'
 
 export function deployment(object: KubernetesObject, around: Around): Finding | undefined {

@@ -1,12 +1,5 @@
-import {
-  at,
-  conditionsOf,
-  isBeingDeleted,
-  type KubernetesObject,
-  kindOf,
-  numberAt,
-  textAt,
-} from '../../../kubernetes/object.ts'
+import { conditionsOf } from '../../../kubernetes/conditions.ts'
+import { at, isBeingDeleted, type KubernetesObject, kindOf, numberAt, textAt } from '../../../kubernetes/object.ts'
 import { pod } from './pod.ts'
 import { current, failed, inProgress, type Kstatus, type KstatusRule } from './status.ts'
 import { daemonSet, deployment, replicaSet, statefulSet } from './workloads.ts'

@@ -1,4 +1,5 @@
-import { conditionsOf, listAt, textAt } from '../../../kubernetes/object.ts'
+import { conditionsOf } from '../../../kubernetes/conditions.ts'
+import { listAt, textAt } from '../../../kubernetes/object.ts'
 import { current, failed, inProgress, type KstatusRule } from './status.ts'
 
 /** A Pod has so long to be scheduled before it is said that it cannot be. ms */

@@ -1,4 +1,5 @@
-import { conditionsOf, type KubernetesObject, numberAt, textAt } from '../../../kubernetes/object.ts'
+import { conditionsOf } from '../../../kubernetes/conditions.ts'
+import { type KubernetesObject, numberAt, textAt } from '../../../kubernetes/object.ts'
 import { current, failed, inProgress, type Kstatus, type KstatusRule } from './status.ts'
 
 /** Kubernetes' own for "no deadline". */

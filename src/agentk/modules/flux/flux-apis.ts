@@ -1,3 +1,4 @@
+import { resourcesOf, versionsOfGroup } from '../../../kubernetes/discovery.ts'
 import { apiVersionOf } from '../../../kubernetes/kind.ts'
 import { groupPath, versionPath } from '../../../kubernetes/path.ts'
 import { KasError } from '../../../lib/errors.ts'
@@ -36,19 +37,19 @@ async function findApi(
   { group, resource }: { group: string; resource: string },
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  const served = await read<{ versions?: { version: string }[] }>(client, groupPath(group), signal)
-  const known = versions.filter((version) => served?.versions?.some((each) => each.version === version))
+  const served = versionsOfGroup(await read(client, groupPath(group), signal))
+  const known = versions.filter((version) => served.some((each) => each.version === version))
   for (const version of known) {
-    const list = await read<{ resources?: { name: string }[] }>(client, versionPath({ group, version }), signal)
-    if (list?.resources?.some(({ name }) => name === resource)) return apiVersionOf({ group, version })
+    const all = resourcesOf(await read(client, versionPath({ group, version }), signal))
+    if (all?.some(({ plural }) => plural === resource)) return apiVersionOf({ group, version })
   }
   return undefined
 }
 
 /** @returns undefined: there is none */
-async function read<T>(client: Pick<ApiClient, 'json'>, path: string, signal: AbortSignal): Promise<T | undefined> {
+async function read(client: Pick<ApiClient, 'json'>, path: string, signal: AbortSignal): Promise<unknown> {
   const { status, body } = await client.json('GET', path, undefined, signal)
   if (status === 404) return undefined
-  if (status === 200 && body) return body as T
+  if (status === 200 && body) return body
   throw new KasError({ code: 'UNREACHABLE', detail: `the API server answered ${status} for ${path}` })
 }

@@ -1,6 +1,6 @@
+import { keyText, type ObjectKey } from '../../../kubernetes/key.ts'
 import { maxObjects } from '../../../proto/gitops/limits.ts'
 import type { SourceBlock } from '../../../proto/gitops/schema.ts'
-import { keyText, type ObjectKey } from './manifests/object-key.ts'
 import { isDefinition, isNamespace } from './manifests/parents.ts'
 import { outsideReach } from './manifests/scope.ts'
 

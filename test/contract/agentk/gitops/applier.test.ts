@@ -4,7 +4,7 @@ import { Applier, type ApplierOptions } from '../../../../src/agentk/modules/git
 import type { LiveObject } from '../../../../src/agentk/modules/gitops/live/live-object.ts'
 import type { ObjectTree } from '../../../../src/agentk/modules/gitops/manifests/manifest.ts'
 import { inventoryLabel, ownerAnnotation } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
-import type { ObjectKey } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
+import type { ObjectKey } from '../../../../src/kubernetes/key.ts'
 import { configMap, deployment, Ground, keyOf, skip } from './ground.ts'
 
 /** Server-side apply by a source's manager, against a real API server. */

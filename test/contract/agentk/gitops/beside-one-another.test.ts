@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { keyText, type ObjectKey } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
+import { keyText, type ObjectKey } from '../../../../src/kubernetes/key.ts'
 import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 import { type Files, Pod } from './pod.ts'

@@ -1,5 +1,5 @@
 import { ownerAnnotation } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
-import { keyText, type ObjectKey } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
+import { keyText, type ObjectKey } from '../../../../src/kubernetes/key.ts'
 import { type KubernetesObject, listAt, textAt } from '../../../../src/kubernetes/object.ts'
 import { type Ground, keyOf } from './ground.ts'
 import { type Fault, type Files, Pod } from './pod.ts'

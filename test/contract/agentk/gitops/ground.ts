@@ -7,7 +7,7 @@ import { ClusterAccess } from '../../../../src/agentk/cluster/cluster-access.ts'
 import { ClusterKinds } from '../../../../src/agentk/modules/gitops/cluster-kinds.ts'
 import { type LiveObject, liveObjectOf } from '../../../../src/agentk/modules/gitops/live/live-object.ts'
 import type { ObjectTree } from '../../../../src/agentk/modules/gitops/manifests/manifest.ts'
-import type { ObjectKey } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
+import type { ObjectKey } from '../../../../src/kubernetes/key.ts'
 import { objectPath } from '../../../../src/kubernetes/path.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 

@@ -12,8 +12,8 @@ import {
 } from '../../../../src/agentk/modules/gitops/inventory/inventory.ts'
 import { maxShardEntries } from '../../../../src/agentk/modules/gitops/inventory/shards.ts'
 import { stockInventory } from '../../../../src/agentk/modules/gitops/inventory/stock-inventory.ts'
-import { keyText } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
 import { sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
+import { keyText } from '../../../../src/kubernetes/key.ts'
 
 /** Inventories in ConfigMaps of a real API server. */
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { readLiveObjects } from '../../../../src/agentk/modules/gitops/live/read-live.ts'
-import { keyText, type ObjectKey } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
+import { keyText, type ObjectKey } from '../../../../src/kubernetes/key.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 
 /** What of a source is in the cluster, against a real API server. */

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { ObjectTree } from '../../../../src/agentk/modules/gitops/manifests/manifest.ts'
 import { ownerAnnotation } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
-import type { ObjectKey } from '../../../../src/agentk/modules/gitops/manifests/object-key.ts'
+import type { ObjectKey } from '../../../../src/kubernetes/key.ts'
 import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 import { configMap, deployment, Ground, keyOf, skip } from './ground.ts'
 import { Pod } from './pod.ts'

@@ -1,7 +1,6 @@
-import { type KubernetesObject, kindOf } from '../../../../kubernetes/object.ts'
+import { type KubernetesObject, kindOf, nameOf, namespaceOf, uidOf } from '../../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../../argo/health.ts'
 import { type Finding, severityOf } from '../finding.ts'
-import { nameOf, namespaceOf, uidOf } from '../read.ts'
 import { isRefusal } from '../refused.ts'
 
 /** Why something fails, as far as it was traced. */

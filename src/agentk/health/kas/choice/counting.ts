@@ -1,9 +1,9 @@
-import { type KubernetesObject, kindOf, textAt } from '../../../../kubernetes/object.ts'
+import { type KubernetesObject, kindOf, namespaceOf, textAt } from '../../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../../argo/health.ts'
 import { severityOf } from '../finding.ts'
 import { failureOf, isComplete, newestFinished } from '../jobs.ts'
 import { isSummary, type Opinion } from '../opinion.ts'
-import { isEnding, namespaceOf, revisionOf } from '../read.ts'
+import { isEnding, revisionOf } from '../read.ts'
 
 /** A child that its parent counts. */
 export interface Counted {

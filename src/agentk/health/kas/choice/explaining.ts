@@ -1,11 +1,19 @@
-import { type KubernetesObject, kindOf, listAt, textAt } from '../../../../kubernetes/object.ts'
+import {
+  type KubernetesObject,
+  kindOf,
+  listAt,
+  nameOf,
+  namespaceOf,
+  textAt,
+  textField,
+} from '../../../../kubernetes/object.ts'
 import type { Around } from '../around.ts'
 import { metricGroupsOf } from '../autoscalers.ts'
 import { type Finding, ranks, severityOf } from '../finding.ts'
 import { backendNotReady, backendsOf } from '../ingresses.ts'
 import { isNotReady } from '../nodes.ts'
 import { isOfCreation } from '../pods/creating.ts'
-import { claimNamesOf, isEnding, nameOf, namespaceOf, textField } from '../read.ts'
+import { claimNamesOf, isEnding } from '../read.ts'
 import { isWithoutEndpoints, selectorOf } from '../services.ts'
 import { webhookKinds } from '../webhooks.ts'
 

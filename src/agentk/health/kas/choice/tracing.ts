@@ -1,6 +1,6 @@
-import { type KubernetesObject, kindOf } from '../../../../kubernetes/object.ts'
+import { placeKey } from '../../../../kubernetes/key.ts'
+import { type KubernetesObject, kindOf, nameOf, namespaceOf } from '../../../../kubernetes/object.ts'
 import type { Finding } from '../finding.ts'
-import { nameOf, namespaceOf } from '../read.ts'
 import type { Candidate } from './choosing.ts'
 import { chooseOf } from './choosing.ts'
 import { explanationOf, maxSteps, type Surroundings } from './explaining.ts'
@@ -60,10 +60,10 @@ export class Tracing {
       if (!found || !explains(found)) continue
       const end = this.trace(one, found, steps - 1)
       candidates.push({ ...end, failing: one, word: found.word, depth: end.steps, isSummary: false, above: [] })
-      ends.set(idOf(end.culprit), end)
+      ends.set(keyOf(end.culprit), end)
     }
     const { cause, others } = chooseOf(candidates) ?? {}
-    const end = cause && ends.get(`${cause.kind}\n${cause.namespace}\n${cause.name}`)
+    const end = cause && ends.get(placeKey(cause.kind, cause.namespace, cause.name))
     const [only, ...rest] = objects
     if (!end) return isNamed && only && rest.length === 0 ? { ...self, culprit: only, steps: 1 } : self
     const count = isTheirs ? cause.count : finding.count
@@ -71,4 +71,4 @@ export class Tracing {
   }
 }
 
-const idOf = (object: KubernetesObject) => `${kindOf(object)}\n${namespaceOf(object)}\n${nameOf(object)}`
+const keyOf = (object: KubernetesObject) => placeKey(kindOf(object), namespaceOf(object), nameOf(object))

@@ -1,7 +1,7 @@
-import { type KubernetesObject, numberAt, textAt } from '../../../../kubernetes/object.ts'
+import { field, type KubernetesObject, listField, numberAt, textAt, textField } from '../../../../kubernetes/object.ts'
+import { timeOf } from '../../../../kubernetes/time.ts'
 import type { Evidence } from '../evidence.ts'
 import type { Finding } from '../finding.ts'
-import { field, listField, textField, timeOf } from '../read.ts'
 
 /** A container of a Pod, as its spec and the kubelet have it. */
 export interface Container {

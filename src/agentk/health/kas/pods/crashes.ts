@@ -1,6 +1,6 @@
+import { namespaceOf } from '../../../../kubernetes/object.ts'
 import { type Evidence, firstOf, newest } from '../evidence.ts'
 import { type Finding, found, minute, ranks, second } from '../finding.ts'
-import { namespaceOf } from '../read.ts'
 import {
   type Container,
   type EndedLife,

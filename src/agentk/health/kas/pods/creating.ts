@@ -1,6 +1,6 @@
+import { namespaceOf } from '../../../../kubernetes/object.ts'
 import { newest } from '../evidence.ts'
 import { type Finding, found, minute, ranks, second } from '../finding.ts'
-import { namespaceOf } from '../read.ts'
 import { type Container, fromOf, type PodContext, waitingOf } from './container.ts'
 
 /** What the kubelet says in events alone, of a Pod whose containers cannot be made. */

@@ -1,6 +1,7 @@
+import { conditionsAt } from '../../../../kubernetes/conditions.ts'
 import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
+import { timeOf } from '../../../../kubernetes/time.ts'
 import { type Finding, found, ranks } from '../finding.ts'
-import { conditionsAt, timeOf } from '../read.ts'
 import { containersOf, type EndedLife, endedLife, endOf } from './container.ts'
 import { isStartError } from './crashes.ts'
 

@@ -1,6 +1,6 @@
+import { namespaceOf, textField } from '../../../../kubernetes/object.ts'
 import { type Evidence, newest } from '../evidence.ts'
 import { type Finding, found, minute, ranks } from '../finding.ts'
-import { namespaceOf, textField } from '../read.ts'
 import { searched } from '../text.ts'
 import { type Container, fromOf, type PodContext, waitingOf } from './container.ts'
 

@@ -1,7 +1,14 @@
-import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
+import { conditionAt, conditionReason, conditionStatus } from '../../../../kubernetes/conditions.ts'
+import {
+  field,
+  type KubernetesObject,
+  listField,
+  namespaceOf,
+  textAt,
+  textField,
+} from '../../../../kubernetes/object.ts'
 import { type Evidence, newest } from '../evidence.ts'
 import { type Finding, found, minute, ranks, second } from '../finding.ts'
-import { conditionAt, conditionReason, conditionStatus, field, listField, namespaceOf, textField } from '../read.ts'
 import { type Container, fromOf, type PodContext, runningSince } from './container.ts'
 
 /** A start may take so long. ms */

@@ -1,8 +1,10 @@
-import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
+import { conditionAt } from '../../../../kubernetes/conditions.ts'
+import { type KubernetesObject, namespaceOf, textAt } from '../../../../kubernetes/object.ts'
+import { createdOf } from '../../../../kubernetes/time.ts'
 import type { Around } from '../around.ts'
 import { boundMs, chosenNodeOf } from '../claims.ts'
 import { type Finding, found, minute, type Need, ranks } from '../finding.ts'
-import { claimNamesOf, conditionAt, createdOf, namespaceOf } from '../read.ts'
+import { claimNamesOf } from '../read.ts'
 import { withNodes } from './taints.ts'
 
 /** A node may come. ms */

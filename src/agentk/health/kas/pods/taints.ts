@@ -1,7 +1,7 @@
-import { at, type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
+import { at, type KubernetesObject, listField, textAt, textField } from '../../../../kubernetes/object.ts'
 import type { Around } from '../around.ts'
 import type { Need } from '../finding.ts'
-import { labelTableOf, listField, textField } from '../read.ts'
+import { labelTableOf } from '../read.ts'
 
 /** labels that a Pod asks of its node: of more none is named */
 const maxLabels = 16

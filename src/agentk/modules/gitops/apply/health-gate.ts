@@ -1,5 +1,7 @@
+import { conditionStatus } from '../../../../kubernetes/conditions.ts'
+import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import { builtIn, kindKey } from '../../../../kubernetes/kind.ts'
-import { conditionsOf, type KubernetesObject, kindOf, textAt } from '../../../../kubernetes/object.ts'
+import { type KubernetesObject, kindOf, textAt } from '../../../../kubernetes/object.ts'
 import { objectPath } from '../../../../kubernetes/path.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { Deadline } from '../../../../lib/deadline.ts'
@@ -7,7 +9,6 @@ import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { kstatus } from '../../../health/kstatus/kstatus.ts'
 import type { ClusterKind } from '../cluster-kinds.ts'
 import type { ObjectWaits } from '../live/object-waits.ts'
-import type { ObjectKey } from '../manifests/object-key.ts'
 
 /** What depends on the object may go on; or not yet, and why; or never, and why. */
 export type GateVerdict = { readonly kind: 'open' } | { readonly kind: 'waits' | 'fails'; readonly text: string }
@@ -100,7 +101,7 @@ export function isStateless({ group, kind }: Pick<ObjectKey, 'group' | 'kind'>):
 export function gateVerdict(object: KubernetesObject, now: number): GateVerdict {
   const { status, text } = kstatus(object, now)
   if (kindOf(object) === 'batch/Job') {
-    const holds = (type: string) => conditionsOf(object).some((one) => one.type === type && one.status === 'True')
+    const holds = (type: string) => conditionStatus(object, type) === 'True'
     if (holds('Failed')) return { kind: 'fails', text }
     return holds('Complete') || holds('Suspended') ? open : { kind: 'waits', text }
   }

@@ -1,5 +1,5 @@
+import { keyName, keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import type { Manifest, ManifestProblem, ObjectTree } from '../manifests/manifest.ts'
-import { keyName, keyText, type ObjectKey } from '../manifests/object-key.ts'
 
 /** Which objects wait for which, by `keyText`. */
 export interface WaveGraph {

@@ -1,4 +1,4 @@
-import type { ObjectKey } from '../manifests/object-key.ts'
+import type { ObjectKey } from '../../../../kubernetes/key.ts'
 
 /**
  * `planned`: an apply may have been sent; `applied`; `failed`: the last apply, or its prune, was refused; `waits`: it

@@ -1,4 +1,4 @@
-import { keyText, type ObjectKey } from '../manifests/object-key.ts'
+import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import { maxIdLength, type SourceOptions } from '../source-options.ts'
 import { isForbidden, type JsonApi } from './config-maps.ts'
 import type { InventoryEntry } from './entry.ts'

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { keyText } from '../manifests/object-key.ts'
+import { keyText } from '../../../../kubernetes/key.ts'
 import type { InventoryEntry } from './entry.ts'
 
 /** More are divided by the next digit of their keys' hashes, and put together again at less than half of that. */

@@ -1,5 +1,5 @@
+import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import { maxObjects } from '../../../../proto/gitops/limits.ts'
-import type { ObjectKey } from '../manifests/object-key.ts'
 import { ConfigMaps, type JsonApi } from './config-maps.ts'
 
 /** Of cli-utils: names the inventory's id. */

@@ -1,3 +1,4 @@
+import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import { apiVersionOf } from '../../../../kubernetes/kind.ts'
 import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import { collectionPath, objectPath, withQuery } from '../../../../kubernetes/path.ts'
@@ -9,7 +10,6 @@ import { ObjectWatch } from '../../../cluster/object-watch.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { WatchSink } from '../../../cluster/watch-sink.ts'
 import type { ClusterKind } from '../cluster-kinds.ts'
-import type { ObjectKey } from '../manifests/object-key.ts'
 
 /** Collections that all sources watch at once: beside them other watches and calls need connections. */
 const maxWatches = 50

@@ -1,3 +1,4 @@
+import { keyName, keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import { maxObjects } from '../../../../proto/gitops/limits.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { digestOf } from './digest.ts'
@@ -11,7 +12,6 @@ import {
   treeOf,
 } from './manifest.ts'
 import { type NormalObject, normalObject } from './normal-object.ts'
-import { keyName, keyText, type ObjectKey } from './object-key.ts'
 import { maxProblems, Problems } from './problems.ts'
 import type { Document } from './read-yaml.ts'
 import { outsideReach, type Reach, reserved, type Scopes } from './scope.ts'

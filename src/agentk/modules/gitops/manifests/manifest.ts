@@ -1,5 +1,5 @@
+import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import type { Hook } from './hooks.ts'
-import type { ObjectKey } from './object-key.ts'
 
 /** A file of the project at the commit. */
 export interface RepositoryFile {

@@ -1,4 +1,4 @@
-import type { ObjectKey } from './object-key.ts'
+import type { ObjectKey } from '../../../../kubernetes/key.ts'
 
 /** Namespaces, and definitions of kinds: what is in them, or of their kind, goes with them. */
 export function isParent(key: ObjectKey): boolean {

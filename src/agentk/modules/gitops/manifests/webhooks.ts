@@ -1,6 +1,6 @@
+import { keyName } from '../../../../kubernetes/key.ts'
 import { at, entryAt, type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
 import type { Manifest, ManifestProblem } from './manifest.ts'
-import { keyName } from './object-key.ts'
 
 const group = 'admissionregistration.k8s.io'
 const kinds: ReadonlySet<string> = new Set(['ValidatingWebhookConfiguration', 'MutatingWebhookConfiguration'])

@@ -1,6 +1,6 @@
+import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import type { EntryState, InventoryEntry } from '../inventory/entry.ts'
 import type { LiveObject } from '../live/live-object.ts'
-import type { ObjectKey } from '../manifests/object-key.ts'
 import { outsideReach } from '../manifests/scope.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { FailedCommit } from './failed-commit.ts'

@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto'
+import { conditionStatus } from '../../../../kubernetes/conditions.ts'
+import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import { builtIn } from '../../../../kubernetes/kind.ts'
 import { at, type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
 import { collectionPath, objectPath } from '../../../../kubernetes/path.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly, ObjectList } from '../../../cluster/object-list.ts'
 import type { ClusterKind, ClusterKinds } from '../cluster-kinds.ts'
-import { keyText, type ObjectKey } from '../manifests/object-key.ts'
 import { isNamespace } from '../manifests/parents.ts'
 
 /** What goes with a namespace, or with the definition of a kind, whoever has made it. */
@@ -177,8 +178,7 @@ export class DependentsOfPlan {
     const path = objectPath(builtIn.customResourceDefinitions, { name })
     const { status, body } = await this.#components.lane.json('GET', path, undefined, signal)
     if (status === 404) return false
-    const condition = listAt(body, 'status.conditions').find((one) => at(one, 'type') === 'Established')
-    return status !== 200 || at(condition, 'status') === 'True'
+    return status !== 200 || conditionStatus(body, 'Established') === 'True'
   }
 }
 

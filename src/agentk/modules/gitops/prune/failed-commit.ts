@@ -1,5 +1,5 @@
+import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import type { RoundEnd } from '../apply/apply-run.ts'
-import type { ObjectKey } from '../manifests/object-key.ts'
 
 /** Part of a commit is not applied. */
 export interface FailedCommit {

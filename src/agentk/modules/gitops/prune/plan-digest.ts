@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { keyText, type ObjectKey } from '../manifests/object-key.ts'
+import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 
 /** Of what a source deletes for a commit, once somebody approves that and nothing else. Nothing: empty. */
 export function planDigest(

@@ -1,7 +1,7 @@
+import { keyText } from '../../../../kubernetes/key.ts'
 import type { RoundEnd } from '../apply/apply-run.ts'
 import type { Build } from '../build.ts'
 import type { LiveObjects } from '../live/read-live.ts'
-import { keyText } from '../manifests/object-key.ts'
 import type { SourceInventory } from '../source-inventory.ts'
 import type { SourceClaims } from '../source-registry.ts'
 import type { FailedCommit } from './failed-commit.ts'

@@ -1,6 +1,6 @@
+import { keyName, keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import type { LiveObject } from '../live/live-object.ts'
-import { keyName, keyText, type ObjectKey } from '../manifests/object-key.ts'
 import { isChild, isParent } from '../manifests/parents.ts'
 import { pruneAnnotation } from '../object-annotations.ts'
 import { pruneLimitFrom } from '../source-options.ts'

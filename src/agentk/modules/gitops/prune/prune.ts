@@ -1,4 +1,4 @@
-import { keyText, type ObjectKey } from '../manifests/object-key.ts'
+import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import type { SourceInventory } from '../source-inventory.ts'
 import type { Approval } from './approval.ts'
 import type { PruneInput, PrunePlan } from './prune-plan.ts'

@@ -1,3 +1,4 @@
+import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import { objectPath } from '../../../../kubernetes/path.ts'
 import type { Clock } from '../../../../lib/clock.ts'
@@ -13,7 +14,6 @@ import type { ClusterKind, ClusterKinds } from '../cluster-kinds.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import type { ObjectWaits } from '../live/object-waits.ts'
-import type { ObjectKey } from '../manifests/object-key.ts'
 import { isParent } from '../manifests/parents.ts'
 import type { SourceOptions } from '../source-options.ts'
 

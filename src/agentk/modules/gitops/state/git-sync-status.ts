@@ -1,5 +1,5 @@
+import { keyName } from '../../../../kubernetes/key.ts'
 import { PhaseSchema, type SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
-import { keyName } from '../manifests/object-key.ts'
 import { isParent } from '../manifests/parents.ts'
 
 /** `spec` of a GitSync. */

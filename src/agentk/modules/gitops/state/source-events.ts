@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { keyName } from '../../../../kubernetes/key.ts'
 import { builtIn } from '../../../../kubernetes/kind.ts'
 import { textAt } from '../../../../kubernetes/object.ts'
 import { collectionPath, objectPath } from '../../../../kubernetes/path.ts'
@@ -7,7 +8,6 @@ import { errorText } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import { Phase, type SourceState } from '../../../../proto/gen/gitops_states_pb.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
-import { keyName } from '../manifests/object-key.ts'
 import { plannedLines } from './git-sync-status.ts'
 
 /** Objects of a round that have Events of their own: the state names more of them. */

@@ -1,4 +1,5 @@
 import { create } from '@bufbuild/protobuf'
+import { keyName, keyText } from '../../../../kubernetes/key.ts'
 import {
   type Counts,
   CountsSchema,
@@ -17,7 +18,6 @@ import type { ApplyEnd, RoundEnd } from '../apply/apply-run.ts'
 import type { DryRun } from '../dry-run.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import { type ManifestProblem, problemText } from '../manifests/manifest.ts'
-import { keyName, keyText } from '../manifests/object-key.ts'
 import { isParent } from '../manifests/parents.ts'
 import type { Outcome, RoundDone, Step } from '../reconcile.ts'
 import type { SourceOptions } from '../source-options.ts'

@@ -1,6 +1,14 @@
-import { at, isBeingDeleted, type KubernetesObject, listAt, numberAt, textAt } from '../../../../kubernetes/object.ts'
+import {
+  at,
+  isBeingDeleted,
+  type KubernetesObject,
+  listAt,
+  numberAt,
+  textAt,
+  textField,
+} from '../../../../kubernetes/object.ts'
 import { isLostWithNode } from '../../../health/kas/pods/readiness.ts'
-import { claimNameOf, hasEnded, textField } from '../../../health/kas/read.ts'
+import { claimNameOf, hasEnded } from '../../../health/kas/read.ts'
 import { maxName } from './bounds.ts'
 import type { Projector, Reference } from './projector.ts'
 

@@ -1,6 +1,6 @@
 import { at, type KubernetesObject, kindOf, listAt, numberAt, textAt } from '../../../../kubernetes/object.ts'
+import { exactTimeOf } from '../../../../kubernetes/time.ts'
 import { type Counts, countsOf, daemonCountsOf, desiredOf, setCountsOf } from '../../../health/kas/counts.ts'
-import { exactTimeOf } from '../../../health/kas/read.ts'
 import type { Projector } from './projector.ts'
 import { labelSelector } from './selectors.ts'
 

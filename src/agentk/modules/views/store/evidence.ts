@@ -1,3 +1,4 @@
+import { placeKey } from '../../../../kubernetes/key.ts'
 import type { ResourceKind } from '../../../../kubernetes/kind.ts'
 import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import { Counter } from '../../../../lib/counter.ts'
@@ -127,7 +128,7 @@ export class Evidences implements ObjectSink {
 }
 
 function keyOf({ kind, namespace, name, uid }: Subject): string {
-  return `${kind}\n${namespace}\n${name}\n${uid}`
+  return `${placeKey(kind, namespace, name)}\n${uid}`
 }
 
 /** So that the rest of a long text goes. */

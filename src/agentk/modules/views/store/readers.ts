@@ -1,3 +1,4 @@
+import { placeKey } from '../../../../kubernetes/key.ts'
 import { Multimap } from './multimap.ts'
 import type { ObjectRecord, RecordChange } from './record.ts'
 import { serviceOf, templateKinds } from './records-world.ts'
@@ -7,7 +8,7 @@ export type Read = string
 
 /** Names of what is read: equal ones are the same. */
 export const reads = {
-  object: (kind: string, namespace: string, name: string): Read => `n\n${kind}\n${namespace}\n${name}`,
+  object: (kind: string, namespace: string, name: string): Read => `n\n${placeKey(kind, namespace, name)}`,
   childrenOf: (uid: string): Read => `c\n${uid}`,
   pods: (namespace: string): Read => `p\n${namespace}`,
   workloads: (namespace: string): Read => `w\n${namespace}`,

@@ -1,11 +1,22 @@
-import { at, isBeingDeleted, type KubernetesObject, kindOf, listAt } from '../../../../kubernetes/object.ts'
+import {
+  at,
+  field,
+  isBeingDeleted,
+  type KubernetesObject,
+  kindOf,
+  listAt,
+  nameOf,
+  namespaceOf,
+  textField,
+  uidOf,
+} from '../../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../../../health/argo/health.ts'
 import type { IsHidden } from '../../../health/kas/around.ts'
 import type { World } from '../../../health/kas/choice/roots.ts'
 import type { Evidence } from '../../../health/kas/evidence.ts'
 import type { Finding } from '../../../health/kas/finding.ts'
 import type { Opinion } from '../../../health/kas/opinion.ts'
-import { field, type LabelTable, nameOf, namespaceOf, textField, uidOf } from '../../../health/kas/read.ts'
+import type { LabelTable } from '../../../health/kas/read.ts'
 import { webhookKinds } from '../../../health/kas/webhooks.ts'
 import { type Choice, chosenOf } from './judgement.ts'
 import { customParentsOf } from './object-record.ts'

@@ -1,3 +1,4 @@
+import { placeKey } from '../../../../kubernetes/key.ts'
 import { customParentsOf } from '../store/object-record.ts'
 import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
 
@@ -40,7 +41,7 @@ export class BelowWalk {
   add(below: Below): void {
     const { record, claims, first, last } = below
     if (!claims && last < first) return
-    const key = `${record.uid}\n${record.kind.key}\n${record.namespace}\n${record.name}`
+    const key = `${record.uid}\n${placeKey(record.kind.key, record.namespace, record.name)}`
     const known = this.#waiting.get(key)
     this.#waiting.set(
       key,

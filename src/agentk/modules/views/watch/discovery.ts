@@ -1,6 +1,7 @@
+import type { GroupVersion } from '../../../../kubernetes/discovery.ts'
 import { kindKey, type ResourceKind } from '../../../../kubernetes/kind.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
-import { discoverVersions, type GroupVersion } from '../../../cluster/discovery.ts'
+import { discoverVersions } from '../../../cluster/discovery.ts'
 
 export interface ServedKind extends ResourceKind {
   /** it has a `status` of its own */

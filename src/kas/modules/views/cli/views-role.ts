@@ -1,5 +1,6 @@
 import * as z from 'zod'
-import { kindKey, parseApiVersion, parseKindKey } from '../../../../kubernetes/kind.ts'
+import { namedVersions, resourcesOf } from '../../../../kubernetes/discovery.ts'
+import { kindKey, parseKindKey } from '../../../../kubernetes/kind.ts'
 import { groupsPath, versionPath } from '../../../../kubernetes/path.ts'
 import { askKas } from '../../../command/ask-kas.ts'
 import { readAnswer } from '../../../command/bad-answer.ts'
@@ -24,6 +25,7 @@ export const viewsRoleUsage = `views role [--service-account NAMESPACE/NAME]
 
 /** What is read from an agent gives it rights once it is applied: names alone, of no Secrets. */
 const groupPattern = /^[a-z0-9.-]*$/
+const core = { group: '', version: 'v1' }
 const namePattern = /^[a-z0-9-]+$/
 const neverNamed: ReadonlySet<string> = new Set(['Secret'])
 
@@ -62,28 +64,16 @@ async function notFollowed(endpoint: Endpoint): Promise<Set<string>> {
 async function namesIn(endpoint: Endpoint, kinds: ReadonlySet<string>): Promise<Map<string, string[]>> {
   const ask = async (path: string) => readAnswer(z.unknown(), await askKas(endpoint, { method: 'GET', path }))
   const groups = Map.groupBy(kinds, (kind) => parseKindKey(kind).group)
-  const served = listIn(await ask(groupsPath), 'groups')
+  const served = namedVersions(await ask(groupsPath)) ?? []
   const found = new Map<string, string[]>()
   for (const [group, all] of [...groups].sort(([one], [other]) => (one < other ? -1 : 1))) {
-    const about = served.find(({ name }) => name === group)
-    const version = textIn(about?.preferredVersion, 'groupVersion')
-    if (!groupPattern.test(group) || (group !== '' && version === '')) continue
-    const resources = listIn(await ask(versionPath(parseApiVersion(group === '' ? 'v1' : version))), 'resources')
-    const names = resources.flatMap(({ name, kind }) => {
-      const isName = typeof name === 'string' && namePattern.test(name) // no subresource
-      return isName && name !== 'secrets' && all.includes(kindKey(group, String(kind))) ? [name] : []
+    const preferred = group === '' ? core : served.find((one) => one.group === group)
+    if (!groupPattern.test(group) || !preferred) continue
+    const names = (resourcesOf(await ask(versionPath(preferred))) ?? []).flatMap(({ plural, kind }) => {
+      const isName = namePattern.test(plural) // no subresource
+      return isName && plural !== 'secrets' && all.includes(kindKey(group, kind)) ? [plural] : []
     })
     if (names.length > 0) found.set(group, names.sort())
   }
   return found
-}
-
-function listIn(value: unknown, name: string): readonly Readonly<Record<string, unknown>>[] {
-  const list = (Object(value) as Record<string, unknown>)[name]
-  return Array.isArray(list) ? list.filter((one) => typeof one === 'object' && one !== null) : []
-}
-
-function textIn(value: unknown, name: string): string {
-  const text = (Object(value) as Record<string, unknown>)[name]
-  return typeof text === 'string' && /^[a-z0-9./-]+$/i.test(text) ? text : ''
 }

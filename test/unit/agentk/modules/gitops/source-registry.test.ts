@@ -1,6 +1,6 @@
 import t from 'tap'
-import { keyText, type ObjectKey } from '../../../../../src/agentk/modules/gitops/manifests/object-key.ts'
 import { SourceRegistry } from '../../../../../src/agentk/modules/gitops/source-registry.ts'
+import { keyText, type ObjectKey } from '../../../../../src/kubernetes/key.ts'
 import { maxObjects } from '../../../../../src/proto/gitops/limits.ts'
 import type { SourceBlock } from '../../../../../src/proto/gitops/schema.ts'
 

@@ -5,7 +5,7 @@ import { ClusterKinds } from '../../../../../../src/agentk/modules/gitops/cluste
 import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops/inventory/entry.ts'
 import type { LiveObject } from '../../../../../../src/agentk/modules/gitops/live/live-object.ts'
 import type { Manifest } from '../../../../../../src/agentk/modules/gitops/manifests/manifest.ts'
-import { keyText } from '../../../../../../src/agentk/modules/gitops/manifests/object-key.ts'
+import { keyText } from '../../../../../../src/kubernetes/key.ts'
 
 const resource = (kind: string, plural: string) => ({
   kind,

@@ -5,7 +5,7 @@ import {
   waveGraph,
 } from '../../../../../../src/agentk/modules/gitops/apply/wave-graph.ts'
 import type { Manifest } from '../../../../../../src/agentk/modules/gitops/manifests/manifest.ts'
-import { keyText } from '../../../../../../src/agentk/modules/gitops/manifests/object-key.ts'
+import { keyText } from '../../../../../../src/kubernetes/key.ts'
 import { Seeded } from '../../../../../support/seeded.ts'
 
 interface More {

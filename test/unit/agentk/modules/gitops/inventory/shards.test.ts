@@ -9,7 +9,7 @@ import {
   union,
 } from '../../../../../../src/agentk/modules/gitops/inventory/shards.ts'
 import { stockKey } from '../../../../../../src/agentk/modules/gitops/inventory/stock-inventory.ts'
-import { keyText } from '../../../../../../src/agentk/modules/gitops/manifests/object-key.ts'
+import { keyText } from '../../../../../../src/kubernetes/key.ts'
 import { Seeded } from '../../../../../support/seeded.ts'
 
 const entry = (name: string, more: Partial<InventoryEntry> = {}): InventoryEntry => ({

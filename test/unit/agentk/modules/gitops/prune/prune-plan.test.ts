@@ -1,13 +1,13 @@
 import t from 'tap'
 import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops/inventory/entry.ts'
 import type { LiveObject } from '../../../../../../src/agentk/modules/gitops/live/live-object.ts'
-import { keyText } from '../../../../../../src/agentk/modules/gitops/manifests/object-key.ts'
 import type { BlockCode, PruneOptions } from '../../../../../../src/agentk/modules/gitops/prune/blockers.ts'
 import {
   type ApprovalCode,
   type PruneInput,
   planPrune,
 } from '../../../../../../src/agentk/modules/gitops/prune/prune-plan.ts'
+import { keyText } from '../../../../../../src/kubernetes/key.ts'
 
 const options: PruneOptions = {
   id: '42-7',

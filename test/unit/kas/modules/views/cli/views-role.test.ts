@@ -9,6 +9,7 @@ import { runCli } from '../../../../../../src/kas/cli/cli.ts'
 
 const groups = ['example.com', 'b.example.com', 'gone.example.com'].map((name) => ({
   name,
+  versions: [{ groupVersion: `${name}/v1`, version: 'v1' }],
   preferredVersion: { groupVersion: `${name}/v1`, version: 'v1' },
 }))
 const resources = (...all: readonly [name: string, kind: string][]) => ({

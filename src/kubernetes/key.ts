@@ -17,3 +17,8 @@ export function keyText({ group, kind, namespace, name }: ObjectKey): string {
 export function keyName({ group, kind, namespace, name }: ObjectKey): string {
   return `${kind}${group && `.${group}`} ${namespace && `${namespace}/`}${name}`
 }
+
+/** For maps, of what is known by `kindKey`. */
+export function placeKey(kind: string, namespace: string, name: string): string {
+  return `${kind}\n${namespace}\n${name}`
+}
