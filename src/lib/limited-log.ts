@@ -1,6 +1,6 @@
 import type { Clock } from './clock.ts'
 import type { Logger } from './log.ts'
-import { RateLimit } from './rate-limit.ts'
+import { RateLimit, RateLimits } from './rate-limit.ts'
 
 /** Lines. */
 const rate = { perSecond: 1 / 60, burst: 1 }
@@ -26,5 +26,23 @@ export class LimitedLog {
     }
     this.#log.warn({ reason, ...fields, ...(this.#left > 0 ? { count: this.#left } : {}) }, this.#sentence)
     this.#left = 0
+  }
+}
+
+/** Of each line; one that was forgotten stands once more in the log. */
+const hourly = { perSecond: 1 / 3600, burst: 1, maxKeys: 1000 }
+
+/** Logs each line, a sentence with its fields, once an hour at the most. */
+export class HourlyLog {
+  readonly #log: Logger
+  readonly #lines: RateLimits<string>
+
+  constructor(components: { clock: Clock; log: Logger }) {
+    this.#log = components.log
+    this.#lines = new RateLimits(components.clock, hourly)
+  }
+
+  log(level: 'info' | 'warn', fields: Readonly<Record<string, string>>, sentence: string): void {
+    if (this.#lines.of(JSON.stringify([sentence, fields])).takeIfThere(1)) this.#log[level](fields, sentence)
   }
 }

@@ -1,6 +1,7 @@
 import type { AgentId } from '../../../call/call.ts'
 import { type Clock, systemClock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { HourlyLog } from '../../../lib/limited-log.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { sameHash, tokenHash } from '../../../lib/token-hash.ts'
 import type { Agent } from '../../agent.ts'
@@ -19,7 +20,6 @@ import type { AgentEnvironment, LocalDirectory, UserAgents } from '../local-dire
 import { decideCiAccess } from './ci-access.ts'
 import type { Job, TokenEntry, User } from './directory-contents.ts'
 import type { DirectoryFile } from './directory-file.ts'
-import { RefusalLog } from './refusal-log.ts'
 import { decideUserAccess } from './user-access.ts'
 import { userAgents } from './user-agents.ts'
 
@@ -37,12 +37,13 @@ export interface FileDirectoryComponents {
 export class FileDirectory implements Directory, LocalDirectory {
   readonly #components: FileDirectoryComponents
   readonly #clock: Clock
-  readonly #refusals: RefusalLog
+  /** why somebody who is known was refused: the caller's text says nothing of it, as upstream's */
+  readonly #refusals: HourlyLog
 
   constructor(components: FileDirectoryComponents) {
     this.#components = components
     this.#clock = components.clock ?? systemClock
-    this.#refusals = new RefusalLog({ clock: this.#clock, log: components.log.child({ mod_name: 'directory' }) })
+    this.#refusals = new HourlyLog({ clock: this.#clock, log: components.log.child({ mod_name: 'directory' }) })
   }
 
   async agentByToken(token: string, _signal: AbortSignal): Promise<Agent> {

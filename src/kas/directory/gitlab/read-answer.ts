@@ -2,7 +2,7 @@ import * as z from 'zod'
 import { KasError } from '../../../lib/errors.ts'
 import type { HttpAnswer } from './exchange.ts'
 
-/** Parts of GitLab's answers. Keys that are not named here are ignored, as upstream does. */
+/** Reading what GitLab answers. Keys that no schema names are ignored, as upstream does. */
 
 /** A number above zero, also as text, as proto JSON has 64-bit numbers. */
 export const id = z.union([z.int().positive(), z.string().regex(/^[1-9]\d{0,18}$/)]).transform((value) => BigInt(value))

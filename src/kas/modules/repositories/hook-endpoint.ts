@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { HourlyLog } from '../../../lib/limited-log.ts'
 import type { Logger } from '../../../lib/log.ts'
-import { RefusalLog } from '../../directory/file/refusal-log.ts'
 import type { KasHost, OwnAnswer, SignedEndpoint } from '../../module.ts'
 import { hookSignature } from './hook-signature.ts'
 
@@ -30,7 +30,7 @@ const accepted: OwnAnswer = {
  * @see doc/directory.md "Hooks"
  */
 export function hookEndpoint({ hookSecretFile, poll, clock, log }: HookEndpointComponents): SignedEndpoint {
-  const unreadable = new RefusalLog({ clock, log })
+  const unreadable = new HourlyLog({ clock, log })
   /** in the place of one that there is not: a stranger learns no more by how a request is answered than by what */
   const nobodys = randomBytes(32).toString('hex')
   const secretOf = async (projectId: bigint) => {
