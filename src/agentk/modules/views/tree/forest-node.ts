@@ -5,15 +5,20 @@ import type { ObjectRecord } from '../store/record.ts'
 /** More visible children of a kind than this are one row. */
 export const maxUnbundled = 50
 
-/** What a page puts in order. */
-export interface Entry {
+/** What is put in order. */
+export interface Ranked {
   readonly id: string
   /** the worst of its own and of those below */
   readonly total: number
   readonly kind: string
   readonly name: string
   readonly namespace: string
+  /** undefined: it is no object */
+  readonly record: ObjectRecord | undefined
 }
+
+/** What a row is of. */
+export type Entry = Node | Family
 
 /** A node that is no object, and what is said of it. */
 export interface SyntheticNode {
@@ -28,7 +33,7 @@ export interface SyntheticNode {
  * An object as one caller sees it, a group, an owner that is not shown, or the root of them all. There are as many as
  * objects in each view of all: what follows from the record is not kept once more.
  */
-export class Node implements Entry {
+export class Node implements Ranked {
   content: ObjectRecord | SyntheticNode
   /** undefined: of the root, and of one that has no place yet */
   family: Family | undefined
@@ -139,7 +144,7 @@ const familiesByKind = new WeakMap<Node, Map<string, Family>>()
 const noCounts = () => argoWords.map(() => 0)
 
 /** The children of a kind. Many are counted as they come and go; few are counted when it is asked. */
-export class Family implements Entry {
+export class Family implements Ranked {
   readonly parent: Node
   readonly kind: string
   readonly name = ''
@@ -155,6 +160,10 @@ export class Family implements Entry {
     this.parent = parent
     this.kind = kind
     this.canBundle = canBundle
+  }
+
+  get record(): undefined {
+    return undefined
   }
 
   /** As a row. */

@@ -8,16 +8,16 @@ export type RunInTurns = (step: () => boolean, done: () => void) => () => void
 
 /** Scans, one at a time. */
 export class Scans {
-  readonly runInTurns: RunInTurns
+  readonly run: RunInTurns
   readonly #clock: Clock
   readonly #waiting: { readonly isFirst: boolean; readonly run: (done: () => void) => void }[] = []
   #isRunning = false
   #pauseUntil = Number.NEGATIVE_INFINITY
   #cancelPause: (() => void) | undefined
 
-  constructor(clock: Clock, runInTurns: RunInTurns) {
+  constructor(clock: Clock, run: RunInTurns) {
     this.#clock = clock
-    this.runInTurns = runInTurns
+    this.run = run
   }
 
   /**

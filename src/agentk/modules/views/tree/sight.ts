@@ -5,7 +5,7 @@ import type { TimeSlices } from '../store/time-slices.ts'
 import type { Below } from './below-walk.ts'
 import { Opinions } from './opinions.ts'
 import { isSameToClaims, maxAbove, Owners, saysOtherOwner } from './owners.ts'
-import { Scans } from './scans.ts'
+import { type RunInTurns, Scans } from './scans.ts'
 import { kasSeverityOf, severityOf, type VerdictSide } from './severity.ts'
 
 /** What is to be placed anew after a change. */
@@ -45,7 +45,7 @@ export class Sight {
     this.#turns = turns
     this.owners = new Owners(records, this.sees)
     this.opinions = new Opinions({ records, visibility, owners: this.owners, sees: this.sees })
-    this.scans = new Scans(clock, (step, done) => this.run(step, done))
+    this.scans = new Scans(clock, this.run)
   }
 
   readonly sees = ({ kind, namespace }: Pick<ObjectRecord, 'kind' | 'namespace'>): boolean =>
@@ -62,9 +62,7 @@ export class Sight {
   }
 
   /** Long work, in its turn (`TimeSlices.run`). */
-  run(step: () => boolean, done: () => void): () => void {
-    return this.#turns.run(this.visibility.key, step, done)
-  }
+  readonly run: RunInTurns = (step, done) => this.#turns.run(this.visibility.key, step, done)
 
   /** @returns undefined: nothing of it is seen */
   moved(change: RecordChange): Moved | undefined {

@@ -46,7 +46,7 @@ export class ForestView implements View, ForestListener {
     this.#query = query
     this.#causes = new ViewCauses(components)
     this.#links = new ViewLinks(components, () => this.#updates.request())
-    const turn = () => this.#forest?.sight.scans.runInTurns
+    const turn = () => this.#forest?.sight.run
     this.#updates = new Updates({ clock, turn, onDue, write: (update) => this.#write(update), send })
     this.#pages.set('', { wanted: { limit: query.limit, offset: 0, sort: query.sort } })
   }
@@ -194,10 +194,7 @@ export class ForestView implements View, ForestListener {
   #named(shown: ReadonlyMap<string, Entry>): readonly ObjectRecord[] {
     const { view, objects } = this.#query
     if (view !== 'object') return []
-    return [...shown.values()].flatMap((entry) => {
-      const record = 'record' in entry ? (entry as Node).record : undefined
-      return record && objects?.has(record) ? record : []
-    })
+    return [...shown.values()].flatMap(({ record }) => (record && objects?.has(record) ? record : []))
   }
 
   /** As many as there is room for. @returns those that are on no page */
@@ -262,8 +259,7 @@ export class ForestView implements View, ForestListener {
     return rowParts(entry, { sight, side, links: this.#links.of(entry.id), cause: this.#causes.of(entry.id) })
   }
 
-  #unsentKind(entry: Entry): string | undefined {
-    const record = 'record' in entry ? (entry as Node).record : undefined
+  #unsentKind({ record }: Entry): string | undefined {
     if (!record) return undefined
     const { key, version, plural } = record.kind
     const kind = keyedPart(key, [version, plural])

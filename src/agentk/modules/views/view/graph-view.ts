@@ -69,7 +69,7 @@ export class GraphView implements View, ForestListener {
     this.#components = components
     this.#query = query
     this.#namespaces = new GraphNamespaces(components.records)
-    const turn = () => this.#forest?.sight.scans.runInTurns
+    const turn = () => this.#forest?.sight.run
     this.#updates = new Updates({ clock, turn, onDue, write: (update) => this.#write(update), send })
     void this.#load()
   }
@@ -247,7 +247,7 @@ export class GraphView implements View, ForestListener {
 
   /** The graph as it is now, in its turn; at once where nobody waits and it is small. */
   #make(forest: Forest, page: Page, selection: GraphSelection): void {
-    const { scans } = forest.sight
+    const { run, scans } = forest.sight
     this.#isRunning = true
     this.#isOld = false
     let isAtOnce = true
@@ -256,7 +256,7 @@ export class GraphView implements View, ForestListener {
     this.#cancels.add(cancel)
     const cancelWait = scans.add(!this.#isMade, (ended) => {
       end = ended
-      this.#run(scans.runInTurns, this.#steps(forest, page, selection), (graph) => {
+      this.#run(run, this.#steps(forest, page, selection), (graph) => {
         this.#cancels.delete(cancel)
         ended()
         this.#made(graph, selection, isAtOnce)
@@ -301,7 +301,7 @@ export class GraphView implements View, ForestListener {
       },
       { maxVertices: maxVertices(), maxArcs: maxArcs() },
     )
-    return yield* walk.steps(page.order.flatMap((entry) => (entry as Node).record ?? []))
+    return yield* walk.steps(page.order.flatMap(({ record }) => record ?? []))
   }
 }
 

@@ -1,8 +1,8 @@
 import type { SortName } from '../../../../proto/views-json.ts'
 import { isSummary } from '../../../health/kas/opinion.ts'
-import type { Entry, Node } from '../tree/forest-node.ts'
+import type { Ranked } from '../tree/forest-node.ts'
 
-export type Order = (one: Entry, other: Entry) => number
+export type Order = (one: Ranked, other: Ranked) => number
 
 /** `place`: by name, kind and namespace alone, however it fares */
 export type PageOrder = SortName | 'place'
@@ -15,16 +15,12 @@ export function orderBy(sort: PageOrder | undefined): Order {
 }
 
 /** What it is compared by, when it changes itself. */
-export function asItIs(entry: Entry): Entry {
-  const { id, total, kind, name, namespace } = entry
-  return Object.assign(
-    { id, total, kind, name, namespace },
-    'content' in entry ? { content: (entry as Node).content } : {},
-  )
+export function asItIs({ id, total, kind, name, namespace, record }: Ranked): Ranked {
+  return { id, total, kind, name, namespace, record }
 }
 
 /** The worst first, then workloads, then by kind and name. */
-function compareEntries(one: Entry, other: Entry): number {
+function compareEntries(one: Ranked, other: Ranked): number {
   return (
     other.total - one.total ||
     compareKinds(one.kind, other.kind) ||
@@ -55,15 +51,10 @@ const comparePlaces: Order = (one, other) =>
 
 /** The youngest first; many of a kind in one row, and what is no object, last. */
 const compareAges: Order = (one, other) => {
-  const [own, others] = [createdOf(one), createdOf(other)]
+  const [own, others] = [one.record?.created, other.record?.created]
   if (own === others) return compareEntries(one, other)
   if (own === undefined || others === undefined) return own === undefined ? 1 : -1
   return others - own
-}
-
-function createdOf(entry: Entry): number | undefined {
-  const content = 'content' in entry ? (entry as Node).content : undefined
-  return content && 'uid' in content ? content.created : undefined
 }
 
 export const compareTexts = (one: string, other: string) => (one < other ? -1 : one > other ? 1 : 0)

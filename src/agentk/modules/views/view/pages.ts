@@ -1,4 +1,4 @@
-import { type Entry, Family, type Node } from '../tree/forest-node.ts'
+import { type Entry, Family, type Node, type Ranked } from '../tree/forest-node.ts'
 import type { RunInTurns, Scans } from '../tree/scans.ts'
 import { asItIs, type Order, orderBy, type PageOrder } from './order.ts'
 
@@ -150,7 +150,7 @@ export class Page {
   #isHere(entry: Entry): boolean {
     const { node, kind } = this.#source
     if (entry instanceof Family) return kind === undefined && entry.parent === node && entry.isBundle
-    const { family } = entry as Node
+    const { family } = entry
     if (family?.parent !== node) return false
     return kind === undefined ? !family.isBundle : family.kind === kind && family.isBundle
   }
@@ -163,7 +163,7 @@ export class Page {
       this.#scan = 'runs'
       this.#touchedInScan.clear()
       const entries = this.#entries()
-      const cancel = best(this.#scans.runInTurns, { entries, count: this.#most, compare: this.#compare }, (found) => {
+      const cancel = best(this.#scans.run, { entries, count: this.#most, compare: this.#compare }, (found) => {
         done()
         this.#found(found, found.length === entries.length)
         if (!isAtOnce) this.#onScanned()
@@ -208,7 +208,7 @@ function best(
 ): () => void {
   let found: Entry[] = []
   // as it was: entries may change meanwhile
-  let bound: Entry | undefined
+  let bound: Ranked | undefined
   let next = 0
   const cut = () => {
     found = found.sort(compare).slice(0, count)

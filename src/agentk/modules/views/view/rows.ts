@@ -36,7 +36,7 @@ export interface RowSources {
 
 export function rowParts(entry: Entry, sources: RowSources): RowParts {
   return {
-    content: entry instanceof Family ? entry.kind : (entry as Node).content,
+    content: entry instanceof Family ? entry.kind : entry.content,
     around: JSON.stringify(around(entry, sources)),
   }
 }
@@ -79,13 +79,12 @@ function around(entry: Entry, sources: RowSources): Partial<Row> {
   if (entry instanceof Family) {
     return { ...parentOf(entry.parent), c: entry.members.length, ...worst(entry.total, side) }
   }
-  const node = entry as Node
-  const children = node.childCount
+  const children = entry.childCount
   return {
-    ...(node.record ? verdicts(node.record, sources.sight) : {}),
-    ...(node.family?.isBundle ? { p: node.family.id } : parentOf(node.parent)),
-    ...(node.what === 'group' ? groupVerdict(node, sources) : {}),
-    ...(children > 0 ? { c: children, ...worst(node.worstBelow(), side) } : {}),
+    ...(entry.record ? verdicts(entry.record, sources.sight) : {}),
+    ...(entry.family?.isBundle ? { p: entry.family.id } : parentOf(entry.parent)),
+    ...(entry.what === 'group' ? groupVerdict(entry, sources) : {}),
+    ...(children > 0 ? { c: children, ...worst(entry.worstBelow(), side) } : {}),
     ...linked(links),
     ...(cause ? { z: shown(cause) } : {}),
   }

@@ -2,7 +2,7 @@ import type { Clock } from '../../../../lib/clock.ts'
 import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
 import { Causes, type ShownCause } from '../tree/causes.ts'
 import type { Forest } from '../tree/forest.ts'
-import type { Entry, Node } from '../tree/forest-node.ts'
+import { type Entry, Family } from '../tree/forest-node.ts'
 
 /** Objects that are read for causes of one update; those of further rows follow with the next. */
 export const maxReadPerUpdate = 10_000
@@ -80,24 +80,23 @@ export class ViewCauses {
         continue
       if (causes.read + chosen * readsToChoose >= maxReadPerUpdate) return { changed, isWhole: false }
       if (roots.length > 0) chosen++
-      if (this.#choose(id, { forest, causes, roots, isObject: isObject(entry) })) changed.push(id)
+      if (this.#choose(id, { forest, causes, roots, isObject: entry.record !== undefined })) changed.push(id)
     }
     return { changed, isWhole: true }
   }
 
   /** What is not well of it. @returns none: all is well; undefined: it has no cause */
   #rootsOf(entry: Entry, forest: Forest): readonly ObjectRecord[] | undefined {
-    if (!('record' in entry)) return undefined
-    const node = entry as Node
-    if (node.record) return isSick(node.record, forest) ? [node.record] : []
-    const known = this.#sick.get(node.id)
+    if (entry.record) return isSick(entry.record, forest) ? [entry.record] : []
+    if (entry instanceof Family) return undefined
+    const known = this.#sick.get(entry.id)
     if (known) return known
     const roots: ObjectRecord[] = []
-    for (const { record } of node.children()) {
+    for (const { record } of entry.children()) {
       if (record && isSick(record, forest)) roots.push(record)
       if (roots.length === maxRoots) break
     }
-    this.#sick.set(node.id, roots)
+    this.#sick.set(entry.id, roots)
     return roots
   }
 
@@ -125,8 +124,6 @@ export class ViewCauses {
     return JSON.stringify(before) !== JSON.stringify(cause)
   }
 }
-
-const isObject = (entry: Entry): boolean => 'record' in entry && (entry as Node).what === 'object'
 
 function fromOf({ sight: { opinions }, placesVersion }: Forest, namespaces: readonly string[] | undefined): string {
   if (!namespaces) return `${opinions.version} ${placesVersion}`

@@ -1,9 +1,16 @@
 import t from 'tap'
-import type { Entry } from '../../../../../../src/agentk/modules/views/tree/forest-node.ts'
+import type { Ranked } from '../../../../../../src/agentk/modules/views/tree/forest-node.ts'
 import { orderBy } from '../../../../../../src/agentk/modules/views/view/order.ts'
 
 t.test('the worst first; of those that are as bad workloads, then by kind and name', async (t) => {
-  const entry = (kind: string, name: string, total = 1): Entry => ({ id: name, total, kind, name, namespace: 'shop' })
+  const entry = (kind: string, name: string, total = 1): Ranked => ({
+    id: name,
+    total,
+    kind,
+    name,
+    namespace: 'shop',
+    record: undefined,
+  })
   const sorted = [
     entry('Service', 'worst', 5),
     entry('apps/Deployment', 'a'),
