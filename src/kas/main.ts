@@ -5,13 +5,14 @@ import type { Logger } from '../lib/log.ts'
 import { nearestName } from '../lib/nearest-name.ts'
 import { stopSignal } from '../lib/stop-signal.ts'
 import { readVersion, versionLine } from '../lib/version.ts'
+import { commandGroups } from './cli/commands.ts'
 import { programOptions, subcommands, usage } from './cli/program.ts'
 import { parsedArgs, UsageError } from './command/command.ts'
 
 /** @returns the exit code, once there is one; a server runs until a signal stops it */
 async function main(argv: readonly string[]): Promise<number> {
   const [word = ''] = argv
-  if (subcommands.includes(word)) {
+  if (subcommands(commandGroups).includes(word)) {
     process.stdout.on('error', endByPipe)
     const { runCli } = await import('./cli/cli.ts') // loaded here, so that --version answers at once
     return runCli([...argv], process)
@@ -22,9 +23,9 @@ async function main(argv: readonly string[]): Promise<number> {
     options: programOptions,
   })
   if (values.version) return print(`${versionLine('kas', readVersion())}\n`)
-  if (values.help) return print(usage)
+  if (values.help) return print(usage(commandGroups))
   const file = values['configuration-file']
-  if (file === undefined) throw new UsageError(`--configuration-file is missing\n\n${usage.trimEnd()}`)
+  if (file === undefined) throw new UsageError(`--configuration-file is missing\n\n${usage(commandGroups).trimEnd()}`)
   return serve(file)
 }
 
@@ -38,7 +39,7 @@ function endByPipe(error: NodeJS.ErrnoException): void {
 }
 
 function unknownCommand(word: string): UsageError {
-  const near = nearestName(word, subcommands)
+  const near = nearestName(word, subcommands(commandGroups))
   return new UsageError(`there is no command ${word}${near ? `, did you mean kas ${near}?` : '; kas --help shows all'}`)
 }
 

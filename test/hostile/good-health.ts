@@ -1,5 +1,4 @@
 import { health } from '../../src/kas/modules/views/cli/health.ts'
-import { runViewsCommand } from '../../src/kas/modules/views/cli/views-command.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { abortable } from '../../src/lib/signals.ts'
 
@@ -24,7 +23,7 @@ export async function askHealth(
     stdin: { [Symbol.asyncIterator]: () => ({ next: async () => ({ done: true as const, value: undefined }) }) },
   }
   const words = [...args, '--kubeconfig', kubeconfig, '-o', 'json']
-  const asked = runViewsCommand(health, words, { io, clock: systemClock, random: Math.random })
+  const asked = health.run(words, { io, clock: systemClock, random: Math.random, groups: [] })
   const code = await abortable(asked, signal)
   const { state } = JSON.parse(said.join('')) as { state: { is: string } | null }
   if (state?.is !== 'live') throw new Error(`kas health: ${state?.is ?? 'no answer'} ${complaints.join('')}`)

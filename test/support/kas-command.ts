@@ -1,4 +1,5 @@
 import { runCli } from '../../src/kas/cli/cli.ts'
+import { commandGroups } from '../../src/kas/cli/commands.ts'
 
 export interface KasAnswer {
   readonly code: number
@@ -6,8 +7,13 @@ export interface KasAnswer {
   readonly stderr: string
 }
 
-/** `kas …` in this process. */
-export async function runKas(argv: readonly string[], kubeconfig: string, stdin = ''): Promise<KasAnswer> {
+/** `kas …` in this process. @param groups - default: those of kas */
+export async function runKas(
+  argv: readonly string[],
+  kubeconfig: string,
+  stdin = '',
+  groups = commandGroups,
+): Promise<KasAnswer> {
   const said = { stdout: '', stderr: '' }
   const writer = (name: 'stdout' | 'stderr') => ({
     write: (text: string) => {
@@ -22,6 +28,6 @@ export async function runKas(argv: readonly string[], kubeconfig: string, stdin 
       yield stdin
     })(),
   }
-  const code = await runCli(argv, io)
+  const code = await runCli(argv, io, groups)
   return { code, ...said }
 }

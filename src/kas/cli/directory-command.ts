@@ -1,6 +1,5 @@
-import type { ParseArgsConfig } from 'node:util'
 import type { Clock } from '../../lib/clock.ts'
-import type { CliIo, CliValues } from '../command/command.ts'
+import type { CliIo, CliValues, CommandOptions } from '../command/command.ts'
 import type { DirectoryDocument } from './directory-document.ts'
 
 export interface CliContext {
@@ -14,11 +13,11 @@ export interface CliContext {
 }
 
 /** A subcommand that edits the directory file. */
-export interface Command {
+export interface DirectoryCommand {
   /** after `kas`, with what it takes */
   readonly usage: string
   readonly summary: string
-  readonly options: NonNullable<ParseArgsConfig['options']>
+  readonly options: CommandOptions
   /** how many positionals it takes */
   readonly positionals: number
   /** whether it runs without a directory file, as it has none then; absent: never */

@@ -4,7 +4,7 @@ import { required, textOption } from '../command/command.ts'
 import { textTable } from '../command/text-table.ts'
 import type { DirectoryContents } from '../directory/file/directory-contents.ts'
 import type { DirectoryTree } from '../directory/file/directory-schema.ts'
-import type { CliContext, Command } from './directory-command.ts'
+import type { CliContext, DirectoryCommand } from './directory-command.ts'
 import type { DirectoryDocument, OwnedToken } from './directory-document.ts'
 import { agentNamed, projectNamed, userNamed } from './named-entries.ts'
 import { hashOf, shortHash } from './short-hash.ts'
@@ -16,7 +16,7 @@ const json = { json: { type: 'boolean' } } as const
 const project = { project: { type: 'string' } } as const
 
 /** `kas agent list` */
-export const agentList: Command = {
+export const agentList: DirectoryCommand = {
   usage: 'agent list [--project PATH] [--json]',
   summary: 'prints the agents',
   options: { ...project, ...json },
@@ -40,7 +40,7 @@ export const agentList: Command = {
 }
 
 /** `kas agent show` */
-export const agentShow: Command = {
+export const agentShow: DirectoryCommand = {
   usage: 'agent show NAME [--project PATH] [--json]',
   summary: 'prints an agent, and the tokens that it has',
   options: { ...project, ...json },
@@ -59,7 +59,7 @@ export const agentShow: Command = {
 }
 
 /** `kas user list` */
-export const userList: Command = {
+export const userList: DirectoryCommand = {
   usage: 'user list [--json]',
   summary: 'prints the users, with their roles',
   options: json,
@@ -79,7 +79,7 @@ export const userList: Command = {
 }
 
 /** `kas user show` */
-export const userShow: Command = {
+export const userShow: DirectoryCommand = {
   usage: 'user show NAME [--json]',
   summary: 'prints a user, the roles and the tokens',
   options: json,
@@ -96,7 +96,7 @@ export const userShow: Command = {
 }
 
 /** `kas token list` */
-export const tokenList: Command = {
+export const tokenList: DirectoryCommand = {
   usage: 'token list [--agent NAME [--project PATH] | --user NAME] [--json]',
   summary: 'prints whose tokens there are, how they are called, and when they end',
   options: { agent: { type: 'string' }, ...project, user: { type: 'string' }, ...json },
@@ -108,7 +108,7 @@ export const tokenList: Command = {
 }
 
 /** `kas token show` */
-export const tokenShow: Command = {
+export const tokenShow: DirectoryCommand = {
   usage: 'token show SHA256 | - [--json]',
   summary: 'prints whose token it is: by the beginning of its sha256, or - to read the token from stdin',
   options: json,

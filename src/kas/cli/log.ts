@@ -1,11 +1,11 @@
 import { printable } from '../../lib/printable.ts'
 import type { AccessLine } from '../access-log/access-line.ts'
-import { type CliIo, parsedArgs, refuseEmpty, textOption } from '../command/command.ts'
+import { type Command, type CommandContext, parsedArgs, refuseEmpty, textOption } from '../command/command.ts'
 import { agentOption, askReplica, explained, socketOf, socketOptions, statusUsage } from './status-command.ts'
 
-export const logUsage = 'log [--agent ID] [--user NAME] [--verb VERB] [--since 10m] [--follow]'
+const usage = 'log [--agent ID] [--user NAME] [--verb VERB] [--since 10m] [--follow]'
 
-export const options = {
+const options = {
   ...socketOptions,
   agent: { type: 'string' },
   user: { type: 'string' },
@@ -14,7 +14,7 @@ export const options = {
   follow: { type: 'boolean', short: 'f' },
 } as const
 
-const help = `usage: kas ${logUsage}
+const help = `usage: kas ${usage}
   prints who did what by way of one replica: of its last 10,000 lines of the access log those that fit, the oldest first
   --agent ID                   of calls for this agent
   --user NAME                  of this user; a number is an id, and @5 who has the name 5
@@ -26,8 +26,11 @@ ${statusUsage}`
 /** of one line */
 const maxLineCharacters = 1024 * 1024
 
-/** `kas log`. @returns the exit code. @throws UsageError, Error with what the replica answered */
-export async function showLog(args: readonly string[], io: CliIo): Promise<number> {
+/** `kas log` */
+export const log: Command = { usage, options, run }
+
+/** @throws UsageError, Error with what the replica answered */
+async function run(args: readonly string[], { io }: CommandContext): Promise<number> {
   const { values } = parsedArgs({ args: [...args], options })
   if (values.help) {
     io.stdout.write(help)

@@ -1,5 +1,5 @@
 import { required, textOption, UsageError } from '../command/command.ts'
-import type { CliContext, Command } from './directory-command.ts'
+import type { CliContext, DirectoryCommand } from './directory-command.ts'
 import type { OwnedToken, TokenTree } from './directory-document.ts'
 import { agentNamed, userNamed } from './named-entries.ts'
 import { shortHash } from './short-hash.ts'
@@ -30,7 +30,7 @@ const userOf: OwnerOf = ({ positionals, directory }) => {
 const ofProject = { project: { type: 'string' } } as const
 
 /** `kas agent delete` */
-export const agentDelete: Command = {
+export const agentDelete: DirectoryCommand = {
   usage: 'agent delete NAME [--project PATH]',
   summary: 'takes an agent out, with its tokens: its connections end, and its id is not given again',
   options: ofProject,
@@ -39,7 +39,7 @@ export const agentDelete: Command = {
 }
 
 /** `kas user delete` */
-export const userDelete: Command = {
+export const userDelete: DirectoryCommand = {
   usage: 'user delete NAME',
   summary: 'takes a user out, with the tokens of the user and of the jobs that the user has started',
   options: {},
@@ -58,7 +58,7 @@ const rotationUsage = '[--expires 90d|DATE|never] [--keep 7d]'
 const rotationSummary = 'prints a new token, which ends as the old one does; that is void at once, or after --keep'
 
 /** `kas agent rotate` */
-export const agentRotate: Command = {
+export const agentRotate: DirectoryCommand = {
   usage: `agent rotate NAME [--project PATH] [--token-name NAME] ${rotationUsage}`,
   summary: `${rotationSummary} (agentk needs the new one by then)`,
   options: { ...ofProject, 'token-name': { type: 'string' }, ...rotation },
@@ -67,7 +67,7 @@ export const agentRotate: Command = {
 }
 
 /** `kas user rotate` */
-export const userRotate: Command = {
+export const userRotate: DirectoryCommand = {
   usage: `user rotate NAME [--token-name NAME] ${rotationUsage}`,
   summary: rotationSummary,
   options: { 'token-name': { type: 'string' }, ...rotation },
@@ -76,7 +76,7 @@ export const userRotate: Command = {
 }
 
 /** `kas token rotate` */
-export const tokenRotate: Command = {
+export const tokenRotate: DirectoryCommand = {
   usage: `token rotate SHA256 | - ${rotationUsage}`,
   summary: rotationSummary,
   options: rotation,

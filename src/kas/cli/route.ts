@@ -2,10 +2,10 @@ import { printable } from '../../lib/printable.ts'
 import { required, textOption } from '../command/command.ts'
 import { textTable } from '../command/text-table.ts'
 import type { RouteReport } from '../servers/ops-socket/route-report.ts'
-import { agentOption, type StatusCommand } from './status-command.ts'
+import { agentOption, statusCommand } from './status-command.ts'
 
 /** `kas route` */
-export const route: StatusCommand = {
+export const route = statusCommand({
   usage: 'route --agent ID [--method /package.Service/Method]',
   summary: 'says which way a call for the agent would go if it came in at the replica now, and why',
   options: { agent: { type: 'string' }, method: { type: 'string' } },
@@ -29,7 +29,7 @@ export const route: StatusCommand = {
       rows.length === 0 ? '' : `\n${textTable([['OTHER HOLDER', 'STATE', 'REACH', 'CALLS', 'SERVES'], ...rows])}`
     return `${lines.map((line) => `${printable(line)}\n`).join('')}${table}`
   },
-}
+})
 
 const verdicts: Readonly<Record<RouteReport['verdict'], string>> = {
   own: 'a tunnel of',

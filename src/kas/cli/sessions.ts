@@ -1,15 +1,23 @@
-import type { Clock } from '../../lib/clock.ts'
 import { ageText } from '../command/age-text.ts'
-import { type CliIo, type CliValues, parsedArgs, refuseEmpty, textOption, UsageError } from '../command/command.ts'
+import {
+  type CliIo,
+  type CliValues,
+  type Command,
+  type CommandContext,
+  parsedArgs,
+  refuseEmpty,
+  textOption,
+  UsageError,
+} from '../command/command.ts'
 import { textTable } from '../command/text-table.ts'
 import type { EndedReport, SessionsReport } from '../sessions/replica-sessions.ts'
 import type { SessionReport } from '../sessions/session-table.ts'
 import { whatText } from './log.ts'
 import { agentOption, ask, socketOf, socketOptions, statusUsage } from './status-command.ts'
 
-export const sessionsUsage = 'sessions [end] [ID] [--user NAME] [--agent ID] [--reason TEXT]'
+const usage = 'sessions [end] [ID] [--user NAME] [--agent ID] [--reason TEXT]'
 
-export const options = {
+const options = {
   ...socketOptions,
   user: { type: 'string' },
   agent: { type: 'string' },
@@ -30,12 +38,11 @@ ${statusUsage}`
 /** Of an id, in the table: as many as may stand for it. */
 const idCharacters = 8
 
-/**
- * `kas sessions`
- *
- * @returns the exit code: 1 if a replica was not reached. @throws UsageError, Error with what the replica answered
- */
-export async function sessions(args: readonly string[], { io, clock }: { io: CliIo; clock: Clock }): Promise<number> {
+/** `kas sessions` */
+export const sessions: Command = { usage, name: 'sessions', options, run }
+
+/** @returns the exit code: 1 if a replica was not reached. @throws UsageError, Error with what the replica answered */
+async function run(args: readonly string[], { io, clock }: CommandContext): Promise<number> {
   const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
   if (values.help) {
     io.stdout.write(help)

@@ -1,14 +1,20 @@
 import type { IncomingMessage } from 'node:http'
-import type { ParseArgsConfig } from 'node:util'
 import { http } from '../../lib/http.ts'
-import { type CliIo, type CliValues, parsedArgs, textOption, UsageError } from '../command/command.ts'
+import {
+  type CliIo,
+  type CliValues,
+  type Command,
+  type CommandOptions,
+  parsedArgs,
+  textOption,
+  UsageError,
+} from '../command/command.ts'
 
-/** A subcommand that asks a running replica on its Unix socket. */
 export interface StatusCommand {
   /** after `kas`, with what it takes */
   readonly usage: string
   readonly summary: string
-  readonly options: NonNullable<ParseArgsConfig['options']>
+  readonly options: CommandOptions
   /** what it asks. @throws UsageError */
   path(values: CliValues): string
   /** the answer, for people */
@@ -31,13 +37,25 @@ const timeoutMs = 10_000
 /** More than any answer: 200 agents, or one with its 1,000 connections of 256 methods. */
 const maxAnswerBytes = 256 * 1024 * 1024
 
-/** @returns what goes to stdout; @throws UsageError, Error */
-export async function runStatusCommand(command: StatusCommand, args: readonly string[], io: CliIo): Promise<string> {
-  const { values } = parsedArgs({ args: [...args], options: { ...command.options, ...socketOptions } })
-  if (values.help) return `usage: kas ${command.usage}\n  ${command.summary}\n${statusUsage}`
-  const path = command.path(values)
-  const text = await ask(await socketOf(values, io.env), path)
-  return values.json ? text : command.print(JSON.parse(text))
+/** A command that asks a running replica on its Unix socket. */
+export function statusCommand(command: StatusCommand): StatusCommand & Command {
+  const { usage, summary } = command
+  const options = { ...command.options, ...socketOptions }
+  return {
+    ...command,
+    options,
+    async run(args, { io }) {
+      const { values } = parsedArgs({ args: [...args], options })
+      if (values.help) {
+        io.stdout.write(`usage: kas ${usage}\n  ${summary}\n${statusUsage}`)
+        return 0
+      }
+      const path = command.path(values)
+      const text = await ask(await socketOf(values, io.env), path)
+      io.stdout.write(values.json ? text : command.print(JSON.parse(text)))
+      return 0
+    },
+  }
 }
 
 /** Which replica's. @throws UsageError */

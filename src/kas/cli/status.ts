@@ -6,10 +6,10 @@ import type {
   RefusedCallerReport,
   StatusReport,
 } from '../servers/ops-socket/status-report.ts'
-import { agentOption, type StatusCommand } from './status-command.ts'
+import { agentOption, statusCommand } from './status-command.ts'
 
 /** `kas status` */
-export const status: StatusCommand = {
+export const status = statusCommand({
   usage: 'status [--agent ID]',
   summary: 'prints the replicas, and who holds which agent, as one replica knows it',
   options: { agent: { type: 'string' } },
@@ -29,7 +29,7 @@ export const status: StatusCommand = {
       ...Object.entries(modules).map(([name, lines]) => `\n${printable(name)}\n${textTable(lines)}`),
     ].join('')
   },
-}
+})
 
 function memberTable(members: readonly MemberReport[]): string {
   const heads = [

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../lib/clock.ts'
 import { tokenHash } from '../../lib/token-hash.ts'
 import { type CliIo, type CliValues, required, textOption, UsageError } from '../command/command.ts'
-import type { CliContext, Command } from './directory-command.ts'
+import type { CliContext, DirectoryCommand } from './directory-command.ts'
 import type { DirectoryDocument, OwnedToken } from './directory-document.ts'
 import { agentNamed, projectNamed, userNamed } from './named-entries.ts'
 import { hashOf } from './short-hash.ts'
@@ -60,7 +60,7 @@ export function tokenOptions({ values, clock }: Pick<CliContext, 'values' | 'clo
 }
 
 /** `kas token create` */
-export const tokenCreate: Command = {
+export const tokenCreate: DirectoryCommand = {
   usage:
     'token create --agent NAME [--project PATH] | --user NAME | --job ID --pipeline ID --user NAME --project PATH [--environment SLUG --tier TIER [--environment-name NAME]] [--token-name NAME] [--expires 90d|DATE|never]',
   summary: 'adds a token of an agent, a user or a CI job and prints it',
@@ -136,7 +136,7 @@ function idOption(values: CliContext['values'], name: string): number {
 }
 
 /** `kas token revoke`, and by its other name `kas token delete` */
-const tokenRemoval = (verb: string): Command => ({
+const tokenRemoval = (verb: string): DirectoryCommand => ({
   usage: `token ${verb} SHA256 | -`,
   summary: 'takes a token out: by the beginning of its sha256, 8 digits at least, or - to read the token from stdin',
   options: {},

@@ -1,4 +1,5 @@
 import { type ParseArgsConfig, parseArgs } from 'node:util'
+import type { Clock } from '../../lib/clock.ts'
 
 export interface CliOutput {
   write(text: string): unknown
@@ -17,6 +18,50 @@ export interface CliIo {
   /** the terminal asks to end; absent: then the program just ends */
   once?(signal: 'SIGINT' | 'SIGTERM', listener: () => void): unknown
   off?(signal: 'SIGINT' | 'SIGTERM', listener: () => void): unknown
+}
+
+/** What a feature has of the command line: lines of `kas --help`, each with its commands. */
+export type ModuleCli = readonly CommandGroup[]
+
+export interface CommandGroup {
+  /** as in `kas --help`: words, and what they do */
+  readonly help: readonly [words: string, text: string]
+  readonly commands: readonly CommandEntry[]
+}
+
+/** A command that loads itself once it is run: a help, and the other commands, need none of it. */
+export interface CommandEntry {
+  /** after `kas`: `gitops status`. Where no command has all the words of a line, the first that begins with the first is run */
+  readonly words: string
+  load(): Promise<Command>
+}
+
+export interface Command {
+  /** after `kas`, with what it takes: printed where the line is wrong */
+  readonly usage: string
+  /** before what went wrong; absent: its words */
+  readonly name?: string
+  readonly options: CommandOptions
+  /** what its option `output` may be */
+  readonly outputs?: readonly string[]
+  /** what a word that it takes may be, where that is known */
+  readonly operands?: readonly string[]
+  /**
+   * @param args - after the first word
+   * @returns the exit code
+   * @throws UsageError; another Error, whose text is printed
+   */
+  run(args: readonly string[], context: CommandContext): Promise<number>
+}
+
+export type CommandOptions = NonNullable<ParseArgsConfig['options']>
+
+export interface CommandContext {
+  readonly io: CliIo
+  readonly clock: Clock
+  readonly random: () => number
+  /** all that there are */
+  readonly groups: readonly CommandGroup[]
 }
 
 export type CliValues = Readonly<Record<string, string | boolean | readonly (string | boolean)[] | undefined>>

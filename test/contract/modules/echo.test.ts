@@ -10,13 +10,17 @@ import { App as AgentkApp } from '../../../src/agentk/app.ts'
 import { loadCluster } from '../../../src/agentk/cluster/load-cluster.ts'
 import { readConfig } from '../../../src/agentk/config/config.ts'
 import { parseFlags } from '../../../src/agentk/config/flags.ts'
+import { commandGroups } from '../../../src/kas/cli/commands.ts'
+import { usage } from '../../../src/kas/cli/program.ts'
 import { status } from '../../../src/kas/cli/status.ts'
 import { agentToken, type KasApp, startKasApps } from '../../cluster/kas-apps.ts'
 import { askSocket } from '../../support/ask-socket.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { eventually } from '../../support/eventually.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
+import { runKas } from '../../support/kas-command.ts'
 import { createEcho as createAgentkEcho } from './echo/agentk-module.ts'
+import { echoCli } from './echo/cli.ts'
 import { createEcho } from './echo/kas-module.ts'
 
 /**
@@ -54,30 +58,49 @@ async function get({ port }: KasApp, path: string, token = jobToken) {
   return { status: answer.status, body: (await answer.json()) as unknown }
 }
 
-t.test('of kas: to all replicas, an endpoint with a WebSocket, a counter, lines of kas status', async (t) => {
-  const { replicas } = await startReplicas(t)
-  const [first, second] = replicas
-  const told = await eventually(async () => {
-    const answer = await get(first, '/echo?word=hello') // until the agent's configuration has been read
-    return answer.status === 200 && answer
-  })
-  t.strictSame(told.body, { agentId: 42, names: ['kas-1'] })
-  t.match(await get(first, '/echo?word=x', 'wrong'), { status: 401 }, 'a stranger is not let in')
-  t.match(await get(first, '/echo'), { status: 400, body: { message: /the query has no word/ } })
-  t.match(status.print(await askSocket(second.socket, '/status')), /\necho\nlast word +hello\nheard +1\n/)
-  t.match(status.print(await askSocket(first.socket, '/status')), /\necho\nlast word +nothing\nheard +0\n/)
-  const metrics = await fetch(`http://127.0.0.1:${second.port('Observability')}/metrics`)
-  t.match(await metrics.text(), /^echo_heard_total 1$/m)
-  const headers = { authorization: `Bearer ci:42:${jobToken}` }
-  const socket = new WebSocket(`ws://127.0.0.1:${first.port('Kubernetes API')}/echo`, ['echo'], { headers })
-  t.teardown(() => socket.terminate())
-  await once(socket, 'open')
-  socket.send('ahoy')
-  t.equal(String((await once(socket, 'message'))[0]), '42 undefined: ahoy')
-  socket.close()
-  await once(socket, 'close')
-  await eventually(async () => /\nlast word +closed\n/.test(status.print(await askSocket(first.socket, '/status'))))
-})
+const kubeconfigText = (server: string, user: string) => `
+clusters: [{ name: c, cluster: { server: "${server}" } }]
+contexts: [{ name: c, context: { cluster: c, user: u } }]
+current-context: c
+users: [{ name: u, user: ${user} }]
+`
+
+t.test(
+  'of kas: to all replicas, an endpoint with a WebSocket, a counter, lines of kas status, a command',
+  async (t) => {
+    const { folder, replicas } = await startReplicas(t)
+    const [first, second] = replicas
+    const told = await eventually(async () => {
+      const answer = await get(first, '/echo?word=hello') // until the agent's configuration has been read
+      return answer.status === 200 && answer
+    })
+    t.strictSame(told.body, { agentId: 42, names: ['kas-1'] })
+    t.match(await get(first, '/echo?word=x', 'wrong'), { status: 401 }, 'a stranger is not let in')
+    t.match(await get(first, '/echo'), { status: 400, body: { message: /the query has no word/ } })
+    t.match(status.print(await askSocket(second.socket, '/status')), /\necho\nlast word +hello\nheard +1\n/)
+    t.match(status.print(await askSocket(first.socket, '/status')), /\necho\nlast word +nothing\nheard +0\n/)
+    const metrics = await fetch(`http://127.0.0.1:${second.port('Observability')}/metrics`)
+    t.match(await metrics.text(), /^echo_heard_total 1$/m)
+    const headers = { authorization: `Bearer ci:42:${jobToken}` }
+    const socket = new WebSocket(`ws://127.0.0.1:${first.port('Kubernetes API')}/echo`, ['echo'], { headers })
+    t.teardown(() => socket.terminate())
+    await once(socket, 'open')
+    socket.send('ahoy')
+    t.equal(String((await once(socket, 'message'))[0]), '42 undefined: ahoy')
+    socket.close()
+    await once(socket, 'close')
+    await eventually(async () => /\nlast word +closed\n/.test(status.print(await askSocket(first.socket, '/status'))))
+    const kubeconfig = join(folder, 'user.kubeconfig')
+    const server = `http://127.0.0.1:${first.port('Kubernetes API')}`
+    await writeFile(kubeconfig, kubeconfigText(server, `{ token: ci:42:${jobToken} }`))
+    const groups = [...commandGroups, ...echoCli]
+    const kas = (...argv: string[]) => runKas(argv, kubeconfig, '', groups)
+    t.strictSame(await kas('echo', 'say', 'again'), { code: 0, stdout: 'kas-1\n', stderr: '' })
+    t.match(await kas('echo'), { code: 2, stderr: 'kas echo say: WORD is missing\nusage: kas echo say WORD' })
+    t.match(usage(groups), /^ {7}kas echo \.\.\. +say a word to all replicas$/m)
+    t.match((await kas('completion', 'bash')).stdout, "'echo say'")
+  },
+)
 
 t.test('of kas: features are said beside those of the others', async (t) => {
   const { replicas } = await startReplicas(t)
@@ -90,15 +113,7 @@ t.test('of kas: features are said beside those of the others', async (t) => {
 t.test('of agentk: a block of the agent’s file, a feature of kas that it asks for', async (t) => {
   const { folder, replicas } = await startReplicas(t)
   const kubeconfig = join(folder, 'kubeconfig')
-  await writeFile(
-    kubeconfig,
-    `
-clusters: [{ name: c, cluster: { server: "http://127.0.0.1:9" } }]
-contexts: [{ name: c, context: { cluster: c, user: u } }]
-current-context: c
-users: [{ name: u, user: {} }]
-`,
-  )
+  await writeFile(kubeconfig, kubeconfigText('http://127.0.0.1:9', '{}'))
   const flags = parseFlags([
     `--kas-address=grpc://127.0.0.1:${replicas[0].port('Agentk API')}`,
     `--kubeconfig=${kubeconfig}`,

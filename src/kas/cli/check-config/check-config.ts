@@ -1,6 +1,13 @@
 import { warningReason } from '../../../lib/config.ts'
 import { printable, printableJson } from '../../../lib/printable.ts'
-import { type CliIo, parsedArgs, textOption, UsageError } from '../../command/command.ts'
+import {
+  type CliIo,
+  type Command,
+  type CommandContext,
+  parsedArgs,
+  textOption,
+  UsageError,
+} from '../../command/command.ts'
 import {
   type CheckedFile,
   checkedAgentFile,
@@ -10,10 +17,10 @@ import {
   type WithoutEffect,
 } from './checked-file.ts'
 
-export const checkConfigUsage =
+const usage =
   'check-config [--configuration-file FILE] [--directory FILE] [--agent-file FILE]... [--strict] [--output json]'
 
-export const options = {
+const options = {
   'configuration-file': { type: 'string' },
   directory: { type: 'string' },
   'agent-file': { type: 'string', multiple: true },
@@ -22,7 +29,7 @@ export const options = {
   help: { type: 'boolean', short: 'h' },
 } as const
 
-const help = `usage: kas ${checkConfigUsage}
+const help = `usage: kas ${usage}
   says whether files can be used, as the programs read them; nothing listens, nobody is asked
   --configuration-file FILE    of kas, with what the environment sets
   --directory FILE             the directory file
@@ -32,12 +39,15 @@ const help = `usage: kas ${checkConfigUsage}
   exit code: 0 if all can be used, 1 if one cannot, 2 if the command line is wrong
 `
 
-export const outputs: readonly string[] = ['text', 'json']
+const outputs: readonly string[] = ['text', 'json']
 /** `agent.configuration.max_configuration_file_size`, where no configuration of kas is checked */
 const defaultMaxAgentBytes = 131_072
 
-/** `kas check-config`. @returns the exit code. @throws UsageError */
-export async function checkConfig(args: readonly string[], io: CliIo): Promise<number> {
+/** `kas check-config` */
+export const checkConfig: Command = { usage, options, outputs, run }
+
+/** @throws UsageError */
+async function run(args: readonly string[], { io }: CommandContext): Promise<number> {
   const { values } = parsedArgs({ args: [...args], options })
   if (values.help) {
     io.stdout.write(help)

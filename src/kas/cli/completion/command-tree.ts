@@ -1,20 +1,5 @@
-import type { ParseArgsConfig } from 'node:util'
-import { options as forgetOptions } from '../../modules/gitops/cli/forget.ts'
-import { options as gitopsOptions } from '../../modules/gitops/cli/status.ts'
-import { viewsCommands } from '../../modules/views/cli/commands.ts'
-import { viewsOptions } from '../../modules/views/cli/views-command.ts'
-import { options as viewsRoleOptions } from '../../modules/views/cli/views-role.ts'
-import { options as agentsOptions } from '../agents.ts'
-import { options as checkConfigOptions, outputs as checkConfigOutputs } from '../check-config/check-config.ts'
-import { commands, commonOptions } from '../commands.ts'
-import { options as doctorOptions, outputs as doctorOutputs } from '../doctor/doctor.ts'
-import { options as logOptions } from '../log.ts'
+import type { Command, CommandGroup } from '../../command/command.ts'
 import { programOptions, subcommands } from '../program.ts'
-import { options as sessionsOptions } from '../sessions.ts'
-import { socketOptions } from '../status-command.ts'
-import { statusCommands } from '../status-commands.ts'
-
-type Options = NonNullable<ParseArgsConfig['options']>
 
 /** What may follow some words. */
 export interface Place {
@@ -32,32 +17,17 @@ export interface PlaceOption {
   readonly values?: readonly string[] | undefined
 }
 
-export const shells = ['bash', 'zsh', 'fish'] as const
-
-const helpOption: Options = { help: { type: 'boolean', short: 'h' } }
+const helpOption = { help: { type: 'boolean', short: 'h' } } as const
 
 /** The tables by which commands read their options, in the order of `kas --help`. */
-export function commandTree(): Place[] {
-  const known: readonly Place[] = [
-    ...Object.entries(commands).map(([at, { options }]) => place(at, { ...options, ...commonOptions })),
-    ...Object.entries(statusCommands).map(([at, { options }]) => place(at, { ...options, ...socketOptions })),
-    ...Object.entries(viewsCommands).map(([at, { options, outputs }]) =>
-      place(at, { ...viewsOptions, ...options }, { outputs }),
-    ),
-    place('agents', agentsOptions),
-    place('log', logOptions),
-    place('sessions', sessionsOptions),
-    place('sessions end', sessionsOptions),
-    place('views role', viewsRoleOptions),
-    place('gitops status', gitopsOptions, { outputs: ['json'] }),
-    place('gitops forget', forgetOptions),
-    place('completion', helpOption, { words: shells }),
-    place('check-config', checkConfigOptions, { outputs: checkConfigOutputs }),
-    place('doctor', doctorOptions, { outputs: doctorOutputs }),
-  ]
-  const groups = subcommands.filter((word) => !known.some(({ at }) => at === word)).map((at) => place(at, helpOption))
-  const places = [...groups, ...known].map((one) => ({ ...one, words: [...wordsAfter(one.at, known), ...one.words] }))
-  return [place('', programOptions, { words: subcommands }), ...places]
+export async function commandTree(groups: readonly CommandGroup[]): Promise<Place[]> {
+  const entries = groups.flatMap(({ commands }) => commands)
+  const known = await Promise.all(entries.map(async ({ words, load }) => place(words, await load())))
+  const first = subcommands(groups)
+  const without = first.filter((word) => !known.some(({ at }) => at === word))
+  const places = [...without.map((at) => place(at, { options: helpOption })), ...known]
+  const all = places.map((one) => ({ ...one, words: [...wordsAfter(one.at, known), ...one.words] }))
+  return [place('', { options: programOptions, operands: first }), ...all]
 }
 
 function wordsAfter(at: string, known: readonly Place[]): string[] {
@@ -66,8 +36,7 @@ function wordsAfter(at: string, known: readonly Place[]): string[] {
 
 function place(
   at: string,
-  options: Options,
-  { words = [], outputs }: { readonly words?: readonly string[]; readonly outputs?: readonly string[] } = {},
+  { options, outputs, operands: words = [] }: Pick<Command, 'options' | 'outputs' | 'operands'>,
 ): Place {
   return {
     at,

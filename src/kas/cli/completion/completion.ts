@@ -1,15 +1,17 @@
-import { type CliIo, parsedArgs, UsageError } from '../../command/command.ts'
-import { commandTree, type Place, shells } from './command-tree.ts'
+import { type Command, type CommandContext, parsedArgs, UsageError } from '../../command/command.ts'
+import { commandTree, type Place } from './command-tree.ts'
 import { bashScript, fishScript, zshScript } from './scripts.ts'
 
-export const completionUsage = 'completion bash|zsh|fish'
+const usage = 'completion bash|zsh|fish'
 
-const help = `usage: kas ${completionUsage}
+const help = `usage: kas ${usage}
   prints what makes the shell propose words and options of kas
   bash   source <(kas completion bash)                     in ~/.bashrc
   zsh    source <(kas completion zsh)                      in ~/.zshrc, behind compinit
   fish   kas completion fish | source                      in ~/.config/fish/config.fish
 `
+
+const shells = ['bash', 'zsh', 'fish'] as const
 
 const scripts: Readonly<Record<(typeof shells)[number], (places: readonly Place[]) => string>> = {
   bash: bashScript,
@@ -17,9 +19,13 @@ const scripts: Readonly<Record<(typeof shells)[number], (places: readonly Place[
   fish: fishScript,
 }
 
-/** `kas completion`. @returns the exit code. @throws UsageError */
-export function completion(args: readonly string[], io: CliIo): number {
-  const options = { help: { type: 'boolean', short: 'h' } } as const
+const options = { help: { type: 'boolean', short: 'h' } } as const
+
+/** `kas completion` */
+export const completion: Command = { usage, options, operands: shells, run }
+
+/** @throws UsageError */
+async function run(args: readonly string[], { io, groups }: CommandContext): Promise<number> {
   const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
   if (values.help) {
     io.stdout.write(help)
@@ -27,6 +33,6 @@ export function completion(args: readonly string[], io: CliIo): number {
   }
   const shell = shells.find((one) => one === positionals[0])
   if (!shell || positionals.length > 1) throw new UsageError(`for which shell? Allowed is one of ${shells.join(', ')}`)
-  io.stdout.write(scripts[shell](commandTree()))
+  io.stdout.write(scripts[shell](await commandTree(groups)))
   return 0
 }

@@ -1,11 +1,18 @@
 import { readFile } from 'node:fs/promises'
-import type { Clock } from '../../../lib/clock.ts'
 import { warningReason } from '../../../lib/config.ts'
 import { fileProblem } from '../../../lib/file-problem.ts'
 import { boundedFindings, type Finding, failuresOf, findingsText, problemFindings } from '../../../lib/findings.ts'
 import { printableJson } from '../../../lib/printable.ts'
 import { checkProxies } from '../../../lib/proxy-findings.ts'
-import { type CliIo, type CliValues, parsedArgs, required, textOption, UsageError } from '../../command/command.ts'
+import {
+  type CliValues,
+  type Command,
+  type CommandContext,
+  parsedArgs,
+  required,
+  textOption,
+  UsageError,
+} from '../../command/command.ts'
 import { loadKasConfig } from '../../config/kas-config.ts'
 import type { KasConfig } from '../../config/kas-schema.ts'
 import { checkCertificates } from './certificates.ts'
@@ -19,10 +26,10 @@ import { checkReplicas } from './replicas.ts'
 import { checkSecrets } from './secrets.ts'
 import { checkDirectory, checkDiscovery, checkGit } from './surroundings.ts'
 
-export const doctorUsage =
+const usage =
   'doctor --configuration-file FILE [--pre] [--agent-token-file FILE] [--kubernetes-api-url URL] [--idle SECONDS] [--output json]'
 
-export const options = {
+const options = {
   'configuration-file': { type: 'string' },
   pre: { type: 'boolean' },
   'agent-token-file': { type: 'string' },
@@ -33,9 +40,9 @@ export const options = {
   help: { type: 'boolean', short: 'h' },
 } as const
 
-export const outputs: readonly string[] = ['text', 'json']
+const outputs: readonly string[] = ['text', 'json']
 
-const help = `usage: kas ${doctorUsage}
+const help = `usage: kas ${usage}
   checks what a configuration names from where kas runs, and says what is wrong, and what to do; it changes nothing
   --configuration-file FILE    of kas, with what the environment sets
   --pre                        kas does not run yet: no replica is asked, and where it is to listen is taken for a moment
@@ -50,13 +57,11 @@ const help = `usage: kas ${doctorUsage}
 
 const checkOrder: readonly string[] = checkNames
 
-interface DoctorContext {
-  readonly io: CliIo
-  readonly clock: Clock
-}
+/** `kas doctor` */
+export const doctor: Command = { usage, options, outputs, run }
 
-/** `kas doctor`. @returns the exit code. @throws UsageError */
-export async function doctor(args: readonly string[], { io, clock }: DoctorContext): Promise<number> {
+/** @throws UsageError */
+async function run(args: readonly string[], { io, clock }: CommandContext): Promise<number> {
   const { values } = parsedArgs({ args: [...args], options })
   if (values.help) {
     io.stdout.write(help)
@@ -107,7 +112,7 @@ function frontOf(values: CliValues): Omit<FrontOptions, 'isPre'> {
   return { url, caFile, idleSeconds }
 }
 
-interface Asked extends DoctorContext {
+interface Asked extends Pick<CommandContext, 'io' | 'clock'> {
   readonly front: Omit<FrontOptions, 'isPre'>
   readonly isPre: boolean
   readonly token: string | undefined

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { runCli } from '../../../../src/kas/cli/cli.ts'
+import { commandGroups } from '../../../../src/kas/cli/commands.ts'
 import { commandTree, flagsOf } from '../../../../src/kas/cli/completion/command-tree.ts'
 import { subcommands, usage } from '../../../../src/kas/cli/program.ts'
 import { foundShell, type ShellName } from '../../../support/completion/found-shell.ts'
@@ -19,7 +20,8 @@ async function kas(...args: string[]): Promise<{ code: number; stdout: string; s
   return { code: await runCli(args, io), ...said }
 }
 
-const places = commandTree()
+const places = await commandTree(commandGroups)
+const help = usage(commandGroups)
 
 /** What the help says: flags, and words after these. */
 interface Help {
@@ -31,8 +33,8 @@ const flagsIn = (text: string) =>
   [...text.matchAll(/(?<![\w-])(--[a-z][a-z-]*|-[a-zA-Z])(?![\w-])/g)].map(([flag]) => flag)
 
 async function helps(): Promise<Help[]> {
-  const words = [...usage.matchAll(/^ {7}kas ([a-z|-]+)/gm)].flatMap(([, word = '']) => word.split('|'))
-  const root = { at: '', expected: [...words, ...flagsIn(usage.split('\nOptions:\n')[1] ?? '')] }
+  const words = [...help.matchAll(/^ {7}kas ([a-z|-]+)/gm)].flatMap(([, word = '']) => word.split('|'))
+  const root = { at: '', expected: [...words, ...flagsIn(help.split('\nOptions:\n')[1] ?? '')] }
   const all: Help[] = [root]
   for (const word of words) {
     const { stdout } = await kas(word, '--help')
@@ -57,7 +59,7 @@ const shells: (readonly [ShellName, Awaited<ReturnType<typeof foundShell>>])[] =
 for (const name of ['bash', 'zsh', 'fish'] as const) shells.push([name, await foundShell(name, folder)])
 
 t.test('the tables have each word and each flag of the help', async (t) => {
-  t.strictSame(helped[0]?.expected.filter((one) => !one.startsWith('-')).sort(), [...subcommands].sort())
+  t.strictSame(helped[0]?.expected.filter((one) => !one.startsWith('-')).sort(), subcommands(commandGroups).sort())
   t.ok(helped.length > 25)
   for (const { at, expected } of helped) {
     const place = places.find((one) => one.at === at)

@@ -1,15 +1,14 @@
-import type { Clock } from '../../../../lib/clock.ts'
 import { printable } from '../../../../lib/printable.ts'
 import { askKas } from '../../../command/ask-kas.ts'
-import { type CliIo, parsedArgs, UsageError } from '../../../command/command.ts'
+import { type Command, type CommandContext, parsedArgs, UsageError } from '../../../command/command.ts'
 import { endpointOf } from '../../../command/endpoint.ts'
 import { askState, type ShownSource } from './state.ts'
 import { nameOf } from './status-text.ts'
 
-export const forgetUsage = 'gitops forget SOURCE [--agent ID]'
-export const forgetHelp = `usage: kas ${forgetUsage}\n  lets go of what a source that has left the configuration has made\n`
+const usage = 'gitops forget SOURCE [--agent ID]'
+export const forgetHelp = `usage: kas ${usage}\n  lets go of what a source that has left the configuration has made\n`
 
-export const options = {
+const options = {
   kubeconfig: { type: 'string' },
   context: { type: 'string' },
   agent: { type: 'string' },
@@ -22,17 +21,11 @@ const maxWaitMs = 60_000
 
 const forgetAnnotation = 'agent.gitlab.com/forget'
 
-/**
- * `kas gitops forget`: of a source that has left the configuration, what it has made stays, and no inventory of it.
- *
- * @param args - after `gitops`
- * @returns the exit code
- * @throws UsageError, BadAnswer, Error with what kas or the API server answered
- */
-export async function gitopsForget(
-  args: readonly string[],
-  { io, clock }: { readonly io: CliIo; readonly clock: Clock },
-): Promise<number> {
+/** `kas gitops forget`: of a source that has left the configuration, what it has made stays, and no inventory of it. */
+export const forget: Command = { usage, name: 'gitops', options, run }
+
+/** @throws UsageError, BadAnswer, Error with what kas or the API server answered */
+async function run(args: readonly string[], { io, clock }: CommandContext): Promise<number> {
   const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
   if (values.help) {
     io.stdout.write(forgetHelp)

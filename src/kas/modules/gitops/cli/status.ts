@@ -1,14 +1,13 @@
-import type { Clock } from '../../../../lib/clock.ts'
 import { printableJson } from '../../../../lib/printable.ts'
-import { type CliIo, parsedArgs, UsageError } from '../../../command/command.ts'
+import { type Command, type CommandContext, parsedArgs, UsageError } from '../../../command/command.ts'
 import { endpointOf } from '../../../command/endpoint.ts'
 import { forgetHelp } from './forget.ts'
 import { askState, type ShownSource, type ShownState } from './state.ts'
 import { nameOf, namesNone, statusText } from './status-text.ts'
 
-export const gitopsUsage = 'gitops status [--agent ID] [--watch] [-o json]'
+const usage = 'gitops status [--agent ID] [--watch] [-o json]'
 
-export const options = {
+const options = {
   kubeconfig: { type: 'string' },
   context: { type: 'string' },
   agent: { type: 'string' },
@@ -23,18 +22,17 @@ const watchMs = 1000
 /** Of an agent that reports no status, whatever its sources do. */
 const noStatusCode = 3
 
+/** `kas gitops status`: how the sources of an agent fare. */
+export const status: Command = { usage, name: 'gitops', options, outputs: ['json'], run: gitopsStatus }
+
 /**
- * `kas gitops status`: how the sources of an agent fare.
- *
  * @param args - after `gitops`
  * @returns the exit code: 0 if all that is known of each source is in the cluster, 1 if not, 3 if the agent reports none
  * @throws UsageError, BadAnswer, Error with what kas answered
  */
 export async function gitopsStatus(
   args: readonly string[],
-  context: {
-    readonly io: CliIo
-    readonly clock: Clock
+  context: Pick<CommandContext, 'io' | 'clock'> & {
     /** ends `--watch` */
     readonly signal?: AbortSignal
   },
@@ -42,7 +40,7 @@ export async function gitopsStatus(
   const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
   const { io, clock, signal } = context
   if (values.help) {
-    const own = `usage: kas ${gitopsUsage}\n  how the sources of an agent fare\n`
+    const own = `usage: kas ${usage}\n  how the sources of an agent fare\n`
     io.stdout.write(positionals.length === 0 ? `${own}${forgetHelp}` : own)
     return 0
   }

@@ -1,7 +1,16 @@
-import { get } from './get.ts'
-import { health } from './health.ts'
-import { tree } from './tree.ts'
-import type { ViewsCommand } from './views-command.ts'
+import type { ModuleCli } from '../../../command/command.ts'
 
-/** By the word after `kas`. */
-export const viewsCommands: Readonly<Record<'tree' | 'get' | 'health', ViewsCommand>> = { tree, get, health }
+export const viewsCli: ModuleCli = [
+  {
+    help: ['tree|get|health ...', 'show what runs in a cluster, and how it fares: kas tree --help'],
+    commands: [
+      { words: 'tree', load: async () => (await import('./tree.ts')).tree },
+      { words: 'get', load: async () => (await import('./get.ts')).get },
+      { words: 'health', load: async () => (await import('./health.ts')).health },
+    ],
+  },
+  {
+    help: ['views role ...', 'print the rights that agentk needs to show more: kas views --help'],
+    commands: [{ words: 'views role', load: async () => (await import('./views-role.ts')).viewsRole }],
+  },
+]

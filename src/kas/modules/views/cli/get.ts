@@ -4,12 +4,12 @@ import { isClusterScoped, readAsked } from './asked.ts'
 import { eventNames, printEvents } from './events.ts'
 import { listText, namesText } from './list-text.ts'
 import { printView } from './print-view.ts'
-import type { ViewsCommand } from './views-command.ts'
+import { viewsCommand } from './views-command.ts'
 
 const listLimit = 500
 
 /** `kas get` */
-export const get: ViewsCommand = {
+export const get = viewsCommand({
   usage:
     'get KIND[,KIND...] [NAME...] | KIND/NAME... [-n NAMESPACE | -A] [-l SELECTOR] [--sort name|age|since] [--watch] [-o wide|name|json|yaml]',
   summary: 'lists objects with their health and its cause, the worst first; get events: the latest',
@@ -37,4 +37,4 @@ export const get: ViewsCommand = {
       nothing: `no ${asked.words.join(', ')} found${scope?.namespaces ? ` in ${scope.namespaces.join(', ')}` : ''}`,
     })
   },
-}
+})

@@ -16,13 +16,13 @@ import { StableCode, unknown } from './stable-code.ts'
 import { stateText } from './state-text.ts'
 import { clockText, isWell, kindText, type Layout, Paint, reasonOf } from './verdict-text.ts'
 import { ViewClient } from './view-client.ts'
-import { isColoured, type ViewsCommand, type ViewsContext } from './views-command.ts'
+import { isColoured, type ViewsContext, viewsCommand } from './views-command.ts'
 
 /** Without `--wait` so long for an agent that connects, or lists. ms */
 const answerMs = 20_000
 
 /** `kas health` */
-export const health: ViewsCommand = {
+export const health = viewsCommand({
   usage:
     'health [KIND/NAME... | -f FILE|DIR|-] [-n NAMESPACE | -A] [-l SELECTOR] [--wait TIME] [--stable TIME] [--ignore KIND|REASON|KIND/NAME]... [--addresses] [--no-fail-fast] [--logs LINES] [-o json]',
   summary:
@@ -35,7 +35,7 @@ export const health: ViewsCommand = {
     const endpoint = await endpointOf(values, io.env)
     return await new Gate(context, options, endpoint).run()
   },
-}
+})
 
 class Gate {
   readonly #context: ViewsContext

@@ -4,14 +4,14 @@ import { isNamed } from './link-text.ts'
 import { printView } from './print-view.ts'
 import { isBundle, type ShownView } from './shown-view.ts'
 import { type TreeOptions, treeText } from './tree-text.ts'
-import type { ViewsCommand } from './views-command.ts'
+import { viewsCommand } from './views-command.ts'
 
 const rootLimit = 100
 /** As deep as JSON is nested. */
 const maxDepth = 64
 
 /** `kas tree` */
-export const tree: ViewsCommand = {
+export const tree = viewsCommand({
   usage: 'tree [KIND | KIND/NAME...] [-n NAMESPACE | -A] [-l SELECTOR] [--watch] [-o json|yaml]',
   summary: 'shows what runs in a cluster, who belongs to whom, how it fares, and why',
   options: {},
@@ -28,7 +28,7 @@ export const tree: ViewsCommand = {
       nothing: 'nothing is found',
     })
   },
-}
+})
 
 export function treeQuery({ query }: Asked): Query {
   return { view: query.objects ? 'object' : 'tree', ...query, limit: rootLimit }

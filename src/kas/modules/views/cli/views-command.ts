@@ -1,28 +1,31 @@
-import type { ParseArgsConfig } from 'node:util'
-import type { Clock } from '../../../../lib/clock.ts'
-import { type CliIo, type CliValues, parsedArgs, UsageError } from '../../../command/command.ts'
+import {
+  type CliIo,
+  type CliValues,
+  type Command,
+  type CommandContext,
+  type CommandOptions,
+  parsedArgs,
+  UsageError,
+} from '../../../command/command.ts'
 
-/** A subcommand that shows what is in an agent's cluster, as the user of a kubeconfig. */
 export interface ViewsCommand {
   /** after `kas`, with what it takes */
   readonly usage: string
   readonly summary: string
-  readonly options: NonNullable<ParseArgsConfig['options']>
+  /** beside those of each */
+  readonly options: CommandOptions
   /** what `-o` may be */
   readonly outputs: readonly string[]
   /** @returns the exit code. @throws UsageError, ViewRefused */
   run(context: ViewsContext): Promise<number>
 }
 
-export interface ViewsContext {
+export interface ViewsContext extends Pick<CommandContext, 'io' | 'clock' | 'random'> {
   readonly values: CliValues
   readonly positionals: readonly string[]
-  readonly io: CliIo
-  readonly clock: Clock
-  readonly random: () => number
 }
 
-export const viewsOptions = {
+const viewsOptions = {
   kubeconfig: { type: 'string' },
   context: { type: 'string' },
   agent: { type: 'string' },
@@ -37,7 +40,7 @@ export const viewsOptions = {
   help: { type: 'boolean', short: 'h' },
 } as const
 
-export const viewsUsage = `  --kubeconfig FILE, --context NAME   of kas, as kubectl takes them (default: KUBECONFIG of the environment)
+const viewsUsage = `  --kubeconfig FILE, --context NAME   of kas, as kubectl takes them (default: KUBECONFIG of the environment)
   --agent ID                          another agent than the one that the kubeconfig's token names
   -n, --namespace NAME                that namespace alone, may be repeated
   -A, --all-namespaces                all of them, which is the default
@@ -49,26 +52,32 @@ export const viewsUsage = `  --kubeconfig FILE, --context NAME   of kas, as kube
   -v, --verbose                       what is folded and what is not followed, too
 `
 
-/** @returns the exit code. @throws UsageError, ViewRefused */
-export async function runViewsCommand(
-  command: ViewsCommand,
-  args: readonly string[],
-  context: Omit<ViewsContext, 'values' | 'positionals'>,
-): Promise<number> {
-  const { values, positionals } = parsedArgs({
-    args: withJobsEnvironment(args, context.io.env),
-    options: { ...viewsOptions, ...command.options },
-    allowPositionals: true,
-  })
-  if (values.help) {
-    context.io.stdout.write(`usage: kas ${command.usage}\n  ${command.summary}\n${viewsUsage}`)
-    return 0
+/** A command that shows what is in an agent's cluster, as the user of a kubeconfig. */
+export function viewsCommand({ summary, run, ...command }: ViewsCommand): Command {
+  const { usage, outputs } = command
+  const options = { ...viewsOptions, ...command.options }
+  return {
+    usage,
+    options,
+    outputs,
+    async run(args, context) {
+      const { io } = context
+      const { values, positionals } = parsedArgs({
+        args: withJobsEnvironment(args, io.env),
+        options,
+        allowPositionals: true,
+      })
+      if (values.help) {
+        io.stdout.write(`usage: kas ${usage}\n  ${summary}\n${viewsUsage}`)
+        return 0
+      }
+      const { output } = values
+      if (output !== undefined && !outputs.includes(String(output))) {
+        throw new UsageError(`-o ${String(output)}: allowed is ${outputs.join(', ')}`)
+      }
+      return run({ ...context, values, positionals })
+    },
   }
-  const { output } = values
-  if (output !== undefined && !command.outputs.includes(String(output))) {
-    throw new UsageError(`-o ${String(output)}: allowed is ${command.outputs.join(', ')}`)
-  }
-  return command.run({ ...context, values, positionals })
 }
 
 /** `--environment` by itself is that of the job. @throws UsageError: it is in none */

@@ -4,12 +4,12 @@ import { kindKey, parseKindKey } from '../../../../kubernetes/kind.ts'
 import { groupsPath, versionPath } from '../../../../kubernetes/path.ts'
 import { askKas } from '../../../command/ask-kas.ts'
 import { readAnswer } from '../../../command/bad-answer.ts'
-import { type CliIo, parsedArgs, UsageError } from '../../../command/command.ts'
+import { type Command, type CommandContext, parsedArgs, UsageError } from '../../../command/command.ts'
 import { type Endpoint, endpointOf } from '../../../command/endpoint.ts'
 import { boundRole } from './bound-role.ts'
 import { readUpdate } from './received.ts'
 
-export const options = {
+const options = {
   kubeconfig: { type: 'string' },
   context: { type: 'string' },
   agent: { type: 'string' },
@@ -17,7 +17,7 @@ export const options = {
   help: { type: 'boolean', short: 'h' },
 } as const
 
-export const viewsRoleUsage = `views role [--service-account NAMESPACE/NAME]
+const usage = `views role [--service-account NAMESPACE/NAME]
   prints a ClusterRole for the kinds that you may list and agentk may not, as kubectl apply takes it
   --kubeconfig FILE, --context NAME   of kas, as kubectl takes them (default: KUBECONFIG of the environment)
   --agent ID                          another agent than the one that the kubeconfig's token names
@@ -29,11 +29,14 @@ const core = { group: '', version: 'v1' }
 const namePattern = /^[a-z0-9-]+$/
 const neverNamed: ReadonlySet<string> = new Set(['Secret'])
 
-/** `kas views role` @returns the exit code. @throws UsageError, BadAnswer, Error with what kas answered */
-export async function viewsRole(args: readonly string[], io: CliIo): Promise<number> {
+/** `kas views role` */
+export const viewsRole: Command = { usage, name: 'views', options, run }
+
+/** @throws UsageError, BadAnswer, Error with what kas answered */
+async function run(args: readonly string[], { io }: CommandContext): Promise<number> {
   const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
   if (values.help) {
-    io.stdout.write(`usage: kas ${viewsRoleUsage}\n`)
+    io.stdout.write(`usage: kas ${usage}\n`)
     return 0
   }
   if (positionals.join(' ') !== 'role') throw new UsageError('say what: kas views role')

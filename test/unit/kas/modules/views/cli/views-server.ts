@@ -4,8 +4,9 @@ import type { AddressInfo } from 'node:net'
 import type { Test } from 'tap'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { runCli } from '../../../../../../src/kas/cli/cli.ts'
-import { viewsCommands } from '../../../../../../src/kas/modules/views/cli/commands.ts'
-import { runViewsCommand } from '../../../../../../src/kas/modules/views/cli/views-command.ts'
+import { get } from '../../../../../../src/kas/modules/views/cli/get.ts'
+import { health } from '../../../../../../src/kas/modules/views/cli/health.ts'
+import { tree } from '../../../../../../src/kas/modules/views/cli/tree.ts'
 import type { Clock } from '../../../../../../src/lib/clock.ts'
 import { type Update, type ViewsRequest, viewsProtocol } from '../../../../../../src/proto/views-json.ts'
 
@@ -113,8 +114,8 @@ export async function startViewsServer(t: Test, options: ServerOptions = {}) {
       for (const listener of interrupts) listener()
     }
     const [word = '', ...args] = argv
-    const command = viewsCommands[word as 'get']
-    const code = clock ? runViewsCommand(command, args, { io, clock, random: () => 0.5 }) : runCli(argv, io)
+    const command = { tree, get, health }[word as 'get']
+    const code = clock ? command.run(args, { io, clock, random: () => 0.5, groups: [] }) : runCli(argv, io)
     return { said, code, interrupt }
   }
   const url = new URL(`http://127.0.0.1:${port}/k8s-proxy`)

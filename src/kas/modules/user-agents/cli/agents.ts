@@ -1,12 +1,20 @@
-import { printableJson } from '../../lib/printable.ts'
-import { type CliIo, type CliValues, parsedArgs, textOption, UsageError } from '../command/command.ts'
-import { endpointOf } from '../command/endpoint.ts'
-import { textTable } from '../command/text-table.ts'
-import { askUserAgents, endpointAt, tokenFrom, type UserAgents } from './user-agents.ts'
+import { printableJson } from '../../../../lib/printable.ts'
+import {
+  type CliIo,
+  type CliValues,
+  type Command,
+  type CommandContext,
+  parsedArgs,
+  textOption,
+  UsageError,
+} from '../../../command/command.ts'
+import { endpointOf } from '../../../command/endpoint.ts'
+import { textTable } from '../../../command/text-table.ts'
+import { askUserAgents, endpointAt, tokenFrom, type UserAgents } from '../../../command/user-agents.ts'
 
-export const agentsUsage = 'agents [--server URL --token-file FILE [--ca FILE]] [--json]'
+const usage = 'agents [--server URL --token-file FILE [--ca FILE]] [--json]'
 
-export const options = {
+const options = {
   kubeconfig: { type: 'string' },
   context: { type: 'string' },
   server: { type: 'string' },
@@ -16,18 +24,17 @@ export const options = {
   help: { type: 'boolean', short: 'h' },
 } as const
 
-const help = `usage: kas ${agentsUsage}
+const help = `usage: kas ${usage}
   asks a running kas for the agents that let you in, and where they are connected
   --kubeconfig FILE, --context NAME   of kas, as kubectl takes them (default: KUBECONFIG of the environment)
   --server URL --token-file FILE      in place of a kubeconfig
 `
 
-/**
- * `kas agents`
- *
- * @returns the exit code. @throws UsageError, BadAnswer, Error with what kas answered
- */
-export async function agents(args: readonly string[], io: CliIo): Promise<number> {
+/** `kas agents` */
+export const agents: Command = { usage, options, run }
+
+/** @throws UsageError, BadAnswer, Error with what kas answered */
+async function run(args: readonly string[], { io }: CommandContext): Promise<number> {
   const { values } = parsedArgs({ args: [...args], options })
   if (values.help) {
     io.stdout.write(help)

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import * as z from 'zod'
-import { askKas } from '../command/ask-kas.ts'
-import { readAnswer } from '../command/bad-answer.ts'
-import { type CliValues, textOption, UsageError } from '../command/command.ts'
-import { type Endpoint, kasUrl } from '../command/endpoint.ts'
+import { askKas } from './ask-kas.ts'
+import { readAnswer } from './bad-answer.ts'
+import { type CliValues, textOption, UsageError } from './command.ts'
+import { type Endpoint, kasUrl } from './endpoint.ts'
 
 /** An agent that lets the user in, as kas says. */
 const agentSchema = z.object({

@@ -1,0 +1,133 @@
+import { nearestName } from '../../lib/nearest-name.ts'
+import { type Command, parsedArgs, textOption, UsageError } from '../command/command.ts'
+import { agentCreate, userCreate } from './create.ts'
+import type { DirectoryCommand } from './directory-command.ts'
+import { agentList, agentShow, tokenList, tokenShow, userList, userShow } from './listing.ts'
+import { agentDelete, agentRotate, tokenRotate, userDelete, userRotate } from './owners.ts'
+import { tokenCreate, tokenDelete, tokenRevoke } from './token.ts'
+
+/** `kas kubeconfig` */
+const kubeconfig: DirectoryCommand = {
+  usage:
+    'kubeconfig (--agent NAME [--project PATH] [--context NAME] | --all) --server URL [--ca FILE] [--namespace NAME] (--user NAME [--token-name NAME] [--expires 90d|DATE|never] | --token-file FILE [--ci]) [--output FILE]',
+  summary:
+    'adds an agent, or all that the user may use, to a kubeconfig: FILE, else that of KUBECONFIG, else (and with -) stdout; others stay as they are. The token is the one of that name (default: of this host), or that in the file',
+  options: {
+    agent: { type: 'string' },
+    all: { type: 'boolean' },
+    project: { type: 'string' },
+    context: { type: 'string' },
+    server: { type: 'string' },
+    ca: { type: 'string' },
+    namespace: { type: 'string' },
+    user: { type: 'string' },
+    'token-name': { type: 'string' },
+    expires: { type: 'string' },
+    'token-file': { type: 'string' },
+    ci: { type: 'boolean' },
+    output: { type: 'string' },
+  },
+  positionals: 0,
+  doesWithout: (values) => textOption(values, 'token-file') !== undefined,
+  async run(context) {
+    const { addToKubeconfig } = await import('./kubeconfig/add.ts') // for a help nothing is loaded
+    return addToKubeconfig(context)
+  },
+}
+
+/** By the words after `kas`: these read or edit the directory file. */
+const commands: Readonly<Record<string, DirectoryCommand>> = {
+  'agent create': agentCreate,
+  'agent list': agentList,
+  'agent show': agentShow,
+  'agent delete': agentDelete,
+  'agent rotate': agentRotate,
+  'token create': tokenCreate,
+  'token list': tokenList,
+  'token show': tokenShow,
+  'token delete': tokenDelete,
+  'token revoke': tokenRevoke,
+  'token rotate': tokenRotate,
+  'user create': userCreate,
+  'user list': userList,
+  'user show': userShow,
+  'user delete': userDelete,
+  'user rotate': userRotate,
+  kubeconfig,
+}
+
+/** Of each of `commands`. */
+const commonOptions = {
+  directory: { type: 'string' },
+  print: { type: 'boolean' },
+  help: { type: 'boolean', short: 'h' },
+} as const
+
+const commonUsage = `  --directory FILE   the directory file (default: KAS_DIRECTORY_FILE of the environment)
+  --print            say on stderr what to change in the file instead of writing it
+`
+
+/** @param words - of one of `commands`, or the first of some: that says which there are */
+export function directoryCommand(words: string): Command {
+  const command = commands[words]
+  return command ? runnable(words, command) : overview(words)
+}
+
+function runnable(words: string, command: DirectoryCommand): Command {
+  const options = { ...command.options, ...commonOptions }
+  return {
+    usage: command.usage,
+    options,
+    async run(args, { io, clock }) {
+      const behind = args.slice(words.split(' ').length - 1)
+      const { values, positionals } = parsedArgs({ args: behind, options, allowPositionals: true })
+      if (values.help) {
+        io.stdout.write(`${helpOf(command)}${commonUsage}`)
+        return 0
+      }
+      const file = values.directory ?? io.env.KAS_DIRECTORY_FILE
+      const isNamed = typeof file === 'string' && file !== ''
+      if (!isNamed && !command.doesWithout?.(values)) {
+        throw new UsageError('which directory file? Say --directory FILE, or set KAS_DIRECTORY_FILE')
+      }
+      if (positionals.length > command.positionals)
+        throw new UsageError(`too much: ${positionals.slice(command.positionals).join(' ')}`)
+      const { DirectoryDocument } = await import('./directory-document.ts') // here: a help needs none of it
+      const directory = isNamed ? await DirectoryDocument.load(file) : DirectoryDocument.nowhere()
+      let isPrinted = false
+      const commit = async () => {
+        if (!directory.isChanged || isPrinted) return
+        if (!values.print) return await directory.save()
+        isPrinted = true
+        io.stderr.write(`${file} is not written; what to change there:\n${directory.instructions}`)
+      }
+      const output = await command.run({ values, positionals, directory, io, clock, commit })
+      await commit()
+      io.stdout.write(output)
+      return 0
+    },
+  }
+}
+
+/** All that begin with the word. */
+function overview(word: string): Command {
+  const own = Object.entries(commands).filter(([words]) => words.startsWith(`${word} `))
+  return {
+    usage: word,
+    options: { help: commonOptions.help },
+    async run(args, { io }) {
+      const wantsHelp = args.some((one) => one === '--help' || one === '-h')
+      const [verb = ''] = args
+      const verbs = own.map(([words]) => words.slice(word.length + 1))
+      const near = wantsHelp || verb === '' ? undefined : nearestName(verb, verbs)
+      const unknown = near === undefined ? '' : `kas ${word} ${verb}: did you mean kas ${word} ${near}?\n`
+      const text = own.map(([, command]) => helpOf(command)).join('')
+      io[wantsHelp ? 'stdout' : 'stderr'].write(`${unknown}${text}${commonUsage}`)
+      return wantsHelp ? 0 : 2
+    },
+  }
+}
+
+function helpOf({ usage, summary }: DirectoryCommand): string {
+  return `usage: kas ${usage}\n  ${summary}\n`
+}

@@ -1,0 +1,8 @@
+import type { ModuleCli } from '../../../command/command.ts'
+
+export const userAgentsCli: ModuleCli = [
+  {
+    help: ['agents ...', 'ask a running kas for the agents that let you in'],
+    commands: [{ words: 'agents', load: async () => (await import('./agents.ts')).agents }],
+  },
+]

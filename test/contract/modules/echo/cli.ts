@@ -1,0 +1,23 @@
+import { askKas } from '../../../../src/kas/command/ask-kas.ts'
+import { type Command, type ModuleCli, parsedArgs, required } from '../../../../src/kas/command/command.ts'
+import { endpointOf } from '../../../../src/kas/command/endpoint.ts'
+
+const usage = 'echo say WORD [--kubeconfig FILE]'
+const options = { kubeconfig: { type: 'string' } } as const
+
+const say: Command = {
+  usage,
+  options,
+  async run(args, { io }) {
+    const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
+    const word = required(positionals[1], 'WORD')
+    const answer = await askKas(await endpointOf(values, io.env), { method: 'GET', path: `/echo?word=${word}` })
+    io.stdout.write(`${JSON.parse(answer).names.join()}\n`)
+    return 0
+  },
+}
+
+/** `kas echo say`: asks what the module serves on 8154. */
+export const echoCli: ModuleCli = [
+  { help: ['echo ...', 'say a word to all replicas'], commands: [{ words: 'echo say', load: async () => say }] },
+]
