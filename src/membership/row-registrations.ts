@@ -26,13 +26,15 @@ export interface RowRegistrations {
   onRowRemoved(listener: (registrations: readonly Registration[]) => void): () => void
 }
 
-export interface RowRegistrationsComponents {
+export function createRowRegistrations({
+  shares,
+  table,
+  rowRemoved,
+}: {
   readonly shares: AgentShares
   readonly table: Table
   readonly rowRemoved: Listeners<readonly Registration[]>
-}
-
-export function createRowRegistrations({ shares, table, rowRemoved }: RowRegistrationsComponents): RowRegistrations {
+}): RowRegistrations {
   return {
     add: (registration) => shares.put({ ...registration, id: idOf(registration) }),
     remove: (registration) => shares.remove(idOf(registration)),

@@ -34,13 +34,14 @@ export function gossipListen(
   }
 }
 
-interface GossipReach {
+/** @returns a warning for the operator: discovery lists replicas elsewhere, and none of them could reach this one */
+export function unreachableGossip({
+  listen,
+  discovery,
+}: {
   readonly listen: GossipListen
   readonly discovery: { readonly kubernetes?: unknown; readonly dns?: unknown; readonly static: readonly string[] }
-}
-
-/** @returns a warning for the operator: discovery lists replicas elsewhere, and none of them could reach this one */
-export function unreachableGossip({ listen, discovery }: GossipReach): string | undefined {
+}): string | undefined {
   const options = parseListenAddress(listen.network, listen.address)
   const host = options && 'port' in options ? options.host : undefined
   if (host === undefined || !isLoopbackHost(host)) return undefined

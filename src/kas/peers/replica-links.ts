@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf'
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
-import type { Membership, UnansweredAddress } from '../../membership/membership.ts'
+import type { InstanceId, Membership, UnansweredAddress } from '../../membership/membership.ts'
 import { Links as LinksService, ListLinksResponseSchema } from '../../proto/gen/replica_links_pb.ts'
 import { type UnaryMethods, unaryService } from '../../proto/unary.ts'
 import { type Reach, reaches } from './link.ts'
@@ -83,7 +83,7 @@ export class ReplicaLinks {
     return { replicas: [own, ...others], silent: failed, failingSources: membership.failingSources() }
   }
 
-  async #ask(instance: ReplicaInstance): Promise<Omit<ReplicaLinksReport, 'name' | 'instance'>> {
+  async #ask(instance: InstanceId): Promise<Omit<ReplicaLinksReport, 'name' | 'instance'>> {
     const { peers, clock } = this.#components
     const sentAt = clock.now()
     const { nowMs, link, unanswered } = await peers.call(instance, LinksService.method.list, {})
@@ -107,5 +107,3 @@ export class ReplicaLinks {
     })
   }
 }
-
-type ReplicaInstance = Membership['instance']

@@ -1,5 +1,5 @@
 import type { NoOffer, Offer } from '../../call/offer.ts'
-import { Cancellation } from '../../lib/cancellation.ts'
+import { Cancellation } from '../../lib/signals.ts'
 
 /** Asks one candidate for a tunnel. Must end soon after it is cancelled. */
 export type RequestOffer = (cancellation: Cancellation) => Promise<Offer | NoOffer>

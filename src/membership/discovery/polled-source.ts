@@ -3,9 +3,8 @@ import { Deadline } from '../../lib/deadline.ts'
 import type { Logger } from '../../lib/log.ts'
 import { pause } from '../../lib/pause.ts'
 import { abortable } from '../../lib/signals.ts'
-import { KnownAddresses } from './known-addresses.ts'
 import { jittered, type Random, retryPauseMs } from './retry.ts'
-import type { Discovered, DiscoverySource } from './source.ts'
+import { RunningSource } from './running-source.ts'
 
 export interface PolledSourceComponents {
   readonly log: Logger
@@ -37,54 +36,28 @@ export interface PartAnswer {
  * A source that is asked again and again. It has parts that may fail one by one: a part that fails keeps what it
  * found before; the source as a whole fails if parts fail and none finds anything.
  */
-export abstract class PolledSource implements DiscoverySource {
-  abstract readonly name: string
+export abstract class PolledSource extends RunningSource {
   readonly #components: PolledSourceComponents
   readonly #options: PollOptions
-  readonly #known: KnownAddresses
   readonly #found = new Map<string, readonly string[]>()
-  readonly #stop = new AbortController()
-  #running: Promise<void> | undefined
 
   constructor(components: PolledSourceComponents, options: PollOptions) {
+    super(components)
     this.#components = components
     this.#options = options
-    this.#known = new KnownAddresses({ log: components.log })
   }
 
   /** One answer for each part, in any order. A rejection is a failure of all. */
   protected abstract ask(signal: AbortSignal): Promise<readonly PartAnswer[]>
 
-  current(): Discovered {
-    return this.#known.current()
-  }
-
-  onChange(listener: () => void): () => void {
-    return this.#known.onChange(listener)
-  }
-
-  /** Resolves after the first round, whatever it brought. */
-  async start(): Promise<void> {
-    const first = Promise.withResolvers<void>()
-    this.#running ??= this.#run(first.resolve)
-    await Promise.race([first.promise, this.#running])
-  }
-
-  async stop(): Promise<void> {
-    this.#known.forgetListeners()
-    this.#stop.abort()
-    await this.#running
-  }
-
-  async #run(asked: () => void): Promise<void> {
+  protected async run(asked: () => void, signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#components
     const { intervalMs, firstRetryMs } = this.#options
-    const { signal } = this.#stop
     let failures = 0
     while (!signal.aborted) {
       await this.#round(signal)
       asked()
-      failures = this.#known.current().error === undefined ? 0 : failures + 1
+      failures = this.known.current().error === undefined ? 0 : failures + 1
       const retry = { firstRetryMs, maxRetryMs: intervalMs }
       await pause(failures > 0 ? retryPauseMs(failures, retry, random) : jittered(intervalMs, random), clock, signal)
     }
@@ -97,7 +70,7 @@ export abstract class PolledSource implements DiscoverySource {
     try {
       this.#take(await abortable(this.ask(round.signal), round.signal))
     } catch (error) {
-      if (!stop.aborted) this.#known.failed((error as Error).message)
+      if (!stop.aborted) this.known.failed((error as Error).message)
     } finally {
       round.abort(reason()) // what is still being asked is not wanted any more
     }
@@ -111,7 +84,7 @@ export abstract class PolledSource implements DiscoverySource {
     for (const { part, addresses } of answers) if (addresses) this.#found.set(part, addresses)
     const error = failed.map(({ part, error }) => `${part}: ${error}`).join('; ')
     const someFound = answers.some(({ addresses }) => (addresses?.length ?? 0) > 0)
-    if (failed.length > 0 && !someFound) this.#known.failed(error)
-    else this.#known.answered([...this.#found.values()].flat(), failed.length > 0 ? { error, stale } : undefined)
+    if (failed.length > 0 && !someFound) this.known.failed(error)
+    else this.known.answered([...this.#found.values()].flat(), failed.length > 0 ? { error, stale } : undefined)
   }
 }

@@ -1,6 +1,6 @@
 import { Duplex } from 'node:stream'
+import { freeBuffer } from './buffer-memory.ts'
 import { FrameFault, FrameReader } from './frame-reader.ts'
-import { freeBuffer } from './free-buffer.ts'
 import { maxUnsentBytes, waitingPieceBytes } from './limits.ts'
 import { lengthOf, type Masking, writeFrames } from './message-frames.ts'
 

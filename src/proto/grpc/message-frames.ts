@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Writable } from 'node:stream'
-import { freeBuffer } from './free-buffer.ts'
+import { freeBuffer } from './buffer-memory.ts'
 import { webSocketMessageBytes } from './limits.ts'
 import { applyMask } from './masks.ts'
 

@@ -1,9 +1,9 @@
 import type { Http2Stream } from 'node:http2'
 import { KasError } from '../../lib/errors.ts'
 import { trailersFlag } from './body-trailers.ts'
+import { passedBytes } from './buffer-memory.ts'
 import { framePrefix, prefixBytes, writePrefix } from './frames.ts'
 import { maxUnsentBytes, narrowUnsentBytes, wideUnsentBytes } from './limits.ts'
-import { passedBytes } from './passed-bytes.ts'
 import type { UnreadBytes } from './unread-bytes.ts'
 
 /** Below this a message is copied behind its prefix: one small write is cheaper than two. */

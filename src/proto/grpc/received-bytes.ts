@@ -1,7 +1,7 @@
 import type { Http2Stream } from 'node:http2'
 import { KasError } from '../../lib/errors.ts'
 import { Blocks, ownCopy } from './blocks.ts'
-import { passedBytes } from './passed-bytes.ts'
+import { passedBytes } from './buffer-memory.ts'
 import type { StreamWindow } from './stream-window.ts'
 import type { Holder, UnreadBytes } from './unread-bytes.ts'
 

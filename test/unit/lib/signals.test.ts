@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events'
 import t from 'tap'
-import { abortable, delay, linkedController } from '../../../src/lib/signals.ts'
+import { abortable, Cancellation, delay, linkedController } from '../../../src/lib/signals.ts'
 
 const listeners = (signal: AbortSignal) => getEventListeners(signal, 'abort').length
 
@@ -54,4 +54,25 @@ t.test('abortable: a promise that nobody waits for any more may reject', async (
   await t.rejects(abortable(Promise.reject(new Error('own')), aborted), { message: 'reason' })
   await new Promise((resolve) => setImmediate(resolve)) // where node tells of such rejections
   t.same(faults, [])
+})
+
+t.test('the last listener of a cancellation is called, once; one that comes later at once', async (t) => {
+  const cancellation = new Cancellation()
+  const called: string[] = []
+  cancellation.onCancel(() => called.push('first'))
+  cancellation.onCancel(() => called.push('second'))
+  t.notOk(cancellation.isCancelled)
+  cancellation.cancel()
+  cancellation.cancel()
+  t.ok(cancellation.isCancelled)
+  cancellation.onCancel(() => called.push('late'))
+  t.same(called, ['second', 'late'])
+})
+
+t.test('nobody need listen to a cancellation', async (t) => {
+  const cancellation = new Cancellation()
+  cancellation.onCancel(() => t.fail('it listens no more'))
+  cancellation.onCancel(undefined)
+  cancellation.cancel()
+  cancellation.onCancel(undefined)
 })

@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
 import type { ConfigWarning } from '../../../lib/config.ts'
-import { configLines } from '../../../lib/config-lines.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { fileProblem } from '../../../lib/file-problem.ts'
 import { parseAgentConfiguration } from '../../agent-config/agent-config-file.ts'
@@ -9,6 +8,7 @@ import { parseViewsFile } from '../../agent-config/views-file.ts'
 import { parseKasConfig } from '../../config/kas-config.ts'
 import type { KasConfig } from '../../config/kas-schema.ts'
 import { parseDirectory } from '../../directory/file/directory-contents.ts'
+import { configLines } from '../config-lines.ts'
 
 /** Why a file cannot be used: one of the reasons. */
 export interface Problem {

@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { LineCounter } from 'yaml'
-import { configLines } from '../../../lib/config-lines.ts'
 import type { Finding } from '../../../lib/findings.ts'
 import { parseYamlDocument } from '../../../lib/yaml-document.ts'
+import { configLines } from '../config-lines.ts'
 
 type Environment = Readonly<Record<string, string | undefined>>
 

@@ -1,8 +1,8 @@
 import { constants } from 'node:fs'
 import { access, readFile, readlink, realpath, stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
-import { YamlEdit } from '../../../lib/yaml-edit.ts'
 import { writeAtomically } from '../write-atomically.ts'
+import { YamlEdit } from './yaml-edit.ts'
 
 export type EntryKind = 'cluster' | 'user' | 'context'
 

@@ -68,14 +68,12 @@ export function routeReport(components: RouteComponents, agentId: AgentId, metho
   }
 }
 
-type Decision = Pick<RouteReport, 'verdict' | 'by' | 'why'>
-
 /** As the router does: own tunnel, else the holders in their order, else the first that comes. */
 function decide(
   name: string,
   own: RouteReport['own'] & { servesHere: boolean },
   candidates: readonly CandidateReport[],
-): Decision {
+): Pick<RouteReport, 'verdict' | 'by' | 'why'> {
   if (own.idle > 0) return { verdict: 'own', by: name, why: 'an idle tunnel of this replica serves the method' }
   const serving = candidates.filter(({ serves }) => serves)
   const inReach = serving.filter(({ reach }) => isUsable(reach))

@@ -2,9 +2,8 @@ import type { Clock } from '../../../lib/clock.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { pause } from '../../../lib/pause.ts'
 import { linkedController } from '../../../lib/signals.ts'
-import { KnownAddresses } from '../known-addresses.ts'
 import { jittered, type Random, type RetryOptions, retryPauseMs } from '../retry.ts'
-import type { Discovered, DiscoverySource } from '../source.ts'
+import { RunningSource } from '../running-source.ts'
 import { AddressWatch, type Kind } from './address-watch.ts'
 import { ClusterClient } from './cluster-client.ts'
 import { failureText, isDenied, retryAfterMs } from './failure.ts'
@@ -52,13 +51,10 @@ export const kubernetesDefaults = {
  *
  * @see doc/decisions/0008-an-informer-and-its-supervisor.md
  */
-export class KubernetesDiscovery implements DiscoverySource {
+export class KubernetesDiscovery extends RunningSource {
   readonly name = 'kubernetes'
   readonly #components: KubernetesDiscoveryComponents
   readonly #options: KubernetesDiscoveryOptions
-  readonly #known: KnownAddresses
-  readonly #stop = new AbortController()
-  #running: Promise<void> | undefined
   #watch: AddressWatch | undefined
   /** what was used last */
   #kind: Kind = 'EndpointSlices'
@@ -66,37 +62,19 @@ export class KubernetesDiscovery implements DiscoverySource {
   #slicesAgain: (() => void) | undefined
 
   constructor(components: KubernetesDiscoveryComponents, options: KubernetesDiscoveryOptions) {
+    super(components)
     this.#components = components
     this.#options = options
-    this.#known = new KnownAddresses({ log: components.log })
   }
 
-  current(): Discovered {
-    return this.#known.current()
-  }
-
-  onChange(listener: () => void): () => void {
-    return this.#known.onChange(listener)
-  }
-
-  /** Resolves after the first answer or the first failure. */
-  async start(): Promise<void> {
-    const first = Promise.withResolvers<void>()
-    this.#running ??= this.#run(first.resolve)
-    await Promise.race([first.promise, this.#running])
-  }
-
-  async stop(): Promise<void> {
-    this.#known.forgetListeners()
-    this.#stop.abort()
-    await this.#running
+  override async stop(): Promise<void> {
+    await super.stop()
     this.#trySlices()
   }
 
-  async #run(asked: () => void): Promise<void> {
+  protected async run(asked: () => void, signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#components
     const { maxRetryMs } = this.#options
-    const { signal } = this.#stop
     let failures = 0
     while (!signal.aborted) {
       const { failure, wasHealthy } = await this.#watchOnce(asked, signal)
@@ -105,7 +83,7 @@ export class KubernetesDiscovery implements DiscoverySource {
         failures = 0
         continue
       }
-      this.#known.failed(failureText(failure))
+      this.known.failed(failureText(failure))
       asked()
       failures = wasHealthy ? 1 : failures + 1
       const askedToWaitMs = Math.min(retryAfterMs(failure), maxRetryMs)
@@ -178,7 +156,7 @@ export class KubernetesDiscovery implements DiscoverySource {
     if (signal.aborted) close()
     const namespace = this.#options.namespace ?? client.namespace
     const onChange = () => {
-      if (this.#watch === watch) this.#known.answered(watch.addresses())
+      if (this.#watch === watch) this.known.answered(watch.addresses())
     }
     const watch = new AddressWatch({ ...this.#components, client, onChange }, { ...this.#options, kind, namespace })
     try {
@@ -212,6 +190,6 @@ export class KubernetesDiscovery implements DiscoverySource {
     this.#kind = watch.kind
     void this.#watch?.close()
     this.#watch = watch
-    this.#known.answered(addresses)
+    this.known.answered(addresses)
   }
 }

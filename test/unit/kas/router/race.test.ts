@@ -2,7 +2,7 @@ import t from 'tap'
 import type { Offer } from '../../../../src/call/offer.ts'
 import { Race } from '../../../../src/kas/router/race.ts'
 import { createHedges, hedgesPerCall } from '../../../../src/kas/router/tunnel-search.ts'
-import type { Cancellation } from '../../../../src/lib/cancellation.ts'
+import type { Cancellation } from '../../../../src/lib/signals.ts'
 
 function offer(): Offer & { back: number } {
   const made = {

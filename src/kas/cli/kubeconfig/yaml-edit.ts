@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { isAlias, isCollection, isMap, isScalar, isSeq, LineCounter, type Node, type Pair, stringify } from 'yaml'
-import { parseYamlDocument } from './yaml-document.ts'
+import { parseYamlDocument } from '../../../lib/yaml-document.ts'
 
 type Path = readonly (string | number)[]
 type Tree = Record<string, unknown>

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { parse } from 'yaml'
-import { YamlEdit } from '../../../src/lib/yaml-edit.ts'
+import { YamlEdit } from '../../../../../src/kas/cli/kubeconfig/yaml-edit.ts'
 
 const item = { name: 'new', context: { cluster: 'c', user: 'u' } }
 

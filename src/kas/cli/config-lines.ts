@@ -1,5 +1,5 @@
 import { type Document, isMap, isNode, isScalar, isSeq, LineCounter, type Pair } from 'yaml'
-import { parseYamlDocument } from './yaml-document.ts'
+import { parseYamlDocument } from '../../lib/yaml-document.ts'
 
 /**
  * Where keys stand in a YAML text, as `lib/config.ts` names them: `agent.listen.websocket`, `cluster.discovery.static[0]`.

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { collectEveryBytes, PassedBytes } from '../../../../src/proto/grpc/passed-bytes.ts'
+import { collectEveryBytes, PassedBytes } from '../../../../src/proto/grpc/buffer-memory.ts'
 
 t.test('collects each time that enough has passed since the last', async (t) => {
   let collections = 0

@@ -1,0 +1,43 @@
+import type { Logger } from '../../lib/log.ts'
+import { KnownAddresses } from './known-addresses.ts'
+import type { Discovered, DiscoverySource } from './source.ts'
+
+/** A source that asks from its start on until it is stopped. */
+export abstract class RunningSource implements DiscoverySource {
+  abstract readonly name: string
+  protected readonly known: KnownAddresses
+  readonly #stop = new AbortController()
+  #running: Promise<void> | undefined
+
+  constructor({ log }: { readonly log: Logger }) {
+    this.known = new KnownAddresses({ log })
+  }
+
+  /**
+   * Asks again and again until `signal` aborts; does not reject.
+   *
+   * @param asked - to be called after the first answer, or the first failure
+   */
+  protected abstract run(asked: () => void, signal: AbortSignal): Promise<void>
+
+  current(): Discovered {
+    return this.known.current()
+  }
+
+  onChange(listener: () => void): () => void {
+    return this.known.onChange(listener)
+  }
+
+  /** Resolves after the first answer or the first failure. */
+  async start(): Promise<void> {
+    const first = Promise.withResolvers<void>()
+    this.#running ??= this.run(first.resolve, this.#stop.signal)
+    await Promise.race([first.promise, this.#running])
+  }
+
+  async stop(): Promise<void> {
+    this.known.forgetListeners()
+    this.#stop.abort()
+    await this.#running
+  }
+}
