@@ -3,6 +3,7 @@ import type { Clock } from '../../src/lib/clock.ts'
 /** A clock that stands still until it is moved. */
 export class ManualClock implements Clock {
   #now: number
+  #backMs = 0
   readonly #timers = new Set<{ at: number; action: () => void }>()
 
   constructor(start = Date.parse('2026-06-01T00:00:00Z')) {
@@ -10,13 +11,13 @@ export class ManualClock implements Clock {
   }
 
   now(): number {
-    return this.#now
+    return this.#now - this.#backMs
   }
 
   after(ms: number, action: () => void): () => void {
     const timer = { at: this.#now + ms, action }
     this.#timers.add(timer)
-    return () => this.#timers.delete(timer)
+    return () => void this.#timers.delete(timer)
   }
 
   /** Timers that wait. */
@@ -24,16 +25,48 @@ export class ManualClock implements Clock {
     return this.#timers.size
   }
 
+  /** For how long each of them waits yet, the shortest first. ms */
+  get waits(): number[] {
+    return Array.from(this.#timers, ({ at }) => at - this.#now).sort((a, b) => a - b)
+  }
+
   /** Moves the time on and runs what is due, in order. */
   advance(ms: number): void {
     const end = this.#now + ms
-    for (;;) {
-      const due = [...this.#timers].filter((timer) => timer.at <= end).sort((a, b) => a.at - b.at)[0]
-      if (!due) break
-      this.#timers.delete(due)
-      this.#now = Math.max(this.#now, due.at)
-      due.action()
-    }
-    this.#now = end
+    while (this.#runNext(end));
+    this.#now = Math.max(this.#now, end)
   }
+
+  /** The same, each followed by what its promises start. */
+  async pass(ms: number): Promise<void> {
+    const end = this.#now + ms
+    do await settle()
+    while (this.#runNext(end))
+    this.#now = Math.max(this.#now, end)
+    await settle()
+  }
+
+  /** The process was not run for a while: all that is due is late. */
+  freeze(ms: number): void {
+    this.#now += ms
+  }
+
+  /** Somebody has set it: it shows an earlier time, and timers wait as before. */
+  putBack(ms: number): void {
+    this.#backMs += ms
+  }
+
+  #runNext(end: number): boolean {
+    const [next] = [...this.#timers].filter(({ at }) => at <= end).sort((a, b) => a.at - b.at)
+    if (!next) return false
+    this.#timers.delete(next)
+    this.#now = Math.max(this.#now, next.at)
+    next.action()
+    return true
+  }
+}
+
+/** Lets everything that waits for no timer go on. */
+export function settle(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
 }

@@ -4,7 +4,7 @@ import { ApiClient } from '../../../src/agentk/cluster/api-client.ts'
 import { upgradeToApi } from '../../../src/agentk/cluster/api-upgrade.ts'
 import { ClusterAccess } from '../../../src/agentk/cluster/cluster-access.ts'
 import type { Clock } from '../../../src/lib/clock.ts'
-import { MovingClock } from '../../unit/agentk/moving-clock.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
 import { listen } from './api-server.ts'
 
 /** An API server that does not listen for a while: what was never sent waits, for a bounded time. */
@@ -59,7 +59,7 @@ t.test('the wait ends, with its bound or its caller', async (t) => {
 })
 
 t.test('a dead server: calls fail at once, also upgrades, until it answers again', async (t) => {
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   const { client, port } = await absent(t, { patienceMs: 15_000, clock })
   let attempts = 0
   countAttempts(client, () => attempts++)
@@ -71,7 +71,7 @@ t.test('a dead server: calls fail at once, also upgrades, until it answers again
   })
   const ends = await movedUntil(clock, () => isOver)
   t.ok(ends >= 15_000 && ends < 17_000, 'a restart would have been waited for')
-  const since = /^the API server has not answered since 1970-01-01T00:16:40.000Z: connect ECONNREFUSED/
+  const since = /^the API server has not answered since 2026-06-01T00:00:00.000Z: connect ECONNREFUSED/
   t.match([await first, await second], [{ message: since }, { message: since }], 'both since the same dial')
 
   attempts = 0
@@ -132,11 +132,11 @@ t.test('how long calls take, with a patience of 200 ms', async (t) => {
 })
 
 /** Moves the clock until `isDone`. @returns by how many ms */
-async function movedUntil(clock: MovingClock, isDone: () => boolean): Promise<number> {
+async function movedUntil(clock: ManualClock, isDone: () => boolean): Promise<number> {
   const from = clock.now()
   while (!isDone()) {
     // a dial that is refused takes turns of the event loop; then its caller waits
-    await clock.advance(clock.pending.length === 2 ? Math.max(1, clock.pending[0] as number) : 0)
+    await clock.pass(clock.waits.length === 2 ? Math.max(1, clock.waits[0] as number) : 0)
   }
   return clock.now() - from
 }

@@ -19,7 +19,7 @@ import type { ClusterSettings } from '../../../src/lib/kubeconfig.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { AgentMetaSchema } from '../../../src/proto/gen/entity_pb.ts'
 import { eventually } from '../../support/eventually.ts'
-import { MovingClock } from '../../unit/agentk/moving-clock.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
 import { kasOf, startSessions } from './agent-side.ts'
 import { listen } from './api-server.ts'
 import { FakeKas, listenAs } from './fake-kas.ts'
@@ -126,7 +126,7 @@ for (const [situation, form, make, step, more] of kasRows) {
       ...more?.(t),
     }
     const { log, steps } = watchedLog()
-    const clock = new MovingClock()
+    const clock = new ManualClock()
     let dials = 0
     const dial = (signal: AbortSignal) => {
       dials += 1
@@ -137,7 +137,7 @@ for (const [situation, form, make, step, more] of kasRows) {
     t.teardown(() => sessions.stop())
     await eventually(() => steps().length > 0)
     t.match(steps()[0], step)
-    while (dials < 3) await clock.advance(100)
+    while (dials < 3) await clock.pass(100)
     t.equal(steps().length, 1, 'not with each retry')
   })
 }
@@ -157,14 +157,14 @@ for (const [situation, refusal, step] of refusals) {
     })
     const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
     const { log, lines, steps } = watchedLog()
-    const clock = new MovingClock()
+    const clock = new ManualClock()
     const components = { kas: kasOf(sessions), log, clock, random: () => 0 }
     const configuration = new Configuration(components, { meta: create(AgentMetaSchema) })
     await configuration.start()
     t.teardown(() => configuration.stop())
     await eventually(() => lines.length === 1)
     t.match(lines, [{ msg: 'GetConfiguration failed', next_step: step }])
-    while (asked < 3) await clock.advance(1000)
+    while (asked < 3) await clock.pass(1000)
     await eventually(() => lines.length === 3)
     t.equal(steps().length, 1, 'not with each retry')
   })

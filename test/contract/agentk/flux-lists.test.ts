@@ -3,7 +3,7 @@ import { type GitRepository, readGitRepository } from '../../../src/agentk/modul
 import { FluxWatch } from '../../../src/agentk/modules/flux/flux-watch.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { eventually } from '../../support/eventually.ts'
-import { MovingClock } from '../../unit/agentk/moving-clock.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
 import { FluxApi } from './flux-api.ts'
 
 /** How objects of one kind are listed: large ones, and again after a while. */
@@ -16,7 +16,7 @@ async function watchRepositories(t: Test, prepare: (api: FluxApi) => void) {
   const api = await FluxApi.start(t)
   prepare(api)
   const { log, lines } = capturedLog()
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   const watch = new FluxWatch<GitRepository>(
     { client: api.client, log, clock, random: () => 0.5, read: readGitRepository, onChange: () => undefined },
     { path: '/apis/source.toolkit.fluxcd.io/v1/gitrepositories', resource: 'gitrepositories', times },
@@ -54,15 +54,15 @@ t.test('one object that is too large is told once, with its place, and read agai
   })
   const halves = 6 // 50, 25, 12, 6, 3, 1
   for (const round of [1, 2]) {
-    await eventually(() => lists() === round * (halves + 1) && clock.pending.length === 1) // `first` is a page of its own
-    await clock.advance(1000)
+    await eventually(() => lists() === round * (halves + 1) && clock.waits.length === 1) // `first` is a page of its own
+    await clock.pass(1000)
   }
   t.match(lines, [{ level: 'warn', resource: 'gitrepositories', count: 2, error: { code: 'MESSAGE_TOO_LARGE' } }])
   t.equal(lines.length, 1)
   t.notOk(watch.isSynced)
   putLarge(api, 'huge', 10)
   await eventually(async () => {
-    await clock.advance(1000)
+    await clock.pass(1000)
     if (!watch.isSynced) throw new Error('not read yet')
   })
   t.equal(watch.objects.size, 2)
@@ -74,7 +74,7 @@ t.test('all is listed again after a while, whatever the watches have told', asyn
   api.isSilent = true
   api.put('gitrepositories', 'apps/untold', { spec: { url } })
   const nextWatch = async (ms: number) => {
-    await clock.advance(ms)
+    await clock.pass(ms)
     const watched = api.requests.filter((each) => each === 'watch gitrepositories').length
     api.endWatches(200)
     await eventually(() => api.requests.filter((each) => each === 'watch gitrepositories').length > watched)

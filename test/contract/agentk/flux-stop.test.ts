@@ -3,7 +3,7 @@ import type { ApiClient } from '../../../src/agentk/cluster/api-client.ts'
 import { FluxWork } from '../../../src/agentk/modules/flux/flux-work.ts'
 import { HandledPushes } from '../../../src/agentk/modules/flux/push-stream.ts'
 import { eventually } from '../../support/eventually.ts'
-import { MovingClock, settle } from '../../unit/agentk/moving-clock.ts'
+import { ManualClock, settle } from '../../support/manual-clock.ts'
 import { silentLog } from './agent-side.ts'
 import { FluxApi } from './flux-api.ts'
 
@@ -15,8 +15,8 @@ for (const last of ['replaced', 'stream', 'change', 'call'] as const) {
     const api = await FluxApi.start(t)
     const gate = Promise.withResolvers<void>()
     t.teardown(() => gate.resolve())
-    const clock = new MovingClock()
-    const isNoticed = () => eventually(() => clock.pending.includes(settleMs))
+    const clock = new ManualClock()
+    const isNoticed = () => eventually(() => clock.waits.includes(settleMs))
     let changes = 0
     const json: ApiClient['json'] = async (...request) => {
       if (request[0] !== 'POST') return await api.client.json(...request)
@@ -56,13 +56,13 @@ for (const last of ['replaced', 'stream', 'change', 'call'] as const) {
       isOver = true
     })
     await isNoticed()
-    await clock.advance(settleMs)
+    await clock.pass(settleMs)
     await eventually(() => streams.length === 1 && changes === 1)
     streams[0]?.onPush('apps/a', 1n)
     await eventually(() => calls.length === 1)
     api.repository('apps/c', 'https://gitlab.example.com/apps/c') // another stream, and another look to come
     await isNoticed()
-    await clock.advance(settleMs)
+    await clock.pass(settleMs)
     t.equal(streams.length, 2)
     api.repository('apps/d', 'https://gitlab.example.com/apps/d')
     await isNoticed()
@@ -83,6 +83,6 @@ for (const last of ['replaced', 'stream', 'change', 'call'] as const) {
     await running
     await settle()
     t.strictSame([changes, streams.length], [1, 2], 'no other look was begun')
-    t.strictSame(clock.pending, [])
+    t.strictSame(clock.waits, [])
   })
 }

@@ -3,7 +3,7 @@ import t from 'tap'
 import { followPushes } from '../../../src/agentk/modules/flux/push-stream.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { eventually } from '../../support/eventually.ts'
-import { MovingClock } from '../../unit/agentk/moving-clock.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
 import { kasOf, silentLog } from './agent-side.ts'
 import { startFlux, startPushesKas } from './flux-side.ts'
 
@@ -192,7 +192,7 @@ t.test('flux.webhook_receiver_url', async (t) => {
 // wire: agentk.flux.back-off
 t.test('an error of kas is followed by a pause of 10 s and more, a lost connection by none', async (t) => {
   const { kas, sessions, next } = await startPushesKas(t)
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   const stopping = new AbortController()
   const pushes: [string, bigint][] = []
   const onPush = (project: string, id: bigint) => void pushes.push([project, id])
@@ -200,8 +200,8 @@ t.test('an error of kas is followed by a pause of 10 s and more, a lost connecti
   const following = followPushes(components, ['apps/web'], stopping.signal)
   for (const ms of [10_000, 20_000, 40_000]) {
     ;(await next()).end(new KasError({ code: 'DIRECTORY_UNAVAILABLE' }))
-    await eventually(() => clock.pending.includes(ms) || Promise.reject(new Error(`${clock.pending}`)))
-    await clock.advance(ms)
+    await eventually(() => clock.waits.includes(ms) || Promise.reject(new Error(`${clock.waits}`)))
+    await clock.pass(ms)
   }
   const stream = await next()
   stream.tell('apps/web', 2n ** 64n - 1n)
@@ -209,11 +209,11 @@ t.test('an error of kas is followed by a pause of 10 s and more, a lost connecti
   t.strictSame(pushes, [['apps/web', 2n ** 64n - 1n]])
   kas.sessions[0]?.destroy()
   const { end } = await next()
-  t.strictSame(clock.pending, [])
-  await clock.advance(1000)
+  t.strictSame(clock.waits, [])
+  await clock.pass(1000)
   end()
   const last = await next()
-  t.strictSame(clock.pending, [], 'nor is the end of one that has lived')
+  t.strictSame(clock.waits, [], 'nor is the end of one that has lived')
   stopping.abort()
   await following
   await eventually(() => last.stream.signal.aborted || Promise.reject(new Error('still open')))
@@ -221,7 +221,7 @@ t.test('an error of kas is followed by a pause of 10 s and more, a lost connecti
 
 t.test('a kas that ends each stream at once is not asked in a loop', async (t) => {
   const { sessions, next, streams } = await startPushesKas(t)
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   const stopping = new AbortController()
   const components = {
     kas: kasOf(sessions),
@@ -232,9 +232,9 @@ t.test('a kas that ends each stream at once is not asked in a loop', async (t) =
   }
   const following = followPushes(components, ['apps/web'], stopping.signal)
   ;(await next()).end()
-  await eventually(() => clock.pending.includes(1000) || Promise.reject(new Error('no pause')))
+  await eventually(() => clock.waits.includes(1000) || Promise.reject(new Error('no pause')))
   t.strictSame(streams, [])
-  await clock.advance(1000)
+  await clock.pass(1000)
   await next()
   stopping.abort()
   await following

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import t from 'tap'
 import { eventually } from '../../support/eventually.ts'
 import { FreezableFront } from '../../support/freezable-front.ts'
-import { MovingClock, settle } from '../../unit/agentk/moving-clock.ts'
+import { ManualClock, settle } from '../../support/manual-clock.ts'
 import { echoMethod, startConnections } from './connections-side.ts'
 import { FakeKas, listenAs } from './fake-kas.ts'
 import { at, type FakeReplica, idleAre, poke, serves, startReplicas, tell } from './fake-replicas.ts'
@@ -101,20 +101,20 @@ t.test('home and standby change places: no connection is made for it', async (t)
 t.test('a move that does not come out there is not tried again for ten minutes', async (t) => {
   const all = (await startReplicas(t, 3)) as Three
   const [here, wrong, right] = all
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   tell(all, { ...right, address: wrong.address })
   const connections = await startConnections(t, here.address, { clock })
   await eventually(() => assert.equal(wrong.kas.sessions.length, 1))
   await wrong.kas.sessions[0]?.closed
   t.strictSame(connections.places, { home: 'kas-0', standby: undefined })
   await poke(here)
-  await clock.advance(599_000)
+  await clock.pass(599_000)
   t.equal(wrong.kas.sessions.length, 1)
   tell(all, right)
   await poke(here)
   await settle()
   t.equal(right.kas.sessions.length, 0)
-  await clock.advance(1001)
+  await clock.pass(1001)
   await at(connections, 'kas-2', undefined)
 })
 
@@ -135,15 +135,15 @@ t.test('a replica that does not say who it is is left, and not tried again', asy
 t.test('home does not answer, and it is at the standby: home is tried as standby, and changes places', async (t) => {
   const all = (await startReplicas(t, 2)) as [FakeReplica, FakeReplica]
   const [here, home] = all
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   const real = home.address
   tell(all, { ...home, address: 'grpc://127.0.0.1:1' }, here)
   const connections = await startConnections(t, here.address, { clock })
-  await eventually(() => assert.equal(clock.pending.length, 2)) // both ways failed
+  await eventually(() => assert.equal(clock.waits.length, 2)) // both ways failed
   tell(all, { ...home, address: real }, here)
   await poke(here)
   await at(connections, 'kas-0', undefined)
-  await clock.advance(60_000)
+  await clock.pass(60_000)
   await at(connections, 'kas-1', 'kas-0')
 })
 
@@ -175,16 +175,16 @@ t.test('a front that leads anywhere: no move, and a standby wherever it is anoth
     upgrades += 1
   }
   const port = await listenAs(t, front, 'ws', { onUpgrade })
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   const connections = await startConnections(t, `ws://127.0.0.1:${port}`, { clock })
-  await eventually(() => assert.equal(clock.pending.length, 2)) // home and standby both came out at kas-0
+  await eventually(() => assert.equal(clock.waits.length, 2)) // home and standby both came out at kas-0
   t.strictSame([connections.places, upgrades], [{ home: 'kas-0', standby: undefined }, 3])
-  await clock.advance(100)
-  await eventually(() => assert.deepEqual([upgrades, clock.pending.filter((ms) => ms < 60_000)], [4, [200]]))
+  await clock.pass(100)
+  await eventually(() => assert.deepEqual([upgrades, clock.waits.filter((ms) => ms < 60_000)], [4, [200]]))
   t.strictSame(connections.places, { home: 'kas-0', standby: undefined }, 'it has led home again')
-  await clock.advance(200)
+  await clock.pass(200)
   await at(connections, 'kas-0', 'kas-2')
-  await clock.advance(400_000)
+  await clock.pass(400_000)
   t.equal(upgrades, 5)
 })
 

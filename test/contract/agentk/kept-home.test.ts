@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { connect, createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { eventually } from '../../support/eventually.ts'
-import { MovingClock } from '../../unit/agentk/moving-clock.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
 import { listen } from './api-server.ts'
 import { startConnections } from './connections-side.ts'
 import { at, type FakeReplica, idleAre, poke, serves, startReplicas, tell } from './fake-replicas.ts'
@@ -50,19 +50,19 @@ const lastLeft = ({ kas }: FakeReplica) => kas.sessions.at(-1)?.closed
 t.test('the standby becomes home: the old home is standby until another one is there', async (t) => {
   const all = (await startReplicas(t, 3)) as Three
   const [old, home, standby] = all
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   tell(all, old, home)
   const connections = await startConnections(t, old.address, { clock })
   await at(connections, 'kas-0', 'kas-1')
   tell(all, home, unreachable(standby))
   await poke(old)
   await at(connections, 'kas-1', 'kas-0')
-  await eventually(() => assert.deepEqual(clock.pending, [600_000]))
+  await eventually(() => assert.deepEqual(clock.waits, [600_000]))
   t.match(old.kas.told.at(-1), { 'kas-role': ['standby'] })
   await serves(t, old)
   tell(all, home, standby)
   await poke(home)
-  await clock.advance(600_000)
+  await clock.pass(600_000)
   await at(connections, 'kas-1', 'kas-2')
   await lastLeft(old)
 })
@@ -70,13 +70,13 @@ t.test('the standby becomes home: the old home is standby until another one is t
 t.test('the old home is lost, which is standby meanwhile: the one that is named is tried at once', async (t) => {
   const all = (await startReplicas(t, 3)) as Three
   const [old, home, standby] = all
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   tell(all, old, home)
   const connections = await startConnections(t, old.address, { clock })
   await at(connections, 'kas-0', 'kas-1')
   tell(all, home, unreachable(standby))
   await poke(old)
-  await eventually(() => assert.deepEqual(clock.pending, [600_000]))
+  await eventually(() => assert.deepEqual(clock.waits, [600_000]))
   tell(all, home, standby)
   await poke(home)
   old.kas.close()
@@ -114,7 +114,7 @@ t.test('a replica leaves that knows of none that serves: what was wanted still i
 t.test('home leaves, and where it should be is not reached: the standby is home, and both go on', async (t) => {
   const all = (await startReplicas(t, 3)) as Three
   const [old, other, right] = all
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   tell(all, old, other)
   const connections = await startConnections(t, old.address, { clock })
   await at(connections, 'kas-0', 'kas-1')
@@ -122,16 +122,16 @@ t.test('home leaves, and where it should be is not reached: the standby is home,
   tell([old], right, other, leaving)
   right.kas.hints = undefined // it does not say who it is
   await poke(old)
-  await eventually(() => assert.deepEqual(clock.pending, [10_000]))
-  await clock.advance(10_000)
+  await eventually(() => assert.deepEqual(clock.waits, [10_000]))
+  await clock.pass(10_000)
   await at(connections, 'kas-1', 'kas-0')
-  await eventually(() => assert.deepEqual(clock.pending, [10_000, 60_000]))
+  await eventually(() => assert.deepEqual(clock.waits, [10_000, 60_000]))
   await serves(t, old)
-  await clock.advance(10_000)
-  await eventually(() => assert.deepEqual(clock.pending, [1000, 50_000]))
+  await clock.pass(10_000)
+  await eventually(() => assert.deepEqual(clock.waits, [1000, 50_000]))
   await at(connections, 'kas-1', 'kas-0')
   tell([right], right, other)
-  await clock.advance(1000)
+  await clock.pass(1000)
   await at(connections, 'kas-2', 'kas-1')
   await lastLeft(old)
 })
@@ -139,7 +139,7 @@ t.test('home leaves, and where it should be is not reached: the standby is home,
 t.test('the replica of the standby leaves: it stays there until a front has led to another', async (t) => {
   const all = (await startReplicas(t, 3)) as Three
   const [home, old, next] = all
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   tellNames(all, home, old)
   const front = await startFront(t, [home, old, home, old, home, next])
   const connections = await startConnections(t, front, { clock })
@@ -148,9 +148,9 @@ t.test('the replica of the standby leaves: it stays there until a front has led 
   Object.assign(old.kas.hints ?? {}, leaving)
   await poke(old)
   for (const wait of [100, 200, 400]) {
-    await eventually(() => assert.deepEqual(clock.pending, [wait]))
+    await eventually(() => assert.deepEqual(clock.waits, [wait]))
     await at(connections, 'kas-0', 'kas-1')
-    await clock.advance(wait)
+    await clock.pass(wait)
   }
   await at(connections, 'kas-0', 'kas-2')
   await idleAre(all, [2, 0, 1])
@@ -160,12 +160,12 @@ t.test('the replica of the standby leaves: it stays there until a front has led 
 t.test('a standby that is not the one named is led home by GOAWAY: the one named is tried at once', async (t) => {
   const all = (await startReplicas(t, 3)) as Three
   const [home, other, named] = all
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   tellNames(all, home, named)
   const front = await startFront(t, [home, other, home, named])
   const connections = await startConnections(t, front, { clock })
   await at(connections, 'kas-0', 'kas-1')
-  await eventually(() => assert.deepEqual(clock.pending, [600_000]))
+  await eventually(() => assert.deepEqual(clock.waits, [600_000]))
   other.kas.sessions[0]?.close()
   await at(connections, 'kas-0', 'kas-2')
 })
@@ -175,7 +175,7 @@ t.test(
   async (t) => {
     const all = (await startReplicas(t, 3)) as Three
     const [home, old, next] = all
-    const clock = new MovingClock()
+    const clock = new ManualClock()
     tellNames(all, home, old)
     const front = await startFront(t, [home, old, home, home, home, home, next])
     const connections = await startConnections(t, front, { clock })
@@ -184,10 +184,10 @@ t.test(
     Object.assign(old.kas.hints ?? {}, leaving)
     await poke(old)
     for (const wait of [100, 200]) {
-      await eventually(() => assert.deepEqual(clock.pending, [wait]))
-      await clock.advance(wait)
+      await eventually(() => assert.deepEqual(clock.waits, [wait]))
+      await clock.pass(wait)
     }
-    await eventually(() => assert.deepEqual(clock.pending, [400]))
+    await eventually(() => assert.deepEqual(clock.waits, [400]))
     old.kas.sessions[0]?.close()
     await at(connections, 'kas-0', 'kas-2')
   },
@@ -196,7 +196,7 @@ t.test(
 t.test('the standby that kas names leaves, which kas has not heard of yet: the old one goes on', async (t) => {
   const all = (await startReplicas(t, 3)) as Three
   const [home, old, named] = all
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   tell(all, home, old)
   const connections = await startConnections(t, home.address, { clock })
   await at(connections, 'kas-0', 'kas-1')
@@ -205,11 +205,11 @@ t.test('the standby that kas names leaves, which kas has not heard of yet: the o
   await poke(home)
   await eventually(() => assert.equal(named.kas.sessions.length, 1))
   await lastLeft(named)
-  await eventually(() => assert.deepEqual(clock.pending, [10_000]))
+  await eventually(() => assert.deepEqual(clock.waits, [10_000]))
   await at(connections, 'kas-0', 'kas-1')
   await serves(t, old)
   tell([named], home, named)
-  await clock.advance(10_000)
+  await clock.pass(10_000)
   await at(connections, 'kas-0', 'kas-2')
   await lastLeft(old)
 })
@@ -229,14 +229,14 @@ t.test('the only standby that kas names leaves: it serves until the one that it 
 t.test('two that leave name one another as standby: each is dialled once', async (t) => {
   const all = (await startReplicas(t, 3)) as Three
   const [home, one, other] = all
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   tell([home, other], home, one)
   tell([one], home, other)
   for (const { kas } of [one, other]) Object.assign(kas.hints ?? {}, leaving)
   const connections = await startConnections(t, home.address, { clock })
   await eventually(() => assert.equal(other.kas.sessions.length, 1))
   await lastLeft(other)
-  await eventually(() => assert.deepEqual(clock.pending, [10_000]))
+  await eventually(() => assert.deepEqual(clock.waits, [10_000]))
   await at(connections, 'kas-0', 'kas-1')
   await serves(t, one)
   t.strictSame(
@@ -248,31 +248,31 @@ t.test('two that leave name one another as standby: each is dialled once', async
 t.test('the home that kas names leaves, which kas has not heard of yet: agentk stays where it is', async (t) => {
   const all = (await startReplicas(t, 2)) as [FakeReplica, FakeReplica]
   const [old, home] = all
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   tell([old], home)
   tell([home], old, undefined, leaving)
   const connections = await startConnections(t, old.address, { clock })
   await eventually(() => assert.equal(home.kas.sessions.length, 1))
   await lastLeft(home)
-  await eventually(() => assert.deepEqual(clock.pending, [10_000]))
+  await eventually(() => assert.deepEqual(clock.waits, [10_000]))
   await at(connections, 'kas-0', undefined)
   await serves(t, old)
   tell([home], home)
-  await clock.advance(10_000)
+  await clock.pass(10_000)
   await at(connections, 'kas-1', undefined)
 })
 
 t.test('home leaves, and the new one has not heard of it yet: it is not gone back', async (t) => {
   const all = (await startReplicas(t, 3)) as Three
   const [old, home, standby] = all
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   tell(all, old, home)
   const connections = await startConnections(t, old.address, { clock })
   await at(connections, 'kas-0', 'kas-1')
   tell([old], home, unreachable(standby), leaving)
   await poke(old)
   await at(connections, 'kas-1', 'kas-0')
-  await eventually(() => assert.deepEqual(clock.pending, [1000]))
+  await eventually(() => assert.deepEqual(clock.waits, [1000]))
   await idleAre([home], [3]) // two, and the one that told its role
   await poke(home)
   // the third call comes by the tunnel that was opened last, if no other did
@@ -280,7 +280,7 @@ t.test('home leaves, and the new one has not heard of it yet: it is not gone bac
   t.strictSame(connections.places, { home: 'kas-1', standby: 'kas-0' })
   tell(all, home, standby)
   await poke(home)
-  await clock.advance(1000)
+  await clock.pass(1000)
   await at(connections, 'kas-1', 'kas-2')
   await lastLeft(old)
 })

@@ -19,8 +19,8 @@ import { AgentMetaSchema } from '../../../src/proto/gen/entity_pb.ts'
 import type { ServerStream } from '../../../src/proto/grpc/server-stream.ts'
 import { readOne } from '../../../src/proto/unary.ts'
 import { capturedLog } from '../../support/captured-log.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
 import { unaryHandler } from '../../support/unary-handler.ts'
-import { MovingClock } from '../../unit/agentk/moving-clock.ts'
 import { kasOf, silentLog, startSessions } from './agent-side.ts'
 import { FakeKas, listenAs } from './fake-kas.ts'
 
@@ -67,7 +67,7 @@ async function startConfiguration(t: Test) {
   const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
   const pings: number[] = []
   const watched = { ...kasOf(sessions), pingEvery: (_: unknown, ms: number) => void pings.push(ms) }
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   const { log, lines } = capturedLog()
   const configuration = new Configuration({ ...shared, log, kas: watched, clock }, { meta })
   const received: AgentConfiguration[] = []
@@ -89,8 +89,8 @@ async function startConfiguration(t: Test) {
 t.test('the configuration stream', async (t) => {
   const { next, applied, pings, received, clock } = await startConfiguration(t)
   const rested = async () => {
-    while (!clock.pending.includes(1000)) await new Promise((resolve) => setImmediate(resolve))
-    await clock.advance(1000)
+    while (!clock.waits.includes(1000)) await new Promise((resolve) => setImmediate(resolve))
+    await clock.pass(1000)
     return await next()
   }
   const first = await next()
@@ -117,12 +117,12 @@ t.test('the configuration stream', async (t) => {
 t.test('an error is followed by a pause of 10 s, a lost connection by none', async (t) => {
   const { kas, next, clock } = await startConfiguration(t)
   ;(await next()).end(new KasError({ code: 'CONFIGURATION_INVALID', detail: 'bad' }))
-  while (!clock.pending.includes(10_000)) await new Promise((resolve) => setImmediate(resolve))
-  await clock.advance(10_000)
+  while (!clock.waits.includes(10_000)) await new Promise((resolve) => setImmediate(resolve))
+  await clock.pass(10_000)
   await next()
   kas.sessions[0]?.destroy()
   await next()
-  t.notOk(clock.pending.some((ms) => ms >= 10_000))
+  t.notOk(clock.waits.some((ms) => ms >= 10_000))
 })
 
 // wire: file.unknown
@@ -200,7 +200,7 @@ t.test('registration', async (t) => {
     return seen.shift()
   }
   const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   const kubernetesVersion = async () => ({ major: '1', minor: '35', gitVersion: 'v1.35.4', platform: 'linux/amd64' })
   const registrar = new Registrar({ ...shared, kas: kasOf(sessions), kubernetesVersion, clock }, { meta, server })
   await registrar.start()
@@ -208,13 +208,13 @@ t.test('registration', async (t) => {
   const first = await registered()
   t.match(first, { agentMeta: { podNamespace: 'ns', kubernetesVersion: { minor: '35', gitVersion: 'v1.35.4' } } })
   t.ok((first?.podId ?? 0n) > 0n)
-  while (!clock.pending.includes(300_000)) await new Promise((resolve) => setImmediate(resolve))
-  await clock.advance(300_000)
+  while (!clock.waits.includes(300_000)) await new Promise((resolve) => setImmediate(resolve))
+  await clock.pass(300_000)
   t.equal((await registered())?.podId, first?.podId, 'again after five minutes')
-  while (!clock.pending.includes(300_000)) await new Promise((resolve) => setImmediate(resolve))
+  while (!clock.waits.includes(300_000)) await new Promise((resolve) => setImmediate(resolve))
   kas.sessions[0]?.destroy()
   t.equal((await registered())?.podId, first?.podId, 'again on a new connection')
-  while (!clock.pending.includes(300_000)) await new Promise((resolve) => setImmediate(resolve))
+  while (!clock.waits.includes(300_000)) await new Promise((resolve) => setImmediate(resolve))
   await registrar.stop()
   t.equal((await left.promise).podId, first?.podId)
 })
@@ -232,10 +232,10 @@ t.test('a kas that knows no Unregister, and a cluster that says no version', asy
   )
   const sessions = await startSessions(t, `grpc://127.0.0.1:${await listenAs(t, kas, 'grpc')}`)
   const kubernetesVersion = () => Promise.reject(new Error('forbidden'))
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   const registrar = new Registrar({ ...shared, kas: kasOf(sessions), kubernetesVersion, clock }, { meta, server })
   await registrar.start()
   t.ok((await seen.promise).agentMeta?.kubernetesVersion, 'the pod is seen all the same')
-  while (clock.pending.length === 0) await new Promise((resolve) => setImmediate(resolve))
+  while (clock.waits.length === 0) await new Promise((resolve) => setImmediate(resolve))
   await registrar.stop()
 })

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Absence } from '../../../../src/agentk/cluster/absence.ts'
-import { MovingClock, settle } from '../moving-clock.ts'
+import { ManualClock, settle } from '../../../support/manual-clock.ts'
 
 const refused = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:6443'), { code: 'ECONNREFUSED' })
 const untrusted = Object.assign(new Error('self-signed certificate'), { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' })
@@ -8,7 +8,7 @@ const patienceMs = 15_000
 
 /** An API server whose dials end as `answer` says. */
 function start() {
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   const server = { answer: (): Promise<void> => Promise.reject(refused), dials: 0 }
   const dial = () => {
     server.dials += 1
@@ -20,19 +20,19 @@ function start() {
 /** Fails a dial now and once more when the patience has ended. */
 async function die({ clock, absence }: ReturnType<typeof start>): Promise<void> {
   absence.failed(refused)
-  await clock.advance(patienceMs)
+  await clock.pass(patienceMs)
   absence.failed(refused)
 }
 
 t.test('all calls wait for one restart together, from its first failed dial on', async (t) => {
   const { clock, absence } = start()
   t.equal(absence.failed(refused), patienceMs)
-  await clock.advance(10_000)
+  await clock.pass(10_000)
   t.equal(absence.failed(refused), 5000, 'a call that comes later has what is left')
   absence.reached()
   t.equal(absence.failed(refused), patienceMs, 'the next restart is another one')
   t.notOk(absence.isLong)
-  await clock.advance(patienceMs)
+  await clock.pass(patienceMs)
   t.equal(absence.failed(refused), 0)
   t.ok(absence.isLong)
 })
@@ -40,7 +40,7 @@ t.test('all calls wait for one restart together, from its first failed dial on',
 t.test('what no patience helps against is no absence', async (t) => {
   const { clock, absence } = start()
   t.equal(absence.failed(untrusted), 0)
-  await clock.advance(patienceMs)
+  await clock.pass(patienceMs)
   t.equal(absence.failed(untrusted), 0)
   t.notOk(absence.isLong)
   t.equal(absence.explain(untrusted), untrusted)
@@ -60,7 +60,7 @@ t.test('a dead server: each call asks once, those at the same time together, and
   t.equal(server.dials, 1)
   await t.rejects(absence.probe(), expected)
   t.equal(server.dials, 2)
-  t.same(clock.pending, [], 'nothing is asked while no call comes')
+  t.same(clock.waits, [], 'nothing is asked while no call comes')
 })
 
 t.test('the first call after it is back goes on, and patience is whole again', async (t) => {
@@ -90,8 +90,8 @@ t.test('a dial that hangs is not waited for', async (t) => {
   dead.server.answer = () => new Promise(() => undefined)
   const call = dead.absence.probe()
   const failed = t.rejects(call, { code: 'UNREACHABLE' })
-  await dead.clock.advance(5000)
+  await dead.clock.pass(5000)
   await failed
   await settle()
-  t.same(dead.clock.pending, [])
+  t.same(dead.clock.waits, [])
 })

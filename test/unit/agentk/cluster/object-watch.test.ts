@@ -6,7 +6,7 @@ import { WatchLists } from '../../../../src/agentk/cluster/watch-lists.ts'
 import { maxEventBytes } from '../../../../src/agentk/cluster/watch-request.ts'
 import type { WatchSink } from '../../../../src/agentk/cluster/watch-sink.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
-import { MovingClock } from '../moving-clock.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
 import { ScriptedApi, type Watch } from './scripted-api.ts'
 
 const day = 24 * 3600_000
@@ -57,10 +57,10 @@ function nameOf(object: unknown): string {
 function start(
   t: Test,
   options: Partial<ObjectWatchOptions> = {},
-  shared: { watchLists?: WatchLists | false; clock?: MovingClock } = {},
+  shared: { watchLists?: WatchLists | false; clock?: ManualClock } = {},
 ) {
   const api = new ScriptedApi()
-  const clock = shared.clock ?? new MovingClock()
+  const clock = shared.clock ?? new ManualClock()
   const sink = new RecordedSink()
   const watchLists = shared.watchLists === false ? undefined : (shared.watchLists ?? new WatchLists(clock))
   const pace = new Pace(clock)
@@ -121,7 +121,7 @@ t.test('all is listed by a watch, which goes on', async (t) => {
   t.strictSame(turns, { begun: 1, ended: 1 }, 'another may list')
   await watch.tell(added('c', 11), deleted('a', 12), bookmark(15))
   t.strictSame(sink.take(), ['put c', 'deleted a'])
-  await clock.advance(300_000)
+  await clock.pass(300_000)
   await watch.end()
   t.strictSame(sink.take(), ['not following', 'ended 200'])
   const next = await api.watch()
@@ -148,7 +148,7 @@ t.test('metadata alone', async (t) => {
 
 for (const status of [400, 422]) {
   t.test(`${status}: pages of 500, for all who list, until the next day`, async (t) => {
-    const clock = new MovingClock()
+    const clock = new ManualClock()
     const watchLists = new WatchLists(clock)
     const { api, sink, turns } = start(t, {}, { watchLists })
     const watch = await api.watch()
@@ -170,7 +170,7 @@ for (const status of [400, 422]) {
     t.strictSame(sink.take(), words)
     const other = start(t, {}, { watchLists })
     t.same((await other.api.ask()).path, '/api/v1/pods', 'nobody else asks for a list by a watch')
-    await clock.advance(day)
+    await clock.pass(day)
     const later = start(t, {}, { watchLists })
     t.ok((await later.api.watch()).query.has('sendInitialEvents'))
   })
@@ -181,13 +181,13 @@ t.test('10 s without object or bookmark: pages', async (t) => {
   const watch = await api.watch()
   await watch.open()
   for (let i = 0; i < 3; i++) {
-    await clock.advance(9000)
+    await clock.pass(9000)
     await watch.tell(added(`p${i}`))
   }
   t.notOk(watch.isAborted)
-  await clock.advance(9999)
+  await clock.pass(9999)
   t.notOk(watch.isAborted)
-  await clock.advance(1)
+  await clock.pass(1)
   t.ok(watch.isAborted)
   sink.take()
   const page = await api.ask()
@@ -196,11 +196,11 @@ t.test('10 s without object or bookmark: pages', async (t) => {
 })
 
 t.test('10 s without an answer: pages, for this list alone', async (t) => {
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   const watchLists = new WatchLists(clock)
   const { api } = start(t, {}, { watchLists, clock })
   const watch = await api.watch()
-  await clock.advance(10_000)
+  await clock.pass(10_000)
   t.ok(watch.isAborted)
   t.equal((await api.ask()).query.get('limit'), '500')
   t.ok(watchLists.isOffered, 'it may have been away')
@@ -228,13 +228,13 @@ for (const [title, end] of [
     await end(watch)
     t.strictSame(turns, { begun: 1, ended: 1 })
     t.strictSame(await api.waiting(), [], 'not at once')
-    await clock.advance(1000)
+    await clock.pass(1000)
     await (await api.ask()).answer(200, { metadata: { resourceVersion: '7' }, items: [] })
     const next = await api.watch()
     t.equal(next.query.get('resourceVersion'), '7')
     await next.open()
     await next.tell(error(410))
-    await clock.advance(2000)
+    await clock.pass(2000)
     t.ok((await api.watch()).query.has('sendInitialEvents'))
     t.equal(sink.words.filter((word) => word === 'listed').length, 1)
   })
@@ -246,15 +246,15 @@ t.test('a watch that is cut goes on from the last change', async (t) => {
   await watch.cut()
   t.strictSame(sink.take(), ['put c', 'not following', 'ended 0'])
   for (const waitMs of [1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]) {
-    await clock.advance(waitMs - 1)
+    await clock.pass(waitMs - 1)
     t.strictSame(await api.waiting(), [])
-    await clock.advance(1)
+    await clock.pass(1)
     const next = await api.watch()
     t.equal(next.query.get('resourceVersion'), '11')
     await next.open(503)
     await next.end()
   }
-  await clock.advance(30_000)
+  await clock.pass(30_000)
   const next = await api.watch()
   await next.open()
   sink.take()
@@ -265,7 +265,7 @@ t.test('a watch that is cut goes on from the last change', async (t) => {
 
 t.test('a watch that is cut after a while goes on at once', async (t) => {
   const { api, clock, sink, watch } = await startListed(t)
-  await clock.advance(30_000)
+  await clock.pass(30_000)
   await watch.cut()
   t.strictSame(sink.take(), ['not following', 'ended 410'])
   t.equal((await api.watch()).query.get('resourceVersion'), '10')
@@ -274,7 +274,7 @@ t.test('a watch that is cut after a while goes on at once', async (t) => {
 t.test('who does not go on lists again after each cut', async (t) => {
   const { api, clock, watch } = await startListed(t, { resumes: false })
   await watch.cut()
-  await clock.advance(1000)
+  await clock.pass(1000)
   t.ok((await api.watch()).query.has('sendInitialEvents'))
 })
 
@@ -286,7 +286,7 @@ for (const [title, end] of [
   t.test(`${title} lists all again: what is not there is gone then`, async (t) => {
     const { api, clock, sink, watch } = await startListed(t)
     await end(watch)
-    await clock.advance(1000)
+    await clock.pass(1000)
     const next = await api.watch()
     t.ok(next.query.has('sendInitialEvents'))
     await next.open()
@@ -298,11 +298,11 @@ for (const [title, end] of [
 t.test('410 to a watch that goes on lists all again', async (t) => {
   const { api, clock, watch } = await startListed(t)
   await watch.end()
-  await clock.advance(1000)
+  await clock.pass(1000)
   const next = await api.watch()
   await next.open(410)
   await next.end()
-  await clock.advance(1000)
+  await clock.pass(1000)
   t.ok((await api.watch()).query.has('sendInitialEvents'))
 })
 
@@ -310,7 +310,7 @@ t.test('410 within pages begins the list anew', async (t) => {
   const { api, clock, sink } = start(t, {}, { watchLists: false })
   await (await api.ask()).answer(200, { metadata: { resourceVersion: '7', continue: 'on' }, items: [pod('a')] })
   await (await api.ask()).answer(410)
-  await clock.advance(1000)
+  await clock.pass(1000)
   const again = await api.ask()
   t.notOk(again.query.has('continue'))
   await again.answer(200, { metadata: { resourceVersion: '9' }, items: [pod('b')] })
@@ -321,17 +321,17 @@ t.test('all is listed again after a day, whatever watches have told', async (t) 
   const { api, clock, sink, watch } = await startListed(t)
   await watch.end()
   for (let at = 0; at < day - 300_000; at += 300_000) {
-    await clock.advance(300_000)
+    await clock.pass(300_000)
     const next = await api.watch()
     t.equal(next.query.get('resourceVersion'), '10')
     await next.open()
-    await clock.advance(1)
+    await clock.pass(1)
     await next.end()
   }
-  await clock.advance(300_000)
+  await clock.pass(300_000)
   const [last] = [await api.watch()]
   await last.open()
-  await clock.advance(300_000)
+  await clock.pass(300_000)
   await last.end()
   t.ok((await api.watch()).query.has('sendInitialEvents'))
   t.notOk(sink.words.includes('listing'))
@@ -345,9 +345,9 @@ for (const status of [403, 404, 405]) {
     await watch.end()
     t.strictSame(sink.take(), ['not following', `ended ${status}`])
     t.strictSame(turns, { begun: 1, ended: 1 })
-    await clock.advance(299_999)
+    await clock.pass(299_999)
     t.strictSame(await api.waiting(), [])
-    await clock.advance(1)
+    await clock.pass(1)
     const again = await api.watch()
     await again.open()
     await again.tell(listEnd(5))
@@ -358,12 +358,12 @@ for (const status of [403, 404, 405]) {
 t.test('rights that are taken away from a watch', async (t) => {
   const { api, clock, sink, watch } = await startListed(t)
   await watch.end()
-  await clock.advance(1000)
+  await clock.pass(1000)
   const next = await api.watch()
   await next.open(403)
   await next.end()
   t.equal(sink.words.at(-1), 'ended 403')
-  await clock.advance(300_000)
+  await clock.pass(300_000)
   t.ok((await api.watch()).query.has('sendInitialEvents'), 'all is listed when they are back')
 })
 
@@ -440,17 +440,17 @@ t.test('it rests as long as it has worked', async (t) => {
   const items = Array.from({ length: 7 }, (_, i) => pod(`p${i}`))
   await (await api.ask()).answer(200, { metadata: { resourceVersion: '7' }, items })
   t.equal(sink.words.length, 1 + 3, '9 ms of work')
-  await clock.advance(8)
+  await clock.pass(8)
   t.equal(sink.words.length, 1 + 3)
-  await clock.advance(1)
+  await clock.pass(1)
   t.equal(sink.words.length, 1 + 6)
-  await clock.advance(9)
+  await clock.pass(9)
   t.equal(sink.words.at(-1), 'listed')
   const watch = await api.watch()
   await watch.open()
   await watch.tell(added('a', 8), added('b', 9), added('c', 10))
   t.ok(watch.isPaused, 'between pieces of a watch, too')
-  await clock.advance(12)
+  await clock.pass(12)
   t.notOk(watch.isPaused)
 })
 
@@ -461,14 +461,14 @@ t.test('it stops in the midst of a page, and of a rest', async (t) => {
   await stop()
   t.strictSame(sink.take(), ['listing', 'put a'])
   t.strictSame(turns, { begun: 1, ended: 1 })
-  t.strictSame(clock.pending, [])
+  t.strictSame(clock.waits, [])
 })
 
 t.test('a watch that does not end in time is cut', async (t) => {
   const { clock, sink, watch } = await startListed(t)
-  await clock.advance(314_999)
+  await clock.pass(314_999)
   t.notOk(watch.isAborted)
-  await clock.advance(1)
+  await clock.pass(1)
   t.ok(watch.isAborted)
   t.strictSame(sink.take(), ['not following', 'ended 410'])
 })

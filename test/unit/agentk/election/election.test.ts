@@ -2,7 +2,7 @@ import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { Election, type Leases } from '../../../../src/agentk/election/election.ts'
 import type { LeaseRecord } from '../../../../src/agentk/election/leader-rule.ts'
-import { MovingClock, settle } from '../moving-clock.ts'
+import { ManualClock, settle } from '../../../support/manual-clock.ts'
 
 const log = pino({ level: 'silent' })
 
@@ -30,7 +30,7 @@ class LeaseStore implements Leases {
   }
 }
 
-function candidate(t: Test, identity: string, leases: Leases, clock: MovingClock) {
+function candidate(t: Test, identity: string, leases: Leases, clock: ManualClock) {
   const now = () => ({ monotonic: clock.now(), wall: clock.now() })
   const election = new Election({ leases, log, clock, random: () => 0, now }, { identity })
   t.teardown(() => election.stop())
@@ -38,27 +38,27 @@ function candidate(t: Test, identity: string, leases: Leases, clock: MovingClock
 }
 
 t.test('one of two leads; when it leaves the other follows at its next round', async (t) => {
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   const leases = new LeaseStore()
   const [a, b] = [candidate(t, 'a', leases, clock), candidate(t, 'b', leases, clock)]
   a.begin('lock')
   a.begin('lock') // twice changes nothing
   await settle()
   b.begin('lock')
-  await clock.advance(60_000)
+  await clock.pass(60_000)
   t.ok(a.holds())
   t.notOk(b.holds())
   t.equal(b.leader, 'a')
   await a.stop()
   t.notOk(a.holds())
   t.equal(leases.lease?.holder, '')
-  await clock.advance(2000)
+  await clock.pass(2000)
   t.ok(b.holds())
   t.equal(leases.lease?.transitions, 1)
 })
 
 t.test('never two that act, none for at most 20 s, when the leader loses the API server', async (t) => {
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   const leases = new LeaseStore()
   const away = { read: () => Promise.reject(new Error('away')), write: () => Promise.reject(new Error('away')) }
   let cut = false
@@ -72,12 +72,12 @@ t.test('never two that act, none for at most 20 s, when the leader loses the API
   a.begin('lock')
   await settle()
   b.begin('lock')
-  await clock.advance(10_000)
+  await clock.pass(10_000)
   t.equal(notices, 1)
   cut = true
   let without = 0
   for (let ms = 0; ms < 30_000; ms += 100) {
-    await clock.advance(100)
+    await clock.pass(100)
     if (a.holds() && b.holds()) t.fail('two lead')
     if (!a.holds() && !b.holds()) without += 100
   }
@@ -88,22 +88,22 @@ t.test('never two that act, none for at most 20 s, when the leader loses the API
 
 t.test('a leader that was frozen does not act when it thaws', async (t) => {
   const leases = new LeaseStore()
-  const [frozen, running] = [new MovingClock(), new MovingClock()]
+  const [frozen, running] = [new ManualClock(), new ManualClock()]
   const [a, b] = [candidate(t, 'a', leases, frozen), candidate(t, 'b', leases, running)]
   a.begin('lock')
   await settle()
   b.begin('lock')
-  await running.advance(30_000) // a's clock, and so a, does not run
+  await running.pass(30_000) // a's clock, and so a, does not run
   t.ok(b.holds())
   frozen.freeze(30_000)
   t.notOk(a.holds(), 'before anything else of it has run')
-  await frozen.advance(5000)
+  await frozen.pass(5000)
   t.notOk(a.holds())
   t.equal(a.leader, 'b')
 })
 
 t.test('two that begin at once: the slower one loses', async (t) => {
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   const leases = new LeaseStore()
   const [a, b] = [candidate(t, 'a', leases, clock), candidate(t, 'b', leases, clock)]
   a.begin('lock')

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { type Term, Terms } from '../../../../src/agentk/election/terms.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
-import { settle } from '../moving-clock.ts'
+import { settle } from '../../../support/manual-clock.ts'
 
 interface Run extends Term {
   end(): void

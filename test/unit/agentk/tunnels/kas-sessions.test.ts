@@ -3,7 +3,7 @@ import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { parseKasAddress } from '../../../../src/agentk/tunnels/kas-address.ts'
 import { KasSessions, type KasSessionsComponents } from '../../../../src/agentk/tunnels/kas-sessions.ts'
-import { MovingClock, settle } from '../moving-clock.ts'
+import { ManualClock, settle } from '../../../support/manual-clock.ts'
 
 const log = pino({ level: 'silent' })
 const never = new AbortController().signal
@@ -15,7 +15,7 @@ function silent(): Duplex {
 
 /** Sessions whose dials all succeed, at a kas that says nothing. */
 async function start(t: Test, more: Partial<KasSessionsComponents> = {}) {
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   const dialled: Duplex[] = []
   const dial = async () => {
     const duplex = silent()
@@ -35,9 +35,9 @@ async function start(t: Test, more: Partial<KasSessionsComponents> = {}) {
 t.test('a connection that was taken but never says anything is left after 10 s', async (t) => {
   const { clock, dialled, sessions } = await start(t)
   t.equal(dialled.length, 1)
-  await clock.advance(9999)
+  await clock.pass(9999)
   t.notOk(dialled[0]?.destroyed)
-  await clock.advance(1)
+  await clock.pass(1)
   await settle()
   t.ok(dialled[0]?.destroyed)
   t.equal(dialled.length, 2, 'the next one is dialled at once')
@@ -56,10 +56,10 @@ t.test('a PING after a second brings out what a front has kept back', async (t) 
     })
   const { clock } = await start(t, { dial })
   const pings = () => Buffer.concat(written).indexOf(Buffer.from([0, 0, 8, 6, 0])) // length 8, type PING, no ACK
-  await clock.advance(999)
+  await clock.pass(999)
   await settle()
   t.equal(pings(), -1)
-  await clock.advance(1)
+  await clock.pass(1)
   await settle()
   t.not(pings(), -1)
 })
@@ -77,7 +77,7 @@ t.test('with another way to go: a failed dial is the end, of which the owner is 
       lost += 1
     },
   })
-  await clock.advance(600_000)
+  await clock.pass(600_000)
   t.strictSame([lost, dials], [1, 1])
   const waiting = sessions.session(never)
   await sessions.stop()
@@ -93,7 +93,7 @@ t.test('with another way to go: so is a lost connection', async (t) => {
     },
   })
   dialled[0]?.destroy()
-  await clock.advance(600_000)
+  await clock.pass(600_000)
   t.strictSame([lost, dialled.length, sessions.connected], [1, 1, false])
 })
 
@@ -107,10 +107,10 @@ t.test('there is another way to go since a while: kas is dialled again before, a
     },
   })
   dialled[0]?.destroy()
-  await clock.advance(1000)
+  await clock.pass(1000)
   t.strictSame([lost, dialled.length, sessions.connected], [0, 2, true])
   isLast = false
   dialled[1]?.destroy()
-  await clock.advance(600_000)
+  await clock.pass(600_000)
   t.strictSame([lost, dialled.length, sessions.connected], [1, 2, false])
 })

@@ -5,7 +5,7 @@ import { type Forward, noMetadata, type Outcome } from '../../../../src/call/cal
 import { Code, KasError } from '../../../../src/lib/errors.ts'
 import type { ClientStream } from '../../../../src/proto/grpc/client-session.ts'
 import { decodeConnectRequest, encodeConnectResponse } from '../../../../src/proto/reverse-tunnel.ts'
-import { MovingClock, settle } from '../moving-clock.ts'
+import { ManualClock, settle } from '../../../support/manual-clock.ts'
 
 const log = pino({ level: 'silent' })
 const ok: Outcome = { trailers: noMetadata }
@@ -118,7 +118,7 @@ async function start(
   options = {},
   { served = new Map([[method, hang]]), isReused = (): boolean => false } = {},
 ) {
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   const sessions = new FakeSessions()
   const pool = new TunnelPool(
     { sessions, methods: () => new Map(served), metadata: () => noMetadata, isReused, log, clock, random: () => 0 },
@@ -185,15 +185,15 @@ t.test('OK, Canceled and DeadlineExceeded: at once; other codes: 1 s, growing to
   for (let i = 0; i < 9; i++) {
     streams.at(-1)?.finish(failed(Code.UNAVAILABLE))
     await settle()
-    const [pause = 0] = clock.pending
+    const [pause = 0] = clock.waits
     pauses.push(Math.round(pause))
-    await clock.advance(pause)
+    await clock.pass(pause)
   }
   t.same(pauses, [1000, 1600, 2560, 4096, 6554, 10_486, 16_777, 20_000, 20_000])
-  await clock.advance(26_000)
+  await clock.pass(26_000)
   streams.at(-1)?.finish(failed(Code.UNAVAILABLE))
   await settle()
-  t.same(clock.pending, [1000], 'after 25 s without a failure it begins again')
+  t.same(clock.waits, [1000], 'after 25 s without a failure it begins again')
 })
 
 // wire: agentk.shrink
@@ -206,7 +206,7 @@ t.test('an idle tunnel over the minimum stops after a minute, when its Connect e
   streams[5]?.finish(ok)
   await settle()
   t.equal(pool.counts.idle, 12, 'sooner it is opened again')
-  await clock.advance(60_000)
+  await clock.pass(60_000)
   t.equal(pool.counts.idle, 12, 'nothing happens by itself')
   for (const stream of [...streams]) stream.finish(ok)
   await settle()
@@ -240,7 +240,7 @@ t.test('a lost connection costs no back-off: the sessions have their own', async
   for (const stream of streams) stream.finish(failed(Code.UNAVAILABLE))
   await settle()
   t.equal(fresh.streams.length, 2)
-  t.same(clock.pending, [])
+  t.same(clock.waits, [])
 })
 
 t.test('stop ends idle tunnels and those that wait, opens no more', async (t) => {
@@ -250,7 +250,7 @@ t.test('stop ends idle tunnels and those that wait, opens no more', async (t) =>
   await pool.stop()
   await pool.stop()
   t.same(pool.counts, { idle: 0, active: 0, served: 0 })
-  t.same(clock.pending, [])
+  t.same(clock.waits, [])
   t.equal(streams.length, 2)
 })
 
@@ -335,7 +335,7 @@ t.test('a tunnel that waits for its connection announces what is served then', a
   pool.announce()
   await settle()
   t.equal(streams.length, 3, 'in place of the one that is open')
-  await clock.advance(1000)
+  await clock.pass(1000)
   t.equal(streams.length, 4)
   t.strictSame(announcedOn(streams[3]), [method, leadMethod])
 })

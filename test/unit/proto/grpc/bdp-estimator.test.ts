@@ -1,6 +1,6 @@
 import t from 'tap'
 import { BdpEstimator } from '../../../../src/proto/grpc/bdp-estimator.ts'
-import { settle } from '../../agentk/moving-clock.ts'
+import { settle } from '../../../support/manual-clock.ts'
 
 const MiB = 1024 * 1024
 const maxBytes = 16 * MiB

@@ -5,7 +5,7 @@ import { Crowd } from '../../../../src/proto/grpc/crowd.ts'
 import { crowdedBytes, crowdedWindowBytes } from '../../../../src/proto/grpc/limits.ts'
 import { StreamWindow } from '../../../../src/proto/grpc/stream-window.ts'
 import { WindowBudget } from '../../../../src/proto/grpc/window-budget.ts'
-import { settle } from '../../agentk/moving-clock.ts'
+import { settle } from '../../../support/manual-clock.ts'
 
 const wide = 1024 * 1024
 

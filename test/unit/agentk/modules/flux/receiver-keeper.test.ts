@@ -8,7 +8,7 @@ import {
 import { receiverManifest } from '../../../../../src/agentk/modules/flux/own-receiver.ts'
 import { ReceiverKeeper } from '../../../../../src/agentk/modules/flux/receiver-keeper.ts'
 import { capturedLog } from '../../../../support/captured-log.ts'
-import { MovingClock } from '../../moving-clock.ts'
+import { ManualClock } from '../../../../support/manual-clock.ts'
 
 const apis = { repositories: 'source.toolkit.fluxcd.io/v1', receivers: 'notification.toolkit.fluxcd.io/v1' }
 
@@ -37,7 +37,7 @@ function start(answers: number[] = []) {
     if (state.endsAfterOne) state.holds = false
     return { status: answers.shift() ?? 201, body: {} }
   }
-  const keeper = new ReceiverKeeper({ client: { json }, holds: () => state.holds, log, clock: new MovingClock() })
+  const keeper = new ReceiverKeeper({ client: { json }, holds: () => state.holds, log, clock: new ManualClock() })
   const look = (names: string[], receivers = byKey()) =>
     keeper.reconcile(names.map(wantedOf), receivers, new AbortController().signal)
   return { look, sent, state, says: () => lines.map(({ msg, receiver }) => `${msg} ${receiver}`) }

@@ -1,11 +1,11 @@
 import t, { type Test } from 'tap'
 import { Webhooks, type WebhooksOptions } from '../../../../../src/agentk/modules/flux/webhooks.ts'
 import { capturedLog } from '../../../../support/captured-log.ts'
-import { MovingClock, settle } from '../../moving-clock.ts'
+import { ManualClock, settle } from '../../../../support/manual-clock.ts'
 
 function start(t: Test, options: Partial<WebhooksOptions> = {}) {
   const { log, lines } = capturedLog()
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   const calls: { path: string; ok(): Promise<void>; fail(): Promise<void> }[] = []
   const abandoned: bigint[] = []
   const outcomes: string[] = []
@@ -75,7 +75,7 @@ t.test('a push that comes just as a call ends is not lost', async (t) => {
       }
       for (let i = 0; i < ticks; i++) await Promise.resolve()
       webhooks.push({ ...key, path: () => '/hook/2' }, 2n)
-      await clock.advance(1000) // where it is one with a call that failed
+      await clock.pass(1000) // where it is one with a call that failed
       t.equal(paths().at(-1), '/hook/2', `${end}, ${ticks} ticks later`)
     }
   }
@@ -86,15 +86,15 @@ t.test('a webhook that fails is called again, later and later, and given up with
   await push('a', 1n)
   for (const ms of [1000, 2000, 4000, 8000]) {
     await nth(calls.length - 1).fail()
-    t.strictSame(clock.pending, [ms])
-    await clock.advance(ms)
+    t.strictSame(clock.waits, [ms])
+    await clock.pass(ms)
   }
   t.equal(calls.length, 5)
   t.strictSame(warnings(), [])
   await nth(4).fail()
   t.match(warnings(), [/^Flux could not be notified of a push/])
   t.strictSame(outcomes, ['failed'])
-  t.strictSame(clock.pending, [])
+  t.strictSame(clock.waits, [])
   t.strictSame(abandoned, [])
   t.notMatch(JSON.stringify(lines), /\/hook\//, 'the path is a secret')
   await push('a', 2n)
@@ -107,14 +107,14 @@ t.test('a push that comes while a failed call waits is one call with it, with al
   await nth(0).fail()
   await push('a', 2n)
   t.equal(calls.length, 1)
-  await clock.advance(1000)
+  await clock.pass(1000)
   await nth(1).fail()
   t.strictSame(warnings(), [])
-  await clock.advance(1000)
+  await clock.pass(1000)
   await push('a', 3n) // while it is called: not lost if that fails for the last time
   await nth(2).fail()
   t.strictSame(warnings(), [])
-  await clock.advance(1000)
+  await clock.pass(1000)
   await nth(3).ok()
   t.equal(calls.length, 4)
 })
@@ -125,11 +125,11 @@ t.test('a Receiver that cannot be called yet is waited for; what is gone is let 
   await push('a', 1n, () => path)
   t.strictSame(paths(), [])
   path = '/hook/new'
-  await clock.advance(1000)
+  await clock.pass(1000)
   t.strictSame(paths(), ['/hook/new'])
   await nth(0).ok()
   await push('a', 2n, () => undefined)
-  t.strictSame(clock.pending, [])
+  t.strictSame(clock.waits, [])
   t.strictSame(warnings(), [])
 })
 
@@ -155,7 +155,7 @@ t.test('while a pod does not hold nothing is called; then it is, or is left when
     await push('a', 2n) // while it is called
     await nth(0).ok()
     await push('b', 3n)
-    await clock.advance(60_000) // longer than all tries
+    await clock.pass(60_000) // longer than all tries
     await push('b', 4n)
     t.equal(calls.length, 1)
     t.strictSame([abandoned, warnings()], [[], []])
@@ -163,10 +163,10 @@ t.test('while a pod does not hold nothing is called; then it is, or is left when
       await webhooks.stop()
       t.strictSame(abandoned.toSorted(), [2n, 3n, 4n])
       t.match(warnings(), [/this pod does not lead any more/, /this pod does not lead any more/])
-      t.strictSame(clock.pending, [])
+      t.strictSame(clock.waits, [])
     } else {
       hold(true)
-      await clock.advance(1000)
+      await clock.pass(1000)
       t.strictSame(calls.map(({ path }) => path).toSorted(), ['/hook/a', '/hook/a', '/hook/b'])
       await nth(1).fail()
       t.strictSame(warnings(), [], 'with all its tries')
@@ -183,5 +183,5 @@ t.test('what waits and what runs when it is stopped is left', async (t) => {
   await push('c', 4n)
   t.strictSame(abandoned.toSorted(), [1n, 2n, 3n, 4n])
   t.equal(calls.length, 1)
-  t.strictSame(clock.pending, [])
+  t.strictSame(clock.waits, [])
 })

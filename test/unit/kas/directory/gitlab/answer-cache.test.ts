@@ -11,20 +11,8 @@ const { signal } = new AbortController()
 const refused = new KasError({ code: 'UNAUTHENTICATED' })
 const away = new KasError({ code: 'GITLAB_UNREACHABLE', path: '/', detail: 'x', headArrived: false })
 
-class PutBackClock extends ManualClock {
-  #back = 0
-
-  override now(): number {
-    return super.now() - this.#back
-  }
-
-  putBack(ms: number): void {
-    this.#back = ms
-  }
-}
-
 function ground(options: Partial<AnswerCacheOptions<string>> = {}) {
-  const clock = new PutBackClock()
+  const clock = new ManualClock()
   const cache = new AnswerCache<string>(
     { clock },
     {

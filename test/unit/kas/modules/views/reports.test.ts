@@ -8,7 +8,7 @@ import { KasError } from '../../../../../src/lib/errors.ts'
 import { ReportRequestSchema, ReportResponseSchema } from '../../../../../src/proto/gen/views_pb.ts'
 import { capturedLog } from '../../../../support/captured-log.ts'
 import { FakeAgentCall } from '../../../../support/fake-agent-call.ts'
-import { MovingClock, settle } from '../../../agentk/moving-clock.ts'
+import { ManualClock, settle } from '../../../../support/manual-clock.ts'
 
 type Commit = Parameters<KasHost['agentConfig']['views']>[1]
 
@@ -46,7 +46,7 @@ class Sent {
 }
 
 function start(t: Test) {
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   const { log, lines } = capturedLog()
   const facts = new ReportedFacts()
   const listeners = new Set<() => void>()
@@ -152,9 +152,9 @@ t.test('a repository that fails is asked again; a bad config.yaml changes nothin
   await push({ commit: 'two', views: failure })
   t.equal(told().length, 1)
   world.views = '{}'
-  await clock.advance(9999)
+  await clock.pass(9999)
   t.equal(told().length, 1)
-  await clock.advance(1)
+  await clock.pass(1)
   t.strictSame(told().at(-1), ['{}', ''])
   await push({ newest: new KasError({ code: 'CONFIGURATION_INVALID', detail: 'config.yaml' }) })
   t.equal(told().length, 2)
@@ -194,7 +194,7 @@ t.test('how a stream ends', async (t) => {
   t.equal(await retired.ended, 'OK', 'for the agent to open it on a newer connection')
   t.equal(retired.listeners.size, 0)
   t.equal(retired.call.directoryListeners, 0)
-  t.strictSame(retired.clock.pending, [])
+  t.strictSame(retired.clock.waits, [])
 
   const odd = start(t)
   odd.messages.bytes(Buffer.from([0xff]))
@@ -203,7 +203,7 @@ t.test('how a stream ends', async (t) => {
   const revoked = start(t)
   await settle()
   revoked.call.invalid = new KasError({ code: 'UNAUTHENTICATED' })
-  await revoked.clock.advance(300_000)
+  await revoked.clock.pass(300_000)
   t.match(await revoked.ended, { code: 'UNAUTHENTICATED' })
 
   const told = start(t)

@@ -4,8 +4,8 @@ import { Kinds, type KindsOptions } from '../../../../../../src/agentk/modules/v
 import { textAt } from '../../../../../../src/kubernetes/object.ts'
 import { capturedLog } from '../../../../../support/captured-log.ts'
 import { KeptSink } from '../../../../../support/kept-sink.ts'
+import { ManualClock } from '../../../../../support/manual-clock.ts'
 import { ScriptedApi, type Watch } from '../../../cluster/scripted-api.ts'
-import { MovingClock } from '../../../moving-clock.ts'
 import { aggregated, resource, type Version } from './discovered.ts'
 
 const apiServices = '/apis/apiregistration.k8s.io/v1/apiservices'
@@ -46,7 +46,7 @@ class AwakeApi extends ScriptedApi {
 
 function start(t: Test, options: Partial<KindsOptions> = {}, evidence?: ObjectSink) {
   const api = new AwakeApi()
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   const sink = new KeptSink()
   const events = new KeptSink()
   const { log, lines } = capturedLog()
@@ -86,7 +86,7 @@ async function startKnown(
   const custom = await side.list(customKinds)
   await side.say(groups)
   for (const ms of [300, 1000]) {
-    await side.clock.advance(ms) // custom kinds are listed: a change
+    await side.clock.pass(ms) // custom kinds are listed: a change
     await side.say(groups)
   }
   return { ...side, services, custom }
@@ -113,7 +113,7 @@ t.test('nothing is asked before it is known who serves what', async (t) => {
   const services = await api.watch(apiServices)
   await services.open(500)
   await services.end()
-  await clock.advance(10_000)
+  await clock.pass(10_000)
   t.notOk((await api.waiting()).includes('/api'))
   t.match(lines, [{ level: 'warn', reason: 'apiregistration.k8s.io/APIService: the API server answered 500' }])
   await (await api.ask(apiServices)).answer(200, {
@@ -159,7 +159,7 @@ t.test('what another server answers for is not followed, now or later', async (t
   t.ok(sink.states.has('example.com/Widget'))
   await services.tell(apiService('other.io', { name: 'other', namespace: 'kube-system' }))
   await services.tell({ ...apiService('example.com', { name: 'other' }), type: 'MODIFIED' as const })
-  await clock.advance(300)
+  await clock.pass(300)
   await say({ ...core, ...widgets, 'other.io': v1(resource('x', 'X')) })
   t.notOk(sink.states.has('other.io/X'))
   t.notOk(sink.states.has('example.com/Widget'))
@@ -175,7 +175,7 @@ t.test('who may not list APIServices follows custom kinds and what is of Kuberne
   await say(all)
   t.strictSame([...sink.states.keys()], ['Pod', 'ConfigMap'])
   await list(customKinds, customKind('widgets.example.com', 5))
-  await clock.advance(300)
+  await clock.pass(300)
   await say(all)
   t.strictSame([...sink.states.keys()], ['Pod', 'ConfigMap', 'example.com/Widget'])
   t.match(lines, [{ level: 'warn', msg: /^agentk may not list APIServices/ }])
@@ -185,19 +185,19 @@ t.test('a custom kind comes and goes within 2 s', async (t) => {
   const { clock, sink, custom, say, list } = await startKnown(t, core)
   const beganAt = clock.now()
   await custom.tell(customKind('widgets.example.com', 11))
-  await clock.advance(200)
+  await clock.pass(200)
   await custom.tell(customKind('widgets.example.com', 12))
-  await clock.advance(100)
+  await clock.pass(100)
   await say(core) // it is not known yet
-  await clock.advance(300)
+  await clock.pass(300)
   await say(core)
-  await clock.advance(1000)
+  await clock.pass(1000)
   await say({ ...core, ...widgets })
   t.ok(clock.now() - beganAt < 2000)
   await list('/apis/example.com/v1/widgets', object('w', 'u-w'))
   t.strictSame(sink.names('example.com/Widget'), ['shop/w'])
   await custom.tell({ ...customKind('widgets.example.com', 13), type: 'DELETED' as const })
-  await clock.advance(300)
+  await clock.pass(300)
   await say(core)
   t.strictSame(sink.names('example.com/Widget'), [])
   t.notOk(sink.states.has('example.com/Widget'))
@@ -207,9 +207,9 @@ t.test('a group that discovery calls stale keeps its kinds', async (t) => {
   const { clock, sink, custom, say } = await startKnown(t, { ...core, ...widgets })
   const look = async (groups: Readonly<Record<string, readonly Version[]>>) => {
     await custom.tell(customKind(`x${clock.now()}.example.com`, clock.now()))
-    await clock.advance(300)
+    await clock.pass(300)
     await say(groups)
-    await clock.advance(1000)
+    await clock.pass(1000)
     await say(groups)
   }
   await look({ ...core, 'example.com': [{ version: 'v1', freshness: 'Stale', resources: [] }] })
@@ -222,7 +222,7 @@ t.test('a group that discovery calls stale keeps its kinds', async (t) => {
 t.test('another version of a kind takes its place', async (t) => {
   const { clock, sink, say, list } = await startKnown(t, widgets)
   await list('/apis/example.com/v1/widgets', object('w', 'u-w'))
-  await clock.advance(300_000)
+  await clock.pass(300_000)
   await say({ 'example.com': [{ version: 'v2', resources: [resource('widgets', 'Widget')] }] })
   t.strictSame(sink.names('example.com/Widget'), [])
   await list('/apis/example.com/v2/widgets', object('w', 'u-w'))
@@ -238,7 +238,7 @@ t.test('objects that two groups serve belong to the first; when that goes, to th
   await list('/apis/networking.k8s.io/v1/ingresses', object('web', 'u-web'))
   t.strictSame(sink.names('extensions/Ingress'), [])
   t.strictSame(sink.names('networking.k8s.io/Ingress'), ['shop/web'])
-  await clock.advance(300_000)
+  await clock.pass(300_000)
   await say({ extensions: ingresses })
   await list('/apis/extensions/v1/ingresses', object('web', 'u-web'))
   t.strictSame(sink.names('extensions/Ingress'), ['shop/web'])
@@ -256,7 +256,7 @@ t.test('more kinds than may be followed are named', async (t) => {
     ],
   )
   t.match(lines, [{ level: 'warn', count: 2, maxKinds: 2, msg: 'Too many kinds, some are not followed' }])
-  await clock.advance(300_000)
+  await clock.pass(300_000)
   await say({ ...apps, ...widgets })
   t.strictSame([...sink.states].map(([key, { is }]) => [key, is]).sort(), [
     ['apps/Deployment', 'syncing'],
@@ -266,11 +266,11 @@ t.test('more kinds than may be followed are named', async (t) => {
 
 t.test('discovery that fails is told once and tried again; what is followed stays', async (t) => {
   const { api, clock, sink, say, lines } = await startKnown(t, core)
-  await clock.advance(300_000)
+  await clock.pass(300_000)
   await (await api.ask('/api')).answer(503)
-  await clock.advance(250)
+  await clock.pass(250)
   await (await api.ask('/api')).fail(new Error('cut'))
-  await clock.advance(500)
+  await clock.pass(500)
   await say({ ...core, ...apps })
   t.strictSame([...sink.states.keys()], ['Pod', 'ConfigMap', 'apps/Deployment'])
   t.match(lines, [{ level: 'warn', msg: 'Cannot ask the API server which kinds it serves' }])
@@ -291,11 +291,11 @@ t.test('all of it ends, in the midst of lists and of discovery', async (t) => {
   const { api, clock, list, stop } = await startKnown(t, { ...core, ...apps })
   await list('/api/v1/pods')
   const waiting = await api.watch('/apis/apps/v1/deployments')
-  await clock.advance(300_000)
+  await clock.pass(300_000)
   await api.ask('/api')
   await stop()
   t.ok(waiting.isAborted)
-  t.strictSame(clock.pending, [])
+  t.strictSame(clock.waits, [])
 })
 
 t.test('the group of APIServices is the server’s own, though no APIService says so', async (t) => {

@@ -6,7 +6,7 @@ import { createViewsMetrics } from '../../../../../../src/kas/modules/views/view
 import { Code, KasError } from '../../../../../../src/lib/errors.ts'
 import { viewsBounds } from '../../../../../../src/proto/views-json.ts'
 import { capturedLog } from '../../../../../support/captured-log.ts'
-import { MovingClock, settle } from '../../../../agentk/moving-clock.ts'
+import { ManualClock, settle } from '../../../../../support/manual-clock.ts'
 import { agentId, FakeFollows, FakeViewer } from './fake-follows.ts'
 
 const ada = { username: 'ada', groups: ['dev'], uid: '', extra: [{ key: 'k', val: ['v'] }] }
@@ -14,7 +14,7 @@ const query = (text: string) => Buffer.from(text)
 const lost = new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' })
 
 function start(t: Test, options: Partial<AgentFeedOptions> = {}) {
-  const clock = new MovingClock()
+  const clock = new ManualClock()
   const follows = new FakeFollows()
   const world = { serves: true as boolean | undefined }
   const register = new Registry()
@@ -116,10 +116,10 @@ t.test('what is no message at all, or too long for one view, ends the Follow, an
   open('a')
   await settle()
   follows.last.sayBytes(Buffer.from([0xff]))
-  await clock.advance(60)
+  await clock.pass(60)
   t.equal(follows.all.length, 2)
   follows.last.sayBytes(Buffer.alloc(viewsBounds.maxUpdateBytes + 10_000))
-  await clock.advance(200)
+  await clock.pass(200)
   t.equal(follows.all.length, 3)
 })
 
@@ -140,14 +140,14 @@ t.test('a Follow that is lost is opened again with each view and its open nodes,
   first.end(lost)
   await settle()
   t.equal(follows.all.length, 1, 'after a pause')
-  await clock.advance(50)
+  await clock.pass(50)
   const { last: second } = follows
   t.not(second, first)
   t.strictSame([await second.step(), await second.step()], ['1 resume ada a', '1 page x 30'])
   second.say({ view: 1, seq: 1, update: '{"seq":1,"rows":[]}' })
   await settle()
   t.equal(await second.step(), '1 taken 1')
-  await clock.advance(10_000)
+  await clock.pass(10_000)
   t.strictSame(one.viewer.got, ['{"seq":1}', '{"seq":1,"rows":[]}'], 'nobody was told that it is stale')
   t.equal(await first.step(), 'end', 'and nothing is said on the first any more')
 })
@@ -162,14 +162,14 @@ t.test('an agent that stays away: what viewers have is stale, once, and whole wh
   follows.failure = new KasError({ code: 'AGENT_NOT_CONNECTED', waitedMs: 20_000 })
   follows.last.end(lost)
   const since = clock.now()
-  await clock.advance(60_000)
+  await clock.pass(60_000)
   const why = 'The connection of the agent was lost'
   t.strictSame(
     viewer.got.slice(1).map((text) => JSON.parse(text)),
     [{ seq: 8, at: since + 1000, state: { is: 'stale', since, why } }],
   )
   follows.failure = undefined
-  await clock.advance(10_000)
+  await clock.pass(10_000)
   await follows.last.step()
   follows.last.say({ view: 1, seq: 1, update: '{"seq":1}' })
   await settle()
@@ -187,7 +187,7 @@ t.test('a viewer that has not taken the last when the agent is lost gets the new
   await settle()
   for (const seq of [1, 1, 1]) {
     follows.last.end(lost)
-    await clock.advance(2000)
+    await clock.pass(2000)
     follows.last.say({ view: 1, seq, update: `{"seq":${seq},"follow":${follows.all.length}}` })
     await settle()
   }
@@ -208,17 +208,17 @@ t.test('pauses between Follows grow; a pod that has led is asked no longer than 
     const [known, at] = [follows.all.length, clock.now()]
     follows.last.end(lost)
     await settle()
-    while (follows.all.length === known) await clock.advance(clock.pending[0] ?? 0)
+    while (follows.all.length === known) await clock.pass(clock.waits[0] ?? 0)
     pauses.push(clock.now() - at)
   }
   t.strictSame(pauses, [50, 100, 200, 400, 800, 1600, 2000, 2000, 2000])
-  await clock.advance(1000)
+  await clock.pass(1000)
   follows.last.say({ view: 1, seq: 1, update: '{"seq":1}' })
   await settle()
   const [known, at] = [follows.all.length, clock.now()]
   follows.last.end(lost)
   await settle()
-  while (follows.all.length === known) await clock.advance(clock.pending[0] ?? 0)
+  while (follows.all.length === known) await clock.pass(clock.waits[0] ?? 0)
   t.equal(clock.now() - at, 50, 'after one that was good')
   const unserved = new KasError({ code: 'STATUS', grpc: Code.UNIMPLEMENTED, message: 'unknown method' })
   const before = follows.all.length
@@ -271,13 +271,13 @@ t.test('a new view waits 20 s for an agent that is away, or that nobody leads', 
   follows.failure = new KasError({ code: 'AGENT_NOT_CONNECTED', waitedMs: 20_000 })
   world.serves = undefined
   const away = open()
-  await clock.advance(19_999)
+  await clock.pass(19_999)
   t.equal(away.viewer.error, undefined)
-  await clock.advance(1)
+  await clock.pass(1)
   t.match(away.viewer.error, { code: 'AGENT_NOT_CONNECTED' })
   world.serves = true
   const unled = open()
-  await clock.advance(20_000)
+  await clock.pass(20_000)
   t.match(unled.viewer.error, { code: 'VIEWS_NOT_LED', httpStatus: 503 })
 })
 
@@ -308,18 +308,18 @@ t.test('a caller that becomes another one: the view begins anew, with its nodes'
 t.test('30 s after its last view the Follow ends', async (t) => {
   const { follows, open, clock, feeds } = start(t)
   open().view.close()
-  await clock.advance(20_000)
+  await clock.pass(20_000)
   const again = open()
-  await clock.advance(15_000)
+  await clock.pass(15_000)
   t.equal(follows.all.length, 1)
   t.notOk(follows.last.call.signal.aborted)
   again.view.close()
-  await clock.advance(29_999)
+  await clock.pass(29_999)
   t.notOk(follows.last.call.signal.aborted)
-  await clock.advance(1)
+  await clock.pass(1)
   t.ok(follows.last.call.signal.aborted)
   t.equal(feeds.agents, 0)
-  t.strictSame(clock.pending, [])
+  t.strictSame(clock.waits, [])
 })
 
 t.test('500 views of an agent, 200 open nodes of each', async (t) => {
@@ -391,9 +391,9 @@ t.test('over 1 MiB that viewers have not taken nothing more is read, for a secon
   for (let view = 1; view <= 20; view++) follow.say({ view, seq: 1, update })
   await settle()
   t.equal(follow.unread, 13, 'seven are over 1 MiB')
-  await clock.advance(999)
+  await clock.pass(999)
   t.equal(follow.unread, 13)
-  await clock.advance(1)
+  await clock.pass(1)
   t.equal(follow.unread, 0, 'those that take nothing hold the others up no longer')
   for (const { viewer } of quick) t.equal(viewer.got.length, 1)
   for (const { viewer } of slow) viewer.take()
@@ -422,7 +422,7 @@ t.test('at the stop all end, and no more are opened', async (t) => {
   t.match(viewer.error, { code: 'SHUTTING_DOWN' })
   t.ok(follows.last.call.signal.aborted)
   t.throws(() => open(), { code: 'SHUTTING_DOWN' })
-  t.strictSame(clock.pending, [])
+  t.strictSame(clock.waits, [])
 })
 
 t.test(
