@@ -9,6 +9,7 @@ import type { Tracer } from '../lib/tracing/tracer.ts'
 import type { RowRegistrations } from '../membership/membership.ts'
 import type { Impersonation } from '../proto/http/http-message.ts'
 import type { UnaryMethods } from '../proto/unary.ts'
+import type { ObserveCall } from './access-log/call-record.ts'
 import type { Agent } from './agent.ts'
 import type { AgentConfigs } from './agent-config/agent-configs.ts'
 import type { Directory } from './directory/directory.ts'
@@ -39,6 +40,8 @@ export interface KasModule {
   readonly userEndpoints?: readonly UserEndpoint[]
   /** 8154 */
   readonly signedEndpoints?: readonly SignedEndpoint[]
+  /** 8154: sees each request whose head can be read, whoever asks, and each watch over a WebSocket, too */
+  readonly observe?: ObserveCall
   /** said to each agentk that takes hints: a module of its own asks for them by name (`kas.hasFeature`) */
   readonly features?: readonly string[]
   /** they start once the peers are known, and stop after the servers */

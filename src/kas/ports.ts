@@ -196,6 +196,7 @@ export class Ports {
     const redirect = await frontRedirect(peering, { tunnels, file: block.accel_redirect_secret_file })
     const endpoints = modules.flatMap((module) => module.endpoints ?? [])
     const userEndpoints = modules.flatMap((module) => module.userEndpoints ?? [])
+    const observers = modules.flatMap(({ observe }) => observe ?? [])
     const signedEndpoints = modules.flatMap((module) => module.signedEndpoints ?? [])
     const server = new KubernetesServer(
       {
@@ -210,6 +211,7 @@ export class Ports {
         sessions: table,
         frontTickets: this.#frontTickets,
         signedEndpoints,
+        observers,
         ...(accessLog ? { accessLog } : {}),
         ...(peering ? { callerKeys: peering.callerKeys } : {}),
         ...tokens,

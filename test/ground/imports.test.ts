@@ -43,7 +43,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/directory':
     'lib call proto/http kas/agent.ts kas/config kas/observability kas/repositories kas/agent-config | zod jose undici prom-client',
   'kas/module.ts':
-    'lib call proto proto/http membership kas/agent.ts kas/peers kas/repositories kas/agent-config kas/directory',
+    'lib call proto proto/http membership kas/access-log kas/agent.ts kas/peers kas/repositories kas/agent-config kas/directory',
   'kas/servers/addresses': 'lib',
   'kas/servers': 'lib kas/config kas/observability kas/servers/addresses',
   'kas/servers/agents':

@@ -42,8 +42,25 @@ export interface CallEnd {
   readonly sent: number
 }
 
+/** A call, from its begin on. */
+export interface ObservedCall {
+  /** as in the access log, and in the cluster's audit log */
+  readonly auditId: string
+  /** Who asks for what, as far as it is known by now; of an exec the program alone. */
+  fields(): Partial<AccessLine>
+}
+
+/** Is called at the begin of each call; what it returns, at its end. */
+export type ObserveCall = (call: ObservedCall) => (end: CallEnd) => void
+
 /** Of a request to a cluster, by which its audit log names it. */
 export const auditIdHeader = 'Audit-Id'
+
+export interface CallRecordComponents {
+  /** undefined: nothing is written */
+  readonly log: AccessLog | undefined
+  readonly observe?: ObserveCall
+}
 
 type Asked = Pick<Target, 'path' | 'query'>
 
@@ -58,12 +75,16 @@ const unrecorded: ReadonlySet<string> = new Set(['redirected', 'preflight'])
 
 const kinds = { ci: 'ci_job', user: 'session_cookie', pat: 'personal_access_token' } as const
 
-/** What the access log says of one call, gathered while it runs: a line at its end, and of what lasts one at its begin. */
-export class CallRecord {
+/**
+ * What the access log says of one call, gathered while it runs: a line at its end, and of what lasts one at its begin.
+ * Modules observe it (doc/decisions/0034).
+ */
+export class CallRecord implements ObservedCall {
   /** of the call here, and in the cluster's own audit log, where the caller's own does not come */
   readonly auditId: string = randomUUID()
   readonly #log: AccessLog | undefined
   readonly #client: RecordedClient
+  readonly #onEnd: ((end: CallEnd) => void) | undefined
   readonly #startedAt = performance.now()
   readonly #traceId: string | undefined
   #method: string
@@ -79,12 +100,12 @@ export class CallRecord {
   #class: LineClass | undefined
   #info: RequestInfo | undefined
 
-  /** @param log - absent: nothing is written */
-  constructor(log: AccessLog | undefined, client: RecordedClient, traceId: string | undefined) {
+  constructor({ log, observe }: CallRecordComponents, client: RecordedClient, traceId: string | undefined) {
     this.#log = log
     this.#client = client
     this.#traceId = traceId
     this.#method = client.request.method ?? ''
+    this.#onEnd = observe?.(this)
   }
 
   /** @param how.lasts - its answer has no end of its own, or is a connection */
@@ -141,6 +162,7 @@ export class CallRecord {
   }
 
   ended(end: CallEnd): void {
+    this.#onEnd?.(end)
     const log = this.#log
     if (!log || unrecorded.has(end.outcome)) return
     const refused = isRefusal(end, this.#isLetIn)

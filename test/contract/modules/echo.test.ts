@@ -66,7 +66,7 @@ users: [{ name: u, user: ${user} }]
 `
 
 t.test(
-  'of kas: to all replicas, an endpoint with a WebSocket, a counter, lines of kas status, a command',
+  'of kas: to all replicas, an endpoint with a WebSocket, an observer, a counter, lines of kas status, a command',
   async (t) => {
     const { folder, replicas } = await startReplicas(t)
     const [first, second] = replicas

@@ -9,7 +9,7 @@ import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
 import type { AccessLog } from '../../access-log/access-log.ts'
-import { auditIdHeader, CallRecord } from '../../access-log/call-record.ts'
+import { auditIdHeader, CallRecord, type ObserveCall } from '../../access-log/call-record.ts'
 import type { Directory } from '../../directory/directory.ts'
 import { noUsage, type Usage } from '../../directory/usage.ts'
 import type { OwnEndpoint, SignedEndpoint, UserEndpoint } from '../../module.ts'
@@ -28,6 +28,7 @@ import type { KubernetesLimits } from './http/kubernetes-limits.ts'
 import type { KubernetesMetrics, RequestOutcome } from './http/metrics.ts'
 import { bodilessMessages, bodyMessages, upgradeMessages } from './http/request-messages.ts'
 import { RequestSpan } from './http/request-span.ts'
+import { observeBy } from './observers.ts'
 import { OwnEndpoints } from './own-endpoints.ts'
 import { Progress } from './progress.ts'
 import { proxyUsage } from './proxy-usage.ts'
@@ -55,6 +56,8 @@ export interface KubernetesProxyComponents {
   readonly usage?: Usage
   /** absent: nobody writes down who did what */
   readonly accessLog?: AccessLog
+  /** absent: nobody sees requests */
+  readonly observers?: readonly ObserveCall[]
   readonly clock?: Clock
   readonly log: Logger
   /** absent: neither tokens nor watches over WebSocket */
@@ -103,6 +106,7 @@ export class KubernetesProxy {
   readonly #options: KubernetesProxyOptions
   readonly #via: string
   readonly #relay: Relay
+  readonly #observe: ObserveCall
   readonly #countAccess: (access: Access) => void
   readonly #own: OwnEndpoints
   readonly #ofUsers: UserEndpoints
@@ -116,6 +120,7 @@ export class KubernetesProxy {
     const { webSocketTokens, endpoints = [], userEndpoints = [], arrivals } = components
     this.#components = components
     this.#options = options
+    this.#observe = observeBy(components.observers ?? [], components.log)
     this.#via = `gRPC/1.0 ${product}`
     this.#relay = new Relay({ ...responses, via: this.#via })
     const { forward, metrics } = components
@@ -124,7 +129,14 @@ export class KubernetesProxy {
     const headers = (progress: Progress) => this.#ownHeaders(progress)
     this.#endings = new Endings({ clock: systemClock, ...components, headers })
     this.#countAccess = proxyUsage(components.usage ?? noUsage)
-    const parts = { clock: systemClock, ...components, kept, watches: this.#watches, countAccess: this.#countAccess }
+    const parts = {
+      clock: systemClock,
+      ...components,
+      kept,
+      watches: this.#watches,
+      observe: this.#observe,
+      countAccess: this.#countAccess,
+    }
     const watches = new WatchApi(parts, { product, limits, via: this.#via })
     this.#ofUsers = new UserEndpoints({ endpoints: userEndpoints, arrivals }, limits)
     const { signedEndpoints = [], clock = monotonicClock } = components
@@ -147,7 +159,7 @@ export class KubernetesProxy {
   async #run(exchange: Exchange, action: (progress: Progress) => Promise<RequestOutcome>): Promise<void> {
     const { tracer, accessLog } = this.#components
     const span = RequestSpan.begin(tracer, exchange, this.#options.urlPathPrefix)
-    const record = new CallRecord(accessLog, exchange, span.traceId)
+    const record = new CallRecord({ log: accessLog, observe: this.#observe }, exchange, span.traceId)
     const progress = new Progress(span, record)
     let outcome: RequestOutcome = 'cut'
     try {
@@ -160,7 +172,7 @@ export class KubernetesProxy {
     exchange.finish()
     this.#components.metrics.ended(outcome)
     span.end(exchange, outcome, progress.failure)
-    if (accessLog) record.ended(endOf(exchange, outcome, progress))
+    record.ended(endOf(exchange, outcome, progress))
   }
 
   /** The order of checks of doc/reference/tunnel-protocol.md 6.1. */

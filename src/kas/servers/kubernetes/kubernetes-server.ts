@@ -15,6 +15,7 @@ import type { Service } from '../../../lib/service.ts'
 import { spread } from '../../../lib/spread.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { AccessLog } from '../../access-log/access-log.ts'
+import type { ObserveCall } from '../../access-log/call-record.ts'
 import type { ListenOptions } from '../../config/listen-address.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { LocalDirectory } from '../../directory/local-directory.ts'
@@ -53,6 +54,8 @@ export interface KubernetesServerComponents {
   readonly usage?: Usage
   /** absent: nobody writes down who did what */
   readonly accessLog?: AccessLog
+  /** absent: nobody sees requests */
+  readonly observers?: readonly ObserveCall[]
   /** absent: this replica is alone */
   readonly callerKeys?: Pick<CallerKeys, 'of'>
   readonly log: Logger

@@ -12,10 +12,14 @@ export function createEcho({ peers, agentConfig, register }: KasHost, name: stri
   const heard = new Counter({ name: 'echo_heard_total', help: 'Words of other replicas', registers: [register] })
   let last = 'nothing'
   let count = 0
+  let request = 'nothing'
   agentConfig.block('echo', z.strictObject({ word: z.string().max(20) }))
   return {
     name: 'echo',
     features: ['echo'],
+    observe: (call) => (end) => {
+      request = `${call.fields().path} ${end.outcome}`
+    },
     replicaMethods: unaryService(Echo, {
       say: async ({ word }) => {
         heard.inc()
@@ -54,6 +58,7 @@ export function createEcho({ peers, agentConfig, register }: KasHost, name: stri
     status: () => [
       ['last word', last],
       ['heard', count],
+      ['last request', request],
     ],
   }
 }

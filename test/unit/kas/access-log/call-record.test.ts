@@ -40,7 +40,7 @@ t.test('planted secrets: in 10,000 lines none', async (t) => {
     const method = any(methods)
     const target = parseTarget(any(targets), '/')
     const isUpgrade = random.fraction() < 0.2
-    const record = new CallRecord(lines.log, client, undefined)
+    const record = new CallRecord({ log: lines.log }, client, undefined)
     record.asks(method, target, { lasts: isUpgrade || askedStream(method, target) !== undefined, isUpgrade })
     record.calls(42n)
     record.letIn(access, any([undefined, 'gitlab:user:ada']))
@@ -64,7 +64,7 @@ t.test('planted secrets: in 10,000 lines none', async (t) => {
 t.test('who left before anybody knew him, and what a front takes elsewhere, have none', async (t) => {
   const lines = new AccessLines({ rules: [{ level: 'metadata' }] })
   const record = (outcome: string, isKnown: boolean) => {
-    const one = new CallRecord(lines.log, client, undefined)
+    const one = new CallRecord({ log: lines.log }, client, undefined)
     one.asks('POST', parseTarget('/api/v1/pods', '/'), { lasts: false, isUpgrade: false })
     if (isKnown) one.letIn(access, undefined)
     one.ended({ ...end, outcome, status: undefined })

@@ -6,7 +6,7 @@ import type { Logger } from '../../../../lib/log.ts'
 import type { Headers, Impersonation } from '../../../../proto/http/http-message.ts'
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../../proto/http/http-over-grpc.ts'
 import type { AccessLog } from '../../../access-log/access-log.ts'
-import { auditIdHeader, CallRecord } from '../../../access-log/call-record.ts'
+import { auditIdHeader, CallRecord, type ObserveCall } from '../../../access-log/call-record.ts'
 import type { Directory } from '../../../directory/directory.ts'
 import { accessLost } from '../authorization/authorization-checks.ts'
 import { type Access, type Authorized, authorize, callerNames } from '../authorization/authorize.ts'
@@ -36,6 +36,8 @@ export interface WatchApiComponents {
   readonly callerKeys: Pick<CallerKeys, 'of'>
   /** absent: nobody writes down who did what */
   readonly accessLog?: AccessLog
+  /** sees each watch */
+  readonly observe: ObserveCall
   readonly clock: Clock
   readonly log: Logger
 }
@@ -89,7 +91,7 @@ export class WatchApi {
    */
   accept(exchange: Exchange, { header }: RequestHead, credentials: Credentials, span: RequestSpan): WatchConversation {
     const socket = this.#upgrade.accept(exchange, header)
-    const { directory, metrics, countAccess, callerKeys, accessLog, clock, log } = this.#components
+    const { directory, metrics, countAccess, callerKeys, accessLog, observe, clock, log } = this.#components
     const { limits } = this.#options
     const userAgent = header.find(([name]) => name === 'User-Agent')
     return new WatchConversation(
@@ -98,7 +100,7 @@ export class WatchApi {
         out: new ClientSocket(socket, clock, limits),
         keptOfAgent: this.#keptOfAgent(credentials.agentId, socket),
         record: (request) => {
-          const record = new CallRecord(accessLog, exchange, span.traceId)
+          const record = new CallRecord({ log: accessLog, observe }, exchange, span.traceId)
           record.asks('GET', request, { lasts: true, isUpgrade: false })
           record.calls(credentials.agentId)
           return record

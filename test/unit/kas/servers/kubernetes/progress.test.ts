@@ -11,7 +11,7 @@ const watching = lastWordsOf('watch', {
   status: '200 OK',
   header: [['Content-Type', ['application/json']]],
 })
-const record = new CallRecord(undefined, { request: { headers: {} }, address: undefined }, undefined)
+const record = new CallRecord({ log: undefined }, { request: { headers: {} }, address: undefined }, undefined)
 const failure = new KasError({ code: 'CANCELLED' })
 const withdrawal = new KasError({ code: 'USER_UNAUTHORIZED' })
 
