@@ -1,4 +1,4 @@
-import { isIP, isIPv4, isIPv6 } from 'node:net'
+import { isIP, isIPv4, isIPv6, type Socket } from 'node:net'
 
 export interface HostPort {
   /** a name, or an address without brackets */
@@ -65,4 +65,17 @@ export function networkOf(host: string): string {
 function canonicalAddress(address: string): string {
   const isPlain = isIPv6(address) && !address.includes('%') // a link's address means nothing elsewhere
   return isPlain ? new URL(`http://[${address}]`).hostname.slice(1, -1) : address
+}
+
+/**
+ * The far end of a socket, as `address:port`. A socket that was accepted and the TLS that speaks on it are two objects
+ * with one far end. Undefined: it is a Unix socket, or had left before anybody asked.
+ */
+export function remoteOf({ remoteAddress, remotePort }: Socket): string | undefined {
+  return remoteAddress === undefined || remotePort === undefined ? undefined : `${remoteAddress}:${remotePort}`
+}
+
+/** The address alone of a far end; IPv4 as it is written, also on a socket of IPv6. */
+export function addressOf(remote: string): string {
+  return plainAddress(remote.slice(0, remote.lastIndexOf(':')))
 }

@@ -1,8 +1,7 @@
 import type { Socket } from 'node:net'
 import type { Server } from 'node:tls'
-import { networkOf } from './host-port.ts'
+import { networkOf, remoteOf } from './host-port.ts'
 import { LoopTurns } from './loop-turns.ts'
-import { remoteOf } from './remote-of.ts'
 
 /**
  * Connections of a server on which TLS is not agreed yet. node ends none of them: that `handshakeTimeout` has passed it

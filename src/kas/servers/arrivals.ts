@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import { remoteOf } from '../../lib/remote-of.ts'
+import { remoteOf } from '../../lib/host-port.ts'
 import type { ClientAddresses } from './addresses/client-addresses.ts'
 import { FrontConnections, type FrontConnectionsOptions } from './front-connections.ts'
 import { Newcomers, type NewcomersComponents, type NewcomersOptions } from './newcomers.ts'

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import { remoteOf } from '../../lib/remote-of.ts'
+import { remoteOf } from '../../lib/host-port.ts'
 import type { NewcomerRefusal, NewcomersComponents } from './newcomers.ts'
 
 export interface FrontConnectionsOptions {

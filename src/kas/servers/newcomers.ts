@@ -1,8 +1,7 @@
 import type { Socket } from 'node:net'
 import { KasError } from '../../lib/errors.ts'
-import { networkOf } from '../../lib/host-port.ts'
+import { networkOf, remoteOf } from '../../lib/host-port.ts'
 import { LoopTurns } from '../../lib/loop-turns.ts'
-import { remoteOf } from '../../lib/remote-of.ts'
 import { abortable } from '../../lib/signals.ts'
 import { FairQueue } from '../../lib/turns.ts'
 

@@ -7,7 +7,7 @@ import { clockDelay } from '../../../lib/pause.ts'
 import type { Service } from '../../../lib/service.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { readApiSecret } from '../../config/secret-file.ts'
-import { CallGate, type Turn } from './call-gate.ts'
+import { CallLimit, type Turn } from './call-limit.ts'
 import { exchange, type HttpAnswer, isClosedUnder } from './exchange.ts'
 import { createGitlabDispatcher, type GitlabTimeouts } from './gitlab-dispatcher.ts'
 import type { GitlabMetrics } from './gitlab-metrics.ts'
@@ -85,7 +85,7 @@ export class GitlabClient implements Service {
   readonly #clock: Clock
   readonly #random: () => number
   readonly #metrics: GitlabMetrics
-  readonly #gate: CallGate
+  readonly #callLimit: CallLimit
   readonly #reach: GitlabReach
   readonly #base: string
   readonly #tracer: Tracer
@@ -107,7 +107,7 @@ export class GitlabClient implements Service {
     this.#metrics = components.metrics
     this.#tracer = components.tracer
     this.#reach = new GitlabReach({ log: components.log.child({ mod_name: 'gitlab' }) })
-    this.#gate = new CallGate({ clock: this.#clock, events: this.#metrics }, options)
+    this.#callLimit = new CallLimit({ clock: this.#clock, events: this.#metrics }, options)
     const { origin, pathname } = new URL(options.address)
     this.#base = origin + pathname.replace(/\/+$/, '')
   }
@@ -160,7 +160,7 @@ export class GitlabClient implements Service {
    * @throws KasError GITLAB_UNREACHABLE, GITLAB_BUSY, what `take` or the body threw, or the signal's reason
    */
   async pass(call: GitlabPassage, take: (answer: PassedAnswer) => Promise<void>, signal: AbortSignal): Promise<void> {
-    const leave = await this.#gate.enter(call, signal)
+    const leave = await this.#callLimit.enter(call, signal)
     try {
       const answer = await this.#openPassage(call, signal)
       try {
@@ -230,7 +230,7 @@ export class GitlabClient implements Service {
         }
         const waitMs = this.#backoffMs(repeats, error)
         const isInTime = this.#clock.now() + waitMs <= giveUpAt && repeats < this.#options.maxRepeats
-        if (!call.repeatable || !isPassing(error) || !isInTime || !this.#gate.isCalm) {
+        if (!call.repeatable || !isPassing(error) || !isInTime || !this.#callLimit.isCalm) {
           this.#reach.failed(call.path, error)
           throw error
         }
@@ -241,7 +241,7 @@ export class GitlabClient implements Service {
   }
 
   async #once(call: GitlabCall, headers: Record<string, string>, signal: AbortSignal): Promise<HttpAnswer> {
-    const leave = await this.#gate.enter(call, signal)
+    const leave = await this.#callLimit.enter(call, signal)
     const begin = performance.now()
     let status = 0
     try {

@@ -18,7 +18,7 @@ import {
 import type { Gitlab, GitlabAnswer, GitlabRequest } from '../gitlab.ts'
 import { AgentInfos } from './agent-info.ts'
 import { AnswerCache } from './answer-cache.ts'
-import type { Turn } from './call-gate.ts'
+import type { Turn } from './call-limit.ts'
 import { agentErrors, jobErrors, translated, unavailable, unlessRefused, userErrors } from './directory-errors.ts'
 import { GitalyCoordinatesByProject } from './gitaly-coordinates.ts'
 import type { GitlabClient } from './gitlab-client.ts'

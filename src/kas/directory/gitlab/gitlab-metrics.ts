@@ -1,9 +1,9 @@
 import { Counter, Histogram } from 'prom-client'
 import type { Registry } from '../../../lib/metrics.ts'
 import { createLimiterMetrics } from '../../observability/limiter-metrics.ts'
-import type { CallGateEvents } from './call-gate.ts'
+import type { CallLimitEvents } from './call-limit.ts'
 
-export interface GitlabMetrics extends CallGateEvents {
+export interface GitlabMetrics extends CallLimitEvents {
   /** @param status - of HTTP; 0: none came */
   answered(path: string, status: number, seconds: number): void
   /** a credential that is not known was refused, for too many others are to be checked */

@@ -1,5 +1,5 @@
+import { addressOf } from '../../../lib/host-port.ts'
 import { Networks } from '../../../lib/networks.ts'
-import { addressOf } from '../../../lib/remote-of.ts'
 import { forwardedFor } from './forwarded-for.ts'
 
 /** What is believed of the far end of a connection. */

@@ -1,8 +1,8 @@
 import type { Server, Socket } from 'node:net'
 import { type Clock, monotonicClock } from '../../../lib/clock.ts'
+import { addressOf, remoteOf } from '../../../lib/host-port.ts'
 import { LimitedLog } from '../../../lib/limited-log.ts'
 import type { Logger } from '../../../lib/log.ts'
-import { addressOf, remoteOf } from '../../../lib/remote-of.ts'
 import type { ClientAddresses } from './client-addresses.ts'
 import { readProxyHeader } from './proxy-header.ts'
 

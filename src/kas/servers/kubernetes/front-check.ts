@@ -1,7 +1,7 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { closeCodes } from '../../../lib/close-codes.ts'
 import { KasError } from '../../../lib/errors.ts'
-import { addressOf } from '../../../lib/remote-of.ts'
+import { addressOf } from '../../../lib/host-port.ts'
 import type { Arrivals } from '../arrivals.ts'
 import {
   type FrontCheckAnswer,

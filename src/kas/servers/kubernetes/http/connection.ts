@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import type { AgentId } from '../../../../call/call.ts'
 import type { Counter } from '../../../../lib/counter.ts'
 import { KasError } from '../../../../lib/errors.ts'
-import { remoteOf } from '../../../../lib/remote-of.ts'
+import { remoteOf } from '../../../../lib/host-port.ts'
 import type { ClientAddresses, Origin } from '../../addresses/client-addresses.ts'
 import type { IdleConnections, Owner } from './idle-connections.ts'
 

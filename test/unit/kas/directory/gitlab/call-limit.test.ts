@@ -1,20 +1,20 @@
 import t from 'tap'
 import {
-  CallGate,
-  type CallGateOptions,
+  CallLimit,
+  type CallLimitOptions,
   type QueueName,
   type Turn,
-} from '../../../../../src/kas/directory/gitlab/call-gate.ts'
+} from '../../../../../src/kas/directory/gitlab/call-limit.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
 const { signal } = new AbortController()
 
-function ground(options: Partial<CallGateOptions> = {}) {
+function ground(options: Partial<CallLimitOptions> = {}) {
   const clock = new ManualClock()
   const waits: [allowed: boolean, ms: number][] = []
   const events = { waited: (allowed: boolean, ms: number) => void waits.push([allowed, ms]) }
-  const gate = new CallGate({ clock, events }, { refillPerSecond: 10, bucketSize: 5, ...options })
+  const limit = new CallLimit({ clock, events }, { refillPerSecond: 10, bucketSize: 5, ...options })
   const begun: string[] = []
   const leaves = new Map<string, () => void>()
   const failed: unknown[] = []
@@ -23,13 +23,13 @@ function ground(options: Partial<CallGateOptions> = {}) {
       begun.push(name)
       leaves.set(name, leave)
     }
-    gate.enter(turn, by).then(entered, (error: unknown) => failed.push(error))
+    limit.enter(turn, by).then(entered, (error: unknown) => failed.push(error))
   }
   const enter = (name: string, queue: QueueName = 'agents', by: AbortSignal = signal, mayWait?: () => boolean) =>
     enterFor({ queue, ...(mayWait ? { mayWait } : {}) }, name, by)
   /** lets promises settle */
   const settle = () => new Promise((resolve) => setImmediate(resolve))
-  return { clock, gate, waits, begun, leaves, failed, enter, enterFor, settle }
+  return { clock, limit, waits, begun, leaves, failed, enter, enterFor, settle }
 }
 
 t.test('a burst goes at once, the rest by the clock', async (t) => {
@@ -124,29 +124,29 @@ t.test('who leaves takes no turn', async (t) => {
   await settle()
   t.equal(begun.at(-1), 'four', 'no turn was lost')
   t.equal(clock.pending, 0)
-  await t.rejects(ground().gate.enter({ queue: 'agents' }, leaving.signal), reason)
+  await t.rejects(ground().limit.enter({ queue: 'agents' }, leaving.signal), reason)
 })
 
 t.test('calm: half of the burst is left and nobody waits', async (t) => {
-  const { gate, clock, enter, settle } = ground({ bucketSize: 4 })
-  t.equal(gate.isCalm, true)
+  const { limit, clock, enter, settle } = ground({ bucketSize: 4 })
+  t.equal(limit.isCalm, true)
   for (let i = 0; i < 3; i++) enter(`call ${i}`)
   await settle()
-  t.equal(gate.isCalm, false)
+  t.equal(limit.isCalm, false)
   clock.advance(100)
-  t.equal(gate.isCalm, true)
+  t.equal(limit.isCalm, true)
 })
 
 t.test("agents' own requests are fewer at once, and disturb nobody when they hang", async (t) => {
-  const { gate, begun, leaves, enter, settle } = ground({ bucketSize: 100, refillPerSecond: 100 })
+  const { limit, begun, leaves, enter, settle } = ground({ bucketSize: 100, refillPerSecond: 100 })
   for (let i = 0; i < 20; i++) enter(`module ${i}`, 'modules')
   await settle()
   t.equal(begun.length, 15)
-  t.equal(gate.isCalm, true, 'calls may be tried again')
+  t.equal(limit.isCalm, true, 'calls may be tried again')
   for (let i = 0; i < 35; i++) enter(`token ${i}`)
   await settle()
   t.equal(begun.length, 45, 'the other queues have theirs')
-  t.equal(gate.isCalm, false)
+  t.equal(limit.isCalm, false)
   leaves.get('module 0')?.()
   await settle()
   t.equal(begun.at(-1), 'module 15')

@@ -50,7 +50,7 @@ export interface Turn {
   readonly source?: string
 }
 
-export interface CallGateOptions {
+export interface CallLimitOptions {
   /** calls that may begin each second, and at once after a silence: upstream's gitlab.api_rate_limit */
   readonly refillPerSecond: number
   readonly bucketSize: number
@@ -66,7 +66,7 @@ export interface CallGateOptions {
 
 const defaults = { maxRunning: 50, maxRunningInQueue: 30, maxWaitingInQueue: 10_000, maxWaitMs: 20_000 }
 
-export interface CallGateEvents {
+export interface CallLimitEvents {
   /** a call got its turn, or did not, after so long */
   waited(allowed: boolean, ms: number): void
 }
@@ -89,10 +89,10 @@ interface QueueState {
 }
 
 /** Lets calls to GitLab begin: not too many a second, not too many at once, whatever GitLab does. */
-export class CallGate {
+export class CallLimit {
   readonly #clock: Clock
-  readonly #events: CallGateEvents
-  readonly #options: CallGateOptions & typeof defaults
+  readonly #events: CallLimitEvents
+  readonly #options: CallLimitOptions & typeof defaults
   readonly #queues: readonly QueueState[]
   readonly #rateLimit: RateLimit
   #running = 0
@@ -103,7 +103,7 @@ export class CallGate {
   readonly #waiting = new Set<Waiting>()
   #cancelExpiry: (() => void) | undefined
 
-  constructor(components: { clock: Clock; events: CallGateEvents }, options: CallGateOptions) {
+  constructor(components: { clock: Clock; events: CallLimitEvents }, options: CallLimitOptions) {
     this.#clock = components.clock
     this.#events = components.events
     this.#options = { ...defaults, ...options }
