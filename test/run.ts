@@ -1,6 +1,7 @@
 /**
- * `npm test`: every test file in a process of its own, those of a folder of test/unit in one together. What takes long
- * starts first, and as many run beside one another as the cores are enough for, by the times of test/times.json.
+ * `npm test`: every test file in a process of its own; those of one room that do little are together in one
+ * (runner/jobs.ts). What takes long starts first, and as many run beside one another as the cores are enough for, by the
+ * times of test/times.json.
  * Prints each failure in full, one list of what was skipped and why, and as its last line
  * `N passed, N failed, N skipped`: tests, not assertions. Arguments: files, folders or parts of their paths;
  * `--jobs N` (at most, default 4), `--timeout SECONDS` (of one process), `--grep PATTERN` (of test names),

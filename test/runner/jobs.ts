@@ -7,11 +7,28 @@ export interface Job {
   readonly files: readonly string[]
 }
 
-/** Most files are processes of their own. Those of unit tests do less than it takes to start one: a room's are together. */
+/** Rooms whose files do less than it takes to start a process, and to load what they test. */
+const shared = [
+  'test/unit',
+  'test/contract/agents-server',
+  'test/contract/gitlab-agents',
+  'test/contract/grpc',
+  'test/contract/kubernetes-server',
+  'test/contract/rails-server',
+  'test/contract/replicas-server',
+  'test/contract/tracing',
+  'test/contract/wire',
+]
+/** as those, but for the rooms below it, which start API servers */
+const agentk = 'test/contract/agentk'
+
+/** Most files are processes of their own; those of a room of `shared` are together. */
 export function jobsOf(files: readonly string[]): Job[] {
-  const rooms = Map.groupBy(files, (file) => (file.startsWith('test/unit/') ? roomOf(file) : file))
+  const rooms = Map.groupBy(files, (file) => (isShared(file) ? roomOf(file) : file))
   return [...rooms].map(([room, files]) => ({ name: files.length === 1 ? (files[0] as string) : room, files }))
 }
+
+const isShared = (file: string) => dirname(file) === agentk || shared.some((room) => file.startsWith(`${room}/`))
 
 /** `test/unit/kas/servers` of all that is below it. */
 const roomOf = (file: string) => dirname(file).split('/').slice(0, 4).join('/')
