@@ -7,11 +7,10 @@ import Pool from 'undici/lib/dispatcher/pool.js'
 import { type Clock, monotonicClock, systemClock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import { Absence } from './absence.ts'
-import { maxAnswerHeadBytes } from './answer-head.ts'
 import { ApiExchange } from './api-exchange.ts'
 import type { ApiRequest, ApiResponseHandler } from './api-request.ts'
 import type { ClusterAccess, ClusterTls } from './cluster-access.ts'
-import { GuardedClient } from './guarded-client.ts'
+import { GuardedClient, maxAnswerHeadBytes } from './head-guard.ts'
 
 /** Time for TCP and TLS to the API server (upstream's dialer has the same). */
 export const dialTimeoutMs = 30_000

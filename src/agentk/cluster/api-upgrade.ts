@@ -6,6 +6,8 @@ import { http } from '../../lib/http.ts'
 import { pause } from '../../lib/pause.ts'
 import { abortable } from '../../lib/signals.ts'
 import { DialPatience } from './absence.ts'
+import { type ApiClient, dialTimeoutMs } from './api-client.ts'
+import type { ApiRequest } from './api-request.ts'
 import {
   maxAnswerHeadBytes,
   maxAnswerLines,
@@ -13,10 +15,7 @@ import {
   tooManyBytes,
   tooManyInformational,
   tooManyLines,
-} from './answer-head.ts'
-import type { ApiClient } from './api-client.ts'
-import { dialTimeoutMs } from './api-client.ts'
-import type { ApiRequest } from './api-request.ts'
+} from './head-guard.ts'
 
 type TlsRequestOptions = RequestOptions & { ALPNProtocols: string[] }
 

@@ -1,13 +1,31 @@
 import type { Duplex } from 'node:stream'
-import type { KasError } from '../../lib/errors.ts'
-import {
-  maxAnswerHeadBytes,
-  maxAnswerLines,
-  maxInformationalAnswers,
-  tooManyBytes,
-  tooManyInformational,
-  tooManyLines,
-} from './answer-head.ts'
+import type { buildConnector, Dispatcher } from 'undici'
+import Client from 'undici/lib/dispatcher/client.js'
+import { KasError } from '../../lib/errors.ts'
+
+/** Bytes of an answer's head: as much as kas takes of a request's. */
+export const maxAnswerHeadBytes = 64 * 1024
+/** Header lines of it: as many as kas takes of a request. */
+export const maxAnswerLines = 500
+/** Answers before the answer (1xx): Go's client long took 5. Each has a head of its own, and nothing holds them up. */
+export const maxInformationalAnswers = 20
+
+export function tooManyBytes(cause?: unknown): KasError {
+  return unreadable(`its head has more than ${maxAnswerHeadBytes} bytes`, cause)
+}
+
+export function tooManyLines(): KasError {
+  return unreadable(`its head has more than ${maxAnswerLines} lines`)
+}
+
+export function tooManyInformational(): KasError {
+  return unreadable(`more than ${maxInformationalAnswers} informational answers (1xx) come before it`)
+}
+
+function unreadable(reason: string, cause?: unknown): KasError {
+  const detail = `the answer of the API server, or of what it passes on, is not read: ${reason}`
+  return new KasError({ code: 'UNREACHABLE', detail }, cause === undefined ? {} : { cause })
+}
 
 const lineFeed = 10
 const carriageReturn = 13
@@ -90,5 +108,28 @@ export class HeadGuard {
     this.#bytes = 0
     this.#isInformational = false
     this.#hasText = false
+  }
+}
+
+/** One connection at a time, one request at a time: the heads of its answers are counted before they are parsed. */
+export class GuardedClient extends Client {
+  readonly #guard: HeadGuard
+
+  constructor(origin: URL, options: Client.Options & { connect: buildConnector.connector }) {
+    const guard = new HeadGuard()
+    const connect: buildConnector.connector = (target, done) =>
+      options.connect(target, (...[error, socket]) => {
+        if (error) return done(error, null)
+        guard.watch(socket)
+        done(null, socket)
+      })
+    super(origin, { ...options, connect })
+    this.#guard = guard
+  }
+
+  /** The pool hands over a request only when the answer before has been read to its end. */
+  override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    this.#guard.expect()
+    return super.dispatch(options, handler)
   }
 }

@@ -1,7 +1,6 @@
 import { delimiter } from 'node:path'
-import type { KubeconfigFlags } from '../../lib/kubeconfig.ts'
+import type { ClusterSettings, KubeconfigFlags } from '../../lib/kubeconfig.ts'
 import { ClusterAccess } from './cluster-access.ts'
-import { serviceAccount } from './service-account.ts'
 
 /**
  * The cluster that was named: by flags, else by KUBECONFIG, else the one that this pod runs in. Never one from a
@@ -23,4 +22,19 @@ export async function loadCluster(flags: KubeconfigFlags, env: NodeJS.ProcessEnv
   if (!as && !asGroup && !asUid) return new ClusterAccess(inCluster)
   const impersonation = { username: as ?? '', groups: asGroup ?? [], uid: asUid ?? '', extra: [] }
   return new ClusterAccess({ ...inCluster, impersonation })
+}
+
+/** Where Kubernetes mounts a pod's own identity. */
+const folder = '/var/run/secrets/kubernetes.io/serviceaccount'
+
+/** Access by the pod's service account, or undefined outside a cluster. The token file is read again as it rotates. */
+function serviceAccount(env: NodeJS.ProcessEnv): ClusterSettings | undefined {
+  const host = env.KUBERNETES_SERVICE_HOST
+  const port = env.KUBERNETES_SERVICE_PORT
+  if (!host || !port) return undefined
+  return {
+    server: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
+    ca: { file: `${folder}/ca.crt` },
+    token: { file: `${folder}/token` },
+  }
 }

@@ -1,8 +1,7 @@
 import { pino } from 'pino'
 import type { Test } from 'tap'
-import { allowedAddress } from '../../../src/agentk/tunnels/allowed-address.ts'
 import { connectionBuilder } from '../../../src/agentk/tunnels/connection-builder.ts'
-import { parseKasAddress } from '../../../src/agentk/tunnels/kas-address.ts'
+import { allowedAddress, parseKasAddress } from '../../../src/agentk/tunnels/kas-address.ts'
 import {
   defaultKasConnections,
   KasConnections,

@@ -1,11 +1,59 @@
-import { isBeingDeleted, type KubernetesObject, kindOf } from '../../../kubernetes/object.ts'
-import { apiService, customResourceDefinition } from './extensions.ts'
-import { type ArgoHealth, type ArgoRule, type OwnRules, progressing } from './health.ts'
-import { cronJob, job, workflow } from './jobs.ts'
+import { conditionsOf } from '../../../kubernetes/conditions.ts'
+import { at, isBeingDeleted, type KubernetesObject, kindOf, textAt } from '../../../kubernetes/object.ts'
+import { type ArgoHealth, type ArgoRule, degraded, healthy, type OwnRules, progressing, unknown } from './health.ts'
 import { pod } from './pod.ts'
-import { ingress, persistentVolumeClaim, service } from './provided.ts'
 import { horizontalPodAutoscaler, podDisruptionBudget } from './scaling.ts'
-import { daemonSet, deployment, replicaSet, statefulSet } from './workloads.ts'
+import { cronJob, daemonSet, deployment, job, replicaSet, statefulSet, workflow } from './workloads.ts'
+
+const service: ArgoRule = (object) => {
+  if (textAt(object, 'spec.type') !== 'LoadBalancer') return healthy()
+  return hasAddress(object) ? healthy() : progressing()
+}
+
+const ingress: ArgoRule = (object) => (hasAddress(object) ? healthy() : progressing())
+
+const persistentVolumeClaim: ArgoRule = (object) => {
+  switch (textAt(object, 'status.phase')) {
+    case 'Lost':
+      return degraded()
+    case 'Pending':
+      return progressing()
+    case 'Bound':
+      return healthy()
+    default:
+      return unknown()
+  }
+}
+
+function hasAddress(object: Parameters<ArgoRule>[0]): boolean {
+  const found = at(object, 'status.loadBalancer.ingress')
+  return Array.isArray(found) && found.length > 0
+}
+
+const apiService: ArgoRule = (object) => {
+  const available = conditionsOf(object).find(({ type }) => type === 'Available')
+  if (!available) return progressing('Waiting to be processed')
+  const text = `${available.reason}: ${available.message}`
+  return available.status === 'True' ? healthy(text) : progressing(text)
+}
+
+const customResourceDefinition: ArgoRule = (object) => {
+  const conditions = conditionsOf(object)
+  if (conditions.length === 0) return progressing('Status conditions not found')
+  const find = (type: string) => conditions.find((condition) => condition.type === type)
+  const [terminating, names, schema, established] = [
+    find('Terminating'),
+    find('NamesAccepted'),
+    find('NonStructuralSchema'),
+    find('Established'),
+  ]
+  if (terminating?.status === 'True') return progressing(`CRD is terminating: ${terminating.message}`)
+  if (names?.status === 'False') return degraded(`CRD names have not been accepted: ${names.message}`)
+  if (schema?.status === 'True') return degraded(`Schema violations found: ${schema.message}`)
+  if (established?.status === 'True') return healthy('CRD is healthy')
+  if (established?.reason === 'Installing') return progressing('CRD is being installed')
+  return degraded('CRD is not established')
+}
 
 /** Kinds that Argo CD judges by itself, and of its overrides those of Kubernetes' own kinds. */
 const rules: Readonly<Record<string, ArgoRule>> = {

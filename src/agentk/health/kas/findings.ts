@@ -1,15 +1,14 @@
-import { type KubernetesObject, kindOf, textField } from '../../../kubernetes/object.ts'
+import { conditionsAt } from '../../../kubernetes/conditions.ts'
+import { type KubernetesObject, kindOf, nameOf, textField } from '../../../kubernetes/object.ts'
 import type { Around } from './around.ts'
 import { horizontalPodAutoscaler } from './autoscalers.ts'
 import { claim } from './claims.ts'
-import { deletionOf } from './deletion.ts'
-import { apiService, customResourceDefinition } from './extensions.ts'
-import type { Finding, Need } from './finding.ts'
+import { deletionOf, namespace } from './deletion.ts'
+import { type Finding, found, minute, type Need, ranks } from './finding.ts'
 import { gateway, gatewayGroup } from './gateways.ts'
 import { Hidden } from './hidden.ts'
 import { ingress } from './ingresses.ts'
 import { cronJob, job } from './jobs.ts'
-import { namespace } from './namespaces.ts'
 import { node } from './nodes.ts'
 import { podFinding } from './pods/pod.ts'
 import { service } from './services.ts'
@@ -52,9 +51,9 @@ export function findingsOf(object: KubernetesObject, around: Around): readonly F
   const findings: Finding[] = []
   const hidden: Need[] = []
   let seen = around
-  for (let found = findingOf(object, seen); found; found = findingOf(object, seen)) {
-    findings.push(found)
-    const least = found.needs.at(-1)
+  for (let finding = findingOf(object, seen); finding; finding = findingOf(object, seen)) {
+    findings.push(finding)
+    const least = finding.needs.at(-1)
     if (!least || findings.length === maxFindings) break
     hidden.push(least)
     seen = new Hidden(around, hidden)
@@ -66,4 +65,26 @@ function findingOf(object: KubernetesObject, around: Around): Finding | undefine
   const kind = kindOf(object)
   if (textField(object.metadata, 'deletionTimestamp') === '') return ruleOf(kind)?.(object, around)
   return (kind === 'Namespace' ? namespace(object, around) : undefined) ?? deletionOf(object, around.now)
+}
+
+/** What answers for a group may restart. ms */
+const restartMs = minute
+
+function apiService(object: KubernetesObject, { now }: Around): Finding | undefined {
+  const available = conditionsAt(object, now).find(({ type, status }) => type === 'Available' && status === 'False')
+  if (!available) return undefined
+  const { reason, message, since } = available
+  const text = `${nameOf(object)}: ${message || reason}`
+  return found(object, now, { reason: reason || 'Available', text, rank: ranks.foundation, since, grace: restartMs })
+}
+
+function customResourceDefinition(object: KubernetesObject, { now }: Around): Finding | undefined {
+  const conditions = conditionsAt(object, now)
+  const find = (name: string, wanted: string) =>
+    conditions.find(({ type, status }) => type === name && status === wanted)
+  const bad = find('NamesAccepted', 'False') ?? find('Established', 'False') ?? find('NonStructuralSchema', 'True')
+  if (!bad) return undefined
+  const { type, reason, message, since } = bad
+  const grace = reason === 'Installing' ? undefined : 0
+  return found(object, now, { reason: reason || type, text: message, rank: ranks.other, since, grace })
 }

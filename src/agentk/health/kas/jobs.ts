@@ -12,7 +12,7 @@ import {
 import { createdOf, timeOf } from '../../../kubernetes/time.ts'
 import type { Around } from './around.ts'
 import { type Finding, finding, found, ranks, wellBy } from './finding.ts'
-import { missingOfJob, refusedByEvents } from './refused.ts'
+import { refusedByEvents } from './refused.ts'
 
 export function job(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
@@ -95,4 +95,13 @@ export function newestFinished(jobs: readonly KubernetesObject[], now: number): 
 function isNewer(one: KubernetesObject, other: KubernetesObject, now: number): boolean {
   const [created, before] = [createdOf(one, now) ?? 0, createdOf(other, now) ?? 0]
   return created === before ? nameOf(one) > nameOf(other) : created > before
+}
+
+/** Pods that it lacks. */
+function missingOfJob(object: KubernetesObject): number {
+  const count = (path: string) => numberAt(object, path) ?? 0
+  const parallel = numberAt(object, 'spec.parallelism') ?? 1
+  const completions = numberAt(object, 'spec.completions') ?? parallel
+  if (textAt(object, 'status.completionTime') !== '') return 0
+  return Math.min(parallel, completions - count('status.succeeded')) - count('status.active')
 }

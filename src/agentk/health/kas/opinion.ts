@@ -1,10 +1,9 @@
-import { conditionsAt, type TimedCondition } from '../../../kubernetes/conditions.ts'
+import { conditionsAt, isUnobserved, type TimedCondition } from '../../../kubernetes/conditions.ts'
 import { type KubernetesObject, kindOf } from '../../../kubernetes/object.ts'
 import type { ArgoHealth, ArgoStatus } from '../argo/health.ts'
 import { kstatus } from '../kstatus/kstatus.ts'
 import { inArgosWords } from '../verdict.ts'
-import { byConditions, saysWell } from './conditions.ts'
-import { type Finding, finding, ranks } from './finding.ts'
+import { type Finding, finding, found, minute, ranks, worstOf } from './finding.ts'
 
 /** What rules outside of this folder say of an object; undefined: there is none for its kind. */
 export interface RuleVerdicts {
@@ -95,4 +94,40 @@ function conditionOf(object: KubernetesObject, text: string, now: number): Timed
   if (text === '') return undefined
   const spoken = conditionsAt(object, now).filter(({ message }) => message !== '')
   return spoken.find(({ message }) => message === text) ?? spoken.find(({ message }) => text.includes(message))
+}
+
+/** What is not yet may come. ms */
+const notYetMs = 5 * minute
+/** Bad where they are True. */
+const bad = ['Stalled', 'Degraded', 'Failed']
+/** Good where they are True. */
+const good = ['Ready', 'Available', 'Healthy', 'Synced']
+
+/** Of a kind for which nobody has a rule, by conditions that many controllers write. */
+function byConditions(object: KubernetesObject, now: number): Finding | undefined {
+  const conditions = conditionsAt(object, now)
+  if (conditions.length === 0) return undefined
+  const byType = new Map(conditions.map((one) => [one.type, one]))
+  const isOld = isUnobserved(object)
+  const of = (one: TimedCondition, grace: number | undefined) =>
+    found(object, now, {
+      reason: one.reason || one.type,
+      text: one.message || `${one.type} is ${one.status}`,
+      rank: ranks.other,
+      since: one.since,
+      grace: isOld ? undefined : grace,
+    })
+  return worstOf([
+    ...bad.map((type) => byType.get(type)).map((one) => (one?.status === 'True' ? of(one, 0) : undefined)),
+    ...good
+      .map((type) => byType.get(type))
+      .map((one) =>
+        one && one.status !== 'True' ? of(one, one.status === 'False' ? notYetMs : undefined) : undefined,
+      ),
+  ])
+}
+
+/** Whether it says of itself that it is well. */
+function saysWell(object: KubernetesObject, now: number): boolean {
+  return conditionsAt(object, now).some(({ type, status }) => status === 'True' && good.includes(type))
 }

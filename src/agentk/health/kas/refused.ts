@@ -1,5 +1,5 @@
 import { conditionsAt } from '../../../kubernetes/conditions.ts'
-import { type KubernetesObject, kindOf, namespaceOf, numberAt, textAt } from '../../../kubernetes/object.ts'
+import { type KubernetesObject, kindOf, namespaceOf } from '../../../kubernetes/object.ts'
 import { createdOf } from '../../../kubernetes/time.ts'
 import type { Around } from './around.ts'
 import { firstOf, newest } from './evidence.ts'
@@ -104,23 +104,4 @@ const calling =
 function quoted(message: string): string {
   const bare = before.reduce((text, prefix) => text.replace(prefix, ''), searched(message))
   return bare.replace(calling, 'webhook $1: ')
-}
-
-/** Pods that a ReplicaSet, StatefulSet or Deployment lacks. `has`: the field of its status that counts them. */
-export function missingReplicas(object: KubernetesObject, has: string): number {
-  return (numberAt(object, 'spec.replicas') ?? 1) - (numberAt(object, `status.${has}`) ?? 0)
-}
-
-export function missingOfDaemonSet(object: KubernetesObject): number {
-  return (
-    (numberAt(object, 'status.desiredNumberScheduled') ?? 0) - (numberAt(object, 'status.currentNumberScheduled') ?? 0)
-  )
-}
-
-export function missingOfJob(object: KubernetesObject): number {
-  const count = (path: string) => numberAt(object, path) ?? 0
-  const parallel = numberAt(object, 'spec.parallelism') ?? 1
-  const completions = numberAt(object, 'spec.completions') ?? parallel
-  if (textAt(object, 'status.completionTime') !== '') return 0
-  return Math.min(parallel, completions - count('status.succeeded')) - count('status.active')
 }

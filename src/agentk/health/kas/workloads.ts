@@ -1,9 +1,9 @@
 import { conditionsAt, isUnobserved } from '../../../kubernetes/conditions.ts'
-import { at, type KubernetesObject } from '../../../kubernetes/object.ts'
+import { at, type KubernetesObject, numberAt } from '../../../kubernetes/object.ts'
 import { deployment as argoDeployment } from '../argo/workloads.ts'
 import type { Around } from './around.ts'
 import { type Finding, finding, found, ranks } from './finding.ts'
-import { missingOfDaemonSet, missingReplicas, refusedByCondition, refusedByEvents } from './refused.ts'
+import { refusedByCondition, refusedByEvents } from './refused.ts'
 
 export function deployment(object: KubernetesObject, around: Around): Finding | undefined {
   const { now } = around
@@ -40,4 +40,15 @@ export function statefulSet(object: KubernetesObject, around: Around): Finding |
 
 export function daemonSet(object: KubernetesObject, around: Around): Finding | undefined {
   return refusedByEvents(object, around, missingOfDaemonSet(object))
+}
+
+/** Pods that a ReplicaSet, StatefulSet or Deployment lacks. `has`: the field of its status that counts them. */
+function missingReplicas(object: KubernetesObject, has: string): number {
+  return (numberAt(object, 'spec.replicas') ?? 1) - (numberAt(object, `status.${has}`) ?? 0)
+}
+
+function missingOfDaemonSet(object: KubernetesObject): number {
+  return (
+    (numberAt(object, 'status.desiredNumberScheduled') ?? 0) - (numberAt(object, 'status.currentNumberScheduled') ?? 0)
+  )
 }

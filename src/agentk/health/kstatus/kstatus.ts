@@ -1,8 +1,7 @@
 import { conditionsOf } from '../../../kubernetes/conditions.ts'
 import { at, isBeingDeleted, type KubernetesObject, kindOf, numberAt, textAt } from '../../../kubernetes/object.ts'
-import { pod } from './pod.ts'
 import { current, failed, inProgress, type Kstatus, type KstatusRule } from './status.ts'
-import { daemonSet, deployment, replicaSet, statefulSet } from './workloads.ts'
+import { daemonSet, deployment, pod, replicaSet, statefulSet } from './workloads.ts'
 
 const always: KstatusRule = () => current('Resource is always ready')
 

@@ -1,10 +1,10 @@
 import t from 'tap'
 import {
+  HeadGuard,
   maxAnswerHeadBytes,
   maxAnswerLines,
   maxInformationalAnswers,
-} from '../../../../src/agentk/cluster/answer-head.ts'
-import { HeadGuard } from '../../../../src/agentk/cluster/head-guard.ts'
+} from '../../../../src/agentk/cluster/head-guard.ts'
 
 const status = 'HTTP/1.1 200 OK\r\n'
 const hint = 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n'
