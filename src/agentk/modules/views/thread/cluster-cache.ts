@@ -34,8 +34,6 @@ export interface ClusterCacheComponents {
   readonly random: () => number
 }
 
-export type ClusterCacheSettings = Pick<ThreadSettings, 'configuration' | 'rules' | 'heapMb'>
-
 /** All of one cluster that is kept for views, and its viewers. */
 export class ClusterCache {
   readonly #components: ClusterCacheComponents
@@ -48,7 +46,10 @@ export class ClusterCache {
   readonly #streams = new Map<number, FollowStream>()
   #lastFacts: ViewsFacts | undefined
 
-  constructor(components: ClusterCacheComponents, { configuration, heapMb, rules: sources }: ClusterCacheSettings) {
+  constructor(
+    components: ClusterCacheComponents,
+    { configuration, heapMb, rules: sources }: Pick<ThreadSettings, 'configuration' | 'rules' | 'heapMb'>,
+  ) {
     const { own, watching, log, clock, pace, random } = components
     const { follow = {}, verdict = 'kas', environments = [] } = configuration
     this.#components = components

@@ -1,4 +1,3 @@
-import type { Clock } from '../../../../lib/clock.ts'
 import { type EventRow, type PageState, type ViewState, viewsBounds } from '../../../../proto/views-json.ts'
 import { type AskEvents, AskedEvents } from '../access/asked-events.ts'
 import type { EventChange, ReadonlyEvents, Visibility } from '../store/record.ts'
@@ -6,17 +5,14 @@ import type { TimeSlices } from '../store/time-slices.ts'
 import type { ReadQuery } from '../tree/query.ts'
 import type { RunInTurns } from '../tree/scans.ts'
 import { type Update, Updates } from './updates.ts'
-import type { View } from './view.ts'
+import type { View, Viewing } from './view.ts'
 
-export interface EventsViewComponents {
-  readonly clock: Clock
+export interface EventsViewComponents extends Viewing {
   readonly turns: TimeSlices
   readonly events: ReadonlyEvents
   readonly ask: AskEvents
   /** there is room to ask for those of one node more */
   readonly mayAsk: () => boolean
-  readonly onDue: () => void
-  readonly send: (seq: number, json: Uint8Array) => void
 }
 
 /**

@@ -4,7 +4,7 @@ import type { ViewState } from '../../../../proto/views-json.ts'
 import type { ReadonlyRecords, Visibility } from '../store/record.ts'
 import type { Forests } from '../tree/forests.ts'
 
-/** One subscription: to a forest, or to events. */
+/** One subscription: to a forest, to a graph of it, or to events. */
 export interface View {
   /** Rows that its viewer has. */
   readonly rows: number
@@ -31,14 +31,18 @@ export interface View {
   close(): void
 }
 
-/** What each view of a forest is made with. */
-export interface ForestViewing {
+/** What each view is made with. */
+export interface Viewing {
   readonly clock: Clock
+  /** An update is being written. */
+  readonly onDue: () => void
+  readonly send: (seq: number, json: Uint8Array) => void
+}
+
+/** What each view of a forest is made with. */
+export interface ForestViewing extends Viewing {
   readonly records: ReadonlyRecords
   readonly forests: Pick<Forests, 'take' | 'release'>
   /** whose view it is; undefined: the agent's */
   readonly user: string | undefined
-  /** An update is being written. */
-  readonly onDue: () => void
-  readonly send: (seq: number, json: Uint8Array) => void
 }

@@ -14,12 +14,11 @@ import { Pulse } from '../../../cluster/pulse.ts'
 import { WatchLists } from '../../../cluster/watch-lists.ts'
 import type { ObjectSink, ReadonlyRecords } from '../store/record.ts'
 import type { Rules } from '../store/rules.ts'
-import { discover, type Served, type ServedKind } from './discovery.ts'
 import { bothSinks, normalEvidence, warnings } from './events.ts'
-import { chooseKinds, type Follow, isMetadataEnough } from './kind-choice.ts'
 import { type FollowedKind, type GroupOrder, KindWatch, type KindWatchComponents } from './kind-watch.ts'
 import { Refusals } from './refusals.ts'
 import { Registrations } from './registrations.ts'
+import { chooseKinds, discover, type Follow, isMetadataEnough, type Served, type ServedKind } from './served-kinds.ts'
 
 export interface KindsComponents {
   /** of views alone: each watch is a connection */

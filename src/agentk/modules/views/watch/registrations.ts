@@ -5,8 +5,8 @@ import type { ApiClient } from '../../../cluster/api-client.ts'
 import { KeptObjects } from '../../../cluster/kept-objects.ts'
 import { ObjectWatch, type ObjectWatchComponents, type WatchTimes } from '../../../cluster/object-watch.ts'
 import type { WatchSink } from '../../../cluster/watch-sink.ts'
-import { isBuiltIn } from './kind-choice.ts'
 import type { Refusals } from './refusals.ts'
+import { isBuiltIn } from './served-kinds.ts'
 
 export interface RegistrationsComponents extends Omit<ObjectWatchComponents, 'client' | 'sink' | 'untilAllowed'> {
   readonly api: Pick<ApiClient, 'json' | 'send'>
