@@ -5,7 +5,7 @@ import { type ApplyEnd, ApplyRun, type ApplyRunComponents, type RoundEnd } from 
 import type { Build } from './build.ts'
 import type { InventoryEntry } from './inventory/entry.ts'
 import type { LiveObjects } from './live/read-live.ts'
-import { pruneInput } from './prune/prune-input.ts'
+import { pruneInput } from './prune/prune.ts'
 import { planPrune } from './prune/prune-plan.ts'
 import type { SourceInventory } from './source-inventory.ts'
 import type { SourceOptions } from './source-options.ts'
@@ -57,7 +57,7 @@ export async function dryRun(
     const text = keyText(manifest.key)
     return { manifest, end: lateEnd(text, found, graph.named(text)) }
   })
-  const nothingSent = { isRemoval: false, mayHaveCallsInFlight: false, ends: [], failed: undefined }
+  const nothingSent = { isRemoval: false, mayHaveCallsInFlight: false, ends: [] }
   const left = pruneInput({ commit, build, inventory, live, ...nothingSent }, components.claims)
   const { decisions } = planPrune(left, source)
   const goes = ({ key }: InventoryEntry) => ['delete', 'confirm'].includes(decisions.get(keyText(key))?.kind ?? '')
@@ -72,8 +72,8 @@ function applyComponents(
   const isAsked = source.dryRunStrategy === 'server'
   return {
     applier: isAsked ? new Applier({ lane: dryLane(lane), isHandedOver }, source) : { apply: async () => assumed },
-    replacement: { replace: async () => ({ problem: { kind: 'immutable', text: 'it would be made again' } }) },
-    gate: { pass: async () => undefined },
+    replace: async () => ({ problem: { kind: 'immutable', text: 'it would be made again' } }),
+    pass: async () => undefined,
     lane,
     kindsWith: async () => kinds,
     onEnd: () => undefined,

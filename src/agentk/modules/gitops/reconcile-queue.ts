@@ -2,8 +2,8 @@ import { Backoff } from '../../../lib/backoff.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { abortable } from '../../../lib/signals.ts'
 
-/** What is not in the cluster as it should be is tried again. ms */
-const backoffOptions = { firstMs: 5000, maxMs: 300_000, factor: 2, jitter: 0.2, resetMs: 3600_000 }
+/** What is not in the cluster as it should be, or cannot be listed, is tried again. ms */
+export const retryBackoff = { firstMs: 5000, maxMs: 300_000, factor: 2, jitter: 0.2, resetMs: 3600_000 }
 
 /** What a round leaves: nothing to do, something to try again, or something that other sources decide. */
 export type Next = 'idle' | 'backoff' | 'waitingForOthers'
@@ -58,7 +58,7 @@ export class ReconcileQueue<Key extends object> {
    * @throws what `round` throws, which ends it, but for the signal's reason
    */
   async run(key: Key, round: (signal: AbortSignal) => Promise<Next>, signal: AbortSignal): Promise<void> {
-    const backoff = new Backoff(this.#components, backoffOptions)
+    const backoff = new Backoff(this.#components, retryBackoff)
     const item: Item = { state: 'waitingForFiles', wake: Promise.withResolvers(), haveOthersChanged: false }
     this.#items.set(key, item)
     try {

@@ -1,30 +1,18 @@
-import { keyName, keyText, type ObjectKey } from '../../../kubernetes/key.ts'
+import { keyText, type ObjectKey } from '../../../kubernetes/key.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { maxObjects } from '../../../proto/gitops/limits.ts'
 import type { ApiLane } from '../../cluster/api-lanes.ts'
 import { applyCommit } from './apply/apply-commit.ts'
-import type { ApplyEnd, RoundEnd } from './apply/apply-run.ts'
-import { replacementPlan } from './apply/replacement-plan.ts'
+import type { ApplyEnd } from './apply/apply-run.ts'
 import { type Build, emptyBuild, type Refusal } from './build.ts'
 import { type DryRun, dryRun } from './dry-run.ts'
-import type { InventoryEntry } from './inventory/entry.ts'
 import type { ObjectWaits } from './live/object-waits.ts'
 import { type LiveObjects, readLiveObjects } from './live/read-live.ts'
 import type { RepositoryFile } from './manifests/manifest.ts'
+import { type Outcome, type RoundDone, roundDone } from './outcome.ts'
 import { Approval } from './prune/approval.ts'
-import { type Dependents, DependentsOfPlan, type NotListed } from './prune/dependents.ts'
-import { failedCommit } from './prune/failed-commit.ts'
-import { prune } from './prune/prune.ts'
-import { type AppliedCommit, pruneInput } from './prune/prune-input.ts'
-import {
-  isUndecided,
-  type PruneDecision,
-  type PruneInput,
-  type PrunePlan,
-  parentsOf,
-  planPrune,
-  uidsThatGo,
-} from './prune/prune-plan.ts'
+import { planWithDependents, prune, pruneInput } from './prune/prune.ts'
+import { isUndecided } from './prune/prune-plan.ts'
 import type { SharedKinds } from './shared-kinds.ts'
 import { SourceInventory, type SourceInventoryComponents } from './source-inventory.ts'
 import type { SourceOptions } from './source-options.ts'
@@ -75,42 +63,6 @@ export interface RoundInput {
 
 export type RemovalInput = Pick<RoundInput, 'approved' | 'useApproval' | 'mayHaveCallsInFlight' | 'superseded'>
 
-/** `refused`: nothing was done, the last commit holds. */
-export type Outcome =
-  | (Refusal & {
-      /** of all of the agent's objects, others have claimed too many: until they want less */
-      readonly isWaitingForOthers: boolean
-    })
-  | { readonly kind: 'suspended' }
-  | DryRun
-  | RoundDone
-
-/** Why an object stays, or needs approval. */
-export interface Reason {
-  /** of a blocker, or an approval */
-  readonly code: string
-  /** for people */
-  readonly text: string
-}
-
-export interface RoundDone {
-  readonly kind: 'done'
-  readonly ends: readonly RoundEnd[]
-  /** all that the source has made, and what is left of it. By `keyText` */
-  readonly entries: ReadonlyMap<string, InventoryEntry>
-  readonly pruned: readonly ObjectKey[]
-  /** digest of what waits for approval; empty: nothing */
-  readonly planDigest: string
-  readonly awaitingApproval: readonly InventoryEntry[]
-  /** of what has left the commit, by `keyText` */
-  readonly reasons: ReadonlyMap<string, Reason>
-  readonly orphans: readonly ObjectKey[]
-  /** something may have to go, and it is not known yet whether another source wants it */
-  readonly isWaitingForOthers: boolean
-  /** what users are to know of how the commit was rendered */
-  readonly notes: readonly string[]
-}
-
 /**
  * Brings one commit to the cluster. Killed anywhere, the next round finds in the inventory all that this one may have
  * made.
@@ -138,6 +90,107 @@ export async function reconcile(
   if (input.files.length === 0 && (await inventory.own.load(signal)).size === 0) return nothingChosen(source)
   if (source.dryRunStrategy !== 'none') return await tryOut(components, input.commit, build, source, signal)
   return await runRound(components, { ...input, isRemoval: false }, build, source, signal)
+}
+
+interface RoundSteps extends Omit<RoundInput, 'files' | 'isSuspended'> {
+  /** the source has left the configuration: nothing is wanted */
+  readonly isRemoval: boolean
+}
+
+/**
+ * One round: the inventory is read, and what it has is looked up in the cluster; it says what may be made before anything
+ * is; the commit is applied; what has left it is planned for, and deleted; the inventory is saved.
+ *
+ * What is never deleted: what is not known to be the source's own (`read-live`, `known-entries`); what a blocker keeps
+ * (`blockers`) or an approval is missing for (`prune-plan`); what has changed since it was looked up, or goes with others
+ * that came since (`Pruner`, `checkParent`). A round that was superseded begins nothing more (`prune`, `Pruner`), and
+ * `ApiLanes` sends nothing for a pod that leads no longer.
+ */
+async function runRound(
+  { api, claims, clock, inventory: inventories }: Omit<ReconcileComponents, 'build'>,
+  input: RoundSteps,
+  build: Build,
+  source: SourceOptions,
+  signal: AbortSignal,
+): Promise<RoundDone> {
+  const { commit, superseded, onStep } = input
+  const approval = new Approval(input.approved, input.useApproval)
+  const inventory = await SourceInventory.load({ ...inventories, lane: api.accountLane }, source, signal)
+  inventory.addWanted(build)
+  const readLive = () => readLiveOf(api, inventory, build, source, signal)
+  const live = await readLive()
+  await inventory.begin(signal) // before anything is made
+  try {
+    onStep({ kind: 'began', objects: build.manifests.length })
+    const applying = { commit, build, inventory, approval, readLive, superseded, onStep }
+    const ends = await applyCommit({ ...api, clock, claims }, applying, source, live, signal)
+    const applied = { ...input, build, inventory, live, ends }
+    const left = pruneInput(applied, claims)
+    const plan = await planWithDependents(api, left, source, signal)
+    const isOpen =
+      plan.isWaitingForOthers || isUndecided(plan) || left.failed?.isAll === true || input.mayHaveCallsInFlight
+    const pruning = { plan, entries: left.entries, inventory, approval, isOpen, superseded, onStep }
+    const kinds = await api.kinds.current(signal) // with those that the commit has defined
+    const pruned = await prune({ ...api, clock, kinds }, pruning, source, signal)
+    const done = roundDone(applied, plan, pruned, source, claims)
+    const isDecided = !plan.isWaitingForOthers && !isUndecided(plan) && !superseded.aborted && done.planDigest === ''
+    if (isDecided) await inventory.chosen(signal)
+    return done
+  } finally {
+    if (!signal.aborted) await inventory.save(signal)
+  }
+}
+
+/** What is there of all that the source may have made. */
+async function readLiveOf(
+  { accountLane, kinds: shared }: SourceApi,
+  inventory: SourceInventory,
+  build: Build,
+  source: SourceOptions,
+  signal: AbortSignal,
+): Promise<LiveObjects> {
+  const entries = [...inventory.entries.values()]
+  // a kind that is not known is not taken for one that is gone, before somebody was asked
+  const isKnown = entries.every(({ key }) => build.kinds.find(key))
+  const kinds = isKnown ? build.kinds : await shared.read(signal)
+  return await readLiveObjects(entries, { lane: accountLane, kinds }, source, signal)
+}
+
+/** Nothing is written: what would be, and what would be deleted. */
+async function tryOut(
+  { api, claims, inventory: inventories }: Omit<ReconcileComponents, 'build'>,
+  commit: string,
+  build: Build,
+  source: SourceOptions,
+  signal: AbortSignal,
+): Promise<DryRun> {
+  const lane = api.accountLane
+  const inventory = await SourceInventory.load({ ...inventories, lane }, source, signal)
+  inventory.addWanted(build)
+  const live = await readLiveOf(api, inventory, build, source, signal)
+  return await dryRun({ lane, claims }, { commit, build, inventory, live }, source, signal)
+}
+
+/** What a source has made is taken over once it has left the configuration: two would apply against one another. */
+function adoptsStanding(id: string): Extract<Outcome, { kind: 'refused' }> {
+  const text = `adopt: ${id} is a source of this configuration still: take it out there, or out of adopt`
+  return { kind: 'refused', problems: [{ file: '', line: 0, text }], isWaitingForOthers: true }
+}
+
+/** What a source has made waits for approval to go; one that has made nothing has a path that is misspelt. */
+function nothingChosen({ paths }: SourceOptions): Extract<Outcome, { kind: 'refused' }> {
+  const chosen = paths.map(({ glob, file }) => glob ?? file).join(', ')
+  const text = `no file of the repository is chosen by paths: ${chosen}`
+  return { kind: 'refused', problems: [{ file: '', line: 0, text }], isWaitingForOthers: false }
+}
+
+function withoutRoom({ manifests }: Build): Refusal & { isWaitingForOthers: boolean } {
+  const text = `all sources of the agent want more than ${maxObjects} objects: with the ${manifests.length} of this one`
+  return { kind: 'refused', problems: [{ file: '', line: 0, text }], isWaitingForOthers: true }
+}
+
+function keyed(all: Iterable<{ readonly key: ObjectKey }>): ReadonlyMap<string, ObjectKey> {
+  return new Map(Array.from(all, ({ key }) => [keyText(key), key]))
 }
 
 /**
@@ -169,175 +222,4 @@ export async function forgetSource(
   await inventory.own.load(signal)
   await forget(signal)
   await inventory.own.remove(signal)
-}
-
-interface RoundSteps extends Omit<RoundInput, 'files' | 'isSuspended'> {
-  /** the source has left the configuration: nothing is wanted */
-  readonly isRemoval: boolean
-}
-
-/** Nothing is written: what would be, and what would be deleted. */
-async function tryOut(
-  { api, claims, inventory: inventories }: Omit<ReconcileComponents, 'build'>,
-  commit: string,
-  build: Build,
-  source: SourceOptions,
-  signal: AbortSignal,
-): Promise<DryRun> {
-  const lane = api.accountLane
-  const inventory = await SourceInventory.load({ ...inventories, lane }, source, signal)
-  inventory.addWanted(build)
-  const live = await readLiveOf(api, inventory, build, source, signal)
-  return await dryRun({ lane, claims }, { commit, build, inventory, live }, source, signal)
-}
-
-/**
- * One round: the inventory is read, and what it has is looked up in the cluster; it says what may be made before anything
- * is; the commit is applied; what has left it is planned for, and deleted; the inventory is saved.
- *
- * What is never deleted: what is not known to be the source's own (`read-live`, `known-entries`); what `blockers` names (an
- * object that somebody protects, another source wants, nobody can read); what `planPrune` blocks (it may be on its way, its
- * parent or a child stays, what would go with it cannot be listed) or keeps waiting for an approval; what has changed since it was
- * looked up, or goes with others that came since (`Pruner`, `checkParent`). A round that was superseded begins nothing more
- * (`prune`, `Pruner`), and `ApiLanes` sends nothing for a pod that leads no longer.
- */
-async function runRound(
-  { api, claims, clock, inventory: inventories }: Omit<ReconcileComponents, 'build'>,
-  input: RoundSteps,
-  build: Build,
-  source: SourceOptions,
-  signal: AbortSignal,
-): Promise<RoundDone> {
-  const { commit, superseded, onStep } = input
-  const approval = new Approval(input.approved, input.useApproval)
-  const inventory = await SourceInventory.load({ ...inventories, lane: api.accountLane }, source, signal)
-  inventory.addWanted(build)
-  const readLive = () => readLiveOf(api, inventory, build, source, signal)
-  const live = await readLive()
-  await inventory.begin(signal) // before anything is made
-  try {
-    onStep({ kind: 'began', objects: build.manifests.length })
-    const applying = { commit, build, inventory, approval, readLive, superseded, onStep }
-    const ends = await applyCommit({ ...api, clock, claims }, applying, source, live, signal)
-    const applied = { ...input, build, inventory, live, ends, failed: failedCommit(ends) }
-    const left = pruneInput(applied, claims)
-    const plan = await planWithDependents(api, left, source, signal)
-    const isOpen =
-      plan.isWaitingForOthers || isUndecided(plan) || applied.failed?.isAll === true || input.mayHaveCallsInFlight
-    const pruning = { plan, entries: left.entries, inventory, approval, isOpen, superseded, onStep }
-    const kinds = await api.kinds.current(signal) // with those that the commit has defined
-    const pruned = await prune({ ...api, clock, kinds }, pruning, source, signal)
-    const done = outcome(applied, plan, pruned, source, claims)
-    const isDecided = !plan.isWaitingForOthers && !isUndecided(plan) && !superseded.aborted && done.planDigest === ''
-    if (isDecided) await inventory.chosen(signal)
-    return done
-  } finally {
-    if (!signal.aborted) await inventory.save(signal)
-  }
-}
-
-/** What is there of all that the source may have made. */
-async function readLiveOf(
-  { accountLane, kinds: shared }: SourceApi,
-  inventory: SourceInventory,
-  build: Build,
-  source: SourceOptions,
-  signal: AbortSignal,
-): Promise<LiveObjects> {
-  const entries = [...inventory.entries.values()]
-  // a kind that is not known is not taken for one that is gone, before somebody was asked
-  const isKnown = entries.every(({ key }) => build.kinds.find(key))
-  const kinds = isKnown ? build.kinds : await shared.read(signal)
-  return await readLiveObjects(entries, { lane: accountLane, kinds }, source, signal)
-}
-
-/** A plan, with what is to be asked again right before a namespace or a definition goes. */
-interface FullPlan extends PrunePlan, Pick<PruneInput, 'dependents'> {
-  /** @returns why it is not to go; undefined: it is */
-  readonly checkParent: (key: ObjectKey, signal: AbortSignal) => Promise<string | undefined>
-}
-
-/** A plan says all that goes by it, whoever has made that. */
-async function planWithDependents(
-  { scanLane, kinds: shared }: SourceApi,
-  left: PruneInput,
-  source: SourceOptions,
-  signal: AbortSignal,
-): Promise<FullPlan> {
-  const plan = planPrune(left, source)
-  const parents = parentsOf(plan, left.entries)
-  if (parents.length === 0) return { ...plan, checkParent: async () => undefined }
-  const listing = new DependentsOfPlan({ lane: scanLane, kinds: (asking) => shared.read(asking) }, uidsThatGo(plan))
-  const dependents = await listing.list(parents, signal)
-  const checkParent = async (key: ObjectKey, checking: AbortSignal) => {
-    const planned = dependents.get(keyText(key))
-    return planned && 'seen' in planned ? await listing.cameSince(key, planned, checking) : undefined
-  }
-  return { ...planPrune({ ...left, dependents }, source), dependents, checkParent }
-}
-
-function outcome(
-  { commit, build, inventory: { entries }, live: { orphans }, ends }: AppliedCommit,
-  { decisions, digest, isWaitingForOthers, dependents }: PrunePlan & Pick<PruneInput, 'dependents'>,
-  pruned: readonly ObjectKey[],
-  { id }: SourceOptions,
-  claims: SourceClaims,
-): RoundDone {
-  const awaitingApproval = [...entries].flatMap(([text, entry]) =>
-    decisions.get(text)?.kind === 'confirm' && entry.state === 'waits' ? [entry] : [],
-  )
-  const replaced = replacementPlan(ends, { id, commit }) // where something has failed, nothing is pruned: one plan at a time
-  const planDigest = awaitingApproval.length > 0 ? digest : replaced.digest
-  for (const { manifest } of replaced.ends) awaitingApproval.push(entries.get(keyText(manifest.key)) as InventoryEntry)
-  const reasons = new Map([...decisions].map(([text, decision]) => [text, reasonOf(decision, dependents?.get(text))]))
-  const notes = [...build.notes, ...wantedTwice(build, claims)]
-  const made = { ends, entries, pruned, orphans }
-  return { kind: 'done', ...made, planDigest, awaitingApproval, reasons, isWaitingForOthers, notes }
-}
-
-/** Objects that are named, of those that two sources want. */
-const maxTwice = 10
-
-function wantedTwice({ manifests }: Build, claims: SourceClaims): string[] {
-  const twice = manifests.flatMap(({ key }) => {
-    const other = claims.newOwner(key)
-    return other === undefined ? [] : [`source ${other} wants ${keyName(key)} as well: take it out of one of them`]
-  })
-  const more = twice.length - maxTwice
-  return more > 0 ? [...twice.slice(0, maxTwice), `and ${more} more that others want as well`] : twice
-}
-
-function reasonOf(decision: PruneDecision, dependents: Dependents | NotListed | undefined): Reason {
-  if (decision.kind === 'blocked') return decision.blocked
-  if (decision.kind !== 'confirm') return { code: '', text: '' }
-  const { code, text } = decision.reason
-  const others = dependents && 'text' in dependents ? dependents.text : ''
-  return { code, text: others === '' ? text : `${text}; with it go ${others}` }
-}
-
-/** Nothing of it is to be tried again: what waits for approval is reported when it comes. */
-export function needsNoRetry({ entries, isWaitingForOthers }: RoundDone): boolean {
-  return !isWaitingForOthers && [...entries.values()].every(({ state }) => state !== 'failed')
-}
-
-/** What a source has made is taken over once it has left the configuration: two would apply against one another. */
-function adoptsStanding(id: string): Extract<Outcome, { kind: 'refused' }> {
-  const text = `adopt: ${id} is a source of this configuration still: take it out there, or out of adopt`
-  return { kind: 'refused', problems: [{ file: '', line: 0, text }], isWaitingForOthers: true }
-}
-
-/** What a source has made waits for approval to go; one that has made nothing has a path that is misspelt. */
-function nothingChosen({ paths }: SourceOptions): Extract<Outcome, { kind: 'refused' }> {
-  const chosen = paths.map(({ glob, file }) => glob ?? file).join(', ')
-  const text = `no file of the repository is chosen by paths: ${chosen}`
-  return { kind: 'refused', problems: [{ file: '', line: 0, text }], isWaitingForOthers: false }
-}
-
-function withoutRoom({ manifests }: Build): Refusal & { isWaitingForOthers: boolean } {
-  const text = `all sources of the agent want more than ${maxObjects} objects: with the ${manifests.length} of this one`
-  return { kind: 'refused', problems: [{ file: '', line: 0, text }], isWaitingForOthers: true }
-}
-
-function keyed(all: Iterable<{ readonly key: ObjectKey }>): ReadonlyMap<string, ObjectKey> {
-  return new Map(Array.from(all, ({ key }) => [keyText(key), key]))
 }

@@ -3,14 +3,12 @@ import type { Clock } from '../../../lib/clock.ts'
 import { errorText, KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
-import { needsNoRetry, type RemovalInput, type RoundDone } from './reconcile.ts'
-import { type Next, ReconcileQueue } from './reconcile-queue.ts'
+import { needsNoRetry, type RoundDone } from './outcome.ts'
+import type { RemovalInput } from './reconcile.ts'
+import { type Next, ReconcileQueue, retryBackoff } from './reconcile-queue.ts'
 import type { SourceOptions } from './source-options.ts'
 import { type SourceWorkComponents, settleMs } from './source-work.ts'
 import type { Report } from './state/source-state.ts'
-
-/** What could not be listed is asked for again. ms */
-const backoffOptions = { firstMs: 5000, maxMs: 300_000, factor: 2, jitter: 0.2, resetMs: 3600_000 }
 
 export interface RemovedSourcesComponents extends Pick<SourceWorkComponents, 'people'> {
   /** of which this agent keeps an inventory. @throws: it is tried again */
@@ -83,7 +81,7 @@ export class RemovedSources {
 
   /** Until the signal aborts. Never rejects. */
   async run(signal: AbortSignal): Promise<void> {
-    const backoff = new Backoff(this.#components, backoffOptions)
+    const backoff = new Backoff(this.#components, retryBackoff)
     this.settle()
     for (let isDone = true; !signal.aborted; ) {
       if (!isDone) void backoff.wait(signal).then(this.#wake.resolve)

@@ -9,7 +9,6 @@ import { knownEntries } from './inventory/known-entries.ts'
 import type { Manifest } from './manifests/manifest.ts'
 import { stateOf } from './prune/blockers.ts'
 import type { PruneDecision } from './prune/prune-plan.ts'
-import { chosenBy, withChoiceOf } from './source-choice.ts'
 import type { SourceOptions } from './source-options.ts'
 
 export interface SourceInventoryComponents {
@@ -132,4 +131,18 @@ export class SourceInventory {
     if (survives === undefined) this.#entries.delete(text)
     else this.#entries.set(text, { ...entry, state: 'failed', reason: survives })
   }
+}
+
+/** What of which branch becomes manifests, and where; and whether what leaves goes. Another tag is a deployment. */
+export function chosenBy({ ref, paths, kustomize, helm, defaultNamespace, prune }: SourceOptions): string {
+  const branch = ref?.tag || ref?.commit ? null : (ref?.branch ?? '')
+  return JSON.stringify([branch, paths, kustomize, helm, defaultNamespace, prune])
+}
+
+/** `options`, but for what `chosenBy` compares. */
+function withChoiceOf(before: SourceOptions, options: SourceOptions): SourceOptions {
+  const { ref: _ref, kustomize: _kustomize, helm: _helm, ...others } = options
+  const { ref, paths, kustomize, helm, defaultNamespace, prune } = before
+  const optional = { ...(ref && { ref }), ...(kustomize && { kustomize }), ...(helm && { helm }) }
+  return { ...others, ...optional, paths, defaultNamespace, prune }
 }

@@ -59,7 +59,14 @@ export interface SourceOptions {
 
 export const pruneLimitFrom = 5
 /** Of a source's id: it is a label's value. */
-export const maxIdLength = 63
+const maxIdLength = 63
+/** Ids of sources, also those of the stock agent; a source whose project is not known has none, what else is adopted are managers. */
+const idForm = /^\d+-\d+(?:-[a-z0-9-]+)?$/
+
+export function isSourceId(text: string): boolean {
+  return text.length <= maxIdLength && idForm.test(text)
+}
+
 /** As the stock agent has it. */
 const stockNamespace = 'default'
 const stockTimeoutMs = 60 * 60 * 1000

@@ -1,4 +1,4 @@
-import { ownerAnnotation } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
+import { ownerAnnotation } from '../../../../src/agentk/modules/gitops/manifests/annotations.ts'
 import { keyText, type ObjectKey } from '../../../../src/kubernetes/key.ts'
 import { type KubernetesObject, listAt, textAt } from '../../../../src/kubernetes/object.ts'
 import { type Ground, keyOf } from './ground.ts'

@@ -225,14 +225,15 @@ t.test('GitOps', { skip, timeout: 180_000 }, async (t) => {
       configure({ manifest_projects: [removed] })
       await eventually(() => project.requests.length > 2)
       configure({ manifest_projects: [] })
-      await eventually(async () => (await phase()) === 'Removing')
+      const planned = async () => (await phase()) === 'Removing' && (await statusOf('42-17')).plan !== ''
+      await eventually(planned)
       const first = await statusOf('42-17')
       t.strictSame(first.planned.sort(), ['ConfigMap shop/gone-a', 'ConfigMap shop/gone-b'])
       configure({ manifest_projects: [removed] })
       await eventually(async () => (await phase()) === 'Synced')
       t.equal(await value('gone-a'), '1')
       configure({ manifest_projects: [] })
-      await eventually(async () => (await phase()) === 'Removing')
+      await eventually(planned)
       const annotations = { 'agent.gitlab.com/approve': (await statusOf('42-17')).plan }
       await ground.merge(keyOf('ConfigMap', 'gitops-42-17-sync', 'gitops'), { metadata: { annotations } })
       await eventually(async () => (await value('gone-a')) === undefined && (await value('gone-b')) === undefined)

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { nodeFlags } from '../../../../dev/node-flags.ts'
-import { maxProblems } from '../../../../src/agentk/modules/gitops/manifests/problems.ts'
+import { maxProblems } from '../../../../src/agentk/modules/gitops/manifests/manifest.ts'
 import { type forms, type HeavyResult, podBytes } from './heavy-commits-program.ts'
 import { scripted } from './scripted.ts'
 

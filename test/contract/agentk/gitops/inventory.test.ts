@@ -10,8 +10,8 @@ import {
   type InventoryOptions,
   storedSources,
 } from '../../../../src/agentk/modules/gitops/inventory/inventory.ts'
+import { stockInventory } from '../../../../src/agentk/modules/gitops/inventory/known-entries.ts'
 import { maxShardEntries } from '../../../../src/agentk/modules/gitops/inventory/shards.ts'
-import { stockInventory } from '../../../../src/agentk/modules/gitops/inventory/stock-inventory.ts'
 import { sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
 import { keyText } from '../../../../src/kubernetes/key.ts'
 

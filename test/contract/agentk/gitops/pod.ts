@@ -6,9 +6,9 @@ import { type BuildComponents, buildCommit } from '../../../../src/agentk/module
 import type { InventoryEntry } from '../../../../src/agentk/modules/gitops/inventory/entry.ts'
 import { Inventory } from '../../../../src/agentk/modules/gitops/inventory/inventory.ts'
 import { ObjectWaits, openWatches } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
+import { inventoryLabel } from '../../../../src/agentk/modules/gitops/manifests/annotations.ts'
 import type { RepositoryFile } from '../../../../src/agentk/modules/gitops/manifests/manifest.ts'
 import type { ReadJob } from '../../../../src/agentk/modules/gitops/manifests/manifests-thread.ts'
-import { inventoryLabel } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
 import { readManifests } from '../../../../src/agentk/modules/gitops/manifests/read-manifests.ts'
 import {
   type ReconcileComponents,

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { HealthGate } from '../../../../src/agentk/modules/gitops/apply/health-gate.ts'
+import { passGate } from '../../../../src/agentk/modules/gitops/apply/health-gate.ts'
 import type { InventoryEntry } from '../../../../src/agentk/modules/gitops/inventory/entry.ts'
 import { ObjectWaits, openWatches } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
-import { inventoryLabel, ownerAnnotation } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
+import { inventoryLabel, ownerAnnotation } from '../../../../src/agentk/modules/gitops/manifests/annotations.ts'
 import { Pruner, type PrunerOptions } from '../../../../src/agentk/modules/gitops/prune/pruner.ts'
 import type { ObjectKey } from '../../../../src/kubernetes/key.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
@@ -130,12 +130,12 @@ t.test('a pruner', { skip, timeout: 180_000 }, async (t) => {
   })
 
   await t.test('a gate: a kind is served before its objects come', async (t) => {
-    const gate = new HealthGate({ waits, lane, clock: systemClock }, { timeoutMs: 60_000 })
+    const [components, options] = [{ waits, lane, clock: systemClock }, { timeoutMs: 60_000 }]
     const key = keyOf('CustomResourceDefinition', 'widgets.example.com', '', 'apiextensions.k8s.io')
     const kind = ground.kinds.find(key)
     if (!kind) throw new Error('no definitions')
     await ground.apply(key, { ...widgetDefinition, metadata: { name: key.name, ...marks } }, manager)
-    t.equal(await gate.pass(kind, key, widgetDefinition, signal), undefined)
+    t.equal(await passGate(components, { kind, key, applied: widgetDefinition }, options, signal), undefined)
     const widgets = await eventually(async () => {
       await ground.readKinds() // discovery tells of it a moment after its definition says so
       return ground.kinds.find({ group: 'example.com', kind: 'Widget' }) ?? false
@@ -144,7 +144,7 @@ t.test('a pruner', { skip, timeout: 180_000 }, async (t) => {
   })
 
   await t.test('a gate: a claim that waits for its consumer holds nobody, another one does', async (t) => {
-    const gate = new HealthGate({ waits, lane, clock: systemClock }, { timeoutMs: 300 })
+    const [components, options] = [{ waits, lane, clock: systemClock }, { timeoutMs: 300 }]
     const claims = ground.kinds.find({ group: '', kind: 'PersistentVolumeClaim' })
     if (!claims) throw new Error('no claims')
     for (const [name, mode] of [
@@ -162,13 +162,10 @@ t.test('a pruner', { skip, timeout: 180_000 }, async (t) => {
       const object = { apiVersion: 'v1', kind: 'PersistentVolumeClaim', metadata: { name, ...marks }, spec }
       await ground.apply(key, object, manager)
     }
-    const pass = async (name: string) =>
-      gate.pass(
-        claims,
-        keyOf('PersistentVolumeClaim', name),
-        await ground.get(keyOf('PersistentVolumeClaim', name)),
-        signal,
-      )
+    const pass = async (name: string) => {
+      const key = keyOf('PersistentVolumeClaim', name)
+      return await passGate(components, { kind: claims, key, applied: await ground.get(key) }, options, signal)
+    }
     t.equal(await pass('late'), undefined)
     t.match(await pass('early'), /not healthy after 0 s: PVC is not Bound/)
   })

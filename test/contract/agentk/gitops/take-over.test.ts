@@ -1,6 +1,6 @@
 import t from 'tap'
+import { ownerAnnotation } from '../../../../src/agentk/modules/gitops/manifests/annotations.ts'
 import type { ObjectTree } from '../../../../src/agentk/modules/gitops/manifests/manifest.ts'
-import { ownerAnnotation } from '../../../../src/agentk/modules/gitops/manifests/marks.ts'
 import type { ObjectKey } from '../../../../src/kubernetes/key.ts'
 import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
 import { configMap, deployment, Ground, keyOf, skip } from './ground.ts'

@@ -7,13 +7,17 @@ import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { ClusterKind } from '../cluster-kinds.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
-import { areUnknownReplicas, isAutoscaled } from './autoscaled.ts'
-import { conflictsIn, type FieldConflict, isLeftToScaler, withoutField } from './conflicts.ts'
-import { type ApplyProblem, isStale, refusal } from './refusal.ts'
+import {
+  areUnknownReplicas,
+  conflictsIn,
+  type FieldConflict,
+  isAutoscaled,
+  isLeftToScaler,
+  withoutField,
+} from './conflicts.ts'
+import { type ApplyProblem, isStale, maxAttempts, refusal } from './refusal.ts'
 import { TakeOver } from './take-over.ts'
 
-/** An object that others write at the same time is read and applied again, so often. */
-const maxAttempts = 5
 /** Older than any object: one that is not there is made, one that somebody has made meanwhile is not touched. */
 const absentVersion = '1'
 

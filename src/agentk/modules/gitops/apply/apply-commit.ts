@@ -5,7 +5,7 @@ import type { Build } from '../build.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import type { ObjectWaits } from '../live/object-waits.ts'
 import type { LiveObjects } from '../live/read-live.ts'
-import type { Approval } from '../prune/approval.ts'
+import { type Approval, planDigest } from '../prune/approval.ts'
 import { Pruner } from '../prune/pruner.ts'
 import type { SharedKinds } from '../shared-kinds.ts'
 import type { SourceInventory } from '../source-inventory.ts'
@@ -13,9 +13,8 @@ import type { SourceOptions } from '../source-options.ts'
 import type { SourceClaims } from '../source-registry.ts'
 import { Applier } from './applier.ts'
 import { type ApplyEnd, ApplyRun, type RoundEnd } from './apply-run.ts'
-import { HealthGate } from './health-gate.ts'
-import { Replacement } from './replacement.ts'
-import { replacementPlan } from './replacement-plan.ts'
+import { passGate } from './health-gate.ts'
+import { replaceObject } from './replacement.ts'
 
 export interface ApplyComponents {
   /** of agentk itself */
@@ -80,8 +79,10 @@ async function applyOnce(
   const run = new ApplyRun(
     {
       applier,
-      replacement: new Replacement({ lane, applier, pruner, approved }, options),
-      gate: new HealthGate({ waits, lane: control, clock }, { timeoutMs: options.reconcileTimeoutMs }),
+      replace: (request, until, running) =>
+        replaceObject({ lane, applier, pruner, approved }, request, options, until, running),
+      pass: (of, running) =>
+        passGate({ waits, lane: control, clock }, of, { timeoutMs: options.reconcileTimeoutMs }, running),
       lane,
       kindsWith: (key, version, isDefined) => shared.with(key, version, isDefined, signal),
       onEnd: (key, end) => onStep({ kind: 'ended', key, end }),
@@ -99,4 +100,22 @@ async function applyOnce(
     inventory.applied(manifest, end)
     return { manifest, end }
   })
+}
+
+/** What waits for approval to be made again. */
+interface ReplacementPlan {
+  /** what an approval names; empty: nothing waits for one */
+  readonly digest: string
+  readonly ends: readonly RoundEnd[]
+  readonly uids: ReadonlySet<string>
+}
+
+export function replacementPlan(all: readonly RoundEnd[], of: { id: string; commit: string }): ReplacementPlan {
+  const asking = all.flatMap((one) => {
+    const uid = one.end.kind === 'failed' ? one.end.problem.replaces : undefined
+    return uid === undefined ? [] : [{ one, uid }]
+  })
+  const deletes = asking.map(({ one, uid }) => ({ key: one.manifest.key, uid }))
+  const uids = new Set(deletes.map(({ uid }) => uid))
+  return { digest: planDigest(of, deletes), ends: asking.map(({ one }) => one), uids }
 }

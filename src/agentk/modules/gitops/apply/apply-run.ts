@@ -7,14 +7,13 @@ import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { ClusterKind, ClusterKinds } from '../cluster-kinds.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import type { LiveObject } from '../live/live-object.ts'
+import { marked, replaceAnnotation } from '../manifests/annotations.ts'
 import type { Manifest } from '../manifests/manifest.ts'
-import { marked } from '../manifests/marks.ts'
 import { isParent } from '../manifests/parents.ts'
-import { replaceAnnotation } from '../object-annotations.ts'
 import type { Applier, ApplyOutcome, ApplyRequest } from './applier.ts'
-import { type HealthGate, isStateless } from './health-gate.ts'
+import { isStateless } from './health-gate.ts'
 import { type ApplyProblem, refusal } from './refusal.ts'
-import { isReplaceable, type Replacement } from './replacement.ts'
+import { isReplaceable } from './replacement.ts'
 import type { WaveGraph } from './wave-graph.ts'
 
 /**
@@ -35,8 +34,13 @@ export interface RoundEnd {
 
 export interface ApplyRunComponents {
   readonly applier: Pick<Applier, 'apply'>
-  readonly replacement: Pick<Replacement, 'replace'>
-  readonly gate: Pick<HealthGate, 'pass'>
+  /** `replaceObject` */
+  readonly replace: (request: ApplyRequest, superseded: AbortSignal, signal: AbortSignal) => Promise<ApplyOutcome>
+  /** `passGate` */
+  readonly pass: (
+    of: { readonly kind: ClusterKind; readonly key: ObjectKey; readonly applied: KubernetesObject },
+    signal: AbortSignal,
+  ) => Promise<string | undefined>
   /** acts as the source's account */
   readonly lane: ApiLane
   /** with the kind, if it is there by now. @param isDefined - this run has brought its definition */
@@ -159,7 +163,7 @@ export class ApplyRun {
     if (!object) return undefined // a Job that has run, and was cleaned up
     const both = AbortSignal.any([this.#signal, this.#input.superseded])
     try {
-      const reason = await this.#components.gate.pass(kind, key, object, both)
+      const reason = await this.#components.pass({ kind, key, applied: object }, both)
       return reason === undefined ? undefined : `${keyName(key)}: ${reason}`
     } catch (error) {
       if (this.#signal.aborted || !this.#input.superseded.aborted) throw error
@@ -168,7 +172,7 @@ export class ApplyRun {
   }
 
   async #applyOrReplace(request: ApplyRequest): Promise<ApplyOutcome> {
-    const { applier, replacement } = this.#components
+    const { applier, replace } = this.#components
     const outcome = await applier.apply(request, this.#signal)
     if (!('problem' in outcome) || outcome.problem.kind !== 'immutable') return outcome
     if (!isReplaceable(request.object)) {
@@ -176,7 +180,7 @@ export class ApplyRun {
       const text = `${outcome.problem.text}; ${replaceAnnotation}: allow on it has it deleted and made again`
       return { problem: { ...outcome.problem, text } }
     }
-    return await replacement.replace(request, this.#input.superseded, this.#signal)
+    return await replace(request, this.#input.superseded, this.#signal)
   }
 
   async #read(kind: ClusterKind, key: ObjectKey): Promise<KubernetesObject | undefined> {

@@ -39,57 +39,46 @@ const stateless: ReadonlySet<string> = new Set([
 
 const open: GateVerdict = { kind: 'open' }
 
-/** Holds what depends on an object until it is healthy. */
-export class HealthGate {
-  readonly #components: HealthGateComponents
-  readonly #timeoutMs: number
-
-  /** @param options.timeoutMs - of one object */
-  constructor(components: HealthGateComponents, options: { timeoutMs: number }) {
-    this.#components = components
-    this.#timeoutMs = options.timeoutMs
+/**
+ * Holds what depends on an object until it is healthy.
+ *
+ * @param applied - as the API server has answered
+ * @returns why its dependents are left; undefined: they may go on. @throws the signal's reason
+ */
+export async function passGate(
+  { waits, lane, clock }: HealthGateComponents,
+  { kind, key, applied }: { readonly kind: ClusterKind; readonly key: ObjectKey; readonly applied: KubernetesObject },
+  /** of one object */
+  { timeoutMs }: { readonly timeoutMs: number },
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  if (gateVerdict(applied, clock.now()).kind === 'open') return undefined
+  if (await waitsForConsumer(applied, lane, signal)) return undefined
+  let last = 'not known'
+  const read = (object: KubernetesObject | undefined): { reason?: string } | undefined => {
+    if (!object) return { reason: 'it has been deleted' }
+    const verdict = gateVerdict(object, clock.now())
+    if (verdict.kind === 'open') return {}
+    last = verdict.text
+    return verdict.kind === 'fails' ? { reason: verdict.text } : undefined
   }
-
-  /**
-   * @param applied - as the API server has answered
-   * @returns why its dependents are left; undefined: they may go on. @throws the signal's reason
-   */
-  async pass(
-    kind: ClusterKind,
-    key: ObjectKey,
-    applied: KubernetesObject,
-    signal: AbortSignal,
-  ): Promise<string | undefined> {
-    const { waits, clock } = this.#components
-    if (gateVerdict(applied, clock.now()).kind === 'open') return undefined
-    if (await this.#waitsForConsumer(applied, signal)) return undefined
-    let last = 'not known'
-    const read = (object: KubernetesObject | undefined): { reason?: string } | undefined => {
-      if (!object) return { reason: 'it has been deleted' }
-      const verdict = gateVerdict(object, clock.now())
-      if (verdict.kind === 'open') return {}
-      last = verdict.text
-      return verdict.kind === 'fails' ? { reason: verdict.text } : undefined
-    }
-    const deadline = new Deadline({ ms: this.#timeoutMs, clock, signals: [signal] })
-    try {
-      return (await waits.until(kind, key, read, deadline.signal)).reason
-    } catch (error) {
-      if (signal.aborted || !deadline.isPast) throw error
-      return `not healthy after ${Math.round(this.#timeoutMs / 1000)} s: ${last}`
-    } finally {
-      deadline.end()
-    }
+  const deadline = new Deadline({ ms: timeoutMs, clock, signals: [signal] })
+  try {
+    return (await waits.until(kind, key, read, deadline.signal)).reason
+  } catch (error) {
+    if (signal.aborted || !deadline.isPast) throw error
+    return `not healthy after ${Math.round(timeoutMs / 1000)} s: ${last}`
+  } finally {
+    deadline.end()
   }
+}
 
-  /** It is bound once a Pod mounts it: one that comes later, perhaps. A class that cannot be read holds nobody. */
-  async #waitsForConsumer(object: KubernetesObject, signal: AbortSignal): Promise<boolean> {
-    const name = kindOf(object) === 'PersistentVolumeClaim' ? textAt(object, 'spec.storageClassName') : ''
-    if (name === '') return false
-    const path = objectPath(builtIn.storageClasses, { name })
-    const { status, body } = await this.#components.lane.json('GET', path, undefined, signal)
-    return status !== 200 || textAt(body, 'volumeBindingMode') === 'WaitForFirstConsumer'
-  }
+/** It is bound once a Pod mounts it: one that comes later, perhaps. A class that cannot be read holds nobody. */
+async function waitsForConsumer(object: KubernetesObject, lane: ApiLane, signal: AbortSignal): Promise<boolean> {
+  const name = kindOf(object) === 'PersistentVolumeClaim' ? textAt(object, 'spec.storageClassName') : ''
+  if (name === '') return false
+  const { status, body } = await lane.json('GET', objectPath(builtIn.storageClasses, { name }), undefined, signal)
+  return status !== 200 || textAt(body, 'volumeBindingMode') === 'WaitForFirstConsumer'
 }
 
 /** There is nothing to wait for, once it is there. */

@@ -4,8 +4,9 @@ import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
+import { pruneOf, replaceAnnotation } from '../manifests/annotations.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
-import { pruneOf, replaceAnnotation } from '../object-annotations.ts'
+import { isParent } from '../manifests/parents.ts'
 import type { Pruner } from '../prune/pruner.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { Applier, ApplyOutcome, ApplyRequest } from './applier.ts'
@@ -15,8 +16,6 @@ import { type ApplyProblem, type ApplyProblemKind, refusal } from './refusal.ts'
 const trialName = 'agentk-trial-'
 /** What the old object uses: the new one gets it once that is deleted. */
 const usedByOld: ReadonlySet<ApplyProblemKind> = new Set(['taken', 'quota'])
-/** What is in them, or of them, would go with them. */
-const parents: ReadonlySet<string> = new Set(['/Namespace', 'apiextensions.k8s.io/CustomResourceDefinition'])
 
 export interface ReplacementComponents {
   /** acts as the source's account */
@@ -37,69 +36,72 @@ export function isReplaceable(object: ObjectTree): boolean {
 /**
  * Where only a new object can have what a manifest wants: the old one goes, once the API server has said that it would
  * take the new one, and that is made.
+ *
+ * @param superseded - ends the wait for the old object to go. @throws the connection's error, or the signal's reason
  */
-export class Replacement {
-  readonly #components: ReplacementComponents
-  readonly #options: ReplacementOptions
-
-  constructor(components: ReplacementComponents, options: ReplacementOptions) {
-    this.#components = components
-    this.#options = options
+export async function replaceObject(
+  { lane, applier, pruner, approved }: ReplacementComponents,
+  request: ApplyRequest,
+  options: ReplacementOptions,
+  superseded: AbortSignal,
+  signal: AbortSignal,
+): Promise<ApplyOutcome> {
+  const { key, kind, object } = request
+  const reading = { accept: metadataOnly.object, maxBytes: maxEventBytes }
+  const answer = await lane.json('GET', objectPath(kind, key), undefined, signal, reading)
+  if (answer.status === 404) return await applier.apply({ ...request, live: undefined }, signal)
+  if (answer.status !== 200) return { problem: refusal(answer) }
+  const live = liveObjectOf(answer.body as KubernetesObject, options.manager)
+  const reason = keptBecause(live, request, options) ?? (await refusedBecause(request, lane, options, signal))
+  if (reason !== undefined)
+    return immutable(`only a new object can have what the commit wants, and it stays: ${reason}`)
+  const asks = asksBecause(live, request, options)
+  if (asks !== undefined && !approved.has(live.uid)) {
+    return immutable(`it is to be deleted and made again, and that waits for approval: ${asks}`, live.uid)
   }
+  if (superseded.aborted) return { problem: { kind: 'busy', text: 'a newer commit has come' } }
+  const survives = await pruner.remove({ key, version: kind.version }, live, superseded, signal)
+  if (survives !== undefined) return { problem: { kind: 'busy', text: `it is to be made again: ${survives}` } }
+  const made = await applier.apply({ key, kind, object, live: undefined, uid: live.uid }, signal)
+  if (!('problem' in made)) return made
+  return { problem: { ...made.problem, text: `it was deleted to be made again: ${made.problem.text}` } }
+}
 
-  /** @param superseded - ends the wait for the old object to go. @throws the connection's error, or the signal's reason */
-  async replace(request: ApplyRequest, superseded: AbortSignal, signal: AbortSignal): Promise<ApplyOutcome> {
-    const { lane, applier, pruner, approved } = this.#components
-    const { key, kind, object } = request
-    const options = { accept: metadataOnly.object, maxBytes: maxEventBytes }
-    const answer = await lane.json('GET', objectPath(kind, key), undefined, signal, options)
-    if (answer.status === 404) return await applier.apply({ ...request, live: undefined }, signal)
-    if (answer.status !== 200) return { problem: refusal(answer) }
-    const live = liveObjectOf(answer.body as KubernetesObject, this.#options.manager)
-    const kept = this.#keptBecause(live, request)
-    const reason = kept ?? (await this.#refused(request, signal))
-    if (reason !== undefined)
-      return immutable(`only a new object can have what the commit wants, and it stays: ${reason}`)
-    const asks = this.#asksBecause(live, request)
-    if (asks !== undefined && !approved.has(live.uid)) {
-      return immutable(`it is to be deleted and made again, and that waits for approval: ${asks}`, live.uid)
-    }
-    if (superseded.aborted) return { problem: { kind: 'busy', text: 'a newer commit has come' } }
-    const survives = await pruner.remove({ key, version: kind.version }, live, superseded, signal)
-    if (survives !== undefined) return { problem: { kind: 'busy', text: `it is to be made again: ${survives}` } }
-    const made = await applier.apply({ key, kind, object, live: undefined, uid: live.uid }, signal)
-    if (!('problem' in made)) return made
-    return { problem: { ...made.problem, text: `it was deleted to be made again: ${made.problem.text}` } }
-  }
+/** Why it may not be deleted, whoever approves. */
+function keptBecause(live: LiveObject, { key, object }: ApplyRequest, { id }: ReplacementOptions): string | undefined {
+  if (live.owner !== id) return 'this source has not made it'
+  if (live.isControlled) return 'a controller keeps it'
+  if (live.isBeingDeleted) return 'it is being deleted'
+  if (isParent(key)) return 'what belongs to it would go with it'
+  const prunes = [live.prune, pruneOf(object)]
+  return prunes.includes('never') ? 'its annotations say never to delete it' : undefined
+}
 
-  /** Why it may not be deleted, whoever approves. */
-  #keptBecause(live: LiveObject, { key, object }: ApplyRequest): string | undefined {
-    if (live.owner !== this.#options.id) return 'this source has not made it'
-    if (live.isControlled) return 'a controller keeps it'
-    if (live.isBeingDeleted) return 'it is being deleted'
-    if (parents.has(`${key.group}/${key.kind}`)) return 'what belongs to it would go with it'
-    const prunes = [live.prune, pruneOf(object)]
-    return prunes.includes('never') ? 'its annotations say never to delete it' : undefined
-  }
+function asksBecause(
+  live: LiveObject,
+  { key, object }: ApplyRequest,
+  { pruneConfirm }: ReplacementOptions,
+): string | undefined {
+  const prunes = [live.prune, pruneOf(object)]
+  if (prunes.includes('confirm')) return 'its annotation asks for it'
+  const isOfKind = pruneConfirm.includes(key.kind) && live.prune !== 'allow' // a commit does not release itself
+  return isOfKind ? `prune_confirm: ${key.kind}` : undefined
+}
 
-  #asksBecause(live: LiveObject, { key, object }: ApplyRequest): string | undefined {
-    const prunes = [live.prune, pruneOf(object)]
-    if (prunes.includes('confirm')) return 'its annotation asks for it'
-    const isOfKind = this.#options.pruneConfirm.includes(key.kind) && live.prune !== 'allow' // a commit does not release itself
-    return isOfKind ? `prune_confirm: ${key.kind}` : undefined
-  }
-
-  /** Why the API server would not take the new object, under a name of its own. */
-  async #refused({ key, kind, object }: ApplyRequest, signal: AbortSignal): Promise<string | undefined> {
-    const { name: _, ...metadata } = object.metadata as ObjectTree
-    const trial = { ...object, metadata: { ...metadata, generateName: trialName } }
-    const query = { fieldManager: this.#options.manager, dryRun: 'All' }
-    const target = withQuery(collectionPath(kind, key.namespace), query)
-    const answer = await this.#components.lane.json('POST', target, trial, signal, { maxBytes: maxEventBytes })
-    if (answer.status === 200 || answer.status === 201) return undefined
-    const problem = refusal(answer)
-    return usedByOld.has(problem.kind) ? undefined : problem.text
-  }
+/** Why the API server would not take the new object, under a name of its own. */
+async function refusedBecause(
+  { key, kind, object }: ApplyRequest,
+  lane: ApiLane,
+  { manager }: ReplacementOptions,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const { name: _, ...metadata } = object.metadata as ObjectTree
+  const trial = { ...object, metadata: { ...metadata, generateName: trialName } }
+  const target = withQuery(collectionPath(kind, key.namespace), { fieldManager: manager, dryRun: 'All' })
+  const answer = await lane.json('POST', target, trial, signal, { maxBytes: maxEventBytes })
+  if (answer.status === 200 || answer.status === 201) return undefined
+  const problem = refusal(answer)
+  return usedByOld.has(problem.kind) ? undefined : problem.text
 }
 
 function immutable(text: string, replaces?: string): { problem: ApplyProblem } {

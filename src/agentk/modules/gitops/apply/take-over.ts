@@ -5,10 +5,7 @@ import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import { beforeFirstApply, entriesOf, type ManagedEntry, relieved, takenOver } from '../live/managed-fields.ts'
-import { type ApplyProblem, isStale, refusal } from './refusal.ts'
-
-/** Others write the object meanwhile: it is read and patched again, so often. */
-const maxAttempts = 5
+import { type ApplyProblem, isStale, maxAttempts, refusal } from './refusal.ts'
 
 /** Managers of what wrote manifests before us: the stock agent, `kubectl apply`. */
 const predecessors = ['agentk', 'kubectl-client-side-apply']

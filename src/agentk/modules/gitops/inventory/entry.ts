@@ -4,7 +4,8 @@ import type { ObjectKey } from '../../../../kubernetes/key.ts'
  * `planned`: an apply may have been sent; `applied`; `failed`: the last apply, or its prune, was refused; `waits`: it
  * has left the commit and stays for now, for an approval or for what its reason says; `detached`: never pruned, it left with a change of the configuration.
  */
-export type EntryState = 'planned' | 'applied' | 'failed' | 'waits' | 'detached'
+export const entryStates = ['planned', 'applied', 'failed', 'waits', 'detached'] as const
+export type EntryState = (typeof entryStates)[number]
 
 /** An object that a source has made, or is about to make. */
 export interface InventoryEntry {

@@ -1,4 +1,4 @@
-import { agentLabel, sourceLabel } from '../manifests/marks.ts'
+import { agentLabel, sourceLabel } from '../manifests/annotations.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { type ConfigMap, ConfigMaps, isForbidden, type JsonApi } from './config-maps.ts'
 import type { InventoryEntry } from './entry.ts'

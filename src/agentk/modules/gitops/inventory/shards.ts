@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { keyText } from '../../../../kubernetes/key.ts'
-import type { InventoryEntry } from './entry.ts'
+import { entryStates, type InventoryEntry } from './entry.ts'
 
 /** More are divided by the next digit of their keys' hashes, and put together again at less than half of that. */
 export const maxShardEntries = 1500
@@ -64,8 +64,6 @@ function lineOf({ key, version, uid, wave, digest, fields, state, reason }: Inve
   return JSON.stringify({ ...kept, reason: reason.slice(0, maxReasonLength) })
 }
 
-const states = ['planned', 'applied', 'failed', 'waits', 'detached']
-
 /** @throws Error that says what the text is not: an entry that is left out would be an object forgotten */
 export function shardEntries(text: string): InventoryEntry[] {
   if (text === '') return []
@@ -74,7 +72,7 @@ export function shardEntries(text: string): InventoryEntry[] {
     const { version, uid, wave, digest, fields, state, reason } = rest
     const texts = [group, kind, namespace, name, version, uid, digest, fields, reason]
     const isEntry =
-      texts.every((value) => typeof value === 'string') && Number.isInteger(wave) && states.includes(state)
+      texts.every((value) => typeof value === 'string') && Number.isInteger(wave) && entryStates.includes(state)
     if (!isEntry) throw new Error(`no entry of an inventory: ${line.slice(0, 200)}`)
     return { key: { group, kind, namespace, name }, version, uid, wave, digest, fields, state, reason }
   })

@@ -1,6 +1,5 @@
 import { at, entryAt, isBeingDeleted, type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
-import { digestAnnotation, ownerAnnotation } from '../manifests/marks.ts'
-import { pruneOf } from '../object-annotations.ts'
+import { digestAnnotation, ownerAnnotation, pruneOf } from '../manifests/annotations.ts'
 import { entriesOf, fieldsHash, managersOf, ownEntry } from './managed-fields.ts'
 
 /** What the metadata of an object in the cluster says, as far as a source needs it. */

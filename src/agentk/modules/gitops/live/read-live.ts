@@ -1,16 +1,16 @@
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
+import { builtIn } from '../../../../kubernetes/kind.ts'
 import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import { collectionPath, objectPath, withQuery } from '../../../../kubernetes/path.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly, ObjectList } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
 import type { ClusterKind, ClusterKinds } from '../cluster-kinds.ts'
-import { inventoryLabel } from '../manifests/marks.ts'
+import { inventoryLabel } from '../manifests/annotations.ts'
 import type { SourceOptions } from '../source-options.ts'
-import { definedKinds } from './defined-kinds.ts'
 import { type LiveObject, liveObjectOf } from './live-object.ts'
 
-/** objects in a page: some 4 KiB of metadata each */
+/** objects, or definitions, in a page: some 4 KiB of metadata each */
 const pageSize = 500
 /** for one page, with the time in which it waits for its turn. ms */
 const pageTimeoutMs = 120_000
@@ -86,6 +86,37 @@ async function hidden(
   if (unserved.length === 0) return []
   const defined = await definedKinds(new Set(unserved.map(({ group }) => group)), lane, signal)
   return defined ? unserved.filter(({ group, kind }) => defined.has(`${group}/${kind}`)) : unserved
+}
+
+const definitions = builtIn.customResourceDefinitions
+/**
+ * Kinds of some groups that the cluster defines, whether or not anybody serves them now: `group/Kind`.
+ *
+ * @returns undefined: that cannot be read. @throws the connection's error, or the signal's reason
+ */
+async function definedKinds(
+  groups: ReadonlySet<string>,
+  lane: ApiLane,
+  signal: AbortSignal,
+): Promise<ReadonlySet<string> | undefined> {
+  const options = { path: collectionPath(definitions), accept: metadataOnly.list, pageSize, timeoutMs: pageTimeoutMs }
+  const list = new ObjectList(lane, options)
+  const names: string[] = []
+  for (let isLast = false; !isLast; ) {
+    const page = await list.page(signal)
+    if (!('items' in page)) return undefined
+    names.push(...page.items.map((item) => textAt(item, 'metadata.name')))
+    isLast = page.isLast
+  }
+  // `widgets.example.com`: the group is what follows the first dot
+  const some = names.filter((name) => groups.has(name.slice(name.indexOf('.') + 1)))
+  const read = async (name: string) =>
+    lane.json('GET', objectPath(definitions, { name }), undefined, signal, {
+      maxBytes: maxEventBytes,
+    })
+  const answers = await Promise.all(some.map(read))
+  if (answers.some(({ status }) => status !== 200 && status !== 404)) return undefined
+  return new Set(answers.map(({ body }) => `${textAt(body, 'spec.group')}/${textAt(body, 'spec.names.kind')}`))
 }
 
 /** Reads objects of one kind. */

@@ -1,18 +1,19 @@
+import { createHash } from 'node:crypto'
 import { keyName, keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import { maxObjects } from '../../../../proto/gitops/limits.ts'
 import type { SourceOptions } from '../source-options.ts'
-import { digestOf } from './digest.ts'
 import { hookOf } from './hooks.ts'
 import {
   type KeptManifest,
   keptManifest,
   type Manifest,
   type ManifestProblem,
+  maxProblems,
   type ObjectTree,
+  Problems,
   treeOf,
 } from './manifest.ts'
 import { type NormalObject, normalObject } from './normal-object.ts'
-import { maxProblems, Problems } from './problems.ts'
 import type { Document } from './read-yaml.ts'
 import { outsideReach, type Reach, reserved, type Scopes } from './scope.ts'
 
@@ -107,4 +108,18 @@ function declaredScope({ group, kind, json }: NormalObject): readonly [string, b
   if (group !== 'apiextensions.k8s.io' || kind !== 'CustomResourceDefinition') return undefined
   const { group: of, scope, names } = (treeOf(json).spec ?? {}) as Record<string, unknown>
   return [`${of}/${(names as ObjectTree | undefined)?.kind}`, scope === 'Namespaced']
+}
+
+/** SHA-256 of the object as JSON with sorted keys: hex. */
+export function digestOf(object: ObjectTree): string {
+  return createHash('sha256')
+    .update(JSON.stringify(sorted(object)))
+    .digest('hex')
+}
+
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted)
+  if (typeof value !== 'object' || value === null) return value
+  const keys = Object.keys(value).sort()
+  return Object.fromEntries(keys.map((key) => [key, sorted((value as ObjectTree)[key])]))
 }

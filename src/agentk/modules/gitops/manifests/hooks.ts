@@ -1,4 +1,6 @@
-import { entryAt, type KubernetesObject } from '../../../../kubernetes/object.ts'
+import { keyName } from '../../../../kubernetes/key.ts'
+import { at, entryAt, type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
+import type { Hook, Manifest, ManifestProblem } from './manifest.ts'
 
 /** When other tools run a hook that is never run here: on failure, deletion, rollback or test; `Skip`: never. */
 const neverRun: Readonly<Record<string, ReadonlySet<string>>> = {
@@ -14,14 +16,6 @@ const neverRun: Readonly<Record<string, ReadonlySet<string>>> = {
   ]),
 }
 
-/** An object that other tools take for a hook. */
-export interface Hook {
-  /** `helm.sh/hook: test` */
-  readonly text: string
-  /** it is an object like others here; else it is not made */
-  readonly isMade: boolean
-}
-
 /** @returns undefined: it is none */
 export function hookOf(object: KubernetesObject): Hook | undefined {
   for (const [annotation, never] of Object.entries(neverRun)) {
@@ -35,4 +29,46 @@ export function hookOf(object: KubernetesObject): Hook | undefined {
     return { text: `${annotation}: ${events.join(', ')}`, isMade: !isSkipped }
   }
   return undefined
+}
+
+const group = 'admissionregistration.k8s.io'
+const kinds: ReadonlySet<string> = new Set(['ValidatingWebhookConfiguration', 'MutatingWebhookConfiguration'])
+/** Who writes the certificate into it. */
+const injectors = [
+  'cert-manager.io/inject-ca-from',
+  'cert-manager.io/inject-ca-from-secret',
+  'cert-manager.io/inject-apiserver-ca',
+  'service.beta.openshift.io/inject-cabundle',
+]
+/** Hooks that a problem names. */
+const maxHooks = 10
+
+/**
+ * Webhooks of a chart whose certificate only the chart's hooks would bring, and which refuse what they cannot be asked
+ * about: where hooks are not run, all that they are asked about would be refused.
+ *
+ * @param hooks - of the chart, that are not run
+ */
+export function webhooksOfHooks(manifests: readonly Manifest[], hooks: readonly string[]): ManifestProblem[] {
+  if (hooks.length === 0) return []
+  const more = hooks.length > maxHooks ? `, and ${hooks.length - maxHooks} more` : ''
+  const named = `${hooks.slice(0, maxHooks).join(', ')}${more}`
+  return manifests.flatMap((manifest) => {
+    const { key, file, line } = manifest
+    if (key.group !== group || !kinds.has(key.kind) || !lacksCertificate(manifest.object)) return []
+    const text =
+      `${keyName(key)}: only hooks of the chart bring its certificate (${named}), and they are not run: all that it is ` +
+      'asked about would be refused. helm: { hooks: skip } applies it all the same'
+    return [{ file, line, text }]
+  })
+}
+
+function lacksCertificate(object: KubernetesObject): boolean {
+  if (injectors.some((name) => entryAt(object, 'metadata.annotations', name) !== '')) return false
+  return listAt(object, 'webhooks').some(
+    (webhook) =>
+      textAt(webhook, 'failurePolicy') !== 'Ignore' &&
+      at(webhook, 'clientConfig.service') !== undefined &&
+      textAt(webhook, 'clientConfig.caBundle') === '',
+  )
 }

@@ -1,5 +1,4 @@
 import type { ObjectKey } from '../../../../kubernetes/key.ts'
-import type { Hook } from './hooks.ts'
 
 /** A file of the project at the commit. */
 export interface RepositoryFile {
@@ -23,6 +22,14 @@ export function problemText({ file, line, text }: ManifestProblem): string {
 
 /** JSON as an API server reads it. */
 export type ObjectTree = Readonly<Record<string, unknown>>
+
+/** An object that other tools take for a hook. */
+export interface Hook {
+  /** `helm.sh/hook: test` */
+  readonly text: string
+  /** it is an object like others here; else it is not made */
+  readonly isMade: boolean
+}
 
 /** An object that a commit wants, without our marks. */
 export interface Manifest {
@@ -57,4 +64,31 @@ export function keptManifest(about: Omit<Manifest, 'object'>, json: Uint8Array):
 /** What JSON says, in UTF-8. */
 export function treeOf(json: Uint8Array): ObjectTree {
   return JSON.parse(Buffer.from(json.buffer, json.byteOffset, json.byteLength).toString())
+}
+
+/** Of a commit, those that are named. */
+export const maxProblems = 100
+
+/** What is wrong with a commit, as far as it is named: who finds more may stop. */
+export class Problems {
+  readonly #named: ManifestProblem[] = []
+  /** of all, also of those that are not named */
+  count = 0
+
+  /** Nothing is named any more. */
+  get isFull(): boolean {
+    return this.count > maxProblems
+  }
+
+  push(...problems: readonly ManifestProblem[]): void {
+    this.#named.push(...problems.slice(0, maxProblems - this.#named.length))
+    this.count += problems.length
+  }
+
+  /** At most `maxProblems`; the last one says that there are more. */
+  list(): ManifestProblem[] {
+    if (!this.isFull) return [...this.#named]
+    const text = `and more: the first ${maxProblems - 1} are named`
+    return [...this.#named.slice(0, maxProblems - 1), { file: '', line: 0, text }]
+  }
 }

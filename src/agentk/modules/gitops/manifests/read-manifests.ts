@@ -4,9 +4,9 @@ import {
   keptManifest,
   type Manifest,
   type ManifestProblem,
+  Problems,
   type RepositoryFile,
 } from './manifest.ts'
-import { Problems } from './problems.ts'
 import { type Document, YamlReading } from './read-yaml.ts'
 import type { RoundBudget } from './round-budget.ts'
 import type { Reach } from './scope.ts'

@@ -1,10 +1,9 @@
 import { isUtf8 } from 'node:buffer'
 import { maxObjectBytes, maxObjects } from '../../../../proto/gitops/limits.ts'
-import { bracketEnd, hasFormOfJson } from './brackets.ts'
-import type { ManifestProblem, ObjectTree, RepositoryFile } from './manifest.ts'
-import { Problems } from './problems.ts'
+import { type ManifestProblem, type ObjectTree, Problems, type RepositoryFile } from './manifest.ts'
 import { maxDocuments, type RoundBudget, roundBudget } from './round-budget.ts'
 import { YamlFault } from './yaml-events.ts'
+import { bracketEnd, hasFormOfJson } from './yaml-text.ts'
 import { isObject, type Tree, YamlTrees, type YamlTreesOptions } from './yaml-trees.ts'
 
 /** A YAML or JSON document that is an object, or an item of one that is a list. */

@@ -1,8 +1,8 @@
 import type { ObjectKey } from '../../../../kubernetes/key.ts'
 import type { ResourceRule } from '../../../../proto/gitops/schema.ts'
 import type { SourceOptions } from '../source-options.ts'
+import { agentLabel, digestAnnotation, inventoryLabel, ownerAnnotation, sourceLabel } from './annotations.ts'
 import type { ObjectTree } from './manifest.ts'
-import { agentLabel, digestAnnotation, inventoryLabel, ownerAnnotation, sourceLabel } from './marks.ts'
 
 /** Which kinds have namespaces. */
 export interface Scopes {

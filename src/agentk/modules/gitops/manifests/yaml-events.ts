@@ -1,6 +1,6 @@
 import { type Event, parseEvents, YAMLException } from 'js-yaml'
-import { bracketEnd } from './brackets.ts'
 import { marksOf, type RoundBudget, takeMarks } from './round-budget.ts'
+import { bracketEnd } from './yaml-text.ts'
 
 /** What is wrong with a file. */
 export class YamlFault extends Error {

@@ -11,8 +11,8 @@ import {
 } from 'js-yaml'
 import { goScalar, goTaggedScalar } from './go-scalar.ts'
 import { maxTreeCharacters, type RoundBudget } from './round-budget.ts'
-import { TextLines } from './text-lines.ts'
 import { YamlFault, yamlEvents } from './yaml-events.ts'
+import { TextLines } from './yaml-text.ts'
 
 /** In one document. */
 export const maxAliases = 100

@@ -1,11 +1,14 @@
 import type { ObjectKey } from '../../../../kubernetes/key.ts'
+import type { RoundEnd } from '../apply/apply-run.ts'
 import type { EntryState, InventoryEntry } from '../inventory/entry.ts'
 import type { LiveObject } from '../live/live-object.ts'
 import { outsideReach } from '../manifests/scope.ts'
 import type { SourceOptions } from '../source-options.ts'
-import type { FailedCommit } from './failed-commit.ts'
 
-/** What an inventory keeps of an entry whose prune is blocked, by the blocker's code. */
+/**
+ * All that keeps an object which has left its source, and what its entry in the inventory is then. The last four are of
+ * what goes with a namespace or a definition: `planPrune` knows of those; the others are each of one object.
+ */
 const states = {
   /** the pod that led before may have sent its apply */
   onItsWay: 'planned',
@@ -64,6 +67,8 @@ export type PruneOptions = Pick<
 /** What blockers know beside the object. */
 export interface PruneContext {
   readonly options: PruneOptions
+  /** what the pod that led before has sent may not have landed yet */
+  readonly mayHaveCallsInFlight: boolean
   /** the source has left the configuration */
   readonly isRemoval: boolean
   /** undefined: all that the commit wants is applied */
@@ -82,6 +87,10 @@ type Blocker = (entry: InventoryEntry, live: LiveObject, context: PruneContext) 
 
 /** Of all that the stock agent applies. */
 const stockManager = 'agentk'
+
+/** One that is not there. */
+const onItsWay = ({ uid }: InventoryEntry, { mayHaveCallsInFlight }: PruneContext) =>
+  block(uid === '' && mayHaveCallsInFlight, 'onItsWay', 'it has not been made, and may be on its way')
 
 const detached: Blocker = ({ state, reason }) => block(state === 'detached', 'detached', reason)
 
@@ -160,8 +169,13 @@ const blockers: readonly Blocker[] = [
   pruneOff,
 ]
 
-/** @param live - null: it cannot be read now */
-export function blockedBy(entry: InventoryEntry, live: LiveObject | null, context: PruneContext): Blocked | undefined {
+/** @param live - undefined: it is not there; null: it cannot be read now */
+export function blockedBy(
+  entry: InventoryEntry,
+  live: LiveObject | null | undefined,
+  context: PruneContext,
+): Blocked | undefined {
+  if (live === undefined) return onItsWay(entry, context)
   if (live === null) return { code: 'unreadable', text: 'it cannot be read now' }
   for (const blocker of blockers) {
     const blocked = blocker(entry, live, context)
@@ -177,4 +191,31 @@ export function stateOf({ code }: Blocked): EntryState {
 
 function block(isBlocked: boolean, code: BlockCode, text: string): Blocked | undefined {
   return isBlocked ? { code, text } : undefined
+}
+
+/** Part of a commit is not applied. */
+export interface FailedCommit {
+  /** it must go before the rest can be applied */
+  readonly needed: (key: ObjectKey) => boolean
+  /** nothing may go yet */
+  readonly isAll: boolean
+}
+
+/** @returns undefined: all of it is applied, and what has left it may go */
+export function failedCommit(ends: readonly RoundEnd[]): FailedCommit | undefined {
+  const kinds = new Set<string>()
+  const namespaces = new Set<string>()
+  for (const { manifest, end } of ends) {
+    if (end.kind === 'applied' || end.kind === 'unchanged') continue
+    const problem = end.kind === 'failed' ? end.problem.kind : undefined
+    if (problem === 'taken') kinds.add(kindText(manifest.key))
+    else if (problem === 'quota') namespaces.add(manifest.key.namespace)
+    else return { needed: () => false, isAll: true }
+  }
+  if (kinds.size + namespaces.size === 0) return undefined
+  return { needed: (key) => kinds.has(kindText(key)) || namespaces.has(key.namespace), isAll: false }
+}
+
+function kindText({ group, kind }: ObjectKey): string {
+  return `${group}/${kind}`
 }

@@ -1,12 +1,12 @@
 import { keyName, keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import type { LiveObject } from '../live/live-object.ts'
+import { pruneAnnotation } from '../manifests/annotations.ts'
 import { isChild, isParent } from '../manifests/parents.ts'
-import { pruneAnnotation } from '../object-annotations.ts'
 import { pruneLimitFrom } from '../source-options.ts'
+import { planDigest } from './approval.ts'
 import { type Blocked, blockedBy, type PruneContext, type PruneOptions, stateOf } from './blockers.ts'
 import type { Dependents, NotListed } from './dependents.ts'
-import { planDigest } from './plan-digest.ts'
 
 /** Why an object goes with approval alone. */
 export type ApprovalCode =
@@ -58,8 +58,6 @@ export interface PruneInput extends Omit<PruneContext, 'options'> {
   readonly live: ReadonlyMap<string, LiveObject | null>
   /** of what has just been applied, under whatever key */
   readonly appliedUids: ReadonlySet<string>
-  /** what the pod that led before has sent may not have landed yet */
-  readonly mayHaveCallsInFlight: boolean
   /** by `keyText`: what would go with those that `parentsOf` names; absent: they have not been listed yet */
   readonly dependents?: ReadonlyMap<string, Dependents | NotListed>
 }
@@ -100,12 +98,10 @@ export function parentsOf({ decisions }: PrunePlan, entries: readonly InventoryE
 
 function decide(entry: InventoryEntry, input: PruneInput, context: PruneContext): PruneDecision {
   const live = input.live.get(keyText(entry.key))
-  if (live === undefined && input.mayHaveCallsInFlight && entry.uid === '') {
-    return blocked({ code: 'onItsWay', text: 'it has not been made, and may be on its way' })
-  }
-  if (live === undefined || (live && isForgotten(entry, live, input, context))) return { kind: 'forget' }
+  if (live && isForgotten(entry, live, input, context)) return { kind: 'forget' }
   const block = blockedBy(entry, live, context)
-  if (block || !live) return block ? blocked(block) : { kind: 'forget' }
+  if (block) return blocked(block)
+  if (!live) return { kind: 'forget' }
   const reason = approvalFor(entry, live, context)
   return reason ? { kind: 'confirm', live, reason } : { kind: 'delete', live }
 }

@@ -1,11 +1,81 @@
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
+import type { ApiLane } from '../../../cluster/api-lanes.ts'
+import type { RoundEnd } from '../apply/apply-run.ts'
+import type { Build } from '../build.ts'
+import type { LiveObjects } from '../live/read-live.ts'
+import type { SharedKinds } from '../shared-kinds.ts'
 import type { SourceInventory } from '../source-inventory.ts'
+import type { SourceOptions } from '../source-options.ts'
+import type { SourceClaims } from '../source-registry.ts'
 import type { Approval } from './approval.ts'
-import type { PruneInput, PrunePlan } from './prune-plan.ts'
+import { failedCommit } from './blockers.ts'
+import { DependentsOfPlan } from './dependents.ts'
+import { type PruneInput, type PrunePlan, parentsOf, planPrune, uidsThatGo } from './prune-plan.ts'
 import { type PruneListener, Pruner, type PrunerComponents, type PrunerOptions } from './pruner.ts'
 
-export interface PruneStep {
-  readonly plan: PrunePlan & Pick<PruneListener, 'checkParent'>
+/** What is known of a commit once it is applied. */
+export interface AppliedCommit {
+  readonly commit: string
+  /** the source has left the configuration */
+  readonly isRemoval: boolean
+  readonly mayHaveCallsInFlight: boolean
+  readonly build: Build
+  readonly inventory: SourceInventory
+  readonly live: LiveObjects
+  readonly ends: readonly RoundEnd[]
+}
+
+/** What a plan is made of: all that has left the source, and what others want. */
+export function pruneInput(applied: AppliedCommit, claims: SourceClaims): PruneInput {
+  const { commit, isRemoval, mayHaveCallsInFlight, build, inventory, live, ends } = applied
+  const wanted = new Set(build.manifests.map(({ key }) => keyText(key)))
+  return {
+    commit,
+    isRemoval,
+    mayHaveCallsInFlight,
+    failed: failedCommit(ends),
+    entries: [...inventory.known.values()].filter(({ key }) => !wanted.has(keyText(key))),
+    inventorySize: inventory.known.size,
+    wantedSize: wanted.size,
+    wanted: [...build.manifests.map(({ key }) => key), ...claims.wanted()],
+    isChosenAnew: inventory.isChosenAnew,
+    isChartPartial: build.isPartial,
+    isHook: (key) => build.hooks.has(keyText(key)),
+    plural: (key) => build.kinds.find(key)?.plural,
+    live: live.objects,
+    appliedUids: new Set(ends.flatMap(({ end }) => ('live' in end && end.live ? [end.live.uid] : []))),
+    newOwner: claims.newOwner,
+    unread: (key) => claims.unknownClaim(key, commit),
+  }
+}
+
+/** A plan, with what is to be asked again right before a namespace or a definition goes. */
+export interface FullPlan extends PrunePlan, Pick<PruneInput, 'dependents'> {
+  /** @returns why it is not to go; undefined: it is */
+  readonly checkParent: (key: ObjectKey, signal: AbortSignal) => Promise<string | undefined>
+}
+
+/** A plan says all that goes by it, whoever has made that. */
+export async function planWithDependents(
+  { scanLane, kinds: shared }: { readonly scanLane: ApiLane; readonly kinds: SharedKinds },
+  left: PruneInput,
+  source: SourceOptions,
+  signal: AbortSignal,
+): Promise<FullPlan> {
+  const plan = planPrune(left, source)
+  const parents = parentsOf(plan, left.entries)
+  if (parents.length === 0) return { ...plan, checkParent: async () => undefined }
+  const listing = new DependentsOfPlan({ lane: scanLane, kinds: (asking) => shared.read(asking) }, uidsThatGo(plan))
+  const dependents = await listing.list(parents, signal)
+  const checkParent = async (key: ObjectKey, checking: AbortSignal) => {
+    const planned = dependents.get(keyText(key))
+    return planned && 'seen' in planned ? await listing.cameSince(key, planned, checking) : undefined
+  }
+  return { ...planPrune({ ...left, dependents }, source), dependents, checkParent }
+}
+
+interface PruneStep {
+  readonly plan: FullPlan
   readonly entries: PruneInput['entries']
   readonly inventory: SourceInventory
   readonly approval: Approval

@@ -9,7 +9,7 @@ import { maxObjects } from '../../../../proto/gitops/limits.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { metadataOnly } from '../../../cluster/object-list.ts'
 import { maxEventBytes } from '../../../cluster/watch-request.ts'
-import { refusal } from '../apply/refusal.ts'
+import { maxAttempts, refusal } from '../apply/refusal.ts'
 import type { ClusterKind, ClusterKinds } from '../cluster-kinds.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
@@ -17,8 +17,6 @@ import type { ObjectWaits } from '../live/object-waits.ts'
 import { isParent } from '../manifests/parents.ts'
 import type { SourceOptions } from '../source-options.ts'
 
-/** Others write the object meanwhile: it is read again, so often. */
-const maxAttempts = 5
 /** At once, as many as a lane sends: what waits for its turn can still be left. */
 const maxDeleting = 32
 

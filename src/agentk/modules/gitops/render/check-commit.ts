@@ -12,7 +12,7 @@ import {
   placeInTemplates,
 } from './helm.ts'
 import { kustomizeProblems } from './hermetic.ts'
-import { lineAt, renderedName } from './rendered-place.ts'
+import { lineAt, renderedName } from './program-output.ts'
 
 /** A commit that a program is to render, before it does. It can be sent to a thread. */
 export interface CheckJob {

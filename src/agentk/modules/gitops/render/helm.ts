@@ -1,12 +1,17 @@
 import { entryAt, textAt } from '../../../../kubernetes/object.ts'
-import { type ManifestProblem, type ObjectTree, problemText, type RepositoryFile } from '../manifests/manifest.ts'
-import { Problems } from '../manifests/problems.ts'
+import {
+  type ManifestProblem,
+  type ObjectTree,
+  Problems,
+  problemText,
+  type RepositoryFile,
+} from '../manifests/manifest.ts'
 import { readFiles } from '../manifests/read-yaml.ts'
 import { marksOf, maxDocuments, type RoundBudget, roundBudget, takeMarks } from '../manifests/round-budget.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { readAsPrograms } from './as-programs.ts'
 import type { FileSet } from './file-set.ts'
-import { lineAt, renderedName } from './rendered-place.ts'
+import { lineAt, renderedName } from './program-output.ts'
 import { readValuesSchema } from './values-schema.ts'
 
 export interface ClusterVersion {

@@ -1,6 +1,5 @@
 import { posix } from 'node:path'
-import type { ManifestProblem, ObjectTree } from '../manifests/manifest.ts'
-import { Problems } from '../manifests/problems.ts'
+import { type ManifestProblem, type ObjectTree, Problems } from '../manifests/manifest.ts'
 import type { Document } from '../manifests/read-yaml.ts'
 import { type RoundBudget, roundBudget } from '../manifests/round-budget.ts'
 import { readAsPrograms } from './as-programs.ts'

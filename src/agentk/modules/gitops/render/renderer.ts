@@ -21,8 +21,14 @@ import {
 } from './check-commit.ts'
 import { unsafePath } from './file-set.ts'
 import { type ClusterVersion, failedTemplate } from './helm.ts'
-import { ComparedOutput, KeptOutput, OutputDiffers, type OutputReader, OutputTooLarge } from './program-output.ts'
-import { renderedName } from './rendered-place.ts'
+import {
+  ComparedOutput,
+  KeptOutput,
+  OutputDiffers,
+  type OutputReader,
+  OutputTooLarge,
+  renderedName,
+} from './program-output.ts'
 import { type RendererOptions, RendererProcesses, RenderFailure } from './renderer-process.ts'
 
 /** What takes its time with a commit: beside the main thread. */

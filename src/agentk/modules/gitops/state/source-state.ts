@@ -19,7 +19,8 @@ import type { DryRun } from '../dry-run.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import { type ManifestProblem, problemText } from '../manifests/manifest.ts'
 import { isParent } from '../manifests/parents.ts'
-import type { Outcome, RoundDone, Step } from '../reconcile.ts'
+import type { Outcome, RoundDone } from '../outcome.ts'
+import type { Step } from '../reconcile.ts'
 import type { SourceOptions } from '../source-options.ts'
 
 /** Objects that a list names, also of a plan. */

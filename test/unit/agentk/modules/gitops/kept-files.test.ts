@@ -1,6 +1,5 @@
 import t from 'tap'
-import { KeptFiles } from '../../../../../src/agentk/modules/gitops/kept-files.ts'
-import { SharedBytes } from '../../../../../src/agentk/modules/gitops/shared-bytes.ts'
+import { KeptFiles, SharedBytes } from '../../../../../src/agentk/modules/gitops/kept-files.ts'
 
 const [one, two] = [{}, {}]
 const bytes = (count: number) => [new Uint8Array(count)]

@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
-import type { RemovalInput, RoundDone } from '../../../../../src/agentk/modules/gitops/reconcile.ts'
+import type { RoundDone } from '../../../../../src/agentk/modules/gitops/outcome.ts'
+import type { RemovalInput } from '../../../../../src/agentk/modules/gitops/reconcile.ts'
 import { RemovedSources } from '../../../../../src/agentk/modules/gitops/removed-sources.ts'
 import { sourceOptions } from '../../../../../src/agentk/modules/gitops/source-options.ts'
 import { capturedLog } from '../../../../support/captured-log.ts'

@@ -72,17 +72,13 @@ function runOf(manifests: readonly Manifest[], { unchanged = [], failing = [], f
           return { live: liveOf(name), object: {} }
         },
       },
-      replacement: {
-        replace: async ({ key: { name } }) => {
-          applied.push(`${name} is made again`)
-          return { live: liveOf(name), object: {} }
-        },
+      replace: async ({ key: { name } }) => {
+        applied.push(`${name} is made again`)
+        return { live: liveOf(name), object: {} }
       },
-      gate: {
-        pass: async (_, { name }) => {
-          gated.push(name)
-          return await gate
-        },
+      pass: async ({ key: { name } }) => {
+        gated.push(name)
+        return await gate
       },
       lane: { json: async () => ({ status: 200, body: {} }) as never },
       kindsWith: async () => kinds,

@@ -1,5 +1,6 @@
 import t from 'tap'
 import type { InventoryEntry } from '../../../../../../src/agentk/modules/gitops/inventory/entry.ts'
+import { stockKey } from '../../../../../../src/agentk/modules/gitops/inventory/known-entries.ts'
 import {
   maxReasonLength,
   maxShardBytes,
@@ -8,7 +9,6 @@ import {
   shardsOf,
   union,
 } from '../../../../../../src/agentk/modules/gitops/inventory/shards.ts'
-import { stockKey } from '../../../../../../src/agentk/modules/gitops/inventory/stock-inventory.ts'
 import { keyText } from '../../../../../../src/kubernetes/key.ts'
 import { Seeded } from '../../../../../support/seeded.ts'
 

@@ -2,7 +2,7 @@ import t from 'tap'
 import type { ApiLane } from '../../../../../../src/agentk/cluster/api-lanes.ts'
 import type { ClusterKinds } from '../../../../../../src/agentk/modules/gitops/cluster-kinds.ts'
 import { readLiveObjects } from '../../../../../../src/agentk/modules/gitops/live/read-live.ts'
-import { ownerAnnotation } from '../../../../../../src/agentk/modules/gitops/manifests/marks.ts'
+import { ownerAnnotation } from '../../../../../../src/agentk/modules/gitops/manifests/annotations.ts'
 
 t.test('of objects that somebody else has marked so many are kept', async (t) => {
   const items = Array.from({ length: 500 }, (_, index) => ({

@@ -1,7 +1,6 @@
 import t from 'tap'
-import { hookOf } from '../../../../../../src/agentk/modules/gitops/manifests/hooks.ts'
+import { hookOf, webhooksOfHooks } from '../../../../../../src/agentk/modules/gitops/manifests/hooks.ts'
 import type { Manifest } from '../../../../../../src/agentk/modules/gitops/manifests/manifest.ts'
-import { webhooksOfHooks } from '../../../../../../src/agentk/modules/gitops/manifests/webhooks.ts'
 
 const object = (annotations: Readonly<Record<string, string>>) => ({
   kind: 'Job',

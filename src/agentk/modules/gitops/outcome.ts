@@ -1,0 +1,92 @@
+import { keyName, keyText, type ObjectKey } from '../../../kubernetes/key.ts'
+import { replacementPlan } from './apply/apply-commit.ts'
+import type { RoundEnd } from './apply/apply-run.ts'
+import type { Build, Refusal } from './build.ts'
+import type { DryRun } from './dry-run.ts'
+import type { InventoryEntry } from './inventory/entry.ts'
+import type { Dependents, NotListed } from './prune/dependents.ts'
+import type { AppliedCommit, FullPlan } from './prune/prune.ts'
+import type { PruneDecision } from './prune/prune-plan.ts'
+import type { SourceOptions } from './source-options.ts'
+import type { SourceClaims } from './source-registry.ts'
+
+/** `refused`: nothing was done, the last commit holds. */
+export type Outcome =
+  | (Refusal & {
+      /** of all of the agent's objects, others have claimed too many: until they want less */
+      readonly isWaitingForOthers: boolean
+    })
+  | { readonly kind: 'suspended' }
+  | DryRun
+  | RoundDone
+
+/** Why an object stays, or needs approval. */
+export interface Reason {
+  /** of a blocker, or an approval */
+  readonly code: string
+  /** for people */
+  readonly text: string
+}
+
+export interface RoundDone {
+  readonly kind: 'done'
+  readonly ends: readonly RoundEnd[]
+  /** all that the source has made, and what is left of it. By `keyText` */
+  readonly entries: ReadonlyMap<string, InventoryEntry>
+  readonly pruned: readonly ObjectKey[]
+  /** digest of what waits for approval; empty: nothing */
+  readonly planDigest: string
+  readonly awaitingApproval: readonly InventoryEntry[]
+  /** of what has left the commit, by `keyText` */
+  readonly reasons: ReadonlyMap<string, Reason>
+  readonly orphans: readonly ObjectKey[]
+  /** something may have to go, and it is not known yet whether another source wants it */
+  readonly isWaitingForOthers: boolean
+  /** what users are to know of how the commit was rendered */
+  readonly notes: readonly string[]
+}
+
+/** Nothing of it is to be tried again: what waits for approval is reported when it comes. */
+export function needsNoRetry({ entries, isWaitingForOthers }: RoundDone): boolean {
+  return !isWaitingForOthers && [...entries.values()].every(({ state }) => state !== 'failed')
+}
+
+/** What a round has done, and what it leaves. */
+export function roundDone(
+  { commit, build, inventory: { entries }, live: { orphans }, ends }: AppliedCommit,
+  { decisions, digest, isWaitingForOthers, dependents }: FullPlan,
+  pruned: readonly ObjectKey[],
+  { id }: SourceOptions,
+  claims: SourceClaims,
+): RoundDone {
+  const awaitingApproval = [...entries].flatMap(([text, entry]) =>
+    decisions.get(text)?.kind === 'confirm' && entry.state === 'waits' ? [entry] : [],
+  )
+  const replaced = replacementPlan(ends, { id, commit }) // where something has failed, nothing is pruned: one plan at a time
+  const planDigest = awaitingApproval.length > 0 ? digest : replaced.digest
+  for (const { manifest } of replaced.ends) awaitingApproval.push(entries.get(keyText(manifest.key)) as InventoryEntry)
+  const reasons = new Map([...decisions].map(([text, decision]) => [text, reasonOf(decision, dependents?.get(text))]))
+  const notes = [...build.notes, ...wantedTwice(build, claims)]
+  const made = { ends, entries, pruned, orphans }
+  return { kind: 'done', ...made, planDigest, awaitingApproval, reasons, isWaitingForOthers, notes }
+}
+
+/** Objects that are named, of those that two sources want. */
+const maxTwice = 10
+
+function wantedTwice({ manifests }: Build, claims: SourceClaims): string[] {
+  const twice = manifests.flatMap(({ key }) => {
+    const other = claims.newOwner(key)
+    return other === undefined ? [] : [`source ${other} wants ${keyName(key)} as well: take it out of one of them`]
+  })
+  const more = twice.length - maxTwice
+  return more > 0 ? [...twice.slice(0, maxTwice), `and ${more} more that others want as well`] : twice
+}
+
+function reasonOf(decision: PruneDecision, dependents: Dependents | NotListed | undefined): Reason {
+  if (decision.kind === 'blocked') return decision.blocked
+  if (decision.kind !== 'confirm') return { code: '', text: '' }
+  const { code, text } = decision.reason
+  const others = dependents && 'text' in dependents ? dependents.text : ''
+  return { code, text: others === '' ? text : `${text}; with it go ${others}` }
+}
