@@ -33,7 +33,7 @@ import { ReplicaLinks } from './peers/replica-links.ts'
 import { Ports } from './ports.ts'
 import { deliver } from './router/delivery.ts'
 import { Router } from './router/router.ts'
-import { TokenRateReports, type TokenRateReportsComponents } from './servers/agents/limits/token-rate-reports.ts'
+import { TokenRateReports } from './servers/agents/limits/token-rate-reports.ts'
 import { TokenRates } from './servers/agents/limits/token-rates.ts'
 import { leaving, whenReady } from './servers/listening.ts'
 import { ReplicaSessions } from './sessions/replica-sessions.ts'
@@ -122,7 +122,8 @@ export class App implements Service {
       connectedAgents({ tunnels, membership, name }, ids)
     const modules = this.#modules(host, connectedTo)
     const counts = new TokenRates(clock)
-    const reports = membership && this.#callCountReports({ counts, peers, name: membership.name, clock })
+    const { connections_per_token_per_minute: callsPerTokenPerMinute } = config.agent.listen
+    const reports = membership && new TokenRateReports({ counts, peers, name, clock }, { callsPerTokenPerMinute })
     const table = new SessionTable()
     const sessions = new ReplicaSessions({ table, peers, name, clock, log: log.child({ mod_name: 'kubernetes_api' }) })
     const replicaLinks = peering && new ReplicaLinks({ ...peering, clock })
@@ -203,10 +204,5 @@ export class App implements Service {
     if (secretFile === undefined || network === 'unix') return undefined
     const options = { config, configurationFile, ownPrivateApi, secretFile, kasVersion: version.version, env }
     return await Peering.create(components, options)
-  }
-
-  #callCountReports(components: TokenRateReportsComponents): TokenRateReports {
-    const { connections_per_token_per_minute: callsPerTokenPerMinute } = this.#options.config.agent.listen
-    return new TokenRateReports(components, { callsPerTokenPerMinute })
   }
 }

@@ -105,7 +105,7 @@ export interface AgentCall {
 
 /** A path that kas itself serves on 8154, to callers who may use the agent: a few at once about each. */
 export interface OwnEndpoint {
-  /** below the prefix: `/gitops/state` */
+  /** below the prefix: `/echo` */
   readonly path: string
   /** others: METHOD_NOT_ALLOWED */
   readonly methods: readonly string[]

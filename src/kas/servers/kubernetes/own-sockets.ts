@@ -3,7 +3,7 @@ import { closeCodes } from '../../../lib/close-codes.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
-import type { OwnCaller, OwnConversation, OwnUpgrade } from '../../module.ts'
+import type { OpenedSocket, OwnCaller, OwnConversation, OwnUpgrade } from '../../module.ts'
 import type { Exchange } from './http/exchange.ts'
 import type { KubernetesLimits } from './http/kubernetes-limits.ts'
 import type { KubernetesMetrics } from './http/metrics.ts'
@@ -51,12 +51,12 @@ export class OwnSockets {
     const webSocket = this.#webSockets.accept(exchange, header)
     const { clock, metrics, log } = this.#components
     const socket = new ClientSocket(webSocket, clock, this.#options.limits)
-    const failed = (error: KasError, sentence: string) => {
+    const failed: OpenedSocket['failed'] = (error, sentence) => {
       metrics.failed(error.code)
       if (error.code === 'INTERNAL') log.error({ error }, sentence)
       else log.debug({ error_code: error.code }, sentence)
     }
-    const opened = new OwnWebSocket({ socket, failed }, () => this.#upgrade.open({ ...caller, socket, failed }))
+    const opened = new OwnWebSocket(socket, failed, () => this.#upgrade.open({ ...caller, socket, failed }))
     webSocket.on('message', (data, isBinary) => opened.message(data as Buffer, isBinary))
     return opened
   }
@@ -65,14 +65,11 @@ export class OwnSockets {
 /** One that is open. What its conversation throws ends it, and nothing else. */
 export class OwnWebSocket {
   readonly #socket: ClientSocket
-  readonly #failed: (error: KasError, sentence: string) => void
+  readonly #failed: OpenedSocket['failed']
   /** undefined: it could not begin */
   #conversation: OwnConversation | undefined
 
-  constructor(
-    { socket, failed }: { socket: ClientSocket; failed: (error: KasError, sentence: string) => void },
-    open: () => OwnConversation,
-  ) {
+  constructor(socket: ClientSocket, failed: OpenedSocket['failed'], open: () => OwnConversation) {
     this.#socket = socket
     this.#failed = failed
     this.#guarded(() => {

@@ -1,17 +1,10 @@
 import type { AgentId } from '../../../../call/call.ts'
 import { ByteBudget, ByteBudgets } from '../../../../lib/byte-budget.ts'
-import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { viewsBounds } from '../../../../proto/views-json.ts'
 import type { OwnEndpoint } from '../../../module.ts'
-import type { Feeds } from '../feed/feeds.ts'
 import { viewSockets } from '../feed/view.ts'
-import { GraphConversation } from './graph-conversation.ts'
-
-export interface GraphComponents {
-  readonly feeds: Pick<Feeds, 'open'>
-  readonly clock: Clock
-}
+import { GraphConversation, type GraphConversationComponents } from './graph-conversation.ts'
 
 export interface GraphOptions {
   /** for the request of a graph to come, once its WebSocket is open. ms */
@@ -35,7 +28,10 @@ const protocol = 'gitlab-agent-graph-api'
 const maxFrameBytes = 64
 
 /** Graphs of one agent's cluster, as GitLab's clients ask for them (doc/graph.md): over a WebSocket alone. */
-export function graphEndpoint({ feeds, clock }: GraphComponents, options: GraphOptions = defaultGraph): OwnEndpoint {
+export function graphEndpoint(
+  { feeds, clock }: Pick<GraphConversationComponents, 'feeds' | 'clock'>,
+  options: GraphOptions = defaultGraph,
+): OwnEndpoint {
   const budgets = new ByteBudgets<AgentId>(options.maxAgentBytes)
   return {
     path: '/graph',

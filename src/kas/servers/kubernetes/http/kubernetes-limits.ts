@@ -73,7 +73,7 @@ export const defaultKubernetesLimits: KubernetesLimits = {
   maxKeptPerAgent: 500,
   upgradedWriteTimeoutMs: 20_000,
   maxOwnRequests: 16,
-  maxOwnSockets: 500, // as many as there are views of one agent
+  maxOwnSockets: 500, // as many as pages that show one agent
   maxOwnBodyBytes: 1024 * 1024,
   ownBodyTimeoutMs: 30_000,
   maxSignedRequests: 16,
