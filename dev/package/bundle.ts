@@ -12,7 +12,7 @@ export type ProgramName = 'kas' | 'agentk'
 const programs = {
   kas: {
     main: 'src/kas/main.ts',
-    'lib/parsing-thread-program': 'src/kas/agent-config/parsing-thread-program.ts',
+    'lib/parsing-thread-program': 'src/kas/parsing-thread-program.ts',
   },
   agentk: {
     main: 'src/agentk/main.ts',

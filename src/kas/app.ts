@@ -7,11 +7,13 @@ import { type Service, Stages } from '../lib/service.ts'
 import { noTracer } from '../lib/tracing/tracer.ts'
 import { productName, type Version } from '../lib/version.ts'
 import { AccessLog } from './access-log/access-log.ts'
+import type { ModuleSchemas } from './agent-config/module-schema.ts'
 import { defaultAdvertisedVersion, type KasConfig } from './config/kas-schema.ts'
 import type { OwnPrivateApi } from './config/own-private-api.ts'
 import { stopPatienceMs } from './config/stop-patience.ts'
 import { createHost } from './host.ts'
 import type { KasHost, KasModule } from './module.ts'
+import { moduleSchemas } from './module-schemas.ts'
 import { createAgentTracker } from './modules/agent-tracker/module.ts'
 import { createConfiguration } from './modules/configuration/module.ts'
 import { createConfigurationProject } from './modules/configuration-project/module.ts'
@@ -48,6 +50,8 @@ export interface AppComponents {
   readonly accessSink?: LineSink
   /** beside those that kas has */
   readonly modules?: (host: KasHost) => readonly KasModule[]
+  /** in place of those that kas has */
+  readonly schemas?: ModuleSchemas
 }
 
 export interface AppOptions {
@@ -116,7 +120,7 @@ export class App implements Service {
     const serves: KasHost['serves'] = (agentId, method) => router.serves(agentId, method)
     const { host, services } = await createHost(
       { ...shared, registrations: membership?.registrations, peers, leads, forward, serves },
-      { config, product, env },
+      { schemas: this.#components.schemas ?? moduleSchemas, config, product, env },
     )
     const connectedTo: UserAgentsComponents['connectedTo'] = (ids) =>
       connectedAgents({ tunnels, membership, name }, ids)

@@ -4,6 +4,7 @@ import { trustedContext } from '../lib/trusted-authorities.ts'
 import type { Agent } from './agent.ts'
 import { AgentConfigs, type AgentConfigsComponents } from './agent-config/agent-configs.ts'
 import { createConfigurationMetrics } from './agent-config/configuration-metrics.ts'
+import type { ModuleSchemas } from './agent-config/module-schema.ts'
 import type { KasConfig } from './config/kas-schema.ts'
 import { DirectoryFile } from './directory/file/directory-file.ts'
 import { createDirectoryMetrics } from './directory/file/directory-metrics.ts'
@@ -30,6 +31,7 @@ export type HostParts = Pick<
 >
 
 export interface HostOptions {
+  readonly schemas: ModuleSchemas
   readonly config: KasConfig
   /** `gitlab-kas/<version>/<commit>` */
   readonly product: string
@@ -48,14 +50,14 @@ export async function createHost(parts: HostParts, options: HostOptions): Promis
   return file === undefined ? ofGitlab(parts, options) : ofFile(parts, options, file)
 }
 
-async function ofFile(parts: HostParts, { config, env }: HostOptions, file: string): Promise<Hosted> {
+async function ofFile(parts: HostParts, { schemas, config, env }: HostOptions, file: string): Promise<Hosted> {
   const { gitRepositories } = await import('./repositories/git-repositories.ts') // loaded here: with GitLab, Gitaly is read
   const { log, register, peers, clock } = parts
   const directoryFile = new DirectoryFile({ log, metrics: createDirectoryMetrics(register) }, { file })
   const folder = new TemporaryFolder({ log }, { program: 'kas' })
   const elsewhere = new PolledElsewhere({ peers, clock })
   const repositories = gitRepositories({ addresses: directoryFile, elsewhere, log }, { stateDir: folder.path, env })
-  const { agentConfig, pushes } = aroundRepositories(parts, config, repositories)
+  const { agentConfig, pushes } = aroundRepositories(parts, { schemas, config }, repositories)
   const directory = new FileDirectory({ directoryFile, configurations: agentConfig, log })
   const sharedPolls: SharedPolls = {
     followed: () => repositories.followed(),
@@ -88,7 +90,7 @@ async function ofFile(parts: HostParts, { config, env }: HostOptions, file: stri
 }
 
 /** The configuration has `gitlab.address` and its secret: it was refused without. */
-function ofGitlab(parts: HostParts, { config, product, env }: HostOptions): Hosted {
+function ofGitlab(parts: HostParts, { schemas, config, product, env }: HostOptions): Hosted {
   const { log, register, leads, tracer, clock } = parts
   const { gitlab, gitaly, agent, observability } = config
   const limit = rateOf(gitlab.api_rate_limit)
@@ -132,7 +134,7 @@ function ofGitlab(parts: HostParts, { config, product, env }: HostOptions): Host
     { pollMs: agent.configuration.poll_period },
   )
   const onUnreadable = ({ id }: Agent) => leads.passOn(id)
-  const { agentConfig, pushes } = aroundRepositories(parts, config, repositories, { onUnreadable })
+  const { agentConfig, pushes } = aroundRepositories(parts, { schemas, config }, repositories, { onUnreadable })
   const periodMs = observability.usage_reporting_period
   const counters = new UsageCounters()
   const report = new UsageReport({ client, counters, log, clock }, { periodMs })
@@ -163,14 +165,14 @@ function rateOf(limit: KasConfig['gitaly']['global_api_rate_limit']): GitalyRate
 
 function aroundRepositories(
   { log, register }: HostParts,
-  config: KasConfig,
+  { schemas, config }: Pick<HostOptions, 'schemas' | 'config'>,
   repositories: Repositories & Trees,
   handlers: Pick<AgentConfigsComponents, 'onUnreadable'> = {},
 ) {
   const maxFileBytes = config.agent.configuration.max_configuration_file_size
   const metrics = createConfigurationMetrics(register)
   return {
-    agentConfig: new AgentConfigs({ repositories, log, metrics, ...handlers }, { maxFileBytes }),
+    agentConfig: new AgentConfigs({ schemas, repositories, log, metrics, ...handlers }, { maxFileBytes }),
     pushes: new LocalPushes({ repositories, log: log.child({ mod_name: 'api' }) }),
   }
 }

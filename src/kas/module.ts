@@ -230,10 +230,7 @@ export interface KasHost {
   readonly gitlab: Gitlab | undefined
   /** undefined: there is GitLab */
   readonly localDirectory: LocalDirectory | undefined
-  readonly agentConfig: Pick<
-    AgentConfigs,
-    'newest' | 'refreshed' | 'followed' | 'allFollowed' | 'onChange' | 'block' | 'views'
-  >
+  readonly agentConfig: Pick<AgentConfigs, 'newest' | 'refreshed' | 'followed' | 'allFollowed' | 'onChange' | 'file'>
   readonly repositories: HostRepositories
   /** those that this replica knows of */
   readonly pushes: Pushes

@@ -29,6 +29,7 @@ export interface KasApp {
 export interface KasAppsOptions {
   /** beside those that kas has; by the replica's name */
   readonly modules?: (name: string) => NonNullable<AppComponents['modules']>
+  readonly schemas?: AppComponents['schemas']
   /** YAML: more of project 1, in the directory file */
   readonly project?: string
   /** YAML: more keys of the directory file */
@@ -84,8 +85,9 @@ async function startKasApp(t: Test, place: Place): Promise<KasApp> {
   const { config } = parseKasConfig(`${name}.yaml`, configuration(place, { name, socket }))
   const version = { version: '0.1.0', commit: 'test' }
   const modules = place.options.modules?.(name)
+  const { schemas } = place.options
   const app = new App(
-    { log, ...(modules ? { modules } : {}) },
+    { log, ...(modules ? { modules } : {}), ...(schemas ? { schemas } : {}) },
     { config, configurationFile: `${name}.yaml`, version, env: process.env },
   )
   t.teardown(() => app.stop(AbortSignal.abort()))

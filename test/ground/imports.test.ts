@@ -19,6 +19,7 @@ const rooms: Readonly<Record<string, string>> = {
   'proto/http': 'lib proto/wire',
   'proto/decode.ts': 'lib | @bufbuild/protobuf',
   'proto/gitops': '| zod',
+  'proto/views': '| zod',
   proto: 'lib call proto/decode.ts proto/gen proto/wire proto/grpc | @bufbuild/protobuf',
   'membership/table': 'lib call proto/decode.ts proto/gen proto/wire | @bufbuild/protobuf',
   'membership/discovery': 'lib kubernetes | @kubernetes/client-node',
@@ -39,7 +40,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/repositories':
     'lib call proto proto/decode.ts proto/gen proto/grpc proto/wire kas/agent.ts kas/observability | simple-git prom-client @bufbuild/protobuf',
   'kas/agent-config':
-    'lib proto proto/gen proto/gitops proto/http kas/agent.ts kas/repositories | zod prom-client @bufbuild/protobuf',
+    'lib proto proto/gen proto/http kas/agent.ts kas/repositories | zod prom-client @bufbuild/protobuf',
   'kas/directory':
     'lib call proto/http kas/agent.ts kas/config kas/observability kas/repositories kas/agent-config | zod jose undici prom-client',
   'kas/module.ts':
@@ -66,10 +67,11 @@ const rooms: Readonly<Record<string, string>> = {
     'lib call proto/http proto/wire membership kas/access-log kas/module.ts kas/config kas/directory kas/peers kas/sessions kas/tunnels kas/servers kas/servers/addresses kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket kas/servers/kubernetes/watch',
   'kas/modules/*/cli': 'lib kubernetes proto kas/command | ws yaml zod',
   'kas/modules/*':
-    'lib call proto proto/decode.ts proto/gen proto/gitops proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/peers kas/repositories | @bufbuild/protobuf prom-client',
+    'lib call proto proto/decode.ts proto/gen proto/gitops proto/views proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/peers kas/repositories | @bufbuild/protobuf prom-client',
+  'kas/module-schemas.ts': 'lib kas/agent-config kas/modules/*',
   'kas/command': 'lib | zod',
   'kas/cli':
-    'lib membership/discovery kas/access-log kas/command kas/modules/*/cli kas/agent.ts kas/agent-config kas/config kas/directory kas/observability kas/peers kas/repositories kas/servers kas/servers/ops-socket kas/sessions | @kubernetes/client-node ws yaml zod',
+    'lib membership/discovery kas/access-log kas/command kas/modules/*/cli kas/module-schemas.ts kas/agent.ts kas/agent-config kas/config kas/directory kas/observability kas/peers kas/repositories kas/servers kas/servers/ops-socket kas/sessions | @kubernetes/client-node ws yaml zod',
   kas: 'lib lib/tracing/otlp-tracing.ts call ring proto proto/* membership kas/* | @bufbuild/protobuf',
   'agentk/cluster': 'lib kubernetes call proto/http | undici',
   'agentk/tunnels': 'lib call proto proto/gen proto/wire proto/grpc | ws prom-client @bufbuild/protobuf',

@@ -1,12 +1,12 @@
 import { fromJson, type JsonValue } from '@bufbuild/protobuf'
-import * as z from 'zod'
-import { type ConfigWarning, parseConfig, warningTexts } from '../../lib/config.ts'
+import type { ConfigWarning } from '../../lib/config.ts'
 import { KasError } from '../../lib/errors.ts'
 import { type ConfigurationFile, ConfigurationFileSchema } from '../../proto/gen/agentcfg_pb.ts'
-import { type GitopsBlock, gitopsSchema } from '../../proto/gitops/schema.ts'
 import type { Impersonation } from '../../proto/http/http-message.ts'
 import { type AgentConfigurationTree, type CiAccessTree, withBlocks } from './agent-config-schema.ts'
-import { stockGitops } from './stock-gitops.ts'
+import { type BlockValue, blockValue, type FileBeside, forStock, jsonOf, refuseUnknown } from './module-blocks.ts'
+import { blocksOf, type ModuleSchema } from './module-schema.ts'
+import { parseFile } from './parse-file.ts'
 
 export type CiAccessAs =
   | { readonly as: 'agent' }
@@ -43,9 +43,7 @@ export interface AgentConfigurationFile {
   readonly userAccess: UserAccess
   /** the whole file, its keys and values as they stand there: what GitLab gets */
   readonly raw: Readonly<Record<string, unknown>>
-  /** `GitopsBlock` of proto/gitops/schema.ts, as JSON; empty where no file has one */
-  readonly gitops: string
-  /** blocks that modules own, as JSON, by key; their schemas have not seen them yet */
+  /** blocks that modules own, as JSON, by key */
   readonly blocks: ReadonlyMap<string, string>
   /** the keys without effect; those that could widen access if they were overlooked are also a `refusal` */
   readonly warnings: readonly ConfigWarning[]
@@ -54,122 +52,41 @@ export interface AgentConfigurationFile {
 /** As many projects, and as many groups, count (doc/reference/gitlab-contract.md 2.3, 4.3). */
 export const maxAccessEntries = 500
 
-/** Three times what 2,000 entries need: what is over would be gone through for long, and posted to GitLab. */
-export const maxNodes = 40_000
-
 /** `access_as: {}` more often than this is reported as a number. */
 const maxProblems = 20
-
-/** Of a module's block, as JSON: each replica keeps it, and agentk is sent it. */
-const maxBlockBytes = 16 * 1024
-
-/** A file with `gitops` alone, beside the configuration. */
-export interface GitopsFile {
-  /** names it in errors */
-  readonly file: string
-  readonly bytes: Uint8Array
-}
 
 /**
  * Reads an agent's configuration file; nothing (an absent file) is an empty configuration.
  *
  * @param file - names it in errors
- * @param blockKeys - of the blocks that modules own
+ * @param schemas - of modules
+ * @param beside - of files that are there
  * @throws KasError CONFIGURATION_INVALID with every problem
  * @see doc/reference/tunnel-protocol.md 7.2, doc/reference/gitlab-contract.md 9.3 no. 23
  */
 export function parseAgentConfiguration(
   file: string,
   bytes: Uint8Array,
-  blockKeys: readonly string[] = [],
-  gitopsFile?: GitopsFile,
+  schemas: readonly ModuleSchema[] = [],
+  beside: readonly FileBeside[] = [],
 ): AgentConfigurationFile {
-  const { value: tree, raw, warnings } = parseTree(file, bytes, blockKeys)
-  refuseUnknownGitops(file, warnings)
-  const gitops = gitopsOf(file, tree, gitopsFile)
+  const blocks = blocksOf(schemas)
+  const { value: tree, raw, warnings } = parseFile(file, bytes, withBlocks(blocks))
+  refuseUnknown(file, blocks, warnings)
+  const read = blocks.map((block) => ({ block, value: blockValue(block, { file, tree, beside }) }))
   const unknown = unknownBelow(warnings)
   refuseEmptyAccessAs(file, tree, unknown)
   return {
-    file: toProto(gitops ? { ...tree, gitops } : tree, unknown),
+    file: toProto(tree, read, unknown),
     ciAccess: {
       projects: ciAccessEntries(tree.ci_access?.projects, 'ci_access.projects', unknown),
       groups: ciAccessEntries(tree.ci_access?.groups, 'ci_access.groups', unknown),
     },
     userAccess: userAccess(tree, unknown),
     raw,
-    blocks: blocksOf(file, tree, blockKeys),
-    gitops: JSON.stringify(gitops ?? {}),
+    blocks: jsonOf(file, read),
     warnings: [...warnings, ...tooMany(tree), ...listedTwice(tree), ...managedResources(tree)],
   }
-}
-
-function parseTree(file: string, bytes: Uint8Array, blockKeys: readonly string[]) {
-  const text = textOf(file, bytes)
-  try {
-    return parseConfig(file, text, withBlocks(blockKeys), { limits: { maxNodes } })
-  } catch (error) {
-    throw configurationInvalid(error)
-  }
-}
-
-const gitopsFileSchema = z.object({ gitops: gitopsSchema.optional() }, { error: 'a block of keys' })
-
-/** @throws KasError CONFIGURATION_INVALID, also if both files have it */
-function gitopsOf(file: string, tree: AgentConfigurationTree, own: GitopsFile | undefined): GitopsBlock | undefined {
-  if (!own) return tree.gitops
-  const text = textOf(own.file, own.bytes)
-  let gitops: GitopsBlock | undefined
-  try {
-    gitops = parseConfig(own.file, text, gitopsFileSchema, { limits: { maxNodes }, refused: {} }).value.gitops
-  } catch (error) {
-    throw configurationInvalid(error)
-  }
-  if (!tree.gitops) return gitops
-  throw new KasError({
-    code: 'CONFIGURATION_INVALID',
-    detail: `gitops stands in ${file} and in ${own.file}: allowed in one`,
-  })
-}
-
-/** A restriction that is misspelt would let agents do more than is meant. */
-function refuseUnknownGitops(file: string, warnings: readonly ConfigWarning[]): void {
-  const unknown = warnings.filter(({ kind, key }) => kind === 'unknown' && key.startsWith('gitops.'))
-  if (unknown.length === 0) return
-  const detail = warningTexts(unknown)
-    .map((each) => `${file}: ${each}`)
-    .join('; ')
-  throw new KasError({ code: 'CONFIGURATION_INVALID', detail })
-}
-
-/** @throws KasError CONFIGURATION_INVALID */
-export function textOf(file: string, bytes: Uint8Array): string {
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-  } catch (error) {
-    throw new KasError({ code: 'CONFIGURATION_INVALID', detail: `${file}: not UTF-8` }, { cause: error })
-  }
-}
-
-/** Of what `lib/config.ts` says about a file. */
-export function configurationInvalid(cause: unknown): KasError {
-  const detail = KasError.from(cause).message.replaceAll('\n', '; ')
-  return new KasError({ code: 'CONFIGURATION_INVALID', detail }, { cause })
-}
-
-/** @throws KasError CONFIGURATION_INVALID */
-function blocksOf(file: string, tree: AgentConfigurationTree, keys: readonly string[]): ReadonlyMap<string, string> {
-  const found = new Map<string, string>()
-  for (const key of keys) {
-    const block = (tree as Readonly<Record<string, unknown>>)[key]
-    if (block === undefined) continue
-    const json = JSON.stringify(block)
-    if (Buffer.byteLength(json) > maxBlockBytes) {
-      const detail = `${file}: ${key}: more than ${maxBlockBytes} bytes as JSON`
-      throw new KasError({ code: 'CONFIGURATION_INVALID', detail })
-    }
-    found.set(key, json)
-  }
-  return found
 }
 
 /** `access_as: {}` is a mistake; one with an unknown key only is distinguished, for that is refused at each use. */
@@ -315,7 +232,11 @@ function managedResources({ ci_access: ci }: AgentConfigurationTree): ConfigWarn
 }
 
 /** What agents are sent: entries that nobody can use because of an unknown `access_as` are left out. */
-function toProto(tree: AgentConfigurationTree, unknown: UnknownBelow): ConfigurationFile {
+function toProto(
+  tree: AgentConfigurationTree,
+  blocks: readonly BlockValue[],
+  unknown: UnknownBelow,
+): ConfigurationFile {
   const usable = (list: readonly CiAccessTree[] | undefined, at: string) =>
     (list ?? []).filter((_, i) => firstBelow(`${at}[${i}].access_as`, unknown) === undefined)
   const { user_access: _, ...sent } = tree
@@ -323,7 +244,8 @@ function toProto(tree: AgentConfigurationTree, unknown: UnknownBelow): Configura
     projects: usable(tree.ci_access.projects, 'ci_access.projects'),
     groups: usable(tree.ci_access.groups, 'ci_access.groups'),
   }
-  const gitops = tree.gitops && stockGitops(tree.gitops)
-  const json = { ...sent, ...(ciAccess ? { ci_access: ciAccess } : {}), ...(gitops ? { gitops } : {}) }
+  const core = Object.entries(sent).filter(([key]) => blocks.every(({ block }) => block.key !== key))
+  const own = Object.fromEntries([...core, ...forStock(blocks)])
+  const json = { ...own, ...(ciAccess ? { ci_access: ciAccess } : {}) }
   return fromJson(ConfigurationFileSchema, json as JsonValue, { ignoreUnknownFields: true })
 }

@@ -6,9 +6,10 @@ import type { Logger } from '../../lib/log.ts'
 import type { Agent } from '../agent.ts'
 import type { CommitId, Repositories } from '../repositories/repositories.ts'
 import type { Trees } from '../repositories/tree.ts'
-import { type AgentConfigurationFile, type GitopsFile, parseAgentConfiguration } from './agent-config-file.ts'
+import { type AgentConfigurationFile, parseAgentConfiguration } from './agent-config-file.ts'
 import type { ConfigurationMetrics } from './configuration-metrics.ts'
-import type { ModuleBlock, ModuleBlocks } from './module-blocks.ts'
+import type { FileBeside } from './module-blocks.ts'
+import { blocksOf, type FileSchema, type ModuleSchemas, type ReadBlock } from './module-schema.ts'
 import { type ParsingAnswer, type ParsingJob, parsingAnswer } from './parsing-answer.ts'
 import { ParsingThread } from './parsing-thread.ts'
 import { ProjectTurns } from './project-turns.ts'
@@ -20,7 +21,7 @@ export interface AgentConfiguration {
   /** there is no such file at that commit */
   readonly isAbsent?: boolean
   /** of modules, by key: those that stand in the file; absent: none */
-  readonly blocks?: ReadonlyMap<string, ModuleBlock> | undefined
+  readonly blocks?: ReadonlyMap<string, ReadBlock> | undefined
   /** when it was seen to be the head of the branch, by the clock */
   readonly seenAt: number
   /** when its files were found to be as they are, by the clock */
@@ -34,7 +35,7 @@ export interface AgentConfigReaderComponents {
   readonly clock: Clock
   readonly metrics: ConfigurationMetrics
   readonly log: Logger
-  readonly blocks: ModuleBlocks
+  readonly schemas: ModuleSchemas
 }
 
 /** A file of this length takes 30 ms at worst; one of more is read in a thread of its own, which has to be started. */
@@ -50,9 +51,8 @@ interface FileAtHead {
   readonly path: string
   /** undefined: there is none */
   readonly bytes: Uint8Array | undefined
-  /** undefined: there is none */
-  readonly gitops: GitopsFile | undefined
-  /** of both; undefined: there is neither */
+  readonly beside: readonly FileBeside[]
+  /** of all; undefined: there is none */
   readonly digest: string | undefined
 }
 
@@ -65,11 +65,11 @@ export class AgentConfigReader {
   #absent: AgentConfigurationFile | undefined
 
   constructor(components: AgentConfigReaderComponents, { maxFileBytes }: { maxFileBytes: number }) {
-    const { clock, metrics } = components
+    const { clock, metrics, schemas } = components
     this.#components = components
     this.#maxFileBytes = maxFileBytes
     this.#turns = new ProjectTurns(clock)
-    this.#thread = new ParsingThread({ clock, metrics }, { maxFileBytes })
+    this.#thread = new ParsingThread({ clock, metrics }, { program: schemas.program, maxFileBytes })
   }
 
   /** To be called once all reads are aborted; resolves when nothing runs. */
@@ -103,19 +103,24 @@ export class AgentConfigReader {
     return await this.#inTurn(agent, { signal, waits }, async ({ parse }) => {
       const found = first ?? (await this.#fileAtHead(agent, signal))
       if (!found) return undefined
-      const { path: file, bytes = new Uint8Array(), gitops } = found
-      const answer = await parse({ file, bytes, blockKeys: this.#components.blocks.keys, gitops })
+      const { path: file, bytes = new Uint8Array(), beside } = found
+      const answer = await parse({ file, bytes, beside })
       return 'configuration' in answer ? this.#checked(agent, found, answer.configuration, before) : undefined
     })
   }
 
   /**
-   * What the agent's views are to show, as its file at that commit says: JSON. `undefined`: there is no such file.
+   * A module's own file at that commit, as JSON. `undefined`: there is none.
    *
    * @throws KasError CONFIGURATION_INVALID, REPOSITORY_FAILED; the signal's reason
    */
-  async readViews(agent: Agent, commit: CommitId, signal: AbortSignal): Promise<string | undefined> {
-    const file = viewsPath(agent)
+  async readFile(
+    agent: Agent,
+    commit: CommitId,
+    { name }: FileSchema,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const file = pathIn(agent, name)
     const read = () => this.#components.repositories.file(agent, commit, file, this.#maxFileBytes, signal)
     let first = await read()
     if (!first) return undefined
@@ -125,8 +130,8 @@ export class AgentConfigReader {
     return await this.#inTurn(agent, { signal, waits }, async ({ parse }) => {
       const bytes = first ?? (await read())
       if (!bytes) return undefined
-      const answer = await parse({ file, bytes, blockKeys: undefined })
-      return 'views' in answer ? answer.views : undefined
+      const answer = await parse({ file, bytes, moduleFile: name })
+      return 'json' in answer ? answer.json : undefined
     })
   }
 
@@ -160,21 +165,19 @@ export class AgentConfigReader {
     }
   }
 
-  /** The same for all agents. */
+  /** The same for all agents: no module has a block. */
   #withoutFile(): AgentConfigurationFile {
-    this.#absent ??= parseAgentConfiguration('', new Uint8Array(), this.#components.blocks.keys)
+    this.#absent ??= parseAgentConfiguration('', new Uint8Array())
     return this.#absent
   }
 
   #checked(
     agent: Agent,
-    { commit, seenAt, path, bytes, gitops, digest }: FileAtHead,
-    file: AgentConfigurationFile,
+    { commit, seenAt, bytes, digest }: FileAtHead,
+    configuration: AgentConfigurationFile,
     before: AgentConfiguration | undefined,
   ): AgentConfiguration {
-    const { blocks: own, warnings } = this.#components.blocks.check(path, file.blocks)
-    const blocks = bytes || gitops ? new Map(own).set('gitops', gitopsBlock(file.gitops)) : own
-    const configuration = warnings.length > 0 ? { ...file, warnings: [...file.warnings, ...warnings] } : file
+    const blocks = new Map(Array.from(configuration.blocks, ([key, json]) => [key, { json, value: JSON.parse(json) }]))
     this.#logWarnings(agent, commit, configuration.warnings)
     const since = before && before.digest === digest ? before.since : this.#components.clock.now()
     const read = {
@@ -189,27 +192,36 @@ export class AgentConfigReader {
   }
 
   async #fileAtHead(agent: Agent, signal: AbortSignal): Promise<FileAtHead | undefined> {
-    const { repositories, clock } = this.#components
+    const { repositories, clock, schemas } = this.#components
     const commit = await repositories.head(agent, signal)
     if (!commit) return undefined
     const seenAt = repositories.seenAt(agent) ?? clock.now()
     const path = configurationPath(agent)
     const bytes = await repositories.file(agent, commit, path, this.#maxFileBytes, signal)
-    const gitops = await this.#gitopsFile(agent, commit, signal)
-    return { commit, seenAt, path, bytes, gitops, digest: digestOf(bytes, gitops?.bytes) }
+    const beside: FileBeside[] = []
+    for (const { key, ownFile } of blocksOf(schemas.list)) {
+      const own = ownFile === undefined ? undefined : await this.#fileBeside(agent, commit, ownFile, signal)
+      if (own) beside.push({ key, ...own })
+    }
+    return { commit, seenAt, path, bytes, beside, digest: digestOf(bytes, beside) }
   }
 
-  async #gitopsFile(agent: Agent, commit: CommitId, signal: AbortSignal): Promise<GitopsFile | undefined> {
+  async #fileBeside(
+    agent: Agent,
+    commit: CommitId,
+    name: string,
+    signal: AbortSignal,
+  ): Promise<Omit<FileBeside, 'key'> | undefined> {
     const { repositories } = this.#components
-    const file = gitopsPath(agent)
+    const file = pathIn(agent, name)
     if (!(await repositories.mayHave(agent, commit, file, signal))) return undefined
     const bytes = await repositories.file(agent, commit, file, this.#maxFileBytes, signal)
     return bytes && { file, bytes }
   }
 
   async #parse(job: ParsingJob): Promise<ParsingAnswer> {
-    const bytes = job.bytes.length + (job.gitops?.bytes.length ?? 0)
-    return bytes > maxBytesHere ? this.#thread.parse(job) : parsingAnswer(job)
+    const bytes = (job.beside ?? []).reduce((sum, one) => sum + one.bytes.length, job.bytes.length)
+    return bytes > maxBytesHere ? this.#thread.parse(job) : parsingAnswer(job, this.#components.schemas.list)
   }
 
   #logWarnings(agent: Agent, commit: CommitId, warnings: readonly ConfigWarning[]): void {
@@ -227,26 +239,20 @@ export class AgentConfigReader {
   }
 }
 
-function digestOf(...files: readonly (Uint8Array | undefined)[]): string | undefined {
-  if (files.every((file) => file === undefined)) return undefined
-  return files.map((file) => (file ? hash('sha256', file, 'base64') : '')).join()
+function digestOf(configuration: Uint8Array | undefined, beside: readonly FileBeside[]): string | undefined {
+  if (!configuration && beside.length === 0) return undefined
+  const digest = (bytes: Uint8Array) => hash('sha256', bytes, 'base64')
+  return [
+    configuration ? digest(configuration) : '',
+    ...beside.map(({ key, bytes }) => `${key} ${digest(bytes)}`),
+  ].join()
 }
 
 /** Where the configuration of an agent stands in its project. */
-export function configurationPath({ name }: Pick<Agent, 'name'>): string {
-  return `.gitlab/agents/${name}/config.yaml`
+export function configurationPath(agent: Pick<Agent, 'name'>): string {
+  return pathIn(agent, 'config.yaml')
 }
 
-/** Where `gitops` may stand instead: a stock kas refuses a configuration with keys that it does not know. */
-function gitopsPath({ name }: Pick<Agent, 'name'>): string {
-  return `.gitlab/agents/${name}/gitops.yaml`
-}
-
-/** Where it stands what an agent's views show. */
-function viewsPath({ name }: Pick<Agent, 'name'>): string {
-  return `.gitlab/agents/${name}/views.yaml`
-}
-
-function gitopsBlock(json: string): ModuleBlock {
-  return { json, value: JSON.parse(json) }
+function pathIn({ name }: Pick<Agent, 'name'>, file: string): string {
+  return `.gitlab/agents/${name}/${file}`
 }

@@ -1,5 +1,5 @@
 import * as z from 'zod'
-import { gitopsSchema } from '../../proto/gitops/schema.ts'
+import type { BlockSchema } from './module-schema.ts'
 
 /**
  * The agent's configuration file: the keys that are known and what they may hold
@@ -97,7 +97,7 @@ const remoteDevelopment = block({
   shared_namespace: anything,
 })
 
-export const agentConfigurationSchema = block({
+const agentConfigurationSchema = block({
   ci_access: block({
     projects: list(ciAccessEntry),
     groups: list(ciAccessEntry),
@@ -112,13 +112,17 @@ export const agentConfigurationSchema = block({
   container_scanning: containerScanning.optional(),
   remote_development: remoteDevelopment.optional(),
   flux: block({ webhook_receiver_url: text.optional() }).optional(),
-  gitops: gitopsSchema.optional(),
 })
 
-/** `agentConfigurationSchema` with blocks that modules own: they are checked elsewhere, for a schema stays in its thread. */
-export function withBlocks(keys: readonly string[]): typeof agentConfigurationSchema {
-  const blocks = Object.fromEntries(keys.map((key) => [key, anything]))
-  return agentConfigurationSchema.extend(blocks as Record<never, typeof anything>)
+/** `agentConfigurationSchema` with blocks that modules own. */
+export function withBlocks(blocks: readonly BlockSchema[]): typeof agentConfigurationSchema {
+  const own: Record<string, z.ZodType> = {}
+  for (const { key, schema } of blocks) {
+    const isTaken = Object.hasOwn(own, key) || Object.hasOwn(agentConfigurationSchema.shape, key)
+    if (isTaken) throw new Error(`the block ${key} has an owner`)
+    own[key] = schema.optional()
+  }
+  return agentConfigurationSchema.extend(own as Record<never, z.ZodType>)
 }
 
 export type AgentConfigurationTree = z.output<typeof agentConfigurationSchema>

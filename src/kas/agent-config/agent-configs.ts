@@ -1,4 +1,3 @@
-import type * as z from 'zod'
 import { type Clock, systemClock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import { Listeners } from '../../lib/listeners.ts'
@@ -11,9 +10,10 @@ import type { CommitId, Repositories } from '../repositories/repositories.ts'
 import type { Trees } from '../repositories/tree.ts'
 import { AgentConfigReader, type AgentConfiguration } from './agent-config-reader.ts'
 import { type ConfigurationMetrics, noConfigurationMetrics } from './configuration-metrics.ts'
-import { ModuleBlocks } from './module-blocks.ts'
+import type { FileSchema, ModuleSchemas } from './module-schema.ts'
 
 export interface AgentConfigsComponents {
+  readonly schemas: ModuleSchemas
   readonly repositories: Repositories & Pick<Trees, 'mayHave'>
   readonly log: Logger
   readonly clock?: Clock
@@ -88,36 +88,20 @@ export class AgentConfigs implements Service {
   readonly #keys = new Map<Agent['id'], readonly string[]>()
   readonly #anyListeners = new Listeners<Agent>()
   readonly #stopped = new AbortController()
-  readonly #blocks = new ModuleBlocks()
   readonly #reader: AgentConfigReader
-  #hasStarted = false
   #cancelSweep: (() => void) | undefined
 
   constructor(components: AgentConfigsComponents, options: AgentConfigsOptions = {}) {
-    const { repositories, clock = systemClock, metrics = noConfigurationMetrics } = components
+    const { repositories, schemas, clock = systemClock, metrics = noConfigurationMetrics } = components
     const log = components.log.child({ mod_name: 'configurations' })
     this.#components = components
     this.#options = { ...defaults, ...options }
     this.#clock = clock
     this.#log = log
-    this.#reader = new AgentConfigReader({ repositories, clock, metrics, log, blocks: this.#blocks }, this.#options)
-  }
-
-  /**
-   * A module's own block of the agent's file, under a key that no other part knows. Before `start` alone: what was read
-   * without it would have to be read again.
-   *
-   * @param schema - what is wrong by it makes the file invalid; what it does not know is a warning
-   * @returns reads the block; `undefined`: the file has none
-   */
-  block<S extends z.ZodType>(key: string, schema: S): (read: AgentConfiguration) => z.output<S> | undefined {
-    if (this.#hasStarted) throw new Error(`the block ${key} is registered after the start`)
-    this.#blocks.add(key, schema)
-    return ({ blocks }) => blocks?.get(key)?.value as z.output<S> | undefined
+    this.#reader = new AgentConfigReader({ repositories, schemas, clock, metrics, log }, this.#options)
   }
 
   async start(): Promise<void> {
-    this.#hasStarted = true
     this.#scheduleSweep()
   }
 
@@ -163,16 +147,15 @@ export class AgentConfigs implements Service {
   }
 
   /**
-   * What the agent's views are to show: its `views.yaml` at the commit of a configuration, as JSON. `undefined`: there is
-   * no such file. Read anew each time.
+   * A module's own file at the commit of a configuration, as JSON. `undefined`: there is no such file. Read anew each time.
    *
    * @throws KasError CONFIGURATION_INVALID, REPOSITORY_FAILED; the signal's reason
    */
-  async views(agent: Agent, commit: CommitId, signal: AbortSignal): Promise<string | undefined> {
+  async file(agent: Agent, commit: CommitId, schema: FileSchema, signal: AbortSignal): Promise<string | undefined> {
     this.#stopped.signal.throwIfAborted()
     const ended = linkedController(signal, this.#stopped.signal)
     try {
-      return await this.#reader.readViews(agent, commit, ended.signal)
+      return await this.#reader.readFile(agent, commit, schema, ended.signal)
     } finally {
       ended.dispose()
     }

@@ -1,52 +1,102 @@
-import type * as z from 'zod'
-import { type ConfigWarning, checkTree } from '../../lib/config.ts'
-import { configurationInvalid } from './agent-config-file.ts'
-import { agentConfigurationSchema } from './agent-config-schema.ts'
+import * as z from 'zod'
+import { type ConfigWarning, warningTexts } from '../../lib/config.ts'
+import { KasError } from '../../lib/errors.ts'
+import type { BlockSchema, FileSchema } from './module-schema.ts'
+import { parseFile } from './parse-file.ts'
 
-/** A module's own block of an agent's file. */
-export interface ModuleBlock {
-  /** without the keys that its schema does not know: what agentk is sent */
-  readonly json: string
-  /** as its schema reads it */
+/** What modules have of an agent's folder, as their schemas read it. */
+
+/** A file with a module's block alone, beside the configuration. */
+export interface FileBeside {
+  /** of the block */
+  readonly key: string
+  /** names it in errors */
+  readonly file: string
+  readonly bytes: Uint8Array
+}
+
+/** A module's block, and what a file has of it; undefined: nothing. */
+export interface BlockValue {
+  readonly block: BlockSchema
   readonly value: unknown
 }
 
-/** Which blocks of agents' files modules own, and what these may hold. */
-export class ModuleBlocks {
-  readonly #schemas = new Map<string, z.ZodType>()
+/** @throws KasError CONFIGURATION_INVALID, also if both files have it */
+export function blockValue(
+  { key, schema }: BlockSchema,
+  {
+    file,
+    tree,
+    beside,
+  }: {
+    readonly file: string
+    readonly tree: Readonly<Record<string, unknown>>
+    readonly beside: readonly FileBeside[]
+  },
+): unknown {
+  const own = beside.find((one) => one.key === key)
+  if (!own) return tree[key]
+  const alone = z.object({ [key]: schema.optional() }, { error: 'a block of keys' })
+  const value = parseFile(own.file, own.bytes, alone, {}).value[key]
+  if (!tree[key]) return value
+  throw new KasError({
+    code: 'CONFIGURATION_INVALID',
+    detail: `${key} stands in ${file} and in ${own.file}: allowed in one`,
+  })
+}
 
-  add(key: string, schema: z.ZodType): void {
-    const isTaken = this.#schemas.has(key) || Object.hasOwn(agentConfigurationSchema.shape, key)
-    if (isTaken) throw new Error(`the block ${key} has an owner`)
-    this.#schemas.set(key, schema)
-  }
+/** @throws KasError CONFIGURATION_INVALID */
+export function refuseUnknown(file: string, blocks: readonly BlockSchema[], warnings: readonly ConfigWarning[]): void {
+  const strict = blocks.filter(({ refusesUnknown }) => refusesUnknown)
+  const unknown = warnings.filter(
+    ({ kind, key }) => kind === 'unknown' && strict.some((block) => key.startsWith(`${block.key}.`)),
+  )
+  if (unknown.length === 0) return
+  const detail = warningTexts(unknown)
+    .map((each) => `${file}: ${each}`)
+    .join('; ')
+  throw new KasError({ code: 'CONFIGURATION_INVALID', detail })
+}
 
-  get keys(): string[] {
-    return [...this.#schemas.keys()]
-  }
-
-  /**
-   * @param found - blocks as they stand in the file, as JSON
-   * @throws KasError CONFIGURATION_INVALID with the problems of the first block that has any
-   */
-  check(
-    file: string,
-    found: ReadonlyMap<string, string>,
-  ): { blocks: ReadonlyMap<string, ModuleBlock>; warnings: ConfigWarning[] } {
-    const blocks = new Map<string, ModuleBlock>()
-    const warnings: ConfigWarning[] = []
-    for (const [key, schema] of this.#schemas) {
-      const json = found.get(key)
-      if (json === undefined) continue
-      const tree: unknown = JSON.parse(json)
-      try {
-        const checked = checkTree(file, key, tree, schema)
-        warnings.push(...checked.warnings)
-        blocks.set(key, { json: JSON.stringify(tree), value: checked.value })
-      } catch (error) {
-        throw configurationInvalid(error)
-      }
+/** @throws KasError CONFIGURATION_INVALID */
+export function jsonOf(file: string, read: readonly BlockValue[]): ReadonlyMap<string, string> {
+  const found = new Map<string, string>()
+  for (const { block, value = block.whenAbsent } of read) {
+    if (value === undefined) continue
+    const { key, maxBytes } = block
+    const json = JSON.stringify(value)
+    if (Buffer.byteLength(json) > maxBytes) {
+      const detail = `${file}: ${key}: more than ${maxBytes} bytes as JSON`
+      throw new KasError({ code: 'CONFIGURATION_INVALID', detail })
     }
-    return { blocks, warnings }
+    found.set(key, json)
   }
+  return found
+}
+
+/** What stock agents are sent, by key. */
+export function forStock(read: readonly BlockValue[]): (readonly [key: string, json: object])[] {
+  return read.flatMap(({ block, value }) => {
+    const json = value === undefined ? undefined : block.forStock?.(value)
+    return json ? [[block.key, json] as const] : []
+  })
+}
+
+/**
+ * Reads a module's own file; an empty one is a block without keys.
+ *
+ * @param file - names it in errors
+ * @returns JSON, as it stands there
+ * @throws KasError CONFIGURATION_INVALID with every problem and its line; a key that is not known is one
+ */
+export function parseModuleFile(
+  { schema, refused, maxJsonBytes }: FileSchema,
+  file: string,
+  bytes: Uint8Array,
+): string {
+  const json = JSON.stringify(parseFile(file, bytes, schema, refused).raw)
+  if (Buffer.byteLength(json) > maxJsonBytes) {
+    throw new KasError({ code: 'CONFIGURATION_INVALID', detail: `${file}: more than ${maxJsonBytes} bytes as JSON` })
+  }
+  return json
 }

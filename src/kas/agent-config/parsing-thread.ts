@@ -1,10 +1,12 @@
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
-import { JobThread, programBeside } from '../../lib/worker-host.ts'
+import { JobThread } from '../../lib/worker-host.ts'
 import { type ConfigurationMetrics, noConfigurationMetrics } from './configuration-metrics.ts'
 import type { ParsingAnswer, ParsingJob } from './parsing-answer.ts'
 
 export interface ParsingThreadOptions {
+  /** calls `answerJobs` */
+  readonly program: URL
   /** of the largest file */
   readonly maxFileBytes: number
   /** for one file, in ms */
@@ -32,14 +34,14 @@ const stackMb = 1
 export class ParsingThread {
   readonly #clock: Clock
   readonly #metrics: ConfigurationMetrics
-  readonly #options: Required<Omit<ParsingThreadOptions, 'maxFileBytes'>>
+  readonly #options: Required<Omit<ParsingThreadOptions, 'program' | 'maxFileBytes'>>
   readonly #thread: JobThread<ParsingJob, ParsingAnswer>
   readonly #stopped = new AbortController()
   #last: Promise<unknown> = Promise.resolve()
 
   constructor(
     { clock, metrics = noConfigurationMetrics }: { clock: Clock; metrics?: ConfigurationMetrics },
-    { maxFileBytes, ...options }: ParsingThreadOptions,
+    { program, maxFileBytes, ...options }: ParsingThreadOptions,
   ) {
     this.#clock = clock
     this.#metrics = metrics
@@ -47,7 +49,7 @@ export class ParsingThread {
     const memoryLimitMb = Math.max(heapMb, minMemoryLimitMb)
     this.#options = { timeLimitMs: defaultTimeLimitMs, idleMs: defaultIdleMs, memoryLimitMb, ...options }
     const thread = {
-      program: programBeside(import.meta.url, 'parsing-thread-program'),
+      program,
       name: 'configurations',
       label: 'the thread that reads configuration files',
       youngGenerationMb,

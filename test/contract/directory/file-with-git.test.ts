@@ -8,6 +8,7 @@ import { AgentConfigs } from '../../../src/kas/agent-config/agent-configs.ts'
 import { runCli } from '../../../src/kas/cli/cli.ts'
 import { DirectoryFile } from '../../../src/kas/directory/file/directory-file.ts'
 import { FileDirectory } from '../../../src/kas/directory/file/file-directory.ts'
+import { moduleSchemas } from '../../../src/kas/module-schemas.ts'
 import { gitRepositories } from '../../../src/kas/repositories/git-repositories.ts'
 import { Stages } from '../../../src/lib/service.ts'
 import { capturedLog } from '../../support/captured-log.ts'
@@ -43,7 +44,7 @@ t.test('a user is let in and out by pushes, and by the commands, while kas runs'
   const directoryFile = new DirectoryFile({ log }, { file, debounceMs: 1 })
   const options = { stateDir: join(folder, 'state'), env: process.env, pollMs: 20 }
   const repositories = gitRepositories({ addresses: directoryFile, log }, options)
-  const configurations = new AgentConfigs({ repositories, log })
+  const configurations = new AgentConfigs({ schemas: moduleSchemas, repositories, log })
   const directory = new FileDirectory({ directoryFile, configurations, log })
   const stages = new Stages([directoryFile, repositories, configurations])
   t.teardown(() => stages.stop())

@@ -22,6 +22,7 @@ import { runKas } from '../../support/kas-command.ts'
 import { createEcho as createAgentkEcho } from './echo/agentk-module.ts'
 import { echoCli } from './echo/cli.ts'
 import { createEcho } from './echo/kas-module.ts'
+import { echoSchemas } from './echo/schema.ts'
 
 /**
  * A throw-away module, with a part of each kind that a feature may have: it is handed to the two programs, and nothing
@@ -42,6 +43,7 @@ async function startReplicas(t: Test) {
   await createProjectRepository(repository, { '.gitlab/agents/prod/config.yaml': file })
   const replicas = (await startKasApps(t, 2, {
     modules: (name) => (host) => [createEcho(host, name)],
+    schemas: echoSchemas,
     project: `, git: { url: ${repository} }`,
     directory: `
 users: [{ id: 5, username: ada }]

@@ -4,6 +4,7 @@ import t from 'tap'
 import type { AgentId } from '../../../src/call/call.ts'
 import type { Agent } from '../../../src/kas/agent.ts'
 import { AgentConfigs } from '../../../src/kas/agent-config/agent-configs.ts'
+import { moduleSchemas } from '../../../src/kas/module-schemas.ts'
 import { eventually } from '../../support/eventually.ts'
 import { startGitalySide } from '../../support/gitaly/gitaly-side.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -34,7 +35,7 @@ t.test('many come back with the commit that they have: they wait for who is new,
     // of one tenant, so that there are no turns of tenants
     addresses.learn(project.id, { ...known, repository: { ...known.repository, relativePath } }, clock.now())
   }
-  const configurations = new AgentConfigs({ repositories, log, clock })
+  const configurations = new AgentConfigs({ schemas: moduleSchemas, repositories, log, clock })
   t.teardown(() => configurations.stop())
   await configurations.start()
   const done: bigint[] = []

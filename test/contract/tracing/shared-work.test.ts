@@ -2,6 +2,7 @@ import t from 'tap'
 import type { AgentId } from '../../../src/call/call.ts'
 import { AgentConfigs } from '../../../src/kas/agent-config/agent-configs.ts'
 import { TokenWatches } from '../../../src/kas/directory/gitlab/token-watches.ts'
+import { moduleSchemas } from '../../../src/kas/module-schemas.ts'
 import { ConfigurationPosts } from '../../../src/kas/modules/configuration/configuration-posts.ts'
 import { BranchWatch } from '../../../src/kas/repositories/branch-watch.ts'
 import type { CommitId } from '../../../src/kas/repositories/repositories.ts'
@@ -69,7 +70,7 @@ t.test('reads of a configuration, and those after one that failed', async (t) =>
     poke: async () => undefined,
     refresh: async () => undefined,
   }
-  const configurations = new AgentConfigs({ repositories, log }, { retryMs: [1, 1] })
+  const configurations = new AgentConfigs({ schemas: moduleSchemas, repositories, log }, { retryMs: [1, 1] })
   t.teardown(() => configurations.stop())
   await within(() => t.rejects(configurations.newest(agent, AbortSignal.timeout(10_000))))
   await noted(3)

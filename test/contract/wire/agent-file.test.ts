@@ -1,6 +1,7 @@
 import t from 'tap'
 import { agentFileKeys } from '../../../dev/wire/agent-file-rows.ts'
 import { parseAgentConfiguration } from '../../../src/kas/agent-config/agent-config-file.ts'
+import { moduleSchemas } from '../../../src/kas/module-schemas.ts'
 
 /** Each key of an agent's configuration file by itself (doc/reference/tunnel-protocol.md 7.2). */
 
@@ -19,7 +20,8 @@ function fileWith(path: string, value: unknown): object {
   return first.endsWith('[]') ? { [first.slice(0, -2)]: [below] } : { [first]: below }
 }
 
-const parse = (file: object) => parseAgentConfiguration('config.yaml', Buffer.from(JSON.stringify(file)))
+const parse = (file: object) =>
+  parseAgentConfiguration('config.yaml', Buffer.from(JSON.stringify(file)), moduleSchemas.list)
 
 // wire: file-key.*
 for (const [path, good, wrong] of agentFileKeys) {

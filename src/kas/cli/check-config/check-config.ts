@@ -9,6 +9,7 @@ import {
   UsageError,
 } from '../../command/command.ts'
 import {
+  agentFiles,
   type CheckedFile,
   checkedAgentFile,
   checkedDirectory,
@@ -33,7 +34,7 @@ const help = `usage: kas ${usage}
   says whether files can be used, as the programs read them; nothing listens, nobody is asked
   --configuration-file FILE    of kas, with what the environment sets
   --directory FILE             the directory file
-  --agent-file FILE            config.yaml, gitops.yaml or views.yaml of an agent; as often as there are files
+  --agent-file FILE            ${agentFiles.slice(0, -1).join(', ')} or ${agentFiles.at(-1)} of an agent; as often as there are files
   --strict                     a key that has no effect is a fault, too
   --output json                in place of text
   exit code: 0 if all can be used, 1 if one cannot, 2 if the command line is wrong

@@ -4,11 +4,17 @@ import type { ConfigWarning } from '../../../lib/config.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { fileProblem } from '../../../lib/file-problem.ts'
 import { parseAgentConfiguration } from '../../agent-config/agent-config-file.ts'
-import { parseViewsFile } from '../../agent-config/views-file.ts'
+import { parseModuleFile } from '../../agent-config/module-blocks.ts'
 import { parseKasConfig } from '../../config/kas-config.ts'
 import type { KasConfig } from '../../config/kas-schema.ts'
 import { parseDirectory } from '../../directory/file/directory-contents.ts'
+import { moduleSchemas } from '../../module-schemas.ts'
 import { configLines } from '../config-lines.ts'
+
+const schemas = moduleSchemas.list
+
+/** Names of the files of an agent's folder. */
+export const agentFiles = ['config.yaml', ...schemas.flatMap(({ block, file }) => block?.ownFile ?? file?.name ?? [])]
 
 /** Why a file cannot be used: one of the reasons. */
 export interface Problem {
@@ -53,29 +59,32 @@ export function checkedDirectory(file: string): Promise<CheckedFile> {
 }
 
 /**
- * A file of the folder of an agent: `gitops.yaml`, `views.yaml`, or its configuration.
+ * A file of the folder of an agent: one of a module, or its configuration.
  *
- * @param named - all files of agents that are checked: `gitops.yaml` goes with the `config.yaml` of its folder
+ * @param named - all files of agents that are checked: one with a block goes with the `config.yaml` of its folder
  */
 export async function checkedAgentFile(file: string, maxBytes: number, named: readonly string[]): Promise<CheckedFile> {
-  const configuration = basename(file) === 'gitops.yaml' ? await configurationBeside(file, named) : undefined
+  const name = basename(file)
+  const block = schemas.find((one) => one.block?.ownFile === name)?.block
+  const own = schemas.find((one) => one.file?.name === name)?.file
+  const configuration = block && (await configurationBeside(file, named))
   return checkedFile(file, 'agent', (bytes) => {
     if (bytes.length > maxBytes) {
       throw invalid(file, `found ${bytes.length} bytes, allowed: ${maxBytes} (max_configuration_file_size)`)
     }
-    const name = basename(file)
-    if (name === 'gitops.yaml') {
-      const alone = parseAgentConfiguration(file, new Uint8Array(), [], { file, bytes })
-      if (configuration) parseAgentConfiguration(configuration.file, configuration.bytes, [], { file, bytes })
+    if (block) {
+      const beside = [{ key: block.key, file, bytes }]
+      const alone = parseAgentConfiguration(file, new Uint8Array(), schemas, beside)
+      if (configuration) parseAgentConfiguration(configuration.file, configuration.bytes, schemas, beside)
       return alone
     }
-    if (name !== 'views.yaml') return parseAgentConfiguration(file, bytes)
-    parseViewsFile(file, bytes)
+    if (!own) return parseAgentConfiguration(file, bytes, schemas)
+    parseModuleFile(own, file, bytes)
     return { warnings: [] }
   })
 }
 
-/** @returns undefined if it cannot be used by itself: what is wrong is said of it, not of `gitops.yaml` */
+/** @returns undefined if it cannot be used by itself: what is wrong is said of it, not of the file beside it */
 async function configurationBeside(
   file: string,
   named: readonly string[],
@@ -85,7 +94,7 @@ async function configurationBeside(
   if (beside === undefined) return undefined
   try {
     const bytes = await readFile(beside)
-    parseAgentConfiguration(beside, bytes)
+    parseAgentConfiguration(beside, bytes, schemas)
     return { file: beside, bytes }
   } catch {
     return undefined

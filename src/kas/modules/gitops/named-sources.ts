@@ -4,10 +4,11 @@ import { ageMs } from '../../../proto/age-ms.ts'
 import { SourceStateSchema } from '../../../proto/gen/gitops_states_pb.ts'
 import type { FollowedConfigurationSchema } from '../../../proto/gen/replica_gitops_pb.ts'
 import { refText } from '../../../proto/gitops/ref-text.ts'
-import type { GitopsBlock } from '../../../proto/gitops/schema.ts'
 import { sourceDigest } from '../../../proto/gitops/source-digest.ts'
 import { Reader } from '../../../proto/wire/wire.ts'
 import type { FollowedConfig } from '../../agent-config/agent-configs.ts'
+import { blockIn } from '../../agent-config/module-schema.ts'
+import { gitopsBlock } from './schema.ts'
 
 /** What the configuration of an agent names, beside what its pod reports. */
 export type NamedSources = MessageInitShape<typeof FollowedConfigurationSchema>
@@ -24,7 +25,7 @@ export function agentWord(isOurs: boolean | undefined): AgentWord {
 }
 
 export function followedConfiguration({ agent, good, error, readAt }: FollowedConfig, now: number): NamedSources {
-  const block = good?.blocks?.get('gitops')?.value as GitopsBlock | undefined
+  const block = blockIn(good, gitopsBlock)
   return {
     commit: good?.commit ?? '',
     problem: (error?.message ?? '').slice(0, maxProblemLength),

@@ -9,12 +9,13 @@ import { methodPath } from '../../../proto/unary.ts'
 import type { LocalDirectory } from '../../directory/local-directory.ts'
 import type { AgentCall, KasHost } from '../../module.ts'
 import type { ReportedFacts } from './reported-facts.ts'
+import { viewsFile } from './schema.ts'
 
 /** `/package.Service/Method` that this module serves on 8150. */
 export const reportMethod = methodPath(Reports.method.report)
 
 export interface ReportsComponents {
-  readonly agentConfig: Pick<KasHost['agentConfig'], 'newest' | 'onChange' | 'views'>
+  readonly agentConfig: Pick<KasHost['agentConfig'], 'newest' | 'onChange' | 'file'>
   /** absent: labels alone say what is deployed to which environment */
   readonly localDirectory: Pick<LocalDirectory, 'environmentsOf'> | undefined
   readonly facts: ReportedFacts
@@ -149,14 +150,11 @@ class ReportStream {
   }
 
   /** @returns what is wrong with the file. @throws KasError REPOSITORY_FAILED, or the signal's reason */
-  async #read(
-    commit: Parameters<KasHost['agentConfig']['views']>[1],
-    signal: AbortSignal,
-  ): Promise<string | undefined> {
+  async #read(commit: Parameters<KasHost['agentConfig']['file']>[1], signal: AbortSignal): Promise<string | undefined> {
     const { agentConfig, log } = this.#components
     const { agent } = this.#call
     try {
-      this.#good = await agentConfig.views(agent, commit, signal)
+      this.#good = await agentConfig.file(agent, commit, viewsFile, signal)
       return undefined
     } catch (error) {
       const failure = KasError.from(error)

@@ -1,6 +1,5 @@
 import { create } from '@bufbuild/protobuf'
 import { Counter } from 'prom-client'
-import { z } from 'zod'
 import type { KasHost, KasModule } from '../../../../src/kas/module.ts'
 import { closeCodes } from '../../../../src/lib/close-codes.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
@@ -8,12 +7,11 @@ import { unaryService } from '../../../../src/proto/unary.ts'
 import { Echo, SayResponseSchema } from './gen/echo_pb.ts'
 
 /** A feature of kas that says a word to all replicas: it has a part of each kind that a module may have. */
-export function createEcho({ peers, agentConfig, register }: KasHost, name: string): KasModule {
+export function createEcho({ peers, register }: KasHost, name: string): KasModule {
   const heard = new Counter({ name: 'echo_heard_total', help: 'Words of other replicas', registers: [register] })
   let last = 'nothing'
   let count = 0
   let request = 'nothing'
-  agentConfig.block('echo', z.strictObject({ word: z.string().max(20) }))
   return {
     name: 'echo',
     features: ['echo'],

@@ -1,8 +1,15 @@
 import t from 'tap'
-import { maxAccessEntries, parseAgentConfiguration } from '../../../../src/kas/agent-config/agent-config-file.ts'
+import {
+  type AgentConfigurationFile,
+  maxAccessEntries,
+  parseAgentConfiguration,
+} from '../../../../src/kas/agent-config/agent-config-file.ts'
+import { moduleSchemas } from '../../../../src/kas/module-schemas.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 
-const parse = (text: string) => parseAgentConfiguration('c.yaml', Buffer.from(text))
+const parse = (text: string) => parseAgentConfiguration('c.yaml', Buffer.from(text), moduleSchemas.list)
+
+const gitopsIn = ({ blocks }: Pick<AgentConfigurationFile, 'blocks'>) => JSON.parse(blocks.get('gitops') ?? '')
 
 // wire: file.absent
 t.test('an absent file is an empty configuration', async (t) => {
@@ -217,9 +224,9 @@ t.test('gitops: keys of ours, and what is said of wrong ones', async (t) => {
     environments: ['production'],
   }
   const read = (...sources: object[]) => parse(JSON.stringify({ gitops: { manifest_projects: sources } }))
-  t.strictSame(JSON.parse(read(source).gitops), { manifest_projects: [source] })
-  t.equal(parse('').gitops, '{}')
-  t.equal(parse('gitops: {}').gitops, '{}')
+  t.strictSame(gitopsIn(read(source)), { manifest_projects: [source] })
+  t.strictSame(gitopsIn(parse('')), {})
+  t.strictSame(gitopsIn(parse('gitops: {}')), {})
   const at = 'gitops.manifest_projects[0]'
   for (const [change, says] of [
     [{ namspaces: ['x'] }, `${at}.namspaces: this key is not known, did you mean ${at}.namespaces?`],
@@ -246,7 +253,7 @@ t.test('gitops: keys of ours, and what is said of wrong ones', async (t) => {
   }
   const twice = t.throws(() => read(source, { ...source, id: 'A/B' })) as unknown as Error
   t.match(twice.message, 'gitops.manifest_projects[1].name')
-  t.equal(JSON.parse(read(source, { ...source, name: 'other' }).gitops).manifest_projects.length, 2)
+  t.equal(gitopsIn(read(source, { ...source, name: 'other' })).manifest_projects.length, 2)
   t.match((t.throws(() => read(...Array(101).fill(source))) as unknown as Error).message, 'a list of at most 100')
 })
 
@@ -263,9 +270,9 @@ t.test(
       { resource_exclusions: [{ api_groups: [''], kinds: ['Secret'] }] },
     ]
     const sources = [plain, ...others.map((more, i) => ({ ...plain, name: `n${i}`, ...more }))]
-    const { file, gitops } = parse(JSON.stringify({ gitops: { manifest_projects: sources } }))
+    const { file, blocks } = parse(JSON.stringify({ gitops: { manifest_projects: sources } }))
     t.equal(file.gitops?.manifestProjects.length, 1)
     t.match(file.gitops?.manifestProjects[0], { id: 'a/b', paths: [{ glob: '**' }], pruneOneof: { value: false } })
-    t.equal(JSON.parse(gitops).manifest_projects.length, 7)
+    t.equal(gitopsIn({ blocks }).manifest_projects.length, 7)
   },
 )

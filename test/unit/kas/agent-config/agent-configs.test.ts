@@ -1,16 +1,17 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
-import { z } from 'zod'
 import type { AgentId } from '../../../../src/call/call.ts'
 import type { Agent } from '../../../../src/kas/agent.ts'
 import { parseAgentConfiguration } from '../../../../src/kas/agent-config/agent-config-file.ts'
 import type { AgentConfiguration } from '../../../../src/kas/agent-config/agent-config-reader.ts'
 import { AgentConfigs } from '../../../../src/kas/agent-config/agent-configs.ts'
+import { type BlockSchema, blockIn } from '../../../../src/kas/agent-config/module-schema.ts'
+import { viewsFile } from '../../../../src/kas/modules/views/schema.ts'
 import type { CommitId, Reading, Repositories } from '../../../../src/kas/repositories/repositories.ts'
 import type { Trees } from '../../../../src/kas/repositories/tree.ts'
-import { durationSchema } from '../../../../src/lib/config.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
+import { echoBlock, echoSchemas } from '../../../contract/modules/echo/schema.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
@@ -83,7 +84,7 @@ class FakeRepositories implements Repositories, Pick<Trees, 'mayHave'> {
   }
 }
 
-async function start(t: Test, options = {}, prepare: (configurations: AgentConfigs) => void = () => undefined) {
+async function start(t: Test, options = {}) {
   const repositories = new FakeRepositories()
   const clock = new ManualClock()
   const { log, lines } = capturedLog()
@@ -91,9 +92,11 @@ async function start(t: Test, options = {}, prepare: (configurations: AgentConfi
   const onUnreadable = ({ name }: Agent) => void unreadable.push(name)
   const limits: string[] = []
   const metrics = { limited: (by: string) => void limits.push(by) }
-  const configurations = new AgentConfigs({ repositories, log, clock, metrics, onUnreadable }, options)
+  const configurations = new AgentConfigs(
+    { schemas: echoSchemas, repositories, log, clock, metrics, onUnreadable },
+    options,
+  )
   t.teardown(() => configurations.stop())
-  prepare(configurations)
   await configurations.start()
   return { repositories, clock, configurations, lines, unreadable, limits }
 }
@@ -345,16 +348,11 @@ t.test('stop while a long file is read', async (t) => {
   t.equal(clock.pending, 0)
 })
 
-const echoSchema = z.object({ words: z.array(z.string()), every: durationSchema('5m') })
-
 async function withEcho(t: Test) {
-  let read: ReturnType<typeof AgentConfigs.prototype.block<typeof echoSchema>> | undefined
-  const started = await start(t, {}, (configurations) => {
-    read = configurations.block('echo', echoSchema)
-  })
+  const started = await start(t)
   const echo = async () => {
     const newest = await started.configurations.refreshed(agent, signal) // once it is read, by whichever thread
-    return newest && read?.(newest)
+    return blockIn(newest, echoBlock)
   }
   return { ...started, echo }
 }
@@ -365,20 +363,20 @@ t.test("a module's block is read by its schema, and kept as it stands for agentk
   t.strictSame([...((await configurations.newest(agent, signal))?.blocks?.keys() ?? [])], ['gitops'])
   const long = `# ${'x'.repeat(5000)}` // read in the other thread
   for (const [i, comment] of ['', long].entries()) {
-    await repositories.move(`read ${i}`, `echo: { words: [a], every: 90s, evry: 1, none: }\n${comment}`)
-    t.same(await echo(), { words: ['a'], every: 90_000 })
+    await repositories.move(`read ${i}`, `echo: { words: [a], wrds: 1, none: }\n${comment}`)
+    t.same(await echo(), { words: ['a'] })
     const { blocks, configuration } = (await configurations.newest(agent, signal)) as AgentConfiguration
     t.strictSame(
       Array.from(blocks ?? [], ([key, { json }]) => [key, JSON.parse(json)]),
       [
-        ['echo', { words: ['a'], every: '90s' }],
+        ['echo', { words: ['a'] }],
         ['gitops', {}],
       ],
     )
-    t.strictSame(configuration.warnings, [{ kind: 'unknown', key: 'echo.evry', hint: 'echo.every' }])
-    t.match(configuration.raw, { echo: { evry: 1, none: null } }, 'GitLab is told all')
+    t.strictSame(configuration.warnings, [{ kind: 'unknown', key: 'echo.wrds', hint: 'echo.words' }])
+    t.match(configuration.raw, { echo: { wrds: 1, none: null } }, 'GitLab is told all')
   }
-  t.equal(lines.filter(({ key }) => key === 'echo.evry').length, 2)
+  t.equal(lines.filter(({ key }) => key === 'echo.wrds').length, 2)
 })
 
 t.test("a module's block that is wrong, or too long, makes the file invalid", async (t) => {
@@ -386,8 +384,8 @@ t.test("a module's block that is wrong, or too long, makes the file invalid", as
   const file = '.gitlab/agents/prod/config.yaml'
   await configurations.current(agent, signal)
   const wrong = [
-    ['echo: { words: [1] }', `${file}: echo.words[0]: found 1, allowed: a text`],
-    ['echo: 5', `${file}: echo: found 5, allowed: a block of keys`],
+    ['echo: { words: [1] }', `${file}: line 2: echo.words[0]: found 1, allowed: a text`],
+    ['echo: 5', `${file}: line 2: echo: found 5, allowed: a block of keys`],
     [`echo: { words: [${'a'.repeat(16 * 1024)}] }`, `${file}: echo: more than 16384 bytes as JSON`],
   ] as const
   for (const [i, [text, detail]] of wrong.entries()) {
@@ -401,19 +399,23 @@ t.test("a module's block that is wrong, or too long, makes the file invalid", as
   t.same(isIn(await configurations.current(agent, signal)), ['x'], 'the last good one decides on access')
 })
 
-t.test('a block has one owner, who comes before the start', async (t) => {
-  const { configurations } = await start(t, {}, (configurations) => {
-    configurations.block('echo', echoSchema)
-    t.throws(() => configurations.block('echo', echoSchema), /the block echo has an owner/)
-    t.throws(() => configurations.block('flux', echoSchema), /the block flux has an owner/)
-  })
-  t.throws(() => configurations.block('late', echoSchema), /after the start/)
+t.test('a block has one owner', async (t) => {
+  const withBlocks =
+    (...blocks: BlockSchema[]) =>
+    () =>
+      parseAgentConfiguration(
+        'c.yaml',
+        new Uint8Array(),
+        blocks.map((block) => ({ block })),
+      )
+  t.throws(withBlocks(echoBlock, echoBlock), /the block echo has an owner/)
+  t.throws(withBlocks({ ...echoBlock, key: 'flux' }), /the block flux has an owner/)
 })
 
-t.test('what views show is read at the commit that is asked for, each time', async (t) => {
+t.test('a file of a module is read at the commit that is asked for, each time', async (t) => {
   const { configurations, repositories } = await start(t)
   repositories.text = 'follow: { namespaces: [shop] }\nverdict: kstatus\n'
-  const views = () => configurations.views(agent, 'two' as CommitId, signal)
+  const views = () => configurations.file(agent, 'two' as CommitId, viewsFile, signal)
   t.equal(await views(), '{"follow":{"namespaces":["shop"]},"verdict":"kstatus"}')
   t.strictSame(repositories.reads, ['two .gitlab/agents/prod/views.yaml 131072'])
   repositories.text = `# ${'x'.repeat(5000)}\nverdict: argo\n`

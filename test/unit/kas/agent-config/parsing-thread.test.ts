@@ -3,10 +3,11 @@ import type { Worker } from 'node:worker_threads'
 import t, { type Test } from 'tap'
 import { type ParsingAnswer, parsingAnswer } from '../../../../src/kas/agent-config/parsing-answer.ts'
 import { ParsingThread } from '../../../../src/kas/agent-config/parsing-thread.ts'
+import { echoSchemas } from '../../../contract/modules/echo/schema.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
 const maxFileBytes = 131_072
-const job = (text: string, file = 'c.yaml') => ({ file, bytes: Buffer.from(text), blockKeys: ['echo'] })
+const job = (text: string, file = 'c.yaml') => ({ file, bytes: Buffer.from(text) })
 const dense = `ci_access: {projects: [{id: a, environments: [${'a,'.repeat(39_000)}]}]}`
 const outcome = ({ costMs: _, ...told }: ParsingAnswer) => told
 
@@ -18,7 +19,7 @@ function start(t: Test, options = {}) {
   const limits: string[] = []
   const thread = new ParsingThread(
     { clock, metrics: { limited: (by) => void limits.push(by) } },
-    { maxFileBytes, ...options },
+    { program: echoSchemas.program, maxFileBytes, ...options },
   )
   t.teardown(async () => {
     await thread.stop()
@@ -43,7 +44,11 @@ t.test('the answer is what this thread would have found, and so is the error', a
     `a: [${'1,'.repeat(41_000)}]`,
   ]
   for (const text of texts) {
-    t.strictSame(outcome(await thread.parse(job(text))), outcome(parsingAnswer(job(text))), text.slice(0, 40))
+    t.strictSame(
+      outcome(await thread.parse(job(text))),
+      outcome(parsingAnswer(job(text), echoSchemas.list)),
+      text.slice(0, 40),
+    )
   }
   t.strictSame(outcome(await thread.parse({ ...job(''), bytes: Uint8Array.of(0x61, 0xff) })), {
     refusal: { code: 'CONFIGURATION_INVALID', detail: 'c.yaml: not UTF-8' },

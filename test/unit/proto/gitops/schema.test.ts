@@ -1,6 +1,7 @@
 import t from 'tap'
 import { readBlock } from '../../../../src/agentk/modules/gitops/source-options.ts'
 import { parseAgentConfiguration } from '../../../../src/kas/agent-config/agent-config-file.ts'
+import { moduleSchemas } from '../../../../src/kas/module-schemas.ts'
 import { olderSourceSchema } from '../../../support/older-source-schema.ts'
 
 /** Values of each key of a source: kas takes what agentk takes, and what agentk took before. */
@@ -156,7 +157,9 @@ const answersOf = (source: Readonly<Record<string, unknown>>) => {
     }
   }
   return {
-    kas: isTaken(() => parseAgentConfiguration('config.yaml', Buffer.from(JSON.stringify({ gitops: block })))),
+    kas: isTaken(() =>
+      parseAgentConfiguration('config.yaml', Buffer.from(JSON.stringify({ gitops: block })), moduleSchemas.list),
+    ),
     agentk: readBlock(block).unreadable.length === 0,
     older: olderSourceSchema.safeParse(source).success,
   }

@@ -50,8 +50,7 @@ function start(gitlab?: Gitlab) {
         listeners.add(own)
         return () => listeners.delete(own)
       },
-      block: () => () => undefined,
-      views: async () => undefined,
+      file: async () => undefined,
     },
   })
   const tracker: AgentRegistry = {

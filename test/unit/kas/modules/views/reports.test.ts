@@ -10,7 +10,7 @@ import { capturedLog } from '../../../../support/captured-log.ts'
 import { FakeAgentCall } from '../../../../support/fake-agent-call.ts'
 import { ManualClock, settle } from '../../../../support/manual-clock.ts'
 
-type Commit = Parameters<KasHost['agentConfig']['views']>[1]
+type Commit = Parameters<KasHost['agentConfig']['file']>[1]
 
 /** Messages that a test sends one by one. */
 class Sent {
@@ -57,7 +57,7 @@ function start(t: Test) {
     reads: 0,
     environments: [] as AgentEnvironment[],
   }
-  const agentConfig: Pick<KasHost['agentConfig'], 'newest' | 'onChange' | 'views'> = {
+  const agentConfig: Pick<KasHost['agentConfig'], 'newest' | 'onChange' | 'file'> = {
     newest: async () => {
       if (world.newest) throw world.newest
       return world.commit === undefined ? undefined : ({ commit: world.commit as Commit } as never)
@@ -67,7 +67,7 @@ function start(t: Test) {
       listeners.add(own)
       return () => listeners.delete(own)
     },
-    views: async () => {
+    file: async () => {
       world.reads++
       if (world.views instanceof KasError) throw world.views
       return world.views

@@ -1,10 +1,22 @@
-import type { GitopsBlock } from '../../proto/gitops/schema.ts'
+import { type GitopsBlock, gitopsSchema } from '../../../proto/gitops/schema.ts'
+import type { BlockSchema } from '../../agent-config/module-schema.ts'
+
+/** `gitops` of an agent's configuration. A restriction that is misspelt would let agents do more than is meant. */
+export const gitopsBlock: BlockSchema<typeof gitopsSchema> = {
+  key: 'gitops',
+  schema: gitopsSchema,
+  maxBytes: Number.POSITIVE_INFINITY, // the schema bounds it
+  whenAbsent: {},
+  refusesUnknown: true,
+  ownFile: 'gitops.yaml',
+  forStock,
+}
 
 /**
  * What stock agents are sent: they know neither all keys nor all kinds of paths. A source that they would take for
  * something else, as it is rendered or kept to namespaces or to an account, is left out.
  */
-export function stockGitops({ manifest_projects: sources = [] }: GitopsBlock): object {
+function forStock({ manifest_projects: sources = [] }: GitopsBlock): object {
   const known = sources.flatMap((each) => {
     if (each.kustomize || each.helm || each.namespaces || each.access_as) return []
     const { name: _, resource_inclusions: inclusions, resource_exclusions: exclusions, paths, ...rest } = each

@@ -1,12 +1,13 @@
 import t from 'tap'
-import { parseViewsFile } from '../../../../src/kas/agent-config/views-file.ts'
+import { parseModuleFile } from '../../../../src/kas/agent-config/module-blocks.ts'
+import { viewsFile } from '../../../../src/kas/modules/views/schema.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 
-const parse = (text: string) => JSON.parse(parseViewsFile('views.yaml', Buffer.from(text)))
+const parse = (text: string) => JSON.parse(parseModuleFile(viewsFile, 'views.yaml', Buffer.from(text)))
 
 function problemOf(text: string | Uint8Array): string {
   try {
-    parseViewsFile('views.yaml', Buffer.from(text))
+    parseModuleFile(viewsFile, 'views.yaml', Buffer.from(text))
   } catch (error) {
     return KasError.from(error).message
   }

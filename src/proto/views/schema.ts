@@ -1,7 +1,4 @@
 import * as z from 'zod'
-import { parseConfig } from '../../lib/config.ts'
-import { KasError } from '../../lib/errors.ts'
-import { configurationInvalid, maxNodes, textOf } from './agent-config-file.ts'
 
 /**
  * `views.yaml` of an agent: what its views show (doc/views.md). Rules of health are checked by agentk, which compiles
@@ -34,7 +31,7 @@ const kindHealth = block({
   tests: listOf(ruleTest, maxCases).optional(),
 })
 
-const viewsFileSchema = block({
+export const viewsFileSchema = block({
   follow: block({
     namespaces: listOf(filled, maxNamespaces).optional(),
     kinds: listOf(kind, maxKinds).optional(),
@@ -43,30 +40,3 @@ const viewsFileSchema = block({
   health: listOf(kindHealth, maxRules).optional(),
   verdict: z.enum(['argo', 'kstatus', 'kas']).optional(),
 })
-
-const refused = { services: 'this version shows no services' }
-
-/** Of the file as JSON, which agentk gets. */
-const maxJsonBytes = 256 * 1024
-
-/**
- * Reads a `views.yaml`; an empty one is a block without keys.
- *
- * @param file - names it in errors
- * @returns JSON, as it stands there
- * @throws KasError CONFIGURATION_INVALID with every problem and its line; a key that is not known is one
- */
-export function parseViewsFile(file: string, bytes: Uint8Array): string {
-  const source = textOf(file, bytes)
-  let raw: Readonly<Record<string, unknown>>
-  try {
-    raw = parseConfig(file, source, viewsFileSchema, { limits: { maxNodes }, refused }).raw
-  } catch (error) {
-    throw configurationInvalid(error)
-  }
-  const json = JSON.stringify(raw)
-  if (Buffer.byteLength(json) > maxJsonBytes) {
-    throw new KasError({ code: 'CONFIGURATION_INVALID', detail: `${file}: more than ${maxJsonBytes} bytes as JSON` })
-  }
-  return json
-}

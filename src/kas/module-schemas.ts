@@ -1,0 +1,12 @@
+import { programBeside } from '../lib/worker-host.ts'
+import type { ModuleSchema, ModuleSchemas } from './agent-config/module-schema.ts'
+import { gitopsBlock } from './modules/gitops/schema.ts'
+import { viewsFile } from './modules/views/schema.ts'
+
+/** What modules have of an agent's folder: a feature is a line here. */
+const list: readonly ModuleSchema[] = [{ block: gitopsBlock }, { file: viewsFile }]
+
+export const moduleSchemas: ModuleSchemas = {
+  list,
+  program: programBeside(import.meta.url, 'parsing-thread-program'),
+}
