@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { createFluxMetrics } from '../../../src/agentk/modules/flux/flux-metrics.ts'
+import { createFluxMetrics } from '../../../src/agentk/modules/flux/module.ts'
 import { createGitopsMetrics } from '../../../src/agentk/modules/gitops/gitops-metrics.ts'
 import { createLeader } from '../../../src/agentk/modules/leader/module.ts'
 import { createViewsMetrics } from '../../../src/agentk/modules/views/views-metrics.ts'

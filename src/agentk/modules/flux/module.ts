@@ -1,11 +1,12 @@
+import { Counter } from 'prom-client'
 import { withDeadline } from '../../../lib/deadline.ts'
 import type { Logger } from '../../../lib/log.ts'
+import type { Registry } from '../../../lib/metrics.ts'
 import { pause } from '../../../lib/pause.ts'
 import type { AgentConfiguration } from '../../../proto/gen/agentcfg_pb.ts'
 import type { Term } from '../../election/terms.ts'
 import type { AgentkHost, AgentkModule } from '../../module.ts'
 import { type Apis, findFluxApis } from './flux-apis.ts'
-import { createFluxMetrics, type FluxMetrics } from './flux-metrics.ts'
 import { type FluxTimes, FluxWork, type FluxWorkComponents } from './flux-work.ts'
 import { followPushes, HandledPushes } from './push-stream.ts'
 import { callWebhook, defaultWebhookUrl, readWebhookAddress, type WebhookAddress } from './webhook-call.ts'
@@ -118,4 +119,18 @@ class Flux {
       return undefined
     }
   }
+}
+
+export interface FluxMetrics {
+  /** A webhook was called, or given up. */
+  outcome(outcome: 'called' | 'failed'): void
+}
+
+export function createFluxMetrics(register: Registry): FluxMetrics {
+  const registers = [register]
+  const counters = {
+    called: new Counter({ name: 'agentk_flux_webhooks_total', help: 'Webhooks of Flux that were called', registers }),
+    failed: new Counter({ name: 'agentk_flux_webhooks_failed_total', help: 'Webhooks that were given up', registers }),
+  }
+  return { outcome: (outcome) => counters[outcome].inc() }
 }
