@@ -13,7 +13,8 @@ import { fileProblem } from './file-problem.ts'
  */
 export async function trustedContext(caCertificateFile: string | undefined, key: string): Promise<tls.SecureContext> {
   const own = caCertificateFile === undefined ? [] : [await readAuthorities(caCertificateFile, key)]
-  return tls.createSecureContext({ ca: [...authorities('default'), ...authorities('system'), ...own] })
+  // Node and the system name nearly the same ones: each costs, once is enough
+  return tls.createSecureContext({ ca: [...new Set([...authorities('default'), ...authorities('system'), ...own])] })
 }
 
 async function readAuthorities(file: string, key: string): Promise<string> {
