@@ -49,8 +49,8 @@ const files = new Map(jobsOf(all).map(({ name, files }) => [name, files.length])
 // a pattern picks at the first level of a process: there are the tests of a file, or files
 const jobs = values.grep === undefined ? jobsOf(chosen) : chosen.map((file) => ({ name: file, files: [file] }))
 
-// a whole run starts hundreds of programs; what is tried by itself starts those of the source tree
-if (wanted.length === 0) process.env.KAS_TEST_PROGRAMS ??= await bundledPrograms(root)
+// a whole run starts hundreds of programs, and times are those of one; what is tried by itself starts the source tree's
+if (wanted.length === 0 || values.record) process.env.KAS_TEST_PROGRAMS ??= await bundledPrograms(root)
 
 // API servers, nodes, kubectl and what Go compiles live for seconds: they take memory in the place of CPU time
 process.env.GOGC ??= '400'
