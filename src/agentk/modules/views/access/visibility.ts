@@ -1,17 +1,10 @@
 import { createHash } from 'node:crypto'
-import type { ResourceKind } from '../../../../kubernetes/kind.ts'
+import { builtIn, type ResourceKind } from '../../../../kubernetes/kind.ts'
 import type { Visibility } from '../store/record.ts'
 
-export const eventKind: ResourceKind = {
-  key: 'Event',
-  group: '',
-  version: 'v1',
-  plural: 'events',
-  isNamespaced: true,
-}
-
+export const eventKind: ResourceKind = { ...builtIn.events, key: 'Event', isNamespaced: true }
+export const podKind: ResourceKind = { ...builtIn.pods, key: 'Pod', isNamespaced: true }
 const core = { group: '', version: 'v1', isNamespaced: true }
-export const podKind: ResourceKind = { ...core, key: 'Pod', plural: 'pods' }
 /** Who may list one of these in a namespace knows of the namespace. */
 export const namingKinds: readonly ResourceKind[] = [
   podKind,
@@ -25,8 +18,6 @@ type Resource = Pick<ResourceKind, 'group' | 'plural'>
 export function resourceKey({ group, plural }: Resource): string {
   return `${group}/${plural}`
 }
-
-const namespaceResource: Resource = { group: '', plural: 'namespaces' }
 
 /** Put together as answers are read, then never changed. Resources are keys of `resourceKey`. */
 export class ListRights implements Visibility {
@@ -61,7 +52,7 @@ export class ListRights implements Visibility {
   }
 
   mayName(namespace: string): boolean {
-    if (this.mayList(namespaceResource, '')) return true
+    if (this.mayList(builtIn.namespaces, '')) return true
     return namingKinds.some((kind) => this.mayList(kind, namespace))
   }
 }

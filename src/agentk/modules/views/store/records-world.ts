@@ -24,13 +24,13 @@ import type { ObjectRecord, Place, ReadonlyRecords } from './record.ts'
 
 /** Pods that a Service selects and claims' users, children of one object, and what is being deleted: as many are read */
 export const maxRead = 500
-const apiServiceKind = 'apiregistration.k8s.io/APIService'
-const podKind = 'Pod'
-const nodeKind = 'Node'
+const apiServiceKey = 'apiregistration.k8s.io/APIService'
+const podKey = 'Pod'
+const nodeKey = 'Node'
 /** different taints of nodes that are read */
 const maxTaints = 64
-const claimKind = 'PersistentVolumeClaim'
-const sliceKind = 'discovery.k8s.io/EndpointSlice'
+const claimKey = 'PersistentVolumeClaim'
+const sliceKey = 'discovery.k8s.io/EndpointSlice'
 /** Kinds that make Pods by a template. */
 export const templateKinds = [
   'apps/Deployment',
@@ -98,7 +98,7 @@ export class RecordsWorld implements World {
   }
 
   podsOf(namespace: string, selector: LabelTable): readonly KubernetesObject[] {
-    return this.first(this.records.inNamespace(podKind, namespace), ({ labels }) =>
+    return this.first(this.records.inNamespace(podKey, namespace), ({ labels }) =>
       selector.every(([name, value]) => labels.get(name) === value),
     )
   }
@@ -106,7 +106,7 @@ export class RecordsWorld implements World {
   taints(selector: LabelTable): readonly KubernetesObject[] | undefined {
     const all = new Map<string, KubernetesObject>()
     let isAny = false
-    for (const { labels, traits } of this.records.inNamespace(nodeKind, '')) {
+    for (const { labels, traits } of this.records.inNamespace(nodeKey, '')) {
       this.count()
       if (!selector.every(([name, value]) => labels.get(name) === value)) continue
       isAny = true
@@ -128,13 +128,13 @@ export class RecordsWorld implements World {
   }
 
   usersOf(claim: KubernetesObject): readonly KubernetesObject[] {
-    const users = this.records.naming(claimKind, namespaceOf(claim), nameOf(claim))
-    return this.first(users, ({ kind }) => kind.key === podKind)
+    const users = this.records.naming(claimKey, namespaceOf(claim), nameOf(claim))
+    return this.first(users, ({ kind }) => kind.key === podKey)
   }
 
   apiServicesOf(group: string): readonly KubernetesObject[] {
     const isOf = ({ name }: ObjectRecord) => name.slice(name.indexOf('.') + 1) === group
-    return this.first(this.records.inNamespace(apiServiceKind, ''), isOf)
+    return this.first(this.records.inNamespace(apiServiceKey, ''), isOf)
   }
 
   webhooksNamed(name: string): readonly KubernetesObject[] {
@@ -239,7 +239,7 @@ function isOfTemplate(traits: KubernetesObject | undefined, selector: LabelTable
 
 /** The Service that a slice is of. */
 export function serviceOf({ kind, owner, customParent }: ObjectRecord): string | undefined {
-  if (kind.key !== sliceKind) return undefined
+  if (kind.key !== sliceKey) return undefined
   const parent = owner ?? customParent
   return parent?.kind === 'Service' ? parent.name : undefined
 }

@@ -1,7 +1,7 @@
 import type { ObjectRecord, ReadonlyRecords, Visibility } from '../store/record.ts'
 import type { GraphSelection } from './graph-selection.ts'
 
-export const namespaceKind = 'Namespace'
+export const namespaceKey = 'Namespace'
 
 /** Namespaces that a graph selects by their labels, of those that may be listed. */
 export class GraphNamespaces {
@@ -22,7 +22,7 @@ export class GraphNamespaces {
   /** @returns those of which it is otherwise than before */
   *choose(selection: GraphSelection, visibility: Visibility): Generator<undefined, ReadonlySet<string>> {
     const selected = new Set<string>()
-    for (const record of this.#records.inNamespace(namespaceKind, '')) {
+    for (const record of this.#records.inNamespace(namespaceKey, '')) {
       const { kind, name, labels } = record
       if (visibility.mayList(kind, '')) {
         const isSelected = this.#known.get(record) ?? selection.selectsNamespace(name, labels)

@@ -1,3 +1,4 @@
+import { builtIn } from '../../../../kubernetes/kind.ts'
 import { builtInKinds } from '../../../../kubernetes/kind-words.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { type Bindings, Expression, Steps } from '../../../health/custom/cel.ts'
@@ -43,7 +44,6 @@ interface CompiledQuery {
 /** Whether an expression is true; one that has no value is not. */
 type Test = (bindings: () => Bindings) => boolean
 
-const namespaceKind: GraphKind = { group: '', version: 'v1', plural: 'namespaces', isNamespaced: false }
 const noLabels: ReadonlyMap<string, string> = new Map()
 
 /** What of a cluster a graph shows. Of kinds the first query decides that is about them, as it stands. */
@@ -115,7 +115,7 @@ export class GraphSelection {
   selectsNamespace(name: string, labels = noLabels): boolean {
     const { names, fields, labels: selects } = this.#namespaces
     if (names && !names.has(name)) return false
-    const of = { kind: namespaceKind, namespace: '', name, labels }
+    const of = { kind: builtIn.namespaces, namespace: '', name, labels }
     if ((fields && !fields(of)) || (selects && !selects(labels))) return false
     return this.#ofNamespaces(() => bindingsOf(of))
   }
@@ -166,7 +166,7 @@ export class GraphSelection {
 /** What is in no namespace is everywhere. */
 function isIn({ kind, namespace, name }: Place, isSelected: (namespace: string) => boolean): boolean {
   if (namespace !== '') return isSelected(namespace)
-  return kind.group !== '' || kind.plural !== namespaceKind.plural || isSelected(name)
+  return kind.group !== '' || kind.plural !== builtIn.namespaces.plural || isSelected(name)
 }
 
 function bindingsOf({ kind, namespace, name, labels }: Labelled): Bindings {

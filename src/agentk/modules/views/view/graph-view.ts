@@ -11,7 +11,7 @@ import type { RunInTurns } from '../tree/scans.ts'
 import type { Moved } from '../tree/sight.ts'
 import { GraphIds } from './graph-ids.ts'
 import { GraphKinds } from './graph-kinds.ts'
-import { GraphNamespaces, namespaceKind } from './graph-namespaces.ts'
+import { GraphNamespaces, namespaceKey } from './graph-namespaces.ts'
 import type { GraphSelection } from './graph-selection.ts'
 import { type Graph, GraphWalk } from './graph-walk.ts'
 import { Page } from './pages.ts'
@@ -307,5 +307,5 @@ export class GraphView implements View, ForestListener {
 
 /** Labels of namespaces are asked for, too. */
 function asksFor(selection: GraphSelection, kind: BuiltInKind): boolean {
-  return selection.includesKind(kind) || (selection.isByLabels && kind.key === namespaceKind)
+  return selection.includesKind(kind) || (selection.isByLabels && kind.key === namespaceKey)
 }

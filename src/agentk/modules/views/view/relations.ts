@@ -34,7 +34,7 @@ const reversed: Readonly<Record<string, string>> = {
 }
 
 const selecting = ['Service', 'policy/PodDisruptionBudget']
-const podKind = 'Pod'
+const podKey = 'Pod'
 /** To read through so many takes as long as to read one object. */
 const referencesOfOne = 8
 
@@ -94,12 +94,12 @@ function* named(
 
 /** What may name, run on or select it. */
 function* candidates({ kind, namespace, name }: ObjectRecord, { records }: LinkSources): Iterable<ObjectRecord> {
-  if (kind.key === podKind) for (const other of selecting) yield* records.inNamespace(other, namespace)
+  if (kind.key === podKey) for (const other of selecting) yield* records.inNamespace(other, namespace)
   yield* records.naming(kind.key, namespace, name)
 }
 
 function* relationsTo({ kind, namespace, name, labels }: ObjectRecord, by: ObjectRecord): Iterable<string> {
-  const maySelect = kind.key === podKind && by.namespace === namespace && selecting.includes(by.kind.key)
+  const maySelect = kind.key === podKey && by.namespace === namespace && selecting.includes(by.kind.key)
   if (maySelect && by.selector && selects(by.selector)(labels)) yield 'selected by'
   if (kind.key === 'Node' && by.node === name) yield 'runs'
   for (const { relation, ...place } of by.references) {
