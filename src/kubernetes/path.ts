@@ -22,15 +22,20 @@ export function collectionPath(resource: GroupVersionResource, namespace = ''): 
   return `${versionPath(resource)}${within}/${encodeURIComponent(plural)}`
 }
 
-export interface ObjectPlace {
-  /** empty or absent: it is in none */
-  readonly namespace?: string
-  readonly name: string
-  /** such as `status` */
-  readonly subresource?: string
-}
-
-export function objectPath(resource: GroupVersionResource, { namespace, name, subresource }: ObjectPlace): string {
+export function objectPath(
+  resource: GroupVersionResource,
+  {
+    namespace,
+    name,
+    subresource,
+  }: {
+    /** empty or absent: it is in none */
+    readonly namespace?: string
+    readonly name: string
+    /** such as `status` */
+    readonly subresource?: string
+  },
+): string {
   const path = `${collectionPath(resource, namespace)}/${encodeURIComponent(name)}`
   return subresource === undefined ? path : `${path}/${encodeURIComponent(subresource)}`
 }

@@ -4,6 +4,7 @@ import { connect as connectTls, createSecureContext } from 'node:tls'
 import type { Dispatcher } from 'undici'
 import buildConnector from 'undici/lib/core/connect.js'
 import Pool from 'undici/lib/dispatcher/pool.js'
+import { textAt } from '../../kubernetes/object.ts'
 import { type Clock, monotonicClock, systemClock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import { Absence } from './absence.ts'
@@ -37,6 +38,14 @@ export interface JsonAnswer {
   readonly body: unknown
   /** the answer asks for a pause before the next request */
   readonly retryAfterMs?: number
+}
+
+/** @returns what was answered. @throws KasError UNREACHABLE with the server's status: it was not done */
+export function bodyOf({ status, body }: JsonAnswer): unknown {
+  if (status >= 200 && status < 300 && body) return body
+  const message = textAt(body, 'message')
+  const detail = `the API server answered ${status}${message && `: ${message}`}`
+  throw new KasError({ code: 'UNREACHABLE', detail, httpStatus: status })
 }
 
 /** A request that could not be sent waits this long for a server that restarts: the longer ones take some 10 s. */

@@ -1,3 +1,4 @@
+import { withQuery } from '../../kubernetes/path.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { Deadline } from '../../lib/deadline.ts'
 import { KasError } from '../../lib/errors.ts'
@@ -70,7 +71,7 @@ export const watchTimes: WatchTimes = {
 }
 
 interface Following {
-  readonly query: string
+  readonly query: Readonly<Record<string, string | boolean>>
   readonly onOpen: () => void
   readonly onEvent: (event: WatchEvent) => void
   readonly signal: AbortSignal
@@ -201,7 +202,7 @@ export class ObjectWatch {
 
   #watch(signal: AbortSignal): Promise<Refusal> {
     const onOpen = () => this.#components.sink.following(true)
-    return this.#follow({ query: `resourceVersion=${this.#version}`, onOpen, onEvent: () => undefined, signal })
+    return this.#follow({ query: { resourceVersion: this.#version }, onOpen, onEvent: () => undefined, signal })
   }
 
   /**
@@ -230,7 +231,7 @@ export class ObjectWatch {
       isOpen = true
       sink.listing()
     }
-    const query = 'sendInitialEvents=true&resourceVersionMatch=NotOlderThan'
+    const query = { sendInitialEvents: true, resourceVersionMatch: 'NotOlderThan' }
     this.#byPages = true
     try {
       const outcome = await this.#follow({ query, onOpen, onEvent, signal: silence.signal })
@@ -255,7 +256,7 @@ export class ObjectWatch {
     const { path, isMetadata, leavesOut } = this.#options
     const lastMs = jittered(this.#times.watchMs, random)
     const seconds = Math.max(1, Math.round(lastMs / 1000))
-    const common = `watch=1&allowWatchBookmarks=true&timeoutSeconds=${seconds}`
+    const common = { watch: 1, allowWatchBookmarks: true, timeoutSeconds: seconds }
     const ending = new Deadline({ ms: lastMs + this.#times.graceMs, clock, signals: [signal], reason: overdue })
     this.#isUnanswered = false
     const forget = pulse?.onUnanswered(() => {
@@ -266,7 +267,7 @@ export class ObjectWatch {
     this.#openedAt = clock.now()
     try {
       const head = await followWatch(client, {
-        path: `${path}${path.includes('?') ? '&' : '?'}${common}&${query}`,
+        path: withQuery(path, { ...common, ...query }),
         accept: isMetadata ? metadataOnly.object : undefined,
         signal: ending.signal,
         onOpen,

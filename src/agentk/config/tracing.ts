@@ -4,20 +4,14 @@ import type { OtlpTracing } from '../../lib/tracing/otlp-tracing.ts'
 import { productName, type Version } from '../../lib/version.ts'
 
 /** Where traces go; `problem`: why they go nowhere though the environment asks for them. */
-export type TracingSettings = OtlpSettings | { readonly problem: string }
-
-interface OtlpSettings {
-  readonly url: string
-  readonly serviceName: string
-  /** of one export. ms */
-  readonly exportMs: number | undefined
-}
-
-/** What of agentk's configuration traces need. */
-export interface TracingConfig {
-  readonly tracing?: TracingSettings | undefined
-  readonly pod: { readonly name: string }
-}
+export type TracingSettings =
+  | {
+      readonly url: string
+      readonly serviceName: string
+      /** of one export. ms */
+      readonly exportMs: number | undefined
+    }
+  | { readonly problem: string }
 
 const tracesPath = 'v1/traces'
 const defaultServiceName = 'gitlab-agent'
@@ -53,7 +47,13 @@ export function readTracing(env: NodeJS.ProcessEnv): TracingSettings | undefined
 /** @returns undefined: they are off, and nothing of OpenTelemetry is loaded */
 export async function createTracing(
   log: Logger,
-  { config, version }: { config: TracingConfig; version: Version },
+  {
+    config,
+    version,
+  }: {
+    readonly config: { readonly tracing?: TracingSettings | undefined; readonly pod: { readonly name: string } }
+    readonly version: Version
+  },
 ): Promise<OtlpTracing | undefined> {
   const { tracing, pod } = config
   if (!tracing) return undefined

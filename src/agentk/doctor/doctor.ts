@@ -28,12 +28,6 @@ const fingerprintLength = 12
 /** What no token has; a line break at the end of the file is taken off by agentk. */
 const strange = /[^\x21-\x7e]/
 
-export interface DoctorContext {
-  readonly env: NodeJS.ProcessEnv
-  readonly version: Version
-  readonly stdout: { write(text: string): unknown }
-}
-
 /**
  * `agentk doctor`: what is wrong between this pod, kas and the cluster. It registers nothing.
  *
@@ -41,7 +35,18 @@ export interface DoctorContext {
  * @returns the exit code: 1 if a check has failed
  * @throws UsageError for another `--output`, or an `--idle` that is no such number
  */
-export async function doctor(args: readonly string[], { env, version, stdout }: DoctorContext): Promise<number> {
+export async function doctor(
+  args: readonly string[],
+  {
+    env,
+    version,
+    stdout,
+  }: {
+    readonly env: NodeJS.ProcessEnv
+    readonly version: Version
+    readonly stdout: { write(text: string): unknown }
+  },
+): Promise<number> {
   const output = taken(args, 'output')
   const idle = taken(output.rest, 'idle')
   const isJson = output.value === 'json'

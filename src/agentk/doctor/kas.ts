@@ -15,19 +15,20 @@ import { KeepAlive, stockTimes } from '../tunnels/keep-alive.ts'
 import { nextStepOfRefusal, nextStepToKas } from '../tunnels/next-step.ts'
 import { dialKas, kindOfProxy } from '../tunnels/transport.ts'
 
-export interface CheckedKas {
-  readonly finding: Finding
-  /** if kas has sent whose the token is */
-  readonly agentId: bigint | undefined
-}
-
 type Answer = CheckResult & { readonly agentId?: bigint }
 
 /** of the connection, and of the answer. ms */
 const timeoutMs = 10_000
 
-/** Connects as agentk does, and asks for its configuration, without registering. */
-export async function checkKas(config: Config, version: Version): Promise<CheckedKas> {
+/**
+ * Connects as agentk does, and asks for its configuration, without registering.
+ *
+ * @returns `agentId` if kas has sent whose the token is
+ */
+export async function checkKas(
+  config: Config,
+  version: Version,
+): Promise<{ readonly finding: Finding; readonly agentId: bigint | undefined }> {
   const { agentId, ...found } = await tryKas(config, version)
   return { finding: { check: 'kas', subject: '--kas-address', ...found }, agentId }
 }

@@ -1,7 +1,6 @@
 import { builtIn } from '../../kubernetes/kind.ts'
-import { collectionPath } from '../../kubernetes/path.ts'
-import { KasError } from '../../lib/errors.ts'
-import type { ApiClient } from '../cluster/api-client.ts'
+import { collectionPath, objectPath } from '../../kubernetes/path.ts'
+import { type ApiClient, bodyOf } from '../cluster/api-client.ts'
 import type { LeaseRecord } from './leader-rule.ts'
 
 interface Lease {
@@ -18,18 +17,18 @@ interface Lease {
 /** Three calls of coordination.k8s.io/v1: not worth a client library (doc/decisions/0005). */
 export class LeaseClient {
   readonly #client: ApiClient
-  readonly #collection: string
+  readonly #namespace: string
 
   constructor(client: ApiClient, options: { namespace: string }) {
     this.#client = client
-    this.#collection = collectionPath(builtIn.leases, options.namespace)
+    this.#namespace = options.namespace
   }
 
   /** @returns undefined if there is none. @throws KasError UNREACHABLE with the server's status */
   async read(name: string, signal: AbortSignal): Promise<LeaseRecord | undefined> {
-    const { status, body } = await this.#client.json('GET', `${this.#collection}/${name}`, undefined, signal)
-    if (status === 404) return undefined
-    return record(expect(status, body))
+    const answer = await this.#client.json('GET', this.#pathOf(name), undefined, signal)
+    if (answer.status === 404) return undefined
+    return record(bodyOf(answer) as Lease)
   }
 
   /**
@@ -55,10 +54,14 @@ export class LeaseClient {
         leaseTransitions: next.transitions,
       },
     }
-    const { status, body } = known
-      ? await this.#client.json('PUT', `${this.#collection}/${name}`, lease, signal)
-      : await this.#client.json('POST', this.#collection, lease, signal)
-    return status === 409 ? undefined : record(expect(status, body))
+    const answer = known
+      ? await this.#client.json('PUT', this.#pathOf(name), lease, signal)
+      : await this.#client.json('POST', collectionPath(builtIn.leases, this.#namespace), lease, signal)
+    return answer.status === 409 ? undefined : record(bodyOf(answer) as Lease)
+  }
+
+  #pathOf(name: string): string {
+    return objectPath(builtIn.leases, { namespace: this.#namespace, name })
   }
 }
 
@@ -71,11 +74,4 @@ function record({ metadata, spec }: Lease): LeaseRecord {
     transitions: spec?.leaseTransitions ?? 0,
     resourceVersion: metadata?.resourceVersion ?? '',
   }
-}
-
-function expect(status: number, body: unknown): Lease {
-  if (status >= 200 && status < 300 && body) return body as Lease
-  const message = (body as { message?: string } | undefined)?.message
-  const detail = `the API server answered ${status}${message ? `: ${message}` : ''}`
-  throw new KasError({ code: 'UNREACHABLE', detail })
 }

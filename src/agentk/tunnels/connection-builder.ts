@@ -9,13 +9,6 @@ import { TunnelPool } from './pool.ts'
 import type { Serve } from './serve.ts'
 import { dialKas, type TransportOptions } from './transport.ts'
 
-export interface ConnectionBuilderOptions {
-  /** to `--kas-address` */
-  readonly transport: TransportOptions
-  /** name of this pod */
-  readonly pod: string
-}
-
 /** Of all connections: a long upload may fill a long way, in a small pod. */
 const maxWideBytes = 16 * 1024 * 1024
 
@@ -33,7 +26,15 @@ export function connectionBuilder(
     readonly clock: Clock
     readonly random: () => number
   },
-  { transport, pod }: ConnectionBuilderOptions,
+  {
+    transport,
+    pod,
+  }: {
+    /** to `--kas-address` */
+    readonly transport: TransportOptions
+    /** name of this pod */
+    readonly pod: string
+  },
 ): BuildConnection {
   const { methods, logs, clock, random } = components
   const windows = new WindowBudget(maxWideBytes)

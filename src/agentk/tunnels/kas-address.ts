@@ -46,18 +46,22 @@ function withoutUser({ protocol, host, pathname }: URL): string {
   return `${protocol}//${host}${pathname}`
 }
 
-export interface AllowedAddressRules {
-  /** `--kas-address` */
-  readonly own: KasAddress
-  /** `--kas-allow-home`: host names, each with all that is below it */
-  readonly alsoAllowed: readonly string[]
-}
-
 /**
  * The address that kas has named, if agentk may take its token there: no weaker scheme, and a host that is that of
  * `--kas-address`, below it, or allowed by name. Authorities and the expected name stay those of the command line.
  */
-export function allowedAddress(text: string, { own, alsoAllowed }: AllowedAddressRules): KasAddress | undefined {
+export function allowedAddress(
+  text: string,
+  {
+    own,
+    alsoAllowed,
+  }: {
+    /** `--kas-address` */
+    readonly own: KasAddress
+    /** `--kas-allow-home`: host names, each with all that is below it */
+    readonly alsoAllowed: readonly string[]
+  },
+): KasAddress | undefined {
   let address: KasAddress
   try {
     address = parseKasAddress(text)

@@ -39,14 +39,6 @@ export interface TunnelComponents {
   readonly onFault: (error: unknown, method: string) => void
 }
 
-/** The owner of a tunnel, as its call comes and goes. */
-export interface TunnelEvents {
-  /** kas has given the tunnel a call */
-  active(): void
-  /** The call has ended. @returns whether the tunnel waits for another one */
-  idle(): boolean
-}
-
 /**
  * The agent's side of one Connect stream, which carries one call (doc/reference/tunnel-protocol.md 3.2), or with a kas
  * that knows it one after another (doc/decisions/0011).
@@ -73,7 +65,15 @@ export class Tunnel {
   }
 
   /** Announces what is served, waits for a call and serves it, and the next one if it may. Never rejects. */
-  async serve(descriptor: Uint8Array, events: TunnelEvents): Promise<TunnelEnd> {
+  async serve(
+    descriptor: Uint8Array,
+    events: {
+      /** kas has given the tunnel a call */
+      active(): void
+      /** The call has ended. @returns whether the tunnel waits for another one */
+      idle(): boolean
+    },
+  ): Promise<TunnelEnd> {
     void this.#stream.send(descriptor)
     do {
       const info = await this.#requestInfo()

@@ -1,7 +1,7 @@
 import { builtIn } from '../../../../kubernetes/kind.ts'
-import { collectionPath } from '../../../../kubernetes/path.ts'
+import { collectionPath, objectPath, withQuery } from '../../../../kubernetes/path.ts'
 import { KasError } from '../../../../lib/errors.ts'
-import type { ApiClient } from '../../../cluster/api-client.ts'
+import { type ApiClient, bodyOf } from '../../../cluster/api-client.ts'
 
 export type JsonApi = Pick<ApiClient, 'json'>
 
@@ -30,9 +30,11 @@ const maxObjectBytes = 3 * 1024 * 1024
 export class ConfigMaps {
   readonly #api: JsonApi
   readonly #collection: string
+  readonly #namespace: string
 
   constructor(api: JsonApi, namespace: string) {
     this.#api = api
+    this.#namespace = namespace
     this.#collection = collectionPath(builtIn.configMaps, namespace)
   }
 
@@ -71,29 +73,21 @@ export class ConfigMaps {
   async delete(map: ConfigMap, signal: AbortSignal): Promise<void> {
     const { resourceVersion, uid } = map.metadata
     const body = { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { resourceVersion, uid } }
-    const { status, body: answer } = await this.#api.json('DELETE', this.#pathOf(map), body, signal)
-    if (status !== 404) accepted(status, answer)
+    const answer = await this.#api.json('DELETE', this.#pathOf(map), body, signal)
+    if (answer.status !== 404) bodyOf(answer)
   }
 
   #page(query: Readonly<Record<string, string>>, maxBytes: number, signal: AbortSignal): Promise<Page> {
-    return this.#ask(['GET', `${this.#collection}?${new URLSearchParams(query)}`, undefined, signal, { maxBytes }])
+    return this.#ask(['GET', withQuery(this.#collection, query), undefined, signal, { maxBytes }])
   }
 
   #pathOf({ metadata }: ConfigMap): string {
-    return `${this.#collection}/${encodeURIComponent(metadata.name)}`
+    return objectPath(builtIn.configMaps, { namespace: this.#namespace, name: metadata.name })
   }
 
   async #ask<Answer>(request: Parameters<JsonApi['json']>): Promise<Answer> {
-    const { status, body } = await this.#api.json(...request)
-    return accepted(status, body) as Answer
+    return bodyOf(await this.#api.json(...request)) as Answer
   }
-}
-
-function accepted(status: number, body: unknown): unknown {
-  if (status >= 200 && status < 300 && body) return body
-  const message = (body as { message?: string } | undefined)?.message
-  const detail = `the API server answered ${status}${message ? `: ${message}` : ''}`
-  throw new KasError({ code: 'UNREACHABLE', detail, httpStatus: status })
 }
 
 /** What was thrown says that its account may not do that. */
