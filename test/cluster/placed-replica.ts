@@ -4,14 +4,13 @@ import type { Forward } from '../../src/call/call.ts'
 import { deliver } from '../../src/kas/router/delivery.ts'
 import { Router } from '../../src/kas/router/router.ts'
 import { defaultSearch } from '../../src/kas/router/tunnel-search.ts'
-import { AgentsServer } from '../../src/kas/servers/agents/agents-server.ts'
+import type { AgentsServer } from '../../src/kas/servers/agents/agents-server.ts'
 import { MemberPlacement } from '../../src/kas/tunnels/home-placement.ts'
 import { PublishedConnections } from '../../src/kas/tunnels/published-connections.ts'
 import { TunnelRegistry } from '../../src/kas/tunnels/tunnel-registry.ts'
 import { monotonicClock } from '../../src/lib/clock.ts'
 import { createLogger } from '../../src/lib/log.ts'
-import { noTracer } from '../../src/lib/tracing/tracer.ts'
-import { oneAgent } from '../support/agents-server.ts'
+import { listenToAgents } from '../support/agents-server.ts'
 import { type Replica, startReplica } from './replicas.ts'
 
 /** What of a replica places agents: membership, the server for agents at an address of its own, and its own tunnels. */
@@ -35,28 +34,11 @@ export async function startPlacedReplica(t: Test, name: string, listed: readonly
   const tunnels = new TunnelRegistry({ clock: monotonicClock })
   const published = new PublishedConnections({ row: membership, log })
   const placement = new MemberPlacement({ membership })
-  const agents = new AgentsServer(
-    {
-      directory: oneAgent(),
-      tunnels,
-      methods: {},
-      log,
-      onRateExceeded: () => undefined,
-      published,
-      placement,
-      tracer: noTracer,
-    },
-    {
-      listen: { port, host: '127.0.0.1' },
-      websocket: true,
-      product: 'gitlab-kas/v18.5.0/test',
-      listenGraceMs: 0,
-      age: { maxAgeMs: 7_200_000 },
-      hints: { settleMs: 20, spreadMs: 1 },
-    },
+  const agents = await listenToAgents(
+    t,
+    { tunnels, published, placement },
+    { listen: { port, host: '127.0.0.1' }, hints: { settleMs: 20, spreadMs: 1 } },
   )
-  await agents.start()
-  t.teardown(() => agents.stop())
   const observer = { routed: () => undefined, timedOut: () => undefined }
   const forward = deliver(new Router({ tunnels, observer }, { ...defaultSearch, findTimeoutMs: 500 }).forward)
   const kill = async () => {

@@ -1,13 +1,12 @@
 import t, { type Test } from 'tap'
-import { type AgentFeedOptions, defaultAgentFeed } from '../../src/kas/modules/views/feed/agent-feed.ts'
-import { Feeds } from '../../src/kas/modules/views/feed/feeds.ts'
+import type { AgentFeedOptions } from '../../src/kas/modules/views/feed/agent-feed.ts'
+import type { Feeds } from '../../src/kas/modules/views/feed/feeds.ts'
 import type { Viewer } from '../../src/kas/modules/views/feed/view.ts'
-import { systemClock } from '../../src/lib/clock.ts'
 import type { KasError } from '../../src/lib/errors.ts'
-import { createLogger } from '../../src/lib/log.ts'
 import { agentId } from '../support/agents-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { echoMethod } from '../support/fake-agent.ts'
+import { startFeeds } from '../support/feeds.ts'
 import { FreezableFront } from '../support/freezable-front.ts'
 import { followMethod, leadMethod, ViewsAgent } from '../support/views-agent.ts'
 import { startWholeProcess } from './whole-process.ts'
@@ -15,14 +14,8 @@ import { knows, linked, reaches, startWholeReplica, startWholeReplicas, type Who
 
 /** Views through tunnels of agents and links between replicas, as they are lost. */
 
-function feedsAt(t: Test, { forward, serves }: WholeReplica, options: Partial<AgentFeedOptions> = {}): Feeds {
-  const log = createLogger({ level: 'silent' })
-  const metrics = { updated: () => undefined }
-  const components = { forward, serves, metrics, clock: systemClock, random: Math.random, log }
-  const feeds = new Feeds(components, { ...defaultAgentFeed, ...options })
-  t.teardown(() => feeds.stop())
-  return feeds
-}
+const feedsAt = (t: Test, { forward, serves }: WholeReplica, options: Partial<AgentFeedOptions> = {}): Feeds =>
+  startFeeds(t, { forward, serves, random: Math.random }, options).feeds
 
 async function agentAt(t: Test, replica: WholeReplica, name: string, methods?: string[]): Promise<ViewsAgent> {
   const agent = await ViewsAgent.start(replica.agentsPort, name, methods)

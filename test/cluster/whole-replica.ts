@@ -7,8 +7,6 @@ import { createReplicaIdentity } from '../../src/kas/peers/replica-identity.ts'
 import { deliver } from '../../src/kas/router/delivery.ts'
 import { Router } from '../../src/kas/router/router.ts'
 import { defaultSearch, type SearchOptions } from '../../src/kas/router/tunnel-search.ts'
-import { AgentsServer } from '../../src/kas/servers/agents/agents-server.ts'
-import { ReplicasServer } from '../../src/kas/servers/replicas/replicas-server.ts'
 import { PublishedConnections } from '../../src/kas/tunnels/published-connections.ts'
 import { TunnelRegistry } from '../../src/kas/tunnels/tunnel-registry.ts'
 import { monotonicClock } from '../../src/lib/clock.ts'
@@ -17,8 +15,9 @@ import { noTracer } from '../../src/lib/tracing/tracer.ts'
 import type { InstanceId } from '../../src/membership/membership.ts'
 import type { MembershipTimers } from '../../src/membership/protocol/timers.ts'
 import type { Handler } from '../../src/proto/grpc/server-stream.ts'
-import { type AgentsDirectory, agentId, oneAgent } from '../support/agents-server.ts'
+import { type AgentsDirectory, agentId, listenToAgents } from '../support/agents-server.ts'
 import { eventually } from '../support/eventually.ts'
+import { startReplicasServer } from '../support/replicas-server.ts'
 import { startReplica } from './replicas.ts'
 
 /** All of a replica that calls pass: membership, tunnels, router and the servers for agents and for replicas. */
@@ -54,25 +53,14 @@ export async function startWholeReplica(
   const log = createLogger({ level: 'silent' })
   const identity = await createReplicaIdentity()
   const tunnels = new TunnelRegistry({ clock: monotonicClock })
-  const strangers = { count: 0 }
   const { publicKeyHash } = identity
   const { listed = [], timers = {} } = options
   const replica = await startReplica(t, name, { listed, timers, publicKeyHash, replica: { port: 0 } })
   const { membership } = replica
-  const replicasServer = new ReplicasServer(
-    {
-      identity,
-      tunnels,
-      isKnown: (hash) => membership.rows().some(({ head }) => head.publicKeyHash === hash),
-      methods: options.methods?.(name) ?? {},
-      log,
-      onStranger: () => void strangers.count++,
-      tracer: noTracer,
-    },
-    { listen: { port: 0, host: '127.0.0.1' }, listenGraceMs: 0 },
-  )
-  await replicasServer.start()
-  t.teardown(() => replicasServer.stop())
+  const isKnown = (hash: string) => membership.rows().some(({ head }) => head.publicKeyHash === hash)
+  const { server: replicasServer, strangers } = await startReplicasServer(t, {
+    components: { identity, tunnels, isKnown, methods: options.methods?.(name) ?? {} },
+  })
   membership.setReplicaPort(replicasServer.address.port)
   const reachability = { ...defaultReachability, ...options.reachability }
   const links = new Links({ membership, identity, log, tracer: noTracer }, { reachability, redialMs: [5, 50] })
@@ -80,26 +68,9 @@ export async function startWholeReplica(
   t.teardown(() => links.stop())
   const observer = { routed: () => undefined, timedOut: () => undefined }
   const router = new Router({ tunnels, observer, links }, { ...defaultSearch, ...options.search })
-  const agents = new AgentsServer(
-    {
-      directory: options.directory ?? oneAgent(),
-      tunnels,
-      methods: {},
-      log,
-      onRateExceeded: () => undefined,
-      published: new PublishedConnections({ row: membership, log }),
-      tracer: noTracer,
-    },
-    {
-      listen: { port: 0, host: '127.0.0.1' },
-      websocket: true,
-      product: 'gitlab-kas/v18.5.0/test',
-      listenGraceMs: 0,
-      age: { maxAgeMs: 7_200_000 },
-    },
-  )
-  await agents.start()
-  t.teardown(() => agents.stop())
+  const published = new PublishedConnections({ row: membership, log })
+  const directory = options.directory ? { directory: options.directory } : {}
+  const agents = await listenToAgents(t, { tunnels, published, ...directory })
   const forward = deliver(router.forward)
   const serves: Router['serves'] = (agent, method) => router.serves(agent, method)
   const kill = async () => {

@@ -1,5 +1,4 @@
 import type { AddressInfo } from 'node:net'
-import { Registry } from 'prom-client'
 import t, { type Test } from 'tap'
 import { missingAssets } from '../../dev/control-plane/assets.ts'
 import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
@@ -8,15 +7,14 @@ import { ruleReader } from '../../src/agentk/modules/views/thread/rule-sources.t
 import { ViewsThread } from '../../src/agentk/modules/views/thread/views-thread.ts'
 import type { Reply } from '../../src/call/call.ts'
 import type { Directory } from '../../src/kas/directory/directory.ts'
-import { Feeds } from '../../src/kas/modules/views/feed/feeds.ts'
 import { graphEndpoint } from '../../src/kas/modules/views/graph/graph-endpoint.ts'
-import { createViewsMetrics } from '../../src/kas/modules/views/views-metrics.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { KasError } from '../../src/lib/errors.ts'
 import { GraphClient } from '../contract/kubernetes-server/graph-client.ts'
 import { createKubernetesServer } from '../contract/kubernetes-server/start-server.ts'
 import { capturedLog } from '../support/captured-log.ts'
 import { eventually } from '../support/eventually.ts'
+import { startFeeds } from '../support/feeds.ts'
 import { defaultRequest } from '../support/graph/strict-graph.ts'
 
 /** GitLab's graph of a real API server: the thread of views, kas' own endpoint, and a client as strict as glab. */
@@ -44,15 +42,11 @@ async function start(t: Test) {
     stopping.abort()
     return ran
   })
-  const feeds: Feeds = new Feeds({
+  const { feeds } = startFeeds(t, {
     forward: async (call) => thread.follow(call) as Reply, // none of its messages is in pieces
     serves: () => true,
-    metrics: createViewsMetrics(new Registry(), () => feeds.views),
-    clock,
     random: Math.random,
-    log,
   })
-  t.teardown(() => feeds.stop())
   const directory: Pick<Directory, 'grantJob' | 'grantUser'> = {
     grantJob: () => Promise.reject(new KasError({ code: 'JOB_TOKEN_UNAUTHORIZED' })),
     grantUser: async (_agent, { key }) => {

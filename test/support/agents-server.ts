@@ -35,6 +35,35 @@ export function oneAgent(
   }
 }
 
+/** A server for agents, of one agent. */
+export async function listenToAgents(
+  t: Test,
+  components: Pick<AgentsServerComponents, 'tunnels'> & Partial<AgentsServerComponents>,
+  options: Partial<AgentsServerOptions> = {},
+): Promise<AgentsServer> {
+  const server = new AgentsServer(
+    {
+      directory: oneAgent(),
+      methods: {},
+      log: createLogger({ level: 'silent' }),
+      onRateExceeded: () => undefined,
+      tracer: noTracer,
+      ...components,
+    },
+    {
+      listen: { port: 0, host: '127.0.0.1' },
+      websocket: true,
+      product: 'gitlab-kas/v18.5.0/test',
+      listenGraceMs: 0,
+      age: { maxAgeMs: 7_200_000 },
+      ...options,
+    },
+  )
+  await server.start()
+  t.teardown(() => server.stop())
+  return server
+}
+
 /** A server for agents with a router on top, as in one replica; `delivered` repeats what can be repeated. */
 export async function startAgentsServer(
   t: Test,
@@ -51,27 +80,7 @@ export async function startAgentsServer(
     { tunnels, observer },
     { ...defaultSearch, findTimeoutMs: overrides.findTimeoutMs ?? 20_000 },
   )
-  const server = new AgentsServer(
-    {
-      directory: oneAgent(),
-      tunnels,
-      methods: {},
-      log: createLogger({ level: 'silent' }),
-      onRateExceeded: () => undefined,
-      tracer: noTracer,
-      ...overrides.components,
-    },
-    {
-      listen: { port: 0, host: '127.0.0.1' },
-      websocket: true,
-      product: 'gitlab-kas/v18.5.0/test',
-      listenGraceMs: 0,
-      age: { maxAgeMs: 7_200_000 },
-      ...overrides.options,
-    },
-  )
-  await server.start()
-  t.teardown(() => server.stop())
+  const server = await listenToAgents(t, { tunnels, ...overrides.components }, overrides.options)
   const { forward } = router
   return { server, tunnels, timeouts, forward, delivered: deliver(forward), port: server.address.port }
 }

@@ -1,17 +1,14 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
 import type { Serve } from '../../../src/agentk/tunnels/serve.ts'
-import { defaultAgentFeed } from '../../../src/kas/modules/views/feed/agent-feed.ts'
-import { Feeds } from '../../../src/kas/modules/views/feed/feeds.ts'
 import { Router } from '../../../src/kas/router/router.ts'
-import { systemClock } from '../../../src/lib/clock.ts'
-import { createLogger } from '../../../src/lib/log.ts'
 import { abortable } from '../../../src/lib/signals.ts'
 import { FollowRequestSchema, FollowResponseSchema } from '../../../src/proto/gen/views_pb.ts'
 import { viewsFeature } from '../../../src/proto/views-json.ts'
 import { agentId, callThrough, startAgentsServer } from '../../support/agents-server.ts'
 import { eventually } from '../../support/eventually.ts'
 import { FakePlacement } from '../../support/fake-placement.ts'
+import { startFeeds } from '../../support/feeds.ts'
 import { followMethod, leadMethod } from '../../support/views-agent.ts'
 import { echoMethod, startConnections } from '../agentk/connections-side.ts'
 
@@ -68,11 +65,8 @@ t.test('the lead goes back and forth: views follow it, and no call is lost', asy
   })
   const observer = { routed: () => undefined, timedOut: () => undefined }
   const router = new Router({ tunnels, observer })
-  const log = createLogger({ level: 'silent' })
-  const metrics = { updated: () => undefined }
   const serves: Router['serves'] = (agent, method) => router.serves(agent, method)
-  const feeds = new Feeds({ forward, serves, metrics, clock: systemClock, random: () => 0, log }, defaultAgentFeed)
-  t.teardown(() => feeds.stop())
+  const { feeds } = startFeeds(t, { forward, serves })
   const pods = [await podAt(t, port, 'pod-a'), await podAt(t, port, 'pod-b')]
   await eventually(() => serves(agentId, leadMethod) === true)
   const from = Array.from({ length: 20 }, () => '')

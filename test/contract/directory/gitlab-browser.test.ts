@@ -1,11 +1,9 @@
 import t, { type Test } from 'tap'
-import { KubernetesServer } from '../../../src/kas/servers/kubernetes/kubernetes-server.ts'
-import { createRegistry } from '../../../src/lib/metrics.ts'
-import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 import { GitlabDouble } from '../../support/gitlab/gitlab-double.ts'
 import { startGitlabSide } from '../../support/gitlab/gitlab-side.ts'
 import { suiteWorld } from '../../support/gitlab/gitlab-world.ts'
 import { clusterForward, data, head, trailer } from '../kubernetes-server/fake-cluster.ts'
+import { createKubernetesServer } from '../kubernetes-server/start-server.ts'
 
 /**
  * What GitLab's dashboard does, on 8154 and behind it (doc/reference/tunnel-protocol.md 6.1 to 6.3,
@@ -17,7 +15,7 @@ const authorizePath = '/internal/kubernetes/authorize_proxy_user'
 
 async function start(t: Test, configuration: string) {
   const gitlab = await GitlabDouble.start(t, { world: suiteWorld(configuration) })
-  const { directory, log } = await startGitlabSide(t, gitlab)
+  const { directory } = await startGitlabSide(t, gitlab)
   const seen: { headers: Record<string, readonly string[]>; impersonation: unknown; query: unknown }[] = []
   const forward = clusterForward(async function* ({ header }) {
     seen.push({ headers: Object.fromEntries(header.header), impersonation: header.impersonation, query: header.query })
@@ -25,17 +23,8 @@ async function start(t: Test, configuration: string) {
     yield data('{}')
     yield trailer
   })
-  const server = new KubernetesServer(
-    { forward, directory, register: createRegistry(), log, tracer: noTracer },
-    {
-      listen: { host: '127.0.0.1', port: 0 },
-      urlPathPrefix: '/-/k8s-proxy/',
-      externalUrl: page,
-      listenGraceMs: 0,
-      shutdownGraceMs: 0,
-      product: 'gitlab-kas/v1.2.3/abc',
-    },
-  )
+  const options = { urlPathPrefix: '/-/k8s-proxy/', externalUrl: page }
+  const { server } = createKubernetesServer(forward, options, undefined, { directory })
   t.teardown(() => server.stop(AbortSignal.abort()))
   await server.start()
   const { port } = server.address as { port: number }

@@ -4,17 +4,16 @@ import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import type { Directory, JobGrant } from '../../../src/kas/directory/directory.ts'
 import { noUsage } from '../../../src/kas/directory/usage.ts'
-import { KubernetesServer } from '../../../src/kas/servers/kubernetes/kubernetes-server.ts'
 import { readProtobufEvent } from '../../../src/kas/servers/kubernetes/watch/resume/protobuf-event.ts'
 import { serverFrame } from '../../../src/kas/servers/kubernetes/websocket/server-frames.ts'
 import { type ErrorSpec, KasError } from '../../../src/lib/errors.ts'
 import { createRegistry } from '../../../src/lib/metrics.ts'
-import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 import { encodeHttpResponse } from '../../../src/proto/http/http-over-grpc.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { eventually } from '../../support/eventually.ts'
 import { webSocketFrames } from '../../support/websocket-frames.ts'
 import { type Cluster, clusterForward, data, head, trailer } from './fake-cluster.ts'
+import { createKubernetesServer } from './start-server.ts'
 
 /** Who may no longer is ended while its request runs (doc/reference/tunnel-protocol.md 6.3). */
 
@@ -45,17 +44,9 @@ async function start(t: Test, cluster: Cluster) {
     const [, value] = /^kas_kubernetes_requests_in_flight (\d+)$/m.exec(await register.metrics()) ?? []
     return Number(value)
   }
-  const server = new KubernetesServer(
-    { forward: clusterForward(cluster), directory, register, log, usage, tracer: noTracer },
-    {
-      listen: { host: '127.0.0.1', port: 0 },
-      urlPathPrefix: '/',
-      listenGraceMs: 0,
-      shutdownGraceMs: 0,
-      product: 'gitlab-kas/v1.2.3/abc',
-      accessCheckMs: 20,
-    },
-  )
+  const options = { urlPathPrefix: '/', accessCheckMs: 20 }
+  const components = { directory, register, log, usage }
+  const { server } = createKubernetesServer(clusterForward(cluster), options, undefined, components)
   t.teardown(() => server.stop(AbortSignal.abort()))
   await server.start()
   const { port } = server.address as { port: number }

@@ -1,16 +1,12 @@
 import type { AddressInfo } from 'node:net'
-import { Registry } from 'prom-client'
 import type { Test } from 'tap'
 import type { Directory } from '../../../src/kas/directory/directory.ts'
 import { viewsEndpoint } from '../../../src/kas/modules/views/api/views-endpoint.ts'
-import { defaultAgentFeed } from '../../../src/kas/modules/views/feed/agent-feed.ts'
-import { Feeds } from '../../../src/kas/modules/views/feed/feeds.ts'
 import { defaultGraph, type GraphOptions, graphEndpoint } from '../../../src/kas/modules/views/graph/graph-endpoint.ts'
-import { createViewsMetrics } from '../../../src/kas/modules/views/views-metrics.ts'
 import type { KubernetesLimits } from '../../../src/kas/servers/kubernetes/http/kubernetes-limits.ts'
 import { WebSocketTokens } from '../../../src/kas/servers/kubernetes/watch/websocket-tokens.ts'
-import { capturedLog } from '../../support/captured-log.ts'
 import { eventually } from '../../support/eventually.ts'
+import { startFeeds } from '../../support/feeds.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { FakeFollows } from '../../unit/kas/modules/views/feed/fake-follows.ts'
 import { clusterForward, echo } from './fake-cluster.ts'
@@ -25,20 +21,7 @@ export async function startViews(t: Test, limits: Partial<KubernetesLimits> = {}
     grantJob: directory.grantJob,
     grantUser: (...query) => world.grant(...query),
   }
-  const register = new Registry()
-  const { log } = capturedLog()
-  const views: Feeds = new Feeds(
-    {
-      forward: follows.forward,
-      serves: () => world.serves,
-      metrics: createViewsMetrics(register, () => views.views),
-      clock,
-      random: () => 0,
-      log,
-    },
-    defaultAgentFeed,
-  )
-  t.teardown(() => views.stop())
+  const { feeds: views, register } = startFeeds(t, { forward: follows.forward, serves: () => world.serves, clock })
   const tokens = new WebSocketTokens({ secret: Buffer.alloc(64), clock })
   const { server } = createKubernetesServer(clusterForward(echo), { limits }, undefined, {
     clock,

@@ -3,19 +3,14 @@ import { connect, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
 import { dialReplica } from '../../../src/kas/peers/dial-replica.ts'
-import { createReplicaIdentity } from '../../../src/kas/peers/replica-identity.ts'
 import {
   maxStrangerCalls,
-  ReplicasServer,
   type ReplicasServerOptions,
   strangerBounds,
 } from '../../../src/kas/servers/replicas/replicas-server.ts'
-import { TunnelRegistry } from '../../../src/kas/tunnels/tunnel-registry.ts'
-import { monotonicClock } from '../../../src/lib/clock.ts'
 import { Code } from '../../../src/lib/errors.ts'
-import { createLogger } from '../../../src/lib/log.ts'
-import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 import type { Handler } from '../../../src/proto/grpc/server-stream.ts'
+import { startReplicasServer } from '../../support/replicas-server.ts'
 
 /**
  * Peers that are frozen, or slow, in the midst of a TLS handshake: their kernel has connected, and they say nothing,
@@ -43,23 +38,10 @@ async function startServer(
     started = () => undefined,
   }: Setting = {},
 ) {
-  const identity = await createReplicaIdentity()
-  const strangers = { count: 0 }
-  const server = new ReplicasServer(
-    {
-      identity,
-      tunnels: new TunnelRegistry({ clock: monotonicClock }),
-      isKnown,
-      methods: { '/kas.Test/Hold': hold },
-      log: createLogger({ level: 'silent' }),
-      onStranger: () => void strangers.count++,
-      tracer: noTracer,
-      events: { started },
-    },
-    { listen: { port: 0, host: '127.0.0.1' }, listenGraceMs: 0, handshakeMs, strangers: bounds },
-  )
-  await server.start()
-  t.teardown(() => server.stop())
+  const { server, identity, strangers } = await startReplicasServer(t, {
+    components: { isKnown, methods: { '/kas.Test/Hold': hold }, events: { started } },
+    options: { handshakeMs, strangers: bounds },
+  })
   const { port } = server.address
   const { publicKeyHash } = identity
   const dial = async () => {

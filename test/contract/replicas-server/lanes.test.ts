@@ -6,19 +6,14 @@ import { dialReplica } from '../../../src/kas/peers/dial-replica.ts'
 import { type HandOver, handOverKeys } from '../../../src/kas/peers/hand-over-metadata.ts'
 import { HandOverStream } from '../../../src/kas/peers/hand-over-stream.ts'
 import { Lanes } from '../../../src/kas/peers/lanes.ts'
-import { createReplicaIdentity } from '../../../src/kas/peers/replica-identity.ts'
-import { ReplicasServer } from '../../../src/kas/servers/replicas/replicas-server.ts'
 import type { Tunnel } from '../../../src/kas/tunnels/tunnel.ts'
-import { TunnelRegistry } from '../../../src/kas/tunnels/tunnel-registry.ts'
-import { monotonicClock } from '../../../src/lib/clock.ts'
 import { KasError } from '../../../src/lib/errors.ts'
-import { createLogger } from '../../../src/lib/log.ts'
-import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 import { laneMethod } from '../../../src/proto/grpc/lane-frames.ts'
 import { agentId, callOf, readReply } from '../../support/agents-server.ts'
 import { echoMethod } from '../../support/fake-agent.ts'
 import { idleTunnel } from '../../support/idle-tunnel.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
+import { startReplicasServer } from '../../support/replicas-server.ts'
 
 /** The second hop by itself: an entry's hand-overs on lanes, to a replica whose agent says what the test says. */
 
@@ -46,23 +41,10 @@ const echo: Agent = async ({ messages }) => {
 }
 
 async function hop(t: Test, agent: Agent = echo) {
-  const identity = await createReplicaIdentity()
-  const tunnels = new TunnelRegistry({ clock: monotonicClock })
   const members = { areKnown: true }
-  const server = new ReplicasServer(
-    {
-      identity,
-      tunnels,
-      isKnown: () => members.areKnown,
-      methods: {},
-      log: createLogger({ level: 'silent' }),
-      onStranger: () => undefined,
-      tracer: noTracer,
-    },
-    { listen: { port: 0, host: '127.0.0.1' }, listenGraceMs: 0 },
-  )
-  await server.start()
-  t.teardown(() => server.stop(AbortSignal.abort()))
+  const { server, identity, tunnels } = await startReplicasServer(t, {
+    components: { isKnown: () => members.areKnown },
+  })
   const { publicKeyHash } = identity
   const address = `127.0.0.1:${server.address.port}`
   const session = await dialReplica({ address, publicKeyHash, identity }, new AbortController().signal)

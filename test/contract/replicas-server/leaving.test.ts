@@ -3,33 +3,13 @@ import type { Metadata } from '../../../src/call/call.ts'
 import { kasCaller } from '../../../src/call/caller.ts'
 import { dialReplica } from '../../../src/kas/peers/dial-replica.ts'
 import { tunnelKey, writeHandOver } from '../../../src/kas/peers/hand-over-metadata.ts'
-import { createReplicaIdentity } from '../../../src/kas/peers/replica-identity.ts'
-import { ReplicasServer } from '../../../src/kas/servers/replicas/replicas-server.ts'
-import { TunnelRegistry } from '../../../src/kas/tunnels/tunnel-registry.ts'
-import { monotonicClock } from '../../../src/lib/clock.ts'
-import { createLogger } from '../../../src/lib/log.ts'
-import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 import { agentId } from '../../support/agents-server.ts'
 import { echoMethod } from '../../support/fake-agent.ts'
 import { idleTunnel } from '../../support/idle-tunnel.ts'
+import { startReplicasServer } from '../../support/replicas-server.ts'
 
 t.test('a replica that leaves gives tunnels to its peers as long as it has some', async (t) => {
-  const identity = await createReplicaIdentity()
-  const tunnels = new TunnelRegistry({ clock: monotonicClock })
-  const server = new ReplicasServer(
-    {
-      identity,
-      tunnels,
-      isKnown: () => true,
-      methods: {},
-      log: createLogger({ level: 'silent' }),
-      onStranger: () => undefined,
-      tracer: noTracer,
-    },
-    { listen: { port: 0, host: '127.0.0.1' }, listenGraceMs: 0 },
-  )
-  await server.start()
-  t.teardown(() => server.stop())
+  const { server, identity, tunnels } = await startReplicasServer(t)
   tunnels.add(agentId, idleTunnel(echoMethod))
   const { publicKeyHash } = identity
   const address = `127.0.0.1:${server.address.port}`

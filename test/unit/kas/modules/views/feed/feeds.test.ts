@@ -1,11 +1,8 @@
-import { Registry } from 'prom-client'
 import t, { type Test } from 'tap'
-import { type AgentFeedOptions, defaultAgentFeed } from '../../../../../../src/kas/modules/views/feed/agent-feed.ts'
-import { Feeds } from '../../../../../../src/kas/modules/views/feed/feeds.ts'
-import { createViewsMetrics } from '../../../../../../src/kas/modules/views/views-metrics.ts'
+import type { AgentFeedOptions } from '../../../../../../src/kas/modules/views/feed/agent-feed.ts'
 import { Code, KasError } from '../../../../../../src/lib/errors.ts'
 import { viewsBounds } from '../../../../../../src/proto/views-json.ts'
-import { capturedLog } from '../../../../../support/captured-log.ts'
+import { startFeeds } from '../../../../../support/feeds.ts'
 import { ManualClock, settle } from '../../../../../support/manual-clock.ts'
 import { agentId, FakeFollows, FakeViewer } from './fake-follows.ts'
 
@@ -17,15 +14,7 @@ function start(t: Test, options: Partial<AgentFeedOptions> = {}) {
   const clock = new ManualClock()
   const follows = new FakeFollows()
   const world = { serves: true as boolean | undefined }
-  const register = new Registry()
-  const metrics = createViewsMetrics(register, () => feeds.views)
-  const { log } = capturedLog()
-  const { forward } = follows
-  const feeds: Feeds = new Feeds(
-    { forward, serves: () => world.serves, metrics, clock, random: () => 0, log },
-    { ...defaultAgentFeed, ...options },
-  )
-  t.teardown(() => feeds.stop())
+  const { feeds, register } = startFeeds(t, { forward: follows.forward, serves: () => world.serves, clock }, options)
   const open = (text = '{"view":"tree"}', as: typeof ada | undefined = undefined) => {
     const viewer = new FakeViewer()
     return { viewer, view: feeds.open(agentId, { as, query: query(text) }, viewer) }
