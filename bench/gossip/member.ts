@@ -4,18 +4,18 @@ import type { AgentId } from '../../src/call/call.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { createLogger } from '../../src/lib/log.ts'
 import { createRegistry } from '../../src/lib/metrics.ts'
-import { createDiscovery, Membership, type RowConnection } from '../../src/membership/membership.ts'
+import { createSources, Membership, type RowConnection } from '../../src/membership/membership.ts'
 import { machineTime } from '../support/machine-time.ts'
 import type { Change, ChangesAnswer, MemberSettings, Question, RestAnswer } from './questions.ts'
 
 const { name, port, members } = JSON.parse(process.argv[2] as string) as MemberSettings
 const log = createLogger({ level: 'error' })
-const discovery = createDiscovery(
+const sources = createSources(
   { log, clock: systemClock, random: Math.random },
   { settings: { static: members }, surroundings: { inCluster: false, gossipPort: port } },
 )
 const membership = new Membership(
-  { log, clock: systemClock, sources: discovery.sources, metrics: createRegistry() },
+  { log, clock: systemClock, sources, metrics: createRegistry() },
   {
     name,
     secret: Buffer.from('a secret of 32 bytes for a bench'),

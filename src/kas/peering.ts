@@ -5,7 +5,7 @@ import type { Logger } from '../lib/log.ts'
 import type { Registry } from '../lib/metrics.ts'
 import type { Service } from '../lib/service.ts'
 import type { Tracer } from '../lib/tracing/tracer.ts'
-import { createDiscovery, Membership, runsInCluster } from '../membership/membership.ts'
+import { createSources, Membership, runsInCluster } from '../membership/membership.ts'
 import { serveUnary, type UnaryMethods } from '../proto/unary.ts'
 import { unreachableGossip } from './config/gossip-listen.ts'
 import type { KasConfig } from './config/kas-schema.ts'
@@ -161,7 +161,7 @@ function createMembership(
   const { config, env, secret, previousSecret, identity, kasVersion, place } = options
   const { cluster, private_api } = config
   const gossip = tcpOptions(cluster.listen)
-  const discovery = createDiscovery(
+  const sources = createSources(
     { log, clock, random: Math.random },
     {
       settings: cluster.discovery,
@@ -169,7 +169,7 @@ function createMembership(
     },
   )
   return new Membership(
-    { log, clock, metrics: register, sources: discovery.sources },
+    { log, clock, metrics: register, sources },
     {
       name: cluster.name ?? hostname(),
       secret,

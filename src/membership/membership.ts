@@ -20,7 +20,7 @@ import { OwnRow } from './table/own-row.ts'
 import type { InstanceId, Row, RowConnection } from './table/row.ts'
 import { Table, type TableChange } from './table/table.ts'
 
-export { createDiscovery, runsInCluster } from './discovery/create-discovery.ts'
+export { createSources, runsInCluster } from './discovery/create-sources.ts'
 export type { DiscoverySource } from './discovery/source.ts'
 export type { MembershipComponents, MembershipOptions } from './membership-options.ts'
 export type { UnansweredAddress } from './protocol/reconciler.ts'

@@ -1,6 +1,7 @@
 import { Resolver } from 'node:dns/promises'
 import { formatHostPort } from '../../lib/host-port.ts'
-import { type PartAnswer, PolledSource, type PolledSourceComponents, type PollOptions } from './polled-source.ts'
+import { type PartAnswer, PolledSource, type PollOptions } from './polled-source.ts'
+import type { SourceComponents } from './running-source.ts'
 import { fullNames, type SearchList } from './search-list.ts'
 
 /** The part of node:dns' Resolver that is used. */
@@ -16,7 +17,7 @@ const queryTries = 2
 
 export const systemResolver = (): AddressResolver => new Resolver({ timeout: queryTimeoutMs, tries: queryTries })
 
-export interface DnsDiscoveryComponents extends PolledSourceComponents {
+export interface DnsDiscoveryComponents extends SourceComponents {
   /** a new one for each round, so that changed servers are seen and nothing is cached */
   readonly resolver: () => AddressResolver
   readonly searchList: () => Promise<SearchList>

@@ -1,16 +1,8 @@
-import type { Clock } from '../../lib/clock.ts'
 import { Deadline } from '../../lib/deadline.ts'
-import type { Logger } from '../../lib/log.ts'
 import { pause } from '../../lib/pause.ts'
 import { abortable } from '../../lib/signals.ts'
-import { jittered, type Random, retryPauseMs } from './retry.ts'
-import { RunningSource } from './running-source.ts'
-
-export interface PolledSourceComponents {
-  readonly log: Logger
-  readonly clock: Clock
-  readonly random: Random
-}
+import { jittered, retryPauseMs } from './retry.ts'
+import { RunningSource, type SourceComponents } from './running-source.ts'
 
 export interface PollOptions {
   /** between two questions, up to a fifth less or more */
@@ -37,11 +29,11 @@ export interface PartAnswer {
  * found before; the source as a whole fails if parts fail and none finds anything.
  */
 export abstract class PolledSource extends RunningSource {
-  readonly #components: PolledSourceComponents
+  readonly #components: SourceComponents
   readonly #options: PollOptions
   readonly #found = new Map<string, readonly string[]>()
 
-  constructor(components: PolledSourceComponents, options: PollOptions) {
+  constructor(components: SourceComponents, options: PollOptions) {
     super(components)
     this.#components = components
     this.#options = options

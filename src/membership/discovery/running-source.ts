@@ -1,6 +1,14 @@
+import type { Clock } from '../../lib/clock.ts'
 import type { Logger } from '../../lib/log.ts'
 import { KnownAddresses } from './known-addresses.ts'
+import type { Random } from './retry.ts'
 import type { Discovered, DiscoverySource } from './source.ts'
+
+export interface SourceComponents {
+  readonly log: Logger
+  readonly clock: Clock
+  readonly random: Random
+}
 
 /** A source that asks from its start on until it is stopped. */
 export abstract class RunningSource implements DiscoverySource {
@@ -9,7 +17,7 @@ export abstract class RunningSource implements DiscoverySource {
   readonly #stop = new AbortController()
   #running: Promise<void> | undefined
 
-  constructor({ log }: { readonly log: Logger }) {
+  constructor({ log }: SourceComponents) {
     this.known = new KnownAddresses({ log })
   }
 

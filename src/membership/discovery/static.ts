@@ -2,14 +2,15 @@ import { lookup as systemLookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { KasError } from '../../lib/errors.ts'
 import { formatHostPort, type HostPort, hostPortForms, parseHostPort } from '../../lib/host-port.ts'
-import { type PartAnswer, PolledSource, type PolledSourceComponents, type PollOptions } from './polled-source.ts'
+import { type PartAnswer, PolledSource, type PollOptions } from './polled-source.ts'
+import type { SourceComponents } from './running-source.ts'
 
 /** Addresses of a name as the system knows it, its hosts file and search list included. */
 export type Lookup = (host: string) => Promise<readonly { readonly address: string }[]>
 
 export const lookupBySystem: Lookup = (host) => systemLookup(host, { all: true })
 
-export interface StaticDiscoveryComponents extends PolledSourceComponents {
+export interface StaticDiscoveryComponents extends SourceComponents {
   readonly lookup: Lookup
 }
 

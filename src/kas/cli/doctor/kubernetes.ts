@@ -1,7 +1,7 @@
 import type { V1ResourceAttributes } from '@kubernetes/client-node'
 import { type Ahead, aheadByDate, clockFinding } from '../../../lib/clock-findings.ts'
 import type { Finding } from '../../../lib/findings.ts'
-import { runsInCluster } from '../../../membership/discovery/create-discovery.ts'
+import { runsInCluster } from '../../../membership/discovery/create-sources.ts'
 import { ClusterClient } from '../../../membership/discovery/kubernetes/cluster-client.ts'
 import { gossipPortName } from '../../../membership/discovery/kubernetes/endpoint-addresses.ts'
 import { answeredDate, failureText, statusOf } from '../../../membership/discovery/kubernetes/failure.ts'

@@ -1,21 +1,17 @@
 import type { KubernetesObject } from '@kubernetes/client-node'
 import { builtIn } from '../../../kubernetes/kind.ts'
 import { collectionPath } from '../../../kubernetes/path.ts'
-import type { Clock } from '../../../lib/clock.ts'
-import type { Random } from '../retry.ts'
 import type { ClusterClient } from './cluster-client.ts'
 import { endpointsAddresses, sliceAddresses } from './endpoint-addresses.ts'
-import { type Listed, ServiceInformer, type ServiceInformerOptions } from './service-informer.ts'
+import {
+  type Listed,
+  ServiceInformer,
+  type ServiceInformerComponents,
+  type ServiceInformerOptions,
+} from './service-informer.ts'
 
 /** `Endpoints` is the older kind, for clusters whose rights name only that. */
 export type Kind = 'EndpointSlices' | 'Endpoints'
-
-export interface AddressWatchComponents {
-  /** closed with the watch */
-  readonly client: ClusterClient
-  readonly clock: Clock
-  readonly random: Random
-}
 
 export interface AddressWatchOptions extends ServiceInformerOptions {
   readonly kind: Kind
@@ -31,8 +27,11 @@ export class AddressWatch {
   readonly #client: ClusterClient
   readonly #parts: readonly { addresses(): string[]; start(): Promise<void>; lost: Promise<unknown> }[]
 
-  /** @param onChange - called after `addresses()` may have changed */
-  constructor(components: AddressWatchComponents & { onChange: () => void }, options: AddressWatchOptions) {
+  /**
+   * @param components.client - closed with the watch
+   * @param components.onChange - called after `addresses()` may have changed
+   */
+  constructor(components: ServiceInformerComponents & { readonly onChange: () => void }, options: AddressWatchOptions) {
     const { kind, services, otherPort } = options
     this.kind = kind
     this.#client = components.client

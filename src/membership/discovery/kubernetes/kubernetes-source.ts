@@ -1,18 +1,10 @@
-import type { Clock } from '../../../lib/clock.ts'
-import type { Logger } from '../../../lib/log.ts'
 import { pause } from '../../../lib/pause.ts'
 import { linkedController } from '../../../lib/signals.ts'
-import { jittered, type Random, type RetryOptions, retryPauseMs } from '../retry.ts'
-import { RunningSource } from '../running-source.ts'
+import { jittered, type RetryOptions, retryPauseMs } from '../retry.ts'
+import { RunningSource, type SourceComponents } from '../running-source.ts'
 import { AddressWatch, type Kind } from './address-watch.ts'
 import { ClusterClient } from './cluster-client.ts'
 import { failureText, isDenied, retryAfterMs } from './failure.ts'
-
-export interface KubernetesDiscoveryComponents {
-  readonly log: Logger
-  readonly clock: Clock
-  readonly random: Random
-}
 
 export interface KubernetesDiscoveryOptions extends RetryOptions {
   readonly services: readonly string[]
@@ -53,7 +45,7 @@ export const kubernetesDefaults = {
  */
 export class KubernetesDiscovery extends RunningSource {
   readonly name = 'kubernetes'
-  readonly #components: KubernetesDiscoveryComponents
+  readonly #components: SourceComponents
   readonly #options: KubernetesDiscoveryOptions
   #watch: AddressWatch | undefined
   /** what was used last */
@@ -61,7 +53,7 @@ export class KubernetesDiscovery extends RunningSource {
   /** EndpointSlices were denied a moment ago; ends that */
   #slicesAgain: (() => void) | undefined
 
-  constructor(components: KubernetesDiscoveryComponents, options: KubernetesDiscoveryOptions) {
+  constructor(components: SourceComponents, options: KubernetesDiscoveryOptions) {
     super(components)
     this.#components = components
     this.#options = options

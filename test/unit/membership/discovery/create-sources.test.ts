@@ -2,32 +2,32 @@ import t from 'tap'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import {
   chooseSources,
-  createDiscovery,
+  createSources,
   type DiscoverySettings,
   runsInCluster,
-} from '../../../../src/membership/discovery/create-discovery.ts'
+} from '../../../../src/membership/discovery/create-sources.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 
 const create = (settings: DiscoverySettings, inCluster: boolean) => {
   const { log, lines } = capturedLog()
   const components = { log, clock: systemClock, random: () => 0.5 }
-  const discovery = createDiscovery(components, { settings, surroundings: { inCluster, gossipPort: 8156 } })
-  return { discovery, lines }
+  const sources = createSources(components, { settings, surroundings: { inCluster, gossipPort: 8156 } })
+  return { sources, lines }
 }
 
 t.test('one source for each that is configured', async (t) => {
   const settings = { kubernetes: { service: 'kas' }, dns: 'kas.svc', static: ['10.0.0.7:8156'] }
-  const { discovery, lines } = create(settings, true)
+  const { sources, lines } = create(settings, true)
   t.strictSame(
-    discovery.sources.map(({ name }) => name),
+    sources.map(({ name }) => name),
     ['kubernetes', 'dns', 'static'],
   )
   t.strictSame(lines, [])
 })
 
 t.test('what cannot be used is said', async (t) => {
-  const { discovery, lines } = create({ kubernetes: { service: 'kas' }, static: [] }, false)
-  t.strictSame(discovery.sources, [])
+  const { sources, lines } = create({ kubernetes: { service: 'kas' }, static: [] }, false)
+  t.strictSame(sources, [])
   t.match(lines, [{ level: 'warn', msg: 'A source of discovery is not used', reason: /does not run in a pod/ }])
 })
 
