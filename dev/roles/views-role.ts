@@ -1,5 +1,5 @@
 import type { VendorRule } from '../../src/agentk/health/custom/vendors.ts'
-import { roleRules } from '../../src/kas/modules/views/cli/bound-role.ts'
+import { roleRules } from '../../src/kas/modules/views/cli/views-role.ts'
 
 /** Kinds whose names in paths are no plural by rule. */
 const irregular: Readonly<Record<string, string>> = {

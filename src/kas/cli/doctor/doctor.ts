@@ -16,7 +16,6 @@ import {
 import { loadKasConfig } from '../../config/kas-config.ts'
 import type { KasConfig } from '../../config/kas-schema.ts'
 import { checkCertificates } from './certificates.ts'
-import { checkNames } from './check-names.ts'
 import { checkFront, type FrontOptions } from './front.ts'
 import { checkGitlab } from './gitlab.ts'
 import { checkKubernetes } from './kubernetes.ts'
@@ -55,7 +54,25 @@ const help = `usage: kas ${usage}
   Of secrets a fingerprint is shown. What each check is, and what it does not see: doc/doctor.md
 `
 
-const checkOrder: readonly string[] = checkNames
+/** What `kas doctor` checks, in the order of doc/doctor.md. */
+export const checkNames = [
+  'configuration',
+  'listen',
+  'directory',
+  'secrets',
+  'certificates',
+  'git',
+  'discovery',
+  'kubernetes',
+  'graces',
+  'proxies',
+  'gitlab',
+  'gitaly',
+  'clocks',
+  'replicas',
+  'front',
+  'idle',
+] as const
 
 /** `kas doctor` */
 export const doctor: Command = { usage, options, outputs, run }
@@ -153,7 +170,8 @@ async function findingsOf(file: string, { io, clock, isPre, token, front }: Aske
     isPre ? [pre] : checkReplicas(config),
     checkFront(config, { ...front, isPre }),
   ])
-  const place = ({ check }: Finding) => checkOrder.indexOf(check)
+  const order: readonly string[] = checkNames
+  const place = ({ check }: Finding) => order.indexOf(check)
   const sorted = found.flat().sort((one, other) => place(one) - place(other))
   return await withOrigins([...configured, ...sorted], { file, env })
 }

@@ -1,17 +1,19 @@
+import { Counter } from '../../../../lib/counter.ts'
 import { printable } from '../../../../lib/printable.ts'
 import { type ArgoWord, type Cause, kasWords, type Row } from '../../../../proto/views-json.ts'
 import { ageText } from '../../../command/age-text.ts'
 import { causeKey, causeLines, culpritKey, culpritText } from './cause-text.ts'
-import { foldedText, isUsual, isWithoutVerdict } from './folding.ts'
 import { fits } from './lines.ts'
 import { linkLines } from './link-text.ts'
-import { type ShownView, verdictOf } from './shown-view.ts'
+import { isBundle, type ShownView, verdictOf } from './shown-view.ts'
 import { isWell, kindText, type Layout, reasonOf, sinceText } from './verdict-text.ts'
 
 /** As deep as lines are drawn: what is below is counted. */
 const maxDepth = 16
 /** A Pod is not ready a moment after its ReplicaSet is made, and Pods of one fail one after the other. ms */
 const oneSinceMs = 30_000
+/** Kinds that are named on the line that counts what is folded. */
+const maxNamedKinds = 8
 
 interface Place {
   /** before the branch */
@@ -188,4 +190,31 @@ function otherCauses(model: ShownView, { u, k, n, z }: Row): readonly Cause[] {
 function moreText({ pages }: ShownView, node: string): string {
   const more = pages.get(node)?.more ?? 0
   return more > 0 ? `… ${more} more` : ''
+}
+
+/** Without a verdict and without children; a bundle of such objects, too. */
+function isWithoutVerdict(row: Row): boolean {
+  const { h, c, w } = row
+  return !h?.[0] && !h?.[2] && !w && (!c || isBundle(row))
+}
+
+/** There is one in each namespace, or for each change: it says nothing, as long as it is well. */
+function isUsual(row: Row): boolean {
+  const { k, n, w, z, f = [], c = 0 } = row
+  if (z || !isWell(verdictOf(row)) || !isWell(w ?? '')) return false
+  if (k === 'ConfigMap') return n === 'kube-root-ca.crt'
+  if (k === 'ServiceAccount') return n === 'default' && c === 0
+  if (k === 'apps/ReplicaSet') return f.includes('0/0 ready') && c === 0
+  return k === 'apps/ControllerRevision' || (k === 'discovery.k8s.io/EndpointSlice' && !isBundle(row))
+}
+
+/** @returns empty: nothing is folded */
+function foldedText(rows: readonly Row[]): string {
+  if (rows.length === 0) return ''
+  const counts = new Counter<string>()
+  for (const row of rows) counts.add(row.k, isBundle(row) ? (row.c ?? 1) : 1)
+  const kinds = [...counts.counts].sort(([, one], [, other]) => other - one)
+  const named = kinds.slice(0, maxNamedKinds).map(([kind, count]) => `${count} ${kindText(kind)}`)
+  const others = kinds.length > maxNamedKinds ? `, and ${kinds.length - maxNamedKinds} kinds more` : ''
+  return printable(`· folded (-v): ${named.join(', ')}${others}`)
 }

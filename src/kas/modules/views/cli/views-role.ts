@@ -6,7 +6,6 @@ import { askKas } from '../../../command/ask-kas.ts'
 import { readAnswer } from '../../../command/bad-answer.ts'
 import { type Command, type CommandContext, parsedArgs, UsageError } from '../../../command/command.ts'
 import { type Endpoint, endpointOf } from '../../../command/endpoint.ts'
-import { boundRole } from './bound-role.ts'
 import { readUpdate } from './received.ts'
 
 const options = {
@@ -79,4 +78,38 @@ async function namesIn(endpoint: Endpoint, kinds: ReadonlySet<string>): Promise<
     if (names.length > 0) found.set(group, names.sort())
   }
   return found
+}
+
+/**
+ * The manifest of a ClusterRole that may get, list and watch, and of its binding.
+ *
+ * @param groups - by API group: names in paths. They stand in the YAML as they are
+ */
+function boundRole(
+  name: string,
+  groups: ReadonlyMap<string, readonly string[]>,
+  account: { readonly namespace: string; readonly name: string },
+): string {
+  return `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: ${name}
+${roleRules(groups)}---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: ${name}
+roleRef: { apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: ${name} }
+subjects:
+  - { kind: ServiceAccount, name: ${account.name}, namespace: ${account.namespace} }
+`
+}
+
+/** `rules` of such a role. */
+export function roleRules(groups: ReadonlyMap<string, readonly string[]>): string {
+  const rules = [...groups].map(([group, names]) => {
+    const resources = names.map((one) => `      - ${one}\n`).join('')
+    return `  - apiGroups: [${group === '' ? '""' : group}]\n    resources:\n${resources}    verbs: [get, list, watch]\n`
+  })
+  return `rules:\n${rules.join('')}`
 }
