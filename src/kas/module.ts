@@ -150,9 +150,9 @@ export interface OwnSocket {
 export interface OwnConversation {
   /** Of the client; none comes once the WebSocket is being closed. */
   message(data: Buffer, isBinary: boolean): void
-  /** The caller is somebody else in the cluster from now on. */
-  changed(impersonation: Impersonation | undefined): void
-  /** The caller may no longer: the client learns why, and the WebSocket is closed. */
+  /** The caller is somebody else in the cluster from now on; absent: he may no longer. */
+  changed?(impersonation: Impersonation | undefined): void
+  /** The caller may no longer: the client may learn why here, then the WebSocket is closed, if it is not yet. */
   withdraw(reason: KasError): void
   /** The WebSocket is closed, whoever did it: the last call. */
   closed(): void

@@ -59,10 +59,7 @@ async function start(t: Test, converse: (opened: OpenedSocket) => Conversation =
               const said = converse(one)
               return {
                 message: (data, isBinary) => said.message?.(data, isBinary),
-                changed: (now) => {
-                  calls.push(`changed ${now?.username}`)
-                  said.changed?.(now)
-                },
+                ...(said.changed ? { changed: said.changed } : {}),
                 withdraw: (reason) => {
                   calls.push(`withdraw ${reason.code}`)
                   said.withdraw?.(reason)
@@ -169,6 +166,7 @@ t.test('messages are bounded, and none comes once it is being closed', async (t)
 
 t.test('who may no longer, or is somebody else, is its conversation’s to handle', async (t) => {
   const { open, world, clock, calls, log } = await start(t, ({ socket, failed }) => ({
+    changed: (now) => void calls.push(`changed ${now?.username}`),
     withdraw: (reason) => {
       failed(reason, 'Words failed')
       socket.close(1008, reason.message)
@@ -188,6 +186,37 @@ t.test('who may no longer, or is somebody else, is its conversation’s to handl
   t.strictSame(calls, ['changed undefined', 'withdraw JOB_TOKEN_UNAUTHORIZED', 'closed'])
   t.ok(log.some((line) => line.includes('"Words failed"') && line.includes('JOB_TOKEN_UNAUTHORIZED')))
 })
+
+t.test('one who may no longer is closed, whatever his conversation does', async (t) => {
+  const { open, world, clock, calls, count } = await start(t, () => ({
+    withdraw: () => {
+      throw new TypeError('it does not close it')
+    },
+  }))
+  const [first, second] = [await open(), await open()]
+  world.directory = { ...directory, grantJob: () => Promise.reject(new KasError({ code: 'JOB_TOKEN_UNAUTHORIZED' })) }
+  clock.advance(1000)
+  t.match(await first.closed, { code: 1011 })
+  t.match(await second.closed, { code: 1011 })
+  await eventually(() => calls.length === 4 || Promise.reject(new Error(`${calls}`)))
+  t.equal(await count('INTERNAL'), 2)
+})
+
+t.test(
+  'where a conversation cannot change whom it is for, it ends, and is closed though it does not say so',
+  async (t) => {
+    const { open, world, clock, calls } = await start(t)
+    const { closed } = await open()
+    world.directory = {
+      ...directory,
+      grantJob: async (...asked) => ({ ...(await directory.grantJob(...asked)), accessAs: { as: 'agent' } }),
+    }
+    clock.advance(1000)
+    t.match(await closed, { code: 1008 })
+    await eventually(() => calls.length === 2 || Promise.reject(new Error(`${calls}`)))
+    t.match(calls, [/^withdraw /, 'closed'])
+  },
+)
 
 for (const where of ['open', 'message'] as const) {
   t.test(`what throws in ${where} ends its WebSocket alone`, async (t) => {

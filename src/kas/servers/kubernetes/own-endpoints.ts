@@ -131,10 +131,8 @@ export class OwnEndpoints {
     const { agentId } = credentials
     const opened = sockets.accept(exchange, head, { agentId, impersonation })
     progress.record.answered(exchange.statusCode)
-    session.endsBy({
-      end: (reason) => withdraw(progress, opened, reason),
-      changed: (now) => opened.changed(now),
-    })
+    const { changed } = opened
+    session.endsBy({ end: (reason) => withdraw(progress, opened, reason), ...(changed ? { changed } : {}) })
     await opened.run(exchange.signal)
     return 'upgraded'
   }

@@ -82,14 +82,16 @@ export class OwnWebSocket {
     this.#guarded(() => this.#conversation?.message(data, isBinary))
   }
 
-  /** The caller is somebody else in the cluster from now on. */
-  changed(impersonation: Impersonation | undefined): void {
-    this.#guarded(() => this.#conversation?.changed(impersonation))
+  /** The caller is somebody else in the cluster from now on; undefined: then he may no longer. */
+  get changed(): ((impersonation: Impersonation | undefined) => void) | undefined {
+    if (!this.#conversation?.changed) return undefined
+    return (impersonation) => this.#guarded(() => this.#conversation?.changed?.(impersonation))
   }
 
-  /** The caller may no longer. */
+  /** The caller may no longer, whatever the conversation does about it. */
   withdraw(reason: KasError): void {
     this.#guarded(() => this.#conversation?.withdraw(reason))
+    if (this.#socket.isOpen) this.#socket.close(closeCodes.policyViolation, reason.message)
   }
 
   /** Resolves when it is closed; `signal` closes it. */
