@@ -22,7 +22,7 @@ import { runKas } from '../../support/kas-command.ts'
 import { createEcho as createAgentkEcho } from './echo/agentk-module.ts'
 import { echoCli } from './echo/cli.ts'
 import { createEcho } from './echo/kas-module.ts'
-import { echoSchemas } from './echo/schema.ts'
+import { echoSchemas } from './echo/module-schemas.ts'
 
 /**
  * A throw-away module, with a part of each kind that a feature may have: it is handed to the two programs, and nothing

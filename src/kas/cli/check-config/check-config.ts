@@ -72,13 +72,14 @@ async function run(args: readonly string[], { io }: CommandContext): Promise<num
   return files.every(isUsable) ? 0 : 1
 }
 
-interface Named {
-  readonly kas: string | undefined
-  readonly directory: string | undefined
-  readonly agent: readonly string[]
-}
-
-async function checkedFiles(named: Named, env: CliIo['env']): Promise<CheckedFile[]> {
+async function checkedFiles(
+  named: {
+    readonly kas: string | undefined
+    readonly directory: string | undefined
+    readonly agent: readonly string[]
+  },
+  env: CliIo['env'],
+): Promise<CheckedFile[]> {
   const kas = named.kas === undefined ? undefined : await checkedKasFile(named.kas, env)
   const maxBytes = kas?.config?.agent.configuration.max_configuration_file_size ?? defaultMaxAgentBytes
   const directory = named.directory === undefined ? [] : [await checkedDirectory(named.directory)]

@@ -36,10 +36,6 @@ export interface CheckedFile {
   readonly withoutEffect: readonly WithoutEffect[]
 }
 
-interface Parsed {
-  readonly warnings: readonly ConfigWarning[]
-}
-
 /** As kas reads it at its start, with what the environment sets. */
 export async function checkedKasFile(
   file: string,
@@ -104,7 +100,7 @@ async function configurationBeside(
 async function checkedFile(
   file: string,
   kind: CheckedFile['kind'],
-  parse: (bytes: Buffer) => Parsed,
+  parse: (bytes: Buffer) => { readonly warnings: readonly ConfigWarning[] },
 ): Promise<CheckedFile> {
   let bytes: Buffer
   try {

@@ -1,7 +1,5 @@
-import { z } from 'zod'
 import type { AgentkHost, AgentkModule } from '../../../../src/agentk/module.ts'
-
-const block = z.object({ word: z.string() })
+import { echoSchema } from './schema.ts'
 
 export interface Heard {
   readonly word: (word: string | undefined) => void
@@ -15,7 +13,7 @@ export function createEcho({ configuration, kas }: AgentkHost, heard: Heard): Ag
   kas.onFeature(async () => {
     if (kas.hasFeature(await kas.session(never), 'echo')) heard.feature()
   })
-  const word = configuration.block('echo', (json) => block.parse(json).word)
+  const word = configuration.block('echo', (json) => echoSchema.parse(json).word)
   configuration.onChange(() => heard.word(word()))
   return {}
 }

@@ -1,20 +1,10 @@
 import { z } from 'zod'
-import type { BlockSchema, ModuleSchemas } from '../../../../src/kas/agent-config/module-schema.ts'
-import { moduleSchemas } from '../../../../src/kas/module-schemas.ts'
 
-const echoSchema = z.object(
+/** `echo` of the agent's file: kas checks it with this, agentk reads with it. */
+export const echoSchema = z.object(
   {
     word: z.string({ error: 'a text' }).exactOptional(),
     words: z.array(z.string({ error: 'a text' })).exactOptional(),
   },
   { error: 'a block of keys' },
 )
-
-/** `echo` of the agent's file. */
-export const echoBlock: BlockSchema<typeof echoSchema> = { key: 'echo', schema: echoSchema, maxBytes: 16 * 1024 }
-
-/** With those of kas, which it has in its own list. */
-export const echoSchemas: ModuleSchemas = {
-  list: [{ block: echoBlock }, ...moduleSchemas.list],
-  program: new URL('./parsing-thread-program.ts', import.meta.url),
-}

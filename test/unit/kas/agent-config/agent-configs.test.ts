@@ -11,7 +11,7 @@ import { viewsFile } from '../../../../src/kas/modules/views/schema.ts'
 import type { CommitId, Reading, Repositories } from '../../../../src/kas/repositories/repositories.ts'
 import type { Trees } from '../../../../src/kas/repositories/tree.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
-import { echoBlock, echoSchemas } from '../../../contract/modules/echo/schema.ts'
+import { echoBlock, echoSchemas } from '../../../contract/modules/echo/module-schemas.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 

@@ -3,7 +3,7 @@ import type { Worker } from 'node:worker_threads'
 import t, { type Test } from 'tap'
 import { type ParsingAnswer, parsingAnswer } from '../../../../src/kas/agent-config/parsing-answer.ts'
 import { ParsingThread } from '../../../../src/kas/agent-config/parsing-thread.ts'
-import { echoSchemas } from '../../../contract/modules/echo/schema.ts'
+import { echoSchemas } from '../../../contract/modules/echo/module-schemas.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
 const maxFileBytes = 131_072
