@@ -312,8 +312,7 @@ export class ViewHost {
     const problem = access?.problem || (access?.hasTooManyNamespaces ? tooManyNamespaces : '')
     const isFirstList = isOfEvents ? [...states.all()].length === 0 : this.#isFirstList
     const key = `${isOfEvents} ${visibility.key} ${query.namespacesKey}`
-    const namespacesOf = (kind: Parameters<Present['namespacesOf']>[0]) => this.#present.namespacesOf(kind)
-    const seen = known.get(key) ?? seenStates({ states, visibility, namespaces, namespacesOf })
+    const seen = known.get(key) ?? seenStates({ states, visibility, namespaces, present: this.#present })
     known.set(key, seen)
     const { areRightsKnown, awaitsRights } = opened
     const rights = { visibility, caller, areRightsKnown, awaitsRights }

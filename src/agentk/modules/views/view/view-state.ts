@@ -1,6 +1,7 @@
 import type { ResourceKind } from '../../../../kubernetes/kind.ts'
 import type { BuiltInKind } from '../../../../kubernetes/kind-words.ts'
 import type { ViewState } from '../../../../proto/views-json.ts'
+import type { Present } from '../access/present.ts'
 import type { Caller } from '../access/reviews.ts'
 import type { FollowState, FollowStates, Visibility } from '../store/record.ts'
 import type { ReadQuery } from '../tree/query.ts'
@@ -14,8 +15,8 @@ export interface Seeing {
   readonly visibility: Visibility
   /** of the scope; undefined: all */
   readonly namespaces: ReadonlySet<string> | undefined
-  /** where there are objects of it */
-  readonly namespacesOf: (kind: ResourceKind) => Iterable<string>
+  /** where there are objects of a kind */
+  readonly present: Pick<Present, 'namespacesOf'>
 }
 
 export type SeenStates = readonly (readonly [kind: ResourceKind, state: FollowState])[]
@@ -73,12 +74,12 @@ export function viewState(parts: ViewStateParts): ViewState {
 }
 
 function mayListAny(seeing: Seeing, kind: ResourceKind, state: FollowState): boolean {
-  const { visibility, namespaces, namespacesOf } = seeing
+  const { visibility, namespaces, present } = seeing
   if (namespaces) return visibility.mayListWithin(kind, namespaces)
   if (visibility.mayList(kind, '')) return true
   const missing = [...state.refusedNamespaces, ...state.leftOut.map(({ namespace }) => namespace)]
   if (missing.some((namespace) => visibility.mayList(kind, namespace))) return true
-  for (const namespace of namespacesOf(kind)) if (visibility.mayList(kind, namespace)) return true
+  for (const namespace of present.namespacesOf(kind)) if (visibility.mayList(kind, namespace)) return true
   return false
 }
 

@@ -27,7 +27,7 @@ t.test('a scope of thousands of namespaces is one question for each kind', async
   const all = Object.values(kinds)
   const states = { all: () => all.map((kind) => [kind, live] as const), onChange: () => () => undefined }
   const seen = (namespaces: ReadonlySet<string>) =>
-    seenStates({ states, visibility: counted, namespaces, namespacesOf: () => [] }).map(([{ key }]) => key)
+    seenStates({ states, visibility: counted, namespaces, present: { namespacesOf: () => [] } }).map(([{ key }]) => key)
   t.strictSame(seen(names(1500)), ['Pod', 'Node'])
   t.equal(asked, all.length)
   t.strictSame(seen(names(1000)), ['Node'])
