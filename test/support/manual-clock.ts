@@ -66,7 +66,7 @@ export class ManualClock implements Clock {
   }
 }
 
-/** Lets everything that waits for no timer go on. */
-export function settle(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve))
+/** Lets everything that waits for no timer go on: as far as it comes in so many turns of the event loop. */
+export async function settle(turns = 1): Promise<void> {
+  for (let i = 0; i < turns; i++) await new Promise(setImmediate)
 }

@@ -7,7 +7,7 @@ import { type AgentsDirectory, agentId, callThrough, oneAgent, startAgentsServer
 import { capturedLog } from '../../support/captured-log.ts'
 import { eventually } from '../../support/eventually.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
-import { ManualClock } from '../../support/manual-clock.ts'
+import { ManualClock, settle } from '../../support/manual-clock.ts'
 
 /** What an agent may call, and how often: what is over waits, and is nobody else's. */
 
@@ -51,10 +51,6 @@ async function start(t: Test, methods?: Record<string, AgentMethod>) {
   return { ...server, clock, lines, over, read, dial }
 }
 
-const settle = async () => {
-  for (let i = 0; i < 100; i++) await new Promise(setImmediate)
-}
-
 t.test('messages over the rate wait, also on other streams; those of another agent do not', async (t) => {
   const { clock, lines, over, read, dial } = await start(t)
   const [evil, good] = [await dial('evil'), await dial('good')]
@@ -87,7 +83,7 @@ t.test('who sends on regardless is not read: HTTP/2 makes him wait, too', async 
   let taken = 0
   for (let i = 0; i < 200; i++) void Promise.resolve(stream.send(Buffer.alloc(16 * 1024))).then(() => taken++)
   await eventually(() => clock.pending === 1)
-  await settle()
+  await settle(100)
   t.equal(read.get(evilId), 1)
   t.ok(taken < 200, `${taken} of 200 have left`)
   t.ok(stream.unsentBytes > 1024 * 1024, `${stream.unsentBytes} bytes wait at the agent`)
@@ -137,7 +133,7 @@ t.test('new connections and cancelled calls cost what others do; refused ones do
   for (const { open } of connections) {
     const calls = Array.from({ length: 10 }, () => open())
     for (const call of calls) void call.send(Buffer.alloc(0))
-    await settle()
+    await settle(100)
     for (const call of calls) call.cancel()
   }
   await eventually(() => over.length > 0 && clock.pending === 0)

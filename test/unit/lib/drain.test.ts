@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer } from 'node:net'
 import t, { type Test } from 'tap'
 import { Drain, type Drainable, type DrainOptions } from '../../../src/lib/drain.ts'
 import { capturedLog } from '../../support/captured-log.ts'
-import { ManualClock } from '../../support/manual-clock.ts'
+import { ManualClock, settle } from '../../support/manual-clock.ts'
 
 const patient = new AbortController().signal
 const graces = { listenGraceMs: 1000, shutdownGraceMs: 5000, lingerMs: 100 }
@@ -43,17 +43,15 @@ async function start(t: Test, options: DrainOptions = graces, more: Partial<Drai
   const closed = once(client, 'close')
   /** Moves the time on, once what was done before has come to its wait. */
   const advance = async (ms: number) => {
-    await turn()
+    await settle()
     clock.advance(ms)
-    await turn()
-    await turn() // one is the server's own, for what has come from the network
+    await settle()
+    await settle() // one is the server's own, for what has come from the network
   }
   return { drain, steps, clock, dial, client, closed, advance }
 }
 
 /** All that is ready is done. */
-const turn = () => new Promise((resolve) => setImmediate(resolve))
-
 t.test('each step comes after its grace', async (t) => {
   const { drain, steps, clock, dial, closed, advance } = await start(t)
   t.equal(drain.phase, 'serving')
@@ -189,7 +187,7 @@ t.test('who has arrived before it closed is waited for', async (t) => {
 t.test('who is connected at the end of the listen grace is accepted, not reset', async (t) => {
   const { drain, clock, dial } = await start(t)
   const left = drain.leave(patient)
-  await turn()
+  await settle()
   const dialled = dial()
   await new Promise((resolve) => process.nextTick(resolve)) // it is connected now; the server has not heard of it
   clock.advance(1000)

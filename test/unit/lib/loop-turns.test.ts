@@ -1,7 +1,6 @@
 import t from 'tap'
 import { LoopTurns } from '../../../src/lib/loop-turns.ts'
-
-const turn = () => new Promise((resolve) => setImmediate(resolve))
+import { settle } from '../../support/manual-clock.ts'
 
 t.test('of a burst some begin in each turn of the event loop, sources by turns', async (t) => {
   const turns = new LoopTurns(2, 100)
@@ -9,13 +8,13 @@ t.test('of a burst some begin in each turn of the event loop, sources by turns',
   const lost = () => t.fail('there is room for all')
   for (const name of ['a1', 'a2', 'a3', 'a4', 'b1']) turns.enter(name[0] as string, () => begun.push(name), lost)
   t.same(begun, ['a1', 'a2'], 'who comes alone does not wait')
-  await turn()
+  await settle()
   t.same(begun, ['a1', 'a2', 'a3', 'b1'])
-  await turn()
+  await settle()
   t.same(begun, ['a1', 'a2', 'a3', 'b1', 'a4'])
-  await turn()
+  await settle()
   turns.enter('c', () => begun.push('c1'), lost)
-  await turn()
+  await settle()
   t.equal(begun.at(-1), 'c1', 'and again after it was empty')
 })
 
@@ -31,7 +30,7 @@ t.test('who has more than the share makes room for who has less', async (t) => {
     )
   for (const name of ['a0', 'a1', 'a2', 'a3', 'a4', 'a5', 'b1']) enter(name)
   t.same(lost, ['a5', 'a4'])
-  for (let i = 0; i < 5; i++) await turn()
+  for (let i = 0; i < 5; i++) await settle()
   t.same(begun, ['a0', 'a1', 'b1', 'a2', 'a3'])
 })
 
@@ -44,7 +43,7 @@ t.test('who leaves is not begun, and takes no turn', async (t) => {
   const leave = enter('second')
   enter('third')
   leave?.()
-  await turn()
+  await settle()
   t.same(begun, ['first', 'third'])
   leave?.()
 })
@@ -65,8 +64,8 @@ t.test('who comes in the midst of a turn stands behind those that wait', async (
   for (const name of ['1', '2']) enter(name)
   enter('3', () => enter('late'))
   for (const name of ['4', '5']) enter(name)
-  await turn()
-  await turn()
+  await settle()
+  await settle()
   t.same(begun, ['1', '2', '3', '4', '5', 'late'])
 })
 
@@ -79,20 +78,20 @@ t.test('what waits gives way to others, but not for ever', async (t) => {
   for (let i = 0; i < 4; i++) enter()
   t.equal(begun, 1, 'nothing waited that could give way')
   turns.giveWay()
-  await turn()
+  await settle()
   t.equal(begun, 1)
-  await turn()
+  await settle()
   t.equal(begun, 2, 'for one turn only')
   let given = 0
   for (; begun === 2 && given < 100; given++) {
     turns.giveWay()
-    await turn()
+    await settle()
   }
   t.equal(given, 17, 'the one after 16 that were given is taken')
   turns.giveWay()
-  await turn()
+  await settle()
   t.equal(begun, 3, 'then others are first again')
-  await turn()
+  await settle()
   t.equal(begun, 4)
 })
 
@@ -104,12 +103,12 @@ t.test('who is left after others gave way begins no more than its number in a tu
   enter()
   const leave = enter()
   turns.giveWay()
-  await turn()
+  await settle()
   leave?.()
   for (let i = 0; i < 4; i++) enter()
   t.equal(begun, 2)
-  await turn()
+  await settle()
   t.equal(begun, 3)
-  await turn()
+  await settle()
   t.equal(begun, 4)
 })

@@ -1,11 +1,10 @@
 import t from 'tap'
 import { FairQueue, Turns } from '../../../src/lib/turns.ts'
+import { settle } from '../../support/manual-clock.ts'
 import { Seeded } from '../../support/seeded.ts'
 
 const tooMany = () => new Error('too many wait')
 const never = new AbortController().signal
-const settle = () => new Promise(setImmediate)
-
 interface Take {
   readonly source: number
   readonly leave: AbortController

@@ -4,12 +4,10 @@ import type { GossipComponents, GossipNetwork } from '../../../src/membership/ne
 import type { RowDelta, RowSnapshot } from '../../../src/membership/table/row.ts'
 import { encodeGossip } from '../../../src/membership/table/row-codec.ts'
 import { capturedLog } from '../../support/captured-log.ts'
-import { ManualClock } from '../../support/manual-clock.ts'
+import { ManualClock, settle } from '../../support/manual-clock.ts'
 import { head, instance, snapshot } from './rows.ts'
 
 const other = instance('other')
-const settled = () => new Promise(setImmediate)
-
 /** A membership that is connected with one peer, whose row has no agents yet. */
 export async function startMembership() {
   const { log, lines } = capturedLog()
@@ -54,7 +52,7 @@ export async function startMembership() {
   const pull = async (changes: Partial<RowSnapshot>) => {
     row = { ...row, version: row.version + 1, ...changes }
     membership.refresh(other)
-    await settled()
+    await settle()
   }
   const refused = async () =>
     (await register.getSingleMetric('kas_gossip_refused_total')?.get())?.values.filter(({ value }) => value > 0)

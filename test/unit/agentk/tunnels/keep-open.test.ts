@@ -4,12 +4,10 @@ import { type KeepOpenComponents, keepOpen, type StreamEnd } from '../../../../s
 import { noMetadata } from '../../../../src/call/call.ts'
 import { Code, KasError } from '../../../../src/lib/errors.ts'
 import type { ClientSession, ClientStream } from '../../../../src/proto/grpc/client-session.ts'
-import { ManualClock } from '../../../support/manual-clock.ts'
+import { ManualClock, settle } from '../../../support/manual-clock.ts'
 import { Seeded } from '../../../support/seeded.ts'
 
-const settled = async () => {
-  for (let i = 0; i < 4; i++) await new Promise(setImmediate)
-}
+const settled = () => settle(4)
 
 const lost = new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
 const status = (grpc: number) => new KasError({ code: 'STATUS', grpc, message: 'by kas' })

@@ -13,13 +13,11 @@ import type { Trees } from '../../../../src/kas/repositories/tree.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 import { echoBlock, echoSchemas } from '../../../contract/modules/echo/module-schemas.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
-import { ManualClock } from '../../../support/manual-clock.ts'
+import { ManualClock, settle } from '../../../support/manual-clock.ts'
 
 const agent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 1n, path: 'a/b' } }
 const signal = new AbortController().signal
-const settled = async () => {
-  for (let i = 0; i < 5; i++) await new Promise(setImmediate)
-}
+const settled = () => settle(5)
 
 /** A repository that a test writes by hand. */
 class FakeRepositories implements Repositories, Pick<Trees, 'mayHave'> {

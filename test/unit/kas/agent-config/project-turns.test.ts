@@ -1,10 +1,8 @@
 import t from 'tap'
 import { ProjectTurns, type Turn } from '../../../../src/kas/agent-config/project-turns.ts'
-import { ManualClock } from '../../../support/manual-clock.ts'
+import { ManualClock, settle } from '../../../support/manual-clock.ts'
 
 const signal = new AbortController().signal
-const settled = () => new Promise(setImmediate)
-
 const owner = (id: bigint, group = `group-${id}`) => ({ id, path: `${group}/sub/project-${id}` })
 
 function start(options = {}) {
@@ -39,7 +37,7 @@ t.test('a project that took more than its burst rests until it has had a tenth o
   ;(await take(1n, 'b')).end(60) // 1200 ms for both, 1000 of them at once
   const third = take(1n, 'c')
   clock.advance(199)
-  await settled()
+  await settle()
   t.same(begun, ['a', 'b'])
   clock.advance(1)
   await third
@@ -64,7 +62,7 @@ t.test('in the long run it has a tenth of the time, however often it asks', asyn
   const began = clock.now()
   for (let i = 0; i < 1000; i++) {
     clock.advance(100)
-    await settled()
+    await settle()
   }
   ended.abort()
   await loop
@@ -76,7 +74,7 @@ t.test('turns at once are bounded, whose ever they are', async (t) => {
   const { take, begun } = start({ maxTurns: 2 })
   const [one] = [await take(1n, 'one'), await take(2n, 'two')]
   const three = take(3n, 'three')
-  await settled()
+  await settle()
   t.same(begun, ['one', 'two'])
   one.end(0)
   await three

@@ -6,7 +6,7 @@ import { Code, KasError } from '../../../../src/lib/errors.ts'
 import type { ClientSession } from '../../../../src/proto/grpc/client-session.ts'
 import { encodeHeaders, frameKind, laneMethod } from '../../../../src/proto/grpc/lane-frames.ts'
 import { replicaLimits } from '../../../../src/proto/grpc/limits.ts'
-import { ManualClock } from '../../../support/manual-clock.ts'
+import { ManualClock, settle } from '../../../support/manual-clock.ts'
 
 const ok = encodeHeaders('trailers', { 'grpc-status': '0' })
 
@@ -103,17 +103,15 @@ function pool(options: LanesOptions = { maxIdle: 2, idleMs: 1000 }) {
   return { clock, streams, call, drain, traces, names: () => streams.map(({ name }) => name) }
 }
 
-const turn = () => new Promise(setImmediate)
-
 /** One whose peer serves lanes, with as many that are free. */
 async function served(free: number, options?: LanesOptions) {
   const side = pool(options)
   side.call()
   side.streams[1]?.serve()
-  await turn()
+  await settle()
   const busy = Array.from({ length: free }, () => side.call() as Stream)
   for (const lane of busy) lane.answer()
-  await turn()
+  await settle()
   return side
 }
 
@@ -123,7 +121,7 @@ t.test('the first call asks for a lane and does not wait for it; others while th
   call()
   t.same(names(), ['stream 0', 'lane 1', 'stream 2'])
   streams[1]?.serve()
-  await turn()
+  await settle()
   t.equal(call()?.name, 'lane 1')
   t.equal(call()?.name, 'lane 3', 'it takes no round trip any more')
 })
@@ -136,7 +134,7 @@ t.test('a peer that knows no lanes is not asked again; one that refuses for now 
     const { call, streams, names } = pool()
     call()
     streams[1]?.finish(new KasError({ code: 'STATUS', grpc, message: '' }))
-    await turn()
+    await settle()
     call()
     call()
     t.equal(names().filter((name) => name.startsWith('lane')).length, asks)
@@ -149,9 +147,9 @@ t.test('the lane that was used last carries the next call', async (t) => {
   t.equal(side.call()?.name, 'lane 2')
   t.equal(side.call()?.name, 'lane 1')
   side.streams[2]?.answer()
-  await turn()
+  await settle()
   side.streams[1]?.answer()
-  await turn()
+  await settle()
   t.equal(side.call()?.name, 'lane 1')
 })
 
@@ -164,7 +162,7 @@ t.test('more than some that are free end; those that nobody needs end in time, a
   clock.advance(1000)
   t.same([streams[1]?.isEnded, streams[2]?.isEnded], [false, false], 'they were just used')
   call()?.answer()
-  await turn()
+  await settle()
   clock.advance(1000)
   t.same([streams[1]?.isEnded, streams[2]?.isEnded], [true, false])
   clock.advance(1000)
@@ -175,7 +173,7 @@ t.test('more than some that are free end; those that nobody needs end in time, a
 t.test('a lane that its peer has ended carries nothing', async (t) => {
   const { streams, call } = await served(1)
   streams[1]?.finish(undefined)
-  await turn()
+  await settle()
   t.equal(call()?.name, 'lane 2')
 })
 
@@ -185,7 +183,7 @@ t.test('once the connection drains, lanes end: with their call, or at once', asy
   await drain()
   t.same([streams[1]?.isEnded, streams[2]?.isEnded], [true, false])
   streams[2]?.answer()
-  await turn()
+  await settle()
   t.equal(streams[2]?.isEnded, true)
   t.equal(clock.pending, 0)
 })
@@ -199,7 +197,7 @@ t.test('a lane, and the timer of those that are free, are of no trace', async (t
   }
   trace.run('first', call)
   streams[1]?.serve()
-  await turn()
+  await settle()
   trace.run('second', () => [call(), call()])
   t.same(traces, [undefined, undefined, undefined])
 })

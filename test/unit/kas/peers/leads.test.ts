@@ -10,12 +10,10 @@ import {
   PassedOnResponseSchema,
 } from '../../../../src/proto/gen/replica_leads_pb.ts'
 import { type UnaryMethods, unaryService } from '../../../../src/proto/unary.ts'
-import { ManualClock } from '../../../support/manual-clock.ts'
+import { ManualClock, settle } from '../../../support/manual-clock.ts'
 import { FakePeers } from './fake-peers.ts'
 
 const agentId = 42n as AgentId
-const settled = () => new Promise(setImmediate)
-
 /** A table in which the test says who holds the agent beside `kas-1`, and how the ring orders them. */
 function join(rank: string[]) {
   const holders: (string | { name: string; role?: string; methods?: string[] })[] = []
@@ -125,7 +123,7 @@ t.test('one that fails passes the lead on for ten minutes, and tells its peers o
   leads.passOn(agentId)
   leads.passOn(agentId)
   t.equal(leads.leads(agentId), true, 'until the next one knows')
-  await settled()
+  await settle()
   t.equal(leads.leads(agentId), false)
   leads.passOn(agentId)
   t.same(passed, [agentId])
@@ -146,7 +144,7 @@ t.test('one to which the lead is passed on leads for a time; if all fail the fir
   t.equal(leads.leads(agentId), true)
   clock.advance(300_000)
   leads.passOn(agentId)
-  await settled()
+  await settle()
   t.same(passed, [], 'there is nobody left to pass it on to')
   t.equal(leads.leads(agentId), true)
   clock.advance(300_000)
@@ -160,12 +158,12 @@ t.test('one whose next does not acknowledge, or is too old to, goes on', async (
   holders.push('kas-2', 'kas-3')
   known.delete('kas-2')
   leads.passOn(agentId)
-  await settled()
+  await settle()
   t.equal(leads.leads(agentId), true)
   t.same(passed.splice(0), [agentId], 'kas-3 alone knows')
   known.set('kas-2', follower)
   leads.passOn(agentId)
-  await settled()
+  await settle()
   t.equal(leads.leads(agentId), false)
   t.same(passed, [agentId, agentId], 'all others')
   await leads.stop()

@@ -8,14 +8,12 @@ import type { InstanceId, Row } from '../../../../src/membership/membership.ts'
 import { Leads, PassedOnRequestSchema, PassedOnResponseSchema } from '../../../../src/proto/gen/replica_leads_pb.ts'
 import type { ClientSession, OpenOptions } from '../../../../src/proto/grpc/client-session.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
-import { ManualClock } from '../../../support/manual-clock.ts'
+import { ManualClock, settle } from '../../../support/manual-clock.ts'
 import { head, instance } from '../../membership/rows.ts'
 
 const { passedOn } = Leads.method
 const request = { agentId: 42n, name: 'kas-0' }
 const unknown = new KasError({ code: 'STATUS', grpc: Code.UNIMPLEMENTED, message: 'unknown method' })
-const settled = () => new Promise(setImmediate)
-
 /** A connection to a replica that answers every call, or ends it with `error`. */
 function answering(error?: KasError) {
   const opened: OpenOptions[] = []
@@ -182,10 +180,10 @@ t.test('one that refuses a greeting is greeted again after 1 s, and not for ever
     if (failures-- > 0) throw new KasError({ code: 'UNAUTHENTICATED' })
   })
   reach('kas-1')
-  await settled()
+  await settle()
   for (let i = 0; i < 4; i++) {
     clock.advance(500)
-    await settled()
+    await settle()
   }
   t.strictSame(tries.splice(0), [
     ['kas-1', 0],
@@ -196,7 +194,7 @@ t.test('one that refuses a greeting is greeted again after 1 s, and not for ever
   failures = 99
   reach('kas-2')
   for (let i = 0; i < 10; i++) {
-    await settled()
+    await settle()
     clock.advance(1000)
   }
   t.strictSame(
@@ -215,7 +213,7 @@ t.test('one that is too old to be greeted is left alone', async (t) => {
     throw unknown
   })
   reach('kas-1')
-  await settled()
+  await settle()
   t.equal(clock.pending, 0)
   t.equal(tries, 1)
   t.match(lines, [{ level: 'debug', msg: 'A replica could not be greeted' }])
@@ -231,20 +229,20 @@ t.test('nobody is greeted after the stop, nor after the end of the subscription'
   }
   const end = peers.onReached(fail)
   reach('kas-1')
-  await settled()
+  await settle()
   end()
   clock.advance(1000)
-  await settled()
+  await settle()
   t.equal(tries, 1)
   peers.onReached(fail)
   peers.onReached(() => running.promise)
-  await settled()
+  await settle()
   t.equal(clock.pending, 1)
   peers.stop()
   t.equal(clock.pending, 0)
   running.reject(new KasError({ code: 'UNAUTHENTICATED' }))
   reach('kas-2')
-  await settled()
+  await settle()
   t.equal(clock.pending, 0, 'nor one that was being greeted')
   t.equal(tries, 2)
 })

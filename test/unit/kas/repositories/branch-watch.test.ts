@@ -3,12 +3,10 @@ import { BranchWatch } from '../../../../src/kas/repositories/branch-watch.ts'
 import type { CommitId } from '../../../../src/kas/repositories/repositories.ts'
 import { KasError } from '../../../../src/lib/errors.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
-import { ManualClock } from '../../../support/manual-clock.ts'
+import { ManualClock, settle } from '../../../support/manual-clock.ts'
 
 const signal = new AbortController().signal
-const settled = async () => {
-  for (let i = 0; i < 5; i++) await new Promise(setImmediate)
-}
+const settled = () => settle(5)
 
 function watch() {
   const clock = new ManualClock()

@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import t from 'tap'
 import { maxWaitingPerConnection, Newcomers, type NewcomersOptions } from '../../../../src/kas/servers/newcomers.ts'
-import { ManualClock } from '../../../support/manual-clock.ts'
+import { ManualClock, settle } from '../../../support/manual-clock.ts'
 
 const options = { maxIdlePerAddress: 2, maxIdle: 3, maxChecked: 10, graceMs: 2000, maxSilenceMs: 60_000 }
 const checksPerTurn = 4
@@ -37,7 +37,6 @@ function start(overrides: Partial<NewcomersOptions> = {}) {
   return { clock, refused, newcomers, arrive, admit, spendTurn }
 }
 
-const turn = () => new Promise((resolve) => setImmediate(resolve))
 const never = () => new Promise<never>(() => undefined)
 
 t.test('of one address, and of all, the longest silent makes room', async (t) => {
@@ -178,11 +177,11 @@ t.test('a connection whose last waiting calls are cancelled is silent again', as
   const calls = Promise.allSettled(
     Array.from({ length: checksPerTurn + 2 }, () => admit(name, check, cancelled.signal)),
   )
-  await turn()
+  await settle()
   cancelled.abort(new Error('left'))
   await Promise.all([busy, calls])
   t.equal(checked, checksPerTurn)
-  await turn()
+  await settle()
   clock.advance(options.maxSilenceMs)
   newcomers.closeInactive()
   t.equal(socket.destroyed, true)
@@ -196,7 +195,7 @@ t.test('of one address connections take turns, with one call each', async (t) =>
   const ask = (name: string, what: string) => admit(name, async () => void checked.push(what))
   const calls = Array.from({ length: 6 }, (_, i) => ask(greedy.name, `greedy ${i}`))
   calls.push(ask(modest.name, 'modest'))
-  await turn()
+  await settle()
   t.same(checked, ['greedy 0', 'modest', 'greedy 1', 'greedy 2'])
   await Promise.all([busy, ...calls])
 })
@@ -208,7 +207,7 @@ t.test('of one connection only so many calls are checked at once', async (t) => 
   const check = () => new Promise<string>((_, reject) => refusals.push(reject))
   const calls = [admit(name, check), admit(name, check), admit(name, async () => 'somebody'), admit(name, check)]
   for (const [i, call] of calls.slice(0, 2).entries()) {
-    await turn()
+    await settle()
     t.equal(refusals.length, i + 1)
     clock.advance(options.maxSilenceMs)
     newcomers.closeInactive()
@@ -217,7 +216,7 @@ t.test('of one connection only so many calls are checked at once', async (t) => 
     await t.rejects(call, { message: 'nobody' })
   }
   t.equal(await calls[2], 'somebody')
-  await turn()
+  await settle()
   t.equal(refusals.length, 3, 'also once it is let in')
   refusals[2]?.(new Error('another'))
   await t.rejects(calls[3] as Promise<string>, { message: 'another' })
@@ -228,7 +227,7 @@ t.test('one that leaves while others of it wait for a check takes them along', a
   const { name, socket } = arrive('a')
   void admit(name, never)
   const waiting = admit(name, async () => 'checked')
-  await turn()
+  await settle()
   socket.destroy()
   await t.rejects(waiting, { code: 'CANCELLED' })
 })

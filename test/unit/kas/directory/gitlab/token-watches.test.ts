@@ -1,11 +1,9 @@
 import t, { type Test } from 'tap'
 import { TokenWatches } from '../../../../../src/kas/directory/gitlab/token-watches.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
-import { ManualClock } from '../../../../support/manual-clock.ts'
+import { ManualClock, settle } from '../../../../support/manual-clock.ts'
 
-const settled = async () => {
-  for (let i = 0; i < 5; i++) await new Promise(setImmediate)
-}
+const settled = () => settle(5)
 
 /** A token that is watched; the test says how long answers are kept, and what the next question gives. */
 function start(t: Test, keptMs: () => number) {

@@ -6,13 +6,11 @@ import { ConfigurationPosts } from '../../../../../src/kas/modules/configuration
 import type { CommitId } from '../../../../../src/kas/repositories/repositories.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { capturedLog } from '../../../../support/captured-log.ts'
-import { ManualClock } from '../../../../support/manual-clock.ts'
+import { ManualClock, settle } from '../../../../support/manual-clock.ts'
 
 const agent: Agent = { id: 42n as AgentId, name: 'prod', project: { id: 7n, path: 'platform/clusters' } }
 const unreadable = new KasError({ code: 'REPOSITORY_FAILED', detail: 'Gitaly is away' })
-const settled = async () => {
-  for (let i = 0; i < 10; i++) await new Promise(setImmediate)
-}
+const settled = () => settle(10)
 
 /** A branch, its readers and a GitLab, all in the test's hands. */
 function start(t: Test, { leads = true } = {}) {

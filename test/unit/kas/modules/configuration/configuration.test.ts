@@ -12,11 +12,9 @@ import {
 } from '../../../../../src/proto/gen/agent_configuration_pb.ts'
 import { capturedLog } from '../../../../support/captured-log.ts'
 import { someAgent as agent, FakeAgentCall } from '../../../../support/fake-agent-call.ts'
-import { ManualClock } from '../../../../support/manual-clock.ts'
+import { ManualClock, settle } from '../../../../support/manual-clock.ts'
 
-const settled = async () => {
-  for (let i = 0; i < 8; i++) await new Promise(setImmediate)
-}
+const settled = () => settle(8)
 const at = (commit: string, text = ''): AgentConfiguration => ({
   commit: commit as CommitId,
   configuration: parseAgentConfiguration('c.yaml', Buffer.from(text)),

@@ -14,12 +14,10 @@ import type { CommitId } from '../../../../../src/kas/repositories/repositories.
 import { ConfigurationRequestSchema } from '../../../../../src/proto/gen/agent_configuration_pb.ts'
 import { FakeAgentCall } from '../../../../support/fake-agent-call.ts'
 import { bareGitlab, fakeHost } from '../../../../support/fake-host.ts'
-import { ManualClock } from '../../../../support/manual-clock.ts'
+import { ManualClock, settle } from '../../../../support/manual-clock.ts'
 
 const options = { gitlabExternalUrl: '', pollMs: 300_000 }
-const settled = async () => {
-  for (let i = 0; i < 10; i++) await new Promise(setImmediate)
-}
+const settled = () => settle(10)
 const request = toBinary(
   ConfigurationRequestSchema,
   create(ConfigurationRequestSchema, { agentMeta: { version: 'v15' } }),

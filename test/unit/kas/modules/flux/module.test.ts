@@ -13,13 +13,11 @@ import { type UnaryMethods, unaryService } from '../../../../../src/proto/unary.
 import { capturedLog } from '../../../../support/captured-log.ts'
 import { FakeAgentCall } from '../../../../support/fake-agent-call.ts'
 import { bareDirectory, fakeHost } from '../../../../support/fake-host.ts'
-import { ManualClock } from '../../../../support/manual-clock.ts'
+import { ManualClock, settle } from '../../../../support/manual-clock.ts'
 import { FakePeers } from '../../peers/fake-peers.ts'
 
 const directory: Directory = { ...bareDirectory, readsProject: async () => true }
-const settled = async () => {
-  for (let i = 0; i < 20; i++) await new Promise(setImmediate)
-}
+const settled = () => settle(20)
 
 /** A replica and its peers. */
 function start(byName: ReadonlyMap<string, UnaryMethods> = new Map()) {

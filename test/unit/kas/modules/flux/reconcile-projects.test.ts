@@ -14,12 +14,10 @@ import {
 } from '../../../../../src/proto/gen/flux_pb.ts'
 import { capturedLog } from '../../../../support/captured-log.ts'
 import { someAgent as agent, FakeAgentCall } from '../../../../support/fake-agent-call.ts'
-import { ManualClock } from '../../../../support/manual-clock.ts'
+import { ManualClock, settle } from '../../../../support/manual-clock.ts'
 
 const away = new KasError({ code: 'DIRECTORY_UNAVAILABLE' })
-const settled = async () => {
-  for (let i = 0; i < 20; i++) await new Promise(setImmediate)
-}
+const settled = () => settle(20)
 const requestOf = (...paths: string[]) =>
   toBinary(
     ReconcileProjectsRequestSchema,

@@ -2,12 +2,10 @@ import t from 'tap'
 import type { AgentId } from '../../../../../src/call/call.ts'
 import { agentTurns } from '../../../../../src/kas/modules/gitlab-access/agent-turns.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
-import { ManualClock } from '../../../../support/manual-clock.ts'
+import { ManualClock, settle } from '../../../../support/manual-clock.ts'
 
 const [a, b] = [1n as AgentId, 2n as AgentId]
 const never = new AbortController().signal
-const settled = () => new Promise(setImmediate)
-
 t.test('each agent has a few turns at once, the others wait in order', async (t) => {
   const clock = new ManualClock()
   const take = agentTurns({ clock }, { maxRunning: 2 })
@@ -48,7 +46,7 @@ t.test('too many that wait, or for too long', async (t) => {
   const waiting = take(a, never)
   await t.rejects(take(a, never), { grpcCode: 8, message: 'more than 1 requests of this agent wait' })
   clock.advance(999)
-  await settled()
+  await settle()
   const tooLate = t.rejects(waiting, { grpcCode: 8, message: 'requests of this agent had no turn for 1000 ms' })
   clock.advance(1)
   await tooLate

@@ -9,11 +9,9 @@ import { HeaderExtraSchema } from '../../../../../src/proto/gen/gitlab_access_pb
 import { HttpRequestSchema, HttpResponseSchema } from '../../../../../src/proto/gen/grpctool_pb.ts'
 import { capturedLog } from '../../../../support/captured-log.ts'
 import { FakeAgentCall } from '../../../../support/fake-agent-call.ts'
-import { ManualClock } from '../../../../support/manual-clock.ts'
+import { ManualClock, settle } from '../../../../support/manual-clock.ts'
 
-const settled = async () => {
-  for (let i = 0; i < 10; i++) await new Promise(setImmediate)
-}
+const settled = () => settle(10)
 const extra = anyPack(HeaderExtraSchema, create(HeaderExtraSchema, { moduleName: 'm' }))
 const head = toBinary(
   HttpRequestSchema,

@@ -8,14 +8,12 @@ import { PolledElsewhere } from '../../../../../src/kas/repositories/shared-poll
 import { FollowedBranchesRequestSchema, Repositories } from '../../../../../src/proto/gen/replica_repositories_pb.ts'
 import { methodPath, type UnaryMethods } from '../../../../../src/proto/unary.ts'
 import { capturedLog } from '../../../../support/captured-log.ts'
-import { ManualClock } from '../../../../support/manual-clock.ts'
+import { ManualClock, settle } from '../../../../support/manual-clock.ts'
 import { FakePeers } from '../../peers/fake-peers.ts'
 
 const minuteMs = 60_000
 const followedPath = methodPath(Repositories.method.followedBranches)
-const settled = async () => {
-  for (let i = 0; i < 20; i++) await new Promise(setImmediate)
-}
+const settled = () => settle(20)
 const commit = (digit: string) => digit.repeat(40) as CommitId
 
 /** Replicas on one clock. The rank of a repository is the same for all of them: as the test says. */

@@ -1,8 +1,6 @@
 import t from 'tap'
 import { CallLimit, type CallQueue, type CallTurn } from '../../../../../src/kas/repositories/gitaly/call-limit.ts'
-import { ManualClock } from '../../../../support/manual-clock.ts'
-
-const settled = () => new Promise(setImmediate)
+import { ManualClock, settle } from '../../../../support/manual-clock.ts'
 
 function limit(options: { maxWaiting?: number } = {}) {
   const clock = new ManualClock()
@@ -17,11 +15,11 @@ t.test('so many at once, then so many a second, first in first out', async (t) =
   const begun: number[] = []
   const { signal } = new AbortController()
   for (let i = 0; i < 6; i++) void calls.enter({ queue: 'polls', source: 'a' }, signal).then(() => begun.push(i))
-  await settled()
+  await settle()
   t.strictSame(begun, [0, 1, 2])
   for (const expected of [4, 5, 6]) {
     clock.advance(100)
-    await settled()
+    await settle()
     t.equal(begun.length, expected)
   }
   t.strictSame(begun, [0, 1, 2, 3, 4, 5])
@@ -29,7 +27,7 @@ t.test('so many at once, then so many a second, first in first out', async (t) =
   t.equal(clock.pending, 0, 'nobody waits, no timer runs')
   clock.advance(3_600_000)
   for (let i = 0; i < 4; i++) void calls.enter({ queue: 'polls', source: 'a' }, signal).then(() => begun.push(i))
-  await settled()
+  await settle()
   t.equal(begun.length, 9, 'no more than the bucket holds after a silence')
   clock.advance(100)
 })
@@ -48,7 +46,7 @@ t.test('who leaves gives its turn to the next; too many are refused', async (t) 
   left.abort(new Error('left'))
   await t.rejects(first, { message: 'left' })
   clock.advance(100)
-  await settled()
+  await settle()
   t.ok(second)
   await t.rejects(calls.enter({ queue: 'polls', source: 'a' }, AbortSignal.abort(new Error('gone'))), {
     message: 'gone',
@@ -68,7 +66,7 @@ t.test('who leaves as its turn comes does not lose it for the others', async (t)
   left.signal.addEventListener('abort', () => clock.advance(100)) // after its own listener
   left.abort(new Error('left'))
   await first.catch(() => undefined)
-  await settled()
+  await settle()
   t.ok(second)
 })
 
@@ -84,7 +82,7 @@ t.test('polls and pushes take turns, and fill only their own queue', async (t) =
   for (let i = 0; i < 3; i++) enter('pushes', `push ${i}`)
   for (let i = 0; i < 8; i++) {
     clock.advance(100)
-    await settled()
+    await settle()
   }
   t.strictSame(
     begun,
@@ -93,7 +91,7 @@ t.test('polls and pushes take turns, and fill only their own queue', async (t) =
   )
   t.ok(calls.inUse)
   clock.advance(10_000)
-  await settled()
+  await settle()
   t.notOk(calls.inUse)
   t.equal(clock.pending, 0)
 })
@@ -107,7 +105,7 @@ t.test('who is new waits for one poll and one push at most', async (t) => {
     for (let i = 0; i < 3; i++) void calls.enter({ queue, source: 'a' }, signal).then(() => begun.push(`${queue} ${i}`))
   for (let i = 0; i < 9; i++) {
     clock.advance(100)
-    await settled()
+    await settle()
   }
   const inTurn = [0, 1, 2].flatMap((i) => [`pushes ${i}`, `arrivals ${i}`, `polls ${i}`])
   t.strictSame(begun, inTurn)
@@ -134,7 +132,7 @@ t.test('a poll that waits may become a push', async (t) => {
   await t.rejects(gone, { message: 'left' })
   for (let i = 0; i < 5; i++) {
     clock.advance(100)
-    await settled()
+    await settle()
   }
   t.strictSame(begun, [4, 0, 3, 1, 2])
   t.equal(clock.pending, 0)
@@ -151,7 +149,7 @@ t.test('tenants take turns, however many calls one of them has', async (t) => {
     enter('good')
     for (let i = 0; i < 4; i++) {
       clock.advance(100)
-      await settled()
+      await settle()
     }
     t.strictSame(begun.slice(3), ['mallory', 'good', 'mallory', 'good'], queue)
   }
@@ -172,6 +170,6 @@ t.test('who has the most calls that wait makes room for others, and gives no tur
   t.match(ended[3], { reason: { code: 'REPOSITORY_FAILED' } }, 'the latest of them has no place')
   t.notOk(begun, 'nobody had a turn to give back')
   clock.advance(100)
-  await settled()
+  await settle()
   t.ok(begun)
 })

@@ -2,7 +2,7 @@ import t from 'tap'
 import type { ClusterKind } from '../../../../../../src/agentk/modules/gitops/cluster-kinds.ts'
 import { ObjectWaits } from '../../../../../../src/agentk/modules/gitops/live/object-waits.ts'
 import { Counter } from '../../../../../../src/lib/counter.ts'
-import { ManualClock } from '../../../../../support/manual-clock.ts'
+import { ManualClock, settle } from '../../../../../support/manual-clock.ts'
 
 const kind: ClusterKind = {
   group: '',
@@ -14,8 +14,6 @@ const kind: ClusterKind = {
   isListable: true,
 }
 const keyIn = (namespace: string) => ({ group: '', kind: 'ConfigMap', namespace, name: 'a' })
-const settle = () => new Promise(setImmediate)
-
 t.test('so many collections are watched, the others are polled: one question at a time', async (t) => {
   const clock = new ManualClock()
   const watched: string[] = []

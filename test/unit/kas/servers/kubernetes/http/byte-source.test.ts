@@ -2,8 +2,7 @@ import { PassThrough } from 'node:stream'
 import t from 'tap'
 import { ByteSource, maxWaitingBytes } from '../../../../../../src/kas/servers/kubernetes/http/byte-source.ts'
 import { KasError } from '../../../../../../src/lib/errors.ts'
-
-const turn = () => new Promise((resolve) => setImmediate(resolve))
+import { settle } from '../../../../../support/manual-clock.ts'
 
 t.test('chunks as they came, then the end', async (t) => {
   const stream = new PassThrough()
@@ -14,7 +13,7 @@ t.test('chunks as they came, then the end', async (t) => {
   stream.write('b')
   stream.write('c')
   stream.end()
-  await turn()
+  await settle()
   t.same(await source.read(), Buffer.from('b'))
   t.same(await source.read(), Buffer.from('c'))
   t.equal(await source.read(), undefined)
@@ -26,7 +25,7 @@ t.test('its sender is stopped while nobody reads', async (t) => {
   const source = new ByteSource(stream)
   const chunk = Buffer.alloc(16 * 1024)
   for (let i = 0; i < 20; i++) stream.write(chunk)
-  await turn()
+  await settle()
   t.ok(stream.isPaused())
   t.equal(
     stream.readableLength,
@@ -43,7 +42,7 @@ t.test('chunks of a byte count with what they cost', async (t) => {
   let given = 0
   stream.on('data', () => given++)
   for (let i = 0; i < 10_000; i++) stream.write('x')
-  await turn()
+  await settle()
   t.ok(stream.isPaused())
   t.ok(given < 300, `${given} chunks wait`)
   for (let i = 0; i < 10_000; i++) t.equal((await source.read())?.length, 1)
@@ -60,6 +59,6 @@ t.test('a failure ends the read that waits and all later ones', async (t) => {
   await t.rejects(source.read(), { code: 'CANCELLED' })
   t.equal(stream.listenerCount('data'), 0)
   stream.write('dropped')
-  await turn()
+  await settle()
   t.equal(stream.readableLength, 0, 'what comes is let go')
 })
