@@ -28,7 +28,7 @@ export async function runCli(
   }
 }
 
-/** With the most words of the line; else the first that begins as the line does. */
+/** @see CommandEntry.words */
 function entryFor(argv: readonly string[], groups: readonly CommandGroup[]): CommandEntry | undefined {
   const entries = groups.flatMap(({ commands }) => commands)
   const [longest] = entries

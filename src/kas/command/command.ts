@@ -31,7 +31,10 @@ export interface CommandGroup {
 
 /** A command that loads itself once it is run: a help, and the other commands, need none of it. */
 export interface CommandEntry {
-  /** after `kas`: `gitops status`. Where no command has all the words of a line, the first that begins with the first is run */
+  /**
+   * After `kas`: `gitops status`. A line runs the command with the most words that it begins with; if there is none, the
+   * first of those with its first word.
+   */
   readonly words: string
   load(): Promise<Command>
 }
