@@ -25,8 +25,8 @@ const otherMeanings = new Set([
   'repositories', // a room of kas
   'user-agents', // a header
 ])
-/** Keys of the configuration are upstream's; a second file of the agent is read by what reads the first. */
-const keys = /\bagent\.gitops\.project_info_cache(?:_error)?_ttl\b|'block' \| 'views'$/g
+/** Keys of the configuration are upstream's. */
+const keys = /\bagent\.gitops\.project_info_cache(?:_error)?_ttl\b/g
 
 const source = join(import.meta.dirname, '../../src')
 const modules = globSync('{kas,agentk}/modules/*', { cwd: source })

@@ -3,8 +3,7 @@ import type { KasHost, KasModule } from '../../module.ts'
 import { viewsEndpoint } from './api/views-endpoint.ts'
 import { Feeds } from './feed/feeds.ts'
 import { graphEndpoint } from './graph/graph-endpoint.ts'
-import { ReportedFacts } from './reported-facts.ts'
-import { type ReportsOptions, reportMethod, serveReports } from './reports.ts'
+import { ReportedFacts, type ReportsOptions, reportMethod, serveReports } from './reports.ts'
 import { createViewsMetrics } from './views-metrics.ts'
 
 /** of facts */
