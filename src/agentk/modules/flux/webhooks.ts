@@ -38,7 +38,7 @@ export interface WebhooksOptions {
 }
 
 /** A minute and a half at least: Flux's controller restarts in less. */
-export const defaultWebhooks: WebhooksOptions = { maxParallel: 10, maxAttempts: 8, retryMs: [1000, 30_000] }
+const defaultWebhooks: WebhooksOptions = { maxParallel: 10, maxAttempts: 8, retryMs: [1000, 30_000] }
 
 /** Of pushes that wait as one; only those that are abandoned have to be known. */
 const maxIds = 1000

@@ -88,7 +88,7 @@ export async function reconcile(
   claims.claim({ commit: input.commit, keys: keyed(build.manifests) }) // other sources may decide now
   if (input.isSuspended) return { kind: 'suspended' }
   if (input.files.length === 0 && (await inventory.own.load(signal)).size === 0) return nothingChosen(source)
-  if (source.dryRunStrategy !== 'none') return await tryOut(components, input.commit, build, source, signal)
+  if (source.dryRunStrategy !== 'none') return await runDry(components, input.commit, build, source, signal)
   return await runRound(components, { ...input, isRemoval: false }, build, source, signal)
 }
 
@@ -157,7 +157,7 @@ async function readLiveOf(
 }
 
 /** Nothing is written: what would be, and what would be deleted. */
-async function tryOut(
+async function runDry(
   { api, claims, inventory: inventories }: Omit<ReconcileComponents, 'build'>,
   commit: string,
   build: Build,

@@ -1,6 +1,5 @@
 import { type Call, noMetadata } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
-import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { HttpRequestHeader } from '../../../proto/http/http-message.ts'
 import { decodeHttpRequest, kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
 import { HttpRequestMessages } from '../../../proto/http/http-request-messages.ts'
@@ -22,18 +21,16 @@ export function createKubernetesApi({ api, tracer, self }: Pick<AgentkHost, 'api
   return { methods: new Map([[kubernetesApiMethod, serveKubernetesApi({ api, tracer }, { product: self.product })]]) }
 }
 
-interface ApiComponents {
-  readonly api: ApiClient
-  readonly tracer: Tracer
-}
-
 /**
  * Serves KubernetesApi.MakeRequest: an HTTP request of kas, made at the cluster's API server, answered as it comes.
  *
  * @param options.product - `gitlab-agent/<version>/<commit>`, for Via
  * @see doc/reference/tunnel-protocol.md 1.3 and 1.4
  */
-export function serveKubernetesApi({ api, tracer }: ApiComponents, { product }: { product: string }): Serve {
+export function serveKubernetesApi(
+  { api, tracer }: Pick<AgentkHost, 'api' | 'tracer'>,
+  { product }: { product: string },
+): Serve {
   const via = { request: `gRPC/1.0 ${product}`, response: `1.1 ${product}` }
   /** @throws KasError when the request is refused before it is made */
   return async (call) => {

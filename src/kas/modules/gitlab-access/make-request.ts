@@ -12,12 +12,6 @@ import type { AgentCall } from '../../module.ts'
 import { type AgentTurnsOptions, agentTurns } from './agent-turns.ts'
 import { gitlabRequestHead } from './gitlab-request.ts'
 
-export interface MakeRequestComponents {
-  readonly gitlab: Pick<Gitlab, 'passToGitlab'>
-  readonly log: Logger
-  readonly clock: Clock
-}
-
 /** An agent that hangs must not hold one of the few turns forever. */
 const defaultMaxSilenceMs = 60_000
 
@@ -27,7 +21,11 @@ const defaultMaxSilenceMs = 60_000
  * @see doc/reference/tunnel-protocol.md 1.3, 1.8, 5.3
  */
 export function makeRequest(
-  components: MakeRequestComponents,
+  components: {
+    readonly gitlab: Pick<Gitlab, 'passToGitlab'>
+    readonly log: Logger
+    readonly clock: Clock
+  },
   options: {
     /** how long an agent may neither send the rest of its request nor read the answer, in ms */
     readonly maxSilenceMs?: number
