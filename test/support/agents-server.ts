@@ -44,6 +44,7 @@ export async function listenToAgents(
   const server = new AgentsServer(
     {
       directory: oneAgent(),
+      gitlab: undefined,
       methods: {},
       log: createLogger({ level: 'silent' }),
       onRateExceeded: () => undefined,

@@ -50,7 +50,7 @@ function start() {
       accessErrorTtlMs: 10_000,
     },
   )
-  const checks = new AuthorizationChecks({ directory, clock, log: capturedLog().log })
+  const checks = new AuthorizationChecks({ directory, localDirectory: undefined, clock, log: capturedLog().log })
   checks.start()
   const open = async () => {
     const ended: { code: string; at: number }[] = []

@@ -61,6 +61,7 @@ export function createKubernetesServer(
     {
       forward,
       directory,
+      localDirectory: undefined,
       register,
       log: logger,
       tracer: noTracer,

@@ -42,8 +42,8 @@ import type { RefusalReason } from './refusals.ts'
 
 export interface AgentsServerComponents {
   readonly directory: Pick<Directory, 'agentByToken' | 'onChange'>
-  /** absent: nobody has to ask about tokens again */
-  readonly gitlab?: Pick<Gitlab, 'watchToken'> | undefined
+  /** undefined: nobody has to ask about tokens again */
+  readonly gitlab: Pick<Gitlab, 'watchToken'> | undefined
   readonly tunnels: TunnelRegistry
   /** absent: plain */
   readonly certificate?: CertificateFiles

@@ -25,8 +25,8 @@ import { ServedCall } from './served-call.ts'
 
 export interface CallAdmissionComponents {
   readonly directory: Pick<Directory, 'agentByToken' | 'onChange'>
-  /** absent: nobody has to ask about tokens again */
-  readonly gitlab?: Pick<Gitlab, 'watchToken'> | undefined
+  /** undefined: nobody has to ask about tokens again */
+  readonly gitlab: Pick<Gitlab, 'watchToken'> | undefined
   readonly authenticator: Authenticator
   readonly openStreams: OpenStreams
   readonly unreadByAgent: UnreadByAgent

@@ -47,8 +47,8 @@ import type { WebSocketTokens } from './watch/websocket-tokens.ts'
 export interface KubernetesServerComponents {
   readonly forward: Forward
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
-  /** absent: nobody says that grants may have changed */
-  readonly localDirectory?: Pick<LocalDirectory, 'onGrantsChange'> | undefined
+  /** undefined: nobody says that grants may have changed */
+  readonly localDirectory: Pick<LocalDirectory, 'onGrantsChange'> | undefined
   readonly register: Registry
   /** learns who was let through; absent: nobody wants to know */
   readonly usage?: Usage

@@ -11,8 +11,8 @@ import type { Credentials } from './credentials.ts'
 
 export interface AuthorizationChecksComponents {
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
-  /** absent: nobody says that grants may have changed */
-  readonly localDirectory?: Pick<LocalDirectory, 'onGrantsChange'> | undefined
+  /** undefined: nobody says that grants may have changed */
+  readonly localDirectory: Pick<LocalDirectory, 'onGrantsChange'> | undefined
   /** a monotonic one: a clock that is set delays no check */
   readonly clock: Clock
   readonly log: Logger
