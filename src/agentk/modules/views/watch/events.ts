@@ -25,14 +25,14 @@ const shedShare = 0.1
 export const warnings: FollowedKind = {
   kind: eventKind,
   isMetadata: false,
-  query: `fieldSelector=${encodeURIComponent('type=Warning')}`,
+  fieldSelector: 'type=Warning',
 }
 
 /** Normal ones that say why an object is not well: of a container that a probe ends, and of a claim. */
 export const normalEvidence: readonly FollowedKind[] = ['Killing', 'FailedBinding'].map((reason) => ({
   kind: eventKind,
   isMetadata: false,
-  query: `fieldSelector=${encodeURIComponent(`type=Normal,reason=${reason}`)}`,
+  fieldSelector: `type=Normal,reason=${reason}`,
 }))
 
 /** What comes goes to both. */

@@ -1,6 +1,6 @@
 import type { ResourceKind } from '../../../../kubernetes/kind.ts'
 import { at, type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
-import { collectionPath } from '../../../../kubernetes/path.ts'
+import { collectionPath, withQuery } from '../../../../kubernetes/path.ts'
 import type { Counter } from '../../../../lib/counter.ts'
 import { pause } from '../../../../lib/pause.ts'
 import { linkedController } from '../../../../lib/signals.ts'
@@ -37,8 +37,8 @@ export interface FollowedKind {
   readonly kind: ResourceKind
   /** nothing but the metadata is asked for */
   readonly isMetadata: boolean
-  /** of the collection's path; empty: none */
-  readonly query: string
+  /** absent: all objects of the kind */
+  readonly fieldSelector?: string
 }
 
 export interface KindWatchOptions extends FollowedKind {
@@ -329,8 +329,8 @@ class PartWatch implements WatchSink {
   }
 
   #path(): string {
-    const { kind, namespace, query } = this.#options
-    return `${collectionPath(kind, namespace)}${query && `?${query}`}`
+    const { kind, namespace, fieldSelector } = this.#options
+    return withQuery(collectionPath(kind, namespace), { fieldSelector })
   }
 }
 

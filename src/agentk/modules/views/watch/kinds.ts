@@ -205,7 +205,7 @@ export class Kinds {
     }
     this.#followed.set(kind.key, { served: kind, stop })
     const { sink } = this.#components
-    const watch = this.#watchOf({ kind, isMetadata, query: '' }, { sink, groups: this.#groups }, rules?.ready(kind.key))
+    const watch = this.#watchOf({ kind, isMetadata }, { sink, groups: this.#groups }, rules?.ready(kind.key))
     this.#hold(watch.run(stopping.signal))
   }
 

@@ -58,7 +58,7 @@ function start(t: Test, options: Options = {}) {
     },
   }
   const components = { api, sink, clock, random: () => 0.5, open, refusals, pulse, onTrouble, ...more }
-  const watch = new KindWatch(components, { kind, isMetadata, query: '', namespaces, times: watchTimes })
+  const watch = new KindWatch(components, { kind, isMetadata, namespaces, times: watchTimes })
   const stopping = new AbortController()
   const running = watch.run(stopping.signal)
   const stop = async () => {
