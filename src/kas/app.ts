@@ -35,8 +35,8 @@ import { ReplicaLinks } from './peers/replica-links.ts'
 import { Ports } from './ports.ts'
 import { deliver } from './router/delivery.ts'
 import { Router } from './router/router.ts'
-import { TokenRateReports } from './servers/agents/limits/token-rate-reports.ts'
-import { TokenRates } from './servers/agents/limits/token-rates.ts'
+import { TokenCallCounts } from './servers/agents/limits/token-call-counts.ts'
+import { TokenCallReports } from './servers/agents/limits/token-call-reports.ts'
 import { leaving, whenReady } from './servers/listening.ts'
 import { ReplicaSessions } from './sessions/replica-sessions.ts'
 import { SessionTable } from './sessions/session-table.ts'
@@ -125,9 +125,9 @@ export class App implements Service {
     const connectedTo: UserAgentsComponents['connectedTo'] = (ids) =>
       connectedAgents({ tunnels, membership, name }, ids)
     const modules = this.#modules(host, connectedTo)
-    const counts = new TokenRates(clock)
+    const counts = new TokenCallCounts(clock)
     const { connections_per_token_per_minute: callsPerTokenPerMinute } = config.agent.listen
-    const reports = membership && new TokenRateReports({ counts, peers, name, clock }, { callsPerTokenPerMinute })
+    const reports = membership && new TokenCallReports({ counts, peers, name, clock }, { callsPerTokenPerMinute })
     const table = new SessionTable()
     const sessions = new ReplicaSessions({ table, peers, name, clock, log: log.child({ mod_name: 'kubernetes_api' }) })
     const replicaLinks = peering && new ReplicaLinks({ ...peering, clock })

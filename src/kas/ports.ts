@@ -14,7 +14,7 @@ import type { ReplicaLinks } from './peers/replica-links.ts'
 import type { ClientAddressesOptions } from './servers/addresses/client-addresses.ts'
 import { AgentsServer, agentMethodRates, agentMethodTypes } from './servers/agents/agents-server.ts'
 import { createRateMetrics } from './servers/agents/limits/agent-rates.ts'
-import type { TokenRates } from './servers/agents/limits/token-rates.ts'
+import type { TokenCallCounts } from './servers/agents/limits/token-call-counts.ts'
 import { createRefusalMetrics } from './servers/agents/refusals.ts'
 import { FrontTickets } from './servers/front-tickets.ts'
 import { frontRedirect } from './servers/kubernetes/front-redirect.ts'
@@ -46,7 +46,7 @@ export interface PortsComponents {
   readonly overShare: OverShare
   /** undefined: this replica is alone */
   readonly peering: Peering | undefined
-  readonly counts: TokenRates
+  readonly counts: TokenCallCounts
   readonly modules: readonly KasModule[]
   readonly readiness: Readiness
   /** undefined: there is none */

@@ -7,7 +7,7 @@ import { createNotifications } from '../../src/kas/modules/notifications/module.
 import { Leads } from '../../src/kas/peers/leads.ts'
 import { LinkPeers, noPeers } from '../../src/kas/peers/peers.ts'
 import type { PushEvent } from '../../src/kas/repositories/local-pushes.ts'
-import { TokenRateReports } from '../../src/kas/servers/agents/limits/token-rate-reports.ts'
+import { TokenCallReports } from '../../src/kas/servers/agents/limits/token-call-reports.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { KasError } from '../../src/lib/errors.ts'
 import { createLogger } from '../../src/lib/log.ts'
@@ -55,7 +55,7 @@ async function start(t: Test, heard: (name: string, event: PushEvent) => Promise
         merge: (by: string, { minute, counts }: { minute: number; counts: ReadonlyMap<string, number> }) =>
           void told.push(`${name}: ${minute} ${[...counts]} of ${by}`),
       }
-      const reports = new TokenRateReports(
+      const reports = new TokenCallReports(
         { counts, peers: noPeers, name, clock: systemClock },
         { callsPerTokenPerMinute: 100 },
       )
@@ -160,7 +160,7 @@ t.test('how often tokens were used is reported to all peers', async (t) => {
   const tokenHash = Buffer.alloc(32, 7).toString('base64')
   const clock = new ManualClock()
   const changes = () => ({ minute: 29_000_000, counts: new Map([[tokenHash, 500]]) })
-  const reports = new TokenRateReports(
+  const reports = new TokenCallReports(
     { counts: { changes, merge: () => undefined }, peers, name: 'kas-0', clock },
     { callsPerTokenPerMinute: 100 },
   )

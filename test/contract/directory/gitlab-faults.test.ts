@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import type { AgentId } from '../../../src/call/call.ts'
 import { Authenticator } from '../../../src/kas/servers/agents/authenticator.ts'
-import { TokenRates } from '../../../src/kas/servers/agents/limits/token-rates.ts'
+import { TokenCallCounts } from '../../../src/kas/servers/agents/limits/token-call-counts.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { callThrough, startAgentsServer } from '../../support/agents-server.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -191,7 +191,7 @@ t.test(
     const { directory } = await startGitlabSide(t, gitlab, { client: limit, directory: { pauseMs: 100 } })
     const authenticator = new Authenticator({
       directory,
-      counts: new TokenRates(Date),
+      counts: new TokenCallCounts(Date),
       onRateExceeded: () => undefined,
     })
     gitlab.fault = { kind: 'status', status: 503 }

@@ -36,7 +36,7 @@ import { defaultHomeHints, HomeHints, type HomeHintsOptions } from './home-hints
 import type { OverRate } from './limits/agent-rates.ts'
 import { defaultOpenStreams, OpenStreams, type OpenStreamsOptions } from './limits/open-streams.ts'
 import { enhanceYourCalm, PingPolicy } from './limits/ping-policy.ts'
-import { TokenRates } from './limits/token-rates.ts'
+import { TokenCallCounts } from './limits/token-call-counts.ts'
 import { Listener } from './listener.ts'
 import type { RefusalReason } from './refusals.ts'
 
@@ -65,7 +65,7 @@ export interface AgentsServerComponents {
   readonly events?: ServerSessionEvents
   readonly tracer: Tracer
   /** absent: those of this replica alone */
-  readonly counts?: TokenRates
+  readonly counts?: TokenCallCounts
 }
 
 export interface AgentsServerOptions {
@@ -156,7 +156,7 @@ export class AgentsServer implements Service {
       )
     }
     const authenticator = new Authenticator(
-      { directory: components.directory, counts: counts ?? new TokenRates(systemClock), onRateExceeded },
+      { directory: components.directory, counts: counts ?? new TokenCallCounts(systemClock), onRateExceeded },
       { ...defaultAuthenticatorOptions, ...options.authenticator },
     )
     const addresses = new ClientAddresses(options.addresses)

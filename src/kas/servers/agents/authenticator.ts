@@ -4,7 +4,7 @@ import { type ErrorCode, KasError } from '../../../lib/errors.ts'
 import type { Agent } from '../../agent.ts'
 import type { Directory } from '../../directory/directory.ts'
 import { DirectoryPolls, isAway } from './directory-polls.ts'
-import type { TokenRates } from './limits/token-rates.ts'
+import type { TokenCallCounts } from './limits/token-call-counts.ts'
 
 export interface AuthenticatorOptions {
   /** calls that one token may start in a clock minute, at all replicas; every call counts, not every connection */
@@ -22,12 +22,12 @@ export const defaultAuthenticatorOptions: AuthenticatorOptions = {
 export class Authenticator {
   readonly #directory: Pick<Directory, 'agentByToken'>
   readonly #options: AuthenticatorOptions
-  readonly #counts: TokenRates
+  readonly #counts: TokenCallCounts
   readonly #onRateExceeded: () => void
   readonly #polls: DirectoryPolls
 
   constructor(
-    components: { directory: Pick<Directory, 'agentByToken'>; counts: TokenRates; onRateExceeded: () => void },
+    components: { directory: Pick<Directory, 'agentByToken'>; counts: TokenCallCounts; onRateExceeded: () => void },
     options: AuthenticatorOptions = defaultAuthenticatorOptions,
   ) {
     this.#directory = components.directory

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import type { AgentId } from '../../../../../src/call/call.ts'
 import type { Agent } from '../../../../../src/kas/agent.ts'
 import { Authenticator } from '../../../../../src/kas/servers/agents/authenticator.ts'
-import { TokenRates } from '../../../../../src/kas/servers/agents/limits/token-rates.ts'
+import { TokenCallCounts } from '../../../../../src/kas/servers/agents/limits/token-call-counts.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { abortable } from '../../../../../src/lib/signals.ts'
 
@@ -40,7 +40,7 @@ function ground(t: Test) {
   const authenticator = new Authenticator(
     {
       directory: { agentByToken } as unknown as ConstructorParameters<typeof Authenticator>[0]['directory'],
-      counts: new TokenRates(Date),
+      counts: new TokenCallCounts(Date),
       onRateExceeded: () => undefined,
     },
     { callsPerTokenPerMinute: 1000, retryMs: [0, 0] },

@@ -18,7 +18,7 @@ const maxReportedTokens = 1000
  * Calls that each token began in this clock minute, here and as peers report: `Authenticator` refuses those over its
  * limit. Forgotten with the minute.
  */
-export class TokenRates {
+export class TokenCallCounts {
   readonly #clock: { now(): number }
   #minute = 0
   #own = new Map<string, number>()

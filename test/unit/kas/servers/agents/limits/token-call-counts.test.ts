@@ -1,6 +1,6 @@
 import t from 'tap'
-import { TokenRateReports } from '../../../../../../src/kas/servers/agents/limits/token-rate-reports.ts'
-import { TokenRates } from '../../../../../../src/kas/servers/agents/limits/token-rates.ts'
+import { TokenCallCounts } from '../../../../../../src/kas/servers/agents/limits/token-call-counts.ts'
+import { TokenCallReports } from '../../../../../../src/kas/servers/agents/limits/token-call-reports.ts'
 import type { UnaryMethods } from '../../../../../../src/proto/unary.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 import { FakePeers } from '../../../peers/fake-peers.ts'
@@ -9,7 +9,7 @@ const minute = (clock: ManualClock) => Math.floor(clock.now() / 60_000)
 
 t.test('calls are counted by token and clock minute, with those that peers report', async (t) => {
   const clock = new ManualClock()
-  const counts = new TokenRates(clock)
+  const counts = new TokenCallCounts(clock)
   t.strictSame([counts.add('a'), counts.add('a'), counts.add('b')], [1, 2, 1])
   counts.merge('kas-1', { minute: minute(clock), counts: new Map([['a', 10]]) })
   counts.merge('kas-2', { minute: minute(clock), counts: new Map([['a', 100]]) })
@@ -25,7 +25,7 @@ t.test('calls are counted by token and clock minute, with those that peers repor
 
 t.test('what is reported: busy tokens, once for each count', async (t) => {
   const clock = new ManualClock()
-  const counts = new TokenRates(clock)
+  const counts = new TokenCallCounts(clock)
   const add = (hash: string, calls: number) => {
     for (let i = 0; i < calls; i++) counts.add(hash)
   }
@@ -50,7 +50,7 @@ t.test('what is reported: busy tokens, once for each count', async (t) => {
 })
 
 t.test('tokens are bounded: those beyond pass', async (t) => {
-  const counts = new TokenRates(new ManualClock())
+  const counts = new TokenCallCounts(new ManualClock())
   for (let i = 0; i < 100_000; i++) counts.add(`x${i}`)
   for (let i = 0; i < 3; i++) t.equal(counts.add('late'), 1)
   t.equal(counts.add('x0'), 2)
@@ -58,7 +58,7 @@ t.test('tokens are bounded: those beyond pass', async (t) => {
 
 t.test('made-up tokens are counted, take no room from good ones and are not reported', async (t) => {
   const clock = new ManualClock()
-  const counts = new TokenRates(clock)
+  const counts = new TokenCallCounts(clock)
   for (let i = 0; i < 200_000; i++) {
     counts.add(`made-up ${i}`)
     counts.refused(`made-up ${i}`)
@@ -77,14 +77,14 @@ t.test('replicas report to one another: a limit holds over all of them', async (
   const limit = 1000
   const [busy, quiet] = [1, 2].map((byte) => Buffer.alloc(32, byte).toString('base64')) as [string, string]
   const replicas = ['kas-0', 'kas-1', 'kas-2'].map((name) => {
-    const counts = new TokenRates(clock)
+    const counts = new TokenCallCounts(clock)
     const received: string[] = []
-    const merge: TokenRates['merge'] = (by, report) => {
+    const merge: TokenCallCounts['merge'] = (by, report) => {
       for (const hash of report.counts.keys()) received.push(`${by} ${hash}`)
       counts.merge(by, report)
     }
     const peers = new Map<string, UnaryMethods>()
-    const reports = new TokenRateReports(
+    const reports = new TokenCallReports(
       { counts: { changes: (from) => counts.changes(from), merge }, peers: new FakePeers(peers), name, clock },
       { callsPerTokenPerMinute: limit },
     )

@@ -4,10 +4,10 @@ import type { Service } from '../../../../lib/service.ts'
 import { CallCountsResponseSchema, Limits } from '../../../../proto/gen/replica_limits_pb.ts'
 import { type UnaryMethods, unaryService } from '../../../../proto/unary.ts'
 import type { Peers } from '../../../peers/peers.ts'
-import type { TokenRates } from './token-rates.ts'
+import type { TokenCallCounts } from './token-call-counts.ts'
 
-export interface TokenRateReportsComponents {
-  readonly counts: Pick<TokenRates, 'changes' | 'merge'>
+export interface TokenCallReportsComponents {
+  readonly counts: Pick<TokenCallCounts, 'changes' | 'merge'>
   readonly peers: Pick<Peers, 'broadcast'>
   /** of this replica */
   readonly name: string
@@ -23,14 +23,14 @@ const reportedShare = 1 / 50
  * Broadcasts how often busy tokens began calls here, so that the limit of a token holds over all replicas
  * (doc/reference/tunnel-protocol.md 4.1 no. 5): approximately, and for each replica alone while it reaches no peer.
  */
-export class TokenRateReports implements Service {
-  readonly #components: TokenRateReportsComponents
+export class TokenCallReports implements Service {
+  readonly #components: TokenCallReportsComponents
   /** calls of a token in the minute from which on it is reported */
   readonly #from: number
   #cancel: (() => void) | undefined
   #stopped = false
 
-  constructor(components: TokenRateReportsComponents, options: { readonly callsPerTokenPerMinute: number }) {
+  constructor(components: TokenCallReportsComponents, options: { readonly callsPerTokenPerMinute: number }) {
     this.#components = components
     this.#from = Math.ceil(options.callsPerTokenPerMinute * reportedShare)
   }
