@@ -2,7 +2,7 @@ import type { ReadonlyRecords } from '../../../src/agentk/modules/views/store/re
 import { TimeSlices } from '../../../src/agentk/modules/views/store/time-slices.ts'
 import { Forest } from '../../../src/agentk/modules/views/tree/forest.ts'
 import { readQuery } from '../../../src/agentk/modules/views/tree/query.ts'
-import { Sight } from '../../../src/agentk/modules/views/tree/sight.ts'
+import { VisibleRecords } from '../../../src/agentk/modules/views/tree/visible-records.ts'
 import type { Clock } from '../../../src/lib/clock.ts'
 import { ManualClock } from '../manual-clock.ts'
 
@@ -24,11 +24,11 @@ export function forestOf({ records, query, hidden = [], clock = new ManualClock(
     mayListEvents: () => true,
     mayName: () => true,
   }
-  const sight = new Sight({ records, clock, turns: new TimeSlices(clock) }, visibility)
-  const forest = new Forest({ records, sight, clock, side: 'argo' }, readQuery(Buffer.from(query)))
+  const visible = new VisibleRecords({ records, clock, turns: new TimeSlices(clock) }, visibility)
+  const forest = new Forest({ records, visible, clock, side: 'argo' }, readQuery(Buffer.from(query)))
   forest.start()
   records.onChange((change) => {
-    const moved = sight.moved(change)
+    const moved = visible.moved(change)
     if (moved) forest.change(moved)
   })
   return forest

@@ -1,7 +1,7 @@
 import { vendorRules } from '../../../src/agentk/health/custom/vendors.ts'
 import type { Judged } from '../../../src/agentk/health/kas/choice/roots.ts'
+import { eventKind } from '../../../src/agentk/modules/views/access/list-rights.ts'
 import { type Caller, Reviews } from '../../../src/agentk/modules/views/access/reviews.ts'
-import { eventKind } from '../../../src/agentk/modules/views/access/visibility.ts'
 import { Interned } from '../../../src/agentk/modules/views/store/interned.ts'
 import type { FollowState } from '../../../src/agentk/modules/views/store/record.ts'
 import { Records } from '../../../src/agentk/modules/views/store/records.ts'

@@ -1,5 +1,5 @@
 import { finding, type Need } from '../../../src/agentk/health/kas/finding.ts'
-import { eventKind } from '../../../src/agentk/modules/views/access/visibility.ts'
+import { eventKind } from '../../../src/agentk/modules/views/access/list-rights.ts'
 import type { Judgement } from '../../../src/agentk/modules/views/store/judgement.ts'
 import type { FollowState, ObjectRecord } from '../../../src/agentk/modules/views/store/record.ts'
 import type { VerdictSide } from '../../../src/agentk/modules/views/tree/severity.ts'

@@ -1,11 +1,11 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import type { Visibility } from '../store/record.ts'
 import { type Answer, Answers, everything, isAllowed } from './answers.ts'
+import type { ListRights } from './list-rights.ts'
 import type { Present } from './present.ts'
 import type { Answered, Question } from './review.ts'
 import { planReviews, type Wanted } from './review-plan.ts'
 import type { Job, ReviewQueue } from './review-queue.ts'
-import type { ListRights } from './visibility.ts'
 
 /** Of an answer, since it was asked for. ms */
 const renewedAfterMs = 45_000

@@ -11,7 +11,7 @@ import type {
   ReadonlyRecords,
   RecordChange,
 } from '../store/record.ts'
-import { eventKind, namingKinds } from './visibility.ts'
+import { eventKind, namingKinds } from './list-rights.ts'
 
 /** What went is of interest so long: what comes and goes is nothing new to ask about each time. ms */
 const keptMs = 30_000

@@ -1,8 +1,8 @@
 import type { ResourceKind } from '../../../../kubernetes/kind.ts'
 import { type Answers, everything, general } from './answers.ts'
+import { eventKind } from './list-rights.ts'
 import type { Present } from './present.ts'
 import { listQuestion, type Question, rulesQuestion } from './review.ts'
-import { eventKind } from './visibility.ts'
 
 export const maxNamespacesAsked = 2000
 /** Namespaces of a scope, in which each kind is asked for. */

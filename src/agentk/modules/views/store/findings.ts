@@ -8,9 +8,9 @@ import { ownPartsOf } from '../projection/parts.ts'
 import { DueVerdicts } from './due-verdicts.ts'
 import { Evidences, type Subject } from './evidence.ts'
 import { dueOf, isSameJudgement, isWell, type Judgement, judgementOf, overdue, type Seen, timed } from './judgement.ts'
+import { JudgingDependencies, type Read, reads } from './judging-dependencies.ts'
 import { JudgingWorld } from './judging-world.ts'
 import { KeptTexts } from './kept-texts.ts'
-import { type Read, Readers, reads } from './readers.ts'
 import type { ObjectRecord, ReadonlyRecords, RecordChange } from './record.ts'
 import type { TimeSlices } from './time-slices.ts'
 
@@ -71,7 +71,7 @@ export class Findings {
   readonly #entries = new Map<string, Entry>()
   /** JSON of so much of objects as they are judged by */
   readonly #texts = new KeptTexts()
-  readonly #readers = new Readers()
+  readonly #dependencies = new JudgingDependencies()
   readonly #world: JudgingWorld
   readonly #due: DueVerdicts<undefined>
   /** of what is judged: its rules and what is remembered of it go by one time. ms since 1970 */
@@ -130,7 +130,7 @@ export class Findings {
     if (!before && found.length === 0 && this.#world.noted.size === 0 && isWell(bare)) return unjudgedBy[bare.by]
     const judged = judgementOf(found, bare, (one) => opinionOf(object, one, verdicts, now))
     const { judgement, seen } = timed(judged, before?.seen ?? nothingSeen, { now, isLive: isFollowed })
-    const isReading = this.#readers.set(uid, this.#world.noted)
+    const isReading = this.#dependencies.set(uid, this.#world.noted)
     if (!judgement && !isReading && seen.length === 0) this.forget(uid)
     else {
       const text = judgement || isReading ? JSON.stringify(ownPartsOf(kind, object)) : ''
@@ -146,7 +146,7 @@ export class Findings {
     if (!before) return undefined
     this.#entries.delete(uid)
     this.#texts.delete(uid)
-    this.#readers.delete(uid)
+    this.#dependencies.delete(uid)
     this.#due.delete(uid)
     this.#byLists.delete(uid)
     return before.judgement
@@ -156,7 +156,7 @@ export class Findings {
   change(change: RecordChange): void {
     const { namespace, kind } = (change.after ?? change.before) as ObjectRecord
     if (kind.key === 'Node') this.#world.nodesChanged()
-    for (const read of this.#readers.changedBy(change)) {
+    for (const read of this.#dependencies.changedBy(change)) {
       const { reads } = this.#waitingOf(namespace)
       reads.set(read, reads.get(read) === true || !this.#components.isSettled())
       this.#work(namespace)
@@ -165,7 +165,7 @@ export class Findings {
 
   /** Whether all objects of the kind are known is another now. */
   liveChanged(kind: string): void {
-    for (const uid of this.#readers.of(reads.live(kind))) this.#judgeLater(uid, true)
+    for (const uid of this.#dependencies.of(reads.live(kind))) this.#judgeLater(uid, true)
   }
 
   #begin(): number {
@@ -231,7 +231,7 @@ export class Findings {
         this.#judgeAnew(uid)
       } else if (read) {
         waiting.reads.delete(read[0])
-        for (const reader of this.#readers.of(read[0])) this.#judgeLater(reader, read[1])
+        for (const reader of this.#dependencies.of(read[0])) this.#judgeLater(reader, read[1])
       }
       return waiting.uids.size + waiting.reads.size > 0
     }
@@ -251,7 +251,7 @@ export class Findings {
     const byRule = found && judgementOf(found, entry.bare, (one) => opinionWith(one))
     const judged = found ? byRule : entry.judgement && overdue(entry.judgement, entry.bare, now)
     const { judgement, seen } = timed(judged, entry.seen, { now, isLive })
-    const isReading = object ? this.#readers.set(uid, this.#world.noted) : false
+    const isReading = object ? this.#dependencies.set(uid, this.#world.noted) : false
     const before = entry.judgement
     if (!judgement && !isReading && isRested(seen, now)) this.forget(uid)
     else this.#set(uid, { ...entry, judgement, seen })

@@ -3,14 +3,14 @@ import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
 import { sliceMs, updatePauseMs } from '../store/time-slices.ts'
 import { BelowWalk } from './below-walk.ts'
 import { maxAbove } from './owners.ts'
-import type { Moved, Sight } from './sight.ts'
+import type { Moved, VisibleRecords } from './visible-records.ts'
 
 /** After work that took longer than one turn it stands still so long: whoever shows it can send what it is. ms */
 const restMs = updatePauseMs + sliceMs
 
 export interface BatchesComponents {
   readonly records: ReadonlyRecords
-  readonly sight: Sight
+  readonly visible: VisibleRecords
   readonly clock: Clock
 }
 
@@ -64,8 +64,8 @@ export class Batches {
 
   /** The first batch: all that is seen. */
   start(): void {
-    const { records, sight } = this.#components
-    const places = [...records.places()].filter((place) => sight.sees(place))
+    const { records, visible } = this.#components
+    const places = [...records.places()].filter((place) => visible.sees(place))
     this.#firstLeft = places.reduce((sum, { size }) => sum + size, 0)
     this.#first = allOf(records, places)
     this.#beginBatch()
@@ -100,7 +100,7 @@ export class Batches {
   /** In its turn, not before it has stood still for a while after much work. */
   #work(): void {
     if (this.#cancel) return
-    const { clock, sight } = this.#components
+    const { clock, visible } = this.#components
     const waitMs = this.#restsUntil - clock.now()
     if (waitMs > 0) {
       this.#cancel = clock.after(waitMs, () => {
@@ -112,7 +112,7 @@ export class Batches {
     let isAtOnce = true
     let isOver = false
     this.#cancel = () => undefined
-    const cancel = sight.run(
+    const cancel = visible.run(
       () => this.#step(),
       () => {
         isOver = true
@@ -135,7 +135,7 @@ export class Batches {
     if (this.#isSettled) this.#beginBatch()
     if (!this.#below.isEmpty) {
       this.#below.step((record) => {
-        if (this.#components.sight.sees(record)) this.#unplaced.add(record.uid)
+        if (this.#components.visible.sees(record)) this.#unplaced.add(record.uid)
       })
       return true
     }

@@ -7,7 +7,7 @@ import { isUndoable, nextOf } from '../../../health/kas/next.ts'
 import type { Opinion } from '../../../health/kas/opinion.ts'
 import type { ObjectRecord, Place, ReadonlyRecords } from '../store/record.ts'
 import { RecordsWorld } from '../store/records-world.ts'
-import type { Sight } from './sight.ts'
+import type { VisibleRecords } from './visible-records.ts'
 
 /** objects that are not well of which one cause is chosen */
 const maxSick = 256
@@ -28,13 +28,13 @@ export interface ShownCause
 
 /** Chooses causes as one caller sees them, of one moment. */
 export class Causes {
-  readonly #world: SightWorld
+  readonly #world: VisibleWorld
   readonly #mayList: MayList
   readonly #namespaces = new Set<string>()
 
-  constructor(records: ReadonlyRecords, sight: Sight, now: () => number) {
-    this.#world = new SightWorld(records, sight, now, (namespace) => this.#namespaces.add(namespace))
-    this.#mayList = (kind, namespace) => sight.opinions.holds([kind, namespace])
+  constructor(records: ReadonlyRecords, visible: VisibleRecords, now: () => number) {
+    this.#world = new VisibleWorld(records, visible, now, (namespace) => this.#namespaces.add(namespace))
+    this.#mayList = (kind, namespace) => visible.opinions.holds([kind, namespace])
   }
 
   /** Objects that were read. */
@@ -79,15 +79,20 @@ function shown(cause: Cause, atLeast: number | undefined, [root, ...others]: rea
 }
 
 /** What one caller sees of the records. */
-class SightWorld extends RecordsWorld {
-  readonly #sight: Sight
+class VisibleWorld extends RecordsWorld {
+  readonly #visible: VisibleRecords
   readonly #onRead: (namespace: string) => void
   #sick = 0
   #began = 0
 
-  constructor(records: ReadonlyRecords, sight: Sight, now: () => number, onRead: (namespace: string) => void) {
+  constructor(
+    records: ReadonlyRecords,
+    visible: VisibleRecords,
+    now: () => number,
+    onRead: (namespace: string) => void,
+  ) {
     super({ records, now })
-    this.#sight = sight
+    this.#visible = visible
     this.#onRead = onRead
   }
 
@@ -103,7 +108,7 @@ class SightWorld extends RecordsWorld {
   override find(kind: string, namespace: string, name: string): KubernetesObject | undefined {
     this.#onRead(namespace)
     const record = this.records.named(kind, namespace, name)
-    return record && this.#sight.sees(record) ? this.objectOf(record) : undefined
+    return record && this.#visible.sees(record) ? this.objectOf(record) : undefined
   }
 
   // where there is none there may be one later
@@ -135,10 +140,10 @@ class SightWorld extends RecordsWorld {
     const siblings: ObjectRecord[] = []
     for (const child of this.#childrenToRead(parent)) {
       if (this.#isSpent) break
-      if (!this.#sight.sees(child)) continue
+      if (!this.#visible.sees(child)) continue
       this.count()
-      if (this.#sight.owners.believed(child)?.uid !== parent.uid) continue
-      const { word, below } = this.#sight.opinions.of(child)
+      if (this.#visible.owners.believed(child)?.uid !== parent.uid) continue
+      const { word, below } = this.#visible.opinions.of(child)
       if (siblingKinds.has(child.kind.key)) siblings.push(child)
       else if (word === 'Degraded' || below === 'Degraded') worst.push(child)
       else if (severityOf(word) > 0 || severityOf(below) > 0) others.push(child)
@@ -152,7 +157,7 @@ class SightWorld extends RecordsWorld {
 
   #childrenToRead(parent: Place): Iterable<ObjectRecord> {
     const record = this.records.get(parent.uid)
-    const notable = record && this.#sight.opinions.notableOf(record)
+    const notable = record && this.#visible.opinions.notableOf(record)
     return notable ? Array.from(notable, (uid) => this.records.get(uid) ?? []).flat() : this.records.claiming(parent)
   }
 
@@ -163,7 +168,7 @@ class SightWorld extends RecordsWorld {
 
   override opinionOf(object: KubernetesObject): Opinion {
     const uid = uidOf(object)
-    return this.#sight.opinions.ofOne({ uid, health: this.records.get(uid)?.health })
+    return this.#visible.opinions.ofOne({ uid, health: this.records.get(uid)?.health })
   }
 
   protected override objectOf(record: ObjectRecord): KubernetesObject {
@@ -179,7 +184,7 @@ class SightWorld extends RecordsWorld {
   *#seen(records: Iterable<ObjectRecord>): Iterable<ObjectRecord> {
     for (const record of records) {
       if (this.#isSpent) return
-      if (this.#sight.sees(record)) yield record
+      if (this.#visible.sees(record)) yield record
     }
   }
 

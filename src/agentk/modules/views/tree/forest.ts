@@ -7,7 +7,7 @@ import type { Above } from './owners.ts'
 import type { ReadQuery } from './query.ts'
 import { QueryScope } from './query-scope.ts'
 import type { VerdictSide } from './severity.ts'
-import type { Moved, Sight } from './sight.ts'
+import type { Moved, VisibleRecords } from './visible-records.ts'
 
 /** Applications or environments of a view: anyone may name one. Objects of further ones stand as if in none. */
 export const maxGroups = 2000
@@ -26,7 +26,7 @@ export interface ForestListener {
 
 export interface ForestComponents {
   readonly records: ReadonlyRecords
-  readonly sight: Sight
+  readonly visible: VisibleRecords
   readonly clock: Clock
   readonly side: VerdictSide
 }
@@ -54,10 +54,10 @@ export class Forest {
   constructor(components: ForestComponents, query: ReadQuery) {
     this.#components = components
     this.#query = query
-    const { records, sight, side } = components
-    const severityOf = (record: ObjectRecord) => sight.severityOf(record, side)
+    const { records, visible, side } = components
+    const severityOf = (record: ObjectRecord) => visible.severityOf(record, side)
     const verdicts = { severityOf, side }
-    this.#scope = new QueryScope(query, verdicts, new Applications(records, sight.sees, query.namespaces))
+    this.#scope = new QueryScope(query, verdicts, new Applications(records, visible.sees, query.namespaces))
     this.#batches = new Batches(components, {
       place: (id) => this.#place(id),
       settled: () => {
@@ -71,8 +71,8 @@ export class Forest {
     return this.#batches.isSettled
   }
 
-  get sight(): Sight {
-    return this.#components.sight
+  get visible(): VisibleRecords {
+    return this.#components.visible
   }
 
   /** Whose verdict orders and counts. */
@@ -117,8 +117,8 @@ export class Forest {
 
   #placeUid(uid: string, node: Node | undefined): void {
     const known = this.#components.records.get(uid)
-    const record = known && this.sight.sees(known) ? known : undefined
-    const above = record && this.sight.owners.above(record)
+    const record = known && this.visible.sees(known) ? known : undefined
+    const above = record && this.visible.owners.above(record)
     if (this.#scope.place(uid, record, above) && known) this.#batches.addBelow(known)
     const isWanted = record && this.#scope.holds(record) && (this.#scope.isAskedFor(record) || node?.families.length)
     if (isWanted) this.#placeObject(node ?? this.#add(new Node(record)), record, above)
@@ -130,7 +130,7 @@ export class Forest {
     const isMoved = node.parent !== parent || node.family?.kind !== record.kind.key
     if (isMoved) this.#detach(node)
     node.content = record
-    const own = this.sight.severityOf(record, this.side)
+    const own = this.visible.severityOf(record, this.side)
     const isWorseOrBetter = this.#setSeverities(node, own, Math.max(own, node.worstBelow()))
     if (isMoved) this.#attach(node, parent)
     else {
@@ -176,7 +176,7 @@ export class Forest {
     if (known) return known
     this.#batches.add(record.uid)
     const node = this.#add(new Node(record))
-    node.own = this.sight.severityOf(record, this.side)
+    node.own = this.visible.severityOf(record, this.side)
     node.total = node.own
     return node
   }

@@ -2,7 +2,7 @@ import { KasError } from '../../../../lib/errors.ts'
 import type { RecordChange, Visibility } from '../store/record.ts'
 import { Forest, type ForestComponents } from './forest.ts'
 import type { ReadQuery } from './query.ts'
-import { Sight, type SightComponents } from './sight.ts'
+import { VisibleRecords, type VisibleRecordsComponents } from './visible-records.ts'
 
 /** Objects in views: some 150 bytes each. */
 export interface ForestsOptions {
@@ -20,7 +20,7 @@ interface Shared {
   readonly users: (string | undefined)[]
 }
 
-export type ForestsComponents = Omit<ForestComponents, 'sight'> & SightComponents
+export type ForestsComponents = Omit<ForestComponents, 'visible'> & VisibleRecordsComponents
 
 /** One forest for all views that ask for the same and may see the same. */
 export class Forests {
@@ -28,7 +28,7 @@ export class Forests {
   readonly #options: ForestsOptions
   readonly #shared = new Map<string, Shared>()
   /** by the key of its visibility: as long as there is a forest of it */
-  readonly #sights = new Map<string, { readonly sight: Sight; readonly forests: Set<Forest> }>()
+  readonly #byVisibility = new Map<string, { readonly visible: VisibleRecords; readonly forests: Set<Forest> }>()
 
   constructor(components: ForestsComponents, options: ForestsOptions = forestsDefaults) {
     this.#components = components
@@ -49,12 +49,12 @@ export class Forests {
       return known.forest
     }
     this.#checkRoom(user)
-    const sharing = this.#sights.get(visibility.key) ?? {
-      sight: new Sight(this.#components, visibility),
+    const sharing = this.#byVisibility.get(visibility.key) ?? {
+      visible: new VisibleRecords(this.#components, visibility),
       forests: new Set(),
     }
-    this.#sights.set(visibility.key, sharing)
-    const forest = new Forest({ ...this.#components, sight: sharing.sight }, query)
+    this.#byVisibility.set(visibility.key, sharing)
+    const forest = new Forest({ ...this.#components, visible: sharing.visible }, query)
     sharing.forests.add(forest)
     this.#shared.set(key, { forest, users: [user] })
     forest.start()
@@ -74,10 +74,10 @@ export class Forests {
   }
 
   #leave(forest: Forest): void {
-    const { key } = forest.sight.visibility
-    const sharing = this.#sights.get(key)
+    const { key } = forest.visible.visibility
+    const sharing = this.#byVisibility.get(key)
     sharing?.forests.delete(forest)
-    if (sharing?.forests.size === 0) this.#sights.delete(key)
+    if (sharing?.forests.size === 0) this.#byVisibility.delete(key)
   }
 
   /** @throws KasError TOO_MANY_STREAMS */
@@ -106,8 +106,8 @@ export class Forests {
   }
 
   change(change: RecordChange): void {
-    for (const { sight, forests } of this.#sights.values()) {
-      const moved = sight.moved(change)
+    for (const { visible, forests } of this.#byVisibility.values()) {
+      const moved = visible.moved(change)
       if (moved) for (const forest of forests) forest.change(moved)
     }
   }

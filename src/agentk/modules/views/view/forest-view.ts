@@ -5,7 +5,7 @@ import type { Forest, ForestListener } from '../tree/forest.ts'
 import { bundleId, type Entry, type Family, Node, readBundleId } from '../tree/forest-node.ts'
 import type { ReadQuery } from '../tree/query.ts'
 import { wordsOf } from '../tree/severity.ts'
-import type { Moved } from '../tree/sight.ts'
+import type { Moved } from '../tree/visible-records.ts'
 import { Page, type PageSource, type PageWanted } from './pages.ts'
 import { isSameRow, type RowParts, rowJson, rowParts, type SentRow, sentRow } from './rows.ts'
 import { keyedPart, type Update, Updates } from './updates.ts'
@@ -46,7 +46,7 @@ export class ForestView implements View, ForestListener {
     this.#query = query
     this.#causes = new ViewCauses(components)
     this.#links = new ViewLinks(components, () => this.#updates.request())
-    const turn = () => this.#forest?.sight.run
+    const turn = () => this.#forest?.visible.run
     this.#updates = new Updates({ clock, turn, onDue, write: (update) => this.#write(update), send })
     this.#pages.set('', { wanted: { limit: query.limit, offset: 0, sort: query.sort } })
   }
@@ -159,7 +159,7 @@ export class ForestView implements View, ForestListener {
   }
 
   #upToDate(forest: Forest): Map<string, Page> {
-    const { scans } = forest.sight
+    const { scans } = forest.visible
     const pages = new Map<string, Page>()
     for (const [id, known] of this.#pages) {
       const source = sourceOf(id, forest)
@@ -206,7 +206,7 @@ export class ForestView implements View, ForestListener {
     for (const id of wanted) {
       const record = records.get(id)
       const known = this.#beside.get(id)
-      if (shown.has(id) || !record || !forest.sight.sees(record)) this.#beside.delete(id)
+      if (shown.has(id) || !record || !forest.visible.sees(record)) this.#beside.delete(id)
       else if (known?.record !== record && (known || this.#beside.size < this.#roomBeside)) {
         this.#beside.set(id, new Node(record))
         this.#touchRows([id])
@@ -255,8 +255,8 @@ export class ForestView implements View, ForestListener {
   }
 
   #partsOf(entry: Entry): RowParts {
-    const { sight, side } = this.#forest as Forest
-    return rowParts(entry, { sight, side, links: this.#links.of(entry.id), cause: this.#causes.of(entry.id) })
+    const { visible, side } = this.#forest as Forest
+    return rowParts(entry, { visible, side, links: this.#links.of(entry.id), cause: this.#causes.of(entry.id) })
   }
 
   #unsentKind({ record }: Entry): string | undefined {

@@ -8,7 +8,7 @@ import type { Node } from '../tree/forest-node.ts'
 import type { GraphQuery } from '../tree/graph-query.ts'
 import { keyOf, type ReadQuery } from '../tree/query.ts'
 import type { RunInTurns } from '../tree/scans.ts'
-import type { Moved } from '../tree/sight.ts'
+import type { Moved } from '../tree/visible-records.ts'
 import { GraphIds } from './graph-ids.ts'
 import { GraphKinds } from './graph-kinds.ts'
 import { GraphNamespaces, namespaceKey } from './graph-namespaces.ts'
@@ -69,7 +69,7 @@ export class GraphView implements View, ForestListener {
     this.#components = components
     this.#query = query
     this.#namespaces = new GraphNamespaces(components.records)
-    const turn = () => this.#forest?.sight.run
+    const turn = () => this.#forest?.visible.run
     this.#updates = new Updates({ clock, turn, onDue, write: (update) => this.#write(update), send })
     void this.#load()
   }
@@ -177,11 +177,11 @@ export class GraphView implements View, ForestListener {
       this.#components.failed(KasError.from(error))
       return
     }
-    const { root, sight, listeners } = this.#forest
+    const { root, visible, listeners } = this.#forest
     listeners.add(this)
     const { maxVertices: limit } = viewsBounds
     const source = { node: root, kind: undefined }
-    this.#page = new Page(sight.scans, source, { limit, offset: 0, sort: 'place' }, () => this.#changed())
+    this.#page = new Page(visible.scans, source, { limit, offset: 0, sort: 'place' }, () => this.#changed())
     this.#changed()
   }
 
@@ -247,7 +247,7 @@ export class GraphView implements View, ForestListener {
 
   /** The graph as it is now, in its turn; at once where nobody waits and it is small. */
   #make(forest: Forest, page: Page, selection: GraphSelection): void {
-    const { run, scans } = forest.sight
+    const { run, scans } = forest.visible
     this.#isRunning = true
     this.#isOld = false
     let isAtOnce = true
@@ -281,8 +281,8 @@ export class GraphView implements View, ForestListener {
 
   /** @returns undefined: other namespaces are selected by now */
   *#steps(forest: Forest, page: Page, selection: GraphSelection): Generator<undefined, Graph | undefined> {
-    const { sight } = forest
-    const { visibility, sees } = sight
+    const { visible } = forest
+    const { visibility, sees } = visible
     if (selection.isByLabels) {
       const changed = yield* this.#namespaces.choose(selection, visibility)
       if (changed.size > 0) return undefined

@@ -5,7 +5,7 @@ import type { ObjectRecord } from '../store/record.ts'
 import type { ShownCause } from '../tree/causes.ts'
 import { type Entry, Family, type Node } from '../tree/forest-node.ts'
 import { kasSeverityOf, severityOf, type VerdictSide, wordsOf, worstKstatus } from '../tree/severity.ts'
-import type { Sight } from '../tree/sight.ts'
+import type { VisibleRecords } from '../tree/visible-records.ts'
 import type { Link } from './relations.ts'
 
 /** characters of a text of a cause in a row */
@@ -28,7 +28,7 @@ export interface SentRow {
 }
 
 export interface RowSources {
-  readonly sight: Sight
+  readonly visible: VisibleRecords
   readonly side: VerdictSide
   readonly links: readonly Link[]
   readonly cause: ShownCause | undefined
@@ -81,7 +81,7 @@ function around(entry: Entry, sources: RowSources): Partial<Row> {
   }
   const children = entry.childCount
   return {
-    ...(entry.record ? verdicts(entry.record, sources.sight) : {}),
+    ...(entry.record ? verdicts(entry.record, sources.visible) : {}),
     ...(entry.family?.isBundle ? { p: entry.family.id } : parentOf(entry.parent)),
     ...(entry.what === 'group' ? groupVerdict(entry, sources) : {}),
     ...(children > 0 ? { c: children, ...worst(entry.worstBelow(), side) } : {}),
@@ -91,10 +91,10 @@ function around(entry: Entry, sources: RowSources): Partial<Row> {
 }
 
 /** Older clients refuse more than two of `h`, `why` and links: what is more has keys of its own. */
-function verdicts(record: ObjectRecord, sight: Sight): Partial<Row> {
+function verdicts(record: ObjectRecord, visible: VisibleRecords): Partial<Row> {
   const { health } = record
-  const word = sight.wordOf(record)
-  const text = sight.opinions.ofOne(record).finding?.text ?? ''
+  const word = visible.wordOf(record)
+  const text = visible.opinions.ofOne(record).finding?.text ?? ''
   const why = health && ([health.argoText, health.kstatusText] as const)
   return {
     ...(health ? { h: [health.argo, health.kstatus] } : {}),
@@ -133,14 +133,14 @@ const worst = (severity: number, side: VerdictSide) =>
   severity > 0 ? { w: wordsOf(side)[severity] as Row['w'] & string } : {}
 
 /** The worst of its roots, as each system has it: of whom the order is, it is known. */
-function groupVerdict(group: Node, { sight, side }: RowSources): Partial<Row> {
+function groupVerdict(group: Node, { visible, side }: RowSources): Partial<Row> {
   let [argo, kas] = [0, side === 'kas' ? group.own : 0]
   const ofKstatus = new Set<KstatusWord>()
   for (const { record } of group.children()) {
     if (!record) continue
     argo = Math.max(argo, severityOf(record.health, 'argo'))
     if (record.health) ofKstatus.add(record.health.kstatus)
-    if (side !== 'kas') kas = Math.max(kas, kasSeverityOf(sight.wordOf(record)))
+    if (side !== 'kas') kas = Math.max(kas, kasSeverityOf(visible.wordOf(record)))
   }
   const word = wordsOf('kas')[kas] ?? ''
   return { h: [argoWords[argo] ?? '', worstKstatus(ofKstatus)], ...(word === '' ? {} : { v: word }) }

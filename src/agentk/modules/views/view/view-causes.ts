@@ -68,7 +68,7 @@ export class ViewCauses {
     const changed: string[] = []
     for (const kept of [this.#chosen, this.#sick]) for (const id of kept.keys()) if (!shown.has(id)) kept.delete(id)
     const now = clock.now()
-    const causes = new Causes(records, forest.sight, () => now)
+    const causes = new Causes(records, forest.visible, () => now)
     let chosen = 0
     // those that have none first, then those that were chosen the longest ago
     const waiting = [...shown.keys()].filter((id) => !this.#chosen.has(id))
@@ -125,12 +125,12 @@ export class ViewCauses {
   }
 }
 
-function fromOf({ sight: { opinions }, placesVersion }: Forest, namespaces: readonly string[] | undefined): string {
+function fromOf({ visible: { opinions }, placesVersion }: Forest, namespaces: readonly string[] | undefined): string {
   if (!namespaces) return `${opinions.version} ${placesVersion}`
   return namespaces.map((one) => opinions.versionOf(one)).join(' ')
 }
 
-function isSick(record: ObjectRecord, { sight }: Forest): boolean {
-  const { word, below } = sight.opinions.of(record)
+function isSick(record: ObjectRecord, { visible }: Forest): boolean {
+  const { word, below } = visible.opinions.of(record)
   return word !== 'Healthy' || below === 'Degraded'
 }

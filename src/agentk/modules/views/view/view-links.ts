@@ -1,4 +1,4 @@
-import { podKind } from '../access/visibility.ts'
+import { podKind } from '../access/list-rights.ts'
 import type { ObjectRecord, ReadonlyRecords } from '../store/record.ts'
 import type { Selection, Selections, Taker } from '../store/selections.ts'
 import type { Forest } from '../tree/forest.ts'
@@ -77,7 +77,7 @@ export class ViewLinks {
     const most = this.#components.maxLinks()
     const changed: string[] = []
     for (const [id, linked] of [...this.#linked]) {
-      const from = `${linked.selection?.version} ${forest.sight.linksVersion}`
+      const from = `${linked.selection?.version} ${forest.visible.linksVersion}`
       if (linked.from === from) continue
       if (read >= maxReadPerUpdate) return { changed, isWhole: false }
       read += this.#read(linked, { from, most }, () => changed.push(id))
@@ -125,7 +125,7 @@ export class ViewLinks {
 
   #keep(forest: Forest, record: ObjectRecord, known: Linked | undefined): void {
     const { selector, namespace, uid } = record
-    const maySelect = selector && forest.sight.visibility.mayList(podKind, namespace)
+    const maySelect = selector && forest.visible.visibility.mayList(podKind, namespace)
     const selection = maySelect ? this.#components.selections.take(namespace, selector, this.#taker) : undefined
     const isRefused = maySelect !== undefined && maySelect && !selection
     this.#linked.set(uid, { record, forest, selection, isRefused, from: undefined, links: known?.links ?? noLinks })
@@ -137,7 +137,7 @@ export class ViewLinks {
     const { record, forest, selection } = linked
     const { links: all, read } = linksOf(record, {
       records: this.#components.records,
-      sees: forest.sight.sees,
+      sees: forest.visible.sees,
       selected: selection?.members ?? [],
     })
     const links = all.slice(0, Math.max(0, most - this.#count + linked.links.length))

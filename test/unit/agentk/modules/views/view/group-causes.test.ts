@@ -3,7 +3,7 @@ import type { ObjectRecord, ReadonlyRecords } from '../../../../../../src/agentk
 import { TimeSlices } from '../../../../../../src/agentk/modules/views/store/time-slices.ts'
 import type { Forest } from '../../../../../../src/agentk/modules/views/tree/forest.ts'
 import { Family, Node } from '../../../../../../src/agentk/modules/views/tree/forest-node.ts'
-import { Sight } from '../../../../../../src/agentk/modules/views/tree/sight.ts'
+import { VisibleRecords } from '../../../../../../src/agentk/modules/views/tree/visible-records.ts'
 import { ViewCauses } from '../../../../../../src/agentk/modules/views/view/view-causes.ts'
 import type { KubernetesObject } from '../../../../../../src/kubernetes/object.ts'
 import { systemClock } from '../../../../../../src/lib/clock.ts'
@@ -32,7 +32,7 @@ t.test('children of a group are read once, and again when one of them changes', 
     version: 0,
     versionOf: () => 0,
   }
-  const forest = { sight: { opinions }, placesVersion: 0 } as unknown as Forest
+  const forest = { visible: { opinions }, placesVersion: 0 } as unknown as Forest
   const groups = ['one', 'other'].map((name) => {
     const group = new Node({ what: 'group', id: `g:${name}`, kind: 'Application', name, namespace: '' })
     const family = new Family(group, 'Pod', true)
@@ -63,8 +63,8 @@ t.test('a cause is chosen anew once a child has its place, though nothing is sai
   const stage = new ClusterStage(Date.parse('2026-11-20T10:00:00Z'), await rulesOf([]))
   t.teardown(() => stage.close())
   const { records, clock } = stage
-  const sight = new Sight({ records, clock, turns: new TimeSlices(clock) }, seesAll)
-  const forest = { sight, placesVersion: 0 } as unknown as Forest
+  const visible = new VisibleRecords({ records, clock, turns: new TimeSlices(clock) }, seesAll)
+  const forest = { visible, placesVersion: 0 } as unknown as Forest
   const group = new Node({ what: 'group', id: 'g', kind: 'Application', name: 'g', namespace: '' })
   const family = new Family(group, 'Pod', true)
   group.addFamily(family)

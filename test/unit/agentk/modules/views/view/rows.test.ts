@@ -3,7 +3,7 @@ import { finding } from '../../../../../../src/agentk/health/kas/finding.ts'
 import type { Judgement } from '../../../../../../src/agentk/modules/views/store/judgement.ts'
 import { Family, Node } from '../../../../../../src/agentk/modules/views/tree/forest-node.ts'
 import { kasSeverityOf, type VerdictSide } from '../../../../../../src/agentk/modules/views/tree/severity.ts'
-import type { Sight } from '../../../../../../src/agentk/modules/views/tree/sight.ts'
+import type { VisibleRecords } from '../../../../../../src/agentk/modules/views/tree/visible-records.ts'
 import { rowParts } from '../../../../../../src/agentk/modules/views/view/rows.ts'
 import { olderRow } from '../../../../../support/views/older-row.ts'
 import { kinds, recordOf } from '../../../../../support/views/records.ts'
@@ -103,8 +103,8 @@ t.test('the verdicts of an application, of as many roots as there may be objects
     for (let i = 0; i < 200_000; i++) family.add(new Node(i === 100_000 ? bad : well))
     if (side === 'kas') group.own = kasSeverityOf('Degraded') // as the forest has it of its roots
     const wordOf = ({ uid }: { uid: string }) => (uid === 'bad' ? 'Degraded' : 'Healthy')
-    const sight = { wordOf } as unknown as Sight
-    const { around } = rowParts(group, { sight, side, links: [], cause: undefined })
+    const visible = { wordOf } as unknown as VisibleRecords
+    const { around } = rowParts(group, { visible, side, links: [], cause: undefined })
     t.match(JSON.parse(around), { h: ['Progressing', 'Current'], v: 'Degraded', c: 200_000 }, side)
   }
 })

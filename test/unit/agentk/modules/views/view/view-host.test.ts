@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { eventKind } from '../../../../../../src/agentk/modules/views/access/visibility.ts'
+import { eventKind } from '../../../../../../src/agentk/modules/views/access/list-rights.ts'
 import { viewLimitsDefaults } from '../../../../../../src/agentk/modules/views/view/view-limits.ts'
 import { viewsBounds } from '../../../../../../src/proto/views-json.ts'
 import { kinds, recordOf } from '../../../../../support/views/records.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { ListRights, resourceKey } from '../../../../../../src/agentk/modules/views/access/visibility.ts'
+import { ListRights, resourceKey } from '../../../../../../src/agentk/modules/views/access/list-rights.ts'
 import type { FollowState, Visibility } from '../../../../../../src/agentk/modules/views/store/record.ts'
 import { seenStates } from '../../../../../../src/agentk/modules/views/view/view-state.ts'
 import { kinds } from '../objects.ts'

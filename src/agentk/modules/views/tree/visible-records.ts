@@ -18,14 +18,14 @@ export interface Moved {
   readonly isLinked: boolean
 }
 
-export interface SightComponents {
+export interface VisibleRecordsComponents {
   readonly records: ReadonlyRecords
   readonly clock: Clock
   readonly turns: TimeSlices
 }
 
-/** What all forests of one visibility share: whoever may list the same. */
-export class Sight {
+/** Records that one visibility shows, as all of its forests share them: whoever may list the same. */
+export class VisibleRecords {
   readonly visibility: Visibility
   readonly owners: Owners
   readonly opinions: Opinions
@@ -39,7 +39,7 @@ export class Sight {
     return this.#linksVersion
   }
 
-  constructor({ records, clock, turns }: SightComponents, visibility: Visibility) {
+  constructor({ records, clock, turns }: VisibleRecordsComponents, visibility: Visibility) {
     this.visibility = visibility
     this.#records = records
     this.#turns = turns

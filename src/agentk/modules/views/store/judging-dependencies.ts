@@ -22,8 +22,8 @@ export const reads = {
 const none: readonly Read[] = []
 const templates: ReadonlySet<string> = new Set(templateKinds)
 
-/** Who is to be judged anew when what was read of others is another. */
-export class Readers {
+/** Which objects are to be judged anew when what was read of others is another. */
+export class JudgingDependencies {
   readonly #byRead = new Multimap<string, string>()
   readonly #byReader = new Map<string, readonly Read[]>()
 
