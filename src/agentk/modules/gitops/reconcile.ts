@@ -10,9 +10,9 @@ import type { ObjectWaits } from './live/object-waits.ts'
 import { type LiveObjects, readLiveObjects } from './live/read-live.ts'
 import type { RepositoryFile } from './manifests/manifest.ts'
 import { type Outcome, type RoundDone, roundDone } from './outcome.ts'
-import { Approval } from './prune/approval.ts'
-import { planWithDependents, prune, pruneInput } from './prune/prune.ts'
+import { ApprovedPlan } from './prune/approved-plan.ts'
 import { isUndecided } from './prune/prune-plan.ts'
+import { planWithDependents, prune, pruneInput } from './prune/prune-stage.ts'
 import type { SharedKinds } from './shared-kinds.ts'
 import { SourceInventory, type SourceInventoryComponents } from './source-inventory.ts'
 import type { SourceOptions } from './source-options.ts'
@@ -103,7 +103,7 @@ interface RoundSteps extends Omit<RoundInput, 'files' | 'isSuspended'> {
  *
  * What is never deleted: what is not known to be the source's own (`read-live`, `known-entries`); what a blocker keeps
  * (`blockers`) or an approval is missing for (`prune-plan`); what has changed since it was looked up, or goes with others
- * that came since (`Pruner`, `checkParent`). A round that was superseded begins nothing more (`prune`, `Pruner`), and
+ * that came since (`Deleter`, `checkParent`). A round that was superseded begins nothing more (`prune`, `Deleter`), and
  * `ApiLanes` sends nothing for a pod that leads no longer.
  */
 async function runRound(
@@ -114,7 +114,7 @@ async function runRound(
   signal: AbortSignal,
 ): Promise<RoundDone> {
   const { commit, superseded, onStep } = input
-  const approval = new Approval(input.approved, input.useApproval)
+  const approval = new ApprovedPlan(input.approved, input.useApproval)
   const inventory = await SourceInventory.load({ ...inventories, lane: api.accountLane }, source, signal)
   inventory.addWanted(build)
   const readLive = () => readLiveOf(api, inventory, build, source, signal)

@@ -5,8 +5,8 @@ import type { Build } from '../build.ts'
 import type { InventoryEntry } from '../inventory/entry.ts'
 import type { ObjectWaits } from '../live/object-waits.ts'
 import type { LiveObjects } from '../live/read-live.ts'
-import { type Approval, planDigest } from '../prune/approval.ts'
-import { Pruner } from '../prune/pruner.ts'
+import { type ApprovedPlan, planDigest } from '../prune/approved-plan.ts'
+import { Deleter } from '../prune/deleter.ts'
 import type { SharedKinds } from '../shared-kinds.ts'
 import type { SourceInventory } from '../source-inventory.ts'
 import type { SourceOptions } from '../source-options.ts'
@@ -31,7 +31,7 @@ export interface ApplyInput {
   readonly commit: string
   readonly build: Build
   readonly inventory: SourceInventory
-  readonly approval: Approval
+  readonly approval: ApprovedPlan
   /** what of it is in the cluster now */
   readonly readLive: () => Promise<LiveObjects>
   readonly superseded: AbortSignal
@@ -75,12 +75,12 @@ async function applyOnce(
   signal: AbortSignal,
 ): Promise<readonly RoundEnd[]> {
   const applier = new Applier({ lane, isHandedOver }, options)
-  const pruner = new Pruner({ accountLane: lane, waits, clock, kinds }, options)
+  const deleter = new Deleter({ accountLane: lane, waits, clock, kinds }, options)
   const run = new ApplyRun(
     {
       applier,
       replace: (request, until, running) =>
-        replaceObject({ lane, applier, pruner, approved }, request, options, until, running),
+        replaceObject({ lane, applier, deleter, approved }, request, options, until, running),
       pass: (of, running) =>
         passGate({ waits, lane: control, clock }, of, { timeoutMs: options.reconcileTimeoutMs }, running),
       lane,

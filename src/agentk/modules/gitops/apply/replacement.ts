@@ -7,7 +7,7 @@ import { type LiveObject, liveObjectOf } from '../live/live-object.ts'
 import { pruneOf, replaceAnnotation } from '../manifests/annotations.ts'
 import type { ObjectTree } from '../manifests/manifest.ts'
 import { isParent } from '../manifests/parents.ts'
-import type { Pruner } from '../prune/pruner.ts'
+import type { Deleter } from '../prune/deleter.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { Applier, ApplyOutcome, ApplyRequest } from './applier.ts'
 import { type ApplyProblem, type ApplyProblemKind, refusal } from './refusal.ts'
@@ -21,7 +21,7 @@ export interface ReplacementComponents {
   /** acts as the source's account */
   readonly lane: ApiLane
   readonly applier: Pick<Applier, 'apply'>
-  readonly pruner: Pick<Pruner, 'remove'>
+  readonly deleter: Pick<Deleter, 'remove'>
   /** by uid: what may go though it asks for approval */
   readonly approved: ReadonlySet<string>
 }
@@ -40,7 +40,7 @@ export function isReplaceable(object: ObjectTree): boolean {
  * @param superseded - ends the wait for the old object to go. @throws the connection's error, or the signal's reason
  */
 export async function replaceObject(
-  { lane, applier, pruner, approved }: ReplacementComponents,
+  { lane, applier, deleter, approved }: ReplacementComponents,
   request: ApplyRequest,
   options: ReplacementOptions,
   superseded: AbortSignal,
@@ -60,7 +60,7 @@ export async function replaceObject(
     return immutable(`it is to be deleted and made again, and that waits for approval: ${asks}`, live.uid)
   }
   if (superseded.aborted) return { problem: { kind: 'busy', text: 'a newer commit has come' } }
-  const survives = await pruner.remove({ key, version: kind.version }, live, superseded, signal)
+  const survives = await deleter.remove({ key, version: kind.version }, live, superseded, signal)
   if (survives !== undefined) return { problem: { kind: 'busy', text: `it is to be made again: ${survives}` } }
   const made = await applier.apply({ key, kind, object, live: undefined, uid: live.uid }, signal)
   if (!('problem' in made)) return made

@@ -4,7 +4,7 @@ import type { LiveObject } from '../live/live-object.ts'
 import { pruneAnnotation } from '../manifests/annotations.ts'
 import { isChild, isParent } from '../manifests/parents.ts'
 import { pruneLimitFrom } from '../source-options.ts'
-import { planDigest } from './approval.ts'
+import { planDigest } from './approved-plan.ts'
 import { type Blocked, blockedBy, type PruneContext, type PruneOptions, stateOf } from './blockers.ts'
 import type { Dependents, NotListed } from './dependents.ts'
 

@@ -3,7 +3,7 @@ import { passGate } from '../../../../src/agentk/modules/gitops/apply/health-gat
 import type { InventoryEntry } from '../../../../src/agentk/modules/gitops/inventory/entry.ts'
 import { ObjectWaits, openWatches } from '../../../../src/agentk/modules/gitops/live/object-waits.ts'
 import { inventoryLabel, ownerAnnotation } from '../../../../src/agentk/modules/gitops/manifests/annotations.ts'
-import { Pruner, type PrunerOptions } from '../../../../src/agentk/modules/gitops/prune/pruner.ts'
+import { Deleter, type DeleterOptions } from '../../../../src/agentk/modules/gitops/prune/deleter.ts'
 import type { ObjectKey } from '../../../../src/kubernetes/key.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import { eventually } from '../../../support/eventually.ts'
@@ -18,7 +18,7 @@ const manager = `agentk-${id}`
 const marks = { labels: { [inventoryLabel]: id }, annotations: { [ownerAnnotation]: id } }
 const finalizers = ['example.com/held']
 
-t.test('a pruner', { skip, timeout: 180_000 }, async (t) => {
+t.test('a deleter', { skip, timeout: 180_000 }, async (t) => {
   const ground = await Ground.start(t)
   await ground.create(keyOf('Namespace', 'shop', ''), { metadata: { name: 'shop' } })
   const waits = new ObjectWaits(
@@ -31,15 +31,15 @@ t.test('a pruner', { skip, timeout: 180_000 }, async (t) => {
     const [version, rest] = ['v1', { digest: '', fields: '', state: 'applied' as const, reason: '' }]
     return { key, version, uid: '', wave, ...rest }
   }
-  const prunable = async (key: ObjectKey, wave = 0) => {
+  const deletable = async (key: ObjectKey, wave = 0) => {
     const live = await ground.live(key, manager)
     if (!live) throw new Error(`${key.name} is not there`)
     return { entry: entryOf(key, wave), live }
   }
-  type Prunable = Awaited<ReturnType<typeof prunable>>
+  type Deletable = Awaited<ReturnType<typeof deletable>>
   const never = new AbortController().signal
-  const prune = async (prunables: readonly Prunable[], options: Partial<PrunerOptions> = {}, superseded = never) => {
-    const pruner = new Pruner(
+  const prune = async (deletables: readonly Deletable[], options: Partial<DeleterOptions> = {}, superseded = never) => {
+    const deleter = new Deleter(
       { accountLane: lane, waits, kinds: ground.kinds, clock: systemClock },
       { manager, prunePropagationPolicy: 'background', pruneTimeoutMs: 60_000, ...options },
     )
@@ -48,7 +48,7 @@ t.test('a pruner', { skip, timeout: 180_000 }, async (t) => {
     const onEnd = ({ key }: InventoryEntry, survives: string | undefined) => {
       ends[key.name] = survives
     }
-    await pruner.prune(prunables, { onEnd, checkParent: async () => undefined }, superseded, signal)
+    await deleter.deleteAll(deletables, { onEnd, checkParent: async () => undefined }, superseded, signal)
     return ends
   }
   const make = async (name: string, metadata: object = {}) => {
@@ -58,8 +58,8 @@ t.test('a pruner', { skip, timeout: 180_000 }, async (t) => {
 
   await t.test('what was applied last goes first', async (t) => {
     const keys = [await make('w0'), await make('w1'), await make('w2')]
-    const prunables = await Promise.all(keys.map((key, wave) => prunable(key, wave)))
-    t.strictSame(await prune(prunables), { w2: undefined, w1: undefined, w0: undefined })
+    const deletables = await Promise.all(keys.map((key, wave) => deletable(key, wave)))
+    t.strictSame(await prune(deletables), { w2: undefined, w1: undefined, w0: undefined })
     t.strictSame(
       ground.writes().map((write) => write.slice(-2)),
       ['w2', 'w1', 'w0'],
@@ -69,22 +69,22 @@ t.test('a pruner', { skip, timeout: 180_000 }, async (t) => {
 
   await t.test('what hangs stays, says so, and holds what goes after it', async (t) => {
     const [base, held] = [await make('base'), await make('held', { finalizers })]
-    const ends = await prune([await prunable(base, 0), await prunable(held, 1)], { pruneTimeoutMs: 100 })
+    const ends = await prune([await deletable(base, 0), await deletable(held, 1)], { pruneTimeoutMs: 100 })
     t.match(ends, { held: /is being deleted, and not gone after/, base: /is to go before it/ })
     t.ok(await ground.get(base))
-    const going = prune([await prunable(held, 1)])
+    const going = prune([await deletable(held, 1)])
     await ground.merge(held, { metadata: { finalizers: null } })
     t.strictSame(await going, { held: undefined })
   })
 
   await t.test('a newer commit waits for nothing that hangs, and nothing more is begun', async (t) => {
     const [later, stuck] = [await make('later'), await make('stuck', { finalizers })]
-    const prunables = [await prunable(later, 0), await prunable(stuck, 1)]
+    const deletables = [await deletable(later, 0), await deletable(stuck, 1)]
     const newer = new AbortController()
     ground.onAsk = ({ method }) => {
       if (method === 'DELETE') setImmediate(() => newer.abort(new Error('a newer commit has come')))
     }
-    t.strictSame(await prune(prunables, {}, newer.signal), { stuck: 'it is being deleted' })
+    t.strictSame(await prune(deletables, {}, newer.signal), { stuck: 'it is being deleted' })
     ground.onAsk = () => undefined
     t.ok(await ground.get(later))
     await ground.merge(stuck, { metadata: { finalizers: null } })
@@ -93,12 +93,12 @@ t.test('a pruner', { skip, timeout: 180_000 }, async (t) => {
   await t.test('what of a stage has not been sent is left', async (t) => {
     const names = Array.from({ length: 50 }, (_, at) => `staged-${at}`)
     const keys = await Promise.all(names.map((name) => make(name)))
-    const prunables = await Promise.all(keys.map((key) => prunable(key)))
+    const deletables = await Promise.all(keys.map((key) => deletable(key)))
     const newer = new AbortController()
     ground.onAsk = ({ method }) => {
       if (method === 'DELETE') newer.abort(new Error('somebody wishes otherwise'))
     }
-    const ends = await prune(prunables, {}, newer.signal)
+    const ends = await prune(deletables, {}, newer.signal)
     ground.onAsk = () => undefined
     const stay = Object.values(ends).filter((why) => why?.startsWith('it stays'))
     t.ok(stay.length >= 18, `${stay.length} are left`)
@@ -109,7 +109,7 @@ t.test('a pruner', { skip, timeout: 180_000 }, async (t) => {
 
   await t.test('what has changed is looked at again', async (t) => {
     const key = await make('touched')
-    const before = await prunable(key)
+    const before = await deletable(key)
     await ground.merge(key, { data: { a: '1' } })
     t.strictSame(await prune([before]), { touched: undefined })
     t.equal(await ground.get(key), undefined)
@@ -117,12 +117,12 @@ t.test('a pruner', { skip, timeout: 180_000 }, async (t) => {
 
   await t.test('of another by now, or another object by now: it is not deleted', async (t) => {
     const key = await make('adopted')
-    const before = await prunable(key)
+    const before = await deletable(key)
     await ground.merge(key, { metadata: { annotations: { [ownerAnnotation]: '41-7' } } })
     t.match(await prune([before]), { adopted: /owner annotation has changed/ })
     t.ok(await ground.get(key))
     const again = await make('again')
-    const old = await prunable(again)
+    const old = await deletable(again)
     await prune([old])
     await make('again')
     t.strictSame(await prune([old]), { again: undefined })

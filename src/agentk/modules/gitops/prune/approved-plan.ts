@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
 
-/** What somebody has approved of a source, as its round found it: good once. */
-export class Approval {
+/** The plan that somebody has approved of a source, as its round found it: good once. */
+export class ApprovedPlan {
   /** of a plan; empty: nothing is approved */
   readonly digest: string
   readonly #use: (signal: AbortSignal) => Promise<void>

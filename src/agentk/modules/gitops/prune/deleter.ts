@@ -20,7 +20,7 @@ import type { SourceOptions } from '../source-options.ts'
 /** At once, as many as a lane sends: what waits for its turn can still be left. */
 const maxDeleting = 32
 
-export interface PrunerComponents {
+export interface DeleterComponents {
   /** acts as the source's account */
   readonly accountLane: ApiLane
   readonly waits: ObjectWaits
@@ -28,16 +28,16 @@ export interface PrunerComponents {
   readonly clock: Clock
 }
 
-export interface PruneListener {
+export interface DeletionListener {
   /** of each that was to go: gone, or why it is still there */
   readonly onEnd: (entry: InventoryEntry, survives: string | undefined) => void
   /** right before a namespace, or the definition of a kind, goes. @returns why it is not to; undefined: it is */
   readonly checkParent: (key: ObjectKey, signal: AbortSignal) => Promise<string | undefined>
 }
 
-export type PrunerOptions = Pick<SourceOptions, 'manager' | 'prunePropagationPolicy' | 'pruneTimeoutMs'>
+export type DeleterOptions = Pick<SourceOptions, 'manager' | 'prunePropagationPolicy' | 'pruneTimeoutMs'>
 
-export interface Prunable {
+export interface Deletable {
   readonly entry: InventoryEntry
   /** what was decided upon */
   readonly live: LiveObject
@@ -47,9 +47,9 @@ const left = 'it stays: a newer commit has come, or somebody asks otherwise'
 const policies = { orphan: 'Orphan', background: 'Background', foreground: 'Foreground' } as const
 
 /** Deletes what has been decided to go, and waits until it is gone. */
-export class Pruner {
-  readonly #components: PrunerComponents
-  readonly #options: PrunerOptions
+export class Deleter {
+  readonly #components: DeleterComponents
+  readonly #options: DeleterOptions
   readonly #turns = new Turns({
     maxRunning: maxDeleting,
     maxWaiting: maxObjects,
@@ -62,7 +62,7 @@ export class Pruner {
       }),
   })
 
-  constructor(components: PrunerComponents, options: PrunerOptions) {
+  constructor(components: DeleterComponents, options: DeleterOptions) {
     this.#components = components
     this.#options = options
   }
@@ -73,14 +73,14 @@ export class Pruner {
    *
    * @param superseded - ends the waits, nothing more begins. @throws the connection's error, or the signal's reason
    */
-  async prune(
-    prunables: readonly Prunable[],
-    { onEnd, checkParent }: PruneListener,
+  async deleteAll(
+    deletables: readonly Deletable[],
+    { onEnd, checkParent }: DeletionListener,
     superseded: AbortSignal,
     signal: AbortSignal,
   ): Promise<void> {
     let holder: string | undefined
-    for (const stage of stages(prunables)) {
+    for (const stage of stages(deletables)) {
       if (superseded.aborted) return
       if (holder !== undefined) {
         for (const { entry } of stage) onEnd(entry, `${holder} is to go before it`)
@@ -183,15 +183,15 @@ export class Pruner {
 }
 
 /** In the order in which they go. */
-function stages(prunables: readonly Prunable[]): readonly (readonly Prunable[])[] {
-  const placed = prunables.toSorted((one, other) => compare(placeOf(one.entry), placeOf(other.entry)))
-  const found: Prunable[][] = []
+function stages(deletables: readonly Deletable[]): readonly (readonly Deletable[])[] {
+  const placed = deletables.toSorted((one, other) => compare(placeOf(one.entry), placeOf(other.entry)))
+  const found: Deletable[][] = []
   let last = ''
-  for (const prunable of placed) {
-    const place = placeOf(prunable.entry).join()
+  for (const deletable of placed) {
+    const place = placeOf(deletable.entry).join()
     if (place !== last) found.push([])
     last = place
-    found.at(-1)?.push(prunable)
+    found.at(-1)?.push(deletable)
   }
   return found
 }

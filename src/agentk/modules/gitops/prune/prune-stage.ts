@@ -7,11 +7,11 @@ import type { SharedKinds } from '../shared-kinds.ts'
 import type { SourceInventory } from '../source-inventory.ts'
 import type { SourceOptions } from '../source-options.ts'
 import type { SourceClaims } from '../source-registry.ts'
-import type { Approval } from './approval.ts'
+import type { ApprovedPlan } from './approved-plan.ts'
 import { failedCommit } from './blockers.ts'
+import { Deleter, type DeleterComponents, type DeleterOptions, type DeletionListener } from './deleter.ts'
 import { DependentsOfPlan } from './dependents.ts'
 import { type PruneInput, type PrunePlan, parentsOf, planPrune, uidsThatGo } from './prune-plan.ts'
-import { type PruneListener, Pruner, type PrunerComponents, type PrunerOptions } from './pruner.ts'
 
 /** What is known of a commit once it is applied. */
 export interface AppliedCommit {
@@ -78,7 +78,7 @@ interface PruneStep {
   readonly plan: FullPlan
   readonly entries: PruneInput['entries']
   readonly inventory: SourceInventory
-  readonly approval: Approval
+  readonly approval: ApprovedPlan
   /** the plan that is approved may be one that is still to come */
   readonly isOpen: boolean
   readonly superseded: AbortSignal
@@ -91,26 +91,31 @@ interface PruneStep {
  * @returns what was deleted. @throws the connection's error, or the signal's reason
  */
 export async function prune(
-  components: PrunerComponents,
+  components: DeleterComponents,
   { plan, entries, inventory, approval, isOpen, superseded, onStep }: PruneStep,
-  options: PrunerOptions,
+  options: DeleterOptions,
   signal: AbortSignal,
 ): Promise<readonly ObjectKey[]> {
   const isApproved = plan.digest !== '' && plan.digest === approval.digest
   if (isApproved || (approval.digest !== '' && !isOpen)) await approval.use(signal)
-  const prunables = entries.flatMap((entry) => {
+  const deletables = entries.flatMap((entry) => {
     const decision = plan.decisions.get(keyText(entry.key))
     inventory.decided(entry, decision, isApproved)
     const goes = decision?.kind === 'delete' || (decision?.kind === 'confirm' && isApproved)
     return goes ? [{ entry, live: decision.live }] : []
   })
   const deleted: ObjectKey[] = []
-  if (prunables.length === 0 || superseded.aborted) return deleted
-  const onEnd: PruneListener['onEnd'] = (entry, survives) => {
+  if (deletables.length === 0 || superseded.aborted) return deleted
+  const onEnd: DeletionListener['onEnd'] = (entry, survives) => {
     inventory.pruned(entry, survives)
     if (survives === undefined) deleted.push(entry.key)
     onStep({ kind: 'pruned', key: entry.key })
   }
-  await new Pruner(components, options).prune(prunables, { onEnd, checkParent: plan.checkParent }, superseded, signal)
+  await new Deleter(components, options).deleteAll(
+    deletables,
+    { onEnd, checkParent: plan.checkParent },
+    superseded,
+    signal,
+  )
   return deleted
 }
