@@ -1,8 +1,8 @@
 import { argoHealth } from '../../src/agentk/health/argo/argo.ts'
 import { CustomRules } from '../../src/agentk/health/custom/custom-rules.ts'
 import { vendorRules } from '../../src/agentk/health/custom/vendors.ts'
-import type { Judged } from '../../src/agentk/health/kas/choice/roots.ts'
 import type { RuleVerdicts } from '../../src/agentk/health/kas/opinion.ts'
+import type { Judged } from '../../src/agentk/health/kas/root-causes/judge.ts'
 import { type KubernetesObject, kindOf } from '../../src/kubernetes/object.ts'
 import { judgedFor, Snapshot } from '../support/situations/snapshot.ts'
 

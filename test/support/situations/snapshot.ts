@@ -1,11 +1,11 @@
 import type { ArgoStatus } from '../../../src/agentk/health/argo/health.ts'
 import type { IsHidden } from '../../../src/agentk/health/kas/around.ts'
-import { Judge, type Judged, type MayList, type World } from '../../../src/agentk/health/kas/choice/roots.ts'
 import { type Evidence, evidenceOf, subjectOf } from '../../../src/agentk/health/kas/evidence.ts'
 import type { Finding } from '../../../src/agentk/health/kas/finding.ts'
 import { findingsOf } from '../../../src/agentk/health/kas/findings.ts'
 import { type Opinion, opinionOf, type RuleVerdicts } from '../../../src/agentk/health/kas/opinion.ts'
 import { claimNamesOf, labelTableOf } from '../../../src/agentk/health/kas/read.ts'
+import { Judge, type Judged, type MayList, type World } from '../../../src/agentk/health/kas/root-causes/judge.ts'
 import { webhookKinds } from '../../../src/agentk/health/kas/webhooks.ts'
 import {
   at,

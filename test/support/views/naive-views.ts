@@ -1,7 +1,7 @@
 import type { ArgoStatus } from '../../../src/agentk/health/argo/health.ts'
-import { countedOf, wordAbove } from '../../../src/agentk/health/kas/choice/counting.ts'
 import { severityOf } from '../../../src/agentk/health/kas/finding.ts'
 import type { Opinion } from '../../../src/agentk/health/kas/opinion.ts'
+import { countedOf, wordAbove } from '../../../src/agentk/health/kas/root-causes/counting.ts'
 import { traitObject } from '../../../src/agentk/modules/views/store/object-record.ts'
 import type { ObjectRecord } from '../../../src/agentk/modules/views/store/record.ts'
 import { uidOf } from '../../../src/kubernetes/object.ts'

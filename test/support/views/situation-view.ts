@@ -1,5 +1,5 @@
 import { vendorRules } from '../../../src/agentk/health/custom/vendors.ts'
-import type { Judged } from '../../../src/agentk/health/kas/choice/roots.ts'
+import type { Judged } from '../../../src/agentk/health/kas/root-causes/judge.ts'
 import { eventKind } from '../../../src/agentk/modules/views/access/list-rights.ts'
 import { type Caller, Reviews } from '../../../src/agentk/modules/views/access/reviews.ts'
 import { Interned } from '../../../src/agentk/modules/views/store/interned.ts'

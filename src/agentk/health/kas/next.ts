@@ -2,12 +2,12 @@ import { parseKindKey } from '../../../kubernetes/kind.ts'
 import { type KubernetesObject, kindOf } from '../../../kubernetes/object.ts'
 import { versionPath } from '../../../kubernetes/path.ts'
 import { metricGroups, notServed } from './autoscalers.ts'
-import type { Cause } from './choice/choosing.ts'
 import { isBetweenVersions } from './counts.ts'
 import { isNotReady } from './nodes.ts'
 import { unreadSecretOf } from './pods/images.ts'
 import { isOfInit } from './pods/readiness.ts'
 import { quotaNameOf } from './quotas.ts'
+import type { Cause } from './root-causes/choosing.ts'
 import { webhookKinds } from './webhooks.ts'
 
 /** characters of a command */

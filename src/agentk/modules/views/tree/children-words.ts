@@ -1,8 +1,8 @@
 import { uidOf } from '../../../../kubernetes/object.ts'
 import { Counter } from '../../../../lib/counter.ts'
 import type { ArgoStatus } from '../../../health/argo/health.ts'
-import { countedOf } from '../../../health/kas/choice/counting.ts'
 import { lesser, severityOf } from '../../../health/kas/finding.ts'
+import { countedOf } from '../../../health/kas/root-causes/counting.ts'
 import { traitObject } from '../store/object-record.ts'
 import type { ObjectRecord } from '../store/record.ts'
 

@@ -1,6 +1,6 @@
-import { siblingKinds, wordAbove } from '../../../health/kas/choice/counting.ts'
 import type { Need } from '../../../health/kas/finding.ts'
 import type { Opinion } from '../../../health/kas/opinion.ts'
+import { siblingKinds, wordAbove } from '../../../health/kas/root-causes/counting.ts'
 import { type Choice, chosenOf, isSameChoice, type Judgement } from '../store/judgement.ts'
 import { customParentsOf, traitObject } from '../store/object-record.ts'
 import type { ObjectRecord, ReadonlyRecords, RecordChange, Visibility } from '../store/record.ts'

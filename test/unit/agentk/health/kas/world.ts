@@ -1,7 +1,7 @@
 import type tap from 'tap'
 import { argoHealth } from '../../../../../src/agentk/health/argo/argo.ts'
-import type { Judged } from '../../../../../src/agentk/health/kas/choice/roots.ts'
 import type { RuleVerdicts } from '../../../../../src/agentk/health/kas/opinion.ts'
+import type { Judged } from '../../../../../src/agentk/health/kas/root-causes/judge.ts'
 import { type KubernetesObject, kindOf } from '../../../../../src/kubernetes/object.ts'
 import { judgedFor, Snapshot } from '../../../../support/situations/snapshot.ts'
 

@@ -6,7 +6,7 @@ import { chooseOf } from './choosing.ts'
 import { explanationOf, maxSteps, type Surroundings } from './explaining.ts'
 
 /** The end of a chain of explanations. */
-export interface Traced {
+export interface ChainEnd {
   readonly culprit: KubernetesObject
   readonly finding: Finding
   /** its own, else of what it explains. ms since 1970 */
@@ -20,11 +20,11 @@ export interface Traced {
 const none: ReadonlySet<string> = new Set()
 
 /** Follows findings of one caller to what explains them. Each is followed once. */
-export class Tracing {
+export class CauseChains {
   readonly #around: Surroundings
   readonly #shown: (object: KubernetesObject) => Finding | undefined
   readonly #sees: (object: KubernetesObject) => boolean
-  readonly #known = Array.from({ length: maxSteps + 1 }, () => new Map<KubernetesObject, Traced>())
+  readonly #known = Array.from({ length: maxSteps + 1 }, () => new Map<KubernetesObject, ChainEnd>())
 
   /**
    * @param sees - whether the caller may list an object
@@ -40,25 +40,25 @@ export class Tracing {
     this.#shown = shown
   }
 
-  trace(object: KubernetesObject, finding: Finding, steps = maxSteps): Traced {
+  endOf(object: KubernetesObject, finding: Finding, steps = maxSteps): ChainEnd {
     const known = this.#known[steps]?.get(object)
     if (known) return known
-    const traced = this.#follow(object, finding, steps)
-    this.#known[steps]?.set(object, traced)
-    return traced
+    const end = this.#follow(object, finding, steps)
+    this.#known[steps]?.set(object, end)
+    return end
   }
 
-  #follow(object: KubernetesObject, finding: Finding, steps: number): Traced {
+  #follow(object: KubernetesObject, finding: Finding, steps: number): ChainEnd {
     const self = { culprit: object, finding, since: finding.since, count: finding.count, steps: 0, others: none }
     if (steps === 0) return self
     const { explains, isTheirs, isNamed, ...all } = explanationOf(object, finding, this.#around, this.#sees)
     const objects = all.objects.filter((one) => one !== object && this.#sees(one))
-    const ends = new Map<string, Traced>()
+    const ends = new Map<string, ChainEnd>()
     const candidates: Candidate[] = []
     for (const one of objects) {
       const found = this.#shown(one)
       if (!found || !explains(found)) continue
-      const end = this.trace(one, found, steps - 1)
+      const end = this.endOf(one, found, steps - 1)
       candidates.push({ ...end, failing: one, word: found.word, depth: end.steps, isSummary: false, above: [] })
       ends.set(keyOf(end.culprit), end)
     }

@@ -3,10 +3,10 @@ import type { ArgoStatus } from '../../argo/health.ts'
 import { type Finding, lesser, type Need, ranks, severityOf } from '../finding.ts'
 import { lastRunFailed } from '../jobs.ts'
 import type { Opinion } from '../opinion.ts'
+import { CauseChains } from './cause-chains.ts'
 import { type Candidate, type Cause, choose } from './choosing.ts'
 import { type Counted, countedOf, wordAbove } from './counting.ts'
 import type { Surroundings } from './explaining.ts'
-import { Tracing } from './tracing.ts'
 
 /** children below a root, one below the other */
 const maxDepth = 64
@@ -40,14 +40,14 @@ function sinceFirstRun(candidates: Candidate[], begin: number, { since: first }:
 export class Judge {
   readonly #world: World
   readonly #mayList: MayList
-  readonly #tracing: Tracing
+  readonly #chains: CauseChains
   readonly #opinions = new Map<KubernetesObject, Opinion>()
 
   constructor(world: World, mayList: MayList) {
     this.#world = world
     this.#mayList = mayList
     const sees = (object: KubernetesObject) => this.#sees(object)
-    this.#tracing = new Tracing(world, sees, (object) => this.#opinionOf(object).finding)
+    this.#chains = new CauseChains(world, sees, (object) => this.#opinionOf(object).finding)
   }
 
   /** Of one root, or of what is one to people. The caller may list them. @param roots - at least one */
@@ -96,10 +96,10 @@ export class Judge {
     atMost: ArgoStatus,
     above: readonly KubernetesObject[],
   ): Candidate {
-    const { steps, ...traced } = this.#tracing.trace(object, finding)
+    const { steps, ...end } = this.#chains.endOf(object, finding)
     const word = lesser(finding.word, atMost)
     const isSummary = finding.rank === ranks.summary
-    return { ...traced, failing: object, word, depth: above.length + steps, isSummary, above }
+    return { ...end, failing: object, word, depth: above.length + steps, isSummary, above }
   }
 
   /** By the first finding whose needs all hold. */
