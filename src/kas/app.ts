@@ -15,6 +15,7 @@ import { createHost } from './host.ts'
 import type { KasHost, KasModule } from './module.ts'
 import { moduleSchemas } from './module-schemas.ts'
 import { createAgentTracker } from './modules/agent-tracker/module.ts'
+import { type AgentsOfUserComponents, createAgentsOfUser } from './modules/agents-of-user/module.ts'
 import { createConfiguration } from './modules/configuration/module.ts'
 import { createConfigurationProject } from './modules/configuration-project/module.ts'
 import { createFlux } from './modules/flux/module.ts'
@@ -24,7 +25,6 @@ import { createKnownTokens } from './modules/known-tokens/module.ts'
 import { createNotifications } from './modules/notifications/module.ts'
 import { createRepositories } from './modules/repositories/module.ts'
 import { createServerInfo } from './modules/server-info/module.ts'
-import { createUserAgents, type UserAgentsComponents } from './modules/user-agents/module.ts'
 import { createViews } from './modules/views/module.ts'
 import { Readiness } from './observability/readiness.ts'
 import { createTracing } from './observability/tracing.ts'
@@ -122,7 +122,7 @@ export class App implements Service {
       { ...shared, registrations: membership?.registrations, peers, leads, forward, serves },
       { schemas: this.#components.schemas ?? moduleSchemas, config, product, env },
     )
-    const connectedTo: UserAgentsComponents['connectedTo'] = (ids) =>
+    const connectedTo: AgentsOfUserComponents['connectedTo'] = (ids) =>
       connectedAgents({ tunnels, membership, name }, ids)
     const modules = this.#modules(host, connectedTo)
     const counts = new TokenCallCounts(clock)
@@ -172,7 +172,7 @@ export class App implements Service {
   }
 
   /** A feature is a line here. */
-  #modules(host: KasHost, connectedTo: UserAgentsComponents['connectedTo']): readonly KasModule[] {
+  #modules(host: KasHost, connectedTo: AgentsOfUserComponents['connectedTo']): readonly KasModule[] {
     const { gitlab, agent, cluster } = this.#options.config
     const tracker = createAgentTracker(host)
     const configuration = { gitlabExternalUrl: gitlab.external_url ?? '', pollMs: agent.configuration.poll_period }
@@ -193,7 +193,7 @@ export class App implements Service {
       createGitlabAccess(host),
       createKnownTokens(host),
       createConfigurationProject(host),
-      createUserAgents(host, { connectedTo, registered: (ids) => tracker.registered(ids) }),
+      createAgentsOfUser(host, { connectedTo, registered: (ids) => tracker.registered(ids) }),
       createViews(host, { pollMs: agent.configuration.poll_period }),
       createServerInfo({ advertisedVersion: cluster.advertised_version ?? defaultAdvertisedVersion }),
       ...(this.#components.modules?.(host) ?? []),

@@ -23,7 +23,6 @@ const otherMeanings = new Set([
   'kubernetes-api', // the server that agents reach, and keys of its configuration
   'leader', // the pod that holds the lease
   'repositories', // a room of kas
-  'user-agents', // a header
 ])
 /** Keys of the configuration are upstream's. */
 const keys = /\bagent\.gitops\.project_info_cache(?:_error)?_ttl\b/g

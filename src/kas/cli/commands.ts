@@ -1,6 +1,6 @@
 import type { CommandEntry, CommandGroup } from '../command/command.ts'
+import { agentsOfUserCli } from '../modules/agents-of-user/cli/commands.ts'
 import { gitopsCli } from '../modules/gitops/cli/commands.ts'
-import { userAgentsCli } from '../modules/user-agents/cli/commands.ts'
 import { viewsCli } from '../modules/views/cli/commands.ts'
 
 /** These read or edit the directory file. */
@@ -60,7 +60,7 @@ const doctor: CommandGroup = {
 /** In the order of `kas --help`; a feature is a line here. */
 export const commandGroups: readonly CommandGroup[] = [
   directory,
-  ...userAgentsCli,
+  ...agentsOfUserCli,
   status,
   log,
   sessions,

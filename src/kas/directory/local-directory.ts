@@ -3,7 +3,7 @@ import type { Agent } from '../agent.ts'
 import type { DirectoryListener } from './directory.ts'
 
 /** A user, and the agents that let him in. */
-export interface UserAgents {
+export interface AgentsOfUser {
   readonly user: { readonly id: bigint; readonly username: string }
   /**
    * In the order of the directory. Agents whose configuration cannot be read, or not in time, are counted alone.
@@ -30,7 +30,7 @@ export interface LocalDirectory {
    *
    * @throws KasError USER_UNAUTHORIZED, USER_FAILED
    */
-  agentsOfUser(token: string): UserAgents
+  agentsOfUser(token: string): AgentsOfUser
   /** What is deployed to which environment in the cluster of an agent, beside what labels say. */
   environmentsOf(agentId: AgentId): readonly AgentEnvironment[]
   /**

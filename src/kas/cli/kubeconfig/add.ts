@@ -2,10 +2,10 @@ import { readFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { tokenHash } from '../../../lib/token-hash.ts'
 import type { Agent } from '../../agent.ts'
+import { askAgentsOfUser, endpointAt, tokenFrom } from '../../command/agents-of-user.ts'
 import { KasRefused } from '../../command/ask-kas.ts'
 import { required, textOption, UsageError } from '../../command/command.ts'
 import type { Endpoint } from '../../command/endpoint.ts'
-import { askUserAgents, endpointAt, tokenFrom } from '../../command/user-agents.ts'
 import type { DirectoryContents } from '../../directory/file/directory-contents.ts'
 import type { CliContext } from '../directory-command.ts'
 import { agentNamed, userNamed } from '../named-entries.ts'
@@ -93,7 +93,7 @@ async function listAgents(context: CliContext, server: string, files: Kubeconfig
   await commit(context, caller)
   const endpoint = await endpointAt(server, caller.token, values)
   const end = clock.now() + (caller.isNew ? knownWithinMs : 0)
-  const { agents, user } = await answeredBy(end, () => askUserAgents(endpoint), clock)
+  const { agents, user } = await answeredBy(end, () => askAgentsOfUser(endpoint), clock)
   const owners = new Map([[caller.token, `user ${user}`]])
   for (const token of directory.isNamed ? [] : tokensAt(files, server).slice(0, maxForeignTokens)) {
     const other = owners.has(token) ? undefined : await userOf(await endpointAt(server, token, values))
@@ -110,7 +110,7 @@ async function listAgents(context: CliContext, server: string, files: Kubeconfig
 /** Undefined: of nobody, any more. */
 async function userOf(endpoint: Endpoint): Promise<string | undefined> {
   try {
-    return (await askUserAgents(endpoint)).user
+    return (await askAgentsOfUser(endpoint)).user
   } catch (error) {
     if (error instanceof KasRefused && error.status === 401) return undefined
     throw error

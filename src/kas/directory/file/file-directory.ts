@@ -16,12 +16,12 @@ import {
   type UserCredential,
   type UserGrant,
 } from '../directory.ts'
-import type { AgentEnvironment, LocalDirectory, UserAgents } from '../local-directory.ts'
+import type { AgentEnvironment, AgentsOfUser, LocalDirectory } from '../local-directory.ts'
+import { agentsOfUser } from './agents-of-user.ts'
 import { decideCiAccess } from './ci-access.ts'
 import type { Job, TokenEntry, User } from './directory-contents.ts'
 import type { DirectoryFile } from './directory-file.ts'
 import { decideUserAccess } from './user-access.ts'
-import { userAgents } from './user-agents.ts'
 
 export interface FileDirectoryComponents {
   readonly directoryFile: Pick<DirectoryFile, 'contents' | 'onChange' | 'onExpired' | 'onCallersExpired'>
@@ -105,13 +105,14 @@ export class FileDirectory implements Directory, LocalDirectory {
     return userGrant(agent, user, decision)
   }
 
-  agentsOfUser(token: string): UserAgents {
+  agentsOfUser(token: string): AgentsOfUser {
     const { contents } = this.#components.directoryFile
     if (!contents) throw new KasError({ code: 'USER_FAILED' })
     const user = this.#owner(contents.userTokens, token)
     if (!user) throw new KasError({ code: 'USER_UNAUTHORIZED' })
     const { configurations } = this.#components
-    const list = (signal: AbortSignal) => userAgents({ configurations, clock: this.#clock }, { user, contents }, signal)
+    const list = (signal: AbortSignal) =>
+      agentsOfUser({ configurations, clock: this.#clock }, { user, contents }, signal)
     return { user: { id: user.id, username: user.username }, list }
   }
 

@@ -1,6 +1,6 @@
 import type { ModuleCli } from '../../../command/command.ts'
 
-export const userAgentsCli: ModuleCli = [
+export const agentsOfUserCli: ModuleCli = [
   {
     help: ['agents ...', 'ask a running kas for the agents that let you in'],
     commands: [{ words: 'agents', load: async () => (await import('./agents.ts')).agents }],

@@ -1,4 +1,5 @@
 import { printableJson } from '../../../../lib/printable.ts'
+import { type AgentsOfUser, askAgentsOfUser, endpointAt, tokenFrom } from '../../../command/agents-of-user.ts'
 import {
   type CliIo,
   type CliValues,
@@ -10,7 +11,6 @@ import {
 } from '../../../command/command.ts'
 import { endpointOf } from '../../../command/endpoint.ts'
 import { textTable } from '../../../command/text-table.ts'
-import { askUserAgents, endpointAt, tokenFrom, type UserAgents } from '../../../command/user-agents.ts'
 
 const usage = 'agents [--server URL --token-file FILE [--ca FILE]] [--json]'
 
@@ -40,7 +40,7 @@ async function run(args: readonly string[], { io }: CommandContext): Promise<num
     io.stdout.write(help)
     return 0
   }
-  const answer = await askUserAgents(await endpoint(values, io))
+  const answer = await askAgentsOfUser(await endpoint(values, io))
   io.stdout.write(values.json ? `${printableJson(answer, 2)}\n` : table(answer))
   if (answer.unread > 0) {
     io.stderr.write(`note: the configuration of ${answer.unread} more could not be read: kas' log says why\n`)
@@ -57,7 +57,7 @@ async function endpoint(values: CliValues, io: CliIo) {
   return await endpointAt(server, await tokenFrom(file), values)
 }
 
-function table({ user, agents: shown }: UserAgents): string {
+function table({ user, agents: shown }: AgentsOfUser): string {
   if (shown.length === 0) return `no agent lets ${user} in\n`
   const rows = shown.flatMap(({ id, name, project, connected }) => {
     const places = connected.length > 0 ? connected : [{ replica: '-' }]

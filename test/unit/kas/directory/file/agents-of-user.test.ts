@@ -1,8 +1,8 @@
 import t from 'tap'
 import type { Agent } from '../../../../../src/kas/agent.ts'
 import { parseAgentConfiguration } from '../../../../../src/kas/agent-config/agent-config-file.ts'
+import { agentsOfUser } from '../../../../../src/kas/directory/file/agents-of-user.ts'
 import { parseDirectory } from '../../../../../src/kas/directory/file/directory-contents.ts'
-import { userAgents } from '../../../../../src/kas/directory/file/user-agents.ts'
 import type { CommitId } from '../../../../../src/kas/repositories/repositories.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
@@ -38,7 +38,11 @@ t.test('those whose user_access lets him in, in the order of the file, a few rea
     if (id === 3n) throw new Error('away')
     return id % 2n === 0n ? open : read('{}')
   }
-  const found = await userAgents({ configurations: { current }, clock: new ManualClock() }, { user, contents }, signal)
+  const found = await agentsOfUser(
+    { configurations: { current }, clock: new ManualClock() },
+    { user, contents },
+    signal,
+  )
   t.same(
     found.agents.map(({ id }) => Number(id)),
     [2, 4, 6, 8, 10, 12, 14, 16, 18, 20],
@@ -55,7 +59,7 @@ t.test('what cannot be read in time is counted', async (t) => {
     if (id === 1n) return Promise.resolve(open)
     return new Promise<never>((_, reject) => ended.addEventListener('abort', () => reject(new Error('late'))))
   }
-  const found = userAgents({ configurations: { current }, clock }, { user, contents }, signal)
+  const found = agentsOfUser({ configurations: { current }, clock }, { user, contents }, signal)
   await new Promise(setImmediate)
   clock.advance(10_000)
   t.match(await found, { agents: [{ id: 1n }], unread: count - 1 })

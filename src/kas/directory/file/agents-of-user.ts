@@ -17,7 +17,7 @@ const maxAgents = 2000
  *
  * @throws the signal's reason
  */
-export async function userAgents(
+export async function agentsOfUser(
   { configurations, clock = systemClock }: { configurations: Pick<AgentConfigs, 'current'>; clock?: Clock },
   { user, contents }: { user: User; contents: DirectoryContents },
   signal: AbortSignal,

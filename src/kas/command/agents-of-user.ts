@@ -15,10 +15,10 @@ const agentSchema = z.object({
 })
 const answerSchema = z.object({ user: z.string(), agents: z.array(agentSchema), unread: z.int().nonnegative() })
 
-export type UserAgents = z.output<typeof answerSchema>
+export type AgentsOfUser = z.output<typeof answerSchema>
 
 /** @throws BadAnswer, KasRefused, Error with what went wrong on the way */
-export async function askUserAgents(endpoint: Endpoint): Promise<UserAgents> {
+export async function askAgentsOfUser(endpoint: Endpoint): Promise<AgentsOfUser> {
   return readAnswer(answerSchema, await askKas(endpoint, { method: 'GET', path: '/agents' }))
 }
 

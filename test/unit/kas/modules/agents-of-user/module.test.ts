@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { AgentId } from '../../../../../src/call/call.ts'
-import type { LocalDirectory, UserAgents } from '../../../../../src/kas/directory/local-directory.ts'
-import { createUserAgents } from '../../../../../src/kas/modules/user-agents/module.ts'
+import type { AgentsOfUser, LocalDirectory } from '../../../../../src/kas/directory/local-directory.ts'
+import { createAgentsOfUser } from '../../../../../src/kas/modules/agents-of-user/module.ts'
 import { fakeHost } from '../../../../support/fake-host.ts'
 
 const agents = [7n, 8n].map((id) => ({ id: id as AgentId, name: `a${id}`, project: { id: 1n, path: 'p/q' } }))
@@ -9,7 +9,7 @@ const user = { id: 5n, username: 'ada' }
 const signal = new AbortController().signal
 
 function start(localDirectory?: LocalDirectory) {
-  const module = createUserAgents(fakeHost({ localDirectory }), {
+  const module = createAgentsOfUser(fakeHost({ localDirectory }), {
     connectedTo: () => new Map([[7n as AgentId, [{ replica: 'kas-1', since: 1000 }, { replica: 'kas-2' }]]]),
     registered: () => [
       { agentId: 7n as AgentId, projectId: 1n, podId: 1n, meta: new Uint8Array(), registeredAt: 3000, renewed: true },
@@ -21,7 +21,7 @@ function start(localDirectory?: LocalDirectory) {
   return endpoint
 }
 
-const listing = (list: UserAgents['list']): LocalDirectory => ({
+const listing = (list: AgentsOfUser['list']): LocalDirectory => ({
   agentsOfUser: () => ({ user, list }),
   environmentsOf: () => [],
   onGrantsChange: () => () => undefined,

@@ -3,10 +3,10 @@ import { Counter } from '../../../lib/counter.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Registration } from '../../../membership/membership.ts'
 import type { Agent } from '../../agent.ts'
-import type { UserAgents } from '../../directory/local-directory.ts'
+import type { AgentsOfUser } from '../../directory/local-directory.ts'
 import type { KasHost, KasModule, OwnAnswer } from '../../module.ts'
 
-export interface UserAgentsComponents {
+export interface AgentsOfUserComponents {
   /** replicas that have a connection of each of these agents, and since when; ms since 1970 */
   readonly connectedTo: (
     ids: ReadonlySet<AgentId>,
@@ -21,9 +21,9 @@ const maxRunningOfUser = 2
 const notServed = "GitLab's pages list the agents of a user; kas does so with directory.file alone"
 
 /** `GET <prefix>agents`: the agents that let a user in, and where they are connected (doc/directory.md "Agents of a user"). */
-export function createUserAgents({ localDirectory }: KasHost, components: UserAgentsComponents): KasModule {
+export function createAgentsOfUser({ localDirectory }: KasHost, components: AgentsOfUserComponents): KasModule {
   const running = new Counter<bigint>({ maxOfKey: maxRunningOfUser, max: maxRunning })
-  const answer = async (of: UserAgents, signal: AbortSignal): Promise<OwnAnswer> => {
+  const answer = async (of: AgentsOfUser, signal: AbortSignal): Promise<OwnAnswer> => {
     const { user } = of
     const leave = running.enter(user.id)
     if (!leave) {
@@ -57,7 +57,7 @@ export function createUserAgents({ localDirectory }: KasHost, components: UserAg
   }
 }
 
-function agentsJson(agents: readonly Agent[], { connectedTo, registered }: UserAgentsComponents) {
+function agentsJson(agents: readonly Agent[], { connectedTo, registered }: AgentsOfUserComponents) {
   const ids = new Set(agents.map(({ id }) => id))
   const connections = connectedTo(ids)
   const pods = Map.groupBy(registered(ids), ({ agentId }) => agentId)
