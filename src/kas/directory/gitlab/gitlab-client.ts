@@ -7,8 +7,8 @@ import { clockDelay } from '../../../lib/pause.ts'
 import type { Service } from '../../../lib/service.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { readApiSecret } from '../../config/secret-file.ts'
-import { CallLimit, type Turn } from './call-limit.ts'
 import { exchange, type HttpAnswer, isClosedUnder } from './exchange.ts'
+import { GitlabCallLimit, type Turn } from './gitlab-call-limit.ts'
 import { createGitlabDispatcher, type GitlabTimeouts } from './gitlab-dispatcher.ts'
 import type { GitlabMetrics } from './gitlab-metrics.ts'
 import { GitlabReach } from './gitlab-reach.ts'
@@ -85,7 +85,7 @@ export class GitlabClient implements Service {
   readonly #clock: Clock
   readonly #random: () => number
   readonly #metrics: GitlabMetrics
-  readonly #callLimit: CallLimit
+  readonly #callLimit: GitlabCallLimit
   readonly #reach: GitlabReach
   readonly #base: string
   readonly #tracer: Tracer
@@ -107,7 +107,7 @@ export class GitlabClient implements Service {
     this.#metrics = components.metrics
     this.#tracer = components.tracer
     this.#reach = new GitlabReach({ log: components.log.child({ mod_name: 'gitlab' }) })
-    this.#callLimit = new CallLimit({ clock: this.#clock, events: this.#metrics }, options)
+    this.#callLimit = new GitlabCallLimit({ clock: this.#clock, events: this.#metrics }, options)
     const { origin, pathname } = new URL(options.address)
     this.#base = origin + pathname.replace(/\/+$/, '')
   }

@@ -1,9 +1,9 @@
 import { Counter, Histogram } from 'prom-client'
 import type { Registry } from '../../../lib/metrics.ts'
 import { createLimiterMetrics } from '../../observability/limiter-metrics.ts'
-import type { CallLimitEvents } from './call-limit.ts'
+import type { GitlabCallLimitEvents } from './gitlab-call-limit.ts'
 
-export interface GitlabMetrics extends CallLimitEvents {
+export interface GitlabMetrics extends GitlabCallLimitEvents {
   /** @param status - of HTTP; 0: none came */
   answered(path: string, status: number, seconds: number): void
   /** a credential that is not known was refused, for too many others are to be checked */

@@ -3,7 +3,7 @@ import type { AgentId } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
 import type { JobGrant, UserCredential, UserGrant } from '../directory.ts'
-import type { Turn } from './call-limit.ts'
+import type { Turn } from './gitlab-call-limit.ts'
 import type { GitlabClient } from './gitlab-client.ts'
 import { id, withId } from './read-answer.ts'
 

@@ -4,7 +4,7 @@ import { KasError } from '../../../lib/errors.ts'
 import { networkOf } from '../../../lib/host-port.ts'
 import { RateLimits } from '../../../lib/rate-limit.ts'
 import { tokenHash } from '../../../lib/token-hash.ts'
-import type { Turn } from './call-limit.ts'
+import type { Turn } from './gitlab-call-limit.ts'
 import { isRefusal } from './gitlab-reach.ts'
 import { SeenHashes } from './seen-hashes.ts'
 

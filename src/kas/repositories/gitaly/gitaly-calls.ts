@@ -16,7 +16,7 @@ import { type Repository, RepositorySchema } from '../../../proto/gen/gitaly_pb.
 import { methodPath } from '../../../proto/unary.ts'
 import { fieldCount } from '../../../proto/wire/field-count.ts'
 import { rootGroupOf } from '../../agent.ts'
-import { type CallQueue, type CallTurn, isMoreUrgent } from './call-limit.ts'
+import { type CallQueue, type CallTurn, isMoreUrgent } from './gitaly-call-limit.ts'
 import type { GitalyCoordinates } from './gitaly-coordinates.ts'
 import type { GitalyServer } from './gitaly-server.ts'
 

@@ -12,7 +12,7 @@ import {
 } from '../../../proto/gen/gitaly_pb.ts'
 import { type CommitId, isCommitId } from '../repositories.ts'
 import { AgentsFolder, type AgentsFolderComponents } from './agents-folder.ts'
-import type { CallQueue } from './call-limit.ts'
+import type { CallQueue } from './gitaly-call-limit.ts'
 import { failed, GitalyCalls, type GitalyCallsComponents, isStatus } from './gitaly-calls.ts'
 import type { GitalyCoordinates } from './gitaly-coordinates.ts'
 import { GitalyTree } from './gitaly-tree.ts'

@@ -4,14 +4,14 @@ import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
 import type { ClientSession } from '../../../proto/grpc/client-session.ts'
-import { type CallLimit, type CallQueue, type CallTurn, isMoreUrgent } from './call-limit.ts'
 import { dialGitaly } from './dial-gitaly.ts'
+import { type CallQueue, type CallTurn, type GitalyCallLimit, isMoreUrgent } from './gitaly-call-limit.ts'
 
 export interface GitalyServerComponents {
   /** over all Gitalys */
-  readonly globalLimit: CallLimit
+  readonly globalLimit: GitalyCallLimit
   /** of this one */
-  readonly limit: CallLimit
+  readonly limit: GitalyCallLimit
   readonly clock: Clock
   readonly secureContext: () => Promise<SecureContext>
   /** a call ended: well, or with an error */

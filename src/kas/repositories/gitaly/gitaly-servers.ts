@@ -2,7 +2,7 @@ import type { SecureContext } from 'node:tls'
 import type { Clock } from '../../../lib/clock.ts'
 import type { Service } from '../../../lib/service.ts'
 import { RecentlyUsed } from '../recently-used.ts'
-import { CallLimit } from './call-limit.ts'
+import { GitalyCallLimit } from './gitaly-call-limit.ts'
 import type { GitalyMetrics } from './gitaly-metrics.ts'
 import { GitalyServer, type GitalyServerOptions } from './gitaly-server.ts'
 
@@ -36,7 +36,7 @@ export class GitalyServers implements Service {
   readonly #metrics: GitalyMetrics
   readonly #secureContext: () => Promise<SecureContext>
   readonly #options: GitalyServersOptions & typeof defaults
-  readonly #globalLimit: CallLimit
+  readonly #globalLimit: GitalyCallLimit
   #context: Promise<SecureContext> | undefined
   readonly #servers: RecentlyUsed<GitalyServer>
 
@@ -84,10 +84,10 @@ export class GitalyServers implements Service {
     return this.#context
   }
 
-  #limit(address: string | undefined, limit: GitalyRateLimit): CallLimit {
+  #limit(address: string | undefined, limit: GitalyRateLimit): GitalyCallLimit {
     this.#metrics.limited(address, limit.refillPerSecond)
     const waited = (allowed: boolean, ms: number) => this.#metrics.waited(address, allowed, ms)
-    return new CallLimit({ clock: this.#clock, waited }, { ...limit, maxWaiting: this.#options.maxWaitingCalls })
+    return new GitalyCallLimit({ clock: this.#clock, waited }, { ...limit, maxWaiting: this.#options.maxWaitingCalls })
   }
 
   #end(address: string, server: GitalyServer): void {

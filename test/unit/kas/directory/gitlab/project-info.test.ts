@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { Turn } from '../../../../../src/kas/directory/gitlab/call-limit.ts'
+import type { Turn } from '../../../../../src/kas/directory/gitlab/gitlab-call-limit.ts'
 import type { GitlabClient } from '../../../../../src/kas/directory/gitlab/gitlab-client.ts'
 import { askProject } from '../../../../../src/kas/directory/gitlab/project-info.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'

@@ -1,5 +1,9 @@
 import t from 'tap'
-import { CallLimit, type CallQueue, type CallTurn } from '../../../../../src/kas/repositories/gitaly/call-limit.ts'
+import {
+  type CallQueue,
+  type CallTurn,
+  GitalyCallLimit,
+} from '../../../../../src/kas/repositories/gitaly/gitaly-call-limit.ts'
 import { ManualClock, settle } from '../../../../support/manual-clock.ts'
 
 function limit(options: { maxWaiting?: number } = {}) {
@@ -7,7 +11,7 @@ function limit(options: { maxWaiting?: number } = {}) {
   const waits: [boolean, number][] = []
   const waited = (allowed: boolean, ms: number) => waits.push([allowed, ms])
   const bound = { refillPerSecond: 10, bucketSize: 3, maxWaiting: 100, ...options }
-  return { clock, waits, limit: new CallLimit({ clock, waited }, bound) }
+  return { clock, waits, limit: new GitalyCallLimit({ clock, waited }, bound) }
 }
 
 t.test('so many at once, then so many a second, first in first out', async (t) => {

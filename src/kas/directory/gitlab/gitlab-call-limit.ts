@@ -50,7 +50,7 @@ export interface Turn {
   readonly source?: string
 }
 
-export interface CallLimitOptions {
+export interface GitlabCallLimitOptions {
   /** calls that may begin each second, and at once after a silence: upstream's gitlab.api_rate_limit */
   readonly refillPerSecond: number
   readonly bucketSize: number
@@ -66,7 +66,7 @@ export interface CallLimitOptions {
 
 const defaults = { maxRunning: 50, maxRunningInQueue: 30, maxWaitingInQueue: 10_000, maxWaitMs: 20_000 }
 
-export interface CallLimitEvents {
+export interface GitlabCallLimitEvents {
   /** a call got its turn, or did not, after so long */
   waited(allowed: boolean, ms: number): void
 }
@@ -89,10 +89,10 @@ interface QueueState {
 }
 
 /** Lets calls to GitLab begin: not too many a second, not too many at once, whatever GitLab does. */
-export class CallLimit {
+export class GitlabCallLimit {
   readonly #clock: Clock
-  readonly #events: CallLimitEvents
-  readonly #options: CallLimitOptions & typeof defaults
+  readonly #events: GitlabCallLimitEvents
+  readonly #options: GitlabCallLimitOptions & typeof defaults
   readonly #queues: readonly QueueState[]
   readonly #rateLimit: RateLimit
   #running = 0
@@ -103,7 +103,7 @@ export class CallLimit {
   readonly #waiting = new Set<Waiting>()
   #cancelExpiry: (() => void) | undefined
 
-  constructor(components: { clock: Clock; events: CallLimitEvents }, options: CallLimitOptions) {
+  constructor(components: { clock: Clock; events: GitlabCallLimitEvents }, options: GitlabCallLimitOptions) {
     this.#clock = components.clock
     this.#events = components.events
     this.#options = { ...defaults, ...options }

@@ -28,13 +28,13 @@ interface Waiting {
   refuse(): void
 }
 
-export interface CallLimitComponents {
+export interface GitalyCallLimitComponents {
   readonly clock: Clock
   /** a call got its turn, or left before, after so long */
   waited(allowed: boolean, ms: number): void
 }
 
-export interface CallLimitOptions {
+export interface GitalyCallLimitOptions {
   /** calls that may begin each second, and at once after a silence: upstream's gitaly.*_api_rate_limit */
   readonly refillPerSecond: number
   readonly bucketSize: number
@@ -46,9 +46,9 @@ export interface CallLimitOptions {
  * Lets calls begin at a bounded rate. The queues take turns, so that a crowd in one delays nobody in the others; so do the tenants of each queue, first in, first out of one: who has a thousand agents delays the others by
  * one call each.
  */
-export class CallLimit {
-  readonly #components: CallLimitComponents
-  readonly #options: CallLimitOptions
+export class GitalyCallLimit {
+  readonly #components: GitalyCallLimitComponents
+  readonly #options: GitalyCallLimitOptions
   readonly #waiting: Readonly<Record<CallQueue, FairQueue<Waiting>>>
   readonly #waitingOf = new Map<CallTurn, Waiting>()
   /** index of the queue whose turn is next, if it has somebody who waits */
@@ -56,7 +56,7 @@ export class CallLimit {
   readonly #rateLimit: RateLimit
   #cancelPump: (() => void) | undefined
 
-  constructor(components: CallLimitComponents, options: CallLimitOptions) {
+  constructor(components: GitalyCallLimitComponents, options: GitalyCallLimitOptions) {
     this.#components = components
     this.#options = options
     const { maxWaiting } = options

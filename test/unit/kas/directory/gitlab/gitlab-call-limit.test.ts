@@ -1,20 +1,20 @@
 import t from 'tap'
 import {
-  CallLimit,
-  type CallLimitOptions,
+  GitlabCallLimit,
+  type GitlabCallLimitOptions,
   type QueueName,
   type Turn,
-} from '../../../../../src/kas/directory/gitlab/call-limit.ts'
+} from '../../../../../src/kas/directory/gitlab/gitlab-call-limit.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
 const { signal } = new AbortController()
 
-function ground(options: Partial<CallLimitOptions> = {}) {
+function ground(options: Partial<GitlabCallLimitOptions> = {}) {
   const clock = new ManualClock()
   const waits: [allowed: boolean, ms: number][] = []
   const events = { waited: (allowed: boolean, ms: number) => void waits.push([allowed, ms]) }
-  const limit = new CallLimit({ clock, events }, { refillPerSecond: 10, bucketSize: 5, ...options })
+  const limit = new GitlabCallLimit({ clock, events }, { refillPerSecond: 10, bucketSize: 5, ...options })
   const begun: string[] = []
   const leaves = new Map<string, () => void>()
   const failed: unknown[] = []
