@@ -5,7 +5,7 @@ import { firstOf } from '../servers/kubernetes/request/asked-stream.ts'
 import { isActing, type RequestInfo, requestInfo } from '../servers/kubernetes/request/request-info.ts'
 import type { Target } from '../servers/kubernetes/request/target.ts'
 import { type AccessLine, bounds, cut } from './access-line.ts'
-import { type AccessLog, userAgentField } from './access-log.ts'
+import type { AccessLog } from './access-log.ts'
 
 /** Whose request it is. */
 export interface RecordedClient {
@@ -181,13 +181,12 @@ export class CallRecord implements ObservedCall {
   #stranger(log: AccessLog, { status, outcome, reason = outcome }: CallEnd): void {
     const refused = { event: 'refused', reason, address: this.#address ?? '' } as const
     log.stranger(refused, () => {
-      const fields: Partial<AccessLine> = { id: this.auditId }
-      if (this.#traceId !== undefined) fields.trace_id = this.#traceId
-      if (this.#agentId !== undefined) fields.agent_id = String(this.#agentId)
-      if (this.#asked) addInfo(fields, this.#requestInfo(), this.#asked)
-      if (status !== undefined) fields.status = status
-      const userAgent = userAgentField(this.#client.request.headers['user-agent'])
-      return { ...fields, outcome, ...userAgent }
+      const fields: Partial<AccessLine> = {}
+      this.#addIds(fields)
+      this.#addCall(fields, false)
+      addEnd(fields, { status, outcome })
+      this.#addUserAgent(fields)
+      return fields
     })
   }
 
@@ -243,13 +242,19 @@ export class CallRecord implements ObservedCall {
     name: LineClass,
     end: Partial<CallEnd> & { readonly ms?: number },
   ): AccessLine {
-    const line: Partial<AccessLine> = { time: log.time(), event, class: name, id: this.auditId }
-    if (this.#traceId !== undefined) line.trace_id = this.#traceId
+    const line: Partial<AccessLine> = { time: log.time(), event, class: name }
+    this.#addIds(line)
     this.#addCall(line, log.showsCommand)
     addEnd(line, end)
     this.#addWay(line)
     line.entry = log.entry
     return line as AccessLine
+  }
+
+  /** By which other logs name it. */
+  #addIds(line: Partial<AccessLine>): void {
+    line.id = this.auditId
+    if (this.#traceId !== undefined) line.trace_id = this.#traceId
   }
 
   /** Who asked for what. */
@@ -264,9 +269,13 @@ export class CallRecord implements ObservedCall {
   #addWay(line: Partial<AccessLine>): void {
     const address = this.#address
     if (address !== undefined) line.address = address
+    this.#addUserAgent(line)
+    if (this.#holder !== undefined) line.holder = this.#holder
+  }
+
+  #addUserAgent(line: Partial<AccessLine>): void {
     const userAgent = this.#client.request.headers['user-agent']
     if (userAgent !== undefined) line.user_agent = cut(userAgent, bounds.userAgent)
-    if (this.#holder !== undefined) line.holder = this.#holder
   }
 }
 
