@@ -30,8 +30,8 @@ import { AuthorizationChecks } from './authorization/authorization-checks.ts'
 import { CallerKeys } from './authorization/caller-keys.ts'
 import { Sessions } from './authorization/sessions.ts'
 import type { FrontRedirect } from './front-redirect.ts'
+import { coalesceChunks } from './http/coalesce-chunks.ts'
 import { Connection, maxPipelinedRequests, type Running } from './http/connection.ts'
-import { joinCrumbs } from './http/crumbs.ts'
 import { Exchange } from './http/exchange.ts'
 import { IdleConnections } from './http/idle-connections.ts'
 import { defaultKubernetesLimits, type KubernetesLimits } from './http/kubernetes-limits.ts'
@@ -304,7 +304,7 @@ export class KubernetesServer implements Service {
       request.socket.destroy()
       return undefined
     }
-    if (request.headers['transfer-encoding'] !== undefined) joinCrumbs(request)
+    if (request.headers['transfer-encoding'] !== undefined) coalesceChunks(request)
     return new Exchange(request, response, connection, { ...options, leaving: () => this.#drain?.phase !== 'serving' })
   }
 

@@ -2,20 +2,20 @@ import type { IncomingMessage } from 'node:http'
 import { type Clock, monotonicClock } from '../../../../lib/clock.ts'
 import { type Rate, RateLimit } from '../../../../lib/rate-limit.ts'
 
-/** A chunk that is shorter is a crumb: node takes about a µs and 250 bytes for each, and it has six bytes on the wire. */
-const crumbBytes = 64
-/** Crumbs that wait one by one, of a request. */
+/** A chunk below it is short: node takes about a µs and 250 bytes for each, and it has six bytes on the wire. */
+const shortBytes = 64
+/** Short chunks that wait one by one, of a request. */
 const maxApart = 256
 /** Of a request: what a socket brings at once may be 10,000. */
-const crumbRate: Rate = { perSecond: 10_000, burst: 10_000 }
+const shortRate: Rate = { perSecond: 10_000, burst: 10_000 }
 
 /**
  * Short chunks of a chunked body are joined with those that come in the same turn of the event loop, before anybody sees them, and
  * a client that sends too many of them is read no faster. Else a stranger's body of single bytes would cost what a thousand requests do.
  */
-export function joinCrumbs(request: IncomingMessage, clock: Clock = monotonicClock): void {
+export function coalesceChunks(request: IncomingMessage, clock: Clock = monotonicClock): void {
   const push = request.push
-  const rateLimit = new RateLimit(clock, crumbRate)
+  const rateLimit = new RateLimit(clock, shortRate)
   let apart: Buffer[] = []
   let joined: Buffer[] = []
   let count = 0
@@ -41,7 +41,7 @@ export function joinCrumbs(request: IncomingMessage, clock: Clock = monotonicClo
     else pass()
   }
   request.push = (chunk: Buffer | null) => {
-    if (chunk === null || chunk.length >= crumbBytes) {
+    if (chunk === null || chunk.length >= shortBytes) {
       if (bytes > 0) pass() // in their order
       return push.call(request, chunk)
     }

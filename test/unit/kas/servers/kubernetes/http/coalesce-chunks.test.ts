@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import t, { type Test } from 'tap'
-import { joinCrumbs } from '../../../../../../src/kas/servers/kubernetes/http/crumbs.ts'
+import { coalesceChunks } from '../../../../../../src/kas/servers/kubernetes/http/coalesce-chunks.ts'
 import { eventually } from '../../../../../support/eventually.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
@@ -16,7 +16,7 @@ async function send(t: Test, body: string, clock = new ManualClock()) {
   const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
   t.teardown(() => socket.destroy())
   const requested = once(server, 'request')
-  server.prependListener('request', (request) => joinCrumbs(request, clock))
+  server.prependListener('request', (request) => coalesceChunks(request, clock))
   socket.write(`POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${body}`, 'latin1')
   const [request] = (await requested) as [IncomingMessage]
   const pieces: Buffer[] = []
