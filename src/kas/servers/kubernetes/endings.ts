@@ -18,7 +18,7 @@ export interface EndingsComponents {
 /** Why it ends is for its caller, too: others wait for his share of the agent. */
 const forOthers: ReadonlySet<ErrorCode> = new Set(['WATCH_RECALLED', 'CALLER_OVER_SHARE'])
 /** For a stream that is ended to come to where it can say why; and as long again for its client to take that. ms */
-const lastWordsMs = 1000
+const lastMessageMs = 1000
 
 /** How requests end otherwise than with the cluster's answer: so that whoever can read why does. */
 export class Endings {
@@ -35,8 +35,8 @@ export class Endings {
     const end = (reason: KasError) => {
       if (progress.withdrawal || progress.failure) return // it ends by itself
       progress.withdraw(reason)
-      if (progress.mayEnd && !(progress.lastWords && exchange.isHalfWritten)) return exchange.leave(reason)
-      cancel = clock.after(lastWordsMs, () => exchange.leave(reason))
+      if (progress.mayEnd && !(progress.lastMessage && exchange.isHalfWritten)) return exchange.leave(reason)
+      cancel = clock.after(lastMessageMs, () => exchange.leave(reason))
     }
     return { end, cancel: () => cancel() }
   }
@@ -85,14 +85,14 @@ export class Endings {
   }
 
   async #say(exchange: Exchange, progress: Progress, error: KasError): Promise<RequestOutcome> {
-    const { traceId, lastWords, delivery } = progress
-    if (!exchange.begun || !lastWords || exchange.isHalfWritten) {
+    const { traceId, lastMessage, delivery } = progress
+    if (!exchange.begun || !lastMessage || exchange.isHalfWritten) {
       exchange.cut()
       return 'cut'
     }
     const { status } = errorAnswer(error, { failedAt: 'entry', accept: [], delivery, traceId })
     const isOpenedAgain = error.code === 'WATCH_RECALLED' // as after the end that an API server makes
-    await exchange.endWith(isOpenedAgain ? new Uint8Array(0) : await lastWords.of(error, status), lastWordsMs)
+    await exchange.endWith(isOpenedAgain ? new Uint8Array(0) : await lastMessage.of(error, status), lastMessageMs)
     return 'failed'
   }
 

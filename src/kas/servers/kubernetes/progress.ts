@@ -1,7 +1,7 @@
 import type { Delivery, KasError } from '../../../lib/errors.ts'
 import type { CallRecord } from '../../access-log/call-record.ts'
 import type { RequestSpan } from './http/request-span.ts'
-import type { LastWords } from './last-words.ts'
+import type { LastMessage } from './last-message.ts'
 import type { RequestHead } from './request/request-head.ts'
 import type { FailedAt, FailedRequest } from './response/error-answer.ts'
 
@@ -29,7 +29,7 @@ export class Progress implements FailedRequest {
   #accept: readonly string[] = []
   #origin: string | undefined
   #isWebSocket = false
-  #lastWords: LastWords | undefined
+  #lastMessage: LastMessage | undefined
   /** nothing is missing of what the client has of the answer */
   #isBetween = true
   #withdrawal: KasError | undefined
@@ -56,16 +56,16 @@ export class Progress implements FailedRequest {
     this.#step('delivered')
   }
 
-  /** @param lastWords - undefined: it has no place for any */
-  answerBegan(lastWords: LastWords | undefined): void {
+  /** @param lastMessage - undefined: it has no place for any */
+  answerBegan(lastMessage: LastMessage | undefined): void {
     this.#step('answering')
-    this.#lastWords = lastWords
+    this.#lastMessage = lastMessage
   }
 
-  /** @returns what is passed on of a piece of the answer: of one that was withdrawn only what last words may follow */
+  /** @returns what is passed on of a piece of the answer: of one that was withdrawn only what a last message may follow */
   writes(chunk: Uint8Array): Uint8Array {
     if (this.#phase !== 'answering' || this.#failure) throw this.#outOfOrder('writing')
-    const boundaries = this.#lastWords?.boundaries
+    const boundaries = this.#lastMessage?.boundaries
     for (let at = 0; boundaries && at < chunk.length; ) {
       const end = boundaries.endOf(chunk, at)
       this.#isBetween = end >= 0
@@ -112,12 +112,12 @@ export class Progress implements FailedRequest {
 
   /** It cannot be ended better a little later. */
   get mayEnd(): boolean {
-    return this.#lastWords === undefined || this.#isBetween
+    return this.#lastMessage === undefined || this.#isBetween
   }
 
   /** That can follow now what was passed on; undefined: none. */
-  get lastWords(): LastWords | undefined {
-    return this.#isBetween ? this.#lastWords : undefined
+  get lastMessage(): LastMessage | undefined {
+    return this.#isBetween ? this.#lastMessage : undefined
   }
 
   /** why the caller may no longer, found while its request ran */

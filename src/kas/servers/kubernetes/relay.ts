@@ -5,12 +5,12 @@ import { decodeHttpResponse, httpMessageOrder } from '../../../proto/http/http-o
 import { MessageOrder } from '../../../proto/wire/message-order.ts'
 import type { Exchange } from './http/exchange.ts'
 import type { RequestOutcome } from './http/metrics.ts'
-import { type LastWords, lastWordsOf } from './last-words.ts'
+import { type LastMessage, lastMessageOf } from './last-message.ts'
 import type { Progress } from './progress.ts'
 import { type ResponseHead, type ResponseRules, readResponseHead } from './response/response-head.ts'
 
 /** A 101 that is not sent yet. */
-type Switching = ResponseHead & { readonly lastWords: LastWords | undefined }
+type Switching = ResponseHead & { readonly lastMessage: LastMessage | undefined }
 
 /** Passes a cluster's answer on to the caller (doc/reference/tunnel-protocol.md 6.4 and 6.5). */
 export class Relay {
@@ -40,7 +40,7 @@ export class Relay {
       } else if (message.kind === 'trailer') {
         if (switching) {
           exchange.switchProtocols(switching)
-          progress.answerBegan(switching.lastWords)
+          progress.answerBegan(switching.lastMessage)
           progress.record.answered(exchange.statusCode)
         }
       } else if (switching && exchange.upgrade) {
@@ -67,14 +67,14 @@ export class Relay {
     if (!upgrade && (statusCode < 200 || statusCode > 999)) throw invalid(`status code ${statusCode} of the answer`)
     const { via, skew, allowList } = this.#rules
     const head = readResponseHead(header, { via, skew, allowList, origin: progress.origin, upgrade })
-    if (upgrade) return { ...head, lastWords: lastWordsOf(undefined, header) }
+    if (upgrade) return { ...head, lastMessage: lastMessageOf(undefined, header) }
     exchange.upgrade?.refused()
     try {
       exchange.begin(statusCode, head)
     } catch (cause) {
       throw new KasError({ code: 'INVALID_MESSAGE', detail: 'the head of the answer is not valid HTTP' }, { cause })
     }
-    progress.answerBegan(lastWordsOf(exchange.asked, header))
+    progress.answerBegan(lastMessageOf(exchange.asked, header))
     progress.record.answered(statusCode)
     return undefined
   }

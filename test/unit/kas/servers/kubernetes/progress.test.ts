@@ -1,12 +1,12 @@
 import t from 'tap'
 import { CallRecord } from '../../../../../src/kas/access-log/call-record.ts'
 import { RequestSpan } from '../../../../../src/kas/servers/kubernetes/http/request-span.ts'
-import { lastWordsOf } from '../../../../../src/kas/servers/kubernetes/last-words.ts'
+import { lastMessageOf } from '../../../../../src/kas/servers/kubernetes/last-message.ts'
 import { Progress } from '../../../../../src/kas/servers/kubernetes/progress.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
 
 const head = { accept: ['application/json'], upgrade: ['WebSocket'] }
-const watching = lastWordsOf('watch', {
+const watching = lastMessageOf('watch', {
   statusCode: 200,
   status: '200 OK',
   header: [['Content-Type', ['application/json']]],
@@ -40,25 +40,25 @@ t.test('how a failure is told follows from how far the request came', async (t) 
   t.match(after(1), { accept: head.accept, isWebSocket: true, origin: 'https://gitlab.example.com' })
 })
 
-t.test('last words may follow between two events alone', async (t) => {
+t.test('a last message may follow between two events alone', async (t) => {
   const progress = after(4)
   const writes = (text: string) => Buffer.from(progress.writes(Buffer.from(text))).toString()
-  t.ok(progress.lastWords, 'before the first')
+  t.ok(progress.lastMessage, 'before the first')
   t.equal(writes('{"type":'), '{"type":')
-  t.notOk(progress.lastWords)
+  t.notOk(progress.lastMessage)
   t.notOk(progress.mayEnd)
   t.equal(writes('"ADDED"}\n{"type":'), '"ADDED"}\n{"type":')
-  t.notOk(progress.lastWords)
+  t.notOk(progress.lastMessage)
   progress.withdraw(withdrawal)
   t.equal(writes('"MODIFIED"}\n{"type":"ADDED"}\n'), '"MODIFIED"}\n', 'what begins after it is not passed on')
-  t.ok(progress.lastWords)
+  t.ok(progress.lastMessage)
   t.ok(progress.mayEnd)
 
   const other = after(3)
   other.answerBegan(undefined)
   other.writes(Buffer.from('{}'))
   t.ok(other.mayEnd, 'it ends no better later')
-  t.notOk(other.lastWords)
+  t.notOk(other.lastMessage)
 })
 
 t.test('what was withdrawn fails with the reason of that', async (t) => {

@@ -9,8 +9,8 @@ import type { Boundaries } from './watch/resume/watch-frames.ts'
 import { closeFrame, MessageBoundaries, opcodes, serverFrame } from './websocket/server-frames.ts'
 
 /** What a stream can end with so that its client reads why. */
-export interface LastWords {
-  /** behind which they may stand */
+export interface LastMessage {
+  /** behind which it may stand */
   readonly boundaries: Boundaries
   /** @param status - what kas would answer with in place of the stream */
   of(error: KasError, status: Status): Promise<Uint8Array>
@@ -25,13 +25,13 @@ const errorChannel = 3
  *
  * @param asked - as in Exchange
  */
-export function lastWordsOf(asked: Exchange['asked'], head: HttpResponseHeader): LastWords | undefined {
+export function lastMessageOf(asked: Exchange['asked'], head: HttpResponseHeader): LastMessage | undefined {
   if (head.statusCode === 101) return ofUpgrade(head.header)
   const format = asked === 'watch' ? watchFormat(head) : undefined
   return format && { boundaries: format.boundaries(), of: (_, status) => statusEvent(format, status) }
 }
 
-function ofUpgrade(header: HttpResponseHeader['header']): LastWords | undefined {
+function ofUpgrade(header: HttpResponseHeader['header']): LastMessage | undefined {
   const first = (name: string) => header.find(([other]) => other.toLowerCase() === name)?.[1][0] ?? ''
   const protocol = first('upgrade').toLowerCase()
   if (protocol === 'websocket') return ofWebSocket(first('sec-websocket-protocol'))
@@ -40,7 +40,7 @@ function ofUpgrade(header: HttpResponseHeader['header']): LastWords | undefined 
   return { boundaries: new SpdyBoundaries(), of: async (_, status) => lastData(errorStream, encoded(status)) }
 }
 
-function ofWebSocket(protocol: string): LastWords {
+function ofWebSocket(protocol: string): LastMessage {
   const boundaries = new MessageBoundaries()
   if (!channelProtocols.has(protocol))
     return { boundaries, of: async ({ code, message }) => closeFrame(closeCodeOf(code), message) }
