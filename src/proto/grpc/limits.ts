@@ -64,9 +64,9 @@ export const wideWindowBytes = 16 * 1024 * 1024
 export const wideConnectionWindowBytes = 4 * wideWindowBytes
 
 /** Waits for the readers of one connection: beyond it, and until half of it is taken, each stream's window is narrow. */
-export const crowdedBytes = 13 * 1024 * 1024
+export const pressureBytes = 13 * 1024 * 1024
 /** That window. */
-export const crowdedWindowBytes = 64 * 1024
+export const narrowWindowBytes = 64 * 1024
 
 /** node:http2 refuses new streams beyond this; the windows above are the true bound. MB. */
 export const maxSessionMemoryMb = 4096

@@ -1,13 +1,13 @@
 import type { Http2Session } from 'node:http2'
 import { BdpEstimator } from './bdp-estimator.ts'
-import { Crowd } from './crowd.ts'
 import {
-  crowdedBytes,
-  crowdedWindowBytes,
+  narrowWindowBytes,
+  pressureBytes,
   type SessionLimits,
   wideConnectionWindowBytes,
   wideWindowBytes,
 } from './limits.ts'
+import { MemoryPressure } from './memory-pressure.ts'
 import { ping } from './ping.ts'
 import type { WindowBudget } from './window-budget.ts'
 
@@ -17,7 +17,7 @@ const maxUnacknowledged = 4
 /** Whose a connection is. */
 export interface WindowOwner {
   /** what waits on all of his connections */
-  readonly crowd?: Crowd
+  readonly pressure?: MemoryPressure
   /** absent: no window is wider than the connection's limits say */
   readonly windows?: WindowBudget | undefined
 }
@@ -34,10 +34,10 @@ export class StreamWindow {
   #bytes: number
   #isStranger: boolean
   /** of the connection */
-  readonly #own = new Crowd(crowdedBytes)
+  readonly #own = new MemoryPressure(pressureBytes)
   #isOwned = false
   /** of the connection's owner, on all of his connections */
-  #owners: Crowd | undefined
+  #owners: MemoryPressure | undefined
   #leaveOwners: (() => void) | undefined
   #budget: WindowBudget | undefined
   #estimator: BdpEstimator | undefined
@@ -71,11 +71,11 @@ export class StreamWindow {
   }
 
   /** For good: the windows of all connections of the owner grant no more than the owner may leave unread. */
-  belongTo({ crowd, windows }: WindowOwner): void {
+  belongTo({ pressure, windows }: WindowOwner): void {
     if (this.#isOwned || this.#session.destroyed) return
     this.#isOwned = true
-    this.#owners = crowd
-    this.#leaveOwners = crowd?.onChange(() => this.#adapt())
+    this.#owners = pressure
+    this.#leaveOwners = pressure?.onChange(() => this.#adapt())
     if (windows) this.#widenWithin(windows)
     this.#adapt()
   }
@@ -134,10 +134,10 @@ export class StreamWindow {
   #adapt(): void {
     const session = this.#session
     if (this.#isStranger || session.closed || session.destroyed) return
-    const isCrowded = this.#own.isCrowded || this.#owners?.isCrowded === true
+    const isHigh = this.#own.isHigh || this.#owners?.isHigh === true
     const places = 2 ** Math.ceil(Math.log2(this.#receiving + 1))
-    const extra = isCrowded ? 0 : this.#extraFor(places)
-    const bytes = isCrowded ? Math.min(this.#limitBytes, crowdedWindowBytes) : this.#limitBytes + extra
+    const extra = isHigh ? 0 : this.#extraFor(places)
+    const bytes = isHigh ? Math.min(this.#limitBytes, narrowWindowBytes) : this.#limitBytes + extra
     const isOnItsWay = this.#claims.length > 1
     if (isOnItsWay && (bytes > this.#bytes || this.#claims.length > maxUnacknowledged)) return
     this.#places = places

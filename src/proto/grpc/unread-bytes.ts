@@ -1,9 +1,9 @@
-import { Crowd } from './crowd.ts'
+import { MemoryPressure } from './memory-pressure.ts'
 import type { WindowOwner } from './stream-window.ts'
 import type { WindowBudget } from './window-budget.ts'
 
 /** Of `maxBytes`: what waits beyond it makes the windows narrow. */
-const crowdedShare = 0.55
+const pressureShare = 0.55
 
 /** Has bytes that have come and are not taken. */
 export interface Holder {
@@ -26,7 +26,7 @@ export class UnreadBytes implements WindowOwner {
   /** called whenever nothing waits any more */
   onEmpty: (() => void) | undefined
   /** of what waits, but for what came because windows were wide */
-  readonly crowd: Crowd
+  readonly pressure: MemoryPressure
   readonly #holders = new Set<Holder>()
   #bytes = 0
   /** of them, what came because windows were wide */
@@ -34,7 +34,7 @@ export class UnreadBytes implements WindowOwner {
 
   constructor(maxBytes: number, windows?: WindowBudget) {
     this.maxBytes = maxBytes
-    this.crowd = new Crowd(maxBytes * crowdedShare)
+    this.pressure = new MemoryPressure(maxBytes * pressureShare)
     this.windows = windows
   }
 
@@ -54,7 +54,7 @@ export class UnreadBytes implements WindowOwner {
       most.drop()
     }
     this.#bytes += bytes
-    this.crowd.count(bytes - extra)
+    this.pressure.count(bytes - extra)
     this.#countExtra(extra)
     return true
   }
@@ -62,7 +62,7 @@ export class UnreadBytes implements WindowOwner {
   /** @param extra - of them, what came because a window was wide */
   remove(bytes: number, extra = 0): void {
     this.#countExtra(-extra)
-    this.crowd.count(extra - bytes)
+    this.pressure.count(extra - bytes)
     this.#bytes -= bytes
     if (this.#bytes !== 0) return
     const { onEmpty } = this

@@ -13,12 +13,12 @@ import { Code, KasError } from '../../../src/lib/errors.ts'
 import { ClientSession } from '../../../src/proto/grpc/client-session.ts'
 import { prefixBytes } from '../../../src/proto/grpc/frames.ts'
 import {
-  crowdedBytes,
-  crowdedWindowBytes,
   defaultLimits,
   maxUnpackedBytes,
   maxUnreadBytes,
   maxUnsentBytes,
+  narrowWindowBytes,
+  pressureBytes,
   unreadMessageBytes,
   wideUnsentBytes,
 } from '../../../src/proto/grpc/limits.ts'
@@ -261,16 +261,16 @@ for (const server of [grpcJs, ours]) {
       return { call, held: sent[number] ?? 0 }
     }
     const stopped = []
-    const room = Math.floor(crowdedBytes / (defaultLimits.streamWindowBytes + 2 * maxUnreadBytes))
+    const room = Math.floor(pressureBytes / (defaultLimits.streamWindowBytes + 2 * maxUnreadBytes))
     for (let i = 0; i < room; i++) stopped.push(await stopOne())
     t.ok(
       stopped.every(({ held }) => held >= defaultLimits.streamWindowBytes),
       'the first have a wide window',
     )
-    const most = crowdedBytes / defaultLimits.streamWindowBytes + 1
+    const most = pressureBytes / defaultLimits.streamWindowBytes + 1
     while (stopped.length < most) stopped.push(await stopOne()) // the window narrows while it fills
     const narrow = await stopOne()
-    t.ok(narrow.held <= crowdedWindowBytes + maxUnsentBytes + maxUnreadBytes + slackBytes / 2, `${narrow.held} bytes`)
+    t.ok(narrow.held <= narrowWindowBytes + maxUnsentBytes + maxUnreadBytes + slackBytes / 2, `${narrow.held} bytes`)
     for (const { call } of [...stopped, narrow]) {
       call.cancel()
       await call.done

@@ -1,8 +1,8 @@
 import { EventEmitter } from 'node:events'
 import type { Http2Session } from 'node:http2'
 import t, { type Test } from 'tap'
-import { Crowd } from '../../../../src/proto/grpc/crowd.ts'
-import { crowdedBytes, crowdedWindowBytes } from '../../../../src/proto/grpc/limits.ts'
+import { narrowWindowBytes, pressureBytes } from '../../../../src/proto/grpc/limits.ts'
+import { MemoryPressure } from '../../../../src/proto/grpc/memory-pressure.ts'
 import { StreamWindow } from '../../../../src/proto/grpc/stream-window.ts'
 import { WindowBudget } from '../../../../src/proto/grpc/window-budget.ts'
 import { settle } from '../../../support/manual-clock.ts'
@@ -35,8 +35,8 @@ function window(strangerWindowBytes: number) {
 t.test('a stranger has a small window until he is known, whatever waits for him', async (t) => {
   const { set, acknowledge, streams } = window(64 * 1024)
   acknowledge()
-  streams.hold(crowdedBytes + 1)
-  streams.hold(-crowdedBytes - 1)
+  streams.hold(pressureBytes + 1)
+  streams.hold(-pressureBytes - 1)
   t.same(set, [])
   streams.widen()
   t.same(set, [wide])
@@ -47,42 +47,42 @@ t.test('a stranger has a small window until he is known, whatever waits for him'
 
 t.test('who is known while much waits keeps the narrow one', async (t) => {
   const { set, acknowledge, streams } = window(64 * 1024)
-  streams.hold(crowdedBytes + 1)
+  streams.hold(pressureBytes + 1)
   streams.widen()
   acknowledge()
   t.same(set, [])
-  streams.hold(-crowdedBytes)
+  streams.hold(-pressureBytes)
   acknowledge()
   t.same(set, [wide])
 })
 
 t.test('it is narrow while much waits, until half of that is taken; one change is on its way at a time', async (t) => {
   const { set, acknowledge, streams } = window(wide)
-  streams.hold(crowdedBytes)
+  streams.hold(pressureBytes)
   t.same(set, [])
   streams.hold(1)
-  streams.hold(-crowdedBytes / 2)
-  t.same(set, [crowdedWindowBytes])
+  streams.hold(-pressureBytes / 2)
+  t.same(set, [narrowWindowBytes])
   streams.hold(-1)
-  t.same(set, [crowdedWindowBytes], 'it is not acknowledged')
+  t.same(set, [narrowWindowBytes], 'it is not acknowledged')
   acknowledge()
-  t.same(set, [crowdedWindowBytes, wide])
+  t.same(set, [narrowWindowBytes, wide])
 })
 
 t.test('what waits on other connections of its owner makes it narrow too', async (t) => {
-  const crowd = new Crowd(1000)
+  const pressure = new MemoryPressure(1000)
   const { set, acknowledge, close, streams } = window(wide / 2)
-  crowd.count(1001)
-  streams.belongTo({ crowd })
+  pressure.count(1001)
+  streams.belongTo({ pressure })
   t.same(set, [], 'it is a stranger still')
   streams.widen()
-  t.same(set, [crowdedWindowBytes])
+  t.same(set, [narrowWindowBytes])
   acknowledge()
-  crowd.count(-501)
-  t.same(set, [crowdedWindowBytes, wide])
+  pressure.count(-501)
+  t.same(set, [narrowWindowBytes, wide])
   acknowledge()
   close()
-  crowd.count(501)
+  pressure.count(501)
   t.equal(set.length, 2)
 })
 
@@ -139,7 +139,7 @@ t.test('streams that begin share it: before they are asked for anything, at once
 
 t.test('what was granted is claimed until a narrower one is acknowledged', async (t) => {
   const { acknowledge, streams, budget } = await longWay(t)
-  streams.hold(crowdedBytes + 1)
+  streams.hold(pressureBytes + 1)
   t.equal(budget.shareOf({}), 0)
   acknowledge()
   t.equal(budget.shareOf({}), budgetBytes)
