@@ -4,10 +4,10 @@ import { Deadline } from '../../lib/deadline.ts'
 import { KasError } from '../../lib/errors.ts'
 import { pause } from '../../lib/pause.ts'
 import type { ApiClient } from './api-client.ts'
+import type { ApiLiveness } from './api-liveness.ts'
+import type { DutyCycle } from './duty-cycle.ts'
 import type { LargeEvent } from './large-event.ts'
 import { metadataOnly, ObjectList, type Page, type Refusal } from './object-list.ts'
-import type { Pace } from './pace.ts'
-import type { Pulse } from './pulse.ts'
 import type { WatchLists } from './watch-lists.ts'
 import { errorCode, followWatch, isEndOfList, type WatchEvent } from './watch-request.ts'
 import type { WatchSink } from './watch-sink.ts'
@@ -22,9 +22,9 @@ export interface ObjectWatchComponents {
   /** resolves when a list may begin; the function that it gives is called when the list has ended */
   readonly turn?: ((signal: AbortSignal) => Promise<() => void>) | undefined
   /** absent: it never rests */
-  readonly pace?: Pace | undefined
+  readonly dutyCycle?: DutyCycle | undefined
   /** cuts watches of a server that does not answer; absent: they are cut when they are overdue */
-  readonly pulse?: Pick<Pulse, 'onUnanswered'> | undefined
+  readonly liveness?: Pick<ApiLiveness, 'onUnanswered'> | undefined
   /** resolves when what was refused may be tried again, after so many ms at the latest; absent: then */
   readonly untilAllowed?: ((mostMs: number, signal: AbortSignal) => Promise<void>) | undefined
 }
@@ -183,12 +183,12 @@ export class ObjectWatch {
   }
 
   async #put({ items }: Page, signal: AbortSignal): Promise<void> {
-    const { sink, clock, pace } = this.#components
+    const { sink, clock, dutyCycle } = this.#components
     for (const item of items) {
       signal.throwIfAborted()
       const since = clock.now()
       sink.put(item)
-      const restMs = pace?.worked(since) ?? 0
+      const restMs = dutyCycle?.worked(since) ?? 0
       if (restMs > 0) await pause(restMs, clock, signal)
     }
   }
@@ -252,14 +252,14 @@ export class ObjectWatch {
 
   /** @returns 200 when it has ended by itself, 410 when it cannot go on from there */
   async #follow({ query, onOpen, onEvent, signal }: Following): Promise<Refusal> {
-    const { client, sink, clock, random, pace, pulse } = this.#components
+    const { client, sink, clock, random, dutyCycle, liveness } = this.#components
     const { path, isMetadata, leavesOut } = this.#options
     const lastMs = jittered(this.#times.watchMs, random)
     const seconds = Math.max(1, Math.round(lastMs / 1000))
     const common = { watch: 1, allowWatchBookmarks: true, timeoutSeconds: seconds }
     const ending = new Deadline({ ms: lastMs + this.#times.graceMs, clock, signals: [signal], reason: overdue })
     this.#isUnanswered = false
-    const forget = pulse?.onUnanswered(() => {
+    const forget = liveness?.onUnanswered(() => {
       this.#isUnanswered = true
       ending.abort(overdue())
     })
@@ -279,7 +279,7 @@ export class ObjectWatch {
           return true
         },
         onLarge: leavesOut ? (event) => this.#leaveOut(event) : undefined,
-        rests: pace && { pace, clock },
+        rests: dutyCycle && { dutyCycle, clock },
       })
       return status === 200 ? { status: head } : { status, isFromEvent: true }
     } finally {

@@ -1,8 +1,8 @@
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { ApiClient } from './api-client.ts'
+import type { DutyCycle } from './duty-cycle.ts'
 import { type LargeEvent, LargeEventReader } from './large-event.ts'
-import type { Pace } from './pace.ts'
 
 export interface WatchEvent {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR'
@@ -22,7 +22,7 @@ export interface WatchRequest {
   /** of an event that is larger than `maxEventBytes`; absent: that ends the watch */
   readonly onLarge?: ((event: LargeEvent) => void) | undefined
   /** absent: it never rests */
-  readonly rests?: { readonly pace: Pace; readonly clock: Clock } | undefined
+  readonly rests?: { readonly dutyCycle: DutyCycle; readonly clock: Clock } | undefined
 }
 
 /** An object is at most 1.5 MiB in etcd, and JSON may say the same in more bytes. */
@@ -56,7 +56,7 @@ export function followWatch(client: Pick<ApiClient, 'send'>, request: WatchReque
   }
   const lines = new Lines(onLine, onLarge && ((event) => isOver || onLarge(event)))
   const rest = (since: number) => {
-    const restMs = rests?.pace.worked(since) ?? 0
+    const restMs = rests?.dutyCycle.worked(since) ?? 0
     if (restMs === 0 || isOver) return
     exchange.pause()
     stopResting = rests?.clock.after(restMs, () => exchange.resume())

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
+import { DutyCycle } from '../../../../src/agentk/cluster/duty-cycle.ts'
 import type { Refusal } from '../../../../src/agentk/cluster/object-list.ts'
 import { ObjectWatch, type ObjectWatchOptions } from '../../../../src/agentk/cluster/object-watch.ts'
-import { Pace } from '../../../../src/agentk/cluster/pace.ts'
 import { WatchLists } from '../../../../src/agentk/cluster/watch-lists.ts'
 import { maxEventBytes } from '../../../../src/agentk/cluster/watch-request.ts'
 import type { WatchSink } from '../../../../src/agentk/cluster/watch-sink.ts'
@@ -63,7 +63,7 @@ function start(
   const clock = shared.clock ?? new ManualClock()
   const sink = new RecordedSink()
   const watchLists = shared.watchLists === false ? undefined : (shared.watchLists ?? new WatchLists(clock))
-  const pace = new Pace(clock)
+  const dutyCycle = new DutyCycle(clock)
   const turns = { begun: 0, ended: 0 }
   const turn = async () => {
     turns.begun += 1
@@ -74,7 +74,7 @@ function start(
     }
   }
   const watch = new ObjectWatch(
-    { client: api, sink, clock, random: () => 0.5, watchLists, turn, pace },
+    { client: api, sink, clock, random: () => 0.5, watchLists, turn, dutyCycle },
     { path: '/api/v1/pods', pageSize: 500, leavesOut: true, resumes: true, ...options },
   )
   const stopping = new AbortController()

@@ -8,9 +8,9 @@ import { pause } from '../../../../lib/pause.ts'
 import { linkedController } from '../../../../lib/signals.ts'
 import { Turns } from '../../../../lib/turns.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
+import { ApiLiveness } from '../../../cluster/api-liveness.ts'
+import { DutyCycle } from '../../../cluster/duty-cycle.ts'
 import { type WatchTimes, watchTimes } from '../../../cluster/object-watch.ts'
-import { Pace } from '../../../cluster/pace.ts'
-import { Pulse } from '../../../cluster/pulse.ts'
 import { WatchLists } from '../../../cluster/watch-lists.ts'
 import type { ObjectSink, ReadonlyRecords } from '../store/record.ts'
 import type { Rules } from '../store/rules.ts'
@@ -107,8 +107,8 @@ export class Kinds {
       api,
       clock,
       random,
-      pace: new Pace(clock),
-      pulse: new Pulse({ client: api, clock }),
+      dutyCycle: new DutyCycle(clock),
+      liveness: new ApiLiveness({ client: api, clock }),
       watchLists: new WatchLists(clock),
       turn: (signal) => lists.take(undefined, signal),
       open: new Counter({ max: (options.maxWatches ?? defaultMaxWatches) - Registrations.watches }),

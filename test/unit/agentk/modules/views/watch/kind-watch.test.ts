@@ -51,13 +51,13 @@ function start(t: Test, options: Options = {}) {
     },
   }
   const silenced = new Set<() => void>()
-  const pulse = {
+  const liveness = {
     onUnanswered: (listener: () => void) => {
       silenced.add(listener)
       return () => void silenced.delete(listener)
     },
   }
-  const components = { api, sink, clock, random: () => 0.5, open, refusals, pulse, onTrouble, ...more }
+  const components = { api, sink, clock, random: () => 0.5, open, refusals, liveness, onTrouble, ...more }
   const watch = new KindWatch(components, { kind, isMetadata, namespaces, times: watchTimes })
   const stopping = new AbortController()
   const running = watch.run(stopping.signal)

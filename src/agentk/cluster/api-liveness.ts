@@ -13,18 +13,18 @@ const retryMs = 1000
 /** Everybody may ask for it, and it costs next to nothing. */
 const path = '/version'
 
-export interface PulseComponents {
+export interface ApiLivenessComponents {
   readonly client: Pick<ApiClient, 'json'>
   readonly clock: Clock
 }
 
 /** Whether the API server answers anything at all: one that is frozen ends no watch, and says nothing on any. */
-export class Pulse {
-  readonly #components: PulseComponents
+export class ApiLiveness {
+  readonly #components: ApiLivenessComponents
   readonly #listeners = new Listeners()
   #stop: (() => void) | undefined
 
-  constructor(components: PulseComponents) {
+  constructor(components: ApiLivenessComponents) {
     this.#components = components
   }
 

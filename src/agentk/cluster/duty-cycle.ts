@@ -4,7 +4,7 @@ import type { Clock } from '../../lib/clock.ts'
 const burstMs = 8
 
 /** Leaves a thread half of its time: after a burst of work, whoever did it, all rest as long as it took. */
-export class Pace {
+export class DutyCycle {
   readonly #clock: Clock
   /** when the rest that the work so far asks for is over */
   #restedAt = Number.NEGATIVE_INFINITY

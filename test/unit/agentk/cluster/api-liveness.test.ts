@@ -1,14 +1,14 @@
 import t from 'tap'
-import { Pulse } from '../../../../src/agentk/cluster/pulse.ts'
+import { ApiLiveness } from '../../../../src/agentk/cluster/api-liveness.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 import { ScriptedApi } from './scripted-api.ts'
 
 function start() {
   const api = new ScriptedApi()
   const clock = new ManualClock()
-  const pulse = new Pulse({ client: api, clock })
+  const liveness = new ApiLiveness({ client: api, clock })
   let silences = 0
-  const forget = pulse.onUnanswered(() => silences++)
+  const forget = liveness.onUnanswered(() => silences++)
   return { api, clock, forget, silences: () => silences }
 }
 
