@@ -2,7 +2,11 @@ import type { Socket } from 'node:net'
 import { remoteOf } from '../../lib/host-port.ts'
 import type { ClientAddresses } from './addresses/client-addresses.ts'
 import { FrontConnections, type FrontConnectionsOptions } from './front-connections.ts'
-import { Newcomers, type NewcomersComponents, type NewcomersOptions } from './newcomers.ts'
+import {
+  type UnauthenticatedComponents,
+  UnauthenticatedConnections,
+  type UnauthenticatedOptions,
+} from './unauthenticated-connections.ts'
 
 /** Who calls, and by what. */
 export interface ArrivedCall {
@@ -14,7 +18,7 @@ export interface ArrivedCall {
   readonly address: string | undefined
 }
 
-export interface ArrivalsComponents extends NewcomersComponents {
+export interface ArrivalsComponents extends UnauthenticatedComponents {
   readonly addresses: ClientAddresses
 }
 
@@ -22,11 +26,11 @@ export interface ArrivalsComponents extends NewcomersComponents {
 export class Arrivals {
   readonly fronts: FrontConnections
   readonly #addresses: ClientAddresses
-  readonly #newcomers: Newcomers
+  readonly #unauthenticated: UnauthenticatedConnections
 
-  constructor(components: ArrivalsComponents, options: NewcomersOptions, fronts?: FrontConnectionsOptions) {
+  constructor(components: ArrivalsComponents, options: UnauthenticatedOptions, fronts?: FrontConnectionsOptions) {
     this.#addresses = components.addresses
-    this.#newcomers = new Newcomers(components, options)
+    this.#unauthenticated = new UnauthenticatedConnections(components, options)
     this.fronts = new FrontConnections(components, fronts)
   }
 
@@ -34,24 +38,27 @@ export class Arrivals {
   arrived(socket: Socket): void {
     const { address, isFront } = this.#addresses.of(remoteOf(socket))
     if (isFront) this.fronts.arrived(socket)
-    else this.#newcomers.arrived(socket, address)
+    else this.#unauthenticated.arrived(socket, address)
   }
 
   /** A connection of a front turns out to be for one client alone. */
   identified(socket: Socket, address: string | undefined): void {
     this.fronts.forget(remoteOf(socket))
-    this.#newcomers.arrived(socket, address)
+    this.#unauthenticated.arrived(socket, address)
   }
 
-  /** As `Newcomers.admit`; a call of a front counts as that of its client, whoever was let in on the connection before. */
+  /**
+   * As `UnauthenticatedConnections.admit`; a call of a front counts as that of its client, whoever was let in on the
+   * connection before.
+   */
   admit<T>(
     { remote, isFront, address }: ArrivedCall,
     check: (signal: AbortSignal) => Promise<T>,
     signal: AbortSignal,
   ): Promise<T> {
-    if (!isFront) return this.#newcomers.admit(remote, check, signal)
+    if (!isFront) return this.#unauthenticated.admit(remote, check, signal)
     const checked = this.fronts.called(remote)
-    return this.#newcomers
+    return this.#unauthenticated
       .admitAlone(address ?? '', check, signal)
       .then((answer) => {
         this.fronts.forget(remote)
@@ -62,7 +69,7 @@ export class Arrivals {
 
   /** Closes those that have been silent for too long; to be called now and then. */
   closeInactive(): void {
-    this.#newcomers.closeInactive()
+    this.#unauthenticated.closeInactive()
     this.fronts.closeInactive()
   }
 }

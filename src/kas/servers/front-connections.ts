@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import { remoteOf } from '../../lib/host-port.ts'
-import type { NewcomerRefusal, NewcomersComponents } from './newcomers.ts'
+import type { UnauthenticatedComponents, UnauthenticatedRefusal } from './unauthenticated-connections.ts'
 
 export interface FrontConnectionsOptions {
   /** a front connects when it has something to send, and is not kept waiting by what strangers hold open */
@@ -29,14 +29,14 @@ interface FrontConnection {
  * they are for is not known before a head is read, and then each call counts as its client's.
  */
 export class FrontConnections {
-  readonly #components: NewcomersComponents
+  readonly #components: UnauthenticatedComponents
   readonly #options: FrontConnectionsOptions
   /** by their far end */
   readonly #connections = new Map<string, FrontConnection>()
   /** the longest silent first */
   readonly #inactive = new Set<FrontConnection>()
 
-  constructor(components: NewcomersComponents, options: FrontConnectionsOptions = defaultFrontConnections) {
+  constructor(components: UnauthenticatedComponents, options: FrontConnectionsOptions = defaultFrontConnections) {
     this.#components = components
     this.#options = options
   }
@@ -92,7 +92,7 @@ export class FrontConnections {
     this.#close(longest.cameAt <= now - this.#options.graceMs ? longest : connection, 'too_many_connections')
   }
 
-  #close(connection: FrontConnection, reason: NewcomerRefusal): void {
+  #close(connection: FrontConnection, reason: UnauthenticatedRefusal): void {
     this.#inactive.delete(connection)
     this.#components.refused(reason)
     connection.socket.destroy()

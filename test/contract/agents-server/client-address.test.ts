@@ -142,7 +142,7 @@ t.test('bad input: PROXY headers', async (t) => {
 
 t.test('bounds are those of clients: who floods through a front is refused alone', async (t) => {
   const { dial, forward } = await start(t, header, {
-    newcomers: { maxIdlePerAddress: 4, maxIdle: 8, maxCheckedAlone: 8, graceMs: 0 },
+    unauthenticated: { maxIdlePerAddress: 4, maxIdle: 8, maxCheckedAlone: 8, graceMs: 0 },
   })
   const flood = await Promise.all(
     Array.from({ length: 30 }, async () => (await dial({ token: 'slow', forwarded: forged })).openSilently()),

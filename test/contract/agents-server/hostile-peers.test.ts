@@ -303,7 +303,7 @@ t.test('connections on which nobody shows a good token: the longest silent make 
   const refused: string[] = []
   const server = await startAgentsServer(t, {
     components: { onRefused: (reason) => refused.push(reason) },
-    options: { newcomers: { maxIdlePerAddress: 3, graceMs: 0 } },
+    options: { unauthenticated: { maxIdlePerAddress: 3, graceMs: 0 } },
   })
   const agent = await FakeAgent.dial(server.port)
   t.teardown(() => agent.close())
@@ -323,7 +323,7 @@ t.test('connections on which nobody shows a good token: the longest silent make 
   t.same((await callThrough(server.forward, ['x'])).messages, ['x'])
 })
 
-t.test('connections beyond those of an agent end, and are newcomers until then', async (t) => {
+t.test('connections beyond those of an agent end, and are unauthenticated until then', async (t) => {
   const refused: string[] = []
   const known = oneAgent()
   const directory: AgentsDirectory = {

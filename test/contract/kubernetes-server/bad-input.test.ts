@@ -253,8 +253,8 @@ t.test('more requests on one connection than it may have open', async (t) => {
 t.test(
   'connections that never say what they want: the longest silent makes room, those that have asked stay',
   async (t) => {
-    const newcomers = { maxIdlePerAddress: 3, maxIdle: 10, maxChecked: 10, graceMs: 0, maxSilenceMs: 60_000 }
-    const { open, count } = await setUp(t, clusterForward(echo), { limits: { newcomers } })
+    const unauthenticated = { maxIdlePerAddress: 3, maxIdle: 10, maxChecked: 10, graceMs: 0, maxSilenceMs: 60_000 }
+    const { open, count } = await setUp(t, clusterForward(echo), { limits: { unauthenticated } })
     const known = await open()
     await known.write(`${get}\r\n`).until(/}$/)
     const silent = []
@@ -272,9 +272,9 @@ t.test(
   },
 )
 
-t.test('a connection is a newcomer until a caller on it was let in: no other answer is enough', async (t) => {
-  const newcomers = { maxIdlePerAddress: 3, maxIdle: 10, maxChecked: 10, graceMs: 0, maxSilenceMs: 60_000 }
-  const { open, count } = await setUp(t, clusterForward(echo), { limits: { newcomers } })
+t.test('a connection is unauthenticated until a caller on it was let in: no other answer is enough', async (t) => {
+  const unauthenticated = { maxIdlePerAddress: 3, maxIdle: 10, maxChecked: 10, graceMs: 0, maxSilenceMs: 60_000 }
+  const { open, count } = await setUp(t, clusterForward(echo), { limits: { unauthenticated } })
   const known = await open()
   await known.write(`${get}\r\n`).until(/}$/)
   const preflight = 'OPTIONS /k8s-proxy/api HTTP/1.1\r\nHost: kas\r\nOrigin: https://gitlab.example.com\r\n\r\n'

@@ -180,7 +180,7 @@ t.test('exec and pages\u2019 watches tell the cluster, too', async (t) => {
 })
 
 t.test('bounds are those of clients: who floods through a front is refused alone', async (t) => {
-  const newcomers = {
+  const unauthenticated = {
     maxIdlePerAddress: 4,
     maxIdle: 8,
     maxChecked: 8,
@@ -188,7 +188,7 @@ t.test('bounds are those of clients: who floods through a front is refused alone
     graceMs: 0,
     maxSilenceMs: 60_000,
   }
-  const { open } = await start(t, { addresses: header, limits: { newcomers } })
+  const { open } = await start(t, { addresses: header, limits: { unauthenticated } })
   const flood = await Promise.all(
     Array.from({ length: 30 }, async () => {
       const client = await open()
@@ -326,7 +326,7 @@ t.test('PROXY: who has not sent it holds up no end', async (t) => {
 t.test('silent connections of fronts are bounded by themselves', async (t) => {
   const { open } = await start(t, {
     addresses: header,
-    limits: { newcomers: { maxIdlePerAddress: 1, maxIdle: 2, maxChecked: 2, graceMs: 0, maxSilenceMs: 60_000 } },
+    limits: { unauthenticated: { maxIdlePerAddress: 1, maxIdle: 2, maxChecked: 2, graceMs: 0, maxSilenceMs: 60_000 } },
   })
   const kept = await Promise.all(Array.from({ length: 20 }, () => open()))
   const one = kept[0] as RawClient

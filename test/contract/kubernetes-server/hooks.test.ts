@@ -9,7 +9,7 @@ import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { hookEndpoint } from '../../../src/kas/modules/repositories/hook-endpoint.ts'
 import type { KubernetesLimits } from '../../../src/kas/servers/kubernetes/http/kubernetes-limits.ts'
-import { defaultNewcomers } from '../../../src/kas/servers/newcomers.ts'
+import { defaultUnauthenticated } from '../../../src/kas/servers/unauthenticated-connections.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { eventually } from '../../support/eventually.ts'
 import { hookHeaders } from '../../support/git-hooks.ts'
@@ -302,8 +302,8 @@ t.test('the wait for a turn is part of the time that a body has', async (t) => {
 })
 
 t.test('a hook of a front that gives way to others gives its turn back', async (t) => {
-  const newcomers = { ...defaultNewcomers, maxChecked: 2 }
-  const limits = { newcomers, maxSignedRequests: 2, maxSignedRequestsOfNetwork: 2, signedBodyTimeoutMs: 300_000 }
+  const unauthenticated = { ...defaultUnauthenticated, maxChecked: 2 }
+  const limits = { unauthenticated, maxSignedRequests: 2, maxSignedRequestsOfNetwork: 2, signedBodyTimeoutMs: 300_000 }
   const { port } = await start(t, limits, { trustedProxies: ['127.0.0.1'] })
   const begin = (address: string) => {
     const own = { 'content-length': push.length, Expect: '100-continue', 'X-Forwarded-For': address }

@@ -26,7 +26,7 @@ import { UnreadByAgent } from '../../tunnels/unread-by-agent.ts'
 import { ClientAddresses, type ClientAddressesOptions, type Origin } from '../addresses/client-addresses.ts'
 import { ProxyProtocol } from '../addresses/proxy-protocol.ts'
 import { Arrivals } from '../arrivals.ts'
-import { defaultNewcomers, type NewcomersOptions } from '../newcomers.ts'
+import { defaultUnauthenticated, type UnauthenticatedOptions } from '../unauthenticated-connections.ts'
 import { Authenticator, type AuthenticatorOptions, defaultAuthenticatorOptions } from './authenticator.ts'
 import { CallAdmission, connect } from './call-admission.ts'
 import { ConnectionAge, type ConnectionAgeOptions } from './connection-age.ts'
@@ -85,7 +85,7 @@ export interface AgentsServerOptions {
   readonly liveness?: Partial<LivenessOptions>
   readonly limits?: Partial<SessionLimits>
   readonly openStreams?: Partial<OpenStreamsOptions>
-  readonly newcomers?: Partial<NewcomersOptions>
+  readonly unauthenticated?: Partial<UnauthenticatedOptions>
   readonly hints?: Partial<HomeHintsOptions>
 }
 
@@ -110,8 +110,8 @@ const sessionLimits = {
 } as const satisfies Partial<SessionLimits>
 
 /** One costs about 90 KB once TLS and HTTP/2 are agreed. A whole fleet may come at once behind one address. */
-const newcomerOptions: NewcomersOptions = {
-  ...defaultNewcomers,
+const unauthenticatedOptions: UnauthenticatedOptions = {
+  ...defaultUnauthenticated,
   maxIdle: 4000,
   maxChecked: 4000,
   maxCheckedAlone: maxWaitingStreams, // behind a front each stream is checked anew
@@ -164,7 +164,7 @@ export class AgentsServer implements Service {
     this.#addresses = addresses
     this.#arrivals = new Arrivals(
       { addresses, now: () => performance.now(), refused },
-      { ...newcomerOptions, ...options.newcomers },
+      { ...unauthenticatedOptions, ...options.unauthenticated },
     )
     if (addresses.usesProxyProtocol) {
       const { fronts } = this.#arrivals

@@ -252,7 +252,7 @@ export class CallAdmission {
     }
   }
 
-  /** Whose a stream is; its connection is no newcomer from then on. */
+  /** Whose a stream is; its connection is let in from then on. */
   async #authenticate(
     stream: ServerStream,
     { connection, origin }: Source,
@@ -275,7 +275,7 @@ export class CallAdmission {
       return await stream.whileOpen((open) => {
         const check = async (signal: AbortSignal) => {
           const agent = await authenticator.authenticate(stream.metadata, { ...how, from: address ?? '' }, signal)
-          this.#knowConnection(stream, address, agent) // where this throws the connection stays a newcomer: it must count as something
+          this.#knowConnection(stream, address, agent) // where this throws the connection is not let in: it must count as something
           return agent
         }
         return arrivals.admit(call, check, open)

@@ -28,7 +28,7 @@ const protocolError = 1002
 
 /** A session, and the streams that a stranger may open at once, take the event loop some ms. */
 const begunPerTurn = 2
-/** Newcomers have a lower bound. */
+/** Connections that are not let in yet have a lower bound. */
 const maxWaiting = 20_000
 
 interface Undecided {

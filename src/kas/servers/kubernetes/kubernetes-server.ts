@@ -144,10 +144,10 @@ export class KubernetesServer implements Service {
     )
     createSessionMetrics(register, { sessions: () => table.size, checkMs: () => this.#checks.periodMs })
     const sessions = new Sessions({ table, checks: this.#checks, clock: clock ?? systemClock, log })
-    const refused = () => this.#metrics.failed('HEAD_TOO_SLOW') // node's own time-out comes before that of newcomers
+    const refused = () => this.#metrics.failed('HEAD_TOO_SLOW') // node's own time-out comes first
     this.#addresses = new ClientAddresses(options.addresses)
     const addresses = this.#addresses
-    this.#arrivals = new Arrivals({ addresses, now: () => performance.now(), refused }, this.#limits.newcomers)
+    this.#arrivals = new Arrivals({ addresses, now: () => performance.now(), refused }, this.#limits.unauthenticated)
     if (addresses.usesProxyProtocol) this.#proxyProtocol = this.#createProxyProtocol()
     this.#idle = new IdleConnections(this.#limits.maxKeptPerAgent, () => this.#metrics.failed('TOO_MANY_STREAMS'))
     this.#proxy = new KubernetesProxy(

@@ -1,11 +1,11 @@
 import { Counter } from 'prom-client'
 import type { Registry } from '../../../lib/metrics.ts'
-import type { NewcomerRefusal } from '../newcomers.ts'
+import type { UnauthenticatedRefusal } from '../unauthenticated-connections.ts'
 
-const reasons: readonly NewcomerRefusal[] = ['too_slow', 'too_many_connections']
+const reasons: readonly UnauthenticatedRefusal[] = ['too_slow', 'too_many_connections']
 
 /** @returns counts one */
-export function createRailsRefusalMetrics(register: Registry): (reason: NewcomerRefusal) => void {
+export function createRailsRefusalMetrics(register: Registry): (reason: UnauthenticatedRefusal) => void {
   const counter = new Counter({
     name: 'kas_api_refused_total',
     help: 'Connections that were refused where GitLab calls, for no call of GitLab came by them',

@@ -18,7 +18,12 @@ import { kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
 import { readOneMessage, type UnaryMethods } from '../../../proto/unary.ts'
 import { readApiSecret } from '../../config/secret-file.ts'
 import type { GrpcObserver } from '../../observability/grpc-observer.ts'
-import { defaultNewcomers, type NewcomerRefusal, Newcomers, type NewcomersOptions } from '../newcomers.ts'
+import {
+  defaultUnauthenticated,
+  UnauthenticatedConnections,
+  type UnauthenticatedOptions,
+  type UnauthenticatedRefusal,
+} from '../unauthenticated-connections.ts'
 import { everyMethodServer } from './every-method-server.ts'
 import { ForwardedCalls } from './forwarded-calls.ts'
 import { JwtVerifier } from './jwt-verifier.ts'
@@ -34,7 +39,7 @@ export interface RailsServerComponents {
   readonly clock: Clock
   readonly log: Logger
   /** called for each connection that was closed, or refused, because no call of GitLab came by it */
-  readonly onRefused?: (reason: NewcomerRefusal) => void
+  readonly onRefused?: (reason: UnauthenticatedRefusal) => void
   /** called for each call of GitLab for a service that is not there */
   readonly onUnserved?: (method: string) => void
   readonly events?: GrpcObserver
@@ -48,7 +53,7 @@ export interface RailsServerOptions {
   readonly listenGraceMs: number
   /** `max_connection_age` */
   readonly maxAgeMs: number
-  readonly newcomers?: Partial<NewcomersOptions>
+  readonly unauthenticated?: Partial<UnauthenticatedOptions>
 }
 
 /** Shares of the age: GOAWAY, give or take a tenth, then time for what runs (doc/reference/tunnel-protocol.md 2.4). */
@@ -77,7 +82,7 @@ export class RailsServer implements Service {
   readonly #options: RailsServerOptions
   readonly #forwarded: ForwardedCalls
   readonly #strangers: LimitedLog
-  readonly #newcomers: Newcomers
+  readonly #unauthenticated: UnauthenticatedConnections
   #jwt: JwtVerifier | undefined
   #listener: Server | undefined
   #drain: Drain | undefined
@@ -95,9 +100,9 @@ export class RailsServer implements Service {
     }
     this.#forwarded = new ForwardedCalls({ forward: components.forward, onUnserved })
     this.#strangers = new LimitedLog(components, strangerSentence)
-    this.#newcomers = new Newcomers(
+    this.#unauthenticated = new UnauthenticatedConnections(
       { now: () => performance.now(), refused: (reason) => components.onRefused?.(reason) },
-      { ...defaultNewcomers, ...options.newcomers },
+      { ...defaultUnauthenticated, ...options.unauthenticated },
     )
   }
 
@@ -154,8 +159,8 @@ export class RailsServer implements Service {
     const { certificate, log } = this.#components
     listener.maxConnections = maxConnections
     listener.on('connection', (socket) => {
-      this.#newcomers.closeInactive() // silent connections do no harm until others arrive
-      this.#newcomers.arrived(socket)
+      this.#unauthenticated.closeInactive() // silent connections do no harm until others arrive
+      this.#unauthenticated.arrived(socket)
       socket.on('error', (error) => log.debug({ error }, 'A connection of GitLab failed'))
     })
     listener.on(certificate ? 'secureConnection' : 'connection', (socket: Socket) => {
@@ -209,7 +214,7 @@ export class RailsServer implements Service {
   /** The outcome for a caller that is not GitLab. Never rejects. */
   async #refusal(call: RailsCall): Promise<Outcome | undefined> {
     try {
-      await this.#newcomers.admit(call.remote, async () => this.#jwt?.verify(call.metadata), call.signal)
+      await this.#unauthenticated.admit(call.remote, async () => this.#jwt?.verify(call.metadata), call.signal)
       return undefined
     } catch (error) {
       return this.#failed(call, error)

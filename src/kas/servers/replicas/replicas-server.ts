@@ -17,7 +17,7 @@ import type { ListenOptions } from '../../config/listen-address.ts'
 import { tunnelKey } from '../../peers/hand-over-metadata.ts'
 import { peerKeyHash, type ReplicaIdentity } from '../../peers/replica-identity.ts'
 import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
-import { Newcomers, type NewcomersOptions } from '../newcomers.ts'
+import { UnauthenticatedConnections, type UnauthenticatedOptions } from '../unauthenticated-connections.ts'
 import { HandedOverCalls } from './handed-over-calls.ts'
 
 export interface ReplicasServerComponents {
@@ -40,14 +40,14 @@ export interface ReplicasServerOptions {
   /** for TLS, from the start of a connection; default `tlsHandshakeTimeoutMs` */
   readonly handshakeMs?: number
   /** default `strangerBounds` */
-  readonly strangers?: Partial<NewcomersOptions>
+  readonly strangers?: Partial<UnauthenticatedOptions>
 }
 
 /**
  * Connections that are no member's: TLS is not agreed yet, or their row has not arrived. Replicas have addresses of their
  * own, and TLS takes them some milliseconds.
  */
-export const strangerBounds: NewcomersOptions = {
+export const strangerBounds: UnauthenticatedOptions = {
   maxIdlePerAddress: 16,
   maxIdle: 64,
   maxChecked: 64,
@@ -71,7 +71,7 @@ export class ReplicasServer implements Service {
   readonly #options: ReplicasServerOptions
   readonly #handOvers: HandedOverCalls
   readonly #sessions = new Set<ServerSession>()
-  readonly #strangers: Newcomers
+  readonly #strangers: UnauthenticatedConnections
   #server: Server | undefined
   #drain: Drain | undefined
 
@@ -79,7 +79,7 @@ export class ReplicasServer implements Service {
     this.#components = components
     this.#options = options
     this.#handOvers = new HandedOverCalls(components)
-    this.#strangers = new Newcomers(
+    this.#strangers = new UnauthenticatedConnections(
       { now: () => performance.now(), refused: () => components.onStranger() },
       { ...strangerBounds, ...options.strangers },
     )

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import t from 'tap'
 import { ClientAddresses } from '../../../../src/kas/servers/addresses/client-addresses.ts'
 import { Arrivals } from '../../../../src/kas/servers/arrivals.ts'
-import type { NewcomersOptions } from '../../../../src/kas/servers/newcomers.ts'
+import type { UnauthenticatedOptions } from '../../../../src/kas/servers/unauthenticated-connections.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
 const front = '10.0.0.5'
@@ -11,7 +11,7 @@ const options = { maxIdlePerAddress: 2, maxIdle: 4, maxChecked: 3, graceMs: 2000
 const never = () => new Promise<never>(() => undefined)
 const open = new AbortController().signal
 
-function start(overrides: Partial<NewcomersOptions> = {}) {
+function start(overrides: Partial<UnauthenticatedOptions> = {}) {
   const clock = new ManualClock()
   const refused: string[] = []
   const addresses = new ClientAddresses({ trustedProxies: [front], proxyProtocol: false })

@@ -1,5 +1,5 @@
 import type { Rate } from '../../../../lib/rate-limit.ts'
-import { defaultNewcomers, type NewcomersOptions } from '../../newcomers.ts'
+import { defaultUnauthenticated, type UnauthenticatedOptions } from '../../unauthenticated-connections.ts'
 
 /** doc/reference/tunnel-protocol.md 6.5, 6.7 and 6.8. There is no limit on bodies for clusters, nor on the time that one request takes. */
 export interface KubernetesLimits {
@@ -10,7 +10,7 @@ export interface KubernetesLimits {
   /** after the listen grace: for a first request on a connection taken just before, in ms */
   readonly arrivalMs: number
   /** connections without an authorized request yet, each of which may hold `maxHeadBytes` */
-  readonly newcomers: NewcomersOptions
+  readonly unauthenticated: UnauthenticatedOptions
   /** a connection may be idle between requests, in ms */
   readonly keepAliveMs: number
   /**
@@ -68,7 +68,7 @@ export const defaultKubernetesLimits: KubernetesLimits = {
   headTimeoutMs: 10_000,
   arrivalMs: 5000, // as Go's http.Server.Shutdown
   // TLS and a head: about 90 KB each; of pipelined requests the answers follow one another anyhow
-  newcomers: { ...defaultNewcomers, maxIdlePerAddress: 500, maxCheckedPerConnection: 1 },
+  unauthenticated: { ...defaultUnauthenticated, maxIdlePerAddress: 500, maxCheckedPerConnection: 1 },
   keepAliveMs: 60_000,
   maxKeptPerAgent: 500,
   upgradedWriteTimeoutMs: 20_000,

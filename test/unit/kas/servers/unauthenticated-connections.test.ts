@@ -1,16 +1,20 @@
 import { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import t from 'tap'
-import { maxWaitingPerConnection, Newcomers, type NewcomersOptions } from '../../../../src/kas/servers/newcomers.ts'
+import {
+  maxWaitingPerConnection,
+  UnauthenticatedConnections,
+  type UnauthenticatedOptions,
+} from '../../../../src/kas/servers/unauthenticated-connections.ts'
 import { ManualClock, settle } from '../../../support/manual-clock.ts'
 
 const options = { maxIdlePerAddress: 2, maxIdle: 3, maxChecked: 10, graceMs: 2000, maxSilenceMs: 60_000 }
 const checksPerTurn = 4
 
-function start(overrides: Partial<NewcomersOptions> = {}) {
+function start(overrides: Partial<UnauthenticatedOptions> = {}) {
   const clock = new ManualClock()
   const refused: string[] = []
-  const newcomers = new Newcomers(
+  const unauthenticated = new UnauthenticatedConnections(
     { now: () => clock.now(), refused: (reason) => refused.push(reason) },
     { ...options, ...overrides },
   )
@@ -26,15 +30,15 @@ function start(overrides: Partial<NewcomersOptions> = {}) {
         emitter.emit('close')
       },
     })
-    newcomers.arrived(socket as unknown as Socket)
+    unauthenticated.arrived(socket as unknown as Socket)
     return { socket, name: `${address}:${remotePort}` }
   }
   const admit = <T>(name: string, check: () => Promise<T>, signal = new AbortController().signal) =>
-    newcomers.admit(name, check, signal)
+    unauthenticated.admit(name, check, signal)
   /** As many calls as one turn of the event loop begins, of connections that are let in: those that come now wait. */
   const spendTurn = () =>
     Promise.all(Array.from({ length: checksPerTurn }, () => admit(arrive('busy').name, async () => undefined)))
-  return { clock, refused, newcomers, arrive, admit, spendTurn }
+  return { clock, refused, unauthenticated, arrive, admit, spendTurn }
 }
 
 const never = () => new Promise<never>(() => undefined)
@@ -96,7 +100,7 @@ t.test('who is refused again and again keeps no place by it', async (t) => {
 })
 
 t.test('those that wait for a turn count, and the silent ones make room for them', async (t) => {
-  const { arrive, admit, refused, newcomers, clock, spendTurn } = start()
+  const { arrive, admit, refused, unauthenticated, clock, spendTurn } = start()
   const busy = spendTurn()
   const [waits, silent] = [arrive('a'), arrive('a')]
   const answer = admit(waits.name, async () => 'somebody')
@@ -110,7 +114,7 @@ t.test('those that wait for a turn count, and the silent ones make room for them
   const other = admit(third.name, async () => 'another')
   t.equal(arrive('a').socket.destroyed, true, 'both have called')
   clock.advance(options.maxSilenceMs)
-  newcomers.closeInactive()
+  unauthenticated.closeInactive()
   t.equal(waits.socket.destroyed, false, 'to wait for a turn is no silence')
   await busy
   t.same(await Promise.all([answer, other]), ['somebody', 'another'])
@@ -126,8 +130,8 @@ t.test('where all wait, the latest of the address that has most makes room for o
   const { arrive, admit, refused, spendTurn } = start()
   const busy = spendTurn()
   const waiting = ['a', 'a', 'b'].map((address) => {
-    const newcomer = arrive(address)
-    return { ...newcomer, answer: admit(newcomer.name, async () => newcomer.name) }
+    const connection = arrive(address)
+    return { ...connection, answer: admit(connection.name, async () => connection.name) }
   })
   const another = arrive('c')
   t.same(
@@ -168,7 +172,7 @@ t.test('a call that ends, or whose connection does, waits for no turn', async (t
 })
 
 t.test('a connection whose last waiting calls are cancelled is silent again', async (t) => {
-  const { arrive, admit, newcomers, clock, spendTurn } = start()
+  const { arrive, admit, unauthenticated, clock, spendTurn } = start()
   const busy = spendTurn()
   const { socket, name } = arrive('a')
   const cancelled = new AbortController()
@@ -183,7 +187,7 @@ t.test('a connection whose last waiting calls are cancelled is silent again', as
   t.equal(checked, checksPerTurn)
   await settle()
   clock.advance(options.maxSilenceMs)
-  newcomers.closeInactive()
+  unauthenticated.closeInactive()
   t.equal(socket.destroyed, true)
 })
 
@@ -201,7 +205,7 @@ t.test('of one address connections take turns, with one call each', async (t) =>
 })
 
 t.test('of one connection only so many calls are checked at once', async (t) => {
-  const { arrive, admit, newcomers, clock } = start({ maxCheckedPerConnection: 1 })
+  const { arrive, admit, unauthenticated, clock } = start({ maxCheckedPerConnection: 1 })
   const { name, socket } = arrive('a')
   const refusals: ((reason: Error) => void)[] = []
   const check = () => new Promise<string>((_, reject) => refusals.push(reject))
@@ -210,7 +214,7 @@ t.test('of one connection only so many calls are checked at once', async (t) => 
     await settle()
     t.equal(refusals.length, i + 1)
     clock.advance(options.maxSilenceMs)
-    newcomers.closeInactive()
+    unauthenticated.closeInactive()
     t.equal(socket.destroyed, false)
     refusals[i]?.(new Error('nobody'))
     await t.rejects(call, { message: 'nobody' })
@@ -248,9 +252,9 @@ t.test('on one connection only so many calls wait', async (t) => {
 t.test('connections of which a call is being checked are bounded too, addresses share the places', async (t) => {
   const { arrive, admit, refused } = start({ maxChecked: 2 })
   const ask = (address: string) => {
-    const newcomer = arrive(address)
-    void admit(newcomer.name, never).catch(() => undefined)
-    return newcomer.socket
+    const connection = arrive(address)
+    void admit(connection.name, never).catch(() => undefined)
+    return connection.socket
   }
   const [first, second, third] = [ask('a'), ask('a'), ask('a')]
   t.same([first.destroyed, second.destroyed, third.destroyed], [false, false, true])
@@ -288,8 +292,8 @@ t.test('of IPv6 a network counts as one address', async (t) => {
   t.same(refused, ['too_many_connections'])
 })
 
-t.test('one that is being checked is not silent, one that is let in is no newcomer', async (t) => {
-  const { newcomers, admit, arrive, clock, refused } = start()
+t.test('one that is being checked is not silent, one that is let in does not count', async (t) => {
+  const { unauthenticated, admit, arrive, clock, refused } = start()
   const [asked, agent] = [arrive('a'), arrive('a')]
   const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const calls = [first, second].map(({ promise }) => admit(asked.name, () => promise))
@@ -301,20 +305,20 @@ t.test('one that is being checked is not silent, one that is let in is no newcom
   await t.rejects(calls[0] as Promise<void>, { message: 'nobody' })
   await t.rejects(admit(agent.name, () => Promise.reject(new Error('nobody'))))
   clock.advance(options.maxSilenceMs)
-  newcomers.closeInactive()
+  unauthenticated.closeInactive()
   t.same(destroyed(), [false, false], 'a call of it still waits')
   second.reject(new Error('nobody'))
   await t.rejects(calls[1] as Promise<void>)
-  newcomers.closeInactive()
+  unauthenticated.closeInactive()
   t.same(destroyed(), [false, false], 'its silence begins')
   clock.advance(options.maxSilenceMs)
-  newcomers.closeInactive()
+  unauthenticated.closeInactive()
   t.same(destroyed(), [true, false])
   t.equal(refused.filter((reason) => reason === 'too_slow').length, 3)
 })
 
 t.test('one that leaves while it is being checked is forgotten, also where another comes from its port', async (t) => {
-  const { newcomers, admit, arrive, clock, refused } = start()
+  const { unauthenticated, admit, arrive, clock, refused } = start()
   const left = arrive('a')
   const asked = Promise.withResolvers<void>()
   const call = admit(left.name, () => asked.promise)
@@ -323,15 +327,15 @@ t.test('one that leaves while it is being checked is forgotten, also where anoth
   asked.resolve()
   await call
   clock.advance(options.maxSilenceMs)
-  newcomers.closeInactive()
+  unauthenticated.closeInactive()
   t.equal(next.socket.destroyed, true, 'nobody was let in by it')
   t.same(refused, ['too_slow'])
 })
 
 t.test('what has no address is left alone', async (t) => {
-  const { newcomers, clock, refused } = start()
-  for (let i = 0; i < 5; i++) newcomers.arrived(new EventEmitter() as unknown as Socket)
+  const { unauthenticated, clock, refused } = start()
+  for (let i = 0; i < 5; i++) unauthenticated.arrived(new EventEmitter() as unknown as Socket)
   clock.advance(2 * options.maxSilenceMs)
-  newcomers.closeInactive()
+  unauthenticated.closeInactive()
   t.same(refused, [])
 })

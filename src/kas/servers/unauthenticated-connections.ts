@@ -5,7 +5,7 @@ import { LoopTurns } from '../../lib/loop-turns.ts'
 import { abortable } from '../../lib/signals.ts'
 import { FairQueue } from '../../lib/turns.ts'
 
-export interface NewcomersOptions {
+export interface UnauthenticatedOptions {
   /**
    * connections of one address, or of one network of IPv6, that are silent or wait for a turn: many may share that of a
    * front. Beyond it the one that has been silent for longest makes room
@@ -30,13 +30,13 @@ export interface NewcomersOptions {
 
 /** A check takes the event loop about a quarter of a ms. */
 const checksPerTurn = 4
-/** Connections: newcomers have a lower bound, and those that were let in meanwhile end their turns. */
+/** Connections: those that are not let in have a lower bound, and those that were let in meanwhile end their turns. */
 const maxWaitingForTurn = 20_000
 /** Calls that wait for a turn on one connection. Clients open a hundred at the most before they learn how many may be. */
 export const maxWaitingPerConnection = 128
 
 /** For callers that arrive in any number at once, and call at once. */
-export const defaultNewcomers: NewcomersOptions = {
+export const defaultUnauthenticated: UnauthenticatedOptions = {
   maxIdlePerAddress: 1000,
   maxIdle: 2000,
   maxChecked: 2000,
@@ -44,12 +44,12 @@ export const defaultNewcomers: NewcomersOptions = {
   maxSilenceMs: 60_000,
 }
 
-export type NewcomerRefusal = 'too_slow' | 'too_many_connections'
+export type UnauthenticatedRefusal = 'too_slow' | 'too_many_connections'
 
-export interface NewcomersComponents {
+export interface UnauthenticatedComponents {
   /** ms, of a clock that is never set back: else nobody makes room for as long */
   readonly now: () => number
-  readonly refused: (reason: NewcomerRefusal) => void
+  readonly refused: (reason: UnauthenticatedRefusal) => void
 }
 
 /** A call before it is checked. */
@@ -58,7 +58,7 @@ interface Waiting {
   refuse(reason: unknown): void
 }
 
-interface Newcomer {
+interface UnauthenticatedConnection {
   /** undefined: a call by itself, which is never silent */
   readonly remote: string | undefined
   /** its network */
@@ -80,24 +80,24 @@ interface Newcomer {
  * Connections by which no call has been let in yet, which are bounded: those that are silent or wait for a turn
  * together, and those of which something is being checked.
  */
-export class Newcomers {
-  readonly #components: NewcomersComponents
-  readonly #options: NewcomersOptions
+export class UnauthenticatedConnections {
+  readonly #components: UnauthenticatedComponents
+  readonly #options: UnauthenticatedOptions
   /** by their far end */
-  readonly #newcomers = new Map<string, Newcomer>()
+  readonly #connections = new Map<string, UnauthenticatedConnection>()
   /** silent, or waiting */
-  readonly #idle: FairQueue<Newcomer>
-  readonly #checked: FairQueue<Newcomer>
+  readonly #idle: FairQueue<UnauthenticatedConnection>
+  readonly #checked: FairQueue<UnauthenticatedConnection>
   /** the same, of calls by themselves */
-  readonly #checkedAlone: FairQueue<Newcomer>
+  readonly #checkedAlone: FairQueue<UnauthenticatedConnection>
   /** the longest silent first */
-  readonly #inactive = new Set<Newcomer>()
+  readonly #inactive = new Set<UnauthenticatedConnection>()
   /** by their network */
-  readonly #inactiveOf = new Map<string, Set<Newcomer>>()
+  readonly #inactiveOf = new Map<string, Set<UnauthenticatedConnection>>()
   /** of connections that have calls waiting, also once they are let in: one call each */
   readonly #turns = new LoopTurns(checksPerTurn, maxWaitingForTurn)
 
-  constructor(components: NewcomersComponents, options: NewcomersOptions = defaultNewcomers) {
+  constructor(components: UnauthenticatedComponents, options: UnauthenticatedOptions = defaultUnauthenticated) {
     this.#components = components
     this.#options = options
     this.#idle = new FairQueue(options.maxIdle)
@@ -113,55 +113,55 @@ export class Newcomers {
     this.#turns.giveWay()
     const remote = remoteOf(socket)
     if (remote === undefined) return
-    const newcomer = this.#create(address as string, { remote, cut: () => socket.destroy() })
-    this.#newcomers.set(remote, newcomer)
-    socket.on('close', () => this.#leave(newcomer, new KasError({ code: 'CANCELLED' })))
-    this.#place(newcomer)
+    const connection = this.#create(address as string, { remote, cut: () => socket.destroy() })
+    this.#connections.set(remote, connection)
+    socket.on('close', () => this.#leave(connection, new KasError({ code: 'CANCELLED' })))
+    this.#place(connection)
   }
 
   /**
-   * A call has come: if `check` resolves its connection is no newcomer any more. Until then the connection is not
-   * silent; if `check` rejects, its silence begins anew, if there is room. Of many that call at once some are checked in
-   * each turn of the event loop, one network after another, and in it one connection after another.
+   * A call has come: if `check` resolves its connection is let in. Until then it is not silent; if `check` rejects, its
+   * silence begins anew, if there is room. Of many that call at once some are checked in each turn of the event loop, one
+   * network after another, and in it one connection after another.
    *
    * @param signal - the call's: it waits for no turn once that aborts
    * @throws what `check` throws, KasError CREDENTIAL_NOT_CHECKED, CANCELLED, the signal's reason
    */
   admit<T>(remote: string | undefined, check: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
-    const newcomer = remote === undefined ? undefined : this.#newcomers.get(remote)
-    return newcomer ? this.#admit(newcomer, check, signal) : check(signal)
+    const connection = remote === undefined ? undefined : this.#connections.get(remote)
+    return connection ? this.#admit(connection, check, signal) : check(signal)
   }
 
   /**
-   * As `admit`, of a call on a connection that carries those of others too: it counts as a newcomer by itself.
+   * As `admit`, of a call on a connection that carries those of others too: it counts as a connection of its own.
    *
    * @param address - whose it counts as
    * @param check - gets a signal that aborts, too, once there is no room for it
    */
   admitAlone<T>(address: string, check: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
     const lost = new AbortController()
-    const newcomer = this.#create(address, { remote: undefined, cut: () => lost.abort(notChecked()) })
+    const connection = this.#create(address, { remote: undefined, cut: () => lost.abort(notChecked()) })
     const either = AbortSignal.any([signal, lost.signal])
-    return this.#admit(newcomer, (checking) => abortable(check(checking), checking), either)
+    return this.#admit(connection, (checking) => abortable(check(checking), checking), either)
   }
 
-  /** The connection is no newcomer any more, whatever calls come by it. */
+  /** The connection is let in, whatever calls come by it. */
   letIn(remote: string | undefined): void {
-    const newcomer = remote === undefined ? undefined : this.#newcomers.get(remote)
-    if (newcomer) this.#forget(newcomer)
+    const connection = remote === undefined ? undefined : this.#connections.get(remote)
+    if (connection) this.#forget(connection)
   }
 
   /** Closes those that have been silent for too long; to be called now and then. */
   closeInactive(): void {
     const oldest = this.#components.now() - this.#options.maxSilenceMs
-    for (const newcomer of this.#inactive) {
-      if (newcomer.inactiveSince > oldest) return
+    for (const connection of this.#inactive) {
+      if (connection.inactiveSince > oldest) return
       this.#components.refused('too_slow')
-      this.#drop(newcomer)
+      this.#drop(connection)
     }
   }
 
-  #create(address: string, what: Pick<Newcomer, 'remote' | 'cut'>): Newcomer {
+  #create(address: string, what: Pick<UnauthenticatedConnection, 'remote' | 'cut'>): UnauthenticatedConnection {
     return {
       source: networkOf(address),
       ...what,
@@ -175,34 +175,38 @@ export class Newcomers {
     }
   }
 
-  async #admit<T>(newcomer: Newcomer, check: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> {
-    await this.#turn(newcomer, signal)
+  async #admit<T>(
+    connection: UnauthenticatedConnection,
+    check: (signal: AbortSignal) => Promise<T>,
+    signal: AbortSignal,
+  ): Promise<T> {
+    await this.#turn(connection, signal)
     try {
       const answer = await check(signal)
-      this.#forget(newcomer)
+      this.#forget(connection)
       return answer
     } finally {
-      newcomer.checking--
-      this.#enterTurns(newcomer)
-      this.#place(newcomer)
+      connection.checking--
+      this.#enterTurns(connection)
+      this.#place(connection)
     }
   }
 
   /** Once it resolves the call counts as being checked. */
-  async #turn(newcomer: Newcomer, signal: AbortSignal): Promise<void> {
+  async #turn(connection: UnauthenticatedConnection, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
-    const { waiting } = newcomer
+    const { waiting } = connection
     if (waiting.size >= maxWaitingPerConnection) throw notChecked()
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const call = { begin: resolve, refuse: reject }
     waiting.add(call)
-    this.#enterTurns(newcomer)
-    this.#place(newcomer)
+    this.#enterTurns(connection)
+    this.#place(connection)
     if (!waiting.has(call)) return await promise
     const onAbort = () => {
       waiting.delete(call)
-      if (waiting.size === 0) this.#leaveTurns(newcomer)
-      this.#place(newcomer)
+      if (waiting.size === 0) this.#leaveTurns(connection)
+      this.#place(connection)
       reject(signal.reason)
     }
     signal.addEventListener('abort', onAbort, { once: true })
@@ -214,60 +218,60 @@ export class Newcomers {
   }
 
   /** Unless it is there already, or has nothing that may begin. */
-  #enterTurns(newcomer: Newcomer): void {
-    const { waiting, checking, leaveTurns } = newcomer
+  #enterTurns(connection: UnauthenticatedConnection): void {
+    const { waiting, checking, leaveTurns } = connection
     const { maxCheckedPerConnection = Number.POSITIVE_INFINITY } = this.#options
     if (waiting.size === 0 || leaveTurns || checking >= maxCheckedPerConnection) return
     const lost = () => {
-      newcomer.leaveTurns = undefined
-      this.#refuseWaiting(newcomer, notChecked())
-      this.#place(newcomer)
+      connection.leaveTurns = undefined
+      this.#refuseWaiting(connection, notChecked())
+      this.#place(connection)
     }
-    const leave = this.#turns.enter(newcomer.source, () => this.#begin(newcomer), lost)
-    if (leave) newcomer.leaveTurns = leave // else it has begun, and so may have those behind it
+    const leave = this.#turns.enter(connection.source, () => this.#begin(connection), lost)
+    if (leave) connection.leaveTurns = leave // else it has begun, and so may have those behind it
   }
 
-  #leaveTurns(newcomer: Newcomer): void {
-    newcomer.leaveTurns?.()
-    newcomer.leaveTurns = undefined
+  #leaveTurns(connection: UnauthenticatedConnection): void {
+    connection.leaveTurns?.()
+    connection.leaveTurns = undefined
   }
 
-  #begin(newcomer: Newcomer): void {
-    newcomer.leaveTurns = undefined
-    const { waiting } = newcomer
+  #begin(connection: UnauthenticatedConnection): void {
+    connection.leaveTurns = undefined
+    const { waiting } = connection
     const [call] = waiting
-    newcomer.checking++
-    this.#place(newcomer)
+    connection.checking++
+    this.#place(connection)
     if (!call || !waiting.delete(call)) return // there was no room for it
     call.begin()
-    this.#enterTurns(newcomer)
+    this.#enterTurns(connection)
   }
 
-  #refuseWaiting({ waiting }: Newcomer, reason: KasError): void {
+  #refuseWaiting({ waiting }: UnauthenticatedConnection, reason: KasError): void {
     for (const call of waiting) call.refuse(reason)
     waiting.clear()
   }
 
-  #forget(newcomer: Newcomer): void {
-    const { remote } = newcomer
-    if (remote !== undefined && this.#newcomers.get(remote) === newcomer) this.#newcomers.delete(remote)
-    newcomer.isForgotten = true
-    this.#place(newcomer)
+  #forget(connection: UnauthenticatedConnection): void {
+    const { remote } = connection
+    if (remote !== undefined && this.#connections.get(remote) === connection) this.#connections.delete(remote)
+    connection.isForgotten = true
+    this.#place(connection)
   }
 
   /** The connection has ended. */
-  #leave(newcomer: Newcomer, reason: KasError): void {
-    this.#forget(newcomer)
-    this.#leaveTurns(newcomer)
-    this.#refuseWaiting(newcomer, reason)
+  #leave(connection: UnauthenticatedConnection, reason: KasError): void {
+    this.#forget(connection)
+    this.#leaveTurns(connection)
+    this.#refuseWaiting(connection, reason)
   }
 
-  #drop(newcomer: Newcomer): void {
-    this.#leave(newcomer, notChecked())
-    newcomer.cut()
+  #drop(connection: UnauthenticatedConnection): void {
+    this.#leave(connection, notChecked())
+    connection.cut()
   }
 
-  #stateOf({ remote, isForgotten, checking, waiting }: Newcomer): Newcomer['state'] {
+  #stateOf({ remote, isForgotten, checking, waiting }: UnauthenticatedConnection): UnauthenticatedConnection['state'] {
     if (isForgotten) return 'none'
     if (checking > 0) return 'checked'
     if (waiting.size > 0) return 'waiting'
@@ -275,60 +279,60 @@ export class Newcomers {
   }
 
   /** Counts it as what it is now; where there is no room for one more, it or another is closed. */
-  #place(newcomer: Newcomer): void {
-    const { state: before } = newcomer
-    const state = this.#stateOf(newcomer)
+  #place(connection: UnauthenticatedConnection): void {
+    const { state: before } = connection
+    const state = this.#stateOf(connection)
     if (state === before) return
-    newcomer.state = state
-    if (before === 'inactive') this.#endSilence(newcomer)
-    if (isIdle(before) && !isIdle(state)) this.#idle.delete(newcomer)
-    const checked = newcomer.remote === undefined ? this.#checkedAlone : this.#checked
-    if (before === 'checked') checked.delete(newcomer)
-    if (isIdle(state) && !isIdle(before) && !this.#beIdle(newcomer)) return
-    if (state === 'inactive') this.#startSilence(newcomer)
-    if (state === 'checked') this.#dropLoser(checked.add(newcomer))
+    connection.state = state
+    if (before === 'inactive') this.#endSilence(connection)
+    if (isIdle(before) && !isIdle(state)) this.#idle.delete(connection)
+    const checked = connection.remote === undefined ? this.#checkedAlone : this.#checked
+    if (before === 'checked') checked.delete(connection)
+    if (isIdle(state) && !isIdle(before) && !this.#beIdle(connection)) return
+    if (state === 'inactive') this.#startSilence(connection)
+    if (state === 'checked') this.#dropLoser(checked.add(connection))
   }
 
   /** @returns whether there is room for it */
-  #beIdle(newcomer: Newcomer): boolean {
+  #beIdle(connection: UnauthenticatedConnection): boolean {
     const { maxIdle, maxIdlePerAddress, graceMs } = this.#options
-    const { source } = newcomer
+    const { source } = connection
     const isFull = this.#idle.sizeOf(source) >= maxIdlePerAddress
-    if (!isFull && this.#idle.size < maxIdle) return this.#idle.add(newcomer) === undefined
+    if (!isFull && this.#idle.size < maxIdle) return this.#idle.add(connection) === undefined
     const [longest] = (isFull ? this.#inactiveOf.get(source) : this.#inactive) ?? []
     if (longest && longest.cameAt <= this.#components.now() - graceMs) this.#dropLoser(longest)
     else if (isFull) {
-      this.#dropLoser(newcomer)
+      this.#dropLoser(connection)
       return false
     }
-    const loser = this.#idle.add(newcomer)
+    const loser = this.#idle.add(connection)
     this.#dropLoser(loser)
-    return loser !== newcomer
+    return loser !== connection
   }
 
-  #dropLoser(loser: Newcomer | undefined): void {
+  #dropLoser(loser: UnauthenticatedConnection | undefined): void {
     if (!loser) return
     if (loser.remote !== undefined) this.#components.refused('too_many_connections') // a call is refused by itself
     this.#drop(loser)
   }
 
-  #startSilence(newcomer: Newcomer): void {
-    newcomer.inactiveSince = this.#components.now()
-    this.#inactive.add(newcomer)
-    const ofNetwork = this.#inactiveOf.get(newcomer.source)
-    if (ofNetwork) ofNetwork.add(newcomer)
-    else this.#inactiveOf.set(newcomer.source, new Set([newcomer]))
+  #startSilence(connection: UnauthenticatedConnection): void {
+    connection.inactiveSince = this.#components.now()
+    this.#inactive.add(connection)
+    const ofNetwork = this.#inactiveOf.get(connection.source)
+    if (ofNetwork) ofNetwork.add(connection)
+    else this.#inactiveOf.set(connection.source, new Set([connection]))
   }
 
-  #endSilence(newcomer: Newcomer): void {
-    this.#inactive.delete(newcomer)
-    const ofNetwork = this.#inactiveOf.get(newcomer.source)
-    ofNetwork?.delete(newcomer)
-    if (ofNetwork?.size === 0) this.#inactiveOf.delete(newcomer.source)
+  #endSilence(connection: UnauthenticatedConnection): void {
+    this.#inactive.delete(connection)
+    const ofNetwork = this.#inactiveOf.get(connection.source)
+    ofNetwork?.delete(connection)
+    if (ofNetwork?.size === 0) this.#inactiveOf.delete(connection.source)
   }
 }
 
-function isIdle(state: Newcomer['state']): boolean {
+function isIdle(state: UnauthenticatedConnection['state']): boolean {
   return state === 'inactive' || state === 'waiting'
 }
 

@@ -16,12 +16,12 @@ const echo: Forward = async ({ messages }) => ({
   done: Promise.resolve({ trailers: {} }),
 })
 
-async function setUp(t: Test, newcomers: RailsServerOptions['newcomers']) {
+async function setUp(t: Test, unauthenticated: RailsServerOptions['unauthenticated']) {
   const refused: string[] = []
   const onRefused = (reason: string) => void refused.push(reason)
   const { port } = await startRailsServer(t, {
     components: { methods, forward: echo, onRefused },
-    options: { ...(newcomers ? { newcomers } : {}) },
+    options: { ...(unauthenticated ? { unauthenticated } : {}) },
   })
   /** Nothing is said on it. Closed: the server has ended it. */
   const connectSilently = async () => {
