@@ -115,7 +115,7 @@ export interface OwnEndpoint {
   readonly upgrade?: OwnUpgrade
 }
 
-/** WebSockets of an endpoint: a few hundred at once about each agent. */
+/** WebSockets of an endpoint: a few hundred at once about each agent, of all endpoints together. */
 export interface OwnUpgrade {
   /** the sub-protocol; who does not offer it gets UPGRADE_REQUIRED */
   readonly protocol: string

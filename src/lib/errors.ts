@@ -344,6 +344,11 @@ export class KasError extends Error {
   }
 }
 
+/** For a line of the log: which limit TOO_MANY_STREAMS stands for. */
+export function limitField({ spec }: KasError): { limit_name?: LimitName } {
+  return spec.code === 'TOO_MANY_STREAMS' ? { limit_name: spec.name } : {}
+}
+
 /** The message of an error; an AggregateError (all addresses refused) has an empty one of its own. */
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error)

@@ -14,6 +14,9 @@ export interface Target {
   readonly address?: KasAddress | undefined
 }
 
+/** Names of features that are kept of a session: kas says a handful. */
+const maxFeatures = 100
+
 /** What a connection's parts are built with. */
 export interface ConnectionParts {
   /** undefined: wherever the front leads */
@@ -168,7 +171,7 @@ export class KasConnection {
   #addFeatures(session: TunnelSession, names: readonly string[]): boolean {
     const known = this.#features.get(session) ?? new Set()
     const before = known.size
-    for (const name of names) known.add(name)
+    for (const name of names) if (known.size < maxFeatures) known.add(name)
     this.#features.set(session, known)
     return known.size > before
   }

@@ -66,9 +66,19 @@ t.test('what an observer throws is logged, and is nobody else’s', async (t) =>
   const atEnd = () => () => {
     throw new TypeError('end')
   }
-  const { ask, has, log } = await start(t, atBegin, atEnd)
-  t.equal((await ask('/version')).status, 200)
-  await has(1)
-  const logged = log.filter((line) => line.includes('A request could not be observed'))
-  t.match(logged, [/TypeError: begin/, /TypeError: end/])
+  const late = () => async () => {
+    throw new TypeError('late')
+  }
+  for (const [observe, name] of [
+    [atBegin, 'begin'],
+    [atEnd, 'end'],
+    [late, 'late'],
+  ] as const) {
+    const { ask, has, log } = await start(t, observe)
+    for (const _ of [1, 2]) t.equal((await ask('/version')).status, 200)
+    await has(2)
+    const logged = log.filter((line) => line.includes('A request could not be observed'))
+    t.match(logged, [new RegExp(`TypeError: ${name}`)], 'once a minute')
+    t.equal(logged.length, 1)
+  }
 })

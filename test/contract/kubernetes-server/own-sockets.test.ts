@@ -80,6 +80,7 @@ async function start(t: Test, converse: (opened: OpenedSocket) => Conversation =
     const socket = new WebSocket(`ws://127.0.0.1:${started.port}/k8s-proxy/words`, protocols, { headers })
     t.teardown(() => socket.terminate())
     const closed = once(socket, 'close').then(([code, reason]) => ({ code, reason: String(reason) }))
+    closed.catch(() => undefined) // who is refused learns it from 'open'
     await once(socket, 'open')
     return { socket, closed }
   }
@@ -125,12 +126,13 @@ t.test('a token opens it for the path that it was made for', async (t) => {
 })
 
 t.test('an agent has so many, and another one its own', async (t) => {
-  const { open, refused, count, server, calls } = await start(t)
+  const { open, refused, count, server, calls, log } = await start(t)
   const [first] = [await open(), await open()]
   const refusal = await refused(...words, job)
   t.match(refusal, /^HTTP\/1\.1 429 /)
   t.match(refusal, /Too many WebSockets for words of this agent, allowed: 2/)
   t.equal(await count('TOO_MANY_STREAMS'), 1)
+  t.equal(log.filter((line) => line.includes('"limit_name":"sockets_about_agent"')).length, 1, 'which limit it was')
   first.socket.close()
   await first.closed
   const next = await eventually(() => open())
@@ -218,7 +220,7 @@ t.test(
   },
 )
 
-for (const where of ['open', 'message'] as const) {
+for (const where of ['open', 'message', 'a message, later,'] as const) {
   t.test(`what throws in ${where} ends its WebSocket alone`, async (t) => {
     let isBroken = true
     const fail = () => {
@@ -226,10 +228,10 @@ for (const where of ['open', 'message'] as const) {
     }
     const { open, count, log } = await start(t, () => {
       if (where === 'open') fail()
-      return { message: fail }
+      return { message: where === 'message' ? fail : async () => fail() }
     })
     const { socket, closed } = await open()
-    if (where === 'message') socket.send('x')
+    if (where !== 'open') socket.send('x')
     t.strictSame(await closed, { code: 1011, reason: 'Internal error' })
     t.equal(await count('INTERNAL'), 1)
     t.ok(log.some((line) => line.includes('A WebSocket failed') && line.includes('secret detail')))

@@ -91,7 +91,8 @@ t.test(
     t.equal(String((await once(socket, 'message'))[0]), '42 undefined: ahoy')
     socket.close()
     await once(socket, 'close')
-    await eventually(async () => /\nlast word +closed\n/.test(status.print(await askSocket(first.socket, '/status'))))
+    const last = /\nlast word +closed\nheard +0\nlast request +\/echo upgraded$/m
+    await eventually(async () => last.test(status.print(await askSocket(first.socket, '/status'))))
     const kubeconfig = join(folder, 'user.kubeconfig')
     const server = `http://127.0.0.1:${first.port('Kubernetes API')}`
     await writeFile(kubeconfig, kubeconfigText(server, `{ token: ci:42:${jobToken} }`))

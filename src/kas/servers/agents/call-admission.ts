@@ -2,7 +2,7 @@ import type { Metadata } from '../../../call/call.ts'
 import { traceAdmitted } from '../../../call/rpc-span.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { Counter } from '../../../lib/counter.ts'
-import { KasError } from '../../../lib/errors.ts'
+import { KasError, limitField } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { Handler, ServerStream } from '../../../proto/grpc/server-stream.ts'
@@ -291,9 +291,11 @@ export class CallAdmission {
 
   #countRefusal(stream: ServerStream, error: unknown): void {
     const { refused, log } = this.#components
-    const { code, message } = KasError.from(error)
+    const failure = KasError.from(error)
+    const { code, message } = failure
     const reason = refusalReason(code)
     if (reason) refused(reason)
-    log.debug({ grpc_method: stream.method, code, reason: message }, 'A call of an agent was refused')
+    const fields = { grpc_method: stream.method, code, ...limitField(failure), reason: message }
+    log.debug(fields, 'A call of an agent was refused')
   }
 }

@@ -1,5 +1,5 @@
 import type { Clock } from '../../../lib/clock.ts'
-import { type ErrorCode, KasError } from '../../../lib/errors.ts'
+import { type ErrorCode, KasError, limitField } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { CallEnd } from '../../access-log/call-record.ts'
 import type { Exchange } from './http/exchange.ts'
@@ -100,7 +100,7 @@ export class Endings {
   #log(error: KasError, message: string, traceId: string | undefined): void {
     const { log } = this.#components
     if (error.code === 'INTERNAL') log.error({ error, trace_id: traceId }, message)
-    else log.debug({ error_code: error.code, trace_id: traceId }, message)
+    else log.debug({ error_code: error.code, ...limitField(error), trace_id: traceId }, message)
   }
 }
 

@@ -120,7 +120,7 @@ export class KubernetesProxy {
     const { webSocketTokens, endpoints = [], userEndpoints = [], arrivals } = components
     this.#components = components
     this.#options = options
-    this.#observe = observeBy(components.observers ?? [], components.log)
+    this.#observe = observeBy(components.observers ?? [], { clock: systemClock, ...components })
     this.#via = `gRPC/1.0 ${product}`
     this.#relay = new Relay({ ...responses, via: this.#via })
     const { forward, metrics } = components

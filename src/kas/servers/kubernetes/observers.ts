@@ -1,13 +1,25 @@
+import type { Clock } from '../../../lib/clock.ts'
+import { LimitedLog } from '../../../lib/limited-log.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { CallEnd, ObserveCall, ObservedCall } from '../../access-log/call-record.ts'
 
-/** Modules observe calls: what one of them throws neither ends a call nor is kept from the others. */
-export function observeBy(observers: readonly ObserveCall[], log: Logger): ObserveCall {
+/**
+ * Modules observe calls: what one of them throws neither ends a call nor is kept from the others. Whoever asks is
+ * observed, let in or not: what fails then is logged once a minute.
+ */
+export function observeBy(
+  observers: readonly ObserveCall[],
+  components: { readonly clock: Clock; readonly log: Logger },
+): ObserveCall {
+  const failures = new LimitedLog(components, 'A request could not be observed')
+  const failed = (error: unknown) => failures.warn(error instanceof Error ? (error.stack ?? '') : String(error))
   const guarded = <T>(action: () => T): T | undefined => {
     try {
-      return action()
+      const result = action()
+      if (result instanceof Promise) result.catch(failed)
+      return result
     } catch (error) {
-      log.error({ error }, 'A request could not be observed')
+      failed(error)
       return undefined
     }
   }

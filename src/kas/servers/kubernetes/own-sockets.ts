@@ -1,6 +1,6 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { closeCodes } from '../../../lib/close-codes.ts'
-import { KasError } from '../../../lib/errors.ts'
+import { KasError, limitField } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
 import type { OpenedSocket, OwnCaller, OwnConversation, OwnUpgrade } from '../../module.ts'
@@ -54,7 +54,7 @@ export class OwnSockets {
     const failed: OpenedSocket['failed'] = (error, sentence) => {
       metrics.failed(error.code)
       if (error.code === 'INTERNAL') log.error({ error }, sentence)
-      else log.debug({ error_code: error.code }, sentence)
+      else log.debug({ error_code: error.code, ...limitField(error) }, sentence)
     }
     const opened = new OwnWebSocket(socket, failed, () => this.#upgrade.open({ ...caller, socket, failed }))
     webSocket.on('message', (data, isBinary) => opened.message(data as Buffer, isBinary))
@@ -82,7 +82,7 @@ export class OwnWebSocket {
     this.#guarded(() => this.#conversation?.message(data, isBinary))
   }
 
-  /** The caller is somebody else in the cluster from now on; undefined: then he may no longer. */
+  /** The caller is somebody else in the cluster from now on; no such function: he may no longer. */
   get changed(): ((impersonation: Impersonation | undefined) => void) | undefined {
     if (!this.#conversation?.changed) return undefined
     return (impersonation) => this.#guarded(() => this.#conversation?.changed?.(impersonation))
@@ -100,13 +100,18 @@ export class OwnWebSocket {
     this.#guarded(() => this.#conversation?.closed())
   }
 
-  #guarded(action: () => void): void {
-    try {
-      action()
-    } catch (cause) {
+  /** What it does may be an async function, which its type allows. */
+  #guarded(action: () => unknown): void {
+    const fail = (cause: unknown) => {
       const error = KasError.from(cause)
       this.#failed(error, 'A WebSocket failed')
       this.#socket.close(closeCodes.internalError, error.message)
+    }
+    try {
+      const result = action()
+      if (result instanceof Promise) result.catch(fail)
+    } catch (cause) {
+      fail(cause)
     }
   }
 }
