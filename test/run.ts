@@ -4,7 +4,7 @@
  * times of test/times.json.
  * Prints each failure in full, one list of what was skipped and why, and as its last line
  * `N passed, N failed, N skipped`: tests, not assertions. Arguments: files, folders or parts of their paths;
- * `--jobs N` (at most, default 4), `--timeout SECONDS` (of one process), `--grep PATTERN` (of test names),
+ * `--jobs N` (at most, default 4), `--timeout SECONDS` (of one file; a room has three times that), `--grep PATTERN` (of test names),
  * `--record` (one after the other; writes the times of what was run: nothing else may run on the machine).
  */
 import { globSync } from 'node:fs'
@@ -65,8 +65,12 @@ const times = readTimes(timesFile)
 const measured = new Map<string, Cost>()
 const results: FileResult[] = []
 
+/** Files of a room run one after the other. */
+const roomTimes = 3
+
 async function run(job: Job): Promise<void> {
-  const { results: ofJob, cost } = await runJob(job, { ...options, signal: stop.signal })
+  const timeoutMs = options.timeoutMs * (job.files.length > 1 ? roomTimes : 1)
+  const { results: ofJob, cost } = await runJob(job, { ...options, timeoutMs, signal: stop.signal })
   results.push(...ofJob)
   for (const result of ofJob) printFile(result)
   const isGood = job.files.length === files.get(job.name) && ofJob.every(({ failures }) => failures.length === 0)

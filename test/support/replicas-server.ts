@@ -16,7 +16,13 @@ export async function startReplicasServer(
   {
     components,
     options,
-  }: { components?: Partial<ReplicasServerComponents>; options?: Partial<ReplicasServerOptions> } = {},
+    patience,
+  }: {
+    components?: Partial<ReplicasServerComponents>
+    options?: Partial<ReplicasServerOptions>
+    /** of its stop at the end; absent: its graces */
+    patience?: AbortSignal
+  } = {},
 ) {
   const identity = components?.identity ?? (await createReplicaIdentity())
   const tunnels = components?.tunnels ?? new TunnelRegistry({ clock: monotonicClock })
@@ -35,6 +41,6 @@ export async function startReplicasServer(
     { listen: { port: 0, host: '127.0.0.1' }, listenGraceMs: 0, ...options },
   )
   await server.start()
-  t.teardown(() => server.stop(AbortSignal.abort()))
+  t.teardown(() => server.stop(patience))
   return { server, identity, tunnels, strangers }
 }

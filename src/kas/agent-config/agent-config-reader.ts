@@ -7,6 +7,7 @@ import type { Agent } from '../agent.ts'
 import type { CommitId, Repositories } from '../repositories/repositories.ts'
 import type { Trees } from '../repositories/tree.ts'
 import { type AgentConfigurationFile, parseAgentConfiguration } from './agent-config-file.ts'
+import { withBlocks } from './agent-config-schema.ts'
 import type { ConfigurationMetrics } from './configuration-metrics.ts'
 import type { FileBeside } from './module-blocks.ts'
 import { blocksOf, type FileSchema, type ModuleSchemas, type ReadBlock } from './module-schema.ts'
@@ -69,6 +70,7 @@ export class AgentConfigReader {
     this.#components = components
     this.#maxFileBytes = maxFileBytes
     this.#turns = new ProjectTurns(clock)
+    withBlocks(blocksOf(schemas.list)) // throws at the start, not at each read, if two modules have one block
     this.#thread = new ParsingThread({ clock, metrics }, { program: schemas.program, maxFileBytes })
   }
 

@@ -38,7 +38,7 @@ export function blockValue(
   if (!own) return tree[key]
   const alone = z.object({ [key]: schema.optional() }, { error: 'a block of keys' })
   const value = parseFile(own.file, own.bytes, alone, {}).value[key]
-  if (!tree[key]) return value
+  if (tree[key] === undefined) return value
   throw new KasError({
     code: 'CONFIGURATION_INVALID',
     detail: `${key} stands in ${file} and in ${own.file}: allowed in one`,

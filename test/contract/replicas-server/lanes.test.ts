@@ -44,6 +44,7 @@ async function hop(t: Test, agent: Agent = echo) {
   const members = { areKnown: true }
   const { server, identity, tunnels } = await startReplicasServer(t, {
     components: { isKnown: () => members.areKnown },
+    patience: AbortSignal.abort(),
   })
   const { publicKeyHash } = identity
   const address = `127.0.0.1:${server.address.port}`
