@@ -1,4 +1,5 @@
 import { type KindNames, kindKey, parseKindKey } from './kind.ts'
+
 /** Words for kinds, as kubectl takes them. */
 
 export interface NamedKind {

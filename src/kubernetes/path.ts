@@ -1,6 +1,9 @@
 import type { GroupVersionResource } from './kind.ts'
 
-/** Paths of the Kubernetes API: each segment is encoded, so that a name stays in its own. */
+/**
+ * Paths of the Kubernetes API: each segment is encoded, so that a name stays in its own. Encoding leaves `.` and `..`: who
+ * takes names from others refuses them.
+ */
 
 /** Lists the groups, and with the media type of discovery all that is in them. */
 export const groupsPath = '/apis'

@@ -56,6 +56,13 @@ t.test('commands load themselves alone', async (t) => {
   }
 })
 
+t.test('the thread of views has no schema, with CEL either', async (t) => {
+  const files = ['agentk/modules/views/thread/cluster-cache.ts', 'agentk/health/custom/custom-rule.ts']
+  const names = packages(await imported(...files))
+  t.ok(names.includes('@bufbuild/cel'))
+  t.notOk(names.includes('zod'))
+})
+
 t.test('a command that edits the directory file loads what reads it', async (t) => {
   const counts = await loaded('src/kas/main.ts', 'user', 'create', 'ada', '--directory', '/nowhere/directory.yaml')
   t.strictSame(packages(counts).sort(), ['fastest-levenshtein', 'yaml', 'zod'])

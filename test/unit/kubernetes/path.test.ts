@@ -38,7 +38,7 @@ t.test('an object has its subresources below it', async (t) => {
   )
 })
 
-t.test('a name stays in its segment, whatever it holds', async (t) => {
+t.test('a name stays in its segment, whatever it holds but dots alone', async (t) => {
   for (const bad of ['../../secrets/x', 'a?watch=1', 'a#b', 'a%2fb', 'a b', 'ü']) {
     const path = objectPath({ group: bad, version: bad, plural: bad }, { namespace: bad, name: bad, subresource: bad })
     const { pathname, search, hash } = new URL(path, 'http://server')

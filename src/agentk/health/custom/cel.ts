@@ -17,7 +17,7 @@ import {
 } from '@bufbuild/cel'
 import { strings } from '@bufbuild/cel/ext'
 import type { KubernetesObject } from '../../../kubernetes/object.ts'
-import { maxExpressionLength } from './custom-rule-schema.ts'
+import { maxExpressionLength } from './expression-bounds.ts'
 
 /** Expressions of rules, with bounds that the library has not: what they cost is counted. */
 

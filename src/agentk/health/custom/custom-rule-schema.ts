@@ -1,13 +1,6 @@
 import * as z from 'zod'
 import { argoStatuses } from '../argo/health.ts'
-
-/** characters of an expression */
-export const maxExpressionLength = 2048
-/** No name in an expression may be one of them: CEL's own, and what rules are about. */
-const reservedNames: ReadonlySet<string> = new Set(
-  `true false null in as break const continue else for function if import let loop package namespace return var void while
-  object`.split(/\s+/),
-)
+import { maxExpressionLength, reservedNames } from './expression-bounds.ts'
 
 const nameSchema = z
   .string()

@@ -63,8 +63,13 @@ const maxIdLength = 63
 /** Ids of sources, also those of the stock agent; a source whose project is not known has none, what else is adopted are managers. */
 const idForm = /^\d+-\d+(?:-[a-z0-9-]+)?$/
 
+export function hasIdForm(text: string): boolean {
+  return idForm.test(text)
+}
+
+/** One that a source can have. */
 export function isSourceId(text: string): boolean {
-  return text.length <= maxIdLength && idForm.test(text)
+  return text.length <= maxIdLength && hasIdForm(text)
 }
 
 /** As the stock agent has it. */

@@ -64,8 +64,9 @@ export function areUnknownReplicas({ field, manager }: FieldConflict): boolean {
 
 /** An autoscaler names it as its target. Empty without the right to list them. @throws as the lane */
 export async function isAutoscaled(object: ObjectTree, lane: ApiLane, signal: AbortSignal): Promise<boolean> {
-  const collection = collectionPath(builtIn.horizontalPodAutoscalers, textAt(object, 'metadata.namespace'))
-  const path = withQuery(collection, { limit: maxAutoscalers })
+  const namespace = textAt(object, 'metadata.namespace')
+  if (namespace === '') return false // an autoscaler stands beside its target
+  const path = withQuery(collectionPath(builtIn.horizontalPodAutoscalers, namespace), { limit: maxAutoscalers })
   const { status, body } = await lane.json('GET', path, undefined, signal, { maxBytes: maxEventBytes })
   const [kind, name] = [textAt(object, 'kind'), textAt(object, 'metadata.name')]
   const targets = status === 200 ? listAt(body, 'items').map((one) => one.spec) : []

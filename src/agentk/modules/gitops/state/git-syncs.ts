@@ -13,7 +13,7 @@ import type { ApiLane } from '../../../cluster/api-lanes.ts'
 import { ObjectWatch } from '../../../cluster/object-watch.ts'
 import type { WatchSink } from '../../../cluster/watch-sink.ts'
 import type { SharedKinds } from '../shared-kinds.ts'
-import { isSourceId } from '../source-options.ts'
+import { hasIdForm } from '../source-options.ts'
 import type { Directives, DirectivesReader } from '../source-work.ts'
 import { gitSyncSpec, gitSyncStatus } from './git-sync-status.ts'
 import type { SourceEvents } from './source-events.ts'
@@ -173,7 +173,7 @@ export class GitSyncs implements WatchSink, StatusReader, DirectivesReader {
   /** Written soon, as it is then, and until it is taken. */
   changed(state: SourceState): void {
     const { source: id } = state
-    if (!this.#signal || this.#signal.aborted || !isSourceId(id)) return
+    if (!this.#signal || this.#signal.aborted || !hasIdForm(id)) return
     this.#due.set(id, state)
     if (!this.#writing.has(id)) void this.#writeDue(id, this.#signal)
   }

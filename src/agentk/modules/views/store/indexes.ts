@@ -1,3 +1,4 @@
+import { placeKey } from '../../../../kubernetes/key.ts'
 import { Counter } from '../../../../lib/counter.ts'
 import type { Reference } from '../projection/projector.ts'
 import { Multimap } from './multimap.ts'
@@ -51,9 +52,6 @@ export class Places {
   }
 }
 
-// joined, it takes the room of one text: a template's result stays beside its parts
-const placeOf = (kind: string, namespace: string, name: string) => [kind, namespace, name].join('\n')
-
 /** Which objects name another, or run on it. What many name alike is kept once, by the list that they share. */
 class Naming {
   readonly #byNode = new Multimap<string, string>()
@@ -67,7 +65,7 @@ class Naming {
     const isKnown = this.#byList.has(references)
     this.#byList.add(references, uid)
     if (isKnown) return
-    for (const { kind, namespace, name } of references) this.#lists.add(placeOf(kind, namespace, name), references)
+    for (const { kind, namespace, name } of references) this.#lists.add(placeKey(kind, namespace, name), references)
   }
 
   delete({ uid, references, node }: ObjectRecord): void {
@@ -75,12 +73,12 @@ class Naming {
     if (!this.#byList.has(references)) return
     this.#byList.delete(references, uid)
     if (this.#byList.has(references)) return
-    for (const { kind, namespace, name } of references) this.#lists.delete(placeOf(kind, namespace, name), references)
+    for (const { kind, namespace, name } of references) this.#lists.delete(placeKey(kind, namespace, name), references)
   }
 
   *of(kind: string, namespace: string, name: string): Iterable<string> {
     if (kind === 'Node') yield* this.#byNode.get(name)
-    for (const list of this.#lists.get(placeOf(kind, namespace, name))) yield* this.#byList.get(list)
+    for (const list of this.#lists.get(placeKey(kind, namespace, name))) yield* this.#byList.get(list)
   }
 }
 
@@ -111,34 +109,34 @@ export class Links {
 
   isClaimed({ uid, kind, namespace, name }: Place): boolean {
     return (
-      this.#owned.has(uid) || (kind.key === statefulSet && this.#customChildren.has(placeOf(kind.key, namespace, name)))
+      this.#owned.has(uid) || (kind.key === statefulSet && this.#customChildren.has(placeKey(kind.key, namespace, name)))
     )
   }
 
   *claiming(parent: Place): Iterable<string> {
     yield* this.#owned.get(parent.uid)
     yield* this.claimingByCustom(parent)
-    yield* this.#claims.get(placeOf(parent.kind.key, parent.namespace, parent.name))
+    yield* this.#claims.get(placeKey(parent.kind.key, parent.namespace, parent.name))
   }
 
   claimingByCustom({ kind, namespace, name }: Place): Iterable<string> {
-    return this.#customChildren.get(placeOf(kind.key, namespace, name))
+    return this.#customChildren.get(placeKey(kind.key, namespace, name))
   }
 
   #add(record: ObjectRecord): void {
     const { uid, namespace, owner, claim } = record
     if (owner) this.#owned.add(owner.uid, uid)
     this.#naming.add(record)
-    if (claim?.kind) this.#claims.add(placeOf(claim.kind, claim.namespace, claim.name), uid)
-    for (const { kind, name } of customParentsOf(record)) this.#customChildren.add(placeOf(kind, namespace, name), uid)
+    if (claim?.kind) this.#claims.add(placeKey(claim.kind, claim.namespace, claim.name), uid)
+    for (const { kind, name } of customParentsOf(record)) this.#customChildren.add(placeKey(kind, namespace, name), uid)
   }
 
   #delete(record: ObjectRecord): void {
     const { uid, namespace, owner, claim } = record
     if (owner) this.#owned.delete(owner.uid, uid)
     this.#naming.delete(record)
-    if (claim?.kind) this.#claims.delete(placeOf(claim.kind, claim.namespace, claim.name), uid)
+    if (claim?.kind) this.#claims.delete(placeKey(claim.kind, claim.namespace, claim.name), uid)
     for (const { kind, name } of customParentsOf(record))
-      this.#customChildren.delete(placeOf(kind, namespace, name), uid)
+      this.#customChildren.delete(placeKey(kind, namespace, name), uid)
   }
 }
