@@ -129,7 +129,7 @@ function byWorkload(object: KubernetesObject, around: Around, workload: Kubernet
 const makers = ['apps/Deployment', 'apps/StatefulSet']
 
 function byPods(object: KubernetesObject, around: Around, pods: readonly KubernetesObject[], needs: Need[]): Finding {
-  const worst = worstOf(pods.map((pod) => around.findingsOf(pod)[0]))
+  const worst = worstOf(pods.flatMap((pod) => around.findingsOf(pod)[0] ?? []).toSorted(byNeeds))
   const isBad = worst !== undefined && severityOf(worst.word) >= severityOf('Degraded')
   return found(object, around.now, {
     reason: 'NoReadyEndpoints',
@@ -139,6 +139,11 @@ function byPods(object: KubernetesObject, around: Around, pods: readonly Kuberne
     from: createdOf(object, around.now),
     needs: [...needs, ...(worst?.needs ?? []).filter(([kind]) => !needs.some(([known]) => known === kind))],
   })
+}
+
+/** Of findings that are as bad the one that most callers may get goes first, in whichever order Pods have come. */
+function byNeeds({ needs: one }: Finding, { needs: other }: Finding): number {
+  return one.length - other.length || (String(one) < String(other) ? -1 : 1)
 }
 
 /** Whether a slice has an endpoint that may be sent to. */

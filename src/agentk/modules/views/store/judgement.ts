@@ -44,11 +44,13 @@ export function isSameJudgement(one: Judgement | undefined, other: Judgement | u
   return one === other || isDeepStrictEqual(one?.map(withoutDue), other?.map(withoutDue))
 }
 
+/** But for when time alone may change it, and for whom it is. */
 export function isSameChoice(one: Choice | undefined, other: Choice | undefined): boolean {
-  return one === other || isDeepStrictEqual(one && withoutDue(one), other && withoutDue(other))
+  const bare = (choice: Choice | undefined) => choice && { ...withoutDue(choice), needs: noNeeds }
+  return one === other || isDeepStrictEqual(bare(one), bare(other))
 }
 
-const withoutDue = ({ needs: _, finding, ...rest }: Choice) => ({
+const withoutDue = ({ finding, ...rest }: Choice) => ({
   ...rest,
   finding: finding && { ...finding, due: 0, from: 0, until: 0 },
 })

@@ -2,7 +2,7 @@ import t from 'tap'
 import { findingsOf } from '../../../../../src/agentk/health/kas/findings.ts'
 import type { KubernetesObject } from '../../../../../src/kubernetes/object.ts'
 import { Snapshot } from '../../../../support/situations/snapshot.ts'
-import { ago, condition, event, now, object, pod, waiting } from './world.ts'
+import { ago, condition, ended, event, now, object, pod, waiting } from './world.ts'
 
 /** What is known of an object for each set of rights. */
 function found(objects: readonly KubernetesObject[], events: readonly KubernetesObject[] = []) {
@@ -32,6 +32,26 @@ t.test('a Service: by all that is read for it, then by less', async (t) => {
     ['NoReadyEndpoints', 'discovery.k8s.io/EndpointSlice Pod'],
     ['LoadBalancerPending', ''],
   ])
+})
+
+t.test('a Service whose Pods are as bad needs as little as one of them, whichever comes first', async (t) => {
+  const service = object('Service', 's', { spec: { selector: { app: 'a' } } })
+  const container = { ...waiting('CrashLoopBackOff'), lastState: ended(1, 'Error', 50, 40) }
+  const crashing = (name: string) => pod({ name, container: { restartCount: 5, ...container } })
+  const unmounted = (name: string) =>
+    pod({ name, phase: 'Pending', ready: ['False', 3000], container: waiting('ContainerCreating') })
+  const foundWith = (...pods: readonly KubernetesObject[]) =>
+    found(
+      [service, ...pods],
+      pods.map((one) => event(one, 'FailedMount', 'no')),
+    )
+  t.same(foundWith(unmounted('a')), [
+    ['NoReadyEndpoints', 'discovery.k8s.io/EndpointSlice Pod Event'],
+    ['NoReadyEndpoints', 'discovery.k8s.io/EndpointSlice Pod'],
+  ])
+  const both = [['NoReadyEndpoints', 'discovery.k8s.io/EndpointSlice Pod']]
+  t.same(foundWith(crashing('a'), unmounted('b')), both)
+  t.same(foundWith(unmounted('a'), crashing('b')), both)
 })
 
 t.test('a run that is known to be well is a finding too: without its Jobs a CronJob looks otherwise', async (t) => {
