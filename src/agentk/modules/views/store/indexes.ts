@@ -109,7 +109,8 @@ export class Links {
 
   isClaimed({ uid, kind, namespace, name }: Place): boolean {
     return (
-      this.#owned.has(uid) || (kind.key === statefulSet && this.#customChildren.has(placeKey(kind.key, namespace, name)))
+      this.#owned.has(uid) ||
+      (kind.key === statefulSet && this.#customChildren.has(placeKey(kind.key, namespace, name)))
     )
   }
 
