@@ -1,4 +1,5 @@
 import type { Clock } from '../../../lib/clock.ts'
+import { guarded } from '../../../lib/guarded.ts'
 import { LimitedLog } from '../../../lib/limited-log.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { CallEnd, ObserveCall, ObservedCall } from '../../access-log/call-record.ts'
@@ -13,20 +14,10 @@ export function observeBy(
 ): ObserveCall {
   const failures = new LimitedLog(components, 'A request could not be observed')
   const failed = (error: unknown) => failures.warn(error instanceof Error ? (error.stack ?? '') : String(error))
-  const guarded = <T>(action: () => T): T | undefined => {
-    try {
-      const result = action()
-      if (result instanceof Promise) result.catch(failed)
-      return result
-    } catch (error) {
-      failed(error)
-      return undefined
-    }
-  }
   return (call: ObservedCall) => {
-    const onEnds = observers.map((observe) => guarded(() => observe(call)))
+    const onEnds = observers.map((observe) => guarded(() => observe(call), failed))
     return (end: CallEnd) => {
-      for (const onEnd of onEnds) guarded(() => onEnd?.(end))
+      for (const onEnd of onEnds) guarded(() => onEnd?.(end), failed)
     }
   }
 }

@@ -1,6 +1,7 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { closeCodes } from '../../../lib/close-codes.ts'
 import { KasError, limitField } from '../../../lib/errors.ts'
+import { guarded } from '../../../lib/guarded.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
 import type { OpenedSocket, OwnCaller, OwnConversation, OwnUpgrade } from '../../module.ts'
@@ -100,18 +101,11 @@ export class OwnWebSocket {
     this.#guarded(() => this.#conversation?.closed())
   }
 
-  /** What it does may be an async function, which its type allows. */
   #guarded(action: () => unknown): void {
-    const fail = (cause: unknown) => {
+    guarded(action, (cause) => {
       const error = KasError.from(cause)
       this.#failed(error, 'A WebSocket failed')
       this.#socket.close(closeCodes.internalError, error.message)
-    }
-    try {
-      const result = action()
-      if (result instanceof Promise) result.catch(fail)
-    } catch (cause) {
-      fail(cause)
-    }
+    })
   }
 }
