@@ -4,7 +4,8 @@ import type { AgentId } from '../../src/call/call.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { createLogger } from '../../src/lib/log.ts'
 import { createRegistry } from '../../src/lib/metrics.ts'
-import { createSources, Membership, type RowConnection } from '../../src/membership/membership.ts'
+import { createSources, type RowConnection } from '../../src/membership/membership.ts'
+import { createMembership } from '../../test/support/membership.ts'
 import { machineTime } from '../support/machine-time.ts'
 import type { Change, ChangesAnswer, MemberSettings, Question, RestAnswer } from './questions.ts'
 
@@ -14,16 +15,9 @@ const sources = createSources(
   { log, clock: systemClock, random: Math.random },
   { settings: { static: members }, surroundings: { inCluster: false, gossipPort: port } },
 )
-const membership = new Membership(
-  { log, clock: systemClock, sources, metrics: createRegistry() },
-  {
-    name,
-    secret: Buffer.from('a secret of 32 bytes for a bench'),
-    listen: { host: '127.0.0.1', port },
-    replica: { host: '127.0.0.1', port: 8155 },
-    publicKeyHash: 'cd'.repeat(32),
-    kasVersion: 'v18.5.0',
-  },
+const membership = createMembership(
+  { name, listen: { host: '127.0.0.1', port } },
+  { log, sources, metrics: createRegistry() },
 )
 process.on('disconnect', () => process.exit())
 process.on('message', async (question: Question) => {

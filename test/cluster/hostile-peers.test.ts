@@ -23,8 +23,9 @@ import {
   type State,
 } from '../../src/proto/gen/replica_pb.ts'
 import { eventually } from '../support/eventually.ts'
+import { secret } from '../support/membership.ts'
 import { connection, delta, head, instance, registration, snapshot } from '../unit/membership/rows.ts'
-import { createReplica, knowsAll, type Replica, secret, startReplica, startReplicas } from './replicas.ts'
+import { createReplica, knowsAll, type Replica, startReplica, startReplicas } from './replicas.ts'
 import { startRogue } from './rogue.ts'
 
 const agent = 42n as AgentId

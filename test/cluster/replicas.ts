@@ -2,16 +2,14 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { Registry } from 'prom-client'
 import type { Test } from 'tap'
-import { systemClock } from '../../src/lib/clock.ts'
 import type { Discovered, DiscoverySource } from '../../src/membership/discovery/source.ts'
-import { Membership, type MembershipOptions } from '../../src/membership/membership.ts'
+import type { Membership, MembershipOptions } from '../../src/membership/membership.ts'
 import type { MembershipTimers } from '../../src/membership/protocol/timers.ts'
 import { capturedLog } from '../support/captured-log.ts'
 import { eventually } from '../support/eventually.ts'
+import { createMembership } from '../support/membership.ts'
 
 /** Replicas' memberships in one process, on loopback, with their timers shortened. */
-
-export const secret = Buffer.alloc(32, 7)
 
 /** Some twenty times shorter than the default, where a busy machine does not mind. */
 export const shortTimers: Partial<MembershipTimers> = {
@@ -78,18 +76,9 @@ export function createReplica(t: Test, name: string, options: ReplicaOptions = {
   const metrics = new Registry()
   const { listed = [], ...changes } = options
   const source = new ListedSource('listed' in options ? options.listed : listed)
-  const membership = new Membership(
-    { log, clock: systemClock, sources: [source], metrics },
-    {
-      name,
-      secret,
-      listen: { host: '127.0.0.1', port: 0 },
-      replica: { port: 8155 },
-      publicKeyHash: 'ab'.repeat(32),
-      kasVersion: '0.1.0',
-      ...changes,
-      timers: { ...shortTimers, ...changes.timers },
-    },
+  const membership = createMembership(
+    { name, ...changes, timers: { ...shortTimers, ...changes.timers } },
+    { log, sources: [source], metrics },
   )
   t.teardown(() => membership.stop())
   const metric = async (metricName: string, labels: Record<string, string> = {}) => {

@@ -11,7 +11,7 @@ import { tableTopic } from '../../src/membership/network/gossip-node.ts'
 import { noiseOf } from '../../src/membership/network/noise.ts'
 import { rowProtocol } from '../../src/membership/network/row-stream.ts'
 import { eventually } from '../support/eventually.ts'
-import { secret } from './replicas.ts'
+import { secret } from '../support/membership.ts'
 
 export interface RogueOptions {
   /** default: that of a member */

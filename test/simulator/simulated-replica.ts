@@ -1,4 +1,3 @@
-import { Registry } from 'prom-client'
 import { type AgentId, type Call, type Forward, noMetadata } from '../../src/call/call.ts'
 import { kasCaller } from '../../src/call/caller.ts'
 import type { dialReplica } from '../../src/kas/peers/dial-replica.ts'
@@ -12,15 +11,16 @@ import { serveConnect } from '../../src/kas/tunnels/connect.ts'
 import { Descriptions } from '../../src/kas/tunnels/descriptions.ts'
 import { PublishedConnections } from '../../src/kas/tunnels/published-connections.ts'
 import { TunnelRegistry } from '../../src/kas/tunnels/tunnel-registry.ts'
-import { monotonicClock, systemClock } from '../../src/lib/clock.ts'
+import { monotonicClock } from '../../src/lib/clock.ts'
 import { KasError } from '../../src/lib/errors.ts'
 import { createLogger } from '../../src/lib/log.ts'
 import { noTracer } from '../../src/lib/tracing/tracer.ts'
-import { type InstanceId, Membership } from '../../src/membership/membership.ts'
+import type { InstanceId, Membership } from '../../src/membership/membership.ts'
 import type { ClientSession } from '../../src/proto/grpc/client-session.ts'
 import { laneMethod } from '../../src/proto/grpc/lane-frames.ts'
 import type { CallHandler } from '../../src/proto/grpc/server-lane.ts'
 import type { Handler, ServerStream } from '../../src/proto/grpc/server-stream.ts'
+import { createMembership } from '../support/membership.ts'
 import type { Seeded } from '../support/seeded.ts'
 import type { Ledger } from './ledger.ts'
 import type { PlantedBug } from './planted-bugs.ts'
@@ -122,22 +122,19 @@ export class SimulatedReplica {
     const instance = (bug === 'instance-ignored' ? name : `${name}#${serial}`) as InstanceId
     const gossipOptions = { instance, host, bug }
     const knownRow = (other: InstanceId) => this.membership.row(other)
-    return new Membership(
-      {
-        log,
-        clock: systemClock,
-        sources: [discovery.sourceFor(machine)],
-        metrics: new Registry(),
-        createGossip: (components) =>
-          new SimulatedGossip({ ...this.#components, ...components, knownRow }, gossipOptions),
-      },
+    return createMembership(
       {
         name,
-        secret: new Uint8Array(32),
         listen: { host, port: ports.gossip },
         replica: { port: 0 },
         publicKeyHash: this.#publicKeyHash,
         kasVersion: `v18.5.${network.time.now > 0 ? 1 : 0}`,
+      },
+      {
+        log,
+        sources: [discovery.sourceFor(machine)],
+        createGossip: (components) =>
+          new SimulatedGossip({ ...this.#components, ...components, knownRow }, gossipOptions),
       },
     )
   }

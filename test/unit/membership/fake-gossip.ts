@@ -1,10 +1,10 @@
 import { Registry } from 'prom-client'
-import { Membership } from '../../../src/membership/membership.ts'
 import type { GossipComponents, GossipNetwork } from '../../../src/membership/network/gossip.ts'
 import type { RowDelta, RowSnapshot } from '../../../src/membership/table/row.ts'
 import { encodeGossip } from '../../../src/membership/table/row-codec.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { ManualClock, settle } from '../../support/manual-clock.ts'
+import { createMembership } from '../../support/membership.ts'
 import { head, instance, snapshot } from './rows.ts'
 
 const other = instance('other')
@@ -30,16 +30,9 @@ export async function startMembership() {
       dial: async () => ({ kind: 'self' }),
     }
   }
-  const membership = new Membership(
-    { log, clock: new ManualClock(), sources: [], metrics: register, createGossip },
-    {
-      name: 'kas-0',
-      secret: new Uint8Array(32),
-      listen: { port: 8156 },
-      replica: { port: 8155 },
-      publicKeyHash: 'ab'.repeat(32),
-      kasVersion: '0.1.0',
-    },
+  const membership = createMembership(
+    { name: 'kas-0' },
+    { log, clock: new ManualClock(), metrics: register, createGossip },
   )
   const started = membership.start()
   gossip?.connected(other)
