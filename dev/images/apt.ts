@@ -47,6 +47,7 @@ export class Apt {
       'Dir::State::lists': join(folder, 'lists'),
       'Dir::State::status': join(folder, 'status'),
       'Dir::Cache': folder,
+      'Dir::Cache::pkgcache': 'pkgcache.bin', // which Debian's image for containers turns off; to read the lists takes a second
       'Dir::Cache::archives': join(folder, 'archives'),
       'Dir::Etc::SourceList': list,
       'Dir::Etc::SourceParts': '/dev/null',
@@ -93,7 +94,8 @@ export class Apt {
   }
 
   async #run(words: readonly string[], lock: number, failure: string): Promise<string> {
-    await writeFile(join(this.#folder, 'status'), '')
+    const status = join(this.#folder, 'status')
+    if (!existsSync(status)) await writeFile(status, '') // another date would make apt read all lists again
     const { code, signal, stdout, stderr } = await ended(
       'apt-get',
       [...this.#options, '--quiet', ...words],
@@ -122,7 +124,8 @@ interface Failure {
 
 /** @param lock - is its descriptor 3: who is left behind still has it */
 async function ended(program: string, args: readonly string[], lock: number, timeout: number) {
-  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe', lock], timeout })
+  const env = { ...process.env, LC_ALL: 'C' } // its output is read
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe', lock], timeout, env })
   const [, out, err] = child.stdio as unknown as [null, Readable, Readable]
   const [[code, signal], stdout, stderr] = await Promise.all([
     once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>,

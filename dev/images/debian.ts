@@ -53,9 +53,9 @@ async function chosenAnew(
     await writeFile(stampOf(own), '')
   }
   const { mtimeMs: listsMs } = await stat(stampOf(own))
-  await apt('install', '--yes', ...names, '--download-only')
-  const chosen = await apt('install', '--yes', ...names, '--simulate')
-  const files = [...chosen.matchAll(/^Inst (\S+) \((\S+)/gm)].map(([, name, version]) =>
+  const said = await apt('install', '--yes', ...names, '--download-only', '--verbose-versions')
+  const [, chosen = ''] = /^The following NEW packages .*\n((?: .*\n)*)/m.exec(said) ?? []
+  const files = [...chosen.matchAll(/^ +(\S+) \((\S+)\)$/gm)].map(([, name, version]) =>
     join(own, 'archives', `${name}_${version?.replace(':', '%3a')}_*.deb`),
   )
   const found = files.flatMap((pattern) => globSync(pattern))
