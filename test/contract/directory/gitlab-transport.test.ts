@@ -5,13 +5,10 @@ import { join } from 'node:path'
 import { inspect } from 'node:util'
 import t, { type Test } from 'tap'
 import { Authority } from '../../../dev/certificates.ts'
-import { GitlabClient } from '../../../src/kas/directory/gitlab/gitlab-client.ts'
 import { createGitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
 import { createRegistry } from '../../../src/lib/metrics.ts'
-import { noTracer } from '../../../src/lib/tracing/tracer.ts'
-import { capturedLog } from '../../support/captured-log.ts'
 import { GitlabDouble } from '../../support/gitlab/gitlab-double.ts'
-import { noGitlabMetrics, startGitlabSide } from '../../support/gitlab/gitlab-side.ts'
+import { createGitlabClient, startGitlabSide } from '../../support/gitlab/gitlab-side.ts'
 
 /** The way to GitLab: TLS, proxies, connections, and what of it can be wrong in the configuration. */
 
@@ -98,7 +95,6 @@ t.test('by a proxy through TLS', async (t) => {
 
 t.test('a proxy that cannot be read stops the start, and its value is not shown', async (t) => {
   const secretFile = join(t.testdir({ secret: Buffer.alloc(32).toString('base64') }), 'secret')
-  const { log } = capturedLog()
   const cases = [
     ['https://gitlab.test', 'HTTPS_PROXY', 'http://user:geheim#w@proxy:3128'],
     ['https://gitlab.test', 'HTTPS_PROXY', 'http://user:geheim%@proxy:3128'],
@@ -106,15 +102,12 @@ t.test('a proxy that cannot be read stops the start, and its value is not shown'
     ['http://gitlab.test', 'HTTP_PROXY', 'ftp://ada:geheim@proxy:3128'],
   ] as const
   for (const [address, name, value] of cases) {
-    const options = { address, secretFile, refillPerSecond: 1, bucketSize: 1, userAgent: 'x' }
-    const components = { log, metrics: noGitlabMetrics, tracer: noTracer }
-    const client = new GitlabClient(components, { ...options, env: { [name]: value } })
+    const client = createGitlabClient(t, { address, secretFile, env: { [name]: value } })
     const problem = `${name}: it is no URL of a proxy; %, #, / and @ of a password are written %25, %23, %2F and %40`
     const spec = { code: 'SETTINGS_INVALID', file: 'environment', problems: [problem] }
     const error = await client.start().catch((one: unknown) => one)
     t.match(error, { spec }, value)
     t.notMatch(inspect(error), /geheim|123/)
-    await client.stop()
   }
 })
 
@@ -135,7 +128,6 @@ t.test('what is wrong with files stops the start, and names key and file', async
     text: 'no certificate',
     broken: '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n',
   })
-  const { log } = capturedLog()
   const cases = [
     ['absent', undefined, /gitlab\.authentication_secret_file: cannot be read: ENOENT/],
     ['short', undefined, /gitlab\.authentication_secret_file: found 31 bytes, allowed: exactly 32/],
@@ -144,20 +136,12 @@ t.test('what is wrong with files stops the start, and names key and file', async
     ['good', 'broken', /gitlab\.ca_certificate_file: cannot be used/],
   ] as const
   for (const [secret, ca, message] of cases) {
-    const client = new GitlabClient(
-      { log, metrics: noGitlabMetrics, tracer: noTracer },
-      {
-        address: 'http://gitlab.test',
-        secretFile: join(folder, secret),
-        caCertificateFile: ca && join(folder, ca),
-        refillPerSecond: 1,
-        bucketSize: 1,
-        userAgent: 'x',
-        env: {},
-      },
-    )
+    const client = createGitlabClient(t, {
+      address: 'http://gitlab.test',
+      secretFile: join(folder, secret),
+      caCertificateFile: ca && join(folder, ca),
+    })
     await t.rejects(client.start(), { code: 'SETTINGS_INVALID', message })
-    await client.stop()
   }
 })
 
@@ -165,21 +149,12 @@ t.test('what is wrong with files stops the start, and names key and file', async
 t.test('calls are measured, by path and status', async (t) => {
   const gitlab = await GitlabDouble.start(t)
   const register = createRegistry()
-  const { log } = capturedLog()
   const folder = t.testdir({ secret: gitlab.secret.toString('base64') })
-  const client = new GitlabClient(
-    { log, metrics: createGitlabMetrics(register, { refillPerSecond: 7 }), tracer: noTracer },
-    {
-      address: gitlab.address,
-      secretFile: join(folder, 'secret'),
-      refillPerSecond: 7,
-      bucketSize: 9,
-      userAgent: 'x',
-      env: {},
-      timeouts: { headMs: 100 },
-    },
+  const client = createGitlabClient(
+    t,
+    { address: gitlab.address, secretFile: join(folder, 'secret'), timeouts: { headMs: 100 } },
+    { metrics: createGitlabMetrics(register, { refillPerSecond: 7 }) },
   )
-  t.teardown(() => client.stop())
   await client.start()
   const call = { method: 'GET', path: '/job/allowed_agents', queue: 'users', repeatable: false } as const
   await t.rejects(client.send(call, signal))

@@ -7,13 +7,10 @@ import * as grpc from '@grpc/grpc-js'
 import t, { type Test } from 'tap'
 import { Authority } from '../../../dev/certificates.ts'
 import type { Forward } from '../../../src/call/call.ts'
-import { RailsServer } from '../../../src/kas/servers/rails/rails-server.ts'
 import { CertificateFiles } from '../../../src/lib/certificate-files.ts'
-import { systemClock } from '../../../src/lib/clock.ts'
 import { createLogger } from '../../../src/lib/log.ts'
-import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 import { eventually } from '../../support/eventually.ts'
-import { callUnary, connect, goodMetadata, openBidi, startRailsServer } from './start-server.ts'
+import { callUnary, connect, createRailsServer, goodMetadata, openBidi, startRailsServer } from './start-server.ts'
 
 const method = '/test.Own/Hello'
 const methods = new Map([[method, async (request: Uint8Array) => request]])
@@ -145,22 +142,16 @@ t.test('it does not start with a secret that cannot be, nor where another listen
   await once(other, 'listening')
   t.teardown(() => other.close())
   const { port } = other.address() as { port: number }
-  const server = (secret: string, listenPort: number) =>
-    new RailsServer(
-      { methods, forward: echo, clock: systemClock, log, tracer: noTracer },
-      {
-        listen: { port: listenPort, host: '127.0.0.1' },
-        secretFile: join(folder, secret),
-        listenGraceMs: 0,
-        maxAgeMs: 1e12,
-      },
-    )
+  const create = (secret: string, listenPort: number) => {
+    const options = { listen: { port: listenPort, host: '127.0.0.1' } }
+    return createRailsServer(join(folder, secret), { options }).server
+  }
   for (const name of ['short', 'absent']) {
-    const refused = server(name, 0)
+    const refused = create(name, 0)
     await t.rejects(refused.start(), { code: 'SETTINGS_INVALID', message: /api\.listen\.authentication_secret_file/ })
     await refused.stop()
   }
-  const taken = server('good', port)
+  const taken = create('good', port)
   await t.rejects(taken.start(), { code: 'EADDRINUSE' })
   await taken.stop()
 })

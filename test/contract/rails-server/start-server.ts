@@ -20,15 +20,14 @@ import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 export const secret = Buffer.from('0123456789abcdef0123456789abcdef')
 const raw = (message: Buffer) => message
 
-export async function startRailsServer(
-  t: Test,
-  overrides: { components?: Partial<RailsServerComponents>; options?: Partial<RailsServerOptions> } = {},
-) {
+interface Overrides {
+  readonly components?: Partial<RailsServerComponents>
+  readonly options?: Partial<RailsServerOptions>
+}
+
+/** It has not been started. */
+export function createRailsServer(secretFile: string, { components, options }: Overrides = {}) {
   const log: string[] = []
-  const folder = await mkdtemp(join(tmpdir(), 'rails-server-')) // not t.testdir, which is the test's own
-  t.teardown(() => rm(folder, { recursive: true }))
-  const secretFile = join(folder, 'secret')
-  await writeFile(secretFile, `${secret.toString('base64')}\n`)
   const server = new RailsServer(
     {
       methods: new Map(),
@@ -38,16 +37,19 @@ export async function startRailsServer(
       clock: systemClock,
       tracer: noTracer,
       log: createLogger({ level: 'debug', destination: { write: (line) => log.push(line) } }),
-      ...overrides.components,
+      ...components,
     },
-    {
-      listen: { port: 0, host: '127.0.0.1' },
-      secretFile,
-      listenGraceMs: 0,
-      maxAgeMs: 7_200_000,
-      ...overrides.options,
-    },
+    { listen: { port: 0, host: '127.0.0.1' }, secretFile, listenGraceMs: 0, maxAgeMs: 7_200_000, ...options },
   )
+  return { server, log }
+}
+
+export async function startRailsServer(t: Test, overrides: Overrides = {}) {
+  const folder = await mkdtemp(join(tmpdir(), 'rails-server-')) // not t.testdir, which is the test's own
+  t.teardown(() => rm(folder, { recursive: true }))
+  const secretFile = join(folder, 'secret')
+  await writeFile(secretFile, `${secret.toString('base64')}\n`)
+  const { server, log } = createRailsServer(secretFile, overrides)
   await server.start()
   t.teardown(() => server.stop())
   return { server, log, port: (server.address as AddressInfo).port }

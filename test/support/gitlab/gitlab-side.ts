@@ -32,10 +32,31 @@ export const upstreamTtls = {
   accessErrorTtlMs: 10_000,
 }
 
-export const noGitlabMetrics: GitlabMetrics = {
+const noGitlabMetrics: GitlabMetrics = {
   answered: () => undefined,
   waited: () => undefined,
   unchecked: () => undefined,
+}
+
+/** It has not been started, and ends with the test. */
+export function createGitlabClient(
+  t: Test,
+  options: Pick<GitlabClientOptions, 'address' | 'secretFile'> & Partial<GitlabClientOptions>,
+  components: Partial<ConstructorParameters<typeof GitlabClient>[0]> = {},
+): GitlabClient {
+  const client = new GitlabClient(
+    { log: capturedLog().log, metrics: noGitlabMetrics, random: () => 0.5, tracer: noTracer, ...components },
+    {
+      refillPerSecond: 50,
+      bucketSize: 250,
+      userAgent: 'gitlab-kas/v18.5.0/abcdef',
+      env: {},
+      repeatMs: [1, 20],
+      ...options,
+    },
+  )
+  t.teardown(() => client.stop())
+  return client
 }
 
 /** kas' side of GitLab: the directory and its client, started, against a double. */
@@ -46,20 +67,8 @@ export async function startGitlabSide(t: Test, gitlab: GitlabDouble, options: Gi
   await writeFile(join(folder, 'secret'), `${gitlab.secret.toString('base64')}\n`)
   const clock = options.clock ? { clock: options.clock } : {}
   const { tracer = noTracer, onUnchecked } = options
-  const client = new GitlabClient(
-    { log, metrics: noGitlabMetrics, random: () => 0.5, ...clock, tracer },
-    {
-      address: gitlab.address,
-      secretFile: join(folder, 'secret'),
-      refillPerSecond: 50,
-      bucketSize: 250,
-      userAgent: 'gitlab-kas/v18.5.0/abcdef',
-      env: {},
-      repeatMs: [1, 20],
-      ...options.client,
-    },
-  )
-  t.teardown(() => client.stop())
+  const place = { address: gitlab.address, secretFile: join(folder, 'secret') }
+  const client = createGitlabClient(t, { ...place, ...options.client }, { log, ...clock, tracer })
   await client.start()
   const directory = new GitlabDirectory(
     { client, log, random: () => 0.5, ...clock, ...(onUnchecked ? { onUnchecked } : {}) },
