@@ -84,6 +84,8 @@ t.test('calls while the cluster changes', { skip, timeout: 240_000 }, async (t) 
     const watchesAnew = await during(t, async (calls) => {
       t.equal((await direct.request(configMaps)).status, 200, 'the first token is taken')
       await writeToken(controlPlane.signToken({ account, lifeMs: 3_600_000 }))
+      await calls.more(200) // close to one another while the file changes
+      calls.slowDown(100)
       const expired = async () => {
         await calls.more(20)
         if ((await direct.request(configMaps)).status !== 401) throw new Error('the first token is still taken')

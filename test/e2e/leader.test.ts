@@ -17,6 +17,8 @@ const skip = missing.length > 0 && `needs ${missing.join(', ')}`
 const maxGapMs = 20_000
 /** between two actions of a leader */
 const workMs = 1_000
+/** of each of the four callers: a call begins every 25 ms */
+const pauseMs = 100
 
 t.test('two pods of one agent', { skip, timeout: 200_000 }, async (t) => {
   const processes = await Processes.start(t)
@@ -39,7 +41,7 @@ t.test('two pods of one agent', { skip, timeout: 200_000 }, async (t) => {
   await stack.connected()
   const url = `${stack.kubernetesUrl}/api/v1/namespaces/default`
   const ca = await readFile(stack.caFile, 'utf8')
-  const calls = new SteadyCalls({ url, ca, token: bearerOf('agent'), pauseMs: 20 })
+  const calls = new SteadyCalls({ url, ca, token: bearerOf('agent'), pauseMs })
   t.teardown(() => calls.stop())
   calls.start()
   const first = await nextTerm(0)

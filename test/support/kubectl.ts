@@ -12,6 +12,9 @@ export interface KubectlInput {
   environment?: Readonly<Record<string, string>>
 }
 
+/** Its start is nearly all of its work: one that collects no garbage before it has this much takes a fifth less CPU. */
+const cheapStart = { GOGC: 'off', GOMEMLIMIT: '128MiB', GOMAXPROCS: '1' }
+
 /** kubectl with one kubeconfig, as a process each time. */
 export class Kubectl {
   readonly #processes: Processes
@@ -41,7 +44,7 @@ export class Kubectl {
     return this.#processes.spawn({
       command: join(this.#assets, 'kubectl'),
       args: [`--kubeconfig=${kubeconfig}`, ...(namespace ? [`--namespace=${namespace}`] : []), ...args],
-      environment: { KUBECACHEDIR: join(this.#processes.folder, 'cache'), ...input.environment },
+      environment: { KUBECACHEDIR: join(this.#processes.folder, 'cache'), ...cheapStart, ...input.environment },
       ...(input.stdin !== undefined && { stdin: input.stdin }),
     })
   }

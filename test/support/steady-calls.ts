@@ -41,12 +41,14 @@ export class SteadyCalls {
   readonly #agent: Agent
   readonly #waiting: { count: number; resolve: () => void }[] = []
   #workers: Promise<void>[] = []
+  #pauseMs: number
   #began = 0
   #stopped = false
 
   constructor(options: SteadyCallsOptions) {
     this.#options = options
-    const { ca, servername } = options
+    const { ca, servername, pauseMs = 5 } = options
+    this.#pauseMs = pauseMs
     this.#agent = new Agent({ keepAlive: true, ca, ...(servername && { servername }) })
   }
 
@@ -62,6 +64,11 @@ export class SteadyCalls {
   start(): void {
     this.#began = performance.now()
     this.#workers = Array.from({ length: this.#options.inFlight ?? 4 }, () => this.#work())
+  }
+
+  /** From now on, between two calls: where a test waits for long, few will do. */
+  slowDown(pauseMs: number): void {
+    this.#pauseMs = pauseMs
   }
 
   /** Resolves when `count` more calls have been answered. */
@@ -83,7 +90,7 @@ export class SteadyCalls {
       const answer = await this.#repeat().catch((error: Error) => ({ status: 0, headers: {}, text: String(error) }))
       this.results.push({ startedMs, tookMs: this.now - startedMs, ...answer })
       for (const waiting of this.#waiting) if (this.results.length >= waiting.count) waiting.resolve()
-      await delay(this.#options.pauseMs ?? 5)
+      await delay(this.#pauseMs)
     }
   }
 
