@@ -450,12 +450,17 @@ function isSame(line: AccessLine, { verb, objectRef = {}, impersonatedUser, resp
   )
 }
 
-function linesOf(kas: TestProcess): AccessLine[] {
-  const whole = kas.stdout.slice(0, kas.stdout.lastIndexOf('\n') + 1)
-  return whole
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => accessLineSchema.parse(JSON.parse(line)))
+/** what was read of each: a line is checked once */
+const linesRead = new WeakMap<TestProcess, { end: number; lines: AccessLine[] }>()
+
+function linesOf(kas: TestProcess): readonly AccessLine[] {
+  const read = linesRead.get(kas) ?? { end: 0, lines: [] }
+  linesRead.set(kas, read)
+  const end = kas.stdout.lastIndexOf('\n') + 1
+  for (const line of kas.stdout.slice(read.end, end).split('\n'))
+    if (line !== '') read.lines.push(accessLineSchema.parse(JSON.parse(line)))
+  read.end = end
+  return read.lines
 }
 
 function fits(line: AccessLine, wanted: Line): boolean {

@@ -5,7 +5,7 @@ import { assets, skip } from '../support/kubectl-stack.ts'
 
 /** `npm run soak -- watches`, short, and with fewer changes a second. */
 
-const faults = { kills: 1, freezes: 1, pods: 1, restarts: 1, entries: 1, rate: 10 }
+const faults = { kills: 1, freezes: 1, pods: 1, restarts: 1, entries: 1, rate: 5 }
 /** built before the time of the test begins */
 const informer = skip ? { missing: skip } : await informerProgram()
 

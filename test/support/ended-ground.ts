@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
 import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
@@ -7,6 +7,7 @@ import { EntryReplica } from './entry-replica.ts'
 import { eventually } from './eventually.ts'
 import { GitlabDouble } from './gitlab/gitlab-double.ts'
 import { type GitlabWorld, suiteWorld } from './gitlab/gitlab-world.ts'
+import { httpsGet } from './https-get.ts'
 import { Kubectl } from './kubectl.ts'
 import { deployment } from './kubectl-operations.ts'
 import { assets } from './kubectl-stack.ts'
@@ -151,6 +152,8 @@ interface EndedGroundParts {
   readonly stack: Stack
   readonly entry: EntryReplica
   readonly rights: Rights
+  /** PEM */
+  readonly ca: string
 }
 
 /** A cluster with a Deployment `web`, two replicas of kas, and people who may all there. */
@@ -159,11 +162,14 @@ export class EndedGround {
   readonly kas: Readonly<Record<Entry, TestProcess>>
   readonly #rights: Rights
   readonly #caFile: string
+  /** PEM */
+  readonly #ca: string
   readonly #urls: Readonly<Record<Entry, string>>
   readonly #socket: string
 
-  private constructor({ processes, stack, entry, rights }: EndedGroundParts) {
+  private constructor({ processes, stack, entry, rights, ca }: EndedGroundParts) {
     this.processes = processes
+    this.#ca = ca
     this.#rights = rights
     this.#caFile = stack.caFile
     this.#socket = entry.socket
@@ -205,7 +211,8 @@ export class EndedGround {
     await admin.ok(['create', 'clusterrolebinding', 'people', '--clusterrole=cluster-admin', ...groups])
     await admin.ok(['apply', '-f', '-'], { stdin: deployment(1) })
     await admin.ok(['rollout', 'status', 'deployment/web', '--timeout=60s'])
-    const ground = new EndedGround({ processes, stack, entry, rights })
+    const ca = await readFile(stack.caFile, 'utf8')
+    const ground = new EndedGround({ processes, stack, entry, rights, ca })
     await ground.restore()
     return ground
   }
@@ -239,8 +246,8 @@ export class EndedGround {
     await this.#rights.restore()
     for (const entry of entries) {
       for (const person of ['ada', 'bob', 'job'] as const) {
-        const { kubectl } = await this.side(entry, person)
-        await eventually(() => kubectl.ok(['get', '--raw', '/version']), { timeoutMs: 30_000 })
+        const call = () => httpsGet(`${this.#urls[entry]}/version`, { ca: this.#ca, token: bearers[person] })
+        await eventually(async () => (await call()).status === 200, { timeoutMs: 30_000 })
       }
     }
   }

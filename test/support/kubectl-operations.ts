@@ -91,8 +91,8 @@ export const objectOperations: readonly KubectlOperation[] = [
       const change = { metadata: { annotations: { patched: type } } }
       const json = [{ op: 'add', path: '/metadata/annotations/patched', value: type }]
       const patch = JSON.stringify(type === 'json' ? json : change)
-      await kubectl.ok(['patch', 'deployment', 'web', `--type=${type}`, `--patch=${patch}`])
-      const seen = await kubectl.ok(['get', 'deployment', 'web', '-o', 'jsonpath={.metadata.annotations.patched}'])
+      const output = '--output=jsonpath={.metadata.annotations.patched}'
+      const seen = await kubectl.ok(['patch', 'deployment', 'web', `--type=${type}`, `--patch=${patch}`, output])
       assert.equal(seen, type)
       return seen
     },
@@ -122,17 +122,19 @@ export const deleteOperation: KubectlOperation = {
   },
 }
 
-/** Each change must come while the watch goes on. */
-async function watches({ kubectl }: KubectlSide): Promise<string> {
-  await kubectl.ok(['create', 'configmap', 'watched', '--from-literal=key=value'])
+/** Each change, which is made beside kubectl, must come while the watch goes on. */
+async function watches({ kubectl, admin }: KubectlSide): Promise<string> {
+  const path = `/api/v1/namespaces/${kubectl.namespace}/configmaps`
+  await admin.create(path, { metadata: { name: 'watched' }, data: { key: 'value' } })
   const args = ['get', 'configmap', 'watched', '--watch', '--output-watch-events', '--no-headers', '--label-columns=at']
   const watch = await kubectl.start(args)
   await watch.says(/^ADDED +watched /m)
   for (const at of ['one', 'two', 'three']) {
-    await kubectl.ok(['label', '--overwrite', 'configmap', 'watched', `at=${at}`])
+    const body = { metadata: { labels: { at } } }
+    await admin.request(`${path}/watched`, { method: 'PATCH', contentType: 'application/merge-patch+json', body })
     await watch.says(new RegExp(`^MODIFIED +watched .* ${at}$`, 'm'))
   }
-  await kubectl.ok(['delete', 'configmap', 'watched'])
+  await admin.request(`${path}/watched`, { method: 'DELETE' })
   await watch.says(/^DELETED +watched .* three$/m)
   watch.signal('SIGKILL')
   await watch.exited

@@ -1,3 +1,4 @@
+import type { ApiClient } from '../../dev/control-plane/api-client.ts'
 import { absent } from './absent.ts'
 import type { Kubectl } from './kubectl.ts'
 
@@ -12,6 +13,8 @@ export interface KubectlSide {
   readonly kubectl: Kubectl
   /** paths of kubeconfigs */
   readonly kubeconfigs: Readonly<Record<Identity, string>>
+  /** of the API server itself, for what is done and read beside kubectl */
+  readonly admin: ApiClient
   /** a folder for files that this side alone uses */
   readonly folder: string
   /** adds a line to what `logs` and `attach` show */

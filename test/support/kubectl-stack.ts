@@ -34,5 +34,6 @@ export async function createSide(
   await mkdir(folder)
   const kubectl = new Kubectl({ processes, assets }, { kubeconfig: kubeconfigs.agent, namespace: name })
   await kubectl.ok(['create', 'namespace', name])
-  return { name, kubectl, kubeconfigs, folder, writeLogLine: (line) => controlPlane.writeLogLine(line) }
+  const { admin } = controlPlane
+  return { name, kubectl, kubeconfigs, admin, folder, writeLogLine: (line) => controlPlane.writeLogLine(line) }
 }

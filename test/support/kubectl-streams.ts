@@ -68,9 +68,10 @@ async function execStatus({ kubectl }: KubectlSide, form: Form): Promise<string>
   return `${code} ${stderr}`
 }
 
-async function copies({ kubectl, folder }: KubectlSide, form: Form): Promise<string> {
+async function copies({ kubectl, admin, folder }: KubectlSide, form: Form): Promise<string> {
   const environment = environmentOf(form)
-  const pod = await kubectl.ok(['get', 'pods', '--selector=app=web', '-o', 'jsonpath={.items[0].metadata.name}'])
+  const pods = await admin.get(`/api/v1/namespaces/${kubectl.namespace}/pods?labelSelector=app%3Dweb`)
+  const pod = pods.items[0].metadata.name
   const there = `copied-${kubectl.namespace}-${form}`
   await writeFile(join(folder, 'sent'), payload)
   await kubectl.ok(['cp', join(folder, 'sent'), `${pod}:${there}`], { environment })
