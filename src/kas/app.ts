@@ -41,7 +41,7 @@ import { leaving, whenReady } from './servers/listening.ts'
 import { ReplicaSessions } from './sessions/replica-sessions.ts'
 import { SessionTable } from './sessions/session-table.ts'
 import { connectedAgents } from './tunnels/connected-agents.ts'
-import { OverShare } from './tunnels/over-share.ts'
+import { RefusedCallers } from './tunnels/refused-callers.ts'
 import { TunnelRegistry } from './tunnels/tunnel-registry.ts'
 
 export interface AppComponents {
@@ -115,8 +115,8 @@ export class App implements Service {
     this.#accessLog = accessLog
     const leads = new Leads({ clock, membership, peers })
     const router = new Router({ tunnels, observer: createRouterMetrics(this.#register), links })
-    const overShare = new OverShare({ clock, log })
-    const forward = overShare.watch(deliver(router.forward))
+    const refusedCallers = new RefusedCallers({ clock, log })
+    const forward = refusedCallers.watch(deliver(router.forward))
     const serves: KasHost['serves'] = (agentId, method) => router.serves(agentId, method)
     const { host, services } = await createHost(
       { ...shared, registrations: membership?.registrations, peers, leads, forward, serves },
@@ -136,7 +136,7 @@ export class App implements Service {
     )
     const readiness = this.#readiness
     const ports = new Ports(
-      { host, tunnels, peering, overShare, counts, modules, readiness, accessLog, table, sessions, replicaLinks },
+      { host, tunnels, peering, refusedCallers, counts, modules, readiness, accessLog, table, sessions, replicaLinks },
       { config, configurationFile, version, product },
     )
     return [

@@ -36,14 +36,14 @@ import { RailsServer, railsMethodTypes } from './servers/rails/rails-server.ts'
 import type { ReplicaSessions } from './sessions/replica-sessions.ts'
 import type { SessionTable } from './sessions/session-table.ts'
 import { MemberPlacement } from './tunnels/home-placement.ts'
-import type { OverShare } from './tunnels/over-share.ts'
 import { PublishedConnections } from './tunnels/published-connections.ts'
+import type { RefusedCallers } from './tunnels/refused-callers.ts'
 import type { TunnelRegistry } from './tunnels/tunnel-registry.ts'
 
 export interface PortsComponents {
   readonly host: KasHost
   readonly tunnels: TunnelRegistry
-  readonly overShare: OverShare
+  readonly refusedCallers: RefusedCallers
   /** undefined: this replica is alone */
   readonly peering: Peering | undefined
   readonly counts: TokenCallCounts
@@ -107,13 +107,13 @@ export class Ports {
 
   /** What `kas status`, `kas route`, `kas log`, `kas sessions` and `kas doctor` query. */
   opsSocket(): Service[] {
-    const { host, tunnels, peering, overShare, modules, readiness, accessLog, sessions, replicaLinks } =
+    const { host, tunnels, peering, refusedCallers, modules, readiness, accessLog, sessions, replicaLinks } =
       this.#components
     const { config, version } = this.#options
     const { socket } = config.ops
     if (socket === undefined) return []
     const name = peering?.membership.name ?? config.cluster.name ?? hostname()
-    const answers = opsAnswers({ name, version: version.version, readiness, tunnels, overShare, modules, peering })
+    const answers = opsAnswers({ name, version: version.version, readiness, tunnels, refusedCallers, modules, peering })
     const streams = logStreams(accessLog?.recent)
     const server = new OpsSocket(
       {

@@ -138,7 +138,7 @@ export class CallRecord implements ObservedCall {
     return this.#lasts
   }
 
-  /** What is known of it by now; of an exec the program alone. */
+  /** What is known of it by now; of an exec the program alone. For `kas sessions`, and what modules observe. */
   fields(): Partial<AccessLine> {
     const fields: Partial<AccessLine> = {}
     this.#addCall(fields, false)

@@ -3,7 +3,7 @@ import t from 'tap'
 import type * as z from 'zod'
 import type { AgentId } from '../../../src/call/call.ts'
 import { GitlabDirectory } from '../../../src/kas/directory/gitlab/gitlab-directory.ts'
-import { AuthorizationChecks } from '../../../src/kas/servers/kubernetes/authorization/authorization-checks.ts'
+import { AuthorizationRechecks } from '../../../src/kas/servers/kubernetes/authorization/authorization-rechecks.ts'
 import { authorize } from '../../../src/kas/servers/kubernetes/authorization/authorize.ts'
 import type { Credentials } from '../../../src/kas/servers/kubernetes/authorization/credentials.ts'
 import { KasError } from '../../../src/lib/errors.ts'
@@ -50,7 +50,7 @@ function start() {
       accessErrorTtlMs: 10_000,
     },
   )
-  const checks = new AuthorizationChecks({ directory, localDirectory: undefined, clock, log: capturedLog().log })
+  const checks = new AuthorizationRechecks({ directory, localDirectory: undefined, clock, log: capturedLog().log })
   checks.start()
   const open = async () => {
     const ended: { code: string; at: number }[] = []

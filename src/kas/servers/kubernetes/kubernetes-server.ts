@@ -26,7 +26,7 @@ import { ClientAddresses, type ClientAddressesOptions } from '../addresses/clien
 import { ProxyProtocol } from '../addresses/proxy-protocol.ts'
 import { Arrivals } from '../arrivals.ts'
 import type { FrontTickets } from '../front-tickets.ts'
-import { AuthorizationChecks } from './authorization/authorization-checks.ts'
+import { AuthorizationRechecks } from './authorization/authorization-rechecks.ts'
 import { CallerKeys } from './authorization/caller-keys.ts'
 import { Sessions } from './authorization/sessions.ts'
 import type { FrontRedirect } from './front-redirect.ts'
@@ -125,7 +125,7 @@ export class KubernetesServer implements Service {
   readonly #proxyProtocol: ProxyProtocol | undefined
   readonly #idle: IdleConnections
   readonly #callers = new Counter<AgentId>()
-  readonly #checks: AuthorizationChecks
+  readonly #checks: AuthorizationRechecks
   #server: Server | undefined
   #drain: Drain | undefined
   /** ends what is left of ending watches early */
@@ -138,7 +138,7 @@ export class KubernetesServer implements Service {
     this.#options = options
     this.#limits = { ...defaultKubernetesLimits, ...options.limits }
     this.#metrics = createKubernetesMetrics(register, () => this.#running())
-    this.#checks = new AuthorizationChecks(
+    this.#checks = new AuthorizationRechecks(
       { directory, localDirectory, clock: clock ?? monotonicClock, log },
       { ...(periodMs === undefined ? {} : { periodMs }), perSecond },
     )

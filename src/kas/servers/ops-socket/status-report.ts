@@ -6,7 +6,7 @@ import { AgentMetaSchema } from '../../../proto/gen/entity_pb.ts'
 import type { KasModule, StatusLine } from '../../module.ts'
 import type { Reach } from '../../peers/link.ts'
 import type { Links } from '../../peers/links.ts'
-import type { OverShare } from '../../tunnels/over-share.ts'
+import type { RefusedCallers } from '../../tunnels/refused-callers.ts'
 import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
 
 /** A replica, as this one sees it. */
@@ -92,7 +92,7 @@ export interface StatusComponents {
   readonly version: string
   readonly readiness: { problem(): string | undefined }
   readonly tunnels: Pick<TunnelRegistry, 'agentIds' | 'counts'>
-  readonly overShare: Pick<OverShare, 'recent'>
+  readonly refusedCallers: Pick<RefusedCallers, 'recent'>
   /** undefined: this replica is alone */
   readonly peering: StatusPeering | undefined
   readonly modules: readonly Pick<KasModule, 'name' | 'status'>[]
@@ -119,16 +119,16 @@ export function statusReport(components: StatusComponents, agentId?: AgentId): S
     ...(peering ? { members: memberReports(peering) } : {}),
     agents: ids.slice(0, maxAgents).map((id) => agentReport(components, id, { ...byAgent.get(id), inFull })),
     agentCount: ids.length,
-    ...refusedReports(components.overShare, agentId),
+    ...refusedReports(components.refusedCallers, agentId),
     ...moduleReports(components.modules),
   }
 }
 
 function refusedReports(
-  overShare: StatusComponents['overShare'],
+  callers: StatusComponents['refusedCallers'],
   agentId: AgentId | undefined,
 ): Pick<StatusReport, 'refusedCallers'> {
-  const recent = overShare.recent().filter((each) => agentId === undefined || each.agentId === agentId)
+  const recent = callers.recent().filter((each) => agentId === undefined || each.agentId === agentId)
   if (recent.length === 0) return {}
   const refusedCallers = recent.map(({ name: caller, agentId: id, last, count: refused, lastAt }) => {
     const { held, living, watches } = last

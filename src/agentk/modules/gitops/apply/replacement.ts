@@ -67,7 +67,7 @@ export async function replaceObject(
   return { problem: { ...made.problem, text: `it was deleted to be made again: ${made.problem.text}` } }
 }
 
-/** Why it may not be deleted, whoever approves. */
+/** Why it may not be deleted, whoever approves. What has left its source: prune/blockers.ts. */
 function keptBecause(live: LiveObject, { key, object }: ApplyRequest, { id }: ReplacementOptions): string | undefined {
   if (live.owner !== id) return 'this source has not made it'
   if (live.isControlled) return 'a controller keeps it'

@@ -7,7 +7,8 @@ import type { SourceOptions } from '../source-options.ts'
 
 /**
  * All that keeps an object which has left its source, and what its entry in the inventory is then. The last four are of
- * what goes with a namespace or a definition: `planPrune` knows of those; the others are each of one object.
+ * what goes with a namespace or a definition: `planPrune` knows of those; the others are each of one object. Of what is
+ * deleted to be made again: apply/replacement.ts.
  */
 const states = {
   /** the pod that led before may have sent its apply */

@@ -1,7 +1,7 @@
 import type { ResourceKind } from '../../../../kubernetes/kind.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { ListRights, resourceKey } from './list-rights.ts'
-import { type Answered, listQuestion, type Question, rulesQuestion } from './review.ts'
+import { type Answered, listQuestion, type Question, rulesQuestion } from './review-question.ts'
 
 /** An answer counts for 60 s since it was asked for, less what its end may be noticed late. ms */
 export const deniedAfterMs = 59_500

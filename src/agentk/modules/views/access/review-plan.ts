@@ -1,8 +1,8 @@
 import type { ResourceKind } from '../../../../kubernetes/kind.ts'
 import { type Answers, everything, general } from './answers.ts'
 import { eventKind } from './list-rights.ts'
-import type { Present } from './present.ts'
-import { listQuestion, type Question, rulesQuestion } from './review.ts'
+import type { PresentKinds } from './present-kinds.ts'
+import { listQuestion, type Question, rulesQuestion } from './review-question.ts'
 
 export const maxNamespacesAsked = 2000
 /** Namespaces of a scope, in which each kind is asked for. */
@@ -30,7 +30,7 @@ export interface ReviewPlan {
   readonly hasTooManyNamespaces: boolean
 }
 
-type PresentKinds = Pick<Present, 'kinds' | 'servingFor'>
+type KnownKinds = Pick<PresentKinds, 'kinds' | 'servingFor'>
 
 interface KindWanted {
   readonly kind: ResourceKind
@@ -38,7 +38,7 @@ interface KindWanted {
 }
 
 /** What is to be asked for the sake of these views, after what was answered. */
-export function planReviews(answers: Answers, present: PresentKinds, views: readonly Wanted[]): ReviewPlan {
+export function planReviews(answers: Answers, present: KnownKinds, views: readonly Wanted[]): ReviewPlan {
   const isAnswered = (question: Question) => answers.get(question) !== undefined
   const few = { hasTooManyNamespaces: false }
   if (!isAnswered(everything) || answers.mayList(everything)) {
@@ -90,7 +90,7 @@ function namespaceQuestions(
 }
 
 /** With the namespaces to ask about: where there are any; and those of a small scope, before there are. */
-function kindsWanted(answers: Answers, present: PresentKinds, views: readonly Wanted[]): KindWanted[] {
+function kindsWanted(answers: Answers, present: KnownKinds, views: readonly Wanted[]): KindWanted[] {
   const found: KindWanted[] = []
   // events say why objects are not well, too
   const [objects, all] = [scopeOf(views.filter(({ what }) => what === 'objects')), scopeOf(views)]
@@ -125,7 +125,7 @@ const foundations: ReadonlySet<string> = new Set([
 const servingKinds: ReadonlySet<string> = new Set(['Service', 'Pod', 'discovery.k8s.io/EndpointSlice', eventKind.key])
 
 /** Of what the caller may list alone: nothing else has a say in what is asked for him. */
-function servingNamespaces(answers: Answers, present: PresentKinds): readonly string[] {
+function servingNamespaces(answers: Answers, present: KnownKinds): readonly string[] {
   const found = new Set<string>()
   for (const { kind } of present.kinds()) {
     const isSeen = answers.mayList(listQuestion(kind.group, kind.plural, '')) && !answers.isHidden(general, kind)

@@ -8,13 +8,13 @@ import type { ApiClient } from '../../../cluster/api-client.ts'
 import { impersonationHeaders } from '../../../cluster/impersonation-headers.ts'
 import { deniedAfterMs } from './answers.ts'
 import { type AskEvents, askEvents, type EventsQuestion, type LatestEvents } from './asked-events.ts'
-import { type AccessListener, Identity } from './identity.ts'
-import type { Present } from './present.ts'
-import { ask, type Question } from './review.ts'
+import { type AccessListener, CallerRights } from './caller-rights.ts'
+import type { PresentKinds } from './present-kinds.ts'
 import type { Wanted } from './review-plan.ts'
+import { ask, type Question } from './review-question.ts'
 import { ReviewQueue } from './review-queue.ts'
 
-export const maxIdentities = 1000
+export const maxCallers = 1000
 /** Of one review. ms */
 const timeoutMs = 10_000
 
@@ -47,7 +47,7 @@ export class Reviews {
   readonly #components: ReviewsComponents
   readonly #queue: ReviewQueue
   readonly #failures: LimitedLog
-  readonly #identities = new Map<string, Identity>()
+  readonly #callers = new Map<string, CallerRights>()
   readonly #closing = new AbortController()
 
   constructor(components: ReviewsComponents) {
@@ -60,22 +60,22 @@ export class Reviews {
    * @throws KasError FORBIDDEN: the caller is nobody; TOO_MANY_STREAMS: too many callers; STATUS: agentk itself acts
    * as somebody else already
    */
-  open(caller: Caller, wanted: Wanted, present: Present, listener: AccessListener): Access {
+  open(caller: Caller, wanted: Wanted, present: PresentKinds, listener: AccessListener): Access {
     const headers = this.#headersOf(caller)
-    const identity = this.#identityOf(JSON.stringify([caller.as, headers]), headers, present)
-    identity.add(listener, wanted)
+    const rights = this.#rightsOf(JSON.stringify([caller.as, headers]), headers, present)
+    rights.add(listener, wanted)
     return {
       get problem() {
-        return identity.problem
+        return rights.problem
       },
       get hasTooManyNamespaces() {
-        return identity.hasTooManyNamespaces
+        return rights.hasTooManyNamespaces
       },
       get isWhole() {
-        return identity.isWhole
+        return rights.isWhole
       },
-      events: (question, signal) => this.#events(identity, { ...question, headers }, signal),
-      close: () => identity.delete(listener),
+      events: (question, signal) => this.#events(rights, { ...question, headers }, signal),
+      close: () => rights.delete(listener),
     }
   }
 
@@ -91,39 +91,38 @@ export class Reviews {
     return impersonationHeaders(this.#components.own, user, [])
   }
 
-  #identityOf(key: string, headers: readonly string[], present: Present): Identity {
-    const known = this.#identities.get(key)
+  #rightsOf(key: string, headers: readonly string[], present: PresentKinds): CallerRights {
+    const known = this.#callers.get(key)
     if (known) return known
     this.#makeRoom()
     const { clock } = this.#components
-    const identity = new Identity({
+    const rights = new CallerRights({
       clock,
       queue: this.#queue,
       present,
       ask: (question) => this.#ask(question, headers),
       onFailure: (error) => this.#failures.warn(errorText(error)),
     })
-    this.#identities.set(key, identity)
-    return identity
+    this.#callers.set(key, rights)
+    return rights
   }
 
   /** Of those without a view, answers are kept for as long as they count. */
   #makeRoom(): void {
     const now = this.#components.clock.now()
-    for (const [key, { isIdle, idleSince }] of this.#identities) {
-      if (isIdle && (now >= idleSince + deniedAfterMs || this.#identities.size >= maxIdentities))
-        this.#identities.delete(key)
+    for (const [key, { isIdle, idleSince }] of this.#callers) {
+      if (isIdle && (now >= idleSince + deniedAfterMs || this.#callers.size >= maxCallers)) this.#callers.delete(key)
     }
-    if (this.#identities.size < maxIdentities) return
-    throw new KasError({ code: 'TOO_MANY_STREAMS', name: 'viewers', limit: maxIdentities, what: 'callers with views' })
+    if (this.#callers.size < maxCallers) return
+    throw new KasError({ code: 'TOO_MANY_STREAMS', name: 'viewers', limit: maxCallers, what: 'callers with views' })
   }
 
   /** They are as much work for the API server as a review, and have their turn among those. */
-  async #events(identity: Identity, question: EventsQuestion, signal: AbortSignal) {
+  async #events(rights: CallerRights, question: EventsQuestion, signal: AbortSignal) {
     const { promise, resolve } = Promise.withResolvers<LatestEvents | undefined>()
     const { api } = this.#components
     const job = {
-      source: identity,
+      source: rights,
       run: () =>
         this.#inTime((timely) => askEvents(api, question, timely), signal)
           .catch((error: unknown) => {

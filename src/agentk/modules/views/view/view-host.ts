@@ -2,7 +2,7 @@ import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { viewsBounds } from '../../../../proto/views-json.ts'
 import type { AskEvents } from '../access/asked-events.ts'
-import { Present, PresentFeed } from '../access/present.ts'
+import { PresentFeed, PresentKinds } from '../access/present-kinds.ts'
 import { maxNamespacesAsked, type Wanted } from '../access/review-plan.ts'
 import type { Access, Caller, Reviews } from '../access/reviews.ts'
 import type { FollowStates, ReadonlyEvents, ReadonlyRecords, Visibility } from '../store/record.ts'
@@ -96,7 +96,7 @@ export class ViewHost {
   readonly #forests: Forests
   readonly #turns: TimeSlices
   readonly #selections: Selections
-  readonly #present: Present
+  readonly #present: PresentKinds
   readonly #feed: PresentFeed
   readonly #opened = new Set<Opened>()
   readonly #limits: ViewLimits
@@ -110,7 +110,7 @@ export class ViewHost {
   constructor(components: ViewHostComponents, { verdict = 'argo', limits, ...options }: ViewHostOptions = {}) {
     const { records, states, events, clock } = components
     this.#components = components
-    this.#present = new Present(clock)
+    this.#present = new PresentKinds(clock)
     this.#limits = new ViewLimits(this.#opened, limits)
     const { turns = new TimeSlices(clock) } = components
     this.#turns = turns

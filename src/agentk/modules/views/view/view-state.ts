@@ -1,7 +1,7 @@
 import type { ResourceKind } from '../../../../kubernetes/kind.ts'
 import type { BuiltInKind } from '../../../../kubernetes/kind-words.ts'
 import type { ViewState } from '../../../../proto/views-json.ts'
-import type { Present } from '../access/present.ts'
+import type { PresentKinds } from '../access/present-kinds.ts'
 import type { Caller } from '../access/reviews.ts'
 import type { FollowState, FollowStates, Visibility } from '../store/record.ts'
 import type { ReadQuery } from '../tree/query.ts'
@@ -16,7 +16,7 @@ export interface Seeing {
   /** of the scope; undefined: all */
   readonly namespaces: ReadonlySet<string> | undefined
   /** where there are objects of a kind */
-  readonly present: Pick<Present, 'namespacesOf'>
+  readonly present: Pick<PresentKinds, 'namespacesOf'>
 }
 
 export type SeenStates = readonly (readonly [kind: ResourceKind, state: FollowState])[]

@@ -4,7 +4,7 @@ import { Deadline } from '../../../../lib/deadline.ts'
 import { pause } from '../../../../lib/pause.ts'
 import { linkedController } from '../../../../lib/signals.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
-import { type Answered, accessQuestion, ask, type Question, rulesQuestion } from '../access/review.ts'
+import { type Answered, accessQuestion, ask, type Question, rulesQuestion } from '../access/review-question.ts'
 
 /** From one round to the next; a fifth less or more. ms */
 const roundMs = 40_000

@@ -4,13 +4,13 @@ import type { Logger } from '../../../../lib/log.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
 import type { CallRecord } from '../../../access-log/call-record.ts'
 import type { SessionTable } from '../../../sessions/session-table.ts'
-import type { AuthorizationChecks } from './authorization-checks.ts'
+import type { AuthorizationRechecks } from './authorization-rechecks.ts'
 import type { Authorized } from './authorize.ts'
 import type { Credentials } from './credentials.ts'
 
 export interface SessionsComponents {
   readonly table: SessionTable
-  readonly checks: AuthorizationChecks
+  readonly checks: AuthorizationRechecks
   /** since 1970 */
   readonly clock: Pick<Clock, 'now'>
   readonly log: Logger

@@ -8,7 +8,7 @@ import { encodeHttpRequest, kubernetesApiMethod } from '../../../../proto/http/h
 import type { AccessLog } from '../../../access-log/access-log.ts'
 import { auditIdHeader, CallRecord, type ObserveCall } from '../../../access-log/call-record.ts'
 import type { Directory } from '../../../directory/directory.ts'
-import { accessLost } from '../authorization/authorization-checks.ts'
+import { accessLost } from '../authorization/authorization-rechecks.ts'
 import { type Access, type Authorized, authorize, callerNames } from '../authorization/authorize.ts'
 import type { CallerKeys } from '../authorization/caller-keys.ts'
 import type { Credentials } from '../authorization/credentials.ts'

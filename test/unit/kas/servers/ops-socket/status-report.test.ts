@@ -3,7 +3,7 @@ import type { AgentId } from '../../../../../src/call/call.ts'
 import { status } from '../../../../../src/kas/cli/status.ts'
 import type { KasModule } from '../../../../../src/kas/module.ts'
 import { statusReport } from '../../../../../src/kas/servers/ops-socket/status-report.ts'
-import type { RefusedCaller } from '../../../../../src/kas/tunnels/over-share.ts'
+import type { RefusedCaller } from '../../../../../src/kas/tunnels/refused-callers.ts'
 
 const report = (modules: readonly KasModule[], refused: readonly RefusedCaller[] = []) =>
   statusReport({
@@ -11,7 +11,7 @@ const report = (modules: readonly KasModule[], refused: readonly RefusedCaller[]
     version: '1.2.3',
     readiness: { problem: () => undefined },
     tunnels: { agentIds: () => [], counts: () => ({ idle: 0, waiting: 0, living: 0 }) },
-    overShare: { recent: () => refused },
+    refusedCallers: { recent: () => refused },
     peering: undefined,
     modules,
   })

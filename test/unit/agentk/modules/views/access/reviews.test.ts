@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
-import { Present } from '../../../../../../src/agentk/modules/views/access/present.ts'
+import { PresentKinds } from '../../../../../../src/agentk/modules/views/access/present-kinds.ts'
 import { maxNamespacesAsked } from '../../../../../../src/agentk/modules/views/access/review-plan.ts'
-import { maxIdentities, Reviews } from '../../../../../../src/agentk/modules/views/access/reviews.ts'
+import { maxCallers, Reviews } from '../../../../../../src/agentk/modules/views/access/reviews.ts'
 import type { Visibility } from '../../../../../../src/agentk/modules/views/store/record.ts'
 import { capturedLog } from '../../../../../support/captured-log.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
@@ -14,7 +14,7 @@ function start(t: Test, parts: { own?: { username: string; groups: string[]; uid
   const api = new ReviewDouble()
   const { log, lines } = capturedLog()
   const reviews = new Reviews({ api, clock, log, ...parts })
-  const present = new Present(clock)
+  const present = new PresentKinds(clock)
   t.teardown(() => reviews.close())
   const open = (caller = user('ann'), namespaces?: string[], what: 'objects' | 'events' = 'objects') => {
     const seen: Visibility[] = []
@@ -220,7 +220,7 @@ t.test('over so many namespaces a scope must name its own', async (t) => {
 t.test('so many callers; the idle ones make room', async (t) => {
   const { open, pass } = start(t)
   const first = open(user('u0'))
-  for (let i = 1; i < maxIdentities; i++) open(user(`u${i}`))
+  for (let i = 1; i < maxCallers; i++) open(user(`u${i}`))
   t.throws(() => open(user('one more')), { code: 'TOO_MANY_STREAMS' })
   open(user('u5'))
   first.access.close()

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Present } from '../../../../../../src/agentk/modules/views/access/present.ts'
+import { PresentKinds } from '../../../../../../src/agentk/modules/views/access/present-kinds.ts'
 import { Places } from '../../../../../../src/agentk/modules/views/store/indexes.ts'
 import { Multimap } from '../../../../../../src/agentk/modules/views/store/multimap.ts'
 import type { ResourceKind } from '../../../../../../src/kubernetes/kind.ts'
@@ -54,7 +54,7 @@ t.test('places say how many there are of each kind', async (t) => {
 
 t.test('what comes and goes again and again is nothing new to ask about', async (t) => {
   const clock = new ManualClock()
-  const present = new Present(clock)
+  const present = new PresentKinds(clock)
   let more = 0
   present.onMore(() => more++)
   const namespaces = (kind: ResourceKind) => {

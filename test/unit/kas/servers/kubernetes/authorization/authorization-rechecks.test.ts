@@ -3,10 +3,10 @@ import t, { type Test } from 'tap'
 import type { AgentId } from '../../../../../../src/call/call.ts'
 import type { DirectoryListener, JobGrant, UserGrant } from '../../../../../../src/kas/directory/directory.ts'
 import {
-  AuthorizationChecks,
-  type AuthorizationChecksOptions,
+  AuthorizationRechecks,
+  type AuthorizationRechecksOptions,
   type CheckedCaller,
-} from '../../../../../../src/kas/servers/kubernetes/authorization/authorization-checks.ts'
+} from '../../../../../../src/kas/servers/kubernetes/authorization/authorization-rechecks.ts'
 import { authorize } from '../../../../../../src/kas/servers/kubernetes/authorization/authorize.ts'
 import type { Credentials } from '../../../../../../src/kas/servers/kubernetes/authorization/credentials.ts'
 import { type ErrorCode, KasError } from '../../../../../../src/lib/errors.ts'
@@ -21,7 +21,7 @@ function user(key = 'ada', agentId = prod): Credentials {
   return { kind: 'user', agentId, candidates: [{ type: 'personal_access_token', key }] }
 }
 
-function start(t: Test, options: AuthorizationChecksOptions = {}) {
+function start(t: Test, options: AuthorizationRechecksOptions = {}) {
   const clock = new ManualClock()
   const asked: string[] = []
   const world = {
@@ -44,7 +44,7 @@ function start(t: Test, options: AuthorizationChecksOptions = {}) {
     },
   }
   const { log, lines } = capturedLog()
-  const checks = new AuthorizationChecks({ directory, localDirectory, clock, log }, options)
+  const checks = new AuthorizationRechecks({ directory, localDirectory, clock, log }, options)
   checks.start()
   t.teardown(() => checks.stop())
   /** @returns what has become of him: why he was withdrawn, or as whom he goes on */

@@ -9,7 +9,7 @@ import type { LocalDirectory } from '../../../directory/local-directory.ts'
 import { type Authorized, authorize } from './authorize.ts'
 import type { Credentials } from './credentials.ts'
 
-export interface AuthorizationChecksComponents {
+export interface AuthorizationRechecksComponents {
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
   /** undefined: nobody says that grants may have changed */
   readonly localDirectory: Pick<LocalDirectory, 'onGrantsChange'> | undefined
@@ -18,7 +18,7 @@ export interface AuthorizationChecksComponents {
   readonly log: Logger
 }
 
-export interface AuthorizationChecksOptions {
+export interface AuthorizationRechecksOptions {
   /** from one question to the next about whoever has anything that runs. ms */
   readonly periodMs?: number
   /** questions that the directory may be asked; absent: as many as there are. With more to ask the period grows */
@@ -69,8 +69,8 @@ interface Group {
  * Asks again whether those who have something that runs still may, from time to time, and at once where the directory says that
  * it may have changed. A directory that is away withdraws nothing.
  */
-export class AuthorizationChecks {
-  readonly #components: AuthorizationChecksComponents
+export class AuthorizationRechecks {
+  readonly #components: AuthorizationRechecksComponents
   readonly #periodMs: number
   readonly #perSecond: number | undefined
   readonly #rateLimit: RateLimit | undefined
@@ -88,8 +88,8 @@ export class AuthorizationChecks {
   #stopped = false
 
   constructor(
-    components: AuthorizationChecksComponents,
-    { periodMs = usualPeriodMs, perSecond }: AuthorizationChecksOptions = {},
+    components: AuthorizationRechecksComponents,
+    { periodMs = usualPeriodMs, perSecond }: AuthorizationRechecksOptions = {},
   ) {
     this.#components = components
     this.#periodMs = periodMs

@@ -2,9 +2,9 @@ import type { Clock } from '../../../../lib/clock.ts'
 import type { Visibility } from '../store/record.ts'
 import { type Answer, Answers, everything, isAllowed } from './answers.ts'
 import type { ListRights } from './list-rights.ts'
-import type { Present } from './present.ts'
-import type { Answered, Question } from './review.ts'
+import type { PresentKinds } from './present-kinds.ts'
 import { planReviews, type Wanted } from './review-plan.ts'
+import type { Answered, Question } from './review-question.ts'
 import type { Job, ReviewQueue } from './review-queue.ts'
 
 /** Of an answer, since it was asked for. ms */
@@ -27,10 +27,10 @@ export interface AccessListener {
   onWhole?(): void
 }
 
-export interface IdentityComponents {
+export interface CallerRightsComponents {
   readonly clock: Clock
   readonly queue: ReviewQueue
-  readonly present: Present
+  readonly present: PresentKinds
   /** @throws Error: it has no answer */
   readonly ask: (question: Question) => Promise<Answered>
   readonly onFailure: (error: unknown) => void
@@ -42,8 +42,8 @@ type Timer = 'plan' | 'publish' | 'withdraw' | 'wake' | 'patience'
  * What one caller may list, asked step by step: everything; each kind in the whole cluster; the rest by namespace.
  * What is not known is denied.
  */
-export class Identity {
-  readonly #components: IdentityComponents
+export class CallerRights {
+  readonly #components: CallerRightsComponents
   readonly #views = new Map<AccessListener, Wanted & { isShown: boolean }>()
   readonly #answers: Answers
   readonly #asking = new Map<string, Job>()
@@ -58,7 +58,7 @@ export class Identity {
   /** when its last view was closed. ms */
   idleSince: number
 
-  constructor(components: IdentityComponents) {
+  constructor(components: CallerRightsComponents) {
     this.#components = components
     this.#answers = new Answers(components.clock)
     this.idleSince = components.clock.now()

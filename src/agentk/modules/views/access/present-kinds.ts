@@ -23,7 +23,7 @@ interface Counted {
 }
 
 /** Which kinds there are in which namespaces: what there is to ask about. */
-export class Present {
+export class PresentKinds {
   readonly #kinds = new Map<string, Counted>()
   readonly #clock: Clock
   /** namespaces of which the last object of a kind went, the longest ago first */
@@ -115,7 +115,7 @@ export interface PresentFeedComponents {
   readonly records: ReadonlyRecords
   readonly states: FollowStates
   readonly events: ReadonlyEvents
-  readonly present: Present
+  readonly present: PresentKinds
 }
 
 /** Keeps what there is to ask rights about: of records and what is said of them, of events, and of what is left out. */

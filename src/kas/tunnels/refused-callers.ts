@@ -32,7 +32,7 @@ interface Kept {
 }
 
 /** Who was refused because he holds more than his share of an agent's tunnels: in the log, and for `kas status`. */
-export class OverShare {
+export class RefusedCallers {
   readonly #components: { clock: Clock; log: Logger }
   /** the one refused last: last */
   readonly #kept = new Map<string, Kept>()
