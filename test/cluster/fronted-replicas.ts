@@ -6,15 +6,13 @@ import { Authority } from '../../dev/certificates.ts'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
 import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
 import { type AccessLine, accessLineSchema } from '../../src/kas/access-log/access-line.ts'
-import { App } from '../../src/kas/app.ts'
-import { parseKasConfig } from '../../src/kas/config/kas-config.ts'
 import type { StatusReport } from '../../src/kas/servers/ops-socket/status-report.ts'
 import type { LineSink } from '../../src/lib/line-writer.ts'
 import { askSocket } from '../support/ask-socket.ts'
-import { capturedLog } from '../support/captured-log.ts'
 import { ClusterDouble } from '../support/cluster-double.ts'
 import { eventually } from '../support/eventually.ts'
 import { GitRepository } from '../support/git-repository.ts'
+import { type KasApp, startKasApp } from '../support/kas-app.ts'
 import { Processes, type TestProcess } from '../support/processes.ts'
 import { mainOf } from '../support/programs.ts'
 import { agentConfiguration, agentId, agentToken, directoryFile } from '../support/stack-directory.ts'
@@ -171,15 +169,10 @@ async function startReplica(t: Test, place: Place, i: number): Promise<FrontedRe
   const text = JSON.stringify(configuration(place, i, { agentsPort, opsPort, kubernetesPort }))
   const lines: AccessLine[] = []
   const accessSink = accessSinkInto(lines)
-  let app: App | undefined
+  let app: KasApp['app'] | undefined
   const start = async () => {
-    const { config } = parseKasConfig(`${name}.yaml`, text)
-    const version = { version: '0.1.0', commit: 'test' }
-    const { log } = capturedLog()
-    app = new App({ log, accessSink }, { config, configurationFile: `${name}.yaml`, version, env: process.env })
-    await app.start()
+    ;({ app } = await startKasApp(t, text, { accessSink, env: process.env }))
   }
-  t.teardown(() => app?.stop(AbortSignal.abort()))
   await start()
   const outcomes = async () => {
     const text = await (await fetch(`http://127.0.0.1:${opsPort}/metrics`)).text()

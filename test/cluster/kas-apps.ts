@@ -4,14 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
-import { App, type AppComponents } from '../../src/kas/app.ts'
-import { parseKasConfig } from '../../src/kas/config/kas-config.ts'
+import type { App, AppComponents } from '../../src/kas/app.ts'
 import type { StatusReport } from '../../src/kas/servers/ops-socket/status-report.ts'
 import { secret } from '../contract/rails-server/start-server.ts'
 import { askSocket } from '../support/ask-socket.ts'
-import { capturedLog } from '../support/captured-log.ts'
-import { endpointPort } from '../support/endpoint-port.ts'
 import { eventually } from '../support/eventually.ts'
+import { startKasApp } from '../support/kas-app.ts'
 
 /** Whole replicas of kas in one process, with their servers on ports of their own, that list one another. */
 
@@ -20,7 +18,7 @@ export const agentToken = 'agent-token'
 export interface KasApp {
   readonly name: string
   readonly app: App
-  readonly lines: Record<string, unknown>[]
+  readonly lines: readonly Record<string, unknown>[]
   readonly socket: string
   /** of the server that says that it is up by this name, such as `API` */
   port(endpoint: string): number
@@ -58,7 +56,7 @@ ${options.directory ?? ''}
   const sockets = await mkdtemp(join(tmpdir(), 'kas-apps-')) // t.testdir's is too long for a socket
   t.teardown(() => rm(sockets, { recursive: true }))
   const replicas = await Promise.all(
-    gossipPorts.map((_, i) => startKasApp(t, { folder, sockets, gossipPorts, i, options })),
+    gossipPorts.map((_, i) => startReplica(t, { folder, sockets, gossipPorts, i, options })),
   )
   await eventually(async () => {
     for (const { socket } of replicas) {
@@ -78,22 +76,18 @@ interface Place {
   readonly options: KasAppsOptions
 }
 
-async function startKasApp(t: Test, place: Place): Promise<KasApp> {
-  const { log, lines } = capturedLog()
+async function startReplica(t: Test, place: Place): Promise<KasApp> {
   const name = `kas-${place.i}`
   const socket = join(place.sockets, name)
-  const { config } = parseKasConfig(`${name}.yaml`, configuration(place, { name, socket }))
-  const version = { version: '0.1.0', commit: 'test' }
   const modules = place.options.modules?.(name)
   const { schemas } = place.options
-  const app = new App(
-    { log, ...(modules ? { modules } : {}), ...(schemas ? { schemas } : {}) },
-    { config, configurationFile: `${name}.yaml`, version, env: process.env },
-  )
-  t.teardown(() => app.stop(AbortSignal.abort()))
-  await app.start()
-  const port = (endpoint: string) => endpointPort(lines, endpoint)
-  return { name, app, lines, socket, port }
+  const { app, lines, portOf } = await startKasApp(t, configuration(place, { name, socket }), {
+    ...(modules ? { modules } : {}),
+    ...(schemas ? { schemas } : {}),
+    version: '0.1.0',
+    env: process.env,
+  })
+  return { name, app, lines, socket, port: portOf }
 }
 
 function configuration(

@@ -3,12 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
-import { App } from '../../src/kas/app.ts'
-import { parseKasConfig } from '../../src/kas/config/kas-config.ts'
 import type { StatusReport } from '../../src/kas/servers/ops-socket/status-report.ts'
 import { askSocket } from '../support/ask-socket.ts'
-import { capturedLog } from '../support/captured-log.ts'
 import { eventually } from '../support/eventually.ts'
+import { createKasApp } from '../support/kas-app.ts'
 
 /** The replicas' secret is changed by two rolling restarts, by the configuration alone. */
 
@@ -48,11 +46,7 @@ function createReplica(t: Test, { folder, ports }: Ground, i: number, secrets: r
       ...(previous === undefined ? {} : { previous_authentication_secret_file: previous }),
     },
   }
-  const { config } = parseKasConfig('kas.yaml', JSON.stringify(configuration))
-  const version = { version: '0.1.0', commit: 'test' }
-  const { log } = capturedLog()
-  const app = new App({ log }, { config, configurationFile: 'kas.yaml', version, env: {} })
-  t.teardown(() => app.stop(AbortSignal.abort()))
+  const { app } = createKasApp(t, configuration)
   return { app, socket }
 }
 

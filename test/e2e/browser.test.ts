@@ -5,14 +5,11 @@ import { ApiDouble } from '../../dev/api-double/api-double.ts'
 import { Authority } from '../../dev/certificates.ts'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
 import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
-import { App } from '../../src/kas/app.ts'
-import { parseKasConfig } from '../../src/kas/config/kas-config.ts'
 import { absent } from '../support/absent.ts'
-import { capturedLog } from '../support/captured-log.ts'
 import { openPage } from '../support/chromium.ts'
-import { endpointPort } from '../support/endpoint-port.ts'
 import { GitlabDouble } from '../support/gitlab/gitlab-double.ts'
 import { suiteWorld } from '../support/gitlab/gitlab-world.ts'
+import { startKasApp } from '../support/kas-app.ts'
 import { PageServer } from '../support/page-server.ts'
 import { Processes } from '../support/processes.ts'
 import { mainOf } from '../support/programs.ts'
@@ -92,13 +89,7 @@ async function startKas(t: Test, { folder, gitlab }: { folder: string; gitlab: G
     observability: { listen: { address: '127.0.0.1:0' } },
     cluster: { name: 'kas-0', listen: { address: `127.0.0.1:${gossip}` } },
   }
-  const { log, lines } = capturedLog()
-  const { config } = parseKasConfig('kas.yaml', JSON.stringify(configuration))
-  const version = { version: '18.5.0', commit: 'test' }
-  const app = new App({ log }, { config, configurationFile: 'kas.yaml', version, env: {} })
-  t.teardown(() => app.stop(AbortSignal.abort()))
-  await app.start()
-  const port = (endpoint: string) => endpointPort(lines, endpoint)
+  const { portOf: port } = await startKasApp(t, configuration)
   const outcomes = async () => {
     const text = await (await fetch(`http://127.0.0.1:${port('Observability')}/metrics`)).text()
     const all = text.matchAll(/^kas_kubernetes_requests_total\{outcome="(\w+)"\} ([1-9]\d*)$/gm)

@@ -2,17 +2,14 @@ import { join } from 'node:path'
 import { create, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
 import { freePorts } from '../../../dev/control-plane/free-ports.ts'
-import { App } from '../../../src/kas/app.ts'
-import { parseKasConfig } from '../../../src/kas/config/kas-config.ts'
 import { getConfigurationMethod } from '../../../src/kas/modules/configuration/configuration.ts'
 import { ConfigurationRequestSchema } from '../../../src/proto/gen/agent_configuration_pb.ts'
 import { kubernetesApiMethod } from '../../../src/proto/http/http-over-grpc.ts'
-import { capturedLog } from '../../support/captured-log.ts'
-import { endpointPort } from '../../support/endpoint-port.ts'
 import { eventually } from '../../support/eventually.ts'
 import { FakeAgent } from '../../support/fake-agent.ts'
 import { GitlabDouble } from '../../support/gitlab/gitlab-double.ts'
 import { suiteWorld } from '../../support/gitlab/gitlab-world.ts'
+import { startKasApp } from '../../support/kas-app.ts'
 import { serveOnce } from '../../support/serve-once.ts'
 
 /** The whole of kas with a GitLab, by the configuration file that packages write. */
@@ -22,8 +19,8 @@ async function start(t: Test, configuration: string, { reportingPeriod = '60s', 
   const folder = t.testdir({ secret: gitlab.secret.toString('base64') })
   const secret = `authentication_secret_file: ${join(folder, 'secret')}`
   const [gossip] = await freePorts(1)
-  const { config } = parseKasConfig(
-    'kas.yaml',
+  const { app, lines, portOf } = await startKasApp(
+    t,
     `
 gitlab: { address: "${gitlab.address}", ${secret}, external_url: "https://gitlab.example.com" }
 agent:
@@ -37,12 +34,6 @@ observability: { usage_reporting_period: ${reportingPeriod}, listen: { address: 
 redis: { server: { address: "redis:6379" } }
 `,
   )
-  const { log, lines } = capturedLog()
-  const version = { version: '18.5.0', commit: 'test' }
-  const app = new App({ log }, { config, configurationFile: 'kas.yaml', version, env: {} })
-  t.teardown(() => app.stop(AbortSignal.abort()))
-  await app.start()
-  const portOf = (name: string) => endpointPort(lines, name)
   const get = (authorization: string) =>
     fetch(`http://127.0.0.1:${portOf('Kubernetes API')}/k8s-proxy/version`, { headers: { authorization } })
   return { gitlab, app, lines, portOf, get }

@@ -8,9 +8,7 @@ import { Authority } from '../../../dev/certificates.ts'
 import type { AgentId } from '../../../src/call/call.ts'
 import { parseAgentConfiguration } from '../../../src/kas/agent-config/agent-config-file.ts'
 import type { AgentConfiguration } from '../../../src/kas/agent-config/agent-config-reader.ts'
-import { App } from '../../../src/kas/app.ts'
 import { runCli } from '../../../src/kas/cli/cli.ts'
-import { parseKasConfig } from '../../../src/kas/config/kas-config.ts'
 import { DirectoryFile } from '../../../src/kas/directory/file/directory-file.ts'
 import { FileDirectory } from '../../../src/kas/directory/file/file-directory.ts'
 import type { CommitId } from '../../../src/kas/repositories/repositories.ts'
@@ -19,6 +17,7 @@ import { tokenHash } from '../../../src/lib/token-hash.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { GitlabDouble } from '../../support/gitlab/gitlab-double.ts'
 import { type GitlabSideOptions, startGitlabSide } from '../../support/gitlab/gitlab-side.ts'
+import { createKasApp } from '../../support/kas-app.ts'
 
 /**
  * The mistakes of the first hour: each is told with its next step, in words that doc/operations.md has too ("First
@@ -54,17 +53,14 @@ async function failedStart(t: Test, { files = {}, text }: { files?: Record<strin
   const twice = Buffer.from(secret).toString('base64')
   const short = Buffer.alloc(31, 7).toString('base64')
   const folder = t.testdir({ secret, twice, short, 'directory.yaml': '{}', ...files })
-  const { config } = parseKasConfig(
-    'kas.yaml',
+  const { app } = createKasApp(
+    t,
     `
 directory: { file: ./directory.yaml }
 observability: { listen: { address: "127.0.0.1:0" } }
 agent: { listen: { address: "127.0.0.1:0", listen_grace_period: 0s } }
 ${text}`.replaceAll('./', `${folder}/`),
   )
-  const version = { version: '18.5.0', commit: 'test' }
-  const app = new App({ log: capturedLog().log }, { config, configurationFile: 'kas.yaml', version, env: {} })
-  t.teardown(() => app.stop(AbortSignal.abort()))
   const error = await app.start().then(
     () => new Error('it started'),
     (failure: Error) => failure,

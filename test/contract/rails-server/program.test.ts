@@ -3,13 +3,11 @@ import { join } from 'node:path'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import * as grpc from '@grpc/grpc-js'
 import t from 'tap'
-import { App } from '../../../src/kas/app.ts'
-import { parseKasConfig } from '../../../src/kas/config/kas-config.ts'
-import { createLogger } from '../../../src/lib/log.ts'
 import { RegisterRequestSchema } from '../../../src/proto/gen/agent_registrar_pb.ts'
 import { GetConnectedAgentsResponseSchema } from '../../../src/proto/gen/agent_tracker_rpc_pb.ts'
 import { GitPushEventRequestSchema } from '../../../src/proto/gen/notifications_pb.ts'
 import { GetServerInfoResponseSchema } from '../../../src/proto/gen/server_info_pb.ts'
+import { startKasApp } from '../../support/kas-app.ts'
 import { callUnary, connect, goodMetadata, metadataOf, secret } from './start-server.ts'
 
 const empty = Buffer.alloc(0)
@@ -25,10 +23,8 @@ projects: [{ id: 1, path: platform/clusters }]
 agents: [{ id: 42, name: prod, project: 1, tokens: [{ sha256: "${sha256}" }] }]
 `,
   })
-  const lines: string[] = []
-  const log = createLogger({ level: 'info', destination: { write: (line) => lines.push(line) } })
-  const { config } = parseKasConfig(
-    'kas.yaml',
+  const { portOf } = await startKasApp(
+    t,
     `
 directory: { file: ${join(folder, 'directory.yaml')} }
 agent: { listen: { address: "127.0.0.1:0", listen_grace_period: 0s } }
@@ -37,15 +33,6 @@ observability: { listen: { address: "127.0.0.1:0" } }
 cluster: { advertised_version: v18.6.1 }
 `,
   )
-  const version = { version: '0.1.0', commit: 'test' }
-  const app = new App({ log }, { config, configurationFile: 'kas.yaml', version, env: process.env })
-  await app.start()
-  t.teardown(() => app.stop(AbortSignal.abort()))
-  const address = (name: string) => {
-    const line = lines.find((one) => one.includes(`"${name} endpoint is up"`)) ?? '{}'
-    return (JSON.parse(line) as { net_address: string }).net_address
-  }
-  const portOf = (name: string) => Number(address(name).split(':')[1])
   const gitlab = connect(t, portOf('API'))
   const ask = async (method: string, request: Uint8Array) => {
     const { code, response } = await callUnary(gitlab, `/gitlab.agent.${method}`, request, await goodMetadata())
@@ -72,8 +59,8 @@ cluster: { advertised_version: v18.6.1 }
     'notifications.rpc.Notifications/GitPushEvent',
     toBinary(GitPushEventRequestSchema, create(GitPushEventRequestSchema, { event })),
   )
-  const response = await fetch(`http://${address('Observability')}/metrics`)
-  const text = await response.text()
+  const observability = `http://127.0.0.1:${portOf('Observability')}`
+  const text = await (await fetch(`${observability}/metrics`)).text()
   t.match(text, /^grpc_server_handled_total\{.*"gitlab\.agent\.server_info\.rpc\.ServerInfo".*"OK"\} 1$/m)
-  t.equal((await fetch(`http://${address('Observability')}/readiness`)).status, 200)
+  t.equal((await fetch(`${observability}/readiness`)).status, 200)
 })

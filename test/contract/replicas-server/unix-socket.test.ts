@@ -3,15 +3,14 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
-import { App } from '../../../src/kas/app.ts'
-import { parseKasConfig } from '../../../src/kas/config/kas-config.ts'
 import { announced, listenOptions } from '../../../src/kas/servers/listening.ts'
 import { capturedLog } from '../../support/captured-log.ts'
+import { startKasApp } from '../../support/kas-app.ts'
 
 t.test('a private API on a Unix socket: the replica is alone, and serves', async (t) => {
   const folder = t.testdir({ secret: Buffer.alloc(32, 7).toString('base64'), 'directory.yaml': '{}' })
-  const { config } = parseKasConfig(
-    'kas.yaml',
+  const { lines, portOf } = await startKasApp(
+    t,
     `
 directory: { file: ${join(folder, 'directory.yaml')} }
 agent: { listen: { address: "127.0.0.1:0", listen_grace_period: 0s } }
@@ -23,18 +22,12 @@ private_api:
     authentication_secret_file: ${join(folder, 'secret')}
 `,
   )
-  const { log, lines } = capturedLog()
-  const version = { version: '0.1.0', commit: 'test' }
-  const app = new App({ log }, { config, configurationFile: 'kas.yaml', version, env: {} })
-  t.teardown(() => app.stop(AbortSignal.abort()))
-  await app.start()
   const up = lines.filter(({ msg }) => String(msg).endsWith('endpoint is up'))
   t.strictSame(
     up.map(({ msg }) => String(msg).split(' ')[0]),
     ['Observability', 'Agentk'],
   )
-  const { port } = new URL(`http://${up[0]?.net_address}`)
-  t.equal((await fetch(`http://127.0.0.1:${port}/readiness`)).status, 200)
+  t.equal((await fetch(`http://127.0.0.1:${portOf('Observability')}/readiness`)).status, 200)
 })
 
 // wire: log.net_address

@@ -1,12 +1,9 @@
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { freePorts } from '../../../dev/control-plane/free-ports.ts'
-import { App } from '../../../src/kas/app.ts'
-import { parseKasConfig } from '../../../src/kas/config/kas-config.ts'
-import { capturedLog } from '../../support/captured-log.ts'
-import { endpointPort } from '../../support/endpoint-port.ts'
 import { GitlabDouble } from '../../support/gitlab/gitlab-double.ts'
 import { suiteWorld } from '../../support/gitlab/gitlab-world.ts'
+import { startKasApp } from '../../support/kas-app.ts'
 
 /** All of one kas, with all of its ports, and its GitLab. */
 export async function startWholeKas(t: Test, configuration = '') {
@@ -15,8 +12,8 @@ export async function startWholeKas(t: Test, configuration = '') {
   const [gossip] = await freePorts(1)
   const listen = 'address: "127.0.0.1:0", listen_grace_period: 0s'
   const secret = `authentication_secret_file: ${secretFile}`
-  const { config } = parseKasConfig(
-    'kas.yaml',
+  const { app, portOf } = await startKasApp(
+    t,
     `
 gitlab: { address: "${gitlab.address}", ${secret} }
 agent: { listen: { ${listen} }, kubernetes_api: { listen: { ${listen} } } }
@@ -26,11 +23,5 @@ observability: { listen: { address: "127.0.0.1:0" } }
 cluster: { name: kas-0, listen: { address: "127.0.0.1:${gossip}" }, discovery: { static: ["127.0.0.1:${gossip}"] } }
 `,
   )
-  const { log, lines } = capturedLog()
-  const version = { version: '18.5.0', commit: 'test' }
-  const app = new App({ log }, { config, configurationFile: 'kas.yaml', version, env: {} })
-  t.teardown(() => app.stop(AbortSignal.abort()))
-  await app.start()
-  const portOf = (name: string) => endpointPort(lines, name)
   return { gitlab, app, portOf }
 }

@@ -5,16 +5,13 @@ import { create, toBinary } from '@bufbuild/protobuf'
 import { status } from '@grpc/grpc-js'
 import type { Test } from 'tap'
 import { freePorts } from '../../../dev/control-plane/free-ports.ts'
-import { App } from '../../../src/kas/app.ts'
-import { parseKasConfig } from '../../../src/kas/config/kas-config.ts'
 import type { StatusReport } from '../../../src/kas/servers/ops-socket/status-report.ts'
 import { GitPushEventRequestSchema } from '../../../src/proto/gen/notifications_pb.ts'
 import { callUnary, connect, jwt, metadataOf } from '../../contract/rails-server/start-server.ts'
 import { askSocket } from '../ask-socket.ts'
-import { capturedLog } from '../captured-log.ts'
-import { endpointPort } from '../endpoint-port.ts'
 import { eventually } from '../eventually.ts'
 import { FakeAgent } from '../fake-agent.ts'
+import { startKasApp } from '../kas-app.ts'
 import { GitlabDouble, type GitlabDoubleOptions } from './gitlab-double.ts'
 
 export interface WholeReplicasOptions extends GitlabDoubleOptions {
@@ -92,8 +89,8 @@ async function startReplica(t: Test, place: Place) {
   const secret = `authentication_secret_file: ${join(folder, 'secret')}`
   const socket = join(folder, `kas-${i}.sock`)
   const local = 'address: "127.0.0.1:0", listen_grace_period: 0s'
-  const { config } = parseKasConfig(
-    'kas.yaml',
+  const { app, lines, portOf } = await startKasApp(
+    t,
     `
 gitlab: { address: "${gitlab}", ${secret}, external_url: "https://gitlab.example.com" }
 agent:
@@ -114,12 +111,6 @@ cluster:
   discovery: { static: [${gossipPorts.map((port) => `"127.0.0.1:${port}"`).join(', ')}] }
 `,
   )
-  const { log, lines } = capturedLog()
-  const version = { version: '18.5.0', commit: 'test' }
-  const app = new App({ log }, { config, configurationFile: 'kas.yaml', version, env: {} })
-  t.teardown(() => app.stop(AbortSignal.abort()))
-  await app.start()
-  const portOf = (name: string) => endpointPort(lines, name)
   const dial = async (token = 'glagent-prod') => {
     const agent = await FakeAgent.dial(portOf('Agentk API'), token)
     t.teardown(() => agent.close())
