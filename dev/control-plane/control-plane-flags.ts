@@ -3,7 +3,8 @@
 import { issuer } from './service-account.ts'
 
 /** a socket in the folder, though etcd wants the form of a host and a port: nobody else can reach the store */
-const etcdUrl = 'unix://etcd.sock:1'
+export const etcdSocket = 'etcd.sock:1'
+const etcdUrl = `unix://${etcdSocket}`
 
 export const etcdFlags = (): string[] => [
   '--data-dir=etcd',

@@ -7,9 +7,10 @@ export interface Job {
   readonly files: readonly string[]
 }
 
-/** Rooms whose files do less than it takes to start a process, and to load what they test. */
+/** Rooms whose files do less than it takes to start a process, to load what they test, and an API server, if they share one. */
 const shared = [
   'test/unit',
+  'test/contract/agentk',
   'test/contract/agents-server',
   'test/contract/gitlab-agents',
   'test/contract/grpc',
@@ -19,8 +20,6 @@ const shared = [
   'test/contract/tracing',
   'test/contract/wire',
 ]
-/** as those, but for the rooms below it, which start API servers */
-const agentk = 'test/contract/agentk'
 
 /** Most files are processes of their own; those of a room of `shared` are together. */
 export function jobsOf(files: readonly string[]): Job[] {
@@ -28,7 +27,7 @@ export function jobsOf(files: readonly string[]): Job[] {
   return [...rooms].map(([room, files]) => ({ name: files.length === 1 ? (files[0] as string) : room, files }))
 }
 
-const isShared = (file: string) => dirname(file) === agentk || shared.some((room) => file.startsWith(`${room}/`))
+const isShared = (file: string) => shared.some((room) => file.startsWith(`${room}/`))
 
 /** `test/unit/kas/servers` of all that is below it. */
 const roomOf = (file: string) => dirname(file).split('/').slice(0, 4).join('/')

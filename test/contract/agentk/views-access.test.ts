@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { missingAssets } from '../../../dev/control-plane/assets.ts'
-import { ControlPlane } from '../../../dev/control-plane/control-plane.ts'
+import type { ControlPlane } from '../../../dev/control-plane/control-plane.ts'
 import { ApiClient } from '../../../src/agentk/cluster/api-client.ts'
 import { loadCluster } from '../../../src/agentk/cluster/load-cluster.ts'
 import { type Caller, Reviews } from '../../../src/agentk/modules/views/access/reviews.ts'
@@ -8,6 +8,7 @@ import { ViewHost } from '../../../src/agentk/modules/views/view/view-host.ts'
 import type { Clock } from '../../../src/lib/clock.ts'
 import type { Query } from '../../../src/proto/views-json.ts'
 import { capturedLog } from '../../support/captured-log.ts'
+import { sharedControlPlane } from '../../support/control-plane/shared-control-plane.ts'
 import { eventually } from '../../support/eventually.ts'
 import { kinds, recordOf } from '../../support/views/records.ts'
 import { RecordsDouble } from '../../support/views/records-double.ts'
@@ -16,8 +17,7 @@ import { agent, EventsDouble, StatesDouble, user } from '../../support/views/vie
 
 /** What callers see, by the reviews of a real API server, with its own authorizers. */
 
-const assets = process.env.KUBEBUILDER_ASSETS ?? ''
-const missing = missingAssets(assets, 'api')
+const missing = missingAssets(process.env.KUBEBUILDER_ASSETS, 'api')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
 
 /** A minute is two seconds. */
@@ -65,9 +65,7 @@ async function start(t: Test, controlPlane: ControlPlane) {
 }
 
 t.test('rows come and go with roles', { skip, timeout: 180_000 }, async (t) => {
-  const controlPlane = new ControlPlane({ assets, parts: 'api' })
-  t.teardown(() => controlPlane.stop())
-  await controlPlane.start()
+  const controlPlane = await sharedControlPlane(t)
   const { admin } = controlPlane
   const rbac = '/apis/rbac.authorization.k8s.io/v1'
   const apiVersion = 'rbac.authorization.k8s.io/v1'

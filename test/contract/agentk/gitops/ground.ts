@@ -1,6 +1,6 @@
 import type { Test } from 'tap'
 import { missingAssets } from '../../../../dev/control-plane/assets.ts'
-import { ControlPlane } from '../../../../dev/control-plane/control-plane.ts'
+import type { ControlPlane } from '../../../../dev/control-plane/control-plane.ts'
 import { ApiClient } from '../../../../src/agentk/cluster/api-client.ts'
 import { ApiLanes } from '../../../../src/agentk/cluster/api-lanes.ts'
 import { ClusterAccess } from '../../../../src/agentk/cluster/cluster-access.ts'
@@ -10,9 +10,9 @@ import type { ObjectTree } from '../../../../src/agentk/modules/gitops/manifests
 import type { ObjectKey } from '../../../../src/kubernetes/key.ts'
 import { objectPath } from '../../../../src/kubernetes/path.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
+import { sharedControlPlane } from '../../../support/control-plane/shared-control-plane.ts'
 
-const assets = process.env.KUBEBUILDER_ASSETS ?? ''
-const missing = missingAssets(assets, 'api')
+const missing = missingAssets(process.env.KUBEBUILDER_ASSETS, 'api')
 export const skip = missing.length > 0 && `needs ${missing.join(', ')}`
 
 export interface Ask {
@@ -50,9 +50,7 @@ export class Ground {
 
   /** @param t - ends it */
   static async start(t: Pick<Test, 'teardown'>): Promise<Ground> {
-    const controlPlane = new ControlPlane({ assets, parts: 'api' })
-    t.teardown(() => controlPlane.stop())
-    await controlPlane.start()
+    const controlPlane = await sharedControlPlane(t)
     const access = new ClusterAccess({
       server: controlPlane.server,
       ca: { file: controlPlane.caFile },

@@ -1,6 +1,5 @@
 import t from 'tap'
 import { missingAssets } from '../../../../dev/control-plane/assets.ts'
-import { ControlPlane } from '../../../../dev/control-plane/control-plane.ts'
 import { ApiClient } from '../../../../src/agentk/cluster/api-client.ts'
 import { ClusterAccess } from '../../../../src/agentk/cluster/cluster-access.ts'
 import type { JsonApi } from '../../../../src/agentk/modules/gitops/inventory/config-maps.ts'
@@ -14,11 +13,11 @@ import { stockInventory } from '../../../../src/agentk/modules/gitops/inventory/
 import { maxShardEntries } from '../../../../src/agentk/modules/gitops/inventory/shards.ts'
 import { sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
 import { keyText } from '../../../../src/kubernetes/key.ts'
+import { sharedControlPlane } from '../../../support/control-plane/shared-control-plane.ts'
 
 /** Inventories in ConfigMaps of a real API server. */
 
-const assets = process.env.KUBEBUILDER_ASSETS ?? ''
-const missing = missingAssets(assets, 'api')
+const missing = missingAssets(process.env.KUBEBUILDER_ASSETS, 'api')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
 
 const namespace = 'default'
@@ -36,9 +35,7 @@ const keyed = (entries: readonly InventoryEntry[]) => new Map(entries.map((one) 
 const sorted = (entries: ReadonlyMap<string, InventoryEntry>) => [...entries].sort(([a], [b]) => (a < b ? -1 : 1))
 
 t.test('inventories of a real API server', { skip, timeout: 120_000 }, async (t) => {
-  const controlPlane = new ControlPlane({ assets, parts: 'api' })
-  t.teardown(() => controlPlane.stop())
-  await controlPlane.start()
+  const controlPlane = await sharedControlPlane(t)
   const { admin, server, caFile, adminCertificateFile, adminKeyFile } = controlPlane
   const certificate = { file: adminCertificateFile }
   const client = new ApiClient(

@@ -1,7 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
 import { missingAssets } from '../../../../dev/control-plane/assets.ts'
-import { ControlPlane } from '../../../../dev/control-plane/control-plane.ts'
 import { ApiClient } from '../../../../src/agentk/cluster/api-client.ts'
 import { ClusterAccess } from '../../../../src/agentk/cluster/cluster-access.ts'
 import { ClusterCache } from '../../../../src/agentk/modules/views/thread/cluster-cache.ts'
@@ -9,21 +8,19 @@ import { monotonicClock, systemClock } from '../../../../src/lib/clock.ts'
 import { FollowRequestSchema, FollowResponseSchema } from '../../../../src/proto/gen/views_pb.ts'
 import type { Query, Row } from '../../../../src/proto/views-json.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
+import { sharedControlPlane } from '../../../support/control-plane/shared-control-plane.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { ViewClient } from '../../../support/views/view-client.ts'
 
 /** Breakages of a real API server, as who looks at them reads it. What its controllers and kubelets would write is written here. */
 
-const assets = process.env.KUBEBUILDER_ASSETS ?? ''
-const missing = missingAssets(assets, 'api')
+const missing = missingAssets(process.env.KUBEBUILDER_ASSETS, 'api')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
 const iso = (agoMs: number) => new Date(Math.floor((Date.now() - agoMs) / 1000) * 1000).toISOString()
 const minute = 60_000
 
 t.test('what breaks is named, with its culprit', { skip, timeout: 180_000 }, async (t) => {
-  const controlPlane = new ControlPlane({ assets, parts: 'api', flags: ['--disable-admission-plugins=ServiceAccount'] })
-  t.teardown(() => controlPlane.stop())
-  await controlPlane.start()
+  const controlPlane = await sharedControlPlane(t, ['--disable-admission-plugins=ServiceAccount'])
   const { admin } = controlPlane
   await admin.create('/api/v1/namespaces', { metadata: { name: 'shop' } })
 

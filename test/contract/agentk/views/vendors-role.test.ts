@@ -1,6 +1,5 @@
 import t, { type Test } from 'tap'
 import { missingAssets } from '../../../../dev/control-plane/assets.ts'
-import { ControlPlane } from '../../../../dev/control-plane/control-plane.ts'
 import { pluralOf } from '../../../../dev/roles/views-role.ts'
 import { ApiClient } from '../../../../src/agentk/cluster/api-client.ts'
 import { ClusterAccess } from '../../../../src/agentk/cluster/cluster-access.ts'
@@ -9,6 +8,7 @@ import { Warnings } from '../../../../src/agentk/modules/views/watch/events.ts'
 import { Kinds } from '../../../../src/agentk/modules/views/watch/kinds.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
+import { sharedControlPlane } from '../../../support/control-plane/shared-control-plane.ts'
 import { eventually } from '../../../support/eventually.ts'
 import { KeptSink } from '../../../support/kept-sink.ts'
 import { readManifests } from '../../../support/manifests.ts'
@@ -16,8 +16,7 @@ import { widgetDefinition } from '../../../support/widget-definition.ts'
 
 /** The role for kinds of vendors, at a real API server: with it all of them are followed, without it none. */
 
-const assets = process.env.KUBEBUILDER_ASSETS ?? ''
-const missing = missingAssets(assets, 'api')
+const missing = missingAssets(process.env.KUBEBUILDER_ASSETS, 'api')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
 
 const crds = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
@@ -37,9 +36,7 @@ const vendorKinds = [
 ]
 
 t.test('the role for kinds of vendors', { skip, timeout: 120_000 }, async (t) => {
-  const controlPlane = new ControlPlane({ assets, parts: 'api' })
-  t.teardown(() => controlPlane.stop())
-  await controlPlane.start()
+  const controlPlane = await sharedControlPlane(t, ['--disable-admission-plugins=ServiceAccount'])
   const { admin, server, caFile } = controlPlane
   for (const kind of [...vendorKinds, 's3.aws.upbound.io/Bucket']) await admin.create(crds, definitionOf(kind))
   const [role, ...ownRules] = ['agentk-views-vendors', 'agentk-views'].map((name) =>

@@ -1,0 +1,73 @@
+import root, { type Test } from 'tap'
+import { ControlPlane } from '../../../dev/control-plane/control-plane.ts'
+import { delay } from '../../../src/lib/signals.ts'
+import { type Snapshot, Store } from './store.ts'
+
+/** An API server that tests of this process use one after another. */
+interface Shared {
+  readonly flags: string
+  readonly controlPlane: ControlPlane
+  readonly store: Store
+  readonly before: Snapshot
+  readonly groups: string
+  isUsed: boolean
+}
+
+const assets = process.env.KUBEBUILDER_ASSETS ?? ''
+const started: Shared[] = []
+/** until the API server has seen what left its store */
+const resetTimeoutMs = 30_000
+const resetRetryMs = 20
+
+/**
+ * An API server with these flags and nothing in it but its own: one that an earlier test of this process has used, or a
+ * new one. Whatever the test leaves in it is removed after it. A test that restarts or freezes the server starts its own.
+ *
+ * @param t - has it to itself until its end
+ * @param flags - more flags of kube-apiserver
+ */
+export async function sharedControlPlane(
+  t: Pick<Test, 'teardown'>,
+  flags: readonly string[] = [],
+): Promise<ControlPlane> {
+  const wanted = flags.join(' ')
+  const idle = started.find((one) => !one.isUsed && one.flags === wanted)
+  if (idle) idle.isUsed = true
+  const shared = idle ?? (await start(flags))
+  t.teardown(async () => {
+    await reset(shared)
+    shared.isUsed = false
+  })
+  return shared.controlPlane
+}
+
+async function start(flags: readonly string[]): Promise<Shared> {
+  const controlPlane = new ControlPlane({ assets, parts: 'api', flags })
+  root.teardown(() => controlPlane.stop())
+  await controlPlane.start()
+  // the last that it makes for itself
+  const signal = AbortSignal.timeout(resetTimeoutMs)
+  const isOwn = ({ metadata }: { metadata: { name: string } }) => metadata.name === 'kubernetes'
+  await controlPlane.admin.until('/api/v1/namespaces/default/services', (service) => isOwn(service as never), signal)
+  const store = new Store(controlPlane.folder)
+  const [before, groups] = [await store.snapshot(), await groupsOf(controlPlane)]
+  const shared = { flags: flags.join(' '), controlPlane, store, before, groups, isUsed: true }
+  started.push(shared)
+  return shared
+}
+
+/** With a definition goes its API group, which the API server makes and removes by itself, a little later. */
+async function reset({ controlPlane, store, before, groups }: Shared): Promise<void> {
+  const signal = AbortSignal.timeout(resetTimeoutMs)
+  while ((await store.restore(before)).length > 0 || (await groupsOf(controlPlane)) !== groups) {
+    await delay(resetRetryMs, signal)
+  }
+}
+
+async function groupsOf({ admin }: ControlPlane): Promise<string> {
+  const { groups } = await admin.get('/apis')
+  return groups
+    .map(({ name }: { name: string }) => name)
+    .sort()
+    .join()
+}

@@ -1,0 +1,62 @@
+import { request } from 'node:http'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { etcdSocket } from '../../../dev/control-plane/control-plane-flags.ts'
+
+/** As etcd's JSON has it: bytes are base64, numbers text. */
+interface Entry {
+  readonly key: string
+  readonly value: string
+  readonly mod_revision: string
+}
+
+/** what a store holds, by key */
+export type Snapshot = ReadonlyMap<string, Entry>
+
+/** as bounds of a range: all keys */
+const everything = Buffer.from('\0').toString('base64')
+/** the API server writes its own there, again and again */
+const ownLeases = '/registry/leases/kube-system/'
+
+/** The etcd of a control plane: with it back at what it held, the API server is as if nothing had been asked. */
+export class Store {
+  readonly #socketPath: string
+
+  /** @param folder - of the control plane */
+  constructor(folder: string) {
+    this.#socketPath = join(folder, etcdSocket)
+  }
+
+  async snapshot(): Promise<Snapshot> {
+    const { kvs } = (await this.#call('range', { key: everything, range_end: everything })) as { kvs: Entry[] }
+    return new Map(kvs.filter(({ key }) => !nameOf(key).startsWith(ownLeases)).map((entry) => [entry.key, entry]))
+  }
+
+  /**
+   * What came since is deleted, what was changed or deleted is put again.
+   *
+   * @returns the names of these keys: none, if the store is as it was
+   */
+  async restore(before: Snapshot): Promise<string[]> {
+    const now = await this.snapshot()
+    const made = [...now.keys()].filter((key) => !before.has(key))
+    const changed = [...before.values()].filter(({ key, value }) => now.get(key)?.value !== value)
+    for (const key of made) await this.#call('deleterange', { key })
+    for (const { key, value } of changed) await this.#call('put', { key, value })
+    return [...made, ...changed.map(({ key }) => key)].map(nameOf)
+  }
+
+  async #call(method: string, body: object): Promise<unknown> {
+    const { promise, resolve, reject } = Promise.withResolvers<string>()
+    const sent = request({ socketPath: this.#socketPath, path: `/v3/kv/${method}`, method: 'POST' }, (answer) => {
+      const read = text(answer)
+      if (answer.statusCode === 200) read.then(resolve, reject)
+      else read.then((said) => reject(new Error(`etcd: ${method}: ${answer.statusCode} ${said}`)), reject)
+    })
+    sent.once('error', reject)
+    sent.end(JSON.stringify(body))
+    return JSON.parse(await promise)
+  }
+}
+
+const nameOf = (key: string) => Buffer.from(key, 'base64').toString()
