@@ -22,6 +22,8 @@ const host = 'kas.kas.svc'
 const defaultHelmSeconds = 150
 /** for helm to say so. ms */
 const helmEndMs = 10_000
+/** of each of those who call while something leaves: some twenty calls a second. ms */
+const betweenCallsMs = 160
 
 export interface ChartsGroundOptions {
   /** folders with the OCI layouts `kas` and `agentk`, of each version that the nodes shall have */
@@ -194,7 +196,7 @@ export class ChartsGround {
 
   async #calls(path: string): Promise<SteadyCalls> {
     const { server, credential: token, ...trusted } = await this.access()
-    return new SteadyCalls({ url: `${server}${path}`, token, ...trusted, pauseMs: 80 })
+    return new SteadyCalls({ url: `${server}${path}`, token, ...trusted, pauseMs: betweenCallsMs })
   }
 
   #helm(...args: string[]): Promise<string> {
