@@ -41,6 +41,8 @@ export interface Ended {
 const lastWordsMs = 2_000
 /** From the end of a file's process to the end of those that it started. */
 const leftoverMs = 2_000
+/** Young objects have more room than a program of seconds fills often: a tenth less CPU. MiB */
+const roomForYoung = ['--min-semi-space-size=32', '--max-semi-space-size=32']
 /** Characters of a file's other output that are kept. */
 const outputLimit = 200_000
 
@@ -72,7 +74,7 @@ export async function runProgram(
   const started = performance.now()
   const busyBefore = busyCpu()
   const mark = `${process.pid}:${name}`
-  const child = spawn(process.execPath, path, {
+  const child = spawn(process.execPath, [...roomForYoung, ...path], {
     cwd: options.root,
     env: environment(mark, files, options),
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
