@@ -1,48 +1,170 @@
+import { execFile } from 'node:child_process'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import type { Test } from 'tap'
+import { findHelm } from '../../dev/charts/helm.ts'
 import type { KubernetesObject } from '../../dev/control-plane/api-client.ts'
-import { eventually } from '../support/eventually.ts'
-import { chartsOnNodes } from './images/charts-on-nodes.ts'
+import { startGitHttpsServer } from '../support/git-https-server.ts'
+import { assets } from '../support/kubectl-stack.ts'
+import type { NodeCluster } from '../support/nodes/node-cluster.ts'
+import { type Exit, Processes } from '../support/processes.ts'
+import { SteadyCalls } from '../support/steady-calls.ts'
+import { typedLines } from '../support/typed-lines.ts'
+import { imagesOnNodes } from './images/images-on-nodes.ts'
 
 /**
- * The charts with the images that are shipped, on nodes with a kubelet: from `helm install` to kubectl, and on, while nodes
- * and versions come and go under what is installed.
+ * The charts with the images that are shipped, on three nodes with a kubelet: what doc/install.md and doc/upgrade.md have
+ * one type for them, and on, while nodes and versions come and go under what is installed.
  */
 
-/** of pods that leave: 80 s each of kas, which the chart gives it with the graces of the ground, and a way to go. s */
+const project = resolve(import.meta.dirname, '../..')
+/** what the page promises */
+const fiveMinutesMs = 300_000
+/** of pods that leave: 80 s each of kas, which the chart gives it with these graces, and a way to go. s */
 const drainSeconds = 120
+const graces = '{ listen: 5s, shutdown: 30s }'
+/** of each of those who call while something leaves: some twenty calls a second. ms */
+const betweenCallsMs = 160
+const run = promisify(execFile)
 
-await chartsOnNodes(import.meta.url, async (t, ground) => {
-  await t.test('from helm install to the first answer to kubectl', async (t) => {
+/** A shell in the folder of the project, for which the nodes have the images. */
+interface Shell {
+  readonly cluster: NodeCluster
+  readonly home: string
+  /** Nothing of what it starts is left. @throws Error if it fails */
+  typed(lines: string): Promise<Exit>
+  /** What a page has one type, with the names of this cluster. */
+  its(typed: string): string
+}
+
+async function openShell(t: Test, cluster: NodeCluster): Promise<Shell> {
+  const processes = await Processes.start(t)
+  const home = processes.folder
+  const git = await startGitHttpsServer(t, home, () => true, cluster.address)
+  await mkdir(join(home, 'platform'))
+  await run('git', ['init', '-q', '--bare', '-b', 'main', join(home, 'platform/clusters.git')])
+  const authority = join(home, 'git-authority.crt')
+  await writeFile(authority, git.ca)
+  const PATH = [dirname(process.execPath), assets, dirname(findHelm() ?? ''), process.env.PATH].join(':')
+  const environment = {
+    // the server of the double takes no pushes, and its certificate has an authority of its own
+    GIT_CONFIG_COUNT: '1',
+    GIT_CONFIG_KEY_0: `url.${home}/.insteadOf`,
+    GIT_CONFIG_VALUE_0: `${git.origin}/`,
+    PATH,
+    KUBECONFIG: join(cluster.folder, 'admin.kubeconfig'),
+    HOME: home,
+  }
+  const sources = `extraSources: [{ secret: { name: git } }]`
+  const trusted = `extraEnv: [{ name: SSL_CERT_FILE, value: /etc/kas/git-authority.crt }]`
+  return {
+    cluster,
+    home,
+    its: (typed) =>
+      typed
+        .replaceAll('https://git.example.com', git.origin)
+        .replaceAll('registry.example.com', 'docker.io/library')
+        // with warnings, which else would not be said
+        .replaceAll(/pod-security\.kubernetes\.io\/enforce=(\w+)/g, '$& pod-security.kubernetes.io/warn=$1')
+        .replace(
+          /^kubectl create namespace kas$/m,
+          `$&\nkubectl -n kas create secret generic git --from-file=${authority}`,
+        )
+        .replace(/^tls: .*$/m, `$&\ngraces: ${graces}\n${sources}\n${trusted}`),
+    async typed(lines) {
+      const script = `set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\nsite=$HOME/kas-site\n${lines}`
+      const shell = await processes.spawn({ command: 'bash', args: ['-c', script], folder: project, environment })
+      const exit = await shell.ends({ timeoutMs: fiveMinutesMs })
+      const { code, stdout, stderr } = exit
+      if (code !== 0) throw new Error(`exit status ${code}:\n${stderr}\nafter\n${stdout.toString().slice(-2000)}`)
+      return exit
+    },
+  }
+}
+
+/** Does `act` while ada calls through kas and agentk all the time: none of the calls may fail. */
+async function underCalls(t: Test, { cluster, home }: Shell, act: () => Promise<void>): Promise<void> {
+  const { spec } = await cluster.admin.get('/api/v1/namespaces/kas/services/kas')
+  const read = (file: string) => readFile(join(home, 'kas-site', file), 'utf8')
+  const calls = new SteadyCalls({
+    url: `https://${spec.clusterIP}:8154/api/v1/namespaces`,
+    ca: await read('tls.crt'),
+    servername: 'kas.kas.svc',
+    token: `pat:1:${(await read('ada-user.token')).trim()}`,
+    pauseMs: betweenCallsMs,
+  })
+  calls.start()
+  t.teardown(() => calls.stop())
+  await calls.more(20)
+  await act()
+  await calls.more(20)
+  const results = await calls.stop()
+  t.comment(`${results.length} calls`)
+  t.ok(results.length > 200, `${results.length} calls`)
+  t.strictSame(
+    calls.failed.map(({ status, text, startedMs }) => [Math.round(startedMs), status, text]),
+    [],
+  )
+}
+
+await imagesOnNodes('charts on real nodes', import.meta.url, async (t, { cluster, images }) => {
+  const shell = await openShell(t, cluster)
+  const { typed, its } = shell
+  for (const name of ['kas', 'agentk']) await run('load', [join(images, name)])
+
+  await t.test('from nothing to kubectl through kas in five minutes', async (t) => {
     const began = performance.now()
-    await ground.installBoth()
-    const kubectl = await ground.kubectlThroughKas()
-    const pods = await eventually(() => kubectl.ok(['get', 'pods', '--all-namespaces', '--output=name']))
+    const exit = await typed(its(typedLines('install.md', '## On Kubernetes, by the charts', '### Otherwise')))
+    const said = exit.stdout.toString()
     const tookMs = performance.now() - began
-    t.comment(`${Math.round(tookMs)} ms`)
-    t.strictSame(pods.match(/^pod\/(?:kas-\d|agentk-)/gm)?.length, 5)
-    t.match(await ground.kubectl.with({ namespace: 'kas' }).ok(['exec', 'kas-0', '--', 'kas', 'status']), /kas-2/)
+    t.comment(`${Math.round(tookMs / 1000)} s`)
+    t.ok(tookMs < fiveMinutesMs)
+    t.match(said, /^agentk +agentk-\S+ +1\/1 +Running/m)
+    t.match(said, /^kas +kas-2 +1\/1 +Running/m)
+    t.strictSame(said.match(/^(?:kas +kas-\d|agentk +agentk-\S+) +1\/1 +Running/gm)?.length, 5)
+    t.match(
+      said,
+      /^ok +replicas +kas-2: calls reach, and gossip is connected to, kas-0 at /m,
+      'kas doctor of a sound installation',
+    )
+    t.match(said, /^ok +kubernetes +Service kas-private: addresses of it: 3; its port gossip is 8156/m)
+    t.notMatch(said, /^(FAILED|note) /m)
+    t.notMatch(exit.stderr, /^Warning: /m)
   })
 
+  await t.test('what is to be kept, an upgrade and the way back', async (t) => {
+    const kas = 'kas() { npm run -s kas -- "$@"; }\n'
+    const exit = await typed(kas + typedLines('upgrade.md', '## What to keep', '## 0.1.0'))
+    const said = exit.stdout.toString()
+    t.match(said, /kas\.config\.yaml: can be used/)
+    t.match(said, /Rollback was a success[\s\S]*Rollback was a success/)
+  })
+
+  /** What is said beside its outcome is a warning of the API server. */
+  const helm = async (t: Test, line: string) => t.equal((await typed(`helm ${line} --wait`)).stderr, '', line)
+  const upgrade = (t: Test, chart: string, ...set: string[]) =>
+    helm(t, `upgrade ${chart} deploy/charts/${chart} -n ${chart} --values $site/${chart}.values.yaml ${set.join(' ')}`)
+
   await t.test('new pods of kas and of agentk, one after the other, fail no call', async (t) => {
-    await ground.underCalls(t, async () => {
-      await ground.install('kas', 'customConfig.observability.logging.level=warn')
-      await ground.install('agentk', 'extraEnv[0].name=LOG_LEVEL', 'extraEnv[0].value=warn')
+    await underCalls(t, shell, async () => {
+      await upgrade(t, 'kas', '--set=customConfig.observability.logging.level=warn')
+      await upgrade(t, 'agentk', "--set='extraEnv[0].name=LOG_LEVEL,extraEnv[0].value=warn'")
     })
-    const { items } = await ground.cluster.admin.get('/api/v1/namespaces/agentk/pods')
+    const { items } = await cluster.admin.get('/api/v1/namespaces/agentk/pods')
     const staying = (items as KubernetesObject[]).filter(({ metadata }) => metadata.deletionTimestamp === undefined)
     const nodes = staying.map(({ spec }) => spec.nodeName)
     t.strictSame([nodes.length, new Set(nodes).size], [2, 2], 'the new pods of agentk are on two nodes')
   })
+
   await t.test('a node that is drained, and the way back to the version before, fail no call', async (t) => {
-    await ground.underCalls(t, async () => {
-      const { spec } = await ground.cluster.admin.get('/api/v1/namespaces/kas/pods/kas-0')
-      const patience = `--timeout=${drainSeconds}s`
-      const drain = ['drain', spec.nodeName, '--ignore-daemonsets', '--delete-emptydir-data', patience]
-      const drained = await ground.kubectl.start(drain)
-      const { code, stdout } = await drained.ends({ timeoutMs: (drainSeconds + 10) * 1000 })
-      t.equal(code, 0)
-      t.match(stdout.toString(), /pod\/kas-0 evicted/)
-      await ground.kubectl.ok(['uncordon', spec.nodeName])
-      await ground.rollback('agentk', 1)
+    await underCalls(t, shell, async () => {
+      const { spec } = await cluster.admin.get('/api/v1/namespaces/kas/pods/kas-0')
+      const { nodeName } = spec
+      const drain = `drain ${nodeName} --ignore-daemonsets --delete-emptydir-data --timeout=${drainSeconds}s`
+      t.match((await typed(`kubectl ${drain}`)).stdout.toString(), /pod\/kas-0 evicted/)
+      await typed(`kubectl uncordon ${nodeName}`)
+      await helm(t, 'rollback agentk -n agentk')
     })
   })
 })

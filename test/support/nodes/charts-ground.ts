@@ -12,7 +12,6 @@ import { Kubectl } from '../kubectl.ts'
 import { assets } from '../kubectl-stack.ts'
 import { Processes } from '../processes.ts'
 import { agentConfiguration, agentId, agentToken, bearerOf, directoryFile } from '../stack-directory.ts'
-import { SteadyCalls } from '../steady-calls.ts'
 import type { NodeCluster } from './node-cluster.ts'
 
 /** where each node has the images that were loaded */
@@ -22,8 +21,6 @@ const host = 'kas.kas.svc'
 const defaultHelmSeconds = 150
 /** for helm to say so. ms */
 const helmEndMs = 10_000
-/** of each of those who call while something leaves: some twenty calls a second. ms */
-const betweenCallsMs = 160
 
 export interface ChartsGroundOptions {
   /** folders with the OCI layouts `kas` and `agentk`, of each version that the nodes shall have */
@@ -150,23 +147,6 @@ export class ChartsGround {
     await this.#helm('rollback', chart, String(revision), `--namespace=${chart}`)
   }
 
-  /** Runs `act` while somebody calls through kas and agentk all the time: none of the calls may fail. */
-  async underCalls(t: Test, act: () => Promise<void>): Promise<void> {
-    const calls = await this.#calls('/api/v1/namespaces')
-    calls.start()
-    t.teardown(() => calls.stop())
-    await calls.more(20)
-    await act()
-    await calls.more(20)
-    const results = await calls.stop()
-    t.comment(`${results.length} calls`)
-    t.ok(results.length > 200, `${results.length} calls`)
-    t.strictSame(
-      calls.failed.map(({ status, text, startedMs }) => [Math.round(startedMs), status, text]),
-      [],
-    )
-  }
-
   /** Where kas is reached from here. */
   async #server(): Promise<string> {
     const { spec } = await this.cluster.admin.get('/api/v1/namespaces/kas/services/kas')
@@ -192,11 +172,6 @@ export class ChartsGround {
   async access(address?: string) {
     const server = address === undefined ? await this.#server() : `https://${address}:8154`
     return { server, ca: this.#authority.certificate, credential: bearerOf('user'), servername: host }
-  }
-
-  async #calls(path: string): Promise<SteadyCalls> {
-    const { server, credential: token, ...trusted } = await this.access()
-    return new SteadyCalls({ url: `${server}${path}`, token, ...trusted, pauseMs: betweenCallsMs })
   }
 
   #helm(...args: string[]): Promise<string> {

@@ -1,6 +1,5 @@
 import t, { type Test } from 'tap'
 import { skip as withoutHelm } from '../../support/charts/chart-words.ts'
-import { ChartsGround } from '../../support/nodes/charts-ground.ts'
 import type { NodeCluster } from '../../support/nodes/node-cluster.ts'
 import { onNodes } from '../../support/nodes/on-nodes.ts'
 import { imagesOfTree } from './images-of-tree.ts'
@@ -9,21 +8,7 @@ import { lacking } from './unpacked-runc.ts'
 /** handed on to the run on the nodes, where there is no way to Debian's packages */
 const imagesVariable = 'KAS_CHARTS_IMAGES'
 const nodes = 3
-const timeoutMs = 200_000
-
-/**
- * A test on three real nodes that have the images of this tree; nothing is installed yet.
- *
- * @param file - `import.meta.url` of the file whose only test this is
- */
-export async function chartsOnNodes(
-  file: string,
-  play: (t: Test, ground: ChartsGround) => Promise<void>,
-): Promise<void> {
-  await imagesOnNodes('charts on real nodes', file, async (t, { cluster, images }) =>
-    play(t, await ChartsGround.start(t, cluster, { images: [images] })),
-  )
-}
+const timeoutMs = 220_000
 
 /**
  * A test on three real nodes, and the images of this tree, which they have not got yet.
