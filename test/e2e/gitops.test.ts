@@ -25,7 +25,7 @@ const soon = { timeoutMs: 60_000 }
 const maps = '/api/v1/namespaces/shop/configmaps'
 
 t.test('what is pushed is in the cluster, whichever replicas are there', { skip, timeout: 240_000 }, async (t) => {
-  const { stack, push, read, status, running } = await start(t)
+  const { stack, push, read, states, status, running } = await start(t)
   const holders = async () => holdersOf(await viewReplicas(running()))
   const strangerOf = async () => {
     const held = await eventually(async () => (await holders()).length > 0 && holders(), soon)
@@ -35,6 +35,10 @@ t.test('what is pushed is in the cluster, whichever replicas are there', { skip,
   /** every replica that runs says the same */
   const untilEachSays = async (commit: string) => {
     for (const { name, ports } of running()) {
+      await eventually(async () => {
+        const sources = await states(ports.kubernetes)
+        return sources.some((source) => source.phase === 'SYNCED' && source.commit === commit)
+      }, soon)
       const printed = await eventually(async () => {
         const { code, out } = await status(ports.kubernetes)
         if (!out.includes(` ${commit.slice(0, 8)} `)) throw new Error(`${name}: ${out}`)
@@ -93,6 +97,10 @@ t.test('what is pushed is in the cluster, whichever replicas are there', { skip,
   await t.test('a commit that cannot be read changes nothing, and says where', async (t) => {
     await push({ 'manifests/a.yaml': 'kind: [', 'manifests/c.yaml': map('c', '1') })
     const [replica] = running()
+    await eventually(async () => {
+      const sources = await states(replica?.ports.kubernetes ?? 0)
+      return sources.some(({ phase }) => phase === 'REFUSED')
+    }, soon)
     const refused = await eventually(async () => {
       const answer = await status(replica?.ports.kubernetes ?? 0)
       if (!answer.out.includes(' REFUSED ')) throw new Error(answer.out)
@@ -114,8 +122,17 @@ async function start(t: Test) {
   await stack.start()
   const { authority, userCredential: token } = stack.access
   const clone = join(stack.folder, files.clone)
+  /** through kas. @returns undefined: it is not there */
+  // biome-ignore lint/suspicious/noExplicitAny: the shape is the API server's, or kas'
+  const read = async (path: string, port = ports.kubernetes): Promise<any> => {
+    const answer = await httpsGet(`https://127.0.0.1:${port}${path}`, { ca: authority, token })
+    if (answer.status === 404) return undefined
+    if (answer.status !== 200) throw new Error(`${path}: ${answer.status} ${answer.body}`)
+    return JSON.parse(answer.body)
+  }
   return {
     stack,
+    read,
     running: () => stack.replicas.filter(({ pid }) => pid !== undefined),
     /** @param changed - contents by path; undefined: it leaves. @returns the commit */
     push: async (changed: Readonly<Record<string, string | undefined>>) => {
@@ -128,15 +145,9 @@ async function start(t: Test) {
       if (code !== 0) throw new Error(err)
       return out.trim()
     },
-    /** through kas. @returns undefined: it is not there */
-    // biome-ignore lint/suspicious/noExplicitAny: the shape is the API server's
-    read: async (path: string): Promise<any> => {
-      const url = `https://127.0.0.1:${ports.kubernetes}${path}`
-      const answer = await httpsGet(url, { ca: authority, token })
-      if (answer.status === 404) return undefined
-      if (answer.status !== 200) throw new Error(`${path}: ${answer.status} ${answer.body}`)
-      return JSON.parse(answer.body)
-    },
+    /** how the sources fare, asked at one replica: to wait for what `status` is to print */
+    states: async (port: number): Promise<readonly { readonly phase: string; readonly commit: string }[]> =>
+      (await read('/gitops/state', port)).sources,
     /** `kas gitops status`, asked at one replica */
     status: async (port: number) => {
       const kubeconfig = join(folder, `${port}.kubeconfig`)

@@ -24,18 +24,43 @@ import { bearerOf, impersonated } from '../support/stack-directory.ts'
 
 /**
  * What kubectl does with an API server directly, it does through the replica that holds the agent, and through one that
- * does not, and sees the same.
+ * does not, and sees the same. What lasts and what is upgraded works whichever way agentk dials, too.
  */
 
 /** rows that need nothing of one another, side by side: each mostly waits */
 const rowsAtOnce = 3
 
-// wire: upgrade.kubectl
-t.test('kubectl, direct and through each way of kas', { skip, timeout: 240_000 }, async (t) => {
-  const processes = await Processes.start(t)
+/** over each scheme that agentk dials but wss, which those of all operations have */
+const schemes = ['grpc', 'grpcs', 'ws'] as const
+const namesPerScheme = [
+  'apply',
+  'rollout status',
+  'get --watch',
+  'logs --follow',
+  'exec, 1 MB through cat',
+  'port-forward',
+]
+const operationsPerScheme = [
+  ...[...objectOperations, ...logOperations, ...streamOperations].filter(({ name }) => namesPerScheme.includes(name)),
+  deleteOperation,
+]
+
+t.test('kubectl', { skip, timeout: 240_000 }, async (t) => {
   const controlPlane = new ControlPlane({ assets, parts: 'all' })
   t.teardown(() => controlPlane.stop())
   await controlPlane.start()
+  // wire: upgrade.kubectl
+  await t.test('direct and through each way of kas', (t) => directAndThrough(t, controlPlane))
+  await t.test('through a tunnel', async (t) => {
+    t.jobs = schemes.length // side by side: each has its own programs and namespace, and waits much
+    await Promise.all(
+      schemes.map((scheme) => t.test(`over ${scheme}`, { buffered: true }, (t) => playOver(t, scheme, controlPlane))),
+    )
+  })
+})
+
+async function directAndThrough(t: Test, controlPlane: ControlPlane): Promise<void> {
+  const processes = await Processes.start(t)
   const direct = await directKubeconfigs(controlPlane, processes)
   const { holder, entry } = await startWays(t, processes, direct.agent)
   const components = { processes, controlPlane }
@@ -70,7 +95,16 @@ t.test('kubectl, direct and through each way of kas', { skip, timeout: 240_000 }
   await play(deleteOperation)
   t.same(await entry.holders(), ['kas-0'], 'the agent has been where it was all the while')
   t.comment(table([['operation', 'carried by', ...sides.map(({ name }) => name)], ...rows]))
-})
+}
+
+async function playOver(t: Test, scheme: (typeof schemes)[number], controlPlane: ControlPlane): Promise<void> {
+  const processes = await Processes.start(t)
+  const stack = await Stack.start(processes, { agentKubeconfig: controlPlane.kubeconfig, scheme })
+  await stack.startAgentk()
+  await stack.connected()
+  const side = await throughStack(`over-${scheme}`, stack, { processes, controlPlane })
+  for (const operation of operationsPerScheme) await t.resolves(operation.run(side), titleOf(operation))
+}
 
 /** One replica that holds the agent, and one that does not. */
 async function startWays(t: Test, processes: Processes, agentKubeconfig: string) {

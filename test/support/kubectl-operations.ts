@@ -126,8 +126,9 @@ export const deleteOperation: KubectlOperation = {
 async function watches({ kubectl, admin }: KubectlSide): Promise<string> {
   const path = `/api/v1/namespaces/${kubectl.namespace}/configmaps`
   await admin.create(path, { metadata: { name: 'watched' }, data: { key: 'value' } })
-  const args = ['get', 'configmap', 'watched', '--watch', '--output-watch-events', '--no-headers', '--label-columns=at']
-  const watch = await kubectl.start(args)
+  // of a list kubectl watches from where it was read; of one object from when it gets to it: changes before are lost
+  const one = ['get', 'configmaps', '--field-selector=metadata.name=watched']
+  const watch = await kubectl.start([...one, '--watch', '--output-watch-events', '--no-headers', '--label-columns=at'])
   await watch.says(/^ADDED +watched /m)
   for (const at of ['one', 'two', 'three']) {
     const body = { metadata: { labels: { at } } }
