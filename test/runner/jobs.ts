@@ -19,7 +19,12 @@ const shared = [
   'test/contract/replicas-server',
   'test/contract/tracing',
   'test/contract/wire',
+  'test/ground',
 ]
+/** of those rooms, what starts programs for long, or has other programs on its PATH */
+const alone = ['alerts', 'apt', 'bench-views', 'images', 'package', 'run-job', 'tree'].map(
+  (name) => `test/ground/${name}.test.ts`,
+)
 
 /** Most files are processes of their own; those of a room of `shared` are together. */
 export function jobsOf(files: readonly string[]): Job[] {
@@ -27,7 +32,10 @@ export function jobsOf(files: readonly string[]): Job[] {
   return [...rooms].map(([room, files]) => ({ name: files.length === 1 ? (files[0] as string) : room, files }))
 }
 
-const isShared = (file: string) => shared.some((room) => file.startsWith(`${room}/`))
+const isShared = (file: string) => shared.some((room) => file.startsWith(`${room}/`)) && !alone.includes(file)
 
-/** `test/unit/kas/servers` of all that is below it. */
-const roomOf = (file: string) => dirname(file).split('/').slice(0, 4).join('/')
+/** `test/unit/kas`, of all that is below it: what its files test is loaded once; else `test/contract/agentk/gitops`. */
+const roomOf = (file: string) => {
+  const depth = file.startsWith('test/unit/') ? 3 : 4
+  return dirname(file).split('/').slice(0, depth).join('/')
+}
