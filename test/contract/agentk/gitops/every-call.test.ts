@@ -4,7 +4,7 @@ import { Ground, keyOf, skip } from './ground.ts'
 
 /** A pod that is lost at any moment of a round; `npm run soak -- gitops --part calls` does it with more objects. */
 
-const objects = 12
+const objects = 8
 /** So many objects are read, made, changed and deleted, and a few calls more. */
 const leastCalls = 2 * objects
 

@@ -143,7 +143,8 @@ class Judge {
   }
 
   async isAt(commit: number, orphans: readonly ObjectKey[], where: string): Promise<void> {
-    const own = new Map(await this.#own())
+    const seen = await objectsOf(this.#ground)
+    const own = new Map(this.#ownOf(seen))
     const wanted = this.#commits.wanted(commit)
     const known = await this.#commits.pod().entries()
     for (const key of orphans) this.#fail(where, `${keyText(key)} is an orphan`)
@@ -156,14 +157,17 @@ class Judge {
       if (uid !== undefined && found && found.uid !== uid) this.#fail(where, `${key} was made again`)
       if (found && key.includes(`-${staying}-`)) this.#uids.set(key, found.uid)
     }
-    const seen = await objectsOf(this.#ground)
     for (const [key, before] of this.#strangers) {
       if (JSON.stringify(seen.get(key)) !== JSON.stringify(before)) this.#fail(where, `${key} was touched`)
     }
   }
 
   async #own(): Promise<[string, Seen][]> {
-    return [...(await objectsOf(this.#ground))].filter(([, { owner }]) => owner === this.#commits.id)
+    return this.#ownOf(await objectsOf(this.#ground))
+  }
+
+  #ownOf(seen: ReadonlyMap<string, Seen>): [string, Seen][] {
+    return [...seen].filter(([, { owner }]) => owner === this.#commits.id)
   }
 
   #fail(where: string, what: string): void {
