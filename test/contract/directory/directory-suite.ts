@@ -1,4 +1,4 @@
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
 import type { AgentId } from '../../../src/call/call.ts'
 import type { Directory, KnownCaller } from '../../../src/kas/directory/directory.ts'
 import { type ErrorCode, KasError } from '../../../src/lib/errors.ts'
@@ -20,7 +20,11 @@ export interface DirectoryWorld {
 }
 
 /** @param start - sets the world up, with this configuration file of agent 42 */
-export function directorySuite(name: string, start: (t: Test, configuration: string) => Promise<DirectoryWorld>): void {
+export function directorySuite(
+  t: Test,
+  name: string,
+  start: (t: Test, configuration: string) => Promise<DirectoryWorld>,
+): void {
   const signal = new AbortController().signal
   const agentId = 42n as AgentId
 

@@ -78,7 +78,7 @@ async function start(t: Test, configuration: string) {
   return { directory, tokens, clock, directoryFile, path, answers, lines, readAnew }
 }
 
-directorySuite('file', start)
+directorySuite(t, 'file', start)
 
 const signal = new AbortController().signal
 const agentId = 42n as AgentId

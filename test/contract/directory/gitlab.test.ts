@@ -21,7 +21,7 @@ const oldPath = '/internal/kubernetes/agent_info'
 const versions = Object.keys(gitlabVersions) as GitlabVersion[]
 
 for (const version of versions) {
-  directorySuite(`GitLab ${version}`, async (t, configuration) => {
+  directorySuite(t, `GitLab ${version}`, async (t, configuration) => {
     const gitlab = await GitlabDouble.start(t, { version, world: suiteWorld(configuration) })
     const { directory } = await startGitlabSide(t, gitlab)
     return { directory, tokens }

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { missingAssets } from '../../../dev/control-plane/assets.ts'
-import { ControlPlane } from '../../../dev/control-plane/control-plane.ts'
 import type { KubernetesDiscoveryOptions } from '../../../src/membership/discovery/kubernetes/kubernetes-source.ts'
+import { sharedControlPlane } from '../../support/control-plane/shared-control-plane.ts'
 import { eventually } from '../../support/eventually.ts'
 import { discovered, finds } from './discovered.ts'
 import type { FrontFault } from './faulting-front.ts'
@@ -9,17 +9,14 @@ import { endpointsRule, KubernetesGround, slicesRule } from './kubernetes-ground
 
 /** An API server that refuses, is slow, or speaks nonsense: the last answer stays, and nobody is asked in a loop. */
 
-const assets = process.env.KUBEBUILDER_ASSETS ?? ''
-const missing = missingAssets(assets, 'api')
+const missing = missingAssets(process.env.KUBEBUILDER_ASSETS, 'api')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
 
 const one = '10.3.0.1:8156'
 const two = '10.3.0.2:8156'
 
 t.test('discovery by a Kubernetes that fails', { skip, timeout: 180_000 }, async (t) => {
-  const controlPlane = new ControlPlane({ assets, parts: 'api' })
-  t.teardown(() => controlPlane.stop())
-  await controlPlane.start()
+  const controlPlane = await sharedControlPlane(t)
 
   /** It has found one and two. */
   const begin = async (t: Test, options: Partial<KubernetesDiscoveryOptions> = {}) => {

@@ -1,7 +1,7 @@
 import { copyFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { missingAssets } from '../../../dev/control-plane/assets.ts'
-import { ControlPlane } from '../../../dev/control-plane/control-plane.ts'
+import { sharedControlPlane } from '../../support/control-plane/shared-control-plane.ts'
 import { eventually } from '../../support/eventually.ts'
 import { discovered, finds } from './discovered.ts'
 import { discoverySuite } from './discovery-suite.ts'
@@ -9,14 +9,11 @@ import { endpointsRule, KubernetesGround, slicesRule } from './kubernetes-ground
 
 /** The source against a real API server: what it reads there, with which rights. */
 
-const assets = process.env.KUBEBUILDER_ASSETS ?? ''
-const missing = missingAssets(assets, 'api')
+const missing = missingAssets(process.env.KUBEBUILDER_ASSETS, 'api')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
 
 t.test('discovery by Kubernetes', { skip, timeout: 180_000 }, async (t) => {
-  const controlPlane = new ControlPlane({ assets, parts: 'api' })
-  t.teardown(() => controlPlane.stop())
-  await controlPlane.start()
+  const controlPlane = await sharedControlPlane(t)
   const start = (t: Test, rules = [slicesRule]) => KubernetesGround.start(t, controlPlane, rules)
 
   await t.test('as every source', async (t) => {

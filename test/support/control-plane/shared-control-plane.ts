@@ -21,7 +21,7 @@ const resetRetryMs = 20
 
 /**
  * An API server with these flags and nothing in it but its own: one that an earlier test of this process has used, or a
- * new one. Whatever the test leaves in it is removed after it. A test that restarts or freezes the server starts its own.
+ * new one. Whatever the test leaves in it is removed after it. A test that starts the server again with other flags has its own.
  *
  * @param t - has it to itself until its end
  * @param flags - more flags of kube-apiserver
