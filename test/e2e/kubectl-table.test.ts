@@ -21,10 +21,11 @@ import { logOperations, streamOperations } from '../support/kubectl-streams.ts'
 import { Processes } from '../support/processes.ts'
 import { Stack } from '../support/stack.ts'
 import { bearerOf, impersonated } from '../support/stack-directory.ts'
+import { callsAreLogged, type KubectlWays } from './access-log.ts'
 
 /**
  * What kubectl does with an API server directly, it does through the replica that holds the agent, and through one that
- * does not, and sees the same. What lasts and what is upgraded works whichever way agentk dials, too.
+ * does not, and sees the same; the access log says what it did. What lasts and what is upgraded works whichever way agentk dials, too.
  */
 
 /** rows that need nothing of one another, side by side: each mostly waits */
@@ -46,11 +47,16 @@ const operationsPerScheme = [
 ]
 
 t.test('kubectl', { skip, timeout: 240_000 }, async (t) => {
-  const controlPlane = new ControlPlane({ assets, parts: 'all' })
+  const processes = await Processes.start(t)
+  const auditLogFile = join(processes.folder, 'audit.log')
+  const controlPlane = new ControlPlane({ assets, parts: 'all', auditLogFile })
   t.teardown(() => controlPlane.stop())
   await controlPlane.start()
+  const direct = await directKubeconfigs(controlPlane, processes)
+  const ways = { processes, controlPlane, auditLogFile, ...(await startWays(t, processes, direct.agent)) }
+  await t.test('kinds of calls, at each replica, as the access log says it', (t) => callsAreLogged(t, ways))
   // wire: upgrade.kubectl
-  await t.test('direct and through each way of kas', (t) => directAndThrough(t, controlPlane))
+  await t.test('direct and through each way of kas', (t) => directAndThrough(t, direct, ways))
   await t.test('through a tunnel', async (t) => {
     t.jobs = schemes.length // side by side: each has its own programs and namespace, and waits much
     await Promise.all(
@@ -59,10 +65,8 @@ t.test('kubectl', { skip, timeout: 240_000 }, async (t) => {
   })
 })
 
-async function directAndThrough(t: Test, controlPlane: ControlPlane): Promise<void> {
-  const processes = await Processes.start(t)
-  const direct = await directKubeconfigs(controlPlane, processes)
-  const { holder, entry } = await startWays(t, processes, direct.agent)
+async function directAndThrough(t: Test, direct: Record<Identity, string>, ways: KubectlWays): Promise<void> {
+  const { processes, controlPlane, holder, entry } = ways
   const components = { processes, controlPlane }
   const sides = await Promise.all([
     createSide('direct', direct, components),
@@ -108,7 +112,8 @@ async function playOver(t: Test, scheme: (typeof schemes)[number], controlPlane:
 
 /** One replica that holds the agent, and one that does not. */
 async function startWays(t: Test, processes: Processes, agentKubeconfig: string) {
-  const holder = await Stack.start(processes, { agentKubeconfig })
+  const configuration = { observability: { access_log: { rules: [{ level: 'metadata' }] } } }
+  const holder = await Stack.start(processes, { agentKubeconfig, configuration })
   await holder.startAgentk()
   const entry = await EntryReplica.start(processes, holder)
   await holder.connected()

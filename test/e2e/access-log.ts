@@ -1,20 +1,20 @@
 import { once } from 'node:events'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
 import { WebSocket } from 'ws'
-import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
+import type { ControlPlane } from '../../dev/control-plane/control-plane.ts'
 import { type AccessLine, accessLineSchema } from '../../src/kas/access-log/access-line.ts'
 import { WatchClient, watchProtocol } from '../contract/kubernetes-server/watch-client.ts'
-import { EntryReplica } from '../support/entry-replica.ts'
+import type { EntryReplica } from '../support/entry-replica.ts'
 import { eventually } from '../support/eventually.ts'
 import { httpsGet } from '../support/https-get.ts'
 import { bindReader } from '../support/kubectl-identities.ts'
 import { deployment } from '../support/kubectl-operations.ts'
 import { type Identity, identities, type KubectlSide } from '../support/kubectl-side.ts'
-import { assets, createSide, skip } from '../support/kubectl-stack.ts'
-import { Processes, type TestProcess } from '../support/processes.ts'
-import { Stack } from '../support/stack.ts'
+import { createSide } from '../support/kubectl-stack.ts'
+import type { Processes, TestProcess } from '../support/processes.ts'
+import type { Stack } from '../support/stack.ts'
 import { bearerOf, impersonated } from '../support/stack-directory.ts'
 
 /**
@@ -330,17 +330,19 @@ const kinds: readonly Kind[] = [
   }),
 ]
 
-t.test('kinds of calls, at each replica', { skip, timeout: 240_000 }, async (t) => {
-  const processes = await Processes.start(t)
-  const auditLogFile = join(processes.folder, 'audit.log')
-  const controlPlane = new ControlPlane({ assets, parts: 'all', auditLogFile })
-  t.teardown(() => controlPlane.stop())
-  await controlPlane.start()
-  const configuration = { observability: { access_log: { rules: [{ level: 'metadata' }] } } }
-  const holder = await Stack.start(processes, { agentKubeconfig: controlPlane.kubeconfig, configuration })
-  await holder.startAgentk()
-  const entry = await EntryReplica.start(processes, holder)
-  await holder.connected()
+/** Where kubectl comes in, of one cluster that writes its audit log. */
+export interface KubectlWays {
+  readonly processes: Processes
+  readonly controlPlane: ControlPlane
+  readonly auditLogFile: string
+  /** the replica that holds the agent, and one that does not; both write what level `metadata` has */
+  readonly holder: Stack
+  readonly entry: EntryReplica
+}
+
+/** What has been called before is in no log yet. */
+export async function callsAreLogged(t: Test, ways: KubectlWays): Promise<void> {
+  const { processes, controlPlane, auditLogFile, holder, entry } = ways
   const ca = await readFile(holder.caFile, 'utf8')
   const components = { processes, controlPlane }
   const own = Object.fromEntries(identities.map((identity) => [identity, holder.kubeconfig(identity)]))
@@ -370,7 +372,7 @@ t.test('kinds of calls, at each replica', { skip, timeout: 240_000 }, async (t) 
   t.ok(kinds.length >= 40, `${kinds.length} kinds`)
   await t.test('joined with the audit log', async (t) => joinLogs(t, await readFile(auditLogFile, 'utf8'), sides))
   for (const { kas } of sides) t.notMatch(kas.stdout, /planted|Bearer|stack-(?:job|token)/)
-})
+}
 
 async function begun(kas: TestProcess, is: (line: AccessLine) => boolean): Promise<void> {
   await eventually(async () => {
