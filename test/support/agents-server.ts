@@ -83,7 +83,8 @@ export async function startAgentsServer(
   )
   const server = await listenToAgents(t, { tunnels, ...overrides.components }, overrides.options)
   const { forward } = router
-  return { server, tunnels, timeouts, forward, delivered: deliver(forward), port: server.address.port }
+  const serves = router.serves.bind(router)
+  return { server, tunnels, timeouts, forward, serves, delivered: deliver(forward), port: server.address.port }
 }
 
 export const testCaller: Caller = { name: 'user 7', key: 'user-7' }
