@@ -1,5 +1,6 @@
 import { randomBytes, webcrypto } from 'node:crypto'
 import type { Extension } from '@peculiar/x509'
+import { loadX509 } from '../src/kas/peers/replica-identity.ts'
 
 /** Certificates for development and tests: an authority, and what it signs. Keys are ECDSA P-256, all is PEM. */
 
@@ -128,13 +129,4 @@ function serialNumber(): string {
 async function exportKey(key: webcrypto.CryptoKey): Promise<string> {
   const der = Buffer.from(await webcrypto.subtle.exportKey('pkcs8', key)).toString('base64')
   return `-----BEGIN PRIVATE KEY-----\n${der.match(/.{1,64}/g)?.join('\n')}\n-----END PRIVATE KEY-----\n`
-}
-
-/**
- * The library's container reads decorators' metadata while it loads; none is ever written, so "there is none" will do.
- */
-export async function loadX509() {
-  const none = () => undefined
-  if (!('getMetadata' in Reflect)) Object.assign(Reflect, { getMetadata: none, getOwnMetadata: none })
-  return (await import('@peculiar/x509')).default
 }

@@ -60,7 +60,7 @@ export class Peering {
     const { secret, short } = await readPrivateApiSecret(options.secretFile)
     if (short) components.log.warn('The secret of the private API has fewer than 32 bytes')
     const previousSecret = await readPreviousSecret(options.config.cluster.previous_authentication_secret_file)
-    return new Peering(components, { ...options, secret, previousSecret, identity: createReplicaIdentity() })
+    return new Peering(components, { ...options, secret, previousSecret, identity: await createReplicaIdentity() })
   }
 
   private constructor(components: PeeringComponents, options: PeeringOptions & Secrets) {

@@ -227,7 +227,7 @@ t.test('a stranger with a certificate of its own is refused', async (t) => {
   const { createReplicaIdentity } = await import('../../src/kas/peers/replica-identity.ts')
   const row = one.replica.membership.row(one.replica.membership.instance)
   const address = `127.0.0.1:${row?.head.replicaPort}`
-  const identity = createReplicaIdentity()
+  const identity = await createReplicaIdentity()
   const signal = new AbortController().signal
   const wrong = other.replica.membership.row(other.replica.membership.instance)?.head.publicKeyHash ?? ''
   await t.rejects(dialReplica({ address, publicKeyHash: wrong, identity }, signal), { code: 'TUNNEL_LOST' })

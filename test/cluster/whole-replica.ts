@@ -51,7 +51,7 @@ export async function startWholeReplica(
   options: WholeReplicaOptions = {},
 ): Promise<WholeReplica> {
   const log = createLogger({ level: 'silent' })
-  const identity = createReplicaIdentity()
+  const identity = await createReplicaIdentity()
   const tunnels = new TunnelRegistry({ clock: monotonicClock })
   const { publicKeyHash } = identity
   const { listed = [], timers = {} } = options

@@ -34,7 +34,8 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/access-log': 'lib kas/config kas/servers/kubernetes/request | zod prom-client',
   'kas/sessions': 'lib call proto proto/gen kas/access-log kas/peers | @bufbuild/protobuf',
   'kas/tunnels': 'lib call ring proto proto/wire proto/grpc membership kas/agent.ts',
-  'kas/peers': 'lib call proto proto/gen proto/grpc membership kas/tunnels | prom-client @bufbuild/protobuf',
+  'kas/peers':
+    'lib call proto proto/gen proto/grpc membership kas/tunnels | prom-client @peculiar/x509 @bufbuild/protobuf',
   'kas/router': 'lib call kas/tunnels kas/peers',
   'kas/repositories':
     'lib call proto proto/decode.ts proto/gen proto/grpc proto/wire kas/agent.ts kas/observability | simple-git prom-client @bufbuild/protobuf',

@@ -91,5 +91,6 @@ t.test('kas, whatever its configuration says', async (t) => {
   const names = packages(await imported('kas/app.ts', 'kas/config/kas-config.ts'))
   t.ok(names.includes('libp2p'), 'gossip is always built')
   const behindFeatures = ['undici', '@opentelemetry/sdk-trace', '@opentelemetry/exporter-trace-otlp-proto']
-  for (const name of [...behindFeatures, 'simple-git', 'fetch']) t.notOk(names.includes(name), name)
+  for (const name of [...behindFeatures, 'simple-git', '@peculiar/x509', 'tsyringe', 'fetch'])
+    t.notOk(names.includes(name), name)
 })

@@ -24,7 +24,7 @@ export async function startReplicasServer(
     patience?: AbortSignal
   } = {},
 ) {
-  const identity = components?.identity ?? createReplicaIdentity()
+  const identity = components?.identity ?? (await createReplicaIdentity())
   const tunnels = components?.tunnels ?? new TunnelRegistry({ clock: monotonicClock })
   const strangers = { count: 0 }
   const server = new ReplicasServer(

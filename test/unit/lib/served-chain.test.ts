@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { createSecureContext, createServer } from 'node:tls'
 import t, { type Test } from 'tap'
-import { loadX509 } from '../../../dev/certificates.ts'
+import { loadX509 } from '../../../src/kas/peers/replica-identity.ts'
 import { checkServedChain } from '../../../src/lib/served-chain.ts'
 
 /** A server whose certificate is signed by an intermediate authority, which it sends along or not. */

@@ -6,7 +6,7 @@ import { createReplicaIdentity } from '../../../src/kas/peers/replica-identity.t
 import { TlsHandshakes } from '../../../src/lib/tls-handshakes.ts'
 
 async function listen(t: Test, handshakeTimeout: number) {
-  const { certificatePem: cert, keyPem: key } = createReplicaIdentity()
+  const { certificatePem: cert, keyPem: key } = await createReplicaIdentity()
   const server = createServer({ cert, key, handshakeTimeout })
   const handshakes = new TlsHandshakes(server, handshakeTimeout)
   server.listen(0, '127.0.0.1')
