@@ -9,13 +9,14 @@
  */
 import { globSync } from 'node:fs'
 import { mkdtemp } from 'node:fs/promises'
-import { availableParallelism, tmpdir } from 'node:os'
+import { availableParallelism } from 'node:os'
 import { join, relative } from 'node:path'
 import { parseArgs } from 'node:util'
 import { Warden } from '../dev/control-plane/warden.ts'
 import { bundledPrograms } from './runner/bundled-programs.ts'
 import type { FileResult } from './runner/file-result.ts'
 import { type Job, jobsOf } from './runner/jobs.ts'
+import { memoryFolder } from './runner/memory-folder.ts'
 import { printFile, printSummary } from './runner/report.ts'
 import { runJob } from './runner/run-job.ts'
 import { type Cost, nextToStart, unmeasured } from './runner/schedule.ts'
@@ -55,8 +56,11 @@ if (wanted.length === 0 || values.record) process.env.KAS_TEST_PROGRAMS ??= awai
 // API servers, nodes, kubectl and what Go compiles live for seconds: they take memory in the place of CPU time
 process.env.GOGC ??= '400'
 
-// for what several files need, and make once; gone with this process
-const shared = await mkdtemp(join(tmpdir(), 'kas-tests-'))
+/** Stores of API servers, repositories, packages and images, of as many files as run at once. GiB */
+const inMemory = 8
+// for what several files need, and make once, and for all that they write; gone with this process
+const shared = await mkdtemp(join(memoryFolder(inMemory), 'kas-tests-'))
+process.env.TMPDIR = shared
 const warden = new Warden({ folders: [shared] })
 await warden.start()
 process.env.KAS_TEST_FOLDER = shared

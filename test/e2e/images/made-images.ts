@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { Test } from 'tap'
 import { Warden } from '../../../dev/control-plane/warden.ts'
 import { type MadeImage, makeImages } from '../../../dev/images/images.ts'
-import { memoryFolder } from '../installed/memory-folder.ts'
+import { memoryFolder } from '../../runner/memory-folder.ts'
 import { architecture, deleteContainers, unpackImage } from './unpacked-image.ts'
 import { unpackedRunc } from './unpacked-runc.ts'
 
@@ -51,7 +51,7 @@ export class MadeImages {
 }
 
 async function emptyFolder(t: Test): Promise<string> {
-  const folder = realpathSync(await mkdtemp(join(memoryFolder(), 'kas-images-')))
+  const folder = realpathSync(await mkdtemp(join(memoryFolder(2), 'kas-images-')))
   const warden = new Warden({ folders: [folder] })
   await warden.start()
   t.teardown(() => warden.stop())

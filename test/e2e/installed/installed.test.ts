@@ -15,9 +15,9 @@ import {
   withoutRegistry,
 } from '../../../dev/installed/installation.ts'
 import type { Programs } from '../../../dev/start/local-programs.ts'
+import { memoryFolder } from '../../runner/memory-folder.ts'
 import { playCluster } from './cluster.ts'
 import { playGitlab } from './gitlab.ts'
-import { memoryFolder } from './memory-folder.ts'
 
 /** What is shipped runs: the package is made, and installed as people do, with no dependency anywhere above. */
 
@@ -41,7 +41,7 @@ const packagedNodes = globSync('node_modules/node-*/bin/node', { cwd: project })
 
 t.jobs = 2 // either mostly waits for its replicas
 
-const folder = realpathSync(await mkdtemp(join(memoryFolder(), 'kas-installed-')))
+const folder = realpathSync(await mkdtemp(join(memoryFolder(2), 'kas-installed-')))
 const warden = new Warden({ folders: [folder] })
 await warden.start()
 t.teardown(() => warden.stop())

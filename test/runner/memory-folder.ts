@@ -2,18 +2,17 @@ import { readFileSync, statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 
 const memory = '/dev/shm'
-/** two installations with their Node, and what npm unpacks besides */
-const neededBytes = 2 * 1024 ** 3
-
 /**
  * A folder in memory where programs may lie, else the usual one. npm unpacks a package three times and deletes two of
  * them: ext4 then looks long for inodes that were not deleted just now, which is most of what an installation takes.
+ *
+ * @param gibibytes - that it must have free
  */
-export function memoryFolder(): string {
+export function memoryFolder(gibibytes: number): string {
   try {
     const [, options = 'noexec'] = new RegExp(`^\\S+ ${memory} tmpfs (\\S+)`, 'm').exec(read('/proc/mounts')) ?? []
     const { bavail, bsize } = statfsSync(memory)
-    return options.split(',').includes('noexec') || bavail * bsize < neededBytes ? tmpdir() : memory
+    return options.split(',').includes('noexec') || bavail * bsize < gibibytes * 1024 ** 3 ? tmpdir() : memory
   } catch {
     return tmpdir() // no Linux
   }
