@@ -1,9 +1,9 @@
 import { createServer } from 'node:http'
 import t, { type Test } from 'tap'
-import { ApiClient } from '../../../src/agentk/cluster/api-client.ts'
+import type { ApiClient } from '../../../src/agentk/cluster/api-client.ts'
 import { upgradeToApi } from '../../../src/agentk/cluster/api-upgrade.ts'
-import { ClusterAccess } from '../../../src/agentk/cluster/cluster-access.ts'
 import type { Clock } from '../../../src/lib/clock.ts'
+import { apiClient } from '../../support/api-client.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { listen } from './api-server.ts'
 
@@ -37,7 +37,7 @@ t.test('one that was sent is not sent again', async (t) => {
   })
   const port = await listen(server)
   t.teardown(() => server.close())
-  const client = new ApiClient(new ClusterAccess({ server: `http://127.0.0.1:${port}` }), { dialPatienceMs: 5_000 })
+  const client = apiClient(t, { server: `http://127.0.0.1:${port}` }, { dialPatienceMs: 5_000 })
   await t.rejects(upgradeToApi(client, upgrade, signal), { code: 'ECONNRESET' })
   t.equal(asked, 1)
 })
@@ -149,9 +149,7 @@ async function absent(
   const probe = createServer()
   const port = await listen(probe)
   await new Promise((resolve) => probe.close(resolve))
-  const access = new ClusterAccess({ server: `http://127.0.0.1:${port}` })
-  const client = new ApiClient(access, { dialPatienceMs: patienceMs, ...options })
-  t.teardown(() => client.close())
+  const client = apiClient(t, { server: `http://127.0.0.1:${port}` }, { dialPatienceMs: patienceMs, ...options })
   return { client, port }
 }
 

@@ -1,8 +1,7 @@
 import { createServer } from 'node:http'
 import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { ApiClient } from '../../../src/agentk/cluster/api-client.ts'
-import { ClusterAccess } from '../../../src/agentk/cluster/cluster-access.ts'
+import { apiClient } from '../../support/api-client.ts'
 import { listen, startModule, startRaw, startSide } from './api-server.ts'
 import { exchange, wholeRequest } from './http-call.ts'
 
@@ -90,8 +89,7 @@ t.test("agentk's own requests are as careful", async (t) => {
   const port = await startRaw(t, (socket) => {
     socket.on('data', () => socket.write(`HTTP/1.1 200 OK\r\n${lines(500)}${end}`))
   })
-  const client = new ApiClient(new ClusterAccess({ server: `http://127.0.0.1:${port}` }))
-  t.teardown(() => client.close())
+  const client = apiClient(t, { server: `http://127.0.0.1:${port}` })
   await t.rejects(client.json('GET', '/version'), { code: 'UNREACHABLE', message: /more than 500 lines/ })
 })
 

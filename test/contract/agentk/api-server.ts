@@ -2,12 +2,12 @@ import { createServer, type RequestListener, type Server } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Test } from 'tap'
-import { ApiClient, type ApiClientOptions } from '../../../src/agentk/cluster/api-client.ts'
-import { ClusterAccess } from '../../../src/agentk/cluster/cluster-access.ts'
+import type { ApiClient, ApiClientOptions } from '../../../src/agentk/cluster/api-client.ts'
 import { serveKubernetesApi } from '../../../src/agentk/modules/kubernetes-api/module.ts'
 import type { Serve } from '../../../src/agentk/tunnels/serve.ts'
 import type { ClusterSettings } from '../../../src/lib/kubeconfig.ts'
 import { noTracer } from '../../../src/lib/tracing/tracer.ts'
+import { apiClient } from '../../support/api-client.ts'
 
 export interface Side {
   readonly server: Server
@@ -42,9 +42,7 @@ export function startModule(
   settings: Partial<ClusterSettings> = {},
   options: ApiClientOptions = { dialPatienceMs: 5000 },
 ) {
-  const access = new ClusterAccess({ server: `http://127.0.0.1:${port}`, ...settings })
-  const client = new ApiClient(access, options)
-  t.teardown(() => client.close())
+  const client = apiClient(t, { server: `http://127.0.0.1:${port}`, ...settings }, options)
   const forward = serveKubernetesApi({ api: client, tracer: noTracer }, { product: 'gitlab-agent/v0.0.0/test' })
   return { client, api: { forward } }
 }

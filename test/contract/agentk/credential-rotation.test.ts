@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import type { TLSSocket } from 'node:tls'
 import t, { type Test } from 'tap'
 import { Authority } from '../../../dev/certificates.ts'
-import { ApiClient } from '../../../src/agentk/cluster/api-client.ts'
+import type { ApiClient } from '../../../src/agentk/cluster/api-client.ts'
 import { upgradeToApi } from '../../../src/agentk/cluster/api-upgrade.ts'
-import { ClusterAccess } from '../../../src/agentk/cluster/cluster-access.ts'
 import type { ClusterSettings } from '../../../src/lib/kubeconfig.ts'
+import { apiClient } from '../../support/api-client.ts'
 import { listen } from './api-server.ts'
 
 /** Credentials of agentk that are replaced while it runs, seen by the API server. */
@@ -114,7 +114,5 @@ async function connect(
     server.close()
     server.closeAllConnections()
   })
-  const client = new ApiClient(new ClusterAccess({ server: `${scheme}://127.0.0.1:${port}`, ...settings }))
-  t.teardown(() => client.close())
-  return client
+  return apiClient(t, { server: `${scheme}://127.0.0.1:${port}`, ...settings })
 }

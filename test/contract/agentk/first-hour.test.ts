@@ -6,8 +6,6 @@ import { createServer as createTlsServer } from 'node:tls'
 import { create } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
 import { Authority } from '../../../dev/certificates.ts'
-import { ApiClient } from '../../../src/agentk/cluster/api-client.ts'
-import { ClusterAccess } from '../../../src/agentk/cluster/cluster-access.ts'
 import { nextStepToApiServer } from '../../../src/agentk/cluster/next-step.ts'
 import { Configuration, getConfigurationMethod } from '../../../src/agentk/configuration/configuration.ts'
 import { askKubernetesVersion } from '../../../src/agentk/modules/registrar/module.ts'
@@ -18,6 +16,7 @@ import { type ErrorSpec, KasError } from '../../../src/lib/errors.ts'
 import type { ClusterSettings } from '../../../src/lib/kubeconfig.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { AgentMetaSchema } from '../../../src/proto/gen/entity_pb.ts'
+import { apiClient } from '../../support/api-client.ts'
 import { eventually } from '../../support/eventually.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { kasOf, startSessions } from './agent-side.ts'
@@ -197,10 +196,9 @@ const apiRows: [
 for (const [situation, scheme, make, step, settings] of apiRows) {
   t.test(`the API server, ${situation}: the next step`, async (t) => {
     const port = make ? await start(t, make) : await freePort()
-    const access = new ClusterAccess({ server: `${scheme}://127.0.0.1:${port}`, ...settings })
-    const client = new ApiClient(access, { dialPatienceMs: 0 })
-    t.teardown(() => client.close())
+    const server = `${scheme}://127.0.0.1:${port}`
+    const client = apiClient(t, { server, ...settings }, { dialPatienceMs: 0 })
     const error = await askKubernetesVersion(client, new AbortController().signal).catch((thrown: unknown) => thrown)
-    t.match(nextStepToApiServer(error, access.server), step)
+    t.match(nextStepToApiServer(error, client.access.server), step)
   })
 }

@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
 import type { Test } from 'tap'
-import { ApiClient } from '../../../src/agentk/cluster/api-client.ts'
-import { ClusterAccess } from '../../../src/agentk/cluster/cluster-access.ts'
+import type { ApiClient } from '../../../src/agentk/cluster/api-client.ts'
+import { apiClient } from '../../support/api-client.ts'
 import { listen } from './api-server.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: objects of the API server
@@ -40,12 +40,11 @@ export class FluxApi {
     const api = new FluxApi()
     const server = createServer((request, response) => void api.#serve(request, response))
     const port = await listen(server)
-    api.client = new ApiClient(new ClusterAccess({ server: `http://127.0.0.1:${port}` }))
-    t.teardown(async () => {
-      await api.client.close()
+    t.teardown(() => {
       server.closeAllConnections()
       server.close()
     })
+    api.client = apiClient(t, { server: `http://127.0.0.1:${port}` })
     return api
   }
 

@@ -1,15 +1,15 @@
 import type { Test } from 'tap'
 import { missingAssets } from '../../../../dev/control-plane/assets.ts'
 import type { ControlPlane } from '../../../../dev/control-plane/control-plane.ts'
-import { ApiClient } from '../../../../src/agentk/cluster/api-client.ts'
+import type { ApiClient } from '../../../../src/agentk/cluster/api-client.ts'
 import { ApiLanes } from '../../../../src/agentk/cluster/api-lanes.ts'
-import { ClusterAccess } from '../../../../src/agentk/cluster/cluster-access.ts'
 import { ClusterKinds } from '../../../../src/agentk/modules/gitops/cluster-kinds.ts'
 import { type LiveObject, liveObjectOf } from '../../../../src/agentk/modules/gitops/live/live-object.ts'
 import type { ObjectTree } from '../../../../src/agentk/modules/gitops/manifests/manifest.ts'
 import type { ObjectKey } from '../../../../src/kubernetes/key.ts'
 import { objectPath } from '../../../../src/kubernetes/path.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
+import { adminClient } from '../../../support/api-client.ts'
 import { sharedControlPlane } from '../../../support/control-plane/shared-control-plane.ts'
 
 const missing = missingAssets(process.env.KUBEBUILDER_ASSETS, 'api')
@@ -51,15 +51,7 @@ export class Ground {
   /** @param t - ends it */
   static async start(t: Pick<Test, 'teardown'>): Promise<Ground> {
     const controlPlane = await sharedControlPlane(t)
-    const access = new ClusterAccess({
-      server: controlPlane.server,
-      ca: { file: controlPlane.caFile },
-      certificate: { file: controlPlane.adminCertificateFile },
-      key: { file: controlPlane.adminKeyFile },
-    })
-    const client = new ApiClient(access)
-    t.teardown(() => client.close())
-    const ground = new Ground(controlPlane, client)
+    const ground = new Ground(controlPlane, adminClient(t, controlPlane))
     await ground.readKinds()
     return ground
   }

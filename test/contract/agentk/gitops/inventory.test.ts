@@ -1,7 +1,5 @@
 import t from 'tap'
 import { missingAssets } from '../../../../dev/control-plane/assets.ts'
-import { ApiClient } from '../../../../src/agentk/cluster/api-client.ts'
-import { ClusterAccess } from '../../../../src/agentk/cluster/cluster-access.ts'
 import type { JsonApi } from '../../../../src/agentk/modules/gitops/inventory/config-maps.ts'
 import type { InventoryEntry } from '../../../../src/agentk/modules/gitops/inventory/entry.ts'
 import {
@@ -13,6 +11,7 @@ import { stockInventory } from '../../../../src/agentk/modules/gitops/inventory/
 import { maxShardEntries } from '../../../../src/agentk/modules/gitops/inventory/shards.ts'
 import { sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
 import { keyText } from '../../../../src/kubernetes/key.ts'
+import { adminClient } from '../../../support/api-client.ts'
 import { sharedControlPlane } from '../../../support/control-plane/shared-control-plane.ts'
 
 /** Inventories in ConfigMaps of a real API server. */
@@ -36,12 +35,8 @@ const sorted = (entries: ReadonlyMap<string, InventoryEntry>) => [...entries].so
 
 t.test('inventories of a real API server', { skip, timeout: 120_000 }, async (t) => {
   const controlPlane = await sharedControlPlane(t)
-  const { admin, server, caFile, adminCertificateFile, adminKeyFile } = controlPlane
-  const certificate = { file: adminCertificateFile }
-  const client = new ApiClient(
-    new ClusterAccess({ server, ca: { file: caFile }, certificate, key: { file: adminKeyFile } }),
-  )
-  t.teardown(() => client.close())
+  const { admin } = controlPlane
+  const client = adminClient(t, controlPlane)
   const { signal } = new AbortController()
 
   const conflict = { spec: { httpStatus: 409 } } as unknown as Error

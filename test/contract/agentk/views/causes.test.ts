@@ -1,12 +1,12 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
 import { missingAssets } from '../../../../dev/control-plane/assets.ts'
-import { ApiClient } from '../../../../src/agentk/cluster/api-client.ts'
-import { ClusterAccess } from '../../../../src/agentk/cluster/cluster-access.ts'
+import type { ApiClient } from '../../../../src/agentk/cluster/api-client.ts'
 import { ClusterCache } from '../../../../src/agentk/modules/views/thread/cluster-cache.ts'
 import { monotonicClock, systemClock } from '../../../../src/lib/clock.ts'
 import { FollowRequestSchema, FollowResponseSchema } from '../../../../src/proto/gen/views_pb.ts'
 import type { Query, Row } from '../../../../src/proto/views-json.ts'
+import { adminClient } from '../../../support/api-client.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 import { sharedControlPlane } from '../../../support/control-plane/shared-control-plane.ts'
 import { eventually } from '../../../support/eventually.ts'
@@ -24,17 +24,7 @@ t.test('what breaks is named, with its culprit', { skip, timeout: 180_000 }, asy
   const { admin } = controlPlane
   await admin.create('/api/v1/namespaces', { metadata: { name: 'shop' } })
 
-  const look = (t: Test) => {
-    const access = new ClusterAccess({
-      server: controlPlane.server,
-      ca: { file: controlPlane.caFile },
-      certificate: { file: controlPlane.adminCertificateFile },
-      key: { file: controlPlane.adminKeyFile },
-    })
-    const client = new ApiClient(access)
-    t.teardown(() => client.close())
-    return new Looking(t, client)
-  }
+  const look = (t: Test) => new Looking(t, adminClient(t, controlPlane))
   const first = look(t)
   first.open({ view: 'list', scope: { namespaces: ['shop'] }, limit: 500 })
   await first.isLive()

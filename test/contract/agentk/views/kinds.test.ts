@@ -1,14 +1,14 @@
 import t, { type Test } from 'tap'
 import { missingAssets } from '../../../../dev/control-plane/assets.ts'
 import { ControlPlane } from '../../../../dev/control-plane/control-plane.ts'
-import { ApiClient } from '../../../../src/agentk/cluster/api-client.ts'
-import { ClusterAccess } from '../../../../src/agentk/cluster/cluster-access.ts'
+import type { ApiClient } from '../../../../src/agentk/cluster/api-client.ts'
 import { impersonationHeaders } from '../../../../src/agentk/cluster/impersonation-headers.ts'
 import { askEvents } from '../../../../src/agentk/modules/views/access/asked-events.ts'
 import { Warnings } from '../../../../src/agentk/modules/views/watch/events.ts'
 import { Kinds, type KindsOptions } from '../../../../src/agentk/modules/views/watch/kinds.ts'
 import { textAt } from '../../../../src/kubernetes/object.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
+import { adminClient, apiClient } from '../../../support/api-client.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 import { CuttingFront } from '../../../support/cutting-front.ts'
 import { eventually } from '../../../support/eventually.ts'
@@ -37,15 +37,10 @@ t.test('kinds of an API server', { skip, timeout: 220_000 }, async (t) => {
   for (const name of ['shop', 'test']) await admin.create('/api/v1/namespaces', { metadata: { name } })
 
   /** As an administrator, or with this token. */
-  const clientOf = (t: Test, token?: string, server = controlPlane.server) => {
-    const credentials = token
-      ? { token: { text: token } }
-      : { certificate: { file: controlPlane.adminCertificateFile }, key: { file: controlPlane.adminKeyFile } }
-    const access = new ClusterAccess({ server, ca: { file: controlPlane.caFile }, ...credentials })
-    const client = new ApiClient(access)
-    t.teardown(() => client.close())
-    return client
-  }
+  const clientOf = (t: Test, token?: string, server = controlPlane.server) =>
+    token === undefined
+      ? adminClient(t, controlPlane, server)
+      : apiClient(t, { server, ca: { file: controlPlane.caFile }, token: { text: token } })
 
   const follow = async (t: Test, options: Partial<KindsOptions> = {}, token?: string, server?: string) => {
     const client = clientOf(t, token, server)

@@ -1,12 +1,11 @@
 import t, { type Test } from 'tap'
 import { missingAssets } from '../../../../dev/control-plane/assets.ts'
 import { pluralOf } from '../../../../dev/roles/views-role.ts'
-import { ApiClient } from '../../../../src/agentk/cluster/api-client.ts'
-import { ClusterAccess } from '../../../../src/agentk/cluster/cluster-access.ts'
 import { vendorRules } from '../../../../src/agentk/health/custom/vendors.ts'
 import { Warnings } from '../../../../src/agentk/modules/views/watch/events.ts'
 import { Kinds } from '../../../../src/agentk/modules/views/watch/kinds.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
+import { apiClient } from '../../../support/api-client.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 import { sharedControlPlane } from '../../../support/control-plane/shared-control-plane.ts'
 import { eventually } from '../../../support/eventually.ts'
@@ -57,7 +56,7 @@ t.test('the role for kinds of vendors', { skip, timeout: 120_000 }, async (t) =>
     const { metadata } = await admin.get(`/api/v1/namespaces/default/serviceaccounts/${user}`)
     const account = { namespace: 'default', name: user, uid: metadata.uid }
     const token = { text: controlPlane.signToken({ account, lifeMs: 3_600_000 }) }
-    const api = new ApiClient(new ClusterAccess({ server, ca: { file: caFile }, token }))
+    const api = apiClient(t, { server, ca: { file: caFile }, token })
     const sink = new KeptSink()
     const components = { api, sink, events: new Warnings(), log: capturedLog().log, clock: systemClock }
     const kinds = new Kinds({ ...components, random: Math.random }, { follow: {} })
