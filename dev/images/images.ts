@@ -76,6 +76,8 @@ export interface ImagesOptions {
   readonly architectures?: readonly Architecture[]
   /** what was fetched and made is kept here; default: in the user's cache */
   readonly cache?: string
+  /** what the package holds; default: made of this tree */
+  readonly staged?: Staged
 }
 
 export interface MadeImage extends ImageLayout {
@@ -97,38 +99,39 @@ export async function isQuicklyMade(name: string, architecture: Architecture): P
 
 /** @throws Error that names what this machine lacks */
 export async function makeImages(options: ImagesOptions): Promise<MadeImage[]> {
-  const { to, names = Object.keys(recipes), architectures = allArchitectures } = options
-  const cache = options.cache ?? userCache()
-  const staged = await mkdtemp(join(tmpdir(), 'kas-staged-'))
+  if (options.staged) return imagesOf(options.staged, options)
+  const folder = await mkdtemp(join(tmpdir(), 'kas-staged-'))
   try {
-    const workshop = new Workshop({ cache, folder: staged, staged: await stage(staged) })
-    const made: MadeImage[] = []
-    for (const name of names) {
-      const images: Image[] = []
-      for (const architecture of architectures) images.push(await workshop.image(name, architecture))
-      const folder = join(to, name)
-      const tagged = `${name}:${workshop.version}`
-      made.push({ name: tagged, folder, ...(await writeLayout(folder, tagged, images)) })
-    }
-    await writeFile(join(to, 'images.intoto.json'), await workshop.statement(made))
-    return made
+    return await imagesOf(await stage(folder), options)
   } finally {
-    await rm(staged, { recursive: true, force: true })
+    await rm(folder, { recursive: true, force: true })
   }
+}
+
+async function imagesOf(staged: Staged, options: ImagesOptions): Promise<MadeImage[]> {
+  const { to, names = Object.keys(recipes), architectures = allArchitectures, cache = userCache() } = options
+  const workshop = new Workshop({ cache, staged })
+  const made: MadeImage[] = []
+  for (const name of names) {
+    const images: Image[] = []
+    for (const architecture of architectures) images.push(await workshop.image(name, architecture))
+    const folder = join(to, name)
+    const tagged = `${name}:${workshop.version}`
+    made.push({ name: tagged, folder, ...(await writeLayout(folder, tagged, images)) })
+  }
+  await writeFile(join(to, 'images.intoto.json'), await workshop.statement(made))
+  return made
 }
 
 class Workshop {
   readonly #cache: string
-  readonly #folder: string
   readonly #staged: Staged
   readonly #debian = new Map<Architecture, Promise<DebianPackage[]>>()
   readonly #node = new Map<Architecture, Promise<Node>>()
   readonly #materials = new Map<string, Readonly<Record<string, string>>>()
 
-  /** @param input.folder - where the package was staged */
-  constructor({ cache, folder, staged }: { cache: string; folder: string; staged: Staged }) {
+  constructor({ cache, staged }: { cache: string; staged: Staged }) {
     this.#cache = cache
-    this.#folder = folder
     this.#staged = staged
   }
 
@@ -208,7 +211,7 @@ class Workshop {
 
   /** The program, and what the whole image holds. */
   async #program(name: string, program: ProgramName, others: readonly Component[]): Promise<Layer> {
-    const layer = await programLayer(program, this.#folder)
+    const layer = await programLayer(program, this.#staged.folder)
     const packages = bundledPackages(root, [this.#staged.metafiles[program]])
     // two renderers have modules in common
     const all = [...packages.map(componentOf), ...others].map((one) => [one.purl, one] as const)

@@ -39,6 +39,7 @@ interface Manifest {
 }
 
 export interface Staged {
+  readonly folder: string
   /** what esbuild says of each program */
   readonly metafiles: Readonly<Record<ProgramName, Metafile>>
   readonly sbom: string
@@ -68,7 +69,7 @@ export async function stage(folder: string): Promise<Staged> {
   await writeFile(join(folder, 'package.json'), `${JSON.stringify(published, null, 2)}\n`)
   await writeFile(join(folder, 'THIRD-PARTY-NOTICES.txt'), noticesOf(root, packages))
   await writeFile(join(folder, 'sbom.cdx.json'), sbom)
-  return { metafiles, sbom, version, commit }
+  return { folder, metafiles, sbom, version, commit }
 }
 
 /** Package URLs of those that package.json names. */

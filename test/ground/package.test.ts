@@ -10,11 +10,11 @@ import { foreignEnvironment } from '../../dev/installed/installation.ts'
 import { nodeEnvironment, nodeFlags } from '../../dev/node-flags.ts'
 import { bundledPackages, idOf } from '../../dev/package/bundled-packages.ts'
 import { namedIn, noticesOf } from '../../dev/package/notices.ts'
-import { stage } from '../../dev/package/package.ts'
 import { componentOf, sbomOf } from '../../dev/package/sbom.ts'
 import { statementOf } from '../../dev/package/statement.ts'
 import { vendorRules } from '../../src/agentk/health/custom/vendors.ts'
 import { sbomProblems } from '../support/cyclonedx/sbom-problems.ts'
+import { stagedPackage } from '../support/staged-package.ts'
 
 /** What the package holds, without npm: test/e2e/installed packs and installs it. */
 
@@ -36,8 +36,7 @@ async function emptyFolder(t: Test): Promise<string> {
 
 const sorted = (names: Iterable<string>) => [...names].sort()
 
-const folder = await emptyFolder(t)
-const { metafiles: made, commit } = await stage(folder)
+const { folder, metafiles: made, commit } = await stagedPackage()
 const metafiles = Object.values(made)
 const text = (name: string) => readFileSync(join(folder, name), 'utf8')
 const manifestOf = (where: string) => JSON.parse(readFileSync(join(where, 'package.json'), 'utf8'))

@@ -91,7 +91,7 @@ t.test('images', { skip }, async (t) => {
     const state = join(folder, 'state')
     await mkdir(state, { mode: 0o700 })
     const said = gitHead === 'unknown' ? version : `${version} (${gitHead})`
-    await playCluster(t, { programs, version: said, folder: state })
+    await playCluster(t, { programs, version: said, folder: state, extent: 'each' })
   })
 })
 

@@ -5,6 +5,7 @@ import type { Test } from 'tap'
 import { Warden } from '../../../dev/control-plane/warden.ts'
 import { type MadeImage, makeImages } from '../../../dev/images/images.ts'
 import { memoryFolder } from '../../runner/memory-folder.ts'
+import { stagedPackage } from '../../support/staged-package.ts'
 import { architecture, deleteContainers, unpackImage } from './unpacked-image.ts'
 import { unpackedRunc } from './unpacked-runc.ts'
 
@@ -20,7 +21,8 @@ export class MadeImages {
 
   static async make(t: Test, ...names: string[]): Promise<MadeImages> {
     const folder = await emptyFolder(t)
-    const made = await makeImages({ to: join(folder, 'first'), names, architectures: [architecture] })
+    const staged = await stagedPackage()
+    const made = await makeImages({ to: join(folder, 'first'), names, architectures: [architecture], staged })
     const images = new MadeImages(folder, made)
     for (const [i, { folder }] of made.entries()) await images.#unpack(t, names[i] ?? '', folder)
     return images

@@ -8,6 +8,7 @@ import t from 'tap'
 import { isElf } from '../../../dev/images/elf.ts'
 import { makeImages } from '../../../dev/images/images.ts'
 import type { Architecture } from '../../../dev/images/oci-layout.ts'
+import { stagedPackage } from '../../support/staged-package.ts'
 import { lacking } from './unpacked-runc.ts'
 
 /** One index for both processors, of which this machine has one: what is in it is for the processor that it says. */
@@ -23,7 +24,7 @@ const skip = (await lacking()) ?? false
 t.test('images for the other processor', { skip, timeout: 200_000 }, async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'kas-images-both-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
-  const [made] = await makeImages({ to: join(folder, 'layouts'), names: ['agentk'] })
+  const [made] = await makeImages({ to: join(folder, 'layouts'), names: ['agentk'], staged: await stagedPackage() })
   const others = existsSync(given)
     ? readdirSync(given).filter((name) => existsSync(join(given, name, 'index.json')))
     : []

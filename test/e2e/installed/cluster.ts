@@ -6,7 +6,7 @@ import { anyPorts, replicaCount } from '../../../dev/start/ports.ts'
 import { holdersOf, viewReplicas } from '../../../dev/start/replica-table.ts'
 import { eventually } from '../../support/eventually.ts'
 import { httpsGet } from '../../support/https-get.ts'
-import { playCommands } from './commands.ts'
+import { type Extent, playCommands } from './commands.ts'
 
 export interface ClusterOptions {
   readonly programs: Programs
@@ -14,23 +14,24 @@ export interface ClusterOptions {
   readonly version: string
   /** an empty one, for the state of the stack */
   readonly folder: string
+  readonly extent: Extent
 }
 
 /** what a change of the directory file, and the loss of a replica, may take on a busy machine */
 const soon = { timeoutMs: 30_000 }
 
 /**
- * Three replicas and one agentk before the embedded API double: every subcommand, a call through a replica that does
+ * Three replicas and one agentk before the embedded API double: subcommands, a call through a replica that does
  * not hold the agent, and one after the holder was killed.
  */
-export async function playCluster(t: Test, { programs, version, folder }: ClusterOptions): Promise<void> {
+export async function playCluster(t: Test, { programs, version, folder, extent }: ClusterOptions): Promise<void> {
   const ports = await anyPorts(replicaCount)
   const stack = new LocalStack({ folder, ports, programs, kubeconfig: undefined, assets: undefined })
   t.teardown(() => stack.stop(AbortSignal.abort()))
   await stack.start()
   const [first] = stack.replicas
   const server = `https://127.0.0.1:${ports.kubernetes}`
-  const credential = await playCommands(t, { programs, version, folder, socket: first?.socket ?? '', server })
+  const credential = await playCommands(t, { programs, version, folder, socket: first?.socket ?? '', server, extent })
 
   const holder = async () => {
     const views = await viewReplicas(stack.replicas.filter(({ pid }) => pid !== undefined))

@@ -7,6 +7,12 @@ import { foreignEnvironment } from '../../../dev/installed/installation.ts'
 import type { Programs } from '../../../dev/start/local-programs.ts'
 import { agent, files, replicaFiles, replicaName } from '../../../dev/start/settings.ts'
 
+/**
+ * Which commands are played: `few` are one that answers, one that is refused, and what others need; `each` are all;
+ * with `no other` the help, which is the same wherever they are installed, names none but those.
+ */
+export type Extent = 'few' | 'each' | 'each, and no other'
+
 export interface CommandsOptions {
   readonly programs: Programs
   readonly version: string
@@ -16,15 +22,19 @@ export interface CommandsOptions {
   readonly socket: string
   /** of kas, for kubeconfigs */
   readonly server: string
+  readonly extent: Extent
 }
 
+/** Plays a command that answers. @returns what it prints */
+type Kas = (line: string, ...args: string[]) => Promise<string>
+
 /**
- * Every subcommand that the help of kas names, each with its help, and what agentk says of itself.
+ * Subcommands of kas, and what either program says of itself.
  *
  * @returns what a new user of the directory file sends after `Bearer `
  */
 export async function playCommands(t: Test, options: CommandsOptions): Promise<string> {
-  const { programs, version, folder, socket, server } = options
+  const { programs, version, folder, socket, server, extent } = options
   const played = new Set<string>()
   const run = (command: readonly string[], args: readonly string[]) => {
     const [file = '', ...rest] = [...command, ...args]
@@ -40,7 +50,7 @@ export async function playCommands(t: Test, options: CommandsOptions): Promise<s
     t.equal(code, 0, `${args.join(' ')}: ${err}`)
     return out
   }
-  const kas = (line: string, ...args: string[]) => {
+  const kas: Kas = (line, ...args) => {
     played.add(line)
     return say(programs.kas, [...line.split(' '), ...args])
   }
@@ -56,13 +66,42 @@ export async function playCommands(t: Test, options: CommandsOptions): Promise<s
     t.equal(await say(programs[name], ['--version']), `${name} ${version}\n`)
     t.match(await say(programs[name], ['--help']), new RegExp(`usage[\\s\\S]*${name}`, 'i'))
   }
+  t.match(await kas('user create', 'grace', '--role', `${agent.project.path}=maintainer`), /^\S+\n$/)
+  const kubeconfig = await kas('kubeconfig', '--agent', agent.name, '--server', server, '--user', 'grace')
+  const [, credential = ''] = /token: (pat:\S+)/.exec(kubeconfig) ?? []
+  t.match(credential, new RegExp(`^pat:${agent.id}:`), kubeconfig)
+  t.match(await kas('status', '--socket', socket), /kas-2/)
+  const asUser = ['--kubeconfig', join(folder, files.kubeconfig)]
+  t.match(await refused('gitops forget', 'shop', ...asUser), /^kas gitops: no source shop is known/)
+  if (extent === 'few') return credential
+  await playDirectory(t, kas, folder)
+  t.match(await kas('route', '--agent', String(agent.id), '--socket', socket), /kas-\d/)
+  t.match(await kas('tree', ...asUser), /^✓ demo\/Pod\/clock {2}Running/m)
+  t.match(await kas('get', 'Pod', ...asUser), /^✓ demo +clock +Healthy +Running/m)
+  t.match(await kas('health', ...asUser), /^✓ healthy/)
+  t.match(await kas('agents', ...asUser), new RegExp(`\\b${agent.name}\\b`))
+  t.match(await kas('log', '--json', '--socket', socket), /^\{/)
+  t.match(await kas('sessions', '--socket', socket), /^(nothing lasts$|ID +FOR )/m)
+  t.match(await kas('sessions end', '--user', 'grace', '--socket', socket), /^REPLICA +ENDED\n/)
+  t.equal(await kas('views role', ...asUser), '')
+  t.match(await kas('gitops status', ...asUser), /./)
+  t.match(await kas('completion bash'), /^complete /m)
+  const ofReplica = ['--configuration-file', join(folder, replicaFiles(replicaName(0)).configuration)]
+  t.match(await kas('check-config', ...ofReplica), /can be used/)
+  t.match(await kas('doctor', ...ofReplica), /^ok +replicas +\S+: it is ready$/m)
+  if (extent === 'each') return credential
+  t.strictSame([...played].sort(), await commandsOf((args) => say(programs.kas, args)), 'all that there are')
+  return credential
+}
+
+/** What writes and reads the directory file. */
+async function playDirectory(t: Test, kas: Kas, folder: string): Promise<void> {
   const repository = join(folder, 'other.git')
   await mkdir(repository)
   t.match(await kas('agent create', 'other', '--project', 'demo/other', '--git', repository), /^glagent-\S+\n$/)
   t.match(await kas('agent list'), /\bother\b/)
   t.match(await kas('agent rotate', 'other'), /^glagent-\S+\n$/)
   t.match(await kas('agent show', 'other'), /demo\/other/)
-  t.match(await kas('user create', 'grace', '--role', `${agent.project.path}=maintainer`), /^\S+\n$/)
   t.match(await kas('user list'), /\bgrace\b/)
   t.match(await kas('user show', 'grace'), /maintainer/)
   t.match(await kas('user create', 'heidi'), /^\S+\n$/)
@@ -78,28 +117,6 @@ export async function playCommands(t: Test, options: CommandsOptions): Promise<s
   t.equal(await kas('token revoke', hashOf(next)), '')
   t.equal(await kas('token delete', hashOf(last)), '')
   await kas('agent delete', 'other')
-  const kubeconfig = await kas('kubeconfig', '--agent', agent.name, '--server', server, '--user', 'grace')
-  const [, credential = ''] = /token: (pat:\S+)/.exec(kubeconfig) ?? []
-  t.match(credential, new RegExp(`^pat:${agent.id}:`), kubeconfig)
-  t.match(await kas('status', '--socket', socket), /kas-2/)
-  t.match(await kas('route', '--agent', String(agent.id), '--socket', socket), /kas-\d/)
-  const asUser = ['--kubeconfig', join(folder, files.kubeconfig)]
-  t.match(await kas('tree', ...asUser), /^✓ demo\/Pod\/clock {2}Running/m)
-  t.match(await kas('get', 'Pod', ...asUser), /^✓ demo +clock +Healthy +Running/m)
-  t.match(await kas('health', ...asUser), /^✓ healthy/)
-  t.match(await kas('agents', ...asUser), new RegExp(`\\b${agent.name}\\b`))
-  t.match(await kas('log', '--json', '--socket', socket), /^\{/)
-  t.match(await kas('sessions', '--socket', socket), /^(nothing lasts$|ID +FOR )/m)
-  t.match(await kas('sessions end', '--user', 'grace', '--socket', socket), /^REPLICA +ENDED\n/)
-  t.equal(await kas('views role', ...asUser), '')
-  t.match(await kas('gitops status', ...asUser), /./)
-  t.match(await refused('gitops forget', 'shop', ...asUser), /^kas gitops: no source shop is known/)
-  t.match(await kas('completion bash'), /^complete /m)
-  const ofReplica = ['--configuration-file', join(folder, replicaFiles(replicaName(0)).configuration)]
-  t.match(await kas('check-config', ...ofReplica), /can be used/)
-  t.match(await kas('doctor', ...ofReplica), /^ok +replicas +\S+: it is ready$/m)
-  t.strictSame([...played].sort(), await commandsOf((args) => say(programs.kas, args)), 'all that there are')
-  return credential
 }
 
 /** By the help of kas, and that of each word in it. */

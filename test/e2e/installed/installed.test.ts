@@ -17,6 +17,7 @@ import {
 import type { Programs } from '../../../dev/start/local-programs.ts'
 import { memoryFolder } from '../../runner/memory-folder.ts'
 import { playCluster } from './cluster.ts'
+import type { Extent } from './commands.ts'
 import { playGitlab } from './gitlab.ts'
 
 /** What is shipped runs: the package is made, and installed as people do, with no dependency anywhere above. */
@@ -84,7 +85,7 @@ t.test('as README says, under Node 24', { buffered: true }, async (t) => {
   t.ok(files.length <= maxFiles, `${files.length} files`)
   t.ok(bytes.reduce((a, b) => a + b) <= maxInstalledBytes, `${bytes.reduce((a, b) => a + b)} bytes`)
   t.strictSame(visible(join(installation.home, '..')), ['kas'], 'beside it is nothing')
-  await play(t, installation, 'prefix-state')
+  await play(t, installation, 'prefix-state', 'each, and no other')
 })
 
 t.test('as it is, under an older Node', { buffered: true, skip: withoutOld }, async (t) => {
@@ -99,16 +100,22 @@ t.test('as it is, under an older Node', { buffered: true, skip: withoutOld }, as
   const commands = join(elsewhere, 'node_modules/.bin')
   const environment = { PATH: foreign.PATH ?? '' }
   const programs = { kas: [join(commands, 'kas')], agentk: [join(commands, 'agentk')], environment }
-  await play(t, { home: join(elsewhere, 'node_modules/kas'), programs }, 'elsewhere-state')
+  // a command starts as the others do, by the packaged Node: what each does is played above
+  await play(t, { home: join(elsewhere, 'node_modules/kas'), programs }, 'elsewhere-state', 'few')
 })
 
-async function play(t: Test, { home, programs }: { home: string; programs: Programs }, state: string): Promise<void> {
+async function play(
+  t: Test,
+  { home, programs }: { home: string; programs: Programs },
+  state: string,
+  extent: Extent,
+): Promise<void> {
   const stateFolder = join(folder, state)
   await mkdir(stateFolder, { mode: 0o700 })
   const { version, gitHead } = JSON.parse(readFileSync(join(home, 'package.json'), 'utf8'))
   const said = gitHead === 'unknown' ? version : `${version} (${gitHead})`
-  await t.test('it forms a cluster, and each command answers', async (t) =>
-    playCluster(t, { programs, version: said, folder: stateFolder }),
+  await t.test('it forms a cluster, and its commands answer', async (t) =>
+    playCluster(t, { programs, version: said, folder: stateFolder, extent }),
   )
   await t.test('it serves with a GitLab and its Gitaly', async (t) => playGitlab(t, programs.kas, programs.environment))
 }
