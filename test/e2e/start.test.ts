@@ -60,49 +60,53 @@ async function pushedByItsLine(t: Test, lines: readonly string[], env: NodeJS.Pr
 /** Each of kas and agentk has 5 s before it is killed. */
 const stopMs = 10_000
 
-t.test('npm start: its lines work as printed, a second one beside it too, Ctrl-C leaves nothing', async (t) => {
+t.test('npm start, one beside another', async (t) => {
   const trapped = await trap(t)
   const env = { ...plainEnv, HOME: trapped.home, KUBECONFIG: trapped.kubeconfig }
   const first = await start(t, ['npm', 'start'], env)
-  const [kubectlLine = '', treeLine = '', listLine = ''] = first.lines
-  const followLine = first.lines.at(-1) ?? ''
-  t.match(first.screen, /embedded API double .*: no real cluster/)
-  for (const name of ['kas-0', 'kas-1', 'kas-2']) t.match(first.screen, new RegExp(`^  ${name} +ready .* 3$`, 'm'))
-  t.match(first.screen, /^ {2}kas-\d .* home +1 +3$/m)
-  if (!absent('kubectl')) {
-    const listed = await run(t, kubectlLine, env)
-    t.match(listed.out, /^NAMESPACE +NAME +READY/)
-    t.match(listed.out, /kube-system +embedded-api-double +1\/1 +Running/)
-    t.equal(listed.code, 0)
-  }
-  t.match(await run(t, treeLine, env), { code: 0, out: /^✓ demo\/Pod\/clock {2}Running/m })
-  t.match(JSON.parse((await run(t, listLine)).out), { kind: 'NamespaceList' })
-  for (const line of await firstLines(t, followLine, 5)) t.match(line, /clock: line \d+ of the embedded API double/)
-
   const second = await start(t, ['npm', 'start'])
-  t.not(second.folder, first.folder)
-  t.match(JSON.parse((await run(t, second.lines[2] ?? '')).out), { kind: 'NamespaceList' })
-  if (!absent('kubectl')) t.equal((await run(t, second.lines[0] ?? '')).code, 0)
 
-  const following = spawn('sh', ['-c', followLine], { cwd: project, stdio: ['ignore', 'pipe', 'ignore'] })
-  t.teardown(() => following.kill('SIGKILL'))
-  await once(following.stdout, 'data')
-  const interruptedAt = performance.now()
-  signalGroup(first.child, 'SIGINT') // as a terminal does: npm gets it too
-  t.equal(await first.exited, 0)
-  t.ok(performance.now() - interruptedAt < stopMs, 'a call that goes on for ever does not hold it up')
-  t.notOk(existsSync(join(project, first.folder)), 'its folder with its secrets is gone')
-  t.same(processesNaming(`${project}/${first.folder}/`), [])
-  t.match(JSON.parse((await run(t, second.lines[2] ?? '')).out), { kind: 'NamespaceList' }, 'the second goes on')
-  signalGroup(second.child, 'SIGINT')
-  t.equal(await second.exited, 0)
-  t.same(processesNaming(`${project}/${second.folder}/`), [])
-  t.equal(trapped.connections(), 0, 'no cluster was touched that was not named')
-})
+  await t.test('the lines of the first one work as printed', async (t) => {
+    const [kubectlLine = '', treeLine = '', listLine = ''] = first.lines
+    t.match(first.screen, /embedded API double .*: no real cluster/)
+    for (const name of ['kas-0', 'kas-1', 'kas-2']) t.match(first.screen, new RegExp(`^  ${name} +ready .* 3$`, 'm'))
+    t.match(first.screen, /^ {2}kas-\d .* home +1 +3$/m)
+    if (!absent('kubectl')) {
+      const listed = await run(t, kubectlLine, env)
+      t.match(listed.out, /^NAMESPACE +NAME +READY/)
+      t.match(listed.out, /kube-system +embedded-api-double +1\/1 +Running/)
+      t.equal(listed.code, 0)
+    }
+    t.match(await run(t, treeLine, env), { code: 0, out: /^✓ demo\/Pod\/clock {2}Running/m })
+    t.match(JSON.parse((await run(t, listLine)).out), { kind: 'NamespaceList' })
+    for (const line of await firstLines(t, first.lines.at(-1) ?? '', 5))
+      t.match(line, /clock: line \d+ of the embedded API double/)
+  })
 
-t.test('one start, used and then killed', async (t) => {
-  const { folder, lines } = await start(t, ['node', 'dev/start.ts'])
+  await t.test(
+    'so do those of the second one; Ctrl-C leaves nothing of the first one, and the second goes on',
+    async (t) => {
+      t.not(second.folder, first.folder)
+      const [kubectlLine = '', , listLine = ''] = second.lines
+      t.match(JSON.parse((await run(t, listLine)).out), { kind: 'NamespaceList' })
+      if (!absent('kubectl')) t.equal((await run(t, kubectlLine)).code, 0)
 
+      const followLine = first.lines.at(-1) ?? ''
+      const following = spawn('sh', ['-c', followLine], { cwd: project, stdio: ['ignore', 'pipe', 'ignore'] })
+      t.teardown(() => following.kill('SIGKILL'))
+      await once(following.stdout, 'data')
+      const interruptedAt = performance.now()
+      signalGroup(first.child, 'SIGINT') // as a terminal does: npm gets it too
+      t.equal(await first.exited, 0)
+      t.ok(performance.now() - interruptedAt < stopMs, 'a call that goes on for ever does not hold it up')
+      t.notOk(existsSync(join(project, first.folder)), 'its folder with its secrets is gone')
+      t.same(processesNaming(`${project}/${first.folder}/`), [])
+      t.match(JSON.parse((await run(t, listLine)).out), { kind: 'NamespaceList' }, 'the second goes on')
+      t.equal(trapped.connections(), 0, 'no cluster was touched that was not named')
+    },
+  )
+
+  const { folder, lines } = second
   await t.test('kubectl works through kas', { skip: absent('kubectl') ? 'needs kubectl' : false }, async (t) => {
     const env = { ...plainEnv, KAS_RUN: folder.split('/').at(-1) }
     const kubectl = (args: string) => run(t, `npm run -s kubectl -- ${args}`, env)
@@ -155,7 +159,7 @@ t.test('one start, used and then killed', async (t) => {
     })
   })
 
-  await t.test('by SIGKILL, and its children end with it', async (t) => {
+  await t.test('SIGKILL ends the second one, and its children with it', async (t) => {
     const named = `${project}/${folder}/`
     const programs = processesNaming(named).filter((line) => line.includes('/main.ts ')) // git runs now and then too
     t.equal(programs.length, 4, 'three replicas and agentk')
