@@ -11,6 +11,7 @@ import type { ProgramName } from '../../dev/package/bundle.ts'
 import { agentkAccount } from '../support/agentk-account.ts'
 import { eventually } from '../support/eventually.ts'
 import { GitRepository } from '../support/git-repository.ts'
+import { runKas } from '../support/kas-command.ts'
 import { extractOlderVersion, olderViews, withoutOlder } from '../support/older-version.ts'
 import { Processes } from '../support/processes.ts'
 import { mainOf } from '../support/programs.ts'
@@ -38,10 +39,11 @@ interface Place {
 t.test('views between an older version and this one', { skip, timeout: 240_000 }, async (t) => {
   const { processes, mains, kubeconfigOf } = await start(t)
   const run = async (version: Version, agent: number, argv: string) => {
+    if (version === 'newer') return runKas(argv.split(' '), kubeconfigOf(agent))
     const { stdout, stderr, code } = await (
       await processes.spawn({
         command: process.execPath,
-        args: [mains[version]('kas'), ...argv.split(' ')],
+        args: [mains.older('kas'), ...argv.split(' ')],
         environment: { KUBECONFIG: kubeconfigOf(agent) },
       })
     ).ends()
@@ -51,11 +53,12 @@ t.test('views between an older version and this one', { skip, timeout: 240_000 }
     await t.test(`${dialled} replica, ${own} agent`, async (t) => {
       await eventually(
         async () => {
-          const { code, stdout, stderr } = await run('older', id, 'tree -n shop')
+          const { code, stdout, stderr } = await run('newer', id, 'tree -n shop')
           if (code !== 0 || !stdout.includes('ConfigMap/web')) throw new Error(`${code} ${stdout} ${stderr}`)
         },
         { timeoutMs: 60_000 },
       )
+      t.match(await run('older', id, 'tree -n shop'), { code: 0, stdout: /ConfigMap\/web/ }, 'a command of before')
       t.match(
         await run('older', id, 'get ConfigMap -n shop'),
         { code: 0, stdout: /ConfigMap +web/ },
