@@ -92,7 +92,7 @@ function kill(pid: number): void {
 /** Path of what it is created in. */
 export function collectionOf({ apiVersion, kind, metadata }: KubernetesObject): string {
   const { namespace } = metadata
-  const plural = `${kind.toLowerCase()}${/(?:s|x|ch)$/.test(kind) ? 'es' : 's'}`
+  const plural = `${kind.toLowerCase()}${/(?:s|x|ch)$/.test(kind) ? 'es' : 's'}`.replace(/(?<![aeo])ys$/, 'ies')
   const root = `/${apiVersion.includes('/') ? 'apis' : 'api'}/${apiVersion}`
   return `${root}${namespace ? `/namespaces/${namespace}` : ''}/${plural}`
 }
