@@ -5,6 +5,17 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
+// to start a process takes the longer the larger this one is, and takes a shell little
+const create = `set -e
+git init --quiet --bare --initial-branch=main "$1"
+git init --quiet --initial-branch=main "$2"`
+
+const push = `set -e
+git add -- "$2"
+git -c user.name=Ada -c user.email=ada@example.com -c commit.gpgsign=false commit --quiet --message "change $2"
+git push --quiet "$3" "$1" main
+git rev-parse HEAD`
+
 /** A bare repository on this machine, and a clone to push to it from. */
 export class GitRepository {
   /** of the bare repository */
@@ -19,8 +30,7 @@ export class GitRepository {
   /** @param folder - where both are made */
   static async create(folder: string, name: string): Promise<GitRepository> {
     const repository = new GitRepository(join(folder, `${name}.git`), join(folder, name))
-    await run('git', ['init', '--quiet', '--bare', '--initial-branch=main', repository.path])
-    await run('git', ['init', '--quiet', '--initial-branch=main', repository.#clone])
+    await run('sh', ['-c', create, 'sh', repository.path, repository.#clone])
     return repository
   }
 
@@ -29,14 +39,9 @@ export class GitRepository {
     const path = join(this.#clone, file)
     await mkdir(dirname(path), { recursive: true })
     await writeFile(path, content)
-    await this.#git('add', '--', file)
-    const author = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com', '-c', 'commit.gpgsign=false']
-    await this.#git(...author, 'commit', '--quiet', '--message', `change ${file}`)
-    await this.#git('push', '--quiet', ...(force ? ['--force'] : []), this.path, 'main')
-    return (await this.#git('rev-parse', 'HEAD')).trim()
-  }
-
-  async #git(...args: string[]): Promise<string> {
-    return (await run('git', ['-C', this.#clone, ...args])).stdout
+    const { stdout } = await run('sh', ['-c', push, 'sh', this.path, file, force ? '--force' : '--no-force'], {
+      cwd: this.#clone,
+    })
+    return stdout.trim()
   }
 }

@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { chmod, mkdir, mkdtemp, readdir, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import type { AgentId } from '../../../src/call/call.ts'
@@ -16,6 +16,7 @@ import type { Clock } from '../../../src/lib/clock.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { eventually } from '../../support/eventually.ts'
 import { startGitHttpsServer } from '../../support/git-https-server.ts'
+import { ServedRepository } from '../../support/gitaly/served-repository.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { failure, repositoriesSuite } from './repositories-suite.ts'
 import { treesSuite } from './trees-suite.ts'
@@ -39,14 +40,9 @@ async function start(
 ) {
   const folder = await mkdtemp(join(tmpdir(), 'kas-git-'))
   t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
-  await mkdir(join(folder, 'clone'))
-  const url = join(folder, 'remote.git')
-  const clone = join(folder, 'clone')
-  await run('git', ['init', '--quiet', '--bare', '--initial-branch=main', url])
-  const git = (...args: string[]) => run('git', ['-C', clone, ...args]).then(({ stdout }) => stdout.trim())
-  await git('init', '--quiet', '--initial-branch=main')
-  await git('config', 'user.name', 'Ada')
-  await git('config', 'user.email', 'ada@example.com')
+  const repository = await ServedRepository.create(folder, 'remote.git')
+  const url = repository.bare
+  const git = (...args: string[]) => repository.git(...args)
   const changes = new Set<() => void>()
   const addresses = {
     known: { url, ...options.address } as RepositoryAddress | undefined,
@@ -66,26 +62,17 @@ async function start(
   const all: GitRepositoriesOptions = {
     stateDir,
     env: process.env,
-    ...(!isPolledAsAddressed && { pollMs: 20 }),
+    ...(!isPolledAsAddressed && { pollMs: 100 }),
     ...options,
   }
   const repositories = gitRepositories(components, all)
   t.teardown(() => repositories.stop())
   await repositories.start()
-  const push = async (files: Readonly<Record<string, string | Uint8Array>>) => {
-    for (const [path, content] of Object.entries(files)) {
-      await mkdir(dirname(join(clone, path)), { recursive: true })
-      await writeFile(join(clone, path), content)
-    }
-    await git('add', '--all')
-    await git('commit', '--quiet', '--message', 'change')
-    await git('push', '--quiet', '--force', url, 'HEAD:main')
-    return await git('rev-parse', 'HEAD')
-  }
-  const link = (path: string, target: string) => symlink(target, join(clone, path))
+  const push = (files: Readonly<Record<string, string | Uint8Array>>) => repository.push(files)
+  const link = (path: string, target: string) => repository.link(path, target)
   const loseBranch = async () => {
     await git('push', '--quiet', url, 'HEAD:other', 'HEAD:another')
-    await run('git', ['-C', url, 'update-ref', '-d', 'refs/heads/main'])
+    await repository.inBare('update-ref', '-d', 'refs/heads/main')
   }
   return {
     repositories,

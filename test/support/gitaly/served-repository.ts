@@ -5,6 +5,20 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
+// to start a process takes the longer the larger this one is, and takes a shell little
+const create = `set -e
+git init --quiet --bare --initial-branch=main "$1"
+git init --quiet --initial-branch=main
+git config user.name Ada
+git config user.email ada@example.com
+git config commit.gpgsign false`
+
+const push = `set -e
+git add --all
+git commit --quiet --allow-empty --message change
+git push --quiet --force "$1" HEAD:main
+git rev-parse HEAD`
+
 /** A bare repository below a Gitaly's folder, and a clone to push to it from. */
 export class ServedRepository {
   readonly relativePath: string
@@ -21,11 +35,7 @@ export class ServedRepository {
   static async create(folder: string, relativePath = '@hashed/1.git'): Promise<ServedRepository> {
     const repository = new ServedRepository(folder, relativePath)
     await mkdir(repository.#clone, { recursive: true })
-    await run('git', ['init', '--quiet', '--bare', '--initial-branch=main', repository.bare])
-    await repository.git('init', '--quiet', '--initial-branch=main')
-    await repository.git('config', 'user.name', 'Ada')
-    await repository.git('config', 'user.email', 'ada@example.com')
-    await repository.git('config', 'commit.gpgsign', 'false')
+    await repository.#script(create)
     return repository
   }
 
@@ -35,10 +45,7 @@ export class ServedRepository {
       await mkdir(dirname(join(this.#clone, path)), { recursive: true })
       await writeFile(join(this.#clone, path), content)
     }
-    await this.git('add', '--all')
-    await this.git('commit', '--quiet', '--allow-empty', '--message', 'change')
-    await this.git('push', '--quiet', '--force', this.bare, 'HEAD:main')
-    return await this.git('rev-parse', 'HEAD')
+    return await this.#script(push)
   }
 
   /** Makes a symbolic link part of the next push. */
@@ -58,5 +65,10 @@ export class ServedRepository {
 
   async inBare(...args: string[]): Promise<string> {
     return (await run('git', ['-C', this.bare, ...args])).stdout.trim()
+  }
+
+  /** In the clone; `$1` is the bare repository. */
+  async #script(text: string): Promise<string> {
+    return (await run('sh', ['-c', text, 'sh', this.bare], { cwd: this.#clone })).stdout.trim()
   }
 }
