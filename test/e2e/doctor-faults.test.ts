@@ -134,7 +134,7 @@ const faults: Readonly<Record<string, Fault>> = {
     says: /GitLab's clock is (59|60|61) s behind this one/,
     advises: /time server/,
     skip: typeof clock === 'string' && clock,
-    ask: ({ kasDoctor }) => kasDoctor(undefined, { env: shifted }),
+    ask: ({ kasDoctor }) => kasDoctor(undefined, { env: shifted, isProgram: true }),
   },
   'no authority of GitLab': {
     check: 'gitlab',
@@ -176,7 +176,10 @@ const faults: Readonly<Record<string, Fault>> = {
     check: 'proxies',
     says: /127\.0\.0\.1:1: .*ECONNREFUSED/,
     advises: /does it run/,
-    ask: ({ kasDoctor }) => kasDoctor(undefined, { env: { HTTPS_PROXY: 'http://ada:good-password@127.0.0.1:1' } }),
+    ask: ({ kasDoctor }) => {
+      const env = { HTTPS_PROXY: 'http://ada:good-password@127.0.0.1:1' }
+      return kasDoctor(undefined, { env, isProgram: true })
+    },
   },
   'a configuration that kas does not know': {
     check: 'configuration',
@@ -343,7 +346,7 @@ t.test('an installation', { skip }, async (t) => {
 
   await t.test('is sound: nothing is complained of, in ten seconds', async (t) => {
     for (const ask of [kasDoctor, agentkDoctor]) {
-      const answer = await ask()
+      const answer = await ask(undefined, { isProgram: true })
       t.equal(answer.code, 0, answer.stdout)
       t.strictSame(
         answer.findings.filter(({ state }) => state === 'failed' || state === 'note'),

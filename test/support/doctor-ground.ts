@@ -1,12 +1,16 @@
 import { randomBytes } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import type { Test } from 'tap'
 import { Authority } from '../../dev/certificates.ts'
 import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
 import { freePorts } from '../../dev/control-plane/free-ports.ts'
 import { createServiceAccount } from '../../dev/control-plane/service-account.ts'
+import { doctor } from '../../src/agentk/doctor/doctor.ts'
+import { runCli } from '../../src/kas/cli/cli.ts'
 import type { Finding } from '../../src/lib/findings.ts'
+import { readVersion } from '../../src/lib/version.ts'
 import { CuttingFront } from './cutting-front.ts'
 import { eventually } from './eventually.ts'
 import { GitalyDouble } from './gitaly/gitaly-double.ts'
@@ -56,6 +60,21 @@ interface AnotherReplica {
 interface DoctorOptions {
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
+  /** as a process of its own; absent: the same command within the test's */
+  readonly isProgram?: boolean
+}
+
+/** The doctors as `main` runs them. */
+const commands = {
+  kas: (args: readonly string[], { env, stdout }: CommandIo) =>
+    runCli(['doctor', ...args], { env, stdout, stderr: stdout, stdin: Readable.from([]) }),
+  agentk: (args: readonly string[], { env, stdout }: CommandIo) =>
+    doctor(args, { env, stdout, version: readVersion() }),
+}
+
+interface CommandIo {
+  readonly env: Record<string, string | undefined>
+  readonly stdout: { write(text: string): void }
 }
 
 const token = 'glagent-prod'
@@ -137,21 +156,30 @@ export async function startInstallation(t: Test, assets: string): Promise<Instal
   const ask = async (
     program: 'kas' | 'agentk',
     args: readonly string[],
-    env: Readonly<Record<string, string>> = {},
+    { env = {}, isProgram = false }: DoctorOptions = {},
   ) => {
     const begin = performance.now()
-    const run = async (...more: string[]) => {
+    const asProgram = async (all: readonly string[]) => {
       const started = await processes.spawn({
         command: process.execPath,
-        args: [mainOf(program), 'doctor', ...args, ...more],
+        args: [mainOf(program), 'doctor', ...all],
         environment: env,
       })
-      return await started.exited
+      const { code, stdout, stderr } = await started.exited
+      if (stdout.length === 0) throw new Error(stderr)
+      return { code, stdout: stdout.toString() }
     }
-    const [{ stdout: json, stderr }, { code, stdout }] = await Promise.all([run('--output', 'json'), run()])
-    const ms = performance.now() - begin
-    if (json.length === 0) throw new Error(stderr)
-    return { code, stdout: stdout.toString(), findings: JSON.parse(json.toString()).findings, ms }
+    const here = async (all: readonly string[]) => {
+      let stdout = ''
+      const write = (text: string) => {
+        stdout += text
+      }
+      const own = { PATH: process.env.PATH, HOME: folder, TMPDIR: folder, ...env }
+      return { code: await commands[program](all, { env: own, stdout: { write } }), stdout }
+    }
+    const run = isProgram ? asProgram : here
+    const [json, { code, stdout }] = await Promise.all([run([...args, '--output', 'json']), run(args)])
+    return { code, stdout, findings: JSON.parse(json.stdout).findings, ms: performance.now() - begin }
   }
   const installation: Installation = {
     processes,
@@ -179,7 +207,7 @@ export async function startInstallation(t: Test, assets: string): Promise<Instal
       }
       return { doctor: () => ask('kas', [`--configuration-file=${join(folder, `${name}.yaml`)}`]), stop }
     },
-    kasDoctor: async (change, { args = [], env = {} } = {}) => {
+    kasDoctor: async (change, { args = [], ...more } = {}) => {
       const settings = sound()
       change?.(settings)
       const file = await write(`asked-${asked++}.yaml`, JSON.stringify(settings, null, 2))
@@ -187,9 +215,9 @@ export async function startInstallation(t: Test, assets: string): Promise<Instal
         ? []
         : [`--kubernetes-api-url=https://127.0.0.1:${front}/k8s-proxy`]
       const given = [`--configuration-file=${file}`, `--agent-token-file=${files.token}`, ...url]
-      return await ask('kas', [...given, `--kubernetes-api-ca-file=${files.ca}`, ...args], env)
+      return await ask('kas', [...given, `--kubernetes-api-ca-file=${files.ca}`, ...args], more)
     },
-    agentkDoctor: async (change, { args = [], env = {} } = {}) => {
+    agentkDoctor: async (change, { args = [], env = {}, ...more } = {}) => {
       const flags: Record<string, string> = {
         'kas-address': `wss://127.0.0.1:${front}/-/kubernetes-agent/`,
         'kas-ca-cert-file': files.ca,
@@ -200,7 +228,8 @@ export async function startInstallation(t: Test, assets: string): Promise<Instal
       }
       change?.(flags)
       const given = Object.entries(flags).map(([name, value]) => `--${name}=${value}`)
-      return await ask('agentk', [...given, ...args], { POD_NAME: 'agentk-0', POD_NAMESPACE: 'default', ...env })
+      const pod = { POD_NAME: 'agentk-0', POD_NAMESPACE: 'default' }
+      return await ask('agentk', [...given, ...args], { ...more, env: { ...pod, ...env } })
     },
   }
   await eventually(
