@@ -17,7 +17,12 @@ export async function trustedContext(caCertificateFile: string | undefined, key:
   return tls.createSecureContext({ ca: [...new Set([...authorities('default'), ...authorities('system'), ...own])] })
 }
 
-async function readAuthorities(file: string, key: string): Promise<string> {
+/**
+ * The certificates of the file, as PEM: whether it can be used, without what takes a while.
+ *
+ * @throws KasError SETTINGS_INVALID if it cannot
+ */
+export async function readAuthorities(file: string, key: string): Promise<string> {
   const invalid = (problem: string, cause?: unknown) => {
     const problems = [`${key}: ${problem}`]
     return new KasError({ code: 'SETTINGS_INVALID', file, problems }, { cause })

@@ -4,7 +4,7 @@ import { printableJson } from '../../lib/printable.ts'
 import { proxyFromEnvironment } from '../../lib/proxy.ts'
 import { checkProxies } from '../../lib/proxy-findings.ts'
 import { checkServedChain } from '../../lib/served-chain.ts'
-import { trustedContext } from '../../lib/trusted-authorities.ts'
+import { readAuthorities, trustedContext } from '../../lib/trusted-authorities.ts'
 import type { Version } from '../../lib/version.ts'
 import { type Config, readConfig } from '../config/config.ts'
 import { parseFlags, UsageError } from '../config/flags.ts'
@@ -130,7 +130,7 @@ async function checkAuthority(file: string | undefined): Promise<Finding[]> {
   const flag = '--kas-ca-cert-file'
   if (!file) return [{ check, state: 'skipped', text: `${flag} is not given: those of the system are trusted` }]
   try {
-    await trustedContext(file, flag)
+    await readAuthorities(file, flag)
     const text = `${file} holds certificates that can be read; their dates are not checked`
     return [{ check, state: 'ok', subject: flag, text }]
   } catch (error) {

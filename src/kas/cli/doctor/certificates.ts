@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { createSecureContext } from 'node:tls'
 import { fileProblem } from '../../../lib/file-problem.ts'
 import { type CheckResult, type Finding, problemFindings } from '../../../lib/findings.ts'
-import { trustedContext } from '../../../lib/trusted-authorities.ts'
+import { readAuthorities } from '../../../lib/trusted-authorities.ts'
 import type { KasConfig } from '../../config/kas-schema.ts'
 
 const dayMs = 86_400_000
@@ -102,7 +102,7 @@ function problemOf(error: unknown): string {
 async function checkAuthority(key: string, file: string | undefined): Promise<Finding[]> {
   if (file === undefined) return []
   try {
-    await trustedContext(file, key)
+    await readAuthorities(file, key)
     const text = `${file} holds certificates that can be read; their dates are not checked`
     return [{ check: 'certificates', state: 'ok', subject: key, text }]
   } catch (error) {
