@@ -10,6 +10,7 @@ export interface Job {
 /** Rooms whose files do less than it takes to start a process, to load what they test, and an API server, if they share one. */
 const shared = [
   'test/unit',
+  'test/cluster',
   'test/contract/agentk',
   'test/contract/agents-server',
   'test/contract/gitlab-agents',
@@ -25,9 +26,11 @@ const shared = [
   'test/ground',
 ]
 /** of those rooms, what starts programs for long, or has other programs on its PATH */
-const alone = ['alerts', 'apt', 'bench-views', 'images', 'package', 'run-job', 'tree'].map(
-  (name) => `test/ground/${name}.test.ts`,
-)
+const alone = [
+  ...['alerts', 'apt', 'bench-views', 'images', 'package', 'run-job', 'tree'].map((name) => `ground/${name}`),
+  ...['front-address', 'front-cuts', 'front-kubectl', 'frozen-holder', 'membership'].map((name) => `cluster/${name}`),
+  ...['discovery', 'links', 'one-port'].map((name) => `cluster/namespaces-${name}`),
+].map((name) => `test/${name}.test.ts`)
 
 /** Most files are processes of their own; those of a room of `shared` are together. */
 export function jobsOf(files: readonly string[]): Job[] {

@@ -2,10 +2,11 @@ import t from 'tap'
 import { jobsOf } from '../../runner/jobs.ts'
 
 t.test(
-  'unit tests of a room are one job, those of servers, and of the ground what is quick; all others are their own',
+  'unit tests of a room are one job, those of servers, and what is quick of the ground and of clusters; all others are their own',
   async (t) => {
     const lib = ['test/unit/lib/a.test.ts', 'test/unit/lib/b.test.ts']
     const kas = ['test/unit/kas/a.test.ts', 'test/unit/kas/servers/kubernetes/watch/b.test.ts']
+    const cluster = ['test/cluster/rails.test.ts', 'test/cluster/views.test.ts']
     const ground = ['test/ground/imports.test.ts', 'test/ground/words.test.ts']
     const grpc = ['test/contract/grpc/a.test.ts', 'test/contract/grpc/b.test.ts']
     const agentk = ['test/contract/agentk/a.test.ts', 'test/contract/agentk/b.test.ts']
@@ -13,15 +14,17 @@ t.test(
     const others = [
       'test/e2e/installed/installed.test.ts',
       'test/e2e/start.test.ts',
+      'test/cluster/namespaces-links.test.ts',
       'test/ground/tree.test.ts',
       'test/unit/ring/ring.test.ts',
     ]
-    t.strictSame(jobsOf([...lib, ...kas, ...grpc, ...agentk, ...gitops, ...ground, ...others]), [
+    t.strictSame(jobsOf([...lib, ...kas, ...grpc, ...agentk, ...gitops, ...cluster, ...ground, ...others]), [
       { name: 'test/unit/lib', files: lib },
       { name: 'test/unit/kas', files: kas },
       { name: 'test/contract/grpc', files: grpc },
       { name: 'test/contract/agentk', files: agentk },
       { name: 'test/contract/agentk/gitops', files: gitops },
+      { name: 'test/cluster', files: cluster },
       { name: 'test/ground', files: ground },
       ...others.map((file) => ({ name: file, files: [file] })),
     ])
