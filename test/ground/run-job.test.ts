@@ -73,22 +73,26 @@ const late = {
   'a file': `readFile('/dev/null', () => { throw new Error('late') })`,
 }
 
-for (const [what, begun] of Object.entries(late))
-  t.test(`what fails late is the failure of who has begun it: ${what}`, async (t) => {
-    const source = `import { connect, createServer } from 'node:net'
-      import { readFile } from 'node:fs'
-      t.jobs = 3
-      t.test('other', { buffered: true }, async (t) => { await new Promise((resolve) => setTimeout(resolve, 300)); t.ok(1) })
-      t.test('own', { buffered: true }, async (t) => {
-        ${begun}
-        await new Promise((resolve) => setTimeout(resolve, 300))
-      })
-      t.test('third', { buffered: true }, async (t) => { await new Promise((resolve) => setTimeout(resolve, 300)); t.ok(1) })`
-    const result = await run(t, source)
-    t.strictSame(counts(result), [2, 1, 0])
-    t.equal(result.failures[0]?.name, 'case.test.ts > own')
-    t.match(details(result), /late/)
-  })
+t.test('what fails late is the failure of who has begun it', async (t) => {
+  const names = Object.keys(late)
+  const wait = 'await new Promise((resolve) => setTimeout(resolve, 300))'
+  const own = Object.entries(late).map(
+    ([what, begun]) => `t.test('${what}', { buffered: true }, async (t) => { ${begun}; ${wait} })`,
+  )
+  const source = `import { connect, createServer } from 'node:net'
+    import { readFile } from 'node:fs'
+    t.jobs = ${names.length + 2}
+    t.test('other', { buffered: true }, async (t) => { ${wait}; t.ok(1) })
+    ${own.join('\n')}
+    t.test('last', { buffered: true }, async (t) => { ${wait}; t.ok(1) })`
+  const result = await run(t, source)
+  t.strictSame(counts(result), [2, names.length, 0])
+  t.strictSame(
+    result.failures.map(({ name }) => name),
+    names.map((what) => `case.test.ts > ${what}`),
+  )
+  for (const { details } of result.failures) t.match(details, /late/)
+})
 
 t.test('what fails after its test has ended, or belongs to none, is the failure of the file', async (t) => {
   const last = `t.test('last', async (t) => { await new Promise((resolve) => setTimeout(resolve, 300)); t.ok(1) })`
