@@ -1,10 +1,11 @@
-/** between two tries, where nothing tells of the change */
-const retryMs = 20
+/** between two tries, where nothing tells of the change: a twentieth of the time that has gone, but not less or more */
+const retryMs = { least: 20, most: 100 }
+const retryShare = 1 / 20
 
 export interface Eventually {
   /** default 20 s */
   readonly timeoutMs?: number
-  /** tells when to try again, until what it gives back is called; absent: every 20 ms */
+  /** tells when to try again, until what it gives back is called; absent: every 20 ms, then less often */
   onChange?(listener: () => void): () => void
 }
 
@@ -18,7 +19,8 @@ export async function eventually<T>(
   check: () => T | Promise<T>,
   options: Eventually = {},
 ): Promise<Exclude<Awaited<T>, false>> {
-  const end = performance.now() + (options.timeoutMs ?? 20_000)
+  const began = performance.now()
+  const end = began + (options.timeoutMs ?? 20_000)
   let wake = () => {}
   const leave = options.onChange?.(() => wake())
   try {
@@ -32,7 +34,9 @@ export async function eventually<T>(
       } catch (error) {
         if (performance.now() >= end) throw error
       }
-      const timer = setTimeout(resolve, leave ? end - performance.now() : retryMs)
+      const now = performance.now()
+      const pauseMs = Math.min(retryMs.most, Math.max(retryMs.least, (now - began) * retryShare))
+      const timer = setTimeout(resolve, leave ? end - now : pauseMs)
       await changed
       clearTimeout(timer)
     }
