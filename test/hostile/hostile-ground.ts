@@ -118,7 +118,7 @@ export class HostileGround {
           programs,
           doubleOptions: { workload: evilWorkload },
           prepare: async (folder) => {
-            if (front !== undefined) await trust(folder, front)
+            await configure(folder, front)
             if (gitlab) await tenants.tell(gitlab, folder)
             else {
               await tenants.write(folder)
@@ -225,12 +225,15 @@ async function openProject(folder: string, server: SharedApiServer | undefined):
   return pushes
 }
 
-async function trust(folder: string, front: string): Promise<void> {
+/** Repositories are polled as rarely as by default: all pushes are notified. */
+async function configure(folder: string, front: string | undefined): Promise<void> {
+  const trust = front === undefined ? {} : { trusted_proxies: [front], proxy_protocol: true }
   for (let i = 0; i < 3; i++) {
     const file = join(folder, replicaFiles(replicaName(i)).configuration)
     const configuration = parse(await readFile(file, 'utf8'))
     const { listen, kubernetes_api: api } = configuration.agent
-    for (const block of [listen, api.listen]) Object.assign(block, { trusted_proxies: [front], proxy_protocol: true })
+    delete configuration.agent.configuration
+    for (const block of [listen, api.listen]) Object.assign(block, trust)
     await writeFile(file, stringify(configuration))
   }
 }

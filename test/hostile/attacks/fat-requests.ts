@@ -22,7 +22,7 @@ export const fatRequests: Attack<Size> = {
   what: 'requests for the files of a project, 256 KiB of fields that nobody knows each',
   refusal: /more than 100 fields/,
   counter: 'kas_agent_rate_limited_total{method="Gitops/GetObjectsToSynchronize",outcome="slowed"}',
-  cheap: { streams: 16, ms: 3000 },
+  cheap: { streams: 16, ms: 1000 },
   full: { streams: 16, ms: 15_000 },
   async play(stage, { streams, ms }, signal) {
     const connection = await dialStreams(stage, stage.holder)

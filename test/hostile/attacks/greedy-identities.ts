@@ -18,7 +18,7 @@ export const greedyIdentities: Attack<Size> = {
   name: 'greedy-identities',
   what: 'one user with more execs than the good agent has tunnels: by two tokens, Impersonate-User that varies, jobs in 40 projects',
   refusal: /^user: 429 .*You hold \d+ of the \d+ tunnels/,
-  cheap: { execs: 540, ofEachJob: 3, lastsMs: 2000 },
+  cheap: { execs: 540, ofEachJob: 2, lastsMs: 1000 },
   full: { execs: 540, ofEachJob: 3, lastsMs: 30_000 },
   async play(stage, { execs, ofEachJob, lastsMs }, signal) {
     const { userCredentials, jobCredentials } = neighbourOf(stage)

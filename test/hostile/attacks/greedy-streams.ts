@@ -35,7 +35,7 @@ export const greedyStreams: Attack<Size> = {
   name: 'greedy-streams',
   what: 'one user with more execs, logs -f, port-forwards and slow uploads than the good agent has tunnels, again after each refusal',
   refusal: new RegExp(`^${['exec', 'logs -f', 'port-forward', 'upload'].map(told).join('; ')}`, 's'),
-  cheap: { each: 150, lastsMs: 2000 },
+  cheap: { each: 150, lastsMs: 1000 },
   full: { each: 160, lastsMs: 30_000 },
   async play(stage, { each, ...options }, signal) {
     const [credential = ''] = neighbourOf(stage).userCredentials

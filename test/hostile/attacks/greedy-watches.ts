@@ -13,7 +13,7 @@ export const greedyWatches: Attack<Size> = {
   what: 'one user with more watches of the good agent than it has tunnels, opened again after each refusal',
   refusal: /^watch: 429 .*You hold \d+ of the \d+ tunnels/,
   cluster: true,
-  cheap: { watches: 700, lastsMs: 2000 },
+  cheap: { watches: 600, lastsMs: 1000 },
   full: { watches: 1600, lastsMs: 30_000 },
   async play(stage, { watches, ...options }, signal) {
     const { userCredential, namespace } = sharedOf(stage)

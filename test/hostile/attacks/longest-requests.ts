@@ -40,7 +40,7 @@ export const longestRequests: Attack<Size> = {
   what: 'pods that register, and lists of projects, as many and as long as may be',
   refusal: /bytes of paths|rate limit/,
   counter: 'kas_agents_refused_total{reason="too_many_streams"}',
-  cheap: { pods: 600, streams: 25 },
+  cheap: { pods: 520, streams: 25 },
   full: { pods: 3000, streams: 31 },
   async play(stage, { pods, streams }, signal) {
     const agent = await dialAgent(stage, stage.holder)

@@ -12,7 +12,7 @@ export const manyConnections: Attack<Size> = {
   what: 'connections of one agent, far more than it may have, each with a good token',
   refusal: /Too many connections of this agent/,
   counter: 'kas_agents_refused_total{reason="too_many_streams"}',
-  cheap: { connections: 300 },
+  cheap: { connections: 150 },
   full: { connections: 1500 },
   async play(stage, { connections }, signal) {
     const refusals = new Set<string>()

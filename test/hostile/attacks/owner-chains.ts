@@ -36,7 +36,7 @@ export const ownerChains: Attack<Size, readonly Made[]> = {
   name: 'owner-chains',
   what: 'objects that own one another in a chain, whose ends are tied and untied',
   cluster: true,
-  cheap: { maps: 300, patches: 8 },
+  cheap: { maps: 150, patches: 8 },
   full: { maps: 6000, patches: 60 },
   async prepare(stage, { maps }, signal) {
     const mallory = new Mallory(stage, signal)

@@ -20,7 +20,7 @@ export const reportStream: Attack<Size> = {
   name: 'report-stream',
   what: 'reports on views, 16 KiB of fields that nobody knows, on as many streams as may be',
   counter: 'kas_agent_rate_limited_total{method="Reports/Report",outcome="slowed"}',
-  cheap: { ms: 3000 },
+  cheap: { ms: 1000 },
   full: { ms: 15_000 },
   async play(stage, { ms }, signal) {
     const dialled = await Promise.all(Array.from({ length: connections }, () => dialStreams(stage, stage.holder)))

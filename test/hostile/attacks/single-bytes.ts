@@ -43,7 +43,7 @@ export const singleBytes: Attack<Size> = {
   what: 'bodies of single bytes without end, of strangers and of the evil one',
   refusal: /no valid credentials provided/,
   counter: 'kas_kubernetes_errors_total{code="CREDENTIALS_INVALID"}',
-  cheap: { connections: 16, ms: 3000 },
+  cheap: { connections: 16, ms: 1000 },
   full: { connections: 100, ms: 15_000 },
   async play(stage, { connections, ms }, signal) {
     let refusal = ''
