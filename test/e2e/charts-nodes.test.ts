@@ -2,22 +2,29 @@ import { execFile } from 'node:child_process'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
-import type { Test } from 'tap'
+import t, { type Test } from 'tap'
 import { findHelm } from '../../dev/charts/helm.ts'
 import type { KubernetesObject } from '../../dev/control-plane/api-client.ts'
+import { skip as withoutHelm } from '../support/charts/chart-words.ts'
 import { startGitHttpsServer } from '../support/git-https-server.ts'
 import { assets } from '../support/kubectl-stack.ts'
 import type { NodeCluster } from '../support/nodes/node-cluster.ts'
+import { onNodes } from '../support/nodes/on-nodes.ts'
 import { type Exit, Processes } from '../support/processes.ts'
 import { SteadyCalls } from '../support/steady-calls.ts'
 import { typedLines } from '../support/typed-lines.ts'
-import { imagesOnNodes } from './images/images-on-nodes.ts'
+import { imagesOfTree } from './images/images-of-tree.ts'
+import { lacking } from './images/unpacked-runc.ts'
 
 /**
  * The charts with the images that are shipped, on three nodes with a kubelet: what doc/install.md and doc/upgrade.md have
  * one type for them, and on, while nodes and versions come and go under what is installed.
  */
 
+const name = 'charts on real nodes'
+const timeoutMs = 220_000
+/** handed on to the run on the nodes, where there is no way to Debian's packages */
+const imagesVariable = 'KAS_CHARTS_IMAGES'
 const project = resolve(import.meta.dirname, '../..')
 /** what the page promises */
 const fiveMinutesMs = 300_000
@@ -108,7 +115,8 @@ async function underCalls(t: Test, { cluster, home }: Shell, act: () => Promise<
   )
 }
 
-await imagesOnNodes('charts on real nodes', import.meta.url, async (t, { cluster, images }) => {
+async function play(t: Test, cluster: NodeCluster): Promise<void> {
+  const images = process.env[imagesVariable] ?? ''
   const shell = await openShell(t, cluster)
   const { typed, its } = shell
   for (const name of ['kas', 'agentk']) await run('load', [join(images, name)])
@@ -167,4 +175,12 @@ await imagesOnNodes('charts on real nodes', import.meta.url, async (t, { cluster
       await helm(t, 'rollback agentk -n agentk')
     })
   })
-})
+}
+
+const isInside = process.env.KUBETEST_DIR !== undefined
+const skip = !isInside && (withoutHelm || (process.env.KUBETEST_NODES ? await lacking() : 'needs KUBETEST_NODES'))
+if (skip) t.test(name, { skip }, () => undefined)
+else {
+  if (!isInside) process.env[imagesVariable] = await imagesOfTree()
+  onNodes(name, { file: import.meta.url, nodes: 3, timeoutMs }, play)
+}

@@ -36,9 +36,8 @@ t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, tim
     return { code, stdout: stdout.toString(), stderr }
   }
   const createNamespace = async (name: string) => {
-    await kubectl.ok(['create', 'namespace', name])
-    const labels = ['enforce', 'warn', 'audit'].map((mode) => `pod-security.kubernetes.io/${mode}=restricted`)
-    await kubectl.ok(['label', 'namespace', name, ...labels])
+    const labels = ['enforce', 'warn', 'audit'].map((mode) => [`pod-security.kubernetes.io/${mode}`, 'restricted'])
+    await admin.create('/api/v1/namespaces', { metadata: { name, labels: Object.fromEntries(labels) } })
   }
   const statefulSet = () => admin.get('/apis/apps/v1/namespaces/kas/statefulsets/kas')
 
@@ -51,7 +50,7 @@ t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, tim
     ['agentk', 'gitlab-agent-token', 'token'],
   ]
   for (const [namespace, name, key] of secrets) {
-    await kubectl.with({ namespace }).ok(['create', 'secret', 'generic', name, `--from-literal=${key}=text`])
+    await admin.create(`/api/v1/namespaces/${namespace}/secrets`, { metadata: { name }, stringData: { [key]: 'text' } })
   }
   /** but for those in which helm keeps what it did */
   const secretNames = async (): Promise<string[]> => {
@@ -141,8 +140,8 @@ t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, tim
       'groups that are named',
     )
 
-    await kubectl.ok(['create', 'namespace', 'team-a'])
-    await kubectl.ok(['create', 'namespace', 'team-b'])
+    await admin.create('/api/v1/namespaces', { metadata: { name: 'team-a' } })
+    await admin.create('/api/v1/namespaces', { metadata: { name: 'team-b' } })
     t.match(await upgrade('namespaces'), /in the namespace team-b what its service account deployer may/)
     const as = (account: string) => [`serviceaccounts [] [${account}] [impersonate]`]
     t.strictSame(await rights.of('agentk:agentk', 'agentk'), leaseRights(42).sort())
@@ -162,7 +161,7 @@ t.test('charts at a real API server', { skip: withoutHelm || withoutCluster, tim
   })
 
   await t.test('agentk: views, Flux and sources have rights where they are turned on, and no other', async (t) => {
-    await kubectl.ok(['create', 'namespace', 'shop'])
+    await admin.create('/api/v1/namespaces', { metadata: { name: 'shop' } })
     const values = join(processes.folder, 'agentk-more.json')
     const gitops = {
       enabled: true,
