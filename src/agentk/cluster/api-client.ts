@@ -13,6 +13,9 @@ import type { ApiRequest, ApiResponseHandler } from './api-request.ts'
 import type { ClusterAccess, ClusterTls } from './cluster-access.ts'
 import { GuardedClient, maxAnswerHeadBytes } from './head-guard.ts'
 
+/** What the API server is; everybody may ask for it, and it costs next to nothing. */
+export const serverVersionPath = '/version'
+
 /** Time for TCP and TLS to the API server (upstream's dialer has the same). */
 export const dialTimeoutMs = 30_000
 /** Idle connections are kept this long: under the 90 s after which kube-apiserver closes them. */

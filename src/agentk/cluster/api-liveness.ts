@@ -2,7 +2,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { withDeadline } from '../../lib/deadline.ts'
 import { Listeners } from '../../lib/listeners.ts'
 import { pause } from '../../lib/pause.ts'
-import type { ApiClient } from './api-client.ts'
+import { type ApiClient, serverVersionPath } from './api-client.ts'
 
 /** From an answer to the next question, while somebody wants to know. ms */
 const restMs = 15_000
@@ -10,8 +10,6 @@ const restMs = 15_000
 const deadMs = 15_000
 /** After a question that failed. ms */
 const retryMs = 1000
-/** Everybody may ask for it, and it costs next to nothing. */
-const path = '/version'
 
 export interface ApiLivenessComponents {
   readonly client: Pick<ApiClient, 'json'>
@@ -60,7 +58,7 @@ export class ApiLiveness {
     const { client, clock } = this.#components
     return withDeadline({ ms: deadMs, clock, signals: [signal] }, async (timely) => {
       while (!timely.aborted) {
-        const answer = await client.json('GET', path, undefined, timely).catch(() => undefined)
+        const answer = await client.json('GET', serverVersionPath, undefined, timely).catch(() => undefined)
         if (answer) return true
         await pause(retryMs, clock, timely)
       }

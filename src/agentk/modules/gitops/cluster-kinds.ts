@@ -1,6 +1,6 @@
 import type { GroupVersion } from '../../../kubernetes/discovery.ts'
 import type { ObjectKey } from '../../../kubernetes/key.ts'
-import { apiVersionOf } from '../../../kubernetes/kind.ts'
+import { apiVersionOf, kindKey } from '../../../kubernetes/kind.ts'
 import type { ApiLane } from '../../cluster/api-lanes.ts'
 import { discoverVersions } from '../../cluster/discovery.ts'
 
@@ -18,7 +18,7 @@ export interface ClusterKind {
 
 /** What the API server serves, as it was last asked. */
 export class ClusterKinds {
-  /** by `group/Kind`: preferred version first */
+  /** by `kindKey`: preferred version first */
   readonly #kinds = new Map<string, ClusterKind[]>()
   readonly #stale = new Set<string>()
 
@@ -28,10 +28,11 @@ export class ClusterKinds {
       for (const { kind, plural, isNamespaced, verbs } of resources) {
         if (kind === '' || plural === '' || plural.includes('/')) continue
         const isWritable = ['get', 'patch', 'delete'].every((verb) => verbs.includes(verb))
-        const known = this.#kinds.get(`${group}/${kind}`)
+        const key = kindKey(group, kind)
+        const known = this.#kinds.get(key)
         const found = { group, version, kind, plural, isNamespaced, isWritable, isListable: verbs.includes('list') }
         if (known) known.push(found)
-        else this.#kinds.set(`${group}/${kind}`, [found])
+        else this.#kinds.set(key, [found])
       }
     }
   }
@@ -43,7 +44,7 @@ export class ClusterKinds {
 
   /** @param version - absent: the preferred one. @returns undefined: nobody serves it now */
   find({ group, kind }: Pick<ObjectKey, 'group' | 'kind'>, version?: string): ClusterKind | undefined {
-    const all = this.#kinds.get(`${group}/${kind}`)
+    const all = this.#kinds.get(kindKey(group, kind))
     return version === undefined ? all?.[0] : all?.find((one) => one.version === version)
   }
 
@@ -52,7 +53,7 @@ export class ClusterKinds {
     return [...this.#kinds.values()].flatMap(([kind]) => (kind?.isListable ? [kind] : []))
   }
 
-  /** By `group/Kind`: whether it has namespaces. */
+  /** By `kindKey`: whether it has namespaces. */
   get scopes(): ReadonlyMap<string, boolean> {
     return new Map([...this.#kinds].map(([text, [kind]]) => [text, kind?.isNamespaced === true]))
   }

@@ -1,6 +1,7 @@
 import { textAt } from '../../../kubernetes/object.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { serverVersionPath } from '../../cluster/api-client.ts'
 import type { ApiLane, ApiLanes } from '../../cluster/api-lanes.ts'
 import { accountHeaders } from '../../cluster/impersonation-headers.ts'
 import type { AgentkHost } from '../../module.ts'
@@ -93,7 +94,7 @@ export function roundBuild(
 
 /** `v1.35.4` */
 async function serverVersion(lane: ApiLane, signal: AbortSignal): Promise<string> {
-  const { status, body } = await lane.json('GET', '/version', undefined, signal)
+  const { status, body } = await lane.json('GET', serverVersionPath, undefined, signal)
   const version = textAt(body, 'gitVersion')
   if (status === 200 && version !== '') return version
   throw new KasError({ code: 'UNREACHABLE', detail: `the API server answered ${status} for /version` })

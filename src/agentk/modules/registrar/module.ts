@@ -18,7 +18,7 @@ import {
 } from '../../../proto/gen/agent_registrar_pb.ts'
 import { type AgentMeta, AgentMetaSchema, KubernetesVersionSchema } from '../../../proto/gen/entity_pb.ts'
 import { callUnary, methodPath } from '../../../proto/unary.ts'
-import type { ApiClient } from '../../cluster/api-client.ts'
+import { type ApiClient, serverVersionPath } from '../../cluster/api-client.ts'
 import { nextStepToApiServer } from '../../cluster/next-step.ts'
 import type { AgentkHost, AgentkModule } from '../../module.ts'
 import type { KasConnections } from '../../tunnels/kas-connections.ts'
@@ -173,7 +173,7 @@ export class Registrar implements Service {
 
 /** What the cluster runs. @throws KasError UNREACHABLE when the API server does not answer with a version */
 export async function askKubernetesVersion(client: ApiClient, signal: AbortSignal): Promise<KubernetesVersionInfo> {
-  const { status, body } = await client.json('GET', '/version', undefined, signal)
+  const { status, body } = await client.json('GET', serverVersionPath, undefined, signal)
   if (status !== 200 || typeof body !== 'object' || !body) {
     throw new KasError({ code: 'UNREACHABLE', detail: `/version was answered with ${status}`, httpStatus: status })
   }

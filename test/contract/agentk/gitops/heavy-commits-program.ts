@@ -68,7 +68,7 @@ async function play({ block, files }: Form, path: string): Promise<HeavyResult> 
   const thread = new ManifestsThread({ clock: systemClock, turns }, { memoryLimitMb: memory.threadMb })
   const renderer = new Renderer({ path, folder: path, podBytes, keepsNetwork: true }, { jobs: thread, turns })
   const options = sourceOptions(block, { agentId: 42n, projectId: 7n, ownProject: 'platform/shop' })
-  const kinds = { scopes: new Map([['/ConfigMap', true]]), apiVersions: [] }
+  const kinds = { scopes: new Map([['ConfigMap', true]]), apiVersions: [] }
   const { signal } = new AbortController()
   let mainTurns = 0
   let turning = setImmediate(function turn() {

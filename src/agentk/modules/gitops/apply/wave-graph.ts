@@ -1,4 +1,5 @@
 import { keyName, keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
+import { kindKey } from '../../../../kubernetes/kind.ts'
 import type { Manifest, ManifestProblem, ObjectTree } from '../manifests/manifest.ts'
 
 /** Which objects wait for which, by `keyText`. */
@@ -99,12 +100,12 @@ function addImplied(nodes: ReadonlyMap<string, Node>): void {
     const { group, kind } = manifest.key
     if (group !== 'apiextensions.k8s.io' || kind !== 'CustomResourceDefinition') continue
     const { group: of, names } = (manifest.object.spec ?? {}) as ObjectTree
-    definitions.set(`${of}/${(names as ObjectTree | undefined)?.kind}`, text)
+    definitions.set(kindKey(String(of), String((names as ObjectTree | undefined)?.kind)), text)
   }
   for (const [text, { manifest, after }] of nodes) {
     const { group, kind, namespace } = manifest.key
     const home = keyText({ group: '', kind: 'Namespace', namespace: '', name: namespace })
-    const definition = definitions.get(`${group}/${kind}`)
+    const definition = definitions.get(kindKey(group, kind))
     if (namespace && nodes.has(home)) after.add(home)
     if (definition !== undefined && definition !== text) after.add(definition)
   }

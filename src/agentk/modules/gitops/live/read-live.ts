@@ -1,5 +1,5 @@
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
-import { builtIn } from '../../../../kubernetes/kind.ts'
+import { builtIn, kindKey } from '../../../../kubernetes/kind.ts'
 import { type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
 import { collectionPath, objectPath, withQuery } from '../../../../kubernetes/path.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
@@ -85,12 +85,12 @@ async function hidden(
 ): Promise<readonly ObjectKey[]> {
   if (unserved.length === 0) return []
   const defined = await definedKinds(new Set(unserved.map(({ group }) => group)), lane, signal)
-  return defined ? unserved.filter(({ group, kind }) => defined.has(`${group}/${kind}`)) : unserved
+  return defined ? unserved.filter(({ group, kind }) => defined.has(kindKey(group, kind))) : unserved
 }
 
 const definitions = builtIn.customResourceDefinitions
 /**
- * Kinds of some groups that the cluster defines, whether or not anybody serves them now: `group/Kind`.
+ * Kinds of some groups that the cluster defines, whether or not anybody serves them now, as `kindKey` writes them.
  *
  * @returns undefined: that cannot be read. @throws the connection's error, or the signal's reason
  */
@@ -116,7 +116,7 @@ async function definedKinds(
     })
   const answers = await Promise.all(some.map(read))
   if (answers.some(({ status }) => status !== 200 && status !== 404)) return undefined
-  return new Set(answers.map(({ body }) => `${textAt(body, 'spec.group')}/${textAt(body, 'spec.names.kind')}`))
+  return new Set(answers.map(({ body }) => kindKey(textAt(body, 'spec.group'), textAt(body, 'spec.names.kind'))))
 }
 
 /** Reads objects of one kind. */

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { keyName, keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
+import { kindKey } from '../../../../kubernetes/kind.ts'
 import { maxObjects } from '../../../../proto/gitops/limits.ts'
 import type { SourceOptions } from '../source-options.ts'
 import { hookOf } from './hooks.ts'
@@ -67,7 +68,7 @@ function placed(objects: Placeable[], problems: Problems, scopes: Scopes, option
   for (const { normal, file, line } of drained(objects)) {
     const served = scopes.isNamespaced(normal.group, normal.kind)
     const guess = normal.namespace !== '' || options.namespaces !== undefined
-    const isNamespaced = served ?? declared.get(`${normal.group}/${normal.kind}`) ?? guess
+    const isNamespaced = served ?? declared.get(kindKey(normal.group, normal.kind)) ?? guess
     const namespace = isNamespaced ? normal.namespace || options.defaultNamespace : ''
     const { group, kind, name, version } = normal
     const key = { group, kind, namespace, name }
@@ -107,7 +108,7 @@ function inNamespace(object: ObjectTree, namespace: string): ObjectTree {
 function declaredScope({ group, kind, json }: NormalObject): readonly [string, boolean] | undefined {
   if (group !== 'apiextensions.k8s.io' || kind !== 'CustomResourceDefinition') return undefined
   const { group: of, scope, names } = (treeOf(json).spec ?? {}) as Record<string, unknown>
-  return [`${of}/${(names as ObjectTree | undefined)?.kind}`, scope === 'Namespaced']
+  return [kindKey(String(of), String((names as ObjectTree | undefined)?.kind)), scope === 'Namespaced']
 }
 
 /** SHA-256 of the object as JSON with sorted keys: hex. */

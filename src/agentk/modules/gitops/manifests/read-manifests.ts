@@ -1,3 +1,4 @@
+import { kindKey } from '../../../../kubernetes/kind.ts'
 import { desired } from './desired.ts'
 import {
   type KeptManifest,
@@ -54,7 +55,7 @@ export function manifestParts({ files, scopes, options, budget, maxBytes }: Mani
   function* documents(): Generator<Document> {
     for (const file of files) yield* reading.documents(file)
   }
-  const isNamespaced = (group: string, kind: string) => scopes.get(`${group}/${kind}`)
+  const isNamespaced = (group: string, kind: string) => scopes.get(kindKey(group, kind))
   const found = desired(documents(), { isNamespaced }, { ...options, ...(maxBytes !== undefined && { maxBytes }) })
   if (problems.count === 0) problems.push(...found.problems)
   return { problems: problems.list(), parts: partsOf(problems.count > 0 ? [] : [...found.manifests, ...found.unknown]) }

@@ -1,4 +1,5 @@
 import type { ObjectKey } from '../../../../kubernetes/key.ts'
+import { kindKey } from '../../../../kubernetes/kind.ts'
 import type { RoundEnd } from '../apply/apply-run.ts'
 import type { EntryState, InventoryEntry } from '../inventory/entry.ts'
 import type { LiveObject } from '../live/live-object.ts'
@@ -209,14 +210,10 @@ export function failedCommit(ends: readonly RoundEnd[]): FailedCommit | undefine
   for (const { manifest, end } of ends) {
     if (end.kind === 'applied' || end.kind === 'unchanged') continue
     const problem = end.kind === 'failed' ? end.problem.kind : undefined
-    if (problem === 'taken') kinds.add(kindText(manifest.key))
+    if (problem === 'taken') kinds.add(kindKey(manifest.key.group, manifest.key.kind))
     else if (problem === 'quota') namespaces.add(manifest.key.namespace)
     else return { needed: () => false, isAll: true }
   }
   if (kinds.size + namespaces.size === 0) return undefined
-  return { needed: (key) => kinds.has(kindText(key)) || namespaces.has(key.namespace), isAll: false }
-}
-
-function kindText({ group, kind }: ObjectKey): string {
-  return `${group}/${kind}`
+  return { needed: (key) => kinds.has(kindKey(key.group, key.kind)) || namespaces.has(key.namespace), isAll: false }
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { conditionStatus } from '../../../../kubernetes/conditions.ts'
 import { keyText, type ObjectKey } from '../../../../kubernetes/key.ts'
-import { builtIn } from '../../../../kubernetes/kind.ts'
+import { builtIn, kindKey } from '../../../../kubernetes/kind.ts'
 import { at, type KubernetesObject, listAt, textAt } from '../../../../kubernetes/object.ts'
 import { collectionPath, objectPath } from '../../../../kubernetes/path.ts'
 import type { ApiLane } from '../../../cluster/api-lanes.ts'
@@ -28,11 +28,11 @@ export interface NotListed {
 
 /** They come and go all the time, and count for nothing. */
 const transient: ReadonlySet<string> = new Set([
-  '/Event',
+  'Event',
   'events.k8s.io/Event',
   'coordination.k8s.io/Lease',
   'discovery.k8s.io/EndpointSlice',
-  '/Endpoints',
+  'Endpoints',
 ])
 /** Kubernetes makes them in each namespace. */
 const everywhere: ReadonlySet<string> = new Set(['/ConfigMap/kube-root-ca.crt', '/ServiceAccount/default'])
@@ -165,7 +165,7 @@ export class DependentsOfPlan {
     if (isNamespace(parent)) {
       if (!kinds.isWhole) return notListed('the API server cannot say now of which kinds it has objects')
       return kinds.listable.filter(
-        ({ isNamespaced, group, kind }) => isNamespaced && !transient.has(`${group}/${kind}`),
+        ({ isNamespaced, group, kind }) => isNamespaced && !transient.has(kindKey(group, kind)),
       )
     }
     const own = kinds.listable.filter(({ plural, group }) => parent.name === `${plural}.${group}`)

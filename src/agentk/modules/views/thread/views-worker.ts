@@ -3,7 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { monotonicClock, systemClock } from '../../../../lib/clock.ts'
 import { createLogger } from '../../../../lib/log.ts'
 import { flags, setFlags } from '../../../../lib/v8.ts'
-import { ApiClient } from '../../../cluster/api-client.ts'
+import { ApiClient, serverVersionPath } from '../../../cluster/api-client.ts'
 import { ClusterAccess } from '../../../cluster/cluster-access.ts'
 import { ServerClock } from '../../../cluster/server-clock.ts'
 import { ClusterCache } from './cluster-cache.ts'
@@ -29,7 +29,7 @@ const onDate = (date: string, waitedMs: number) => clock.answered(date, waitedMs
 const own = new ApiClient(new ClusterAccess(cluster), { onDate })
 const watching = new ApiClient(new ClusterAccess(watched), { onDate })
 // before anything is timed by it: a clock that is set back later has others wait
-await own.json('GET', '/version', undefined, AbortSignal.timeout(firstDateMs)).catch(() => undefined)
+await own.json('GET', serverVersionPath, undefined, AbortSignal.timeout(firstDateMs)).catch(() => undefined)
 const answer = (message: ThreadAnswer) => parentPort?.postMessage(message)
 const components = { own, watching, answer, log, clock, pace: monotonicClock, random: Math.random }
 const cache = new ClusterCache(components, settings)

@@ -10,7 +10,7 @@ import { ManualClock } from '../../../../../support/manual-clock.ts'
 
 const { signal } = new AbortController()
 const options = { resourceExclusions: [], defaultNamespace: 'shop' }
-const scopes = new Map([['/ConfigMap', true]])
+const scopes = new Map([['ConfigMap', true]])
 
 const map = (name: string, data = '{ a: "1" }') => `
 apiVersion: v1
