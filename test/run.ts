@@ -36,7 +36,7 @@ const { values, positionals } = parseArgs({
 })
 
 /** A mean has gaps, in which another one may run. */
-const overlap = 1.2
+const overlap = 1.35
 const machine = { cores: overlap * availableParallelism(), jobs: values.record ? 1 : Number(values.jobs) }
 const options = { root, timeoutMs: Number(values.timeout) * 1000, lingerMs: 30_000, grep: values.grep }
 const stop = new AbortController()

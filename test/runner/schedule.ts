@@ -14,9 +14,11 @@ const leastLoad = 0.1
 /** Cores that it keeps busy, in the mean. */
 const loadOf = ({ wall, cpu }: Cost) => Math.max(leastLoad, cpu / wall || 0)
 
+/** Free for it, what would use more takes its turn: it is as much work beside others, and takes a little longer. Cores */
+const enough = 1
+
 /**
- * Which of `waiting` starts now beside those `running`: the longest that the cores left are enough for. Whatever needs
- * more than all of them runs alone.
+ * Which of `waiting` starts now beside those `running`: the longest that the cores left are enough for.
  *
  * @returns undefined until one of `running` has ended
  */
@@ -28,6 +30,6 @@ export function nextToStart<T extends { readonly cost: Cost }>(
   if (running.length >= jobs) return undefined
   const free = running.reduce((left, { cost }) => left - loadOf(cost), cores)
   return waiting
-    .filter(({ cost }) => running.length === 0 || loadOf(cost) <= free)
+    .filter(({ cost }) => running.length === 0 || Math.min(loadOf(cost), enough) <= free)
     .reduce<T | undefined>((longest, one) => (longest && longest.cost.wall >= one.cost.wall ? longest : one), undefined)
 }

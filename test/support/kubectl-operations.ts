@@ -136,7 +136,7 @@ async function watches({ kubectl, admin }: KubectlSide): Promise<string> {
     await watch.says(new RegExp(`^MODIFIED +watched .* ${at}$`, 'm'))
   }
   await admin.request(`${path}/watched`, { method: 'DELETE' })
-  await watch.says(/^DELETED +watched .* three$/m)
+  await watch.says(/^DELETED +watched .* three\n/m)
   watch.signal('SIGKILL')
   await watch.exited
   return watch.stdout.replaceAll(/ +\d+s +/g, ' ') // their age

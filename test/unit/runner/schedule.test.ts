@@ -19,16 +19,16 @@ t.test('the longest starts first', async (t) => {
 })
 
 t.test('beside others the longest for which the cores left are enough', async (t) => {
-  t.equal(nextToStart([heavy, working, small], [waiting], machine), working)
-  t.equal(nextToStart([heavy, working, small], [waiting, working], machine), small)
-  t.equal(nextToStart([heavy, working], [waiting, working], machine), undefined)
+  t.equal(nextToStart([working, small], [waiting], machine), working)
+  t.equal(nextToStart([working, small], [waiting, working], machine), small)
+  t.equal(nextToStart([working], [waiting, working], machine), undefined)
   t.equal(nextToStart([working], [working], machine), working)
   t.equal(nextToStart([small, working], Array(6).fill(job('idle', 9, 0)), machine), undefined, 'not more than so many')
 })
 
-t.test('what needs all cores runs alone', async (t) => {
-  t.equal(nextToStart([heavy], [waiting], machine), undefined)
-  t.equal(nextToStart([heavy], [], machine), heavy)
+t.test('one core is enough for what could use all, which then has them to itself', async (t) => {
+  t.equal(nextToStart([heavy], [waiting], machine), heavy)
+  t.equal(nextToStart([heavy], [waiting, working], machine), undefined)
   t.equal(nextToStart([job('more', 10, 90)], [], machine)?.name, 'more', 'also of more than there are')
   t.equal(nextToStart([small], [heavy], machine), undefined)
 })
