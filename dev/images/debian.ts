@@ -55,6 +55,7 @@ async function chosenAnew(
   const { mtimeMs: listsMs } = await stat(stampOf(own))
   const said = await apt('install', '--yes', ...names, '--download-only', '--verbose-versions')
   const [, chosen = ''] = /^The following NEW packages .*\n((?: .*\n)*)/m.exec(said) ?? []
+  if (said !== '' && chosen === '') throw new Error(`apt did not say what it chose: ${said}`)
   const files = [...chosen.matchAll(/^ +(\S+) \((\S+)\)$/gm)].map(([, name, version]) =>
     join(own, 'archives', `${name}_${version?.replace(':', '%3a')}_*.deb`),
   )

@@ -108,7 +108,7 @@ async function underCalls(t: Test, { cluster, home }: Shell, act: () => Promise<
   await calls.more(20)
   const results = await calls.stop()
   t.comment(`${results.length} calls`)
-  t.ok(results.length > 200, `${results.length} calls`)
+  t.ok(results.length > 100, `${results.length} calls`)
   t.strictSame(
     calls.failed.map(({ status, text, startedMs }) => [Math.round(startedMs), status, text]),
     [],
@@ -138,7 +138,8 @@ async function play(t: Test, cluster: NodeCluster): Promise<void> {
     )
     t.match(said, /^ok +kubernetes +Service kas-private: addresses of it: 3; its port gossip is 8156/m)
     t.notMatch(said, /^(FAILED|note) /m)
-    t.notMatch(exit.stderr, /^Warning: /m)
+    // of the API server: kubectl says `Warning: `, helm `W1127 21:30:48 ... warnings.go:70] `
+    t.notMatch(exit.stderr, /^Warning: |^W\d{4} /m)
   })
 
   await t.test('what is to be kept, an upgrade and the way back', async (t) => {
@@ -150,7 +151,8 @@ async function play(t: Test, cluster: NodeCluster): Promise<void> {
   })
 
   /** What is said beside its outcome is a warning of the API server. */
-  const helm = async (t: Test, line: string) => t.equal((await typed(`helm ${line} --wait`)).stderr, '', line)
+  const helm = async (t: Test, line: string) =>
+    t.equal((await typed(`helm ${line} --wait --timeout=100s`)).stderr, '', line)
   const upgrade = (t: Test, chart: string, ...set: string[]) =>
     helm(t, `upgrade ${chart} deploy/charts/${chart} -n ${chart} --values $site/${chart}.values.yaml ${set.join(' ')}`)
 

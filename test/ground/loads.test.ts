@@ -63,6 +63,10 @@ t.test('the thread of views has no schema, with CEL either', async (t) => {
   t.notOk(names.includes('zod'))
 })
 
+t.test('the soak is no program of tap, which would end it', async (t) => {
+  t.notOk('tap' in (await loaded('test/soak/soak.ts', '--help')))
+})
+
 t.test('a command that edits the directory file loads what reads it', async (t) => {
   const counts = await loaded('src/kas/main.ts', 'user', 'create', 'ada', '--directory', '/nowhere/directory.yaml')
   t.strictSame(packages(counts).sort(), ['fastest-levenshtein', 'yaml', 'zod'])

@@ -77,7 +77,8 @@ t.test('what fails late is the failure of who has begun it', async (t) => {
   const names = Object.keys(late)
   const wait = 'await new Promise((resolve) => setTimeout(resolve, 300))'
   const own = Object.entries(late).map(
-    ([what, begun]) => `t.test('${what}', { buffered: true }, async (t) => { ${begun}; ${wait} })`,
+    ([what, begun]) =>
+      `t.test('${what}', { buffered: true }, async (t) => { ${begun.replace("'late'", `'late: ${what}'`)}; ${wait} })`,
   )
   const source = `import { connect, createServer } from 'node:net'
     import { readFile } from 'node:fs'
@@ -91,7 +92,7 @@ t.test('what fails late is the failure of who has begun it', async (t) => {
     result.failures.map(({ name }) => name),
     names.map((what) => `case.test.ts > ${what}`),
   )
-  for (const { details } of result.failures) t.match(details, /late/)
+  for (const [i, { details }] of result.failures.entries()) t.match(details, `late: ${names[i]}`)
 })
 
 t.test('what fails after its test has ended, or belongs to none, is the failure of the file', async (t) => {

@@ -26,7 +26,7 @@ const shared = [
   'test/ground',
 ]
 /** of those rooms, what starts programs for long, or has other programs on its PATH */
-const alone = [
+export const alone = [
   ...['alerts', 'apt', 'bench-views', 'images', 'package', 'run-job', 'tree'].map((name) => `ground/${name}`),
   ...['front-address', 'front-cuts', 'front-kubectl', 'frozen-holder', 'membership'].map((name) => `cluster/${name}`),
   ...['discovery', 'links', 'one-port'].map((name) => `cluster/namespaces-${name}`),

@@ -27,7 +27,7 @@ export const stateStream: Attack<Size> = {
   name: 'state-stream',
   what: 'the state of a source, 60 KiB of objects that are not well, again and again on one stream',
   counter: 'kas_agent_rate_limited_total{method="GitopsStates/Push",outcome="slowed"}',
-  cheap: { ms: 1000 },
+  cheap: { ms: 2000 },
   full: { ms: 15_000 },
   async play(stage, { ms }, signal) {
     const connection = await dialStreams(stage, stage.holder)

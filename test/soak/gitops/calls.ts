@@ -1,3 +1,4 @@
+import { ControlPlane } from '../../../dev/control-plane/control-plane.ts'
 import { type EveryCall, frozenAtEachCall, killedAtEachCall } from '../../contract/agentk/gitops/every-call.ts'
 import { Ground, keyOf } from '../../contract/agentk/gitops/ground.ts'
 import type { Findings, Stage } from '../scene.ts'
@@ -7,7 +8,8 @@ const objects = 40
 
 /** A pod is killed, or frozen, at each call of a round: an API server alone, which it and the pod after it ask. */
 export async function lostAtEachCall({ say, signal }: Pick<Stage, 'say' | 'signal'>): Promise<Findings> {
-  const teardowns: (() => unknown)[] = []
+  const controlPlane = new ControlPlane({ assets: process.env.KUBEBUILDER_ASSETS ?? '', parts: 'api' })
+  const teardowns: (() => unknown)[] = [() => controlPlane.stop()]
   const [figures, failures]: [string[], string[]] = [[], []]
   const told = (what: string, found: EveryCall) => {
     figures.push(`${what}: ${found.calls} rounds of ${objects} objects`)
@@ -15,7 +17,9 @@ export async function lostAtEachCall({ say, signal }: Pick<Stage, 'say' | 'signa
     signal.throwIfAborted()
   }
   try {
-    const ground = await Ground.start({ teardown: (end) => void teardowns.unshift(end as () => unknown) })
+    await controlPlane.start()
+    const t = { teardown: (end: unknown) => void teardowns.unshift(end as () => unknown) }
+    const ground = await Ground.start(t, controlPlane)
     for (const name of ['shop', 'gitops']) await ground.create(keyOf('Namespace', name, ''), { metadata: { name } })
     say('killed before each call')
     told('killed before', await killedAtEachCall(ground, { projectId: 1n, objects, kind: 'unsent' }))

@@ -1,5 +1,7 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
-import { jobsOf } from '../../runner/jobs.ts'
+import { alone, jobsOf } from '../../runner/jobs.ts'
 
 t.test(
   'unit tests of a room are one job, those of servers, and what is quick of the ground and of clusters; all others are their own',
@@ -30,3 +32,7 @@ t.test(
     ])
   },
 )
+
+t.test('what is alone is there', async (t) => {
+  for (const file of alone) t.ok(existsSync(join(import.meta.dirname, '../../..', file)), file)
+})

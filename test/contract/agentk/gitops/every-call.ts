@@ -44,7 +44,7 @@ async function objectsOf(ground: Ground): Promise<ReadonlyMap<string, Seen>> {
   return seen
 }
 
-/** One commit after another of one source: half of the objects stay, of these half change; the others leave and come. */
+/** One commit after another of one source: half of the objects stay, of these three in four change; the others leave and come. */
 class Commits {
   readonly #ground: Ground
   readonly #projectId: bigint
@@ -82,10 +82,10 @@ class Commits {
   #all(commit: number) {
     return Array.from({ length: this.#objects }, (_, index) => {
       const stays = index < this.#objects / 2
-      const { kind, group } = kinds[Math.floor(index / 3) % kinds.length] as (typeof kinds)[number]
+      const { kind, group } = kinds[index % kinds.length] as (typeof kinds)[number]
       const name = `p${this.#projectId}-${stays ? staying : ['even', 'odd'][commit % 2]}-${index}`
-      const value = Math.floor(index / 2) % 2 === 0 ? `${commit}` : 'as ever'
-      return { key: keyOf(kind, name, namespace, group), value, wave: index % 3 }
+      const value = index % 4 < 3 ? `${commit}` : 'as ever'
+      return { key: keyOf(kind, name, namespace, group), value, wave: (index + Math.floor(index / 4)) % 3 }
     })
   }
 }

@@ -10,7 +10,6 @@ import type { ObjectKey } from '../../../../src/kubernetes/key.ts'
 import { objectPath } from '../../../../src/kubernetes/path.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import { adminClient } from '../../../support/api-client.ts'
-import { sharedControlPlane } from '../../../support/control-plane/shared-control-plane.ts'
 
 const missing = missingAssets(process.env.KUBEBUILDER_ASSETS, 'api')
 export const skip = missing.length > 0 && `needs ${missing.join(', ')}`
@@ -19,6 +18,12 @@ export interface Ask {
   readonly method: string
   readonly path: string
   readonly body: unknown
+}
+
+/** Loaded here alone: a process that loads tap and is no test is ended by it. */
+async function shared(t: Pick<Test, 'teardown'>): Promise<ControlPlane> {
+  const { sharedControlPlane } = await import('../../../support/control-plane/shared-control-plane.ts')
+  return await sharedControlPlane(t)
 }
 
 /** A real API server, and what a source of it asks. */
@@ -48,9 +53,12 @@ export class Ground {
     this.kinds = new ClusterKinds([])
   }
 
-  /** @param t - ends it */
-  static async start(t: Pick<Test, 'teardown'>): Promise<Ground> {
-    const controlPlane = await sharedControlPlane(t)
+  /**
+   * @param t - ends it
+   * @param own - has been started; absent: the one that tests of this process share
+   */
+  static async start(t: Pick<Test, 'teardown'>, own?: ControlPlane): Promise<Ground> {
+    const controlPlane = own ?? (await shared(t))
     const ground = new Ground(controlPlane, adminClient(t, controlPlane))
     await ground.readKinds()
     return ground

@@ -10,6 +10,7 @@ import { Ground, skip } from './ground.ts'
 /** What an agentk that was killed had rendered does not stay for ever. */
 
 t.test('agentk removes what a killed one left behind, once it has a source', { skip, timeout: 60_000 }, async (t) => {
+  const ground = await Ground.start(t) // before there is another folder for all that is temporary
   const parent = await mkdtemp(join(tmpdir(), 'tf-'))
   const before = process.env.TMPDIR
   t.teardown(async () => {
@@ -21,7 +22,6 @@ t.test('agentk removes what a killed one left behind, once it has a source', { s
   await leaveBehind(parent)
   const [left = ''] = await readdir(parent)
   t.same(await readdir(join(parent, left)), ['agentk-render-x', 'owner.sock'])
-  const ground = await Ground.start(t)
   const source = { id: 'platform/shop', default_namespace: 'default' }
   const { stop } = await startGitops(t, ground, new ProjectKas(7n), { manifest_projects: [source] })
   await eventually(async () => {
