@@ -4,7 +4,7 @@
  * times of test/times.json.
  * Prints each failure in full, one list of what was skipped and why, and as its last line
  * `N passed, N failed, N skipped`: tests, not assertions. Arguments: files, folders or parts of their paths;
- * `--jobs N` (at most, default 8), `--timeout SECONDS` (of one file; a room has three times that), `--grep PATTERN` (of test names),
+ * `--jobs N` (at most, default 6), `--timeout SECONDS` (of one file; a room has three times that), `--grep PATTERN` (of test names),
  * `--record` (one after the other; writes the times of what was run: nothing else may run on the machine).
  */
 import { globSync } from 'node:fs'
@@ -28,7 +28,7 @@ const timesFile = join(import.meta.dirname, 'times.json')
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    jobs: { type: 'string', default: '8' },
+    jobs: { type: 'string', default: '6' },
     timeout: { type: 'string', default: '300' },
     grep: { type: 'string' },
     record: { type: 'boolean', default: false },

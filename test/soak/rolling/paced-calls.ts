@@ -40,6 +40,8 @@ const kinds: readonly Kind[] = ['GET', 'POST', 'GET', 'DELETE']
 const freshEvery = 5
 const paceMs = 10
 const keptConnections = 32
+/** A connection that rests for longer than a replica's listen grace may be closed just when a call comes on it. */
+const keptMs = 1000
 /** more would only wait for this machine: those that are due then are left out, and counted */
 const maxRunning = 200
 const removedAtOnce = 10
@@ -78,7 +80,7 @@ export class PacedCalls {
     const { access, namespace } = options
     this.#options = options
     this.#path = `/api/v1/namespaces/${namespace}/configmaps`
-    const timeouts = { headersTimeout: 0, bodyTimeout: 0 }
+    const timeouts = { headersTimeout: 0, bodyTimeout: 0, keepAliveTimeout: keptMs, keepAliveMaxTimeout: keptMs }
     this.#pool = new Pool(access.server, { connections: keptConnections, connect: trustOf(access), ...timeouts })
   }
 
