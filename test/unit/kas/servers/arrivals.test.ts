@@ -1,9 +1,9 @@
-import { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import t from 'tap'
 import { ClientAddresses } from '../../../../src/kas/servers/addresses/client-addresses.ts'
 import { Arrivals } from '../../../../src/kas/servers/arrivals.ts'
 import type { UnauthenticatedOptions } from '../../../../src/kas/servers/unauthenticated-connections.ts'
+import { arrivingSocket } from '../../../support/arriving-socket.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
 const front = '10.0.0.5'
@@ -22,16 +22,7 @@ function start(overrides: Partial<UnauthenticatedOptions> = {}) {
   )
   let port = 0
   const arrive = (address = front, remotePort = ++port) => {
-    const emitter = new EventEmitter()
-    const socket = Object.assign(emitter, {
-      remoteAddress: address,
-      remotePort,
-      destroyed: false,
-      destroy: () => {
-        socket.destroyed = true
-        emitter.emit('close')
-      },
-    })
+    const socket = arrivingSocket(address, remotePort)
     arrivals.arrived(socket as unknown as Socket)
     return { socket, remote: `${address}:${remotePort}` }
   }

@@ -6,6 +6,7 @@ import {
   UnauthenticatedConnections,
   type UnauthenticatedOptions,
 } from '../../../../src/kas/servers/unauthenticated-connections.ts'
+import { arrivingSocket } from '../../../support/arriving-socket.ts'
 import { ManualClock, settle } from '../../../support/manual-clock.ts'
 
 const options = { maxIdlePerAddress: 2, maxIdle: 3, maxChecked: 10, graceMs: 2000, maxSilenceMs: 60_000 }
@@ -20,16 +21,7 @@ function start(overrides: Partial<UnauthenticatedOptions> = {}) {
   )
   let port = 0
   const arrive = (address: string, remotePort = ++port) => {
-    const emitter = new EventEmitter()
-    const socket = Object.assign(emitter, {
-      remoteAddress: address,
-      remotePort,
-      destroyed: false,
-      destroy: () => {
-        socket.destroyed = true
-        emitter.emit('close')
-      },
-    })
+    const socket = arrivingSocket(address, remotePort)
     unauthenticated.arrived(socket as unknown as Socket)
     return { socket, name: `${address}:${remotePort}` }
   }
