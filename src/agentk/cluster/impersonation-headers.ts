@@ -1,6 +1,7 @@
 import { Code, KasError } from '../../lib/errors.ts'
 import type { Headers, Impersonation } from '../../proto/http/http-message.ts'
 import { canonicalHeaderName } from '../../proto/http/http-over-grpc.ts'
+import { isImpersonationHeader } from './may-impersonate.ts'
 
 const nestedText =
   'gRPC -> HTTP: nested impersonation is not supported - agent is already configured to impersonate an identity'
@@ -42,10 +43,6 @@ export function accountHeaders(
 ): string[] {
   const username = account && `system:serviceaccount:${account.namespace}:${account.name}`
   return impersonationHeaders(own, username ? { username, groups: [], uid: '', extra: [] } : undefined, [])
-}
-
-export function isImpersonationHeader(name: string): boolean {
-  return name.length > 12 && name.slice(0, 12).toLowerCase() === 'impersonate-'
 }
 
 function headersOf(impersonation: Impersonation | undefined): string[] {

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import type { KubeconfigFlags } from '../../lib/kubeconfig.ts'
 import type { LogLevel } from '../../lib/log.ts'
 import { WatchedFile } from '../../lib/watched-file.ts'
+import { type MayImpersonate, parseCallersMayImpersonate, parseMayImpersonate } from '../cluster/may-impersonate.ts'
 import { type KasAddress, parseKasAddress } from '../tunnels/kas-address.ts'
 import { type Flags, UsageError } from './flags.ts'
 import { readTracing, type TracingSettings } from './tracing.ts'
@@ -26,6 +27,7 @@ export interface Config {
   /** undefined: nothing is traced */
   readonly tracing: TracingSettings | undefined
   readonly cluster: KubeconfigFlags
+  readonly mayImpersonate: MayImpersonate
   /** of the account that views list and watch as; undefined: agentk's own */
   readonly viewsTokenFile: string | undefined
   readonly logLevel: LogLevel
@@ -51,6 +53,7 @@ export function readConfig(flags: Flags, env: NodeJS.ProcessEnv): Config {
     observability: readObservability(flags),
     tracing: readTracing(env),
     cluster: readCluster(flags),
+    mayImpersonate: readMayImpersonate(flags),
     viewsTokenFile: readViewsToken(flags),
     logLevel: logLevel as LogLevel,
     env,
@@ -155,6 +158,25 @@ function readCluster(flags: Flags): KubeconfigFlags {
     tlsServerName: flags['tls-server-name'],
     asGroup: flags['as-group'],
     asUid: flags['as-uid'],
+  }
+}
+
+function readMayImpersonate(flags: Flags): MayImpersonate {
+  return {
+    callers: readEntries(flags, 'callers-may-impersonate', parseCallersMayImpersonate),
+    kas: readEntries(flags, 'may-impersonate', parseMayImpersonate),
+  }
+}
+
+function readEntries<T>(
+  flags: Flags,
+  name: 'may-impersonate' | 'callers-may-impersonate',
+  parse: (entries: readonly string[]) => T,
+): T {
+  try {
+    return parse(flags[name] ?? [])
+  } catch (error) {
+    throw new UsageError(`--${name} ${(error as Error).message}`, { cause: error })
   }
 }
 

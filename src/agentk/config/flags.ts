@@ -38,6 +38,8 @@ const options = {
   'as-group': list,
   'as-uid': text,
   'views-token-file': text,
+  'may-impersonate': list,
+  'callers-may-impersonate': list,
   version: flag,
   help: { ...flag, short: 'h' },
 } as const
@@ -70,6 +72,12 @@ The cluster (default: the one this pod runs in):
   --tls-server-name <name>, --insecure-skip-tls-verify, --namespace <name>
   --as <user>, --as-group <group>, --as-uid <uid>
   --views-token-file <file>        of the account that lists and watches what views show (default: agentk's own)
+
+Identities that requests may act as, besides GitLab's users and jobs as kas names them (default: none):
+  --may-impersonate <entry>           that kas and the agent's configuration may name, may be repeated: user:NAME, group:NAME,
+                                      serviceaccount:NAMESPACE:NAME, extra:KEY or uid:UID
+  --callers-may-impersonate <entry>   that callers who act as the agent may name in Impersonate-User and Impersonate-Group,
+                                      may be repeated: user:NAME, group:NAME, serviceaccount:NAMESPACE:NAME or any
 
   --version                        print the version and exit
   --help                           print this and exit

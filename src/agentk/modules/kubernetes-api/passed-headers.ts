@@ -1,7 +1,8 @@
 import { hopByHopHeaders, namedByConnection } from '../../../proto/http/hop-by-hop.ts'
 import type { HttpRequestHeader, HttpResponseHeader, Impersonation } from '../../../proto/http/http-message.ts'
 import { canonicalHeaderName } from '../../../proto/http/http-over-grpc.ts'
-import { impersonationHeaders, isImpersonationHeader } from '../../cluster/impersonation-headers.ts'
+import { impersonationHeaders } from '../../cluster/impersonation-headers.ts'
+import { isImpersonationHeader } from '../../cluster/may-impersonate.ts'
 
 /** To the API server: headers of one hop, and those that are ours alone to say. */
 const notSent = new Set([

@@ -63,6 +63,29 @@ t.test('what is wrong is named, and what to do', (t) => {
   t.end()
 })
 
+t.test('whom requests may act as', async (t) => {
+  t.strictSame(read([address]).mayImpersonate, { callers: new Set(), kas: new Set() })
+  const { callers, kas } = read([
+    address,
+    '--callers-may-impersonate=user:ada',
+    '--callers-may-impersonate',
+    'group:dev',
+    '--may-impersonate=serviceaccount:shop:deployer',
+    '--may-impersonate=extra:scopes',
+  ]).mayImpersonate
+  t.strictSame(callers, new Set(['user:ada', 'group:dev']))
+  t.strictSame(kas, new Set(['serviceaccount:shop:deployer', 'extra:scopes']))
+  t.throws(() => read([address, '--may-impersonate=any']), {
+    name: 'UsageError',
+    message:
+      '--may-impersonate "any", allowed: user:NAME, group:NAME, serviceaccount:NAMESPACE:NAME, extra:KEY or uid:UID',
+  })
+  t.throws(() => read([address, '--callers-may-impersonate=uid:7']), {
+    name: 'UsageError',
+    message: '--callers-may-impersonate "uid:7", allowed: user:NAME, group:NAME, serviceaccount:NAMESPACE:NAME or any',
+  })
+})
+
 t.test('unknown flags name the nearest one', (t) => {
   t.throws(() => parseFlags(['--kas-adress=x']), { message: 'unknown flag --kas-adress, did you mean --kas-address?' })
   t.throws(() => parseFlags(['--wholly-different-thing']), { message: 'unknown flag --wholly-different-thing' })
