@@ -120,10 +120,18 @@ function attempt(
   })
 }
 
+/** Methods whose requests have no length, as clients write them; any other says that it has no body. */
+const withoutLength = new Set(['GET', 'HEAD'])
+
+/**
+ * Nothing follows the head, or the server reads it as bytes of the upgraded connection. Without a length, Node adds
+ * `Transfer-Encoding: chunked` to most methods and writes the chunk that ends a body.
+ */
 function dial(client: ApiClient, request: ApiRequest): ClientRequest {
   const { server } = client.access
   const authorization = client.access.authorization()
   const headers = ['Host', server.host, ...(authorization ? ['Authorization', authorization] : []), ...request.headers]
+  if (!withoutLength.has(request.method)) headers.push('Content-Length', '0')
   const options = {
     method: request.method,
     host: server.hostname.replace(/^\[|\]$/g, ''),

@@ -67,14 +67,20 @@ export function callOf(messages: AsyncIterable<Uint8Array>, signal = new AbortCo
   }
 }
 
-export function requestHeader(init: Partial<HttpRequestHeader> & { headers?: Record<string, string> } = {}) {
-  const { headers, ...rest } = init
+export interface RequestInit extends Partial<Omit<HttpRequestHeader, 'contentLength'>> {
+  readonly headers?: Record<string, string>
+  /** null: kas does not say it */
+  readonly contentLength?: number | null
+}
+
+export function requestHeader({ headers, contentLength = 0, ...rest }: RequestInit = {}) {
   const header: Headers = Object.entries(headers ?? {}).map(([name, value]) => [name, [value]])
-  return encodeHttpRequest.header({ method: 'GET', urlPath: '/', query: [], header, contentLength: 0, ...rest })
+  const length = contentLength === null ? {} : { contentLength }
+  return encodeHttpRequest.header({ method: 'GET', urlPath: '/', query: [], header, ...length, ...rest })
 }
 
 /** A whole request with its body, if any, as kas sends it. */
-export function wholeRequest(init: Parameters<typeof requestHeader>[0] = {}, ...body: string[]): Outgoing {
+export function wholeRequest(init: RequestInit = {}, ...body: string[]): Outgoing {
   const data = body.map((chunk) => encodeHttpRequest.data(Buffer.from(chunk)))
   return new Outgoing().push(requestHeader(init), ...data, encodeHttpRequest.trailer).end()
 }
