@@ -58,7 +58,7 @@ function createSources(
 
   const memory = podMemory(podShares().restBytes)
   const turns = commitTurns(memory.turns)
-  const manifests = new ManifestsThread({ clock, turns }, { memoryLimitMb: memory.threadMb })
+  const manifests = new ManifestsThread({ clock, turns, log }, { memoryLimitMb: memory.threadMb })
   const onNetworkKept = (reason: string) =>
     log.warn({ reason }, 'Programs that render keep the network: no namespace can be made for them')
   const renderer = new Renderer({ path, folder, onNetworkKept }, { jobs: manifests, turns, clock })

@@ -7,6 +7,7 @@ import type { SharedKinds } from '../../../../src/agentk/modules/gitops/shared-k
 import { sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
+import { capturedLog } from '../../../support/captured-log.ts'
 
 /** What agentk does with a commit before it touches the cluster, as in a pod of 512 MiB: one form of heavy commit each. */
 
@@ -65,7 +66,10 @@ export const forms = {
 async function play({ block, files }: Form, path: string): Promise<HeavyResult> {
   const memory = podMemory(podBytes)
   const turns = commitTurns(memory.turns)
-  const thread = new ManifestsThread({ clock: systemClock, turns }, { memoryLimitMb: memory.threadMb })
+  const thread = new ManifestsThread(
+    { clock: systemClock, turns, log: capturedLog().log },
+    { memoryLimitMb: memory.threadMb },
+  )
   const renderer = new Renderer({ path, folder: path, podBytes, keepsNetwork: true }, { jobs: thread, turns })
   const options = sourceOptions(block, { agentId: 42n, projectId: 7n, ownProject: 'platform/shop' })
   const kinds = { scopes: new Map([['ConfigMap', true]]), apiVersions: [] }

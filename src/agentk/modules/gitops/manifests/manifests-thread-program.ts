@@ -1,6 +1,6 @@
-import { setPriority } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
 import { parentPort } from 'node:worker_threads'
+import { lowerPriority } from '../../../../lib/low-priority.ts'
 import { checkCommit, hooksOf, placeOf } from '../render/check-commit.ts'
 import { templateFiles } from '../render/helm.ts'
 import type { RepositoryFile } from './manifest.ts'
@@ -14,9 +14,8 @@ type Chart = NonNullable<ReadJob['chart']>
 let parts: Iterator<ManifestsPart> = [][Symbol.iterator]()
 let result: unknown
 
-/** What passes calls goes first. On Linux it is this thread's alone, elsewhere the process's. */
-const niceness = 5
-if (process.platform === 'linux') setPriority(niceness)
+const priorityRefused = lowerPriority()
+if (priorityRefused !== undefined) answer({ kind: 'priority', refused: priorityRefused })
 
 parentPort?.on('message', (request: ThreadRequest) => {
   if (request.kind === 'job') {

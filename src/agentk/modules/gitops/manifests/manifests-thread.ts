@@ -1,4 +1,6 @@
 import type { Clock } from '../../../../lib/clock.ts'
+import type { Logger } from '../../../../lib/log.ts'
+import { logPriorityRefused } from '../../../../lib/low-priority.ts'
 import { Turns } from '../../../../lib/turns.ts'
 import { JobThread, programBeside } from '../../../../lib/worker-host.ts'
 import { maxSources } from '../../../../proto/gitops/limits.ts'
@@ -24,6 +26,7 @@ export type ThreadJob =
 export type ThreadRequest = { readonly kind: 'job'; readonly job: ThreadJob } | { readonly kind: 'next' }
 
 export type ThreadAnswer =
+  | { readonly kind: 'priority'; readonly refused: string }
   | { readonly kind: 'part'; readonly part: ManifestsPart }
   | { readonly kind: 'done'; readonly result: unknown; readonly heapBytes: number }
 
@@ -40,6 +43,7 @@ export interface ManifestsThreadComponents {
   readonly clock: Clock
   /** by project: a job has one, as programs that render have */
   readonly turns: Pick<Turns<string>, 'take'>
+  readonly log: Logger
 }
 
 /** A thread whose heap has grown beyond ends with its job: what is at work next has the memory. */
@@ -70,15 +74,17 @@ export type ObjectRoom = (bytes: number) => boolean
 export class ManifestsThread {
   readonly #options: ManifestsThreadOptions
   readonly #shared: Pick<Turns<string>, 'take'>
+  readonly #log: Logger
   readonly #thread: JobThread<ThreadRequest, ThreadAnswer>
   /** by project */
   readonly #turns = new Turns<string>({ maxRunning: 1, maxWaiting, tooMany })
 
   constructor(
-    { clock, turns }: ManifestsThreadComponents,
+    { clock, turns, log }: ManifestsThreadComponents,
     options: Partial<ManifestsThreadOptions> & Pick<ManifestsThreadOptions, 'memoryLimitMb'>,
   ) {
     this.#shared = turns
+    this.#log = log
     this.#options = { ...defaults, ...options }
     const thread = {
       program: programBeside(import.meta.url, 'manifests-thread-program'),
@@ -162,6 +168,7 @@ export class ManifestsThread {
       {
         request: { kind: 'job', job }, // files are shared, not copied
         onAnswer: (answer, { post, resolve, endThread }) => {
+          if (answer.kind === 'priority') return logPriorityRefused(this.#log, answer.refused)
           if (answer.kind === 'part') {
             onPart?.(answer.part)
             post({ kind: 'next' })

@@ -53,6 +53,7 @@ export type ThreadAnswer =
   /** of users' rules those that can be used, once they were compiled */
   | { readonly kind: 'rules'; readonly good: readonly CustomRuleSource[] }
   | { readonly kind: 'pong' }
+  | { readonly kind: 'priority'; readonly refused: string }
 
 export interface ViewsFacts {
   readonly kinds: number

@@ -3,6 +3,7 @@ import { Backoff } from '../../../../lib/backoff.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
+import { logPriorityRefused } from '../../../../lib/low-priority.ts'
 import { programBeside, type WorkerEvents, WorkerHost } from '../../../../lib/worker-host.ts'
 import type { CustomRuleSource } from '../../../health/custom/custom-rule-schema.ts'
 import type { ServeReply } from '../../../tunnels/serve.ts'
@@ -191,6 +192,7 @@ export class ViewsThread {
 
   #answered(answer: ThreadAnswer): void {
     if (answer.kind === 'facts') this.#components.onFacts(answer.facts)
+    else if (answer.kind === 'priority') logPriorityRefused(this.#components.log, answer.refused)
     else if (answer.kind === 'rules') this.#components.onRules(answer.good)
     else if (answer.kind === 'response') this.#streams.get(answer.stream)?.push(answer.bytes)
     else if (answer.kind === 'failed') {

@@ -1,7 +1,7 @@
-import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 import { monotonicClock, systemClock } from '../../../../lib/clock.ts'
 import { createLogger } from '../../../../lib/log.ts'
+import { lowerPriority } from '../../../../lib/low-priority.ts'
 import { flags, setFlags } from '../../../../lib/v8.ts'
 import { ApiClient, serverVersionPath } from '../../../cluster/api-client.ts'
 import { ClusterAccess } from '../../../cluster/cluster-access.ts'
@@ -9,8 +9,6 @@ import { ServerClock } from '../../../cluster/server-clock.ts'
 import { ClusterCache } from './cluster-cache.ts'
 import type { ThreadAnswer, ThreadRequest, ThreadSettings } from './thread-messages.ts'
 
-/** What passes calls goes first. */
-const niceness = 5
 /** A server that is silent is asked for its time while it is listed. ms */
 const firstDateMs = 1000
 
@@ -18,19 +16,15 @@ const firstDateMs = 1000
 const { cluster, watched, logLevel, ...settings } = workerData as ThreadSettings
 setFlags(...flags.smallHeapGrowth)
 const log = createLogger({ level: logLevel }).child({ mod_name: 'views' })
-try {
-  // on Linux it is this thread's alone, elsewhere the process's
-  if (process.platform === 'linux') setPriority(niceness)
-} catch (error) {
-  log.warn({ error }, 'Views run at the priority of calls')
-}
+const answer = (message: ThreadAnswer) => parentPort?.postMessage(message)
+const refused = lowerPriority()
+if (refused !== undefined) answer({ kind: 'priority', refused })
 const clock = new ServerClock(systemClock)
 const onDate = (date: string, waitedMs: number) => clock.answered(date, waitedMs)
 const own = new ApiClient(new ClusterAccess(cluster), { onDate })
 const watching = new ApiClient(new ClusterAccess(watched), { onDate })
 // before anything is timed by it: a clock that is set back later has others wait
 await own.json('GET', serverVersionPath, undefined, AbortSignal.timeout(firstDateMs)).catch(() => undefined)
-const answer = (message: ThreadAnswer) => parentPort?.postMessage(message)
 const components = { own, watching, answer, log, clock, pace: monotonicClock, random: Math.random }
 const cache = new ClusterCache(components, settings)
 parentPort?.on('message', (request: ThreadRequest) => cache.asked(request))

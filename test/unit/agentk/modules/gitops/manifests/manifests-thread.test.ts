@@ -6,6 +6,7 @@ import {
 import { readManifests } from '../../../../../../src/agentk/modules/gitops/manifests/read-manifests.ts'
 import { maxDocuments } from '../../../../../../src/agentk/modules/gitops/manifests/round-budget.ts'
 import { commitTurns } from '../../../../../../src/agentk/modules/gitops/render/renderer.ts'
+import { capturedLog } from '../../../../../support/captured-log.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
 const { signal } = new AbortController()
@@ -26,7 +27,10 @@ const jobOf = (...texts: string[]) => ({
 
 function start(t: Test, limits: Partial<ManifestsThreadOptions> = {}) {
   const clock = new ManualClock()
-  const thread = new ManifestsThread({ clock, turns: commitTurns(1) }, { memoryLimitMb: 1024, ...limits })
+  const thread = new ManifestsThread(
+    { clock, turns: commitTurns(1), log: capturedLog().log },
+    { memoryLimitMb: 1024, ...limits },
+  )
   t.teardown(() => thread.stop())
   return { clock, thread }
 }

@@ -21,6 +21,7 @@ parentPort?.on('message', (request: ThreadRequest) => {
   if (text === 'hang') for (;;);
   if (text === 'fill') for (;;) kept.push({ kept: [kept.length] })
   if (text === 'exit') process.exit(0)
+  if (text === 'keeps priority') answer({ kind: 'priority', refused: 'EACCES' })
   if (text === 'rules') answer({ kind: 'rules', good: [{ kind: 'Pod', let: {}, rules: [], tests: [] }] })
   else if (text === 'unusable') answer({ kind: 'response', stream, bytes: Buffer.from(unusable) })
   else if (text === 'fail') answer({ kind: 'failed', stream, error: { code: 'INVALID_MESSAGE', detail: 'no' } })

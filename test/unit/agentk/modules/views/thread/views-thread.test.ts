@@ -57,6 +57,17 @@ function open(thread: ViewsThread, signal = new AbortController().signal) {
   }
 }
 
+t.test('a thread that keeps the priority of calls goes on, and says so once', async (t) => {
+  const { thread, lines } = start(t)
+  const { send, read } = open(thread)
+  for (const text of ['keeps priority', 'keeps priority']) {
+    send(text)
+    t.equal(await read(), text)
+  }
+  t.match(lines, [{ level: 'warn', reason: 'EACCES' }])
+  t.equal(lines.length, 1)
+})
+
 t.test('bytes pass, and each stream has its own answers', async (t) => {
   const { thread, told } = start(t)
   const [one, two] = [open(thread), open(thread)]
