@@ -9,6 +9,7 @@ import { noTracer, type Tracer } from '../lib/tracing/tracer.ts'
 import type { Version } from '../lib/version.ts'
 import { ApiClient } from './cluster/api-client.ts'
 import type { ClusterAccess } from './cluster/cluster-access.ts'
+import { Identities } from './cluster/identities.ts'
 import type { Config } from './config/config.ts'
 import { Configuration } from './configuration/configuration.ts'
 import { Loggers } from './configuration/loggers.ts'
@@ -75,7 +76,8 @@ export class App implements Service {
     const register = createRegistry()
     createBuildMetrics(register, version)
     createTunnelMetrics(register, kas)
-    const parts = { api, kas, configuration, election, self, register, ...time }
+    const identities = this.#createIdentities(access)
+    const parts = { api, identities, kas, configuration, election, self, register, ...time }
     this.#host = { ...parts, tracer: tracing ?? noTracer, log: (part) => this.#loggers.of(part) }
     this.#modules = [...modulesOf(config), ...others].map((createModule) => createModule(this.#host))
     // the last listener: when the election begins, all others have applied the first configuration
@@ -117,6 +119,10 @@ export class App implements Service {
       log: logs.sessions,
       ...time,
     })
+  }
+
+  #createIdentities({ impersonation: own }: ClusterAccess): Identities {
+    return new Identities({ log: this.#loggers.of('kubernetes_api') }, { own, may: this.#config.mayImpersonate })
   }
 
   #methods(): ReadonlyMap<string, Serve> {

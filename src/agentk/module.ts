@@ -5,6 +5,7 @@ import type { Service } from '../lib/service.ts'
 import type { Tracer } from '../lib/tracing/tracer.ts'
 import type { AgentMeta } from '../proto/gen/entity_pb.ts'
 import type { ApiClient } from './cluster/api-client.ts'
+import type { Identities } from './cluster/identities.ts'
 import type { Configuration } from './configuration/configuration.ts'
 import type { Election } from './election/election.ts'
 import type { Term } from './election/terms.ts'
@@ -24,6 +25,8 @@ export interface AgentkModule {
 /** What modules are built with. */
 export interface AgentkHost {
   readonly api: ApiClient
+  /** decides whom requests act as that are not agentk's own */
+  readonly identities: Identities
   readonly kas: Pick<
     KasConnections,
     'connected' | 'session' | 'onSession' | 'metadata' | 'announce' | 'hasFeature' | 'onFeature'

@@ -115,6 +115,8 @@ const table = {
     500,
     (d) => `Failed to impersonate: unknown access_as "${d.found}"`,
   ),
+  /** the names that a request would act as, in its headers or by configuration, are not allowed */
+  IDENTITY_REFUSED: row<{ detail: string }>(Code.PERMISSION_DENIED, 403, (d) => d.detail),
   SESSION_ENDED: row<{ reason?: string }>(Code.PERMISSION_DENIED, 403, withReason('Ended by an operator')),
   RATE_EXCEEDED: row(
     Code.RESOURCE_EXHAUSTED,

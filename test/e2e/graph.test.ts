@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import { missingAssets } from '../../dev/control-plane/assets.ts'
 import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
 import { loadCluster } from '../../src/agentk/cluster/load-cluster.ts'
+import { mayImpersonateNobody } from '../../src/agentk/cluster/may-impersonate.ts'
 import { ruleReader } from '../../src/agentk/modules/views/thread/rule-sources.ts'
 import { ViewsThread } from '../../src/agentk/modules/views/thread/views-thread.ts'
 import type { Reply } from '../../src/call/call.ts'
@@ -36,7 +37,13 @@ async function start(t: Test) {
   const thread = new ViewsThread({ onFacts: none, onRules: none, onEnded: none, log, clock, random: Math.random })
   const stopping = new AbortController()
   const rules = (await ruleReader()).read([])
-  const cluster = { cluster: settings, watched: settings, logLevel: 'error' as const, heapMb: 256 }
+  const cluster = {
+    cluster: settings,
+    watched: settings,
+    logLevel: 'error' as const,
+    heapMb: 256,
+    mayImpersonate: mayImpersonateNobody,
+  }
   const ran = thread.run({ ...cluster, configuration: {}, rules }, stopping.signal)
   t.teardown(() => {
     stopping.abort()

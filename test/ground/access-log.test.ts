@@ -6,6 +6,7 @@ import { lineRules } from '../../src/kas/access-log/line-rules.ts'
 import { maxRecentBytes, maxRecentLines } from '../../src/kas/access-log/recent-lines.ts'
 import { maxStrangers } from '../../src/kas/access-log/refused-strangers.ts'
 import { defaultLineRules, lineClasses } from '../../src/kas/config/access-log.ts'
+import { askedNames } from '../../src/kas/servers/kubernetes/request/asked-identity.ts'
 
 /** doc/access-log.md names every field, event and class, with what is so by default. */
 
@@ -42,6 +43,7 @@ t.test('every event and class', async (t) => {
 t.test('bounds that it names', async (t) => {
   t.match(document, `${bounds.command} characters at the most`)
   t.match(rowOf('user_agent'), `${bounds.userAgent} characters`)
+  t.match(rowOf('asked_as'), `${askedNames.count} at most, of ${askedNames.characters} characters each`)
   t.match(document, `beyond ${maxStrangers.toLocaleString('en')} of them`)
   t.match(document, `${maxRecentLines.toLocaleString('en')} lines, ${maxRecentBytes / 1024 / 1024} MiB at the most`)
 })

@@ -32,17 +32,13 @@ export function impersonationHeaders(
   return chosen[0] ?? []
 }
 
-/**
- * The headers of a request that acts as a service account; none: as agentk.
- *
- * @throws KasError STATUS Unavailable: agentk acts as somebody else already
- */
-export function accountHeaders(
-  own: Impersonation | undefined,
-  account: { readonly namespace: string; readonly name: string } | undefined,
-): string[] {
-  const username = account && `system:serviceaccount:${account.namespace}:${account.name}`
-  return impersonationHeaders(own, username ? { username, groups: [], uid: '', extra: [] } : undefined, [])
+export interface ServiceAccountName {
+  readonly namespace: string
+  readonly name: string
+}
+
+export function accountIdentity({ namespace, name }: ServiceAccountName): Impersonation {
+  return { username: `system:serviceaccount:${namespace}:${name}`, groups: [], uid: '', extra: [] }
 }
 
 function headersOf(impersonation: Impersonation | undefined): string[] {

@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { printableJson } from '../../lib/printable.ts'
 import { lineClasses } from '../config/access-log.ts'
+import { askedNames } from '../servers/kubernetes/request/asked-identity.ts'
 
 /** What a line of the access log says: doc/access-log.md has a row for each field. */
 
@@ -46,6 +47,7 @@ export const accessLineSchema = z.strictObject({
     })
     .optional(),
   as: text.optional(),
+  asked_as: z.array(text).max(askedNames.count).optional(),
   agent_id: ids.optional(),
   agent: text.optional(),
   project: text.optional(),

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import type { Delivery } from '../../lib/errors.ts'
 import type { LineClass } from '../config/access-log.ts'
-import { firstOf } from '../servers/kubernetes/request/asked-stream.ts'
+import { askedNames } from '../servers/kubernetes/request/asked-identity.ts'
 import { isActing, type RequestInfo, requestInfo } from '../servers/kubernetes/request/request-info.ts'
-import type { Target } from '../servers/kubernetes/request/target.ts'
 import { type AccessLine, bounds, cut } from './access-line.ts'
 import type { AccessLog } from './access-log.ts'
+import { type Asked, addInfo } from './asked-fields.ts'
 
 /** Whose request it is. */
 export interface RecordedClient {
@@ -62,14 +62,8 @@ export interface CallRecordComponents {
   readonly observe?: ObserveCall
 }
 
-type Asked = Pick<Target, 'path' | 'query'>
-
 const changing: ReadonlySet<string> = new Set(['create', 'update', 'patch', 'delete', 'deletecollection'])
 const reading: ReadonlySet<string> = new Set(['get', 'list', 'watch', 'head', 'options'])
-/** of what says who is meant beside what: their queries are the API server's own */
-const selecting: ReadonlySet<string> = new Set(['list', 'watch', 'deletecollection'])
-/** What a workload calls its paths is its own. */
-const belowProxy = /\/proxy\/.*/s
 /** answered by no cluster: the replica that it is taken to says it, or nobody asks for anything */
 const unrecorded: ReadonlySet<string> = new Set(['redirected', 'preflight'])
 
@@ -95,6 +89,7 @@ export class CallRecord implements ObservedCall {
   #access: RecordedCaller | undefined
   #isLetIn = false
   #as: string | undefined
+  #askedAs: readonly string[] = []
   #holder: string | undefined
   /** of its begin */
   #class: LineClass | undefined
@@ -114,6 +109,11 @@ export class CallRecord implements ObservedCall {
     this.#asked = asked
     this.#lasts = how.lasts
     this.#isUpgrade = how.isUpgrade
+  }
+
+  /** @param names - whom the caller would act as, by its own headers: `askedNames.count` at the most */
+  asksAs(names: readonly string[]): void {
+    this.#askedAs = names.map((name) => cut(name, askedNames.characters))
   }
 
   /** for this agent, as it says: nothing is checked yet */
@@ -261,6 +261,7 @@ export class CallRecord implements ObservedCall {
   #addCall(line: Partial<AccessLine>, showsCommand: boolean): void {
     if (this.#access) line.caller = callerOf(this.#access)
     if (this.#as !== undefined) line.as = cut(this.#as, bounds.name)
+    if (this.#askedAs.length > 0) line.asked_as = [...this.#askedAs]
     if (this.#agentId !== undefined) line.agent_id = String(this.#agentId)
     if (this.#asked) addInfo(line, this.#requestInfo(), this.#asked, showsCommand)
   }
@@ -301,47 +302,4 @@ function callerOf({ via, userId, username, projectId, job }: RecordedCaller): Ac
   const user = { kind: kinds[via], id: String(userId), name: cut(username, bounds.name) }
   if (!job) return user
   return { ...user, project: String(projectId), job: String(job.id), pipeline: String(job.pipelineId) }
-}
-
-function addInfo(line: Partial<AccessLine>, info: RequestInfo, { path, query }: Asked, showsCommand = false): void {
-  const { verb, resource, group, subresource, namespace, name } = info
-  line.verb = cut(verb, bounds.name)
-  if (resource === undefined) {
-    line.path = cut(path.replace(belowProxy, '/proxy'), bounds.path)
-    return
-  }
-  if (group !== '') line.group = cut(group, bounds.name)
-  line.resource = cut(resource, bounds.name)
-  if (subresource !== '') line.subresource = cut(subresource, bounds.name)
-  if (namespace !== '') line.namespace = cut(namespace, bounds.name)
-  if (name !== '') line.name = cut(name, bounds.name)
-  if (selecting.has(verb) && !isActing(info)) addSelectors(line, query)
-  if (subresource === 'exec') addCommand(line, query, showsCommand)
-}
-
-function addSelectors(line: Partial<AccessLine>, query: Target['query']): void {
-  const labels = firstOf(query, 'labelSelector')
-  const fields = firstOf(query, 'fieldSelector')
-  if (labels) line.label_selector = cut(labels, bounds.selector)
-  if (fields) line.field_selector = cut(fields, bounds.selector)
-}
-
-function addCommand(line: Partial<AccessLine>, query: Target['query'], isFull: boolean): void {
-  const [, words = []] = query.find(([name]) => name === 'command') ?? []
-  const [program] = words
-  if (program === undefined) return
-  line.program = cut(program, bounds.program)
-  line.arguments = words.length - 1
-  if (isFull) line.command = cutWords(words)
-}
-
-function cutWords(words: readonly string[]): string[] {
-  const kept: string[] = []
-  let left = bounds.command
-  for (const word of words) {
-    if (left <= 0) return [...kept, '…']
-    kept.push(cut(word, left))
-    left -= word.length
-  }
-  return kept
 }

@@ -4,6 +4,7 @@ import { KasError } from '../../lib/errors.ts'
 import { type ConfigurationFile, ConfigurationFileSchema } from '../../proto/gen/agentcfg_pb.ts'
 import type { Impersonation } from '../../proto/http/http-message.ts'
 import { type AgentConfigurationTree, type CiAccessTree, withBlocks } from './agent-config-schema.ts'
+import { firstKasName } from './kas-names.ts'
 import { type BlockValue, blockValue, type FileBeside, forStock, jsonOf, refuseUnknown } from './module-blocks.ts'
 import { blocksOf, type ModuleSchema } from './module-schema.ts'
 import { parseFile } from './parse-file.ts'
@@ -85,7 +86,7 @@ export function parseAgentConfiguration(
     userAccess: userAccess(tree, unknown),
     raw,
     blocks: jsonOf(file, read),
-    warnings: [...warnings, ...tooMany(tree), ...listedTwice(tree), ...managedResources(tree)],
+    warnings: [...warnings, ...tooMany(tree), ...listedTwice(tree), ...kasNames(tree), ...managedResources(tree)],
   }
 }
 
@@ -147,11 +148,12 @@ function ciAccessEntries(
 function ciAccessEntry(entry: CiAccessTree, at: string, unknown: UnknownBelow): CiAccessEntry {
   const unknownAs = firstBelow(`${at}.access_as`, unknown)
   const unknownKey = unknownAs === undefined ? firstBelow(at, unknown) : undefined
+  const kasName = firstKasName(entry)
   const refusal = unknownKey
     ? `unknown key ${unknownKey}, which may be a restriction`
     : entry.protected_branches_only
       ? 'protected_branches_only, which kas cannot check without GitLab'
-      : undefined
+      : kasName && `${kasName.key}: ${kasName.reason}`
   return {
     accessAs: unknownAs === undefined ? ciAccessAs(entry) : { as: 'unknown', found: unknownAs },
     environments: entry.environments ?? [],
@@ -208,6 +210,16 @@ function listedTwice(tree: AgentConfigurationTree): ConfigWarning[] {
     })
   }
   return [...overruled(projects, 'ci_access.projects'), ...overruled(groups, 'ci_access.groups')]
+}
+
+/** Each entry by its first such name. */
+function kasNames({ ci_access: ci }: AgentConfigurationTree): ConfigWarning[] {
+  const named = (entries: readonly CiAccessTree[], at: string) =>
+    entries.slice(0, maxAccessEntries).flatMap((entry, i): ConfigWarning[] => {
+      const found = firstKasName(entry)
+      return found ? [{ kind: 'unused', key: `${at}[${i}].${found.key}`, hint: found.reason }] : []
+    })
+  return [...named(ci?.projects ?? [], 'ci_access.projects'), ...named(ci?.groups ?? [], 'ci_access.groups')]
 }
 
 /** Places that are named in a sentence; characters of each. */

@@ -66,12 +66,13 @@ async function read(socketPath: string, path: string, onLine: (line: string) => 
 
 /** For people: when, who, as whom, what, and what came of it. */
 function lineText(line: AccessLine): string {
-  const { time, event, caller, address, agent_id: agent, as, status, outcome, reason, count } = line
+  const { time, event, caller, address, agent_id: agent, as, asked_as: asked, status, outcome, reason, count } = line
   const who = caller ? `${caller.name}${caller.job ? ` (job ${caller.job})` : ''}` : (address ?? '-')
   const parts = [
     time,
     who,
     ...(as === undefined ? [] : [`as ${as}`]),
+    ...(asked === undefined ? [] : [`asked as ${asked.join(', ')}`]),
     ...(agent === undefined ? [] : [`agent ${agent}`]),
     ...(event === 'end' ? [] : [event]),
     whatText(line),

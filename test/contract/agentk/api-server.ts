@@ -3,11 +3,13 @@ import { type AddressInfo, createServer as createTcpServer, type Socket } from '
 import type { Duplex } from 'node:stream'
 import type { Test } from 'tap'
 import type { ApiClient, ApiClientOptions } from '../../../src/agentk/cluster/api-client.ts'
+import { type MayImpersonate, mayImpersonateNobody } from '../../../src/agentk/cluster/may-impersonate.ts'
 import { serveKubernetesApi } from '../../../src/agentk/modules/kubernetes-api/module.ts'
 import type { Serve } from '../../../src/agentk/tunnels/serve.ts'
 import type { ClusterSettings } from '../../../src/lib/kubeconfig.ts'
 import { noTracer } from '../../../src/lib/tracing/tracer.ts'
 import { apiClient } from '../../support/api-client.ts'
+import { identities } from '../../support/identities.ts'
 
 export interface Side {
   readonly server: Server
@@ -21,6 +23,7 @@ export async function startSide(
   t: Test,
   listener: RequestListener,
   settings: Partial<ClusterSettings> = {},
+  may?: MayImpersonate,
 ): Promise<Side> {
   const server = createServer(listener)
   const sockets = new Set<Duplex>()
@@ -33,7 +36,7 @@ export async function startSide(
     for (const socket of sockets) socket.destroy()
     server.close()
   })
-  return { server, port, ...startModule(t, port, settings) }
+  return { server, port, ...startModule(t, port, settings, undefined, may) }
 }
 
 export function startModule(
@@ -41,9 +44,13 @@ export function startModule(
   port: number,
   settings: Partial<ClusterSettings> = {},
   options: ApiClientOptions = { dialPatienceMs: 5000 },
+  may: MayImpersonate = mayImpersonateNobody,
 ) {
   const client = apiClient(t, { server: `http://127.0.0.1:${port}`, ...settings }, options)
-  const forward = serveKubernetesApi({ api: client, tracer: noTracer }, { product: 'gitlab-agent/v0.0.0/test' })
+  const forward = serveKubernetesApi(
+    { api: client, identities: identities({ own: settings.impersonation, may }), tracer: noTracer },
+    { product: 'gitlab-agent/v0.0.0/test' },
+  )
   return { client, api: { forward } }
 }
 

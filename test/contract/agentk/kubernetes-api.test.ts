@@ -327,24 +327,6 @@ t.test('an expired token is read again, and the request repeated', async (t) => 
   t.equal(refusals.length, 2)
 })
 
-// wire: error.http.nested
-t.test('nested impersonation is refused before the request is made', async (t) => {
-  let asked = 0
-  const { api } = await startSide(t, (request, response) => {
-    asked += 1
-    response.end(String(request.headers['impersonate-user']))
-  })
-  const impersonation = { username: 'robot', groups: [], uid: '', extra: [] }
-  t.equal((await exchange(api.forward, wholeRequest({ impersonation }))).body.toString(), 'robot')
-  const nested = wholeRequest({ impersonation, headers: { 'impersonate-user': 'admin' } })
-  await t.rejects(exchange(api.forward, nested), {
-    grpcCode: 14,
-    message:
-      'gRPC -> HTTP: nested impersonation is not supported - agent is already configured to impersonate an identity',
-  })
-  t.equal(asked, 1)
-})
-
 t.test('HEAD and 304 have no body, and keep the connection', async (t) => {
   let connections = 0
   const { api, server } = await startSide(t, (request, response) => {

@@ -10,6 +10,7 @@ import type { Query } from '../../../src/proto/views-json.ts'
 import { capturedLog } from '../../support/captured-log.ts'
 import { sharedControlPlane } from '../../support/control-plane/shared-control-plane.ts'
 import { eventually } from '../../support/eventually.ts'
+import { anyIdentity } from '../../support/identities.ts'
 import { kinds, recordOf } from '../../support/views/records.ts'
 import { RecordsDouble } from '../../support/views/records-double.ts'
 import { ViewClient } from '../../support/views/view-client.ts'
@@ -43,7 +44,7 @@ async function start(t: Test, controlPlane: ControlPlane) {
   }
   const records = new RecordsDouble()
   const { log } = capturedLog()
-  const reviews = new Reviews({ api, clock: fastClock, log, own: access.impersonation })
+  const reviews = new Reviews({ api, clock: fastClock, log, identities: anyIdentity })
   t.teardown(() => reviews.close())
   const host = new ViewHost({
     records,

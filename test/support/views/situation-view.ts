@@ -11,6 +11,7 @@ import type { ResourceKind } from '../../../src/kubernetes/kind.ts'
 import { type KubernetesObject, kindOf, textAt } from '../../../src/kubernetes/object.ts'
 import type { Query, Row } from '../../../src/proto/views-json.ts'
 import { capturedLog } from '../captured-log.ts'
+import { anyIdentity } from '../identities.ts'
 import { ManualClock } from '../manual-clock.ts'
 import { kindOf as resourceKind } from './records.ts'
 import { ReviewDouble, type Right } from './review-double.ts'
@@ -58,7 +59,7 @@ export class ClusterStage {
     this.clock.advance(now - this.clock.now())
     this.records = new Records({ clock: this.clock, rules, interned: new Interned() })
     const { records, clock, api, events } = this
-    this.#reviews = new Reviews({ api, clock, log: capturedLog().log })
+    this.#reviews = new Reviews({ api, clock, identities: anyIdentity, log: capturedLog().log })
     const components = { records, states: records.states, events, reviews: this.#reviews, clock }
     this.host = new ViewHost(components, { verdict: 'kas' })
     for (const key of known) this.kind(key)

@@ -12,6 +12,7 @@ import { type OpenView, ViewHost, type ViewHostOptions } from '../../../src/agen
 import type { ResourceKind } from '../../../src/kubernetes/kind.ts'
 import type { EventRow, Query } from '../../../src/proto/views-json.ts'
 import { capturedLog } from '../captured-log.ts'
+import { anyIdentity } from '../identities.ts'
 import { ManualClock } from '../manual-clock.ts'
 import { RecordsDouble } from './records-double.ts'
 import { ReviewDouble } from './review-double.ts'
@@ -80,7 +81,7 @@ export class ViewStage {
   readonly states = new StatesDouble()
   readonly problems = new Problems()
   readonly api = new ReviewDouble()
-  readonly reviews = new Reviews({ api: this.api, clock: this.clock, log: capturedLog().log })
+  readonly reviews = new Reviews({ api: this.api, clock: this.clock, identities: anyIdentity, log: capturedLog().log })
   options: ViewHostOptions = {}
   #host: ViewHost | undefined
 

@@ -17,7 +17,7 @@ import { StatusSink } from './state/status-sink.ts'
 
 type OfHost = 'kas' | 'configuration' | 'block' | 'metrics' | 'tracer' | 'log' | 'clock' | 'random'
 
-export interface GitopsComponents extends Pick<SourcesComponents, OfHost>, Pick<AgentkHost, 'api'> {
+export interface GitopsComponents extends Pick<SourcesComponents, OfHost>, Pick<AgentkHost, 'api' | 'identities'> {
   /** @returns ends the listening */
   readonly onBlock: (listener: () => void) => () => void
 }
@@ -50,7 +50,7 @@ function createSources(
   { namespace, path, folder }: GitopsOptions & { readonly folder: string },
   term: Term,
 ): Sources {
-  const { api, kas, configuration, block, metrics, tracer, log, clock, random } = components
+  const { api, identities, kas, configuration, block, metrics, tracer, log, clock, random } = components
   const { holds, signal } = term
   const lanes = new ApiLanes({ client: api, clock, holds, onCall: metrics.apiCall })
   const ownLane = lanes.lane('control')
@@ -72,7 +72,19 @@ function createSources(
   const status = new StatusSink(clock, syncs, [syncs, push, metrics])
   syncs.onMade = (id) => status.guided(id)
 
-  const rounds = { api, lanes, ownLane, kinds, watches: openWatches(), renderer, manifests, objects, clock, random }
+  const rounds = {
+    api,
+    identities,
+    lanes,
+    ownLane,
+    kinds,
+    watches: openWatches(),
+    renderer,
+    manifests,
+    objects,
+    clock,
+    random,
+  }
   const shown = { syncs, push, status }
   const host = { kas, configuration, block, metrics, tracer, log, clock, random }
   const sources: Sources = new Sources({ ...host, rounds, manifests, files, ...shown }, { namespace }, term)

@@ -5,7 +5,7 @@ import { createGitopsMetrics } from './gitops-metrics.ts'
 
 type Host = Pick<
   AgentkHost,
-  'api' | 'kas' | 'configuration' | 'self' | 'tracer' | 'clock' | 'random' | 'register' | 'log'
+  'api' | 'identities' | 'kas' | 'configuration' | 'self' | 'tracer' | 'clock' | 'random' | 'register' | 'log'
 >
 
 export interface GitopsModuleOptions {
@@ -15,14 +15,14 @@ export interface GitopsModuleOptions {
 
 /** Brings the manifests of projects to the cluster (doc/gitops.md). What does that is loaded once a source is named. */
 export function createGitops(host: Host, { path }: GitopsModuleOptions): AgentkModule {
-  const { api, kas, configuration, self, tracer, clock, random, register } = host
+  const { api, identities, kas, configuration, self, tracer, clock, random, register } = host
   const metrics = createGitopsMetrics(register)
   const block = configuration.block('gitops', (json) => json)
   const listeners = new Listeners()
   configuration.onChange(() => listeners.notify())
   const onBlock = (listener: () => void) => listeners.add(listener)
   const log = host.log('gitops')
-  const components = { api, kas, configuration, block, onBlock, metrics, tracer, log, clock, random }
+  const components = { api, identities, kas, configuration, block, onBlock, metrics, tracer, log, clock, random }
   const lead = async (term: Term) => {
     await named(term.signal, block, onBlock)
     if (term.signal.aborted) return

@@ -3,7 +3,6 @@ import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { serverVersionPath } from '../../cluster/api-client.ts'
 import type { ApiLane, ApiLanes } from '../../cluster/api-lanes.ts'
-import { accountHeaders } from '../../cluster/impersonation-headers.ts'
 import type { AgentkHost } from '../../module.ts'
 import { buildCommit } from './build.ts'
 import { Inventory } from './inventory/inventory.ts'
@@ -20,6 +19,7 @@ import type { SourceRegistry } from './source-registry.ts'
 /** What rounds of all sources share while this pod leads. */
 export interface RoundsShared {
   readonly api: AgentkHost['api']
+  readonly identities: Pick<AgentkHost['identities'], 'accountHeaders'>
   readonly lanes: ApiLanes
   /** of agentk itself */
   readonly ownLane: ApiLane
@@ -40,16 +40,21 @@ export interface RoundsOptions {
   readonly namespace: string
 }
 
-/** What a round of one source needs. @param source - as the registry knows it; one that it does not know has no claims */
+/**
+ * What a round of one source needs.
+ *
+ * @param source - as the registry knows it; one that it does not know has no claims
+ * @throws KasError IDENTITY_REFUSED: agentk may not act as the source's account
+ */
 export function roundComponents(
   shared: RoundsShared,
   { agentId, namespace }: RoundsOptions,
   options: SourceOptions,
   source: object,
 ): Omit<ReconcileComponents, 'build'> {
-  const { api, lanes, ownLane, kinds, registry, watches, clock, random } = shared
+  const { api, identities, lanes, ownLane, kinds, registry, watches, clock, random } = shared
   const { id, accessAs } = options
-  const headers = accountHeaders(api.access.impersonation, accessAs?.serviceAccount)
+  const headers = identities.accountHeaders(accessAs?.serviceAccount)
   const accountLane = lanes.lane('apply', headers)
   const send: typeof api.send = (request, handler) =>
     api.send({ ...request, headers: [...headers, ...request.headers] }, handler)

@@ -194,7 +194,11 @@ export class Sources {
       { block, digest, agentId: this.#agentId, ownProject, projectId: this.#projects.get(project) },
     )
     const done = Promise.all([halted, ...before.map((one) => one.done)])
-      .then(() => (signal.aborted ? undefined : work.run(signal)))
+      .then(() => {
+        if (signal.aborted) return
+        this.#rounds.identities.accountHeaders(block.access_as?.service_account) // before its row says that it is followed
+        return work.run(signal)
+      })
       .catch((error: unknown) => {
         this.#unfollowed.add(stop)
         this.#failed(error)

@@ -10,15 +10,17 @@ import type { ApiRequest } from '../../cluster/api-request.ts'
 import type { AgentkHost, AgentkModule } from '../../module.ts'
 import type { Serve, ServeReply } from '../../tunnels/serve.ts'
 import { ApiSpan } from './api-span.ts'
-import { planRequest, responseHeader } from './passed-headers.ts'
+import { type PlannedRequest, planRequest, responseHeader } from './passed-headers.ts'
 import { ResponseMessages } from './response-messages.ts'
 import { forwardUpgrade } from './upgrade.ts'
 
 const metadata = Promise.resolve(noMetadata)
 
+type ApiHost = Pick<AgentkHost, 'api' | 'identities' | 'tracer'>
+
 /** Requests of kas to the cluster's API server. */
-export function createKubernetesApi({ api, tracer, self }: Pick<AgentkHost, 'api' | 'tracer' | 'self'>): AgentkModule {
-  return { methods: new Map([[kubernetesApiMethod, serveKubernetesApi({ api, tracer }, { product: self.product })]]) }
+export function createKubernetesApi({ self, ...host }: ApiHost & Pick<AgentkHost, 'self'>): AgentkModule {
+  return { methods: new Map([[kubernetesApiMethod, serveKubernetesApi(host, { product: self.product })]]) }
 }
 
 /**
@@ -27,23 +29,21 @@ export function createKubernetesApi({ api, tracer, self }: Pick<AgentkHost, 'api
  * @param options.product - `gitlab-agent/<version>/<commit>`, for Via
  * @see doc/reference/tunnel-protocol.md 1.3 and 1.4
  */
-export function serveKubernetesApi(
-  { api, tracer }: Pick<AgentkHost, 'api' | 'tracer'>,
-  { product }: { product: string },
-): Serve {
+export function serveKubernetesApi({ api, identities, tracer }: ApiHost, { product }: { product: string }): Serve {
   const via = { request: `gRPC/1.0 ${product}`, response: `1.1 ${product}` }
   /** @throws KasError when the request is refused before it is made */
   return async (call) => {
     const messages = new HttpRequestMessages(call.messages, decodeHttpRequest)
     const header = await messages.header()
     const span = ApiSpan.begin(tracer, call, { header, server: api.access.server })
-    return span.follow(makeRequest({ api, call, messages, header, span, via }))
+    return span.follow(makeRequest({ api, identities, call, messages, header, span, via }))
   }
 }
 
 /** One request to the API server. */
 interface Asked {
   readonly api: ApiClient
+  readonly identities: AgentkHost['identities']
   readonly call: Call
   readonly messages: HttpRequestMessages<HttpRequestHeader>
   readonly header: HttpRequestHeader
@@ -53,13 +53,38 @@ interface Asked {
 
 async function makeRequest(asked: Asked): Promise<ServeReply> {
   const { api, call, messages, header, span, via } = asked
-  const { impersonation } = api.access
-  const plan = planRequest(header, { impersonation, via: via.request })
+  const plan = planOrRefuse(asked)
+  if (plan instanceof KasError) return refuse(asked, plan)
   const request = { method: header.method, path: requestUrl(header.urlPath, header.query), headers: plan.headers }
   if (plan.upgrade) return forwardUpgrade(api, call, messages, request, { via: via.response, span })
   if (plan.contentLength === 0) return send(asked, request)
   if (plan.contentLength === undefined && !(await messages.hasBody())) return send(asked, request)
   return send(asked, { ...request, body: messages.body() })
+}
+
+/** @returns IDENTITY_REFUSED: the caller is answered. @throws KasError of `planRequest`, of a configuration that cannot work */
+function planOrRefuse({ header, identities, via }: Asked): PlannedRequest | KasError {
+  try {
+    return planRequest(header, { identities, via: via.request })
+  } catch (error) {
+    if (error instanceof KasError && error.code === 'IDENTITY_REFUSED') return error
+    throw error
+  }
+}
+
+/** Answers in place of the API server, so that each kas passes it on. */
+function refuse({ messages, header, span, via }: Asked, { message, httpStatus }: KasError): ServeReply {
+  const status = { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, reason: 'Forbidden' }
+  const body = Buffer.from(`${JSON.stringify({ ...status, code: httpStatus })}\n`)
+  const nothing = () => undefined
+  const answer = new ResponseMessages({ pause: nothing, resume: nothing, cancel: nothing })
+  const headers = ['Content-Type', 'application/json', 'Content-Length', String(body.length)]
+  span.answered(httpStatus)
+  answer.header(responseHeader(httpStatus, 'Forbidden', headers, via.response))
+  if (header.method !== 'HEAD') answer.data(body)
+  answer.end()
+  void messages.discard({ bodyAllowed: true }).catch(nothing)
+  return { metadata, messages: answer, done: answer.done }
 }
 
 function send({ api, call, messages, span, via }: Asked, request: ApiRequest): ServeReply {

@@ -1,7 +1,7 @@
 import { hopByHopHeaders, namedByConnection } from '../../../proto/http/hop-by-hop.ts'
-import type { HttpRequestHeader, HttpResponseHeader, Impersonation } from '../../../proto/http/http-message.ts'
+import type { HttpRequestHeader, HttpResponseHeader } from '../../../proto/http/http-message.ts'
 import { canonicalHeaderName } from '../../../proto/http/http-over-grpc.ts'
-import { impersonationHeaders } from '../../cluster/impersonation-headers.ts'
+import type { Identities } from '../../cluster/identities.ts'
 import { isImpersonationHeader } from '../../cluster/may-impersonate.ts'
 
 /** To the API server: headers of one hop, and those that are ours alone to say. */
@@ -26,18 +26,17 @@ export interface PlannedRequest {
 /**
  * What the API server is sent for a request from kas. The agent's own credentials are added by the client.
  *
- * @throws KasError STATUS Unavailable for nested impersonation
+ * @throws KasError IDENTITY_REFUSED, or STATUS Unavailable for nested impersonation
  */
 export function planRequest(
   header: HttpRequestHeader,
   options: {
-    /** the agent's own, from its kubeconfig */
-    readonly impersonation: Impersonation | undefined
+    readonly identities: Pick<Identities, 'headers'>
     /** `gRPC/1.0 gitlab-agent/<version>/<commit>` */
     readonly via: string
   },
 ): PlannedRequest {
-  const headers = impersonationHeaders(options.impersonation, header.impersonation, header.header)
+  const headers = options.identities.headers(header.impersonation, header.header)
   const named = namedByConnection(header.header.flatMap(([name, values]) => (isConnection(name) ? values : [])))
   let upgrade: string | undefined
   let contentLength = header.contentLength

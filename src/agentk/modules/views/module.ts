@@ -6,7 +6,10 @@ import type { RuleReader } from './thread/rule-sources.ts'
 import { Views, type ViewsOptions } from './views.ts'
 import { createViewsMetrics } from './views-metrics.ts'
 
-type Host = Pick<AgentkHost, 'api' | 'kas' | 'election' | 'self' | 'clock' | 'random' | 'register' | 'log'>
+type Host = Pick<
+  AgentkHost,
+  'api' | 'identities' | 'kas' | 'election' | 'self' | 'clock' | 'random' | 'register' | 'log'
+>
 
 export interface ViewsModuleOptions extends Pick<ViewsOptions, 'thread'> {
   /** of an account for views alone */
@@ -15,12 +18,12 @@ export interface ViewsModuleOptions extends Pick<ViewsOptions, 'thread'> {
 
 /** Shows what runs in the cluster, and how it fares, to those who may list it. */
 export function createViews(host: Host, { tokenFile, ...options }: ViewsModuleOptions): AgentkModule {
-  const { api, kas, election, self, clock, random } = host
+  const { api, identities, kas, election, self, clock, random } = host
   const log = host.log('views')
   const cluster = api.access.settings
   const watched = tokenFile === undefined ? cluster : ownAccount(cluster, tokenFile)
   const { viewsHeapMb: heapMb } = podShares()
-  const settings = { cluster, watched, logLevel: log.level as LogLevel, heapMb }
+  const settings = { cluster, watched, mayImpersonate: identities.may, logLevel: log.level as LogLevel, heapMb }
   const { podName } = self.meta
   const metrics = createViewsMetrics(host.register)
   const views = new Views({ kas, election, loadRules, metrics, log, clock, random }, { podName, settings, ...options })

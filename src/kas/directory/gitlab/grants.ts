@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import type { AgentId } from '../../../call/call.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { isKasExtraKey, isKasName } from '../../../lib/impersonated-names.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
 import type { JobGrant, UserCredential, UserGrant } from '../directory.ts'
 import type { Turn } from './gitlab-call-limit.ts'
@@ -89,7 +90,11 @@ function accessAs(configuration: unknown): JobGrant['accessAs'] {
   if (kind !== 'impersonate') throw unknown(kind)
   const parsed = impersonate.safeParse(value)
   if (!parsed.success) throw unknown('impersonate, of a form that is not known')
-  return { as: 'impersonate', impersonate: impersonation(parsed.data) }
+  const identity = impersonation(parsed.data)
+  const kasName =
+    [identity.username, ...identity.groups].find(isKasName) ?? identity.extra.map(({ key }) => key).find(isKasExtraKey)
+  if (kasName !== undefined) throw unknown(`impersonate, with ${kasName}, which kas alone may say`)
+  return { as: 'impersonate', impersonate: identity }
 }
 
 function impersonation({ username, groups, uid, extra }: z.output<typeof impersonate>): Impersonation {

@@ -19,6 +19,7 @@ import { accessLost } from './authorization/authorization-rechecks.ts'
 import { type Access, type Authorized, authorize, callerNames } from './authorization/authorize.ts'
 import type { CallerKeys } from './authorization/caller-keys.ts'
 import { type Credentials, readCredentials } from './authorization/credentials.ts'
+import { refuseNames } from './authorization/impersonation.ts'
 import type { OpenSession, Sessions } from './authorization/sessions.ts'
 import { Endings, endOf } from './endings.ts'
 import { FrontCheck } from './front-check.ts'
@@ -180,6 +181,7 @@ export class KubernetesProxy {
     const { request } = exchange
     const { record } = progress
     const head = readRequestHead(request, exchange.upgrade !== undefined)
+    record.asksAs(head.askedAs)
     const origin = head.origins.length > 0 ? head.origins.join(', ') : undefined
     if (origin !== undefined && !this.#options.allowsOrigin(origin)) {
       await exchange.answer(403, [], '')
@@ -216,6 +218,7 @@ export class KubernetesProxy {
     const since = this.#components.sessions.begin()
     const letInAs = await this.#components.arrivals.admit(exchange.arrived, ask, exchange.signal)
     record.letIn(letInAs.access, letInAs.impersonation?.username)
+    if (head.askedAs.length > 0) refuseNames(letInAs.impersonation, { isOwn: own !== undefined })
     const caller = this.#components.callerKeys.of(callerNames(letInAs.access))
     exchange.connection.letIn(credentials.agentId, caller.key)
     exchange.signal.throwIfAborted()

@@ -1,10 +1,10 @@
 import t from 'tap'
-import { accountHeaders } from '../../../../src/agentk/cluster/impersonation-headers.ts'
 import { Applier, type ApplierOptions } from '../../../../src/agentk/modules/gitops/apply/applier.ts'
 import type { LiveObject } from '../../../../src/agentk/modules/gitops/live/live-object.ts'
 import { inventoryLabel, ownerAnnotation } from '../../../../src/agentk/modules/gitops/manifests/annotations.ts'
 import type { ObjectTree } from '../../../../src/agentk/modules/gitops/manifests/manifest.ts'
 import type { ObjectKey } from '../../../../src/kubernetes/key.ts'
+import { anyIdentity } from '../../../support/identities.ts'
 import { configMap, deployment, Ground, keyOf, skip } from './ground.ts'
 
 /** Server-side apply by a source's manager, against a real API server. */
@@ -227,7 +227,7 @@ t.test('an applier', { skip, timeout: 180_000 }, async (t) => {
   })
 
   await t.test('as the account of the source', async (t) => {
-    const headers = accountHeaders(undefined, { namespace: 'shop', name: 'deployer' })
+    const headers = anyIdentity.accountHeaders({ namespace: 'shop', name: 'deployer' })
     const key = keyOf('ConfigMap', 'as')
     t.match(await apply(key, configMap('as', { a: '1' }, marks), { headers }), {
       kind: 'denied',

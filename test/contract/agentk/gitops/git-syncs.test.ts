@@ -1,7 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import { parseAllDocuments } from 'yaml'
-import { accountHeaders } from '../../../../src/agentk/cluster/impersonation-headers.ts'
 import type { RoundDone } from '../../../../src/agentk/modules/gitops/outcome.ts'
 import { SharedKinds } from '../../../../src/agentk/modules/gitops/shared-kinds.ts'
 import { sourceOptions } from '../../../../src/agentk/modules/gitops/source-options.ts'
@@ -11,6 +10,7 @@ import { StatusSink } from '../../../../src/agentk/modules/gitops/state/status-s
 import { systemClock } from '../../../../src/lib/clock.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { anyIdentity } from '../../../support/identities.ts'
 import { Ground, keyOf, skip } from './ground.ts'
 
 /** States of sources on a real API server, with the kind and the rights that we ship. */
@@ -32,7 +32,7 @@ t.test('states of sources', { skip, timeout: 120_000 }, async (t) => {
   const ground = await Ground.start(t)
   await ground.create(keyOf('Namespace', 'agentk', ''), { metadata: { name: 'agentk' } })
   await shipped(ground, '1-agentk.yaml')
-  const headers = accountHeaders(undefined, { namespace: 'agentk', name: 'agentk' })
+  const headers = anyIdentity.accountHeaders({ namespace: 'agentk', name: 'agentk' })
   const lane = ground.lanes.lane('control', headers)
   const send: typeof ground.client.send = (request, handler) =>
     ground.client.send({ ...request, headers: [...headers, ...request.headers] }, handler)

@@ -17,6 +17,7 @@ import { type SourceState, SourceStateSchema } from '../../../../src/proto/gen/g
 import type { GitopsBlock } from '../../../../src/proto/gitops/schema.ts'
 import { readOne } from '../../../../src/proto/unary.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
+import { identities } from '../../../support/identities.ts'
 import { RecordedTracer } from '../../../support/recorded-tracer.ts'
 import { kasOf, startSessions } from '../agent-side.ts'
 import { FakeKas, listenAs } from '../fake-kas.ts'
@@ -123,6 +124,7 @@ export async function startGitops(
   const module = createGitops(
     {
       api: client,
+      identities: identities(),
       kas: kasOf(sessions),
       configuration,
       self: { meta: { podNamespace: 'gitops' } as never, product: '' },

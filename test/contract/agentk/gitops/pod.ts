@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { ApiClient, JsonAnswer } from '../../../../src/agentk/cluster/api-client.ts'
 import { ApiLanes } from '../../../../src/agentk/cluster/api-lanes.ts'
-import { accountHeaders } from '../../../../src/agentk/cluster/impersonation-headers.ts'
 import { type BuildComponents, buildCommit } from '../../../../src/agentk/modules/gitops/build.ts'
 import type { InventoryEntry } from '../../../../src/agentk/modules/gitops/inventory/entry.ts'
 import { Inventory } from '../../../../src/agentk/modules/gitops/inventory/inventory.ts'
@@ -20,6 +19,7 @@ import { type SourceOptions, sourceOptions } from '../../../../src/agentk/module
 import type { SourceClaims } from '../../../../src/agentk/modules/gitops/source-registry.ts'
 import { systemClock } from '../../../../src/lib/clock.ts'
 import type { SourceBlock } from '../../../../src/proto/gitops/schema.ts'
+import { anyIdentity } from '../../../support/identities.ts'
 import type { Ground } from './ground.ts'
 
 export type Files = Readonly<Record<string, string>>
@@ -131,7 +131,7 @@ export class Pod {
         build: (all, signal) => buildCommit(building, all, this.options, signal),
         api: {
           ownLane: this.#lanes.lane('control'),
-          accountLane: this.#lanes.lane('apply', accountHeaders(undefined, accessAs?.serviceAccount)),
+          accountLane: this.#lanes.lane('apply', anyIdentity.accountHeaders(accessAs?.serviceAccount)),
           scanLane: this.#lanes.lane('scan'),
           waits: new ObjectWaits(waiting, { selector: `${inventoryLabel}=${id}` }),
           kinds: this.#kinds,

@@ -16,6 +16,7 @@ import {
 import { maxRoundBytes } from '../../../../src/proto/gitops/limits.ts'
 import { readOne } from '../../../../src/proto/unary.ts'
 import { eventually } from '../../../support/eventually.ts'
+import { identities } from '../../../support/identities.ts'
 import { RecordedTracer } from '../../../support/recorded-tracer.ts'
 import { kasOf, silentLog, startSessions } from '../agent-side.ts'
 import { FakeKas, listenAs } from '../fake-kas.ts'
@@ -126,6 +127,7 @@ t.test('without our block sources rest: what stock sends of them starts nothing'
   const { lead } = createGitops(
     {
       api: untouched as never,
+      identities: identities(),
       kas: kasOf(sessions),
       configuration,
       self: { meta: { podNamespace: 'gitops' } as never, product: '' },

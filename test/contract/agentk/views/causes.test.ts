@@ -2,6 +2,7 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
 import { missingAssets } from '../../../../dev/control-plane/assets.ts'
 import type { ApiClient } from '../../../../src/agentk/cluster/api-client.ts'
+import { mayImpersonateNobody } from '../../../../src/agentk/cluster/may-impersonate.ts'
 import { ClusterCache } from '../../../../src/agentk/modules/views/thread/cluster-cache.ts'
 import { monotonicClock, systemClock } from '../../../../src/lib/clock.ts'
 import { FollowRequestSchema, FollowResponseSchema } from '../../../../src/proto/gen/views_pb.ts'
@@ -232,7 +233,12 @@ class Looking {
           this.client.update(Number(seq), update)
         },
       },
-      { configuration: {}, rules: { users: [], vendors: [], last: [], unread: [] }, heapMb: 256 },
+      {
+        configuration: {},
+        rules: { users: [], vendors: [], last: [], unread: [] },
+        heapMb: 256,
+        mayImpersonate: mayImpersonateNobody,
+      },
     )
     const running = this.#picture.run(stopping.signal)
     t.teardown(async () => {

@@ -126,6 +126,35 @@ t.test('only the first 500 entries count, and that is reported', async (t) => {
   t.match(warnings, [{ key: 'ci_access.projects', hint: /first 500/ }])
 })
 
+t.test('an entry with a name that kas alone may say lets nobody in, and is reported', async (t) => {
+  for (const [identity, key] of [
+    ['username: "gitlab:user:root"', 'username'],
+    ['username: " gitlab:user:root"', 'username'],
+    ['username: x, groups: [a, "gitlab:user"]', 'groups[1]'],
+    ['username: x, extra: [{ key: AGENT.gitlab.com/id, val: [a] }]', 'extra[0].key'],
+  ]) {
+    const entry = `{ id: a, access_as: { impersonate: { ${identity} } } }`
+    for (const kind of ['projects', 'groups'] as const) {
+      const { ciAccess, warnings } = parse(`ci_access: { ${kind}: [{ id: b }, ${entry}] }`)
+      t.match(
+        ciAccess[kind].get('a')?.refusal,
+        /kas alone may say what begins with (gitlab:|agent\.gitlab\.com\/)/,
+        identity,
+      )
+      t.equal(ciAccess[kind].get('b')?.refusal, undefined)
+      t.match(warnings, [
+        {
+          kind: 'unused',
+          key: `ci_access.${kind}[1].access_as.impersonate.${key}`,
+          hint: /this entry lets nobody in$/,
+        },
+      ])
+    }
+  }
+  const others = 'username: Gitlab:user, groups: [gitlab, "system:masters"], extra: [{ key: gitlab.com/id, val: [a] }]'
+  t.strictSame(parse(`ci_access: { projects: [{ id: a, access_as: { impersonate: { ${others} } } }] }`).warnings, [])
+})
+
 t.test('thousands of entries with an unknown key each are read in linear time', async (t) => {
   const entry = '{id: a,access_as: {x: {}}},'
   const began = process.cpuUsage()

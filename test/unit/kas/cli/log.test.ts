@@ -92,6 +92,14 @@ t.test('a line each, for people', async (t) => {
   )
 })
 
+t.test('whom a caller asked to act as', async (t) => {
+  const { add, kas, said } = await start(t)
+  const { as: _, ...asAgent } = deleted
+  add({ ...asAgent, asked_as: ['user:eve\u001b[2J', 'group:system:masters'] })
+  t.equal(await kas(), 0)
+  t.match(said.stdout, '  ada (job 900)  asked as user:eve?[2J, group:system:masters  agent 42  delete ')
+})
+
 t.test('those that fit, as they are', async (t) => {
   const { add, kas, said } = await start(t)
   for (const line of [deleted, exec, refused]) add(line)

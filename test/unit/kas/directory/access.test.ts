@@ -57,6 +57,14 @@ t.test('ci_access: the closest entry wins, and its conditions decide alone', asy
   )
 })
 
+t.test('ci_access: an entry that forges a user of GitLab gives way to no other one', async (t) => {
+  const forged = (id: string) => `{ id: ${id}, access_as: { impersonate: { username: "gitlab:user:root" } } }`
+  const far = '{ id: platform }'
+  t.equal(asWhom(`ci_access: { projects: [${forged('platform/apps/web')}], groups: [${far}] }`, 2n), 'refused')
+  t.equal(asWhom(`ci_access: { groups: [${far}, ${forged('platform/apps')}] }`, 2n), 'refused')
+  t.equal(asWhom(`ci_access: { projects: [${forged('platform/clusters')}] }`, 1n), 'refused', 'never as the agent')
+})
+
 t.test('ci_access: environments', async (t) => {
   const text = 'ci_access: { projects: [{ id: platform/apps/web, environments: [production, "review/*", "a*c*e"] }] }'
   const at = (name?: string) => asWhom(text, 2n, name === undefined ? undefined : { slug: name, tier: 'other' })

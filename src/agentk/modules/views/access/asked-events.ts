@@ -20,7 +20,7 @@ export interface EventsQuestion {
   readonly about?: string
   /** at most, and of one answer */
   readonly limit: number
-  /** whom it acts as: `impersonationHeaders` */
+  /** whom it acts as: `Identities.headers` */
   readonly headers: readonly string[]
 }
 

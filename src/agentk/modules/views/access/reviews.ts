@@ -5,7 +5,7 @@ import { LimitedLog } from '../../../../lib/limited-log.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
-import { impersonationHeaders } from '../../../cluster/impersonation-headers.ts'
+import type { Identities } from '../../../cluster/identities.ts'
 import { deniedAfterMs } from './answers.ts'
 import { type AskEvents, askEvents, type EventsQuestion, type LatestEvents } from './asked-events.ts'
 import { type AccessListener, CallerRights } from './caller-rights.ts'
@@ -25,8 +25,7 @@ export interface ReviewsComponents {
   readonly api: Pick<ApiClient, 'json'>
   readonly clock: Clock
   readonly log: Logger
-  /** whom agentk itself acts as (`--as`) */
-  readonly own?: Impersonation | undefined
+  readonly identities: Pick<Identities, 'headers'>
 }
 
 /** What one view may show. */
@@ -57,8 +56,8 @@ export class Reviews {
   }
 
   /**
-   * @throws KasError FORBIDDEN: the caller is nobody; TOO_MANY_STREAMS: too many callers; STATUS: agentk itself acts
-   * as somebody else already
+   * @throws KasError FORBIDDEN: the caller is nobody; TOO_MANY_STREAMS: too many callers; IDENTITY_REFUSED; STATUS:
+   * agentk itself acts as another identity already
    */
   open(caller: Caller, wanted: Wanted, present: PresentKinds, listener: AccessListener): Access {
     const headers = this.#headersOf(caller)
@@ -88,7 +87,7 @@ export class Reviews {
     const user = caller.as === 'user' ? caller.user : undefined
     // without a name the headers would be none, and agentk would ask for itself
     if (user && !user.username) throw new KasError({ code: 'FORBIDDEN', reason: 'the caller has no name' })
-    return impersonationHeaders(this.#components.own, user, [])
+    return this.#components.identities.headers(user)
   }
 
   #rightsOf(key: string, headers: readonly string[], present: PresentKinds): CallerRights {

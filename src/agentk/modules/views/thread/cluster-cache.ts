@@ -2,6 +2,7 @@ import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
+import { Identities } from '../../../cluster/identities.ts'
 import { Reviews } from '../access/reviews.ts'
 import { Environments } from '../projection/environments.ts'
 import { Interned } from '../store/interned.ts'
@@ -34,6 +35,8 @@ export interface ClusterCacheComponents {
   readonly random: () => number
 }
 
+type CacheSettings = Pick<ThreadSettings, 'configuration' | 'rules' | 'heapMb' | 'mayImpersonate'>
+
 /** All of one cluster that is kept for views, and its viewers. */
 export class ClusterCache {
   readonly #components: ClusterCacheComponents
@@ -48,7 +51,7 @@ export class ClusterCache {
 
   constructor(
     components: ClusterCacheComponents,
-    { configuration, heapMb, rules: sources }: Pick<ThreadSettings, 'configuration' | 'rules' | 'heapMb'>,
+    { configuration, heapMb, rules: sources, mayImpersonate: may }: CacheSettings,
   ) {
     const { own, watching, log, clock, pace, random } = components
     const { follow = {}, verdict = 'kas', environments = [] } = configuration
@@ -61,7 +64,8 @@ export class ClusterCache {
     const turns = new TimeSlices(pace)
     this.#records = new Records({ clock, rules, turns, ...known }, most)
     const events = new Warnings()
-    const reviews = new Reviews({ api: own, clock: pace, log, own: own.access.impersonation })
+    const identities = new Identities({ log }, { own: own.access.impersonation, may })
+    const reviews = new Reviews({ api: own, clock: pace, log, identities })
     const records = this.#records
     const { states } = records
     const problems = this.#problems

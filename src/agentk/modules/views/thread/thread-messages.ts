@@ -1,6 +1,7 @@
 import type { ErrorSpec } from '../../../../lib/errors.ts'
 import type { ClusterSettings } from '../../../../lib/kubeconfig.ts'
 import type { LogLevel } from '../../../../lib/log.ts'
+import type { MayImpersonate } from '../../../cluster/may-impersonate.ts'
 import type { CustomRuleSource } from '../../../health/custom/custom-rule-schema.ts'
 import type { ListedEnvironment } from '../projection/environments.ts'
 import type { RuleSources } from './rule-sources.ts'
@@ -11,6 +12,8 @@ export interface ThreadSettings {
   readonly cluster: ClusterSettings
   /** the same cluster, as whom all is listed and watched */
   readonly watched: ClusterSettings
+  /** whom callers of views may be */
+  readonly mayImpersonate: MayImpersonate
   readonly logLevel: LogLevel
   readonly configuration: Omit<ViewsConfiguration, 'health'>
   readonly rules: RuleSources

@@ -1,5 +1,6 @@
 import type { AgentId } from '../../../../call/call.ts'
 import { KasError } from '../../../../lib/errors.ts'
+import { printable } from '../../../../lib/printable.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
 import type { JobGrant, UserCredential, UserGrant } from '../../../directory/directory.ts'
 
@@ -61,6 +62,21 @@ export function userImpersonation(
     default:
       throw unknown(String((accessAs as { as?: unknown }).as))
   }
+}
+
+/**
+ * For a request with `Impersonate-*` headers of its own: these are for the cluster, and for calls that act as the agent,
+ * whose agentk decides.
+ *
+ * @param impersonation - whom kas has the call act as
+ * @param request.isOwn - kas answers it by itself
+ * @throws KasError IDENTITY_REFUSED
+ */
+export function refuseNames(impersonation: Impersonation | undefined, { isOwn }: { readonly isOwn: boolean }): void {
+  if (!impersonation && !isOwn) return
+  const why = impersonation ? `this call acts as ${impersonation.username} already` : 'kas itself answers this path'
+  const detail = `Impersonate-* headers of callers are refused here: ${printable(why)}`
+  throw new KasError({ code: 'IDENTITY_REFUSED', detail })
 }
 
 function jobGroups({ project, environment }: JobGrant): string[] {

@@ -3,6 +3,7 @@ import { KasError } from '../../../../lib/errors.ts'
 import { hopByHopHeaders, namedByConnection } from '../../../../proto/http/hop-by-hop.ts'
 import type { Headers } from '../../../../proto/http/http-message.ts'
 import { canonicalHeaderName } from '../../../../proto/http/http-over-grpc.ts'
+import { askedName, askedNames, isImpersonationHeader } from './asked-identity.ts'
 
 /**
  * The head of a request, split into what is for kas and what goes to the cluster
@@ -19,6 +20,8 @@ export interface RequestHead {
   readonly accept: string[]
   /** what a preflight asks for */
   readonly corsHeaders: string[]
+  /** whom the caller would act as, by its `Impersonate-*` headers: `askedName` of the first ones */
+  readonly askedAs: string[]
   /** of the Upgrade header */
   readonly upgrade: string[]
   /** 0: no body; -1: unknown */
@@ -87,6 +90,7 @@ export function readRequestHead(
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = canonicalHeaderName(rawHeaders[i] as string)
     const value = rawHeaders[i + 1] as string
+    if (isImpersonationHeader(name) && head.askedAs.length < askedNames.count) head.askedAs.push(askedName(name, value))
     const take = special.get(name)
     if (take) take(head, value)
     else if (!name.startsWith('Gitlab-Kas-')) add(head.header, name, value)
@@ -128,6 +132,7 @@ function emptyHead(): Reading {
     agentIds: [],
     csrfTokens: [],
     webSocketTokens: [],
+    askedAs: [],
     origins: [],
     accept: [],
     corsHeaders: [],

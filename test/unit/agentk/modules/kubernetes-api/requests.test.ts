@@ -3,6 +3,7 @@ import { impersonationHeaders } from '../../../../../src/agentk/cluster/imperson
 import { planRequest, responseHeader } from '../../../../../src/agentk/modules/kubernetes-api/passed-headers.ts'
 import type { Headers, HttpRequestHeader, Impersonation } from '../../../../../src/proto/http/http-message.ts'
 import { requestUrl } from '../../../../../src/proto/http/request-url.ts'
+import { identities } from '../../../../support/identities.ts'
 
 const robot: Impersonation = {
   username: 'robot',
@@ -72,7 +73,7 @@ t.test('impersonation comes from one source', (t) => {
 // wire: http.hop-by-hop, http.connection-upgrade, http.length.-1
 t.test('what is sent to the API server', (t) => {
   const plan = (header: Headers, more: Partial<HttpRequestHeader> = {}) =>
-    planRequest({ method: 'GET', urlPath: '/', query: [], header, ...more }, { impersonation: undefined, via: 'me' })
+    planRequest({ method: 'GET', urlPath: '/', query: [], header, ...more }, { identities: identities(), via: 'me' })
   const passed = plan(
     [
       ['Accept', ['a', 'b']],

@@ -1,5 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
+import { mayImpersonateNobody } from '../../../../../src/agentk/cluster/may-impersonate.ts'
 import { RuleReader } from '../../../../../src/agentk/modules/views/thread/rule-sources.ts'
 import { followMethod, leadMethod, Views } from '../../../../../src/agentk/modules/views/views.ts'
 import { type AgentId, parseAgentId } from '../../../../../src/call/call.ts'
@@ -16,7 +17,13 @@ import { ManualClock } from '../../../../support/manual-clock.ts'
 t.setTimeout(60_000)
 const program = new URL('./thread/thread-program.ts', import.meta.url)
 const cluster = { server: 'http://127.0.0.1' }
-const settings = { cluster, watched: cluster, logLevel: 'silent', heapMb: 32 } as const
+const settings = {
+  cluster,
+  watched: cluster,
+  logLevel: 'silent',
+  heapMb: 32,
+  mayImpersonate: mayImpersonateNobody,
+} as const
 
 /** What kas says on the stream of reports. */
 class Told {

@@ -49,6 +49,13 @@ t.test('what is not known is refused, never taken for the agent', async (t) => {
     [{ access_as: { impersonate: { username: '' } } }, /impersonate/],
     [{ access_as: { impersonate: { username: 'x', groups: [1] } } }, /impersonate/],
     [{ access_as: { impersonate: { username: 'x', extra: [{ key: 'k', val: [] }] } } }, /impersonate/],
+    [{ access_as: { impersonate: { username: 'gitlab:user:root' } } }, /gitlab:user:root, which kas alone may say/],
+    [{ access_as: { impersonate: { username: ' gitlab:user:root' } } }, /kas alone/],
+    [{ access_as: { impersonate: { username: 'x', groups: ['a', 'gitlab:user'] } } }, /gitlab:user, which kas alone/],
+    [
+      { access_as: { impersonate: { username: 'x', extra: [{ key: 'Agent.gitlab.com/id', val: ['1'] }] } } },
+      /Agent\.gitlab\.com\/id, which kas alone/,
+    ],
     ['text', /configuration/],
     [[], /configuration/],
   ]

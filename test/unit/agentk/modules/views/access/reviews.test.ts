@@ -1,19 +1,24 @@
 import t, { type Test } from 'tap'
 import { PresentKinds } from '../../../../../../src/agentk/modules/views/access/present-kinds.ts'
 import { maxNamespacesAsked } from '../../../../../../src/agentk/modules/views/access/review-plan.ts'
-import { maxCallers, Reviews } from '../../../../../../src/agentk/modules/views/access/reviews.ts'
+import {
+  maxCallers,
+  Reviews,
+  type ReviewsComponents,
+} from '../../../../../../src/agentk/modules/views/access/reviews.ts'
 import type { Visibility } from '../../../../../../src/agentk/modules/views/store/record.ts'
 import { capturedLog } from '../../../../../support/captured-log.ts'
+import { anyIdentity, identities } from '../../../../../support/identities.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 import { kinds } from '../../../../../support/views/records.ts'
 import { ReviewDouble } from '../../../../../support/views/review-double.ts'
 import { agent, settle, user } from '../../../../../support/views/view-stage.ts'
 
-function start(t: Test, parts: { own?: { username: string; groups: string[]; uid: string; extra: [] } } = {}) {
+function start(t: Test, parts: Pick<Partial<ReviewsComponents>, 'identities'> = {}) {
   const clock = new ManualClock()
   const api = new ReviewDouble()
   const { log, lines } = capturedLog()
-  const reviews = new Reviews({ api, clock, log, ...parts })
+  const reviews = new Reviews({ api, clock, log, identities: anyIdentity, ...parts })
   const present = new PresentKinds(clock)
   t.teardown(() => reviews.close())
   const open = (caller = user('ann'), namespaces?: string[], what: 'objects' | 'events' = 'objects') => {
@@ -103,11 +108,28 @@ t.test('as the caller, by headers; the agent as itself', async (t) => {
   const nobody = { as: 'user', user: { username: '', groups: [], uid: '', extra: [] } } as const
   t.throws(() => open(nobody), { code: 'FORBIDDEN' }, 'without a name he would be agentk')
   const own = { username: 'bot', groups: [], uid: '', extra: [] as [] }
-  const nested = start(t, { own })
+  const nested = start(t, { identities: identities({ own }) })
   t.throws(() => nested.open(user('ann')), { code: 'STATUS' })
   nested.open(agent)
   await nested.pass()
   t.strictSame(nested.api.asked[0]?.headers, ['Impersonate-User', 'bot'])
+})
+
+t.test('nobody is asked for as whom agentk may not act', async (t) => {
+  const { open, api, pass } = start(t, {
+    identities: identities({ may: { callers: 'any', kas: new Set(['user:bob']) } }),
+  })
+  const caller = (username: string, groups: string[] = []) =>
+    ({ as: 'user', user: { username, groups, uid: '', extra: [] } }) as const
+  const masters = caller('gitlab:user:ada', ['system:masters'])
+  for (const one of [caller('ann'), caller('system:admin'), masters, caller('system:serviceaccount:shop:deployer')])
+    t.throws(() => open(one), { code: 'IDENTITY_REFUSED', message: /--may-impersonate/ })
+  await pass()
+  t.strictSame(api.asked, [])
+  open(caller('bob'))
+  open(caller('gitlab:user:ada', ['gitlab:user']))
+  await pass()
+  t.strictSame(new Set(api.asked.map(({ headers }) => headers[1])), new Set(['bob', 'gitlab:user:ada']))
 })
 
 t.test('callers that differ in anything are asked for apart; views of one share', async (t) => {

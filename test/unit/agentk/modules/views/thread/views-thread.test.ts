@@ -1,5 +1,6 @@
 import { EventEmitter, once } from 'node:events'
 import t, { type Test } from 'tap'
+import { mayImpersonateNobody } from '../../../../../../src/agentk/cluster/may-impersonate.ts'
 import type { ThreadSettings, ViewsFacts } from '../../../../../../src/agentk/modules/views/thread/thread-messages.ts'
 import { ViewsThread } from '../../../../../../src/agentk/modules/views/thread/views-thread.ts'
 import { KasError } from '../../../../../../src/lib/errors.ts'
@@ -10,7 +11,15 @@ t.setTimeout(60_000)
 const program = new URL('./thread-program.ts', import.meta.url)
 const cluster = { server: 'http://127.0.0.1' }
 const rules = { users: [], vendors: [], last: [], unread: [] }
-const settings: ThreadSettings = { cluster, watched: cluster, logLevel: 'silent', configuration: {}, rules, heapMb: 32 }
+const settings: ThreadSettings = {
+  cluster,
+  watched: cluster,
+  logLevel: 'silent',
+  configuration: {},
+  rules,
+  heapMb: 32,
+  mayImpersonate: mayImpersonateNobody,
+}
 
 function start(t: Test) {
   const clock = new ManualClock()

@@ -8,6 +8,7 @@ import type { ObjectRecord } from '../../../../../../src/agentk/modules/views/st
 import { ViewHost } from '../../../../../../src/agentk/modules/views/view/view-host.ts'
 import type { KubernetesObject } from '../../../../../../src/kubernetes/object.ts'
 import { capturedLog } from '../../../../../support/captured-log.ts'
+import { anyIdentity } from '../../../../../support/identities.ts'
 import { kinds, recordOf } from '../../../../../support/views/records.ts'
 import { RecordsDouble } from '../../../../../support/views/records-double.ts'
 import { ReviewDouble } from '../../../../../support/views/review-double.ts'
@@ -54,7 +55,7 @@ function start(t: Test) {
       resources.map((resource) => [resource, namespace]),
     )
   }
-  const reviews = new Reviews({ api, clock, log: capturedLog().log })
+  const reviews = new Reviews({ api, clock, log: capturedLog().log, identities: anyIdentity })
   const host = new ViewHost({ records, states: new StatesDouble(), events: new EventsDouble(), reviews, clock })
   t.teardown(() => {
     host.close()

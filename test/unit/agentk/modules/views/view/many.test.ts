@@ -6,6 +6,7 @@ import { systemClock } from '../../../../../../src/lib/clock.ts'
 import { viewsBounds } from '../../../../../../src/proto/views-json.ts'
 import { capturedLog } from '../../../../../support/captured-log.ts'
 import { eventually } from '../../../../../support/eventually.ts'
+import { anyIdentity } from '../../../../../support/identities.ts'
 import { kinds, recordOf } from '../../../../../support/views/records.ts'
 import { RecordsDouble } from '../../../../../support/views/records-double.ts'
 import { ReviewDouble } from '../../../../../support/views/review-double.ts'
@@ -42,7 +43,7 @@ t.test('100,000 children of one parent', { timeout: 120_000 }, async (t) => {
   for (let i = 0; i < count; i++) records.put(pod(i, 'Healthy'))
   const api = new ReviewDouble()
   api.rights.set('', [['*/*', '*']])
-  const reviews = new Reviews({ api, clock, log: capturedLog().log })
+  const reviews = new Reviews({ api, clock, log: capturedLog().log, identities: anyIdentity })
   const host = new ViewHost({ records, states: new StatesDouble(), events: new EventsDouble(), reviews, clock })
   t.teardown(() => host.close())
   t.teardown(() => reviews.close())
