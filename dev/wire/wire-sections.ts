@@ -17,6 +17,7 @@ export function wireSections(root: string): readonly WireSection[] {
     ...readSections('agent-file'),
     agentFileKeyRows,
     ...readSections('agentk'),
+    ...readSections('otherwise'),
     messageRows,
   ]
 }

@@ -283,6 +283,7 @@ async function startAgentk(
     podName: 'agentk-0',
     logFile: 'agentk-0.log',
     programs,
+    flags: ['--callers-may-impersonate=any'], // for `greedy-identities`
     environment,
   } as const
   const program = agentkProgram({ warden }, options)

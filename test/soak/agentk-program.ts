@@ -25,6 +25,8 @@ export interface AgentkProgramOptions {
   readonly logFile: string
   /** default: those of this source tree */
   readonly programs?: Programs | undefined
+  /** beside those that it always has */
+  readonly flags?: readonly string[]
   /** beside what it always has */
   readonly environment?: Readonly<Record<string, string>>
 }
@@ -41,6 +43,7 @@ export function agentkProgram(components: { warden: Warden }, options: AgentkPro
     `--token-file=${join(folder, files.agentToken)}`,
     `--kubeconfig=${kubeconfig}`,
     `--observability-listen-address=127.0.0.1:${opsPort}`,
+    ...(options.flags ?? []),
   ]
   const environment = {
     ...nodeEnvironment,

@@ -66,6 +66,15 @@ export const impersonated: Readonly<Record<Exclude<Identity, 'agent'>, Impersona
   },
 }
 
+/** Flags of agentk for the names that kas does not give itself. */
+export const agentkFlags = [
+  'user:robot',
+  'group:robots',
+  'group:system:authenticated',
+  'uid:robot-uid',
+  'extra:example.com/Reason',
+].map((entry) => `--may-impersonate=${entry}`)
+
 /** The agent's `.gitlab/agents/prod/config.yaml`, as JSON. */
 export const agentConfiguration = {
   ci_access: {

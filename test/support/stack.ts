@@ -9,7 +9,7 @@ import { httpsGet } from './https-get.ts'
 import { type Identity, identities } from './kubectl-side.ts'
 import type { Processes, TestProcess } from './processes.ts'
 import { mainOf } from './programs.ts'
-import { agentConfiguration, agentToken, bearerOf, directoryFile } from './stack-directory.ts'
+import { agentConfiguration, agentkFlags, agentToken, bearerOf, directoryFile } from './stack-directory.ts'
 
 export interface StackOptions {
   /** path: as whom agentk acts */
@@ -119,6 +119,7 @@ export class Stack {
       `--ca-cert-file=${this.caFile}`,
       `--kubeconfig=${kubeconfig}`,
       `--observability-listen-address=127.0.0.1:${port}`,
+      ...agentkFlags,
     ]
     const environment = { POD_NAME: pod, POD_NAMESPACE: 'default', ...options.environment }
     const agentk = await this.#processes.spawn({ command: process.execPath, args, environment, folder: this.folder })

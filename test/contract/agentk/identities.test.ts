@@ -109,7 +109,7 @@ t.test('an identity from kas is one of GitLab, or on the list', async (t) => {
   t.equal(seen.length, 2)
 })
 
-// wire: error.http.nested
+// wire: error.http.nested, error.http.nested.own
 t.test(
   'headers of callers are refused beside another identity; two identities of the operator are an error',
   async (t) => {

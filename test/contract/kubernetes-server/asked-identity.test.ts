@@ -61,6 +61,7 @@ const spellings = [
 
 const refused = (text: string) => /^HTTP\/1\.1 403 .*\r\nKas-Delivery: none\r\n.*"reason":"Forbidden"/s.test(text)
 
+// wire: error.http.nested
 t.test('where kas has the call act as somebody, callers name nobody', async (t) => {
   const { requests, ask } = await start(t)
   for (const credential of [asUser, asJob]) {
@@ -98,6 +99,7 @@ t.test("kas' own endpoints refuse them for all callers, before they take a place
   t.equal(requests.length, 0)
 })
 
+// wire: as.own-headers
 t.test('of callers that act as the agent they go to agentk, which decides', async (t) => {
   const { requests, ask } = await start(t)
   t.match(await ask(`GET ${pods}`, asAgent, 'impersonate-user: eve', 'Impersonate_Group: x'), /^HTTP\/1\.1 200 /)

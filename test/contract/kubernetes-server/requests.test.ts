@@ -19,7 +19,7 @@ type Echo = Omit<HttpRequestHeader, 'header'> & { header: Headers; body: string;
 const echoed = (text: string) => JSON.parse(text.slice(text.indexOf('\r\n\r\n') + 4)) as Echo
 
 // wire: request.path, request.query, request.credentials, request.hop-by-hop, request.via, 8154.prefix.slash
-// wire: as.own-headers, http.length.0, http.names, http.path
+// wire: http.length.0, http.names, http.path
 t.test('a request without a body', async (t) => {
   const { client, count } = await setUp(t, echo)
   client.request(

@@ -126,13 +126,14 @@ t.test('only the first 500 entries count, and that is reported', async (t) => {
   t.match(warnings, [{ key: 'ci_access.projects', hint: /first 500/ }])
 })
 
+// wire: as.impersonate.all
 t.test('an entry with a name that kas alone may say lets nobody in, and is reported', async (t) => {
   for (const [identity, key] of [
     ['username: "gitlab:user:root"', 'username'],
     ['username: " gitlab:user:root"', 'username'],
     ['username: x, groups: [a, "gitlab:user"]', 'groups[1]'],
     ['username: x, extra: [{ key: AGENT.gitlab.com/id, val: [a] }]', 'extra[0].key'],
-  ]) {
+  ] as const) {
     const entry = `{ id: a, access_as: { impersonate: { ${identity} } } }`
     for (const kind of ['projects', 'groups'] as const) {
       const { ciAccess, warnings } = parse(`ci_access: { ${kind}: [{ id: b }, ${entry}] }`)

@@ -32,7 +32,7 @@ t.test('paths and queries are encoded as Go does', (t) => {
   t.end()
 })
 
-// wire: http.impersonation.none, http.impersonation.headers, error.http.nested
+// wire: http.impersonation.none, http.impersonation.headers, error.http.nested.own
 t.test('impersonation comes from one source', (t) => {
   const expected = [
     ['Impersonate-User', 'robot'],

@@ -37,7 +37,7 @@ t.test('as whom a job acts', async (t) => {
   })
 })
 
-// wire: rest.unknown-access
+// wire: rest.unknown-access, as.impersonate.all
 t.test('what is not known is refused, never taken for the agent', async (t) => {
   const refused: [unknown, RegExp | string][] = [
     [{ access_as: { ci_user: {} } }, 'ci_user'],

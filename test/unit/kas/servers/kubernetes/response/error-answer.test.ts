@@ -149,7 +149,7 @@ t.test('nothing acceptable, as captured', async (t) => {
   )
 })
 
-// wire: error.502, error.find.absent, error.http.nested
+// wire: error.502, error.find.absent, error.http.nested.own
 t.test('failures on the way', async (t) => {
   const absent = answer({ code: 'AGENT_NOT_CONNECTED', waitedMs: 20_000 }, 'tunnel')
   t.equal(absent.code, 502)
