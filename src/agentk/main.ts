@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { printableLines } from '../lib/printable.ts'
 import { stopSignal } from '../lib/stop-signal.ts'
 import { readVersion, versionLine } from '../lib/version.ts'
 import { parseFlags, UsageError, usage } from './config/flags.ts'
@@ -62,6 +63,6 @@ function explain(error: unknown): string {
 try {
   process.exitCode = await main(process.argv.slice(2))
 } catch (error) {
-  process.stderr.write(`agentk: ${explain(error)}\n`)
+  process.stderr.write(`agentk: ${printableLines(explain(error))}\n`)
   process.exit(error instanceof UsageError ? 2 : 1)
 }

@@ -3,6 +3,7 @@ import type { ConfigWarning } from '../lib/config.ts'
 import { KasError } from '../lib/errors.ts'
 import type { Logger } from '../lib/log.ts'
 import { nearestName } from '../lib/nearest-name.ts'
+import { printableLines } from '../lib/printable.ts'
 import { stopSignal } from '../lib/stop-signal.ts'
 import { readVersion, versionLine } from '../lib/version.ts'
 import { commandGroups } from './cli/commands.ts'
@@ -98,6 +99,6 @@ function explain(error: unknown): string {
 try {
   process.exitCode = await main(process.argv.slice(2))
 } catch (error) {
-  process.stderr.write(`${explain(error)}\n`)
+  process.stderr.write(`${printableLines(explain(error))}\n`)
   process.exitCode = error instanceof UsageError ? 2 : 1
 }

@@ -88,7 +88,7 @@ async function readFiles(files: readonly string[]): Promise<Kubeconfig> {
     const content = await readFile(file, 'utf8').catch((cause: Error) => {
       throw new Error(`Cannot read kubeconfig ${file}: ${cause.message}`, { cause })
     })
-    const document = (parse(content) ?? {}) as Block
+    const document = (parse(content, { logLevel: 'error' }) ?? {}) as Block
     const folder = dirname(resolve(file))
     config.clusters.push(...entries(document.clusters, 'cluster', folder))
     config.users.push(...entries(document.users, 'user', folder))

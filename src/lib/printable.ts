@@ -1,26 +1,52 @@
-/**
- * What others have named or said is shown, but does not steer a terminal: controls, those above 0x7f too, line breaks of
- * Unicode, and what turns the direction of text.
- */
+/** Controls, those above 0x7f too, line breaks of Unicode, and signs that turn the direction of text. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what it is about
-const controls = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g
+const controls = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/
 
+/**
+ * Controls, and signs without a shape: with them two names look the same, or a name looks empty. Halves of a sign are no
+ * text. The joiners U+200C and U+200D stay: Persian, the languages of India and emoji need them.
+ */
+const unprintable =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what it is about
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff9-\ufffb]|\udb40[\udc00-\udc7f]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
+
+/** Quick, as most texts have none of them; of pairs it is not said whether they are whole. */
+const maybeUnprintable =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what it is about
+  /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u2800\ud800-\udfff\u3164\ufeff\uffa0\ufff9-\ufffb]/
+
+/** Whether it would steer a terminal. */
 export function hasControls(text: string): boolean {
-  return text.search(controls) >= 0
+  return controls.test(text)
 }
 
+export function isPrintable(text: string): boolean {
+  return printable(text) === text
+}
+
+/** One line for people: what others have named or said is shown, but does not steer a terminal, and hides nothing. */
 export function printable(text: string): string {
-  return text.replaceAll(controls, '?')
+  return printableLines(text).replaceAll('\n', '?')
 }
 
-/** JSON with what would steer the terminal escaped: it reads as the same. */
+/** The same of several lines: their ends stay. */
+export function printableLines(text: string): string {
+  return replaced(text, () => '?')
+}
+
+/** JSON with what `printable` would replace escaped: it reads as the same. */
 export function printableJson(value: unknown, indent?: number): string {
   return escapedJson(JSON.stringify(value, undefined, indent))
 }
 
 /** The same of JSON that is made already; its own line breaks stay. */
 export function escapedJson(json: string): string {
-  return json.replaceAll(controls, (sign) =>
-    sign === '\n' ? sign : `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
+  const escaped = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
+  return replaced(json, (sign) => sign.split('').map(escaped).join(''))
+}
+
+/** All but line ends. */
+function replaced(text: string, replace: (sign: string) => string): string {
+  if (!maybeUnprintable.test(text)) return text
+  return text.replaceAll(unprintable, (sign) => (sign === '\n' ? sign : replace(sign)))
 }

@@ -1,3 +1,4 @@
+import { printableIo } from '../../src/kas/cli/cli.ts'
 import { health } from '../../src/kas/modules/views/cli/health.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { abortable } from '../../src/lib/signals.ts'
@@ -23,7 +24,7 @@ export async function askHealth(
     stdin: { [Symbol.asyncIterator]: () => ({ next: async () => ({ done: true as const, value: undefined }) }) },
   }
   const words = [...args, '--kubeconfig', kubeconfig, '-o', 'json']
-  const asked = health.run(words, { io, clock: systemClock, random: Math.random, groups: [] })
+  const asked = health.run(words, { io: printableIo(io), clock: systemClock, random: Math.random, groups: [] })
   const code = await abortable(asked, signal)
   const { state } = JSON.parse(said.join('')) as { state: { is: string } | null }
   if (state?.is !== 'live') throw new Error(`kas health: ${state?.is ?? 'no answer'} ${complaints.join('')}`)

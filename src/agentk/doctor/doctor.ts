@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import { boundedFindings, type Finding, failuresOf, findingsText, problemFindings } from '../../lib/findings.ts'
 import { printableJson } from '../../lib/printable.ts'
+import { PrintableOutput, type TextStream } from '../../lib/printable-output.ts'
 import { proxyFromEnvironment } from '../../lib/proxy.ts'
 import { checkProxies } from '../../lib/proxy-findings.ts'
 import { checkServedChain } from '../../lib/served-chain.ts'
@@ -44,7 +45,7 @@ export async function doctor(
   }: {
     readonly env: NodeJS.ProcessEnv
     readonly version: Version
-    readonly stdout: { write(text: string): unknown }
+    readonly stdout: TextStream
   },
 ): Promise<number> {
   const output = taken(args, 'output')
@@ -56,7 +57,7 @@ export async function doctor(
   const asked = { env, version, idleSeconds: secondsOf(idle.value) }
   const findings = boundedFindings(await findingsOf(idle.rest, asked))
   const failures = failuresOf(findings)
-  stdout.write(isJson ? `${printableJson({ findings, failures }, 2)}\n` : findingsText(findings))
+  new PrintableOutput(stdout).write(isJson ? `${printableJson({ findings, failures }, 2)}\n` : findingsText(findings))
   return failures > 0 ? 1 : 0
 }
 

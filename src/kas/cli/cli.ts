@@ -1,4 +1,5 @@
 import { systemClock } from '../../lib/clock.ts'
+import { PrintableOutput, type TextStream } from '../../lib/printable-output.ts'
 import { type CliIo, type CommandEntry, type CommandGroup, UsageError } from '../command/command.ts'
 import { commandGroups } from './commands.ts'
 
@@ -11,12 +12,13 @@ import { commandGroups } from './commands.ts'
  */
 export async function runCli(
   argv: readonly string[],
-  io: CliIo,
+  program: CliIo<TextStream>,
   groups: readonly CommandGroup[] = commandGroups,
 ): Promise<number> {
   const entry = entryFor(argv, groups)
   if (!entry) throw new Error(`there is no command ${argv[0]}`)
   const command = await entry.load()
+  const io = printableIo(program)
   try {
     return await command.run(argv.slice(1), { io, clock: systemClock, random: Math.random, groups })
   } catch (error) {
@@ -25,6 +27,20 @@ export async function runCli(
     const { name = entry.words, usage } = command
     io.stderr.write(`kas ${name}: ${text}\n${isUsage ? `usage: kas ${usage}\n` : ''}`)
     return isUsage ? 2 : 1
+  }
+}
+
+/** No command writes to a terminal in another way. */
+export function printableIo(program: CliIo<TextStream>): CliIo {
+  return {
+    env: program.env,
+    stdout: new PrintableOutput(program.stdout),
+    stderr: new PrintableOutput(program.stderr),
+    get stdin() {
+      return program.stdin // node opens it when it is read first
+    },
+    once: (signal, listener) => program.once?.(signal, listener),
+    off: (signal, listener) => program.off?.(signal, listener),
   }
 }
 

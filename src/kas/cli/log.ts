@@ -1,4 +1,4 @@
-import { printable } from '../../lib/printable.ts'
+import { escapedJson, printable } from '../../lib/printable.ts'
 import type { AccessLine } from '../access-log/access-line.ts'
 import { type Command, type CommandContext, parsedArgs, refuseEmpty, textOption } from '../command/command.ts'
 import { agentOption, askReplica, explained, socketOf, socketOptions, statusUsage } from './status-command.ts'
@@ -45,7 +45,9 @@ async function run(args: readonly string[], { io }: CommandContext): Promise<num
     if (value !== undefined) query.set(name, value)
   }
   if (values.follow) query.set('follow', 'true')
-  const show = values.json ? (line: string) => `${line}\n` : (line: string) => `${lineText(JSON.parse(line))}\n`
+  const show = values.json
+    ? (line: string) => `${escapedJson(line)}\n`
+    : (line: string) => `${lineText(JSON.parse(line))}\n`
   const socket = await socketOf(values, io.env)
   await explained(socket, () => read(socket, `/log?${query}`, (line) => void io.stdout.write(show(line))))
   return 0

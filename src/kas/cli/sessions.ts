@@ -1,3 +1,4 @@
+import { escapedJson } from '../../lib/printable.ts'
 import { ageText } from '../command/age-text.ts'
 import {
   type CliIo,
@@ -81,7 +82,7 @@ function print<R extends SessionsReport | EndedReport>(
   values: CliValues,
   { text, report, show, missing }: { text: string; report: R; show: (report: R) => string; missing: string },
 ): number {
-  io.stdout.write(values.json ? text : show(report))
+  io.stdout.write(values.json ? escapedJson(text) : show(report))
   const { unreached } = report
   if (unreached.length === 0) return 0
   io.stderr.write(`note: ${unreached.join(', ')} did not answer: ${missing}\n`)

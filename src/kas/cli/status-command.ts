@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { http } from '../../lib/http.ts'
+import { escapedJson } from '../../lib/printable.ts'
 import {
   type CliIo,
   type CliValues,
@@ -52,7 +53,7 @@ export function statusCommand(command: StatusCommand): StatusCommand & Command {
       }
       const path = command.path(values)
       const text = await ask(await socketOf(values, io.env), path)
-      io.stdout.write(values.json ? text : command.print(JSON.parse(text)))
+      io.stdout.write(values.json ? escapedJson(text) : command.print(JSON.parse(text)))
       return 0
     },
   }

@@ -1,19 +1,30 @@
 import { readFile } from 'node:fs/promises'
 import * as z from 'zod'
+import { isPrintable } from '../../lib/printable.ts'
 import { askKas } from './ask-kas.ts'
 import { readAnswer } from './bad-answer.ts'
 import { type CliValues, textOption, UsageError } from './command.ts'
 import { type Endpoint, kasUrl } from './endpoint.ts'
 
+/** Names go to a terminal, to a kubeconfig, and into lines that people copy to a shell. */
+const named = (pattern: RegExp, allowed: string) => z.string().refine((text) => pattern.test(text), { error: allowed })
+const agentName = named(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/, 'the name of an agent as doc/directory.md has it')
+/** As in a directory file, and none that looks like a flag. */
+const projectPath = named(/^(?=.{1,1024}$)\w[\w.-]*(\/\w[\w.-]*)*$/, 'a path such as platform/clusters')
+const maxText = 253
+const text = z
+  .string()
+  .refine((each) => each.length <= maxText && isPrintable(each), { error: `at most ${maxText} printable characters` })
+
 /** An agent that lets the user in, as kas says. */
 const agentSchema = z.object({
   id: z.string().regex(/^[1-9]\d{0,18}$/),
-  name: z.string().min(1),
-  project: z.string().min(1),
+  name: agentName,
+  project: projectPath,
   pods: z.int().nonnegative(),
-  connected: z.array(z.object({ replica: z.string(), since: z.string().optional() })),
+  connected: z.array(z.object({ replica: text, since: text.optional() })),
 })
-const answerSchema = z.object({ user: z.string(), agents: z.array(agentSchema), unread: z.int().nonnegative() })
+const answerSchema = z.object({ user: text, agents: z.array(agentSchema), unread: z.int().nonnegative() })
 
 export type AgentsOfUser = z.output<typeof answerSchema>
 

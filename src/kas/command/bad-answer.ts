@@ -24,6 +24,8 @@ export function readAnswer<T>(schema: ZodType<T>, json: string): T {
   }
   const { success, data, error } = schema.safeParse(answer)
   if (success) return data
-  const path = error.issues[0]?.path.map(String).join('.').slice(0, maxPath)
-  throw new BadAnswer(path ? `${printable(path)} is missing or wrong` : 'it is not of the form of an answer')
+  const [issue] = error.issues
+  const path = issue?.path.map(String).join('.').slice(0, maxPath)
+  const allowed = issue?.code === 'custom' ? `, allowed is ${issue.message}` : ''
+  throw new BadAnswer(path ? `${printable(path)} is missing or wrong${allowed}` : 'it is not of the form of an answer')
 }

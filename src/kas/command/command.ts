@@ -1,19 +1,12 @@
 import { type ParseArgsConfig, parseArgs } from 'node:util'
 import type { Clock } from '../../lib/clock.ts'
-
-export interface CliOutput {
-  write(text: string): unknown
-  readonly isTTY?: boolean
-  /** of a terminal */
-  readonly columns?: number
-  readonly rows?: number
-}
+import type { PrintableOutput } from '../../lib/printable-output.ts'
 
 /** Where a command reads and writes. */
-export interface CliIo {
+export interface CliIo<Output = PrintableOutput> {
   readonly env: Readonly<Record<string, string | undefined>>
-  readonly stdout: CliOutput
-  readonly stderr: CliOutput
+  readonly stdout: Output
+  readonly stderr: Output
   readonly stdin: AsyncIterable<Uint8Array | string>
   /** the terminal asks to end; absent: then the program just ends */
   once?(signal: 'SIGINT' | 'SIGTERM', listener: () => void): unknown

@@ -164,7 +164,7 @@ class Gate {
     const { stdout } = this.#context.io
     const judgement = this.#judgement
     if (!model || !judgement) return void stdout.write('unknown: no answer\n')
-    stdout.write(`${stateText(model)}${headText(judgement, layout, this.#options)}`)
+    stdout.draw(`${stateText(model)}${headText(judgement, layout, this.#options)}`)
     for (const { kind, namespace, name } of judgement.absent) {
       stdout.write(
         printable(`○ ${namespace ? `${namespace}/` : ''}${kindText(kind)}/${name} is not there`).concat('\n'),
@@ -175,7 +175,7 @@ class Gate {
     for (const { kind, name } of judgement.notFollowed)
       this.#say(`${kindText(kind)}/${name} is not judged: its kind is not followed`)
     const report = await reportText(bad, { ask, layout }, this.#options)
-    stdout.write(report.replaceAll(/[^\n]+/g, (line) => cut(line, layout.columns)))
+    stdout.draw(report.replaceAll(/[^\n]+/g, (line) => cut(line, layout.columns)))
   }
 
   /** Why there is nothing. */

@@ -84,7 +84,7 @@ async function textIn(stdin: CliIo['stdin']): Promise<string> {
 type Block = Readonly<Record<string, unknown>>
 
 function* targetsIn(file: string, text: string, namespace: string): Iterable<Target> {
-  const documents = parseAllDocuments(text)
+  const documents = parseAllDocuments(text, { logLevel: 'error' })
   if (!Array.isArray(documents)) return // there is none
   for (const document of documents) {
     const [error] = document.errors

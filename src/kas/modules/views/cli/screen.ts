@@ -1,4 +1,4 @@
-import type { CliOutput } from '../../../command/command.ts'
+import type { PrintableOutput } from '../../../../lib/printable-output.ts'
 import { cut } from './lines.ts'
 
 const enter = '\u001b[?1049h\u001b[?25l'
@@ -17,7 +17,7 @@ export interface Frame {
 }
 
 /** Infinite: it is no terminal. */
-export function columnsOf({ isTTY, columns }: CliOutput): number {
+export function columnsOf({ isTTY, columns }: PrintableOutput): number {
   return isTTY ? columns || usual.columns : Number.POSITIVE_INFINITY
 }
 
@@ -26,13 +26,13 @@ export function columnsOf({ isTTY, columns }: CliOutput): number {
  * written before it untouched, cut to its size; elsewhere below it, and only if it differs.
  */
 export class Screen {
-  readonly #stdout: CliOutput
+  readonly #stdout: PrintableOutput
   readonly #isFull: boolean
   #shown: string | undefined
 
-  constructor(stdout: CliOutput, isFull: boolean) {
+  constructor(stdout: PrintableOutput, isFull: boolean) {
     this.#stdout = stdout
-    this.#isFull = isFull && stdout.isTTY === true
+    this.#isFull = isFull && stdout.isTTY
   }
 
   get isFull(): boolean {
@@ -52,13 +52,13 @@ export class Screen {
   /** As it is. */
   print(text: string): void {
     if (text === this.#shown) return
-    this.#stdout.write(`${this.#shown === undefined ? '' : '\n'}${text}`)
+    this.#stdout.draw(`${this.#shown === undefined ? '' : '\n'}${text}`)
     this.#shown = text
   }
 
   /** What was written before it is there again. */
   close(): void {
-    if (this.#isFull && this.#shown !== undefined) this.#stdout.write(leave)
+    if (this.#isFull && this.#shown !== undefined) this.#stdout.draw(leave)
     this.#shown = undefined
   }
 
@@ -71,7 +71,7 @@ export class Screen {
     const all = [...shown, ...(last === '' ? [] : [last])].slice(0, rows)
     const frame = all.map((line) => `${cut(line, this.columns)}${toEndOfLine}`).join('\r\n')
     if (this.#shown === frame) return
-    this.#stdout.write(`${this.#shown === undefined ? enter : ''}${home}${frame}${toEnd}`)
+    this.#stdout.draw(`${this.#shown === undefined ? enter : ''}${home}${frame}${toEnd}`)
     this.#shown = frame
   }
 }

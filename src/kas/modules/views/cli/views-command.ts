@@ -93,5 +93,5 @@ function withJobsEnvironment(args: readonly string[], env: CliIo['env']): readon
 
 /** Whether what is written there is coloured. */
 export function isColoured({ stdout, env }: CliIo): boolean {
-  return stdout.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb'
+  return stdout.isTTY && !env.NO_COLOR && env.TERM !== 'dumb'
 }

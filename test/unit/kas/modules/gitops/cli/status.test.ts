@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
-import { runCli } from '../../../../../../src/kas/cli/cli.ts'
+import { printableIo, runCli } from '../../../../../../src/kas/cli/cli.ts'
 import { gitopsStatus } from '../../../../../../src/kas/modules/gitops/cli/status.ts'
 import { systemClock } from '../../../../../../src/lib/clock.ts'
 
@@ -180,7 +180,7 @@ t.test('as JSON, and each change of it', async (t) => {
     if (looks === 3) end.abort()
   }
   const clock = { ...systemClock, after: (_: number, action: () => void) => systemClock.after(0, action) }
-  const code = await gitopsStatus(['status', '-w', '-o', 'json'], { io, clock, signal: end.signal })
+  const code = await gitopsStatus(['status', '-w', '-o', 'json'], { io: printableIo(io), clock, signal: end.signal })
   t.equal(code, 0)
   t.equal(asked.length, 3)
   const lines = printed.out

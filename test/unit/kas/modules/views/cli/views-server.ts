@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Test } from 'tap'
 import { type WebSocket, WebSocketServer } from 'ws'
-import { runCli } from '../../../../../../src/kas/cli/cli.ts'
+import { printableIo, runCli } from '../../../../../../src/kas/cli/cli.ts'
 import { get } from '../../../../../../src/kas/modules/views/cli/get.ts'
 import { health } from '../../../../../../src/kas/modules/views/cli/health.ts'
 import { tree } from '../../../../../../src/kas/modules/views/cli/tree.ts'
@@ -115,7 +115,9 @@ export async function startViewsServer(t: Test, options: ServerOptions = {}) {
     }
     const [word = '', ...args] = argv
     const command = { tree, get, health }[word as 'get']
-    const code = clock ? command.run(args, { io, clock, random: () => 0.5, groups: [] }) : runCli(argv, io)
+    const code = clock
+      ? command.run(args, { io: printableIo(io), clock, random: () => 0.5, groups: [] })
+      : runCli(argv, io)
     return { said, code, interrupt }
   }
   const url = new URL(`http://127.0.0.1:${port}/k8s-proxy`)

@@ -1,0 +1,46 @@
+import { printableLines } from './printable.ts'
+
+/** What of node's `process.stdout` is needed. */
+export interface TextStream {
+  write(text: string): unknown
+  readonly isTTY?: boolean
+  /** of a terminal */
+  readonly columns?: number
+  readonly rows?: number
+}
+
+/** Colours, and lines and moves on a screen of its own: all that commands draw with. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: those are what it is about
+const drawn = /(\u001b\[(?:\d{1,2}m|[HJ]|K(?:\r\n)?|\?(?:25|1049)[hl]))/
+
+/** Where a command writes: whatever others have named or said in its texts, it steers no terminal. */
+export class PrintableOutput {
+  readonly #stream: TextStream
+
+  constructor(stream: TextStream) {
+    this.#stream = stream
+  }
+
+  get isTTY(): boolean {
+    return this.#stream.isTTY === true
+  }
+
+  get columns(): number | undefined {
+    return this.#stream.columns
+  }
+
+  get rows(): number | undefined {
+    return this.#stream.rows
+  }
+
+  /** Lines. JSON and YAML have to be escaped before: here a sign that cannot be printed becomes a question mark. */
+  write(text: string): void {
+    this.#stream.write(printableLines(text))
+  }
+
+  /** On a terminal colours and moves stay: what is of others was made printable before they were added. */
+  draw(text: string): void {
+    const parts = this.isTTY ? text.split(drawn) : [text]
+    this.#stream.write(parts.map((part, i) => (i % 2 === 1 ? part : printableLines(part))).join(''))
+  }
+}
