@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { open, rename, rm, stat } from 'node:fs/promises'
+import { open, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
+import { fileAt } from './own-file.ts'
 
 export interface WriteOptions {
   /** called last before the change; what it throws leaves the file as it was */
@@ -12,13 +13,17 @@ export interface WriteOptions {
 /**
  * Replaces a file by way of another in the same folder, so that a reader sees the old one or the new one whole. Mode
  * and owner are kept, unless it is a secret; a new file is the writer's alone (0600).
+ *
+ * @param file - without links
+ * @throws Error if a pipe, a device, a socket, a folder or a link is there: it stays
  */
 export async function writeAtomically(
   file: string,
   text: string,
   { check, isSecret = false }: WriteOptions = {},
 ): Promise<void> {
-  const kept = isSecret ? undefined : await stat(file).catch(() => undefined)
+  const found = await fileAt(file)
+  const kept = isSecret ? undefined : found
   const temporary = join(dirname(file), `.${basename(file)}.${randomBytes(6).toString('hex')}.tmp`)
   const handle = await open(temporary, 'wx', 0o600)
   try {

@@ -226,7 +226,7 @@ async function write(context: CliContext, files: KubeconfigFiles, caller: Caller
   const written = await files.write()
   await caller.onItsWay?.remove()
   for (const name of written) io.stderr.write(`kubeconfig written to ${name}\n`)
-  for (const line of await files.warnings()) io.stderr.write(`${line}\n`)
+  for (const line of files.notes) io.stderr.write(`${line}\n`)
   return ''
 }
 

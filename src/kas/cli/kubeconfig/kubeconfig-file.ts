@@ -1,6 +1,4 @@
-import { constants } from 'node:fs'
-import { access, readFile, readlink, realpath, stat } from 'node:fs/promises'
-import { dirname, resolve } from 'node:path'
+import { ownPath, readOwnFile } from '../own-file.ts'
 import { writeAtomically } from '../write-atomically.ts'
 import { YamlEdit } from './yaml-edit.ts'
 
@@ -20,6 +18,12 @@ const maxBytes = 8 * 1024 * 1024
 const head = { apiVersion: 'v1', kind: 'Config' } as const
 const newText = 'apiVersion: v1\nkind: Config\n'
 
+/** A file as it was read. */
+interface Before {
+  readonly text: string
+  readonly mode: number
+}
+
 /** One kubeconfig under edit, or one that is to be printed; what is not set stays as it is, byte by byte. */
 export class KubeconfigFile {
   /** as it was named; undefined: it is printed */
@@ -27,24 +31,25 @@ export class KubeconfigFile {
   /** what `name` leads to */
   readonly real: string
   /** as read; undefined: there is none yet */
-  readonly #before: string | undefined
+  readonly #before: Before | undefined
   readonly #edit: YamlEdit
+  #isPut = false
 
-  private constructor(name: string | undefined, real: string, before: string | undefined) {
+  private constructor(name: string | undefined, real: string, before: Before | undefined) {
     this.name = name
     this.real = real
     this.#before = before
-    this.#edit = new YamlEdit(name ?? 'kubeconfig', before?.trim() ? before : newText)
+    this.#edit = new YamlEdit(name ?? 'kubeconfig', before?.text.trim() ? before.text : newText)
   }
 
   static printed(): KubeconfigFile {
     return new KubeconfigFile(undefined, '', undefined)
   }
 
-  /** @throws Error if it is none, or may not be written */
+  /** @throws Error if it is none, is another user's, or may not be written */
   static async open(name: string): Promise<KubeconfigFile> {
-    const real = await realOf(name)
-    const before = await textOf(real)
+    const real = await ownPath(name)
+    const before = await readBefore(real)
     const file = new KubeconfigFile(name, real, before)
     for (const kind of ['cluster', 'user', 'context'] as const) file.entries(kind)
     for (const [key, value] of file.#missingHead()) {
@@ -57,8 +62,18 @@ export class KubeconfigFile {
     return this.#edit.text
   }
 
-  get isChanged(): boolean {
-    return this.text !== (this.#before ?? newText)
+  /** Also where a token is in it, and others could read it: once it is written, they cannot. */
+  get isToWrite(): boolean {
+    return this.text !== (this.#before?.text ?? newText) || (this.#isPut && this.wasOpen)
+  }
+
+  get isThere(): boolean {
+    return this.#before !== undefined
+  }
+
+  /** Others could read it, or write to it. */
+  get wasOpen(): boolean {
+    return ((this.#before?.mode ?? 0) & 0o077) !== 0
   }
 
   get currentContext(): string {
@@ -85,6 +100,7 @@ export class KubeconfigFile {
 
   /** Adds an entry, or sets these keys of the one that is there. */
   put(kind: EntryKind, name: string, fields: Fields): void {
+    this.#isPut = true
     for (const [key] of this.#missingHead()) this.#edit.set([key], head[key])
     const known = this.entries(kind)
     const at = known.findIndex((entry) => entry.name === name)
@@ -98,21 +114,19 @@ export class KubeconfigFile {
     }
   }
 
-  /** @throws Error if it was changed meanwhile: nothing was written */
+  /** It is the caller's alone then (0600). @throws Error if it was changed meanwhile: nothing was written */
   async write(): Promise<void> {
     const check = async () => {
-      if ((await textOf(this.real)) === this.#before) return
+      if ((await readBefore(this.real))?.text === this.#before?.text) return
       throw new Error(`${this.name} changed meanwhile: it was not written, try again`)
     }
-    await writeAtomically(this.real, this.text, { check })
+    await writeAtomically(this.real, this.text, { check, isSecret: true })
   }
 
-  /** @returns who else may read it, for whom a token is none of their business; undefined: nobody */
-  async readers(): Promise<string | undefined> {
-    const { mode, uid } = await stat(this.real)
-    if (uid !== (process.geteuid?.() ?? uid)) return `belongs to uid ${uid}, who may read the token in it`
-    if ((mode & 0o077) === 0) return undefined
-    return `has mode ${(mode & 0o777).toString(8).padStart(4, '0')}, and a token in it: chmod 600 ${this.name}`
+  /** @returns that others could read it, once it is written; undefined: they could not */
+  get note(): string | undefined {
+    if (!this.wasOpen) return undefined
+    return `note: ${this.name} had mode ${modeText(this.#before?.mode)}, and has a token in it: its mode is 0600 now`
   }
 
   /** What is not there of what each kubeconfig begins with, and what is there instead. */
@@ -122,32 +136,15 @@ export class KubeconfigFile {
   }
 }
 
-/** Links are followed, also one that leads to nothing yet. */
-async function realOf(name: string): Promise<string> {
-  try {
-    return await realpath(name)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-    const target = await readlink(name).catch(() => undefined)
-    return target === undefined ? resolve(name) : await realOf(resolve(dirname(name), target))
-  }
-}
+const modeText = (mode = 0) => mode.toString(8).padStart(4, '0')
 
-/** @throws Error if it may not be read and written */
-async function textOf(real: string): Promise<string | undefined> {
-  try {
-    const { mode, uid, size } = await stat(real)
-    await access(real, constants.R_OK | constants.W_OK)
-    if ((mode & 0o222) === 0) throw new Error(`${real} is read-only (mode ${(mode & 0o777).toString(8)})`)
-    const own = process.geteuid?.() ?? uid
-    if (uid !== own && own !== 0) throw new Error(`${real} belongs to another user (uid ${uid}): no token goes there`)
-    if (size > maxBytes) throw new Error(`${real} has more than ${maxBytes} bytes`)
-    const bytes = await readFile(real)
-    const text = bytes.toString('utf8')
-    if (!Buffer.from(text).equals(bytes)) throw new Error(`${real} is not UTF-8`)
-    return text
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw error
-  }
+/** @throws Error if it is another user's, may not be written, or is no text */
+async function readBefore(real: string): Promise<Before | undefined> {
+  const found = await readOwnFile(real, maxBytes)
+  if (!found) return undefined
+  const { bytes, mode } = found
+  if ((mode & 0o200) === 0) throw new Error(`${real} is read-only (mode ${modeText(mode)})`)
+  const text = bytes.toString('utf8')
+  if (!Buffer.from(text).equals(bytes)) throw new Error(`${real} is not UTF-8`)
+  return { text, mode }
 }

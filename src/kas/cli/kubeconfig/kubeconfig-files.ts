@@ -1,4 +1,3 @@
-import { stat } from 'node:fs/promises'
 import { delimiter } from 'node:path'
 import type { Clock } from '../../../lib/clock.ts'
 import { type Entry, type EntryKind, type Fields, KubeconfigFile } from './kubeconfig-file.ts'
@@ -33,7 +32,7 @@ export class KubeconfigFiles {
     const unlock = await lockFiles(names, clock)
     try {
       const files = await Promise.all(names.map((name) => KubeconfigFile.open(name)))
-      return new KubeconfigFiles(files, await mainOf(files), unlock)
+      return new KubeconfigFiles(files, mainOf(files), unlock)
     } catch (error) {
       await unlock()
       throw error
@@ -64,19 +63,14 @@ export class KubeconfigFiles {
 
   /** @returns the names of those that were written */
   async write(): Promise<string[]> {
-    const changed = this.#files.filter((file) => file.isChanged)
+    const changed = this.#files.filter((file) => file.isToWrite)
     for (const file of changed) await file.write()
     return changed.map(({ name }) => String(name))
   }
 
-  /** @returns a line for each that others may read, once it is written */
-  async warnings(): Promise<string[]> {
-    const lines: string[] = []
-    for (const file of this.#files) {
-      const readers = file.isChanged ? await file.readers() : undefined
-      if (readers) lines.push(`note: ${file.name} ${readers}`)
-    }
-    return lines
+  /** @returns a line for each that others could read, once it is written */
+  get notes(): readonly string[] {
+    return this.#files.flatMap((file) => (file.isToWrite ? (file.note ?? []) : []))
   }
 
   async close(): Promise<void> {
@@ -85,7 +79,6 @@ export class KubeconfigFiles {
 }
 
 /** As kubectl chooses: the first that is there, else the last. */
-async function mainOf(files: readonly KubeconfigFile[]): Promise<KubeconfigFile> {
-  for (const file of files) if (await stat(file.real).catch(() => undefined)) return file
-  return files.at(-1) as KubeconfigFile
+function mainOf(files: readonly KubeconfigFile[]): KubeconfigFile {
+  return files.find(({ isThere }) => isThere) ?? (files.at(-1) as KubeconfigFile)
 }

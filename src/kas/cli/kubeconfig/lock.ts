@@ -1,5 +1,5 @@
-import { watch } from 'node:fs'
-import { mkdir, open, rm } from 'node:fs/promises'
+import { closeSync, openSync, rmSync, watch } from 'node:fs'
+import { mkdir, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Clock } from '../../../lib/clock.ts'
 
@@ -14,11 +14,16 @@ const lockWaitMs = 2000
  */
 export async function lockFiles(files: readonly string[], clock: Clock): Promise<() => Promise<void>> {
   const locked: string[] = []
+  const listenNoMore = onEnd(() => {
+    for (const file of locked) rmSync(file, { force: true })
+  })
   const unlock = async () => {
-    for (const file of locked.splice(0).toReversed()) await rm(file, { force: true })
+    for (const file of locked.toReversed()) await rm(file, { force: true })
+    listenNoMore()
   }
   try {
-    for (const file of [...files].sort()) locked.push(await lock(file, clock)) // in one order: nobody waits in a circle
+    // in one order: nobody waits in a circle
+    for (const file of [...files].sort()) await lock(file, { clock, locked })
   } catch (error) {
     await unlock()
     throw error
@@ -26,10 +31,34 @@ export async function lockFiles(files: readonly string[], clock: Clock): Promise
   return unlock
 }
 
-async function lock(file: string, clock: Clock): Promise<string> {
+/** Those by which a terminal, or a system that stops, ends a program. */
+const endings = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+
+/** Calls `clean` before such a signal ends the program. @returns stops that */
+function onEnd(clean: () => void): () => void {
+  const listener = (signal: NodeJS.Signals) => {
+    clean()
+    stop()
+    process.kill(process.pid, signal)
+  }
+  const stop = () => {
+    for (const signal of endings) process.off(signal, listener)
+  }
+  for (const signal of endings) process.on(signal, listener)
+  return stop
+}
+
+interface Locking {
+  readonly clock: Clock
+  /** those that are there, and ours */
+  readonly locked: string[]
+}
+
+async function lock(file: string, { clock, locked }: Locking): Promise<void> {
   const lockFile = `${file}.lock`
   await mkdir(dirname(file), { recursive: true })
-  if (await tryCreate(lockFile)) return lockFile
+  const take = () => tryCreate(lockFile) && locked.push(lockFile) > 0 // at once: no signal comes between
+  if (take()) return
   let isOver = false
   let wake: () => void = () => undefined
   const changed = () => wake()
@@ -44,7 +73,7 @@ async function lock(file: string, clock: Clock): Promise<string> {
       const next = new Promise<void>((resolve) => {
         wake = resolve
       })
-      if (await tryCreate(lockFile)) return lockFile
+      if (take()) return
       if (isOver) break
       await next
     }
@@ -57,9 +86,9 @@ async function lock(file: string, clock: Clock): Promise<string> {
   )
 }
 
-async function tryCreate(lockFile: string): Promise<boolean> {
+function tryCreate(lockFile: string): boolean {
   try {
-    await (await open(lockFile, 'wx', 0o600)).close()
+    closeSync(openSync(lockFile, 'wx', 0o600))
     return true
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false

@@ -1,10 +1,14 @@
-import { readFile, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { tokenHash } from '../../../lib/token-hash.ts'
 import type { DirectoryDocument } from '../directory-document.ts'
+import { readOwnFile } from '../own-file.ts'
 import { hashOf } from '../short-hash.ts'
 import { newToken } from '../token.ts'
 import { writeAtomically } from '../write-atomically.ts'
+
+/** More than any token. */
+const maxTokenBytes = 4096
 
 export interface MachineTokenRequest {
   readonly user: { readonly id: number; readonly username: string }
@@ -65,12 +69,7 @@ export class TokenOnItsWay {
   }
 
   async read(): Promise<string | undefined> {
-    try {
-      return (await readFile(this.#file, 'utf8')).trim()
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-      throw error
-    }
+    return (await readOwnFile(this.#file, maxTokenBytes))?.bytes.toString('utf8').trim()
   }
 
   async keep(token: string): Promise<void> {

@@ -62,7 +62,7 @@ t.test("others' contexts, comments and a plugin stay byte by byte", async (t) =>
   await writeFile(config, foreign, { mode: 0o640 })
   const added = await add(' --namespace shop')
   t.match(added, { code: 0, stdout: '', stderr: /context platform\/clusters:prod is new: kubectl --context plat/ })
-  t.match(added.stderr, /has mode 0640, and a token in it: chmod 600/)
+  t.match(added.stderr, /had mode 0640, and has a token in it: its mode is 0600 now/)
   const text = await readFile(config, 'utf8')
   const left = foreign.split('\n')
   for (const line of text.split('\n')) if (line === left[0]) left.shift()
@@ -76,7 +76,7 @@ t.test("others' contexts, comments and a plugin stay byte by byte", async (t) =>
     context: { cluster: 'kas.example.com', user: 'kas.example.com:agent:1', namespace: 'shop' },
   })
   t.equal(after['current-context'], 'stage')
-  t.equal((await stat(config)).mode & 0o777, 0o640)
+  t.equal((await stat(config)).mode & 0o777, 0o600)
 })
 
 t.test('a new file is 0600 and begins with what was added; an empty one is filled', async (t) => {
