@@ -21,7 +21,7 @@ export const agentCreate: DirectoryCommand = {
   },
   positionals: 1,
   async run(context) {
-    const { values, positionals, directory, io } = context
+    const { values, positionals, directory } = context
     const name = required(positionals[0], 'the NAME of the agent')
     const path = required(textOption(values, 'project'), '--project')
     const projectId = projectIdFor(path, values, directory)
@@ -33,8 +33,7 @@ export const agentCreate: DirectoryCommand = {
     const { token, entry } = newToken('agent', tokenOptions(context))
     const id = directory.nextId('agents')
     directory.add('agents', { id, name, project: projectId, tokens: [entry] })
-    io.stderr.write(`agent ${name} of ${path} has id ${id}; its token, shown this once:\n`)
-    return `${token}\n`
+    return { note: `agent ${name} of ${path} has id ${id}; its token, shown this once:`, output: `${token}\n` }
   },
 }
 
@@ -79,7 +78,7 @@ export const userCreate: DirectoryCommand = {
   options: { role: { type: 'string', multiple: true }, 'token-name': { type: 'string' }, expires: { type: 'string' } },
   positionals: 1,
   async run(context) {
-    const { values, positionals, directory, io } = context
+    const { values, positionals, directory } = context
     const username = required(positionals[0], 'the NAME of the user')
     if (directory.list('users').some((user) => user.username.toLowerCase() === username.toLowerCase())) {
       throw new UsageError(`there is a user ${username}; kas token create --user ${username} gives another token`)
@@ -88,8 +87,7 @@ export const userCreate: DirectoryCommand = {
     const { token, entry } = newToken('user', tokenOptions(context))
     const id = directory.nextId('users')
     directory.add('users', { id, username, tokens: [entry], ...(Object.keys(roles).length > 0 ? { roles } : {}) })
-    io.stderr.write(`user ${username} has id ${id}; a token, shown this once:\n`)
-    return `${token}\n`
+    return { note: `user ${username} has id ${id}; a token, shown this once:`, output: `${token}\n` }
   },
 }
 

@@ -22,6 +22,14 @@ export interface DirectoryCommand {
   readonly positionals: number
   /** whether it runs without a directory file, as it has none then; absent: never */
   doesWithout?(values: CliValues): boolean
-  /** Edits the document; what it returns goes to stdout once that is written. Notes go to stderr at once. */
-  run(context: CliContext): Promise<string>
+  /** Edits the document; what it returns is printed once that is written; a text goes to stdout. */
+  run(context: CliContext): Promise<string | DirectoryResult>
+}
+
+/** Said after the directory is written alone: an id or a token that it does not hold is of no use, and no secret. */
+export interface DirectoryResult {
+  /** for stderr: a sentence */
+  readonly note?: string
+  /** for stdout, with its end */
+  readonly output?: string
 }

@@ -1,7 +1,7 @@
 import { nearestName } from '../../lib/nearest-name.ts'
 import { type Command, parsedArgs, textOption, UsageError } from '../command/command.ts'
 import { agentCreate, userCreate } from './create.ts'
-import type { DirectoryCommand } from './directory-command.ts'
+import type { DirectoryCommand, DirectoryResult } from './directory-command.ts'
 import { agentList, agentShow, tokenList, tokenShow, userList, userShow } from './listing.ts'
 import { agentDelete, agentRotate, tokenRotate, userDelete, userRotate } from './owners.ts'
 import { tokenCreate, tokenDelete, tokenRevoke } from './token.ts'
@@ -101,8 +101,10 @@ function runnable(words: string, command: DirectoryCommand): Command {
         isPrinted = true
         io.stderr.write(`${file} is not written; what to change there:\n${directory.instructions}`)
       }
-      const output = await command.run({ values, positionals, directory, io, clock, commit })
+      const result = await command.run({ values, positionals, directory, io, clock, commit })
       await commit()
+      const { note, output = '' }: DirectoryResult = typeof result === 'string' ? { output: result } : result
+      if (note !== undefined) io.stderr.write(`${note}\n`)
       io.stdout.write(output)
       return 0
     },

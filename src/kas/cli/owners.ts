@@ -1,5 +1,5 @@
 import { required, textOption, UsageError } from '../command/command.ts'
-import type { CliContext, DirectoryCommand } from './directory-command.ts'
+import type { CliContext, DirectoryCommand, DirectoryResult } from './directory-command.ts'
 import type { OwnedToken, TokenTree } from './directory-document.ts'
 import { agentNamed, userNamed } from './named-entries.ts'
 import { shortHash } from './short-hash.ts'
@@ -47,10 +47,9 @@ export const userDelete: DirectoryCommand = {
   run: async (context) => deleteOwner(context, userOf(context)),
 }
 
-function deleteOwner({ directory, io }: CliContext, { kind, list, id, name }: Owner): string {
+function deleteOwner({ directory }: CliContext, { kind, list, id, name }: Owner): DirectoryResult {
   const went = [`tokens: ${directory.tokensOf(list, id).length}`, ...directory.removeOwner(list, id)]
-  io.stderr.write(`${kind} ${name} with id ${id} is taken out (${went.join(', ')})\n`)
-  return ''
+  return { note: `${kind} ${name} with id ${id} is taken out (${went.join(', ')})` }
 }
 
 const rotation = { expires: { type: 'string' }, keep: { type: 'string' } } as const
@@ -103,7 +102,7 @@ function tokenOf({ values, directory }: CliContext, { kind, list, id, name }: Ow
   )
 }
 
-function rotateToken({ values, directory, clock, io }: CliContext, old: OwnedToken): string {
+function rotateToken({ values, directory, clock }: CliContext, old: OwnedToken): DirectoryResult {
   if (old.kind === 'job') {
     throw new UsageError('a token of a CI job is not rotated: kas token create --job gives the next job its own')
   }
@@ -120,8 +119,7 @@ function rotateToken({ values, directory, clock, io }: CliContext, old: OwnedTok
     directory.changeToken(list, ownerId, before, { expires: sooner(inDays('--keep', keep, clock), before) })
   directory.addToken(list, ownerId, entry)
   const end = keep === undefined ? 'the old one is void' : `the old one is void in ${keep}`
-  io.stderr.write(`a new token of ${kind} ${owner}, shown this once; ${end}:\n`)
-  return `${token}\n`
+  return { note: `a new token of ${kind} ${owner}, shown this once; ${end}:`, output: `${token}\n` }
 }
 
 function sooner(end: string, { expires }: TokenTree): string {

@@ -78,14 +78,13 @@ export const tokenCreate: DirectoryCommand = {
   },
   positionals: 0,
   async run(context) {
-    const { values, io } = context
+    const { values } = context
     const isJob = textOption(values, 'job') !== undefined
     if (textOption(values, 'agent') !== undefined && (isJob || textOption(values, 'user') !== undefined)) {
       throw new UsageError('--agent stands alone: a token is of an agent, a user or a CI job')
     }
     const token = isJob ? addJobToken(context) : addOwnerToken(context)
-    io.stderr.write('the token, shown this once:\n')
-    return `${token}\n`
+    return { note: 'the token, shown this once:', output: `${token}\n` }
   },
 }
 
@@ -144,8 +143,7 @@ const tokenRemoval = (verb: string): DirectoryCommand => ({
   async run({ positionals, directory, io }) {
     const hash = await hashFrom(positionals[0], io.stdin)
     directory.removeToken(tokenBeginning(directory, hash))
-    io.stderr.write('the token is revoked\n')
-    return ''
+    return { note: 'the token is revoked' }
   },
 })
 

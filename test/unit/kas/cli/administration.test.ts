@@ -1,4 +1,5 @@
-import { readFile, writeFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { tokenHash } from '../../../../src/lib/token-hash.ts'
 import { world } from './cli-world.ts'
@@ -180,4 +181,37 @@ t.test('a file that kas would refuse is not edited', async (t) => {
   const { kas, file } = await filled(t)
   await writeFile(file, `${text}last_ids: { agents: many }\n`)
   t.match(await kas('agent delete prod --project apps/web'), { code: 1, stderr: /last_ids\.agents: found "many"/ })
+})
+
+t.test('a directory that cannot be written: no id and no token is printed, and nothing is half made', async (t) => {
+  const { folder, run } = world(t, undefined)
+  const file = join(folder, 'd'.repeat(250)) // the one that is to take its place would have too long a name
+  const text = `projects:\n  - { id: 1, path: platform/clusters }\nagents:\n  - { id: 1, name: prod, project: 1, tokens: [{ sha256: ${'a'.repeat(64)} }] }\nusers:\n  - { id: 1, username: ada, tokens: [{ sha256: ${'b'.repeat(64)} }] }\n`
+  await writeFile(file, text)
+  const lines = [
+    'agent create stage --project platform/clusters',
+    'agent create x --project platform/other --git /srv/git/x.git',
+    'agent delete prod',
+    'agent rotate prod',
+    'user create bob',
+    'user delete ada',
+    'user rotate ada --keep 7d',
+    'token create --user ada',
+    'token create --agent prod',
+    'token create --job 5 --pipeline 6 --user ada --project platform/clusters',
+    'token rotate aaaaaaaa',
+    'token revoke bbbbbbbb',
+    'token delete bbbbbbbb',
+    `kubeconfig --agent prod --user ada --server https://kas.example.com --output ${folder}/config`,
+    'kubeconfig --agent prod --user ada --server https://kas.example.com --output -',
+  ]
+  for (const line of lines) {
+    const { code, stdout, stderr } = await run(line, { KAS_DIRECTORY_FILE: file })
+    t.equal(code, 1, line)
+    t.equal(stdout, '', line)
+    t.match(stderr, /ENAMETOOLONG/, line)
+    t.notMatch(stderr, /glagent-|kaspat-|kasci-|has id|shown this once|is void|is taken out|is revoked/, line)
+    t.equal(await readFile(file, 'utf8'), text, line)
+    t.strictSame(await readdir(folder), ['d'.repeat(250)], line)
+  }
 })
