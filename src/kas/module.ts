@@ -1,4 +1,5 @@
 import type { AgentId, Forward, Metadata } from '../call/call.ts'
+import type { Caller } from '../call/caller.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { KasError } from '../lib/errors.ts'
 import type { Logger } from '../lib/log.ts'
@@ -200,6 +201,8 @@ export interface AdmittedUser {
 /** Who may use the agent. */
 export interface OwnCaller {
   readonly agentId: AgentId
+  /** for shares: the same at all replicas */
+  readonly caller: Pick<Caller, 'key' | 'userKey'>
   /** in the cluster the caller acts as this user; undefined: as the agent itself */
   readonly impersonation: Impersonation | undefined
 }

@@ -1,3 +1,5 @@
+import type { KasError } from './errors.ts'
+
 /** Why a WebSocket is closed: codes of RFC 6455, 7.4.1, and of IANA's registry. */
 export const closeCodes = {
   normal: 1000,
@@ -7,3 +9,8 @@ export const closeCodes = {
   internalError: 1011,
   tryAgainLater: 1013,
 } as const
+
+/** For a WebSocket whose caller may no longer, or makes room for others. */
+export function endCode({ code }: KasError): number {
+  return code === 'TOO_MANY_STREAMS' ? closeCodes.tryAgainLater : closeCodes.policyViolation
+}

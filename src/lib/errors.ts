@@ -51,13 +51,14 @@ export const limitNames = [
   'questions_of_users',
   'views_of_agent',
   'sockets_about_agent',
+  'graph_bytes_about_agent',
+  'watch_bytes_about_agent',
   'views_of_socket',
   'open_nodes_of_view',
   'open_node_characters_of_view',
   'log_readers',
   // at an agent
   'views_at_agent',
-  'views_of_user',
   'view_streams',
   'viewers',
   'viewer_rights',
@@ -123,11 +124,14 @@ const table = {
     429,
     'New connection rate limit for this agent is exhausted. Please try again later',
   ),
-  /** `name`: for the log; `what`: for who is refused */
-  TOO_MANY_STREAMS: row<{ name: LimitName; limit: number; what: string }>(
+  /** `name`: for the log; `what`: for who is refused; `held`: of them, by that caller, where callers share the limit */
+  TOO_MANY_STREAMS: row<{ name: LimitName; limit: number; what: string; held?: number }>(
     Code.RESOURCE_EXHAUSTED,
     429,
-    (d) => `Too many ${d.what}, allowed: ${d.limit}. Please try again later`,
+    (d) =>
+      d.held
+        ? `Too many ${d.what}, allowed: ${d.limit}. You hold ${d.held} of them: end some, or try again later`
+        : `Too many ${d.what}, allowed: ${d.limit}. Please try again later`,
   ),
   CREDENTIAL_NOT_CHECKED: row(
     Code.RESOURCE_EXHAUSTED,
@@ -330,7 +334,9 @@ export class KasError extends Error {
   }
 
   get httpStatus(): number {
-    return table[this.spec.code].http
+    const { spec } = this
+    if (spec.code === 'VIEW_ENDED' && spec.agentCode === 'TOO_MANY_STREAMS') return table[spec.agentCode].http
+    return table[spec.code].http
   }
 
   /**

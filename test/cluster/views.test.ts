@@ -45,7 +45,7 @@ class KeptUpdates implements Viewer {
 
 const open = (feeds: Feeds) => {
   const viewer = new KeptUpdates()
-  feeds.open(agentId, { as: undefined, query: Buffer.from('{"view":"tree"}') }, viewer)
+  feeds.open(agentId, { caller: { key: 'ada' }, as: undefined, query: Buffer.from('{"view":"tree"}') }, viewer)
   return viewer
 }
 

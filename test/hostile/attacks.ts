@@ -20,6 +20,9 @@ import { longestRequests } from './attacks/longest-requests.ts'
 import { madeUpTokens } from './attacks/made-up-tokens.ts'
 import { manyConnections } from './attacks/many-connections.ts'
 import { manyHeaders } from './attacks/many-headers.ts'
+import { ownBodies } from './attacks/own-bodies.ts'
+import { ownSockets } from './attacks/own-sockets.ts'
+import { ownViews } from './attacks/own-views.ts'
 import { ownerChains } from './attacks/owner-chains.ts'
 import { reportStream } from './attacks/report-stream.ts'
 import { singleBytes } from './attacks/single-bytes.ts'
@@ -62,4 +65,7 @@ export const attacks: readonly Attack<unknown>[] = [
   greedyWatches,
   greedyStreams,
   greedyIdentities,
+  ownSockets,
+  ownViews,
+  ownBodies,
 ] as Attack<unknown>[]

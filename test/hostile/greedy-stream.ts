@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import type { TLSSocket } from 'node:tls'
+import type { ReplicaPorts } from '../../dev/start/ports.ts'
 import { delay } from '../../src/lib/signals.ts'
 import type { Round } from './attack.ts'
 import { dial, type Stage, textOf } from './stage.ts'
@@ -12,6 +13,10 @@ export interface EndlessRequest {
   readonly head: () => string
   /** what its body goes on with now and then; absent: it has none */
   readonly drip?: string
+  /** absent: at the entry */
+  readonly at?: ReplicaPorts
+  /** frames that follow once it is a WebSocket; absent: none */
+  readonly frames?: readonly Buffer[]
 }
 
 export interface GreedyOptions {
@@ -43,12 +48,14 @@ class GreedyStream {
 
   /** Resolves once its request is on the way. */
   async open(signal: AbortSignal): Promise<void> {
-    const { head, drip } = this.#request
-    const socket = dial(this.#stage.ca, this.#stage.entry.kubernetes)
+    const { head, drip, at = this.#stage.entry, frames = [] } = this.#request
+    const socket = dial(this.#stage.ca, at.kubernetes)
     this.#socket = socket
     const ask = () => void (socket.writable && socket.write(head()))
     socket.on('data', (chunk) => {
       const text = String(chunk)
+      if (text.startsWith('HTTP/1.1 101')) for (const frame of frames) socket.write(frame)
+      if (frames.length > 0 && text.includes('You hold')) this.#said(text)
       if (!/^HTTP\/1\.1 [45]/.test(text)) return
       this.#said(textOf(text))
       if (drip) socket.destroy()
@@ -73,7 +80,7 @@ class GreedyStream {
   }
 }
 
-/** Makes all of them at the entry, some at a time. @throws the signal's reason */
+/** Makes all of them, some at a time. @throws the signal's reason */
 export async function playGreedy(
   stage: Stage,
   requests: readonly EndlessRequest[],

@@ -174,6 +174,12 @@ export const upgradeHeaders = (protocol: string): readonly string[] => [
   `Sec-WebSocket-Protocol: ${protocol}`,
 ]
 
+/** Of a client, masked with zeros; shorter than 126 bytes. */
+export function textFrame(text: string): Buffer {
+  const payload = Buffer.from(text)
+  return Buffer.concat([Buffer.from([0x81, 0x80 | payload.length, 0, 0, 0, 0]), payload])
+}
+
 /** @returns the first answer's status, and its body as far as it came in one piece */
 export function textOf(answers: string): string {
   const [head = '', body = ''] = answers.split('\r\n\r\n')

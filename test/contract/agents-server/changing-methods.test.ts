@@ -75,7 +75,8 @@ t.test('the lead goes back and forth: views follow it, and no call is lost', asy
     const update = async (json: Uint8Array) => {
       from[i] = JSON.parse(Buffer.from(json).toString()).from ?? from[i]
     }
-    feeds.open(agentId, { as: undefined, query: Buffer.from('{}') }, { update, ended: (error) => errors.push(error) })
+    const wanted = { caller: { key: 'ada' }, as: undefined, query: Buffer.from('{}') }
+    feeds.open(agentId, wanted, { update, ended: (error) => errors.push(error) })
   }
   let isRunning = true
   let calls = 0

@@ -9,7 +9,7 @@ import { eventually } from '../../support/eventually.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { clusterForward, echo } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
-import { directory, startServer } from './start-server.ts'
+import { directory, directoryWithBob, startServer } from './start-server.ts'
 
 /** Paths of 8154 that kas answers by itself, for what is handed in. */
 
@@ -283,4 +283,113 @@ t.test('an answer that is longer than kas keeps is a fault of kas', async (t) =>
   const { ask, log } = await start(t, async () => answerOf('too long'), { maxOwnAnswerBytes: 7 })
   t.match(await failure(await ask('/echo/state')), [500, /Internal error/])
   t.ok(log.some((line) => line.includes('the answer of /echo/state has 8 bytes')))
+})
+
+const asBob = { Authorization: 'Bearer pat:42:bob' }
+const asUserOfJob = { Authorization: 'Bearer pat:42:good' }
+
+t.test(
+  'where all places are taken, who has most makes room for another: the newest is refused, and told',
+  async (t) => {
+    const running: PromiseWithResolvers<OwnAnswer>[] = []
+    const serve = () => {
+      const answer = Promise.withResolvers<OwnAnswer>()
+      running.push(answer)
+      return answer.promise
+    }
+    const { ask, world, count, log } = await start(t, serve, { maxOwnRequests: 3 })
+    world.directory = directoryWithBob
+    const asked = []
+    for (let i = 1; i <= 3; i++) {
+      asked.push(ask('/echo/state'))
+      await eventually(() => running.length === i)
+    }
+    const refusal = /Too many requests to kas itself about this agent, allowed: 3\. You hold 3 of them: end some/
+    t.match(await failure(await ask('/echo/state')), [429, refusal])
+    t.match(await failure(await ask('/echo/state', { headers: asUserOfJob })), [429, refusal], 'the user of these jobs')
+    const bobs = ask('/echo/state', { headers: asBob })
+    t.match(await failure(await (asked[2] as Promise<Response>)), [429, refusal])
+    t.equal(await count('TOO_MANY_STREAMS'), 3)
+    t.equal(log.filter((line) => line.includes('"limit_name":"own_requests_about_agent"')).length, 3)
+    await eventually(() => running.length === 4)
+    t.match(world.requests[3], { caller: { key: /^[\w-]{22}$/ } })
+    t.match(world.requests[0], { caller: { key: /^[\w-]{22}$/, userKey: /^[\w-]{22}$/ } })
+    for (const answer of running) answer.resolve(answerOf('done'))
+    for (const response of await Promise.all([asked[0], asked[1], bobs])) t.equal(response?.status, 200)
+  },
+)
+
+t.test('bodies that do not come hold nobody else up', async (t) => {
+  const { port, ask, world } = await start(t, async ({ body }) => answerOf(await text(body)), { maxOwnRequests: 2 })
+  world.directory = directoryWithBob
+  const slow = []
+  for (let i = 0; i < 2; i++) {
+    const client = await RawClient.open(port)
+    t.teardown(() => client.close())
+    client.write(`${post}Content-Length: 10\r\n\r\nhalf`)
+    slow.push(client)
+    await eventually(() => world.requests.length > i)
+  }
+  t.equal(await (await ask('/echo/state', { method: 'POST', body: 'whole', headers: asBob })).text(), 'whole')
+  t.match(await slow[1]?.toEnd(), /^HTTP\/1\.1 429 .*You hold 2 of them/s)
+})
+
+t.test('who does not take an answer is cut for another', async (t) => {
+  const size = 32 * 1024 * 1024
+  const answers = [Buffer.alloc(size), Buffer.alloc(size), Buffer.from('short')]
+  const ownAnswerRate = { perSecond: size, burst: 4 * size }
+  const limits = { maxOwnRequests: 2, maxOwnAnswerBytes: size, ownAnswerRate }
+  const { port, ask, world, count } = await start(t, async () => answerOf(answers.shift()), limits)
+  world.directory = directoryWithBob
+  for (let i = 0; i < 2; i++) {
+    const client = await RawClient.open(port)
+    t.teardown(() => client.close())
+    client.socket.pause()
+    client.write(`${post}Content-Length: 0\r\n\r\n`)
+    await eventually(() => answers.length === 2 - i)
+  }
+  t.equal(await (await ask('/echo/state', { headers: asBob })).text(), 'short')
+  await eventually(async () => (await count('cut')) === 1)
+})
+
+t.test('a GET with a body is refused before it takes a place; the cluster gets it', async (t) => {
+  const { port, world, count } = await start(t, async () => answerOf('ok'), { maxOwnRequests: 1 })
+  for (const body of [
+    'Content-Length: 100000',
+    'Transfer-Encoding: chunked',
+    'Content-Length: 1\r\nExpect: 100-continue',
+  ]) {
+    const clients = await Promise.all(Array.from({ length: 3 }, () => RawClient.open(port)))
+    for (const client of clients) {
+      t.teardown(() => client.close())
+      client.write(`${post.replace('POST', 'GET')}${body}\r\n\r\n`)
+      t.match(await client.until(/\r\n\r\n/), /^HTTP\/1\.1 400 /, body)
+    }
+  }
+  t.equal(world.requests.length, 0)
+  t.ok((await count('TOO_MANY_STREAMS')) <= 0)
+  const cluster = await RawClient.open(port)
+  t.teardown(() => cluster.close())
+  cluster.write(`${post.replace('POST', 'GET').replace('echo/state', 'api/v1/pods')}Content-Length: 4\r\n\r\nbody`)
+  t.match(await cluster.until(/\r\n\r\n/), /^HTTP\/1\.1 200 /)
+})
+
+t.test('long answers of one caller do not delay the short ones of another', async (t) => {
+  let served = 0
+  const serve = async ({ query }: OwnRequest) => {
+    served++
+    return answerOf(Buffer.alloc(Number(query.get('bytes'))))
+  }
+  const { ask, clock, world } = await start(t, serve, { ownAnswerRate: { perSecond: 1000, burst: 1000 } })
+  world.directory = directoryWithBob
+  await (await ask('/echo/state?bytes=100000')).arrayBuffer()
+  const second = ask('/echo/state?bytes=100000')
+  await eventually(() => clock.pending === 2)
+  for (let i = 0; i < 3; i++) {
+    t.equal((await (await ask('/echo/state?bytes=10', { headers: asBob })).arrayBuffer()).byteLength, 10)
+    clock.advance(20)
+  }
+  t.equal(served, 4, 'it waits on')
+  clock.advance(100_000)
+  t.equal((await (await second).arrayBuffer()).byteLength, 100_000)
 })

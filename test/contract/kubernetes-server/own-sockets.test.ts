@@ -9,7 +9,7 @@ import { eventually } from '../../support/eventually.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { clusterForward, echo } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
-import { directory, startServer } from './start-server.ts'
+import { directory, directoryWithBob, startServer } from './start-server.ts'
 import { tokenProtocol } from './watch-client.ts'
 
 /** WebSockets of paths that kas serves by itself on 8154, for what is handed in. */
@@ -241,3 +241,19 @@ for (const where of ['open', 'message', 'a message, later,'] as const) {
     await next.closed
   })
 }
+
+t.test('where there are too many, who has most makes room: the newest is closed, with the reason', async (t) => {
+  const { open, world, calls } = await start(t)
+  world.directory = directoryWithBob
+  const [first, second] = [await open(), await open()]
+  const bobs = await open({ Authorization: 'Bearer pat:42:bob' })
+  t.same(await second.closed, {
+    code: 1013,
+    reason: 'Too many WebSockets for words of this agent, allowed: 2. You hold 2 of them: end some, or try again later',
+  })
+  await eventually(() => calls.length === 2)
+  t.same(calls, ['withdraw TOO_MANY_STREAMS', 'closed'])
+  await t.rejects(open(), /429/, 'nobody makes room for as much')
+  await t.rejects(open({ Authorization: 'Bearer pat:42:bob' }), /429/)
+  for (const { socket } of [first, bobs]) t.equal(socket.readyState, WebSocket.OPEN)
+})

@@ -48,6 +48,15 @@ export const directory: Pick<Directory, 'grantJob' | 'grantUser'> = {
   },
 }
 
+/** Beside those of `directory`, who are one user: bob, by the token `bob`. */
+export const directoryWithBob: typeof directory = {
+  ...directory,
+  async grantUser(agent, token, ...rest) {
+    if (token.key !== 'bob') return await directory.grantUser(agent, token, ...rest)
+    return { ...user, user: { id: 6n, username: 'bob' } }
+  },
+}
+
 export function createKubernetesServer(
   forward: Forward,
   options: Partial<KubernetesServerOptions> = {},

@@ -3,7 +3,7 @@ import type { TLSSocket } from 'node:tls'
 import { abortable } from '../../../src/lib/signals.ts'
 import { viewsProtocol } from '../../../src/proto/views-json.ts'
 import type { Attack } from '../attack.ts'
-import { dial, type Stage, textOf } from '../stage.ts'
+import { dial, type Stage, textFrame, textOf } from '../stage.ts'
 
 interface Size {
   /** on each as many views as it may have, and more */
@@ -38,12 +38,6 @@ async function open({ ca, holder, evil }: Stage, sockets: TLSSocket[], signal: A
     socket.write(textFrame(JSON.stringify({ type: 'open', id, agent, view: 'tree' })))
   }
   return textOf(String(answer))
-}
-
-/** Masked with zeros; shorter than 126 bytes. */
-function textFrame(text: string): Buffer {
-  const payload = Buffer.from(text)
-  return Buffer.concat([Buffer.from([0x81, 0x80 | payload.length, 0, 0, 0, 0]), payload])
 }
 
 export const unreadViews: Attack<Size> = {

@@ -10,6 +10,7 @@ import type {
 import { Problems } from '../../../src/agentk/modules/views/view/problems.ts'
 import { type OpenView, ViewHost, type ViewHostOptions } from '../../../src/agentk/modules/views/view/view-host.ts'
 import type { ResourceKind } from '../../../src/kubernetes/kind.ts'
+import type { Holder } from '../../../src/lib/shared-room.ts'
 import type { EventRow, Query } from '../../../src/proto/views-json.ts'
 import { capturedLog } from '../captured-log.ts'
 import { anyIdentity } from '../identities.ts'
@@ -93,6 +94,14 @@ export class ViewStage {
   open(caller: Caller, query: Query, resumes = false): { client: ViewClient; view: OpenView } {
     const client = new ViewClient()
     const view = this.host.open({ caller, query: Buffer.from(JSON.stringify(query)), resumes }, client)
+    client.onTaken = (seq) => view.taken(seq)
+    return { client, view }
+  }
+
+  /** A view of a caller that kas tells apart from others. */
+  openOf(viewer: Holder, caller: Caller, query: Query): { client: ViewClient; view: OpenView } {
+    const client = new ViewClient()
+    const view = this.host.open({ caller, viewer, query: Buffer.from(JSON.stringify(query)) }, client)
     client.onTaken = (seq) => view.taken(seq)
     return { client, view }
   }

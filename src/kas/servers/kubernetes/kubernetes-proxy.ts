@@ -1,10 +1,10 @@
 import type { AgentId, Call, Forward, Reply } from '../../../call/call.ts'
 import type { Caller } from '../../../call/caller.ts'
 import { safetyOf } from '../../../call/safety.ts'
-import { ByteBudgets } from '../../../lib/byte-budget.ts'
 import { type Clock, monotonicClock, systemClock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
+import { SharedRooms } from '../../../lib/shared-room.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
@@ -125,7 +125,7 @@ export class KubernetesProxy {
     this.#via = `gRPC/1.0 ${product}`
     this.#relay = new Relay({ ...responses, via: this.#via })
     const { forward, metrics } = components
-    const kept = new ByteBudgets<AgentId>(limits.maxWatchAgentBytes)
+    const kept = new SharedRooms<AgentId>({ name: 'watch_bytes_about_agent', limit: limits.maxWatchAgentBytes })
     this.#watches = new ResumedWatches({ forward, onResumed: metrics.watchResumed, kept }, limits)
     const headers = (progress: Progress) => this.#ownHeaders(progress)
     this.#endings = new Endings({ clock: systemClock, ...components, headers })
@@ -201,14 +201,14 @@ export class KubernetesProxy {
     const isUpgrade = exchange.upgrade !== undefined
     record.asks(method, target, { lasts: isUpgrade || exchange.asked !== undefined, isUpgrade })
     const { directory } = this.#components
-    const ofUser = this.#ofUsers.find(method, target)
+    const ofUser = this.#ofUsers.find(method, target, head)
     if (ofUser)
       return await this.#ofUsers.serve(ofUser, { exchange, record, head, headers: this.#ownHeaders(progress) })
     const signed = this.#signed.find(method, target)
     if (signed) return await this.#signed.serve(signed, exchange, head, this.#ownHeaders(progress))
     if (this.#frontCheck?.isAsked(method, target))
       return await this.#frontCheck.serve(exchange, head, this.#ownHeaders(progress))
-    const own = this.#own.find(method, target)
+    const own = this.#own.find(method, target, head)
     const sealed = own === 'token' ? undefined : this.#openToken(exchange, head, target)
     const credentials = sealed ? await sealed : readCredentials(head, target)
     progress.span.calls(credentials.agentId)

@@ -1,9 +1,10 @@
 import type { AgentId } from '../../../call/call.ts'
-import { Counter } from '../../../lib/counter.ts'
-import { KasError, type LimitName } from '../../../lib/errors.ts'
+import type { Caller } from '../../../call/caller.ts'
+import { KasError } from '../../../lib/errors.ts'
 import { clockDelay } from '../../../lib/pause.ts'
-import { RateLimits } from '../../../lib/rate-limit.ts'
-import { abortable } from '../../../lib/signals.ts'
+import { SharedRates } from '../../../lib/shared-rate.ts'
+import { SharedRooms } from '../../../lib/shared-room.ts'
+import { abortable, linkedController } from '../../../lib/signals.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
 import type { OwnEndpoint } from '../../module.ts'
 import type { Credentials } from './authorization/credentials.ts'
@@ -11,11 +12,11 @@ import type { OpenSession } from './authorization/sessions.ts'
 import { boundedBody, checkLength } from './http/bounded-body.ts'
 import type { Exchange } from './http/exchange.ts'
 import type { RequestOutcome } from './http/metrics.ts'
-import { OwnSockets, type OwnSocketsComponents, type OwnSocketsOptions } from './own-sockets.ts'
+import { OwnSockets, type OwnSocketsComponents, type OwnSocketsOptions, type OwnWebSocket } from './own-sockets.ts'
 import type { Progress } from './progress.ts'
 import type { RequestHead } from './request/request-head.ts'
 import type { Target } from './request/target.ts'
-import { checkMethod, contentHeaders } from './response/own-answer.ts'
+import { type ContentHead, checkBodiless, checkMethod, contentHeaders } from './response/own-answer.ts'
 import type { WatchApi } from './watch/watch-api.ts'
 import type { WebSocketTokens } from './watch/websocket-tokens.ts'
 
@@ -36,12 +37,16 @@ export interface OwnCall {
   readonly head: RequestHead
   readonly target: Target
   readonly credentials: Credentials
+  readonly caller: Caller
   readonly impersonation: Impersonation | undefined
   /** of the answer, beside what it consists of */
   readonly headers: readonly string[]
   /** by default the request ends as if its caller had left */
   readonly session: Pick<OpenSession, 'endsBy'>
 }
+
+/** what an agent has too many of */
+const ownRequests = 'requests to kas itself about this agent'
 
 /** Agents whose rate is known beside those that have rested. */
 const maxAnsweredAgents = 10_000
@@ -51,22 +56,22 @@ export class OwnEndpoints {
   readonly #components: OwnEndpointsComponents
   readonly #limits: OwnSocketsOptions['limits']
   /** of each agent: requests to `endpoints` whose answers have not been taken yet */
-  readonly #running: Counter<AgentId>
-  /** of each agent: bytes of these answers. What is over delays the next one */
-  readonly #answered: RateLimits<AgentId>
+  readonly #running: SharedRooms<AgentId>
+  /** of each agent: bytes of these answers. What a caller has over delays that caller's next one */
+  readonly #answered: SharedRates<AgentId>
   /** of `endpoints` that have any */
   readonly #upgrades: ReadonlyMap<OwnEndpoint, OwnSockets>
   /** of each agent: WebSockets of `endpoints` */
-  readonly #sockets: Counter<AgentId>
+  readonly #sockets: SharedRooms<AgentId>
 
   constructor(components: OwnEndpointsComponents, options: OwnSocketsOptions) {
     const { endpoints, clock } = components
     const { limits } = options
     this.#components = components
     this.#limits = limits
-    this.#running = new Counter({ maxOfKey: limits.maxOwnRequests })
-    this.#answered = new RateLimits(clock, { ...limits.ownAnswerRate, maxKeys: maxAnsweredAgents })
-    this.#sockets = new Counter({ maxOfKey: limits.maxOwnSockets })
+    this.#running = new SharedRooms({ name: 'own_requests_about_agent', limit: limits.maxOwnRequests })
+    this.#answered = new SharedRates(clock, { ...limits.ownAnswerRate, maxKeys: maxAnsweredAgents })
+    this.#sockets = new SharedRooms({ name: 'sockets_about_agent', limit: limits.maxOwnSockets })
     const upgradeOf = (endpoint: OwnEndpoint) =>
       endpoint.upgrade ? [[endpoint, new OwnSockets(endpoint.upgrade, components, options)] as const] : []
     this.#upgrades = new Map(endpoints.flatMap(upgradeOf))
@@ -77,9 +82,15 @@ export class OwnEndpoints {
    *
    * Without a secret for tokens, neither they nor watches are served (doc/reference/gitlab-contract.md 9.3 no. 25).
    *
-   * @throws KasError NOT_SERVED, METHOD_NOT_ALLOWED
+   * @throws KasError NOT_SERVED, METHOD_NOT_ALLOWED, BAD_REQUEST
    */
-  find(method: string, { path, wantsToken }: Pick<Target, 'path' | 'wantsToken'>): Own | undefined {
+  find(method: string, target: Pick<Target, 'path' | 'wantsToken'>, head: ContentHead): Own | undefined {
+    const own = this.#find(method, target)
+    if (own) checkBodiless(method, head)
+    return own
+  }
+
+  #find(method: string, { path, wantsToken }: Pick<Target, 'path' | 'wantsToken'>): Own | undefined {
     const { webSocketTokens, endpoints } = this.#components
     if (path === '/watch' || wantsToken) {
       if (!webSocketTokens) throw new KasError({ code: 'NOT_SERVED', what: 'the watch API is off' })
@@ -95,18 +106,7 @@ export class OwnEndpoints {
     if (own === 'token') return await this.#seal(call)
     if (own === 'watch') return await this.#watch(call)
     const sockets = call.exchange.upgrade && this.#upgrades.get(own)
-    const { agentId } = call.credentials
-    const leave = sockets
-      ? enter(this.#sockets, agentId, { name: 'sockets_about_agent', what: sockets.what })
-      : enter(this.#running, agentId, {
-          name: 'own_requests_about_agent',
-          what: 'requests to kas itself about this agent',
-        })
-    try {
-      return await (sockets ? this.#upgrade(sockets, call) : this.#answer(own, call))
-    } finally {
-      leave()
-    }
+    return await (sockets ? this.#upgrade(sockets, call) : this.#answer(own, call))
   }
 
   async #seal({ exchange, target, credentials, headers }: OwnCall): Promise<RequestOutcome> {
@@ -116,8 +116,8 @@ export class OwnEndpoints {
     return 'token'
   }
 
-  async #watch({ exchange, head, credentials, progress, session }: OwnCall): Promise<RequestOutcome> {
-    const conversation = this.#components.watches.accept(exchange, head, credentials, progress.span)
+  async #watch({ exchange, head, credentials, caller, progress, session }: OwnCall): Promise<RequestOutcome> {
+    const conversation = this.#components.watches.accept(exchange, head, { credentials, caller, span: progress.span })
     progress.record.answered(exchange.statusCode)
     session.endsBy({ end: (reason) => withdraw(progress, conversation, reason) })
     await conversation.run(exchange.signal)
@@ -126,37 +126,63 @@ export class OwnEndpoints {
 
   async #upgrade(
     sockets: OwnSockets,
-    { exchange, progress, head, credentials, impersonation, session }: OwnCall,
+    { exchange, progress, head, credentials, caller, impersonation, session }: OwnCall,
   ): Promise<RequestOutcome> {
     const { agentId } = credentials
-    const opened = sockets.accept(exchange, head, { agentId, impersonation })
-    progress.record.answered(exchange.statusCode)
-    const { changed } = opened
-    session.endsBy({ end: (reason) => withdraw(progress, opened, reason), ...(changed ? { changed } : {}) })
-    await opened.run(exchange.signal)
+    let opened: OwnWebSocket | undefined
+    const end = (reason: KasError) => opened && withdraw(progress, opened, reason)
+    const hold = this.#sockets.enter(agentId, caller, { what: sockets.what, end })
+    try {
+      opened = sockets.accept(exchange, head, { agentId, caller, impersonation })
+      progress.record.answered(exchange.statusCode)
+      const { changed } = opened
+      session.endsBy({ end, ...(changed ? { changed } : {}) })
+      await opened.run(exchange.signal)
+    } finally {
+      hold.leave()
+    }
     return 'upgraded'
   }
 
   async #answer(endpoint: OwnEndpoint, call: OwnCall): Promise<RequestOutcome> {
-    const { exchange, head, target, credentials, impersonation, headers } = call
+    const { exchange, credentials, caller } = call
     exchange.upgrade?.refused()
+    checkLength(call.head.contentLength, { maxBytes: this.#limits.maxOwnBodyBytes })
+    const ended = linkedController(exchange.signal)
+    const end = (reason: KasError) => {
+      ended.abort(reason)
+      if (exchange.begun) exchange.cut()
+    }
+    const hold = this.#running.enter(credentials.agentId, caller, { what: ownRequests, end })
+    try {
+      return await this.#answerWithin(endpoint, call, ended.signal)
+    } finally {
+      ended.dispose()
+      hold.leave()
+    }
+  }
+
+  /** @param signal - the caller has left, or makes room for others */
+  async #answerWithin(endpoint: OwnEndpoint, call: OwnCall, signal: AbortSignal): Promise<RequestOutcome> {
+    const { exchange, head, target, credentials, caller, impersonation, headers } = call
+    const { agentId } = credentials
     const { maxOwnBodyBytes: maxBytes, ownBodyTimeoutMs: timeoutMs } = this.#limits
     const { maxOwnAnswerBytes, ownAnswerTimeoutMs } = this.#limits
-    checkLength(head.contentLength, { maxBytes })
-    const answered = this.#answered.of(credentials.agentId)
-    for (let waitMs = answered.msUntil(0); waitMs > 0; waitMs = answered.msUntil(0))
-      await clockDelay(this.#components.clock, waitMs, exchange.signal)
+    const answered = this.#answered.of(agentId)
+    const waitMs = () => answered.msUntilPaid(caller.key)
+    for (let ms = waitMs(); ms > 0; ms = waitMs()) await clockDelay(this.#components.clock, ms, signal)
     const answer = endpoint.serve({
-      agentId: credentials.agentId,
+      agentId,
+      caller,
       impersonation,
       method: exchange.request.method as string,
       query: new Map(target.query),
-      body: boundedBody(exchange, head.contentLength, { maxBytes, timeoutMs }),
-      signal: exchange.signal,
+      body: boundedBody(exchange, head.contentLength, { maxBytes, timeoutMs, signal }),
+      signal,
     })
-    const { status, mediaType, body } = await abortable(answer, exchange.signal)
+    const { status, mediaType, body } = await abortable(answer, signal)
     if (body.length > maxOwnAnswerBytes) throw new Error(`the answer of ${endpoint.path} has ${body.length} bytes`)
-    answered.take(body.length)
+    answered.take(caller.key, body.length)
     const all = [...headers, ...contentHeaders(mediaType)]
     return (await exchange.answerInPieces(status, all, body, ownAnswerTimeoutMs)) ? 'endpoint' : 'cut'
   }
@@ -165,11 +191,4 @@ export class OwnEndpoints {
 function withdraw(progress: Progress, conversation: { withdraw(reason: KasError): void }, reason: KasError): void {
   progress.withdraw(reason)
   conversation.withdraw(reason)
-}
-
-/** @returns to be called at its end. @throws KasError TOO_MANY_STREAMS */
-function enter(counter: Counter<AgentId>, agentId: AgentId, bound: { name: LimitName; what: string }): () => void {
-  const leave = counter.enter(agentId)
-  if (!leave) throw new KasError({ code: 'TOO_MANY_STREAMS', limit: counter.limits.maxOfKey, ...bound })
-  return leave
 }

@@ -1,5 +1,5 @@
 import type { Clock } from '../../../lib/clock.ts'
-import { closeCodes } from '../../../lib/close-codes.ts'
+import { closeCodes, endCode } from '../../../lib/close-codes.ts'
 import { KasError, limitField } from '../../../lib/errors.ts'
 import { guarded } from '../../../lib/guarded.ts'
 import type { Logger } from '../../../lib/log.ts'
@@ -89,10 +89,10 @@ export class OwnWebSocket {
     return (impersonation) => this.#guarded(() => this.#conversation?.changed?.(impersonation))
   }
 
-  /** The caller may no longer, whatever the conversation does about it. */
+  /** The caller may no longer, or makes room for others, whatever the conversation does about it. */
   withdraw(reason: KasError): void {
     this.#guarded(() => this.#conversation?.withdraw(reason))
-    if (this.#socket.isOpen) this.#socket.close(closeCodes.policyViolation, reason.message)
+    if (this.#socket.isOpen) this.#socket.close(endCode(reason), reason.message)
   }
 
   /** Resolves when it is closed; `signal` closes it. */

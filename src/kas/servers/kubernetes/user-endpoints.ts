@@ -9,7 +9,7 @@ import type { KubernetesLimits } from './http/kubernetes-limits.ts'
 import type { RequestOutcome } from './http/metrics.ts'
 import type { RequestHead } from './request/request-head.ts'
 import type { Target } from './request/target.ts'
-import { checkMethod, contentHeaders } from './response/own-answer.ts'
+import { type ContentHead, checkBodiless, checkMethod, contentHeaders } from './response/own-answer.ts'
 
 export interface UserEndpointsComponents {
   readonly endpoints: readonly UserEndpoint[]
@@ -37,10 +37,12 @@ export class UserEndpoints {
     this.#options = options
   }
 
-  /** Undefined: the request is about an agent. @throws KasError METHOD_NOT_ALLOWED */
-  find(method: string, { path }: Pick<Target, 'path'>): UserEndpoint | undefined {
+  /** Undefined: the request is about an agent. @throws KasError METHOD_NOT_ALLOWED, BAD_REQUEST */
+  find(method: string, { path }: Pick<Target, 'path'>, head: ContentHead): UserEndpoint | undefined {
     const endpoint = this.#components.endpoints.find((each) => each.path === path)
-    if (endpoint) checkMethod(method, endpoint.methods)
+    if (!endpoint) return undefined
+    checkMethod(method, endpoint.methods)
+    checkBodiless(method, head)
     return endpoint
   }
 

@@ -1,5 +1,6 @@
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { KasError } from '../../../../lib/errors.ts'
+import type { Holder } from '../../../../lib/shared-room.ts'
 import { decodeMessage } from '../../../../proto/decode.ts'
 import {
   type FollowRequest,
@@ -76,7 +77,8 @@ export class FollowStream {
           this.#fault(view, error)
         },
       }
-      this.#views.set(view, this.#components.host.open({ caller: callerOf(caller), query, resumes, fresh }, out))
+      const wanted = { caller: callerOf(caller), viewer: viewerOf(caller), query, resumes, fresh }
+      this.#views.set(view, this.#components.host.open(wanted, out))
     } catch (error) {
       this.#fault(view, KasError.from(error))
     }
@@ -113,4 +115,11 @@ function callerOf(caller: Open['caller']): Caller {
   if (caller?.as.case !== 'user') throw new KasError({ code: 'INVALID_MESSAGE', detail: 'a view without a caller' })
   const { username, groups, uid, extra } = caller.as.value
   return { as: 'user', user: { username, groups, uid, extra: extra.map(({ key, val }) => ({ key, val })) } }
+}
+
+/** Undefined: an older kas does not say whose it is. */
+function viewerOf(caller: Open['caller']): Holder | undefined {
+  const { key = '', userKey = '' } = caller ?? {}
+  if (key === '') return undefined
+  return userKey === '' ? { key } : { key, userKey }
 }

@@ -1,5 +1,6 @@
 import type { Clock } from '../../../../lib/clock.ts'
 import { KasError } from '../../../../lib/errors.ts'
+import { type Hold, type Holder, SharedRoom } from '../../../../lib/shared-room.ts'
 import { viewsBounds } from '../../../../proto/views-json.ts'
 import type { AskEvents } from '../access/asked-events.ts'
 import { PresentFeed, PresentKinds } from '../access/present-kinds.ts'
@@ -16,7 +17,7 @@ import { ForestView } from './forest-view.ts'
 import { GraphView } from './graph-view.ts'
 import type { Problems } from './problems.ts'
 import type { View } from './view.ts'
-import { type CountedView, ViewLimits, type ViewLimitsOptions } from './view-limits.ts'
+import { type CountedView, ViewLimits, type ViewLimitsOptions, viewLimitsDefaults } from './view-limits.ts'
 import { type SeenStates, seenStates, viewState } from './view-state.ts'
 
 /** States of kinds come many at once: they are read at whole multiples of it, whoever's they are. ms */
@@ -41,6 +42,8 @@ export interface ViewOut {
 
 export interface WantedView {
   readonly caller: Caller
+  /** whose share it counts in; undefined: of the user in the cluster, or of many, where it is the agent itself */
+  readonly viewer?: Holder | undefined
   /** JSON */
   readonly query: Uint8Array
   /** the viewer has rows from before, which stay until kinds are listed */
@@ -75,6 +78,7 @@ export interface ViewHostOptions {
 
 interface Opened extends CountedView {
   readonly caller: Caller
+  readonly place: Hold
   readonly query: ReadQuery
   readonly view: View
   readonly openedAt: number
@@ -99,6 +103,7 @@ export class ViewHost {
   readonly #present: PresentKinds
   readonly #feed: PresentFeed
   readonly #opened = new Set<Opened>()
+  readonly #room: SharedRoom
   readonly #limits: ViewLimits
   readonly #unsubscribe: (() => void)[]
   #isFirstList = true
@@ -107,10 +112,14 @@ export class ViewHost {
   #statesDue: { readonly at: number; readonly cancel: () => void } | undefined
   readonly #cancels: readonly (() => void)[]
 
-  constructor(components: ViewHostComponents, { verdict = 'argo', limits, ...options }: ViewHostOptions = {}) {
+  constructor(
+    components: ViewHostComponents,
+    { verdict = 'argo', limits = viewLimitsDefaults, ...options }: ViewHostOptions = {},
+  ) {
     const { records, states, events, clock } = components
     this.#components = components
     this.#present = new PresentKinds(clock)
+    this.#room = new SharedRoom({ name: 'views_at_agent', limit: limits.maxViews })
     this.#limits = new ViewLimits(this.#opened, limits)
     const { turns = new TimeSlices(clock) } = components
     this.#turns = turns
@@ -140,13 +149,37 @@ export class ViewHost {
    * @throws KasError BAD_REQUEST: the query; TOO_MANY_STREAMS: too many views, or too many callers; FORBIDDEN: the
    * caller is nobody
    */
-  open({ caller, query, resumes = false, fresh = false }: WantedView, out: ViewOut): OpenView {
-    const user = caller.as === 'user' ? caller.user.username : undefined
-    this.#limits.checkView(user)
+  open(wanted: WantedView, out: ViewOut): OpenView {
+    let opened: Opened | undefined
+    const end = (reason: KasError) => opened && this.#end(opened, reason)
+    const { caller } = wanted
+    const { viewer = { key: caller.as === 'user' ? caller.user.username : undefined } } = wanted
+    const place = this.#room.enter(viewer, { what: 'views', end })
+    try {
+      opened = this.#begun(wanted, { place, user: viewer.key }, out)
+    } catch (error) {
+      place.leave()
+      throw error
+    }
+    const view = opened
+    this.#opened.add(view)
+    return {
+      page: (node, limit, offset = 0) => this.#page(view, node, limit, offset),
+      taken: (seq) => view.view.taken(seq),
+      close: () => this.#close(view),
+    }
+  }
+
+  #begun(
+    { caller, query, resumes = false, fresh = false }: WantedView,
+    { place, user }: Pick<Opened, 'place' | 'user'>,
+    out: ViewOut,
+  ): Opened {
     const read = readQuery(query)
     const { clock, reviews } = this.#components
     const opened: Opened = {
       caller,
+      place,
       user,
       query: read,
       view: this.#makeView(read, () => opened, user, out),
@@ -169,12 +202,7 @@ export class ViewHost {
     const onVisibility = (visibility: Visibility) => this.#show(opened, visibility)
     const onWhole = () => this.#setState(opened)
     opened.access = reviews.open(caller, wanted, this.#present, { onVisibility, onWhole })
-    this.#opened.add(opened)
-    return {
-      page: (node, limit, offset = 0) => this.#page(opened, node, limit, offset),
-      taken: (seq) => opened.view.taken(seq),
-      close: () => this.#close(opened),
-    }
+    return opened
   }
 
   /** Ends all views, without a word to them. */
@@ -256,7 +284,8 @@ export class ViewHost {
 
   #close(opened: Opened): void {
     if (!this.#opened.delete(opened)) return
-    const { view, access } = opened
+    const { view, access, place } = opened
+    place.leave()
     opened.cancelPatience()
     access?.close()
     view.close()

@@ -3,10 +3,10 @@ import { viewsBounds } from '../../../../proto/views-json.ts'
 import type { Visibility } from '../store/record.ts'
 import type { View } from './view.ts'
 
-/** How much there may be at once. One user leaves room for others; those let in as the agent are many, and no one user. */
+/** How much there may be at once. One caller leaves room for others; those that an older kas does not tell apart are many. */
 export interface ViewLimitsOptions {
+  /** callers share it */
   readonly maxViews: number
-  readonly maxViewsPerUser: number
   /** different rights of viewers: each change of an object is compared with each of them */
   readonly maxVisibilities: number
   readonly maxVisibilitiesPerUser: number
@@ -26,7 +26,6 @@ export const leastRows = 100
 
 export const viewLimitsDefaults: ViewLimitsOptions = {
   maxViews: viewsBounds.maxViewsPerAgent,
-  maxViewsPerUser: 200,
   maxVisibilities: 128,
   maxVisibilitiesPerUser: 16,
   maxAsked: 100,
@@ -39,7 +38,7 @@ export const viewLimitsDefaults: ViewLimitsOptions = {
 
 /** A view that is open, as it counts. */
 export interface CountedView {
-  /** in the cluster; undefined: as the agent */
+  /** the caller's key; undefined: of many */
   readonly user: string | undefined
   /** undefined: not known yet */
   readonly visibility: Visibility | undefined
@@ -55,14 +54,6 @@ export class ViewLimits {
   constructor(views: Iterable<CountedView>, options: ViewLimitsOptions = viewLimitsDefaults) {
     this.#views = views
     this.#options = options
-  }
-
-  /** @throws KasError TOO_MANY_STREAMS: the user, or all, may not have one more */
-  checkView(user: string | undefined): void {
-    const { maxViews, maxViewsPerUser } = this.#options
-    check([...this.#views].length, { name: 'views_at_agent', limit: maxViews, what: 'views' })
-    if (user !== undefined)
-      check(this.#of(user).length, { name: 'views_of_user', limit: maxViewsPerUser, what: 'views of one user' })
   }
 
   /** @throws KasError TOO_MANY_STREAMS: there are too many others than `counted` is to see from now on */

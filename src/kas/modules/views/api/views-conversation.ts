@@ -34,12 +34,11 @@ export class ViewsConversation implements OwnConversation {
     for (const view of this.#views.values()) view.reopen(as)
   }
 
-  /** The caller may no longer: its views end, each with the reason, and the WebSocket is closed. */
+  /** Its views end, each with the reason; the WebSocket is closed then. */
   withdraw(reason: KasError): void {
     const ids = [...this.#views.keys()]
     this.#closeAll()
     for (const id of ids) this.#fail(id, reason)
-    this.#opened.socket.close(closeCodes.policyViolation, reason.message)
   }
 
   closed(): void {
@@ -72,7 +71,7 @@ export class ViewsConversation implements OwnConversation {
   }
 
   #open({ id, agent, query, fresh }: Extract<ViewsMessage, { type: 'open' }>): void {
-    const { agentId } = this.#opened
+    const { agentId, caller } = this.#opened
     if (agent !== String(agentId)) {
       throw new KasError({ code: 'BAD_REQUEST', detail: `agent: this WebSocket is for agent ${agentId}` })
     }
@@ -94,7 +93,7 @@ export class ViewsConversation implements OwnConversation {
         this.#fail(id, error)
       },
     }
-    const view = this.#feeds.open(agentId, { as: this.#as, query, fresh }, viewer)
+    const view = this.#feeds.open(agentId, { caller, as: this.#as, query, fresh }, viewer)
     this.#views.set(id, view)
   }
 

@@ -32,11 +32,11 @@ export function viewsEndpoint(feeds: Pick<Feeds, 'open'>): OwnEndpoint {
  * @throws KasError BAD_REQUEST, TOO_MANY_STREAMS, or what the view ended with
  */
 async function snapshot(feeds: Pick<Feeds, 'open'>, request: OwnRequest): Promise<OwnAnswer> {
-  const { agentId, impersonation: as, signal } = request
+  const { agentId, caller, impersonation: as, signal } = request
   const query = queryOf(request)
   const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>()
   const update = async (json: Uint8Array) => resolve(json)
-  const view = feeds.open(agentId, { as, query }, { update, ended: reject })
+  const view = feeds.open(agentId, { caller, as, query }, { update, ended: reject })
   try {
     const body = await abortable(promise, signal)
     if (await isOneObject(body)) return { status: 200, mediaType: 'application/json', body }

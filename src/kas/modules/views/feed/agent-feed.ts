@@ -4,6 +4,7 @@ import { Backoff } from '../../../../lib/backoff.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { Code, KasError } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
+import { SharedRoom } from '../../../../lib/shared-room.ts'
 import { linkedController } from '../../../../lib/signals.ts'
 import { decodeMessage } from '../../../../proto/decode.ts'
 import { type Fault, type FollowResponse, FollowResponseSchema, Views } from '../../../../proto/gen/views_pb.ts'
@@ -15,6 +16,7 @@ import { FeedView, type ViewOwner } from './feed-view.ts'
 import { FollowSteps } from './follow-steps.ts'
 import { UnsentBytes } from './unsent-bytes.ts'
 import type { OpenView, Viewer, WantedView } from './view.ts'
+import { viewerOf } from './viewer-keys.ts'
 
 export interface AgentFeedComponents {
   readonly forward: Forward
@@ -76,6 +78,7 @@ export class AgentFeed implements ViewOwner {
   readonly #options: AgentFeedOptions
   readonly #onEnd: () => void
   readonly #views = new Set<FeedView>()
+  readonly #room: SharedRoom
   /** on the present Follow */
   readonly #byNumber = new Map<number, FeedView>()
   readonly #unsent: UnsentBytes
@@ -97,6 +100,7 @@ export class AgentFeed implements ViewOwner {
     this.#components = components
     this.#options = options
     this.#onEnd = onEnd
+    this.#room = new SharedRoom({ name: 'views_of_agent', limit: options.maxViews })
     this.#unsent = new UnsentBytes(components.clock, options)
   }
 
@@ -106,12 +110,12 @@ export class AgentFeed implements ViewOwner {
 
   /** @throws KasError TOO_MANY_STREAMS */
   open(wanted: WantedView, viewer: Viewer): OpenView {
-    const { maxViews: limit, firstUpdateMs } = this.#options
-    if (this.#views.size >= limit) {
-      throw new KasError({ code: 'TOO_MANY_STREAMS', name: 'views_of_agent', limit, what: 'views of this agent' })
-    }
+    const { firstUpdateMs } = this.#options
+    const asked = { ...wanted, caller: viewerOf(this.#agentId, wanted.caller) }
+    const end = (reason: KasError) => view.fail(reason)
+    const hold = this.#room.enter(asked.caller, { what: 'views of this agent', end })
     this.#cancelLinger()
-    const view = new FeedView(this, wanted, viewer)
+    const view: FeedView = new FeedView(this, asked, viewer, () => hold.leave())
     this.#views.add(view)
     view.cancelWait = this.#components.clock.after(firstUpdateMs, () => view.fail(this.#tooLate()))
     this.restarted(view)

@@ -32,6 +32,7 @@ export class FeedView implements OpenView {
   cancelWait: () => void = () => undefined
   readonly #owner: ViewOwner
   readonly #viewer: Viewer
+  readonly #onEnd: () => void
   #wanted: WantedView
   /** what the viewer has got was for somebody else */
   #isForAnother = false
@@ -52,10 +53,12 @@ export class FeedView implements OpenView {
    */
   #state: 'waiting' | 'current' | 'lost' | 'stale' | 'ended' = 'waiting'
 
-  constructor(owner: ViewOwner, wanted: WantedView, viewer: Viewer) {
+  /** @param onEnd - it takes no room any more */
+  constructor(owner: ViewOwner, wanted: WantedView, viewer: Viewer, onEnd: () => void) {
     this.#owner = owner
     this.#wanted = wanted
     this.#viewer = viewer
+    this.#onEnd = onEnd
   }
 
   get wanted(): WantedView {
@@ -148,6 +151,7 @@ export class FeedView implements OpenView {
 
   #end(): void {
     this.#state = 'ended'
+    this.#onEnd()
     this.cancelWait()
     this.#dropNext()
     this.#leave()

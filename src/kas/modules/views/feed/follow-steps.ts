@@ -169,15 +169,15 @@ export class ViewSteps {
     return { case: 'taken', value: { seq } }
   }
 
-  #takeOpen({ as, query, resumes, fresh = false }: Opened): Step {
+  #takeOpen({ caller: { key, userKey = '' }, as, query, resumes, fresh = false }: Opened): Step {
     this.#open = undefined
     const user = as && {
       ...as,
       groups: [...as.groups],
       extra: as.extra.map(({ key, val }) => ({ key, val: [...val] })),
     }
-    const caller = user ? { case: 'user' as const, value: user } : { case: 'agent' as const, value: {} }
-    return { case: 'open', value: { caller: { as: caller }, query, resumes, fresh } }
+    const whom = user ? { case: 'user' as const, value: user } : { case: 'agent' as const, value: {} }
+    return { case: 'open', value: { caller: { as: whom, key, userKey }, query, resumes, fresh } }
   }
 }
 

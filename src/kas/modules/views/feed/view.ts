@@ -1,3 +1,4 @@
+import type { Caller } from '../../../../call/caller.ts'
 import type { KasError } from '../../../../lib/errors.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
 
@@ -7,6 +8,8 @@ import type { Impersonation } from '../../../../proto/http/http-message.ts'
 export const viewSockets = 'WebSockets for views of this agent'
 
 export interface WantedView {
+  /** whose share it counts in */
+  readonly caller: Pick<Caller, 'key' | 'userKey'>
   /** as whom the caller sees the cluster: of the directory, never of the caller's words; undefined: as the agent itself */
   readonly as: Impersonation | undefined
   /** JSON: a `Query` of proto/views-json.ts, which the agent checks */

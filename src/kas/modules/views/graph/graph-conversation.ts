@@ -95,7 +95,8 @@ export class GraphConversation implements OwnConversation {
         update: (json: Uint8Array) => this.#update(json),
         ended: (error: KasError) => this.#fail(error),
       }
-      this.#view = this.#components.feeds.open(this.#opened.agentId, { as: this.#as, query }, viewer)
+      const { agentId, caller } = this.#opened
+      this.#view = this.#components.feeds.open(agentId, { caller, as: this.#as, query }, viewer)
     } catch (error) {
       this.#fail(KasError.from(error))
     }

@@ -1,6 +1,7 @@
 import type { AgentId } from '../../../../call/call.ts'
-import { ByteBudget, ByteBudgets } from '../../../../lib/byte-budget.ts'
+import { ByteBudget } from '../../../../lib/byte-budget.ts'
 import { KasError } from '../../../../lib/errors.ts'
+import { SharedRooms } from '../../../../lib/shared-room.ts'
 import { viewsBounds } from '../../../../proto/views-json.ts'
 import type { OwnEndpoint } from '../../../module.ts'
 import { viewSockets } from '../feed/view.ts'
@@ -32,7 +33,7 @@ export function graphEndpoint(
   { feeds, clock }: Pick<GraphConversationComponents, 'feeds' | 'clock'>,
   options: GraphOptions = defaultGraph,
 ): OwnEndpoint {
-  const budgets = new ByteBudgets<AgentId>(options.maxAgentBytes)
+  const rooms = new SharedRooms<AgentId>({ name: 'graph_bytes_about_agent', limit: options.maxAgentBytes })
   return {
     path: '/graph',
     methods: ['GET'],
@@ -42,9 +43,13 @@ export function graphEndpoint(
       maxMessageBytes: viewsBounds.maxQueryBytes - maxFrameBytes,
       what: viewSockets,
       open: (opened) => {
-        const { bytes, leave } = budgets.enter(opened.agentId)
-        const budget = new ByteBudget(options.maxBytes, bytes)
-        return new GraphConversation({ feeds, budget, clock, onClosed: leave }, opened, options)
+        const { agentId, caller } = opened
+        const end = (reason: KasError) => conversation.withdraw(reason)
+        const hold = rooms.enter(agentId, caller, { what: 'bytes of graphs of this agent', end, amount: 0 })
+        const budget = new ByteBudget(options.maxBytes, hold)
+        const parts = { feeds, budget, clock, onClosed: () => hold.leave() }
+        const conversation = new GraphConversation(parts, opened, options)
+        return conversation
       },
     },
   }

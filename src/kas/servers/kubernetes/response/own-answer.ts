@@ -8,6 +8,22 @@ export function checkMethod(method: string, allowed: readonly string[]): void {
   throw new KasError({ code: 'METHOD_NOT_ALLOWED', method, allowed: [...allowed, 'OPTIONS'].join(', ') })
 }
 
+export interface ContentHead {
+  /** -1: unknown, there is a body */
+  readonly contentLength: number
+}
+
+/**
+ * Nothing reads such a body, and its end would be waited for.
+ *
+ * @throws KasError BAD_REQUEST
+ */
+export function checkBodiless(method: string, { contentLength }: ContentHead): void {
+  if (contentLength === 0 || (method !== 'GET' && method !== 'HEAD')) return
+  const detail = `a ${method} cannot have a body here. Send it without Content-Length and Transfer-Encoding`
+  throw new KasError({ code: 'BAD_REQUEST', detail })
+}
+
 export function contentHeaders(mediaType: string): string[] {
   return ['Content-Type', mediaType, 'Cache-Control', 'no-store']
 }

@@ -1,8 +1,10 @@
 import type { WebSocket } from 'ws'
 import type { AgentId, Forward, Metadata, Reply } from '../../../../call/call.ts'
-import type { ByteBudget, ByteBudgets } from '../../../../lib/byte-budget.ts'
+import type { Caller } from '../../../../call/caller.ts'
 import type { Clock } from '../../../../lib/clock.ts'
+import type { KasError } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
+import type { Hold, SharedRooms } from '../../../../lib/shared-room.ts'
 import type { Headers, Impersonation } from '../../../../proto/http/http-message.ts'
 import { encodeHttpRequest, kubernetesApiMethod } from '../../../../proto/http/http-over-grpc.ts'
 import type { AccessLog } from '../../../access-log/access-log.ts'
@@ -20,7 +22,7 @@ import type { RequestSpan } from '../http/request-span.ts'
 import { forwardedForHeader, type RequestHead } from '../request/request-head.ts'
 import { ClientSocket } from '../websocket/client-socket.ts'
 import { WebSocketUpgrade } from '../websocket/websocket-upgrade.ts'
-import type { ResumedWatches } from './resume/resumed-watches.ts'
+import { keptEvents, type ResumedWatches } from './resume/resumed-watches.ts'
 import { watchQuestion } from './resume/watch-question.ts'
 import { type HowOpened, type WatchAccess, WatchConversation } from './watch-conversation.ts'
 import type { WatchRequest } from './watch-message.ts'
@@ -29,7 +31,7 @@ export interface WatchApiComponents {
   readonly forward: Forward
   readonly watches: Pick<ResumedWatches, 'open'>
   /** of events that are not whole, of all watches of an agent */
-  readonly kept: ByteBudgets<AgentId>
+  readonly kept: SharedRooms<AgentId>
   readonly directory: Pick<Directory, 'grantJob' | 'grantUser'>
   readonly metrics: KubernetesMetrics
   readonly countAccess: (access: Access) => void
@@ -49,6 +51,14 @@ interface Opening extends HowOpened {
   readonly clientHeaders: Headers
   /** as whom its client may watch now */
   readonly ask: () => Promise<Authorized>
+}
+
+/** Who opens a WebSocket. */
+export interface WatchClient {
+  readonly credentials: Credentials
+  readonly caller: Caller
+  /** of the whole conversation, which its watches are part of */
+  readonly span: RequestSpan
 }
 
 export interface WatchApiOptions {
@@ -86,19 +96,19 @@ export class WatchApi {
   /**
    * Opens the WebSocket that was asked for.
    *
-   * @param span - of the whole conversation, which its watches are part of
    * @throws KasError UPGRADE_REQUIRED, BAD_REQUEST; nothing has been answered then
    */
-  accept(exchange: Exchange, { header }: RequestHead, credentials: Credentials, span: RequestSpan): WatchConversation {
+  accept(exchange: Exchange, { header }: RequestHead, { credentials, caller, span }: WatchClient): WatchConversation {
     const socket = this.#upgrade.accept(exchange, header)
     const { directory, metrics, countAccess, callerKeys, accessLog, observe, clock, log } = this.#components
     const { limits } = this.#options
     const userAgent = header.find(([name]) => name === 'User-Agent')
-    return new WatchConversation(
+    const end = (reason: KasError) => conversation.withdraw(reason)
+    const conversation: WatchConversation = new WatchConversation(
       {
         socket,
         out: new ClientSocket(socket, clock, limits),
-        keptOfAgent: this.#keptOfAgent(credentials.agentId, socket),
+        keptOfAgent: this.#keptOfAgent(socket, { agentId: credentials.agentId, caller, end }),
         record: (request) => {
           const record = new CallRecord({ log: accessLog, observe }, exchange, span.traceId)
           record.asks('GET', request, { lasts: true, isUpgrade: false })
@@ -129,6 +139,7 @@ export class WatchApi {
       },
       limits,
     )
+    return conversation
   }
 
   #open({ path, query }: WatchRequest, { letInAs, caller }: WatchAccess, how: Opening): Promise<Reply> {
@@ -156,10 +167,13 @@ export class WatchApi {
     return this.#components.watches.open(question, { ...call, messagesOf }, { mayGoOn, kept })
   }
 
-  #keptOfAgent(agentId: AgentId, socket: WebSocket): ByteBudget {
-    const { bytes, leave } = this.#components.kept.enter(agentId)
-    socket.once('close', leave)
-    return bytes
+  #keptOfAgent(
+    socket: WebSocket,
+    { agentId, caller, end }: { agentId: AgentId; caller: Caller; end: (reason: KasError) => void },
+  ): Hold {
+    const hold = this.#components.kept.enter(agentId, caller, { what: keptEvents, end, amount: 0 })
+    socket.once('close', () => hold.leave())
+    return hold
   }
 
   #messages(

@@ -2,7 +2,7 @@ import type { WebSocket } from 'ws'
 import type { Reply } from '../../../../call/call.ts'
 import type { Caller } from '../../../../call/caller.ts'
 import { ByteBudget } from '../../../../lib/byte-budget.ts'
-import { closeCodes } from '../../../../lib/close-codes.ts'
+import { closeCodes, endCode } from '../../../../lib/close-codes.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { CallEnd, CallRecord } from '../../../access-log/call-record.ts'
 import type { Authorized } from '../authorization/authorize.ts'
@@ -38,7 +38,7 @@ export interface WatchConversationComponents {
   readonly socket: WebSocket
   readonly out: ClientSocket
   /** what is kept for all WebSockets of the agent */
-  readonly keptOfAgent: ByteBudget
+  readonly keptOfAgent: Pick<ByteBudget, 'take' | 'give'>
   /** what is written down of a watch */
   record(request: WatchRequest): CallRecord
   /** as whom the caller may watch now; throws what it is refused with */
@@ -82,14 +82,14 @@ export class WatchConversation {
     this.#endAll()
   }
 
-  /** The caller may no longer: each watch gets the reason, and the WebSocket is closed. */
+  /** The caller may no longer, or makes room for others: each watch gets the reason, and the WebSocket is closed. */
   withdraw(reason: KasError): void {
     for (const [watchId, watch] of this.#watches) {
       watch.abort(reason)
       this.#fail(watchId, reason, 'entry')
     }
     this.#watches.clear()
-    this.#components.out.close(closeCodes.policyViolation, reason.message)
+    this.#components.out.close(endCode(reason), reason.message)
   }
 
   #onMessage(text: string, isBinary: boolean): void {

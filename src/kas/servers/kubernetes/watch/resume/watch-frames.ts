@@ -37,6 +37,8 @@ export class LengthBoundaries implements Boundaries {
   }
 }
 
+/** Of the watch, or of its caller, beside others. */
+const noRoom: ReadonlySet<string> = new Set(['MESSAGE_TOO_LARGE', 'TOO_MANY_STREAMS'])
 /** What a piece costs beside its bytes while it waits. */
 const pieceBytes = 128
 
@@ -111,7 +113,7 @@ export class WatchFrames {
     try {
       this.#kept.take(piece.length + pieceBytes)
     } catch (error) {
-      if (error instanceof KasError && error.code === 'MESSAGE_TOO_LARGE') return false
+      if (error instanceof KasError && noRoom.has(error.code)) return false
       throw error
     }
     this.#pieces.push(Uint8Array.from(piece)) // a copy: a view would keep what was read with it

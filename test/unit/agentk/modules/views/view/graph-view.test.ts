@@ -397,7 +397,7 @@ t.test('one user leaves room for others', async (t) => {
   )
   const { stage, open, pass } = start(t, many)
   const { viewLimitsDefaults } = await import('../../../../../../src/agentk/modules/views/view/view-limits.ts')
-  stage.options = { limits: { ...viewLimitsDefaults, maxLinks: 100, maxLinksPerUser: 40, maxViewsPerUser: 2 } }
+  stage.options = { limits: { ...viewLimitsDefaults, maxLinks: 100, maxLinksPerUser: 40 } }
   stage.api.rights.set('ada', all)
   stage.api.rights.set('bob', all)
   const [one, two] = [await open(everything, user('ada')), await open(everything, user('ada'))]
@@ -405,7 +405,6 @@ t.test('one user leaves room for others', async (t) => {
   t.equal(one.graph().arcs.size, 30)
   t.equal(two.graph().arcs.size, 10)
   t.ok(two.graph().warnings.some((text) => text.startsWith('limit: ')))
-  await t.rejects(open(everything, user('ada')), { code: 'TOO_MANY_STREAMS' })
   const other = await open(everything, user('bob'))
   await pass(2000)
   t.equal(other.graph().arcs.size, 30)

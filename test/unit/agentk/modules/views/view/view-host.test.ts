@@ -513,11 +513,69 @@ t.test('by the verdict of kstatus', async (t) => {
   t.match(client.rows.get('poor'), { h: ['Healthy', 'Failed'], why: ['a', ''] })
 })
 
-t.test('one user does not take all the room that there is', async (t) => {
+t.test('one user may have all views, until another wants one: the newest ends, with the reason', async (t) => {
   const stage = start(t)
-  for (let i = 0; i < 200; i++) stage.open(user('ann'), { view: 'list', limit: 1 })
-  t.throws(() => stage.open(user('ann'), { view: 'list' }), { code: 'TOO_MANY_STREAMS' })
-  stage.open(user('bob'), { view: 'list' })
+  stage.options = { limits: { ...viewLimitsDefaults, maxViews: 3 } }
+  const [one, two, three] = [1, 2, 3].map((limit) => stage.open(user('ann'), { view: 'list', limit }).client)
+  t.throws(() => stage.open(user('ann'), { view: 'list' }), { message: /Too many views, allowed: 3. You hold 3/ })
+  const bobs = stage.open(user('bob'), { view: 'list' })
+  t.match(three?.error, { code: 'TOO_MANY_STREAMS', message: /You hold 3 of them: end some/ })
+  t.throws(() => stage.open(user('ann'), { view: 'list' }), { message: /You hold 2/ })
+  bobs.view.close()
+  stage.open(user('ann'), { view: 'list' })
+  await stage.pass()
+  for (const client of [one, two, bobs.client]) t.equal(client?.error, undefined)
+})
+
+t.test('callers who act as the agent count each by itself; those of an older kas make no room', async (t) => {
+  const stage = start(t)
+  stage.options = { limits: { ...viewLimitsDefaults, maxViews: 3 } }
+  const list = { view: 'list', limit: 1 } as const
+  const older = stage.open(agent, list).client
+  const [one, two] = [{ key: 'ann' }, { key: 'ann' }].map((viewer) => stage.openOf(viewer, agent, list).client)
+  const bob = stage.openOf({ key: 'bob' }, agent, list)
+  t.match(two?.error, { code: 'TOO_MANY_STREAMS' })
+  t.throws(() => stage.open(agent, list), { code: 'TOO_MANY_STREAMS' })
+  bob.view.close()
+  stage.open(agent, list)
+  for (const client of [older, one]) t.equal(client?.error, undefined)
+})
+
+t.test('one job may not have all: its project counts, whatever it acts as in the cluster', async (t) => {
+  const stage = start(t)
+  stage.options = { limits: { ...viewLimitsDefaults, maxViews: 4 } }
+  const list = { view: 'list', limit: 1 } as const
+  const jobs = [1, 2, 3, 4].map((id) => {
+    return stage.openOf({ key: 'project', userKey: `user ${id}` }, user(`gitlab:ci_job:${id}`), list).client
+  })
+  stage.openOf({ key: 'bob' }, user('bob'), list)
+  t.same(
+    jobs.map(({ error }) => error !== undefined),
+    [false, false, false, true],
+  )
+})
+
+t.test('a query that is refused takes no place', async (t) => {
+  const stage = start(t)
+  stage.options = { limits: { ...viewLimitsDefaults, maxViews: 1 } }
+  for (let i = 0; i < 3; i++) t.throws(() => stage.open(agent, { view: 'none' } as never), { code: 'BAD_REQUEST' })
+  stage.open(agent, { view: 'list' })
+})
+
+t.test('of rows too one caller leaves some to others, also as the agent', async (t) => {
+  const stage = start(t)
+  stage.options = { limits: { ...viewLimitsDefaults, maxRows: 400, maxRowsPerUser: 200 } }
+  for (let i = 0; i < 300; i++) stage.records.put(recordOf({ uid: `p${i}` }))
+  const list = { view: 'list', limit: 300 } as const
+  const clients = []
+  for (const key of ['ann', 'bob']) {
+    clients.push(stage.openOf({ key }, agent, list).client)
+    await stage.pass(1000)
+  }
+  t.same(
+    clients.map(({ rows }) => rows.size),
+    [200, 200],
+  )
 })
 
 t.test('counts of nodes are for those who may list nodes', async (t) => {

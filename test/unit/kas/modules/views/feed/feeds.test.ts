@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import type { AgentId } from '../../../../../../src/call/call.ts'
 import type { AgentFeedOptions } from '../../../../../../src/kas/modules/views/feed/agent-feed.ts'
 import { Code, KasError } from '../../../../../../src/lib/errors.ts'
 import { viewsBounds } from '../../../../../../src/proto/views-json.ts'
@@ -17,7 +18,7 @@ function start(t: Test, options: Partial<AgentFeedOptions> = {}) {
   const { feeds, register } = startFeeds(t, { forward: follows.forward, serves: () => world.serves, clock }, options)
   const open = (text = '{"view":"tree"}', as: typeof ada | undefined = undefined) => {
     const viewer = new FakeViewer()
-    return { viewer, view: feeds.open(agentId, { as, query: query(text) }, viewer) }
+    return { viewer, view: feeds.open(agentId, { caller: { key: 'ada' }, as, query: query(text) }, viewer) }
   }
   return { clock, follows, world, feeds, open, register }
 }
@@ -247,8 +248,8 @@ t.test('who opens a view in the moment of the refusal finds the next feed', asyn
   world.serves = false
   const second = new FakeViewer()
   const first = new FakeViewer()
-  first.ended = () => void feeds.open(agentId, { as: undefined, query: query('again') }, second)
-  feeds.open(agentId, { as: undefined, query: query('a') }, first)
+  first.ended = () => void feeds.open(agentId, { caller: { key: 'ada' }, as: undefined, query: query('again') }, second)
+  feeds.open(agentId, { caller: { key: 'ada' }, as: undefined, query: query('a') }, first)
   await settle()
   await settle()
   t.match(second.error, { code: 'VIEWS_NOT_SERVED' })
@@ -442,4 +443,30 @@ t.test('ids of open nodes have room together, whatever is made up', async (t) =>
   t.throws(() => view.page('y'.repeat(1600), 1), { code: 'TOO_MANY_STREAMS' })
   const { view: other } = open()
   for (let i = 0; i < 200; i++) other.page(`${i}`.padEnd(300, 'x'), 1)
+})
+
+t.test('callers share the views of an agent: who has most makes room, and is told', async (t) => {
+  const { feeds, follows } = start(t, { maxViews: 3 })
+  const open = (key: string, userKey?: string, id = agentId) => {
+    const viewer = new FakeViewer()
+    const caller = { key, ...(userKey === undefined ? {} : { userKey }) }
+    feeds.open(id, { caller, as: undefined, query: query('q') }, viewer)
+    return viewer
+  }
+  const [one, two, three] = [open('project', 'ann'), open('project', 'eve'), open('project', 'eve')]
+  t.throws(() => open('project', 'bob'), { message: /Too many views of this agent, allowed: 3. You hold 3 of them/ })
+  const other = open('carl')
+  t.match(three.error, { code: 'TOO_MANY_STREAMS', message: /You hold 3 of them/ })
+  for (const viewer of [one, two, other]) t.equal(viewer.error, undefined)
+  open('project', 'ann', 43n as AgentId)
+  await settle()
+  const keys: string[] = []
+  for (const follow of follows.all) {
+    for (let request = await follow.next(); request; request = undefined) {
+      const { value } = request.step as { value: { caller: { key: string; userKey: string } } }
+      keys.push(value.caller.key, value.caller.userKey)
+    }
+  }
+  t.equal(new Set(keys).size, 4, 'the agent hears keys, at each agent another')
+  for (const key of keys) t.match(key, /^[\w-]{22}$/)
 })

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { FollowSteps } from '../../../../../../src/kas/modules/views/feed/follow-steps.ts'
 
-const wanted = { as: undefined, query: Buffer.from('{"view":"tree"}') }
+const wanted = { caller: { key: 'ada' }, as: undefined, query: Buffer.from('{"view":"tree"}') }
 
 t.test('of views that were closed before the agent has read of them nothing is kept', async (t) => {
   const steps = new FollowSteps()

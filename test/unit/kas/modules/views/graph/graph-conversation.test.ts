@@ -34,7 +34,7 @@ async function asked() {
   }
   const conversation = new GraphConversation(
     { feeds, budget, clock: new ManualClock(), onClosed: () => undefined },
-    { agentId: 42n as AgentId, impersonation: undefined, socket, failed: () => undefined },
+    { agentId: 42n as AgentId, caller: { key: 'ada' }, impersonation: undefined, socket, failed: () => undefined },
     { requestMs: 10_000 },
   )
   conversation.message(Buffer.from('{"queries":[]}'), false)

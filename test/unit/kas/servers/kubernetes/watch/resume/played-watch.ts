@@ -3,8 +3,8 @@ import { kasCaller } from '../../../../../../../src/call/caller.ts'
 import { KnownMessages } from '../../../../../../../src/call/known-messages.ts'
 import { ResumedWatches } from '../../../../../../../src/kas/servers/kubernetes/watch/resume/resumed-watches.ts'
 import { watchQuestion } from '../../../../../../../src/kas/servers/kubernetes/watch/resume/watch-question.ts'
-import { ByteBudgets } from '../../../../../../../src/lib/byte-budget.ts'
 import { type ErrorSpec, KasError } from '../../../../../../../src/lib/errors.ts'
+import { SharedRooms } from '../../../../../../../src/lib/shared-room.ts'
 import { decodeHttpResponse, encodeHttpResponse } from '../../../../../../../src/proto/http/http-over-grpc.ts'
 import { ManualClock } from '../../../../../../support/manual-clock.ts'
 
@@ -76,7 +76,7 @@ export async function play(
     return { metadata: Promise.resolve(noMetadata), messages, done }
   }
   const limits = { maxWatchPartialBytes: maxBytes }
-  const kept = new ByteBudgets<AgentId>(maxBytes)
+  const kept = new SharedRooms<AgentId>({ name: 'watch_bytes_about_agent', limit: maxBytes })
   const watches = new ResumedWatches({ forward, clock, random: () => 0.5, onResumed: () => resumed++, kept }, limits)
   const target = { path: '/api/v1/pods', query: entries({ watch: '1', ...query }) }
   const question = watchQuestion({ method: 'GET', safety: 'safe' }, target, { accept: [] })

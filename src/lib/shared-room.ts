@@ -1,0 +1,151 @@
+import { Counter } from './counter.ts'
+import { KasError, type LimitName } from './errors.ts'
+
+/** Who holds. Both keys count: neither a project with many users nor a user with many projects takes all of a room. */
+export interface Holder {
+  /** undefined: many whom nobody tells apart. They make no room, and count as one that holds nothing */
+  readonly key: string | undefined
+  /** of the user behind it, where that is another */
+  readonly userKey?: string | undefined
+}
+
+export interface SharedBound {
+  readonly name: LimitName
+  readonly limit: number
+}
+
+/** What a hold is for. */
+export interface HeldFor {
+  /** of what there are too many, for who is refused */
+  readonly what: string
+  /** Ends it, since another holder needs the room: called once at most, when the hold has left. */
+  end(reason: KasError): void
+  /** at first; default: 1 */
+  readonly amount?: number
+}
+
+/** What a holder has of a room. */
+export interface Hold {
+  /** @throws KasError TOO_MANY_STREAMS: there is no room for so much more, and nothing was taken */
+  take(amount: number): void
+  give(amount: number): void
+  /** Gives all back. */
+  leave(): void
+}
+
+interface Held extends Hold {
+  readonly keys: ReadonlySet<string>
+  readonly heldFor: HeldFor
+  amount: number
+}
+
+/**
+ * A bound that its holders share without quotas: a holder may have all of it while nobody else wants any. Where it is full,
+ * the holder that has most makes room for one that would still have less than that: the heaviest of its holds ends, of
+ * several the newest. One that would have as much, or more, is refused.
+ */
+export class SharedRoom {
+  readonly #bound: SharedBound
+  readonly #onEmpty: () => void
+  readonly #all = new Set<Held>()
+  /** by key */
+  readonly #amounts = new Counter<string>()
+  #total = 0
+
+  /** @param onEmpty - called when the last hold has left */
+  constructor(bound: SharedBound, onEmpty: () => void = () => undefined) {
+    this.#bound = bound
+    this.#onEmpty = onEmpty
+  }
+
+  /** Holds. */
+  get size(): number {
+    return this.#all.size
+  }
+
+  /** @throws KasError TOO_MANY_STREAMS: there is no room */
+  enter(holder: Holder, heldFor: HeldFor): Hold {
+    const held: Held = {
+      keys: new Set([holder.key, holder.userKey].filter((key) => key !== undefined)),
+      heldFor,
+      amount: 0,
+      take: (amount) => this.#take(held, amount),
+      give: (amount) => this.#add(held, -Math.min(amount, held.amount)),
+      leave: () => this.#leave(held),
+    }
+    this.#all.add(held)
+    try {
+      held.take(heldFor.amount ?? 1)
+    } catch (error) {
+      held.leave()
+      throw error
+    }
+    return held
+  }
+
+  #take(held: Held, amount: number): void {
+    while (this.#all.has(held) && this.#total + amount > this.#bound.limit) {
+      const heaviest = this.#heaviestOfMost(this.#amountOf(held) + amount)
+      if (!heaviest) throw this.#tooMany(held)
+      const reason = this.#tooMany(heaviest)
+      this.#leave(heaviest)
+      heaviest.heldFor.end(reason)
+    }
+    if (!this.#all.has(held)) throw this.#tooMany(held) // it has made room itself before
+    this.#add(held, amount)
+  }
+
+  /** Of who has most, if that is more than `than`. */
+  #heaviestOfMost(than: number): Held | undefined {
+    const most = this.#amounts.most()
+    if (most === undefined || this.#amounts.of(most) <= than) return undefined
+    let heaviest: Held | undefined
+    for (const held of this.#all)
+      if (held.keys.has(most) && held.amount > 0 && held.amount >= (heaviest?.amount ?? 0)) heaviest = held
+    return heaviest
+  }
+
+  /** Of its holder: the larger of what its keys have. */
+  #amountOf({ keys }: Held): number {
+    return Math.max(0, ...Array.from(keys, (key) => this.#amounts.of(key)))
+  }
+
+  #tooMany(held: Held): KasError {
+    const { what } = held.heldFor
+    return new KasError({ code: 'TOO_MANY_STREAMS', ...this.#bound, what, held: this.#amountOf(held) })
+  }
+
+  #add(held: Held, amount: number): void {
+    held.amount += amount
+    this.#total += amount
+    for (const key of held.keys) this.#amounts.add(key, amount)
+  }
+
+  #leave(held: Held): void {
+    if (!this.#all.delete(held)) return
+    this.#add(held, -held.amount)
+    if (this.#all.size === 0) this.#onEmpty()
+  }
+}
+
+/** A room of each key, such as an agent; one that nobody is in is not kept. */
+export class SharedRooms<Key> {
+  readonly #bound: SharedBound
+  readonly #rooms = new Map<Key, SharedRoom>()
+
+  constructor(bound: SharedBound) {
+    this.#bound = bound
+  }
+
+  /** That somebody is in. */
+  get size(): number {
+    return this.#rooms.size
+  }
+
+  /** As of a room. */
+  enter(key: Key, holder: Holder, heldFor: HeldFor): Hold {
+    const room = this.#rooms.get(key) ?? new SharedRoom(this.#bound, () => void this.#rooms.delete(key))
+    this.#rooms.set(key, room)
+    return room.enter(holder, heldFor)
+  }
+}
