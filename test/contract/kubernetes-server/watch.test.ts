@@ -238,7 +238,11 @@ t.test('what is kept is bounded over all WebSockets of an agent, and other agent
   const other = (await open({ headers: { Authorization: 'Bearer pat:43:as-user' } })).watch('other')
   for (const watch of cluster) watch.say('x'.repeat(700))
   const refused = await Promise.race(clients.map((client) => client.next()))
-  t.match(refused, { error: { object: { message: /Too many bytes of events of this agent that are not whole, allowed: 2000. You hold 1656/ } } })
+  t.match(refused, {
+    error: {
+      object: { message: /Too many bytes of events of this agent that are not whole, allowed: 2000. You hold 1656/ },
+    },
+  })
   ;(await watches.nth(3)).say('{"type":"ADDED",').say(`"object":{"metadata":{"name":"${'y'.repeat(1200)}"}}}\n`)
   t.equal(await other.nextName(), `other: ${'y'.repeat(1200)}`)
   for (const { socket } of clients) {
