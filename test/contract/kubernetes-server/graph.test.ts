@@ -8,6 +8,7 @@ import { viewsBounds } from '../../../src/proto/views-json.ts'
 import { eventually } from '../../support/eventually.ts'
 import { defaultRequest } from '../../support/graph/strict-graph.ts'
 import { GraphClient, graphProtocol } from './graph-client.ts'
+import { directoryWithBob } from './start-server.ts'
 import { startViews } from './views-ground.ts'
 import { tokenProtocol } from './watch-client.ts'
 
@@ -314,6 +315,31 @@ t.test('what is kept of graphs has a bound, of one and of all of an agent', asyn
   clients.push(await ask())
   agent.say({ view: await view(), seq: 1, update: pods(13) })
   t.match(await agent.step(), /taken 1/, 'what one leaves another may have')
+})
+
+t.test('callers share what is kept of graphs: the heaviest of who has most is closed, with the reason', async (t) => {
+  const { open, follow, world } = await start(t, {}, { maxBytes: 3000, maxAgentBytes: 4000 })
+  world.grant = directoryWithBob.grantUser
+  const asBob = { Authorization: 'Bearer pat:42:bob' }
+  const pods = (count: number) => JSON.stringify({ seq: 1, svx: Array.from({ length: count }, (_, i) => pod(i)) })
+  const clients: GraphClient[] = []
+  let agent: Awaited<ReturnType<typeof follow>> | undefined
+  for (const [headers, count] of [
+    [asUser, 5],
+    [asUser, 15],
+    [asBob, 10],
+  ] as const) {
+    clients.push((await open(headers)).ask(defaultRequest))
+    agent ??= await follow()
+    const view = Number((await agent.step()).split(' ')[0])
+    agent.say({ view, seq: 1, update: pods(count) })
+    const steps = [await agent.step()]
+    if (headers === asBob) steps.push(await agent.step())
+    t.ok(steps.includes(`${view} taken 1`), steps.join())
+  }
+  const reason = /^Too many bytes of graphs of this agent, allowed: 4000. You hold \d+ of them: end some/
+  t.match(await clients[1]?.closed, { code: 1013, reason })
+  for (const i of [0, 2]) t.equal(clients[i]?.socket.readyState, clients[i]?.socket.OPEN)
 })
 
 t.test('a large graph is written in pieces', async (t) => {

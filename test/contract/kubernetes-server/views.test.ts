@@ -400,6 +400,12 @@ t.test('one answer that cannot be given', async (t) => {
   const refused = await agentFor('/views?view=odd')
   refused.agent.say({ view: refused.view, fault: { code: 'BAD_REQUEST', text: 'view: no' } })
   t.equal((await refused.answer).status, 400)
+  const full = await agentFor('/views')
+  const text = 'Too many views, allowed: 500. You hold 499 of them: end some, or try again later'
+  full.agent.say({ view: full.view, fault: { code: 'TOO_MANY_STREAMS', text } })
+  const told = await full.answer
+  t.equal(told.status, 429, 'the agent has no room')
+  t.match(await told.json(), { message: new RegExp(text) })
   const odd = await agentFor('/views')
   odd.agent.say({ view: odd.view, seq: 1, update: '{"a":1}{"b":2}' })
   t.equal((await odd.answer).status, 400)

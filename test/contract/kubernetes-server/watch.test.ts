@@ -10,7 +10,7 @@ import { eventually } from '../../support/eventually.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { clusterForward, data, head } from './fake-cluster.ts'
 import { FakeWatches } from './fake-watches.ts'
-import { createKubernetesServer, directory } from './start-server.ts'
+import { createKubernetesServer, directory, directoryWithBob } from './start-server.ts'
 import { WatchClient } from './watch-client.ts'
 
 /** Several watches over one WebSocket (doc/reference/tunnel-protocol.md 6.8, doc/reference/gitlab-contract.md 3.6). */
@@ -254,6 +254,27 @@ t.test('what is kept is bounded over all WebSockets of an agent, and other agent
   ;(await watches.nth(4)).say('{"type":"ADDED",').say(`"object":{"metadata":{"name":"${'z'.repeat(1200)}"}}}\n`)
   t.equal(await next.nextName(), `d: ${'z'.repeat(1200)}`, 'who has closed holds nothing')
 })
+
+t.test(
+  'callers share what is kept: the WebSocket of who has most is closed for another, with the reason',
+  async (t) => {
+    const { watches, open, world } = await start(t, { limits: { maxWatchAgentBytes: 2000 } })
+    world.grant = directoryWithBob.grantUser
+    const [one, two] = [(await open()).watch('a'), (await open()).watch('b')]
+    const [first, second] = [await watches.nth(0), await watches.nth(1)]
+    const bob = (await open({ headers: { Authorization: 'Bearer pat:42:bob' } })).watch('c')
+    first.say('x'.repeat(500))
+    second.say('x'.repeat(1000))
+    ;(await watches.nth(2)).say('{"type":"ADDED",').say(`"object":{"metadata":{"name":"${'y'.repeat(400)}"}}}\n`)
+    t.match(await two.next(), {
+      watchId: 'b',
+      error: { object: { code: 429, message: /You hold \d+ of them: end some/ } },
+    })
+    t.match(await once(two.socket, 'close'), [1013])
+    t.equal(await bob.nextName(), `c: ${'y'.repeat(400)}`)
+    t.equal(one.socket.readyState, one.socket.OPEN)
+  },
+)
 
 t.test('an event of millions of levels is refused at once', async (t) => {
   const { watches, open } = await start(t)

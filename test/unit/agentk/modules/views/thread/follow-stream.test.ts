@@ -1,0 +1,96 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import t, { type Test } from 'tap'
+import { FollowStream } from '../../../../../../src/agentk/modules/views/thread/follow-stream.ts'
+import { viewLimitsDefaults } from '../../../../../../src/agentk/modules/views/view/view-limits.ts'
+import { FollowRequestSchema, FollowResponseSchema } from '../../../../../../src/proto/gen/views_pb.ts'
+import { ViewStage } from '../../../../../support/views/view-stage.ts'
+
+/** What kas says whose a view is: a key, or nothing, if it is an older one. */
+interface Said {
+  readonly key?: string
+  readonly userKey?: string
+  /** default: the agent itself */
+  readonly user?: string
+}
+
+function start(t: Test, maxViews: number) {
+  const stage = new ViewStage()
+  t.teardown(() => stage.close())
+  stage.options = { limits: { ...viewLimitsDefaults, maxViews } }
+  const faults: string[] = []
+  /** of one replica */
+  const connect = (name: string) => {
+    let views = 0
+    const stream = new FollowStream({
+      host: stage.host,
+      send: (bytes) => {
+        const { view, fault } = fromBinary(FollowResponseSchema, bytes)
+        if (fault) faults.push(`${name}${view} ${fault.code} ${fault.text}`)
+      },
+    })
+    const open = ({ key = '', userKey = '', user }: Said) => {
+      const view = ++views
+      const as = user
+        ? { case: 'user' as const, value: { username: user, groups: [], uid: '', extra: [] } }
+        : { case: 'agent' as const, value: {} }
+      const query = Buffer.from('{"view":"list"}')
+      const step = { case: 'open' as const, value: { caller: { as, key, userKey }, query } }
+      stream.receive(toBinary(FollowRequestSchema, create(FollowRequestSchema, { view, step })))
+      return view
+    }
+    const close = (view: number) => {
+      const step = { case: 'close' as const, value: {} }
+      stream.receive(toBinary(FollowRequestSchema, create(FollowRequestSchema, { view, step })))
+    }
+    return { open, close, stream }
+  }
+  return { connect, faults }
+}
+
+t.test('a caller that acts as the agent is one, at however many replicas: it makes room for another', async (t) => {
+  const { connect, faults } = start(t, 6)
+  const replicas = ['a', 'b', 'c'].map(connect)
+  for (let i = 0; i < 2; i++) for (const { open } of replicas) open({ key: 'ann' })
+  replicas[0]?.open({ key: 'ann' })
+  t.same(faults, ['a3 TOO_MANY_STREAMS Too many views, allowed: 6. You hold 6 of them: end some, or try again later'])
+  for (const { open } of replicas) open({ key: 'bob' })
+  t.match(faults.slice(1), [/^c2 .*You hold 6/, /^b2 .*You hold 5/, /^a2 .*You hold 4/])
+  t.equal(faults.length, 4)
+  replicas[1]?.open({ key: 'bob' })
+  t.match(faults[4], /^b4 TOO_MANY_STREAMS .*You hold 3/, 'each has as much now')
+})
+
+t.test('a replica that is lost gives back what its callers had', async (t) => {
+  const { connect, faults } = start(t, 2)
+  const [one, other] = [connect('a'), connect('b')]
+  for (let i = 0; i < 2; i++) one.open({ key: 'ann' })
+  one.stream.end()
+  for (let i = 0; i < 2; i++) other.open({ key: 'bob' })
+  t.same(faults, [])
+})
+
+t.test('views that are opened and closed again and again take no more than they have open', async (t) => {
+  const { connect, faults } = start(t, 3)
+  const { open, close } = connect('a')
+  open({ key: 'bob' })
+  for (let i = 0; i < 1000; i++) close(open({ key: 'ann' }))
+  open({ key: 'bob' })
+  open({ key: 'carl' })
+  t.same(faults, [])
+})
+
+t.test(
+  'an older kas: users by their names in the cluster, and those as the agent are many, who make no room',
+  async (t) => {
+    const { connect, faults } = start(t, 4)
+    const [older, newer] = [connect('old'), connect('new')]
+    for (let i = 0; i < 2; i++) older.open({ user: 'gitlab:user:ann' })
+    for (let i = 0; i < 2; i++) older.open({})
+    newer.open({ key: 'bob' })
+    t.match(faults, [/^old2 TOO_MANY_STREAMS .*You hold 2/])
+    newer.open({ key: 'carl' })
+    t.match(faults[1], /^new2 TOO_MANY_STREAMS Too many views, allowed: 4. Please try again later/)
+    older.open({})
+    t.match(faults[2], /^old5 TOO_MANY_STREAMS/)
+  },
+)
