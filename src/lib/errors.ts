@@ -124,13 +124,13 @@ const table = {
     429,
     'New connection rate limit for this agent is exhausted. Please try again later',
   ),
-  /** `name`: for the log; `what`: for who is refused; `held`: of them, by that caller, where callers share the limit */
-  TOO_MANY_STREAMS: row<{ name: LimitName; limit: number; what: string; held?: number }>(
+  /** `name`: for the log; `what`: for who is refused; `own`: of them, that the caller has, where callers share the limit */
+  TOO_MANY_STREAMS: row<{ name: LimitName; limit: number; what: string; own?: number }>(
     Code.RESOURCE_EXHAUSTED,
     429,
     (d) =>
-      d.held
-        ? `Too many ${d.what}, allowed: ${d.limit}. You hold ${d.held} of them: end some, or try again later`
+      d.own
+        ? `Too many ${d.what}, allowed: ${d.limit}. You hold ${d.own} of them: end some, or try again later`
         : `Too many ${d.what}, allowed: ${d.limit}. Please try again later`,
   ),
   CREDENTIAL_NOT_CHECKED: row(

@@ -3,7 +3,7 @@ import { KasError, type LimitName } from './errors.ts'
 
 /** Who holds. Both keys count: neither a project with many users nor a user with many projects takes all of a room. */
 export interface Holder {
-  /** undefined: many whom nobody tells apart. They make no room, and count as one that holds nothing */
+  /** undefined: many that nobody distinguishes. They make no room, and count as one that holds nothing */
   readonly key: string | undefined
   /** of the user behind it, where that is another */
   readonly userKey?: string | undefined
@@ -15,7 +15,7 @@ export interface SharedBound {
 }
 
 /** What a hold is for. */
-export interface HeldFor {
+export interface Use {
   /** of what there are too many, for who is refused */
   readonly what: string
   /** Ends it, since another holder needs the room: called once at most, when the hold has left. */
@@ -33,9 +33,9 @@ export interface Hold {
   leave(): void
 }
 
-interface Held extends Hold {
+interface CountedHold extends Hold {
   readonly keys: ReadonlySet<string>
-  readonly heldFor: HeldFor
+  readonly use: Use
   amount: number
 }
 
@@ -47,7 +47,7 @@ interface Held extends Hold {
 export class SharedRoom {
   readonly #bound: SharedBound
   readonly #onEmpty: () => void
-  readonly #all = new Set<Held>()
+  readonly #all = new Set<CountedHold>()
   /** by key */
   readonly #amounts = new Counter<string>()
   #total = 0
@@ -64,66 +64,66 @@ export class SharedRoom {
   }
 
   /** @throws KasError TOO_MANY_STREAMS: there is no room */
-  enter(holder: Holder, heldFor: HeldFor): Hold {
-    const held: Held = {
+  enter(holder: Holder, use: Use): Hold {
+    const hold: CountedHold = {
       keys: new Set([holder.key, holder.userKey].filter((key) => key !== undefined)),
-      heldFor,
+      use,
       amount: 0,
-      take: (amount) => this.#take(held, amount),
-      give: (amount) => this.#add(held, -Math.min(amount, held.amount)),
-      leave: () => this.#leave(held),
+      take: (amount) => this.#take(hold, amount),
+      give: (amount) => this.#add(hold, -Math.min(amount, hold.amount)),
+      leave: () => this.#leave(hold),
     }
-    this.#all.add(held)
+    this.#all.add(hold)
     try {
-      held.take(heldFor.amount ?? 1)
+      hold.take(use.amount ?? 1)
     } catch (error) {
-      held.leave()
+      hold.leave()
       throw error
     }
-    return held
+    return hold
   }
 
-  #take(held: Held, amount: number): void {
-    while (this.#all.has(held) && this.#total + amount > this.#bound.limit) {
-      const heaviest = this.#heaviestOfMost(this.#amountOf(held) + amount)
-      if (!heaviest) throw this.#tooMany(held)
+  #take(hold: CountedHold, amount: number): void {
+    while (this.#all.has(hold) && this.#total + amount > this.#bound.limit) {
+      const heaviest = this.#heaviestOfMost(this.#amountOf(hold) + amount)
+      if (!heaviest) throw this.#tooMany(hold)
       const reason = this.#tooMany(heaviest)
       this.#leave(heaviest)
-      heaviest.heldFor.end(reason)
+      heaviest.use.end(reason)
     }
-    if (!this.#all.has(held)) throw this.#tooMany(held) // it has made room itself before
-    this.#add(held, amount)
+    if (!this.#all.has(hold)) throw this.#tooMany(hold) // it has made room itself before
+    this.#add(hold, amount)
   }
 
   /** Of who has most, if that is more than `than`. */
-  #heaviestOfMost(than: number): Held | undefined {
+  #heaviestOfMost(than: number): CountedHold | undefined {
     const most = this.#amounts.most()
     if (most === undefined || this.#amounts.of(most) <= than) return undefined
-    let heaviest: Held | undefined
-    for (const held of this.#all)
-      if (held.keys.has(most) && held.amount > 0 && held.amount >= (heaviest?.amount ?? 0)) heaviest = held
+    let heaviest: CountedHold | undefined
+    for (const hold of this.#all)
+      if (hold.keys.has(most) && hold.amount > 0 && hold.amount >= (heaviest?.amount ?? 0)) heaviest = hold
     return heaviest
   }
 
   /** Of its holder: the larger of what its keys have. */
-  #amountOf({ keys }: Held): number {
+  #amountOf({ keys }: CountedHold): number {
     return Math.max(0, ...Array.from(keys, (key) => this.#amounts.of(key)))
   }
 
-  #tooMany(held: Held): KasError {
-    const { what } = held.heldFor
-    return new KasError({ code: 'TOO_MANY_STREAMS', ...this.#bound, what, held: this.#amountOf(held) })
+  #tooMany(hold: CountedHold): KasError {
+    const { what } = hold.use
+    return new KasError({ code: 'TOO_MANY_STREAMS', ...this.#bound, what, own: this.#amountOf(hold) })
   }
 
-  #add(held: Held, amount: number): void {
-    held.amount += amount
+  #add(hold: CountedHold, amount: number): void {
+    hold.amount += amount
     this.#total += amount
-    for (const key of held.keys) this.#amounts.add(key, amount)
+    for (const key of hold.keys) this.#amounts.add(key, amount)
   }
 
-  #leave(held: Held): void {
-    if (!this.#all.delete(held)) return
-    this.#add(held, -held.amount)
+  #leave(hold: CountedHold): void {
+    if (!this.#all.delete(hold)) return
+    this.#add(hold, -hold.amount)
     if (this.#all.size === 0) this.#onEmpty()
   }
 }
@@ -143,9 +143,9 @@ export class SharedRooms<Key> {
   }
 
   /** As of a room. */
-  enter(key: Key, holder: Holder, heldFor: HeldFor): Hold {
+  enter(key: Key, holder: Holder, use: Use): Hold {
     const room = this.#rooms.get(key) ?? new SharedRoom(this.#bound, () => void this.#rooms.delete(key))
     this.#rooms.set(key, room)
-    return room.enter(holder, heldFor)
+    return room.enter(holder, use)
   }
 }

@@ -145,9 +145,9 @@ t.test('what ends may leave others at once, and enter again', async (t) => {
 
 t.test('agents have rooms of their own, and those that nobody is in are not kept', async (t) => {
   const rooms = new SharedRooms<bigint>({ name, limit: 1 })
-  const heldFor = { what: 'views', end: () => t.fail('nobody has to go') }
-  const holds = [42n, 43n].map((agentId) => rooms.enter(agentId, { key: 'a' }, heldFor))
-  t.throws(() => rooms.enter(42n, { key: 'a' }, heldFor), { code: 'TOO_MANY_STREAMS' })
+  const use = { what: 'views', end: () => t.fail('nobody has to go') }
+  const holds = [42n, 43n].map((agentId) => rooms.enter(agentId, { key: 'a' }, use))
+  t.throws(() => rooms.enter(42n, { key: 'a' }, use), { code: 'TOO_MANY_STREAMS' })
   t.equal(rooms.size, 2)
   for (const hold of holds) hold.leave()
   t.equal(rooms.size, 0)

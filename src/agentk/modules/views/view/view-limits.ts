@@ -3,7 +3,7 @@ import { viewsBounds } from '../../../../proto/views-json.ts'
 import type { Visibility } from '../store/record.ts'
 import type { View } from './view.ts'
 
-/** How much there may be at once. One caller leaves room for others; those that an older kas does not tell apart are many. */
+/** How much there may be at once. One caller leaves room for others; those that an older kas does not distinguish are many. */
 export interface ViewLimitsOptions {
   /** callers share it */
   readonly maxViews: number

@@ -1,8 +1,12 @@
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
 import { FollowStream } from '../../../../../../src/agentk/modules/views/thread/follow-stream.ts'
 import { viewLimitsDefaults } from '../../../../../../src/agentk/modules/views/view/view-limits.ts'
-import { FollowRequestSchema, FollowResponseSchema } from '../../../../../../src/proto/gen/views_pb.ts'
+import {
+  type CallerSchema,
+  FollowRequestSchema,
+  FollowResponseSchema,
+} from '../../../../../../src/proto/gen/views_pb.ts'
 import { ViewStage } from '../../../../../support/views/view-stage.ts'
 
 /** What kas says whose a view is: a key, or nothing, if it is an older one. */
@@ -28,20 +32,18 @@ function start(t: Test, maxViews: number) {
         if (fault) faults.push(`${name}${view} ${fault.code} ${fault.text}`)
       },
     })
+    const say = (view: number, step: NonNullable<MessageInitShape<typeof FollowRequestSchema>['step']>) =>
+      stream.receive(toBinary(FollowRequestSchema, create(FollowRequestSchema, { view, step })))
     const open = ({ key = '', userKey = '', user }: Said) => {
       const view = ++views
-      const as = user
-        ? { case: 'user' as const, value: { username: user, groups: [], uid: '', extra: [] } }
-        : { case: 'agent' as const, value: {} }
+      const value = { username: user ?? '', groups: [], uid: '', extra: [] }
+      const as: MessageInitShape<typeof CallerSchema>['as'] =
+        user === undefined ? { case: 'agent', value: {} } : { case: 'user', value }
       const query = Buffer.from('{"view":"list"}')
-      const step = { case: 'open' as const, value: { caller: { as, key, userKey }, query } }
-      stream.receive(toBinary(FollowRequestSchema, create(FollowRequestSchema, { view, step })))
+      say(view, { case: 'open', value: { caller: { as, key, userKey }, query } })
       return view
     }
-    const close = (view: number) => {
-      const step = { case: 'close' as const, value: {} }
-      stream.receive(toBinary(FollowRequestSchema, create(FollowRequestSchema, { view, step })))
-    }
+    const close = (view: number) => say(view, { case: 'close', value: {} })
     return { open, close, stream }
   }
   return { connect, faults }
