@@ -1,5 +1,4 @@
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from 'node:http'
-import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { CertificateFiles } from './certificate-files.ts'
 import { Drain } from './drain.ts'
@@ -7,6 +6,7 @@ import { http } from './http.ts'
 import type { Logger } from './log.ts'
 import type { Registry } from './metrics.ts'
 import type { Service } from './service.ts'
+import { createHttpsServer } from './tls-server.ts'
 
 export interface OpsComponents {
   readonly register: Registry
@@ -89,10 +89,7 @@ export class OpsServer implements Service {
 
   #createServer(options: ServerOptions): Server {
     const { certificate } = this.#components
-    if (!certificate) return http.createServer(options)
-    const server = createTlsServer({ ...options, ...certificate.current })
-    certificate.onChange((next) => server.setSecureContext(next))
-    return server
+    return certificate ? createHttpsServer(options, certificate) : http.createServer(options)
   }
 
   /** False: its client sends without waiting for answers, which would be kept for it, and is cut. */

@@ -1,12 +1,13 @@
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { createServer as createTlsServer, type TLSSocket } from 'node:tls'
+import type { TLSSocket } from 'node:tls'
 import { WebSocketServer } from 'ws'
 import type { CertificateFiles } from '../../../lib/certificate-files.ts'
 import { networkOf, remoteOf } from '../../../lib/host-port.ts'
 import { http } from '../../../lib/http.ts'
 import { LoopTurns } from '../../../lib/loop-turns.ts'
+import { createTlsServer } from '../../../lib/tls-server.ts'
 import { MessageDuplex, webSocketProtocol } from '../../../proto/grpc/message-duplex.ts'
 import type { ClientAddresses, Origin } from '../addresses/client-addresses.ts'
 import type { RefusalReason } from './refusals.ts'
@@ -91,11 +92,8 @@ export class Listener {
     const { certificate, websocket, firstBytesTimeoutMs } = this.#options
     if (!certificate) return createServer({ noDelay: true }, accept)
     const ALPNProtocols = websocket ? ['h2', 'http/1.1'] : ['h2']
-    const server = createTlsServer(
-      { ...certificate.current, ALPNProtocols, handshakeTimeout: firstBytesTimeoutMs },
-      (socket: TLSSocket) => accept(socket.setNoDelay(true)),
-    )
-    certificate.onChange((next) => server.setSecureContext(next))
+    const server = createTlsServer({ ALPNProtocols, handshakeTimeout: firstBytesTimeoutMs }, certificate)
+    server.on('secureConnection', (socket: TLSSocket) => accept(socket.setNoDelay(true)))
     server.on('tlsClientError', (error: NodeJS.ErrnoException) => {
       this.#events.failed(error)
       if (error.code === 'ERR_TLS_HANDSHAKE_TIMEOUT') this.#events.refused('too_slow')

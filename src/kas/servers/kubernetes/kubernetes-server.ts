@@ -1,5 +1,4 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
-import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import type { AgentId, Forward } from '../../../call/call.ts'
 import type { CertificateFiles } from '../../../lib/certificate-files.ts'
@@ -13,6 +12,7 @@ import type { Logger } from '../../../lib/log.ts'
 import type { Registry } from '../../../lib/metrics.ts'
 import type { Service } from '../../../lib/service.ts'
 import { spread } from '../../../lib/spread.ts'
+import { createHttpsServer } from '../../../lib/tls-server.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import type { AccessLog } from '../../access-log/access-log.ts'
 import type { ObserveCall } from '../../access-log/call-record.ts'
@@ -279,13 +279,10 @@ export class KubernetesServer implements Service {
     if (!certificate) return http.createServer(options)
     const tls = {
       ALPNProtocols: ['http/1.1'], // upgrades cannot work over HTTP/2
-      minVersion: 'TLSv1.2' as const,
       handshakeTimeout: tlsHandshakeTimeoutMs,
       allowHalfOpen: true,
     }
-    const server = createTlsServer({ ...options, ...tls, ...certificate.current })
-    certificate.onChange((next) => server.setSecureContext({ ...next, minVersion: tls.minVersion }))
-    return server
+    return createHttpsServer({ ...options, ...tls }, certificate)
   }
 
   #onRequest(request: IncomingMessage, response: ServerResponse, options?: { expectsContinue: boolean }): void {

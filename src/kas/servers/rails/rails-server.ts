@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { type AddressInfo, createServer, type ListenOptions, type Server, type Socket } from 'node:net'
-import { createServer as createTlsServer } from 'node:tls'
 import * as grpc from '@grpc/grpc-js'
 import { type Forward, noMetadata, type Outcome } from '../../../call/call.ts'
 import { RpcSpan } from '../../../call/rpc-span.ts'
@@ -12,6 +11,7 @@ import { LimitedLog } from '../../../lib/limited-log.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { GrpcType } from '../../../lib/metrics.ts'
 import type { Service } from '../../../lib/service.ts'
+import { createTlsServer } from '../../../lib/tls-server.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { defaultLimits } from '../../../proto/grpc/limits.ts'
 import { kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
@@ -149,10 +149,7 @@ export class RailsServer implements Service {
   #createListener(): Server {
     const { certificate } = this.#components
     if (!certificate) return createServer({ noDelay: true })
-    const tls = { ALPNProtocols: ['h2'], handshakeTimeout: handshakeTimeoutMs }
-    const listener = createTlsServer({ ...certificate.current, ...tls })
-    certificate.onChange((next) => listener.setSecureContext(next))
-    return listener
+    return createTlsServer({ ALPNProtocols: ['h2'], handshakeTimeout: handshakeTimeoutMs }, certificate)
   }
 
   #onConnections(listener: Server, accept: (socket: Socket) => void): void {

@@ -1,5 +1,5 @@
 import type { AddressInfo, Socket } from 'node:net'
-import { createServer, type Server, type TLSSocket } from 'node:tls'
+import type { Server, TLSSocket } from 'node:tls'
 import { Counter } from 'prom-client'
 import { Drain } from '../../../lib/drain.ts'
 import { KasError } from '../../../lib/errors.ts'
@@ -7,6 +7,7 @@ import { remoteOf } from '../../../lib/host-port.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Registry } from '../../../lib/metrics.ts'
 import type { Service } from '../../../lib/service.ts'
+import { createTlsServer } from '../../../lib/tls-server.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { laneMethod } from '../../../proto/grpc/lane-frames.ts'
 import { replicaLimits } from '../../../proto/grpc/limits.ts'
@@ -95,16 +96,15 @@ export class ReplicasServer implements Service {
   async start(): Promise<void> {
     const { identity, log, onStranger } = this.#components
     const { listen, listenGraceMs, handshakeMs: firstBytesMs = tlsHandshakeTimeoutMs } = this.#options
-    const server = createServer({
-      cert: identity.certificatePem,
-      key: identity.keyPem,
+    const tls = {
       requestCert: true,
       rejectUnauthorized: false, // keys are pinned by the table: no authority signs these certificates
-      minVersion: 'TLSv1.3',
+      minVersion: 'TLSv1.3' as const,
       ALPNProtocols: ['h2'],
       handshakeTimeout: firstBytesMs,
       noDelay: true,
-    })
+    }
+    const server = createTlsServer(tls, { cert: identity.certificatePem, key: identity.keyPem })
     const drainable = {
       server,
       log,
