@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { KubernetesObject } from '../../dev/control-plane/api-client.ts'
 import type { ControlPlane } from '../../dev/control-plane/control-plane.ts'
 import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
 import { manifestsFolder, readManifest, readManifests } from './manifests.ts'
@@ -12,6 +13,13 @@ const collections: Readonly<Record<string, (namespace: string) => string>> = {
   RoleBinding: (namespace) => `${rbac}/namespaces/${namespace}/rolebindings`,
   ClusterRole: () => `${rbac}/clusterroles`,
   ClusterRoleBinding: () => `${rbac}/clusterrolebindings`,
+}
+
+/** The path of the collection that an object belongs to. @throws Error for a kind that no account needs */
+export function collectionOf({ kind, metadata }: KubernetesObject): string {
+  const collection = collections[kind]
+  if (!collection) throw new Error(`${kind} is none of ${Object.keys(collections).join(', ')}`)
+  return collection(metadata.namespace ?? '')
 }
 
 const namespace = 'agentk'
@@ -27,8 +35,7 @@ export async function agentkAccount(controlPlane: AccountsPlane, path: string, n
     one.endsWith('.yaml') ? readManifest(join(manifestsFolder, one)) : readManifests(one),
   )
   for (const object of objects) {
-    const collection = collections[object.kind]
-    if (collection) await admin.create(collection(object.metadata.namespace ?? ''), object)
+    if (object.kind in collections) await admin.create(collectionOf(object), object)
   }
   const { metadata } = await admin.get(`/api/v1/namespaces/${namespace}/serviceaccounts/${name}`)
   const token = controlPlane.signToken({ account: { namespace, name, uid: metadata.uid }, lifeMs: 3_600_000 })

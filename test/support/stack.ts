@@ -27,6 +27,10 @@ export interface AgentkOptions {
   address?: string
   /** default: the stack's */
   kubeconfig?: string
+  /** path; default: the token of the stack's agent */
+  tokenFile?: string
+  /** whom it may act as; default: the names of the stack's directory */
+  args?: readonly string[]
   environment?: Readonly<Record<string, string>>
 }
 
@@ -111,15 +115,16 @@ export class Stack {
   /** Resolves when the pod says that it is connected. */
   async startAgentk(options: AgentkOptions = {}): Promise<TestProcess> {
     const { pod = 'agentk-0', address = this.agentsUrl, kubeconfig = this.#options.agentKubeconfig } = options
+    const { tokenFile = join(this.folder, 'agent-token') } = options
     const [port] = await freePorts(1)
     const args = [
       mainOf('agentk'),
       `--kas-address=${address}`,
-      `--token-file=${join(this.folder, 'agent-token')}`,
+      `--token-file=${tokenFile}`,
       `--ca-cert-file=${this.caFile}`,
       `--kubeconfig=${kubeconfig}`,
       `--observability-listen-address=127.0.0.1:${port}`,
-      ...agentkFlags,
+      ...(options.args ?? agentkFlags),
     ]
     const environment = { POD_NAME: pod, POD_NAMESPACE: 'default', ...options.environment }
     const agentk = await this.#processes.spawn({ command: process.execPath, args, environment, folder: this.folder })

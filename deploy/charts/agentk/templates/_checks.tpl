@@ -85,6 +85,25 @@
 {{- if or (has "system:masters" .groups) (contains "*" (toJson (list .users .groups))) -}}
 {{- fail "rbac.impersonation names system:masters or a wildcard: name the users and groups that occur" -}}
 {{- end -}}
+{{- range .users -}}
+{{- if hasPrefix "system:serviceaccount:" . -}}
+{{- fail (printf "rbac.impersonation.users names the service account %s, which RBAC does not count as a user: write %s in impersonation.allowed" . (replace "system:serviceaccount:" "serviceaccount:" .)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $callers := include "agentk.callersMayImpersonate" . | fromJsonArray -}}
+{{- range $key, $entries := dict "allowed" (default list .Values.impersonation.allowed) "callers" $callers -}}
+{{- if has "group:system:masters" $entries -}}
+{{- fail (printf "impersonation.%s names system:masters, which is cluster-admin: name the users and groups that occur" $key) -}}
+{{- end -}}
+{{- range $entries -}}
+{{- if hasPrefix "user:system:serviceaccount:" . -}}
+{{- fail (printf "impersonation.%s has %s: write %s" $key . (replace "user:system:serviceaccount:" "serviceaccount:" .)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and (has "any" $callers) (include "agentk.actsAsAny" .) -}}
+{{- fail "impersonation.callers is any, and rbac.impersonation lets agentk act as any user or group: every caller that acts as the agent would be cluster-admin. Name users and groups in impersonation.callers, or set rbac.impersonation.enabled: false and bind a role of your own" -}}
 {{- end -}}
 {{- if and .Values.serviceMonitor.enabled (not (include "agentk.knows" (list . "monitoring.coreos.com/v1" "ServiceMonitor"))) -}}
 {{- fail "serviceMonitor.enabled is true, and the cluster knows no ServiceMonitor: install the Prometheus Operator first" -}}
