@@ -33,14 +33,13 @@ const extraKeys = [
   ...['id', 'config_project_id', 'username', 'access_type', 'project_id', 'ci_pipeline_id', 'ci_job_id'],
   ...['environment_slug', 'environment_tier'],
 ]
-const extraRights: readonly string[] = [
-  'uids.authentication.k8s.io [] [] [impersonate]',
-  ...extraKeys.map((key) => `userextras.authentication.k8s.io/agent.gitlab.com/${key} [] [] [impersonate]`),
-]
+const extraRights = extraKeys.map(
+  (key) => `userextras.authentication.k8s.io/agent.gitlab.com/${key} [] [] [impersonate]`,
+)
 
 /** To act as any user, and as any of these groups, or of all. */
 export function impersonationRights(groups?: readonly string[]): string[] {
-  const resources = groups ? ['users'] : ['users', 'groups', 'serviceaccounts']
+  const resources = groups ? ['users'] : ['users', 'groups']
   return [
     ...resources.map((resource) => `${resource} [] [] [impersonate]`),
     ...(groups ?? []).map((group) => `groups [] [${group}] [impersonate]`),

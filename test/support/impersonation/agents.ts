@@ -23,13 +23,13 @@ export interface AgentOfChart {
   readonly objects: readonly KubernetesObject[]
   /** of the container: flags of impersonation */
   readonly flags: readonly string[]
-  /** entries that values and flags name, for the configuration and for callers */
-  readonly listed: ReadonlySet<string>
+  /** entries that values and flags name */
+  readonly listed: { readonly callers: ReadonlySet<string>; readonly configuration: ReadonlySet<string> }
 }
 
 const chartNamespace = 'agentk'
 const bound: readonly string[] = ['ServiceAccount', 'Role', 'RoleBinding', 'ClusterRole', 'ClusterRoleBinding']
-const flagForm = /^--(?:callers-)?may-impersonate=(.*)$/
+const flagForm = /^--(callers-)?may-impersonate=(.*)$/
 
 /** What helm renders is written down (test/ground/charts.test.ts); here each agent has a namespace of its own. */
 export function agentsOfChart(): AgentOfChart[] {
@@ -38,27 +38,42 @@ export function agentsOfChart(): AgentOfChart[] {
     const values = name === forger ? 'least' : name
     const rendered = readManifest(join(import.meta.dirname, `../charts/agentk/${values}.rendered.yaml`))
     const namespace = `agentk-${name}`
+    const id = 101 + i
     const [deployment] = rendered.filter(({ kind }) => kind === 'Deployment')
     const { serviceAccountName, containers } = (deployment as KubernetesObject).spec.template.spec
     const flags = (containers[0].args as string[]).filter((arg) => flagForm.test(arg))
     return {
       name,
-      id: 101 + i,
+      id,
       namespace,
       account: serviceAccountName,
-      objects: inNamespace(rendered, namespace),
+      objects: inNamespace(rendered, { namespace, id }),
       flags,
-      listed: new Set(flags.map((flag) => flagForm.exec(flag)?.[1] ?? '')),
+      listed: { callers: entriesOf(flags, 'callers-'), configuration: entriesOf(flags, undefined) },
     }
   })
 }
 
-function inNamespace(rendered: readonly KubernetesObject[], namespace: string): KubernetesObject[] {
+function entriesOf(flags: readonly string[], whose: string | undefined): ReadonlySet<string> {
+  return new Set(
+    flags.flatMap((flag) => {
+      const [, of, entry = ''] = flagForm.exec(flag) ?? []
+      return of === whose ? [entry] : []
+    }),
+  )
+}
+
+function inNamespace(
+  rendered: readonly KubernetesObject[],
+  { namespace, id }: { readonly namespace: string; readonly id: number },
+): KubernetesObject[] {
   const objects = structuredClone(rendered.filter(({ kind }) => bound.includes(kind)))
   const clusterRoles = objects.filter(({ kind }) => kind === 'ClusterRole').map(({ metadata }) => metadata.name)
-  for (const { kind, metadata, roleRef, subjects = [] } of objects) {
+  for (const { kind, metadata, roleRef, subjects = [], rules = [] } of objects) {
     if (metadata.namespace === chartNamespace) metadata.namespace = namespace
     for (const subject of subjects) if (subject.namespace === chartNamespace) subject.namespace = namespace
+    for (const rule of rules)
+      if (rule.resources.includes('leases') && rule.resourceNames) rule.resourceNames = [`agent-${id}-lock`]
     if (kind.startsWith('Cluster')) metadata.name = `${namespace}-${metadata.name}`
     if (roleRef?.kind === 'ClusterRole' && clusterRoles.includes(roleRef.name))
       roleRef.name = `${namespace}-${roleRef.name}`

@@ -123,8 +123,11 @@ export const shapes: readonly Shape[] = [
   ...carried('views', '/views?view=tree&namespace=shop', []),
   ...carried('views over WebSocket', '/views', webSocket('kas-views-v1')),
   ...carried('state of sources', '/gitops/state', []),
-  ...carried('graph', '/graph', []),
+  ...carried('graph', '/graph', webSocket('gitlab-agent-graph-api')),
 ]
+
+/** For agents whose values differ from others' in rights alone. */
+export const fewShapes = shapes.filter(({ name }) => ['plain', 'User and Group', 'listed', 'watch, User and Group', 'WebSocket, User and Group', 'views'].includes(name))
 
 /** ms: a view may be long in coming, where agentk may list nothing */
 const patienceMs = 30_000
@@ -138,12 +141,8 @@ export async function ask(
   const lines = [
     ['Host', new URL(url).host],
     ['Authorization', `Bearer ${bearer}`],
-    ...(json === undefined
-      ? []
-      : [
-          ['Content-Type', 'application/json'],
-          ['Content-Length', String(json.length)],
-        ]),
+    ...(json === undefined ? [] : [['Content-Type', 'application/json']]),
+    ...(method === 'GET' ? [] : [['Content-Length', String(json?.length ?? 0)]]),
     ...headers,
   ]
   const sent = request(`${url}${target.replace('CASE', id)}`, {
