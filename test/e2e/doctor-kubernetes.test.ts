@@ -17,7 +17,8 @@ const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const missing = missingAssets(assets, 'api')
 const skip = missing.length > 0 && `needs ${missing.join(', ')}`
 const env = { KUBERNETES_SERVICE_HOST: '127.0.0.1', KUBERNETES_SERVICE_PORT: '443', POD_NAME: 'kas-0' }
-const rbac = '/apis/rbac.authorization.k8s.io/v1/namespaces/kas'
+const clusterRbac = '/apis/rbac.authorization.k8s.io/v1'
+const rbac = `${clusterRbac}/namespaces/kas`
 
 const configuration = (service: string) =>
   parseKasConfig(
@@ -71,14 +72,21 @@ t.test('an API server', { skip }, async (t) => {
 
   let accounts = 0
   /** @returns a token of an account with those rights */
-  async function accountWith(rules: readonly object[]): Promise<string> {
+  async function accountWith(rules: readonly object[], clusterRules: readonly object[] = []): Promise<string> {
     const name = `account-${accounts++}`
     const account = await admin.create('/api/v1/namespaces/kas/serviceaccounts', { metadata: { name } })
+    const subjects = [{ kind: 'ServiceAccount', namespace: 'kas', name }]
     await admin.create(`${rbac}/roles`, { metadata: { name }, rules })
     await admin.create(`${rbac}/rolebindings`, {
       metadata: { name },
       roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name },
-      subjects: [{ kind: 'ServiceAccount', namespace: 'kas', name }],
+      subjects,
+    })
+    await admin.create(`${clusterRbac}/clusterroles`, { metadata: { name }, rules: clusterRules })
+    await admin.create(`${clusterRbac}/clusterrolebindings`, {
+      metadata: { name },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name },
+      subjects,
     })
     const { uid } = account.metadata
     return controlPlane.signToken({ account: { namespace: 'kas', name, uid }, lifeMs: 3_600_000 })
@@ -176,6 +184,59 @@ t.test('an API server', { skip }, async (t) => {
     t.match(of(findings, 'clocks'), [{ state: /^(ok|skipped)$/ }], 'its refusal has a Date, or none has come')
   })
 
+  await t.test('agentk doctor: the names of its lists, and what RBAC allows beyond', async (t) => {
+    const listed = ['user:robot', 'group:robots', 'serviceaccount:kas:deployer', 'extra:example.com/reason', 'uid:7']
+    const flags = [...listed.map((one) => `--may-impersonate=${one}`), '--callers-may-impersonate=user:bob']
+    const rule = (apiGroup: string, resource: string, resourceNames?: string[]) => ({
+      apiGroups: [apiGroup],
+      resources: [resource],
+      ...(resourceNames ? { resourceNames } : {}),
+      verbs: ['impersonate'],
+    })
+    const cases: [name: string, rules: object[], refused: string[], beyond: string[]][] = [
+      ['no role', [], [...flags], []],
+      [
+        'a role of these names',
+        [
+          rule('', 'users', ['robot', 'bob']),
+          rule('', 'groups', ['robots']),
+          rule('authentication.k8s.io', 'userextras/example.com/reason'),
+          rule('authentication.k8s.io', 'uids', ['7']),
+        ],
+        [],
+        [],
+      ],
+      [
+        'a role of any name',
+        [rule('', 'users'), rule('', 'groups'), rule('', 'serviceaccounts')],
+        ['--may-impersonate=extra:example.com/reason', '--may-impersonate=uid:7'],
+        ['impersonate users', 'impersonate groups system:masters', 'impersonate serviceaccounts'],
+      ],
+      [
+        'a role of system:masters alone',
+        [rule('', 'groups', ['system:masters'])],
+        flags,
+        ['impersonate groups system:masters'],
+      ],
+    ]
+    for (const [name, rules, refused, beyond] of cases) {
+      await t.test(name, async (t) => {
+        const own = name === 'a role of these names' ? [rule('', 'serviceaccounts', ['deployer'])] : []
+        const token = await accountWith(own, rules)
+        const rights = of(await agentkFindings(t, controlPlane, token, flags), 'rights')
+        const failed = rights.filter(({ state, subject = '' }) => state === 'failed' && subject.startsWith('--'))
+        t.strictSame(failed.map(({ subject }) => subject).sort(), [...refused].sort())
+        for (const { text } of failed)
+          t.match(text, /^the cluster refuses it: agentk's account has no right to impersonate /)
+        const notes = rights.filter(({ state, subject = '' }) => state === 'note' && subject.startsWith('beyond'))
+        t.strictSame(
+          notes.map(({ subject }) => subject),
+          beyond.map((right) => `beyond the lists: ${right}`),
+        )
+      })
+    }
+  })
+
   await t.test('a cluster that lets nobody ask what he may', async (t) => {
     const bindings = '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings'
     for (const name of ['system:basic-user', 'system:discovery', 'system:public-info-viewer']) {
@@ -213,7 +274,12 @@ t.test('an API server', { skip }, async (t) => {
   })
 })
 
-async function agentkFindings(t: Test, { server, folder }: ControlPlane, token: string): Promise<Finding[]> {
+async function agentkFindings(
+  t: Test,
+  { server, folder }: ControlPlane,
+  token: string,
+  more: readonly string[] = [],
+): Promise<Finding[]> {
   const tokenFile = join(t.testdir({ token: 'of-nobody' }), 'token')
   const flags = {
     'kas-address': 'grpc://127.0.0.1:1',
@@ -227,7 +293,7 @@ async function agentkFindings(t: Test, { server, folder }: ControlPlane, token: 
     stdout += text
   }
   const args = Object.entries(flags).map(([name, value]) => `--${name}=${value}`)
-  await doctor([...args, '--output', 'json'], {
+  await doctor([...args, ...more, '--output', 'json'], {
     env: { POD_NAME: 'agentk-0', POD_NAMESPACE: 'kas' },
     version: { version: '1.2.3', commit: 'abc' },
     stdout: { write },

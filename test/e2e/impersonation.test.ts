@@ -44,7 +44,12 @@ t.test('no request acts under a name that nobody allowed', { skip, timeout: 200_
   const ca = await readFile(stack.caFile, 'utf8')
   const cases: Case[] = agents.flatMap((agent) =>
     (agent.name === forger ? [forgedMode] : modes).flatMap((mode) =>
-      (agentsOfAllShapes.includes(agent.name) ? shapes : fewShapes).map((shape, i) => ({ agent, mode, shape, id: `${agent.name}.${mode.name.replaceAll(/\W+/g, '-')}.${i}` })),
+      (agentsOfAllShapes.includes(agent.name) ? shapes : fewShapes).map((shape, i) => ({
+        agent,
+        mode,
+        shape,
+        id: `${agent.name}.${mode.name.replaceAll(/\W+/g, '-')}.${i}`,
+      })),
     ),
   )
   const began = performance.now()
@@ -211,7 +216,12 @@ async function printMatrix(cases: readonly Case[]): Promise<void> {
   })
   await writeFile(
     file,
-    ['| values | access mode | request | status | the cluster saw | said |', '|---|---|---|---|---|---|', ...lines, ''].join('\n'),
+    [
+      '| values | access mode | request | status | the cluster saw | said |',
+      '|---|---|---|---|---|---|',
+      ...lines,
+      '',
+    ].join('\n'),
   )
 }
 

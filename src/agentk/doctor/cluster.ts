@@ -1,5 +1,3 @@
-import { builtIn } from '../../kubernetes/kind.ts'
-import { collectionPath } from '../../kubernetes/path.ts'
 import { type Ahead, aheadByDate, clockFinding } from '../../lib/clock-findings.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Finding } from '../../lib/findings.ts'
@@ -8,24 +6,11 @@ import { loadCluster } from '../cluster/load-cluster.ts'
 import { nextStepToApiServer } from '../cluster/next-step.ts'
 import type { Config } from '../config/config.ts'
 import { askKubernetesVersion } from '../modules/registrar/module.ts'
+import { forbidden, nameOfRight, questionTimeoutMs, type Right, reviewAccess } from './access-review.ts'
+import { checkImpersonation } from './impersonation.ts'
 
-/** of each question. ms */
-const timeoutMs = 10_000
 /** What does not connect is over before, and keeps no doctor from its end. ms */
 const connectTimeoutMs = 8000
-const forbidden = 403
-const reviewPath = collectionPath(builtIn.accessReviews)
-
-interface Right {
-  readonly verb: string
-  readonly group: string
-  readonly resource: string
-  readonly subresource?: string
-  readonly namespace?: string
-  /** of the one object; without it the question is for all of them */
-  readonly name?: string
-}
-
 /**
  * The API server, and what agentk itself has to be allowed there; calls are by the rights that calls need.
  *
@@ -46,8 +31,9 @@ export async function checkCluster(config: Config, agentId: bigint | undefined):
   try {
     const { finding, isAnswering } = await checkVersion(api)
     if (!isAnswering) return [finding, ...skipped]
-    const rights = await checkRights(api, config.pod.namespace, agentId)
-    return [finding, ...rights, clockFinding('API server', "the API server's", ahead)]
+    const rights = await checkLease(api, config.pod.namespace, agentId)
+    const impersonation = await checkImpersonation(api, config.mayImpersonate)
+    return [finding, ...rights, ...impersonation, clockFinding('API server', "the API server's", ahead)]
   } finally {
     await api.close()
   }
@@ -57,7 +43,7 @@ export async function checkCluster(config: Config, agentId: bigint | undefined):
 async function checkVersion(api: ApiClient): Promise<{ readonly finding: Finding; readonly isAnswering: boolean }> {
   const { server } = api.access
   try {
-    const { gitVersion, major, minor } = await askKubernetesVersion(api, AbortSignal.timeout(timeoutMs))
+    const { gitVersion, major, minor } = await askKubernetesVersion(api, AbortSignal.timeout(questionTimeoutMs))
     const text = `${server.host}: Kubernetes ${gitVersion || `${major}.${minor}`}`
     return { finding: { check: 'cluster', state: 'ok', text }, isAnswering: true }
   } catch (error) {
@@ -75,9 +61,9 @@ const skipped: readonly Finding[] = ['rights', 'clocks'].map((check) => ({
   text: 'the API server cannot be asked',
 }))
 
-async function checkRights(api: ApiClient, namespace: string, agentId: bigint | undefined): Promise<Finding[]> {
+async function checkLease(api: ApiClient, namespace: string, agentId: bigint | undefined): Promise<Finding[]> {
   const leases = { group: 'coordination.k8s.io', resource: 'leases', namespace }
-  const needed = await Promise.all(
+  return await Promise.all(
     ['get', 'create', 'update'].map((verb) => {
       const advice = 'without it no pod leads: allow it in the Role of the namespace'
       if (verb === 'create') return checkRight(api, { ...leases, verb }, 'failed', advice) // no Role limits it by name
@@ -88,24 +74,7 @@ async function checkRights(api: ApiClient, namespace: string, agentId: bigint | 
       return checkRight(api, { ...leases, verb }, 'note', unknown)
     }),
   )
-  const advice =
-    'calls as agent work; ci_job, impersonate and user of access_as need it; a role that names some is not seen here'
-  const impersonation = await Promise.all(
-    impersonated.map((one) => checkRight(api, { verb: 'impersonate', ...one }, 'note', advice)),
-  )
-  return [...needed, ...impersonation]
 }
-
-/** One of the extra keys by which GitLab says who calls; a role for it has to name them all. */
-const extraKey = 'agent.gitlab.com/id'
-
-const impersonated: readonly Omit<Right, 'verb'>[] = [
-  { group: '', resource: 'users' },
-  { group: '', resource: 'groups' },
-  { group: 'authentication.k8s.io', resource: 'userextras', subresource: extraKey },
-]
-
-const reviewAdvice = 'let the account create selfsubjectaccessreviews, as ClusterRole system:basic-user does for all'
 
 /** @param missing - what it is if the right is not there */
 async function checkRight(
@@ -114,30 +83,11 @@ async function checkRight(
   missing: 'failed' | 'note',
   advice: string,
 ): Promise<Finding> {
-  const right = nameOf(attributes)
-  const review = {
-    apiVersion: 'authorization.k8s.io/v1',
-    kind: 'SelfSubjectAccessReview',
-    spec: { resourceAttributes: attributes },
-  }
-  try {
-    const { status, body } = await api.json('POST', reviewPath, review, AbortSignal.timeout(timeoutMs))
-    const { allowed } = (body as { status?: { allowed?: unknown } } | undefined)?.status ?? {}
-    if (typeof allowed !== 'boolean') {
-      const text = `the review was answered with ${status}`
-      const next = status === forbidden ? { advice: reviewAdvice } : {}
-      return { check: 'rights', state: 'skipped', subject: right, text, ...next }
-    }
-    if (allowed) return { check: 'rights', state: 'ok', subject: right, text: 'allowed' }
-    return { check: 'rights', state: missing, subject: right, text: 'not allowed', advice }
-  } catch (error) {
-    return { check: 'rights', state: 'skipped', subject: right, text: (error as Error).message }
-  }
-}
-
-function nameOf({ verb, group, resource, subresource, namespace, name }: Right): string {
-  const full = `${resource}${group === '' ? '' : `.${group}`}${subresource === undefined ? '' : `/${subresource}`}`
-  return `${verb} ${full}${name === undefined ? '' : ` ${name}`}${namespace === undefined ? '' : ` in ${namespace}`}`
+  const isAllowed = await reviewAccess(api, attributes)
+  if (typeof isAllowed !== 'boolean') return isAllowed
+  const one = { check: 'rights', subject: nameOfRight(attributes) }
+  if (isAllowed) return { ...one, state: 'ok', text: 'allowed' }
+  return { ...one, state: missing, text: 'not allowed', advice }
 }
 
 function failed(check: string, text: string, advice?: string): Finding {

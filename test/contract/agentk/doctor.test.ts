@@ -120,7 +120,9 @@ async function sound(t: Test): Promise<World> {
 }
 
 t.test('where all is well nothing else is said, and no token', async (t) => {
-  const { run, kas } = await sound(t)
+  const { run, kas, denied } = await sound(t)
+  // as the chart's default role has it
+  for (const resource of ['serviceaccounts', 'uids']) denied.add(`impersonate ${resource}`)
   const { code, stdout, findings } = await run()
   t.equal(code, 0, stdout)
   t.strictSame([...new Set(findings.map(({ check }) => check))], checkNames)
@@ -128,8 +130,15 @@ t.test('where all is well nothing else is said, and no token', async (t) => {
   t.match(others, [
     { check: 'proxies', state: 'skipped' },
     { check: 'idle', state: 'skipped' },
+    { check: 'rights', state: 'note', subject: 'beyond the lists: impersonate users', text: /whoever has the token/ },
+    {
+      check: 'rights',
+      state: 'note',
+      subject: 'beyond the lists: impersonate groups system:masters',
+      text: /cluster-admin/,
+    },
   ])
-  t.equal(others.length, 2, 'nothing else')
+  t.equal(others.length, 4, 'nothing else')
   t.match(stdout, /kas {2,}--kas-address: .*: kas takes the token: it is of agent 42\n/)
   t.match(stdout, /cluster .*Kubernetes v1\.35\.0/)
   t.notMatch(stdout, /good-token|of-the-cluster/)
@@ -313,6 +322,24 @@ const faults: Readonly<Record<string, DoctorFault<World>>> = {
     says: /not allowed/,
     advises: /access_as need it/,
     plant: ({ denied }) => denied.add('impersonate users'),
+  },
+  'a listed name that the cluster refuses': {
+    check: 'rights',
+    says: /the cluster refuses it: agentk's account has no right to impersonate serviceaccounts deployer in shop/,
+    advises: /allow it in a role, or take the name from the list/,
+    plant: ({ denied, flags }) => {
+      flags['may-impersonate'] = 'serviceaccount:shop:deployer'
+      denied.add('impersonate serviceaccounts')
+    },
+  },
+  'callers who may be anybody': {
+    check: 'rights',
+    state: 'note',
+    says: /every caller that acts as the agent can act as cluster-admin/,
+    advises: /in place of any/,
+    plant: ({ flags }) => {
+      flags['callers-may-impersonate'] = 'any'
+    },
   },
   'no right to impersonate with extra keys': {
     check: 'rights',

@@ -127,7 +127,9 @@ export const shapes: readonly Shape[] = [
 ]
 
 /** For agents whose values differ from others' in rights alone. */
-export const fewShapes = shapes.filter(({ name }) => ['plain', 'User and Group', 'listed', 'watch, User and Group', 'WebSocket, User and Group', 'views'].includes(name))
+export const fewShapes = shapes.filter(({ name }) =>
+  ['plain', 'User and Group', 'listed', 'watch, User and Group', 'WebSocket, User and Group', 'views'].includes(name),
+)
 
 /** ms: a view may be long in coming, where agentk may list nothing */
 const patienceMs = 30_000

@@ -1,0 +1,104 @@
+import type { Finding } from '../../lib/findings.ts'
+import type { ApiClient } from '../cluster/api-client.ts'
+import type { MayImpersonate } from '../cluster/may-impersonate.ts'
+import { nameOfRight, type Right, reviewAccess } from './access-review.ts'
+
+/** Entries that are asked for: each is a request to the API server. */
+const maxEntries = 100
+
+const authentication = 'authentication.k8s.io'
+/** One of the extra keys by which GitLab says who calls; a role for it has to name them all. */
+const extraKey = 'agent.gitlab.com/id'
+const verb = 'impersonate'
+
+/**
+ * Compares the identities that agentk accepts with those that RBAC lets its account act as.
+ *
+ * @returns a failure for each name that agentk accepts and RBAC refuses, and a note where RBAC allows more than agentk
+ */
+export async function checkImpersonation(api: ApiClient, { callers, kas }: MayImpersonate): Promise<Finding[]> {
+  const named = callers === 'any' ? [] : [...callers]
+  const flagOf = (entry: string) => (kas.has(entry) ? '--may-impersonate' : '--callers-may-impersonate')
+  const entries = [...new Set([...kas, ...named])]
+  const found = await Promise.all([
+    ...kasNames.map((right) => checkKasName(api, right)),
+    ...widths.map((width) => checkWidth(api, width, callers === 'any')),
+    ...entries.slice(0, maxEntries).map((entry) => checkEntry(api, entry, flagOf(entry))),
+  ])
+  if (entries.length <= maxEntries) return found
+  const text = `only the first ${maxEntries} of ${entries.length} names of --may-impersonate and --callers-may-impersonate are asked for`
+  return [...found, { check: 'rights', state: 'skipped', text }]
+}
+
+const kasNames: readonly Right[] = [
+  { verb, group: '', resource: 'users' },
+  { verb, group: '', resource: 'groups' },
+  { verb, group: authentication, resource: 'userextras', subresource: extraKey },
+]
+
+const kasNameAdvice =
+  'calls as agent work; ci_job, impersonate and user of access_as need it; a role that names some is not seen here'
+
+async function checkKasName(api: ApiClient, right: Right): Promise<Finding> {
+  const isAllowed = await reviewAccess(api, right)
+  if (typeof isAllowed !== 'boolean') return isAllowed
+  const one = { check: 'rights', subject: nameOfRight(right) }
+  if (isAllowed) return { ...one, state: 'ok', text: 'allowed' }
+  return { ...one, state: 'note', text: 'not allowed', advice: kasNameAdvice }
+}
+
+/** A right that is more than agentk accepts by itself. */
+interface Width {
+  readonly right: Right
+  /** what the account can do with it */
+  readonly means: string
+}
+
+const widths: readonly Width[] = [
+  { right: { verb, group: '', resource: 'users' }, means: "act as any user, Kubernetes' own controllers too" },
+  { right: { verb, group: '', resource: 'groups', name: 'system:masters' }, means: 'act as cluster-admin' },
+  { right: { verb, group: '', resource: 'serviceaccounts' }, means: 'act as any service account' },
+  { right: { verb, group: authentication, resource: 'uids' }, means: 'act with any uid' },
+]
+
+/** @param isForAll - callers who act as the agent may name anybody */
+async function checkWidth(api: ApiClient, { right, means }: Width, isForAll: boolean): Promise<Finding> {
+  const isAllowed = await reviewAccess(api, right)
+  if (typeof isAllowed !== 'boolean') return isAllowed
+  const one = { check: 'rights', subject: `beyond the lists: ${nameOfRight(right)}` }
+  if (!isAllowed) return { ...one, state: 'ok', text: 'not allowed' }
+  if (isForAll) {
+    const text = `allowed: with --callers-may-impersonate=any every caller that acts as the agent can ${means}`
+    return { ...one, state: 'note', text, advice: 'name the users and groups that occur in place of any' }
+  }
+  const text = `allowed: agentk refuses names that no list has, but whoever has the token of its account can ${means}`
+  return { ...one, state: 'note', text, advice: 'name the users and groups that occur in the role, by resourceNames' }
+}
+
+async function checkEntry(api: ApiClient, entry: string, flag: string): Promise<Finding> {
+  const right = rightOf(entry)
+  const isAllowed = await reviewAccess(api, right)
+  if (typeof isAllowed !== 'boolean') return isAllowed
+  const one = { check: 'rights', subject: `${flag}=${entry}` }
+  if (isAllowed) return { ...one, state: 'ok', text: 'allowed' }
+  const text = `the cluster refuses it: agentk's account has no right to ${nameOfRight(right)}`
+  return { ...one, state: 'failed', text, advice: 'allow it in a role, or take the name from the list' }
+}
+
+/** @param entry - as `parseMayImpersonate` writes it */
+function rightOf(entry: string): Right {
+  const [kind = '', ...rest] = entry.split(':')
+  const name = rest.join(':')
+  switch (kind) {
+    case 'serviceaccount': {
+      const [namespace = '', account = ''] = rest
+      return { verb, group: '', resource: 'serviceaccounts', namespace, name: account }
+    }
+    case 'extra':
+      return { verb, group: authentication, resource: 'userextras', subresource: name }
+    case 'uid':
+      return { verb, group: authentication, resource: 'uids', name }
+    default:
+      return { verb, group: '', resource: `${kind}s`, name }
+  }
+}
