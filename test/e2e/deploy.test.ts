@@ -47,7 +47,6 @@ const user = userImpersonation(
   },
   'personal_access_token',
 )
-const named = { groups: ['platform'], uid: 'uid-1', extra: [] }
 
 t.test('the manifests at a real API server', { skip, timeout: 150_000 }, async (t) => {
   const processes = await Processes.start(t)
@@ -110,7 +109,7 @@ t.test('the manifests at a real API server', { skip, timeout: 150_000 }, async (
   await t.test('agentk can act as each of those whom kas names', async (t) => {
     const { client, close } = await agentkClient(await kubeconfigOf('agentk'))
     t.teardown(close)
-    for (const who of [job, user, { ...named, username: 'system:serviceaccount:default:default' }]) {
+    for (const who of [job, user]) {
       const { username, groups, uid, extra } = who as Impersonation
       const seen = await whoAmI(client, who as Impersonation)
       t.equal(seen.status, 201, username)
@@ -118,6 +117,13 @@ t.test('the manifests at a real API server', { skip, timeout: 150_000 }, async (
       t.strictSame(seen.user.groups.toSorted(), [...groups, 'system:authenticated'].sort(), 'groups')
       t.strictSame(seen.user.extra, Object.fromEntries(extra.map(({ key, val }) => [key, val])), 'extra keys')
     }
+    const nobody = { username: 'nobody', groups: [], uid: '', extra: [] }
+    const refused: Impersonation[] = [
+      { ...nobody, username: 'system:serviceaccount:default:default' },
+      { ...nobody, uid: 'uid-1' },
+      { ...nobody, extra: [{ key: 'example.com/reason', val: ['one'] }] },
+    ]
+    for (const who of refused) t.equal((await whoAmI(client, who)).status, 403, JSON.stringify(who))
   })
 
   await t.test('agentk of one namespace can act as its service account alone', async (t) => {

@@ -70,6 +70,56 @@ const agentk: readonly Refused[] = [
   ],
   ['system:masters', ['rbac.impersonation.groups[0]=system:masters'], /^rbac\.impersonation names system:masters/],
   [
+    'an account among users',
+    ['rbac.impersonation.users[0]=system:serviceaccount:shop:deployer'],
+    /^rbac\.impersonation\.users names the service account .*: write serviceaccount:shop:deployer in impersonation\.allowed$/,
+  ],
+  [
+    'system:masters of the configuration',
+    ['impersonation.allowed[0]=group:system:masters'],
+    'impersonation.allowed names system:masters, which is cluster-admin: name the users and groups that occur',
+  ],
+  [
+    'system:masters of callers',
+    ['impersonation.callers[0]=group:system:masters'],
+    'impersonation.callers names system:masters, which is cluster-admin: name the users and groups that occur',
+  ],
+  [
+    'an account written as a user',
+    ['impersonation.allowed[0]=user:system:serviceaccount:shop:deployer'],
+    'impersonation.allowed has user:system:serviceaccount:shop:deployer: write serviceaccount:shop:deployer',
+  ],
+  [
+    'any caller, where agentk may be anybody',
+    ['impersonation.callers=any'],
+    /^impersonation\.callers is any, and rbac\.impersonation lets agentk act as any user or group: .* cluster-admin\. Name/,
+  ],
+  [
+    'any caller, in a list',
+    ['impersonation.callers[0]=any'],
+    /^impersonation\.callers is any, and rbac\.impersonation/,
+  ],
+  [
+    'an entry without its kind',
+    ['impersonation.allowed[0]=robot'],
+    /^at '\/impersonation\/allowed\/0': 'robot' does not match/,
+  ],
+  [
+    'any, of the configuration',
+    ['impersonation.allowed[0]=any'],
+    /^at '\/impersonation\/allowed\/0': 'any' does not match/,
+  ],
+  [
+    'an account without its namespace',
+    ['impersonation.allowed[0]=serviceaccount:deployer'],
+    /^at '\/impersonation\/allowed\/0': 'serviceaccount:deployer' does not match pattern/,
+  ],
+  [
+    'white space around a name',
+    ['impersonation.allowed[0]=user: robot'],
+    /^at '\/impersonation\/allowed\/0': 'user: robot' does not/,
+  ],
+  [
     'a wildcard',
     [
       'rbac.namespaces[0].name=a',
