@@ -123,7 +123,7 @@ export const modes: readonly Mode[] = [
   impersonate('robot, uid and extra', 'robot-more', {
     ...robot,
     uid: 'robot-uid',
-    extra: { 'example.com/Reason': ['one'] },
+    extra: { 'example.com/reason': ['one'] },
   }),
   {
     name: 'user',

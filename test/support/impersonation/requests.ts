@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
-import { request } from 'node:https'
+import { type Agent, request } from 'node:https'
 import { text } from 'node:stream/consumers'
 
 /** Requests of callers who would be others, in every spelling. */
@@ -64,6 +64,9 @@ const carried = (name: string, target: string, headers: HeaderLines, more: Parti
 /** By which callers are themselves. */
 export const plain = shape('plain', [])
 
+/** A hop takes these out of what it passes on. */
+export const dropped = shape('named by Connection', [['Connection', `close, ${user}, ${group}`], ...masters])
+
 export const shapes: readonly Shape[] = [
   plain,
   shape('User', [[user, 'mallory']]),
@@ -112,7 +115,7 @@ export const shapes: readonly Shape[] = [
     [group, 'bobs'],
     [group, 'system:masters'],
   ]),
-  shape('named by Connection', [['Connection', `close, ${user}, ${group}`], ...masters]),
+  dropped,
   shape('empty', [
     [user, ''],
     [group, ''],
@@ -128,15 +131,23 @@ export const shapes: readonly Shape[] = [
 
 /** For agents whose values differ from others' in rights alone. */
 export const fewShapes = shapes.filter(({ name }) =>
-  ['plain', 'User and Group', 'listed', 'watch, User and Group', 'WebSocket, User and Group', 'views'].includes(name),
+  ['plain', 'User and Group', 'listed', 'watch, User and Group', 'WebSocket, User and Group'].includes(name),
 )
 
 /** ms: a view may be long in coming, where agentk may list nothing */
 const patienceMs = 30_000
 
+export interface Asker {
+  readonly url: string
+  readonly bearer: string
+  /** what the audit log shows the request by */
+  readonly id: string
+  readonly connections: Agent
+}
+
 /** The answer; of an upgrade or a watch its head, after which the connection is closed. */
 export async function ask(
-  { url, ca, bearer, id }: { url: string; ca: string; bearer: string; id: string },
+  { url, bearer, id, connections }: Asker,
   { target, method = 'GET', body, headers, isWatch }: Shape,
 ): Promise<Answer> {
   const json = body === undefined ? undefined : JSON.stringify(body)
@@ -148,13 +159,13 @@ export async function ask(
     ...headers,
   ]
   const sent = request(`${url}${target.replace('CASE', id)}`, {
-    agent: false,
-    ca,
+    agent: connections,
     method,
     headers: lines.flat(),
     signal: AbortSignal.timeout(patienceMs),
   })
   sent.end(json)
+  let isEnded = false
   const upgraded = once(sent, 'upgrade').then(([answer]) => ({ answer: answer as IncomingMessage, isOpen: true }))
   const answered = once(sent, 'response').then(([answer]) => ({ answer: answer as IncomingMessage, isOpen: false }))
   upgraded.catch(() => undefined)
@@ -162,8 +173,10 @@ export async function ask(
     const { answer, isOpen } = await Promise.race([upgraded, answered])
     const status = answer.statusCode ?? 0
     if (isOpen || (isWatch && status === 200)) return { status, body: '' }
-    return { status, body: await text(answer) }
+    const whole = await text(answer)
+    isEnded = true // and its connection is for the next one
+    return { status, body: whole }
   } finally {
-    sent.destroy()
+    if (!isEnded) sent.destroy()
   }
 }

@@ -3,13 +3,14 @@ import { basename, dirname, resolve } from 'node:path'
 import type { ConfigWarning } from '../../../lib/config.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { fileProblem } from '../../../lib/file-problem.ts'
-import { parseAgentConfiguration } from '../../agent-config/agent-config-file.ts'
+import { type AgentConfigurationFile, parseAgentConfiguration } from '../../agent-config/agent-config-file.ts'
 import { parseModuleFile } from '../../agent-config/module-blocks.ts'
 import { parseKasConfig } from '../../config/kas-config.ts'
 import type { KasConfig } from '../../config/kas-schema.ts'
 import { parseDirectory } from '../../directory/file/directory-contents.ts'
 import { moduleSchemas } from '../../module-schemas.ts'
 import { configLines } from '../config-lines.ts'
+import { refusedByAgentk } from './refused-by-agentk.ts'
 
 const schemas = moduleSchemas.list
 
@@ -72,12 +73,16 @@ export async function checkedAgentFile(file: string, maxBytes: number, named: re
       const beside = [{ key: block.key, file, bytes }]
       const alone = parseAgentConfiguration(file, new Uint8Array(), schemas, beside)
       if (configuration) parseAgentConfiguration(configuration.file, configuration.bytes, schemas, beside)
-      return alone
+      return withRefused(alone)
     }
-    if (!own) return parseAgentConfiguration(file, bytes, schemas)
+    if (!own) return withRefused(parseAgentConfiguration(file, bytes, schemas))
     parseModuleFile(own, file, bytes)
     return { warnings: [] }
   })
+}
+
+function withRefused(read: AgentConfigurationFile): { readonly warnings: readonly ConfigWarning[] } {
+  return { warnings: [...read.warnings, ...refusedByAgentk(read)] }
 }
 
 /** @returns undefined if it cannot be used by itself: what is wrong is said of it, not of the file beside it */

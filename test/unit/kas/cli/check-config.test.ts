@@ -309,3 +309,59 @@ t.test('the program ends by itself: nothing listens', async (t) => {
   t.match(stdout, /omnibus\.yml: can be used; \d+ keys have no effect/)
   t.match(stdout, /\/config\.yaml: can be used\n$/)
 })
+
+t.test('names that agentk refuses by default are named, with its flags and the value of the chart', async (t) => {
+  const configuration = `ci_access:
+  projects:
+    - id: apps/plain
+      access_as: { agent: {} }
+    - id: apps/robot
+      access_as:
+        impersonate:
+          username: robot
+          groups: [robots, 'system:masters']
+          uid: '7'
+          extra: [{ key: example.com/Reason, val: [one] }]
+  groups:
+    - id: apps
+      access_as:
+        impersonate:
+          username: system:serviceaccount:team-a:gitlab
+          groups:
+`
+  const gitops = `gitops:
+  manifest_projects:
+    - id: apps/shop
+    - id: apps/bank
+      access_as: { service_account: { namespace: bank, name: deployer } }
+`
+  const folder = await folderOf(t, {
+    'config.yaml': configuration,
+    'gitops.yaml': gitops,
+    'both/config.yaml': configuration + gitops,
+  })
+  const said = async (...names: string[]) => await check(names.flatMap((name) => ['--agent-file', join(folder, name)]))
+  const { code, stdout } = await said('config.yaml', 'gitops.yaml')
+  t.equal(code, 0, stdout)
+  const file = join(folder, 'config.yaml')
+  const refuses = 'has no effect: agentk refuses these names by default: allow them by its flags'
+  const value = "or by the chart's value"
+  const robot = ['user:robot', 'group:robots', 'group:system:masters', 'uid:7', 'extra:example.com/reason']
+  const flagsOf = (entries: readonly string[]) => entries.map((entry) => `--may-impersonate=${entry}`).join(' ')
+  const ofCi = [
+    [7, 'projects[1]', flagsOf(robot)],
+    [15, 'groups[0]', flagsOf(['serviceaccount:team-a:gitlab'])],
+  ].map(
+    ([line, at, flags]) =>
+      `line ${line}: ci_access.${at}.access_as.impersonate: ${refuses} ${flags}, ${value} rbac.namespaces or impersonation.allowed`,
+  )
+  const ofSource = `gitops.manifest_projects[1].access_as.service_account: ${refuses} ${flagsOf(['serviceaccount:bank:deployer'])}, ${value} rbac.gitops.sources`
+  t.strictSame(stdout.trim().split('\n'), [
+    ...ofCi.map((one) => `${file}: ${one}`),
+    `${file}: can be used; 2 keys have no effect`,
+    `${join(folder, 'gitops.yaml')}: line 5: ${ofSource}`,
+    `${join(folder, 'gitops.yaml')}: can be used; 1 key has no effect`,
+  ])
+  t.match((await said('both/config.yaml')).stdout, `line 22: ${ofSource}`, 'in the configuration itself, too')
+  t.equal((await check(['--strict', '--agent-file', file])).code, 1, '--strict')
+})
