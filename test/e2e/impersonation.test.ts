@@ -60,12 +60,11 @@ t.test('no request acts under a name that nobody allowed', { skip, timeout: 200_
     Map.groupBy(cases, ({ agent, mode }) => `${agent.name} ${mode.name}`)
       .values()
       .map(async (ofOne) => {
-        const connections = new Agent({ ca, keepAlive: true, maxSockets: 1 })
+        const connections = new Agent({ ca })
         for (const one of ofOne) {
           const bearer = bearerOf(one.mode, one.agent.id)
           one.answer = await ask({ url: stack.kubernetesUrl, bearer, id: one.id, connections }, one.shape)
         }
-        connections.destroy()
       }),
   )
   t.comment(`${cases.length} requests: ${Math.round(performance.now() - began)} ms`)

@@ -142,6 +142,7 @@ export interface Asker {
   readonly bearer: string
   /** what the audit log shows the request by */
   readonly id: string
+  /** a new one each time: after a refusal kas may close it */
   readonly connections: Agent
 }
 
@@ -165,7 +166,6 @@ export async function ask(
     signal: AbortSignal.timeout(patienceMs),
   })
   sent.end(json)
-  let isEnded = false
   const upgraded = once(sent, 'upgrade').then(([answer]) => ({ answer: answer as IncomingMessage, isOpen: true }))
   const answered = once(sent, 'response').then(([answer]) => ({ answer: answer as IncomingMessage, isOpen: false }))
   upgraded.catch(() => undefined)
@@ -173,10 +173,8 @@ export async function ask(
     const { answer, isOpen } = await Promise.race([upgraded, answered])
     const status = answer.statusCode ?? 0
     if (isOpen || (isWatch && status === 200)) return { status, body: '' }
-    const whole = await text(answer)
-    isEnded = true // and its connection is for the next one
-    return { status, body: whole }
+    return { status, body: await text(answer) }
   } finally {
-    if (!isEnded) sent.destroy()
+    sent.destroy()
   }
 }
