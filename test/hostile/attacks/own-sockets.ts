@@ -16,7 +16,7 @@ export const ownSockets: Attack<Size> = {
   what: 'one user with more WebSockets for views of the good agent than it may have, all of them idle',
   refusal: /^socket: 429 .*You hold \d+/,
   cheap: { sockets: 520, replicas: 1, lastsMs: 1000 },
-  full: { sockets: 600, replicas: 3, lastsMs: 20_000 },
+  full: { sockets: 520, replicas: 3, lastsMs: 20_000 },
   async play(stage, { sockets, replicas, lastsMs }, signal) {
     const [credential = ''] = neighbourOf(stage).userCredentials
     const head = headOf('GET /views', credential, ...upgradeHeaders(viewsProtocol))
