@@ -243,7 +243,7 @@ for (const where of ['open', 'message', 'a message, later,'] as const) {
 }
 
 t.test('where there are too many, who has most makes room: the newest is closed, with the reason', async (t) => {
-  const { open, world, calls } = await start(t)
+  const { open, world, calls, count, log } = await start(t)
   world.directory = directoryWithBob
   const [first, second] = [await open(), await open()]
   const bobs = await open({ Authorization: 'Bearer pat:42:bob' })
@@ -253,6 +253,8 @@ t.test('where there are too many, who has most makes room: the newest is closed,
   })
   await eventually(() => calls.length === 2)
   t.same(calls, ['withdraw TOO_MANY_STREAMS', 'closed'])
+  t.equal(await count('TOO_MANY_STREAMS'), 1)
+  t.equal(log.filter((line) => line.includes('"limit_name":"sockets_about_agent"')).length, 1)
   await t.rejects(open(), /429/, 'nobody makes room for as much')
   await t.rejects(open({ Authorization: 'Bearer pat:42:bob' }), /429/)
   for (const { socket } of [first, bobs]) t.equal(socket.readyState, WebSocket.OPEN)

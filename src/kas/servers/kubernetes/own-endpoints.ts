@@ -130,14 +130,18 @@ export class OwnEndpoints {
   ): Promise<RequestOutcome> {
     const { agentId } = credentials
     let opened: OwnWebSocket | undefined
-    const end = (reason: KasError) => opened && withdraw(progress, opened, reason)
-    const hold = this.#sockets.enter(agentId, caller, { what: sockets.what, end })
+    const makeRoom = (reason: KasError) => {
+      progress.withdraw(reason)
+      opened?.makeRoom(reason)
+    }
+    const hold = this.#sockets.enter(agentId, caller, { what: sockets.what, end: makeRoom })
     try {
-      opened = sockets.accept(exchange, head, { agentId, caller, impersonation })
+      const socket = sockets.accept(exchange, head, { agentId, caller, impersonation })
+      opened = socket
       progress.record.answered(exchange.statusCode)
-      const { changed } = opened
-      session.endsBy({ end, ...(changed ? { changed } : {}) })
-      await opened.run(exchange.signal)
+      const { changed } = socket
+      session.endsBy({ end: (reason) => withdraw(progress, socket, reason), ...(changed ? { changed } : {}) })
+      await socket.run(exchange.signal)
     } finally {
       hold.leave()
     }

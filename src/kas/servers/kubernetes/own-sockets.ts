@@ -95,6 +95,12 @@ export class OwnWebSocket {
     if (this.#socket.isOpen) this.#socket.close(endCode(reason), reason.message)
   }
 
+  /** Its caller has most, and another one needs the place. */
+  makeRoom(reason: KasError): void {
+    this.#failed(reason, 'A WebSocket has made room for another caller')
+    this.withdraw(reason)
+  }
+
   /** Resolves when it is closed; `signal` closes it. */
   async run(signal: AbortSignal): Promise<void> {
     await this.#socket.untilClosed(signal)
