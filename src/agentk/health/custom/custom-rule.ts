@@ -1,7 +1,8 @@
 import type { KubernetesObject } from '../../../kubernetes/object.ts'
 import type { ArgoHealth, ArgoStatus } from '../argo/health.ts'
-import { type Bindings, Expression, Steps, toCel } from './cel.ts'
+import { type Bindings, Expression, toCel } from './cel.ts'
 import type { CustomRuleSource } from './custom-rule-schema.ts'
+import { Steps } from './steps.ts'
 
 /** characters of a text that is shown */
 const maxText = 512

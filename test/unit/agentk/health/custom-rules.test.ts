@@ -1,8 +1,10 @@
 import t from 'tap'
-import { Expression, maxJoinedLength, maxSteps, Steps, toCel } from '../../../../src/agentk/health/custom/cel.ts'
+import { Expression, toCel } from '../../../../src/agentk/health/custom/cel.ts'
+import { maxJoinedLength } from '../../../../src/agentk/health/custom/cel-functions.ts'
 import { CustomRule } from '../../../../src/agentk/health/custom/custom-rule.ts'
 import { type CustomRuleSource, customRuleSchema } from '../../../../src/agentk/health/custom/custom-rule-schema.ts'
 import { CustomRules } from '../../../../src/agentk/health/custom/custom-rules.ts'
+import { maxSteps, Steps } from '../../../../src/agentk/health/custom/steps.ts'
 import { vendorRules } from '../../../../src/agentk/health/custom/vendors.ts'
 
 const source = (more: Partial<Record<keyof CustomRuleSource, unknown>>): CustomRuleSource =>
@@ -191,4 +193,56 @@ t.test('rules of vendors can all be used, and keep their own tests', async (t) =
     [],
     'each kind once',
   )
+})
+
+t.test('what functions read is counted: none keeps a processor busy', async (t) => {
+  const list = (length: number, of: unknown = 1) => Array.from({ length }, () => of)
+  const keys = (length: number) => Object.fromEntries(list(length).map((_, i) => [`k${i}`, '']))
+  const body = (operator: string, one: string) => list(120, one).join(operator)
+  const conditions = list(20_000).map((_, i) => ({ type: `t${i}` }))
+  const hostile: Record<string, readonly [when: string, object: object]> = {
+    'at, 500 long paths': [
+      'object.l.exists(k, at(object, object.p, 0) == 1)',
+      { l: list(500), p: '.'.repeat(500_000) },
+    ],
+    'at, 4,500 long paths': [
+      'object.data.exists(k, at(object, object.data.p, 0) == 1)',
+      { data: { ...keys(4500), p: '.'.repeat(100_000) } },
+    ],
+    'cond, 20,000 conditions': [
+      `object.l.exists(k, cond(object, 'none').status == 'x')`,
+      { l: list(500), status: { conditions } },
+    ],
+    'a long body of a macro': [`object.l.all(x, ${body(' && ', 'x==x')})`, { l: list(9999) }],
+    'errors in a body': [`object.l.exists(x, ${body(' || ', 'x.a')})`, { l: list(9999) }],
+    'numbers sought in maps of texts': [
+      `object.l.exists(x, ${body(' || ', 'object.d[1]')})`,
+      { l: list(9000), d: keys(20_000) },
+    ],
+    timezones: [
+      `object.l.exists(x, timestamp('2024-01-01T00:00:00Z').getHours('Europe/Berlin') == 99)`,
+      { l: list(4000) },
+    ],
+    'patterns that repeat': [`object.l.exists(x, 'a'.matches('${body('', 'a{1000}')}'))`, { l: list(50) }],
+    'patterns of an object': [`'a'.matches(object.p)`, { p: '\\pL'.repeat(40) }],
+    'a pattern that backtracks': [`object.t.matches('(a|b)*a(a|b){100}[cd]')`, { t: 'abbab'.repeat(60_000) }],
+    'contains at each place': [
+      'object.t.contains(object.u)',
+      { t: 'a'.repeat(300_000), u: `${'a'.repeat(100_000)}b${'a'.repeat(100_000)}` },
+    ],
+  }
+  for (const [name, [when, object]] of Object.entries(hostile)) {
+    const before = process.cpuUsage()
+    const { health, errors } = rule({ when, verdict: 'Healthy' }).judge(thing(undefined, object))
+    const { user, system } = process.cpuUsage(before)
+    t.equal(health, undefined, name)
+    t.match(errors, [new RegExp(`more than ${maxSteps} steps`)], name)
+    t.comment(`${name}: ${Math.round((user + system) / 1000)} ms`)
+  }
+})
+
+t.test('an expression makes no message of protobuf', async (t) => {
+  t.throws(() => rule({ when: 'google.protobuf.ListValue{values: object.l}.size() > 0', verdict: 'Healthy' }), {
+    message: /a message cannot be made: google.protobuf.ListValue/,
+  })
 })

@@ -1,7 +1,8 @@
 import { builtIn } from '../../../../kubernetes/kind.ts'
 import { builtInKinds } from '../../../../kubernetes/kind-words.ts'
 import { KasError } from '../../../../lib/errors.ts'
-import { type Bindings, Expression, Steps } from '../../../health/custom/cel.ts'
+import { type Bindings, Expression } from '../../../health/custom/cel.ts'
+import { Steps } from '../../../health/custom/steps.ts'
 import type { ObjectRecord } from '../store/record.ts'
 import { type GraphQuery, type KindQuery, notKept } from '../tree/graph-query.ts'
 
