@@ -73,6 +73,7 @@ async function ofFile(parts: HostParts, { schemas, config, env }: HostOptions, f
     trees: repositories,
     sharedPolls,
     hookSecretFile: (projectId: bigint) => directoryFile.repository(projectId)?.hookSecretFile,
+    someHookSecretFile: () => directoryFile.someHookSecretFile(),
   }
   return {
     host: {

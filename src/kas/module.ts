@@ -179,8 +179,13 @@ export interface SignedEndpoint {
   readonly path: string
   /** others: METHOD_NOT_ALLOWED */
   readonly methods: readonly string[]
-  /** @throws KasError CREDENTIALS_INVALID, and what its body throws, answered as for other requests */
-  serve(request: SignedRequest): Promise<OwnAnswer>
+  /**
+   * Decides by the head alone whether the body is read.
+   *
+   * @returns what reads it, once it has a turn; that throws KasError CREDENTIALS_INVALID, and what the body throws
+   * @throws KasError CREDENTIALS_INVALID: the request is refused at once, and takes no turn
+   */
+  open(request: SignedRequest): Promise<(body: AsyncIterable<Uint8Array>) => Promise<OwnAnswer>>
 }
 
 export interface SignedRequest {
@@ -188,8 +193,6 @@ export interface SignedRequest {
   readonly name: string
   /** by its name in lower case; undefined: there is none */
   header(name: string): string | undefined
-  /** As of OwnRequest; of more bytes. */
-  readonly body: AsyncIterable<Uint8Array>
 }
 
 /** Who he is, and what answers him. */
@@ -261,6 +264,8 @@ export interface HostRepositories extends Pick<Repositories, 'poke'> {
   readonly sharedPolls?: SharedPolls
   /** A file with the secret of the hooks of the project's Git server; undefined: it has none. Absent: no project has. */
   hookSecretFile?(projectId: bigint): string | undefined
+  /** The file of one of the projects that have such a secret; undefined: none has. */
+  someHookSecretFile?(): string | undefined
   /**
    * Full paths of the files below a folder of the repository with these coordinates. Absent: no repository has any.
    *

@@ -142,6 +142,8 @@ export interface TurnsOptions {
 export interface Reclaimable {
   /** when it began, by any clock */
   readonly since: number
+  /** Whether it uses its turn too little: it goes first. Absent: never. */
+  isIdle?(): boolean
   /** Its holder is to end it: others wait. */
   reclaim(): void
 }
@@ -238,7 +240,8 @@ export class Turns<Source> {
   }
 
   /**
-   * One of this source has waited for long. Where all turns are taken, one is taken away for it: the longest of whoever has most, if
+   * One of this source has waited for long. Where all turns are taken, one is taken away for it: an idle one, whosever it
+   * is; else the longest of whoever has most, if
    * he still has no less than this source then; else the longest of those who have more than it now, if it began by `latest`.
    */
   reclaim(source: Source, latest: number): void {
@@ -247,10 +250,13 @@ export class Turns<Source> {
     const turns = [...this.#running].filter((turn) => turn.reclaimable && turn.takenFor === undefined)
     const most = Math.max(0, ...turns.map((turn) => this.#counts.of(turn.source)))
     const isLong = ({ reclaimable }: Running<Source>) => reclaimable !== undefined && reclaimable.since <= latest
-    const longest = turns.find((turn) => {
-      const count = this.#counts.of(turn.source)
-      return most > own + 1 ? count === most : count > own && isLong(turn)
-    })
+    const idle = turns.find(({ reclaimable }) => reclaimable?.isIdle?.())
+    const longest =
+      idle ??
+      turns.find((turn) => {
+        const count = this.#counts.of(turn.source)
+        return most > own + 1 ? count === most : count > own && isLong(turn)
+      })
     if (!longest) return
     this.#counts.add(longest.source, -1)
     this.#counts.add(source)

@@ -325,7 +325,7 @@ t.test('the same of those who are let in for what is about no agent', async (t) 
     undefined,
     {
       userEndpoints: [{ path: '/agents', methods: ['GET'], admit: async () => ({ user, answer: async () => answer }) }],
-      signedEndpoints: [{ path: '/hooks/', methods: ['POST'], serve: async () => answer }],
+      signedEndpoints: [{ path: '/hooks/', methods: ['POST'], open: async () => async () => answer }],
     },
   )
   t.teardown(() => server.stop(AbortSignal.abort()))

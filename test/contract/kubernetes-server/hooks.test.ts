@@ -24,20 +24,26 @@ const push = Buffer.from('{"ref":"refs/heads/main"}')
 async function start(
   t: Test,
   limits: Partial<KubernetesLimits> = {},
-  { clock, trustedProxies = [] }: { clock?: ManualClock; trustedProxies?: readonly string[] } = {},
+  {
+    clock,
+    trustedProxies = [],
+    hasSecrets = true,
+  }: { clock?: ManualClock; trustedProxies?: readonly string[]; hasSecrets?: boolean } = {},
 ) {
   const folder = await mkdtemp(join(tmpdir(), 'kas-hooks-'))
   t.teardown(() => rm(folder, { recursive: true }))
   const file = join(folder, 'secret')
   await writeFile(file, `${secret}\n`)
-  const files = new Map([
+  const secrets: [bigint, string][] = [
     [7n, file],
     [8n, join(folder, 'none')],
-  ])
+  ]
+  const files = new Map(hasSecrets ? secrets : [])
   const looked: bigint[] = []
   const { log, lines } = capturedLog()
   const endpoint = hookEndpoint({
     hookSecretFile: (projectId) => files.get(projectId),
+    someHookSecretFile: () => [...files.values()][0],
     poll: (projectId) => looked.push(projectId),
     clock: new ManualClock(),
     log,
@@ -233,7 +239,7 @@ async function hold(t: Test, port: number, localAddress: string) {
 /** @param networks - whose bodies take all turns, and wait for more of them */
 async function attacked(t: Test, networks: readonly string[], { ofNetwork, waiting }: Record<string, number>) {
   const clock = new ManualClock()
-  const ground = await start(t, {}, { clock })
+  const ground = await start(t, { maxSignedRequests: 16 }, { clock })
   const open = (n = 0) =>
     Promise.all(networks.flatMap((network) => Array.from({ length: n }, () => hold(t, ground.port, network))))
   const held = await open(ofNetwork)
@@ -268,6 +274,60 @@ t.test('attack: sixteen networks with a turn each', async (t) => {
   await eventually(() => refused() > 0 || Promise.reject(new Error('nobody made room')))
   t.strictSame(looked, [7n])
 })
+
+const paths = ['7', '8', '9', '0', '7x', ''].map((name) => `/k8s-proxy/hooks/git/${name}`)
+
+/** Sends a head, and says whether the body is asked for before there is an answer. */
+async function askToSend(port: number, at: string, own: Record<string, string>) {
+  const headers = { ...own, 'content-length': push.length, Expect: '100-continue' }
+  const sent = request({ port, host: '127.0.0.1', path: at, method: 'POST', headers })
+  sent.on('error', () => undefined)
+  let isAsked = false
+  sent.on('continue', () => {
+    isAsked = true
+  })
+  sent.flushHeaders()
+  const [answer] = await once(sent, 'response')
+  answer.resume()
+  sent.destroy()
+  return { status: answer.statusCode, isAsked }
+}
+
+t.test('where no project has a secret each hook is refused at once, and no body is read', async (t) => {
+  const { port, looked } = await start(t, { maxSignedRequests: 0 }, { hasSecrets: false })
+  for (const at of paths) {
+    for (const headersOf of Object.values(kinds)) {
+      t.strictSame(await askToSend(port, at, headersOf(push)), { status: 401, isAsked: false }, at)
+    }
+  }
+  t.strictSame(looked, [])
+})
+
+t.test(
+  'another X-Gitlab-Token takes no turn, and its body is not read, whether the project has a secret or none',
+  async (t) => {
+    const { port, looked } = await start(t, { maxSignedRequests: 0 })
+    for (const at of paths) {
+      t.strictSame(await askToSend(port, at, gitlab(push, 'another')), { status: 401, isAsked: false }, at)
+    }
+    t.strictSame(looked, [])
+  },
+)
+
+for (const [networks, each] of [
+  [30, 4],
+  [230, 1],
+] as const) {
+  t.test(`attack: ${networks} addresses with ${each} slow bodies each keep no hook waiting`, async (t) => {
+    const { port, send, looked } = await start(t, {}, { clock: new ManualClock() })
+    const addresses = Array.from({ length: networks }, (_, i) => `127.0.${1 + Math.floor(i / 200)}.${1 + (i % 200)}`)
+    const held = await Promise.all(addresses.flatMap((from) => Array.from({ length: each }, () => hold(t, port, from))))
+    const read = () => held.filter(({ text }) => text.includes('100 Continue')).length
+    await eventually(() => read() === held.length || Promise.reject(new Error(`${read()} are read`)))
+    t.equal((await send(github(push))).status, 202)
+    t.strictSame(looked, [7n])
+  })
+}
 
 t.test('the wait for a turn is part of the time that a body has', async (t) => {
   const clock = new ManualClock()

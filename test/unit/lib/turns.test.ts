@@ -235,3 +235,22 @@ t.test('work ends its turn, also where it fails', async (t) => {
   await t.rejects(failing, { message: 'no' })
   t.equal(await last, 1)
 })
+
+t.test('an idle turn goes first, though its source has no more than others', async (t) => {
+  const turns = new Turns({ maxRunning: 2, maxWaiting: 10, tooMany })
+  const reclaimed: string[] = []
+  const take = async (source: string, isIdle: () => boolean) =>
+    await turns.take(source, signal, () => ({ since: 0, isIdle, reclaim: () => reclaimed.push(source) }))
+  let isIdle = false
+  const [endA, endB] = [await take(a, () => false), await take(b, () => isIdle)]
+  const waiting = take(c, () => false)
+  turns.reclaim(c, -1)
+  t.strictSame(reclaimed, [], 'none has more than its share, or lasts for long')
+  isIdle = true
+  turns.reclaim(c, -1)
+  turns.reclaim(c, -1)
+  t.strictSame(reclaimed, [b], 'once')
+  endB()
+  ;(await waiting)()
+  endA()
+})

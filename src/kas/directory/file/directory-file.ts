@@ -51,6 +51,7 @@ export class DirectoryFile implements Service {
   readonly #expiryListeners = new Listeners<ReadonlySet<AgentId>>()
   readonly #callerListeners = new Listeners()
   #contents: DirectoryContents | undefined
+  #someHook: { readonly of: DirectoryContents | undefined; readonly file: string | undefined } | undefined
   #state: DirectoryFileState = { inForce: 'none' }
   /** what was read last, good or not: the same is not judged twice */
   #lastSeen: string | undefined
@@ -91,6 +92,16 @@ export class DirectoryFile implements Service {
   /** Where the repository of a project lies, as far as the file in force says. */
   repository(projectId: bigint): RepositoryAddress | undefined {
     return this.#contents?.projects.get(projectId)?.git
+  }
+
+  /** Of a project that has one; undefined: none has. */
+  someHookSecretFile(): string | undefined {
+    const contents = this.#contents
+    if (!this.#someHook || this.#someHook.of !== contents) {
+      const files = [...(contents?.projects.values() ?? [])].map(({ git }) => git?.hookSecretFile)
+      this.#someHook = { of: contents, file: files.find((file) => file !== undefined) }
+    }
+    return this.#someHook.file
   }
 
   /** Calls `listener` after other contents came into force, until the returned function is called. */

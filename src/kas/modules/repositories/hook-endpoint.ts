@@ -9,6 +9,8 @@ import { hookSignature } from './hook-signature.ts'
 
 export interface HookEndpointComponents {
   readonly hookSecretFile: NonNullable<KasHost['repositories']['hookSecretFile']>
+  /** read for a project that has none: it takes as long; undefined: no project has any, and no body is read */
+  readonly someHookSecretFile: () => string | undefined
   /** Something may have moved in the repository of this project. */
   readonly poll: (projectId: bigint) => void
   readonly clock: Clock
@@ -29,37 +31,49 @@ const accepted: OwnAnswer = {
  *
  * @see doc/directory.md "Hooks"
  */
-export function hookEndpoint({ hookSecretFile, poll, clock, log }: HookEndpointComponents): SignedEndpoint {
+export function hookEndpoint(components: HookEndpointComponents): SignedEndpoint {
+  const { hookSecretFile, someHookSecretFile, poll, clock, log } = components
   const unreadable = new HourlyLog({ clock, log })
   /** in the place of one that there is not: a stranger learns no more by how a request is answered than by what */
   const nobodys = randomBytes(32).toString('hex')
-  const secretOf = async (projectId: bigint) => {
-    const file = hookSecretFile(projectId)
-    if (file === undefined) return undefined
+  const readOwn = async (projectId: bigint, file: string) => {
     try {
       return await readSecret(file)
     } catch (error) {
       const fields = { project_id: String(projectId), file, error: (error as Error).message }
       unreadable.log('warn', fields, 'hook_secret_file cannot be used: hooks are refused')
-      return undefined
+      return nobodys
     }
+  }
+  const secretOf = async (projectId: bigint | undefined, some: string) => {
+    const file = projectId === undefined ? undefined : hookSecretFile(projectId)
+    if (projectId !== undefined && file !== undefined) return await readOwn(projectId, file)
+    await readSecret(some).catch(() => undefined) // the same work
+    return nobodys
   }
   return {
     path: '/hooks/git/',
     methods: ['POST'],
-    async serve({ name, header, body }) {
+    async open({ name, header }) {
       const signature = hookSignature({ header })
       if (!signature) throw refused('no signature', 'X-Hub-Signature-256, X-Gitea-Signature or X-Gitlab-Token')
+      const some = someHookSecretFile()
+      if (some === undefined) throw refusedSecret()
       const projectId = /^[1-9]\d{0,15}$/.test(name) ? BigInt(name) : undefined
-      const secret = projectId === undefined ? undefined : await secretOf(projectId)
-      const isSigned = await signature.isOf(secret ?? nobodys, body)
-      if (projectId === undefined || !isSigned) {
-        throw refused('another secret, or no such hook', 'the secret in hook_secret_file of the project in the path')
+      const secret = await secretOf(projectId, some)
+      if (signature.isRefused(secret)) throw refusedSecret()
+      return async (body) => {
+        const isSigned = await signature.isOf(secret, body)
+        if (projectId === undefined || !isSigned) throw refusedSecret()
+        poll(projectId)
+        return accepted
       }
-      poll(projectId)
-      return accepted
     },
   }
+}
+
+function refusedSecret(): KasError {
+  return refused('another secret, or no such hook', 'the secret in hook_secret_file of the project in the path')
 }
 
 /** A stranger does not learn which projects there are. */

@@ -4,6 +4,8 @@ import type { SignedRequest } from '../../module.ts'
 
 /** How a Git server shows that it knows the secret of a hook. */
 export interface HookSignature {
+  /** Whether the head alone rules the secret out. */
+  isRefused(secret: string): boolean
   /** Reads the body to its end and keeps none of it. @throws what the body throws */
   isOf(secret: string, body: AsyncIterable<Uint8Array>): Promise<boolean>
 }
@@ -30,6 +32,7 @@ export function hookSignature({ header }: Pick<SignedRequest, 'header'>): HookSi
 function signed(signature: string): HookSignature | undefined {
   if (!hex64.test(signature)) return undefined
   return {
+    isRefused: () => false,
     async isOf(secret, body) {
       const hmac = createHmac('sha256', secret)
       for await (const piece of body) hmac.update(piece)
@@ -39,9 +42,11 @@ function signed(signature: string): HookSignature | undefined {
 }
 
 function shown(token: string): HookSignature {
+  const isSame = (secret: string) => sameHash(tokenHash(token), tokenHash(secret))
   return {
+    isRefused: (secret) => !isSame(secret),
     async isOf(secret, body) {
-      if (!sameHash(tokenHash(token), tokenHash(secret))) return false
+      if (!isSame(secret)) return false
       for await (const _ of body) {
         // its sender reads no answer before all is sent
       }

@@ -4,7 +4,7 @@ import { PollSharing } from './poll-sharing.ts'
 
 /** One replica polls each repository for all, and hooks of Git servers announce pushes. @returns undefined: with GitLab, the one that leads for an agent does */
 export function createRepositories({ repositories, peers, clock, ...host }: KasHost): KasModule | undefined {
-  const { sharedPolls: polls, trees, poke, hookSecretFile } = repositories
+  const { sharedPolls: polls, trees, poke, hookSecretFile, someHookSecretFile } = repositories
   if (!polls) return undefined
   const log = host.log.child({ mod_name: 'repositories' })
   const sharing = new PollSharing({
@@ -19,7 +19,9 @@ export function createRepositories({ repositories, peers, clock, ...host }: KasH
     name: 'repositories',
     replicaMethods: sharing.replicaMethods,
     services: [sharing],
-    ...(hookSecretFile ? { signedEndpoints: [hookEndpoint({ hookSecretFile, poll, clock, log })] } : {}),
+    ...(hookSecretFile && someHookSecretFile
+      ? { signedEndpoints: [hookEndpoint({ hookSecretFile, someHookSecretFile, poll, clock, log })] }
+      : {}),
     status: () => [['branches followed for replicas', sharing.followedForPeers]],
   }
 }

@@ -3,8 +3,9 @@ import { KasError } from '../../../lib/errors.ts'
 import { networkOf } from '../../../lib/host-port.ts'
 import { linkedController } from '../../../lib/signals.ts'
 import { type Reclaimable, Turns } from '../../../lib/turns.ts'
-import type { SignedEndpoint } from '../../module.ts'
+import type { OwnAnswer, SignedEndpoint } from '../../module.ts'
 import type { Arrivals } from '../arrivals.ts'
+import { BodyPace } from './http/body-pace.ts'
 import { boundedBody, checkLength } from './http/bounded-body.ts'
 import { noAgent } from './http/connection.ts'
 import type { Exchange } from './http/exchange.ts'
@@ -28,6 +29,7 @@ export type SignedEndpointsOptions = Pick<
   | 'maxWaitingSignedRequests'
   | 'signedTurnPatienceMs'
   | 'crowdedSignedBodyMs'
+  | 'minSignedBodyRate'
   | 'maxSignedBodyBytes'
   | 'signedBodyTimeoutMs'
 >
@@ -72,38 +74,47 @@ export class SignedEndpoints {
     headers: readonly string[],
   ): Promise<RequestOutcome> {
     exchange.upgrade?.refused()
-    const { maxSignedBodyBytes: maxBytes, signedBodyTimeoutMs: timeoutMs } = this.#options
-    checkLength(contentLength, { maxBytes })
     const { request, signal } = exchange
     const header = (of: string) => {
       const value = request.headers[of]
       return typeof value === 'string' ? value : undefined
     }
     const check = async (checking: AbortSignal) => {
-      const { clock } = this.#components
-      const late = clock.now() + timeoutMs
-      const reading = linkedController(checking)
-      const reclaim = () => reading.abort(this.#tooMany())
-      const end = await this.#turn(exchange.address, checking, () => ({ since: clock.now(), reclaim }))
-      try {
-        return await endpoint.serve({
-          name,
-          header,
-          body: boundedBody(exchange, contentLength, {
-            maxBytes,
-            timeoutMs: late - clock.now(),
-            signal: reading.signal,
-          }),
-        })
-      } finally {
-        end()
-        reading.dispose()
-      }
+      const answer = await endpoint.open({ name, header })
+      return await this.#read(exchange, contentLength, checking, answer)
     }
     const { status, mediaType, body } = await this.#components.arrivals.admit(exchange.arrived, check, signal)
     exchange.connection.letIn(noAgent, endpoint.path)
     await exchange.answer(status, [...headers, ...contentHeaders(mediaType)], body)
     return 'endpoint'
+  }
+
+  /** The body, in a turn. */
+  async #read(
+    exchange: Exchange,
+    contentLength: number,
+    checking: AbortSignal,
+    answer: (body: AsyncIterable<Uint8Array>) => Promise<OwnAnswer>,
+  ): Promise<OwnAnswer> {
+    const { clock } = this.#components
+    const { maxSignedBodyBytes: maxBytes, signedBodyTimeoutMs, crowdedSignedBodyMs, minSignedBodyRate } = this.#options
+    checkLength(contentLength, { maxBytes })
+    const late = clock.now() + signedBodyTimeoutMs
+    const reading = linkedController(checking)
+    const reclaim = () => reading.abort(this.#tooMany())
+    const pace = new BodyPace(clock, { perSecond: minSignedBodyRate, overMs: crowdedSignedBodyMs })
+    const begun = () => {
+      pace.begin()
+      return { since: clock.now(), isIdle: () => pace.isSlow, reclaim }
+    }
+    const end = await this.#turn(exchange.address, checking, begun)
+    try {
+      const bounds = { maxBytes, timeoutMs: late - clock.now(), signal: reading.signal }
+      return await answer(pace.count(boundedBody(exchange, contentLength, bounds)))
+    } finally {
+      end()
+      reading.dispose()
+    }
   }
 
   /** Now and then whoever waits has one of those that have more than their share make room. */

@@ -37,6 +37,8 @@ export interface KubernetesLimits {
   readonly signedTurnPatienceMs: number
   /** where each network has its share and others wait: for a body to come. ms */
   readonly crowdedSignedBodyMs: number
+  /** bytes a second, over `crowdedSignedBodyMs`: a body that is slower makes room first */
+  readonly minSignedBodyRate: number
   /** bytes of a body that is signed, and is read piece by piece */
   readonly maxSignedBodyBytes: number
   /** for all of it to come, the wait for a turn included. ms */
@@ -76,11 +78,12 @@ export const defaultKubernetesLimits: KubernetesLimits = {
   maxOwnSockets: 500, // as many as pages that show one agent
   maxOwnBodyBytes: 1024 * 1024,
   ownBodyTimeoutMs: 30_000,
-  maxSignedRequests: 16,
+  maxSignedRequests: 256, // a slow body holds 64 KiB of a socket, and no time of a processor
   maxSignedRequestsOfNetwork: 8,
   maxWaitingSignedRequests: 200,
   signedTurnPatienceMs: 1000, // a hook is a matter of ms, and its sender waits for 10 s
   crowdedSignedBodyMs: 5000,
+  minSignedBodyRate: 4096,
   maxSignedBodyBytes: 25 * 1024 * 1024, // a hook of GitHub has no more
   signedBodyTimeoutMs: 30_000,
   maxOwnAnswerBytes: 4 * 1024 * 1024,
