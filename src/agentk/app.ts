@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { CertificateFiles } from '../lib/certificate-files.ts'
 import { systemClock } from '../lib/clock.ts'
+import { KasError } from '../lib/errors.ts'
+import { type ListenAttempt, listenProblem } from '../lib/listen-problem.ts'
 import type { Logger } from '../lib/log.ts'
 import { createBuildMetrics, createRegistry } from '../lib/metrics.ts'
 import { OpsServer } from '../lib/ops-server.ts'
@@ -151,13 +153,23 @@ export class App implements Service {
   }
 
   #createOps(): Service[] {
-    const { listen, certificate: files } = this.#config.observability
+    const { listen, address, certificate: files } = this.#config.observability
     const { kas, register, self } = this.#host
     const log = this.#loggers.of('observability')
     const certificate = files && new CertificateFiles({ log }, files)
     const readiness = { problem: () => (kas.connected ? undefined : 'kas: not connected') }
     const components = { register, readiness, log, ...(certificate ? { certificate } : {}) }
     const server = new OpsServer(components, { listen, product: self.product })
-    return certificate ? [certificate, server] : [server]
+    const start = () => server.start().catch((error: unknown) => Promise.reject(listenFailure(error, listen, address)))
+    const named = { start, stop: (patience?: AbortSignal) => server.stop(patience) }
+    return certificate ? [certificate, named] : [named]
   }
+}
+
+/** What listening threw as SETTINGS_INVALID that names the flag, if the next step is known; else as it is. */
+function listenFailure(error: unknown, at: ListenAttempt['at'], address: string): unknown {
+  const problem = listenProblem(error, { at, address, program: 'agentk' })
+  if (problem === undefined) return error
+  const file = `--observability-listen-address ${address}`
+  return new KasError({ code: 'SETTINGS_INVALID', file, problems: [problem] }, { cause: error })
 }

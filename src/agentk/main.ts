@@ -14,8 +14,11 @@ async function main(argv: readonly string[]): Promise<number> {
   const version = readVersion()
   const [word, ...rest] = argv
   if (word === 'doctor' && !rest.some((one) => answeredAtOnce.includes(one))) {
-    const { doctor } = await import('./doctor/doctor.ts')
-    return doctor(rest, { env: process.env, version, stdout: process.stdout })
+    const [{ doctor }, { runningAgentk }] = await Promise.all([
+      import('./doctor/doctor.ts'),
+      import('./doctor/running-agentk.ts'),
+    ])
+    return doctor(rest, { env: process.env, version, stdout: process.stdout, running: await runningAgentk() })
   }
   const flags = parseFlags(word === 'doctor' ? rest : argv)
   if (flags.version) return print(`${versionLine('agentk', version)}\n`)

@@ -1,5 +1,6 @@
 import { KasError } from './errors.ts'
 import { printable } from './printable.ts'
+import { withoutNodeAdvice } from './tls-fault.ts'
 
 /** What `kas doctor` and `agentk doctor` have found. */
 
@@ -51,7 +52,7 @@ export function boundedFindings(findings: readonly Finding[]): Finding[] {
   return findings.map(({ subject, text, advice, ...rest }) => ({
     ...rest,
     ...(subject === undefined ? {} : { subject: cut(subject) }),
-    text: cut(text),
+    text: cut(withoutNodeAdvice(text)),
     ...(advice === undefined ? {} : { advice: cut(advice) }),
   }))
 }

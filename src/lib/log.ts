@@ -6,6 +6,7 @@ import { KasError } from './errors.ts'
 import { DescriptorSink, standardSink } from './line-sinks.ts'
 import { LineWriter } from './line-writer.ts'
 import { escapedJson } from './printable.ts'
+import { withoutNodeAdvice } from './tls-fault.ts'
 
 export type { Logger } from 'pino'
 
@@ -25,7 +26,8 @@ export function createLogger(options: { level: LogLevel; destination?: { write(l
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { error: (error: unknown) => describeError(error) },
-      hooks: { streamWrite: escapedJson }, // a line may be read on a terminal, and much of it is of others
+      // a line may be read on a terminal, and much of it is of others
+      hooks: { streamWrite: (line) => escapedJson(withoutNodeAdvice(line)) },
     },
     options.destination ?? stderrLines(),
   )

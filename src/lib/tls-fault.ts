@@ -23,3 +23,9 @@ export function tlsFault(code: string | undefined): TlsFault | undefined {
   if (dates.has(code)) return 'dates'
   return noTls.has(code) ? 'no TLS' : undefined
 }
+
+/** Node's advice to its programmers, which it appends to what OpenSSL says. */
+const nodeAdvice = '; if the root CA is installed locally, try running Node.js with --use-system-ca'
+
+/** The text without Node's advice about authorities: kas and agentk name their own key or flag. */
+export const withoutNodeAdvice = (text: string): string => text.replaceAll(nodeAdvice, '')

@@ -22,6 +22,8 @@ export interface Config {
   readonly pod: { readonly namespace: string; readonly name: string }
   readonly observability: {
     readonly listen: ListenAddress
+    /** `--observability-listen-address`, as it was given */
+    readonly address: string
     readonly certificate: { readonly certificateFile: string; readonly keyFile: string } | undefined
   }
   /** undefined: nothing is traced */
@@ -123,7 +125,7 @@ function readObservability(flags: Flags): Config['observability'] {
     throw new UsageError('--observability-cert-file and --observability-key-file go together')
   }
   const certificate = certificateFile && keyFile ? { certificateFile, keyFile } : undefined
-  return { listen: readListenAddress(network, address), certificate }
+  return { listen: readListenAddress(network, address), address, certificate }
 }
 
 /** `:8080`, `127.0.0.1:8080`, `[::1]:8080`, or a path for `unix`. */
@@ -180,11 +182,14 @@ function readEntries<T>(
   }
 }
 
-function required(env: NodeJS.ProcessEnv, name: string): string {
+function required(env: NodeJS.ProcessEnv, name: 'POD_NAMESPACE' | 'POD_NAME'): string {
   const value = env[name]
   if (!value) {
-    const field = name === 'POD_NAME' ? 'metadata.name' : 'metadata.namespace'
-    const advice = `in a pod's manifest set it by valueFrom: { fieldRef: { fieldPath: ${field} } }, elsewhere to any name`
+    const [field, elsewhere] =
+      name === 'POD_NAME'
+        ? ['metadata.name', 'to a name that no other agentk of this agent has']
+        : ['metadata.namespace', 'to a Namespace that the cluster has, where agentk keeps its Lease, such as default']
+    const advice = `in a pod's manifest set it by valueFrom: { fieldRef: { fieldPath: ${field} } }, elsewhere ${elsewhere}`
     throw new UsageError(`${name} is not set in the environment: ${advice}`)
   }
   return value

@@ -11,6 +11,7 @@ import { type Config, readConfig } from '../config/config.ts'
 import { parseFlags, UsageError } from '../config/flags.ts'
 import { checkCluster } from './cluster.ts'
 import { checkIdle, checkKas } from './kas.ts'
+import { mergeRunning, type RunningAgentk } from './running-agentk.ts'
 
 /** What `agentk doctor` checks, in the order of doc/doctor.md. */
 export const checkNames = [
@@ -42,9 +43,12 @@ export async function doctor(
     env,
     version,
     stdout,
+    running,
   }: {
     readonly env: NodeJS.ProcessEnv
     readonly version: Version
+    /** agentk in the same container */
+    readonly running?: RunningAgentk | undefined
     readonly stdout: TextStream
   },
 ): Promise<number> {
@@ -54,7 +58,7 @@ export async function doctor(
   if (!isJson && (output.value ?? 'text') !== 'text') {
     throw new UsageError(`--output "${output.value}": allowed is text or json`)
   }
-  const asked = { env, version, idleSeconds: secondsOf(idle.value) }
+  const asked = { env, version, running, idleSeconds: secondsOf(idle.value) }
   const findings = boundedFindings(await findingsOf(idle.rest, asked))
   const failures = failuresOf(findings)
   new PrintableOutput(stdout).write(isJson ? `${printableJson({ findings, failures }, 2)}\n` : findingsText(findings))
@@ -89,13 +93,17 @@ function secondsOf(text: string | undefined): number | undefined {
 interface Asked {
   readonly env: NodeJS.ProcessEnv
   readonly version: Version
+  readonly running: RunningAgentk | undefined
   readonly idleSeconds: number | undefined
 }
 
-async function findingsOf(args: readonly string[], { env, version, idleSeconds }: Asked): Promise<Finding[]> {
+async function findingsOf(args: readonly string[], { version, idleSeconds, ...asked }: Asked): Promise<Finding[]> {
   let config: Config
+  let taken: readonly string[]
   try {
-    config = readConfig(parseFlags([...args]), env)
+    const merged = mergeRunning(parseFlags([...args]), asked.env, asked.running)
+    config = readConfig(merged.flags, merged.env)
+    taken = merged.taken
   } catch (error) {
     if (!(error instanceof UsageError)) throw error
     const others = checkNames.filter((check) => check !== 'configuration')
@@ -107,12 +115,13 @@ async function findingsOf(args: readonly string[], { env, version, idleSeconds }
   const [authority, chain, proxies, { finding: kas, agentId }, idle] = await Promise.all([
     checkAuthority(config.kas.caFile),
     checkChain(config),
-    checkProxies(env),
+    checkProxies(config.env),
     checkKas(config, version),
     checkIdle(config, version, idleSeconds),
   ])
   const cluster = await checkCluster(config, agentId) // the name of the Lease is by the agent's id
-  const configured: Finding = { check: 'configuration', state: 'ok', text: 'flags and environment can be used' }
+  const from = taken.length > 0 ? `; as process 1, the agentk that runs here, has them: ${taken.join(', ')}` : ''
+  const configured: Finding = { check: 'configuration', state: 'ok', text: `flags and environment can be used${from}` }
   return [configured, checkToken(config), ...authority, ...chain, ...proxies, kas, idle, ...cluster]
 }
 

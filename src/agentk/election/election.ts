@@ -1,3 +1,4 @@
+import { Advice } from '../../lib/advice.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { withDeadline } from '../../lib/deadline.ts'
 import { KasError } from '../../lib/errors.ts'
@@ -16,6 +17,8 @@ export interface Leases {
     known: LeaseRecord | undefined,
     signal: AbortSignal,
   ): Promise<LeaseRecord | undefined>
+  /** What to do about an error of either. Undefined: the error says all that is known. */
+  nextStep?(error: unknown, name: string): string | undefined
 }
 
 export interface ElectionComponents {
@@ -44,6 +47,7 @@ export class Election implements Service {
   #running: Promise<OwnLease | undefined> | undefined
   #notified = ''
   #failed = false
+  readonly #advice = new Advice()
 
   constructor(
     components: ElectionComponents,
@@ -95,7 +99,7 @@ export class Election implements Service {
   }
 
   async #run(name: string): Promise<OwnLease | undefined> {
-    const { clock, log, random } = this.#components
+    const { clock, leases, log, random } = this.#components
     const { signal } = this.#stopping
     let known: LeaseRecord | undefined
     while (!signal.aborted) {
@@ -103,8 +107,11 @@ export class Election implements Service {
         const options = { ms: this.#times.renewDeadlineMs / 2, signals: [signal] }
         known = await withDeadline(options, (timely) => this.#attempt(name, timely))
         this.#failed = false
+        this.#advice.forget()
       } catch (error) {
-        if (!this.#failed && !signal.aborted) log.warn({ error, lease: name }, 'Cannot use the lease, trying on')
+        const advice = this.#advice.fields(leases.nextStep?.(error, name))
+        const isNew = !this.#failed || advice.next_step !== undefined
+        if (isNew && !signal.aborted) log.warn({ error, lease: name, ...advice }, 'Cannot use the lease, trying on')
         this.#failed = true
       }
       this.#notify()

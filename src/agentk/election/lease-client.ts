@@ -1,5 +1,6 @@
 import { builtIn } from '../../kubernetes/kind.ts'
 import { collectionPath, objectPath } from '../../kubernetes/path.ts'
+import type { KasError } from '../../lib/errors.ts'
 import { type ApiClient, bodyOf } from '../cluster/api-client.ts'
 import type { LeaseRecord } from './leader-rule.ts'
 
@@ -58,6 +59,18 @@ export class LeaseClient {
       ? await this.#client.json('PUT', this.#pathOf(name), lease, signal)
       : await this.#client.json('POST', collectionPath(builtIn.leases, this.#namespace), lease, signal)
     return answer.status === 409 ? undefined : record(bodyOf(answer) as Lease)
+  }
+
+  nextStep(error: unknown, name: string): string | undefined {
+    const { spec } = error as Partial<KasError>
+    if (spec?.code !== 'UNREACHABLE') return undefined
+    const namespace = this.#namespace
+    // a Lease that is absent is created: what else may be absent is its Namespace
+    if (spec.httpStatus === 404)
+      return `The cluster has no Namespace ${namespace}: set POD_NAMESPACE to one that it has, or make it: kubectl create namespace ${namespace}`
+    if (spec.httpStatus === 403)
+      return `Let the account of agentk get, create and update leases in the Namespace ${namespace}; a Role that names one names ${name}`
+    return undefined
   }
 
   #pathOf(name: string): string {

@@ -8,6 +8,9 @@ const counterparts: Record<Scheme, Scheme> = { grpc: 'grpcs', grpcs: 'grpc', ws:
 /** The connection ended before kas had said anything in HTTP/2. */
 export const endedBeforeKasSpoke = 'the connection ended before kas said anything'
 
+/** kas answered by HTTP, which it does at each of its ports but that for agents. */
+export const otherPortOfKas = ' is a port of kas, but not that for agents'
+
 /** What failed was the proxy that the environment names. */
 export const proxyPrefix = 'proxy '
 
@@ -31,7 +34,7 @@ function ofTls(code: string | undefined, { scheme, authority }: KasAddress): str
       return `No TLS is spoken at ${authority}: try ${counterparts[scheme]}:// in --kas-address, or the port that has TLS`
     default:
       return code === 'ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL'
-        ? `No HTTP/2 is spoken at ${authority}: try wss:// in --kas-address`
+        ? `No HTTP/2 is spoken at ${authority}: try wss:// in --kas-address, and the port of kas for agents (8150)`
         : undefined
   }
 }
@@ -58,7 +61,7 @@ function ofPlain(code: string | undefined, { scheme, authority }: KasAddress): s
   const isOdd = code === 'ECONNRESET' || code === 'ERR_HTTP2_ERROR' || code?.startsWith('HPE_')
   if (!isOdd || scheme === 'grpcs' || scheme === 'wss') return undefined
   const others = scheme === 'ws' ? 'wss://' : 'grpcs://, wss:// or ws://'
-  return `${authority} does not understand ${scheme}://: try ${others} in --kas-address, or see whether kas runs behind it`
+  return `${authority} does not understand ${scheme}://: try ${others} in --kas-address, and the port of kas for agents (8150), or see whether kas runs behind it`
 }
 
 const withPassword = 'Give the proxy its user and password in HTTPS_PROXY, or name kas in NO_PROXY'
@@ -81,6 +84,8 @@ function ofProxy(status: number | undefined): string {
 function ofAnswer(status: number | undefined, detail: string, address: KasAddress): string | undefined {
   const { authority, path } = address
   if (detail.startsWith(proxyPrefix)) return ofProxy(status)
+  if (detail.endsWith(otherPortOfKas))
+    return 'Name the port of kas for agents (8150) in --kas-address: 8154 is for kubectl, 8151 for metrics'
   if (detail === endedBeforeKasSpoke) return ofPlain('ECONNRESET', address)
   switch (status) {
     case 400:
@@ -92,7 +97,7 @@ function ofAnswer(status: number | undefined, detail: string, address: KasAddres
       return `${authority} leads elsewhere, which agentk does not follow: give --kas-address in full, with TLS and the slash at its end`
     case 401:
     case 403:
-      return 'A proxy in front of kas refuses agentk: what it wants may be given by --kas-header'
+      return `A proxy in front of kas refuses agentk: what it wants may be given by --kas-header. If --kas-address leads to the place of kas for kubectl (k8s-proxy, port 8154), name that for agents (8150)`
     case 407:
       return withPassword
     case 404:

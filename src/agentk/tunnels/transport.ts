@@ -19,7 +19,7 @@ import { type ProxyKind, proxyFromEnvironment } from '../../lib/proxy.ts'
 import { tlsFault } from '../../lib/tls-fault.ts'
 import { MessageDuplex, webSocketProtocol } from '../../proto/grpc/message-duplex.ts'
 import type { KasAddress } from './kas-address.ts'
-import { proxyPrefix } from './next-step.ts'
+import { otherPortOfKas, proxyPrefix } from './next-step.ts'
 
 /** All of dial, TLS, proxy and upgrade (upstream: 30 s to dial, 20 s to connect for gRPC). */
 const connectTimeoutMs = 30_000
@@ -193,7 +193,11 @@ function upgrade(socket: Socket, options: TransportOptions, signal: AbortSignal)
     signal.addEventListener('abort', onAbort, { once: true })
     webSocket.once('unexpected-response', (_, response) => {
       response.resume()
-      const { statusCode } = response
+      const { statusCode, headers } = response
+      if (String(headers.server).startsWith(kasProduct)) {
+        fail(unreachable(`${address.authority}${otherPortOfKas}`, { httpStatus: statusCode }))
+        return
+      }
       const hint = statusCode === 404 || statusCode === 301 ? `, is the path ${address.path} right?` : ''
       const detail = `${address.authority} answered ${statusCode} instead of a WebSocket upgrade${hint}`
       fail(unreachable(detail, { httpStatus: statusCode }))
@@ -206,6 +210,9 @@ function upgrade(socket: Socket, options: TransportOptions, signal: AbortSignal)
     })
   })
 }
+
+/** How the Server header of kas begins, of GitLab's too. */
+const kasProduct = 'gitlab-kas'
 
 /** for the contents of a file of authorities: parsing them takes longer than a handshake */
 let kept: { readonly own: string | undefined; readonly few: SecureContext; all?: SecureContext } | undefined

@@ -41,6 +41,8 @@ interface World {
   readonly env: Record<string, string>
   /** a right that is not given: `impersonate users` */
   readonly denied: Set<string>
+  /** agentk in the same container */
+  running?: { args: string[]; env: Record<string, string> }
   /** the one Lease that may be read and updated; all, if it is not set */
   lease?: string
   /** what the reviews were about */
@@ -95,7 +97,7 @@ async function sound(t: Test): Promise<World> {
       const write = (text: string) => {
         stdout += text
       }
-      const context = { env: world.env, version, stdout: { write } }
+      const context = { env: world.env, version, stdout: { write }, running: world.running }
       await doctor([...flags, ...args, '--output', 'json'], context)
       const { findings } = JSON.parse(stdout) as { findings: Finding[] }
       stdout = ''
@@ -144,6 +146,20 @@ t.test('where all is well nothing else is said, and no token', async (t) => {
   t.notMatch(stdout, /good-token|of-the-cluster/)
   t.match(stdout, /authority .*ca\.crt holds certificates that can be read; their dates are not checked/)
   t.equal(kas.connects, 0, 'no tunnel was opened')
+})
+
+t.test('in the container of agentk its flags are taken, those that are given count before them', async (t) => {
+  const world = await sound(t)
+  const all = Object.entries(world.flags).map(([name, value]) => `--${name}=${value}`)
+  world.running = { args: [...all.slice(1), '--kas-address=grpc://127.0.0.1:1'], env: world.env }
+  const own = world.flags['kas-address'] as string
+  for (const name of Object.keys(world.flags)) delete world.flags[name]
+  for (const name of Object.keys(world.env)) delete world.env[name]
+  world.running.env = { POD_NAME: 'agentk-0', POD_NAMESPACE: 'agentk' }
+  const { code, stdout } = await world.run(`--kas-address=${own}`)
+  t.equal(code, 0, stdout)
+  t.match(stdout, /configuration .*as process 1, .*: --token-file, --kas-ca-cert-file, .*, POD_NAMESPACE, POD_NAME\n/)
+  t.notMatch(stdout, /good-token|of-the-cluster/)
 })
 
 t.test('a Role that names the Lease of the agent is enough', async (t) => {

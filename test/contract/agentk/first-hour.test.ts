@@ -8,6 +8,7 @@ import t, { type Test } from 'tap'
 import { Authority } from '../../../dev/certificates.ts'
 import { nextStepToApiServer } from '../../../src/agentk/cluster/next-step.ts'
 import { Configuration, getConfigurationMethod } from '../../../src/agentk/configuration/configuration.ts'
+import { LeaseClient } from '../../../src/agentk/election/lease-client.ts'
 import { askKubernetesVersion } from '../../../src/agentk/modules/registrar/module.ts'
 import { parseKasAddress } from '../../../src/agentk/tunnels/kas-address.ts'
 import { KasSessions } from '../../../src/agentk/tunnels/kas-sessions.ts'
@@ -36,6 +37,9 @@ const outdated = serving(await expired.issueServing(names))
 type Listener = Parameters<typeof listen>[0] & { close(): unknown; closeAllConnections?(): void }
 const answering = (status: number) => (_: unknown, response: { writeHead(code: number): { end(): void } }) =>
   void response.writeHead(status).end()
+/** kas at 8154 and at 8151, GitLab's too */
+const otherPort = (status: number) => () =>
+  createHttpServer((_, response) => void response.writeHead(status, { Server: 'gitlab-kas/v17.0.0/abc' }).end())
 const web = (status: number) => () => createHttpServer(answering(status))
 const secureWeb = (certificate: object, status: number) => () => createHttpsServer(certificate, answering(status))
 const deaf = (certificate: object) => () =>
@@ -109,6 +113,14 @@ const kasRows: [situation: string, form: string, make: (() => Listener) | undefi
   ],
   ['an address that leads elsewhere', 'ws', web(301), /give --kas-address in full, with TLS and the slash at its end/],
   ['a proxy that refuses', 'ws', web(403), /--kas-header/],
+  ["kas' port for kubectl", 'ws', otherPort(401), /^Name the port of kas for agents \(8150\) .*: 8154 is for kubectl/],
+  ["kas' port for metrics", 'ws', otherPort(404), /^Name the port of kas for agents \(8150\) .*, 8151 for metrics$/],
+  [
+    "kas' place for kubectl behind a front",
+    'ws',
+    web(401),
+    /--kas-header\. If .* \(k8s-proxy, port 8154\), name that for agents \(8150\)$/,
+  ],
   ['a proxy that does not reach kas', 'ws', web(502), /does not reach kas: check that kas runs/],
 ]
 
@@ -124,7 +136,7 @@ for (const [situation, form, make, step, more] of kasRows) {
       env: {},
       ...more?.(t),
     }
-    const { log, steps } = watchedLog()
+    const { log, lines, steps } = watchedLog()
     const clock = new ManualClock()
     let dials = 0
     const dial = (signal: AbortSignal) => {
@@ -136,6 +148,7 @@ for (const [situation, form, make, step, more] of kasRows) {
     t.teardown(() => sessions.stop())
     await eventually(() => steps().length > 0)
     t.match(steps()[0], step)
+    t.notMatch(JSON.stringify(lines), /use-system-ca/, 'no advice of Node')
     while (dials < 3) await clock.pass(100)
     t.equal(steps().length, 1, 'not with each retry')
   })
@@ -200,5 +213,22 @@ for (const [situation, scheme, make, step, settings] of apiRows) {
     const client = apiClient(t, { server, ...settings }, { dialPatienceMs: 0 })
     const error = await askKubernetesVersion(client, new AbortController().signal).catch((thrown: unknown) => thrown)
     t.match(nextStepToApiServer(error, client.access.server), step)
+  })
+}
+
+const leaseRows: [status: number, step: RegExp | undefined][] = [
+  [404, /^The cluster has no Namespace nowhere: set POD_NAMESPACE to one that it has, or make it: kubectl create/],
+  [403, /^Let the account of agentk get, create and update leases in the Namespace nowhere; .* names agent-42-lock$/],
+  [500, undefined],
+]
+for (const [status, step] of leaseRows) {
+  t.test(`the Lease is answered with ${status}: the next step`, async (t) => {
+    const port = await start(t, web(status))
+    const leases = new LeaseClient(apiClient(t, { server: `http://127.0.0.1:${port}` }), { namespace: 'nowhere' })
+    const record = { holder: 'a', durationSeconds: 15, acquireTime: '', renewTime: '', transitions: 0 }
+    const write = leases.write('agent-42-lock', record, undefined, new AbortController().signal)
+    const error = await write.catch((thrown: unknown) => thrown)
+    if (step) t.match(leases.nextStep(error, 'agent-42-lock'), step)
+    else t.equal(leases.nextStep(error, 'agent-42-lock'), undefined)
   })
 }

@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { KasError } from '../../../src/lib/errors.ts'
 import { createLogger } from '../../../src/lib/log.ts'
+import { capturedLog } from '../../support/captured-log.ts'
 
 /** The line that `error` makes. */
 function told(error: unknown): { error: Record<string, unknown> } {
@@ -126,6 +127,15 @@ t.test('a line reads as the same, and steers no terminal on which it is read', a
   const [line = ''] = lines
   t.match(line, /^[ -~]+\n$/)
   t.match(JSON.parse(line), { file: text, msg: text, error: { message: text } })
+})
+
+t.test("Node's advice about authorities is left out, wherever it is in a line", async (t) => {
+  const { log, lines } = capturedLog()
+  const said = 'self-signed certificate; if the root CA is installed locally, try running Node.js with --use-system-ca'
+  log.warn({ error: new Error('outer', { cause: new Error(said) }), reason: said }, said)
+  const message = 'self-signed certificate'
+  t.match(lines, [{ msg: message, reason: message, error: { cause: { message } } }])
+  t.notMatch(JSON.stringify(lines), 'use-system-ca')
 })
 
 t.test('the program itself and its threads write to stderr, also a last line', async (t) => {

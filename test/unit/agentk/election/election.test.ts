@@ -2,6 +2,7 @@ import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { Election, type Leases } from '../../../../src/agentk/election/election.ts'
 import type { LeaseRecord } from '../../../../src/agentk/election/leader-rule.ts'
+import { capturedLog } from '../../../support/captured-log.ts'
 import { ManualClock, settle } from '../../../support/manual-clock.ts'
 
 const log = pino({ level: 'silent' })
@@ -110,4 +111,25 @@ t.test('two that begin at once: the slower one loses', async (t) => {
   b.begin('lock')
   await settle()
   t.equal([a, b].filter((each) => each.holds()).length, 1)
+})
+
+t.test('the next step is told once, and again once it is another', async (t) => {
+  const clock = new ManualClock()
+  const { log: captured, lines } = capturedLog()
+  let step: string | undefined = 'make the Namespace'
+  const fail = () => Promise.reject(new Error('not found'))
+  const leases: Leases = { read: fail, write: fail, nextStep: () => step }
+  const election = new Election({ leases, log: captured, clock, random: () => 0 }, { identity: 'a' })
+  t.teardown(() => election.stop())
+  election.begin('lock')
+  await clock.pass(20_000)
+  const line = { level: 'warn', lease: 'lock', msg: 'Cannot use the lease, trying on' }
+  t.match(lines, [{ ...line, next_step: step }])
+  t.equal(lines.length, 1)
+  step = 'allow it in the Role'
+  await clock.pass(20_000)
+  step = undefined
+  await clock.pass(20_000)
+  t.match(lines.slice(1), [{ ...line, next_step: 'allow it in the Role' }])
+  t.equal(lines.length, 2)
 })

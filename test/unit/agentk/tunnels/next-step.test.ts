@@ -24,7 +24,7 @@ const toKas: [error: unknown, step: RegExp | undefined][] = [
   [byProxy(403), /^The proxy that HTTPS_PROXY names does not let agentk through/],
   [byProxy(502), /^The proxy that HTTPS_PROXY names does not reach kas/],
   [byProxy(), /^Check the proxy that HTTPS_PROXY names/],
-  [answered(401), /--kas-header$/],
+  [answered(401), /--kas-header\. If .* port 8154\), name that for agents \(8150\)$/],
   [answered(418), undefined],
   [failed('ECONNRESET'), undefined],
   [new KasError({ code: 'UNREACHABLE', detail: 'no connection in 30 s' }), undefined],
