@@ -53,18 +53,13 @@ const removed = new Set([
   'Access-Control-Allow-Credentials',
   'Access-Control-Allow-Methods',
   'Access-Control-Max-Age',
-  // would steer a front
-  'X-Sendfile',
-  'X-Sendfile2',
-  'X-Lighttpd-Send-File',
-  'X-Lighttpd-Send-Tempfile',
-  'X-Litespeed-Location',
-  'X-Reproxy-Url',
   // kas' own words
   'Gitlab-Unauthorized',
   'Kas-Delivery',
 ])
-const removedPrefixes = /^(?:X-Accel-|X-Reproxy-|Gitlab-Kas-|Gitlab-Workhorse-)/
+/** What would steer a front: nginx, Apache, lighttpd, LiteSpeed, Perlbal, Envoy, Workhorse, a cache. `_` may be read as `-` on the way. */
+const steering =
+  /^(?:x[-_](?:accel|sendfile|lighttpd|litespeed|reproxy|envoy)|surrogate|gitlab[-_](?:kas|workhorse))(?:\d|[-_]|$)/i
 /** characters of a status text that is passed on: node's own have 31 at the most */
 const maxStatusText = 256
 /** what a status text may hold */
@@ -90,7 +85,7 @@ export function readResponseHead(
       for (const value of values) contentLength = sameLength(value, contentLength)
     } else if (canonical === 'Upgrade' && options.upgrade) {
       for (const value of values) headers.push('Upgrade', value)
-    } else if (!removed.has(canonical) && !removedPrefixes.test(canonical) && !named?.has(canonical)) {
+    } else if (!removed.has(canonical) && !steering.test(canonical) && !named?.has(canonical)) {
       if (allowList && !allowList.passes(canonical)) continue
       if (canonical === 'Via') clusterVia = values.at(-1)
       for (const value of values) headers.push(canonical, value)
