@@ -29,6 +29,11 @@ export function printable(text: string): string {
   return printableLines(text).replaceAll('\n', '?')
 }
 
+/** As one word of a line: what is none, and could pass for two, or for nothing, is in quotes as JSON has it. */
+export function asWord(text: string): string {
+  return isPrintable(text) && /^[^\s"'`\\]+$/.test(text) ? text : printableJson(text)
+}
+
 /** The same of several lines: their ends stay. */
 export function printableLines(text: string): string {
   return replaced(text, () => '?')

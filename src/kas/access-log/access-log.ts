@@ -9,6 +9,7 @@ import type { Service } from '../../lib/service.ts'
 import { defaultLineRules, type LineClass, type LineRule, lineClasses } from '../config/access-log.ts'
 import { type AccessLine, bounds, cut } from './access-line.ts'
 import { ClassQueues } from './class-queues.ts'
+import { CountedLines } from './counted-lines.ts'
 import { lineRules, type RuledCall } from './line-rules.ts'
 import { RecentLines } from './recent-lines.ts'
 import { type Refused, RefusedStrangers } from './refused-strangers.ts'
@@ -34,6 +35,20 @@ export interface AccessLogOptions {
 /** What an event says, beside what every line says. */
 type EventFields = Omit<AccessLine, 'time' | 'event' | 'class' | 'entry'>
 
+/** What begins or ends for an agent, or a user, again and again. */
+interface SessionLine {
+  readonly event: AccessLine['event']
+  /** whose turn it takes, as in `write` */
+  readonly source: string
+  /** of the last that is counted */
+  readonly fields: EventFields
+}
+
+/** Of an agent, or a user, in a minute, of each event: all pods of an agent that start are within it. */
+const sessionsAtOnce = 20
+/** Agents and users that are counted in a minute, for each event: those beyond have a line each, as far as there is room. */
+const maxCountedSessions = 20_000
+
 /** At the end: for a reader that is slow. ms */
 const flushMs = 2000
 
@@ -48,6 +63,7 @@ export class AccessLog implements Service {
   readonly #queues: ClassQueues
   readonly #writer: LineWriter
   readonly #strangers: RefusedStrangers
+  readonly #sessions: CountedLines<SessionLine>
   /** when a line was made last, of which there may be many in a ms */
   #now = Number.NaN
   #nowText = ''
@@ -78,6 +94,10 @@ export class AccessLog implements Service {
       onFailed: ({ message }) => failed.warn(message),
     })
     this.#strangers = new RefusedStrangers({ clock, write: (...counted) => this.#writeRefused(...counted) })
+    this.#sessions = new CountedLines(
+      { clock, write: (...counted) => this.#writeSessions(...counted) },
+      { atOnce: sessionsAtOnce, maxKeys: maxCountedSessions },
+    )
   }
 
   async start(): Promise<void> {}
@@ -85,6 +105,7 @@ export class AccessLog implements Service {
   /** Lines of before are written, if they are taken. */
   async stop(): Promise<void> {
     this.#strangers.stop()
+    this.#sessions.stop()
     const { clock, log } = this.#components
     const isWritten = await withDeadline({ ms: flushMs, clock }, (signal) => this.#writer.flush(signal))
     if (!isWritten) log.warn({ count: this.#queues.size }, 'Lines of the access log are not written: nobody takes them')
@@ -112,7 +133,13 @@ export class AccessLog implements Service {
   event(event: AccessLine['event'], name: LineClass, source: string, fields: EventFields): void {
     const { agent_id: agentId } = fields
     if (!this.#isLogged({ class: name, agentId: agentId === undefined ? undefined : BigInt(agentId) })) return
-    this.write(name, source, () => ({ time: this.time(), event, class: name, ...fields, entry: this.entry }))
+    if (name === 'session' && !this.hasOwnLine(event, source, fields)) return
+    this.#writeEvent(event, name, source, fields)
+  }
+
+  /** Whether a line of class `session` is the caller's to write: one of many in a minute is counted here. */
+  hasOwnLine(event: AccessLine['event'], source: string, fields: EventFields): boolean {
+    return this.#sessions.add(source, { event, source, fields })
   }
 
   /**
@@ -134,6 +161,15 @@ export class AccessLog implements Service {
       this.#nowText = new Date(now).toISOString()
     }
     return this.#nowText
+  }
+
+  #writeEvent(event: AccessLine['event'], name: LineClass, source: string, fields: EventFields): void {
+    this.write(name, source, () => ({ time: this.time(), event, class: name, ...fields, entry: this.entry }))
+  }
+
+  #writeSessions({ event, source, fields }: SessionLine, count: number, since: number): void {
+    const { ms: _, id: __, trace_id: ___, ...last } = fields // those are of one
+    this.#writeEvent(event, 'session', source, { ...last, count, since: new Date(since).toISOString() })
   }
 
   #writeRefused({ event, reason, address }: Refused, count: number, since: number): void {

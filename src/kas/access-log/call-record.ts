@@ -174,6 +174,7 @@ export class CallRecord implements ObservedCall {
     const isSignIn = end.outcome === 'token'
     const name = isSignIn ? 'session' : (this.#class ?? (refused ? 'refusal' : this.#classOf()))
     if (!this.#class && !this.#isLogged(log, name)) return
+    if (isSignIn && !log.hasOwnLine('sign_in', this.#source, this.fields())) return
     const ms = Math.round((performance.now() - this.#startedAt) * 10) / 10
     log.write(name, this.#source, () => this.#line(log, isSignIn ? 'sign_in' : 'end', name, { ...end, ms }))
   }

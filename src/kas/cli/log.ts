@@ -1,4 +1,4 @@
-import { escapedJson, printable } from '../../lib/printable.ts'
+import { asWord, escapedJson } from '../../lib/printable.ts'
 import type { AccessLine } from '../access-log/access-line.ts'
 import { type Command, type CommandContext, parsedArgs, refuseEmpty, textOption } from '../command/command.ts'
 import { agentOption, askReplica, explained, socketOf, socketOptions, statusUsage } from './status-command.ts'
@@ -66,32 +66,37 @@ async function read(socketPath: string, path: string, onLine: (line: string) => 
   }
 }
 
-/** For people: when, who, as whom, what, and what came of it. */
+/** For people: when, who, as whom, what, and what came of it. Each name is one word, so that a line is never read as two. */
 function lineText(line: AccessLine): string {
   const { time, event, caller, address, agent_id: agent, as, asked_as: asked, status, outcome, reason, count } = line
-  const who = caller ? `${caller.name}${caller.job ? ` (job ${caller.job})` : ''}` : (address ?? '-')
   const parts = [
-    time,
-    who,
-    ...(as === undefined ? [] : [`as ${as}`]),
-    ...(asked === undefined ? [] : [`asked as ${asked.join(', ')}`]),
-    ...(agent === undefined ? [] : [`agent ${agent}`]),
-    ...(event === 'end' ? [] : [event]),
+    asWord(time),
+    caller ? callerText(caller) : asWord(address ?? '-'),
+    ...(as === undefined ? [] : [`as ${asWord(as)}`]),
+    ...(asked === undefined ? [] : [`asked as ${asked.map(asWord).join(', ')}`]),
+    ...(agent === undefined ? [] : [`agent ${asWord(agent)}`]),
+    ...(event === 'end' ? [] : [asWord(event)]),
     whatText(line),
-    ...(status === undefined ? [] : [String(status)]),
-    ...(outcome === undefined || outcome === 'answered' ? [] : [outcome]),
-    ...(reason === undefined ? [] : [reason]),
-    ...(count === undefined ? [] : [`${count} times`]),
+    ...(status === undefined ? [] : [asWord(String(status))]),
+    ...(outcome === undefined || outcome === 'answered' ? [] : [asWord(outcome)]),
+    ...(reason === undefined ? [] : [asWord(reason)]),
+    ...(count === undefined ? [] : [`${asWord(String(count))} times`]),
   ]
-  return printable(parts.filter((part) => part !== '').join('  '))
+  return parts.filter((part) => part !== '').join('  ')
 }
 
-/** What was asked for: verb, resource, object, program. */
+export function callerText({ name, job }: NonNullable<AccessLine['caller']>): string {
+  return `${asWord(name)}${job ? ` (job ${asWord(job)})` : ''}`
+}
+
+/** What was asked for: verb, resource, object, program; each a word. */
 export function whatText(line: Partial<AccessLine>): string {
   const { verb = '', group, resource, subresource, namespace, name, path, program, arguments: count } = line
-  if (resource === undefined) return path === undefined ? '' : `${verb} ${path}`
-  const kind = `${resource}${group ? `.${group}` : ''}${subresource ? `/${subresource}` : ''}`
-  const object = [namespace, name].filter((part) => part !== undefined).join('/')
-  const command = program === undefined ? '' : ` -- ${program}${count ? ` and ${count} arguments` : ''}`
-  return `${verb} ${kind}${object === '' ? '' : ` ${object}`}${command}`
+  const method = verb === '' ? '' : `${asWord(verb)} `
+  if (resource === undefined) return path === undefined ? '' : `${method}${asWord(path)}`
+  const kind = asWord(`${resource}${group ? `.${group}` : ''}${subresource ? `/${subresource}` : ''}`)
+  const object = [namespace, name].flatMap((part) => (part === undefined ? [] : asWord(part))).join('/')
+  const command =
+    program === undefined ? '' : ` -- ${asWord(program)}${count ? ` and ${asWord(String(count))} arguments` : ''}`
+  return `${method}${kind}${object === '' ? '' : ` ${object}`}${command}`
 }

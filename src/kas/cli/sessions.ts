@@ -13,7 +13,7 @@ import {
 import { textTable } from '../command/text-table.ts'
 import type { EndedReport, SessionsReport } from '../sessions/replica-sessions.ts'
 import type { SessionReport } from '../sessions/session-table.ts'
-import { whatText } from './log.ts'
+import { callerText, whatText } from './log.ts'
 import { agentOption, ask, socketOf, socketOptions, statusUsage } from './status-command.ts'
 
 const usage = 'sessions [end] [ID] [--user NAME] [--agent ID] [--reason TEXT]'
@@ -107,11 +107,10 @@ function rowOf(
   { id, since, caller, agent_id, address, ...what }: SessionReport,
   now: number,
 ): string[] {
-  const user = caller ? `${caller.name}${caller.job ? ` (job ${caller.job})` : ''}` : '-'
   return [
     id.slice(0, idCharacters),
     ageText(Date.parse(since), now),
-    user,
+    caller ? callerText(caller) : '-',
     agent_id ?? '-',
     whatText(what),
     address ?? '-',

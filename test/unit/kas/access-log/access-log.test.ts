@@ -58,6 +58,48 @@ t.test('rules are of what is no call too', async (t) => {
   t.equal([...(access.recent?.matching({}) ?? [])].length, 0)
 })
 
+t.test('one token that connects 195 times in 8 s: 20 lines of each event, and the others as one', async (t) => {
+  const { access, clock } = ground()
+  const fields = { agent_id: '42', agent: 'prod', project: 'p/q', address: '10.0.0.7' }
+  for (let i = 0; i < 195; i++) {
+    access.event('agent_connected', 'session', 'agent 42', fields)
+    access.event('agent_disconnected', 'session', 'agent 42', { ...fields, ms: 41 })
+    if (i % 25 === 24) clock.advance(1000)
+  }
+  access.event('agent_connected', 'session', 'agent 43', { agent_id: '43' })
+  const lines = () => [...(access.recent?.matching({}) ?? [])].map((text) => JSON.parse(text))
+  t.equal(lines().length, 41)
+  t.match(lines().at(-1), { agent_id: '43' }, 'another agent has its line at once')
+  clock.advance(60_000)
+  const counted = lines().slice(41)
+  t.match(counted, [
+    { event: 'agent_connected', class: 'session', ...fields, count: 175, since: '2026-06-01T00:00:00.000Z' },
+    { event: 'agent_disconnected', class: 'session', ...fields, count: 175 },
+  ])
+  t.equal(counted.length, 2)
+  t.notOk(
+    counted.some(({ ms }) => ms !== undefined),
+    'how long one lasted is not said of many',
+  )
+  t.ok(
+    Buffer.byteLength(
+      lines()
+        .map((line) => JSON.stringify(line))
+        .join('\n'),
+    ) < 10_000,
+  )
+  access.event('agent_connected', 'session', 'agent 42', fields)
+  const stopped = access.stop()
+  clock.advance(2000) // nobody takes what waits
+  await stopped
+  const told = lines().filter(({ event, agent_id: id }) => event === 'agent_connected' && id === '42')
+  t.equal(
+    told.reduce((sum, { count = 1 }) => sum + count, 0),
+    196,
+    'none is lost, those of the last minute neither',
+  )
+})
+
 t.test('what cannot be written is in the log of kas once a minute', async (t) => {
   const { clock, lines, connected, written } = ground()
   connected()

@@ -85,7 +85,7 @@ t.test('a line each, for people', async (t) => {
   t.equal(
     said.stdout,
     [
-      '2026-11-26T18:00:00.000Z  ada (job 900)  as gitlab:user:ada  agent 42  delete deployments.apps web/front?[2J  200\n',
+      '2026-11-26T18:00:00.000Z  ada (job 900)  as gitlab:user:ada  agent 42  delete deployments.apps web/"front\\u001b[2J"  200\n',
       '2026-11-26T18:00:01.000Z  -  agent 42  begin  create pods/exec a -- sh and 2 arguments  101\n',
       '2026-11-26T18:00:02.000Z  10.0.0.7  refused  USER_UNAUTHORIZED  3 times\n',
     ].join(''),
@@ -97,7 +97,40 @@ t.test('whom a caller asked to act as', async (t) => {
   const { as: _, ...asAgent } = deleted
   add({ ...asAgent, asked_as: ['user:eve\u001b[2J', 'group:system:masters'] })
   t.equal(await kas(), 0)
-  t.match(said.stdout, '  ada (job 900)  asked as user:eve?[2J, group:system:masters  agent 42  delete ')
+  t.match(said.stdout, '  ada (job 900)  asked as "user:eve\\u001b[2J", group:system:masters  agent 42  delete ')
+})
+
+t.test('each name is one word: a line is not read as two', async (t) => {
+  const { add, kas, said } = await start(t)
+  const name = 'x  200\n2026-11-26T18:00:00.000Z  root  as system:admin  agent 42  delete secrets kube-system  404'
+  const path = '/version  200  root'
+  for (const line of [
+    { ...deleted, name },
+    { ...deleted, namespace: 'a b', name: '"x"' },
+    { ...deleted, caller: { ...ada, name: 'ada  as system:admin' }, as: 'gitlab:user:ada  agent 1', name: '' },
+    { ...exec, program: "sh -c 'x'", name: '\u3164' },
+    { ...refused, address: '10.0.0.7  refused', verb: 'GET', path, reason: 'it is  x' },
+    {
+      ...deleted,
+      group: 'a  b',
+      resource: 'x y',
+      subresource: 'z\u2028',
+      verb: 'get  x',
+      outcome: 'a b',
+      name: 'größe',
+    },
+  ])
+    add(line)
+  t.equal(await kas(), 0)
+  t.strictSame(said.stdout.split('\n'), [
+    `2026-11-26T18:00:00.000Z  ada (job 900)  as gitlab:user:ada  agent 42  delete deployments.apps web/${JSON.stringify(name)}  200`,
+    '2026-11-26T18:00:00.000Z  ada (job 900)  as gitlab:user:ada  agent 42  delete deployments.apps "a b"/"\\"x\\""  200',
+    '2026-11-26T18:00:00.000Z  "ada  as system:admin" (job 900)  as "gitlab:user:ada  agent 1"  agent 42  delete deployments.apps web/""  200',
+    '2026-11-26T18:00:01.000Z  -  agent 42  begin  create pods/exec "\\u3164" -- "sh -c \'x\'" and 2 arguments  101',
+    `2026-11-26T18:00:02.000Z  "10.0.0.7  refused"  refused  GET ${JSON.stringify(path)}  "it is  x"  3 times`,
+    '2026-11-26T18:00:00.000Z  ada (job 900)  as gitlab:user:ada  agent 42  "get  x" "x y.a  b/z\\u2028" web/größe  200  "a b"',
+    '',
+  ])
 })
 
 t.test('those that fit, as they are', async (t) => {

@@ -67,7 +67,7 @@ t.test('what lasts, a line each', async (t) => {
   t.equal(code, 0)
   const [head, ada, bob, ...more] = stdout.trimEnd().split('\n')
   t.match(head, /^ID +FOR +USER +AGENT +WHAT +FROM +REPLICA$/)
-  t.match(ada, /^11111111 +4m +ada +42 +create pods\/exec web\/front\S* -- sh +10\.0\.0\.7 +kas-0$/)
+  t.match(ada, /^11111111 +4m +ada +42 +create pods\/exec web\/"front\\u001b\[2J" -- sh +10\.0\.0\.7 +kas-0$/)
   t.notOk(ada?.includes('\u001b'), 'what others have named steers no terminal')
   t.match(bob, /^22222222 .*bob +43 /)
   t.same(more, [])
