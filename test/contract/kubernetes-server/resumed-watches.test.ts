@@ -1,11 +1,12 @@
 import t, { type Test } from 'tap'
 import type { Directory, UserGrant } from '../../../src/kas/directory/directory.ts'
+import type { KubernetesLimits } from '../../../src/kas/servers/kubernetes/http/kubernetes-limits.ts'
 import { WebSocketTokens } from '../../../src/kas/servers/kubernetes/watch/websocket-tokens.ts'
 import { systemClock } from '../../../src/lib/clock.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { FakeWatches } from './fake-watches.ts'
 import { RawClient } from './raw-client.ts'
-import { directory, startServer } from './start-server.ts'
+import { directory, directoryWithBob, startServer } from './start-server.ts'
 import { WatchClient } from './watch-client.ts'
 
 /** Watches whose holder is lost (doc/kubernetes-proxy.md "Watches go on"), as their clients see them. */
@@ -13,7 +14,7 @@ import { WatchClient } from './watch-client.ts'
 const asUser = 'Authorization: Bearer pat:42:as-user'
 const lost = () => new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' })
 
-async function start(t: Test) {
+async function start(t: Test, limits: Partial<KubernetesLimits> = {}) {
   const watches = new FakeWatches()
   const world = { grant: directory.grantUser }
   const asked: Pick<Directory, 'grantJob' | 'grantUser'> = {
@@ -21,15 +22,15 @@ async function start(t: Test) {
     grantUser: (...query) => world.grant(...query),
   }
   const webSocketTokens = new WebSocketTokens({ secret: Buffer.alloc(64), clock: systemClock })
-  const { server, port, count } = await startServer(watches.forward, {}, undefined, {
+  const { server, port, count } = await startServer(watches.forward, { limits }, undefined, {
     directory: asked,
     webSocketTokens,
   })
   t.teardown(() => server.stop(AbortSignal.abort()))
-  const open = async (target: string) => {
+  const open = async (target: string, credential = asUser) => {
     const client = await RawClient.open(port)
     t.teardown(() => client.close())
-    return client.request(`GET /k8s-proxy${target}`, asUser)
+    return client.request(`GET /k8s-proxy${target}`, credential)
   }
   const openWebSocket = () => WatchClient.open(t, port, { headers: { Authorization: 'Bearer pat:42:as-user' } })
   return { watches, world, open, openWebSocket, count }
@@ -178,3 +179,27 @@ t.test('a cluster restored from a backup: its Status is the last event', async (
   t.same(namesIn(text), ['a', 410])
   t.match(text, /too old resource version/)
 })
+
+t.test(
+  'callers share what is kept: the watch that keeps most, of who has most, ends for another, with the reason',
+  async (t) => {
+    const { watches, world, open } = await start(t, { maxWatchAgentBytes: 2500 })
+    world.grant = directoryWithBob.grantUser
+    const target = '/api/v1/pods?watch=1&resourceVersion=1'
+    const clients = [await open(target)]
+    const light = (await watches.nth(0)).event('a', 'ADDED', '2').say(`{"type":"${'x'.repeat(500)}`)
+    clients.push(await open(target))
+    const heavy = (await watches.nth(1)).event('a', 'ADDED', '2').say(`{"type":"${'x'.repeat(1000)}`)
+    for (const client of clients) await client.until(/"name":"a"/)
+    const bob = await open(target, 'Authorization: Bearer pat:42:bob')
+    const third = (await watches.nth(2)).event('c', 'ADDED', '2')
+    await bob.until(/"name":"c"/)
+    third.say(`{"type":"ADDED","object":{"metadata":{"name":"d","annotations":{"a":"${'y'.repeat(700)}`)
+    await heavy.cancelled
+    t.match(await clients[1]?.until(/\r\n0\r\n\r\n$/), /"type":"ERROR".*You hold \d+ of them/s)
+    third.say('"}}}}\n').end()
+    t.same(namesIn(await bob.until(inOrder)), ['c', 'd'])
+    t.notOk(light.call.signal.aborted)
+    light.end(lost())
+  },
+)

@@ -285,7 +285,11 @@ export class KubernetesProxy {
     }
     return await this.#carry(exchange, progress, () =>
       watch
-        ? this.#watches.open(watch, { ...call, messagesOf: (query) => bodilessMessages(encode(query)) }, { mayGoOn })
+        ? this.#watches.open(
+            watch,
+            { ...call, messagesOf: (query) => bodilessMessages(encode(query)) },
+            { mayGoOn, kept: (reason) => exchange.endWithReason?.(reason) },
+          )
         : this.#components.forward({ ...call, messages: messagesOf(exchange, head, encode(target.query)) }),
     )
   }

@@ -3,7 +3,6 @@ import { ByteBudget } from '../../../../../lib/byte-budget.ts'
 import { type Clock, monotonicClock } from '../../../../../lib/clock.ts'
 import type { KasError } from '../../../../../lib/errors.ts'
 import type { SharedRooms } from '../../../../../lib/shared-room.ts'
-import { linkedController } from '../../../../../lib/signals.ts'
 import type { KubernetesLimits } from '../../http/kubernetes-limits.ts'
 import { openWatch, type ResumedWatchComponents, type WatchCall } from './resumed-watch.ts'
 import type { WatchQuestion } from './watch-question.ts'
@@ -25,7 +24,8 @@ export const keptEvents = 'bytes of events of this agent that are not whole'
 export type ResumedWatchesLimits = Pick<KubernetesLimits, 'maxWatchPartialBytes'>
 
 interface HowResumed extends Pick<ResumedWatchComponents, 'mayGoOn'> {
-  readonly kept?: ByteBudget
+  /** where what is kept of it is counted, or, where that is of its own, ends it for another caller's sake */
+  readonly kept: ByteBudget | ((reason: KasError) => void)
 }
 
 /** Watches of callers, which go on where their way to the cluster is lost. */
@@ -41,27 +41,19 @@ export class ResumedWatches {
   }
 
   /**
-   * @param how.kept - where what is kept of it is counted; absent: of its own, and of the agent
    * @throws KasError as `openWatch`
    */
   async open(question: WatchQuestion, call: WatchCall, how: HowResumed): Promise<Reply> {
-    const { mayGoOn } = how
-    if (how.kept) return await openWatch({ ...this.#components, kept: how.kept, mayGoOn }, question, call)
-    const ended = linkedController(call.signal)
-    const end = (reason: KasError) => ended.abort(reason)
+    const { mayGoOn, kept: end } = how
+    if (typeof end !== 'function') return await openWatch({ ...this.#components, kept: end, mayGoOn }, question, call)
     const hold = this.#kept.enter(call.agentId, call.caller, { what: keptEvents, end, amount: 0 })
-    const leave = () => {
-      ended.dispose()
-      hold.leave()
-    }
     const kept = new ByteBudget(this.#limits.maxWatchPartialBytes, hold)
     try {
-      const components = { ...this.#components, kept, mayGoOn }
-      const reply = await openWatch(components, question, { ...call, signal: ended.signal })
-      void reply.done.then(leave)
+      const reply = await openWatch({ ...this.#components, kept, mayGoOn }, question, call)
+      void reply.done.then(() => hold.leave())
       return reply
     } catch (error) {
-      leave()
+      hold.leave()
       throw error
     }
   }

@@ -93,7 +93,7 @@ export async function play(
     caller: kasCaller,
     signal,
   } as const
-  const reply = await watches.open(question, { ...call, messagesOf }, { mayGoOn })
+  const reply = await watches.open(question, { ...call, messagesOf }, { mayGoOn, kept: () => undefined })
   const chunks: Uint8Array[] = []
   let isRead = false
   const reading = (async () => {
