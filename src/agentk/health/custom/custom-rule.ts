@@ -36,8 +36,12 @@ export class CustomRule {
     for (const [i, { object, verdict }] of source.tests.entries()) this.#test(`tests[${i}]`, object, verdict)
   }
 
-  /** An expression that has no value is false, and reported. */
-  judge(object: KubernetesObject): CustomHealth {
+  /**
+   * An expression that has no value is false, and reported.
+   *
+   * @param begun - called before each rule with its index
+   */
+  judge(object: KubernetesObject, begun: (rule: number) => void = () => undefined): CustomHealth {
     const steps = new Steps()
     const errors: string[] = []
     let bindings: Bindings
@@ -53,7 +57,8 @@ export class CustomRule {
         // reported by who uses it
       }
     }
-    for (const { when, verdict, text } of this.#rules) {
+    for (const [i, { when, verdict, text }] of this.#rules.entries()) {
+      begun(i)
       try {
         if (when.evaluate(bindings, steps) !== true) continue
       } catch (error) {

@@ -1,6 +1,8 @@
+import { setImmediate } from 'node:timers/promises'
 import { type KubernetesObject, kindOf } from '../../../kubernetes/object.ts'
 import type { CustomHealth, CustomRule } from './custom-rule.ts'
 import type { CustomRuleSource } from './custom-rule-schema.ts'
+import type { JudgedNow } from './judged-now.ts'
 import { isLike } from './kind-pattern.ts'
 
 /** A rule that cannot be used as it stands now. */
@@ -10,19 +12,26 @@ export interface BrokenRule {
   readonly problem: string
   /** its last form that could be used is used */
   readonly isKept: boolean
+  /** it can be used, and kept the thread of views silent: it is not used until views.yaml changes */
+  readonly isAside?: boolean
 }
 
 /** Rules by kind. Each is compiled once it is known that there are objects of its kind, CEL itself with the first. */
 export class CustomRules {
   #sources: readonly CustomRuleSource[]
   /** undefined: it cannot be used */
-  readonly #byKind = new Map<string, CustomRule | undefined>()
+  readonly #byKind = new Map<string, { readonly named: string; readonly rule: CustomRule } | undefined>()
   readonly #onBroken: (kind: string, error: unknown) => void
+  readonly #now: JudgedNow | undefined
 
-  /** @param onBroken - a rule that is not used, and why */
-  constructor(sources: readonly CustomRuleSource[], onBroken: (kind: string, error: unknown) => void) {
+  /**
+   * @param onBroken - a rule that is not used, and why
+   * @param now - where it is written which rule is evaluated
+   */
+  constructor(sources: readonly CustomRuleSource[], onBroken: (kind: string, error: unknown) => void, now?: JudgedNow) {
     this.#sources = sources
     this.#onBroken = onBroken
+    this.#now = now
   }
 
   /** Whether there is one for the kind, be it usable or not. */
@@ -40,18 +49,23 @@ export class CustomRules {
     const { CustomRule } = await import('./custom-rule.ts')
     const good: CustomRuleSource[] = []
     const broken: BrokenRule[] = []
-    this.#sources = this.#sources.flatMap((source) => {
+    const used: CustomRuleSource[] = []
+    for (const source of this.#sources) {
+      await setImmediate() // each may take long
       const { kind } = source
-      const problem = problemOf(CustomRule, source)
+      const problemIn = (one: CustomRuleSource) => this.#during(kind, '', () => problemOf(CustomRule, one))
+      const problem = problemIn(source)
       if (problem === undefined) {
         good.push(source)
-        return [source]
+        used.push(source)
+        continue
       }
-      const kept = last.filter((one) => one.kind === kind && problemOf(CustomRule, one) === undefined).slice(0, 1)
+      const kept = last.filter((one) => one.kind === kind && problemIn(one) === undefined).slice(0, 1)
       broken.push({ kind, problem, isKept: kept.length > 0 })
       if (kept.length === 0) this.#onBroken(kind, new Error(problem))
-      return kept
-    })
+      used.push(...kept)
+    }
+    this.#sources = used
     return { good, broken }
   }
 
@@ -60,12 +74,21 @@ export class CustomRules {
     const source = this.#find(kind)
     if (!source || this.#byKind.has(kind)) return
     const { CustomRule } = await import('./custom-rule.ts')
-    this.#byKind.set(kind, this.#compile(CustomRule, source, kind))
+    const rule = this.#during(source.kind, '', () => this.#compile(CustomRule, source, kind))
+    this.#byKind.set(kind, rule && { named: source.kind, rule })
   }
 
   /** @returns undefined: no rule is for its kind, or none that is ready */
   judge(object: KubernetesObject): CustomHealth | undefined {
-    return this.#byKind.get(kindOf(object))?.judge(object)
+    const found = this.#byKind.get(kindOf(object))
+    if (!found) return undefined
+    const { namespace = '', name = '' } = (object.metadata ?? {}) as { namespace?: string; name?: string }
+    const begun = (rule: number) => this.#now?.at(rule)
+    return this.#during(found.named, `${namespace}/${name}`, () => found.rule.judge(object, begun))
+  }
+
+  #during<T>(kind: string, object: string, evaluate: () => T): T {
+    return this.#now ? this.#now.during(kind, object, evaluate) : evaluate()
   }
 
   #compile(of: typeof CustomRule, source: CustomRuleSource, kind: string): CustomRule | undefined {

@@ -2,6 +2,7 @@ import { type KubernetesObject, kindOf } from '../../../../kubernetes/object.ts'
 import { hasArgoRule } from '../../../health/argo/argo.ts'
 import type { CustomRuleSource } from '../../../health/custom/custom-rule-schema.ts'
 import { type CheckedRules, CustomRules } from '../../../health/custom/custom-rules.ts'
+import type { JudgedNow } from '../../../health/custom/judged-now.ts'
 import type { RuleVerdicts } from '../../../health/kas/opinion.ts'
 import { verdictOf } from '../../../health/verdict.ts'
 import { cut, maxText } from '../projection/bounds.ts'
@@ -25,9 +26,10 @@ export class Rules {
   readonly #vendors: CustomRules
   readonly #problems = new Map<string, string>()
 
-  constructor(users: readonly CustomRuleSource[], vendors: readonly CustomRuleSource[]) {
+  /** @param now - where it is written which of users' rules is evaluated */
+  constructor(users: readonly CustomRuleSource[], vendors: readonly CustomRuleSource[], now?: JudgedNow) {
     const onBroken = (kind: string, error: unknown) => this.#keep(kind, (error as Error).message)
-    this.#users = new CustomRules(users, onBroken)
+    this.#users = new CustomRules(users, onBroken, now)
     this.#vendors = new CustomRules(vendors, onBroken)
   }
 

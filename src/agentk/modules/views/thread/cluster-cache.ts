@@ -3,6 +3,7 @@ import { KasError } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
 import type { ApiClient } from '../../../cluster/api-client.ts'
 import { Identities } from '../../../cluster/identities.ts'
+import { JudgedNow } from '../../../health/custom/judged-now.ts'
 import { Reviews } from '../access/reviews.ts'
 import { Environments } from '../projection/environments.ts'
 import { Interned } from '../store/interned.ts'
@@ -35,7 +36,7 @@ export interface ClusterCacheComponents {
   readonly random: () => number
 }
 
-type CacheSettings = Pick<ThreadSettings, 'configuration' | 'rules' | 'heapMb' | 'mayImpersonate'>
+type CacheSettings = Pick<ThreadSettings, 'judged' | 'configuration' | 'rules' | 'heapMb' | 'mayImpersonate'>
 
 /** All of one cluster that is kept for views, and its viewers. */
 export class ClusterCache {
@@ -51,13 +52,13 @@ export class ClusterCache {
 
   constructor(
     components: ClusterCacheComponents,
-    { configuration, heapMb, rules: sources, mayImpersonate: may }: CacheSettings,
+    { configuration, heapMb, rules: sources, judged, mayImpersonate: may }: CacheSettings,
   ) {
     const { own, watching, log, clock, pace, random } = components
     const { follow = {}, verdict = 'kas', environments = [] } = configuration
     this.#components = components
     this.#sources = sources
-    const rules = new Rules(sources.users, sources.vendors)
+    const rules = new Rules(sources.users, sources.vendors, judged && new JudgedNow(judged))
     this.#rules = rules
     const { records: most, ...bounds } = viewsBounds(heapMb)
     const known = { interned: new Interned(), environments: new Environments(environments) }
@@ -88,7 +89,8 @@ export class ClusterCache {
     const { last, unread } = this.#sources
     const { good, broken } = await this.#rules.checkUsers(last)
     const all = [...unread, ...broken]
-    for (const { kind, problem, isKept } of all) {
+    for (const { kind, problem, isKept, isAside } of all) {
+      if (isAside) continue // it was logged when that happened
       if (isKept) log.warn({ kind, problem }, 'A rule of health cannot be used, its last good form stays')
       else log.warn({ kind, problem }, 'A rule of health is not used')
     }

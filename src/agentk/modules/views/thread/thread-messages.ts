@@ -19,6 +19,8 @@ export interface ThreadSettings {
   readonly rules: RuleSources
   /** of the old generation, which bounds follow. MiB */
   readonly heapMb: number
+  /** memory of `JudgedNow`, in which the thread writes which of users' rules it evaluates */
+  readonly judged?: SharedArrayBuffer
 }
 
 /** `.gitlab/agents/<name>/views.yaml`, as kas has checked it, and what kas knows beside it. */

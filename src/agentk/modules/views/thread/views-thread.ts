@@ -6,8 +6,10 @@ import type { Logger } from '../../../../lib/log.ts'
 import { logPriorityRefused } from '../../../../lib/low-priority.ts'
 import { programBeside, type WorkerEvents, WorkerHost } from '../../../../lib/worker-host.ts'
 import type { CustomRuleSource } from '../../../health/custom/custom-rule-schema.ts'
+import { JudgedNow, type JudgedRule } from '../../../health/custom/judged-now.ts'
 import type { ServeReply } from '../../../tunnels/serve.ts'
 import { FollowReply } from './follow-reply.ts'
+import { putAside } from './put-aside.ts'
 import type { ThreadAnswer, ThreadRequest, ThreadSettings, ViewsFacts } from './thread-messages.ts'
 
 export interface ViewsThreadComponents {
@@ -33,6 +35,12 @@ const defaultTimes = {
   pingMs: 1000,
   /** it has answered none of those of so long: it ends. By count: a process that was frozen has read nothing either */
   unansweredMs: 5000,
+}
+
+interface Ended {
+  readonly error: Error
+  /** the rule of users in which it was silent */
+  readonly culprit?: JudgedRule | undefined
 }
 
 /** What a list of one page leaves behind is gone with the next collection of the young. */
@@ -65,11 +73,23 @@ export class ViewsThread {
   async run(settings: ThreadSettings, signal: AbortSignal): Promise<void> {
     const { log, onEnded } = this.#components
     const backoff = new Backoff(this.#components, backoffOptions)
+    let current = settings
     while (!signal.aborted) {
-      const error = await this.#runOnce(settings, signal)
-      if (!error) break
+      const judged = new JudgedNow()
+      const ended = await this.#runOnce({ ...current, judged: judged.memory }, judged, signal)
+      if (!ended) break
       onEnded()
+      const { error, culprit } = ended
       log.error({ error }, 'The thread of views has ended, and starts again')
+      if (culprit) {
+        const { kind, part: rule, object } = culprit
+        log.error(
+          { kind, rule, object },
+          'A rule of health in views.yaml is put aside until that changes: it took too long',
+        )
+        const rules = putAside(current.rules, culprit, this.#times.unansweredMs / 1000)
+        current = { ...current, rules }
+      }
       await backoff.wait(signal)
     }
   }
@@ -139,16 +159,18 @@ export class ViewsThread {
   }
 
   /** @returns why it has ended, undefined if the signal has aborted */
-  async #runOnce(settings: ThreadSettings, signal: AbortSignal): Promise<Error | undefined> {
-    const { promise, resolve } = Promise.withResolvers<Error | undefined>()
+  async #runOnce(settings: ThreadSettings, judged: JudgedNow, signal: AbortSignal): Promise<Ended | undefined> {
+    const { promise, resolve } = Promise.withResolvers<Ended | undefined>()
     const onAbort = () => resolve(undefined)
     signal.addEventListener('abort', onAbort, { once: true })
     const onMessage = (answer: ThreadAnswer) => {
       silence.answered()
       this.#answered(answer)
     }
-    const worker = this.#start(settings, { onMessage, onEnded: resolve })
-    const silence = this.#watch(worker, () => resolve(new Error('it was silent for too long')))
+    const worker = this.#start(settings, { onMessage, onEnded: (error) => resolve({ error }) })
+    const silence = this.#watch(worker, judged, (culprit) => {
+      resolve({ error: new Error('it was silent for too long'), culprit })
+    })
     this.#worker = worker
     if (this.#unusable) this.#post({ kind: 'unusable', problem: this.#unusable })
     try {
@@ -168,17 +190,21 @@ export class ViewsThread {
     return new WorkerHost({ program, name: 'views', label: 'it', workerData, ...memory }, events)
   }
 
-  /** Asks it at intervals whether it is there. */
+  /** Asks it at intervals whether it is there. @param onUnanswered - with the rule that it has evaluated all the while */
   #watch(
     worker: WorkerHost<ThreadRequest, ThreadAnswer>,
-    onUnanswered: () => void,
+    judged: JudgedNow,
+    onUnanswered: (culprit: JudgedRule | undefined) => void,
   ): { answered: () => void; cancel: () => void } {
     const { clock } = this.#components
     const { pingMs, unansweredMs } = this.#times
     let unanswered = 0
+    let first: JudgedRule | undefined
     let cancel = () => {}
     const check = () => {
-      if (unanswered * pingMs >= unansweredMs) return onUnanswered()
+      const now = judged.read()
+      if (unanswered === 1) first = now
+      if (unanswered * pingMs >= unansweredMs) return onUnanswered(now?.count === first?.count ? now : undefined)
       unanswered += 1
       worker.post({ kind: 'ping' })
       cancel = clock.after(pingMs, check)

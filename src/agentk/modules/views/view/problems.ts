@@ -45,7 +45,8 @@ export class Problems {
   }
 }
 
-function textOf({ kind, problem, isKept }: BrokenRule): string {
+function textOf({ kind, problem, isKept, isAside }: BrokenRule): string {
+  if (isAside) return `rule of health ${kind} is put aside until views.yaml changes: ${problem.slice(0, maxText)}`
   const then = isKept ? 'cannot be used, its last good form stays' : 'is not used, and no earlier form of it is known'
   return `rule of health ${kind} ${then}: ${problem.slice(0, maxText)}`
 }

@@ -21,7 +21,7 @@ const settings: ThreadSettings = {
   mayImpersonate: mayImpersonateNobody,
 }
 
-function start(t: Test) {
+function start(t: Test, own: ThreadSettings = settings) {
   const clock = new ManualClock()
   const { log, lines } = capturedLog()
   const told = new EventEmitter()
@@ -31,7 +31,7 @@ function start(t: Test) {
   const onEnded = () => void ends.count++
   const thread = new ViewsThread({ onFacts, onRules, onEnded, log, clock, random: () => 0 }, { program })
   const ending = new AbortController()
-  const run = thread.run(settings, ending.signal)
+  const run = thread.run(own, ending.signal)
   t.teardown(async () => {
     ending.abort()
     await run
@@ -135,6 +135,52 @@ t.test('one that is silent ends after 5 pings without an answer, not sooner, and
   while (lines.length === 0) await new Promise(setImmediate)
   t.match(lines[0], { error: { message: 'it was silent for too long' } })
   t.equal(ends.count, 1)
+})
+
+const rule = (kind: string) => ({ kind, let: {}, rules: [{ when: 'true', verdict: 'Healthy' as const }], tests: [] })
+const withRules = {
+  ...settings,
+  rules: { ...rules, users: [rule('ConfigMap'), rule('Pod')], last: [rule('ConfigMap')] },
+}
+
+/** A thread that falls silent by such a request, and the kinds that the next one has rules for. */
+async function fallSilent(t: Test, how: string) {
+  const ground = start(t, withRules)
+  const { thread, clock, lines } = ground
+  const one = open(thread)
+  one.send('a')
+  t.equal(await one.read(), 'a')
+  one.send(how)
+  await new Promise(setImmediate) // before the first ping, which it would answer
+  for (let i = 0; i < 6; i++) {
+    clock.advance(1000)
+    await new Promise((resolve) => setTimeout(resolve, 50)) // for the thread to get the request, and go on
+  }
+  t.equal(await one.read(), undefined)
+  while (lines.length === 0 || clock.pending === 0) await new Promise(setImmediate)
+  clock.advance(1000)
+  await new Promise(setImmediate)
+  const next = open(thread)
+  next.send('kinds')
+  return { ...ground, kinds: JSON.parse((await next.read()) ?? '') }
+}
+
+t.test('a rule in which the thread was silent is put aside, with its last form, and named', async (t) => {
+  const { kinds, lines } = await fallSilent(t, 'slow rule')
+  t.strictSame(kinds.used, ['Pod'])
+  t.match(kinds.aside, [{ kind: 'ConfigMap', isKept: false, isAside: true, problem: /^rules\[2\] took more than 5 s/ }])
+  t.match(lines, [
+    { error: { message: 'it was silent for too long' } },
+    { kind: 'ConfigMap', rule: 'rules[2]', object: 'shop/slow', msg: /is put aside/ },
+  ])
+})
+
+t.test('a thread that is silent in no rule, or in one after another, puts none aside', async (t) => {
+  for (const how of ['hang', 'many rules']) {
+    const { kinds, lines } = await fallSilent(t, how)
+    t.strictSame(kinds, { used: ['ConfigMap', 'Pod'], aside: [] }, how)
+    t.equal(lines.length, 1, how)
+  }
 })
 
 t.test('a caller that leaves, or is cut, ends its stream', async (t) => {
