@@ -1,29 +1,12 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { Agent } from 'node:https'
-import { join } from 'node:path'
-import t, { type Test } from 'tap'
-import type { ApiClient, KubernetesObject } from '../../dev/control-plane/api-client.ts'
-import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
-import { kubeconfigText } from '../../dev/control-plane/kubeconfig.ts'
-import { collectionOf } from '../support/agentk-account.ts'
+import t from 'tap'
 import { eventually } from '../support/eventually.ts'
-import {
-  type AgentOfChart,
-  agentsOfChart,
-  bearerOf,
-  configurationOf,
-  directoryOf,
-  forgedMode,
-  forger,
-  type Mode,
-  modes,
-  tokenOf,
-} from '../support/impersonation/agents.ts'
+import { type AgentOfChart, bearerOf, forgedMode, forger, type Mode, modes } from '../support/impersonation/agents.ts'
+import { behindGitlab, startGround } from '../support/impersonation/ground.ts'
 import { type Answer, ask, dropped, fewShapes, plain, type Shape, shapes } from '../support/impersonation/requests.ts'
 import { type Identity, type Seen, seenBy, strangeNames } from '../support/impersonation/seen.ts'
-import { assets, skip } from '../support/kubectl-stack.ts'
-import { Processes } from '../support/processes.ts'
-import { Stack } from '../support/stack.ts'
+import { skip } from '../support/kubectl-stack.ts'
 
 /**
  * Whom a real API server sees, for each value of `rbac` of the chart, access mode and form of request: its audit log says
@@ -41,7 +24,7 @@ interface Case {
 }
 
 t.test('no request acts under a name that nobody allowed', { skip, timeout: 200_000 }, async (t) => {
-  const { agents, stack, controlPlane, auditLogFile } = await start(t)
+  const { agents, stack, controlPlane, auditLogFile, kubeconfigOf } = await startGround(t)
   const ca = await readFile(stack.caFile, 'utf8')
   const single = new Agent({ ca })
   const cases: Case[] = agents.flatMap((agent) =>
@@ -133,6 +116,31 @@ t.test('no request acts under a name that nobody allowed', { skip, timeout: 200_
       asStock.some(({ seen }) => seen?.as?.groups?.includes('system:masters')),
       'any allows what a stock agentk does',
     )
+  })
+
+  await t.test("GitLab's {} is the agent itself, and no more", async (t) => {
+    const least = agents.find(({ name }) => name === 'least') as AgentOfChart
+    const { url, authority } = await behindGitlab(t, least, kubeconfigOf(least))
+    const connections = new Agent({ ca: authority })
+    const asked = (shape: Shape, id: string) => ask({ url, bearer: 'ci:42:job-clusters', id, connections }, shape)
+    await eventually(
+      async () => {
+        const { status, body } = await asked(plain, 'gitlab.ready')
+        if (status !== 201) throw new Error(`${status} ${body}`)
+      },
+      { timeoutMs: 60_000 },
+    )
+    const own = shapes.filter(({ headers }) => headers.some(([name]) => /^impersonate/i.test(name)))
+    const answers = await Promise.all(own.map((shape, i) => asked(shape, `gitlab.${i}`)))
+    const passed = own.filter((shape, i) => shape !== dropped && !isForbidden(answers[i]))
+    t.strictSame(
+      passed.map(({ name }) => name),
+      [],
+    )
+    const others = (await seenBy(auditLogFile)).filter(
+      ({ requestUri, as }) => requestUri.includes('case=gitlab.') && as,
+    )
+    t.strictSame(others, [], 'the cluster saw agentk alone')
   })
 
   await t.test('a source acts as the account that the values name, and as no other', async (t) => {
@@ -233,108 +241,5 @@ async function printMatrix(cases: readonly Case[]): Promise<void> {
       ...lines,
       '',
     ].join('\n'),
-  )
-}
-
-async function start(t: Test) {
-  const processes = await Processes.start(t)
-  const auditLogFile = join(processes.folder, 'audit.log')
-  const controlPlane = new ControlPlane({ assets, parts: 'all', auditLogFile })
-  t.teardown(() => controlPlane.stop())
-  const agents = agentsOfChart()
-  const unused = join(processes.folder, 'none.kubeconfig')
-  const [stack] = await Promise.all([Stack.start(processes, { agentKubeconfig: unused }), controlPlane.start()])
-  await stack.writeDirectory(directoryOf(agents, stack.repository.path))
-  await stack.repository.push('manifests/deployer.yaml', JSON.stringify(configMap('deployer')))
-  await stack.repository.push('manifests/stranger.yaml', JSON.stringify(configMap('stranger')))
-  for (const agent of agents) {
-    await stack.repository.push(`.gitlab/agents/${agent.name}/views.yaml`, 'follow: { exclude: [Node] }')
-    await stack.repository.push(`.gitlab/agents/${agent.name}/config.yaml`, JSON.stringify(configurationOf(agent)))
-  }
-  await prepare(controlPlane.admin, agents)
-  await Promise.all(
-    agents.map(async ({ name, namespace, account, flags }) => {
-      const { metadata } = await controlPlane.admin.get(`/api/v1/namespaces/${namespace}/serviceaccounts/${account}`)
-      const token = controlPlane.signToken({
-        account: { namespace, name: account, uid: metadata.uid },
-        lifeMs: 3_600_000,
-      })
-      const { server, caFile } = controlPlane
-      const kubeconfig = join(processes.folder, `${name}.kubeconfig`)
-      await writeFile(kubeconfig, kubeconfigText({ server, caFile, namespace, user: { token } }), { mode: 0o600 })
-      const tokenFile = join(processes.folder, `${name}.token`)
-      await writeFile(tokenFile, tokenOf(name), { mode: 0o600 })
-      await stack.startAgentk({ kubeconfig, tokenFile, args: flags, environment: { POD_NAMESPACE: namespace } })
-    }),
-  )
-  const connections = new Agent({ ca: await readFile(stack.caFile, 'utf8') })
-  await Promise.all(
-    agents.map((agent) =>
-      eventually(
-        async () => {
-          // of the forger nobody may come through
-          const mode = agent.name === forger ? forgedMode : (modes[0] as Mode)
-          const answer = await ask(
-            { url: stack.kubernetesUrl, bearer: bearerOf(mode, agent.id), id: 'ready', connections },
-            plain,
-          )
-          if (agent.name !== forger && answer.status !== 201)
-            throw new Error(`${agent.name}: ${answer.status} ${answer.body}`)
-        },
-        { timeoutMs: 60_000 },
-      ),
-    ),
-  )
-  return { agents, stack, controlPlane, auditLogFile }
-}
-
-const configMap = (name: string) => ({
-  apiVersion: 'v1',
-  kind: 'ConfigMap',
-  metadata: { name, namespace: 'shop' },
-  data: { of: name },
-})
-
-/** What the chart renders, and beside it what lets everybody be seen: each may watch pods, and run a command in one. */
-async function prepare(admin: ApiClient, agents: readonly AgentOfChart[]): Promise<void> {
-  const create = (object: KubernetesObject) => admin.create(collectionOf(object), object)
-  const namespaces = ['shop', 'ops', 'team-a', 'team-b', ...agents.map(({ namespace }) => namespace)]
-  await Promise.all(namespaces.map((name) => create({ kind: 'Namespace', metadata: { name } })))
-  const role = (name: string, rules: object[], subject: object) =>
-    Promise.all([
-      create({ kind: 'ClusterRole', metadata: { name }, rules }),
-      create({
-        kind: 'ClusterRoleBinding',
-        metadata: { name },
-        roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name },
-        subjects: [subject],
-      }),
-    ])
-  const group = { kind: 'Group', apiGroup: 'rbac.authorization.k8s.io', name: 'system:authenticated' }
-  await role(
-    'seen',
-    [
-      { apiGroups: [''], resources: ['pods'], verbs: ['list', 'watch'] },
-      { apiGroups: [''], resources: ['pods/exec'], verbs: ['get', 'create'] },
-    ],
-    group,
-  )
-  for (const { name, namespace, account, objects } of agents) {
-    // the chart makes no account that values say exists
-    const hasAccount = objects.some(
-      ({ kind, metadata }) => kind === 'ServiceAccount' && metadata.namespace === namespace,
-    )
-    if (!hasAccount) await create({ kind: 'ServiceAccount', metadata: { name: account, namespace } })
-    for (const object of objects) await create(object)
-    const bound = { kind: 'ServiceAccount', name: account, namespace }
-    if (name === 'any') await role('anybody', [{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }], bound)
-  }
-  const container = { name: 'main', image: 'none' }
-  const pod = { kind: 'Pod', metadata: { name: 'web', namespace: 'shop' }, spec: { containers: [container] } }
-  await eventually(() => admin.create('/api/v1/namespaces/shop/pods', pod)) // after the account `default`
-  await admin.until(
-    '/api/v1/namespaces/shop/pods',
-    ({ status }) => status?.phase === 'Running',
-    AbortSignal.timeout(60_000),
   )
 }

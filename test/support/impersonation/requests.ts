@@ -131,7 +131,14 @@ export const shapes: readonly Shape[] = [
 
 /** For agents whose values differ from others' in rights alone. */
 export const fewShapes = shapes.filter(({ name }) =>
-  ['plain', 'User and Group', 'listed', 'watch, User and Group', 'WebSocket, User and Group'].includes(name),
+  [
+    'plain',
+    'User and Group',
+    'a service account',
+    'listed',
+    'watch, User and Group',
+    'WebSocket, User and Group',
+  ].includes(name),
 )
 
 /** ms: a view may be long in coming, where agentk may list nothing */
