@@ -4,17 +4,15 @@ import { Server as TlsServer } from 'node:tls'
 import { type Clock, systemClock } from './clock.ts'
 import type { Logger } from './log.ts'
 import { pause } from './pause.ts'
-import { type AddressOf, TlsHandshakes } from './tls-handshakes.ts'
+import { type HandshakeSources, TlsHandshakes } from './tls-handshakes.ts'
 
 /** A server, and what it does of its own at each step of its end. */
-export interface Drainable {
+export interface Drainable extends HandshakeSources {
   /** just made: each of its connections is seen, and begins TLS in its turn */
   readonly server: Server
   readonly log: Pick<Logger, 'warn'>
   /** of a server that speaks TLS: how long a connection may say nothing at its start; default 10 s. ms */
   readonly firstBytesMs?: number
-  /** of a server that speaks TLS: whose turn a connection takes; default: of who has connected */
-  readonly addressOf?: AddressOf
   /** resolves once it drains and no work runs: connections may then linger; absent: each ends with its work */
   readonly idle?: Promise<unknown>
   /** It leaves, and everything still works. */
@@ -83,8 +81,8 @@ export class Drain {
   constructor(drainable: Drainable, options: DrainOptions = {}) {
     this.#drainable = drainable
     this.#options = options
-    const { server, firstBytesMs = defaultFirstBytesMs, addressOf } = drainable
-    if (server instanceof TlsServer) this.#handshakes = new TlsHandshakes(server, firstBytesMs, addressOf)
+    const { server, firstBytesMs = defaultFirstBytesMs } = drainable
+    if (server instanceof TlsServer) this.#handshakes = new TlsHandshakes(server, firstBytesMs, drainable)
     server.on('connection', (socket: Socket) => {
       this.#sockets.add(socket)
       socket.on('close', () => this.#sockets.delete(socket))

@@ -54,11 +54,21 @@ export function plainAddress(host: string): string {
 /** An address, of IPv6 its first 64 bits: whoever has one has all that begin so. */
 export function networkOf(host: string): string {
   const address = plainAddress(host)
-  if (!isIPv6(address)) return address
+  return isIPv6(address) ? firstGroups(address, 4) : address
+}
+
+/** What networks on the internet route at the least: a /24 of IPv4, a /48 of IPv6. Anything else is given back. */
+export function routedNetworkOf(host: string): string {
+  const address = plainAddress(host)
+  if (isIPv6(address)) return firstGroups(address, 3)
+  return isIPv4(address) ? address.slice(0, address.lastIndexOf('.')) : address
+}
+
+function firstGroups(address: string, count: number): string {
   const [head, tail] = (address.split('%', 1)[0] as string).split('::').map((half) => half.split(':').filter(Boolean))
   const groups = head as string[]
   const zeros = tail ? Array<string>(Math.max(0, 8 - groups.length - tail.length)).fill('0') : []
-  return [...groups, ...zeros, ...(tail ?? [])].slice(0, 4).join(':')
+  return [...groups, ...zeros, ...(tail ?? [])].slice(0, count).join(':')
 }
 
 /** IPv6 has many spellings; this gives the short one of RFC 5952. */

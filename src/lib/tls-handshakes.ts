@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net'
 import type { Server } from 'node:tls'
-import { networkOf, remoteOf } from './host-port.ts'
-import { LoopTurns } from './loop-turns.ts'
+import { HandshakeTurns } from './handshake-turns.ts'
+import { remoteOf } from './host-port.ts'
+import { type SourceHistory, sourceOf } from './source-history.ts'
 
 /**
  * Connections of a server on which TLS is not agreed yet. node ends none of them: that `handshakeTimeout` has passed it
@@ -14,10 +15,9 @@ export class TlsHandshakes {
   /**
    * @param server - whose every connection is seen from here on, and begins in its turn
    * @param firstBytesMs - until one that says nothing is reported as a handshake that takes too long
-   * @param addressOf - as of `beginInTurns`
    */
-  constructor(server: Server, firstBytesMs: number, addressOf?: AddressOf) {
-    beginInTurns(server, firstBytesMs, addressOf)
+  constructor(server: Server, firstBytesMs: number, { addressOf, history }: HandshakeSources = {}) {
+    beginInTurns(server, firstBytesMs, new HandshakeTurns(history), addressOf)
     server.on('connection', (socket: Socket) => {
       const remote = remoteOf(socket)
       if (remote === undefined) return // of a Unix socket: its time-out has to do
@@ -38,36 +38,37 @@ export class TlsHandshakes {
   }
 }
 
-/** A handshake takes the event loop about a ms. */
-const begunPerTurn = 2
-/**
- * From one turn to the next: without a rest strangers who come again and again take all of a core. It leaves 400
- * handshakes a second, whose first calls take a replica longer than that. ms
- */
-export const restMs = 5
-/** What a server takes at the most is bounded by itself, and lower. */
-const maxWaiting = 20_000
-
 /** Undefined: a Unix socket, or it has left. */
 export type AddressOf = (socket: Socket) => string | undefined
+
+export interface HandshakeSources {
+  /** whose a connection is; absent: of who has connected */
+  readonly addressOf?: AddressOf | undefined
+  /** absent: nobody else knows who was let in */
+  readonly history?: SourceHistory | undefined
+}
 
 const remoteAddressOf: AddressOf = ({ remoteAddress }) => remoteAddress
 
 /**
- * Of connections that have spoken TLS begins in turns, one address after another (of IPv6: one network after another).
- * What they send meanwhile waits in the socket. One that says nothing costs nothing, until it is reported as node
+ * Begins TLS in turns on connections that have spoken. Their bytes wait in the socket. A connection whose ClientHello was
+ * read holds no turn, whether it goes on or not. One that says nothing costs nothing, until it is reported as node
  * reports handshakes that take too long.
  *
  * @param server - whose listeners of `connection` are node's own yet; those that come later get each at once
  * @param firstBytesMs - from a connection's start to its first bytes
  * @param addressOf - whose a connection is; absent: of who has connected
  */
-export function beginInTurns(server: Server, firstBytesMs: number, addressOf: AddressOf = remoteAddressOf): void {
-  const turns = new LoopTurns(begunPerTurn, maxWaiting, restMs)
+export function beginInTurns(
+  server: Server,
+  firstBytesMs: number,
+  turns: Pick<HandshakeTurns, 'enter'>,
+  addressOf: AddressOf = remoteAddressOf,
+): void {
   const listeners = server.listeners('connection') as ((this: Server, socket: Socket) => void)[]
   server.removeAllListeners('connection')
   server.on('connection', (socket) => {
-    const source = networkOf(addressOf(socket) ?? '')
+    const source = sourceOf(addressOf(socket) ?? '')
     let leave: (() => void) | undefined
     const silence = setTimeout(() => server.emit('tlsClientError', timedOut(), socket), firstBytesMs)
     const end = () => {
@@ -83,7 +84,7 @@ export function beginInTurns(server: Server, firstBytesMs: number, addressOf: Ad
     socket.on('error', ignore).once('close', end)
     socket.once('readable', () => {
       clearTimeout(silence)
-      if (socket.readableLength > 0) leave = turns.enter(source, begin, () => socket.destroy())
+      if (socket.readableLength > 0) leave = turns.enter({ ...source, begin, lost: () => socket.destroy() })
       else socket.destroy() // it has ended
     })
   })

@@ -59,7 +59,7 @@ export class FairQueue<Item extends { readonly source: unknown }> {
         lost(item)
         return
       }
-      const loser = [...this.#largest()].at(-1) as Item
+      const loser = this.latest() as Item
       this.delete(loser)
       lost(loser)
     }
@@ -79,6 +79,11 @@ export class FairQueue<Item extends { readonly source: unknown }> {
     if (own.items.size === 0) this.#sources.delete(item.source)
     this.#forget(item, own)
     return true
+  }
+
+  /** The latest item of the source that has most. */
+  latest(): Item | undefined {
+    return [...this.#largest()].at(-1)
   }
 
   /**

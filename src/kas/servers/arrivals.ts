@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
-import { remoteOf } from '../../lib/host-port.ts'
+import { addressOf, remoteOf } from '../../lib/host-port.ts'
+import { type SourceHistory, sourceOf } from '../../lib/source-history.ts'
 import type { ClientAddresses } from './addresses/client-addresses.ts'
 import { FrontConnections, type FrontConnectionsOptions } from './front-connections.ts'
 import {
@@ -34,6 +35,11 @@ export class Arrivals {
     this.fronts = new FrontConnections(components, fronts)
   }
 
+  /** for turns of TLS */
+  get history(): SourceHistory {
+    return this.#unauthenticated.history
+  }
+
   /** @param socket - just accepted, before TLS */
   arrived(socket: Socket): void {
     const { address, isFront } = this.#addresses.of(remoteOf(socket))
@@ -62,6 +68,7 @@ export class Arrivals {
       .admitAlone(address ?? '', check, signal)
       .then((answer) => {
         this.fronts.forget(remote)
+        if (remote !== undefined) this.history.letIn(sourceOf(addressOf(remote)))
         return answer
       })
       .finally(checked)

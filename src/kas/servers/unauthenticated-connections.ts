@@ -1,8 +1,10 @@
 import type { Socket } from 'node:net'
 import { KasError } from '../../lib/errors.ts'
-import { networkOf, remoteOf } from '../../lib/host-port.ts'
+import { remoteOf } from '../../lib/host-port.ts'
 import { LoopTurns } from '../../lib/loop-turns.ts'
+import { NetworkQueue } from '../../lib/network-queue.ts'
 import { abortable } from '../../lib/signals.ts'
+import { type Source, SourceHistory, sourceOf } from '../../lib/source-history.ts'
 import { FairQueue } from '../../lib/turns.ts'
 
 export interface UnauthenticatedOptions {
@@ -11,7 +13,7 @@ export interface UnauthenticatedOptions {
    * front. Beyond it the one that has been silent for longest makes room
    */
   readonly maxIdlePerAddress: number
-  /** of all addresses; where nobody can make room, those that have least come first */
+  /** of all addresses; where nobody can make room, the latest of the network with most does, or of the one that took most */
   readonly maxIdle: number
   /** connections of which a call is being checked, which takes its time while the directory is away */
   readonly maxChecked: number
@@ -58,11 +60,9 @@ interface Waiting {
   refuse(reason: unknown): void
 }
 
-interface UnauthenticatedConnection {
+interface UnauthenticatedConnection extends Source {
   /** undefined: a call by itself, which is never silent */
   readonly remote: string | undefined
-  /** its network */
-  readonly source: string
   readonly cut: () => void
   isForgotten: boolean
   readonly cameAt: number
@@ -81,12 +81,14 @@ interface UnauthenticatedConnection {
  * together, and those of which something is being checked.
  */
 export class UnauthenticatedConnections {
+  /** who was let in, and what strangers took */
+  readonly history: SourceHistory
   readonly #components: UnauthenticatedComponents
   readonly #options: UnauthenticatedOptions
   /** by their far end */
   readonly #connections = new Map<string, UnauthenticatedConnection>()
   /** silent, or waiting */
-  readonly #idle: FairQueue<UnauthenticatedConnection>
+  readonly #idle: NetworkQueue<UnauthenticatedConnection>
   readonly #checked: FairQueue<UnauthenticatedConnection>
   /** the same, of calls by themselves */
   readonly #checkedAlone: FairQueue<UnauthenticatedConnection>
@@ -100,7 +102,8 @@ export class UnauthenticatedConnections {
   constructor(components: UnauthenticatedComponents, options: UnauthenticatedOptions = defaultUnauthenticated) {
     this.#components = components
     this.#options = options
-    this.#idle = new FairQueue(options.maxIdle)
+    this.history = new SourceHistory(components.now)
+    this.#idle = new NetworkQueue(options.maxIdle, this.history)
     this.#checked = new FairQueue(options.maxChecked)
     this.#checkedAlone = new FairQueue(options.maxCheckedAlone ?? options.maxChecked)
   }
@@ -115,6 +118,7 @@ export class UnauthenticatedConnections {
     if (remote === undefined) return
     const connection = this.#create(address as string, { remote, cut: () => socket.destroy() })
     this.#connections.set(remote, connection)
+    this.history.ask(connection.network)
     socket.on('close', () => this.#leave(connection, new KasError({ code: 'CANCELLED' })))
     this.#place(connection)
   }
@@ -148,7 +152,7 @@ export class UnauthenticatedConnections {
   /** The connection is let in, whatever calls come by it. */
   letIn(remote: string | undefined): void {
     const connection = remote === undefined ? undefined : this.#connections.get(remote)
-    if (connection) this.#forget(connection)
+    if (connection) this.#letIn(connection)
   }
 
   /** Closes those that have been silent for too long; to be called now and then. */
@@ -163,7 +167,7 @@ export class UnauthenticatedConnections {
 
   #create(address: string, what: Pick<UnauthenticatedConnection, 'remote' | 'cut'>): UnauthenticatedConnection {
     return {
-      source: networkOf(address),
+      ...sourceOf(address),
       ...what,
       isForgotten: false,
       cameAt: this.#components.now(),
@@ -183,7 +187,7 @@ export class UnauthenticatedConnections {
     await this.#turn(connection, signal)
     try {
       const answer = await check(signal)
-      this.#forget(connection)
+      this.#letIn(connection)
       return answer
     } finally {
       connection.checking--
@@ -252,6 +256,12 @@ export class UnauthenticatedConnections {
     waiting.clear()
   }
 
+  /** A call by itself is of whom a front names, who has not connected. */
+  #letIn(connection: UnauthenticatedConnection): void {
+    if (connection.remote !== undefined) this.history.letIn(connection)
+    this.#forget(connection)
+  }
+
   #forget(connection: UnauthenticatedConnection): void {
     const { remote } = connection
     if (remote !== undefined && this.#connections.get(remote) === connection) this.#connections.delete(remote)
@@ -297,7 +307,7 @@ export class UnauthenticatedConnections {
   #beIdle(connection: UnauthenticatedConnection): boolean {
     const { maxIdle, maxIdlePerAddress, graceMs } = this.#options
     const { source } = connection
-    const isFull = this.#idle.sizeOf(source) >= maxIdlePerAddress
+    const isFull = this.#idle.sizeOf(connection) >= maxIdlePerAddress
     if (!isFull && this.#idle.size < maxIdle) return this.#idle.add(connection) === undefined
     const [longest] = (isFull ? this.#inactiveOf.get(source) : this.#inactive) ?? []
     if (longest && longest.cameAt <= this.#components.now() - graceMs) this.#dropLoser(longest)

@@ -3,18 +3,23 @@ import type { Socket } from 'node:net'
 import { mock } from 'node:test'
 import type { Server } from 'node:tls'
 import t from 'tap'
-import { type AddressOf, beginInTurns, restMs } from '../../../src/lib/tls-handshakes.ts'
+import type { WaitingHandshake } from '../../../src/lib/handshake-turns.ts'
+import { type AddressOf, beginInTurns } from '../../../src/lib/tls-handshakes.ts'
 
 mock.timers.enable({ apis: ['setTimeout'] })
 t.teardown(() => mock.timers.reset())
-const turn = () => mock.timers.tick(restMs)
 
-/** A server whose connections are names: what has begun. */
+/** A server whose connections are names: what waits for a turn, and what has begun. */
 function start(firstBytesMs = 60_000, addressOf?: AddressOf) {
   const server = new EventEmitter()
   const begun: string[] = []
+  const waiting = new Set<WaitingHandshake>()
   server.on('connection', ({ name }: { name: string }) => begun.push(name))
-  beginInTurns(server as Server, firstBytesMs, addressOf)
+  const enter = (handshake: WaitingHandshake) => {
+    waiting.add(handshake)
+    return () => void waiting.delete(handshake)
+  }
+  beginInTurns(server as Server, firstBytesMs, { enter }, addressOf)
   const arrive = (name: string) => {
     const socket = Object.assign(new EventEmitter(), {
       name,
@@ -33,46 +38,55 @@ function start(firstBytesMs = 60_000, addressOf?: AddressOf) {
     }
     return { socket, speak }
   }
-  return { server, begun, arrive }
+  const beginAll = () => {
+    for (const handshake of waiting) {
+      waiting.delete(handshake)
+      handshake.begin()
+    }
+  }
+  return { server, begun, waiting, arrive, beginAll }
 }
 
-t.test('those that have spoken begin, a few after each rest; the others take no turn', async (t) => {
-  const { begun, arrive } = start()
-  const all = ['1', '2', '3', '4', '5', '6'].map(arrive)
-  const [first, second, third, ...rest] = all
-  t.same(begun, [])
-  for (const { speak } of rest) speak()
-  t.same(begun, ['4', '5'])
-  third?.speak()
+t.test('those that have spoken wait for a turn; the others take none', async (t) => {
+  const { begun, waiting, arrive, beginAll } = start()
+  const [first, second] = ['1', '2', '3'].map(arrive)
   second?.speak()
-  mock.timers.tick(restMs - 1)
-  t.same(begun, ['4', '5'])
-  mock.timers.tick(1)
-  t.same(begun, ['4', '5', '6', '3'])
-  turn()
-  t.same(begun, ['4', '5', '6', '3', '2'])
+  t.equal(waiting.size, 1)
+  t.same(begun, [])
+  beginAll()
+  t.same(begun, ['2'])
   first?.socket.destroy()
-  second?.socket.emit('close')
 })
 
-t.test('addresses take turns as they are believed, whoever has connected', async (t) => {
-  const { begun, arrive } = start(undefined, (socket) => (socket as unknown as { name: string }).name.slice(0, 1))
-  for (const name of ['a1', 'a2', 'a3', 'a4', 'a5', 'b1']) arrive(name).speak()
-  turn()
-  t.same(begun, ['a1', 'a2', 'a3', 'b1'])
+t.test('turns go by addresses as they are believed, whoever has connected', async (t) => {
+  const address = (socket: unknown) => (socket as { name: string }).name
+  const { waiting, arrive } = start(undefined, address)
+  arrive('192.0.2.7').speak()
+  arrive('2001:db8:1:2::3').speak()
+  t.match(
+    [...waiting],
+    [
+      { source: '192.0.2.7', network: '192.0.2' },
+      { source: '2001:db8:1:2', network: '2001:db8:1' },
+    ],
+  )
 })
 
-t.test('a connection that ends while it waits takes no turn from the others', async (t) => {
-  const { begun, arrive } = start()
-  const all = ['1', '2', '3', '4', '5', '6'].map(arrive)
-  for (const { speak } of all) speak()
-  t.same(begun, ['1', '2'])
-  all[2]?.socket.emit('error', new Error('read ECONNRESET'))
-  all[2]?.socket.destroy()
-  turn()
-  t.same(begun, ['1', '2', '4', '5'])
-  turn()
-  t.same(begun, ['1', '2', '4', '5', '6'])
+t.test('a connection that ends while it waits takes no turn; one that has no place is closed', async (t) => {
+  const { begun, waiting, arrive, beginAll } = start()
+  const [left, lost, stays] = ['left', 'lost', 'stays'].map((name) => {
+    const arrived = arrive(name)
+    arrived.speak()
+    return arrived
+  })
+  left?.socket.emit('error', new Error('read ECONNRESET'))
+  left?.socket.destroy()
+  const [next] = waiting
+  next?.lost()
+  t.equal(lost?.socket.destroyed, true)
+  beginAll()
+  t.same(begun, ['stays'])
+  t.equal(stays?.socket.destroyed, false)
 })
 
 t.test('one that ends without a word is closed, one that stays without a word is told', async (t) => {

@@ -260,6 +260,7 @@ export class AgentsServer implements Service {
       {
         server: listener.server,
         log: this.#components.log,
+        history: this.#arrivals.history,
         addressOf: (socket) => this.#addresses.of(remoteOf(socket)).address,
         announce: async () => {
           await this.#hints.leave()

@@ -122,6 +122,7 @@ export class RailsServer implements Service {
     const listener = this.#createListener()
     const drainable = {
       server: listener,
+      history: this.#unauthenticated.history,
       log: this.#components.log,
       idle: this.#idle.promise,
       drain: () => {
