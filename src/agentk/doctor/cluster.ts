@@ -1,3 +1,5 @@
+import { builtIn } from '../../kubernetes/kind.ts'
+import { collectionPath } from '../../kubernetes/path.ts'
 import { type Ahead, aheadByDate, clockFinding } from '../../lib/clock-findings.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { Finding } from '../../lib/findings.ts'
@@ -5,6 +7,7 @@ import { ApiClient } from '../cluster/api-client.ts'
 import { loadCluster } from '../cluster/load-cluster.ts'
 import { nextStepToApiServer } from '../cluster/next-step.ts'
 import type { Config } from '../config/config.ts'
+import { absentNamespaceStep } from '../election/lease-client.ts'
 import { askKubernetesVersion } from '../modules/registrar/module.ts'
 import { forbidden, nameOfRight, questionTimeoutMs, type Right, reviewAccess } from './access-review.ts'
 import { checkImpersonation } from './impersonation.ts'
@@ -32,8 +35,9 @@ export async function checkCluster(config: Config, agentId: bigint | undefined):
     const { finding, isAnswering } = await checkVersion(api)
     if (!isAnswering) return [finding, ...skipped]
     const rights = await checkLease(api, config.pod.namespace, agentId)
+    const namespace = await checkNamespace(api, config.pod.namespace)
     const impersonation = await checkImpersonation(api, config.mayImpersonate)
-    return [finding, ...rights, ...impersonation, clockFinding('API server', "the API server's", ahead)]
+    return [finding, ...rights, ...namespace, ...impersonation, clockFinding('API server', "the API server's", ahead)]
   } finally {
     await api.close()
   }
@@ -74,6 +78,20 @@ async function checkLease(api: ApiClient, namespace: string, agentId: bigint | u
       return checkRight(api, { ...leases, verb }, 'note', unknown)
     }),
   )
+}
+
+/**
+ * Creates a Lease without keeping it: reviews answer for a Namespace that is absent as for any other.
+ *
+ * @returns nothing if the Namespace exists, or cannot be seen for want of a right, which has its own finding
+ */
+async function checkNamespace(api: ApiClient, namespace: string): Promise<Finding[]> {
+  const path = `${collectionPath(builtIn.leases, namespace)}?dryRun=All`
+  const metadata = { generateName: 'agentk-doctor-' }
+  const lease = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata }
+  const answer = await api.json('POST', path, lease, AbortSignal.timeout(questionTimeoutMs)).catch(() => undefined)
+  if (answer?.status !== 404) return []
+  return [failed('rights', `the cluster has no Namespace ${namespace}`, absentNamespaceStep(namespace))]
 }
 
 /** @param missing - what it is if the right is not there */

@@ -15,6 +15,10 @@ interface Lease {
   }
 }
 
+/** What to do about a Namespace of agentk that is absent. */
+export const absentNamespaceStep = (namespace: string) =>
+  `set POD_NAMESPACE to one that it has, or make it: kubectl create namespace ${namespace}`
+
 /** Three calls of coordination.k8s.io/v1: not worth a client library (doc/decisions/0005). */
 export class LeaseClient {
   readonly #client: ApiClient
@@ -66,8 +70,7 @@ export class LeaseClient {
     if (spec?.code !== 'UNREACHABLE') return undefined
     const namespace = this.#namespace
     // a Lease that is absent is created: what else may be absent is its Namespace
-    if (spec.httpStatus === 404)
-      return `The cluster has no Namespace ${namespace}: set POD_NAMESPACE to one that it has, or make it: kubectl create namespace ${namespace}`
+    if (spec.httpStatus === 404) return `The cluster has no Namespace ${namespace}: ${absentNamespaceStep(namespace)}`
     if (spec.httpStatus === 403)
       return `Let the account of agentk get, create and update leases in the Namespace ${namespace}; a Role that names one names ${name}`
     return undefined

@@ -107,6 +107,8 @@ async function sound(t: Test): Promise<World> {
   }
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const date = new Date(Date.now() + world.aheadMs).toUTCString()
+    const [, namespace = ''] = /\/namespaces\/([^/]+)\/leases\?dryRun=All$/.exec(request.url ?? '') ?? []
+    if (namespace !== '') return void response.writeHead(namespace === 'agentk' ? 201 : 404).end('{}')
     response.writeHead(world.apiStatus, { 'Content-Type': 'application/json', Date: date })
     if (request.url === '/version') return void response.end('{"major":"1","minor":"35","gitVersion":"v1.35.0"}')
     const { spec } = JSON.parse((await request.toArray()).join('')) as {
@@ -324,6 +326,14 @@ const faults: Readonly<Record<string, DoctorFault<World>>> = {
     advises: /does it run/,
     plant: ({ env }) => {
       env.HTTPS_PROXY = 'http://ada:good-password@127.0.0.1:1'
+    },
+  },
+  'a Namespace that the cluster does not have': {
+    check: 'rights',
+    says: /the cluster has no Namespace any$/,
+    advises: /^set POD_NAMESPACE to one that it has, or make it: kubectl create namespace any$/,
+    plant: ({ env }) => {
+      env.POD_NAMESPACE = 'any'
     },
   },
   'no right to the Lease': {
