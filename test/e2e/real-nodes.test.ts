@@ -5,16 +5,19 @@ import type { Cause, Row } from '../../src/proto/views-json.ts'
 import { crashes, noImage } from '../soak/rollouts/bad.ts'
 import { autoscaled, orderedSet, slowUpdate } from '../soak/rollouts/good.ts'
 import { playBad, playGood, seconds, tellBad, tellGood } from '../soak/rollouts/rollouts.ts'
+import { Kubectl } from '../support/kubectl.ts'
 import { type Breakage, breakages, reserveDoomedNode, type Sign } from '../support/nodes/breakages.ts'
 import { ExternalMetrics } from '../support/nodes/external-metrics.ts'
 import { NodesGround } from '../support/nodes/nodes-ground.ts'
-import { onNodes } from '../support/nodes/on-nodes.ts'
+import { onNodes, whySkipped } from '../support/nodes/on-nodes.ts'
+import { playStreams, type StreamClient } from '../support/nodes/pod-streams.ts'
 import { namespaceOf } from '../support/nodes/workloads.ts'
+import { type OlderKubectl, olderKubectl, olderVersion, passOlderKubectl } from '../support/older-kubectl.ts'
 import { LiveTree } from '../support/views/live-tree.ts'
 
 /**
  * What breaks in a cluster, and what rolls out there, on nodes with a kubelet and containers: what a viewer is told of it,
- * from kas and agentk as processes. The rest of the rollouts is `npm run soak -- rollouts`.
+ * from kas and agentk as processes; and kubectl's streams at containers. The rest of the rollouts is `npm run soak -- rollouts`.
  */
 
 /** of one step, on a busy machine. ms */
@@ -31,7 +34,10 @@ interface Told {
   readonly since: number | undefined
 }
 
-onNodes('real nodes', { file: import.meta.url, nodes: 2, timeoutMs: 200_000 }, async (t, cluster) => {
+const isOutside = process.env.KUBETEST_DIR === undefined
+const older = isOutside && whySkipped() ? { lacks: 'not asked for' } : await olderKubectl()
+const environment = passOlderKubectl(older)
+onNodes('real nodes', { file: import.meta.url, nodes: 2, timeoutMs: 200_000, environment }, async (t, cluster) => {
   await reserveDoomedNode({ cluster })
   const ground = await NodesGround.start(t, cluster)
   await cluster.startEmptyRegistry(1, ground.processes)
@@ -50,7 +56,15 @@ onNodes('real nodes', { file: import.meta.url, nodes: 2, timeoutMs: 200_000 }, a
     return [rollout, playBad(rollout, `bad-${i + 1}`, components, options)] as const
   })
   for (const [, playing] of [...good, ...bad]) playing.catch(() => undefined) // told below
+  const streams = playStreams(streamClients(ground, older), ground)
   const told: Told[] = []
+
+  await t.test("kubectl's streams, by each protocol", async (t) => {
+    for (const { name, skip, done } of streams)
+      await t.test(name, { skip }, async (t) => {
+        await t.resolves(done ?? Promise.resolve())
+      })
+  })
 
   await t.test('what breaks is told, with what is to be read next', async (t) => {
     const playing = breakages.map((breakage) => played(breakage, ground, tree))
@@ -109,6 +123,19 @@ onNodes('real nodes', { file: import.meta.url, nodes: 2, timeoutMs: 200_000 }, a
     }
   })
 })
+
+/** Today's kubectl has both protocols; older ones, and what is made with their library, SPDY alone. */
+function streamClients({ kubectl, processes, stack }: NodesGround, older: OlderKubectl): StreamClient[] {
+  const through = { kubeconfig: stack.kubeconfig('agent') }
+  const today = kubectl.with(through)
+  const before = new Kubectl({ processes, assets: 'folder' in older ? older.folder : '' }, through)
+  const skip = 'lacks' in older && older.lacks
+  return [
+    { name: 'WebSocket', kubectl: today, protocol: 'WebSocket', skip: false },
+    { name: 'SPDY', kubectl: today, protocol: 'SPDY', skip: false },
+    { name: `SPDY, kubectl ${olderVersion}`, kubectl: before, protocol: 'SPDY', skip },
+  ]
+}
 
 const nothing: Row = { u: '', k: '', n: '' }
 

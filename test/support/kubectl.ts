@@ -9,6 +9,8 @@ export interface KubectlOptions {
 
 export interface KubectlInput {
   stdin?: string | Uint8Array
+  /** its input does not end after `stdin` */
+  keepsInput?: boolean
   environment?: Readonly<Record<string, string>>
 }
 
@@ -40,13 +42,32 @@ export class Kubectl {
 
   /** For commands that go on until they are told to stop. */
   start(args: readonly string[], input: KubectlInput = {}): Promise<TestProcess> {
-    const { kubeconfig, namespace } = this.#options
+    return this.#processes.spawn(this.#command(args, input))
+  }
+
+  /**
+   * The same on a terminal, which is util-linux' `script`.
+   *
+   * @param before - commands of a shell that run on this terminal first
+   */
+  startInTerminal(before: string, args: readonly string[], input: KubectlInput = {}): Promise<TestProcess> {
+    const { command, args: all, environment } = this.#command(args, input)
+    const line = [command, ...all].map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(' ')
     return this.#processes.spawn({
+      command: 'script',
+      args: ['--quiet', '--return', '--command', `${before} exec ${line}`, '/dev/null'],
+      environment: { ...environment, SHELL: '/bin/sh' },
+    })
+  }
+
+  #command(args: readonly string[], { environment, ...input }: KubectlInput) {
+    const { kubeconfig, namespace } = this.#options
+    return {
       command: join(this.#assets, 'kubectl'),
       args: [`--kubeconfig=${kubeconfig}`, ...(namespace ? [`--namespace=${namespace}`] : []), ...args],
-      environment: { KUBECACHEDIR: join(this.#processes.folder, 'cache'), ...cheapStart, ...input.environment },
-      ...(input.stdin !== undefined && { stdin: input.stdin }),
-    })
+      environment: { KUBECACHEDIR: join(this.#processes.folder, 'cache'), ...cheapStart, ...environment },
+      ...input,
+    }
   }
 
   /** Until it ends, with any exit status, within 30 s. */

@@ -18,6 +18,8 @@ export interface ProcessOptions {
   folder?: string
   /** sent whole, then ended; absent: an empty input */
   stdin?: string | Uint8Array
+  /** its input does not end after that */
+  keepsInput?: boolean
 }
 
 export interface Exit {
@@ -68,7 +70,8 @@ export class Processes {
       stdio: 'pipe',
     })
     const started = new TestProcess(child, [options.command, ...options.args].join(' '))
-    child.stdin.end(options.stdin)
+    if (!options.keepsInput) child.stdin.end(options.stdin)
+    else if (options.stdin !== undefined) child.stdin.write(options.stdin)
     await once(child, 'spawn')
     const group = child.pid as number
     this.#warden.adopt(group)

@@ -10,11 +10,13 @@ export interface OnNodes {
   /** 1 to 9 */
   readonly nodes: number
   readonly timeoutMs: number
+  /** of the file that is run inside, beside this process's own */
+  readonly environment?: Readonly<Record<string, string>>
 }
 
 const program = process.env.KUBETEST_NODES ?? ''
 
-function whySkipped(): string | false {
+export function whySkipped(): string | false {
   if (program === '') return 'needs KUBETEST_NODES'
   return process.getuid?.() === 0 ? false : 'needs root: real nodes have namespaces and cgroups of their own'
 }
@@ -25,7 +27,7 @@ function whySkipped(): string | false {
  */
 export function onNodes(
   name: string,
-  { file, nodes, timeoutMs }: OnNodes,
+  { file, nodes, timeoutMs, environment }: OnNodes,
   play: (t: Test, cluster: NodeCluster) => Promise<void>,
 ): void {
   const folder = process.env.KUBETEST_DIR
@@ -34,7 +36,7 @@ export function onNodes(
     t.test(name, { skip }, () => undefined)
   } else if (folder === undefined) {
     const args = [String(nodes), process.execPath, fileURLToPath(file)]
-    const env = { ...process.env, KUBETEST_NODE_ASSETS: nodePrograms(program) }
+    const env = { ...process.env, ...environment, KUBETEST_NODE_ASSETS: nodePrograms(program) }
     // its input ends with this process, however that ends
     t.spawn(program, args, { name, timeout: timeoutMs + startMs, stdio: ['pipe', 'pipe', 2], env })
   } else {
