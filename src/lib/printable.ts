@@ -3,7 +3,7 @@
 const controls = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/
 
 /**
- * Controls, and signs without a shape: with them two names look the same, or a name looks empty. Halves of a sign are no
+ * Controls, and signs without a shape: with them a reader takes two names for the same one, or a name for an empty one. Halves of a sign are no
  * text. The joiners U+200C and U+200D stay: Persian, the languages of India and emoji need them.
  */
 const unprintable =

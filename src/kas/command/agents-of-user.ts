@@ -9,7 +9,7 @@ import { type Endpoint, kasUrl } from './endpoint.ts'
 /** Names go to a terminal, to a kubeconfig, and into lines that people copy to a shell. */
 const named = (pattern: RegExp, allowed: string) => z.string().refine((text) => pattern.test(text), { error: allowed })
 const agentName = named(/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/, 'the name of an agent as doc/directory.md has it')
-/** As in a directory file, and none that looks like a flag. */
+/** As in a directory file, and none that begins as a flag does. */
 const projectPath = named(/^(?=.{1,1024}$)\w[\w.-]*(\/\w[\w.-]*)*$/, 'a path such as platform/clusters')
 const maxText = 253
 const text = z
