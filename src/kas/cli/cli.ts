@@ -1,5 +1,6 @@
 import { systemClock } from '../../lib/clock.ts'
 import { PrintableOutput, type TextStream } from '../../lib/printable-output.ts'
+import { withoutNodeAdvice } from '../../lib/tls-fault.ts'
 import { type CliIo, type CommandEntry, type CommandGroup, UsageError } from '../command/command.ts'
 import { commandGroups } from './commands.ts'
 
@@ -23,7 +24,7 @@ export async function runCli(
     return await command.run(argv.slice(1), { io, clock: systemClock, random: Math.random, groups })
   } catch (error) {
     const isUsage = error instanceof UsageError
-    const text = error instanceof Error ? error.message : String(error)
+    const text = withoutNodeAdvice(error instanceof Error ? error.message : String(error))
     const { name = entry.words, usage } = command
     io.stderr.write(`kas ${name}: ${text}\n${isUsage ? `usage: kas ${usage}\n` : ''}`)
     return isUsage ? 2 : 1
