@@ -7,7 +7,7 @@ import { isImpersonationHeader, type MayImpersonate, refusedHeaders, refusedIden
 
 /** Entries that one message names, and characters of each. */
 const maxNamed = { entries: 10, characters: 256 }
-/** Entries that the log names, each once: callers choose the names. */
+/** Entries of each list that the log names, each once: callers choose the names, and take no place of the configuration. */
 export const maxLoggedEntries = 100
 
 interface List {
@@ -44,7 +44,7 @@ export class Identities {
   readonly may: MayImpersonate
   readonly #log: Pick<Logger, 'warn'>
   readonly #own: Impersonation | undefined
-  readonly #logged = new Set<string>()
+  readonly #logged: Readonly<Record<keyof MayImpersonate, Set<string>>> = { callers: new Set(), kas: new Set() }
 
   constructor({ log }: { readonly log: Pick<Logger, 'warn'> }, { own, may }: IdentitiesOptions) {
     this.#log = log
@@ -90,11 +90,11 @@ export class Identities {
   /** Each entry once, so that an operator reads what a list lacks, and callers cannot fill the log. */
   #logOnce(name: keyof MayImpersonate, entries: readonly string[]): void {
     const { flag, values: chart } = lists[name]
-    const isNew = (entry: string) => !this.#logged.has(`${name} ${entry}`)
-    const fresh = entries.filter(isNew).slice(0, maxLoggedEntries - this.#logged.size)
+    const logged = this.#logged[name]
+    const fresh = entries.filter((entry) => !logged.has(entry)).slice(0, maxLoggedEntries - logged.size)
     if (fresh.length === 0) return
-    for (const entry of fresh) this.#logged.add(`${name} ${entry}`)
-    const isLast = this.#logged.size >= maxLoggedEntries ? { is_last: true } : {}
+    for (const entry of fresh) logged.add(entry)
+    const isLast = logged.size >= maxLoggedEntries ? { is_last: true } : {}
     this.#log.warn(
       { entries: fresh, flag, chart, ...isLast },
       'A request was refused: the list of this flag lacks whom it acts as',

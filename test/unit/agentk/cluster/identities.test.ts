@@ -53,7 +53,7 @@ t.test('what is on the lists passes', async (t) => {
   t.equal(identities({ may: any }).headers(undefined, all).length, 8)
 })
 
-t.test('the log names what a list lacks, each entry once, and no more than so many', async (t) => {
+t.test('the log names what a list lacks, each entry once, and no more than so many of a list', async (t) => {
   const { log, lines } = capturedLog()
   const some = new Identities({ log }, { may: mayImpersonateNobody })
   const refused = (sent: Impersonation | undefined, request: Headers = []) =>
@@ -70,9 +70,16 @@ t.test('the log names what a list lacks, each entry once, and no more than so ma
   t.equal(lines.length, 3)
   for (let i = 0; i < 2 * maxLoggedEntries; i++)
     refused(undefined, [['Impersonate-User', [`user-${i}`.padEnd(4096, 'x')]]])
-  t.equal(lines.flatMap(({ entries }) => entries).length, maxLoggedEntries)
-  t.equal(lines.at(-1)?.is_last, true)
+  const ofCallers = lines.filter(({ flag }) => flag === '--callers-may-impersonate')
+  t.equal(ofCallers.flatMap(({ entries }) => entries).length, maxLoggedEntries)
+  t.equal(ofCallers.at(-1)?.is_last, true)
   t.ok(JSON.stringify(lines).length < maxLoggedEntries * 600)
+  refused({ ...nobody, username: 'deployer' })
+  t.match(
+    lines.at(-1),
+    { entries: ['user:deployer'], flag: '--may-impersonate' },
+    'callers take no place of the configuration',
+  )
 })
 
 t.test('a message names ten entries, without what steers a terminal', async (t) => {
