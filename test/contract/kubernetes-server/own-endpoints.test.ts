@@ -374,6 +374,23 @@ t.test('a GET with a body is refused before it takes a place; the cluster gets i
   t.match(await cluster.until(/\r\n\r\n/), /^HTTP\/1\.1 200 /)
 })
 
+t.test('what jobs have taken delays all that their user asks for, whichever project it is in', async (t) => {
+  let served = 0
+  const serve = async () => {
+    served++
+    return answerOf(Buffer.alloc(3000))
+  }
+  const { ask, clock, world } = await start(t, serve, { ownAnswerRate: { perSecond: 1000, burst: 1000 } })
+  world.directory = directoryWithBob
+  await (await ask('/echo/state')).arrayBuffer()
+  const next = ask('/echo/state', { headers: asUserOfJob })
+  await eventually(() => clock.pending === 2)
+  t.equal(served, 1)
+  t.equal((await (await ask('/echo/state', { headers: asBob })).arrayBuffer()).byteLength, 3000)
+  clock.advance(10_000)
+  t.equal((await (await next).arrayBuffer()).byteLength, 3000)
+})
+
 t.test('long answers of one caller do not delay the short ones of another', async (t) => {
   let served = 0
   const serve = async ({ query }: OwnRequest) => {

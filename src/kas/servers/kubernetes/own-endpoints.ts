@@ -57,7 +57,7 @@ export class OwnEndpoints {
   readonly #limits: OwnSocketsOptions['limits']
   /** of each agent: requests to `endpoints` whose answers have not been taken yet */
   readonly #running: SharedRooms<AgentId>
-  /** of each agent: bytes of these answers. What a caller has over delays that caller's next one */
+  /** of each agent: bytes of these answers. What a caller has over delays that caller's next one; jobs count for their user */
   readonly #answered: SharedRates<AgentId>
   /** of `endpoints` that have any */
   readonly #upgrades: ReadonlyMap<OwnEndpoint, OwnSockets>
@@ -173,7 +173,8 @@ export class OwnEndpoints {
     const { maxOwnBodyBytes: maxBytes, ownBodyTimeoutMs: timeoutMs } = this.#limits
     const { maxOwnAnswerBytes, ownAnswerTimeoutMs } = this.#limits
     const answered = this.#answered.of(agentId)
-    const waitMs = () => answered.msUntilPaid(caller.key)
+    const { key, userKey: payer = key } = caller
+    const waitMs = () => answered.msUntilPaid(payer)
     for (let ms = waitMs(); ms > 0; ms = waitMs()) await clockDelay(this.#components.clock, ms, signal)
     const answer = endpoint.serve({
       agentId,
@@ -186,7 +187,7 @@ export class OwnEndpoints {
     })
     const { status, mediaType, body } = await abortable(answer, signal)
     if (body.length > maxOwnAnswerBytes) throw new Error(`the answer of ${endpoint.path} has ${body.length} bytes`)
-    answered.take(caller.key, body.length)
+    answered.take(payer, body.length)
     const all = [...headers, ...contentHeaders(mediaType)]
     return (await exchange.answerInPieces(status, all, body, ownAnswerTimeoutMs)) ? 'endpoint' : 'cut'
   }

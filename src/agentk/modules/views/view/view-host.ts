@@ -156,7 +156,7 @@ export class ViewHost {
     const { viewer = { key: caller.as === 'user' ? caller.user.username : undefined } } = wanted
     const place = this.#room.enter(viewer, { what: 'views', end })
     try {
-      opened = this.#begun(wanted, { place, user: viewer.key }, out)
+      opened = this.#begun(wanted, { place, user: viewer.userKey ?? viewer.key }, out)
     } catch (error) {
       place.leave()
       throw error

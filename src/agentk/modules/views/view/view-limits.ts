@@ -38,7 +38,7 @@ export const viewLimitsDefaults: ViewLimitsOptions = {
 
 /** A view that is open, as it counts. */
 export interface CountedView {
-  /** the caller's key; undefined: of many */
+  /** the caller's key, of a job that of the user behind it; undefined: of many */
   readonly user: string | undefined
   /** undefined: not known yet */
   readonly visibility: Visibility | undefined

@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { eventKind } from '../../../../../../src/agentk/modules/views/access/list-rights.ts'
-import { viewLimitsDefaults } from '../../../../../../src/agentk/modules/views/view/view-limits.ts'
+import { leastRows, viewLimitsDefaults } from '../../../../../../src/agentk/modules/views/view/view-limits.ts'
 import { viewsBounds } from '../../../../../../src/proto/views-json.ts'
 import { kinds, recordOf } from '../../../../../support/views/records.ts'
 import { agent, user, ViewStage } from '../../../../../support/views/view-stage.ts'
@@ -576,6 +576,20 @@ t.test('of rows too one caller leaves some to others, also as the agent', async 
     clients.map(({ rows }) => rows.size),
     [200, 200],
   )
+})
+
+t.test('of rows too all projects of one user have one share, since each project is easily made', async (t) => {
+  const stage = start(t)
+  stage.options = { limits: { ...viewLimitsDefaults, maxRows: 600, maxRowsPerUser: 200 } }
+  for (let i = 0; i < 300; i++) stage.records.put(recordOf({ uid: `p${i}` }))
+  const clients = []
+  for (const viewer of [{ key: 'one', userKey: 'eve' }, { key: 'two', userKey: 'eve' }, { key: 'bob' }]) {
+    clients.push(stage.openOf(viewer, agent, { view: 'list', limit: 300 }).client)
+    await stage.pass(1000)
+  }
+  const [one = 0, two = 0, bobs] = clients.map(({ rows }) => rows.size)
+  t.equal(one + two, 200 + leastRows)
+  t.equal(bobs, 200)
 })
 
 t.test('counts of nodes are for those who may list nodes', async (t) => {
