@@ -7,9 +7,15 @@ const nameSchema = z
   .regex(/^[a-z][A-Za-z0-9]*$/)
   .refine((name) => !reservedNames.has(name), 'a name that expressions cannot use')
 
+/** Of a group, and of a kind. The name of a rule that is evaluated has room for it (`JudgedNow`) */
+export const maxKindLength = 253 + 1 + 63
+
 /** Of one kind: names for expressions, and rules of which the first that is true decides. */
 export const customRuleSchema = z.strictObject({
-  kind: z.string().regex(/^([a-z0-9.*-]+\/)?[A-Za-z0-9*]+$/, 'group/Kind, or Kind of the core group; * is any'),
+  kind: z
+    .string()
+    .max(maxKindLength)
+    .regex(/^([a-z0-9.*-]+\/)?[A-Za-z0-9*]+$/, 'group/Kind, or Kind of the core group; * is any'),
   let: z.record(nameSchema, z.string().max(maxExpressionLength)).default({}),
   rules: z
     .array(

@@ -30,7 +30,7 @@ const offReasons = {
   unusable: 'the views.yaml beside the config.yaml of this agent cannot be used',
 } as const
 
-const noFacts: ViewsFacts = { kinds: 0, objects: 0, state: 'syncing' }
+const noFacts: ViewsFacts = { kinds: 0, objects: 0, state: 'syncing', rulesAside: [] }
 
 export interface ViewsComponents {
   readonly kas: Pick<KasConnections, 'session' | 'metadata' | 'announce' | 'hasFeature' | 'onFeature'>

@@ -3,6 +3,7 @@ import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
+import { printable } from '../../../lib/printable.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
 import { decodeMessage } from '../../../proto/decode.ts'
 import {
@@ -191,16 +192,23 @@ interface Reported {
   readonly kinds: number
   readonly objects: number
   readonly state: (typeof states)[number]
+  readonly rulesAside: readonly string[]
 }
+
+/** Rules of health that one agent names, characters of each, and lines of `kas status` about them. */
+const maxRulesAside = 10
+const maxRuleText = 256
+const maxRuleLines = 20
 
 /** What the pods that lead say of their clusters, while they say it here. */
 export class ReportedFacts {
   readonly #byCall = new Map<AgentCall, Reported>()
 
   /** The newest of a stream count. */
-  learn(call: AgentCall, { kinds, objects, state }: Facts): void {
+  learn(call: AgentCall, { kinds, objects, state, rulesAside: named }: Facts): void {
     const known = states.find((each) => each === state) ?? 'stale'
-    this.#byCall.set(call, { agentId: call.agent.id, kinds, objects, state: known })
+    const rulesAside = named.slice(0, maxRulesAside).map((text) => printable(text.slice(0, maxRuleText)))
+    this.#byCall.set(call, { agentId: call.agent.id, kinds, objects, state: known, rulesAside })
   }
 
   /** The stream has ended. */
@@ -217,6 +225,15 @@ export class ReportedFacts {
       ...states.map((state): StatusLine => [`of them ${state}`, all.filter((one) => one.state === state).length]),
       ['kinds', sum(({ kinds }) => kinds)],
       ['objects', sum(({ objects }) => objects)],
+      ...this.#asideLines(all),
     ]
+  }
+
+  #asideLines(all: readonly Reported[]): StatusLine[] {
+    const lines = all.flatMap(({ agentId, rulesAside }) =>
+      rulesAside.map((text): StatusLine => [`agent ${agentId}, rule of health put aside`, text]),
+    )
+    if (lines.length <= maxRuleLines) return lines
+    return [...lines.slice(0, maxRuleLines), ['and more such rules', lines.length - maxRuleLines]]
   }
 }

@@ -235,7 +235,7 @@ class Looking {
       },
       {
         configuration: {},
-        rules: { users: [], vendors: [], last: [], unread: [] },
+        rules: { users: [], vendors: [], last: [], unread: [], named: [] },
         heapMb: 256,
         mayImpersonate: mayImpersonateNobody,
       },

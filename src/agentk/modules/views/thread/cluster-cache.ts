@@ -15,6 +15,7 @@ import { ViewHost } from '../view/view-host.ts'
 import { Warnings } from '../watch/events.ts'
 import { Kinds } from '../watch/kinds.ts'
 import { FollowStream } from './follow-stream.ts'
+import { asideTexts } from './put-aside.ts'
 import type { RuleSources } from './rule-sources.ts'
 import type { ThreadAnswer, ThreadRequest, ThreadSettings, ViewsFacts } from './thread-messages.ts'
 import { viewsBounds } from './views-bounds.ts'
@@ -142,6 +143,7 @@ export class ClusterCache {
     const states = [...this.#records.states.all()].map(([, state]) => state).filter(({ is }) => is !== 'refused')
     const state = states.some(({ is }) => is === 'syncing') || states.length === 0 ? 'syncing' : 'live'
     const isStale = states.some(({ is }) => is === 'stale')
-    return { kinds: states.length, objects: this.#records.size, state: isStale ? 'stale' : state }
+    const rulesAside = asideTexts(this.#sources)
+    return { kinds: states.length, objects: this.#records.size, state: isStale ? 'stale' : state, rulesAside }
   }
 }

@@ -92,7 +92,8 @@ export class Report {
 
   #send(): void {
     const { podName, facts } = this.#components
-    const report = { podName, ...facts() }
+    const { rulesAside, ...counts } = facts()
+    const report = { podName, ...counts, rulesAside: [...rulesAside] }
     const text = JSON.stringify(report)
     if (!this.#stream || text === this.#sent) return
     this.#sent = text

@@ -1,4 +1,9 @@
-import { type CustomRuleSource, customRuleSchema, maxRules } from '../../../health/custom/custom-rule-schema.ts'
+import {
+  type CustomRuleSource,
+  customRuleSchema,
+  maxKindLength,
+  maxRules,
+} from '../../../health/custom/custom-rule-schema.ts'
 import type { BrokenRule } from '../../../health/custom/custom-rules.ts'
 import { vendorRules } from '../../../health/custom/vendors.ts'
 
@@ -10,6 +15,8 @@ export interface RuleSources {
   readonly last: readonly CustomRuleSource[]
   /** of users' rules: what could not be read; in its place is its last form, if there is one */
   readonly unread: readonly BrokenRule[]
+  /** kinds of the list `health` in views.yaml, in its order; empty: an entry names none */
+  readonly named: readonly string[]
 }
 
 /** Reads rules, and remembers of users' rules the last forms that could be used: they stand in for those that cannot. */
@@ -38,8 +45,9 @@ export class RuleReader {
       unread.push({ kind, problem, isKept: kept.length > 0 })
       return kept
     })
-    this.#named = new Set(health.slice(0, maxRules).flatMap((one) => kindIn(one) ?? []))
-    return { users, vendors: this.#vendors, last, unread }
+    const named = health.slice(0, maxRules).map((one) => kindIn(one) ?? '')
+    this.#named = new Set(named)
+    return { users, vendors: this.#vendors, last, unread, named }
   }
 
   /** Those of `read` that can be used, once they were compiled. */
@@ -55,5 +63,5 @@ export async function ruleReader(): Promise<RuleReader> {
 
 function kindIn(rule: unknown): string | undefined {
   const { kind } = Object(rule) as { readonly kind?: unknown }
-  return typeof kind === 'string' ? kind : undefined
+  return typeof kind === 'string' ? kind.slice(0, maxKindLength) : undefined
 }

@@ -64,4 +64,6 @@ export interface ViewsFacts {
   readonly kinds: number
   readonly objects: number
   readonly state: 'live' | 'syncing' | 'stale'
+  /** users' rules that are put aside, a line each, without names of objects */
+  readonly rulesAside: readonly string[]
 }

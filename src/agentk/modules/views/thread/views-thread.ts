@@ -9,7 +9,7 @@ import type { CustomRuleSource } from '../../../health/custom/custom-rule-schema
 import { JudgedNow, type JudgedRule } from '../../../health/custom/judged-now.ts'
 import type { ServeReply } from '../../../tunnels/serve.ts'
 import { FollowReply } from './follow-reply.ts'
-import { putAside } from './put-aside.ts'
+import { placeOf, putAside } from './put-aside.ts'
 import type { ThreadAnswer, ThreadRequest, ThreadSettings, ViewsFacts } from './thread-messages.ts'
 
 export interface ViewsThreadComponents {
@@ -82,9 +82,9 @@ export class ViewsThread {
       const { error, culprit } = ended
       log.error({ error }, 'The thread of views has ended, and starts again')
       if (culprit) {
-        const { kind, part: rule, object } = culprit
+        const { kind, object } = culprit
         log.error(
-          { kind, rule, object },
+          { file: 'views.yaml', rule: placeOf(current.rules, culprit), kind, object },
           'A rule of health in views.yaml is put aside until that changes: it took too long',
         )
         const rules = putAside(current.rules, culprit, this.#times.unansweredMs / 1000)

@@ -1,10 +1,10 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import t, { type Test } from 'tap'
 import type { AgentEnvironment } from '../../../../../src/kas/directory/local-directory.ts'
-import type { KasHost } from '../../../../../src/kas/module.ts'
+import type { AgentCall, KasHost } from '../../../../../src/kas/module.ts'
 import { ReportedFacts, serveReports } from '../../../../../src/kas/modules/views/reports.ts'
 import { KasError } from '../../../../../src/lib/errors.ts'
-import { ReportRequestSchema, ReportResponseSchema } from '../../../../../src/proto/gen/views_pb.ts'
+import { FactsSchema, ReportRequestSchema, ReportResponseSchema } from '../../../../../src/proto/gen/views_pb.ts'
 import { capturedLog } from '../../../../support/captured-log.ts'
 import { FakeAgentCall } from '../../../../support/fake-agent-call.ts'
 import { ManualClock, settle } from '../../../../support/manual-clock.ts'
@@ -17,7 +17,7 @@ class Sent {
   #wake: (() => void) | undefined
   #hasEnded = false
 
-  facts(facts: { state?: string; objects?: number; kinds?: number; podName?: string }): void {
+  facts(facts: { state?: string; objects?: number; kinds?: number; podName?: string; rulesAside?: string[] }): void {
     this.bytes(toBinary(ReportRequestSchema, create(ReportRequestSchema, { facts })))
   }
 
@@ -184,6 +184,37 @@ t.test('facts stand in kas status while the stream runs', async (t) => {
   messages.end()
   t.equal(await ended, 'OK')
   t.strictSame(facts.lines()[0], ['agents that report', 0])
+})
+
+t.test('rules of health that are put aside stand in kas status, so many of them, in print', async (t) => {
+  const { messages, facts } = start(t)
+  const label = 'agent 42, rule of health put aside'
+  const said = async (...rulesAside: string[]) => {
+    messages.facts({ state: 'live', rulesAside })
+    await settle()
+    return facts.lines().slice(6)
+  }
+  await settle()
+  t.strictSame(await said(), [], 'an older agentk says none')
+  t.strictSame(await said('ConfigMap: health[0].rules[1]\u001b[2J\n\u202e'), [
+    [label, 'ConfigMap: health[0].rules[1]?[2J??'],
+  ])
+  const many = await said(...Array.from({ length: 50 }, (_, i) => `${i} ${'x'.repeat(200)}${'y'.repeat(100)}`))
+  t.equal(many.length, 10)
+  t.ok(many.every(([, text]) => String(text).length === 256))
+  t.strictSame(await said(), [], 'the file has changed')
+  messages.end()
+})
+
+t.test('of many agents twenty such rules have a line, the others a number', async (t) => {
+  const facts = new ReportedFacts()
+  const rulesAside = Array.from({ length: 10 }, (_, i) => `Pod: health[${i}]`)
+  for (let i = 0; i < 3; i++) {
+    facts.learn(new FakeAgentCall() as unknown as AgentCall, create(FactsSchema, { state: 'live', rulesAside }))
+  }
+  const lines = facts.lines().slice(6)
+  t.equal(lines.length, 21)
+  t.strictSame(lines.at(-1), ['and more such rules', 10])
 })
 
 t.test('how a stream ends', async (t) => {

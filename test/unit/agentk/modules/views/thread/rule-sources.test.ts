@@ -45,3 +45,14 @@ t.test('a form stays while its kind is named, however often it is broken, and go
   reader.used([])
   t.same(kindsOf(reader.read([]).last), ['b.com/B'])
 })
+
+t.test(
+  'a kind is no longer than its group and its name may be, and a longer one is cut where it is named',
+  async (t) => {
+    const [longest, longer] = [`${'a'.repeat(253)}/${'B'.repeat(63)}`, '*'.repeat(2000)]
+    const { users, unread, named } = new RuleReader([]).read([rule(longest), rule(longer)])
+    t.strictSame(kindsOf(users), [longest])
+    t.match(unread, [{ kind: longer.slice(0, 317), problem: /^kind: /, isKept: false }])
+    t.strictSame(named, [longest, longer.slice(0, 317)])
+  },
+)

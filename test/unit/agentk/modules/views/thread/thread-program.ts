@@ -14,7 +14,7 @@ const answer = (message: ThreadAnswer) => parentPort?.postMessage(message)
 parentPort?.on('message', (request: ThreadRequest) => {
   if (request.kind === 'ping') return answer({ kind: 'pong' })
   if (request.kind === 'sent') {
-    const facts = { kinds: request.bytes, objects: request.stream, state: 'live' as const }
+    const facts = { kinds: request.bytes, objects: request.stream, state: 'live' as const, rulesAside: [] }
     return answer({ kind: 'facts', facts })
   }
   if (request.kind === 'unusable') {

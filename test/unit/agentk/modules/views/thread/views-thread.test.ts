@@ -10,7 +10,7 @@ import { ManualClock } from '../../../../../support/manual-clock.ts'
 t.setTimeout(60_000)
 const program = new URL('./thread-program.ts', import.meta.url)
 const cluster = { server: 'http://127.0.0.1' }
-const rules = { users: [], vendors: [], last: [], unread: [] }
+const rules = { users: [], vendors: [], last: [], unread: [], named: [] }
 const settings: ThreadSettings = {
   cluster,
   watched: cluster,
@@ -87,7 +87,7 @@ t.test('bytes pass, and each stream has its own answers', async (t) => {
   const sent = once(told, 'facts')
   two.send('c')
   t.equal(await two.read(), 'c')
-  t.strictSame(await sent, [{ kinds: 1, objects: 2, state: 'live' }], 'what was taken is told')
+  t.strictSame(await sent, [{ kinds: 1, objects: 2, state: 'live', rulesAside: [] }], 'what was taken is told')
   two.end()
   t.equal(await two.read(), undefined)
   t.equal((await two.reply.done).error, undefined)
@@ -140,7 +140,7 @@ t.test('one that is silent ends after 5 pings without an answer, not sooner, and
 const rule = (kind: string) => ({ kind, let: {}, rules: [{ when: 'true', verdict: 'Healthy' as const }], tests: [] })
 const withRules = {
   ...settings,
-  rules: { ...rules, users: [rule('ConfigMap'), rule('Pod')], last: [rule('ConfigMap')] },
+  rules: { ...rules, users: [rule('ConfigMap'), rule('Pod')], last: [rule('ConfigMap')], named: ['Pod', 'ConfigMap'] },
 }
 
 /** A thread that falls silent by such a request, and the kinds that the next one has rules for. */
@@ -168,10 +168,12 @@ async function fallSilent(t: Test, how: string) {
 t.test('a rule in which the thread was silent is put aside, with its last form, and named', async (t) => {
   const { kinds, lines } = await fallSilent(t, 'slow rule')
   t.strictSame(kinds.used, ['Pod'])
-  t.match(kinds.aside, [{ kind: 'ConfigMap', isKept: false, isAside: true, problem: /^rules\[2\] took more than 5 s/ }])
+  t.match(kinds.aside, [
+    { kind: 'ConfigMap', isKept: false, isAside: true, problem: /^health\[1\]\.rules\[2\] took more than 5 s/ },
+  ])
   t.match(lines, [
     { error: { message: 'it was silent for too long' } },
-    { kind: 'ConfigMap', rule: 'rules[2]', object: 'shop/slow', msg: /is put aside/ },
+    { file: 'views.yaml', kind: 'ConfigMap', rule: 'health[1].rules[2]', object: 'shop/slow', msg: /is put aside/ },
   ])
 })
 
