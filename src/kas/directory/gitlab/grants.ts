@@ -6,7 +6,7 @@ import type { Impersonation } from '../../../proto/http/http-message.ts'
 import type { JobGrant, UserCredential, UserGrant } from '../directory.ts'
 import type { Turn } from './gitlab-call-limit.ts'
 import type { GitlabClient } from './gitlab-client.ts'
-import { id, withId } from './read-answer.ts'
+import { id, list, withId } from './read-answer.ts'
 
 /** What GitLab lets a job, or a user, do with an agent, and as whom. */
 
@@ -19,7 +19,7 @@ const text = z
   .transform((value) => value ?? '')
 
 const jobSchema = z.object({
-  allowed_agents: z.array(
+  allowed_agents: list(
     z.object({
       id,
       config_project: withId,
@@ -29,7 +29,7 @@ const jobSchema = z.object({
   ),
   job: withId,
   pipeline: withId,
-  project: z.object({ id, groups: z.array(withId).nullish() }),
+  project: z.object({ id, groups: list(withId).nullish() }),
   user: z.object({ id, username: z.string().min(1) }),
   environment: z.object({ slug: text, tier: text }).nullish(),
 })
@@ -37,12 +37,12 @@ const jobSchema = z.object({
 /** What a CI job may use, and who it is (doc/reference/gitlab-contract.md 2.4). */
 export type JobAgents = z.output<typeof jobSchema>
 
-const texts = z.array(z.string().min(1))
+const texts = list(z.string().min(1))
 const impersonate = z.object({
   username: z.string().min(1),
   groups: texts.nullish(),
   uid: z.string().nullish(),
-  extra: z.array(z.object({ key: z.string().min(1), val: texts.min(1) })).nullish(),
+  extra: list(z.object({ key: z.string().min(1), val: texts.refine((values) => values.length > 0) })).nullish(),
 })
 
 /** @throws KasError GITLAB_STATUS, GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY, CREDENTIAL_NOT_CHECKED */
@@ -117,10 +117,9 @@ const userSchema = z.object({
 /** What GitLab lets a user do with an agent (doc/reference/gitlab-contract.md 2.3). */
 export type UserAccess = z.output<typeof userSchema>
 
-const holdings = z
-  .array(z.object({ id, roles: z.array(z.string().min(1)) }))
+const holdings = list(z.object({ id, roles: texts }))
   .nullish()
-  .transform((list) => list ?? [])
+  .transform((held) => held ?? [])
 const asUser = z.object({ projects: holdings, groups: holdings })
 
 /** @throws KasError GITLAB_STATUS, GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY, CREDENTIAL_NOT_CHECKED */

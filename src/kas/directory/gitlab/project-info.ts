@@ -4,7 +4,7 @@ import type { Agent } from '../../agent.ts'
 import type { GitalyCoordinates } from '../../repositories/gitaly/gitaly-coordinates.ts'
 import type { GitlabClient } from './gitlab-client.ts'
 import { isRefusal } from './gitlab-reach.ts'
-import { id } from './read-answer.ts'
+import { id, list, textMap } from './read-answer.ts'
 
 /** Where GitLab says that a repository lies, and whose it is. */
 export const repositorySchema = {
@@ -12,7 +12,7 @@ export const repositorySchema = {
   gitaly_info: z.object({
     address: z.string(),
     token: z.string().nullish(),
-    features: z.record(z.string(), z.string()).nullish(),
+    features: textMap.nullish(),
   }),
   gitaly_repository: z.object({
     storage_name: z.string(),
@@ -20,7 +20,7 @@ export const repositorySchema = {
     gl_repository: z.string().nullish(),
     gl_project_path: z.string().min(1),
     git_object_directory: z.string().nullish(),
-    git_alternate_object_directories: z.array(z.string()).nullish(),
+    git_alternate_object_directories: list(z.string()).nullish(),
   }),
   default_branch: z.string().nullish(),
 }

@@ -1,5 +1,7 @@
 import * as z from 'zod'
 import { KasError } from '../../../lib/errors.ts'
+import { jsonDepth } from '../../../lib/json-depth.ts'
+import { maxJsonDepth } from '../../../lib/scan-json.ts'
 import type { HttpAnswer } from './exchange.ts'
 
 /** Reading what GitLab answers. Keys that no schema names are ignored, as upstream does. */
@@ -8,6 +10,34 @@ import type { HttpAnswer } from './exchange.ts'
 export const id = z.union([z.int().positive(), z.string().regex(/^[1-9]\d{0,18}$/)]).transform((value) => BigInt(value))
 
 export const withId = z.object({ id })
+
+/**
+ * A list that is read up to its first member that is wrong: zod takes some hundred bytes for each wrong one, and an answer
+ * has room for two million.
+ */
+export function list<Member extends z.ZodType>(member: Member) {
+  return z.array(z.unknown()).transform((values, context) => {
+    const read: z.output<Member>[] = []
+    for (const [i, value] of values.entries()) {
+      const { success, data, error } = member.safeParse(value)
+      if (!success) {
+        for (const { path, message } of error.issues) context.addIssue({ code: 'custom', path: [i, ...path], message })
+        return z.NEVER
+      }
+      read.push(data)
+    }
+    return read
+  })
+}
+
+/** Texts by name, read up to the first value that is none, as with `list`. */
+export const textMap = z.custom<Readonly<Record<string, string>>>(
+  (value) =>
+    typeof value === 'object' &&
+    value !== null &&
+    !Array.isArray(value) &&
+    Object.values(value).every((text) => typeof text === 'string'),
+)
 
 /** Keys that an error names. */
 const maxNamed = 5
@@ -25,7 +55,7 @@ export function readAnswer<S extends z.ZodType>(
   const invalid = (detail: string) => new KasError({ code: 'GITLAB_ANSWER_INVALID', path, detail })
   if (mediaType !== 'application/json') throw invalid(`it is ${mediaType || 'of no type'}, no JSON`)
   const answer = parseJson(body)
-  if (answer === undefined) throw invalid('it is no JSON')
+  if (answer === undefined) throw invalid(`it is no JSON, or nested more than ${maxJsonDepth} deep`)
   const result = schema.safeParse(answer)
   if (result.success) return result.data
   const keys = new Set(result.error.issues.map((issue) => issue.path.join('.') || 'the whole'))
@@ -61,10 +91,11 @@ function messageOf(body: Buffer): string | undefined {
   return typeof message === 'string' ? message : undefined
 }
 
-/** `undefined`: it is none. */
+/** `undefined`: it is none, or nested too deeply. */
 function parseJson(body: Buffer): unknown {
   try {
-    return JSON.parse(body.toString('utf8'))
+    const json = body.toString('utf8')
+    return jsonDepth(json) > maxJsonDepth ? undefined : JSON.parse(json)
   } catch {
     return undefined
   }

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { jsonDepth } from '../../../../lib/json-depth.ts'
 import { askKas } from '../../../command/ask-kas.ts'
 import { BadAnswer, readAnswer } from '../../../command/bad-answer.ts'
 import type { Endpoint } from '../../../command/endpoint.ts'
@@ -71,21 +72,6 @@ export async function askState(endpoint: Endpoint): Promise<ShownState> {
 
 /** @throws BadAnswer that says which key is wrong, and no value */
 export function readState(body: string): ShownState {
-  if (depthOf(body) > maxDepth) throw new BadAnswer(`it is nested more than ${maxDepth} deep`)
+  if (jsonDepth(body) > maxDepth) throw new BadAnswer(`it is nested more than ${maxDepth} deep`)
   return readAnswer(state, body)
-}
-
-/** Brackets that are open at once, outside of strings. */
-function depthOf(json: string): number {
-  let depth = 0
-  let deepest = 0
-  let isText = false
-  for (let i = 0; i < json.length; i++) {
-    const sign = json[i]
-    if (sign === '"') isText = !isText
-    else if (isText) i += sign === '\\' ? 1 : 0
-    else if (sign === '[' || sign === '{') deepest = Math.max(deepest, ++depth)
-    else if (sign === ']' || sign === '}') depth--
-  }
-  return deepest
 }
