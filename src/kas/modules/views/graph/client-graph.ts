@@ -1,11 +1,12 @@
 import type { ByteBudget } from '../../../../lib/byte-budget.ts'
+import { Counter } from '../../../../lib/counter.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { arcNumber, bothArcNumbers, readArcNumber } from '../../../../proto/graph-arcs.ts'
 import { type GraphArc, viewsBounds } from '../../../../proto/views-json.ts'
 import { cutWarning, emptyMessage, type GraphUpdate, graphMessages, vertexJson, type Warning } from './graph-message.ts'
 
-/** What is kept of an arc, and of a vertex beside its JSON. bytes */
-const arcBytes = 48
+/** What is kept of an arc, with what its vertices count of it, and of a vertex beside its JSON. bytes */
+const arcBytes = 80
 const vertexBytes = 96
 const { maxVertices, maxArcs } = viewsBounds
 
@@ -13,6 +14,8 @@ const { maxVertices, maxArcs } = viewsBounds
 class Graph {
   readonly vertices = new Map<number, string>()
   readonly arcs = new Set<number>()
+  /** arcs of each vertex: an update that takes one vertex away does not search all arcs */
+  readonly #arcsOf = new Counter<number>()
   readonly #budget: ByteBudget
   #bytes = 0
 
@@ -32,6 +35,7 @@ class Graph {
     this.#count(-this.#bytes)
     this.vertices.clear()
     this.arcs.clear()
+    this.#arcsOf.clear()
   }
 
   /**
@@ -46,12 +50,13 @@ class Graph {
       if (known === undefined) throw invalid('an arc that there is not')
       yield `{"darc":${this.arcJson(known, false)}}`
       this.arcs.delete(known)
+      this.#countArc(arc, -1)
       this.#count(-arcBytes)
     }
-    if (dvx.length > 0) this.#checkBare(new Set(dvx))
     for (const id of dvx) {
       const vertex = this.vertices.get(id)
       if (vertex === undefined) throw invalid('a vertex that there is not')
+      if (this.#arcsOf.of(id) > 0) throw invalid('a vertex before its arcs')
       this.vertices.delete(id)
       this.#count(-vertexBytes - vertex.length)
       yield `{"dvx":{"vx":${vertex}}}`
@@ -69,6 +74,7 @@ class Graph {
       if (knownOf(this.arcs, arc) !== undefined || this.arcs.size >= maxArcs) throw invalid('an arc too many')
       this.#count(arcBytes)
       this.arcs.add(arcNumber(arc))
+      this.#countArc(arc, 1)
       yield `{"sarc":${this.arcJson(arcNumber(arc), true)}}`
     }
   }
@@ -108,11 +114,9 @@ class Graph {
     )
   }
 
-  #checkBare(ids: ReadonlySet<number>): void {
-    for (const arc of this.arcs) {
-      const { from, to } = readArcNumber(arc)
-      if (ids.has(from) || ids.has(to)) throw invalid('a vertex before its arcs')
-    }
+  #countArc([from, to]: GraphArc, by: 1 | -1): void {
+    this.#arcsOf.add(from, by)
+    this.#arcsOf.add(to, by)
   }
 
   #count(bytes: number): void {
