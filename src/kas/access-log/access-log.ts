@@ -1,6 +1,7 @@
 import { Counter } from 'prom-client'
 import type { Clock } from '../../lib/clock.ts'
 import { withDeadline } from '../../lib/deadline.ts'
+import { routedNetworkOf } from '../../lib/host-port.ts'
 import { LimitedLog } from '../../lib/limited-log.ts'
 import { type LineSink, LineWriter } from '../../lib/line-writer.ts'
 import type { Logger } from '../../lib/log.ts'
@@ -44,9 +45,9 @@ interface SessionLine {
   readonly fields: EventFields
 }
 
-/** Of an agent, or a user, in a minute, of each event: all pods of an agent that start are within it. */
+/** Of an agent, or a user, from one network in a minute, of each event: all pods of an agent that start are within it. */
 const sessionsAtOnce = 20
-/** Agents and users that are counted in a minute, for each event: those beyond have a line each, as far as there is room. */
+/** Agents and users by networks that are counted in a minute, for each event: those beyond have a line each, as far as there is room. */
 const maxCountedSessions = 20_000
 
 /** At the end: for a reader that is slow. ms */
@@ -139,7 +140,8 @@ export class AccessLog implements Service {
 
   /** Whether a line of class `session` is the caller's to write: one of many in a minute is counted here. */
   hasOwnLine(event: AccessLine['event'], source: string, fields: EventFields): boolean {
-    return this.#sessions.add(source, { event, source, fields })
+    const network = routedNetworkOf(fields.address ?? '') // a stranger with a stolen token is not hidden among its owner's
+    return this.#sessions.add(`${source} ${network}`, { event, source, fields })
   }
 
   /**

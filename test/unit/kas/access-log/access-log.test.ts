@@ -100,6 +100,22 @@ t.test('one token that connects 195 times in 8 s: 20 lines of each event, and th
   )
 })
 
+t.test('connections from another network have lines of their own, however many one makes', async (t) => {
+  const { access, clock } = ground()
+  const connected = (address: string) =>
+    access.event('agent_connected', 'session', 'agent 42', { agent_id: '42', address })
+  for (let i = 0; i < 50; i++) connected('192.0.2.7')
+  connected('198.51.100.9')
+  connected('192.0.2.8')
+  const told = [...(access.recent?.matching({}) ?? [])].map((text) => JSON.parse(text).address)
+  t.equal(told.length, 21)
+  t.equal(told.at(-1), '198.51.100.9')
+  const stopped = access.stop()
+  access.flushNow()
+  clock.advance(2000)
+  await stopped
+})
+
 t.test('what cannot be written is in the log of kas once a minute', async (t) => {
   const { clock, lines, connected, written } = ground()
   connected()
