@@ -119,7 +119,7 @@ export type UserAccess = z.output<typeof userSchema>
 
 const holdings = list(z.object({ id, roles: texts }))
   .nullish()
-  .transform((held) => held ?? [])
+  .transform((all) => all ?? [])
 const asUser = z.object({ projects: holdings, groups: holdings })
 
 /** @throws KasError GITLAB_STATUS, GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY, CREDENTIAL_NOT_CHECKED */
