@@ -26,6 +26,7 @@ import { ownViews } from './attacks/own-views.ts'
 import { ownerChains } from './attacks/owner-chains.ts'
 import { reportStream } from './attacks/report-stream.ts'
 import { singleBytes } from './attacks/single-bytes.ts'
+import { slowHooks } from './attacks/slow-hooks.ts'
 import { slowReaders } from './attacks/slow-readers.ts'
 import { stateStream } from './attacks/state-stream.ts'
 import { unreadReplies } from './attacks/unread-replies.ts'
@@ -68,4 +69,5 @@ export const attacks: readonly Attack<unknown>[] = [
   ownSockets,
   ownViews,
   ownBodies,
+  slowHooks,
 ] as Attack<unknown>[]

@@ -5,6 +5,7 @@ import { type Attack, commonBounds } from './attack.ts'
 import { Attacker } from './attacker.ts'
 import { forkProgram } from './fork-program.ts'
 import { GoodLoad } from './good-load.ts'
+import { hookServed } from './hook-served.ts'
 import { HostileGround } from './hostile-ground.ts'
 import { newcomerServed } from './newcomer.ts'
 import { SlowGitlab } from './slow-gitlab.ts'
@@ -36,8 +37,10 @@ export interface FullSize {
   readonly control?: Seen
   /** watches, execs and views that were cut, in words */
   readonly cut: readonly string[]
-  /** newcomers that were not served, in words */
+  /** newcomers and hooks that were not served, in words */
   readonly newcomers: readonly string[]
+  /** of a good tenant's Git server; 0: none has a secret */
+  readonly slowestHookMs: number
   /** of each program: at the most during the attack, more than before. bytes */
   readonly more: readonly { readonly name: string; readonly bytes: number }[]
   /** programs that have ended by themselves */
@@ -102,7 +105,7 @@ export async function playFullSize(
     }
     const order = { name: attack.name, size: 'full', stage: ground.stage, timeoutMs: prepareMs } as const
     await attacker.prepare(order)
-    let played: Played = { rounds: 0, refusal: '', share: 0, newcomers: [], unplayed: [] }
+    let played: Played = { rounds: 0, refusal: '', share: 0, newcomers: [], unplayed: [], slowestHookMs: 0 }
     const during = await observe(
       ground,
       good,
@@ -118,12 +121,13 @@ export async function playFullSize(
     const control =
       slower({ quiet, during }, slowdown).length > 0 ? await besideSpinner(ground, good, played.share) : undefined
     const more = ground.watched.map(({ name }, i) => ({ name, bytes: (most[i] as number) - (before[i] as number) }))
-    const { rounds, refusal, share: attackerShare, newcomers, unplayed } = played
+    const { rounds, refusal, share: attackerShare, newcomers, unplayed, slowestHookMs } = played
     const around = { quiet, during, ...(control ? { control } : {}) }
     return {
       ...around,
       cut,
       newcomers,
+      slowestHookMs,
       more,
       died,
       viewsThreadEnds: threadsEnded,
@@ -161,6 +165,7 @@ interface Played {
   readonly share: number
   readonly newcomers: readonly string[]
   readonly unplayed: readonly string[]
+  readonly slowestHookMs: number
 }
 
 async function playFor(
@@ -171,6 +176,7 @@ async function playFor(
   const newcomers: string[] = []
   const unplayed: string[] = []
   let refusal = ''
+  let slowestHookMs = 0
   let rounds = 0
   let usedMs = 0
   while (performance.now() < endsAt) {
@@ -179,12 +185,15 @@ async function playFor(
     if (answer.failure !== undefined) unplayed.push(answer.failure)
     const newcomer = await newcomerServed(ground)
     if (newcomer !== undefined) newcomers.push(newcomer)
+    const hook = await hookServed(ground)
+    if (hook?.problem !== undefined) newcomers.push(hook.problem)
+    slowestHookMs = Math.max(slowestHookMs, hook?.tookMs ?? 0)
     const { cpuMs = usedMs } = await attacker.end()
     usedMs = cpuMs
     rounds++
     await delay(Math.max(0, usedMs / maxAttackerShare - (performance.now() - began)))
   }
-  return { rounds, refusal, share: usedMs / (performance.now() - began), newcomers, unplayed }
+  return { rounds, refusal, share: usedMs / (performance.now() - began), newcomers, unplayed, slowestHookMs }
 }
 
 /** What good tenants and programs are like while `run` goes on. */

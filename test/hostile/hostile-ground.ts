@@ -59,6 +59,7 @@ interface Parts {
   readonly holder: HostileReplica
   readonly stage: Stage
   readonly newcomer: Tenant
+  readonly hookSecret: string | undefined
   readonly users: readonly string[]
   readonly watched: readonly Watched[]
   readonly agentk: Watched
@@ -73,6 +74,8 @@ export class HostileGround {
   readonly holder: HostileReplica
   readonly stage: Stage
   readonly newcomer: Tenant
+  /** of hooks for the newcomer's project; absent: GitLab has all projects */
+  readonly hookSecret: string | undefined
   /** credentials of those who use the good agent */
   readonly users: readonly string[]
   readonly watched: readonly Watched[]
@@ -88,6 +91,7 @@ export class HostileGround {
     this.holder = parts.holder
     this.stage = parts.stage
     this.newcomer = parts.newcomer
+    this.hookSecret = parts.hookSecret
     this.users = parts.users
     this.watched = parts.watched
     this.agentk = parts.agentk
@@ -171,6 +175,7 @@ export class HostileGround {
           agentToken: tenants.newcomerToken,
           userCredential: access.credential.replace(/:\d+:/, `:${newcomerId}:`),
         },
+        hookSecret: gitlab ? undefined : tenants.hookSecret,
         users: isAlone ? tenants.colleagues : [access.credential],
         watched: [...ground.replicas.map(watch), agentk as Watched],
         agentk: agentk as Watched,

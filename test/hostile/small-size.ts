@@ -3,6 +3,7 @@ import { eventually } from '../support/eventually.ts'
 import type { Attack } from './attack.ts'
 import { Attacker } from './attacker.ts'
 import { GoodLoad } from './good-load.ts'
+import { hookServed } from './hook-served.ts'
 import { HostileGround, type HostileGroundOptions } from './hostile-ground.ts'
 import { newcomerServed } from './newcomer.ts'
 import type { Stage } from './stage.ts'
@@ -75,6 +76,7 @@ async function harmless(
   const answer = await attacker.play(order)
   const most = await memory()
   const newcomer = await newcomerServed(ground, stage)
+  const hook = await hookServed(ground, stage)
   const toldBytes = await ground.toldOfEvil()
   // what it has begun goes on meanwhile
   const isCounted = !counter || (await eventually(isMore, { timeoutMs: recoveryMs }).catch(() => false))
@@ -94,6 +96,7 @@ async function harmless(
   if (refusal) t.match(answer.refusal, refusal, 'he is told what he may not')
   if (counter) t.ok(isCounted, `and counted in ${counter}`)
   t.equal(newcomer, undefined, 'a newcomer is served meanwhile')
+  t.equal(hook?.problem, undefined, `a good hook is accepted meanwhile, in ${hook?.tookMs.toFixed(0) ?? 'no'} ms`)
   t.same(period.failures, [], 'nothing that is good fails')
   t.same(load.cut.slice(cutBefore), [], 'no watch, exec or view is cut')
   t.same(pids(), pidsBefore, 'each program lives')

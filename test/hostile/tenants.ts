@@ -14,6 +14,8 @@ type Directory = Record<'projects' | 'agents' | 'users' | 'ci_tokens', object[]>
 export const evilId = 43
 /** an agent of a good tenant that is not connected yet */
 export const newcomerId = 44
+/** its own: a hook announces pushes to it */
+export const newcomerProject = 3
 
 /** those who use the good agent with the good tenant */
 const colleagues = 20
@@ -33,6 +35,8 @@ export class Tenants {
   /** of the evil tenant, once it is written; a path */
   evilRepository = ''
   readonly newcomerToken = newToken()
+  /** of hooks for the newcomer's project */
+  readonly hookSecret = newToken()
   readonly #evilToken = newToken()
   readonly #evilUserToken = newToken()
   readonly #colleagueTokens = newTokens(colleagues)
@@ -64,10 +68,17 @@ export class Tenants {
     const access = (id: string) => stringify({ user_access: { access_as: { agent: {} }, projects: [{ id }] } })
     await createProjectRepository(evilGit, { '.gitlab/agents/evil/config.yaml': access('evil/clusters') })
     await createProjectRepository(newcomerGit, { '.gitlab/agents/newcomer/config.yaml': access(agent.project.path) })
+    const hookSecretFile = join(folder, 'hook.secret')
+    await writeFile(hookSecretFile, this.hookSecret, { mode: 0o600 })
     const [evilGroups, goodGroups] = [[{ id: 8, path: 'evil' }], [goodGroup]]
     directory.projects.push(
       { id: 2, path: 'evil/clusters', groups: evilGroups, git: { url: evilGit } },
-      { id: 3, path: 'demo/newcomer', groups: goodGroups, git: { url: newcomerGit } },
+      {
+        id: newcomerProject,
+        path: 'demo/newcomer',
+        groups: goodGroups,
+        git: { url: newcomerGit, hook_secret_file: hookSecretFile },
+      },
     )
     directory.agents.push(
       { id: evilId, name: 'evil', project: 2, tokens: [{ sha256: tokenHash(this.#evilToken) }] },

@@ -40,9 +40,10 @@ for (const attack of attacks.filter(({ name }) => chosen === undefined || name =
       throw error
     })
     const { quiet, during, control, cut, newcomers, more, rounds, refusal, attackerShare } = result
-    const { died, viewsThreadEnds, unplayed } = result
+    const { died, viewsThreadEnds, unplayed, slowestHookMs } = result
     const failures = during.done.flatMap((each) => each.failures)
     t.comment(`${rounds} rounds in ${seconds} s, ${(100 * attackerShare).toFixed(0)} % of a core is the attacker's own`)
+    if (slowestHookMs > 0) t.comment(`a good hook waits ${slowestHookMs.toFixed(0)} ms at the most`)
     t.comment(`the evil tenant is told: ${refusal || 'nothing'}`)
     t.comment(`before: ${told(quiet)}`)
     t.comment(`during: ${told(during)}`)
@@ -56,7 +57,7 @@ for (const attack of attacks.filter(({ name }) => chosen === undefined || name =
       t.comment(`! ${line.split('\n')[0]}`)
     t.equal(failures.length, 0, `${attack.name}: nothing that is good fails`)
     t.same(unplayed, [], `${attack.name}: each round is played whole`)
-    t.equal(newcomers.length, 0, `${attack.name}: newcomers are served`)
+    t.equal(newcomers.length, 0, `${attack.name}: newcomers and hooks are served`)
     t.equal(cut.length, 0, `${attack.name}: no watch, exec or view is cut`)
     t.same(died, [], `${attack.name}: each program lives`)
     t.equal(viewsThreadEnds, 0, `${attack.name}: the thread of views goes on`)
