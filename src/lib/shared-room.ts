@@ -42,7 +42,7 @@ interface CountedHold extends Hold {
 /**
  * A bound that its holders share without quotas: a holder may have all of it while nobody else wants any. Where it is full,
  * the holder that has most makes room for one that would still have less than that: the heaviest of its holds ends, of
- * several the newest. One that would have as much, or more, is refused.
+ * several the newest; of the users of one project it is one of the user that has most. One that would have as much, or more, is refused.
  */
 export class SharedRoom {
   readonly #bound: SharedBound
@@ -100,9 +100,17 @@ export class SharedRoom {
     const most = this.#amounts.most()
     if (most === undefined || this.#amounts.of(most) <= than) return undefined
     let heaviest: CountedHold | undefined
-    for (const hold of this.#all)
-      if (hold.keys.has(most) && hold.amount > 0 && hold.amount >= (heaviest?.amount ?? 0)) heaviest = hold
+    for (const hold of this.#all) {
+      if (!hold.keys.has(most) || hold.amount === 0) continue
+      const more = heaviest ? this.#leastOf(hold) - this.#leastOf(heaviest) || hold.amount - heaviest.amount : 0
+      if (more >= 0) heaviest = hold
+    }
     return heaviest
+  }
+
+  /** Of its holder: the smaller of what its keys have. Of a project's users the one that has most makes room first. */
+  #leastOf({ keys }: CountedHold): number {
+    return Math.min(...Array.from(keys, (key) => this.#amounts.of(key)))
   }
 
   /** Of its holder: the larger of what its keys have. */

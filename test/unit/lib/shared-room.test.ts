@@ -84,6 +84,17 @@ t.test('those that nobody tells apart make no room, and others make it for them'
   t.throws(() => enter('b', 'b'), { code: 'TOO_MANY_STREAMS' })
 })
 
+t.test('of a project that has most, the user that has most makes room, and not a fellow that came later', async (t) => {
+  const { enter, ended } = ground(6)
+  for (const word of ['e1', 'e2', 'e3']) enter(word, { key: 'project', userKey: 'eve' })
+  enter('a1', { key: 'project', userKey: 'ann' }, 2)
+  enter('b1', 'bob')
+  enter('c1', 'carl')
+  t.same(ended, ['e3'])
+  enter('d1', 'dan')
+  t.same(ended, ['e3', 'a1'], 'both have two by now: the heavier, as of one holder')
+})
+
 t.test('bytes: the heaviest goes, as many as it takes', async (t) => {
   const { enter, ended } = ground(100)
   const light = enter('light', 'a', 0)
