@@ -27,6 +27,8 @@ export const rowProtocol = '/kas/row/1'
 const partBytes = 64 * 1024
 /** a part with the largest item in it */
 const maxPartBytes = 512 * 1024
+/** of a row, which its owner sends in some 2,000: the smallest ones would take a member half a minute of CPU time */
+export const maxParts = 10_000
 const lengthBytes = 4
 /** Chunks of one part that are kept as they came: copied together for each byte that comes, a part would take seconds. */
 const maxChunks = 1000
@@ -80,6 +82,7 @@ export async function readRow(
   let unreadBytes = 0
   let neededBytes = lengthBytes
   let total = 0
+  let count = 0
   for await (const chunk of stream) {
     const bytes = chunk.subarray()
     total += bytes.length
@@ -92,6 +95,8 @@ export async function readRow(
       const length = rest.readUInt32BE()
       if (length > maxPartBytes) throw outOfBounds('the size of a part of a row')
       if (rest.length < lengthBytes + length) break
+      count += 1
+      if (count > maxParts) throw outOfBounds('the number of parts of a row')
       const part = rest.subarray(lengthBytes, lengthBytes + length)
       if (fieldCountWithin(part, connectionsField, bounds.itemsOfMessage) > bounds.itemsOfMessage) {
         throw outOfBounds('the number of connections in a part of a row')

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { create, toBinary } from '@bufbuild/protobuf'
 import type { Stream } from '@libp2p/interface'
 import t from 'tap'
-import { readRow, sendRow } from '../../../../src/membership/network/row-stream.ts'
+import { maxParts, readRow, sendRow } from '../../../../src/membership/network/row-stream.ts'
 import { bounds, type RowItems } from '../../../../src/membership/table/row.ts'
 import { headToMessage, itemToMessage } from '../../../../src/membership/table/row-codec.ts'
 import { ConnectionsSchema, type RowPart, RowPartSchema, RowStartSchema } from '../../../../src/proto/gen/replica_pb.ts'
@@ -66,4 +66,22 @@ t.test('a row without end is given up by what it would take here, not by its byt
   }
   await t.rejects(readRow(received(endless()), a), { code: 'INVALID_MESSAGE' })
   t.ok(parts * part.length < 64 * 1024 * 1024, `${parts} parts of ${part.length} bytes`)
+})
+
+t.test('a row of endless small parts is given up early', async (t) => {
+  const part = create(ConnectionsSchema)
+  const small = toBinary(RowPartSchema, create(RowPartSchema, { part: { case: 'connections', value: part } }))
+  const parts = { empty: Buffer.alloc(4), 'without connections': Buffer.concat([Buffer.from([0, 0, 0, 2]), small]) }
+  for (const [name, one] of Object.entries(parts)) {
+    const chunk = Buffer.concat(Array(1000).fill(one))
+    let chunks = 0
+    function* endless() {
+      for (;;) {
+        chunks++
+        yield chunk
+      }
+    }
+    await t.rejects(readRow(received(endless()), a), { message: /the number of parts of a row is out of bounds/ }, name)
+    t.equal(chunks, maxParts / 1000 + 1, name)
+  }
 })
