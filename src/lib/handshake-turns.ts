@@ -4,12 +4,12 @@ import { type Source, SourceHistory } from './source-history.ts'
 
 /** Sockets that wait for a turn. Servers bound connections of strangers themselves, and lower. */
 export const maxWaitingHandshakes = 8192
-/** Handshakes begin for so long without a rest, at least one. ms */
+/** Handshakes begin for so long without a rest, at least one: others wait as long. ms */
 export const sliceMs = 2
-/** of the time of the event loop, where it has other work; where it has none, handshakes take up to two thirds */
+/** of the CPU time of the event loop, where it has other work; where it has none, handshakes take up to two thirds */
 export const handshakeShare = 0.4
-/** From one look at the event loop to the next. ms */
-export const lookMs = 1
+/** From one check of the event loop to the next. ms */
+export const checkMs = 1
 /** Of so many turns the last one is for an address that was not let in lately, if one waits. */
 const turnsForAll = 4
 
@@ -18,6 +18,8 @@ export interface HandshakeTurnsComponents {
   readonly clock: Clock
   /** how long the event loop had nothing to do, since it began. ms */
   readonly idleMs: () => number
+  /** CPU time of this thread: a busy machine makes handshakes longer, but not dearer. Systems may count it in steps. ms */
+  readonly cpuMs: () => number
   /** calls it once what the present piece of work has put off at once is done */
   readonly afterwards: (action: () => void) => void
 }
@@ -25,6 +27,10 @@ export interface HandshakeTurnsComponents {
 const ownComponents: HandshakeTurnsComponents = {
   clock: monotonicClock,
   idleMs: () => performance.eventLoopUtilization().idle,
+  cpuMs: () => {
+    const { user, system } = process.threadCpuUsage()
+    return (user + system) / 1000
+  },
   afterwards: (action) => process.nextTick(action),
 }
 
@@ -36,7 +42,7 @@ export interface WaitingHandshake extends Source {
 }
 
 /**
- * Begins handshakes within a budget of the event loop's time. Addresses that were let in lately come first, then networks
+ * Begins handshakes within a budget of CPU time. Addresses that were let in lately come first, then networks
  * by what they took lately, and in each network one address after another.
  */
 export class HandshakeTurns {
@@ -46,8 +52,8 @@ export class HandshakeTurns {
   readonly #others: NetworkQueue<WaitingHandshake>
   #turn = 0
   #isBusy = false
-  /** of this slice. ms */
-  #spentMs = 0
+  /** Wall time and CPU time of this slice. ms */
+  #slice = { ms: 0, cpuMs: 0 }
 
   constructor(history = new SourceHistory(), components: HandshakeTurnsComponents = ownComponents) {
     this.#components = components
@@ -74,17 +80,18 @@ export class HandshakeTurns {
 
   /** Its cost is that of what it puts off at once, too: Node reads a ClientHello then. */
   #beginNext(): void {
-    const { clock, afterwards } = this.#components
+    const { clock, cpuMs, afterwards } = this.#components
     const queue = this.#nextQueue()
     const handshake = queue.take()
     if (!handshake) return void this.#rest()
-    const began = clock.now()
+    const [beganAt, cpuBefore] = [clock.now(), cpuMs()]
     handshake.begin()
     afterwards(() => {
-      const tookMs = clock.now() - began
-      queue.charge(handshake, tookMs)
-      this.#spentMs += tookMs
-      if (this.#spentMs < sliceMs) this.#beginNext()
+      const usedMs = cpuMs() - cpuBefore
+      queue.charge(handshake, usedMs)
+      this.#slice.cpuMs += usedMs
+      this.#slice.ms += clock.now() - beganAt
+      if (this.#slice.ms < sliceMs) this.#beginNext()
       else this.#rest()
     })
   }
@@ -97,21 +104,22 @@ export class HandshakeTurns {
 
   /** Until the rest of the loop's work had its share, or until there is none. */
   #rest(): void {
-    const { clock, idleMs } = this.#components
-    const spentMs = this.#spentMs
-    this.#spentMs = 0
-    if (spentMs === 0) {
+    const { clock, idleMs: idleNow, cpuMs: cpuNow } = this.#components
+    const { ms, cpuMs } = this.#slice
+    this.#slice = { ms: 0, cpuMs: 0 }
+    if (ms === 0) {
       this.#isBusy = false
       return
     }
-    const [beganAt, idleBefore] = [clock.now(), idleMs()]
-    const untilMs = (spentMs * (1 - handshakeShare)) / handshakeShare
-    const look = () => {
-      const restedMs = clock.now() - beganAt
-      const isIdle = idleMs() - idleBefore >= restedMs / 2
-      if (isIdle || restedMs >= untilMs) this.#beginNext()
-      else clock.after(lookMs, look)
+    const [beganAt, idleBefore, cpuBefore] = [clock.now(), idleNow(), cpuNow()]
+    const untilMs = (cpuMs * (1 - handshakeShare)) / handshakeShare
+    const check = () => {
+      const idleMs = idleNow() - idleBefore
+      const isIdle = idleMs >= (clock.now() - beganAt) / 2
+      const othersMs = idleMs + cpuNow() - cpuBefore
+      if (isIdle || othersMs >= untilMs) this.#beginNext()
+      else clock.after(checkMs, check)
     }
-    clock.after(lookMs, look)
+    clock.after(checkMs, check)
   }
 }

@@ -16,8 +16,8 @@ export class TlsHandshakes {
    * @param server - whose every connection is seen from here on, and begins in its turn
    * @param firstBytesMs - until one that says nothing is reported as a handshake that takes too long
    */
-  constructor(server: Server, firstBytesMs: number, { addressOf, history }: HandshakeSources = {}) {
-    beginInTurns(server, firstBytesMs, new HandshakeTurns(history), addressOf)
+  constructor(server: Server, firstBytesMs: number, sources: HandshakeSources = {}) {
+    beginInTurns(server, firstBytesMs, new HandshakeTurns(sources.history), sources)
     server.on('connection', (socket: Socket) => {
       const remote = remoteOf(socket)
       if (remote === undefined) return // of a Unix socket: its time-out has to do
@@ -46,6 +46,8 @@ export interface HandshakeSources {
   readonly addressOf?: AddressOf | undefined
   /** absent: nobody else knows who was let in */
   readonly history?: SourceHistory | undefined
+  /** A connection has spoken and waits for its turn. @returns to be called once that has come */
+  readonly waits?: ((socket: Socket) => () => void) | undefined
 }
 
 const remoteAddressOf: AddressOf = ({ remoteAddress }) => remoteAddress
@@ -57,19 +59,19 @@ const remoteAddressOf: AddressOf = ({ remoteAddress }) => remoteAddress
  *
  * @param server - whose listeners of `connection` are node's own yet; those that come later get each at once
  * @param firstBytesMs - from a connection's start to its first bytes
- * @param addressOf - whose a connection is; absent: of who has connected
  */
 export function beginInTurns(
   server: Server,
   firstBytesMs: number,
   turns: Pick<HandshakeTurns, 'enter'>,
-  addressOf: AddressOf = remoteAddressOf,
+  { addressOf = remoteAddressOf, waits }: Pick<HandshakeSources, 'addressOf' | 'waits'> = {},
 ): void {
   const listeners = server.listeners('connection') as ((this: Server, socket: Socket) => void)[]
   server.removeAllListeners('connection')
   server.on('connection', (socket) => {
     const source = sourceOf(addressOf(socket) ?? '')
     let leave: (() => void) | undefined
+    let hasTurn: (() => void) | undefined
     const silence = setTimeout(() => server.emit('tlsClientError', timedOut(), socket), firstBytesMs)
     const end = () => {
       clearTimeout(silence)
@@ -79,13 +81,15 @@ export function beginInTurns(
       socket.off('close', end)
       if (socket.destroyed) return // there was no room for it
       socket.off('error', ignore)
+      hasTurn?.()
       for (const listener of listeners) listener.call(server, socket)
     }
     socket.on('error', ignore).once('close', end)
     socket.once('readable', () => {
       clearTimeout(silence)
-      if (socket.readableLength > 0) leave = turns.enter({ ...source, begin, lost: () => socket.destroy() })
-      else socket.destroy() // it has ended
+      if (socket.readableLength === 0) return void socket.destroy() // it has ended
+      hasTurn = waits?.(socket)
+      leave = turns.enter({ ...source, begin, lost: () => socket.destroy() })
     })
   })
 }

@@ -47,6 +47,11 @@ export class Arrivals {
     else this.#unauthenticated.arrived(socket, address)
   }
 
+  /** A connection has spoken and waits for its turn of TLS. @returns to be called once that has come */
+  waitsForTls(socket: Socket): () => void {
+    return this.#unauthenticated.waitsForTls(remoteOf(socket))
+  }
+
   /** A connection of a front turns out to be for one client alone. */
   identified(socket: Socket, address: string | undefined): void {
     this.fronts.forget(remoteOf(socket))

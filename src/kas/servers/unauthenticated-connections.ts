@@ -22,7 +22,7 @@ export interface UnauthenticatedOptions {
   /** calls of one connection that are being checked: one that waits holds less; absent: any number */
   readonly maxCheckedPerConnection?: number
   /**
-   * One that arrived less than this ago makes no room, and the next is refused: where a thousand arrive at once, the
+   * One that arrived, or had its turn of TLS, less than this ago makes no room, and the next is refused: where a thousand arrive at once, the
    * first are about to call. TLS and a first call over a long distance take so long. ms
    */
   readonly graceMs: number
@@ -65,7 +65,9 @@ interface UnauthenticatedConnection extends Source {
   readonly remote: string | undefined
   readonly cut: () => void
   isForgotten: boolean
-  readonly cameAt: number
+  /** or had its turn of TLS */
+  cameAt: number
+  isWaitingForTls: boolean
   /** calls that wait for a turn, the first that came first */
   readonly waiting: Set<Waiting>
   leaveTurns: (() => void) | undefined
@@ -149,6 +151,19 @@ export class UnauthenticatedConnections {
     return this.#admit(connection, (checking) => abortable(check(checking), checking), either)
   }
 
+  /** It has spoken and waits for its turn of TLS: it is not silent. @returns to be called once that has come */
+  waitsForTls(remote: string | undefined): () => void {
+    const connection = remote === undefined ? undefined : this.#connections.get(remote)
+    if (!connection) return () => undefined
+    connection.isWaitingForTls = true
+    this.#place(connection)
+    return () => {
+      connection.isWaitingForTls = false
+      connection.cameAt = this.#components.now()
+      this.#place(connection)
+    }
+  }
+
   /** The connection is let in, whatever calls come by it. */
   letIn(remote: string | undefined): void {
     const connection = remote === undefined ? undefined : this.#connections.get(remote)
@@ -171,6 +186,7 @@ export class UnauthenticatedConnections {
       ...what,
       isForgotten: false,
       cameAt: this.#components.now(),
+      isWaitingForTls: false,
       waiting: new Set(),
       leaveTurns: undefined,
       checking: 0,
@@ -281,10 +297,11 @@ export class UnauthenticatedConnections {
     connection.cut()
   }
 
-  #stateOf({ remote, isForgotten, checking, waiting }: UnauthenticatedConnection): UnauthenticatedConnection['state'] {
+  #stateOf(connection: UnauthenticatedConnection): UnauthenticatedConnection['state'] {
+    const { remote, isForgotten, isWaitingForTls, checking, waiting } = connection
     if (isForgotten) return 'none'
     if (checking > 0) return 'checked'
-    if (waiting.size > 0) return 'waiting'
+    if (isWaitingForTls || waiting.size > 0) return 'waiting'
     return remote === undefined ? 'none' : 'inactive'
   }
 

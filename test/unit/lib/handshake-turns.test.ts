@@ -10,14 +10,18 @@ const costMs = 1
 class Loop {
   now = 0
   idle = 0
+  cpu = 0
   readonly history = new SourceHistory(() => this.now)
   readonly turns: HandshakeTurns
   readonly #otherShare: number
+  readonly #preemption: number
   readonly #timers: { readonly at: number; readonly action: () => void }[] = []
   readonly #put: (() => void)[] = []
 
-  constructor(otherShare = 0) {
+  /** @param preemption - how many times as long all work takes, because other programs have the CPU */
+  constructor(otherShare = 0, preemption = 1) {
     this.#otherShare = otherShare
+    this.#preemption = preemption
     const clock = {
       now: () => this.now,
       after: (ms: number, action: () => void) => {
@@ -26,7 +30,12 @@ class Loop {
       },
     }
     const afterwards = (action: () => void) => void this.#put.push(action)
-    this.turns = new HandshakeTurns(this.history, { clock, idleMs: () => this.idle, afterwards })
+    this.turns = new HandshakeTurns(this.history, {
+      clock,
+      idleMs: () => this.idle,
+      cpuMs: () => this.cpu,
+      afterwards,
+    })
   }
 
   /** @returns when it began and whether it lost its place */
@@ -34,7 +43,8 @@ class Loop {
     const seen: { begunAt?: number; isLost?: true; leave: () => void } = { leave: () => undefined }
     const begin = () => {
       seen.begunAt = this.now
-      this.now += costMs
+      this.now += costMs * this.#preemption
+      this.cpu += costMs
     }
     const lost = () => {
       seen.isLost = true
@@ -61,6 +71,7 @@ class Loop {
   #pass(until: number): void {
     if (until <= this.now) return
     this.idle += (until - this.now) * (1 - this.#otherShare)
+    this.cpu += ((until - this.now) * this.#otherShare) / this.#preemption
     this.now = until
   }
 
@@ -130,6 +141,17 @@ t.test('a busy loop keeps its time, an idle one gives it', async (t) => {
   const busyMs = begun(1)
   t.ok(busyMs <= 1000 * handshakeShare + 2, `${busyMs} ms of a second`)
   t.ok(begun(0) > 600, `${begun(0)} ms of an idle one`)
+})
+
+t.test('on a busy machine handshakes and all else share the CPU time that is left', async (t) => {
+  const preemption = 4
+  const loop = new Loop(1, preemption)
+  const seen = strangers(2000, 50).map((address) => loop.arrive(address))
+  loop.runTo(1000)
+  const begun = seen.filter(({ begunAt }) => begunAt !== undefined && begunAt < 1000).length
+  const allowed = (handshakeShare * 1000) / preemption
+  t.ok(begun * costMs <= allowed + 2, `${begun * costMs} ms of CPU time in a second, ${allowed} allowed`)
+  t.ok(begun * costMs > 0.8 * allowed, 'not much less')
 })
 
 t.test('who leaves takes no turn, and beyond the bound the network with most makes room', async (t) => {

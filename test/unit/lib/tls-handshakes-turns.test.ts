@@ -4,13 +4,13 @@ import { mock } from 'node:test'
 import type { Server } from 'node:tls'
 import t from 'tap'
 import type { WaitingHandshake } from '../../../src/lib/handshake-turns.ts'
-import { type AddressOf, beginInTurns } from '../../../src/lib/tls-handshakes.ts'
+import { beginInTurns, type HandshakeSources } from '../../../src/lib/tls-handshakes.ts'
 
 mock.timers.enable({ apis: ['setTimeout'] })
 t.teardown(() => mock.timers.reset())
 
 /** A server whose connections are names: what waits for a turn, and what has begun. */
-function start(firstBytesMs = 60_000, addressOf?: AddressOf) {
+function start(firstBytesMs = 60_000, sources?: HandshakeSources) {
   const server = new EventEmitter()
   const begun: string[] = []
   const waiting = new Set<WaitingHandshake>()
@@ -19,7 +19,7 @@ function start(firstBytesMs = 60_000, addressOf?: AddressOf) {
     waiting.add(handshake)
     return () => void waiting.delete(handshake)
   }
-  beginInTurns(server as Server, firstBytesMs, { enter }, addressOf)
+  beginInTurns(server as Server, firstBytesMs, { enter }, sources)
   const arrive = (name: string) => {
     const socket = Object.assign(new EventEmitter(), {
       name,
@@ -60,7 +60,7 @@ t.test('those that have spoken wait for a turn; the others take none', async (t)
 
 t.test('turns go by addresses as they are believed, whoever has connected', async (t) => {
   const address = (socket: unknown) => (socket as { name: string }).name
-  const { waiting, arrive } = start(undefined, address)
+  const { waiting, arrive } = start(undefined, { addressOf: address })
   arrive('192.0.2.7').speak()
   arrive('2001:db8:1:2::3').speak()
   t.match(
@@ -71,6 +71,26 @@ t.test('turns go by addresses as they are believed, whoever has connected', asyn
     ],
   )
 })
+
+t.test(
+  'one that waits for its turn is told so before it enters, and that its turn has come before TLS begins',
+  async (t) => {
+    const seen: string[] = []
+    const waits = (socket: unknown) => {
+      const { name } = socket as { name: string }
+      seen.push(`${name} waits`)
+      return () => void seen.push(`${name} has its turn`)
+    }
+    const { server, arrive, beginAll } = start(undefined, { waits })
+    server.on('connection', () => seen.push('comes'))
+    const [first, second] = ['1', '2'].map(arrive)
+    first?.speak()
+    second?.speak()
+    second?.socket.destroy()
+    beginAll()
+    t.same(seen, ['comes', 'comes', '1 waits', '2 waits', '1 has its turn'])
+  },
+)
 
 t.test('a connection that ends while it waits takes no turn; one that has no place is closed', async (t) => {
   const { begun, waiting, arrive, beginAll } = start()

@@ -261,6 +261,7 @@ export class AgentsServer implements Service {
         server: listener.server,
         log: this.#components.log,
         history: this.#arrivals.history,
+        waits: (socket) => this.#arrivals.waitsForTls(socket),
         addressOf: (socket) => this.#addresses.of(remoteOf(socket)).address,
         announce: async () => {
           await this.#hints.leave()

@@ -211,6 +211,7 @@ export class KubernetesServer implements Service {
         server,
         log: this.#components.log,
         history: this.#arrivals.history,
+        waits: (socket) => this.#arrivals.waitsForTls(socket),
         addressOf: (socket) => this.#addresses.of(remoteOf(socket)).address,
         drain: () => {
           for (const connection of this.#connections.values()) {

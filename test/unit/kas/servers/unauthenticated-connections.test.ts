@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import t from 'tap'
 import {
+  defaultUnauthenticated,
   maxWaitingPerConnection,
   UnauthenticatedConnections,
   type UnauthenticatedOptions,
@@ -330,4 +331,42 @@ t.test('what has no address is left alone', async (t) => {
   clock.advance(2 * options.maxSilenceMs)
   unauthenticated.closeInactive()
   t.same(refused, [])
+})
+
+t.test('one that waits for its turn of TLS is not silent, and has its grace from that turn', async (t) => {
+  const { unauthenticated, arrive, clock, refused } = start({ maxIdlePerAddress: 3 })
+  const [waits, silent, other] = [arrive('a'), arrive('b'), arrive('b')]
+  const hasTurn = unauthenticated.waitsForTls(waits.name)
+  clock.advance(options.graceMs)
+  const [c, d] = [arrive('c'), arrive('d')]
+  const destroyed = () => [waits, silent, other, c, d].map(({ socket }) => socket.destroyed)
+  t.same(destroyed(), [false, true, true, false, false], 'silent ones make room')
+  clock.advance(options.maxSilenceMs)
+  hasTurn()
+  unauthenticated.closeInactive()
+  t.same(destroyed(), [false, true, true, true, true])
+  ;[arrive('e'), arrive('f')]
+  clock.advance(options.graceMs - 1)
+  const last = arrive('g')
+  t.same([waits.socket.destroyed, last.socket.destroyed], [false, true], 'its grace began with its turn')
+  t.equal(refused.length, 5)
+})
+
+t.test('strangers of 3,500 networks wait for TLS in all places: a network that has none gets one', async (t) => {
+  const { unauthenticated, arrive, clock } = start(defaultUnauthenticated)
+  const addressIn = (network: number) => `10.${network >> 8}.${network & 255}.1`
+  const come = (address: string) => {
+    const connection = arrive(address)
+    if (!connection.socket.destroyed) unauthenticated.waitsForTls(connection.name)
+    return connection.socket
+  }
+  const strangers = Array.from({ length: 7000 }, (_, i) => come(addressIn(i % 3500)))
+  const waiting = () => strangers.filter(({ destroyed }) => !destroyed).length
+  t.equal(waiting(), defaultUnauthenticated.maxIdle)
+  clock.advance(2 * defaultUnauthenticated.graceMs)
+  const newcomer = come('192.0.2.7')
+  t.equal(newcomer.destroyed, false)
+  t.equal(waiting(), defaultUnauthenticated.maxIdle - 1, 'one of the strangers made room')
+  for (let i = 0; i < 1000; i++) strangers.push(come(addressIn(i)))
+  t.equal(newcomer.destroyed, false, 'it keeps its place when the strangers come again')
 })
