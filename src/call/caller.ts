@@ -15,6 +15,11 @@ export const kasCaller: Caller = { name: 'kas', key: 'kas' }
 /** All that come from replicas which do not say who calls. */
 export const unnamedCaller: Caller = { name: 'another version of kas', key: 'unnamed' }
 
+/** Whose memory a call takes: all jobs that a user has started are the user's. */
+export function payerOf({ key, userKey = key }: Caller): string {
+  return userKey
+}
+
 const withoutShare: ReadonlySet<string> = new Set([gitlabCaller.key, kasCaller.key, unnamedCaller.key])
 
 /** @returns false: these are many, or ours, and not refused for how much they hold */

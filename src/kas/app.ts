@@ -12,6 +12,8 @@ import { defaultAdvertisedVersion, type KasConfig } from './config/kas-schema.ts
 import type { OwnPrivateApi } from './config/own-private-api.ts'
 import { stopPatienceMs } from './config/stop-patience.ts'
 import { createHost } from './host.ts'
+import { ReplicaMemory } from './memory/replica-memory.ts'
+import { memoryLimit, replicaShares } from './memory/replica-shares.ts'
 import type { KasHost, KasModule } from './module.ts'
 import { moduleSchemas } from './module-schemas.ts'
 import { createAgentTracker } from './modules/agent-tracker/module.ts'
@@ -106,7 +108,8 @@ export class App implements Service {
     const product = productName('gitlab-kas', version)
     const clock = systemClock
     const tracing = await createTracing(log, { config, version, product })
-    const shared = { log, register: this.#register, clock, tracer: tracing ?? noTracer }
+    const memory = new ReplicaMemory(replicaShares(memoryLimit()), this.#register)
+    const shared = { log, register: this.#register, clock, memory, tracer: tracing ?? noTracer }
     const tunnels = new TunnelRegistry({ clock: monotonicClock })
     const peering = await this.#peering(shared)
     const { membership, peers = noPeers, links } = peering ?? {}
@@ -136,7 +139,20 @@ export class App implements Service {
     )
     const readiness = this.#readiness
     const ports = new Ports(
-      { host, tunnels, peering, refusedCallers, counts, modules, readiness, accessLog, table, sessions, replicaLinks },
+      {
+        host,
+        tunnels,
+        memory,
+        peering,
+        refusedCallers,
+        counts,
+        modules,
+        readiness,
+        accessLog,
+        table,
+        sessions,
+        replicaLinks,
+      },
       { config, configurationFile, version, product },
     )
     return [

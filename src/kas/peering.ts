@@ -11,6 +11,7 @@ import { unreachableGossip } from './config/gossip-listen.ts'
 import type { KasConfig } from './config/kas-schema.ts'
 import { type OwnPrivateApi, type ReplicaPlace, replicaPlace } from './config/own-private-api.ts'
 import { readPrivateApiSecret } from './config/secret-file.ts'
+import type { ReplicaMemory } from './memory/replica-memory.ts'
 import { createLinkMetrics, Links } from './peers/links.ts'
 import { LinkPeers } from './peers/peers.ts'
 import { createReplicaIdentity, type ReplicaIdentity } from './peers/replica-identity.ts'
@@ -24,6 +25,7 @@ export interface PeeringComponents {
   readonly register: Registry
   readonly log: Logger
   readonly clock: Clock
+  readonly memory: ReplicaMemory
   readonly tracer: Tracer
 }
 
@@ -64,7 +66,7 @@ export class Peering {
   }
 
   private constructor(components: PeeringComponents, options: PeeringOptions & Secrets) {
-    const { register, clock, tracer } = components
+    const { register, clock, memory, tracer } = components
     const log = components.log.child({ mod_name: 'cluster' })
     this.#components = components
     this.#options = options
@@ -75,7 +77,7 @@ export class Peering {
     const unreachable = unreachableGossip(options.config.cluster)
     if (unreachable !== undefined) log.warn(unreachable)
     this.membership = createMembership({ register, clock, log }, { ...options, place: this.#place })
-    this.links = new Links({ membership: this.membership, identity: options.identity, log, tracer })
+    this.links = new Links({ membership: this.membership, identity: options.identity, memory, log, tracer })
     createLinkMetrics(register, this.links)
     this.peers = new LinkPeers({ membership: this.membership, links: this.links, clock, log })
   }
@@ -87,13 +89,14 @@ export class Peering {
    */
   service(served: { readonly tunnels: TunnelRegistry; readonly methods: UnaryMethods }): Service {
     const { identity, configurationFile: file, config } = this.#options
-    const { register, tracer } = this.#components
+    const { register, memory, tracer } = this.#components
     const { listen } = config.private_api
     const knownKeys = new Set<string>()
     const methods = Object.fromEntries(Array.from(served.methods, ([name, method]) => [name, serveUnary(method)]))
     const server = new ReplicasServer(
       {
         tunnels: served.tunnels,
+        memory,
         methods,
         identity,
         log: this.#log,

@@ -6,6 +6,7 @@ import type { Version } from '../lib/version.ts'
 import type { AccessLog } from './access-log/access-log.ts'
 import type { KasConfig } from './config/kas-schema.ts'
 import type { Listen } from './config/listen-address.ts'
+import type { ReplicaMemory } from './memory/replica-memory.ts'
 import type { AgentMethod, KasHost, KasModule } from './module.ts'
 import { grpcObserver } from './observability/grpc-observer.ts'
 import type { Readiness } from './observability/readiness.ts'
@@ -43,6 +44,7 @@ import type { TunnelRegistry } from './tunnels/tunnel-registry.ts'
 export interface PortsComponents {
   readonly host: KasHost
   readonly tunnels: TunnelRegistry
+  readonly memory: ReplicaMemory
   readonly refusedCallers: RefusedCallers
   /** undefined: this replica is alone */
   readonly peering: Peering | undefined
@@ -133,7 +135,7 @@ export class Ports {
   }
 
   agents(): Service[] {
-    const { host, tunnels, peering, counts, modules, readiness, accessLog } = this.#components
+    const { host, tunnels, memory, peering, counts, modules, readiness, accessLog } = this.#components
     const { directory, gitlab, register, tracer, log } = host
     const { listen, kubernetes_api: kubernetes } = this.#options.config.agent
     const { rateExceeded } = createAgentMetrics(register, () => tunnels.agentCount)
@@ -148,6 +150,7 @@ export class Ports {
         directory,
         gitlab,
         tunnels,
+        memory,
         methods,
         counts,
         log: log.child({ mod_name: 'agent_server' }),
@@ -183,7 +186,7 @@ export class Ports {
   }
 
   async kubernetes(): Promise<Service[]> {
-    const { host, tunnels, peering, modules, accessLog, table } = this.#components
+    const { host, tunnels, memory, peering, modules, accessLog, table } = this.#components
     const { forward, directory, localDirectory, usage, register, tracer, clock } = host
     const { config, version, product } = this.#options
     const block = config.agent.kubernetes_api
@@ -205,6 +208,7 @@ export class Ports {
         localDirectory,
         usage,
         register,
+        memory,
         log,
         endpoints,
         userEndpoints,

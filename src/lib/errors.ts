@@ -70,6 +70,14 @@ export const limitNames = [
 ] as const
 export type LimitName = (typeof limitNames)[number]
 
+/** Parts of a replica's memory that all its callers share. */
+const memoryShares = {
+  unread: 'what is sent and not read',
+  callers: 'connections and calls',
+} as const
+export type MemoryShare = keyof typeof memoryShares
+export const memoryShareNames = Object.keys(memoryShares) as readonly MemoryShare[]
+
 interface Row<Data> {
   grpc: number
   http: number
@@ -277,6 +285,14 @@ const table = {
     429,
     (d) => `More than ${d.limit} bytes from this agent wait to be read. Please try again later`,
   ),
+  /** `share`: of the replica's memory; whoever holds most of it is refused, or ends */
+  REPLICA_MEMORY_FULL: row<{ share: MemoryShare; limit: number }>(
+    Code.RESOURCE_EXHAUSTED,
+    429,
+    (d) =>
+      `This replica of kas has ${Math.round(d.limit / 2 ** 20)} MiB for ${memoryShares[d.share]}, all in use, and your calls or those ` +
+      "of the agent's project hold most of it. Please read their answers or end some, or try again later",
+  ),
   TUNNEL_LOST: row<{ delivery: Delivery }>(Code.UNAVAILABLE, 502, 'The connection of the agent was lost'),
   SHUTTING_DOWN: row(Code.UNAVAILABLE, 503, 'kas is shutting down'),
   CANCELLED: row<{ detail?: string }>(Code.CANCELLED, 499, (d) => d.detail ?? 'The caller left'),
@@ -300,6 +316,9 @@ export const errorCodes = Object.keys(table) as readonly ErrorCode[]
 type DataOf<C extends ErrorCode> = (typeof table)[C] extends Row<infer Data> ? Data : never
 export type ErrorSpec = { [C in ErrorCode]: { code: C } & DataOf<C> }[ErrorCode]
 
+/** A call ends at once by these: what has come of it is not kept. */
+export const dropped: ReadonlySet<ErrorCode> = new Set(['TOO_MUCH_UNREAD', 'REPLICA_MEMORY_FULL'])
+
 /** What strangers can have by the thousand: where it was thrown says nothing, and to find that out costs a third of it. */
 const traceless: ReadonlySet<ErrorCode> = new Set([
   'UNAUTHENTICATED',
@@ -310,6 +329,7 @@ const traceless: ReadonlySet<ErrorCode> = new Set([
   'RATE_EXCEEDED',
   'TOO_MANY_STREAMS',
   'CALLER_OVER_SHARE',
+  'REPLICA_MEMORY_FULL',
   'CANCELLED',
 ])
 

@@ -33,9 +33,10 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/observability': 'lib lib/tracing/otlp-tracing.ts kas/config | prom-client',
   'kas/access-log': 'lib kas/config kas/servers/kubernetes/request | zod prom-client',
   'kas/sessions': 'lib call proto proto/gen kas/access-log kas/peers | @bufbuild/protobuf',
-  'kas/tunnels': 'lib call ring proto proto/wire proto/grpc membership kas/agent.ts',
+  'kas/memory': 'lib call proto/grpc | prom-client',
+  'kas/tunnels': 'lib call ring proto proto/wire proto/grpc membership kas/agent.ts kas/memory',
   'kas/peers':
-    'lib call proto proto/gen proto/grpc membership kas/tunnels | prom-client @peculiar/x509 @bufbuild/protobuf',
+    'lib call proto proto/gen proto/grpc membership kas/memory kas/tunnels | prom-client @peculiar/x509 @bufbuild/protobuf',
   'kas/router': 'lib call kas/tunnels kas/peers',
   'kas/repositories':
     'lib call proto proto/decode.ts proto/gen proto/grpc proto/wire kas/agent.ts kas/observability | simple-git prom-client @bufbuild/protobuf',
@@ -48,10 +49,10 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/servers/addresses': 'lib',
   'kas/servers': 'lib kas/config kas/observability kas/servers/addresses',
   'kas/servers/agents':
-    'lib call proto proto/gen proto/grpc kas/access-log kas/agent.ts kas/module.ts kas/directory kas/peers kas/servers kas/servers/addresses kas/tunnels | ws prom-client @bufbuild/protobuf',
+    'lib call proto proto/gen proto/grpc kas/access-log kas/agent.ts kas/module.ts kas/directory kas/memory kas/peers kas/servers kas/servers/addresses kas/tunnels | ws prom-client @bufbuild/protobuf',
   'kas/servers/rails':
     'lib call proto proto/grpc proto/http kas/config kas/observability kas/peers kas/servers | @grpc/grpc-js jose prom-client',
-  'kas/servers/replicas': 'lib call proto/grpc kas/config kas/peers kas/servers kas/tunnels | prom-client',
+  'kas/servers/replicas': 'lib call proto/grpc kas/config kas/memory kas/peers kas/servers kas/tunnels | prom-client',
   'kas/servers/ops-socket':
     'lib call proto/decode.ts proto/gen proto/http membership kas/access-log kas/module.ts kas/peers kas/servers kas/sessions kas/tunnels | @bufbuild/protobuf',
   'kas/servers/kubernetes/request': 'lib call proto/http',
@@ -64,7 +65,7 @@ const rooms: Readonly<Record<string, string>> = {
   'kas/servers/kubernetes/watch':
     'lib kubernetes call proto/http proto/wire kas/access-log kas/config kas/directory kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket | ws jose',
   'kas/servers/kubernetes':
-    'lib call proto/http proto/wire membership kas/access-log kas/module.ts kas/config kas/directory kas/peers kas/sessions kas/tunnels kas/servers kas/servers/addresses kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket kas/servers/kubernetes/watch',
+    'lib call proto/http proto/wire membership kas/access-log kas/module.ts kas/config kas/directory kas/memory kas/peers kas/sessions kas/tunnels kas/servers kas/servers/addresses kas/servers/kubernetes/request kas/servers/kubernetes/response kas/servers/kubernetes/http kas/servers/kubernetes/authorization kas/servers/kubernetes/websocket kas/servers/kubernetes/watch',
   'kas/modules/*/cli': 'lib kubernetes proto kas/command | ws yaml zod',
   'kas/modules/*':
     'lib call proto proto/decode.ts proto/gen proto/gitops proto/views proto/wire proto/grpc proto/http membership kas/agent.ts kas/module.ts kas/agent-config kas/directory kas/peers kas/repositories | @bufbuild/protobuf prom-client',

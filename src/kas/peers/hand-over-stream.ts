@@ -1,4 +1,5 @@
 import type { Call, Metadata, Outcome, Reply } from '../../call/call.ts'
+import { payerOf } from '../../call/caller.ts'
 import { KnownMessages } from '../../call/known-messages.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { ClientCall, LaneCallOptions } from '../../proto/grpc/client-call.ts'
@@ -38,6 +39,7 @@ export class HandOverStream {
       method: call.method,
       metadata: writeHandOver(handOver, call.metadata),
       unread,
+      callerKey: payerOf(call.caller),
       onInterim: (metadata) => {
         if (metadata[tunnelKey]?.[0] === 'ready') answer.resolve('ready')
       },

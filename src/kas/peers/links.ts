@@ -9,6 +9,7 @@ import type { Service } from '../../lib/service.ts'
 import { serverAttributes } from '../../lib/tracing/attributes.ts'
 import type { Tracer } from '../../lib/tracing/tracer.ts'
 import type { InstanceId, Membership, Row } from '../../membership/membership.ts'
+import type { ReplicaMemory } from '../memory/replica-memory.ts'
 import { maxWideBytesPerAgent, UnreadByAgent } from '../tunnels/unread-by-agent.ts'
 import { dialReplica } from './dial-replica.ts'
 import { defaultLink, isUsable, Link, type LinkOptions, type Reach, reaches } from './link.ts'
@@ -37,6 +38,8 @@ export interface LinksComponents {
   readonly log: Logger
   /** default `dialReplica` */
   readonly dial?: typeof dialReplica
+  /** absent: there is one of its own */
+  readonly memory?: ReplicaMemory
   readonly tracer: Tracer
   /** default `monotonicClock` */
   readonly clock?: Clock
@@ -62,12 +65,13 @@ export class Links implements Service {
   readonly #onReached = new Listeners<InstanceId>()
   readonly #onPeers = new Listeners()
   readonly #reached = new Set<InstanceId>()
-  readonly #unreadByAgent = new UnreadByAgent({ maxWideBytes: maxWideBytesPerAgent })
+  readonly #unreadByAgent: UnreadByAgent
   readonly #warnings: LinkWarnings
   #unsubscribe: (() => void) | undefined
 
   constructor(components: LinksComponents, options: LinkOptions = defaultLink) {
     this.#components = components
+    this.#unreadByAgent = new UnreadByAgent(components.memory, { maxWideBytes: maxWideBytesPerAgent })
     this.#options = options
     this.#clock = components.clock ?? monotonicClock
     this.#warnings = new LinkWarnings({ clock: this.#clock, log: components.log })

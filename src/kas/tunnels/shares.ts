@@ -1,5 +1,5 @@
 import type { Call } from '../../call/call.ts'
-import { type Caller, hasShare } from '../../call/caller.ts'
+import { type Caller, hasShare, payerOf } from '../../call/caller.ts'
 import { Counter } from '../../lib/counter.ts'
 import type { Tunnel } from './tunnel.ts'
 
@@ -53,7 +53,7 @@ export class Shares {
 
   /** The caller holds fewer than that, and so does the user behind it with all that are his. */
   holdsFewer(caller: Caller, than: number): boolean {
-    return this.of(caller.key).tunnels < than && this.#ofUsers.of(userKeyOf(caller)) < than
+    return this.of(caller.key).tunnels < than && this.#ofUsers.of(payerOf(caller)) < than
   }
 
   /** Who holds most of all that have a share and watch anything. */
@@ -87,7 +87,7 @@ export class Shares {
 
   taken(tunnel: Tunnel, { caller, isWatch = false, isLog = false }: TunnelRequest): void {
     const { key } = caller
-    const userKey = userKeyOf(caller)
+    const userKey = payerOf(caller)
     this.#uses.set(tunnel, { key, userKey, isWatch, isLog })
     this.#ofUsers.add(userKey)
     this.#onConnection.add(tunnel.connection)
@@ -116,8 +116,4 @@ export class Shares {
       return isWanted(use) ? [{ lose }] : []
     })
   }
-}
-
-function userKeyOf({ key, userKey = key }: Caller): string {
-  return userKey
 }

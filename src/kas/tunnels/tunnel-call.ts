@@ -1,6 +1,7 @@
 import { type Call, type Metadata, noMetadata, type Outcome, type Reply } from '../../call/call.ts'
+import { payerOf } from '../../call/caller.ts'
 import { KnownMessages } from '../../call/known-messages.ts'
-import { KasError } from '../../lib/errors.ts'
+import { dropped, KasError } from '../../lib/errors.ts'
 import type { AgentStatus } from '../../proto/from-agent.ts'
 import type { ServerStream } from '../../proto/grpc/server-stream.ts'
 import { decodeConnectRequest, encodeConnectResponse } from '../../proto/reverse-tunnel.ts'
@@ -44,7 +45,11 @@ export class TunnelCall {
     const { signal } = call
     const onAbort = () => this.#abort(incomingClosed(signal.reason))
     this.#unbind = () => signal.removeEventListener('abort', onAbort)
+    components.stream.payBy(payerOf(call.caller))
     components.stream.receives(true)
+    components.stream.onFault((error) => {
+      if (dropped.has(error.code)) this.#abort(error) // nothing is left to be read before it
+    })
     void components.stream.send(encodeConnectResponse.requestInfo(call.method, call.metadata))
     if (signal.aborted) onAbort()
     else signal.addEventListener('abort', onAbort, { once: true })
@@ -211,6 +216,8 @@ export class TunnelCall {
     this.#outcome = outcome
     this.#unbind()
     this.#components.stream.receives(false)
+    this.#components.stream.onFault(undefined)
+    this.#components.stream.payBy(undefined)
     this.#metadata.resolve(undefined)
     this.#done.resolve(outcome)
     this.#components.onEnd(how)

@@ -1,6 +1,7 @@
 import type { AgentId } from '../../call/call.ts'
 import { UnreadBytes } from '../../proto/grpc/unread-bytes.ts'
 import { WindowBudget } from '../../proto/grpc/window-budget.ts'
+import { ReplicaMemory } from '../memory/replica-memory.ts'
 
 /**
  * Bytes of one agent that wait at this replica: messages that are not whole, and those that no caller takes. A stopped
@@ -11,8 +12,8 @@ export const maxUnreadBytesPerAgent = 24 * 1024 * 1024
 
 /** The same, beside it, of what comes because windows were wide: one stream's of 16 MiB, and room for another. */
 export const maxWideBytesPerAgent = 30 * 1024 * 1024
-/** Of all agents: eight such streams at once, or more that are narrower. */
-export const maxWideBytes = 8 * maxWideBytesPerAgent
+/** Of all agents, where the replica's share for what is unread is not less: eight such streams at once, or more that are narrower. */
+const maxWideBytes = 8 * maxWideBytesPerAgent
 
 /** What waits of an agent, and how many may add to it. */
 class Account {
@@ -39,23 +40,37 @@ class Account {
   }
 }
 
-/** What waits of each agent, over all its streams and connections. */
+export interface UnreadByAgentOptions {
+  readonly maxBytes?: number
+  readonly maxWideBytes?: number
+}
+
+/**
+ * What waits of each agent, over all its streams and connections; and of all agents together, which is a total of the
+ * replica.
+ */
 export class UnreadByAgent {
   /** of all agents */
   readonly windows: WindowBudget
+  readonly #memory: Pick<ReplicaMemory, 'unread' | 'unreadOf'>
   readonly #maxBytes: number
   readonly #agents = new Map<AgentId, Account>()
 
-  constructor(options: { maxBytes?: number; maxWideBytes?: number } = {}) {
+  constructor(
+    memory: Pick<ReplicaMemory, 'unread' | 'unreadOf'> = new ReplicaMemory(),
+    options: UnreadByAgentOptions = {},
+  ) {
+    this.#memory = memory
     this.#maxBytes = options.maxBytes ?? maxUnreadBytesPerAgent
-    this.windows = new WindowBudget(options.maxWideBytes ?? maxWideBytes)
+    this.windows = new WindowBudget(Math.min(options.maxWideBytes ?? maxWideBytes, memory.unread.maxBytes))
   }
 
   /** @returns what to charge, and to `leave` */
   enter(agentId: AgentId): Account {
     let account = this.#agents.get(agentId)
     if (!account) {
-      const unread = new UnreadBytes(this.#maxBytes, new WindowBudget(maxWideBytesPerAgent, this.windows))
+      const windows = new WindowBudget(maxWideBytesPerAgent, this.windows)
+      const unread = new UnreadBytes(this.#maxBytes, windows, this.#memory.unreadOf(agentId))
       account = new Account(unread, () => this.#agents.delete(agentId))
       this.#agents.set(agentId, account)
     }

@@ -15,7 +15,7 @@ export interface ClientCall extends Pick<ClientStream, 'metadata' | 'done' | 'me
 }
 
 /** Of a call on a lane. */
-export type LaneCallOptions = Pick<OpenOptions, 'method' | 'metadata' | 'unread' | 'onInterim'>
+export type LaneCallOptions = Pick<OpenOptions, 'method' | 'metadata' | 'unread' | 'callerKey' | 'onInterim'>
 
 /** What a call that has ended may leave unsent on its lane. With more the lane ends: nobody wants it. bytes */
 const maxLeftBytes = 16 * 1024

@@ -54,7 +54,7 @@ export class ClientLane {
     if (this.#call) throw new Error('a lane carries one call at a time')
     if (this.#hasEnded) throw new KasError({ code: 'TUNNEL_LOST', delivery: 'none' })
     const head = this.#headOf(options)
-    this.#stream.chargeTo(options.unread)
+    this.#stream.chargeTo(options.unread, options.callerKey)
     this.#stream.receives(true)
     const number = ++this.#calls
     const hasBegun = ({ trailers }: Outcome) => this.#isServed && number <= Number(trailers[begunKey]?.[0] ?? number)

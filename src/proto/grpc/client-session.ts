@@ -40,6 +40,8 @@ export interface OpenOptions {
   readonly onInterim?: (metadata: Metadata) => void
   /** what comes and is not read is counted there */
   readonly unread?: UnreadBytes | undefined
+  /** whose call it is, of those who are charged there; absent: the owner's */
+  readonly callerKey?: string | undefined
   /** deadline, sent to the server and kept here */
   readonly timeoutMs?: number
 }
@@ -139,7 +141,7 @@ export class ClientSession {
       isLost: () => this.#session.destroyed,
       onClosed: () => this.#streams.delete(stream),
     })
-    if (options.unread) stream.chargeTo(options.unread)
+    if (options.unread) stream.chargeTo(options.unread, options.callerKey)
     this.#streams.add(stream)
     const { onInterim } = options
     if (onInterim) http2.on('headers', (_headers, _flags, raw: readonly string[]) => onInterim(readMetadata(raw)))

@@ -50,7 +50,7 @@ export class ClientStream {
     this.#connection = connection
     this.metadata = this.#metadata.promise
     this.done = this.#done.promise
-    this.#outbox = new Outbox(http2, limits.maxMessageBytes)
+    this.#outbox = new Outbox(http2, limits.maxMessageBytes, (bytes) => this.inbox.countUnsent(bytes))
     const deframer = new Deframer(
       limits.maxMessageBytes,
       () => this.#encoding,
@@ -93,8 +93,8 @@ export class ClientStream {
   }
 
   /** What comes and is not read, and what is not taken, is counted there; undefined: nowhere. */
-  chargeTo(unread: UnreadBytes | undefined): void {
-    this.inbox.chargeTo(unread)
+  chargeTo(unread: UnreadBytes | undefined, callerKey?: string): void {
+    this.inbox.chargeTo(unread, callerKey)
     this.#outbox.chargeTo(unread)
   }
 

@@ -110,8 +110,18 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
   }
 
   /** What waits here is counted there from now on, where without room the call ends; undefined: nowhere. */
-  chargeTo(unread: UnreadBytes | undefined): void {
-    if (!this.#stream.destroyed) this.#bytes.chargeTo(unread)
+  chargeTo(unread: UnreadBytes | undefined, callerKey?: string): void {
+    if (!this.#stream.destroyed) this.#bytes.chargeTo(unread, callerKey)
+  }
+
+  /** The call that it carries is this caller's from now on; undefined: there is none. */
+  payBy(callerKey: string | undefined): void {
+    if (!this.#stream.destroyed) this.#bytes.payBy(callerKey)
+  }
+
+  /** So much waits for the connection, which the one who is charged has to have room for, too. */
+  countUnsent(bytes: number): void {
+    this.#bytes.countUnsent(bytes)
   }
 
   /** A call is to bring messages, or has ended: a stream may wait for calls, and carry one after another. */
@@ -121,7 +131,7 @@ export class Inbox implements AsyncIterableIterator<Uint8Array> {
 
   /** What has come and is not taken, whole or not. */
   get bufferedBytes(): number {
-    return this.#bytes.bufferedBytes
+    return this.#bytes.receivedBytes
   }
 
   /** Nobody reads any further. Who has begun to, and neither reads to the end nor returns, has to say so. */

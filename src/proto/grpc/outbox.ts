@@ -14,6 +14,7 @@ export class Outbox {
   /** messages so far */
   sent = 0
   readonly #stream: Http2Stream
+  readonly #onUnsent: ((bytes: number) => void) | undefined
   #maxMessageBytes: number
   #corked = false
   #room: PromiseWithResolvers<void> | undefined
@@ -24,8 +25,10 @@ export class Outbox {
   // node's 'drain' comes only from its own mark on, and a sender may wait for less
   #onLeft: (() => void) | undefined
 
-  constructor(stream: Http2Stream, maxMessageBytes: number) {
+  /** @param onUnsent - called with what waits for the connection while that is counted */
+  constructor(stream: Http2Stream, maxMessageBytes: number, onUnsent?: (bytes: number) => void) {
     this.#stream = stream
+    this.#onUnsent = onUnsent
     this.#maxMessageBytes = maxMessageBytes
   }
 
@@ -118,6 +121,7 @@ export class Outbox {
     const bytes = this.unsentBytes
     this.#charged.unsent += bytes - this.#countedBytes
     this.#countedBytes = bytes
+    this.#onUnsent?.(bytes)
   }
 
   #left(): void {

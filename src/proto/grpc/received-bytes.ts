@@ -1,9 +1,10 @@
 import type { Http2Stream } from 'node:http2'
 import { KasError } from '../../lib/errors.ts'
+import type { Holder, NoRoom, Share } from '../../lib/shared-total.ts'
 import { Blocks, ownCopy } from './blocks.ts'
 import { passedBytes } from './buffer-memory.ts'
 import type { StreamWindow } from './stream-window.ts'
-import type { Holder, UnreadBytes } from './unread-bytes.ts'
+import type { UnreadBytes } from './unread-bytes.ts'
 
 /** Received of a stream, beyond what it says while it waits for a call. */
 const callBytes = 64 * 1024
@@ -28,6 +29,11 @@ export class ReceivedBytes implements Holder {
   /** since it began to */
   #receivedBytes = 0
   #charged: UnreadBytes | undefined
+  /** of the total of all agents, for whose call it is */
+  #share: Share | undefined
+  #callerKey: string | undefined
+  /** sent, and not taken by the connection: of the share alone */
+  #unsentBytes = 0
   #isDropped = false
   #hasEnded = false
   #begun = false
@@ -49,8 +55,14 @@ export class ReceivedBytes implements Holder {
     stream.push = (chunk: Buffer | null) => this.#arrive(chunk)
   }
 
-  get bufferedBytes(): number {
+  /** received */
+  get receivedBytes(): number {
     return this.#bufferedBytes
+  }
+
+  /** also what is sent and has not left */
+  get bufferedBytes(): number {
+    return this.#bufferedBytes + this.#unsentBytes
   }
 
   /** Passes on what has come, and what comes. */
@@ -60,21 +72,50 @@ export class ReceivedBytes implements Holder {
     this.#stream.on('data', onData)
   }
 
-  /** They are counted there from now on, where without room the call ends; undefined: nowhere. */
-  chargeTo(unread: UnreadBytes | undefined): void {
+  /**
+   * They are counted there from now on, where without room the call ends; undefined: nowhere.
+   *
+   * @param callerKey - whose call it is; absent: the peer's own
+   */
+  chargeTo(unread: UnreadBytes | undefined, callerKey?: string): void {
     const bytes = this.#bufferedBytes
     this.remove(bytes)
-    this.#charged?.leave(this)
+    this.#leave()
     this.#charged = unread
-    if (!this.#hasEnded) unread?.enter(this)
+    this.#callerKey = callerKey
+    this.#share = unread?.enterShare?.(callerKey)
+    if (!this.#hasEnded) {
+      unread?.enter(this)
+      this.#share?.holders.add(this)
+    }
+    this.#share?.total.count(this.#share, this.#unsentBytes)
     this.add(bytes)
+  }
+
+  /** Its call is another caller's from now on, or nobody's. */
+  payBy(callerKey: string | undefined): void {
+    if (this.#share && callerKey !== this.#callerKey) this.chargeTo(this.#charged, callerKey)
+  }
+
+  /** So much is sent and has not left, of which the caller's share has to have room, too. */
+  countUnsent(bytes: number): void {
+    if (!this.#share || this.#isDropped || bytes === this.#unsentBytes) return
+    const more = bytes - this.#unsentBytes
+    this.#unsentBytes = bytes
+    this.#share.total.count(this.#share, more)
+    if (more > 0 && !this.#share.add(0)) this.drop(this.#share.total.noRoom)
   }
 
   /** @returns false: there is no room for them */
   add(bytes: number): boolean {
     const extra = this.#window.extraOf(this.#bufferedBytes + bytes) - this.#extraBytes
     if (this.#charged && !this.#charged.add(bytes, extra)) {
-      this.#overflow()
+      this.#overflow(this.#charged.noRoom)
+      return false
+    }
+    if (this.#share && !this.#share.add(bytes)) {
+      this.#charged?.remove(bytes, extra)
+      this.#overflow(this.#share.total.noRoom)
       return false
     }
     this.#bufferedBytes += bytes
@@ -92,6 +133,7 @@ export class ReceivedBytes implements Holder {
     this.#extraBytes -= extra
     this.#window.hold(extra - removed)
     this.#charged?.remove(removed, extra)
+    this.#share?.remove(removed)
   }
 
   /** As `remove`, by its reader. */
@@ -128,23 +170,26 @@ export class ReceivedBytes implements Holder {
     this.receives(false)
     this.#unpause()
     this.#charged?.leave(this)
+    this.#share?.holders.delete(this)
   }
 
   /** The stream has closed: of what it received `bytes` are still here. */
   close(bytes: number): void {
     this.receives(false)
     this.#unpause()
-    this.#charged?.leave(this)
     this.remove(Math.max(0, this.#bufferedBytes - bytes))
+    this.#leave()
   }
 
   /** Nothing of it is kept: others have no room. */
-  drop(): void {
+  drop(why: NoRoom): void {
     this.#isDropped = true
     this.#onDrop()
     this.#kept = undefined
     this.remove(this.#bufferedBytes)
-    this.#overflow()
+    this.#share?.remove(this.#unsentBytes)
+    this.#unsentBytes = 0
+    this.#overflow(why)
     if (this.#unpause()) this.#stream.resume() // what node keeps goes too
   }
 
@@ -179,8 +224,18 @@ export class ReceivedBytes implements Holder {
     return true
   }
 
-  #overflow(): void {
-    this.#onOverflow(new KasError({ code: 'TOO_MUCH_UNREAD', limit: this.#charged?.maxBytes ?? 0 }))
+  /** Nothing more is counted there. What is still to be read is, until it is. */
+  #leave(): void {
+    this.#charged?.leave(this)
+    const share = this.#share
+    share?.holders.delete(this)
+    share?.remove(this.#unsentBytes)
+    share?.leave()
+  }
+
+  #overflow({ of, limit }: NoRoom): void {
+    if (of === 'agent') this.#onOverflow(new KasError({ code: 'TOO_MUCH_UNREAD', limit }))
+    else this.#onOverflow(new KasError({ code: 'REPLICA_MEMORY_FULL', share: 'unread', limit }))
   }
 }
 

@@ -143,8 +143,8 @@ class ServerLaneCall implements ServedCall {
     return this.#stream.signal
   }
 
-  chargeTo(unread: UnreadBytes | undefined): void {
-    this.#stream.chargeTo(unread)
+  chargeTo(unread: UnreadBytes | undefined, callerKey?: string): void {
+    this.#stream.chargeTo(unread, callerKey)
   }
 
   onClosed(listener: () => void): void {

@@ -67,6 +67,7 @@ export class ServerStream {
   #trailers: Metadata | undefined
   #isClosed = false
   #onClosed: (() => void) | undefined
+  #onFault: ((error: KasError) => void) | undefined
 
   constructor(
     session: StreamSession,
@@ -79,7 +80,7 @@ export class ServerStream {
     this.#http2 = http2
     this.#rawHeaders = rawHeaders
     const maxBytes = session.limits.maxMessageBytes
-    this.#outbox = new Outbox(http2, maxBytes)
+    this.#outbox = new Outbox(http2, maxBytes, (bytes) => this.messages.countUnsent(bytes))
     this.#trailersInBody = headers[bodyTrailersKey] === bodyTrailersValue
     const encoding = headers['grpc-encoding'] as string | undefined // alone, for the headers would be kept
     const deframer = new Deframer(maxBytes, () => encoding)
@@ -88,6 +89,7 @@ export class ServerStream {
       (error) => {
         this.#fail(error)
         this.#finish(error)
+        this.#onFault?.(error)
       },
       () => undefined, // a server that reads no further ends the call by its status
     )
@@ -148,14 +150,24 @@ export class ServerStream {
   }
 
   /** What comes and is not read, and what is not taken, is counted there; undefined: nowhere. */
-  chargeTo(unread: UnreadBytes | undefined): void {
-    this.messages.chargeTo(unread)
+  chargeTo(unread: UnreadBytes | undefined, callerKey?: string): void {
+    this.messages.chargeTo(unread, callerKey)
     this.#outbox.chargeTo(unread)
+  }
+
+  /** As `Inbox.payBy`. */
+  payBy(callerKey: string | undefined): void {
+    this.messages.payBy(callerKey)
   }
 
   /** As `Inbox.receives`. */
   receives(isSo: boolean): void {
     this.messages.receives(isSo)
+  }
+
+  /** Calls `listener` when the stream ends by what it has received, whether anybody reads or not; undefined: no more. */
+  onFault(listener: ((error: KasError) => void) | undefined): void {
+    this.#onFault = listener
   }
 
   /** Calls `listener` once, when nothing that was sent waits for the connection. */

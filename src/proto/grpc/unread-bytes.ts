@@ -1,3 +1,4 @@
+import type { Holder, NoRoom, Share } from '../../lib/shared-total.ts'
 import { MemoryPressure } from './memory-pressure.ts'
 import type { WindowOwner } from './stream-window.ts'
 import type { WindowBudget } from './window-budget.ts'
@@ -5,12 +6,8 @@ import type { WindowBudget } from './window-budget.ts'
 /** Of `maxBytes`: what waits beyond it makes the windows narrow. */
 const pressureShare = 0.55
 
-/** Has bytes that have come and are not taken. */
-export interface Holder {
-  readonly bufferedBytes: number
-  /** Ends its call, and gives all back. */
-  drop(): void
-}
+/** Finds what one caller has of the replica's total; undefined: what the peer sends on its own behalf. */
+export type EnterShare = (callerKey: string | undefined) => Share
 
 /**
  * Bytes that have come and wait to be taken, over all streams that are charged to it. Who keeps up does not end for
@@ -27,19 +24,28 @@ export class UnreadBytes implements WindowOwner {
   onEmpty: (() => void) | undefined
   /** of what waits, but for what came because windows were wide */
   readonly pressure: MemoryPressure
+  /** of a total of all owners; absent: there is none */
+  readonly enterShare: EnterShare | undefined
+  readonly #noRoom: NoRoom
   readonly #holders = new Set<Holder>()
   #bytes = 0
   /** of them, what came because windows were wide */
   #extraBytes = 0
 
-  constructor(maxBytes: number, windows?: WindowBudget) {
+  constructor(maxBytes: number, windows?: WindowBudget, enterShare?: EnterShare) {
     this.maxBytes = maxBytes
+    this.enterShare = enterShare
+    this.#noRoom = { limit: maxBytes, of: 'agent' }
     this.pressure = new MemoryPressure(maxBytes * pressureShare)
     this.windows = windows
   }
 
   get bytes(): number {
     return this.#bytes
+  }
+
+  get noRoom(): NoRoom {
+    return this.#noRoom
   }
 
   /**
@@ -51,7 +57,7 @@ export class UnreadBytes implements WindowOwner {
       const most = this.#most
       if (!most) return false
       this.leave(most)
-      most.drop()
+      most.drop(this.#noRoom)
     }
     this.#bytes += bytes
     this.pressure.count(bytes - extra)

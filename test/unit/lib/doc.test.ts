@@ -6,6 +6,7 @@ import { createAccessLogMetrics } from '../../../src/kas/access-log/access-log.t
 import { createConfigurationMetrics } from '../../../src/kas/agent-config/configuration-metrics.ts'
 import { createDirectoryMetrics } from '../../../src/kas/directory/file/directory-metrics.ts'
 import { createGitlabMetrics } from '../../../src/kas/directory/gitlab/gitlab-metrics.ts'
+import { createMemoryMetrics } from '../../../src/kas/memory/replica-memory.ts'
 import { createFluxMetrics } from '../../../src/kas/modules/flux/flux-metrics.ts'
 import { createViewsMetrics } from '../../../src/kas/modules/views/views-metrics.ts'
 import { createLinkMetrics } from '../../../src/kas/peers/links.ts'
@@ -60,6 +61,7 @@ t.test('doc/metrics.md has a row for each metric', async (t) => {
   createKubernetesMetrics(register, () => 0)
   createSessionMetrics(register, { sessions: () => 0, checkMs: () => 0 })
   createViewsMetrics(register, () => 0)
+  createMemoryMetrics(register, {})
   createRefusalMetrics(register)
   createRateMetrics(register, [])
   createRailsRefusalMetrics(register)

@@ -16,6 +16,7 @@ import { connectMethod } from '../../../proto/reverse-tunnel.ts'
 import type { AccessLog } from '../../access-log/access-log.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { Gitlab } from '../../directory/gitlab.ts'
+import { ReplicaMemory } from '../../memory/replica-memory.ts'
 import type { AgentMethod, MethodRate } from '../../module.ts'
 import { AgentConnection, defaultLiveness, type LivenessOptions } from '../../tunnels/agent-connection.ts'
 import { Descriptions } from '../../tunnels/descriptions.ts'
@@ -64,6 +65,8 @@ export interface AgentsServerComponents {
   readonly clock?: Clock
   readonly events?: ServerSessionEvents
   readonly tracer: Tracer
+  /** absent: there is one of its own */
+  readonly memory?: ReplicaMemory
   /** absent: those of this replica alone */
   readonly counts?: TokenCallCounts
 }
@@ -144,7 +147,7 @@ export class AgentsServer implements Service {
     this.#components = components
     this.#options = options
     this.#liveness = { ...defaultLiveness, ...options.liveness }
-    const { placement, counts, onRateExceeded } = components
+    const { placement, counts, memory = new ReplicaMemory(), onRateExceeded } = components
     this.#hints = new HomeHints(
       { clock: systemClock, ...(placement ? { placement } : {}) },
       { ...defaultHomeHints, ...options.hints },
@@ -177,7 +180,8 @@ export class AgentsServer implements Service {
       authenticator,
       addresses,
       arrivals: this.#arrivals,
-      unreadByAgent: new UnreadByAgent(),
+      tenants: memory.tenants,
+      unreadByAgent: new UnreadByAgent(memory),
       openStreams: new OpenStreams({ ...defaultOpenStreams, ...options.openStreams }),
       connect: {
         ...components,

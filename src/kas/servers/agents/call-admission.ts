@@ -11,6 +11,7 @@ import { type AccessLog, userAgentField } from '../../access-log/access-log.ts'
 import type { Agent } from '../../agent.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { Gitlab } from '../../directory/gitlab.ts'
+import type { Tenants } from '../../memory/tenants.ts'
 import type { AgentMethod } from '../../module.ts'
 import type { AgentConnection } from '../../tunnels/agent-connection.ts'
 import { type ConnectComponents, serveConnect } from '../../tunnels/connect.ts'
@@ -29,6 +30,8 @@ export interface CallAdmissionComponents {
   readonly gitlab: Pick<Gitlab, 'watchToken'> | undefined
   readonly authenticator: Authenticator
   readonly openStreams: OpenStreams
+  /** learns whose agents are */
+  readonly tenants: Pick<Tenants, 'learn'>
   readonly unreadByAgent: UnreadByAgent
   readonly addresses: ClientAddresses
   readonly arrivals: Pick<Arrivals, 'admit'>
@@ -275,6 +278,7 @@ export class CallAdmission {
       return await stream.whileOpen((open) => {
         const check = async (signal: AbortSignal) => {
           const agent = await authenticator.authenticate(stream.metadata, { ...how, from: address ?? '' }, signal)
+          this.#components.tenants.learn(agent.id, agent.project.id)
           this.#knowConnection(stream, address, agent) // where this throws the connection is not let in: it must count as something
           return agent
         }

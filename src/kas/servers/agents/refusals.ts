@@ -33,6 +33,8 @@ export const refusalReasons = [
   'too_many_streams',
   /** what the agent has sent and nobody has read takes as much as it may */
   'too_much_unread',
+  /** what all agents have sent and nobody has read takes as much as it may, and this one's caller or tenant has most of it */
+  'replica_memory_full',
   /** metadata or an error of a reply is beyond its bounds: it is passed on in part, with a mark */
   'reply_cut',
 ] as const
@@ -49,6 +51,7 @@ const reasonOf: Partial<Record<ErrorCode, RefusalReason>> = {
   MESSAGE_TOO_LARGE: 'invalid_message',
   TOO_MANY_STREAMS: 'too_many_streams',
   TOO_MUCH_UNREAD: 'too_much_unread',
+  REPLICA_MEMORY_FULL: 'replica_memory_full',
 }
 
 /** Undefined: no refusal; the caller left, or kas is at fault. */

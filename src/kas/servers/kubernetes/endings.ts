@@ -1,5 +1,5 @@
 import type { Clock } from '../../../lib/clock.ts'
-import { type ErrorCode, KasError, limitField } from '../../../lib/errors.ts'
+import { dropped, type ErrorCode, KasError, limitField } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { CallEnd } from '../../access-log/call-record.ts'
 import type { Exchange } from './http/exchange.ts'
@@ -16,7 +16,7 @@ export interface EndingsComponents {
 }
 
 /** Why it ends is for its caller, too: others wait for his share of the agent. */
-const forOthers: ReadonlySet<ErrorCode> = new Set(['WATCH_RECALLED', 'CALLER_OVER_SHARE'])
+const forOthers: ReadonlySet<ErrorCode> = new Set(['WATCH_RECALLED', 'CALLER_OVER_SHARE', ...dropped])
 /** For a stream that is ended to come to where it can say why; and as long again for its client to take that. ms */
 const lastMessageMs = 1000
 

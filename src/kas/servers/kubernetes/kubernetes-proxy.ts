@@ -12,6 +12,7 @@ import type { AccessLog } from '../../access-log/access-log.ts'
 import { auditIdHeader, CallRecord, type ObserveCall } from '../../access-log/call-record.ts'
 import type { Directory } from '../../directory/directory.ts'
 import { noUsage, type Usage } from '../../directory/usage.ts'
+import type { ReplicaMemory } from '../../memory/replica-memory.ts'
 import type { OwnEndpoint, SignedEndpoint, UserEndpoint } from '../../module.ts'
 import type { Arrivals } from '../arrivals.ts'
 import type { FrontTickets } from '../front-tickets.ts'
@@ -40,6 +41,7 @@ import { parseTarget, type Target } from './request/target.ts'
 import { originHeaders, preflightHeaders } from './response/cors.ts'
 import type { ResponseRules } from './response/response-head.ts'
 import { SignedEndpoints } from './signed-endpoints.ts'
+import { takeMemory } from './take-memory.ts'
 import { UserEndpoints } from './user-endpoints.ts'
 import { ResumedWatches } from './watch/resume/resumed-watches.ts'
 import { watchQuestion } from './watch/resume/watch-question.ts'
@@ -52,6 +54,7 @@ export interface KubernetesProxyComponents {
   readonly metrics: KubernetesMetrics
   readonly arrivals: Pick<Arrivals, 'admit'>
   readonly callerKeys: Pick<CallerKeys, 'of'>
+  readonly memory: ReplicaMemory
   readonly sessions: Pick<Sessions, 'begin' | 'open'>
   /** counts who was let through; absent: nobody does */
   readonly usage?: Usage
@@ -220,14 +223,16 @@ export class KubernetesProxy {
     record.letIn(letInAs.access, letInAs.impersonation?.username)
     if (head.askedAs.length > 0) refuseNames(letInAs.impersonation, { isOwn: own !== undefined })
     const caller = this.#components.callerKeys.of(callerNames(letInAs.access))
-    exchange.connection.letIn(credentials.agentId, caller.key)
-    exchange.signal.throwIfAborted()
     const ending = this.#endings.early(exchange, progress)
+    let { end } = ending
+    takeMemory(this.#components.memory, { exchange, credentials, letInAs, caller, end: (reason) => end(reason) })
+    exchange.signal.throwIfAborted()
     exchange.endWithReason = ending.end
     const session = this.#components.sessions.open(
       { record, credentials, letInAs, since, traceId: progress.traceId },
       ending,
     )
+    ;({ end } = session)
     try {
       const call = { exchange, progress, head, target, credentials, letInAs, caller, session }
       return own ? await this.#own.serve(own, this.#ownCall(call)) : await this.#forward(call)

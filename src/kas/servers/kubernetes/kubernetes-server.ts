@@ -20,6 +20,7 @@ import type { ListenOptions } from '../../config/listen-address.ts'
 import type { Directory } from '../../directory/directory.ts'
 import type { LocalDirectory } from '../../directory/local-directory.ts'
 import type { Usage } from '../../directory/usage.ts'
+import { ReplicaMemory } from '../../memory/replica-memory.ts'
 import type { OwnEndpoint, SignedEndpoint, UserEndpoint } from '../../module.ts'
 import { SessionTable } from '../../sessions/session-table.ts'
 import { ClientAddresses, type ClientAddressesOptions } from '../addresses/client-addresses.ts'
@@ -58,6 +59,8 @@ export interface KubernetesServerComponents {
   readonly observers?: readonly ObserveCall[]
   /** absent: this replica is alone */
   readonly callerKeys?: Pick<CallerKeys, 'of'>
+  /** absent: there is one of its own */
+  readonly memory?: ReplicaMemory
   readonly log: Logger
   /** absent: neither tokens nor watches over WebSocket */
   readonly webSocketTokens?: WebSocketTokens
@@ -151,7 +154,14 @@ export class KubernetesServer implements Service {
     if (addresses.usesProxyProtocol) this.#proxyProtocol = this.#createProxyProtocol()
     this.#idle = new IdleConnections(this.#limits.maxKeptPerAgent, () => this.#metrics.failed('TOO_MANY_STREAMS'))
     this.#proxy = new KubernetesProxy(
-      { callerKeys: new CallerKeys(), ...components, sessions, metrics: this.#metrics, arrivals: this.#arrivals },
+      {
+        callerKeys: new CallerKeys(),
+        memory: new ReplicaMemory(),
+        ...components,
+        sessions,
+        metrics: this.#metrics,
+        arrivals: this.#arrivals,
+      },
       {
         limits: this.#limits,
         responses: responseRules(options, log),

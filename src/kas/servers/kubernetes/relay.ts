@@ -1,5 +1,5 @@
 import type { Reply } from '../../../call/call.ts'
-import { KasError } from '../../../lib/errors.ts'
+import { dropped, KasError } from '../../../lib/errors.ts'
 import type { HttpResponseHeader } from '../../../proto/http/http-message.ts'
 import { decodeHttpResponse, httpMessageOrder } from '../../../proto/http/http-over-grpc.ts'
 import { MessageOrder } from '../../../proto/wire/message-order.ts'
@@ -28,6 +28,9 @@ export class Relay {
   async run(exchange: Exchange, progress: Progress, reply: Reply): Promise<RequestOutcome> {
     const order = new MessageOrder(httpMessageOrder)
     let switching: Switching | undefined
+    void reply.done.then(({ error }) => {
+      if (error && dropped.has(error.code)) exchange.giveUp()
+    })
     for await (const bytes of reply.messages) {
       const message = decodeHttpResponse(bytes)
       order.accept(message.kind)
@@ -48,7 +51,7 @@ export class Relay {
       } else {
         throw invalid('upgradeData in an answer that is no upgrade')
       }
-      if (full) await full
+      if (full) await exchange.untilTaken(full, bytes.length)
       if (progress.withdrawal && progress.mayEnd) exchange.leave(progress.withdrawal)
       exchange.signal.throwIfAborted()
     }

@@ -1,4 +1,5 @@
 import { type Metadata, noMetadata, type Reply } from '../../../call/call.ts'
+import { payerOf } from '../../../call/caller.ts'
 import { KnownMessages } from '../../../call/known-messages.ts'
 import { type RpcSpan, traceHandler } from '../../../call/rpc-span.ts'
 import { Deadline, within } from '../../../lib/deadline.ts'
@@ -7,6 +8,7 @@ import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { type CallHandler, type ServedCall, ServerLanes } from '../../../proto/grpc/server-lane.ts'
 import type { ServerStream } from '../../../proto/grpc/server-stream.ts'
 import type { WindowBudget } from '../../../proto/grpc/window-budget.ts'
+import type { ReplicaMemory } from '../../memory/replica-memory.ts'
 import { type HandOver, readHandOver, tunnelKey, withoutOwnKeys, writeError } from '../../peers/hand-over-metadata.ts'
 import type { TunnelRequest } from '../../tunnels/shares.ts'
 import type { Tunnel } from '../../tunnels/tunnel.ts'
@@ -24,15 +26,23 @@ const none: Metadata = { [tunnelKey]: ['none'] }
 const refused: Metadata = { [tunnelKey]: ['refused'] }
 const readySign: Metadata = { [tunnelKey]: ['ready'] }
 
+export interface HandedOverComponents {
+  readonly tunnels: TunnelRegistry
+  /** absent: there is one of its own */
+  readonly memory?: ReplicaMemory
+  readonly tracer: Tracer
+}
+
 /** Serves calls that peers hand over. Only own tunnels are used: a call is never handed over again. */
 export class HandedOverCalls {
   readonly serve: CallHandler
   readonly #lanes = new ServerLanes()
   readonly #tunnels: TunnelRegistry
-  readonly #unreadByAgent = new UnreadByAgent({ maxWideBytes: maxWideBytesPerAgent })
+  readonly #unreadByAgent: UnreadByAgent
   readonly #closing = new AbortController()
 
-  constructor({ tunnels, tracer }: { tunnels: TunnelRegistry; tracer: Tracer }) {
+  constructor({ tunnels, memory, tracer }: HandedOverComponents) {
+    this.#unreadByAgent = new UnreadByAgent(memory, { maxWideBytes: maxWideBytesPerAgent })
     this.#tunnels = tunnels
     this.serve = (stream) => traceHandler(tracer, stream, (span) => this.#serve(stream, span))
   }
@@ -59,7 +69,7 @@ export class HandedOverCalls {
     span.calls(agentId)
     const own = this.#unreadByAgent.enter(agentId)
     stream.onClosed(() => own.leave())
-    stream.chargeTo(own.unread)
+    stream.chargeTo(own.unread, payerOf(caller))
     const tunnel = await this.#find(stream, handOver)
     if (!tunnel) return none
     let messages: AsyncIterable<Uint8Array> = stream.messages

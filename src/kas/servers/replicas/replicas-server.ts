@@ -15,6 +15,7 @@ import type { CallHandler } from '../../../proto/grpc/server-lane.ts'
 import { type ServerSession, type ServerSessionEvents, serveSession } from '../../../proto/grpc/server-session.ts'
 import type { Handler } from '../../../proto/grpc/server-stream.ts'
 import type { ListenOptions } from '../../config/listen-address.ts'
+import type { ReplicaMemory } from '../../memory/replica-memory.ts'
 import { tunnelKey } from '../../peers/hand-over-metadata.ts'
 import { peerKeyHash, type ReplicaIdentity } from '../../peers/replica-identity.ts'
 import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
@@ -24,6 +25,8 @@ import { HandedOverCalls } from './handed-over-calls.ts'
 export interface ReplicasServerComponents {
   readonly identity: ReplicaIdentity
   readonly tunnels: TunnelRegistry
+  /** absent: there is one of its own */
+  readonly memory?: ReplicaMemory
   /** a replica of the table has this key */
   readonly isKnown: (publicKeyHash: string) => boolean
   /** calls of peers to this replica itself, by `/kas.replica.v1.Service/Method` */

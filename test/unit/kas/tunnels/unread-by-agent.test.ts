@@ -1,11 +1,12 @@
 import t from 'tap'
 import type { AgentId } from '../../../../src/call/call.ts'
+import { ReplicaMemory } from '../../../../src/kas/memory/replica-memory.ts'
 import { UnreadByAgent } from '../../../../src/kas/tunnels/unread-by-agent.ts'
 
 const agent = 7n as AgentId
 
 t.test('an agent has one account, as long as anything of it waits', async (t) => {
-  const agents = new UnreadByAgent({ maxBytes: 100 })
+  const agents = new UnreadByAgent(new ReplicaMemory(), { maxBytes: 100 })
   const first = agents.enter(agent)
   const second = agents.enter(agent)
   t.equal(second.unread, first.unread)

@@ -28,6 +28,8 @@ export interface Authorized {
   /** as whom the caller acts in the cluster; undefined: as the agent itself */
   readonly impersonation: Impersonation | undefined
   readonly access: Access
+  /** of the agent: whose tenant it is */
+  readonly configProjectId: bigint
 }
 
 /**
@@ -54,14 +56,16 @@ export async function authorize(
       projectId: project.id,
       job: { id: job.id, pipelineId: pipeline.id },
     }
-    return { impersonation: jobImpersonation(agentId, grant), access }
+    const { configProjectId } = grant
+    return { impersonation: jobImpersonation(agentId, grant), access, configProjectId }
   }
   const questionOf = (type: UserCredential['type']) =>
     onKnown ? { ...how, onKnown: (who: KnownCaller) => onKnown(callerAccess(viaOf(type), who)) } : how
   const { grant, type } = await firstGrant(directory, credentials, signal, questionOf)
   const { id: userId, username } = grant.user
   const access: Access = { via: viaOf(type), agentId, userId, username, projectId: grant.configProjectId }
-  return { impersonation: userImpersonation(agentId, grant, type), access }
+  const { configProjectId } = grant
+  return { impersonation: userImpersonation(agentId, grant, type), access, configProjectId }
 }
 
 function viaOf(type: UserCredential['type']): Access['via'] {

@@ -64,8 +64,11 @@ export class Sessions {
       if (isEnded) return
       isEnded = true
       const fields = { error: reason, trace_id: traceId, session: record.auditId, agent_id: String(agentId), username }
-      const isByOperator = reason.code === 'SESSION_ENDED'
-      log.info(fields, isByOperator ? 'A request was ended' : 'A request was ended: its caller may no longer')
+      if (reason.code === 'REPLICA_MEMORY_FULL') log.debug(fields, 'A request was ended: others need its room')
+      else {
+        const isByOperator = reason.code === 'SESSION_ENDED'
+        log.info(fields, isByOperator ? 'A request was ended' : 'A request was ended: its caller may no longer')
+      }
       ends.end(reason)
     }
     const leaveTable = table.add({

@@ -4,6 +4,12 @@ import type { KasError } from '../../../../lib/errors.ts'
 /** Bytes that wait for their reader before the sender is stopped. */
 export const maxWaitingBytes = 64 * 1024
 
+/** Counts what waits. */
+export interface Meter {
+  take(bytes: number): void
+  give(bytes: number): void
+}
+
 /** What a chunk costs beside its bytes while it waits: a client may send them one by one. */
 const chunkBytes = 256
 
@@ -19,12 +25,19 @@ export class ByteSource {
   #ended = false
   #readBytes = 0
   #failure: KasError | undefined
+  #meter: Meter | undefined
 
   /** Takes the stream over: nothing else may read it. */
   constructor(stream: Readable) {
     this.#stream = stream
     stream.on('data', this.#onData)
     stream.on('end', this.#onEnd)
+  }
+
+  /** What waits, and will, is counted there. */
+  countBy(meter: Meter | undefined): void {
+    this.#meter = meter
+    if (this.#waitingBytes > 0) meter?.take(this.#waitingBytes)
   }
 
   /** that have come */
@@ -41,6 +54,7 @@ export class ByteSource {
     const chunk = this.#chunks.shift()
     if (chunk) {
       this.#waitingBytes -= chunk.length + chunkBytes
+      this.#meter?.give(chunk.length + chunkBytes)
       if (this.#waitingBytes < maxWaitingBytes && this.#stream.isPaused()) this.#stream.resume()
       return Promise.resolve(chunk)
     }
@@ -84,6 +98,7 @@ export class ByteSource {
     this.#chunks.push(chunk)
     this.#waitingBytes += chunk.length + chunkBytes
     if (this.#waitingBytes >= maxWaitingBytes) this.#stream.pause()
+    this.#meter?.take(chunk.length + chunkBytes)
   }
 
   #onEnd = (): void => {

@@ -4,6 +4,7 @@ import type { AgentId } from '../../../../call/call.ts'
 import type { Counter } from '../../../../lib/counter.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { remoteOf } from '../../../../lib/host-port.ts'
+import type { Holder, Share } from '../../../../lib/shared-total.ts'
 import type { ClientAddresses, Origin } from '../../addresses/client-addresses.ts'
 import type { IdleConnections, Owner } from './idle-connections.ts'
 
@@ -12,6 +13,10 @@ export const noAgent = 0n as AgentId
 
 /** Connections of one agent's callers: to so many answers go in pieces, so that each costs less. */
 const crowd = 32
+
+/** What a connection takes: most of it are the buffers of TLS. bytes */
+const tlsConnectionBytes = 64 * 1024
+const plainConnectionBytes = 8 * 1024
 
 /** Requests that a client may have sent on one connection without an answer yet. */
 export const maxPipelinedRequests = 4
@@ -41,7 +46,7 @@ export interface ConnectionComponents {
  * One client's connection and what runs on it. Its end is noticed here, once: node's requests and responses do not
  * report it reliably when they are pipelined.
  */
-export class Connection {
+export class Connection implements Holder {
   readonly socket: Socket
   readonly remote: string | undefined
   readonly origin: Origin
@@ -56,6 +61,8 @@ export class Connection {
   readonly #idle: IdleConnections
   readonly #callers: Counter<AgentId>
   #owner: Owner | undefined
+  /** undefined: it is not counted */
+  #share: Share | undefined
   /** what begins requests that wait, in their order */
   #waiting: (() => void)[] = []
 
@@ -68,6 +75,7 @@ export class Connection {
     this.#callers = callers
     socket.once('close', () => {
       idle.delete(this)
+      this.#giveMemory()
       if (this.#owner !== undefined) callers.add(this.#owner.agentId, -1)
       for (const exchange of this.exchanges) exchange.leave(new KasError({ code: 'CANCELLED' }))
       this.exchanges.clear()
@@ -96,12 +104,56 @@ export class Connection {
     return this.#owner !== undefined && 'encrypted' in this.socket && this.#callers.of(this.#owner.agentId) > crowd
   }
 
-  /** A caller of this agent was let in. */
-  letIn(agentId: AgentId, callerKey: string): void {
+  /**
+   * A caller of this agent was let in.
+   *
+   * @param enterShare - the caller's share of the replica's memory; absent: the connection is not counted
+   * @throws KasError REPLICA_MEMORY_FULL: it closes after the answer
+   */
+  letIn(agentId: AgentId, callerKey: string, enterShare?: () => Share): void {
     if (this.#owner !== undefined || this.socket.destroyed) return
     this.#owner = { agentId, callerKey }
     this.#callers.add(agentId)
+    if (enterShare) this.#takeMemory(enterShare())
     for (const begin of this.#waiting.splice(0)) begin()
+  }
+
+  /** Makes room by itself only while nothing runs on it. */
+  get bufferedBytes(): number {
+    return this.#share && this.exchanges.size === 0 ? this.#memoryBytes : 0
+  }
+
+  get isIdle(): boolean {
+    return this.exchanges.size === 0
+  }
+
+  /** Others need the room: it is kept no longer. */
+  drop(): void {
+    this.#giveMemory()
+    this.socket.destroySoon()
+  }
+
+  get #memoryBytes(): number {
+    return 'encrypted' in this.socket ? tlsConnectionBytes : plainConnectionBytes
+  }
+
+  #takeMemory(share: Share): void {
+    if (share.admit(this.#memoryBytes)) {
+      this.#share = share
+      share.holders.add(this)
+      return
+    }
+    share.leave()
+    this.closeWhenIdle = true
+    throw new KasError({ code: 'REPLICA_MEMORY_FULL', share: 'callers', limit: share.total.maxBytes })
+  }
+
+  #giveMemory(): void {
+    const share = this.#share
+    this.#share = undefined
+    share?.holders.delete(this)
+    share?.remove(this.#memoryBytes)
+    share?.leave()
   }
 
   /** Begins the request that was added last: on a connection on which nobody was let in yet, one after the other. */

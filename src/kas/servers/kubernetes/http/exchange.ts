@@ -6,6 +6,7 @@ import type { ArrivedCall } from '../../arrivals.ts'
 import { hasNoBody } from '../request/request-head.ts'
 import type { ResponseHead } from '../response/response-head.ts'
 import { ByteSource } from './byte-source.ts'
+import type { CallMemory } from './call-memory.ts'
 import type { Connection } from './connection.ts'
 import type { UpgradedSocket } from './upgraded-socket.ts'
 
@@ -39,6 +40,9 @@ export class Exchange {
   asked: 'watch' | 'log' | undefined
   /** ends it so that its client can read why, where it has a place for that; undefined: nobody was let in yet */
   endWithReason: ((reason: KasError) => void) | undefined
+  /** what of it waits is counted there; undefined: nobody was let in yet */
+  #memory: CallMemory | undefined
+  #isHandled = false
   readonly #response: ServerResponse
   readonly #options: ExchangeOptions
   #controller: AbortController | undefined
@@ -47,6 +51,8 @@ export class Exchange {
   #resume: (() => void) | undefined
   #listensForDrain = false
   #headFlushed = false
+  /** its client is not waited for any more */
+  #isGivenUp = false
   /** a piece of the body goes out bit by bit, or was not sent to its end */
   #isHalfWritten = false
   /** answered with 101: the connection carries bytes */
@@ -128,11 +134,35 @@ export class Exchange {
     this.#resume?.()
   }
 
+  /** What waits, of what the client sends and of what it is sent, is counted there from now on. */
+  countBy(memory: CallMemory): void {
+    this.#memory = memory
+    this.upgrade?.countBy(memory)
+  }
+
+  /** Waits for the client, which has not taken `bytes` of its answer yet. */
+  async untilTaken(full: Promise<void>, bytes: number): Promise<void> {
+    this.#memory?.take(bytes)
+    await full
+    this.#memory?.give(bytes)
+  }
+
+  /** What is being written is not waited for: the answer is about to be cut. */
+  giveUp(): void {
+    this.#isGivenUp = true
+    this.#resume?.()
+  }
+
+  get #isOver(): boolean {
+    return this.#isGivenUp || this.signal.aborted
+  }
+
   /** The body; a client that waits for 100 Continue gets it. */
   openBody(): ByteSource {
     if (this.#continueOwed) this.#response.writeContinue()
     this.#continueOwed = false
     this.#body = new ByteSource(this.request)
+    this.#body.countBy(this.#memory)
     return this.#body
   }
 
@@ -162,7 +192,7 @@ export class Exchange {
     }
     if (chunk.length === 0) return undefined
     if (chunk.length > pieceBytes && this.connection.isOfCrowd) return this.#writePieces(chunk)
-    if (this.#response.write(chunk) || this.signal.aborted) return undefined
+    if (this.#response.write(chunk) || this.#isOver) return undefined
     if (!this.#listensForDrain) this.#response.on('drain', () => this.#resume?.())
     this.#listensForDrain = true
     return new Promise((resolve) => {
@@ -173,13 +203,13 @@ export class Exchange {
   /** Each once the one before has been sent. */
   async #writePieces(chunk: Uint8Array): Promise<void> {
     this.#isHalfWritten = true
-    for (let at = 0; at < chunk.length && !this.signal.aborted; at += pieceBytes) {
+    for (let at = 0; at < chunk.length && !this.#isOver; at += pieceBytes) {
       const { promise, resolve } = Promise.withResolvers<void>()
       this.#resume = resolve
       this.#response.write(chunk.subarray(at, at + pieceBytes), () => resolve())
       await promise
     }
-    this.#isHalfWritten = this.signal.aborted
+    this.#isHalfWritten = this.#isOver
   }
 
   /** @throws KasError INVALID_MESSAGE if less was written than announced */
@@ -227,6 +257,7 @@ export class Exchange {
   async answerInPieces(code: number, headers: string[], body: Uint8Array, timeoutMs: number): Promise<boolean> {
     const response = this.#response
     this.#beginOwn(code, headers, body.length)
+    this.#memory?.take(body.length) // until the call has ended
     const timer = setTimeout(() => this.cut(), timeoutMs)
     try {
       await this.#writePieces(body)
@@ -308,8 +339,18 @@ export class Exchange {
 
   /** Its handling has ended; it counts as running until its answer has been sent. */
   finish(): void {
-    if (this.#switched || this.#response.closed) this.connection.delete(this)
-    else this.#response.once('close', () => this.connection.delete(this))
+    this.#isHandled = true
+    const end = () => {
+      this.connection.delete(this)
+      this.#memory?.close()
+    }
+    if (this.#switched || this.#response.closed) end()
+    else this.#response.once('close', end)
+  }
+
+  /** What is left of it waits for its client alone. */
+  get isHandled(): boolean {
+    return this.#isHandled
   }
 
   #beginOwn(code: number, headers: string[], bytes: number): void {

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import type { KasError } from '../../../../lib/errors.ts'
-import { ByteSource } from './byte-source.ts'
+import { ByteSource, type Meter } from './byte-source.ts'
 
 export interface UpgradedSocketOptions {
   /** a client that takes nothing for so long is cut, in ms (doc/reference/tunnel-protocol.md 6.5) */
@@ -44,6 +44,11 @@ export class UpgradedSocket {
     })
     if (head.length > 0) socket.unshift(head)
     this.#source = new ByteSource(socket)
+  }
+
+  /** What the client sends and nobody has read is counted there. */
+  countBy(meter: Meter): void {
+    this.#source.countBy(meter)
   }
 
   /** by the client */

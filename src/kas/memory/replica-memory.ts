@@ -1,0 +1,73 @@
+import { Counter, Gauge } from 'prom-client'
+import type { AgentId } from '../../call/call.ts'
+import { hasShare } from '../../call/caller.ts'
+import { type MemoryShare, memoryShareNames } from '../../lib/errors.ts'
+import type { Registry } from '../../lib/metrics.ts'
+import { type Share, SharedTotal } from '../../lib/shared-total.ts'
+import type { EnterShare } from '../../proto/grpc/unread-bytes.ts'
+import { memoryLimit, type ReplicaShares, replicaShares } from './replica-shares.ts'
+import { Tenants } from './tenants.ts'
+
+/**
+ * What waits at this replica for anybody, in bytes: each share of the pod's memory is one total of all agents, divided
+ * first among tenants and then among callers (doc/decisions/0035).
+ */
+export class ReplicaMemory {
+  readonly tenants = new Tenants()
+  readonly #totals: Readonly<Record<MemoryShare, SharedTotal>>
+
+  /** @param register - absent: nothing is counted */
+  constructor(shares: ReplicaShares = replicaShares(memoryLimit()), register?: Registry) {
+    let full: ((share: MemoryShare) => void) | undefined
+    const total = (share: MemoryShare, maxBytes: number) =>
+      new SharedTotal({ maxBytes, isOne: hasShare, onFull: () => full?.(share) })
+    this.#totals = {
+      unread: total('unread', shares.unreadBytes),
+      callers: total('callers', shares.callersBytes),
+    }
+    full = register && createMemoryMetrics(register, this.#totals)
+  }
+
+  get unread(): SharedTotal {
+    return this.#totals.unread
+  }
+
+  /** What callers have of a total by an agent; to be left. @param callerKey - absent: the agent itself */
+  enter(share: MemoryShare, agentId: AgentId, callerKey = `agent ${agentId}`): Share {
+    return this.#totals[share].enter(this.tenants.of(agentId), callerKey)
+  }
+
+  /** The same of what is sent and not read. */
+  unreadOf(agentId: AgentId): EnterShare {
+    return (callerKey) => this.enter('unread', agentId, callerKey)
+  }
+}
+
+/** @returns counts one that made room, or found none */
+export function createMemoryMetrics(
+  register: Registry,
+  totals: Readonly<Partial<Record<MemoryShare, Pick<SharedTotal, 'bytes' | 'maxBytes'>>>>,
+): (share: MemoryShare) => void {
+  const registers = [register]
+  const labelNames = ['share']
+  const gauge = (name: string, help: string, read: (total: Pick<SharedTotal, 'bytes' | 'maxBytes'>) => number) =>
+    new Gauge({
+      name,
+      help,
+      labelNames,
+      registers,
+      collect() {
+        for (const [share, total] of Object.entries(totals)) this.set({ share }, read(total))
+      },
+    })
+  gauge('kas_memory_share_bytes', 'Bytes of each share of the memory that are in use', ({ bytes }) => bytes)
+  gauge('kas_memory_share_limit_bytes', 'Bytes of each share of the memory', ({ maxBytes }) => maxBytes)
+  const full = new Counter({
+    name: 'kas_memory_share_full_total',
+    help: 'Connections, calls and answers that ended to make room in a full share of the memory, or were refused',
+    labelNames,
+    registers,
+  })
+  for (const share of memoryShareNames) full.inc({ share }, 0)
+  return (share) => full.inc({ share })
+}

@@ -1,0 +1,80 @@
+import type { IncomingMessage } from 'node:http'
+import { KasError } from '../../../../lib/errors.ts'
+import type { Holder, NoRoom, Share } from '../../../../lib/shared-total.ts'
+
+/** A call at its entry, its span, session and record among it; measured with calls that wait. */
+export const callBytes = 16 * 1024
+/** Of a head: as node has read it, as it goes to the agent, and in pieces. */
+const headCopies = 3
+
+/**
+ * What one call takes of the replica's share for callers, from its caller is known until it has ended: itself, its head,
+ * what it has sent and nobody has taken, and what its client has not.
+ */
+export class CallMemory implements Holder {
+  readonly #share: Share
+  readonly #end: (reason: KasError) => void
+  #bytes: number
+  #isClosed = false
+
+  /**
+   * @param share - it leaves that at its end
+   * @param headBytes - of the request
+   * @param end - ends the call, for others need the room
+   * @throws KasError REPLICA_MEMORY_FULL: its caller holds most
+   */
+  constructor(share: Share, headBytes: number, end: (reason: KasError) => void) {
+    this.#share = share
+    this.#end = end
+    this.#bytes = callBytes + headCopies * headBytes
+    if (!share.admit(this.#bytes)) {
+      share.leave()
+      throw full(share.total.noRoom)
+    }
+    share.holders.add(this)
+  }
+
+  get bufferedBytes(): number {
+    return this.#bytes
+  }
+
+  /** Waits here from now on. Where there is no room for it the call of whoever holds most ends, which may be this one. */
+  take(bytes: number): void {
+    if (this.#isClosed) return
+    if (this.#share.add(bytes)) {
+      if (this.#isClosed) this.#share.remove(bytes)
+      else this.#bytes += bytes
+    } else this.drop(this.#share.total.noRoom)
+  }
+
+  give(bytes: number): void {
+    if (this.#isClosed) return
+    this.#bytes -= bytes
+    this.#share.remove(bytes)
+  }
+
+  drop(why: NoRoom): void {
+    if (this.#isClosed) return
+    this.close()
+    this.#end(full(why))
+  }
+
+  close(): void {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    this.#share.holders.delete(this)
+    this.#share.remove(this.#bytes)
+    this.#share.leave()
+  }
+}
+
+function full({ limit }: NoRoom): KasError {
+  return new KasError({ code: 'REPLICA_MEMORY_FULL', share: 'callers', limit })
+}
+
+/** Of a request's head, as node has read it. */
+export function headBytes({ rawHeaders, url = '' }: Pick<IncomingMessage, 'rawHeaders' | 'url'>): number {
+  let bytes = url.length
+  for (const part of rawHeaders) bytes += part.length
+  return bytes
+}

@@ -1,0 +1,32 @@
+import { type Caller, payerOf } from '../../../call/caller.ts'
+import type { KasError } from '../../../lib/errors.ts'
+import type { ReplicaMemory } from '../../memory/replica-memory.ts'
+import type { Authorized } from './authorization/authorize.ts'
+import type { Credentials } from './authorization/credentials.ts'
+import { CallMemory, headBytes } from './http/call-memory.ts'
+import type { Exchange } from './http/exchange.ts'
+
+interface LetIn {
+  readonly exchange: Exchange
+  readonly credentials: Credentials
+  readonly letInAs: Authorized
+  readonly caller: Caller
+  /** Ends the call while it is handled. */
+  readonly end: (reason: KasError) => void
+}
+
+/**
+ * Counts a call, and the connection that it is the first on, as its caller's until both have ended.
+ *
+ * @throws KasError REPLICA_MEMORY_FULL: the caller, or the tenant, holds most
+ */
+export function takeMemory(
+  memory: ReplicaMemory,
+  { exchange, credentials: { agentId }, letInAs, caller, end }: LetIn,
+): void {
+  memory.tenants.learn(agentId, letInAs.configProjectId)
+  const enterShare = () => memory.enter('callers', agentId, payerOf(caller))
+  exchange.connection.letIn(agentId, caller.key, enterShare)
+  const drop = (reason: KasError) => (exchange.isHandled ? exchange.cut() : end(reason))
+  exchange.countBy(new CallMemory(enterShare(), headBytes(exchange.request), drop))
+}
