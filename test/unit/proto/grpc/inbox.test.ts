@@ -3,6 +3,7 @@ import type { Http2Stream } from 'node:http2'
 import { Readable } from 'node:stream'
 import t from 'tap'
 import { KasError } from '../../../../src/lib/errors.ts'
+import { SharedTotal } from '../../../../src/lib/shared-total.ts'
 import { Deframer, framePrefix, prefixBytes } from '../../../../src/proto/grpc/frames.ts'
 import { Inbox } from '../../../../src/proto/grpc/inbox.ts'
 import { maxUnreadBytes, unreadMessageBytes } from '../../../../src/proto/grpc/limits.ts'
@@ -223,6 +224,40 @@ t.test('messages that nobody reads do not keep what was read with them', async (
     const { value } = await messages.next()
     if (!value || !Buffer.alloc(sizes[i] as number, fill(i)).equals(value)) t.fail(`message ${i}`)
   }
+})
+
+t.test('of a total of many agents the caller who has most makes room, whatever agents it calls', async (t) => {
+  const large = maxUnreadBytes + 1
+  const total = new SharedTotal({ maxBytes: 3 * waiting(large) })
+  const agents = ['one', 'other', 'third'].map(
+    (tenant) => new UnreadBytes(1 << 20, undefined, (caller = tenant) => total.enter(tenant, caller)),
+  )
+  const begin = async (agent: number, caller: string) => {
+    const { stream, messages, faults } = inbox()
+    messages.chargeTo(agents[agent])
+    messages.payBy(caller)
+    messages.begin()
+    stream.push(message(large, 'x'))
+    await once(stream, 'pause')
+    return { stream, messages, faults }
+  }
+  const good = await begin(0, 'good')
+  const greedy = [await begin(1, 'greedy'), await begin(2, 'greedy')]
+  t.equal(total.bytes, 3 * waiting(large))
+  const late = await begin(0, 'late')
+  t.same(good.faults, [])
+  t.same(late.faults, [])
+  t.same(
+    greedy.flatMap(({ faults }) => faults),
+    ['REPLICA_MEMORY_FULL'],
+  )
+  t.equal(
+    agents.reduce((sum, { bytes }) => sum + bytes, 0),
+    total.bytes,
+    'what it had is given back to both',
+  )
+  for (const { messages } of [good, late]) t.equal((await messages.next()).value?.length, large)
+  t.equal(total.bytes, waiting(large))
 })
 
 t.test('charged to another one, it owes nothing to the one before', async (t) => {
