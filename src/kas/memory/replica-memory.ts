@@ -37,6 +37,17 @@ export class ReplicaMemory {
     return this.#totals[share].enter(this.tenants.of(agentId), callerKey)
   }
 
+  /** Whether there is room for so much, or whoever holds most makes it. False: that is this caller, or its tenant. */
+  hasRoom(share: MemoryShare, agentId: AgentId, callerKey: string, bytes: number): boolean {
+    const total = this.#totals[share]
+    if (total.bytes + bytes <= total.maxBytes) return true
+    const own = this.enter(share, agentId, callerKey)
+    const isAdmitted = own.admit(bytes)
+    if (isAdmitted) own.remove(bytes)
+    own.leave()
+    return isAdmitted
+  }
+
   /** The same of what is sent and not read. */
   unreadOf(agentId: AgentId): EnterShare {
     return (callerKey) => this.enter('unread', agentId, callerKey)

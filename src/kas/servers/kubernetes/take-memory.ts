@@ -1,10 +1,13 @@
 import { type Caller, payerOf } from '../../../call/caller.ts'
-import type { KasError } from '../../../lib/errors.ts'
+import { KasError } from '../../../lib/errors.ts'
 import type { ReplicaMemory } from '../../memory/replica-memory.ts'
 import type { Authorized } from './authorization/authorize.ts'
 import type { Credentials } from './authorization/credentials.ts'
 import { CallMemory, headBytes } from './http/call-memory.ts'
 import type { Exchange } from './http/exchange.ts'
+
+/** What an answer may have waiting at the least: a narrow window, and what is read ahead of its client. */
+const answerBytes = 128 * 1024
 
 interface LetIn {
   readonly exchange: Exchange
@@ -25,8 +28,11 @@ export function takeMemory(
   { exchange, credentials: { agentId }, letInAs, caller, end }: LetIn,
 ): void {
   memory.tenants.learn(agentId, letInAs.configProjectId)
-  const enterShare = () => memory.enter('callers', agentId, payerOf(caller))
+  const payer = payerOf(caller)
+  const enterShare = () => memory.enter('callers', agentId, payer)
   exchange.connection.letIn(agentId, caller.key, enterShare)
+  if (!memory.hasRoom('unread', agentId, payer, answerBytes))
+    throw new KasError({ code: 'REPLICA_MEMORY_FULL', share: 'unread', limit: memory.unread.maxBytes })
   const drop = (reason: KasError) => (exchange.isHandled ? exchange.cut() : end(reason))
   exchange.countBy(new CallMemory(enterShare(), headBytes(exchange.request), drop))
 }
