@@ -1,6 +1,7 @@
 import type { Attack } from './attack.ts'
 import { badMetadata } from './attacks/bad-metadata.ts'
 import { budgetSelectors } from './attacks/budget-selectors.ts'
+import { hellosOfFewNetworks, hellosOfManyNetworks } from './attacks/client-hellos.ts'
 import { deltaBomb } from './attacks/delta-bomb.ts'
 import { descriptors } from './attacks/descriptors.ts'
 import { fatRequests } from './attacks/fat-requests.ts'
@@ -66,6 +67,8 @@ export const attacks: readonly Attack<unknown>[] = [
   greedyWatches,
   greedyStreams,
   greedyIdentities,
+  hellosOfFewNetworks,
+  hellosOfManyNetworks,
   ownSockets,
   ownViews,
   ownBodies,
