@@ -16,6 +16,7 @@ import { Warden } from '../dev/control-plane/warden.ts'
 import { bundledPrograms } from './runner/bundled-programs.ts'
 import type { FileResult } from './runner/file-result.ts'
 import { type Job, jobsOf } from './runner/jobs.ts'
+import { onMachine, sampleName, slownessOf } from './runner/machine-speed.ts'
 import { memoryFolder } from './runner/memory-folder.ts'
 import { printFile, printSummary } from './runner/report.ts'
 import { runJob } from './runner/run-job.ts'
@@ -71,9 +72,11 @@ const results: FileResult[] = []
 
 /** Files of a room run one after the other. */
 const roomTimes = 3
+/** of this machine: what ends that hangs has as much more time */
+let slowness = 1
 
 async function run(job: Job): Promise<void> {
-  const timeoutMs = options.timeoutMs * (job.files.length > 1 ? roomTimes : 1)
+  const timeoutMs = options.timeoutMs * slowness * (job.files.length > 1 ? roomTimes : 1)
   const { results: ofJob, cost } = await runJob(job, { ...options, timeoutMs, signal: stop.signal })
   results.push(...ofJob)
   for (const result of ofJob) printFile(result)
@@ -82,7 +85,18 @@ async function run(job: Job): Promise<void> {
   if (isGood && (isWhole || !times.has(job.name))) measured.set(job.name, cost)
 }
 
-const waiting = jobs.map((job) => ({ ...job, cost: times.get(job.name) ?? unmeasured }))
+// a whole run begins with what shows how fast the machine is
+const sample = wanted.length === 0 && !values.record ? jobs.find(({ name }) => name === sampleName) : undefined
+if (sample) {
+  await run(sample)
+  slowness = slownessOf(times.get(sampleName), measured.get(sampleName))
+  process.env.KAS_TEST_SLOWNESS = slowness.toFixed(2)
+  if (slowness > 1) console.log(`This machine is ${slowness.toFixed(1)} times slower than that of test/times.json`)
+}
+
+const waiting = jobs
+  .filter((job) => job !== sample)
+  .map((job) => ({ ...job, cost: onMachine(times.get(job.name) ?? unmeasured, slowness) }))
 const running = new Map<(typeof waiting)[number], Promise<void>>()
 while (waiting.length > 0 && !stop.signal.aborted) {
   const next = nextToStart(waiting, [...running.keys()], machine)

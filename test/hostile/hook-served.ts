@@ -5,8 +5,8 @@ import type { HostileGround } from './hostile-ground.ts'
 import type { Stage } from './stage.ts'
 import { newcomerProject } from './tenants.ts'
 
-/** A Git server waits for 10 s. */
-const patienceMs = 5000
+/** As a Git server waits. */
+const patienceMs = 10_000
 const body = '{"ref":"refs/heads/main"}'
 
 export interface ServedHook {

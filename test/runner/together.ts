@@ -9,6 +9,7 @@ import { begin } from './own-test.ts'
 import './tap-domains.ts'
 
 const { default: t } = await import('tap')
+await import('./slow-machine.ts')
 await import('./tell-tests.ts')
 
 const files = (process.env.KAS_TEST_FILES ?? '').split('\n') // arguments would become a part of tap's name for it

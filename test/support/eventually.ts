@@ -2,8 +2,11 @@
 const retryMs = { least: 20, most: 100 }
 const retryShare = 1 / 20
 
+/** of this machine (test/runner/machine-speed.ts) */
+const slowness = Number(process.env.KAS_TEST_SLOWNESS ?? 1)
+
 export interface Eventually {
-  /** default 20 s */
+  /** default 20 s; longer on a slow machine */
   readonly timeoutMs?: number
   /** tells when to try again, until what it gives back is called; absent: every 20 ms, then less often */
   onChange?(listener: () => void): () => void
@@ -20,7 +23,7 @@ export async function eventually<T>(
   options: Eventually = {},
 ): Promise<Exclude<Awaited<T>, false>> {
   const began = performance.now()
-  const end = began + (options.timeoutMs ?? 20_000)
+  const end = began + (options.timeoutMs ?? 20_000) * slowness
   let wake = () => {}
   const leave = options.onChange?.(() => wake())
   try {

@@ -1,0 +1,18 @@
+import t from 'tap'
+import { onMachine, slownessOf } from '../../runner/machine-speed.ts'
+
+const cost = (wall: number, cpu: number) => ({ wall, cpu })
+
+t.test('a machine is as slow as a known piece of work shows', async (t) => {
+  t.equal(slownessOf(cost(8, 4), cost(20, 10)), 2.5)
+  t.equal(slownessOf(cost(8, 4), cost(4, 2)), 1, 'a faster one has no less time')
+  t.equal(slownessOf(cost(8, 4), cost(90, 80)), 4, 'not without end')
+  t.equal(slownessOf(undefined, cost(8, 4)), 1)
+  t.equal(slownessOf(cost(8, 4), undefined), 1)
+})
+
+t.test('there work takes longer, and waits do not', async (t) => {
+  t.strictSame(onMachine(cost(10, 0), 3), cost(10, 0))
+  t.strictSame(onMachine(cost(10, 4), 3), cost(18, 12))
+  t.strictSame(onMachine(cost(10, 4), 1), cost(10, 4))
+})
