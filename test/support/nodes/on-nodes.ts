@@ -15,6 +15,7 @@ export interface OnNodes {
 }
 
 const program = process.env.KUBETEST_NODES ?? ''
+const slowMachine = new URL('../../runner/slow-machine.ts', import.meta.url).href
 
 export function whySkipped(): string | false {
   if (program === '') return 'needs KUBETEST_NODES'
@@ -35,7 +36,7 @@ export function onNodes(
   if (skip) {
     t.test(name, { skip }, () => undefined)
   } else if (folder === undefined) {
-    const args = [String(nodes), process.execPath, fileURLToPath(file)]
+    const args = [String(nodes), process.execPath, '--import', slowMachine, fileURLToPath(file)]
     const env = { ...process.env, ...environment, KUBETEST_NODE_ASSETS: nodePrograms(program) }
     // its input ends with this process, however that ends
     t.spawn(program, args, { name, timeout: timeoutMs + startMs, stdio: ['pipe', 'pipe', 2], env })
