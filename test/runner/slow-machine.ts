@@ -3,8 +3,7 @@
  * much. They end what hangs; a subtest that has none of its own has its parent's.
  */
 import t from 'tap'
-
-const slowness = Number(process.env.KAS_TEST_SLOWNESS ?? 1)
+import { slowness } from '../support/slowness.ts'
 
 interface Timed {
   setTimeout(ms: number): void

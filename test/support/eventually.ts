@@ -1,9 +1,8 @@
+import { slowness } from './slowness.ts'
+
 /** between two tries, where nothing tells of the change: a twentieth of the time that has gone, but not less or more */
 const retryMs = { least: 20, most: 100 }
 const retryShare = 1 / 20
-
-/** of this machine (test/runner/machine-speed.ts) */
-const slowness = Number(process.env.KAS_TEST_SLOWNESS ?? 1)
 
 export interface Eventually {
   /** default 20 s; longer on a slow machine */

@@ -1,0 +1,2 @@
+/** How many times slower this machine is than the one of test/times.json (test/runner/machine-speed.ts); by hand: 1. */
+export const slowness = Number(process.env.KAS_TEST_SLOWNESS ?? 1)
