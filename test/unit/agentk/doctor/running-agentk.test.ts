@@ -13,7 +13,7 @@ t.test('agentk as process 1 is found by its program, whatever starts it', async 
     ['/usr/bin/tini', '--', '/usr/bin/node', '--max-semi-space-size=4', '/usr/lib/kas/dist/agentk/main.js'],
     ['node', '/app/node_modules/.bin/agentk'],
     ['node', '/app/bin/agentk.mjs'],
-    ['/work/node', '/work/src/agentk/main.ts'],
+    ['/app/node', '/app/src/agentk/main.ts'],
     ['agentk'],
   ]) {
     const folder = processOf(t, [...words, ...flags], ['POD_NAME=agentk-0', 'EQUALS=a=b', 'LINES=a\nb'])
