@@ -79,6 +79,7 @@ export class ReceivedBytes implements Holder {
    */
   chargeTo(unread: UnreadBytes | undefined, callerKey?: string): void {
     const bytes = this.#bufferedBytes
+    const unsentBytes = this.#unsentBytes
     this.remove(bytes)
     this.#leave()
     this.#charged = unread
@@ -88,7 +89,7 @@ export class ReceivedBytes implements Holder {
       unread?.enter(this)
       this.#share?.holders.add(this)
     }
-    this.#share?.total.count(this.#share, this.#unsentBytes)
+    if (this.#share) this.countUnsent(unsentBytes)
     this.add(bytes)
   }
 
@@ -230,6 +231,7 @@ export class ReceivedBytes implements Holder {
     const share = this.#share
     share?.holders.delete(this)
     share?.remove(this.#unsentBytes)
+    this.#unsentBytes = 0
     share?.leave()
   }
 

@@ -260,6 +260,20 @@ t.test('of a total of many agents the caller who has most makes room, whatever a
   t.equal(total.bytes, waiting(large))
 })
 
+t.test('what is sent and has not left is given back once, at its end', async (t) => {
+  const total = new SharedTotal({ maxBytes: 1 << 20 })
+  const owner = new UnreadBytes(1 << 20, undefined, (caller = 'own') => total.enter('tenant', caller))
+  const { stream, messages } = inbox(owner)
+  messages.countUnsent(1000)
+  messages.payBy('caller')
+  messages.countUnsent(3000)
+  t.equal(total.bytes, 3000)
+  stream.destroy()
+  await once(stream, 'close')
+  messages.countUnsent(0) // as its sender does, which closes after it
+  t.equal(total.bytes, 0)
+})
+
 t.test('charged to another one, it owes nothing to the one before', async (t) => {
   const [first, second] = [new UnreadBytes(1 << 20), new UnreadBytes(1 << 20)]
   const { stream, messages } = inbox(first)
