@@ -166,7 +166,7 @@ export class App implements Service {
   }
 }
 
-/** What listening threw as SETTINGS_INVALID that names the flag, if the next step is known; else as it is. */
+/** Turns an error of listening into a SETTINGS_INVALID that names the flag, where the next step is known. */
 function listenFailure(error: unknown, at: ListenAttempt['at'], address: string): unknown {
   const problem = listenProblem(error, { at, address, program: 'agentk' })
   if (problem === undefined) return error

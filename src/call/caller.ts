@@ -15,7 +15,7 @@ export const kasCaller: Caller = { name: 'kas', key: 'kas' }
 /** All that come from replicas which do not say who calls. */
 export const unnamedCaller: Caller = { name: 'another version of kas', key: 'unnamed' }
 
-/** Whose memory a call takes: all jobs that a user has started are the user's. */
+/** The key that a call's memory counts for: jobs count for the user that started them. */
 export function payerOf({ key, userKey = key }: Caller): string {
   return userKey
 }

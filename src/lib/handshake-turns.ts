@@ -10,7 +10,7 @@ export const sliceMs = 2
 export const handshakeShare = 0.4
 /** From one check of the event loop to the next. ms */
 export const checkMs = 1
-/** Of so many turns the last one is for an address that was not let in lately, if one waits. */
+/** The last of so many turns is for an address that was not let in lately, if one waits. */
 const turnsForAll = 4
 
 export interface HandshakeTurnsComponents {

@@ -57,7 +57,7 @@ export function networkOf(host: string): string {
   return isIPv6(address) ? firstGroups(address, 4) : address
 }
 
-/** What networks on the internet route at the least: a /24 of IPv4, a /48 of IPv6. Anything else is given back. */
+/** Returns the smallest network that the internet routes: a /24 of IPv4, a /48 of IPv6. Returns any other text as it is. */
 export function routedNetworkOf(host: string): string {
   const address = plainAddress(host)
   if (isIPv6(address)) return firstGroups(address, 3)

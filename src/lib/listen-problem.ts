@@ -7,7 +7,7 @@ export interface ListenAttempt {
   readonly program: 'kas' | 'agentk'
 }
 
-/** What is wrong with an address that a program cannot listen on, and what to do. Undefined: the error says all that is known. */
+/** Says why a program cannot listen on an address, and what to do. Undefined: the error says all that is known. */
 export function listenProblem(error: unknown, { at, address, program }: ListenAttempt): string | undefined {
   const code = codeOf(error)
   return 'path' in at ? socketProblem(code, at.path, error) : tcpProblem(code, at, { address, program })

@@ -1,6 +1,6 @@
 import { printableLines } from './printable.ts'
 
-/** What of node's `process.stdout` is needed. */
+/** The part of node's `process.stdout` that is needed. */
 export interface TextStream {
   write(text: string): unknown
   readonly isTTY?: boolean

@@ -57,7 +57,7 @@ export class SharedRate {
     return this.#debts.has(taker) || this.#debts.size < maxDebtors ? taker : others
   }
 
-  /** What has filled in meanwhile pays debts, and fills the bucket when there are none. */
+  /** Pays debts by what has filled in meanwhile, and fills the bucket when there are none. */
   #pay(): void {
     const now = this.#clock.now()
     const { perSecond, burst } = this.#rate

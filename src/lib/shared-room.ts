@@ -1,7 +1,7 @@
 import { Counter } from './counter.ts'
 import { KasError, type LimitName } from './errors.ts'
 
-/** Who holds. Both keys count: neither a project with many users nor a user with many projects takes all of a room. */
+/** A holder. Both keys count: neither a project with many users nor a user with many projects takes all of a room. */
 export interface Holder {
   /** undefined: many that nobody distinguishes. They make no room, and count as one that holds nothing */
   readonly key: string | undefined
@@ -14,7 +14,7 @@ export interface SharedBound {
   readonly limit: number
 }
 
-/** What a hold is for. */
+/** The purpose of a hold. */
 export interface Use {
   /** of what there are too many, for who is refused */
   readonly what: string
@@ -24,7 +24,7 @@ export interface Use {
   readonly amount?: number
 }
 
-/** What a holder has of a room. */
+/** The part of a room that a holder has. */
 export interface Hold {
   /** @throws KasError TOO_MANY_STREAMS: there is no room for so much more, and nothing was taken */
   take(amount: number): void
@@ -95,7 +95,7 @@ export class SharedRoom {
     this.#add(hold, amount)
   }
 
-  /** Of who has most, if that is more than `than`. */
+  /** Finds a hold of the holder with most, if that is more than `than`. */
   #heaviestOfMost(than: number): CountedHold | undefined {
     const most = this.#amounts.most()
     if (most === undefined || this.#amounts.of(most) <= than) return undefined
@@ -108,12 +108,12 @@ export class SharedRoom {
     return heaviest
   }
 
-  /** Of its holder: the smaller of what its keys have. Of a project's users the one that has most makes room first. */
+  /** Returns the smaller of what the keys of its holder have. Of a project's users the one with most makes room first. */
   #leastOf({ keys }: CountedHold): number {
     return Math.min(...Array.from(keys, (key) => this.#amounts.of(key)))
   }
 
-  /** Of its holder: the larger of what its keys have. */
+  /** Returns the larger of what the keys of its holder have. */
   #amountOf({ keys }: CountedHold): number {
     return Math.max(0, ...Array.from(keys, (key) => this.#amounts.of(key)))
   }

@@ -22,7 +22,7 @@ export interface SharedTotalOptions {
   readonly onFull?: () => void
 }
 
-/** What one tenant has by all callers, or one caller at all tenants. */
+/** The sum of one tenant over all callers, or of one caller over all tenants. */
 class Account {
   bytes = 0
   /** by the key of the other side */
@@ -124,7 +124,7 @@ export class SharedTotal {
     }
   }
 
-  /** Of the tenant that holds most, or of the caller that does. */
+  /** Shares of the tenant that holds most, or of the caller that does. */
   #largest(passed: ReadonlySet<Share>): Share | undefined {
     let most: Account | undefined
     let isCaller = false
@@ -161,7 +161,7 @@ interface ShareParts {
   readonly isOne: boolean
 }
 
-/** What one caller has of a total in one tenant. */
+/** The part of a total that one caller has in one tenant. */
 export class Share {
   bytes = 0
   users = 0

@@ -11,13 +11,13 @@ const maxDebtMs = 500
 /** A connection counts as so much, and so does its ClientHello: who comes again waits behind who comes first. ms */
 const askMs = 0.5
 
-/** What a network asked for and took. The queues that have its connections see it grow. */
+/** The time that a network asked for and took. The queues that have its connections see it grow. */
 export interface Taken {
   ms: number
 }
 
 /**
- * What networks asked for and took of a server lately, in ms of handshakes beyond a half of their fair share, and which
+ * The time that networks asked for and took of a server lately, in ms of handshakes beyond a half of their fair share, and which
  * addresses were let in. Both are bounded; the oldest is forgotten first.
  */
 export class SourceHistory {
@@ -74,7 +74,7 @@ export class SourceHistory {
   }
 }
 
-/** Whose turn a connection takes, and whose place. */
+/** The source whose turn and place a connection takes. */
 export interface Source {
   /** an address, or the /64 of one of IPv6 */
   readonly source: string

@@ -13,7 +13,7 @@ import { skip } from '../support/kubectl-stack.ts'
  * it. KAS_MATRIX names a file for the whole table.
  */
 
-/** What each value of the chart lets a caller do: the table of deploy/charts/README.md. */
+/** Each value of the chart lets a caller do this: the table of deploy/charts/README.md. */
 interface Case {
   readonly agent: AgentOfChart
   readonly mode: Mode

@@ -174,7 +174,7 @@ export const upgradeHeaders = (protocol: string): readonly string[] => [
   `Sec-WebSocket-Protocol: ${protocol}`,
 ]
 
-/** Of a client, masked with zeros; shorter than 126 bytes. */
+/** A frame of a client, masked with zeros; shorter than 126 bytes. */
 export function textFrame(text: string): Buffer {
   const payload = Buffer.from(text)
   return Buffer.concat([Buffer.from([0x81, 0x80 | payload.length, 0, 0, 0, 0]), payload])

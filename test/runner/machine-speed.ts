@@ -1,6 +1,6 @@
 import type { Cost } from './schedule.ts'
 
-/** What is run first and alone, to see how fast the machine is: some seconds of work, and hardly a wait. */
+/** The job that runs first and alone, to see how fast the machine is: some seconds of work, and hardly a wait. */
 export const sampleName = 'test/unit/proto'
 
 /** A machine that is slower still has no time for these tests. */

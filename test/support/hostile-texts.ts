@@ -28,13 +28,13 @@ export const hostileText = Object.entries(hostileTexts)
   .map(([, text]) => text)
   .join('')
 
-/** Those that have to be alone, and all others in one. */
+/** Cases that have to be alone, and all others in one. */
 export const hostileNames: Readonly<Record<string, string>> = {
   all: hostileText,
   ...Object.fromEntries(Object.entries(hostileTexts).filter(([name]) => readAs.has(name))),
 }
 
-/** What a command draws with on a terminal itself. */
+/** The sequences that a command itself draws with on a terminal. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what it is about
 const drawn = /\u001b\[(?:\d{1,2}m|[HJK])/g
 const raw =

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { type Flags, parseFlags } from '../config/flags.ts'
 
-/** What agentk was started with. */
+/** The flags and the environment of a running agentk. */
 export interface RunningAgentk {
   readonly args: readonly string[]
   readonly env: Readonly<Record<string, string>>

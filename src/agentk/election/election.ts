@@ -17,7 +17,7 @@ export interface Leases {
     known: LeaseRecord | undefined,
     signal: AbortSignal,
   ): Promise<LeaseRecord | undefined>
-  /** What to do about an error of either. Undefined: the error says all that is known. */
+  /** The next step for an error of either. Undefined: the error says all that is known. */
   nextStep?(error: unknown, name: string): string | undefined
 }
 

@@ -15,7 +15,7 @@ interface Lease {
   }
 }
 
-/** What to do about a Namespace of agentk that is absent. */
+/** The next step where agentk's Namespace is absent. */
 export const absentNamespaceStep = (namespace: string) =>
   `set POD_NAMESPACE to one that it has, or make it: kubectl create namespace ${namespace}`
 

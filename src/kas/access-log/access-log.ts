@@ -36,7 +36,7 @@ export interface AccessLogOptions {
 /** What an event says, beside what every line says. */
 type EventFields = Omit<AccessLine, 'time' | 'event' | 'class' | 'entry'>
 
-/** What begins or ends for an agent, or a user, again and again. */
+/** Events that begin or end for an agent or a user again and again. */
 interface SessionLine {
   readonly event: AccessLine['event']
   /** whose turn it takes, as in `write` */

@@ -7,7 +7,7 @@ export type Asked = Pick<Target, 'path' | 'query'>
 
 /** of what says who is meant beside what: their queries are the API server's own */
 const selecting: ReadonlySet<string> = new Set(['list', 'watch', 'deletecollection'])
-/** What a workload calls its paths is its own. */
+/** A workload names its own paths. */
 const belowProxy = /\/proxy\/.*/s
 
 /** Adds what a request asked for: verb, resource and object, selectors, and of an exec its program. */

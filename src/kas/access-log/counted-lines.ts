@@ -81,7 +81,7 @@ export class CountedLines<Line extends { readonly event: string }> {
     this.#cancels.add(cancel)
   }
 
-  /** What was silent for a minute is forgotten. */
+  /** Forgets keys that were silent for a minute. */
   #report(key: string): void {
     const counted = this.#counted.get(key)
     if (!counted || counted.count === 0) return void this.#counted.delete(key)

@@ -89,7 +89,7 @@ export function callerText({ name, job }: NonNullable<AccessLine['caller']>): st
   return `${asWord(name)}${job ? ` (job ${asWord(job)})` : ''}`
 }
 
-/** What was asked for: verb, resource, object, program; each a word. */
+/** The request: verb, resource, object, program; each is a word. */
 export function whatText(line: Partial<AccessLine>): string {
   const { verb = '', group, resource, subresource, namespace, name, path, program, arguments: count } = line
   const method = verb === '' ? '' : `${asWord(verb)} `

@@ -9,7 +9,7 @@ import { memoryLimit, type ReplicaShares, replicaShares } from './replica-shares
 import { Tenants } from './tenants.ts'
 
 /**
- * What waits at this replica for anybody, in bytes: each share of the pod's memory is one total of all agents, divided
+ * Bytes that wait at this replica: each share of the pod's memory is one total of all agents, divided
  * first among tenants and then among callers (doc/decisions/0035).
  */
 export class ReplicaMemory {
@@ -32,7 +32,7 @@ export class ReplicaMemory {
     return this.#totals.unread
   }
 
-  /** What callers have of a total by an agent; to be left. @param callerKey - absent: the agent itself */
+  /** Enters a caller's part of a total, by an agent. The caller leaves it. @param callerKey - absent: the agent itself */
   enter(share: MemoryShare, agentId: AgentId, callerKey = `agent ${agentId}`): Share {
     return this.#totals[share].enter(this.tenants.of(agentId), callerKey)
   }

@@ -3,7 +3,7 @@ import type { AgentId } from '../../call/call.ts'
 /** That are known; the ones that were learnt first are forgotten, and are tenants of their own then. */
 const maxKnown = 20_000
 
-/** Whose agents are: who has a configuration project is one tenant, however many agents it has. */
+/** Tenants of agents: all agents of a configuration project are one tenant. */
 export class Tenants {
   readonly #projects = new Map<AgentId, bigint>()
 

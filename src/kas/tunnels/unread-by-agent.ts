@@ -12,7 +12,7 @@ export const maxUnreadBytesPerAgent = 24 * 1024 * 1024
 
 /** The same, beside it, of what comes because windows were wide: one stream's of 16 MiB, and room for another. */
 export const maxWideBytesPerAgent = 30 * 1024 * 1024
-/** Of all agents, where the replica's share for what is unread is not less: eight such streams at once, or more that are narrower. */
+/** The same of all agents, unless the replica's share for unread bytes is less: eight such streams at once, or more that are narrower. */
 const maxWideBytes = 8 * maxWideBytesPerAgent
 
 /** What waits of an agent, and how many may add to it. */
@@ -46,7 +46,7 @@ export interface UnreadByAgentOptions {
 }
 
 /**
- * What waits of each agent, over all its streams and connections; and of all agents together, which is a total of the
+ * Unread bytes of each agent, over all its streams and connections; and of all agents together, which is a total of the
  * replica.
  */
 export class UnreadByAgent {

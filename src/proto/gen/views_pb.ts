@@ -163,7 +163,7 @@ export type Caller = Message<"agentk.views.v1.Caller"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * Whose share of the agent's views it counts in: the same at all replicas, and opaque. Empty: an older kas.
+   * Names the share of the agent's views that it counts in: the same at all replicas, and opaque. Empty: an older kas.
    *
    * @generated from field: string key = 3;
    */

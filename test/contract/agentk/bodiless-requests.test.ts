@@ -20,7 +20,7 @@ interface Said {
   readonly rest: string
 }
 
-/** What the API server reads until agentk ends the connection; the caller says `ping` once it is upgraded. */
+/** The bytes that the API server reads until agentk ends the connection; the caller says `ping` once it is upgraded. */
 async function upgraded(t: Test, init: RequestInit): Promise<Said> {
   const said = Promise.withResolvers<Said>()
   const port = await startRaw(t, (socket) => {

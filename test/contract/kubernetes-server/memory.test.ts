@@ -7,7 +7,7 @@ import { eventually } from '../../support/eventually.ts'
 import { RawClient } from './raw-client.ts'
 import { directoryWithBob, startServer } from './start-server.ts'
 
-/** What callers have at a replica is one total of all agents (doc/operations.md "How a replica divides its memory"). */
+/** The memory of callers at a replica is one total of all agents (doc/operations.md "How a replica divides its memory"). */
 
 const KiB = 1024
 const [ada, bob] = ['good', 'bob'].map((token) => `Authorization: Bearer pat:42:${token}`) as [string, string]

@@ -41,7 +41,7 @@ async function begin({ ca, entry }: Stage, number: number, address: string, sign
   return { socket, byte }
 }
 
-/** Of networks of their own. */
+/** Addresses of networks of their own. */
 function addressesOf(strangers: readonly Strangers[]): string[] {
   const each = strangers.flatMap(({ addresses, each }) => Array.from({ length: addresses }, () => each))
   return each.flatMap((hooks, i) => Array.from({ length: hooks }, () => `127.${10 + (i >> 8)}.${i & 255}.66`))

@@ -31,7 +31,7 @@ const chartNamespace = 'agentk'
 const bound: readonly string[] = ['ServiceAccount', 'Role', 'RoleBinding', 'ClusterRole', 'ClusterRoleBinding']
 const flagForm = /^--(callers-)?may-impersonate=(.*)$/
 
-/** What helm renders is written down (test/ground/charts.test.ts); here each agent has a namespace of its own. */
+/** The files have what helm renders (test/ground/charts.test.ts); here each agent has a namespace of its own. */
 export function agentsOfChart(): AgentOfChart[] {
   const names = [...agentNames, forger] as const
   return names.map((name, i) => {
@@ -151,7 +151,7 @@ export const forgedMode: Mode = impersonate('gitlab:user:root', 'forged', {
 
 export const tokenOf = (name: string): string => `impersonation-token-of-${name.replaceAll(/\W+/g, '-')}`
 
-/** What callers of the mode send. */
+/** The credentials that callers of the mode send. */
 export const bearerOf = (mode: Mode, agentId: number): string =>
   `${mode.project ? 'ci' : 'pat'}:${agentId}:${tokenOf(mode.name)}`
 
@@ -180,7 +180,7 @@ export function configurationOf({ name }: AgentOfChart): object {
   }
 }
 
-/** Who is who, for kas. @param repository - of the agents' project: a path */
+/** The directory for kas. @param repository - of the agents' project: a path */
 export function directoryOf(agents: readonly AgentOfChart[], repository: string): object {
   const sha256 = (token: string) => hash('sha256', token)
   const jobs = [...modes, forgedMode].filter(({ project }) => project !== undefined)

@@ -112,7 +112,7 @@ const configMap = (name: string) => ({
   data: { of: name },
 })
 
-/** What the chart renders, and beside it what lets everybody be seen: each may watch pods, and run a command in one. */
+/** The chart's objects, and roles that make everybody visible: each may watch pods, and run a command in one. */
 async function prepare(admin: ApiClient, agents: readonly AgentOfChart[]): Promise<void> {
   const create = (object: KubernetesObject) => admin.create(collectionOf(object), object)
   const namespaces = ['shop', 'ops', 'team-a', 'team-b', ...agents.map(({ namespace }) => namespace)]

@@ -22,7 +22,7 @@ import { stepsOfText, takeForAll, takeSteps } from './steps.ts'
 /** characters of what `join` makes: past them it is cut */
 export const maxJoinedLength = 4096
 
-/** What counts steps, put around operands; these names cannot be written in an expression. */
+/** Functions that count steps around operands. No expression can contain their names. */
 export const counting = {
   /** the range of a macro; with the steps of one round */
   rounds: '@rounds',
@@ -44,7 +44,7 @@ const text = CelScalar.STRING
 const list = listType(dyn)
 const plain = celEnv({}).funcs
 
-/** What the library's own method says, once it has taken its steps. */
+/** Calls the library's own method, once it has taken its steps. */
 function counted(name: string, steps: (self: string, other: string) => number) {
   const own = plain.find(name)
   return celMethod(name, text, [text], CelScalar.BOOL, function (other) {

@@ -71,7 +71,7 @@ function countOperands(called: Node): void {
   if (called.target) called.target = around(how, called.target as Node)
 }
 
-/** Of maps that the expression makes. */
+/** Counts the keys of maps that the expression makes. */
 function countKeys(entries: readonly Node[]): void {
   for (const { keyKind } of entries) {
     const key = keyKind as { case?: string; value?: Node }

@@ -9,7 +9,7 @@ const lengthOfStep = 64
 /** parts of an expression (names, constants, operators, calls) that are evaluated in one step */
 const partsOfStep = 8
 
-/** What the rules of one object may still cost. */
+/** The steps that are left for the rules of one object. */
 export class Steps {
   readonly max: number
   #left: number
@@ -30,7 +30,7 @@ export class Steps {
   }
 }
 
-/** Of the evaluation that runs: functions of CEL get their arguments alone. */
+/** The steps of the evaluation that runs: functions of CEL get their arguments alone. */
 let current = new Steps()
 
 /** Evaluates with these steps. Errors have no stack meanwhile: an expression may make one for each element of a list. */

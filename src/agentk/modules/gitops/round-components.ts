@@ -41,7 +41,7 @@ export interface RoundsOptions {
 }
 
 /**
- * What a round of one source needs.
+ * The parts that a round of one source needs.
  *
  * @param source - as the registry knows it; one that it does not know has no claims
  * @throws KasError IDENTITY_REFUSED: agentk may not act as the source's account

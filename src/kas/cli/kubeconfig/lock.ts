@@ -31,7 +31,7 @@ export async function lockFiles(files: readonly string[], clock: Clock): Promise
   return unlock
 }
 
-/** Those by which a terminal, or a system that stops, ends a program. */
+/** Signals by which a terminal, or a system that stops, ends a program. */
 const endings = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 /** Calls `clean` before such a signal ends the program. @returns stops that */

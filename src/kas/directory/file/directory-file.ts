@@ -94,7 +94,7 @@ export class DirectoryFile implements Service {
     return this.#contents?.projects.get(projectId)?.git
   }
 
-  /** Of a project that has one; undefined: none has. */
+  /** The secret of a project that has one. Undefined: no project has one. */
   someHookSecretFile(): string | undefined {
     const contents = this.#contents
     if (!this.#someHook || this.#someHook.of !== contents) {

@@ -6,7 +6,7 @@ import type { Credentials } from './authorization/credentials.ts'
 import { CallMemory, headBytes } from './http/call-memory.ts'
 import type { Exchange } from './http/exchange.ts'
 
-/** What an answer may have waiting at the least: a narrow window, and what is read ahead of its client. */
+/** The least that an answer has waiting: a narrow window, and what is read ahead of its client. bytes */
 const answerBytes = 128 * 1024
 
 interface LetIn {

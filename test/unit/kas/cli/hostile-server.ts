@@ -14,7 +14,7 @@ export interface Said {
   stderr: string
 }
 
-/** What a server answers a path with: JSON, or a text as it is. */
+/** The answer of a server to a path: JSON, or a text as it is. */
 export type Answer = (path: string) => { readonly status?: number; readonly body: string } | undefined
 
 /** A kas, or the socket of a replica, that answers with what the test says; views too. */

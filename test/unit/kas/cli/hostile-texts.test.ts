@@ -127,7 +127,7 @@ const cases: Readonly<Record<string, Case>> = {
   },
 }
 
-/** Of each command the cases, a text in place of each of its strings; then all of them at once. */
+/** The cases of each command: a text in place of each of its strings; then all of them at once. */
 async function play(t: Test, { lines, answers = {}, views = [undefined], files = {}, texts = {}, only }: Case) {
   const { play: server, url, folder } = await startHostileServer(t)
   let played = 0

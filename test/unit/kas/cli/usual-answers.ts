@@ -1,4 +1,4 @@
-/** What kas, a replica's socket, an API server answers commands with, and files that they read: each string once at least. */
+/** Answers of kas, a replica's socket and an API server to commands, and files that commands read: each string at least once. */
 
 const at = 1_763_790_000_000
 const row = {

@@ -5,7 +5,7 @@ import type { WantedView } from './view.ts'
 const keyChars = 22
 
 /**
- * Whose views these are, for the agent, which shares its room among viewers: the same at all replicas, and other keys at each
+ * Keys of viewers, by which the agent shares its room: the same at all replicas, and other keys at each
  * agent. They say nothing of the caller, since those that they are made of are hashed with the replicas' secret.
  */
 export function viewerOf(agentId: AgentId, { key, userKey }: WantedView['caller']): WantedView['caller'] {

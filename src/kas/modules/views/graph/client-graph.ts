@@ -5,7 +5,7 @@ import { arcNumber, bothArcNumbers, readArcNumber } from '../../../../proto/grap
 import { type GraphArc, viewsBounds } from '../../../../proto/views-json.ts'
 import { cutWarning, emptyMessage, type GraphUpdate, graphMessages, vertexJson, type Warning } from './graph-message.ts'
 
-/** What is kept of an arc, with what its vertices count of it, and of a vertex beside its JSON. bytes */
+/** Memory of an arc, with the counts of its vertices, and of a vertex beside its JSON. bytes */
 const arcBytes = 80
 const vertexBytes = 96
 const { maxVertices, maxArcs } = viewsBounds

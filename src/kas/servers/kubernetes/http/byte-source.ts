@@ -34,7 +34,7 @@ export class ByteSource {
     stream.on('end', this.#onEnd)
   }
 
-  /** What waits, and will, is counted there. */
+  /** Counts there the bytes that wait, from now on. */
   countBy(meter: Meter | undefined): void {
     this.#meter = meter
     if (this.#waitingBytes > 0) meter?.take(this.#waitingBytes)

@@ -4,11 +4,11 @@ import type { Holder, NoRoom, Share } from '../../../../lib/shared-total.ts'
 
 /** A call at its entry, its span, session and record among it; measured with calls that wait. */
 export const callBytes = 16 * 1024
-/** Of a head: as node has read it, as it goes to the agent, and in pieces. */
+/** Copies of a head: as node has read it, as it goes to the agent, and in pieces. */
 const headCopies = 3
 
 /**
- * What one call takes of the replica's share for callers, from its caller is known until it has ended: itself, its head,
+ * Memory of one call in the replica's share for callers, from when its caller is known until its end: itself, its head,
  * what it has sent and nobody has taken, and what its client has not.
  */
 export class CallMemory implements Holder {
@@ -72,7 +72,7 @@ function full({ limit }: NoRoom): KasError {
   return new KasError({ code: 'REPLICA_MEMORY_FULL', share: 'callers', limit })
 }
 
-/** Of a request's head, as node has read it. */
+/** Counts the bytes of a request's head, as node has read it. */
 export function headBytes({ rawHeaders, url = '' }: Pick<IncomingMessage, 'rawHeaders' | 'url'>): number {
   let bytes = url.length
   for (const part of rawHeaders) bytes += part.length

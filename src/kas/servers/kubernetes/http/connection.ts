@@ -14,7 +14,7 @@ export const noAgent = 0n as AgentId
 /** Connections of one agent's callers: to so many answers go in pieces, so that each costs less. */
 const crowd = 32
 
-/** What a connection takes: most of it are the buffers of TLS. bytes */
+/** Memory of a connection; most of it are the buffers of TLS. bytes */
 const tlsConnectionBytes = 64 * 1024
 const plainConnectionBytes = 8 * 1024
 

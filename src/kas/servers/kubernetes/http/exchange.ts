@@ -134,7 +134,7 @@ export class Exchange {
     this.#resume?.()
   }
 
-  /** What waits, of what the client sends and of what it is sent, is counted there from now on. */
+  /** Counts there, from now on, the bytes that wait in both directions. */
   countBy(memory: CallMemory): void {
     this.#memory = memory
     this.upgrade?.countBy(memory)
@@ -147,7 +147,7 @@ export class Exchange {
     this.#memory?.give(bytes)
   }
 
-  /** What is being written is not waited for: the answer is about to be cut. */
+  /** Stops waiting for what is being written: the answer is about to be cut. */
   giveUp(): void {
     this.#isGivenUp = true
     this.#resume?.()
@@ -348,7 +348,7 @@ export class Exchange {
     else this.#response.once('close', end)
   }
 
-  /** What is left of it waits for its client alone. */
+  /** Whether the rest of it waits for its client alone. */
   get isHandled(): boolean {
     return this.#isHandled
   }

@@ -46,7 +46,7 @@ export class UpgradedSocket {
     this.#source = new ByteSource(socket)
   }
 
-  /** What the client sends and nobody has read is counted there. */
+  /** Counts there the bytes that the client has sent and nobody has read. */
   countBy(meter: Meter): void {
     this.#source.countBy(meter)
   }

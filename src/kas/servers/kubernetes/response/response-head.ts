@@ -57,7 +57,7 @@ const removed = new Set([
   'Gitlab-Unauthorized',
   'Kas-Delivery',
 ])
-/** What would steer a front: nginx, Apache, lighttpd, LiteSpeed, Perlbal, Envoy, Workhorse, a cache. `_` may be read as `-` on the way. */
+/** Headers that steer a front: nginx, Apache, lighttpd, LiteSpeed, Perlbal, Envoy, Workhorse, a cache. A front may read `_` as `-`. */
 const steering =
   /^(?:x[-_](?:accel|sendfile|lighttpd|litespeed|reproxy|envoy)|surrogate|gitlab[-_](?:kas|workhorse))(?:\d|[-_]|$)/i
 /** characters of a status text that is passed on: node's own have 31 at the most */

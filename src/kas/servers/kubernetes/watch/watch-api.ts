@@ -53,7 +53,7 @@ interface Opening extends HowOpened {
   readonly ask: () => Promise<Authorized>
 }
 
-/** Who opens a WebSocket. */
+/** The caller that opens a WebSocket. */
 export interface WatchClient {
   readonly credentials: Credentials
   readonly caller: Caller

@@ -62,7 +62,7 @@ t.test('a file that others may read is the own user’s alone as soon as a token
   t.notMatch((await add()).stderr, 'note:')
 })
 
-/** What is no file, by what makes it. */
+/** Kinds that are no file, by what makes them. */
 interface NoFile {
   readonly kind: string
   readonly make: (path: string, t: Test) => Promise<void>

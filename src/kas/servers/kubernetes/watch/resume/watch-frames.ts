@@ -37,7 +37,7 @@ export class LengthBoundaries implements Boundaries {
   }
 }
 
-/** Of the watch, or of its caller, beside others. */
+/** Errors that say that the watch, or its caller, has no room beside others. */
 const noRoom: ReadonlySet<string> = new Set(['MESSAGE_TOO_LARGE', 'TOO_MANY_STREAMS'])
 /** What a piece costs beside its bytes while it waits. */
 const pieceBytes = 128

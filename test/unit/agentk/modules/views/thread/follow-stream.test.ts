@@ -9,7 +9,7 @@ import {
 } from '../../../../../../src/proto/gen/views_pb.ts'
 import { ViewStage } from '../../../../../support/views/view-stage.ts'
 
-/** What kas says whose a view is: a key, or nothing, if it is an older one. */
+/** The key by which kas says whose a view is; an older kas says none. */
 interface Said {
   readonly key?: string
   readonly userKey?: string
