@@ -6,6 +6,9 @@ export const sampleName = 'test/unit/proto'
 /** A machine that is slower still has no time for these tests. */
 const mostSlowness = 4
 
+/** From here on a machine is slow; less is the noise of the sample. */
+export const isSlow = 1.4
+
 /** How many times slower this machine is than the one of test/times.json; 1: not slower, or nobody knows. */
 export function slownessOf(recorded: Cost | undefined, measured: Cost | undefined): number {
   if (!recorded || !measured) return 1

@@ -344,7 +344,9 @@ export class SimulatedServerStream {
 
   /** Bytes are not counted here. */
   chargeTo(): void {}
+  payBy(): void {}
   receives(): void {}
+  onFault(): void {}
 
   forgetMetadata(): void {}
 
