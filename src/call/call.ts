@@ -50,6 +50,8 @@ export interface Call {
   readonly isLog?: boolean
   /** Its caller opens it again when it is lost: it is not kept where its replies are out of reach for a while. */
   readonly reopens?: boolean
+  /** Its caller knows that the agent is away, or has an answer already, and wants the first tunnel that comes. */
+  readonly waitsForAway?: boolean
   /** whoever wants to know whose tunnel has it; absent: nobody */
   readonly record?: Taken | undefined
   /** the caller left, or its deadline passed: the reason is a KasError */

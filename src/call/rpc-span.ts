@@ -72,6 +72,7 @@ export class RpcSpan {
       isWatch: call.isWatch ?? false,
       isLog: call.isLog ?? false,
       reopens: call.reopens ?? false,
+      waitsForAway: call.waitsForAway ?? false,
       record: call.record,
       signal: call.signal,
     }

@@ -42,6 +42,7 @@ import { TokenCallReports } from './servers/agents/limits/token-call-reports.ts'
 import { leaving, whenReady } from './servers/listening.ts'
 import { ReplicaSessions } from './sessions/replica-sessions.ts'
 import { SessionTable } from './sessions/session-table.ts'
+import { AwayAgents } from './tunnels/away-agents.ts'
 import { connectedAgents } from './tunnels/connected-agents.ts'
 import { RefusedCallers } from './tunnels/refused-callers.ts'
 import { TunnelRegistry } from './tunnels/tunnel-registry.ts'
@@ -117,12 +118,14 @@ export class App implements Service {
     const accessLog = this.#createAccessLog(name)
     this.#accessLog = accessLog
     const leads = new Leads({ clock, membership, peers })
-    const router = new Router({ tunnels, observer: createRouterMetrics(this.#register), links })
+    const away = new AwayAgents({ tunnels, membership, clock: monotonicClock, wallClock: systemClock })
+    const router = new Router({ tunnels, observer: createRouterMetrics(this.#register), links, away })
     const refusedCallers = new RefusedCallers({ clock, log })
     const forward = refusedCallers.watch(deliver(router.forward))
+    const findAway: KasHost['away'] = (agentId) => away.find(agentId)
     const serves: KasHost['serves'] = (agentId, method) => router.serves(agentId, method)
     const { host, services } = await createHost(
-      { ...shared, registrations: membership?.registrations, peers, leads, forward, serves },
+      { ...shared, registrations: membership?.registrations, peers, leads, forward, serves, away: findAway },
       { schemas: this.#components.schemas ?? moduleSchemas, config, product, env },
     )
     const connectedTo: AgentsOfUserComponents['connectedTo'] = (ids) =>
@@ -169,6 +172,7 @@ export class App implements Service {
       ...(await ports.kubernetes()),
       ...ports.rails(),
       ...(peering ? [peering.serving] : []),
+      away,
       leaving(this.#readiness),
     ]
   }

@@ -27,7 +27,7 @@ import type { Trees } from './repositories/tree.ts'
 /** The parts of a host that need neither directory nor repositories. */
 export type HostParts = Pick<
   KasHost,
-  'registrations' | 'peers' | 'leads' | 'forward' | 'serves' | 'tracer' | 'clock' | 'register' | 'log'
+  'registrations' | 'peers' | 'leads' | 'forward' | 'serves' | 'away' | 'tracer' | 'clock' | 'register' | 'log'
 >
 
 export interface HostOptions {

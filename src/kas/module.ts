@@ -1,7 +1,7 @@
 import type { AgentId, Forward, Metadata } from '../call/call.ts'
 import type { Caller } from '../call/caller.ts'
 import type { Clock } from '../lib/clock.ts'
-import type { KasError } from '../lib/errors.ts'
+import type { Away, KasError } from '../lib/errors.ts'
 import type { Logger } from '../lib/log.ts'
 import type { GrpcType, Registry } from '../lib/metrics.ts'
 import type { Rate } from '../lib/rate-limit.ts'
@@ -248,6 +248,8 @@ export interface KasHost {
   readonly forward: Forward
   /** whether any pod of the agent serves the method; undefined: none is known to be connected */
   readonly serves: (agentId: AgentId, method: string) => boolean | undefined
+  /** agents that have been connected to no replica for so long that nobody need wait; undefined: it is not so, or not known */
+  readonly away: (agentId: AgentId) => Away | undefined
   readonly usage: Usage
   readonly tracer: Tracer
   readonly clock: Clock

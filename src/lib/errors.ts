@@ -104,6 +104,27 @@ function branchesText(branches: readonly string[], d: { names?: string; count?: 
   return `${named}the repository has ${branches.join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }
 
+/** An agent of which no replica has a connection. */
+export interface Away {
+  readonly agentId: string
+  /** for how long, at least. ms */
+  readonly awayMs: number
+  /** its last connection ended then, in ms since 1970; absent: this replica has not seen that */
+  readonly awaySince?: number
+}
+
+/** Says since when an agent is away, and where the reason can be read. */
+function awayText(d: Partial<Away>): string {
+  if (d.awayMs === undefined) return ''
+  const since = d.awaySince === undefined ? '' : `since ${new Date(d.awaySince).toISOString().slice(0, 19)}Z, `
+  const least = d.awaySince === undefined ? 'at least ' : ''
+  const time = `${since}for ${least}${Math.floor(d.awayMs / 1000)} s`
+  return (
+    ` No replica of kas has had a connection of agent ${d.agentId} ${time}. ` +
+    'Its log says why: kubectl -n <namespace of the agent> logs deployment/agentk, in its cluster'
+  )
+}
+
 const table = {
   // who is calling
   UNAUTHENTICATED: row<{ detail?: string; reason?: string }>(Code.UNAUTHENTICATED, 401, withReason('unauthenticated')),
@@ -252,10 +273,11 @@ const table = {
     (d) => `ref ${d.ref} not found${d.branches ? `: ${branchesText(d.branches, d)}` : ''}`,
   ),
   // the way to the agent
-  AGENT_NOT_CONNECTED: row<{ waitedMs: number }>(
+  /** `Away`: absent where it has just left, or nothing is known of it */
+  AGENT_NOT_CONNECTED: row<{ waitedMs: number } & Partial<Away>>(
     Code.DEADLINE_EXCEEDED,
     502,
-    'Agent connection not found. Is agent up to date and connected?',
+    (d) => `Agent connection not found. Is agent up to date and connected?${awayText(d)}`,
   ),
   AGENT_SATURATED: row<{ waitedMs: number }>(
     Code.RESOURCE_EXHAUSTED,

@@ -64,6 +64,7 @@ export function fakeHost(overrides: Partial<KasHost> = {}): KasHost {
     leads: new Leads({ clock, membership: undefined, peers: noPeers }),
     forward: notAsked,
     serves: () => undefined,
+    away: () => undefined,
     usage: noUsage,
     tracer: noTracer,
     clock,

@@ -20,7 +20,7 @@ export function startFeeds(
   const metrics = createViewsMetrics(register, () => feeds.views)
   const log = createLogger({ level: 'silent' })
   const feeds: Feeds = new Feeds(
-    { metrics, clock: systemClock, random: () => 0, log, ...components },
+    { metrics, clock: systemClock, random: () => 0, log, away: () => undefined, ...components },
     { ...defaultAgentFeed, ...options },
   )
   t.teardown(() => feeds.stop())

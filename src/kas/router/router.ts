@@ -2,6 +2,7 @@ import type { AgentId, Call, Reply } from '../../call/call.ts'
 import type { Offer } from '../../call/offer.ts'
 import { type Clock, monotonicClock } from '../../lib/clock.ts'
 import type { Links } from '../peers/links.ts'
+import type { AwayAgents } from '../tunnels/away-agents.ts'
 import type { TunnelRegistry } from '../tunnels/tunnel-registry.ts'
 import {
   createHedges,
@@ -23,6 +24,8 @@ export interface RouterComponents {
   readonly observer: RouterObserver
   /** absent: this replica is alone */
   readonly links?: Pick<Links, 'candidates' | 'holds' | 'serves' | 'onChange'> | undefined
+  /** agents that no call need wait for; absent: each is waited for */
+  readonly away?: Pick<AwayAgents, 'find'> | undefined
   /** default `monotonicClock` */
   readonly clock?: Clock
 }
@@ -35,6 +38,8 @@ const alone: NonNullable<RouterComponents['links']> = {
   onChange: () => () => undefined,
 }
 
+const nobodyAway: SearchComponents['away'] = { find: () => undefined }
+
 /**
  * Finds a tunnel for a call: an own idle one, else one of another holder, else the first that comes (doc/routing.md).
  */
@@ -46,11 +51,11 @@ export class Router {
   readonly #options: SearchOptions
 
   constructor(components: RouterComponents, options: SearchOptions = defaultSearch) {
-    const { tunnels, observer, links = alone, clock = monotonicClock } = components
+    const { tunnels, observer, links = alone, away = nobodyAway, clock = monotonicClock } = components
     this.#tunnels = tunnels
     this.#links = links
     this.#observer = observer
-    this.#search = { tunnels, links, hedges: createHedges(), clock }
+    this.#search = { tunnels, links, away, hedges: createHedges(), clock }
     this.#options = options
   }
 

@@ -8,6 +8,7 @@ import { RateLimit } from '../../lib/rate-limit.ts'
 import type { Cancellation } from '../../lib/signals.ts'
 import { isUsable, type OfferRequest } from '../peers/link.ts'
 import type { Candidate, Links } from '../peers/links.ts'
+import type { AwayAgents } from '../tunnels/away-agents.ts'
 import type { TunnelRequest } from '../tunnels/shares.ts'
 import type { Tunnel } from '../tunnels/tunnel.ts'
 import type { TunnelRegistry } from '../tunnels/tunnel-registry.ts'
@@ -28,6 +29,8 @@ export const defaultSearch: SearchOptions = { findTimeoutMs: 20_000, hedgeMs: 30
 export interface SearchComponents {
   readonly tunnels: Pick<TunnelRegistry, 'wait' | 'giveBack' | 'holds'>
   readonly links: Pick<Links, 'candidates' | 'holds' | 'onChange'>
+  /** agents that no call need wait for */
+  readonly away: Pick<AwayAgents, 'find'>
   /** calls that may be offered to a second candidate while the first has not answered */
   readonly hedges: RateLimit
   /** a monotonic one */
@@ -64,13 +67,16 @@ export class TunnelSearch {
   }
 
   /**
-   * Asks the other holders one after another, and if none has an idle tunnel, waits for the first that has.
+   * Asks the other holders one after another, and if none has an idle tunnel, waits for the first that has. Nobody waits
+   * for an agent that has been away for long, but calls of kas itself.
    *
    * @throws KasError AGENT_NOT_CONNECTED, AGENT_SATURATED, HOLDER_UNREACHABLE, TOO_MANY_WAITING, CALLER_OVER_SHARE, or the
    *   call's reason
    */
   async run(): Promise<Offer> {
-    const { signal } = this.#call
+    const { signal, agentId, waitsForAway = false } = this.#call
+    const away = waitsForAway ? undefined : this.#components.away.find(agentId)
+    if (away) throw new KasError({ code: 'AGENT_NOT_CONNECTED', waitedMs: 0, ...away })
     const onAbort = (race: Race) => () => race.fail(signal.reason)
     for (const phase of [this.#take, this.#wait]) {
       signal.throwIfAborted()
@@ -230,10 +236,11 @@ export class TunnelSearch {
   }
 
   #notFound(): KasError {
-    const { tunnels, links } = this.#components
+    const { tunnels, links, away } = this.#components
     const { agentId } = this.#call
-    const code = tunnels.holds(agentId) || links.holds(agentId) ? 'AGENT_SATURATED' : 'AGENT_NOT_CONNECTED'
-    return new KasError({ code, waitedMs: this.#options.findTimeoutMs })
+    const waitedMs = this.#options.findTimeoutMs
+    if (tunnels.holds(agentId) || links.holds(agentId)) return new KasError({ code: 'AGENT_SATURATED', waitedMs })
+    return new KasError({ code: 'AGENT_NOT_CONNECTED', waitedMs, ...away.find(agentId) })
   }
 }
 

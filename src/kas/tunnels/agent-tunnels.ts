@@ -14,6 +14,13 @@ export interface TunnelsOptions {
   readonly few: number
 }
 
+export interface AgentTunnelsEvents {
+  /** Called when nothing lives here, and nobody waits. */
+  readonly onEmpty: () => void
+  /** Called when the last tunnel has ended. */
+  readonly onLast: () => void
+}
+
 /** What this replica has of one agent: its tunnels, and the calls that wait for one. */
 export class AgentTunnels implements Contended {
   /** all that live, idle or not */
@@ -22,7 +29,7 @@ export class AgentTunnels implements Contended {
   readonly #idle = new Set<Tunnel>()
   readonly #components: ScarcityComponents
   readonly #options: TunnelsOptions
-  readonly #onEmpty: () => void
+  readonly #events: AgentTunnelsEvents
   /** undefined: none is taken */
   #shares: Shares | undefined
   /** undefined: none waits */
@@ -32,11 +39,10 @@ export class AgentTunnels implements Contended {
   #mostLiving = 0
   #grewAt = Number.NEGATIVE_INFINITY
 
-  /** @param onEmpty - nothing lives here, and nobody waits */
-  constructor(components: ScarcityComponents, options: TunnelsOptions, onEmpty: () => void) {
+  constructor(components: ScarcityComponents, options: TunnelsOptions, events: AgentTunnelsEvents) {
     this.#components = components
     this.#options = options
-    this.#onEmpty = onEmpty
+    this.#events = events
   }
 
   get shares(): Shares {
@@ -86,10 +92,12 @@ export class AgentTunnels implements Contended {
     this.#give(tunnel)
     const leave = () => {
       this.living.delete(tunnel)
-      if (this.living.size === 0) this.#mostLiving = 0
+      const isLast = this.living.size === 0
+      if (isLast) this.#mostLiving = 0
       this.#idle.delete(tunnel)
       this.free(tunnel)
       this.#checkEmpty()
+      if (isLast) this.#events.onLast()
     }
     tunnel.ended.then(leave, leave)
   }
@@ -200,6 +208,6 @@ export class AgentTunnels implements Contended {
   }
 
   #checkEmpty(): void {
-    if (this.living.size === 0 && this.waiting === 0) this.#onEmpty()
+    if (this.living.size === 0 && this.waiting === 0) this.#events.onEmpty()
   }
 }

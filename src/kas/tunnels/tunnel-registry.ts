@@ -1,5 +1,6 @@
 import type { AgentId } from '../../call/call.ts'
 import type { Clock } from '../../lib/clock.ts'
+import { Listeners } from '../../lib/listeners.ts'
 import { AgentTunnels, type TunnelsOptions } from './agent-tunnels.ts'
 import type { RunningStream, TunnelRequest } from './shares.ts'
 import type { Tunnel } from './tunnel.ts'
@@ -20,6 +21,7 @@ export class TunnelRegistry {
   readonly #agents = new Map<AgentId, AgentTunnels>()
   readonly #components: ScarcityComponents
   readonly #options: TunnelsOptions
+  readonly #onLast = new Listeners<AgentId>()
 
   constructor({ clock, random = Math.random }: TunnelRegistryComponents, options: Partial<TunnelsOptions> = {}) {
     this.#components = { clock, random }
@@ -36,6 +38,11 @@ export class TunnelRegistry {
   /** The agent has a tunnel here, idle or busy. */
   holds(agentId: AgentId): boolean {
     return (this.#agents.get(agentId)?.living.size ?? 0) > 0
+  }
+
+  /** Calls `listener` with each agent whose last tunnel here has ended, until the returned function is called. */
+  onLast(listener: (agentId: AgentId) => void): () => void {
+    return this.#onLast.add(listener)
   }
 
   /** It has one here, idle or busy, that serves the method. */
@@ -109,7 +116,10 @@ export class TunnelRegistry {
   #of(agentId: AgentId): AgentTunnels {
     let agent = this.#agents.get(agentId)
     if (!agent) {
-      agent = new AgentTunnels(this.#components, this.#options, () => this.#agents.delete(agentId))
+      agent = new AgentTunnels(this.#components, this.#options, {
+        onEmpty: () => this.#agents.delete(agentId),
+        onLast: () => this.#onLast.notify(agentId),
+      })
       this.#agents.set(agentId, agent)
     }
     return agent

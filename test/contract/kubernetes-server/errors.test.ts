@@ -148,7 +148,7 @@ t.test('the way to the cluster', async (t) => {
     absent.at(-1),
     '{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"GitLab Agent Server: ' +
       'HTTP-\\u003egRPC: failed to read gRPC response: rpc error: code = DeadlineExceeded desc = ' +
-      'Agent connection not found. Is agent up to date and connected?","code":502}\n',
+      'Agent connection not found. Is agent up to date and connected?","reason":"AgentNotConnected","code":502}\n',
   )
   t.ok(absent.includes('Kas-Delivery: none'))
   t.notOk(absent.includes('Gitlab-Unauthorized: true'))

@@ -1,21 +1,25 @@
 import { existsSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { discoveryDocument } from '../../../dev/api-double/discovery.ts'
 import { Authority } from '../../../dev/certificates.ts'
 import { kubeconfigText } from '../../../dev/control-plane/kubeconfig.ts'
 import type { Forward } from '../../../src/call/call.ts'
+import { Router } from '../../../src/kas/router/router.ts'
+import { AwayAgents } from '../../../src/kas/tunnels/away-agents.ts'
+import { TunnelRegistry } from '../../../src/kas/tunnels/tunnel-registry.ts'
 import { CertificateFiles } from '../../../src/lib/certificate-files.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { createLogger } from '../../../src/lib/log.ts'
 import { decodeHttpRequest } from '../../../src/proto/http/http-over-grpc.ts'
 import { Kubectl } from '../../support/kubectl.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
 import { Processes } from '../../support/processes.ts'
 import { type Cluster, clusterForward, data, head, trailer } from './fake-cluster.ts'
 import { startServer } from './start-server.ts'
 
-/** What the user of kubectl reads who holds more than his share of the agent's tunnels, once kubectl has repeated its call. */
+/** What the user of kubectl reads of calls that kas refuses. */
 
 const assets = process.env.KUBEBUILDER_ASSETS ?? ''
 const skip = !existsSync(join(assets, 'kubectl')) && 'needs kubectl'
@@ -50,7 +54,8 @@ async function pathOf(messages: AsyncIterable<Uint8Array>): Promise<string> {
   return ''
 }
 
-t.test('kubectl prints why, after its own repeats', { skip, timeout: 120_000 }, async (t) => {
+/** kubectl, whose calls go to `forward`. Its cache of what the cluster serves is empty. */
+async function setUp(t: Test, forward: Forward): Promise<Kubectl> {
   const processes = await Processes.start(t)
   const authority = await Authority.create('kubectl')
   const { certificate: cert, key } = await authority.issueServing({ dns: [], ip: ['127.0.0.1'] })
@@ -59,20 +64,23 @@ t.test('kubectl prints why, after its own repeats', { skip, timeout: 120_000 }, 
   const certificate = new CertificateFiles({ log: createLogger({ level: 'silent' }) }, { certificateFile, keyFile })
   await certificate.start()
   t.teardown(() => certificate.stop())
-  const refused: string[] = []
-  const forward: Forward = async (call) => {
-    const path = await pathOf(call.messages)
-    if (documentOf(path)) return await clusterForward(answer)(call)
-    refused.push(path)
-    throw new KasError({ code: 'CALLER_OVER_SHARE', ...held })
-  }
   const { server, port } = await startServer(forward, {}, certificate)
   t.teardown(() => server.stop(AbortSignal.abort()))
   const kubeconfig = join(processes.folder, 'kubeconfig')
   const url = `https://127.0.0.1:${port}/k8s-proxy`
   const user = { token: 'pat:42:good' }
   await writeFile(kubeconfig, kubeconfigText({ server: url, authority: authority.certificate, user }), { mode: 0o600 })
-  const kubectl = new Kubectl({ processes, assets }, { kubeconfig })
+  return new Kubectl({ processes, assets }, { kubeconfig })
+}
+
+t.test('kubectl prints why, after its own repeats', { skip, timeout: 120_000 }, async (t) => {
+  const refused: string[] = []
+  const kubectl = await setUp(t, async (call) => {
+    const path = await pathOf(call.messages)
+    if (documentOf(path)) return await clusterForward(answer)(call)
+    refused.push(path)
+    throw new KasError({ code: 'CALLER_OVER_SHARE', ...held })
+  })
   const commands = [
     'get pods',
     'get pods --watch',
@@ -88,6 +96,33 @@ t.test('kubectl prints why, after its own repeats', { skip, timeout: 120_000 }, 
       t.not(code, 0)
       t.ok(stderr.includes(sentence), stderr)
       t.ok(refused.length > 1, `refused ${refused.length} times`)
+    })
+  }
+})
+
+// wire: error.find.absent, figure.find
+t.test('of an agent that is away kubectl says since when, at once', { skip, timeout: 120_000 }, async (t) => {
+  const clock = new ManualClock() // nobody moves it further: a call that waited would wait for ever
+  const tunnels = new TunnelRegistry({ clock })
+  const away = new AwayAgents({ tunnels, membership: undefined, clock, wallClock: clock })
+  await away.start()
+  t.teardown(() => away.stop())
+  clock.advance(75_000)
+  const asked: string[] = []
+  const { forward } = new Router({ tunnels, away, clock, observer: { routed() {}, timedOut() {} } })
+  const kubectl = await setUp(t, async (call) => {
+    asked.push(await pathOf(call.messages))
+    return await forward(call)
+  })
+  const commands = ['get pods', 'apply -f -', 'version', 'api-resources', 'explain pods', 'get --raw /api/v1/pods']
+  for (const command of commands) {
+    await t.test(command, async (t) => {
+      asked.splice(0)
+      const { code, stderr } = await kubectl.run(command.split(' '), { stdin: JSON.stringify(pod) })
+      t.not(code, 0)
+      t.match(stderr, /No replica of kas has had a connection of agent 42 for at least 75 s/)
+      t.match(stderr, /kubectl -n <namespace of the agent> logs deployment\/agentk/)
+      t.ok(asked.length > 0 && asked.length <= 10, asked.join(' '))
     })
   }
 })

@@ -40,7 +40,7 @@ async function startTraced(t: Test, forward: Forward) {
   const ask = async (...lines: [string, ...string[]]) => {
     const client = await RawClient.open(started.port)
     const text = await client.request(...lines, 'Connection: close').toEnd()
-    return { status: Number(text.split(' ', 2)[1]), id: /Trace ID: ([0-9a-f]{32})"/.exec(text)?.[1] }
+    return { status: Number(text.split(' ', 2)[1]), id: /Trace ID: ([0-9a-f]{32})["\n]/.exec(text)?.[1] }
   }
   return { ...started, tracer, ask }
 }

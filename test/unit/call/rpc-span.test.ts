@@ -15,6 +15,7 @@ t.test('a call goes on as a part of its span, with all else that it has', async 
     isWatch: true,
     isLog: true,
     reopens: true,
+    waitsForAway: true,
     record: { takenBy: () => undefined },
     signal: new AbortController().signal,
   }

@@ -35,7 +35,7 @@ export type GitopsOptions = Pick<
 
 /** Brings agents the files of projects. */
 export function createGitops(host: KasHost, options: GitopsOptions): KasModule {
-  const { directory, agentConfig, repositories, pushes, serves, usage, tracer, clock, peers } = host
+  const { directory, agentConfig, repositories, pushes, serves, away, usage, tracer, clock, peers } = host
   const log = host.log.child({ mod_name: 'gitops' })
   const turns = new Turns<AgentId>({
     maxRunning: Math.max(1, Math.floor(maxBufferedBytes / options.maxTotalBytes)),
@@ -85,7 +85,7 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule {
       },
     },
     replicaMethods: statesOfPeer({ states, commits, agentConfig, clock }),
-    endpoints: [stateEndpoint({ states, commits, agentConfig, serves, directory, peers, clock })],
+    endpoints: [stateEndpoint({ states, commits, agentConfig, serves, away, directory, peers, clock })],
     services: [{ start: async () => undefined, stop: async () => states.stop() }],
     status: () => [
       ['agents with states', states.agents],

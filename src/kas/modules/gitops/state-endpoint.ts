@@ -30,6 +30,7 @@ export interface StateComponents {
   readonly commits: Pick<FollowedCommits, 'of'>
   readonly agentConfig: Pick<KasHost['agentConfig'], 'followed'>
   readonly serves: KasHost['serves']
+  readonly away: KasHost['away']
   readonly directory: Pick<KasHost['directory'], 'readHint'>
   readonly peers: Pick<Peers, 'broadcast'>
   readonly clock: Clock
@@ -72,6 +73,7 @@ async function bodyFor(components: StateComponents, agentId: AgentId): Promise<U
   const agent = agentWord(components.serves(agentId, leadMethod))
   const rest = {
     agent,
+    ...awayJson(components.away(agentId)),
     ...(all.some(({ isCut }) => isCut) && { cut: true }),
     ...(configuration && { configuration: configurationJson(configuration) }),
   }
@@ -93,6 +95,13 @@ async function bodyFor(components: StateComponents, agentId: AgentId): Promise<U
   const body = (await textOf(states, whole, unreported, rest)) ?? (await textOf(states, shortJson, [], rest))
   if (!body) throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: maxBodyBytes + 1, maxBytes: maxBodyBytes })
   return body
+}
+
+/** As an error of a view has it. */
+function awayJson(away: ReturnType<KasHost['away']>): object {
+  if (!away) return {}
+  const { code, message: text } = new KasError({ code: 'AGENT_NOT_CONNECTED', waitedMs: 0, ...away })
+  return { away: { code, text } }
 }
 
 /** Objects are named in a body of so many bytes; in a longer one there are their numbers alone. */

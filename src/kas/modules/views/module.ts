@@ -15,10 +15,10 @@ const rate = { perSecond: 50, burst: 500, cost: { call: 1, message: 1, kib: 1 } 
 
 /** What agents show of their clusters, to those who may see it (doc/views.md). */
 export function createViews(host: KasHost, options: Pick<ReportsOptions, 'pollMs'>): KasModule {
-  const { agentConfig, localDirectory, forward, serves, clock, register } = host
+  const { agentConfig, localDirectory, forward, serves, away, clock, register } = host
   const log = host.log.child({ mod_name: 'views' })
   const metrics = createViewsMetrics(register, () => feeds.views)
-  const feeds: Feeds = new Feeds({ forward, serves, metrics, clock, random: Math.random, log })
+  const feeds: Feeds = new Feeds({ forward, serves, away, metrics, clock, random: Math.random, log })
   const facts = new ReportedFacts()
   const serve = serveReports({ agentConfig, localDirectory, facts, clock, log }, options)
   return {

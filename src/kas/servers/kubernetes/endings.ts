@@ -71,9 +71,9 @@ export class Endings {
   /** Its caller may no longer: where nothing was answered the reason is the answer. */
   async #withdraw(exchange: Exchange, progress: Progress, error: KasError): Promise<RequestOutcome> {
     if (exchange.begun || progress.isWebSocket) return await this.#endBegun(exchange, progress, error)
-    const { accept, delivery, traceId } = progress
+    const { accept, delivery, traceId, isDiscovery } = progress
     this.#components.metrics.failed(error.code)
-    const answer = errorAnswer(error, { failedAt: 'entry', accept, delivery, traceId })
+    const answer = errorAnswer(error, { failedAt: 'entry', accept, delivery, traceId, isDiscovery })
     await exchange.answer(answer.code, [...this.#components.headers(progress), ...answer.headers], answer.body)
     return 'failed'
   }
@@ -90,7 +90,7 @@ export class Endings {
       exchange.cut()
       return 'cut'
     }
-    const { status } = errorAnswer(error, { failedAt: 'entry', accept: [], delivery, traceId })
+    const { status } = errorAnswer(error, { failedAt: 'entry', accept: [], delivery, traceId, isDiscovery: false })
     const isOpenedAgain = error.code === 'WATCH_RECALLED' // as after the end that an API server makes
     await exchange.endWith(isOpenedAgain ? new Uint8Array(0) : await lastMessage.of(error, status), lastMessageMs)
     return 'failed'

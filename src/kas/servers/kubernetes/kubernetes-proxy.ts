@@ -201,6 +201,7 @@ export class KubernetesProxy {
     if (method === 'CONNECT' || method === 'TRACE') throw new KasError({ code: 'METHOD_NOT_ALLOWED', method })
     const target = parseTarget(request.url as string, this.#options.urlPathPrefix)
     exchange.asked = askedStream(method, target)
+    progress.asks(target.path)
     const isUpgrade = exchange.upgrade !== undefined
     record.asks(method, target, { lasts: isUpgrade || exchange.asked !== undefined, isUpgrade })
     const { directory } = this.#components

@@ -21,6 +21,8 @@ const before = {
   answering: 'delivered',
 } as const satisfies Partial<Record<Phase, Phase>>
 
+const discovery = /^\/(?:apis?|version|openapi\/v[23](?:\/.*)?)\/?$/
+
 /** How far a request has come: how a failure is reported depends on it. A step out of order throws. */
 export class Progress implements FailedRequest {
   readonly span: RequestSpan
@@ -29,6 +31,7 @@ export class Progress implements FailedRequest {
   #accept: readonly string[] = []
   #origin: string | undefined
   #isWebSocket = false
+  #isDiscovery = false
   #lastMessage: LastMessage | undefined
   /** nothing is missing of what the client has of the answer */
   #isBetween = true
@@ -46,6 +49,11 @@ export class Progress implements FailedRequest {
     this.#accept = accept
     this.#origin = origin
     this.#isWebSocket = upgrade.some((protocol) => protocol.toLowerCase() === 'websocket')
+  }
+
+  /** @param path - in the cluster */
+  asks(path: string): void {
+    this.#isDiscovery = discovery.test(path)
   }
 
   forwarding(): void {
@@ -108,6 +116,10 @@ export class Progress implements FailedRequest {
 
   get isWebSocket(): boolean {
     return this.#isWebSocket
+  }
+
+  get isDiscovery(): boolean {
+    return this.#isDiscovery
   }
 
   /** It cannot be ended better a little later. */

@@ -25,6 +25,7 @@ export async function exitOf(told: Iterable<SourceState>): Promise<number> {
     commits: { of: () => [] },
     agentConfig: { followed: () => undefined },
     serves: () => true,
+    away: () => undefined,
     directory: bareDirectory,
     peers: noPeers,
     clock,

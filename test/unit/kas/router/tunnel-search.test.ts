@@ -6,7 +6,7 @@ import type { Link, OfferRequest } from '../../../../src/kas/peers/link.ts'
 import type { Candidate } from '../../../../src/kas/peers/links.ts'
 import { createHedges, lostReply, TunnelSearch } from '../../../../src/kas/router/tunnel-search.ts'
 import type { Tunnel } from '../../../../src/kas/tunnels/tunnel.ts'
-import { KasError } from '../../../../src/lib/errors.ts'
+import { type Away, KasError } from '../../../../src/lib/errors.ts'
 import type { InstanceId } from '../../../../src/membership/membership.ts'
 import { callOf } from '../../../support/agents-server.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
@@ -58,7 +58,7 @@ class FakeCandidate implements Candidate {
 }
 
 /** A search among `candidates`, best first, and own tunnels. */
-function searchAmong(candidates: FakeCandidate[], call: Parameters<typeof callOf>[1] = {}) {
+function searchAmong(candidates: FakeCandidate[], call: Parameters<typeof callOf>[1] = {}, away?: Away) {
   const listeners = new Set<() => void>()
   const own = Promise.withResolvers<Tunnel>()
   const hedges = createHedges()
@@ -82,6 +82,7 @@ function searchAmong(candidates: FakeCandidate[], call: Parameters<typeof callOf
           return () => listeners.delete(listener)
         },
       },
+      away: { find: () => away },
       hedges,
       clock,
     },
@@ -276,4 +277,15 @@ t.test('a call that all holders refuse is refused at once', async (t) => {
   await nextTurn()
   waits[0].refuse()
   t.match(await running.catch((error) => error), { spec: { code: 'CALLER_OVER_SHARE', held: 480, living: 500 } })
+})
+
+t.test('nobody waits for an agent that has been away for long, but calls that want its first tunnel', async (t) => {
+  const away = { agentId: '42', awayMs: 65_000 }
+  const refused = searchAmong([], {}, away).running.catch(({ spec }: KasError) => spec)
+  t.strictSame(await refused, { code: 'AGENT_NOT_CONNECTED', waitedMs: 0, ...away })
+  const { running, clock } = searchAmong([], { waitsForAway: true }, away)
+  await nextTurn()
+  t.ok(clock.pending > 0, 'it waits')
+  clock.advance(options.findTimeoutMs)
+  await t.rejects(running, { code: 'AGENT_SATURATED' })
 })

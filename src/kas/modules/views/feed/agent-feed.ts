@@ -21,6 +21,7 @@ import { viewerOf } from './viewer-keys.ts'
 export interface AgentFeedComponents {
   readonly forward: Forward
   readonly serves: KasHost['serves']
+  readonly away: KasHost['away']
   readonly metrics: ViewsMetrics
   readonly clock: Clock
   readonly random: () => number
@@ -190,6 +191,7 @@ export class AgentFeed implements ViewOwner {
         safety: 'safe',
         caller: kasCaller,
         reopens: true,
+        waitsForAway: true, // new views of it are refused
         signal: ended.signal,
       })
       for await (const bytes of reply.messages) {
@@ -255,7 +257,9 @@ export class AgentFeed implements ViewOwner {
   #tooLate(): KasError {
     const { firstUpdateMs: waitedMs } = this.#options
     const serves = this.#components.serves(this.#agentId, leadMethod)
-    if (serves === undefined) return new KasError({ code: 'AGENT_NOT_CONNECTED', waitedMs })
+    if (serves === undefined) {
+      return new KasError({ code: 'AGENT_NOT_CONNECTED', waitedMs, ...this.#components.away(this.#agentId) })
+    }
     return serves ? new KasError({ code: 'VIEWS_NOT_LED', waitedMs }) : noViews()
   }
 

@@ -28,9 +28,11 @@ export class Feeds implements Service {
     return views
   }
 
-  /** @throws KasError TOO_MANY_STREAMS, SHUTTING_DOWN */
+  /** @throws KasError TOO_MANY_STREAMS, SHUTTING_DOWN, AGENT_NOT_CONNECTED: the agent has been away for long */
   open(agentId: AgentId, wanted: WantedView, viewer: Viewer): OpenView {
     if (this.#hasStopped) throw new KasError({ code: 'SHUTTING_DOWN' })
+    const away = this.#components.away(agentId)
+    if (away) throw new KasError({ code: 'AGENT_NOT_CONNECTED', waitedMs: 0, ...away })
     const feed = this.#feeds.get(agentId) ?? this.#create(agentId)
     return feed.open(wanted, viewer)
   }

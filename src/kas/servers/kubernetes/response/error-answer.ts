@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { type Delivery, goCodeName, KasError } from '../../../../lib/errors.ts'
+import { type Delivery, type ErrorCode, goCodeName, KasError } from '../../../../lib/errors.ts'
 import { encodeStatus, mediaTypes, negotiate, type Status } from './status.ts'
 
 /**
@@ -31,10 +31,15 @@ export interface FailedRequest {
   readonly delivery: Delivery
   /** of its trace, which each error names then; undefined: it is not traced */
   readonly traceId: string | undefined
+  /** It asks what the cluster serves. */
+  readonly isDiscovery: boolean
 }
 
 const messagePrefix = 'GitLab Agent Server: '
 const tunnelPrefix = 'HTTP->gRPC: failed to read gRPC response: '
+const plainText = ['Content-Type', 'text/plain; charset=utf-8', 'X-Content-Type-Options', 'nosniff']
+/** Reasons for programs, where Kubernetes has no word. */
+const statusReasons: Partial<Record<ErrorCode, string>> = { AGENT_NOT_CONNECTED: 'AgentNotConnected' }
 const retryAfterSeconds = 1
 const usualMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
 
@@ -72,7 +77,8 @@ export function deliveryOf({ spec }: KasError, delivery: FailedRequest['delivery
 
 export function errorAnswer(error: KasError, request: FailedRequest): ErrorAnswer {
   const { failedAt, accept, delivery } = request
-  const own = failedAt === 'entry' || ownRefusals.has(error.code)
+  const isAway = error.spec.code === 'AGENT_NOT_CONNECTED' && error.spec.awayMs !== undefined
+  const own = failedAt === 'entry' || ownRefusals.has(error.code) || isAway
   const code = own ? error.httpStatus : 502
   const traceId = request.traceId ?? (own && error.code === 'INTERNAL' ? randomBytes(16).toString('hex') : undefined)
   const trace = traceId === undefined ? '' : `. Trace ID: ${traceId}`
@@ -81,14 +87,28 @@ export function errorAnswer(error: KasError, request: FailedRequest): ErrorAnswe
   const headers = ['Kas-Delivery', reached]
   if (code === 401) headers.push('Gitlab-Unauthorized', 'true')
   // kubectl repeats by itself what comes with this header, so only what never left may have it
-  const mayRepeat = failedAt === 'tunnel' || error.code === 'CREDENTIAL_NOT_CHECKED'
+  const mayRepeat = (failedAt === 'tunnel' && !isAway) || error.code === 'CREDENTIAL_NOT_CHECKED'
   if (mayRepeat && own && reached === 'none') headers.push('Retry-After', String(retryAfter(error)))
   if (error.spec.code === 'METHOD_NOT_ALLOWED') headers.push('Allow', error.spec.allowed ?? usualMethods)
   if (error.spec.code === 'UPGRADE_REQUIRED') headers.push('Upgrade', 'websocket', 'Connection', 'Upgrade')
   const isSameForAll = own && error.code === 'CREDENTIAL_NOT_CHECKED' && traceId === undefined
   const known = isSameForAll ? notCheckedBodies : undefined
-  const status = { code, message }
-  return { ...encode(status, accept, headers, known), status, delivery: reached, traceId }
+  const status = { code, message, reason: statusReasons[error.code] }
+  const encoded = request.isDiscovery && isShown(code) ? text : encode
+  return { ...encoded(status, accept, headers, known), status, delivery: reached, traceId }
+}
+
+/**
+ * client-go reads discovery as bytes: kubectl shows `unknown` for the body of such a failure, unless it is text/plain. Of a 503
+ * and a 504 it never shows the body.
+ */
+function isShown(code: number): boolean {
+  return code === 500 || code === 502
+}
+
+function text({ code, message }: Status, _: readonly string[], headers: string[]) {
+  headers.push(...plainText)
+  return { code, headers, body: `${message}\n` }
 }
 
 function encode(
@@ -99,7 +119,7 @@ function encode(
 ): Pick<ErrorAnswer, 'code' | 'headers' | 'body'> {
   const mediaType = negotiate(accept)
   if (mediaType === undefined) {
-    headers.push('Content-Type', 'text/plain; charset=utf-8', 'X-Content-Type-Options', 'nosniff')
+    headers.push(...plainText)
     const accepted = `only the following media types are accepted: ${mediaTypes.join(', ')}`
     return { code: 406, headers, body: `${messagePrefix}Failed to negotiate output media type: ${accepted}\n` }
   }

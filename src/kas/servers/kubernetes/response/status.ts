@@ -8,6 +8,8 @@ export interface Status {
   readonly message: string
   /** HTTP */
   readonly code: number
+  /** for programs; absent: Kubernetes' own word for the code, where it has one */
+  readonly reason?: string | undefined
 }
 
 const reasons: Record<number, string> = {
@@ -62,8 +64,8 @@ export function encodeStatus(mediaType: string, status: Status): string | Uint8A
 }
 
 /** As Go writes it: fields in this order, a newline, and no character that means something in HTML. */
-function encodeJson({ message, code }: Status): string {
-  const { kind, apiVersion, metadata, status, ...rest } = fields(message, code)
+function encodeJson(failure: Status): string {
+  const { kind, apiVersion, metadata, status, ...rest } = fields(failure)
   const json = JSON.stringify({ kind, apiVersion, metadata, status, ...rest })
   return `${json.replace(/[<>&\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)}\n`
 }
@@ -71,8 +73,7 @@ function encodeJson({ message, code }: Status): string {
 /**
  * As Go writes it: keys sorted, the message quoted since it always holds a colon, folded at the first space after 80.
  */
-function encodeYaml({ message, code }: Status): string {
-  const reason = reasons[code]
+function encodeYaml({ message, code, reason = reasons[code] }: Status): string {
   const quoted = unprintable.test(message) ? JSON.stringify(message) : folded(`'${message.replaceAll("'", "''")}'`)
   const lines = ['apiVersion: v1', `code: ${code}`, 'kind: Status', `message: ${quoted}`, 'metadata: {}']
   if (reason !== undefined) lines.push(`reason: ${reason}`)
@@ -91,14 +92,13 @@ function folded(quoted: string): string {
   })
 }
 
-function fields(message: string, code: number) {
-  const reason = reasons[code]
+function fields({ message, code, reason = reasons[code] }: Status) {
   const named = reason === undefined ? {} : { reason }
   return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Failure', message, ...named, code }
 }
 
 /** `k8s\0` and runtime.Unknown{typeMeta{apiVersion, kind}, raw: metav1.Status}. */
-function encodeProtobuf({ message, code }: Status): Uint8Array {
+function encodeProtobuf({ message, code, reason = reasons[code] }: Status): Uint8Array {
   const writer = new BackwardWriter()
   const text = (field: number, value: string) => {
     const from = writer.length
@@ -110,7 +110,7 @@ function encodeProtobuf({ message, code }: Status): Uint8Array {
   const raw = writer.length
   writer.varint(code)
   writer.varint((6 << 3) | 0)
-  text(4, reasons[code] ?? '')
+  text(4, reason ?? '')
   text(3, message)
   text(2, 'Failure')
   const metadata = writer.length

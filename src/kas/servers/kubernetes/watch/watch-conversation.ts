@@ -167,7 +167,7 @@ export class WatchConversation {
   /** Sends the client what its watch ended with. */
   #fail(watchId: string, error: KasError, failedAt: FailedAt): void {
     const tracedAs = this.#components.traceId
-    const request = { failedAt, accept: [], delivery: 'none', traceId: tracedAs } as const
+    const request = { failedAt, accept: [], delivery: 'none', traceId: tracedAs, isDiscovery: false } as const
     const { body, status, traceId } = errorAnswer(error, request)
     this.#components.failed(error, traceId)
     const full = this.#components.out.send(errorMessage(watchId, status.message, String(body).trimEnd()))

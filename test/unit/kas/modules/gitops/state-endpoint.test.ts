@@ -7,7 +7,7 @@ import type { FollowedCommits } from '../../../../../src/kas/modules/gitops/foll
 import { stateEndpoint, statesOfPeer } from '../../../../../src/kas/modules/gitops/state-endpoint.ts'
 import { noPeers, type Peers } from '../../../../../src/kas/peers/peers.ts'
 import type { CommitId } from '../../../../../src/kas/repositories/repositories.ts'
-import { KasError } from '../../../../../src/lib/errors.ts'
+import { type Away, KasError } from '../../../../../src/lib/errors.ts'
 import { Phase, SourceStateSchema } from '../../../../../src/proto/gen/gitops_states_pb.ts'
 import { Gitops, StatesRequestSchema, StatesResponseSchema } from '../../../../../src/proto/gen/replica_gitops_pb.ts'
 import { sourceDigest } from '../../../../../src/proto/gitops/source-digest.ts'
@@ -21,6 +21,7 @@ const rest = {
   commits: { of: () => [] },
   agentConfig: { followed: () => undefined },
   serves: () => true,
+  away: () => undefined,
   directory: bareDirectory,
 }
 
@@ -86,6 +87,7 @@ function alone(given: {
   /** the configuration has been as it is for so long */
   readonly unchangedMs?: number
   readonly serves?: boolean | undefined
+  readonly away?: Away
   readonly isCut?: boolean
   readonly commits?: ReturnType<FollowedCommits['of']>
   /** as a peer says it */
@@ -104,6 +106,7 @@ function alone(given: {
     states: { of: () => states, isCut: () => given.isCut ?? false },
     agentConfig: { followed: () => followed },
     serves: () => given.serves,
+    away: () => given.away,
     commits: { of: () => given.commits ?? [] },
     directory: { readHint: (_, project) => `let it read ${project}` },
     peers: given.ofPeer ? peerThatFollows(given.ofPeer) : noPeers,
@@ -127,6 +130,15 @@ function peerThatFollows(all: ReturnType<FollowedCommits['of']>): Pick<Peers, 'b
   }
   return { broadcast } as unknown as Pick<Peers, 'broadcast'>
 }
+
+t.test('an agent that is away: since when, as an error of a view has it', async (t) => {
+  t.notOk('away' in (await alone({ serves: true })()))
+  const { away } = (await alone({ away: { agentId: '42', awayMs: 61_000 } })()) as { away?: object }
+  t.match(away, {
+    code: 'AGENT_NOT_CONNECTED',
+    text: /connection of agent 42 for at least 61 s\. .* logs deployment\/agentk/,
+  })
+})
 
 t.test('what the configuration names has a row, also if no pod has reported it', async (t) => {
   const manifest_projects = [{ id: 'A/b' }, { name: 'own', ref: { branch: 'main' } }]

@@ -16,7 +16,13 @@ import { ManualClock } from '../../../../support/manual-clock.ts'
 
 /** No configuration is followed, and a pod of ours is connected. */
 const noConfig = { followed: () => undefined }
-const rest = { commits: { of: () => [] }, agentConfig: noConfig, serves: () => true, directory: bareDirectory }
+const rest = {
+  commits: { of: () => [] },
+  agentConfig: noConfig,
+  serves: () => true,
+  away: () => undefined,
+  directory: bareDirectory,
+}
 
 const [a, b] = [1n, 2n] as AgentId[] as [AgentId, AgentId]
 const hour = 3_600_000

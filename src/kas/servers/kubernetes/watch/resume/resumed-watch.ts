@@ -92,9 +92,9 @@ class ResumedWatch {
   }
 
   /** @param reopens - what ends it then does no harm */
-  open(query: WatchQuestion['query'], reopens: boolean): Promise<Reply> {
+  open(query: WatchQuestion['query'], reopens: boolean, waitsForAway = false): Promise<Reply> {
     const { messagesOf, ...call } = this.#call
-    return this.#components.forward({ ...call, messages: messagesOf(query), reopens })
+    return this.#components.forward({ ...call, messages: messagesOf(query), reopens, waitsForAway })
   }
 
   async *run(first: Reply, settle: (outcome: Outcome) => void): AsyncGenerator<Uint8Array, void, void> {
@@ -199,7 +199,7 @@ class ResumedWatch {
       await mayGoOn(signal)
       signal.throwIfAborted()
       try {
-        return await this.open(this.#question.queryFrom(from, clock.now() - this.#begunAt), true)
+        return await this.open(this.#question.queryFrom(from, clock.now() - this.#begunAt), true, true)
       } catch (error) {
         const failure = KasError.from(error)
         const { spec } = failure

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import type { AgentId } from '../../../../../../src/call/call.ts'
 import type { AgentFeedOptions } from '../../../../../../src/kas/modules/views/feed/agent-feed.ts'
-import { Code, KasError } from '../../../../../../src/lib/errors.ts'
+import { type Away, Code, KasError } from '../../../../../../src/lib/errors.ts'
 import { viewsBounds } from '../../../../../../src/proto/views-json.ts'
 import { startFeeds } from '../../../../../support/feeds.ts'
 import { ManualClock, settle } from '../../../../../support/manual-clock.ts'
@@ -14,8 +14,9 @@ const lost = new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' })
 function start(t: Test, options: Partial<AgentFeedOptions> = {}) {
   const clock = new ManualClock()
   const follows = new FakeFollows()
-  const world = { serves: true as boolean | undefined }
-  const { feeds, register } = startFeeds(t, { forward: follows.forward, serves: () => world.serves, clock }, options)
+  const world: { serves: boolean | undefined; away: Away | undefined } = { serves: true, away: undefined }
+  const components = { forward: follows.forward, serves: () => world.serves, away: () => world.away, clock }
+  const { feeds, register } = startFeeds(t, components, options)
   const open = (text = '{"view":"tree"}', as: typeof ada | undefined = undefined) => {
     const viewer = new FakeViewer()
     return { viewer, view: feeds.open(agentId, { caller: { key: 'ada' }, as, query: query(text) }, viewer) }
@@ -140,6 +141,19 @@ t.test('a Follow that is lost is opened again with each view and its open nodes,
   await clock.pass(10_000)
   t.strictSame(one.viewer.got, ['{"seq":1}', '{"seq":1,"rows":[]}'], 'nobody was told that it is stale')
   t.equal(await first.step(), 'end', 'and nothing is said on the first any more')
+})
+
+t.test('a new view of an agent that has been away for long fails at once, those from before wait', async (t) => {
+  const { follows, open, world } = start(t)
+  const { viewer } = open()
+  await settle()
+  await follows.last.step()
+  follows.last.say({ view: 1, seq: 7, update: '{"seq":7}' })
+  await settle()
+  world.away = { agentId: '42', awayMs: 30_000 }
+  t.throws(() => open(), { code: 'AGENT_NOT_CONNECTED', message: /agent 42 for at least 30 s/ })
+  t.match(follows.last.call, { waitsForAway: true }, 'it is the first to be followed when it is back')
+  t.equal(viewer.error, undefined)
 })
 
 t.test('an agent that stays away: what viewers have is stale, once, and whole when it is back', async (t) => {

@@ -4,7 +4,7 @@ import { errorAnswer, type FailedAt } from '../../../../../../src/kas/servers/ku
 import { type Delivery, type ErrorSpec, KasError } from '../../../../../../src/lib/errors.ts'
 
 const failed = (failedAt: FailedAt, delivery: Delivery, accept: readonly string[] = []) => {
-  return { failedAt, delivery, accept, traceId: undefined }
+  return { failedAt, delivery, accept, traceId: undefined, isDiscovery: false }
 }
 const answer = (spec: ErrorSpec, at: 'entry' | 'tunnel' = 'entry', accept: string[] = [], cause?: unknown) => {
   const made = errorAnswer(new KasError(spec, { cause }), failed(at, at === 'entry' ? 'none' : 'maybe', accept))
@@ -157,7 +157,7 @@ t.test('failures on the way', async (t) => {
     absent.body,
     '{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"GitLab Agent Server: ' +
       'HTTP-\\u003egRPC: failed to read gRPC response: rpc error: code = DeadlineExceeded desc = ' +
-      'Agent connection not found. Is agent up to date and connected?","code":502}\n',
+      'Agent connection not found. Is agent up to date and connected?","reason":"AgentNotConnected","code":502}\n',
   )
   const nested =
     'gRPC -> HTTP: nested impersonation is not supported - agent is already configured to impersonate an identity'
@@ -213,5 +213,59 @@ t.test('what a flood is told is encoded once for each media type, and is whole e
       traceId: 'feed',
     })
     t.match(message(traced), /Trace ID: feed$/)
+  }
+})
+
+const away = { code: 'AGENT_NOT_CONNECTED', waitedMs: 0, agentId: '42', awayMs: 65_900 } as const
+
+// wire: error.find.absent
+t.test('an agent that is away: since when, and what to do, in words of kas alone', async (t) => {
+  const awaySince = Date.parse('2026-06-01T12:00:00Z')
+  const made = answer({ ...away, awaySince }, 'tunnel')
+  t.strictSame(JSON.parse(String(made.body)), {
+    kind: 'Status',
+    apiVersion: 'v1',
+    metadata: {},
+    status: 'Failure',
+    message:
+      'GitLab Agent Server: Agent connection not found. Is agent up to date and connected? No replica of kas has had a ' +
+      'connection of agent 42 since 2026-06-01T12:00:00Z, for 65 s. Its log says why: ' +
+      'kubectl -n <namespace of the agent> logs deployment/agentk, in its cluster',
+    reason: 'AgentNotConnected',
+    code: 502,
+  })
+  t.equal(made.headers.get('Retry-After'), undefined, 'kubectl would repeat it ten times')
+  t.match(message(answer(away, 'tunnel')), / a connection of agent 42 for at least 65 s\. /)
+  const unseen = errorAnswer(new KasError(away), failed('tunnel', 'none'))
+  t.notOk(unseen.headers.includes('Retry-After'))
+  t.match(String(answer(away, 'tunnel', ['application/yaml']).body), /^reason: AgentNotConnected$/m)
+})
+
+// wire: error.find.absent
+t.test('of a refused discovery kubectl shows text alone, of these codes', async (t) => {
+  const refused = (spec: ErrorSpec, failedAt: FailedAt = 'tunnel') =>
+    errorAnswer(new KasError(spec), {
+      ...failed(failedAt, 'none', ['application/json;g=x;v=v2;as=Y']),
+      isDiscovery: true,
+    })
+  const shown: [ErrorSpec, FailedAt, number][] = [
+    [away, 'tunnel', 502],
+    [{ code: 'AGENT_SATURATED', waitedMs: 20_000 }, 'tunnel', 502],
+    [{ code: 'TUNNEL_LOST', delivery: 'maybe' }, 'tunnel', 502],
+    [{ code: 'USER_FAILED' }, 'entry', 500],
+  ]
+  for (const [spec, failedAt, code] of shown) {
+    const made = refused(spec, failedAt)
+    t.equal(made.code, code)
+    t.ok(made.headers.includes('text/plain; charset=utf-8'), spec.code)
+    t.equal(made.body, `${made.status.message}\n`)
+  }
+  for (const spec of [
+    { code: 'UNAUTHENTICATED' },
+    { code: 'FORBIDDEN' },
+    { code: 'SHUTTING_DOWN' },
+    { code: 'RATE_EXCEEDED' },
+  ] as const) {
+    t.ok(refused(spec, 'entry').headers.includes('application/json'), spec.code)
   }
 })
