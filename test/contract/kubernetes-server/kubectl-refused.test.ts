@@ -101,7 +101,7 @@ t.test('kubectl prints why, after its own repeats', { skip, timeout: 120_000 }, 
 })
 
 // wire: error.find.absent, figure.find
-t.test('of an agent that is away kubectl says since when, at once', { skip, timeout: 120_000 }, async (t) => {
+t.test('kubectl says at once since when an agent is away', { skip, timeout: 120_000 }, async (t) => {
   const clock = new ManualClock() // nobody moves it further: a call that waited would wait for ever
   const tunnels = new TunnelRegistry({ clock })
   const away = new AwayAgents({ tunnels, membership: undefined, clock, wallClock: clock })

@@ -242,7 +242,7 @@ t.test('an agent that is away: since when, and what to do, in words of kas alone
 })
 
 // wire: error.find.absent
-t.test('of a refused discovery kubectl shows text alone, of these codes', async (t) => {
+t.test('kubectl shows a failed discovery only if it is text', async (t) => {
   const refused = (spec: ErrorSpec, failedAt: FailedAt = 'tunnel') =>
     errorAnswer(new KasError(spec), {
       ...failed(failedAt, 'none', ['application/json;g=x;v=v2;as=Y']),
