@@ -17,6 +17,9 @@ import {
   tooManyLines,
 } from './head-guard.ts'
 
+/** As client-go has it. ms */
+const keepAliveMs = 30_000
+
 type TlsRequestOptions = RequestOptions & { ALPNProtocols: string[] }
 
 export type UpgradeAnswer =
@@ -90,6 +93,7 @@ function attempt(
     deadline.signal.addEventListener('abort', () => outgoing.destroy(deadline.signal.reason), { once: true })
     outgoing.on('socket', (socket) => {
       socket.setNoDelay(true)
+      socket.setKeepAlive(true, keepAliveMs) // an exec may be silent for hours
       socket.once(client.access.server.protocol === 'https:' ? 'secureConnect' : 'connect', () => {
         deadline.lift()
         onReached()

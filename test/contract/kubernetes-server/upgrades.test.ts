@@ -1,10 +1,16 @@
+import { mock } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
+import type { AgentId } from '../../../src/call/call.ts'
+import { ReplicaMemory } from '../../../src/kas/memory/replica-memory.ts'
+import { opcodes, serverFrame } from '../../../src/kas/servers/kubernetes/websocket/server-frames.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { encodeHttpResponse } from '../../../src/proto/http/http-over-grpc.ts'
 import { eventually } from '../../support/eventually.ts'
+import { webSocketFrames } from '../../support/websocket-frames.ts'
 import { type Cluster, type ClusterRequest, clusterForward, data, head, trailer } from './fake-cluster.ts'
 import { RawClient } from './raw-client.ts'
-import { good, startServer } from './start-server.ts'
+import { agentId, good, startServer } from './start-server.ts'
 
 /** exec, attach, port-forward: connections that carry bytes (doc/reference/tunnel-protocol.md 6.5). */
 
@@ -32,7 +38,7 @@ const switching = head(
   ],
   'Switching Protocols',
 )
-const up = (text: string) => encodeHttpResponse.upgradeData(Buffer.from(text))
+const up = (bytes: string | Uint8Array) => encodeHttpResponse.upgradeData(Buffer.from(bytes))
 
 /** Everything that the client sends once it is upgraded, upper-cased; a last word when it has closed its side. */
 async function* shout({ messages }: ClusterRequest) {
@@ -170,23 +176,121 @@ t.test('an Upgrade header that is none', async (t) => {
   t.pass('with a body it is an ordinary request')
 })
 
-// wire: upgrade.write-deadline
-t.test('a client that takes nothing is cut at the write dead-line', async (t) => {
-  const aborted = Promise.withResolvers<void>()
-  const cluster: Cluster = async function* ({ call }) {
-    call.signal.addEventListener('abort', () => aborted.resolve())
-    yield switching
-    yield trailer
-    for (;;) yield up('x'.repeat(60_000))
+const execSwitching = head(
+  101,
+  [
+    ['Upgrade', ['websocket']],
+    ['Connection', ['Upgrade']],
+    ['Sec-Websocket-Protocol', ['v5.channel.k8s.io']],
+  ],
+  'Switching Protocols',
+)
+/** A message of stdout, as the API server frames it. */
+const output = (text: string) => serverFrame(opcodes.binary, Buffer.from(`\x01${text}`))
+
+/** Resolves when nothing has changed for a while: whatever can fill up is full. Without a timer, which may be a double. */
+async function settled(count: () => number): Promise<void> {
+  let [last, since] = [count(), performance.now()]
+  while (performance.now() - since < 250) {
+    await nextTurn()
+    if (count() === last) continue
+    last = count()
+    since = performance.now()
   }
-  const { open } = await setUp(t, cluster, { limits: { upgradedWriteTimeoutMs: 100 } })
+}
+
+// wire: upgrade.write-deadline, figure.write
+t.test('a client that pauses for hours gets all', async (t) => {
+  const hourMs = 3_600_000
+  for (const [name, pieces, pieceBytes] of [
+    ['in the midst', 400, 32_000],
+    ['behind the end', 1, 16_000_000],
+  ] as const) {
+    await t.test(name, async (t) => {
+      let sent = 0
+      const { open, count } = await setUp(t, async function* () {
+        yield switching
+        yield trailer
+        for (; sent < pieces; sent++) yield up('x'.repeat(pieceBytes))
+      })
+      const client = await open()
+      mock.timers.enable({ apis: ['setTimeout'] })
+      t.teardown(() => mock.timers.reset())
+      client.request(exec, good, ...websocket)
+      await client.until(/\r\n\r\n/)
+      client.socket.pause()
+      await settled(() => sent)
+      t.ok(sent < pieces || pieces === 1, `${sent} of ${pieces} pieces are on their way`)
+      mock.timers.tick(hourMs)
+      await nextTurn()
+      t.equal(await count('upgraded'), 0, 'it runs')
+      mock.timers.reset()
+      client.socket.resume()
+      const text = await client.toEnd()
+      t.equal(client.ended, 'end')
+      t.equal(text.length - text.indexOf('\r\n\r\n') - 4, pieces * pieceBytes)
+    })
+  }
+})
+
+t.test('a client that has paused and is ended for room gets what it had, and the reason', async (t) => {
+  const full = new KasError({ code: 'TOO_MUCH_UNREAD', limit: 24 })
+  const frame = output('x'.repeat(32_000))
+  const room = Promise.withResolvers<void>()
+  let sent = 0
+  const { open } = await setUp(t, async function* () {
+    yield execSwitching
+    yield trailer
+    // wherever it stops, it is in the midst of a frame
+    yield up(frame.subarray(0, 20_000))
+    for (; sent < 400; sent++) yield up(Buffer.concat([frame.subarray(20_000), frame.subarray(0, 20_000)]))
+    await room.promise
+    throw full
+  })
   const client = await open()
-  client.socket.pause()
   client.request(exec, good, ...websocket)
-  await aborted.promise
+  await client.until(/\r\n\r\n/)
+  client.socket.pause()
+  await settled(() => sent)
+  sent = 400
+  room.resolve()
   client.socket.resume()
-  await client.toEnd()
-  t.pass('cut')
+  const text = await client.toEnd()
+  t.equal(client.ended, 'end')
+  const frames = webSocketFrames(Buffer.from(text.slice(text.indexOf('\r\n\r\n') + 4), 'latin1'))
+  const [error, close] = frames.splice(-2)
+  t.ok(frames.length > 1)
+  t.ok(
+    frames.every(({ payload }) => payload.length === 32_001 && payload[0] === 1),
+    'whole messages of stdout',
+  )
+  t.equal(error?.payload[0], 3)
+  t.match(JSON.parse(String(error?.payload.subarray(1))), { message: /More than 24 bytes from this agent/, code: 429 })
+  t.equal(close?.opcode, opcodes.close)
+})
+
+t.test("what waits of a frame, or for a client, is counted as its caller's", async (t) => {
+  const memory = new ReplicaMemory({ unreadBytes: 2 ** 20, callersBytes: 2 ** 30 })
+  const total = () => memory.enter('callers', agentId as AgentId, 'nobody').total.bytes
+  const started = await startServer(
+    clusterForward(async function* () {
+      yield execSwitching
+      yield trailer
+      yield up('x'.repeat(16_000_000))
+      await new Promise(() => undefined)
+    }),
+    {},
+    undefined,
+    { memory },
+  )
+  t.teardown(() => started.server.stop(AbortSignal.abort()))
+  const client = await RawClient.open(started.port)
+  client.request(exec, good, ...websocket)
+  await client.until(/\r\n\r\n/)
+  client.socket.pause()
+  await eventually(() => total() > 16_000_000)
+  client.close()
+  await eventually(() => total() === 0)
 })
 
 // wire: answer.left
@@ -213,7 +317,7 @@ t.test('clients that leave, before and after the upgrade', async (t) => {
   }
 })
 
-t.test('failures after the upgrade cut the connection', async (t) => {
+t.test('a failure after the upgrade: the reason follows in place of a message that is not whole', async (t) => {
   const { open, count } = await setUp(t, async function* ({ header }) {
     yield switching
     if (header.query.some(([name]) => name === 'data')) yield data('x')
@@ -222,8 +326,12 @@ t.test('failures after the upgrade cut the connection', async (t) => {
     throw new KasError({ code: 'TUNNEL_LOST', delivery: 'maybe' })
   })
   const client = await open()
-  t.match(await client.request(exec, good, ...websocket).toEnd(), /^HTTP\/1\.1 101 /)
-  t.equal(await count('cut'), 1)
+  t.match(
+    await client.request(exec, good, ...websocket).toEnd(),
+    /^HTTP\/1\.1 101 .+\r\n\r\n\x88.*The connection of the agent was lost/s,
+  )
+  client.close()
+  await eventually(async () => (await count('failed')) === 1)
   const wrong = await open()
   t.match(await wrong.request(`${exec}&data`, good, ...spdy).toEnd(), /^HTTP\/1\.1 502 /, 'before the 101 was sent')
 })

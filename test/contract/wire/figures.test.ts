@@ -35,13 +35,13 @@ t.test('times and numbers', async (t) => {
   t.equal(defaultSearch.findTimeoutMs, 20_000, 'a call waits 20 s for a tunnel')
   t.equal(defaultLiveness.idleSilenceMs, 50_000, 'PING after 50 s: fronts cut what is idle at 60 s')
   t.strictSame(stockPool, { minIdle: 2, max: 500, step: 10, idleMs: minuteMs })
-  const { headTimeoutMs, keepAliveMs, upgradedWriteTimeoutMs } = defaultKubernetesLimits
+  const { headTimeoutMs, keepAliveMs, ownSocketWriteTimeoutMs } = defaultKubernetesLimits
   t.strictSame(
-    { headTimeoutMs, keepAliveMs, upgradedWriteTimeoutMs },
+    { headTimeoutMs, keepAliveMs, ownSocketWriteTimeoutMs },
     {
       headTimeoutMs: 10_000,
       keepAliveMs: 60_000,
-      upgradedWriteTimeoutMs: 20_000,
+      ownSocketWriteTimeoutMs: 20_000,
     },
   )
 })

@@ -33,7 +33,8 @@ export class Endings {
     const { clock } = this.#components
     let cancel = () => {}
     const end = (reason: KasError) => {
-      if (progress.withdrawal || progress.failure) return // it ends by itself
+      if (progress.withdrawal) return // it ends by itself
+      if (progress.failure) return exchange.statusCode === 101 ? exchange.cut() : undefined // its client may have paused
       progress.withdraw(reason)
       if (progress.mayEnd && !(progress.lastMessage && exchange.isHalfWritten)) return exchange.leave(reason)
       cancel = clock.after(lastMessageMs, () => exchange.leave(reason))
@@ -91,8 +92,14 @@ export class Endings {
       return 'cut'
     }
     const { status } = errorAnswer(error, { failedAt: 'entry', accept: [], delivery, traceId, isDiscovery: false })
+    // a client of what runs in a pod may have paused: it gets what is left of that, and why that is not all
+    const isPatient = exchange.statusCode === 101 && !progress.withdrawal
     const isOpenedAgain = error.code === 'WATCH_RECALLED' // as after the end that an API server makes
-    await exchange.endWith(isOpenedAgain ? new Uint8Array(0) : await lastMessage.of(error, status), lastMessageMs)
+    await exchange.endWith(
+      isOpenedAgain ? new Uint8Array(0) : await lastMessage.of(error, status),
+      lastMessageMs,
+      isPatient,
+    )
     return 'failed'
   }
 

@@ -323,7 +323,6 @@ export class KubernetesServer implements Service {
     const response = new http.ServerResponse(request)
     response.shouldKeepAlive = false
     const upgrade = new UpgradedSocket(socket, head, {
-      writeTimeoutMs: this.#limits.upgradedWriteTimeoutMs,
       onEarlyEnd: () => exchange?.leave(new KasError({ code: 'CANCELLED' })),
     })
     response.assignSocket(socket)

@@ -35,6 +35,8 @@ export class Progress implements FailedRequest {
   #lastMessage: LastMessage | undefined
   /** nothing is missing of what the client has of the answer */
   #isBetween = true
+  /** of the answer, which wait in kas for more of it */
+  #keptBytes = 0
   #withdrawal: KasError | undefined
   #failure: KasError | undefined
 
@@ -84,6 +86,11 @@ export class Progress implements FailedRequest {
     return chunk
   }
 
+  /** @param bytes - of the answer that are kept until more of it has come; negative ones are kept no longer */
+  keeps(bytes: number): void {
+    this.#keptBytes += bytes
+  }
+
   /** The caller may no longer; this, not what breaks by it, is what the request fails with. */
   withdraw(reason: KasError): void {
     if (this.#withdrawal || this.#failure) throw this.#outOfOrder('withdrawn')
@@ -124,7 +131,7 @@ export class Progress implements FailedRequest {
 
   /** It cannot be ended better a little later. */
   get mayEnd(): boolean {
-    return this.#lastMessage === undefined || this.#isBetween
+    return this.#lastMessage === undefined || (this.#isBetween && this.#keptBytes === 0)
   }
 
   /** That can follow now what was passed on; undefined: none. */

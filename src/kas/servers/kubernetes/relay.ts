@@ -8,9 +8,14 @@ import type { RequestOutcome } from './http/metrics.ts'
 import { type LastMessage, lastMessageOf } from './last-message.ts'
 import type { Progress } from './progress.ts'
 import { type ResponseHead, type ResponseRules, readResponseHead } from './response/response-head.ts'
+import type { Boundaries } from './watch/resume/watch-frames.ts'
+import { WholeFrames } from './whole-frames.ts'
 
 /** A 101 that is not sent yet. */
-type Switching = ResponseHead & { readonly lastMessage: LastMessage | undefined }
+type Switching = ResponseHead & { readonly lastMessage: LastMessage | undefined; readonly passed: Passed }
+
+/** Passes on what comes on an upgraded connection. */
+type Passed = Pick<WholeFrames, 'push' | 'flush'>
 
 /** Passes a cluster's answer on to the caller (doc/reference/tunnel-protocol.md 6.4 and 6.5). */
 export class Relay {
@@ -47,7 +52,7 @@ export class Relay {
           progress.record.answered(exchange.statusCode)
         }
       } else if (switching && exchange.upgrade) {
-        full = exchange.upgrade.write(progress.writes(message.data))
+        full = switching.passed.push(message.data)
       } else {
         throw invalid('upgradeData in an answer that is no upgrade')
       }
@@ -58,9 +63,16 @@ export class Relay {
     const { error } = await reply.done
     if (error) throw error
     order.end()
-    if (switching) await exchange.upgrade?.end()
+    if (switching) await this.#endUpgraded(exchange, switching)
     else await exchange.end()
     return switching ? 'upgraded' : 'answered'
+  }
+
+  async #endUpgraded(exchange: Exchange, { passed }: Switching): Promise<void> {
+    const full = passed.flush()
+    if (full) await exchange.untilTaken(full, exchange.unsentBytes)
+    exchange.signal.throwIfAborted()
+    await exchange.endUpgraded()
   }
 
   /** @returns the head of a 101, which is only sent after its trailer */
@@ -70,7 +82,14 @@ export class Relay {
     if (!upgrade && (statusCode < 200 || statusCode > 999)) throw invalid(`status code ${statusCode} of the answer`)
     const { via, skew, allowList } = this.#rules
     const head = readResponseHead(header, { via, skew, allowList, origin: progress.origin, upgrade })
-    if (upgrade) return { ...head, lastMessage: lastMessageOf(undefined, header) }
+    if (upgrade) {
+      const lastMessage = lastMessageOf(undefined, header)
+      return {
+        ...head,
+        lastMessage,
+        passed: passedOn(exchange, progress, lastMessageOf(undefined, header)?.boundaries),
+      }
+    }
     exchange.upgrade?.refused()
     try {
       exchange.begin(statusCode, head)
@@ -81,6 +100,20 @@ export class Relay {
     progress.record.answered(statusCode)
     return undefined
   }
+}
+
+/** @param boundaries - undefined: no last message could follow, wherever it ends */
+function passedOn(exchange: Exchange, progress: Progress, boundaries: Boundaries | undefined): Passed {
+  const write = (piece: Uint8Array) => {
+    if (progress.failure || exchange.signal.aborted) return undefined // a rest came too late
+    return exchange.upgrade?.write(progress.writes(piece))
+  }
+  if (!boundaries) return { push: write, flush: () => undefined }
+  const count = (bytes: number) => {
+    progress.keeps(bytes)
+    exchange.countKept(bytes)
+  }
+  return new WholeFrames({ boundaries, write, count })
 }
 
 function invalid(detail: string): KasError {

@@ -147,6 +147,23 @@ export class Exchange {
     this.#memory?.give(bytes)
   }
 
+  /** Counts bytes that wait in kas until more of the answer has come; negative ones wait no longer. */
+  countKept(bytes: number): void {
+    if (bytes > 0) this.#memory?.take(bytes)
+    else this.#memory?.give(-bytes)
+  }
+
+  /** bytes of an upgraded connection that its client has not taken */
+  get unsentBytes(): number {
+    return this.connection.socket.writableLength
+  }
+
+  /** Sends what an upgraded connection has left, and closes it. */
+  async endUpgraded(): Promise<void> {
+    const { upgrade } = this
+    if (upgrade) await this.untilTaken(upgrade.end(), this.unsentBytes)
+  }
+
   /** Stops waiting for what is being written: the answer is about to be cut. */
   giveUp(): void {
     this.#isGivenUp = true
@@ -225,17 +242,24 @@ export class Exchange {
   /**
    * What was begun, an answer or the connection that it became, ends with these bytes. A client that does not take them in time
    * is cut.
+   *
+   * @param isPatient - the time begins once it has taken them; what waits is counted until then
    */
-  async endWith(bytes: Uint8Array, timeoutMs: number): Promise<void> {
+  async endWith(bytes: Uint8Array, timeoutMs: number, isPatient = false): Promise<void> {
     const ending = this.#switched ? this.connection.socket : this.#response
     const { promise, resolve } = Promise.withResolvers<void>()
-    const deadline = setTimeout(() => this.cut(), timeoutMs)
+    let deadline: NodeJS.Timeout | undefined
+    const setDeadline = () => {
+      deadline = setTimeout(() => this.cut(), timeoutMs)
+    }
+    if (isPatient) ending.once('finish', setDeadline)
+    else setDeadline()
     ending.once('close', resolve)
     if (ending.closed) resolve()
     this.#sentBytes += bytes.length
     this.#headFlushed = true
     ending.end(bytes) // what a client still sends is read, and dropped: a reset would take the last bytes from it
-    await promise
+    await (isPatient ? this.untilTaken(promise, this.unsentBytes) : promise)
     clearTimeout(deadline)
   }
 

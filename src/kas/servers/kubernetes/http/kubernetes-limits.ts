@@ -18,8 +18,8 @@ export interface KubernetesLimits {
    * longest idle is closed for the next
    */
   readonly maxKeptPerAgent: number
-  /** a client on an upgraded connection may take nothing, in ms */
-  readonly upgradedWriteTimeoutMs: number
+  /** a client of a WebSocket of kas' own may take nothing, in ms; what runs in a pod waits for its client without an end */
+  readonly ownSocketWriteTimeoutMs: number
   /** requests to endpoints of kas' own about one agent, until their answers are taken; each holds body and answer */
   readonly maxOwnRequests: number
   /** WebSockets of endpoints of kas' own about one agent */
@@ -73,7 +73,7 @@ export const defaultKubernetesLimits: KubernetesLimits = {
   unauthenticated: { ...defaultUnauthenticated, maxIdlePerAddress: 500, maxCheckedPerConnection: 1 },
   keepAliveMs: 60_000,
   maxKeptPerAgent: 500,
-  upgradedWriteTimeoutMs: 20_000,
+  ownSocketWriteTimeoutMs: 20_000,
   maxOwnRequests: 16,
   maxOwnSockets: 500, // as many as pages that show one agent
   maxOwnBodyBytes: 1024 * 1024,

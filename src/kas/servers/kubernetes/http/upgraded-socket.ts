@@ -3,8 +3,6 @@ import type { KasError } from '../../../../lib/errors.ts'
 import { ByteSource, type Meter } from './byte-source.ts'
 
 export interface UpgradedSocketOptions {
-  /** a client that takes nothing for so long is cut, in ms (doc/reference/tunnel-protocol.md 6.5) */
-  readonly writeTimeoutMs: number
   /** the client has closed its side before it was answered */
   readonly onEarlyEnd: () => void
 }
@@ -17,17 +15,20 @@ export interface UpgradedSocketOptions {
  */
 type State = 'waiting' | 'switched' | 'refused' | 'taken'
 
-/** The connection of a request to upgrade, which is no longer node's HTTP's. */
+/**
+ * The connection of a request to upgrade, which is no longer node's HTTP's. Its client may stop reading for as long as the
+ * connection lives: what waits for it is counted, and TCP finds the one that is dead.
+ */
 export class UpgradedSocket {
   /** what the client sends once it is upgraded; undefined: it will not be */
   readonly bytes: Promise<ByteSource | undefined>
   readonly #socket: Socket
-  readonly #options: UpgradedSocketOptions
   readonly #source: ByteSource
   readonly #decide: (bytes: ByteSource | undefined) => void
   #state: State = 'waiting'
   #sentBytes = 0
   #resume: (() => void) | undefined
+  #isEnding = false
 
   /** @param head - what came with the request */
   constructor(socket: Socket, head: Buffer, options: UpgradedSocketOptions) {
@@ -35,7 +36,6 @@ export class UpgradedSocket {
     this.bytes = promise
     this.#decide = resolve
     this.#socket = socket
-    this.#options = options
     socket.setTimeout(0)
     socket.on('error', () => socket.destroy())
     socket.on('drain', () => this.#resume?.())
@@ -85,31 +85,25 @@ export class UpgradedSocket {
     this.refused()
     this.#source.fail(reason)
     this.#resume?.()
+    if (this.#isEnding) this.#socket.destroy()
   }
 
   /** Undefined: go on; a promise: when the client has taken enough, or was cut. */
   write(chunk: Uint8Array): Promise<void> | undefined {
     this.#sentBytes += chunk.length
     if (this.#socket.write(chunk) || this.#socket.destroyed) return undefined
-    return this.#withDeadline()
+    return new Promise<void>((resolve) => {
+      this.#resume = resolve
+    })
   }
 
-  /** Sends what is left, then closes. */
+  /** Sends what is left, then closes: once the client has taken it, or is abandoned. */
   async end(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
-    const deadline = setTimeout(() => this.#socket.destroy(), this.#options.writeTimeoutMs)
+    this.#isEnding = true
     this.#socket.once('close', resolve)
     if (this.#socket.closed) resolve()
     this.#socket.destroySoon()
     await promise
-    clearTimeout(deadline)
-  }
-
-  async #withDeadline(): Promise<void> {
-    const deadline = setTimeout(() => this.#socket.destroy(), this.#options.writeTimeoutMs)
-    await new Promise<void>((resolve) => {
-      this.#resume = resolve
-    })
-    clearTimeout(deadline)
   }
 }

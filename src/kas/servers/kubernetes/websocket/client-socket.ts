@@ -76,7 +76,7 @@ export class ClientSocket {
   }
 
   async #withDeadline(sent: Promise<void>): Promise<void> {
-    const cancel = this.#clock.after(this.#limits.upgradedWriteTimeoutMs, () => this.#socket.terminate())
+    const cancel = this.#clock.after(this.#limits.ownSocketWriteTimeoutMs, () => this.#socket.terminate())
     await sent
     cancel()
   }

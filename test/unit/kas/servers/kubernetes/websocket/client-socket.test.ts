@@ -38,7 +38,7 @@ t.test('who sends goes on while little waits, and waits for its own message beyo
   void large?.then(() => {
     taken = true
   })
-  clock.advance(defaultKubernetesLimits.upgradedWriteTimeoutMs - 1)
+  clock.advance(defaultKubernetesLimits.ownSocketWriteTimeoutMs - 1)
   t.notOk(taken, 'it counts as kept for so long')
   client.takeAll()
   await large
@@ -52,6 +52,6 @@ t.test('a client that does not take it is cut', async (t) => {
   const client = new SlowClient()
   const socket = new ClientSocket(client as unknown as WebSocket, clock, defaultKubernetesLimits)
   t.ok(socket.send('y'.repeat(defaultKubernetesLimits.maxWatchUnsentBytes)))
-  clock.advance(defaultKubernetesLimits.upgradedWriteTimeoutMs)
+  clock.advance(defaultKubernetesLimits.ownSocketWriteTimeoutMs)
   t.ok(client.terminated)
 })
