@@ -25,6 +25,7 @@ import { ownBodies } from './attacks/own-bodies.ts'
 import { ownSockets } from './attacks/own-sockets.ts'
 import { ownViews } from './attacks/own-views.ts'
 import { ownerChains } from './attacks/owner-chains.ts'
+import { pausedExecs } from './attacks/paused-execs.ts'
 import { reportStream } from './attacks/report-stream.ts'
 import { singleBytes } from './attacks/single-bytes.ts'
 import { slowHooks } from './attacks/slow-hooks.ts'
@@ -73,4 +74,5 @@ export const attacks: readonly Attack<unknown>[] = [
   ownViews,
   ownBodies,
   slowHooks,
+  pausedExecs,
 ] as Attack<unknown>[]

@@ -3,23 +3,33 @@ import { kubernetesApiMethod } from '../../src/proto/http/http-over-grpc.ts'
 import type { FakeAgent, FakeTunnel } from '../support/fake-agent.ts'
 import { dialAgent, type Stage } from './stage.ts'
 
+/** A call that is an upgrade is not closed by its caller. */
+type AnswersAt = 'requestInfo' | 'closeSend'
+
+interface EvilAgentOptions {
+  readonly at: ReplicaPorts
+  readonly tunnels: number
+  readonly answer: (tunnel: FakeTunnel) => void
+  /** default: once the whole request has come */
+  readonly answersAt?: AnswersAt
+}
+
 /** Keeps so many tunnels at a replica; each call is answered as the attack wants it. */
 export class EvilAgent {
   readonly #agent: FakeAgent
   readonly #answer: (tunnel: FakeTunnel) => void
+  readonly #answersAt: AnswersAt
   #closed = false
 
-  private constructor(agent: FakeAgent, answer: (tunnel: FakeTunnel) => void) {
+  private constructor(agent: FakeAgent, { answer, answersAt = 'closeSend' }: EvilAgentOptions) {
     this.#agent = agent
     this.#answer = answer
+    this.#answersAt = answersAt
   }
 
-  static async start(
-    stage: Stage,
-    { at, tunnels, answer }: { at: ReplicaPorts; tunnels: number; answer: (tunnel: FakeTunnel) => void },
-  ): Promise<EvilAgent> {
-    const evil = new EvilAgent(await dialAgent(stage, at), answer)
-    for (let i = 0; i < tunnels; i++) void evil.#serve()
+  static async start(stage: Stage, options: EvilAgentOptions): Promise<EvilAgent> {
+    const evil = new EvilAgent(await dialAgent(stage, options.at), options)
+    for (let i = 0; i < options.tunnels; i++) void evil.#serve()
     return evil
   }
 
@@ -33,7 +43,7 @@ export class EvilAgent {
     while (!this.#closed && !this.#agent.session.draining) {
       const tunnel = this.#agent.open([kubernetesApiMethod])
       for (let message = await tunnel.next(); message; message = await tunnel.next()) {
-        if (message.kind === 'closeSend') this.#answer(tunnel)
+        if (message.kind === this.#answersAt) this.#answer(tunnel)
       }
     }
   }
