@@ -9,7 +9,7 @@ import type { Turn } from './gitlab-call-limit.ts'
 import type { GitlabClient } from './gitlab-client.ts'
 import { refusesKas } from './gitlab-reach.ts'
 import { projectInfo, repositorySchema } from './project-info.ts'
-import { id } from './read-answer.ts'
+import { id, name } from './read-answer.ts'
 
 /** What GitLab says of an agent's token. */
 export interface AgentInfo {
@@ -30,7 +30,7 @@ const oldPath = '/internal/kubernetes/agent_info'
 /** After so long a GitLab that knew the oldest header only is tried without it: it may have been updated. ms */
 const bearerMemoryMs = 3_600_000
 
-const schema = z.object({ ...repositorySchema, agent_id: id, agent_name: z.string().min(1) })
+const schema = z.object({ ...repositorySchema, agent_id: id, agent_name: name })
 
 /**
  * Asks GitLab whose an agent token is: by the new path, by the old one if that is not there. Which one answered is

@@ -1,6 +1,7 @@
 import type { AgentId } from '../../../call/call.ts'
 import { type Clock, systemClock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
+import { LimitedLog } from '../../../lib/limited-log.ts'
 import { Listeners } from '../../../lib/listeners.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { Service } from '../../../lib/service.ts'
@@ -24,7 +25,15 @@ import type { Turn } from './gitlab-call-limit.ts'
 import type { GitlabClient } from './gitlab-client.ts'
 import { isRefusal } from './gitlab-reach.ts'
 import { GitlabTokenAnswers } from './gitlab-token-answers.ts'
-import { askJobAgents, askUserAccess, type JobAgents, jobGrantOf, type UserAccess, userGrantOf } from './grants.ts'
+import {
+  askJobAgents,
+  askUserAccess,
+  type JobAgents,
+  jobGrantOf,
+  type LeftOutListener,
+  type UserAccess,
+  userGrantOf,
+} from './grants.ts'
 import { askAccess, askProject, type ProjectInfo, type ProjectQuestion } from './project-info.ts'
 import { TokenWatches } from './token-watches.ts'
 import { UnknownCredentials } from './unknown-credentials.ts'
@@ -87,6 +96,7 @@ export class GitlabDirectory implements Directory, Gitlab, Service {
   readonly #watches: TokenWatches
   readonly #unknown: UnknownCredentials
   readonly #onUnchecked: (kind: CredentialKind) => void
+  readonly #onLeftOut: LeftOutListener
   readonly #listeners = new Listeners<ReadonlySet<AgentId>>()
   /** agents whose tokens were refused, which no listener knows yet */
   readonly #lost = new Set<AgentId>()
@@ -97,7 +107,11 @@ export class GitlabDirectory implements Directory, Gitlab, Service {
     const clock = components.clock ?? systemClock
     this.#clock = clock
     this.#client = components.client
-    this.#infos = new AgentInfos({ ...components, log: components.log.child({ mod_name: 'directory' }), clock })
+    const log = components.log.child({ mod_name: 'directory' })
+    this.#infos = new AgentInfos({ ...components, log, clock })
+    const leftOut = new LimitedLog({ clock, log }, 'Left out entries of an answer of GitLab: they grant nothing')
+    this.#onLeftOut = ({ path, list, count, first }) =>
+      leftOut.warn(`${count} of ${list}; wrong or missing in the first: ${first}`, { url_path: path })
     this.#unknown = new UnknownCredentials({ clock })
     this.#onUnchecked = components.onUnchecked ?? (() => undefined)
     const pause = ({ spec }: KasError) => {
@@ -181,7 +195,7 @@ export class GitlabDirectory implements Directory, Gitlab, Service {
     if (!sendableToken.test(jobToken)) throw new KasError({ code: 'JOB_TOKEN_UNAUTHORIZED' })
     const ask = (asking: AbortSignal, isKnown: boolean) =>
       this.#inTurn('users', { secret: jobToken, from, isKnown }, (turn) =>
-        askJobAgents(this.#client, { jobToken, turn }, asking),
+        askJobAgents({ client: this.#client, onLeftOut: this.#onLeftOut }, { jobToken, turn }, asking),
       )
     const agents = await translated(jobErrors, signal, () => this.#jobs.get(tokenHash(jobToken), ask, signal, maxAgeMs))
     const { user, job, pipeline, project } = agents
@@ -206,7 +220,7 @@ export class GitlabDirectory implements Directory, Gitlab, Service {
       )
     const access = await translated(userErrors, signal, () => this.#users.get(key, ask, signal, maxAgeMs))
     onKnown?.({ user: access.user })
-    return userGrantOf(access)
+    return userGrantOf(access, this.#onLeftOut)
   }
 
   async readsProject(agentToken: string, projectPath: string, signal: AbortSignal): Promise<boolean> {

@@ -6,54 +6,75 @@ import type { Impersonation } from '../../../proto/http/http-message.ts'
 import type { JobGrant, UserCredential, UserGrant } from '../directory.ts'
 import type { Turn } from './gitlab-call-limit.ts'
 import type { GitlabClient } from './gitlab-client.ts'
-import { id, list, withId } from './read-answer.ts'
+import { id, list, name, type ReadableList, readableList, text, withId } from './read-answer.ts'
 
 /** What GitLab lets a job, or a user, do with an agent, and as whom. */
 
 const jobPath = '/job/allowed_agents'
 
 /** GitLab leaves nothing empty here; upstream would take it so. */
-const text = z
-  .string()
-  .nullish()
-  .transform((value) => value ?? '')
+const optionalText = text.nullish().transform((value) => value ?? '')
 
 const jobSchema = z.object({
-  allowed_agents: list(
+  allowed_agents: readableList(
     z.object({
       id,
       config_project: withId,
       /** read when this agent is asked for: an odd one concerns nobody else */
-      configuration: z.unknown(),
+      configuration: z.unknown().optional(),
     }),
   ),
   job: withId,
   pipeline: withId,
-  project: z.object({ id, groups: list(withId).nullish() }),
-  user: z.object({ id, username: z.string().min(1) }),
-  environment: z.object({ slug: text, tier: text }).nullish(),
+  project: z.object({ id, groups: readableList(withId).nullish() }),
+  user: z.object({ id, username: name }),
+  environment: z.object({ slug: optionalText, tier: optionalText }).nullish(),
 })
+
+type JobAnswer = z.output<typeof jobSchema>
 
 /** What a CI job may use, and who it is (doc/reference/gitlab-contract.md 2.4). */
-export type JobAgents = z.output<typeof jobSchema>
+export interface JobAgents extends Pick<JobAnswer, 'job' | 'pipeline' | 'user' | 'environment'> {
+  readonly allowedAgents: JobAnswer['allowed_agents']['members']
+  readonly project: JobGrant['project']
+}
 
-const texts = list(z.string().min(1))
+const names = list(name)
 const impersonate = z.object({
-  username: z.string().min(1),
-  groups: texts.nullish(),
-  uid: z.string().nullish(),
-  extra: list(z.object({ key: z.string().min(1), val: texts.refine((values) => values.length > 0) })).nullish(),
+  username: name,
+  groups: names.nullish(),
+  uid: text.nullish(),
+  extra: list(z.object({ key: name, val: names.refine((values) => values.length > 0) })).nullish(),
 })
+
+/** Takes notice of entries of an answer that kas cannot read: they grant nothing. */
+export type LeftOutListener = (leftOut: { path: string; list: string; count: number; first: string }) => void
 
 /** @throws KasError GITLAB_STATUS, GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY, CREDENTIAL_NOT_CHECKED */
 export async function askJobAgents(
-  client: Pick<GitlabClient, 'ask'>,
+  { client, onLeftOut }: { client: Pick<GitlabClient, 'ask'>; onLeftOut: LeftOutListener },
   { jobToken, turn }: { jobToken: string; turn: Turn },
   signal: AbortSignal,
 ): Promise<JobAgents> {
   const headers = { 'Job-Token': jobToken }
   const call = { method: 'GET', path: jobPath, headers, signed: false, ...turn, repeatable: true } as const
-  return await client.ask(call, jobSchema, signal)
+  const { allowed_agents, project, ...answer } = await client.ask(call, jobSchema, signal)
+  const read = <Member>(list: string, given: ReadableList<Member>) => membersOf(given, jobPath, list, onLeftOut)
+  return {
+    ...answer,
+    allowedAgents: read('allowed_agents', allowed_agents),
+    project: { id: project.id, groups: project.groups ? read('project.groups', project.groups) : [] },
+  }
+}
+
+function membersOf<Member>(
+  { members, leftOut }: ReadableList<Member>,
+  path: string,
+  list: string,
+  onLeftOut: LeftOutListener,
+): readonly Member[] {
+  if (leftOut) onLeftOut({ path, list, ...leftOut })
+  return members
 }
 
 /**
@@ -62,7 +83,7 @@ export async function askJobAgents(
  * @throws KasError AGENT_NOT_ALLOWED, IMPERSONATION_UNKNOWN
  */
 export function jobGrantOf(agents: JobAgents, agentId: AgentId): JobGrant {
-  const agent = agents.allowed_agents.find((one) => one.id === agentId)
+  const agent = agents.allowedAgents.find((one) => one.id === agentId)
   if (!agent) throw new KasError({ code: 'AGENT_NOT_ALLOWED' })
   const { job, pipeline, project, user, environment } = agents
   return {
@@ -71,7 +92,7 @@ export function jobGrantOf(agents: JobAgents, agentId: AgentId): JobGrant {
     user,
     job,
     pipeline,
-    project: { id: project.id, groups: project.groups ?? [] },
+    project,
     environment: environment ?? undefined,
   }
 }
@@ -110,16 +131,16 @@ const userPath = '/internal/kubernetes/authorize_proxy_user'
 
 const userSchema = z.object({
   agent: z.object({ id, config_project: withId }),
-  user: z.object({ id, username: z.string().min(1) }),
+  user: z.object({ id, username: name }),
   access_as: z.record(z.string(), z.unknown()),
 })
 
 /** What GitLab lets a user do with an agent (doc/reference/gitlab-contract.md 2.3). */
 export type UserAccess = z.output<typeof userSchema>
 
-const holdings = list(z.object({ id, roles: texts }))
+const holdings = readableList(z.object({ id, roles: names }))
   .nullish()
-  .transform((all) => all ?? [])
+  .transform((all) => all ?? { members: [] })
 const asUser = z.object({ projects: holdings, groups: holdings })
 
 /** @throws KasError GITLAB_STATUS, GITLAB_UNREACHABLE, GITLAB_ANSWER_INVALID, GITLAB_BUSY, CREDENTIAL_NOT_CHECKED */
@@ -141,7 +162,7 @@ export async function askUserAccess(
 }
 
 /** @throws KasError IMPERSONATION_UNKNOWN unless there is exactly one `access_as`, and kas knows it */
-export function userGrantOf({ agent, user, access_as }: UserAccess): UserGrant {
+export function userGrantOf({ agent, user, access_as }: UserAccess, onLeftOut: LeftOutListener): UserGrant {
   const [first, ...others] = Object.entries(access_as)
   const granted = { configProjectId: agent.config_project.id, user }
   if (!first || others.length > 0) throw unknown(Object.keys(access_as).join(' and ') || 'nothing')
@@ -149,7 +170,15 @@ export function userGrantOf({ agent, user, access_as }: UserAccess): UserGrant {
   if (kind === 'agent') return { accessAs: { as: 'agent' }, ...granted }
   const parsed = asUser.safeParse(value)
   if (kind !== 'user' || !parsed.success) throw unknown(kind)
-  return { accessAs: { as: 'user', ...parsed.data }, ...granted }
+  const { projects, groups } = parsed.data
+  return {
+    accessAs: {
+      as: 'user',
+      projects: membersOf(projects, userPath, 'access_as.user.projects', onLeftOut),
+      groups: membersOf(groups, userPath, 'access_as.user.groups', onLeftOut),
+    },
+    ...granted,
+  }
 }
 
 function unknown(found: string): KasError {

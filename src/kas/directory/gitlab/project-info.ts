@@ -4,25 +4,25 @@ import type { Agent } from '../../agent.ts'
 import type { GitalyCoordinates } from '../../repositories/gitaly/gitaly-coordinates.ts'
 import type { GitlabClient } from './gitlab-client.ts'
 import { isRefusal } from './gitlab-reach.ts'
-import { id, list, textMap } from './read-answer.ts'
+import { id, list, name, text, textMap } from './read-answer.ts'
 
 /** Where GitLab says that a repository lies, and whose it is. */
 export const repositorySchema = {
   project_id: id,
   gitaly_info: z.object({
-    address: z.string(),
-    token: z.string().nullish(),
+    address: text,
+    token: text.nullish(),
     features: textMap.nullish(),
   }),
   gitaly_repository: z.object({
-    storage_name: z.string(),
-    relative_path: z.string(),
-    gl_repository: z.string().nullish(),
-    gl_project_path: z.string().min(1),
-    git_object_directory: z.string().nullish(),
-    git_alternate_object_directories: list(z.string()).nullish(),
+    storage_name: text,
+    relative_path: text,
+    gl_repository: text.nullish(),
+    gl_project_path: name,
+    git_object_directory: text.nullish(),
+    git_alternate_object_directories: list(text).nullish(),
   }),
-  default_branch: z.string().nullish(),
+  default_branch: text.nullish(),
 }
 
 const schema = z.object(repositorySchema)

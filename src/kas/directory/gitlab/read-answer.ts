@@ -11,6 +11,14 @@ export const id = z.union([z.int().positive(), z.string().regex(/^[1-9]\d{0,18}$
 
 export const withId = z.object({ id })
 
+/** Characters of one name or word of GitLab; its own names have at most 255. */
+const maxTextLength = 1024
+
+/** A name or word of GitLab, perhaps empty. */
+export const text = z.string().max(maxTextLength)
+/** A name or word of GitLab. */
+export const name = text.min(1)
+
 /**
  * A list that is read up to its first member that is wrong: zod takes some hundred bytes for each wrong one, and an answer
  * has room for two million.
@@ -30,14 +38,46 @@ export function list<Member extends z.ZodType>(member: Member) {
   })
 }
 
-/** Texts by name, read up to the first value that is none, as with `list`. */
-export const textMap = z.custom<Readonly<Record<string, string>>>(
-  (value) =>
-    typeof value === 'object' &&
-    value !== null &&
-    !Array.isArray(value) &&
-    Object.values(value).every((text) => typeof text === 'string'),
-)
+/** Wrong members of one list that are left out; a list with more is refused: each costs zod some microseconds. */
+const maxLeftOut = 100
+
+/** A list without its wrong members. */
+export interface ReadableList<Member> {
+  readonly members: readonly Member[]
+  /** `undefined`: every member could be read */
+  readonly leftOut?: { readonly count: number /** the keys of the first one that are wrong */; readonly first: string }
+}
+
+/** A list of what somebody is granted. Its wrong members are left out, so they grant nothing, and the others count. */
+export function readableList<Member extends z.ZodType>(member: Member) {
+  return z.array(z.unknown()).transform((values, context): ReadableList<z.output<Member>> => {
+    const members: z.output<Member>[] = []
+    let count = 0
+    let first = ''
+    for (const [i, value] of values.entries()) {
+      const { success, data, error } = member.safeParse(value)
+      if (success) members.push(data)
+      else {
+        count += 1
+        first ||= wrongKeys(error, [i])
+      }
+      if (count <= maxLeftOut) continue
+      context.addIssue({ code: 'custom', path: [i], message: `more than ${maxLeftOut} members are wrong` })
+      return z.NEVER
+    }
+    return count === 0 ? { members } : { members, leftOut: { count, first } }
+  })
+}
+
+/** Texts in one map. */
+const maxTexts = 1000
+
+/** Texts by name, read up to the first that is wrong, as with `list`. */
+export const textMap = z.custom<Readonly<Record<string, string>>>((value) => {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  const texts = Object.entries(value)
+  return texts.length <= maxTexts && texts.every((pair) => pair.every((one) => text.safeParse(one).success))
+})
 
 /** Keys that an error names. */
 const maxNamed = 5
@@ -58,8 +98,13 @@ export function readAnswer<S extends z.ZodType>(
   if (answer === undefined) throw invalid(`it is no JSON, or nested more than ${maxJsonDepth} deep`)
   const result = schema.safeParse(answer)
   if (result.success) return result.data
-  const keys = new Set(result.error.issues.map((issue) => issue.path.join('.') || 'the whole'))
-  throw invalid(`wrong or missing: ${[...keys].slice(0, maxNamed).join(', ')}`)
+  throw invalid(`wrong or missing: ${wrongKeys(result.error)}`)
+}
+
+/** @param at - where the value is */
+function wrongKeys({ issues }: z.ZodError, at: readonly number[] = []): string {
+  const keys = new Set(issues.map(({ path }) => [...at, ...path].join('.') || 'the whole'))
+  return [...keys].slice(0, maxNamed).join(', ')
 }
 
 const maxQuotedCharacters = 200

@@ -4,7 +4,7 @@ import { type JobAgents, jobGrantOf, userGrantOf } from '../../../../../src/kas/
 import { KasError } from '../../../../../src/lib/errors.ts'
 
 const job = (configuration: unknown): JobAgents => ({
-  allowed_agents: [
+  allowedAgents: [
     { id: 41n, config_project: { id: 9n }, configuration: { access_as: 'odd' } },
     { id: 42n, config_project: { id: 1n }, configuration },
   ],
@@ -14,6 +14,9 @@ const job = (configuration: unknown): JobAgents => ({
   user: { id: 5n, username: 'ada' },
   environment: null,
 })
+const nothingLeftOut = () => {
+  throw new Error('an entry was left out')
+}
 const agentId = 42n as AgentId
 const unknown = (found: RegExp | string) => ({ code: 'IMPERSONATION_UNKNOWN', spec: { found } })
 
@@ -56,6 +59,11 @@ t.test('what is not known is refused, never taken for the agent', async (t) => {
       { access_as: { impersonate: { username: 'x', extra: [{ key: 'Agent.gitlab.com/id', val: ['1'] }] } } },
       /Agent\.gitlab\.com\/id, which kas alone/,
     ],
+    [{ access_as: { impersonate: { username: 'x'.repeat(1025) } } }, /impersonate/],
+    [{ access_as: { impersonate: { username: 'x', uid: 'x'.repeat(1025) } } }, /impersonate/],
+    [{ access_as: { impersonate: { username: 'x', groups: ['x'.repeat(1025)] } } }, /impersonate/],
+    [{ access_as: { impersonate: { username: 'x', extra: [{ key: 'k'.repeat(1025), val: ['v'] }] } } }, /impersonate/],
+    [{ access_as: { impersonate: { username: 'x', extra: [{ key: 'k', val: ['v'.repeat(1025)] }] } } }, /impersonate/],
     ['text', /configuration/],
     [[], /configuration/],
   ]
@@ -78,8 +86,10 @@ t.test('groups keep their order, an environment is there or not', async (t) => {
 // wire: rest.unknown-access, as.user
 t.test('as whom a user acts', async (t) => {
   const answer = (access_as: Record<string, unknown>) =>
-    userGrantOf({ agent: { id: 42n, config_project: { id: 1n } }, user: { id: 5n, username: 'ada' }, access_as })
-      .accessAs
+    userGrantOf(
+      { agent: { id: 42n, config_project: { id: 1n } }, user: { id: 5n, username: 'ada' }, access_as },
+      nothingLeftOut,
+    ).accessAs
   t.strictSame(answer({ agent: {} }), { as: 'agent' })
   t.strictSame(answer({ user: { projects: [{ id: 1, roles: ['guest', 'developer'] }] } }), {
     as: 'user',
@@ -90,7 +100,7 @@ t.test('as whom a user acts', async (t) => {
     [{}, 'nothing'],
     [{ robot: {} }, 'robot'],
     [{ agent: {}, user: {} }, 'agent and user'],
-    [{ user: { projects: [{ id: 'x', roles: [] }] } }, 'user'],
+    [{ user: { projects: 'x' } }, 'user'],
     [{ user: null }, 'user'],
   ] as const) {
     t.throws(() => answer(access), new KasError({ code: 'IMPERSONATION_UNKNOWN', found }))
