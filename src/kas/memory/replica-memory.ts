@@ -1,12 +1,15 @@
 import { Counter, Gauge } from 'prom-client'
 import type { AgentId } from '../../call/call.ts'
 import { hasShare } from '../../call/caller.ts'
-import { type MemoryShare, memoryShareNames } from '../../lib/errors.ts'
+import { KasError, type MemoryShare, memoryShareNames } from '../../lib/errors.ts'
 import type { Registry } from '../../lib/metrics.ts'
 import { type Share, SharedTotal } from '../../lib/shared-total.ts'
 import type { EnterShare } from '../../proto/grpc/unread-bytes.ts'
 import { memoryLimit, type ReplicaShares, replicaShares } from './replica-shares.ts'
 import { Tenants } from './tenants.ts'
+
+/** The part of `unread` that must be free, or made free, for a new answer: otherwise a call that runs would soon end for it. */
+const answerPart = 1 / 16
 
 /**
  * Bytes that wait at this replica: each share of the pod's memory is one total of all agents, divided
@@ -46,6 +49,12 @@ export class ReplicaMemory {
     if (isAdmitted) own.remove(bytes)
     own.leave()
     return isAdmitted
+  }
+
+  /** Makes sure that a new call's answer has room. @throws KasError REPLICA_MEMORY_FULL: its caller, or the tenant, holds most */
+  expectAnswer(agentId: AgentId, callerKey: string): void {
+    if (!this.hasRoom('unread', agentId, callerKey, this.unread.maxBytes * answerPart))
+      throw new KasError({ code: 'REPLICA_MEMORY_FULL', share: 'unread', limit: this.unread.maxBytes })
   }
 
   /** The same of what is sent and not read. */

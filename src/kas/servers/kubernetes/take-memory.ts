@@ -1,13 +1,10 @@
 import { type Caller, payerOf } from '../../../call/caller.ts'
-import { KasError } from '../../../lib/errors.ts'
+import type { KasError } from '../../../lib/errors.ts'
 import type { ReplicaMemory } from '../../memory/replica-memory.ts'
 import type { Authorized } from './authorization/authorize.ts'
 import type { Credentials } from './authorization/credentials.ts'
 import { CallMemory, headBytes } from './http/call-memory.ts'
 import type { Exchange } from './http/exchange.ts'
-
-/** The least that an answer has waiting: a narrow window, and what is read ahead of its client. bytes */
-const answerBytes = 128 * 1024
 
 interface LetIn {
   readonly exchange: Exchange
@@ -31,8 +28,7 @@ export function takeMemory(
   const payer = payerOf(caller)
   const enterShare = () => memory.enter('callers', agentId, payer)
   exchange.connection.letIn(agentId, caller.key, enterShare)
-  if (!memory.hasRoom('unread', agentId, payer, answerBytes))
-    throw new KasError({ code: 'REPLICA_MEMORY_FULL', share: 'unread', limit: memory.unread.maxBytes })
+  memory.expectAnswer(agentId, payer)
   const drop = (reason: KasError) => (exchange.isHandled ? exchange.cut() : end(reason))
   exchange.countBy(new CallMemory(enterShare(), headBytes(exchange.request), drop))
 }

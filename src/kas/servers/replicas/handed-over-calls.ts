@@ -8,7 +8,7 @@ import type { Tracer } from '../../../lib/tracing/tracer.ts'
 import { type CallHandler, type ServedCall, ServerLanes } from '../../../proto/grpc/server-lane.ts'
 import type { ServerStream } from '../../../proto/grpc/server-stream.ts'
 import type { WindowBudget } from '../../../proto/grpc/window-budget.ts'
-import type { ReplicaMemory } from '../../memory/replica-memory.ts'
+import { ReplicaMemory } from '../../memory/replica-memory.ts'
 import { type HandOver, readHandOver, tunnelKey, withoutOwnKeys, writeError } from '../../peers/hand-over-metadata.ts'
 import type { TunnelRequest } from '../../tunnels/shares.ts'
 import type { Tunnel } from '../../tunnels/tunnel.ts'
@@ -38,10 +38,12 @@ export class HandedOverCalls {
   readonly serve: CallHandler
   readonly #lanes = new ServerLanes()
   readonly #tunnels: TunnelRegistry
+  readonly #memory: ReplicaMemory
   readonly #unreadByAgent: UnreadByAgent
   readonly #closing = new AbortController()
 
-  constructor({ tunnels, memory, tracer }: HandedOverComponents) {
+  constructor({ tunnels, memory = new ReplicaMemory(), tracer }: HandedOverComponents) {
+    this.#memory = memory
     this.#unreadByAgent = new UnreadByAgent(memory, { maxWideBytes: maxWideBytesPerAgent })
     this.#tunnels = tunnels
     this.serve = (stream) => traceHandler(tracer, stream, (span) => this.#serve(stream, span))
@@ -70,6 +72,7 @@ export class HandedOverCalls {
     const own = this.#unreadByAgent.enter(agentId)
     stream.onClosed(() => own.leave())
     stream.chargeTo(own.unread, payerOf(caller))
+    this.#expectAnswer(stream, handOver)
     const tunnel = await this.#find(stream, handOver)
     if (!tunnel) return none
     let messages: AsyncIterable<Uint8Array> = stream.messages
@@ -100,6 +103,16 @@ export class HandedOverCalls {
       signal: stream.signal,
     }
     return carry(stream, tunnel.forward(call), eager)
+  }
+
+  /** @throws KasError REPLICA_MEMORY_FULL, before the agent is called; the entry gets `refused` */
+  #expectAnswer(stream: ServedCall, { agentId, caller }: HandOver): void {
+    try {
+      this.#memory.expectAnswer(agentId, payerOf(caller))
+    } catch (error) {
+      stream.addTrailers({ ...refused, ...writeError(KasError.from(error)) })
+      throw error
+    }
   }
 
   async #find(stream: ServedCall, { waitMs, ...handOver }: HandOver): Promise<Tunnel | undefined> {

@@ -1,8 +1,9 @@
 import { mock } from 'node:test'
 import t, { type Test } from 'tap'
 import { type Call, type Metadata, noMetadata, type Outcome, type Reply } from '../../../../../src/call/call.ts'
-import { kasCaller } from '../../../../../src/call/caller.ts'
+import { type Caller, kasCaller } from '../../../../../src/call/caller.ts'
 import { KnownMessages } from '../../../../../src/call/known-messages.ts'
+import { ReplicaMemory } from '../../../../../src/kas/memory/replica-memory.ts'
 import { go, readOutcome, tunnelKey, writeHandOver } from '../../../../../src/kas/peers/hand-over-metadata.ts'
 import { HandedOverCalls } from '../../../../../src/kas/servers/replicas/handed-over-calls.ts'
 import { TunnelRegistry } from '../../../../../src/kas/tunnels/tunnel-registry.ts'
@@ -23,10 +24,15 @@ interface Messages extends Partial<AsyncIterable<Uint8Array>> {
 interface HandOverOptions {
   readonly eager?: boolean
   readonly forward?: (call: Call) => Reply
+  readonly memory?: ReplicaMemory
+  readonly caller?: Caller
 }
 
 /** A hand-over whose messages the test gives, to a replica with one idle tunnel. */
-function handOver(messages: Messages, { eager = false, forward = neverCalled }: HandOverOptions = {}) {
+function handOver(
+  messages: Messages,
+  { eager = false, forward = neverCalled, memory = new ReplicaMemory(), caller: by = kasCaller }: HandOverOptions = {},
+) {
   const tunnels = new TunnelRegistry({ clock: monotonicClock })
   const tunnel = idleTunnel(method, forward)
   tunnels.add(agentId, tunnel)
@@ -36,7 +42,7 @@ function handOver(messages: Messages, { eager = false, forward = neverCalled }: 
   const caller = new AbortController()
   const stream = {
     method,
-    metadata: writeHandOver({ agentId, waitMs: 0, eager, caller: kasCaller, isWatch: false, isLog: false }, {}),
+    metadata: writeHandOver({ agentId, waitMs: 0, eager, caller: by, isWatch: false, isLog: false }, {}),
     signal: caller.signal,
     messages,
     chargeTo: () => undefined,
@@ -47,7 +53,7 @@ function handOver(messages: Messages, { eager = false, forward = neverCalled }: 
       trailers = { ...trailers, ...metadata }
     },
   }
-  const served = new HandedOverCalls({ tunnels, tracer: noTracer }).serve(stream as unknown as ServerStream)
+  const served = new HandedOverCalls({ tunnels, memory, tracer: noTracer }).serve(stream as unknown as ServerStream)
   /** The error that the entry gets. */
   const failure = async (t: Test) => {
     const error = KasError.from(await t.rejects(served).then(() => served.catch((cause: unknown) => cause)))
@@ -72,6 +78,18 @@ function allAtOnce(count = 2): Messages {
   const all = Array.from({ length: count }, (_, i) => Buffer.from([i]))
   return Object.assign(new KnownMessages(all), { take: () => undefined })
 }
+
+t.test('a caller that has left most unread here is refused before the agent is called', async (t) => {
+  const memory = new ReplicaMemory({ unreadBytes: 1000, callersBytes: 1000 })
+  const holder = { bufferedBytes: 990, drop: () => t.fail('it was dropped') }
+  const share = memory.enter('unread', agentId, 'greedy')
+  share.add(990)
+  share.holders.add(holder)
+  const { tunnel, failure, trailers } = handOver({ take: () => go }, { memory, caller: { key: 'greedy' } })
+  t.same(await failure(t), { code: 'REPLICA_MEMORY_FULL', share: 'unread', limit: 1000 })
+  t.same(trailers()[tunnelKey], ['refused'])
+  t.equal(tunnel.state, 'idle')
+})
 
 t.test('a tunnel that is lost between ready and the sign to use it is an error, and nothing was sent', async (t) => {
   const take = () => {
