@@ -42,6 +42,8 @@ export interface Attack<Size, Made = void> {
   readonly gitlab?: true
   /** on the real API server of KUBEBUILDER_ASSETS, by who shares the good tenants' cluster and agentk. Default: on the double */
   readonly cluster?: true
+  /** Takes too long for `npm test`, in its small size too: the soak alone plays it. */
+  readonly isLong?: true
   /** agentk may take more meanwhile, within its pod: judged by that it lives */
   readonly agentkMemory?: 'bounded'
   /** at full size, where it may cost good tenants more than others may: doc/soak.md says why. Default: `commonBounds` */

@@ -6,6 +6,7 @@ import { deltaBomb } from './attacks/delta-bomb.ts'
 import { descriptors } from './attacks/descriptors.ts'
 import { fatRequests } from './attacks/fat-requests.ts'
 import { fatRows } from './attacks/fat-rows.ts'
+import { fleetOfProjects, fleetOfTenant } from './attacks/greedy-fleets.ts'
 import { greedyIdentities } from './attacks/greedy-identities.ts'
 import { greedyStreams } from './attacks/greedy-streams.ts'
 import { greedyWatches } from './attacks/greedy-watches.ts'
@@ -14,6 +15,7 @@ import { halfMessages } from './attacks/half-messages.ts'
 import { halfWebSockets } from './attacks/half-websockets.ts'
 import { heavyCommits } from './attacks/heavy-commits.ts'
 import { heavyStates } from './attacks/heavy-states.ts'
+import { idleCallers } from './attacks/idle-callers.ts'
 import { idleConnects } from './attacks/idle-connects.ts'
 import { knocking } from './attacks/knocking.ts'
 import { longErrors } from './attacks/long-errors.ts'
@@ -75,4 +77,7 @@ export const attacks: readonly Attack<unknown>[] = [
   ownBodies,
   slowHooks,
   pausedExecs,
+  fleetOfTenant,
+  fleetOfProjects,
+  idleCallers,
 ] as Attack<unknown>[]

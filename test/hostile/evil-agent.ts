@@ -12,6 +12,8 @@ interface EvilAgentOptions {
   readonly answer: (tunnel: FakeTunnel) => void
   /** default: once the whole request has come */
   readonly answersAt?: AnswersAt
+  /** default: that of the evil tenant's agent */
+  readonly token?: string
 }
 
 /** Keeps so many tunnels at a replica; each call is answered as the attack wants it. */
@@ -28,8 +30,9 @@ export class EvilAgent {
   }
 
   static async start(stage: Stage, options: EvilAgentOptions): Promise<EvilAgent> {
-    const evil = new EvilAgent(await dialAgent(stage, options.at), options)
-    for (let i = 0; i < options.tunnels; i++) void evil.#serve()
+    const { at, tunnels, token = stage.evil.agentToken } = options
+    const evil = new EvilAgent(await dialAgent(stage, at, { token }), options)
+    for (let i = 0; i < tunnels; i++) void evil.#serve()
     return evil
   }
 

@@ -163,7 +163,7 @@ export class HostileGround {
         evilRepository: tenants.evilRepository,
         workload: { path: workloadPath, userCredential: access.credential },
         ...(server ? { shared: server.shared } : {}),
-        ...(isAlone ? { neighbour: tenants.neighbour } : {}),
+        ...(isAlone ? { neighbour: tenants.neighbour, fleet: tenants.fleet } : {}),
       }
       const ways = [of(entry), of(holder)] as const
       const place = pushes && (await goodPlace(own as AgentPlace, { ways, pushes, isReal: server !== undefined }))

@@ -5,7 +5,7 @@ import { playAll, timeoutOf } from './small-size.ts'
 
 /** Each attack on a double of a cluster in a small size, beside good tenants, who see nothing of it. */
 
-const plain = all.filter(({ gitlab, cluster }) => !gitlab && !cluster)
+const plain = all.filter(({ gitlab, cluster, isLong }) => !gitlab && !cluster && !isLong)
 t.test('a tenant\u2019s cost is his own', { timeout: timeoutOf(plain) }, (t) =>
   playAll(t, { attacks: plain, execs: 1 }),
 )

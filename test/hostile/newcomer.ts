@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect } from 'node:tls'
+import { delay } from '../../src/lib/signals.ts'
 import { encodeHttpResponse, kubernetesApiMethod } from '../../src/proto/http/http-over-grpc.ts'
 import { encodeConnectRequest } from '../../src/proto/reverse-tunnel.ts'
 import { Kube } from '../soak/kube.ts'
@@ -10,6 +11,7 @@ import type { Stage } from './stage.ts'
 
 /** Of who was told that he works for the newcomer. */
 const patienceMs = 5000 * slowness
+const askAgainMs = 50
 
 /**
  * A good tenant's agent connects at one replica, and his user calls at another: each is told of the agent.
@@ -31,9 +33,14 @@ export async function newcomerServed(
     await once(socket, 'secureConnect', { signal })
     const agent = new FakeAgent(socket, { authorization: [`Bearer ${newcomer.agentToken}`] })
     void serveOnce(agent)
-    const answer = await kube.open('/version', { signal })
-    answer.resume()
-    return answer.statusCode === 200 ? undefined : `a newcomer's call: ${answer.statusCode}`
+    for (;;) {
+      const answer = await kube.open('/version', { signal })
+      answer.resume()
+      if (answer.statusCode === 200) return undefined
+      // until this replica hears of the connection at the other one, the agent is away
+      if (answer.statusCode !== 502) return `a newcomer's call: ${answer.statusCode}`
+      await delay(askAgainMs, signal)
+    }
   } catch (error) {
     return `a newcomer's call: ${(error as Error).message}`
   } finally {

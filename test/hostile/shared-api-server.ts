@@ -11,8 +11,8 @@ import { tokenHash } from '../../src/lib/token-hash.ts'
 import type { SourceBlock } from '../../src/proto/gitops/schema.ts'
 import { GitPushes } from '../support/git-pushes.ts'
 import { goodNamespace } from './good-source.ts'
+import { newToken } from './new-token.ts'
 import type { SharedCluster } from './stage.ts'
-import { newToken } from './tenants.ts'
 
 const gitSync = resolve(import.meta.dirname, '../../deploy/kubernetes/agentk-gitops/0-gitsync.yaml')
 const rbac = '/apis/rbac.authorization.k8s.io/v1'

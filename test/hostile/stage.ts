@@ -33,6 +33,24 @@ export interface Stage {
   readonly shared?: SharedCluster
   /** of attacks with neither `cluster` nor `gitlab` */
   readonly neighbour?: Neighbour
+  /** of the same attacks */
+  readonly fleet?: Fleet
+}
+
+/** An agent of the evil tenant's fleet. */
+export interface FleetAgent {
+  readonly id: number
+  readonly token: string
+}
+
+/** Many agents, which one user or one CI job may use. */
+export interface Fleet {
+  /** of the evil tenant's own project: its user may use them */
+  readonly tenant: readonly FleetAgent[]
+  /** each of a project of its own: one CI job may use them */
+  readonly projects: readonly FleetAgent[]
+  readonly userToken: string
+  readonly jobToken: string
 }
 
 /** Who may use the good tenants' agent too, where its cluster is a double: one user, by all ways that she has. */
@@ -69,6 +87,12 @@ export function sharedOf({ shared }: Stage): SharedCluster {
 export function neighbourOf({ neighbour }: Stage): Neighbour {
   if (!neighbour) throw new Error('nobody else has rights to the good agent')
   return neighbour
+}
+
+/** @throws Error: the attack has `cluster` or `gitlab` */
+export function fleetOf({ fleet }: Stage): Fleet {
+  if (!fleet) throw new Error('the evil tenant has one agent')
+  return fleet
 }
 
 /** The evil tenant's own, so that what is counted by address does not count against others. */

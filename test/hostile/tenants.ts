@@ -1,12 +1,13 @@
-import { randomBytes } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parse, stringify } from 'yaml'
 import { createProjectRepository } from '../../dev/start/project-repository.ts'
 import { agent, files, replicaFiles } from '../../dev/start/settings.ts'
 import { tokenHash } from '../../src/lib/token-hash.ts'
+import { EvilFleet } from './fleet.ts'
+import { newToken } from './new-token.ts'
 import type { SlowGitlab, ToldWorld } from './slow-gitlab.ts'
-import type { Neighbour, Tenant } from './stage.ts'
+import type { Fleet, Neighbour, Tenant } from './stage.ts'
 
 /** As far as it is written here. */
 type Directory = Record<'projects' | 'agents' | 'users' | 'ci_tokens', object[]>
@@ -37,6 +38,7 @@ export class Tenants {
   readonly newcomerToken = newToken()
   /** of hooks for the newcomer's project */
   readonly hookSecret = newToken()
+  readonly #fleet = new EvilFleet()
   readonly #evilToken = newToken()
   readonly #evilUserToken = newToken()
   readonly #colleagueTokens = newTokens(colleagues)
@@ -50,6 +52,10 @@ export class Tenants {
   /** Credentials of users of the good agent. */
   get colleagues(): readonly string[] {
     return this.#colleagueTokens.map((token) => `pat:${agent.id}:${token}`)
+  }
+
+  get fleet(): Fleet {
+    return this.#fleet.fleet(this.#evilUserToken)
   }
 
   get neighbour(): Neighbour {
@@ -66,7 +72,8 @@ export class Tenants {
     const [evilGit, newcomerGit] = [join(folder, 'evil.git'), join(folder, 'newcomer.git')]
     this.evilRepository = evilGit
     const access = (id: string) => stringify({ user_access: { access_as: { agent: {} }, projects: [{ id }] } })
-    await createProjectRepository(evilGit, { '.gitlab/agents/evil/config.yaml': access('evil/clusters') })
+    const evilFiles = { '.gitlab/agents/evil/config.yaml': access('evil/clusters'), ...this.#fleet.ownFiles }
+    await createProjectRepository(evilGit, evilFiles)
     await createProjectRepository(newcomerGit, { '.gitlab/agents/newcomer/config.yaml': access(agent.project.path) })
     const hookSecretFile = join(folder, 'hook.secret')
     await writeFile(hookSecretFile, this.hookSecret, { mode: 0o600 })
@@ -87,6 +94,7 @@ export class Tenants {
     const tokens = [{ sha256: tokenHash(this.#evilUserToken) }]
     directory.users.push({ id: 6, username: 'eve', tokens, roles: { projects: { 2: ['maintainer'] } } })
     this.#addUsers(directory)
+    await this.#fleet.add(directory, join(folder, 'fleet.git'), 6)
     await writeFile(path, stringify(directory), { mode: 0o600 })
   }
 
@@ -146,5 +154,3 @@ async function askGitlab(gitlab: SlowGitlab, folder: string, name: string): Prom
 }
 
 const newTokens = (length: number) => Array.from({ length }, newToken)
-
-export const newToken = () => randomBytes(24).toString('base64url')

@@ -17,6 +17,7 @@ export const sceneDefaults = {
   withdrawn: {},
   ended: { times: 20 },
   hostile: { seconds: 60 },
+  memory: { seconds: 30, mebibytes: 1024 },
   views: { times: 10, views: 50, pods: 20_000, runs: 100 },
   rollouts: {},
   charts: { calls: 50, watches: 20, execs: 5 },
@@ -40,9 +41,14 @@ export type GitopsPart = (typeof gitopsParts)[number]
 export const rollingParts = ['calls', 'streams'] as const
 export type RollingPart = (typeof rollingParts)[number]
 
+/** Attacks that the scene `memory` plays, in this order. */
+export const memoryParts = ['fleet-of-tenant', 'fleet-of-projects', 'idle-callers'] as const
+export type MemoryPart = (typeof memoryParts)[number]
+
 /** of scenes that have them */
 const partsOf: { readonly [Name in SceneName]?: readonly string[] } = {
   rolling: rollingParts,
+  memory: memoryParts,
   views: viewsParts,
   gitops: gitopsParts,
 }
@@ -70,7 +76,9 @@ type Chosen<Name> = Name extends 'hostile'
       ? { readonly part?: GitopsPart }
       : Name extends 'rolling'
         ? { readonly part?: RollingPart }
-        : unknown
+        : Name extends 'memory'
+          ? { readonly part?: MemoryPart }
+          : unknown
 
 /** one connection each, and ports are few */
 const maxCount = 10_000
@@ -129,6 +137,7 @@ const withoutScheme: ReadonlySet<SceneName> = new Set([
   'withdrawn',
   'ended',
   'hostile',
+  'memory',
   'views',
   'rollouts',
   'charts',

@@ -16,6 +16,7 @@ import type { Findings } from './scene.ts'
 import {
   attackNames,
   gitopsParts,
+  memoryParts,
   rollingParts,
   type SceneName,
   type Scheme,
@@ -51,6 +52,7 @@ const usage = `npm run soak -- SCENE [OPTIONS]
   withdrawn     how long who may no longer still gets something      five minutes
   ended         who may no longer loses what kubectl runs, and reads why  ${defaultsOf('ended')}
   hostile       one evil tenant beside good ones, attack by attack   ${defaultsOf('hostile')}
+  memory        replicas in cgroups of a pod's size, with more agents and callers than fit  ${defaultsOf('memory')}; needs root
   views         views under faults; rights, records, kas health      ${defaultsOf('views')}
   rollouts      20 rollouts that go well and 10 that do not, on real nodes; needs KUBETEST_NODES
   charts        installed by helm on real nodes, upgraded, drained, a node lost  ${defaultsOf('charts')}; needs KUBETEST_NODES, helm
@@ -58,13 +60,13 @@ const usage = `npm run soak -- SCENE [OPTIONS]
   gitops        commits that become the cluster, under faults        ${defaultsOf('gitops')}
   repositories  who asks 100 repositories of 300 agents, and how often; hooks
 
-  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once and watches have wss alone, the last thirteen none
+  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once and watches have wss alone, the last fourteen none
   --attack NAME         of hostile, that one alone: ${attackNames.join(', ')}
   --installed           hostile, of the programs as the images hold them
   --part NAME           of views, that one alone: ${viewsParts.join(', ')}; of gitops: ${gitopsParts.join(', ')};
-                        of rolling: ${rollingParts.join(', ')}
+                        of rolling: ${rollingParts.join(', ')}; of memory: ${memoryParts.join(', ')}
 
-All but readers, placement, cutting-front, withdrawn, hostile, rollouts, charts, renderings and repositories need the programs of KUBEBUILDER_ASSETS; readers has a double with an
+All but readers, placement, cutting-front, withdrawn, hostile, memory, rollouts, charts, renderings and repositories need the programs of KUBEBUILDER_ASSETS; readers has a double with an
 endless log; rolling takes a plain API double without them. Its calls begin each second, its grace is the shutdown grace in seconds; of its part
 streams, which has a double in every case, all is given.
 Figures, then one line: ok, or what failed; of views and gitops, then all of it as one JSON object. Exit status 0, 1 if the scene failed, 2 for a wrong option.
@@ -95,6 +97,7 @@ const tapPrograms = [
   'withdrawn',
   'ended',
   'hostile',
+  'memory',
   'rollouts',
   'charts',
   'renderings',

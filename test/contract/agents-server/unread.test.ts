@@ -19,7 +19,8 @@ function twoAgents() {
   return {
     ...rest,
     async agentByToken(token: string, ...more: never[]) {
-      if (token !== 'other') return await (agentByToken as (...all: unknown[]) => ReturnType<typeof agentByToken>)(token, ...more)
+      if (token !== 'other')
+        return await (agentByToken as (...all: unknown[]) => ReturnType<typeof agentByToken>)(token, ...more)
       return { id: other, name: 'other', project: { id: 2n, path: 'others/clusters' } }
     },
   }
@@ -78,7 +79,8 @@ t.test('the caller that leaves most unread, over all agents, loses calls; others
   const [one, second] = [await dial('good'), await dial('other')]
   const good = await read(one, agentId, 'good', 12)
   const greedy = []
-  for (let i = 0; i < 6; i++) greedy.push(await read(i % 2 === 0 ? one : second, i % 2 === 0 ? agentId : other, 'greedy', 28))
+  for (let i = 0; i < 6; i++)
+    greedy.push(await read(i % 2 === 0 ? one : second, i % 2 === 0 ? agentId : other, 'greedy', 28))
   await eventually(() => memory.unread.bytes > 1024 * KiB)
   const ended: KasError[] = []
   for (const { reply } of greedy) void reply.done.then(({ error }) => error && ended.push(error))

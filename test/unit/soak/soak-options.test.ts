@@ -23,6 +23,8 @@ t.test('each scene has its own options', async (t) => {
   t.same(read('hostile'), { scene: 'hostile', scheme: 'wss', seconds: 60 })
   t.match(read('hostile --installed'), { scene: 'hostile', installed: true })
   t.same(read('hostile --seconds 5 --attack gzip'), { scene: 'hostile', scheme: 'wss', seconds: 5, attack: 'gzip' })
+  const memory = { scene: 'memory', scheme: 'wss', seconds: 30, mebibytes: 512 }
+  t.same(read('memory --mebibytes 512 --part idle-callers'), { ...memory, part: 'idle-callers' })
   const views = { scene: 'views', scheme: 'wss', times: 10, views: 50, pods: 20_000, runs: 100 }
   t.same(read('views'), views)
   t.same(read('views --part records --pods 100000'), { ...views, part: 'records', pods: 100_000 })
@@ -48,11 +50,11 @@ t.test('each scene has its own options', async (t) => {
 for (const [line, message] of [
   [
     '',
-    'a scene is missing: one of watch, crowd, burst, readers, rolling, exactly-once, watches, namespaces, placement, fronts, cutting-front, withdrawn, ended, hostile, views, rollouts, charts, renderings, gitops, repositories',
+    'a scene is missing: one of watch, crowd, burst, readers, rolling, exactly-once, watches, namespaces, placement, fronts, cutting-front, withdrawn, ended, hostile, memory, views, rollouts, charts, renderings, gitops, repositories',
   ],
   [
     'toString',
-    'no scene toString: one of watch, crowd, burst, readers, rolling, exactly-once, watches, namespaces, placement, fronts, cutting-front, withdrawn, ended, hostile, views, rollouts, charts, renderings, gitops, repositories',
+    'no scene toString: one of watch, crowd, burst, readers, rolling, exactly-once, watches, namespaces, placement, fronts, cutting-front, withdrawn, ended, hostile, memory, views, rollouts, charts, renderings, gitops, repositories',
   ],
   ['watch crowd', 'crowd: one scene at a time, and nothing else'],
   ['readers --readers x', '--readers x: a whole number from 1 to 10000'],
@@ -70,6 +72,7 @@ for (const [line, message] of [
   ['hostile --attack nukes', `--attack nukes: one of ${attackNames.join(', ')}`],
   ['views --pods 100001', '--pods 100001: a whole number from 1 to 100000'],
   ['views --part all', '--part all: one of faults, rights, records, rollouts'],
+  ['memory --part gzip', '--part gzip: one of fleet-of-tenant, fleet-of-projects, idle-callers'],
   ['rolling --part logs', '--part logs: one of calls, streams'],
   ['gitops --part rights', '--part rights: one of kills, frozen, faults, calls, lies, polls, hooks'],
   ['crowd --installed', '--installed: crowd has --watches, --execs, --scheme'],
