@@ -1,3 +1,5 @@
+import { podLimit } from './pod-limit.ts'
+
 const MiB = 1024 * 1024
 /** Of the heap of views where no limit is known: what 200,000 objects, and their viewers, fill at most. MiB */
 export const mostViewsHeapMb = 384
@@ -17,9 +19,9 @@ export interface PodShares {
 /**
  * Views have 7/16 of the pod, whether they are on or not, and 448 MiB at most: 224 MiB in a pod of 512.
  *
- * @param podBytes - that the pod may use: of its cgroup; 0: no limit is known
+ * @param podBytes - limit of the pod; 0: none is known
  */
-export function podShares(podBytes: number = process.constrainedMemory() ?? 0): PodShares {
+export function podShares(podBytes: number = podLimit()): PodShares {
   if (podBytes <= 0) return { viewsHeapMb: mostViewsHeapMb, restBytes: 0 }
   const viewsMb = Math.min(mostViewsHeapMb + besideHeapMb, (podBytes / MiB) * viewsShare)
   const viewsHeapMb = Math.floor(Math.max(viewsMb - besideHeapMb, viewsMb / 2))

@@ -1,8 +1,8 @@
+import { podLimit } from '../../lib/pod-limit.ts'
+
 const MiB = 1024 * 1024
 /** Assumed where no limit is known: others use the machine, too. */
 const assumedLimitBytes = 256 * MiB
-/** A limit beyond this is none: where a cgroup has none, node says 2^63 less a page or 2^64. */
-const absurdBytes = 2 ** 50
 /** A smaller pod is divided as if it had so much. */
 const leastLimitBytes = 64 * MiB
 
@@ -22,8 +22,7 @@ export function replicaShares(limitBytes: number): ReplicaShares {
   return { unreadBytes: limitBytes / 8, callersBytes: limitBytes / 4 }
 }
 
-/** @param constrainedBytes - of the cgroup, v1 or v2, as node reads it; 0: unknown */
-export function memoryLimit(constrainedBytes: number = process.constrainedMemory() ?? 0): number {
-  if (constrainedBytes <= 0 || constrainedBytes >= absurdBytes) return assumedLimitBytes
-  return Math.max(leastLimitBytes, constrainedBytes)
+/** @param limitBytes - of the pod; 0: none is known */
+export function memoryLimit(limitBytes: number = podLimit()): number {
+  return Math.max(leastLimitBytes, limitBytes || assumedLimitBytes)
 }

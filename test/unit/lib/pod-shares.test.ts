@@ -19,5 +19,4 @@ t.test('views and the rest fit the pod', async (t) => {
 
 t.test('without a limit each has the most', async (t) => {
   t.strictSame(podShares(0), { viewsHeapMb: 384, restBytes: 0 })
-  t.equal(podShares(2 ** 64).viewsHeapMb, 384)
 })

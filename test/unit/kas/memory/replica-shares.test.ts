@@ -1,5 +1,6 @@
 import t from 'tap'
 import { memoryLimit, replicaShares } from '../../../../src/kas/memory/replica-shares.ts'
+import { podLimit } from '../../../../src/lib/pod-limit.ts'
 
 const MiB = 2 ** 20
 
@@ -15,7 +16,7 @@ const limits: readonly (readonly [name: string, constrained: number, limit: numb
 ]
 for (const [name, constrained, limit] of limits)
   t.test(`the memory of a replica: ${name}`, async (t) => {
-    t.equal(memoryLimit(constrained), limit)
+    t.equal(memoryLimit(podLimit(constrained)), limit)
   })
 
 t.test('shares are parts of the limit, and leave more than half of it to kas itself', async (t) => {

@@ -1,0 +1,12 @@
+/** A limit beyond this is none: where a cgroup has none, node says 2^63 less a page or 2^64. */
+const absurdBytes = 2 ** 50
+
+/**
+ * The memory limit of this process' pod.
+ *
+ * @param constrainedBytes - of the cgroup, v1 or v2, as node reads it; 0: unknown
+ * @returns bytes; 0: there is none, or none is known
+ */
+export function podLimit(constrainedBytes: number = process.constrainedMemory() ?? 0): number {
+  return constrainedBytes <= 0 || constrainedBytes >= absurdBytes ? 0 : constrainedBytes
+}
