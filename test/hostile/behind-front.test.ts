@@ -15,9 +15,9 @@ const front = '127.0.0.9'
 const skip = absent('haproxy') && 'needs haproxy'
 
 /** of who is let in: counted by user and project, wherever they come from */
-const isOfUser = ({ name }: { readonly name: string }) => name.startsWith('greedy-')
+const isOfUser = ({ name }: { readonly name: string }) => name.startsWith('greedy-') || name === 'idle-callers'
 
-const plain = all.filter((attack) => !attack.gitlab && !attack.cluster && !isOfUser(attack))
+const plain = all.filter((attack) => !attack.gitlab && !attack.cluster && !attack.isLong && !isOfUser(attack))
 t.test('a tenant\u2019s cost is his own, behind haproxy', { skip, timeout: timeoutOf(plain) }, (t) =>
   playAll(t, { attacks: plain, ground: { front }, execs: 1, wayTo: (stage) => throughHaproxy(t, stage) }),
 )
