@@ -3,17 +3,18 @@
 const controls = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/
 
 /**
- * Controls, and signs without a shape: with them a reader takes two names for the same one, or a name for an empty one. Halves of a sign are no
- * text. The joiners U+200C and U+200D stay: Persian, the languages of India and emoji need them.
+ * Controls, and signs without a shape: all that Unicode names Default_Ignorable_Code_Point, and the few without a shape that it does not. With
+ * them a reader takes two names for the same one, or a name for an empty one. Halves of a sign are no text. The joiners U+200C and U+200D stay:
+ * Persian, the languages of India and emoji need them. U+FE0F stays right after a sign that it turns into an emoji.
  */
 const unprintable =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what it is about
-  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff9-\ufffb]|\udb40[\udc00-\udc7f]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
+  /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069\u2800\ufff9-\ufffb\p{Surrogate}]|(?![\u200c\u200d]|(?<=[\p{Emoji}--[0-9#*]])\ufe0f)\p{Default_Ignorable_Code_Point}/gv
 
-/** Quick, as most texts have none of them; of pairs it is not said whether they are whole. */
+/** Quick, as most texts have none of them; of U+FE0F it is not said where it stands. */
 const maybeUnprintable =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what it is about
-  /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u2800\ud800-\udfff\u3164\ufeff\uffa0\ufff9-\ufffb]/
+  /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069\u2800\ufff9-\ufffb\p{Surrogate}[\p{Default_Ignorable_Code_Point}--[\u200c\u200d]]]/v
 
 /** Whether it would steer a terminal. */
 export function hasControls(text: string): boolean {

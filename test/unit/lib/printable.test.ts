@@ -31,3 +31,29 @@ t.test('what nobody sees is one sign, and half of one is none', async (t) => {
 t.test('of lines their ends stay', async (t) => {
   t.equal(printableLines('a\tb\r\n\u001b[31mc\n'), 'a?b?\n?[31mc\n')
 })
+
+t.test('every sign that Unicode lets a reader ignore is one sign, but joiners and what makes an emoji', async (t) => {
+  const joiners = new Set([0x200c, 0x200d])
+  let ignorable = 0
+  const passed: string[] = []
+  const lost: string[] = []
+  for (let code = 0; code <= 0x10ffff; code += 1) {
+    const sign = String.fromCodePoint(code)
+    if (!/^\p{Default_Ignorable_Code_Point}$/u.test(sign)) continue
+    ignorable += 1
+    const isKept = printable(`a${sign}b`) === `a${sign}b`
+    const name = code.toString(16)
+    if (isKept && !joiners.has(code)) passed.push(name)
+    if (!isKept && joiners.has(code)) lost.push(name)
+    if (!joiners.has(code)) {
+      if (printable(`a${sign}b`) !== 'a?b') passed.push(name)
+      const json = printableJson(sign)
+      if (JSON.parse(json) !== sign || !/^"(\\u[0-9a-f]{4})+"$/.test(json)) passed.push(name)
+    }
+  }
+  t.ok(ignorable > 4000)
+  t.strictSame(passed, [])
+  t.strictSame(lost, [])
+  t.equal(printable('\u034f\u17b4\u17b5\u180b\u180f\ufe00\ufe0e\u{e0100}\u{e01ef}'), '?'.repeat(9))
+  t.equal(printable('\u2764\ufe0f 1\ufe0f #\ufe0f \ufe0f'), '\u2764\ufe0f 1? #? ?')
+})
