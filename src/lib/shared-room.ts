@@ -3,8 +3,7 @@ import { KasError, type LimitName } from './errors.ts'
 
 /** A holder. Both keys count: neither a project with many users nor a user with many projects takes all of a room. */
 export interface Holder {
-  /** undefined: many that nobody distinguishes. They make no room, and count as one that holds nothing */
-  readonly key: string | undefined
+  readonly key: string
   /** of the user behind it, where that is another */
   readonly userKey?: string | undefined
 }
@@ -66,7 +65,7 @@ export class SharedRoom {
   /** @throws KasError TOO_MANY_STREAMS: there is no room */
   enter(holder: Holder, use: Use): Hold {
     const hold: CountedHold = {
-      keys: new Set([holder.key, holder.userKey].filter((key) => key !== undefined)),
+      keys: new Set([holder.key, holder.userKey ?? holder.key]),
       use,
       amount: 0,
       take: (amount) => this.#take(hold, amount),

@@ -72,18 +72,6 @@ t.test('one project with many users, and one user with many projects, count as o
   }
 })
 
-t.test('those that nobody tells apart make no room, and others make it for them', async (t) => {
-  const { enter, ended } = ground(4)
-  enter('m1', { key: undefined })
-  enter('m2', { key: undefined })
-  enter('a1', 'a')
-  enter('a2', 'a')
-  enter('m3', { key: undefined })
-  t.same(ended, ['a2'])
-  t.throws(() => enter('m4', { key: undefined }), { code: 'TOO_MANY_STREAMS' })
-  t.throws(() => enter('b', 'b'), { code: 'TOO_MANY_STREAMS' })
-})
-
 t.test('of a project that has most, the user that has most makes room, and not a fellow that came later', async (t) => {
   const { enter, ended } = ground(6)
   for (const word of ['e1', 'e2', 'e3']) enter(word, { key: 'project', userKey: 'eve' })

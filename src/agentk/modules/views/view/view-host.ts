@@ -40,9 +40,12 @@ export interface ViewOut {
   ended(error: KasError): void
 }
 
+/** The share of all viewers who act as the agent and whom an older kas does not name. No user's name and no key of kas has a line end. */
+const unnamedViewers = 'unnamed\n'
+
 export interface WantedView {
   readonly caller: Caller
-  /** whose share it counts in; undefined: of the user in the cluster, or of many, where it is the agent itself */
+  /** whose share it counts in; undefined: an older kas does not say it */
   readonly viewer?: Holder | undefined
   /** JSON */
   readonly query: Uint8Array
@@ -153,10 +156,11 @@ export class ViewHost {
     let opened: Opened | undefined
     const end = (reason: KasError) => opened && this.#end(opened, reason)
     const { caller } = wanted
-    const { viewer = { key: caller.as === 'user' ? caller.user.username : undefined } } = wanted
+    const user = caller.as === 'user' ? caller.user.username : undefined
+    const viewer = wanted.viewer ?? { key: user ?? unnamedViewers }
     const place = this.#room.enter(viewer, { what: 'views', end })
     try {
-      opened = this.#begun(wanted, { place, user: viewer.userKey ?? viewer.key }, out)
+      opened = this.#begun(wanted, { place, user: wanted.viewer?.userKey ?? wanted.viewer?.key ?? user }, out)
     } catch (error) {
       place.leave()
       throw error

@@ -527,18 +527,20 @@ t.test('one user may have all views, until another wants one: the newest ends, w
   for (const client of [one, two, bobs.client]) t.equal(client?.error, undefined)
 })
 
-t.test('callers who act as the agent count each by itself; those of an older kas make no room', async (t) => {
+t.test('callers who act as the agent count each by itself; those of an older kas count as one caller', async (t) => {
   const stage = start(t)
   stage.options = { limits: { ...viewLimitsDefaults, maxViews: 3 } }
   const list = { view: 'list', limit: 1 } as const
-  const older = stage.open(agent, list).client
-  const [one, two] = [{ key: 'ann' }, { key: 'ann' }].map((viewer) => stage.openOf(viewer, agent, list).client)
-  const bob = stage.openOf({ key: 'bob' }, agent, list)
-  t.match(two?.error, { code: 'TOO_MANY_STREAMS' })
-  t.throws(() => stage.open(agent, list), { code: 'TOO_MANY_STREAMS' })
+  const older = [1, 2, 3].map(() => stage.open(agent, list).client)
+  t.throws(() => stage.open(agent, list), { code: 'TOO_MANY_STREAMS', message: /You hold 3/ })
+  const ann = stage.openOf({ key: 'ann' }, agent, list).client
+  t.match(older[2]?.error, { code: 'TOO_MANY_STREAMS', message: /You hold 3/ })
+  t.throws(() => stage.openOf({ key: 'ann' }, agent, list), { code: 'TOO_MANY_STREAMS', message: /You hold 1/ })
+  const bob = stage.open(user('bob'), list)
+  t.throws(() => stage.openOf({ key: 'ann' }, agent, list), { code: 'TOO_MANY_STREAMS', message: /You hold 1/ })
   bob.view.close()
-  stage.open(agent, list)
-  for (const client of [older, one]) t.equal(client?.error, undefined)
+  t.match(older[1]?.error, { code: 'TOO_MANY_STREAMS', message: /You hold 2/ })
+  for (const client of [older[0], ann]) t.equal(client?.error, undefined)
 })
 
 t.test('one job may not have all: its project counts, whatever it acts as in the cluster', async (t) => {
