@@ -3,7 +3,7 @@ import { hash } from 'node:crypto'
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
-import { promisify } from 'node:util'
+import { parseArgs, promisify } from 'node:util'
 import type { Metafile } from 'esbuild'
 import { bundle, type ProgramName } from './bundle.ts'
 import { type BundledPackage, bundledPackages, idOf } from './bundled-packages.ts'
@@ -111,9 +111,24 @@ async function pack(folder: string, to: string): Promise<string> {
   return stdout.trim().split('\n').at(-1) ?? ''
 }
 
+const usage = 'npm run package [-- FOLDER]'
+
+/** @throws Error that names an unknown option, or says that there are too many folders */
+export function folderOf(args: readonly string[]): string | 'help' {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    options: { help: { type: 'boolean', short: 'h' } },
+    allowPositionals: true,
+  })
+  if (values.help) return 'help'
+  if (positionals.length > 1) throw new Error(`expected one folder, got ${positionals.length}: ${usage}`)
+  return resolve(positionals[0] ?? '.')
+}
+
 if (import.meta.main) {
   try {
-    process.stdout.write(`${await makePackage(resolve(process.argv[2] ?? '.'))}\n`)
+    const folder = folderOf(process.argv.slice(2))
+    process.stdout.write(`${folder === 'help' ? usage : await makePackage(folder)}\n`)
   } catch (error) {
     process.stderr.write(`kas: no package: ${error instanceof Error ? error.message : String(error)}\n`)
     process.exitCode = 1
