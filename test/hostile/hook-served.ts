@@ -1,13 +1,13 @@
 import { once } from 'node:events'
 import { request } from 'node:https'
 import { hookHeaders } from '../support/git-hooks.ts'
-import { slowness } from '../support/slowness.ts'
+import { patience } from '../support/slowness.ts'
 import type { HostileGround } from './hostile-ground.ts'
 import type { Stage } from './stage.ts'
 import { newcomerProject } from './tenants.ts'
 
 /** As a Git server waits. */
-const patienceMs = 10_000 * slowness
+const patienceMs = patience(10_000)
 const body = '{"ref":"refs/heads/main"}'
 
 export interface ServedHook {

@@ -5,12 +5,12 @@ import { encodeHttpResponse, kubernetesApiMethod } from '../../src/proto/http/ht
 import { encodeConnectRequest } from '../../src/proto/reverse-tunnel.ts'
 import { Kube } from '../soak/kube.ts'
 import { FakeAgent } from '../support/fake-agent.ts'
-import { slowness } from '../support/slowness.ts'
+import { patience } from '../support/slowness.ts'
 import type { HostileGround } from './hostile-ground.ts'
 import type { Stage } from './stage.ts'
 
 /** Of who was told that he works for the newcomer. */
-const patienceMs = 5000 * slowness
+const patienceMs = patience(5000)
 const askAgainMs = 50
 
 /**

@@ -1,6 +1,6 @@
 import type { Test } from 'tap'
 import { eventually } from '../support/eventually.ts'
-import { slowness } from '../support/slowness.ts'
+import { patience } from '../support/slowness.ts'
 import type { Attack } from './attack.ts'
 import { Attacker } from './attacker.ts'
 import { GoodLoad } from './good-load.ts'
@@ -10,12 +10,12 @@ import { newcomerServed } from './newcomer.ts'
 import type { Stage } from './stage.ts'
 import { residentBytes, viewsThreadEnds, vitalSigns } from './vital-signs.ts'
 
-const startMs = 60_000 * slowness
-const attackMs = 60_000 * slowness
+const startMs = patience(60_000)
+const attackMs = patience(60_000)
 /** for what an attack has broken to be whole again, so that the next one is judged by itself. ms */
 const recoveryMs = 20_000
 /** what a good caller waits; the longest pauses of a busy machine are a tenth of it. ms */
-const patienceMs = 5000 * slowness
+const patienceMs = patience(5000)
 /** twice of what the soak allows, which gives collections of garbage their time */
 const maxMoreBytes = 128 * 1024 * 1024
 /** of the row of one replica, twice an agent's share */

@@ -3,7 +3,7 @@
  * much. They end what hangs; a subtest that has none of its own has its parent's.
  */
 import t from 'tap'
-import { slowness } from '../support/slowness.ts'
+import { patience, slowness } from '../support/slowness.ts'
 
 interface Timed {
   setTimeout(ms: number): void
@@ -20,6 +20,6 @@ if (slowness > 1) {
   const base = baseOf(t)
   const { setTimeout } = base
   base.setTimeout = function (ms) {
-    setTimeout.call(this, ms * slowness)
+    setTimeout.call(this, patience(ms))
   }
 }

@@ -1,4 +1,4 @@
-import { slowness } from './slowness.ts'
+import { patience } from './slowness.ts'
 
 /** between two tries, where nothing tells of the change: a twentieth of the time that has gone, but not less or more */
 const retryMs = { least: 20, most: 100 }
@@ -22,7 +22,7 @@ export async function eventually<T>(
   options: Eventually = {},
 ): Promise<Exclude<Awaited<T>, false>> {
   const began = performance.now()
-  const end = began + (options.timeoutMs ?? 20_000) * slowness
+  const end = began + patience(options.timeoutMs ?? 20_000)
   let wake = () => {}
   const leave = options.onChange?.(() => wake())
   try {

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { onMachine, slownessOf } from '../../runner/machine-speed.ts'
+import { patience } from '../../support/slowness.ts'
 
 const cost = (wall: number, cpu: number) => ({ wall, cpu })
 
@@ -15,4 +16,11 @@ t.test('there work takes longer, and waits do not', async (t) => {
   t.strictSame(onMachine(cost(10, 0), 3), cost(10, 0))
   t.strictSame(onMachine(cost(10, 4), 3), cost(18, 12))
   t.strictSame(onMachine(cost(10, 4), 1), cost(10, 4))
+})
+
+t.test('what a test waits for is whole milliseconds on each machine', async (t) => {
+  for (let times = 100; times <= 400; times++)
+    t.doesNotThrow(() => AbortSignal.timeout(patience(60_000, times / 100)), `${times / 100} times`)
+  t.equal(patience(1000, 1), 1000)
+  t.equal(patience(1000, 2.18), 2180)
 })
