@@ -22,14 +22,24 @@ export interface SearchOptions {
   readonly hedgeMs: number
   /** how long a call waits for an agent whose holders are all out of reach. ms */
   readonly unreachableMs: number
+  /**
+   * How long a call waits for an agent that has been away for long: what a first connection may take to be known at all
+   * replicas. kubectl asks ten times what such a cluster serves. ms
+   */
+  readonly newcomerMs: number
 }
 
-export const defaultSearch: SearchOptions = { findTimeoutMs: 20_000, hedgeMs: 300, unreachableMs: 3000 }
+export const defaultSearch: SearchOptions = {
+  findTimeoutMs: 20_000,
+  hedgeMs: 300,
+  unreachableMs: 3000,
+  newcomerMs: 250,
+}
 
 export interface SearchComponents {
   readonly tunnels: Pick<TunnelRegistry, 'wait' | 'giveBack' | 'holds'>
   readonly links: Pick<Links, 'candidates' | 'holds' | 'onChange'>
-  /** agents that no call need wait for */
+  /** agents that a call waits for no longer than for a newcomer */
   readonly away: Pick<AwayAgents, 'find'>
   /** calls that may be offered to a second candidate while the first has not answered */
   readonly hedges: RateLimit
@@ -67,16 +77,14 @@ export class TunnelSearch {
   }
 
   /**
-   * Asks the other holders one after another, and if none has an idle tunnel, waits for the first that has. Nobody waits
-   * for an agent that has been away for long, but calls of kas itself.
+   * Asks the other holders one after another, and if none has an idle tunnel, waits for the first that has. For an agent
+   * that has been away for long a call waits as long as a newcomer takes to be known, but calls of kas itself.
    *
    * @throws KasError AGENT_NOT_CONNECTED, AGENT_SATURATED, HOLDER_UNREACHABLE, TOO_MANY_WAITING, CALLER_OVER_SHARE, or the
    *   call's reason
    */
   async run(): Promise<Offer> {
-    const { signal, agentId, waitsForAway = false } = this.#call
-    const away = waitsForAway ? undefined : this.#components.away.find(agentId)
-    if (away) throw new KasError({ code: 'AGENT_NOT_CONNECTED', waitedMs: 0, ...away })
+    const { signal } = this.#call
     const onAbort = (race: Race) => () => race.fail(signal.reason)
     for (const phase of [this.#take, this.#wait]) {
       signal.throwIfAborted()
@@ -147,7 +155,7 @@ export class TunnelSearch {
   #wait = (race: Race): (() => void) => {
     const { links, tunnels, clock } = this.#components
     const { agentId } = this.#call
-    const { findTimeoutMs, unreachableMs } = this.#options
+    const { findTimeoutMs, unreachableMs, newcomerMs } = this.#options
     const asked = new Map<Candidate['instance'], Candidate>()
     const remainingMs = () => Math.max(0, this.#began + findTimeoutMs - clock.now())
     let stopGivingUp: (() => void) | undefined
@@ -182,13 +190,21 @@ export class TunnelSearch {
         stopGivingUp = undefined
       } else {
         const waitedMs = clock.now() - this.#began
-        const fail = () => race.fail(new KasError({ code: 'HOLDER_UNREACHABLE' }))
-        stopGivingUp ??= clock.after(Math.max(unreachableMs - waitedMs, unreachableMs / 3), fail)
+        const giveUp = () => race.fail(new KasError({ code: 'HOLDER_UNREACHABLE' }))
+        stopGivingUp ??= clock.after(Math.max(unreachableMs - waitedMs, unreachableMs / 3), giveUp)
       }
     }
     update()
     const stopWatching = links.onChange(agentId, update)
-    const stopWaiting = clock.after(remainingMs(), () => race.fail(refusals.worst ?? this.#notFound()))
+    const fail = () => race.fail(refusals.worst ?? this.#notFound())
+    let stopWaiting = clock.after(remainingMs(), fail)
+    if (this.#isAway()) {
+      stopWaiting()
+      stopWaiting = clock.after(Math.min(newcomerMs, remainingMs()), () => {
+        if (this.#isAway()) fail()
+        else stopWaiting = clock.after(remainingMs(), fail)
+      })
+    }
     return () => {
       stopGivingUp?.()
       refusals.stop()
@@ -235,10 +251,15 @@ export class TunnelSearch {
     return this.#components.links.candidates(this.#call.agentId, this.#call.method)
   }
 
+  #isAway(): boolean {
+    const { agentId, waitsForAway = false } = this.#call
+    return !waitsForAway && this.#components.away.find(agentId) !== undefined
+  }
+
   #notFound(): KasError {
-    const { tunnels, links, away } = this.#components
+    const { tunnels, links, away, clock } = this.#components
     const { agentId } = this.#call
-    const waitedMs = this.#options.findTimeoutMs
+    const waitedMs = clock.now() - this.#began
     if (tunnels.holds(agentId) || links.holds(agentId)) return new KasError({ code: 'AGENT_SATURATED', waitedMs })
     return new KasError({ code: 'AGENT_NOT_CONNECTED', waitedMs, ...away.find(agentId) })
   }

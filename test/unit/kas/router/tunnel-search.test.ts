@@ -11,7 +11,7 @@ import type { InstanceId } from '../../../../src/membership/membership.ts'
 import { callOf } from '../../../support/agents-server.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
-const options = { findTimeoutMs: 10_000, hedgeMs: 20, unreachableMs: 90 }
+const options = { findTimeoutMs: 10_000, hedgeMs: 20, unreachableMs: 90, newcomerMs: 250 }
 const safe = { safety: 'safe' as const, messages: new KnownMessages([]) }
 
 const over = (held: number, living: number) => ({ held, living, watches: held, retryAfterS: 5 })
@@ -58,7 +58,11 @@ class FakeCandidate implements Candidate {
 }
 
 /** A search among `candidates`, best first, and own tunnels. */
-function searchAmong(candidates: FakeCandidate[], call: Parameters<typeof callOf>[1] = {}, away?: Away) {
+function searchAmong(
+  candidates: FakeCandidate[],
+  call: Parameters<typeof callOf>[1] = {},
+  world: { away?: Away } = {},
+) {
   const listeners = new Set<() => void>()
   const own = Promise.withResolvers<Tunnel>()
   const hedges = createHedges()
@@ -76,13 +80,13 @@ function searchAmong(candidates: FakeCandidate[], call: Parameters<typeof callOf
       },
       links: {
         candidates: () => candidates.toSorted((a, b) => reachable(a) - reachable(b)),
-        holds: () => true,
+        holds: () => world.away === undefined,
         onChange: (_, listener) => {
           listeners.add(listener)
           return () => listeners.delete(listener)
         },
       },
-      away: { find: () => away },
+      away: { find: () => world.away },
       hedges,
       clock,
     },
@@ -281,11 +285,47 @@ t.test('a call that all holders refuse is refused at once', async (t) => {
 
 t.test('nobody waits for an agent that has been away for long, but calls that want its first tunnel', async (t) => {
   const away = { agentId: '42', awayMs: 65_000 }
-  const refused = searchAmong([], {}, away).running.catch(({ spec }: KasError) => spec)
-  t.strictSame(await refused, { code: 'AGENT_NOT_CONNECTED', waitedMs: 0, ...away })
-  const { running, clock } = searchAmong([], { waitsForAway: true }, away)
+  const refused = searchAmong([], {}, { away })
+  await nextTurn()
+  refused.clock.advance(options.newcomerMs)
+  const reason = refused.running.catch(({ spec }: KasError) => spec)
+  t.strictSame(await reason, { code: 'AGENT_NOT_CONNECTED', waitedMs: options.newcomerMs, ...away })
+  const { running, clock } = searchAmong([], { waitsForAway: true }, { away })
+  await nextTurn()
+  clock.advance(options.findTimeoutMs - 1)
+  t.ok(clock.pending > 0, 'it waits')
+  clock.advance(1)
+  await t.rejects(running, { code: 'AGENT_NOT_CONNECTED' })
+})
+
+t.test(
+  'an agent that has never been seen may have come a moment ago: what its replica says is waited for',
+  async (t) => {
+    const world: { away?: Away } = { away: { agentId: '42', awayMs: 65_000 } }
+    const candidates: FakeCandidate[] = []
+    const { running, clock, changed } = searchAmong(candidates, {}, world)
+    await nextTurn()
+    clock.advance(options.newcomerMs - 1)
+    const holder = new FakeCandidate('a')
+    candidates.push(holder)
+    delete world.away
+    changed()
+    const asked = await holder.isAsked()
+    clock.advance(options.newcomerMs)
+    const offer = holder.tunnel()
+    asked.answer(offer)
+    t.equal(await running, offer)
+  },
+)
+
+t.test('a newcomer without a free tunnel is waited for as any agent', async (t) => {
+  const world: { away?: Away } = { away: { agentId: '42', awayMs: 65_000 } }
+  const { running, clock } = searchAmong([], {}, world)
+  await nextTurn()
+  delete world.away
+  clock.advance(options.findTimeoutMs - 1)
   await nextTurn()
   t.ok(clock.pending > 0, 'it waits')
-  clock.advance(options.findTimeoutMs)
+  clock.advance(1)
   await t.rejects(running, { code: 'AGENT_SATURATED' })
 })

@@ -32,6 +32,8 @@ export interface AgentFeedOptions {
   readonly maxViews: number
   /** a new view waits so long for its first update. ms */
   readonly firstUpdateMs: number
+  /** and no longer than this if its agent has been away for long, which a newcomer may seem for a moment. ms */
+  readonly newcomerMs: number
   /** after the agent was lost: viewers that have nothing new by then get that it is old. ms */
   readonly staleMs: number
   /** after the last view: the Follow ends. ms */
@@ -45,6 +47,7 @@ export interface AgentFeedOptions {
 export const defaultAgentFeed: AgentFeedOptions = {
   maxViews: viewsBounds.maxViewsPerAgent,
   firstUpdateMs: 20_000, // as long as any call waits for its agent
+  newcomerMs: 500,
   staleMs: 1000,
   lingerMs: 30_000,
   maxUnsentBytes: 1024 * 1024,
@@ -111,14 +114,13 @@ export class AgentFeed implements ViewOwner {
 
   /** @throws KasError TOO_MANY_STREAMS */
   open(wanted: WantedView, viewer: Viewer): OpenView {
-    const { firstUpdateMs } = this.#options
     const asked = { ...wanted, caller: viewerOf(this.#agentId, wanted.caller) }
     const end = (reason: KasError) => view.fail(reason)
     const hold = this.#room.enter(asked.caller, { what: 'views of this agent', end })
     this.#cancelLinger()
     const view: FeedView = new FeedView(this, asked, viewer, () => hold.leave())
     this.#views.add(view)
-    view.cancelWait = this.#components.clock.after(firstUpdateMs, () => view.fail(this.#tooLate()))
+    this.#waitFor(view)
     this.restarted(view)
     this.#running ??= Promise.resolve().then(() => this.#run()) // no view ends before its viewer has it
     return view
@@ -191,7 +193,7 @@ export class AgentFeed implements ViewOwner {
         safety: 'safe',
         caller: kasCaller,
         reopens: true,
-        waitsForAway: true, // new views of it are refused
+        waitsForAway: true, // new views of it are not kept waiting
         signal: ended.signal,
       })
       for await (const bytes of reply.messages) {
@@ -253,9 +255,22 @@ export class AgentFeed implements ViewOwner {
     })
   }
 
+  #waitFor(view: FeedView): void {
+    const { clock, away } = this.#components
+    const { firstUpdateMs, newcomerMs } = this.#options
+    const fail = (waitedMs: number) => () => view.fail(this.#tooLate(waitedMs))
+    if (!away(this.#agentId)) {
+      view.cancelWait = clock.after(firstUpdateMs, fail(firstUpdateMs))
+      return
+    }
+    view.cancelWait = clock.after(newcomerMs, () => {
+      if (away(this.#agentId)) fail(newcomerMs)()
+      else view.cancelWait = clock.after(firstUpdateMs - newcomerMs, fail(firstUpdateMs))
+    })
+  }
+
   /** Why a view has no update by now. */
-  #tooLate(): KasError {
-    const { firstUpdateMs: waitedMs } = this.#options
+  #tooLate(waitedMs: number): KasError {
     const serves = this.#components.serves(this.#agentId, leadMethod)
     if (serves === undefined) {
       return new KasError({ code: 'AGENT_NOT_CONNECTED', waitedMs, ...this.#components.away(this.#agentId) })

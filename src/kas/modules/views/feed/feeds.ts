@@ -28,11 +28,9 @@ export class Feeds implements Service {
     return views
   }
 
-  /** @throws KasError TOO_MANY_STREAMS, SHUTTING_DOWN, AGENT_NOT_CONNECTED: the agent has been away for long */
+  /** @throws KasError TOO_MANY_STREAMS, SHUTTING_DOWN */
   open(agentId: AgentId, wanted: WantedView, viewer: Viewer): OpenView {
     if (this.#hasStopped) throw new KasError({ code: 'SHUTTING_DOWN' })
-    const away = this.#components.away(agentId)
-    if (away) throw new KasError({ code: 'AGENT_NOT_CONNECTED', waitedMs: 0, ...away })
     const feed = this.#feeds.get(agentId) ?? this.#create(agentId)
     return feed.open(wanted, viewer)
   }

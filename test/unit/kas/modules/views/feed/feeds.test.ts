@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import type { AgentId } from '../../../../../../src/call/call.ts'
-import type { AgentFeedOptions } from '../../../../../../src/kas/modules/views/feed/agent-feed.ts'
+import { type AgentFeedOptions, defaultAgentFeed } from '../../../../../../src/kas/modules/views/feed/agent-feed.ts'
 import { type Away, Code, KasError } from '../../../../../../src/lib/errors.ts'
 import { viewsBounds } from '../../../../../../src/proto/views-json.ts'
 import { startFeeds } from '../../../../../support/feeds.ts'
@@ -143,15 +143,22 @@ t.test('a Follow that is lost is opened again with each view and its open nodes,
   t.equal(await first.step(), 'end', 'and nothing is said on the first any more')
 })
 
-t.test('a new view of an agent that has been away for long fails at once, those from before wait', async (t) => {
-  const { follows, open, world } = start(t)
+t.test('a new view of an agent that has been away for long fails soon, those from before wait', async (t) => {
+  const { follows, open, world, clock } = start(t)
   const { viewer } = open()
   await settle()
   await follows.last.step()
   follows.last.say({ view: 1, seq: 7, update: '{"seq":7}' })
   await settle()
   world.away = { agentId: '42', awayMs: 30_000 }
-  t.throws(() => open(), { code: 'AGENT_NOT_CONNECTED', message: /agent 42 for at least 30 s/ })
+  world.serves = undefined
+  const late = open()
+  await clock.pass(defaultAgentFeed.newcomerMs)
+  t.match(late.viewer.error, { code: 'AGENT_NOT_CONNECTED', message: /agent 42 for at least 30 s/ })
+  const newcomer = open()
+  world.away = undefined // its first connection is known here, too
+  await clock.pass(defaultAgentFeed.newcomerMs)
+  t.equal(newcomer.viewer.error, undefined)
   t.match(follows.last.call, { waitsForAway: true }, 'it is the first to be followed when it is back')
   t.equal(viewer.error, undefined)
 })
