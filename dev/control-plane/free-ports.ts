@@ -1,6 +1,5 @@
-import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer } from 'node:net'
+import { createServer, type Server } from 'node:net'
 
 /**
  * Below what systems give to outgoing connections: a program that is restarted on its port finds it free, and a
@@ -8,38 +7,50 @@ import { createServer } from 'node:net'
  */
 const lowest = 12_000
 const highest = 32_000
-/** what one process takes its ports from, so that others do not get those on which nobody listens yet */
+/** what one process takes its ports from; it listens on the first, so that no other gets those that are not used yet */
 const blockSize = 100
-const maxTries = 1000
+const blocks = (highest - lowest) / blockSize
 
-/** by this process: one that was given is not given again while there are others */
-const given = new Set<number>()
+/** of this process's blocks, those that have not been given */
+const left: number[] = []
+let nextBlock = process.pid % blocks
 
-/** Ports of 127.0.0.1 that were free a moment ago, all different. */
+/** Ports of 127.0.0.1 that were free a moment ago, all different; no other process that asks here gets one of them. */
 export async function freePorts(count: number): Promise<number[]> {
   const ports: number[] = []
-  for (let tries = 0; ports.length < count; tries++) {
-    if (tries === maxTries) throw new Error(`no ${count} free ports found between ${lowest} and ${highest}`)
-    const port = tries < blockSize ? inOwnBlock(tries) : randomInt(lowest, highest)
-    if (given.has(port)) continue
-    given.add(port)
-    if (await isFree(port)) ports.push(port)
+  while (ports.length < count) {
+    const port = left.shift()
+    if (port === undefined) left.push(...(await claimBlock()))
+    else if (await isFree(port)) ports.push(port)
   }
   return ports
 }
 
-function inOwnBlock(index: number): number {
-  const blocks = (highest - lowest) / blockSize
-  return lowest + (process.pid % blocks) * blockSize + index
+/** @throws Error when others have all blocks */
+async function claimBlock(): Promise<number[]> {
+  for (let tries = 0; tries < blocks; tries++) {
+    const first = lowest + nextBlock * blockSize
+    nextBlock = (nextBlock + 1) % blocks
+    const claim = await listen(first)
+    if (!claim) continue
+    claim.unref() // until this process ends
+    return Array.from({ length: blockSize - 1 }, (_, index) => first + 1 + index)
+  }
+  throw new Error(`no free ports found between ${lowest} and ${highest}`)
 }
 
 async function isFree(port: number): Promise<boolean> {
+  const server = await listen(port)
+  if (server) await once(server.close(), 'close')
+  return server !== undefined
+}
+
+async function listen(port: number): Promise<Server | undefined> {
   const server = createServer()
   try {
     await once(server.listen(port, '127.0.0.1'), 'listening')
-    await once(server.close(), 'close')
-    return true
+    return server
   } catch {
-    return false
+    return undefined
   }
 }

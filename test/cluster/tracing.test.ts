@@ -186,7 +186,7 @@ t.test('nothing is added for anybody where nothing is traced', async (t) => {
   const [entry, holder] = replicas as [Replica, Replica]
   const agent = await holder.dial()
   const ask = (authorization: string) =>
-    fetch(`http://127.0.0.1:${entry.portOf('Kubernetes API')}/api`, {
+    fetch(`http://127.0.0.1:${entry.portOf('Kubernetes API')}/api/v1/pods`, {
       headers: { authorization, ...caller().headers },
     })
   const tunnel = agent.open([kubernetesApiMethod])

@@ -1,0 +1,7 @@
+/** Asks for ports twice at once, sends them all, and listens on none. */
+import { freePorts } from '../../../dev/control-plane/free-ports.ts'
+
+const count = Number(process.argv[2])
+const given = await Promise.all([freePorts(count / 2), freePorts(count / 2)])
+process.send?.(given.flat())
+process.once('disconnect', () => process.exit())
