@@ -34,8 +34,8 @@ observability: { usage_reporting_period: ${reportingPeriod}, listen: { address: 
 redis: { server: { address: "redis:6379" } }
 `,
   )
-  const get = (authorization: string) =>
-    fetch(`http://127.0.0.1:${portOf('Kubernetes API')}/k8s-proxy/version`, { headers: { authorization } })
+  const get = (authorization: string, path = '/version') =>
+    fetch(`http://127.0.0.1:${portOf('Kubernetes API')}/k8s-proxy${path}`, { headers: { authorization } })
   return { gitlab, app, lines, portOf, get }
 }
 
@@ -90,7 +90,7 @@ t.test('an agent of GitLab serves a job and a user, and GitLab counts them befor
 t.test('what callers of 8154 get of refusals and failures, in captured words', async (t) => {
   const { gitlab, get } = await start(t, '')
   const message = async (token: string) => {
-    const response = await get(`Bearer ${token}`)
+    const response = await get(`Bearer ${token}`, '/api/v1/pods')
     const { message } = (await response.json()) as { message: string }
     return [response.status, message.replace('GitLab Agent Server: ', '')]
   }
