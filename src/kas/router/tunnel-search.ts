@@ -24,7 +24,7 @@ export interface SearchOptions {
   readonly unreachableMs: number
   /**
    * How long a call waits for an agent that has been away for long: what a first connection may take to be known at all
-   * replicas. kubectl asks ten times what such a cluster serves. ms
+   * replicas. kubectl asks five times what such a cluster serves. ms
    */
   readonly newcomerMs: number
 }
@@ -33,7 +33,7 @@ export const defaultSearch: SearchOptions = {
   findTimeoutMs: 20_000,
   hedgeMs: 300,
   unreachableMs: 3000,
-  newcomerMs: 250,
+  newcomerMs: 500,
 }
 
 export interface SearchComponents {
