@@ -1,5 +1,6 @@
 import type { AgentId, Forward, Metadata } from '../call/call.ts'
 import type { Caller } from '../call/caller.ts'
+import type { ByteMeter } from '../lib/byte-budget.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Away, KasError } from '../lib/errors.ts'
 import type { Logger } from '../lib/log.ts'
@@ -145,6 +146,11 @@ export interface OwnSocket {
   resume(): void
   /** @param code - of `lib/close-codes.ts` */
   close(code: number, reason: string): void
+  /**
+   * Counts what is kept for the client, and not sent yet, as its caller's part of the replica's memory. Without room the
+   * one who holds most ends, which may be this WebSocket.
+   */
+  readonly memory: ByteMeter
 }
 
 /** What an endpoint does with a WebSocket. None of it may throw: that ends the WebSocket. */

@@ -1,13 +1,35 @@
 import { KasError } from './errors.ts'
 
+/** Counts bytes that are kept. */
+export interface ByteMeter {
+  take(bytes: number): void
+  give(bytes: number): void
+}
+
+export const noMeter: ByteMeter = { take: () => undefined, give: () => undefined }
+
+/** @returns counts them by `first`, which may refuse them, and then by `second` */
+export function countedByBoth(first: ByteMeter, second: ByteMeter): ByteMeter {
+  return {
+    take: (bytes) => {
+      first.take(bytes)
+      second.take(bytes)
+    },
+    give: (bytes) => {
+      first.give(bytes)
+      second.give(bytes)
+    },
+  }
+}
+
 /** What is kept for clients, such as events that have not come whole or not been sent: of one connection, or of all of a key. */
-export class ByteBudget {
+export class ByteBudget implements ByteMeter {
   readonly #maxBytes: number
-  readonly #shared: Pick<ByteBudget, 'take' | 'give'> | undefined
+  readonly #shared: ByteMeter | undefined
   #bytes = 0
 
   /** @param shared - counts them too */
-  constructor(maxBytes: number, shared?: Pick<ByteBudget, 'take' | 'give'>) {
+  constructor(maxBytes: number, shared?: ByteMeter) {
     this.#maxBytes = maxBytes
     this.#shared = shared
   }

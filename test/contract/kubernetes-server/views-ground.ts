@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import type { Test } from 'tap'
 import type { Directory } from '../../../src/kas/directory/directory.ts'
+import { ReplicaMemory } from '../../../src/kas/memory/replica-memory.ts'
 import { viewsEndpoint } from '../../../src/kas/modules/views/api/views-endpoint.ts'
 import { defaultGraph, type GraphOptions, graphEndpoint } from '../../../src/kas/modules/views/graph/graph-endpoint.ts'
 import type { KubernetesLimits } from '../../../src/kas/servers/kubernetes/http/kubernetes-limits.ts'
@@ -13,7 +14,12 @@ import { clusterForward, echo } from './fake-cluster.ts'
 import { createKubernetesServer, directory } from './start-server.ts'
 
 /** A server on 8154 with views, of which the test is the agent. */
-export async function startViews(t: Test, limits: Partial<KubernetesLimits> = {}, graph: Partial<GraphOptions> = {}) {
+export async function startViews(
+  t: Test,
+  limits: Partial<KubernetesLimits> = {},
+  graph: Partial<GraphOptions> = {},
+  memory = new ReplicaMemory(),
+) {
   const clock = new ManualClock()
   const follows = new FakeFollows()
   const world = { grant: directory.grantUser, serves: true as boolean | undefined }
@@ -28,6 +34,7 @@ export async function startViews(t: Test, limits: Partial<KubernetesLimits> = {}
     directory: asked,
     endpoints: [viewsEndpoint(views), graphEndpoint({ feeds: views, clock }, { ...defaultGraph, ...graph })],
     webSocketTokens: tokens,
+    memory,
   })
   t.teardown(() => server.stop(AbortSignal.abort()))
   await server.start()

@@ -1,6 +1,8 @@
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
+import type { AgentId } from '../../../src/call/call.ts'
 import type { UserGrant } from '../../../src/kas/directory/directory.ts'
+import { ReplicaMemory } from '../../../src/kas/memory/replica-memory.ts'
 import type { KubernetesLimits } from '../../../src/kas/servers/kubernetes/http/kubernetes-limits.ts'
 import { KasError } from '../../../src/lib/errors.ts'
 import { viewsBounds } from '../../../src/proto/views-json.ts'
@@ -246,6 +248,31 @@ t.test('a socket that never reads: nothing is taken, and it is cut after 20 s', 
   await eventually(() => views.views === 0 || Promise.reject(new Error('it is still open')))
   t.pass(`${taken} were taken by the system`)
 })
+
+t.test(
+  'what clients have not taken is part of their share of the memory: without room the one who has most ends',
+  async (t) => {
+    const memory = new ReplicaMemory({ unreadBytes: 2 ** 20, callersBytes: 2 ** 20 })
+    const bytes = () => memory.enter('callers', 42n as AgentId, 'nobody').total.bytes
+    const { port, follow, views } = await startViews(t, {}, {}, memory)
+    const client = await openUnread(t, port)
+    client.send(...Array.from({ length: 20 }, (_, i) => openTree(i + 1)))
+    const agent = await follow()
+    let most = 0
+    const serve = async () => {
+      for (let step = await agent.step(); step !== 'end'; step = await agent.step()) {
+        most = Math.max(most, bytes())
+        if (/open|taken/.test(step)) agent.say({ view: Number(step.split(' ')[0]), seq: 1, update: unreadUpdate })
+      }
+    }
+    const served = serve()
+    await eventually(() => views.views === 0 || Promise.reject(new Error(`${views.views} are open`)))
+    t.ok(most > 2 ** 19, `${most} bytes`)
+    await eventually(() => bytes() === 0)
+    await views.stop()
+    await served
+  },
+)
 
 t.test('a socket that never reads, and opens views without end, is not read from', async (t) => {
   const { port, follow, clock, views } = await start(t)

@@ -51,7 +51,7 @@ export class OwnSockets {
   accept(exchange: Exchange, { header }: RequestHead, caller: OwnCaller): OwnWebSocket {
     const webSocket = this.#webSockets.accept(exchange, header)
     const { clock, metrics, log } = this.#components
-    const socket = new ClientSocket(webSocket, clock, this.#options.limits)
+    const socket = new ClientSocket(webSocket, clock, this.#options.limits, exchange.memory)
     const failed: OpenedSocket['failed'] = (error, sentence) => {
       metrics.failed(error.code)
       if (error.code === 'INTERNAL') log.error({ error }, sentence)

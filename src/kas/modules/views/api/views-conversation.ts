@@ -107,9 +107,11 @@ export class ViewsConversation implements OwnConversation {
       await before
       if (isOpen()) await this.#opened.socket.sent(updateMessage(id, json))
     }
+    const { memory } = this.#opened.socket
+    memory.take(json.length)
     const own = send()
     this.#turn = own
-    await this.#paced(own)
+    await this.#paced(own).finally(() => memory.give(json.length))
     if (this.#turn === own) this.#turn = undefined
   }
 

@@ -1,5 +1,5 @@
 import type { AgentId } from '../../../../call/call.ts'
-import { ByteBudget } from '../../../../lib/byte-budget.ts'
+import { ByteBudget, countedByBoth } from '../../../../lib/byte-budget.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { SharedRooms } from '../../../../lib/shared-room.ts'
 import { viewsBounds } from '../../../../proto/views-json.ts'
@@ -46,7 +46,7 @@ export function graphEndpoint(
         const { agentId, caller } = opened
         const end = (reason: KasError) => conversation.withdraw(reason)
         const hold = rooms.enter(agentId, caller, { what: 'bytes of graphs of this agent', end, amount: 0 })
-        const budget = new ByteBudget(options.maxBytes, hold)
+        const budget = new ByteBudget(options.maxBytes, countedByBoth(hold, opened.socket.memory))
         const parts = { feeds, budget, clock, onClosed: () => hold.leave() }
         const conversation = new GraphConversation(parts, opened, options)
         return conversation

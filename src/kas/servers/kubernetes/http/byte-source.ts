@@ -1,14 +1,9 @@
 import type { Readable } from 'node:stream'
+import type { ByteMeter } from '../../../../lib/byte-budget.ts'
 import type { KasError } from '../../../../lib/errors.ts'
 
 /** Bytes that wait for their reader before the sender is stopped. */
 export const maxWaitingBytes = 64 * 1024
-
-/** Counts what waits. */
-export interface Meter {
-  take(bytes: number): void
-  give(bytes: number): void
-}
 
 /** What a chunk costs beside its bytes while it waits: a client may send them one by one. */
 const chunkBytes = 256
@@ -25,7 +20,7 @@ export class ByteSource {
   #ended = false
   #readBytes = 0
   #failure: KasError | undefined
-  #meter: Meter | undefined
+  #meter: ByteMeter | undefined
 
   /** Takes the stream over: nothing else may read it. */
   constructor(stream: Readable) {
@@ -35,7 +30,7 @@ export class ByteSource {
   }
 
   /** Counts there the bytes that wait, from now on. */
-  countBy(meter: Meter | undefined): void {
+  countBy(meter: ByteMeter | undefined): void {
     this.#meter = meter
     if (this.#waitingBytes > 0) meter?.take(this.#waitingBytes)
   }

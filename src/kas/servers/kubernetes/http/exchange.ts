@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { type ByteMeter, noMeter } from '../../../../lib/byte-budget.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { http } from '../../../../lib/http.ts'
 import type { ArrivedCall } from '../../arrivals.ts'
@@ -138,6 +139,11 @@ export class Exchange {
   countBy(memory: CallMemory): void {
     this.#memory = memory
     this.upgrade?.countBy(memory)
+  }
+
+  /** Counts what waits for the client of a WebSocket of kas' own. */
+  get memory(): ByteMeter {
+    return this.#memory ?? noMeter
   }
 
   /** Waits for the client, which has not taken `bytes` of its answer yet. */

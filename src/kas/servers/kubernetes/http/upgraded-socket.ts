@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
+import type { ByteMeter } from '../../../../lib/byte-budget.ts'
 import type { KasError } from '../../../../lib/errors.ts'
-import { ByteSource, type Meter } from './byte-source.ts'
+import { ByteSource } from './byte-source.ts'
 
 export interface UpgradedSocketOptions {
   /** the client has closed its side before it was answered */
@@ -47,7 +48,7 @@ export class UpgradedSocket {
   }
 
   /** Counts there the bytes that the client has sent and nobody has read. */
-  countBy(meter: Meter): void {
+  countBy(meter: ByteMeter): void {
     this.#source.countBy(meter)
   }
 

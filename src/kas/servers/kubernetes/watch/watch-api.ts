@@ -1,6 +1,7 @@
 import type { WebSocket } from 'ws'
 import type { AgentId, Forward, Metadata, Reply } from '../../../../call/call.ts'
 import type { Caller } from '../../../../call/caller.ts'
+import { countedByBoth } from '../../../../lib/byte-budget.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import type { KasError } from '../../../../lib/errors.ts'
 import type { Logger } from '../../../../lib/log.ts'
@@ -107,8 +108,11 @@ export class WatchApi {
     const conversation: WatchConversation = new WatchConversation(
       {
         socket,
-        out: new ClientSocket(socket, clock, limits),
-        keptOfAgent: this.#keptOfAgent(socket, { agentId: credentials.agentId, caller, end }),
+        out: new ClientSocket(socket, clock, limits, exchange.memory),
+        keptOfAgent: countedByBoth(
+          this.#keptOfAgent(socket, { agentId: credentials.agentId, caller, end }),
+          exchange.memory,
+        ),
         record: (request) => {
           const record = new CallRecord({ log: accessLog, observe }, exchange, span.traceId)
           record.asks('GET', request, { lasts: true, isUpgrade: false })

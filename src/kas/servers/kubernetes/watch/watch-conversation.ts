@@ -1,7 +1,7 @@
 import type { WebSocket } from 'ws'
 import type { Reply } from '../../../../call/call.ts'
 import type { Caller } from '../../../../call/caller.ts'
-import { ByteBudget } from '../../../../lib/byte-budget.ts'
+import { ByteBudget, type ByteMeter } from '../../../../lib/byte-budget.ts'
 import { closeCodes, endCode } from '../../../../lib/close-codes.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import type { CallEnd, CallRecord } from '../../../access-log/call-record.ts'
@@ -38,7 +38,7 @@ export interface WatchConversationComponents {
   readonly socket: WebSocket
   readonly out: ClientSocket
   /** what is kept for all WebSockets of the agent */
-  readonly keptOfAgent: Pick<ByteBudget, 'take' | 'give'>
+  readonly keptOfAgent: ByteMeter
   /** what is written down of a watch */
   record(request: WatchRequest): CallRecord
   /** as whom the caller may watch now; throws what it is refused with */

@@ -1,4 +1,5 @@
 import type { WebSocket } from 'ws'
+import { type ByteMeter, noMeter } from '../../../../lib/byte-budget.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { closeCodes } from '../../../../lib/close-codes.ts'
 import type { KubernetesLimits } from '../http/kubernetes-limits.ts'
@@ -6,6 +7,8 @@ import { closeReason } from './server-frames.ts'
 
 /** A client's WebSocket: sends as fast as it takes, and notices when the client has left. */
 export class ClientSocket {
+  /** of its caller: what is kept for the client elsewhere is counted there, too */
+  readonly memory: ByteMeter
   readonly #socket: WebSocket
   readonly #clock: Clock
   readonly #limits: KubernetesLimits
@@ -13,7 +16,9 @@ export class ClientSocket {
   #isAlive = true
   #cancelPing: () => void
 
-  constructor(socket: WebSocket, clock: Clock, limits: KubernetesLimits) {
+  /** @param memory - counts what the client has not taken; absent: the socket lives for seconds */
+  constructor(socket: WebSocket, clock: Clock, limits: KubernetesLimits, memory: ByteMeter = noMeter) {
+    this.memory = memory
     this.#socket = socket
     this.#clock = clock
     this.#limits = limits
@@ -62,17 +67,24 @@ export class ClientSocket {
   /** Undefined: go on; a promise: when the client has taken it, or has left. */
   send(text: string): Promise<void> | undefined {
     if (!this.isOpen) return this.#closed
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.#socket.send(text, () => resolve())
+    const promise = this.#write(text)
     return this.#socket.bufferedAmount < this.#limits.maxWatchUnsentBytes ? undefined : this.#withDeadline(promise)
   }
 
   /** Resolves when the client's connection has taken all of it, or the client has left. */
   sent(text: string): Promise<void> {
     if (!this.isOpen) return this.#closed
+    return this.#withDeadline(this.#write(text))
+  }
+
+  #write(text: string): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
-    this.#socket.send(text, () => resolve())
-    return this.#withDeadline(promise)
+    this.memory.take(text.length)
+    this.#socket.send(text, () => {
+      this.memory.give(text.length)
+      resolve()
+    })
+    return promise
   }
 
   async #withDeadline(sent: Promise<void>): Promise<void> {

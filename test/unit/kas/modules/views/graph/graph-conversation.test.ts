@@ -3,7 +3,7 @@ import type { AgentId } from '../../../../../../src/call/call.ts'
 import type { OwnSocket } from '../../../../../../src/kas/module.ts'
 import type { Viewer } from '../../../../../../src/kas/modules/views/feed/view.ts'
 import { GraphConversation } from '../../../../../../src/kas/modules/views/graph/graph-conversation.ts'
-import { ByteBudget } from '../../../../../../src/lib/byte-budget.ts'
+import { ByteBudget, noMeter } from '../../../../../../src/lib/byte-budget.ts'
 import { KasError } from '../../../../../../src/lib/errors.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
@@ -31,6 +31,7 @@ async function asked() {
     pause: () => undefined,
     resume: () => undefined,
     close: () => undefined,
+    memory: noMeter,
   }
   const conversation = new GraphConversation(
     { feeds, budget, clock: new ManualClock(), onClosed: () => undefined },

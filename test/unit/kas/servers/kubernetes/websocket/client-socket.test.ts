@@ -3,6 +3,7 @@ import t from 'tap'
 import type { WebSocket } from 'ws'
 import { defaultKubernetesLimits } from '../../../../../../src/kas/servers/kubernetes/http/kubernetes-limits.ts'
 import { ClientSocket } from '../../../../../../src/kas/servers/kubernetes/websocket/client-socket.ts'
+import { ByteBudget } from '../../../../../../src/lib/byte-budget.ts'
 import { ManualClock } from '../../../../../support/manual-clock.ts'
 
 /** A client that takes what it is sent when the test says so. */
@@ -45,6 +46,17 @@ t.test('who sends goes on while little waits, and waits for its own message beyo
   t.equal(socket.send('z'), undefined)
   clock.advance(1)
   t.notOk(client.terminated, 'no dead-line is left')
+})
+
+t.test('what a client has not taken counts as kept for it', async (t) => {
+  const client = new SlowClient()
+  const memory = new ByteBudget(5)
+  const socket = new ClientSocket(client as unknown as WebSocket, new ManualClock(), defaultKubernetesLimits, memory)
+  void socket.send('xxx')
+  void socket.sent('yy')
+  t.throws(() => memory.take(1), { code: 'MESSAGE_TOO_LARGE' })
+  client.takeAll()
+  memory.take(5)
 })
 
 t.test('a client that does not take it is cut', async (t) => {
