@@ -45,17 +45,20 @@ function unknownCommand(word: string): UsageError {
 }
 
 async function serve(file: string): Promise<number> {
-  const [{ App }, { openAccessSink }, { loadKasConfig }, { createLogger }, v8] = await Promise.all([
-    import('./app.ts'),
-    import('./access-log/access-sink.ts'),
-    import('./config/kas-config.ts'),
-    import('../lib/log.ts'),
-    import('../lib/v8.ts'),
-  ])
+  const [{ App }, { openAccessSink }, { loadKasConfig }, { logClearAddresses }, { createLogger }, v8] =
+    await Promise.all([
+      import('./app.ts'),
+      import('./access-log/access-sink.ts'),
+      import('./config/kas-config.ts'),
+      import('./config/clear-addresses.ts'),
+      import('../lib/log.ts'),
+      import('../lib/v8.ts'),
+    ])
   v8.setFlags(...v8.flags.heapGrowth)
   const { config, ownPrivateApi, warnings } = await loadKasConfig(file, process.env)
   const log = createLogger({ level: config.observability.logging.level })
   logWarnings(log, warnings)
+  logClearAddresses(log, config)
   process.on('uncaughtExceptionMonitor', (error) => log.error({ error }, 'kas ends because of a fault of its own'))
   const { env } = process
   const accessSink = openAccessSink({ log, process }, { output: config.observability.access_log.output, file })

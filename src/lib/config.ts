@@ -3,7 +3,8 @@ import { type Document, isMap, isNode, isScalar, LineCounter } from 'yaml'
 import * as z from 'zod'
 import { KasError } from './errors.ts'
 import { fileProblem } from './file-problem.ts'
-import { nearestName } from './nearest-name.ts'
+import { DecisiveKeys, type KeyPath, keyOf, takeUnknownKeys, type UnknownKey } from './unknown-keys.ts'
+import { allowedBy } from './validator-words.ts'
 import { parseYamlDocument, type YamlLimits } from './yaml-document.ts'
 
 /** Something in a configuration file that has no effect, for the log: one line each. */
@@ -14,6 +15,10 @@ export interface ConfigWarning {
   readonly key: string
   /** the nearest known name, if one is near; else: why it has no effect */
   readonly hint?: string
+  /** of an unknown one: it was probably meant to say who may do what, or where a program listens */
+  readonly isDecisive?: true
+  /** of an unknown one: it has no value */
+  readonly isEmpty?: true
 }
 
 export interface ParseConfigOptions {
@@ -23,6 +28,8 @@ export interface ParseConfigOptions {
   readonly limits?: YamlLimits
   /** a key that the schema does not know is a problem, no warning; why, of those whose name is known */
   readonly refused?: Readonly<Record<string, string>>
+  /** a key that stands for one of these and is misspelt has a warning that says so */
+  readonly decisive?: DecisiveKeys
 }
 
 export interface LoadedConfig<T> {
@@ -35,10 +42,8 @@ export interface LoadedConfig<T> {
 /** A file may be wrong all over, and its author not one of ours: more problems are counted, longer ones cut. */
 const maxProblems = 20
 const maxProblemCharacters = 300
-/** unknown keys for which the nearest name is looked up */
-const maxHints = 100
 
-type Path = readonly (string | number)[]
+type Path = KeyPath
 type Tree = Record<string, unknown>
 
 /** Milliseconds of a Go duration (`300s`, `5m`, `1h30m`, `1.5s`, `250ms`), or undefined. */
@@ -97,13 +102,12 @@ export function blockSchema<Shape extends z.ZodRawShape>(shape: Shape) {
  * Reads a YAML file and checks it by `schema`. A key that the schema does not know is a warning, a wrong value an
  * error. A key without a value counts as absent, as in proto JSON.
  *
- * @param unused - keys that are accepted and taken out, each with the reason why it has no effect
  * @throws KasError SETTINGS_INVALID with every problem: file, line, key, what was found, what is allowed
  */
 export async function loadConfig<S extends z.ZodType>(
   file: string,
   schema: S,
-  unused: Readonly<Record<string, string>> = {},
+  options: ParseConfigOptions = {},
 ): Promise<LoadedConfig<z.output<S>>> {
   let text: string
   try {
@@ -112,7 +116,7 @@ export async function loadConfig<S extends z.ZodType>(
     const problem = `cannot be read: ${fileProblem(error)}`
     throw new KasError({ code: 'SETTINGS_INVALID', file, problems: [problem] }, { cause: error })
   }
-  return parseConfig(file, text, schema, { unused })
+  return parseConfig(file, text, schema, options)
 }
 
 /** `loadConfig` for a text that has been read already; `file` names it in errors. */
@@ -120,11 +124,11 @@ export function parseConfig<S extends z.ZodType>(
   file: string,
   text: string,
   schema: S,
-  { unused = {}, limits = {}, refused }: ParseConfigOptions = {},
+  { unused = {}, limits = {}, refused, decisive = DecisiveKeys.none }: ParseConfigOptions = {},
 ): LoadedConfig<z.output<S>> {
   const { document, lines, raw, tree } = parseTree(file, text, limits)
   const outOfUse = takeOut(tree, unused)
-  const unknown = unknownKeys(tree, schema, [], { hints: maxHints })
+  const unknown = takeUnknownKeys({ raw, tree }, { schema, decisive, passed: new Set(Object.keys(unused)) })
   if (refused && unknown.length > 0) {
     const problems = firstOf(unknown, (one) => {
       const reason = refused[keyOf(one.path)]
@@ -152,7 +156,7 @@ export function checkTree<S extends z.ZodType>(
   tree: unknown,
   schema: S,
 ): Pick<LoadedConfig<z.output<S>>, 'value' | 'warnings'> {
-  const warnings = unknownKeys(tree, schema, [key], { hints: maxHints }).map(unknownWarning)
+  const warnings = takeUnknownKeys({ raw: tree, tree }, { schema, path: [key] }).map(unknownWarning)
   return { value: checked(tree, schema, { file, at: [key], where: () => '', warnings }), warnings }
 }
 
@@ -259,51 +263,16 @@ function saysNothing(value: unknown): boolean {
   return value === '' || value === null || (Array.isArray(value) && value.length === 0)
 }
 
-interface UnknownKey {
-  readonly path: Path
-  /** the nearest known one */
-  readonly hint?: Path
-}
-
-function unknownWarning({ path, hint }: UnknownKey): ConfigWarning {
-  return { kind: 'unknown', key: keyOf(path), ...(hint ? { hint: keyOf(hint) } : {}) }
+function unknownWarning({ path, ...more }: UnknownKey): ConfigWarning {
+  return { kind: 'unknown', key: keyOf(path), ...more }
 }
 
 function unknownText(key: UnknownKey): string {
   return warningText(unknownWarning(key))
 }
 
-/** Removes keys that `schema` does not know from `tree`, down to the leaves, and names the nearest known ones. */
-function unknownKeys(tree: unknown, schema: z.ZodType, path: Path, left: { hints: number }): UnknownKey[] {
-  const known = unwrap(schema)
-  if (known instanceof z.ZodArray && Array.isArray(tree)) {
-    return tree.flatMap((child, i) => unknownKeys(child, known.element as z.ZodType, [...path, i], left))
-  }
-  if (!(known instanceof z.ZodObject) || !isTree(tree)) return []
-  const names = Object.keys(known.shape)
-  return Object.entries(tree).flatMap(([key, child]): UnknownKey[] => {
-    const schemaOfChild = Object.hasOwn(known.shape, key) ? (known.shape[key] as z.ZodType) : undefined
-    if (schemaOfChild) return unknownKeys(child, schemaOfChild, [...path, key], left)
-    delete tree[key]
-    const hint = left.hints-- > 0 ? nearestName(key, names) : undefined
-    return [{ path: [...path, key], ...(hint ? { hint: [...path, hint] } : {}) }]
-  })
-}
-
-function unwrap(schema: z.ZodType): z.ZodType {
-  const { def } = schema as unknown as { def: { innerType?: z.ZodType } }
-  return def.innerType ? unwrap(def.innerType) : schema
-}
-
 function valueAt(tree: unknown, path: Path): unknown {
   return path.reduce<unknown>((value, key) => (value as Record<string | number, unknown> | undefined)?.[key], tree)
-}
-
-function keyOf(path: Path): string {
-  return path
-    .map((key) => (typeof key === 'number' ? `[${key}]` : `.${key}`))
-    .join('')
-    .replace(/^\./, '')
 }
 
 /** Offset of the nearest node that exists on the way to `path`. */
@@ -335,16 +304,4 @@ function show(value: unknown, path: Path): string {
 function holdsSecret(path: Path): boolean {
   const name = path.findLast((key) => typeof key === 'string') ?? ''
   return /secret|password|token|dsn/.test(String(name)) && !String(name).endsWith('_file')
-}
-
-function allowedBy(issue: z.core.$ZodIssue): string {
-  if (issue.code === 'invalid_value') return `one of ${issue.values.map(String).join(', ')}`
-  if (issue.code !== 'invalid_type' || !issue.message.startsWith('Invalid input')) return issue.message
-  const words: Record<string, string> = {
-    boolean: 'true or false',
-    string: 'a text',
-    array: 'a list',
-    object: 'a block of keys',
-  }
-  return words[issue.expected] ?? `a ${issue.expected}`
 }

@@ -1,3 +1,4 @@
+import { type ConfigWarning, warningReason } from './config.ts'
 import { KasError } from './errors.ts'
 import { printable } from './printable.ts'
 import { withoutNodeAdvice } from './tls-fault.ts'
@@ -38,6 +39,13 @@ export function problemFindings(check: string, error: unknown): Finding[] {
     return { check, state, subject, text: `${file}: ${text}` }
   }
   return [...problems.map(findingOf('failed')), ...hints.map(findingOf('note'))]
+}
+
+/** Of a key without effect. One that was meant to say who may do what, or where kas listens, has failed. */
+export function warningFinding(check: string, { key, ...warning }: ConfigWarning): Finding {
+  const text = warningReason(warning)
+  if (!warning.isDecisive) return { check, state: 'note', subject: key, text }
+  return { check, state: 'failed', subject: key, text, advice: 'kas goes on without it: write the key as it is known' }
 }
 
 const words: Readonly<Record<State, string>> = { ok: 'ok', note: 'note', failed: 'FAILED', skipped: 'skipped' }

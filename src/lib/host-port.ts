@@ -36,7 +36,8 @@ export function formatHostPort({ host, port }: HostPort): string {
 
 /** Whether `host` leads nowhere but to this machine. */
 export function isLoopbackHost(host: string): boolean {
-  return host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'))
+  const plain = plainAddress(host).toLowerCase()
+  return /^(.+\.)?localhost\.?$/.test(plain) || plain === '::1' || (isIPv4(plain) && plain.startsWith('127.'))
 }
 
 /**

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { boundedFindings, type Finding, failuresOf, findingsText, problemFindings } from '../../lib/findings.ts'
+import { isLoopbackHost } from '../../lib/host-port.ts'
 import { printableJson } from '../../lib/printable.ts'
 import { PrintableOutput, type TextStream } from '../../lib/printable-output.ts'
 import { proxyFromEnvironment } from '../../lib/proxy.ts'
@@ -122,7 +123,24 @@ async function findingsOf(args: readonly string[], { version, idleSeconds, ...as
   const cluster = await checkCluster(config, agentId) // the name of the Lease is by the agent's id
   const from = taken.length > 0 ? `; as process 1, the agentk that runs here, has them: ${taken.join(', ')}` : ''
   const configured: Finding = { check: 'configuration', state: 'ok', text: `flags and environment can be used${from}` }
-  return [configured, checkToken(config), ...authority, ...chain, ...proxies, kas, idle, ...cluster]
+  return [
+    configured,
+    ...checkObservability(config),
+    checkToken(config),
+    ...authority,
+    ...chain,
+    ...proxies,
+    kas,
+    idle,
+    ...cluster,
+  ]
+}
+
+function checkObservability({ observability: { listen, address, certificate } }: Config): Finding[] {
+  if (certificate || 'path' in listen || (listen.host !== undefined && isLoopbackHost(listen.host))) return []
+  const text = `${address} is no loopback address and has no TLS: metrics and the state of probes can be read on the way`
+  const advice = 'give --observability-cert-file and --observability-key-file where others may read along'
+  return [{ check: 'configuration', state: 'note', subject: '--observability-listen-address', text, advice }]
 }
 
 function checkToken({ token }: Config): Finding {
@@ -156,7 +174,12 @@ const chainTimeoutMs = 10_000
 async function checkChain({ kas, env }: Config): Promise<Finding[]> {
   const { address, caFile, serverName, skipVerify } = kas
   const at = { check: 'authority', subject: '--kas-address' }
-  if (!address.tls) return []
+  if (!address.tls) {
+    if (isLoopbackHost(address.host)) return []
+    const text = `${address.scheme}://${address.authority} has no TLS: the agent's token and what calls carry can be read on the way`
+    const advice = `let kas, or a proxy in front of it, have a certificate, and write ${address.webSocket ? 'wss' : 'grpcs'}://`
+    return [{ ...at, state: 'note', text, advice }]
+  }
   if (skipVerify) {
     const text = 'the certificate of kas is not checked: whoever is between may read all'
     return [

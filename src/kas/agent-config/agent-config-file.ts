@@ -1,5 +1,5 @@
 import { fromJson, type JsonValue } from '@bufbuild/protobuf'
-import type { ConfigWarning } from '../../lib/config.ts'
+import { type ConfigWarning, unknownKeyHints } from '../../lib/config.ts'
 import { KasError } from '../../lib/errors.ts'
 import { type ConfigurationFile, ConfigurationFileSchema } from '../../proto/gen/agentcfg_pb.ts'
 import type { Impersonation } from '../../proto/http/http-message.ts'
@@ -76,7 +76,7 @@ export function parseAgentConfiguration(
   refuseUnknown(file, blocks, warnings)
   const read = blocks.map((block) => ({ block, value: blockValue(block, { file, tree, beside }) }))
   const unknown = unknownBelow(warnings)
-  refuseEmptyAccessAs(file, tree, unknown)
+  refuseEmptyAccessAs(file, { tree, unknown, warnings })
   return {
     file: toProto(tree, read, unknown),
     ciAccess: {
@@ -91,7 +91,14 @@ export function parseAgentConfiguration(
 }
 
 /** `access_as: {}` is a mistake; one with an unknown key only is distinguished, for that is refused at each use. */
-function refuseEmptyAccessAs(file: string, tree: AgentConfigurationTree, unknown: UnknownBelow): void {
+function refuseEmptyAccessAs(
+  file: string,
+  {
+    tree,
+    unknown,
+    warnings,
+  }: { tree: AgentConfigurationTree; unknown: UnknownBelow; warnings: readonly ConfigWarning[] },
+): void {
   const { ci_access: ci, user_access: user } = tree
   const problems = [
     ...(ci?.projects ?? []).map((entry, i) => ({
@@ -108,7 +115,8 @@ function refuseEmptyAccessAs(file: string, tree: AgentConfigurationTree, unknown
     )
   if (problems.length === 0) return
   const more = problems.length > maxProblems ? [`and ${problems.length - maxProblems} more`] : []
-  const detail = [...problems.slice(0, maxProblems), ...more].join('; ')
+  const hints = unknownKeyHints(warnings).map((hint) => `${file}: ${hint}`)
+  const detail = [...problems.slice(0, maxProblems), ...more, ...hints].join('; ')
   throw new KasError({ code: 'CONFIGURATION_INVALID', detail })
 }
 
@@ -120,8 +128,8 @@ const maxPlaceDepth = 3
 
 function unknownBelow(warnings: readonly ConfigWarning[]): UnknownBelow {
   const below = new Map<string, string>()
-  for (const { kind, key } of warnings) {
-    if (kind !== 'unknown') continue
+  for (const { kind, key, isEmpty } of warnings) {
+    if (kind !== 'unknown' || isEmpty) continue
     let dot = key.indexOf('.')
     for (let depth = 0; dot >= 0 && depth < maxPlaceDepth; depth++) {
       const place = key.slice(0, dot)

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { DecisiveKeys } from '../../lib/unknown-keys.ts'
 import type { BlockSchema } from './module-schema.ts'
 
 /**
@@ -113,6 +114,20 @@ const agentConfigurationSchema = block({
   remote_development: remoteDevelopment.optional(),
   flux: block({ webhook_receiver_url: text.optional() }).optional(),
 })
+
+const asWhom = ['username', 'groups', 'uid', 'extra[].key', 'extra[].val'].map(
+  (name) => `access_as.impersonate.${name}`,
+)
+const ofEntry = ['access_as.agent', ...asWhom, 'access_as.ci_job', 'environments', 'protected_branches_only']
+const ofSource = ['id', 'namespaces', 'access_as.service_account.namespace', 'access_as.service_account.name']
+
+/** Who may use the agent and as whom, and as whom its sources are applied. */
+export const decisiveKeys = DecisiveKeys.of([
+  ...['id', ...ofEntry].flatMap((name) => [`ci_access.projects[].${name}`, `ci_access.groups[].${name}`]),
+  ...ofEntry.map((name) => `ci_access.instance.${name}`),
+  ...['access_as.agent', 'access_as.user', 'projects[].id', 'groups[].id'].map((name) => `user_access.${name}`),
+  ...ofSource.map((name) => `gitops.manifest_projects[].${name}`),
+])
 
 /** `agentConfigurationSchema` with blocks that modules own. */
 export function withBlocks(blocks: readonly BlockSchema[]): typeof agentConfigurationSchema {

@@ -1,6 +1,7 @@
 import type * as z from 'zod'
 import { type LoadedConfig, parseConfig } from '../../lib/config.ts'
 import { KasError } from '../../lib/errors.ts'
+import { decisiveKeys } from './agent-config-schema.ts'
 
 /** Three times what 2,000 entries need: what is over would be gone through for long, and posted to GitLab. */
 const maxNodes = 40_000
@@ -20,7 +21,10 @@ export function parseFile<S extends z.ZodObject>(
 ): LoadedConfig<z.output<S>> {
   const text = textOf(file, bytes)
   try {
-    return parseConfig(file, text, schema, { limits: { maxNodes }, ...(refused ? { refused } : {}) })
+    return parseConfig(file, text, schema, {
+      limits: { maxNodes },
+      ...(refused ? { refused } : { decisive: decisiveKeys }),
+    })
   } catch (error) {
     throw configurationInvalid(error)
   }

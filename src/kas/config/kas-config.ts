@@ -2,7 +2,7 @@ import { type ConfigWarning, type LoadedConfig, loadConfig, parseConfig, unknown
 import { KasError } from '../../lib/errors.ts'
 import { type EnvironmentSettings, environmentSettings } from './environment.ts'
 import { gossipListen } from './gossip-listen.ts'
-import { type KasConfig, type KasFile, kasConfigSchema } from './kas-schema.ts'
+import { decisiveKeys, type KasConfig, type KasFile, kasConfigSchema } from './kas-schema.ts'
 import type { OwnPrivateApi } from './own-private-api.ts'
 import { withoutTrust } from './trusted-proxies.ts'
 import { isDiscovering, unusedKeys, withoutEffect } from './unused-keys.ts'
@@ -13,6 +13,8 @@ export interface LoadedKasConfig {
   readonly warnings: readonly ConfigWarning[]
 }
 
+const options = { unused: unusedKeys, decisive: decisiveKeys }
+
 type Environment = Readonly<Record<string, string | undefined>>
 
 /**
@@ -21,12 +23,12 @@ type Environment = Readonly<Record<string, string | undefined>>
  * @throws KasError SETTINGS_INVALID with every problem of the file and of the environment
  */
 export async function loadKasConfig(file: string, env: Environment): Promise<LoadedKasConfig> {
-  return complete(file, await loadConfig(file, kasConfigSchema, unusedKeys), env)
+  return complete(file, await loadConfig(file, kasConfigSchema, options), env)
 }
 
 /** `loadKasConfig` for a text that has been read already. */
 export function parseKasConfig(file: string, content: string, env: Environment = {}): LoadedKasConfig {
-  return complete(file, parseConfig(file, content, kasConfigSchema, { unused: unusedKeys }), env)
+  return complete(file, parseConfig(file, content, kasConfigSchema, options), env)
 }
 
 function complete(file: string, loaded: LoadedConfig<KasFile>, env: Environment): LoadedKasConfig {

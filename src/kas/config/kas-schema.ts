@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { blockSchema, durationSchema, urlSchema, wholeNumberSchema } from '../../lib/config.ts'
+import { DecisiveKeys } from '../../lib/unknown-keys.ts'
 import { accessLogSchema } from './access-log.ts'
 import { clusterName, clusterTexts } from './cluster-texts.ts'
 import { discoverySchema } from './discovery.ts'
@@ -153,6 +154,28 @@ export const kasConfigSchema = blockSchema({
     ...clusterTexts,
   }),
 })
+
+const place = ['network', 'address']
+const tlsPlace = [...place, 'certificate_file', 'key_file']
+const ofListen = (block: string, ...names: readonly string[]) => names.map((name) => `${block}.listen.${name}`)
+
+/** Where kas listens, by whom it is told who may do what, and which secrets let others in. */
+export const decisiveKeys = DecisiveKeys.of([
+  'directory.file',
+  ...['address', 'authentication_secret_file', 'ca_certificate_file', 'external_url'].map((name) => `gitlab.${name}`),
+  ...ofListen('agent', ...tlsPlace, 'trusted_proxies', 'proxy_protocol', 'websocket'),
+  ...ofListen('agent.kubernetes_api', ...tlsPlace, 'trusted_proxies', 'proxy_protocol'),
+  'agent.kubernetes_api.url_path_prefix',
+  'agent.kubernetes_api.websocket_token_secret_file',
+  'agent.kubernetes_api.accel_redirect_secret_file',
+  ...ofListen('observability', ...tlsPlace),
+  ...ofListen('api', ...tlsPlace, 'authentication_secret_file'),
+  ...ofListen('private_api', ...place, 'authentication_secret_file'),
+  ...ofListen('cluster', ...place),
+  'cluster.previous_authentication_secret_file',
+  'cluster.agent_address',
+  'ops.socket',
+])
 
 /** The version that is reported to GitLab where `cluster.advertised_version` does not say. */
 export const defaultAdvertisedVersion = 'v18.5.0'

@@ -1,5 +1,4 @@
-import { readFile } from 'node:fs/promises'
-import { KasError } from '../../lib/errors.ts'
+import { readCredentials } from './git-credentials.ts'
 import { isOnThisMachine, type RepositoryAddress } from './repository-url.ts'
 
 export interface GitEnvironmentOptions {
@@ -17,9 +16,6 @@ const passedOn = [
 
 /** The transports that git may speak: no http, whose credentials travel in the clear, and no `ext::`. */
 const allowedProtocols = 'file:https:ssh'
-
-/** Larger credential files are no credentials. */
-const maxCredentialsBytes = 8192
 
 /**
  * What keeps git below its bound of memory as long as it can: files over 1 MiB are streamed, unless they are stored as a
@@ -90,21 +86,7 @@ async function remoteSettings(
   if (!address.credentialsFile) return settings
   const { origin } = new URL(address.url)
   // to this host alone, and a redirect is not followed with it
-  settings[`http.${origin}/.extraHeader`] = `Authorization: Basic ${await credentialsOf(address.credentialsFile)}`
+  settings[`http.${origin}/.extraHeader`] = `Authorization: Basic ${await readCredentials(address.credentialsFile)}`
   settings['http.followRedirects'] = 'false'
   return settings
-}
-
-/** `user:password`, or a token alone, as the value of Basic. */
-async function credentialsOf(file: string): Promise<string> {
-  const failed = (detail: string, cause?: unknown) =>
-    new KasError({ code: 'REPOSITORY_FAILED', detail: `credentials_file ${file}: ${detail}` }, { cause })
-  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw failed(error.code ?? 'unreadable', error)
-  })
-  const line = text.trim()
-  if (line === '' || line.length > maxCredentialsBytes || /[\r\n\0]/.test(line)) {
-    throw failed('allowed: one line, user:password or a token alone')
-  }
-  return Buffer.from(line.includes(':') ? line : `oauth2:${line}`, 'utf8').toString('base64')
 }

@@ -123,6 +123,21 @@ async function sound(t: Test): Promise<World> {
   return world
 }
 
+t.test('a kas that is reached without TLS is said, unless it is on this machine', async (t) => {
+  const { run, flags } = await sound(t)
+  const saidOf = async (address: string) => {
+    flags['kas-address'] = address
+    const { findings } = await run()
+    return findings.filter(({ check, subject, state }) => check === 'authority' && subject && state === 'note')
+  }
+  for (const scheme of ['ws', 'grpc']) {
+    const said = await saidOf(`${scheme}://0.0.0.0:1`)
+    const text = new RegExp(`^${scheme}://0\\.0\\.0\\.0:1 has no TLS: the agent's token`)
+    t.match(said, [{ subject: '--kas-address', text, advice: new RegExp(`${scheme === 'ws' ? 'wss' : 'grpcs'}://`) }])
+    t.strictSame(await saidOf(`${scheme}://127.0.0.1:1`), [])
+  }
+})
+
 t.test('where all is well nothing else is said, and no token', async (t) => {
   const { run, kas, denied } = await sound(t)
   // as the chart's default role has it
@@ -132,6 +147,7 @@ t.test('where all is well nothing else is said, and no token', async (t) => {
   t.strictSame([...new Set(findings.map(({ check }) => check))], checkNames)
   const others = findings.filter(({ state }) => state !== 'ok')
   t.match(others, [
+    { check: 'configuration', state: 'note', text: /:8080 is no loopback address and has no TLS: metrics/ },
     { check: 'proxies', state: 'skipped' },
     { check: 'idle', state: 'skipped' },
     { check: 'rights', state: 'note', subject: 'beyond the lists: impersonate users', text: /whoever has the token/ },

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path'
 import { warningReason } from '../../../lib/config.ts'
 import { printable, printableJson } from '../../../lib/printable.ts'
 import {
@@ -17,14 +18,16 @@ import {
   type Problem,
   type WithoutEffect,
 } from './checked-file.ts'
+import { whyUnread } from './named-files.ts'
 
 const usage =
-  'check-config [--configuration-file FILE] [--directory FILE] [--agent-file FILE]... [--strict] [--output json]'
+  'check-config [--configuration-file FILE] [--directory FILE] [--agent-file FILE]... [--files] [--strict] [--output json]'
 
 const options = {
   'configuration-file': { type: 'string' },
   directory: { type: 'string' },
   'agent-file': { type: 'string', multiple: true },
+  files: { type: 'boolean' },
   strict: { type: 'boolean' },
   output: { type: 'string' },
   help: { type: 'boolean', short: 'h' },
@@ -32,9 +35,11 @@ const options = {
 
 const help = `usage: kas ${usage}
   says whether files can be used, as the programs read them; nothing listens, nobody is asked
+  a misspelt key that says who may do what, or where kas listens, is a fault; files that these name are read
   --configuration-file FILE    of kas, with what the environment sets
   --directory FILE             the directory file
   --agent-file FILE            ${agentFiles.slice(0, -1).join(', ')} or ${agentFiles.at(-1)} of an agent; as often as there are files
+  --files                      a file that these name (a secret, a certificate) and that is not here is a fault, too
   --strict                     a key that has no effect is a fault, too
   --output json                in place of text
   exit code: 0 if all can be used, 1 if one cannot, 2 if the command line is wrong
@@ -48,7 +53,7 @@ const defaultMaxAgentBytes = 131_072
 export const checkConfig: Command = { usage, options, outputs, run }
 
 /** @throws UsageError */
-async function run(args: readonly string[], { io }: CommandContext): Promise<number> {
+async function run(args: readonly string[], { io, clock }: CommandContext): Promise<number> {
   const { values } = parsedArgs({ args: [...args], options })
   if (values.help) {
     io.stdout.write(help)
@@ -58,6 +63,7 @@ async function run(args: readonly string[], { io }: CommandContext): Promise<num
   if (!outputs.includes(output)) throw new UsageError(`--output ${output}: allowed is one of ${outputs.join(', ')}`)
   const files = await checkedFiles(
     {
+      now: clock.now(),
       kas: textOption(values, 'configuration-file'),
       directory: textOption(values, 'directory'),
       agent: values['agent-file'] ?? [],
@@ -66,7 +72,9 @@ async function run(args: readonly string[], { io }: CommandContext): Promise<num
   )
   if (files.length === 0) throw new UsageError('which file? Say --configuration-file, --directory or --agent-file')
   const isStrict = values.strict ?? false
-  const isUsable = (one: CheckedFile) => one.problems.length === 0 && !(isStrict && one.withoutEffect.length > 0)
+  const needsFiles = values.files ?? false
+  const isUsable = ({ problems, withoutEffect, unchecked }: CheckedFile) =>
+    problems.length === 0 && !(isStrict && withoutEffect.length > 0) && !(needsFiles && unchecked.length > 0)
   if (output === 'json') io.stdout.write(`${printableJson({ files: files.map(jsonOf(isUsable)) }, 2)}\n`)
   else for (const one of files) io.stdout.write(textOf(one, isUsable(one)))
   return files.every(isUsable) ? 0 : 1
@@ -74,15 +82,21 @@ async function run(args: readonly string[], { io }: CommandContext): Promise<num
 
 async function checkedFiles(
   named: {
+    readonly now: number
     readonly kas: string | undefined
     readonly directory: string | undefined
     readonly agent: readonly string[]
   },
   env: CliIo['env'],
 ): Promise<CheckedFile[]> {
-  const kas = named.kas === undefined ? undefined : await checkedKasFile(named.kas, env)
+  const kas = named.kas === undefined ? undefined : await checkedKasFile(named.kas, env, named.now)
   const maxBytes = kas?.config?.agent.configuration.max_configuration_file_size ?? defaultMaxAgentBytes
-  const directory = named.directory === undefined ? [] : [await checkedDirectory(named.directory)]
+  const directories = new Map<string, string>()
+  const ofKas = kas?.config?.directory.file
+  if (ofKas !== undefined && (await whyUnread(ofKas)) === undefined) directories.set(resolve(ofKas), ofKas)
+  if (named.directory !== undefined) directories.set(resolve(named.directory), named.directory)
+  const directory: CheckedFile[] = []
+  for (const file of directories.values()) directory.push(await checkedDirectory(file))
   const agent: CheckedFile[] = []
   for (const file of named.agent) agent.push(await checkedAgentFile(file, maxBytes, named.agent))
   return [...(kas ? [kas.checked] : []), ...directory, ...agent]
@@ -94,17 +108,25 @@ const jsonOf = (isUsable: (one: CheckedFile) => boolean) => (one: CheckedFile) =
   usable: isUsable(one),
   problems: one.problems,
   without_effect: one.withoutEffect,
+  notes: one.notes,
+  unchecked: one.unchecked,
 })
 
 function textOf(one: CheckedFile, isUsable: boolean): string {
-  const count = one.withoutEffect.length
-  const keys = count === 0 ? '' : `; ${count} ${count === 1 ? 'key has' : 'keys have'} no effect`
+  const { withoutEffect, unchecked } = one
+  const keys = countText(withoutEffect.length, ['key has no effect', 'keys have no effect'])
+  const files = countText(unchecked.length, ['file is not checked', 'files are not checked'])
   const lines = [
     ...one.problems.map(problemText),
-    ...one.withoutEffect.map((key) => withoutEffectText(one.file, key)),
-    `${one.file}: ${isUsable ? 'can be used' : 'cannot be used'}${keys}`,
+    ...withoutEffect.map((key) => withoutEffectText(one.file, key)),
+    ...[...one.notes, ...unchecked].map(problemText),
+    `${one.file}: ${isUsable ? 'can be used' : 'cannot be used'}${keys}${files}`,
   ]
   return lines.map((line) => `${printable(line)}\n`).join('')
+}
+
+function countText(count: number, [one, more]: readonly [string, string]): string {
+  return count === 0 ? '' : `; ${count} ${count === 1 ? one : more}`
 }
 
 function problemText({ file, line, key, text }: Problem): string {

@@ -1,15 +1,17 @@
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
-import type { ConfigWarning } from '../../../lib/config.ts'
+import { type ConfigWarning, warningReason } from '../../../lib/config.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { fileProblem } from '../../../lib/file-problem.ts'
 import { type AgentConfigurationFile, parseAgentConfiguration } from '../../agent-config/agent-config-file.ts'
 import { parseModuleFile } from '../../agent-config/module-blocks.ts'
+import { clearAddressAdvice, clearAddresses, clearAddressText } from '../../config/clear-addresses.ts'
 import { parseKasConfig } from '../../config/kas-config.ts'
 import type { KasConfig } from '../../config/kas-schema.ts'
 import { parseDirectory } from '../../directory/file/directory-contents.ts'
 import { moduleSchemas } from '../../module-schemas.ts'
 import { configLines } from '../config-lines.ts'
+import { type NamedFiles, namedByDirectory, namedByKas, type Remark, whyUnread } from './named-files.ts'
 import { refusedByAgentk } from './refused-by-agentk.ts'
 
 const schemas = moduleSchemas.list
@@ -35,24 +37,45 @@ export interface CheckedFile {
   readonly kind: 'kas' | 'agent' | 'directory'
   readonly problems: readonly Problem[]
   readonly withoutEffect: readonly WithoutEffect[]
+  /** what stops nothing, and is to be known */
+  readonly notes: readonly Problem[]
+  /** files that it names, and that are not here */
+  readonly unchecked: readonly Problem[]
 }
 
-/** As kas reads it at its start, with what the environment sets. */
+/** As kas reads it at its start, with what the environment sets. @param now - ms since 1970 */
 export async function checkedKasFile(
   file: string,
   env: Readonly<Record<string, string | undefined>>,
+  now: number,
 ): Promise<{ readonly checked: CheckedFile; readonly config: KasConfig | undefined }> {
   let config: KasConfig | undefined
-  const checked = await checkedFile(file, 'kas', (bytes) => {
+  const parse = (bytes: Buffer) => {
     const loaded = parseKasConfig(file, bytes.toString('utf8'), env)
     config = loaded.config
-    return loaded
-  })
+    return { ...loaded, named: () => withClearAddresses(loaded.config, now) }
+  }
+  const checked = await checkedFile(file, 'kas', parse)
   return { checked, config }
 }
 
+async function withClearAddresses(config: KasConfig, now: number): Promise<NamedFiles> {
+  const named = await namedByKas(config, now)
+  const clear = clearAddresses(config).map((one) => ({
+    key: one.key,
+    text: `${clearAddressText(one)}; ${clearAddressAdvice}`,
+  }))
+  const { file } = config.directory
+  const why = file === undefined ? undefined : await whyUnread(file)
+  const absent = why === undefined ? [] : [{ key: 'directory.file', text: `not checked: ${why}` }]
+  return { ...named, notes: [...clear, ...named.notes], unchecked: [...absent, ...named.unchecked] }
+}
+
 export function checkedDirectory(file: string): Promise<CheckedFile> {
-  return checkedFile(file, 'directory', (bytes) => parseDirectory(file, bytes.toString('utf8')))
+  return checkedFile(file, 'directory', (bytes) => {
+    const { contents, warnings } = parseDirectory(file, bytes.toString('utf8'))
+    return { warnings, named: () => namedByDirectory(contents) }
+  })
 }
 
 /**
@@ -105,22 +128,51 @@ async function configurationBeside(
 async function checkedFile(
   file: string,
   kind: CheckedFile['kind'],
-  parse: (bytes: Buffer) => { readonly warnings: readonly ConfigWarning[] },
+  parse: (bytes: Buffer) => Parsed,
 ): Promise<CheckedFile> {
+  const unusable = (problems: readonly Problem[]) => ({ ...nothing, file, kind, problems })
   let bytes: Buffer
   try {
     bytes = await readFile(file)
   } catch (error) {
     const text = `cannot be read: ${fileProblem(error)}`
-    return { file, kind, problems: [{ file, text }], withoutEffect: [] }
+    return unusable([{ file, text }])
   }
   const lineOf = configLines(bytes.toString('utf8'))
+  let parsed: Parsed
   try {
-    const { warnings } = parse(bytes)
-    return { file, kind, problems: [], withoutEffect: warnings.map((one) => ({ ...one, line: lineOf(one.key) })) }
+    parsed = parse(bytes)
   } catch (error) {
-    return { file, kind, problems: problemsOf(error, file, lineOf), withoutEffect: [] }
+    return unusable(problemsOf(error, file, lineOf))
   }
+  const all = parsed.warnings.map((one) => ({ ...one, line: lineOf(one.key) }))
+  const { problems, notes, unchecked } = (await parsed.named?.()) ?? nothingNamed
+  const placed = (remarks: readonly Remark[]) => remarks.map((one) => ({ file, line: lineOf(one.key), ...one }))
+  return {
+    file,
+    kind,
+    problems: [
+      ...all.filter(({ isDecisive }) => isDecisive).map((one) => decisiveProblem(file, one)),
+      ...placed(problems),
+    ],
+    withoutEffect: all.filter(({ isDecisive }) => !isDecisive),
+    notes: placed(notes),
+    unchecked: placed(unchecked),
+  }
+}
+
+interface Parsed {
+  readonly warnings: readonly ConfigWarning[]
+  /** what the files are that it names */
+  named?(): Promise<NamedFiles>
+}
+
+const nothing = { problems: [], withoutEffect: [], notes: [], unchecked: [] }
+const nothingNamed: NamedFiles = { problems: [], notes: [], unchecked: [] }
+
+/** The programs only warn of it, since a later release may know the key. */
+function decisiveProblem(file: string, { key, line, ...warning }: WithoutEffect): Problem {
+  return { file, line, key, text: warningReason(warning) }
 }
 
 function invalid(file: string, problem: string): KasError {

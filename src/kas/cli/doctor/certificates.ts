@@ -4,40 +4,62 @@ import { createSecureContext } from 'node:tls'
 import { fileProblem } from '../../../lib/file-problem.ts'
 import { type CheckResult, type Finding, problemFindings } from '../../../lib/findings.ts'
 import { readAuthorities } from '../../../lib/trusted-authorities.ts'
+import {
+  type ClearAddress,
+  clearAddressAdvice,
+  clearAddresses,
+  clearAddressText,
+} from '../../config/clear-addresses.ts'
 import type { KasConfig } from '../../config/kas-schema.ts'
+import { type FileCheck, findingsOfFiles } from './file-check.ts'
 
 const dayMs = 86_400_000
 /** With fewer left it is reported. */
 const fewDays = 14
 
-/** The pairs of kas' own servers, and files of authorities. @param now - ms since 1970 */
+/** The pairs of kas' own servers, files of authorities, and addresses without TLS. @param now - ms since 1970 */
 export async function checkCertificates(config: KasConfig, now: number): Promise<Finding[]> {
-  const { agent, observability, api, gitlab, directory } = config
+  const found = await findingsOfFiles([...certificateChecks(config, now), ...authorityChecks(config)])
+  const named: Finding[] =
+    found.length > 0 ? found : [{ check: 'certificates', state: 'skipped', text: 'no certificate is named' }]
+  return [...named, ...clearAddresses(config).map(clearFinding)]
+}
+
+function clearFinding(one: ClearAddress): Finding {
+  const text = clearAddressText(one)
+  return { check: 'certificates', state: 'note', subject: one.key, text, advice: clearAddressAdvice }
+}
+
+/** The pairs of kas' own servers. @param now - ms since 1970 */
+export function certificateChecks({ agent, observability, api }: KasConfig, now: number): FileCheck[] {
   const pairs = {
     'agent.listen': agent.listen,
     'agent.kubernetes_api.listen': agent.kubernetes_api?.listen,
     'observability.listen': observability.listen,
     'api.listen': api.listen,
   }
-  const own = Object.entries(pairs).map(async ([key, listen]): Promise<Finding[]> => {
+  return Object.entries(pairs).flatMap(([block, listen]): FileCheck[] => {
     const { certificate_file: certificateFile, key_file: keyFile } = listen ?? {}
     if (certificateFile === undefined || keyFile === undefined) return []
-    return [
-      {
-        check: 'certificates',
-        subject: `${key}.certificate_file`,
-        ...(await checkPair(certificateFile, keyFile, now)),
-      },
+    const key = `${block}.certificate_file`
+    const check = async (): Promise<Finding[]> => [
+      { check: 'certificates', subject: key, ...(await checkPair(certificateFile, keyFile, now)) },
     ]
+    const files = [[key, certificateFile] as const, [`${block}.key_file`, keyFile] as const]
+    return [{ key, files, check }]
   })
+}
+
+/** Files of authorities that kas trusts. */
+export function authorityChecks({ gitlab, directory, observability }: KasConfig): FileCheck[] {
   const authorities = {
     // without effect beside a directory file, and then not read
     'gitlab.ca_certificate_file': directory.file === undefined ? gitlab.ca_certificate_file : undefined,
     'observability.tracing.otlp_ca_certificate_file': observability.tracing?.otlp_ca_certificate_file,
   }
-  const trusted = Object.entries(authorities).map(([key, file]) => checkAuthority(key, file))
-  const all = (await Promise.all([...own, ...trusted])).flat()
-  return all.length > 0 ? all : [{ check: 'certificates', state: 'skipped', text: 'no certificate is named' }]
+  return Object.entries(authorities).flatMap(([key, file]) =>
+    file === undefined ? [] : [{ key, files: [[key, file] as const], check: () => checkAuthority(key, file) }],
+  )
 }
 
 const failed = (text: string, advice: string): CheckResult => ({ state: 'failed', text, advice })
@@ -99,8 +121,7 @@ function problemOf(error: unknown): string {
   return fileProblem(error)
 }
 
-async function checkAuthority(key: string, file: string | undefined): Promise<Finding[]> {
-  if (file === undefined) return []
+async function checkAuthority(key: string, file: string): Promise<Finding[]> {
   try {
     await readAuthorities(file, key)
     const text = `${file} holds certificates that can be read; their dates are not checked`

@@ -1,7 +1,13 @@
 import { readFile } from 'node:fs/promises'
-import { warningReason } from '../../../lib/config.ts'
 import { fileProblem } from '../../../lib/file-problem.ts'
-import { boundedFindings, type Finding, failuresOf, findingsText, problemFindings } from '../../../lib/findings.ts'
+import {
+  boundedFindings,
+  type Finding,
+  failuresOf,
+  findingsText,
+  problemFindings,
+  warningFinding,
+} from '../../../lib/findings.ts'
 import { printableJson } from '../../../lib/printable.ts'
 import { checkProxies } from '../../../lib/proxy-findings.ts'
 import {
@@ -143,9 +149,7 @@ async function findingsOf(file: string, { io, clock, isPre, token, front }: Aske
     config = loaded.config
     configured = [
       { check: 'configuration', state: 'ok', text: `${file} can be used` },
-      ...loaded.warnings.map(
-        (one): Finding => ({ check: 'configuration', state: 'note', subject: one.key, text: warningReason(one) }),
-      ),
+      ...loaded.warnings.map((one) => warningFinding('configuration', one)),
     ]
   } catch (error) {
     const advice = `kas check-config --configuration-file ${file} names the lines`

@@ -8,33 +8,56 @@ import {
   readWebsocketTokenSecret,
 } from '../../config/secret-file.ts'
 import { OtlpToken } from '../../observability/otlp-token.ts'
+import { type FileCheck, findingsOfFiles } from './file-check.ts'
 
+const otlpKey = 'observability.tracing.otlp_token_secret_file'
 const fingerprintLength = 12
 /** A secret with fewer can be guessed: its fingerprint says which guess is right. bytes */
 const minFingerprinted = 32
 
 /** Each file of a secret that is named, as kas reads it at its start. */
 export async function checkSecrets(config: KasConfig): Promise<Finding[]> {
+  const all = await findingsOfFiles(secretChecks(config))
+  return all.length > 0 ? all : [{ check: 'secrets', state: 'skipped', text: 'no file of a secret is named' }]
+}
+
+/** Those that are named. */
+export function secretChecks(config: KasConfig): FileCheck[] {
   const { gitlab, api, private_api, cluster, agent, directory, observability } = config
   const kubernetes = agent.kubernetes_api
-  const findings = await Promise.all([
+  const otlpToken = observability.tracing?.otlp_token_secret_file
+  return [
     // without effect beside a directory file, and then not read
-    directory.file === undefined
-      ? checked('gitlab.authentication_secret_file', gitlab.authentication_secret_file, readApiSecret)
-      : [],
-    checked('api.listen.authentication_secret_file', api.listen.authentication_secret_file, readApiSecret),
-    checked('private_api.listen.authentication_secret_file', private_api.listen.authentication_secret_file, ofReplicas),
-    checked('cluster.previous_authentication_secret_file', cluster.previous_authentication_secret_file, ofReplicas),
-    checked('agent.kubernetes_api.websocket_token_secret_file', kubernetes?.websocket_token_secret_file, (file) =>
-      readWebsocketTokenSecret(file),
+    ...(directory.file === undefined
+      ? secretCheck('gitlab.authentication_secret_file', gitlab.authentication_secret_file, readApiSecret)
+      : []),
+    ...secretCheck('api.listen.authentication_secret_file', api.listen.authentication_secret_file, readApiSecret),
+    ...secretCheck(
+      'private_api.listen.authentication_secret_file',
+      private_api.listen.authentication_secret_file,
+      ofReplicas,
     ),
-    checked('agent.kubernetes_api.accel_redirect_secret_file', kubernetes?.accel_redirect_secret_file, (file) =>
+    ...secretCheck(
+      'cluster.previous_authentication_secret_file',
+      cluster.previous_authentication_secret_file,
+      ofReplicas,
+    ),
+    ...secretCheck(
+      'agent.kubernetes_api.websocket_token_secret_file',
+      kubernetes?.websocket_token_secret_file,
+      (file) => readWebsocketTokenSecret(file),
+    ),
+    ...secretCheck('agent.kubernetes_api.accel_redirect_secret_file', kubernetes?.accel_redirect_secret_file, (file) =>
       readAccelRedirectSecret(file),
     ),
-    checkOtlpToken(observability.tracing?.otlp_token_secret_file),
-  ])
-  const all = findings.flat()
-  return all.length > 0 ? all : [{ check: 'secrets', state: 'skipped', text: 'no file of a secret is named' }]
+    ...(otlpToken === undefined
+      ? []
+      : [{ key: otlpKey, files: [[otlpKey, otlpToken] as const], check: () => checkOtlpToken(otlpToken) }]),
+  ]
+}
+
+function secretCheck(key: string, file: string | undefined, read: Read): FileCheck[] {
+  return file === undefined ? [] : [{ key, files: [[key, file]], check: () => checked(key, file, read) }]
 }
 
 type Read = (file: string, key: string) => Promise<Uint8Array | string | undefined>
@@ -43,8 +66,7 @@ async function ofReplicas(file: string, key: string): Promise<Uint8Array> {
   return (await readPrivateApiSecret(file, key)).secret
 }
 
-async function checked(key: string, file: string | undefined, read: Read): Promise<Finding[]> {
-  if (file === undefined) return []
+async function checked(key: string, file: string, read: Read): Promise<Finding[]> {
   try {
     const secret = await read(file, key)
     if (secret === undefined) {
@@ -71,12 +93,10 @@ function adviceFor(key: string): string {
 }
 
 /** It may be short, and is of another program: it has no fingerprint. */
-async function checkOtlpToken(file: string | undefined): Promise<Finding[]> {
-  if (file === undefined) return []
+async function checkOtlpToken(file: string): Promise<Finding[]> {
   try {
     await OtlpToken.read(file)
-    const subject = 'observability.tracing.otlp_token_secret_file'
-    return [{ check: 'secrets', state: 'ok', subject, text: `${file} holds a token` }]
+    return [{ check: 'secrets', state: 'ok', subject: otlpKey, text: `${file} holds a token` }]
   } catch (error) {
     const advice = 'write the token of the collector there, alone, as plain text'
     return problemFindings('secrets', error).map((one) => ({ ...one, advice }))

@@ -2,11 +2,13 @@ import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { fileProblem } from '../../../lib/file-problem.ts'
-import { type Finding, problemFindings } from '../../../lib/findings.ts'
+import { type Finding, problemFindings, warningFinding } from '../../../lib/findings.ts'
 import { type AddressResolver, systemResolver } from '../../../membership/discovery/dns.ts'
 import { fullNames, readSearchList, type SearchList } from '../../../membership/discovery/search-list.ts'
 import type { KasConfig } from '../../config/kas-schema.ts'
 import { parseDirectory } from '../../directory/file/directory-contents.ts'
+import { directoryFileChecks } from './directory-files.ts'
+import { findingsOfFiles } from './file-check.ts'
 
 /** What kas needs of the machine that it runs on: a directory file, git, names. */
 
@@ -36,8 +38,16 @@ export async function checkDirectory({ directory: { file } }: KasConfig): Promis
     ]
   }
   try {
-    const { contents } = parseDirectory(file, text)
-    return [{ check, state: 'ok', subject, text: `${file} can be used; agents in it: ${contents.agents.size}` }]
+    const { contents, warnings } = parseDirectory(file, text)
+    const decisive = warnings.filter(({ isDecisive }) => isDecisive).map((one) => warningFinding(check, one))
+    const named = await findingsOfFiles(directoryFileChecks(contents))
+    const used: Finding = {
+      check,
+      state: 'ok',
+      subject,
+      text: `${file} can be used; agents in it: ${contents.agents.size}`,
+    }
+    return [used, ...decisive, ...named.map((one) => ({ ...one, check }))]
   } catch (error) {
     const advice = `kas check-config --directory ${file} names what is allowed`
     return problemFindings(check, error).map((one) => ({ ...one, advice }))

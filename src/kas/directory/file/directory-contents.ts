@@ -1,10 +1,10 @@
 import type { AgentId } from '../../../call/call.ts'
-import { type ConfigWarning, parseConfig } from '../../../lib/config.ts'
+import { type ConfigWarning, parseConfig, unknownKeyHints } from '../../../lib/config.ts'
 import { KasError } from '../../../lib/errors.ts'
 import type { Agent } from '../../agent.ts'
 import type { RepositoryAddress } from '../../repositories/repository-url.ts'
 import type { AgentEnvironment } from '../local-directory.ts'
-import { type DirectoryTree, directorySchema } from './directory-schema.ts'
+import { type DirectoryTree, decisiveKeys, directorySchema } from './directory-schema.ts'
 import { higherRole, type RoleName } from './roles.ts'
 
 export interface Group {
@@ -76,10 +76,13 @@ export function parseDirectory(
       problems: ['found nothing, allowed: {} if nobody has access'],
     })
   }
-  const { value, warnings } = parseConfig(file, text, directorySchema)
+  const { value, warnings } = parseConfig(file, text, directorySchema, { decisive: decisiveKeys })
   const indexing = new Indexing()
   const contents = indexing.contents(value)
-  if (indexing.problems.length > 0) throw new KasError({ code: 'SETTINGS_INVALID', file, problems: indexing.problems })
+  const { problems } = indexing
+  if (problems.length > 0) {
+    throw new KasError({ code: 'SETTINGS_INVALID', file, problems, hints: unknownKeyHints(warnings) })
+  }
   return { contents, warnings: [...warnings, ...unknownRoleIds(value, contents)] }
 }
 

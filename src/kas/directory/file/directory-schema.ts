@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { boundedDurationSchema } from '../../../lib/config.ts'
+import { DecisiveKeys } from '../../../lib/unknown-keys.ts'
 import { problemOfRepositoryUrl } from '../../repositories/repository-url.ts'
 import { roleNames } from './roles.ts'
 
@@ -27,13 +28,13 @@ function isInstant(text: string): boolean {
   )
 }
 
-const hashText = 'sha256 as 64 hex digits (never the token itself)'
+const hashText = 'sha256 as 64 hexadecimal digits (never the token itself)'
 /** The hash is checked at the object, so that what stands there by mistake is not shown. */
 function checkHash(token: { sha256?: unknown }, context: z.RefinementCtx): void {
   if (typeof token.sha256 === 'string' && /^[0-9a-f]{64}$/i.test(token.sha256)) return
   context.addIssue({ code: 'custom', message: hashText })
 }
-const hash = { sha256: z.unknown() }
+const hash = { sha256: z.unknown().optional() }
 const tokenNameText = 'at most 253 printable characters'
 const tokenName = z
   .string({ error: tokenNameText })
@@ -44,7 +45,7 @@ const token = z
 
 const git = z
   .object({
-    url: z.unknown(),
+    url: z.unknown().optional(),
     credentials_file: plainText('the path of a file').optional(),
     default_branch: plainText('the name of a branch')
       .regex(/^(?!-)[^\s~^:?*[\\]+$/, { error: 'the name of a branch' })
@@ -115,5 +116,20 @@ export const directorySchema = z.object({
   environments: list(environmentOfClusters),
   last_ids: lastIds,
 })
+
+const ofList = (list: string, ...names: readonly string[]) => names.map((name) => `${list}[].${name}`)
+const ofToken = ['tokens[].sha256', 'tokens[].expires']
+
+/** All but names of tokens, how often a repository is asked, and what views show of environments. */
+export const decisiveKeys = DecisiveKeys.of([
+  ...ofList('projects', 'id', 'path', 'groups[].id', 'groups[].path'),
+  ...ofList('projects', 'git.url', 'git.credentials_file', 'git.default_branch', 'git.hook_secret_file'),
+  ...ofList('agents', 'id', 'name', 'project', 'reads', ...ofToken),
+  ...ofList('users', 'id', 'username', ...ofToken, 'roles.projects', 'roles.groups'),
+  ...ofList('ci_tokens', 'sha256', 'user', 'project', 'job', 'pipeline', 'expires'),
+  ...ofList('ci_tokens', 'environment.slug', 'environment.tier', 'environment.name'),
+  'last_ids.agents',
+  'last_ids.users',
+])
 
 export type DirectoryTree = z.output<typeof directorySchema>

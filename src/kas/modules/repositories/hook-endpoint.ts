@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
 import type { Clock } from '../../../lib/clock.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { HourlyLog } from '../../../lib/limited-log.ts'
 import type { Logger } from '../../../lib/log.ts'
 import type { KasHost, OwnAnswer, SignedEndpoint } from '../../module.ts'
+import { readHookSecret } from '../../repositories/hook-secret.ts'
 import { hookSignature } from './hook-signature.ts'
 
 export interface HookEndpointComponents {
@@ -17,8 +17,6 @@ export interface HookEndpointComponents {
   readonly log: Logger
 }
 
-/** Larger files hold no secret. */
-const maxSecretBytes = 8192
 const accepted: OwnAnswer = {
   status: 202,
   mediaType: 'text/plain',
@@ -38,7 +36,7 @@ export function hookEndpoint(components: HookEndpointComponents): SignedEndpoint
   const nobodys = randomBytes(32).toString('hex')
   const readOwn = async (projectId: bigint, file: string) => {
     try {
-      return await readSecret(file)
+      return await readHookSecret(file)
     } catch (error) {
       const fields = { project_id: String(projectId), file, error: (error as Error).message }
       unreadable.log('warn', fields, 'hook_secret_file cannot be used: hooks are refused')
@@ -48,7 +46,7 @@ export function hookEndpoint(components: HookEndpointComponents): SignedEndpoint
   const secretOf = async (projectId: bigint | undefined, some: string) => {
     const file = projectId === undefined ? undefined : hookSecretFile(projectId)
     if (projectId !== undefined && file !== undefined) return await readOwn(projectId, file)
-    await readSecret(some).catch(() => undefined) // the same work
+    await readHookSecret(some).catch(() => undefined) // the same work
     return nobodys
   }
   return {
@@ -79,14 +77,4 @@ function refusedSecret(): KasError {
 /** A stranger does not learn which projects there are. */
 function refused(found: string, allowed: string): KasError {
   return new KasError({ code: 'CREDENTIALS_INVALID', detail: `hook: found ${found}, allowed: ${allowed}` })
-}
-
-/** Read anew for each hook. @throws Error, which does not show it */
-async function readSecret(file: string): Promise<string> {
-  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    throw new Error(error.code ?? 'unreadable', { cause: error })
-  })
-  const line = text.replace(/\r?\n$/, '')
-  if (line === '' || line.length > maxSecretBytes || /[\r\n\0]/.test(line)) throw new Error('allowed: one line')
-  return line
 }

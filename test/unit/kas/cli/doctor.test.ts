@@ -258,6 +258,26 @@ function unansweredAt({ links }: World, dials: number, reason: string): void {
 const listenOf = ({ config }: World) => config.agent?.listen as Record<string, string>
 
 const faults: Readonly<Record<string, DoctorFault<World>>> = {
+  'a key that is misspelt, and says where kas listens': {
+    check: 'configuration',
+    says: /this key is not known, did you mean agent\.listen\?/,
+    advises: /kas goes on without it: write the key as it is known/,
+    plant: ({ config }) => {
+      config.agent = { ...config.agent, lisen: {} }
+    },
+  },
+  'kubectl without TLS, where others can read along': {
+    check: 'certificates',
+    state: 'note',
+    says: /0\.0\.0\.0:\d+ is no loopback address and has no TLS: tokens of users and jobs .* can be read on the way/,
+    advises: /name certificate_file and key_file, or let a proxy in front of kas end TLS/,
+    plant: ({ config, address }) => {
+      config.agent = {
+        ...config.agent,
+        kubernetes_api: { listen: { address: address.replace('127.0.0.1', '0.0.0.0') } },
+      }
+    },
+  },
   'a secret that is too short': {
     check: 'secrets',
     says: /gitlab-secret.*found 31 bytes, allowed: exactly 32 bytes/,

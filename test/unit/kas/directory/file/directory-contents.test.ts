@@ -104,7 +104,7 @@ const refused: Record<string, { text: string; says: RegExp; hides?: string }> = 
   },
   'a token instead of its hash': {
     text: agent('tokens: [{ sha256: glagent-secret }]'),
-    says: /agents\[0\]\.tokens\[0\]: .*64 hex digits \(never the token/,
+    says: /agents\[0\]\.tokens\[0\]: .*64 hexadecimal digits \(never the token/,
     hides: 'secret',
   },
   'a date that does not exist': {

@@ -1,0 +1,70 @@
+import { constants } from 'node:fs'
+import { access, stat } from 'node:fs/promises'
+import type { KasConfig } from '../../config/kas-schema.ts'
+import type { DirectoryContents } from '../../directory/file/directory-contents.ts'
+import { authorityChecks, certificateChecks } from '../doctor/certificates.ts'
+import { directoryFileChecks } from '../doctor/directory-files.ts'
+import type { FileCheck } from '../doctor/file-check.ts'
+import { secretChecks } from '../doctor/secrets.ts'
+
+/** What a file says about a key, besides what the file itself allows. */
+export interface Remark {
+  readonly key: string
+  readonly text: string
+}
+
+export interface NamedFiles {
+  readonly problems: readonly Remark[]
+  readonly notes: readonly Remark[]
+  /** files that are not here, or that this user cannot read */
+  readonly unchecked: readonly Remark[]
+}
+
+/** Reads the files that kas' configuration names, but for the directory file. @param now - ms since 1970 */
+export function namedByKas(config: KasConfig, now: number): Promise<NamedFiles> {
+  return checkFiles([...certificateChecks(config, now), ...authorityChecks(config), ...secretChecks(config)])
+}
+
+/** Reads the files that a directory file names. */
+export function namedByDirectory(contents: DirectoryContents): Promise<NamedFiles> {
+  return checkFiles(directoryFileChecks(contents))
+}
+
+async function checkFiles(checks: readonly FileCheck[]): Promise<NamedFiles> {
+  const problems: Remark[] = []
+  const notes: Remark[] = []
+  const unchecked: Remark[] = []
+  for (const { key, files, check } of checks) {
+    const missing = (await Promise.all(files.map(notChecked))).flat()
+    unchecked.push(...missing)
+    if (missing.length > 0) continue
+    for (const { state, subject = key, text, advice } of await check()) {
+      const remark = { key: subject, text: advice === undefined ? text : `${text}; ${advice}` }
+      if (state === 'failed') problems.push(remark)
+      if (state === 'note') notes.push(remark)
+    }
+  }
+  return { problems, notes, unchecked }
+}
+
+async function notChecked([key, file]: readonly [string, string]): Promise<Remark[]> {
+  const why = await whyUnread(file)
+  return why === undefined ? [] : [{ key, text: `not checked: ${why}` }]
+}
+
+/** @returns undefined: the file can be read, or is wrong in a way that reading it names */
+export async function whyUnread(file: string): Promise<string | undefined> {
+  try {
+    await stat(file)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || code === 'ENOTDIR') return `${file} is not here`
+    if (code === 'EACCES') return `${file} is in a folder that this user may not search`
+    return undefined
+  }
+  const isReadable = await access(file, constants.R_OK).then(
+    () => true,
+    () => false,
+  )
+  return isReadable ? undefined : `${file} is here, but not for this user to read`
+}

@@ -1,0 +1,14 @@
+import { readFile } from 'node:fs/promises'
+
+/** Larger files hold no secret. */
+const maxSecretBytes = 8192
+
+/** Reads the secret of a hook, which is read anew for each one. @throws Error, which does not show it */
+export async function readHookSecret(file: string): Promise<string> {
+  const text = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    throw new Error(error.code ?? 'unreadable', { cause: error })
+  })
+  const line = text.replace(/\r?\n$/, '')
+  if (line === '' || line.length > maxSecretBytes || /[\r\n\0]/.test(line)) throw new Error('allowed: one line')
+  return line
+}
