@@ -159,7 +159,7 @@ const place = ['network', 'address']
 const tlsPlace = [...place, 'certificate_file', 'key_file']
 const ofListen = (block: string, ...names: readonly string[]) => names.map((name) => `${block}.listen.${name}`)
 
-/** Where kas listens, by whom it is told who may do what, and which secrets let others in. */
+/** Where kas listens, who says who may do what, and which secrets let others in. */
 export const decisiveKeys = DecisiveKeys.of([
   'directory.file',
   ...['address', 'authentication_secret_file', 'ca_certificate_file', 'external_url'].map((name) => `gitlab.${name}`),

@@ -158,7 +158,7 @@ t.test('where all is well nothing else is said, and no token', async (t) => {
       text: /cluster-admin/,
     },
   ])
-  t.equal(others.length, 4, 'nothing else')
+  t.equal(others.length, 5, 'nothing else')
   t.match(stdout, /kas {2,}--kas-address: .*: kas takes the token: it is of agent 42\n/)
   t.match(stdout, /cluster .*Kubernetes v1\.35\.0/)
   t.notMatch(stdout, /good-token|of-the-cluster/)

@@ -18,7 +18,7 @@ import {
   type Problem,
   type WithoutEffect,
 } from './checked-file.ts'
-import { whyUnread } from './named-files.ts'
+import { unreadReason } from './named-files.ts'
 
 const usage =
   'check-config [--configuration-file FILE] [--directory FILE] [--agent-file FILE]... [--files] [--strict] [--output json]'
@@ -93,7 +93,7 @@ async function checkedFiles(
   const maxBytes = kas?.config?.agent.configuration.max_configuration_file_size ?? defaultMaxAgentBytes
   const directories = new Map<string, string>()
   const ofKas = kas?.config?.directory.file
-  if (ofKas !== undefined && (await whyUnread(ofKas)) === undefined) directories.set(resolve(ofKas), ofKas)
+  if (ofKas !== undefined && (await unreadReason(ofKas)) === undefined) directories.set(resolve(ofKas), ofKas)
   if (named.directory !== undefined) directories.set(resolve(named.directory), named.directory)
   const directory: CheckedFile[] = []
   for (const file of directories.values()) directory.push(await checkedDirectory(file))

@@ -11,7 +11,7 @@ import type { KasConfig } from '../../config/kas-schema.ts'
 import { parseDirectory } from '../../directory/file/directory-contents.ts'
 import { moduleSchemas } from '../../module-schemas.ts'
 import { configLines } from '../config-lines.ts'
-import { type NamedFiles, namedByDirectory, namedByKas, type Remark, whyUnread } from './named-files.ts'
+import { type NamedFiles, namedByDirectory, namedByKas, type Remark, unreadReason } from './named-files.ts'
 import { refusedByAgentk } from './refused-by-agentk.ts'
 
 const schemas = moduleSchemas.list
@@ -66,8 +66,8 @@ async function withClearAddresses(config: KasConfig, now: number): Promise<Named
     text: `${clearAddressText(one)}; ${clearAddressAdvice}`,
   }))
   const { file } = config.directory
-  const why = file === undefined ? undefined : await whyUnread(file)
-  const absent = why === undefined ? [] : [{ key: 'directory.file', text: `not checked: ${why}` }]
+  const reason = file === undefined ? undefined : await unreadReason(file)
+  const absent = reason === undefined ? [] : [{ key: 'directory.file', text: `not checked: ${reason}` }]
   return { ...named, notes: [...clear, ...named.notes], unchecked: [...absent, ...named.unchecked] }
 }
 
@@ -189,7 +189,7 @@ function problemsOf(error: unknown, file: string, lineOf: (key: string) => numbe
     return (texts.length > 0 ? texts : [spec.detail]).map((text) => problemOf(file, text, lineOf))
   }
   if (spec.code !== 'SETTINGS_INVALID') throw error
-  // an unknown key may be why another one is missing
+  // an unknown key may be reason another one is missing
   const texts = [...spec.problems, ...(spec.hints ?? [])]
   return texts.map((text) => problemOf(spec.file, text, lineOf))
 }

@@ -48,12 +48,12 @@ async function checkFiles(checks: readonly FileCheck[]): Promise<NamedFiles> {
 }
 
 async function notChecked([key, file]: readonly [string, string]): Promise<Remark[]> {
-  const why = await whyUnread(file)
-  return why === undefined ? [] : [{ key, text: `not checked: ${why}` }]
+  const reason = await unreadReason(file)
+  return reason === undefined ? [] : [{ key, text: `not checked: ${reason}` }]
 }
 
 /** @returns undefined: the file can be read, or is wrong in a way that reading it names */
-export async function whyUnread(file: string): Promise<string | undefined> {
+export async function unreadReason(file: string): Promise<string | undefined> {
   try {
     await stat(file)
   } catch (error) {
