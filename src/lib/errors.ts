@@ -132,6 +132,13 @@ const table = {
   JWT_INVALID: row(Code.UNAUTHENTICATED, 401, 'JWT validation failed'),
   AGENT_NOT_FOUND: row<{ reason?: string }>(Code.NOT_FOUND, 404, withReason('agent not found')),
   DIRECTORY_UNAVAILABLE: row<{ reason?: string }>(Code.UNAVAILABLE, 503, withReason('unavailable')),
+  /** a page that may not call by a cookie */
+  ORIGIN_NOT_ALLOWED: row(
+    Code.PERMISSION_DENIED,
+    403,
+    'Forbidden: the Origin of the request is not that of GitLab (gitlab.external_url). ' +
+      'A request from elsewhere needs an Authorization header, and its preflight is refused',
+  ),
   CREDENTIALS_INVALID: row<{ detail: string }>(Code.UNAUTHENTICATED, 401, (d) => `Unauthorized: ${d.detail}`),
   JOB_TOKEN_UNAUTHORIZED: row(Code.UNAUTHENTICATED, 401, 'Unauthorized: CI job token'),
   JOB_TOKEN_FORBIDDEN: row(Code.PERMISSION_DENIED, 403, 'Forbidden: CI job token'),

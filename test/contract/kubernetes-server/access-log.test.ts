@@ -471,7 +471,7 @@ t.test('strangers: the first refusal of an address, whatever it is, and then a n
     'another path': ['GET /planted/api', [asUser], { reason: 'PREFIX_MISSING', status: 400 }],
     'a foreign page': [
       `GET ${web}/pods`,
-      [asUser, 'Origin: https://evil.example.com'],
+      ['Origin: https://evil.example.com'],
       { reason: 'foreign_origin', status: 403 },
     ],
     'no HTTP': ['GET', [], { reason: 'BAD_REQUEST' }],

@@ -277,7 +277,8 @@ t.test('a connection is unauthenticated until a caller on it was let in: no othe
   const { open, count } = await setUp(t, clusterForward(echo), { limits: { unauthenticated } })
   const known = await open()
   await known.write(`${get}\r\n`).until(/}$/)
-  const preflight = 'OPTIONS /k8s-proxy/api HTTP/1.1\r\nHost: kas\r\nOrigin: https://gitlab.example.com\r\n\r\n'
+  const page = 'Origin: https://gitlab.example.com\r\nAccess-Control-Request-Method: GET'
+  const preflight = `OPTIONS /k8s-proxy/api HTTP/1.1\r\nHost: kas\r\n${page}\r\n\r\n`
   const firsts: [request: string, status: string][] = [
     [`${get.replace('ci:42:good', 'ci:42:made-up')}\r\n`, '401'],
     ['GET /elsewhere HTTP/1.1\r\nHost: kas\r\n\r\n', '400'],

@@ -75,7 +75,7 @@ const headers = [
   `Audit-ID: ${secret}`,
   `Traceparent: 00-${secret}`,
   `Referer: https://gitlab.example.com/?token=${secret}`,
-  `Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io.${secret}`,
+  `Sec-WebSocket-Protocol: websocket-token.kas.gitlab.com.${secret}`,
 ]
 const requests: readonly (readonly [request: string, body?: string])[] = [
   [`GET ${web}/secrets/s`],

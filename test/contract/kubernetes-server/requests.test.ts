@@ -186,12 +186,15 @@ t.test('answers without a body', async (t) => {
   t.match(await client.until(/\r\n\r\n$/), /^HTTP\/1\.1 204 /, 'nothing was left on the connection')
 })
 
-// wire: 8154.preflight, 8154.origin.foreign, 8154.origin.good, 8154.origin.port
+const cookie = ['Cookie: _gitlab_kas=as-user', 'Gitlab-Agent-Id: 42', 'X-Csrf-Token: c']
+
+// wire: 8154.preflight, 8154.origin.good, 8154.origin.port
 t.test('preflights and foreign pages', async (t) => {
   const { client, count } = await setUp(t, echo)
   client.request(
     'OPTIONS /anything',
     'Origin: https://gitlab.example.com:8443',
+    'Access-Control-Request-Method: GET',
     'Access-Control-Request-Headers: x-a, x-b',
   )
   const text = await client.until(/\r\n\r\n$/)
@@ -208,16 +211,42 @@ t.test('preflights and foreign pages', async (t) => {
   ]) {
     t.ok(text.includes(`\r\n${line}\r\n`), line)
   }
-  for (const line of ['OPTIONS /k8s-proxy/', 'GET /k8s-proxy/']) {
+  const refused = [
+    ['OPTIONS /k8s-proxy/', good, 'Access-Control-Request-Method: GET'],
+    ['OPTIONS /k8s-proxy/', ...cookie],
+    ['GET /k8s-proxy/', ...cookie],
+  ] as const
+  for (const [line, ...headers] of refused) {
     client.text = ''
-    client.request(line, good, 'Origin: https://evil.example.com')
-    const refused = await client.until(/\r\n\r\n$/)
-    t.match(refused, /^HTTP\/1\.1 403 Forbidden\r\n/)
-    t.match(refused, /\r\nContent-Length: 0\r\n/)
-    t.notMatch(refused, /\r\nServer:|Access-Control/)
+    client.request(line, ...headers, 'Origin: https://evil.example.com')
+    const text = await client.until(/"code":403}\n$/)
+    t.match(text, /^HTTP\/1\.1 403 Forbidden\r\n/)
+    t.match(text, /"message":"GitLab Agent Server: Forbidden: the Origin of the request is not that of GitLab/)
+    t.notMatch(text, /Access-Control|evil/)
   }
-  t.equal(await count('foreign_origin'), 2)
+  t.equal(await count('foreign_origin'), 3)
   t.equal(await count('preflight'), 1)
+})
+
+// wire: 8154.preflight
+t.test('OPTIONS that is no preflight is the caller\u2019s own: it goes to the cluster, with credentials', async (t) => {
+  const { client, count } = await setUp(t, echo)
+  const gitlab = 'Origin: https://gitlab.example.com'
+  const asked = 'Access-Control-Request-Method: GET'
+  for (const headers of [[good], [good, gitlab], [good, asked], [good, 'Origin: https://evil.example.com']]) {
+    client.text = ''
+    client.request('OPTIONS /k8s-proxy/api/v1/namespaces/t/services/web/proxy/', ...headers)
+    t.match(echoed(await client.until(/}$/)), { method: 'OPTIONS', safety: 'unsafe' }, headers.join())
+  }
+  client.text = ''
+  client.request('OPTIONS /k8s-proxy/api', ...cookie, gitlab)
+  t.match(echoed(await client.until(/}$/)), { method: 'OPTIONS', impersonation: { username: 'gitlab:user:ada' } })
+  for (const headers of [[], [gitlab], [asked]]) {
+    client.text = ''
+    client.request('OPTIONS /k8s-proxy/api', ...headers)
+    t.match(await client.until(/"code":401}\n$/), /no valid credentials provided/, headers.join())
+  }
+  t.equal(await count('preflight'), 0)
 })
 
 t.test('requests that are sent before the last one is answered', async (t) => {

@@ -5,10 +5,27 @@ import { startServer } from '../kubernetes-server/start-server.ts'
 
 const foreign = { Origin: 'https://evil.example.com' }
 const unknown = { Authorization: 'Bearer ci:43:unknown' }
+const preflight = { Origin: 'https://gitlab.example.com', 'Access-Control-Request-Method': 'GET' }
 const cases = [
-  ['a foreign page before its preflight', 'OPTIONS', '/none', foreign, 403],
+  ['a foreign page before its preflight', 'OPTIONS', '/none', { ...preflight, ...foreign }, 403],
+  [
+    'a preflight of a foreign page before the credentials in it',
+    'OPTIONS',
+    '/none',
+    { ...preflight, ...foreign, ...unknown },
+    403,
+  ],
   ['a foreign page before the prefix', 'GET', '/none', foreign, 403],
-  ['a preflight before the prefix and before credentials', 'OPTIONS', '/none', {}, 200],
+  [
+    'an Authorization header before its foreign page, the prefix before both',
+    'GET',
+    '/none',
+    { ...foreign, ...unknown },
+    400,
+  ],
+  ['a preflight before the prefix and before credentials', 'OPTIONS', '/none', preflight, 200],
+  ['the prefix before the credentials of an OPTIONS that is no preflight', 'OPTIONS', '/none', {}, 400],
+  ['these before the agent', 'OPTIONS', '/k8s-proxy/api', {}, 401],
   ['the prefix before credentials', 'GET', '/none', unknown, 400],
   ['credentials before the agent', 'GET', '/k8s-proxy/api', unknown, 401],
   ['the agent before its tunnel', 'GET', '/k8s-proxy/api', { Authorization: 'Bearer ci:43:good' }, 403],

@@ -42,6 +42,14 @@ export class Endings {
     return { end, cancel: () => cancel() }
   }
 
+  /** Refuses a page that may not call, before anything else of its request is read. It is no failure of a call. */
+  async refuseOrigin(exchange: Exchange, progress: Progress): Promise<RequestOutcome> {
+    exchange.upgrade?.refused()
+    const { code, headers, body } = errorAnswer(new KasError({ code: 'ORIGIN_NOT_ALLOWED' }), progress)
+    await exchange.answer(code, [...this.#components.headers(progress), ...headers], body)
+    return 'foreign_origin'
+  }
+
   /** Answers, or cuts what was begun. */
   async fail(exchange: Exchange, progress: Progress, cause: unknown): Promise<RequestOutcome> {
     const error = KasError.from(cause)

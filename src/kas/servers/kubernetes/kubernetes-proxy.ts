@@ -36,7 +36,8 @@ import { Progress } from './progress.ts'
 import { proxyUsage } from './proxy-usage.ts'
 import { Relay } from './relay.ts'
 import { askedStream } from './request/asked-stream.ts'
-import { add, nameClient, type RequestHead, readRequestHead } from './request/request-head.ts'
+import { namesCaller, readAuthorization } from './request/bearer-protocol.ts'
+import { add, isPreflight, nameClient, type RequestHead, readRequestHead } from './request/request-head.ts'
 import { parseTarget, type Target } from './request/target.ts'
 import { originHeaders, preflightHeaders } from './response/cors.ts'
 import type { ResponseRules } from './response/response-head.ts'
@@ -186,15 +187,14 @@ export class KubernetesProxy {
     const head = readRequestHead(request, exchange.upgrade !== undefined)
     record.asksAs(head.askedAs)
     const origin = head.origins.length > 0 ? head.origins.join(', ') : undefined
-    if (origin !== undefined && !this.#options.allowsOrigin(origin)) {
-      await exchange.answer(403, [], '')
-      return 'foreign_origin'
-    }
-    progress.read(head, origin)
     const method = request.method as string
+    const isForeign = origin !== undefined && !this.#options.allowsOrigin(origin)
+    progress.read(head, isForeign ? undefined : origin)
+    const asksForPage = isPreflight(method, head)
+    if (isForeign && (asksForPage || !namesCaller(head))) return await this.#endings.refuseOrigin(exchange, progress)
     const body = head.contentLength !== 0
     if (body && exchange.upgrade) throw new KasError({ code: 'BAD_REQUEST', detail: 'an upgrade cannot have a body' })
-    if (method === 'OPTIONS') {
+    if (asksForPage) {
       await exchange.answer(200, [...this.#ownHeaders(progress), ...preflightHeaders(head.corsHeaders)], '')
       return 'preflight'
     }
@@ -204,6 +204,7 @@ export class KubernetesProxy {
     progress.asks(target.path)
     const isUpgrade = exchange.upgrade !== undefined
     record.asks(method, target, { lasts: isUpgrade || exchange.asked !== undefined, isUpgrade })
+    head.authorization = readAuthorization(head)
     const { directory } = this.#components
     const ofUser = this.#ofUsers.find(method, target, head)
     if (ofUser)

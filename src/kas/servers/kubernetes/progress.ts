@@ -2,6 +2,7 @@ import type { Delivery, KasError } from '../../../lib/errors.ts'
 import type { CallRecord } from '../../access-log/call-record.ts'
 import type { RequestSpan } from './http/request-span.ts'
 import type { LastMessage } from './last-message.ts'
+import { isWebSocket } from './request/bearer-protocol.ts'
 import type { RequestHead } from './request/request-head.ts'
 import type { FailedAt, FailedRequest } from './response/error-answer.ts'
 
@@ -45,12 +46,12 @@ export class Progress implements FailedRequest {
     this.record = record
   }
 
-  /** @param origin - of the page that calls, which may */
+  /** @param origin - of the page that calls, which may read the answer */
   read({ accept, upgrade }: Pick<RequestHead, 'accept' | 'upgrade'>, origin: string | undefined): void {
     this.#step('deciding')
     this.#accept = accept
     this.#origin = origin
-    this.#isWebSocket = upgrade.some((protocol) => protocol.toLowerCase() === 'websocket')
+    this.#isWebSocket = isWebSocket({ upgrade })
   }
 
   /** @param path - in the cluster */

@@ -10,15 +10,20 @@ import { askedName, askedNames, isImpersonationHeader } from './asked-identity.t
  * (doc/reference/tunnel-protocol.md 6.4).
  */
 export interface RequestHead {
-  readonly authorization: string[]
+  authorization: readonly string[]
   readonly cookies: string[]
   readonly agentIds: string[]
   readonly csrfTokens: string[]
   /** tokens that browsers pass with a WebSocket (doc/reference/tunnel-protocol.md 6.8) */
   readonly webSocketTokens: string[]
+  /** bearer tokens that came as sub-protocols, encoded (`readBearerProtocol`) */
+  readonly bearerProtocols: string[]
+  /** A sub-protocol is offered that goes on to the cluster. */
+  offersProtocol: boolean
   readonly origins: string[]
   readonly accept: string[]
   /** what a preflight asks for */
+  readonly corsMethods: string[]
   readonly corsHeaders: string[]
   /** whom the caller would act as, by its `Impersonate-*` headers: `askedName` of the first ones */
   readonly askedAs: string[]
@@ -35,12 +40,15 @@ export const maxHeaderLines = 500
 
 /** How browsers pass a token with a WebSocket (doc/reference/gitlab-contract.md 9.4 no. 41). */
 const tokenProtocol = 'websocket-token.kas.gitlab.com.'
+/** How browser clients of Kubernetes do: the rest is the token, in base64url. */
+export const bearerProtocol = 'base64url.bearer.authorization.k8s.io.'
 
 /** Of a request to a cluster, whose audit log has it in `sourceIPs`. */
 export const forwardedForHeader = 'X-Forwarded-For'
 
 type Take = (head: Reading, value: string) => void
 interface Reading extends RequestHead {
+  authorization: string[]
   hosts: number
   connection: string[]
 }
@@ -53,7 +61,7 @@ const drop: Take = () => undefined
 /** Headers that do not simply go on; all other names do, but those that begin with `Gitlab-Kas-`. */
 const special = new Map<string, Take>([
   ...hopByHopHeaders.map((name): [string, Take] => [name, drop]),
-  ['Authorization', (head, value) => head.authorization.push(value)],
+  ['Authorization', (head, value) => keep(head.authorization, value)],
   ['Cookie', (head, value) => head.cookies.push(value)],
   ['Gitlab-Agent-Id', (head, value) => head.agentIds.push(value)],
   ['X-Csrf-Token', (head, value) => head.csrfTokens.push(value)],
@@ -64,6 +72,10 @@ const special = new Map<string, Take>([
   ['Transfer-Encoding', takeCoding],
   ['Accept', (head, value) => add(head.header, 'Accept', keep(head.accept, value))],
   ['Origin', (head, value) => add(head.header, 'Origin', keep(head.origins, value))],
+  [
+    'Access-Control-Request-Method',
+    (head, value) => add(head.header, 'Access-Control-Request-Method', keep(head.corsMethods, value)),
+  ],
   [
     'Access-Control-Request-Headers',
     (head, value) => add(head.header, 'Access-Control-Request-Headers', keep(head.corsHeaders, value)),
@@ -111,6 +123,11 @@ export function nameClient(head: Pick<RequestHead, 'header'>, address: string): 
   head.header.push([forwardedForHeader, [address]])
 }
 
+/** A browser asks so whether a page may send a request. Any other OPTIONS is the caller's own. */
+export function isPreflight(method: string, { origins, corsMethods }: Pick<RequestHead, 'origins' | 'corsMethods'>) {
+  return method === 'OPTIONS' && origins.length > 0 && corsMethods.length > 0
+}
+
 /** By the head alone: node knows that a request is complete only after it has handed it over. */
 export function hasNoBody({ headers }: Pick<IncomingMessage, 'headers'>): boolean {
   return headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0
@@ -132,9 +149,12 @@ function emptyHead(): Reading {
     agentIds: [],
     csrfTokens: [],
     webSocketTokens: [],
+    bearerProtocols: [],
+    offersProtocol: false,
     askedAs: [],
     origins: [],
     accept: [],
+    corsMethods: [],
     corsHeaders: [],
     upgrade: [],
     contentLength: 0,
@@ -162,9 +182,13 @@ function dropNamed(head: Reading): void {
 
 function addProtocols(head: Reading, value: string): void {
   const others = value.split(',').filter((protocol) => {
-    const isToken = protocol.trim().startsWith(tokenProtocol)
-    if (isToken) head.webSocketTokens.push(protocol.trim().slice(tokenProtocol.length))
-    return !isToken
+    const name = protocol.trim()
+    const isToken = name.startsWith(tokenProtocol)
+    const isBearer = name.startsWith(bearerProtocol)
+    if (isToken) head.webSocketTokens.push(name.slice(tokenProtocol.length))
+    else if (isBearer) head.bearerProtocols.push(name.slice(bearerProtocol.length))
+    else head.offersProtocol ||= name !== ''
+    return !isToken && !isBearer
   })
   if (others.length > 0) add(head.header, 'Sec-Websocket-Protocol', others.join(',').trim())
 }

@@ -5,7 +5,7 @@ import { KasError } from '../../../../lib/errors.ts'
 /** @throws KasError METHOD_NOT_ALLOWED */
 export function checkMethod(method: string, allowed: readonly string[]): void {
   if (allowed.includes(method)) return
-  throw new KasError({ code: 'METHOD_NOT_ALLOWED', method, allowed: [...allowed, 'OPTIONS'].join(', ') })
+  throw new KasError({ code: 'METHOD_NOT_ALLOWED', method, allowed: allowed.join(', ') })
 }
 
 export interface ContentHead {

@@ -1,0 +1,51 @@
+import { isUtf8 } from 'node:buffer'
+import { KasError } from '../../../../lib/errors.ts'
+import { bearerProtocol, type RequestHead } from './request-head.ts'
+
+const unpadded = /^[\w-]*$/
+/** as a header may hold it */
+const text = /^[\x20-\x7e\x80-\xff]+$/
+
+type Source = Pick<RequestHead, 'authorization' | 'bearerProtocols' | 'offersProtocol' | 'upgrade'>
+
+/**
+ * Whether a request itself says who calls, well or not. No page of another origin can write such a request as its
+ * user: its cookies do not count.
+ */
+export function namesCaller({ authorization, bearerProtocols }: Pick<Source, 'authorization' | 'bearerProtocols'>) {
+  return authorization.length > 0 || bearerProtocols.length > 0
+}
+
+/** Whether the Upgrade header asks for a WebSocket. */
+export function isWebSocket({ upgrade }: Pick<Source, 'upgrade'>): boolean {
+  return upgrade.some((protocol) => protocol.toLowerCase() === 'websocket')
+}
+
+/**
+ * The Authorization headers of a request, with the one that a bearer sub-protocol stands for. The rules are those of
+ * k8s.io/apiserver `pkg/authentication/request/websocket/protocol.go`.
+ *
+ * @throws KasError CREDENTIALS_INVALID
+ */
+export function readAuthorization(head: Source): readonly string[] {
+  const { authorization, bearerProtocols, offersProtocol } = head
+  const [encoded, ...others] = bearerProtocols
+  if (encoded === undefined) return authorization
+  if (authorization.length > 0) throw invalid('there is an Authorization header, too')
+  if (others.length > 0) throw invalid('multiple tokens specified')
+  if (!isWebSocket(head)) throw invalid('it counts with a WebSocket alone')
+  if (!offersProtocol) throw invalid('missing additional subprotocol, which the cluster answers with')
+  return [`Bearer ${decode(encoded)}`]
+}
+
+function decode(encoded: string): string {
+  if (!unpadded.test(encoded) || encoded.length % 4 === 1) throw invalid('invalid token encoding')
+  const bytes = Buffer.from(encoded, 'base64url')
+  const token = bytes.toString('latin1') // as node has headers
+  if (!text.test(token) || !isUtf8(bytes)) throw invalid('invalid token')
+  return token
+}
+
+function invalid(reason: string): KasError {
+  return new KasError({ code: 'CREDENTIALS_INVALID', detail: `sub-protocol ${bearerProtocol}<token>: ${reason}` })
+}
