@@ -11,3 +11,12 @@ export const nodeFlags = ['--max-semi-space-size=4']
  * they collected. Also in those files.
  */
 export const nodeEnvironment = { MALLOC_ARENA_MAX: '1' }
+
+/**
+ * What a replica allocates with where it is there, as in its image: glibc gives the system back what is free at the end of
+ * its heap alone (doc/decisions/0036).
+ */
+export const allocatorEnvironment = {
+  LD_PRELOAD: 'libjemalloc.so.2',
+  MALLOC_CONF: 'background_thread:true,narenas:1,dirty_decay_ms:5000,muzzy_decay_ms:0',
+}

@@ -53,6 +53,11 @@ export class DebianFiles {
     for (const name of neededBy(program)) this.#addOne(layer, this.#library(name))
   }
 
+  /** Puts a library into `layer` that programs are to load by its name, and what it is linked with. */
+  addLibrary(layer: Layer, name: string): void {
+    this.#addOne(layer, this.#library(name))
+  }
+
   /**
    * What the packages of which files were taken since the last time say of themselves, where scanners of images without
    * dpkg look, and their licences.

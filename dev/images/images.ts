@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { homedir, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { nodeEnvironment } from '../node-flags.ts'
+import { allocatorEnvironment, nodeEnvironment } from '../node-flags.ts'
 import type { ProgramName } from '../package/bundle.ts'
 import { bundledPackages } from '../package/bundled-packages.ts'
 import { noticesOf } from '../package/notices.ts'
@@ -34,6 +34,8 @@ interface Recipe {
   readonly program: ProgramName
   /** files of Debian's packages, whose libraries follow by themselves */
   readonly files: readonly string[]
+  /** absent: glibc's */
+  readonly allocator?: typeof allocatorEnvironment
   readonly renderers: readonly GoModule[]
 }
 
@@ -45,6 +47,7 @@ const recipes: Readonly<Record<string, Recipe>> = {
   kas: {
     program: 'kas',
     files: ['usr/bin/git', 'usr/bin/git-upload-pack', ...git, 'usr/bin/ssh', 'bin/sh'],
+    allocator: allocatorEnvironment,
     renderers: [],
   },
   agentk: { program: 'agentk', files: [], renderers: [] },
@@ -60,6 +63,7 @@ const recipes: Readonly<Record<string, Recipe>> = {
 const packages = [
   'libc6',
   'libstdc++6',
+  'libjemalloc2',
   'tini',
   'base-files',
   'ca-certificates',
@@ -154,6 +158,7 @@ class Workshop {
     ]
     const tools = new Layer()
     files.add(tools, ...recipe.files)
+    if (recipe.allocator) files.addLibrary(tools, recipe.allocator.LD_PRELOAD)
     files.addRecords(tools)
     if (tools.entries.size > 0) layers.push(["Debian, this image's own", tools])
     const components: Component[] = [
@@ -171,7 +176,7 @@ class Workshop {
     return {
       architecture,
       layers: await Promise.all(layers.map(([about, layer]) => compressedLayer(about, layer, this.#cache))),
-      config: this.#config(recipe.program),
+      config: this.#config(recipe),
     }
   }
 
@@ -224,8 +229,9 @@ class Workshop {
     return layer
   }
 
-  #config(program: ProgramName): object {
-    const environment = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', ...nodeEnvironment }
+  #config({ program, allocator }: Recipe): object {
+    const path = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+    const environment = { PATH: path, ...nodeEnvironment, ...allocator }
     return {
       User: `${uid}:${uid}`,
       Env: Object.entries(environment).map((entry) => entry.join('=')),

@@ -12,6 +12,7 @@ import { defaultAdvertisedVersion, type KasConfig } from './config/kas-schema.ts
 import type { OwnPrivateApi } from './config/own-private-api.ts'
 import { stopPatienceMs } from './config/stop-patience.ts'
 import { createHost } from './host.ts'
+import { LeftBehind } from './memory/left-behind.ts'
 import { ReplicaMemory } from './memory/replica-memory.ts'
 import { memoryLimit, replicaShares } from './memory/replica-shares.ts'
 import type { KasHost, KasModule } from './module.ts'
@@ -173,6 +174,7 @@ export class App implements Service {
       ...ports.rails(),
       ...(peering ? [peering.serving] : []),
       away,
+      new LeftBehind({ clock: monotonicClock, memory }),
       leaving(this.#readiness),
     ]
   }

@@ -7,6 +7,7 @@ import { HostileGround, type Watched } from '../hostile/hostile-ground.ts'
 import { newcomerServed } from '../hostile/newcomer.ts'
 import { residentBytes, vitalSigns } from '../hostile/vital-signs.ts'
 import { testPrograms } from '../support/programs.ts'
+import { allocatorCommand } from './allocator.ts'
 import { MemoryGroups, missingMemoryGroups } from './memory-groups.ts'
 import { type MemoryPart, memoryParts, sceneDefaults } from './soak-options.ts'
 
@@ -31,13 +32,17 @@ const maxShown = 3
 const load = { callsPerSecond: 10, watches: 5, execs: 1, patienceMs: 10_000 }
 
 const skip = missingMemoryGroups()
+const allocator = allocatorCommand()
 for (const name of part ? [part] : memoryParts) {
   await t.test(name, { skip, timeout: startMs + attackMs + restMs + seconds * 1000 + 120_000 }, async (t) => {
     const attack = attacks.find((one) => one.name === name)
     if (!attack) throw new Error(`no attack ${name}`)
     t.comment(`${attack.name}: ${attack.what}`)
     const groups = new MemoryGroups(mebibytes * MiB)
-    const programs = { ...testPrograms, kas: groups.command(testPrograms.kas) }
+    const programs = { ...testPrograms, kas: groups.command([...(allocator ?? []), ...testPrograms.kas]) }
+    t.comment(
+      `replicas allocate with ${allocator ? 'jemalloc, as in their image' : 'glibc: no libjemalloc.so.2 is here'}`,
+    )
     const ground = await HostileGround.start(AbortSignal.timeout(startMs), { programs })
     t.teardown(async () => {
       await ground.stop()

@@ -31,6 +31,11 @@ export class ReplicaMemory {
     full = register && createMemoryMetrics(register, this.#totals)
   }
 
+  /** of all shares */
+  get bytes(): number {
+    return Object.values(this.#totals).reduce((sum, { bytes }) => sum + bytes, 0)
+  }
+
   get unread(): SharedTotal {
     return this.#totals.unread
   }

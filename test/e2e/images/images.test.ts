@@ -68,14 +68,16 @@ t.test('images', { skip }, async (t) => {
       const tried = (path) => { try { writeFileSync(path, ''); return 'written' } catch ({ code }) { return code } }
       const status = readFileSync('/proc/self/status', 'utf8')
       const authorities = readFileSync('/etc/ssl/certs/ca-certificates.crt', 'utf8').split('BEGIN CERTIFICATE').length - 1
-      console.log(JSON.stringify({ status, uid: process.getuid(), root: tried('/usr/x'), tmp: tried('/tmp/x'), authorities }))`
+      console.log(JSON.stringify({ status, uid: process.getuid(), root: tried('/usr/x'), tmp: tried('/tmp/x'), authorities,
+        allocator: /libjemalloc/.test(readFileSync('/proc/self/maps', 'utf8')) }))`
     const cwd = join(folder, 'bare')
     await mkdir(cwd)
-    const { stdout } = await run(command, [...args, '--', '/usr/bin/node', '-e', script], { cwd })
+    const { stdout, stderr } = await run(command, [...args, '--', '/usr/bin/node', '-e', script], { cwd })
+    t.equal(stderr, '')
     const { status, ...rest } = JSON.parse(stdout)
     t.strictSame(
       { ...rest, authorities: rest.authorities > 100 },
-      { uid: 65532, root: 'EROFS', tmp: 'written', authorities: true },
+      { uid: 65532, root: 'EROFS', tmp: 'written', authorities: true, allocator: true },
     )
     t.match(status, /^CapEff:\t0+$[\s\S]*^CapBnd:\t0+$[\s\S]*^NoNewPrivs:\t1$/m)
     const said = await run(command, [...args, '--', '/usr/bin/sh', '-c', 'kas --version; git --version; ssh -V'], {

@@ -1,0 +1,60 @@
+import t from 'tap'
+import { LeftBehind } from '../../../../src/kas/memory/left-behind.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+
+const MiB = 1024 * 1024
+const roundMs = 15_000
+
+/** A process in which `garbage` is what a collection frees. */
+async function setUp() {
+  const clock = new ManualClock()
+  const memory = { bytes: 0 }
+  const world = { other: 20 * MiB, garbage: 0, collections: 0 }
+  const left = new LeftBehind({
+    clock,
+    memory,
+    externalBytes: () => memory.bytes + world.other + world.garbage,
+    collect: () => {
+      world.collections++
+      world.garbage = 0
+    },
+  })
+  await left.start()
+  return { clock, memory, world, left }
+}
+
+t.test('what has been let go of is collected, what is in use is not', async (t) => {
+  const { clock, memory, world, left } = await setUp()
+  memory.bytes = 128 * MiB
+  clock.advance(roundMs)
+  t.equal(world.collections, 0)
+  world.garbage = memory.bytes
+  memory.bytes = 0
+  clock.advance(roundMs - 1)
+  t.equal(world.collections, 0)
+  clock.advance(1)
+  t.equal(world.collections, 1)
+  clock.advance(10 * roundMs)
+  t.equal(world.collections, 1, 'nothing is left')
+  await left.stop()
+  t.equal(clock.pending, 0)
+})
+
+t.test('what no collection frees is not collected again and again', async (t) => {
+  const { clock, world, left } = await setUp()
+  world.other = 120 * MiB // configurations, say
+  clock.advance(5 * roundMs)
+  t.equal(world.collections, 1)
+  world.garbage = 40 * MiB
+  clock.advance(roundMs)
+  t.equal(world.collections, 1, 'V8 does this by itself')
+  world.garbage = 60 * MiB
+  clock.advance(roundMs)
+  t.equal(world.collections, 2)
+  world.other = 20 * MiB
+  clock.advance(roundMs)
+  world.garbage = 60 * MiB
+  clock.advance(roundMs)
+  t.equal(world.collections, 3, 'and what was in use counts no longer')
+  await left.stop()
+})
