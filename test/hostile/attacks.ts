@@ -6,6 +6,7 @@ import { deltaBomb } from './attacks/delta-bomb.ts'
 import { descriptors } from './attacks/descriptors.ts'
 import { fatRequests } from './attacks/fat-requests.ts'
 import { fatRows } from './attacks/fat-rows.ts'
+import { foreignPages } from './attacks/foreign-pages.ts'
 import { fleetOfProjects, fleetOfTenant } from './attacks/greedy-fleets.ts'
 import { greedyIdentities } from './attacks/greedy-identities.ts'
 import { greedyStreams } from './attacks/greedy-streams.ts'
@@ -62,6 +63,7 @@ export const attacks: readonly Attack<unknown>[] = [
   reportStream,
   wideRounds,
   madeUpTokens,
+  foreignPages,
   budgetSelectors,
   ownerChains,
   deltaBomb,
