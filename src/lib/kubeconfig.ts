@@ -14,6 +14,8 @@ export interface ClusterSettings {
   readonly skipVerify?: boolean | undefined
   /** whom all requests act as (`--as`) */
   readonly impersonation?: ActAs | undefined
+  /** the context that was taken */
+  readonly context?: string | undefined
 }
 
 export type Source = { readonly file: string } | { readonly text: string }
@@ -78,6 +80,7 @@ export async function loadKubeconfig(files: readonly string[], flags: Kubeconfig
     ...fromCluster(cluster, flags),
     ...fromUser(user, flags),
     impersonation: impersonation(user?.value ?? {}, flags),
+    ...(contextName ? { context: contextName } : {}),
   }
 }
 

@@ -15,6 +15,7 @@ import { eventually } from '../support/eventually.ts'
 import { FreezableFront } from '../support/freezable-front.ts'
 import { GitRepository } from '../support/git-repository.ts'
 import { ManualClock } from '../support/manual-clock.ts'
+import { testEndpoint } from '../support/test-endpoint.ts'
 import { ViewsAgent } from '../support/views-agent.ts'
 import { agentToken, type KasApp, startKasApps } from './kas-apps.ts'
 
@@ -52,7 +53,12 @@ function look(t: Test, port: number, clock: Clock = systemClock) {
   const lost: string[] = []
   const client = new ViewClient(
     { clock, random: () => 0.5 },
-    { url: new URL(`http://127.0.0.1:${port}/k8s`), agentId: '42', authorization: headers.Authorization, tls: {} },
+    testEndpoint({
+      url: new URL(`http://127.0.0.1:${port}/k8s`),
+      agentId: '42',
+      authorization: headers.Authorization,
+      clock,
+    }),
     {
       query: { view: 'tree' },
       opens: () => true,

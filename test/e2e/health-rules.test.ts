@@ -3,13 +3,13 @@ import t from 'tap'
 import { parseAllDocuments } from 'yaml'
 import { missingAssets } from '../../dev/control-plane/assets.ts'
 import { ControlPlane } from '../../dev/control-plane/control-plane.ts'
-import { endpointOf } from '../../src/kas/command/endpoint.ts'
 import { agentkAccount } from '../support/agentk-account.ts'
 import { eventually } from '../support/eventually.ts'
 import { runKas } from '../support/kas-command.ts'
 import { Processes } from '../support/processes.ts'
 import { Stack } from '../support/stack.ts'
 import { impersonated } from '../support/stack-directory.ts'
+import { kubeconfigEndpoint } from '../support/test-endpoint.ts'
 import { LiveTree } from '../support/views/live-tree.ts'
 import { widgetDefinition } from '../support/widget-definition.ts'
 
@@ -58,7 +58,7 @@ t.test('a rule of health, from a push to who looks', { skip, timeout: 240_000 },
   await stack.connected()
   const user = stack.kubeconfig('user')
   const view = new LiveTree({
-    endpoint: await endpointOf({}, { KUBECONFIG: user }),
+    endpoint: await kubeconfigEndpoint(user),
     query: { view: 'tree', limit: 500 },
   })
   t.teardown(() => view.stop())

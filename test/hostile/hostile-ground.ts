@@ -14,6 +14,7 @@ import { type AgentPlace, RollingGround } from '../soak/rolling/rolling-ground.t
 import { askSocket } from '../support/ask-socket.ts'
 import { eventually } from '../support/eventually.ts'
 import { GitPushes } from '../support/git-pushes.ts'
+import { testEndpoint } from '../support/test-endpoint.ts'
 import { clusterClient } from './cluster-client.ts'
 import { evilWorkload, workloadPath } from './evil-workload.ts'
 import type { GoodPlace } from './good-load.ts'
@@ -262,12 +263,14 @@ async function goodPlace(
   }
   return {
     cluster,
-    endpoints: ways.map(({ access: { server, ca, credential } }) => ({
-      url: new URL(server),
-      agentId: String(agent.id),
-      authorization: `Bearer ${credential}`,
-      tls: { ca },
-    })),
+    endpoints: ways.map(({ access: { server, ca, credential } }) =>
+      testEndpoint({
+        url: new URL(server),
+        agentId: String(agent.id),
+        authorization: `Bearer ${credential}`,
+        tls: { ca },
+      }),
+    ),
     kubeconfigs,
     healthArgs: isReal ? [namespaced, []] : [namespaced],
     healthCodes: isReal ? realCodes : doubleCodes,

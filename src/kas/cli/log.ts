@@ -1,7 +1,8 @@
+import type { IncomingMessage } from 'node:http'
 import { asWord, escapedJson } from '../../lib/printable.ts'
 import type { AccessLine } from '../access-log/access-line.ts'
 import { type Command, type CommandContext, parsedArgs, refuseEmpty, textOption } from '../command/command.ts'
-import { agentOption, askReplica, explained, socketOf, socketOptions, statusUsage } from './status-command.ts'
+import { agentOption, askReplica, explained, reportOf, socketOf, socketOptions, statusUsage } from './status-command.ts'
 
 const usage = 'log [--agent ID] [--user NAME] [--verb VERB] [--since 10m] [--follow]'
 
@@ -23,6 +24,8 @@ const help = `usage: kas ${usage}
   --follow                     goes on with those that come
 ${statusUsage}`
 
+/** A replica begins to answer at once, also where nothing is written yet. ms */
+const openMs = 10_000
 /** of one line */
 const maxLineCharacters = 1024 * 1024
 
@@ -30,7 +33,8 @@ const maxLineCharacters = 1024 * 1024
 export const log: Command = { usage, options, run }
 
 /** @throws UsageError, Error with what the replica answered */
-async function run(args: readonly string[], { io }: CommandContext): Promise<number> {
+async function run(args: readonly string[], context: CommandContext): Promise<number> {
+  const { io } = context
   const { values } = parsedArgs({ args: [...args], options })
   if (values.help) {
     io.stdout.write(help)
@@ -45,17 +49,25 @@ async function run(args: readonly string[], { io }: CommandContext): Promise<num
     if (value !== undefined) query.set(name, value)
   }
   if (values.follow) query.set('follow', 'true')
+  const socket = await socketOf(values, io.env)
   const show = values.json
     ? (line: string) => `${escapedJson(line)}\n`
-    : (line: string) => `${lineText(JSON.parse(line))}\n`
-  const socket = await socketOf(values, io.env)
-  await explained(socket, () => read(socket, `/log?${query}`, (line) => void io.stdout.write(show(line))))
+    : (line: string) => `${lineText(reportOf(socket, line) as AccessLine)}\n`
+  const response = await openLog(socket, `/log?${query}`, context)
+  await explained(socket, () => read(response, (line) => void io.stdout.write(show(line))))
   return 0
 }
 
+/** @throws Error: no answer has begun within 10 s, and why */
+function openLog(socket: string, path: string, waiting: CommandContext): Promise<IncomingMessage> {
+  const opening = new AbortController()
+  const cancel = waiting.clock.after(openMs, () => opening.abort(new DOMException('', 'TimeoutError')))
+  const asked = () => askReplica(socket, path, { signal: opening.signal })
+  return explained(socket, asked, waiting).finally(cancel)
+}
+
 /** Resolves once there is no more. */
-async function read(socketPath: string, path: string, onLine: (line: string) => void): Promise<void> {
-  const response = await askReplica(socketPath, path)
+async function read(response: IncomingMessage, onLine: (line: string) => void): Promise<void> {
   response.setEncoding('utf8')
   let rest = ''
   for await (const chunk of response as AsyncIterable<string>) {

@@ -14,7 +14,7 @@ import { textTable } from '../command/text-table.ts'
 import type { EndedReport, SessionsReport } from '../sessions/replica-sessions.ts'
 import type { SessionReport } from '../sessions/session-table.ts'
 import { callerText, whatText } from './log.ts'
-import { agentOption, ask, socketOf, socketOptions, statusUsage } from './status-command.ts'
+import { agentOption, ask, reportOf, socketOf, socketOptions, statusUsage } from './status-command.ts'
 
 const usage = 'sessions [end] [ID] [--user NAME] [--agent ID] [--reason TEXT]'
 
@@ -43,7 +43,8 @@ const idCharacters = 8
 export const sessions: Command = { usage, name: 'sessions', options, run }
 
 /** @returns the exit code: 1 if a replica was not reached. @throws UsageError, Error with what the replica answered */
-async function run(args: readonly string[], { io, clock }: CommandContext): Promise<number> {
+async function run(args: readonly string[], context: CommandContext): Promise<number> {
+  const { io, clock } = context
   const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
   if (values.help) {
     io.stdout.write(help)
@@ -57,14 +58,14 @@ async function run(args: readonly string[], { io, clock }: CommandContext): Prom
   if (word === 'end') {
     if (query.size === 0 || (query.size === 1 && query.has('reason')))
       throw new UsageError('which? Say an ID, --user or --agent')
-    const text = await ask(socket, `/sessions/end?${query}`, 'POST')
+    const text = await ask(socket, `/sessions/end?${query}`, { method: 'POST', waiting: context })
     const missing = 'what goes on there may not have ended'
-    return print(io, values, { text, report: JSON.parse(text) as EndedReport, show: endedText, missing })
+    return print(io, values, { text, report: reportOf(socket, text) as EndedReport, show: endedText, missing })
   }
-  const text = await ask(socket, `/sessions?${query}`)
+  const text = await ask(socket, `/sessions?${query}`, { waiting: context })
   const show = (report: SessionsReport) => sessionsText(report, clock.now())
   const missing = 'what goes on there is not known'
-  return print(io, values, { text, report: JSON.parse(text) as SessionsReport, show, missing })
+  return print(io, values, { text, report: reportOf(socket, text) as SessionsReport, show, missing })
 }
 
 function queryOf(values: CliValues, id: string | undefined): URLSearchParams {

@@ -1,15 +1,19 @@
 import type { IncomingMessage } from 'node:http'
+import type { Clock } from '../../lib/clock.ts'
+import { withDeadline } from '../../lib/deadline.ts'
 import { http } from '../../lib/http.ts'
-import { escapedJson } from '../../lib/printable.ts'
+import { escapedJson, printable } from '../../lib/printable.ts'
 import {
   type CliIo,
   type CliValues,
   type Command,
+  type CommandContext,
   type CommandOptions,
   parsedArgs,
   textOption,
   UsageError,
 } from '../command/command.ts'
+import { noticeMs } from '../command/reach/unreached.ts'
 
 export interface StatusCommand {
   /** after `kas`, with what it takes */
@@ -45,15 +49,18 @@ export function statusCommand(command: StatusCommand): StatusCommand & Command {
   return {
     ...command,
     options,
-    async run(args, { io }) {
+    async run(args, context) {
+      const { io } = context
       const { values } = parsedArgs({ args: [...args], options })
       if (values.help) {
         io.stdout.write(`usage: kas ${usage}\n  ${summary}\n${statusUsage}`)
         return 0
       }
       const path = command.path(values)
-      const text = await ask(await socketOf(values, io.env), path)
-      io.stdout.write(values.json ? escapedJson(text) : command.print(JSON.parse(text)))
+      const socket = await socketOf(values, io.env)
+      const text = await ask(socket, path, { waiting: context })
+      const report = reportOf(socket, text)
+      io.stdout.write(values.json ? escapedJson(text) : command.print(report))
       return 0
     },
   }
@@ -74,11 +81,37 @@ export async function socketOf(values: CliValues, env: CliIo['env']): Promise<st
   throw new UsageError('which replica? Say --socket FILE or --configuration-file FILE, or set KAS_OPS_SOCKET')
 }
 
-/** @param method - default GET. @throws Error as `explained` */
-export async function ask(socketPath: string, path: string, method?: 'POST'): Promise<string> {
-  return await explained(socketPath, async () =>
-    textOf(await askReplica(socketPath, path, { method, signal: AbortSignal.timeout(timeoutMs) })),
+export interface AskOptions {
+  /** default: GET */
+  readonly method?: 'POST'
+  /** where it is said that the answer is waited for; absent: nowhere */
+  readonly waiting?: Pick<CommandContext, 'io' | 'clock'>
+}
+
+/** @throws Error as `explained` */
+export async function ask(socketPath: string, path: string, { method, waiting }: AskOptions = {}): Promise<string> {
+  const clock = waiting?.clock
+  return await explained(
+    socketPath,
+    () =>
+      withDeadline({ ms: timeoutMs, ...(clock && { clock }) }, async (signal) =>
+        textOf(await askReplica(socketPath, path, { method, signal })),
+      ),
+    waiting,
   )
+}
+
+/** @returns the answer of a replica. @throws Error: it is none */
+export function reportOf(socketPath: string, text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    throw new Refused(foreignText(socketPath, 'its answer is no JSON'), { cause })
+  }
+}
+
+function foreignText(socketPath: string, reason: string): string {
+  return printable(`what listens on ${socketPath} is not kas: ${reason}. Name the file of ops.socket`)
 }
 
 /** @returns what a replica answers with 200, to be read. @throws Error with what it answers else, or of the connection */
@@ -94,8 +127,18 @@ export async function askReplica(
     .end()
   const response = await promise
   if (response.statusCode === 200) return response
-  const { error = '' } = JSON.parse(await textOf(response)) as { error?: string }
-  throw new Refused(`the replica answered ${response.statusCode}: ${error}`)
+  throw new Refused(refusalText(socketPath, response.statusCode, await textOf(response)))
+}
+
+function refusalText(socketPath: string, status: number | undefined, text: string): string {
+  let error: unknown
+  try {
+    error = (Object(JSON.parse(text)) as { error?: unknown }).error
+  } catch {
+    // it is not from kas
+  }
+  if (typeof error !== 'string') return foreignText(socketPath, `it answered ${status}`)
+  return `the replica answered ${status}: ${error}`
 }
 
 class Refused extends Error {}
@@ -111,13 +154,28 @@ async function textOf(response: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString('utf8')
 }
 
-/** @throws Error that says why nobody was reached there, or what the replica answered */
-export async function explained<T>(socketPath: string, work: () => Promise<T>): Promise<T> {
+/**
+ * Asks a replica, and says on stderr after a second that its answer is waited for.
+ *
+ * @throws Error that says why nobody was reached there, or what the replica answered
+ */
+export async function explained<T>(
+  socketPath: string,
+  work: () => Promise<T>,
+  waiting?: { readonly io: Pick<CliIo, 'stderr'>; readonly clock: Clock },
+): Promise<T> {
+  const cancel = waiting?.clock.after(noticeMs, () =>
+    waiting.io.stderr.write(
+      `kas: no answer from the kas on ${printable(socketPath)} yet: it may be starting or overloaded\n`,
+    ),
+  )
   try {
     return await work()
   } catch (cause) {
     if (cause instanceof Refused) throw cause
     throw new Error(explain(socketPath, cause), { cause })
+  } finally {
+    cancel?.()
   }
 }
 
@@ -129,6 +187,9 @@ function explain(socketPath: string, cause: unknown): string {
   if (code === 'EACCES') return `${socketPath} is for the user that kas runs as`
   if (name === 'TimeoutError' || name === 'AbortError')
     return `the kas on ${socketPath} did not answer within ${timeoutMs} ms`
+  if (code?.startsWith('HPE_')) return foreignText(socketPath, message)
+  if (code === 'ECONNRESET' || code === 'EPIPE')
+    return `the connection to the kas on ${socketPath} was lost (${code}): is it stopping, or another program?`
   return `${socketPath}: ${message}`
 }
 

@@ -3,8 +3,8 @@ import * as z from 'zod'
 import { isPrintable } from '../../lib/printable.ts'
 import { askKas } from './ask-kas.ts'
 import { readAnswer } from './bad-answer.ts'
-import { type CliValues, textOption, UsageError } from './command.ts'
-import { type Endpoint, kasUrl } from './endpoint.ts'
+import { type CliValues, type CommandContext, textOption, UsageError } from './command.ts'
+import { type Endpoint, placeOf } from './endpoint.ts'
 
 /** Names go to a terminal, to a kubeconfig, and into lines that people copy to a shell. */
 const named = (pattern: RegExp, allowed: string) => z.string().refine((text) => pattern.test(text), { error: allowed })
@@ -28,16 +28,21 @@ const answerSchema = z.object({ user: text, agents: z.array(agentSchema), unread
 
 export type AgentsOfUser = z.output<typeof answerSchema>
 
-/** @throws BadAnswer, KasRefused, Error with what went wrong on the way */
+/** @throws Unreached, BadAnswer, KasRefused */
 export async function askAgentsOfUser(endpoint: Endpoint): Promise<AgentsOfUser> {
   return readAnswer(answerSchema, await askKas(endpoint, { method: 'GET', path: '/agents' }))
 }
 
 /** Of a command line that names the server. */
-export async function endpointAt(server: string, token: string, values: CliValues): Promise<Endpoint> {
-  const ca = textOption(values, 'ca')
+export async function endpointAt(
+  server: string,
+  token: string,
+  context: Pick<CommandContext, 'io' | 'clock'> & { readonly values: CliValues },
+): Promise<Endpoint> {
+  const ca = textOption(context.values, 'ca')
   const tls = ca === undefined ? {} : { ca: await readFile(ca, 'utf8') }
-  return { url: kasUrl(server), agentId: '0', authorization: `Bearer pat:0:${token}`, tls }
+  const place = placeOf(server, '--server', context)
+  return { ...place, agentId: '0', authorization: `Bearer pat:0:${token}`, tls }
 }
 
 /** @throws UsageError if there is not one token in it */

@@ -1,62 +1,70 @@
-import { type IncomingMessage, request as requestHttp } from 'node:http'
-import { request as requestHttps } from 'node:https'
+import { withDeadline } from '../../lib/deadline.ts'
 import { printable } from '../../lib/printable.ts'
 import { BadAnswer } from './bad-answer.ts'
-import { type Endpoint, urlBelow } from './endpoint.ts'
+import type { Endpoint } from './endpoint.ts'
+import { answerFault, statusMessage } from './reach/answer-fault.ts'
+import { callerText } from './reach/caller-text.ts'
+import { connectionFault } from './reach/connection-fault.ts'
+import { exchange, type KasAnswer, type KasRequest } from './reach/exchange.ts'
+import { noticeMs, placeText, Unreached } from './reach/unreached.ts'
+import { unansweredText, waitReason } from './reach/wait-reason.ts'
 
-/** kas answers with 3 MiB at most */
-const maxBodyBytes = 4 * 1024 * 1024
+export type { KasRequest } from './reach/exchange.ts'
+
 /** characters of what something in front of kas refuses with */
 const maxForeignText = 300
-/** characters of a `Status` that are shown */
-const maxMessage = 1000
-const timeoutMs = 15_000
+const usualTimeoutMs = 15_000
+/** kas answers these itself; others are of the cluster */
+const ownPath = /^\/(?:views|gitops\/|agents\b)/
+/** kas answers these without the agent */
+const agentlessPath = /^\/(?:gitops\/state|agents)\b/
 
-export interface KasRequest {
-  readonly method: 'GET' | 'PATCH'
-  /** below the prefix of kas: its own, or of the API server behind it; with its query */
-  readonly path: string
-  /** a merge patch; absent: none */
-  readonly patch?: object
-  /** default: JSON */
-  readonly accept?: string
-}
-
-/** @returns the body. @throws BadAnswer, Error with what kas answered */
-export async function askKas(
-  endpoint: Endpoint,
-  { method, path, patch, accept = 'application/json' }: KasRequest,
-): Promise<string> {
-  const { authorization, tls } = endpoint
-  const [pathname = '', query = ''] = path.split('?')
-  const url = urlBelow(endpoint, pathname)
-  url.search = query
-  const request = url.protocol === 'http:' ? requestHttp : requestHttps
-  const signal = AbortSignal.timeout(timeoutMs)
-  const type = patch && { 'content-type': 'application/merge-patch+json' }
-  const headers = { authorization, accept, ...type }
-  const answer = await new Promise<{ status: number; body: string }>((resolve, reject) => {
-    const asked = request(url, { ...tls, method, signal, headers }, (response) => {
-      bodyOf(response).then((body) => resolve({ status: response.statusCode ?? 0, body }), reject)
-    })
-    asked.on('error', reject).end(patch && JSON.stringify(patch))
-  })
+/**
+ * Asks kas, or the API server behind it. After a second without an answer it warns, with the reason.
+ *
+ * @returns the body. @throws Unreached, BadAnswer, KasRefused
+ */
+export async function askKas(endpoint: Endpoint, request: KasRequest): Promise<string> {
+  const answer = await answerOf(endpoint, request)
   if (answer.status === 200) return answer.body
-  throw new KasRefused(answer.status, answer.body)
+  const fault = ownPath.test(request.path) ? answerFault(answer, endpoint) : undefined
+  if (!fault) throw new KasRefused(answer.status, answer.body)
+  throw await callerText(endpoint, fault)
 }
 
-async function bodyOf(response: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    bytes += chunk.length
-    if (bytes > maxBodyBytes) throw new BadAnswer(`it has more than ${maxBodyBytes} bytes`)
-    chunks.push(chunk)
+async function answerOf(endpoint: Endpoint, request: KasRequest): Promise<KasAnswer> {
+  const { clock, warn } = endpoint
+  const { timeoutMs: ms = usualTimeoutMs, path } = request
+  const progress = { isConnected: false }
+  let isWaiting = true
+  const cancel = clock.after(noticeMs, () => {
+    const text =
+      progress.isConnected && !agentlessPath.test(path)
+        ? waitReason(endpoint)
+        : Promise.resolve(unansweredText(endpoint, progress.isConnected))
+    void text.then((reason) => isWaiting && warn(reason))
+  })
+  try {
+    return await withDeadline({ ms, clock }, (signal) => exchange(endpoint, request, { signal, progress }))
+  } catch (error) {
+    if (error instanceof BadAnswer) throw error
+    const { name } = error as Error
+    if (name !== 'AbortError' && name !== 'TimeoutError') throw await connectionFault(error as Error, endpoint)
+    throw new Unreached('silent', timeoutText(endpoint, ms, progress.isConnected), { cause: error })
+  } finally {
+    isWaiting = false
+    cancel()
   }
-  return Buffer.concat(chunks).toString('utf8')
 }
 
-/** kas has answered, but not with what was asked for. */
+function timeoutText(endpoint: Endpoint, ms: number, isConnected: boolean): string {
+  const where = placeText(endpoint)
+  return isConnected
+    ? `no answer from ${where} within ${ms / 1000} s, though it takes connections: is kas there, and is it overloaded?`
+    : `no connection to ${where} within ${ms / 1000} s: check the address, and firewalls on the way`
+}
+
+/** kas, or the cluster, has answered, but not with what was asked for. */
 export class KasRefused extends Error {
   override readonly name = 'KasRefused'
   readonly status: number
@@ -65,19 +73,5 @@ export class KasRefused extends Error {
     const message = statusMessage(body) ?? body.slice(0, maxForeignText)
     super(printable(`kas answered ${status}${message === '' ? '' : `: ${message}`}`))
     this.status = status
-  }
-}
-
-/**
- * What kas answers with is a Status of Kubernetes, what stands in front of it may answer with anything.
- *
- * @returns its message; undefined: it is none
- */
-export function statusMessage(body: string): string | undefined {
-  try {
-    const { message } = Object(JSON.parse(body)) as { message?: unknown }
-    return typeof message === 'string' ? message.slice(0, maxMessage) : undefined
-  } catch {
-    return undefined // no JSON: it is not from kas
   }
 }

@@ -1,12 +1,16 @@
 import { readFile } from 'node:fs/promises'
 import { delimiter } from 'node:path'
+import type { Clock } from '../../lib/clock.ts'
 import { type ClusterSettings, loadKubeconfig, type Source } from '../../lib/kubeconfig.ts'
-import { type CliIo, type CliValues, textOption, UsageError } from './command.ts'
+import { printable } from '../../lib/printable.ts'
+import { type CliValues, type CommandContext, textOption, UsageError } from './command.ts'
+import type { Place } from './reach/unreached.ts'
 
-/** Where kas is, and as whom it is asked. */
-export interface Endpoint {
-  /** `https://kas.example.com/k8s-proxy` */
-  readonly url: URL
+/** Where kas is (`https://kas.example.com/k8s-proxy`), as whom it is asked, and how a command waits. */
+export interface Endpoint extends Place {
+  readonly clock: Clock
+  /** Says on stderr what is waited for, each text once. */
+  readonly warn: (text: string) => void
   readonly agentId: string
   readonly authorization: string
   readonly tls: {
@@ -16,6 +20,9 @@ export interface Endpoint {
   }
 }
 
+/** texts that a command says while it waits */
+const maxWarnings = 100
+
 /** What kas takes for a bearer token (doc/reference/tunnel-protocol.md 6.2). */
 export const tokenPattern = /^(ci|pat):(\d{1,19}):(\S+)$/
 
@@ -24,7 +31,8 @@ export const tokenPattern = /^(ci|pat):(\d{1,19}):(\S+)$/
  *
  * @throws UsageError that says what to set
  */
-export async function endpointOf(values: CliValues, env: CliIo['env']): Promise<Endpoint> {
+export async function endpointOf(values: CliValues, context: Pick<CommandContext, 'io' | 'clock'>): Promise<Endpoint> {
+  const { env } = context.io
   const given = textOption(values, 'kubeconfig')
   const files = given === undefined ? (env.KUBECONFIG ?? '').split(delimiter).filter(Boolean) : [given]
   if (files.length === 0) {
@@ -35,10 +43,11 @@ export async function endpointOf(values: CliValues, env: CliIo['env']): Promise<
   }).catch((cause: Error) => {
     throw new UsageError(cause.message, { cause })
   })
-  const { agentId, authorization } = await credentialsOf(settings, textOption(values, 'agent'))
+  const named = [files.join(delimiter), ...(settings.context ? [`context ${settings.context}`] : [])].join(', ')
+  const { agentId, authorization } = await credentialsOf(settings, textOption(values, 'agent'), named)
   const { ca, serverName, skipVerify } = settings
   return {
-    url: kasUrl(settings.server),
+    ...placeOf(settings.server, printable(named), context),
     agentId,
     authorization,
     tls: {
@@ -49,11 +58,36 @@ export async function endpointOf(values: CliValues, env: CliIo['env']): Promise<
   }
 }
 
-async function credentialsOf({ token }: ClusterSettings, agent: string | undefined) {
+const proxyVariables = ['HTTPS_PROXY', 'https_proxy', 'ALL_PROXY', 'all_proxy', 'HTTP_PROXY', 'http_proxy']
+
+/**
+ * Says how a command asks at a server.
+ *
+ * @param named - what names the address
+ * @throws UsageError
+ */
+export function placeOf(
+  server: string,
+  named: string,
+  { io, clock }: Pick<CommandContext, 'io' | 'clock'>,
+): Pick<Endpoint, 'url' | 'named' | 'proxy' | 'clock' | 'warn'> {
+  const said = new Set<string>()
+  const warn = (text: string) => {
+    if (said.has(text) || said.size >= maxWarnings) return
+    said.add(text)
+    io.stderr.write(`kas: ${printable(text)}\n`)
+  }
+  const proxy = proxyVariables.find((name) => io.env[name])
+  return { url: kasUrl(server, named), named, proxy, clock, warn }
+}
+
+async function credentialsOf({ token }: ClusterSettings, agent: string | undefined, named: string) {
   const text = token ? (await textOf(token)).trim() : ''
   const [, type, agentOfToken = '', secret] = tokenPattern.exec(text) ?? []
   if (!type) {
-    throw new UsageError('the token of the kubeconfig is none of kas: allowed is pat:<agent id>:<token> or ci:…')
+    throw new UsageError(
+      `${named}, is no kubeconfig of kas: its token is not pat:<agent id>:<token> or ci:<agent id>:<token>. kas kubeconfig makes one`,
+    )
   }
   if (agent !== undefined && !/^[1-9]\d{0,18}$/.test(agent)) {
     throw new UsageError(`--agent ${agent}: allowed is an agent's id, a whole number above zero`)
@@ -62,7 +96,9 @@ async function credentialsOf({ token }: ClusterSettings, agent: string | undefin
   return { agentId, authorization: `Bearer ${type}:${agentId}:${secret}` }
 }
 
-export function kasUrl(server: string): URL {
+/** @throws UsageError */
+function kasUrl(server: string, named: string): URL {
+  if (!URL.canParse(server)) throw new UsageError(`${named}: the server ${printable(server)} is no URL`)
   const url = new URL(server)
   if (url.protocol !== 'http:') url.protocol = 'https:'
   return url

@@ -14,6 +14,7 @@ import { statusOf } from '../../../dev/start/replica-table.ts'
 import { agent, files, replicaFiles, replicaName } from '../../../dev/start/settings.ts'
 import type { Endpoint } from '../../../src/kas/command/endpoint.ts'
 import { delay } from '../../../src/lib/signals.ts'
+import { testEndpoint } from '../../support/test-endpoint.ts'
 import { AgentkPod, leadingPod } from '../agentk-pods.ts'
 import { type AgentPlace, RollingGround } from '../rolling/rolling-ground.ts'
 import { filePeople } from './file-people.ts'
@@ -105,7 +106,7 @@ export class ViewsGround {
   endpoint(viewer: Viewer): Endpoint {
     const url = new URL(`https://127.0.0.1:${this.#front.port}`)
     const authorization = `Bearer ${this.people.credentials[viewer]}`
-    return { url, agentId: String(agent.id), authorization, tls: { ca: this.#ground.access.ca } }
+    return testEndpoint({ url, agentId: String(agent.id), authorization, tls: { ca: this.#ground.access.ca } })
   }
 
   /** @returns path of a kubeconfig that goes through kas' balancer as the job */

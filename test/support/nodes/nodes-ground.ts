@@ -1,11 +1,12 @@
 import { join } from 'node:path'
-import { type Endpoint, endpointOf } from '../../../src/kas/command/endpoint.ts'
+import type { Endpoint } from '../../../src/kas/command/endpoint.ts'
 import { agentkAccount } from '../agentk-account.ts'
 import { type KasAnswer, runKas } from '../kas-command.ts'
 import { Kubectl } from '../kubectl.ts'
 import { assets } from '../kubectl-stack.ts'
 import { Processes, type TestProcess, type TornDown } from '../processes.ts'
 import { Stack } from '../stack.ts'
+import { kubeconfigEndpoint } from '../test-endpoint.ts'
 import type { NodeCluster } from './node-cluster.ts'
 
 /** Beside the shipped roles: webhooks, which these leave out. */
@@ -46,7 +47,7 @@ export class NodesGround {
     )
     const stack = await Stack.start(processes, { agentKubeconfig })
     await stack.repository.push('.gitlab/agents/prod/views.yaml', '{}\n')
-    const endpoint = await endpointOf({}, { KUBECONFIG: stack.kubeconfig('agent') })
+    const endpoint = await kubeconfigEndpoint(stack.kubeconfig('agent'))
     const ground = new NodesGround({ cluster, processes, stack, endpoint })
     await ground.startAgentk('agentk-0')
     await stack.connected()

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { testEndpoint } from '../../support/test-endpoint.ts'
 import { LiveTree } from '../../support/views/live-tree.ts'
 import { startViewsServer } from '../kas/modules/views/cli/views-server.ts'
 
@@ -7,7 +8,7 @@ const timeoutMs = 5000
 
 async function follow(t: Parameters<typeof startViewsServer>[0]) {
   const { url, viewer } = await startViewsServer(t)
-  const endpoint = { url, agentId: '1', authorization: 'Bearer x', tls: {} }
+  const endpoint = testEndpoint({ url, agentId: '1', authorization: 'Bearer x' })
   const tree = new LiveTree({ endpoint, query: { view: 'tree', scope: { namespaces: ['shop'] } } })
   t.teardown(() => tree.stop())
   const first = await viewer()

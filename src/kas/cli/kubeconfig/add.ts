@@ -3,9 +3,9 @@ import { hostname } from 'node:os'
 import { tokenHash } from '../../../lib/token-hash.ts'
 import type { Agent } from '../../agent.ts'
 import { askAgentsOfUser, endpointAt, tokenFrom } from '../../command/agents-of-user.ts'
-import { KasRefused } from '../../command/ask-kas.ts'
 import { required, textOption, UsageError } from '../../command/command.ts'
 import type { Endpoint } from '../../command/endpoint.ts'
+import { Unreached } from '../../command/reach/unreached.ts'
 import type { DirectoryContents } from '../../directory/file/directory-contents.ts'
 import type { CliContext } from '../directory-command.ts'
 import { agentNamed, userNamed } from '../named-entries.ts'
@@ -91,12 +91,12 @@ interface Asked {
 async function listAgents(context: CliContext, server: string, files: KubeconfigFiles, caller: Caller): Promise<Asked> {
   const { values, clock, directory } = context
   await commit(context, caller)
-  const endpoint = await endpointAt(server, caller.token, values)
+  const endpoint = await endpointAt(server, caller.token, context)
   const end = clock.now() + (caller.isNew ? knownWithinMs : 0)
   const { agents, user } = await answeredBy(end, () => askAgentsOfUser(endpoint), clock)
   const owners = new Map([[caller.token, `user ${user}`]])
   for (const token of directory.isNamed ? [] : tokensAt(files, server).slice(0, maxForeignTokens)) {
-    const other = owners.has(token) ? undefined : await userOf(await endpointAt(server, token, values))
+    const other = owners.has(token) ? undefined : await userOf(await endpointAt(server, token, context))
     if (other !== undefined) owners.set(token, `user ${other}`)
   }
   const listed = agents.map(({ id, name, project }) => ({
@@ -112,7 +112,7 @@ async function userOf(endpoint: Endpoint): Promise<string | undefined> {
   try {
     return (await askAgentsOfUser(endpoint)).user
   } catch (error) {
-    if (error instanceof KasRefused && error.status === 401) return undefined
+    if (error instanceof Unreached && error.status === 401) return undefined
     throw error
   }
 }
@@ -138,7 +138,7 @@ async function answeredBy<T>(end: number, ask: () => Promise<T>, clock: CliConte
     try {
       return await ask()
     } catch (error) {
-      const isUnknown = error instanceof KasRefused && error.status === 401
+      const isUnknown = error instanceof Unreached && error.status === 401
       if (!isUnknown || clock.now() + pauseMs > end) throw error
     }
     await new Promise<void>((resolve) => void clock.after(pauseMs, resolve))

@@ -8,11 +8,11 @@ const options = { kubeconfig: { type: 'string' } } as const
 const say: Command = {
   usage,
   options,
-  async run(args, { io }) {
+  async run(args, context) {
     const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
     const word = required(positionals[1], 'WORD')
-    const answer = await askKas(await endpointOf(values, io.env), { method: 'GET', path: `/echo?word=${word}` })
-    io.stdout.write(`${JSON.parse(answer).names.join()}\n`)
+    const answer = await askKas(await endpointOf(values, context), { method: 'GET', path: `/echo?word=${word}` })
+    context.io.stdout.write(`${JSON.parse(answer).names.join()}\n`)
     return 0
   },
 }

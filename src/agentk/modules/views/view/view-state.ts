@@ -67,7 +67,9 @@ export function viewState(parts: ViewStateParts): ViewState {
       .map((one) => one.why)
       .filter(Boolean)
       .sort()[0]
-    return { is, since: Math.min(...of.map(({ since }) => since)), ...(why ? { why } : {}), ...named }
+    const listed = is === 'syncing' ? `${seen.length - of.length} of ${seen.length} kinds are listed` : ''
+    const text = [listed, why].filter(Boolean).join('; ')
+    return { is, since: Math.min(...of.map(({ since }) => since)), ...(text ? { why: text } : {}), ...named }
   }
   if (parts.isFirstList || parts.awaitsRights) return { is: 'syncing', since: parts.openedAt, ...named }
   return { is: 'live', since: Math.max(parts.openedAt, ...(live ?? []).map(({ since }) => since)), ...named }

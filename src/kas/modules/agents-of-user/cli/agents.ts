@@ -1,7 +1,6 @@
 import { printableJson } from '../../../../lib/printable.ts'
 import { type AgentsOfUser, askAgentsOfUser, endpointAt, tokenFrom } from '../../../command/agents-of-user.ts'
 import {
-  type CliIo,
   type CliValues,
   type Command,
   type CommandContext,
@@ -34,13 +33,14 @@ const help = `usage: kas ${usage}
 export const agents: Command = { usage, options, run }
 
 /** @throws UsageError, BadAnswer, Error with what kas answered */
-async function run(args: readonly string[], { io }: CommandContext): Promise<number> {
+async function run(args: readonly string[], context: CommandContext): Promise<number> {
+  const { io } = context
   const { values } = parsedArgs({ args: [...args], options })
   if (values.help) {
     io.stdout.write(help)
     return 0
   }
-  const answer = await askAgentsOfUser(await endpoint(values, io))
+  const answer = await askAgentsOfUser(await endpoint(values, context))
   io.stdout.write(values.json ? `${printableJson(answer, 2)}\n` : table(answer))
   if (answer.unread > 0) {
     io.stderr.write(`note: the configuration of ${answer.unread} more could not be read: kas' log says why\n`)
@@ -48,13 +48,13 @@ async function run(args: readonly string[], { io }: CommandContext): Promise<num
   return 0
 }
 
-async function endpoint(values: CliValues, io: CliIo) {
+async function endpoint(values: CliValues, context: CommandContext) {
   const server = textOption(values, 'server')
   const file = textOption(values, 'token-file')
   if ((server === undefined) !== (file === undefined)) throw new UsageError('--server and --token-file go together')
-  if (server === undefined || file === undefined) return await endpointOf(values, io.env)
+  if (server === undefined || file === undefined) return await endpointOf(values, context)
   if (!URL.canParse(server)) throw new UsageError(`--server ${server}: allowed is a URL with https`)
-  return await endpointAt(server, await tokenFrom(file), values)
+  return await endpointAt(server, await tokenFrom(file), { ...context, values })
 }
 
 function table({ user, agents: shown }: AgentsOfUser): string {

@@ -25,7 +25,8 @@ const forgetAnnotation = 'agent.gitlab.com/forget'
 export const forget: Command = { usage, name: 'gitops', options, run }
 
 /** @throws UsageError, BadAnswer, Error with what kas or the API server answered */
-async function run(args: readonly string[], { io, clock }: CommandContext): Promise<number> {
+async function run(args: readonly string[], context: CommandContext): Promise<number> {
+  const { io, clock } = context
   const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
   if (values.help) {
     io.stdout.write(forgetHelp)
@@ -33,7 +34,7 @@ async function run(args: readonly string[], { io, clock }: CommandContext): Prom
   }
   const [, wanted, ...more] = positionals
   if (wanted === undefined || more.length > 0) throw new UsageError('allowed is one source')
-  const endpoint = await endpointOf(values, io.env)
+  const endpoint = await endpointOf(values, context)
   const find = async () => sourceCalled((await askState(endpoint)).sources, wanted)
   const source = await find()
   if (!source) throw new Error(`no source ${wanted} is known: kas gitops status shows those that are`)

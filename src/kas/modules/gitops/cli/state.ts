@@ -58,6 +58,7 @@ const configuration = z.looseObject({
 const state = z.object({
   sources: z.array(source).max(maxSources),
   agent: z.enum(['connected', 'stock', 'absent']).optional(),
+  away: z.looseObject({ text: cell.optional() }).optional(),
   configuration: configuration.optional(),
   cut: z.boolean().optional(),
 })

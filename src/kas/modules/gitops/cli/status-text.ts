@@ -5,7 +5,8 @@ import type { ShownSource, ShownState } from './state.ts'
 const head = ['SOURCE', 'REF', 'PHASE', 'COMMIT', 'WANTED', 'OBJECTS', 'FAILED', 'APPLIED', 'COMPARED']
 
 /** What `kas gitops status` prints: a line for each source, then what is not as it should be, and what to do. */
-export function statusText({ sources, agent, configuration, cut: isCut }: ShownState, agentId: string): string {
+export function statusText(state: ShownState, agentId: string): string {
+  const { sources, agent, away, configuration, cut: isCut } = state
   const file = configuration?.problem
     ? [
         `the agent’s file: ${configuration.phase ?? 'REFUSED'}: ${configuration.problem}`,
@@ -13,7 +14,8 @@ export function statusText({ sources, agent, configuration, cut: isCut }: ShownS
       ]
     : []
   const missing = isCut ? ['the agent has more sources than kas keeps: some are not shown'] : []
-  const lines = [...file, ...missing, ...sources.flatMap(detailsOf)].map((line) => `${printable(line)}\n`)
+  const absent = agent === 'absent' && away?.text ? [away.text] : []
+  const lines = [...absent, ...file, ...missing, ...sources.flatMap(detailsOf)].map((line) => `${printable(line)}\n`)
   if (sources.length > 0) return `${textTable([head, ...sources.map(rowOf)])}${lines.join('')}`
   return `${nothingText({ agent, configuration }, agentId)}\n${lines.join('')}`
 }

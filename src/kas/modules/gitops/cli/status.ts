@@ -48,7 +48,7 @@ export async function gitopsStatus(
   if (values.output !== undefined && values.output !== 'json') {
     throw new UsageError(`-o ${values.output}: allowed is json`)
   }
-  const endpoint = await endpointOf(values, io.env)
+  const endpoint = await endpointOf(values, context)
   let last = ''
   for (;;) {
     const { sources, ...rest } = await askState(endpoint)

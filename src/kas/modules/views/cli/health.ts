@@ -4,6 +4,7 @@ import { type ArgoWord, kasWords, viewsBounds } from '../../../../proto/views-js
 import { askKas } from '../../../command/ask-kas.ts'
 import { BadAnswer } from '../../../command/bad-answer.ts'
 import { type Endpoint, endpointOf } from '../../../command/endpoint.ts'
+import { Unreached } from '../../../command/reach/unreached.ts'
 import { type Judgement, judge, unnamedNamespaces } from './gate.ts'
 import { type GateOptions, gateFlags, readGate } from './gate-options.ts'
 import { reportText } from './gate-report.ts'
@@ -32,7 +33,7 @@ export const health = viewsCommand({
   async run(context) {
     const { values, positionals, io } = context
     const options = await readGate(positionals, values, io)
-    const endpoint = await endpointOf(values, io.env)
+    const endpoint = await endpointOf(values, context)
     return await new Gate(context, options, endpoint).run()
   },
 })
@@ -46,6 +47,8 @@ class Gate {
   #model: ShownView | undefined
   #judgement: Judgement | undefined
   #problems: readonly string[] = []
+  /** there is no answer */
+  #waitReason = 'the agent is still listing its cluster'
   /** namespaces of the environment, more than one, that nobody has named */
   #scattered: readonly string[] = []
   /** the line that was last printed of each row */
@@ -74,6 +77,10 @@ class Gate {
       onLost: (reason) => {
         this.#model = undefined
         this.#code.now(unknown) // it is not known whether what it said is still so
+        this.#waitReason = reason
+      },
+      onWait: (reason) => {
+        this.#waitReason = reason
         this.#say(reason)
       },
       onWithout: (key) =>
@@ -82,7 +89,8 @@ class Gate {
     try {
       await withDeadline({ ms: waitMs, clock, signals: [this.#decided.signal] }, (signal) => client.run(signal))
     } catch (error) {
-      if (!(error instanceof BadAnswer)) throw error
+      const isUnknown = error instanceof BadAnswer || (error instanceof Unreached && error.kind !== 'caller')
+      if (!isUnknown) throw error
       this.#context.io.stderr.write(`kas health: ${error.message}\n`)
       return unknown
     } finally {
@@ -163,7 +171,8 @@ class Gate {
   async #report(model: ShownView | undefined, layout: Layout): Promise<void> {
     const { stdout } = this.#context.io
     const judgement = this.#judgement
-    if (!model || !judgement) return void stdout.write('unknown: no answer\n')
+    if (!model || !judgement)
+      return void stdout.write(printable(`unknown: no answer: ${this.#waitReason}`).concat('\n'))
     stdout.draw(`${stateText(model)}${headText(judgement, layout, this.#options)}`)
     for (const { kind, namespace, name } of judgement.absent) {
       stdout.write(

@@ -48,7 +48,7 @@ export interface PrintedView {
  * @returns the exit code: 1 with a problem, too. @throws ViewRefused
  */
 export async function printView(context: ViewsContext, printed: PrintedView): Promise<number> {
-  const endpoint = await endpointOf(context.values, context.io.env)
+  const endpoint = await endpointOf(context.values, context)
   const scope = await withSource(printed.query.scope, endpoint)
   const query = { ...printed.query, ...(scope ? { scope } : {}) }
   const ask = (request: KasRequest) => askKas(endpoint, request)
@@ -95,6 +95,7 @@ class Printing {
       nodes,
       onChange: (model, isWhole) => this.#changed(model, isWhole),
       onLost: (reason) => this.#wasLost(reason),
+      onWait: (reason) => this.#waits(reason),
       onWithout: (key) => this.#isWithout(key),
     })
     const run = (signal: AbortSignal) => client.run(signal)
@@ -195,8 +196,14 @@ class Printing {
 
   #wasLost(reason: string): void {
     this.#lost = reason
-    if (this.#isWatching && !this.#screen.isFull) this.#warn(`${reason}; what is shown may be old`)
     if (this.#screen.isFull) this.#problems = [printable(`${reason}; what is shown may be old`)]
+  }
+
+  #waits(reason: string): void {
+    this.#lost = reason
+    const isOld = this.#model !== undefined && this.#isWatching
+    // a screen of its own that is shown already says it
+    if (!this.#screen.isFull || !this.#model) this.#warn(isOld ? `${reason}; what is shown may be old` : reason)
   }
 
   #isWithout(key: string): void {

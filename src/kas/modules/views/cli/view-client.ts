@@ -3,11 +3,15 @@ import { Backoff } from '../../../../lib/backoff.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { printable } from '../../../../lib/printable.ts'
 import { type Query, type Row, type Update, viewsBounds, viewsProtocol } from '../../../../proto/views-json.ts'
-import { statusMessage } from '../../../command/ask-kas.ts'
 import { type Endpoint, urlBelow } from '../../../command/endpoint.ts'
+import { answerFault, type FaultyAnswer, statusMessage } from '../../../command/reach/answer-fault.ts'
+import { callerText } from '../../../command/reach/caller-text.ts'
+import { connectionFault } from '../../../command/reach/connection-fault.ts'
+import { placeText, type Unreached } from '../../../command/reach/unreached.ts'
 import { type AskedView, sorted, tooLarge, unknownKey, withoutKey } from './older-agent.ts'
 import { readMessage } from './received.ts'
 import { childrenLimit, ShownView } from './shown-view.ts'
+import { ViewWait } from './view-wait.ts'
 
 /** kas answers a ping of a socket that is alive. ms */
 const pingMs = 15_000
@@ -44,6 +48,16 @@ const passing: ReadonlySet<string> = new Set([
   'VIEWS_NOT_LED',
 ])
 
+/** Of the text with which agentk refuses while views are off. A version without views has another text. */
+const viewsFile = 'views.yaml'
+
+/** @returns why the view has ended, where it is asked for again. @throws ViewRefused */
+function passingText({ code, text }: { code: string; text: string }, { agentId }: Endpoint): string {
+  if (passing.has(code)) return printable(text)
+  if (code !== 'VIEWS_NOT_SERVED' || !text.includes(viewsFile)) throw new ViewRefused(code, text)
+  return printable(`views of agent ${agentId} are off: ${text}. One with {} turns them on`)
+}
+
 export interface ViewOptions {
   readonly query: Query
   /** whether the children of a row are shown, too */
@@ -54,6 +68,8 @@ export interface ViewOptions {
   readonly onChange: (shown: ShownView, isWhole: boolean) => boolean
   /** the connection was lost, and is made again: what is shown may be old */
   readonly onLost?: (reason: string) => void
+  /** why there is no whole answer yet, each reason once. Default: said on stderr */
+  readonly onWait?: (reason: string) => void
   /** the agent is older, and does not know this part of the query: it is done without, as far as that can be */
   readonly onWithout?: (key: string) => void
 }
@@ -71,6 +87,9 @@ export class ViewClient {
   readonly #shown = new ShownView()
   #asked: AskedView
   #socket: WebSocket | undefined
+  readonly #wait: ViewWait
+  /** kas was there: from now on a lost connection is made again */
+  #wasReached = false
   /** nodes whose children are asked for, with how many */
   readonly #pages = new Map<string, number>()
 
@@ -79,6 +98,7 @@ export class ViewClient {
     this.#endpoint = endpoint
     this.#options = options
     this.#asked = { fresh: true, ...options.query }
+    this.#wait = new ViewWait(endpoint, options.onWait ?? endpoint.warn)
     // the agent has the worst first then: causes are of what is not well
     if (options.query.sort === 'since') this.#shown.arrange = (rows) => sorted(rows, 'since')
     this.#showChildren(options.nodes ?? [], viewsBounds.maxLimit)
@@ -87,9 +107,18 @@ export class ViewClient {
   /**
    * Until it is enough, or the signal aborts.
    *
-   * @throws ViewRefused, BadAnswer, and what `onChange` throws
+   * @throws Unreached, ViewRefused, BadAnswer, and what `onChange` throws
    */
   async run(signal: AbortSignal): Promise<void> {
+    this.#wait.start()
+    try {
+      await this.#run(signal)
+    } finally {
+      this.#wait.end()
+    }
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
     const backoff = new Backoff(this.#components, backoffOptions)
     const enough = new AbortController()
     const ended = AbortSignal.any([signal, enough.signal])
@@ -98,6 +127,7 @@ export class ViewClient {
       if (ended.aborted) return
       if (lost === undefined) continue
       this.#options.onLost?.(lost)
+      this.#wait.lost(lost)
       await backoff.wait(ended)
     }
   }
@@ -125,6 +155,7 @@ export class ViewClient {
     const isThere = (node: string) => shown.pages.has(node) || (nodes !== undefined && shown.refused.has(node))
     // rows come before their page, many in several updates
     const isWhole = shown.state.is !== 'syncing' && shown.pages.has('') && wanted.every(isThere)
+    this.#wait.updated(shown, isWhole)
     if (onChange(shown, isWhole)) onEnough()
   }
 
@@ -142,22 +173,26 @@ export class ViewClient {
     }
   }
 
-  /** @returns why the socket has ended. @throws ViewRefused, BadAnswer, and what `onChange` throws */
-  #follow(onEnough: () => void, signal: AbortSignal): Promise<string> {
-    const { authorization, tls } = this.#endpoint
+  /** @returns why the socket has ended. @throws Unreached, ViewRefused, BadAnswer, and what `onChange` throws */
+  async #follow(onEnough: () => void, signal: AbortSignal): Promise<string> {
     const { promise, resolve, reject } = Promise.withResolvers<string>()
-    const socket = new WebSocket(urlBelow(this.#endpoint, '/views'), viewsProtocol, {
-      headers: { Authorization: authorization },
-      handshakeTimeout: dialMs,
-      maxPayload: maxMessageBytes,
-      perMessageDeflate: false,
-      ...tls,
-    })
+    let socket: WebSocket
+    try {
+      socket = this.#dial()
+    } catch (error) {
+      return this.#lostBy(await connectionFault(error as Error, this.#endpoint)) // its authority cannot be read
+    }
     const stopPings = this.#pings(socket)
+    const cancelDial = this.#components.clock.after(dialMs, () => {
+      if (socket.readyState !== WebSocket.CONNECTING) return
+      resolve(`no answer from ${placeText(this.#endpoint)} within ${dialMs / 1000} s`)
+      socket.terminate()
+    })
     const onAbort = () => socket.terminate()
     signal.addEventListener('abort', onAbort, { once: true })
     socket.on('open', () => {
       this.#socket = socket
+      this.#wasReached = true
       this.#send({ type: 'open', id: viewId, agent: this.#endpoint.agentId, ...this.#asked })
       for (const [node, limit] of this.#pages) this.#send({ type: 'page', id: viewId, node, limit })
     })
@@ -165,8 +200,7 @@ export class ViewClient {
       try {
         const message = readMessage(String(data))
         if (message.type === 'update') return this.#updated(message.update, onEnough)
-        if (!passing.has(message.code)) throw new ViewRefused(message.code, message.text)
-        resolve(message.text)
+        resolve(passingText(message, this.#endpoint))
       } catch (error) {
         reject(error)
       }
@@ -174,30 +208,60 @@ export class ViewClient {
       socket.removeAllListeners('message')
     })
     socket.on('unexpected-response', (request, response) => {
-      let text = ''
+      let body = ''
       response.on('data', (chunk) => {
-        if (text.length < maxMessageBytes) text += chunk
+        if (body.length < maxMessageBytes) body += chunk
       })
       response.on('close', () => {
-        const status = response.statusCode ?? 0
-        const answer = statusMessage(text) ?? `HTTP ${status}`
-        if (status >= 500 || status === 429) resolve(answer)
-        else reject(new ViewRefused(`HTTP ${status}`, answer))
+        const { statusCode: status = 0, headers } = response
+        this.#refusedBy({ status, headers, body }).then(resolve, reject)
         request.destroy()
       })
     })
-    socket.on('error', (error) => resolve(error.message))
+    socket.on('error', (error) => {
+      connectionFault(error, this.#endpoint)
+        .then((fault) => this.#lostBy(fault))
+        .then(resolve, reject)
+    })
     socket.on('close', (code, reason) => {
       // an older kas takes less of a query
       if (code === messageTooBig && this.#asked.objects) reject(new ViewRefused(tooLarge, ''))
+      if (this.#socket !== socket) return // it was never open, and its error says why
       resolve(reason.length > 0 ? String(reason) : `the WebSocket ended with ${code}`)
     })
     return promise.finally(() => {
       signal.removeEventListener('abort', onAbort)
       stopPings()
+      cancelDial()
       this.#socket = undefined
       socket.terminate()
     })
+  }
+
+  #dial(): WebSocket {
+    const { authorization, tls } = this.#endpoint
+    return new WebSocket(urlBelow(this.#endpoint, '/views'), viewsProtocol, {
+      headers: { Authorization: authorization },
+      maxPayload: maxMessageBytes,
+      perMessageDeflate: false,
+      ...tls,
+    })
+  }
+
+  /** @returns its text, where the view is asked for again. @throws it, where that is of no use */
+  #lostBy(fault: Unreached): string {
+    if (fault.isPassing || (this.#wasReached && fault.kind !== 'caller')) return fault.message
+    throw fault
+  }
+
+  /** @returns why there is no WebSocket, where it is asked for again. @throws Unreached, ViewRefused */
+  async #refusedBy(answer: FaultyAnswer): Promise<string> {
+    const fault = answerFault(answer, this.#endpoint)
+    if (fault) return this.#lostBy(await callerText(this.#endpoint, fault))
+    const { status, body } = answer
+    const text = statusMessage(body) ?? `HTTP ${status}`
+    if (status >= 500 || status === 429) return text
+    throw new ViewRefused(`HTTP ${status}`, text)
   }
 
   /** One that does not answer is dead, whatever the network says. */

@@ -22,6 +22,8 @@ const usage = `views role [--service-account NAMESPACE/NAME]
   --agent ID                          another agent than the one that the kubeconfig's token names
   --service-account NAMESPACE/NAME    whose rights these shall be (default: agentk/agentk)`
 
+/** kas waits for an agent for 20 s. ms */
+const timeoutMs = 25_000
 /** What is read from an agent gives it rights once it is applied: names alone, of no Secrets. */
 const groupPattern = /^[a-z0-9.-]*$/
 const core = { group: '', version: 'v1' }
@@ -32,7 +34,8 @@ const neverNamed: ReadonlySet<string> = new Set(['Secret'])
 export const viewsRole: Command = { usage, name: 'views', options, run }
 
 /** @throws UsageError, BadAnswer, Error with what kas answered */
-async function run(args: readonly string[], { io }: CommandContext): Promise<number> {
+async function run(args: readonly string[], context: CommandContext): Promise<number> {
+  const { io } = context
   const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
   if (values.help) {
     io.stdout.write(`usage: kas ${usage}\n`)
@@ -43,7 +46,7 @@ async function run(args: readonly string[], { io }: CommandContext): Promise<num
   if (!namespace || !name || more.length > 0 || !/^[a-z0-9./-]+$/.test(values['service-account'])) {
     throw new UsageError(`--service-account ${values['service-account']}: allowed is NAMESPACE/NAME`)
   }
-  const endpoint = await endpointOf(values, io.env)
+  const endpoint = await endpointOf(values, context)
   const kinds = await notFollowed(endpoint)
   const groups = await namesIn(endpoint, kinds)
   if (groups.size === 0) {
@@ -56,7 +59,7 @@ async function run(args: readonly string[], { io }: CommandContext): Promise<num
 
 /** @returns `group/Kind` of those that are followed nowhere, or not in some namespace */
 async function notFollowed(endpoint: Endpoint): Promise<Set<string>> {
-  const { state } = readUpdate(await askKas(endpoint, { method: 'GET', path: '/views?view=list&limit=1' }))
+  const { state } = readUpdate(await askKas(endpoint, { method: 'GET', path: '/views?view=list&limit=1', timeoutMs }))
   if (!state || state.is === 'syncing') throw new Error('the cluster is still being listed: ask again in a minute')
   const kinds = (state.notFollowed ?? []).filter((one) => !/ .*\//.test(one)) // without objects that are too large
   return new Set(kinds.map((one) => one.split(' ')[0] ?? '').filter((kind) => !neverNamed.has(kind)))

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ListRights, resourceKey } from '../../../../../../src/agentk/modules/views/access/list-rights.ts'
 import type { FollowState, Visibility } from '../../../../../../src/agentk/modules/views/store/record.ts'
-import { seenStates } from '../../../../../../src/agentk/modules/views/view/view-state.ts'
+import { seenStates, viewState } from '../../../../../../src/agentk/modules/views/view/view-state.ts'
 import { kinds } from '../objects.ts'
 
 const live: FollowState = { is: 'live', since: 1, why: '', refusedNamespaces: [], leftOut: [] }
@@ -40,4 +40,38 @@ t.test('within one of some namespaces', async (t) => {
   t.notOk(rights.mayListWithin(kinds.pod, new Set(['x'])))
   t.notOk(rights.mayListWithin(kinds.service, new Set(['a'])))
   t.ok(new ListRights(true, new Set(), new Map()).mayListWithin(kinds.pod, new Set(['x'])))
+})
+
+t.test('while kinds are listed it says how many are, of those that the caller may list', async (t) => {
+  const rights = new ListRights(true, new Set(), new Map())
+  const of = (is: FollowState['is'], why = ''): FollowState => ({ ...live, is, why })
+  const state = (seen: Parameters<typeof viewState>[0]['seen']) =>
+    viewState({
+      seen,
+      visibility: {
+        ...rights,
+        key: '',
+        mayList: () => true,
+        mayListWithin: () => true,
+        mayListEvents: () => false,
+        mayName: () => false,
+      },
+      query: { view: 'tree' } as never,
+      isFirstList: true,
+      problem: '',
+      openedAt: 1,
+      caller: {} as never,
+      areRightsKnown: false,
+      awaitsRights: false,
+      isFollowed: () => true,
+      kinds: [],
+    })
+  const listing = [
+    [kinds.pod, of('live')],
+    [kinds.node, of('syncing')],
+    [kinds.service, of('syncing', '503')],
+  ] as const
+  t.match(state(listing), { is: 'syncing', why: `1 of 3 kinds are listed; ${kinds.service.key}: 503` })
+  t.match(state([[kinds.pod, of('live')]]), { is: 'syncing', why: undefined })
+  t.match(state([[kinds.pod, of('stale', '503')]]), { is: 'stale', why: `${kinds.pod.key}: 503` })
 })

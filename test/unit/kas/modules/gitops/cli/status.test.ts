@@ -179,7 +179,10 @@ t.test('as JSON, and each change of it', async (t) => {
     if (looks === 2) state.body = JSON.stringify({ sources: [{ ...source, phase: 'SYNCED', commit: source.wanted }] })
     if (looks === 3) end.abort()
   }
-  const clock = { ...systemClock, after: (_: number, action: () => void) => systemClock.after(0, action) }
+  const clock = {
+    ...systemClock,
+    after: (ms: number, action: () => void) => systemClock.after(ms === 1000 ? 0 : ms, action),
+  }
   const code = await gitopsStatus(['status', '-w', '-o', 'json'], { io: printableIo(io), clock, signal: end.signal })
   t.equal(code, 0)
   t.equal(asked.length, 3)
@@ -223,10 +226,13 @@ t.test('what goes wrong is said', async (t) => {
   state.status = 401
   state.body = JSON.stringify({ kind: 'Status', message: 'GitLab Agent Server: Unauthorized' })
   t.equal(await runCli(['gitops', 'status'], io), 1)
-  t.match(printed.err, 'kas gitops: kas answered 401: GitLab Agent Server: Unauthorized')
+  t.match(printed.err, 'kas answered 401: GitLab Agent Server: Unauthorized')
   state.body = 'no JSON'
   t.equal(await runCli(['gitops', 'status'], io), 1)
-  t.match(printed.err, 'kas answered 401: no JSON')
+  t.match(
+    printed.err,
+    'is not kas, and asks for a login of its own: let it pass requests with a token on to kas. It answered 401: no JSON',
+  )
   for (const args of [
     ['gitops'],
     ['gitops', 'stat'],

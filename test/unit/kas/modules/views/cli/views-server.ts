@@ -65,7 +65,7 @@ export async function startViewsServer(t: Test, options: ServerOptions = {}) {
   const refusal = Promise.withResolvers<void>()
   server.on('upgrade', (request, socket, head) => {
     if (options.refuse !== undefined || request.url !== '/k8s-proxy/views') {
-      const body = JSON.stringify({ kind: 'Status', message: 'Unauthorized' })
+      const body = JSON.stringify({ kind: 'Status', message: 'GitLab Agent Server: Unauthorized' })
       const status = options.refuse ?? 404
       socket.end(`HTTP/1.1 ${status} No\r\nConnection: close\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
       refusal.resolve()

@@ -1,0 +1,37 @@
+import * as z from 'zod'
+import { withDeadline } from '../../../lib/deadline.ts'
+import { printable } from '../../../lib/printable.ts'
+import type { Endpoint } from '../endpoint.ts'
+import { exchange } from './exchange.ts'
+import { Unreached } from './unreached.ts'
+
+/** kas says so soon whom it takes the caller for; else it is not said. ms */
+const answerMs = 2000
+/** agents that are named */
+const maxAgents = 5
+
+const answer = z.object({
+  user: z.string().max(253),
+  agents: z.array(z.object({ id: z.string().max(20), name: z.string().max(64) })),
+})
+
+/** Adds who the caller is, and which agents let them in, to a refusal of an agent. */
+export async function callerText(endpoint: Endpoint, fault: Unreached): Promise<Unreached> {
+  const { authorization, agentId, clock } = endpoint
+  const [, token] = /^Bearer pat:\d+:(.*)$/.exec(authorization) ?? []
+  if (fault.kind !== 'caller' || fault.status !== 403 || token === undefined) return fault
+  const asUser = { ...endpoint, authorization: `Bearer pat:0:${token}` }
+  try {
+    const { body } = await withDeadline({ ms: answerMs, clock }, (signal) =>
+      exchange(asUser, { method: 'GET', path: '/agents' }, { signal }),
+    )
+    const { user, agents } = answer.parse(JSON.parse(body))
+    const names = agents.slice(0, maxAgents).map(({ id, name }) => `${id} (${name})`)
+    const more = agents.length > names.length ? ` and ${agents.length - names.length} more` : ''
+    const others = names.length === 0 ? 'no agent lets you in' : `these agents do: ${names.join(', ')}${more}`
+    const text = `you are ${user}, and agent ${agentId} does not let you in; ${others}`
+    return new Unreached('caller', printable(`${text}. ${fault.message}`), { cause: fault, status: 403 })
+  } catch {
+    return fault // an older kas does not say
+  }
+}

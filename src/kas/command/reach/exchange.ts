@@ -1,0 +1,69 @@
+import { type IncomingHttpHeaders, type IncomingMessage, request as requestHttp } from 'node:http'
+import { request as requestHttps } from 'node:https'
+import { BadAnswer } from '../bad-answer.ts'
+import { type Endpoint, urlBelow } from '../endpoint.ts'
+
+/** kas answers with 3 MiB at most */
+const maxBodyBytes = 4 * 1024 * 1024
+
+export interface KasRequest {
+  readonly method: 'GET' | 'PATCH'
+  /** below the prefix of kas: its own, or of the API server behind it; with its query */
+  readonly path: string
+  /** a merge patch; absent: none */
+  readonly patch?: object
+  /** default: JSON */
+  readonly accept?: string
+  /** how long the answer is waited for. Default: 15 s */
+  readonly timeoutMs?: number
+}
+
+export interface KasAnswer {
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  readonly body: string
+}
+
+/** How far an exchange has come. */
+export interface Progress {
+  isConnected: boolean
+}
+
+/** Sends one request and reads its answer. @throws BadAnswer, Error of the connection */
+export async function exchange(
+  endpoint: Endpoint,
+  { method, path, patch, accept = 'application/json' }: KasRequest,
+  { signal, progress }: { readonly signal: AbortSignal; readonly progress?: Progress },
+): Promise<KasAnswer> {
+  const { authorization, tls } = endpoint
+  const [pathname = '', query = ''] = path.split('?')
+  const url = urlBelow(endpoint, pathname)
+  url.search = query
+  const request = url.protocol === 'http:' ? requestHttp : requestHttps
+  const type = patch && { 'content-type': 'application/merge-patch+json' }
+  const headers = { authorization, accept, ...type }
+  return await new Promise<KasAnswer>((resolve, reject) => {
+    const asked = request(url, { ...tls, method, signal, headers }, (response) => {
+      const { statusCode: status = 0, headers: answered } = response
+      bodyOf(response).then((body) => resolve({ status, headers: answered, body }), reject)
+    })
+    asked.on('socket', (socket) => {
+      if (!progress) return
+      const connected = () => Object.assign(progress, { isConnected: true })
+      if (socket.connecting) socket.once('connect', connected)
+      else connected()
+    })
+    asked.on('error', reject).end(patch && JSON.stringify(patch))
+  })
+}
+
+async function bodyOf(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > maxBodyBytes) throw new BadAnswer(`it has more than ${maxBodyBytes} bytes`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}

@@ -1,0 +1,94 @@
+import type { Endpoint } from '../../../command/endpoint.ts'
+import { noticeMs } from '../../../command/reach/unreached.ts'
+import { waitReason } from '../../../command/reach/wait-reason.ts'
+import type { ShownView } from './shown-view.ts'
+
+/** From one check of what a view waits for to the next. ms */
+const againMs = 5000
+/** reasons that are remembered as said */
+const maxReasons = 100
+
+/** Says what a view waits for: after a second without a whole answer, and when that is something else. */
+export class ViewWait {
+  readonly #endpoint: Endpoint
+  readonly #say: (text: string) => void
+  readonly #reasons = new Set<string>()
+  #shown: ShownView | undefined
+  #isOpen = false
+  #isWhole = false
+  #isEnded = false
+  /** a second has passed without a whole answer */
+  #isLate = false
+  #listingAt = Number.NEGATIVE_INFINITY
+  /** absent: there is nothing to wait for */
+  #cancel: (() => void) | undefined
+
+  constructor(endpoint: Endpoint, say: (text: string) => void) {
+    this.#endpoint = endpoint
+    this.#say = say
+  }
+
+  start(): void {
+    this.#cancel ??= this.#after(noticeMs)
+  }
+
+  end(): void {
+    this.#isEnded = true
+    this.#rest()
+  }
+
+  updated(shown: ShownView, isWhole: boolean): void {
+    this.#shown = shown
+    this.#isOpen = true
+    this.#isWhole = isWhole
+    if (isWhole) {
+      this.#reasons.clear() // a reason that comes again is said again
+      this.#rest()
+    } else if (this.#isLate) this.#sayListing()
+    else this.start()
+  }
+
+  /** The view was lost, and is asked for again. */
+  lost(reason: string): void {
+    this.#isOpen = false
+    this.#isWhole = false
+    this.#sayOnce(reason)
+    this.start()
+  }
+
+  #after(ms: number): () => void {
+    return this.#endpoint.clock.after(ms, () => void this.#check())
+  }
+
+  #rest(): void {
+    this.#cancel?.()
+    this.#cancel = undefined
+    this.#isLate = false
+  }
+
+  async #check(): Promise<void> {
+    this.#isLate = true
+    const reason = this.#isOpen ? undefined : await waitReason(this.#endpoint)
+    if (this.#isEnded || this.#isWhole) return this.#rest()
+    if (this.#isOpen) this.#sayListing()
+    else if (reason !== undefined) this.#sayOnce(reason)
+    this.#cancel = this.#after(againMs)
+  }
+
+  /** How far it is changes often: said once in a while. */
+  #sayListing(): void {
+    const { is, why: progress } = this.#shown?.state ?? {}
+    const now = this.#endpoint.clock.now()
+    if (is !== 'syncing' || now - this.#listingAt < againMs) return
+    this.#listingAt = now
+    this.#sayOnce(`the agent is still listing its cluster${progress ? `: ${progress}` : ''}`)
+  }
+
+  /** A reason that differs in how long it has lasted is the same. */
+  #sayOnce(reason: string): void {
+    const key = reason.replaceAll(/\bfor (?:at least )?\d+ s\b/g, '')
+    if (this.#reasons.has(key) || this.#reasons.size >= maxReasons) return
+    this.#reasons.add(key)
+    this.#say(reason)
+  }
+}
