@@ -62,6 +62,8 @@ async function carriesRequests(t: Test, fronted: Fronted): Promise<void> {
     for (const { name } of fronted.replicas.all) {
       const got = await client.echo('/api/v1/pods%20x?labelSelector=a%3Db%2Fc&watch=0')
       t.match(got, { method: 'GET', url: '/api/v1/pods%20x?labelSelector=a%3Db%2Fc&watch=0' }, `${name}: as it came`)
+      const long = `/api/v1/namespaces/a/pods/b/log?${'command=x&'.repeat(50_000)}q=${'%20'.repeat(150_000)}`
+      t.equal((await client.echo(long)).url, long, `${name}: 1 MiB of a head`)
       const body = randomBytes(100_000)
       const sha256 = createHash('sha256').update(body).digest('hex')
       for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {

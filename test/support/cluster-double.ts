@@ -36,7 +36,7 @@ export class ClusterDouble {
   }
 
   static async start(t: TornDown): Promise<ClusterDouble> {
-    const server = createServer()
+    const server = createServer({ maxHeaderSize: 2 * 1024 * 1024 })
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const sockets = new Set<Duplex>()
     server.on('connection', (socket) => sockets.add(socket))

@@ -3,9 +3,9 @@ import type { buildConnector, Dispatcher } from 'undici'
 import Client from 'undici/lib/dispatcher/client.js'
 import { KasError } from '../../lib/errors.ts'
 
-/** Bytes of an answer's head: as much as kas takes of a request's. */
+/** Bytes of an answer's head. */
 export const maxAnswerHeadBytes = 64 * 1024
-/** Header lines of it: as many as kas takes of a request. */
+/** Header lines of it. */
 export const maxAnswerLines = 500
 /** Answers before the answer (1xx): Go's client long took 5. Each has a head of its own, and nothing holds them up. */
 export const maxInformationalAnswers = 20

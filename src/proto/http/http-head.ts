@@ -14,40 +14,73 @@ import type {
  * comes from callers, from agents and from what answers in their clusters: it is counted before it is built.
  */
 
-/** Of a head that is decoded; whoever sent it. Go's servers take as many bytes. */
+/** Of the head of an answer that is decoded, whoever sent it. */
 export const maxHeadBytes = 1024 * 1024
-/** Header lines of a head: kas and agentk let 500 pass, and stock ones seldom see a hundred. */
+/** Header lines of it: agentk lets 500 pass, and stock ones seldom see a hundred. */
 export const maxHeadLines = 1000
-/** Values of a query, and of whom a request acts as: kas takes queries of 1,000 from callers. */
+/** Of whom a request acts as. */
 export const maxHeadValues = 10_000
+/** Of the head of a request: callers send 1 MiB, which is longer as a message. It has no more than one message may have. */
+export const maxRequestHeadBytes = 4 * 1024 * 1024
+/** Header lines of it: as many as kas takes of callers, and those that it adds. */
+export const maxRequestHeadLines = 50_100
+/** Values of its query: more than 1 MiB of `command=x`. */
+export const maxQueryValues = 120_000
 
 export const headerExtraName = 'gitlab.agent.kubernetes_api.rpc.HeaderExtra'
 const moduleExtraName = 'gitlab.agent.gitlab_access.rpc.HeaderExtra'
 
-const lineBudget = () => new ValueBudget({ limit: maxHeadLines, unit: 'header lines' })
+/**
+ * The query as its caller wrote it, in `HttpRequest.Header`: a field of ours, which others skip. Theirs is the map beside it, which
+ * stands for the same.
+ */
+export const rawQueryField = 7001
+/** Beside a longer one the map is not read. */
+const maxBuiltRawQuery = 16 * 1024
+/** as in a request line */
+const queryText = /^[!-~]*$/
+
+interface HeadLimits {
+  readonly bytes: number
+  readonly lines: number
+  readonly queryValues: number
+}
+
+/** Of a request to a cluster, which kas sends. */
+const requestLimits: HeadLimits = {
+  bytes: maxRequestHeadBytes,
+  lines: maxRequestHeadLines,
+  queryValues: maxQueryValues,
+}
+/** Of a request to GitLab, which any agent may send. */
+const moduleLimits: HeadLimits = { bytes: maxHeadBytes, lines: maxHeadLines, queryValues: maxHeadValues }
+
+const lineBudget = (limit: number) => new ValueBudget({ limit, unit: 'header lines' })
 
 /** @throws KasError INVALID_MESSAGE, HTTP_HEAD_TOO_LARGE */
 export function readRequestHeader(reader: Reader): HttpRequestHeader {
-  const { extra: impersonation, ...header } = readHeader(reader, readImpersonationExtra)
+  const { extra: impersonation, ...header } = readHeader(reader, readImpersonationExtra, requestLimits)
   return impersonation ? { ...header, impersonation } : header
 }
 
 /** @throws KasError INVALID_MESSAGE, HTTP_HEAD_TOO_LARGE */
 export function readModuleRequestHeader(reader: Reader): ModuleRequestHeader {
-  const { extra: moduleName, ...header } = readHeader(reader, readModuleExtra)
+  const { extra: moduleName, rawQuery: _, ...header } = readHeader(reader, readModuleExtra, moduleLimits)
   if (!moduleName) {
     throw new KasError({ code: 'INVALID_MESSAGE', detail: 'HttpRequest.Header.extra needs module_name' })
   }
   return { ...header, moduleName }
 }
 
-function readHeader<Extra>(reader: Reader, readExtra: (any: Reader) => Extra | undefined) {
-  checkBytes(reader)
+function readHeader<Extra>(reader: Reader, readExtra: (any: Reader) => Extra | undefined, limits: HeadLimits) {
+  checkBytes(reader, limits.bytes)
   let request: ReturnType<typeof readRequest> | undefined
   let contentLength: number | undefined
   let extra: Extra | undefined
+  let rawQuery: string | undefined
   while (reader.next()) {
-    if (reader.field === 1) request = readRequest(reader.message)
+    if (reader.field === 1) request = readRequest(reader.message, limits, rawQuery)
+    else if (reader.field === rawQueryField) rawQuery = readRawQuery(reader)
     else if (reader.field === 2) extra = readExtra(reader.message)
     else if (reader.field === 3) contentLength = reader.int
   }
@@ -57,31 +90,44 @@ function readHeader<Extra>(reader: Reader, readExtra: (any: Reader) => Extra | u
   if (contentLength !== undefined && contentLength < -1) {
     throw new KasError({ code: 'INVALID_MESSAGE', detail: `content_length ${contentLength} is under -1` })
   }
-  return { ...request, ...(contentLength === undefined ? {} : { contentLength }), extra }
+  return {
+    ...request,
+    ...(rawQuery === undefined ? {} : { rawQuery }),
+    ...(contentLength === undefined ? {} : { contentLength }),
+    extra,
+  }
 }
 
-function checkBytes({ length }: Reader): void {
-  if (length > maxHeadBytes) throw new KasError({ code: 'HTTP_HEAD_TOO_LARGE', limit: maxHeadBytes, unit: 'bytes' })
+function checkBytes({ length }: Reader, limit: number): void {
+  if (length > limit) throw new KasError({ code: 'HTTP_HEAD_TOO_LARGE', limit, unit: 'bytes' })
 }
 
-function readRequest(reader: Reader) {
+/** @throws KasError INVALID_MESSAGE */
+function readRawQuery({ latin1 }: Reader): string {
+  if (!queryText.test(latin1)) throw new KasError({ code: 'INVALID_MESSAGE', detail: 'raw_query is no query' })
+  return latin1
+}
+
+/** @param rawQuery - which stood before it */
+function readRequest(reader: Reader, { lines: maxLines, queryValues }: HeadLimits, rawQuery = '') {
   const request = { method: '', urlPath: '', query: [] as [string, string[]][], header: [] as Headers }
-  const lines = lineBudget()
-  const parameters = new ValueBudget({ limit: maxHeadValues, unit: 'values of the query' })
+  const lines = lineBudget(maxLines)
+  const skipsQuery = rawQuery.length > maxBuiltRawQuery
+  const parameters = new ValueBudget({ limit: queryValues, unit: 'values of the query' })
   while (reader.next()) {
     if (reader.field === 1) request.method = reader.utf8
     else if (reader.field === 2) request.header.push(readEntry(reader, 'latin1', lines))
     else if (reader.field === 3) request.urlPath = reader.utf8
-    else if (reader.field === 4) request.query.push(readEntry(reader, 'utf8', parameters))
+    else if (reader.field === 4 && !skipsQuery) request.query.push(readEntry(reader, 'utf8', parameters))
   }
   return request
 }
 
 /** @throws KasError INVALID_MESSAGE, HTTP_HEAD_TOO_LARGE */
 export function readResponseHeader(reader: Reader): HttpResponseHeader {
-  checkBytes(reader)
+  checkBytes(reader, maxHeadBytes)
   const header = { statusCode: 0, status: '', header: [] as Headers }
-  const lines = lineBudget()
+  const lines = lineBudget(maxHeadLines)
   let found = false
   while (reader.next()) {
     if (reader.field !== 1) continue

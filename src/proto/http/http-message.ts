@@ -16,6 +16,8 @@ export interface HttpRequestHeader {
   readonly urlPath: string
   /** decoded */
   readonly query: [name: string, values: string[]][]
+  /** as it was written; absent: it is what `query` says, encoded as Go does */
+  readonly rawQuery?: string
   readonly header: Headers
   /** 0: no body; -1 or absent: unknown */
   readonly contentLength?: number
@@ -23,7 +25,7 @@ export interface HttpRequestHeader {
 }
 
 /** What an agent asks of a module of GitLab's (doc/reference/tunnel-protocol.md 1.8). */
-export interface ModuleRequestHeader extends Omit<HttpRequestHeader, 'impersonation'> {
+export interface ModuleRequestHeader extends Omit<HttpRequestHeader, 'impersonation' | 'rawQuery'> {
   readonly moduleName: string
 }
 

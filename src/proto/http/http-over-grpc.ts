@@ -2,7 +2,13 @@ import { KasError } from '../../lib/errors.ts'
 import type { OrderTable } from '../wire/message-order.ts'
 import { readPayload, writeByteValue, writeEntries, writeUtf8Value } from '../wire/values.ts'
 import { BackwardWriter, payloadHead, Reader } from '../wire/wire.ts'
-import { headerExtraName, readModuleRequestHeader, readRequestHeader, readResponseHeader } from './http-head.ts'
+import {
+  headerExtraName,
+  rawQueryField,
+  readModuleRequestHeader,
+  readRequestHeader,
+  readResponseHeader,
+} from './http-head.ts'
 import type {
   HttpMessage,
   HttpRequestHeader,
@@ -45,6 +51,7 @@ export const encodeHttpRequest = {
     writeEntries(writer, 2, header.header, writeByteValue)
     writeText(1, header.method)
     writer.close(1, request)
+    if (header.rawQuery !== undefined) writeText(rawQueryField, header.rawQuery)
     writer.close(1, 0)
     return writer.take()
   },

@@ -13,21 +13,30 @@ const plainQuery = /^[A-Za-z0-9\-._~]*$/
 /**
  * The request target of a decoded path and query, encoded as Go does: the query sorted by name.
  *
+ * @param rawQuery - as it was written; absent: `query` is encoded
  * @see doc/reference/tunnel-protocol.md 1.3: an escaped slash in a path has become a slash on its way
  */
 export function requestUrl(
   urlPath: string,
   query: readonly (readonly [name: string, values: readonly string[]])[],
+  rawQuery?: string,
 ): string {
   const path = urlPath.startsWith('/') ? urlPath : `/${urlPath}`
   const target = plainPath.test(path) ? path : percentEncode(path, pathEscapes)
-  if (query.length === 0) return target
+  if (rawQuery !== undefined) return rawQuery === '' ? target : `${target}?${rawQuery}`
+  const encoded = encodeQuery(query)
+  return encoded === '' ? target : `${target}?${encoded}`
+}
+
+/** A decoded query, encoded as Go does: sorted by name. */
+export function encodeQuery(query: readonly (readonly [name: string, values: readonly string[]])[]): string {
+  if (query.length === 0) return ''
   const sorted = query.length === 1 ? query : query.toSorted(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
   const pairs: string[] = []
   for (const [name, values] of sorted) {
     for (const value of values) pairs.push(`${escapeQuery(name)}=${escapeQuery(value)}`)
   }
-  return pairs.length === 0 ? target : `${target}?${pairs.join('&')}`
+  return pairs.join('&')
 }
 
 function escapeQuery(text: string): string {

@@ -103,7 +103,7 @@ t.test('it is opened for who may use the agent, as whom he may; else nothing of 
   const forged = `Sec-WebSocket-Protocol: ${tokenProtocol('forged')}`
   t.match(await refused(...words, forged), /^HTTP\/1\.1 401 /, 'a token that is none of ours')
   const asked = world.asked
-  t.match(await refused(...words, job, 'Origin: https://evil.example'), /^HTTP\/1\.1 403 /, 'another page')
+  t.match(await refused(...words, forged, 'Origin: https://evil.example'), /^HTTP\/1\.1 403 /, 'another page')
   t.equal(world.asked, asked, 'of whom nothing is checked')
   t.match(await refused(job, version, 'Sec-WebSocket-Protocol: other'), /^HTTP\/1\.1 426 /)
   t.match(await refused(job, 'Sec-WebSocket-Version: 12', 'Sec-WebSocket-Protocol: words'), /^HTTP\/1\.1 400 /)

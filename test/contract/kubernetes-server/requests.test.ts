@@ -49,6 +49,7 @@ t.test('a request without a body', async (t) => {
       ['labelSelector', ['a=b']],
       ['pretty', ['1']],
     ],
+    rawQuery: 'pretty=1&labelSelector=a%3Db&a=2',
     header: [
       ['User-Agent', ['kubectl']],
       ['Via', ['1.1 front', 'gRPC/1.0 gitlab-kas/v1.2.3/abc']],

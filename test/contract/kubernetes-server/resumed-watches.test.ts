@@ -153,7 +153,7 @@ t.test(
 
 t.test('a resourceVersion of 1 MB is too long for a head; one with & is a value', async (t) => {
   const { watches, open } = await start(t)
-  const long = await open(`/api/v1/pods?watch=1&resourceVersion=${'1'.repeat(1_000_000)}`)
+  const long = await open(`/api/v1/pods?watch=1&resourceVersion=${'1'.repeat(1_100_000)}`)
   t.match(await long.until(/\r\n\r\n/), /^HTTP\/1\.1 431 /)
   const client = await open('/api/v1/pods?watch=1&resourceVersion=5%26watch%3D0')
   const query = [

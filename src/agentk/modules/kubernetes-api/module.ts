@@ -55,7 +55,9 @@ async function makeRequest(asked: Asked): Promise<ServeReply> {
   const { api, call, messages, header, span, via } = asked
   const plan = planOrRefuse(asked)
   if (plan instanceof KasError) return refuse(asked, plan)
-  const request = { method: header.method, path: requestUrl(header.urlPath, header.query), headers: plan.headers }
+  const path = requestUrl(header.urlPath, header.query, header.rawQuery)
+  header.query.length = 0 // a long one need not stay as long as the call
+  const request = { method: header.method, path, headers: plan.headers }
   if (plan.upgrade) return forwardUpgrade(api, call, messages, request, { via: via.response, span })
   if (plan.contentLength === 0) return send(asked, request)
   if (plan.contentLength === undefined && !(await messages.hasBody())) return send(asked, request)

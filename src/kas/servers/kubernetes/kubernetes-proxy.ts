@@ -6,10 +6,9 @@ import { KasError } from '../../../lib/errors.ts'
 import type { Logger } from '../../../lib/log.ts'
 import { SharedRooms } from '../../../lib/shared-room.ts'
 import type { Tracer } from '../../../lib/tracing/tracer.ts'
-import type { Impersonation } from '../../../proto/http/http-message.ts'
-import { encodeHttpRequest, kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
+import { kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
 import type { AccessLog } from '../../access-log/access-log.ts'
-import { auditIdHeader, CallRecord, type ObserveCall } from '../../access-log/call-record.ts'
+import { CallRecord, type ObserveCall } from '../../access-log/call-record.ts'
 import type { Directory } from '../../directory/directory.ts'
 import { noUsage, type Usage } from '../../directory/usage.ts'
 import type { ReplicaMemory } from '../../memory/replica-memory.ts'
@@ -37,10 +36,11 @@ import { proxyUsage } from './proxy-usage.ts'
 import { Relay } from './relay.ts'
 import { askedStream } from './request/asked-stream.ts'
 import { namesCaller, readAuthorization } from './request/bearer-protocol.ts'
-import { add, isPreflight, nameClient, type RequestHead, readRequestHead } from './request/request-head.ts'
-import { parseTarget, type Target } from './request/target.ts'
+import { isPreflight, nameClient, type RequestHead, readRequestHead } from './request/request-head.ts'
+import { parseTarget, type Target, wholeTarget } from './request/target.ts'
 import { originHeaders, preflightHeaders } from './response/cors.ts'
 import type { ResponseRules } from './response/response-head.ts'
+import { headEncoder } from './sent-head.ts'
 import { SignedEndpoints } from './signed-endpoints.ts'
 import { takeMemory } from './take-memory.ts'
 import { UserEndpoints } from './user-endpoints.ts'
@@ -199,11 +199,7 @@ export class KubernetesProxy {
       return 'preflight'
     }
     if (method === 'CONNECT' || method === 'TRACE') throw new KasError({ code: 'METHOD_NOT_ALLOWED', method })
-    const target = parseTarget(request.url as string, this.#options.urlPathPrefix)
-    exchange.asked = askedStream(method, target)
-    progress.asks(target.path)
-    const isUpgrade = exchange.upgrade !== undefined
-    record.asks(method, target, { lasts: isUpgrade || exchange.asked !== undefined, isUpgrade })
+    let target = this.#asks(exchange, progress, parseTarget(request.url as string, this.#options.urlPathPrefix))
     head.authorization = readAuthorization(head)
     const { directory } = this.#components
     const ofUser = this.#ofUsers.find(method, target, head)
@@ -222,12 +218,17 @@ export class KubernetesProxy {
       authorize(directory, credentials, signal, { from: exchange.address, onKnown: (who) => record.knows(who) })
     const since = this.#components.sessions.begin()
     const letInAs = await this.#components.arrivals.admit(exchange.arrived, ask, exchange.signal)
-    record.letIn(letInAs.access, letInAs.impersonation?.username)
-    if (head.askedAs.length > 0) refuseNames(letInAs.impersonation, { isOwn: own !== undefined })
     const caller = this.#components.callerKeys.of(callerNames(letInAs.access))
     const ending = this.#endings.early(exchange, progress)
     let { end } = ending
-    takeMemory(this.#components.memory, { exchange, credentials, letInAs, caller, end: (reason) => end(reason) })
+    try {
+      const { memory } = this.#components
+      takeMemory(memory, { exchange, credentials, letInAs, caller, target, end: (reason) => end(reason) })
+      if (target.long) target = this.#asks(exchange, progress, wholeTarget(target))
+    } finally {
+      record.letIn(letInAs.access, letInAs.impersonation?.username)
+    }
+    if (head.askedAs.length > 0) refuseNames(letInAs.impersonation, { isOwn: own !== undefined })
     exchange.signal.throwIfAborted()
     exchange.endWithReason = ending.end
     const session = this.#components.sessions.open(
@@ -242,6 +243,16 @@ export class KubernetesProxy {
       session.close()
       ending.cancel()
     }
+  }
+
+  /** @returns `target` */
+  #asks(exchange: Exchange, progress: Progress, target: Target): Target {
+    const method = exchange.request.method as string
+    exchange.asked = askedStream(method, target)
+    progress.asks(target.path)
+    const isUpgrade = exchange.upgrade !== undefined
+    progress.record.asks(method, target, { lasts: isUpgrade || exchange.asked !== undefined, isUpgrade })
+    return target
   }
 
   #ownCall({ letInAs, ...call }: LetIn) {
@@ -282,7 +293,7 @@ export class KubernetesProxy {
     }
     const { impersonation } = letInAs
     if (exchange.forwardedAddress !== undefined) nameClient(head, exchange.forwardedAddress)
-    const encode = this.#headEncoder(request, head, target, { impersonation, auditId: record.auditId })
+    const encode = headEncoder(request, head, target, { impersonation, auditId: record.auditId, via: this.#via })
     const mayGoOn = async (signal: AbortSignal) => {
       const question = { maxAgeMs: reopenedAccessMs }
       const reason = await accessLost(letInAs, () => authorize(directory, credentials, signal, question))
@@ -312,18 +323,6 @@ export class KubernetesProxy {
     const reply = await forward()
     progress.delivered()
     return await this.#relay.run(exchange, progress, reply)
-  }
-
-  /** The head that goes to the cluster, with a query that may be another each time. */
-  #headEncoder(
-    { method = '' }: Exchange['request'],
-    { header, contentLength }: RequestHead,
-    { path: urlPath }: Target,
-    { impersonation, auditId }: { impersonation: Impersonation | undefined; auditId: string },
-  ): (query: Target['query']) => Uint8Array {
-    add(header, 'Via', this.#via)
-    header.push([auditIdHeader, [auditId]]) // the caller's own is not among them
-    return (query) => encodeHttpRequest.header({ method, urlPath, query, header, contentLength, impersonation })
   }
 
   #ownHeaders({ origin }: Progress): string[] {

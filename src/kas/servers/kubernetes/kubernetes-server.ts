@@ -34,13 +34,14 @@ import type { FrontRedirect } from './front-redirect.ts'
 import { coalesceChunks } from './http/coalesce-chunks.ts'
 import { Connection, maxPipelinedRequests, type Running } from './http/connection.ts'
 import { Exchange } from './http/exchange.ts'
+import { HeadMeter, HeadRoom } from './http/head-room.ts'
 import { IdleConnections } from './http/idle-connections.ts'
 import { defaultKubernetesLimits, type KubernetesLimits } from './http/kubernetes-limits.ts'
 import { malformed, type ParserError, refuseMalformed } from './http/malformed-request.ts'
 import { createKubernetesMetrics, createSessionMetrics, type KubernetesMetrics } from './http/metrics.ts'
 import { UpgradedSocket } from './http/upgraded-socket.ts'
 import { KubernetesProxy } from './kubernetes-proxy.ts'
-import { mayUpgrade } from './request/request-head.ts'
+import { maxHeaderLines, mayUpgrade } from './request/request-head.ts'
 import { createOriginCheck } from './response/cors.ts'
 import { type ResponseRuleOptions, responseRules } from './response/response-head.ts'
 import type { WebSocketTokens } from './watch/websocket-tokens.ts'
@@ -127,6 +128,7 @@ export class KubernetesServer implements Service {
   /** absent: nobody begins with a PROXY header */
   readonly #proxyProtocol: ProxyProtocol | undefined
   readonly #idle: IdleConnections
+  readonly #headRoom: HeadRoom
   readonly #callers = new Counter<AgentId>()
   readonly #checks: AuthorizationRechecks
   #server: Server | undefined
@@ -152,6 +154,7 @@ export class KubernetesServer implements Service {
     const addresses = this.#addresses
     this.#arrivals = new Arrivals({ addresses, now: () => performance.now(), refused }, this.#limits.unauthenticated)
     if (addresses.usesProxyProtocol) this.#proxyProtocol = this.#createProxyProtocol()
+    this.#headRoom = new HeadRoom(this.#limits.maxUnknownHeadBytes)
     this.#idle = new IdleConnections(this.#limits.maxKeptPerAgent, () => this.#metrics.failed('TOO_MANY_STREAMS'))
     this.#proxy = new KubernetesProxy(
       {
@@ -309,12 +312,17 @@ export class KubernetesServer implements Service {
     options?: { expectsContinue?: boolean; upgrade?: UpgradedSocket },
   ): Exchange | undefined {
     const connection = this.#connection(request.socket)
-    if (connection.exchanges.size >= maxPipelinedRequests) {
-      request.socket.destroy()
+    const { meter } = connection
+    const giveHead = meter?.end()
+    if (connection.exchanges.size >= maxPipelinedRequests || connection.broken) {
+      giveHead?.()
+      if (!connection.broken) request.socket.destroy()
       return undefined
     }
-    if (request.headers['transfer-encoding'] !== undefined) coalesceChunks(request)
-    return new Exchange(request, response, connection, { ...options, leaving: () => this.#drain?.phase !== 'serving' })
+    if (request.headers['transfer-encoding'] !== undefined)
+      coalesceChunks(request, monotonicClock, () => meter?.onBody())
+    const leaving = () => this.#drain?.phase !== 'serving'
+    return new Exchange(request, response, connection, { ...options, giveHead, leaving })
   }
 
   /** Upgrades, and CONNECT, which is refused: node hands both over with the bare connection. */
@@ -329,6 +337,7 @@ export class KubernetesServer implements Service {
     socket.on('drain', () => response.emit('drain'))
     response.on('finish', () => socket.destroySoon())
     const exchange = this.#exchange(request, response, { upgrade })
+    exchange?.connection.meter?.stop()
     if (exchange) void this.#proxy.serve(exchange)
   }
 
@@ -337,13 +346,19 @@ export class KubernetesServer implements Service {
     if (!connection) return void socket.destroy() // a TLS handshake that failed
     if (connection.broken) return
     const refusal = malformed(error)
-    if (!refusal) return void socket.destroy()
+    if (refusal) this.#refuse(connection, refusal)
+    else socket.destroy()
+  }
+
+  #refuse(connection: Connection, refusal: KasError): void {
     this.#metrics.failed(refusal.code)
     const { address = '' } = connection.origin
     this.#components.accessLog?.stranger({ event: 'refused', reason: refusal.code, address }, () => ({
       status: refusal.httpStatus,
     }))
-    refuseMalformed(connection, refusal, this.#options.product)
+    if (refusal.code === 'HEAD_TOO_SLOW' && connection.meter?.isEmpty && connection.exchanges.size === 0)
+      connection.socket.destroySoon() // it was opened ahead: an answer would be read as that to its first request
+    else refuseMalformed(connection, refusal, this.#options.product)
   }
 
   #connection(socket: Socket): Connection {
@@ -351,6 +366,14 @@ export class KubernetesServer implements Service {
     if (known) return known
     const connection = new Connection(socket, { idle: this.#idle, callers: this.#callers, addresses: this.#addresses })
     this.#connections.set(socket, connection)
+    connection.meter = new HeadMeter(socket, {
+      room: this.#headRoom,
+      maxLines: maxHeaderLines,
+      bodyNow: () => connection.bodyNow,
+      refuse: () => {
+        if (!connection.broken) this.#refuse(connection, new KasError({ code: 'HEAD_TOO_LARGE' }))
+      },
+    })
     socket.once('close', () => this.#connections.delete(socket))
     connection.closeWhenIdle = this.#drain?.phase === 'draining'
     connection.closeIfIdle()

@@ -4,13 +4,16 @@ import type { ReplicaMemory } from '../../memory/replica-memory.ts'
 import type { Authorized } from './authorization/authorize.ts'
 import type { Credentials } from './authorization/credentials.ts'
 import { CallMemory, headBytes } from './http/call-memory.ts'
+
 import type { Exchange } from './http/exchange.ts'
+import type { Target } from './request/target.ts'
 
 interface LetIn {
   readonly exchange: Exchange
   readonly credentials: Credentials
   readonly letInAs: Authorized
   readonly caller: Caller
+  readonly target: Pick<Target, 'long'>
   /** Ends the call while it is handled. */
   readonly end: (reason: KasError) => void
 }
@@ -22,7 +25,7 @@ interface LetIn {
  */
 export function takeMemory(
   memory: ReplicaMemory,
-  { exchange, credentials: { agentId }, letInAs, caller, end }: LetIn,
+  { exchange, credentials: { agentId }, letInAs, caller, target, end }: LetIn,
 ): void {
   memory.tenants.learn(agentId, letInAs.configProjectId)
   const payer = payerOf(caller)
@@ -30,5 +33,5 @@ export function takeMemory(
   exchange.connection.letIn(agentId, caller.key, enterShare)
   memory.expectAnswer(agentId, payer)
   const drop = (reason: KasError) => (exchange.isHandled ? exchange.cut() : end(reason))
-  exchange.countBy(new CallMemory(enterShare(), headBytes(exchange.request), drop))
+  exchange.countBy(new CallMemory(enterShare(), headBytes(exchange.request, target.long?.parameters), drop))
 }

@@ -1,5 +1,12 @@
 import t from 'tap'
-import { maxHeadBytes, maxHeadLines, maxHeadValues } from '../../../../src/proto/http/http-head.ts'
+import {
+  maxHeadBytes,
+  maxHeadLines,
+  maxHeadValues,
+  maxQueryValues,
+  maxRequestHeadBytes,
+  maxRequestHeadLines,
+} from '../../../../src/proto/http/http-head.ts'
 import type { Headers, HttpRequestHeader } from '../../../../src/proto/http/http-message.ts'
 import {
   decodeHttpRequest,
@@ -32,17 +39,40 @@ t.test('as much as is allowed is read', async (t) => {
   const { header } = decodeHttpResponse(response(lines(maxHeadLines))) as { header: { header: Headers } }
   t.equal(header.header.length, maxHeadLines)
   t.equal(decodeHttpResponse(response([['Set-Cookie', many(maxHeadLines)]])).kind, 'header')
-  const query: [string, string[]][] = [['q', many(maxHeadValues)]]
-  t.equal(decodeHttpRequest(request({ header: lines(maxHeadLines), query })).kind, 'header')
+  const query: [string, string[]][] = [['q', many(maxQueryValues)]]
+  t.equal(decodeHttpRequest(request({ header: lines(maxRequestHeadLines), query })).kind, 'header')
 })
 
 const beyond: [what: string, message: Uint8Array, decode: (bytes: Uint8Array) => unknown, text: RegExp][] = [
   ['lines of an answer', response(lines(maxHeadLines + 1)), decodeHttpResponse, /more than 1000 header lines/],
   ['values of one name', response([['A', many(maxHeadLines + 1)]]), decodeHttpResponse, /1000 header lines/],
   ['names without a value', response(many(maxHeadLines + 1).map((v) => [v, []])), decodeHttpResponse, /header lines/],
-  ['lines of a request', request({ header: lines(maxHeadLines + 1) }), decodeHttpRequest, /header lines/],
+  ['lines of a request', request({ header: lines(maxRequestHeadLines + 1) }), decodeHttpRequest, /header lines/],
   ['lines of a request to GitLab', request({ header: lines(maxHeadLines + 1) }), decodeModuleRequest, /header lines/],
-  ['parameters', request({ query: [['q', many(maxHeadValues + 1)]] }), decodeHttpRequest, /10000 values of the query/],
+  [
+    'parameters',
+    request({ query: [['q', many(maxQueryValues + 1)]] }),
+    decodeHttpRequest,
+    /120000 values of the query/,
+  ],
+  [
+    'parameters of a request to GitLab',
+    request({ query: [['q', many(maxHeadValues + 1)]] }),
+    decodeModuleRequest,
+    /10000 values of the query/,
+  ],
+  [
+    'bytes of a request',
+    request({ header: [['A', ['v'.repeat(maxRequestHeadBytes)]]] }),
+    decodeHttpRequest,
+    /4194304 by/,
+  ],
+  [
+    'bytes of one to GitLab',
+    request({ header: [['A', ['v'.repeat(maxHeadBytes)]]] }),
+    decodeModuleRequest,
+    /1048576 bytes/,
+  ],
   [
     'groups',
     request({ impersonation: { ...impersonation, groups: many(maxHeadValues + 1) } }),
@@ -80,4 +110,19 @@ t.test('a message that is set again and again is not read each time', async (t) 
     t.equal(decode(Buffer.alloc(32, Buffer.of(0x12, 0))).kind, 'data')
     t.throws(() => decode(Buffer.alloc(34, Buffer.of(0x12, 0))), { code: 'INVALID_MESSAGE', message: /16 times/ })
   }
+})
+
+t.test('the query as it was written: beside a long one the map is not built', async (t) => {
+  const decoded = (more: Partial<HttpRequestHeader>) => {
+    const message = decodeHttpRequest(request(more))
+    return message.kind === 'header' ? message.header : undefined
+  }
+  const query: [string, string[]][] = [['a', ['1', '2']]]
+  t.match(decoded({ query, rawQuery: 'a=1&a=2&' }), { query, rawQuery: 'a=1&a=2&' })
+  t.match(decoded({ query: [], rawQuery: '' }), { rawQuery: '' })
+  t.notOk('rawQuery' in (decoded({ query }) ?? {}))
+  const rawQuery = `${'a='.repeat(200_000)}&b`
+  t.match(decoded({ query: [['a', many(maxQueryValues + 1)]], rawQuery }), { query: [], rawQuery })
+  for (const bad of ['a b', 'a\n', 'a\x7f', 'a\u00e9'])
+    t.throws(() => decodeHttpRequest(request({ rawQuery: bad })), { code: 'INVALID_MESSAGE' }, JSON.stringify(bad))
 })

@@ -1,11 +1,15 @@
 import type { IncomingMessage } from 'node:http'
 import { KasError } from '../../../../lib/errors.ts'
 import type { Holder, NoRoom, Share } from '../../../../lib/shared-total.ts'
+import { freeHeadLines } from './head-room.ts'
 
 /** A call at its entry, its span, session and record among it; measured with calls that wait. */
 export const callBytes = 16 * 1024
 /** Copies of a head: as node has read it, as it goes to the agent, and in pieces. */
 const headCopies = 3
+/** What a parameter of a long query costs beside its text, and each name or value of very many headers. A third of it: see above */
+const parameterBytes = 60
+const manyHeadersBytes = 40
 
 /**
  * Memory of one call in the replica's share for callers, from when its caller is known until its end: itself, its head,
@@ -72,9 +76,17 @@ function full({ limit }: NoRoom): KasError {
   return new KasError({ code: 'REPLICA_MEMORY_FULL', share: 'callers', limit })
 }
 
-/** Counts the bytes of a request's head, as node has read it. */
-export function headBytes({ rawHeaders, url = '' }: Pick<IncomingMessage, 'rawHeaders' | 'url'>): number {
-  let bytes = url.length
+/**
+ * Counts the bytes of a request's head, as node has read it.
+ *
+ * @param parameters - of a long query
+ */
+export function headBytes(
+  { rawHeaders, url = '' }: Pick<IncomingMessage, 'rawHeaders' | 'url'>,
+  parameters = 0,
+): number {
+  let bytes = url.length + parameters * parameterBytes
+  if (rawHeaders.length > 2 * freeHeadLines) bytes += rawHeaders.length * manyHeadersBytes
   for (const part of rawHeaders) bytes += part.length
   return bytes
 }

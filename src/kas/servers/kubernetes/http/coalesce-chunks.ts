@@ -12,8 +12,10 @@ const shortRate: Rate = { perSecond: 10_000, burst: 10_000 }
 /**
  * Short chunks of a chunked body are joined with those that come in the same turn of the event loop, before anybody sees them, and
  * a client that sends too many of them is read no faster. Else a stranger's body of single bytes would cost what a thousand requests do.
+ *
+ * @param onChunk - called as node has read some of the body
  */
-export function coalesceChunks(request: IncomingMessage, clock: Clock = monotonicClock): void {
+export function coalesceChunks(request: IncomingMessage, clock: Clock = monotonicClock, onChunk = () => {}): void {
   const push = request.push
   const rateLimit = new RateLimit(clock, shortRate)
   let apart: Buffer[] = []
@@ -41,6 +43,7 @@ export function coalesceChunks(request: IncomingMessage, clock: Clock = monotoni
     else pass()
   }
   request.push = (chunk: Buffer | null) => {
+    onChunk()
     if (chunk === null || chunk.length >= shortBytes) {
       if (bytes > 0) pass() // in their order
       return push.call(request, chunk)

@@ -6,6 +6,7 @@ import { KasError } from '../../../../lib/errors.ts'
 import { remoteOf } from '../../../../lib/host-port.ts'
 import type { Holder, Share } from '../../../../lib/shared-total.ts'
 import type { ClientAddresses, Origin } from '../../addresses/client-addresses.ts'
+import type { HeadMeter } from './head-room.ts'
 import type { IdleConnections, Owner } from './idle-connections.ts'
 
 /** Whose callers those are who were let in for what is about no agent: their kept connections have a bound, too. */
@@ -27,6 +28,7 @@ export interface Running {
   readonly begun: boolean
   /** nothing more of the request can come */
   readonly isRequestRead: boolean
+  readonly isChunked: boolean
   /** the client has left, or its request turned out malformed */
   leave(reason: KasError): void
   /** Ends it in order if it has no end of its own. */
@@ -51,6 +53,8 @@ export class Connection implements Holder {
   readonly remote: string | undefined
   readonly origin: Origin
   readonly exchanges = new Set<Running>()
+  /** counts heads; undefined: it is none of HTTP any more */
+  meter: HeadMeter | undefined
   /** its parser has failed: no other request will come */
   broken = false
   /** close it once nothing runs on it */
@@ -86,6 +90,13 @@ export class Connection implements Holder {
   /** kas names to clusters whom requests are from, in place of what the requests say. */
   get forwardsAddress(): boolean {
     return this.#addresses.isOn
+  }
+
+  /** Whose bytes come next: those of a body that is not read to its end, or a head. */
+  get bodyNow(): 'plain' | 'chunked' | undefined {
+    for (const { isRequestRead, isChunked } of this.exchanges)
+      if (!isRequestRead) return isChunked ? 'chunked' : 'plain'
+    return undefined
   }
 
   /** Whose a request on it is, as far as fronts that are trusted say. */

@@ -16,6 +16,8 @@ export interface ExchangeOptions {
   readonly upgrade?: UpgradedSocket
   /** the client waits for 100 Continue before it sends its body */
   readonly expectsContinue?: boolean
+  /** gives back the room that its head has taken; absent: it has taken none */
+  readonly giveHead?: (() => void) | undefined
   /** the answer is to be the connection's last */
   readonly leaving: () => boolean
 }
@@ -45,7 +47,7 @@ export class Exchange {
   #memory: CallMemory | undefined
   #isHandled = false
   readonly #response: ServerResponse
-  readonly #options: ExchangeOptions
+  #options: ExchangeOptions
   #controller: AbortController | undefined
   #body: ByteSource | undefined
   #continueOwed: boolean
@@ -121,6 +123,11 @@ export class Exchange {
     return { received: this.#body?.bytes ?? 0, sent: this.request.method === 'HEAD' ? 0 : this.#sentBytes }
   }
 
+  /** of its body */
+  get isChunked(): boolean {
+    return this.request.headers['transfer-encoding'] !== undefined
+  }
+
   /** Nothing more of the request can come. */
   get isRequestRead(): boolean {
     return this.request.complete || this.upgrade !== undefined || hasNoBody(this.request)
@@ -137,6 +144,7 @@ export class Exchange {
 
   /** Counts there, from now on, the bytes that wait in both directions. */
   countBy(memory: CallMemory): void {
+    this.#giveHead()
     this.#memory = memory
     this.upgrade?.countBy(memory)
   }
@@ -372,10 +380,16 @@ export class Exchange {
     this.#isHandled = true
     const end = () => {
       this.connection.delete(this)
+      this.#giveHead()
       this.#memory?.close()
     }
     if (this.#switched || this.#response.closed) end()
     else this.#response.once('close', end)
+  }
+
+  #giveHead(): void {
+    this.#options.giveHead?.()
+    this.#options = { ...this.#options, giveHead: undefined }
   }
 
   /** Whether the rest of it waits for its client alone. */

@@ -5,11 +5,13 @@ import { defaultUnauthenticated, type UnauthenticatedOptions } from '../../unaut
 export interface KubernetesLimits {
   /** bytes of a request's head */
   readonly maxHeadBytes: number
+  /** of all heads at a replica whose callers are not known yet: their bytes over 64 KiB, and their lines over 500 */
+  readonly maxUnknownHeadBytes: number
   /** for a request's head to come, in ms */
   readonly headTimeoutMs: number
   /** after the listen grace: for a first request on a connection taken just before, in ms */
   readonly arrivalMs: number
-  /** connections without an authorized request yet, each of which may hold `maxHeadBytes` */
+  /** connections without an authorized request yet, each of which may hold 64 KiB of a head */
   readonly unauthenticated: UnauthenticatedOptions
   /** a connection may be idle between requests, in ms */
   readonly keepAliveMs: number
@@ -66,7 +68,8 @@ export interface KubernetesLimits {
 }
 
 export const defaultKubernetesLimits: KubernetesLimits = {
-  maxHeadBytes: 64 * 1024,
+  maxHeadBytes: 1024 * 1024 + 4096, // as Go's http.Server reads with a limit of 1 MiB
+  maxUnknownHeadBytes: 16 * 1024 * 1024,
   headTimeoutMs: 10_000,
   arrivalMs: 5000, // as Go's http.Server.Shutdown
   // TLS and a head: about 90 KB each; of pipelined requests the answers follow one another anyhow

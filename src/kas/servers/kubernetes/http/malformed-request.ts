@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import { KasError } from '../../../../lib/errors.ts'
+import { errorAnswer } from '../response/error-answer.ts'
 import type { Connection } from './connection.ts'
 
 /** What node's parser refuses: bytes that are no HTTP request, and so no exchange. */
@@ -9,14 +10,25 @@ export interface ParserError extends Error {
   readonly code?: string
   /** llhttp's words, which quote nothing of the request */
   readonly reason?: string
+  /** what was parsed when it failed */
+  readonly rawPacket?: Buffer
+  /** of it, before the fault */
+  readonly bytesParsed?: number
 }
 
 const statusTexts: Record<number, string> = {
   400: 'Bad Request',
+  405: 'Method Not Allowed',
   408: 'Request Timeout',
   413: 'Content Too Large',
   431: 'Request Header Fields Too Large',
 }
+/** A request line with a method that node does not know. */
+const requestLine = /^([A-Z]{1,20}) [!-~]+ HTTP\/1\.[01]\r\n/
+/** of a request line, to know one */
+const maxLineBytes = 8192
+/** What a client still sends of what is refused is read, for so long and so much: a reset would take the answer from it. */
+const maxDiscarding = { ms: 1000, bytes: 2 * 1024 * 1024 } as const
 
 /** Undefined: the client only left. */
 export function malformed(error: ParserError): KasError | undefined {
@@ -28,18 +40,27 @@ export function malformed(error: ParserError): KasError | undefined {
       return new KasError({ code: 'HEAD_TOO_SLOW' })
     default:
       if (!error.code?.startsWith('HPE_')) return undefined
-      return new KasError({ code: 'BAD_REQUEST', detail: error.reason ?? 'not HTTP' })
+      return unknownMethod(error) ?? new KasError({ code: 'BAD_REQUEST', detail: error.reason ?? 'not HTTP' })
   }
 }
 
+function unknownMethod({ code, rawPacket, bytesParsed = 0 }: ParserError): KasError | undefined {
+  if (code !== 'HPE_INVALID_METHOD' || !rawPacket) return undefined
+  const start = bytesParsed === 0 ? 0 : rawPacket.lastIndexOf('\n', bytesParsed - 1) + 1
+  const [, method] = requestLine.exec(rawPacket.toString('latin1', start, start + maxLineBytes)) ?? []
+  return method === undefined ? undefined : new KasError({ code: 'METHOD_NOT_ALLOWED', method })
+}
+
 /**
- * Answers a malformed request where the client can know which one is meant, and closes the connection: where the next
- * one begins is unknown. Requests before it that are whole are answered first.
+ * Answers a malformed request with a `Status` where the client can know which one is meant, and closes the connection: where
+ * the next one begins is unknown. Requests before it that are whole are answered first.
  */
 export function refuseMalformed(connection: Connection, error: KasError, product: string): void {
-  const { socket, exchanges } = connection
+  const { socket, exchanges, meter } = connection
   connection.broken = true
   connection.closeWhenIdle = true
+  meter?.stop()
+  socket.removeAllListeners('data').resume() // nothing more is parsed
   const partial = [...exchanges].find((exchange) => !exchange.isRequestRead)
   if (partial?.begun) return void socket.destroy()
   if (partial) partial.leave(error)
@@ -49,16 +70,22 @@ export function refuseMalformed(connection: Connection, error: KasError, product
 
 function answer(socket: Socket, error: KasError, product: string): void {
   if (!socket.writable) return void socket.destroy()
-  const status = `${error.httpStatus} ${statusTexts[error.httpStatus] ?? ''}`
-  const body = `${status}: ${error.message}\n`
-  const head = [
-    `HTTP/1.1 ${status}`,
-    'Content-Type: text/plain; charset=utf-8',
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    `Server: ${product}`,
-    'Kas-Delivery: none',
-    'Connection: close',
-  ]
-  socket.write(`${head.join('\r\n')}\r\n\r\n${body}`)
-  socket.destroySoon()
+  const request = { failedAt: 'entry', accept: [], delivery: 'none', traceId: undefined, isDiscovery: false } as const
+  const { code, headers, body } = errorAnswer(error, request)
+  const lines = [`HTTP/1.1 ${code} ${statusTexts[code] ?? ''}`, `Server: ${product}`]
+  for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`)
+  lines.push(`Content-Length: ${Buffer.byteLength(body)}`, 'Connection: close')
+  socket.end(`${lines.join('\r\n')}\r\n\r\n${body}`)
+  discardRest(socket)
+}
+
+function discardRest(socket: Socket): void {
+  let bytes = 0
+  const timer = setTimeout(() => socket.destroy(), maxDiscarding.ms)
+  socket.once('close', () => clearTimeout(timer))
+  socket.on('end', () => socket.destroySoon())
+  socket.on('data', (chunk: Buffer) => {
+    bytes += chunk.length
+    if (bytes > maxDiscarding.bytes) socket.destroy()
+  })
 }

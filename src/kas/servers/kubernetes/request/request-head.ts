@@ -35,8 +35,10 @@ export interface RequestHead {
   header: Headers
 }
 
-/** Header lines of one request: node bounds their bytes, this their number. */
-export const maxHeaderLines = 500
+/** Header lines of one request. As many names of groups as fit into a head that an API server takes. */
+export const maxHeaderLines = 50_000
+/** From so many names on they are found by a map. */
+const fewNames = 50
 
 /** How browsers pass a token with a WebSocket (doc/reference/gitlab-contract.md 9.4 no. 41). */
 const tokenProtocol = 'websocket-token.kas.gitlab.com.'
@@ -164,15 +166,24 @@ function emptyHead(): Reading {
   }
 }
 
-/** Heads are short (`maxHeaderLines`): a scan is cheaper than a map. */
+/** Most heads are short: a scan is cheaper than a map. */
 export function add(header: Headers, name: string, value: string): void {
-  for (const entry of header) {
-    if (entry[0] === name) {
-      entry[1].push(value)
-      return
-    }
+  const entry = header.length > fewNames ? entryOf(header, name) : header.find(([other]) => other === name)
+  if (entry) entry[1].push(value)
+  else header.push([name, [value]])
+}
+
+/** of heads with many names, each of which a head has once */
+const byName = new WeakMap<Headers, Map<string, Headers[number]>>()
+
+function entryOf(header: Headers, name: string): Headers[number] | undefined {
+  const names = byName.get(header) ?? new Map<string, Headers[number]>()
+  byName.set(header, names)
+  for (let at = names.size; at < header.length; at++) {
+    const entry = header[at] as Headers[number]
+    names.set(entry[0], entry)
   }
-  header.push([name, [value]])
+  return names.get(name)
 }
 
 function dropNamed(head: Reading): void {

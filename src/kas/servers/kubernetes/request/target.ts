@@ -1,4 +1,5 @@
 import { KasError } from '../../../../lib/errors.ts'
+import { type LongQuery, ownNames, type Query, readLongQuery } from './long-query.ts'
 
 /**
  * What a request line asks for, in the form in which it goes to the agent (doc/reference/tunnel-protocol.md 1.3 and
@@ -7,19 +8,23 @@ import { KasError } from '../../../../lib/errors.ts'
 export interface Target {
   /** decoded, without the prefix, begins with `/` */
   readonly path: string
-  /** decoded, sorted by name, values in order, without what is meant for kas */
-  readonly query: [name: string, values: string[]][]
+  /** decoded, sorted by name, values in order, without what is meant for kas; of a long query the few that kas asks for */
+  readonly query: Query
+  /** as it came, without what is meant for kas; of a long query with it */
+  readonly rawQuery: string
   /** values of the parameters that stand for the headers Gitlab-Agent-Id and X-Csrf-Token */
   readonly agentIds: readonly string[]
   readonly csrfTokens: readonly string[]
   /** a token is wanted with which a browser can open a WebSocket at this path */
   readonly wantsToken: boolean
+  /** Absent: `query` is whole. */
+  readonly long?: LongQuery
 }
 
 const slash = 47
 const none: readonly string[] = []
-/** Of a query, the empty ones too: nobody is known yet when they are read. kubectl's longest are the words of a command. */
-const maxParameters = 1000
+/** Parameters of a query, the empty ones too, that are built at once: nobody is known yet when they are read. */
+export const maxStrangerParameters = 1000
 const absoluteForm = /^https?:\/\/[^/?#]*/i
 
 /**
@@ -40,13 +45,51 @@ export function parseTarget(target: string, prefix: string): Target {
   const mark = local.indexOf('?')
   const path = decode(mark < 0 ? local : local.slice(0, mark), 'path')
   if (dotSegment.test(path)) throw bad('the path has a segment "." or ".."')
-  const query = mark < 0 || mark === local.length - 1 ? undefined : parseQuery(local.slice(mark + 1))
+  const rawQuery = mark < 0 ? '' : local.slice(mark + 1)
+  const long = readLongQuery(rawQuery, maxStrangerParameters)
+  const query = rawQuery === '' || long ? undefined : parseQuery(rawQuery)
   const inner = withoutPrefix(path, prefix)
-  if (!query) return { path: inner, query: [], agentIds: none, csrfTokens: none, wantsToken: false }
+  if (long) return longTarget(inner, rawQuery, long)
+  if (!query) return { path: inner, query: [], rawQuery, agentIds: none, csrfTokens: none, wantsToken: false }
+  const before = query.size
   const agentIds = take(query, 'gitlab-agent-id')
   const csrfTokens = take(query, 'gitlab-csrf-token')
   const wantsToken = isTrue(take(query, 'kas-websocket-token-request'))
-  return { path: inner, query: sorted(query), agentIds, csrfTokens, wantsToken }
+  const rest = query.size === before ? rawQuery : withoutOwn(rawQuery)
+  return { path: inner, query: sorted(query), rawQuery: rest, agentIds, csrfTokens, wantsToken }
+}
+
+/**
+ * The target with all of its query, once its caller is known and the memory is counted.
+ *
+ * @throws KasError BAD_REQUEST
+ */
+export function wholeTarget(target: Target): Target {
+  if (!target.long) return target
+  const { long, ...rest } = target
+  const rawQuery = long.hasOwn ? withoutOwn(target.rawQuery) : target.rawQuery
+  return { ...rest, rawQuery, query: sorted(parseQuery(rawQuery)) }
+}
+
+function longTarget(path: string, rawQuery: string, long: LongQuery): Target {
+  const { query } = long
+  const agentIds = take(query, 'gitlab-agent-id')
+  const csrfTokens = take(query, 'gitlab-csrf-token')
+  const wantsToken = isTrue(take(query, 'kas-websocket-token-request'))
+  return { path, query: sorted(query), rawQuery, agentIds, csrfTokens, wantsToken, long }
+}
+
+/** Cut out, and each other byte as it came. */
+function withoutOwn(rawQuery: string): string {
+  return rawQuery
+    .split('&')
+    .filter((pair) => !ownNames.has(nameOf(pair)))
+    .join('&')
+}
+
+function nameOf(pair: string): string {
+  const mark = pair.indexOf('=')
+  return decodeForm(mark < 0 ? pair : pair.slice(0, mark))
 }
 
 function withoutPrefix(path: string, prefix: string): string {
@@ -63,22 +106,26 @@ function fromAbsoluteForm(target: string): string {
 }
 
 function parseQuery(raw: string): Map<string, string[]> {
-  const pairs = raw.split('&', maxParameters + 1)
-  if (pairs.length > maxParameters) throw bad(`the query has more than ${maxParameters} parameters`)
   const query = new Map<string, string[]>()
-  for (const pair of pairs) {
-    if (pair === '') continue
-    const mark = pair.indexOf('=')
-    const name = decodeForm(mark < 0 ? pair : pair.slice(0, mark))
-    const value = mark < 0 ? '' : decodeForm(pair.slice(mark + 1))
-    const values = query.get(name)
-    if (values) values.push(value)
-    else query.set(name, [value])
+  for (let from = 0; from < raw.length; ) {
+    const found = raw.indexOf('&', from)
+    const end = found < 0 ? raw.length : found
+    if (end > from) addPair(query, raw.slice(from, end))
+    from = end + 1
   }
   return query
 }
 
-function sorted(query: Map<string, string[]>): [string, string[]][] {
+function addPair(query: Map<string, string[]>, pair: string): void {
+  const mark = pair.indexOf('=')
+  const name = decodeForm(mark < 0 ? pair : pair.slice(0, mark))
+  const value = mark < 0 ? '' : decodeForm(pair.slice(mark + 1))
+  const values = query.get(name)
+  if (values) values.push(value)
+  else query.set(name, [value])
+}
+
+function sorted(query: Map<string, string[]>): Query {
   const entries = [...query]
   return entries.length > 1 ? entries.sort(([a], [b]) => (a < b ? -1 : 1)) : entries
 }

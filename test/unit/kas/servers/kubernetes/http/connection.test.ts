@@ -32,6 +32,7 @@ function start() {
     const exchange = {
       begun: false,
       isRequestRead: true,
+      isChunked: false,
       leavesEarly: undefined,
       leave: ignore,
       endStream: ignore,

@@ -1,8 +1,12 @@
 import t from 'tap'
-import { parseTarget } from '../../../../../../src/kas/servers/kubernetes/request/target.ts'
+import {
+  maxStrangerParameters,
+  parseTarget,
+  wholeTarget,
+} from '../../../../../../src/kas/servers/kubernetes/request/target.ts'
 
 const parse = (target: string, prefix = '/') => parseTarget(target, prefix)
-const nothing = { query: [], agentIds: [], csrfTokens: [], wantsToken: false }
+const nothing = { query: [], rawQuery: '', agentIds: [], csrfTokens: [], wantsToken: false }
 
 // wire: request.path, http.path
 t.test('the path, decoded once', async (t) => {
@@ -32,13 +36,58 @@ t.test('the query, decoded, sorted by name, values in order', async (t) => {
   t.same(parse('/?a=1?b').query, [['a', ['1?b']]])
 })
 
-t.test('a query of too many parameters is refused before any is read', async (t) => {
-  const many = (count: number) => `/?${Array.from({ length: count }, (_, i) => `command=${i}`).join('&')}`
-  t.equal(parse(many(1000)).query[0]?.[1].length, 1000)
-  const refusal = { code: 'BAD_REQUEST', message: 'Bad request: the query has more than 1000 parameters' }
-  t.throws(() => parse(many(1001)), refusal)
-  t.throws(() => parse(`${many(1001)}&%ff`), refusal)
-  t.throws(() => parse(`/?${'&'.repeat(60_000)}`), refusal)
+const many = (count: number, word = 'command=x') => Array.from({ length: count }, () => word).join('&')
+
+// wire: limit.head
+t.test('a long query is built once its caller is known: before, only what kas asks for', async (t) => {
+  t.equal(parse(`/?${many(maxStrangerParameters)}`).long, undefined)
+  const own = 'gitlab-agent-id=42&%67itlab-csrf-token=a%2Bb&kas-websocket-token-request=1'
+  const long = parse(`/?${many(3000)}&watch=1&${own}&a=%20&${many(3000)}&labelSelector=b%3Dc&&`)
+  t.match(long, { agentIds: ['42'], csrfTokens: ['a+b'], wantsToken: true, long: { parameters: 6008 } })
+  t.strictSame(long.query, [
+    ['labelSelector', ['b=c']],
+    ['watch', ['1']],
+  ])
+  const whole = wholeTarget(long)
+  t.match(
+    whole.query.map(([name, values]) => [name, values.length]),
+    [
+      ['a', 1],
+      ['command', 6000],
+      ['labelSelector', 1],
+      ['watch', 1],
+    ],
+  )
+  t.equal(whole.rawQuery, `${many(3000)}&watch=1&a=%20&${many(3000)}&labelSelector=b%3Dc&&`, 'all else as it came')
+  t.equal(whole.long, undefined)
+  const plain = `${many(3000)}&a=%20&b`
+  t.equal(wholeTarget(parse(`/?${plain}`)).rawQuery, plain)
+  t.throws(() => wholeTarget(parse(`/?${many(3000)}&command=%zz`)), { code: 'BAD_REQUEST' })
+})
+
+t.test('attack: long queries', async (t) => {
+  const refused = { code: 'BAD_REQUEST' }
+  t.throws(() => parse(`/?${many(1001, '%77atch=1')}`), refused, 'names that are hidden')
+  t.throws(() => parse(`/?${many(1001, 'watch=1')}`), refused, 'one name again and again')
+  t.throws(() => parse(`/?${many(1001)}&%zz=1`), refused)
+  for (const word of ['', 'a', 'a=', 'abc', 'w'.repeat(90), `${'w'.repeat(90)}=%zz`]) {
+    const raw = many(Math.floor(2 ** 20 / (word.length + 1)), word)
+    t.strictSame(parse(`/?${raw}`).query, [], 'in ms: by the square of its parameters it would take minutes')
+  }
+})
+
+t.test('what is cut out of a query, however it is written, and each other byte as it came', async (t) => {
+  for (const [query, rest] of [
+    ['wsdl', 'wsdl'],
+    ['b=2&a=1&a=3;b=4&c=x%20y+z&&d==', 'b=2&a=1&a=3;b=4&c=x%20y+z&&d=='],
+    ['b=2&gitlab-agent-id=42&a=1', 'b=2&a=1'],
+    ['%67itlab-agent-id=42&a=%41', 'a=%41'],
+    ['a=gitlab-agent-id&gitlab-csrf-token', 'a=gitlab-agent-id'],
+    ['gitlab-agent-id=1&gitlab-agent-id=2', ''],
+    ['kas-websocket-token-request=true&a', 'a'],
+    ['Gitlab-agent-id=1', 'Gitlab-agent-id=1'],
+  ] as const)
+    t.equal(parse(`/?${query}`).rawQuery, rest, query)
 })
 
 // wire: request.query
@@ -46,6 +95,7 @@ t.test('what is meant for kas is taken out', async (t) => {
   t.same(parse('/?watch=1&gitlab-agent-id=42&gitlab-csrf-token=x&gitlab-csrf-token=y'), {
     path: '/',
     query: [['watch', ['1']]],
+    rawQuery: 'watch=1',
     agentIds: ['42'],
     csrfTokens: ['x', 'y'],
     wantsToken: false,

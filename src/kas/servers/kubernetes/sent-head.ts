@@ -1,0 +1,31 @@
+import type { IncomingMessage } from 'node:http'
+import type { Impersonation } from '../../../proto/http/http-message.ts'
+import { encodeHttpRequest } from '../../../proto/http/http-over-grpc.ts'
+import { encodeQuery } from '../../../proto/http/request-url.ts'
+import { auditIdHeader } from '../../access-log/call-record.ts'
+import { add, type RequestHead } from './request/request-head.ts'
+import type { Target } from './request/target.ts'
+
+export interface SentHeadOptions {
+  readonly impersonation: Impersonation | undefined
+  readonly auditId: string
+  /** kas' own entry */
+  readonly via: string
+}
+
+/** Encodes the head that goes to the cluster, with a query that may be another each time. */
+export function headEncoder(
+  { method = '' }: Pick<IncomingMessage, 'method'>,
+  { header, contentLength }: RequestHead,
+  { path: urlPath, query: asked, rawQuery: written }: Target,
+  { impersonation, auditId, via }: SentHeadOptions,
+): (query: Target['query']) => Uint8Array {
+  add(header, 'Via', via)
+  header.push([auditIdHeader, [auditId]]) // the caller's own is not among them
+  const rawQuery = written === encodeQuery(asked) ? {} : { rawQuery: written }
+  return (query) =>
+    encodeHttpRequest.header({
+      ...{ method, urlPath, query, header, contentLength, impersonation },
+      ...(query === asked ? rawQuery : {}), // a watch is asked for otherwise
+    })
+}
