@@ -4,7 +4,7 @@ import { problemOfRepositoryUrl } from '../repositories/repository-url.ts'
 import type { CliContext, DirectoryCommand } from './directory-command.ts'
 import type { DirectoryDocument } from './directory-document.ts'
 import { projectNamed } from './named-entries.ts'
-import { newToken, tokenOptions } from './token.ts'
+import { endText, newToken, tokenOptions } from './token.ts'
 
 /** `kas agent create` */
 export const agentCreate: DirectoryCommand = {
@@ -30,10 +30,11 @@ export const agentCreate: DirectoryCommand = {
         `project ${path} has an agent ${name}; kas token create --agent ${name} gives it another token`,
       )
     }
-    const { token, entry } = newToken('agent', tokenOptions(context))
+    const { token, entry } = newToken('agent', tokenOptions(context, 'agent'))
     const id = directory.nextId('agents')
     directory.add('agents', { id, name, project: projectId, tokens: [entry] })
-    return { note: `agent ${name} of ${path} has id ${id}; its token, shown this once:`, output: `${token}\n` }
+    const end = endText(entry.expires)
+    return { note: `agent ${name} of ${path} has id ${id}; its token, shown this once; ${end}:`, output: `${token}\n` }
   },
 }
 
@@ -84,10 +85,11 @@ export const userCreate: DirectoryCommand = {
       throw new UsageError(`there is a user ${username}; kas token create --user ${username} gives another token`)
     }
     const roles = rolesFrom((values.role ?? []) as readonly string[], directory)
-    const { token, entry } = newToken('user', tokenOptions(context))
+    const { token, entry } = newToken('user', tokenOptions(context, 'user'))
     const id = directory.nextId('users')
     directory.add('users', { id, username, tokens: [entry], ...(Object.keys(roles).length > 0 ? { roles } : {}) })
-    return { note: `user ${username} has id ${id}; a token, shown this once:`, output: `${token}\n` }
+    const end = endText(entry.expires)
+    return { note: `user ${username} has id ${id}; a token, shown this once; ${end}:`, output: `${token}\n` }
   },
 }
 

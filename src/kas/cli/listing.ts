@@ -1,5 +1,6 @@
 import type { Clock } from '../../lib/clock.ts'
 import { printable, printableJson } from '../../lib/printable.ts'
+import { endsSoon } from '../../lib/token-end.ts'
 import { required, textOption } from '../command/command.ts'
 import { textTable } from '../command/text-table.ts'
 import type { DirectoryContents } from '../directory/file/directory-contents.ts'
@@ -21,7 +22,7 @@ export const agentList: DirectoryCommand = {
   summary: 'prints the agents',
   options: { ...project, ...json },
   positionals: 0,
-  async run({ values, directory }) {
+  async run({ values, directory, clock }) {
     const path = textOption(values, 'project')
     const only = path === undefined ? undefined : projectNamed(directory, path).id
     const tokens = new Map(directory.list('agents').map((each) => [each.id, each.tokens?.length ?? 0]))
@@ -35,7 +36,10 @@ export const agentList: DirectoryCommand = {
       }))
     if (values.json) return jsonLine(agents)
     const rows = agents.map((each) => [each.id, each.name, each.project, each.tokens])
-    return tableOr('no agents', [['ID', 'AGENT', 'PROJECT', 'TOKENS'], ...rows])
+    const ids = new Set(agents.map(({ id }) => id))
+    const isShown = ({ kind, ownerId }: OfOwner) => kind === 'agent' && ownerId !== undefined && ids.has(ownerId)
+    const ending = endingLines(tokensOf(directory, isShown), clock)
+    return `${tableOr('no agents', [['ID', 'AGENT', 'PROJECT', 'TOKENS'], ...rows])}${ending}`
   },
 }
 
@@ -64,7 +68,7 @@ export const userList: DirectoryCommand = {
   summary: 'prints the users, with their roles',
   options: json,
   positionals: 0,
-  async run({ values, directory }) {
+  async run({ values, directory, clock }) {
     const { contents } = directory
     const users = directory.list('users').map(({ id, username, roles, tokens = [] }) => ({
       id,
@@ -74,7 +78,11 @@ export const userList: DirectoryCommand = {
     }))
     if (values.json) return jsonLine(users)
     const rows = users.map(({ id, name, roles, tokens }) => [id, name, tokens, roles.join(', ') || '-'])
-    return tableOr('no users', [['ID', 'USER', 'TOKENS', 'ROLES'], ...rows])
+    const ending = endingLines(
+      tokensOf(directory, ({ kind }) => kind === 'user'),
+      clock,
+    )
+    return `${tableOr('no users', [['ID', 'USER', 'TOKENS', 'ROLES'], ...rows])}${ending}`
   },
 }
 
@@ -153,7 +161,18 @@ function tokenTable(tokens: readonly OwnedToken[], clock: Clock): string {
     const isOver = expires !== undefined && Date.parse(expires) <= clock.now()
     return [`${of} ${owner}`, name, shortHash({ sha256 }), `${expires ?? 'never'}${isOver ? ' (over)' : ''}`]
   })
-  return tableOr('no tokens', [['OF', 'NAME', 'SHA256', 'EXPIRES'], ...rows])
+  return `${tableOr('no tokens', [['OF', 'NAME', 'SHA256', 'EXPIRES'], ...rows])}${endingLines(tokens, clock)}`
+}
+
+/** A line for each token that ends within 14 days, with what gives another one. A job's token ends with its job. */
+function endingLines(tokens: readonly OwnedToken[], clock: Clock): string {
+  const lines = tokens.flatMap(({ kind, owner, token }) => {
+    const { expires } = token
+    if (kind === 'job' || expires === undefined || !endsSoon(Date.parse(expires), clock.now())) return []
+    const hash = shortHash(token)
+    return [`note: the token ${hash} of ${kind} ${owner} ends at ${expires}: kas token rotate ${hash} --keep 7d`]
+  })
+  return linesOf(lines)
 }
 
 /** `platform/clusters=developer` */

@@ -3,7 +3,7 @@ import type { CliContext, DirectoryCommand, DirectoryResult } from './directory-
 import type { OwnedToken, TokenTree } from './directory-document.ts'
 import { agentNamed, userNamed } from './named-entries.ts'
 import { shortHash } from './short-hash.ts'
-import { expiresOption, hashFrom, inDays, newToken, tokenBeginning } from './token.ts'
+import { defaultEnd, endText, expiresOption, hashFrom, inDays, newToken, tokenBeginning } from './token.ts'
 
 /** Agents and users that leave, and tokens that others take the place of. */
 
@@ -109,8 +109,11 @@ function rotateToken({ values, directory, clock }: CliContext, old: OwnedToken):
   const { kind, list, ownerId, owner, token: before } = old
   const given = expiresOption(values, clock)
   const hasEnded = before.expires !== undefined && Date.parse(before.expires) <= clock.now()
-  if (given === undefined && hasEnded) throw new UsageError(`the token ended at ${before.expires}: say --expires`)
-  const expires = given === undefined ? before.expires : (given ?? undefined)
+  // a token that ends is renewed; one that never ends was made so on purpose
+  const renewed = before.expires === undefined ? undefined : defaultEnd(kind, clock)
+  if (given === undefined && hasEnded && renewed === undefined)
+    throw new UsageError(`the token ended at ${before.expires}: say --expires`)
+  const expires = given === undefined ? (renewed ?? before.expires) : (given ?? undefined)
   const { token, entry } = newToken(kind, { name: before.name, expires })
   const keep = textOption(values, 'keep')
   const isSame = (each: TokenTree) => each.sha256 === before.sha256
@@ -119,7 +122,10 @@ function rotateToken({ values, directory, clock }: CliContext, old: OwnedToken):
     directory.changeToken(list, ownerId, before, { expires: sooner(inDays('--keep', keep, clock), before) })
   directory.addToken(list, ownerId, entry)
   const end = keep === undefined ? 'the old one is void' : `the old one is void in ${keep}`
-  return { note: `a new token of ${kind} ${owner}, shown this once; ${end}:`, output: `${token}\n` }
+  return {
+    note: `a new token of ${kind} ${owner}, shown this once; ${endText(expires)}; ${end}:`,
+    output: `${token}\n`,
+  }
 }
 
 function sooner(end: string, { expires }: TokenTree): string {

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Clock } from '../../lib/clock.ts'
+import { instantText } from '../../lib/token-end.ts'
 import { tokenHash } from '../../lib/token-hash.ts'
 import { type CliIo, type CliValues, required, textOption, UsageError } from '../command/command.ts'
 import type { CliContext, DirectoryCommand } from './directory-command.ts'
@@ -18,11 +19,14 @@ export interface TokenOptions {
   readonly expires?: string | undefined
 }
 
-/** A new token and what the directory keeps of it. */
-export function newToken(
-  kind: keyof typeof tokenPrefixes,
-  { name, expires }: TokenOptions = {},
-): { token: string; entry: { name?: string; sha256: string; expires?: string } } {
+export interface NewToken {
+  readonly token: string
+  /** what the directory keeps of it */
+  readonly entry: { readonly name?: string; readonly sha256: string; readonly expires?: string }
+}
+
+/** Makes a token. */
+export function newToken(kind: TokenKind, { name, expires }: TokenOptions = {}): NewToken {
   const token = tokenPrefixes[kind] + randomBytes(tokenBytes).toString('base64url')
   const named = name === undefined ? {} : { name }
   return { token, entry: { ...named, sha256: tokenHash(token), ...(expires === undefined ? {} : { expires }) } }
@@ -47,16 +51,34 @@ export function expiresOption(values: CliValues, clock: Clock): string | null | 
   return text
 }
 
+/** Of a new token, where `--expires` does not say it. Agents run unattended, so theirs have no end. days */
+const defaultDays = { agent: undefined, user: 90, job: 1 } as const
+
+export type TokenKind = keyof typeof tokenPrefixes
+
+/** @returns as in the directory file; undefined: never */
+export function defaultEnd(kind: TokenKind, clock: Clock): string | undefined {
+  const days = defaultDays[kind]
+  return days === undefined ? undefined : instantText(clock.now() + days * dayMs)
+}
+
+/** Says when a token ends, for whoever has made it. */
+export function endText(expires: string | undefined): string {
+  return expires === undefined ? 'it never ends' : `it ends at ${expires}`
+}
+
 /** @param text - `90d`. @returns a time as in the directory file. @throws UsageError */
 export function inDays(option: string, text: string, clock: Clock): string {
   const days = Number(/^(\d{1,9})d$/.exec(text)?.[1] ?? 0)
   if (days === 0 || days > maxDays) throw new UsageError(`${option} ${text}: allowed are 1d to ${maxDays}d`)
-  return new Date(clock.now() + days * dayMs).toISOString().replace(/\.\d+Z$/, 'Z')
+  return instantText(clock.now() + days * dayMs)
 }
 
 /** Of the command line, for a new token. @throws UsageError */
-export function tokenOptions({ values, clock }: Pick<CliContext, 'values' | 'clock'>): TokenOptions {
-  return { name: textOption(values, 'token-name'), expires: expiresOption(values, clock) ?? undefined }
+export function tokenOptions({ values, clock }: Pick<CliContext, 'values' | 'clock'>, kind: TokenKind): TokenOptions {
+  const given = expiresOption(values, clock)
+  const expires = given === undefined ? defaultEnd(kind, clock) : (given ?? undefined)
+  return { name: textOption(values, 'token-name'), expires }
 }
 
 /** `kas token create` */
@@ -83,12 +105,12 @@ export const tokenCreate: DirectoryCommand = {
     if (textOption(values, 'agent') !== undefined && (isJob || textOption(values, 'user') !== undefined)) {
       throw new UsageError('--agent stands alone: a token is of an agent, a user or a CI job')
     }
-    const token = isJob ? addJobToken(context) : addOwnerToken(context)
-    return { note: 'the token, shown this once:', output: `${token}\n` }
+    const { token, entry } = isJob ? addJobToken(context) : addOwnerToken(context)
+    return { note: `the token, shown this once; ${endText(entry.expires)}:`, output: `${token}\n` }
   },
 }
 
-function addOwnerToken(context: CliContext): string {
+function addOwnerToken(context: CliContext): NewToken {
   const { values, directory } = context
   const agent = textOption(values, 'agent')
   const owner =
@@ -96,16 +118,17 @@ function addOwnerToken(context: CliContext): string {
       ? userNamed(directory, required(textOption(values, 'user'), '--agent, --user or --job'))
       : { id: Number(agentNamed(directory, agent, textOption(values, 'project')).id) }
   const list = agent === undefined ? 'users' : 'agents'
-  const options = tokenOptions(context)
+  const kind = agent === undefined ? 'user' : 'agent'
+  const options = tokenOptions(context, kind)
   if (options.name !== undefined && directory.tokensOf(list, owner.id).some(({ name }) => name === options.name)) {
     throw new UsageError(`there is a token ${options.name} already: kas token rotate gives another in its place`)
   }
-  const { token, entry } = newToken(agent === undefined ? 'user' : 'agent', options)
-  directory.addToken(list, owner.id, entry)
-  return token
+  const made = newToken(kind, options)
+  directory.addToken(list, owner.id, made.entry)
+  return made
 }
 
-function addJobToken(context: CliContext): string {
+function addJobToken(context: CliContext): NewToken {
   const { values, directory } = context
   if (textOption(values, 'token-name') !== undefined) {
     throw new UsageError('--token-name goes with --agent or --user: a token of a job is named by the job')
@@ -115,7 +138,7 @@ function addJobToken(context: CliContext): string {
   const slug = textOption(values, 'environment')
   const name = textOption(values, 'environment-name')
   const tier = slug === undefined ? undefined : required(textOption(values, 'tier'), '--tier')
-  const { token, entry } = newToken('job', tokenOptions(context))
+  const { token, entry } = newToken('job', tokenOptions(context, 'job'))
   directory.add('ci_tokens', {
     sha256: entry.sha256,
     user: user.id,
@@ -125,7 +148,7 @@ function addJobToken(context: CliContext): string {
     ...(slug === undefined ? {} : { environment: { slug, tier, ...(name === undefined ? {} : { name }) } }),
     ...(entry.expires === undefined ? {} : { expires: entry.expires }),
   })
-  return token
+  return { token, entry }
 }
 
 function idOption(values: CliContext['values'], name: string): number {

@@ -28,6 +28,8 @@ export interface UserGrant {
   readonly accessAs: { as: 'agent' } | { as: 'user'; projects: readonly Roles[]; groups: readonly Roles[] }
   readonly configProjectId: bigint
   readonly user: { readonly id: bigint; readonly username: string }
+  /** of the credential, where the directory knows it; in ms since 1970 */
+  readonly endsAt?: number | undefined
 }
 
 export type UserCredential =

@@ -9,7 +9,7 @@ import { Unreached } from '../../command/reach/unreached.ts'
 import type { DirectoryContents } from '../../directory/file/directory-contents.ts'
 import type { CliContext } from '../directory-command.ts'
 import { agentNamed, userNamed } from '../named-entries.ts'
-import { expiresOption } from '../token.ts'
+import { defaultEnd, endText, expiresOption } from '../token.ts'
 import { KubeconfigFiles } from './kubeconfig-files.ts'
 import { machineToken, TokenOnItsWay } from './machine-token.ts'
 import { bearerOf, placesFor, tokensAt } from './places.ts'
@@ -170,17 +170,20 @@ async function callerOf(context: CliContext, files: KubeconfigFiles): Promise<Ca
   const known = files.entries('user').flatMap(({ value }) => bearerOf(value)?.token ?? [])
   const waiting = await onItsWay?.read()
   const name = textOption(values, 'token-name') ?? hostname()
-  const request = { user: { id, username }, name, expires: expiresOption(values, clock), now: clock.now() }
-  const { token, isNew, replaced } = machineToken(
-    directory,
-    waiting === undefined ? known : [...known, waiting],
-    request,
-  )
+  const expires = expiresOption(values, clock)
+  const request = { user: { id, username }, name, expires, newExpires: defaultEnd('user', clock), now: clock.now() }
+  const {
+    token,
+    isNew,
+    replaced,
+    expires: end,
+  } = machineToken(directory, waiting === undefined ? known : [...known, waiting], request)
   if (isNew && replaced > 0) {
     io.stderr.write(
       `note: the token ${name} of ${username} gives way to a new one: what holds the old one is let in no more (--token-name gives it one of its own)\n`,
     )
   }
+  io.stderr.write(`the token ${name} of ${username} is ${isNew ? 'new' : 'there'}: ${endText(end)}\n`)
   return { token, onItsWay, isNew }
 }
 

@@ -13,8 +13,10 @@ const maxTokenBytes = 4096
 export interface MachineTokenRequest {
   readonly user: { readonly id: number; readonly username: string }
   readonly name: string
-  /** undefined: as it is; null: never */
+  /** undefined: as it is, and of a new one `newExpires`; null: never */
   readonly expires: string | null | undefined
+  /** undefined: never */
+  readonly newExpires: string | undefined
   /** in ms since 1970 */
   readonly now: number
 }
@@ -22,6 +24,8 @@ export interface MachineTokenRequest {
 export interface MachineToken {
   readonly token: string
   readonly isNew: boolean
+  /** undefined: never */
+  readonly expires: string | undefined
   /** how many of that name are void from now on */
   readonly replaced: number
 }
@@ -33,7 +37,7 @@ export interface MachineToken {
 export function machineToken(
   directory: DirectoryDocument,
   known: readonly string[],
-  { user, name, expires, now }: MachineTokenRequest,
+  { user, name, expires, newExpires, now }: MachineTokenRequest,
 ): MachineToken {
   const hashes = new Map(known.map((token) => [tokenHash(token), token]))
   const all = directory.tokensOf('users', user.id)
@@ -44,16 +48,18 @@ export function machineToken(
   const isNameFree = all.every((each) => each.name !== name)
   if (!kept) {
     const replaced = directory.dropTokens('users', user.id, (each) => each.name === name)
-    const { token, entry } = newToken('user', { name, expires: expires ?? undefined })
+    const end = expires === undefined ? newExpires : (expires ?? undefined)
+    const { token, entry } = newToken('user', { name, expires: end })
     directory.addToken('users', user.id, entry)
-    return { token, isNew: true, replaced }
+    return { token, isNew: true, expires: end, replaced }
   }
   const change = {
     ...(kept.name === undefined && isNameFree ? { name } : {}),
     ...(expires === undefined || (expires ?? undefined) === kept.expires ? {} : { expires }),
   }
   if (Object.keys(change).length > 0) directory.changeToken('users', user.id, kept, change)
-  return { token: hashes.get(hashOf(kept)) as string, isNew: false, replaced: 0 }
+  const end = expires === undefined ? kept.expires : (expires ?? undefined)
+  return { token: hashes.get(hashOf(kept)) as string, isNew: false, expires: end, replaced: 0 }
 }
 
 /**

@@ -40,6 +40,7 @@ export interface Job {
 export interface TokenEntry<Owner> {
   readonly hash: string
   readonly owner: Owner
+  readonly name?: string | undefined
   /** milliseconds since 1970; from then on the token is void */
   readonly expiresAt?: number | undefined
 }
@@ -229,14 +230,14 @@ class Indexing {
 
   #tokens<Owner>(
     map: Map<string, TokenEntry<Owner>>,
-    tokens: readonly { sha256?: unknown; expires?: string | undefined }[],
+    tokens: readonly { name?: string | undefined; sha256?: unknown; expires?: string | undefined }[],
     owner: Owner,
     at: string,
     first = 0,
   ): void {
-    for (const [i, { sha256, expires }] of tokens.entries()) {
+    for (const [i, { name, sha256, expires }] of tokens.entries()) {
       const hash = String(sha256).toLowerCase()
-      const entry = { hash, owner, expiresAt: expires === undefined ? undefined : Date.parse(expires) }
+      const entry = { hash, owner, name, expiresAt: expires === undefined ? undefined : Date.parse(expires) }
       this.#add(map, hash, entry, `${at}[${first + i}].sha256: found a hash`)
     }
   }

@@ -12,6 +12,7 @@ import { tokenHash } from '../../../lib/token-hash.ts'
 import type { RepositoryAddress } from '../../repositories/repository-url.ts'
 import { type DirectoryContents, parseDirectory, type TokenEntry } from './directory-contents.ts'
 import { type DirectoryMetrics, noDirectoryMetrics } from './directory-metrics.ts'
+import { EndingTokens } from './ending-tokens.ts'
 import { type Expiry, TokenExpiry } from './token-expiry.ts'
 
 export interface DirectoryFileOptions extends Partial<FolderWatchOptions> {
@@ -47,6 +48,7 @@ export class DirectoryFile implements Service {
   readonly #watch: FolderWatch
   readonly #agentExpiry: TokenExpiry<AgentId>
   readonly #callerExpiry: TokenExpiry<'caller'>
+  readonly #ending: EndingTokens
   readonly #listeners = new Listeners()
   readonly #expiryListeners = new Listeners<ReadonlySet<AgentId>>()
   readonly #callerListeners = new Listeners()
@@ -72,6 +74,7 @@ export class DirectoryFile implements Service {
     this.#agentExpiry = new TokenExpiry({ clock: this.#clock, onExpired })
     const onCallersExpired = () => this.#callerListeners.notify()
     this.#callerExpiry = new TokenExpiry({ clock: this.#clock, onExpired: onCallersExpired })
+    this.#ending = new EndingTokens({ clock: this.#clock, log: this.#log, metrics: this.#metrics })
     const onChange = () => void this.read()
     this.#watch = new FolderWatch(
       [this.#file],
@@ -130,6 +133,7 @@ export class DirectoryFile implements Service {
     this.#watch.stop()
     this.#agentExpiry.stop()
     this.#callerExpiry.stop()
+    this.#ending.stop()
     await this.#reading.stop()
   }
 
@@ -179,6 +183,7 @@ export class DirectoryFile implements Service {
       ...expiriesOf(contents.userTokens, callerOf),
       ...expiriesOf(contents.jobTokens, callerOf),
     ])
+    this.#ending.watch(contents)
     this.#listeners.notify()
   }
 

@@ -4,9 +4,11 @@ import type { Registry } from '../../../lib/metrics.ts'
 export interface DirectoryMetrics {
   /** a changed file was read: `ok`, or `failed` and the last good one stays in force */
   read(result: 'ok' | 'failed'): void
+  /** tokens that end within 14 days */
+  ending(counts: { readonly agent: number; readonly user: number }): void
 }
 
-export const noDirectoryMetrics: DirectoryMetrics = { read: () => undefined }
+export const noDirectoryMetrics: DirectoryMetrics = { read: () => undefined, ending: () => undefined }
 
 export function createDirectoryMetrics(register: Registry): DirectoryMetrics {
   const registers = [register]
@@ -22,7 +24,16 @@ export function createDirectoryMetrics(register: Registry): DirectoryMetrics {
     help: '1 while the directory file on the disk cannot be used and an older one, or none, is in force',
     registers,
   })
+  const ending = new Gauge({
+    name: 'kas_directory_tokens_ending',
+    help: 'Tokens of the directory file that end within 14 days, by whose they are',
+    labelNames: ['kind'],
+    registers,
+  })
   return {
+    ending(counts) {
+      for (const [kind, count] of Object.entries(counts)) ending.set({ kind }, count)
+    },
     read(result) {
       reads.inc({ result })
       failed.set(result === 'ok' ? 0 : 1)

@@ -90,7 +90,7 @@ export class FileDirectory implements Directory, LocalDirectory {
     if (credential.type !== 'personal_access_token') throw unauthorized() // browser sessions live in GitLab
     const { contents } = this.#components.directoryFile
     if (!contents) throw new KasError({ code: 'USER_FAILED' })
-    const user = this.#owner(contents.userTokens, credential.key)
+    const { owner: user, expiresAt } = this.#entry(contents.userTokens, credential.key) ?? {}
     if (user) onKnown?.({ user })
     const agent = contents.agents.get(agentId)
     if (!user || !agent) throw unauthorized()
@@ -102,7 +102,7 @@ export class FileDirectory implements Directory, LocalDirectory {
       throw unauthorized()
     }
     if (decision.as === 'unknown') throw new KasError({ code: 'IMPERSONATION_UNKNOWN', found: decision.found })
-    return userGrant(agent, user, decision)
+    return { ...userGrant(agent, user, decision), ...(expiresAt === undefined ? {} : { endsAt: expiresAt }) }
   }
 
   agentsOfUser(token: string): AgentsOfUser {
@@ -162,11 +162,16 @@ export class FileDirectory implements Directory, LocalDirectory {
   }
 
   #owner<Owner>(tokens: ReadonlyMap<string, TokenEntry<Owner>>, token: string): Owner | undefined {
+    return this.#entry(tokens, token)?.owner
+  }
+
+  /** @returns undefined: nobody has the token, or it has ended */
+  #entry<Owner>(tokens: ReadonlyMap<string, TokenEntry<Owner>>, token: string): TokenEntry<Owner> | undefined {
     const hash = tokenHash(token)
     const entry = tokens.get(hash)
     if (!entry || !sameHash(entry.hash, hash)) return undefined
     const isExpired = entry.expiresAt !== undefined && entry.expiresAt <= this.#clock.now()
-    return isExpired ? undefined : entry.owner
+    return isExpired ? undefined : entry
   }
 
   async #configuration(

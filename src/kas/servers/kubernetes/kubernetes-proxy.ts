@@ -40,6 +40,7 @@ import { isPreflight, nameClient, type RequestHead, readRequestHead } from './re
 import { parseTarget, type Target, wholeTarget } from './request/target.ts'
 import { originHeaders, preflightHeaders } from './response/cors.ts'
 import type { ResponseRules } from './response/response-head.ts'
+import { tokenEndWarning } from './response/token-end-warning.ts'
 import { headEncoder } from './sent-head.ts'
 import { SignedEndpoints } from './signed-endpoints.ts'
 import { takeMemory } from './take-memory.ts'
@@ -218,6 +219,7 @@ export class KubernetesProxy {
       authorize(directory, credentials, signal, { from: exchange.address, onKnown: (who) => record.knows(who) })
     const since = this.#components.sessions.begin()
     const letInAs = await this.#components.arrivals.admit(exchange.arrived, ask, exchange.signal)
+    progress.warns(tokenEndWarning(letInAs.endsAt, systemClock.now()))
     const caller = this.#components.callerKeys.of(callerNames(letInAs.access))
     const ending = this.#endings.early(exchange, progress)
     let { end } = ending
@@ -325,8 +327,8 @@ export class KubernetesProxy {
     return await this.#relay.run(exchange, progress, reply)
   }
 
-  #ownHeaders({ origin }: Progress): string[] {
-    const own = ['Server', this.#options.product]
+  #ownHeaders({ origin, warning }: Progress): string[] {
+    const own = ['Server', this.#options.product, ...(warning === undefined ? [] : ['Warning', warning])]
     return origin === undefined ? own : [...own, ...originHeaders(origin)]
   }
 }

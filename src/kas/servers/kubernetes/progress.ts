@@ -31,6 +31,7 @@ export class Progress implements FailedRequest {
   #phase: Phase = 'reading'
   #accept: readonly string[] = []
   #origin: string | undefined
+  #warning: string | undefined
   #isWebSocket = false
   #isDiscovery = false
   #lastMessage: LastMessage | undefined
@@ -57,6 +58,15 @@ export class Progress implements FailedRequest {
   /** @param path - in the cluster */
   asks(path: string): void {
     this.#isDiscovery = discovery.test(path)
+  }
+
+  /** @param warning - a value of the header `Warning` of each answer from now on */
+  warns(warning: string | undefined): void {
+    this.#warning = warning
+  }
+
+  get warning(): string | undefined {
+    return this.#warning
   }
 
   forwarding(): void {

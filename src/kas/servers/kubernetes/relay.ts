@@ -82,6 +82,7 @@ export class Relay {
     if (!upgrade && (statusCode < 200 || statusCode > 999)) throw invalid(`status code ${statusCode} of the answer`)
     const { via, skew, allowList } = this.#rules
     const head = readResponseHead(header, { via, skew, allowList, origin: progress.origin, upgrade })
+    if (progress.warning !== undefined) head.headers.push('Warning', progress.warning)
     if (upgrade) {
       const lastMessage = lastMessageOf(undefined, header)
       return {

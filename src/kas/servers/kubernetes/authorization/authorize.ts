@@ -30,6 +30,8 @@ export interface Authorized {
   readonly access: Access
   /** of the agent: whose tenant it is */
   readonly configProjectId: bigint
+  /** of a user's token, where the directory knows it; in ms since 1970 */
+  readonly endsAt?: number | undefined
 }
 
 /**
@@ -64,8 +66,8 @@ export async function authorize(
   const { grant, type } = await firstGrant(directory, credentials, signal, questionOf)
   const { id: userId, username } = grant.user
   const access: Access = { via: viaOf(type), agentId, userId, username, projectId: grant.configProjectId }
-  const { configProjectId } = grant
-  return { impersonation: userImpersonation(agentId, grant, type), access, configProjectId }
+  const { configProjectId, endsAt } = grant
+  return { impersonation: userImpersonation(agentId, grant, type), access, configProjectId, endsAt }
 }
 
 function viaOf(type: UserCredential['type']): Access['via'] {

@@ -3,6 +3,8 @@
  * The warning is for people: kubectl prints it (doc/reference/tunnel-protocol.md 6.4 `Warning`).
  */
 
+import { warning } from './warning.ts'
+
 /** The last minor of a major version of GitLab is 11. */
 const minorsPerMajor = 12
 /** versions of agents that are remembered; a cluster could make up any number */
@@ -72,9 +74,4 @@ function parse(version: string): Release | undefined {
 
 function nameOf(place: number): string {
   return `v${Math.floor(place / minorsPerMajor)}.${place % minorsPerMajor}`
-}
-
-/** As Kubernetes' own: `299` is "miscellaneous, persistent". */
-function warning(text: string): string {
-  return `299 - "GitLab Agent Server: ${text}"`
 }
