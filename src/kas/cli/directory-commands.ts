@@ -2,6 +2,7 @@ import { nearestName } from '../../lib/nearest-name.ts'
 import { type Command, parsedArgs, textOption, UsageError } from '../command/command.ts'
 import { agentCreate, userCreate } from './create.ts'
 import type { DirectoryCommand, DirectoryResult } from './directory-command.ts'
+import { directoryHelp, overviewHelp } from './directory-help.ts'
 import { agentList, agentShow, tokenList, tokenShow, userList, userShow } from './listing.ts'
 import { agentDelete, agentRotate, tokenRotate, userDelete, userRotate } from './owners.ts'
 import { tokenCreate, tokenDelete, tokenRevoke } from './token.ts'
@@ -63,10 +64,6 @@ const commonOptions = {
   help: { type: 'boolean', short: 'h' },
 } as const
 
-const commonUsage = `  --directory FILE   the directory file (default: KAS_DIRECTORY_FILE of the environment)
-  --print            say on stderr what to change in the file instead of writing it
-`
-
 /** @param words - of one of `commands`, or the first of some: that says which there are */
 export function directoryCommand(words: string): Command {
   const command = commands[words]
@@ -82,7 +79,7 @@ function runnable(words: string, command: DirectoryCommand): Command {
       const behind = args.slice(words.split(' ').length - 1)
       const { values, positionals } = parsedArgs({ args: behind, options, allowPositionals: true })
       if (values.help) {
-        io.stdout.write(`${helpOf(command)}${commonUsage}`)
+        io.stdout.write(directoryHelp(words, command))
         return 0
       }
       const file = values.directory ?? io.env.KAS_DIRECTORY_FILE
@@ -123,13 +120,9 @@ function overview(word: string): Command {
       const verbs = own.map(([words]) => words.slice(word.length + 1))
       const near = wantsHelp || verb === '' ? undefined : nearestName(verb, verbs)
       const unknown = near === undefined ? '' : `kas ${word} ${verb}: did you mean kas ${word} ${near}?\n`
-      const text = own.map(([, command]) => helpOf(command)).join('')
-      io[wantsHelp ? 'stdout' : 'stderr'].write(`${unknown}${text}${commonUsage}`)
+      const text = overviewHelp(own.map(([, command]) => command))
+      io[wantsHelp ? 'stdout' : 'stderr'].write(`${unknown}${text}`)
       return wantsHelp ? 0 : 2
     },
   }
-}
-
-function helpOf({ usage, summary }: DirectoryCommand): string {
-  return `usage: kas ${usage}\n  ${summary}\n`
 }

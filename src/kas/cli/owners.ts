@@ -54,7 +54,7 @@ function deleteOwner({ directory }: CliContext, { kind, list, id, name }: Owner)
 
 const rotation = { expires: { type: 'string' }, keep: { type: 'string' } } as const
 const rotationUsage = '[--expires 90d|DATE|never] [--keep 7d]'
-const rotationSummary = 'prints a new token, which ends as the old one does; that is void at once, or after --keep'
+const rotationSummary = 'prints a new token; the old one is void at once, or after --keep'
 
 /** `kas agent rotate` */
 export const agentRotate: DirectoryCommand = {

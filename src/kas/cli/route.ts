@@ -8,6 +8,9 @@ import { agentOption, statusCommand } from './status-command.ts'
 export const route = statusCommand({
   usage: 'route --agent ID [--method /package.Service/Method]',
   summary: 'says which way a call for the agent would go if it came in at the replica now, and why',
+  help: `  --agent ID                   of the call
+  --method METHOD              of the call, as /package.Service/Method (default: that of the Kubernetes API)
+`,
   options: { agent: { type: 'string' }, method: { type: 'string' } },
   path: (values) => {
     const query = new URLSearchParams({ agent: required(agentOption(values), '--agent') })

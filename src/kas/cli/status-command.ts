@@ -19,6 +19,8 @@ export interface StatusCommand {
   /** after `kas`, with what it takes */
   readonly usage: string
   readonly summary: string
+  /** lines of the help about its own options and columns, each with its end */
+  readonly help: string
   readonly options: CommandOptions
   /** what it asks. @throws UsageError */
   path(values: CliValues): string
@@ -36,6 +38,7 @@ export const socketOptions = {
 export const statusUsage = `  --socket FILE                the replica's Unix socket (default: KAS_OPS_SOCKET of the environment)
   --configuration-file FILE    whose ops.socket is it
   --json                       print the answer as it is
+  exit code: 0 done, 1 it failed or a replica was not reached, 2 the command line is wrong
 `
 /** ms */
 const timeoutMs = 10_000
@@ -44,7 +47,7 @@ const maxAnswerBytes = 256 * 1024 * 1024
 
 /** A command that asks a running replica on its Unix socket. */
 export function statusCommand(command: StatusCommand): StatusCommand & Command {
-  const { usage, summary } = command
+  const { usage, summary, help } = command
   const options = { ...command.options, ...socketOptions }
   return {
     ...command,
@@ -53,7 +56,7 @@ export function statusCommand(command: StatusCommand): StatusCommand & Command {
       const { io } = context
       const { values } = parsedArgs({ args: [...args], options })
       if (values.help) {
-        io.stdout.write(`usage: kas ${usage}\n  ${summary}\n${statusUsage}`)
+        io.stdout.write(`usage: kas ${usage}\n  ${summary}\n${help}${statusUsage}`)
         return 0
       }
       const path = command.path(values)

@@ -8,10 +8,31 @@ import type {
 } from '../servers/ops-socket/status-report.ts'
 import { agentOption, statusCommand } from './status-command.ts'
 
+const columns = `columns of replicas:
+  REPLICA       its name; (2 instances): two replicas have the same name
+  STATE         serving, or leaving while it stops
+  VERSION       of kas there
+  ADDRESS       where other replicas call it
+  REACH         whether calls of this replica reach it: self, reachable, suspect or down
+  GOSSIP        whether a connection for gossip to it is open here
+  CALLS         calls that this replica has handed over to it and that run
+  ROW           version of what it says about itself, which grows with each change
+  AGENTS        agents that are connected to it
+  CONNECTIONS   connections of agentk to it
+  PODS          pods of agentk that have registered there; a pod that connects to two replicas registers at one
+columns of agents:
+  AGENT         its id
+  HOLDER        replicas that have connections of the agent, with their number
+  PODS          pods of agentk that have registered, at any replica
+  RANK          replicas in the order in which the agent's connections are placed
+`
+
 /** `kas status` */
 export const status = statusCommand({
   usage: 'status [--agent ID]',
   summary: 'prints the replicas, and who holds which agent, as one replica knows it',
+  help: `  --agent ID                   of this agent alone, with each connection and pod
+${columns}`,
   options: { agent: { type: 'string' } },
   path: (values) => {
     const agent = agentOption(values)

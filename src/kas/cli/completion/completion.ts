@@ -9,6 +9,7 @@ const help = `usage: kas ${usage}
   bash   source <(kas completion bash)                     in ~/.bashrc
   zsh    source <(kas completion zsh)                      in ~/.zshrc, behind compinit
   fish   kas completion fish | source                      in ~/.config/fish/config.fish
+  exit code: 0 done, 2 the command line is wrong
 `
 
 const shells = ['bash', 'zsh', 'fish'] as const

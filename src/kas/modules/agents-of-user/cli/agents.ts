@@ -26,7 +26,11 @@ const options = {
 const help = `usage: kas ${usage}
   asks a running kas for the agents that let you in, and where they are connected
   --kubeconfig FILE, --context NAME   of kas, as kubectl takes them (default: KUBECONFIG of the environment)
-  --server URL --token-file FILE      in place of a kubeconfig
+  --server URL                        where kas is, in place of a kubeconfig
+  --token-file FILE                   your token, for --server
+  --ca FILE                           the authority that signed the certificate of --server, in PEM
+  --json                              print the answer as it is
+  exit code: 0 done, 1 it failed, 2 the command line is wrong
 `
 
 /** `kas agents` */

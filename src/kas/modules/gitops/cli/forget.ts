@@ -6,7 +6,11 @@ import { askState, type ShownSource } from './state.ts'
 import { nameOf } from './status-text.ts'
 
 const usage = 'gitops forget SOURCE [--agent ID]'
-export const forgetHelp = `usage: kas ${usage}\n  lets go of what a source that has left the configuration has made\n`
+export const forgetHelp = `usage: kas ${usage}\n  lets go of what a source that has left the configuration has made
+  --kubeconfig FILE, --context NAME   of kas, as kubectl takes them (default: KUBECONFIG of the environment)
+  --agent ID                          another agent than the one that the kubeconfig's token names
+  exit code: 0 done, 1 it failed, 2 the command line is wrong
+`
 
 const options = {
   kubeconfig: { type: 'string' },

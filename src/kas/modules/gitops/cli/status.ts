@@ -16,6 +16,14 @@ const options = {
   help: { type: 'boolean', short: 'h' },
 } as const
 
+const statusHelp = `  --kubeconfig FILE, --context NAME   of kas, as kubectl takes them (default: KUBECONFIG of the environment)
+  --agent ID                          another agent than the one that the kubeconfig's token names
+  -w, --watch                         go on, and show each change
+  -o, --output json                   in place of text
+  exit code: 0 each source is in the cluster as far as agentk knows; 1 one is not, or it failed;
+             2 the command line is wrong; 3 the agent reports no status
+`
+
 /** From one question of `--watch` to the next. ms */
 const watchMs = 1000
 
@@ -40,7 +48,7 @@ export async function gitopsStatus(
   const { values, positionals } = parsedArgs({ args: [...args], options, allowPositionals: true })
   const { io, clock, signal } = context
   if (values.help) {
-    const own = `usage: kas ${usage}\n  how the sources of an agent fare\n`
+    const own = `usage: kas ${usage}\n  shows the status of the sources of an agent\n${statusHelp}`
     io.stdout.write(positionals.length === 0 ? `${own}${forgetHelp}` : own)
     return 0
   }

@@ -37,6 +37,18 @@ export const gateFlags = {
   logs: { type: 'string' },
 } as const
 
+/** Lines of the help of `kas health`. */
+export const gateHelp = `  -f, --filename FILE                 judge the objects of these manifests, of a folder, or of stdin (-); may be repeated
+  --wait TIME                         wait so long for it to become healthy, such as 5m (default: judge what is so now)
+  --stable TIME                       it has to stay healthy for so long (default: 5s)
+  --ignore KIND|REASON|KIND/NAME      leave this out of the judgement, may be repeated
+  --addresses                         an address that does not come counts as progressing, too
+  --no-fail-fast                      go on waiting where something is degraded
+  --logs LINES                        lines of the log that are printed of a container that fails (default: 20; at most 200)
+  exit code: 0 healthy, or suspended, for the time of --stable; 3 progressing; 4 degraded; 5 unknown or not there;
+             1 refused, or it failed; 2 the command line is wrong
+`
+
 /** @throws UsageError */
 export async function readGate(positionals: readonly string[], given: CliValues, io: CliIo): Promise<GateOptions> {
   const values = withJobsNamespace(positionals, given, io.env)

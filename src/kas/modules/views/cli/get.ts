@@ -4,7 +4,7 @@ import { isClusterScoped, readAsked } from './asked.ts'
 import { eventNames, printEvents } from './events.ts'
 import { listText, namesText } from './list-text.ts'
 import { printView } from './print-view.ts'
-import { viewsCommand } from './views-command.ts'
+import { doneOrFailed, viewsCommand } from './views-command.ts'
 
 const listLimit = 500
 
@@ -13,6 +13,8 @@ export const get = viewsCommand({
   usage:
     'get KIND[,KIND...] [NAME...] | KIND/NAME... [-n NAMESPACE | -A] [-l SELECTOR] [--sort name|age|since] [--watch] [-o wide|name|json|yaml]',
   summary: 'lists objects with their health and its cause, the worst first; get events: the latest',
+  help: `  --sort ORDER                        by name, age or since, the time of the verdict (default: the worst first)
+${doneOrFailed}`,
   options: { sort: { type: 'string' } },
   outputs: ['wide', 'name', 'json', 'yaml'],
   run(context) {

@@ -6,7 +6,7 @@ import { BadAnswer } from '../../../command/bad-answer.ts'
 import { type Endpoint, endpointOf } from '../../../command/endpoint.ts'
 import { Unreached } from '../../../command/reach/unreached.ts'
 import { type Judgement, judge, unnamedNamespaces } from './gate.ts'
-import { type GateOptions, gateFlags, readGate } from './gate-options.ts'
+import { type GateOptions, gateFlags, gateHelp, readGate } from './gate-options.ts'
 import { reportText } from './gate-report.ts'
 import { cut, folded } from './lines.ts'
 import { problemsOf } from './problems.ts'
@@ -26,8 +26,8 @@ const answerMs = 20_000
 export const health = viewsCommand({
   usage:
     'health [KIND/NAME... | -f FILE|DIR|-] [-n NAMESPACE | -A] [-l SELECTOR] [--wait TIME] [--stable TIME] [--ignore KIND|REASON|KIND/NAME]... [--addresses] [--no-fail-fast] [--logs LINES] [-o json]',
-  summary:
-    'says how it fares, and why: exit code 0 healthy or suspended for --stable (5s), 3 progressing, 4 degraded, 5 unknown or not there, 1 refused',
+  summary: 'says whether it is healthy, and why not',
+  help: gateHelp,
   options: gateFlags,
   outputs: ['json'],
   async run(context) {

@@ -4,7 +4,7 @@ import { isNamed } from './link-text.ts'
 import { printView } from './print-view.ts'
 import { isBundle, type ShownView } from './shown-view.ts'
 import { type TreeOptions, treeText } from './tree-text.ts'
-import { viewsCommand } from './views-command.ts'
+import { doneOrFailed, viewsCommand } from './views-command.ts'
 
 const rootLimit = 100
 /** As deep as JSON is nested. */
@@ -13,7 +13,8 @@ const maxDepth = 64
 /** `kas tree` */
 export const tree = viewsCommand({
   usage: 'tree [KIND | KIND/NAME...] [-n NAMESPACE | -A] [-l SELECTOR] [--watch] [-o json|yaml]',
-  summary: 'shows what runs in a cluster, who belongs to whom, how it fares, and why',
+  summary: 'shows what runs in a cluster, who belongs to whom, its health, and the cause',
+  help: doneOrFailed,
   options: {},
   outputs: ['json', 'yaml'],
   run(context) {

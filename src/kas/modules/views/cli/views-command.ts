@@ -14,6 +14,8 @@ export interface ViewsCommand {
   readonly summary: string
   /** beside those of each */
   readonly options: CommandOptions
+  /** lines of the help about its own options and exit codes, each with its end */
+  readonly help: string
   /** what `-o` may be */
   readonly outputs: readonly string[]
   /** @returns the exit code. @throws UsageError, ViewRefused */
@@ -48,12 +50,15 @@ const viewsUsage = `  --kubeconfig FILE, --context NAME   of kas, as kubectl tak
   --environment [PROJECT/SLUG]        that environment alone; in a job of GitLab by itself the job's own
   --application NAME                  that application, or GitOps source, alone
   -w, --watch                         go on, and show each change
-  -o FORMAT                           print what is shown as that
-  -v, --verbose                       what is folded and what is not followed, too
+  -o, --output FORMAT                 print as OUTPUTS
+  -v, --verbose                       also show what is hidden by default
 `
 
+/** Exit codes of a command that judges nothing, for its help. */
+export const doneOrFailed = '  exit code: 0 done, 1 it failed, 2 the command line is wrong\n'
+
 /** A command that shows what is in an agent's cluster, as the user of a kubeconfig. */
-export function viewsCommand({ summary, run, ...command }: ViewsCommand): Command {
+export function viewsCommand({ summary, run, help, ...command }: ViewsCommand): Command {
   const { usage, outputs } = command
   const options = { ...viewsOptions, ...command.options }
   return {
@@ -68,7 +73,8 @@ export function viewsCommand({ summary, run, ...command }: ViewsCommand): Comman
         allowPositionals: true,
       })
       if (values.help) {
-        io.stdout.write(`usage: kas ${usage}\n  ${summary}\n${viewsUsage}`)
+        const common = viewsUsage.replace('OUTPUTS', outputs.join(', ').replace(/, (?=[^,]*$)/, ' or '))
+        io.stdout.write(`usage: kas ${usage}\n  ${summary}\n${common}${help}`)
         return 0
       }
       const { output } = values

@@ -20,7 +20,8 @@ const usage = `views role [--service-account NAMESPACE/NAME]
   prints a ClusterRole for the kinds that you may list and agentk may not, as kubectl apply takes it
   --kubeconfig FILE, --context NAME   of kas, as kubectl takes them (default: KUBECONFIG of the environment)
   --agent ID                          another agent than the one that the kubeconfig's token names
-  --service-account NAMESPACE/NAME    whose rights these shall be (default: agentk/agentk)`
+  --service-account NAMESPACE/NAME    whose rights these shall be (default: agentk/agentk)
+  exit code: 0 done, 1 it failed, 2 the command line is wrong`
 
 /** kas waits for an agent for 20 s. ms */
 const timeoutMs = 25_000
