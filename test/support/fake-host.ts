@@ -40,6 +40,7 @@ export function fakeHost(overrides: Partial<KasHost> = {}): KasHost {
     head: async () => undefined,
     onMove: () => () => undefined,
     seenAt: () => undefined,
+    lastPoll: () => undefined,
     refresh: async () => undefined,
     files: async () => [],
     blobs: async () => [],
@@ -72,4 +73,10 @@ export function fakeHost(overrides: Partial<KasHost> = {}): KasHost {
     log,
     ...overrides,
   }
+}
+
+/** Of the state of GitOps: no repository was polled, and none is. */
+export const unpolled = {
+  repositories: { lastPoll: () => undefined },
+  polls: { ask: () => undefined, decide: () => undefined, pollOwn: () => undefined },
 }

@@ -19,6 +19,14 @@ export interface Reading extends Pick<Agent, 'id' | 'project'> {
   readonly ref?: string | undefined
 }
 
+/** What a poll of a ref has found. */
+export interface Polled {
+  /** undefined: the repository is empty, or the ref was not found or could not be read */
+  readonly commit: CommitId | undefined
+  /** when the poll began, by the clock */
+  readonly at: number
+}
+
 export interface Following {
   /** from one poll to the next, at most; absent: as for agents' configurations */
   readonly pollMs?: number
@@ -40,6 +48,8 @@ export interface Repositories {
   hurry(of: Reading): void
   /** When that was found, by the clock, in milliseconds since 1970; undefined: never. */
   seenAt(of: Reading): number | undefined
+  /** What the newest poll has found, which may be that it failed; undefined: there was none. */
+  lastPoll(of: Reading): Polled | undefined
   /**
    * A file at a commit; `undefined` if it is absent there.
    *

@@ -5,7 +5,7 @@ import type { Service } from '../../lib/service.ts'
 import type { BranchWatch } from './branch-watch.ts'
 import { type Follower, type OpenedFor, OpenedRepository, type WatchedRepository } from './opened-repository.ts'
 import { RecentlyUsed } from './recently-used.ts'
-import type { CommitId, Following, Reading, Repositories } from './repositories.ts'
+import type { CommitId, Following, Polled, Reading, Repositories } from './repositories.ts'
 import type { BranchHere } from './shared-polls.ts'
 import type { Tree, TreeFiles, Trees } from './tree.ts'
 
@@ -97,6 +97,12 @@ export class WatchedRepositories<Address> implements Repositories, Trees, Servic
 
   seenAt(of: Reading): number | undefined {
     return this.#of(of).repository.watch.seenAt
+  }
+
+  lastPoll(of: Reading): Polled | undefined {
+    const address = this.#components.addresses.repository(of.project.id)
+    const watch = address && this.#opened.peek(this.#components.keyOf(address, of.ref))?.repository.watch
+    return watch?.seenAt === undefined ? undefined : { commit: watch.commit, at: watch.seenAt }
   }
 
   async file(

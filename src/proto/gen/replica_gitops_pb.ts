@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file replica_gitops.proto.
  */
 export const file_replica_gitops: GenFile = /*@__PURE__*/
-  fileDesc("ChRyZXBsaWNhX2dpdG9wcy5wcm90bxIOa2FzLnJlcGxpY2EudjEiIQoNU3RhdGVzUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoAyI6CgtQdXNoZWRTdGF0ZRINCgVzdGF0ZRgBIAEoDBIOCgZhZ2VfbXMYAiABKA0SDAoEbGl2ZRgDIAEoCCKeAQoVRm9sbG93ZWRDb25maWd1cmF0aW9uEg4KBmNvbW1pdBgBIAEoCRIPCgdwcm9ibGVtGAIgASgJEg4KBmFnZV9tcxgDIAEoDRIrCgZzb3VyY2UYBCADKAsyGy5rYXMucmVwbGljYS52MS5OYW1lZFNvdXJjZRIRCglpc191bnJlYWQYBSABKAgSFAoMdW5jaGFuZ2VkX21zGAYgASgNIkkKC05hbWVkU291cmNlEg8KB3Byb2plY3QYASABKAkSDAoEbmFtZRgCIAEoCRILCgNyZWYYAyABKAkSDgoGZGlnZXN0GAQgASgJIm4KDkZvbGxvd2VkQ29tbWl0Eg8KB3Byb2plY3QYASABKAkSCwoDcmVmGAIgASgJEg4KBmNvbW1pdBgDIAEoCRIPCgdwcm9ibGVtGAQgASgJEg4KBmFnZV9tcxgFIAEoDRINCgVlbmRlZBgGIAEoCCLrAQoOU3RhdGVzUmVzcG9uc2USKgoFc3RhdGUYASADKAsyGy5rYXMucmVwbGljYS52MS5QdXNoZWRTdGF0ZRI8Cg1jb25maWd1cmF0aW9uGAIgASgLMiUua2FzLnJlcGxpY2EudjEuRm9sbG93ZWRDb25maWd1cmF0aW9uEi8KB2NvbW1pdHMYAyADKAsyHi5rYXMucmVwbGljYS52MS5Gb2xsb3dlZENvbW1pdBIOCgZpc19jdXQYBCABKAgSLgoGcmVjZW50GAUgAygLMh4ua2FzLnJlcGxpY2EudjEuRm9sbG93ZWRDb21taXQyUwoGR2l0b3BzEkkKBlN0YXRlcxIdLmthcy5yZXBsaWNhLnYxLlN0YXRlc1JlcXVlc3QaHi5rYXMucmVwbGljYS52MS5TdGF0ZXNSZXNwb25zZSIAYgZwcm90bzM");
+  fileDesc("ChRyZXBsaWNhX2dpdG9wcy5wcm90bxIOa2FzLnJlcGxpY2EudjEiIQoNU3RhdGVzUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoAyI6CgtQdXNoZWRTdGF0ZRINCgVzdGF0ZRgBIAEoDBIOCgZhZ2VfbXMYAiABKA0SDAoEbGl2ZRgDIAEoCCLGAQoVRm9sbG93ZWRDb25maWd1cmF0aW9uEg4KBmNvbW1pdBgBIAEoCRIPCgdwcm9ibGVtGAIgASgJEg4KBmFnZV9tcxgDIAEoDRIrCgZzb3VyY2UYBCADKAsyGy5rYXMucmVwbGljYS52MS5OYW1lZFNvdXJjZRIRCglpc191bnJlYWQYBSABKAgSFAoMdW5jaGFuZ2VkX21zGAYgASgNEiYKBnBvbGxlZBgHIAEoCzIWLmthcy5yZXBsaWNhLnYxLlBvbGxlZCIoCgZQb2xsZWQSDgoGY29tbWl0GAEgASgJEg4KBmFnZV9tcxgCIAEoDSJJCgtOYW1lZFNvdXJjZRIPCgdwcm9qZWN0GAEgASgJEgwKBG5hbWUYAiABKAkSCwoDcmVmGAMgASgJEg4KBmRpZ2VzdBgEIAEoCSKWAQoORm9sbG93ZWRDb21taXQSDwoHcHJvamVjdBgBIAEoCRILCgNyZWYYAiABKAkSDgoGY29tbWl0GAMgASgJEg8KB3Byb2JsZW0YBCABKAkSDgoGYWdlX21zGAUgASgNEg0KBWVuZGVkGAYgASgIEiYKBnBvbGxlZBgHIAEoCzIWLmthcy5yZXBsaWNhLnYxLlBvbGxlZCLrAQoOU3RhdGVzUmVzcG9uc2USKgoFc3RhdGUYASADKAsyGy5rYXMucmVwbGljYS52MS5QdXNoZWRTdGF0ZRI8Cg1jb25maWd1cmF0aW9uGAIgASgLMiUua2FzLnJlcGxpY2EudjEuRm9sbG93ZWRDb25maWd1cmF0aW9uEi8KB2NvbW1pdHMYAyADKAsyHi5rYXMucmVwbGljYS52MS5Gb2xsb3dlZENvbW1pdBIOCgZpc19jdXQYBCABKAgSLgoGcmVjZW50GAUgAygLMh4ua2FzLnJlcGxpY2EudjEuRm9sbG93ZWRDb21taXQiMAoLUG9sbFJlcXVlc3QSEAoIYWdlbnRfaWQYASABKAMSDwoHZGVjaWRlcxgCIAEoCCIOCgxQb2xsUmVzcG9uc2UymAEKBkdpdG9wcxJJCgZTdGF0ZXMSHS5rYXMucmVwbGljYS52MS5TdGF0ZXNSZXF1ZXN0Gh4ua2FzLnJlcGxpY2EudjEuU3RhdGVzUmVzcG9uc2UiABJDCgRQb2xsEhsua2FzLnJlcGxpY2EudjEuUG9sbFJlcXVlc3QaHC5rYXMucmVwbGljYS52MS5Qb2xsUmVzcG9uc2UiAGIGcHJvdG8z");
 
 /**
  * @generated from message kas.replica.v1.StatesRequest
@@ -109,6 +109,13 @@ export type FollowedConfiguration = Message<"kas.replica.v1.FollowedConfiguratio
    * @generated from field: uint32 unchanged_ms = 6;
    */
   unchangedMs: number;
+
+  /**
+   * of the default branch of the agent's project; absent: not known
+   *
+   * @generated from field: kas.replica.v1.Polled polled = 7;
+   */
+  polled?: Polled | undefined;
 };
 
 /**
@@ -117,6 +124,34 @@ export type FollowedConfiguration = Message<"kas.replica.v1.FollowedConfiguratio
  */
 export const FollowedConfigurationSchema: GenMessage<FollowedConfiguration> = /*@__PURE__*/
   messageDesc(file_replica_gitops, 2);
+
+/**
+ * What the newest poll of a ref has found.
+ *
+ * @generated from message kas.replica.v1.Polled
+ */
+export type Polled = Message<"kas.replica.v1.Polled"> & {
+  /**
+   * empty: the ref, or the repository, was not found or could not be read
+   *
+   * @generated from field: string commit = 1;
+   */
+  commit: string;
+
+  /**
+   * since that poll began
+   *
+   * @generated from field: uint32 age_ms = 2;
+   */
+  ageMs: number;
+};
+
+/**
+ * Describes the message kas.replica.v1.Polled.
+ * Use `create(PolledSchema)` to create a new message.
+ */
+export const PolledSchema: GenMessage<Polled> = /*@__PURE__*/
+  messageDesc(file_replica_gitops, 3);
 
 /**
  * @generated from message kas.replica.v1.NamedSource
@@ -154,7 +189,7 @@ export type NamedSource = Message<"kas.replica.v1.NamedSource"> & {
  * Use `create(NamedSourceSchema)` to create a new message.
  */
 export const NamedSourceSchema: GenMessage<NamedSource> = /*@__PURE__*/
-  messageDesc(file_replica_gitops, 3);
+  messageDesc(file_replica_gitops, 4);
 
 /**
  * Files that an agent follows at the callee: its row says the same soon.
@@ -203,6 +238,13 @@ export type FollowedCommit = Message<"kas.replica.v1.FollowedCommit"> & {
    * @generated from field: bool ended = 6;
    */
   ended: boolean;
+
+  /**
+   * of the ref; absent: not known
+   *
+   * @generated from field: kas.replica.v1.Polled polled = 7;
+   */
+  polled?: Polled | undefined;
 };
 
 /**
@@ -210,7 +252,7 @@ export type FollowedCommit = Message<"kas.replica.v1.FollowedCommit"> & {
  * Use `create(FollowedCommitSchema)` to create a new message.
  */
 export const FollowedCommitSchema: GenMessage<FollowedCommit> = /*@__PURE__*/
-  messageDesc(file_replica_gitops, 4);
+  messageDesc(file_replica_gitops, 5);
 
 /**
  * @generated from message kas.replica.v1.StatesResponse
@@ -255,7 +297,44 @@ export type StatesResponse = Message<"kas.replica.v1.StatesResponse"> & {
  * Use `create(StatesResponseSchema)` to create a new message.
  */
 export const StatesResponseSchema: GenMessage<StatesResponse> = /*@__PURE__*/
-  messageDesc(file_replica_gitops, 5);
+  messageDesc(file_replica_gitops, 6);
+
+/**
+ * @generated from message kas.replica.v1.PollRequest
+ */
+export type PollRequest = Message<"kas.replica.v1.PollRequest"> & {
+  /**
+   * @generated from field: int64 agent_id = 1;
+   */
+  agentId: bigint;
+
+  /**
+   * the callee decides for all replicas whether it is time; else it polls what it follows for the agent
+   *
+   * @generated from field: bool decides = 2;
+   */
+  decides: boolean;
+};
+
+/**
+ * Describes the message kas.replica.v1.PollRequest.
+ * Use `create(PollRequestSchema)` to create a new message.
+ */
+export const PollRequestSchema: GenMessage<PollRequest> = /*@__PURE__*/
+  messageDesc(file_replica_gitops, 7);
+
+/**
+ * @generated from message kas.replica.v1.PollResponse
+ */
+export type PollResponse = Message<"kas.replica.v1.PollResponse"> & {
+};
+
+/**
+ * Describes the message kas.replica.v1.PollResponse.
+ * Use `create(PollResponseSchema)` to create a new message.
+ */
+export const PollResponseSchema: GenMessage<PollResponse> = /*@__PURE__*/
+  messageDesc(file_replica_gitops, 8);
 
 /**
  * What agents have told the callee of their GitOps sources.
@@ -270,6 +349,16 @@ export const Gitops: GenService<{
     methodKind: "unary";
     input: typeof StatesRequestSchema;
     output: typeof StatesResponseSchema;
+  },
+  /**
+   * Polls the repositories of the agent's sources and of its configuration. Does not wait for what is found.
+   *
+   * @generated from rpc kas.replica.v1.Gitops.Poll
+   */
+  poll: {
+    methodKind: "unary";
+    input: typeof PollRequestSchema;
+    output: typeof PollResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_replica_gitops, 0);

@@ -64,6 +64,7 @@ t.test('reads of a configuration, and those after one that failed', async (t) =>
     },
     hurry: () => undefined,
     seenAt: () => undefined,
+    lastPoll: () => undefined,
     file: async () => undefined,
     mayHave: async () => false,
     onMove: () => () => undefined,

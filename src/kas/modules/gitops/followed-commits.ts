@@ -1,8 +1,12 @@
 import type { AgentId } from '../../../call/call.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import type { KasError } from '../../../lib/errors.ts'
-import type { FollowedCommit as FollowedMessage } from '../../../proto/gen/replica_gitops_pb.ts'
-import type { CommitId } from '../../repositories/repositories.ts'
+import { ageMs } from '../../../proto/age-ms.ts'
+import type {
+  FollowedCommit as FollowedMessage,
+  Polled as PolledMessage,
+} from '../../../proto/gen/replica_gitops_pb.ts'
+import type { CommitId, Polled, Reading, Repositories } from '../../repositories/repositories.ts'
 import type { ObjectsRequest } from './objects-request.ts'
 
 /** What lasts no longer is not reported: a poll that failed once, a commit on its way. ms */
@@ -21,6 +25,8 @@ interface Followed {
   readonly project: string
   /** `branch main`; empty: the default branch */
   readonly ref: string
+  /** undefined: the project is not known yet, or may not be read */
+  reading: Reading | undefined
   /** what the agent has, or is to have: its row says the same soon */
   newest: { readonly since: number; readonly commit: string; readonly problem: string }
 }
@@ -39,7 +45,7 @@ export class FollowedCommits {
   /** A stream of the agent's, until `end`. @param question - its ref is in full: `refs/heads/main` */
   follow(agentId: AgentId, { project, ref, commit }: Pick<ObjectsRequest, 'project' | 'ref' | 'commit'>) {
     const newest = (commit: string, problem: string, since = this.#clock.now()) => ({ since, commit, problem })
-    const followed: Followed = { agentId, project, ref: refText(ref), newest: newest(commit, '') }
+    const followed: Followed = { agentId, project, ref: refText(ref), reading: undefined, newest: newest(commit, '') }
     this.#forgetOld()
     for (const one of this.#agents.get(agentId) ?? []) {
       if (this.#sent.has(one) && one.project === project && one.ref === followed.ref) this.#forget(one)
@@ -51,6 +57,10 @@ export class FollowedCommits {
       followed.newest = newest(commit, problem, isSame ? before.since : undefined)
     }
     return {
+      /** what is read is known */
+      reads: (reading: Reading) => {
+        followed.reading = reading
+      },
       /** nothing newer is there */
       taken: () => become(commit, ''),
       found: (commit: CommitId) => become(commit, ''),
@@ -78,19 +88,39 @@ export class FollowedCommits {
     if (all?.size === 0) this.#agents.delete(followed.agentId)
   }
 
-  of(agentId: AgentId): FollowedCommit[] {
+  /** What the agent's streams read here, or have read a moment ago. */
+  readings(agentId: AgentId): Reading[] {
+    this.#forgetOld()
+    return Array.from(this.#agents.get(agentId) ?? []).flatMap(({ reading }) => reading ?? [])
+  }
+
+  /** @param repositories - which know what polls have found */
+  of(agentId: AgentId, repositories?: Pick<Repositories, 'lastPoll'>): FollowedCommit[] {
     this.#forgetOld()
     const now = this.#clock.now()
     const all = Array.from(this.#agents.get(agentId) ?? [], (followed) => {
-      const { project, ref, newest } = followed
+      const { project, ref, reading, newest } = followed
       const { since, commit, problem } = newest
-      return { project, ref, commit, problem, ageMs: Math.round(now - since), ended: this.#sent.has(followed) }
+      const polled = reading && polledOf(repositories?.lastPoll(reading), now)
+      const ended = this.#sent.has(followed)
+      return { project, ref, commit, problem, ageMs: Math.round(now - since), ended, ...(polled && { polled }) }
     })
     return all.filter(({ commit, problem }) => commit !== '' || problem !== '')
   }
 }
 
-export type FollowedCommit = Pick<FollowedMessage, 'project' | 'ref' | 'commit' | 'problem' | 'ageMs' | 'ended'>
+/** As it is said to peers. */
+export function polledOf(polled: Polled | undefined, now: number): PolledRef | undefined {
+  // a clock that was set back does not say how old it is
+  return polled && polled.at <= now ? { commit: polled.commit ?? '', ageMs: ageMs(polled.at, now) } : undefined
+}
+
+export type PolledRef = Pick<PolledMessage, 'commit' | 'ageMs'>
+
+export interface FollowedCommit
+  extends Pick<FollowedMessage, 'project' | 'ref' | 'commit' | 'problem' | 'ageMs' | 'ended'> {
+  readonly polled?: PolledRef | undefined
+}
 
 export function isLasting({ ageMs }: Pick<FollowedCommit, 'ageMs'>): boolean {
   return ageMs >= patienceMs

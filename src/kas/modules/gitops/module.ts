@@ -6,6 +6,7 @@ import type { KasHost, KasModule } from '../../module.ts'
 import { cacheBounds, FileCache } from './file-cache.ts'
 import { FollowedCommits } from './followed-commits.ts'
 import { FollowedRefs } from './followed-refs.ts'
+import { FreshPolls } from './fresh-polls.ts'
 import { getObjectsMethod, type ObjectsToSynchronizeOptions, objectsToSynchronize } from './objects-to-synchronize.ts'
 import { stateEndpoint, statesOfPeer } from './state-endpoint.ts'
 import { pushMethod, pushStates } from './state-push.ts'
@@ -69,6 +70,8 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule {
     options,
   )
   const states = new States(clock)
+  const { trees } = repositories
+  const polls = new FreshPolls({ repositories: trees, commits, agentConfig, peers, clock, log })
   const push = pushStates({ states, clock }, options)
   return {
     name: 'gitops',
@@ -84,9 +87,30 @@ export function createGitops(host: KasHost, options: GitopsOptions): KasModule {
         serve: push,
       },
     },
-    replicaMethods: statesOfPeer({ states, commits, agentConfig, clock }),
-    endpoints: [stateEndpoint({ states, commits, agentConfig, serves, away, directory, peers, clock })],
-    services: [{ start: async () => undefined, stop: async () => states.stop() }],
+    replicaMethods: statesOfPeer({ states, commits, repositories: trees, polls, agentConfig, clock }),
+    endpoints: [
+      stateEndpoint({
+        states,
+        commits,
+        repositories: trees,
+        polls,
+        agentConfig,
+        serves,
+        away,
+        directory,
+        peers,
+        clock,
+      }),
+    ],
+    services: [
+      {
+        start: async () => undefined,
+        stop: async () => {
+          polls.stop()
+          states.stop()
+        },
+      },
+    ],
     status: () => [
       ['agents with states', states.agents],
       ['bytes of files kept', cache.bytes],

@@ -222,6 +222,7 @@ class ObjectsStream {
       throw error
     }
     this.#reading = reading
+    this.#commits.reads(reading)
     return reading
   }
 

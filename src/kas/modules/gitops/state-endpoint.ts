@@ -9,6 +9,8 @@ import { SourceStateSchema } from '../../../proto/gen/gitops_states_pb.ts'
 import {
   type FollowedConfigurationSchema,
   Gitops,
+  PolledSchema,
+  PollResponseSchema,
   type PushedState,
   StatesResponseSchema,
 } from '../../../proto/gen/replica_gitops_pb.ts'
@@ -18,7 +20,8 @@ import { Reader } from '../../../proto/wire/wire.ts'
 import type { KasHost, OwnEndpoint } from '../../module.ts'
 import type { Peers } from '../../peers/peers.ts'
 import { correctedRow } from './corrected-row.ts'
-import { type FollowedCommits, isLasting } from './followed-commits.ts'
+import { type FollowedCommits, isLasting, polledOf } from './followed-commits.ts'
+import { configurationReading, type FreshPolls } from './fresh-polls.ts'
 import { agentWord, configurationJson, digestsOf, followedConfiguration, unreportedSources } from './named-sources.ts'
 import type { States } from './states.ts'
 
@@ -28,6 +31,9 @@ const leadMethod = methodPath(Views.method.lead)
 export interface StateComponents {
   readonly states: Pick<States, 'of' | 'isCut'>
   readonly commits: Pick<FollowedCommits, 'of'>
+  readonly repositories: Pick<KasHost['repositories']['trees'], 'lastPoll'>
+  /** of callers that ask for what is so now */
+  readonly polls: Pick<FreshPolls, 'ask' | 'decide' | 'pollOwn'>
   readonly agentConfig: Pick<KasHost['agentConfig'], 'followed'>
   readonly serves: KasHost['serves']
   readonly away: KasHost['away']
@@ -36,12 +42,18 @@ export interface StateComponents {
   readonly clock: Clock
 }
 
-type OwnComponents = Pick<StateComponents, 'states' | 'commits' | 'agentConfig' | 'clock'>
+type OwnComponents = Pick<StateComponents, 'states' | 'commits' | 'repositories' | 'agentConfig' | 'clock'>
 
 /** What peers ask this replica. */
-export function statesOfPeer(components: OwnComponents): UnaryMethods {
+export function statesOfPeer(components: OwnComponents & Pick<StateComponents, 'polls'>): UnaryMethods {
+  const { polls } = components
   return unaryService(Gitops, {
     states: async ({ agentId }) => create(StatesResponseSchema, ownStates(components, agentId as AgentId)),
+    poll: async ({ agentId, decides }) => {
+      if (decides) polls.decide(agentId as AgentId)
+      else polls.pollOwn(agentId as AgentId)
+      return create(PollResponseSchema, {})
+    },
   })
 }
 
@@ -51,6 +63,7 @@ export function statesOfPeer(components: OwnComponents): UnaryMethods {
  */
 export function stateEndpoint(components: StateComponents): OwnEndpoint {
   const answers = new Map<AgentId, Promise<Uint8Array>>()
+  const nextAnswers = new Map<AgentId, Promise<Uint8Array>>()
   const answer = (agentId: AgentId) => {
     const running = answers.get(agentId)
     if (running) return running
@@ -58,10 +71,30 @@ export function stateEndpoint(components: StateComponents): OwnEndpoint {
     answers.set(agentId, begun)
     return begun
   }
+  /** One that begins from now on: ages in one that runs are of before. */
+  const freshAnswer = (agentId: AgentId) => {
+    components.polls.ask(agentId)
+    const running = answers.get(agentId)
+    if (!running) return answer(agentId)
+    const next =
+      nextAnswers.get(agentId) ??
+      running
+        .catch(() => undefined)
+        .then(() => {
+          nextAnswers.delete(agentId)
+          return answer(agentId)
+        })
+    nextAnswers.set(agentId, next)
+    return next
+  }
   return {
     path: '/gitops/state',
     methods: ['GET'],
-    serve: async ({ agentId }) => ({ status: 200, mediaType: 'application/json', body: await answer(agentId) }),
+    serve: async ({ agentId, query }) => {
+      const isFresh = query?.get('fresh')?.[0] === 'true'
+      const body = await (isFresh ? freshAnswer(agentId) : answer(agentId))
+      return { status: 200, mediaType: 'application/json', body }
+    },
   }
 }
 
@@ -75,7 +108,9 @@ async function bodyFor(components: StateComponents, agentId: AgentId): Promise<U
     agent,
     ...awayJson(components.away(agentId)),
     ...(all.some(({ isCut }) => isCut) && { cut: true }),
-    ...(configuration && { configuration: configurationJson(configuration) }),
+    ...(configuration && {
+      configuration: { ...configurationJson(configuration), ...polledJson([configuration.polled]) },
+    }),
   }
   const unreported = unreportedSources(agentId, { configuration, states: states.map(({ state }) => state), agent })
   const hint = (project: string) => components.directory.readHint(agentId, project)
@@ -87,14 +122,23 @@ async function bodyFor(components: StateComponents, agentId: AgentId): Promise<U
   const whole = (state: State) => {
     const source = sourceJson(state, hint)
     if (!source) return undefined
-    const { digest: _, ...row } = source
+    const { digest: reported, ...row } = source
     const ofRef = commits.get(`${source.project} ${source.ref}`) ?? []
     const digest = digests?.(String(source.project), String(source.name))
-    return { ...row, ...correctedRow({ commits: ofRef, configuration, digest }, source) }
+    const corrected = correctedRow({ commits: ofRef, configuration, digest }, source)
+    // older agents do not report it
+    const isCurrent = digests && (reported === '' ? undefined : reported === digest)
+    return { ...row, ...corrected, ...polledJson(ofRef.map(({ polled }) => polled)), is_current: isCurrent }
   }
   const body = (await textOf(states, whole, unreported, rest)) ?? (await textOf(states, shortJson, [], rest))
   if (!body) throw new KasError({ code: 'MESSAGE_TOO_LARGE', bytes: maxBodyBytes + 1, maxBytes: maxBodyBytes })
   return body
+}
+
+/** What the newest of these polls has found, and for how long at most it has been so; nothing: not known */
+function polledJson(all: readonly (MessageInitShape<typeof PolledSchema> | undefined)[]): object {
+  const [newest] = all.flatMap((one) => one ?? []).toSorted((one, other) => (one.ageMs ?? 0) - (other.ageMs ?? 0))
+  return newest ? { polled: { commit: newest.commit ?? '', age_ms: newest.ageMs ?? 0 } } : {}
 }
 
 /** As an error of a view has it. */
@@ -144,7 +188,8 @@ interface OwnStates {
   readonly isCut: boolean
 }
 
-function ownStates({ states, commits, agentConfig, clock }: OwnComponents, agentId: AgentId): OwnStates {
+function ownStates(components: OwnComponents, agentId: AgentId): OwnStates {
+  const { states, commits, repositories, agentConfig, clock } = components
   const now = clock.now()
   const state = Array.from(states.of(agentId).values(), ({ bytes, at, live }) => ({
     state: bytes,
@@ -152,8 +197,12 @@ function ownStates({ states, commits, agentConfig, clock }: OwnComponents, agent
     live,
   }))
   const followed = agentConfig.followed(agentId)
-  const configuration = followed && followedConfiguration(followed, now)
-  const all = commits.of(agentId)
+  const polled = followed && polledOf(repositories.lastPoll(configurationReading(followed.agent)), now)
+  const configuration = followed && {
+    ...followedConfiguration(followed, now),
+    ...(polled && { polled: create(PolledSchema, polled) }),
+  }
+  const all = commits.of(agentId, repositories)
   const recent = all.filter((one) => !isLasting(one))
   return { state, configuration, commits: all.filter(isLasting), recent, isCut: states.isCut(agentId) }
 }

@@ -7,7 +7,7 @@ import { stateEndpoint } from '../../../../src/kas/modules/gitops/state-endpoint
 import { States } from '../../../../src/kas/modules/gitops/states.ts'
 import { noPeers } from '../../../../src/kas/peers/peers.ts'
 import { type SourceState, SourceStateSchema } from '../../../../src/proto/gen/gitops_states_pb.ts'
-import { bareDirectory } from '../../../support/fake-host.ts'
+import { bareDirectory, unpolled } from '../../../support/fake-host.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
 /** What `kas gitops status` exits with where a pod has told kas so. */
@@ -26,6 +26,7 @@ export async function exitOf(told: Iterable<SourceState>): Promise<number> {
     agentConfig: { followed: () => undefined },
     serves: () => true,
     away: () => undefined,
+    ...unpolled,
     directory: bareDirectory,
     peers: noPeers,
     clock,

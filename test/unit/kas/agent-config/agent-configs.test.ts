@@ -41,6 +41,8 @@ class FakeRepositories implements Repositories, Pick<Trees, 'mayHave'> {
     this.hurried.push(String(id))
   }
 
+  lastPoll(): undefined {}
+
   seenAt(): number {
     return this.seen
   }

@@ -24,6 +24,9 @@ const leaving = z.looseObject({ key: key.optional(), text: z.string() })
 /** of an int64, as JSON of protobuf has it */
 const ms = z.string().regex(/^\d{1,16}$/)
 
+/** what the newest poll of a ref has found */
+const polled = z.looseObject({ commit: cell, age_ms: z.number().min(0) })
+
 /** of `GET <prefix>gitops/state` (doc/gitops.md), with what else stands there */
 const source = z.looseObject({
   source: cell,
@@ -47,6 +50,9 @@ const source = z.looseObject({
   applied_at_ms: ms.optional(),
   compared_at_ms: ms.optional(),
   object: cell.optional(),
+  reason: cell.optional(),
+  polled: polled.optional(),
+  is_current: z.boolean().optional(),
 })
 /** of the agent's file */
 const configuration = z.looseObject({
@@ -54,6 +60,7 @@ const configuration = z.looseObject({
   phase: cell.optional(),
   problem: z.string().optional(),
   next: z.string().optional(),
+  polled: polled.optional(),
 })
 const state = z.object({
   sources: z.array(source).max(maxSources),
@@ -66,9 +73,10 @@ const state = z.object({
 export type ShownSource = z.output<typeof source>
 export type ShownState = z.output<typeof state>
 
-/** @throws BadAnswer, Error with what kas answered */
-export async function askState(endpoint: Endpoint): Promise<ShownState> {
-  return readState(await askKas(endpoint, { method: 'GET', path: '/gitops/state' }))
+/** @param isFresh - the repositories are polled, which is not waited for. @throws Unreached, BadAnswer, KasRefused */
+export async function askState(endpoint: Endpoint, isFresh = false): Promise<ShownState> {
+  const path = isFresh ? '/gitops/state?fresh=true' : '/gitops/state'
+  return readState(await askKas(endpoint, { method: 'GET', path }))
 }
 
 /** @throws BadAnswer that says which key is wrong, and no value */

@@ -15,9 +15,18 @@ export function statusText(state: ShownState, agentId: string): string {
     : []
   const missing = isCut ? ['the agent has more sources than kas keeps: some are not shown'] : []
   const absent = agent === 'absent' && away?.text ? [away.text] : []
-  const lines = [...absent, ...file, ...missing, ...sources.flatMap(detailsOf)].map((line) => `${printable(line)}\n`)
+  const lines = [...absent, ...file, ...missing, ...sources.flatMap(detailsOf), ...polledLine(sources)].map(
+    (line) => `${printable(line)}\n`,
+  )
   if (sources.length > 0) return `${textTable([head, ...sources.map(rowOf)])}${lines.join('')}`
   return `${nothingText({ agent, configuration }, agentId)}\n${lines.join('')}`
+}
+
+/** How old the answer is: since the repository that was polled longest ago. */
+function polledLine(sources: readonly ShownSource[]): readonly string[] {
+  const ages = sources.flatMap(({ polled }) => polled?.age_ms ?? [])
+  if (ages.length === 0) return []
+  return [`the repositories were polled ${secondsText(Math.max(...ages))} ago (--fresh polls them now)`]
 }
 
 /** As people call it: its project, and its name where it has one. */
@@ -86,7 +95,11 @@ function placeText(file: string, line: number): string {
 /** By the agent's clock alone: since it has reported, and before that. */
 function ageOf({ at_ms: at = '0', age_ms: age = 0 }: ShownSource, then = '0'): string {
   if (then === '0') return '-'
-  const seconds = Math.max(0, Math.round((Number(at) - Number(then) + age) / 1000))
+  return secondsText(Number(at) - Number(then) + age)
+}
+
+function secondsText(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1000))
   if (seconds < 120) return `${seconds}s`
   if (seconds < 7200) return `${Math.floor(seconds / 60)}m`
   return seconds < 172_800 ? `${Math.floor(seconds / 3600)}h` : `${Math.floor(seconds / 86_400)}d`

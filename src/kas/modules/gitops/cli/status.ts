@@ -1,16 +1,32 @@
-import { printableJson } from '../../../../lib/printable.ts'
-import { type Command, type CommandContext, parsedArgs, UsageError } from '../../../command/command.ts'
-import { endpointOf } from '../../../command/endpoint.ts'
+import { parseDuration } from '../../../../lib/config.ts'
+import { printable, printableJson } from '../../../../lib/printable.ts'
+import {
+  type CliIo,
+  type CliValues,
+  type Command,
+  type CommandContext,
+  parsedArgs,
+  refuseEmpty,
+  textOption,
+  UsageError,
+} from '../../../command/command.ts'
+import { type Endpoint, endpointOf } from '../../../command/endpoint.ts'
 import { forgetHelp } from './forget.ts'
+import type { GateQuestion } from './gate.ts'
+import { runGate } from './gate-run.ts'
 import { askState, type ShownSource, type ShownState } from './state.ts'
 import { nameOf, namesNone, statusText } from './status-text.ts'
 
-const usage = 'gitops status [--agent ID] [--watch] [-o json]'
+const usage = 'gitops status [--agent ID] [--source SOURCE] [--commit SHA] [--wait TIME] [--fresh] [--watch] [-o json]'
 
 const options = {
   kubeconfig: { type: 'string' },
   context: { type: 'string' },
   agent: { type: 'string' },
+  source: { type: 'string' },
+  commit: { type: 'string' },
+  wait: { type: 'string' },
+  fresh: { type: 'boolean' },
   watch: { type: 'boolean', short: 'w' },
   output: { type: 'string', short: 'o' },
   help: { type: 'boolean', short: 'h' },
@@ -18,14 +34,23 @@ const options = {
 
 const statusHelp = `  --kubeconfig FILE, --context NAME   of kas, as kubectl takes them (default: KUBECONFIG of the environment)
   --agent ID                          another agent than the one that the kubeconfig's token names
+  --source SOURCE                     judge this source alone, by its name or id
+  --fresh                             poll the repositories now
+  --commit SHA                        poll them now, and judge the sources with this commit at their head
+  --wait TIME                         wait until the sources are synced, such as 5m
   -w, --watch                         go on, and show each change
   -o, --output json                   in place of text
   exit code: 0 each source is in the cluster as far as agentk knows; 1 one is not, or it failed;
              2 the command line is wrong; 3 the agent reports no status
+  exit code with --commit or --wait: 0 synced; 1 refused; 2 the command line is wrong; 3 the time is over;
+             4 failing for 5 s; 5 not known; 6 waits for approval
 `
 
 /** From one question of `--watch` to the next. ms */
 const watchMs = 1000
+
+/** The longest time to wait. ms */
+const maxWaitMs = 24 * 3_600_000
 
 /** Of an agent that reports no status, whatever its sources do. */
 const noStatusCode = 3
@@ -56,17 +81,64 @@ export async function gitopsStatus(
   if (values.output !== undefined && values.output !== 'json') {
     throw new UsageError(`-o ${values.output}: allowed is json`)
   }
+  const gate = gateOf(values)
   const endpoint = await endpointOf(values, context)
+  if (gate) return await judged(endpoint, gate, context, values)
   let last = ''
   for (;;) {
-    const { sources, ...rest } = await askState(endpoint)
-    const state = { sources: sources.toSorted(byName), ...rest }
-    const shown = values.output === 'json' ? `${printableJson(state)}\n` : statusText(state, endpoint.agentId)
+    const state = await askState(endpoint)
+    const shown = textOf(state, endpoint, values)
     if (shown !== last) io.stdout.write(shown)
     last = shown
     if (!values.watch || signal?.aborted) return statusCode(state)
     await new Promise<void>((resolve) => void clock.after(watchMs, resolve))
   }
+}
+
+interface StatusGate extends GateQuestion {
+  readonly waitMs: number | undefined
+  /** whether the exit codes are those of a gate */
+  readonly hasCodes: boolean
+}
+
+/** @returns undefined: what is known is shown as it is. @throws UsageError */
+function gateOf(values: CliValues): StatusGate | undefined {
+  refuseEmpty(values, ['source', 'commit', 'wait'])
+  const [commit, wait, source] = ['commit', 'wait', 'source'].map((name) => textOption(values, name))
+  if (commit === undefined && wait === undefined && !values.fresh) {
+    if (source !== undefined) throw new UsageError('--source goes with --commit, --wait or --fresh')
+    return undefined
+  }
+  if (values.watch) throw new UsageError('--watch goes without --commit, --wait and --fresh')
+  if (commit !== undefined && !/^[0-9a-f]{7,64}$/.test(commit)) {
+    throw new UsageError(`--commit ${commit}: allowed is the id of a commit, of 7 hexadecimal digits or more`)
+  }
+  const waitMs = wait === undefined ? undefined : (parseDuration(wait) ?? 0)
+  if (waitMs !== undefined && !(waitMs > 0 && waitMs <= maxWaitMs)) {
+    throw new UsageError(`--wait ${wait}: allowed is a time such as 90s, 5m or 1h, at most 24h`)
+  }
+  return { commit, source, waitMs, hasCodes: commit !== undefined || wait !== undefined }
+}
+
+/** @returns the exit code: 0 only after a poll that began after the question */
+async function judged(
+  endpoint: Endpoint,
+  { waitMs, hasCodes, ...question }: StatusGate,
+  { io, signal = new AbortController().signal }: { readonly io: CliIo; readonly signal?: AbortSignal },
+  values: CliValues,
+): Promise<number> {
+  const { verdict, state } = await runGate(endpoint, question, { waitMs, signal })
+  if (state) io.stdout.write(textOf(state, endpoint, values))
+  if (verdict.reason !== '') io.stderr.write(printable(`kas gitops: ${verdict.reason}`).concat('\n'))
+  if (hasCodes) return verdict.code
+  if (state?.agent === 'stock') return noStatusCode
+  return verdict.code === 0 ? 0 : 1
+}
+
+function textOf(state: ShownState, { agentId }: Endpoint, { output }: CliValues): string {
+  const { sources, ...rest } = state
+  const sorted = { sources: sources.toSorted(byName), ...rest }
+  return output === 'json' ? `${printableJson(sorted)}\n` : statusText(sorted, agentId)
 }
 
 /** 0: all that is known of each source is in the cluster; 1: not; 3: the agent reports none. */

@@ -13,7 +13,7 @@ import { Gitops, StatesRequestSchema, StatesResponseSchema } from '../../../../.
 import { sourceDigest } from '../../../../../src/proto/gitops/source-digest.ts'
 import { methodPath } from '../../../../../src/proto/unary.ts'
 import { someAgent } from '../../../../support/fake-agent-call.ts'
-import { bareDirectory } from '../../../../support/fake-host.ts'
+import { bareDirectory, unpolled } from '../../../../support/fake-host.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
 /** No configuration is followed, and a pod of ours is connected. */
@@ -22,6 +22,7 @@ const rest = {
   agentConfig: { followed: () => undefined },
   serves: () => true,
   away: () => undefined,
+  ...unpolled,
   directory: bareDirectory,
 }
 
@@ -107,6 +108,7 @@ function alone(given: {
     agentConfig: { followed: () => followed },
     serves: () => given.serves,
     away: () => given.away,
+    ...unpolled,
     commits: { of: () => given.commits ?? [] },
     directory: { readHint: (_, project) => `let it read ${project}` },
     peers: given.ofPeer ? peerThatFollows(given.ofPeer) : noPeers,
@@ -266,3 +268,58 @@ t.test('a row of another configuration than the agent was sent is not green', as
   t.match(sources[3], { problem: /^the configuration has it no longer, and/ })
   t.ok(sources.every((source) => !('digest' in source)))
 })
+
+t.test(
+  'what the newest poll has found, and for how long; a question that is fresh has one made, and its own answer',
+  async (t) => {
+    const clock = new ManualClock(10_000)
+    const asked: AgentId[] = []
+    const digest = sourceDigest({ id: 'a/b' } as Parameters<typeof sourceDigest>[0])
+    const value = { manifest_projects: [{ id: 'a/b' }] }
+    const good = { commit: 'c1' as CommitId, since: 0, blocks: new Map([['gitops', { json: '', value }]]) }
+    const row = create(SourceStateSchema, { source: 's', project: 'a/b', phase: Phase.SYNCED, digest })
+    const bytes = toBinary(SourceStateSchema, row)
+    const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    let broadcasts = 0
+    const broadcast = async () => {
+      await gates[broadcasts++]?.promise
+      return new Map()
+    }
+    const polled = (commit: string, ageMs: number) => ({
+      project: 'a/b',
+      ref: '',
+      commit: 'x',
+      problem: '',
+      ageMs: 1,
+      ended: false,
+      polled: { commit, ageMs },
+    })
+    const endpoint = stateEndpoint({
+      ...rest,
+      states: { of: () => new Map([['s', { bytes, at: 0, live: true }]]) as never, isCut: () => false },
+      agentConfig: { followed: () => ({ agent: someAgent, good: good as never, error: undefined, readAt: 0 }) },
+      commits: { of: () => [polled('old', 900), polled('new', 20)] as never },
+      repositories: { lastPoll: () => ({ commit: 'c2' as CommitId, at: 9_000 }) },
+      polls: { ask: (agentId) => void asked.push(agentId), decide: () => undefined, pollOwn: () => undefined },
+      peers: { broadcast } as never,
+      clock,
+    })
+    const get = async (query: Map<string, string[]>) =>
+      JSON.parse(
+        String(Buffer.from((await endpoint.serve({ agentId: someAgent.id, query } as unknown as OwnRequest)).body)),
+      )
+    const usual = get(new Map())
+    t.strictSame(asked, [])
+    const fresh = [get(new Map([['fresh', ['true']]])), get(new Map([['fresh', ['true']]]))]
+    t.strictSame(asked, [someAgent.id, someAgent.id])
+    t.equal(broadcasts, 1)
+    gates[0]?.resolve()
+    await usual
+    gates[1]?.resolve()
+    for (const answer of await Promise.all(fresh)) {
+      t.match(answer.configuration, { commit: 'c1', polled: { commit: 'c2', age_ms: 1000 } })
+      t.match(answer.sources, [{ phase: 'SYNCED', polled: { commit: 'new', age_ms: 20 }, is_current: true }])
+    }
+    t.equal(broadcasts, 2, 'the two share one that began after they asked')
+  },
+)

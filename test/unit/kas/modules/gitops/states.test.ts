@@ -11,7 +11,7 @@ import { Phase, SourceStateSchema } from '../../../../../src/proto/gen/gitops_st
 import { Gitops, StatesRequestSchema, StatesResponseSchema } from '../../../../../src/proto/gen/replica_gitops_pb.ts'
 import { methodPath } from '../../../../../src/proto/unary.ts'
 import { FakeAgentCall, someAgent } from '../../../../support/fake-agent-call.ts'
-import { bareDirectory } from '../../../../support/fake-host.ts'
+import { bareDirectory, unpolled } from '../../../../support/fake-host.ts'
 import { ManualClock } from '../../../../support/manual-clock.ts'
 
 /** No configuration is followed, and a pod of ours is connected. */
@@ -21,6 +21,7 @@ const rest = {
   agentConfig: noConfig,
   serves: () => true,
   away: () => undefined,
+  ...unpolled,
   directory: bareDirectory,
 }
 

@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -7,6 +8,7 @@ import t, { type Test } from 'tap'
 import { printableIo, runCli } from '../../../../../../src/kas/cli/cli.ts'
 import { gitopsStatus } from '../../../../../../src/kas/modules/gitops/cli/status.ts'
 import { systemClock } from '../../../../../../src/lib/clock.ts'
+import { ManualClock } from '../../../../../support/manual-clock.ts'
 
 const source = {
   source: '42-7',
@@ -244,4 +246,79 @@ t.test('what goes wrong is said', async (t) => {
   t.equal(await runCli(['gitops', '--help'], io), 0)
   t.match(printed.out, /^usage: kas gitops status [\s\S]*^usage: kas gitops forget SOURCE /m)
   t.equal(await runCli(['gitops', 'status'], { ...io, env: {} }), 2)
+})
+
+t.test('a gate asks until the time is over, and has exit codes of its own', async (t) => {
+  const { state, io, printed, asked } = await start(t)
+  const head = 'b'.repeat(40)
+  const clock = new ManualClock()
+  let answers: object[] = []
+  const polled = { commit: head, age_ms: 0 }
+  const configuration = { commit: 'c', polled: { commit: 'c', age_ms: 0 } }
+  const synced = { ...source, phase: 'SYNCED', commit: head, counts: undefined, trouble: [], polled }
+  const answer = (more: object = {}) => ({ sources: [{ ...synced, ...more }], agent: 'connected', configuration })
+  state.onAsked = () => {
+    const [, next] = answers.splice(0, answers.length > 1 ? 1 : 0)
+    state.body = JSON.stringify(next ?? answers[0])
+  }
+  const run = async (...args: string[]) => {
+    printed.err = ''
+    asked.length = 0
+    state.body = JSON.stringify(answers[0])
+    const ticking = setInterval(() => clock.advance(20), 1) // pauses end, whoever makes them
+    try {
+      return await gitopsStatus(['status', ...args], { io: printableIo(io), clock })
+    } finally {
+      clearInterval(ticking)
+    }
+  }
+  answers = [answer({ phase: 'APPLYING', commit: 'a' }), answer({ phase: 'APPLYING' }), answer()]
+  t.equal(await run('--commit', head, '--wait', '5m'), 0)
+  t.equal(asked.length, 3)
+  t.match(asked[0], 'GET /k8s-proxy/gitops/state?fresh=true ')
+  t.match(printed.err, /kas: 42-7: APPLYING\n/)
+  answers = [answer({ phase: 'APPLYING' })]
+  t.equal(await run('--wait', '10s'), 3)
+  t.ok(asked.length > 2)
+  t.match(printed.err, /kas gitops: 42-7: APPLYING\n$/, 'the last words are the reason')
+  t.equal(await run('--commit', head), 3, 'without a time a poll is waited for, and no more')
+  t.equal(asked.length, 1)
+  answers = [answer({ phase: 'FAILING', problem: 'x' })]
+  t.equal(await run('--commit', head, '--wait', '5m'), 4)
+  t.ok(asked.length > 3, 'it fails for 5 s')
+  answers = [answer({ polled: { commit: head, age_ms: 9_000_000 } })]
+  t.equal(await run('--fresh'), 1, 'no poll came: it is not 0')
+  t.equal(await run('--commit', head), 5)
+  answers = [answer()]
+  t.equal(await run('--fresh'), 0)
+  answers = [{ sources: [], agent: 'stock' }]
+  t.equal(await run('--fresh'), 3)
+  t.equal(await run('--wait', '1m'), 5)
+  answers = [{ sources: [null] }]
+  t.equal(await run('--wait', '1m'), 5, 'an answer that cannot be used')
+  state.status = 401
+  state.body = JSON.stringify({ kind: 'Status', message: 'GitLab Agent Server: Unauthorized' })
+  state.onAsked = () => undefined
+  await t.rejects(gitopsStatus(['status', '--wait', '1m'], { io: printableIo(io), clock }), { name: 'Unreached' })
+  for (const args of [
+    '--commit x',
+    '--commit',
+    '--commit=',
+    '--wait 0s',
+    '--wait 25h',
+    '--wait x',
+    '--source s',
+    '--fresh -w',
+  ])
+    t.equal(await runCli(['gitops', 'status', ...args.split(' ')], io), 2, args)
+})
+
+t.test('a gate that does not reach kas ends at once with 5', async (t) => {
+  const { io, printed } = await start(t)
+  const folder = t.testdir({
+    config: await readFile(io.env.KUBECONFIG, 'utf8').then((text) => text.replace(/http:/, 'https:')),
+  })
+  const env = { KUBECONFIG: join(folder, 'config') }
+  t.equal(await runCli(['gitops', 'status', '--commit', 'a'.repeat(40), '--wait', '5m'], { ...io, env }), 5)
+  t.match(printed.err, /kas gitops: no TLS is spoken at /)
 })

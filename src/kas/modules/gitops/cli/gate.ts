@@ -1,0 +1,141 @@
+import { printable } from '../../../../lib/printable.ts'
+import type { ShownSource, ShownState } from './state.ts'
+import { nameOf } from './status-text.ts'
+
+/** Exit codes of `kas gitops status` with `--commit` or `--wait` (doc/gate.md). */
+export const gateCodes = { synced: 0, refused: 1, progressing: 3, failing: 4, unknown: 5, approval: 6 } as const
+
+export interface GateQuestion {
+  /** the id of a commit, or its beginning; undefined: whatever is at the heads */
+  readonly commit: string | undefined
+  /** name or id of a source; undefined: all */
+  readonly source: string | undefined
+}
+
+export interface GateVerdict {
+  readonly code: number
+  /** as a sentence; empty: all is as it should be */
+  readonly reason: string
+  /** To wait changes nothing. */
+  readonly isFinal: boolean
+  /** The repositories were polled after the question. */
+  readonly isPolled: boolean
+}
+
+/** Reasons of NOT_READY that stay until somebody changes something. */
+const lasting: ReadonlySet<unknown> = new Set(['project_not_readable', 'ref_not_found', 'not_served'])
+/** The worst first. */
+const order = [1, 6, 4, 5, 3, 0]
+const shortLength = 8
+
+/** Judges states one after another, and remembers which sources have had the commit at their head. */
+export class Gate {
+  readonly #question: GateQuestion
+  /** ids of sources at whose head the commit was found */
+  readonly #found = new Set<string>()
+
+  constructor(question: GateQuestion) {
+    this.#question = question
+  }
+
+  /** @param youngMs - a poll that began so long ago at most began after the question */
+  judge(state: ShownState, youngMs: number): GateVerdict {
+    if (state.agent === 'stock')
+      return final(gateCodes.unknown, 'the agent is GitLab’s own: it reports no status of its sources')
+    if (state.agent === 'absent') {
+      return waits(gateCodes.unknown, state.away?.text ?? 'no pod of the agent is connected', false)
+    }
+    const isYoung = (polled: Polled | undefined) => polled !== undefined && polled.age_ms <= youngMs
+    const ofFile = fileVerdict(state, isYoung)
+    if (ofFile) return ofFile
+    const chosen = this.#chosen(state)
+    if (chosen.length === 0) return final(gateCodes.unknown, this.#noSource(state))
+    const unpolled = chosen.find((source) => !isLasting(source) && !isYoung(source.polled))
+    if (unpolled)
+      return waits(gateCodes.unknown, `the repository of ${nameOf(unpolled)} has not been polled yet`, false)
+    return this.#judgeSources(chosen)
+  }
+
+  #chosen({ sources }: ShownState): readonly ShownSource[] {
+    const { source: wanted } = this.#question
+    const configured = sources.filter(({ phase }) => phase !== 'KEPT' && phase !== 'REMOVING')
+    if (wanted === undefined) return configured
+    return configured.filter((each) => [each.source, each.name, nameOf(each)].includes(wanted))
+  }
+
+  #noSource({ sources }: ShownState): string {
+    const names = sources.map(nameOf).join(', ') || 'none'
+    const { source } = this.#question
+    return source === undefined ? 'the configuration names no source' : `no source ${source}; there are: ${names}`
+  }
+
+  #judgeSources(chosen: readonly ShownSource[]): GateVerdict {
+    const { commit } = this.#question
+    if (commit !== undefined) {
+      for (const { source, polled } of chosen) if (polled?.commit.startsWith(commit)) this.#found.add(source)
+    }
+    const concerned = commit === undefined ? chosen : chosen.filter(({ source }) => this.#found.has(source))
+    if (concerned.length === 0) return notAtHead(chosen, commit ?? '')
+    const verdicts = concerned.map(sourceVerdict)
+    const [worst] = verdicts.toSorted((one, other) => rank(one) - rank(other))
+    const later = concerned.find(({ polled }) => commit !== undefined && !polled?.commit.startsWith(commit))
+    if (worst?.code !== gateCodes.synced || !later) return worst ?? final(gateCodes.unknown, 'nothing is known')
+    const text = `${nameOf(later)}: ${short(later.polled?.commit ?? '')} came after ${short(commit ?? '')}, and is in the cluster`
+    return final(gateCodes.synced, text)
+  }
+}
+
+type Polled = NonNullable<ShownSource['polled']>
+
+const rank = ({ code }: GateVerdict) => order.indexOf(code)
+const final = (code: number, reason: string): GateVerdict => ({ code, reason, isFinal: true, isPolled: true })
+const waits = (code: number, reason: string, isPolled = true): GateVerdict => ({
+  code,
+  reason,
+  isFinal: false,
+  isPolled,
+})
+const isLasting = ({ phase, reason }: ShownSource) => phase === 'NOT_READY' && lasting.has(reason)
+const short = (commit: string) => printable(commit.slice(0, shortLength))
+
+/** Of the agent's file: what it names may change with the commit. @returns undefined: it was read after the question */
+function fileVerdict(
+  { configuration, cut }: ShownState,
+  isYoung: (polled: Polled | undefined) => boolean,
+): GateVerdict | undefined {
+  const { polled, commit = '', problem, phase } = configuration ?? {}
+  if (!polled || !isYoung(polled)) {
+    return waits(gateCodes.unknown, 'the repository of the agent’s file has not been polled yet', false)
+  }
+  if (problem && phase === 'REFUSED') return final(gateCodes.refused, `the agent’s file: ${problem}`)
+  if (problem) return waits(gateCodes.unknown, `the agent’s file: ${problem}`)
+  if (polled.commit === '') return waits(gateCodes.unknown, 'the repository of the agent’s file cannot be read')
+  if (polled.commit !== commit) return waits(gateCodes.progressing, 'the agent’s file is being read')
+  return cut ? waits(gateCodes.unknown, 'the agent has more sources than kas keeps: some are not shown') : undefined
+}
+
+function notAtHead(chosen: readonly ShownSource[], commit: string): GateVerdict {
+  const heads = chosen.map((source) => `${nameOf(source)}: ${short(source.polled?.commit ?? '') || 'nothing'}`)
+  return waits(gateCodes.unknown, `commit ${short(commit)} is at the head of no source (${heads.join(', ')})`)
+}
+
+/** Judges one source at the head that a poll after the question has found. */
+function sourceVerdict(source: ShownSource): GateVerdict {
+  const { polled, phase, commit, wanted, stale, plan, counts, problem } = source
+  const name = nameOf(source)
+  const head = polled?.commit ?? ''
+  const text = problem ? `${name}: ${phase}: ${problem}` : `${name}: ${phase}`
+  if (isLasting(source)) return final(gateCodes.unknown, text)
+  if (stale) return waits(gateCodes.unknown, `${name}: the pod that reported it is gone: what it said may be old`)
+  if (head === '') return waits(gateCodes.unknown, `${name}: nothing is at the head of its ref`)
+  if (phase === 'NOT_READY') return waits(gateCodes.unknown, text)
+  if (wanted !== head) return waits(gateCodes.progressing, `${name}: agentk has not begun with commit ${short(head)}`)
+  if (source.is_current === false) {
+    return waits(gateCodes.progressing, `${name}: agentk has not taken its new configuration`)
+  }
+  if (phase === 'REFUSED') return final(gateCodes.refused, text)
+  if (phase === 'APPROVAL' || plan) return final(gateCodes.approval, `${name}: waits for approval`)
+  if (phase === 'FAILING' || counts?.failed) return waits(gateCodes.failing, text)
+  if (phase === 'SYNCED' && commit === head && !counts?.waiting) return final(gateCodes.synced, '')
+  return waits(gateCodes.progressing, text)
+}

@@ -1,0 +1,102 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { exampleFor } from '../../dev/start/example-repository.ts'
+import { LocalStack } from '../../dev/start/local-stack.ts'
+import { anyPorts, replicaCount } from '../../dev/start/ports.ts'
+import { tellPush } from '../../dev/start/push-watch.ts'
+import { files } from '../../dev/start/settings.ts'
+import { httpsGet } from '../support/https-get.ts'
+import { runKas } from '../support/kas-command.ts'
+import { testPrograms } from '../support/programs.ts'
+
+/** `kas gitops status --commit SHA --wait`, right after `git push`, beside three replicas, an agentk and the API double. */
+
+const exec = promisify(execFile)
+/** of each kind: pushes that are announced, and pushes that are not */
+const pushes = Number(process.env.KAS_GATE_PUSHES ?? 4)
+const maps = '/api/v1/namespaces/shop/configmaps'
+
+async function start(t: Test) {
+  const folder = await mkdtemp(join(tmpdir(), 'gitops-gate-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
+  const ports = await anyPorts(replicaCount)
+  const example = (await exampleFor('double'))?.files
+  const stack = new LocalStack({
+    folder,
+    ports,
+    programs: testPrograms,
+    kubeconfig: undefined,
+    assets: undefined,
+    example,
+  })
+  t.teardown(() => stack.stop(AbortSignal.abort()))
+  await stack.start()
+  const { authority: ca, userCredential: token } = stack.access
+  const clone = join(stack.folder, files.clone)
+  return {
+    stack,
+    status: (...args: string[]) => runKas(['gitops', 'status', ...args], join(stack.folder, files.kubeconfig)),
+    read: async (name: string) => {
+      const answer = await httpsGet(`https://127.0.0.1:${ports.kubernetes}${maps}/${name}`, { ca, token })
+      return answer.status === 200 ? (JSON.parse(answer.body) as { data: { value: string } }).data.value : undefined
+    },
+    push: async (path: string, content: string) => {
+      await writeFile(join(clone, path), content)
+      await exec('sh', ['-c', 'git add . && git commit -qm change && git push -q'], { cwd: clone })
+      return (await exec('git', ['rev-parse', 'HEAD'], { cwd: clone })).stdout.trim()
+    },
+  }
+}
+
+const map = (name: string, value: string) =>
+  JSON.stringify({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name, namespace: 'shop' }, data: { value } })
+
+t.test('the gate of a pipeline', { timeout: 300_000 }, async (t) => {
+  const { stack, status, read, push } = await start(t)
+
+  await t.test('right after a push it is 0 once the object is there, and not before', async (t) => {
+    for (let i = 0; i < 2 * pushes; i++) {
+      const commit = await push('manifests/gate.yaml', map('gate', String(i)))
+      if (i % 2 === 0) await tellPush(stack.folder, stack.replicas[i % replicaCount]?.ports.rails ?? 0)
+      const beganAt = performance.now()
+      const { code, stdout, stderr } = await status('--commit', commit, '--wait', '2m')
+      const value = await read('gate')
+      t.equal(code, 0, `push ${i}: ${stdout}${stderr}`)
+      t.equal(value, String(i), `push ${i}: the object is there, after ${Math.round(performance.now() - beganAt)} ms`)
+    }
+  })
+
+  await t.test('a commit is followed by another: the later one counts, and is named', async (t) => {
+    const first = await push('manifests/gate.yaml', map('gate', 'first'))
+    const waiting = status('--commit', first, '--wait', '2m')
+    t.match(await waiting, { code: 0 })
+    const second = await push('manifests/gate.yaml', map('gate', 'second'))
+    t.match(await status('--commit', second.slice(0, 10), '--wait', '2m'), { code: 0 })
+    const late = await status('--commit', first)
+    t.match(late, { code: 5, stderr: new RegExp(`commit ${first.slice(0, 8)} is at the head of no source`) })
+  })
+
+  await t.test('--fresh: 0 only at the head, and the answer says how old it is', async (t) => {
+    await push('manifests/gate.yaml', map('gate', 'fresh'))
+    const { code } = await status('--fresh')
+    if (code === 0) t.equal(await read('gate'), 'fresh')
+    t.match(await status(), { stdout: /the repositories were polled \d+s ago \(--fresh polls them now\)/ })
+  })
+
+  await t.test('what is refused is 1, what fails is 4, what is not known is 5', async (t) => {
+    const broken = await push('manifests/gate.yaml', 'kind: [')
+    t.match(await status('--commit', broken, '--wait', '2m'), { code: 1, stderr: /REFUSED.*gate\.yaml/ })
+    const service = '{apiVersion: v1, kind: Service, metadata: {name: gate, namespace: shop}}'
+    const failing = await push('manifests/gate.yaml', service)
+    t.match(await status('--commit', failing, '--wait', '2m'), { code: 4, stderr: /FAILING/ })
+    t.match(await status('--commit', '0'.repeat(40)), { code: 5, stderr: /is at the head of no source/ })
+    t.match(await status('--source', 'nobody', '--wait', '1m'), {
+      code: 5,
+      stderr: /no source nobody; there are: demo/,
+    })
+  })
+})

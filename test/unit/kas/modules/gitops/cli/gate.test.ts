@@ -1,0 +1,122 @@
+import t from 'tap'
+import { Gate } from '../../../../../../src/kas/modules/gitops/cli/gate.ts'
+import type { ShownSource, ShownState } from '../../../../../../src/kas/modules/gitops/cli/state.ts'
+
+/** Whatever would make the gate lie: 0 is an answer to one state alone. */
+
+const old = 'a'.repeat(40)
+const head = 'b'.repeat(40)
+const polled = { commit: head, age_ms: 500 }
+const source: ShownSource = {
+  source: '42-7',
+  project: 'platform/shop',
+  commit: head,
+  wanted: head,
+  phase: 'SYNCED',
+  problem: '',
+  counts: { objects: 1, applied: 1, unchanged: 0, failed: 0 },
+  trouble: [],
+  stale: false,
+  polled,
+  is_current: true,
+}
+const configuration = { commit: 'c', problem: '', polled: { commit: 'c', age_ms: 500 } }
+const state = (more: Partial<ShownSource> = {}, rest: Partial<ShownState> = {}): ShownState => ({
+  sources: [{ ...source, ...more }],
+  agent: 'connected',
+  configuration,
+  ...rest,
+})
+const judge = (one: ShownState, question = {}, youngMs = 1000) =>
+  new Gate({ commit: head, source: undefined, ...question }).judge(one, youngMs)
+
+t.test('what is synced at the head that was polled after the question is 0', async (t) => {
+  t.match(judge(state()), { code: 0, isFinal: true })
+  t.match(judge(state(), { commit: undefined }), { code: 0 })
+  t.match(judge(state(), { commit: head.slice(0, 7) }), { code: 0 })
+  t.match(judge(state(), { source: 'platform/shop' }), { code: 0 })
+  t.match(judge(state({ is_current: undefined })), { code: 0 }, 'an older agentk does not say')
+})
+
+t.test('nothing else is 0', async (t) => {
+  const waiting: [what: string, given: ShownState, code: number, question?: object][] = [
+    ['polled before the question', state({ polled: { commit: head, age_ms: 1001 } }), 5],
+    ['never polled, or of an older kas', state({ polled: undefined }), 5],
+    [
+      'the file polled before the question',
+      state({}, { configuration: { ...configuration, polled: { commit: 'c', age_ms: 1001 } } }),
+      5,
+    ],
+    ['the file of an older kas', state({}, { configuration: { commit: 'c' } }), 5],
+    ['no configuration', state({}, { configuration: undefined }), 5],
+    ['another file at the head', state({}, { configuration: { ...configuration, commit: 'd' } }), 3],
+    [
+      'a file that cannot be read',
+      state({}, { configuration: { ...configuration, problem: 'x', phase: 'NOT_READY' } }),
+      5,
+    ],
+    ['sources that are not shown', state({}, { cut: true }), 5],
+    ['the commit before', state({ commit: old, wanted: old }), 3],
+    ['not applied yet', state({ commit: old }), 3],
+    ['the head is another commit', state({ polled: { commit: old, age_ms: 1 } }), 5],
+    [
+      'the head is another commit, whatever is wanted',
+      state({ polled: { commit: old, age_ms: 1 } }),
+      3,
+      { commit: undefined },
+    ],
+    ['an empty repository', state({ polled: { commit: '', age_ms: 1 } }), 5, { commit: undefined }],
+    ['a pod that is gone', state({ stale: true }), 5],
+    ['another configuration', state({ is_current: false }), 3],
+    ['a pause, or a dry run', state({ phase: 'PAUSED' }), 3],
+    ['an object that failed', state({ counts: { objects: 1, applied: 0, unchanged: 0, failed: 1 } }), 4],
+    ['an object that waits', state({ counts: { objects: 1, applied: 0, unchanged: 0, failed: 0, waiting: 1 } }), 3],
+    ['failing', state({ phase: 'FAILING' }), 4],
+    ['not ready for now', state({ phase: 'NOT_READY', reason: 'repository_not_read' }), 5],
+    ['not reported', state({ phase: 'NOT_READY', reason: 'not_reported', commit: '', wanted: '' }), 5],
+    ['an agent that is away', state({}, { agent: 'absent' }), 5],
+    ...['WAITING', 'READING', 'APPLYING', 'PRUNING', 'WAITING_FOR_OTHERS', 'x'].map(
+      (phase): [string, ShownState, number] => [phase, state({ phase }), 3],
+    ),
+  ]
+  for (const [what, given, code, question] of waiting) t.match(judge(given, question), { code, isFinal: false }, what)
+  const ended: [what: string, given: ShownState, code: number, question?: object][] = [
+    ['refused', state({ phase: 'REFUSED', commit: old, problem: 'a.yaml:3' }), 1],
+    ['a file that is refused', state({}, { configuration: { ...configuration, problem: 'x', phase: 'REFUSED' } }), 1],
+    ['approval', state({ phase: 'APPROVAL' }), 6],
+    ['a plan', state({ plan: 'p' }), 6],
+    ['GitLab’s own agent', state({}, { agent: 'stock' }), 5],
+    ['a source that there is not', state(), 5, { source: 'x' }],
+    ['no source', state({}, { sources: [] }), 5],
+    ['a source that has left', state({ phase: 'KEPT' }), 5],
+    [
+      'a ref that there is not',
+      state({ phase: 'NOT_READY', reason: 'ref_not_found', polled: undefined }),
+      5,
+      { commit: undefined },
+    ],
+  ]
+  for (const [what, given, code, question] of ended) t.match(judge(given, question), { code, isFinal: true }, what)
+  const refusedBefore = state({ phase: 'REFUSED', commit: old, wanted: old })
+  t.match(judge(refusedBefore), { code: 3, isFinal: false }, 'the commit before was refused: this one may be taken')
+})
+
+t.test('the worst of several sources; those with other commits at their head do not count', async (t) => {
+  const other = { ...source, source: '42-8', project: 'a/b', phase: 'FAILING', polled: { commit: old, age_ms: 1 } }
+  const both = { ...state(), sources: [source, other] }
+  t.match(judge(both), { code: 0 })
+  t.match(judge(both, { commit: undefined }), { code: 3 }, 'its agentk has not begun with it')
+  const same = { ...other, polled }
+  t.match(judge({ ...both, sources: [source, same] }), { code: 4 })
+  t.match(judge({ ...both, sources: [source, { ...other, polled: undefined }] }), { code: 5 }, 'it may have it')
+})
+
+t.test('a commit that was the head once counts after the next one came, which is named', async (t) => {
+  const gate = new Gate({ commit: old, source: undefined })
+  t.match(gate.judge(state({ polled: { commit: old, age_ms: 1 }, phase: 'APPLYING', wanted: old }), 1000), { code: 3 })
+  t.match(gate.judge(state({ wanted: old }), 1000), { code: 3 })
+  t.match(gate.judge(state(), 1000), {
+    code: 0,
+    reason: 'platform/shop: bbbbbbbb came after aaaaaaaa, and is in the cluster',
+  })
+})
