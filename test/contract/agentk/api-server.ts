@@ -25,7 +25,7 @@ export async function startSide(
   settings: Partial<ClusterSettings> = {},
   may?: MayImpersonate,
 ): Promise<Side> {
-  const server = createServer(listener)
+  const server = createServer({ maxHeaderSize: 2 * 1024 * 1024 }, listener)
   const sockets = new Set<Duplex>()
   server.on('connection', (socket) => {
     sockets.add(socket)

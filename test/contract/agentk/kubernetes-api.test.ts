@@ -56,6 +56,22 @@ t.test('a GET passes with its path, query, headers and Via', async (t) => {
   t.equal(seen.has('content-length'), false)
 })
 
+t.test('the query as its caller wrote it, also a long one, and the head of 1 MiB', async (t) => {
+  const { api } = await startSide(t, (request, response) => response.end(request.url))
+  const path = '/api/v1/namespaces/t/services/web/proxy/'
+  const asked = async (rawQuery: string | undefined, query: [string, string[]][] = [['a', ['1']]]) => {
+    const header = { method: 'GET', urlPath: path, query, header: [], contentLength: 0 }
+    const message = encodeHttpRequest.header(rawQuery === undefined ? header : { ...header, rawQuery })
+    return (await exchange(api.forward, new Outgoing().push(message, encodeHttpRequest.trailer).end())).body.toString()
+  }
+  for (const query of ['wsdl', 'b=2&a=1', 'a=1;b=2', 'a=x%20y', '&&', 'command=x&'.repeat(100_000)])
+    t.equal(await asked(query), `${path}?${query}`)
+  t.equal(await asked(''), path)
+  t.equal(await asked(undefined), `${path}?a=1`, 'a kas of GitLab sends none')
+  const words = Array.from({ length: 100_000 }, () => 'x')
+  t.equal(await asked(undefined, [['command', words]]), `${path}?${words.map(() => 'command=x').join('&')}`)
+})
+
 t.test('bodies keep their form: length, chunks, none', async (t) => {
   const { api } = await startSide(t, async (request, response) => {
     const body = await text(request)

@@ -64,6 +64,8 @@ t.test('bytes both ways, also those that came with the request', async (t) => {
         ['Sec-Websocket-Version', ['13']],
         ['Upgrade', ['websocket']],
         ['Connection', ['upgrade']],
+        ['X-Forwarded-Host', ['kas']],
+        ['X-Forwarded-Proto', ['http']],
       ],
     )
     t.equal(call.safety, 'unsafe')
@@ -170,10 +172,12 @@ t.test('an Upgrade header that is none', async (t) => {
     yield trailer
   })
   const client = await open()
-  await client.request('GET /k8s-proxy/', good, 'Upgrade: h2c').until(/\[\["Via","Audit-Id"\],"","unsafe"\]/)
+  await client
+    .request('GET /k8s-proxy/', good, 'Upgrade: h2c')
+    .until(/\[\["X-Forwarded-Host","X-Forwarded-Proto","Via","Audit-Id"\],"","unsafe"\]/)
   client.text = ''
   client.request('POST /k8s-proxy/', good, 'Connection: upgrade', 'Upgrade: x', 'Content-Length: 3').write('abc')
-  await client.until(/\[\["Via","Audit-Id"\],"abc","unsafe"\]/)
+  await client.until(/\[\["X-Forwarded-Host","X-Forwarded-Proto","Via","Audit-Id"\],"abc","unsafe"\]/)
   t.pass('with a body it is an ordinary request')
 })
 

@@ -6,6 +6,8 @@ import { kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
 import { readAccelRedirectSecret } from '../../config/secret-file.ts'
 import type { Links } from '../../peers/links.ts'
 import type { TunnelRegistry } from '../../tunnels/tunnel-registry.ts'
+import type { Exchange } from './http/exchange.ts'
+import type { RequestOutcome } from './http/metrics.ts'
 
 export interface FrontRedirectComponents {
   readonly tunnels: Pick<TunnelRegistry, 'holds'>
@@ -74,4 +76,11 @@ export async function frontRedirect(
   if (!peering) return {} // alone: there is nobody to redirect to
   const { membership, links } = peering
   return { redirect: new FrontRedirect({ tunnels, membership, links }, { name: membership.name, secret }) }
+}
+
+/** Nothing but the location: a front may add other headers to the answer of the replica that it asks next. */
+export async function redirectTo(location: string, exchange: Exchange): Promise<RequestOutcome> {
+  exchange.upgrade?.refused()
+  await exchange.answer(200, ['X-Accel-Redirect', location], '')
+  return 'redirected'
 }

@@ -1,4 +1,4 @@
-import type { AgentId, Call, Forward, Reply } from '../../../call/call.ts'
+import type { AgentId, Forward, Reply } from '../../../call/call.ts'
 import type { Caller } from '../../../call/caller.ts'
 import { safetyOf } from '../../../call/safety.ts'
 import { type Clock, monotonicClock, systemClock } from '../../../lib/clock.ts'
@@ -18,16 +18,16 @@ import type { FrontTickets } from '../front-tickets.ts'
 import { accessLost } from './authorization/authorization-rechecks.ts'
 import { type Access, type Authorized, authorize, callerNames } from './authorization/authorize.ts'
 import type { CallerKeys } from './authorization/caller-keys.ts'
-import { type Credentials, readCredentials } from './authorization/credentials.ts'
+import { type Credentials, isByCookie, readCredentials } from './authorization/credentials.ts'
 import { refuseNames } from './authorization/impersonation.ts'
 import type { OpenSession, Sessions } from './authorization/sessions.ts'
 import { Endings, endOf } from './endings.ts'
 import { FrontCheck } from './front-check.ts'
-import type { FrontRedirect } from './front-redirect.ts'
+import { type FrontRedirect, redirectTo } from './front-redirect.ts'
 import type { Exchange } from './http/exchange.ts'
 import type { KubernetesLimits } from './http/kubernetes-limits.ts'
 import type { KubernetesMetrics, RequestOutcome } from './http/metrics.ts'
-import { bodilessMessages, bodyMessages, upgradeMessages } from './http/request-messages.ts'
+import { bodilessMessages } from './http/request-messages.ts'
 import { RequestSpan } from './http/request-span.ts'
 import { observeBy } from './observers.ts'
 import { OwnEndpoints } from './own-endpoints.ts'
@@ -36,12 +36,19 @@ import { proxyUsage } from './proxy-usage.ts'
 import { Relay } from './relay.ts'
 import { askedStream } from './request/asked-stream.ts'
 import { namesCaller, readAuthorization } from './request/bearer-protocol.ts'
-import { isPreflight, nameClient, type RequestHead, readRequestHead } from './request/request-head.ts'
+import {
+  isPreflight,
+  nameClient,
+  nameHost,
+  passCookies,
+  type RequestHead,
+  readRequestHead,
+} from './request/request-head.ts'
 import { parseTarget, type Target, wholeTarget } from './request/target.ts'
 import { originHeaders, preflightHeaders } from './response/cors.ts'
 import type { ResponseRules } from './response/response-head.ts'
 import { tokenEndWarning } from './response/token-end-warning.ts'
-import { headEncoder } from './sent-head.ts'
+import { headEncoder, sentMessages } from './sent-head.ts'
 import { SignedEndpoints } from './signed-endpoints.ts'
 import { takeMemory } from './take-memory.ts'
 import { UserEndpoints } from './user-endpoints.ts'
@@ -87,6 +94,8 @@ export interface KubernetesProxyOptions {
   /** `gitlab-kas/<version>/<commit>` */
   readonly product: string
   readonly allowsOrigin: (origin: string) => boolean
+  /** of `gitlab.external_url`; undefined: there is no GitLab */
+  readonly gitlabHost: string | undefined
   readonly limits: KubernetesLimits
   /** what is done with answers, beside the rules that always hold */
   readonly responses: Omit<ResponseRules, 'via'>
@@ -251,7 +260,7 @@ export class KubernetesProxy {
   #asks(exchange: Exchange, progress: Progress, target: Target): Target {
     const method = exchange.request.method as string
     exchange.asked = askedStream(method, target)
-    progress.asks(target.path)
+    progress.asks(target)
     const isUpgrade = exchange.upgrade !== undefined
     progress.record.asks(method, target, { lasts: isUpgrade || exchange.asked !== undefined, isUpgrade })
     return target
@@ -295,6 +304,8 @@ export class KubernetesProxy {
     }
     const { impersonation } = letInAs
     if (exchange.forwardedAddress !== undefined) nameClient(head, exchange.forwardedAddress)
+    nameHost(head, exchange.calledAs)
+    if (!isByCookie(credentials)) passCookies(head, this.#options.gitlabHost)
     const encode = headEncoder(request, head, target, { impersonation, auditId: record.auditId, via: this.#via })
     const mayGoOn = async (signal: AbortSignal) => {
       const question = { maxAgeMs: reopenedAccessMs }
@@ -310,7 +321,7 @@ export class KubernetesProxy {
             { ...call, messagesOf: (query) => bodilessMessages(encode(query)) },
             { mayGoOn, kept: (reason) => exchange.endWithReason?.(reason) },
           )
-        : this.#components.forward({ ...call, messages: messagesOf(exchange, head, encode(target.query)) }),
+        : this.#components.forward({ ...call, messages: sentMessages(exchange, head, encode(target.query)) }),
     )
   }
 
@@ -331,17 +342,4 @@ export class KubernetesProxy {
     const own = ['Server', this.#options.product, ...(warning === undefined ? [] : ['Warning', warning])]
     return origin === undefined ? own : [...own, ...originHeaders(origin)]
   }
-}
-
-function messagesOf(exchange: Exchange, { contentLength }: RequestHead, header: Uint8Array): Call['messages'] {
-  if (exchange.upgrade) return upgradeMessages(header, exchange.upgrade.bytes)
-  if (contentLength === 0) return bodilessMessages(header)
-  return bodyMessages(header, () => exchange.openBody())
-}
-
-/** Nothing but the location: a front may add other headers to the answer of the replica that it asks next. */
-async function redirectTo(location: string, exchange: Exchange): Promise<RequestOutcome> {
-  exchange.upgrade?.refused()
-  await exchange.answer(200, ['X-Accel-Redirect', location], '')
-  return 'redirected'
 }

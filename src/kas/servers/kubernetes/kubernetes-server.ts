@@ -171,6 +171,7 @@ export class KubernetesServer implements Service {
         urlPathPrefix: urlPathPrefix.endsWith('/') ? urlPathPrefix : `${urlPathPrefix}/`,
         product,
         allowsOrigin: createOriginCheck(externalUrl),
+        gitlabHost: externalUrl === undefined ? undefined : new URL(externalUrl).hostname,
       },
     )
   }

@@ -5,6 +5,7 @@ import type { LastMessage } from './last-message.ts'
 import { isWebSocket } from './request/bearer-protocol.ts'
 import type { RequestHead } from './request/request-head.ts'
 import type { FailedAt, FailedRequest } from './response/error-answer.ts'
+import type { AskedPlace } from './response/relative-location.ts'
 
 /**
  * - `reading`: the head may turn out malformed
@@ -34,6 +35,7 @@ export class Progress implements FailedRequest {
   #warning: string | undefined
   #isWebSocket = false
   #isDiscovery = false
+  #asked: AskedPlace | undefined
   #lastMessage: LastMessage | undefined
   /** nothing is missing of what the client has of the answer */
   #isBetween = true
@@ -55,8 +57,9 @@ export class Progress implements FailedRequest {
     this.#isWebSocket = isWebSocket({ upgrade })
   }
 
-  /** @param path - in the cluster */
-  asks(path: string): void {
+  /** @param asked - in the cluster */
+  asks({ path, rawPath, root }: AskedPlace): void {
+    this.#asked = { path, rawPath, root }
     this.#isDiscovery = discovery.test(path)
   }
 
@@ -134,6 +137,11 @@ export class Progress implements FailedRequest {
 
   get isWebSocket(): boolean {
     return this.#isWebSocket
+  }
+
+  /** undefined: it is not known yet */
+  get asked(): AskedPlace | undefined {
+    return this.#asked
   }
 
   get isDiscovery(): boolean {

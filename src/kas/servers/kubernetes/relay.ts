@@ -81,7 +81,8 @@ export class Relay {
     const upgrade = statusCode === 101 && exchange.upgrade !== undefined
     if (!upgrade && (statusCode < 200 || statusCode > 999)) throw invalid(`status code ${statusCode} of the answer`)
     const { via, skew, allowList } = this.#rules
-    const head = readResponseHead(header, { via, skew, allowList, origin: progress.origin, upgrade })
+    const { origin, asked } = progress
+    const head = readResponseHead(header, { via, skew, allowList, origin, upgrade, asked })
     if (progress.warning !== undefined) head.headers.push('Warning', progress.warning)
     if (upgrade) {
       const lastMessage = lastMessageOf(undefined, header)

@@ -1,8 +1,11 @@
 import type { IncomingMessage } from 'node:http'
+import type { Call } from '../../../call/call.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
 import { encodeHttpRequest } from '../../../proto/http/http-over-grpc.ts'
 import { encodeQuery } from '../../../proto/http/request-url.ts'
 import { auditIdHeader } from '../../access-log/call-record.ts'
+import type { Exchange } from './http/exchange.ts'
+import { bodilessMessages, bodyMessages, upgradeMessages } from './http/request-messages.ts'
 import { add, type RequestHead } from './request/request-head.ts'
 import type { Target } from './request/target.ts'
 
@@ -28,4 +31,11 @@ export function headEncoder(
       ...{ method, urlPath, query, header, contentLength, impersonation },
       ...(query === asked ? rawQuery : {}), // a watch is asked for otherwise
     })
+}
+
+/** The messages of a request, with what follows its head. */
+export function sentMessages(exchange: Exchange, { contentLength }: RequestHead, header: Uint8Array): Call['messages'] {
+  if (exchange.upgrade) return upgradeMessages(header, exchange.upgrade.bytes)
+  if (contentLength === 0) return bodilessMessages(header)
+  return bodyMessages(header, () => exchange.openBody())
 }

@@ -21,6 +21,11 @@ const bearer = 'Bearer '
 /** An int64 has at most so many characters: what is longer may be a token at the wrong place, and is not repeated. */
 const maxEchoedCharacters = 20
 
+/** What a browser sends with the requests of any page; also where a token for WebSockets was made for it. */
+export function isByCookie(credentials: Credentials): boolean {
+  return credentials.kind === 'user' && credentials.candidates.some(({ type }) => type === 'session_cookie')
+}
+
 type Source = Pick<RequestHead, 'authorization' | 'cookies' | 'agentIds' | 'csrfTokens'>
 type Query = Pick<Target, 'agentIds' | 'csrfTokens'>
 

@@ -4,7 +4,7 @@ import { type ByteMeter, noMeter } from '../../../../lib/byte-budget.ts'
 import { KasError } from '../../../../lib/errors.ts'
 import { http } from '../../../../lib/http.ts'
 import type { ArrivedCall } from '../../arrivals.ts'
-import { hasNoBody } from '../request/request-head.ts'
+import { type CalledAs, hasNoBody } from '../request/request-head.ts'
 import type { ResponseHead } from '../response/response-head.ts'
 import { ByteSource } from './byte-source.ts'
 import type { CallMemory } from './call-memory.ts'
@@ -88,6 +88,11 @@ export class Exchange {
   /** Whom kas names to the cluster as the origin, in place of what the request says; undefined: that is passed on. */
   get forwardedAddress(): string | undefined {
     return this.connection.forwardsAddress ? this.address : undefined
+  }
+
+  get calledAs(): CalledAs {
+    const { socket, forwardsAddress, origin } = this.connection
+    return { isTls: 'encrypted' in socket, replaces: forwardsAddress && !origin.isFront }
   }
 
   /** Aborts when the client leaves. */

@@ -4,6 +4,7 @@ import { hopByHopHeaders, namedByConnection } from '../../../../proto/http/hop-b
 import type { Headers } from '../../../../proto/http/http-message.ts'
 import { canonicalHeaderName } from '../../../../proto/http/http-over-grpc.ts'
 import { askedName, askedNames, isImpersonationHeader } from './asked-identity.ts'
+import { passedCookies, sharesHost } from './passed-cookies.ts'
 
 /**
  * The head of a request, split into what is for kas and what goes to the cluster
@@ -12,6 +13,7 @@ import { askedName, askedNames, isImpersonationHeader } from './asked-identity.t
 export interface RequestHead {
   authorization: readonly string[]
   readonly cookies: string[]
+  readonly hosts: string[]
   readonly agentIds: string[]
   readonly csrfTokens: string[]
   /** tokens that browsers pass with a WebSocket (doc/reference/tunnel-protocol.md 6.8) */
@@ -51,7 +53,6 @@ export const forwardedForHeader = 'X-Forwarded-For'
 type Take = (head: Reading, value: string) => void
 interface Reading extends RequestHead {
   authorization: string[]
-  hosts: number
   connection: string[]
 }
 
@@ -67,7 +68,7 @@ const special = new Map<string, Take>([
   ['Cookie', (head, value) => head.cookies.push(value)],
   ['Gitlab-Agent-Id', (head, value) => head.agentIds.push(value)],
   ['X-Csrf-Token', (head, value) => head.csrfTokens.push(value)],
-  ['Host', (head) => head.hosts++],
+  ['Host', (head, value) => keep(head.hosts, value)],
   ['Connection', (head, value) => head.connection.push(value)],
   ['Upgrade', (head, value) => head.upgrade.push(value)],
   ['Content-Length', takeLength],
@@ -110,10 +111,21 @@ export function readRequestHead(
     else if (!name.startsWith('Gitlab-Kas-')) add(head.header, name, value)
   }
   if (httpVersionMinor === 0 && head.contentLength < 0) throw bad('HTTP/1.0 has no Transfer-Encoding')
-  if (head.hosts > 1 || (head.hosts === 0 && httpVersionMinor === 1)) throw bad('exactly one Host header is needed')
+  if (head.hosts.length > 1 || (head.hosts.length === 0 && httpVersionMinor === 1))
+    throw bad('exactly one Host header is needed')
   if (head.connection.length > 0) dropNamed(head)
   if (upgrading) head.header.push(['Upgrade', head.upgrade], ['Connection', ['upgrade']])
   return head
+}
+
+const forwardedHost = 'X-Forwarded-Host'
+const forwardedProto = 'X-Forwarded-Proto'
+const plainHost = /^[\w.:[\]-]{1,255}$/
+
+export interface CalledAs {
+  readonly isTls: boolean
+  /** What the request says of it is not believed: no front has written it. */
+  readonly replaces: boolean
 }
 
 /** Headers by which a cluster would learn whom a request is from: others may have written them. */
@@ -123,6 +135,30 @@ const clientHeaders: ReadonlySet<string> = new Set([forwardedForHeader, 'X-Real-
 export function nameClient(head: Pick<RequestHead, 'header'>, address: string): void {
   head.header = head.header.filter(([name]) => !clientHeaders.has(name))
   head.header.push([forwardedForHeader, [address]])
+}
+
+/** Names to the cluster which host and protocol its caller used: web applications make URLs of them. */
+export function nameHost(head: Pick<RequestHead, 'header' | 'hosts'>, { isTls, replaces }: CalledAs): void {
+  const [host = ''] = head.hosts
+  if (replaces) head.header = head.header.filter(([name]) => name !== forwardedHost && name !== forwardedProto)
+  const has = (name: string) => head.header.some(([other]) => other === name)
+  if (plainHost.test(host) && !has(forwardedHost)) head.header.push([forwardedHost, [host]])
+  if (!has(forwardedProto)) head.header.push([forwardedProto, [isTls ? 'https' : 'http']])
+}
+
+/**
+ * Cookies go on, but for those that are GitLab's: none of its host, and no name of its own elsewhere.
+ *
+ * @param gitlabHost - undefined: there is no GitLab
+ */
+export function passCookies(
+  head: Pick<RequestHead, 'header' | 'cookies' | 'hosts'>,
+  gitlabHost: string | undefined,
+): void {
+  const forwarded = head.header.flatMap(([name, values]) => (name === forwardedHost ? values : []))
+  if (sharesHost([...head.hosts, ...forwarded], gitlabHost)) return
+  const passed = passedCookies(head.cookies)
+  if (passed.length > 0) head.header.push(['Cookie', passed])
 }
 
 /** A browser asks so whether a page may send a request. Any other OPTIONS is the caller's own. */
@@ -161,7 +197,7 @@ function emptyHead(): Reading {
     upgrade: [],
     contentLength: 0,
     header: [],
-    hosts: 0,
+    hosts: [],
     connection: [],
   }
 }

@@ -8,6 +8,10 @@ import { type LongQuery, ownNames, type Query, readLongQuery } from './long-quer
 export interface Target {
   /** decoded, without the prefix, begins with `/` */
   readonly path: string
+  /** the same as it came */
+  readonly rawPath: string
+  /** The last segment of the prefix, of a request for its root without the slash behind it. */
+  readonly root?: string
   /** decoded, sorted by name, values in order, without what is meant for kas; of a long query the few that kas asks for */
   readonly query: Query
   /** as it came, without what is meant for kas; of a long query with it */
@@ -43,20 +47,21 @@ export function parseTarget(target: string, prefix: string): Target {
   const local = target.charCodeAt(0) === slash ? target : fromAbsoluteForm(target)
   if (local.includes('#')) throw bad('the target has a fragment')
   const mark = local.indexOf('?')
-  const path = decode(mark < 0 ? local : local.slice(0, mark), 'path')
+  const raw = mark < 0 ? local : local.slice(0, mark)
+  const path = decode(raw, 'path')
   if (dotSegment.test(path)) throw bad('the path has a segment "." or ".."')
   const rawQuery = mark < 0 ? '' : local.slice(mark + 1)
   const long = readLongQuery(rawQuery, maxStrangerParameters)
   const query = rawQuery === '' || long ? undefined : parseQuery(rawQuery)
-  const inner = withoutPrefix(path, prefix)
-  if (long) return longTarget(inner, rawQuery, long)
-  if (!query) return { path: inner, query: [], rawQuery, agentIds: none, csrfTokens: none, wantsToken: false }
+  const place = { path: withoutPrefix(path, prefix), ...rawPlace(raw, prefix) }
+  if (long) return { ...place, ...longTarget(rawQuery, long) }
+  if (!query) return { ...place, query: [], rawQuery, agentIds: none, csrfTokens: none, wantsToken: false }
   const before = query.size
   const agentIds = take(query, 'gitlab-agent-id')
   const csrfTokens = take(query, 'gitlab-csrf-token')
   const wantsToken = isTrue(take(query, 'kas-websocket-token-request'))
   const rest = query.size === before ? rawQuery : withoutOwn(rawQuery)
-  return { path: inner, query: sorted(query), rawQuery: rest, agentIds, csrfTokens, wantsToken }
+  return { ...place, query: sorted(query), rawQuery: rest, agentIds, csrfTokens, wantsToken }
 }
 
 /**
@@ -71,12 +76,12 @@ export function wholeTarget(target: Target): Target {
   return { ...rest, rawQuery, query: sorted(parseQuery(rawQuery)) }
 }
 
-function longTarget(path: string, rawQuery: string, long: LongQuery): Target {
+function longTarget(rawQuery: string, long: LongQuery): Omit<Target, 'path' | 'rawPath'> {
   const { query } = long
   const agentIds = take(query, 'gitlab-agent-id')
   const csrfTokens = take(query, 'gitlab-csrf-token')
   const wantsToken = isTrue(take(query, 'kas-websocket-token-request'))
-  return { path, query: sorted(query), rawQuery, agentIds, csrfTokens, wantsToken, long }
+  return { query: sorted(query), rawQuery, agentIds, csrfTokens, wantsToken, long }
 }
 
 /** Cut out, and each other byte as it came. */
@@ -90,6 +95,14 @@ function withoutOwn(rawQuery: string): string {
 function nameOf(pair: string): string {
   const mark = pair.indexOf('=')
   return decodeForm(mark < 0 ? pair : pair.slice(0, mark))
+}
+
+/** By segments: those of the prefix may be encoded. */
+function rawPlace(raw: string, prefix: string): Pick<Target, 'rawPath' | 'root'> {
+  const segments = prefix.split('/').length - 2
+  const rest = raw.split('/').slice(1 + segments)
+  const root = raw.split('/').at(-1)
+  return rest.length === 0 && root !== undefined ? { rawPath: '/', root } : { rawPath: `/${rest.join('/')}` }
 }
 
 function withoutPrefix(path: string, prefix: string): string {

@@ -4,6 +4,7 @@ import { hopByHopHeaders, namedByConnection } from '../../../../proto/http/hop-b
 import type { Headers, HttpResponseHeader } from '../../../../proto/http/http-message.ts'
 import { canonicalHeaderName } from '../../../../proto/http/http-over-grpc.ts'
 import { originHeaders } from './cors.ts'
+import { type AskedPlace, relativeLocation } from './relative-location.ts'
 import { ResponseAllowList } from './response-allow-list.ts'
 import { VersionSkew } from './version-skew.ts'
 
@@ -63,16 +64,18 @@ const steering =
 /** characters of a status text that is passed on: node's own have 31 at the most */
 const maxStatusText = 256
 /** what a status text may hold */
+const noPlace = { asked: undefined }
 const text = /^[\t\x20-\x7e\x80-\xff]*$/
 
 /**
+ * @param options.asked - what the answer is to; absent: it keeps its Location
  * @param upgrade - the answer is a 101, whose Upgrade header stays
  * @throws KasError INVALID_MESSAGE: lengths that contradict one another would let a cluster write answers to
  * requests that are not its own
  */
 export function readResponseHead(
   { statusCode, status, header }: HttpResponseHeader,
-  options: ResponseRules & { origin: string | undefined; upgrade: boolean },
+  options: ResponseRules & { origin: string | undefined; upgrade: boolean; asked?: AskedPlace | undefined },
 ): ResponseHead {
   const { skew, allowList } = options
   const headers = options.origin === undefined ? [] : originHeaders(options.origin)
@@ -88,7 +91,8 @@ export function readResponseHead(
     } else if (!removed.has(canonical) && !steering.test(canonical) && !named?.has(canonical)) {
       if (allowList && !allowList.passes(canonical)) continue
       if (canonical === 'Via') clusterVia = values.at(-1)
-      for (const value of values) headers.push(canonical, value)
+      const { asked } = canonical === 'Location' ? options : noPlace
+      for (const value of values) headers.push(canonical, asked ? relativeLocation(value, asked) : value)
     }
   }
   if (options.upgrade) headers.push('Connection', 'Upgrade')

@@ -10,8 +10,8 @@ const nothing = { query: [], rawQuery: '', agentIds: [], csrfTokens: [], wantsTo
 
 // wire: request.path, http.path
 t.test('the path, decoded once', async (t) => {
-  t.same(parse('/api/v1/pods'), { path: '/api/v1/pods', ...nothing })
-  t.same(parse('/api?'), { path: '/api', ...nothing })
+  t.same(parse('/api/v1/pods'), { path: '/api/v1/pods', rawPath: '/api/v1/pods', ...nothing })
+  t.same(parse('/api?'), { path: '/api', rawPath: '/api', ...nothing })
   t.equal(parse('/a%20b%c3%a9').path, '/a bé')
   t.equal(parse('/a%2Fb').path, '/a/b', 'as upstream')
   t.equal(parse('/a%252Fb').path, '/a%2Fb', 'not twice')
@@ -94,6 +94,7 @@ t.test('what is cut out of a query, however it is written, and each other byte a
 t.test('what is meant for kas is taken out', async (t) => {
   t.same(parse('/?watch=1&gitlab-agent-id=42&gitlab-csrf-token=x&gitlab-csrf-token=y'), {
     path: '/',
+    rawPath: '/',
     query: [['watch', ['1']]],
     rawQuery: 'watch=1',
     agentIds: ['42'],

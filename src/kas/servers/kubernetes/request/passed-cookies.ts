@@ -1,0 +1,33 @@
+/** Which cookies of a caller go on to the cluster, for web applications behind its API server. */
+
+/** Names that begin so are GitLab's, or of the host alone. In any case: what is behind may read them so. */
+const ownCookies = /^(?:_gitlab|__host-|remember_user_token)/i
+
+/**
+ * Whether cookies of a host may be GitLab's: they count for each port of it.
+ *
+ * @param hosts - that the request names, with or without a port; none: it may be any
+ * @param gitlabHost - of `gitlab.external_url`, without one; undefined: there is no GitLab
+ */
+export function sharesHost(hosts: readonly string[], gitlabHost: string | undefined): boolean {
+  if (gitlabHost === undefined) return false
+  return (
+    hosts.length === 0 || hosts.flatMap((host) => host.split(',')).some((host) => nameOf(host) === nameOf(gitlabHost))
+  )
+}
+
+/** @returns values of Cookie headers, without names of GitLab's; none: there are no others */
+export function passedCookies(headers: readonly string[]): string[] {
+  return headers.flatMap((header) => {
+    const pairs = header.split(';').flatMap((pair) => {
+      const text = pair.trim()
+      const name = text.split('=', 1)[0]?.trim() ?? ''
+      return text === '' || ownCookies.test(name.replace(/^"/, '')) ? [] : [text]
+    })
+    return pairs.length === 0 ? [] : [pairs.join('; ')]
+  })
+}
+
+function nameOf(host: string): string {
+  return host.trim().toLowerCase().replace(/:\d*$/, '').replace(/\.$/, '')
+}
