@@ -55,18 +55,19 @@ const usage = `npm run soak -- SCENE [OPTIONS]
   memory        replicas in cgroups of a pod's size, with more agents and callers than fit  ${defaultsOf('memory')}; needs root
   views         views under faults; rights, records, kas health      ${defaultsOf('views')}
   rollouts      20 rollouts that go well and 10 that do not, on real nodes; needs KUBETEST_NODES
+  clients       kubectl and client libraries at a real kubelet, as past kas; needs KUBETEST_NODES
   charts        installed by helm on real nodes, upgraded, drained, a node lost  ${defaultsOf('charts')}; needs KUBETEST_NODES, helm
   renderings    published charts and overlays, rendered as the programs alone do it; needs Go and KAS_RENDERERS
   gitops        commits that become the cluster, under faults        ${defaultsOf('gitops')}
   repositories  who asks 100 repositories of 300 agents, and how often; hooks
 
-  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once and watches have wss alone, the last fourteen none
+  --scheme ${schemes.join('|')}  how agentk reaches kas; default ${schemes[0]}; exactly-once and watches have wss alone, the last fifteen none
   --attack NAME         of hostile, that one alone: ${attackNames.join(', ')}
   --installed           hostile, of the programs as the images hold them
   --part NAME           of views, that one alone: ${viewsParts.join(', ')}; of gitops: ${gitopsParts.join(', ')};
                         of rolling: ${rollingParts.join(', ')}; of memory: ${memoryParts.join(', ')}
 
-All but readers, placement, cutting-front, withdrawn, hostile, memory, rollouts, charts, renderings and repositories need the programs of KUBEBUILDER_ASSETS; readers has a double with an
+All but readers, placement, cutting-front, withdrawn, hostile, memory, rollouts, clients, charts, renderings and repositories need the programs of KUBEBUILDER_ASSETS; readers has a double with an
 endless log; rolling takes a plain API double without them. Its calls begin each second, its grace is the shutdown grace in seconds; of its part
 streams, which has a double in every case, all is given.
 Figures, then one line: ok, or what failed; of views and gitops, then all of it as one JSON object. Exit status 0, 1 if the scene failed, 2 for a wrong option.
@@ -99,6 +100,7 @@ const tapPrograms = [
   'hostile',
   'memory',
   'rollouts',
+  'clients',
   'charts',
   'renderings',
   'repositories',

@@ -60,6 +60,13 @@ export class Kubectl {
     })
   }
 
+  /** The same, what it prints goes to `reader`, a command of a shell, and its exit status is the first that is not 0. */
+  startPiped(args: readonly string[], reader: string, input: KubectlInput = {}): Promise<TestProcess> {
+    const { command, args: all, environment } = this.#command(args, input)
+    const pipe = `set -o pipefail; "$@" | (${reader})`
+    return this.#processes.spawn({ command: 'bash', args: ['-c', pipe, 'bash', command, ...all], environment })
+  }
+
   #command(args: readonly string[], { environment, ...input }: KubectlInput) {
     const { kubeconfig, namespace } = this.#options
     return {

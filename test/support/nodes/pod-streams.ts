@@ -11,8 +11,9 @@ import { container, namespaceOf } from './workloads.ts'
 
 /** kubectl's streams at a real kubelet and its containers, by each protocol. */
 
-const namespace = 'streams'
-const pod = 'box'
+/** where the Pod is that streams are played at, and its name */
+export const box = { namespace: 'streams', pod: 'box' } as const
+const { namespace, pod } = box
 const page = 'hello from the box'
 /** More than any window or buffer on the way. */
 const payloadBytes = 1_000_000
@@ -60,8 +61,8 @@ const streams: Readonly<Record<string, { readonly needs?: string; play(ground: G
 export function playStreams(
   clients: readonly StreamClient[],
   { cluster, processes }: { readonly cluster: NodeCluster; readonly processes: Processes },
+  ready: Promise<void> = createBox(cluster),
 ): PlayedStream[] {
-  const ready = createBox(cluster)
   const lanes = Array.from({ length: streamsAtOnce }, () => ready)
   let started = 0
   const inTurn = (play: () => Promise<void>): Promise<void> => {
@@ -97,7 +98,8 @@ const rights: readonly KubernetesObject[] = [
   },
 ]
 
-async function createBox(cluster: NodeCluster): Promise<void> {
+/** Resolves when the Pod runs. */
+export async function createBox(cluster: NodeCluster): Promise<void> {
   const path = `/api/v1/namespaces/${namespace}`
   const signal = AbortSignal.timeout(60_000)
   await cluster.create(namespaceOf(namespace), ...rights)
