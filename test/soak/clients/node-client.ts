@@ -51,7 +51,7 @@ async function execStdout() {
 }
 
 async function execTerminal() {
-  const command = 'until [ "$(stty size)" = "41 151" ]; do sleep 0.1; done; stty size; exit 7'
+  const command = 'until [ "$(stty size 2>&1)" = "41 151" ]; do sleep 0.1; done; stty size; exit 7'
   const { out, code } = await run(command, { stdin: new PassThrough(), tty: { rows: 41, columns: 151 } })
   return [String(out).trim(), code]
 }

@@ -46,7 +46,7 @@ def exec_stdout():
 
 
 def exec_terminal():
-    command = ["sh", "-c", 'until [ "$(stty size)" = "41 151" ]; do sleep 0.1; done; stty size; exit 7']
+    command = ["sh", "-c", 'until [ "$(stty size 2>&1)" = "41 151" ]; do sleep 0.1; done; stty size; exit 7']
     session = run(command, stdin=True, tty=True)
     session.write_channel(4, json.dumps({"Width": 151, "Height": 41}))
     session.run_forever(timeout=patience)
