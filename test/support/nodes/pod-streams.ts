@@ -72,14 +72,14 @@ export function playStreams(
     done.catch(() => undefined) // told by who reads it
     return done
   }
-  return clients.flatMap((client, i) =>
+  return clients.flatMap((client) =>
     Object.entries(streams).map(([name, { needs, play }]) => {
       const skip = client.skip || (needs !== undefined && absent(needs) && `needs ${needs}`)
       const environment = {
         KUBECTL_REMOTE_COMMAND_WEBSOCKETS: String(client.protocol === 'WebSocket'),
         KUBECTL_PORT_FORWARD_WEBSOCKETS: String(client.protocol === 'WebSocket'),
       }
-      const folder = join(processes.folder, `streams-${i}`)
+      const folder = join(processes.folder, `streams-${randomBytes(8).toString('hex')}`)
       const done = skip ? undefined : inTurn(() => play({ client, folder, environment }))
       return { name: `${client.name}: ${name}`, skip, done }
     }),
