@@ -6,6 +6,11 @@ export const freeHeadBytes = 64 * 1024
 export const freeHeadLines = 500
 /** What a line costs beside its bytes: strings, and places in lists. */
 const lineBytes = 256
+/**
+ * With each piece of a line that comes, node copies all of the line that it has: a head of 1 MiB may come in pieces of 1 KiB on
+ * average.
+ */
+const maxCopiedBytes = 512 * 1024 * 1024
 /** A head of so many bytes has no more than the free lines: none is shorter than `a:` and its end. */
 const linesFrom = freeHeadLines * 4
 
@@ -55,6 +60,8 @@ export class HeadMeter {
   #bytes = 0
   #lines = 0
   #taken = 0
+  /** by node, at the most */
+  #copied = 0
   /** of a body's framing or trailers, since its last bytes */
   #framing = 0
 
@@ -77,6 +84,7 @@ export class HeadMeter {
     this.#taken = 0
     this.#bytes = 0
     this.#lines = 0
+    this.#copied = 0
     this.#framing = 0
     return taken === 0 ? undefined : () => this.#options.room.give(taken)
   }
@@ -101,7 +109,9 @@ export class HeadMeter {
     const wanted = Math.max(0, this.#bytes - freeHeadBytes) + Math.max(0, this.#lines - freeHeadLines) * lineBytes
     const more = wanted - this.#taken
     if (more <= 0) return
-    if (this.#lines <= this.#options.maxLines && this.#options.room.take(more)) this.#taken = wanted
+    this.#copied += this.#bytes
+    const { maxLines, room } = this.#options
+    if (this.#lines <= maxLines && this.#copied <= maxCopiedBytes && room.take(more)) this.#taken = wanted
     else this.#options.refuse()
   }
 
