@@ -123,24 +123,7 @@ async function findingsOf(args: readonly string[], { version, idleSeconds, ...as
   const cluster = await checkCluster(config, agentId) // the name of the Lease is by the agent's id
   const from = taken.length > 0 ? `; as process 1, the agentk that runs here, has them: ${taken.join(', ')}` : ''
   const configured: Finding = { check: 'configuration', state: 'ok', text: `flags and environment can be used${from}` }
-  return [
-    configured,
-    ...checkObservability(config),
-    checkToken(config),
-    ...authority,
-    ...chain,
-    ...proxies,
-    kas,
-    idle,
-    ...cluster,
-  ]
-}
-
-function checkObservability({ observability: { listen, address, certificate } }: Config): Finding[] {
-  if (certificate || 'path' in listen || (listen.host !== undefined && isLoopbackHost(listen.host))) return []
-  const text = `${address} is no loopback address and has no TLS: metrics and the state of probes can be read on the way`
-  const advice = 'give --observability-cert-file and --observability-key-file where others may read along'
-  return [{ check: 'configuration', state: 'note', subject: '--observability-listen-address', text, advice }]
+  return [configured, checkToken(config), ...authority, ...chain, ...proxies, kas, idle, ...cluster]
 }
 
 function checkToken({ token }: Config): Finding {

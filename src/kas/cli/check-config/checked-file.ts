@@ -61,7 +61,8 @@ export async function checkedKasFile(
 
 async function withClearAddresses(config: KasConfig, now: number): Promise<NamedFiles> {
   const named = await namedByKas(config, now)
-  const clear = clearAddresses(config).map((one) => ({
+  const secret = clearAddresses(config).filter(({ isSecret }) => isSecret)
+  const clear = secret.map((one) => ({
     key: one.key,
     text: `${clearAddressText(one)}; ${clearAddressAdvice}`,
   }))

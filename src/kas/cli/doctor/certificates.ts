@@ -22,7 +22,12 @@ export async function checkCertificates(config: KasConfig, now: number): Promise
   const found = await findingsOfFiles([...certificateChecks(config, now), ...authorityChecks(config)])
   const named: Finding[] =
     found.length > 0 ? found : [{ check: 'certificates', state: 'skipped', text: 'no certificate is named' }]
-  return [...named, ...clearAddresses(config).map(clearFinding)]
+  return [
+    ...named,
+    ...clearAddresses(config)
+      .filter(({ isSecret }) => isSecret)
+      .map(clearFinding),
+  ]
 }
 
 function clearFinding(one: ClearAddress): Finding {
