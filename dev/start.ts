@@ -50,6 +50,7 @@ async function main(): Promise<number> {
     kubeconfig,
     assets,
     example: example?.files,
+    broken: true,
     onStep: (text) => print(`starting ${text}\n`),
     onLost: ({ name }) => {
       print(`\n${name} has ended, the others go on.\n`)

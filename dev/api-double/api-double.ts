@@ -13,7 +13,7 @@ import { readDocument } from './reads.ts'
 import { parseTarget, type RequestTarget } from './request-target.ts'
 import { containersOf, isReview } from './resources.ts'
 import { answerReview } from './reviews.ts'
-import { seed } from './seed.ts'
+import { seed, seedBroken } from './seed.ts'
 import { StatusError } from './status-error.ts'
 import { Store } from './store.ts'
 import { shapeOf } from './tables.ts'
@@ -38,6 +38,8 @@ export interface ApiDoubleOptions {
   readonly pastLogLines?: number
   /** answers `…/services/NAME/proxy/…`: what runs in the cluster, behind its API server. Default: nothing does */
   readonly workload?: Workload
+  /** whether it holds a Deployment that gets no Pods; default: no */
+  readonly broken?: boolean
 }
 
 export type Workload = (request: IncomingMessage, response: ServerResponse) => void
@@ -68,7 +70,14 @@ export class ApiDouble implements Service {
   readonly #upgraded = new Set<Socket>()
 
   constructor(components: ApiDoubleComponents, options: ApiDoubleOptions) {
-    const defaults = { host: '127.0.0.1', port: 0, logLineEveryMs: 1000, pastLogLines: 1000, workload: noWorkload }
+    const defaults = {
+      host: '127.0.0.1',
+      port: 0,
+      logLineEveryMs: 1000,
+      pastLogLines: 1000,
+      workload: noWorkload,
+      broken: false,
+    }
     this.#options = { ...defaults, ...options }
     const { serving, clientAuthority } = components
     this.#server = createServer({
@@ -87,6 +96,7 @@ export class ApiDouble implements Service {
     this.#server.on('request', (request, response) => void this.#serve(request, response))
     this.#server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket as Socket, head))
     seed(this.#store)
+    if (this.#options.broken) seedBroken(this.#store)
   }
 
   /** @returns for instance `https://127.0.0.1:40123`, once started */

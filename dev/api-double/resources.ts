@@ -101,6 +101,40 @@ export const resources: readonly Resource[] = [
     verbs: [...reading, ...writing],
     columns: [name, { name: 'Holder', type: 'string', value: (object) => fieldAt(object, 'spec.holderIdentity') }, age],
   },
+  {
+    ...empty,
+    group: 'apps',
+    name: 'deployments',
+    singular: 'deployment',
+    kind: 'Deployment',
+    shortNames: ['deploy'],
+    categories: ['all'],
+    verbs: reading,
+    columns: [
+      name,
+      { name: 'Ready', type: 'string', value: (object) => `${readyOf(object)}/${fieldAt(object, 'spec.replicas')}` },
+      { name: 'Up-to-date', type: 'integer', value: (object) => fieldAt(object, 'status.updatedReplicas') ?? 0 },
+      { name: 'Available', type: 'integer', value: (object) => fieldAt(object, 'status.availableReplicas') ?? 0 },
+      age,
+    ],
+  },
+  {
+    ...empty,
+    group: 'apps',
+    name: 'replicasets',
+    singular: 'replicaset',
+    kind: 'ReplicaSet',
+    shortNames: ['rs'],
+    categories: ['all'],
+    verbs: reading,
+    columns: [
+      name,
+      { name: 'Desired', type: 'integer', value: (object) => fieldAt(object, 'spec.replicas') },
+      { name: 'Current', type: 'integer', value: (object) => fieldAt(object, 'status.replicas') ?? 0 },
+      { name: 'Ready', type: 'integer', value: readyOf },
+      age,
+    ],
+  },
   review('authentication.k8s.io', 'SelfSubjectReview'),
   review('authorization.k8s.io', 'SelfSubjectAccessReview'),
   review('authorization.k8s.io', 'SelfSubjectRulesReview'),
@@ -129,6 +163,10 @@ export function qualifiedName(resource: Resource): string {
 export function containersOf(pod: KubeObject): readonly { name: string }[] {
   const containers = fieldAt(pod, 'spec.containers')
   return Array.isArray(containers) ? (containers as { name: string }[]) : []
+}
+
+function readyOf(object: KubeObject): unknown {
+  return fieldAt(object, 'status.readyReplicas') ?? 0
 }
 
 /** The way kubectl prints ages: one unit, two while the first is small. */

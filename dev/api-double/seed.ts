@@ -1,3 +1,4 @@
+import { brokenDeployment, brokenReplicaSet, brokenWorkload } from '../broken-workload.ts'
 import type { KubeObject } from './kube-object.ts'
 import { type Resource, resources } from './resources.ts'
 import type { Store } from './store.ts'
@@ -21,6 +22,15 @@ export function seed(store: Store): void {
   const metadata = { name: 'read-me' }
   const readMe = { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: about }
   store.create({ resource: named('configmaps'), namespace: 'demo', name: 'read-me' }, readMe)
+}
+
+/** A Deployment that gets no Pods, and its ReplicaSet. */
+export function seedBroken(store: Store): void {
+  const { namespace, name } = brokenWorkload
+  const now = Date.now()
+  const deployment = store.create({ resource: named('deployments'), namespace, name }, brokenDeployment(now))
+  const replicaSet = brokenReplicaSet(now, deployment.metadata.uid ?? '')
+  store.create({ resource: named('replicasets'), namespace, name: replicaSet.metadata.name }, replicaSet)
 }
 
 /** @throws Error for a resource that the double does not serve */

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { access, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { ApiDouble, type ApiDoubleOptions } from '../api-double/api-double.ts'
+import { createBrokenWorkload } from '../broken-workload.ts'
 import type { Authority } from '../certificates.ts'
 import { missingAssets } from '../control-plane/assets.ts'
 import { ControlPlane } from '../control-plane/control-plane.ts'
@@ -29,6 +30,8 @@ export interface ClusterChoice {
   readonly folder: string
   readonly authority: Authority
   readonly doubleOptions?: DoubleOptions
+  /** whether it gets a Deployment that gets no Pods; nothing is brought to one that was named */
+  readonly broken?: boolean
 }
 
 /**
@@ -45,7 +48,7 @@ export async function startCluster(choice: ClusterChoice): Promise<Cluster> {
   const { kubeconfig, assets } = choice
   const kind = clusterKind(choice)
   if (kind === 'named') return namedCluster(resolve(kubeconfig ?? ''))
-  return kind === 'real' ? realCluster(assets ?? '') : doubleCluster(choice)
+  return kind === 'real' ? realCluster(assets ?? '', choice.broken === true) : doubleCluster(choice)
 }
 
 async function namedCluster(kubeconfig: string): Promise<Cluster> {
@@ -55,10 +58,11 @@ async function namedCluster(kubeconfig: string): Promise<Cluster> {
   return { kind: 'named', description: `the one that ${kubeconfig} names`, kubeconfig, stop: async () => undefined }
 }
 
-async function realCluster(assets: string): Promise<Cluster> {
+async function realCluster(assets: string, broken: boolean): Promise<Cluster> {
   const parts = missingAssets(assets, 'all').length === 0 ? 'all' : 'api'
   const controlPlane = new ControlPlane({ assets, parts })
   await controlPlane.start()
+  if (broken) await createBrokenWorkload(controlPlane.admin, parts)
   const extent = parts === 'all' ? 'with controllers and one simulated node' : 'alone: no controllers, no nodes'
   return {
     kind: 'real',
@@ -68,10 +72,10 @@ async function realCluster(assets: string): Promise<Cluster> {
   }
 }
 
-async function doubleCluster({ folder, authority, doubleOptions }: ClusterChoice): Promise<Cluster> {
+async function doubleCluster({ folder, authority, doubleOptions, broken = false }: ClusterChoice): Promise<Cluster> {
   const token = randomBytes(24).toString('base64url')
   const serving = await authority.issueServing({ dns: ['localhost'], ip: ['127.0.0.1'] })
-  const double = new ApiDouble({ serving, clientAuthority: authority.certificate }, { token, ...doubleOptions })
+  const double = new ApiDouble({ serving, clientAuthority: authority.certificate }, { token, broken, ...doubleOptions })
   await double.start()
   const kubeconfig = join(resolve(folder), 'cluster.kubeconfig')
   const content = kubeconfigText({

@@ -33,6 +33,8 @@ export interface LocalStackOptions {
   readonly doubleOptions?: DoubleOptions
   /** beside the agent's configuration; default: none */
   readonly example?: RepositoryFiles | undefined
+  /** whether the cluster gets a Deployment that gets no Pods; default: no */
+  readonly broken?: boolean
   /** told what is being done, for the screen */
   readonly onStep?: (text: string) => void
   /** told when a replica has ended by itself while others serve */
@@ -106,7 +108,7 @@ export class LocalStack implements Service {
 
   /** Resolves when a call has gone through each replica, and through the balancer, to the cluster and back. */
   async start(signal: AbortSignal = new AbortController().signal): Promise<void> {
-    const { folder, ports, kubeconfig, assets, graces, first, doubleOptions, example } = this.#options
+    const { folder, ports, kubeconfig, assets, graces, first, doubleOptions, example, broken = false } = this.#options
     const { onStep = () => undefined } = this.#options
     await this.#warden.start()
     const authority = await Authority.create('kas npm start')
@@ -119,6 +121,7 @@ export class LocalStack implements Service {
       assets,
       folder,
       authority,
+      broken,
       ...(doubleOptions ? { doubleOptions } : {}),
     })
     signal.throwIfAborted()

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { brokenWorkload } from '../broken-workload.ts'
 import type { Cluster } from './cluster.ts'
 import type { Example } from './example-repository.ts'
 import { agentAddress } from './local-programs.ts'
@@ -23,6 +24,8 @@ export interface ScreenInputs {
 const namedPod = '/api/v1/namespaces/demo/pods/clock/log?follow=true&tailLines=3'
 const watchedNamespaces = '/api/v1/namespaces?watch=true'
 
+const brokenText = `Deployment ${brokenWorkload.name} in ${brokenWorkload.namespace} is broken on purpose: kas tree says why`
+
 /** What the line to push adds, with a text to change. */
 const pushed = '{apiVersion: v1, kind: ConfigMap, metadata: {name: hello, namespace: shop}, data: {text: hello}}'
 
@@ -33,15 +36,18 @@ export function linesToTry({ folder, number, chosen, cluster, example, proxied }
   const curl = (options: string) => `curl ${options}${proxied ? " --noproxy '*'" : ''} ${credentials}`
   const run = number === 1 ? '' : `KAS_RUN=${number} `
   const kas = (command: string) => `npm run -s kas -- ${command} --kubeconfig ${join(folder, files.kubeconfig)}`
+  const { namespace, name } = brokenWorkload
+  const clone = join(folder, files.clone)
   return [
     `${run}npm run -s kubectl -- get pods -A`,
     kas('tree'),
+    ...(cluster.kind === 'named' ? [] : [kas(`tree deploy/${name} -n ${namespace}`)]),
     `${curl('-sS')} ${server}/api/v1/namespaces`,
     ...(example
       ? [
-          `(cd ${join(folder, files.clone)} && echo '${pushed}' > manifests/hello.yaml && git add . && git commit -qm hello && git push -q)`,
+          `(cd ${clone} && echo '${pushed}' > manifests/hello.yaml && git add . && git commit -qm hello && git push -q)`,
+          kas(`gitops status --commit $(git -C ${clone} rev-parse HEAD) --wait 1m`),
           `${curl('-sS')} ${server}/api/v1/namespaces/shop/configmaps/hello`,
-          kas('gitops status'),
         ]
       : []),
     `${curl('-sSN')} '${server}${cluster.kind === 'double' ? namedPod : watchedNamespaces}'`,
@@ -65,6 +71,7 @@ export function screenOf(inputs: ScreenInputs): string {
     '',
     `  cluster  ${cluster.description}`,
     ...(cluster.kind === 'double' ? [`${pad}(a cluster of yours: npm start -- --kubeconfig FILE)`] : []),
+    ...(cluster.kind === 'named' ? [] : [`${pad}${brokenText}`]),
     `  agentk   agent ${agent.id} "${agent.name}", dials kas at ${agentAddress(ports)}, the balancer`,
     `  kas      https://127.0.0.1:${ports.kubernetes}, the balancer: the cluster's API, through the agent, for kubectl, CI, browsers`,
     `  files    ${folder}/: ${log} and so on, ${files.agentkLog}, ${configuration}, ${files.directory},`,

@@ -47,14 +47,21 @@ function untilSays(t: Test, line: string, pattern: RegExp, env = plainEnv): Prom
   }, soon)
 }
 
-/** Pushes as it is printed, and waits for the object. */
+/** Pastes the lines as they are printed, one after another: each works, and the object is there. */
 async function pushedByItsLine(t: Test, lines: readonly string[], env: NodeJS.ProcessEnv): Promise<void> {
-  const [push = '', object = '', status = ''] = lines.slice(3)
-  await untilSays(t, status, / SYNCED /, env)
+  const [push = '', status = '', object = ''] = lines.slice(4)
   t.match(await run(t, push, env), { code: 0 })
   const pushedAt = performance.now()
-  await untilSays(t, object, /"kind": ?"ConfigMap".*"text": ?"hello"/s, env)
+  t.match(await run(t, status, env), { code: 0, out: / SYNCED / })
+  t.match(await run(t, object, env), { code: 0, out: /"kind": ?"ConfigMap".*"text": ?"hello"/s })
   t.comment(`from push to object: ${Math.round(performance.now() - pushedAt)} ms`)
+}
+
+/** The line about the Deployment that is broken on purpose shows its cause. */
+async function brokenByItsLine(t: Test, lines: readonly string[], env: NodeJS.ProcessEnv): Promise<void> {
+  const broken = await run(t, lines[2] ?? '', env)
+  t.match(broken, { code: 0, out: /Deployment\/broken/ })
+  t.match(broken.out.replaceAll(/\s+/g, ' '), /ServiceAccountMissing: .*serviceaccount "absent" not found/)
 }
 
 /** Each of kas and agentk has 5 s before it is killed. */
@@ -67,7 +74,7 @@ t.test('npm start, one beside another', async (t) => {
   const second = await start(t, ['npm', 'start'])
 
   await t.test('the lines of the first one work as printed', async (t) => {
-    const [kubectlLine = '', treeLine = '', listLine = ''] = first.lines
+    const [kubectlLine = '', treeLine = '', , listLine = ''] = first.lines
     t.match(first.screen, /embedded API double .*: no real cluster/)
     for (const name of ['kas-0', 'kas-1', 'kas-2']) t.match(first.screen, new RegExp(`^  ${name} +ready .* 3$`, 'm'))
     t.match(first.screen, /^ {2}kas-\d .* home +1 +3$/m)
@@ -78,6 +85,7 @@ t.test('npm start, one beside another', async (t) => {
       t.equal(listed.code, 0)
     }
     t.match(await run(t, treeLine, env), { code: 0, out: /^✓ demo\/Pod\/clock {2}Running/m })
+    await brokenByItsLine(t, first.lines, env)
     t.match(JSON.parse((await run(t, listLine)).out), { kind: 'NamespaceList' })
     for (const line of await firstLines(t, first.lines.at(-1) ?? '', 5))
       t.match(line, /clock: line \d+ of the embedded API double/)
@@ -87,7 +95,7 @@ t.test('npm start, one beside another', async (t) => {
     'so do those of the second one; Ctrl-C leaves nothing of the first one, and the second goes on',
     async (t) => {
       t.not(second.folder, first.folder)
-      const [kubectlLine = '', , listLine = ''] = second.lines
+      const [kubectlLine = '', , , listLine = ''] = second.lines
       t.match(JSON.parse((await run(t, listLine)).out), { kind: 'NamespaceList' })
       if (!absent('kubectl')) t.equal((await run(t, kubectlLine)).code, 0)
 
@@ -140,7 +148,7 @@ t.test('npm start, one beside another', async (t) => {
   })
 
   await t.test('a push changes who may use the agent', async (t) => {
-    const list = lines[2] ?? ''
+    const list = lines[3] ?? ''
     t.match(JSON.parse((await run(t, list)).out), { kind: 'NamespaceList' })
     const clone = join(t.testdir(), 'clone')
     const script = [
@@ -177,7 +185,8 @@ const withoutServer = missingAssets(process.env.KUBEBUILDER_ASSETS, 'api').lengt
 t.test('with KUBEBUILDER_ASSETS it serves a real API server', { skip: withoutServer }, async (t) => {
   const { lines, screen, child, exited, folder } = await start(t, ['node', 'dev/start.ts'], process.env)
   t.match(screen, 'a real API server')
-  t.match(JSON.parse((await run(t, lines[2] ?? '')).out), { kind: 'NamespaceList' })
+  t.match(JSON.parse((await run(t, lines[3] ?? '')).out), { kind: 'NamespaceList' })
+  await brokenByItsLine(t, lines, process.env)
   t.match(JSON.parse((await firstLines(t, lines.at(-1) ?? '', 1))[0] ?? ''), { type: 'ADDED' })
   await pushedByItsLine(t, lines, process.env)
   t.equal((await run(t, lines[0] ?? '', process.env)).code, 0)

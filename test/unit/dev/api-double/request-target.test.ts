@@ -22,7 +22,7 @@ t.test('paths that name nothing', async (t) => {
     '/api/v1',
     '/api/v2/pods',
     '/api/v1/secrets',
-    '/apis/apps/v1/deployments',
+    '/apis/apps/v1/statefulsets',
     '/api/v1/pods/clock',
   ]
   const more = ['/api/v1/namespaces/demo/pods/clock/log/more', '/api/v1/namespaces/demo/namespaces', '/api/v1/%E0%A4%A']

@@ -29,13 +29,17 @@ t.test('the lines name this start, go round a proxy, and watch what the cluster 
   t.match(linesToTry(inputs)[0], /^KAS_RUN=2 npm run -s kubectl -- /)
   t.match(linesToTry(inputs)[1], /^npm run -s kas -- tree --kubeconfig /)
   t.match(linesToTry({ ...inputs, number: 1 })[0], /^npm run -s kubectl -- /)
-  t.match(linesToTry(inputs)[3], /^\(cd \.run\/2\/clusters && .* git push -q\)$/)
-  t.match(linesToTry(inputs)[4], /configmaps\/hello$/)
-  t.match(linesToTry(inputs)[5], /gitops status --kubeconfig \.run\/2\/kubeconfig$/)
+  t.match(linesToTry(inputs)[2], /kas -- tree deploy\/broken -n demo --kubeconfig /)
+  t.match(linesToTry(inputs)[4], /^\(cd \.run\/2\/clusters && .* git push -q\)$/)
+  t.match(
+    linesToTry(inputs)[5],
+    /gitops status --commit \$\(git -C \.run\/2\/clusters rev-parse HEAD\) --wait 1m --kubeconfig \.run\/2\/kubeconfig$/,
+  )
+  t.match(linesToTry(inputs)[6], /configmaps\/hello$/)
   t.match(linesToTry(inputs).at(-1), 'pods/clock/log?follow=true')
   t.match(linesToTry({ ...inputs, cluster: { ...cluster, kind: 'real' } }).at(-1), 'namespaces?watch=true')
   const named = { ...inputs, cluster: { ...cluster, kind: 'named' as const }, example: undefined }
   t.equal(linesToTry(named).length, 4, "nothing is brought to somebody's own cluster")
-  t.notMatch(linesToTry(inputs)[2], 'noproxy')
-  t.match(linesToTry({ ...inputs, proxied: true })[2], "--noproxy '*'")
+  t.notMatch(linesToTry(inputs)[3], 'noproxy')
+  t.match(linesToTry({ ...inputs, proxied: true })[3], "--noproxy '*'")
 })

@@ -1,7 +1,7 @@
 import { pause } from '../../../../lib/pause.ts'
 import { BadAnswer } from '../../../command/bad-answer.ts'
 import type { Endpoint } from '../../../command/endpoint.ts'
-import { Unreached } from '../../../command/reach/unreached.ts'
+import { noticeMs, Unreached } from '../../../command/reach/unreached.ts'
 import { Gate, type GateQuestion, type GateVerdict, gateCodes } from './gate.ts'
 import { askState, type ShownState } from './state.ts'
 
@@ -43,7 +43,7 @@ export async function runGate(
     const isFailing = failingSince !== undefined && clock.now() - failingSince >= failingMs
     const isEnough = verdict.isFinal || isFailing || (waitMs === undefined && verdict.isPolled)
     if (isEnough || clock.now() - beganAt >= (waitMs ?? pollWaitMs) || signal.aborted) return { verdict, state }
-    warn(verdict.reason)
+    if (verdict.isPolled || clock.now() - beganAt >= noticeMs) warn(verdict.reason)
     await pause(againMs, clock, signal)
   }
 }
