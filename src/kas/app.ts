@@ -41,6 +41,7 @@ import { Router } from './router/router.ts'
 import { TokenCallCounts } from './servers/agents/limits/token-call-counts.ts'
 import { TokenCallReports } from './servers/agents/limits/token-call-reports.ts'
 import { leaving, whenReady } from './servers/listening.ts'
+import { ReplicaLog } from './sessions/replica-log.ts'
 import { ReplicaSessions } from './sessions/replica-sessions.ts'
 import { SessionTable } from './sessions/session-table.ts'
 import { AwayAgents } from './tunnels/away-agents.ts'
@@ -137,9 +138,12 @@ export class App implements Service {
     const reports = membership && new TokenCallReports({ counts, peers, name, clock }, { callsPerTokenPerMinute })
     const table = new SessionTable()
     const sessions = new ReplicaSessions({ table, peers, name, clock, log: log.child({ mod_name: 'kubernetes_api' }) })
+    const replicaLog = new ReplicaLog({ recent: accessLog?.recent, peers, clock })
     const replicaLinks = peering && new ReplicaLinks({ ...peering, clock })
     const methods = new Map(
-      [leads, reports, sessions, replicaLinks, ...modules].flatMap((part) => [...(part?.replicaMethods ?? [])]),
+      [leads, reports, sessions, replicaLog, replicaLinks, ...modules].flatMap((part) => [
+        ...(part?.replicaMethods ?? []),
+      ]),
     )
     const readiness = this.#readiness
     const ports = new Ports(
@@ -155,6 +159,7 @@ export class App implements Service {
         accessLog,
         table,
         sessions,
+        replicaLog,
         replicaLinks,
       },
       { config, configurationFile, version, product },
@@ -182,7 +187,7 @@ export class App implements Service {
   #createAccessLog(entry: string): AccessLog | undefined {
     const { log, accessSink: sink } = this.#components
     if (!sink) return undefined
-    const { observability, ops } = this.#options.config
+    const { observability, ops, agent } = this.#options.config
     const { rules, exec_command: execCommand } = observability.access_log
     const components = {
       sink,
@@ -190,7 +195,8 @@ export class App implements Service {
       register: this.#register,
       log: log.child({ mod_name: 'access_log' }),
     }
-    return new AccessLog(components, { entry, rules, execCommand, keepsRecent: ops.socket !== undefined })
+    const keepsRecent = ops.socket !== undefined || agent.kubernetes_api !== undefined
+    return new AccessLog(components, { entry, rules, execCommand, keepsRecent })
   }
 
   /** A feature is a line here. */

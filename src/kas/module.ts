@@ -125,6 +125,8 @@ export interface OwnUpgrade {
   readonly maxMessageBytes: number
   /** what the agent has too many of where one more is refused: 'WebSockets for echoes of this agent' */
   readonly what: string
+  /** the first message says what is looked at: the access log has the begin from then on */
+  readonly beginsByMessage?: boolean
   /** The client has its WebSocket. */
   open(opened: OpenedSocket): OwnConversation
 }
@@ -214,6 +216,15 @@ export interface OwnCaller {
   readonly caller: Pick<Caller, 'key' | 'userKey'>
   /** in the cluster the caller acts as this user; undefined: as the agent itself */
   readonly impersonation: Impersonation | undefined
+  /** absent: a test asks */
+  readonly who?: {
+    readonly userId: bigint
+    /** it is a job that the user has started */
+    readonly isJob: boolean
+    readonly address: string | undefined
+  }
+  /** Has the access log say what is looked at, beside the path. */
+  readonly looksAt?: (text: string) => void
 }
 
 export interface OwnRequest extends OwnCaller {

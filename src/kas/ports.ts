@@ -34,6 +34,8 @@ import {
 import { OpsSocket } from './servers/ops-socket/ops-socket.ts'
 import { createRailsRefusalMetrics, createUnservedMetrics } from './servers/rails/rails-metrics.ts'
 import { RailsServer, railsMethodTypes } from './servers/rails/rails-server.ts'
+import { ownLinesEndpoint } from './sessions/own-lines-endpoint.ts'
+import type { ReplicaLog } from './sessions/replica-log.ts'
 import type { ReplicaSessions } from './sessions/replica-sessions.ts'
 import type { SessionTable } from './sessions/session-table.ts'
 import { MemberPlacement } from './tunnels/home-placement.ts'
@@ -57,6 +59,7 @@ export interface PortsComponents {
   readonly table: SessionTable
   /** at all of them */
   readonly sessions: ReplicaSessions
+  readonly replicaLog: ReplicaLog
   /** undefined: this replica is alone */
   readonly replicaLinks: ReplicaLinks | undefined
 }
@@ -109,14 +112,14 @@ export class Ports {
 
   /** What `kas status`, `kas route`, `kas log`, `kas sessions` and `kas doctor` query. */
   opsSocket(): Service[] {
-    const { host, tunnels, peering, refusedCallers, modules, readiness, accessLog, sessions, replicaLinks } =
+    const { host, tunnels, peering, refusedCallers, modules, readiness, sessions, replicaLinks, replicaLog } =
       this.#components
     const { config, version } = this.#options
     const { socket } = config.ops
     if (socket === undefined) return []
     const name = peering?.membership.name ?? config.cluster.name ?? hostname()
     const answers = opsAnswers({ name, version: version.version, readiness, tunnels, refusedCallers, modules, peering })
-    const streams = logStreams(accessLog?.recent)
+    const streams = logStreams(replicaLog)
     const server = new OpsSocket(
       {
         answers: {
@@ -186,7 +189,7 @@ export class Ports {
   }
 
   async kubernetes(): Promise<Service[]> {
-    const { host, tunnels, memory, peering, modules, accessLog, table } = this.#components
+    const { host, tunnels, memory, peering, modules, accessLog, table, replicaLog } = this.#components
     const { forward, directory, localDirectory, usage, register, tracer, clock } = host
     const { config, version, product } = this.#options
     const block = config.agent.kubernetes_api
@@ -197,7 +200,7 @@ export class Ports {
     const log = host.log.child({ mod_name: 'kubernetes_api' })
     const tokens = await webSocketTokens({ log, clock }, block.websocket_token_secret_file)
     const redirect = await frontRedirect(peering, { tunnels, file: block.accel_redirect_secret_file })
-    const endpoints = modules.flatMap((module) => module.endpoints ?? [])
+    const endpoints = [...modules.flatMap((module) => module.endpoints ?? []), ownLinesEndpoint(replicaLog)]
     const userEndpoints = modules.flatMap((module) => module.userEndpoints ?? [])
     const observers = modules.flatMap(({ observe }) => observe ?? [])
     const signedEndpoints = modules.flatMap((module) => module.signedEndpoints ?? [])

@@ -58,6 +58,7 @@ export const accessLineSchema = z.strictObject({
   namespace: text.optional(),
   name: text.optional(),
   path: text.optional(),
+  view: text.optional(),
   label_selector: text.optional(),
   field_selector: text.optional(),
   program: text.optional(),
@@ -85,7 +86,16 @@ export function accessLineText(line: AccessLine): string {
 }
 
 /** characters of what a caller may have made as long as he likes */
-export const bounds = { name: 253, userAgent: 256, selector: 512, path: 256, program: 256, command: 4096 } as const
+export const bounds = {
+  name: 253,
+  userAgent: 256,
+  selector: 512,
+  path: 256,
+  program: 256,
+  command: 4096,
+  views: 5,
+  view: 1024,
+} as const
 
 /** Cut where it is longer, with a mark. */
 export function cut(text: string, maxCharacters: number): string {

@@ -7,6 +7,8 @@ export interface LineFilter {
   readonly agent?: string | undefined
   /** as `isNamedUser` takes it */
   readonly user?: string | undefined
+  /** of this user, and of the jobs that this user has started */
+  readonly userId?: string | undefined
   readonly verb?: string | undefined
   /** not before, as in a line */
   readonly since?: string | undefined
@@ -30,6 +32,8 @@ export class RecentLines {
   readonly #lines: (Kept | undefined)[] = []
   #next = 0
   #count = 0
+  /** that were ever added: the number of the next one */
+  #total = 0
   #bytes = 0
   readonly #followers = new Listeners<Kept>()
 
@@ -41,18 +45,55 @@ export class RecentLines {
     this.#lines[this.#next] = kept
     this.#next = (this.#next + 1) % maxRecentLines
     this.#count += 1
+    this.#total += 1
     this.#bytes += text.length
     this.#followers.notify(kept)
   }
 
-  /** Those that fit, the oldest first. */
-  *matching(filter: LineFilter): Generator<string, void, void> {
+  /** All that fit, the oldest first. */
+  matching(filter: LineFilter): readonly string[] {
+    return this.page(filter, { from: 0, last: 0, maxBytes: maxRecentBytes }).lines
+  }
+
+  /**
+   * Those that fit, the oldest first, as many as fit into `maxBytes`, and one at least.
+   *
+   * @param asked.from - number of the first line that is looked at
+   * @param asked.last - the newest of those that fit; 0: all
+   * @returns `next`: from where to go on; `isWhole`: there are no more now
+   */
+  page(
+    filter: LineFilter,
+    { from, last, maxBytes }: { readonly from: number; readonly last: number; readonly maxBytes: number },
+  ): { readonly lines: readonly string[]; readonly next: number; readonly isWhole: boolean } {
     const fits = fitsTo(filter)
-    const first = this.#next - this.#count + maxRecentLines
-    for (let i = 0; i < this.#count; i++) {
-      const kept = this.#lines[(first + i) % maxRecentLines]
-      if (kept && fits(kept)) yield kept.text
+    const oldest = Math.max(from, this.#total - this.#count)
+    const begin = last === 0 ? oldest : this.#firstOfLast(fits, oldest, last)
+    const lines: string[] = []
+    let bytes = 0
+    for (let number = begin; number < this.#total; number++) {
+      const kept = this.#line(number)
+      if (!kept || !fits(kept)) continue
+      if (lines.length > 0 && bytes + kept.text.length > maxBytes) return { lines, next: number, isWhole: false }
+      lines.push(kept.text)
+      bytes += kept.text.length
     }
+    return { lines, next: this.#total, isWhole: true }
+  }
+
+  #firstOfLast(fits: (kept: Kept) => boolean, oldest: number, last: number): number {
+    let found = 0
+    for (let number = this.#total - 1; number >= oldest; number--) {
+      const kept = this.#line(number)
+      if (kept && fits(kept) && ++found === last) return number
+    }
+    return oldest
+  }
+
+  /** @param number - of one that is kept */
+  #line(number: number): Kept | undefined {
+    const back = this.#total - number
+    return this.#lines[(this.#next - back + 2 * maxRecentLines) % maxRecentLines]
   }
 
   /** Calls `listener` with those that fit from now on, until the returned function is called. */
@@ -71,11 +112,12 @@ export class RecentLines {
   }
 }
 
-function fitsTo({ agent, user, verb, since }: LineFilter): (kept: Kept) => boolean {
+function fitsTo({ agent, user, userId, verb, since }: LineFilter): (kept: Kept) => boolean {
   const isUser = user === undefined ? undefined : isNamedUser([user])
   return (kept) =>
     (agent === undefined || kept.agent === agent) &&
     (!isUser || (kept.user !== undefined && isUser(kept.user))) &&
+    (userId === undefined || kept.user?.id === userId) &&
     (verb === undefined || kept.verb === verb) &&
     (since === undefined || kept.time >= since)
 }

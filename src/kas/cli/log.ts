@@ -1,13 +1,30 @@
 import type { IncomingMessage } from 'node:http'
-import { asWord, escapedJson } from '../../lib/printable.ts'
+import * as z from 'zod'
+import { asWord, escapedJson, printableJson } from '../../lib/printable.ts'
 import type { AccessLine } from '../access-log/access-line.ts'
-import { type Command, type CommandContext, parsedArgs, refuseEmpty, textOption } from '../command/command.ts'
+import { askKas } from '../command/ask-kas.ts'
+import { readAnswer } from '../command/bad-answer.ts'
+import {
+  type CliValues,
+  type Command,
+  type CommandContext,
+  parsedArgs,
+  refuseEmpty,
+  textOption,
+  UsageError,
+} from '../command/command.ts'
+import { endpointOf } from '../command/endpoint.ts'
+import { logHeaders } from '../servers/ops-socket/ops-answers.ts'
+import { maxOwnLines } from '../sessions/own-lines-endpoint.ts'
 import { agentOption, askReplica, explained, reportOf, socketOf, socketOptions, statusUsage } from './status-command.ts'
 
-const usage = 'log [--agent ID] [--user NAME] [--verb VERB] [--since 10m] [--follow]'
+const usage =
+  'log [--agent ID] [--user NAME] [--verb VERB] [--since 10m] [--follow] | log --kubeconfig FILE [--context NAME] [--agent ID] [--verb VERB] [--since 10m]'
 
 const options = {
   ...socketOptions,
+  kubeconfig: { type: 'string' },
+  context: { type: 'string' },
   agent: { type: 'string' },
   user: { type: 'string' },
   verb: { type: 'string' },
@@ -16,12 +33,16 @@ const options = {
 } as const
 
 const help = `usage: kas ${usage}
-  prints who did what by way of one replica: of its last 10,000 lines of the access log those that fit, the oldest first
+  prints who did what, the oldest first: of the last 10,000 lines of each replica's access log those that fit
+  with --kubeconfig: your own lines alone, the last 1,000, as a user without rights on the machine of kas
+  Reads (get, list, logs without -f) are not logged by default: observability.access_log.rules logs them, too
   --agent ID                   of calls for this agent
   --user NAME                  of this user; a number is an id, and @5 who has the name 5
   --verb VERB                  get, list, watch, create, update, patch, delete, deletecollection; of what is no resource, the method
   --since 10m                  not older; or since a time, as 2026-11-26T18:00:00Z
-  --follow                     goes on with those that come
+  -f, --follow                 goes on with those that come
+  --kubeconfig FILE            as whom, and which kas: as kubectl takes it
+  --context NAME               of the kubeconfig (default: the current one)
 ${statusUsage}`
 
 /** A replica begins to answer at once, also where nothing is written yet. ms */
@@ -41,8 +62,9 @@ async function run(args: readonly string[], context: CommandContext): Promise<nu
     return 0
   }
   refuseEmpty(values, ['agent', 'user', 'verb', 'since'])
-  const query = new URLSearchParams()
   const agent = agentOption(values)
+  if (values.kubeconfig !== undefined || values.context !== undefined) return await ownLines(values, context)
+  const query = new URLSearchParams()
   if (agent !== undefined) query.set('agent', agent)
   for (const name of ['user', 'verb', 'since'] as const) {
     const value = textOption(values, name)
@@ -54,8 +76,63 @@ async function run(args: readonly string[], context: CommandContext): Promise<nu
     ? (line: string) => `${escapedJson(line)}\n`
     : (line: string) => `${lineText(reportOf(socket, line) as AccessLine)}\n`
   const response = await openLog(socket, `/log?${query}`, context)
+  const isWhole = sayMissing(io, {
+    unreached: namesOf(response, logHeaders.unreached),
+    incomplete: namesOf(response, logHeaders.incomplete),
+  })
   await explained(socket, () => read(response, (line) => void io.stdout.write(show(line))))
-  return 0
+  return isWhole ? 0 : 1
+}
+
+const names = z.array(z.string().max(253)).max(1000)
+const ownLinesSchema = z.object({
+  lines: z.array(z.record(z.string(), z.unknown())).max(maxOwnLines),
+  cut: z.boolean(),
+  unreached: names,
+  incomplete: names,
+})
+
+/** Prints the lines of the user of a kubeconfig. @throws UsageError, BadAnswer, KasRefused, Unreached */
+async function ownLines(values: CliValues, context: CommandContext): Promise<number> {
+  const { io } = context
+  for (const name of ['user', 'follow', 'socket', 'configuration-file']) {
+    if (values[name] !== undefined)
+      throw new UsageError(`--${name} does not go with --kubeconfig: it shows your own lines`)
+  }
+  const { agent: _, ...others } = values
+  const endpoint = await endpointOf(others, context)
+  if (endpoint.authorization.startsWith('Bearer ci:')) {
+    throw new UsageError('the kubeconfig is of a CI job: kas shows lines to users, by a token of their own')
+  }
+  const query = new URLSearchParams()
+  for (const name of ['agent', 'verb', 'since']) {
+    const value = textOption(values, name)
+    if (value !== undefined) query.set(name, value)
+  }
+  const path = query.size === 0 ? '/log' : `/log?${query}`
+  const { lines, cut, ...missing } = readAnswer(ownLinesSchema, await askKas(endpoint, { method: 'GET', path }))
+  for (const line of lines) {
+    io.stdout.write(values.json ? `${printableJson(line)}\n` : `${lineText(line as unknown as AccessLine)}\n`)
+  }
+  if (cut) io.stderr.write(`note: these are the last ${lines.length} lines: --since and --verb show fewer\n`)
+  return sayMissing(io, missing) ? 0 : 1
+}
+
+function namesOf(response: IncomingMessage, header: string): readonly string[] {
+  const value = response.headers[header]
+  return typeof value === 'string' ? value.split(',').map(decodeURIComponent) : []
+}
+
+/** @returns whether nothing is missing */
+function sayMissing(
+  { stderr }: CommandContext['io'],
+  { unreached, incomplete }: { readonly unreached: readonly string[]; readonly incomplete: readonly string[] },
+): boolean {
+  if (unreached.length > 0)
+    stderr.write(`note: ${unreached.join(', ')} did not answer: what was done by way of it is not shown\n`)
+  if (incomplete.length > 0)
+    stderr.write(`note: of ${incomplete.join(', ')} not all lines are shown: --since shows fewer\n`)
+  return unreached.length === 0 && incomplete.length === 0
 }
 
 /** @throws Error: no answer has begun within 10 s, and why */
@@ -103,9 +180,11 @@ export function callerText({ name, job }: NonNullable<AccessLine['caller']>): st
 
 /** The request: verb, resource, object, program; each is a word. */
 export function whatText(line: Partial<AccessLine>): string {
-  const { verb = '', group, resource, subresource, namespace, name, path, program, arguments: count } = line
+  const { verb = '', group, resource, subresource, namespace, name, path, view, program, arguments: count } = line
   const method = verb === '' ? '' : `${asWord(verb)} `
-  if (resource === undefined) return path === undefined ? '' : `${method}${asWord(path)}`
+  if (resource === undefined) {
+    return path === undefined ? '' : `${method}${asWord(path)}${view === undefined ? '' : ` ${asWord(view)}`}`
+  }
   const kind = asWord(`${resource}${group ? `.${group}` : ''}${subresource ? `/${subresource}` : ''}`)
   const object = [namespace, name].flatMap((part) => (part === undefined ? [] : asWord(part))).join('/')
   const command =

@@ -15,9 +15,9 @@ export type { KasRequest } from './reach/exchange.ts'
 const maxForeignText = 300
 const usualTimeoutMs = 15_000
 /** kas answers these itself; others are of the cluster */
-const ownPath = /^\/(?:views|gitops\/|agents\b)/
+const ownPath = /^\/(?:views|gitops\/|agents\b|log\b)/
 /** kas answers these without the agent */
-const agentlessPath = /^\/(?:gitops\/state|agents)\b/
+const agentlessPath = /^\/(?:gitops\/state|agents|log)\b/
 
 /**
  * Asks kas, or the API server behind it. After a second without an answer it warns, with the reason.

@@ -585,13 +585,24 @@ t.test('each watch over a WebSocket of pages is a call of its own', async (t) =>
 
 t.test('a WebSocket of views', async (t) => {
   const { access, port } = await start(t, {}, cluster, {
-    endpoints: [viewsEndpoint({ open: () => Promise.reject(new Error('not asked')) as never })],
+    endpoints: [viewsEndpoint({ open: () => ({ close: () => undefined }) as never })],
   })
   const client = await ViewsClient.open(t, port, { headers: { Authorization: 'Bearer pat:42:as-user' } })
-  t.match(await access.count(1), [{ event: 'begin', class: 'watch', path: '/views', status: 101, caller: user }])
+  client.send({
+    type: 'open',
+    id: 1,
+    agent: '42',
+    view: 'list',
+    objects: [{ kind: 'deploy' }],
+    scope: { namespaces: ['shop'] },
+  })
+  const looked = { class: 'watch', path: '/views', status: 101, caller: user, view: 'list deploy in shop' }
+  t.match(await access.count(1), [{ event: 'begin', ...looked }])
+  client.view(2).view(3)
   client.socket.close()
   const [begun, ended] = await access.count(2)
-  t.match(ended, { event: 'end', class: 'watch', path: '/views', id: begun?.id, outcome: 'upgraded' })
+  const all = { path: '/views', id: begun?.id, outcome: 'upgraded', view: 'list deploy in shop; tree' }
+  t.match(ended, { event: 'end', class: 'watch', ...all }, 'what is looked at again is named once')
 })
 
 t.test('what a front takes to another replica has its line there', async (t) => {

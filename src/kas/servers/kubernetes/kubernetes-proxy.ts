@@ -267,7 +267,8 @@ export class KubernetesProxy {
   }
 
   #ownCall({ letInAs, ...call }: LetIn) {
-    return { ...call, impersonation: letInAs.impersonation, headers: this.#ownHeaders(call.progress) }
+    const { impersonation, access } = letInAs
+    return { ...call, impersonation, access, headers: this.#ownHeaders(call.progress) }
   }
 
   async #forward({

@@ -6,7 +6,8 @@ import { SharedRates } from '../../../lib/shared-rate.ts'
 import { SharedRooms } from '../../../lib/shared-room.ts'
 import { abortable, linkedController } from '../../../lib/signals.ts'
 import type { Impersonation } from '../../../proto/http/http-message.ts'
-import type { OwnEndpoint } from '../../module.ts'
+import type { OwnCaller, OwnEndpoint } from '../../module.ts'
+import type { Access } from './authorization/authorize.ts'
 import type { Credentials } from './authorization/credentials.ts'
 import type { OpenSession } from './authorization/sessions.ts'
 import { boundedBody, checkLength } from './http/bounded-body.ts'
@@ -38,6 +39,7 @@ export interface OwnCall {
   readonly target: Target
   readonly credentials: Credentials
   readonly caller: Caller
+  readonly access: Pick<Access, 'userId' | 'via'>
   readonly impersonation: Impersonation | undefined
   /** of the answer, beside what it consists of */
   readonly headers: readonly string[]
@@ -124,10 +126,8 @@ export class OwnEndpoints {
     return 'upgraded'
   }
 
-  async #upgrade(
-    sockets: OwnSockets,
-    { exchange, progress, head, credentials, caller, impersonation, session }: OwnCall,
-  ): Promise<RequestOutcome> {
+  async #upgrade(sockets: OwnSockets, call: OwnCall): Promise<RequestOutcome> {
+    const { exchange, progress, head, credentials, session, caller } = call
     const { agentId } = credentials
     let opened: OwnWebSocket | undefined
     const makeRoom = (reason: KasError) => {
@@ -136,9 +136,11 @@ export class OwnEndpoints {
     }
     const hold = this.#sockets.enter(agentId, caller, { what: sockets.what, end: makeRoom })
     try {
-      const socket = sockets.accept(exchange, head, { agentId, caller, impersonation })
+      const begun = () => progress.record.answered(exchange.statusCode)
+      const asked = callerOf(call, begun)
+      const socket = sockets.accept(exchange, head, asked)
       opened = socket
-      progress.record.answered(exchange.statusCode)
+      if (!sockets.beginsByMessage) begun()
       const { changed } = socket
       session.endsBy({ end: (reason) => withdraw(progress, socket, reason), ...(changed ? { changed } : {}) })
       await socket.run(exchange.signal)
@@ -168,7 +170,7 @@ export class OwnEndpoints {
 
   /** @param signal - the caller has left, or makes room for others */
   async #answerWithin(endpoint: OwnEndpoint, call: OwnCall, signal: AbortSignal): Promise<RequestOutcome> {
-    const { exchange, head, target, credentials, caller, impersonation, headers } = call
+    const { exchange, head, target, credentials, caller, headers } = call
     const { agentId } = credentials
     const { maxOwnBodyBytes: maxBytes, ownBodyTimeoutMs: timeoutMs } = this.#limits
     const { maxOwnAnswerBytes, ownAnswerTimeoutMs } = this.#limits
@@ -177,9 +179,7 @@ export class OwnEndpoints {
     const waitMs = () => answered.msUntilPaid(payer)
     for (let ms = waitMs(); ms > 0; ms = waitMs()) await clockDelay(this.#components.clock, ms, signal)
     const answer = endpoint.serve({
-      agentId,
-      caller,
-      impersonation,
+      ...callerOf(call),
       method: exchange.request.method as string,
       query: new Map(target.query),
       body: boundedBody(exchange, head.contentLength, { maxBytes, timeoutMs, signal }),
@@ -191,6 +191,17 @@ export class OwnEndpoints {
     const all = [...headers, ...contentHeaders(mediaType)]
     return (await exchange.answerInPieces(status, all, body, ownAnswerTimeoutMs)) ? 'endpoint' : 'cut'
   }
+}
+
+/** @param onLook - the first time that it is said what is looked at */
+function callerOf(call: OwnCall, onLook?: () => void): OwnCaller {
+  const { exchange, progress, credentials, caller, impersonation, access } = call
+  const looksAt = (text: string) => {
+    progress.record.looksAt(text)
+    onLook?.()
+  }
+  const who = { userId: access.userId, isJob: access.via === 'ci', address: exchange.address }
+  return { agentId: credentials.agentId, caller, impersonation, who, looksAt }
 }
 
 function withdraw(progress: Progress, conversation: { withdraw(reason: KasError): void }, reason: KasError): void {

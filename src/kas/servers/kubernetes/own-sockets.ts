@@ -28,6 +28,7 @@ export interface OwnSocketsOptions {
 export class OwnSockets {
   /** what an agent has too many of */
   readonly what: string
+  readonly beginsByMessage: boolean
   readonly #upgrade: OwnUpgrade
   readonly #components: OwnSocketsComponents
   readonly #options: OwnSocketsOptions
@@ -35,6 +36,7 @@ export class OwnSockets {
 
   constructor(upgrade: OwnUpgrade, components: OwnSocketsComponents, options: OwnSocketsOptions) {
     this.what = upgrade.what
+    this.beginsByMessage = upgrade.beginsByMessage ?? false
     this.#upgrade = upgrade
     this.#components = components
     this.#options = options

@@ -3,12 +3,13 @@ import type { Clock } from '../../../lib/clock.ts'
 import { parseDuration } from '../../../lib/config.ts'
 import { KasError } from '../../../lib/errors.ts'
 import { kubernetesApiMethod } from '../../../proto/http/http-over-grpc.ts'
-import type { LineFilter, RecentLines } from '../../access-log/recent-lines.ts'
+import type { LineFilter } from '../../access-log/recent-lines.ts'
 import type { ReplicaLinks } from '../../peers/replica-links.ts'
+import type { MergedLines, ReplicaLog } from '../../sessions/replica-log.ts'
 import { maxReasonCharacters, type ReplicaSessions } from '../../sessions/replica-sessions.ts'
 import type { SessionFilter } from '../../sessions/session-table.ts'
 import type { FrontTickets } from '../front-tickets.ts'
-import type { LineStream, OpsAnswer } from './ops-socket.ts'
+import type { OpenStream, OpsAnswer } from './ops-socket.ts'
 import { type RouteComponents, routeReport } from './route-report.ts'
 import { type StatusComponents, statusReport } from './status-report.ts'
 
@@ -89,24 +90,31 @@ function invalid(detail: string): KasError {
 }
 
 /**
- * `/log[?agent=N][&user=NAME][&verb=VERB][&since=10m][&follow=true]`: the last lines of the access log, and those that follow.
- *
- * @param recent - undefined: there is no access log
+ * `/log[?agent=N][&user=NAME][&verb=VERB][&since=10m][&follow=true]`: the last lines of the access log of all replicas, and
+ * those that follow.
  */
-export function logStreams(recent: RecentLines | undefined): Record<string, (query: URLSearchParams) => LineStream> {
+export function logStreams(log: Pick<ReplicaLog, 'read' | 'open'>): Record<string, OpenStream> {
   return {
-    '/log': (query) => {
-      if (!recent) {
-        throw new KasError({
-          code: 'NOT_SERVED',
-          what: 'there is no access log: observability.access_log.output is none',
-        })
-      }
+    '/log': async (query) => {
       const filter = lineFilterOf(query)
-      const lines = [...recent.matching(filter)]
-      if (query.get('follow') !== 'true') return { lines }
-      return { lines, follow: (listener) => recent.follow(filter, listener) }
+      if (query.get('follow') !== 'true') {
+        const merged = await log.read(filter)
+        return { lines: merged.lines, headers: headersOf(merged) }
+      }
+      const { follow, ...merged } = await log.open(filter)
+      return { lines: merged.lines, headers: headersOf(merged), follow }
     },
+  }
+}
+
+/** Names of replicas, with commas, whose lines are not there, or not all. */
+export const logHeaders = { unreached: 'kas-unreached', incomplete: 'kas-incomplete' } as const
+
+function headersOf({ unreached, incomplete }: MergedLines): Record<string, string> {
+  const namesOf = (names: readonly string[]) => names.map(encodeURIComponent).join()
+  return {
+    ...(unreached.length > 0 ? { [logHeaders.unreached]: namesOf(unreached) } : {}),
+    ...(incomplete.length > 0 ? { [logHeaders.incomplete]: namesOf(incomplete) } : {}),
   }
 }
 

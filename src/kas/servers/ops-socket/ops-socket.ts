@@ -12,13 +12,17 @@ export interface OpsSocketComponents {
   /** the same, of what is asked for by POST: it changes something */
   readonly actions?: Readonly<Record<string, OpsAnswer>>
   /** by path; lines, one JSON each. @throws KasError, whose text is sent */
-  readonly streams?: Readonly<Record<string, (query: URLSearchParams) => LineStream>>
+  readonly streams?: Readonly<Record<string, OpenStream>>
   readonly log: Logger
 }
 
 export type OpsAnswer = (query: URLSearchParams) => object | Promise<object>
 
+export type OpenStream = (query: URLSearchParams) => LineStream | Promise<LineStream>
+
 export interface LineStream {
+  /** of the answer */
+  readonly headers?: Readonly<Record<string, string>>
   /** each with its end */
   readonly lines: readonly string[]
   /** Calls `listener` with those that come behind them, until the returned function is called; absent: none do. */
@@ -82,12 +86,12 @@ export class OpsSocket implements Service {
     const of = <T>(all: Readonly<Record<string, T>>) => (Object.hasOwn(all, pathname) ? all[pathname] : undefined)
     const stream = method === 'GET' ? of(streams) : undefined
     const answer = method === 'GET' ? of(answers) : method === 'POST' ? of(actions) : undefined
-    if (stream) this.#stream(response, stream, searchParams)
+    if (stream) await this.#stream(response, stream, searchParams)
     else if (answer) send(response, 200, await answer(searchParams))
     else send(response, 404, { error: 'not found' })
   }
 
-  #stream(response: ServerResponse, open: (query: URLSearchParams) => LineStream, query: URLSearchParams): void {
+  async #stream(response: ServerResponse, open: OpenStream, query: URLSearchParams): Promise<void> {
     if (this.#streams >= maxStreams) {
       throw new KasError({
         code: 'TOO_MANY_STREAMS',
@@ -96,12 +100,12 @@ export class OpsSocket implements Service {
         what: 'readers of the log',
       })
     }
-    const { lines, follow } = open(query)
     this.#streams += 1
     response.on('close', () => {
       this.#streams -= 1
     })
-    response.writeHead(200, { 'Content-Type': 'application/x-ndjson' })
+    const { lines, follow, headers } = await open(query)
+    response.writeHead(200, { 'Content-Type': 'application/x-ndjson', ...headers })
     response.write(lines.join(''))
     if (!follow) return void response.end()
     response.flushHeaders()
@@ -110,7 +114,8 @@ export class OpsSocket implements Service {
       if (response.writableLength > allowed) response.destroy()
       else response.write(line)
     })
-    response.on('close', stop)
+    if (response.destroyed) stop()
+    else response.on('close', stop)
   }
 }
 

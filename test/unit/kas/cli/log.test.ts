@@ -3,8 +3,11 @@ import t, { type Test } from 'tap'
 import { type AccessLine, accessLineText } from '../../../../src/kas/access-log/access-line.ts'
 import { RecentLines } from '../../../../src/kas/access-log/recent-lines.ts'
 import { runCli } from '../../../../src/kas/cli/cli.ts'
+import { noPeers } from '../../../../src/kas/peers/peers.ts'
 import { logStreams } from '../../../../src/kas/servers/ops-socket/ops-answers.ts'
 import { OpsSocket } from '../../../../src/kas/servers/ops-socket/ops-socket.ts'
+import { ReplicaLog } from '../../../../src/kas/sessions/replica-log.ts'
+import { systemClock } from '../../../../src/lib/clock.ts'
 import { capturedLog } from '../../../support/captured-log.ts'
 
 const ada = { kind: 'ci_job', id: '5', name: 'ada', project: '3', job: '900', pipeline: '90' } as const
@@ -51,7 +54,14 @@ const refused: AccessLine = {
 async function start(t: Test) {
   const recent = new RecentLines()
   t.chdir(t.testdir()) // a short path: that of a socket is bounded
-  const socket = new OpsSocket({ answers: {}, streams: logStreams(recent), log: capturedLog().log }, { path: 'ops' })
+  const socket = new OpsSocket(
+    {
+      answers: {},
+      streams: logStreams(new ReplicaLog({ recent, peers: noPeers, clock: systemClock })),
+      log: capturedLog().log,
+    },
+    { path: 'ops' },
+  )
   await socket.start()
   t.teardown(() => socket.stop())
   const add = (line: AccessLine) => recent.add(line, accessLineText(line))
@@ -175,10 +185,11 @@ t.test('no line, no replica, no such option', async (t) => {
     t.match(said.stderr, new RegExp(`--${name} is empty`))
   }
   t.equal(await kas('--help'), 0)
-  t.match(said.stdout, /its last 10,000 lines/)
+  t.match(said.stdout, /of the last 10,000 lines of each/)
+  t.match(said.stdout, /Reads .* are not logged by default/)
 })
 
 t.test('switched off', async (t) => {
-  const streams = logStreams(undefined)
-  t.throws(() => streams['/log']?.(new URLSearchParams()), /there is no access log/)
+  const streams = logStreams(new ReplicaLog({ recent: undefined, peers: noPeers, clock: systemClock }))
+  await t.rejects(async () => streams['/log']?.(new URLSearchParams()), /there is no access log/)
 })

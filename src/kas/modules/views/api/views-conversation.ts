@@ -6,6 +6,7 @@ import { viewsBounds } from '../../../../proto/views-json.ts'
 import type { OpenedSocket, OwnConversation } from '../../../module.ts'
 import type { Feeds } from '../feed/feeds.ts'
 import type { OpenView, Viewer } from '../feed/view.ts'
+import { queryText } from './query-text.ts'
 import { errorMessage, type Refused, readViewsMessage, updateMessage, type ViewsMessage } from './views-message.ts'
 
 /** Messages that wait for a client, whose own are not read then: an update of each view that it may have, and as many. */
@@ -71,7 +72,8 @@ export class ViewsConversation implements OwnConversation {
   }
 
   #open({ id, agent, query, fresh }: Extract<ViewsMessage, { type: 'open' }>): void {
-    const { agentId, caller } = this.#opened
+    const { agentId, caller, looksAt } = this.#opened
+    looksAt?.(queryText(query))
     if (agent !== String(agentId)) {
       throw new KasError({ code: 'BAD_REQUEST', detail: `agent: this WebSocket is for agent ${agentId}` })
     }

@@ -5,6 +5,7 @@ import { viewsBounds, viewsProtocol } from '../../../../proto/views-json.ts'
 import type { OwnAnswer, OwnEndpoint, OwnRequest } from '../../../module.ts'
 import type { Feeds } from '../feed/feeds.ts'
 import { viewSockets } from '../feed/view.ts'
+import { queryText } from './query-text.ts'
 import { ViewsConversation } from './views-conversation.ts'
 
 /** Parameters: those that stand once, and lists. */
@@ -21,6 +22,7 @@ export function viewsEndpoint(feeds: Pick<Feeds, 'open'>): OwnEndpoint {
       protocol: viewsProtocol,
       maxMessageBytes: viewsBounds.maxQueryBytes,
       what: viewSockets,
+      beginsByMessage: true,
       open: (opened) => new ViewsConversation(feeds, opened),
     },
   }
@@ -34,6 +36,7 @@ export function viewsEndpoint(feeds: Pick<Feeds, 'open'>): OwnEndpoint {
 async function snapshot(feeds: Pick<Feeds, 'open'>, request: OwnRequest): Promise<OwnAnswer> {
   const { agentId, caller, impersonation: as, signal } = request
   const query = queryOf(request)
+  request.looksAt?.(queryText(query))
   const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>()
   const update = async (json: Uint8Array) => resolve(json)
   const view = feeds.open(agentId, { caller, as, query }, { update, ended: reject })

@@ -5,6 +5,7 @@ import { KasError } from '../../../../lib/errors.ts'
 import { isOneObject } from '../../../../lib/scan-json.ts'
 import type { Impersonation } from '../../../../proto/http/http-message.ts'
 import type { OpenedSocket, OwnConversation } from '../../../module.ts'
+import { queryText } from '../api/query-text.ts'
 import type { Feeds } from '../feed/feeds.ts'
 import type { OpenView } from '../feed/view.ts'
 import { ClientGraph } from './client-graph.ts'
@@ -95,7 +96,8 @@ export class GraphConversation implements OwnConversation {
         update: (json: Uint8Array) => this.#update(json),
         ended: (error: KasError) => this.#fail(error),
       }
-      const { agentId, caller } = this.#opened
+      const { agentId, caller, looksAt } = this.#opened
+      looksAt?.(queryText(query))
       this.#view = this.#components.feeds.open(agentId, { caller, as: this.#as, query }, viewer)
     } catch (error) {
       this.#fail(KasError.from(error))

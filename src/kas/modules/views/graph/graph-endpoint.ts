@@ -42,6 +42,7 @@ export function graphEndpoint(
       protocol,
       maxMessageBytes: viewsBounds.maxQueryBytes - maxFrameBytes,
       what: viewSockets,
+      beginsByMessage: true,
       open: (opened) => {
         const { agentId, caller } = opened
         const end = (reason: KasError) => conversation.withdraw(reason)
