@@ -125,7 +125,7 @@ export interface OwnUpgrade {
   readonly maxMessageBytes: number
   /** what the agent has too many of where one more is refused: 'WebSockets for echoes of this agent' */
   readonly what: string
-  /** the first message says what is looked at: the access log has the begin from then on */
+  /** the first message says what is shown: the access log has the begin from then on */
   readonly beginsByMessage?: boolean
   /** The client has its WebSocket. */
   open(opened: OpenedSocket): OwnConversation
@@ -223,8 +223,8 @@ export interface OwnCaller {
     readonly isJob: boolean
     readonly address: string | undefined
   }
-  /** Has the access log say what is looked at, beside the path. */
-  readonly looksAt?: (text: string) => void
+  /** Has the access log say what is shown, beside the path. */
+  readonly showsView?: (text: string) => void
 }
 
 export interface OwnRequest extends OwnCaller {

@@ -90,8 +90,8 @@ export class CallRecord implements ObservedCall {
   #isLetIn = false
   #as: string | undefined
   #askedAs: readonly string[] = []
-  /** what views look at, without repetitions */
-  readonly #lookedAt = new Set<string>()
+  /** what its views show, without repetitions */
+  readonly #shownViews = new Set<string>()
   #holder: string | undefined
   /** of its begin */
   #class: LineClass | undefined
@@ -118,9 +118,9 @@ export class CallRecord implements ObservedCall {
     this.#askedAs = names.map((name) => cut(name, askedNames.characters))
   }
 
-  /** @param text - what a view of it looks at: the first ones are kept */
-  looksAt(text: string): void {
-    if (this.#lookedAt.size < bounds.views) this.#lookedAt.add(text)
+  /** @param text - what a view of it shows: the first ones are kept */
+  showsView(text: string): void {
+    if (this.#shownViews.size < bounds.views) this.#shownViews.add(text)
   }
 
   /** for this agent, as it says: nothing is checked yet */
@@ -272,7 +272,7 @@ export class CallRecord implements ObservedCall {
     if (this.#askedAs.length > 0) line.asked_as = [...this.#askedAs]
     if (this.#agentId !== undefined) line.agent_id = String(this.#agentId)
     if (this.#asked) addInfo(line, this.#requestInfo(), this.#asked, showsCommand)
-    if (this.#lookedAt.size > 0) line.view = cut([...this.#lookedAt].join('; '), bounds.view)
+    if (this.#shownViews.size > 0) line.view = cut([...this.#shownViews].join('; '), bounds.view)
   }
 
   /** From where, and by whom. */

@@ -27,6 +27,9 @@ interface Kept {
 export const maxRecentLines = 10_000
 export const maxRecentBytes = 16 * 1024 * 1024
 
+/** Of one user, the newest, for `kas log --kubeconfig`. */
+export const maxOwnLines = 1000
+
 export class RecentLines {
   /** by number, from the first that is kept */
   readonly #lines: (Kept | undefined)[] = []
@@ -58,7 +61,7 @@ export class RecentLines {
   /**
    * Those that fit, the oldest first, as many as fit into `maxBytes`, and one at least.
    *
-   * @param asked.from - number of the first line that is looked at
+   * @param asked.from - number of the first line that is read
    * @param asked.last - the newest of those that fit; 0: all
    * @returns `next`: from where to go on; `isWhole`: there are no more now
    */

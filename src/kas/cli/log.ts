@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import * as z from 'zod'
 import { asWord, escapedJson, printableJson } from '../../lib/printable.ts'
 import type { AccessLine } from '../access-log/access-line.ts'
+import { maxOwnLines } from '../access-log/recent-lines.ts'
 import { askKas } from '../command/ask-kas.ts'
 import { readAnswer } from '../command/bad-answer.ts'
 import {
@@ -15,7 +16,6 @@ import {
 } from '../command/command.ts'
 import { endpointOf } from '../command/endpoint.ts'
 import { logHeaders } from '../servers/ops-socket/ops-answers.ts'
-import { maxOwnLines } from '../sessions/own-lines-endpoint.ts'
 import { agentOption, askReplica, explained, reportOf, socketOf, socketOptions, statusUsage } from './status-command.ts'
 
 const usage =

@@ -2,7 +2,6 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import type { AgentId } from '../../call/call.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { KasError } from '../../lib/errors.ts'
-import type { InstanceId } from '../../membership/membership.ts'
 import { type LineFilterSchema, Log, RecentLinesResponseSchema } from '../../proto/gen/replica_log_pb.ts'
 import { type UnaryMethods, unaryService } from '../../proto/unary.ts'
 import { type LineFilter, maxRecentBytes, type RecentLines } from '../access-log/recent-lines.ts'
@@ -38,7 +37,7 @@ export interface LinesOptions {
 }
 
 /** Which line of each instance comes next. */
-type Positions = Map<InstanceId, bigint>
+type Positions = Map<Peer['instance'], bigint>
 
 /** Reads the access log of all replicas. */
 export class ReplicaLog {

@@ -193,15 +193,15 @@ export class OwnEndpoints {
   }
 }
 
-/** @param onLook - the first time that it is said what is looked at */
-function callerOf(call: OwnCall, onLook?: () => void): OwnCaller {
+/** @param onShown - the first time that it is said what is shown */
+function callerOf(call: OwnCall, onShown?: () => void): OwnCaller {
   const { exchange, progress, credentials, caller, impersonation, access } = call
-  const looksAt = (text: string) => {
-    progress.record.looksAt(text)
-    onLook?.()
+  const showsView = (text: string) => {
+    progress.record.showsView(text)
+    onShown?.()
   }
   const who = { userId: access.userId, isJob: access.via === 'ci', address: exchange.address }
-  return { agentId: credentials.agentId, caller, impersonation, who, looksAt }
+  return { agentId: credentials.agentId, caller, impersonation, who, showsView }
 }
 
 function withdraw(progress: Progress, conversation: { withdraw(reason: KasError): void }, reason: KasError): void {

@@ -13,7 +13,7 @@ interface QueryShape {
 }
 
 /**
- * Says what a view looks at, for the access log: `list pods, apps/Deployment in shop`.
+ * Says what a view shows, for the access log: `list pods, apps/Deployment in shop`.
  *
  * @param query - JSON of a client, which the agent checks: nothing of it is trusted here
  */

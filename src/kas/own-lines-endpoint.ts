@@ -1,13 +1,11 @@
-import { parseDuration } from '../../lib/config.ts'
-import { Counter } from '../../lib/counter.ts'
-import { KasError } from '../../lib/errors.ts'
-import type { AccessLine } from '../access-log/access-line.ts'
-import type { LineFilter } from '../access-log/recent-lines.ts'
-import type { OwnEndpoint, OwnRequest } from '../module.ts'
-import type { ReplicaLog } from './replica-log.ts'
+import { parseDuration } from '../lib/config.ts'
+import { Counter } from '../lib/counter.ts'
+import { KasError } from '../lib/errors.ts'
+import type { AccessLine } from './access-log/access-line.ts'
+import { type LineFilter, maxOwnLines } from './access-log/recent-lines.ts'
+import type { OwnEndpoint, OwnRequest } from './module.ts'
+import type { ReplicaLog } from './sessions/replica-log.ts'
 
-/** Of one answer, the newest. */
-export const maxOwnLines = 1000
 /** Of one answer: kas' own answers have 4 MiB at most. */
 const maxOwnLineBytes = 3 * 1024 * 1024
 /** Questions at once of one user, and of all at this replica: each asks all replicas. */
