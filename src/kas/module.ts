@@ -224,7 +224,7 @@ export interface OwnCaller {
     readonly address: string | undefined
   }
   /** Has the access log say what is shown, beside the path. */
-  readonly showsView?: (text: string) => void
+  readonly shows?: (text: string) => void
 }
 
 export interface OwnRequest extends OwnCaller {

@@ -119,7 +119,7 @@ export class CallRecord implements ObservedCall {
   }
 
   /** @param text - what a view of it shows: the first ones are kept */
-  showsView(text: string): void {
+  shows(text: string): void {
     if (this.#shownViews.size < bounds.views) this.#shownViews.add(text)
   }
 

@@ -196,12 +196,12 @@ export class OwnEndpoints {
 /** @param onShown - the first time that it is said what is shown */
 function callerOf(call: OwnCall, onShown?: () => void): OwnCaller {
   const { exchange, progress, credentials, caller, impersonation, access } = call
-  const showsView = (text: string) => {
-    progress.record.showsView(text)
+  const shows = (text: string) => {
+    progress.record.shows(text)
     onShown?.()
   }
   const who = { userId: access.userId, isJob: access.via === 'ci', address: exchange.address }
-  return { agentId: credentials.agentId, caller, impersonation, who, showsView }
+  return { agentId: credentials.agentId, caller, impersonation, who, shows }
 }
 
 function withdraw(progress: Progress, conversation: { withdraw(reason: KasError): void }, reason: KasError): void {

@@ -72,8 +72,8 @@ export class ViewsConversation implements OwnConversation {
   }
 
   #open({ id, agent, query, fresh }: Extract<ViewsMessage, { type: 'open' }>): void {
-    const { agentId, caller, showsView } = this.#opened
-    showsView?.(queryText(query))
+    const { agentId, caller, shows } = this.#opened
+    shows?.(queryText(query))
     if (agent !== String(agentId)) {
       throw new KasError({ code: 'BAD_REQUEST', detail: `agent: this WebSocket is for agent ${agentId}` })
     }

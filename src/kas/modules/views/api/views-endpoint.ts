@@ -36,7 +36,7 @@ export function viewsEndpoint(feeds: Pick<Feeds, 'open'>): OwnEndpoint {
 async function snapshot(feeds: Pick<Feeds, 'open'>, request: OwnRequest): Promise<OwnAnswer> {
   const { agentId, caller, impersonation: as, signal } = request
   const query = queryOf(request)
-  request.showsView?.(queryText(query))
+  request.shows?.(queryText(query))
   const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>()
   const update = async (json: Uint8Array) => resolve(json)
   const view = feeds.open(agentId, { caller, as, query }, { update, ended: reject })

@@ -96,8 +96,8 @@ export class GraphConversation implements OwnConversation {
         update: (json: Uint8Array) => this.#update(json),
         ended: (error: KasError) => this.#fail(error),
       }
-      const { agentId, caller, showsView } = this.#opened
-      showsView?.(queryText(query))
+      const { agentId, caller, shows } = this.#opened
+      shows?.(queryText(query))
       this.#view = this.#components.feeds.open(agentId, { caller, as: this.#as, query }, viewer)
     } catch (error) {
       this.#fail(KasError.from(error))
