@@ -125,6 +125,7 @@ t.test('a graph of a cluster', { skip, timeout: 120_000 }, async (t) => {
       'rolebindings/ada -r> roles/lists-pods',
     ]
     await drawn(client, ...all)
+    const drawnActions = client.graph.actions
     const names = Array.from({ length: 100 }, (_, i) => `p${i}`)
     let most = 0
     const path = '/api/v1/namespaces/shop/pods'
@@ -142,7 +143,8 @@ t.test('a graph of a cluster', { skip, timeout: 120_000 }, async (t) => {
     t.equal(client.failure, undefined)
     t.equal(client.socket.readyState, client.socket.OPEN)
     await drawn(client, ...all)
-    t.ok(most > 1 && client.graph.actions > 50, `${client.graph.actions} actions in ${client.graph.answers} answers`)
+    const { actions, answers } = client.graph
+    t.ok(most > 1 && actions > drawnActions, `${actions} actions in ${answers} answers`) // fewer where changes wait
     t.ok(client.graph.warnings.includes('unfollowed: Secret is not followed by the agent'))
   })
 
