@@ -96,7 +96,7 @@ onNodes('real nodes', { file: import.meta.url, nodes: 2, timeoutMs: 200_000, env
   })
 
   await t.test('agentk starts anew: the same since, or at least', async (t) => {
-    const before = shownNow(tree)
+    const before = await shownNow(tree)
     await ground.stopAgentk('agentk-0')
     await ground.startAgentk('agentk-0')
     await theSame(t, before, ground)
@@ -104,7 +104,7 @@ onNodes('real nodes', { file: import.meta.url, nodes: 2, timeoutMs: 200_000, env
 
   await t.test('another pod leads: the same since, or at least', async (t) => {
     await ground.startAgentk('agentk-1')
-    const before = shownNow(tree)
+    const before = await shownNow(tree)
     await ground.stopAgentk('agentk-0')
     await theSame(t, before, ground)
   })
@@ -205,15 +205,19 @@ const causeOf = (tree: LiveTree, breakage: Breakage) => rowOf(tree, breakage)?.z
 /** Not before the test began, by clocks of whole seconds. */
 const isSoonAfter = (since: number | undefined, began: number) => since !== undefined && since >= began - secondMs
 
-/** What each breakage is told to be now. */
-const shownNow = (tree: LiveTree) =>
-  breakages.flatMap((breakage) => {
-    const cause = causeOf(tree, breakage)
-    return cause ? [{ breakage, cause }] : []
-  })
+/** What each breakage is told to be now; one that crashes again and again has moments in which it runs. */
+async function shownNow(tree: LiveTree): Promise<{ readonly breakage: Breakage; readonly cause: Cause }[]> {
+  const shown = () =>
+    breakages.flatMap((breakage) => {
+      const cause = causeOf(tree, breakage)
+      return cause ? [{ breakage, cause }] : []
+    })
+  await tree.until('each breakage is told', () => shown().length === breakages.length, stepMs)
+  return shown()
+}
 
 /** A new view says what was said before, though the pod that it is of has seen nothing begin. */
-async function theSame(t: Test, before: ReturnType<typeof shownNow>, ground: NodesGround): Promise<void> {
+async function theSame(t: Test, before: Awaited<ReturnType<typeof shownNow>>, ground: NodesGround): Promise<void> {
   t.equal(before.length, breakages.length)
   const tree = rootView(ground)
   const others = () =>
