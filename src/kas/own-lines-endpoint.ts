@@ -46,8 +46,8 @@ export function ownLinesEndpoint(log: Pick<ReplicaLog, 'read'>): OwnEndpoint {
 
 function busy(isOfUser: boolean): KasError {
   const { name, limit } = isOfUser
-    ? ({ name: 'questions_of_user', limit: maxRunningOfUser } as const)
-    : ({ name: 'questions_of_users', limit: maxRunning } as const)
+    ? ({ name: 'log_questions_of_user', limit: maxRunningOfUser } as const)
+    : ({ name: 'log_questions_of_users', limit: maxRunning } as const)
   return new KasError({ code: 'TOO_MANY_STREAMS', name, limit, what: 'questions for the lines of a user' })
 }
 
