@@ -20,6 +20,7 @@ import { idleCallers } from './attacks/idle-callers.ts'
 import { idleConnects } from './attacks/idle-connects.ts'
 import { knocking } from './attacks/knocking.ts'
 import { longErrors } from './attacks/long-errors.ts'
+import { longHeads } from './attacks/long-heads.ts'
 import { longestRequests } from './attacks/longest-requests.ts'
 import { madeUpTokens } from './attacks/made-up-tokens.ts'
 import { manyConnections } from './attacks/many-connections.ts'
@@ -79,6 +80,7 @@ export const attacks: readonly Attack<unknown>[] = [
   ownBodies,
   slowHooks,
   pausedExecs,
+  longHeads,
   fleetOfTenant,
   fleetOfProjects,
   idleCallers,
