@@ -13,8 +13,8 @@ export const nodeFlags = ['--max-semi-space-size=4']
 export const nodeEnvironment = { MALLOC_ARENA_MAX: '1' }
 
 /**
- * What a replica allocates with where it is there, as in its image: glibc gives the system back what is free at the end of
- * its heap alone (doc/decisions/0036).
+ * The allocator of the image of kas. glibc gives the system back what is free at the end of its heap alone
+ * (doc/decisions/0036).
  */
 export const allocatorEnvironment = {
   LD_PRELOAD: 'libjemalloc.so.2',

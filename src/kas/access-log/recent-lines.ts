@@ -27,7 +27,7 @@ interface Kept {
 export const maxRecentLines = 10_000
 export const maxRecentBytes = 16 * 1024 * 1024
 
-/** Of one user, the newest, for `kas log --kubeconfig`. */
+/** So many of the newest lines one user gets by `kas log --kubeconfig`. */
 export const maxOwnLines = 1000
 
 export class RecentLines {
@@ -59,7 +59,7 @@ export class RecentLines {
   }
 
   /**
-   * Those that fit, the oldest first, as many as fit into `maxBytes`, and one at least.
+   * Reads as many matching lines as `maxBytes` has room for, and one at least, the oldest first.
    *
    * @param asked.from - number of the first line that is read
    * @param asked.last - the newest of those that fit; 0: all

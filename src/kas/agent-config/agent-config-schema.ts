@@ -121,7 +121,7 @@ const asWhom = ['username', 'groups', 'uid', 'extra[].key', 'extra[].val'].map(
 const ofEntry = ['access_as.agent', ...asWhom, 'access_as.ci_job', 'environments', 'protected_branches_only']
 const ofSource = ['id', 'namespaces', 'access_as.service_account.namespace', 'access_as.service_account.name']
 
-/** Who may use the agent and as whom, and as whom its sources are applied. */
+/** These keys say who may use the agent and as whom, and as whom its sources are applied. */
 export const decisiveKeys = DecisiveKeys.of([
   ...['id', ...ofEntry].flatMap((name) => [`ci_access.projects[].${name}`, `ci_access.groups[].${name}`]),
   ...ofEntry.map((name) => `ci_access.instance.${name}`),

@@ -1,6 +1,6 @@
 import type { DirectoryCommand } from './directory-command.ts'
 
-/** What options of these commands are: the form of a value, and what it does. Some commands say it in another way. */
+/** Explains each option: the form of a value, and what it does. Some commands explain one in words of their own. */
 const explained: Readonly<Record<string, readonly [form: string, text: string]>> = {
   agent: ['NAME', 'the agent'],
   all: ['', 'all agents whose user_access lets the user in; a running kas says which'],
@@ -76,7 +76,7 @@ export function directoryHelp(words: string, command: DirectoryCommand): string 
   return `${headOf(command)}${linesOf([...own, ...common])}${exitCodes}`
 }
 
-/** Of all commands that begin with a word. */
+/** Lists all commands that begin with a word. */
 export function overviewHelp(commands: readonly DirectoryCommand[]): string {
   const more = '  --help shows the options of each command: kas agent create --help\n'
   return `${commands.map(headOf).join('')}${linesOf(common)}${more}${exitCodes}`

@@ -7,7 +7,7 @@ import { directoryFileChecks } from '../doctor/directory-files.ts'
 import type { FileCheck } from '../doctor/file-check.ts'
 import { secretChecks } from '../doctor/secrets.ts'
 
-/** What a file says about a key, besides what the file itself allows. */
+/** A sentence about a key of a file, beside those about the file's own form. */
 export interface Remark {
   readonly key: string
   readonly text: string

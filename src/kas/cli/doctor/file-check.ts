@@ -1,6 +1,6 @@
 import type { Finding } from '../../../lib/findings.ts'
 
-/** What a configuration names, and how it is checked. */
+/** Files that a configuration names, and how they are checked. */
 export interface FileCheck {
   /** of the configuration */
   readonly key: string

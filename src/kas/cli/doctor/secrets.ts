@@ -21,7 +21,7 @@ export async function checkSecrets(config: KasConfig): Promise<Finding[]> {
   return all.length > 0 ? all : [{ check: 'secrets', state: 'skipped', text: 'no file of a secret is named' }]
 }
 
-/** Those that are named. */
+/** Checks each secret that the configuration names. */
 export function secretChecks(config: KasConfig): FileCheck[] {
   const { gitlab, api, private_api, cluster, agent, directory, observability } = config
   const kubernetes = agent.kubernetes_api

@@ -64,7 +64,6 @@ const steering =
 /** characters of a status text that is passed on: node's own have 31 at the most */
 const maxStatusText = 256
 /** what a status text may hold */
-const noPlace = { asked: undefined }
 const text = /^[\t\x20-\x7e\x80-\xff]*$/
 
 /**
@@ -91,7 +90,7 @@ export function readResponseHead(
     } else if (!removed.has(canonical) && !steering.test(canonical) && !named?.has(canonical)) {
       if (allowList && !allowList.passes(canonical)) continue
       if (canonical === 'Via') clusterVia = values.at(-1)
-      const { asked } = canonical === 'Location' ? options : noPlace
+      const asked = canonical === 'Location' ? options.asked : undefined
       for (const value of values) headers.push(canonical, asked ? relativeLocation(value, asked) : value)
     }
   }
