@@ -10,7 +10,7 @@ import type { HostileGround } from './hostile-ground.ts'
 import type { Stage } from './stage.ts'
 
 /** Of who was told that he works for the newcomer. */
-const patienceMs = patience(5000)
+const patienceMs = patience(20_000)
 const askAgainMs = 50
 
 /**
