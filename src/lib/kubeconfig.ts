@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { parse } from 'yaml'
+import { didYouMean } from './nearest-name.ts'
 
 /** Where a cluster's API server is, and who asks it. Absent parts are not used. */
 export interface ClusterSettings {
@@ -16,6 +17,8 @@ export interface ClusterSettings {
   readonly impersonation?: ActAs | undefined
   /** the context that was taken */
   readonly context?: string | undefined
+  /** of the context */
+  readonly namespace?: string | undefined
 }
 
 export type Source = { readonly file: string } | { readonly text: string }
@@ -43,6 +46,11 @@ export interface KubeconfigFlags {
   readonly as?: string | undefined
   readonly asGroup?: readonly string[] | undefined
   readonly asUid?: string | undefined
+}
+
+/** Credentials come from a program, as clouds have them. */
+export class ForeignCredentials extends Error {
+  override readonly name = 'ForeignCredentials'
 }
 
 type Block = Record<string, unknown>
@@ -81,6 +89,7 @@ export async function loadKubeconfig(files: readonly string[], flags: Kubeconfig
     ...fromUser(user, flags),
     impersonation: impersonation(user?.value ?? {}, flags),
     ...(contextName ? { context: contextName } : {}),
+    namespace: text(context.namespace),
   }
 }
 
@@ -108,8 +117,9 @@ function entries(list: unknown, key: string, folder: string): Named[] {
 
 function find(list: readonly Named[], name: string, what: string): Named {
   const found = list.find((entry) => entry.name === name)
-  if (!found) throw new Error(`The kubeconfig has no ${what} "${name}"; it has: ${list.map((e) => e.name).join(', ')}`)
-  return found
+  if (found) return found
+  const names = list.map((entry) => entry.name)
+  throw new Error(`The kubeconfig has no ${what} "${name}"; it has: ${names.join(', ')}${didYouMean(name, names)}`)
 }
 
 function fromCluster(cluster: Named | undefined, flags: KubeconfigFlags): Partial<ClusterSettings> {
@@ -122,8 +132,8 @@ function fromCluster(cluster: Named | undefined, flags: KubeconfigFlags): Partia
 function fromUser(user: Named | undefined, flags: KubeconfigFlags): Partial<ClusterSettings> {
   const value = user?.value ?? {}
   if ((value.exec || value['auth-provider']) && !flags.token) {
-    throw new Error(
-      `User "${user?.name}" of the kubeconfig gets its credentials from a program, which agentk does not run`,
+    throw new ForeignCredentials(
+      `user "${user?.name}" of the kubeconfig gets its credentials from a program, which is not run here`,
     )
   }
   const certificate = source(user, 'client-certificate', flags.clientCertificate)

@@ -13,3 +13,9 @@ export function nearestName(name: string, names: readonly string[]): string | un
   const near = names.find((one) => plainName(one) === wanted) ?? closest(name, names as string[])
   return plainName(near) === wanted || distance(name, near) <= Math.max(2, name.length / 3) ? near : undefined
 }
+
+/** A sentence for the end of a message, with the nearest name; empty: none is near. */
+export function didYouMean(name: string, names: readonly string[]): string {
+  const near = nearestName(name, names)
+  return near === undefined ? '' : `. Did you mean ${near}?`
+}

@@ -1,9 +1,10 @@
+import { didYouMean } from '../../lib/nearest-name.ts'
 import { required, textOption, UsageError } from '../command/command.ts'
 import { type RoleName, roleNames } from '../directory/file/roles.ts'
 import { problemOfRepositoryUrl } from '../repositories/repository-url.ts'
 import type { CliContext, DirectoryCommand } from './directory-command.ts'
 import type { DirectoryDocument } from './directory-document.ts'
-import { projectNamed } from './named-entries.ts'
+import { projectPaths } from './named-entries.ts'
 import { endText, newToken, tokenOptions } from './token.ts'
 
 /** `kas agent create` */
@@ -45,7 +46,10 @@ function projectIdFor(path: string, values: CliContext['values'], directory: Dir
     if (url !== undefined) throw new UsageError(`project ${path} is in the directory already: leave out --git`)
     return Number(known.id)
   }
-  if (url === undefined) return Number(projectNamed(directory, path).id)
+  if (url === undefined) {
+    const near = didYouMean(path, projectPaths(directory.contents))
+    throw new UsageError(`no project ${path} in the directory; with --git URL kas agent create adds it${near}`)
+  }
   const problem = problemOfRepositoryUrl(url)
   if (problem) throw new UsageError(`--git: allowed is ${problem}`)
   const id = directory.nextId('projects')
@@ -104,12 +108,16 @@ function rolesFrom(given: readonly string[], directory: DirectoryDocument): Role
   for (const text of given) {
     const [, path = '', role = ''] = /^(.*)=(.*)$/.exec(text) ?? []
     if (!roleNames.includes(role as RoleName)) {
-      throw new UsageError(`--role ${text}: allowed is PATH=ROLE with ROLE one of ${roleNames.join(', ')}`)
+      const near = didYouMean(role, roleNames)
+      throw new UsageError(`--role ${text}: allowed is PATH=ROLE with ROLE one of ${roleNames.join(', ')}${near}`)
     }
     const project = projectsByPath.get(path.toLowerCase())
     const group = groupsByPath.get(path.toLowerCase())
     const place = project ?? group
-    if (!place) throw new UsageError(`--role ${text}: no project or group ${path} in the directory`)
+    if (!place) {
+      const paths = [...projectPaths(directory.contents), ...[...groupsByPath.values()].map((each) => each.path)]
+      throw new UsageError(`--role ${text}: no project or group ${path} in the directory${didYouMean(path, paths)}`)
+    }
     const kind = project ? 'projects' : 'groups'
     roles[kind] = { ...roles[kind], [String(place.id)]: [role as RoleName] }
   }

@@ -1,3 +1,4 @@
+import { didYouMean } from '../../lib/nearest-name.ts'
 import { required, textOption, UsageError } from '../command/command.ts'
 import type { CliContext, DirectoryCommand, DirectoryResult } from './directory-command.ts'
 import type { OwnedToken, TokenTree } from './directory-document.ts'
@@ -89,11 +90,14 @@ export const tokenRotate: DirectoryCommand = {
 /** @throws UsageError unless the owner has one, or one of that name */
 function tokenOf({ values, directory }: CliContext, { kind, list, id, name }: Owner): OwnedToken {
   const wanted = textOption(values, 'token-name')
-  const tokens = directory.tokensOf(list, id).filter((token) => wanted === undefined || token.name === wanted)
+  const all = directory.tokensOf(list, id)
+  const tokens = all.filter((token) => wanted === undefined || token.name === wanted)
   const [token, ...others] = tokens
   if (!token) {
     const which = wanted === undefined ? 'no token' : `no token ${wanted}`
-    throw new UsageError(`${kind} ${name} has ${which}; kas token create --${kind} ${name} gives one`)
+    const names = all.flatMap((token) => token.name ?? [])
+    const near = wanted === undefined ? '' : didYouMean(wanted, names)
+    throw new UsageError(`${kind} ${name} has ${which}; kas token create --${kind} ${name} gives one${near}`)
   }
   if (others.length === 0) return { kind, list, ownerId: id, owner: name, token }
   const shown = tokens.map((each) => `${each.name ?? 'without a name'} (${shortHash(each)})`).join(', ')

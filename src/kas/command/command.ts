@@ -1,5 +1,6 @@
 import { type ParseArgsConfig, parseArgs } from 'node:util'
 import type { Clock } from '../../lib/clock.ts'
+import { nearestName } from '../../lib/nearest-name.ts'
 import type { PrintableOutput } from '../../lib/printable-output.ts'
 
 /** Where a command reads and writes. */
@@ -79,12 +80,16 @@ export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** As `parseArgs` of node. @throws UsageError that says which option */
+/** As `parseArgs` of node. @throws UsageError that says which option, and the nearest one to an unknown one */
 export function parsedArgs<T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArgs<T>> {
   try {
     return parseArgs(config)
   } catch (error) {
-    throw new UsageError((error as Error).message)
+    const { message } = error as Error
+    const [, unknown = ''] = /^Unknown option '--([^']+)'/.exec(message) ?? []
+    const near = nearestName(unknown, Object.keys(config.options ?? {}))
+    // what node says beside is about words that begin with --
+    throw new UsageError(unknown && near ? `Unknown option '--${unknown}'. Did you mean --${near}?` : message)
   }
 }
 

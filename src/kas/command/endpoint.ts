@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { delimiter } from 'node:path'
 import type { Clock } from '../../lib/clock.ts'
-import { type ClusterSettings, loadKubeconfig, type Source } from '../../lib/kubeconfig.ts'
+import { type ClusterSettings, ForeignCredentials, loadKubeconfig, type Source } from '../../lib/kubeconfig.ts'
 import { printable } from '../../lib/printable.ts'
-import { type CliValues, type CommandContext, textOption, UsageError } from './command.ts'
+import { type CliIo, type CliValues, type CommandContext, textOption, UsageError } from './command.ts'
 import type { Place } from './reach/unreached.ts'
 
 /** Where kas is (`https://kas.example.com/k8s-proxy`), as whom it is asked, and how a command waits. */
@@ -32,17 +32,11 @@ export const tokenPattern = /^(ci|pat):(\d{1,19}):(\S+)$/
  * @throws UsageError that says what to set
  */
 export async function endpointOf(values: CliValues, context: Pick<CommandContext, 'io' | 'clock'>): Promise<Endpoint> {
-  const { env } = context.io
-  const given = textOption(values, 'kubeconfig')
-  const files = given === undefined ? (env.KUBECONFIG ?? '').split(delimiter).filter(Boolean) : [given]
+  const files = filesOf(values, context.io)
   if (files.length === 0) {
     throw new UsageError('which kas? Say --kubeconfig FILE or set KUBECONFIG; kas kubeconfig prints one')
   }
-  const settings = await loadKubeconfig(files, {
-    context: textOption(values, 'context') ?? (env.KUBE_CONTEXT || undefined), // as GitLab's jobs have it
-  }).catch((cause: Error) => {
-    throw new UsageError(cause.message, { cause })
-  })
+  const settings = await settingsOf(files, values, context.io)
   const named = [files.join(delimiter), ...(settings.context ? [`context ${settings.context}`] : [])].join(', ')
   const { agentId, authorization } = await credentialsOf(settings, textOption(values, 'agent'), named)
   const { ca, serverName, skipVerify } = settings
@@ -56,6 +50,29 @@ export async function endpointOf(values: CliValues, context: Pick<CommandContext
       ...(skipVerify ? { rejectUnauthorized: false } : {}),
     },
   }
+}
+
+/** @returns the namespace that the context names. @throws UsageError that says what is wrong with the kubeconfig */
+export async function namespaceOf(values: CliValues, io: Pick<CliIo, 'env'>): Promise<string | undefined> {
+  const files = filesOf(values, io)
+  return files.length === 0 ? undefined : (await settingsOf(files, values, io)).namespace
+}
+
+function filesOf(values: CliValues, { env }: Pick<CliIo, 'env'>): string[] {
+  const given = textOption(values, 'kubeconfig')
+  return given === undefined ? (env.KUBECONFIG ?? '').split(delimiter).filter(Boolean) : [given]
+}
+
+function settingsOf(files: readonly string[], values: CliValues, { env }: Pick<CliIo, 'env'>) {
+  // as GitLab's jobs have it
+  const context = textOption(values, 'context') ?? (env.KUBE_CONTEXT || undefined)
+  return loadKubeconfig(files, { context }).catch((cause: Error) => {
+    const isOther = cause instanceof ForeignCredentials
+    const text = isOther
+      ? `${files.join(delimiter)} is no kubeconfig of kas: ${cause.message}. kas kubeconfig makes one`
+      : cause.message
+    throw new UsageError(text, { cause })
+  })
 }
 
 const proxyVariables = ['HTTPS_PROXY', 'https_proxy', 'ALL_PROXY', 'all_proxy', 'HTTP_PROXY', 'http_proxy']
@@ -90,7 +107,7 @@ async function credentialsOf({ token }: ClusterSettings, agent: string | undefin
     )
   }
   if (agent !== undefined && !/^[1-9]\d{0,18}$/.test(agent)) {
-    throw new UsageError(`--agent ${agent}: allowed is an agent's id, a whole number above zero`)
+    throw new UsageError(`--agent ${agent}: allowed is an agent's id, a whole number above zero; kas agents lists them`)
   }
   const agentId = agent ?? agentOfToken
   return { agentId, authorization: `Bearer ${type}:${agentId}:${secret}` }

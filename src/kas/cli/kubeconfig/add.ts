@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
+import { didYouMean } from '../../../lib/nearest-name.ts'
 import { tokenHash } from '../../../lib/token-hash.ts'
 import type { Agent } from '../../agent.ts'
 import { askAgentsOfUser, endpointAt, tokenFrom } from '../../command/agents-of-user.ts'
@@ -127,9 +128,15 @@ function onlyAgent(
   const [first] = found
   if (first && found.length === 1) return first
   const names = listed.map((each) => `${each.project.path}:${each.name}`).join(', ') || 'none'
-  throw new Error(
-    `${values.all ? 'no agent' : `not one agent ${name}`} lets ${user} in at ${server}; there are: ${names}`,
-  )
+  const which = values.all ? 'no agent' : `not one agent ${name}`
+  const near =
+    first || name === undefined
+      ? ''
+      : didYouMean(
+          name,
+          listed.map((each) => each.name),
+        )
+  throw new Error(`${which} lets ${user} in at ${server}; there are: ${names}${near}`)
 }
 
 /** A new token is unknown for a moment. */

@@ -177,6 +177,36 @@ t.test('what is not there, or not one alone, is said', async (t) => {
   t.equal(await readFile(file, 'utf8'), text)
 })
 
+t.test('a name that is not there is answered with the nearest one that is', async (t) => {
+  const { kas } = await filled(t)
+  const server = '--server https://kas.example.com:8154'
+  const near: Readonly<Record<string, RegExp>> = {
+    'agent show prdo': /no agent prdo in the directory\. Did you mean prod\?/,
+    'agent show Prod': /Did you mean prod\?/,
+    'agent delete prod --project app/web': /no project app\/web in the directory\. Did you mean apps\/web\?/,
+    'agent rotate prdo --project apps/web': /no agent prdo of project apps\/web in the directory\. Did you mean prod\?/,
+    'agent rotate prod --project apps/web --token-name eus': /no token eus; .* gives one$/m,
+    'agent rotate prod --project platform/clusters --token-name ue': /no token ue; .*\. Did you mean eu\?/,
+    'agent create x --project app/web': /with --git URL kas agent create adds it\. Did you mean apps\/web\?/,
+    'agent list --project app/web': /Did you mean apps\/web\?/,
+    'token create --agent prdo': /Did you mean prod\?/,
+    'token list --agent prdo': /Did you mean prod\?/,
+    'token list --user aad': /no user aad in the directory\. Did you mean ada\?/,
+    'token create --user aad': /Did you mean ada\?/,
+    'token create --job 1 --pipeline 1 --user aad --project apps/web': /Did you mean ada\?/,
+    'token create --job 1 --pipeline 1 --user ada --project app/web': /Did you mean apps\/web\?/,
+    'user show aad': /Did you mean ada\?/,
+    'user rotate ada --token-name latpop': /Did you mean laptop\?/,
+    'user create carl --role app/web=developer': /Did you mean apps\/web\?/,
+    'user create carl --role apps/web=developr': /Did you mean developer\?/,
+    [`kubeconfig --agent prdo --user ada ${server}`]: /Did you mean prod\?/,
+    [`kubeconfig --agent prod --project app/web --user ada ${server}`]: /Did you mean apps\/web\?/,
+    [`kubeconfig --agent prod --project apps/web --user aad ${server}`]: /Did you mean ada\?/,
+    'user list --jsno': /Unknown option '--jsno'\. Did you mean --json\?/,
+  }
+  for (const [line, says] of Object.entries(near)) t.match(await kas(line), { code: 2, stdout: '', stderr: says }, line)
+})
+
 t.test('a file that kas would refuse is not edited', async (t) => {
   const { kas, file } = await filled(t)
   await writeFile(file, `${text}last_ids: { agents: many }\n`)

@@ -16,6 +16,18 @@ export interface Asked {
   readonly words: readonly string[]
   /** with the word for its kind */
   readonly names: readonly { readonly kind: string; readonly name: string }[]
+  /** that the command line, or the context, names */
+  readonly namespaces?: readonly string[]
+}
+
+/**
+ * Adds the namespace of the context, as kubectl does, where the command line names neither namespaces nor a group of
+ * objects.
+ */
+export function inContext(values: CliValues, namespace: string | undefined): CliValues {
+  const names = ['namespace', 'all-namespaces', 'environment', 'application']
+  const isSaid = names.some((name) => values[name] !== undefined)
+  return isSaid || namespace === undefined ? values : { ...values, namespace: [namespace] }
 }
 
 /** @throws UsageError */
@@ -26,8 +38,8 @@ export function readAsked(positionals: readonly string[], values: CliValues): As
   const sort = sortOf(values)
   const { namespaces, ...rest } = scope ?? {}
   const isElsewhere = ({ kind }: { kind: string }) => isClusterScoped(kind)
-  // as kubectl has it, a namespace says nothing of what is in none
-  const areMixed = named.some(isElsewhere)
+  // as kubectl has it, a namespace says nothing of what is in none; whether a kind is in one the agent knows
+  const areMixed = named.some((one) => isElsewhere(one) || kindWord(one.kind).builtIn.length === 0)
   const places = areMixed ? (namespaces ?? []) : []
   const objects = named.flatMap((one): readonly QueryObject[] =>
     places.length > 0 && !isElsewhere(one) ? places.map((namespace) => ({ ...one, namespace })) : [one],
@@ -43,6 +55,7 @@ export function readAsked(positionals: readonly string[], values: CliValues): As
     },
     words: [...new Set(named.map(({ kind }) => kind))],
     names: named.flatMap(({ kind, name }) => (name === undefined ? [] : [{ kind, name }])),
+    ...(namespaces ? { namespaces } : {}),
   }
 }
 

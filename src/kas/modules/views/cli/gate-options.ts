@@ -1,7 +1,7 @@
 import { kindWord } from '../../../../kubernetes/kind-words.ts'
 import { parseDuration } from '../../../../lib/config.ts'
 import { type CliIo, type CliValues, textOption, UsageError } from '../../../command/command.ts'
-import { type Asked, readAsked, scopeOf } from './asked.ts'
+import { type Asked, inContext, readAsked, scopeOf } from './asked.ts'
 import { readManifests, type Target } from './manifests.ts'
 import { holdMs } from './stable-code.ts'
 
@@ -50,24 +50,31 @@ export const gateHelp = `  -f, --filename FILE                 judge the objects
 `
 
 /** @throws UsageError */
-export async function readGate(positionals: readonly string[], given: CliValues, io: CliIo): Promise<GateOptions> {
-  const values = withJobsNamespace(positionals, given, io.env)
+export async function readGate(
+  positionals: readonly string[],
+  given: CliValues,
+  { io, namespace }: { readonly io: CliIo; readonly namespace?: string | undefined },
+): Promise<GateOptions> {
+  const ofJob = withJobsNamespace(positionals, given, io.env)
+  const values = inContext(ofJob, namespace)
   const files = (values.filename ?? []) as readonly string[]
   const times = {
     waitMs: textOption(values, 'wait') === undefined ? undefined : timeOf(values, 'wait', 0),
     stableMs: timeOf(values, 'stable', holdMs),
   }
   const asked = readAsked(positionals, values)
-  if (values !== given && asked.query.scope?.environment !== undefined) {
+  if (ofJob !== given && asked.query.scope?.environment !== undefined) {
     const { KUBE_NAMESPACE = '' } = io.env
     io.stderr.write(
       `kas: only namespace ${KUBE_NAMESPACE} of the environment is judged (KUBE_NAMESPACE): -A takes all\n`,
     )
   }
+  if (values !== ofJob && positionals.length === 0 && files.length === 0)
+    io.stderr.write(`kas: only namespace ${namespace} of the kubeconfig's context is judged: -A takes all\n`)
   if (asked.words.length > asked.names.length) throw new UsageError('what is judged is named as KIND/NAME')
   const nowhere = scopeOf(values) || values['all-namespaces'] === true ? undefined : asked.names.find(isInNamespace)
   // of all namespaces it would be as good as what anybody else calls so
-  if (nowhere) throw new UsageError(`${nowhere.kind}/${nowhere.name}: -n says in which namespace, -A that it is any`)
+  if (nowhere) throw new UsageError(`${nowhere.kind}/${nowhere.name}: which namespace? -n NAMESPACE, or -A for all`)
   if (files.length > 0 && positionals.length > 0) throw new UsageError('-f beside KIND/NAME: one of both')
   const namespaces = asked.query.scope?.namespaces ?? []
   const targets = files.length > 0 ? await readManifests(files, io.stdin, namespaces[0]) : targetsOf(asked)

@@ -1,6 +1,6 @@
 import { kindWord } from '../../../../kubernetes/kind-words.ts'
 import { textOption, UsageError } from '../../../command/command.ts'
-import { isClusterScoped, readAsked } from './asked.ts'
+import { inContext, isClusterScoped, readAsked } from './asked.ts'
 import { eventNames, printEvents } from './events.ts'
 import { listText, namesText } from './list-text.ts'
 import { printView } from './print-view.ts'
@@ -18,14 +18,16 @@ ${doneOrFailed}`,
   options: { sort: { type: 'string' } },
   outputs: ['wide', 'name', 'json', 'yaml'],
   run(context) {
-    const { positionals, values } = context
+    const { positionals } = context
+    const values = inContext(context.values, context.namespace)
     if (positionals.length === 0) throw new UsageError('KIND is missing, such as pods or deployments.apps')
     if (positionals.length === 1 && eventNames.has((positionals[0] as string).toLowerCase()))
-      return printEvents(context)
+      return printEvents({ ...context, values })
     const asked = readAsked(positionals, values)
-    const { scope } = asked.query
+    const areClusterScoped = asked.words.length > 0 && asked.words.every(isClusterScoped)
+    const areMixed = asked.words.some(isClusterScoped) && !areClusterScoped
     const columns = {
-      namespace: scope?.namespaces?.length !== 1 && !(asked.words.length > 0 && asked.words.every(isClusterScoped)),
+      namespace: asked.namespaces?.length === 1 ? areMixed : !areClusterScoped,
       kind: asked.words.length !== 1 || kindWord(asked.words[0] as string).builtIn.length > 1,
       wide: textOption(values, 'output') === 'wide',
     }
@@ -36,7 +38,7 @@ ${doneOrFailed}`,
       text: (model, layout) => listText(model, layout, columns),
       json: (model) => ({ state: model.state, counts: model.counts, rows: model.children('') }),
       names: namesText,
-      nothing: `no ${asked.words.join(', ')} found${scope?.namespaces ? ` in ${scope.namespaces.join(', ')}` : ''}`,
+      nothing: `no ${asked.words.join(', ')} found${asked.namespaces ? ` in ${asked.namespaces.join(', ')}` : ''}`,
     })
   },
 })

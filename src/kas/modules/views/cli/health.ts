@@ -31,8 +31,8 @@ export const health = viewsCommand({
   options: gateFlags,
   outputs: ['json'],
   async run(context) {
-    const { values, positionals, io } = context
-    const options = await readGate(positionals, values, io)
+    const { values, positionals } = context
+    const options = await readGate(positionals, values, context)
     const endpoint = await endpointOf(values, context)
     return await new Gate(context, options, endpoint).run()
   },

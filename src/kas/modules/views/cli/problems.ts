@@ -55,10 +55,10 @@ function notFollowed(state: ViewState, words: readonly string[]): string[] {
 }
 
 /** In a tree they stand below others. */
-function missing(model: ShownView, { names, query }: Asked): string[] {
+function missing(model: ShownView, { names, namespaces }: Asked): string[] {
   if (model.state.refused || model.state.unknown) return []
   const rows = [...model.rows.values()]
-  const where = query.scope?.namespaces?.join(', ') ?? ''
+  const where = namespaces?.join(', ') ?? ''
   const isThere = (kind: string, name: string) =>
     rows.some((row) => row.n === name && (kindWord(kind).builtIn.length === 0 || namesKey(kind, row.k)))
   return names

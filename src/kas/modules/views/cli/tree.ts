@@ -1,5 +1,5 @@
 import type { Query, Row } from '../../../../proto/views-json.ts'
-import { type Asked, readAsked } from './asked.ts'
+import { type Asked, inContext, readAsked } from './asked.ts'
 import { isNamed } from './link-text.ts'
 import { printView } from './print-view.ts'
 import { isBundle, type ShownView } from './shown-view.ts'
@@ -18,7 +18,7 @@ export const tree = viewsCommand({
   options: {},
   outputs: ['json', 'yaml'],
   run(context) {
-    const asked = readAsked(context.positionals, context.values)
+    const asked = readAsked(context.positionals, inContext(context.values, context.namespace))
     return printView(context, {
       query: treeQuery(asked),
       asked,
@@ -40,7 +40,7 @@ export const opens = (row: Row) => !isBundle(row)
 
 export function treeOptions(asked: Asked): TreeOptions {
   const { scope, objects } = asked.query
-  const [namespace, ...others] = scope?.namespaces ?? []
+  const [namespace, ...others] = asked.namespaces ?? []
   return {
     // of all there is, what says nothing is counted
     folds: !scope && !objects,

@@ -7,6 +7,7 @@ import {
   parsedArgs,
   UsageError,
 } from '../../../command/command.ts'
+import { namespaceOf } from '../../../command/endpoint.ts'
 
 export interface ViewsCommand {
   /** after `kas`, with what it takes */
@@ -25,6 +26,8 @@ export interface ViewsCommand {
 export interface ViewsContext extends Pick<CommandContext, 'io' | 'clock' | 'random'> {
   readonly values: CliValues
   readonly positionals: readonly string[]
+  /** of the kubeconfig's context */
+  readonly namespace: string | undefined
 }
 
 const viewsOptions = {
@@ -44,8 +47,8 @@ const viewsOptions = {
 
 const viewsUsage = `  --kubeconfig FILE, --context NAME   of kas, as kubectl takes them (default: KUBECONFIG of the environment)
   --agent ID                          another agent than the one that the kubeconfig's token names
-  -n, --namespace NAME                that namespace alone, may be repeated
-  -A, --all-namespaces                all of them, which is the default
+  -n, --namespace NAME                that namespace alone, may be repeated (default: that of the kubeconfig's context)
+  -A, --all-namespaces                all of them, which is the default where the context names none
   -l, --selector SELECTOR             what bears these labels, as kubectl takes them
   --environment [PROJECT/SLUG]        that environment alone; in a job of GitLab by itself the job's own
   --application NAME                  that application, or GitOps source, alone
@@ -81,7 +84,7 @@ export function viewsCommand({ summary, run, help, ...command }: ViewsCommand): 
       if (output !== undefined && !outputs.includes(String(output))) {
         throw new UsageError(`-o ${String(output)}: allowed is ${outputs.join(', ')}`)
       }
-      return run({ ...context, values, positionals })
+      return run({ ...context, values, positionals, namespace: await namespaceOf(values, io) })
     },
   }
 }

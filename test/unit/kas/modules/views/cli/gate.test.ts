@@ -441,7 +441,7 @@ t.test('what anybody may call so in his own namespace is not asked for by its na
   const { run } = await startViewsServer(t)
   const { said, code } = run('health', 'deploy/web')
   t.equal(await code, 2)
-  t.match(said.stderr, /deploy\/web: -n says in which namespace, -A that it is any/)
+  t.match(said.stderr, /deploy\/web: which namespace\? -n NAMESPACE, or -A for all/)
   for (const argv of [['-A'], ['--environment', '7/production'], ['-n', 'shop']]) {
     const { code: asked, one } = await start(t, ['deploy/web', ...argv])
     say(one, 1, [row('apps/Deployment', 'web', 'Degraded')])
@@ -450,6 +450,36 @@ t.test('what anybody may call so in his own namespace is not asked for by its na
   const { code: ofNode, one } = await start(t, ['node/n1'])
   say(one, 1, [row('Node', 'n1', 'Degraded', { ns: '' })])
   t.equal(await ofNode, 4)
+})
+
+t.test('the namespace of the context is that of what is named, as kubectl has it', async (t) => {
+  const context = { namespace: 'shop' }
+  const named = { namespaces: ['shop'] }
+  const cases: [argv: string[], asked: object][] = [
+    [['deploy/web'], { objects: [{ kind: 'deploy', name: 'web' }], scope: named }],
+    [['deploy/web', '-n', 'bank'], { objects: [{ kind: 'deploy', name: 'web' }], scope: { namespaces: ['bank'] } }],
+    [['deploy/web', '-A'], { objects: [{ kind: 'deploy', name: 'web' }], scope: undefined }],
+    [['node/n1'], { objects: [{ kind: 'node', name: 'n1' }], scope: undefined }],
+    [['-l', 'app=web'], { labels: 'app=web', scope: named }],
+    [['--environment', '7/production'], { scope: { environment: '7/production' } }],
+    [['--application', 'web'], { scope: { application: 'web' } }],
+  ]
+  for (const [argv, asked] of cases) {
+    const { query, one, code } = await start(t, [...argv, '--logs', '0'], [], context)
+    t.match(query, asked, argv.join(' '))
+    if (!('scope' in asked) || asked.scope === undefined) t.equal(query.scope, undefined, argv.join(' '))
+    say(one, 1, [row('apps/Deployment', 'web', 'Degraded'), row('Node', 'n1', 'Degraded', { ns: '' })])
+    t.equal(await code, 4, argv.join(' '))
+  }
+  const { said, one, code } = await start(t, ['--logs', '0'], [], context)
+  say(one, 1, [row('apps/Deployment', 'web', 'Degraded')])
+  t.equal(await code, 4)
+  t.match(said.stderr, /only namespace shop of the kubeconfig's context is judged: -A takes all/)
+  const manifest = '{ apiVersion: v1, kind: Pod, metadata: { name: web } }'
+  const { query, one: other, code: ofFile } = await start(t, ['-f', '-', '--logs', '0'], [manifest], context)
+  t.match(query.objects, [{ namespace: 'shop', name: 'web' }])
+  say(other, 1, [row('Pod', 'web', 'Degraded')])
+  t.equal(await ofFile, 4)
 })
 
 t.test('verdicts by which the agent counts are others’: they are taken of what is not shown alone', async (t) => {

@@ -42,6 +42,8 @@ export interface RunOptions {
 
 interface ServerOptions {
   refuse?: number
+  /** of the kubeconfig's context */
+  namespace?: string
   /** in place of the API server */
   answer?: (path: string) => { status: number; body: string }
 }
@@ -84,7 +86,7 @@ export async function startViewsServer(t: Test, options: ServerOptions = {}) {
     server.close()
   })
   const { port } = server.address() as AddressInfo
-  const folder = t.testdir({ config: kubeconfigText(`http://127.0.0.1:${port}/k8s-proxy/`) })
+  const folder = t.testdir({ config: kubeconfigText(`http://127.0.0.1:${port}/k8s-proxy/`, options.namespace) })
   const viewer = (): Promise<Viewer> => {
     const found = viewers.shift()
     return found ? Promise.resolve(found) : new Promise((resolve) => waiting.push(resolve))
@@ -171,11 +173,11 @@ function viewerOf(webSocket: WebSocket, authorization: string | undefined): View
   }
 }
 
-function kubeconfigText(server: string): string {
+function kubeconfigText(server: string, namespace?: string): string {
   return JSON.stringify({
     clusters: [{ name: 'c', cluster: { server } }],
     users: [{ name: 'u', user: { token: 'pat:42:secret' } }],
-    contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+    contexts: [{ name: 'x', context: { cluster: 'c', user: 'u', namespace } }],
     'current-context': 'x',
   })
 }

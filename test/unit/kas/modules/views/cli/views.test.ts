@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { ViewsRequest } from '../../../../../../src/proto/views-json.ts'
+import type { Query, ViewsRequest } from '../../../../../../src/proto/views-json.ts'
 import { startViewsServer } from './views-server.ts'
 
 const live = { is: 'live', since: 0 } as const
@@ -246,6 +246,31 @@ t.test('the health of what is there, worst first', async (t) => {
   }
 })
 
+t.test('tree and get take the namespace of the context, which says nothing of kinds that are in none', async (t) => {
+  const { viewer, run } = await startViewsServer(t, { namespace: 'shop' })
+  const inShop = { namespaces: ['shop'] }
+  const cases: [argv: string[], scope: object | undefined, objects?: object[]][] = [
+    [['tree'], inShop],
+    [['tree', '-A'], undefined],
+    [['tree', '-n', 'bank'], { namespaces: ['bank'] }],
+    [['tree', '--application', 'web'], { application: 'web' }],
+    [['get', 'pods'], inShop, [{ kind: 'pods' }]],
+    [['get', 'nodes'], undefined, [{ kind: 'nodes' }]],
+    [['get', 'pods,nodes'], undefined, [{ kind: 'pods', namespace: 'shop' }, { kind: 'nodes' }]],
+    [['get', 'clusterissuers'], undefined, [{ kind: 'clusterissuers', namespace: 'shop' }]],
+    [['get', 'events'], inShop],
+  ]
+  for (const [argv, scope, objects] of cases) {
+    const { code } = run(...argv)
+    const one = await viewer()
+    const query = (await one.request(({ type }) => type === 'open')) as Query
+    t.strictSame(query.scope, scope, argv.join(' '))
+    t.strictSame(query.objects, objects, argv.join(' '))
+    one.error('QUERY_REFUSED', 'enough')
+    t.equal(await code, 1)
+  }
+})
+
 t.test('what is wrong with the command line is said', async (t) => {
   const { run } = await startViewsServer(t)
   const cases: [argv: string[], stderr: RegExp][] = [
@@ -253,7 +278,7 @@ t.test('what is wrong with the command line is said', async (t) => {
     [['health', '--wait', '0s'], /--wait 0s: allowed/],
     [['tree', '-o', 'wide'], /-o wide: allowed is json, yaml/],
     [['tree', '--environment', 'production'], /allowed is <project id>\/<slug>/],
-    [['tree', '--agent', 'web'], /--agent web: allowed is an agent's id/],
+    [['tree', '--agent', 'web'], /--agent web: allowed is an agent's id, .*; kas agents lists them/],
     [['get'], /KIND is missing, such as pods or deployments.apps/],
     [['get', 'po/web', 'svc'], /svc: KIND\/NAME stands beside others/],
     [['get', 'po/'], /po\/: allowed is KIND\/NAME/],
