@@ -43,8 +43,8 @@ export function normalObject({ object, file }: Document): NormalObject | string 
   const { apiVersion, kind, metadata } = object
   const isKustomization = kustomizationFile.test(file) && kind === undefined
   if (isKustomization || groupOf(apiVersion) === kustomizeGroup) return undefined
-  if (typeof kind !== 'string' || !kindForm.test(kind)) return `no kind: ${spelt(kind)}`
-  if (typeof apiVersion !== 'string' || !apiVersionForm.test(apiVersion)) return `no apiVersion: ${spelt(apiVersion)}`
+  if (typeof kind !== 'string' || !kindForm.test(kind)) return fieldProblem('kind', kind)
+  if (typeof apiVersion !== 'string' || !apiVersionForm.test(apiVersion)) return fieldProblem('apiVersion', apiVersion)
   if (!isMap(metadata)) return 'no metadata'
   const { annotations, labels, name, namespace = null, generateName } = metadata
   const problem = textsProblem('labels', labels) ?? textsProblem('annotations', annotations)
@@ -52,11 +52,11 @@ export function normalObject({ object, file }: Document): NormalObject | string 
   if (isLocal(annotations) || (isMap(labels) && stockInventoryLabel in labels)) return undefined
   if (typeof name !== 'string' || !nameForm.test(name) || name === '.' || name === '..') {
     return generateName === undefined || name !== undefined
-      ? `no name: ${spelt(name)}`
+      ? fieldProblem('metadata.name', name)
       : 'generateName: an object needs a name'
   }
   if (namespace !== null && (typeof namespace !== 'string' || !namespaceForm.test(namespace))) {
-    return `no namespace: ${spelt(namespace)}`
+    return fieldProblem('metadata.namespace', namespace)
   }
   const secret = isSecret(apiVersion, kind) ? encoded(object) : object
   if (typeof secret === 'string') return secret
@@ -83,8 +83,17 @@ function isMap(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function spelt(value: unknown): string {
-  return value === undefined ? 'it is missing' : JSON.stringify(value).slice(0, 100)
+/** characters of a value that are shown */
+const maxShown = 100
+/** What YAML 1.1 reads as a boolean, though its writer may have meant a word. */
+const booleanWords = { true: 'y, yes and on', false: 'n, no and off' } as const
+
+function fieldProblem(field: string, value: unknown): string {
+  if (value === undefined || value === null || value === '') return `${field} is missing`
+  const shown = JSON.stringify(value).slice(0, maxShown)
+  if (typeof value === 'string') return `${field} ${shown} has characters that are not allowed there, or is too long`
+  const words = booleanWords[String(value) as 'true']
+  return `${field} is ${shown}, not text: quote it${words ? ` (YAML 1.1 reads ${words} so)` : ''}`
 }
 
 function textsProblem(key: string, texts: unknown): string | undefined {

@@ -123,8 +123,8 @@ t.test('bad objects are named, the others are wanted', async (t) => {
   const { manifests, problems } = want(all('{a: 1}', object('ConfigMap', 'a'), '{kind: ConfigMap}'))
   t.equal(manifests.length, 1)
   t.strictSame(problems, [
-    { file: 'a.yaml', line: 1, text: 'no kind: it is missing' },
-    { file: 'a.yaml', line: 5, text: 'no apiVersion: it is missing' },
+    { file: 'a.yaml', line: 1, text: 'kind is missing' },
+    { file: 'a.yaml', line: 5, text: 'apiVersion is missing' },
   ])
 })
 
