@@ -1,10 +1,10 @@
 import { rm } from 'node:fs/promises'
 import { relative, resolve } from 'node:path'
-import { parseArgs } from 'node:util'
+import { lastOffset, readStartArguments } from './setup/start-arguments.mjs'
 import { clusterKind } from './start/cluster.ts'
 import { exampleFor } from './start/example-repository.ts'
 import { LocalStack } from './start/local-stack.ts'
-import { choosePorts, lastOffset } from './start/ports.ts'
+import { choosePorts } from './start/ports.ts'
 import { PushWatch } from './start/push-watch.ts'
 import { tableOf, viewPlaced, viewReplicas } from './start/replica-table.ts'
 import { screenOf } from './start/screen.ts'
@@ -19,16 +19,10 @@ const usage = `npm start [-- OPTIONS]
   --port-base N      ports N to N + ${lastOffset}; else 8150 to ${8150 + lastOffset}, or the next free hundred
   --help
 `
-const maxBase = 65_535 - lastOffset
 const project = resolve(import.meta.dirname, '..')
 
-interface Arguments {
-  readonly kubeconfig: string | undefined
-  readonly portBase: number | undefined
-}
-
 async function main(): Promise<number> {
-  const given = readArguments(process.argv.slice(2))
+  const given = readStartArguments(process.argv.slice(2))
   if (!given) return print(usage)
   const interrupted = onSignals()
   const { path, number } = await claimStateFolder(resolve(project, '.run'))
@@ -78,21 +72,6 @@ async function main(): Promise<number> {
   pushes.stop()
   await stack.stop(interrupted.second)
   return 0
-}
-
-function readArguments(args: string[]): Arguments | undefined {
-  const options = {
-    kubeconfig: { type: 'string' },
-    'port-base': { type: 'string' },
-    help: { type: 'boolean' },
-  } as const
-  const { values } = parseArgs({ args, options })
-  if (values.help) return undefined
-  const base = values['port-base']
-  if (base !== undefined && !(/^\d{1,5}$/.test(base) && Number(base) >= 1 && Number(base) <= maxBase)) {
-    throw new Error(`--port-base: a number from 1 to ${maxBase}`)
-  }
-  return { kubeconfig: values.kubeconfig, portBase: base === undefined ? undefined : Number(base) }
 }
 
 /** The first signal asks for an orderly end, the second for one at once. */

@@ -82,6 +82,8 @@ export interface ImagesOptions {
   readonly cache?: string
   /** what the package holds; default: made of this tree */
   readonly staged?: Staged
+  /** Called with what begins now, a line each. */
+  readonly onStep?: (text: string) => void
 }
 
 export interface MadeImage extends ImageLayout {
@@ -104,6 +106,7 @@ export async function isQuicklyMade(name: string, architecture: Architecture): P
 /** @throws Error that names what this machine lacks */
 export async function makeImages(options: ImagesOptions): Promise<MadeImage[]> {
   if (options.staged) return imagesOf(options.staged, options)
+  options.onStep?.('bundling kas and agentk of this tree')
   const folder = await mkdtemp(join(tmpdir(), 'kas-staged-'))
   try {
     return await imagesOf(await stage(folder), options)
@@ -113,12 +116,19 @@ export async function makeImages(options: ImagesOptions): Promise<MadeImage[]> {
 }
 
 async function imagesOf(staged: Staged, options: ImagesOptions): Promise<MadeImage[]> {
-  const { to, names = Object.keys(recipes), architectures = allArchitectures, cache = userCache() } = options
-  const workshop = new Workshop({ cache, staged })
+  const {
+    to,
+    names = Object.keys(recipes),
+    architectures = allArchitectures,
+    cache = userCache(),
+    onStep = () => {},
+  } = options
+  const workshop = new Workshop({ cache, staged, onStep })
   const made: MadeImage[] = []
   for (const name of names) {
     const images: Image[] = []
     for (const architecture of architectures) images.push(await workshop.image(name, architecture))
+    onStep(`writing ${name}`)
     const folder = join(to, name)
     const tagged = `${name}:${workshop.version}`
     made.push({ name: tagged, folder, ...(await writeLayout(folder, tagged, images)) })
@@ -130,13 +140,15 @@ async function imagesOf(staged: Staged, options: ImagesOptions): Promise<MadeIma
 class Workshop {
   readonly #cache: string
   readonly #staged: Staged
+  readonly #onStep: (text: string) => void
   readonly #debian = new Map<Architecture, Promise<DebianPackage[]>>()
   readonly #node = new Map<Architecture, Promise<Node>>()
   readonly #materials = new Map<string, Readonly<Record<string, string>>>()
 
-  constructor({ cache, staged }: { cache: string; staged: Staged }) {
+  constructor({ cache, staged, onStep }: { cache: string; staged: Staged; onStep: (text: string) => void }) {
     this.#cache = cache
     this.#staged = staged
+    this.#onStep = onStep
   }
 
   get version(): string {
@@ -146,7 +158,10 @@ class Workshop {
   async image(name: string, architecture: Architecture): Promise<Image> {
     const recipe = recipes[name]
     if (!recipe) throw new Error(`there is no image ${name}: ${Object.keys(recipes).join(', ')}`)
+    if (!this.#debian.has(architecture))
+      this.#onStep(`fetching Debian's packages and Node for ${architecture}, where ${this.#cache} lacks them`)
     const [debian, node] = await Promise.all([this.#debianOf(architecture), this.#nodeOf(architecture)])
+    this.#onStep(`laying out ${name} for ${architecture}`)
     const files = new DebianFiles(debian)
     const base = this.#base(files, node.program)
     const runtime = new Layer()
@@ -166,6 +181,8 @@ class Workshop {
       ...files.taken.map((one) => debianComponent(one, architecture)),
     ]
     for (const module of recipe.renderers) {
+      const isMade = existsSync(await goProgramFile(module, architecture, this.#cache))
+      this.#onStep(`${isMade ? 'reading' : 'compiling, which takes minutes,'} ${module.name} for ${architecture}`)
       const made = await goProgram(module, architecture, this.#cache)
       layers.push([`${module.name} ${module.version}`, rendererLayer(module, made)])
       components.push(...made.components)
@@ -173,6 +190,7 @@ class Workshop {
     for (const { name, version, digest } of files.taken)
       this.#materials.set(`${name}_${version}_${architecture}.deb`, { sha256: digest })
     layers.push([`${recipe.program} ${this.version}`, await this.#program(name, recipe.program, components)])
+    this.#onStep(`compressing ${name} for ${architecture}`)
     return {
       architecture,
       layers: await Promise.all(layers.map(([about, layer]) => compressedLayer(about, layer, this.#cache))),
@@ -281,6 +299,7 @@ async function main(): Promise<void> {
   for (const { name, folder, digest, compressedBytes } of await makeImages({
     to: resolve(to),
     architectures,
+    onStep: (text) => process.stderr.write(`${text} ...\n`),
     ...(values.only && { names: values.only.split(',') }),
   })) {
     const sizes = [...compressedBytes].map(([architecture, bytes]) => `${architecture} ${(bytes / 1e6).toFixed(1)} MB`)

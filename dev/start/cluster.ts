@@ -15,6 +15,8 @@ export interface Cluster {
   readonly kind: ClusterKind
   /** for the screen */
   readonly description: string
+  /** for the screen: why it is not another one */
+  readonly note?: string
   /** absolute path */
   readonly kubeconfig: string
   stop(patience: AbortSignal): Promise<void>
@@ -63,7 +65,11 @@ async function realCluster(assets: string, broken: boolean): Promise<Cluster> {
   const controlPlane = new ControlPlane({ assets, parts })
   await controlPlane.start()
   if (broken) await createBrokenWorkload(controlPlane.admin, parts)
-  const extent = parts === 'all' ? 'with controllers and one simulated node' : 'alone: no controllers, no nodes'
+  const missing = missingAssets(assets, 'all').join(', ')
+  const extent =
+    parts === 'all'
+      ? 'with controllers and one simulated node'
+      : `alone: no controllers, no nodes (no ${missing} there)`
   return {
     kind: 'real',
     description: `a real API server of KUBEBUILDER_ASSETS at ${controlPlane.server}, ${extent}`,
@@ -72,7 +78,13 @@ async function realCluster(assets: string, broken: boolean): Promise<Cluster> {
   }
 }
 
-async function doubleCluster({ folder, authority, doubleOptions, broken = false }: ClusterChoice): Promise<Cluster> {
+async function doubleCluster({
+  assets,
+  folder,
+  authority,
+  doubleOptions,
+  broken = false,
+}: ClusterChoice): Promise<Cluster> {
   const token = randomBytes(24).toString('base64url')
   const serving = await authority.issueServing({ dns: ['localhost'], ip: ['127.0.0.1'] })
   const double = new ApiDouble({ serving, clientAuthority: authority.certificate }, { token, broken, ...doubleOptions })
@@ -88,7 +100,15 @@ async function doubleCluster({ folder, authority, doubleOptions, broken = false 
   return {
     kind: 'double',
     description: `an embedded API double at ${double.url}: no real cluster, nothing runs in its pods`,
+    ...noteOf(assets),
     kubeconfig,
     stop: () => double.stop(),
   }
+}
+
+/** A folder that was named has no API server. */
+export function noteOf(assets: string | undefined): Pick<Cluster, 'note'> {
+  if (!assets) return {}
+  const missing = missingAssets(assets, 'api').join(' and ')
+  return { note: `KUBEBUILDER_ASSETS is ${assets}: no ${missing} there that can be run, so no real API server` }
 }

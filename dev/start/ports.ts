@@ -1,5 +1,6 @@
 import { createServer } from 'node:net'
 import { freePorts } from '../control-plane/free-ports.ts'
+import { lastOffset } from '../setup/start-arguments.mjs'
 
 /** What listens where in a replica, as distances from its own base; with base 8150 these are the standard ports. */
 const offsets = { agents: 0, ops: 1, rails: 3, kubernetes: 4, replicas: 5, gossip: 6 } as const
@@ -21,8 +22,6 @@ export const standardBase = 8150
 const step = 100
 const maxBases = 10
 export const replicaCount = 3
-/** the last port, as a distance from the base */
-export const lastOffset = (replicaCount + 1) * replicaStep - 1
 
 export interface ChosenPorts {
   readonly ports: Ports

@@ -12,7 +12,7 @@ export interface ScreenInputs {
   /** 1, 2, ...: the first one needs no mention */
   readonly number: number
   readonly chosen: ChosenPorts
-  readonly cluster: Pick<Cluster, 'kind' | 'description'>
+  readonly cluster: Pick<Cluster, 'kind' | 'description' | 'note'>
   /** what the cluster is held to; undefined: nothing */
   readonly example: Example | undefined
   /** which replica is where, a line each */
@@ -70,6 +70,7 @@ export function screenOf(inputs: ScreenInputs): string {
     `kas runs, as ${ports.replicas.length} replicas behind a balancer. Ctrl-C stops everything.`,
     '',
     `  cluster  ${cluster.description}`,
+    ...(cluster.note ? [`${pad}(${cluster.note})`] : []),
     ...(cluster.kind === 'double' ? [`${pad}(a cluster of yours: npm start -- --kubeconfig FILE)`] : []),
     ...(cluster.kind === 'named' ? [] : [`${pad}${brokenText}`]),
     `  agentk   agent ${agent.id} "${agent.name}", dials kas at ${agentAddress(ports)}, the balancer`,

@@ -26,7 +26,15 @@ t.test('images', { skip }, async (t) => {
   const programs = { kas: images.program('kas', users.kas), agentk: images.program('agentk', users.agentk) }
 
   await t.test('made again they have the same digests, and they are small', async (t) => {
-    const again = await makeImages({ to: join(folder, 'again'), names: ['kas'], architectures: [architecture] }) // agentk's are the same layers, but for the program
+    const steps: string[] = []
+    const onStep = (text: string) => steps.push(text)
+    const to = join(folder, 'again')
+    const again = await makeImages({ to, names: ['kas'], architectures: [architecture], onStep }) // agentk's are the same layers, but for the program
+    t.match(
+      steps,
+      [/^bundling/, /^fetching Debian's packages and Node/, /^laying out kas/, /^compressing kas/, /^writing kas/],
+      'it says what it does',
+    )
     const digests = (made: readonly MadeImage[]) => made.map(({ name, digest }) => [name, digest])
     t.strictSame(digests(again), digests(first.slice(0, 1)))
     for (const { name, folder, compressedBytes } of first) {

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { noteOf } from '../../../../dev/start/cluster.ts'
 import { linesToTry, screenOf } from '../../../../dev/start/screen.ts'
 
 const ports = { agents: 8250, kubernetes: 8254, agentkOps: 8259, replicas: [] }
@@ -23,6 +24,17 @@ t.test('the screen says what runs where and which port was taken', async (t) => 
     t.ok(screen.includes(text), text)
   }
   for (const line of linesToTry(inputs)) t.ok(screen.includes(`\n  ${line}\n`), line)
+})
+
+t.test('a folder of KUBEBUILDER_ASSETS without an API server is said', async (t) => {
+  const { note } = noteOf('/nonexistent')
+  t.equal(
+    note,
+    'KUBEBUILDER_ASSETS is /nonexistent: no etcd and kube-apiserver there that can be run, so no real API server',
+  )
+  t.ok(screenOf({ ...inputs, cluster: { ...cluster, ...noteOf('/nonexistent') } }).includes(`\n           (${note})\n`))
+  t.notMatch(screenOf(inputs), 'KUBEBUILDER_ASSETS')
+  t.strictSame([noteOf(undefined), noteOf('')], [{}, {}])
 })
 
 t.test('the lines name this start, go round a proxy, and watch what the cluster has', async (t) => {
