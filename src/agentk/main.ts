@@ -37,7 +37,7 @@ async function main(argv: readonly string[]): Promise<number> {
   const access = await loadCluster(config.cluster, process.env).catch((cause: Error) => {
     throw new UsageError(cause.message, { cause })
   })
-  const log = createLogger({ level: config.logLevel })
+  const log = createLogger(config.log)
   const tracing = await createTracing(log, { config, version })
   const app = new App({ log, access, tracing }, { config, version })
   const stopping = stopSignal((signal) => log.info({ signal }, 'Stopping, a second signal ends at once'))

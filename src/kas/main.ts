@@ -27,7 +27,7 @@ async function main(argv: readonly string[]): Promise<number> {
   if (values.help) return print(usage(commandGroups))
   const file = values['configuration-file']
   if (file === undefined) throw new UsageError(`--configuration-file is missing\n\n${usage(commandGroups).trimEnd()}`)
-  return serve(file)
+  return serve(file, values['log-format'])
 }
 
 /** As a shell reports a program that SIGPIPE has ended. */
@@ -44,7 +44,11 @@ function unknownCommand(word: string): UsageError {
   return new UsageError(`there is no command ${word}${near ? `, did you mean kas ${near}?` : '; kas --help shows all'}`)
 }
 
-async function serve(file: string): Promise<number> {
+/** @param format - of the log; default: that of the configuration */
+async function serve(file: string, format: string | undefined): Promise<number> {
+  const { isLogFormat, logFormats } = await import('../lib/log-format.ts')
+  if (format !== undefined && !isLogFormat(format))
+    throw new UsageError(`--log-format ${format}: allowed is ${logFormats.join(' or ')}`)
   const [{ App }, { openAccessSink }, { loadKasConfig }, { logClearAddresses }, { createLogger }, v8] =
     await Promise.all([
       import('./app.ts'),
@@ -56,7 +60,7 @@ async function serve(file: string): Promise<number> {
     ])
   v8.setFlags(...v8.flags.heapGrowth)
   const { config, ownPrivateApi, warnings } = await loadKasConfig(file, process.env)
-  const log = createLogger({ level: config.observability.logging.level })
+  const log = createLogger({ ...config.observability.logging, ...(format ? { format } : {}) })
   logWarnings(log, warnings)
   logClearAddresses(log, config)
   process.on('uncaughtExceptionMonitor', (error) => log.error({ error }, 'kas ends because of a fault of its own'))

@@ -1,10 +1,12 @@
-import { isMainThread } from 'node:worker_threads'
+import { getEnvironmentData, isMainThread, setEnvironmentData } from 'node:worker_threads'
 import { pino } from 'pino'
 import { BoundedLines } from './bounded-lines.ts'
 import { backgroundClock } from './clock.ts'
 import { KasError } from './errors.ts'
 import { DescriptorSink, standardSink } from './line-sinks.ts'
 import { LineWriter } from './line-writer.ts'
+import type { LogFormat } from './log-format.ts'
+import { textLine } from './log-text.ts'
 import { escapedJson } from './printable.ts'
 import { withoutNodeAdvice } from './tls-fault.ts'
 
@@ -12,12 +14,25 @@ export type { Logger } from 'pino'
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent'
 
+interface LoggerOptions {
+  readonly level: LogLevel
+  /** default: JSON; in a thread that of its program */
+  readonly format?: LogFormat
+  readonly destination?: { write(line: string): void }
+}
+
+/** handed on to threads */
+const formatKey = 'kas log format'
+
 /**
  * One JSON object a line on stderr: `level` as a word, `time` ISO 8601 in ms, `msg`, `error`
  * (doc/reference/tunnel-protocol.md 8.4). Field names beside them: `mod_name`, `agent_id`, `project_id`, `commit_id`,
  * `trace_id`, `grpc_method`, `net_address`, `url_path`, `status_code`.
  */
-export function createLogger(options: { level: LogLevel; destination?: { write(line: string): void } }) {
+export function createLogger(options: LoggerOptions) {
+  const { format = isMainThread ? 'json' : ((getEnvironmentData(formatKey) ?? 'json') as LogFormat) } = options
+  if (isMainThread && options.format) setEnvironmentData(formatKey, format)
+  const formatted = format === 'text' ? textLine : (line: string) => line
   return pino(
     {
       level: options.level,
@@ -27,9 +42,9 @@ export function createLogger(options: { level: LogLevel; destination?: { write(l
       formatters: { level: (label) => ({ level: label }) },
       serializers: { error: (error: unknown) => describeError(error) },
       // a line may be read on a terminal, and much of it is of others
-      hooks: { streamWrite: (line) => escapedJson(withoutNodeAdvice(line)) },
+      hooks: { streamWrite: (line) => formatted(escapedJson(withoutNodeAdvice(line))) },
     },
-    options.destination ?? stderrLines(),
+    options.destination ?? stderrLines(formatted),
   )
 }
 
@@ -40,15 +55,15 @@ const maxWaitingBytes = 4 * 1024 * 1024
 let ownLines: { write(line: string): void } | undefined
 
 /** A line never waits for its reader; what comes after a fault of the program is written before it ends. */
-function stderrLines(): { write(line: string): void } {
-  ownLines ??= createStderrLines()
+function stderrLines(formatted: (line: string) => string): { write(line: string): void } {
+  ownLines ??= createStderrLines(formatted)
   return ownLines
 }
 
-function createStderrLines(): { write(line: string): void } {
+function createStderrLines(formatted: (line: string) => string): { write(line: string): void } {
   const source = new BoundedLines(maxWaitingBytes, (count) => {
     const line = { level: 'warn', time: new Date().toISOString(), count, msg: 'Lines of the log were lost' }
-    return `${JSON.stringify(line)}\n`
+    return formatted(`${JSON.stringify(line)}\n`)
   })
   const sink = isMainThread ? standardSink(process.stderr) : new DescriptorSink(2) // a thread's own goes by the main thread
   const writer = new LineWriter({ source, sink, clock: backgroundClock })

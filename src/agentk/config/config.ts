@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { KubeconfigFlags } from '../../lib/kubeconfig.ts'
 import type { LogLevel } from '../../lib/log.ts'
+import { isLogFormat, type LogFormat, logFormats } from '../../lib/log-format.ts'
 import { WatchedFile } from '../../lib/watched-file.ts'
 import { type MayImpersonate, parseCallersMayImpersonate, parseMayImpersonate } from '../cluster/may-impersonate.ts'
 import { type KasAddress, parseKasAddress } from '../tunnels/kas-address.ts'
@@ -32,7 +33,7 @@ export interface Config {
   readonly mayImpersonate: MayImpersonate
   /** of the account that views list and watch as; undefined: agentk's own */
   readonly viewsTokenFile: string | undefined
-  readonly logLevel: LogLevel
+  readonly log: { readonly level: LogLevel; readonly format: LogFormat }
   /** for proxies, KUBECONFIG and the pod's service account */
   readonly env: NodeJS.ProcessEnv
 }
@@ -57,9 +58,14 @@ export function readConfig(flags: Flags, env: NodeJS.ProcessEnv): Config {
     cluster: readCluster(flags),
     mayImpersonate: readMayImpersonate(flags),
     viewsTokenFile: readViewsToken(flags),
-    logLevel: logLevel as LogLevel,
+    log: { level: logLevel as LogLevel, format: readLogFormat(flags) },
     env,
   }
+}
+
+function readLogFormat({ 'log-format': format = 'json' }: Flags): LogFormat {
+  if (isLogFormat(format)) return format
+  throw new UsageError(`--log-format is "${format}", allowed: ${logFormats.join(', ')}`)
 }
 
 function readKas(flags: Flags): Config['kas'] {

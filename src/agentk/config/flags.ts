@@ -40,6 +40,7 @@ const options = {
   'views-token-file': text,
   'may-impersonate': list,
   'callers-may-impersonate': list,
+  'log-format': text,
   version: flag,
   help: { ...flag, short: 'h' },
 } as const
@@ -79,6 +80,7 @@ Identities that requests may act as, besides GitLab's users and jobs as kas name
   --callers-may-impersonate <entry>   that callers who act as the agent may name in Impersonate-User and Impersonate-Group,
                                       may be repeated: user:NAME, group:NAME, serviceaccount:NAMESPACE:NAME or any
 
+  --log-format <json|text>         of the log on stderr; text is for people (default: json)
   --version                        print the version and exit
   --help                           print this and exit
 

@@ -10,6 +10,7 @@ export function usage(groups: readonly CommandGroup[]): string {
 ${lines.join('')}
 Options:
   --configuration-file <file>   YAML, deploy/config.example.yaml shows every key
+  --log-format json|text        of the log on stderr; text is for people (default: observability.logging.format)
   --version                     print the version and exit
   --help                        print this and exit
 `
@@ -24,6 +25,7 @@ export function subcommands(groups: readonly CommandGroup[]): string[] {
 /** What the program takes without such a word. */
 export const programOptions = {
   'configuration-file': { type: 'string' },
+  'log-format': { type: 'string' },
   version: { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
 } as const

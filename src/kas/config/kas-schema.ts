@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import { blockSchema, durationSchema, urlSchema, wholeNumberSchema } from '../../lib/config.ts'
+import { logFormats } from '../../lib/log-format.ts'
 import { DecisiveKeys } from '../../lib/unknown-keys.ts'
 import { accessLogSchema } from './access-log.ts'
 import { clusterName, clusterTexts } from './cluster-texts.ts'
@@ -123,7 +124,10 @@ export const kasConfigSchema = blockSchema({
     prometheus: blockSchema({ url_path: urlPath('/metrics') }),
     liveness_probe: blockSchema({ url_path: urlPath('/liveness') }),
     readiness_probe: blockSchema({ url_path: urlPath('/readiness') }),
-    logging: blockSchema({ level: z.enum(['debug', 'info', 'warn', 'error']).prefault('info') }),
+    logging: blockSchema({
+      level: z.enum(['debug', 'info', 'warn', 'error']).prefault('info'),
+      format: z.enum(logFormats).prefault('json'),
+    }),
     access_log: accessLogSchema,
     tracing: tracing.optional(),
   }),

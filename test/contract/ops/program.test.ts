@@ -62,6 +62,8 @@ t.test('a wrong command line is told in one line, with exit code 2', async (t) =
   t.match(near, { code: 2, stderr: 'kas: there is no command agnt, did you mean kas agent?\n' })
   const far = await (await kas(t, ['serve'])).running.ends()
   t.match(far, { code: 2, stderr: 'kas: there is no command serve' })
+  const form = await (await kas(t, ['--configuration-file=x', '--log-format=xml'])).running.ends()
+  t.match(form, { code: 2, stderr: 'kas: --log-format xml: allowed is json or text\n' })
   const verb = await (await kas(t, ['agent', 'craete', 'x'])).running.ends()
   t.match(verb, { code: 2, stderr: /^kas agent craete: did you mean kas agent create\?\nusage: kas agent create/ })
 })
@@ -84,6 +86,23 @@ t.test('a misspelt key is named beside what is missing without it', async (t) =>
   t.equal(code, 1)
   t.match(stderr, /^kas: kas\.yaml: gitlab\.address: found nothing/)
   t.match(stderr, /^kas: kas\.yaml: directry: this key is not known, did you mean directory\?$/m)
+})
+
+t.test('the log is for people with --log-format text, which goes before the configuration', async (t) => {
+  const other = createServer()
+  other.listen(0, '127.0.0.1')
+  t.teardown(() => other.close())
+  await once(other, 'listening')
+  const { port } = other.address() as AddressInfo
+  const logging = 'observability: { logging: { format: text },'
+  const text = configuration(`127.0.0.1:${port}`).replace('observability: {', logging)
+  const files = { 'kas.yaml': text, 'directory.yaml': '{}' }
+  const said = async (...args: string[]) => {
+    const { running } = await kas(t, ['--configuration-file=kas.yaml', ...args], files)
+    return (await running.ends()).stderr
+  }
+  t.match(await said(), /^\S+ WARN {2}Configuration key is not known {2}key=sever/m)
+  t.match(await said('--log-format=json'), /^\{"level":"warn".*"Configuration key is not known"/m)
 })
 
 t.test('a port that is taken is named', async (t) => {

@@ -60,6 +60,9 @@ t.test('what is wrong is named, and what to do', (t) => {
   t.throws(() => read([address, '--observability-listen-network=udp']), /allowed: tcp, tcp4, tcp6, unix/)
   t.throws(() => read([address, '--observability-cert-file=x']), /go together/)
   t.throws(() => read([address], { ...env, LOG_LEVEL: 'loud' }), /allowed: debug, info, warn, error/)
+  t.throws(() => read([address, '--log-format=xml'], env), /--log-format is "xml", allowed: json, text/)
+  t.equal(read([address, '--log-format=text'], env).log.format, 'text')
+  t.equal(read([address], env).log.format, 'json')
   t.end()
 })
 

@@ -26,8 +26,8 @@ export interface Asked {
  */
 export function inContext(values: CliValues, namespace: string | undefined): CliValues {
   const names = ['namespace', 'all-namespaces', 'environment', 'application']
-  const isSaid = names.some((name) => values[name] !== undefined)
-  return isSaid || namespace === undefined ? values : { ...values, namespace: [namespace] }
+  const isNamed = names.some((name) => values[name] !== undefined)
+  return isNamed || namespace === undefined ? values : { ...values, namespace: [namespace] }
 }
 
 /** @throws UsageError */
