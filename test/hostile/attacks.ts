@@ -6,6 +6,7 @@ import { deltaBomb } from './attacks/delta-bomb.ts'
 import { descriptors } from './attacks/descriptors.ts'
 import { fatRequests } from './attacks/fat-requests.ts'
 import { fatRows } from './attacks/fat-rows.ts'
+import { fatWaitingCalls } from './attacks/fat-waiting-calls.ts'
 import { foreignPages } from './attacks/foreign-pages.ts'
 import { fleetOfProjects, fleetOfTenant } from './attacks/greedy-fleets.ts'
 import { greedyIdentities } from './attacks/greedy-identities.ts'
@@ -51,6 +52,7 @@ export const attacks: readonly Attack<unknown>[] = [
   idleConnects,
   manyConnections,
   waitingCalls,
+  fatWaitingCalls,
   slowReaders,
   unreadReplies,
   unreadViews,
