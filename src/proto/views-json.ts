@@ -238,6 +238,8 @@ export interface ViewState {
   readonly why?: string
   /** kinds that are not followed: `group/Kind`, with the namespace where only that is not */
   readonly notFollowed?: readonly string[]
+  /** of these, kinds that the API server fails to list for long: why, and since when. What is shown of them may be old */
+  readonly aside?: readonly (readonly [kind: string, why: string, since: number])[]
   /** what is wrong with the views.yaml of the agent as it stands now, and what is used instead */
   readonly problems?: readonly string[]
   /** who the caller is in the cluster, where something is `refused`; `''`: whom the agent's own account stands for */

@@ -1,9 +1,12 @@
+import { textAt } from '../../kubernetes/object.ts'
 import { withQuery } from '../../kubernetes/path.ts'
 import { withDeadline } from '../../lib/deadline.ts'
 import { KasError } from '../../lib/errors.ts'
 import type { ApiClient } from './api-client.ts'
 import { maxEventBytes } from './watch-request.ts'
 
+/** Characters of the API server's message that are kept. */
+const maxMessage = 512
 /** Good pages after which the next one is twice as large, where a smaller one was needed. */
 const goodPages = 2
 
@@ -23,6 +26,8 @@ export interface Refusal {
   /** of the answer; 0: there was none */
   readonly status: number
   readonly error?: unknown
+  /** of the Status that the API server answered */
+  readonly message?: string
   /** place in the list of the one object that is too large to be read */
   readonly count?: number
   /** the status came as an event of the watch, in the midst of it */
@@ -77,7 +82,7 @@ export class ObjectList {
     for (;;) {
       try {
         const answer = await this.#ask(this.#options.accept, this.#limit, signal)
-        if (answer.status !== 200) return answer
+        if (answer.status !== 200) return refusalOf(answer)
         this.#grow()
         return this.#read(answer.body)
       } catch (error) {
@@ -92,7 +97,7 @@ export class ObjectList {
   /** Goes on behind the next object, of which nothing but its metadata is read. */
   async skip(signal: AbortSignal): Promise<Page | Refusal> {
     const answer = await this.#ask(metadataOnly.list, 1, signal)
-    return answer.status === 200 ? this.#read(answer.body) : answer
+    return answer.status === 200 ? this.#read(answer.body) : refusalOf(answer)
   }
 
   #ask(accept: string | undefined, limit: number, signal: AbortSignal): Promise<{ status: number; body: unknown }> {
@@ -118,6 +123,11 @@ export class ObjectList {
     this.#good += 1
     if (this.#good % goodPages === 0) this.#limit = Math.min(this.#limit * 2, this.#options.pageSize)
   }
+}
+
+function refusalOf({ status, body }: { status: number; body: unknown }): Refusal {
+  const message = textAt(body, 'message').slice(0, maxMessage)
+  return message ? { status, message } : { status }
 }
 
 export function isTooLarge(error: unknown): boolean {

@@ -27,6 +27,8 @@ export interface ObjectWatchComponents {
   readonly liveness?: Pick<ApiLiveness, 'onUnanswered'> | undefined
   /** resolves when what was refused may be tried again, after so many ms at the latest; absent: then */
   readonly untilAllowed?: ((mostMs: number, signal: AbortSignal) => Promise<void>) | undefined
+  /** the longest wait after a failure, as of now; absent: `maxRetryMs` */
+  readonly mostRetryMs?: (() => number) | undefined
 }
 
 export interface ObjectWatchOptions {
@@ -134,7 +136,8 @@ export class ObjectWatch {
       this.#failures = 0
       return lastedMs < firstRetryMs ? firstRetryMs : 0
     }
-    return Math.min(firstRetryMs * 2 ** this.#failures++, maxRetryMs)
+    const mostMs = this.#components.mostRetryMs?.() ?? maxRetryMs
+    return Math.min(firstRetryMs * 2 ** this.#failures++, mostMs)
   }
 
   /** Whether the next watch may begin where this one has ended. */

@@ -69,6 +69,8 @@ export class Snapshot implements World {
     return this.#byPlace.get(keyOf(kind, namespace, name))
   }
 
+  listTroubleOf(): undefined {}
+
   isLive(_kind: string): boolean {
     return true
   }

@@ -11,6 +11,8 @@ export interface Around {
   eventsOf(object: KubernetesObject): readonly Evidence[]
   /** whether all objects of a kind in a namespace are known, so that what is not found is missing */
   isLive(kind: string, namespace: string): boolean
+  /** why a kind (`group/Kind`) cannot be listed for long; undefined: it can, or nobody knows */
+  listTroubleOf(kind: string): ListTrouble | undefined
   find(kind: string, namespace: string, name: string): KubernetesObject | undefined
   /** all that an object is the owner of, StatefulSets of claims too */
   childrenOf(object: KubernetesObject): readonly KubernetesObject[]
@@ -28,6 +30,13 @@ export interface Around {
   wordOf(object: KubernetesObject, isHidden?: IsHidden): ArgoStatus
   /** what was found of the object before. @param isHidden - what it was found without; absent: nothing */
   before(object: KubernetesObject, isHidden?: IsHidden): Finding | undefined
+}
+
+export interface ListTrouble {
+  /** ms since 1970 */
+  readonly since: number
+  /** what the API server said */
+  readonly text: string
 }
 
 /** Of a kind (`group/Kind`, or `Event`) in a namespace. */

@@ -3,6 +3,7 @@ import { type KubernetesObject, kindOf, nameOf, textField } from '../../../kuber
 import type { Around } from './around.ts'
 import { horizontalPodAutoscaler } from './autoscalers.ts'
 import { claim } from './claims.ts'
+import { customResourceDefinition, definitionKind } from './definitions.ts'
 import { deletionOf, namespace } from './deletion.ts'
 import { type Finding, found, minute, type Need, ranks } from './finding.ts'
 import { gateway, gatewayGroup } from './gateways.ts'
@@ -32,7 +33,7 @@ const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   ['networking.k8s.io/Ingress', ingress],
   ['autoscaling/HorizontalPodAutoscaler', horizontalPodAutoscaler],
   ['apiregistration.k8s.io/APIService', apiService],
-  ['apiextensions.k8s.io/CustomResourceDefinition', customResourceDefinition],
+  [definitionKind, customResourceDefinition],
   ...webhookKinds.map((kind): [string, Rule] => [kind, webhookConfiguration]),
 ])
 
@@ -76,15 +77,4 @@ function apiService(object: KubernetesObject, { now }: Around): Finding | undefi
   const { reason, message, since } = available
   const text = `${nameOf(object)}: ${message || reason}`
   return found(object, now, { reason: reason || 'Available', text, rank: ranks.foundation, since, grace: restartMs })
-}
-
-function customResourceDefinition(object: KubernetesObject, { now }: Around): Finding | undefined {
-  const conditions = conditionsAt(object, now)
-  const find = (name: string, wanted: string) =>
-    conditions.find(({ type, status }) => type === name && status === wanted)
-  const bad = find('NamesAccepted', 'False') ?? find('Established', 'False') ?? find('NonStructuralSchema', 'True')
-  if (!bad) return undefined
-  const { type, reason, message, since } = bad
-  const grace = reason === 'Installing' ? undefined : 0
-  return found(object, now, { reason: reason || type, text: message, rank: ranks.other, since, grace })
 }

@@ -1,6 +1,6 @@
 import { type KubernetesObject, kindOf, namespaceOf } from '../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../argo/health.ts'
-import type { Around, IsHidden } from './around.ts'
+import type { Around, IsHidden, ListTrouble } from './around.ts'
 import type { Evidence } from './evidence.ts'
 import type { Finding, Need } from './finding.ts'
 import type { LabelTable } from './read.ts'
@@ -25,6 +25,10 @@ export class Hidden implements Around {
 
   isLive(kind: string, namespace: string): boolean {
     return !this.#isHidden([kind, namespace]) && this.#around.isLive(kind, namespace)
+  }
+
+  listTroubleOf(kind: string): ListTrouble | undefined {
+    return this.#around.listTroubleOf(kind)
   }
 
   find(kind: string, namespace: string, name: string): KubernetesObject | undefined {

@@ -9,6 +9,7 @@ import {
 } from '../../../../kubernetes/object.ts'
 import type { Around } from '../around.ts'
 import { metricGroupsOf } from '../autoscalers.ts'
+import { conversionService, definitionKind } from '../definitions.ts'
 import { type Finding, ranks, severityOf } from '../finding.ts'
 import { backendNotReady, backendsOf } from '../ingresses.ts'
 import { isNotReady } from '../nodes.ts'
@@ -74,6 +75,8 @@ export function explanationOf(
     case 'networking.k8s.io/Ingress':
       if (reason === backendNotReady) return { ...byServicesOf(object, around), explains: isFailing }
       return reason === 'AddressPending' ? byServicesOf(object, around) : none
+    case definitionKind:
+      return byServiceAt(conversionService(object), around)
     case 'Namespace':
       return ofNamespace(object, finding, around)
     default:
@@ -108,7 +111,11 @@ function claimsOf(pod: KubernetesObject, around: Surroundings): readonly Kuberne
 function byService(configuration: KubernetesObject, { about }: Finding, around: Surroundings): Explanation {
   const webhook = listAt(configuration, 'webhooks').find((one) => textField(one, 'name') === about)
   const of = (name: string) => textAt(webhook, `clientConfig.service.${name}`)
-  const service = around.find('Service', of('namespace'), of('name'))
+  return byServiceAt({ namespace: of('namespace'), name: of('name') }, around)
+}
+
+function byServiceAt(place: { namespace: string; name: string } | undefined, around: Surroundings): Explanation {
+  const service = place && around.find('Service', place.namespace, place.name)
   return { objects: service ? [service] : [], explains: (one) => isWithoutEndpoints(one.reason), isTheirs: false }
 }
 

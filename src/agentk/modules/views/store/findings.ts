@@ -1,5 +1,6 @@
 import { type KubernetesObject, namespaceOf } from '../../../../kubernetes/object.ts'
 import type { Clock } from '../../../../lib/clock.ts'
+import type { ListTrouble } from '../../../health/kas/around.ts'
 import type { Finding } from '../../../health/kas/finding.ts'
 import { findingsOf } from '../../../health/kas/findings.ts'
 import { goesOnMs } from '../../../health/kas/onset.ts'
@@ -24,6 +25,8 @@ export interface FindingsComponents {
   readonly records: ReadonlyRecords
   /** all objects of a kind (`group/Kind`) are known */
   readonly isLive: (kind: string) => boolean
+  /** why a kind is set aside; undefined: it is not */
+  readonly listTroubleOf: (kind: string) => ListTrouble | undefined
   /** all that is there at the beginning is known: what begins now has begun now */
   readonly isSettled: () => boolean
   /** It was judged anew, by what is around it or by time alone. */
@@ -83,11 +86,11 @@ export class Findings {
   #cancelExpiry: (() => void) | undefined
 
   constructor(components: FindingsComponents) {
-    const { clock, records, isLive } = components
+    const { clock, records, isLive, listTroubleOf } = components
     this.#components = components
     const now = () => clock.now()
     this.evidence = new Evidences({ now, onChange: (subject) => this.#evidenceChanged(subject) })
-    this.#world = new JudgingWorld({ records, now: () => this.#now, evidence: this.evidence, isLive })
+    this.#world = new JudgingWorld({ records, now: () => this.#now, evidence: this.evidence, isLive, listTroubleOf })
     this.#due = new DueVerdicts<undefined>(clock, (uid) => this.#judgeLater(uid))
   }
 
@@ -163,7 +166,7 @@ export class Findings {
     }
   }
 
-  /** Whether all objects of the kind are known is another now. */
+  /** Whether all objects of the kind are known, or why it cannot be listed, is another now. */
   liveChanged(kind: string): void {
     for (const uid of this.#dependencies.of(reads.live(kind))) this.#judgeLater(uid, true)
   }

@@ -1,6 +1,6 @@
 import { type KubernetesObject, uidOf } from '../../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../../../health/argo/health.ts'
-import type { IsHidden } from '../../../health/kas/around.ts'
+import type { IsHidden, ListTrouble } from '../../../health/kas/around.ts'
 import type { Evidence } from '../../../health/kas/evidence.ts'
 import type { Finding } from '../../../health/kas/finding.ts'
 import type { Evidences } from './evidence.ts'
@@ -18,6 +18,7 @@ export interface JudgingWorldComponents extends RecordsWorldComponents {
   readonly evidence: Pick<Evidences, 'of'>
   /** all objects of the kind are known */
   readonly isLive: (kind: string) => boolean
+  readonly listTroubleOf: (kind: string) => ListTrouble | undefined
 }
 
 /** As `RecordsWorld`, to judge single objects: it notes what of others was read. */
@@ -42,6 +43,11 @@ export class JudgingWorld extends RecordsWorld {
   override isLive(kind: string, _namespace: string): boolean {
     this.noted.add(reads.live(kind))
     return this.#judging.isLive(kind)
+  }
+
+  override listTroubleOf(kind: string): ListTrouble | undefined {
+    this.noted.add(reads.live(kind))
+    return this.#judging.listTroubleOf(kind)
   }
 
   override find(kind: string, namespace: string, name: string): KubernetesObject | undefined {

@@ -1,6 +1,7 @@
 import type { ResourceKind } from '../../../../kubernetes/kind.ts'
 import type { Clock } from '../../../../lib/clock.ts'
 import { Listeners } from '../../../../lib/listeners.ts'
+import type { ListTrouble } from '../../../health/kas/around.ts'
 import type { FollowState, FollowStates } from './record.ts'
 
 /** After it, what is found is not taken to have been there before for the sake of a kind that is never listed. ms */
@@ -8,7 +9,7 @@ const firstListMs = 60_000
 
 export interface KindStatesComponents {
   readonly clock: Clock
-  /** Whether all objects of a kind (`group/Kind`) are known is another now. */
+  /** Whether all objects of a kind (`group/Kind`) are known, or why it is set aside, is another now. */
   readonly onLive: (kind: string) => void
 }
 
@@ -23,6 +24,8 @@ export class KindStates implements FollowStates {
   readonly #listeners = new Listeners()
   /** kinds of which all objects are known */
   #whole: ReadonlySet<string> = new Set()
+  /** why kinds are set aside, by `group/Kind` */
+  #troubles: ReadonlyMap<string, ListTrouble> = new Map()
   #isSettled = false
 
   /** @param refusal - why a kind went */
@@ -52,6 +55,11 @@ export class KindStates implements FollowStates {
   /** All its objects are known. */
   isWhole(key: string): boolean {
     return this.#whole.has(key)
+  }
+
+  /** Why it is set aside; undefined: it is not. */
+  troubleOf(key: string): ListTrouble | undefined {
+    return this.#troubles.get(key)
   }
 
   /** What comes of it now has come now. */
@@ -93,10 +101,23 @@ export class KindStates implements FollowStates {
   #notify(): void {
     const before = this.#whole
     this.#whole = new Set([...this.all()].flatMap(([{ key }, state]) => (isWholly(state) ? [key] : [])))
-    for (const kind of this.#whole.symmetricDifference(before)) this.#components.onLive(kind)
+    const changed = this.#whole.symmetricDifference(before)
+    const troubles = this.#troubles
+    this.#troubles = new Map([...this.#states.values()].flatMap(troubled))
+    for (const [key, { text }] of [...this.#troubles, ...troubles]) {
+      if (this.#troubles.get(key)?.text !== text || troubles.get(key)?.text !== text) changed.add(key)
+    }
+    for (const kind of changed) this.#components.onLive(kind)
     this.#isSettled ||= this.#states.size > 0 && [...this.#states.values()].every(([, { is }]) => is !== 'syncing')
     this.#listeners.notify()
   }
+}
+
+function troubled([{ key }, { is, since, why, message }]: readonly [ResourceKind, FollowState]): [
+  string,
+  ListTrouble,
+][] {
+  return is === 'aside' ? [[key, { since, text: message || why }]] : []
 }
 
 /** What is not there is missing. */

@@ -109,11 +109,14 @@ export interface ReadonlyEvents {
 
 /** How far a kind is followed. */
 export interface FollowState {
-  readonly is: 'live' | 'syncing' | 'stale' | 'refused'
+  /** `aside`: it has failed for long while others are followed; what is known of it is old */
+  readonly is: 'live' | 'syncing' | 'stale' | 'aside' | 'refused'
   /** ms since 1970: when its watch ended, or began */
   readonly since: number
   /** for people; names no object and no namespace */
   readonly why: string
+  /** of one that is aside: what the API server said, for those who may list CustomResourceDefinitions; absent: nothing */
+  readonly message?: string
   /** namespaces where it may not be followed, where it is followed by namespace */
   readonly refusedNamespaces: readonly string[]
   /** it is followed in some namespaces alone */

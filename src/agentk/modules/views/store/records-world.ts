@@ -11,7 +11,7 @@ import {
   uidOf,
 } from '../../../../kubernetes/object.ts'
 import type { ArgoStatus } from '../../../health/argo/health.ts'
-import type { IsHidden } from '../../../health/kas/around.ts'
+import type { IsHidden, ListTrouble } from '../../../health/kas/around.ts'
 import type { Evidence } from '../../../health/kas/evidence.ts'
 import type { Finding } from '../../../health/kas/finding.ts'
 import type { Opinion } from '../../../health/kas/opinion.ts'
@@ -85,6 +85,10 @@ export class RecordsWorld implements World {
 
   isLive(_kind: string, _namespace: string): boolean {
     return false
+  }
+
+  listTroubleOf(_kind: string): ListTrouble | undefined {
+    return undefined
   }
 
   find(kind: string, namespace: string, name: string): KubernetesObject | undefined {

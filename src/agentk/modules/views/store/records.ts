@@ -84,6 +84,7 @@ export class Records implements ObjectSink, ReadonlyRecords {
       turns,
       records: this,
       isLive: (kind) => this.states.isWhole(kind),
+      listTroubleOf: (kind) => this.states.troubleOf(kind),
       isSettled: () => this.states.isSettled,
       onJudged: (uid, judged) => this.#judgedAnew(uid, judged),
     })

@@ -54,11 +54,18 @@ export function viewState(parts: ViewStateParts): ViewState {
     : { notFollowed: [] }
   const leftOutOfIt = seen.flatMap(([kind, state]) => leftOut(parts, kind, state))
   const notFollowed = [...new Set([...unfollowed, ...leftOutOfIt])].sort()
-  const named = { ...(notFollowed.length > 0 ? { notFollowed: notFollowed.slice(0, maxNotFollowed) } : {}), ...rest }
+  // where nothing is followed, nobody knows whether anything of what is shown is so
+  const isAnyLive = seen.some(([, state]) => state.is === 'live')
+  const aside = isAnyLive ? asideOf(seen) : []
+  const named = {
+    ...(notFollowed.length > 0 ? { notFollowed: notFollowed.slice(0, maxNotFollowed) } : {}),
+    ...(aside.length > 0 ? { aside } : {}),
+    ...rest,
+  }
   if (parts.problem) return { is: 'stale', since: parts.openedAt, why: parts.problem, ...named }
   const [syncing, stale, live] = (['syncing', 'stale', 'live'] as const).map((is) =>
     seen
-      .filter(([, state]) => state.is === is)
+      .filter(([, state]) => state.is === is || (is === 'stale' && state.is === 'aside' && !isAnyLive))
       .map(([kind, { since, why }]) => ({ since, why: why && `${kind.key}: ${why}` })),
   ) as { since: number; why: string }[][]
   const [is, of] = syncing?.length ? (['syncing', syncing] as const) : (['stale', stale ?? []] as const)
@@ -75,6 +82,13 @@ export function viewState(parts: ViewStateParts): ViewState {
   return { is: 'live', since: Math.max(parts.openedAt, ...(live ?? []).map(({ since }) => since)), ...named }
 }
 
+function asideOf(seen: SeenStates): NonNullable<ViewState['aside']> {
+  const all = seen.filter(([, { is }]) => is === 'aside').slice(0, maxNotFollowed)
+  return all
+    .map(([{ key }, { why, since }]) => [key, why, since] as const)
+    .sort(([one], [other]) => (one < other ? -1 : 1))
+}
+
 function mayListAny(seeing: Seeing, kind: ResourceKind, state: FollowState): boolean {
   const { visibility, namespaces, present } = seeing
   if (namespaces) return visibility.mayListWithin(kind, namespaces)
@@ -89,7 +103,7 @@ function leftOut({ visibility, query }: ViewStateParts, kind: ResourceKind, stat
   const isAsked = (namespace: string) =>
     (query.namespaces?.has(namespace) ?? true) && visibility.mayList(kind, namespace)
   return [
-    ...(state.is === 'refused' ? [kind.key] : []),
+    ...(state.is === 'refused' || state.is === 'aside' ? [kind.key] : []),
     ...state.refusedNamespaces
       .filter((namespace) => isAsked(namespace) && visibility.mayName(namespace))
       .map((namespace) => `${kind.key} ${namespace}`),

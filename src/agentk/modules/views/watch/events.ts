@@ -7,7 +7,7 @@ import { eventKind } from '../access/list-rights.ts'
 import { compareEvents, readEvent } from '../projection/event.ts'
 import { OpenLists } from '../store/open-lists.ts'
 import type { EventChange, FollowState, FollowStates, ObjectSink, ReadonlyEvents } from '../store/record.ts'
-import type { FollowedKind } from './kind-watch.ts'
+import type { FollowedKind } from './part-watch.ts'
 
 export interface WarningsOptions {
   /** of all objects: the oldest of the namespace with the most go first */

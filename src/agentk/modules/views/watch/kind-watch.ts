@@ -1,45 +1,7 @@
-import type { ResourceKind } from '../../../../kubernetes/kind.ts'
-import { at, type KubernetesObject, textAt } from '../../../../kubernetes/object.ts'
-import { collectionPath, withQuery } from '../../../../kubernetes/path.ts'
-import type { Counter } from '../../../../lib/counter.ts'
-import { pause } from '../../../../lib/pause.ts'
 import { linkedController } from '../../../../lib/signals.ts'
-import type { ApiClient } from '../../../cluster/api-client.ts'
-import { isTooLarge, type Refusal } from '../../../cluster/object-list.ts'
-import { ObjectWatch, type ObjectWatchComponents, type WatchTimes } from '../../../cluster/object-watch.ts'
-import type { WatchSink } from '../../../cluster/watch-sink.ts'
-import type { FollowState, ObjectSink } from '../store/record.ts'
-import type { Refusals } from './refusals.ts'
-
-/**
- * Two groups may serve the same object, such as `extensions` and `networking.k8s.io`, under the same uid: it belongs to
- * the first one in the server's order.
- */
-export interface GroupOrder {
-  /** the kind as which an object is kept, if it is */
-  kindOf(uid: string): ResourceKind | undefined
-  comesBefore(group: string, other: string): boolean
-}
-
-export interface KindWatchComponents extends Omit<ObjectWatchComponents, 'client' | 'sink' | 'untilAllowed'> {
-  readonly api: Pick<ApiClient, 'json' | 'send'>
-  readonly sink: ObjectSink
-  /** absent: no other group serves its objects */
-  readonly groups?: GroupOrder
-  /** watches that are open, by kind: each is a connection */
-  readonly open: Counter<string>
-  readonly refusals: Pick<Refusals, 'wait'>
-  /** a kind (`group/Kind`) is not followed as it should be, for the log */
-  readonly onTrouble: (kind: string, error: unknown) => void
-}
-
-export interface FollowedKind {
-  readonly kind: ResourceKind
-  /** nothing but the metadata is asked for */
-  readonly isMetadata: boolean
-  /** absent: all objects of the kind */
-  readonly fieldSelector?: string
-}
+import type { WatchTimes } from '../../../cluster/object-watch.ts'
+import type { FollowState } from '../store/record.ts'
+import { type FollowedKind, type PartState, PartWatch, type PartWatchComponents } from './part-watch.ts'
 
 export interface KindWatchOptions extends FollowedKind {
   /** where it is followed if it may not be in the whole cluster */
@@ -49,28 +11,12 @@ export interface KindWatchOptions extends FollowedKind {
   readonly isReady?: Promise<void>
 }
 
-/** What the state of one watch is; `why` is for people, and names nothing. */
-type PartState = Pick<FollowState, 'is' | 'since' | 'why'>
-
-/** Objects in a page. */
-const pageSize = 500
-/** A watch that goes on within this time has not been away. ms */
-const staleAfterMs = 1000
-/** Objects of a kind that are left out and named; more of them are not named. */
-const maxLeftOut = 100
-
-const refusals: ReadonlyMap<number, string> = new Map([
-  [403, 'agentk may not list and watch it'],
-  [404, 'it is not served'],
-  [405, 'it cannot be listed'],
-])
-
 /**
  * Follows one kind: in the whole cluster or, while that is forbidden, namespace by namespace. Passes on its objects and how
  * far it is followed.
  */
 export class KindWatch {
-  readonly #components: KindWatchComponents
+  readonly #components: PartWatchComponents
   readonly #options: KindWatchOptions
   readonly #whole: PartWatch
   /** by namespace */
@@ -81,7 +27,7 @@ export class KindWatch {
   /** JSON of the state that was passed on */
   #sentState = ''
 
-  constructor(components: KindWatchComponents, options: KindWatchOptions) {
+  constructor(components: PartWatchComponents, options: KindWatchOptions) {
     this.#components = components
     this.#options = options
     this.#whole = this.#watchOf(undefined, () => this.#endParts())
@@ -146,7 +92,7 @@ export class KindWatch {
   }
 }
 
-const order: readonly PartState['is'][] = ['stale', 'syncing', 'refused', 'live']
+const order: readonly PartState['is'][] = ['stale', 'syncing', 'aside', 'refused', 'live']
 
 /** Of those that are alike, the one that has been so the longest. */
 function worst(states: readonly PartState[]): PartState {
@@ -154,194 +100,4 @@ function worst(states: readonly PartState[]): PartState {
     (one, other) => order.indexOf(one.is) - order.indexOf(other.is) || one.since - other.since,
   )
   return sorted[0] as PartState
-}
-
-interface PartOptions extends FollowedKind {
-  /** undefined: all of them */
-  readonly namespace: string | undefined
-  readonly times: WatchTimes
-  /** the state has changed */
-  readonly onState: () => void
-  /** a list of it has begun: the right to it is there */
-  readonly onListing: () => void
-}
-
-/** Follows a kind in one namespace, or in all of them at once. */
-class PartWatch implements WatchSink {
-  readonly #components: KindWatchComponents
-  readonly #options: PartOptions
-  #state: PartState
-  #leftOut: Names = new Map()
-  /** of the list that is being read */
-  #leftOutOfList: Names | undefined
-  /** something has been put, and is not gone */
-  #hasObjects = false
-  /** of the next state that is not live */
-  #reason = ''
-  #isForbidden = false
-  #cancelStale: (() => void) | undefined
-
-  constructor(components: KindWatchComponents, options: PartOptions) {
-    this.#components = components
-    this.#options = options
-    this.#state = { is: 'syncing', since: components.clock.now(), why: '' }
-  }
-
-  get state(): PartState {
-    return this.#state
-  }
-
-  get isForbidden(): boolean {
-    return this.#isForbidden
-  }
-
-  get namesLeftOut(): Iterable<{ readonly namespace: string; readonly name: string }> {
-    return this.#leftOut.values()
-  }
-
-  /** Resolves when the signal aborts. */
-  async run(signal: AbortSignal): Promise<void> {
-    const { api: client, open, refusals, onTrouble: _, groups: __, clock, ...components } = this.#components
-    const { kind, namespace, isMetadata, times } = this.#options
-    let giveBack = open.enter(kind.key)
-    while (!giveBack && !signal.aborted) {
-      this.#set('refused', `more than ${open.limits.max} watches`)
-      await pause(times.deniedMs, clock, signal)
-      giveBack = open.enter(kind.key)
-    }
-    const options = { path: this.#path(), pageSize, isMetadata, leavesOut: true, resumes: true, times }
-    const untilAllowed = (mostMs: number, until: AbortSignal) => refusals.wait({ kind, namespace }, mostMs, until)
-    try {
-      await new ObjectWatch({ ...components, client, clock, sink: this, untilAllowed }, options).run(signal)
-    } finally {
-      giveBack?.()
-      this.#cancelStale?.()
-    }
-  }
-
-  listing(): void {
-    const { kind, namespace, onListing } = this.#options
-    this.#isForbidden = false
-    onListing()
-    if (this.#state.is !== 'live') this.#set('syncing', '')
-    this.#hasObjects = true
-    this.#leftOutOfList = new Map()
-    this.#components.sink.listing(kind, namespace)
-  }
-
-  put(object: unknown): void {
-    const uid = textAt(object, 'metadata.uid')
-    if (uid === '') return
-    if (this.#leftOut.delete(uid)) this.#options.onState()
-    const { kind, isMetadata } = this.#options
-    try {
-      if (!this.#isFirst(uid)) return
-      this.#components.sink.put(kind, (isMetadata ? asMetadata(object) : object) as KubernetesObject)
-    } catch (error) {
-      // one odd object hides no others
-      this.#components.onTrouble(kind.key, error)
-      this.leftOut({ uid, namespace: textAt(object, 'metadata.namespace'), name: textAt(object, 'metadata.name') })
-    }
-  }
-
-  deleted(object: unknown): void {
-    const uid = textAt(object, 'metadata.uid')
-    if (uid === '') return
-    if (this.#leftOut.delete(uid)) this.#options.onState()
-    this.#components.sink.deleted(this.#options.kind, uid)
-  }
-
-  leftOut({ uid, namespace, name }: { uid: string; namespace: string; name: string }): void {
-    const { sink } = this.#components
-    const { kind, onState } = this.#options
-    for (const names of [this.#leftOut, this.#leftOutOfList]) {
-      if (names && names.size < maxLeftOut) names.set(uid, { namespace, name })
-    }
-    sink.deleted(kind, uid)
-    onState()
-  }
-
-  listed(): void {
-    const { kind, namespace, onState } = this.#options
-    this.#leftOut = this.#leftOutOfList ?? this.#leftOut
-    this.#leftOutOfList = undefined
-    this.#components.sink.listed(kind, namespace)
-    onState()
-  }
-
-  following(is: boolean): void {
-    const { clock } = this.#components
-    if (is) {
-      this.#stopStale()
-      this.#reason = ''
-      this.#set('live', '')
-    } else if (this.#state.is === 'live' && !this.#cancelStale) {
-      const since = clock.now()
-      this.#cancelStale = clock.after(staleAfterMs, () => {
-        this.#cancelStale = undefined
-        this.#set('stale', this.#reason || 'its watch has ended', since)
-      })
-    }
-  }
-
-  ended({ status, error }: Refusal): void {
-    const refusal = refusals.get(status)
-    if (refusal !== undefined) this.#refuse(refusal)
-    else if (status !== 200 && status !== 410) {
-      this.#reason = error ? failureText(error) : `the API server answered ${status}`
-      this.#components.onTrouble(this.#options.kind.key, error ?? new Error(this.#reason))
-      if (this.#state.is === 'syncing' || this.#state.is === 'stale') this.#set(this.#state.is, this.#reason)
-    }
-    this.#isForbidden = status === 403
-    this.#options.onState()
-  }
-
-  /** @returns false: the group that serves it first has it; where another one had it, it is not that one's any more */
-  #isFirst(uid: string): boolean {
-    const { groups, sink } = this.#components
-    const { group } = this.#options.kind
-    const other = groups?.kindOf(uid)
-    if (!groups || !other || other.group === group) return true
-    if (!groups.comesBefore(group, other.group)) return false
-    sink.deleted(other, uid)
-    return true
-  }
-
-  #refuse(why: string): void {
-    const { kind, namespace } = this.#options
-    this.#stopStale()
-    this.#leftOut.clear()
-    if (this.#hasObjects) this.#components.sink.dropped(kind, namespace)
-    this.#hasObjects = false
-    this.#set('refused', why)
-  }
-
-  #stopStale(): void {
-    this.#cancelStale?.()
-    this.#cancelStale = undefined
-  }
-
-  #set(is: PartState['is'], why: string, since?: number): void {
-    const known = this.#state
-    if (known.is === is && known.why === why) return
-    this.#state = { is, why, since: known.is === is ? known.since : (since ?? this.#components.clock.now()) }
-    this.#options.onState()
-  }
-
-  #path(): string {
-    const { kind, namespace, fieldSelector } = this.#options
-    return withQuery(collectionPath(kind, namespace), { fieldSelector })
-  }
-}
-
-type Names = Map<string, { readonly namespace: string; readonly name: string }>
-
-/** As the media type asks for, which the server may not know. */
-function asMetadata(object: unknown): KubernetesObject {
-  return { apiVersion: 'meta.k8s.io/v1', kind: 'PartialObjectMetadata', metadata: at(object, 'metadata') }
-}
-
-function failureText(error: unknown): string {
-  const isUnreadable = error instanceof SyntaxError || isTooLarge(error)
-  return isUnreadable ? 'what the API server answered cannot be read' : 'the API server does not answer'
 }

@@ -15,7 +15,9 @@ import { WatchLists } from '../../../cluster/watch-lists.ts'
 import type { ObjectSink, ReadonlyRecords } from '../store/record.ts'
 import type { Rules } from '../store/rules.ts'
 import { bothSinks, normalEvidence, warnings } from './events.ts'
-import { type FollowedKind, type GroupOrder, KindWatch, type KindWatchComponents } from './kind-watch.ts'
+import { LiveWatches } from './failing-time.ts'
+import { KindWatch } from './kind-watch.ts'
+import type { FollowedKind, GroupOrder, PartWatchComponents } from './part-watch.ts'
 import { Refusals } from './refusals.ts'
 import { Registrations } from './registrations.ts'
 import { chooseKinds, discover, type Follow, isMetadataEnough, type Served, type ServedKind } from './served-kinds.ts'
@@ -75,7 +77,7 @@ export class Kinds {
   readonly #options: KindsOptions
   readonly #follow: Follow
   readonly #times: WatchTimes
-  readonly #shared: Omit<KindWatchComponents, 'sink' | 'groups'>
+  readonly #shared: Omit<PartWatchComponents, 'sink' | 'groups'>
   /** place of a group in the server's order */
   #places: ReadonlyMap<string, number> = new Map()
   readonly #registrations: Registrations
@@ -113,6 +115,7 @@ export class Kinds {
       turn: (signal) => lists.take(undefined, signal),
       open: new Counter({ max: (options.maxWatches ?? defaultMaxWatches) - Registrations.watches }),
       refusals: new Refusals({ api, clock, random }),
+      live: new LiveWatches(clock),
       onTrouble,
     }
     this.#registrations = new Registrations({ ...this.#shared, onChange: () => this.#registered() }, this.#times)
@@ -239,7 +242,7 @@ export class Kinds {
 
   #watchOf(
     followed: FollowedKind,
-    into: Pick<KindWatchComponents, 'sink' | 'groups'>,
+    into: Pick<PartWatchComponents, 'sink' | 'groups'>,
     isReady?: Promise<void>,
   ): KindWatch {
     const { namespaces } = this.#follow

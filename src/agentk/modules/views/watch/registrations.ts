@@ -5,6 +5,7 @@ import type { ApiClient } from '../../../cluster/api-client.ts'
 import { KeptObjects } from '../../../cluster/kept-objects.ts'
 import { ObjectWatch, type ObjectWatchComponents, type WatchTimes } from '../../../cluster/object-watch.ts'
 import type { WatchSink } from '../../../cluster/watch-sink.ts'
+import { FailingTime, type LiveWatches } from './failing-time.ts'
 import type { Refusals } from './refusals.ts'
 import { isBuiltIn } from './served-kinds.ts'
 
@@ -13,6 +14,7 @@ export interface RegistrationsComponents extends Omit<ObjectWatchComponents, 'cl
   readonly refusals: Pick<Refusals, 'wait'>
   /** kinds may have come or gone, or are known for the first time */
   readonly onChange: () => void
+  readonly live: LiveWatches
   /** for the log */
   readonly onTrouble: (kind: string, error: unknown) => void
 }
@@ -40,20 +42,26 @@ export class Registrations {
   readonly #times: WatchTimes
   readonly #customKinds: KeptObjects<CustomKind>
   readonly #apiServices: KeptObjects<ApiService>
-  /** agentk may not list APIServices, or there are none */
+  /** agentk may not list APIServices, the API server fails to for long, or there are none */
   #without: Without
+  readonly #failing: FailingTime
 
   constructor(components: RegistrationsComponents, times: WatchTimes) {
-    const { onChange, onTrouble } = components
+    const { onChange, onTrouble, clock, live } = components
     this.#components = components
     this.#times = times
+    this.#failing = new FailingTime({ clock, live, onLong: () => this.#apiServicesAre('forbidden') })
     this.#customKinds = new KeptObjects({ read: readCustomKind, onChange, onEnded: () => undefined })
     this.#apiServices = new KeptObjects({
       read: readApiService,
-      onChange: () => this.#apiServicesAre(undefined),
+      onChange: () => {
+        this.#failing.end()
+        this.#apiServicesAre(undefined)
+      },
       onEnded: ({ status, error }) => {
         if (status === 403 || status === 404) this.#apiServicesAre(status === 403 ? 'forbidden' : 'absent')
         else if (status !== 200 && status !== 410) {
+          if (!this.isKnown) this.#failing.failed(undefined)
           onTrouble('apiregistration.k8s.io/APIService', error ?? new Error(`the API server answered ${status}`))
         }
       },
@@ -86,10 +94,11 @@ export class Registrations {
       this.#watchOf(builtIn.apiServices, this.#apiServices, false).run(signal),
       this.#watchOf(builtIn.customResourceDefinitions, this.#customKinds, true).run(signal),
     ])
+    this.#failing.end()
   }
 
   #watchOf(kind: GroupVersionResource, sink: WatchSink, isMetadata: boolean): ObjectWatch {
-    const { api: client, refusals, onChange: _, onTrouble: __, ...components } = this.#components
+    const { api: client, refusals, onChange: _, onTrouble: __, live: ___, ...components } = this.#components
     const path = collectionPath(kind)
     const untilAllowed = (mostMs: number, signal: AbortSignal) =>
       refusals.wait({ kind, namespace: undefined }, mostMs, signal)

@@ -1,5 +1,6 @@
 import { builtInKind, namesKey } from '../../../../kubernetes/kind-words.ts'
-import { type ArgoWord, kasWords, type Row } from '../../../../proto/views-json.ts'
+import { type ArgoWord, kasWords, type Row, type ViewState } from '../../../../proto/views-json.ts'
+import { isOfAside } from './aside-kinds.ts'
 import type { GateOptions } from './gate-options.ts'
 import type { Target } from './manifests.ts'
 import { isBundle, isGroup, isOpened, isPlaceholder, type ShownView, verdictOf } from './shown-view.ts'
@@ -41,6 +42,8 @@ export interface Judgement {
   readonly absent: readonly Target[]
   /** of kinds that are not followed: nothing can be said of them */
   readonly notFollowed: readonly Target[]
+  /** kinds that cannot be listed now: of what is judged, or of what explains it */
+  readonly aside: NonNullable<ViewState['aside']>
   /** of containers, as rows say */
   readonly restarts: number
 }
@@ -61,10 +64,12 @@ export function judge(
     .filter((row) => !options.ignored.some((one) => isIgnored(one, row)))
     .map((row) => judgedOf(row, options))
   const counts = countsOf(model, judged)
+  const aside = asideOf(model, judged, absent)
   const word = kasWords.findLast((one) => (counts[one] ?? 0) > 0)
   return {
-    code: codeOf(model, { word, absent, isWhole: targets === undefined }),
+    code: aside.length > 0 ? unknown : codeOf(model, { word, absent, isWhole: targets === undefined }),
     word,
+    aside,
     counts,
     judged,
     absent,
@@ -162,7 +167,17 @@ export function unnamedNamespaces(
 }
 
 function isNotFollowed({ state }: ShownView, { kind }: Target): boolean {
-  return (state.notFollowed ?? []).some((key) => namesKey(kind, key))
+  const { notFollowed = [], aside = [] } = state
+  return notFollowed.some((key) => namesKey(kind, key) && !aside.some(([one]) => one === key))
+}
+
+/** What is judged of them may be old. What is named of them and is not there may be there. */
+function asideOf({ state }: ShownView, judged: readonly Judged[], absent: readonly Target[]) {
+  const { aside = [] } = state
+  return aside.filter((one) => {
+    const only = { ...state, aside: [one] }
+    return judged.some(({ row }) => isOfAside(row, only)) || absent.some(({ kind }) => namesKey(kind, one[0]))
+  })
 }
 
 function isIgnored(ignored: string, row: Row): boolean {

@@ -5,6 +5,7 @@ import { askKas } from '../../../command/ask-kas.ts'
 import { BadAnswer } from '../../../command/bad-answer.ts'
 import { type Endpoint, endpointOf } from '../../../command/endpoint.ts'
 import { Unreached } from '../../../command/reach/unreached.ts'
+import { asideText } from './aside-kinds.ts'
 import { type Judgement, judge, unnamedNamespaces } from './gate.ts'
 import { type GateOptions, gateFlags, gateHelp, readGate } from './gate-options.ts'
 import { reportText } from './gate-report.ts'
@@ -173,7 +174,10 @@ class Gate {
     const judgement = this.#judgement
     if (!model || !judgement)
       return void stdout.write(printable(`unknown: no answer: ${this.#waitReason}`).concat('\n'))
-    stdout.draw(`${stateText(model)}${headText(judgement, layout, this.#options)}`)
+    const aside = judgement.aside
+      .map((one) => `${asideText(one, layout.now)}; what is shown of it may be old\n`)
+      .join('')
+    stdout.draw(`${stateText(model)}${aside}${headText(judgement, layout, this.#options)}`)
     for (const { kind, namespace, name } of judgement.absent) {
       stdout.write(
         printable(`○ ${namespace ? `${namespace}/` : ''}${kindText(kind)}/${name} is not there`).concat('\n'),

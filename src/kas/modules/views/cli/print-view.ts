@@ -171,7 +171,7 @@ class Printing {
     if (isNothing && !this.#screen.isFull && !this.#hasPrintedNothing) io.stderr.write(`${nothing}\n`)
     this.#hasPrintedNothing = isNothing
     const empty = isNothing && this.#screen.isFull ? `${nothing}\n` : ''
-    const last = this.#paint.faint(notFollowedText(model, isVerbose))
+    const last = this.#paint.faint(notFollowedText(model, isVerbose, now))
     this.#screen.show({
       text: stateText(model) + problems + shown + empty,
       last: shown === '' && !this.#screen.isFull ? '' : last,

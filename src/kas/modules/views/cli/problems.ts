@@ -49,9 +49,15 @@ function placeOf(plural: string, namespace: string): string {
 
 function notFollowed(state: ViewState, words: readonly string[]): string[] {
   const left = state.notFollowed ?? []
+  const { aside = [] } = state
   return left
     .filter((key) => words.some((word) => namesKey(word, key)))
-    .map((key) => `${key} is not followed by the agent: follow.kinds of its views.yaml, or its role, says which are`)
+    .map((key) => {
+      const [, reason] = aside.find(([kind]) => kind === key) ?? []
+      return reason === undefined
+        ? `${key} is not followed by the agent: follow.kinds of its views.yaml, or its role, says which are`
+        : `${key} cannot be listed: ${reason}`
+    })
 }
 
 /** In a tree they stand below others. */

@@ -122,6 +122,10 @@ const state = z.object({
   since: z.number(),
   why: text.optional(),
   notFollowed: z.array(name).optional(),
+  aside: z
+    .array(z.tuple([name, text, z.number()]).readonly())
+    .max(maxNamed)
+    .optional(),
   problems: z.array(text).optional(),
   you: z.object({ username: name, groups: z.array(name).max(maxNamed) }).optional(),
   refused: z

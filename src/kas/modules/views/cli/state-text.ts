@@ -1,4 +1,5 @@
 import { printable } from '../../../../lib/printable.ts'
+import { asideText } from './aside-kinds.ts'
 import type { ShownView } from './shown-view.ts'
 
 /** What the whole says of itself: what is wrong with the agent's views.yaml, and where it is not live, why. */
@@ -11,9 +12,13 @@ export function stateText({ state }: ShownView): string {
 }
 
 /** The last line: what is left out. */
-export function notFollowedText({ state }: ShownView, isVerbose: boolean): string {
-  const left = state.notFollowed ?? []
-  if (left.length === 0) return ''
-  if (isVerbose) return printable(`not followed: ${left.join(', ')}`)
-  return left.length === 1 ? '1 kind not followed (-v)' : `${left.length} kinds not followed (-v)`
+export function notFollowedText({ state }: ShownView, isVerbose: boolean, now: number): string {
+  const { aside = [], notFollowed = [] } = state
+  const left = notFollowed.filter((kind) => !aside.some(([one]) => one === kind))
+  const counted = left.length === 1 ? '1 kind not followed (-v)' : `${left.length} kinds not followed (-v)`
+  const named = isVerbose ? printable(`not followed: ${left.join(', ')}`) : counted
+  const [first, ...others] = aside
+  const shown = first ? (isVerbose ? aside : [first]).map((one) => asideText(one, now)) : []
+  if (others.length > 0 && !isVerbose) shown.push(`${others.length} more kinds cannot be listed (-v)`)
+  return [...shown, ...(left.length > 0 ? [named] : [])].join('; ')
 }

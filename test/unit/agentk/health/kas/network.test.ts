@@ -300,7 +300,35 @@ const webhooks: readonly Case[] = [
   ],
 ]
 
-judgeTables(t, { services, ingresses, gateways, webhooks })
+const converted = (versions: readonly string[]) => {
+  const webhook = { clientConfig: { service: { namespace: 'n', name: 's' } } }
+  return object(
+    'apiextensions.k8s.io/CustomResourceDefinition',
+    'queues.example.com',
+    {
+      spec: {
+        group: 'example.com',
+        names: { kind: 'Queue' },
+        versions: versions.map((name) => ({ name, served: true })),
+        conversion: { strategy: 'Webhook', webhook },
+      },
+      status: { storedVersions: ['v1'], conditions: [condition('Established', 'True', 60)] },
+    },
+    { creationTimestamp: ago(60) },
+  )
+}
+
+const conversions: readonly Case[] = [
+  ['no service', 'Degraded WebhookServiceMissing', [converted(['v1', 'v2'])]],
+  ['one version: nothing is converted', 'Healthy', [converted(['v1'])]],
+  ['stored in another version', 'Degraded WebhookServiceMissing', [converted(['v2'])]],
+  ['services hidden', 'Healthy', [converted(['v1', 'v2'])], [], ['Service']],
+  ['answered', 'Healthy', [converted(['v1', 'v2']), service(), slice(true)]],
+  ['nobody answers', 'Degraded SelectsNothing', [converted(['v1', 'v2']), service(), slice()]],
+  ['its Pods crash', 'Degraded CrashLoopBackOff', [converted(['v1', 'v2']), service(), slice(false), crashing]],
+]
+
+judgeTables(t, { services, ingresses, gateways, webhooks, conversions })
 
 t.test('since: of what is absent nobody knows', async (t) => {
   t.equal(sinceOf([service(balanced), slice(true)]), 9000)

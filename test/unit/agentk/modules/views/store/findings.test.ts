@@ -410,3 +410,45 @@ t.test('a quota that has room and none by turns: each time its minute begins ane
   await later.pass(41 * second)
   t.strictSame(both(later), twice('Degraded QuotaExceeded'))
 })
+
+t.test('a kind that is set aside: its definition says why, until it is followed again', async (t) => {
+  const stage = await start(t)
+  const key = 'apiextensions.k8s.io/CustomResourceDefinition'
+  stage.put({
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: 'queues.p1.example.com', uid: 'crd', creationTimestamp: iso(now - 60 * minute) },
+    spec: { group: 'p1.example.com', names: { kind: 'Queue' }, versions: [{ name: 'v1', served: true }] },
+    status: { conditions: [{ type: 'Established', status: 'True' }] },
+  })
+  stage.listed()
+  const queue = stage.kind('p1.example.com/Queue')
+  const state = (is: 'aside' | 'live', more: object = {}) =>
+    stage.records.state(queue, {
+      is,
+      since: now - 70_000,
+      why: 'the API server answered 500',
+      refusedNamespaces: [],
+      leftOut: [],
+      ...more,
+    })
+  const found = () => stage.records.judged('crd')?.[0]
+  state('live')
+  await stage.pass(100)
+  t.equal(found(), undefined, key)
+  state('aside', {
+    message: 'conversion webhook for p1.example.com/v1, Kind=Queue failed: service "queue-operator" not found',
+  })
+  await stage.pass(100)
+  t.match(found(), { word: 'Degraded', finding: { reason: 'ListFailed', since: now - 70_000 } })
+  t.match(
+    found()?.finding?.text,
+    /^its objects cannot be listed: conversion webhook .* service "queue-operator" not found$/,
+  )
+  state('aside')
+  await stage.pass(100)
+  t.match(found()?.finding?.text, 'its objects cannot be listed: the API server answered 500')
+  state('live')
+  await stage.pass(100)
+  t.not(found()?.word, 'Degraded')
+})

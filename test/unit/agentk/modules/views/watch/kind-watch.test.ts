@@ -1,7 +1,9 @@
 import t, { type Test } from 'tap'
 import { watchTimes } from '../../../../../../src/agentk/cluster/object-watch.ts'
 import { maxEventBytes } from '../../../../../../src/agentk/cluster/watch-request.ts'
-import { type GroupOrder, KindWatch } from '../../../../../../src/agentk/modules/views/watch/kind-watch.ts'
+import { LiveWatches } from '../../../../../../src/agentk/modules/views/watch/failing-time.ts'
+import { KindWatch } from '../../../../../../src/agentk/modules/views/watch/kind-watch.ts'
+import type { GroupOrder } from '../../../../../../src/agentk/modules/views/watch/part-watch.ts'
 import type { Refusals } from '../../../../../../src/agentk/modules/views/watch/refusals.ts'
 import { Counter } from '../../../../../../src/lib/counter.ts'
 import { KasError } from '../../../../../../src/lib/errors.ts'
@@ -57,7 +59,8 @@ function start(t: Test, options: Options = {}) {
       return () => void silenced.delete(listener)
     },
   }
-  const components = { api, sink, clock, random: () => 0.5, open, refusals, liveness, onTrouble, ...more }
+  const live = new LiveWatches(clock)
+  const components = { api, sink, clock, random: () => 0.5, open, refusals, liveness, live, onTrouble, ...more }
   const watch = new KindWatch(components, { kind, isMetadata, namespaces, times: watchTimes })
   const stopping = new AbortController()
   const running = watch.run(stopping.signal)
@@ -68,7 +71,7 @@ function start(t: Test, options: Options = {}) {
   t.teardown(stop)
   const began = clock.now()
   const state = () => sink.states.get(kind.key)
-  return { api, clock, sink, open, stop, state, began, troubles, refused, silenced }
+  return { api, clock, sink, open, stop, state, began, troubles, refused, silenced, live }
 }
 
 /** Listed, and watched. */
@@ -425,4 +428,97 @@ t.test('a uid belongs to the first group that serves it, whichever is listed fir
     await watches.get(second.group)?.tell(event('ADDED', 'shop/web'))
     t.strictSame(sink.names(second.key), ['shop/web'])
   }
+})
+
+t.test(
+  'a kind that fails for 60 s while others are followed is set aside, and followed again within 90 s of its mending',
+  async (t) => {
+    const broken = { message: 'conversion webhook failed' }
+    const fail = async ({ api, clock }: ReturnType<typeof start>, forMs: number) => {
+      const end = clock.now() + forMs
+      while (clock.now() < end) {
+        for (const path of await api.waiting()) if (path === all) await (await api.ask(all)).answer(500, broken)
+        await clock.pass(Math.min(500, end - clock.now()))
+      }
+    }
+    const never = start(t)
+    never.live.add({})
+    await fail(never, 59_500)
+    t.match(never.state(), { is: 'syncing', why: 'the API server answered 500' })
+    await fail(never, 500)
+    t.match(never.state(), { is: 'aside', why: 'the API server answered 500', message: broken.message })
+    await fail(never, 300_000)
+    t.equal(never.state()?.is, 'aside', 'each try that fails leaves it so')
+    let waitedMs = 0
+    for (; (await never.api.waiting()).length === 0; waitedMs += 500) await never.clock.pass(500)
+    t.ok(waitedMs <= 60_000, `it is tried again after ${waitedMs} ms`)
+    await (await never.api.ask(all)).answer(200, page('shop/a'))
+    t.equal(never.state()?.is, 'aside', 'not before it is watched')
+    await (await never.api.watch(all)).open()
+    t.match(never.state(), { is: 'live', message: undefined })
+
+    const alone = start(t)
+    await fail(alone, 200_000)
+    t.equal(alone.state()?.is, 'syncing', 'the API server answers nobody')
+    alone.live.add({})
+    await fail(alone, 59_000)
+    t.equal(alone.state()?.is, 'syncing', 'it has answered others for less than 60 s')
+    await fail(alone, 8000)
+    t.equal(alone.state()?.is, 'aside')
+  },
+)
+
+t.test('one that was followed and fails is set aside 60 s after its watch ended; its objects stay', async (t) => {
+  const { api, clock, watch, state, sink, live } = await startLive(t)
+  live.add({})
+  await clock.pass(5000)
+  const cutAt = clock.now()
+  await watch.end()
+  const end = cutAt + 60_000
+  const failing = async (until: number) => {
+    while (clock.now() < until) {
+      for (const _ of await api.waiting()) {
+        const again = await api.watch(all)
+        await again.open(429)
+        await again.end()
+      }
+      await clock.pass(Math.min(500, until - clock.now()))
+    }
+  }
+  await failing(end - 500)
+  t.match(state(), { is: 'stale', since: cutAt })
+  await failing(end)
+  t.match(state(), { is: 'aside', why: 'the API server answered 429' })
+  t.strictSame(sink.names('Pod'), ['shop/a', 'test/b'])
+  t.notOk(sink.told.includes('dropped Pod'))
+})
+
+t.test('one that does not answer, and one whose watches open and fail at once', async (t) => {
+  const silent = start(t)
+  silent.live.add({})
+  const hang = async (forMs: number) => {
+    for (let left = forMs; left > 0; left -= 5000) {
+      for (const _ of await silent.api.waiting()) await (await silent.api.ask(all)).fail(new Error('timed out'))
+      await silent.clock.pass(Math.min(5000, left))
+    }
+  }
+  await hang(55_000)
+  t.equal(silent.state()?.is, 'syncing')
+  await hang(5000)
+  t.match(silent.state(), { is: 'aside', why: 'the API server does not answer' })
+
+  const flapping = await startLive(t)
+  flapping.live.add({})
+  await flapping.watch.tell({ type: 'ERROR', object: { code: 500 } } as never)
+  for (let second = 0; second < 70; second++) {
+    for (const path of await flapping.api.waiting()) {
+      t.equal(path, all)
+      await (await flapping.api.ask(all)).answer(200, page('shop/a'))
+      const again = await flapping.api.watch(all)
+      await again.open()
+      await again.tell({ type: 'ERROR', object: { code: 500 } } as never)
+    }
+    await flapping.clock.pass(1000)
+  }
+  t.equal(flapping.state()?.is, 'aside', 'a watch that ends at once is no success')
 })

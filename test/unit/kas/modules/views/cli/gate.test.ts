@@ -618,3 +618,52 @@ t.test('many alike of a namespace are no worse by what does not count', async (t
   clock.advance(5000)
   t.equal(await code, 0)
 })
+
+t.test('kinds that cannot be listed: unknown is only what is of them, or what they explain', async (t) => {
+  const queue = 'p1.example.com/Queue'
+  const said = (kind: string) => ({
+    is: 'live' as const,
+    since: 0,
+    notFollowed: [kind],
+    aside: [[kind, 'the API server answered 500', 5] as const],
+  })
+  const web = row('apps/Deployment', 'web', 'Healthy')
+  const cases: [argv: string[], kind: string, rows: Row[], code: number][] = [
+    [['deploy/web', '-n', 'shop'], queue, [web], 0],
+    [['-n', 'shop'], queue, [web, row('ConfigMap', 'c', '')], 0],
+    [['-n', 'shop'], queue, [row('apps/Deployment', 'web', 'Degraded', why('OOMKilled'))], 4],
+    [['-n', 'shop'], queue, [web, row(queue, 'q', 'Healthy')], 5],
+    [['queue/q', '-n', 'shop'], queue, [row(queue, 'q', 'Healthy')], 5],
+    [['queue/q', '-n', 'shop'], queue, [], 5],
+    [['deploy/web', '-n', 'shop'], 'Pod', [web], 5],
+    [['sts/db', '-n', 'shop'], 'Pod', [row('apps/StatefulSet', 'db', 'Healthy')], 5],
+    [['deploy/web', '-n', 'shop'], 'ConfigMap', [web], 0],
+    [['-n', 'shop'], 'Node', [row('Pod', 'a', 'Degraded', why('NodeNotReady', { kind: 'Node' }))], 5],
+  ]
+  for (const [argv, kind, rows, expected] of cases) {
+    const { clock, code, one, said: printed } = await start(t, [...argv, '--logs', '0', '--wait', '10s'])
+    const page = { order: rows.map(({ u }) => u), counts: {}, more: 0 }
+    one.update({ seq: 1, rows, gone: [], pages: { '': page }, state: said(kind) })
+    await one.heard()
+    for (let i = 0; i < 4; i++) await new Promise(setImmediate)
+    clock.advance(5000)
+    clock.advance(5000)
+    t.equal(await code, expected, `${argv.join(' ')}, ${kind}`)
+    const names = expected === 5
+    t.equal(printed.stdout.includes(`${kind} cannot be listed since`), names, printed.stdout)
+  }
+})
+
+t.test('once such a kind is listed again there is a verdict', async (t) => {
+  const { clock, code, one, heard } = await start(t, ['deploy/web', '-n', 'shop', '--wait', '1m'])
+  const rows = [row('apps/Deployment', 'web', 'Healthy')]
+  const pages = { '': { order: rows.map(({ u }) => u), counts: {}, more: 0 } }
+  one.update({ seq: 1, rows, pages, state: { ...live, aside: [['Pod', 'the API server answered 500', 5]] } })
+  await heard('✓ healthy')
+  clock.advance(6000)
+  one.update({ seq: 2, state: live })
+  await one.heard()
+  for (let i = 0; i < 4; i++) await new Promise(setImmediate)
+  clock.advance(5000)
+  t.equal(await code, 0)
+})

@@ -146,7 +146,7 @@ t.test('whatever is said is refused in one sentence, or shown without harm', asy
         treeText(model, layout, { folds: true, isAsked: () => true }) +
         stateText(model) +
         problemsOf(model, asked) +
-        notFollowedText(model, true)
+        notFollowedText(model, true, 0)
       if (controls.test(text) || text.length > 100_000) t.fail(`KAS_SEED=${seed}: ${json.slice(0, 500)}`)
     } catch (error) {
       refused++

@@ -1,0 +1,135 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import t from 'tap'
+import { missingAssets } from '../../../../dev/control-plane/assets.ts'
+import { ControlPlane } from '../../../../dev/control-plane/control-plane.ts'
+import { Warnings } from '../../../../src/agentk/modules/views/watch/events.ts'
+import { Kinds } from '../../../../src/agentk/modules/views/watch/kinds.ts'
+import { type Clock, systemClock } from '../../../../src/lib/clock.ts'
+import { adminClient } from '../../../support/api-client.ts'
+import { capturedLog } from '../../../support/captured-log.ts'
+import { eventually } from '../../../support/eventually.ts'
+import { KeptSink } from '../../../support/kept-sink.ts'
+
+/** A kind that a real API server cannot list, and an API that does not answer, hold up no other kind. */
+
+const assets = process.env.KUBEBUILDER_ASSETS ?? ''
+const missing = missingAssets(assets, 'api')
+const skip = missing.length > 0 && `needs ${missing.join(', ')}`
+
+const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
+const version = (name: string, storage: boolean) => ({
+  name,
+  served: true,
+  storage,
+  schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
+})
+const queues = {
+  apiVersion: 'apiextensions.k8s.io/v1',
+  kind: 'CustomResourceDefinition',
+  metadata: { name: 'queues.p1.example.com' },
+  spec: {
+    group: 'p1.example.com',
+    scope: 'Namespaced',
+    names: { plural: 'queues', kind: 'Queue', singular: 'queue' },
+    versions: [version('v1', true)],
+  },
+}
+const key = 'p1.example.com/Queue'
+const timeoutMs = 60_000
+
+/** Its time goes eight times as fast: 60 s are 7.5 s. */
+const speed = 8
+const fastClock: Clock = {
+  now: () => systemClock.now() * speed,
+  after: (ms, action) => systemClock.after(ms / speed, action),
+}
+
+t.test('a broken conversion webhook, and an aggregated API that hangs', { skip, timeout: 300_000 }, async (t) => {
+  const controlPlane = new ControlPlane({ assets, parts: 'api' })
+  t.teardown(() => controlPlane.stop())
+  await controlPlane.start()
+  const { admin } = controlPlane
+  const patch = async (body: unknown) => {
+    const answer = await admin.request(`${definitions}/${queues.metadata.name}`, {
+      method: 'PATCH',
+      contentType: 'application/merge-patch+json',
+      body,
+    })
+    t.equal(answer.status, 200, answer.body.slice(0, 300))
+  }
+  const service = { namespace: 'default', name: 'queue-operator' }
+  const webhook = { conversionReviewVersions: ['v1'], clientConfig: { service } }
+  const breakIt = () => patch({ spec: { conversion: { strategy: 'Webhook', webhook } } })
+  const mendIt = () => patch({ spec: { conversion: { strategy: 'None', webhook: null } } })
+
+  // it takes connections, and never says anything
+  const sockets = new Set<Socket>()
+  const silent = createServer((socket) => void sockets.add(socket))
+  await once(silent.listen(0, '127.0.0.1'), 'listening')
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy()
+    silent.close()
+  })
+  const { port } = silent.address() as AddressInfo
+  const frozen = { metadata: { name: 'frozen' }, spec: { type: 'ExternalName', externalName: 'localhost' } }
+  await admin.create('/api/v1/namespaces/default/services', frozen)
+  await admin.create('/apis/apiregistration.k8s.io/v1/apiservices', {
+    metadata: { name: 'v1.frozen.example.com' },
+    spec: {
+      group: 'frozen.example.com',
+      version: 'v1',
+      groupPriorityMinimum: 1000,
+      versionPriority: 10,
+      insecureSkipTLSVerify: true,
+      service: { namespace: 'default', name: 'frozen', port },
+    },
+  })
+
+  await admin.create(definitions, queues)
+  await eventually(() =>
+    admin.create('/apis/p1.example.com/v1/namespaces/default/queues', {
+      apiVersion: 'p1.example.com/v1',
+      kind: 'Queue',
+      metadata: { name: 'first' },
+    }),
+  )
+  await patch({ spec: { versions: [version('v2', false), version('v1', true)] } })
+  await breakIt()
+  await eventually(
+    async () => {
+      const { status, body } = await admin.request('/apis/p1.example.com/v2/queues')
+      if (status < 429 || !body.includes('queue-operator')) throw new Error(`${status}: ${body.slice(0, 300)}`)
+    },
+    { timeoutMs },
+  )
+
+  const sink = new KeptSink()
+  const { log } = capturedLog()
+  const components = { api: adminClient(t, controlPlane), sink, events: new Warnings(), log, clock: fastClock }
+  const kinds = new Kinds({ ...components, random: Math.random }, { follow: {} })
+  const stopping = new AbortController()
+  const running = kinds.run(stopping.signal)
+  t.teardown(() => {
+    stopping.abort()
+    return running
+  })
+  const others = () => [...sink.states].filter(([kind, { is }]) => kind !== key && is !== 'live')
+
+  await eventually(() => sink.is(key) === 'aside', { timeoutMs })
+  t.match(sink.states.get(key), { why: 'the API server answered 500', message: /conversion webhook.*queue-operator/ })
+  t.strictSame(others(), [], 'all others are followed')
+  t.ok(sink.names('Namespace').includes('default'))
+  t.notOk([...sink.states].some(([kind]) => kind.startsWith('frozen.example.com/')))
+
+  await mendIt()
+  await eventually(() => sink.is(key) === 'live', { timeoutMs })
+  t.strictSame(sink.names(key), ['default/first'])
+
+  await breakIt()
+  await eventually(() => sink.is(key) === 'aside', { timeoutMs })
+  t.strictSame(sink.names(key), ['default/first'], 'what was known of it stays')
+  t.strictSame(others(), [])
+  await mendIt()
+  await eventually(() => sink.is(key) === 'live', { timeoutMs })
+})
