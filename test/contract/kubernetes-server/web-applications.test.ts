@@ -127,6 +127,46 @@ t.test('cookies go on, but for those that say who calls, and those of GitLab', a
   t.strictSame(alone.got('Cookie'), ['s=1; b=2'], 'without a GitLab')
 })
 
+t.test('a front that writes another Host: redirects are right, and GitLab\u2019s cookies stay behind', async (t) => {
+  const { ask, got, redirect } = await setUp(t, { urlPathPrefix: '/k8s-proxy/' })
+  const line = `GET /k8s-proxy${web}/a`
+  const host = 'Host: kas-internal:8154'
+  for (const location of [`${web}/target`, `http://10.211.0.1:6443${web}/target`]) {
+    redirect(location)
+    for (const more of [[], ['X-Forwarded-Host: gitlab.example.com']])
+      t.match(await ask(line, good, host, ...more), /\r\nLocation: \.\/target\r\n|\r\nLocation: target\r\n/, location)
+  }
+  const sent = 'Cookie: known_sign_in=x; s=1'
+  const ofGitlab = [
+    'X-Forwarded-Host: a.example.com, gitlab.example.com',
+    'X-Original-Host: gitlab.example.com:443',
+    'X-Host: gitlab.example.com',
+    'Forwarded: for=192.0.2.1;host="gitlab.example.com:443";proto=https',
+    'Forwarded: for=192.0.2.1, for=192.0.2.2; Host=gitlab.example.com',
+    'Origin: https://gitlab.example.com',
+    'Referer: https://gitlab.example.com/-/k8s-proxy/',
+    'Referer: http://GitLab.example.com:8080',
+  ]
+  const others = [
+    'X-Forwarded-Host: kas.example.com',
+    'Forwarded: for=gitlab.example.com;host=kas.example.com',
+    'Origin: http://127.0.0.1:8001',
+    'Referer: https://kas.example.com/?from=https://gitlab.example.com/',
+    'Referer: https://gitlab.example.com/group/project\r\nSec-Fetch-Site: cross-site',
+  ]
+  for (const addresses of [undefined, { trustedProxies: ['10.0.0.1'], proxyProtocol: false }]) {
+    const server = addresses ? await setUp(t, { urlPathPrefix: '/k8s-proxy/', addresses }) : { ask, got }
+    for (const header of ofGitlab) {
+      await server.ask(line, good, host, header, sent)
+      t.equal(server.got('Cookie'), undefined, `GitLab's host: ${header}`)
+    }
+    for (const header of others) {
+      await server.ask(line, good, host, header, sent)
+      t.strictSame(server.got('Cookie'), ['known_sign_in=x; s=1'], `another: ${header}`)
+    }
+  }
+})
+
 // wire: request.query
 t.test('a query passes as it came, without what is meant for kas', async (t) => {
   const { ask, seen } = await setUp(t)

@@ -304,9 +304,9 @@ export class KubernetesProxy {
       signal: exchange.signal,
     }
     const { impersonation } = letInAs
+    if (!isByCookie(credentials)) passCookies(head, this.#options.gitlabHost) // by what a front says, also if it is not believed
     if (exchange.forwardedAddress !== undefined) nameClient(head, exchange.forwardedAddress)
     nameHost(head, exchange.calledAs)
-    if (!isByCookie(credentials)) passCookies(head, this.#options.gitlabHost)
     const encode = headEncoder(request, head, target, { impersonation, auditId: record.auditId, via: this.#via })
     const mayGoOn = async (signal: AbortSignal) => {
       const question = { maxAgeMs: reopenedAccessMs }

@@ -1,3 +1,5 @@
+import type { Headers } from '../../../../proto/http/http-message.ts'
+
 /** Which cookies of a caller go on to the cluster, for web applications behind its API server. */
 
 /** Names that begin so are GitLab's, or of the host alone. In any case: what is behind may read them so. */
@@ -14,6 +16,26 @@ export function sharesHost(hosts: readonly string[], gitlabHost: string | undefi
   return (
     hosts.length === 0 || hosts.flatMap((host) => host.split(',')).some((host) => nameOf(host) === nameOf(gitlabHost))
   )
+}
+
+/** Headers in which a front names the host that it was called by, where it writes another `Host`. */
+const frontHeaders: ReadonlySet<string> = new Set(['X-Forwarded-Host', 'X-Original-Host', 'X-Host'])
+const hostOfUrl = /^\s*https?:\/\/([^/?#]*)/i
+const hostOfForwarded = /(?:^|[;,])\s*host=\s*"?([^";,\s]*)/gi
+
+/**
+ * Hosts that a request was sent to, as a front says, or its browser: a page has only the cookies of its own host and domain. A link from
+ * another site says nothing of cookies.
+ */
+export function hostsOfFront(header: Headers): string[] {
+  const valuesOf = (wanted: string) => header.flatMap(([name, values]) => (name === wanted ? values : []))
+  const isFromElsewhere = valuesOf('Sec-Fetch-Site').some((site) => site.trim() === 'cross-site')
+  const pages = isFromElsewhere ? [] : [...valuesOf('Origin'), ...valuesOf('Referer')]
+  return [
+    ...header.flatMap(([name, values]) => (frontHeaders.has(name) ? values : [])),
+    ...valuesOf('Forwarded').flatMap((value) => Array.from(value.matchAll(hostOfForwarded), ([, host = '']) => host)),
+    ...pages.flatMap((page) => hostOfUrl.exec(page)?.[1] ?? []),
+  ]
 }
 
 /** @returns values of Cookie headers, without names of GitLab's; none: there are no others */

@@ -4,7 +4,7 @@ import { hopByHopHeaders, namedByConnection } from '../../../../proto/http/hop-b
 import type { Headers } from '../../../../proto/http/http-message.ts'
 import { canonicalHeaderName } from '../../../../proto/http/http-over-grpc.ts'
 import { askedName, askedNames, isImpersonationHeader } from './asked-identity.ts'
-import { passedCookies, sharesHost } from './passed-cookies.ts'
+import { hostsOfFront, passedCookies, sharesHost } from './passed-cookies.ts'
 
 /**
  * The head of a request, split into what is for kas and what goes to the cluster
@@ -155,8 +155,7 @@ export function passCookies(
   head: Pick<RequestHead, 'header' | 'cookies' | 'hosts'>,
   gitlabHost: string | undefined,
 ): void {
-  const forwarded = head.header.flatMap(([name, values]) => (name === forwardedHost ? values : []))
-  if (sharesHost([...head.hosts, ...forwarded], gitlabHost)) return
+  if (sharesHost([...head.hosts, ...hostsOfFront(head.header)], gitlabHost)) return
   const passed = passedCookies(head.cookies)
   if (passed.length > 0) head.header.push(['Cookie', passed])
 }
